@@ -21,7 +21,7 @@ struct gaps {
 };
 
 static struct gaps describe_gaps(const struct search_result *result) {
-  struct gaps gaps = {{""}, {""}};
+  struct gaps gaps = {.skipped = {.text = ""}};
   if (result->skipped > 0)
     (void)error_set(&gaps.skipped,
                     "grep passed over %zu lines that are too long for the pattern, the first in %s",

@@ -22,6 +22,7 @@ bool exec_command_is_missing(int error) {
 void exec_command_no_process(const char *command, int error, struct exec_failure *failure) {
   failure->stage = EXEC_NO_PROCESS;
   (void)error_set(&failure->reason, "cannot start %.100s: %s", command, strerror(error));
+  failure->reason.code = error;
 }
 
 static const char *find_path(char *const *envp) {
@@ -90,6 +91,7 @@ static void explain(const struct exec_command *self, const struct search *search
   failure->stage = is_missing ? EXEC_NOT_FOUND : EXEC_NOT_EXECUTABLE;
   if (is_missing && strchr(self->argv[0], '/') == NULL) {
     (void)error_set(&failure->reason, "%.150s: command not found on PATH", self->argv[0]);
+    failure->reason.code = search->error;
     return;
   }
   bool is_below = search->path[0] != '/' && in_directory;
@@ -106,9 +108,11 @@ static bool enter_directory(const struct exec_command *self, struct exec_failure
   if (*is_there || self->directory == NULL ||
       (self->directory_may_be_missing && exec_command_is_missing(errno)))
     return true;
+  int error = errno;
   failure->stage = EXEC_NO_DIRECTORY;
   (void)error_set(&failure->reason, "working directory %.180s: %s", self->directory,
-                  strerror(errno));
+                  strerror(error));
+  failure->reason.code = error;
   return false;
 }
 

@@ -99,7 +99,7 @@ static void check_error(const struct error *error) {
 
 static void check_payload(const char *text, size_t length) {
   struct step step;
-  struct error error = {""};
+  struct error error = {.text = ""};
   int result = step_parse(&step, kinds, text, length, &error);
   check_text(step.step_id, 1);
   demand(strlen(step.step_id) <= STEP_ID_MAX);
@@ -130,7 +130,7 @@ static void check_request(const char *text, size_t length) {
   static const struct exec_request_defaults defaults = {
       .directory = EXEC_REQUEST_DIRECTORY, .timeout_seconds = 30, .timeout_max_seconds = 120};
   struct exec_request request;
-  struct error error = {{0}};
+  struct error error = {.text = ""};
   enum exec_request_state state =
       exec_request_parse(&request, text, length, "id", &defaults, &error);
   if (state == EXEC_REQUEST_READY)

@@ -92,7 +92,7 @@ TEST(the_last_reply_is_recognised_and_the_first_refusal_kept, set_up, tear_down)
     for (const char *reply; (reply = strsep(&rest, ";")) != NULL;)
       assert_int_equal(take_text(trial, reply), rest == NULL);
     assert_int_equal(trial->request.executed, rows[i].executed);
-    struct error error = {""};
+    struct error error = {.text = ""};
     if (trial->request.refusal[0] != '\0')
       exchange_explain_refusal(&trial->request, trial->request.refusal, &error);
     assert_string_equal(error.text, rows[i].explained != NULL ? rows[i].explained : "");

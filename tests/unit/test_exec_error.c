@@ -35,7 +35,7 @@ static int explain(struct error *error, const char *path, int exec_errno) {
 }
 
 static void assert_says(const char *path, int exec_errno, const char *expected) {
-  struct error error = {""};
+  struct error error = {.text = ""};
   assert_int_equal(explain(&error, path, exec_errno), -1);
   assert_string_equal(error.text, expected);
 }

@@ -8,7 +8,7 @@ static const struct exec_request_defaults defaults = {
 
 static enum exec_request_state parse(struct exec_request *self, const char *text,
                                      struct error *error) {
-  *error = (struct error){{0}};
+  *error = (struct error){.text = ""};
   return exec_request_parse(self, quoted(text), strlen(text), "17", &defaults, error);
 }
 

@@ -32,7 +32,7 @@ TEST(a_value_of_any_type_is_a_tree) {
       "[true,false,null]",
   };
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-    struct error error = {"untouched"};
+    struct error error = {.text = "untouched"};
     cJSON *tree = parse(texts[i], &error);
     assert_non_null(tree);
     assert_string_equal(error.text, "untouched");
@@ -64,7 +64,7 @@ TEST(what_is_not_one_value_is_refused) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     const char *text;
     for (size_t k = 0; (text = nth_word(rows[i].texts, k)) != NULL; k++) {
-      struct error error = {""};
+      struct error error = {.text = ""};
       assert_null(parse(text, &error));
       assert_string_equal(error.text, rows[i].error);
     }

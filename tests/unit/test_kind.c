@@ -342,7 +342,7 @@ STEP_TEST(a_bad_field_is_named) {
     const char *text = formatted("{'stepId':'s','kind':'shown','path':'p'%s}", rows[i].fields);
     const char *json = quoted(text);
     struct step step;
-    struct error error = {""};
+    struct error error = {.text = ""};
     assert_int_equal(step_parse(&step, one, json, strlen(json), &error), -1);
     assert_string_equal(error.text, quoted(rows[i].message));
     step_release(&step);

@@ -82,7 +82,7 @@ static int parse(struct options *options, struct error *error, const char *const
 }
 
 static void assert_taken(struct options *options, const char *const *arguments) {
-  struct error error = {"untouched"};
+  struct error error = {.text = "untouched"};
   if (parse(options, &error, arguments) != 0)
     fail_msg("%s", error.text);
   assert_string_equal(error.text, "untouched");
@@ -90,7 +90,7 @@ static void assert_taken(struct options *options, const char *const *arguments) 
 
 static void assert_refused(const char *const *arguments, const char *message) {
   struct options options;
-  struct error error = {""};
+  struct error error = {.text = ""};
   assert_int_equal(parse(&options, &error, arguments), -1);
   assert_string_equal(error.text, message);
   assert_null(options.job_id);
@@ -172,7 +172,7 @@ static void check_row(const struct row *row) {
   const char *const *arguments = row->arguments;
   bool is_named = *arguments != NULL && strncmp(*arguments, "as ", 3) == 0;
   struct options options;
-  struct error error = {"untouched"};
+  struct error error = {.text = "untouched"};
   const char *name = is_named ? *arguments + 3 : "agent";
   int result = parse_as(name, &options, &error, arguments + is_named);
   assert_string_equal(result == 0 ? described(&options) : error.text, row->expected);
@@ -270,7 +270,7 @@ TEST(every_flag_has_a_variable, clear_environment) {
       continue;
     assert_int_equal(setenv(twins[i].variable, twins[i].bad, 1), 0);
     const char *found = formatted("%s: ", twins[i].variable);
-    struct error error = {""};
+    struct error error = {.text = ""};
     assert_int_equal(parse(&options, &error, (const char *[]){NULL}), -1);
     assert_int_equal(strncmp(error.text, found, strlen(found)), 0);
     bool is_switch = i >= TWINS - 2;
@@ -475,7 +475,7 @@ TEST(no_message_shows_a_password, clear_environment) {
     static const char *const first[] = {"--verbose", "--jump", "--"};
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) {
       struct options options;
-      struct error error = {""};
+      struct error error = {.text = ""};
       assert_int_equal(parse(&options, &error, (const char *[]){first[i], url, NULL}), -1);
       assert_null(strstr(error.text, "s3cret"));
       assert_null(strstr(error.text, "u:0"));

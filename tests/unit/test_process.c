@@ -67,7 +67,7 @@ PROCESS_TEST(without_descriptors_it_says_so) {
   int failures = 0;
   for (;; failures++) {
     struct rlimit few = {.rlim_cur = (rlim_t)(next + failures), .rlim_max = usual.rlim_max};
-    struct error error = {""};
+    struct error error = {.text = ""};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
     struct process *process = process_start(&owner->context, &spec, &handler, owner, &error);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);

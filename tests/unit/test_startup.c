@@ -29,7 +29,7 @@ static void expect(const struct check *check, bool holds, const char *what) {
 
 static struct startup init(const struct check *check) {
   struct startup self;
-  struct error error = {"self_init failed without a reason"};
+  struct error error = {.text = "self_init failed without a reason"};
   expect(check, startup_init(&self, false, &error) == 0, error.text);
   return self;
 }

@@ -35,7 +35,7 @@ static int parse(struct step *step, const char *text, struct error *error) {
 
 static void assert_refused(const char *text, size_t length, const char *message, const char *id) {
   struct step step;
-  struct error error = {""};
+  struct error error = {.text = ""};
   if (parse_bytes(&step, text, length, &error) != -1)
     fail_msg("taken: %s", text);
   assert_string_equal(error.text, quoted(message));
@@ -100,7 +100,7 @@ TEST(what_is_absent_or_null_has_its_default) {
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     struct step step;
-    struct error error = {"untouched"};
+    struct error error = {.text = "untouched"};
     assert_int_equal(parse(&step, rows[i], &error), 0);
     assert_string_equal(error.text, "untouched");
     assert_int_equal(step.schema_version, 1);
@@ -499,7 +499,7 @@ TEST(every_truncation_is_refused) {
   size_t known = (size_t)(strstr(json, "abc'") - json) + strlen("abc'");
   for (size_t length = 0; length < sizeof json - 1; length++) {
     struct step step;
-    struct error error = {""};
+    struct error error = {.text = ""};
     assert_int_equal(parse_bytes(&step, json, length, &error), -1);
     assert_memory_equal(error.text, "payload: ", 9);
     assert_string_equal(step.step_id, length < known ? STEP_NIL_ID : "abc");

@@ -38,7 +38,7 @@ static void put(const struct directory *files, const char *name, const char *con
 static bool run(struct tool_call *call, struct buffer *text) {
   struct request request = {0};
   struct output output = {0};
-  struct error error = {""};
+  struct error error = {.text = ""};
   tool_call_request(call, &request);
   struct run_result result = {.reason = ""};
   int before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

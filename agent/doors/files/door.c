@@ -969,7 +969,7 @@ static void removed(void *owner, const char *name) {
 static void start(struct files_door *self) {
   static const struct watch_handler handler = {
       .written = written, .removed = removed, .scan = scan, .settled = settled};
-  struct error error = {{0}};
+  struct error error = {.text = ""};
   const char *directory = self->options.directory;
   self->state = SERVING;
   bool opened = ipc_directory_open(&self->ipc, directory, &error) == 0;

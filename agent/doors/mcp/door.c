@@ -356,9 +356,9 @@ static void on_progress(evutil_socket_t fd, short what, void *context) {
 
 /* --- lines ----------------------------------------------------------------------------------- */
 
-static void refuse_line(struct mcp_door *self, const char *reason) {
+static void refuse_line(struct mcp_door *self, const struct error *reason) {
   char text[300];
-  (void)snprintf(text, sizeof text, "Parse error: %s", reason);
+  (void)snprintf(text, sizeof text, "Parse error: %s", reason->text);
   mcp_add_error(answers_of(self, NULL), (struct json_member){0}, MCP_ERROR_PARSE, text);
   end_answer(self, NULL);
 }
@@ -394,9 +394,9 @@ static void take_line(struct mcp_door *self, const struct line *text) {
   struct error error;
   if (text->too_long) {
     (void)error_set(&error, "expected a line of at most %zu bytes", self->lines.limit);
-    refuse_line(self, error.text);
+    refuse_line(self, &error);
   } else if (mcp_line_parse(&line, text->text, text->length, &error) != 0) {
-    refuse_line(self, error.text);
+    refuse_line(self, &error);
   } else {
     if (line.is_batch)
       take_batch(self, &line, text->length);
