@@ -183,17 +183,18 @@ void engine_run_stalled(struct engine *self, struct run *run) {
 
 /* The answer leaves together with the start of the next step, and before it is logged: somebody
    waits for it. */
-void engine_run_done(struct engine *self, struct run *run, const struct run_report *report) {
+void engine_run_done(struct engine *self, struct run *run, const struct run_end *end) {
   struct door *door = self->door;
   *find_slot(self, run) = NULL;
   self->run_count--;
-  door->type->result(door, run, &report->completed, &report->result);
+  door->type->result(door, run, end);
   tell_activity(self);
   begin_idle(self);
   if (!is_leaving(self))
     door->type->want(door, 1);
-  door->type->flush(door);
-  run_log_done(log_of(self), run_step(run), report, door->terms.output_bytes > 0);
+  if (door->type->flush != NULL)
+    door->type->flush(door);
+  run_log_done(log_of(self), run_step(run), end, door->terms.output_bytes > 0);
   run_free(run);
   if (is_leaving(self) && self->run_count == 0)
     shutdown_runs_over(&self->shutdown);

@@ -8,9 +8,7 @@
 #include "agent/engine/batcher.h"
 #include "agent/engine/capture.h"
 #include "agent/engine/lines.h"
-#include "agent/engine/outcome.h"
 #include "agent/engine/raw_output.h"
-#include "agent/engine/run_result.h"
 #include "agent/kinds/kind.h"
 #include "base/clock.h"
 #include "base/json_string.h"
@@ -25,15 +23,16 @@ struct run {
   struct step step;
   char tag[128];
   enum run_state state;
+  enum run_output output;
   struct process *process; /* NULL: there is none, or none could be made */
   struct process_outcome outcome;
-  struct line_splitter splitters[2];
+  struct line_splitter splitters[2]; /* not RAW */
+  struct capture capture;            /* not RAW */
+  struct raw_output *raw;            /* RAW */
   struct batcher batcher;
   uint64_t events; /* so far: the last one's seq */
   struct event *flush_timer;
   struct event *finishing; /* calls finish_or_wait from the loop */
-  struct capture capture;
-  struct raw_output *raw; /* of a command whose output is no events; else NULL */
   char *step_id_json;
   size_t step_id_json_length;
   int64_t made_ms; /* monotonic */
@@ -53,8 +52,8 @@ static void read_clock(struct run *self) {
   step_event_timestamp(self->timestamp, now_ms);
 }
 
-static struct step_event make_event(struct run *self, enum step_event_kind kind,
-                                    const struct line *line) {
+static struct step_event event_after(const struct run *self, enum step_event_kind kind,
+                                     const struct line *line) {
   return (struct step_event){.schema_version = step_answer_version(&self->step),
                              .kind = kind,
                              .step_id = self->step_id_json,
@@ -63,7 +62,7 @@ static struct step_event make_event(struct run *self, enum step_event_kind kind,
                              .line_length = line->length,
                              .partial = line->partial,
                              .timestamp = self->timestamp,
-                             .seq = ++self->events};
+                             .seq = self->events + 1};
 }
 
 static void log_event(const struct run *self, const struct step_event *event) {
@@ -74,20 +73,28 @@ static void log_event(const struct run *self, const struct step_event *event) {
 }
 
 static void emit(struct run *self, enum step_event_kind kind, const struct line *line) {
-  struct step_event event = make_event(self, kind, line);
-  self->door->type->event(self->door, self, &event);
+  struct step_event event = event_after(self, kind, line);
+  self->events++;
+  if (self->door->type->event != NULL)
+    self->door->type->event(self->door, self, &event);
   log_event(self, &event);
   batcher_add(&self->batcher, self->now_ms);
 }
 
 static bool has_room(const struct run *self, size_t bytes) {
-  return self->ignores_room || self->door->type->room(self->door) > bytes;
+  return self->ignores_room || self->door->type->room == NULL ||
+         self->door->type->room(self->door) > bytes;
+}
+
+static void flush_door(const struct run *self) {
+  if (self->door->type->flush != NULL)
+    self->door->type->flush(self->door);
 }
 
 static void flush(struct run *self) {
   batcher_flushed(&self->batcher, self->now_ms);
   (void)evtimer_del(self->flush_timer);
-  self->door->type->flush(self->door);
+  flush_door(self);
 }
 
 static void flush_when_due(struct run *self) {
@@ -116,18 +123,13 @@ static bool take_lines(struct run *self, enum process_stream stream) {
     capture_add(&self->capture, stream == PROCESS_STDOUT, line.text, line.length, line.partial);
     /* What was read with it leaves with it; but the door need not wait for that. */
     if (self->batcher.lines % BATCHER_LINES == 0)
-      self->door->type->flush(self->door);
+      flush_door(self);
   }
   return false;
 }
 
 static bool is_command(const struct run *self) {
   return kind_of(&self->step)->work == NULL;
-}
-
-/* The standard output of a file kind is the step's outputContent, not lines. */
-static bool is_content(const struct run *self, enum process_stream stream) {
-  return stream == PROCESS_STDOUT && !is_command(self);
 }
 
 static void read_content(struct run *self) {
@@ -149,19 +151,10 @@ static void stall(struct run *self) {
   engine_run_stalled(self->door->engine, self);
 }
 
-static void on_readable(void *owner, enum process_stream stream) {
-  struct run *self = owner;
-  if (is_content(self, stream)) {
-    read_content(self);
-    return;
-  }
-  if (self->raw != NULL) {
-    read_raw(self, stream);
-    return;
-  }
-  read_clock(self);
+static void read_lines(struct run *self, enum process_stream stream) {
   struct line_splitter *splitter = &self->splitters[stream];
   size_t size;
+  read_clock(self);
   char *space = line_splitter_space(splitter, &size);
   ssize_t length = process_read(self->process, stream, space, size);
   if (length > 0)
@@ -177,6 +170,16 @@ static void on_readable(void *owner, enum process_stream stream) {
     stall(self);
 }
 
+static void on_readable(void *owner, enum process_stream stream) {
+  struct run *self = owner;
+  if (self->output == RUN_RAW)
+    read_raw(self, stream);
+  else if (self->output == RUN_CONTENT && stream == PROCESS_STDOUT)
+    read_content(self);
+  else
+    read_lines(self, stream);
+}
+
 static void on_remains(void *owner) {
   struct run *self = owner;
   self->state = RUN_DRAINING;
@@ -184,19 +187,92 @@ static void on_remains(void *owner) {
     stall(self);
 }
 
+static enum run_how how_it_ended(const struct run *self) {
+  static const enum run_how failures[] = {[EXEC_DONE] = RUN_EXITED,
+                                          [EXEC_NO_DIRECTORY] = RUN_NO_DIRECTORY,
+                                          [EXEC_NOT_FOUND] = RUN_NOT_FOUND,
+                                          [EXEC_NOT_EXECUTABLE] = RUN_NOT_EXECUTABLE,
+                                          [EXEC_NO_PROCESS] = RUN_NO_PROCESS};
+  if (self->process == NULL)
+    return self->was_stopped ? RUN_STOPPED : RUN_NO_PROCESS;
+  switch (self->outcome.end) {
+  case PROCESS_EXITED:
+    return WIFSIGNALED(self->outcome.status) ? RUN_SIGNALED : RUN_EXITED;
+  case PROCESS_NOT_STARTED:
+    return failures[self->outcome.failure.stage];
+  case PROCESS_TIMED_OUT:
+    return RUN_TIMED_OUT;
+  case PROCESS_STOPPED:
+    break;
+  }
+  return RUN_STOPPED;
+}
+
+static int exit_code_of(const struct run_end *end, int status) {
+  switch (end->how) {
+  case RUN_EXITED:
+    return WEXITSTATUS(status);
+  case RUN_SIGNALED:
+    return 128 + end->signal;
+  case RUN_TIMED_OUT:
+    return RUN_EXIT_TIMED_OUT;
+  case RUN_NOT_FOUND:
+    return RUN_EXIT_NOT_FOUND;
+  case RUN_NOT_EXECUTABLE:
+    return RUN_EXIT_NOT_EXECUTABLE;
+  case RUN_STOPPED:
+  case RUN_NO_DIRECTORY:
+  case RUN_NO_PROCESS:
+    break;
+  }
+  return RUN_EXIT_NOT_RUN;
+}
+
+static void set_output(const struct run *self, struct run_end *end) {
+  if (self->output == RUN_RAW) {
+    end->output = raw_output_stream(self->raw, false);
+    end->errors = raw_output_stream(self->raw, true);
+    return;
+  }
+  end->errors.bytes = capture_tail(&self->capture, &end->errors.length);
+  if (self->output == RUN_LINES || run_end_is_success(end))
+    end->output.bytes = capture_head(&self->capture, &end->output.length);
+  if (end->output.length == 0)
+    end->output.bytes = NULL;
+}
+
+static struct run_end make_end(const struct run *self) {
+  struct run_end end = {.how = how_it_ended(self),
+                        .duration_ms = self->process != NULL ? self->outcome.duration_ms : 0,
+                        .subject = self->step.target,
+                        .error = self->error,
+                        .holder = self->outcome.holder,
+                        .survivors = self->outcome.survivors};
+  if (end.how == RUN_SIGNALED)
+    end.signal = WTERMSIG(self->outcome.status);
+  if (end.how == RUN_NO_DIRECTORY)
+    end.subject = self->step.working_directory;
+  if (self->process != NULL && self->outcome.end == PROCESS_NOT_STARTED)
+    end.error = self->outcome.failure.reason;
+  end.exit_code = exit_code_of(&end, self->outcome.status);
+  set_output(self, &end);
+  return end;
+}
+
+void run_step_end(const struct run *self, const struct run_end *end, struct step_end *out) {
+  out->result = run_end_step_result(end, &self->step, &out->line);
+  out->result.event_count = (int64_t)self->events + 1;
+  int length = snprintf(out->text, sizeof out->text, "exit=%d timedOut=%s", out->result.exit_code,
+                        out->result.timed_out ? "True" : "False");
+  const struct line line = {.text = out->text, .length = (size_t)length};
+  out->completed = event_after(self, STEP_EVENT_COMPLETED, &line);
+}
+
 static void finish(struct run *self) {
-  struct run_report report = {.holder = self->outcome.holder, .survivors = self->outcome.survivors};
-  outcome_result(&report.result, &self->step, self->process != NULL ? &self->outcome : NULL,
-                 &self->capture, &self->error);
-  char text[64];
-  int length = snprintf(text, sizeof text, "exit=%d timedOut=%s", report.result.exit_code,
-                        report.result.timed_out ? "True" : "False");
+  const struct run_end end = make_end(self);
   read_clock(self);
-  struct line line = {.text = text, .length = (size_t)length};
-  report.completed = make_event(self, STEP_EVENT_COMPLETED, &line);
-  report.result.event_count = (int64_t)self->events;
   self->state = RUN_DONE;
-  engine_run_done(self->door->engine, self, &report);
+  engine_run_done(self->door->engine, self, &end);
 }
 
 /* The result repeats what is kept of the output; it must not come on top of a full door. */
@@ -254,10 +330,13 @@ struct run *run_new(const struct run_context *context, struct door *door, struct
   self->outcome.status = -1;
   self->flush_timer = loop_timer_new(context->process.base, on_flush_timer, self);
   self->finishing = loop_timer_new(context->process.base, on_finishing, self);
+  self->output = !is_command(self)              ? RUN_CONTENT
+                 : door->terms.output_bytes > 0 ? RUN_RAW
+                                                : RUN_LINES;
   line_splitter_init(&self->splitters[PROCESS_STDOUT], context->line_bytes);
   line_splitter_init(&self->splitters[PROCESS_STDERR], context->line_bytes);
   capture_init(&self->capture);
-  if (door->terms.output_bytes > 0 && is_command(self))
+  if (self->output == RUN_RAW)
     self->raw = raw_output_new(door->terms.output_bytes);
   make_step_id_json(self);
   (void)snprintf(self->tag, sizeof self->tag, "%s-%llu", context->agent_tag,
@@ -334,49 +413,6 @@ uint64_t run_output_total(const struct run *self) {
 
 size_t run_last_line(const struct run *self, char *out, size_t size) {
   return self->raw != NULL ? raw_output_last_line(self->raw, out, size) : 0;
-}
-
-static enum run_failure failure_of(const struct run *self) {
-  static const enum run_failure failures[] = {[EXEC_DONE] = RUN_EXECUTED,
-                                              [EXEC_NO_DIRECTORY] = RUN_NO_DIRECTORY,
-                                              [EXEC_NOT_FOUND] = RUN_NOT_FOUND,
-                                              [EXEC_NOT_EXECUTABLE] = RUN_NOT_EXECUTABLE,
-                                              [EXEC_NO_PROCESS] = RUN_NO_PROCESS};
-  if (self->process == NULL)
-    return self->was_stopped ? RUN_STOPPED : RUN_NO_PROCESS;
-  return self->outcome.end == PROCESS_STOPPED ? RUN_STOPPED : failures[self->outcome.failure.stage];
-}
-
-static int exit_code_of(enum run_failure failure, const struct step_result *result) {
-  if (failure == RUN_NOT_FOUND)
-    return RUN_EXIT_NOT_FOUND;
-  if (failure == RUN_NOT_EXECUTABLE)
-    return RUN_EXIT_NOT_EXECUTABLE;
-  if (failure != RUN_EXECUTED)
-    return RUN_EXIT_NOT_RUN;
-  return result->timed_out ? RUN_EXIT_TIMED_OUT : result->exit_code;
-}
-
-void run_result_get(const struct run *self, const struct step_result *result,
-                    struct run_result *out) {
-  enum run_failure failure = failure_of(self);
-  *out = (struct run_result){.failure = failure,
-                             .exit_code = exit_code_of(failure, result),
-                             .timed_out = result->timed_out,
-                             .duration_ms = result->duration_ms};
-  if (self->raw != NULL) {
-    out->output = raw_output_stream(self->raw, false);
-    out->errors = raw_output_stream(self->raw, true);
-  } else {
-    out->output.bytes = capture_head(&self->capture, &out->output.length);
-    out->errors.bytes = capture_tail(&self->capture, &out->errors.length);
-  }
-  if (result->exit_code != 0 && (failure != RUN_EXECUTED || !is_command(self))) {
-    out->reason = result->error_message;
-    out->reason_length = result->error_message_length;
-  } else {
-    out->reason = "";
-  }
 }
 
 void *run_ticket(const struct run *self) {

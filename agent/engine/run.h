@@ -10,8 +10,8 @@
 #include "agent/process/process.h"
 
 /*
- * One step in flight: a process, a line splitter for each of its streams, a batcher, and what the
- * result will say. The engine's own; doors see what door.h shows of it.
+ * One step in flight: a process, and what becomes of its output (enum run_output). The engine's own;
+ * doors see what door.h shows of it.
  *
  *   run = run_new(…)               event(started)
  *   run_prepare(run)               its process is made, and waits
@@ -31,11 +31,11 @@
  */
 enum run_state { RUN_NEW, RUN_RUNNING, RUN_DRAINING, RUN_ENDED, RUN_DONE };
 
-struct run_report {
-  struct step_event completed; /* the last event, which belongs to the result */
-  struct step_result result;
-  const char *holder; /* who still holds the step's output in the background; "" for nobody */
-  size_t survivors;   /* processes that SIGKILL did not end */
+/* What becomes of the output, from the run's making on. */
+enum run_output {
+  RUN_LINES,   /* of a command: each line is an event, and a part is kept (capture.h) */
+  RUN_RAW,     /* of a command, where the door's terms have output_bytes (raw_output.h) */
+  RUN_CONTENT, /* of a file kind: stdout is its content, lines of stderr are events and kept */
 };
 
 /* What all runs of an engine share. Nothing is owned. */
@@ -49,7 +49,7 @@ struct run_context {
 
 /* What a run tells its engine, from the event loop only. */
 void engine_run_stalled(struct engine *engine, struct run *run);
-void engine_run_done(struct engine *engine, struct run *run, const struct run_report *report);
+void engine_run_done(struct engine *engine, struct run *run, const struct run_end *end);
 
 /* Takes the request over: its step is empty afterwards. `number` is unique in this engine. The
    context and the door must outlive the run. */

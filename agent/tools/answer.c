@@ -32,18 +32,18 @@ static void add_stream(struct buffer *text, size_t begin, const char *name,
     buffer_add_string(text, ANSWER_CUT_MARK);
 }
 
-void answer_command(const struct run_result *result, struct buffer *text) {
+void answer_command(const struct run_end *end, struct buffer *text) {
   size_t begin = text->length;
-  add_stream(text, begin, "", &result->output);
-  add_stream(text, begin, "STDERR: ", &result->errors);
-  if (result->timed_out) {
+  add_stream(text, begin, "", &end->output);
+  add_stream(text, begin, "STDERR: ", &end->errors);
+  if (end->how == RUN_TIMED_OUT) {
     begin_part(text, begin);
     buffer_add_string(text, "(command timed out)");
   }
-  if (result->exit_code != 0) {
+  if (end->exit_code != 0) {
     begin_part(text, begin);
     buffer_add_string(text, "(exit code: ");
-    buffer_add_number(text, (unsigned long long)result->exit_code);
+    buffer_add_number(text, (unsigned long long)end->exit_code);
     buffer_add_string(text, ")");
   }
   if (text->length == begin)
@@ -77,10 +77,10 @@ static bool begins_with(const char *text, size_t length, const char *prefix) {
   return length >= prefix_length && memcmp(text, prefix, prefix_length) == 0;
 }
 
-void answer_warnings(const struct run_result *result, const char *subject, struct buffer *text) {
+void answer_warnings(const struct run_end *end, const char *subject, struct buffer *text) {
   bool is_cut = cut(text);
-  const char *at = result->errors.bytes;
-  size_t left = result->errors.length;
+  const char *at = end->errors.bytes;
+  size_t left = end->errors.length;
   while (left > 0) {
     const char *newline = memchr(at, '\n', left);
     size_t length = newline != NULL ? (size_t)(newline - at) : left;
@@ -94,13 +94,13 @@ void answer_warnings(const struct run_result *result, const char *subject, struc
   }
 }
 
-struct run_stream answer_body(const struct run_result *result) {
-  const struct run_stream *content = &result->output;
-  const char *end = content->length > 0 ? memchr(content->bytes, '\n', content->length) : NULL;
-  if (end == NULL)
+struct run_stream answer_body(const struct run_end *end) {
+  const struct run_stream *content = &end->output;
+  const char *line = content->length > 0 ? memchr(content->bytes, '\n', content->length) : NULL;
+  if (line == NULL)
     return (struct run_stream){0};
-  return (struct run_stream){.bytes = end + 1,
-                             .length = content->length - (size_t)(end + 1 - content->bytes)};
+  return (struct run_stream){.bytes = line + 1,
+                             .length = content->length - (size_t)(line + 1 - content->bytes)};
 }
 
 void answer_image(const char *type, size_t type_length, size_t bytes, struct buffer *text) {
@@ -111,8 +111,8 @@ void answer_image(const char *type, size_t type_length, size_t bytes, struct buf
   buffer_add_string(text, " bytes: not shown as text)");
 }
 
-void answer_content(const struct run_result *result, struct buffer *text) {
-  buffer_add(text, result->output.bytes, result->output.length);
+void answer_content(const struct run_end *end, struct buffer *text) {
+  buffer_add(text, end->output.bytes, end->output.length);
 }
 
 /* The next element of a JSON array, to be deleted; NULL after the last one. One at a time: the
@@ -124,12 +124,12 @@ static cJSON *next_element(const char **at, const char *end) {
   return json_tree_parse_own(*at, (size_t)(end - *at), at);
 }
 
-static void add_elements(const struct run_result *result, struct buffer *text,
+static void add_elements(const struct run_end *end, struct buffer *text,
                          void (*add)(const cJSON *element, struct buffer *text)) {
-  const char *at = result->output.bytes;
-  const char *end = result->output.length > 0 ? at + result->output.length : at;
+  const char *at = end->output.bytes;
+  const char *behind = end->output.length > 0 ? at + end->output.length : at;
   cJSON *element;
-  while (text->length <= ANSWER_MAX && (element = next_element(&at, end)) != NULL) {
+  while (text->length <= ANSWER_MAX && (element = next_element(&at, behind)) != NULL) {
     add(element, text);
     cJSON_Delete(element);
   }
@@ -155,8 +155,8 @@ static void add_entry(const cJSON *element, struct buffer *text) {
   buffer_add(text, "\n", 1);
 }
 
-void answer_listing(const struct run_result *result, struct buffer *text) {
-  add_elements(result, text, add_entry);
+void answer_listing(const struct run_end *end, struct buffer *text) {
+  add_elements(end, text, add_entry);
   if (text->length == 0)
     buffer_add_string(text, "(empty directory)");
 }
@@ -179,8 +179,8 @@ static void add_match(const cJSON *element, struct buffer *text) {
   buffer_add_string(text, text_of(element, "text"));
 }
 
-void answer_matches(const struct run_result *result, struct buffer *text) {
-  add_elements(result, text, add_match);
+void answer_matches(const struct run_end *end, struct buffer *text) {
+  add_elements(end, text, add_match);
   if (text->length == 0)
     buffer_add_string(text, "(no matches)");
 }

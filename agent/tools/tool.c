@@ -24,8 +24,7 @@ struct tool {
   struct argument_table arguments;
   /* Of a run that has succeeded; `text` is empty. Returns true when the tool failed all the same.
      NULL: it runs commands. */
-  bool (*answer)(const struct tool_call *call, const struct run_result *result,
-                 struct buffer *text);
+  bool (*answer)(const struct tool_call *call, const struct run_end *end, struct buffer *text);
 };
 
 struct tool_call {
@@ -224,60 +223,60 @@ static size_t decoded_length(const struct tool_image *image) {
   return image->length / 4 * 3 - padding;
 }
 
-static bool answer_read(const struct tool_call *call, const struct run_result *result,
+static bool answer_read(const struct tool_call *call, const struct run_end *end,
                         struct buffer *text) {
   struct error error;
   struct tool_image image;
-  if (tool_call_image(call, result, &image)) {
+  if (tool_call_image(call, end, &image)) {
     answer_image(image.type, image.type_length, decoded_length(&image), text);
     return false;
   }
-  const struct run_stream body = answer_body(result);
+  const struct run_stream body = answer_body(end);
   if (text_page_add(body.bytes, body.length, call->offset, call->limit, text, &error) == 0)
     return false;
   add_error(text, error.text, strlen(error.text));
   return true;
 }
 
-static bool answer_write(const struct tool_call *call, const struct run_result *result,
+static bool answer_write(const struct tool_call *call, const struct run_end *end,
                          struct buffer *text) {
   buffer_add_string(text, "Successfully wrote ");
   buffer_add_number(text, call->content_length);
   buffer_add_string(text, " bytes to ");
   buffer_add_string(text, call->target);
-  (void)result;
+  (void)end;
   return false;
 }
 
-static bool answer_edit(const struct tool_call *call, const struct run_result *result,
+static bool answer_edit(const struct tool_call *call, const struct run_end *end,
                         struct buffer *text) {
   (void)call;
-  answer_content(result, text);
-  answer_warnings(result, "", text);
+  answer_content(end, text);
+  answer_warnings(end, "", text);
   return false;
 }
 
-static bool answer_list(const struct tool_call *call, const struct run_result *result,
+static bool answer_list(const struct tool_call *call, const struct run_end *end,
                         struct buffer *text) {
   (void)call;
-  answer_listing(result, text);
-  answer_warnings(result, "directory ", text);
+  answer_listing(end, text);
+  answer_warnings(end, "directory ", text);
   return false;
 }
 
-static bool answer_grep(const struct tool_call *call, const struct run_result *result,
+static bool answer_grep(const struct tool_call *call, const struct run_end *end,
                         struct buffer *text) {
   (void)call;
-  answer_matches(result, text);
-  answer_warnings(result, "grep ", text);
+  answer_matches(end, text);
+  answer_warnings(end, "grep ", text);
   return false;
 }
 
-static bool answer_tree(const struct tool_call *call, const struct run_result *result,
+static bool answer_tree(const struct tool_call *call, const struct run_end *end,
                         struct buffer *text) {
   (void)call;
-  answer_content(result, text);
-  answer_warnings(result, "", text);
+  answer_content(end, text);
+  answer_warnings(end, "", text);
   return false;
 }
 
@@ -548,12 +547,6 @@ bool tool_call_is_command(const struct tool_call *self) {
 
 /* --- a call: its answer --- */
 
-static bool ends_with(const struct run_result *result, const char *end) {
-  size_t length = strlen(end);
-  return result->reason_length >= length &&
-         memcmp(result->reason + result->reason_length - length, end, length) == 0;
-}
-
 /* The most of a program's or a directory's name that an error repeats. */
 #define NAME_SHOWN_MAX 256
 
@@ -564,56 +557,50 @@ static void add_name(struct buffer *text, const char *name) {
   buffer_add_string(text, is_long ? "\xE2\x80\xA6" : "");
 }
 
-static void answer_not_run(const struct tool_call *self, const struct run_result *result,
+static void answer_not_run(const struct tool_call *self, const struct run_end *end,
                            struct buffer *text) {
-  bool is_missing = ends_with(result, strerror(ENOENT)) || ends_with(result, strerror(ENOTDIR));
-  if (result->failure == RUN_NOT_FOUND) {
+  if (end->how == RUN_NOT_FOUND) {
     buffer_add_string(text, TOOL_ERROR "cannot run '");
     add_name(text, self->target);
     buffer_add_string(text, "': No such file or directory");
-  } else if (result->failure == RUN_NO_DIRECTORY && is_missing) {
+  } else if (end->how == RUN_NO_DIRECTORY &&
+             (end->error.code == ENOENT || end->error.code == ENOTDIR)) {
     buffer_add_string(text, TOOL_ERROR "workdir: no such directory: ");
     add_name(text, self->directory);
   } else {
-    add_error(text, result->reason, result->reason_length);
+    add_error(text, end->error.text, strlen(end->error.text));
   }
 }
 
-static bool answer(const struct tool_call *self, const struct run_result *result,
-                   struct buffer *text) {
-  bool failed = result->timed_out || result->exit_code != 0;
-  if (result->failure != RUN_EXECUTED && !result->timed_out) {
-    answer_not_run(self, result, text);
+static bool answer(const struct tool_call *self, const struct run_end *end, struct buffer *text) {
+  if (!run_end_was_executed(end)) {
+    answer_not_run(self, end, text);
     return true;
   }
   if (tool_call_is_command(self)) {
-    answer_command(result, text);
-    return failed;
+    answer_command(end, text);
+    return !run_end_is_success(end);
   }
-  if (!failed)
-    return self->tool->answer(self, result, text);
-  if (!result->timed_out && result->reason_length > 0) {
-    add_error(text, result->reason, result->reason_length);
+  if (run_end_is_success(end))
+    return self->tool->answer(self, end, text);
+  if (end->how == RUN_TIMED_OUT) {
+    answer_command(&(struct run_end){.how = end->how, .exit_code = end->exit_code}, text);
     return true;
   }
-  /* Its content is incomplete: how it ended is all that there is to say. */
-  const struct run_result end = {.timed_out = result->timed_out, .exit_code = result->exit_code};
-  answer_command(&end, text);
+  struct error line;
+  const struct run_stream message = run_end_message(end, self->timeout, &line);
+  add_error(text, message.bytes, message.length);
   return true;
 }
 
-static bool has_failed(const struct run_result *result) {
-  return result->failure != RUN_EXECUTED || result->timed_out || result->exit_code != 0;
-}
-
-bool tool_call_image(const struct tool_call *self, const struct run_result *result,
+bool tool_call_image(const struct tool_call *self, const struct run_end *end,
                      struct tool_image *image) {
   static const char prefix[] = "image/";
-  const struct run_stream *content = &result->output;
-  if (self->tool->answer != answer_read || has_failed(result) ||
+  const struct run_stream *content = &end->output;
+  if (self->tool->answer != answer_read || !run_end_is_success(end) ||
       content->length < sizeof prefix - 1 || memcmp(content->bytes, prefix, sizeof prefix - 1) != 0)
     return false;
-  const struct run_stream body = answer_body(result);
+  const struct run_stream body = answer_body(end);
   if (body.bytes == NULL)
     return false;
   *image = (struct tool_image){.type = content->bytes,
@@ -623,12 +610,12 @@ bool tool_call_image(const struct tool_call *self, const struct run_result *resu
   return true;
 }
 
-bool tool_call_answer(const struct tool_call *self, const struct run_result *result,
+bool tool_call_answer(const struct tool_call *self, const struct run_end *end,
                       struct buffer *text) {
   if (text->length == 0)
-    return answer(self, result, text);
+    return answer(self, end, text);
   struct buffer own = {0};
-  bool failed = answer(self, result, &own);
+  bool failed = answer(self, end, &own);
   buffer_add(text, own.bytes, own.length);
   buffer_release(&own);
   return failed;

@@ -7,7 +7,7 @@
 #include <cjson/cJSON.h>
 
 #include "agent/engine/door.h"
-#include "agent/engine/run_result.h"
+#include "agent/engine/run_end.h"
 #include "base/buffer.h"
 
 /*
@@ -18,7 +18,7 @@
  *   call = tool_call_new(tool, arguments, ...)       NULL: the text says what is wrong with them
  *   tool_call_request(call, &request)                engine_submit takes it over
  *     ...                                            in the door's result():
- *   tool_call_answer(call, &run_result, &text)       returns whether it has failed
+ *   tool_call_answer(call, end, &text)              returns whether it has failed
  *   tool_call_free(call)
  */
 struct tool;
@@ -77,7 +77,7 @@ unsigned tool_call_timeout(const struct tool_call *self);
 /* See tool_is_command. */
 bool tool_call_is_command(const struct tool_call *self);
 
-/* An image that was read, in the run_result that it was made from. */
+/* An image that was read, in the end that it was made from. */
 struct tool_image {
   const char *type; /* such as image/png, without a NUL */
   size_t type_length;
@@ -87,12 +87,11 @@ struct tool_image {
 
 /* Whether that is what the call has for the model; the text only says so then, for doors that
    cannot show it. */
-bool tool_call_image(const struct tool_call *self, const struct run_result *result,
+bool tool_call_image(const struct tool_call *self, const struct run_end *end,
                      struct tool_image *image);
 
 /* Adds the text for the model, which is at most some 105,000 bytes long. Returns true when the tool
    failed. */
-bool tool_call_answer(const struct tool_call *self, const struct run_result *result,
-                      struct buffer *text);
+bool tool_call_answer(const struct tool_call *self, const struct run_end *end, struct buffer *text);
 
 #endif

@@ -40,28 +40,28 @@ static void add_flag(struct buffer *out, const char *name, bool flag) {
   buffer_add_string(out, flag ? "true" : "false");
 }
 
-static void add_end(struct buffer *out, const struct run_result *result) {
+static void add_end(struct buffer *out, const struct run_end *end) {
   char seconds[STEP_RESULT_SECONDS_SIZE];
-  step_result_seconds(seconds, result->duration_ms);
-  add_flag(out, ",\"timedOut\":", result->timed_out);
+  step_result_seconds(seconds, end->duration_ms);
+  add_flag(out, ",\"timedOut\":", end->how == RUN_TIMED_OUT);
   buffer_add_string(out, ",\"durationSeconds\":");
   buffer_add_string(out, seconds);
 }
 
-void tool_outcome_add(enum tool_outcome form, const struct run_result *result, struct buffer *out) {
+void tool_outcome_add(enum tool_outcome form, const struct run_end *end, struct buffer *out) {
   const bool is_bounded = form == TOOL_OUTCOME_STRUCTURED;
-  const struct run_stream output = is_bounded ? bounded(result->output) : result->output;
-  const struct run_stream errors = is_bounded ? bounded(result->errors) : result->errors;
+  const struct run_stream output = is_bounded ? bounded(end->output) : end->output;
+  const struct run_stream errors = is_bounded ? bounded(end->errors) : end->errors;
   buffer_add_string(out, "{\"exitCode\":");
-  buffer_add_number(out, (unsigned long long)result->exit_code);
+  buffer_add_number(out, (unsigned long long)end->exit_code);
   if (form != TOOL_OUTCOME_STREAMS)
-    add_end(out, result);
+    add_end(out, end);
   if (form != TOOL_OUTCOME_METADATA) {
     add_stream_json(out, ",\"stdout\":", &output);
     add_stream_json(out, ",\"stderr\":", &errors);
   }
   if (form == TOOL_OUTCOME_STREAMS)
-    add_end(out, result);
+    add_end(out, end);
   if (form == TOOL_OUTCOME_STRUCTURED) {
     add_flag(out, ",\"stdoutTruncated\":", output.truncated);
     add_flag(out, ",\"stderrTruncated\":", errors.truncated);

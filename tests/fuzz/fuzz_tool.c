@@ -36,13 +36,13 @@ static cJSON *parse(const char *text, size_t length) {
 static void answer(const struct tool_call *call, const uint8_t *data, size_t size) {
   struct buffer text = {0};
   const struct run_stream stream = {(const char *)data, size, size % 2 == 0};
-  struct run_result result = {.reason = "", .output = stream};
-  (void)tool_call_answer(call, &result, &text);
+  struct run_end end = {.output = stream};
+  (void)tool_call_answer(call, &end, &text);
   size_t longest = tool_call_is_command(call) ? size : ANSWER_MAX;
   demand(text.length <= longest + FRAME_MAX + size);
   text.length = 0;
-  result.errors = (struct run_stream){(const char *)data, size < 256 ? size : 256, false};
-  (void)tool_call_answer(call, &result, &text);
+  end.errors = (struct run_stream){(const char *)data, size < 256 ? size : 256, false};
+  (void)tool_call_answer(call, &end, &text);
   buffer_release(&text);
 }
 

@@ -76,10 +76,12 @@ static void activity(struct door *door, unsigned running) {
   note(self_of(door), running > 0 ? "running:1" : "running:0");
 }
 
-static void result(struct door *door, const struct run *run, const struct step_event *completed,
-                   const struct step_result *result) {
+static void result(struct door *door, const struct run *run, const struct run_end *end) {
   struct step_owner *self = self_of(door);
-  keep_event(door, run, completed);
+  struct step_end answer;
+  run_step_end(run, end, &answer);
+  const struct step_result *result = &answer.result;
+  keep_event(door, run, &answer.completed);
   note(self, "result");
   self->done++;
   self->result = *result;

@@ -468,7 +468,7 @@ SESSION_TEST(a_batch_holds_neither_initialize_nor_modern_requests) {
 /* --- results --------------------------------------------------------------------------------- */
 
 static const char *called(struct owner *self, enum mcp_version version, const char *text,
-                          bool is_error, const struct run_result *structured) {
+                          bool is_error, const struct run_end *structured) {
   struct buffer content = {0};
   buffer_add_string(&content, text);
   self->answer.length = 0;
@@ -506,12 +506,11 @@ SESSION_TEST(a_result_has_one_text) {
 }
 
 SESSION_TEST(a_structured_result_has_its_members) {
-  const struct run_result result = {.exit_code = 7,
-                                    .duration_ms = 1250,
-                                    .reason = "",
-                                    .output = {.bytes = "o\n", .length = 2},
-                                    .errors = {.truncated = true}};
-  cJSON *answer = cJSON_Parse(called(self, MCP_2025_06_18, "x", true, &result));
+  const struct run_end end = {.exit_code = 7,
+                              .duration_ms = 1250,
+                              .output = {.bytes = "o\n", .length = 2},
+                              .errors = {.truncated = true}};
+  cJSON *answer = cJSON_Parse(called(self, MCP_2025_06_18, "x", true, &end));
   const cJSON *structured =
       cJSON_GetObjectItem(cJSON_GetObjectItem(answer, "result"), "structuredContent");
   assert_int_equal(cJSON_GetArraySize(structured), 7);

@@ -68,16 +68,15 @@ TEST(a_refusal_is_an_error_or_a_failure) {
 
 TEST(a_commands_end_is_a_result_whatever_it_is) {
   struct tool_call *call = make_call("execute_command", "{'command':'x'}");
-  struct run_result result = {.exit_code = 3,
-                              .duration_ms = 1500,
-                              .reason = "",
-                              .output = stream("Error: \xFF\n"),
-                              .errors = stream("e")};
+  struct run_end end = {.exit_code = 3,
+                        .duration_ms = 1500,
+                        .output = stream("Error: \xFF\n"),
+                        .errors = stream("e")};
   struct buffer out = {0};
-  stdio_answer_result(&out, &plain, call, &result);
+  stdio_answer_result(&out, &plain, call, &end);
   expect(&out, "{'id':1,'result':{'exitCode':3,'stdout':'Error: \xEF\xBF\xBD\\n','stderr':'e',"
                "'timedOut':false,'durationSeconds':1.5}}\n");
-  stdio_answer_result(&out, &json_rpc, call, &result);
+  stdio_answer_result(&out, &json_rpc, call, &end);
   expect(&out, "{'jsonrpc':'2.0','id':'a','result':{'output':'Error: \xEF\xBF\xBD\\nSTDERR: e\\n("
                "exit code: 3)','success':false,'metadata':{'exitCode':3,'timedOut':false,"
                "'durationSeconds':1.5}}}\n");
@@ -86,9 +85,9 @@ TEST(a_commands_end_is_a_result_whatever_it_is) {
 
 TEST(a_command_that_was_not_executed_is_an_error) {
   struct tool_call *call = make_call("execute_command", "{'command':'x','args':['y']}");
-  struct run_result result = {.failure = RUN_NOT_FOUND, .exit_code = 127, .reason = ""};
+  struct run_end end = {.how = RUN_NOT_FOUND, .exit_code = 127};
   struct buffer out = {0};
-  stdio_answer_result(&out, &plain, call, &result);
+  stdio_answer_result(&out, &plain, call, &end);
   expect(&out, "{'id':1,'error':{'code':-1,'message':'cannot run `x`: No such file or "
                "directory'}}\n");
   tool_call_free(call);
@@ -96,32 +95,31 @@ TEST(a_command_that_was_not_executed_is_an_error) {
 
 TEST(other_tools_have_a_text) {
   struct tool_call *call = make_call("read_file", "{'path':'f'}");
-  struct run_result result = {.reason = "", .output = stream("text/plain\na\n")};
+  struct run_end end = {.output = stream("text/plain\na\n")};
   struct buffer out = {0};
-  stdio_answer_result(&out, &plain, call, &result);
+  stdio_answer_result(&out, &plain, call, &end);
   expect(&out, "{'id':1,'result':{'output':'a\\n'}}\n");
-  result.output = (struct run_stream){0};
-  stdio_answer_result(&out, &plain, call, &result);
+  end.output = (struct run_stream){0};
+  stdio_answer_result(&out, &plain, call, &end);
   expect(&out, "{'id':1,'result':{'output':''}}\n");
-  stdio_answer_result(&out, &json_rpc, call, &result);
+  stdio_answer_result(&out, &json_rpc, call, &end);
   expect(&out, "{'jsonrpc':'2.0','id':'a','result':{'output':'','success':true,'metadata':{"
                "'exitCode':0,'timedOut':false,'durationSeconds':0}}}\n");
-  result.exit_code = 1;
-  result.reason = "file not found: f";
-  result.reason_length = strlen(result.reason);
-  stdio_answer_result(&out, &plain, call, &result);
+  end.exit_code = 1;
+  end.errors = stream("file not found: f");
+  stdio_answer_result(&out, &plain, call, &end);
   expect(&out, "{'id':1,'error':{'code':-1,'message':'file not found: f'}}\n");
   tool_call_free(call);
 }
 
 TEST(a_notification_gets_no_line) {
   struct tool_call *call = make_call("read_file", "{'path':'f'}");
-  struct run_result result = {.reason = ""};
+  struct run_end end = {0};
   struct buffer out = {0};
   stdio_answer_json(&out, &nobody, "{}");
   stdio_answer_error(&out, &nobody, -1, "a");
   stdio_answer_refusal(&out, &nobody, "a", 1);
-  stdio_answer_result(&out, &nobody, call, &result);
+  stdio_answer_result(&out, &nobody, call, &end);
   stdio_answer_info(&out, &nobody, NULL, &settings, "1");
   stdio_answer_progress(&out, &nobody, 1, "a", 1);
   expect(&out, "");
@@ -163,9 +161,9 @@ TEST(progress_is_cut_after_200_characters) {
 }
 
 TEST(an_only_answer_has_no_id) {
-  struct run_result result = {.exit_code = 124, .timed_out = true, .duration_ms = 55000};
+  struct run_end end = {.exit_code = 124, .how = RUN_TIMED_OUT, .duration_ms = 55000};
   struct buffer out = {0};
-  stdio_answer_only(&out, "a", 1, &result);
+  stdio_answer_only(&out, "a", 1, &end);
   expect(&out, "{'output':'a','metadata':{'exitCode':124,'timedOut':true,"
                "'durationSeconds':55}}\n");
   stdio_answer_only(&out, "", 0, NULL);

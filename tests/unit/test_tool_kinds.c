@@ -40,18 +40,17 @@ static bool run(struct tool_call *call, struct buffer *text) {
   struct output output = {0};
   struct error error = {.text = ""};
   tool_call_request(call, &request);
-  struct run_result result = {.reason = ""};
+  struct run_end end = {0};
   int before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   assert_int_equal(chdir(request.step.working_directory), 0);
   if (kind_of(&request.step)->work(&request.step, &output, &error) == 0) {
-    result.output = (struct run_stream){output.content.bytes, output.content.length, false};
-    result.errors = (struct run_stream){output.warnings.bytes, output.warnings.length, false};
+    end.output = (struct run_stream){output.content.bytes, output.content.length, false};
+    end.errors = (struct run_stream){output.warnings.bytes, output.warnings.length, false};
   } else {
-    result.exit_code = 1;
-    result.reason = error.text;
-    result.reason_length = strlen(error.text);
+    end.exit_code = 1;
+    end.errors = (struct run_stream){error.text, strlen(error.text), false};
   }
-  bool failed = tool_call_answer(call, &result, text);
+  bool failed = tool_call_answer(call, &end, text);
   assert_int_equal(fchdir(before), 0);
   close(before);
   buffer_release(&output.content);

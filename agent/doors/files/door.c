@@ -34,7 +34,7 @@
 #include "agent/doors/files/request_look.h"
 #include "agent/doors/files/watch.h"
 #include "agent/engine/engine.h"
-#include "agent/engine/run_result.h"
+#include "agent/engine/run_end.h"
 #include "agent/exit_code.h"
 #include "agent/kinds/kinds.h"
 #include "agent/payload_limit.h"
@@ -548,10 +548,9 @@ static void begin(struct door *door, struct run *run) {
 }
 
 /* True: it has only to run in another directory. */
-static bool runs_elsewhere(struct files_door *self, struct exec *exec, const struct run *run,
-                           const struct run_result *ended) {
-  if (self->state != SERVING || ended->failure != RUN_NO_DIRECTORY || exec->elsewhere ||
-      !is_workspace(run_step(run)->working_directory) || !has_no_workspace(self))
+static bool runs_elsewhere(struct files_door *self, struct exec *exec, const struct run_end *end) {
+  if (self->state != SERVING || end->how != RUN_NO_DIRECTORY || exec->elsewhere ||
+      !is_workspace(end->subject) || !has_no_workspace(self))
     return false;
   exec->elsewhere = true;
   exec->state = EXEC_QUEUED;
@@ -561,28 +560,27 @@ static bool runs_elsewhere(struct files_door *self, struct exec *exec, const str
 }
 
 /* What this program has to say of a run that was not executed to its end; else "". */
-static void explain(const struct files_door *self, const struct run *run,
-                    const struct run_result *ended, struct error *out) {
-  const char *command = run_step(run)->target;
-  const char *detail = strstr(ended->reason, ": ");
+static void explain(const struct files_door *self, const struct run_end *end, struct error *out) {
   out->text[0] = '\0';
-  switch (ended->failure) {
-  case RUN_EXECUTED:
+  switch (end->how) {
+  case RUN_EXITED:
+  case RUN_SIGNALED:
+  case RUN_TIMED_OUT:
     break;
   case RUN_STOPPED:
     (void)error_set(out, MESSAGE_PREFIX "stopped by %s", engine_leaving(&self->door));
     break;
   case RUN_NOT_FOUND:
-    if (strstr(ended->reason, "it exists") == NULL)
-      detail = ": No such file or directory";
-    /* fall through */
+    (void)error_set(out, MESSAGE_PREFIX "cannot run '%.100s': No such file or directory",
+                    end->subject);
+    break;
   case RUN_NOT_EXECUTABLE:
-    (void)error_set(out, MESSAGE_PREFIX "cannot run '%.100s'%s", command,
-                    detail != NULL ? detail : "");
+    (void)error_set(out, MESSAGE_PREFIX "cannot run '%.100s': %s", end->subject,
+                    error_why(&end->error));
     break;
   case RUN_NO_DIRECTORY:
   case RUN_NO_PROCESS:
-    (void)error_set(out, MESSAGE_PREFIX "%.*s", (int)ended->reason_length, ended->reason);
+    (void)error_set(out, MESSAGE_PREFIX "%s", end->error.text);
     break;
   }
 }
@@ -608,14 +606,10 @@ static void begin_anew(struct files_door *self, struct exec *exec) {
 
 static void arm_turn(struct files_door *self);
 
-static void result(struct door *door, const struct run *run, const struct step_event *completed,
-                   const struct step_result *step_result) {
-  (void)completed;
+static void result(struct door *door, const struct run *run, const struct run_end *end) {
   struct files_door *self = self_of(door);
   struct exec *exec = run_ticket(run);
-  struct run_result ended;
   struct error message;
-  run_result_get(run, step_result, &ended);
   self->running--;
   self->running_bytes -= exec->bytes;
   bool cancelled = exec->state == EXEC_CANCELLED;
@@ -625,14 +619,14 @@ static void result(struct door *door, const struct run *run, const struct step_e
     release(self, exec);
   } else if (cancelled) {
     begin_anew(self, exec);
-  } else if (!runs_elsewhere(self, exec, run, &ended)) {
-    explain(self, run, &ended, &message);
+  } else if (!runs_elsewhere(self, exec, end)) {
+    explain(self, end, &message);
     const struct exec_result result = {.id = exec->id,
-                                       .exit_code = ended.exit_code,
-                                       .output = stream_of(&ended.output),
-                                       .errors = stream_of(&ended.errors),
+                                       .exit_code = end->exit_code,
+                                       .output = stream_of(&end->output),
+                                       .errors = stream_of(&end->errors),
                                        .message = message.text[0] != '\0' ? message.text : NULL,
-                                       .timed_out = ended.timed_out};
+                                       .timed_out = end->how == RUN_TIMED_OUT};
     answer(self, exec, &result);
   }
   self->submits = true;
@@ -1018,22 +1012,6 @@ static void want(struct door *door, unsigned requests) {
     arm_turn(self);
 }
 
-static size_t room(const struct door *door) {
-  (void)door;
-  return SIZE_MAX;
-}
-
-/* Output is in the result alone. */
-static void event(struct door *door, const struct run *run, const struct step_event *event) {
-  (void)door;
-  (void)run;
-  (void)event;
-}
-
-static void flush(struct door *door) {
-  (void)door;
-}
-
 /* Nobody waits for what cannot be written now: the agent is gone, or the pod is. */
 static void close_now(struct files_door *self) {
   self->state = CLOSED;
@@ -1066,9 +1044,6 @@ static void dump(const struct door *door) {
 static const struct door_type files_door_type = {.name = "files",
                                                  .want = want,
                                                  .begin = begin,
-                                                 .room = room,
-                                                 .event = event,
-                                                 .flush = flush,
                                                  .result = result,
                                                  .close = close_door,
                                                  .dump = dump};

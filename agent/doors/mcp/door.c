@@ -270,22 +270,18 @@ static void begin(struct door *door, struct run *run) {
   engine_start(run);
 }
 
-static void result(struct door *door, const struct run *run, const struct step_event *completed,
-                   const struct step_result *step_result) {
+static void result(struct door *door, const struct run *run, const struct run_end *end) {
   struct mcp_door *self = self_of(door);
   struct call *call = run_ticket(run);
-  (void)completed;
   if (!call->cancelled) {
-    struct run_result result;
     struct tool_image image;
     struct buffer text = {0};
     struct mcp_called called = {.text = &text};
-    run_result_get(run, step_result, &result);
-    called.is_error = tool_call_answer(call->tool, &result, &text);
-    if (tool_call_image(call->tool, &result, &image))
+    called.is_error = tool_call_answer(call->tool, end, &text);
+    if (tool_call_image(call->tool, end, &image))
       called.image = &image;
     if (mcp_has_structured(&self->server, call->version) && tool_call_is_command(call->tool))
-      called.structured = &result;
+      called.structured = end;
     add_called(self, call, &called);
     buffer_release(&text);
   }
@@ -516,18 +512,6 @@ static void close_door(struct door *door, enum door_close how) {
 
 /* --- the rest -------------------------------------------------------------------------------- */
 
-/* What a command prints is in its result, and no event. */
-static size_t room(const struct door *door) {
-  (void)door;
-  return SIZE_MAX;
-}
-
-static void event(struct door *door, const struct run *run, const struct step_event *event) {
-  (void)door;
-  (void)run;
-  (void)event;
-}
-
 static void dump(const struct door *door) {
   static const char *const states[] = {"reads", "standard input has ended", "ends"};
   const struct mcp_door *self = (const struct mcp_door *)door;
@@ -546,8 +530,6 @@ static void dump(const struct door *door) {
 static const struct door_type mcp_door_type = {.name = "mcp",
                                                .want = want,
                                                .begin = begin,
-                                               .room = room,
-                                               .event = event,
                                                .flush = flush,
                                                .result = result,
                                                .close = close_door,

@@ -7,7 +7,7 @@
 
 #include "agent/doors/mcp/message.h"
 #include "agent/doors/mcp/version.h"
-#include "agent/engine/run_result.h"
+#include "agent/engine/run_end.h"
 #include "agent/tools/tool.h"
 #include "base/buffer.h"
 
@@ -53,7 +53,7 @@ struct mcp_called {
   const struct tool_image *image; /* in place of the text; or NULL */
   bool is_error;
   /* Of a command that was run, where mcp_has_structured says so; else NULL. */
-  const struct run_result *structured;
+  const struct run_end *structured;
 };
 
 /* The result of a call. */

@@ -106,14 +106,14 @@ static void leave(struct once_door *self, int exit_code) {
   engine_leave(&self->door, exit_code, "the end of its step");
 }
 
-static void result(struct door *door, const struct run *run, const struct step_event *completed,
-                   const struct step_result *result) {
+static void result(struct door *door, const struct run *run, const struct run_end *end) {
   struct once_door *self = self_of(door);
-  (void)run;
-  put_event(self, completed);
-  put_result(self, result);
-  int code = result->exit_code >= 0 ? result->exit_code : ONCE_DOOR_EXIT_REFUSED;
-  leave(self, result->timed_out ? ONCE_DOOR_EXIT_TIMED_OUT : code);
+  struct step_end answer;
+  run_step_end(run, end, &answer);
+  put_event(self, &answer.completed);
+  put_result(self, &answer.result);
+  int code = run_end_is_own(end) ? end->exit_code : ONCE_DOOR_EXIT_REFUSED;
+  leave(self, end->how == RUN_TIMED_OUT ? ONCE_DOOR_EXIT_TIMED_OUT : code);
 }
 
 static void refuse(struct once_door *self, int schema_version, const char *step_id,

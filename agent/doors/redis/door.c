@@ -433,11 +433,12 @@ static void flush(struct door *door) {
     keep_pace(self);
 }
 
-static void result(struct door *door, const struct run *run, const struct step_event *completed,
-                   const struct step_result *result) {
+static void result(struct door *door, const struct run *run, const struct run_end *end) {
   struct redis_door *self = self_of(door);
   const struct claimed_step *step = run_ticket(run);
-  outbox_result(self->outbox, completed, result, &step->claimed, !self->deferring);
+  struct step_end answer;
+  run_step_end(run, end, &answer);
+  outbox_result(self->outbox, &answer.completed, &answer.result, &step->claimed, !self->deferring);
   (void)evtimer_del(self->read_limit);
   self->deferring = false;
   self->current = NULL;

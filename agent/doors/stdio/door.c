@@ -26,7 +26,7 @@
 #include "agent/doors/stdio/stdio_answer.h"
 #include "agent/doors/stdio/stdio_request.h"
 #include "agent/engine/engine.h"
-#include "agent/engine/run_result.h"
+#include "agent/engine/run_end.h"
 #include "agent/exit_code.h"
 #include "agent/payload_limit.h"
 #include "agent/tools/tool.h"
@@ -186,8 +186,8 @@ static void set_end(struct stdio_door *self, struct call *call, enum call_end en
 
 /* The end of a one-shot, too. */
 static void answer_only(struct stdio_door *self, const char *text, size_t length,
-                        const struct run_result *result, int exit_code) {
-  stdio_answer_only(standard_io_output(self->io), text, length, result);
+                        const struct run_end *end, int exit_code) {
+  stdio_answer_only(standard_io_output(self->io), text, length, end);
   standard_io_flush(self->io);
   engine_leave(&self->door, exit_code, "the end of its call");
 }
@@ -201,30 +201,24 @@ static void answer_text(struct stdio_door *self, const struct call *call, const 
 }
 
 static void answer_result(struct stdio_door *self, const struct call *call,
-                          const struct run_result *result) {
+                          const struct run_end *end) {
   if (!self->options.one_shot) {
-    stdio_answer_result(standard_io_output(self->io), &call->to, call->tool, result);
+    stdio_answer_result(standard_io_output(self->io), &call->to, call->tool, end);
     return;
   }
   struct buffer text = {0};
-  bool failed = tool_call_answer(call->tool, result, &text);
-  answer_only(self, text.bytes != NULL ? text.bytes : "", text.length, result,
+  bool failed = tool_call_answer(call->tool, end, &text);
+  answer_only(self, text.bytes != NULL ? text.bytes : "", text.length, end,
               failed ? EXIT_FAILED : 0);
   buffer_release(&text);
 }
 
-static void make_timed_out(struct run_result *result) {
-  result->failure = RUN_EXECUTED;
-  result->exit_code = RUN_EXIT_TIMED_OUT;
-  result->timed_out = true;
-  result->reason_length = 0;
-}
-
 /* A call whose run there is not, or not yet. */
 static void answer_expired(struct stdio_door *self, const struct call *call) {
-  struct run_result result = {.duration_ms = clock_monotonic_ms() - call->arrived_ms, .reason = ""};
-  make_timed_out(&result);
-  answer_result(self, call, &result);
+  const struct run_end end = {.how = RUN_TIMED_OUT,
+                              .exit_code = RUN_EXIT_TIMED_OUT,
+                              .duration_ms = clock_monotonic_ms() - call->arrived_ms};
+  answer_result(self, call, &end);
 }
 
 static void answer_unrun(struct stdio_door *self, const struct call *call) {
@@ -277,26 +271,24 @@ static void begin(struct door *door, struct run *run) {
   engine_start(run);
 }
 
-static void result(struct door *door, const struct run *run, const struct step_event *completed,
-                   const struct step_result *step_result) {
+static void result(struct door *door, const struct run *run, const struct run_end *ended) {
   struct stdio_door *self = self_of(door);
   struct call *call = run_ticket(run);
-  struct run_result result;
-  (void)completed;
   CHECK(call == self->running);
   self->running = NULL;
   self->run = NULL;
   (void)event_del(self->progress);
   if (call == self->first) {
     remove_call(self, call);
-    run_result_get(run, step_result, &result);
-    bool was_stopped = result.failure == RUN_STOPPED;
-    if (was_stopped && call->end == CALL_EXPIRED)
-      make_timed_out(&result);
-    if (call->end == CALL_CANCELLED || (was_stopped && call->end == CALL_OPEN))
+    struct run_end end = *ended;
+    if (end.how == RUN_STOPPED && call->end == CALL_EXPIRED) {
+      end.how = RUN_TIMED_OUT;
+      end.exit_code = RUN_EXIT_TIMED_OUT;
+    }
+    if (call->end == CALL_CANCELLED || end.how == RUN_STOPPED)
       answer_text(self, call, CANCELLED, strlen(CANCELLED));
     else
-      answer_result(self, call, &result);
+      answer_result(self, call, &end);
   }
   free_call(call);
   if (is_leaving(self))
@@ -663,17 +655,6 @@ static void on_broken(void *owner, int error) {
 
 /* --- the rest -------------------------------------------------------------------------------- */
 
-static size_t room(const struct door *door) {
-  (void)door;
-  return SIZE_MAX; /* output is kept with the run */
-}
-
-static void event(struct door *door, const struct run *run, const struct step_event *event) {
-  (void)door;
-  (void)run;
-  (void)event;
-}
-
 static void flush(struct door *door) {
   standard_io_flush(self_of(door)->io);
 }
@@ -718,8 +699,6 @@ static void dump(const struct door *door) {
 static const struct door_type stdio_door_type = {.name = "stdio",
                                                  .want = want,
                                                  .begin = begin,
-                                                 .room = room,
-                                                 .event = event,
                                                  .flush = flush,
                                                  .result = result,
                                                  .close = close_door,

@@ -1,6 +1,7 @@
 /* Runs beside each other, for a door that keeps the output of commands as it came. */
-#include "agent/engine/run_result.h"
+#include "agent/engine/run_end.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -21,7 +22,7 @@ enum { OUTPUT_BYTES = 100, GRACE_MS = 300, DRAIN_MS = 100 };
 struct answer {
   struct run *run; /* until it is answered */
   bool answered;
-  struct run_result result; /* its texts are copies */
+  struct run_end result; /* its texts are copies */
 };
 
 struct crowd_owner {
@@ -58,33 +59,16 @@ static void begin(struct door *door, struct run *run) {
   engine_start(run);
 }
 
-static size_t room(const struct door *door) {
-  (void)door;
-  return SIZE_MAX;
-}
-
-static void event(struct door *door, const struct run *run, const struct step_event *event) {
-  (void)door;
-  assert_true(kind_of(run_step(run))->work != NULL || event->kind == STEP_EVENT_STARTED);
-}
-
-static void flush(struct door *door) {
-  (void)door;
-}
-
 static void copy(const char **text, size_t length) {
   *text = memory_copy(*text != NULL ? *text : "", length);
 }
 
-static void result(struct door *door, const struct run *run, const struct step_event *completed,
-                   const struct step_result *result) {
+static void result(struct door *door, const struct run *run, const struct run_end *end) {
   struct crowd_owner *self = self_of(door);
   struct answer *answer = run_ticket(run);
-  (void)completed;
-  run_result_get(run, result, &answer->result);
+  answer->result = *end;
   copy(&answer->result.output.bytes, answer->result.output.length);
   copy(&answer->result.errors.bytes, answer->result.errors.length);
-  copy(&answer->result.reason, answer->result.reason_length);
   answer->run = NULL;
   answer->answered = true;
   self->order[self->answers++] = (int)(answer - self->steps);
@@ -103,9 +87,6 @@ static void close_door(struct door *door, enum door_close how) {
 static const struct door_type type = {.name = "test",
                                       .want = want,
                                       .begin = begin,
-                                      .room = room,
-                                      .event = event,
-                                      .flush = flush,
                                       .result = result,
                                       .activity = activity,
                                       .close = close_door};
@@ -157,7 +138,6 @@ static int tear_down(void **state) {
       continue;
     free((char *)self->steps[i].result.output.bytes);
     free((char *)self->steps[i].result.errors.bytes);
-    free((char *)self->steps[i].result.reason);
   }
   close(self->stdin_fd);
   close(self->log.fd);
@@ -186,7 +166,7 @@ static void submit_script(struct crowd_owner *self, int at, const char *script, 
   submit(self, at, json);
 }
 
-static const struct run_result *answer(struct crowd_owner *self, int at) {
+static const struct run_end *answer(struct crowd_owner *self, int at) {
   LOOP_UNTIL(&self->loop, self->steps[at].answered);
   return &self->steps[at].result;
 }
@@ -199,17 +179,16 @@ static void assert_stream(struct run_stream stream, const char *text, bool trunc
 
 RUNS_TEST(streams_come_apart_and_as_they_are) {
   submit_script(owner, 0, "printf 'a\\\\r\\\\nb\\\\0c'; printf 'x\\\\n\\\\n' >&2; exit 3", "");
-  const struct run_result *result = answer(owner, 0);
-  assert_int_equal(result->failure, RUN_EXECUTED);
+  const struct run_end *result = answer(owner, 0);
+  assert_int_equal(result->how, RUN_EXITED);
   assert_int_equal(result->exit_code, 3);
   assert_stream(result->output, "a\r\nbc", false);
   assert_stream(result->errors, "x\n\n", false);
-  assert_int_equal(result->reason_length, 0);
 }
 
 RUNS_TEST(a_stream_is_kept_up_to_its_limit) {
   submit_script(owner, 0, "printf '%0100d\\\\n\\\\n' 7; printf '%0101d' 8 >&2", "");
-  const struct run_result *result = answer(owner, 0);
+  const struct run_end *result = answer(owner, 0);
   assert_int_equal(result->output.length, OUTPUT_BYTES);
   assert_false(result->output.truncated);
   assert_int_equal(result->errors.length, OUTPUT_BYTES);
@@ -218,7 +197,7 @@ RUNS_TEST(a_stream_is_kept_up_to_its_limit) {
 
 RUNS_TEST(a_character_at_the_limit_is_left_out) {
   submit_script(owner, 0, "printf '%099d\u00e9z' 7", "");
-  const struct run_result *result = answer(owner, 0);
+  const struct run_end *result = answer(owner, 0);
   assert_int_equal(result->output.length, OUTPUT_BYTES - 1);
   assert_true(result->output.truncated);
 }
@@ -226,21 +205,22 @@ RUNS_TEST(a_character_at_the_limit_is_left_out) {
 RUNS_TEST(a_signal_is_128_and_its_number) {
   submit_script(owner, 0, "kill -SEGV $$", "");
   assert_int_equal(answer(owner, 0)->exit_code, 128 + 11);
+  assert_int_equal(owner->steps[0].result.how, RUN_SIGNALED);
+  assert_int_equal(owner->steps[0].result.signal, 11);
 }
 
 RUNS_TEST(a_deadline_is_124_and_keeps_the_output) {
   submit_script(owner, 0, "trap '' TERM; echo up; sleep 4061; sleep 4062", ",\"timeoutSeconds\":1");
-  const struct run_result *result = answer(owner, 0);
+  const struct run_end *result = answer(owner, 0);
   assert_int_equal(result->exit_code, RUN_EXIT_TIMED_OUT);
-  assert_true(result->timed_out);
-  assert_int_equal(result->failure, RUN_EXECUTED);
+  assert_int_equal(result->how, RUN_TIMED_OUT);
   assert_stream(result->output, "up\n", false);
   assert_true(result->duration_ms >= 1000 + GRACE_MS);
 }
 
 RUNS_TEST(a_command_that_exits_with_124_has_not_timed_out) {
   submit_script(owner, 0, "exit 124", "");
-  assert_false(answer(owner, 0)->timed_out);
+  assert_int_equal(answer(owner, 0)->how, RUN_EXITED);
   assert_int_equal(owner->steps[0].result.exit_code, 124);
 }
 
@@ -249,17 +229,20 @@ RUNS_TEST(what_cannot_run_says_why) {
   submit(owner, 1, "{\"stepId\":\"b\",\"command\":\"/etc/passwd\"}");
   submit(owner, 2, "{\"stepId\":\"c\",\"command\":\"true\",\"workingDirectory\":\"/no/such\"}");
   static const struct {
-    enum run_failure failure;
+    enum run_how how;
     int exit_code;
+    int code;
     const char *reason;
-  } rows[] = {{RUN_NOT_FOUND, RUN_EXIT_NOT_FOUND, "no-such-command: command not found on PATH"},
-              {RUN_NOT_EXECUTABLE, RUN_EXIT_NOT_EXECUTABLE, "cannot run /etc/passwd"},
-              {RUN_NO_DIRECTORY, RUN_EXIT_NOT_RUN, "working directory /no/such"}};
+  } rows[] = {
+      {RUN_NOT_FOUND, RUN_EXIT_NOT_FOUND, ENOENT, "no-such-command: command not found on PATH"},
+      {RUN_NOT_EXECUTABLE, RUN_EXIT_NOT_EXECUTABLE, EACCES, "cannot run /etc/passwd"},
+      {RUN_NO_DIRECTORY, RUN_EXIT_NOT_RUN, ENOENT, "working directory /no/such"}};
   for (int i = 0; i < 3; i++) {
-    const struct run_result *result = answer(owner, i);
-    assert_int_equal(result->failure, rows[i].failure);
+    const struct run_end *result = answer(owner, i);
+    assert_int_equal(result->how, rows[i].how);
     assert_int_equal(result->exit_code, rows[i].exit_code);
-    assert_memory_equal(result->reason, rows[i].reason, strlen(rows[i].reason));
+    assert_memory_equal(result->error.text, rows[i].reason, strlen(rows[i].reason));
+    assert_int_equal(result->error.code, rows[i].code);
   }
 }
 
@@ -272,14 +255,14 @@ RUNS_TEST(a_file_kind_has_its_content_and_its_warnings) {
            "{\"stepId\":\"g\",\"kind\":\"grep\",\"path\":\"%s\",\"pattern\":\"x\",\"headLimit\":1}",
            owner->directory.path);
   submit(owner, 0, json);
-  const struct run_result *result = answer(owner, 0);
+  const struct run_end *result = answer(owner, 0);
   assert_int_equal(result->exit_code, 0);
   assert_int_equal(result->output.bytes[0], '[');
   assert_stream(result->errors, "grep truncated at 1 matches", false);
   submit(owner, 1, "{\"stepId\":\"r\",\"kind\":\"readFile\",\"path\":\"/no/such\"}");
   result = answer(owner, 1);
   assert_int_equal(result->exit_code, 1);
-  assert_string_equal(result->reason, "file not found: /no/such");
+  assert_stream(result->errors, "file not found: /no/such", false);
 }
 
 RUNS_TEST(standard_input_is_the_steps) {
@@ -332,7 +315,6 @@ RUNS_TEST(a_command_that_begins_meanwhile_is_not_killed) {
       assert_int_equal(owner->steps[at].result.exit_code, 0);
       free((char *)owner->steps[at].result.output.bytes);
       free((char *)owner->steps[at].result.errors.bytes);
-      free((char *)owner->steps[at].result.reason);
       owner->steps[at] = (struct answer){0};
       owner->answers = 0;
     }
@@ -353,7 +335,7 @@ RUNS_TEST(the_end_of_one_spares_what_another_has_left) {
   assert_int_equal(answer(owner, 1)->exit_code, 0);
   LOOP_UNTIL(&owner->loop, proc_find("/bin/sleep 4068") > 0);
   engine_stop(owner->steps[0].run, GRACE_MS, "a test");
-  assert_int_equal(answer(owner, 0)->failure, RUN_STOPPED);
+  assert_int_equal(answer(owner, 0)->how, RUN_STOPPED);
   assert_true(proc_find("/bin/sleep 4068") > 0);
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
   LOOP_UNTIL(&owner->loop, owner->closed);
@@ -385,10 +367,10 @@ RUNS_TEST(a_run_is_stopped_by_itself) {
   submit_script(owner, 1, GATE("$D/go"), "");
   LOOP_UNTIL(&owner->loop, run_output_total(owner->steps[0].run) == 3);
   engine_stop(owner->steps[0].run, GRACE_MS, "not needed any more");
-  const struct run_result *result = answer(owner, 0);
-  assert_int_equal(result->failure, RUN_STOPPED);
+  const struct run_end *result = answer(owner, 0);
+  assert_int_equal(result->how, RUN_STOPPED);
   assert_int_equal(result->exit_code, RUN_EXIT_NOT_RUN);
-  assert_string_equal(result->reason, "not needed any more");
+  assert_string_equal(result->error.text, "not needed any more");
   assert_stream(result->output, "up\n", false);
   assert_false(owner->steps[1].answered);
   gate_open(directory_path(&owner->directory, "go"));
@@ -430,8 +412,8 @@ RUNS_TEST(leaving_ends_them_all_with_the_reason) {
   LOOP_UNTIL(&owner->loop, owner->closed);
   assert_int_equal(owner->answers, 2);
   for (int i = 0; i < 2; i++) {
-    assert_int_equal(owner->steps[i].result.failure, RUN_STOPPED);
-    assert_string_equal(owner->steps[i].result.reason,
+    assert_int_equal(owner->steps[i].result.how, RUN_STOPPED);
+    assert_string_equal(owner->steps[i].result.error.text,
                         "cancelled: the agent was stopped by a test");
   }
 }
