@@ -189,6 +189,19 @@ int step_parse(struct step *self, const struct step_kind *const *kinds, const ch
   return result;
 }
 
+void step_init(struct step *self, const struct step_kind *kind, const char *step_id,
+               const char *target, const char *working_directory, unsigned timeout_seconds) {
+  *self = (struct step){.schema_version = STEP_VERSION_OLDEST,
+                        .step_id = memory_copy(step_id, strlen(step_id)),
+                        .kind = kind,
+                        .target = memory_copy(target, strlen(target)),
+                        .timeout_seconds = timeout_seconds};
+  if (working_directory != NULL)
+    self->working_directory = memory_copy(working_directory, strlen(working_directory));
+  self->fields = memory_allocate(kind->table.size);
+  memset(self->fields, 0, kind->table.size);
+}
+
 void step_release(struct step *self) {
   if (self->fields != NULL)
     step_table_release(&self->kind->table, self->fields);

@@ -49,6 +49,9 @@ struct step {
   char *working_directory; /* NULL when the step names none or an empty one */
   unsigned timeout_seconds;
   void *fields; /* the kind's own, in the struct of its table */
+  /* Of the agent's own tools, never parsed: the content is text as a model reads it, warnings
+     included, where the kind has such. */
+  bool for_model;
 
   size_t memory; /* bytes that it holds, at the most: its strings, and a pointer and the overhead of
                     an allocation for each value */
@@ -79,6 +82,11 @@ int step_answer_version(const struct step *self);
  */
 int step_parse(struct step *self, const struct step_kind *const *kinds, const char *payload,
                size_t length, struct error *error);
+
+/* A step that was not parsed, with fields that are all zeros. The texts are copied; a directory of
+   NULL is none. */
+void step_init(struct step *self, const struct step_kind *kind, const char *step_id,
+               const char *target, const char *working_directory, unsigned timeout_seconds);
 
 /* May be called for a step that is all zeros. Leaves it all zeros. */
 void step_release(struct step *self);

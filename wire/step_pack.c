@@ -15,6 +15,7 @@ static const struct step_field fields[] = {
     {.type = &step_field_text, .offset = offsetof(struct step, target)},
     {.type = &step_field_text, .offset = offsetof(struct step, working_directory)},
     {.type = &step_field_integer, .offset = offsetof(struct step, timeout_seconds)},
+    {.type = &step_field_flag, .offset = offsetof(struct step, for_model)},
 };
 static const struct step_table table = STEP_TABLE(fields, struct step);
 

@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/printable.h"
+#include "base/utf8.h"
 #include "base/write_all.h"
 #include "wire/step_pack.h"
 
@@ -88,32 +89,85 @@ char *kind_repository(const struct step *step) {
   return lexical_path_new(current, own == NULL || is_entered ? "." : own);
 }
 
-/* A name in it must not look like a line of its own. */
-static void add_line(struct buffer *lines, const char *text) {
+/* A name in it must not look like a line of its own. What is behind the subject is cut alike with it
+   and without it. */
+static void add_line(struct buffer *lines, const char *subject, bool shows_subject,
+                     const char *text) {
   struct buffer printable = {0};
   struct error line;
-  printable_add(&printable, text);
-  (void)error_set(&line, "%.*s", (int)printable.length, printable.bytes);
+  printable_add(&printable, text, strlen(text));
+  (void)error_set(&line, "%s%.*s", subject, (int)printable.length, printable.bytes);
   buffer_release(&printable);
-  buffer_add_string(lines, line.text);
+  buffer_add_string(lines, line.text + (shows_subject ? 0 : strlen(subject)));
   buffer_add_string(lines, "\n");
 }
 
-void kind_warn(struct output *output, const char *format, ...) {
+void kind_warn(struct output *output, const char *subject, const char *format, ...) {
   char *text;
   va_list arguments;
   va_start(arguments, format);
   if (vasprintf(&text, format, arguments) < 0)
     memory_exhausted("a buffer");
   va_end(arguments);
-  add_line(&output->warnings, text);
+  add_line(&output->warnings, subject, !output->for_model, text);
   free(text);
+}
+
+void kind_warn_cut(struct output *output, const char *subject, size_t limit, const char *what) {
+  CHECK(output->warnings.length == 0);
+  kind_warn(output, subject, "truncated at %zu %s", limit, what);
+  output->of_cut = output->warnings.length;
 }
 
 void kind_warn_unread(struct output *output, size_t directories) {
   if (directories > 0)
-    kind_warn(output, "%zu directories could not be looked into", directories);
+    kind_warn(output, "", "%zu directories could not be looked into", directories);
 }
+
+/* --- for a model ----------------------------------------------------------------------------- */
+
+static void add_note(struct buffer *text, const char *note, size_t length) {
+  if (text->length > 0 && text->bytes[text->length - 1] != '\n')
+    buffer_add(text, "\n", 1);
+  buffer_add_string(text, "... (");
+  buffer_add(text, note, length);
+  buffer_add_string(text, ")");
+}
+
+/* Returns whether it was too long. */
+static bool cut(struct buffer *text) {
+  static const char note[] = "truncated at 100 KB";
+  if (text->length <= KIND_MODEL_MAX)
+    return false;
+  const char *newline = memrchr(text->bytes, '\n', KIND_MODEL_MAX + 1);
+  text->length =
+      newline != NULL ? (size_t)(newline - text->bytes) : utf8_cut(text->bytes, KIND_MODEL_MAX);
+  add_note(text, note, sizeof note - 1);
+  return true;
+}
+
+/* What has cut the content before says nothing when it is cut again. */
+static void end_for_model(struct output *self) {
+  size_t at = cut(&self->content) ? self->of_cut : 0;
+  while (at < self->warnings.length) {
+    const char *line = self->warnings.bytes + at;
+    size_t length = (size_t)((const char *)memchr(line, '\n', self->warnings.length - at) - line);
+    add_note(&self->content, line, length);
+    at += length + 1;
+  }
+  buffer_release(&self->warnings);
+}
+
+int kind_do(struct step *step, struct output *output, struct error *error) {
+  output->for_model = step->for_model;
+  if (enter_directory(step, error) != 0 || kind_of(step)->work(step, output, error) != 0)
+    return -1;
+  if (step->for_model)
+    end_for_model(output);
+  return 0;
+}
+
+/* --- the child's side ------------------------------------------------------------------------ */
 
 static bool put(int fd, const struct buffer *text) {
   return write_all(fd, text->bytes, text->length) == 0;
@@ -122,10 +176,10 @@ static bool put(int fd, const struct buffer *text) {
 static int work_and_put(struct step *step) {
   struct output output = {0};
   struct error error;
-  bool done = enter_directory(step, &error) == 0 && kind_of(step)->work(step, &output, &error) == 0;
+  bool done = kind_do(step, &output, &error) == 0;
   if (!done) {
     buffer_release(&output.warnings);
-    add_line(&output.warnings, error.text);
+    add_line(&output.warnings, "", true, error.text);
   }
   bool written =
       put(STDERR_FILENO, &output.warnings) && (!done || put(STDOUT_FILENO, &output.content));

@@ -22,10 +22,12 @@
  * on standard error is an event, and its exit code is the step's. All signals are blocked in it.
  */
 
-/* What `work` produces; all zeros before. */
+/* What `work` produces; all zeros before but `for_model`. */
 struct output {
+  bool for_model;         /* see struct step */
   struct buffer content;  /* outputContent */
-  struct buffer warnings; /* lines for standard error, such as that the content was cut */
+  struct buffer warnings; /* lines, such as that the content was cut */
+  size_t of_cut;          /* the bytes of the first line when it is that of kind_warn_cut */
 };
 
 /* What the steps of one engine share. Nothing is owned. */
@@ -57,10 +59,17 @@ struct kind {
 /* A step points to `wire`; kind_of goes from there to the whole. */
 static_assert(offsetof(struct kind, wire) == 0, "the first member");
 
-/* Adds a line to the warnings, of at most 255 bytes, whatever the names in it; a longer one is cut in
-   its middle. */
-void kind_warn(struct output *output, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* Adds a line to the warnings, `subject` first, which a model knows; of at most 255 bytes, whatever
+   the names in it; a longer one is cut in its middle. */
+void kind_warn(struct output *output, const char *subject, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The same, before all others: that the kind's own limit has cut the content. */
+void kind_warn_cut(struct output *output, const char *subject, size_t limit, const char *what);
+
+/* The most bytes of a content for a model. A longer one is cut after its last whole line, and a line
+   says so. The warnings follow, as lines of the content. */
+#define KIND_MODEL_MAX ((size_t)102400)
 
 /* For `work`: the directory at which a relative target begins, by its text, absolute; to be freed. NULL
    where the agent's own directory is needed for it, and was removed. */
@@ -89,8 +98,12 @@ struct process_spec kind_process_spec(const struct kind_context *context, const 
 /* Frees the step's text for standard input, once its process is made and has it. */
 void kind_release_input(struct step *step);
 
-/* Executes the step's `work` and writes to standard output and standard error what comes of it. May
-   change the current directory. Returns the exit code. */
+/* Executes the step's `work`; the content is as a model is to have it where the step says so. Returns
+   0, or -1 with the reason. */
+int kind_do(struct step *step, struct output *output, struct error *error);
+
+/* kind_do, and writes to standard output and standard error what comes of it. May change the current
+   directory. Returns the exit code. */
 int kind_work(const struct step *step);
 
 /* The same for a step that was packed with the `known` kinds: a keeper's work

@@ -59,11 +59,12 @@ void tool_add_input_schema(const struct tool *self, const struct tool_settings *
 struct tool_call;
 
 /*
- * `arguments`: an object, or NULL for none. It is of json_tree_parse. null counts as absent. `step_id`: unique among the runs. Returns
+ * `arguments`: an object of json_tree_parse, or NULL for none; texts are moved out of it into the step.
+ * null counts as absent. `step_id`: unique among the runs. Returns
  * NULL, with the text for the model (TOOL_ERROR and the reason) added to `text`, when the arguments
  * are refused. Otherwise nothing is added.
  */
-struct tool_call *tool_call_new(const struct tool *tool, const cJSON *arguments,
+struct tool_call *tool_call_new(const struct tool *tool, cJSON *arguments,
                                 const struct tool_settings *settings, const char *step_id,
                                 struct buffer *text);
 void tool_call_free(struct tool_call *self);

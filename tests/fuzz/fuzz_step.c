@@ -12,6 +12,7 @@
 
 #include "agent/doors/files/exec_request.h"
 #include "agent/kinds/kinds.h"
+#include "base/memory.h"
 #include "base/utf8.h"
 #include "wire/json_text.h"
 #include "wire/json_tree.h"
@@ -113,17 +114,14 @@ static void check_payload(const char *text, size_t length) {
 }
 
 static void check_ready(const struct exec_request *request) {
-  struct buffer payload = {0}, env = {0};
   struct step step;
-  struct error error;
+  char **env = memory_allocate(sizeof *env);
+  *env = NULL;
   demand(request->timeout_seconds >= 1 && request->timeout_seconds <= 120);
   demand(request->directory != NULL && request->directory[0] != '\0');
-  demand(request->argv != NULL || (request->command != NULL && request->command[0] != '\0'));
-  exec_request_add_step(request, "id", "sh", NULL, &env, &payload);
-  demand(step_parse(&step, kinds, payload.bytes, payload.length, &error) == 0);
-  demand(step.timeout_seconds == request->timeout_seconds);
+  exec_request_step(request, "id", "sh", NULL, env, &step);
+  demand(step.target[0] != '\0' && step.timeout_seconds == request->timeout_seconds);
   step_release(&step);
-  buffer_release(&payload);
 }
 
 static void check_request(const char *text, size_t length) {

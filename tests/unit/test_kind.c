@@ -34,12 +34,12 @@ WORK(nothing) {
 }
 
 WORK(warning) {
-  kind_warn(output, "noted %s", step->target);
+  kind_warn(output, "", "noted %s", step->target);
   return say(output, "content");
 }
 
 WORK(note_more) {
-  kind_warn(output, "noted %s", step->target);
+  kind_warn(output, "", "noted %s", step->target);
   kind_warn_unread(output, 0);
   kind_warn_unread(output, 3);
   return 0;
@@ -47,13 +47,13 @@ WORK(note_more) {
 
 /* More than a line has room for. */
 WORK(note_much) {
-  kind_warn(output, "first %0*d last", 300, 0);
+  kind_warn(output, "", "first %0*d last", 300, 0);
   return note_more(step, output, error);
 }
 
 /* As a name does that has a line ending. */
 WORK(forge) {
-  kind_warn(output, "not read: a\nnothing\x1B");
+  kind_warn(output, "", "not read: a\nnothing\x1B");
   return error_set(error, "no such thing: a\r\nb");
 }
 

@@ -116,65 +116,6 @@ TEST(a_call_that_was_stopped_is_cancelled) {
 
 #define LISTED "{'path':'d'}"
 
-static void expect_listing(const char *json, const char *warnings, const char *expected) {
-  struct run_end result = printed(quoted(json));
-  result.errors = stream(warnings);
-  expect("list_directory", LISTED, result, false, expected);
-}
-
-TEST(a_listing_has_a_line_for_each_entry) {
-  expect_listing("[]", "", "(empty directory)");
-  expect_listing("[{'path':'/box/d/main.c','size_bytes':420,'mtime':'x','is_directory':false},"
-                 "{'path':'/box/d/src','mtime':'x','is_directory':true},"
-                 "{'path':'/box/d/unknown','is_directory':false},"
-                 "{'path':'/box/d/large','size_bytes':123456789012,'is_directory':false}]",
-                 "",
-                 "file        420  main.c\n"
-                 "dir           -  src\n"
-                 "file          -  unknown\n"
-                 "file   123456789012  large\n");
-}
-
-TEST(names_are_one_line) {
-  expect_listing(
-      "[{'path':'/box/a\\nb\\u0085\\u2028c\xC3\xA9','size_bytes':0,'is_directory':false}]", "",
-      "file          0  a\xEF\xBF\xBD"
-      "b\xEF\xBF\xBD\xEF\xBF\xBD"
-      "c\xC3\xA9\n");
-}
-
-TEST(warnings_of_a_listing_come_last) {
-  expect_listing("[{'path':'/a','size_bytes':1,'is_directory':false}]",
-                 "directory truncated at 1000 entries\n2 directories could not be looked into\n",
-                 "file          1  a\n... (truncated at 1000 entries)\n"
-                 "... (2 directories could not be looked into)");
-}
-
-static void expect_matches(const char *json, const char *warnings, const char *expected) {
-  struct run_end result = printed(quoted(json));
-  result.errors = stream(warnings);
-  expect("grep", "{'pattern':'x'}", result, false, expected);
-}
-
-TEST(matches_are_lines) {
-  expect_matches("[]", "", "(no matches)");
-  expect_matches("[{'path':'a/b.c','line':11,'text':'before','kind':'context'},"
-                 "{'path':'a/b.c','line':12,'text':'it\\u0009is: x','kind':'match'}]",
-                 "", "a/b.c-11-before\na/b.c:12:it\tis: x");
-  expect_matches("[{'path':'a'},{'path':'b\\nc'}]", "",
-                 "a\nb\xEF\xBF\xBD"
-                 "c");
-  expect_matches("[{'path':'a','count':3},{'path':'b','count':1}]", "", "a:3\nb:1");
-}
-
-TEST(matches_that_were_cut_say_so) {
-  expect_matches("[{'path':'a'}]", "grep truncated at 200 matches\n",
-                 "a\n... (truncated at 200 matches)");
-  expect_matches(
-      "[]", "grep left out 1 directories and 2 files that are hidden or ignored\n",
-      "(no matches)\n... (left out 1 directories and 2 files that are hidden or ignored)");
-}
-
 #define TEXT "text/plain\n"
 
 TEST(a_read_is_the_text_or_a_page_of_it) {
@@ -262,54 +203,6 @@ TEST(a_file_tool_that_was_ended_says_how) {
   expect("list_directory", LISTED, result, true, "Error: killed by signal 9 (SIGKILL)");
 }
 
-static struct buffer lines(const char *line, size_t count) {
-  struct buffer text = {0};
-  for (size_t i = 0; i < count; i++)
-    buffer_add_string(&text, line);
-  buffer_add(&text, "", 1);
-  return text;
-}
-
-TEST(a_long_answer_is_cut_after_its_last_whole_line) {
-  /* 16 bytes a line: 6400 of them are 102400 bytes with the last newline */
-  struct buffer whole = lines("0123456789abcde\n", 6400);
-  struct buffer more = lines("0123456789abcde\n", 6402);
-  struct run_end result = printed(more.bytes);
-  result.errors = stream("1 directories x");
-  char *text = answer_of("directory_tree", "{}", &result, false);
-  assert_memory_equal(text, whole.bytes, 102400);
-  assert_string_equal(text + 102400, "... (truncated at 100 KB)\n... (1 directories x)");
-  free(text);
-  expect("directory_tree", "{}", printed(whole.bytes), false, whole.bytes);
-  buffer_release(&whole);
-  buffer_release(&more);
-}
-
-TEST(a_long_listing_is_cut_too) {
-  struct buffer json = {0};
-  char name[201];
-  memset(name, 'n', 200);
-  name[200] = '\0';
-  for (int i = 0; i < 1000; i++) {
-    buffer_add_string(&json, i == 0 ? "[" : ",");
-    buffer_add_string(&json, formatted("{\"path\":\"/box/%s\",\"is_directory\":true}", name));
-  }
-  buffer_add(&json, "]", 2);
-  char *text =
-      answer_of("list_directory", LISTED, &(struct run_end){.output = stream(json.bytes)}, false);
-  /* 218 bytes a line */
-  assert_int_equal(strlen(text), 218 * (102400 / 218) + strlen("... (truncated at 100 KB)"));
-  assert_non_null(strstr(text, "n\n... (truncated at 100 KB)"));
-  free(text);
-  buffer_release(&json);
-}
-
-TEST(broken_content_ends_the_answer) {
-  expect_matches("[{'path':'a'},{'path':", "", "a");
-  expect_matches("", "", "(no matches)");
-  expect_matches("[", "", "(no matches)");
-}
-
 /* --- for programs --- */
 
 static void expect_outcome(enum tool_outcome form, const struct run_end *result,
@@ -372,18 +265,4 @@ TEST(a_long_name_is_cut_in_an_error) {
   assert_non_null(strstr(text, "\xE2\x80\xA6': No such file or directory"));
   free(text);
   free(arguments);
-}
-
-TEST(an_answer_of_the_largest_size_is_kept) {
-  struct buffer text = lines("x", ANSWER_MAX);
-  expect("directory_tree", "{}", printed(text.bytes), false, text.bytes);
-  text.length--;
-  text.bytes[1] = '\n';
-  buffer_add(&text, "\ny", 3);
-  char *cut =
-      answer_of("directory_tree", "{}", &(struct run_end){.output = stream(text.bytes)}, false);
-  assert_memory_equal(cut, text.bytes, ANSWER_MAX);
-  assert_string_equal(cut + ANSWER_MAX, "\n... (truncated at 100 KB)");
-  free(cut);
-  buffer_release(&text);
 }

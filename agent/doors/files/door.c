@@ -36,7 +36,6 @@
 #include "agent/engine/engine.h"
 #include "agent/engine/run_end.h"
 #include "agent/exit_code.h"
-#include "agent/kinds/kinds.h"
 #include "agent/payload_limit.h"
 #include "base/clock.h"
 #include "base/loop.h"
@@ -478,27 +477,17 @@ static void run(struct files_door *self, struct exec *exec, const struct request
   if (self->no_workspace && is_workspace(request->directory))
     exec->elsewhere = has_no_workspace(self);
   const char *directory = exec->elsewhere ? own_directory(path) : request->directory;
-  struct buffer env = {0}, payload = {0};
   struct request step = {.ticket = exec};
-  struct error error;
-  env_files_add(self->env_files, &env);
-  exec_request_add_step(request, exec->id, self->options.shell, directory, &env, &payload);
-  int parsed = step_parse(&step.step, kinds, payload.bytes, payload.length, &error);
-  buffer_release(&env);
-  buffer_release(&payload);
-  if (parsed == 0) {
-    if (!again)
-      log_exec(self, exec, request, directory);
-    exec->state = EXEC_RUNNING;
-    exec->bytes = (size_t)looked->file.st_size;
-    self->wanted--;
-    self->running++;
-    self->running_bytes += exec->bytes;
-    engine_submit(&self->door, &step);
-  } else {
-    refuse(self, exec, RUN_EXIT_NOT_RUN, error.text);
-  }
-  step_release(&step.step);
+  exec_request_step(request, exec->id, self->options.shell, directory,
+                    env_files_read(self->env_files), &step.step);
+  if (!again)
+    log_exec(self, exec, request, directory);
+  exec->state = EXEC_RUNNING;
+  exec->bytes = (size_t)looked->file.st_size;
+  self->wanted--;
+  self->running++;
+  self->running_bytes += exec->bytes;
+  engine_submit(&self->door, &step);
 }
 
 /* What it says may have changed since it was queued. */

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/kinds/kinds.h"
+#include "agent/kinds/run.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "wire/json_text.h"
@@ -211,10 +213,6 @@ bool exec_request_is_for(const struct exec_request *self, const char *pack) {
 
 /* --- the step -------------------------------------------------------------------------------- */
 
-static void add_text(struct buffer *out, const char *text) {
-  buffer_add_json(out, text, strlen(text));
-}
-
 static void add_line(const struct exec_request *self, struct buffer *line) {
   buffer_add_string(line, self->command);
   for (const cJSON *item = self->args != NULL ? self->args->child : NULL; item != NULL;
@@ -224,59 +222,46 @@ static void add_line(const struct exec_request *self, struct buffer *line) {
   }
 }
 
-static void add_argv(const struct exec_request *self, struct buffer *out) {
-  const cJSON *item = self->argv->child;
-  buffer_add_string(out, ",\"command\":");
-  add_text(out, item->valuestring);
-  buffer_add_string(out, ",\"args\":");
-  const char *separator = "[";
-  for (item = item->next; item != NULL; item = item->next, separator = ",") {
-    buffer_add_string(out, separator);
-    add_text(out, item->valuestring);
-  }
-  buffer_add_string(out, separator[0] == '[' ? "[]" : "]");
+static char *copy_text(const char *text) {
+  return memory_copy(text, strlen(text));
 }
 
-static void add_shell(const struct exec_request *self, const char *shell, struct buffer *out) {
-  struct buffer line = {0};
-  add_line(self, &line);
-  buffer_add_string(out, ",\"command\":");
-  add_text(out, shell);
-  buffer_add_string(out, ",\"args\":[\"-c\",");
-  buffer_add_json(out, line.bytes, line.length);
-  buffer_add_string(out, "]");
-  buffer_release(&line);
+/* Of a program all but its name. */
+static char **make_arguments(const struct exec_request *self) {
+  if (self->argv == NULL) {
+    struct buffer line = {0};
+    char **args = memory_allocate(3 * sizeof *args);
+    add_line(self, &line);
+    buffer_add(&line, "", 1);
+    args[0] = copy_text("-c");
+    args[1] = line.bytes;
+    args[2] = NULL;
+    return args;
+  }
+  size_t count = 0;
+  char **args = memory_allocate((size_t)cJSON_GetArraySize(self->argv) * sizeof *args);
+  for (const cJSON *item = self->argv->child->next; item != NULL; item = item->next)
+    args[count++] = copy_text(item->valuestring);
+  args[count] = NULL;
+  return args;
 }
 
 /* Tools read lines: the input ends with a line ending, as it does for the reference. */
-static void add_input(const struct exec_request *self, struct buffer *out) {
+static struct step_bytes make_input(const struct exec_request *self) {
   struct buffer input = {0};
+  if (self->input == NULL)
+    return (struct step_bytes){0};
   buffer_add(&input, self->input, self->input_length);
-  buffer_add(&input, "\n", 1);
-  buffer_add_string(out, ",\"stdin\":");
-  buffer_add_json(out, input.bytes, input.length);
-  buffer_release(&input);
+  buffer_add(&input, "\n", 2); /* and a NUL behind it */
+  return (struct step_bytes){.text = input.bytes, .length = input.length - 1};
 }
 
-void exec_request_add_step(const struct exec_request *self, const char *id, const char *shell,
-                           const char *directory, const struct buffer *env, struct buffer *out) {
-  buffer_add_string(out, "{\"stepId\":");
-  add_text(out, id);
-  if (self->argv != NULL)
-    add_argv(self, out);
-  else
-    add_shell(self, shell, out);
-  buffer_add_string(out, ",\"workingDirectory\":");
-  add_text(out, directory != NULL ? directory : self->directory);
-  buffer_add_string(out, ",\"timeoutSeconds\":");
-  buffer_add_number(out, self->timeout_seconds);
-  if (self->input != NULL)
-    add_input(self, out);
-  if (env->length > 0) {
-    buffer_add_string(out, ",\"env\":");
-    buffer_add(out, env->bytes, env->length);
-  }
-  buffer_add_string(out, "}");
+void exec_request_step(const struct exec_request *self, const char *id, const char *shell,
+                       const char *directory, char **env, struct step *out) {
+  step_init(out, &run_kind.wire, id, self->argv != NULL ? self->argv->child->valuestring : shell,
+            directory != NULL ? directory : self->directory, self->timeout_seconds);
+  *(struct run_fields *)out->fields =
+      (struct run_fields){.args = make_arguments(self), .env = env, .input = make_input(self)};
 }
 
 void exec_request_add_text(const struct exec_request *self, struct buffer *out) {

@@ -379,7 +379,7 @@ static void on_progress(evutil_socket_t fd, short what, void *context) {
 /* --- requests -------------------------------------------------------------------------------- */
 
 static struct tool_call *make_tool_call(struct stdio_door *self, const struct tool *tool,
-                                        const cJSON *arguments, struct buffer *text) {
+                                        cJSON *arguments, struct buffer *text) {
   char id[32];
   (void)snprintf(id, sizeof id, "stdio-%llu", (unsigned long long)++self->number);
   return tool_call_new(tool, arguments, &self->settings, id, text);

@@ -134,7 +134,7 @@ static int read_execute(struct stdio_request *self, const struct stdio_rules *ru
     (void)error_set(&self->error, "unknown tool: %.80s", name->valuestring);
     return reject(self, STDIO_INVALID_PARAMS);
   }
-  const cJSON *arguments = get(params, "arguments");
+  cJSON *arguments = get(params, "arguments");
   if (arguments != NULL && !cJSON_IsObject(arguments)) {
     (void)step_field_reject("arguments", "an object", arguments, &self->error);
     return reject(self, STDIO_INVALID_PARAMS);

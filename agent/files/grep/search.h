@@ -13,7 +13,7 @@
  *
  *   struct search search = {.path = "src", .pattern = "\\bTODO\\b", .head_limit = 1000};
  *   if (search_run(&search, &content, &result, &error) == 0)
- *     … content is a JSON array (agent/files/grep/match_json.h)
+ *     … content is a JSON array, or lines (agent/files/grep/match_list.h)
  *
  * Below the root it leaves out
  *
@@ -44,7 +44,7 @@
  *
  * The head limit counts matching lines; for SEARCH_FILES and SEARCH_COUNTS files, so that a count
  * is always complete. The answer ends in front of the first match beyond the limit, or where the
- * array would be longer than MATCH_JSON_BYTES_MAX, and `is_cut` is set. A line of context comes
+ * array would be longer than MATCH_LIST_BYTES_MAX, and `is_cut` is set. A line of context comes
  * once, in order; a line that matches is a match, not context.
  *
  * Memory: a file of SEARCH_FILE_MAX bytes, half as much again for UTF-16, the answer, a walk
@@ -74,6 +74,7 @@ struct search {
   size_t context_after;
   bool prefix_paths;
   enum search_output output;
+  bool as_lines; /* and no JSON */
 };
 
 struct search_result {

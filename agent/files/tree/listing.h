@@ -12,7 +12,12 @@
  *
  *   {"path":"/work/a","size_bytes":1,"mtime":"2026-05-05T10:00:00.123+00:00","is_directory":false}
  *
- * without spaces. Paths are full ones (agent/files/access/full_path.h). Directories have no
+ * without spaces, or for a model lines of type, size and name,
+ *
+ *   file          1  a
+ *   dir           -  src
+ *
+ * where control characters and what is not UTF-8 become U+FFFD. Paths are full ones (agent/files/access/full_path.h). Directories have no
  * `size_bytes`. A symbolic link has the values of its target, or its own where it is dangling; it
  * is not descended into. An entry of a directory without search permission has neither `size_bytes`
  * nor `mtime`. What vanishes meanwhile is no entry; a directory that cannot be read is one, without
@@ -47,10 +52,12 @@ struct listing_result {
   size_t unread;  /* directories that could not be read (walk_unread), of those that were needed */
 };
 
+enum listing_form { LISTING_JSON, LISTING_JSON_WITHOUT_SIZES, LISTING_LINES };
+
 /* Adds to `content`. `max_depth` is at least 1, the directory's own entries; deeper levels than
-   WALK_DEPTH_MAX are not visited. Without `with_sizes` no entry has `size_bytes`. After an error,
-   nothing was added. */
-int listing_write(const char *path, unsigned max_depth, enum listing_order order, bool with_sizes,
-                  struct buffer *content, struct listing_result *found, struct error *error);
+   WALK_DEPTH_MAX are not visited. After an error, nothing was added. */
+int listing_write(const char *path, unsigned max_depth, enum listing_order order,
+                  enum listing_form form, struct buffer *content, struct listing_result *found,
+                  struct error *error);
 
 #endif
