@@ -220,7 +220,8 @@ for_steps := $(call later,for_steps,agent/kinds/% agent/process/% wire/% \
   $(addprefix agent/engine/, batcher.c capture.c lines.c run.c run_end.c run_log.c)) $(out)/deps/libcjson.a
 for_tls := $(call later,for_tls,agent/doors/redis/net/tls%) $(out)/deps/libmbedtls.a
 rarely := $(call later,rarely,agent/doors/files/% agent/doors/mcp/% agent/doors/once/% agent/doors/stdio/% \
-  agent/doors/line_reader.c agent/doors/standard_io.c agent/files/% agent/tools/% inject/%) $(out)/deps/libpcre2.a
+  agent/doors/call% agent/doors/line_reader.c agent/doors/speaker.c agent/doors/standard_io.c \
+  agent/files/% agent/tools/% inject/%) $(out)/deps/libpcre2.a
 first := $(filter-out $(for_steps) $(for_tls) $(rarely),$(call object,$(agent_sources)) $(dep_libs))
 
 $(out)/agent: $(out)/obj/agent/main.o $(out)/libagent.a $(dep_libs) $(out)/link-flags deps/check-binary

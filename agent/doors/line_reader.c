@@ -107,3 +107,7 @@ bool line_reader_next(struct line_reader *self, struct line *line) {
   }
   return begin_skipping(self, line);
 }
+
+void line_reader_error(const struct line_reader *self, struct error *error) {
+  (void)error_set(error, "expected a line of at most %zu bytes", self->limit);
+}

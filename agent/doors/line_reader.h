@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "base/buffer.h"
+#include "base/error.h"
 
 /*
  * Cuts a stream of bytes into lines, for doors that read one message a line. A line ends with `\n`
@@ -45,5 +46,8 @@ void line_reader_end(struct line_reader *self);
 bool line_reader_next(struct line_reader *self, struct line *line);
 
 void line_reader_release(struct line_reader *self);
+
+/* Sets the error of a line that is too long. */
+void line_reader_error(const struct line_reader *self, struct error *error);
 
 #endif

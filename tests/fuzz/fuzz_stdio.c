@@ -41,8 +41,7 @@ static void check_answer(struct buffer *out) {
 }
 
 static void answer(const struct stdio_request *request, struct buffer *out) {
-  const struct stdio_address to = {
-      .dialect = request->dialect, .id = request->id.text, .id_length = request->id.length};
+  const struct stdio_address to = {.dialect = request->dialect, .id = request->id};
   if (request->method == STDIO_CALL) {
     struct buffer text = {0};
     struct tool_call *call =

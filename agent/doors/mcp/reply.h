@@ -61,9 +61,7 @@ void mcp_add_called(struct buffer *out, struct json_member id, enum mcp_version 
                     const struct mcp_server *server, const struct mcp_called *called);
 bool mcp_has_structured(const struct mcp_server *server, enum mcp_version version);
 
-/* The notification; `message` is cut at MCP_PROGRESS_MESSAGE_MAX characters, and left out where the
-   version has none or it is empty. */
-#define MCP_PROGRESS_MESSAGE_MAX 200
+/* The notification; `message` is left out where the version has none or it is empty. */
 void mcp_add_progress(struct buffer *out, struct json_member token, enum mcp_version version,
                       int64_t elapsed_ms, const char *message, size_t length);
 

@@ -4,17 +4,14 @@
 #include <string.h>
 
 #include "agent/tools/tool_outcome.h"
-#include "base/utf8.h"
-
-#define MESSAGE_CHARACTERS 200
 
 /* What stands before the answer's own member; false: there is no answer. */
 static bool begin_line(struct buffer *out, const struct stdio_address *to, const char *member) {
-  if (to->id == NULL)
+  if (to->id.text == NULL)
     return false;
   buffer_add_string(out,
                     to->dialect == STDIO_JSON_RPC ? "{\"jsonrpc\":\"2.0\",\"id\":" : "{\"id\":");
-  buffer_add(out, to->id, to->id_length);
+  buffer_add(out, to->id.text, to->id.length);
   buffer_add_string(out, ",\"");
   buffer_add_string(out, member);
   buffer_add_string(out, "\":");
@@ -145,16 +142,6 @@ void stdio_answer_info(struct buffer *out, const struct stdio_address *to, const
   end_line(out);
 }
 
-/* The bytes of so many characters. */
-static size_t cut_characters(const char *text, size_t length, size_t characters) {
-  size_t at = 0;
-  while (at < length && characters-- > 0) {
-    size_t n = utf8_sequence(text + at, length - at);
-    at += n > 0 ? n : utf8_broken(text + at, length - at);
-  }
-  return at;
-}
-
 void stdio_answer_progress(struct buffer *out, const struct stdio_address *to, unsigned percent,
                            const char *message, size_t length) {
   if (!begin_line(out, to, "progress"))
@@ -162,7 +149,7 @@ void stdio_answer_progress(struct buffer *out, const struct stdio_address *to, u
   buffer_add_string(out, "{\"percent\":");
   buffer_add_number(out, percent);
   buffer_add_string(out, ",\"message\":");
-  buffer_add_json(out, message, cut_characters(message, length, MESSAGE_CHARACTERS));
+  buffer_add_json(out, message, length);
   buffer_add_string(out, "}");
   end_line(out);
 }

@@ -15,8 +15,7 @@
  */
 struct stdio_address {
   enum stdio_dialect dialect;
-  const char *id; /* JSON text; NULL: none */
-  size_t id_length;
+  struct json_member id; /* text NULL: none */
 };
 
 void stdio_answer_error(struct buffer *out, const struct stdio_address *to, int code,
@@ -38,7 +37,7 @@ void stdio_answer_result(struct buffer *out, const struct stdio_address *to,
 void stdio_answer_info(struct buffer *out, const struct stdio_address *to, const struct tool *tool,
                        const struct tool_settings *settings, const char *version);
 
-/* How far a call is, of 99 at the most; the message is cut after 200 characters. */
+/* How far a call is, of 99 at the most. */
 void stdio_answer_progress(struct buffer *out, const struct stdio_address *to, unsigned percent,
                            const char *message, size_t length);
 
