@@ -1,6 +1,7 @@
 #ifndef AGENT_PAYLOAD_LIMIT_H
 #define AGENT_PAYLOAD_LIMIT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -19,6 +20,10 @@
 
 /* Read once, with the first call. */
 size_t payload_limit(void);
+
+/* Whether so many more bytes may be held by what runs, where `held` are: large ones wait for each
+   other. */
+bool payload_limit_has_room(size_t held, size_t more);
 
 /* Sets the error of a payload that is longer. */
 void payload_limit_error(struct error *error);

@@ -185,7 +185,7 @@ static bool is_expired(struct calls *self, struct call *call) {
 
 static bool has_room(const struct calls *self, const struct call *call) {
   return speaker_has_room(&self->speaker) &&
-         (self->running_bytes == 0 || self->running_bytes + call->bytes <= payload_limit());
+         payload_limit_has_room(self->running_bytes, call->bytes);
 }
 
 static void begin_call(struct calls *self, struct call *call) {

@@ -202,13 +202,6 @@ void engine_run_done(struct engine *self, struct run *run, const struct run_end 
     make_spare_in(self, 0);
 }
 
-struct run *engine_current_run(const struct door *door) {
-  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
-    if (door->engine->runs[i] != NULL)
-      return door->engine->runs[i];
-  return NULL;
-}
-
 bool engine_cancel(struct door *door, const char *step_id, const char *reason) {
   struct engine *self = door->engine;
   for (size_t i = 0; i < ENGINE_RUNS_MAX; i++) {

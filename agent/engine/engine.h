@@ -95,9 +95,6 @@ const char *engine_leaving(const struct door *door);
    program's exit code, unless a signal has said another. */
 void engine_door_closed(struct door *door, int lost);
 
-/* The run of a door that has one at a time, NULL for none. */
-struct run *engine_current_run(const struct door *door);
-
 /* --- what signals call ---------------------------------------------------------------------- */
 
 void engine_signal(struct engine *self, int signal);

@@ -4,7 +4,7 @@
 
 #include "base/utf8.h"
 
-static void add_stream(struct buffer *text, const struct exec_stream *stream, size_t max) {
+static void add_stream(struct buffer *text, const struct run_stream *stream, size_t max) {
   size_t length = stream->length;
   bool truncated = stream->truncated;
   while (!truncated && length > 0 && stream->bytes[length - 1] == '\n')
