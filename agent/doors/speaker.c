@@ -69,7 +69,7 @@ bool speaker_is_silent(const struct speaker *self) {
 }
 
 void speaker_go_on(struct speaker *self) {
-  struct line line;
+  struct input_line line;
   if (self->is_taking)
     return;
   self->is_taking = true;

@@ -36,7 +36,7 @@
 #define SPEAKER_PROMPT_MS 100
 
 struct speaker_type {
-  void (*line)(struct door *door, const struct line *line); /* valid during the call */
+  void (*line)(struct door *door, const struct input_line *line); /* valid during the call */
   /* In place of lines: one JSON value, to its end; or what has come when the input ends, or when it
      is longer than payload_limit(). */
   void (*value)(struct door *door, const char *bytes, size_t length);

@@ -4,6 +4,17 @@
 
 #include "agent/kinds/kind.h"
 #include "base/signal_name.h"
+#include "base/utf8.h"
+
+struct run_stream run_stream_shown(struct run_stream self, size_t max) {
+  while (!self.truncated && self.length > 0 && self.bytes[self.length - 1] == '\n')
+    self.length--;
+  if (self.length > max) {
+    self.length = utf8_cut(self.bytes, max);
+    self.truncated = true;
+  }
+  return self;
+}
 
 bool run_end_is_success(const struct run_end *self) {
   return self->how == RUN_EXITED && self->exit_code == 0;

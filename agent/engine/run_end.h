@@ -37,6 +37,12 @@ struct run_stream {
   bool truncated; /* more than newlines came after it; it ends at a UTF-8 boundary */
 };
 
+/* Stands behind a stream that was cut, for whoever reads it. */
+#define RUN_STREAM_CUT "...(truncated)"
+
+/* As it is shown: at most so many bytes, and when it is whole without the newlines at its end. */
+struct run_stream run_stream_shown(struct run_stream self, size_t max);
+
 /* What is pointed to is valid during the door's result(). */
 struct run_end {
   enum run_how how;

@@ -1,5 +1,6 @@
 #include "agent/tools/answer.h"
 
+#include <stdint.h>
 #include <string.h>
 
 /* --- a command --- */
@@ -10,23 +11,20 @@ static void begin_part(struct buffer *text, size_t begin) {
 }
 
 static void add_stream(struct buffer *text, size_t begin, const char *name,
-                       const struct run_stream *stream) {
-  size_t length = stream->length;
-  while (!stream->truncated && length > 0 && stream->bytes[length - 1] == '\n')
-    length--;
-  if (length == 0)
+                       struct run_stream stream) {
+  stream = run_stream_shown(stream, SIZE_MAX);
+  if (stream.length == 0)
     return;
   begin_part(text, begin);
   buffer_add_string(text, name);
-  buffer_add(text, stream->bytes, length);
-  if (stream->truncated)
-    buffer_add_string(text, ANSWER_CUT_MARK);
+  buffer_add(text, stream.bytes, stream.length);
+  buffer_add_string(text, stream.truncated ? RUN_STREAM_CUT : "");
 }
 
 void answer_command(const struct run_end *end, struct buffer *text) {
   size_t begin = text->length;
-  add_stream(text, begin, "", &end->output);
-  add_stream(text, begin, "STDERR: ", &end->errors);
+  add_stream(text, begin, "", end->output);
+  add_stream(text, begin, "STDERR: ", end->errors);
   if (end->how == RUN_TIMED_OUT) {
     begin_part(text, begin);
     buffer_add_string(text, "(command timed out)");

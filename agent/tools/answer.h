@@ -10,9 +10,6 @@
  * What models read of a command that has ended, or of a file that was read. Pure.
  */
 
-/* Stands at the end of a command's stream that was cut. */
-#define ANSWER_CUT_MARK "...(truncated)"
-
 /* The end of a command: those of stdout, "STDERR: " and stderr, "(command timed out)" and "(exit
    code: 3)" that are not empty, a line each; "(no output)" when all are. */
 void answer_command(const struct run_end *end, struct buffer *text);

@@ -8,26 +8,11 @@
 #include "agent/kinds/kinds.h"
 #include "agent/kinds/run.h"
 #include "agent/tools/answer.h"
-#include "agent/tools/argument.h"
 #include "agent/tools/text_page.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "wire/json_tree.h"
-
-struct tool {
-  char name[16];
-  char title[16];
-  const struct kind *kind; /* of its steps */
-  char flag[16];           /* a field of theirs that is set; or "" */
-  bool for_model;          /* see struct step: their content is the answer */
-  const char *description;
-  const char *hints;
-  struct argument_table arguments;
-  /* Of a run that has succeeded; `text` is empty. Returns true when the tool failed all the same.
-     NULL: it runs commands. */
-  bool (*answer)(const struct tool_call *call, const struct run_end *end, struct buffer *text);
-};
 
 struct tool_call {
   const struct tool *tool;
@@ -330,22 +315,6 @@ const struct tool *tool_find(const char *name) {
     if (strcmp(tools[i].name, name) == 0)
       return &tools[i];
   return NULL;
-}
-
-const char *tool_name(const struct tool *self) {
-  return self->name;
-}
-
-const char *tool_title(const struct tool *self) {
-  return self->title;
-}
-
-const char *tool_description(const struct tool *self) {
-  return self->description;
-}
-
-const char *tool_hints(const struct tool *self) {
-  return self->hints;
 }
 
 bool tool_is_command(const struct tool *self) {

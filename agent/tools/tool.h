@@ -8,6 +8,8 @@
 
 #include "agent/engine/door.h"
 #include "agent/engine/run_end.h"
+#include "agent/kinds/kind.h"
+#include "agent/tools/argument.h"
 #include "base/buffer.h"
 
 /*
@@ -21,18 +23,25 @@
  *   tool_call_answer(call, end, &text)              returns whether it has failed
  *   tool_call_free(call)
  */
-struct tool;
+struct tool_call;
+
+struct tool {
+  char name[16];
+  char title[16];
+  const char *description;
+  const char *hints;       /* for clients, as members of a JSON object: "readOnlyHint":true,… */
+  const struct kind *kind; /* of its steps; the rest is the tool's own */
+  char flag[16];           /* a field of theirs that is set; or "" */
+  bool for_model;          /* see struct step: their content is the answer */
+  struct argument_table arguments;
+  /* Of a run that has succeeded; `text` is empty. Returns true when the tool failed all the same.
+     NULL: it runs commands. */
+  bool (*answer)(const struct tool_call *call, const struct run_end *end, struct buffer *text);
+};
 
 /* In one fixed order. NULL after the last one. */
 const struct tool *tool_at(size_t index);
 const struct tool *tool_find(const char *name);
-const char *tool_name(const struct tool *self);
-const char *tool_title(const struct tool *self);
-const char *tool_description(const struct tool *self);
-
-/* The hints for clients, as the members of a JSON object without its braces:
-   "readOnlyHint":true,"openWorldHint":false */
-const char *tool_hints(const struct tool *self);
 
 /* Whether its runs are commands, whose streams and exit code a door may show apart, as an object of
    tool_outcome.h. */
@@ -55,8 +64,6 @@ void tool_add_input_schema(const struct tool *self, const struct tool_settings *
 /* What a text for the model begins with when the tool has not done what it was called for. The text
    of a command that was executed never counts as one. */
 #define TOOL_ERROR "Error: "
-
-struct tool_call;
 
 /*
  * `arguments`: an object of json_tree_parse, or NULL for none; texts are moved out of it into the step.

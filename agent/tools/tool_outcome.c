@@ -2,7 +2,6 @@
 
 #include <stdbool.h>
 
-#include "agent/tools/answer.h"
 #include "base/json_string.h"
 #include "base/utf8.h"
 #include "wire/step_result.h"
@@ -21,7 +20,7 @@ static void add_stream_json(struct buffer *out, const char *name, const struct r
   if (!stream->truncated)
     return;
   out->length--; /* within the quotes */
-  buffer_add_string(out, ANSWER_CUT_MARK "\"");
+  buffer_add_string(out, RUN_STREAM_CUT "\"");
 }
 
 /* An escape has six bytes at most, such as \u0001. */

@@ -61,7 +61,7 @@ static void answer(const struct stdio_request *request, struct buffer *out) {
 }
 
 /* A copy that ends where the line does. */
-static void check_line(const struct line *line, struct stdio_rules *rules) {
+static void check_line(const struct input_line *line, struct stdio_rules *rules) {
   struct stdio_request request;
   struct buffer out = {0};
   char *copy = memory_allocate(line->length);
@@ -82,7 +82,7 @@ static void check_line(const struct line *line, struct stdio_rules *rules) {
 static void read_lines(struct buffer *out, const char *bytes, size_t length, size_t piece,
                        size_t limit) {
   struct line_reader reader = {.limit = limit};
-  struct line line;
+  struct input_line line;
   for (size_t at = 0; at <= length; at += piece) {
     line_reader_add(&reader, bytes + at, length - at < piece ? length - at : piece);
     if (length - at < piece)
@@ -113,7 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   size_t length = size - 2;
   struct stdio_rules rules = {.tool = data[1] % 8 < 7 ? tool_at(data[1] % 8) : NULL};
   struct line_reader reader = {.limit = SIZE_MAX};
-  struct line line;
+  struct input_line line;
   check_pieces(bytes, length, (size_t)data[0] + 1, data[1]);
   line_reader_add(&reader, bytes, length);
   line_reader_end(&reader);

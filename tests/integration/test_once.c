@@ -248,6 +248,7 @@ ONCE_TEST(the_exit_code_is_the_steps) {
       {"{'command':'true'}", NOT_RUN, -1, NULL, "stepId"},
       {"{'stepId':'s','command':'true','schemaVersion':1.5}", NOT_RUN, -1, NULL, "schemaVersion"},
       {"{'stepId':'s','kind':'shutdown'}", NOT_RUN, -1, NULL, NULL},
+      {"{'stepId':'s','kind':'cancel'}", NOT_RUN, -1, NULL, NULL},
       {"", NOT_RUN, -1, NULL, NULL},
       {"{'stepId':'s','command':'a','command':'b'}", NOT_RUN, -1, NULL, "command"},
   };

@@ -64,7 +64,7 @@ static const char *take_in(struct owner *self, const char *text, bool in_batch) 
                  self->order.id.text != NULL ? self->order.id.text : "");
   (void)snprintf(self->token, sizeof self->token, "%.*s", (int)self->order.token.length,
                  self->order.token.text != NULL ? self->order.token.text : "");
-  self->tool = self->order.tool != NULL ? tool_name(self->order.tool) : NULL;
+  self->tool = self->order.tool != NULL ? self->order.tool->name : NULL;
   mcp_line_release(&line);
   assert_int_equal(self->order.kind == MCP_ANSWER, self->answer.length > 0);
   buffer_add(&self->answer, "", 1);

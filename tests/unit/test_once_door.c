@@ -252,29 +252,6 @@ ONCE_TEST(events_come_as_they_happen_and_the_result_last) {
   assert_non_null(strstr(result(once), "\"exitCode\":7,"));
 }
 
-ONCE_TEST(exit_codes_are_the_steps) {
-  static const struct {
-    const char *fields;
-    int exit_code;
-  } rows[] = {{"'command':'true'", 0},
-              {"'command':'sh','args':['-c','exit 2']", 2},
-              {"'command':'sh','args':['-c','kill -ABRT $$']", 134},
-              {"'command':'sleep','args':['4040'],'timeoutSeconds':1", 124},
-              {"'command':'/no/such'", 125},
-              {"'kind':'readFile','path':'/no/such'", 1},
-              {"'command':7", 125},
-              {"'kind':'shutdown'", 125},
-              {"'kind':'cancel'", 125}};
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    const char *step = formatted("{'schemaVersion':1,'stepId':'s-1',%s}", rows[i].fields);
-    start(once);
-    give(once, quoted(step));
-    ends_with(once, rows[i].exit_code);
-    assert_non_null(strstr(result(once), "\"stepId\":\"s-1\""));
-    forget(once);
-  }
-}
-
 ONCE_TEST(what_it_left_in_the_background_ends_with_it) {
   start_script(once, "setsid sleep 4042 >&- 2>&- & exit 4");
   ends_with(once, 4);
@@ -470,10 +447,4 @@ ONCE_TEST(output_that_cannot_be_written_is_an_error) {
   start_writing(once, open("/dev/full", O_WRONLY | O_CLOEXEC));
   give_script(once, "true");
   ends_with(once, AGENT_EXIT_ERROR);
-}
-
-ONCE_TEST(without_input_there_is_no_step) {
-  start_reading(once, -1); /* /dev/null, which startup opens in place of a closed one */
-  ends_with(once, ONCE_DOOR_EXIT_REFUSED);
-  assert_non_null(strstr(result(once), STEP_NIL_ID));
 }

@@ -73,9 +73,9 @@ TEST(seven_tools_in_a_fixed_order) {
   size_t count = 0;
   for (; nth_word(names, count) != NULL; count++) {
     const struct tool *tool = tool_at(count);
-    assert_string_equal(tool_name(tool), nth_word(names, count));
+    assert_string_equal(tool->name, nth_word(names, count));
     assert_ptr_equal(tool_find(nth_word(names, count)), tool);
-    assert_true(strlen(tool_description(tool)) > 20 && strlen(tool_description(tool)) < 2048);
+    assert_true(strlen(tool->description) > 20 && strlen(tool->description) < 2048);
     assert_int_equal(tool_is_command(tool), count == 0);
   }
   assert_int_equal(count, 7);
@@ -100,8 +100,8 @@ TEST(titles_and_hints_are_those_of_the_contract) {
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     const struct tool *tool = tool_find(rows[i].name);
-    assert_string_equal(tool_title(tool), rows[i].title);
-    assert_string_equal(tool_hints(tool), quoted(rows[i].hints));
+    assert_string_equal(tool->title, rows[i].title);
+    assert_string_equal(tool->hints, quoted(rows[i].hints));
   }
 }
 

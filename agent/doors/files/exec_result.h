@@ -17,9 +17,8 @@
 #define EXEC_RESULT_PREFIX "exec-result-"
 #define EXEC_RESULT_SUFFIX ".json"
 
-/* The bytes of each stream; more are cut at a character's end, and EXEC_RESULT_MORE follows. */
+/* The bytes of each stream; more are cut at a character's end, and RUN_STREAM_CUT follows. */
 #define EXEC_RESULT_STREAM_MAX ((size_t)51200)
-#define EXEC_RESULT_MORE "...(truncated)"
 
 struct exec_result {
   const char *id;

@@ -185,7 +185,7 @@ static void take_batch(struct mcp_door *self, struct mcp_line *line, size_t leng
   release_batch(&self->calls, batch);
 }
 
-static void take_line(struct door *door, const struct line *text) {
+static void take_line(struct door *door, const struct input_line *text) {
   struct mcp_door *self = self_of(door);
   struct mcp_line line;
   struct error error;

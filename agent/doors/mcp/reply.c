@@ -148,20 +148,20 @@ bool mcp_has_structured(const struct mcp_server *server, enum mcp_version versio
 static void add_tool(struct buffer *out, const struct tool *tool, enum mcp_version version,
                      const struct mcp_server *server) {
   add(out, "{\"name\":");
-  add_text(out, tool_name(tool));
+  add_text(out, tool->name);
   if (version >= MCP_2025_06_18) {
     add(out, ",\"title\":");
-    add_text(out, tool_title(tool));
+    add_text(out, tool->title);
   }
   add(out, ",\"description\":");
-  add_text(out, tool_description(tool));
+  add_text(out, tool->description);
   add(out, ",\"inputSchema\":");
   tool_add_input_schema(tool, &server->tools, out);
   if (version >= MCP_2025_03_26) {
     add(out, ",\"annotations\":{\"title\":");
-    add_text(out, tool_title(tool));
+    add_text(out, tool->title);
     add(out, ",");
-    add(out, tool_hints(tool));
+    add(out, tool->hints);
     add(out, "}");
   }
   if (tool_is_command(tool) && mcp_has_structured(server, version)) {

@@ -133,7 +133,7 @@ static void serve_request(struct stdio_door *self, const struct stdio_request *r
   }
 }
 
-static void take_line(struct door *door, const struct line *line) {
+static void take_line(struct door *door, const struct input_line *line) {
   struct stdio_door *self = self_of(door);
   struct stdio_request request;
   struct error error;

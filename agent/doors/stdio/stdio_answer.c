@@ -121,8 +121,8 @@ void stdio_answer_result(struct buffer *out, const struct stdio_address *to,
 
 static void add_tool(struct buffer *out, const struct tool *tool,
                      const struct tool_settings *settings) {
-  add_text(out, "\"name\":", tool_name(tool));
-  add_text(out, ",\"description\":", tool_description(tool));
+  add_text(out, "\"name\":", tool->name);
+  add_text(out, ",\"description\":", tool->description);
   buffer_add_string(out, ",\"parameters_schema\":");
   tool_add_input_schema(tool, settings, out);
 }

@@ -109,8 +109,7 @@ static int reject_method(struct stdio_request *self, const char *name) {
 static int choose_tool(struct stdio_request *self, const struct stdio_rules *rules,
                        const struct tool *tool, int code) {
   if (rules->tool != NULL && tool != rules->tool) {
-    (void)error_set(&self->error, "%s: this process serves %s only", tool_name(tool),
-                    tool_name(rules->tool));
+    (void)error_set(&self->error, "%s: this process serves %s only", tool->name, rules->tool->name);
     return reject(self, code);
   }
   self->tool = tool;
