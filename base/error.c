@@ -23,7 +23,8 @@ static void cut(char *out, size_t size, const char *text, size_t length) {
   (void)snprintf(out, size, "%.*s" ELLIPSIS "%s", (int)utf8_cut(text, HEAD), text, begin);
 }
 
-static void set(struct error *self, const char *format, va_list arguments) {
+__attribute__((format(printf, 2, 0))) static void set(struct error *self, const char *format,
+                                                      va_list arguments) {
   va_list again;
   va_copy(again, arguments);
   int length = vsnprintf(self->text, sizeof self->text, format, arguments);
