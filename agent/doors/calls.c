@@ -60,7 +60,8 @@ bool calls_make_step(struct calls *self, struct call *call, const struct tool *t
 }
 
 void calls_forget(struct calls *self, struct call *call) {
-  self->type->release(self, call);
+  if (self->type->release != NULL)
+    self->type->release(self, call);
   tool_call_free(call->tool);
   free((char *)(uintptr_t)call->id.text);
   free(call);

@@ -61,7 +61,7 @@ struct calls_type {
   void (*over)(struct calls *self, struct call *call, const struct run_end *end);
   /* Its last line of output so far. NULL: calls do not report. */
   void (*report)(struct calls *self, const struct call *call, const char *line, size_t length);
-  void (*release)(struct calls *self, struct call *call); /* what the door has added to it */
+  void (*release)(struct calls *self, struct call *call); /* what the door has added; or NULL */
 };
 
 struct calls {

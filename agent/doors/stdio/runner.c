@@ -54,11 +54,6 @@ static void over(struct calls *calls, struct call *call, const struct run_end *e
   buffer_release(&text);
 }
 
-static void release_call(struct calls *calls, struct call *call) {
-  (void)calls;
-  (void)call;
-}
-
 /* --- the arguments --------------------------------------------------------------------------- */
 
 static bool is_blank(const char *text, size_t length) {
@@ -135,7 +130,7 @@ static const struct door_type runner_type = {.name = "stdio",
 
 struct door *runner_new(struct event_base *base, const struct log *log,
                         const struct stdio_door_options *options) {
-  static const struct calls_type calls_type = {.over = over, .release = release_call};
+  static const struct calls_type calls_type = {.over = over};
   static const struct speaker_type speaker_type = {.value = take_value,
                                                    .go_on = calls_door_go_on,
                                                    .gone = AGENT_EXIT_SIGNAL + SIGPIPE,
