@@ -244,7 +244,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *context) {
 
 /* --- progress -------------------------------------------------------------------------------- */
 
-static void report(struct calls *self, const struct call *call) {
+static void report_progress(struct calls *self, const struct call *call) {
   static const char waits[] = "waiting for other calls to end";
   char line[CALL_PROGRESS_BYTES];
   size_t length;
@@ -267,7 +267,7 @@ static void on_progress(evutil_socket_t fd, short what, void *context) {
     uint64_t output = call->run != NULL ? run_output_total(call->run) : 0;
     if (call_progress_is_due(&call->progress, now_ms, output) &&
         speaker_unread(&self->speaker) <= SPEAKER_HOLD_PROGRESS_BYTES)
-      report(self, call);
+      report_progress(self, call);
     int64_t call_ms = call_progress_wait(&call->progress, now_ms);
     wait_ms = wait_ms == 0 || call_ms < wait_ms ? call_ms : wait_ms;
   }

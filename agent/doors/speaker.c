@@ -59,7 +59,7 @@ static void on_broken(void *owner, int error) {
 
 /* --- what it says ---------------------------------------------------------------------------- */
 
-static bool takes(const struct speaker *self) {
+static bool takes_more(const struct speaker *self) {
   return !self->stopped && speaker_has_room(self) &&
          (self->type->takes == NULL || self->type->takes(self->door));
 }
@@ -74,7 +74,7 @@ void speaker_go_on(struct speaker *self) {
     return;
   self->is_taking = true;
   self->all_taken = false;
-  while (!self->all_taken && takes(self)) {
+  while (!self->all_taken && takes_more(self)) {
     self->all_taken = self->type->value != NULL || !line_reader_next(&self->lines, &line);
     if (!self->all_taken)
       self->type->line(self->door, &line);

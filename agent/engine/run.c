@@ -72,7 +72,7 @@ static void log_event(const struct run *self, const struct step_event *event) {
              (int)event->line_length, event->line);
 }
 
-static void emit(struct run *self, enum step_event_kind kind, const struct line *line) {
+static void emit_event(struct run *self, enum step_event_kind kind, const struct line *line) {
   struct step_event event = event_after(self, kind, line);
   self->events++;
   if (self->door->type->event != NULL)
@@ -119,7 +119,7 @@ static bool take_lines(struct run *self, enum process_stream stream) {
   while (has_room(self, 0)) {
     if (!line_splitter_next(&self->splitters[stream], &line))
       return true;
-    emit(self, stream == PROCESS_STDOUT ? STEP_EVENT_STDOUT : STEP_EVENT_STDERR, &line);
+    emit_event(self, stream == PROCESS_STDOUT ? STEP_EVENT_STDOUT : STEP_EVENT_STDERR, &line);
     capture_add(&self->capture, stream == PROCESS_STDOUT, line.text, line.length, line.partial);
     /* What was read with it leaves with it; but the door need not wait for that. */
     if (self->batcher.lines % BATCHER_LINES == 0)
@@ -147,7 +147,7 @@ static void read_raw(struct run *self, enum process_stream stream) {
     raw_output_filled(self->raw, stream == PROCESS_STDERR, (size_t)length);
 }
 
-static void stall(struct run *self) {
+static void tell_stalled(struct run *self) {
   engine_run_stalled(self->door->engine, self);
 }
 
@@ -167,7 +167,7 @@ static void read_lines(struct run *self, enum process_stream stream) {
   process_pause(self->process);
   flush(self); /* only what has left makes room */
   if (self->state == RUN_DRAINING)
-    stall(self);
+    tell_stalled(self);
 }
 
 static void on_readable(void *owner, enum process_stream stream) {
@@ -184,7 +184,7 @@ static void on_remains(void *owner) {
   struct run *self = owner;
   self->state = RUN_DRAINING;
   if (self->paused)
-    stall(self);
+    tell_stalled(self);
 }
 
 static enum run_how how_it_ended(const struct run *self) {
@@ -268,7 +268,7 @@ void run_step_end(const struct run *self, const struct run_end *end, struct step
   out->completed = event_after(self, STEP_EVENT_COMPLETED, &line);
 }
 
-static void finish(struct run *self) {
+static void finish_run(struct run *self) {
   const struct run_end end = make_end(self);
   read_clock(self);
   self->state = RUN_DONE;
@@ -286,10 +286,10 @@ static bool has_room_for_result(const struct run *self) {
 static void finish_or_wait(struct run *self) {
   if (take_lines(self, PROCESS_STDOUT) && take_lines(self, PROCESS_STDERR) &&
       has_room_for_result(self)) {
-    finish(self);
+    finish_run(self);
   } else {
     flush(self);
-    stall(self);
+    tell_stalled(self);
   }
 }
 
@@ -344,7 +344,7 @@ struct run *run_new(const struct run_context *context, struct door *door, struct
   read_clock(self);
   batcher_init(&self->batcher, self->now_ms);
   char *title = kind_title(&self->step);
-  emit(self, STEP_EVENT_STARTED, &(struct line){.text = title, .length = strlen(title)});
+  emit_event(self, STEP_EVENT_STARTED, &(struct line){.text = title, .length = strlen(title)});
   batcher_flushed(&self->batcher, self->now_ms); /* it leaves when begin() says so */
   free(title);
   return self;

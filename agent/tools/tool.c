@@ -443,8 +443,9 @@ static int make_step(struct tool_call *self, cJSON *arguments, const struct tool
   return 0;
 }
 
-static int translate(struct tool_call *self, cJSON *arguments, const struct tool_settings *settings,
-                     const char *step_id, struct error *error) {
+static int translate_arguments(struct tool_call *self, cJSON *arguments,
+                               const struct tool_settings *settings, const char *step_id,
+                               struct error *error) {
   const struct argument_limits limits = limits_of(settings);
   const struct tool *tool = self->tool;
   if (argument_table_check(&tool->arguments, tool->name, &limits, arguments, error) != 0)
@@ -466,7 +467,7 @@ struct tool_call *tool_call_new(const struct tool *tool, cJSON *arguments,
   struct error error;
   struct tool_call *self = memory_allocate(sizeof *self);
   *self = (struct tool_call){.tool = tool};
-  if (translate(self, arguments, settings, step_id, &error) != 0) {
+  if (translate_arguments(self, arguments, settings, step_id, &error) != 0) {
     add_error(text, error.text, strlen(error.text));
     tool_call_free(self);
     return NULL;
@@ -524,7 +525,8 @@ static void answer_not_run(const struct tool_call *self, const struct run_end *e
   }
 }
 
-static bool answer(const struct tool_call *self, const struct run_end *end, struct buffer *text) {
+static bool answer_end(const struct tool_call *self, const struct run_end *end,
+                       struct buffer *text) {
   if (!run_end_was_executed(end)) {
     answer_not_run(self, end, text);
     return true;
@@ -565,9 +567,9 @@ bool tool_call_image(const struct tool_call *self, const struct run_end *end,
 bool tool_call_answer(const struct tool_call *self, const struct run_end *end,
                       struct buffer *text) {
   if (text->length == 0)
-    return answer(self, end, text);
+    return answer_end(self, end, text);
   struct buffer own = {0};
-  bool failed = answer(self, end, &own);
+  bool failed = answer_end(self, end, &own);
   buffer_add(text, own.bytes, own.length);
   buffer_release(&own);
   return failed;

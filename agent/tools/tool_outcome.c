@@ -24,7 +24,7 @@ static void add_stream_json(struct buffer *out, const char *name, const struct r
 }
 
 /* An escape has six bytes at most, such as \u0001. */
-static struct run_stream bounded(struct run_stream stream) {
+static struct run_stream bound_stream(struct run_stream stream) {
   const size_t always_fits = TOOL_OUTCOME_STREAM_MAX / 6;
   if (stream.length > always_fits &&
       json_string_length(stream.bytes, stream.length) > TOOL_OUTCOME_STREAM_MAX) {
@@ -49,8 +49,8 @@ static void add_end(struct buffer *out, const struct run_end *end) {
 
 void tool_outcome_add(enum tool_outcome form, const struct run_end *end, struct buffer *out) {
   const bool is_bounded = form == TOOL_OUTCOME_STRUCTURED;
-  const struct run_stream output = is_bounded ? bounded(end->output) : end->output;
-  const struct run_stream errors = is_bounded ? bounded(end->errors) : end->errors;
+  const struct run_stream output = is_bounded ? bound_stream(end->output) : end->output;
+  const struct run_stream errors = is_bounded ? bound_stream(end->errors) : end->errors;
   buffer_add_string(out, "{\"exitCode\":");
   buffer_add_number(out, (unsigned long long)end->exit_code);
   if (form != TOOL_OUTCOME_STREAMS)

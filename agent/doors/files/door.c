@@ -222,17 +222,17 @@ static void result(struct door *door, const struct run *run, const struct run_en
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-static void leave(struct files_door *self) {
+static void leave_done(struct files_door *self) {
   engine_leave(&self->door, AGENT_EXIT_SHUTDOWN, "the end of the agent");
 }
 
 static void on_finished(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
-  leave(context);
+  leave_done(context);
 }
 
-static void finish(struct files_door *self) {
+static void begin_finishing(struct files_door *self) {
   log_plain(self->inbox.log, INBOX_LOG_PREFIX "agent done, exiting");
   self->state = FINISHING;
   self->door.terms.leave_grace_ms = DONE_GRACE_MS;
@@ -240,7 +240,7 @@ static void finish(struct files_door *self) {
   if (self->watch != NULL)
     watch_stop(self->watch);
   if (self->running == 0)
-    leave(self);
+    leave_done(self);
   else
     loop_timer_start(self->finished, FILES_DOOR_DONE_MS);
 }
@@ -335,7 +335,7 @@ static void on_scan(void *owner) {
   if (self->state != SERVING)
     return;
   if (ipc_directory_is_done(&self->inbox.ipc)) {
-    finish(self);
+    begin_finishing(self);
     return;
   }
   bool found = find_tools(self, &error);
@@ -358,7 +358,7 @@ static void on_removed(void *owner, const char *name) {
 
 /* --- the door -------------------------------------------------------------------------------- */
 
-static void start(struct files_door *self) {
+static void start_serving(struct files_door *self) {
   static const struct watch_handler handler = {
       .written = on_written, .removed = on_removed, .scan = on_scan, .settled = on_settled};
   struct error error = {.text = ""};
@@ -385,7 +385,7 @@ static void start(struct files_door *self) {
     arm_turn(self);
 }
 
-static void stop(struct files_door *self) {
+static void stop_serving(struct files_door *self) {
   self->wanted = 0;
   if (self->state == CLOSED)
     return;
@@ -400,13 +400,13 @@ static void stop(struct files_door *self) {
 static void want(struct door *door, unsigned requests) {
   struct files_door *self = self_of(door);
   if (requests == 0) {
-    stop(self);
+    stop_serving(self);
     return;
   }
   self->wanted += requests;
   self->submits = true;
   if (self->state == IDLE)
-    start(self);
+    start_serving(self);
   else
     arm_turn(self);
 }

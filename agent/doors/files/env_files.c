@@ -32,7 +32,7 @@ static bool has_name(const struct env_files *self, const char *name) {
   return false;
 }
 
-static void add(struct env_files *self, const char *text, size_t length) {
+static void add_file(struct env_files *self, const char *text, size_t length) {
   char *name = memory_copy(text, length);
   char *path = strchr(name, '=');
   if (path != NULL)
@@ -56,7 +56,7 @@ struct env_files *env_files_new(const char *text, const struct log *log) {
   while (text != NULL && *text != '\0') {
     size_t length = strcspn(text, ":");
     if (length > 0)
-      add(self, text, length);
+      add_file(self, text, length);
     text += length + (text[length] == ':');
   }
   return self;

@@ -69,8 +69,8 @@ static void release_batch(struct calls *calls, struct batch *batch) {
   free(batch);
 }
 
-static void answer(struct calls *calls, const struct mcp_call *call,
-                   const struct mcp_called *called) {
+static void add_answer(struct calls *calls, const struct mcp_call *call,
+                       const struct mcp_called *called) {
   const struct mcp_door *self = (const struct mcp_door *)calls;
   mcp_add_called(answers_of(calls, call->batch), call->call.id, call->version, &self->server,
                  called);
@@ -78,11 +78,11 @@ static void answer(struct calls *calls, const struct mcp_call *call,
 }
 
 /* It has not run. */
-static void refuse(struct calls *calls, const struct mcp_call *call, const char *reason) {
+static void refuse_call(struct calls *calls, const struct mcp_call *call, const char *reason) {
   struct buffer text = {0};
   buffer_add_string(&text, TOOL_ERROR "not run: ");
   buffer_add_string(&text, reason);
-  answer(calls, call, &(struct mcp_called){.text = &text, .is_error = true});
+  add_answer(calls, call, &(struct mcp_called){.text = &text, .is_error = true});
   buffer_release(&text);
 }
 
@@ -97,7 +97,7 @@ static void answer_end(struct calls *calls, const struct mcp_call *call,
     called.image = &image;
   if (mcp_has_structured(&self->server, call->version) && tool_call_is_command(call->call.tool))
     called.structured = end;
-  answer(calls, call, &called);
+  add_answer(calls, call, &called);
   buffer_release(&text);
 }
 
@@ -105,7 +105,7 @@ static void over(struct calls *calls, struct call *base, const struct run_end *e
   if (end != NULL)
     answer_end(calls, call_of(base), end);
   else if (base->fate == CALL_DROPPED)
-    refuse(calls, call_of(base), engine_leaving(&calls->door));
+    refuse_call(calls, call_of(base), engine_leaving(&calls->door));
 }
 
 static void report(struct calls *calls, const struct call *base, const char *line, size_t length) {
@@ -138,10 +138,10 @@ static void take_call(struct mcp_door *self, const struct mcp_order *order, size
     call->token.text = memory_copy(order->token.text, order->token.length);
   base->reports = order->token.text != NULL;
   if (calls_are_full(calls, length)) {
-    refuse(calls, call, "too many calls wait; try again when some have ended");
+    refuse_call(calls, call, "too many calls wait; try again when some have ended");
     calls_forget(calls, base);
   } else if (!calls_make_step(calls, base, order->tool, order->arguments, &text)) {
-    answer(calls, call, &(struct mcp_called){.text = &text, .is_error = true});
+    add_answer(calls, call, &(struct mcp_called){.text = &text, .is_error = true});
     calls_forget(calls, base);
   } else {
     calls_add(calls, base);

@@ -60,7 +60,7 @@ static void flush(struct door *door) {
 
 /* --- the answer ------------------------------------------------------------------------------ */
 
-static void leave(struct once_door *self, int exit_code) {
+static void leave_answered(struct once_door *self, int exit_code) {
   self->state = ANSWERED;
   engine_leave(&self->door, exit_code, "the end of its step");
 }
@@ -72,17 +72,18 @@ static void result(struct door *door, const struct run *run, const struct run_en
   put_event(self, &answer.completed);
   put_result(self, &answer.result);
   int code = run_end_is_own(end) ? end->exit_code : ONCE_DOOR_EXIT_REFUSED;
-  leave(self, end->how == RUN_TIMED_OUT ? ONCE_DOOR_EXIT_TIMED_OUT : code);
+  leave_answered(self, end->how == RUN_TIMED_OUT ? ONCE_DOOR_EXIT_TIMED_OUT : code);
 }
 
 /* The step was parsed, or is all zeros. */
-static void refuse(struct once_door *self, const struct step *step, const struct error *reason) {
+static void refuse_step(struct once_door *self, const struct step *step,
+                        const struct error *reason) {
   struct step_result result =
       step_result_of_agent(step->step_id != NULL ? step_answer_version(step) : STEP_VERSION_OLDEST,
                            step->step_id != NULL ? step->step_id : STEP_NIL_ID, reason->text);
   put_result(self, &result);
   speaker_flush(&self->speaker);
-  leave(self, ONCE_DOOR_EXIT_REFUSED);
+  leave_answered(self, ONCE_DOOR_EXIT_REFUSED);
 }
 
 /* --- input ----------------------------------------------------------------------------------- */
@@ -101,7 +102,7 @@ static void take_value(struct door *door, const char *bytes, size_t length) {
       refused = error_set(&error, "kind: %s has no meaning with --once", request.step.kind->name);
   }
   if (refused != 0)
-    refuse(self, &request.step, &error);
+    refuse_step(self, &request.step, &error);
   else
     engine_submit(door, &request);
   step_release(&request.step);

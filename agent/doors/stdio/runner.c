@@ -28,29 +28,30 @@ static struct runner *self_of(struct door *door) {
   return (struct runner *)door;
 }
 
-static void answer(struct calls *calls, const char *text, size_t length, const struct run_end *end,
-                   int exit_code) {
+static void answer_and_leave(struct calls *calls, const char *text, size_t length,
+                             const struct run_end *end, int exit_code) {
   stdio_answer_only(speaker_out(&calls->speaker), text, length, end);
   speaker_flush(&calls->speaker);
   engine_leave(&calls->door, exit_code, "the end of its call");
 }
 
-static void fail(struct runner *self, int exit_code, const char *reason) {
+static void fail_and_leave(struct runner *self, int exit_code, const char *reason) {
   struct buffer text = {0};
   buffer_add_string(&text, TOOL_ERROR);
   buffer_add_string(&text, reason);
-  answer(&self->calls, text.bytes, text.length, NULL, exit_code);
+  answer_and_leave(&self->calls, text.bytes, text.length, NULL, exit_code);
   buffer_release(&text);
 }
 
 static void over(struct calls *calls, struct call *call, const struct run_end *end) {
   struct buffer text = {0};
   if (end == NULL || end->how == RUN_STOPPED) {
-    answer(calls, STDIO_CANCELLED, strlen(STDIO_CANCELLED), NULL, EXIT_FAILED);
+    answer_and_leave(calls, STDIO_CANCELLED, strlen(STDIO_CANCELLED), NULL, EXIT_FAILED);
     return;
   }
   bool failed = tool_call_answer(call->tool, end, &text);
-  answer(calls, text.bytes != NULL ? text.bytes : "", text.length, end, failed ? EXIT_FAILED : 0);
+  answer_and_leave(calls, text.bytes != NULL ? text.bytes : "", text.length, end,
+                   failed ? EXIT_FAILED : 0);
   buffer_release(&text);
 }
 
@@ -72,7 +73,7 @@ static void call_tool(struct runner *self, cJSON *arguments, size_t bytes) {
     calls_add(&self->calls, call);
     calls_serve(&self->calls);
   } else {
-    answer(&self->calls, text.bytes, text.length, NULL, EXIT_FAILED);
+    answer_and_leave(&self->calls, text.bytes, text.length, NULL, EXIT_FAILED);
     calls_forget(&self->calls, call);
   }
   buffer_release(&text);
@@ -94,14 +95,14 @@ static void take_value(struct door *door, const char *bytes, size_t length) {
   if (arguments != NULL || is_absent)
     call_tool(self, arguments, length);
   else
-    fail(self, EXIT_FAILED, error.text);
+    fail_and_leave(self, EXIT_FAILED, error.text);
   cJSON_Delete(arguments);
 }
 
 static void on_limit(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
-  fail(context, EXIT_FAILED, "no complete JSON object came on standard input in time");
+  fail_and_leave(context, EXIT_FAILED, "no complete JSON object came on standard input in time");
 }
 
 /* --- the door -------------------------------------------------------------------------------- */
@@ -111,10 +112,10 @@ static void want(struct door *door, unsigned requests) {
   struct runner *self = self_of(door);
   struct error error;
   if (requests > 0 && self->options.tool == NULL) {
-    fail(self, AGENT_EXIT_USAGE, "no tool: expected tool-runner NAME, or TOOL_NAME");
+    fail_and_leave(self, AGENT_EXIT_USAGE, "no tool: expected tool-runner NAME, or TOOL_NAME");
   } else if (requests > 0 && self->tool == NULL) {
     (void)error_set(&error, "unknown tool: %s", self->options.tool);
-    fail(self, AGENT_EXIT_USAGE, error.text);
+    fail_and_leave(self, AGENT_EXIT_USAGE, error.text);
   } else {
     calls_door_want(door, requests);
   }
