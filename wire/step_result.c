@@ -6,8 +6,6 @@
 
 #include "base/decimal.h"
 #include "base/json_string.h"
-#include "base/memory.h"
-#include "wire/json_tree.h"
 
 static const char before_version[] = "{\"schemaVersion\":";
 static const char before_id[] = ",\"stepId\":\"";
@@ -104,12 +102,4 @@ char *step_result_write(const struct step_result *self, char *out) {
   out = write_count(out, self->event_count);
   *out++ = '}';
   return out;
-}
-
-char *step_result_read_id(const char *json, size_t length) {
-  cJSON *result = json_tree_parse_own(json, length, NULL);
-  const cJSON *id = cJSON_GetObjectItemCaseSensitive(result, "stepId");
-  char *copy = cJSON_IsString(id) ? memory_copy(id->valuestring, strlen(id->valuestring)) : NULL;
-  cJSON_Delete(result);
-  return copy;
 }

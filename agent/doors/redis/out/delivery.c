@@ -32,7 +32,7 @@
  *
  * The order of the requests on a connection: the preflight, which ends with the first probe (WATCH
  * and GET) and the first MULTI; the ownership transaction, once; then a query, if there is one, else
- * the next batch. When there is nothing to send, the key is probed every PROBE_IDLE_MS.
+ * the next batch, and after a query a batch that waits first. When there is nothing to send, the key is probed every PROBE_IDLE_MS.
  */
 #include "agent/doors/redis/out/delivery.h"
 
@@ -79,6 +79,7 @@ struct delivery {
   unsigned losses;   /* of connections in the middle of a request, since one was executed */
   unsigned refusals; /* of transactions by the watch, since one was executed */
   struct query query;
+  bool queried;            /* the last request was a query */
   char *ownership_command; /* what the owner adds to the ownership transaction; NULL: nothing */
 };
 
@@ -88,13 +89,12 @@ static void send_request(struct delivery *self) {
   pipeline_send(&self->pipeline, self->client);
 }
 
-static void send_probe(struct delivery *self, const struct query *query) {
+static void send_probe(struct delivery *self, struct query *query) {
   pipeline_probe(&self->pipeline, query);
   send_request(self);
 }
 
-static void send_batch(struct delivery *self, const struct batch *batch,
-                       const struct query *query) {
+static void send_batch(struct delivery *self, const struct batch *batch, struct query *query) {
   char value[OWNERSHIP_TEXT_SIZE];
   (void)ownership_text(&self->ownership, self->ownership.delivered + 1, value);
   pipeline_execute(&self->pipeline, batch, value, query);
@@ -123,20 +123,29 @@ static void become_idle(struct delivery *self) {
   loop_timer_start(self->idle, PROBE_IDLE_MS);
 }
 
+/* What a query asks for holds until the next batch is executed. Of two queries in a row the second
+   lets a batch go first, so that many of them do not hold up the output. */
+static bool is_query_next(const struct delivery *self) {
+  return self->query.commands != NULL ||
+         (self->query.ask != NULL && !(self->queried && self->send_queue->bytes > 0));
+}
+
 static void next_request(struct delivery *self) {
   const struct batch *batch = NULL;
+  bool queried = false;
   if (!client_is_ready(self->client) || self->pipeline.is_busy)
     return;
   if (self->probe_due)
     send_probe(self, NULL);
   else if (!ownership_is_established(&self->ownership))
     send_ownership(self);
-  else if (self->query.commands != NULL)
+  else if ((queried = is_query_next(self)))
     send_probe(self, &self->query);
   else if ((batch = send_queue_batch(self->send_queue)) != NULL)
     send_batch(self, batch, NULL);
   else
     become_idle(self);
+  self->queried = queried;
 }
 
 /* No request is under way. */
@@ -359,9 +368,9 @@ void delivery_flush(struct delivery *self) {
   next_request(self);
 }
 
-void delivery_query(struct delivery *self, char *commands,
+void delivery_query(struct delivery *self, char *(*ask)(void *owner),
                     void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner) {
-  query_put(&self->query, commands, answer, owner);
+  query_put(&self->query, ask, answer, owner);
   next_request(self);
 }
 

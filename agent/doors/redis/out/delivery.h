@@ -67,14 +67,14 @@ void delivery_flush(struct delivery *self);
 
 /*
  * Sends a query between two batches, when it is known what was delivered; before the job is this
- * agent's, together with the ownership transaction. `commands` is one encoded command or several
- * that change nothing; it is taken over and freed. Those without a reply are sent again after a
- * lost connection. `answer` is called once for each, in order, unless the delivery fails; `whole`
- * is false when the reply is only the beginning of a string that is longer than payload_limit().
- * One query at a time: the next one not before the last answer(), and from inside it at the
- * earliest.
+ * agent's, together with the ownership transaction. `ask` is called at that moment, and returns one
+ * encoded command or several that change nothing, which are freed. Those without a reply are sent
+ * again after a lost connection, before any batch. `answer` is called once for each, in order,
+ * unless the delivery fails; `whole` is false when the reply is only the beginning of a string that
+ * is longer than payload_limit(). One query at a time: the next one not before the last answer(),
+ * and from inside it at the earliest; a batch that waits goes before that one.
  */
-void delivery_query(struct delivery *self, char *commands,
+void delivery_query(struct delivery *self, char *(*ask)(void *owner),
                     void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner);
 
 /* What is sent from here on is the last: `committed` is left to expire after DELIVERY_LAST_SECONDS.

@@ -115,11 +115,10 @@ void exchange_explain_refusal(const struct exchange *self, const char *why, stru
                   key > 0 ? " " : "", (int)key, words[1].text, why);
 }
 
-void query_put(struct query *self, char *commands,
+void query_put(struct query *self, char *(*ask)(void *owner),
                void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner) {
   query_release(self);
-  *self = (struct query){.unanswered = commands, .answer = answer, .owner = owner};
-  self->commands = commands;
+  *self = (struct query){.ask = ask, .answer = answer, .owner = owner};
 }
 
 void query_release(struct query *self) {
@@ -127,8 +126,10 @@ void query_release(struct query *self) {
   *self = (struct query){0};
 }
 
-void query_add(const struct query *self, struct exchange *request) {
-  CHECK(self->commands != NULL);
+void query_add(struct query *self, struct exchange *request) {
+  CHECK(self->ask != NULL);
+  if (self->commands == NULL)
+    self->unanswered = self->commands = self->ask(self->owner);
   size_t length = strlen(self->unanswered), commands = 0;
   struct command_word word;
   for (const char *at = self->unanswered; command_read(&at, self->unanswered + length, &word, 1);)
@@ -144,6 +145,7 @@ void query_take(struct query *self, const redisReply *reply, bool whole) {
   if (self->unanswered[0] == '\0') {
     answered = self->commands;
     self->commands = NULL;
+    self->ask = NULL;
   }
   self->answer(self->owner, reply, whole);
   free(answered);

@@ -70,25 +70,27 @@ void exchange_explain_refusal(const struct exchange *self, const char *why, stru
  *
  *   query_put       replaces the query before it
  *   query_add       appends it to an exchange, each time that it is sent
+ *     ask()         the first time: what is asked
  *   query_take      with each reply; calls the owner's function with it
  *   query_release
  */
 struct query {
-  char *commands;         /* owned, encoded; NULL: there is no query */
-  const char *unanswered; /* inside `commands`: the first command that is not replied to */
+  char *(*ask)(void *owner); /* NULL: there is no query */
+  char *commands;            /* owned, encoded; NULL: it was not sent yet */
+  const char *unanswered;    /* inside `commands`: the first command that is not replied to */
   void (*answer)(void *owner, const redisReply *reply, bool whole);
   void *owner;
 };
 
-/* Takes `commands` over and frees it; `answer` is called once for each command, in order. `whole`
-   is false when the reply is only the beginning of a string (client_reply_is_truncated). */
-void query_put(struct query *self, char *commands,
+/* What `ask` returns is freed; `answer` is called once for each command of it, in order. `whole` is
+   false when the reply is only the beginning of a string (client_reply_is_truncated). */
+void query_put(struct query *self, char *(*ask)(void *owner),
                void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner);
 void query_release(struct query *self);
 
 /* Appends the commands that are not replied to. Their text is valid until the last answer() has
    returned, or until query_put or query_release. There must be a query. */
-void query_add(const struct query *self, struct exchange *request);
+void query_add(struct query *self, struct exchange *request);
 
 /* The next query may be put from inside the last answer(). */
 void query_take(struct query *self, const redisReply *reply, bool whole);

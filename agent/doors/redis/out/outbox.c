@@ -79,23 +79,25 @@ void outbox_started(struct outbox *self, const char *step_id) {
   records_started(&self->records, step_id);
 }
 
-void outbox_result(struct outbox *self, const struct step_event *completed,
-                   const struct step_result *result, const struct claimed *claimed, bool started) {
+struct piece_place outbox_result(struct outbox *self, const struct step_event *completed,
+                                 const struct step_result *result, const struct claimed *claimed,
+                                 bool started) {
   uint64_t events = self->records.events, bytes = self->records.event_bytes;
-  records_result(&self->records, completed, result, claimed, started);
+  struct piece_place place = records_result(&self->records, completed, result, claimed, started);
   retain(self, events, bytes);
+  return place;
 }
 
-void outbox_removal(struct outbox *self, const struct claimed *claimed) {
-  records_removal(&self->records, claimed);
+struct piece_place outbox_removal(struct outbox *self, const struct claimed *claimed) {
+  return records_removal(&self->records, claimed);
 }
 
-void outbox_removal_of_copy(struct outbox *self, const struct claimed *claimed) {
-  records_removal_of_copy(&self->records, claimed);
+struct piece_place outbox_removal_of_copy(struct outbox *self, const struct claimed *claimed) {
+  return records_removal_of_copy(&self->records, claimed);
 }
 
-void outbox_return(struct outbox *self, const struct claimed *claimed) {
-  records_return(&self->records, claimed);
+struct piece_place outbox_return(struct outbox *self, const struct claimed *claimed) {
+  return records_return(&self->records, claimed);
 }
 
 bool outbox_beat(struct outbox *self, const char *value, const char *seconds) {
@@ -133,6 +135,10 @@ size_t outbox_bytes(const struct outbox *self) {
   return self->send_queue.bytes;
 }
 
+uint64_t outbox_gone(const struct outbox *self) {
+  return self->send_queue.gone;
+}
+
 bool outbox_is_empty(const struct outbox *self) {
   return self->send_queue.bytes == (has_beat(self) ? self->beat_length : 0);
 }
@@ -161,23 +167,10 @@ bool outbox_is_unreachable(const struct outbox *self) {
   return delivery_is_unreachable(self->delivery);
 }
 
-bool outbox_returns(const struct outbox *self, const struct claimed *claimed) {
-  return records_returns(&self->records, claimed);
-}
-
-size_t outbox_removals(const struct outbox *self, const struct claimed *claimed) {
-  return records_removals(&self->records, claimed);
-}
-
-void outbox_each_result(const struct outbox *self,
-                        void (*result)(void *owner, const char *json, size_t length), void *owner) {
-  records_each_result(&self->records, result, owner);
-}
-
-void outbox_query(struct outbox *self, char *commands,
+void outbox_query(struct outbox *self, char *(*ask)(void *owner),
                   void (*answer)(void *owner, const struct redisReply *reply, bool whole),
                   void *owner) {
-  delivery_query(self->delivery, commands, answer, owner);
+  delivery_query(self->delivery, ask, answer, owner);
 }
 
 static void start_refresh(struct outbox *self) {

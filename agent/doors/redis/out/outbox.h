@@ -60,11 +60,12 @@ size_t outbox_defer_event(struct outbox *self, const struct step_event *event);
 void outbox_put_deferred(struct outbox *self);
 
 void outbox_started(struct outbox *self, const char *step_id);
-void outbox_result(struct outbox *self, const struct step_event *completed,
-                   const struct step_result *result, const struct claimed *claimed, bool started);
-void outbox_removal(struct outbox *self, const struct claimed *claimed);
-void outbox_removal_of_copy(struct outbox *self, const struct claimed *claimed);
-void outbox_return(struct outbox *self, const struct claimed *claimed);
+struct piece_place outbox_result(struct outbox *self, const struct step_event *completed,
+                                 const struct step_result *result, const struct claimed *claimed,
+                                 bool started);
+struct piece_place outbox_removal(struct outbox *self, const struct claimed *claimed);
+struct piece_place outbox_removal_of_copy(struct outbox *self, const struct claimed *claimed);
+struct piece_place outbox_return(struct outbox *self, const struct claimed *claimed);
 
 /* The last record of a job that ends in order: removes the heartbeat. See delivery_end. */
 void outbox_end(struct outbox *self);
@@ -86,8 +87,9 @@ bool outbox_has_room_again(const struct outbox *self);
 /* True when everything is delivered. A queued heartbeat does not count: nobody waits for it. */
 bool outbox_is_empty(const struct outbox *self);
 
-/* Bytes that are not delivered. */
+/* Bytes that are not delivered; bytes that ever were: see struct piece_place. */
 size_t outbox_bytes(const struct outbox *self);
+uint64_t outbox_gone(const struct outbox *self);
 
 /* See delivery_is_owner. */
 bool outbox_is_owner(const struct outbox *self);
@@ -101,15 +103,9 @@ bool outbox_check_owner(struct outbox *self, const char *committed, size_t lengt
 bool outbox_has_lost_data(const struct outbox *self);
 bool outbox_is_unreachable(const struct outbox *self);
 
-/* See records.h: these look at what is not delivered. */
-size_t outbox_removals(const struct outbox *self, const struct claimed *claimed);
-bool outbox_returns(const struct outbox *self, const struct claimed *claimed);
-void outbox_each_result(const struct outbox *self,
-                        void (*result)(void *owner, const char *json, size_t length), void *owner);
-
 /* See delivery_query. */
 struct redisReply;
-void outbox_query(struct outbox *self, char *commands,
+void outbox_query(struct outbox *self, char *(*ask)(void *owner),
                   void (*answer)(void *owner, const struct redisReply *reply, bool whole),
                   void *owner);
 

@@ -38,18 +38,18 @@ void pipeline_release(struct pipeline *self) {
 }
 
 /* The end of the request that begins. */
-static void add_end(struct pipeline *self, const struct query *query) {
+static void add_end(struct pipeline *self, struct query *query) {
   exchange_add(&self->now, self->probe, strlen(self->probe), PROBE_COMMANDS);
   self->now.probe_end = self->now.commands;
   self->now.probe_length = self->now.length;
-  if (query != NULL && query->commands != NULL)
+  if (query != NULL && query->ask != NULL)
     query_add(query, &self->now);
   exchange_add(&self->now, multi, sizeof multi - 1, 1);
   self->is_busy = true;
 }
 
 void pipeline_execute(struct pipeline *self, const struct batch *batch,
-                      const char value[OWNERSHIP_TEXT_SIZE], const struct query *query) {
+                      const char value[OWNERSHIP_TEXT_SIZE], struct query *query) {
   CHECK(!self->is_busy);
   pipeline_reset(self);
   const char *words[] = {"SET", self->key, value, "EX", self->ttl};
@@ -62,7 +62,7 @@ void pipeline_execute(struct pipeline *self, const struct batch *batch,
   add_end(self, query);
 }
 
-void pipeline_probe(struct pipeline *self, const struct query *query) {
+void pipeline_probe(struct pipeline *self, struct query *query) {
   CHECK(!self->is_busy);
   pipeline_reset(self);
   exchange_add(&self->now, discard, sizeof discard - 1, 1);

@@ -67,8 +67,8 @@ void pipeline_shorten_ttl(struct pipeline *self, unsigned long long seconds);
    when the pipeline is not busy. `value` is what `committed` will hold. The batch's bytes must stay
    in place until it is replied to or the pipeline is reset. */
 void pipeline_execute(struct pipeline *self, const struct batch *batch,
-                      const char value[OWNERSHIP_TEXT_SIZE], const struct query *query);
-void pipeline_probe(struct pipeline *self, const struct query *query);
+                      const char value[OWNERSHIP_TEXT_SIZE], struct query *query);
+void pipeline_probe(struct pipeline *self, struct query *query);
 
 /* Sends what the client takes now. */
 void pipeline_send(struct pipeline *self, struct client *client);

@@ -65,11 +65,34 @@ static char *piece_write(const struct piece *piece, char *out) {
   return out;
 }
 
+static struct piece_place commit(struct records *self, size_t commands, const char *payload) {
+  send_queue_commit(self->send_queue, commands);
+  return (struct piece_place){.end = self->send_queue->gone + self->send_queue->bytes,
+                              .payload = payload};
+}
+
 static void put(struct records *self, const struct piece *piece) {
   if (piece->commands == 0)
     return;
   (void)piece_write(piece, send_queue_reserve(self->send_queue, piece_length(piece)));
-  send_queue_commit(self->send_queue, piece->commands);
+  (void)commit(self, piece->commands, NULL);
+}
+
+/* Where the payload is written that is the last word of the first command; NULL for the removal of a
+   truncated one. */
+static const char *payload_at(const char *out, const struct piece *piece,
+                              const struct claimed *claimed) {
+  if (claimed == NULL || claimed->truncated)
+    return NULL;
+  return out + command_length(piece->words[0], piece->counts[0]) - 2 - claimed->length;
+}
+
+/* A piece whose first command removes the step. */
+static struct piece_place put_removal(struct records *self, const struct piece *piece,
+                                      const struct claimed *claimed) {
+  char *out = send_queue_reserve(self->send_queue, piece_length(piece));
+  (void)piece_write(piece, out);
+  return commit(self, piece->commands, payload_at(out, piece, claimed));
 }
 
 static void make_heads(struct records *self, unsigned long long maxlen) {
@@ -176,8 +199,9 @@ void records_started(struct records *self, const char *step_id) {
 }
 
 /* Event and result are encoded straight into the send queue, before the commands after them. */
-void records_result(struct records *self, const struct step_event *completed,
-                    const struct step_result *result, const struct claimed *claimed, bool started) {
+struct piece_place records_result(struct records *self, const struct step_event *completed,
+                                  const struct step_result *result, const struct claimed *claimed,
+                                  bool started) {
   struct piece rest = {0};
   if (claimed != NULL)
     add_removal(self, &rest, claimed);
@@ -198,28 +222,32 @@ void records_result(struct records *self, const struct step_event *completed,
   char *out = send_queue_reserve(self->send_queue, length);
   if (completed != NULL)
     out = write_event(self, completed, event_length, write_deferred(self, out));
-  out = step_result_write(result, command_head_write(&self->result, out, result_length));
-  (void)piece_write(&rest, command_close(out));
-  send_queue_commit(self->send_queue, commands);
+  const char *json = command_head_write(&self->result, out, result_length);
+  out = command_close(step_result_write(result, (char *)(uintptr_t)json));
+  (void)piece_write(&rest, out);
+  struct piece_place place = commit(self, commands, payload_at(out, &rest, claimed));
+  place.result = json;
+  place.result_length = result_length;
+  return place;
 }
 
-void records_removal(struct records *self, const struct claimed *claimed) {
+struct piece_place records_removal(struct records *self, const struct claimed *claimed) {
   struct piece piece = {0};
   add_removal(self, &piece, claimed);
-  put(self, &piece);
+  return put_removal(self, &piece, claimed);
 }
 
-void records_removal_of_copy(struct records *self, const struct claimed *claimed) {
+struct piece_place records_removal_of_copy(struct records *self, const struct claimed *claimed) {
   struct piece piece = {0};
   struct command_word payload = {.text = claimed->payload, .length = claimed->length};
   add(&piece,
       (struct command_word[]){command_word("LREM"), command_word(self->keys->inflight),
                               command_word("1"), payload},
       4);
-  put(self, &piece);
+  return put_removal(self, &piece, claimed);
 }
 
-void records_return(struct records *self, const struct claimed *claimed) {
+struct piece_place records_return(struct records *self, const struct claimed *claimed) {
   struct piece piece = {0};
   struct command_word payload = {.text = claimed->payload, .length = claimed->length};
   add_removal(self, &piece, claimed);
@@ -227,7 +255,7 @@ void records_return(struct records *self, const struct claimed *claimed) {
       (struct command_word[]){command_word("RPUSH"), command_word(self->keys->inflight), payload},
       3);
   add_expire(self, &piece, self->keys->inflight);
-  put(self, &piece);
+  return put_removal(self, &piece, claimed);
 }
 
 void records_refresh(struct records *self) {
@@ -255,68 +283,4 @@ void records_remove_heartbeat(struct records *self) {
   struct piece piece = {0};
   add(&piece, (struct command_word[]){command_word("DEL"), command_word(self->keys->heartbeat)}, 2);
   put(self, &piece);
-}
-
-static bool is(const struct command_word *word, const char *text) {
-  return command_word_is(word, text, strlen(text));
-}
-
-/* A walk over the queued commands. */
-struct walk {
-  const struct records *records;
-  struct send_queue_piece piece;
-  const char *at, *end; /* in the piece */
-};
-
-static bool next_piece(struct walk *self) {
-  if (!send_queue_next_piece(self->records->send_queue, &self->piece))
-    return false;
-  self->at = self->piece.bytes;
-  self->end = self->at + self->piece.length;
-  return true;
-}
-
-static bool walk_next(struct walk *self, const char *name, const char *key,
-                      struct command_word words[4]) {
-  do {
-    while (self->at < self->end) {
-      (void)command_read(&self->at, self->end, words, 4);
-      if (is(&words[0], name) && is(&words[1], key))
-        return true;
-    }
-  } while (next_piece(self));
-  return false;
-}
-
-/* How many queued commands of this name on `inflight` have this payload as word `number`; NULL:
- * any. */
-static size_t count(const struct records *self, const char *name, size_t number,
-                    const struct claimed *claimed) {
-  struct walk walk = {.records = self};
-  struct command_word words[4];
-  size_t found = 0;
-  while (walk_next(&walk, name, self->keys->inflight, words))
-    found += claimed == NULL || command_word_is(&words[number], claimed->payload, claimed->length);
-  return found;
-}
-
-size_t records_removals(const struct records *self, const struct claimed *claimed) {
-  if (claimed->truncated)
-    return count(self, "LTRIM", 0, NULL);
-  size_t removed = count(self, "LREM", 3, claimed);
-  size_t returned = removed > 0 ? count(self, "RPUSH", 2, claimed) : 0;
-  return removed > returned ? removed - returned : 0;
-}
-
-bool records_returns(const struct records *self, const struct claimed *claimed) {
-  return count(self, "RPUSH", 2, claimed) > 0;
-}
-
-void records_each_result(const struct records *self,
-                         void (*result)(void *owner, const char *json, size_t length),
-                         void *owner) {
-  struct walk walk = {.records = self};
-  struct command_word words[4];
-  while (walk_next(&walk, "LPUSH", self->keys->results, words))
-    result(owner, words[2].text, words[2].length);
 }

@@ -37,6 +37,14 @@ struct claimed {
       truncated; /* only the beginning is known: it can be removed only as the oldest of the list */
 };
 
+/* Where a piece lies in the send queue, until it is delivered. */
+struct piece_place {
+  uint64_t end;        /* the send queue's `gone` at its delivery, at the least */
+  const char *payload; /* of the step that it removes; NULL: it removes none */
+  const char *result;  /* the JSON; NULL: it has none */
+  size_t result_length;
+};
+
 /* Send queue and keys must outlive the records. `events_maxlen`: entries of MAXLEN ~ of each XADD;
    0: none, only records_trim trims the stream. `key_ttl_seconds` 0: keys do not expire. */
 void records_init(struct records *self, struct send_queue *send_queue, const struct keys *keys,
@@ -61,18 +69,19 @@ void records_started(struct records *self, const char *step_id);
 /* Pushes the result, after the step's last event (`completed`; NULL: none) and the deferred events,
    and removes the step from `inflight` (`claimed`; NULL: it is not there). `started`: removes the
    key `started`, too. */
-void records_result(struct records *self, const struct step_event *completed,
-                    const struct step_result *result, const struct claimed *claimed, bool started);
+struct piece_place records_result(struct records *self, const struct step_event *completed,
+                                  const struct step_result *result, const struct claimed *claimed,
+                                  bool started);
 
 /* Removes a step from `inflight`, without a result. */
-void records_removal(struct records *self, const struct claimed *claimed);
+struct piece_place records_removal(struct records *self, const struct claimed *claimed);
 
 /* The same for a step that was claimed twice: removes the newest of the equal payloads. Not for a
    truncated one. */
-void records_removal_of_copy(struct records *self, const struct claimed *claimed);
+struct piece_place records_removal_of_copy(struct records *self, const struct claimed *claimed);
 
 /* Puts a step into `inflight` as the oldest, once: where it is there already, it is moved. */
-void records_return(struct records *self, const struct claimed *claimed);
+struct piece_place records_return(struct records *self, const struct claimed *claimed);
 
 /* Restarts the time to live of all keys of the job but `committed` and `heartbeat`; without one it
    makes them stay, also where an earlier agent gave them one. */
@@ -84,17 +93,5 @@ void records_beat(struct records *self, const char *value, const char *seconds);
 
 /* Removes the key `heartbeat`: the final DEL. */
 void records_remove_heartbeat(struct records *self);
-
-/* How many steps of this payload the queued commands will remove from `inflight`, net of those that
-   they put back. Takes time in proportion to what is queued, as do the next two. */
-size_t records_removals(const struct records *self, const struct claimed *claimed);
-
-/* True when a queued command puts a step of this payload back. */
-bool records_returns(const struct records *self, const struct claimed *claimed);
-
-/* Calls `result` with the JSON of each queued result, oldest first; the text is valid during the
- * call. */
-void records_each_result(const struct records *self,
-                         void (*result)(void *owner, const char *json, size_t length), void *owner);
 
 #endif

@@ -128,17 +128,3 @@ void send_queue_delivered(struct send_queue *self) {
   self->gone += self->batch.length;
   self->batch = (struct batch){0};
 }
-
-bool send_queue_next_piece(const struct send_queue *self, struct send_queue_piece *piece) {
-  const struct send_queue_chunk *chunk = self->first;
-  if (piece->bytes != NULL) {
-    while (piece->bytes != chunk->bytes + chunk->start)
-      chunk = chunk->next;
-    chunk = chunk->next;
-  }
-  if (chunk == NULL || chunk->start == chunk->end)
-    return false;
-  *piece = (struct send_queue_piece){.bytes = chunk->bytes + chunk->start,
-                                     .length = chunk->end - chunk->start};
-  return true;
-}

@@ -48,12 +48,6 @@ struct send_queue {
   struct batch batch;
 };
 
-/* What is queued in one chunk. */
-struct send_queue_piece {
-  const char *bytes;
-  size_t length;
-};
-
 void send_queue_init(struct send_queue *self);
 void send_queue_free(struct send_queue *self);
 
@@ -69,9 +63,5 @@ const struct batch *send_queue_batch(struct send_queue *self);
 
 /* Removes the oldest batch. Does nothing when send_queue_batch was not called for it. */
 void send_queue_delivered(struct send_queue *self);
-
-/* Walks over everything that is queued, oldest first: fills in the first piece when piece->bytes is
-   NULL, else the one after *piece. Returns false when there is no more. */
-bool send_queue_next_piece(const struct send_queue *self, struct send_queue_piece *piece);
 
 #endif
