@@ -21,6 +21,12 @@ struct claimed_step *claimed_step_new(const struct claimed *claimed) {
   return self;
 }
 
+struct claimed_step *claimed_step_new_unlisted(const char *step_id) {
+  struct claimed_step *self = memory_allocate(sizeof *self);
+  *self = (struct claimed_step){.step_id = memory_copy(step_id, strlen(step_id))};
+  return self;
+}
+
 static void release_payload(struct claimed_step *self) {
   if (self->state != STEP_ANSWERED)
     free((char *)(uintptr_t)self->claimed.payload);
@@ -43,6 +49,11 @@ bool claimed_step_is_order(const struct claimed_step *self) {
 
 bool claimed_step_waits(const struct claimed_step *self) {
   return self->state == STEP_CLAIMED && !claimed_step_is_order(self);
+}
+
+bool claimed_step_is_missing(const struct claimed_step *self) {
+  return self->state != STEP_ANSWERED && !claimed_step_is_order(self) && self->listed &&
+         !self->seen;
 }
 
 /* Of a truncated one only that it is one: such are removed in their order. */
@@ -134,8 +145,23 @@ struct claimed_step *ledger_find_order(const struct ledger *self, const char *st
   return step;
 }
 
+bool ledger_has_shutdown(const struct ledger *self) {
+  const struct claimed_step *step = self->oldest;
+  while (step != NULL && (!claimed_step_waits(step) || step->refused || step_is_work(&step->step)))
+    step = step->newer;
+  return step != NULL;
+}
+
+void ledger_drop_orders(struct ledger *self) {
+  for (struct claimed_step *step = self->oldest, *newer; step != NULL; step = newer) {
+    newer = step->newer;
+    if (claimed_step_is_order(step))
+      ledger_drop(self, step);
+  }
+}
+
 static void keep_id(struct claimed_step *step) {
-  if (step->step_id == NULL && step->step.step_id != NULL)
+  if (step->step_id == NULL)
     step->step_id = memory_copy(step->step.step_id, strlen(step->step.step_id));
 }
 
@@ -161,13 +187,6 @@ void ledger_answer(struct ledger *self, struct claimed_step *step, struct piece_
   step->state = STEP_ANSWERED;
   step->claimed.payload = place.payload;
   step->place = place;
-}
-
-void ledger_add_answer(struct ledger *self, const char *step_id, struct piece_place place) {
-  struct claimed_step *step = memory_allocate(sizeof *step);
-  *step = (struct claimed_step){.state = STEP_ANSWERED, .place = place};
-  step->step_id = memory_copy(step_id, strlen(step_id));
-  link_behind(self, NULL, step);
 }
 
 void ledger_delivered(struct ledger *self, uint64_t gone) {

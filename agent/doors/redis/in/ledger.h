@@ -58,6 +58,10 @@ struct claimed_step {
 
 /* Parses it, and copies the payload. It is not in a ledger yet. */
 struct claimed_step *claimed_step_new(const struct claimed *claimed);
+
+/* One that is not in the list: all that is known of it is its id. */
+struct claimed_step *claimed_step_new_unlisted(const char *step_id);
+
 void claimed_step_free(struct claimed_step *self);
 
 const char *claimed_step_id(const struct claimed_step *self);
@@ -67,6 +71,9 @@ bool claimed_step_is_order(const struct claimed_step *self);
 
 /* Waits in memory until it is its turn. */
 bool claimed_step_waits(const struct claimed_step *self);
+
+/* Is begun or waits, and was not met in the pass over all of the list that has ended. */
+bool claimed_step_is_missing(const struct claimed_step *self);
 
 struct ledger {
   struct claimed_step *oldest, *newest;
@@ -101,12 +108,15 @@ struct claimed_step *ledger_find(const struct ledger *self, const char *step_id)
 /* The oldest order for this id that was not met in this pass; NULL: there is none. */
 struct claimed_step *ledger_find_order(const struct ledger *self, const char *step_id);
 
+/* A shutdown waits. */
+bool ledger_has_shutdown(const struct ledger *self);
+
+/* Forgets the orders, which stay in the list: a pass over all of it finds them. */
+void ledger_drop_orders(struct ledger *self);
+
 void ledger_begin(struct ledger *self, struct claimed_step *step, bool announced);
 void ledger_start(struct ledger *self, struct claimed_step *step);
 void ledger_answer(struct ledger *self, struct claimed_step *step, struct piece_place place);
-
-/* A step that is not in the list: only its answer is known. */
-void ledger_add_answer(struct ledger *self, const char *step_id, struct piece_place place);
 
 /* Frees what has left the send queue. To be called before what was delivered is compared. */
 void ledger_delivered(struct ledger *self, uint64_t gone);

@@ -1,13 +1,13 @@
 /*
  * The difficulty: a step is in the list `inflight`, and in memory too when it is one of the oldest.
- * The two are changed by different connections, and a step that were known twice would run twice.
+ * Different connections change the two, and a step that were known twice would run twice.
  *
  * The ledger has what is known in the order of the list, and the number of what is not. A page of the
  * list is asked for between two batches, when it is known which steps have left; ledger_position then
- * says where the next one lies. Of what lies behind the window only as many are read as have
- * arrived, so that none is met before its BLMOVE is answered; and each page begins with the step in
- * front of the place, which must be what it was. Where it is not, or where the list is too short,
- * Redis has lost something: all of it is read once no BLMOVE is under way.
+ * says where the next one lies. Of what lies behind the window only as many are read as have arrived,
+ * so that none is met before its BLMOVE is answered. A page that is taken in begins with the step in
+ * front of the place, which must be what it was: where it is not, or where the list is too short, all
+ * of the list is read once no BLMOVE is under way.
  */
 #include "agent/doors/redis/in/window.h"
 
@@ -42,9 +42,6 @@
 
 const char window_lost_result[] = "lost: the step has run, and redis has lost its result";
 
-/* Whether the step that an earlier agent had started still runs. */
-enum interrupted { NOT_ASKED, ENDING, ENDED };
-
 struct window {
   struct window_options options;
   const struct window_handler *handler;
@@ -54,9 +51,9 @@ struct window {
   struct ledger ledger;
   struct recent_steps recent_steps;
   enum window_state state;
-  enum window_reading purpose; /* of READING */
-  enum interrupted interrupted;
-  bool checks;              /* the next payload is that in front of the page */
+  enum window_reading purpose;                   /* of READING */
+  enum { NOT_ASKED, ENDING, ENDED } interrupted; /* the step that an earlier agent had started */
+  bool checks;                                   /* the next payload is that in front of the page */
   bool certain;             /* the oldest step that waits is the oldest in the list */
   bool all_due;             /* there may be steps in `inflight` that are not known here */
   bool unread;              /* Redis lost data, and `inflight` was not read to its end since */
@@ -143,29 +140,13 @@ static void end_orders(struct window *self) {
       remove_order(self, step, false);
 }
 
-/* Redis lost data: they are found again if they are still there. */
-static void forget_orders(struct window *self) {
-  for (struct claimed_step *step = self->ledger.oldest, *newer; step != NULL; step = newer) {
-    newer = step->newer;
-    if (claimed_step_is_order(step))
-      ledger_drop(&self->ledger, step);
-  }
-}
-
 /* Arrivals. */
-
-static bool shutdown_waits(const struct ledger *ledger) {
-  for (const struct claimed_step *step = ledger->oldest; step != NULL; step = step->newer)
-    if (claimed_step_waits(step) && !step->refused && step->step.kind == &step_shutdown)
-      return true;
-  return false;
-}
 
 /* What is to be done with a step that arrives, by its id and kind. Ids are not told apart by kind. A
    shutdown counts as a copy only where one waits already, since it must not be lost. */
 static enum recent_steps_verdict judge(struct window *self, const struct claimed_step *step) {
   if (step->refused || step->step.kind == &step_cancel ||
-      (!step_is_work(&step->step) && !shutdown_waits(&self->ledger)))
+      (!step_is_work(&step->step) && !ledger_has_shutdown(&self->ledger)))
     return RECENT_STEPS_NEW;
   return recent_steps_judge(&self->recent_steps, step->step.step_id);
 }
@@ -257,8 +238,8 @@ static void watch_for_late(struct window *self) {
 
 static void on_needs_resync(void *owner) {
   struct window *self = owner;
-  self->all_due = true;
   watch_for_late(self);
+  self->all_due = true;
   window_more(self);
 }
 
@@ -269,14 +250,8 @@ static void on_consumer_failed(void *owner, const struct error *error) {
 
 /* What Redis has lost. */
 
-static bool is_missing(const struct claimed_step *step) {
-  return step->state != STEP_ANSWERED && !claimed_step_is_order(step) && step->listed &&
-         !step->seen;
-}
-
 static void hold(struct window *self, const struct claimed_step *step) {
-  if (claimed_step_id(step) != NULL)
-    recent_steps_hold(&self->recent_steps, claimed_step_id(step), step->state != STEP_CLAIMED);
+  recent_steps_hold(&self->recent_steps, claimed_step_id(step), step->state != STEP_CLAIMED);
 }
 
 /* All that is begun or waits, the newest first: each becomes the oldest of the list, so that their
@@ -302,22 +277,21 @@ static void tell_loss(struct window *self) {
    taken. */
 static void compare(struct window *self, bool is_short) {
   bool missing = false, told = self->loss_told;
-  int64_t now_ms = clock_monotonic_ms();
   for (struct claimed_step *step = self->ledger.oldest; step != NULL; step = step->newer)
-    missing |= is_missing(step);
+    missing |= claimed_step_is_missing(step);
   if (missing || is_short)
     tell_loss(self);
   self->loss_told = missing || is_short;
   if (!missing)
     return;
-  if (told && now_ms - self->returned_ms < RETURN_PAUSE_MS) {
+  if (told && clock_monotonic_ms() - self->returned_ms < RETURN_PAUSE_MS) {
     loop_timer_start(self->read_again, RETURN_PAUSE_MS);
     return;
   }
-  self->returned_ms = now_ms;
+  self->returned_ms = clock_monotonic_ms();
   self->empty_answers = 0;
   for (struct claimed_step *step = self->ledger.oldest; step != NULL; step = step->newer)
-    if (is_missing(step))
+    if (claimed_step_is_missing(step))
       hold(self, step);
   put_all_back(self);
   outbox_flush(self->options.outbox);
@@ -342,7 +316,7 @@ bool window_forgotten(struct window *self) {
   bool again = begun != NULL && recent_steps_times(&self->recent_steps, begun->step_id) > 1;
   log_line(self->options.log, LOG_WARN, NULL,
            "redis has lost what it had acknowledged: it is empty, or back at an earlier state");
-  forget_orders(self);
+  ledger_drop_orders(&self->ledger);
   self->ledger.behind = 0;
   self->empty_answers = 0;
   self->unread = true;
@@ -387,16 +361,6 @@ static size_t on_place(void *owner) {
   return ledger_position(&self->ledger) - (self->checks ? 1 : 0);
 }
 
-/* The list is not what it was, and nothing else tells of it: it has less, or what others took. */
-static bool find_loss(struct window *self) {
-  if (self->late_until_ms == 0)
-    tell_loss(self);
-  forget_orders(self);
-  self->ledger.behind = 0;
-  self->all_due = true;
-  return false;
-}
-
 static bool can_take_in(const struct window *self) {
   return self->ledger.passed == 0 && !is_full(self);
 }
@@ -406,15 +370,23 @@ static bool wants_more_behind(const struct window *self) {
          (can_take_in(self) || self->ledger.sought > 0);
 }
 
+/* The list is not what it was, and nothing else tells of it: it has less, or what others took. */
+static bool find_loss(struct window *self) {
+  if (self->late_until_ms == 0)
+    tell_loss(self);
+  ledger_drop_orders(&self->ledger);
+  self->ledger.behind = 0;
+  self->all_due = true;
+  return false;
+}
+
 /* An order is for a step in front of its own place. */
 static bool on_known(struct window *self, struct claimed_step *step) {
-  if (self->purpose == READ_OLDEST)
-    return !claimed_step_waits(step);
-  if (self->purpose != READ_BEHIND)
-    return true;
   if (claimed_step_is_order(step) && step->sought)
     remove_order(self, step, false);
-  return wants_more_behind(self);
+  if (self->purpose == READ_BEHIND)
+    return wants_more_behind(self);
+  return self->purpose != READ_OLDEST || !claimed_step_waits(step);
 }
 
 static bool on_behind(struct window *self, struct claimed_step *step) {
@@ -444,15 +416,11 @@ static void answer_interrupted(struct window *self, struct claimed_step *step) {
   int version = step != NULL ? step_answer_version(&step->step) : self->reader.started_version;
   struct step_result result = step_result_of_agent(version, step_id, reason);
   result.event_count = self->reader.started_events;
-  if (step != NULL) {
-    ledger_insert(&self->ledger, step);
-    step->announced = true;
-    window_answer(self, step, NULL, &result);
-  } else {
-    ledger_add_answer(&self->ledger, step_id,
-                      outbox_result(self->options.outbox, NULL, &result, NULL, true));
-  }
-  outbox_flush(self->options.outbox);
+  if (step == NULL)
+    step = claimed_step_new_unlisted(step_id);
+  step->announced = true;
+  ledger_insert(&self->ledger, step);
+  answer(self, step, &result);
   free(step_id);
 }
 
@@ -486,13 +454,12 @@ static bool on_last(struct window *self, struct claimed_step *step) {
 
 /* A step that is not known, in a read from the tail on; returns whether that goes on. */
 static bool on_unknown(struct window *self, struct claimed_step *step) {
-  bool is_oldest = self->purpose == READ_OLDEST;
   if (self->purpose == READ_LAST)
     return on_last(self, step);
   if (self->ledger.orders == WINDOW_ORDERS_MAX || self->ledger.waiting >= 2 * WINDOW_STEPS) {
     claimed_step_free(step);
     self->all_due = true;
-    if (is_oldest)
+    if (self->purpose == READ_OLDEST)
       self->state = WINDOW_READY; /* not certain */
     return false;
   }
@@ -503,7 +470,7 @@ static bool on_unknown(struct window *self, struct claimed_step *step) {
   if (!arrive(self, step, ledger_insert))
     return true;
   find(self, step);
-  return !is_oldest;
+  return self->purpose != READ_OLDEST;
 }
 
 /* Known as soon as the first payload comes, or none. What was read is then read again. */
