@@ -1,4 +1,4 @@
-#include "agent/doors/redis/in/inflight_reader.h"
+#include "agent/doors/redis/intake/inflight_reader.h"
 #include "tests/support/delivery_owner.h"
 #include "tests/test.h"
 

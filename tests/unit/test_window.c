@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "agent/doors/redis/in/window.h"
+#include "agent/doors/redis/intake/window.h"
 #include "tests/support/logged.h"
 #include "tests/support/loop.h"
 #include "tests/support/redis_store.h"

@@ -1,5 +1,5 @@
 /*
- * A step's way: in/ledger.h has it as a table. The window gives a step out, the engine runs it, and
+ * A step's way: intake/ledger.h has it as a table. The window gives a step out, the engine runs it, and
  * its answer goes back through the window.
  */
 #include "agent/doors/redis/door.h"
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "agent/doors/redis/heartbeat.h"
-#include "agent/doors/redis/in/window.h"
+#include "agent/doors/redis/intake/window.h"
 #include "agent/doors/redis/keys.h"
 #include "agent/doors/redis/out/outbox.h"
 #include "agent/doors/redis/pace.h"

@@ -1,5 +1,5 @@
-#ifndef AGENT_DOORS_REDIS_IN_CONSUMER_H
-#define AGENT_DOORS_REDIS_IN_CONSUMER_H
+#ifndef AGENT_DOORS_REDIS_INTAKE_CONSUMER_H
+#define AGENT_DOORS_REDIS_INTAKE_CONSUMER_H
 
 #include <event2/event.h>
 #include <stdbool.h>

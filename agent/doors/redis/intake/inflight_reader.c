@@ -1,4 +1,4 @@
-#include "agent/doors/redis/in/inflight_reader.h"
+#include "agent/doors/redis/intake/inflight_reader.h"
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>

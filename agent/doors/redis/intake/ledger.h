@@ -1,5 +1,5 @@
-#ifndef AGENT_DOORS_REDIS_IN_LEDGER_H
-#define AGENT_DOORS_REDIS_IN_LEDGER_H
+#ifndef AGENT_DOORS_REDIS_INTAKE_LEDGER_H
+#define AGENT_DOORS_REDIS_INTAKE_LEDGER_H
 
 #include <stdbool.h>
 #include <stddef.h>

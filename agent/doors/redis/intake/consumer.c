@@ -1,4 +1,4 @@
-#include "agent/doors/redis/in/consumer.h"
+#include "agent/doors/redis/intake/consumer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "agent/doors/redis/in/ledger.h"
+#include "agent/doors/redis/intake/ledger.h"
 
 #include <stdlib.h>
 #include <string.h>

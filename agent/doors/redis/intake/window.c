@@ -9,16 +9,16 @@
  * front of the place, which must be what it was: where it is not, or where the list is too short, all
  * of the list is read once no BLMOVE is under way.
  */
-#include "agent/doors/redis/in/window.h"
+#include "agent/doors/redis/intake/window.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/doors/redis/in/consumer.h"
-#include "agent/doors/redis/in/inflight_reader.h"
-#include "agent/doors/redis/in/recent_steps.h"
+#include "agent/doors/redis/intake/consumer.h"
+#include "agent/doors/redis/intake/inflight_reader.h"
+#include "agent/doors/redis/intake/recent_steps.h"
 #include "agent/payload_limit.h"
 #include "base/clock.h"
 #include "base/loop.h"

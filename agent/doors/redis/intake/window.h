@@ -1,10 +1,10 @@
-#ifndef AGENT_DOORS_REDIS_IN_WINDOW_H
-#define AGENT_DOORS_REDIS_IN_WINDOW_H
+#ifndef AGENT_DOORS_REDIS_INTAKE_WINDOW_H
+#define AGENT_DOORS_REDIS_INTAKE_WINDOW_H
 
 #include <event2/event.h>
 #include <stdbool.h>
 
-#include "agent/doors/redis/in/ledger.h"
+#include "agent/doors/redis/intake/ledger.h"
 #include "agent/doors/redis/keys.h"
 #include "agent/doors/redis/net/url.h"
 #include "agent/doors/redis/out/outbox.h"
