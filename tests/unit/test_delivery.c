@@ -1,8 +1,8 @@
 /* What is delivered, and that it is delivered once, whatever the connection does; what a delivery
    does when it is refused, superseded, asked or gets no answer. In virtual time. */
 
+#include "agent/doors/redis/delivery/preflight.h"
 #include "agent/doors/redis/net/command.h"
-#include "agent/doors/redis/out/preflight.h"
 #include "tests/support/delivery_owner.h"
 #include "tests/support/virtual_time.h"
 #include "tests/test.h"

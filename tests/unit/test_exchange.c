@@ -1,5 +1,5 @@
+#include "agent/doors/redis/delivery/exchange.h"
 #include "agent/doors/redis/net/command.h"
-#include "agent/doors/redis/out/exchange.h"
 #include "tests/test.h"
 
 /* XADD events, LPUSH results; EXEC, GET committed, MULTI. */

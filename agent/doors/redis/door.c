@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/doors/redis/delivery/outbox.h"
 #include "agent/doors/redis/heartbeat.h"
 #include "agent/doors/redis/intake/window.h"
 #include "agent/doors/redis/keys.h"
-#include "agent/doors/redis/out/outbox.h"
 #include "agent/doors/redis/pace.h"
 #include "agent/doors/redis/run_guard.h"
 #include "agent/engine/engine.h"

@@ -4,9 +4,9 @@
 #include <event2/event.h>
 #include <stdbool.h>
 
+#include "agent/doors/redis/delivery/records.h"
 #include "agent/doors/redis/keys.h"
 #include "agent/doors/redis/net/url.h"
-#include "agent/doors/redis/out/records.h"
 #include "base/error.h"
 #include "base/log.h"
 

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/doors/redis/delivery/outbox.h"
 #include "agent/doors/redis/keys.h"
-#include "agent/doors/redis/out/outbox.h"
 
 /*
  * Reads the list `inflight` from the oldest step to the newest, in pages of several LINDEX, as many

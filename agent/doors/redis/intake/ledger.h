@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/doors/redis/out/records.h"
+#include "agent/doors/redis/delivery/records.h"
 #include "base/error.h"
 #include "wire/step.h"
 

@@ -4,10 +4,10 @@
 #include <event2/event.h>
 #include <stdbool.h>
 
+#include "agent/doors/redis/delivery/outbox.h"
 #include "agent/doors/redis/intake/ledger.h"
 #include "agent/doors/redis/keys.h"
 #include "agent/doors/redis/net/url.h"
-#include "agent/doors/redis/out/outbox.h"
 #include "base/error.h"
 #include "base/log.h"
 

@@ -1,13 +1,13 @@
-#ifndef AGENT_DOORS_REDIS_OUT_RECORDS_H
-#define AGENT_DOORS_REDIS_OUT_RECORDS_H
+#ifndef AGENT_DOORS_REDIS_DELIVERY_RECORDS_H
+#define AGENT_DOORS_REDIS_DELIVERY_RECORDS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/doors/redis/delivery/send_queue.h"
 #include "agent/doors/redis/keys.h"
 #include "agent/doors/redis/net/command.h"
-#include "agent/doors/redis/out/send_queue.h"
 #include "base/buffer.h"
 #include "wire/step_event.h"
 #include "wire/step_result.h"

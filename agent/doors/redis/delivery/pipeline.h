@@ -1,14 +1,14 @@
-#ifndef AGENT_DOORS_REDIS_OUT_PIPELINE_H
-#define AGENT_DOORS_REDIS_OUT_PIPELINE_H
+#ifndef AGENT_DOORS_REDIS_DELIVERY_PIPELINE_H
+#define AGENT_DOORS_REDIS_DELIVERY_PIPELINE_H
 
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 
 #include "agent/doors/redis/client/client.h"
+#include "agent/doors/redis/delivery/exchange.h"
+#include "agent/doors/redis/delivery/ownership.h"
+#include "agent/doors/redis/delivery/send_queue.h"
 #include "agent/doors/redis/keys.h"
-#include "agent/doors/redis/out/exchange.h"
-#include "agent/doors/redis/out/ownership.h"
-#include "agent/doors/redis/out/send_queue.h"
 
 /*
  * The requests of one connection, one at a time. Between two of them a transaction is open, and

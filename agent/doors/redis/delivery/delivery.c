@@ -34,15 +34,15 @@
  * and GET) and the first MULTI; the ownership transaction, once; then a query, if there is one, else
  * the next batch, and after a query a batch that waits first. When there is nothing to send, the key is probed every PROBE_IDLE_MS.
  */
-#include "agent/doors/redis/out/delivery.h"
+#include "agent/doors/redis/delivery/delivery.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/doors/redis/client/client.h"
-#include "agent/doors/redis/out/ownership.h"
-#include "agent/doors/redis/out/pipeline.h"
-#include "agent/doors/redis/out/preflight.h"
+#include "agent/doors/redis/delivery/ownership.h"
+#include "agent/doors/redis/delivery/pipeline.h"
+#include "agent/doors/redis/delivery/preflight.h"
 #include "agent/payload_limit.h"
 #include "base/loop.h"
 #include "base/memory.h"

@@ -1,4 +1,4 @@
-#include "agent/doors/redis/out/preflight.h"
+#include "agent/doors/redis/delivery/preflight.h"
 
 #include <stdlib.h>
 #include <string.h>

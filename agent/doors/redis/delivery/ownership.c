@@ -1,4 +1,4 @@
-#include "agent/doors/redis/out/ownership.h"
+#include "agent/doors/redis/delivery/ownership.h"
 
 #include <assert.h>
 #include <inttypes.h>

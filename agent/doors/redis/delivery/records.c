@@ -1,4 +1,4 @@
-#include "agent/doors/redis/out/records.h"
+#include "agent/doors/redis/delivery/records.h"
 
 #include <assert.h>
 #include <stdio.h>

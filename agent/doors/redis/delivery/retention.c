@@ -1,4 +1,4 @@
-#include "agent/doors/redis/out/retention.h"
+#include "agent/doors/redis/delivery/retention.h"
 
 void retention_init(struct retention *self, uint64_t maxlen, uint64_t keep_bytes) {
   *self = (struct retention){.maxlen = maxlen, .keep_bytes = keep_bytes};

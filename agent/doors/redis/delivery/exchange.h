@@ -1,5 +1,5 @@
-#ifndef AGENT_DOORS_REDIS_OUT_EXCHANGE_H
-#define AGENT_DOORS_REDIS_OUT_EXCHANGE_H
+#ifndef AGENT_DOORS_REDIS_DELIVERY_EXCHANGE_H
+#define AGENT_DOORS_REDIS_DELIVERY_EXCHANGE_H
 
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 
 #include "agent/doors/redis/client/client.h"
-#include "agent/doors/redis/out/send_queue.h"
+#include "agent/doors/redis/delivery/send_queue.h"
 #include "base/error.h"
 
 /*

@@ -1,14 +1,14 @@
-#ifndef AGENT_DOORS_REDIS_OUT_OUTBOX_H
-#define AGENT_DOORS_REDIS_OUT_OUTBOX_H
+#ifndef AGENT_DOORS_REDIS_DELIVERY_OUTBOX_H
+#define AGENT_DOORS_REDIS_DELIVERY_OUTBOX_H
 
 #include <event2/event.h>
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "agent/doors/redis/delivery/delivery.h"
+#include "agent/doors/redis/delivery/records.h"
 #include "agent/doors/redis/keys.h"
 #include "agent/doors/redis/net/url.h"
-#include "agent/doors/redis/out/delivery.h"
-#include "agent/doors/redis/out/records.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "wire/step_event.h"

@@ -1,4 +1,4 @@
-#include "agent/doors/redis/out/exchange.h"
+#include "agent/doors/redis/delivery/exchange.h"
 
 #include <stdint.h>
 #include <stdio.h>

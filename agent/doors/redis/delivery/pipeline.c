@@ -1,4 +1,4 @@
-#include "agent/doors/redis/out/pipeline.h"
+#include "agent/doors/redis/delivery/pipeline.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,10 +1,10 @@
-#include "agent/doors/redis/out/outbox.h"
+#include "agent/doors/redis/delivery/outbox.h"
 
 #include <stdlib.h>
 
-#include "agent/doors/redis/out/delivery.h"
-#include "agent/doors/redis/out/retention.h"
-#include "agent/doors/redis/out/send_queue.h"
+#include "agent/doors/redis/delivery/delivery.h"
+#include "agent/doors/redis/delivery/retention.h"
+#include "agent/doors/redis/delivery/send_queue.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"

@@ -1,13 +1,13 @@
-#ifndef AGENT_DOORS_REDIS_OUT_DELIVERY_H
-#define AGENT_DOORS_REDIS_OUT_DELIVERY_H
+#ifndef AGENT_DOORS_REDIS_DELIVERY_DELIVERY_H
+#define AGENT_DOORS_REDIS_DELIVERY_DELIVERY_H
 
 #include <event2/event.h>
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 
+#include "agent/doors/redis/delivery/send_queue.h"
 #include "agent/doors/redis/keys.h"
 #include "agent/doors/redis/net/url.h"
-#include "agent/doors/redis/out/send_queue.h"
 #include "base/error.h"
 #include "base/log.h"
 
