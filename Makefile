@@ -122,13 +122,19 @@ write_if_changed = @mkdir -p $(@D); printf '%s\n' '$(1)' | cmp -s - $@ || printf
 
 # --- sources -------------------------------------------------------------------------------------
 
+# $(call named,LIST,NAMES,FILES): those of the files that the names (with % for any characters) stand for. A name that
+# stands for none of them ends every make, lint too: a file that is renamed takes its name in the lists along. Where
+# there are no tests, as where the image is made, nothing is looked for.
+named = $(foreach name,$(2),$(or $(filter $(name),$(3)),$(if $(wildcard tests),$(error $(1) names $(name): there is no such file))))
+
 agent_sources := $(sort $(shell find base wire inject agent -name '*.c'))
 support_sources := $(wildcard tests/support/*.c)
 unit_sources := $(wildcard tests/unit/test_*.c)
 # What takes longest begins first.
-longest := $(patsubst %,tests/integration/test_%.c,volume key_ttl inject_kill kind_faults overtaking queue run_alive \
-  heartbeat deadline hanging_mount)
-integration_sources := $(longest) $(filter-out $(longest),$(wildcard tests/integration/test_*.c))
+integration_sources := $(wildcard tests/integration/test_*.c)
+longest := $(call named,longest,$(patsubst %,tests/integration/test_%.c,volume key_ttl inject_kill kind_faults overtaking \
+  queue run_alive heartbeat deadline hanging_mount),$(integration_sources))
+integration_sources := $(longest) $(filter-out $(longest),$(integration_sources))
 timed_sources := $(wildcard tests/timed/test_*.c)
 fuzz_sources := $(wildcard tests/fuzz/fuzz_*.c)
 fault_sources := $(wildcard tests/fault/*.c)
@@ -185,14 +191,15 @@ $(out)/obj/%.o: %.c $(out)/code-flags $(headers_ready)
 
 # What runs once for each step or connection, or less often, is for size; what runs for each byte, line, record
 # or file is for speed.
+for_speed := $(call named,for_speed,$(addprefix agent/, \
+  $(addprefix doors/redis/net/, command.c connection.c reply_parser.c tls% transport.c) \
+  $(addprefix doors/redis/delivery/, delivery.c exchange.c outbox.c pipeline.c records.c send_queue.c) \
+  $(addprefix engine/, batcher.c capture.c lines.c raw_output.c run.c run_log.c) \
+  $(addprefix files/, glob/% grep/% tree/%) $(addprefix process/, keeper.c keeper_message.c keeper_tree.c keepers.c process.c process_table.c)) \
+  $(addprefix base/, buffer.c decimal.c hash.c json_string.c memory.c utf%) \
+  $(addprefix wire/, json_text.c json_tree.c step_event.c step_result.c),$(agent_sources))
 ifeq ($(optimize),-O2)
-for_speed := $(addprefix agent/, $(addprefix doors/redis/net/, command connection reply_parser tls transport) \
-  doors/redis/out/delivery doors/redis/out/exchange doors/redis/out/outbox doors/redis/out/pipeline \
-  doors/redis/out/records doors/redis/out/send_queue engine/batcher engine/capture engine/lines engine/raw_output \
-  engine/run files/glob/ files/grep/ files/tree/ process/launch process/process process/spawn) \
-  $(addprefix base/, buffer decimal hash json_string memory swar utf) \
-  $(addprefix wire/, json_guard step_event step_result)
-$(call object,$(filter-out $(addsuffix %,$(for_speed)),$(agent_sources))): private optimize := $(smaller)
+$(call object,$(filter-out $(for_speed),$(agent_sources))): private optimize := $(smaller)
 endif
 
 $(out)/libagent.a: $(call object,$(filter-out agent/main.c,$(agent_sources))) $(out)/source-list
@@ -206,14 +213,15 @@ $(out)/libsupport.a: $(call object,$(support_sources)) $(out)/source-list
 # The order of the code: the kernel maps 64 KB around each page that is used, all of which counts as memory of an
 # agent. What one that waits for steps from Redis uses comes first, with the C library; then what a step needs; then
 # TLS; then what is only needed now and then, or for another door.
-at_start := agent/kinds/standby.c agent/tools/tool.c wire/heartbeat_json.c \
-  $(addprefix agent/process/, kill_sequence.c orphaned_pipes.c process_tree.c)
-later = $(call object,$(filter-out $(at_start),$(filter $(1),$(agent_sources))))
-for_steps := $(call later,agent/kinds/% agent/process/% wire/% \
-  $(addprefix agent/engine/, batcher.c capture.c lines.c outcome.c run.c run_log.c)) $(out)/deps/libcjson.a
-for_tls := $(call later,agent/doors/redis/net/tls%) $(out)/deps/libmbedtls.a
-rarely := $(call later,agent/doors/files/% agent/doors/mcp/% agent/doors/once/% agent/doors/stdio/% \
-  agent/doors/line_reader.c agent/doors/standard_io.c agent/files/% agent/tools/% inject/%) $(out)/deps/libpcre2.a
+at_start := $(call named,at_start,agent/tools/tool.c wire/heartbeat_json.c \
+  $(addprefix agent/process/, keepers.c keeper.c orphaned_pipes.c),$(agent_sources))
+later = $(call object,$(filter-out $(at_start),$(call named,$(1),$(2),$(agent_sources))))
+for_steps := $(call later,for_steps,agent/kinds/% agent/process/% wire/% \
+  $(addprefix agent/engine/, batcher.c capture.c lines.c run.c run_end.c run_log.c)) $(out)/deps/libcjson.a
+for_tls := $(call later,for_tls,agent/doors/redis/net/tls%) $(out)/deps/libmbedtls.a
+rarely := $(call later,rarely,agent/doors/files/% agent/doors/mcp/% agent/doors/once/% agent/doors/stdio/% \
+  agent/doors/call% agent/doors/line_reader.c agent/doors/speaker.c agent/doors/standard_io.c \
+  agent/files/% agent/tools/% inject/%) $(out)/deps/libpcre2.a
 first := $(filter-out $(for_steps) $(for_tls) $(rarely),$(call object,$(agent_sources)) $(dep_libs))
 
 $(out)/agent: $(out)/obj/agent/main.o $(out)/libagent.a $(dep_libs) $(out)/link-flags deps/check-binary
@@ -349,7 +357,7 @@ test-integration: $(agent) $(short_idle)
 	$(in_tests) run-test-integration
 
 # T names test programs, like unit/utf8 or "unit/utf8 integration/cancel": these only.
-chosen = $(if $(T),$(foreach t,$(T),$(out)/tests/$(dir $(t))test_$(notdir $(t))),$(1))
+chosen = $(if $(T),$(call program,$(call named,T,$(foreach t,$(T),tests/$(dir $(t))test_$(notdir $(t)).c),$(test_sources))),$(1))
 run-test: $(call chosen,$(unit_programs) $(integration_programs) $(timed_programs))
 run-test-unit: $(call chosen,$(unit_programs))
 # With a server of one's own choice: not those that need none, nor those about a file system's faults.
@@ -375,7 +383,8 @@ $(integration_programs) $(timed_programs): $(out)/%: $(out)/obj/%.o $(out)/libsu
 	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka
 
 # The server within a test has the program's buffers.
-$(out)/tests/integration/test_hostile_server $(out)/tests/timed/test_hostile_server: $(out)/libagent.a
+$(call program,$(call named,the server within a test,$(patsubst %,tests/%/test_hostile_server.c,integration timed),\
+  $(test_sources))): $(out)/libagent.a
 
 # The official clients and the conformance suite of MCP; and what the tests of the door have recorded, against the
 # protocol's schemas, where there is a directory of them (<version>/schema.json), else against the SDK's types.
@@ -511,7 +520,7 @@ run-fuzz-%: $(out)/tests/fuzz/fuzz_%
 	  END { printf "  FUZZ    $*: %d runs, %d edges, peak %d MB, no failure\n", runs, cov, rss }' build/fuzz/$*.log
 
 # What is fuzzed parses and searches: it has no loop and no connection, but for one.
-$(out)/tests/fuzz/fuzz_conversation: $(out)/deps/libhiredis.a $(out)/deps/liblibevent.a
+$(call program,$(call named,what has a loop,tests/fuzz/fuzz_conversation.c,$(fuzz_sources))): $(out)/deps/libhiredis.a $(out)/deps/liblibevent.a
 $(out)/tests/fuzz/%: $(out)/obj/tests/fuzz/%.o $(out)/libagent.a $(out)/deps/libcjson.a $(out)/deps/libpcre2.a $(out)/link-flags
 	@mkdir -p $(@D)
 	@echo "  LINK    $@"

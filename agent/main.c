@@ -19,9 +19,10 @@
 #include "agent/doors/redis/net/reply_parser.h"
 #include "agent/doors/redis/net/tls.h"
 #include "agent/doors/stdio/door.h"
+#include "agent/doors/stdio/runner.h"
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
-#include "agent/kinds/standby.h"
+#include "agent/kinds/kinds.h"
 #include "agent/options.h"
 #include "agent/startup.h"
 #include "base/log.h"
@@ -93,45 +94,59 @@ static struct door *make_files_door(const struct place *place, const struct opti
   return files_door_new(place->base, place->log, &files_options);
 }
 
+static struct tool_settings tool_settings(const struct place *place,
+                                          const struct options *options) {
+  return (struct tool_settings){.default_timeout_seconds = (unsigned)options->default_timeout,
+                                .max_timeout_seconds = (unsigned)options->max_timeout,
+                                .directory = place->directory,
+                                .shell = place->shell};
+}
+
+static struct stdio_door_options stdio_options(const struct place *place,
+                                               const struct options *options) {
+  return (struct stdio_door_options){.tool = options->tool,
+                                     .deadline_seconds = (unsigned)options->deadline,
+                                     .version = AGENT_VERSION,
+                                     .tools = tool_settings(place, options)};
+}
+
 static struct door *make_stdio_door(const struct place *place, const struct options *options) {
-  struct stdio_door_options stdio_options = {.tool = options->tool,
-                                             .one_shot = options->tool_runner,
-                                             .default_timeout_seconds =
-                                                 (unsigned)options->default_timeout,
-                                             .max_timeout_seconds = (unsigned)options->max_timeout,
-                                             .deadline_seconds = (unsigned)options->deadline,
-                                             .directory = place->directory,
-                                             .shell = place->shell,
-                                             .version = AGENT_VERSION};
-  return stdio_door_new(place->base, place->log, &stdio_options);
+  const struct stdio_door_options stdio = stdio_options(place, options);
+  return stdio_door_new(place->base, place->log, &stdio);
+}
+
+static struct door *make_runner(const struct place *place, const struct options *options) {
+  const struct stdio_door_options stdio = stdio_options(place, options);
+  return runner_new(place->base, place->log, &stdio);
 }
 
 static struct door *make_mcp_door(const struct place *place, const struct options *options) {
-  struct mcp_door_options mcp_options = {
-      .program_version = AGENT_VERSION,
-      .versions = options->mcp_versions,
-      .structured = options->structured,
-      .concurrency = (unsigned)options->concurrency,
-      .tools = {.default_timeout_seconds = (unsigned)options->default_timeout,
-                .max_timeout_seconds = (unsigned)options->max_timeout,
-                .directory = place->directory,
-                .shell = place->shell}};
+  struct mcp_door_options mcp_options = {.program_version = AGENT_VERSION,
+                                         .versions = options->mcp_versions,
+                                         .structured = options->structured,
+                                         .concurrency = (unsigned)options->concurrency,
+                                         .tools = tool_settings(place, options)};
   return mcp_door_new(place->base, place->log, &mcp_options);
 }
 
-/* The doors, by the action that serves them. */
-static const struct {
+struct door_row {
   struct door *(*make)(const struct place *place, const struct options *options);
   void (*free)(struct door *door);
   bool speaks_here; /* on standard output */
   bool has_tools;
-} doors[] = {
-    [OPTIONS_RUN] = {make_redis_door, redis_door_free, false, false},
-    [OPTIONS_ONCE] = {make_once_door, once_door_free, true, false},
-    [OPTIONS_IPC] = {make_files_door, files_door_free, false, false},
-    [OPTIONS_STDIO] = {make_stdio_door, stdio_door_free, true, true},
-    [OPTIONS_MCP] = {make_mcp_door, mcp_door_free, true, true},
 };
+
+static const struct door_row *row_of(const struct options *options) {
+  static const struct door_row runner = {make_runner, runner_free, true, true};
+  static const struct door_row doors[] = {
+      [OPTIONS_RUN] = {make_redis_door, redis_door_free, false, false},
+      [OPTIONS_ONCE] = {make_once_door, once_door_free, true, false},
+      [OPTIONS_IPC] = {make_files_door, files_door_free, false, false},
+      [OPTIONS_STDIO] = {make_stdio_door, stdio_door_free, true, true},
+      [OPTIONS_MCP] = {make_mcp_door, mcp_door_free, true, true},
+  };
+  return options->tool_runner ? &runner : &doors[options->action];
+}
 
 /* Serves the door that the options name, until its end. */
 static int serve(const struct options *options, const struct startup *startup,
@@ -140,19 +155,22 @@ static int serve(const struct options *options, const struct startup *startup,
   struct engine_options engine_options = {
       .base = place->base,
       .log = place->log,
-      .spawn = startup->spawn,
+      .open_files = startup->open_files,
+      .stdin_fd = startup->stdin_fd,
       .signal_fd = startup->signal_fd,
       .idle_limit_ms = redis ? (int64_t)options->idle_cycles * IDLE_CYCLE_SECONDS * 1000 : 0,
       .line_bytes = (size_t)options->line_bytes,
       .job_id = options->job_id,
-      .environment = environ,
-      .program = options->action == OPTIONS_ONCE ? NULL : "/proc/self/exe"};
+      .kind = {.environment = environ, .known = kinds},
+      .work = kinds_work,
+      .program = "/proc/self/exe",
+      .keeps_spare = options->action != OPTIONS_ONCE};
   struct engine *engine = engine_new(&engine_options);
-  struct door *door = doors[options->action].make(place, options);
+  struct door *door = row_of(options)->make(place, options);
   engine_set_door(engine, door);
   int exit_code = engine_run(engine);
   engine_free(engine);
-  doors[options->action].free(door);
+  row_of(options)->free(door);
   return exit_code;
 }
 
@@ -190,7 +208,7 @@ static int serve_at_place(const struct options *options, const struct startup *s
     log_line(log, LOG_ERROR, NULL, "%s", error.text);
     return AGENT_EXIT_ERROR;
   }
-  if (doors[options->action].has_tools) {
+  if (row_of(options)->has_tools) {
     place.directory = startup_directory(options->workdir, &error);
     if (place.directory == NULL) {
       log_line(log, LOG_ERROR, NULL, "%s", error.text);
@@ -215,7 +233,7 @@ static int run(const struct options *options) {
                     .fd = STDERR_FILENO};
   struct error error;
   struct startup startup;
-  if (doors[options->action].speaks_here && fcntl(STDOUT_FILENO, F_GETFD) < 0) {
+  if (row_of(options)->speaks_here && fcntl(STDOUT_FILENO, F_GETFD) < 0) {
     log_line(&log, LOG_ERROR, NULL, "standard output is closed");
     return AGENT_EXIT_ERROR;
   }
@@ -257,8 +275,8 @@ static int inform(bool version) {
 int main(int argc, char **argv) {
   struct options options;
   struct error error;
-  if (argc == 2 && strcmp(argv[1], STANDBY_ARGUMENT) == 0)
-    return standby_main();
+  if (keeper_is_meant(argc, argv))
+    keeper_main((pid_t)strtol(argv[3], NULL, 10), kinds_work);
   int parsed = options_parse(&options, argc, argv, &error);
   startup_hide_credentials(argc, argv);
   options_forget_variables();

@@ -473,7 +473,7 @@ static int convert(struct options *self, const struct setting *setting, const ch
 enum { IPC_MAX_TIMEOUT = 120, TOOL_MAX_TIMEOUT = 600 };
 
 /* What depends on other settings. */
-/* Of the name `tool-runner` alone, and so of no flag. */
+/* Only for the name `tool-runner`: no flag says it. */
 #define TOOL_VARIABLE "TOOL_NAME"
 
 static void set_defaults(struct options *self) {

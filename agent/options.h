@@ -59,17 +59,17 @@ void options_print_help(FILE *out);
  * Command line and environment -> options. Where no flag says what the program does, the base name
  * of argv[0] may, for hosts that cannot pass any: see names[] in options.c. Each setting has a
  * variable, too: SANDBOX_ and the flag's name in capitals, unless the table in options.c names
- * another, or an alias. A flag wins over its variable, that over its alias, and an empty variable is
- * none. Copies what it keeps.
- * Never prints and never exits: on wrong usage it returns -1, the text says what is wrong (never
- * with a password), and nothing is owned. argv may be reordered (getopt_long). Otherwise the caller
- * ends with options_release.
+ * another, or an alias. A flag wins over its variable, a variable over its alias, and an empty variable
+ * counts as none. Copies what it keeps. argv may be reordered (getopt_long).
+ *
+ * Never prints and never exits: on wrong usage it returns -1, the text says what is wrong, without any
+ * password, and nothing is owned. After 0 the caller ends with options_release.
  */
 int options_parse(struct options *self, int argc, char **argv, struct error *error);
 void options_release(struct options *self);
 
-/* Removes every variable of a setting from the environment, so that no command inherits one: they
-   are this program's alone. To be called when they were read, and before a process is made. */
+/* Removes the variables of all settings from the environment: they are this program's alone, and no
+   command inherits one. To be called after they were read, and before a process is made. */
 void options_forget_variables(void);
 
 #endif

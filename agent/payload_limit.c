@@ -54,6 +54,10 @@ size_t payload_limit(void) {
   return limit;
 }
 
+bool payload_limit_has_room(size_t held, size_t more) {
+  return held == 0 || held + more <= payload_limit();
+}
+
 void payload_limit_error(struct error *error) {
   const char *why = ", an eighth of this container's memory";
   if (payload_limit() == STEP_PAYLOAD_MAX)

@@ -19,6 +19,7 @@
 
 #include "agent/call_filter.h"
 #include "agent/doors/redis/net/url.h"
+#include "agent/process/exec_command.h"
 #include "base/memory.h"
 #include "base/own_program.h"
 
@@ -108,8 +109,8 @@ static int fail(struct startup *self, struct error *error, const char *what) {
 }
 
 int startup_init(struct startup *self, bool dumpable, struct error *error) {
-  *self = (struct startup){.spawn = {.stdin_fd = -1}, .signal_fd = -1};
-  if ((self->spawn.stdin_fd = open_empty_above_standard()) < 0)
+  *self = (struct startup){.stdin_fd = -1, .signal_fd = -1};
+  if ((self->stdin_fd = open_empty_above_standard()) < 0)
     return error_set(error, "cannot open descriptors 0 to 2: %s", strerror(errno));
   close_inherited_on_exec();
   if (prctl(PR_SET_DUMPABLE, dumpable) != 0)
@@ -117,9 +118,9 @@ int startup_init(struct startup *self, bool dumpable, struct error *error) {
   /* Some emulators have no subreapers. The first process of a container gets its orphans anyway. */
   self->keeps_orphans = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 || getpid() == 1;
   /* Each step that leaves a process in the background keeps two pipes open here. */
-  if (getrlimit(RLIMIT_NOFILE, &self->spawn.open_files) != 0)
+  if (getrlimit(RLIMIT_NOFILE, &self->open_files) != 0)
     return fail(self, error, "getrlimit");
-  struct rlimit raised = self->spawn.open_files;
+  struct rlimit raised = self->open_files;
   raised.rlim_cur = raised.rlim_max;
   (void)setrlimit(RLIMIT_NOFILE, &raised);
   if ((self->signal_fd = take_signals()) < 0)
@@ -129,8 +130,8 @@ int startup_init(struct startup *self, bool dumpable, struct error *error) {
 }
 
 void startup_release(struct startup *self) {
-  if (self->spawn.stdin_fd >= 0)
-    close(self->spawn.stdin_fd);
+  if (self->stdin_fd >= 0)
+    close(self->stdin_fd);
   if (self->signal_fd >= 0)
     close(self->signal_fd);
 }
@@ -149,7 +150,7 @@ void startup_offer_tools(void) {
   const char *path = getenv("PATH");
   char *extended;
   if (asprintf(&extended, "%s:%s", tools,
-               path != NULL && path[0] != '\0' ? path : SPAWN_DEFAULT_PATH) < 0)
+               path != NULL && path[0] != '\0' ? path : EXEC_DEFAULT_PATH) < 0)
     memory_exhausted("a buffer");
   (void)setenv("PATH", extended, 1);
   free(extended);
@@ -157,7 +158,7 @@ void startup_offer_tools(void) {
 
 static bool is_on_path(const char *program) {
   const char *path = getenv("PATH");
-  for (const char *at = path != NULL ? path : SPAWN_DEFAULT_PATH; at != NULL;) {
+  for (const char *at = path != NULL ? path : EXEC_DEFAULT_PATH; at != NULL;) {
     char candidate[PATH_MAX];
     int length = (int)strcspn(at, ":");
     int size = snprintf(candidate, sizeof candidate, "%.*s%s%s", length, at, length > 0 ? "/" : "",

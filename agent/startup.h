@@ -2,8 +2,8 @@
 #define AGENT_STARTUP_H
 
 #include <stdbool.h>
+#include <sys/resource.h>
 
-#include "agent/process/spawn.h"
 #include "base/error.h"
 
 /*
@@ -14,9 +14,10 @@
  * starts may set its limits (call_filter.h).
  */
 struct startup {
-  struct spawn_defaults spawn;
+  struct rlimit open_files; /* of commands: as they were found */
+  int stdin_fd;             /* reads as empty */
   int signal_fd;      /* SIGCHLD; SIGTERM, SIGINT, SIGQUIT, SIGHUP to stop; SIGUSR1 for a dump */
-  bool keeps_orphans; /* else they become init's, and one that has left its step is not found */
+  bool keeps_orphans; /* else orphans become init's, and one that has left its step is not found */
 };
 
 /* `dumpable`: other processes of the same user may read this one's memory after all, and debuggers

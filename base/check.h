@@ -9,7 +9,7 @@
  *   CHECK(self->state == PREPARED);
  *
  * The expression is evaluated once and must have no effect. What the compiler can know is a
- * static_assert instead. Not for the child of launch.h, which may call nothing.
+ * static_assert instead.
  */
 #define CHECK(expression)                                                                          \
   (__builtin_expect(!(expression), 0) ? check_failed(__FILE__, __LINE__, #expression) : (void)0)

@@ -23,19 +23,42 @@ static void cut(char *out, size_t size, const char *text, size_t length) {
   (void)snprintf(out, size, "%.*s" ELLIPSIS "%s", (int)utf8_cut(text, HEAD), text, begin);
 }
 
+__attribute__((format(printf, 2, 0))) static void set(struct error *self, const char *format,
+                                                      va_list arguments) {
+  va_list again;
+  va_copy(again, arguments);
+  int length = vsnprintf(self->text, sizeof self->text, format, arguments);
+  self->code = 0;
+  self->why = 0;
+  if (length >= (int)sizeof self->text) {
+    char *text;
+    if (vasprintf(&text, format, again) < 0)
+      memory_exhausted("a buffer");
+    cut(self->text, sizeof self->text, text, (size_t)length);
+    free(text);
+  }
+  va_end(again);
+}
+
 int error_set(struct error *self, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  int length = vsnprintf(self->text, sizeof self->text, format, arguments);
+  set(self, format, arguments);
   va_end(arguments);
-  if (length < (int)sizeof self->text)
-    return -1;
-  char *text;
-  va_start(arguments, format);
-  if (vasprintf(&text, format, arguments) < 0)
-    memory_exhausted("a buffer");
-  va_end(arguments);
-  cut(self->text, sizeof self->text, text, (size_t)length);
-  free(text);
   return -1;
+}
+
+int error_set_about(struct error *self, const char *subject, const char *format, ...) {
+  struct error reason;
+  va_list arguments;
+  va_start(arguments, format);
+  set(&reason, format, arguments);
+  va_end(arguments);
+  (void)error_set(self, "%s: %s", subject, reason.text);
+  self->why = (unsigned short)(strlen(subject) + 2);
+  return -1;
+}
+
+const char *error_why(const struct error *self) {
+  return self->text + strnlen(self->text, self->why);
 }

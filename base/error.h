@@ -3,16 +3,25 @@
 
 /*
  * An error as data: a text in a fixed buffer that the caller owns, so that reporting a failure
- * cannot itself fail. A function that takes a `struct error *` returns 0, or -1 after it wrote the
- * text; on success it leaves the text as it was. The text is one line without a line ending, for a
- * person: what failed, on what, and why.
+ * cannot itself fail. A function that takes a `struct error *` returns 0, or -1 after it wrote it; on
+ * success it leaves it as it was. The text is one line without a line ending, for a person: what
+ * failed, on what, and why. What a program decides by is beside it.
  */
 struct error {
   char text[256];
+  int code;           /* the errno, where the system has refused something; else 0 */
+  unsigned short why; /* where in the text the reason begins, when its subject is left out */
 };
 
-/* Writes the text. What does not fit is left out of its middle, where "…" then stands: what failed
-   is at the beginning, on what at the end. Returns -1, for the caller to return. */
+/* Writes the text; the code and `why` are 0. One that is too long has "…" in place of its middle: the
+   beginning says what failed, and the end on what. Returns -1, for the caller to return. */
 int error_set(struct error *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The same with "<subject>: " in front of it, behind which `why` begins. */
+int error_set_about(struct error *self, const char *subject, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The text without its subject. */
+const char *error_why(const struct error *self);
 
 #endif

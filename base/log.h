@@ -8,9 +8,9 @@
  * The log on stderr, one line per fact:
  *   12:00:00.123 INFO  job=pipe-42 step=11111111 exit=0 in 12ms `git status`
  * Times are UTC. Control characters below U+0020, and bytes that are not UTF-8, are written as
- * \xNN, those from U+007F to U+009F as \u00NN: a fact stays one line, a command cannot control the
- * reader's terminal, and JSON in a line, which escapes the former itself, keeps its meaning. Each
- * line is one write(2), a long one a write per PIPE_BUF bytes.
+ * \xNN, those from U+007F to U+009F as \u00NN. So a fact stays one line, a command cannot control the
+ * reader's terminal, and JSON in a line keeps its meaning: it has escaped those below U+0020 itself.
+ * Each line is one write(2), a long one a write per PIPE_BUF bytes.
  *
  * The log never delays the agent: a line that a full pipe does not take at once is dropped, and
  * counted in a line of its own as soon as there is room. At the end of the agent's life lines may
@@ -22,8 +22,8 @@ struct log {
   enum log_level least; /* lines below are not written */
   const char *job;      /* NULL before it is known */
   int fd;
-  int64_t wait_until_ms;  /* monotonic (base/clock.h): lines wait for a reader; 0: not at all */
-  unsigned long *dropped; /* lines, since the last one that was not; NULL: not counted */
+  int64_t wait_until_ms;  /* monotonic (base/clock.h): lines wait for a reader; 0: they do not */
+  unsigned long *dropped; /* how many since the last line that was not; NULL: not counted */
 };
 
 /* `step_id` may be NULL; the line has its first eight bytes. */

@@ -22,9 +22,9 @@ struct event *loop_timer_new(struct event_base *base, event_callback_fn callback
 /* Makes the timer call back once after this time. Replaces the time that was pending. */
 void loop_timer_start(struct event *timer, int64_t milliseconds);
 
-/* Makes the timer call back in the next turn of the loop, which looks at the descriptors and at the
-   other timers first: what starts itself again and again delays them by one call. An event that
-   makes itself active with event_active, in contrast, delays them for ever. */
+/* Makes the timer call back in the next turn of the loop, after descriptors and other timers: a timer
+   that starts itself again and again delays them by one call each time. An event that makes itself
+   active with event_active delays them for ever. */
 void loop_timer_start_now(struct event *timer);
 
 struct timeval loop_milliseconds(int64_t milliseconds);

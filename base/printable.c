@@ -1,7 +1,6 @@
 #include "base/printable.h"
 
 #include <stdbool.h>
-#include <string.h>
 
 #include "base/utf8.h"
 
@@ -15,8 +14,7 @@ static size_t unprintable(const char *name, size_t length, size_t sequence) {
   return is_control || is_separator ? sequence : 0;
 }
 
-void printable_add(struct buffer *out, const char *name) {
-  size_t length = strlen(name);
+void printable_add(struct buffer *out, const char *name, size_t length) {
   while (length > 0) {
     size_t sequence = utf8_sequence(name, length);
     size_t step = unprintable(name, length, sequence);

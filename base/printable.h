@@ -5,6 +5,6 @@
 
 /* Adds a name so that it never looks like another line, or another name: control characters (C1 and
    the separators U+2028 and U+2029 too) and bytes that are not UTF-8 become U+FFFD. */
-void printable_add(struct buffer *out, const char *name);
+void printable_add(struct buffer *out, const char *name, size_t length);
 
 #endif

@@ -6,26 +6,24 @@
 #include <sys/types.h>
 
 /*
- * A file or a directory that appears whole or not at all. It is made under a hidden name beside its
- * own and renamed: a reader sees the old one or the whole new one, also when the maker is killed.
- * What was sealed is so after a crash of the machine, too.
+ * A file that appears whole or not at all. It is made under a hidden name beside its own and
+ * renamed: a reader sees the old one or the whole new one, also when the maker is killed. What was
+ * sealed is so after a crash of the machine, too.
  *
- *   staged_file_begin      the hidden file, empty; staged_directory_begin likewise. Waits while
- *                          another process is making one of the same name
- *     … write to `fd` (a directory: openat, mkdirat below it) …
+ *   staged_file_begin      the hidden file, empty. Waits while another process is making one of the
+ *                          same name
+ *     … write to `fd` …
  *   staged_file_seal       when it is a program: no more writing, mode, fsync
  *   staged_file_commit     rename; of what is sealed fsync of the directory
  *   staged_file_release    always; removes what was not committed
  *
  * The hidden name, `.write-<user id>-<hash of the name>`, is always the same for one name and user.
  * The next writer therefore finds what a killed one left without searching the directory, which may
- * have a million entries. What lies under it is locked (flock) by its maker: what is made from begin
- * to commit, what was replaced from commit to release. The lock dies with the maker. Whoever finds a
- * hidden file takes an exclusive lock, which waits for the maker, and then removes the file: it is
- * never written to, since it may be a link to something else or carry another owner's rights. (A
- * directory is first renamed to `<hidden name>-old`, which nobody makes anything under.) On file
- * systems without locks every maker counts as dead: of two that write one file there at the same
- * time, one may fail.
+ * have a million entries. What lies under it is locked (flock) by its maker from begin to commit.
+ * The lock dies with the maker. Whoever finds a hidden file takes an exclusive lock, which waits for
+ * the maker, and then removes the file: it is never written to, since it may be a link to something
+ * else or carry another owner's rights. On file systems without locks every maker counts as dead: of
+ * two that write one file there at the same time, one may fail.
  *
  * SIGTERM is blocked from begin to release, so that only SIGKILL leaves a hidden file behind. It is
  * not blocked while another maker is waited for; that has no bound: a maker that is stopped, or
@@ -35,23 +33,17 @@
  * Functions return 0, or -1 with errno. EWOULDBLOCK: another process took the hidden name away.
  */
 enum staged_state {
-  STAGED_NONE,     /* nothing was made: before begin, after its failure, after release */
-  STAGED_HIDDEN,   /* begin; revert. The release removes it */
-  STAGED_SEALED,   /* seal, from STAGED_HIDDEN; likewise */
-  STAGED_IN_PLACE, /* commit, from either */
-  STAGED_EXCHANGED /* commit over another one, of a directory or with keeps_replaced: that lies
-                      under the hidden name until the release removes it */
+  STAGED_NONE,    /* nothing was made: before begin, after its failure, after release */
+  STAGED_HIDDEN,  /* begin. The release removes it */
+  STAGED_SEALED,  /* seal, from STAGED_HIDDEN; likewise */
+  STAGED_IN_PLACE /* commit, from either */
 };
 
 struct staged_file {
   enum staged_state state;
-  bool is_directory;
-  bool keeps_replaced; /* of a file: set between begin and commit, so that it can be reverted */
-  int directory;       /* where it is made; the caller's, O_PATH is enough */
-  const char *name;    /* the caller's, kept until the release */
-  int fd;              /* of a file: for reading and writing until it is sealed, then for reading;
-                       -1 when there is none */
-  int replaced;        /* STAGED_EXCHANGED: what was there before, or -1 */
+  int directory;    /* where it is made; the caller's, O_PATH is enough */
+  const char *name; /* the caller's, kept until the release */
+  int fd;           /* for reading and writing, once it is sealed for reading; -1: there is none */
   char hidden[64];
   sigset_t mask; /* the caller's, restored by the release */
 };
@@ -59,33 +51,23 @@ struct staged_file {
 /* What release may be called with when begin never was. */
 #define STAGED_FILE_NONE                                                                           \
   (struct staged_file) {                                                                           \
-    .fd = -1, .replaced = -1                                                                       \
+    .fd = -1                                                                                       \
   }
 
 /* `name` has no slash. The mode is subject to the umask. */
 int staged_file_begin(struct staged_file *self, int directory, const char *name, mode_t mode);
 
-/* With mode 0700. */
-int staged_directory_begin(struct staged_file *self, int directory, const char *name);
-
 /* Sets the mode as it is given, whatever the umask, and writes out to the disk. Nobody has a sealed
    file open for writing, so that it can be executed as soon as it has its name. */
 int staged_file_seal(struct staged_file *self, mode_t mode);
 
-/* `fd` of a file is closed afterwards, unless it can be reverted; that of a directory stays. A
-   directory is not replaced by a file (EISDIR), nor a file by a directory (ENOTDIR). */
+/* Closes `fd`. A directory is not replaced (EISDIR). */
 int staged_file_commit(struct staged_file *self);
-
-/* After a commit, before the release: puts back what was there, as far as no other process has
-   changed it meanwhile. A file without keeps_replaced stays, and so does one that has replaced
-   another where the file system cannot exchange two. */
-void staged_file_revert(struct staged_file *self);
 
 /* Leaves errno as it is. */
 void staged_file_release(struct staged_file *self);
 
-/* Removes a file, or a directory with all that is in it. Other processes may do the same meanwhile,
-   or have done it before. */
-int staged_file_remove(int directory, const char *name);
+/* Whether this is the name of the open file. */
+bool staged_file_has_name(int fd, int directory, const char *name);
 
 #endif

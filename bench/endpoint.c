@@ -11,7 +11,7 @@
 #include "tests/test.h"
 
 static void make_certificates(struct endpoint *self) {
-  struct error error = {0};
+  struct error error = {.text = ""};
   self->certificates = certificates_new();
   certificates_add_authority(self->certificates, "ca");
   certificates_add(self->certificates, &(struct certificate){.name = "server"});

@@ -21,11 +21,13 @@ struct copied_entry {
   struct stat stat;
 };
 
-/* Sets times and mode. Times, because Python compares them with those in its compiled files. The
-   mode comes last, since it may forbid writing. */
+/* Sets times and mode, and writes out. Times, because Python compares them with those in its compiled
+   files. The mode comes after them, since it may forbid writing. */
 static int finish(int fd, const struct stat *stat) {
   const struct timespec times[] = {stat->st_atim, stat->st_mtim};
-  return futimens(fd, times) != 0 || fchmod(fd, stat->st_mode & MODE_BITS) != 0 ? -1 : 0;
+  if (futimens(fd, times) != 0 || fchmod(fd, stat->st_mode & MODE_BITS) != 0)
+    return -1;
+  return fsync(fd);
 }
 
 static int close_with(int fd, int result) {
@@ -44,8 +46,6 @@ static int copy_file(const struct copied_entry *entry) {
   if (to < 0)
     return close_with(from, -1);
   int result = copy_bytes(from, to, entry->stat.st_size);
-  if (result == 0)
-    result = fsync(to);
   if (result == 0)
     result = finish(to, &entry->stat);
   return close_with(from, close_with(to, result));
@@ -113,4 +113,30 @@ int copy_tree(int from, int to, char *where, size_t where_size) {
   closedir(directory);
   errno = error;
   return result;
+}
+
+static int remove_contents(int fd) {
+  DIR *directory = fdopendir(fd);
+  if (directory == NULL)
+    return close_with(fd, -1);
+  int result = 0;
+  for (const struct dirent *entry; result == 0 && (entry = readdir(directory)) != NULL;)
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+      result = copy_tree_remove(dirfd(directory), entry->d_name);
+  closedir(directory);
+  return result;
+}
+
+int copy_tree_remove(int directory, const char *name) {
+  if (unlinkat(directory, name, 0) == 0 || errno == ENOENT)
+    return 0;
+  if (errno != EISDIR && errno != EPERM)
+    return -1;
+  int fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0)
+    return errno == ENOENT ? 0 : -1;
+  (void)fchmod(fd, 0700); /* a directory may forbid even its owner to empty it */
+  if (remove_contents(fd) != 0)
+    return -1;
+  return unlinkat(directory, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : -1;
 }

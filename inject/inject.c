@@ -22,6 +22,9 @@
 #define DIRECTORY_MODE 0755
 #define BUNDLE_MODE 0644
 
+/* How often other injectors may put their tools there first. */
+#define ATTEMPTS_MAX 1000
+
 /* The target, and what was made for it. */
 struct injection {
   char directory[PATH_MAX];
@@ -55,6 +58,7 @@ static const char *advice(int error) {
   case EFBIG:
     return "raise the limit on the size of files";
   case EBUSY:
+  case EXDEV:
     return "something is mounted or in use there: name another target";
   case EISDIR:
     return "there is a directory of that name: name another target";
@@ -221,35 +225,108 @@ static bool contains(int outer, const char *inner) {
   return found;
 }
 
-/* Copies the directory `path` into a hidden one beside the program; nothing when there is none. */
-static int prepare_tools(struct injection *self, struct staged_file *tools, const char *path) {
-  int from = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (from < 0)
-    return errno == ENOENT || errno == ENOTDIR ? 0 : failed(self, "read", path, errno);
+/* The tools under their hidden names, which belong to whoever has the hidden file of the program. */
+struct tools {
+  const char *name; /* what the new ones are to be called; NULL: there are none, or they are */
+  int fd;           /* the new ones */
+  char hidden[80];
+  char old[84]; /* what they replace, and what a killed injector left */
+};
+
+static int remove_old_tools(const struct injection *self, const struct tools *tools) {
+  return copy_tree_remove(self->parent, tools->old);
+}
+
+/* Who made what lies under the hidden name may live after all, where there are no locks: once it is
+   renamed, that one cannot give it its name any more while it is being emptied. */
+static int remove_hidden_tools(const struct injection *self, const struct tools *tools) {
+  if (remove_old_tools(self, tools) != 0)
+    return -1;
+  if (renameat(self->parent, tools->hidden, self->parent, tools->old) != 0 && errno != ENOENT)
+    return -1;
+  return remove_old_tools(self, tools);
+}
+
+static int fill_tools(struct injection *self, struct tools *tools, int from) {
+  if (mkdirat(self->parent, tools->hidden, 0700) != 0)
+    return -1;
+  tools->fd = openat(self->parent, tools->hidden, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (tools->fd < 0 || copy_tree(from, tools->fd, self->tools_path, sizeof self->tools_path) != 0 ||
+      fchmod(tools->fd, DIRECTORY_MODE) != 0)
+    return -1;
+  return fsync(tools->fd);
+}
+
+/* Copies the directory `from`, which is `path`, into a hidden one beside the program. */
+static int copy_tools(struct injection *self, struct tools *tools, const char *path, int from) {
   const char *name = name_of(path);
   char *where = self->tools_path;
   (void)snprintf(where, sizeof self->tools_path, "%s/%s", self->directory, name);
   struct stat old;
-  int result;
   if (strcmp(name, self->name) == 0 || contains(from, self->directory)) {
     (void)snprintf(self->text, self->text_size,
                    "cannot inject into %s: that is where the tools of %s are; name another target",
                    self->path, path);
-    result = -1;
-  } else if (fstatat(self->parent, name, &old, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(old.st_mode) &&
-             !S_ISREG(old.st_mode)) { /* a file: the commit says so */
-    result = reject_kind(self, where, "is", old.st_mode, "a directory");
-  } else {
-    result = staged_directory_begin(tools, self->parent, name);
-    if (result == 0)
-      result = copy_tree(from, tools->fd, where, sizeof self->tools_path);
-    if (result == 0)
-      result = staged_file_seal(tools, DIRECTORY_MODE);
-    if (result != 0)
-      result = failed(self, "copy to", where, errno);
+    return -1;
   }
+  if (fstatat(self->parent, name, &old, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(old.st_mode)) {
+    if (S_ISREG(old.st_mode))
+      return failed(self, "copy to", where, ENOTDIR);
+    return reject_kind(self, where, "is", old.st_mode, "a directory");
+  }
+  tools->name = name;
+  return fill_tools(self, tools, from) == 0 ? 0 : failed(self, "copy to", where, errno);
+}
+
+/* Nothing when there is no such directory. */
+static int prepare_tools(struct injection *self, struct tools *tools,
+                         const struct staged_file *program, const char *path) {
+  (void)snprintf(tools->hidden, sizeof tools->hidden, "%s-tools", program->hidden);
+  (void)snprintf(tools->old, sizeof tools->old, "%s-old", tools->hidden);
+  if (remove_hidden_tools(self, tools) != 0)
+    return failed(self, "remove what was left beside", self->path, errno);
+  int from = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (from < 0)
+    return errno == ENOENT || errno == ENOTDIR ? 0 : failed(self, "read", path, errno);
+  int result = copy_tools(self, tools, path, from);
   close(from);
   return result;
+}
+
+/* A directory cannot be renamed over one that is not empty. */
+static int rename_tools(const struct injection *self, const struct tools *tools) {
+  for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+    if (!staged_file_has_name(tools->fd, self->parent, tools->hidden)) {
+      errno = EWOULDBLOCK;
+      return -1;
+    }
+    if (renameat(self->parent, tools->hidden, self->parent, tools->name) == 0)
+      return 0;
+    if (errno != ENOTEMPTY && errno != EEXIST)
+      return -1;
+    if (remove_old_tools(self, tools) != 0 ||
+        (renameat(self->parent, tools->name, self->parent, tools->old) != 0 && errno != ENOENT))
+      return -1;
+  }
+  return -1;
+}
+
+/* Before the commit of the program, with which the hidden names are given up. */
+static int place_tools(const struct injection *self, struct tools *tools) {
+  if (tools->name == NULL)
+    return 0;
+  if (rename_tools(self, tools) != 0)
+    return failed(self, "copy to", self->tools_path, errno);
+  tools->name = NULL;
+  (void)remove_old_tools(self, tools);
+  return 0;
+}
+
+static void release_tools(const struct injection *self, const struct tools *tools) {
+  if (tools->name != NULL)
+    (void)remove_hidden_tools(self, tools);
+  if (tools->fd >= 0)
+    close(tools->fd);
 }
 
 /* Copies the file `from`, which is `path`, into a hidden one beside the program. */
@@ -268,7 +345,6 @@ static int copy_bundle(struct injection *self, struct staged_file *bundle, const
     return -1;
   if (staged_file_begin(bundle, self->parent, name, 0600) != 0)
     return failed(self, "make a file beside", where, errno);
-  bundle->keeps_replaced = true;
   return fill(self, bundle, where, from, size, BUNDLE_MODE);
 }
 
@@ -286,22 +362,15 @@ static int prepare_bundle(struct injection *self, struct staged_file *bundle, co
 }
 
 /* The program gets its name last: whoever waits for it finds the others already there. */
-static int commit(struct injection *self, struct staged_file *program, struct staged_file *tools,
+static int commit(struct injection *self, struct staged_file *program, struct tools *tools,
                   struct staged_file *bundle) {
-  bool has_tools = tools->state == STAGED_SEALED;
-  bool has_bundle = bundle->state == STAGED_SEALED;
-  int result = 0;
-  if (has_tools && staged_file_commit(tools) != 0)
-    return failed(self, "copy to", self->tools_path, errno);
-  if (has_bundle && staged_file_commit(bundle) != 0)
-    result = failed(self, "rename a file to", self->bundle_path, errno);
-  else if (staged_file_commit(program) != 0)
-    result = failed(self, "rename a file to", self->path, errno);
-  if (result != 0 && has_bundle)
-    staged_file_revert(bundle);
-  if (result != 0 && has_tools)
-    staged_file_revert(tools);
-  return result;
+  if (place_tools(self, tools) != 0)
+    return -1;
+  if (bundle->state == STAGED_SEALED && staged_file_commit(bundle) != 0)
+    return failed(self, "rename a file to", self->bundle_path, errno);
+  if (staged_file_commit(program) != 0)
+    return failed(self, "rename a file to", self->path, errno);
+  return 0;
 }
 
 /* A main container often runs as another user than the one that injects. */
@@ -319,7 +388,7 @@ static void say_success(const struct injection *self, off_t size) {
 static int inject(struct injection *self, int from, const char *tools_path,
                   const char *bundle_path) {
   struct staged_file program = STAGED_FILE_NONE;
-  struct staged_file tools = STAGED_FILE_NONE;
+  struct tools tools = {.fd = -1};
   struct staged_file bundle = STAGED_FILE_NONE;
   struct stat file;
   if (fstat(from, &file) != 0)
@@ -328,7 +397,7 @@ static int inject(struct injection *self, int from, const char *tools_path,
   if (result == 0)
     result = fill_program(self, &program, from, file.st_size);
   if (result == 0)
-    result = prepare_tools(self, &tools, tools_path);
+    result = prepare_tools(self, &tools, &program, tools_path);
   if (result == 0)
     result = prepare_bundle(self, &bundle, bundle_path);
   if (result == 0)
@@ -336,7 +405,7 @@ static int inject(struct injection *self, int from, const char *tools_path,
   if (result == 0)
     say_success(self, file.st_size);
   staged_file_release(&bundle);
-  staged_file_release(&tools);
+  release_tools(self, &tools);
   staged_file_release(&program);
   if (self->parent >= 0)
     close(self->parent);

@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "wire/json_text.h"
+
 /*
  * The text of one member's value as it stands in an object's JSON, so that it can be given back
  * byte for byte: an id of more digits than a double has, or of escapes, is echoed as it came.
@@ -16,17 +18,13 @@ struct json_member {
 /*
  * Finds the member of the outermost object that has this name, which may be written with escapes.
  * Of several it is the first, as for cJSON. Returns false when there is none, or the text is not an
- * object. Linear, without recursion. The text should have been parsed: in what is no JSON it finds
+ * object. Linear, without recursion. The text must have been parsed: in what is no JSON it finds
  * something or nothing, within the text.
  */
 bool json_member_find(const char *json, size_t length, const char *name, struct json_member *out);
 
-/*
- * The elements of an array, one after the other, of whose text, white space included, `*at` is the
- * beginning; it is moved. False: there is none any more. The text must have been parsed.
- *
- *   while (json_element_next(&at, end, &element))
- */
-bool json_element_next(const char **at, const char *end, struct json_member *out);
+/* The next element of the array that the text is, which must have been parsed; false when there is
+   none any more. */
+bool json_element_next(struct json_text *array, struct json_member *out);
 
 #endif

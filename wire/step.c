@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
-#include "wire/json_guard.h"
+#include "wire/json_text.h"
 #include "wire/json_tree.h"
 
 const struct step_kind step_shutdown = {.name = "shutdown", .number = 1};
@@ -49,16 +49,40 @@ int step_answer_version(const struct step *self) {
   return self->schema_version == STEP_VERSION_OLDEST ? STEP_VERSION_OLDEST : STEP_VERSION_NEWEST;
 }
 
-/* The stepId that the guard found, or the nil id: for the answer when nothing else can be read. */
-static char *echoed_id(const struct json_guard *guard) {
-  /* A character of one byte takes up to six as an escape. */
-  if (guard->member == NULL || guard->member_length > 6 * STEP_ID_MAX + 2)
-    return memory_copy(STEP_NIL_ID, strlen(STEP_NIL_ID));
+/* The string that the outermost object has for a stepId, as far as that is to be found in text that
+   may be broken; `text` is at it then. */
+static bool find_id(struct json_text *text) {
+  static const char name[] = "\"stepId\"";
+  enum { NOTHING, THE_NAME, ITS_COLON } before = NOTHING;
+  while (json_text_next(text) != JSON_TEXT_SHORT && text->depth == 0)
+    ;
+  if (text->token != '{')
+    return false;
+  for (enum json_text_state state; (state = json_text_next(text)) != JSON_TEXT_SHORT;) {
+    if (state == JSON_TEXT_BROKEN && text->fault == JSON_TEXT_ESCAPE)
+      continue; /* within a string, which cJSON refuses */
+    bool is_string = text->token == '"' && state == JSON_TEXT_WHOLE;
+    if (text->depth == 0 || (before == ITS_COLON && is_string))
+      return is_string;
+    if (is_string && text->depth == 1 && text->at - text->start == sizeof name - 1 &&
+        memcmp(text->bytes + text->start, name, sizeof name - 1) == 0)
+      before = THE_NAME;
+    else
+      before = before == THE_NAME && text->token == ':' ? ITS_COLON : NOTHING;
+  }
+  return false;
+}
+
+/* That stepId, or the nil id: for the answer when nothing else can be read. */
+static char *echoed_id(const char *payload, size_t length) {
+  struct json_text text = {.bytes = payload, .length = length};
+  cJSON *value = NULL;
   struct error error;
-  cJSON *value = json_tree_parse(guard->member, guard->member_length, &error);
-  const char *id = cJSON_IsString(value) ? value->valuestring : "";
-  size_t length = strlen(id);
-  if (length == 0 || length > STEP_ID_MAX || strstr(id, JSON_GUARD_NUL) != NULL)
+  if (find_id(&text))
+    value = json_tree_parse(payload + text.start, text.at - text.start, &error);
+  const char *id = cJSON_GetStringValue(value);
+  size_t id_length = id != NULL ? strlen(id) : 0;
+  if (id_length == 0 || id_length > STEP_ID_MAX || strstr(id, JSON_TREE_NUL) != NULL)
     id = STEP_NIL_ID;
   char *copy = memory_copy(id, strlen(id));
   cJSON_Delete(value);
@@ -114,19 +138,14 @@ static int read_work(struct step *self, const cJSON *root, struct error *error) 
   return step_table_read(&kind->table, root, "", self->fields, error);
 }
 
-/* The stepId replaces the one that the guard found in a text that could have been broken. */
 static int read_fields(struct step *self, const struct step_kind *const *kinds, const cJSON *root,
                        struct error *error) {
   /* The first of all: whatever is wrong is answered in it. */
   if (step_field_read(&version_field, root, "", self, error) != 0 ||
       step_field_names_unique(root, "", error) != 0)
     return -1;
-  struct step read = {0};
-  if (step_field_read(&id_field, root, "", &read, error) != 0)
-    return -1;
-  free(self->step_id);
-  self->step_id = read.step_id;
-  if (read_kind(self, kinds, root, error) != 0)
+  if (step_field_read(&id_field, root, "", self, error) != 0 ||
+      read_kind(self, kinds, root, error) != 0)
     return -1;
   return step_is_work(self) ? read_work(self, root, error) : 0;
 }
@@ -142,28 +161,45 @@ static void forget_target(struct step *self, const struct step_kind *const *kind
   self->step_id = memory_copy(STEP_NIL_ID, strlen(STEP_NIL_ID));
 }
 
-int step_parse(struct step *self, const struct step_kind *const *kinds, const char *payload,
-               size_t length, struct error *error) {
-  *self = (struct step){.schema_version = STEP_VERSION_OLDEST};
-  struct json_guard guard;
-  int unsafe = json_guard_scan(&guard, payload, length, "stepId", error);
-  self->step_id = echoed_id(&guard);
-  self->memory = length + guard.values * VALUE_BYTES;
+static int read_payload(struct step *self, const struct step_kind *const *kinds,
+                        const char *payload, size_t length, struct error *error) {
   if (length > STEP_PAYLOAD_MAX)
     return error_set(error, "payload: expected at most %zu bytes, got %zu", STEP_PAYLOAD_MAX,
                      length);
-  if (unsafe != 0)
-    return -1;
-
-  cJSON *root = json_tree_parse_guarded(&guard, payload, length, error);
+  size_t values;
+  struct error reason;
+  cJSON *root = json_tree_parse_counted(payload, length, &values, &reason);
   if (root == NULL)
-    return -1;
+    return error_set(error, "payload: %s", reason.text);
+  self->memory = length + values * VALUE_BYTES;
   int result = cJSON_IsObject(root) ? read_fields(self, kinds, root, error)
                                     : step_field_reject("payload", "an object", root, error);
   if (result != 0)
     forget_target(self, kinds, root);
   cJSON_Delete(root);
   return result;
+}
+
+int step_parse(struct step *self, const struct step_kind *const *kinds, const char *payload,
+               size_t length, struct error *error) {
+  *self = (struct step){.schema_version = STEP_VERSION_OLDEST};
+  int result = read_payload(self, kinds, payload, length, error);
+  if (self->step_id == NULL)
+    self->step_id = echoed_id(payload, length);
+  return result;
+}
+
+void step_init(struct step *self, const struct step_kind *kind, const char *step_id,
+               const char *target, const char *working_directory, unsigned timeout_seconds) {
+  *self = (struct step){.schema_version = STEP_VERSION_OLDEST,
+                        .step_id = memory_copy(step_id, strlen(step_id)),
+                        .kind = kind,
+                        .target = memory_copy(target, strlen(target)),
+                        .timeout_seconds = timeout_seconds};
+  if (working_directory != NULL)
+    self->working_directory = memory_copy(working_directory, strlen(working_directory));
+  self->fields = memory_allocate(kind->table.size);
+  memset(self->fields, 0, kind->table.size);
 }
 
 void step_release(struct step *self) {

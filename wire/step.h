@@ -49,6 +49,9 @@ struct step {
   char *working_directory; /* NULL when the step names none or an empty one */
   unsigned timeout_seconds;
   void *fields; /* the kind's own, in the struct of its table */
+  /* Of the agent's own tools, never parsed: the content is text as a model reads it, warnings
+     included, where the kind has such. */
+  bool for_model;
 
   size_t memory; /* bytes that it holds, at the most: its strings, and a pointer and the overhead of
                     an allocation for each value */
@@ -67,18 +70,23 @@ int step_answer_version(const struct step *self);
  * Parses one payload (JSON, `length` bytes, no NUL needed after them). `kinds` lists the known
  * kinds, ended by NULL, at most STEP_KINDS_MAX; a step that names none is of the first. Ignores
  * fields that the kind does not have. Returns 0, or -1 when it rejects the step. Then error->text
- * names the field and what was expected, and shows no values but a number; of an unknown kind it is
- * the sentence that servers know (wire/PROTOCOL.md, Step). Of the step two members are valid then:
- * schema_version, and step_id, which is the payload's where it could be read (also from broken
- * JSON), else STEP_NIL_ID; of a rejected cancel, whose stepId is another step's, it is STEP_NIL_ID,
- * too. Either way the caller ends with step_release.
+ * names the field and what was expected, and shows no value except a number; the error of an unknown
+ * kind is the sentence that servers know (wire/PROTOCOL.md, Step). Of a rejected step two members are
+ * valid: schema_version, and step_id. That is the payload's where it could be read, also from broken
+ * JSON, else STEP_NIL_ID; and STEP_NIL_ID for a cancel, whose stepId is another step's. Either way the
+ * caller ends with step_release.
  *
- * Time is linear in `length`, but for sorting names. Memory, beside the payload, is at most three
- * times `length` for strings and 100 bytes for each value of the JSON, of which there are at most
- * JSON_GUARD_VALUES_MAX; a payload for which there is not enough is rejected.
+ * Time is linear in `length`, except that names are sorted. Memory, beside the payload, is at most
+ * three times `length` for strings and 100 bytes for each value of the JSON, of which there are at
+ * most JSON_TEXT_VALUES_MAX; a payload for which there is not enough memory is rejected.
  */
 int step_parse(struct step *self, const struct step_kind *const *kinds, const char *payload,
                size_t length, struct error *error);
+
+/* A step that was not parsed, with fields that are all zeros. The texts are copied; a directory of
+   NULL is none. */
+void step_init(struct step *self, const struct step_kind *kind, const char *step_id,
+               const char *target, const char *working_directory, unsigned timeout_seconds);
 
 /* May be called for a step that is all zeros. Leaves it all zeros. */
 void step_release(struct step *self);

@@ -1,16 +1,13 @@
 #include "wire/step_event.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <cjson/cJSON.h>
-
 #include "base/decimal.h"
 #include "base/json_string.h"
-#include "base/memory.h"
 #include "base/swar.h"
+#include "wire/json_tree.h"
 
 static const char before_version[] = "{\"schemaVersion\":";
 static const char before_id[] = ",\"stepId\":\"";
@@ -101,8 +98,7 @@ char *step_event_write(const struct step_event *self, char *out) {
 
 int64_t step_event_read_seq(const char *json, size_t length, const char *step_id,
                             int *schema_version) {
-  cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = memory_allocate, .free_fn = free});
-  cJSON *event = cJSON_ParseWithLength(json, length);
+  cJSON *event = json_tree_parse_own(json, length, NULL);
   const cJSON *id = cJSON_GetObjectItemCaseSensitive(event, "stepId");
   const cJSON *seq = cJSON_GetObjectItemCaseSensitive(event, "seq");
   const cJSON *version = cJSON_GetObjectItemCaseSensitive(event, "schemaVersion");

@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
-#include "wire/json_guard.h"
+#include "wire/json_tree.h"
 
 static const char *type_name(const cJSON *value) {
   if (value == NULL)
@@ -97,9 +97,9 @@ int step_field_names_unique(const cJSON *object, const char *path, struct error 
   return result;
 }
 
-/* In text that passed the guard only a marked NUL has this byte, which is never part of UTF-8. */
+/* In a tree only a marked NUL has this byte, which is never part of UTF-8. */
 static bool has_nul(const char *text) {
-  return strchr(text, (unsigned char)JSON_GUARD_NUL[0]) != NULL;
+  return strchr(text, (unsigned char)JSON_TREE_NUL[0]) != NULL;
 }
 
 static int check_text(const char *path, const cJSON *value, struct error *error) {
@@ -142,9 +142,10 @@ static void release_text(void *place) {
   free(*(char **)place);
 }
 
-const struct step_field_type step_field_text = {.read = read_text, .release = release_text};
+const struct step_field_type step_field_text = {
+    .shape = STEP_SHAPE_TEXT, .read = read_text, .release = release_text};
 
-/* The guard has marked each NUL in it. */
+/* Each NUL in it is marked. */
 static int read_bytes(const struct step_field *self, cJSON *value, void *place,
                       struct error *error) {
   if (value == NULL && !self->required)
@@ -153,7 +154,7 @@ static int read_bytes(const struct step_field *self, cJSON *value, void *place,
     return step_field_reject(self->name, "a string", value, error);
   struct step_bytes *bytes = place;
   bytes->text = take_text(value);
-  bytes->length = json_guard_unmark_nul(bytes->text);
+  bytes->length = json_tree_unmark_nul(bytes->text);
   return 0;
 }
 
@@ -161,7 +162,8 @@ static void release_bytes(void *place) {
   free(((struct step_bytes *)place)->text);
 }
 
-const struct step_field_type step_field_bytes = {.read = read_bytes, .release = release_bytes};
+const struct step_field_type step_field_bytes = {
+    .shape = STEP_SHAPE_BYTES, .read = read_bytes, .release = release_bytes};
 
 /* Puts an empty list with room for the value's members at the place. */
 static char **new_texts(const cJSON *value, void *place) {
@@ -200,7 +202,8 @@ static void release_texts(void *place) {
   free(texts);
 }
 
-const struct step_field_type step_field_texts = {.read = read_texts, .release = release_texts};
+const struct step_field_type step_field_texts = {
+    .shape = STEP_SHAPE_TEXTS, .read = read_texts, .release = release_texts};
 
 static int check_variable(const char *field, const cJSON *item, struct error *error) {
   const char *name = item->string;
@@ -248,7 +251,8 @@ static int read_env(const struct step_field *self, cJSON *value, void *place, st
   return 0;
 }
 
-const struct step_field_type step_field_env = {.read = read_env, .release = release_texts};
+const struct step_field_type step_field_env = {
+    .shape = STEP_SHAPE_TEXTS, .read = read_env, .release = release_texts};
 
 /* --- objects --- */
 
@@ -321,7 +325,8 @@ static void release_list(void *place) {
   free(list->items);
 }
 
-const struct step_field_type step_field_list = {.read = read_list, .release = release_list};
+const struct step_field_type step_field_list = {
+    .shape = STEP_SHAPE_LIST, .read = read_list, .release = release_list};
 
 /* --- numbers --- */
 
@@ -348,7 +353,7 @@ static int read_integer(const struct step_field *self, cJSON *value, void *place
   return 0;
 }
 
-const struct step_field_type step_field_integer = {.read = read_integer};
+const struct step_field_type step_field_integer = {.read = read_integer, .size = sizeof(unsigned)};
 
 static int read_int32(const struct step_field *self, cJSON *value, void *place,
                       struct error *error) {
@@ -360,7 +365,7 @@ static int read_int32(const struct step_field *self, cJSON *value, void *place,
   return 0;
 }
 
-const struct step_field_type step_field_int32 = {.read = read_int32};
+const struct step_field_type step_field_int32 = {.read = read_int32, .size = sizeof(int)};
 
 static int read_up_to(const struct step_field *self, cJSON *value, int64_t minimum, int64_t maximum,
                       double *number, struct error *error) {
@@ -382,7 +387,7 @@ static int read_count(const struct step_field *self, cJSON *value, void *place,
   return 0;
 }
 
-const struct step_field_type step_field_count = {.read = read_count};
+const struct step_field_type step_field_count = {.read = read_count, .size = sizeof(unsigned)};
 
 #define EXACT_MAX (INT64_C(1) << 53)
 
@@ -395,7 +400,7 @@ static int read_offset(const struct step_field *self, cJSON *value, void *place,
   return 0;
 }
 
-const struct step_field_type step_field_offset = {.read = read_offset};
+const struct step_field_type step_field_offset = {.read = read_offset, .size = sizeof(uint64_t)};
 
 static int read_flag(const struct step_field *self, cJSON *value, void *place,
                      struct error *error) {
@@ -405,7 +410,7 @@ static int read_flag(const struct step_field *self, cJSON *value, void *place,
   return 0;
 }
 
-const struct step_field_type step_field_flag = {.read = read_flag};
+const struct step_field_type step_field_flag = {.read = read_flag, .size = sizeof(bool)};
 
 #define BLANKS " \t\n\v\f\r"
 
@@ -458,4 +463,5 @@ static int read_choice(const struct step_field *self, cJSON *value, void *place,
   return 0;
 }
 
-const struct step_field_type step_field_choice = {.read = read_choice, .takes_null = true};
+const struct step_field_type step_field_choice = {
+    .read = read_choice, .takes_null = true, .size = sizeof(unsigned)};

@@ -53,6 +53,15 @@ int step_table_read(const struct step_table *self, const cJSON *object, const ch
                     void *place, struct error *error);
 void step_table_release(const struct step_table *self, void *place);
 
+/* What a place holds, for step_pack. */
+enum step_shape {
+  STEP_SHAPE_PLAIN, /* a number or a flag */
+  STEP_SHAPE_TEXT,
+  STEP_SHAPE_BYTES,
+  STEP_SHAPE_TEXTS,
+  STEP_SHAPE_LIST
+};
+
 /*
  * `read` gets the field's value, NULL when the field is absent or null (but see takes_null), and the
  * place to write to, all zeros. It returns 0, or -1 with an error that names the field and what was
@@ -60,9 +69,11 @@ void step_table_release(const struct step_table *self, void *place);
  * owns, after an error too; it is NULL where a place owns nothing.
  */
 struct step_field_type {
+  enum step_shape shape;
   int (*read)(const struct step_field *self, cJSON *value, void *place, struct error *error);
   void (*release)(void *place);
   bool takes_null; /* null is a value, and does not count as absent */
+  size_t size;     /* of a plain one */
 };
 
 /* place: char *. Not written when absent or, where that is allowed, empty. */
@@ -88,21 +99,20 @@ extern const struct step_field_type step_field_integer;
 /* place: int. Any whole number of 32 bits, negative ones too. */
 extern const struct step_field_type step_field_int32;
 
-/* place: unsigned. An integer up to the maximum, or without one 2^31-1; one below 1 counts as
-   absent: senders in languages without an absent number send 0. */
+/* place: unsigned. An integer up to the maximum, which is 2^31-1 where the field has none. One below 1
+   counts as absent: senders in languages without an absent number send 0. */
 extern const struct step_field_type step_field_count;
 
-/* place: uint64_t. The same up to 2^53, from which on a number of JSON need not be exact; 0 when
-   absent. */
+/* place: uint64_t; 0 when absent. The same up to 2^53: a larger number of JSON need not be exact. */
 extern const struct step_field_type step_field_offset;
 
 /* place: bool. */
 extern const struct step_field_type step_field_flag;
 
 /* place: unsigned, the index of one of `choices`; 0 when absent. It is sent as the name, in upper or
-   lower case, as the number, or as the number in a string; space around a string does not count. What
-   is none of the choices, null and booleans too, is the fallback, so that a newer sender's step need
-   not be refused; an array or an object is. */
+   lower case, as the number, or as the number in a string; space around a string does not count. An
+   array or an object is refused. Any other value that is none of the choices, null and booleans too,
+   is read as the fallback, so that the step of a newer sender is not refused. */
 extern const struct step_field_type step_field_choice;
 
 /* place: struct step_list, of an array of objects, which has one at least. */
@@ -118,9 +128,9 @@ struct step_list {
 int step_field_reject(const char *path, const char *expected, const cJSON *value,
                       struct error *error);
 
-/* Whether each member's name is in the object once. Returns 0, or -1 with "<path>.<name>: expected
-   once, got it twice", of any of several; the path of the outermost object is "". Takes n log n
-   time, whatever the names are. */
+/* Checks that no name is in the object twice. Returns 0, or -1 with "<path>.<name>: expected once, got
+   it twice" for one of those that are; the path of the outermost object is "". Takes n log n time,
+   whatever the names are. */
 int step_field_names_unique(const cJSON *object, const char *path, struct error *error);
 
 #endif

@@ -2,14 +2,10 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#include <cjson/cJSON.h>
 
 #include "base/decimal.h"
 #include "base/json_string.h"
-#include "base/memory.h"
 
 static const char before_version[] = "{\"schemaVersion\":";
 static const char before_id[] = ",\"stepId\":\"";
@@ -106,13 +102,4 @@ char *step_result_write(const struct step_result *self, char *out) {
   out = write_count(out, self->event_count);
   *out++ = '}';
   return out;
-}
-
-char *step_result_read_id(const char *json, size_t length) {
-  cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = memory_allocate, .free_fn = free});
-  cJSON *result = cJSON_ParseWithLength(json, length);
-  const cJSON *id = cJSON_GetObjectItemCaseSensitive(result, "stepId");
-  char *copy = cJSON_IsString(id) ? memory_copy(id->valuestring, strlen(id->valuestring)) : NULL;
-  cJSON_Delete(result);
-  return copy;
 }

@@ -36,7 +36,4 @@ char *step_result_write(const struct step_result *self, char *out);
 #define STEP_RESULT_SECONDS_SIZE (DECIMAL_LENGTH_MAX + sizeof ".123")
 void step_result_seconds(char out[STEP_RESULT_SECONDS_SIZE], int64_t duration_ms);
 
-/* Reads the stepId of a result, to be freed; NULL when the JSON has none. */
-char *step_result_read_id(const char *json, size_t length);
-
 #endif

@@ -4,12 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
-
 #include "base/buffer.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "wire/json_guard.h"
+#include "wire/json_tree.h"
 
 /* --- the one form ---------------------------------------------------------------------------- */
 
@@ -22,14 +20,12 @@ static void add_string(struct buffer *out, struct json_member id) {
     buffer_add(out, id.text, id.length - 1);
     return;
   }
-  size_t length;
-  char *marked = json_guard_mark_nul(id.text, id.length, &length);
-  cJSON *value = cJSON_ParseWithLength(marked, length);
+  struct error error;
+  cJSON *value = json_tree_parse(id.text, id.length, &error);
   buffer_add(out, "\"", 1);
   if (cJSON_IsString(value))
     buffer_add_string(out, value->valuestring);
   cJSON_Delete(value);
-  free(marked);
 }
 
 static bool is_digit(char byte) {

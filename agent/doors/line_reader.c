@@ -77,17 +77,17 @@ static void consume(struct line_reader *self, const char *end) {
 }
 
 /* What has come of a line without its end: with a `\r` it may have one byte more. */
-static bool begin_skipping(struct line_reader *self, struct line *line) {
+static bool begin_skipping(struct line_reader *self, struct input_line *line) {
   bool too_long = self->begun && !self->skipping && left(self) > self->limit + 1;
   self->skipping = self->skipping || too_long;
   if (self->skipping)
     self->given = self->searched = self->buffer.length;
   if (too_long)
-    *line = (struct line){.too_long = true};
+    *line = (struct input_line){.too_long = true};
   return too_long;
 }
 
-bool line_reader_next(struct line_reader *self, struct line *line) {
+bool line_reader_next(struct line_reader *self, struct input_line *line) {
   give_back(self);
   skip_mark(self);
   for (const char *end; self->begun && (end = find_end(self)) != NULL;) {
@@ -101,9 +101,13 @@ bool line_reader_next(struct line_reader *self, struct line *line) {
     bool too_long = length > self->limit;
     if (is_rest || (!too_long && is_blank(text, length)))
       continue;
-    *line = (struct line){
+    *line = (struct input_line){
         .text = too_long ? NULL : text, .length = too_long ? 0 : length, .too_long = too_long};
     return true;
   }
   return begin_skipping(self, line);
+}
+
+void line_reader_error(const struct line_reader *self, struct error *error) {
+  (void)error_set(error, "expected a line of at most %zu bytes", self->limit);
 }

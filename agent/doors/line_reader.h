@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "base/buffer.h"
+#include "base/error.h"
 
 /*
  * Cuts a stream of bytes into lines, for doors that read one message a line. A line ends with `\n`
@@ -32,7 +33,7 @@ struct line_reader {
 };
 
 /* One line, without its ending. Valid until the next call. */
-struct line {
+struct input_line {
   const char *text; /* NULL when it is too long */
   size_t length;
   bool too_long; /* more than the limit; once for the line, and as soon as that is known */
@@ -42,8 +43,11 @@ void line_reader_add(struct line_reader *self, const char *bytes, size_t length)
 void line_reader_end(struct line_reader *self);
 
 /* False: there is none at present. */
-bool line_reader_next(struct line_reader *self, struct line *line);
+bool line_reader_next(struct line_reader *self, struct input_line *line);
 
 void line_reader_release(struct line_reader *self);
+
+/* Sets the error of a line that is too long. */
+void line_reader_error(const struct line_reader *self, struct error *error);
 
 #endif

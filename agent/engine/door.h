@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/engine/run_end.h"
 #include "wire/step.h"
 #include "wire/step_event.h"
 #include "wire/step_result.h"
@@ -19,14 +20,13 @@ struct door_terms {
   int64_t drain_ms;       /* how long a background process may hold the output of what is over */
   int64_t leave_grace_ms; /* from SIGTERM to SIGKILL when the program ends, of the runs */
   int64_t leave_background_ms; /* and then of what they and earlier ones left in the background */
-  bool guarded;                /* its runs end also when the program is killed: see guard.h */
-  /* 0: output becomes events, line by line. Else a command's output is no events: so many bytes of
-     the beginning of each stream are kept as they came, without NUL, for run_result. */
+  /* 0: a command's output becomes events, line by line. Else it is kept raw: so many bytes of the
+     beginning of each stream. */
   size_t output_bytes;
 };
 
-/* The terms of steps as wire/PROTOCOL.md has them: one at a time. The grace, the drain and the scans
-   of kill_sequence fit into the 30 s that a server waits after timeoutSeconds; the end of the
+/* The terms of steps as wire/PROTOCOL.md has them: one at a time. The grace and the drain of a process
+   and the time after which it is given up fit into the 30 s that a server waits after timeoutSeconds; the end of the
    program fits into the 10 s that an orchestrator gives it. */
 #define DOOR_TERMS_OF_PROTOCOL                                                                     \
   {                                                                                                \
@@ -44,11 +44,11 @@ struct door_terms {
  *                          <-------      engine_submit(request)
  *     begin(run)           ------->        makes the start as durable as this door promises
  *                          <-------      engine_start(run), from inside begin() or later
- *     event(…), flush()    ------->        output, while room() is not 0
+ *     event(…), flush()    ------->        output, while room() is not 0, of doors that have events
  *                          <-------      engine_room(): there is room again
  *     result(…), flush()   ------->        once for each run; the run is over
  *                          <-------      engine_cancel(step id), at any time
- *                          <-------      engine_end_interrupted(step id): of an earlier agent
+ *                          <-------      engine_await_dead_agents(): of earlier agents
  *     interrupted_ended()  ------->        nothing of it runs any more
  *                          <-------      engine_leave(exit code): no more steps
  *     close(how)           ------->        no run is left: deliver what is held
@@ -68,10 +68,8 @@ struct run;
 
 /* One step that a door wants to be run. engine_submit takes it over. */
 struct request {
-  struct step step;    /* parsed, of a kind that is run (step_is_work) */
-  void *ticket;        /* the door's own name for it, given back with the result */
-  const char *payload; /* the step as it came, until result(); or NULL */
-  size_t payload_length;
+  struct step step; /* checked, of a kind that is run (step_is_work) */
+  void *ticket;     /* the door's own name for it, given back with the result */
 };
 
 /* How urgent the end of a door is. */
@@ -93,22 +91,22 @@ struct door_type {
   /* Bytes of output that the door takes now. While it is less than what a run has, the run's pipes
      are not read and the command waits; engine_room says when to ask again. The door calls it from
      the loop whenever there is room again after there was none, also when a flush() has made the
-     room before it returned: nobody asks after a flush. */
+     room before it returned: nobody asks after a flush. NULL: always enough. */
   size_t (*room)(const struct door *self);
 
+  /* NULL: the door has no events. */
   void (*event)(struct door *self, const struct run *run, const struct step_event *event);
 
-  /* What was given so far is to leave now. */
+  /* What was given so far is to leave now. NULL: it leaves by itself. */
   void (*flush)(struct door *self);
 
-  /* The answer, with the run's last event. Everything is valid during the call only. */
-  void (*result)(struct door *self, const struct run *run, const struct step_event *completed,
-                 const struct step_result *result);
+  /* The run is over. Everything is valid during the call only. */
+  void (*result)(struct door *self, const struct run *run, const struct run_end *end);
 
   /* The number of runs that execute has changed. May be NULL. */
   void (*activity)(struct door *self, unsigned running);
 
-  /* The answer to engine_end_interrupted, when it has returned false. NULL where that is never
+  /* The answer to engine_await_dead_agents, when it has returned false. NULL where that is never
      called. */
   void (*interrupted_ended)(struct door *self);
 
@@ -127,6 +125,17 @@ struct door_type {
 /* What a door may ask of a run. */
 const struct step *run_step(const struct run *run);
 void *run_ticket(const struct run *run);
+
+/* The end for doors of steps: the run's last event, and its result. */
+struct step_end {
+  struct step_event completed;
+  struct step_result result;
+  char text[64];     /* of the event */
+  struct error line; /* of the result */
+};
+
+/* To be called from result(), with what that was given; `out` is valid as long, where it is. */
+void run_step_end(const struct run *run, const struct run_end *end, struct step_end *out);
 
 /* Where the door's terms have output_bytes: the bytes that the command has printed so far; and its
    last line that is not empty, of either stream, cut at `size` bytes and at a UTF-8 boundary:

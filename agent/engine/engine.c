@@ -11,10 +11,11 @@
 #include "agent/engine/shutdown.h"
 #include "agent/engine/signals.h"
 #include "agent/exit_code.h"
-#include "agent/process/guard.h"
-#include "agent/process/process_tree.h"
+#include "agent/process/keepers.h"
+#include "agent/process/process_table.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/loop.h"
 #include "base/memory.h"
 #include "base/signal_name.h"
@@ -26,13 +27,12 @@ struct engine {
   unsigned run_count;
   uint64_t run_number; /* of the run made last */
   struct run_context run_context;
-  struct process_leaders leaders;
-  struct guard guard;
-  int64_t guard_made_ms; /* 0: never */
-  struct standby standby;
-  char job[PROCESS_TREE_JOB_SIZE];
+  struct keepers *keepers;
+  struct event *spare; /* makes a keeper ahead of time */
+  char job[8 + 1];     /* a hash of its id */
   char tag[64];
-  struct interrupted *interrupted; /* see engine_end_interrupted; NULL: never called */
+  struct event *dead_agents;      /* looks again: see engine_await_dead_agents */
+  int64_t dead_agents_give_up_ms; /* monotonic */
   struct signals signals;
   struct event *idle_limit; /* pending while nothing executes */
   bool asked_idle;          /* the door was asked at the limit, and has not answered */
@@ -114,7 +114,7 @@ static struct run **find_slot(struct engine *self, const struct run *run) {
 
 /* Once, when the first step comes: the start of the program does not wait for it. */
 static void check_proc(const struct engine *self) {
-  if (self->run_number == 0 && !process_tree_is_known())
+  if (self->run_number == 0 && !process_table_is_known())
     log_line(
         log_of(self), LOG_WARN, NULL,
         "/proc cannot be read or is of another pid namespace: a process that leaves its step's "
@@ -122,33 +122,27 @@ static void check_proc(const struct engine *self) {
 }
 
 /* Somebody may kill it, as often as it is made. */
-#define GUARD_PAUSE_MS 1000
+#define SPARE_PAUSE_MS 1000
 
-static void make_guard(struct engine *self) {
-  struct error error;
-  int64_t now_ms = clock_monotonic_ms();
-  if (!self->door->terms.guarded || self->guard.pid != 0 ||
-      (self->guard_made_ms != 0 && now_ms < self->guard_made_ms + GUARD_PAUSE_MS))
-    return;
-  self->guard_made_ms = now_ms;
-  if (guard_start(&self->guard, self->tag, &error) != 0)
-    log_line(log_of(self), LOG_WARN, NULL, "no guard: %s", error.text);
-  if (self->guard.pid == 0)
-    return;
-  process_leaders_add(&self->leaders, self->guard.pid, false);
-  self->shutdown.everything.except = self->guard.pid;
+static void on_spare(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct engine *self = context;
+  if (self->run_count < self->door->terms.runs)
+    keepers_make_spare(self->keepers);
 }
 
-static void drop_guard(struct engine *self) {
-  process_leaders_remove(&self->leaders, self->shutdown.everything.except);
-  self->shutdown.everything.except = 0;
+/* As long as more may run, one keeper waits for it. */
+static void make_spare_in(struct engine *self, int64_t milliseconds) {
+  if (self->options.keeps_spare && self->shutdown.state == SHUTDOWN_RUNNING &&
+      !evtimer_pending(self->spare, NULL))
+    loop_timer_start(self->spare, milliseconds);
 }
 
 void engine_submit(struct door *door, struct request *request) {
   struct engine *self = door->engine;
   end_idle(self);
   check_proc(self);
-  make_guard(self);
   struct run **slot = find_slot(self, NULL);
   struct run *run = run_new(&self->run_context, door, request, ++self->run_number);
   *slot = run;
@@ -189,30 +183,23 @@ void engine_run_stalled(struct engine *self, struct run *run) {
 
 /* The answer leaves together with the start of the next step, and before it is logged: somebody
    waits for it. */
-void engine_run_done(struct engine *self, struct run *run, const struct run_report *report) {
+void engine_run_done(struct engine *self, struct run *run, const struct run_end *end) {
   struct door *door = self->door;
   *find_slot(self, run) = NULL;
   self->run_count--;
-  door->type->result(door, run, &report->completed, &report->result);
+  door->type->result(door, run, end);
   tell_activity(self);
   begin_idle(self);
   if (!is_leaving(self))
     door->type->want(door, 1);
-  door->type->flush(door);
-  run_log_done(log_of(self), run_step(run), report, door->terms.output_bytes > 0);
-  bool read_only = kind_of(run_step(run))->read_only;
+  if (door->type->flush != NULL)
+    door->type->flush(door);
+  run_log_done(log_of(self), run_step(run), end, door->terms.output_bytes > 0);
   run_free(run);
   if (is_leaving(self) && self->run_count == 0)
     shutdown_runs_over(&self->shutdown);
-  else if (read_only)
-    standby_make(&self->standby); /* one such step is seldom the last */
-}
-
-struct run *engine_current_run(const struct door *door) {
-  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
-    if (door->engine->runs[i] != NULL)
-      return door->engine->runs[i];
-  return NULL;
+  else
+    make_spare_in(self, 0);
 }
 
 bool engine_cancel(struct door *door, const char *step_id, const char *reason) {
@@ -228,60 +215,36 @@ bool engine_cancel(struct door *door, const char *step_id, const char *reason) {
 }
 
 void engine_reaped(struct engine *self, pid_t pid, int status) {
-  if (standby_reaped(&self->standby, pid, status))
-    return;
-  if (guard_reaped(&self->guard, pid)) {
-    drop_guard(self);
-    if (self->run_count > 0)
-      make_guard(self);
-    return;
-  }
-  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
-    if (self->runs[i] != NULL && run_reaped(self->runs[i], pid, status))
-      return;
-  shutdown_orphan_reaped(&self->shutdown);
+  if (keepers_reaped(self->keepers, pid, status))
+    make_spare_in(self, SPARE_PAUSE_MS);
 }
 
 /* --- what an earlier agent left -------------------------------------------------------------- */
 
-struct interrupted {
-  struct engine *engine;
-  char *step_id;
-  struct process_tree tree;
-  struct kill_sequence kill;
-};
+/* How often it is looked whether they are gone: they are nobody's children here. */
+#define DEAD_AGENTS_MS 10
 
-static void interrupted_free(struct interrupted *self) {
-  if (self == NULL)
-    return;
-  kill_sequence_release(&self->kill);
-  free(self->step_id);
-  free(self);
+static bool has_dead_agents(struct engine *self) {
+  return self->options.job_id != NULL && keepers_of_dead_agents(self->job) > 0;
 }
 
-static void on_interrupted_ended(void *owner, size_t survivors) {
-  const struct interrupted *self = owner;
-  struct door *door = self->engine->door;
-  if (survivors > 0)
-    log_line(log_of(self->engine), LOG_WARN, self->step_id, "%zu processes survive SIGKILL",
-             survivors);
-  door->type->interrupted_ended(door);
+static void on_dead_agents(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct engine *self = context;
+  if (has_dead_agents(self) && clock_monotonic_ms() < self->dead_agents_give_up_ms)
+    loop_timer_start(self->dead_agents, DEAD_AGENTS_MS);
+  else
+    self->door->type->interrupted_ended(self->door);
 }
 
-bool engine_end_interrupted(struct door *door, const char *step_id) {
-  struct engine *engine = door->engine;
-  struct interrupted *self = memory_allocate(sizeof *self);
-  *self = (struct interrupted){.engine = engine, .step_id = memory_copy(step_id, strlen(step_id))};
-  self->tree = (struct process_tree){.job = engine->job, .step_id = self->step_id};
-  kill_sequence_init(&self->kill, engine->options.base, &self->tree, on_interrupted_ended, self);
-  interrupted_free(engine->interrupted);
-  engine->interrupted = self;
-  size_t living = process_tree_signal(&self->tree, 0);
-  if (living == 0)
+bool engine_await_dead_agents(struct door *door) {
+  struct engine *self = door->engine;
+  if (!has_dead_agents(self))
     return true;
-  log_line(log_of(engine), LOG_WARN, step_id, "ending %zu processes that an earlier agent left",
-           living);
-  kill_sequence_start(&self->kill, door->terms.grace_ms);
+  log_line(log_of(self), LOG_WARN, NULL, "waiting for the end of what an earlier agent left");
+  self->dead_agents_give_up_ms = clock_monotonic_ms() + KEEPERS_GIVE_UP_MS;
+  loop_timer_start(self->dead_agents, DEAD_AGENTS_MS);
   return false;
 }
 
@@ -297,7 +260,7 @@ void engine_leave(struct door *door, int exit_code, const char *reason) {
     return;
   end_idle(self);
   log_line(log_of(self), LOG_INFO, NULL, "stopping: %s", reason);
-  standby_release(&self->standby);
+  (void)evtimer_del(self->spare);
   shutdown_begin(&self->shutdown, door, exit_code, reason, self->options.idle_limit_ms,
                  self->run_count > 0);
   door->type->want(door, 0);
@@ -354,49 +317,66 @@ static void on_refused(void *owner, int signal) {
 
 static bool has_steps(void *owner) {
   const struct engine *self = owner;
-  return self->run_count > 0 ||
-         process_tree_signal(&self->shutdown.everything, 0) > (self->standby.child != NULL);
-}
-
-static void on_child_ended(void *owner, pid_t pid) {
-  struct engine *self = owner;
-  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
-    if (self->runs[i] != NULL)
-      run_child_ended(self->runs[i], pid);
+  return self->run_count > 0 || keepers_have_processes(self->keepers);
 }
 
 static void on_reaped(void *owner, pid_t pid, int status) {
   engine_reaped(owner, pid, status);
 }
 
+static void on_stopped(void *owner, pid_t pid) {
+  const struct engine *self = owner;
+  keepers_stopped(self->keepers, pid);
+}
+
+/* Of a door with several runs at a time. */
+#define IDLE_KEEPERS_MAX 4
+
+static struct keepers *make_keepers(const struct engine *self) {
+  const struct engine_options *options = &self->options;
+  const struct keepers_options keepers_options = {.base = options->base,
+                                                  .program = options->program,
+                                                  .job = self->job,
+                                                  .environment = options->kind.environment,
+                                                  .work = options->work,
+                                                  .open_files = options->open_files,
+                                                  .stdin_fd = options->stdin_fd};
+  return keepers_new(&keepers_options);
+}
+
+static void set_names(struct engine *self) {
+  const char *job_id = self->options.job_id != NULL ? self->options.job_id : "";
+  uint64_t hash = hash_bytes(job_id, strlen(job_id));
+  (void)snprintf(self->job, sizeof self->job, "%08x", (unsigned)(hash ^ hash >> 32));
+  (void)snprintf(self->tag, sizeof self->tag, "%s-%d-%lld", self->job, (int)getpid(),
+                 (long long)clock_unix_ms());
+}
+
 struct engine *engine_new(const struct engine_options *options) {
   static const struct signals_handler handler = {.ordered = on_signal,
                                                  .refused = on_refused,
                                                  .has_steps = has_steps,
-                                                 .child_ended = on_child_ended,
-                                                 .reaped = on_reaped};
+                                                 .reaped = on_reaped,
+                                                 .stopped = on_stopped};
   struct engine *self = memory_allocate(sizeof *self);
-  *self = (struct engine){.options = *options, .guard = GUARD_NONE};
-  process_tree_job(options->job_id != NULL ? options->job_id : "", self->job);
-  (void)snprintf(self->tag, sizeof self->tag, "%s-%d-%lld", self->job, (int)getpid(),
-                 (long long)clock_unix_ms());
+  *self = (struct engine){.options = *options};
+  set_names(self);
+  self->keepers = make_keepers(self);
   self->run_context =
       (struct run_context){.process = {.base = options->base,
+                                       .keepers = self->keepers,
                                        .orphaned_pipes = orphaned_pipes_new(options->base),
-                                       .leaders = &self->leaders,
-                                       .spawn = options->spawn},
+                                       .stdin_fd = options->stdin_fd},
                            .log = options->log,
-                           .kind = {.environment = options->environment},
-                           .standby = &self->standby,
+                           .kind = options->kind,
                            .line_bytes = options->line_bytes,
                            .agent_tag = self->tag};
-  standby_init(&self->standby, &self->run_context.process, self->tag, options->program,
-               options->environment);
   if (options->signal_fd >= 0)
     signals_init(&self->signals, options->base, options->signal_fd, &handler, self);
   self->idle_limit = loop_timer_new(options->base, on_idle_limit, self);
-  shutdown_init(&self->shutdown, options->base, options->log,
-                options->job_id != NULL ? self->job : NULL);
+  self->spare = loop_timer_new(options->base, on_spare, self);
+  self->dead_agents = loop_timer_new(options->base, on_dead_agents, self);
+  shutdown_init(&self->shutdown, options->base, options->log, self->keepers);
   return self;
 }
 
@@ -404,15 +384,14 @@ void engine_free(struct engine *self) {
   for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
     if (self->runs[i] != NULL)
       run_free(self->runs[i]);
-  standby_release(&self->standby);
   orphaned_pipes_free(self->run_context.process.orphaned_pipes);
   if (self->options.signal_fd >= 0)
     signals_release(&self->signals);
   event_free(self->idle_limit);
-  interrupted_free(self->interrupted);
+  event_free(self->spare);
+  event_free(self->dead_agents);
   shutdown_release(&self->shutdown);
-  process_leaders_release(&self->leaders);
-  guard_release(&self->guard);
+  keepers_free(self->keepers);
   free(self);
 }
 
@@ -422,11 +401,14 @@ void engine_set_door(struct engine *self, struct door *door) {
   self->door = door;
   self->run_context.process.grace_ms = door->terms.grace_ms;
   self->run_context.process.drain_ms = door->terms.drain_ms;
+  keepers_limit_idle(self->keepers,
+                     door->terms.runs < IDLE_KEEPERS_MAX ? door->terms.runs : IDLE_KEEPERS_MAX);
 }
 
 int engine_run(struct engine *self) {
   begin_idle(self);
   self->door->type->want(self->door, self->door->terms.runs);
+  make_spare_in(self, 0);
   if (self->shutdown.state != SHUTDOWN_OVER)
     (void)event_base_dispatch(self->options.base);
   return self->shutdown.exit_code;

@@ -4,10 +4,12 @@
 #include <event2/event.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "agent/engine/door.h"
-#include "agent/process/spawn.h"
+#include "agent/kinds/kind.h"
+#include "agent/process/keeper.h"
 #include "base/log.h"
 
 /*
@@ -26,13 +28,16 @@ struct engine;
 struct engine_options {
   struct event_base *base;
   const struct log *log;
-  struct spawn_defaults spawn;
+  struct rlimit open_files; /* of commands */
+  int stdin_fd;             /* reads as empty */
   int signal_fd;            /* see signals.h; -1: signals are somebody else's */
   int64_t idle_limit_ms;    /* without a step; 0: there is no limit */
   size_t line_bytes;        /* of the longest line that comes whole, see lines.h */
   const char *job_id;       /* a part of the tags of commands; NULL: no job */
-  char *const *environment; /* what commands inherit */
-  const char *program;      /* to execute this program anew, see standby.h; NULL: never */
+  struct kind_context kind;
+  keeper_work *work;   /* kind_work_packed for its kinds */
+  const char *program; /* to execute this program anew, as a keeper; NULL: it is forked */
+  bool keeps_spare;    /* one keeper waits for the next step */
 };
 
 struct engine *engine_new(const struct engine_options *options);
@@ -65,9 +70,9 @@ void engine_room(struct door *door);
 /* engine_stop for the run of this step, with the grace of the door's terms. False: there is none. */
 bool engine_cancel(struct door *door, const char *step_id, const char *reason);
 
-/* Ends what an agent that was killed has left of this step, as at a deadline. True: there is
-   nothing; else interrupted_ended() follows. One at a time. */
-bool engine_end_interrupted(struct door *door, const char *step_id);
+/* Waits until what agents of this job that were killed have left is ended, which their keepers do; not
+   for ever. True: there is nothing; else interrupted_ended() follows. */
+bool engine_await_dead_agents(struct door *door);
 
 /* A request arrived that needs no run: idle time begins anew. */
 void engine_touch(struct door *door);
@@ -89,9 +94,6 @@ const char *engine_leaving(const struct door *door);
 /* The end of close(). `lost`: 0 when all that the engine gave to the door was delivered, else the
    program's exit code, unless a signal has said another. */
 void engine_door_closed(struct door *door, int lost);
-
-/* The run of a door that has one at a time, NULL for none. */
-struct run *engine_current_run(const struct door *door);
 
 /* --- what signals call ---------------------------------------------------------------------- */
 

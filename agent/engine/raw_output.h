@@ -5,10 +5,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/engine/run_result.h"
+#include "agent/engine/run_end.h"
 
 /*
- * Keeps of a command's output what a run_result shows: the beginning of each stream, apart and as it
+ * Keeps of a command's output what a run_end shows: the beginning of each stream, apart and as it
  * came, but without NUL; and its last line, for progress. Its memory is bounded whatever the command
  * prints.
  *

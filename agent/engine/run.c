@@ -8,9 +8,7 @@
 #include "agent/engine/batcher.h"
 #include "agent/engine/capture.h"
 #include "agent/engine/lines.h"
-#include "agent/engine/outcome.h"
 #include "agent/engine/raw_output.h"
-#include "agent/engine/run_result.h"
 #include "agent/kinds/kind.h"
 #include "base/clock.h"
 #include "base/json_string.h"
@@ -23,26 +21,24 @@ struct run {
   struct door *door;
   void *ticket;
   struct step step;
-  const char *payload; /* see struct request */
-  size_t payload_length;
   char tag[128];
   enum run_state state;
+  enum run_output output;
   struct process *process; /* NULL: there is none, or none could be made */
   struct process_outcome outcome;
-  struct line_splitter splitters[2];
+  struct line_splitter splitters[2]; /* not RAW */
+  struct capture capture;            /* not RAW */
+  struct raw_output *raw;            /* RAW */
   struct batcher batcher;
   uint64_t events; /* so far: the last one's seq */
   struct event *flush_timer;
   struct event *finishing; /* calls finish_or_wait from the loop */
-  struct capture capture;
-  struct raw_output *raw; /* of a command whose output is no events; else NULL */
   char *step_id_json;
   size_t step_id_json_length;
   int64_t made_ms; /* monotonic */
   int64_t now_ms;  /* UTC; read once per turn of the loop */
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
   bool was_stopped;   /* by run_stop */
-  bool has_standby;   /* its process is the standby */
   bool paused;        /* the pipes are not read: the door has no room */
   bool ignores_room;  /* see run_ignore_room */
   struct error error; /* why it was not started, was stopped or was ended by a signal */
@@ -56,8 +52,8 @@ static void read_clock(struct run *self) {
   step_event_timestamp(self->timestamp, now_ms);
 }
 
-static struct step_event make_event(struct run *self, enum step_event_kind kind,
-                                    const struct line *line) {
+static struct step_event event_after(const struct run *self, enum step_event_kind kind,
+                                     const struct line *line) {
   return (struct step_event){.schema_version = step_answer_version(&self->step),
                              .kind = kind,
                              .step_id = self->step_id_json,
@@ -66,7 +62,7 @@ static struct step_event make_event(struct run *self, enum step_event_kind kind,
                              .line_length = line->length,
                              .partial = line->partial,
                              .timestamp = self->timestamp,
-                             .seq = ++self->events};
+                             .seq = self->events + 1};
 }
 
 static void log_event(const struct run *self, const struct step_event *event) {
@@ -76,21 +72,29 @@ static void log_event(const struct run *self, const struct step_event *event) {
              (int)event->line_length, event->line);
 }
 
-static void emit(struct run *self, enum step_event_kind kind, const struct line *line) {
-  struct step_event event = make_event(self, kind, line);
-  self->door->type->event(self->door, self, &event);
+static void emit_event(struct run *self, enum step_event_kind kind, const struct line *line) {
+  struct step_event event = event_after(self, kind, line);
+  self->events++;
+  if (self->door->type->event != NULL)
+    self->door->type->event(self->door, self, &event);
   log_event(self, &event);
   batcher_add(&self->batcher, self->now_ms);
 }
 
 static bool has_room(const struct run *self, size_t bytes) {
-  return self->ignores_room || self->door->type->room(self->door) > bytes;
+  return self->ignores_room || self->door->type->room == NULL ||
+         self->door->type->room(self->door) > bytes;
+}
+
+static void flush_door(const struct run *self) {
+  if (self->door->type->flush != NULL)
+    self->door->type->flush(self->door);
 }
 
 static void flush(struct run *self) {
   batcher_flushed(&self->batcher, self->now_ms);
   (void)evtimer_del(self->flush_timer);
-  self->door->type->flush(self->door);
+  flush_door(self);
 }
 
 static void flush_when_due(struct run *self) {
@@ -115,22 +119,17 @@ static bool take_lines(struct run *self, enum process_stream stream) {
   while (has_room(self, 0)) {
     if (!line_splitter_next(&self->splitters[stream], &line))
       return true;
-    emit(self, stream == PROCESS_STDOUT ? STEP_EVENT_STDOUT : STEP_EVENT_STDERR, &line);
+    emit_event(self, stream == PROCESS_STDOUT ? STEP_EVENT_STDOUT : STEP_EVENT_STDERR, &line);
     capture_add(&self->capture, stream == PROCESS_STDOUT, line.text, line.length, line.partial);
     /* What was read with it leaves with it; but the door need not wait for that. */
     if (self->batcher.lines % BATCHER_LINES == 0)
-      self->door->type->flush(self->door);
+      flush_door(self);
   }
   return false;
 }
 
 static bool is_command(const struct run *self) {
   return kind_of(&self->step)->work == NULL;
-}
-
-/* The standard output of a file kind is the step's outputContent, not lines. */
-static bool is_content(const struct run *self, enum process_stream stream) {
-  return stream == PROCESS_STDOUT && !is_command(self);
 }
 
 static void read_content(struct run *self) {
@@ -148,25 +147,14 @@ static void read_raw(struct run *self, enum process_stream stream) {
     raw_output_filled(self->raw, stream == PROCESS_STDERR, (size_t)length);
 }
 
-static void repeat(struct run *self);
-
-static void stall(struct run *self) {
+static void tell_stalled(struct run *self) {
   engine_run_stalled(self->door->engine, self);
 }
 
-static void on_readable(void *owner, enum process_stream stream) {
-  struct run *self = owner;
-  if (is_content(self, stream)) {
-    read_content(self);
-    return;
-  }
-  if (self->raw != NULL) {
-    read_raw(self, stream);
-    return;
-  }
-  read_clock(self);
+static void read_lines(struct run *self, enum process_stream stream) {
   struct line_splitter *splitter = &self->splitters[stream];
   size_t size;
+  read_clock(self);
   char *space = line_splitter_space(splitter, &size);
   ssize_t length = process_read(self->process, stream, space, size);
   if (length > 0)
@@ -179,29 +167,112 @@ static void on_readable(void *owner, enum process_stream stream) {
   process_pause(self->process);
   flush(self); /* only what has left makes room */
   if (self->state == RUN_DRAINING)
-    stall(self);
+    tell_stalled(self);
+}
+
+static void on_readable(void *owner, enum process_stream stream) {
+  struct run *self = owner;
+  if (self->output == RUN_RAW)
+    read_raw(self, stream);
+  else if (self->output == RUN_CONTENT && stream == PROCESS_STDOUT)
+    read_content(self);
+  else
+    read_lines(self, stream);
 }
 
 static void on_remains(void *owner) {
   struct run *self = owner;
   self->state = RUN_DRAINING;
   if (self->paused)
-    stall(self);
+    tell_stalled(self);
 }
 
-static void finish(struct run *self) {
-  struct run_report report = {.holder = self->outcome.holder, .survivors = self->outcome.survivors};
-  outcome_result(&report.result, &self->step, self->process != NULL ? &self->outcome : NULL,
-                 &self->capture, &self->error);
-  char text[64];
-  int length = snprintf(text, sizeof text, "exit=%d timedOut=%s", report.result.exit_code,
-                        report.result.timed_out ? "True" : "False");
+static enum run_how how_it_ended(const struct run *self) {
+  static const enum run_how failures[] = {[EXEC_DONE] = RUN_EXITED,
+                                          [EXEC_NO_DIRECTORY] = RUN_NO_DIRECTORY,
+                                          [EXEC_NOT_FOUND] = RUN_NOT_FOUND,
+                                          [EXEC_NOT_EXECUTABLE] = RUN_NOT_EXECUTABLE,
+                                          [EXEC_NO_PROCESS] = RUN_NO_PROCESS};
+  if (self->process == NULL)
+    return self->was_stopped ? RUN_STOPPED : RUN_NO_PROCESS;
+  switch (self->outcome.end) {
+  case PROCESS_EXITED:
+    return WIFSIGNALED(self->outcome.status) ? RUN_SIGNALED : RUN_EXITED;
+  case PROCESS_NOT_STARTED:
+    return failures[self->outcome.failure.stage];
+  case PROCESS_TIMED_OUT:
+    return RUN_TIMED_OUT;
+  case PROCESS_STOPPED:
+    break;
+  }
+  return RUN_STOPPED;
+}
+
+static int exit_code_of(const struct run_end *end, int status) {
+  switch (end->how) {
+  case RUN_EXITED:
+    return WEXITSTATUS(status);
+  case RUN_SIGNALED:
+    return 128 + end->signal;
+  case RUN_TIMED_OUT:
+    return RUN_EXIT_TIMED_OUT;
+  case RUN_NOT_FOUND:
+    return RUN_EXIT_NOT_FOUND;
+  case RUN_NOT_EXECUTABLE:
+    return RUN_EXIT_NOT_EXECUTABLE;
+  case RUN_STOPPED:
+  case RUN_NO_DIRECTORY:
+  case RUN_NO_PROCESS:
+    break;
+  }
+  return RUN_EXIT_NOT_RUN;
+}
+
+static void set_output(const struct run *self, struct run_end *end) {
+  if (self->output == RUN_RAW) {
+    end->output = raw_output_stream(self->raw, false);
+    end->errors = raw_output_stream(self->raw, true);
+    return;
+  }
+  end->errors.bytes = capture_tail(&self->capture, &end->errors.length);
+  if (self->output == RUN_LINES || run_end_is_success(end))
+    end->output.bytes = capture_head(&self->capture, &end->output.length);
+  if (end->output.length == 0)
+    end->output.bytes = NULL;
+}
+
+static struct run_end make_end(const struct run *self) {
+  struct run_end end = {.how = how_it_ended(self),
+                        .duration_ms = self->process != NULL ? self->outcome.duration_ms : 0,
+                        .subject = self->step.target,
+                        .error = self->error,
+                        .holder = self->outcome.holder,
+                        .survivors = self->outcome.survivors};
+  if (end.how == RUN_SIGNALED)
+    end.signal = WTERMSIG(self->outcome.status);
+  if (end.how == RUN_NO_DIRECTORY)
+    end.subject = self->step.working_directory;
+  if (self->process != NULL && self->outcome.end == PROCESS_NOT_STARTED)
+    end.error = self->outcome.failure.reason;
+  end.exit_code = exit_code_of(&end, self->outcome.status);
+  set_output(self, &end);
+  return end;
+}
+
+void run_step_end(const struct run *self, const struct run_end *end, struct step_end *out) {
+  out->result = run_end_step_result(end, &self->step, &out->line);
+  out->result.event_count = (int64_t)self->events + 1;
+  int length = snprintf(out->text, sizeof out->text, "exit=%d timedOut=%s", out->result.exit_code,
+                        out->result.timed_out ? "True" : "False");
+  const struct line line = {.text = out->text, .length = (size_t)length};
+  out->completed = event_after(self, STEP_EVENT_COMPLETED, &line);
+}
+
+static void finish_run(struct run *self) {
+  const struct run_end end = make_end(self);
   read_clock(self);
-  struct line line = {.text = text, .length = (size_t)length};
-  report.completed = make_event(self, STEP_EVENT_COMPLETED, &line);
-  report.result.event_count = (int64_t)self->events;
   self->state = RUN_DONE;
-  engine_run_done(self->door->engine, self, &report);
+  engine_run_done(self->door->engine, self, &end);
 }
 
 /* The result repeats what is kept of the output; it must not come on top of a full door. */
@@ -215,31 +286,15 @@ static bool has_room_for_result(const struct run *self) {
 static void finish_or_wait(struct run *self) {
   if (take_lines(self, PROCESS_STDOUT) && take_lines(self, PROCESS_STDERR) &&
       has_room_for_result(self)) {
-    finish(self);
+    finish_run(self);
   } else {
     flush(self);
-    stall(self);
+    tell_stalled(self);
   }
-}
-
-/* The standby did not become this program after all; or somebody killed it, who may have done so
-   before there was this step for it. */
-static bool is_to_be_repeated(const struct run *self, const struct process_outcome *outcome) {
-  size_t length;
-  (void)capture_head(&self->capture, &length);
-  bool killed = outcome->end == PROCESS_EXITED && WIFSIGNALED(outcome->status);
-  return self->has_standby && (outcome->end == PROCESS_NOT_STARTED || killed) &&
-         self->events == 1 && length == 0;
 }
 
 static void on_ended(void *owner, const struct process_outcome *outcome) {
   struct run *self = owner;
-  if (is_to_be_repeated(self, outcome)) {
-    if (outcome->end == PROCESS_NOT_STARTED)
-      standby_release(self->context->standby); /* nor will the next one */
-    repeat(self);
-    return;
-  }
   self->state = RUN_ENDED;
   self->outcome = *outcome;
   line_splitter_end(&self->splitters[PROCESS_STDOUT]);
@@ -270,17 +325,18 @@ struct run *run_new(const struct run_context *context, struct door *door, struct
                        .door = door,
                        .ticket = request->ticket,
                        .step = request->step,
-                       .payload = request->payload,
-                       .payload_length = request->payload_length,
                        .made_ms = clock_monotonic_ms()};
   request->step = (struct step){0};
   self->outcome.status = -1;
   self->flush_timer = loop_timer_new(context->process.base, on_flush_timer, self);
   self->finishing = loop_timer_new(context->process.base, on_finishing, self);
+  self->output = !is_command(self)              ? RUN_CONTENT
+                 : door->terms.output_bytes > 0 ? RUN_RAW
+                                                : RUN_LINES;
   line_splitter_init(&self->splitters[PROCESS_STDOUT], context->line_bytes);
   line_splitter_init(&self->splitters[PROCESS_STDERR], context->line_bytes);
   capture_init(&self->capture);
-  if (door->terms.output_bytes > 0 && is_command(self))
+  if (self->output == RUN_RAW)
     self->raw = raw_output_new(door->terms.output_bytes);
   make_step_id_json(self);
   (void)snprintf(self->tag, sizeof self->tag, "%s-%llu", context->agent_tag,
@@ -288,7 +344,7 @@ struct run *run_new(const struct run_context *context, struct door *door, struct
   read_clock(self);
   batcher_init(&self->batcher, self->now_ms);
   char *title = kind_title(&self->step);
-  emit(self, STEP_EVENT_STARTED, &(struct line){.text = title, .length = strlen(title)});
+  emit_event(self, STEP_EVENT_STARTED, &(struct line){.text = title, .length = strlen(title)});
   batcher_flushed(&self->batcher, self->now_ms); /* it leaves when begin() says so */
   free(title);
   return self;
@@ -311,27 +367,11 @@ typedef struct process *process_maker(const struct process_context *context,
 static void make_process(struct run *self, process_maker *make) {
   const struct process_spec spec = kind_process_spec(&self->context->kind, &self->step, self->tag);
   self->process = make(&self->context->process, &spec, &process_handler, self, &self->error);
+  free(spec.memory);
   if (self->process != NULL)
     kind_release_input(&self->step);
   else
     end_without_process(self);
-}
-
-static void repeat(struct run *self) {
-  process_free(self->process);
-  self->process = NULL;
-  self->has_standby = false;
-  self->state = RUN_RUNNING;
-  make_process(self, process_start);
-}
-
-/* Only what may be executed twice, see is_to_be_repeated. */
-static bool take_standby(struct run *self) {
-  if (kind_of(&self->step)->read_only && self->payload != NULL)
-    self->process = standby_take(self->context->standby, &self->step, self->payload,
-                                 self->payload_length, &process_handler, self);
-  self->has_standby = self->process != NULL;
-  return self->has_standby;
 }
 
 void run_prepare(struct run *self) {
@@ -345,7 +385,7 @@ void run_start(struct run *self) {
   self->state = RUN_RUNNING;
   if (self->process != NULL)
     process_go(self->process);
-  else if (!take_standby(self))
+  else
     make_process(self, process_start);
 }
 
@@ -375,49 +415,6 @@ size_t run_last_line(const struct run *self, char *out, size_t size) {
   return self->raw != NULL ? raw_output_last_line(self->raw, out, size) : 0;
 }
 
-static enum run_failure failure_of(const struct run *self) {
-  static const enum run_failure failures[] = {[SPAWN_DONE] = RUN_EXECUTED,
-                                              [SPAWN_NO_DIRECTORY] = RUN_NO_DIRECTORY,
-                                              [SPAWN_NOT_FOUND] = RUN_NOT_FOUND,
-                                              [SPAWN_NOT_EXECUTABLE] = RUN_NOT_EXECUTABLE,
-                                              [SPAWN_NO_CHILD] = RUN_NO_PROCESS};
-  if (self->process == NULL)
-    return self->was_stopped ? RUN_STOPPED : RUN_NO_PROCESS;
-  return self->outcome.end == PROCESS_STOPPED ? RUN_STOPPED : failures[self->outcome.failure];
-}
-
-static int exit_code_of(enum run_failure failure, const struct step_result *result) {
-  if (failure == RUN_NOT_FOUND)
-    return RUN_EXIT_NOT_FOUND;
-  if (failure == RUN_NOT_EXECUTABLE)
-    return RUN_EXIT_NOT_EXECUTABLE;
-  if (failure != RUN_EXECUTED)
-    return RUN_EXIT_NOT_RUN;
-  return result->timed_out ? RUN_EXIT_TIMED_OUT : result->exit_code;
-}
-
-void run_result_get(const struct run *self, const struct step_result *result,
-                    struct run_result *out) {
-  enum run_failure failure = failure_of(self);
-  *out = (struct run_result){.failure = failure,
-                             .exit_code = exit_code_of(failure, result),
-                             .timed_out = result->timed_out,
-                             .duration_ms = result->duration_ms};
-  if (self->raw != NULL) {
-    out->output = raw_output_stream(self->raw, false);
-    out->errors = raw_output_stream(self->raw, true);
-  } else {
-    out->output.bytes = capture_head(&self->capture, &out->output.length);
-    out->errors.bytes = capture_tail(&self->capture, &out->errors.length);
-  }
-  if (result->exit_code != 0 && (failure != RUN_EXECUTED || !is_command(self))) {
-    out->reason = result->error_message;
-    out->reason_length = result->error_message_length;
-  } else {
-    out->reason = "";
-  }
-}
-
 void *run_ticket(const struct run *self) {
   return self->ticket;
 }
@@ -432,15 +429,6 @@ enum run_state run_state(const struct run *self) {
 
 bool run_is_busy(const struct run *self) {
   return self->state == RUN_RUNNING || (self->state == RUN_DRAINING && !self->paused);
-}
-
-void run_child_ended(struct run *self, pid_t pid) {
-  if (self->process != NULL)
-    process_child_ended(self->process, pid);
-}
-
-bool run_reaped(struct run *self, pid_t pid, int status) {
-  return self->process != NULL && process_reaped(self->process, pid, status);
 }
 
 void run_resume(struct run *self) {

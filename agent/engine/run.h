@@ -7,12 +7,11 @@
 
 #include "agent/engine/door.h"
 #include "agent/kinds/kind.h"
-#include "agent/kinds/standby.h"
 #include "agent/process/process.h"
 
 /*
- * One step in flight: a process, a line splitter for each of its streams, a batcher, and what the
- * result will say. The engine's own; doors see what door.h shows of it.
+ * One step in flight: a process, and what becomes of its output (enum run_output). The engine's own;
+ * doors see what door.h shows of it.
  *
  *   run = run_new(…)               event(started)
  *   run_prepare(run)               its process is made, and waits
@@ -28,16 +27,15 @@
  *    |                `----------command over, pipes drained-------------------------^
  *    `--stop, or no process could be made--------------------------------------------^
  *
- * In ENDED lines may still wait for room in the door. A step whose standby was killed without a
- * word is executed again, by a fork, and stays RUNNING.
+ * In ENDED lines may still wait for room in the door.
  */
 enum run_state { RUN_NEW, RUN_RUNNING, RUN_DRAINING, RUN_ENDED, RUN_DONE };
 
-struct run_report {
-  struct step_event completed; /* the last event, which belongs to the result */
-  struct step_result result;
-  const char *holder; /* who still holds the step's output in the background; "" for nobody */
-  size_t survivors;   /* processes that SIGKILL did not end */
+/* What becomes of the output, from the run's making on. */
+enum run_output {
+  RUN_LINES,   /* of a command: each line is an event, and a part is kept (capture.h) */
+  RUN_RAW,     /* of a command, where the door's terms have output_bytes (raw_output.h) */
+  RUN_CONTENT, /* of a file kind: stdout is its content, lines of stderr are events and kept */
 };
 
 /* What all runs of an engine share. Nothing is owned. */
@@ -45,14 +43,13 @@ struct run_context {
   struct process_context process;
   const struct log *log;
   struct kind_context kind;
-  struct standby *standby;
   size_t line_bytes;     /* of the longest line that comes whole, see lines.h */
   const char *agent_tag; /* unique to this agent process; every run's tag begins with it */
 };
 
 /* What a run tells its engine, from the event loop only. */
 void engine_run_stalled(struct engine *engine, struct run *run);
-void engine_run_done(struct engine *engine, struct run *run, const struct run_report *report);
+void engine_run_done(struct engine *engine, struct run *run, const struct run_end *end);
 
 /* Takes the request over: its step is empty afterwards. `number` is unique in this engine. The
    context and the door must outlive the run. */
@@ -68,12 +65,6 @@ void run_prepare(struct run *self);
 /* A command that cannot be started is reported through done(), like everything else. Nothing
    happens when the run was stopped before. */
 void run_start(struct run *self);
-
-/* A child is dead, and will be reaped. */
-void run_child_ended(struct run *self, pid_t pid);
-
-/* A child was reaped: true when it was this run's command. */
-bool run_reaped(struct run *self, pid_t pid, int status);
 
 /* The door has room again. */
 void run_resume(struct run *self);

@@ -9,25 +9,29 @@
 /* Bytes of a refused payload that are logged. */
 #define PAYLOAD_SHOWN 200
 
-void run_log_done(const struct log *log, const struct step *step, const struct run_report *report,
+void run_log_done(const struct log *log, const struct step *step, const struct run_end *end,
                   bool quiet) {
-  const struct step_result *result = &report->result;
-  enum log_level success = quiet ? LOG_DEBUG : LOG_INFO, failure = quiet ? LOG_DEBUG : LOG_WARN;
+  bool succeeded = run_end_is_success(end);
+  enum log_level failure = quiet ? LOG_DEBUG : LOG_WARN;
   char command[400];
   kind_describe(step, command, sizeof command);
   /* Only a message of the agent's own: what a command wrote is in the stream. */
-  bool own = result->exit_code == -1 || kind_of(step)->work != NULL;
-  bool has_message = own && result->error_message != NULL;
-  log_line(log, result->exit_code == 0 ? success : failure, step->step_id,
-           "exit=%d in %lldms `%s`%s%.*s", result->exit_code, (long long)result->duration_ms,
-           command, has_message ? ": " : "", has_message ? (int)result->error_message_length : 0,
-           has_message ? result->error_message : "");
-  if (report->holder[0] != '\0')
+  bool own = !run_end_is_own(end) || kind_of(step)->work != NULL;
+  bool has_message = own && !succeeded;
+  struct error line;
+  struct run_stream message = {.bytes = ""};
+  if (has_message)
+    message = run_end_message(end, step->timeout_seconds, &line);
+  log_line(log, succeeded && !quiet ? LOG_INFO : failure, step->step_id,
+           "exit=%d in %lldms `%s`%s%.*s", run_end_is_own(end) ? end->exit_code : -1,
+           (long long)end->duration_ms, command, has_message ? ": " : "", (int)message.length,
+           message.bytes);
+  if (end->holder[0] != '\0')
     log_line(log, failure, step->step_id,
              "%s still holds its output in the background; what it prints from now on is dropped",
-             report->holder);
-  if (report->survivors > 0)
-    log_line(log, LOG_WARN, step->step_id, "%zu processes survive SIGKILL", report->survivors);
+             end->holder);
+  if (end->survivors > 0)
+    log_line(log, LOG_WARN, step->step_id, "%zu processes survive SIGKILL", end->survivors);
 }
 
 static bool is_word(char byte) {

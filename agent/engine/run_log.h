@@ -10,7 +10,7 @@
 
 /* Logs the end of a step: one line, and one more for each kind of process that it left behind.
    `quiet`: at debug level. The door logs for itself then, and a command may hold secrets. */
-void run_log_done(const struct log *log, const struct step *step, const struct run_report *report,
+void run_log_done(const struct log *log, const struct step *step, const struct run_end *end,
                   bool quiet);
 
 /* Logs that a payload was refused, and its beginning; never a value of its `env`. */

@@ -1,7 +1,5 @@
 #include "agent/engine/shutdown.h"
 
-#include <signal.h>
-
 #include "agent/exit_code.h"
 #include "base/loop.h"
 #include "base/signal_name.h"
@@ -27,7 +25,7 @@ static void on_tree_gone(void *owner, size_t survivors) {
 static void end_at_once(struct shutdown *self) {
   if (self->state == SHUTDOWN_OVER)
     return;
-  (void)process_tree_signal(&self->everything, SIGKILL);
+  keepers_kill(self->keepers);
   close_door(self, DOOR_CLOSE_NOW);
 }
 
@@ -38,15 +36,13 @@ static void on_time_over(evutil_socket_t fd, short what, void *context) {
 }
 
 void shutdown_init(struct shutdown *self, struct event_base *base, const struct log *log,
-                   const char *job) {
-  *self = (struct shutdown){.base = base, .log = log, .everything = {.job = job}};
-  kill_sequence_init(&self->kill, base, &self->everything, on_tree_gone, self);
+                   struct keepers *keepers) {
+  *self = (struct shutdown){.base = base, .log = log, .keepers = keepers};
   self->outage_limit = loop_timer_new(base, on_time_over, self);
   self->deadline = loop_timer_new(base, on_time_over, self);
 }
 
 void shutdown_release(struct shutdown *self) {
-  kill_sequence_release(&self->kill);
   event_free(self->outage_limit);
   event_free(self->deadline);
 }
@@ -60,14 +56,14 @@ void shutdown_begin(struct shutdown *self, struct door *door, int exit_code, con
     loop_timer_start(self->outage_limit, outage_limit_ms);
   self->state = runs ? SHUTDOWN_ENDING_RUNS : SHUTDOWN_ENDING_TREE;
   if (!runs)
-    kill_sequence_start(&self->kill, door->terms.leave_grace_ms);
+    keepers_end(self->keepers, door->terms.leave_grace_ms, on_tree_gone, self);
 }
 
 void shutdown_runs_over(struct shutdown *self) {
   if (self->state != SHUTDOWN_ENDING_RUNS)
     return;
   self->state = SHUTDOWN_ENDING_TREE;
-  kill_sequence_start(&self->kill, self->door->terms.leave_background_ms);
+  keepers_end(self->keepers, self->door->terms.leave_background_ms, on_tree_gone, self);
 }
 
 bool shutdown_signal(struct shutdown *self, struct door *door, int signal) {
@@ -83,10 +79,6 @@ bool shutdown_signal(struct shutdown *self, struct door *door, int signal) {
   if (self->state == SHUTDOWN_CLOSING)
     close_door(self, DOOR_CLOSE_PROMPT);
   return self->state == SHUTDOWN_RUNNING;
-}
-
-void shutdown_orphan_reaped(struct shutdown *self) {
-  kill_sequence_orphan_reaped(&self->kill);
 }
 
 void shutdown_closed(struct shutdown *self, int lost) {

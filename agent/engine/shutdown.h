@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "agent/engine/door.h"
-#include "agent/process/kill_sequence.h"
+#include "agent/process/keepers.h"
 #include "base/log.h"
 
 /*
@@ -36,8 +36,7 @@ struct shutdown {
   const struct log *log;
   struct door *door;
   enum shutdown_state state;
-  struct process_tree everything; /* all descendants; what earlier agents of the job left */
-  struct kill_sequence kill;
+  struct keepers *keepers;
   struct event *outage_limit; /* how long a patient close waits for a server that is away */
   struct event *deadline;     /* after a signal */
   const char *reason;         /* NULL: it does not end */
@@ -45,9 +44,9 @@ struct shutdown {
   int signal; /* the first one that ordered the shutdown; 0 for none */
 };
 
-/* The shutdown must stay where it is. `job`: see struct process_tree. */
+/* The shutdown must stay where it is. */
 void shutdown_init(struct shutdown *self, struct event_base *base, const struct log *log,
-                   const char *job);
+                   struct keepers *keepers);
 void shutdown_release(struct shutdown *self);
 
 /* Once. `outage_limit_ms` bounds the whole shutdown; 0: nothing does. With `runs` the owner ends
@@ -59,9 +58,6 @@ void shutdown_runs_over(struct shutdown *self);
 /* A signal ordered the end. The first one sets a deadline and the exit code, and a close that was
    patient becomes prompt; true: it has to be begun. The second one ends everything at once. */
 bool shutdown_signal(struct shutdown *self, struct door *door, int signal);
-
-/* A child was reaped that belongs to no run. */
-void shutdown_orphan_reaped(struct shutdown *self);
 
 /* The door is closed; see engine_door_closed. */
 void shutdown_closed(struct shutdown *self, int lost);

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/process/process_origin.h"
 #include "agent/process/process_table.h"
-#include "agent/process/process_tree.h"
 #include "agent/process/traced_child.h"
 #include "base/clock.h"
 #include "base/loop.h"
@@ -25,7 +25,6 @@
 
 static void reap_one(struct signals *self, pid_t pid) {
   int status;
-  self->handler->child_ended(self->owner, pid);
   if (waitpid(pid, &status, WNOHANG) == pid)
     self->handler->reaped(self->owner, pid, status);
 }
@@ -38,15 +37,17 @@ static void reap(struct signals *self) {
   int looked_at = 0;
   for (; looked_at < CHILDREN_AT_ONCE; looked_at++) {
     siginfo_t info = {0};
-    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
+    if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
       break;
     if (!traced_child_has_stopped(&info))
       reap_one(self, info.si_pid);
     else if (traced_child_take(&stopped[count], info.si_pid))
       count++;
   }
-  while (count > 0)
+  while (count > 0) {
     traced_child_release(&stopped[--count]);
+    self->handler->stopped(self->owner, stopped[count].pid);
+  }
   if (looked_at == CHILDREN_AT_ONCE)
     loop_timer_start(self->reap_on, 0);
 }
@@ -80,7 +81,7 @@ static bool is_order(struct signals *self, const struct signalfd_siginfo *info) 
     return false;
   if (info->ssi_pid == 0 && !may_be_forgotten())
     return true;
-  switch (info->ssi_pid == 0 ? PROCESS_GONE : process_tree_origin((pid_t)info->ssi_pid)) {
+  switch (info->ssi_pid == 0 ? PROCESS_GONE : process_origin_of((pid_t)info->ssi_pid)) {
   case PROCESS_OF_STEP:
     return false;
   case PROCESS_OTHER:

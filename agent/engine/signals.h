@@ -10,20 +10,20 @@
  * Reports signals as events of the loop, from the signalfd that startup.h makes: orders to this
  * program, and children that have ended. It reaps them all, also those that it did not start:
  * orphans become children of this program, which is a subreaper and in a container PID 1. Those that
- * have stopped since they asked to be traced go on (agent/process/traced_child.h).
+ * have stopped because they asked to be traced go on (agent/process/traced_child.h).
  *
- * What a step sends is no order: SIGTERM to process 1 would end the job. An order comes from the
- * kernel (a terminal), from outside the pid namespace, where the sender has no pid, or from a
- * process that does not descend from this one. What a sender can invent (sigqueue, F_SETSIG) does
- * not count; SIGUSR1, which only asks, does, whoever sends it. A sender that is gone or forgotten
- * when its signal is read may have been a step's, as long as there is one.
+ * A signal is an order when it comes from the kernel (a terminal), from outside the pid namespace,
+ * where the sender has no pid, or from a process that does not descend from this one. A signal of a
+ * step is no order: SIGTERM to process 1 would end the job. Nor is one whose sender can be invented
+ * (sigqueue, F_SETSIG), or is gone when the signal is read while there are steps: it may have been a
+ * step's. SIGUSR1 only asks, and is an order whoever sends it.
  */
 struct signals_handler {
-  void (*ordered)(void *owner, int signal);    /* SIGTERM, SIGINT, SIGHUP, SIGQUIT; SIGUSR1 */
-  void (*refused)(void *owner, int signal);    /* one that was no order; at most one a second */
-  bool (*has_steps)(void *owner);              /* whether any process of a step may be there */
-  void (*child_ended)(void *owner, pid_t pid); /* it is dead, and reaped next */
+  void (*ordered)(void *owner, int signal); /* SIGTERM, SIGINT, SIGHUP, SIGQUIT; SIGUSR1 */
+  void (*refused)(void *owner, int signal); /* one that was no order; at most one a second */
+  bool (*has_steps)(void *owner);           /* whether any process of a step may be there */
   void (*reaped)(void *owner, pid_t pid, int status);
+  void (*stopped)(void *owner, pid_t pid); /* a child, by a signal */
 };
 
 struct signals {

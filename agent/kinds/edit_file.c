@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 
 #include "agent/files/access/atomic_file.h"
@@ -35,7 +34,6 @@ static int edit(const struct edit_file *self, struct buffer *text, struct buffer
 static int work(const struct step *step, struct output *output, struct error *error) {
   const struct edit_file *self = step->fields;
   struct buffer text = {0};
-  (void)signal(SIGXFSZ, SIG_IGN); /* beyond RLIMIT_FSIZE, write(2) fails instead */
   buffer_add_string(&output->content, "Edited ");
   buffer_add_string(&output->content, step->target);
   buffer_add_string(&output->content, " (");

@@ -21,10 +21,10 @@ struct gaps {
 };
 
 static struct gaps describe_gaps(const struct search_result *result) {
-  struct gaps gaps = {{""}, {""}};
+  struct gaps gaps = {.skipped = {.text = ""}};
   if (result->skipped > 0)
     (void)error_set(&gaps.skipped,
-                    "grep passed over %zu lines that are too long for the pattern, the first in %s",
+                    "passed over %zu lines that are too long for the pattern, the first in %s",
                     result->skipped, result->first);
   if (result->unread_directories + result->unread_files > 0)
     (void)error_set(&gaps.unread, "%zu directories and %zu files could not be read, the first: %s",
@@ -34,25 +34,25 @@ static struct gaps describe_gaps(const struct search_result *result) {
 
 /* An empty answer would be taken for a proof. */
 static int fail_for_gaps(const struct gaps *gaps, struct error *error) {
-  bool both = gaps->skipped.text[0] != '\0' && gaps->unread.text[0] != '\0';
-  return error_set(error, "nothing found, but %s%s%s", gaps->skipped.text, both ? "; " : "",
-                   gaps->unread.text);
+  bool has_skipped = gaps->skipped.text[0] != '\0', has_unread = gaps->unread.text[0] != '\0';
+  return error_set(error, "nothing found, but %s%s%s%s", has_skipped ? "grep " : "",
+                   gaps->skipped.text, has_skipped && has_unread ? "; " : "", gaps->unread.text);
 }
 
 static void warn(struct output *output, const struct search_result *result,
                  const struct gaps *gaps) {
   if (result->is_cut)
-    kind_warn(output, "grep truncated at %zu matches", result->matches);
+    kind_warn_cut(output, "grep ", result->matches, "matches");
   if (gaps->skipped.text[0] != '\0')
-    kind_warn(output, "%s", gaps->skipped.text);
+    kind_warn(output, "grep ", "%s", gaps->skipped.text);
   if (gaps->unread.text[0] != '\0')
-    kind_warn(output, "%s", gaps->unread.text);
+    kind_warn(output, "", "%s", gaps->unread.text);
   if (result->hidden_directories + result->hidden_files > 0)
-    kind_warn(output, "grep left out %zu directories and %zu files that are hidden or ignored",
+    kind_warn(output, "grep ", "left out %zu directories and %zu files that are hidden or ignored",
               result->hidden_directories, result->hidden_files);
   if (result->unused_ignores > 0)
-    kind_warn(output, "grep could not use %zu ignore files, the first: %s", result->unused_ignores,
-              result->first_unused.text);
+    kind_warn(output, "grep ", "could not use %zu ignore files, the first: %s",
+              result->unused_ignores, result->first_unused.text);
 }
 
 static int work(const struct step *step, struct output *output, struct error *error) {
@@ -69,7 +69,8 @@ static int work(const struct step *step, struct output *output, struct error *er
                           .context_before = self->context_before,
                           .context_after = self->context_after,
                           .prefix_paths = self->prefix_paths,
-                          .output = (enum search_output)self->output};
+                          .output = (enum search_output)self->output,
+                          .as_lines = output->for_model};
   struct search_result result;
   int found = search_run(&search, &output->content, &result, error);
   free(repository);
@@ -78,6 +79,8 @@ static int work(const struct step *step, struct output *output, struct error *er
   struct gaps gaps = describe_gaps(&result);
   if (result.matches == 0 && (gaps.skipped.text[0] != '\0' || gaps.unread.text[0] != '\0'))
     return fail_for_gaps(&gaps, error);
+  if (output->for_model && output->content.length == 0)
+    buffer_add_string(&output->content, "(no matches)");
   warn(output, &result, &gaps);
   return 0;
 }

@@ -11,11 +11,13 @@
 #include <unistd.h>
 
 #include "agent/files/access/lexical_path.h"
-#include "agent/process/launch.h"
+#include "agent/process/exec_command.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/printable.h"
+#include "base/utf8.h"
 #include "base/write_all.h"
+#include "wire/step_pack.h"
 
 const struct kind *kind_of(const struct step *step) {
   CHECK(step_is_work(step));
@@ -64,9 +66,9 @@ static int enter_directory(struct step *step, struct error *error) {
     return 0;
   const char *own = step->working_directory;
   const char *directory = own != NULL ? own : KIND_DIRECTORY;
-  if (chdir(directory) == 0 || (own == NULL && launch_is_missing(errno)))
+  if (chdir(directory) == 0 || (own == NULL && exec_command_is_missing(errno)))
     return 0;
-  if (!launch_is_missing(errno))
+  if (!exec_command_is_missing(errno))
     return error_set(error, "working directory %s: %s", directory, strerror(errno));
   begin_at(own, &step->target);
   begin_at(own, other);
@@ -87,60 +89,142 @@ char *kind_repository(const struct step *step) {
   return lexical_path_new(current, own == NULL || is_entered ? "." : own);
 }
 
-/* A name in it must not look like a line of its own. */
-static void add_line(struct buffer *lines, const char *text) {
+/* A name in it must not look like a line of its own. What is behind the subject is cut alike with it
+   and without it. */
+static void add_line(struct buffer *lines, const char *subject, bool shows_subject,
+                     const char *text) {
   struct buffer printable = {0};
   struct error line;
-  printable_add(&printable, text);
-  (void)error_set(&line, "%.*s", (int)printable.length, printable.bytes);
+  printable_add(&printable, text, strlen(text));
+  (void)error_set(&line, "%s%.*s", subject, (int)printable.length, printable.bytes);
   buffer_release(&printable);
-  buffer_add_string(lines, line.text);
+  buffer_add_string(lines, line.text + (shows_subject ? 0 : strlen(subject)));
   buffer_add_string(lines, "\n");
 }
 
-void kind_warn(struct output *output, const char *format, ...) {
+void kind_warn(struct output *output, const char *subject, const char *format, ...) {
   char *text;
   va_list arguments;
   va_start(arguments, format);
   if (vasprintf(&text, format, arguments) < 0)
     memory_exhausted("a buffer");
   va_end(arguments);
-  add_line(&output->warnings, text);
+  add_line(&output->warnings, subject, !output->for_model, text);
   free(text);
+}
+
+void kind_warn_cut(struct output *output, const char *subject, size_t limit, const char *what) {
+  CHECK(output->warnings.length == 0);
+  kind_warn(output, subject, "truncated at %zu %s", limit, what);
+  output->of_cut = output->warnings.length;
 }
 
 void kind_warn_unread(struct output *output, size_t directories) {
   if (directories > 0)
-    kind_warn(output, "%zu directories could not be looked into", directories);
+    kind_warn(output, "", "%zu directories could not be looked into", directories);
 }
+
+/* --- for a model ----------------------------------------------------------------------------- */
+
+static void add_note(struct buffer *text, const char *note, size_t length) {
+  if (text->length > 0 && text->bytes[text->length - 1] != '\n')
+    buffer_add(text, "\n", 1);
+  buffer_add_string(text, "... (");
+  buffer_add(text, note, length);
+  buffer_add_string(text, ")");
+}
+
+/* Returns whether it was too long. */
+static bool cut(struct buffer *text) {
+  static const char note[] = "truncated at 100 KB";
+  if (text->length <= KIND_MODEL_MAX)
+    return false;
+  const char *newline = memrchr(text->bytes, '\n', KIND_MODEL_MAX + 1);
+  text->length =
+      newline != NULL ? (size_t)(newline - text->bytes) : utf8_cut(text->bytes, KIND_MODEL_MAX);
+  add_note(text, note, sizeof note - 1);
+  return true;
+}
+
+/* What has cut the content before says nothing when it is cut again. */
+static void end_for_model(struct output *self) {
+  size_t at = cut(&self->content) ? self->of_cut : 0;
+  while (at < self->warnings.length) {
+    const char *line = self->warnings.bytes + at;
+    size_t length = (size_t)((const char *)memchr(line, '\n', self->warnings.length - at) - line);
+    add_note(&self->content, line, length);
+    at += length + 1;
+  }
+  buffer_release(&self->warnings);
+}
+
+int kind_do(struct step *step, struct output *output, struct error *error) {
+  output->for_model = step->for_model;
+  if (enter_directory(step, error) != 0 || kind_of(step)->work(step, output, error) != 0)
+    return -1;
+  if (step->for_model)
+    end_for_model(output);
+  return 0;
+}
+
+/* --- the child's side ------------------------------------------------------------------------ */
 
 static bool put(int fd, const struct buffer *text) {
   return write_all(fd, text->bytes, text->length) == 0;
 }
 
-int kind_work(const void *context) {
-  struct step step = *(const struct step *)context;
-  (void)prctl(PR_SET_NAME, step.kind->name); /* for ps */
+static int work_and_put(struct step *step) {
   struct output output = {0};
   struct error error;
-  if (enter_directory(&step, &error) != 0 || kind_of(&step)->work(&step, &output, &error) != 0) {
-    struct buffer reason = {0};
-    add_line(&reason, error.text);
-    (void)put(STDERR_FILENO, &reason);
-    return 1;
+  bool done = kind_do(step, &output, &error) == 0;
+  if (!done) {
+    buffer_release(&output.warnings);
+    add_line(&output.warnings, "", true, error.text);
   }
-  return put(STDERR_FILENO, &output.warnings) && put(STDOUT_FILENO, &output.content) ? 0 : 1;
+  bool written =
+      put(STDERR_FILENO, &output.warnings) && (!done || put(STDOUT_FILENO, &output.content));
+  buffer_release(&output.warnings);
+  buffer_release(&output.content);
+  return done && written ? 0 : 1;
+}
+
+int kind_work(const struct step *given) {
+  struct step step = *given;
+  char *other = *other_path(&step);
+  (void)prctl(PR_SET_NAME, step.kind->name); /* for ps */
+  int exit_code = work_and_put(&step);
+  if (step.target != given->target)
+    free(step.target);
+  if (*other_path(&step) != other) {
+    free(*other_path(&step));
+    *other_path(&step) = other;
+  }
+  return exit_code;
+}
+
+int kind_work_packed(const struct step_kind *const *known, char *packed, size_t length) {
+  struct step step;
+  int exit_code = 1;
+  if (step_unpack(&step, known, packed, length) == 0 && step_is_work(&step) &&
+      kind_of(&step)->work != NULL)
+    exit_code = kind_work(&step);
+  step_unpack_release(&step);
+  return exit_code;
 }
 
 struct process_spec kind_process_spec(const struct kind_context *context, const struct step *step,
                                       const char *tag) {
   const struct kind *kind = kind_of(step);
-  struct process_spec spec = {.tag = tag, .timeout_seconds = step->timeout_seconds};
+  struct process_spec spec = {.timeout_seconds = step->timeout_seconds};
   if (kind->prepare_spec != NULL) {
     kind->prepare_spec(context, step, tag, &spec);
   } else {
-    spec.work = kind_work;
-    spec.work_context = step;
+    struct buffer packed = {0};
+    (void)buffer_space(&packed, step->memory);
+    step_pack(step, context->known, &packed);
+    spec.work = packed.bytes;
+    spec.work_length = packed.length;
+    spec.memory = packed.bytes;
   }
   return spec;
 }

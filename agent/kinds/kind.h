@@ -16,28 +16,31 @@
  * file in this directory and one row in kinds.h; nothing else knows it.
  *
  * Every step runs in a process of its own, so that deadline, cancel and a crash are the same for
- * all kinds. `run` executes a command. Every other kind has a function `work` that runs in a forked
- * child: where a file system hangs or a pattern never ends, the agent goes on, and ends the child
- * like a command. What the child writes to standard output is the step's outputContent, each line
- * on standard error is an event, and its exit code is the step's.
+ * all kinds. `run` executes a command. Every other kind has a function `work` that runs in a
+ * keeper: where a file system hangs or a pattern never ends, the agent goes on, and ends the keeper
+ * like a command. What it writes to standard output is the step's outputContent, each line
+ * on standard error is an event, and its exit code is the step's. All signals are blocked in it.
  */
 
-/* What `work` produces; all zeros before. */
+/* What `work` produces; all zeros before but `for_model`. */
 struct output {
+  bool for_model;         /* see struct step */
   struct buffer content;  /* outputContent */
-  struct buffer warnings; /* lines for standard error, such as that the content was cut */
+  struct buffer warnings; /* lines, such as that the content was cut */
+  size_t of_cut;          /* the bytes of the first line when it is that of kind_warn_cut */
 };
 
 /* What the steps of one engine share. Nothing is owned. */
 struct kind_context {
-  char *const *environment; /* what commands inherit */
+  char *const *environment;             /* what commands inherit */
+  const struct step_kind *const *known; /* those that work is packed with, as of step_parse */
 };
 
 struct kind {
   struct step_kind wire;
   /* Writes one line for the log; NULL: the kind's name and the target. */
   void (*describe)(const struct step *step, char *out, size_t size);
-  /* Of a command: fills in argv, envp, memory and the directory. NULL where there is `work`.
+  /* Of a command: fills in its execution, its input and the memory. NULL where there is `work`.
      `tag` is the step's. */
   void (*prepare_spec)(const struct kind_context *context, const struct step *step, const char *tag,
                        struct process_spec *spec);
@@ -47,7 +50,7 @@ struct kind {
      with the reason, which is then the whole answer. */
   int (*work)(const struct step *step, struct output *output, struct error *error);
   bool has_content; /* of `work`: outputContent is a string even when it is empty */
-  bool read_only;   /* it changes nothing: to execute it twice is to execute it once */
+  bool read_only;   /* it changes nothing */
   /* Where in its fields another path is, a text, that begins at the same directory as the target;
      0: it has none. */
   size_t other_path;
@@ -56,10 +59,17 @@ struct kind {
 /* A step points to `wire`; kind_of goes from there to the whole. */
 static_assert(offsetof(struct kind, wire) == 0, "the first member");
 
-/* Adds a line to the warnings, of at most 255 bytes, whatever the names in it; a longer one is cut in
-   its middle. */
-void kind_warn(struct output *output, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* Adds a line to the warnings, `subject` first, which a model knows; of at most 255 bytes, whatever
+   the names in it; a longer one is cut in its middle. */
+void kind_warn(struct output *output, const char *subject, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The same, before all others: that the kind's own limit has cut the content. */
+void kind_warn_cut(struct output *output, const char *subject, size_t limit, const char *what);
+
+/* The most bytes of a content for a model. A longer one is cut after its last whole line, and a line
+   says so. The warnings follow, as lines of the content. */
+#define KIND_MODEL_MAX ((size_t)102400)
 
 /* For `work`: the directory at which a relative target begins, by its text, absolute; to be freed. NULL
    where the agent's own directory is needed for it, and was removed. */
@@ -80,17 +90,25 @@ char *kind_title(const struct step *step);
 /* Writes one line for the log, cut at the buffer's end. */
 void kind_describe(const struct step *step, char *out, size_t size);
 
-/* What process_prepare and process_start need to run this step. `tag` is the step's; both must
-   outlive the process. The spec's memory is the process's. */
+/* What process_prepare and process_start need to run this step; `tag` is the step's. It points into the
+   step and into its memory, which the caller frees afterwards. */
 struct process_spec kind_process_spec(const struct kind_context *context, const struct step *step,
                                       const char *tag);
 
-/* Frees the step's text for standard input: its process is made, and has it. */
+/* Frees the step's text for standard input, once its process is made and has it. */
 void kind_release_input(struct step *step);
 
-/* Executes the step's `work` and writes to standard output and standard error what comes of it.
-   `step` is a struct step. For a child of the agent: returns its exit code. */
-int kind_work(const void *step);
+/* Executes the step's `work`; the content is as a model is to have it where the step says so. Returns
+   0, or -1 with the reason. */
+int kind_do(struct step *step, struct output *output, struct error *error);
+
+/* kind_do, and writes to standard output and standard error what comes of it. May change the current
+   directory. Returns the exit code. */
+int kind_work(const struct step *step);
+
+/* The same for a step that was packed with the `known` kinds: a keeper's work
+   (agent/process/keeper.h). */
+int kind_work_packed(const struct step_kind *const *known, char *packed, size_t length);
 
 /* The directory of a step that names none, if it exists; else the agent's own. */
 #define KIND_DIRECTORY "/work"

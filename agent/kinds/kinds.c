@@ -7,3 +7,7 @@
 
 const struct step_kind *const kinds[] = {KINDS(KIND_ADDRESS) ADDRESS(step_shutdown)
                                              ADDRESS(step_cancel) NULL};
+
+int kinds_work(char *packed, size_t length) {
+  return kind_work_packed(kinds, packed, length);
+}

@@ -24,4 +24,7 @@ KINDS(KIND_DECLARE)
 /* Every kind, for step_parse; ended by NULL. */
 extern const struct step_kind *const kinds[];
 
+/* kind_work_packed of these kinds: a keeper's work. */
+int kinds_work(char *packed, size_t length);
+
 #endif

@@ -10,11 +10,16 @@ struct list_files {
 static int work(const struct step *step, struct output *output, struct error *error) {
   const struct list_files *self = step->fields;
   struct listing_result result;
-  if (listing_write(step->target, self->max_depth, (enum listing_order)self->sort_by,
-                    self->with_sizes, &output->content, &result, error) != 0)
+  enum listing_form form = output->for_model  ? LISTING_LINES
+                           : self->with_sizes ? LISTING_JSON
+                                              : LISTING_JSON_WITHOUT_SIZES;
+  if (listing_write(step->target, self->max_depth, (enum listing_order)self->sort_by, form,
+                    &output->content, &result, error) != 0)
     return -1;
+  if (output->for_model && output->content.length == 0)
+    buffer_add_string(&output->content, "(empty directory)");
   if (result.is_cut)
-    kind_warn(output, "directory truncated at %zu entries", result.entries);
+    kind_warn_cut(output, "directory ", result.entries, "entries");
   kind_warn_unread(output, result.unread);
   return 0;
 }

@@ -5,17 +5,16 @@
 
 #include "agent/kinds/command_text.h"
 #include "agent/kinds/kinds.h"
-#include "agent/process/process_tree.h"
 #include "base/check.h"
 #include "base/memory.h"
 
 /* The variables that the agent sets. */
 enum { OWN_VARIABLES = 2 };
 
-static const char *const own_names[OWN_VARIABLES] = {PROCESS_TREE_TAG, PROCESS_TREE_STEP_VARIABLE};
+static const char *const own_names[OWN_VARIABLES] = {"SANDBOX_STEP_TAG", "SANDBOX_STEP_ID"};
 
 /*
- * A command's argv and envp in one allocation, which the process takes over. It owns the texts of
+ * A command's argv and envp in one allocation. It owns the texts of
  * the variables that the agent sets, and borrows all others from the step and the agent.
  */
 struct command {
@@ -96,14 +95,14 @@ static void prepare_spec(const struct kind_context *context, const struct step *
                          const char *tag, struct process_spec *spec) {
   const char *directory = step->working_directory;
   struct command *command = command_new(context, step, tag);
-  spec->argv = command->argv;
-  spec->envp = command->envp;
+  spec->exec.argv = command->argv;
+  spec->exec.envp = command->envp;
   spec->memory = command;
   const struct run_fields *run = step->fields;
   spec->input = run->input.text;
   spec->input_length = run->input.length;
-  spec->directory = directory != NULL ? directory : KIND_DIRECTORY;
-  spec->directory_may_be_missing = directory == NULL;
+  spec->exec.directory = directory != NULL ? directory : KIND_DIRECTORY;
+  spec->exec.directory_may_be_missing = directory == NULL;
 }
 
 static void release_input(struct step *step) {

@@ -1,4 +1,3 @@
-#include <signal.h>
 
 #include "agent/files/access/upload.h"
 #include "agent/kinds/kinds.h"
@@ -17,7 +16,6 @@ static int work(const struct step *step, struct output *output, struct error *er
                                      .append = self->append,
                                      .rename_to = self->rename_to};
   (void)output;
-  (void)signal(SIGXFSZ, SIG_IGN); /* beyond RLIMIT_FSIZE, write(2) fails instead */
   return upload_write(&chunk, error);
 }
 

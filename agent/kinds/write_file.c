@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <signal.h>
 
 #include "agent/files/access/atomic_file.h"
 #include "agent/kinds/kinds.h"
@@ -11,7 +10,6 @@ struct write_file {
 static int work(const struct step *step, struct output *output, struct error *error) {
   const struct write_file *self = step->fields;
   (void)output;
-  (void)signal(SIGXFSZ, SIG_IGN); /* beyond RLIMIT_FSIZE, write(2) fails instead */
   return atomic_file_write(AT_FDCWD, step->target, self->content.text, self->content.length, error);
 }
 

@@ -1,7 +1,7 @@
 /*
- * The end of a command has three parts that come in any order: the command is reaped, its two pipes
- * end, and, when it is being killed, its tree is gone. Every one of them calls maybe_end(), the
- * only place that decides.
+ * The end of a command has three parts that come in any order: the command ends, its two pipes end,
+ * and, when it is being killed, its tree is gone. Every one of them calls maybe_end(), the only place
+ * that decides.
  */
 #include "agent/process/process.h"
 
@@ -14,27 +14,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/process/kill_sequence.h"
-#include "agent/process/oom_score.h"
+#include "agent/process/pipe_holder.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
 #include "base/write_all.h"
-
-/* How long a child that was killed before it executed its command may take to die: it may be stuck
-   behind a file system. One that waits needs nothing but a processor. */
-#define DETACH_MS 100
-#define PREPARED_DETACH_MS 2000
-
-/* When a command that was told to execute is looked at to raise its out-of-memory score: mostly it
-   has executed by then. One that has not is looked at again, after twice the time. */
-#define APART_MS 5
-#define APART_MAX_MS 1000
-
-/* By then a child is seen that was being made when the first look was: it has the score of before. A
-   fork of a large process takes milliseconds. */
-#define FORKED_MS 100
 
 enum process_state { PREPARED, RUNNING, KILLING, ENDING, OVER }; /* process.h has the transitions */
 
@@ -50,59 +35,37 @@ struct process {
   const struct process_handler *handler;
   void *owner;
   const struct process_context *context;
+  struct keeper *keeper;
   struct stream streams[2];
   struct event *deadline;
-  struct event *check; /* until it is reaped: is it apart? Then: who still holds its pipes? */
-  int64_t apart_ms;    /* of a command, until the first is looked at again; else 0 */
-  bool raised;         /* its score for the out-of-memory killer, once */
+  struct event *drain; /* once the command has ended: who still holds its pipes? */
+  struct event *kill;  /* SIGKILL after the grace, then: what is left survives it */
   struct event *end;   /* calls handler->ended from the loop, never from within an owner's call */
-  struct kill_sequence kill;
-  struct process_tree tree;
-  struct spawn *spawn;
-  int child_fds[3]; /* its 0, 1 and 2 while there is no child that has them; else -1 */
-  int input_fd;     /* the writing end of its standard input; -1: it has none, or was given it */
-  char *tag;
+  int64_t kill_at_ms;  /* of `kill`; 0: SIGKILL was sent */
   unsigned timeout_seconds;
   enum process_state state;
-  bool reaped; /* or nothing is to be reaped */
+  bool command_ended;
   bool paused;
-  bool is_command; /* and no work, nor the standby for it */
   struct process_outcome outcome;
   int64_t started_ms;
 };
 
-static bool was_reaped(const struct process *self) {
-  return self->outcome.status != -1;
-}
-
 static void maybe_end(struct process *self) {
-  if ((self->state != RUNNING && self->state != ENDING) || !self->reaped ||
+  if ((self->state != RUNNING && self->state != ENDING) || !self->command_ended ||
       self->streams[PROCESS_STDOUT].fd >= 0 || self->streams[PROCESS_STDERR].fd >= 0)
     return;
   self->state = OVER;
-  if (self->outcome.end == PROCESS_EXITED)
-    self->outcome.failure = spawn_failed(self->spawn, &self->outcome.reason);
-  if (self->outcome.failure != SPAWN_DONE)
-    self->outcome.end = PROCESS_NOT_STARTED;
+  if (self->outcome.end == PROCESS_EXITED) {
+    self->outcome.failure = *keeper_failure(self->keeper);
+    if (self->outcome.failure.stage != EXEC_DONE)
+      self->outcome.end = PROCESS_NOT_STARTED;
+  }
   if (self->started_ms != 0)
     self->outcome.duration_ms = clock_monotonic_ms() - self->started_ms;
   (void)event_del(self->deadline);
-  (void)event_del(self->check);
+  (void)event_del(self->drain);
+  (void)event_del(self->kill);
   loop_timer_start_now(self->end);
-}
-
-static void close_child_fds(struct process *self) {
-  for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++) {
-    if (self->child_fds[i] >= 0)
-      close(self->child_fds[i]);
-    self->child_fds[i] = -1;
-  }
-}
-
-/* There is a child: it has its descriptors, and its tree is told apart from those beside it. */
-static void child_made(struct process *self) {
-  close_child_fds(self);
-  process_leaders_add(self->context->leaders, self->tree.leader, self->is_command);
 }
 
 static void stream_end(struct stream *stream, bool held) {
@@ -127,7 +90,7 @@ static void limit_streams(struct process *self) {
     stream->limited = true;
     stream->left = (size_t)waiting;
     if (self->outcome.holder[0] == '\0')
-      (void)process_tree_pipe_holder(stream->fd, self->outcome.holder, sizeof self->outcome.holder);
+      (void)pipe_holder_find(stream->fd, self->outcome.holder, sizeof self->outcome.holder);
     if (waiting == 0)
       stream_end(stream, true);
   }
@@ -136,38 +99,69 @@ static void limit_streams(struct process *self) {
     self->handler->remains(self->owner);
 }
 
-static void raise_oom_score(struct process *self) {
-  if (self->tree.leader <= 0)
-    return;
-  if (spawn_is_detached(self->spawn, 0)) {
-    oom_score_raise(self->tree.leader);
-    if (!self->raised)
-      loop_timer_start(self->check, FORKED_MS);
-    self->raised = true;
-    return;
-  }
-  self->apart_ms = self->apart_ms < APART_MAX_MS / 2 ? 2 * self->apart_ms : APART_MAX_MS;
-  loop_timer_start(self->check, self->apart_ms);
+static void on_drain(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  limit_streams(context);
 }
 
-static void on_check(evutil_socket_t fd, short what, void *context) {
+/* From now on only its streams, or its tree, delay its end. */
+static void command_ended(struct process *self) {
+  self->command_ended = true;
+  self->outcome.status = keeper_status(self->keeper);
+  (void)event_del(self->deadline);
+  if (self->state == RUNNING)
+    loop_timer_start(self->drain, self->context->drain_ms);
+  maybe_end(self);
+}
+
+static void tree_gone(struct process *self, size_t survivors) {
+  self->state = ENDING;
+  self->outcome.survivors = survivors;
+  self->command_ended = true; /* it may never be: stuck in the kernel */
+  (void)event_del(self->kill);
+  limit_streams(self);
+  maybe_end(self);
+}
+
+static void start_kill(struct process *self, int64_t grace_ms) {
+  int64_t kill_at_ms = clock_monotonic_ms() + grace_ms;
+  bool is_first = self->state != KILLING;
+  self->state = KILLING;
+  if (!is_first && kill_at_ms >= self->kill_at_ms)
+    return;
+  self->kill_at_ms = kill_at_ms;
+  if (grace_ms > 0 && is_first)
+    keeper_terminate(self->keeper);
+  loop_timer_start(self->kill, grace_ms);
+}
+
+static void on_kill(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   struct process *self = context;
-  if (self->reaped)
-    limit_streams(self);
-  else
-    raise_oom_score(self);
+  if (self->kill_at_ms == 0) {
+    size_t left = keeper_left(self->keeper);
+    tree_gone(self, left > 0 ? left : 1);
+    return;
+  }
+  self->kill_at_ms = 0;
+  keeper_kill(self->keeper);
+  loop_timer_start(self->kill, KEEPERS_GIVE_UP_MS);
 }
 
-static void on_tree_gone(void *owner, size_t survivors) {
+/* What is told before process_go is looked at then, unless it is being ended. */
+static void on_news(void *owner) {
   struct process *self = owner;
-  self->state = ENDING;
-  self->outcome.survivors = survivors;
-  if (survivors > 0)
-    self->reaped = true; /* it may never be: stuck in the kernel */
-  limit_streams(self);
-  maybe_end(self);
+  enum keeper_state state = keeper_state(self->keeper);
+  if (state == KEEPER_RUNS || self->state == PREPARED)
+    return;
+  if (state == KEEPER_DIED && self->state == RUNNING && !self->command_ended)
+    start_kill(self, 0); /* what is left of it is being killed: that is waited for */
+  if (!self->command_ended)
+    command_ended(self);
+  if (state == KEEPER_DONE && self->state == KILLING)
+    tree_gone(self, keeper_left(self->keeper));
 }
 
 /* The child has done nothing: there is nothing to read, and it needs no grace. */
@@ -175,17 +169,8 @@ static void end_prepared(struct process *self) {
   self->outcome.end = PROCESS_STOPPED;
   for (int i = 0; i < 2; i++)
     stream_end(&self->streams[i], false);
-  close_child_fds(self);
-  if (spawn_pid(self->spawn) > 0) {
-    self->state = KILLING;
-    if (!self->reaped)
-      (void)kill(self->tree.leader, SIGKILL);
-    kill_sequence_start(&self->kill, 0); /* until it is dead */
-  } else {
-    self->state = ENDING;
-    self->reaped = true;
-    maybe_end(self);
-  }
+  start_kill(self, 0);
+  on_news(self);
 }
 
 static void end_tree(struct process *self, enum process_end reason, int64_t grace_ms) {
@@ -194,16 +179,15 @@ static void end_tree(struct process *self, enum process_end reason, int64_t grac
     end_prepared(self);
     break;
   case RUNNING:
-    if (self->reaped) {
+    if (self->command_ended) {
       limit_streams(self);
       break;
     }
     self->outcome.end = reason;
-    self->state = KILLING;
-    kill_sequence_start(&self->kill, grace_ms);
+    start_kill(self, grace_ms);
     break;
   case KILLING:
-    kill_sequence_start(&self->kill, grace_ms);
+    start_kill(self, grace_ms);
     break;
   case ENDING:
   case OVER:
@@ -237,31 +221,11 @@ static void on_end(evutil_socket_t fd, short what, void *context) {
   self->handler->ended(self->owner, &self->outcome);
 }
 
-static void stream_open(struct process *self, struct event_base *base, int i, int fd) {
+static void stream_open(struct process *self, int i, int fd) {
   struct stream *stream = &self->streams[i];
   *stream = (struct stream){.process = self, .fd = fd};
-  stream->readable = loop_event_new(base, fd, EV_READ | EV_PERSIST, on_readable, stream);
-}
-
-static struct process *process_new(const struct process_context *context,
-                                   const struct process_spec *spec,
-                                   const struct process_handler *handler, void *owner) {
-  struct process *self = memory_allocate(sizeof *self);
-  *self = (struct process){.tag = memory_copy(spec->tag, strlen(spec->tag)), .input_fd = -1};
-  self->handler = handler;
-  self->owner = owner;
-  self->context = context;
-  self->timeout_seconds = spec->timeout_seconds;
-  self->outcome.status = -1;
-  self->tree.tag = self->tag;
-  self->tree.leaders = context->leaders;
-  self->deadline = loop_timer_new(context->base, on_deadline, self);
-  self->check = loop_timer_new(context->base, on_check, self);
-  self->is_command = spec->work == NULL && !spec->takes_input;
-  self->apart_ms = self->is_command ? APART_MS : 0;
-  self->end = loop_timer_new(context->base, on_end, self);
-  kill_sequence_init(&self->kill, context->base, &self->tree, on_tree_gone, self);
-  return self;
+  stream->readable =
+      loop_event_new(self->context->base, fd, EV_READ | EV_PERSIST, on_readable, stream);
 }
 
 /* By the descriptors that they become in the child; each has a reading and a writing end, of which
@@ -270,11 +234,15 @@ struct pipes {
   int ends[3][2]; /* -1: there is none */
 };
 
+static void close_end(int fd) {
+  if (fd >= 0)
+    close(fd);
+}
+
 static void close_pipes(const struct pipes *pipes) {
   for (int i = 0; i < 3; i++)
     for (int end = 0; end < 2; end++)
-      if (pipes->ends[i][end] >= 0)
-        close(pipes->ends[i][end]);
+      close_end(pipes->ends[i][end]);
 }
 
 /* Makes a file in memory, at its beginning, that nobody can change: a command that does not read it
@@ -300,74 +268,58 @@ static int make_pipes(struct pipes *pipes, const struct process_spec *spec, stru
     if (pipes->ends[STDIN_FILENO][0] < 0)
       return -1;
   }
-  for (int i = spec->takes_input ? STDIN_FILENO : STDOUT_FILENO; i <= STDERR_FILENO; i++) {
+  for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++) {
     if (pipe2(pipes->ends[i], O_CLOEXEC) != 0) {
       (void)error_set(error, "cannot make a pipe: %s", strerror(errno));
       close_pipes(pipes);
       return -1;
     }
-    if (i != STDIN_FILENO)
-      (void)fcntl(pipes->ends[i][0], F_SETFL, O_NONBLOCK);
+    (void)fcntl(pipes->ends[i][0], F_SETFL, O_NONBLOCK);
   }
   return 0;
 }
 
-/* Makes the child with its ends of the pipes; one that takes input executes at once. */
-static struct spawn *make_child(const struct process_context *context,
-                                const struct process_spec *spec, bool waits,
-                                const struct pipes *pipes, struct error *error) {
-  struct spawn_defaults defaults = context->spawn;
-  if (pipes->ends[STDIN_FILENO][0] >= 0)
-    defaults.stdin_fd = pipes->ends[STDIN_FILENO][0];
-  const struct spawn_request request = {.argv = spec->argv,
-                                        .envp = spec->envp,
-                                        .memory = spec->memory,
-                                        .directory = spec->directory,
-                                        .directory_may_be_missing = spec->directory_may_be_missing,
-                                        .work = spec->work,
-                                        .work_context = spec->work_context,
-                                        .stdout_fd = pipes->ends[STDOUT_FILENO][1],
-                                        .stderr_fd = pipes->ends[STDERR_FILENO][1],
-                                        .waits = waits};
-  struct spawn *spawn = spawn_new(&defaults, &request, error);
-  if (spawn == NULL || !spec->takes_input)
-    return spawn;
-  if (spawn_pid(spawn) == 0) {
-    (void)error_set(error, "no child can wait here");
-    spawn_free(spawn);
-    return NULL;
-  }
-  spawn_go(spawn);
-  return spawn;
+/* Gives it to a keeper, with its ends of the pipes. */
+static struct keeper *give(struct process *self, const struct process_spec *spec, bool waits,
+                           const struct pipes *pipes, struct error *error) {
+  int input = pipes->ends[STDIN_FILENO][0];
+  const int descriptors[3] = {input >= 0 ? input : self->context->stdin_fd,
+                              pipes->ends[STDOUT_FILENO][1], pipes->ends[STDERR_FILENO][1]};
+  const struct keeper_owner owner = {on_news, self};
+  if (spec->work != NULL)
+    return keepers_work(self->context->keepers, spec->work, spec->work_length, descriptors, &owner,
+                        error);
+  const struct keeper_command command = {.exec = spec->exec, .waits = waits};
+  return keepers_run(self->context->keepers, &command, descriptors, &owner, error);
 }
 
-/* Makes the pipes and the child. It frees the spec's memory when it fails, by spawn_new or here. */
 static struct process *make(const struct process_context *context, const struct process_spec *spec,
                             bool waits, const struct process_handler *handler, void *owner,
                             struct error *error) {
   struct pipes pipes;
-  if (make_pipes(&pipes, spec, error) != 0) {
-    free(spec->memory);
+  if (make_pipes(&pipes, spec, error) != 0)
+    return NULL;
+  struct process *self = memory_allocate(sizeof *self);
+  *self = (struct process){.handler = handler,
+                           .owner = owner,
+                           .context = context,
+                           .timeout_seconds = spec->timeout_seconds,
+                           .outcome = {.status = -1}};
+  self->keeper = give(self, spec, waits, &pipes, error);
+  for (int i = 0; i < 3; i++)
+    close_end(pipes.ends[i][i == STDIN_FILENO ? 0 : 1]);
+  if (self->keeper == NULL) {
+    close_end(pipes.ends[STDOUT_FILENO][0]);
+    close_end(pipes.ends[STDERR_FILENO][0]);
+    free(self);
     return NULL;
   }
-  uint64_t since_ticks = process_tree_now();
-  struct spawn *spawn = make_child(context, spec, waits, &pipes, error);
-  if (spawn == NULL) {
-    close_pipes(&pipes);
-    return NULL;
-  }
-  struct process *self = process_new(context, spec, handler, owner);
-  self->spawn = spawn;
-  self->tree.leader = spawn_pid(spawn);
-  self->tree.since_ticks = since_ticks;
-  self->input_fd = pipes.ends[STDIN_FILENO][1];
-  self->child_fds[STDIN_FILENO] = pipes.ends[STDIN_FILENO][0];
-  self->child_fds[STDOUT_FILENO] = pipes.ends[STDOUT_FILENO][1];
-  self->child_fds[STDERR_FILENO] = pipes.ends[STDERR_FILENO][1];
-  if (self->tree.leader > 0)
-    child_made(self);
-  stream_open(self, context->base, PROCESS_STDOUT, pipes.ends[STDOUT_FILENO][0]);
-  stream_open(self, context->base, PROCESS_STDERR, pipes.ends[STDERR_FILENO][0]);
+  self->deadline = loop_timer_new(context->base, on_deadline, self);
+  self->drain = loop_timer_new(context->base, on_drain, self);
+  self->kill = loop_timer_new(context->base, on_kill, self);
+  self->end = loop_timer_new(context->base, on_end, self);
+  stream_open(self, PROCESS_STDOUT, pipes.ends[STDOUT_FILENO][0]);
+  stream_open(self, PROCESS_STDERR, pipes.ends[STDERR_FILENO][0]);
   return self;
 }
 
@@ -375,14 +327,13 @@ static void begin(struct process *self, int64_t started_ms) {
   self->state = RUNNING;
   self->started_ms = started_ms;
   loop_timer_start(self->deadline, (int64_t)self->timeout_seconds * 1000);
-  if (self->apart_ms > 0)
-    loop_timer_start(self->check, self->apart_ms);
 }
 
 struct process *process_prepare(const struct process_context *context,
                                 const struct process_spec *spec,
                                 const struct process_handler *handler, void *owner,
                                 struct error *error) {
+  CHECK(spec->work == NULL);
   return make(context, spec, true, handler, owner, error);
 }
 
@@ -397,84 +348,29 @@ struct process *process_start(const struct process_context *context,
   return self;
 }
 
-static void close_input(struct process *self) {
-  if (self->input_fd >= 0)
-    close(self->input_fd);
-  self->input_fd = -1;
-}
-
-bool process_give(struct process *self, const void *input, size_t length, unsigned timeout_seconds,
-                  const struct process_handler *handler, void *owner) {
-  CHECK(self->state == PREPARED && self->input_fd >= 0 && length <= PROCESS_INPUT_MAX);
-  ssize_t written = self->reaped ? -1 : write(self->input_fd, input, length);
-  close_input(self);
-  if (written != (ssize_t)length)
-    return false;
-  self->handler = handler;
-  self->owner = owner;
-  self->timeout_seconds = timeout_seconds;
-  begin(self, clock_monotonic_ms());
-  process_resume(self);
-  return true;
-}
-
-/* From now on only its streams, or its tree, delay its end. */
-static void leader_ended(struct process *self) {
-  self->reaped = true;
-  (void)event_del(self->deadline);
-  if (self->state == RUNNING)
-    loop_timer_start(self->check, self->context->drain_ms);
-  maybe_end(self);
-}
-
 void process_go(struct process *self) {
   if (self->state != PREPARED)
     return;
   begin(self, clock_monotonic_ms());
-  bool made = self->tree.leader > 0;
-  if (!self->reaped)
-    spawn_go(self->spawn);
-  self->tree.leader = spawn_pid(self->spawn);
-  if (!made)
-    child_made(self);
+  keeper_go(self->keeper);
   if (!self->paused)
     process_resume(self);
-  if (self->reaped || self->tree.leader < 0)
-    leader_ended(self);
-}
-
-/* A child that is stuck in the kernel before it executed its command keeps its memory, on purpose:
-   it writes there when it comes free, to die. */
-static void free_spawn(struct process *self) {
-  int wait_ms = self->state == OVER ? 0 : self->state == PREPARED ? PREPARED_DETACH_MS : DETACH_MS;
-  if (was_reaped(self) || spawn_pid(self->spawn) <= 0 || spawn_is_detached(self->spawn, wait_ms))
-    spawn_free(self->spawn);
-}
-
-/* A child that waits is its whole tree, perhaps not yet with a process group of its own. */
-static void kill_tree(struct process *self) {
-  if (self->state == PREPARED && self->tree.leader > 0 && !self->reaped)
-    (void)kill(self->tree.leader, SIGKILL);
-  else if (self->state != PREPARED && self->state != OVER && self->tree.leader > 0)
-    (void)process_tree_signal(&self->tree, SIGKILL);
+  on_news(self);
 }
 
 void process_free(struct process *self) {
-  kill_tree(self);
-  process_leaders_remove(self->context->leaders, self->tree.leader);
-  close_input(self);
-  close_child_fds(self);
+  if (self->state != OVER)
+    keeper_kill(self->keeper);
+  keeper_release(self->keeper);
   for (int i = 0; i < 2; i++)
     if (self->streams[i].fd >= 0) {
       event_free(self->streams[i].readable);
       close(self->streams[i].fd);
     }
-  free_spawn(self);
-  kill_sequence_release(&self->kill);
   event_free(self->deadline);
-  event_free(self->check);
+  event_free(self->drain);
+  event_free(self->kill);
   event_free(self->end);
-  free(self->tag);
   free(self);
 }
 
@@ -515,22 +411,5 @@ void process_stop(struct process *self, int64_t grace_ms) {
 }
 
 pid_t process_pid(const struct process *self) {
-  return self->tree.leader;
-}
-
-void process_child_ended(struct process *self, pid_t pid) {
-  kill_sequence_child_ended(&self->kill, pid);
-}
-
-bool process_reaped(struct process *self, pid_t pid, int status) {
-  if (pid != self->tree.leader || was_reaped(self)) {
-    kill_sequence_orphan_reaped(&self->kill);
-    return false;
-  }
-  self->outcome.status = status;
-  if (self->state == PREPARED)
-    self->reaped = true; /* process_go reports it */
-  else
-    leader_ended(self);
-  return true;
+  return keeper_pid(self->keeper);
 }

@@ -2,14 +2,12 @@
 #define AGENT_PROCESS_PROCESS_H
 
 #include <event2/event.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "agent/process/keepers.h"
 #include "agent/process/orphaned_pipes.h"
-#include "agent/process/process_tree.h"
-#include "agent/process/spawn.h"
 #include "base/error.h"
 
 /*
@@ -18,24 +16,23 @@
  *   process = process_prepare(…)     the child exists and waits; nothing has happened yet
  *   process_go(process)              it executes; the deadline and the duration begin
  *   process = process_start(…)       both at once
- *   process_give(process, …)         instead of process_go, where the spec has `takes_input`
  *     readable(stream)  -> process_read, once or more often
  *     process_pause / process_resume   when the bytes cannot be taken
- *     process_child_ended, process_reaped    from whoever waits for children, before process_go too
  *     ended(outcome)    once: nothing more comes; process_free
  *
  *   PREPARED -- process_go --> RUNNING -- process_stop, deadline --> KILLING -- tree gone --> ENDING
  *      \____________________________ process_stop ____________________/
- *   RUNNING or ENDING -- reaped, both streams ended --> OVER
+ *   RUNNING or ENDING -- command ended, both streams ended --> OVER
  *
- * A child that was prepared and is stopped or freed instead leaves no trace: it executes nothing,
- * opens nothing, enters no directory and has written nothing. The outcome is PROCESS_STOPPED, with
- * a duration of 0. Before process_go nothing is called back, but after a process_stop `ended`.
+ * A keeper (keepers.h) makes the child and knows its tree. A child that was prepared and is stopped or
+ * freed instead leaves no trace: it executes nothing, enters no directory and has written nothing. The
+ * outcome is PROCESS_STOPPED, with a duration of 0. Before process_go nothing is called back, except
+ * `ended` after a process_stop.
  *
- * A process is over when the command was reaped and both streams have ended, in whichever order,
- * and, if it had to be killed, when its whole tree is gone. A stream ends at end-of-file; or, where
- * a background process still holds it `drain_ms` after the command was reaped, after the
- * bytes that were in it at that moment. The pipe then goes to the orphaned pipes.
+ * A process is over when the command and both streams have ended, in whichever order, and, if it had
+ * to be killed, when its whole tree is gone. A stream ends at end-of-file; or, where a background
+ * process still holds it `drain_ms` after the command has ended, after the bytes that were in it at
+ * that moment. The pipe then goes to the orphaned pipes.
  */
 
 enum process_stream { PROCESS_STDOUT, PROCESS_STDERR };
@@ -49,12 +46,11 @@ enum process_end {
 
 struct process_outcome {
   enum process_end end;
-  int status;          /* of waitpid; -1 when the command could not be reaped */
+  int status;          /* of waitpid; -1 when the command's end is not known */
   int64_t duration_ms; /* from process_go; 0 when it was stopped before */
   size_t survivors;    /* processes that SIGKILL did not end */
   char holder[64];     /* who still holds a stream, like "pid 42 (sleep)"; else "" */
-  enum spawn_failure failure;
-  struct error reason; /* of the failure */
+  struct exec_failure failure;
 };
 
 struct process_handler {
@@ -68,29 +64,23 @@ struct process_handler {
 /* What all processes of one agent share. Owns nothing. */
 struct process_context {
   struct event_base *base;
+  struct keepers *keepers;
   struct orphaned_pipes *orphaned_pipes;
-  struct process_leaders *leaders;
-  struct spawn_defaults spawn;
+  int stdin_fd;     /* reads as empty */
   int64_t grace_ms; /* from SIGTERM to SIGKILL, at the deadline */
   int64_t drain_ms; /* see above */
 };
 
+/* Nothing in it has to stay after the call that gets it. */
 struct process_spec {
-  char *const *argv;
-  char *const *envp;     /* holds PROCESS_TREE_TAG=tag */
-  void *memory;          /* holds the two; freed with the process, also when there is none */
-  const char *directory; /* NULL: the agent's own */
-  bool directory_may_be_missing; /* the agent's own then */
-  const char *input;             /* its standard input, a file in memory; NULL: /dev/null */
+  struct exec_command exec;
+  const char *input; /* its standard input, a file in memory; NULL: empty */
   size_t input_length;
-  /* Instead of a command, which the fields above concern: see spawn_request. */
-  int (*work)(const void *context);
-  const void *work_context;
-  /* Of a command that is prepared: it executes already, and has done nothing until it has read from
-     its standard input, a pipe. There is no such process in an emulator, where no child waits. */
-  bool takes_input;
-  const char *tag;
+  /* Work instead of a command, which the fields above concern; NULL: a command. */
+  const char *work;
+  size_t work_length;
   unsigned timeout_seconds;
+  void *memory; /* for who has made the spec: what it points to */
 };
 
 struct process;
@@ -98,9 +88,8 @@ struct process;
 /*
  * Makes the pipes and the child of a command, which sets itself up and waits. Never waits for a
  * file system: that there is no such command, say, is in the outcome. Returns NULL, with the
- * reason, when not even a process could be made. The spec is only read during the call, but a
- * command's argv, envp and directory must stay until process_free. `handler` and `owner` must
- * outlive the process; it calls them from the event loop only.
+ * reason, when not even a process could be made. `handler` and `owner` must outlive the process; it
+ * calls them from the event loop only.
  */
 struct process *process_prepare(const struct process_context *context,
                                 const struct process_spec *spec,
@@ -110,15 +99,6 @@ struct process *process_prepare(const struct process_context *context,
 /* Lets a prepared child execute. Nothing happens when it was stopped before, or again. A child that
    could not be made, or died while it waited, is reported through `ended`. */
 void process_go(struct process *self);
-
-/* The longest input of process_give: a pipe takes it whole, and gives it whole. */
-#define PROCESS_INPUT_MAX PIPE_BUF
-
-/* process_go for a process whose spec had `takes_input`, with its input, then end-of-file. From
-   here on the handler, the owner and the time limit are these. Returns false when the child is
-   dead, or dies: nothing has happened, and process_free is next. */
-bool process_give(struct process *self, const void *input, size_t length, unsigned timeout_seconds,
-                  const struct process_handler *handler, void *owner);
 
 /* The same as process_prepare and process_go, a little faster than the two. */
 struct process *process_start(const struct process_context *context,
@@ -139,17 +119,11 @@ void process_pause(struct process *self);
 void process_resume(struct process *self);
 
 /* Ends the tree as at a deadline: SIGTERM, `grace_ms` milliseconds, SIGKILL; 0 kills at once. The
-   outcome is PROCESS_STOPPED, unless it was already over its time. After the command was reaped
+   outcome is PROCESS_STOPPED, unless it was already over its time. After the command has ended
    this only cuts short the wait for its streams, and the outcome is what it was. */
 void process_stop(struct process *self, int64_t grace_ms);
 
 /* The pid of its child, which may be reaped already; 0 before one is made. */
 pid_t process_pid(const struct process *self);
-
-/* To be called for every child that is dead, before it is reaped. */
-void process_child_ended(struct process *self, pid_t pid);
-
-/* To be called for every child that was reaped. Returns true when it was this process's. */
-bool process_reaped(struct process *self, pid_t pid, int status);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
-#include "wire/json_guard.h"
+#include "wire/json_tree.h"
 #include "wire/step_field.h"
 
 /* The largest whole number up to which a double tells all apart. */
@@ -16,8 +16,8 @@
 /* "edits[12].old_string"; longer names are cut. */
 #define PATH_SIZE 80
 
-const cJSON *argument_get(const cJSON *arguments, const char *name) {
-  const cJSON *value = cJSON_GetObjectItemCaseSensitive(arguments, name);
+cJSON *argument_get(const cJSON *arguments, const char *name) {
+  cJSON *value = cJSON_GetObjectItemCaseSensitive(arguments, name);
   return cJSON_IsNull(value) ? NULL : value;
 }
 
@@ -106,7 +106,7 @@ static int check_table(const struct argument_table *self, const char *owner, con
 static int check_text(const char *path, const cJSON *value, bool empty, struct error *error) {
   if (!cJSON_IsString(value))
     return error_set(error, "%s: expected a string", path);
-  if (strstr(value->valuestring, JSON_GUARD_NUL) != NULL)
+  if (strstr(value->valuestring, JSON_TREE_NUL) != NULL)
     return error_set(error, "%s: expected a string without NUL", path);
   if (!empty && value->valuestring[0] == '\0')
     return error_set(error, "%s: expected a non-empty string", path);
@@ -242,70 +242,47 @@ int argument_table_check(const struct argument_table *self, const char *owner,
   return check_table(self, owner, "", limits, arguments, error);
 }
 
-/* --- what a Step gets --- */
+/* --- what a step gets --- */
 
-void argument_add_string(struct buffer *out, const char *text) {
-  if (strstr(text, JSON_GUARD_NUL) == NULL) {
-    buffer_add_json(out, text, strlen(text));
-    return;
-  }
-  char *bytes = memory_copy(text, strlen(text));
-  buffer_add_json(out, bytes, json_guard_unmark_nul(bytes));
-  free(bytes);
+static const struct argument *row_of(const struct argument_table *self, const char *field) {
+  for (size_t i = 0; i < self->count; i++)
+    if (strcmp(self->rows[i].wire, field) == 0)
+      return &self->rows[i];
+  return NULL;
 }
 
-static void write_table(const struct argument_table *self, const cJSON *arguments,
-                        const char *first, struct buffer *out);
-
-static void write_value(const struct argument *self, const cJSON *value, struct buffer *out) {
-  if (self->type == ARGUMENT_INTEGER) {
-    buffer_add_number(out, (unsigned long long)value->valuedouble);
-  } else if (self->type == ARGUMENT_FLAG) {
-    buffer_add_string(out, cJSON_IsTrue(value) ? "true" : "false");
-  } else if (self->type == ARGUMENT_CHOICE) {
-    const struct argument_choice *choice = find_choice(self, value);
-    CHECK(choice != NULL);
-    argument_add_string(out, choice->wire);
-  } else if (cJSON_IsString(value)) {
-    argument_add_string(out, value->valuestring);
-  } else {
-    buffer_add_string(out, "[");
-    for (const cJSON *item = value->child; item != NULL; item = item->next) {
-      buffer_add_string(out, item == value->child ? "" : ",");
-      if (self->type == ARGUMENT_TEXTS) {
-        argument_add_string(out, item->valuestring);
+/* Gives the members of each object the names that they have in the step. */
+static void rename_members(const struct argument_table *self, const cJSON *objects) {
+  for (cJSON *object = objects->child; object != NULL; object = object->next)
+    for (size_t i = 0; i < self->count; i++) {
+      cJSON *member = argument_get(object, self->rows[i].name);
+      if (member == NULL)
         continue;
-      }
-      write_table(self->element, item, "{", out);
-      buffer_add_string(out, "}");
+      free(member->string);
+      member->string = memory_copy(self->rows[i].wire, strlen(self->rows[i].wire));
     }
-    buffer_add_string(out, "]");
-  }
 }
 
-/* `first` stands before the first field, a comma before the others. */
-static void write_table(const struct argument_table *self, const cJSON *arguments,
-                        const char *first, struct buffer *out) {
-  const char *separator = first;
-  for (size_t i = 0; i < self->count; i++) {
-    const struct argument *row = &self->rows[i];
-    const cJSON *value = argument_get(arguments, row->name);
-    if (row->type == ARGUMENT_TEXT && value != NULL && value->valuestring[0] == '\0')
-      value = NULL;
-    if (row->wire[0] == '\0' || (value == NULL && row->fallback[0] == '\0'))
-      continue;
-    buffer_add_string(out, separator);
-    separator = ",";
-    buffer_add_json(out, row->wire, strlen(row->wire));
-    buffer_add_string(out, ":");
-    if (value != NULL)
-      write_value(row, value, out);
-    else
-      buffer_add_string(out, row->fallback);
+cJSON *argument_table_value(const struct argument_table *self, const char *field, cJSON *arguments,
+                            cJSON *spare) {
+  const struct argument *row = row_of(self, field);
+  cJSON *value = row != NULL ? argument_get(arguments, row->name) : NULL;
+  *spare = (cJSON){0};
+  if (value == NULL && row != NULL && row->has_fallback) {
+    spare->type = row->type == ARGUMENT_INTEGER ? cJSON_Number
+                  : row->fallback != 0          ? cJSON_True
+                                                : cJSON_False;
+    spare->valuedouble = row->fallback;
+    return spare;
   }
-}
-
-void argument_table_write(const struct argument_table *self, const cJSON *arguments,
-                          struct buffer *out) {
-  write_table(self, arguments, ",", out);
+  if (value != NULL && row->type == ARGUMENT_CHOICE) {
+    const struct argument_choice *choice = find_choice(row, value);
+    CHECK(choice != NULL);
+    spare->type = cJSON_String;
+    spare->valuestring = (char *)(uintptr_t)choice->wire;
+    return spare;
+  }
+  if (value != NULL && row->type == ARGUMENT_OBJECTS)
+    rename_members(row->element, value);
+  return value;
 }

@@ -10,8 +10,8 @@
 #include "base/error.h"
 
 /*
- * The arguments of a tool as a table: their JSON Schema, whether a call's are what it says, and how
- * they travel in a Step. Pure.
+ * The arguments of a tool as a table: their JSON Schema, whether a call's are what it says, and what
+ * they are in a Step. Pure.
  */
 enum argument_type {
   ARGUMENT_TEXT,    /* without NUL; an optional one that is empty counts as absent */
@@ -33,10 +33,11 @@ struct argument_choice {
    relocated. */
 struct argument {
   char name[16];
-  char wire[16];          /* the field of the Step; "": the tool itself does something with it */
-  char fallback[8];       /* JSON: the field's value when absent; "": no field */
-  unsigned char type;     /* enum argument_type */
-  bool required;          /* of a text: and not empty */
+  char wire[16];      /* the field of the Step; "": the tool itself does something with it */
+  unsigned char type; /* enum argument_type */
+  bool required;      /* of a text: and not empty */
+  bool has_fallback;  /* of an integer or a flag: the field is this when absent */
+  unsigned short fallback;
   unsigned short minimum; /* of an integer */
   unsigned short maximum; /* of an integer; 0: none */
   const char *description;
@@ -59,7 +60,7 @@ struct argument_limits {
 };
 
 /* The member of this name; NULL when it is absent or null. `arguments` may be NULL. */
-const cJSON *argument_get(const cJSON *arguments, const char *name);
+cJSON *argument_get(const cJSON *arguments, const char *name);
 
 /* The value of an integer that was checked; 0 when it is absent. */
 double argument_integer(const cJSON *arguments, const char *name);
@@ -73,11 +74,9 @@ int argument_table_check(const struct argument_table *self, const char *owner,
                          const struct argument_limits *limits, const cJSON *arguments,
                          struct error *error);
 
-/* Adds ,"field":value for each argument that has one; they were checked. */
-void argument_table_write(const struct argument_table *self, const cJSON *arguments,
-                          struct buffer *out);
-
-/* Adds a string of the arguments as JSON, its NULs included. */
-void argument_add_string(struct buffer *out, const char *text);
+/* The value of a step's field: NULL: there is none. The arguments were checked; what the field's type
+   takes out of it is gone from them. `spare` is memory for one that is not among them. */
+cJSON *argument_table_value(const struct argument_table *self, const char *field, cJSON *arguments,
+                            cJSON *spare);
 
 #endif

@@ -6,32 +6,17 @@
 #include <string.h>
 
 #include "agent/kinds/kinds.h"
+#include "agent/kinds/run.h"
 #include "agent/tools/answer.h"
-#include "agent/tools/argument.h"
 #include "agent/tools/text_page.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "wire/json_guard.h"
-
-struct tool {
-  char name[16];
-  char title[16];
-  char kind[16];       /* of its steps */
-  const char *members; /* that each of its steps has besides, as JSON; or NULL */
-  const char *description;
-  const char *hints;
-  struct argument_table arguments;
-  /* Of a run that has succeeded; `text` is empty. Returns true when the tool failed all the same.
-     NULL: it runs commands. */
-  bool (*answer)(const struct tool_call *call, const struct run_result *result,
-                 struct buffer *text);
-};
+#include "wire/json_tree.h"
 
 struct tool_call {
   const struct tool *tool;
-  struct step step;      /* all zeros after tool_call_request */
-  struct buffer payload; /* empty when nobody needs it any more */
+  struct step step; /* all zeros after tool_call_request */
   unsigned timeout;
   char *target;    /* the step's: program or path, as given */
   char *directory; /* `workdir` as given, else that of the settings */
@@ -53,7 +38,8 @@ static const struct argument command_arguments[] = {
      .description = "The command line for the shell; with args, the program alone."},
     {.name = "args",
      .type = ARGUMENT_TEXTS,
-     .description = "Arguments of the program, which is then executed directly, without a shell."},
+     .description = "Arguments of the program, which is then executed directly, without a shell.",
+     .wire = "args"},
     {.name = "workdir",
      .type = ARGUMENT_TEXT,
      .description = "Working directory. Defaults to the directory of the sandbox."},
@@ -62,7 +48,8 @@ static const struct argument command_arguments[] = {
      .description = "Seconds after which the command is ended"},
     {.name = "env",
      .type = ARGUMENT_TEXTS,
-     .description = "Environment variables to add, each as NAME=value."},
+     .description = "Environment variables to add, each as NAME=value.",
+     .wire = "env"},
     {.name = "stdin",
      .type = ARGUMENT_BYTES,
      .description = "Text for standard input. Defaults to none.",
@@ -155,8 +142,7 @@ static const struct argument grep_arguments[] = {
     {.name = "path",
      .type = ARGUMENT_TEXT,
      .description = "File or directory to search. Defaults to the directory of the sandbox.",
-     .wire = "path",
-     .fallback = "\".\""},
+     .wire = "path"},
     {.name = "glob",
      .type = ARGUMENT_TEXT,
      .description =
@@ -168,7 +154,7 @@ static const struct argument grep_arguments[] = {
      .description = "Search hidden files, too, and those that .gitignore and the like leave out. "
                     "Defaults to false.",
      .wire = "searchHidden",
-     .fallback = "false"},
+     .has_fallback = true},
     {.name = "output_mode",
      .type = ARGUMENT_CHOICE,
      .description = "content: lines as path:line:text (default); files_with_matches: paths; count: "
@@ -181,7 +167,8 @@ static const struct argument grep_arguments[] = {
      .maximum = 1000,
      .description = "Maximum number of matches. Defaults to 200.",
      .wire = "headLimit",
-     .fallback = "200"},
+     .has_fallback = true,
+     .fallback = 200},
     {.name = "context_before",
      .type = ARGUMENT_INTEGER,
      .maximum = 100,
@@ -198,8 +185,7 @@ static const struct argument tree_arguments[] = {
     {.name = "path",
      .type = ARGUMENT_TEXT,
      .description = "Path of the directory. Defaults to the directory of the sandbox.",
-     .wire = "path",
-     .fallback = "\".\""},
+     .wire = "path"},
     {.name = "max_depth",
      .type = ARGUMENT_INTEGER,
      .minimum = 1,
@@ -224,60 +210,35 @@ static size_t decoded_length(const struct tool_image *image) {
   return image->length / 4 * 3 - padding;
 }
 
-static bool answer_read(const struct tool_call *call, const struct run_result *result,
+static bool answer_read(const struct tool_call *call, const struct run_end *end,
                         struct buffer *text) {
   struct error error;
   struct tool_image image;
-  if (tool_call_image(call, result, &image)) {
+  if (tool_call_image(call, end, &image)) {
     answer_image(image.type, image.type_length, decoded_length(&image), text);
     return false;
   }
-  const struct run_stream body = answer_body(result);
+  const struct run_stream body = answer_body(end);
   if (text_page_add(body.bytes, body.length, call->offset, call->limit, text, &error) == 0)
     return false;
   add_error(text, error.text, strlen(error.text));
   return true;
 }
 
-static bool answer_write(const struct tool_call *call, const struct run_result *result,
+static bool answer_write(const struct tool_call *call, const struct run_end *end,
                          struct buffer *text) {
   buffer_add_string(text, "Successfully wrote ");
   buffer_add_number(text, call->content_length);
   buffer_add_string(text, " bytes to ");
   buffer_add_string(text, call->target);
-  (void)result;
+  (void)end;
   return false;
 }
 
-static bool answer_edit(const struct tool_call *call, const struct run_result *result,
-                        struct buffer *text) {
+static bool answer_content(const struct tool_call *call, const struct run_end *end,
+                           struct buffer *text) {
   (void)call;
-  answer_content(result, text);
-  answer_warnings(result, "", text);
-  return false;
-}
-
-static bool answer_list(const struct tool_call *call, const struct run_result *result,
-                        struct buffer *text) {
-  (void)call;
-  answer_listing(result, text);
-  answer_warnings(result, "directory ", text);
-  return false;
-}
-
-static bool answer_grep(const struct tool_call *call, const struct run_result *result,
-                        struct buffer *text) {
-  (void)call;
-  answer_matches(result, text);
-  answer_warnings(result, "grep ", text);
-  return false;
-}
-
-static bool answer_tree(const struct tool_call *call, const struct run_result *result,
-                        struct buffer *text) {
-  (void)call;
-  answer_content(result, text);
-  answer_warnings(result, "", text);
+  buffer_add(text, end->output.bytes, end->output.length);
   return false;
 }
 
@@ -288,7 +249,7 @@ static const struct tool tools[] = {
          "Runs a command line in the shell of the sandbox, or with args a program directly. "
          "Returns the first 50 KB of stdout and of stderr, and the exit code when it is not 0.",
      .hints = CHANGES("false", "true"),
-     .kind = "run",
+     .kind = &run_kind,
      .arguments = ARGUMENT_TABLE(command_arguments)},
     {.name = "read_file",
      .title = "Read file",
@@ -296,8 +257,8 @@ static const struct tool tools[] = {
                     "says with which offset to continue. Shows an image (PNG, JPEG, GIF, WebP) of "
                     "at most 5 MB.",
      .hints = READ_ONLY,
-     .kind = "readFile",
-     .members = ",\"withMediaType\":true",
+     .kind = &read_file_kind,
+     .flag = "withMediaType",
      .arguments = ARGUMENT_TABLE(read_arguments),
      .answer = answer_read},
     {.name = "write_file",
@@ -305,40 +266,44 @@ static const struct tool tools[] = {
      .description =
          "Creates a file, or replaces its whole content. To change a part, use edit_file.",
      .hints = CHANGES("true", "false"),
-     .kind = "writeFile",
+     .kind = &write_file_kind,
      .arguments = ARGUMENT_TABLE(write_arguments),
      .answer = answer_write},
     {.name = "edit_file",
      .title = "Edit file",
      .description = "Replaces pieces of a text file. All edits are applied, or none.",
      .hints = CHANGES("false", "false"),
-     .kind = "editFile",
+     .kind = &edit_file_kind,
      .arguments = ARGUMENT_TABLE(edit_arguments),
-     .answer = answer_edit},
+     .for_model = true,
+     .answer = answer_content},
     {.name = "list_directory",
      .title = "List directory",
      .description = "Lists a directory, hidden entries too: type, size in bytes, name.",
      .hints = READ_ONLY,
-     .kind = "listFiles",
+     .kind = &list_files_kind,
      .arguments = ARGUMENT_TABLE(list_arguments),
-     .answer = answer_list},
+     .for_model = true,
+     .answer = answer_content},
     {.name = "grep",
      .title = "Search files",
      .description = "Searches text files for a regular expression. Leaves out hidden and ignored "
                     "files, those of more than 1 MB, and directories like .git and node_modules.",
      .hints = READ_ONLY,
-     .kind = "grep",
-     .members = ",\"prefixPaths\":true", /* as the other tools take them */
+     .kind = &grep_kind,
+     .flag = "prefixPaths", /* as the other tools take them */
      .arguments = ARGUMENT_TABLE(grep_arguments),
-     .answer = answer_grep},
+     .for_model = true,
+     .answer = answer_content},
     {.name = "directory_tree",
      .title = "Directory tree",
      .description = "Shows what is below a directory as a tree, at most 1000 entries. Leaves out "
                     "directories like .git and node_modules.",
      .hints = READ_ONLY,
-     .kind = "directoryTree",
+     .kind = &directory_tree_kind,
      .arguments = ARGUMENT_TABLE(tree_arguments),
-     .answer = answer_tree},
+     .for_model = true,
+     .answer = answer_content},
 };
 
 const struct tool *tool_at(size_t index) {
@@ -350,22 +315,6 @@ const struct tool *tool_find(const char *name) {
     if (strcmp(tools[i].name, name) == 0)
       return &tools[i];
   return NULL;
-}
-
-const char *tool_name(const struct tool *self) {
-  return self->name;
-}
-
-const char *tool_title(const struct tool *self) {
-  return self->title;
-}
-
-const char *tool_description(const struct tool *self) {
-  return self->description;
-}
-
-const char *tool_hints(const struct tool *self) {
-  return self->hints;
 }
 
 bool tool_is_command(const struct tool *self) {
@@ -388,65 +337,57 @@ void tool_add_input_schema(const struct tool *self, const struct tool_settings *
 
 /* --- a call: its step --- */
 
-static void add_member(struct buffer *payload, const char *name, const char *text) {
-  buffer_add_string(payload, ",\"");
-  buffer_add_string(payload, name);
-  buffer_add_string(payload, "\":");
-  argument_add_string(payload, text);
-}
-
-/* A list of NAME=value as an object. */
-static int write_environment(const cJSON *list, struct buffer *payload, struct error *error) {
+/* Makes an object of a list of NAME=value. */
+static int split_environment(cJSON *list, struct error *error) {
   size_t index = 0;
-  buffer_add_string(payload, ",\"env\":{");
-  for (const cJSON *item = list->child; item != NULL; item = item->next, index++) {
-    const char *name = item->valuestring;
-    const char *equals = strchr(name, '=');
-    if (equals == NULL || equals == name)
+  if (list == NULL)
+    return 0;
+  for (cJSON *item = list->child; item != NULL; item = item->next, index++) {
+    char *equals = strchr(item->valuestring, '=');
+    if (equals == NULL || equals == item->valuestring)
       return error_set(error, "env[%zu]: expected NAME=value", index);
-    buffer_add_string(payload, index > 0 ? "," : "");
-    buffer_add_json(payload, name, (size_t)(equals - name));
-    buffer_add_string(payload, ":");
-    argument_add_string(payload, equals + 1);
+    item->string = item->valuestring;
+    item->valuestring = memory_copy(equals + 1, strlen(equals + 1));
+    *equals = '\0';
   }
-  buffer_add_string(payload, "}");
+  list->type = cJSON_Object;
   return 0;
 }
 
-/* An empty list of arguments may be meant as none, so that it only says to do without a shell where
-   there is none anyway. */
-static int write_command(const cJSON *arguments, const struct tool_settings *settings,
-                         struct buffer *payload, struct error *error) {
-  const char *command = argument_get(arguments, "command")->valuestring;
-  const cJSON *args = argument_get(arguments, "args");
-  bool is_direct = args != NULL && (args->child != NULL || settings->shell == NULL);
-  if (!is_direct && settings->shell == NULL)
-    return error_set(error,
-                     "no shell (bash, sh) in this image; give args to run a program directly");
-  add_member(payload, "command", is_direct ? command : settings->shell);
-  buffer_add_string(payload, is_direct ? ",\"args\":[" : ",\"args\":[\"-c\",");
-  if (!is_direct)
-    argument_add_string(payload, command);
-  for (const cJSON *item = is_direct ? args->child : NULL; item != NULL; item = item->next) {
-    argument_add_string(payload, item->valuestring);
-    buffer_add_string(payload, item->next != NULL ? "," : "");
-  }
-  buffer_add_string(payload, "]");
-  const cJSON *environment = argument_get(arguments, "env");
-  return environment != NULL ? write_environment(environment, payload, error) : 0;
+/* The command line becomes the second argument of `sh -c`. */
+static void use_shell(struct step *step, const char *command_line) {
+  struct run_fields *run = step->fields;
+  free(run->args);
+  run->args = memory_allocate(3 * sizeof *run->args);
+  run->args[0] = memory_copy("-c", 2);
+  run->args[1] = memory_copy(command_line, strlen(command_line));
+  run->args[2] = NULL;
 }
 
-static void write_directory(const struct tool_call *self, const struct tool_settings *settings,
-                            struct buffer *payload) {
-  struct buffer path = {0};
-  if (self->directory[0] != '/') {
-    buffer_add_string(&path, settings->directory);
-    buffer_add(&path, "/", 1);
+/* The arguments as the fields of the kind have them. */
+static int read_fields(const struct tool *tool, cJSON *arguments, struct step *step,
+                       struct error *error) {
+  const struct step_table *table = &step->kind->table;
+  for (size_t i = 0; i < table->count; i++) {
+    const struct step_field *field = &table->fields[i];
+    cJSON spare, *value = argument_table_value(&tool->arguments, field->name, arguments, &spare);
+    if (value == NULL && strcmp(field->name, tool->flag) == 0) {
+      spare.type = cJSON_True;
+      value = &spare;
+    }
+    if (field->type->read(field, value, (char *)step->fields + field->offset, error) != 0)
+      return -1;
   }
-  buffer_add_string(&path, self->directory);
-  buffer_add(&path, "", 1);
-  add_member(payload, "workingDirectory", path.bytes);
-  buffer_release(&path);
+  return 0;
+}
+
+static char *directory_of(const struct tool_call *self, const struct tool_settings *settings) {
+  char *path;
+  bool is_relative = self->directory[0] != '/';
+  if (asprintf(&path, "%s%s%s", is_relative ? settings->directory : "", is_relative ? "/" : "",
+               self->directory) < 0)
+    memory_exhausted("a path");
+  return path;
 }
 
 static unsigned timeout_of(const cJSON *arguments, const struct argument_limits *limits) {
@@ -469,14 +410,42 @@ static size_t content_length(const cJSON *arguments) {
   if (content == NULL)
     return 0;
   size_t length = strlen(content->valuestring);
-  for (const char *at = content->valuestring; (at = strstr(at, JSON_GUARD_NUL)) != NULL; at++)
+  for (const char *at = content->valuestring; (at = strstr(at, JSON_TREE_NUL)) != NULL; at++)
     length--; /* two bytes for one NUL */
   return length;
 }
 
-static int translate(struct tool_call *self, const cJSON *arguments,
-                     const struct tool_settings *settings, const char *step_id,
-                     struct error *error) {
+/* An empty list of arguments may be meant as none, so that it only says
+   to do without a shell where there is none anyway. */
+static int make_step(struct tool_call *self, cJSON *arguments, const struct tool_settings *settings,
+                     const char *step_id, struct error *error) {
+  const struct tool *tool = self->tool;
+  bool is_command = tool_is_command(tool);
+  const char *target = text_of(arguments, is_command ? "command" : "path");
+  const cJSON *args = argument_get(arguments, "args");
+  bool is_direct = args != NULL && (args->child != NULL || settings->shell == NULL);
+  if (is_command && !is_direct && settings->shell == NULL)
+    return error_set(error,
+                     "no shell (bash, sh) in this image; give args to run a program directly");
+  if (split_environment(argument_get(arguments, "env"), error) != 0)
+    return -1;
+  const char *program = is_command && !is_direct ? settings->shell : target;
+  self->target =
+      memory_copy(program != NULL ? program : ".", strlen(program != NULL ? program : "."));
+  char *directory = directory_of(self, settings);
+  step_init(&self->step, &tool->kind->wire, step_id, self->target, directory, self->timeout);
+  free(directory);
+  self->step.for_model = tool->for_model;
+  if (read_fields(tool, arguments, &self->step, error) != 0)
+    return -1;
+  if (is_command && !is_direct)
+    use_shell(&self->step, target);
+  return 0;
+}
+
+static int translate_arguments(struct tool_call *self, cJSON *arguments,
+                               const struct tool_settings *settings, const char *step_id,
+                               struct error *error) {
   const struct argument_limits limits = limits_of(settings);
   const struct tool *tool = self->tool;
   if (argument_table_check(&tool->arguments, tool->name, &limits, arguments, error) != 0)
@@ -486,40 +455,23 @@ static int translate(struct tool_call *self, const cJSON *arguments,
     directory = settings->directory;
   self->directory = memory_copy(directory, strlen(directory));
   self->timeout = timeout_of(arguments, &limits);
-  self->content_length = content_length(arguments);
   self->offset = (uint64_t)argument_integer(arguments, "offset");
   self->limit = (uint64_t)argument_integer(arguments, "limit");
-  struct buffer *payload = &self->payload;
-  buffer_add_string(payload, "{\"schemaVersion\":1");
-  add_member(payload, "stepId", step_id);
-  add_member(payload, "kind", tool->kind);
-  write_directory(self, settings, payload);
-  buffer_add_string(payload, ",\"timeoutSeconds\":");
-  buffer_add_number(payload, self->timeout);
-  if (tool_is_command(tool) && write_command(arguments, settings, payload, error) != 0)
-    return -1;
-  argument_table_write(&tool->arguments, arguments, payload);
-  if (tool->members != NULL)
-    buffer_add_string(payload, tool->members);
-  buffer_add_string(payload, "}");
-  int parsed = step_parse(&self->step, kinds, payload->bytes, payload->length, error);
-  if (parsed == 0 && payload->length > PROCESS_INPUT_MAX)
-    buffer_release(payload); /* no child that stands by takes more */
-  return parsed;
+  self->content_length = content_length(arguments);
+  return make_step(self, arguments, settings, step_id, error);
 }
 
-struct tool_call *tool_call_new(const struct tool *tool, const cJSON *arguments,
+struct tool_call *tool_call_new(const struct tool *tool, cJSON *arguments,
                                 const struct tool_settings *settings, const char *step_id,
                                 struct buffer *text) {
   struct error error;
   struct tool_call *self = memory_allocate(sizeof *self);
   *self = (struct tool_call){.tool = tool};
-  if (translate(self, arguments, settings, step_id, &error) != 0) {
+  if (translate_arguments(self, arguments, settings, step_id, &error) != 0) {
     add_error(text, error.text, strlen(error.text));
     tool_call_free(self);
     return NULL;
   }
-  self->target = memory_copy(self->step.target, strlen(self->step.target));
   return self;
 }
 
@@ -527,7 +479,6 @@ void tool_call_free(struct tool_call *self) {
   if (self == NULL)
     return;
   step_release(&self->step);
-  buffer_release(&self->payload);
   free(self->target);
   free(self->directory);
   free(self);
@@ -536,8 +487,6 @@ void tool_call_free(struct tool_call *self) {
 void tool_call_request(struct tool_call *self, struct request *request) {
   CHECK(self->step.step_id != NULL);
   request->step = self->step;
-  request->payload = self->payload.bytes;
-  request->payload_length = self->payload.length;
   self->step = (struct step){0};
 }
 
@@ -551,12 +500,6 @@ bool tool_call_is_command(const struct tool_call *self) {
 
 /* --- a call: its answer --- */
 
-static bool ends_with(const struct run_result *result, const char *end) {
-  size_t length = strlen(end);
-  return result->reason_length >= length &&
-         memcmp(result->reason + result->reason_length - length, end, length) == 0;
-}
-
 /* The most of a program's or a directory's name that an error repeats. */
 #define NAME_SHOWN_MAX 256
 
@@ -567,56 +510,51 @@ static void add_name(struct buffer *text, const char *name) {
   buffer_add_string(text, is_long ? "\xE2\x80\xA6" : "");
 }
 
-static void answer_not_run(const struct tool_call *self, const struct run_result *result,
+static void answer_not_run(const struct tool_call *self, const struct run_end *end,
                            struct buffer *text) {
-  bool is_missing = ends_with(result, strerror(ENOENT)) || ends_with(result, strerror(ENOTDIR));
-  if (result->failure == RUN_NOT_FOUND) {
+  if (end->how == RUN_NOT_FOUND) {
     buffer_add_string(text, TOOL_ERROR "cannot run '");
     add_name(text, self->target);
     buffer_add_string(text, "': No such file or directory");
-  } else if (result->failure == RUN_NO_DIRECTORY && is_missing) {
+  } else if (end->how == RUN_NO_DIRECTORY &&
+             (end->error.code == ENOENT || end->error.code == ENOTDIR)) {
     buffer_add_string(text, TOOL_ERROR "workdir: no such directory: ");
     add_name(text, self->directory);
   } else {
-    add_error(text, result->reason, result->reason_length);
+    add_error(text, end->error.text, strlen(end->error.text));
   }
 }
 
-static bool answer(const struct tool_call *self, const struct run_result *result,
-                   struct buffer *text) {
-  bool failed = result->timed_out || result->exit_code != 0;
-  if (result->failure != RUN_EXECUTED && !result->timed_out) {
-    answer_not_run(self, result, text);
+static bool answer_end(const struct tool_call *self, const struct run_end *end,
+                       struct buffer *text) {
+  if (!run_end_was_executed(end)) {
+    answer_not_run(self, end, text);
     return true;
   }
   if (tool_call_is_command(self)) {
-    answer_command(result, text);
-    return failed;
+    answer_command(end, text);
+    return !run_end_is_success(end);
   }
-  if (!failed)
-    return self->tool->answer(self, result, text);
-  if (!result->timed_out && result->reason_length > 0) {
-    add_error(text, result->reason, result->reason_length);
+  if (run_end_is_success(end))
+    return self->tool->answer(self, end, text);
+  if (end->how == RUN_TIMED_OUT) {
+    answer_command(&(struct run_end){.how = end->how, .exit_code = end->exit_code}, text);
     return true;
   }
-  /* Its content is incomplete: how it ended is all that there is to say. */
-  const struct run_result end = {.timed_out = result->timed_out, .exit_code = result->exit_code};
-  answer_command(&end, text);
+  struct error line;
+  const struct run_stream message = run_end_message(end, self->timeout, &line);
+  add_error(text, message.bytes, message.length);
   return true;
 }
 
-static bool has_failed(const struct run_result *result) {
-  return result->failure != RUN_EXECUTED || result->timed_out || result->exit_code != 0;
-}
-
-bool tool_call_image(const struct tool_call *self, const struct run_result *result,
+bool tool_call_image(const struct tool_call *self, const struct run_end *end,
                      struct tool_image *image) {
   static const char prefix[] = "image/";
-  const struct run_stream *content = &result->output;
-  if (self->tool->answer != answer_read || has_failed(result) ||
+  const struct run_stream *content = &end->output;
+  if (self->tool->answer != answer_read || !run_end_is_success(end) ||
       content->length < sizeof prefix - 1 || memcmp(content->bytes, prefix, sizeof prefix - 1) != 0)
     return false;
-  const struct run_stream body = answer_body(result);
+  const struct run_stream body = answer_body(end);
   if (body.bytes == NULL)
     return false;
   *image = (struct tool_image){.type = content->bytes,
@@ -626,12 +564,12 @@ bool tool_call_image(const struct tool_call *self, const struct run_result *resu
   return true;
 }
 
-bool tool_call_answer(const struct tool_call *self, const struct run_result *result,
+bool tool_call_answer(const struct tool_call *self, const struct run_end *end,
                       struct buffer *text) {
   if (text->length == 0)
-    return answer(self, result, text);
+    return answer_end(self, end, text);
   struct buffer own = {0};
-  bool failed = answer(self, result, &own);
+  bool failed = answer_end(self, end, &own);
   buffer_add(text, own.bytes, own.length);
   buffer_release(&own);
   return failed;

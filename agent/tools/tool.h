@@ -7,7 +7,9 @@
 #include <cjson/cJSON.h>
 
 #include "agent/engine/door.h"
-#include "agent/engine/run_result.h"
+#include "agent/engine/run_end.h"
+#include "agent/kinds/kind.h"
+#include "agent/tools/argument.h"
 #include "base/buffer.h"
 
 /*
@@ -18,21 +20,28 @@
  *   call = tool_call_new(tool, arguments, ...)       NULL: the text says what is wrong with them
  *   tool_call_request(call, &request)                engine_submit takes it over
  *     ...                                            in the door's result():
- *   tool_call_answer(call, &run_result, &text)       returns whether it has failed
+ *   tool_call_answer(call, end, &text)              returns whether it has failed
  *   tool_call_free(call)
  */
-struct tool;
+struct tool_call;
+
+struct tool {
+  char name[16];
+  char title[16];
+  const char *description;
+  const char *hints;       /* for clients, as members of a JSON object: "readOnlyHint":true,… */
+  const struct kind *kind; /* of its steps; the rest is the tool's own */
+  char flag[16];           /* a field of theirs that is set; or "" */
+  bool for_model;          /* see struct step: their content is the answer */
+  struct argument_table arguments;
+  /* Of a run that has succeeded; `text` is empty. Returns true when the tool failed all the same.
+     NULL: it runs commands. */
+  bool (*answer)(const struct tool_call *call, const struct run_end *end, struct buffer *text);
+};
 
 /* In one fixed order. NULL after the last one. */
 const struct tool *tool_at(size_t index);
 const struct tool *tool_find(const char *name);
-const char *tool_name(const struct tool *self);
-const char *tool_title(const struct tool *self);
-const char *tool_description(const struct tool *self);
-
-/* The hints for clients, as the members of a JSON object without its braces:
-   "readOnlyHint":true,"openWorldHint":false */
-const char *tool_hints(const struct tool *self);
 
 /* Whether its runs are commands, whose streams and exit code a door may show apart, as an object of
    tool_outcome.h. */
@@ -56,20 +65,18 @@ void tool_add_input_schema(const struct tool *self, const struct tool_settings *
    of a command that was executed never counts as one. */
 #define TOOL_ERROR "Error: "
 
-struct tool_call;
-
 /*
- * `arguments`: an object, or NULL for none. Its text passed json_guard_scan, and json_guard_mark_nul
- * where that has found a NUL. null counts as absent. `step_id`: unique among the runs. Returns
+ * `arguments`: an object of json_tree_parse, or NULL for none; texts are moved out of it into the step.
+ * null counts as absent. `step_id`: unique among the runs. Returns
  * NULL, with the text for the model (TOOL_ERROR and the reason) added to `text`, when the arguments
  * are refused. Otherwise nothing is added.
  */
-struct tool_call *tool_call_new(const struct tool *tool, const cJSON *arguments,
+struct tool_call *tool_call_new(const struct tool *tool, cJSON *arguments,
                                 const struct tool_settings *settings, const char *step_id,
                                 struct buffer *text);
 void tool_call_free(struct tool_call *self);
 
-/* Fills in step and payload, once. The call must outlive the run; the ticket is the door's. */
+/* Fills in the step, once. The call must outlive the run; the ticket is the door's. */
 void tool_call_request(struct tool_call *self, struct request *request);
 
 /* Its time limit, in seconds. */
@@ -78,7 +85,7 @@ unsigned tool_call_timeout(const struct tool_call *self);
 /* See tool_is_command. */
 bool tool_call_is_command(const struct tool_call *self);
 
-/* An image that was read, in the run_result that it was made from. */
+/* An image that was read, in the end that it was made from. */
 struct tool_image {
   const char *type; /* such as image/png, without a NUL */
   size_t type_length;
@@ -88,12 +95,11 @@ struct tool_image {
 
 /* Whether that is what the call has for the model; the text only says so then, for doors that
    cannot show it. */
-bool tool_call_image(const struct tool_call *self, const struct run_result *result,
+bool tool_call_image(const struct tool_call *self, const struct run_end *end,
                      struct tool_image *image);
 
 /* Adds the text for the model, which is at most some 105,000 bytes long. Returns true when the tool
    failed. */
-bool tool_call_answer(const struct tool_call *self, const struct run_result *result,
-                      struct buffer *text);
+bool tool_call_answer(const struct tool_call *self, const struct run_end *end, struct buffer *text);
 
 #endif

@@ -1,7 +1,7 @@
 #ifndef AGENT_TOOLS_TOOL_OUTCOME_H
 #define AGENT_TOOLS_TOOL_OUTCOME_H
 
-#include "agent/engine/run_result.h"
+#include "agent/engine/run_end.h"
 #include "base/buffer.h"
 
 /* How a run ended, as a JSON object for programs; its members in this order. A stream that was cut
@@ -20,6 +20,6 @@ enum tool_outcome {
 /* The JSON Schema of TOOL_OUTCOME_STRUCTURED. */
 extern const char tool_outcome_schema[];
 
-void tool_outcome_add(enum tool_outcome form, const struct run_result *result, struct buffer *out);
+void tool_outcome_add(enum tool_outcome form, const struct run_end *end, struct buffer *out);
 
 #endif

@@ -14,8 +14,7 @@
 #include "agent/doors/stdio/stdio_request.h"
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "wire/json_extent.h"
-#include "wire/json_guard.h"
+#include "wire/json_tree.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -32,20 +31,17 @@ static void demand(bool promise) {
 
 /* One line, which is JSON. */
 static void check_answer(struct buffer *out) {
-  struct json_guard guard;
   struct error error;
   demand(out->length > 0 && out->bytes[out->length - 1] == '\n');
   demand(memchr(out->bytes, '\n', out->length - 1) == NULL);
-  demand(json_guard_scan(&guard, out->bytes, out->length, "", &error) == 0);
-  cJSON *tree = cJSON_ParseWithLength(out->bytes, out->length);
+  cJSON *tree = json_tree_parse(out->bytes, out->length, &error);
   demand(cJSON_IsObject(tree));
   cJSON_Delete(tree);
   buffer_release(out);
 }
 
 static void answer(const struct stdio_request *request, struct buffer *out) {
-  const struct stdio_address to = {
-      .dialect = request->dialect, .id = request->id.text, .id_length = request->id.length};
+  const struct stdio_address to = {.dialect = request->dialect, .id = request->id};
   if (request->method == STDIO_CALL) {
     struct buffer text = {0};
     struct tool_call *call =
@@ -65,7 +61,7 @@ static void answer(const struct stdio_request *request, struct buffer *out) {
 }
 
 /* A copy that ends where the line does. */
-static void check_line(const struct line *line, struct stdio_rules *rules) {
+static void check_line(const struct input_line *line, struct stdio_rules *rules) {
   struct stdio_request request;
   struct buffer out = {0};
   char *copy = memory_allocate(line->length);
@@ -86,7 +82,7 @@ static void check_line(const struct line *line, struct stdio_rules *rules) {
 static void read_lines(struct buffer *out, const char *bytes, size_t length, size_t piece,
                        size_t limit) {
   struct line_reader reader = {.limit = limit};
-  struct line line;
+  struct input_line line;
   for (size_t at = 0; at <= length; at += piece) {
     line_reader_add(&reader, bytes + at, length - at < piece ? length - at : piece);
     if (length - at < piece)
@@ -110,15 +106,6 @@ static void check_pieces(const char *bytes, size_t length, size_t piece, size_t 
   buffer_release(&pieces);
 }
 
-static void check_extent(const char *bytes, size_t length) {
-  struct json_extent extent = {0}, byte_by_byte = {0};
-  size_t taken, one, at = 0;
-  bool ends = json_extent_take(&extent, bytes, length, &taken);
-  while (at < length && !json_extent_take(&byte_by_byte, bytes + at, 1, &one))
-    at++;
-  demand(ends ? at + 1 == taken : at == length);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 2)
     return 0;
@@ -126,9 +113,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   size_t length = size - 2;
   struct stdio_rules rules = {.tool = data[1] % 8 < 7 ? tool_at(data[1] % 8) : NULL};
   struct line_reader reader = {.limit = SIZE_MAX};
-  struct line line;
+  struct input_line line;
   check_pieces(bytes, length, (size_t)data[0] + 1, data[1]);
-  check_extent(bytes, length);
   line_reader_add(&reader, bytes, length);
   line_reader_end(&reader);
   while (line_reader_next(&reader, &line))

@@ -1,6 +1,8 @@
 /*
- * Any bytes as a payload. A step that is taken keeps the promises of wire/step.h; one that is
- * refused has an id to answer with and one short line that says why.
+ * Any bytes as tokens of JSON, as a payload, and as a request file. A step that is taken keeps the
+ * promises of wire/step.h; one that is refused has an id to answer with and one short line that says
+ * why. A request that is ready is a step; one that is not says why; none looks broken before it is
+ * whole.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,8 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/doors/files/exec_request.h"
 #include "agent/kinds/kinds.h"
+#include "base/memory.h"
 #include "base/utf8.h"
+#include "wire/json_text.h"
+#include "wire/json_tree.h"
 #include "wire/step.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -92,10 +98,10 @@ static void check_error(const struct error *error) {
     demand(*text >= ' ' && *text <= '~');
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+static void check_payload(const char *text, size_t length) {
   struct step step;
-  struct error error = {""};
-  int result = step_parse(&step, kinds, (const char *)data, size, &error);
+  struct error error = {.text = ""};
+  int result = step_parse(&step, kinds, text, length, &error);
   check_text(step.step_id, 1);
   demand(strlen(step.step_id) <= STEP_ID_MAX);
   if (result != 0)
@@ -105,5 +111,70 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   else
     demand(step.target == NULL && step.fields == NULL);
   step_release(&step);
+}
+
+static void check_ready(const struct exec_request *request) {
+  struct step step;
+  char **env = memory_allocate(sizeof *env);
+  *env = NULL;
+  demand(request->timeout_seconds >= 1 && request->timeout_seconds <= 120);
+  demand(request->directory != NULL && request->directory[0] != '\0');
+  exec_request_step(request, "id", "sh", NULL, env, &step);
+  demand(step.target[0] != '\0' && step.timeout_seconds == request->timeout_seconds);
+  step_release(&step);
+}
+
+static void check_request(const char *text, size_t length) {
+  static const struct exec_request_defaults defaults = {
+      .directory = EXEC_REQUEST_DIRECTORY, .timeout_seconds = 30, .timeout_max_seconds = 120};
+  struct exec_request request;
+  struct error error = {.text = ""};
+  enum exec_request_state state =
+      exec_request_parse(&request, text, length, "id", &defaults, &error);
+  if (state == EXEC_REQUEST_READY)
+    check_ready(&request);
+  else
+    demand(error.text[0] != '\0' && strchr(error.text, '\n') == NULL);
+  demand(request.target != NULL || (state != EXEC_REQUEST_READY && state != EXEC_REQUEST_REFUSED));
+  exec_request_release(&request);
+}
+
+/* What is an object for cJSON is one here; every beginning of what may become one may, too. */
+static void check_object(const char *text, size_t length) {
+  size_t wrong;
+  struct error error;
+  cJSON *tree = json_tree_parse(text, length, &error);
+  enum json_text_state state = json_text_object(text, length, &wrong);
+  demand(!cJSON_IsObject(tree) || state == JSON_TEXT_WHOLE || utf8_is_marked(text, length));
+  cJSON_Delete(tree);
+  if (state == JSON_TEXT_BROKEN)
+    length = wrong;
+  for (; length > 0; length /= 2)
+    demand(json_text_object(text, length, &wrong) != JSON_TEXT_BROKEN);
+}
+
+/* The same tokens, and the same end of the first value, when they come byte by byte. */
+static void check_pieces(const char *text, size_t length) {
+  struct json_text whole = {.bytes = text, .length = length}, pieces = {.bytes = text}, ends = {0};
+  struct json_text ends_at_once = {0};
+  size_t extent = 0, at = 1;
+  while (json_text_next(&whole) != JSON_TEXT_SHORT) {
+    while (json_text_next(&pieces) == JSON_TEXT_SHORT)
+      demand(pieces.length++ < length);
+    demand(whole.at > whole.start && whole.at <= length);
+    demand(whole.token == pieces.token && whole.start == pieces.start && whole.at == pieces.at);
+  }
+  bool is_over = json_text_ends(&ends_at_once, text, length, &extent);
+  while (at <= length && !json_text_ends(&ends, text, at, &extent))
+    at++;
+  demand(is_over == (at <= length));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  const char *text = size > 0 ? (const char *)data : "";
+  check_pieces(text, size);
+  check_object(text, size);
+  check_payload(text, size);
+  check_request(text, size);
   return 0;
 }

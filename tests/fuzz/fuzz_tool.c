@@ -12,7 +12,7 @@
 #include "agent/tools/answer.h"
 #include "agent/tools/tool.h"
 #include "base/memory.h"
-#include "wire/json_guard.h"
+#include "wire/json_tree.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -25,13 +25,8 @@ static void demand(bool promise) {
 }
 
 static cJSON *parse(const char *text, size_t length) {
-  struct json_guard guard;
   struct error error;
-  if (json_guard_scan(&guard, text, length, "", &error) != 0)
-    return NULL;
-  char *marked = json_guard_mark_nul(text, length, &length);
-  cJSON *tree = cJSON_ParseWithLength(marked, length);
-  free(marked);
+  cJSON *tree = json_tree_parse(text, length, &error);
   if (cJSON_IsObject(tree))
     return tree;
   cJSON_Delete(tree);
@@ -41,19 +36,18 @@ static cJSON *parse(const char *text, size_t length) {
 static void answer(const struct tool_call *call, const uint8_t *data, size_t size) {
   struct buffer text = {0};
   const struct run_stream stream = {(const char *)data, size, size % 2 == 0};
-  struct run_result result = {.reason = "", .output = stream};
-  (void)tool_call_answer(call, &result, &text);
-  size_t longest = tool_call_is_command(call) ? size : ANSWER_MAX;
-  demand(text.length <= longest + FRAME_MAX + size);
+  struct run_end end = {.output = stream};
+  (void)tool_call_answer(call, &end, &text);
+  demand(text.length <= 2 * size + FRAME_MAX);
   text.length = 0;
-  result.errors = (struct run_stream){(const char *)data, size < 256 ? size : 256, false};
-  (void)tool_call_answer(call, &result, &text);
+  end.errors = (struct run_stream){(const char *)data, size < 256 ? size : 256, false};
+  (void)tool_call_answer(call, &end, &text);
   buffer_release(&text);
 }
 
 /* Returns whether they were accepted. */
-static bool try(const struct tool *tool, const cJSON *arguments,
-                const struct tool_settings *settings, const uint8_t *data, size_t size) {
+static bool try(const struct tool *tool, cJSON *arguments, const struct tool_settings *settings,
+                const uint8_t *data, size_t size) {
   struct buffer text = {0};
   struct tool_call *call = tool_call_new(tool, arguments, settings, "id", &text);
   demand((call == NULL) == (text.length > strlen(TOOL_ERROR)));
@@ -87,13 +81,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                          .clamps_timeout = size % 2 == 0,
                                          .directory = "/box",
                                          .shell = size % 3 == 0 ? NULL : "sh"};
-  cJSON *arguments = parse((const char *)data, size);
   for (size_t i = 0; tool_at(i) != NULL; i++) {
     cJSON *good = cJSON_Parse(good_arguments[i]);
     demand(try(tool_at(i), good, &settings, data, size));
     cJSON_Delete(good);
+    cJSON *arguments = parse((const char *)data, size); /* texts are moved out of it */
     (void)try(tool_at(i), arguments, &settings, data, size);
+    cJSON_Delete(arguments);
   }
-  cJSON_Delete(arguments);
   return 0;
 }

@@ -70,24 +70,6 @@ JOB_TEST(a_bad_field) {
   job_expect_to_go_on(job);
 }
 
-JOB_TEST(an_unknown_kind_is_answered_with_the_versions_that_are_known) {
-  static const char *const unknown[] = {"'summonDragon'", "'8'", "8", "5.5", "null", "true", "''"};
-  for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
-    job_push_json(job, job_format(job, "{'stepId':'s-%zu','command':'true','path':'x','kind':%s}",
-                                  i, unknown[i]));
-    const cJSON *result = job_result(job);
-    assert_string_equal(job_text(result, "stepId"), formatted("s-%zu", i));
-    job_expect_result(job, result, -1,
-                      "This sandbox agent speaks wire protocol 1-2 and does not know the step kind "
-                      "it was sent (schema version 1). Nothing was executed.",
-                      NULL);
-    assert_int_equal(job_event_count(result), 0);
-    assert_int_equal(cJSON_GetObjectItem(result, "durationSeconds")->valueint, 0);
-  }
-  assert_int_equal(job_ask_number(job, "EXISTS sandbox:%s:events", job->id), 0);
-  job_expect_to_go_on(job);
-}
-
 JOB_TEST(a_shutdown_is_checked_too) {
   expect_refusal(job, "{'kind':'shutdown'}", "stepId", NIL);
   expect_refusal(job, "{'stepId':'s','kind':'shutdown','schemaVersion':1.5}", "schemaVersion", "s");

@@ -84,20 +84,6 @@ TEST_WITH(struct job *job, a_variable_that_lost_to_a_flag_is_wiped_too, setup, j
   expect_hidden(job);
 }
 
-TEST_WITH(struct job *job, a_step_does_not_get_the_variable, setup, job_teardown) {
-  start_with_variable(job, url_with_password(job), 0);
-  const cJSON *result =
-      job_run(job, job_script(job, "echo \"${REDIS_URL-unset} ${LAST-unset}\"; env | grep s3cret"));
-  assert_string_equal(job_text(result, "outputContent"), "unset kept\n");
-}
-
-TEST_WITH(struct job *job, a_steps_own_variable_is_its_own, setup, job_teardown) {
-  start_with_variable(job, url_with_password(job), 0);
-  cJSON *step = job_script(job, "echo \"$REDIS_URL\"");
-  cJSON_AddStringToObject(cJSON_AddObjectToObject(step, "env"), "REDIS_URL", "redis://its-own");
-  job_expect_result(job, job_run(job, step), 0, NULL, "redis://its-own\n");
-}
-
 /* Same user, and the kernel still says no: the agent's memory is not dumpable. */
 TEST_WITH(struct job *job, a_step_can_not_look_into_the_agent, setup, job_teardown) {
   uid_t nobody = 65534;

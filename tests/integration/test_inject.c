@@ -30,86 +30,80 @@ static void expect_runs(struct injection *self, const char *name, uid_t uid) {
   agent_process_free(copy);
 }
 
-INJECTION_TEST(a_file_is_made) {
-  injection_makes(self, "runner", "runner");
-  assert_int_equal(injection_count(self, ""), 1);
-  expect_runs(self, "runner", 0);
-}
-
-INJECTION_TEST(one_line_says_what_was_made) {
-  char expected[128];
+/* As injection_makes; and one line says so. */
+static void makes(struct injection *self, const char *target, const char *said, const char *copy) {
+  char expected[256];
   struct stat program;
   assert_int_equal(stat(agent_process_program(), &program), 0);
-  snprintf(expected, sizeof expected, "agent: injected %s/runner, %lld bytes\n", self->path,
+  snprintf(expected, sizeof expected, "agent: injected %s/%s, %lld bytes\n", self->path, said,
            (long long)program.st_size);
-  struct agent_process *injector = injection_start(self, injection_path(self, "runner"));
+  struct agent_process *injector = injection_start(self, injection_path(self, "%s", target));
   assert_int_equal(agent_process_wait(injector, WAIT_BOUND_MS), 0);
   assert_string_equal(agent_process_output(injector), expected);
   assert_string_equal(agent_process_log(injector), "");
   agent_process_free(injector);
+  injection_expect_copy(self, copy);
 }
 
-INJECTION_TEST(a_closed_directory_is_said) {
+/* Whatever the umask, what is made is for everybody. */
+INJECTION_TEST(the_target_is_a_file_or_a_directory) {
+  static const struct {
+    const char *target, *said, *copy; /* NULL: as the one before */
+  } rows[] = {
+      {"runner", NULL, NULL},
+      {"runner", NULL, NULL}, /* again */
+      {"", "agent", NULL},
+      {"there", "there/agent", NULL},
+      {"there///", "there/agent", NULL},
+      {"new/deep//file", "new/deep/file", NULL},
+      {"newer/shared/", "newer/shared/agent", NULL},
+      {"link", "link/agent", "there/agent"}, /* to a directory is followed */
+      {"link/below/agent", NULL, "there/below/agent"},
+      {"dangling", NULL, NULL}, /* any other is replaced, and not written through */
+      {"to precious", NULL, NULL},
+  };
+  static const char *const made[] = {"new", "new/deep", "newer", "newer/shared", "there/below"};
+  static const mode_t masks[] = {0777, 077, 0};
+  injection_make_directory(self, "there", 0755, 0);
+  injection_write(self, "precious", "precious", 0644);
+  assert_int_equal(symlink("there", injection_path(self, "link")), 0);
+  assert_int_equal(symlink("nowhere", injection_path(self, "dangling")), 0);
+  assert_int_equal(symlink("precious", injection_path(self, "to precious")), 0);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const char *said = rows[i].said != NULL ? rows[i].said : rows[i].target;
+    mode_t before = umask(masks[i % 3]);
+    makes(self, rows[i].target, said, rows[i].copy != NULL ? rows[i].copy : said);
+    umask(before);
+  }
+  for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+    expect_mode(self, made[i], S_IFDIR | 0755);
+  struct stat precious;
+  assert_int_equal(stat(injection_path(self, "precious"), &precious), 0);
+  assert_int_equal(precious.st_size, 8);
+  assert_int_equal(injection_count(self, ""), 16);
+  expect_runs(self, "new/deep/file", 1000);
+}
+
+INJECTION_TEST(a_closed_directory_is_said_and_stays_so) {
   injection_make_directory(self, "private", 0700, 0);
   struct agent_process *injector = injection_start(self, injection_path(self, "private"));
   assert_int_equal(agent_process_wait(injector, WAIT_BOUND_MS), 0);
   assert_non_null(strstr(agent_process_output(injector), "mode 0700: not every user"));
   agent_process_free(injector);
-}
-
-INJECTION_TEST(a_directory_gets_the_file_agent) {
-  injection_make_directory(self, "shared", 0755, 0);
-  injection_makes(self, "shared", "shared/agent");
-  injection_succeeds(self, "shared/");
-  injection_makes(self, "shared///", "shared/agent");
-  assert_int_equal(injection_count(self, "shared"), 1);
-}
-
-INJECTION_TEST(a_slash_at_the_end_makes_a_directory) {
-  injection_makes(self, "new/shared/", "new/shared/agent");
-  expect_mode(self, "new/shared", S_IFDIR | 0755);
-}
-
-INJECTION_TEST(missing_parents_are_made) {
-  injection_makes(self, "a/b//c/agent", "a/b/c/agent");
-  assert_int_equal(injection_count(self, ""), 4);
-}
-
-INJECTION_TEST(nobody_is_kept_out_by_the_umask) {
-  mode_t before = umask(0777);
-  injection_succeeds(self, "a/b/agent");
-  umask(077);
-  injection_succeeds(self, "c/agent");
-  umask(0);
-  injection_succeeds(self, "d/agent");
-  umask(before);
-  static const char *const made[] = {"a", "a/b", "c", "d"};
-  for (size_t i = 0; i < sizeof made / sizeof *made; i++)
-    expect_mode(self, made[i], S_IFDIR | 0755);
-  injection_expect_copy(self, "a/b/agent");
-  injection_expect_copy(self, "c/agent");
-  injection_expect_copy(self, "d/agent");
-  expect_runs(self, "a/b/agent", 1000);
-}
-
-INJECTION_TEST(parents_that_were_there_stay_as_they_are) {
-  injection_make_directory(self, "private", 0700, 0);
-  injection_succeeds(self, "private/agent");
   expect_mode(self, "private", S_IFDIR | 0700);
 }
 
 INJECTION_TEST(names_may_be_relative_or_have_spaces) {
+  static const char *const rows[][2] = {
+      {"bare", "bare"}, {"a b/ c\td /my agent", "a b/ c\td /my agent"}, {".", "agent"}};
   self->setup.directory = self->path;
   char program[512]; /* a relative one would not be found from there */
   assert_non_null(realpath(agent_process_program(), program));
   self->setup.program = program;
-  injection_has_succeeded(injection_start(self, "bare"));
-  injection_expect_copy(self, "bare");
-  injection_has_succeeded(injection_start(self, "a b/ c\td /my agent"));
-  injection_expect_copy(self, "a b/ c\td /my agent");
-  injection_has_succeeded(injection_start(self, "."));
-  injection_expect_copy(self, "agent");
-  expect_runs(self, "a b/ c\td /my agent", 0);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    injection_has_succeeded(injection_start(self, rows[i][0]));
+    injection_expect_copy(self, rows[i][1]);
+  }
 }
 
 INJECTION_TEST(an_older_file_is_replaced) {
@@ -128,25 +122,6 @@ INJECTION_TEST(the_injector_may_be_its_own_target) {
   snprintf(copy, sizeof copy, "%s", injection_path(self, "agent"));
   self->setup.program = copy;
   injection_makes(self, "agent", "agent");
-}
-
-INJECTION_TEST(links_are_replaced_and_not_written_through) {
-  injection_write(self, "precious", "precious", 0644);
-  assert_int_equal(symlink("precious", injection_path(self, "agent")), 0);
-  assert_int_equal(symlink("nowhere", injection_path(self, "dangling")), 0);
-  injection_succeeds(self, "agent");
-  injection_makes(self, "dangling", "agent");
-  injection_expect_copy(self, "dangling");
-  struct stat precious;
-  assert_int_equal(stat(injection_path(self, "precious"), &precious), 0);
-  assert_int_equal(precious.st_size, 8);
-}
-
-INJECTION_TEST(links_to_directories_are_followed) {
-  injection_make_directory(self, "real", 0755, 0);
-  assert_int_equal(symlink("real", injection_path(self, "link")), 0);
-  injection_makes(self, "link", "real/agent");
-  injection_makes(self, "link/below/agent", "real/below/agent");
 }
 
 /* Neither does the injector fail because the file runs, nor does it keep others from running it. */

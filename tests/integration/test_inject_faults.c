@@ -2,125 +2,93 @@
    nothing is left behind. And where the kernel can do less than usual: it is done all the same. */
 
 #include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "tests/support/injection.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-INJECTION_TEST(a_volume_that_cannot_execute) {
-  injection_mount(self, "shared", "size=64m", MS_NOEXEC);
-  injection_is_refused(self, "shared", "shared/agent", "mounted noexec", "mount it with exec");
-  injection_is_refused(self, "shared/a/b/agent", "shared/a/b/agent", "mounted noexec",
-                       "name another target");
-  assert_int_equal(injection_count(self, "shared"), 0);
-}
-
-INJECTION_TEST(a_full_disk) {
-  injection_mount(self, "shared", "size=64k", 0);
-  injection_is_refused(self, "shared", "shared/agent", "No space left", "more room");
-  injection_is_refused(self, "shared/a/b/agent", "shared/a/b/agent", "No space left", "more room");
-  assert_int_equal(injection_count(self, "shared"), 0);
-}
-
-INJECTION_TEST(a_full_disk_keeps_the_old_file) {
-  injection_mount(self, "shared", "size=64k", 0);
-  injection_write(self, "shared/agent", "old", 0755);
-  injection_is_refused(self, "shared", "shared/agent", "No space left", "more room");
-  struct stat old;
-  assert_int_equal(stat(injection_path(self, "shared/agent"), &old), 0);
-  assert_int_equal(old.st_size, 3);
-  assert_int_equal(injection_count(self, "shared"), 1);
-}
-
-/* The root of the volume is one of the two files that there may be, a parent the other. */
-INJECTION_TEST(no_more_files) {
-  injection_mount(self, "shared", "nr_inodes=2", 0);
-  injection_is_refused(self, "shared/a/agent", "shared/a/agent", "No space left", "more room");
-  injection_is_refused(self, "shared/a/b/agent", "shared/a/b", "No space left", "more room");
-  assert_int_equal(injection_count(self, "shared"), 0);
-}
-
-INJECTION_TEST(a_read_only_volume) {
-  injection_mount(self, "shared", "size=64m", MS_RDONLY);
-  injection_is_refused(self, "shared/agent", "shared/agent", "Read-only", "mount the volume writ");
-  injection_is_refused(self, "shared/a/b/", "shared/a", "Read-only", "mount the volume writ");
-  assert_int_equal(injection_count(self, "shared"), 0);
-}
-
-INJECTION_TEST(a_directory_of_somebody_else) {
-  injection_make_directory(self, "shared", 0755, 0);
-  self->setup.uid = 1000;
-  injection_is_refused(self, "shared", "shared/agent", "Permission denied", "fsGroup");
-  injection_is_refused(self, "shared/a/b/agent", "shared/a", "Permission denied", "fsGroup");
-  assert_int_equal(injection_count(self, "shared"), 0);
-}
-
-/* Made until it fails, in a directory of the user's own: what is made is removed. */
-INJECTION_TEST(a_closed_directory) {
-  injection_make_directory(self, "shared", 0755, 1000);
-  injection_make_directory(self, "shared/closed", 0700, 0);
-  self->setup.uid = 1000;
-  injection_is_refused(self, "shared/closed/agent", "shared/closed/agent", "Permission denied",
-                       "fsGroup");
-  injection_is_refused(self, "shared/new/../closed/deep/agent", "shared/new/../closed/deep",
-                       "Permission denied", "fsGroup");
-  assert_int_equal(injection_count(self, "shared"), 1);
-}
-
-/* In a sticky directory nobody may replace what is not his. */
-INJECTION_TEST(a_file_of_somebody_else) {
-  injection_make_directory(self, "shared", 01777, 0);
-  injection_write(self, "shared/agent", "old", 0755);
-  self->setup.uid = 1000;
-  injection_is_refused(self, "shared", "shared/agent", "not permitted", "run as a user");
-  assert_int_equal(injection_count(self, "shared"), 1);
-}
-
-INJECTION_TEST(a_file_in_the_middle) {
+/* What each row of the next test needs. */
+static void make_places(struct injection *self) {
+  injection_mount(self, "noexec", "size=64m", MS_NOEXEC);
+  injection_mount(self, "small", "size=64k", 0);
+  injection_write(self, "small/old", "old", 0755);
+  injection_mount(self, "few", "nr_inodes=2", 0); /* its root is one, a parent the other */
+  injection_mount(self, "fixed", "size=64m", MS_RDONLY);
+  injection_make_directory(self, "roots", 0755, 0);
+  injection_make_directory(self, "own", 0755, 1000);
+  injection_make_directory(self, "own/closed", 0700, 0);
+  injection_make_directory(self, "sticky", 01777, 0);
+  injection_write(self, "sticky/agent", "old", 0755);
   injection_write(self, "file", "x", 0644);
-  injection_is_refused(self, "file/agent", "file/agent", "Not a directory", "another target");
-  injection_is_refused(self, "file/a/b/agent", "file/a", "Not a directory", "another target");
-  injection_is_refused(self, "new/../file/a/agent", "new/../file/a", "Not a directory",
-                       "another target");
-  assert_int_equal(injection_count(self, ""), 1);
-}
-
-INJECTION_TEST(a_link_to_nowhere_in_the_middle) {
+  injection_make_directory(self, "taken", 0755, 0);
+  injection_make_directory(self, "taken/agent", 0755, 0);
   assert_int_equal(symlink("nowhere", injection_path(self, "link")), 0);
   assert_int_equal(symlink("round", injection_path(self, "round")), 0);
-  injection_is_refused(self, "link/agent", "link/agent", "No such file", "leads nowhere");
-  injection_is_refused(self, "link/a/agent", "link/a", "No such file", "leads nowhere");
-  injection_is_refused(self, "round/a/agent", "round/a", "ymbolic link", "leads nowhere");
-  assert_int_equal(injection_count(self, ""), 2);
-}
-
-INJECTION_TEST(a_directory_of_that_name) {
-  injection_make_directory(self, "shared", 0755, 0);
-  injection_make_directory(self, "shared/agent", 0755, 0);
-  injection_is_refused(self, "shared/", "shared/agent", "Is a directory", "another target");
-  assert_int_equal(injection_count(self, "shared"), 1);
-}
-
-INJECTION_TEST(a_file_of_another_kind_stays) {
-  struct stat file;
-  assert_int_equal(mkfifo(injection_path(self, "agent"), 0644), 0);
+  assert_int_equal(mkfifo(injection_path(self, "fifo"), 0644), 0);
+  assert_int_equal(symlink("fifo", injection_path(self, "to fifo")), 0);
   assert_int_equal(symlink("/dev/null", injection_path(self, "null")), 0);
-  injection_is_refused(self, "agent", "agent", "is a FIFO, not a regular file", "another target");
-  injection_is_refused(self, "null", "null", "leads to a character device", "another target");
-  assert_int_equal(lstat(injection_path(self, "agent"), &file), 0);
-  assert_true(S_ISFIFO(file.st_mode));
-  assert_int_equal(injection_count(self, ""), 2);
+  assert_int_equal(mknod(injection_path(self, "device"), S_IFCHR | 0666, makedev(1, 3)), 0);
 }
 
-INJECTION_TEST(a_name_that_is_too_long) {
+INJECTION_TEST(each_reason_is_told_and_nothing_is_left) {
+  static const struct {
+    uid_t uid;
+    const char *target, *where, *reason, *advice;
+  } rows[] = {
+      {0, "noexec", "noexec/agent", "mounted noexec", "mount it with exec"},
+      {0, "noexec/a/b/agent", "noexec/a/b/agent", "mounted noexec", "name another target"},
+      {0, "small", "small/agent", "No space left", "more room"},
+      {0, "small/a/b/agent", "small/a/b/agent", "No space left", "more room"},
+      {0, "small/old", "small/old", "No space left", "more room"},
+      {0, "few/a/agent", "few/a/agent", "No space left", "more room"},
+      {0, "few/a/b/agent", "few/a/b", "No space left", "more room"},
+      {0, "fixed/agent", "fixed/agent", "Read-only", "mount the volume writ"},
+      {0, "fixed/a/b/", "fixed/a", "Read-only", "mount the volume writ"},
+      {1000, "roots", "roots/agent", "Permission denied", "fsGroup"},
+      {1000, "roots/a/b/agent", "roots/a", "Permission denied", "fsGroup"},
+      {1000, "own/closed/agent", "own/closed/agent", "Permission denied", "fsGroup"},
+      {1000, "own/new/../closed/deep/agent", "own/new/../closed/deep", "Permission denied",
+       "fsGroup"}, /* what was made until then is removed */
+      {1000, "sticky", "sticky/agent", "not permitted", "run as a user"},
+      {0, "file/agent", "file/agent", "Not a directory", "another target"},
+      {0, "file/", "file/agent", "Not a directory", "another target"},
+      {0, "file/a/b/agent", "file/a", "Not a directory", "another target"},
+      {0, "new/../file/a/agent", "new/../file/a", "Not a directory", "another target"},
+      {0, "new/../roots/newer/../../file/agent", "new/../roots/newer/../../file/agent",
+       "Not a directory", "another target"},
+      {0, "link/agent", "link/agent", "No such file", "leads nowhere"},
+      {0, "link/a/agent", "link/a", "No such file", "leads nowhere"},
+      {0, "round/a/agent", "round/a", "ymbolic link", "leads nowhere"},
+      {0, "taken/", "taken/agent", "Is a directory", "another target"},
+      {0, "fifo", "fifo", "is a FIFO, not a regular file", "another target"},
+      {0, "to fifo", "to fifo", "leads to a FIFO", "another target"},
+      {0, "null", "null", "leads to a character device", "another target"},
+      {0, "device", "device", "is a character device", "another target"},
+  };
+  make_places(self);
+  int before = injection_count(self, "");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    self->setup.uid = rows[i].uid;
+    injection_is_refused(self, rows[i].target, rows[i].where, rows[i].reason, rows[i].advice);
+    assert_int_equal(injection_count(self, ""), before);
+  }
+  struct stat old;
+  assert_int_equal(stat(injection_path(self, "small/old"), &old), 0);
+  assert_int_equal(old.st_size, 3);
+  assert_int_equal(lstat(injection_path(self, "fifo"), &old), 0);
+  assert_true(S_ISFIFO(old.st_mode));
+}
+
+INJECTION_TEST(a_name_may_be_long_but_not_too_long) {
   char name[300];
   memset(name, 'n', sizeof name);
   name[sizeof name - 1] = '\0';
@@ -129,6 +97,13 @@ INJECTION_TEST(a_name_that_is_too_long) {
   char below[310];
   snprintf(below, sizeof below, "new/%s", name);
   injection_is_refused(self, below, "new/nnn", "too long", "shorter");
+  char path[PATH_MAX + 10];
+  memset(path, '/', sizeof path);
+  path[sizeof path - 1] = '\0';
+  struct agent_process *injector = injection_start(self, path);
+  assert_int_equal(agent_process_wait(injector, WAIT_BOUND_MS), 3);
+  assert_non_null(strstr(agent_process_log(injector), "a shorter target"));
+  agent_process_free(injector);
   assert_int_equal(injection_count(self, ""), 0);
   name[255] = '\0'; /* the longest that there is */
   injection_makes(self, name, name);

@@ -1,27 +1,23 @@
-/* Many injectors at once, and injectors that are killed at any moment: a reader finds nothing or
-   the whole program, and what the killed leave behind is cleared by the next. */
+/* Injectors that are killed at any moment, that find no room at any moment, and many at once: the program
+   and the bundle are the old ones or the new ones, whole, or not there where there was none; the tools
+   are whole or not there. What the killed leave behind is cleared by the next. */
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/injection.h"
-#include "tests/support/proc.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-enum { AT_ONCE = 50, VICTIMS = 200, SEED = 42 };
+enum { AT_ONCE = 60, CALLS_MAX = 10000, PAGE = 4096 };
 
 /* A process that looks at the target as often as it can. */
 struct reader {
@@ -62,80 +58,105 @@ static void reader_stop(struct reader *self) {
   munmap(self->shared, sizeof *self->shared);
 }
 
-INJECTION_TEST(many_at_once) {
+static void end_of(struct agent_process *injector, bool may_be_killed) {
+  int code = agent_process_wait(injector, WAIT_BOUND_MS);
+  if (code != 0 && (code != -SIGKILL || !may_be_killed))
+    agent_process_fail(injector, "exit code %d", code);
+  agent_process_free(injector);
+}
+
+/* In the carrier: three entries of tools, and a bundle, all of them with this content. */
+static void put_content(struct injection *self, const char *place, const char *content) {
+  const char *const words[] = {"python", "python/lib"};
+  for (size_t i = 0; i < 2; i++)
+    (void)mkdir(injection_path(self, "%s/%s", place, words[i]), 0755);
+  static const char *const files[] = {"python/lib/module", "python/tool", "ca-certificates.crt"};
+  for (size_t i = 0; i < 3; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "%s/%s", place, files[i]);
+    (void)unlink(injection_path(self, "%s", name));
+    injection_write(self, name, content, 0644);
+  }
+}
+enum { TOOLS = 3, ALL = TOOLS + 3 /* what is in a volume after an injection */ };
+
+static int set_up_carrier(void **state) {
+  injection_set_up(state);
+  struct injection *self = *state;
+  injection_mount(self, "root", "size=64m", 0); /* in memory: a disk takes its time to sync */
+  injection_make_directory(self, "root/shared", 0755, 0);
+  injection_succeeds(self, "root/agent");
+  put_content(self, "root", "new");
+  injection_use_root(self);
+  return 0;
+}
+
+/* The shipped program: one with sanitizers makes thousands of system calls before main(). */
+#define CARRIER_TEST(NAME)                                                                         \
+  TEST_WITH_IF(agent_process_is_shipped(), struct injection *self, NAME, set_up_carrier,           \
+               injection_tear_down)
+
+/* At most one byte longer than "new". */
+static bool has_content(struct injection *self, const char *name, const char *content) {
+  char found[5] = "";
+  int fd = open(injection_path(self, "root/shared/%s", name), O_RDONLY | O_CLOEXEC);
+  bool has = fd >= 0 && read(fd, found, 4) == (ssize_t)strlen(content);
+  close(fd);
+  return has && strcmp(found, content) == 0;
+}
+
+static bool has_tools(struct injection *self, const char *content) {
+  return has_content(self, "python/tool", content) &&
+         has_content(self, "python/lib/module", content) &&
+         injection_count(self, "root/shared/python") == TOOLS;
+}
+
+static bool is_absent(struct injection *self, const char *name) {
+  return access(injection_path(self, "root/shared/%s", name), F_OK) != 0;
+}
+
+/* `old`: what there was. */
+static void expect_whole(struct injection *self, const char *old) {
+  bool was_there = old != NULL;
+  assert_true(injection_look(injection_path(self, "root/shared/agent")) == INJECTION_WHOLE ||
+              (was_there ? has_content(self, "agent", old) : is_absent(self, "agent")));
+  assert_true(has_content(self, "ca-certificates.crt", "new") ||
+              (was_there ? has_content(self, "ca-certificates.crt", old)
+                         : is_absent(self, "ca-certificates.crt")));
+  assert_true(is_absent(self, "python") || has_tools(self, "new") ||
+              (was_there && has_tools(self, old)));
+}
+
+static void expect_new(struct injection *self) {
+  injection_expect_copy(self, "root/shared/agent");
+  assert_true(has_tools(self, "new") && has_content(self, "ca-certificates.crt", "new"));
+  assert_int_equal(injection_count(self, "root/shared"), ALL);
+}
+
+/* The next one is not hindered, and leaves nothing but its own. */
+static void expect_next(struct injection *self) {
+  self->setup.prepare = NULL;
+  injection_has_succeeded(injection_start(self, "/shared/"));
+  expect_new(self);
+}
+
+CARRIER_TEST(many_at_once_and_some_are_killed) {
   struct agent_process *injectors[AT_ONCE];
   struct reader reader;
-  injection_make_directory(self, "shared", 0755, 0);
-  reader_start(&reader, injection_path(self, "shared/agent"));
-  for (int i = 0; i < AT_ONCE; i++)
-    injectors[i] = injection_start(self, injection_path(self, "shared"));
-  for (int i = 0; i < AT_ONCE; i++)
-    injection_has_succeeded(injectors[i]);
-  reader_stop(&reader);
-  injection_expect_copy(self, "shared/agent");
-  assert_int_equal(injection_count(self, "shared"), 1);
-}
-
-static int64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-/* Waits for its end, this long at the most. */
-static void give_time(const struct agent_process *injector, int64_t ns) {
-  int fd = (int)syscall(SYS_pidfd_open, agent_process_pid(injector), 0);
-  assert_true(fd >= 0);
-  const struct timespec time = {ns / 1000000000, ns % 1000000000};
-  struct pollfd end = {.fd = fd, .events = POLLIN};
-  assert_true(ppoll(&end, 1, &time, NULL) >= 0);
-  close(fd);
-}
-
-/* How long one takes by itself. */
-static int64_t measure(struct injection *self) {
-  int64_t begin = now_ns();
-  struct agent_process *injector = injection_start(self, injection_path(self, "measured"));
-  give_time(injector, (int64_t)WAIT_BOUND_MS * 1000000);
-  int64_t duration = now_ns() - begin;
-  injection_has_succeeded(injector);
-  return duration;
-}
-
-/* Returns whether it was killed, and not done by then. */
-static bool kill_one(struct injection *self, int64_t after_ns) {
-  struct agent_process *victim = injection_start(self, injection_path(self, "shared"));
-  give_time(victim, after_ns);
-  kill(agent_process_pid(victim), SIGKILL);
-  int code = agent_process_wait(victim, WAIT_BOUND_MS);
-  if (code != 0 && code != -SIGKILL)
-    agent_process_fail(victim, "exit code %d", code);
-  agent_process_free(victim);
-  return code != 0;
-}
-
-INJECTION_TEST(killed_at_random_moments) {
-  struct agent_process *others[AT_ONCE];
-  struct reader reader;
-  int started = 0;
-  int killed = 0;
-  unsigned short seed[3] = {SEED};
-  injection_make_directory(self, "shared", 0755, 0);
-  int64_t duration = measure(self);
-  reader_start(&reader, injection_path(self, "shared/agent"));
-  for (int i = 0; i < VICTIMS; i++) {
-    if (i % (VICTIMS / AT_ONCE) == 0)
-      others[started++] = injection_start(self, injection_path(self, "shared"));
+  reader_start(&reader, injection_path(self, "root/shared/agent"));
+  for (int i = 0; i < AT_ONCE; i++) {
+    injectors[i] = injection_start(self, i % 4 == 3 ? "/shared/another" : "/shared/");
+    if (i % 3 == 2)
+      kill(agent_process_pid(injectors[i - 1]), SIGKILL);
     if (i % 20 == 10) /* so that nothing, too, is what a reader may find */
-      (void)unlink(injection_path(self, "shared/agent"));
-    killed += kill_one(self, (int64_t)(erand48(seed) * 1.5 * (double)duration));
+      (void)unlink(injection_path(self, "root/shared/agent"));
   }
-  for (int i = 0; i < started; i++)
-    injection_has_succeeded(others[i]);
+  for (int i = 0; i < AT_ONCE; i++)
+    end_of(injectors[i], i % 3 == 1);
+  injection_has_succeeded(injection_start(self, "/shared/another"));
+  assert_int_equal(unlink(injection_path(self, "root/shared/another")), 0);
+  expect_next(self);
   reader_stop(&reader);
-  assert_in_range(killed, VICTIMS / 20, VICTIMS);
-  injection_makes(self, "shared", "shared/agent");
-  assert_int_equal(injection_count(self, "shared"), 1);
 }
 
 static void be_traced(const void *context) {
@@ -153,89 +174,94 @@ static bool comes_to_a_stop(pid_t pid) {
          waitpid(pid, &status, 0) == pid;
 }
 
-/* Kills an injector when it enters or leaves a system call for the n-th time. Returns false when it
-   has left before. */
-static bool kill_in_call(struct injection *self, int number) {
-  struct agent_process *victim = injection_start(self, injection_path(self, "new/shared/agent"));
+/* Kills an injector between its system calls number n and n + 1. Returns false when it has left
+   before. */
+static bool kill_between_calls(struct injection *self, int number) {
+  self->setup.prepare = be_traced;
+  struct agent_process *victim = injection_start(self, "/shared/");
   pid_t pid = agent_process_pid(victim);
-  bool stopped = comes_to_a_stop(pid); /* at its exec */
-  for (int i = 0; i < number && stopped; i++) {
+  bool stopped = comes_to_a_stop(pid);                  /* at its exec */
+  for (int i = 0; i < 2 * number + 1 && stopped; i++) { /* at each entry and exit */
     assert_int_equal(ptrace(PTRACE_SYSCALL, pid, NULL, NULL), 0);
     stopped = comes_to_a_stop(pid);
   }
   if (stopped)
     kill(pid, SIGKILL);
-  assert_int_equal(agent_process_wait(victim, WAIT_BOUND_MS), stopped ? -SIGKILL : 0);
-  agent_process_free(victim);
+  end_of(victim, stopped);
   return stopped;
 }
 
-/* --- the shipped program: one with sanitizers makes thousands of system calls before main() --- */
-
-#define TRACED_TEST(NAME) INJECTION_TEST_IF(agent_process_is_shipped(), NAME)
+static void put_old(struct injection *self, const char *old) {
+  injection_remove(self, "root/shared");
+  injection_make_directory(self, "root/shared", 0755, 0);
+  if (old == NULL)
+    return;
+  put_content(self, "root/shared", old);
+  injection_write(self, "root/shared/agent", old, 0755);
+}
 
 /* Each moment that makes a difference, one after the other. */
-TRACED_TEST(killed_in_every_system_call) {
-  int left_behind = 0;
-  int calls = 0;
-  do {
-    self->setup.prepare = be_traced;
-    if (!kill_in_call(self, ++calls))
+static void kill_everywhere(struct injection *self, const char *old) {
+  int left_behind = 0, calls = 0;
+  for (;; calls++) {
+    put_old(self, old);
+    if (!kill_between_calls(self, calls))
       break;
-    self->setup.prepare = NULL;
-    left_behind += access(injection_path(self, "new"), F_OK) == 0 &&
-                   access(injection_path(self, "new/shared"), F_OK) == 0 &&
-                   injection_count(self, "new/shared") > 0;
-    assert_int_not_equal(injection_look(injection_path(self, "new/shared/agent")), INJECTION_OTHER);
-    injection_makes(self, "new/shared/agent", "new/shared/agent");
-    assert_int_equal(injection_count(self, "new"), 2);
-    assert_int_equal(unlink(injection_path(self, "new/shared/agent")), 0);
-    assert_int_equal(rmdir(injection_path(self, "new/shared")), 0);
-    assert_int_equal(rmdir(injection_path(self, "new")), 0);
-  } while (calls < 10000);
-  assert_in_range(calls, 20, 9999);
+    expect_whole(self, old);
+    int visible = !is_absent(self, "agent") + !is_absent(self, "ca-certificates.crt") +
+                  (is_absent(self, "python") ? 0 : 1 + TOOLS);
+    left_behind += injection_count(self, "root/shared") > visible;
+    expect_next(self);
+    assert_in_range(calls, 0, CALLS_MAX);
+  }
+  assert_in_range(calls, 100, CALLS_MAX);
   assert_in_range(left_behind, 5, calls);
 }
 
-/* Opens the hidden file that a killed injector left in new/shared. */
-static int open_left_behind(struct injection *self) {
-  self->setup.prepare = be_traced;
-  int fd = -1;
-  for (int calls = 1; fd < 0; calls++) {
-    assert_true(kill_in_call(self, calls));
-    DIR *shared = opendir(injection_path(self, "new/shared"));
-    if (shared == NULL)
-      continue;
-    for (const struct dirent *entry; fd < 0 && (entry = readdir(shared)) != NULL;)
-      if (entry->d_name[0] == '.' && entry->d_type == DT_REG)
-        fd = openat(dirfd(shared), entry->d_name, O_RDONLY | O_CLOEXEC);
-    closedir(shared);
+CARRIER_TEST(killed_in_every_system_call_where_nothing_was) {
+  kill_everywhere(self, NULL);
+}
+
+CARRIER_TEST(killed_in_every_system_call_where_others_were) {
+  kill_everywhere(self, "old");
+}
+
+/* From no room at all to enough for all three, also beside others. */
+static void fill_everywhere(struct injection *self, const char *old) {
+  struct stat program;
+  assert_int_equal(stat(injection_path(self, "root/agent"), &program), 0);
+  long whole = (long)program.st_size / PAGE + 1;
+  int code = 3;
+  injection_remove(self, "root/shared");
+  injection_mount(self, "root/shared", "size=64m", 0);
+  for (long pages = 1; code == 3; pages += pages < whole - 10 ? whole / 8 : 1) {
+    char options[32];
+    const char *volume = injection_path(self, "root/shared");
+    assert_int_equal(umount(volume), 0);
+    snprintf(options, sizeof options, "size=%ld", (pages + (old != NULL ? 4 : 0)) * PAGE);
+    assert_int_equal(mount("tmpfs", volume, "tmpfs", 0, options), 0);
+    assert_int_equal(chmod(volume, 0755), 0);
+    if (old != NULL) {
+      put_content(self, "root/shared", old);
+      injection_write(self, "root/shared/agent", old, 0755);
+    }
+    struct agent_process *injector = injection_start(self, "/shared/");
+    code = agent_process_wait(injector, WAIT_BOUND_MS);
+    if (code == 3 && strstr(agent_process_log(injector), "No space left") == NULL)
+      agent_process_fail(injector, "no word of the space");
+    agent_process_free(injector);
+    assert_int_equal(injection_count(self, "root/shared"), code == 0 || old != NULL ? ALL : 0);
+    expect_whole(self, old);
+    assert_in_range(pages, 1, whole + 100);
   }
-  self->setup.prepare = NULL;
-  return fd;
+  assert_int_equal(code, 0);
+  expect_new(self);
 }
 
-static bool waits_for_a_lock(void *context) {
-  const pid_t *pid = context;
-  return proc_sleeps_in(*pid, SYS_flock);
-}
-
-/* Whether its maker lives tells the lock. What else is hidden is somebody's own. */
-TRACED_TEST(hidden_files_of_the_living_stay) {
-  int alive = open_left_behind(self);
-  struct stat file;
-  assert_int_equal(flock(alive, LOCK_SH), 0);
-  injection_write(self, "new/shared/.write-notes", "somebody's own", 0700);
-  struct agent_process *injector = injection_start(self, injection_path(self, "new/shared/agent"));
-  pid_t pid = agent_process_pid(injector);
-  assert_true(wait_until(waits_for_a_lock, &pid, WAIT_BOUND_MS));
-  assert_int_equal(fstat(alive, &file), 0);
-  assert_int_equal(file.st_nlink, 1);
-  close(alive);
-  injection_has_succeeded(injector);
-  injection_expect_copy(self, "new/shared/agent");
-  assert_int_equal(access(injection_path(self, "new/shared/.write-notes"), F_OK), 0);
-  assert_int_equal(injection_count(self, "new/shared"), 2);
+CARRIER_TEST(no_room_leaves_what_there_was) {
+  fill_everywhere(self, NULL);
+  assert_int_equal(umount(injection_path(self, "root/shared")), 0);
+  fill_everywhere(self, "old");
 }
 
 TEST_GROUP(injection_begin_group, NULL)

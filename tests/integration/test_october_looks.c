@@ -267,16 +267,6 @@ OCTOBER_TEST(a_negated_glob_leaves_out) {
   assert_string_equal(find(server, "repo/src", "!other/a.c", false), "a.c");
 }
 
-OCTOBER_TEST(matches_are_cut_at_the_limit_and_said_so) {
-  make_file(server, "a.c", "needle\nneedle\nneedle\n");
-  const struct october_answer *answer = october_run(
-      server,
-      &(struct october_step){
-          .kind = "grep", .path = path(server, "a.c"), .pattern = "needle", .head_limit = 2});
-  assert_int_equal(answer->exit_code, 0);
-  assert_string_equal(answer->errors.text, "grep truncated at 2 matches\n");
-}
-
 /* --- the reference websites ------------------------------------------------------------------- */
 
 OCTOBER_TEST(reference_websites_are_found_only_from_inside) {
@@ -332,20 +322,6 @@ static void expect_cut(struct october_server *server, const char *text) {
   if (strcmp(last, MARKER) != 0)
     job_fail(server->job, "the last line is `%s`", last);
   assert_int_equal(count_lines(text), 1 + 1000 + 1);
-}
-
-OCTOBER_TEST(a_tree_of_1000_entries_is_whole) {
-  make_many(server, "repo", 0, 1000);
-  const char *text = tree(server, "repo");
-  assert_int_equal(count_lines(text), 1 + 1000);
-  assert_non_null(strstr(text, "└── f0999"));
-}
-
-OCTOBER_TEST(a_tree_of_more_entries_ends_with_the_marker) {
-  make_many(server, "repo", 0, 1001);
-  expect_cut(server, tree(server, "repo"));
-  make_many(server, "repo", 1001, 1050);
-  expect_cut(server, tree(server, "repo"));
 }
 
 OCTOBER_TEST(a_large_directory_is_cut_wherever_it_is) {

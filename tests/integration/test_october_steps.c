@@ -84,15 +84,6 @@ TEST(a_step_is_sent_as_the_server_does) {
 
 /* --- versions --------------------------------------------------------------------------------- */
 
-OCTOBER_TEST(a_step_of_version_1_or_2_is_answered_with_its_own) {
-  for (int version = 1; version <= 2; version++) {
-    const struct october_answer *answer =
-        october_run(server, &(struct october_step){.schema_version = version, .command = "true"});
-    october_expect(server, answer, 0, NULL, NULL);
-    assert_int_equal(answer->schema_version, version);
-  }
-}
-
 /* A server whose window is 1 advises whoever answers with another version. */
 OCTOBER_TEST(a_server_of_version_1_has_no_advice) {
   server->window[1] = 1;
@@ -100,28 +91,6 @@ OCTOBER_TEST(a_server_of_version_1_has_no_advice) {
   october_run(server, &(struct october_step){.schema_version = 1, .kind_json = "99"});
   october_run(server,
               &(struct october_step){.schema_version = 1, .kind = "readFile", .path = "/no"});
-  assert_int_equal(server->advices, 0);
-}
-
-OCTOBER_TEST(any_integer_is_a_version) {
-  static const int versions[] = {-5, 3, 99, INT32_MAX, INT32_MIN};
-  for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
-    const struct october_answer *answer = october_run(
-        server, &(struct october_step){.schema_version = versions[i], .command = "true"});
-    october_expect(server, answer, 0, NULL, NULL);
-    assert_int_equal(answer->schema_version, 2);
-  }
-  assert_int_equal(server->advices, 0);
-}
-
-/* 0, and no version at all: .NET takes the second for 0. */
-OCTOBER_TEST(version_0_or_none_runs) {
-  static const char *const versions[] = {"'schemaVersion':0,", ""};
-  for (size_t i = 0; i < 2; i++) {
-    october_push_json(server,
-                      job_json(server->job, "{%s'stepId':'" ID "','command':'true'}", versions[i]));
-    october_expect(server, october_wait(server, ID, 10), 0, NULL, NULL);
-  }
   assert_int_equal(server->advices, 0);
 }
 
@@ -275,54 +244,6 @@ OCTOBER_TEST(a_sort_order_in_every_form) {
   }
 }
 
-/* --- what cannot be read, what is new --------------------------------------------------------- */
-
-/* Its own agent drops them; ours answers, and the server discards what it does not wait for. */
-OCTOBER_TEST(a_message_that_is_no_step_stops_nothing) {
-  static const char *const messages[] = {"{",
-                                         "null",
-                                         "[]",
-                                         "'text'",
-                                         "{'stepId':'" ID
-                                         "','command':'true','timeoutSeconds':null}",
-                                         "{'stepId':null,'command':'true'}",
-                                         "{'stepId':'" ID "','kind':{'a':1}}",
-                                         "{'stepId':'" ID "','kind':['run']}",
-                                         "{'stepId':'" ID "','append':'true'}"};
-  for (size_t i = 0; i < sizeof messages / sizeof *messages; i++)
-    job_push_json(server->job, messages[i]);
-  october_expect(server, october_run_script(server, "echo on"), 0, NULL, "on\n");
-}
-
-OCTOBER_TEST(fields_of_later_versions_are_ignored) {
-  october_push_json(server,
-                    job_json(server->job, "{'schemaVersion':3,'stepId':'" ID "','kind':'run',"
-                                          "'command':'echo','args':['on'],'new':{'a':[1]},"
-                                          "'terminal':true}"));
-  october_expect(server, october_wait(server, ID, 10), 0, NULL, "on\n");
-}
-
-/* --- the environment of commands -------------------------------------------------------------- */
-
-#define OF_THE_AGENT "env | grep -E '^(REDIS_URL|JOB_ID|SANDBOX_JOB_ID|AGENTSMITH_[A-Z_]*)='; "
-
-OCTOBER_TEST(a_command_gets_the_pods_secrets_and_not_what_is_the_agents) {
-  october_expect(server, october_run_script(server, OF_THE_AGENT "echo $GIT_TOKEN"), 0, NULL,
-                 "token\n");
-}
-
-/* "A project's own tests may need a Redis." */
-OCTOBER_TEST(a_steps_own_variables_stand) {
-  static const char *const env[] = {"REDIS_URL", "redis://own", "JOB_ID", "mine", NULL};
-  static const char *const args[] = {"-c", OF_THE_AGENT ":", NULL};
-  const struct october_answer *answer =
-      october_run(server, &(struct october_step){.command = "sh", .args = args, .env = env});
-  assert_int_equal(answer->exit_code, 0);
-  assert_non_null(strstr(answer->output_content, "REDIS_URL=redis://own\n"));
-  assert_non_null(strstr(answer->output_content, "JOB_ID=mine\n"));
-  assert_int_equal(answer->output.units, strlen("REDIS_URL=redis://own\nJOB_ID=mine\n"));
-}
-
 /* --- the contract of both agents -------------------------------------------------------------- */
 
 OCTOBER_TEST(a_result_carries_its_last_lines) {
@@ -358,14 +279,6 @@ OCTOBER_TEST(the_protocol_is_observed_from_results) {
   server->window[0] = server->window[1] = 3;
   october_run(server, &(struct october_step){.command = "true"});
   assert_int_equal(server->advices, 1);
-}
-
-OCTOBER_TEST(a_step_over_its_cap_is_reported) {
-  const char *const args[] = {"-c", "echo before; sleep 60", NULL};
-  const struct october_answer *answer = october_run(
-      server, &(struct october_step){.command = "sh", .args = args, .timeout_seconds = 1});
-  october_expect(server, answer, -1, "timed out after 1s", "before\n");
-  assert_true(answer->timed_out);
 }
 
 /* Sub-agents share a sandbox: each is answered, and they do not overlap. */

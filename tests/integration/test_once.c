@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -13,12 +14,14 @@
 
 #include "tests/support/agent_process.h"
 #include "tests/support/directory.h"
+#include "tests/support/gate.h"
 #include "tests/support/proc.h"
 #include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
+#include "wire/step.h"
 
-enum { TIMED_OUT = 124, NOT_RUN = 125, MAX = 1 << 20 };
+enum { TIMED_OUT = 124, NOT_RUN = 125, READ = 1 << 16 };
 
 /* A program that is running, its standard input and output in the test's hands. */
 struct once {
@@ -28,49 +31,65 @@ struct once {
   int log;
   char *text; /* what was read so far */
   size_t length;
+  size_t size;                /* allocated */
+  struct directory directory; /* $D */
 };
 
 /* Verbose: its log is on standard error, and none of it in the output, which a program may read.
-   `out` becomes its output; -1: it is closed. */
-static void start_into(struct once *self, bool closed_in, int out) {
-  int in[2];
-  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+   `in` and `out` become its own; -1: closed. */
+static void start_with(struct once *self, int in, int out) {
   self->log = memfd_create("log", MFD_CLOEXEC);
   const char *const arguments[] = {agent_process_program(), "--once", "--verbose", NULL};
   self->pid = fork();
   assert_true(self->pid >= 0);
   if (self->pid == 0) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)dup2(in[0], STDIN_FILENO);
-    (void)dup2(out, STDOUT_FILENO);
     (void)dup2(self->log, STDERR_FILENO);
-    if (closed_in)
-      close(STDIN_FILENO);
-    if (out < 0)
-      close(STDOUT_FILENO);
+    if (in < 0 ? close(STDIN_FILENO) != 0 : dup2(in, STDIN_FILENO) < 0)
+      _exit(AGENT_PROCESS_NO_START);
+    if (out < 0 ? close(STDOUT_FILENO) != 0 : dup2(out, STDOUT_FILENO) < 0)
+      _exit(AGENT_PROCESS_NO_START);
+    (void)setenv("D", self->directory.path, 1);
     (void)setenv("REDIS_URL", "redis://nobody:secret@192.0.2.1:1", 1);
     execv(arguments[0], (char **)(uintptr_t)arguments);
     _exit(AGENT_PROCESS_NO_START);
   }
-  close(in[0]);
+  if (in >= 0)
+    close(in);
   if (out >= 0)
     close(out);
+}
+
+/* Its input is written here. */
+static void start_into(struct once *self, int out) {
+  int in[2];
+  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
   self->in = in[1];
+  start_with(self, in[0], out);
 }
 
 /* Its output is read here. */
-static void start(struct once *self, bool closed_in) {
+static void start_reading(struct once *self, int in) {
   int out[2];
   assert_int_equal(pipe2(out, O_CLOEXEC), 0);
   self->out = out[0];
-  start_into(self, closed_in, out[1]);
+  start_with(self, in, out[1]);
+}
+
+static void start(struct once *self) {
+  int in[2];
+  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+  self->in = in[1];
+  start_reading(self, in[0]);
 }
 
 static int set_up(void **state) {
   struct once *self = calloc(1, sizeof *self);
   assert_non_null(self);
-  self->text = calloc(1, MAX);
+  self->text = calloc(1, 1);
   assert_non_null(self->text);
+  self->size = 1;
+  directory_init(&self->directory);
   self->in = self->out = self->log = -1;
   signal(SIGPIPE, SIG_IGN);
   *state = self;
@@ -97,6 +116,7 @@ static int tear_down(void **state) {
   if (self->pid > 0)
     proc_kill_tree(self->pid);
   forget(self);
+  directory_release(&self->directory);
   free(self->text);
   free(self);
   return 0;
@@ -105,7 +125,7 @@ static int tear_down(void **state) {
 #define ONCE_TEST(NAME) TEST_WITH(struct once *self, NAME, set_up, tear_down)
 
 static const char *log_of(const struct once *self) {
-  static char text[8192];
+  static char text[1 << 18];
   ssize_t length = pread(self->log, text, sizeof text - 1, 0);
   text[length > 0 ? length : 0] = '\0';
   return text;
@@ -126,8 +146,12 @@ static bool read_more(struct once *self, int bound_ms) {
   struct pollfd readable = {.fd = self->out, .events = POLLIN};
   if (poll(&readable, 1, bound_ms) <= 0)
     return false;
-  assert_true(self->length < MAX - 1);
-  ssize_t n = read(self->out, self->text + self->length, MAX - 1 - self->length);
+  if (self->size <= self->length + READ) {
+    self->size = 2 * self->length + READ + 1;
+    self->text = realloc(self->text, self->size);
+    assert_non_null(self->text);
+  }
+  ssize_t n = read(self->out, self->text + self->length, READ);
   if (n <= 0)
     return false;
   self->length += (size_t)n;
@@ -206,15 +230,27 @@ static const char *script_step(const char *script) {
 }
 
 static void run(struct once *self, const char *step) {
-  start(self, false);
+  start(self);
   send_text(self, step);
   close_fd(&self->in);
 }
 
 static void run_into(struct once *self, const char *step, int out) {
-  start_into(self, false, out);
+  start_into(self, out);
   send_text(self, step);
   close_fd(&self->in);
+}
+
+static void run_script(struct once *self, const char *script) {
+  start(self);
+  send_text(self, script_step(script));
+}
+
+static int lines(const struct once *self) {
+  int count = 0;
+  for (size_t i = 0; i < self->length; i++)
+    count += self->text[i] == '\n';
+  return count;
 }
 
 struct row {
@@ -248,6 +284,7 @@ ONCE_TEST(the_exit_code_is_the_steps) {
       {"{'command':'true'}", NOT_RUN, -1, NULL, "stepId"},
       {"{'stepId':'s','command':'true','schemaVersion':1.5}", NOT_RUN, -1, NULL, "schemaVersion"},
       {"{'stepId':'s','kind':'shutdown'}", NOT_RUN, -1, NULL, NULL},
+      {"{'stepId':'s','kind':'cancel'}", NOT_RUN, -1, NULL, NULL},
       {"", NOT_RUN, -1, NULL, NULL},
       {"{'stepId':'s','command':'a','command':'b'}", NOT_RUN, -1, NULL, "command"},
   };
@@ -292,7 +329,7 @@ ONCE_TEST(file_kinds_work) {
 /* 64 MiB and no end: refused, and no more of it is kept. */
 ONCE_TEST(a_step_that_is_too_large_is_refused) {
   enum { PIECE = 1 << 20, PIECES = 80, HWM_MAX_KIB = 160 * 1024 };
-  start(self, false);
+  start(self);
   char *piece = malloc(PIECE + 1);
   assert_non_null(piece);
   memset(piece, 'x', PIECE);
@@ -340,13 +377,13 @@ ONCE_TEST(a_reader_that_goes_ends_the_tree) {
 }
 
 ONCE_TEST(a_closed_standard_input_is_no_step) {
-  start(self, true);
+  start_reading(self, -1);
   expect_exit(self, NOT_RUN);
 }
 
 /* And nothing is written to what has got its number. */
 ONCE_TEST(a_closed_standard_output_is_an_error) {
-  start_into(self, false, -1);
+  start_into(self, -1);
   send_text(self, script_step("true"));
   close_fd(&self->in);
   assert_true(exit_of(self) > 0);
@@ -371,10 +408,220 @@ ONCE_TEST(a_result_finds_room_where_output_is_taken_at_once) {
 
 /* The command's standard input is not the agent's. */
 ONCE_TEST(the_command_reads_nothing_of_the_input) {
-  start(self, false);
+  start(self);
   send_text(self, quoted("{'stepId':'s','command':'cat'}\n"));
   expect_exit(self, 0);
   expect_result(self, 0, NULL, NULL);
+}
+
+ONCE_TEST(events_come_as_they_happen_and_the_result_last) {
+  run_script(self, "echo one; " GATE("$D/go") "echo two >&2; exit 7");
+  close_fd(&self->in);
+  read_until(self, "\"line\":\"one\"");
+  assert_int_equal(lines(self), 2);
+  assert_non_null(strstr(self->text, "\"kind\":\"started\",\"line\":\"sh\""));
+  gate_open(directory_path(&self->directory, "go"));
+  expect_exit(self, 7);
+  assert_int_equal(lines(self), 5);
+  assert_non_null(strstr(self->text, "\"kind\":\"stderr\",\"line\":\"two\""));
+  assert_non_null(strstr(self->text, "\"kind\":\"completed\",\"line\":\"exit=7 timedOut=False\""));
+  expect_result(self, 7, "one\n", "two");
+}
+
+ONCE_TEST(what_it_left_in_the_background_ends_with_it) {
+  run_script(self, "setsid sleep 4042 >&- 2>&- & exit 4");
+  expect_exit(self, 4);
+  assert_int_equal(proc_find("sleep 4042"), 0);
+}
+
+static bool is_read(void *context) {
+  int unread = -1;
+  return ioctl(((struct once *)context)->in, FIONREAD, &unread) == 0 && unread == 0;
+}
+
+ONCE_TEST(a_signal_before_the_step_ends_it) {
+  start(self);
+  send_text(self, "{");
+  assert_true(wait_until(is_read, self, WAIT_BOUND_MS));
+  kill(self->pid, SIGTERM);
+  expect_exit(self, 128 + SIGTERM);
+  assert_int_equal(self->length, 0);
+}
+
+/* --- where the step ends ---------------------------------------------------------------------- */
+
+/* The writer need not close the pipe. */
+ONCE_TEST(the_step_ends_with_its_value) {
+  static const char *const steps[] = {
+      "{'schemaVersion':1,'stepId':'s-1','command':'true'}",
+      " \r\n\t{'schemaVersion':1,'stepId':'s-1','command':'true','args':[]}",
+      "{'schemaVersion':1,'stepId':'s-1','command':'true','args':['}','\\\\','\\'}','[{']}",
+      "{'schemaVersion':1,'x':{'y':[[{}],{}]},'stepId':'s-1','command':'true'}"};
+  for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+    start(self);
+    send_text(self, quoted(steps[i]));
+    expect_exit(self, 0);
+    forget(self);
+  }
+}
+
+ONCE_TEST(it_may_come_byte_by_byte) {
+  start(self);
+  for (const char *at = quoted("{'schemaVersion':1,'stepId':'s-1','command':'true'}"); *at != '\0';
+       at++) {
+    assert_int_equal(write(self->in, at, 1), 1);
+    usleep(200);
+  }
+  expect_exit(self, 0);
+}
+
+ONCE_TEST(of_two_values_the_first_is_run) {
+  start(self);
+  send_text(self, quoted("{'schemaVersion':1,'stepId':'s-1','command':'true'}"
+                         "{'schemaVersion':1,'stepId':'s-2','command':'false'}"));
+  expect_exit(self, 0);
+  assert_int_equal(lines(self), 3);
+  assert_null(strstr(self->text, "s-2"));
+}
+
+/* A number, a word: with the end of their line; what is open, with the end of the input. */
+ONCE_TEST(what_is_no_step_is_refused) {
+  static const struct {
+    const char *input;
+    bool closed;
+  } rows[] = {{"42\n", false},  {"42", true},   {"null\n", false},      {"\"{\"\n", false},
+              {"[1,2]", false}, {"}\n", false}, {"[}", false},          {"", true},
+              {" \n ", true},   {"{", true},    {"{\"stepId\":", true}, {"no step\n", false}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    start(self);
+    send_text(self, rows[i].input);
+    if (rows[i].closed)
+      close_fd(&self->in);
+    expect_exit(self, NOT_RUN);
+    assert_int_equal(lines(self), 1);
+    assert_non_null(strstr(self->text, "00000000-0000-0000-0000-000000000000"));
+    forget(self);
+  }
+}
+
+ONCE_TEST(the_largest_step_has_64_mib) {
+  static char spaces[1 << 16];
+  memset(spaces, ' ', sizeof spaces);
+  start(self);
+  size_t given = 0;
+  for (ssize_t n; given <= STEP_PAYLOAD_MAX && (n = write(self->in, spaces, sizeof spaces)) > 0;)
+    given += (size_t)n;
+  expect_exit(self, NOT_RUN);
+  assert_true(given > STEP_PAYLOAD_MAX - (2 << 20));
+  expect_result(self, -1, NULL, "payload: expected at most 67108864 bytes");
+}
+
+ONCE_TEST(a_file_is_read_to_its_end) {
+  static const struct {
+    const char *content;
+    int exit_code;
+  } rows[] = {{"{'schemaVersion':1,'stepId':'s-1','command':'sh','args':['-c','exit 9']}", 9},
+              {"", NOT_RUN}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    int file = memfd_create("step", MFD_CLOEXEC);
+    const char *content = quoted(rows[i].content);
+    assert_int_equal(write(file, content, strlen(content)), strlen(content));
+    assert_int_equal(lseek(file, 0, SEEK_SET), 0);
+    start_reading(self, file);
+    expect_exit(self, rows[i].exit_code);
+    forget(self);
+  }
+}
+
+/* Longer than one read: the file is not waited for, and the loop goes on in between. */
+ONCE_TEST(a_long_file_is_read_too) {
+  int file = memfd_create("step", MFD_CLOEXEC);
+  FILE *stream = fdopen(dup(file), "w");
+  fputs(quoted("{'schemaVersion':1,'stepId':'s-1','command':'true','x':'"), stream);
+  for (int i = 0; i < 1000000; i++)
+    fputc('x', stream);
+  fputs("\"}", stream);
+  fclose(stream);
+  lseek(file, 0, SEEK_SET);
+  start_reading(self, file);
+  expect_exit(self, 0);
+}
+
+/* --- who reads -------------------------------------------------------------------------------- */
+
+ONCE_TEST(a_reader_that_is_gone_ends_a_silent_step) {
+  run_script(self, "echo ready; exec sleep 4044");
+  read_until(self, "ready");
+  close_fd(&self->out);
+  expect_exit(self, 128 + SIGPIPE);
+  assert_int_equal(proc_find("sleep 4044"), 0);
+  assert_non_null(strstr(log_of(self), "stopping: a closed standard output"));
+}
+
+static bool is_answered(void *context) {
+  return strstr(log_of(context), "exit=0 in ") != NULL;
+}
+
+/* The step has ended well; but who asked does not know. */
+ONCE_TEST(a_result_that_is_not_read_is_no_success) {
+  run_script(self, "seq 1 1200"); /* more than the pipe takes, less than is held */
+  assert_true(wait_until(is_answered, self, WAIT_BOUND_MS));
+  assert_false(has_exited(self));
+  close_fd(&self->out);
+  expect_exit(self, 128 + SIGPIPE);
+}
+
+static bool waits_to_write(void *context) {
+  pid_t pid = *(const pid_t *)context;
+  for (int i = 0; i < 10; i++) {
+    if (proc_state(pid) != 'S')
+      return false;
+    usleep(5000);
+  }
+  return true;
+}
+
+ONCE_TEST(a_reader_that_waits_stops_the_command) {
+  start(self);
+  long before = proc_status_kib(self->pid, "VmRSS");
+  send_text(self, script_step("exec seq 1 100000"));
+  pid_t pid = proc_wait_for("seq 1 100000", WAIT_BOUND_MS);
+  assert_true(pid > 0);
+  assert_true(wait_until(waits_to_write, &pid, WAIT_BOUND_MS));
+  /* Held are some hundred KiB of 13 MiB; the rest is the program itself. */
+  assert_true(proc_status_kib(self->pid, "VmRSS") - before < 8192);
+  expect_exit(self, 0);
+  assert_int_equal(lines(self), 100003);
+  long last = 0;
+  for (char *end, *at = self->text; *at != '\0'; at = end + 1) {
+    static const char beginning[] = "\"kind\":\"stdout\",\"line\":\"";
+    end = memchr(at, '\n', (size_t)(self->text + self->length - at));
+    assert_non_null(end);
+    *end = '\0'; /* so that a search ends with the line */
+    const char *line = strstr(at, beginning);
+    if (line != NULL)
+      assert_int_equal(strtol(line + sizeof beginning - 1, NULL, 10), ++last);
+  }
+  assert_int_equal(last, 100000);
+}
+
+ONCE_TEST(output_to_a_file_needs_no_reader) {
+  int file = memfd_create("out", MFD_CLOEXEC);
+  start_into(self, fcntl(file, F_DUPFD_CLOEXEC, 0));
+  send_text(self, script_step("seq 1 1000"));
+  expect_exit(self, 0);
+  self->text = realloc(self->text, 1 << 20);
+  self->length = (size_t)pread(file, self->text, (1 << 20) - 1, 0);
+  self->text[self->length] = '\0';
+  assert_int_equal(lines(self), 1003);
+  cJSON_Delete(result_of(self));
+  close(file);
+}
+
+ONCE_TEST(output_that_cannot_be_written_is_an_error) {
+  start_into(self, open("/dev/full", O_WRONLY | O_CLOEXEC));
+  send_text(self, script_step("true"));
+  expect_exit(self, 3);
 }
 
 TEST_OVERLAP(4)

@@ -73,24 +73,6 @@ JOB_TEST(steps_run_in_the_order_of_their_push) {
   crowd_expect(job, &crowd, SIZE_MAX);
 }
 
-JOB_TEST(a_step_of_a_newer_schema_runs_and_its_shutdown_ends_the_agent) {
-  job->schema_version = 2;
-  job_push_json(job, "{'schemaVersion':2,'stepId':'s','command':'echo','args':['hello']}");
-  job_expect_result(job, job_result(job), 0, NULL, "hello\n");
-  job_push_json(job, "{'schemaVersion':2,'stepId':'t','kind':'shutdown'}");
-  job_expect_exit(job, 0);
-}
-
-JOB_TEST(a_kind_may_be_a_number) {
-  const char *file = job_write(job, "text", "hello", 0600);
-  job_push_json(job, job_format(job, "{'stepId':'a','kind':0,'command':'echo'}"));
-  job_expect_result(job, job_result(job), 0, NULL, "\n");
-  job_push_json(job, job_format(job, "{'stepId':'b','kind':'2','path':'%s'}", file));
-  job_expect_result(job, job_result(job), 0, NULL, "hello");
-  job_push_json(job, "{'stepId':'c','kind':1}");
-  job_expect_exit(job, 0);
-}
-
 /* What a sparing or a newer server may send. */
 JOB_TEST(a_step_needs_little) {
   static const char *const payloads[] = {

@@ -27,7 +27,8 @@ JOB_TEST(it_follows_that_of_the_step) {
               {"'schemaVersion':3,", 2},
               {"'schemaVersion':0,", 2},
               {"'schemaVersion':-1,", 2},
-              {"'schemaVersion':2147483647,", 2}};
+              {"'schemaVersion':2147483647,", 2},
+              {"'schemaVersion':-2147483648,", 2}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     job->schema_version = rows[i].expected;
     job_do(job, "DEL sandbox:%s:events", job->id);

@@ -1,8 +1,8 @@
 #ifndef TESTS_SUPPORT_DELIVERY_OWNER_H
 #define TESTS_SUPPORT_DELIVERY_OWNER_H
 
-#include "agent/doors/redis/out/delivery.h"
-#include "agent/doors/redis/out/outbox.h"
+#include "agent/doors/redis/delivery/delivery.h"
+#include "agent/doors/redis/delivery/outbox.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
 #include "tests/support/recorder.h"

@@ -93,6 +93,10 @@ void injection_write(struct injection *self, const char *name, const char *conte
   close(fd);
 }
 
+void injection_remove(struct injection *self, const char *name) {
+  assert_int_equal(nftw(injection_path(self, "%s", name), remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
 void injection_mount(struct injection *self, const char *name, const char *options,
                      unsigned long flags) {
   injection_make_directory(self, name, 0755, 0);

@@ -40,6 +40,9 @@ const char *injection_path(struct injection *self, const char *format, ...)
 void injection_make_directory(struct injection *self, const char *name, mode_t mode, uid_t owner);
 void injection_write(struct injection *self, const char *name, const char *content, mode_t mode);
 
+/* A file, or a directory with all that is in it. */
+void injection_remove(struct injection *self, const char *name);
+
 /* From now on injectors run in the directory `root`, and execute its `agent`. */
 void injection_use_root(struct injection *self);
 

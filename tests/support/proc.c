@@ -127,19 +127,19 @@ char proc_state(pid_t pid) {
   return state;
 }
 
-static bool is_child_but(pid_t pid, void *context) {
+static bool is_child(pid_t pid, void *context) {
   char state;
-  pid_t *found = context; /* the other one, until there is one */
-  if (parent_of(pid, &state) != getpid() || pid == *found)
+  pid_t *found = context; /* the parent, until there is one */
+  if (parent_of(pid, &state) != *found)
     return true;
   *found = pid;
   return false;
 }
 
-pid_t proc_child_but(pid_t other) {
-  pid_t found = other;
-  each_process(is_child_but, &found);
-  return found == other ? 0 : found;
+pid_t proc_child_of(pid_t parent) {
+  pid_t found = parent;
+  each_process(is_child, &found);
+  return found == parent ? 0 : found;
 }
 
 static bool is_descendant(pid_t pid) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,9 +12,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-#include "agent/process/process_tree.h"
-#include "tests/support/spawned.h"
 
 static void on_readable(void *owner, enum process_stream stream) {
   struct process_owner *self = owner;
@@ -34,35 +32,15 @@ static void on_ended(void *owner, const struct process_outcome *outcome) {
   self->outcome = *outcome;
 }
 
-static void start_another(const struct process_owner *self) {
-  char tag[64];
-  snprintf(tag, sizeof tag, PROCESS_TREE_TAG "=%s", self->tag);
-  char *argv[] = {"sleep", "3999", NULL};
-  char *envp[] = {tag, "PATH=/usr/bin:/bin", NULL};
-  struct spawn_request request = {.argv = argv, .envp = envp, .stdout_fd = 1, .stderr_fd = 2};
-  (void)spawned(&self->context.spawn, &request);
-}
-
-/* Less than from one scan of kill_sequence to the next. */
-void process_owner_start_others(struct process_owner *self) {
-  const struct timeval soon = {.tv_usec = 5000};
-  assert_int_equal(evtimer_add(self->another, &soon), 0);
-}
-
-static void on_another(evutil_socket_t fd, short what, void *owner) {
-  (void)fd;
-  (void)what;
-  start_another(owner);
-  process_owner_start_others(owner);
-}
-
 static void on_reaped(void *owner, pid_t pid, int status) {
   struct process_owner *self = owner;
-  if (self->process != NULL && !self->keep_status && process_reaped(self->process, pid, status)) {
-    self->reaped++;
-    self->command = pid;
-    self->status = status;
-  }
+  (void)keepers_reaped(self->context.keepers, pid, status);
+}
+
+static void make_keepers(struct process_owner *self) {
+  struct keepers_options options = {.base = self->loop.base, .stdin_fd = self->context.stdin_fd};
+  getrlimit(RLIMIT_NOFILE, &options.open_files);
+  self->context.keepers = keepers_new(&options);
 }
 
 int process_owner_set_up(void **state) {
@@ -73,14 +51,11 @@ int process_owner_set_up(void **state) {
   self->loop.owner = self;
   self->context.base = self->loop.base;
   self->context.orphaned_pipes = orphaned_pipes_new(self->loop.base);
-  self->context.leaders = &self->leaders;
   self->context.grace_ms = PROCESS_OWNER_GRACE_MS;
   self->context.drain_ms = PROCESS_OWNER_DRAIN_MS;
-  self->context.spawn.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  getrlimit(RLIMIT_NOFILE, &self->context.spawn.open_files);
-  self->another = evtimer_new(self->loop.base, on_another, self);
+  self->context.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  make_keepers(self);
   directory_init(&self->directory);
-  self->step = 2;
   self->timeout_seconds = 600;
   self->read_size = 65536;
   *state = self;
@@ -89,12 +64,11 @@ int process_owner_set_up(void **state) {
 
 int process_owner_tear_down(void **state) {
   struct process_owner *self = *state;
-  event_free(self->another);
   if (self->process != NULL)
     process_owner_free(self);
   orphaned_pipes_free(self->context.orphaned_pipes);
-  process_leaders_release(&self->leaders);
-  close(self->context.spawn.stdin_fd);
+  keepers_free(self->context.keepers);
+  close(self->context.stdin_fd);
   loop_release(&self->loop);
   directory_release(&self->directory);
   free(self);
@@ -109,21 +83,18 @@ typedef struct process *begin_process(const struct process_context *context,
 static const struct process_handler handler = {.readable = on_readable, .ended = on_ended};
 
 static void begin(struct process_owner *self, begin_process *how, struct process_spec *spec) {
-  snprintf(self->tag, sizeof self->tag, "%d-88-%d", (int)getpid(), self->step);
-  snprintf(self->variables[0], sizeof self->variables[0], PROCESS_TREE_TAG "=%s", self->tag);
-  snprintf(self->variables[1], sizeof self->variables[1], "D=%s", self->directory.path);
-  snprintf(self->variables[2], sizeof self->variables[2], "PATH=/usr/bin:/bin");
-  for (size_t i = 0; i < 3; i++)
-    self->envp[i] = self->variables[i];
-  spec->envp = self->envp;
-  spec->tag = self->tag;
+  static char path[] = "PATH=/usr/bin:/bin";
+  snprintf(self->variable, sizeof self->variable, "D=%s", self->directory.path);
+  self->envp[0] = self->variable;
+  self->envp[1] = path;
+  spec->exec.envp = self->envp;
   spec->timeout_seconds = self->timeout_seconds;
   struct error error;
   memset(self->length, 0, sizeof self->length);
   memset(self->readable, 0, sizeof self->readable);
   memset(self->end_of_file, 0, sizeof self->end_of_file);
   self->output[0][0] = self->output[1][0] = '\0';
-  self->reaped = self->ended = 0;
+  self->ended = 0;
   self->process = how(&self->context, spec, &handler, self, &error);
   assert_non_null(self->process);
   assert_int_equal(self->ended, 0);
@@ -141,12 +112,14 @@ static char *const *make_script(struct process_owner *self, const char *script) 
 
 void process_owner_start_argv(struct process_owner *self, char *const *argv,
                               const char *directory) {
-  begin(self, process_start, &(struct process_spec){.argv = argv, .directory = directory});
+  begin(self, process_start,
+        &(struct process_spec){.exec = {.argv = argv, .directory = directory}});
 }
 
 void process_owner_prepare_argv(struct process_owner *self, char *const *argv,
                                 const char *directory) {
-  begin(self, process_prepare, &(struct process_spec){.argv = argv, .directory = directory});
+  begin(self, process_prepare,
+        &(struct process_spec){.exec = {.argv = argv, .directory = directory}});
 }
 
 void process_owner_start(struct process_owner *self, const char *script) {
@@ -157,22 +130,20 @@ void process_owner_prepare(struct process_owner *self, const char *script) {
   process_owner_prepare_argv(self, make_script(self, script), NULL);
 }
 
-void process_owner_prepare_reader(struct process_owner *self, const char *script) {
-  begin(self, process_prepare,
-        &(struct process_spec){.argv = make_script(self, script), .takes_input = true});
-}
-
-bool process_owner_give(struct process_owner *self, const char *input, size_t length) {
-  return process_give(self->process, input, length, self->timeout_seconds, &handler, self);
-}
-
 void process_owner_free(struct process_owner *self) {
   process_free(self->process);
   self->process = NULL;
 }
 
+static bool is_gone(void *context) {
+  return kill(*(pid_t *)context, 0) != 0;
+}
+
 void process_owner_reap(struct process_owner *self) {
-  assert_true(loop_until(&self->loop, loop_is_counted, &self->reaped));
+  pid_t pid = process_pid(self->process);
+  while (pid == 0)
+    pid = process_pid(self->process);
+  assert_true(loop_until(&self->loop, is_gone, &pid));
 }
 
 void process_owner_wait(struct process_owner *self) {

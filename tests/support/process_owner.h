@@ -19,27 +19,19 @@
 struct process_owner {
   struct loop loop;
   struct process_context context;
-  struct process_leaders leaders;
   struct process *process; /* NULL when there is none */
   struct directory directory;
-  int step;     /* the number in its tag; 2, unless the test changes it */
-  char tag[32]; /* nobody else on this machine has it */
   char script[1024];
   char *argv[4]; /* of the script */
-  char variables[3][64];
-  char *envp[4];
+  char variable[64];
+  char *envp[3];
   unsigned timeout_seconds;
   char output[2][1 << 19]; /* texts, by stream */
   size_t length[2];
-  size_t read_size;      /* how much is read at a time */
-  int readable[2];       /* calls */
-  int end_of_file[2];    /* process_read returned 0 */
-  bool keep_status;      /* a reaped child is not told to the process */
-  struct event *another; /* see process_owner_start_others */
-  int reaped;            /* the command; calls */
-  pid_t command;         /* once it was reaped */
-  int status;
-  int ended; /* calls */
+  size_t read_size;   /* how much is read at a time */
+  int readable[2];    /* calls */
+  int end_of_file[2]; /* process_read returned 0 */
+  int ended;          /* calls */
   struct process_outcome outcome;
 };
 
@@ -61,17 +53,8 @@ void process_owner_prepare(struct process_owner *self, const char *script);
 void process_owner_prepare_argv(struct process_owner *self, char *const *argv,
                                 const char *directory);
 
-/* The same for a script that takes input: the caller calls process_owner_give, which returns what
-   process_give does. */
-void process_owner_prepare_reader(struct process_owner *self, const char *script);
-bool process_owner_give(struct process_owner *self, const char *input, size_t length);
-
 /* Frees it while it may run. */
 void process_owner_free(struct process_owner *self);
-
-/* From now on another process with the same tag begins every few milliseconds, before any scan can
-   come: it stands for one that SIGKILL does not end. */
-void process_owner_start_others(struct process_owner *self);
 
 /* Runs the loop until the command was reaped. */
 void process_owner_reap(struct process_owner *self);

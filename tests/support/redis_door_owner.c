@@ -1,4 +1,5 @@
 #include "tests/support/redis_door_owner.h"
+#include "agent/kinds/kinds.h"
 #include "tests/support/gate.h"
 
 #include <fcntl.h>
@@ -59,13 +60,14 @@ int door_owner_tear_down(void **state) {
 void door_owner_make(struct redis_door_owner *self) {
   struct engine_options options = {.base = self->loop.base,
                                    .log = &self->log,
-                                   .spawn = {.stdin_fd = self->stdin_fd},
+                                   .stdin_fd = self->stdin_fd,
                                    .signal_fd = -1,
                                    .idle_limit_ms = self->idle_limit_ms,
                                    .line_bytes = LINE_BYTES_DEFAULT,
                                    .job_id = "j",
-                                   .environment = self->environment};
-  getrlimit(RLIMIT_NOFILE, &options.spawn.open_files);
+                                   .kind = {.environment = self->environment, .known = kinds},
+                                   .work = kinds_work};
+  getrlimit(RLIMIT_NOFILE, &options.open_files);
   self->engine = engine_new(&options);
   self->door = redis_door_new(self->loop.base, &self->log, &self->options);
   engine_set_door(self->engine, self->door);
@@ -158,7 +160,7 @@ static const char *short_word(const char *line) {
                {"out RPUSH " KEY "inflight", "+inflight"},
                {"out SET " KEY "heartbeat", "beat"},
                {"out DEL " KEY "heartbeat", "-heartbeat"}};
-  static const char *const kinds[] = {"started", "stdout", "stderr", "completed"};
+  static const char *const names[] = {"started", "stdout", "stderr", "completed"};
   for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
     if (strncmp(line, words[i].beginning, strlen(words[i].beginning)) == 0)
       return words[i].word;
@@ -167,8 +169,8 @@ static const char *short_word(const char *line) {
   const char *kind = strstr(line, "\"kind\":\"");
   assert_non_null(kind);
   for (size_t i = 0; i < 4; i++)
-    if (strncmp(kind + strlen("\"kind\":\""), kinds[i], strlen(kinds[i])) == 0)
-      return kinds[i];
+    if (strncmp(kind + strlen("\"kind\":\""), names[i], strlen(names[i])) == 0)
+      return names[i];
   return "?";
 }
 

@@ -76,10 +76,12 @@ static void activity(struct door *door, unsigned running) {
   note(self_of(door), running > 0 ? "running:1" : "running:0");
 }
 
-static void result(struct door *door, const struct run *run, const struct step_event *completed,
-                   const struct step_result *result) {
+static void result(struct door *door, const struct run *run, const struct run_end *end) {
   struct step_owner *self = self_of(door);
-  keep_event(door, run, completed);
+  struct step_end answer;
+  run_step_end(run, end, &answer);
+  const struct step_result *result = &answer.result;
+  keep_event(door, run, &answer.completed);
   note(self, "result");
   self->done++;
   self->result = *result;
@@ -135,12 +137,15 @@ static void on_reaped(void *owner, pid_t pid, int status) {
 static void make_engine(struct step_owner *self) {
   struct engine_options options = {.base = self->loop.base,
                                    .log = &self->log,
-                                   .spawn = self->spawn,
+                                   .open_files = self->open_files,
+                                   .stdin_fd = self->stdin_fd,
                                    .signal_fd = self->signal_fd,
                                    .idle_limit_ms = self->idle_limit_ms,
                                    .line_bytes = STEP_OWNER_LINE_BYTES,
                                    .job_id = "pipe-42",
-                                   .environment = self->environment};
+                                   .kind = {.environment = self->environment,
+                                            .known = self->kinds != NULL ? self->kinds : kinds},
+                                   .work = self->work != NULL ? self->work : kinds_work};
   self->engine = engine_new(&options);
   engine_set_door(self->engine, &self->door);
 }
@@ -152,8 +157,8 @@ int step_owner_set_up(void **state) {
   self->loop.reaped = on_reaped;
   self->loop.owner = self;
   self->log = (struct log){.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
-  self->spawn.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  getrlimit(RLIMIT_NOFILE, &self->spawn.open_files);
+  self->stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  getrlimit(RLIMIT_NOFILE, &self->open_files);
   directory_init(&self->directory);
   snprintf(self->variable, sizeof self->variable, "D=%s", self->directory.path);
   self->environment[0] = self->variable;
@@ -170,7 +175,7 @@ int step_owner_set_up(void **state) {
 int step_owner_tear_down(void **state) {
   struct step_owner *self = *state;
   engine_free(self->engine);
-  close(self->spawn.stdin_fd);
+  close(self->stdin_fd);
   close(self->log.fd);
   loop_release(&self->loop);
   directory_release(&self->directory);
@@ -212,15 +217,19 @@ bool step_owner_is_stalled(void *owner) {
   return self->run != NULL && run_state(self->run) != RUN_NEW && !run_is_busy(self->run);
 }
 
-void step_owner_make(struct step_owner *self, const char *json) {
-  step_owner_make_of(self, kinds, json);
+void step_owner_use_kinds(struct step_owner *self, const struct step_kind *const *known,
+                          keeper_work *known_work) {
+  engine_free(self->engine);
+  self->kinds = known;
+  self->work = known_work;
+  make_engine(self);
 }
 
-void step_owner_make_of(struct step_owner *self, const struct step_kind *const *known,
-                        const char *json) {
+void step_owner_make(struct step_owner *self, const char *json) {
   struct request request = {.ticket = self};
   struct error error;
-  if (step_parse(&request.step, known, json, strlen(json), &error) != 0)
+  if (step_parse(&request.step, self->kinds != NULL ? self->kinds : kinds, json, strlen(json),
+                 &error) != 0)
     fail_msg("%s", error.text);
   free(self->output_content);
   free(self->error_message);

@@ -27,7 +27,10 @@ struct step_owner {
   struct directory directory;
   char variable[40]; /* D=directory */
   char *environment[16];
-  struct spawn_defaults spawn;
+  struct rlimit open_files;
+  const struct step_kind *const *kinds; /* NULL: those of the agent */
+  keeper_work *work;
+  int stdin_fd;
   int64_t idle_limit_ms; /* 0: no limit */
   int signal_fd;         /* -1: the engine gets signals from the test */
   unsigned wanted;
@@ -67,9 +70,9 @@ int step_owner_tear_down(void **state);
 /* Makes the step that this JSON means: its first event is there, its command does not run. */
 void step_owner_make(struct step_owner *self, const char *json);
 
-/* The same of these kinds, ended by NULL. */
-void step_owner_make_of(struct step_owner *self, const struct step_kind *const *known,
-                        const char *json);
+/* From now on its steps are of these kinds, and this is a keeper's work for them. */
+void step_owner_use_kinds(struct step_owner *self, const struct step_kind *const *known,
+                          keeper_work *known_work);
 
 /* A new engine, which has this idle limit. */
 void step_owner_limit_idle_time(struct step_owner *self, int64_t milliseconds);

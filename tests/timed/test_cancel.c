@@ -71,6 +71,25 @@ JOB_TEST(from_the_push_to_the_answer_behind_48_mebibytes) {
   assert_true(took_ms <= BOUND_MS);
 }
 
+/* It is in Redis alone: the agent reads all that lies in front of it. */
+JOB_TEST(of_the_last_of_65536_steps_that_wait) {
+  enum { WAITING = 65536, BOUND_MS = 2000 };
+  (void)events_push_endless(job, job_sleep(job, 600));
+  job_do(job, "EVAL %s 0 sandbox:%s:in %d",
+         "for i = 2, ARGV[2] do redis.call('LPUSH', ARGV[1], '{\"schemaVersion\":1,\"stepId\":\"' "
+         ".. i .. "
+         "'\",\"command\":\"true\",\"padding\":\"' .. string.rep('x', 240) .. '\"}') end",
+         job->id, WAITING);
+  const cJSON *last = job_push_echo(job, "last");
+  job_wait_length(job, "inflight", 1 + WAITING);
+  double pushed_ms = now_ms();
+  job_push_cancel(job, last);
+  job_expect_answer(job, last, -1, "cancelled: by a cancel step", NULL);
+  double took_ms = now_ms() - pushed_ms;
+  print_message("of the last of %d: %.0f ms\n", WAITING, took_ms);
+  assert_true(took_ms <= BOUND_MS);
+}
+
 JOB_TEST(who_ignores_sigterm_is_killed_after_10_s) {
   enum { GRACE_MS = 10000, BOUND_MS = 15000 };
   const cJSON *step =

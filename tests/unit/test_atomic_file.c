@@ -19,67 +19,84 @@
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
-static void write_bytes(const struct tree *tree, const char *path, const char *content,
-                        size_t length) {
-  struct error error = {.text = ""};
+/* Every descriptor is closed again. Returns the error's text, "" where there is none; valid until the next
+   call. */
+static const char *try_to_write(const struct tree *tree, const char *path, const char *content,
+                                size_t length) {
+  static struct error error;
   int descriptors = proc_fd_count(getpid());
-  (void)atomic_file_write(tree->fd, path, content, length, &error);
-  assert_string_equal(error.text, "");
+  error.text[0] = '\0';
+  int result = atomic_file_write(tree->fd, path, content, length, &error);
+  assert_int_equal(result, error.text[0] == '\0' ? 0 : -1);
   assert_int_equal(proc_fd_count(getpid()), descriptors);
+  return error.text;
 }
 
 static void write_text(const struct tree *tree, const char *path, const char *text) {
-  write_bytes(tree, path, text, strlen(text));
-}
-
-/* To a new file, or over an old one, which then has this mode. */
-static void writes(const struct tree *tree, const char *path, const char *text, mode_t mode) {
-  write_text(tree, path, text);
-  tree_expect(tree, path, text, mode);
+  assert_string_equal(try_to_write(tree, path, text, strlen(text)), "");
 }
 
 static void expect_rejected(const struct tree *tree, const char *path, const char *text) {
-  struct error error = {.text = ""};
-  int descriptors = proc_fd_count(getpid());
-  assert_int_equal(atomic_file_write(tree->fd, path, "new", 3, &error), -1);
-  assert_string_equal(error.text, text);
-  assert_int_equal(proc_fd_count(getpid()), descriptors);
+  assert_string_equal(try_to_write(tree, path, "new", 3), text);
 }
 
-TREE_TEST(a_new_file_is_made) {
+#define MARK "\xEF\xBB\xBF"
+
+/* Links are written through, and stay; what is missing on the way is made. */
+TREE_TEST(a_file_is_made_or_replaced) {
+  static const struct {
+    const char *path, *text, *file, *content; /* of `file`, NULL: `path`, then */
+  } rows[] = {
+      {"file", "new\n", NULL, "new\n"},
+      {"file", "another", NULL, "another"},
+      {"file", "", NULL, ""},
+      {"empty", "", NULL, ""},
+      {"a/b//c/./file", "new", "a/b/c/file", "new"},
+      {"a/b/../d/file", "new", "a/d/file", "new"},
+      {"marked", MARK "old", NULL, MARK "old"}, /* a byte order mark stays */
+      {"marked", "new", NULL, MARK "new"},
+      {"marked", MARK "newer", NULL, MARK "newer"},
+      {"marked", "", NULL, MARK},
+      {"half marked", "\xEF\xBB", NULL, "\xEF\xBB"},
+      {"half marked", "new", NULL, "new"},
+      {"first", "new", "b/file", MARK "new"}, /* by way of a/second */
+      {"c/file", "newer", "b/file", MARK "newer"},
+      {"a/dangling", "new", "made/for/file", "new"},
+  };
+  static const char *const links[][2] = {
+      {"a/second", "../b/file"}, {"c", "b"}, {"a/dangling", "../made/for/file"}};
+  tree_make(tree, "a/ b/ b/file=" MARK "old a/second>../b/file c>b a/dangling>../made/for/file");
+  assert_int_equal(symlinkat(formatted("%s/a/second", tree->path), tree->fd, "first"), 0);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    write_text(tree, rows[i].path, rows[i].text);
+    tree_expect(tree, rows[i].file != NULL ? rows[i].file : rows[i].path, rows[i].content, 0644);
+  }
+  for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
+    char found[64] = "";
+    assert_true(readlinkat(tree->fd, links[i][0], found, sizeof found - 1) > 0);
+    assert_string_equal(found, links[i][1]);
+  }
+  assert_int_equal(tree_count(tree, "."), 9);
+  assert_int_equal(tree_count(tree, "b"), 1);
+  struct error error = {.text = ""}; /* an absolute path ignores the directory */
+  assert_int_equal(atomic_file_write(-1, tree_path(tree, "d/file"), "new", 3, &error), 0);
+  tree_expect(tree, "d/file", "new", 0644);
   mode_t before = umask(027);
-  write_text(tree, "file", "new\n");
-  write_bytes(tree, "empty", NULL, 0);
+  write_text(tree, "masked", "new");
   umask(before);
-  tree_expect(tree, "file", "new\n", 0640);
-  tree_expect(tree, "empty", "", 0640);
-  assert_int_equal(tree_count(tree, "."), 2);
+  tree_expect(tree, "masked", "new", 0640);
 }
 
-TREE_TEST(an_old_file_is_replaced) {
-  tree_write(tree, "file", "an old one", 0644);
-  int reader = openat(tree->fd, "file", O_RDONLY | O_CLOEXEC);
+/* Who reads it reads on, and other names of it are other files from then on. */
+TREE_TEST(the_old_file_is_another_one) {
   char text[32];
-  writes(tree, "file", "new", 0644);
-  assert_int_equal(read(reader, text, sizeof text), 10); /* who reads it reads on */
+  tree_make(tree, "file=old");
+  assert_int_equal(linkat(tree->fd, "file", tree->fd, "other", 0), 0);
+  int reader = openat(tree->fd, "file", O_RDONLY | O_CLOEXEC);
+  write_text(tree, "file", "newer");
+  assert_int_equal(read(reader, text, sizeof text), 3);
   close(reader);
-  write_bytes(tree, "file", "", 0);
-  tree_expect(tree, "file", "", 0644);
-  assert_int_equal(tree_count(tree, "."), 1);
-}
-
-TREE_TEST(absolute_paths_ignore_the_directory) {
-  struct error error = {.text = ""};
-  assert_int_equal(atomic_file_write(-1, tree_path(tree, "a/file"), "new", 3, &error), 0);
-  tree_expect(tree, "a/file", "new", 0644);
-}
-
-TREE_TEST(missing_directories_are_created) {
-  write_text(tree, "a/b//c/./file", "new");
-  write_text(tree, "a/b/../d/file", "new");
-  tree_expect(tree, "a/b/c/file", "new", 0644);
-  tree_expect(tree, "a/d/file", "new", 0644);
-  assert_int_equal(tree_count(tree, "a"), 2);
+  tree_expect(tree, "other", "old", 0644);
 }
 
 TREE_TEST(mode_and_owner_are_kept) {
@@ -97,50 +114,7 @@ TREE_TEST(mode_and_owner_are_kept) {
   }
 }
 
-TREE_TEST(a_byte_order_mark_is_kept) {
-  tree_write(tree, "file", "\xEF\xBB\xBFold", 0644);
-  write_text(tree, "file", "new");
-  tree_expect(tree, "file", "\xEF\xBB\xBFnew", 0644);
-  writes(tree, "file", "\xEF\xBB\xBFmarked", 0644);
-  write_text(tree, "file", "");
-  tree_expect(tree, "file", "\xEF\xBB\xBF", 0644);
-  tree_write(tree, "file", "\xEF\xBB", 0644);
-  writes(tree, "file", "new", 0644);
-  writes(tree, "file", "\xEF\xBB\xBFnew", 0644);
-}
-
-static void expect_link(const struct tree *tree, const char *name, const char *text) {
-  char found[64] = "";
-  assert_true(readlinkat(tree->fd, name, found, sizeof found - 1) > 0);
-  assert_string_equal(found, text);
-}
-
-TREE_TEST(links_are_written_through) {
-  tree_make(tree, "a/ b/ a/second>../b/file c>b");
-  tree_write(tree, "b/file", "\xEF\xBB\xBFold", 0640);
-  const char *absolute = formatted("%s/a/second", tree->path);
-  assert_int_equal(symlinkat(absolute, tree->fd, "first"), 0);
-  write_text(tree, "first", "new");
-  tree_expect(tree, "b/file", "\xEF\xBB\xBFnew", 0640);
-  expect_link(tree, "first", absolute);
-  expect_link(tree, "a/second", "../b/file");
-  write_text(tree, "c/file", "newer");
-  tree_expect(tree, "b/file", "\xEF\xBB\xBFnewer", 0640);
-  expect_link(tree, "c", "b");
-  assert_int_equal(tree_count(tree, "."), 4);
-  assert_int_equal(tree_count(tree, "a"), 1);
-  assert_int_equal(tree_count(tree, "b"), 1);
-}
-
-TREE_TEST(dangling_links_are_written_through) {
-  tree_make(tree, "a/ a/link>../made/for/file round>round");
-  write_text(tree, "a/link", "new");
-  tree_expect(tree, "made/for/file", "new", 0644);
-  expect_link(tree, "a/link", "../made/for/file");
-  expect_rejected(tree, "round", "cannot write file (Too many levels of symbolic links): round");
-}
-
-TREE_TEST(other_kinds_are_rejected_by_name) {
+TREE_TEST(each_rejection_has_its_reason) {
   static const struct {
     const char *path;
     const char *reason; /* the path follows */
@@ -157,40 +131,57 @@ TREE_TEST(other_kinds_are_rejected_by_name) {
       {"", "cannot write file (No such file or directory): "},
       {"link/below", "cannot write file (Not a directory): "},
       {"link/a/b", "cannot write file (Not a directory): "},
+      {"round", "cannot write file (Too many levels of symbolic links): "},
+      {"lost/file", "cannot write file (No such file or directory): "}, /* as mkdir(1) -p */
   };
-  tree_make(tree, "directory/ fifo| link>fifo");
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+  tree_make(tree, "directory/ fifo| link>fifo round>round lost>nowhere");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     expect_rejected(tree, rows[i].path, formatted("%s%s", rows[i].reason, rows[i].path));
-  }
-  assert_int_equal(tree_count(tree, "."), 4);
+  assert_int_equal(tree_count(tree, "."), 6);
   assert_int_equal(tree_count(tree, "directory"), 0);
 }
 
-TREE_TEST(a_name_may_be_long_but_not_too_long) {
-  char name[300];
-  struct error expected;
+/* The kernel's limits, which are told before anything is made: of a name, of a path, of links. */
+TREE_TEST(each_limit_is_exact) {
+  char name[256], path[PATH_MAX + 1] = "new/", link[16] = "file", next[16];
   memset(name, 'x', sizeof name);
-  name[256] = '\0';
-  (void)error_set(&expected, "cannot write file (File name too long): %s", name);
-  expect_rejected(tree, name, expected.text);
   name[255] = '\0'; /* the longest that there is */
+  struct error expected;
+  (void)error_set(&expected, "cannot write file (File name too long): %sx", name);
+  expect_rejected(tree, formatted("%sx", name), expected.text);
   write_text(tree, name, "new");
-  tree_expect(tree, name, "new", 0644);
-  assert_int_equal(tree_count(tree, "."), 1);
+  assert_int_equal(unlinkat(tree->fd, name, 0), 0);
+  for (size_t i = 4; i < PATH_MAX; i++)
+    path[i] = i % 2 == 0 ? '.' : '/';
+  path[PATH_MAX] = '\0';
+  const char *text = try_to_write(tree, path, "new", 3);
+  assert_ptr_equal(strstr(text, "cannot write file (File name too long): new/./"), text);
+  assert_int_equal(tree_count(tree, "."), 0);
+  memcpy(path + PATH_MAX - 4, "//x", 4);
+  write_text(tree, path, "new");
+  tree_expect(tree, "new/x", "new", 0644);
+  for (int i = 1; i <= 41; i++) {
+    (void)snprintf(next, sizeof next, "%d", i);
+    assert_int_equal(symlinkat(link, tree->fd, next), 0);
+    strcpy(link, next);
+  }
+  write_text(tree, "40", "new");
+  tree_expect(tree, "file", "new", 0644);
+  expect_rejected(tree, "41", "cannot write file (Too many levels of symbolic links): 41");
 }
 
-TREE_TEST(the_limit_is_exact) {
-  struct error error = {.text = ""};
+TREE_TEST(the_largest_content_is_written) {
+  static const char *const names[] = {"file", "a/file"};
   struct stat file;
   char *content = calloc(1, ATOMIC_FILE_MAX + 1);
   assert_non_null(content);
   tree_make(tree, "file=old");
-  assert_int_equal(atomic_file_write(tree->fd, "file", content, ATOMIC_FILE_MAX + 1, &error), -1);
-  assert_string_equal(error.text, "content exceeds 10 MB limit");
+  for (int i = 0; i < 2; i++)
+    assert_string_equal(try_to_write(tree, names[i], content, ATOMIC_FILE_MAX + 1),
+                        "content exceeds 10 MB limit");
   tree_expect(tree, "file", "old", 0644);
-  assert_int_equal(atomic_file_write(tree->fd, "a/file", content, ATOMIC_FILE_MAX + 1, &error), -1);
   assert_false(tree_has(tree, "a"));
-  write_bytes(tree, "file", content, ATOMIC_FILE_MAX);
+  assert_string_equal(try_to_write(tree, "file", content, ATOMIC_FILE_MAX), "");
   assert_int_equal(fstatat(tree->fd, "file", &file, 0), 0);
   assert_int_equal(file.st_size, ATOMIC_FILE_MAX);
   free(content);
@@ -210,76 +201,26 @@ TREE_TEST(links_of_proc_are_checked) {
   assert_int_equal(tree_count(tree, "."), 1);
   assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
   path = formatted("/proc/self/fd/%d", ends[1]);
-  text = formatted("is a FIFO, not a regular file: %s", path);
-  expect_rejected(tree, path, text);
+  expect_rejected(tree, path, formatted("is a FIFO, not a regular file: %s", path));
   close(ends[0]);
   close(ends[1]);
-}
-
-/* As many links as the kernel follows, and one more. */
-TREE_TEST(long_chains_of_links_are_followed) {
-  char name[16] = "file";
-  char next[16];
-  for (int i = 1; i <= 41; i++) {
-    (void)snprintf(next, sizeof next, "%d", i);
-    assert_int_equal(symlinkat(name, tree->fd, next), 0);
-    strcpy(name, next);
-  }
-  write_text(tree, "40", "new");
-  tree_expect(tree, "file", "new", 0644);
-  expect_rejected(tree, "41", "cannot write file (Too many levels of symbolic links): 41");
-}
-
-/* The kernel's own limit, which is told before anything is made. */
-TREE_TEST(too_long_a_path_is_rejected) {
-  struct error error;
-  char path[PATH_MAX + 1] = "new/";
-  for (size_t i = 4; i < PATH_MAX; i++)
-    path[i] = i % 2 == 0 ? '.' : '/';
-  path[PATH_MAX] = '\0';
-  assert_int_equal(atomic_file_write(tree->fd, path, "new", 3, &error), -1);
-  assert_ptr_equal(strstr(error.text, "cannot write file (File name too long): new/./"),
-                   error.text);
-  assert_int_equal(tree_count(tree, "."), 0);
-  memcpy(path + PATH_MAX - 3, "/x", 3);
-  path[PATH_MAX - 4] = '/';
-  write_text(tree, path, "new");
-  tree_expect(tree, "new/x", "new", 0644);
-}
-
-/* `a_link` leads to a directory that is missing: mkdir(1) -p does not make that either. */
-TREE_TEST(a_link_to_a_missing_directory_is_not_followed) {
-  assert_int_equal(symlinkat("nowhere", tree->fd, "a_link"), 0);
-  expect_rejected(tree, "a_link/file",
-                  "cannot write file (No such file or directory): a_link/file");
-  assert_int_equal(tree_count(tree, "."), 1);
 }
 
 /* As a full disk does it. */
 TREE_TEST(a_failed_write_keeps_the_old_file) {
   static const char content[8192] = "new";
   struct rlimit before;
-  struct error error = {.text = ""};
   tree_make(tree, "file=old");
   assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
   const struct rlimit small = {.rlim_cur = 4096, .rlim_max = before.rlim_max};
   void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-  int result = atomic_file_write(tree->fd, "file", content, sizeof content, &error);
+  const char *text = try_to_write(tree, "file", content, sizeof content);
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
   (void)signal(SIGXFSZ, handler);
-  assert_int_equal(result, -1);
-  assert_string_equal(error.text, "cannot write file (File too large): file");
+  assert_string_equal(text, "cannot write file (File too large): file");
   tree_expect(tree, "file", "old", 0644);
   assert_int_equal(tree_count(tree, "."), 1);
-}
-
-/* Other names of the same file are other files from then on. */
-TREE_TEST(a_hard_link_keeps_the_old_content) {
-  tree_make(tree, "file=old");
-  assert_int_equal(linkat(tree->fd, "file", tree->fd, "other", 0), 0);
-  write_text(tree, "file", "new");
-  tree_expect(tree, "other", "old", 0644);
 }
 
 /* --- writers who are not root: what they may not do, and whose the file is afterwards --------- */
@@ -368,37 +309,40 @@ TREE_TEST(files_of_a_group_directory_stay_the_groups) {
   assert_int_equal(directory.st_mode, S_IFDIR | 02755);
 }
 
-TREE_TEST(a_write_protected_file_is_rejected) {
-  assert_int_equal(fchmod(tree->fd, 0777), 0);
-  make(tree, "file", NOBODY, NOBODY, 0444);
-  make(tree, "root's", 0, 0, 0644);
-  expect_rejected_as(tree, "file", NOBODY, "cannot write file (Permission denied): file");
-  expect_rejected_as(tree, "root's", NOBODY, "cannot write file (Permission denied): root's");
-  tree_expect(tree, "file", "old", 0444);
-}
-
-TREE_TEST(a_directory_without_permission_is_reported) {
+/* Write-protected, or in a directory that is; or in one as /tmp is, where only its owner may replace a
+   file, though all may write to it. */
+TREE_TEST(what_is_not_permitted_is_rejected) {
+  static const struct {
+    const char *path, *reason;
+  } rows[] = {
+      {"open/read-only", "cannot write file (Permission denied)"},
+      {"open/root's", "cannot write file (Permission denied)"},
+      {"closed/file", "cannot replace file (no file can be created beside it: Permission denied)"},
+      {"closed/new", "cannot write file (Permission denied)"},
+      {"closed/a/new", "cannot write file (Permission denied)"},
+      {"hidden/x", "cannot write file (Permission denied)"},
+      {"sticky/file", "cannot write file (Operation not permitted)"},
+  };
   assert_int_equal(fchmod(tree->fd, 0755), 0);
+  tree_make_directory(tree, "open", 0777);
+  tree_make_directory(tree, "closed", 0755);
   tree_make_directory(tree, "hidden", 0700);
-  make(tree, "file", NOBODY, NOBODY, 0666);
-  expect_rejected_as(
-      tree, "file", NOBODY,
-      "cannot replace file (no file can be created beside it: Permission denied): file");
-  expect_rejected_as(tree, "new", NOBODY, "cannot write file (Permission denied): new");
-  expect_rejected_as(tree, "a/new", NOBODY, "cannot write file (Permission denied): a/new");
-  expect_rejected_as(tree, "hidden/x", NOBODY, "cannot write file (Permission denied): hidden/x");
-  tree_expect(tree, "file", "old", 0666);
-}
-
-/* As /tmp is: only its owner may replace a file, though all may write to it. */
-TREE_TEST(a_sticky_directory_protects_files_of_others) {
-  assert_int_equal(fchmod(tree->fd, 01777), 0);
-  make(tree, "file", OTHER, OTHER, 0666);
-  make(tree, "own", NOBODY, NOBODY, 0644);
-  expect_rejected_as(tree, "file", NOBODY, "cannot write file (Operation not permitted): file");
-  write_as(tree, "own", NOBODY, NOBODY);
-  tree_expect(tree, "file", "old", 0666);
-  expect_new(tree, "own", NOBODY, NOBODY, 0644);
+  tree_make_directory(tree, "sticky", 01777);
+  make(tree, "open/read-only", NOBODY, NOBODY, 0444);
+  make(tree, "open/root's", 0, 0, 0644);
+  make(tree, "closed/file", NOBODY, NOBODY, 0666);
+  make(tree, "sticky/file", OTHER, OTHER, 0666);
+  make(tree, "sticky/own", NOBODY, NOBODY, 0644);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    expect_rejected_as(tree, rows[i].path, NOBODY,
+                       formatted("%s: %s", rows[i].reason, rows[i].path));
+  tree_expect(tree, "open/read-only", "old", 0444);
+  tree_expect(tree, "closed/file", "old", 0666);
+  tree_expect(tree, "sticky/file", "old", 0666);
+  assert_int_equal(tree_count(tree, "open") + tree_count(tree, "closed"), 3);
+  write_as(tree, "sticky/own", NOBODY, NOBODY);
+  expect_new(tree, "sticky/own", NOBODY, NOBODY, 0644);
+  assert_int_equal(tree_count(tree, "sticky"), 2);
 }
 
 static int open_it(void *context, struct error *error) {

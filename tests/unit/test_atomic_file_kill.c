@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "agent/files/access/atomic_file.h"
+#include "base/staged_file.h"
 #include "tests/support/tree.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -75,13 +76,13 @@ static pid_t start_traced(const struct tree *tree, writer *write, const char *pa
   _exit(write(tree, path, 'b') == 0 ? 0 : 1);
 }
 
-/* Kills a writer when it enters or leaves a system call for the n-th time. Returns false when it
-   has left before. */
-static bool kill_in_call(const struct tree *tree, writer *write, const char *path, int number) {
+/* Kills a writer between its system calls number n and n + 1. Returns false when it has left before. */
+static bool kill_between_calls(const struct tree *tree, writer *write, const char *path,
+                               int number) {
   pid_t pid = start_traced(tree, write, path);
   int status;
-  assert_int_equal(waitpid(pid, &status, 0), pid); /* it has stopped itself */
-  for (int i = 0; i < number && WIFSTOPPED(status); i++) {
+  assert_int_equal(waitpid(pid, &status, 0), pid);                 /* it has stopped itself */
+  for (int i = 0; i < 2 * number + 1 && WIFSTOPPED(status); i++) { /* at each entry and exit */
     assert_int_equal(ptrace(PTRACE_SYSCALL, pid, NULL, NULL), 0);
     status = end_of(pid);
   }
@@ -96,29 +97,6 @@ static bool kill_in_call(const struct tree *tree, writer *write, const char *pat
   return true;
 }
 
-/* Each moment that makes a difference, one after the other. `reset` makes what was before. */
-static void kill_everywhere(const struct tree *tree, const char *path, const char *directory,
-                            int before, void (*reset)(const struct tree *tree)) {
-  int left_behind = 0;
-  int were_done = 0;
-  int calls = 0;
-  do {
-    reset(tree);
-    if (!kill_in_call(tree, write_letter, path, ++calls))
-      break;
-    int found = look(tree, path);
-    assert_true(found == before || found == 'b');
-    were_done += found == 'b';
-    left_behind += tree_has(tree, directory) && tree_count(tree, directory) > (found != 0);
-    assert_int_equal(write_letter(tree, path, 'c'), 0);
-    assert_int_equal(look(tree, path), 'c');
-    assert_int_equal(tree_count(tree, directory), 1);
-  } while (calls < CALLS_MAX);
-  assert_in_range(calls, 20, CALLS_MAX - 1);
-  assert_in_range(left_behind, 5, calls);
-  assert_in_range(were_done, 2, calls);
-}
-
 static void old_file(const struct tree *tree) {
   (void)mkdirat(tree->fd, "a", 0755);
   (void)unlinkat(tree->fd, "a/file", 0);
@@ -127,26 +105,18 @@ static void old_file(const struct tree *tree) {
   assert_int_equal(fchmodat(tree->fd, "a/file", 0400, 0), 0);
 }
 
-TREE_TEST(killed_while_it_replaces) {
-  kill_everywhere(tree, "a/file", "a", 'a', old_file);
-}
-
-/* The old file, or the one that was moved, which is whole under its old name until then. */
-TREE_TEST(killed_while_it_moves) {
-  int calls = 0, were_done = 0;
-  for (;;) {
-    old_file(tree);
-    assert_int_equal(write_letter(tree, "from", 'b'), 0);
-    if (!kill_in_call(tree, move_letter, "a/file", ++calls))
-      break;
-    int found = look(tree, "a/file");
-    assert_true(found == 'a' || found == 'b');
-    assert_int_equal(look(tree, "from"), found == 'a' ? 'b' : 0);
-    assert_int_equal(tree_count(tree, "a"), 1);
-    were_done += found == 'b';
+/* The writer finds the hidden file of one that was killed before. */
+static void old_and_hidden_file(const struct tree *tree) {
+  old_file(tree);
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid == 0) {
+    struct staged_file staged;
+    int directory = openat(tree->fd, "a", O_PATH | O_CLOEXEC);
+    _exit(staged_file_begin(&staged, directory, "file", 0600) == 0 ? 0 : 1);
   }
-  assert_in_range(calls, 20, CALLS_MAX - 1);
-  assert_in_range(were_done, 2, calls);
+  assert_int_equal(end_of(pid), 0);
+  assert_int_equal(tree_count(tree, "a"), 2);
 }
 
 static void no_file(const struct tree *tree) {
@@ -156,44 +126,58 @@ static void no_file(const struct tree *tree) {
   assert_false(tree_has(tree, "new"));
 }
 
-TREE_TEST(killed_while_it_creates) {
-  kill_everywhere(tree, "new/a/file", "new/a", 0, no_file);
-}
-
-static void link_to_file(const struct tree *tree) {
-  old_file(tree);
-  (void)unlinkat(tree->fd, "link", 0);
+/* Each moment that makes a difference, one after the other. */
+TREE_TEST(killed_while_it_writes) {
+  static const struct {
+    const char *path, *directory;
+    int before;
+    void (*reset)(const struct tree *tree);
+  } rows[] = {{"a/file", "a", 'a', old_file},
+              {"a/file", "a", 'a', old_and_hidden_file},
+              {"link", "a", 'a', old_file},
+              {"new/a/file", "new/a", 0, no_file}};
   assert_int_equal(symlinkat("a/file", tree->fd, "link"), 0);
-}
-
-TREE_TEST(killed_while_it_writes_through_a_link) {
-  kill_everywhere(tree, "link", "a", 'a', link_to_file);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    int calls = 0, left_behind = 0, were_done = 0;
+    for (;; calls++) {
+      rows[i].reset(tree);
+      if (!kill_between_calls(tree, write_letter, rows[i].path, calls))
+        break;
+      int found = look(tree, rows[i].path);
+      assert_true(found == rows[i].before || found == 'b');
+      were_done += found == 'b';
+      left_behind +=
+          tree_has(tree, rows[i].directory) && tree_count(tree, rows[i].directory) > (found != 0);
+      assert_int_equal(write_letter(tree, rows[i].path, 'c'), 0);
+      assert_int_equal(look(tree, rows[i].path), 'c');
+      assert_int_equal(tree_count(tree, rows[i].directory), 1);
+      assert_in_range(calls, 0, CALLS_MAX);
+    }
+    assert_in_range(calls, 10, CALLS_MAX);
+    assert_in_range(left_behind, 3, calls);
+    assert_in_range(were_done, 1, calls);
+  }
   struct stat link;
   assert_int_equal(fstatat(tree->fd, "link", &link, AT_SYMLINK_NOFOLLOW), 0);
   assert_true(S_ISLNK(link.st_mode));
 }
 
-/* One more step of the same: what is left behind is itself taken over by one that is killed. */
-TREE_TEST(killed_while_it_removes_what_another_left) {
-  int temp_file_calls = 0;
-  old_file(tree);
-  do
-    assert_true(kill_in_call(tree, write_letter, "a/file", ++temp_file_calls));
-  while (tree_count(tree, "a") == 1);
-  for (int calls = 1; calls < CALLS_MAX; calls++) {
+/* The old file, or the one that was moved, which is whole under its old name until then. */
+TREE_TEST(killed_while_it_moves) {
+  int calls = 0, were_done = 0;
+  for (;; calls++) {
     old_file(tree);
-    assert_true(kill_in_call(tree, write_letter, "a/file", temp_file_calls));
-    assert_int_equal(tree_count(tree, "a"), 2);
-    if (!kill_in_call(tree, write_letter, "a/file", calls))
+    assert_int_equal(write_letter(tree, "from", 'b'), 0);
+    if (!kill_between_calls(tree, move_letter, "a/file", calls))
       break;
     int found = look(tree, "a/file");
     assert_true(found == 'a' || found == 'b');
-    assert_int_equal(write_letter(tree, "a/file", 'c'), 0);
+    assert_int_equal(look(tree, "from"), found == 'a' ? 'b' : 0);
     assert_int_equal(tree_count(tree, "a"), 1);
-    assert_int_not_equal(calls, CALLS_MAX - 1);
+    were_done += found == 'b';
   }
-  assert_int_equal(look(tree, "a/file"), 'b');
-  assert_int_equal(tree_count(tree, "a"), 1);
+  assert_in_range(calls, 10, CALLS_MAX);
+  assert_in_range(were_done, 1, calls);
 }
 
 /* What the processes of one test tell each other. */

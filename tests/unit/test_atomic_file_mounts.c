@@ -24,13 +24,6 @@ static void expect_content(struct injection *self, const char *name, const char 
   buffer_release(&content);
 }
 
-static void write_new(struct injection *self, const char *name) {
-  struct error error = {.text = ""};
-  (void)atomic_file_write(AT_FDCWD, injection_path(self, "%s", name), "new", 3, &error);
-  assert_string_equal(error.text, "");
-  expect_content(self, name, "new");
-}
-
 /* `reason` is what stands before the path. */
 static void expect_rejected(struct injection *self, const char *name, size_t length,
                             const char *reason) {
@@ -44,34 +37,40 @@ static void expect_rejected(struct injection *self, const char *name, size_t len
   free(content);
 }
 
-INJECTION_TEST(a_full_disk_keeps_the_old_file) {
-  injection_mount(self, "small", "size=512k", 0);
-  injection_write(self, "small/file", "old", 0644);
-  expect_rejected(self, "small/file", LONG, "cannot write file (No space left on device)");
-  expect_rejected(self, "small/new", LONG, "cannot write file (No space left on device)");
-  expect_content(self, "small/file", "old");
-  assert_int_equal(injection_count(self, "small"), 1);
-  write_new(self, "small/file");
-}
-
-INJECTION_TEST(a_disk_without_inodes_keeps_the_old_file) {
-  injection_mount(self, "few", "nr_inodes=2", 0);
-  injection_write(self, "few/file", "old", 0644);
-  expect_rejected(
-      self, "few/file", 1,
-      "cannot replace file (no file can be created beside it: No space left on device)");
-  expect_rejected(self, "few/new", 1, "cannot write file (No space left on device)");
-  expect_content(self, "few/file", "old");
-}
-
-INJECTION_TEST(a_read_only_file_system_is_rejected) {
-  injection_mount(self, "fixed", NULL, 0);
-  injection_write(self, "fixed/file", "old", 0644);
-  injection_remount(self, "fixed", MS_RDONLY);
-  expect_rejected(self, "fixed/file", 1, "cannot write file (Read-only file system)");
-  expect_rejected(self, "fixed/new", 1, "cannot write file (Read-only file system)");
-  expect_rejected(self, "fixed/a/new", 1, "cannot write file (Read-only file system)");
-  expect_content(self, "fixed/file", "old");
+/* Full, without inodes, read-only. */
+INJECTION_TEST(what_the_disk_cannot_take_keeps_the_old_file) {
+  static const struct {
+    const char *options;
+    size_t length;
+    const char *old_reason, *new_reason;
+  } rows[] = {
+      {"size=512k", LONG, "cannot write file (No space left on device)",
+       "cannot write file (No space left on device)"},
+      {"nr_inodes=2", 1,
+       "cannot replace file (no file can be created beside it: No space left on device)",
+       "cannot write file (No space left on device)"},
+      {NULL, 1, "cannot write file (Read-only file system)",
+       "cannot write file (Read-only file system)"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char disk[16], name[32];
+    snprintf(disk, sizeof disk, "disk%zu", i);
+    injection_mount(self, disk, rows[i].options, 0);
+    snprintf(name, sizeof name, "%s/file", disk);
+    injection_write(self, name, "old", 0644);
+    if (rows[i].options == NULL)
+      injection_remount(self, disk, MS_RDONLY);
+    expect_rejected(self, name, rows[i].length, rows[i].old_reason);
+    expect_content(self, name, "old");
+    snprintf(name, sizeof name, "%s/new", disk);
+    expect_rejected(self, name, rows[i].length, rows[i].new_reason);
+    assert_int_equal(injection_count(self, disk), 1);
+  }
+  expect_rejected(self, "disk2/a/new", 1, "cannot write file (Read-only file system)");
+  struct error error = {.text = ""};
+  (void)atomic_file_write(AT_FDCWD, injection_path(self, "disk0/file"), "new", 3, &error);
+  assert_string_equal(error.text, "");
+  expect_content(self, "disk0/file", "new");
 }
 
 /* /etc/hosts of a container, a key of a ConfigMap by subPath. */

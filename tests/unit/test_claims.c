@@ -228,7 +228,7 @@ static int drop_without_rights(void *context, struct error *error) {
 
 /* Else it would be taken for a script's, and never removed. */
 TREE_TEST(one_that_cannot_be_removed_keeps_its_owner) {
-  struct error error = {{0}};
+  struct error error = {.text = ""};
   assert_int_equal(fchown(tree->fd, NOBODY, NOBODY), 0);
   int dropped = as_user(NOBODY, NOBODY, drop_without_rights, tree, &error);
   assert_string_equal(error.text, "");

@@ -1,11 +1,162 @@
 /* A client: how it becomes ready, its bytes, how it reconnects, and how it is redirected; in
    virtual time. */
 
+#include <unistd.h>
+
 #include "agent/doors/redis/client/backoff.h"
+#include "agent/doors/redis/client/client.h"
 #include "agent/doors/redis/net/endpoint.h"
-#include "tests/support/client_owner.h"
+#include "tests/support/fake_redis.h"
+#include "tests/support/logged.h"
+#include "tests/support/loop.h"
+#include "tests/support/recorder.h"
 #include "tests/support/virtual_time.h"
 #include "tests/test.h"
+
+/*
+ * The owner of a client in a test: the client, its server, and a transcript of the callbacks:
+ *
+ *   start(owner, SIZE_MAX);
+ *   expect(owner, "connected ready");
+ *   fake_redis_send(owner->server, "+one\r\n");
+ *   expect(owner, "connected ready one");
+ *
+ * Words: connected, ready, writable, lost (down), unreachable, failed. A reply is its text.
+ */
+struct owner {
+  struct loop loop;
+  struct log log; /* at level info, in a file */
+  struct fake_redis *server;
+  struct redis_url url;
+  struct client *client;
+  const char *handshake_answers[4]; /* on each connection, in order; later commands get no reply */
+  int connection;                   /* the one that is answered */
+  size_t answered;                  /* commands on it */
+  struct recorder recorder;
+  char value[16]; /* of the handshake's probe */
+  char error[256];
+  const char *drop_at; /* the reply at which the owner drops, or stops, the client */
+  const char *stop_at;
+};
+
+static void on_connected(void *owner) {
+  recorder_add(&((struct owner *)owner)->recorder, "connected");
+}
+
+static void on_ready(void *owner, const redisReply *value) {
+  struct owner *self = owner;
+  snprintf(self->value, sizeof self->value, "%s", value->str != NULL ? value->str : "nil");
+  recorder_add(&self->recorder, "ready");
+}
+
+static void on_reply(void *owner, const redisReply *reply) {
+  struct owner *self = owner;
+  recorder_add(&self->recorder, reply->str);
+  if (self->drop_at != NULL && strcmp(reply->str, self->drop_at) == 0)
+    client_reconnect(self->client, "the test wants it");
+  else if (self->stop_at != NULL && strcmp(reply->str, self->stop_at) == 0)
+    client_stop(self->client);
+}
+
+static void on_writable(void *owner) {
+  recorder_add(&((struct owner *)owner)->recorder, "writable");
+}
+
+static void on_down(void *owner) {
+  recorder_add(&((struct owner *)owner)->recorder, "lost");
+}
+
+static void on_unreachable(void *owner) {
+  recorder_add(&((struct owner *)owner)->recorder, "unreachable");
+}
+
+static void on_failed(void *owner, const struct error *error) {
+  struct owner *self = owner;
+  recorder_add(&self->recorder, "failed");
+  strcpy(self->error, error->text);
+}
+
+static const char *answer(void *owner, const char *command) {
+  struct owner *self = owner;
+  (void)command;
+  if (self->connection != fake_redis_connections(self->server))
+    self->answered = 0;
+  self->connection = fake_redis_connections(self->server);
+  size_t n = self->answered++;
+  return n < sizeof self->handshake_answers / sizeof *self->handshake_answers
+             ? self->handshake_answers[n]
+             : NULL;
+}
+
+static int set_up(void **state) {
+  struct owner *self = calloc(1, sizeof *self);
+  loop_init(&self->loop);
+  self->log = logged_open(LOG_INFO);
+  self->server = fake_redis_new(self->loop.base, false);
+  fake_redis_answer_with(self->server, answer, self);
+  for (size_t i = 0; i < 4; i++)
+    self->handshake_answers[i] = "+OK\r\n";
+  self->url = fake_redis_url(self->server);
+  *state = self;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct owner *self = *state;
+  if (self->client != NULL)
+    client_free(self->client);
+  fake_redis_free(self->server);
+  close(self->log.fd);
+  loop_release(&self->loop);
+  free(self);
+  return 0;
+}
+
+static void make(struct owner *self, size_t largest_string) {
+  static const struct client_handler handler = {.connected = on_connected,
+                                                .ready = on_ready,
+                                                .reply = on_reply,
+                                                .writable = on_writable,
+                                                .disconnected = on_down,
+                                                .unreachable = on_unreachable,
+                                                .failed = on_failed};
+  struct client_options options = {
+      .url = &self->url, .role = "test", .name = "its-name", .largest_string = largest_string};
+  self->client = client_new(self->loop.base, &self->log, &options, &handler, self);
+}
+
+static void start(struct owner *self, size_t largest_string) {
+  make(self, largest_string);
+  recorder_reset(&self->recorder);
+  assert_false(client_start(self->client));
+  assert_string_equal(recorder_text(&self->recorder), ""); /* not from inside */
+}
+
+/* Runs the loop until the transcript is as long as this one, and then until nothing is left to do at once;
+   asserts that it is the same. */
+static void expect(struct owner *self, const char *transcript) {
+  recorder_expect(&self->loop, &self->recorder, transcript);
+}
+
+static void becomes_ready(struct owner *self) {
+  start(self, SIZE_MAX);
+  expect(self, "connected ready");
+  assert_true(client_is_ready(self->client));
+}
+
+/* How many times the text is in the log. */
+static int logged(const struct owner *self, const char *text) {
+  return logged_count(&self->log, text);
+}
+
+static int set_up_ready(void **state) {
+  set_up(state);
+  becomes_ready(*state);
+  return 0;
+}
+
+#define NEW_CLIENT_TEST(NAME) TEST_WITH(struct owner *owner, NAME, set_up, tear_down)
+#define CLIENT_TEST(NAME) TEST_WITH(struct owner *owner, NAME, set_up_ready, tear_down)
 
 /* --- the handshake ---------------------------------------------------------------------------- */
 
@@ -14,9 +165,9 @@ NEW_CLIENT_TEST(it_is_ready_only_after_the_last_reply) {
   char password[] = "secret";
   owner->url.password = password;
   owner->handshake_answers[1] = NULL;
-  client_owner_start(owner, SIZE_MAX);
+  start(owner, SIZE_MAX);
   LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) >= 2);
-  client_owner_expect(owner, "connected");
+  expect(owner, "connected");
   struct iovec early = {.iov_base = "*1\r\n$4\r\nPING\r\n", .iov_len = 14};
   assert_int_equal(client_write(owner->client, &early, 1), 0);
   client_set_reply_timeout(owner->client, 1); /* nor can the owner set the handshake's time */
@@ -24,7 +175,7 @@ NEW_CLIENT_TEST(it_is_ready_only_after_the_last_reply) {
   assert_int_equal(fake_redis_commands(owner->server), 2);
   assert_string_equal(fake_redis_command(owner->server, 0), "AUTH secret");
   fake_redis_send_slowly(owner->server, "+OK\r\n");
-  client_owner_expect(owner, "connected ready");
+  expect(owner, "connected ready");
 }
 
 NEW_CLIENT_TEST(a_handshake_may_be_more_than_the_socket_takes) {
@@ -32,7 +183,7 @@ NEW_CLIENT_TEST(a_handshake_may_be_more_than_the_socket_takes) {
   static char password[LONG + 1];
   memset(password, 'x', LONG);
   owner->url.password = password;
-  client_owner_becomes_ready(owner);
+  becomes_ready(owner);
   assert_int_equal(strlen(fake_redis_command(owner->server, 0)), strlen("AUTH ") + LONG);
   assert_string_equal(fake_redis_command(owner->server, 1), "CLIENT SETNAME its-name");
 }
@@ -41,11 +192,13 @@ NEW_CLIENT_TEST(it_finds_a_server_by_address_and_by_name) {
   fake_redis_free(owner->server);
   owner->server = fake_redis_new(owner->loop.base, true);
   owner->url = fake_redis_url(owner->server);
-  client_owner_becomes_ready(owner);
+  becomes_ready(owner);
   client_free(owner->client);
   char name[] = "localhost";
   owner->url.host = name;
-  client_owner_becomes_ready(owner);
+  start(owner, SIZE_MAX);
+  /* Virtual time may pass before the name is looked up, which takes real time: it tries again. */
+  assert_true(recorder_await(&owner->loop, &owner->recorder, "ready", 1));
 }
 
 /* A server that does not know AUTH (renamed, say) repeats its arguments: they are not shown. */
@@ -69,8 +222,8 @@ NEW_CLIENT_TEST(a_refused_handshake_is_final) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     for (size_t k = 0; k < 3; k++)
       owner->handshake_answers[k] = rows[i].answers[k];
-    client_owner_start(owner, SIZE_MAX);
-    client_owner_expect(owner, "connected failed");
+    start(owner, SIZE_MAX);
+    expect(owner, "connected failed");
     assert_false(client_is_ready(owner->client));
     assert_int_equal(fake_redis_connections(owner->server), i + 1);
     assert_non_null(strstr(owner->error, rows[i].error));
@@ -83,74 +236,74 @@ NEW_CLIENT_TEST(a_refused_handshake_is_final) {
 
 NEW_CLIENT_TEST(a_transient_error_is_tried_again) {
   owner->handshake_answers[0] = "-LOADING Redis is loading the dataset in memory\r\n";
-  client_owner_start(owner, SIZE_MAX);
-  client_owner_expect(owner, "connected unreachable");
+  start(owner, SIZE_MAX);
+  expect(owner, "connected unreachable");
   owner->handshake_answers[0] = "+OK\r\n";
-  client_owner_expect(owner, "connected unreachable connected ready");
+  expect(owner, "connected unreachable connected ready");
   assert_int_equal(fake_redis_connections(owner->server), 2);
 }
 
 NEW_CLIENT_TEST(a_handshake_that_is_lost_is_tried_again) {
   owner->handshake_answers[0] = NULL;
-  client_owner_start(owner, SIZE_MAX);
+  start(owner, SIZE_MAX);
   LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) >= 1);
   fake_redis_send(owner->server, "+O");
   fake_redis_close_connection(owner->server);
-  client_owner_expect(owner, "connected unreachable");
+  expect(owner, "connected unreachable");
   owner->handshake_answers[0] = "+OK\r\n";
-  client_owner_expect(owner, "connected unreachable connected ready");
+  expect(owner, "connected unreachable connected ready");
 }
 
 NEW_CLIENT_TEST(at_boot_it_goes_on_trying) {
   fake_redis_refuse(owner->server);
   int64_t start_ms = virtual_time_ms;
-  client_owner_start(owner, SIZE_MAX);
-  client_owner_expect(owner, "unreachable unreachable unreachable unreachable unreachable");
+  start(owner, SIZE_MAX);
+  expect(owner, "unreachable unreachable unreachable unreachable unreachable");
   assert_true(virtual_time_ms - start_ms >= BACKOFF_BOOT_PAUSE_MS * 15 - 100); /* 1 + 2 + 4 + 8 */
 }
 
 NEW_CLIENT_TEST(it_waits_for_a_server_that_starts_late) {
   fake_redis_refuse(owner->server);
-  client_owner_start(owner, SIZE_MAX);
-  client_owner_expect(owner, "unreachable");
+  start(owner, SIZE_MAX);
+  expect(owner, "unreachable");
   fake_redis_accept(owner->server);
-  client_owner_expect(owner, "unreachable connected ready");
+  expect(owner, "unreachable connected ready");
 }
 
 /* --- a connection that is made before it is needed -------------------------------------------- */
 
-static void prepare(struct client_owner *owner) {
-  client_owner_make(owner, 5000);
+static void prepare(struct owner *owner) {
+  make(owner, 5000);
   client_prepare(owner->client);
 }
 
 /* The handshake has ended, and the owner knows of no more than the connection. */
-static void is_prepared(struct client_owner *owner) {
+static void is_prepared(struct owner *owner) {
   prepare(owner);
   LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) > 0);
-  client_owner_expect(owner, "connected");
+  expect(owner, "connected");
   assert_false(client_is_ready(owner->client));
 }
 
-static void connects_again(struct client_owner *owner, int connections) {
+static void connects_again(struct owner *owner, int connections) {
   recorder_reset(&owner->recorder);
   assert_false(client_start(owner->client));
-  client_owner_expect(owner, "connected ready");
+  expect(owner, "connected ready");
   assert_int_equal(fake_redis_connections(owner->server), connections);
 }
 
-static void expect_silence(struct client_owner *owner, const char *transcript) {
-  client_owner_expect(owner, transcript);
-  assert_int_equal(client_owner_logged(owner, "test"), 0);
+static void expect_silence(struct owner *owner, const char *transcript) {
+  expect(owner, transcript);
+  assert_int_equal(logged(owner, "test"), 0);
 }
 
 NEW_CLIENT_TEST(what_is_prepared_is_ready_at_once) {
   is_prepared(owner);
   assert_true(client_start(owner->client));
   assert_true(client_is_ready(owner->client));
-  client_owner_expect(owner, "connected");
+  expect(owner, "connected");
   fake_redis_send(owner->server, "+hello\r\n");
-  client_owner_expect(owner, "connected hello");
+  expect(owner, "connected hello");
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
@@ -158,7 +311,7 @@ NEW_CLIENT_TEST(what_was_prepared_reconnects) {
   is_prepared(owner);
   assert_true(client_start(owner->client));
   fake_redis_close_connection(owner->server);
-  client_owner_expect(owner, "connected lost connected ready");
+  expect(owner, "connected lost connected ready");
 }
 
 NEW_CLIENT_TEST(a_start_continues_what_is_under_way) {
@@ -191,18 +344,18 @@ NEW_CLIENT_TEST(a_server_that_is_not_there_is_not_reported) {
   connects_again(owner, 1);
 }
 
-TEST(nor_is_a_refusal, client_owner_set_up, client_owner_tear_down) {
+TEST(nor_is_a_refusal, set_up, tear_down) {
   static const char *const refusals[] = {"-NOAUTH no\r\n", "-LOADING not yet\r\n"};
   for (size_t i = 0; i < 2; i++) {
-    struct client_owner *owner = *state;
+    struct owner *owner = *state;
     owner->handshake_answers[0] = refusals[i];
     prepare(owner);
     LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) > 0);
     expect_silence(owner, "connected");
     owner->handshake_answers[0] = "+OK\r\n";
     connects_again(owner, 2);
-    client_owner_tear_down(state);
-    client_owner_set_up(state);
+    tear_down(state);
+    set_up(state);
   }
 }
 
@@ -234,9 +387,9 @@ CLIENT_TEST(it_reconnects_when_it_is_closed_in_a_reply) {
   fake_redis_send(owner->server, "+one\r\n*2\r\n$3\r\nke");
   loop_settle(&owner->loop);
   fake_redis_close_connection(owner->server);
-  client_owner_expect(owner, "connected ready one lost connected ready");
+  expect(owner, "connected ready one lost connected ready");
   fake_redis_send(owner->server, "+two\r\n$5\r\nthree\r\n"); /* nothing of the old reply is left */
-  client_owner_expect(owner, "connected ready one lost connected ready two three");
+  expect(owner, "connected ready one lost connected ready two three");
   assert_int_equal(fake_redis_connections(owner->server), 2);
 }
 
@@ -244,41 +397,41 @@ CLIENT_TEST(it_reconnects_when_a_reply_is_late) {
   client_set_reply_timeout(owner->client, 1);
   client_set_reply_timeout(owner->client, 0); /* none is due any more */
   fake_redis_send(owner->server, "+a\r\n+b\r\n+c\r\n");
-  client_owner_expect(owner, "connected ready a b c");
+  expect(owner, "connected ready a b c");
   client_set_reply_timeout(owner->client, 50);
-  client_owner_expect(owner, "connected ready a b c lost connected ready");
+  expect(owner, "connected ready a b c lost connected ready");
 }
 
 CLIENT_TEST(the_owner_may_drop_it_in_a_reply) {
   owner->drop_at = "two";
   fake_redis_send(owner->server, "+one\r\n+two\r\n+never\r\n");
-  client_owner_expect(owner, "connected ready one two lost connected ready");
+  expect(owner, "connected ready one two lost connected ready");
 }
 
 CLIENT_TEST(the_owner_may_stop_it_in_a_reply) {
   owner->stop_at = "two";
   fake_redis_send(owner->server, "+one\r\n+two\r\n+never\r\n");
   LOOP_UNTIL(&owner->loop, !fake_redis_is_connected(owner->server));
-  client_owner_expect(owner, "connected ready one two");
+  expect(owner, "connected ready one two");
   assert_int_equal(fake_redis_connections(owner->server), 1);
 }
 
 NEW_CLIENT_TEST(writing_to_a_closed_connection_is_harmless) {
-  client_owner_start(owner, SIZE_MAX);
+  start(owner, SIZE_MAX);
   struct iovec piece = {.iov_base = "*1\r\n$4\r\nPING\r\n", .iov_len = 14};
   assert_int_equal(client_write(owner->client, &piece, 1), 0); /* not ready yet */
-  client_owner_expect(owner, "connected ready");
+  expect(owner, "connected ready");
   fake_redis_close_connection(owner->server);
   assert_int_equal(client_write(owner->client, &piece, 1), 0);
   assert_string_equal(recorder_text(&owner->recorder), "connected ready"); /* not from inside */
-  client_owner_expect(owner, "connected ready lost connected ready");
+  expect(owner, "connected ready lost connected ready");
 }
 
 CLIENT_TEST(after_the_first_success_it_never_gives_up) {
   fake_redis_refuse(owner->server);
   fake_redis_close_connection(owner->server);
-  client_owner_expect(owner, "connected ready lost unreachable unreachable unreachable unreachable "
-                             "unreachable unreachable");
+  expect(owner, "connected ready lost unreachable unreachable unreachable unreachable "
+                "unreachable unreachable");
   assert_true(client_is_unreachable(owner->client));
   fake_redis_accept(owner->server);
   assert_true(recorder_await(&owner->loop, &owner->recorder, "ready", 2));
@@ -289,33 +442,33 @@ CLIENT_TEST(after_the_first_success_it_never_gives_up) {
 NEW_CLIENT_TEST(a_password_that_was_changed_is_an_error) {
   char password[] = "secret";
   owner->url.password = password;
-  client_owner_becomes_ready(owner);
+  becomes_ready(owner);
   owner->handshake_answers[0] = "-WRONGPASS invalid\r\n";
   fake_redis_close_connection(owner->server);
-  client_owner_expect(owner, "connected ready lost connected failed");
+  expect(owner, "connected ready lost connected failed");
 }
 
 /* --- pauses, and what is logged --------------------------------------------------------------- */
 
 /* The connection is lost, or dropped for this reason; returns how long it takes to be ready again.
  */
-static int64_t away_ms(struct client_owner *owner, const char *why) {
+static int64_t away_ms(struct owner *owner, const char *why) {
   int64_t start_ms = virtual_time_ms;
   recorder_reset(&owner->recorder);
   if (why != NULL)
     client_reconnect(owner->client, why);
   else
     fake_redis_close_connection(owner->server);
-  client_owner_expect(owner, "lost connected ready");
+  expect(owner, "lost connected ready");
   return virtual_time_ms - start_ms;
 }
 
 /* What the client does on an error reply, until it is ready again. */
-static void reconnects_on(struct client_owner *owner, const char *text) {
+static void reconnects_on(struct owner *owner, const char *text) {
   recorder_reset(&owner->recorder);
   assert_true(client_recover(owner->client, text));
   assert_false(client_is_ready(owner->client));
-  client_owner_expect(owner, "lost connected ready");
+  expect(owner, "lost connected ready");
 }
 
 /* Half of a pause is random. Timers are some milliseconds early: the loop's clock is a coarse one.
@@ -331,40 +484,40 @@ CLIENT_TEST(pauses_double_until_a_reply_is_useful) {
 CLIENT_TEST(the_same_reason_is_logged_once) {
   for (int times = 0; times < 3; times++)
     (void)away_ms(owner, "OOM no room");
-  assert_int_equal(client_owner_logged(owner, " lost: "), 1);
-  assert_int_equal(client_owner_logged(owner, "OOM no room"), 1);
-  assert_int_equal(client_owner_logged(owner, "reconnecting"), 1);
+  assert_int_equal(logged(owner, " lost: "), 1);
+  assert_int_equal(logged(owner, "OOM no room"), 1);
+  assert_int_equal(logged(owner, "reconnecting"), 1);
   (void)away_ms(owner, "LOADING it is"); /* another reason */
   (void)away_ms(owner, "LOADING it is");
-  assert_int_equal(client_owner_logged(owner, " lost: "), 2);
-  assert_int_equal(client_owner_logged(owner, "LOADING it is"), 1);
+  assert_int_equal(logged(owner, " lost: "), 2);
+  assert_int_equal(logged(owner, "LOADING it is"), 1);
 }
 
 /* A server that starts again is away for some moments. */
 CLIENT_TEST(why_it_stays_away_is_logged_once) {
   fake_redis_refuse(owner->server);
   fake_redis_close_connection(owner->server);
-  client_owner_expect(owner, "connected ready lost unreachable unreachable unreachable");
-  assert_int_equal(client_owner_logged(owner, "cannot connect"), 0);
-  client_owner_expect(owner, "connected ready lost unreachable unreachable unreachable unreachable "
-                             "unreachable unreachable unreachable unreachable");
-  assert_int_equal(client_owner_logged(owner, "cannot connect"), 1);
+  expect(owner, "connected ready lost unreachable unreachable unreachable");
+  assert_int_equal(logged(owner, "cannot connect"), 0);
+  expect(owner, "connected ready lost unreachable unreachable unreachable unreachable "
+                "unreachable unreachable unreachable unreachable");
+  assert_int_equal(logged(owner, "cannot connect"), 1);
 }
 
 CLIENT_TEST(an_outage_ends_with_a_useful_reply) {
   client_mark_healthy(owner->client);
-  assert_int_equal(client_owner_logged(owner, "again"), 0); /* there was none */
+  assert_int_equal(logged(owner, "again"), 0); /* there was none */
   (void)away_ms(owner, "OOM no room");
   virtual_time_ms += 100000;
   (void)away_ms(owner, "OOM no room"); /* since the first time */
   client_mark_healthy(owner->client);
-  assert_int_equal(client_owner_logged(owner, "again after 10"), 1);
+  assert_int_equal(logged(owner, "again after 10"), 1);
   client_mark_healthy(owner->client);
-  assert_int_equal(client_owner_logged(owner, "again after"), 1);
+  assert_int_equal(logged(owner, "again after"), 1);
   (void)away_ms(owner, "OOM no room"); /* another outage */
   client_mark_healthy(owner->client);
-  assert_int_equal(client_owner_logged(owner, "OOM no room"), 2);
-  assert_int_equal(client_owner_logged(owner, "again after 0."), 1);
+  assert_int_equal(logged(owner, "OOM no room"), 2);
+  assert_int_equal(logged(owner, "again after 0."), 1);
 }
 
 CLIENT_TEST(an_error_that_lasts_is_logged_once) {
@@ -372,11 +525,11 @@ CLIENT_TEST(an_error_that_lasts_is_logged_once) {
     reconnects_on(owner, times % 2 == 0 ? "OOM no room" : "OOM not yet"); /* the kind counts */
     virtual_time_ms += 100000;
   }
-  assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 1);
+  assert_int_equal(logged(owner, "refuses for now: OOM"), 1);
   reconnects_on(owner, "MISCONF no disk"); /* another reason */
-  assert_int_equal(client_owner_logged(owner, "refuses for now"), 2);
+  assert_int_equal(logged(owner, "refuses for now"), 2);
   client_mark_healthy(owner->client);
-  assert_int_equal(client_owner_logged(owner, "again after 40"), 1);
+  assert_int_equal(logged(owner, "again after 40"), 1);
 }
 
 /* A minute has to lie between two that are logged. */
@@ -386,12 +539,12 @@ CLIENT_TEST(an_error_that_comes_and_goes_is_logged_every_minute) {
     client_mark_healthy(owner->client);
     virtual_time_ms += 20000;
   }
-  assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 1);
-  assert_int_equal(client_owner_logged(owner, "again after"), 1);
+  assert_int_equal(logged(owner, "refuses for now: OOM"), 1);
+  assert_int_equal(logged(owner, "again after"), 1);
   reconnects_on(owner, "OOM no room");
   client_mark_healthy(owner->client);
-  assert_int_equal(client_owner_logged(owner, "refuses for now: OOM"), 2);
-  assert_int_equal(client_owner_logged(owner, "again after"), 2);
+  assert_int_equal(logged(owner, "refuses for now: OOM"), 2);
+  assert_int_equal(logged(owner, "again after"), 2);
 }
 
 /* --- a server that says that it is another one ------------------------------------------------ */
@@ -400,23 +553,23 @@ static struct fake_redis *other; /* another node than the owner's server */
 static char moved[64];           /* "MOVED <slot> <the other>" */
 static char moved_answer[80];    /* the same as it is sent */
 
-static int set_up(void **state) {
-  client_owner_set_up(state);
-  const struct client_owner *owner = *state;
+static int set_up_other(void **state) {
+  set_up(state);
+  const struct owner *owner = *state;
   other = fake_redis_new(owner->loop.base, true);
   (void)snprintf(moved, sizeof moved, "MOVED 3999 127.0.0.1:%u", fake_redis_url(other).port);
   (void)snprintf(moved_answer, sizeof moved_answer, "-%s\r\n", moved);
   return 0;
 }
 
-static int tear_down(void **state) {
+static int tear_down_other(void **state) {
   fake_redis_free(other);
-  return client_owner_tear_down(state);
+  return tear_down(state);
 }
 
-#define MOVED_TEST(NAME) TEST_WITH(struct client_owner *owner, NAME, set_up, tear_down)
+#define MOVED_TEST(NAME) TEST_WITH(struct owner *owner, NAME, set_up_other, tear_down_other)
 
-static void expect_connections(const struct client_owner *owner, int own, int others) {
+static void expect_connections(const struct owner *owner, int own, int others) {
   assert_int_equal(fake_redis_connections(owner->server), own);
   assert_int_equal(fake_redis_connections(other), others);
 }
@@ -424,14 +577,14 @@ static void expect_connections(const struct client_owner *owner, int own, int ot
 MOVED_TEST(a_handshake_is_redirected) {
   owner->handshake_answers[0] = moved_answer;
   int64_t start_ms = virtual_time_ms;
-  client_owner_start(owner, SIZE_MAX);
-  client_owner_expect(owner, "connected connected ready");
+  start(owner, SIZE_MAX);
+  expect(owner, "connected connected ready");
   assert_true(virtual_time_ms - start_ms < BACKOFF_BOOT_PAUSE_MS);
   expect_connections(owner, 1, 1);
 }
 
 MOVED_TEST(an_error_reply_redirects) {
-  client_owner_becomes_ready(owner);
+  becomes_ready(owner);
   reconnects_on(owner, moved);
   assert_false(client_is_unreachable(owner->client));
   expect_connections(owner, 1, 1);
@@ -439,15 +592,15 @@ MOVED_TEST(an_error_reply_redirects) {
 
 MOVED_TEST(it_goes_back_when_the_node_is_not_there) {
   fake_redis_refuse(other);
-  client_owner_becomes_ready(owner);
+  becomes_ready(owner);
   assert_true(client_recover(owner->client, moved));
-  client_owner_expect(owner, "connected ready lost unreachable connected ready");
+  expect(owner, "connected ready lost unreachable connected ready");
   expect_connections(owner, 2, 0);
 }
 
 /* Two nodes redirect to each other. */
 MOVED_TEST(a_circle_ends_with_a_pause) {
-  client_owner_becomes_ready(owner);
+  becomes_ready(owner);
   for (int i = 0; i < ENDPOINT_REDIRECTS_MAX; i++) {
     reconnects_on(owner, moved);
   }
@@ -461,7 +614,7 @@ MOVED_TEST(a_circle_ends_with_a_pause) {
 MOVED_TEST(it_reconnects_on_a_transient_error) {
   static const char *const texts[] = {"ASK 3999 127.0.0.1:1", "TRYAGAIN Multiple keys request",
                                       "CLUSTERDOWN The cluster is down", "MOVED nowhere"};
-  client_owner_becomes_ready(owner);
+  becomes_ready(owner);
   for (int i = 0; i < 4; i++) {
     reconnects_on(owner, texts[i]);
     expect_connections(owner, i + 2, 0);
@@ -469,7 +622,7 @@ MOVED_TEST(it_reconnects_on_a_transient_error) {
 }
 
 MOVED_TEST(it_does_nothing_on_any_other_error) {
-  client_owner_becomes_ready(owner);
+  becomes_ready(owner);
   assert_false(client_recover(owner->client, "CROSSSLOT Keys in request"));
   assert_false(client_recover(owner->client, "WRONGTYPE Operation"));
   assert_true(client_is_ready(owner->client));
@@ -478,8 +631,8 @@ MOVED_TEST(it_does_nothing_on_any_other_error) {
 
 MOVED_TEST(keys_in_several_slots_come_with_advice) {
   owner->handshake_answers[0] = "-CROSSSLOT Keys in request don't hash to the same slot\r\n";
-  client_owner_start(owner, SIZE_MAX);
-  client_owner_expect(owner, "connected failed");
+  start(owner, SIZE_MAX);
+  expect(owner, "connected failed");
   assert_non_null(strstr(owner->error, "put the job id in braces, like {pipe-42}"));
   expect_connections(owner, 1, 0);
 }

@@ -1,7 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "agent/doors/redis/in/consumer.h"
+#include "agent/doors/redis/intake/consumer.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/recorder.h"
 #include "tests/test.h"

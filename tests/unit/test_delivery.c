@@ -1,8 +1,8 @@
 /* What is delivered, and that it is delivered once, whatever the connection does; what a delivery
    does when it is refused, superseded, asked or gets no answer. In virtual time. */
 
+#include "agent/doors/redis/delivery/preflight.h"
 #include "agent/doors/redis/net/command.h"
-#include "agent/doors/redis/out/preflight.h"
 #include "tests/support/delivery_owner.h"
 #include "tests/support/virtual_time.h"
 #include "tests/test.h"
@@ -551,9 +551,17 @@ static void on_answer(void *owner, const redisReply *reply, bool whole) {
   }
 }
 
+/* So that the position is the one when it is sent. */
+static char *first_question(void *owner) {
+  const struct asker *self = owner;
+  char position[16];
+  snprintf(position, sizeof position, "-%d", self->owner->send_queue.gone > 0 ? 2 : 1);
+  const char *words[] = {"LINDEX", KEY "inflight", position};
+  return command_new(words, 3);
+}
+
 static void ask(struct asker *self) {
-  const char *words[] = {"LINDEX", KEY "inflight", "-1"};
-  delivery_query(self->owner->delivery, command_new(words, 3), on_answer, self);
+  delivery_query(self->owner->delivery, first_question, on_answer, self);
 }
 
 static void gets(struct asker *asker, const char *text) {
@@ -626,23 +634,40 @@ DELIVERY_TEST(a_query_follows_the_batch_that_is_under_way) {
   loop_await(&owner->loop, &owner->delivered, 2);
   size_t commands = fake_redis_commands(owner->server);
   /* one SET EXEC WATCH GET MULTI, DISCARD WATCH GET LINDEX MULTI, two SET EXEC WATCH GET MULTI */
-  assert_string_equal(fake_redis_command(owner->server, commands - 8), "LINDEX " KEY "inflight -1");
+  assert_string_equal(fake_redis_command(owner->server, commands - 8), "LINDEX " KEY "inflight -2");
   assert_int_equal(delivery_owner_done(owner, "one\nSET"), 1);
   assert_int_equal(delivery_owner_done(owner, "two\nSET"), 1);
 }
 
-/* What the first one saw is still so when the next one is asked. */
-DELIVERY_TEST(no_batch_is_sent_between_two_queries) {
+/* Output does not wait for many queries; and each asks what holds after the batch. */
+DELIVERY_TEST(a_batch_that_waits_goes_between_two_queries) {
   struct asker asker = {.owner = owner, .ask_again = 2, .put = "one"};
   ask(&asker);
   gets(&asker, "nil nil nil ");
-  loop_await(&owner->loop, &owner->delivered, 1);
   size_t commands = fake_redis_commands(owner->server);
-  /* DISCARD WATCH GET LINDEX MULTI, three times; one SET EXEC WATCH GET MULTI */
-  for (size_t i = 0; i < 3; i++)
-    assert_string_equal(fake_redis_command(owner->server, commands - 18 + 5 * i),
-                        "LINDEX " KEY "inflight -1");
-  assert_string_equal(fake_redis_command(owner->server, commands - 6), "LPUSH " KEY "results one");
+  /* DISCARD WATCH GET LINDEX MULTI; one SET EXEC WATCH GET MULTI; the first ones twice */
+  assert_string_equal(fake_redis_command(owner->server, commands - 18),
+                      "LINDEX " KEY "inflight -1");
+  assert_string_equal(fake_redis_command(owner->server, commands - 16), "LPUSH " KEY "results one");
+  for (size_t i = 0; i < 2; i++)
+    assert_string_equal(fake_redis_command(owner->server, commands - 7 + 5 * i),
+                        "LINDEX " KEY "inflight -2");
+}
+
+/* A question that was asked holds no longer when a batch is executed. */
+DELIVERY_TEST(no_batch_goes_before_what_is_asked_again) {
+  struct asker asker = {.owner = owner, .ask_again = 1};
+  ask(&asker);
+  owner->redis.silent_from = "LINDEX";
+  loop_settle(&owner->loop);
+  delivery_owner_send(owner, "one");
+  owner->redis.silent_from = NULL;
+  fake_redis_close_connection(owner->server);
+  gets(&asker, "nil nil ");
+  loop_await(&owner->loop, &owner->delivered, 1);
+  assert_int_equal(delivery_owner_done(owner, "one\nSET"), 1);
+  const char *all = delivery_owner_last_commands(owner, 16);
+  assert_true(strstr(all, "LINDEX " KEY "inflight -1") < strstr(all, "LPUSH"));
 }
 
 /* The same connection, another state of Redis. */
@@ -665,10 +690,15 @@ DELIVERY_TEST(another_owner_is_noticed_before_the_reply) {
   assert_string_equal(asker.text, "");
 }
 
-static void ask_two(struct asker *self) {
+static char *two_questions(void *owner) {
   const char *const commands[][COMMAND_LIST_WORDS] = {{"GET", KEY "started"},
                                                       {"LINDEX", KEY "inflight", "-1"}};
-  delivery_query(self->owner->delivery, command_list_new(commands, 2), on_answer, self);
+  (void)owner;
+  return command_list_new(commands, 2);
+}
+
+static void ask_two(struct asker *self) {
+  delivery_query(self->owner->delivery, two_questions, on_answer, self);
 }
 
 DELIVERY_TEST(replies_to_several_commands_come_in_order) {

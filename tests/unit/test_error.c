@@ -9,6 +9,18 @@ TEST(it_formats_and_returns_minus_one) {
   assert_string_equal(error.text, "field: expected 7");
 }
 
+TEST(a_reason_is_told_from_its_subject) {
+  struct error error;
+  assert_int_equal(error_set_about(&error, "file: 1", "%s: %d", "wrong", 7), -1);
+  assert_string_equal(error.text, "file: 1: wrong: 7");
+  assert_string_equal(error_why(&error), "wrong: 7");
+  assert_int_equal(error.code, 0);
+  error.code = 2;
+  (void)error_set(&error, "payload: x");
+  assert_string_equal(error_why(&error), "payload: x");
+  assert_int_equal(error.code, 0);
+}
+
 /* What failed comes first, and on which file last. */
 TEST(a_long_text_is_cut_in_its_middle) {
   enum { MAX = sizeof((struct error *)NULL)->text - 1, HEAD = 100 };

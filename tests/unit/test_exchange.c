@@ -1,5 +1,5 @@
+#include "agent/doors/redis/delivery/exchange.h"
 #include "agent/doors/redis/net/command.h"
-#include "agent/doors/redis/out/exchange.h"
 #include "tests/test.h"
 
 /* XADD events, LPUSH results; EXEC, GET committed, MULTI. */
@@ -92,7 +92,7 @@ TEST(the_last_reply_is_recognised_and_the_first_refusal_kept, set_up, tear_down)
     for (const char *reply; (reply = strsep(&rest, ";")) != NULL;)
       assert_int_equal(take_text(trial, reply), rest == NULL);
     assert_int_equal(trial->request.executed, rows[i].executed);
-    struct error error = {""};
+    struct error error = {.text = ""};
     if (trial->request.refusal[0] != '\0')
       exchange_explain_refusal(&trial->request, trial->request.refusal, &error);
     assert_string_equal(error.text, rows[i].explained != NULL ? rows[i].explained : "");
@@ -149,31 +149,35 @@ struct query_trial {
   struct query query;
   struct exchange request;
   char replies[64]; /* each with a space after it; "-" before that: not whole */
-  char *next;       /* put from inside the reply "last" */
+  bool again;       /* put from inside the reply "last" */
 };
+
+static char *ask_two(void *owner) {
+  (void)owner;
+  return command_list_new(
+      (const char *const[][COMMAND_LIST_WORDS]){{"LINDEX", "the:list\r\n*1", "-1"}, {"GET", "key"}},
+      2);
+}
+
+static char *ask_one(void *owner) {
+  (void)owner;
+  return command_new((const char *[]){"PING"}, 1);
+}
 
 static void on_answer(void *owner, const redisReply *reply, bool whole) {
   struct query_trial *trial = owner;
   size_t length = strlen(trial->replies);
   (void)snprintf(trial->replies + length, sizeof trial->replies - length, "%s%s ", reply->str,
                  whole ? "" : "-");
-  if (trial->next == NULL || strcmp(reply->str, "last") != 0)
-    return;
-  query_put(&trial->query, trial->next, on_answer, trial);
-  trial->next = NULL;
-}
-
-static char *two_commands(void) {
-  return command_list_new(
-      (const char *const[][COMMAND_LIST_WORDS]){{"LINDEX", "the:list\r\n*1", "-1"}, {"GET", "key"}},
-      2);
+  if (trial->again && strcmp(reply->str, "last") == 0)
+    query_put(&trial->query, ask_one, on_answer, trial);
 }
 
 static int query_set_up(void **state) {
   static struct query_trial trial;
   trial = (struct query_trial){0};
   exchange_init(&trial.request);
-  query_put(&trial.query, two_commands(), on_answer, &trial);
+  query_put(&trial.query, ask_two, on_answer, &trial);
   *state = &trial;
   return 0;
 }
@@ -181,7 +185,6 @@ static int query_set_up(void **state) {
 static int query_tear_down(void **state) {
   struct query_trial *trial = *state;
   query_release(&trial->query);
-  free(trial->next);
   return 0;
 }
 
@@ -203,46 +206,52 @@ static void expect_asked(struct query_trial *trial, const char *text, size_t com
 }
 
 QUERY_TEST(each_reply_reaches_the_owner_in_order) {
-  char *all = two_commands();
+  char *all = ask_two(NULL);
   expect_asked(trial, all, 2);
   free(all);
   take_reply(trial, "one", false);
-  assert_non_null(trial->query.commands);
+  assert_non_null(trial->query.ask);
   take_reply(trial, "two", true);
-  assert_null(trial->query.commands);
+  assert_null(trial->query.ask);
   assert_string_equal(trial->replies, "one- two ");
 }
 
 QUERY_TEST(commands_without_a_reply_are_sent_again) {
-  char *second = command_new((const char *[]){"GET", "key"}, 2);
+  char *all = ask_two(NULL), *second = command_new((const char *[]){"GET", "key"}, 2);
+  expect_asked(trial, all, 2);
+  free(all);
   take_reply(trial, "one", true);
   expect_asked(trial, second, 1);
   expect_asked(trial, second, 1); /* as often as it takes */
   free(second);
   take_reply(trial, "two", true);
-  assert_null(trial->query.commands);
+  assert_null(trial->query.ask);
   assert_string_equal(trial->replies, "one two ");
 }
 
 QUERY_TEST(the_next_query_may_be_put_in_the_last_reply) {
-  char *next = command_new((const char *[]){"PING"}, 1);
-  trial->next = command_new((const char *[]){"PING"}, 1);
+  char *all = ask_two(NULL), *next = ask_one(NULL);
+  trial->again = true;
+  expect_asked(trial, all, 2);
+  free(all);
   take_reply(trial, "one", true);
   take_reply(trial, "last", true);
-  assert_non_null(trial->query.commands);
+  assert_non_null(trial->query.ask);
   expect_asked(trial, next, 1);
   free(next);
   take_reply(trial, "three", true);
-  assert_null(trial->query.commands);
+  assert_null(trial->query.ask);
   assert_string_equal(trial->replies, "one last three ");
 }
 
 QUERY_TEST(a_query_replaces_the_one_before) {
-  char *next = command_new((const char *[]){"PING"}, 1);
+  char *all = ask_two(NULL), *next = ask_one(NULL);
+  expect_asked(trial, all, 2);
+  free(all);
   take_reply(trial, "one", true);
-  query_put(&trial->query, command_new((const char *[]){"PING"}, 1), on_answer, trial);
+  query_put(&trial->query, ask_one, on_answer, trial);
   expect_asked(trial, next, 1);
   free(next);
   query_release(&trial->query);
-  assert_null(trial->query.commands);
+  assert_null(trial->query.ask);
 }

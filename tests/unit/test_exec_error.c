@@ -31,13 +31,11 @@ static void make_file(const void *content, size_t length, mode_t mode) {
 }
 
 static int explain(struct error *error, const char *path, int exec_errno) {
-  struct exec_probe probe = {0};
-  exec_probe_file(&probe, path, exec_errno);
-  return exec_error(error, path, &probe);
+  return exec_error(error, path, path, exec_errno);
 }
 
 static void assert_says(const char *path, int exec_errno, const char *expected) {
-  struct error error = {""};
+  struct error error = {.text = ""};
   assert_int_equal(explain(&error, path, exec_errno), -1);
   assert_string_equal(error.text, expected);
 }

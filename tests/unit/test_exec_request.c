@@ -1,6 +1,7 @@
 #include "agent/doors/files/exec_request.h"
 
 #include "tests/support/quoted.h"
+#include "tests/support/same_step.h"
 #include "tests/test.h"
 
 static const struct exec_request_defaults defaults = {
@@ -8,16 +9,8 @@ static const struct exec_request_defaults defaults = {
 
 static enum exec_request_state parse(struct exec_request *self, const char *text,
                                      struct error *error) {
-  *error = (struct error){{0}};
+  *error = (struct error){.text = ""};
   return exec_request_parse(self, quoted(text), strlen(text), "17", &defaults, error);
-}
-
-/* The step of a request, to be freed. */
-static char *step_of(const struct exec_request *request) {
-  struct buffer out = {0}, env = {0};
-  exec_request_add_step(request, "17", "bash", NULL, &env, &out);
-  buffer_add(&out, "", 1);
-  return out.bytes;
 }
 
 struct row {
@@ -27,12 +20,14 @@ struct row {
 
 static void expect_step(const struct row *row) {
   struct exec_request request;
+  struct step step;
   struct error error;
   if (parse(&request, row->request, &error) != EXEC_REQUEST_READY)
     fail_msg("%s: %s", row->request, error.text);
-  char *step = step_of(&request);
-  assert_string_equal(step, quoted(formatted("{'stepId':'17',%s}", row->step)));
-  free(step);
+  char **env = calloc(1, sizeof *env);
+  exec_request_step(&request, "17", "bash", NULL, env, &step);
+  assert_same_step(&step, quoted(formatted("{'stepId':'17',%s}", row->step)));
+  step_release(&step);
   exec_request_release(&request);
 }
 

@@ -11,8 +11,8 @@ static void expect(const struct exec_result *result, size_t stream_max, const ch
   buffer_release(&out);
 }
 
-static struct exec_stream stream(const char *text) {
-  return (struct exec_stream){.bytes = text, .length = strlen(text)};
+static struct run_stream stream(const char *text) {
+  return (struct run_stream){.bytes = text, .length = strlen(text)};
 }
 
 TEST(five_fields_in_one_line) {

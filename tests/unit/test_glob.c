@@ -372,6 +372,16 @@ TEST(braces_expand_up_to_the_limit) {
   expect_rejected(repeat("{a,b}", 11, ""), why);
   expect_rejected(repeat("{a,b}", 800, ""), why);
   expect_rejected(repeat("{{a,b},{c,d}}", 300, ""), why);
+  /* To the byte: 16 texts of 16 bytes more or less, each with its NUL. */
+  char *least = repeat("{,,,,,,,,,,,,,,,", 1, "bbbbbbbbbbbbbbbb}");
+  char *tail = repeat("a", 1022, "");
+  expect_fits(repeat(least, 1, tail), tail, true);
+  least[strlen(least) - 1] = 'b';
+  char *more = repeat(least, 1, "}");
+  expect_rejected(repeat(more, 1, tail), why);
+  free(more);
+  free(tail);
+  free(least);
   /* Those that stand for little may be many and deep. */
   expect_fits(repeat("{}", GLOB_LENGTH_MAX / 2 - 1, "a"), "a", true);
   char *nested = repeat("{", GLOB_LENGTH_MAX / 2 - 1, "");

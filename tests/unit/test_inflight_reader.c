@@ -1,4 +1,4 @@
-#include "agent/doors/redis/in/inflight_reader.h"
+#include "agent/doors/redis/intake/inflight_reader.h"
 #include "tests/support/delivery_owner.h"
 #include "tests/test.h"
 
@@ -7,9 +7,10 @@
 struct scene {
   struct delivery_owner *owner;
   struct inflight_reader reader;
-  const char *answers[256]; /* to the questions, in order; then nil. "": none from there on */
+  const char *answers[400]; /* to the questions, in order; then nil. "": none from there on */
   size_t asked;
   char queries[1024]; /* one line each, the first of them */
+  size_t place;       /* of the next payload, if nothing is removed */
   int most;           /* payloads that are wanted; 0: all */
   const char *result; /* is put at the first payload */
   bool again;         /* from inside the end: once more */
@@ -30,18 +31,24 @@ static const char *answer(void *owner, const char *command) {
     return redis_model_answer(&self->owner->redis, command);
   if (strlen(self->queries) + strlen(command) + 2 < sizeof self->queries)
     strcat(strcat(self->queries, command), "\n");
-  const char *text = self->asked < 256 ? self->answers[self->asked++] : NULL;
+  const char *text = self->asked < 400 ? self->answers[self->asked++] : NULL;
   if (text != NULL && text[0] == '\0')
     self->owner->redis.deaf_from = "";
   return text != NULL ? text : "$-1\r\n";
 }
 
+/* A result removes a step that was read before. */
+static size_t on_place(void *owner) {
+  const struct scene *self = owner;
+  return self->place - (size_t)delivery_owner_done(self->owner, "LPUSH " KEY "results {");
+}
+
 static bool on_payload(void *owner, const struct claimed *claimed) {
   struct scene *self = owner;
   char text[64];
-  snprintf(text, sizeof text, "%.20s%s%s", claimed->payload, claimed->truncated ? "(cut)" : "",
-           inflight_reader_is_removed(&self->reader, claimed) ? "(removed)" : "");
+  snprintf(text, sizeof text, "%.20s%s", claimed->payload, claimed->truncated ? "(cut)" : "");
   say(self, text);
+  self->place++;
   if (self->result != NULL) {
     delivery_owner_put_result(self->owner, self->result);
     outbox_flush(self->owner->outbox);
@@ -53,22 +60,26 @@ static bool on_payload(void *owner, const struct claimed *claimed) {
 static void on_end(void *owner, bool complete) {
   struct scene *self = owner;
   say(self, complete ? "complete" : "stopped");
-  if (self->again)
-    inflight_reader_read(&self->reader, 1, 1);
-  else
+  if (self->again) {
+    self->place = 1;
+    inflight_reader_read(&self->reader, 1);
+  } else {
     self->ended++;
+  }
   self->again = false;
 }
 
 static int set_up(void **state) {
+  static const struct inflight_reader_handler handler = {
+      .place = on_place, .payload = on_payload, .end = on_end};
   struct scene *self = calloc(1, sizeof *self);
   void *owner;
   delivery_owner_set_up(&owner);
   self->owner = owner;
   fake_redis_answer_with(self->owner->server, answer, self);
   delivery_owner_start_outbox(self->owner, 0, 1000000);
-  inflight_reader_init(&self->reader, self->owner->outbox, &self->owner->keys, on_payload, on_end,
-                       self);
+  inflight_reader_init(&self->reader, self->owner->outbox, &self->owner->keys, &handler, self);
+  self->place = 1;
   *state = self;
   return 0;
 }
@@ -92,6 +103,7 @@ static void ends(struct scene *self, const char *said, const char *queries) {
   assert_string_equal(self->said, said);
   assert_string_equal(self->queries, queries);
   self->said[0] = self->queries[0] = '\0';
+  self->place = 1;
   self->asked = 0;
 }
 
@@ -155,10 +167,11 @@ TEST(where_that_is_not_known_it_is_said, set_up, tear_down) {
 SCENE_TEST(later_only_the_list_is_read_from_anywhere_on) {
   has_one_and_two(scene);
   for (int times = 0; times < 2; times++) {
-    inflight_reader_read(&scene->reader, 1, 1);
+    inflight_reader_read(&scene->reader, 1);
     ends(scene, "one two complete ", LINDEX(1) LINDEX(2) LINDEX(3));
   }
-  inflight_reader_read(&scene->reader, 1000, 3);
+  scene->place = 1000;
+  inflight_reader_read(&scene->reader, 3); /* as many as are known to be small */
   ends(scene, "one two complete ", LINDEX(1000) LINDEX(1001) LINDEX(1002));
 }
 
@@ -166,25 +179,25 @@ SCENE_TEST(it_ends_when_no_more_is_wanted) {
   scene->most = 2;
   for (size_t i = 0; i < 4; i++)
     scene->answers[i] = "$3\r\none\r\n";
-  inflight_reader_read(&scene->reader, 1, 1);
+  inflight_reader_read(&scene->reader, 1);
   ends(scene, "one one stopped ", LINDEX(1) LINDEX(2) LINDEX(3));
 }
 
 SCENE_TEST(the_next_read_may_begin_at_the_end) {
   scene->again = true;
   scene->answers[1] = "$3\r\none\r\n";
-  inflight_reader_read(&scene->reader, 1, 1);
+  inflight_reader_read(&scene->reader, 1);
   ends(scene, "complete one complete ", LINDEX(1) LINDEX(1) LINDEX(2) LINDEX(3));
 }
 
 /* 1, 2, 4, … and never more than INFLIGHT_READER_COMMANDS. */
 SCENE_TEST(small_ones_share_a_round_trip) {
-  for (size_t i = 0; i < 200; i++)
+  for (size_t i = 0; i < 300; i++)
     scene->answers[i] = "$1\r\nx\r\n";
-  scene->most = 127 + 10;
-  inflight_reader_read(&scene->reader, 1, 1);
+  scene->most = 255 + 10;
+  inflight_reader_read(&scene->reader, 1);
   loop_await(&scene->owner->loop, &scene->ended, 1);
-  assert_int_equal(scene->asked, 127 + INFLIGHT_READER_COMMANDS);
+  assert_int_equal(scene->asked, 255 + INFLIGHT_READER_COMMANDS);
 }
 
 /* And a large one does not share its round trip with the next. */
@@ -198,7 +211,7 @@ SCENE_TEST(of_a_step_that_is_too_large_the_beginning_comes) {
   delivery_owner_drain(scene->owner);
   loop_settle(&scene->owner->loop);
   scene->owner->redis.silent_from = "MULTI"; /* which comes behind it */
-  inflight_reader_read(&scene->reader, 1, 1);
+  inflight_reader_read(&scene->reader, 1);
   LOOP_UNTIL(&scene->owner->loop, scene->asked != 0);
   for (; sent > 0; sent -= sizeof bytes - 1) {
     fake_redis_send(scene->owner->server, bytes);
@@ -210,56 +223,23 @@ SCENE_TEST(of_a_step_that_is_too_large_the_beginning_comes) {
   ends(scene, "xxxxxxxxxxxxxxxxxxxx(cut) complete ", LINDEX(1) LINDEX(2));
 }
 
-/* It is answered, but that has not arrived: it is not a step that was forgotten. */
-SCENE_TEST(what_is_on_its_way_out_is_known) {
+/* Output does not wait until all is read; and where a page begins is said when it is known what has
+   left the list. */
+SCENE_TEST(a_batch_goes_between_two_pages) {
   has_one_and_two(scene);
-  delivery_owner_put_result(scene->owner, "one");
-  inflight_reader_read(&scene->reader, 1, 1);
-  ends(scene, "one(removed) two complete ", LINDEX(1) LINDEX(2) LINDEX(3));
-}
-
-/* A removal is of one of them, the oldest. */
-SCENE_TEST(of_equal_payloads_as_many_as_are_removed) {
-  for (size_t i = 0; i < 4; i++)
-    scene->answers[i] = i == 1 ? "$5\r\nother\r\n" : "$3\r\none\r\n";
-  struct claimed one = {.payload = "one", .length = 3};
-  for (int times = 0; times < 2; times++) {
-    delivery_owner_put_result(scene->owner, "one");
-    delivery_owner_put_result(scene->owner, "other");
-    outbox_removal(scene->owner->outbox, &one);
-    inflight_reader_read(&scene->reader, 1, 5);
-    ends(scene, "one(removed) other(removed) one(removed) one complete ",
-         LINDEX(1) LINDEX(2) LINDEX(3) LINDEX(4) LINDEX(5));
-    delivery_owner_drain(scene->owner);
-  }
-}
-
-static size_t first_command(const struct scene *self, const char *beginning) {
-  size_t number = 0;
-  const char *command;
-  while ((command = fake_redis_command(self->owner->server, number)) != NULL &&
-         strncmp(command, beginning, strlen(beginning)) != 0)
-    number++;
-  assert_non_null(command);
-  return number;
-}
-
-/* An answer that is given meanwhile would move what lies behind the step. */
-SCENE_TEST(nothing_is_removed_while_it_reads) {
-  has_one_and_two(scene);
+  scene->answers[2] = "$5\r\nthree\r\n";
   scene->result = "one";
-  inflight_reader_read(&scene->reader, 1, 1);
-  ends(scene, "one two complete ", LINDEX(1) LINDEX(2) LINDEX(3));
-  delivery_owner_drain(scene->owner);
-  assert_true(first_command(scene, "LPUSH " KEY "results {") >
-              first_command(scene, "LINDEX " KEY "inflight -3"));
+  inflight_reader_read(&scene->reader, 1);
+  ends(scene, "one two three complete ",
+       LINDEX(1) LINDEX(1) LINDEX(2) LINDEX(3) LINDEX(4) LINDEX(5) LINDEX(6));
+  assert_int_equal(delivery_owner_done(scene->owner, "LPUSH " KEY "results {"), 1);
 }
 
 /* What was not answered is asked again. */
 SCENE_TEST(a_lost_connection_does_not_make_it_begin_again) {
   has_one_and_two(scene);
   scene->answers[2] = "";
-  inflight_reader_read(&scene->reader, 1, 1);
+  inflight_reader_read(&scene->reader, 1);
   LOOP_UNTIL(&scene->owner->loop, scene->asked >= 3);
   loop_settle(&scene->owner->loop);
   scene->answers[3] = "$5\r\nthree\r\n";

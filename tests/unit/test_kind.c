@@ -34,12 +34,12 @@ WORK(nothing) {
 }
 
 WORK(warning) {
-  kind_warn(output, "noted %s", step->target);
+  kind_warn(output, "", "noted %s", step->target);
   return say(output, "content");
 }
 
 WORK(note_more) {
-  kind_warn(output, "noted %s", step->target);
+  kind_warn(output, "", "noted %s", step->target);
   kind_warn_unread(output, 0);
   kind_warn_unread(output, 3);
   return 0;
@@ -47,13 +47,13 @@ WORK(note_more) {
 
 /* More than a line has room for. */
 WORK(note_much) {
-  kind_warn(output, "first %0*d last", 300, 0);
+  kind_warn(output, "", "first %0*d last", 300, 0);
   return note_more(step, output, error);
 }
 
 /* As a name does that has a line ending. */
 WORK(forge) {
-  kind_warn(output, "not read: a\nnothing\x1B");
+  kind_warn(output, "", "not read: a\nnothing\x1B");
   return error_set(error, "no such thing: a\r\nb");
 }
 
@@ -177,12 +177,18 @@ static const struct kind test_kinds[] = {
 
 enum { TEST_KINDS = sizeof test_kinds / sizeof *test_kinds };
 
+static const struct step_kind *known[TEST_KINDS + 1];
+
+static int work(char *packed, size_t length) {
+  return kind_work_packed(known, packed, length);
+}
+
 /* The fields are those behind its id, with quotes as in quoted.h. */
 static void make(struct step_owner *owner, const char *fields) {
-  const struct step_kind *known[TEST_KINDS + 1] = {0};
   for (size_t i = 0; i < TEST_KINDS; i++)
     known[i] = &test_kinds[i].wire;
-  step_owner_make_of(owner, known, quoted(formatted("{'stepId':'s-1',%s}", fields)));
+  step_owner_use_kinds(owner, known, work);
+  step_owner_make(owner, quoted(formatted("{'stepId':'s-1',%s}", fields)));
 }
 
 static void start_fields(struct step_owner *owner, const char *fields) {
@@ -276,7 +282,7 @@ STEP_TEST(the_child_is_set_up_like_a_command) {
   int other = open("/dev/null", O_RDONLY);
   assert_true(other > STDERR_FILENO);
   start(owner, "look", "");
-  step_owner_ends(owner, 0, NULL, "0 1 2 empty leader coreless open");
+  step_owner_ends(owner, 0, NULL, "0 1 2 3 5 empty leader coreless blocked");
   close(other);
 }
 
@@ -331,13 +337,13 @@ STEP_TEST(a_bad_field_is_named) {
       {",'bytes':'','flag':1", "flag: expected true or false, got a number"},
       {",'bytes':'','choice':['first']", "choice: expected one of first, secondOne, got an array"},
   };
-  const struct step_kind *known[] = {&test_kinds[TEST_KINDS - 2].wire, NULL};
+  const struct step_kind *one[] = {&test_kinds[TEST_KINDS - 2].wire, NULL};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     const char *text = formatted("{'stepId':'s','kind':'shown','path':'p'%s}", rows[i].fields);
     const char *json = quoted(text);
     struct step step;
-    struct error error = {""};
-    assert_int_equal(step_parse(&step, known, json, strlen(json), &error), -1);
+    struct error error = {.text = ""};
+    assert_int_equal(step_parse(&step, one, json, strlen(json), &error), -1);
     assert_string_equal(error.text, quoted(rows[i].message));
     step_release(&step);
   }

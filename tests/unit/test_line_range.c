@@ -22,14 +22,9 @@ static void expect_bytes(const struct line_range *slice, const char *content, si
   buffer_release(&text);
 }
 
-static void expect(const char *content, unsigned start, unsigned count, const char *text) {
-  expect_bytes(&(struct line_range){start, count, false}, content, strlen(content), text,
-               strlen(text));
-}
-
-static void expect_numbered(const char *content, unsigned start, unsigned count, const char *text) {
-  expect_bytes(&(struct line_range){start, count, true}, content, strlen(content), text,
-               strlen(text));
+/* The text, with the numbers of lines where it is to have them. */
+static void expect_all(const struct line_range *range, const char *content, const char *text) {
+  expect_bytes(range, content, strlen(content), text, strlen(text));
 }
 
 static void expect_refused(const char *content, size_t length) {
@@ -43,40 +38,63 @@ static void expect_refused(const char *content, size_t length) {
   buffer_release(&text);
 }
 
-TEST(without_a_range_all_lines_are_cut) {
-  expect("one\ntwo\n", 0, 0, "one\ntwo\n");
-  expect("one\ntwo", 0, 0, "one\ntwo");
-  expect("one\r\ntwo\r\n", 0, 0, "one\r\ntwo\r\n");
-  expect("", 0, 0, "");
-  expect("\n", 0, 0, "\n");
-  expect("\n\n", 0, 0, "\n\n");
-}
+#define TEN "a\nb\nc\nd\ne\nf\ng\nh\ni\nj"
 
-TEST(chosen_lines_are_joined) {
-  expect("line 4\nline 5\nline 6\nline 7\nline 8\n", 2, 3, "line 5\nline 6\nline 7");
-  expect("one\ntwo\nthree\n", 1, 1, "one");
-  expect("one\ntwo\nthree\n", 2, 0, "two\nthree\n");
-  expect("one\ntwo\nthree\n", 2, 2, "two\nthree");
-  expect("one\ntwo\nthree\n", 2, 3, "two\nthree\n"); /* and an empty one */
-  expect("one\ntwo\nthree", 3, 1, "three");
-  expect("one\ntwo\nthree", 2, 9, "two\nthree");
-  expect("\n\nthree", 2, 1, "");
-  expect("\n\nthree", 1, 2, "\n");
-  expect("one\r\ntwo\r\n", 1, 1, "one\r");
-  expect("one\rstill one\ntwo", 1, 1, "one\rstill one");
-  expect("one\n", 1, 0, "one\n");
-}
-
-/* What follows the last line end is a line, empty or not. */
-TEST(after_the_last_line_there_is_nothing) {
-  expect("foo\n", 2, 0, "");
-  expect_numbered("foo\n", 2, 0, "2\t");
-  expect_numbered("foo\n", 3, 0, "");
-  expect("one\ntwo", 3, 1, "");
-  expect("one\ntwo", UINT_MAX, UINT_MAX, "");
-  expect("", 1, 1, "");
-  expect("", 2, 0, "");
-  expect("one\ntwo", 2, UINT_MAX, "two");
+/* Joined by "\n", and as they are without a wish. What follows the last "\n" is a line, empty or not. Numbers
+   have the width of the last line's; a byte order mark is omitted. */
+TEST(the_chosen_lines_are_cut) {
+  static const struct {
+    bool numbered;
+    const char *content;
+    unsigned start, count;
+    const char *text;
+  } rows[] = {
+      {false, "one\ntwo\n", 0, 0, "one\ntwo\n"},
+      {false, "one\ntwo", 0, 0, "one\ntwo"},
+      {false, "one\r\ntwo\r\n", 0, 0, "one\r\ntwo\r\n"},
+      {false, "", 0, 0, ""},
+      {false, "\n", 0, 0, "\n"},
+      {false, "\n\n", 0, 0, "\n\n"},
+      {false, "line 4\nline 5\nline 6\nline 7\nline 8\n", 2, 3, "line 5\nline 6\nline 7"},
+      {false, "one\ntwo\nthree\n", 1, 1, "one"},
+      {false, "one\ntwo\nthree\n", 2, 0, "two\nthree\n"},
+      {false, "one\ntwo\nthree\n", 2, 2, "two\nthree"},
+      {false, "one\ntwo\nthree\n", 2, 3, "two\nthree\n"}, /* and an empty one */
+      {false, "one\ntwo\nthree", 3, 1, "three"},
+      {false, "one\ntwo\nthree", 2, 9, "two\nthree"},
+      {false, "\n\nthree", 2, 1, ""},
+      {false, "\n\nthree", 1, 2, "\n"},
+      {false, "one\r\ntwo\r\n", 1, 1, "one\r"},
+      {false, "one\rstill one\ntwo", 1, 1, "one\rstill one"},
+      {false, "one\n", 1, 0, "one\n"},
+      {false, "foo\n", 2, 0, ""},
+      {true, "foo\n", 2, 0, "2\t"},
+      {true, "foo\n", 3, 0, ""},
+      {false, "one\ntwo", 3, 1, ""},
+      {false, "one\ntwo", UINT_MAX, UINT_MAX, ""},
+      {false, "", 1, 1, ""},
+      {false, "", 2, 0, ""},
+      {false, "one\ntwo", 2, UINT_MAX, "two"},
+      {true, "foo\n", 0, 0, "1\tfoo\n2\t"},
+      {true, "a\nb", 0, 0, "1\ta\n2\tb"},
+      {true, "a\n\nb\r\n", 0, 0, "1\ta\n2\t\n3\tb\r\n4\t"},
+      {true, TEN, 1, 1, " 1\ta"},
+      {true, TEN, 9, 2, " 9\ti\n10\tj"},
+      {true, TEN, 11, 0, ""},
+      {true, "", 0, 0, "1\t"},
+      {true, "a\nb\nc\nd\ne\nf\ng\nh\ni\n", 9, 1, " 9\ti"},
+      {true, "a\nb\nc\nd\ne\nf\ng\nh\n", 8, 0, "8\th\n9\t"},
+      {false, "\xEF\xBB\xBFone\ntwo", 0, 0, "one\ntwo"},
+      {false, "\xEF\xBB\xBFone\ntwo", 2, 0, "two"},
+      {true, "\xEF\xBB\xBFone", 0, 0, "1\tone"},
+      {false, "\xEF\xBB\xBF", 0, 0, ""},
+      {true, "\xEF\xBB\xBF", 0, 0, "1\t"},
+      {false, "\xEF\xBB\xBF\xEF\xBB\xBF", 0, 0, "\xEF\xBB\xBF"},
+      {false, "one\xEF\xBB\xBF", 0, 0, "one\xEF\xBB\xBF"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    expect_all(&(struct line_range){rows[i].start, rows[i].count, rows[i].numbered},
+               rows[i].content, rows[i].text);
 }
 
 /* What was there before stays in front. */
@@ -92,32 +110,8 @@ TEST(lines_are_added) {
   buffer_release(&text);
 }
 
-TEST(numbers_are_aligned) {
-  static const char ten[] = "a\nb\nc\nd\ne\nf\ng\nh\ni\nj";
-  expect_numbered("foo\n", 0, 0, "1\tfoo\n2\t");
-  expect_numbered("a\nb", 0, 0, "1\ta\n2\tb");
-  expect_numbered("a\n\nb\r\n", 0, 0, "1\ta\n2\t\n3\tb\r\n4\t");
-  expect_numbered(ten, 1, 1, " 1\ta");
-  expect_numbered(ten, 9, 2, " 9\ti\n10\tj");
-  expect_numbered(ten, 11, 0, "");
-  expect_numbered("", 0, 0, "1\t");
-  /* The width is that of all lines, and the empty one after the last line end is one of them. */
-  expect_numbered("a\nb\nc\nd\ne\nf\ng\nh\ni\n", 9, 1, " 9\ti");
-  expect_numbered("a\nb\nc\nd\ne\nf\ng\nh\n", 8, 0, "8\th\n9\t");
-}
-
-TEST(a_byte_order_mark_is_omitted) {
-  expect("\xEF\xBB\xBFone\ntwo", 0, 0, "one\ntwo");
-  expect("\xEF\xBB\xBFone\ntwo", 2, 0, "two");
-  expect_numbered("\xEF\xBB\xBFone", 0, 0, "1\tone");
-  expect("\xEF\xBB\xBF", 0, 0, "");
-  expect_numbered("\xEF\xBB\xBF", 0, 0, "1\t");
-  expect("\xEF\xBB\xBF\xEF\xBB\xBF", 0, 0, "\xEF\xBB\xBF");
-  expect("one\xEF\xBB\xBF", 0, 0, "one\xEF\xBB\xBF");
-}
-
 TEST(only_utf8_is_text) {
-  expect("K\xC3\xB6ln\n\xF0\x9F\x8D\xBA", 1, 1, "K\xC3\xB6ln");
+  expect_all(&(struct line_range){1, 1, false}, "K\xC3\xB6ln\n\xF0\x9F\x8D\xBA", "K\xC3\xB6ln");
   expect_refused("one\n\xFF", 5);    /* behind what was asked for, too */
   expect_refused("\xEF\xBB", 2);     /* half a mark */
   expect_refused("\xFF\xFEo\0", 4);  /* UTF-16 */

@@ -26,7 +26,7 @@ static int tear_down(void **state) {
 #define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
 
 static void take_lines(struct trial *self) {
-  for (struct line line; line_reader_next(&self->reader, &line);) {
+  for (struct input_line line; line_reader_next(&self->reader, &line);) {
     size_t at = strlen(self->text);
     assert_int_equal(line.too_long, line.text == NULL);
     if (line.too_long)
@@ -86,7 +86,7 @@ TRIAL_TEST(a_line_is_given_before_the_next_arrives) {
 }
 
 TRIAL_TEST(the_bytes_of_a_line_are_any) {
-  struct line line;
+  struct input_line line;
   line_reader_add(&trial->reader, "a\0\xFF\n", 4);
   assert_true(line_reader_next(&trial->reader, &line));
   assert_int_equal(line.length, 3);
@@ -116,7 +116,7 @@ TRIAL_TEST(it_is_told_before_its_end_arrives_and_is_not_kept) {
 
 /* One may stop in between: the rest comes later. */
 TRIAL_TEST(lines_wait_until_they_are_asked_for) {
-  struct line line;
+  struct input_line line;
   give(trial, "", 0, 1);
   line_reader_add(&trial->reader, "a\nb\nc\n", 6);
   assert_true(line_reader_next(&trial->reader, &line));
@@ -133,7 +133,7 @@ TRIAL_TEST(a_line_of_64_mib_in_small_pieces_is_searched_once) {
   memset(piece, 'x', sizeof piece);
   trial->reader.limit = LENGTH;
   int64_t end_ms = wait_now_ms() + WAIT_BOUND_MS;
-  struct line line;
+  struct input_line line;
   for (size_t i = 0; i < LENGTH / PIECE; i++) {
     line_reader_add(&trial->reader, piece, PIECE);
     assert_false(line_reader_next(&trial->reader, &line));
@@ -155,7 +155,7 @@ TRIAL_TEST(many_lines_in_one_piece_cost_as_much_as_they_are_long) {
   int64_t end_ms = wait_now_ms() + WAIT_BOUND_MS;
   line_reader_add(&trial->reader, bytes, LENGTH);
   size_t lines = 0;
-  for (struct line line; line_reader_next(&trial->reader, &line);) {
+  for (struct input_line line; line_reader_next(&trial->reader, &line);) {
     lines++;
     assert_true(lines % 65536 != 0 || wait_now_ms() < end_ms);
   }

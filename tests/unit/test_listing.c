@@ -25,9 +25,10 @@ static const char *list_with(const char *path, struct wish wish, struct listing_
   static struct buffer content;
   struct error error = {.text = "none"};
   buffer_release(&content);
-  assert_int_equal(
-      listing_write(path, wish.max_depth, wish.order, !wish.without_sizes, &content, found, &error),
-      0);
+  assert_int_equal(listing_write(path, wish.max_depth, wish.order,
+                                 wish.without_sizes ? LISTING_JSON_WITHOUT_SIZES : LISTING_JSON,
+                                 &content, found, &error),
+                   0);
   assert_string_equal(error.text, "none");
   buffer_add(&content, "", 1);
   return content.bytes;

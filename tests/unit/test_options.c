@@ -1,6 +1,6 @@
 #include "agent/options.h"
 
-#include "agent/doors/mcp/version.h"
+#include "base/buffer.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
 
@@ -54,7 +54,10 @@ static int clear_environment(void **state) {
     assert_int_equal(unsetenv(twins[i].variable), 0);
   for (size_t i = 0; i < TOOL_TWINS; i++)
     assert_int_equal(unsetenv(tool_twins[i].variable), 0);
-  assert_int_equal(unsetenv("SANDBOX_INSECURE"), 0);
+  static const char *const others[] = {"SANDBOX_INSECURE", "SANDBOX_RUN_ID", "SANDBOX_RUN_SET",
+                                       "TOOL_NAME"};
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    assert_int_equal(unsetenv(others[i]), 0);
   return 0;
 }
 
@@ -79,7 +82,7 @@ static int parse(struct options *options, struct error *error, const char *const
 }
 
 static void assert_taken(struct options *options, const char *const *arguments) {
-  struct error error = {"untouched"};
+  struct error error = {.text = "untouched"};
   if (parse(options, &error, arguments) != 0)
     fail_msg("%s", error.text);
   assert_string_equal(error.text, "untouched");
@@ -87,67 +90,153 @@ static void assert_taken(struct options *options, const char *const *arguments) 
 
 static void assert_refused(const char *const *arguments, const char *message) {
   struct options options;
-  struct error error = {""};
+  struct error error = {.text = ""};
   assert_int_equal(parse(&options, &error, arguments), -1);
   assert_string_equal(error.text, message);
   assert_null(options.job_id);
   assert_null(options.redis.host);
 }
 
-TEST(defaults, clear_environment) {
+static void add_text(struct buffer *to, const char *name, const char *value, const char *usual) {
+  if (value != NULL && (usual == NULL || strcmp(value, usual) != 0))
+    buffer_add_string(to, formatted(" %s=%s", name, value));
+}
+
+static void add_number(struct buffer *to, const char *name, unsigned long long value,
+                       unsigned long long usual) {
+  if (value != usual)
+    buffer_add_string(to, formatted(" %s=%llu", name, value));
+}
+
+/* What the program does, and, unless that is to print, each setting without its default; valid until the next call. */
+static const char *described(const struct options *options) {
+  static const char *const actions[] = {
+      [OPTIONS_RUN] = "run",     [OPTIONS_ONCE] = "once",       [OPTIONS_IPC] = "ipc",
+      [OPTIONS_STDIO] = "stdio", [OPTIONS_MCP] = "mcp",         [OPTIONS_INJECT] = "inject",
+      [OPTIONS_HELP] = "help",   [OPTIONS_VERSION] = "version",
+  };
+  static struct buffer text;
+  buffer_release(&text);
+  buffer_add_string(&text, actions[options->action]);
+  if (options->action == OPTIONS_HELP || options->action == OPTIONS_VERSION)
+    return actions[options->action];
+  add_text(&text, "host", options->redis.host, NULL);
+  add_text(&text, "path", options->redis.path, NULL);
+  add_text(&text, "password", options->redis.password, NULL);
+  add_text(&text, "job", options->job_id, NULL);
+  add_text(&text, "run", options->run_id, NULL);
+  add_text(&text, "set", options->run_set, "agentsmith:runs:active");
+  add_text(&text, "sni", options->tls.name, NULL);
+  add_number(&text, "insecure", options->tls.insecure, false);
+  add_number(&text, "verbose", options->verbose, false);
+  add_number(&text, "dumpable", options->dumpable, false);
+  add_number(&text, "idle", options->idle_cycles, 30);
+  add_number(&text, "maxlen", options->events_maxlen, 10000);
+  add_number(&text, "keep", options->events_keep_bytes, 8388608);
+  add_number(&text, "pace", options->events_pace, 0);
+  add_number(&text, "hold", options->hold_bytes, 4194304);
+  add_number(&text, "line", options->line_bytes, 1048576);
+  add_number(&text, "ttl", options->key_ttl_seconds, 86400);
+  add_text(&text, "ipc", options->ipc_directory, "/ipc");
+  add_text(&text, "tool", options->tool, NULL);
+  add_number(&text, "runner", options->tool_runner, false);
+  add_text(&text, "workdir", options->workdir, NULL);
+  add_text(&text, "files", options->env_files, NULL);
+  add_text(&text, "inject", options->inject_target, NULL);
+  add_number(&text, "concurrency", options->concurrency, 16);
+  add_number(&text, "default", options->default_timeout, 30);
+  add_number(&text, "max", options->max_timeout, 600);
+  add_number(&text, "deadline", options->deadline, 0);
+  add_number(&text, "versions", options->mcp_versions, 0);
+  add_number(&text, "structured", options->structured, false);
+  buffer_add(&text, "", 1);
+  return text.bytes;
+}
+
+struct row {
+  const char *variables;     /* "NAME=value", separated by "|"; NULL: none */
+  const char *arguments[11]; /* "as NAME" in front: the program's own name */
+  const char *expected;      /* as described, or the error */
+};
+
+#define REDIS "--redis-url=h", "--job-id=j"
+
+static void check_row(const struct row *row) {
+  char *const words = strdup(row->variables != NULL ? row->variables : "");
+  char *rest = words;
+  for (char *word; (word = strsep(&rest, "|")) != NULL && *word != '\0';) {
+    const char *name = strsep(&word, "=");
+    assert_int_equal(setenv(name, word, 1), 0);
+  }
+  free(words);
+  const char *const *arguments = row->arguments;
+  bool is_named = *arguments != NULL && strncmp(*arguments, "as ", 3) == 0;
   struct options options;
-  assert_taken(&options, (const char *[]){"--redis-url", "redis://h", "--job-id", "j", NULL});
-  assert_int_equal(options.action, OPTIONS_RUN);
-  assert_string_equal(options.redis.host, "h");
-  assert_string_equal(options.job_id, "j");
-  assert_false(options.verbose);
-  assert_false(options.dumpable);
-  assert_int_equal(options.idle_cycles, 30);
-  assert_int_equal(options.events_maxlen, 10000);
-  assert_int_equal(options.events_keep_bytes, 8388608);
-  assert_int_equal(options.events_pace, 0);
-  assert_int_equal(options.hold_bytes, 4194304);
-  assert_int_equal(options.line_bytes, 1048576);
-  assert_int_equal(options.key_ttl_seconds, 86400);
-  options_release(&options);
+  struct error error = {.text = "untouched"};
+  const char *name = is_named ? *arguments + 3 : "agent";
+  int result = parse_as(name, &options, &error, arguments + is_named);
+  assert_string_equal(result == 0 ? described(&options) : error.text, row->expected);
+  if (result == 0) {
+    assert_string_equal(error.text, "untouched");
+    options_release(&options);
+  }
   assert_null(options.job_id);
   assert_null(options.redis.host);
+  (void)clear_environment(NULL);
 }
 
-TEST(every_flag, clear_environment) {
-  struct options options;
-  assert_taken(&options,
-               (const char *[]){"--verbose", "--dumpable", "--hold-bytes=65536", "--events-maxlen",
-                                "0", "--idle-cycles", "1", "--job-id={pipe 42}", "--key-ttl", "60",
-                                "--redis-url=unix://u:p@/s", NULL});
-  assert_string_equal(options.redis.path, "/s");
-  assert_string_equal(options.redis.password, "p");
-  assert_string_equal(options.job_id, "{pipe 42}");
-  assert_true(options.verbose);
-  assert_true(options.dumpable);
-  assert_int_equal(options.idle_cycles, 1);
-  assert_int_equal(options.events_maxlen, 0);
-  assert_int_equal(options.hold_bytes, 65536);
-  assert_int_equal(options.key_ttl_seconds, 60);
-  options_release(&options);
+static void check_rows(const struct row *rows, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    check_row(&rows[i]);
 }
 
-TEST(the_last_of_two_flags_counts, clear_environment) {
-  struct options options;
-  assert_taken(&options, (const char *[]){"--redis-url=a", "--job-id=1", "--redis-url=b",
-                                          "--job-id=2", NULL});
-  assert_string_equal(options.redis.host, "b");
-  assert_string_equal(options.job_id, "2");
-  options_release(&options);
-}
+#define CHECK_ROWS(...)                                                                            \
+  do {                                                                                             \
+    static const struct row rows[] = {__VA_ARGS__};                                                \
+    check_rows(rows, sizeof rows / sizeof *rows);                                                  \
+  } while (0)
 
-TEST(a_flag_wins_even_when_it_is_of_no_use, clear_environment) {
-  assert_int_equal(setenv("REDIS_URL", "redis-host:7,password=p", 1), 0);
-  assert_int_equal(setenv("JOB_ID", "from-environment", 1), 0);
-  assert_int_equal(setenv("AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", "9", 1), 0);
-  assert_refused((const char *[]){"--job-id=", NULL}, "--job-id (or JOB_ID) is required");
-  assert_refused((const char *[]){"--idle-cycles=", NULL},
-                 "--idle-cycles: expected a whole number from 1 to 525600000, got ''");
+/* An empty variable counts as none; a flag wins over its variable, even when it is of no use. */
+TEST(flags_and_variables_of_redis, clear_environment) {
+  CHECK_ROWS(
+      {NULL, {"--redis-url", "redis://h", "--job-id", "j"}, "run host=h job=j"},
+      {NULL,
+       {"--verbose", "--dumpable", "--hold-bytes=65536", "--events-maxlen", "0", "--idle-cycles",
+        "1", "--job-id={pipe 42}", "--key-ttl=60", "--redis-url=unix://u:p@/s"},
+       "run path=/s password=p job={pipe 42} verbose=1 dumpable=1 idle=1 maxlen=0 hold=65536 "
+       "ttl=60"},
+      {NULL, {"--redis-url=a", "--job-id=1", "--redis-url=b", "--job-id=2"}, "run host=b job=2"},
+      {"REDIS_URL=x|JOB_ID=x", {"--job-id="}, "--job-id (or JOB_ID) is required"},
+      {"AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES=9",
+       {REDIS, "--idle-cycles="},
+       "--idle-cycles: expected a whole number from 1 to 525600000, got ''"},
+      {"REDIS_URL=|AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES=", {REDIS}, "run host=h job=j"},
+      {"REDIS_URL=", {"--job-id=j"}, "--redis-url (or REDIS_URL) is required"},
+      /* What TLS checks. */
+      {NULL, {"--redis-url=h,ssl=true,sslHost=a", "--job-id=j"}, "run host=h job=j sni=a"},
+      {NULL,
+       {"--redis-url=h,ssl=true,sslHost=a", "--job-id=j", "--sni=b", "--insecure"},
+       "run host=h job=j sni=b insecure=1"},
+      {"SANDBOX_INSECURE=1",
+       {"--redis-url=rediss://h", "--job-id=j"},
+       "run host=h job=j insecure=1"},
+      /* A run, whose server polls. */
+      {"AGENTSMITH_RUN_ID=", {REDIS}, "run host=h job=j"},
+      {"AGENTSMITH_RUN_ID=v", {REDIS}, "run host=h job=j run=v pace=20000"},
+      {"AGENTSMITH_RUN_ID=r",
+       {REDIS, "--idle-cycles=5"},
+       "run host=h job=j run=r idle=5 pace=20000"},
+      {"AGENTSMITH_RUN_ID=r", {REDIS, "--events-pace=0"}, "run host=h job=j run=r"},
+      {"AGENTSMITH_RUN_ID=r", {REDIS, "--events-pace=7"}, "run host=h job=j run=r pace=7"},
+      {NULL, {REDIS, "--run-id", "run 7"}, "run host=h job=j run=run 7 pace=20000"},
+      {NULL, {REDIS, "--events-pace=20000"}, "run host=h job=j pace=20000"},
+      {"AGENTSMITH_RUN_ID=v", {REDIS, "--run-id=7"}, "run host=h job=j run=7 pace=20000"},
+      {"AGENTSMITH_RUN_ID=v", {REDIS, "--run-id="}, "run host=h job=j"},
+      {"SANDBOX_EVENTS_PACE=0", {REDIS, "--run-id=r"}, "run host=h job=j run=r"},
+      {"SANDBOX_EVENTS_PACE=500", {REDIS, "--run-id=r"}, "run host=h job=j run=r pace=500"},
+      {"SANDBOX_RUN_ID=general|SANDBOX_RUN_SET=runs|AGENTSMITH_RUN_ID=of one server",
+       {REDIS},
+       "run host=h job=j run=general set=runs pace=20000"});
 }
 
 static void assert_sevens(const struct options *options) {
@@ -181,7 +270,7 @@ TEST(every_flag_has_a_variable, clear_environment) {
       continue;
     assert_int_equal(setenv(twins[i].variable, twins[i].bad, 1), 0);
     const char *found = formatted("%s: ", twins[i].variable);
-    struct error error = {""};
+    struct error error = {.text = ""};
     assert_int_equal(parse(&options, &error, (const char *[]){NULL}), -1);
     assert_int_equal(strncmp(error.text, found, strlen(found)), 0);
     bool is_switch = i >= TWINS - 2;
@@ -198,104 +287,87 @@ TEST(every_flag_has_a_variable, clear_environment) {
   options_release(&options);
 }
 
-TEST(what_is_checked_by_tls, clear_environment) {
+/* Every value that may be wrong is refused with its door, and nobody minds it elsewhere. */
+TEST(flags_of_doors_have_variables, clear_environment) {
   struct options options;
-  assert_taken(&options, (const char *[]){"--redis-url=h,ssl=true,sslHost=a", "--job-id=j", NULL});
-  assert_string_equal(options.tls.name, "a");
-  assert_false(options.tls.insecure);
-  options_release(&options);
-  assert_taken(&options, (const char *[]){"--redis-url=h,ssl=true,sslHost=a", "--job-id=j",
-                                          "--sni=b", "--insecure", NULL});
-  assert_string_equal(options.tls.name, "b");
-  assert_true(options.tls.insecure);
-  options_release(&options);
-  assert_int_equal(setenv("SANDBOX_INSECURE", "1", 1), 0);
-  assert_taken(&options, (const char *[]){"--redis-url=rediss://h", "--job-id=j", NULL});
-  assert_true(options.tls.insecure);
-  options_release(&options);
-}
-
-TEST(an_empty_variable_is_none, clear_environment) {
-  struct options options;
-  assert_int_equal(setenv("REDIS_URL", "", 1), 0);
-  assert_int_equal(setenv("AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", "", 1), 0);
-  assert_taken(&options, (const char *[]){"--redis-url=h", "--job-id=j", NULL});
-  assert_int_equal(options.idle_cycles, 30);
-  options_release(&options);
-  assert_refused((const char *[]){"--job-id=j", NULL}, "--redis-url (or REDIS_URL) is required");
-}
-
-TEST(a_pace_of_the_variable_counts_with_a_run, clear_environment) {
-  static const char *const paces[] = {"0", "500"};
-  for (size_t i = 0; i < sizeof paces / sizeof *paces; i++) {
-    struct options options;
-    assert_int_equal(setenv("SANDBOX_EVENTS_PACE", paces[i], 1), 0);
-    assert_taken(&options, (const char *[]){"--redis-url=h", "--job-id=j", "--run-id=r", NULL});
-    assert_int_equal(options.events_pace, strtoull(paces[i], NULL, 10));
-    options_release(&options);
+  for (size_t i = 0; i < TOOL_TWINS; i++) {
+    struct error error;
+    const char *const by_flag[] = {tool_twins[i].door, tool_twins[i].flag, tool_twins[i].bad, NULL};
+    const char *const by_variable[] = {tool_twins[i].door, NULL};
+    if (tool_twins[i].bad != NULL) {
+      bool is_switch = strcmp(tool_twins[i].bad, "yes") == 0;
+      assert_int_equal(is_switch ? -1 : parse(&options, &error, by_flag), -1);
+      assert_int_equal(setenv(tool_twins[i].variable, tool_twins[i].bad, 1), 0);
+      assert_int_equal(parse(&options, &error, by_variable), -1);
+      assert_taken(&options, (const char *[]){"--once", NULL});
+      options_release(&options);
+    }
+    assert_int_equal(setenv(tool_twins[i].variable, tool_twins[i].good, 1), 0);
   }
+  assert_taken(&options, (const char *[]){"--stdio", NULL});
+  assert_string_equal(options.tool, "grep");
+  assert_int_equal(options.deadline, 7);
+  assert_int_equal(options.default_timeout, 7);
+  assert_int_equal(options.max_timeout, 7);
+  assert_string_equal(options.workdir, "/w");
+  options_release(&options);
+  assert_taken(&options, (const char *[]){"--ipc", NULL});
+  assert_int_equal(options.concurrency, 7);
+  assert_string_equal(options.env_files, "A=/a");
+  options_release(&options);
+  assert_taken(&options, (const char *[]){"--mcp", NULL});
+  assert_true(options.structured);
+  options_release(&options);
 }
 
-TEST(a_run_is_named_by_flag_or_variable, clear_environment) {
-  static const struct {
-    const char *variable;
-    const char *arguments[6];
-    const char *run_id;
-    unsigned idle_cycles;
-    unsigned events_pace; /* the server of a run polls */
-  } rows[] = {{NULL, {"--redis-url=h", "--job-id=j"}, NULL, 30, 0},
-              {"", {"--redis-url=h", "--job-id=j"}, NULL, 30, 0},
-              {"of the variable", {"--redis-url=h", "--job-id=j"}, "of the variable", 30, 20000},
-              {"r", {"--redis-url=h", "--job-id=j", "--idle-cycles=5"}, "r", 5, 20000},
-              {"r", {"--redis-url=h", "--job-id=j", "--events-pace=0"}, "r", 30, 0},
-              {"r", {"--redis-url=h", "--job-id=j", "--events-pace=7"}, "r", 30, 7},
-              {NULL, {"--redis-url=h", "--job-id=j", "--run-id", "run 7"}, "run 7", 30, 20000},
-              {NULL, {"--redis-url=h", "--job-id=j", "--events-pace=20000"}, NULL, 30, 20000},
-              {"of the variable", {"--redis-url=h", "--job-id=j", "--run-id=7"}, "7", 30, 20000},
-              {"of the variable", {"--redis-url=h", "--job-id=j", "--run-id="}, NULL, 30, 0}};
-  struct options general;
-  assert_int_equal(setenv("SANDBOX_RUN_ID", "general", 1), 0);
-  assert_int_equal(setenv("SANDBOX_RUN_SET", "runs", 1), 0);
-  assert_int_equal(setenv("AGENTSMITH_RUN_ID", "of one server", 1), 0);
-  assert_taken(&general, (const char *[]){"--redis-url=h", "--job-id=j", NULL});
-  assert_string_equal(general.run_id, "general");
-  assert_string_equal(general.run_set, "runs");
-  options_release(&general);
-  assert_int_equal(unsetenv("SANDBOX_RUN_ID") | unsetenv("SANDBOX_RUN_SET"), 0);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    struct options options;
-    assert_int_equal(unsetenv("AGENTSMITH_RUN_ID"), 0);
-    if (rows[i].variable != NULL)
-      assert_int_equal(setenv("AGENTSMITH_RUN_ID", rows[i].variable, 1), 0);
-    assert_taken(&options, rows[i].arguments);
-    assert_int_equal(options.idle_cycles, rows[i].idle_cycles);
-    assert_int_equal(options.events_pace, rows[i].events_pace);
-    assert_string_equal(options.run_set, "agentsmith:runs:active");
-    if (rows[i].run_id == NULL)
-      assert_null(options.run_id);
-    else
-      assert_string_equal(options.run_id, rows[i].run_id);
-    options_release(&options);
-    assert_null(options.run_id);
+/* What a pod sets for all of its programs is no mistake; what somebody types is. */
+TEST(once_knows_no_redis, clear_environment) {
+  static const char *const flags[] = {"--redis-url",         "--run-id",        "--idle-cycles",
+                                      "--hold-bytes",        "--events-maxlen", "--key-ttl",
+                                      "--events-keep-bytes", "--events-pace"};
+  for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+    const char *message = formatted("%s: not with --once, which needs no Redis", flags[i]);
+    assert_refused((const char *[]){"--once", flags[i], "1", NULL}, message);
+    assert_refused((const char *[]){flags[i], "1", "--once", NULL}, message);
   }
+  CHECK_ROWS({NULL, {"--once"}, "once"},
+             {NULL, {"--verbose", "--once", "--job-id", "j"}, "once job=j verbose=1"},
+             {"REDIS_URL=no url at all|AGENTSMITH_RUN_ID=r|AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES=x|"
+              "JOB_ID=v|SANDBOX_KEY_TTL=x|SANDBOX_LINE_BYTES=7000",
+              {"--once"},
+              "once job=v line=7000"},
+             {"JOB_ID=", {"--once"}, "once"});
+}
+
+/* The name of the program may choose one, for hosts that cannot pass flags. */
+TEST(doors_have_names_and_arguments, clear_environment) {
+  CHECK_ROWS(
+      {NULL, {"--ipc"}, "ipc max=120"}, {NULL, {"--stdio"}, "stdio"}, {NULL, {"--mcp"}, "mcp"},
+      {NULL, {"--mcp=2025-11-25,2026-07-28"}, "mcp versions=24"},
+      {"SANDBOX_IPC_DIR=/variable", {"--ipc=/flag"}, "ipc ipc=/flag max=120"},
+      {"SANDBOX_IPC_DIR=/variable", {"--ipc"}, "ipc ipc=/variable max=120"},
+      {NULL, {"as /usr/local/bin/tool-executor.sh"}, "ipc max=120"},
+      {NULL, {"as tool-executor", "--concurrency=2"}, "ipc concurrency=2 max=120"},
+      {NULL, {"as tool-executor", "--mcp"}, "mcp"},
+      {NULL, {"as /x/tool-runner", "grep"}, "stdio tool=grep runner=1"},
+      {NULL, {"as tool-runner", "no_such_tool"}, "stdio tool=no_such_tool runner=1"},
+      {NULL, {"as tool-runner", "--version"}, "version"},
+      {NULL, {"as tool-runner", "--inject=x"}, "inject inject=x"},
+      {NULL, {"as ./read_file"}, "stdio tool=read_file"},
+      {NULL, {"as ./read_file", "--tool=grep"}, "stdio tool=grep"},
+      {NULL, {"as directory_tree", "--once"}, "once"},
+      {"TOOL_NAME=grep", {"as tool-runner"}, "stdio tool=grep runner=1"},
+      {"TOOL_NAME=grep", {"as tool-runner", "read_file"}, "stdio tool=read_file runner=1"},
+      {"SANDBOX_TOOL=grep", {"as tool-runner", "read_file"}, "stdio tool=read_file runner=1"},
+      {"SANDBOX_TOOL=grep", {"as ./write_file"}, "stdio tool=write_file"});
 }
 
 TEST(help_and_version_need_nothing, clear_environment) {
-  static const struct {
-    const char *arguments[4];
-    enum options_action action;
-  } rows[] = {{{"--help"}, OPTIONS_HELP},
-              {{"--version"}, OPTIONS_VERSION},
-              {{"--version", "--help"}, OPTIONS_VERSION},
-              {{"--job-id", "j", "--help"}, OPTIONS_HELP},
-              {{"--redis-url=://", "--idle-cycles=x", "--help"}, OPTIONS_HELP},
-              {{"--help", "--unknown"}, OPTIONS_HELP}};
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    struct options options;
-    assert_taken(&options, rows[i].arguments);
-    assert_int_equal(options.action, rows[i].action);
-    options_release(&options);
-  }
+  CHECK_ROWS({NULL, {"--help"}, "help"}, {NULL, {"--version"}, "version"},
+             {NULL, {"--version", "--help"}, "version"},
+             {NULL, {"--job-id", "j", "--help"}, "help"},
+             {NULL, {"--redis-url=://", "--idle-cycles=x", "--help"}, "help"},
+             {NULL, {"--help", "--unknown"}, "help"});
 }
 
 TEST(help_names_every_flag_and_exit_code, clear_environment) {
@@ -325,34 +397,43 @@ TEST(help_names_every_flag_and_exit_code, clear_environment) {
 }
 
 TEST(wrong_usage, clear_environment) {
-  static const struct {
-    const char *arguments[5];
-    const char *message;
-  } rows[] = {
-      {{NULL}, "--redis-url (or REDIS_URL) is required"},
-      {{"--job-id=j"}, "--redis-url (or REDIS_URL) is required"},
-      {{"--redis-url=", "--job-id=j"}, "--redis-url (or REDIS_URL) is required"},
-      {{"--redis-url=h"}, "--job-id (or JOB_ID) is required"},
-      {{"--redis-url=h:x", "--job-id=j"}, "redis url: the port must be a number from 1 to 65535"},
-      {{"--redis-url"}, "a value is missing after '--redis-url'"},
-      {{"--job-id=j", "--idle-cycles"}, "a value is missing after '--idle-cycles'"},
-      {{"--redis-url=rediss://h", "--job-id=j", "--cert=c"},
+  CHECK_ROWS(
+      {NULL, {NULL}, "--redis-url (or REDIS_URL) is required"},
+      {NULL, {"--job-id=j"}, "--redis-url (or REDIS_URL) is required"},
+      {NULL, {"--redis-url=", "--job-id=j"}, "--redis-url (or REDIS_URL) is required"},
+      {NULL, {"--redis-url=h"}, "--job-id (or JOB_ID) is required"},
+      {NULL,
+       {"--redis-url=h:x", "--job-id=j"},
+       "redis url: the port must be a number from 1 to 65535"},
+      {NULL, {"--redis-url"}, "a value is missing after '--redis-url'"},
+      {NULL, {"--job-id=j", "--idle-cycles"}, "a value is missing after '--idle-cycles'"},
+      {NULL,
+       {"--redis-url=rediss://h", "--job-id=j", "--cert=c"},
        "--cert and --key: one without the other"},
-      {{"--redis-url=rediss://h", "--job-id=j", "--key=k"},
+      {NULL,
+       {"--redis-url=rediss://h", "--job-id=j", "--key=k"},
        "--cert and --key: one without the other"},
-      {{"--jump"}, "unknown option '--jump'"},
-      {{"--jump=1", "--redis-url=h"}, "unknown option '--jump=1'"},
-      {{"--h"}, "unknown option '--h'"}, /* may be two of them */
-      {{"-v"}, "unknown option '-v'"},
-      {{"-xyz"}, "unknown option '-x'"},
-      {{"--verbose=yes"}, "no value is expected in '--verbose=yes'"},
-      {{"stray"}, "unexpected argument 'stray'"},
-      {{"--redis-url=h", "stray", "--job-id=j"}, "unexpected argument 'stray'"},
-      {{"--redis-url=h", "--job-id=j", "--", "--verbose"}, "unexpected argument '--verbose'"},
-      {{""}, "unexpected argument ''"},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-    assert_refused(rows[i].arguments, rows[i].message);
+      {NULL, {"--jump"}, "unknown option '--jump'"},
+      {NULL, {"--jump=1", "--redis-url=h"}, "unknown option '--jump=1'"},
+      {NULL, {"--h"}, "unknown option '--h'"}, /* may be two of them */
+      {NULL, {"-v"}, "unknown option '-v'"}, {NULL, {"-xyz"}, "unknown option '-x'"},
+      {NULL, {"--verbose=yes"}, "no value is expected in '--verbose=yes'"},
+      {NULL, {"stray"}, "unexpected argument 'stray'"},
+      {NULL, {"--redis-url=h", "stray", "--job-id=j"}, "unexpected argument 'stray'"},
+      {NULL, {REDIS, "--", "--verbose"}, "unexpected argument '--verbose'"},
+      {NULL, {""}, "unexpected argument ''"},
+      /* One door is enough. */
+      {NULL, {"--mcp", "--stdio"}, "--stdio: not with --mcp"},
+      {NULL, {"--once", "--ipc"}, "--ipc: not with --once"},
+      {NULL, {"--inject=x", "--mcp"}, "--mcp: not with --inject"},
+      {NULL, {"--mcp", "--inject=x"}, "--inject: not with --mcp"},
+      {NULL, {"--mcp", "--redis-url=h"}, "--redis-url: not with --mcp, which needs no Redis"},
+      {NULL, {"--job-id=j", "--ipc"}, "--job-id: not with --ipc"},
+      {NULL, {"--stdio", "--structured"}, "--structured: not with --stdio"},
+      {NULL, {REDIS, "--tool=grep"}, "--tool: not with Redis"},
+      {NULL, {"--stdio", "--tool=sed"}, "--tool: unknown tool 'sed'"},
+      {NULL, {"--mcp", "2025-11-25"}, "unexpected argument '2025-11-25'"},
+      {NULL, {"as tool-runner", "--concurrency=2"}, "--concurrency: not with tool-runner"});
 }
 
 TEST(numbers, clear_environment) {
@@ -394,7 +475,7 @@ TEST(no_message_shows_a_password, clear_environment) {
     static const char *const first[] = {"--verbose", "--jump", "--"};
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++) {
       struct options options;
-      struct error error = {""};
+      struct error error = {.text = ""};
       assert_int_equal(parse(&options, &error, (const char *[]){first[i], url, NULL}), -1);
       assert_null(strstr(error.text, "s3cret"));
       assert_null(strstr(error.text, "u:0"));
@@ -404,208 +485,4 @@ TEST(no_message_shows_a_password, clear_environment) {
                  "unknown option '--redis-uri=redis://u:******@h'");
   assert_refused((const char *[]){"h:1,password=s3cret", NULL},
                  "unexpected argument 'h:1,password=******'");
-}
-
-TEST(once_needs_nothing_else, clear_environment) {
-  struct options options;
-  assert_taken(&options, (const char *[]){"--once", NULL});
-  assert_int_equal(options.action, OPTIONS_ONCE);
-  assert_null(options.job_id);
-  assert_null(options.redis.host);
-  assert_false(options.verbose);
-  options_release(&options);
-  assert_taken(&options, (const char *[]){"--verbose", "--once", "--job-id", "j", NULL});
-  assert_int_equal(options.action, OPTIONS_ONCE);
-  assert_string_equal(options.job_id, "j");
-  assert_true(options.verbose);
-  options_release(&options);
-}
-
-/* What a pod sets for all of its programs is no mistake; what somebody types is. */
-TEST(once_knows_no_redis, clear_environment) {
-  static const char *const flags[] = {"--redis-url",         "--run-id",        "--idle-cycles",
-                                      "--hold-bytes",        "--events-maxlen", "--key-ttl",
-                                      "--events-keep-bytes", "--events-pace"};
-  struct options options;
-  for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
-    const char *message = formatted("%s: not with --once, which needs no Redis", flags[i]);
-    assert_refused((const char *[]){"--once", flags[i], "1", NULL}, message);
-    assert_refused((const char *[]){flags[i], "1", "--once", NULL}, message);
-  }
-  assert_int_equal(setenv("REDIS_URL", "no url at all", 1), 0);
-  assert_int_equal(setenv("AGENTSMITH_RUN_ID", "r", 1), 0);
-  assert_int_equal(setenv("AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", "no number", 1), 0);
-  assert_int_equal(setenv("JOB_ID", "from-environment", 1), 0);
-  assert_int_equal(setenv("SANDBOX_KEY_TTL", "no number", 1), 0);
-  assert_int_equal(setenv("SANDBOX_LINE_BYTES", "7000", 1), 0);
-  assert_taken(&options, (const char *[]){"--once", NULL});
-  assert_int_equal(options.line_bytes, 7000);
-  assert_string_equal(options.job_id, "from-environment");
-  assert_null(options.redis.host);
-  assert_null(options.run_id);
-  options_release(&options);
-  assert_int_equal(setenv("JOB_ID", "", 1), 0);
-  assert_taken(&options, (const char *[]){"--once", NULL});
-  assert_null(options.job_id);
-  options_release(&options);
-}
-
-TEST(a_door_has_its_defaults, clear_environment) {
-  static const struct {
-    const char *argument;
-    enum options_action action;
-    unsigned max_timeout;
-  } rows[] = {
-      {"--ipc", OPTIONS_IPC, 120}, {"--stdio", OPTIONS_STDIO, 600}, {"--mcp", OPTIONS_MCP, 600}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    struct options options;
-    assert_taken(&options, (const char *[]){rows[i].argument, NULL});
-    assert_int_equal(options.action, rows[i].action);
-    assert_int_equal(options.default_timeout, 30);
-    assert_int_equal(options.max_timeout, rows[i].max_timeout);
-    assert_int_equal(options.concurrency, 16);
-    assert_int_equal(options.deadline, 0);
-    assert_string_equal(options.ipc_directory, "/ipc");
-    assert_null(options.tool);
-    assert_int_equal(options.mcp_versions, 0);
-    assert_null(options.workdir);
-    assert_null(options.env_files);
-    assert_false(options.tool_runner);
-    assert_false(options.structured);
-    options_release(&options);
-  }
-}
-
-TEST(a_door_may_have_an_argument, clear_environment) {
-  struct options options;
-  assert_taken(&options, (const char *[]){"--mcp=2025-11-25,2026-07-28", NULL});
-  assert_int_equal(options.mcp_versions, 1U << MCP_2025_11_25 | 1U << MCP_2026_07_28);
-  options_release(&options);
-  assert_int_equal(setenv("SANDBOX_IPC_DIR", "/variable", 1), 0);
-  assert_taken(&options, (const char *[]){"--ipc=/flag", NULL});
-  assert_string_equal(options.ipc_directory, "/flag");
-  options_release(&options);
-  assert_taken(&options, (const char *[]){"--ipc", NULL});
-  assert_string_equal(options.ipc_directory, "/variable");
-  options_release(&options);
-  assert_taken(&options, (const char *[]){"--mcp", NULL});
-  assert_int_equal(options.action, OPTIONS_MCP);
-  options_release(&options);
-}
-
-/* Every value that may be wrong is refused with its door, and nobody minds it elsewhere. */
-TEST(flags_of_doors_have_variables, clear_environment) {
-  struct options options;
-  for (size_t i = 0; i < TOOL_TWINS; i++) {
-    struct error error;
-    const char *const by_flag[] = {tool_twins[i].door, tool_twins[i].flag, tool_twins[i].bad, NULL};
-    const char *const by_variable[] = {tool_twins[i].door, NULL};
-    if (tool_twins[i].bad != NULL) {
-      bool is_switch = strcmp(tool_twins[i].bad, "yes") == 0;
-      assert_int_equal(is_switch ? -1 : parse(&options, &error, by_flag), -1);
-      assert_int_equal(setenv(tool_twins[i].variable, tool_twins[i].bad, 1), 0);
-      assert_int_equal(parse(&options, &error, by_variable), -1);
-      assert_taken(&options, (const char *[]){"--once", NULL});
-      options_release(&options);
-    }
-    assert_int_equal(setenv(tool_twins[i].variable, tool_twins[i].good, 1), 0);
-  }
-  assert_taken(&options, (const char *[]){"--stdio", NULL});
-  assert_string_equal(options.tool, "grep");
-  assert_int_equal(options.deadline, 7);
-  assert_int_equal(options.default_timeout, 7);
-  assert_int_equal(options.max_timeout, 7);
-  assert_string_equal(options.workdir, "/w");
-  options_release(&options);
-  assert_taken(&options, (const char *[]){"--ipc", NULL});
-  assert_int_equal(options.concurrency, 7);
-  assert_string_equal(options.env_files, "A=/a");
-  options_release(&options);
-  assert_taken(&options, (const char *[]){"--mcp", NULL});
-  assert_true(options.structured);
-  options_release(&options);
-}
-
-TEST(the_name_of_the_program_may_choose_its_door, clear_environment) {
-  static const struct {
-    const char *program;
-    const char *arguments[3];
-    enum options_action action;
-    bool tool_runner;
-    const char *tool;
-  } rows[] = {{"/usr/local/bin/tool-executor.sh", {NULL}, OPTIONS_IPC, false, NULL},
-              {"tool-executor", {"--concurrency=2"}, OPTIONS_IPC, false, NULL},
-              {"tool-executor", {"--mcp"}, OPTIONS_MCP, false, NULL},
-              {"/x/tool-runner", {"grep"}, OPTIONS_STDIO, true, "grep"},
-              {"tool-runner", {"no_such_tool"}, OPTIONS_STDIO, true, "no_such_tool"},
-              {"tool-runner", {"--version"}, OPTIONS_VERSION, false, NULL},
-              {"tool-runner", {"--inject=x"}, OPTIONS_INJECT, false, NULL},
-              {"./read_file", {NULL}, OPTIONS_STDIO, false, "read_file"},
-              {"./read_file", {"--tool=grep"}, OPTIONS_STDIO, false, "grep"},
-              {"directory_tree", {"--once"}, OPTIONS_ONCE, false, NULL}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    struct options options;
-    struct error error = {""};
-    if (parse_as(rows[i].program, &options, &error, rows[i].arguments) != 0)
-      fail_msg("%s: %s", rows[i].program, error.text);
-    assert_int_equal(options.action, rows[i].action);
-    assert_int_equal(options.tool_runner, rows[i].tool_runner);
-    if (rows[i].tool != NULL)
-      assert_string_equal(options.tool, rows[i].tool);
-    else
-      assert_null(options.tool);
-    options_release(&options);
-  }
-}
-
-TEST(a_tool_runner_may_find_its_tool_in_the_environment, clear_environment) {
-  struct options options;
-  struct error error;
-  assert_int_equal(setenv("TOOL_NAME", "grep", 1), 0);
-  assert_int_equal(parse_as("tool-runner", &options, &error, (const char *[]){NULL}), 0);
-  assert_string_equal(options.tool, "grep");
-  options_release(&options);
-  assert_int_equal(parse_as("tool-runner", &options, &error, (const char *[]){"read_file", NULL}),
-                   0);
-  assert_string_equal(options.tool, "read_file");
-  options_release(&options);
-  assert_int_equal(unsetenv("TOOL_NAME"), 0);
-}
-
-TEST(a_tool_that_is_named_wins_over_its_variable, clear_environment) {
-  struct options options;
-  struct error error;
-  assert_int_equal(setenv("SANDBOX_TOOL", "grep", 1), 0);
-  assert_int_equal(parse_as("tool-runner", &options, &error, (const char *[]){"read_file", NULL}),
-                   0);
-  assert_string_equal(options.tool, "read_file");
-  options_release(&options);
-  assert_int_equal(parse_as("./write_file", &options, &error, (const char *[]){NULL}), 0);
-  assert_string_equal(options.tool, "write_file");
-  options_release(&options);
-  assert_int_equal(unsetenv("SANDBOX_TOOL"), 0);
-}
-
-TEST(a_tool_runner_is_named_as_it_was_called, clear_environment) {
-  struct options options;
-  struct error error;
-  const char *const arguments[] = {"--concurrency=2", NULL};
-  assert_int_equal(parse_as("tool-runner", &options, &error, arguments), -1);
-  assert_string_equal(error.text, "--concurrency: not with tool-runner");
-}
-
-TEST(one_door_is_enough, clear_environment) {
-  assert_refused((const char *[]){"--mcp", "--stdio", NULL}, "--stdio: not with --mcp");
-  assert_refused((const char *[]){"--once", "--ipc", NULL}, "--ipc: not with --once");
-  assert_refused((const char *[]){"--inject=x", "--mcp", NULL}, "--mcp: not with --inject");
-  assert_refused((const char *[]){"--mcp", "--inject=x", NULL}, "--inject: not with --mcp");
-  assert_refused((const char *[]){"--mcp", "--redis-url=h", NULL},
-                 "--redis-url: not with --mcp, which needs no Redis");
-  assert_refused((const char *[]){"--job-id=j", "--ipc", NULL}, "--job-id: not with --ipc");
-  assert_refused((const char *[]){"--stdio", "--structured", NULL},
-                 "--structured: not with --stdio");
-  assert_refused((const char *[]){"--redis-url=h", "--job-id=j", "--tool=grep", NULL},
-                 "--tool: not with Redis");
-  assert_refused((const char *[]){"--stdio", "--tool=sed", NULL}, "--tool: unknown tool 'sed'");
-  assert_refused((const char *[]){"--mcp", "2025-11-25", NULL}, "unexpected argument '2025-11-25'");
 }

@@ -26,7 +26,6 @@ NEW_DELIVERY_TEST(everything_leaves_in_order_when_it_is_flushed) {
   loop_settle(&owner->loop);
   delivery_owner_has_done(owner, "");
   assert_false(outbox_is_empty(owner->outbox));
-  assert_int_equal(outbox_removals(owner->outbox, &step), 2);
   assert_int_equal(owner->empty, 1);
   delivery_owner_drain(owner);
   delivery_owner_has_done(owner, "SET " KEY "started the id\n"
@@ -39,7 +38,6 @@ NEW_DELIVERY_TEST(everything_leaves_in_order_when_it_is_flushed) {
                                  "LREM " KEY "inflight -1 {step}\n"
                                  "RPUSH " KEY "inflight {step}\n" CLAIM "\n");
   assert_int_equal(owner->empty, 2);
-  assert_int_equal(outbox_removals(owner->outbox, &step), 0);
 }
 
 NEW_DELIVERY_TEST(what_was_added_before_the_connection_is_sent_after_it) {

@@ -1,5 +1,5 @@
+#include "agent/doors/redis/delivery/pipeline.h"
 #include "agent/doors/redis/net/command.h"
-#include "agent/doors/redis/out/pipeline.h"
 #include "tests/test.h"
 
 #define COMMITTED "sandbox:j:committed"
@@ -54,7 +54,7 @@ static int tear_down(void **state) {
   return 0;
 }
 
-static void execute(size_t number, const struct query *query) {
+static void execute(size_t number, struct query *query) {
   char *queued = trial.queued[number - 1];
   char value[OWNERSHIP_TEXT_SIZE];
   (void)snprintf(value, sizeof value, "1:2:%zu", number);
@@ -69,9 +69,14 @@ static void on_answer(void *owner, const redisReply *reply, bool whole) {
   ++*(int *)owner;
 }
 
-static void ask(int *answers) {
+static char *ask_two(void *owner) {
   static const char *const commands[][COMMAND_LIST_WORDS] = {{"LLEN", "in"}, {"PING"}};
-  query_put(&trial.query, command_list_new(commands, 2), on_answer, answers);
+  (void)owner;
+  return command_list_new(commands, 2);
+}
+
+static void ask(int *answers) {
+  query_put(&trial.query, ask_two, on_answer, answers);
 }
 
 /* What was sent since the last time is these whole commands, one line each. */

@@ -1,5 +1,5 @@
+#include "agent/doors/redis/delivery/preflight.h"
 #include "agent/doors/redis/net/command.h"
-#include "agent/doors/redis/out/preflight.h"
 #include "tests/test.h"
 
 #define KEY "sandbox:{j}:"

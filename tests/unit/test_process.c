@@ -41,7 +41,7 @@ PROCESS_TEST(what_cannot_start_is_told) {
     process_owner_start_argv(owner, argv, rows[i].directory);
     process_owner_wait(owner);
     assert_int_equal(owner->outcome.end, PROCESS_NOT_STARTED);
-    assert_string_equal(owner->outcome.reason.text, rows[i].reason);
+    assert_string_equal(owner->outcome.failure.reason.text, rows[i].reason);
     assert_int_equal(owner->readable[PROCESS_STDERR], 1); /* its end, and nothing else */
     assert_int_equal(owner->length[PROCESS_STDERR], 0);
   }
@@ -57,7 +57,7 @@ PROCESS_TEST(a_command_may_exit_with_127) {
 PROCESS_TEST(without_descriptors_it_says_so) {
   char *argv[] = {"true", NULL};
   char *envp[] = {"PATH=/usr/bin:/bin", NULL};
-  const struct process_spec spec = {.argv = argv, .envp = envp, .tag = "t", .timeout_seconds = 60};
+  const struct process_spec spec = {.exec = {.argv = argv, .envp = envp}, .timeout_seconds = 60};
   static const struct process_handler handler = {0};
   int descriptors = proc_fd_count(getpid());
   int next = dup(STDIN_FILENO);
@@ -67,7 +67,7 @@ PROCESS_TEST(without_descriptors_it_says_so) {
   int failures = 0;
   for (;; failures++) {
     struct rlimit few = {.rlim_cur = (rlim_t)(next + failures), .rlim_max = usual.rlim_max};
-    struct error error = {""};
+    struct error error = {.text = ""};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
     struct process *process = process_start(&owner->context, &spec, &handler, owner, &error);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
@@ -75,7 +75,7 @@ PROCESS_TEST(without_descriptors_it_says_so) {
       process_free(process);
       break;
     }
-    assert_string_equal(error.text, "cannot make a pipe: Too many open files");
+    assert_non_null(strstr(error.text, ": Too many open files"));
     assert_int_equal(proc_fd_count(getpid()), descriptors);
   }
   assert_true(failures >= 4); /* two pipes */
@@ -132,15 +132,6 @@ PROCESS_TEST(the_exit_may_come_before_end_of_file) {
   process_owner_exits(owner, 5);
   assert_string_equal(owner->output[PROCESS_STDOUT], "first\nlate\n");
   assert_string_equal(owner->outcome.holder, "");
-}
-
-PROCESS_TEST(children_of_others_are_not_ours) {
-  process_owner_start(owner, "echo $$; " GATE("$D/go") "exit 6");
-  assert_false(process_reaped(owner->process, getpid(), 0));
-  gate_open(directory_path(&owner->directory, "go"));
-  process_owner_reap(owner);
-  assert_false(process_reaped(owner->process, owner->command, 0)); /* the number, used again */
-  process_owner_exits(owner, 6);
 }
 
 PROCESS_TEST(a_holder_delays_by_no_more_than_the_bound) {
@@ -215,4 +206,74 @@ PROCESS_TEST(what_is_freed_while_it_runs_is_killed) {
   process_owner_free(owner);
   assert_true(proc_wait_gone("sleep 3002", WAIT_BOUND_MS));
   assert_true(proc_wait_gone("sleep 3003", WAIT_BOUND_MS));
+}
+
+static void says(struct process_owner *owner, const char *script, const char *expected) {
+  process_owner_start(owner, script);
+  process_owner_exits(owner, 0);
+  assert_string_equal(owner->output[PROCESS_STDOUT], expected);
+}
+
+PROCESS_TEST(its_command_is_set_up_like_none_before) {
+  says(owner, "cat; echo end", "end\n"); /* standard input is empty */
+  says(owner, "exec sed -n '/^SigBlk/p;/^SigCgt/p' /proc/self/status",
+       "SigBlk:\t0000000000000000\nSigCgt:\t0000000000000000\n");
+  says(owner, "exec ls /proc/self/fd", "0\n1\n2\n3\n"); /* 3 is the directory that is listed */
+  says(owner, "set -- $(cat /proc/$$/stat); test $1 = $5 && test $1 = $6 && echo leads", "leads\n");
+  says(owner, "cat /proc/self/oom_score_adj", "1000\n");
+}
+
+PROCESS_TEST(one_keeper_serves_one_command_after_the_other) {
+  char keeper[32];
+  process_owner_start(owner, "echo $PPID");
+  process_owner_exits(owner, 0);
+  snprintf(keeper, sizeof keeper, "%.31s", owner->output[PROCESS_STDOUT]);
+  int descriptors = proc_fd_count(getpid());
+  for (int i = 0; i < 100; i++)
+    says(owner, "echo $PPID", keeper);
+  assert_int_equal(proc_fd_count(getpid()), descriptors);
+}
+
+PROCESS_TEST(a_keeper_that_was_killed_has_taken_no_command) {
+  process_owner_start(owner, "echo $PPID");
+  process_owner_exits(owner, 0);
+  pid_t keeper = (pid_t)atoi(owner->output[PROCESS_STDOUT]);
+  kill(keeper, SIGKILL);
+  assert_true(proc_wait_pid_gone(keeper, WAIT_BOUND_MS));
+  says(owner, "echo next", "next\n");
+}
+
+PROCESS_TEST(who_kills_the_keeper_is_killed_with_all_that_he_made) {
+  process_owner_start(owner,
+                      "setsid sleep 3011 & (setsid sh -c 'setsid sleep 3012 & sleep 3013' &);"
+                      "while ! pgrep -f 'sleep 301[23]' >/dev/null; do :; done;"
+                      "kill -KILL $PPID; sleep 3014");
+  process_owner_wait(owner);
+  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+  assert_int_equal(owner->outcome.status, SIGKILL);
+  assert_int_equal(owner->outcome.survivors, 0);
+  assert_int_equal(proc_find("sleep 301"), 0);
+}
+
+PROCESS_TEST(a_stopped_keeper_obeys_its_orders) {
+  process_owner_start(owner, "kill -STOP $PPID; setsid sleep 3021 & echo ready; sleep 3022");
+  process_owner_expect(owner, "ready\n");
+  process_stop(owner->process, 100);
+  process_owner_ends(owner, PROCESS_STOPPED);
+  assert_int_equal(owner->outcome.survivors, 0);
+  assert_int_equal(proc_find("sleep 302"), 0);
+}
+
+PROCESS_TEST(sigterm_comes_once_and_to_all) {
+  process_owner_start(owner, "trap 'echo one' TERM; (trap 'echo two' TERM; setsid sleep 3031 & "
+                             "touch $D/a; while :; do wait; done) & touch $D/b;"
+                             "while :; do wait; done");
+  process_owner_await(owner, "a");
+  process_owner_await(owner, "b");
+  assert_true(proc_wait_for("sleep 3031", WAIT_BOUND_MS) > 0);
+  process_stop(owner->process, 300);
+  process_owner_ends(owner, PROCESS_STOPPED);
+  assert_true(strcmp(owner->output[PROCESS_STDOUT], "one\ntwo\n") == 0 ||
+              strcmp(owner->output[PROCESS_STDOUT], "two\none\n") == 0);
+  assert_int_equal(owner->outcome.survivors, 0);
 }

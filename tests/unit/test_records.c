@@ -1,5 +1,5 @@
+#include "agent/doors/redis/delivery/records.h"
 #include "agent/doors/redis/net/command.h"
-#include "agent/doors/redis/out/records.h"
 #include "tests/test.h"
 
 #define KEY "sandbox:j:"
@@ -8,7 +8,6 @@ struct scene {
   struct keys keys;
   struct send_queue send_queue;
   struct records records;
-  char text[4096]; /* results, one line each */
 };
 
 /* Keys expire, or they do not; the stream is not trimmed. */
@@ -62,10 +61,6 @@ static void holds(struct scene *self, const char *expected) {
   assert_string_equal(text, expected);
   assert_int_equal(batch->commands, commands);
   send_queue_delivered(&self->send_queue);
-}
-
-static struct claimed claimed(const char *payload) {
-  return (struct claimed){.payload = payload, .length = strlen(payload), .truncated = false};
 }
 
 static const struct step_event event = {.schema_version = 1,
@@ -195,7 +190,7 @@ EXPIRING_TEST(deferred_events_leave_with_the_result) {
 
 /* They belong to the step that runs: another's answer leaves without them. */
 STAYING_TEST(a_result_without_events_leaves_others_deferred) {
-  struct claimed other = claimed("{cancelled}");
+  struct claimed other = {.payload = "{cancelled}", .length = 11};
   records_defer_event(&scene->records, &event);
   records_result(&scene->records, NULL, &result, &other, false);
   holds(scene, PUSHED "LREM " KEY "inflight -1 {cancelled}\n");
@@ -242,76 +237,32 @@ STAYING_TEST(without_a_ttl_nothing_expires) {
   holds(scene, "SET " KEY "started id\n" ENDED PUSHED REMOVED ENDED REMOVED PUT_BACK);
 }
 
-static size_t removals(const struct scene *scene, const char *payload) {
-  struct claimed step = claimed(payload);
-  return records_removals(&scene->records, &step);
-}
-
-/* A full batch of other commands. */
-static void put_much(struct scene *scene) {
-  size_t enough = scene->send_queue.bytes + BATCH_PIECES * SEND_QUEUE_CHUNK_SIZE;
-  while (scene->send_queue.bytes < enough)
-    records_event(&scene->records, &event);
-}
-
-EXPIRING_TEST(removals_are_found_wherever_they_lie) {
-  static const char *const payloads[] = {"{first}", "{second}", "{third}"};
-  assert_int_equal(removals(scene, "{first}"), 0);
-  for (size_t i = 0; i < 3; i++) {
-    struct claimed step = claimed(payloads[i]);
-    records_result(&scene->records, NULL, &result, &step, true);
-    put_much(scene);
+/* Where it can be read as long as it is queued, wherever that is. */
+STAYING_TEST(a_piece_is_found_again) {
+  struct claimed cut = {.payload = "{", .length = 1, .truncated = true};
+  struct piece_place places[] = {
+      records_result(&scene->records, &event, &result, &the_step, true),
+      records_result(&scene->records, NULL, &result, NULL, false),
+      records_removal(&scene->records, &the_step),
+      records_removal_of_copy(&scene->records, &the_step),
+      records_return(&scene->records, &the_step),
+      records_removal(&scene->records, &cut),
+  };
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    const struct piece_place *place = &places[i];
+    assert_true(place->end > (i > 0 ? places[i - 1].end : 0));
+    assert_int_equal(place->result_length, i < 2 ? strlen(RESULT) : 0);
+    if (i < 2)
+      assert_memory_equal(place->result, RESULT, place->result_length);
+    if (i == 1 || i == 5)
+      assert_null(place->payload);
+    else
+      assert_memory_equal(place->payload, "{the step}\r\n", 12);
   }
-  assert_non_null(send_queue_batch(&scene->send_queue)); /* what is under way is queued too */
-  for (size_t i = 0; i < 3; i++)
-    assert_int_equal(removals(scene, payloads[i]), 1);
-  assert_int_equal(removals(scene, "{first"), 0);
-  assert_int_equal(removals(scene, "{first}x"), 0);
-  assert_int_equal(removals(scene, ""), 0);
-  assert_int_equal(removals(scene, EVENT), 0); /* other commands have such words too */
+  assert_int_equal(places[5].end, scene->send_queue.bytes);
+  assert_non_null(send_queue_batch(&scene->send_queue));
   send_queue_delivered(&scene->send_queue);
-  assert_int_equal(removals(scene, "{first}"), 0);
-  assert_int_equal(removals(scene, "{second}"), 1);
-}
-
-STAYING_TEST(equal_payloads_are_counted) {
-  struct claimed step = claimed("{twice}"), cut = {.payload = "{", .length = 1, .truncated = true};
-  records_removal(&scene->records, &step);
-  put_much(scene);
-  records_removal(&scene->records, &step);
-  assert_int_equal(removals(scene, "{twice}"), 2);
-  assert_false(records_returns(&scene->records, &step));
-  records_return(&scene->records, &step); /* which removes nothing */
-  assert_true(records_returns(&scene->records, &step));
-  assert_false(records_returns(&scene->records, &cut));
-  assert_int_equal(removals(scene, "{twice}"), 2);
-  assert_int_equal(records_removals(&scene->records, &cut), 0);
-  records_removal(&scene->records, &cut);
-  records_removal(&scene->records, &cut);
-  assert_int_equal(records_removals(&scene->records, &cut), 2);
-}
-
-static void note_result(void *owner, const char *json, size_t length) {
-  struct scene *scene = owner;
-  snprintf(scene->text + strlen(scene->text), sizeof scene->text - strlen(scene->text), "%.*s\n",
-           (int)length, json);
-}
-
-EXPIRING_TEST(each_queued_result_is_visited) {
-  records_each_result(&scene->records, note_result, scene);
-  assert_string_equal(scene->text, "");
-  char expected[2048] = "";
-  for (int i = 0; i < 3; i++) {
-    struct step_result numbered = result;
-    numbered.exit_code = i;
-    records_result(&scene->records, NULL, &numbered, &the_step, true);
-    put_much(scene);
-    sprintf(
-        expected + strlen(expected),
-        "{\"schemaVersion\":1,\"stepId\":\"s\",\"exitCode\":%d,\"timedOut\":false,"
-        "\"durationSeconds\":0,\"errorMessage\":null,\"outputContent\":null,\"eventCount\":2}\n",
-        i);
-  }
-  records_each_result(&scene->records, note_result, scene);
-  assert_string_equal(scene->text, expected);
+  uint64_t gone = scene->send_queue.gone;
+  assert_int_equal(gone, places[5].end);
+  assert_true(records_removal(&scene->records, &the_step).end > gone);
 }

@@ -54,55 +54,18 @@ static void expect_unread(int fd, const char *text) {
   close(fd);
 }
 
-TREE_TEST(a_file_is_read) {
-  tree_make(tree, "text=one\ntwo empty");
-  expect_content(open_file(tree, "text"), "one\ntwo", 7);
-  expect_content(open_file(tree, "empty"), "", 0);
-  expect_content(open_file(tree, tree_path(tree, "text")), "one\ntwo", 7);
-}
-
-TREE_TEST(links_are_followed) {
-  tree_make(tree, "text=x link>text round>round");
-  expect_content(open_file(tree, "link"), "x", 1);
-  expect_refused(tree, "round", "cannot read file (Too many levels of symbolic links): round");
-}
-
 /* What is opened stays what it is, whatever becomes of its name. */
 TREE_TEST(the_descriptor_is_that_of_the_path) {
   tree_write(tree, "text", "old", 0644);
   int fd = open_file(tree, "text");
-  assert_int_equal(unlinkat(tree->fd, "text", 0), 0);
-  tree_write(tree, "text", "new", 0644);
-  expect_content(fd, "old", 3);
-}
-
-TREE_TEST(descriptors_are_safe) {
-  tree_write(tree, "text", "x", 0644);
-  int fd = open_file(tree, "text");
   int flags = fcntl(fd, F_GETFL);
   assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
-  assert_int_equal(flags & O_ACCMODE, O_RDONLY);
-  assert_true((flags & O_NONBLOCK) != 0);
-  assert_int_equal(flags & O_PATH, 0);
-  close(fd);
-}
-
-TREE_TEST(what_is_missing_is_not_found) {
-  tree_make(tree, "text=x dangling>nothing");
-  expect_refused(tree, "missing", "file not found: missing");
-  expect_refused(tree, "no/such/file", "file not found: no/such/file");
-  expect_refused(tree, "text/below", "file not found: text/below");
-  expect_refused(tree, "dangling", "file not found: dangling");
-  expect_refused(tree, "", "file not found: ");
-}
-
-TREE_TEST(other_errors_have_a_reason) {
-  char name[302];
-  memset(name, 'x', sizeof name - 1);
-  name[sizeof name - 1] = '\0';
-  struct error error;
-  assert_int_equal(regular_file_open(tree->fd, name, &error), -1);
-  assert_ptr_equal(strstr(error.text, "cannot read file (File name too long): xxx"), error.text);
+  assert_int_equal(flags & (O_ACCMODE | O_NONBLOCK | O_PATH), O_RDONLY | O_NONBLOCK);
+  assert_int_equal(unlinkat(tree->fd, "text", 0), 0);
+  tree_write(tree, "text", "new", 0644);
+  /* A link of /proc leads to the open file, whether it has a name or not. */
+  expect_content(open_file(tree, formatted("/proc/self/fd/%d", fd)), "old", 3);
+  expect_content(fd, "old", 3);
 }
 
 struct opening {
@@ -139,20 +102,27 @@ static void make_socket(const struct tree *tree, const char *name) {
   close(fd);
 }
 
-TREE_TEST(other_kinds_are_rejected_by_name) {
-  tree_make(tree, "directory/ fifo| link>fifo");
+TREE_TEST(each_refusal_has_its_reason) {
+  static const char *const rows[][2] = {
+      {"missing", "file not found: "},
+      {"dangling", "file not found: "},
+      {"", "file not found: "},
+      {"round", "cannot read file (Too many levels of symbolic links): "},
+      {"link", "is a FIFO, not a regular file: "},
+      {"socket", "is a socket, not a regular file: "},
+      {"block", "is a block device, not a regular file: "},
+      {"/dev/tty", "is a character device, not a regular file: "},
+  };
+  tree_make(tree, "dangling>nothing round>round fifo| link>fifo");
   make_socket(tree, "socket");
   assert_int_equal(mknodat(tree->fd, "block", S_IFBLK | 0644, makedev(240, 255)), 0);
-  expect_refused(tree, "directory", "is a directory, not a regular file: directory");
-  expect_refused(tree, "fifo", "is a FIFO, not a regular file: fifo");
-  expect_refused(tree, "link", "is a FIFO, not a regular file: link");
-  expect_refused(tree, "socket", "is a socket, not a regular file: socket");
-  expect_refused(tree, "block", "is a block device, not a regular file: block");
-  expect_refused(tree, "/dev/zero", "is a character device, not a regular file: /dev/zero");
-  expect_refused(tree, "/dev/tty", "is a character device, not a regular file: /dev/tty");
-}
-
-TREE_TEST(kinds_have_names) {
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    expect_refused(tree, rows[i][0], formatted("%s%s", rows[i][1], rows[i][0]));
+  char name[302] = "";
+  memset(name, 'x', sizeof name - 1);
+  struct error error;
+  assert_int_equal(regular_file_open(tree->fd, name, &error), -1);
+  assert_ptr_equal(strstr(error.text, "cannot read file (File name too long): xxx"), error.text);
   assert_string_equal(file_kind_name(S_IFREG | 0644), "a regular file");
   assert_string_equal(file_kind_name(S_IFLNK | 0777), "a symbolic link");
   assert_string_equal(file_kind_name(0), "of an unknown kind");
@@ -168,66 +138,19 @@ static int open_sized(const struct tree *tree, off_t size) {
   return open_file(tree, "sized");
 }
 
+/* Of one that grows, too. */
 TREE_TEST(the_limit_is_exact) {
   char *zeros = calloc(1, REGULAR_FILE_MAX);
   assert_non_null(zeros);
   expect_content(open_sized(tree, REGULAR_FILE_MAX), zeros, REGULAR_FILE_MAX);
   free(zeros);
-  expect_unread(open_sized(tree, REGULAR_FILE_MAX + 1), "file exceeds 1 MB limit");
   expect_unread(open_sized(tree, (off_t)1 << 40), "file exceeds 1 MB limit");
-}
-
-TREE_TEST(a_file_that_grows_is_limited_too) {
   int fd = open_sized(tree, REGULAR_FILE_MAX);
   int writer = openat(tree->fd, "sized", O_WRONLY | O_APPEND | O_CLOEXEC);
   assert_true(writer >= 0);
   assert_int_equal(write(writer, "x", 1), 1);
   expect_unread(fd, "file exceeds 1 MB limit");
   close(writer);
-}
-
-/* Their size is said to be 0. */
-TREE_TEST(files_of_the_kernel_are_read) {
-  struct error error;
-  struct buffer content = {0};
-  int fd = open_file(tree, "/proc/self/status");
-  assert_int_equal(regular_file_read(fd, "status", &content, &error), 0);
-  assert_true(content.length > 5);
-  assert_memory_equal(content.bytes, "Name:", 5);
-  buffer_release(&content);
-  close(fd);
-}
-
-/* A link of /proc leads to the open file, whether it has a name or not. */
-TREE_TEST(a_file_without_a_name_is_read) {
-  tree_write(tree, "text", "x", 0644);
-  int first = open_file(tree, "text");
-  assert_int_equal(unlinkat(tree->fd, "text", 0), 0);
-  expect_content(open_file(tree, formatted("/proc/self/fd/%d", first)), "x", 1);
-  close(first);
-}
-
-static void expect_cut(const char *path, const struct line_range *slice, const char *text) {
-  struct error error = {.text = ""};
-  struct buffer content = {0};
-  int descriptors = proc_fd_count(getpid());
-  int result = regular_file_cut(path, slice, &content, &error);
-  assert_int_equal(proc_fd_count(getpid()), descriptors);
-  buffer_add(&content, "", 1);
-  assert_string_equal(result == 0 ? content.bytes : error.text, text);
-  assert_int_equal(result, error.text[0] == '\0' ? 0 : -1);
-  buffer_release(&content);
-}
-
-TREE_TEST(lines_are_cut) {
-  const struct line_range all = {0};
-  tree_make(tree, "text=\xEF\xBB\xBFone\ntwo\n binary=\xFF");
-  expect_cut(tree_path(tree, "text"), &all, "one\ntwo\n");
-  expect_cut(tree_path(tree, "text"), &(struct line_range){2, 1, true}, "2\ttwo");
-  expect_cut(tree_path(tree, "binary"), &all, "binary or non-UTF-8 content not supported");
-  expect_cut("/nowhere", &all, "file not found: /nowhere");
-  expect_cut("/", &all, "is a directory, not a regular file: /");
-  expect_cut("/proc/self/mem", &all, "cannot read file (Input/output error): /proc/self/mem");
 }
 
 TREE_TEST(read_errors_have_a_reason) {

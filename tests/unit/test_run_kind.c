@@ -1,10 +1,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/process/process_tree.h"
 #include "tests/support/quoted.h"
 #include "tests/support/step_owner.h"
 #include "tests/test.h"
+
+#define STEP_TAG "SANDBOX_STEP_TAG"
 
 /* Runs a step with these fields behind its id, with quotes as in quoted.h; returns what it wrote.
  */
@@ -36,23 +37,16 @@ static void has_tag_number(const char *lines, int number) {
   char middle[32], end[16];
   int length = snprintf(middle, sizeof middle, "-%d-", (int)getpid());
   snprintf(end, sizeof end, "-%d", number);
-  assert_int_equal(lines_that_begin(lines, PROCESS_TREE_TAG), 1);
-  const char *tag = strstr(lines, PROCESS_TREE_TAG "=");
+  assert_int_equal(lines_that_begin(lines, STEP_TAG), 1);
+  const char *tag = strstr(lines, STEP_TAG "=");
   assert_non_null(tag);
-  tag += strlen(PROCESS_TREE_TAG "=");
+  tag += strlen(STEP_TAG "=");
   assert_int_equal(strspn(tag, "0123456789abcdef"), 8);
   tag += 8;
   assert_int_equal(strncmp(tag, middle, (size_t)length), 0);
   tag += (size_t)length + strspn(tag + length, "0123456789");
   assert_int_equal(strncmp(tag, end, strlen(end)), 0);
   assert_int_equal(tag[strlen(end)], '\n');
-}
-
-STEP_TEST(arguments_are_passed_as_they_are) {
-  const char *out = run(owner, "'command':'printf','args':['[%s]','a b','','*']");
-  assert_string_equal(out, "[a b][][*]\n");
-  assert_string_equal(run(owner, "'command':'echo'"), "\n");
-  assert_string_equal(run(owner, "'command':'echo','args':null"), "\n");
 }
 
 STEP_TEST(the_agents_environment_is_inherited_and_the_step_is_told) {
@@ -65,40 +59,14 @@ STEP_TEST(the_agents_environment_is_inherited_and_the_step_is_told) {
   has_tag_number(run(owner, "'command':'env'"), 2); /* each step has its own */
 }
 
-STEP_TEST(environment_of_the_step_wins) {
-  static char was[] = "WHO=agent";
-  static char longer[] = "WHOEVER=agent";
-  owner->environment[2] = was;
-  owner->environment[3] = longer;
-  const char *lines = run(owner, "'command':'env','env':{'WHO':'step=x','NEW':'','W':'1'}");
-  has_line(lines, "WHO=step=x");
-  has_line(lines, "NEW=");
-  has_line(lines, "W=1");
-  has_line(lines, "WHOEVER=agent");
-  assert_int_equal(lines_that_begin(lines, "WHO="), 1);
-}
-
 STEP_TEST(what_the_agent_sets_cannot_be_overruled) {
-  static char inherited[] = PROCESS_TREE_TAG "=outer";
+  static char inherited[] = STEP_TAG "=outer";
   owner->environment[2] = inherited;
   const char *lines = run(owner, "'command':'env','env':{'SANDBOX_STEP_ID':'x',"
-                                 "'" PROCESS_TREE_TAG "':'x'}");
+                                 "'" STEP_TAG "':'x'}");
   has_line(lines, "SANDBOX_STEP_ID=s-1");
   has_tag_number(lines, 1);
   assert_int_equal(lines_that_begin(lines, "SANDBOX_"), 2);
-}
-
-STEP_TEST(path_of_the_step_finds_the_command) {
-  const char *path = directory_path(&owner->directory, "only-here");
-  FILE *file = fopen(path, "we");
-  fputs("#!/bin/sh\necho found\n", file);
-  fclose(file);
-  chmod(path, 0755);
-  const char *fields =
-      formatted("'command':'only-here','env':{'PATH':'%s'}", owner->directory.path);
-  assert_string_equal(run(owner, fields), "found\n");
-  (void)run(owner, "'command':'only-here'");
-  assert_int_equal(owner->result.exit_code, -1);
 }
 
 STEP_TEST(the_step_names_its_directory) {

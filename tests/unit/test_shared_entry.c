@@ -51,7 +51,7 @@ static int open_as_other(void *context, struct error *error) {
 }
 
 TREE_TEST(what_may_not_be_read_is_not_opened) {
-  struct error error = {{0}};
+  struct error error = {.text = ""};
   char expected[16];
   assert_int_equal(chmod(tree->path, 0755), 0);
   tree_write(tree, "secret", "text", 0600);

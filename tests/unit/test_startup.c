@@ -29,7 +29,7 @@ static void expect(const struct check *check, bool holds, const char *what) {
 
 static struct startup init(const struct check *check) {
   struct startup self;
-  struct error error = {"self_init failed without a reason"};
+  struct error error = {.text = "self_init failed without a reason"};
   expect(check, startup_init(&self, false, &error) == 0, error.text);
   return self;
 }
@@ -77,13 +77,13 @@ CHILD_TEST(its_descriptors_are_its_own) {
   struct startup self = init(check);
   char byte;
   expect(check, self.signal_fd > STDERR_FILENO, "signal_fd is a standard descriptor");
-  expect(check, self.spawn.stdin_fd > STDERR_FILENO, "stdin_fd is a standard descriptor");
+  expect(check, self.stdin_fd > STDERR_FILENO, "stdin_fd is a standard descriptor");
   expect(check, closes_on_exec(self.signal_fd), "signal_fd stays open on exec");
-  expect(check, closes_on_exec(self.spawn.stdin_fd), "stdin_fd stays open on exec");
-  expect(check, read(self.spawn.stdin_fd, &byte, 1) == 0, "stdin_fd is not empty");
+  expect(check, closes_on_exec(self.stdin_fd), "stdin_fd stays open on exec");
+  expect(check, read(self.stdin_fd, &byte, 1) == 0, "stdin_fd is not empty");
   expect(check, read(self.signal_fd, &byte, 1) == -1, "reading signals blocks");
   startup_release(&self);
-  expect(check, !is_open(self.signal_fd) && !is_open(self.spawn.stdin_fd), "not released");
+  expect(check, !is_open(self.signal_fd) && !is_open(self.stdin_fd), "not released");
 }
 
 CHILD_TEST(descriptors_0_to_2_are_open) {
@@ -94,7 +94,7 @@ CHILD_TEST(descriptors_0_to_2_are_open) {
     struct startup self = init(check);
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
       expect(check, is_open(fd) && !closes_on_exec(fd), "0, 1 or 2 is not there for a child");
-    expect(check, self.signal_fd > STDERR_FILENO && self.spawn.stdin_fd > STDERR_FILENO,
+    expect(check, self.signal_fd > STDERR_FILENO && self.stdin_fd > STDERR_FILENO,
            "one of ours is 0, 1 or 2");
     startup_release(&self);
   }
@@ -219,8 +219,8 @@ CHILD_TEST(open_files_are_raised_for_itself_only) {
   limit.rlim_cur = 128;
   expect(check, setrlimit(RLIMIT_NOFILE, &limit) == 0, "setrlimit");
   struct startup self = init(check);
-  expect(check, self.spawn.open_files.rlim_cur == 128, "children get another limit");
-  expect(check, self.spawn.open_files.rlim_max == limit.rlim_max, "children get another maximum");
+  expect(check, self.open_files.rlim_cur == 128, "children get another limit");
+  expect(check, self.open_files.rlim_max == limit.rlim_max, "children get another maximum");
   expect(check, getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == limit.rlim_max,
          "its own limit is not raised");
   startup_release(&self);

@@ -57,7 +57,7 @@ static void expect_call(struct trial *self, const char *line, const char *tool,
   const struct stdio_request *request = parse(self, line);
   if (request->method != STDIO_CALL)
     fail_msg("%s: %s", line, request->error.text);
-  assert_string_equal(tool_name(request->tool), tool);
+  assert_string_equal(request->tool->name, tool);
   char *text = request->arguments == NULL ? NULL : cJSON_PrintUnformatted(request->arguments);
   assert_string_equal(text == NULL ? "none" : text, quoted(arguments));
   cJSON_free(text);
@@ -96,8 +96,8 @@ TRIAL_TEST(execute_may_name_its_tool) {
 
 TRIAL_TEST(a_tool_is_a_method) {
   for (size_t i = 0; tool_at(i) != NULL; i++)
-    expect_call(trial, formatted("{'method':'%s','params':{'a':1}}", tool_name(tool_at(i))),
-                tool_name(tool_at(i)), "{'a':1}");
+    expect_call(trial, formatted("{'method':'%s','params':{'a':1}}", tool_at(i)->name),
+                tool_at(i)->name, "{'a':1}");
 }
 
 TRIAL_TEST(what_is_meant_for_the_door_is_no_argument) {

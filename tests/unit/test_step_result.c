@@ -117,17 +117,3 @@ TEST(numbers_are_the_shortest) {
     assert_writes(&self, quoted(json));
   }
 }
-
-TEST(its_id_is_read_back) {
-  static const char *const ids[] = {"s", "with \"quotes\" and \n", "\xc3\xa4"};
-  for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
-    struct step_result result = {.schema_version = 1, .step_id = ids[i]};
-    char out[512];
-    size_t length = (size_t)(step_result_write(&result, out) - out);
-    char *id = step_result_read_id(out, length);
-    assert_string_equal(id, ids[i]);
-    free(id);
-    assert_null(step_result_read_id(out, length - 1));
-  }
-  assert_null(step_result_read_id(quoted("{'stepId':1}"), 12));
-}

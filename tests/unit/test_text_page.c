@@ -4,7 +4,7 @@
 static void expect_bytes(const char *text, size_t length, uint64_t offset, uint64_t limit,
                          const char *expected) {
   struct buffer out = {0};
-  struct error error = {""};
+  struct error error = {.text = ""};
   if (text_page_add(text, length, offset, limit, &out, &error) != 0) {
     assert_int_equal(out.length, 0);
     buffer_add_string(&out, "Error: ");

@@ -3,8 +3,9 @@
 #include "agent/tools/tool.h"
 #include "agent/tools/tool_outcome.h"
 #include "tests/support/quoted.h"
+#include "tests/support/same_step.h"
 #include "tests/test.h"
-#include "wire/json_guard.h"
+#include "wire/json_tree.h"
 
 static const struct tool_settings settings = {.default_timeout_seconds = 30,
                                               .max_timeout_seconds = 600,
@@ -13,14 +14,9 @@ static const struct tool_settings settings = {.default_timeout_seconds = 30,
 
 /* The arguments as a door reads them; with quotes as in quoted.h. */
 static cJSON *parse(const char *json) {
-  struct json_guard guard;
   struct error error;
   const char *text = quoted(json);
-  assert_int_equal(json_guard_scan(&guard, text, strlen(text), "x", &error), 0);
-  size_t length;
-  char *marked = json_guard_mark_nul(text, strlen(text), &length);
-  cJSON *tree = cJSON_ParseWithLength(marked, length);
-  free(marked);
+  cJSON *tree = json_tree_parse(text, strlen(text), &error);
   assert_non_null(tree);
   return tree;
 }
@@ -34,8 +30,8 @@ static struct tool_call *call_with(const struct tool_settings *with, const char 
   return call;
 }
 
-static void assert_payload_with(const struct tool_settings *with, const char *tool,
-                                const char *json, const char *expected) {
+static void assert_step_with(const struct tool_settings *with, const char *tool, const char *json,
+                             const char *expected) {
   struct buffer text = {0};
   struct tool_call *call = call_with(with, tool, json, &text);
   if (call == NULL)
@@ -44,18 +40,15 @@ static void assert_payload_with(const struct tool_settings *with, const char *to
   struct request request = {.ticket = call};
   tool_call_request(call, &request);
   assert_ptr_equal(request.ticket, call);
-  char *payload = strndup(request.payload, request.payload_length);
-  assert_string_equal(payload, quoted(expected));
-  free(payload);
-  assert_string_equal(request.step.step_id, "id-1");
+  assert_same_step(&request.step, quoted(expected));
   assert_int_equal(request.step.timeout_seconds, tool_call_timeout(call));
   step_release(&request.step);
   tool_call_free(call);
   buffer_release(&text);
 }
 
-static void assert_payload(const char *tool, const char *json, const char *expected) {
-  assert_payload_with(&settings, tool, json, expected);
+static void assert_step(const char *tool, const char *json, const char *expected) {
+  assert_step_with(&settings, tool, json, expected);
 }
 
 static void assert_refused_with(const struct tool_settings *with, const char *tool,
@@ -80,9 +73,9 @@ TEST(seven_tools_in_a_fixed_order) {
   size_t count = 0;
   for (; nth_word(names, count) != NULL; count++) {
     const struct tool *tool = tool_at(count);
-    assert_string_equal(tool_name(tool), nth_word(names, count));
+    assert_string_equal(tool->name, nth_word(names, count));
     assert_ptr_equal(tool_find(nth_word(names, count)), tool);
-    assert_true(strlen(tool_description(tool)) > 20 && strlen(tool_description(tool)) < 2048);
+    assert_true(strlen(tool->description) > 20 && strlen(tool->description) < 2048);
     assert_int_equal(tool_is_command(tool), count == 0);
   }
   assert_int_equal(count, 7);
@@ -107,8 +100,8 @@ TEST(titles_and_hints_are_those_of_the_contract) {
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     const struct tool *tool = tool_find(rows[i].name);
-    assert_string_equal(tool_title(tool), rows[i].title);
-    assert_string_equal(tool_hints(tool), quoted(rows[i].hints));
+    assert_string_equal(tool->title, rows[i].title);
+    assert_string_equal(tool->hints, quoted(rows[i].hints));
   }
 }
 
@@ -203,72 +196,73 @@ TEST(the_schema_of_outcomes_is_an_object) {
 #define STEP(KIND) "{'schemaVersion':1,'stepId':'id-1','kind':'" KIND "','workingDirectory':"
 
 TEST(a_command_line_is_for_the_shell) {
-  assert_payload("execute_command", "{'command':'echo hi | cat'}",
-                 STEP("run") "'/box','timeoutSeconds':30,'command':'bash',"
-                             "'args':['-c','echo hi | cat']}");
+  assert_step("execute_command", "{'command':'echo hi | cat'}",
+              STEP("run") "'/box','timeoutSeconds':30,'command':'bash',"
+                          "'args':['-c','echo hi | cat']}");
 }
 
 TEST(a_program_with_arguments_needs_no_shell) {
-  assert_payload("execute_command", "{'command':'ls','args':['-l','a b','']}",
-                 STEP("run") "'/box','timeoutSeconds':30,'command':'ls','args':['-l','a b','']}");
+  assert_step("execute_command", "{'command':'ls','args':['-l','a b','']}",
+              STEP("run") "'/box','timeoutSeconds':30,'command':'ls','args':['-l','a b','']}");
   struct tool_settings with = settings;
   with.shell = NULL;
-  assert_payload_with(&with, "execute_command", "{'command':'ls','args':[]}",
-                      STEP("run") "'/box','timeoutSeconds':30,'command':'ls','args':[]}");
+  assert_step_with(&with, "execute_command", "{'command':'ls','args':[]}",
+                   STEP("run") "'/box','timeoutSeconds':30,'command':'ls','args':[]}");
   assert_refused_with(&with, "execute_command", "{'command':'ls'}",
                       "Error: no shell (bash, sh) in this image; give args to run a program "
                       "directly");
 }
 
 TEST(an_empty_list_of_arguments_is_none) {
-  assert_payload("execute_command", "{'command':'ls -l','args':[]}",
-                 STEP("run") "'/box','timeoutSeconds':30,'command':'bash','args':['-c','ls -l']}");
+  assert_step("execute_command", "{'command':'ls -l','args':[]}",
+              STEP("run") "'/box','timeoutSeconds':30,'command':'bash','args':['-c','ls -l']}");
 }
 
 TEST(workdir_timeout_env_and_stdin_of_a_command) {
-  assert_payload("execute_command",
-                 "{'command':'x','args':['y'],'workdir':'a/b','timeout':30.0,"
-                 "'env':['A=1','B=','C=x=y'],'stdin':'in\\n\\u0000'}",
-                 STEP("run") "'/box/a/b','timeoutSeconds':30,'command':'x','args':['y'],"
-                             "'env':{'A':'1','B':'','C':'x=y'},'stdin':'in\\n\\u0000'}");
-  assert_payload("execute_command",
-                 "{'command':'x','args':['y'],'workdir':'/tmp','timeout':600,'stdin':''}",
-                 STEP("run") "'/tmp','timeoutSeconds':600,'command':'x','args':['y'],'stdin':''}");
-  assert_payload("execute_command", "{'command':'x','args':['y'],'workdir':'','env':[]}",
-                 STEP("run") "'/box','timeoutSeconds':30,'command':'x','args':['y'],'env':{}}");
+  assert_step("execute_command",
+              "{'command':'x','args':['y'],'workdir':'a/b','timeout':30.0,"
+              "'env':['A=1','B=','C=x=y'],'stdin':'in\\n\\u0000'}",
+              STEP("run") "'/box/a/b','timeoutSeconds':30,'command':'x','args':['y'],"
+                          "'env':{'A':'1','B':'','C':'x=y'},'stdin':'in\\n\\u0000'}");
+  assert_step("execute_command",
+              "{'command':'x','args':['y'],'workdir':'/tmp','timeout':600,'stdin':''}",
+              STEP("run") "'/tmp','timeoutSeconds':600,'command':'x','args':['y'],'stdin':''}");
+  assert_step("execute_command", "{'command':'x','args':['y'],'workdir':'','env':[]}",
+              STEP("run") "'/box','timeoutSeconds':30,'command':'x','args':['y'],'env':{}}");
 }
 
 TEST(steps_of_the_file_tools) {
-  assert_payload(
+  assert_step(
       "read_file", "{'path':'a\\u00e9','offset':2,'limit':3}",
       STEP("readFile") "'/box','timeoutSeconds':30,'path':'a\xC3\xA9','withMediaType':true}");
-  assert_payload("write_file", "{'path':'a','content':'x\\u0000y'}",
-                 STEP("writeFile") "'/box','timeoutSeconds':30,'path':'a','content':'x\\u0000y'}");
-  assert_payload("list_directory", "{'path':'/etc'}",
-                 STEP("listFiles") "'/box','timeoutSeconds':30,'path':'/etc'}");
-  assert_payload("edit_file",
-                 "{'path':'a','edits':[{'old_string':'x','new_string':''},"
-                 "{'replace_all':true,'new_string':'z','old_string':'\\u0000'}]}",
-                 STEP("editFile") "'/box','timeoutSeconds':30,'path':'a','edits':["
-                                  "{'oldString':'x','newString':''},"
-                                  "{'oldString':'\\u0000','newString':'z','replaceAll':true}]}");
+  assert_step("write_file", "{'path':'a','content':'x\\u0000y'}",
+              STEP("writeFile") "'/box','timeoutSeconds':30,'path':'a','content':'x\\u0000y'}");
+  assert_step("list_directory", "{'path':'/etc'}",
+              STEP("listFiles") "'/box','timeoutSeconds':30,'path':'/etc'}");
+  assert_step("edit_file",
+              "{'path':'a','edits':[{'old_string':'x','new_string':''},"
+              "{'replace_all':true,'new_string':'z','old_string':'\\u0000'}]}",
+              STEP("editFile") "'/box','timeoutSeconds':30,'path':'a','edits':["
+                               "{'oldString':'x','newString':''},"
+                               "{'oldString':'\\u0000','newString':'z','replaceAll':true}],'_"
+                               "forModel':true}");
 }
 
 TEST(steps_of_grep_have_its_defaults) {
-  assert_payload("grep", "{'pattern':'x'}",
-                 STEP("grep") "'/box','timeoutSeconds':30,'pattern':'x','path':'.',"
-                              "'searchHidden':false,'headLimit':200,'prefixPaths':true}");
-  assert_payload("grep",
-                 "{'pattern':'x','path':'src','glob':'*.c','search_hidden':true,'output_mode':'"
-                 "files_with_matches',"
-                 "'head_limit':1000,'context_before':0,'context_after':100}",
-                 STEP("grep") "'/box','timeoutSeconds':30,'pattern':'x','path':'src',"
-                              "'glob':'*.c','searchHidden':true,'outputMode':'filesWithMatches','"
-                              "headLimit':1000,"
-                              "'contextBefore':0,'contextAfter':100,'prefixPaths':true}");
-  assert_payload("grep", "{'pattern':'x','path':'','output_mode':null}",
-                 STEP("grep") "'/box','timeoutSeconds':30,'pattern':'x','path':'.',"
-                              "'searchHidden':false,'headLimit':200,'prefixPaths':true}");
+  assert_step("grep", "{'pattern':'x'}",
+              STEP("grep") "'/box','timeoutSeconds':30,'pattern':'x','path':'.',"
+                           "'searchHidden':false,'headLimit':200,'prefixPaths':true}");
+  assert_step("grep",
+              "{'pattern':'x','path':'src','glob':'*.c','search_hidden':true,'output_mode':'"
+              "files_with_matches',"
+              "'head_limit':1000,'context_before':0,'context_after':100}",
+              STEP("grep") "'/box','timeoutSeconds':30,'pattern':'x','path':'src',"
+                           "'glob':'*.c','searchHidden':true,'outputMode':'filesWithMatches','"
+                           "headLimit':1000,"
+                           "'contextBefore':0,'contextAfter':100,'prefixPaths':true}");
+  assert_step("grep", "{'pattern':'x','path':'','output_mode':null}",
+              STEP("grep") "'/box','timeoutSeconds':30,'pattern':'x','path':'.',"
+                           "'searchHidden':false,'headLimit':200,'prefixPaths':true}");
 }
 
 TEST(a_tree_needs_no_arguments) {
@@ -277,11 +271,11 @@ TEST(a_tree_needs_no_arguments) {
       tool_call_new(tool_find("directory_tree"), NULL, &settings, "id-1", &text);
   assert_non_null(call);
   tool_call_free(call);
-  assert_payload("directory_tree", "{}",
-                 STEP("directoryTree") "'/box','timeoutSeconds':30,'path':'.'}");
-  assert_payload("directory_tree", "{'path':'a','max_depth':32,'exclude':['*.o','b']}",
-                 STEP("directoryTree") "'/box','timeoutSeconds':30,'path':'a','maxDepth':32,"
-                                       "'excludeGlobs':['*.o','b']}");
+  assert_step("directory_tree", "{}",
+              STEP("directoryTree") "'/box','timeoutSeconds':30,'path':'.'}");
+  assert_step("directory_tree", "{'path':'a','max_depth':32,'exclude':['*.o','b']}",
+              STEP("directoryTree") "'/box','timeoutSeconds':30,'path':'a','maxDepth':32,"
+                                    "'excludeGlobs':['*.o','b']}");
 }
 
 TEST(a_call_that_is_never_submitted_is_freed) {

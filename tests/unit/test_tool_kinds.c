@@ -34,28 +34,26 @@ static void put(const struct directory *files, const char *name, const char *con
   assert_int_equal(fclose(file), 0);
 }
 
-/* What the engine makes of the step: its content, its warning, or its error. */
+/* What the engine makes of the step: its content, or its error. */
 static bool run(struct tool_call *call, struct buffer *text) {
   struct request request = {0};
   struct output output = {0};
-  struct error error = {""};
+  struct error error = {.text = ""};
+  struct run_end end = {0};
   tool_call_request(call, &request);
-  struct run_result result = {.reason = ""};
   int before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   assert_int_equal(chdir(request.step.working_directory), 0);
-  if (kind_of(&request.step)->work(&request.step, &output, &error) == 0) {
-    result.output = (struct run_stream){output.content.bytes, output.content.length, false};
-    result.errors = (struct run_stream){output.warnings.bytes, output.warnings.length, false};
+  if (kind_do(&request.step, &output, &error) == 0) {
+    end.output = (struct run_stream){output.content.bytes, output.content.length, false};
+    assert_int_equal(output.warnings.length, 0);
   } else {
-    result.exit_code = 1;
-    result.reason = error.text;
-    result.reason_length = strlen(error.text);
+    end.exit_code = 1;
+    end.errors = (struct run_stream){error.text, strlen(error.text), false};
   }
-  bool failed = tool_call_answer(call, &result, text);
+  bool failed = tool_call_answer(call, &end, text);
   assert_int_equal(fchdir(before), 0);
   close(before);
   buffer_release(&output.content);
-  buffer_release(&output.warnings);
   step_release(&request.step);
   return failed;
 }
@@ -169,6 +167,7 @@ FILES_TEST(matches_are_found) {
   expect(files, "grep", "{'path':'$','pattern':'two','output_mode':'count','glob':'*.h'}", false,
          "$/b.h:2");
   expect(files, "grep", "{'path':'$/none','pattern':'two'}", true, "Error: path not found: $/none");
+  expect(files, "grep", "{'path':'$','pattern':'four'}", false, "(no matches)");
   put(files, ".env", "three\n");
   expect(files, "grep", "{'path':'$','pattern':'three'}", false,
          "$/a.c:3:three\n... (left out 0 directories and 1 files that are hidden or ignored)");
@@ -191,4 +190,22 @@ FILES_TEST(a_directory_of_more_than_a_thousand_is_cut) {
   buffer_release(&expected);
   for (int i = 0; i < 1001; i++)
     unlink(directory_path(files, formatted("%04d", i)));
+}
+
+/* Entries of 118 bytes; and what the limit of the tool has cut says nothing beside that. */
+FILES_TEST(a_long_answer_is_cut_after_its_last_whole_line) {
+  enum { LINE = 118, SHOWN = 102401 / LINE };
+  struct buffer expected = {0};
+  for (int i = 0; i < 1001; i++) {
+    const char *name = formatted("%0100d", i);
+    put(files, name, "");
+    if (i < SHOWN)
+      buffer_add_string(&expected, formatted("file          0  %s\n", name));
+  }
+  buffer_add_string(&expected, "... (truncated at 100 KB)");
+  buffer_add(&expected, "", 1);
+  expect(files, "list_directory", "{'path':'$'}", false, expected.bytes);
+  buffer_release(&expected);
+  for (int i = 0; i < 1001; i++)
+    unlink(directory_path(files, formatted("%0100d", i)));
 }

@@ -80,7 +80,7 @@ static const struct {
 TEST(what_is_accepted) {
   for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
     struct redis_url url;
-    struct error error = {"untouched"};
+    struct error error = {.text = "untouched"};
     char name[128];
     if (redis_url_parse(&url, accepted[i].text, &error) != 0)
       fail_msg("%s: %s", accepted[i].text, error.text);

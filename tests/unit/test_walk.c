@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -58,11 +57,6 @@ TREE_TEST(a_directory_comes_before_what_is_in_it) {
   assert_string_equal(list(tree, NULL).text, "f:a d:b f:b/a d:b/d f:b/d/e f:b/z f:c d:empty");
 }
 
-TREE_TEST(names_are_in_the_order_of_bytes) {
-  tree_make(tree, "a \xFF B \xC3\xA9 .x a-b a.b ab _");
-  assert_string_equal(list(tree, NULL).text, "f:.x f:B f:_ f:a f:a-b f:a.b f:ab f:\xC3\xA9 f:\xFF");
-}
-
 TREE_TEST(no_link_is_followed) {
   tree_make(tree, "a/ a/up>.. self>self slash>/ fifo|");
   assert_string_equal(list(tree, NULL).text, "d:a l:a/up o:fifo l:self l:slash");
@@ -109,45 +103,6 @@ TREE_TEST(what_changes_meanwhile_is_no_error) {
   walk_free(walk);
 }
 
-TREE_TEST(what_is_too_deep_is_counted) {
-  static const char name[] = "a-name-as-long-as-they-are-somewhere-in-a-tree";
-  tree_make_chain(tree, name, WALK_DEPTH_MAX + 2);
-  struct walk *walk = walk_new(tree->fd, NULL, false);
-  struct walk_entry entry;
-  int count = 0;
-  while (walk_next(walk, &entry)) {
-    assert_int_equal(entry.depth, count);
-    count++;
-    assert_int_equal(entry.length, (size_t)count * sizeof name - 1);
-  }
-  assert_int_equal(count, WALK_DEPTH_MAX);
-  assert_int_equal(walk_unread(walk), 1);
-  walk_free(walk);
-}
-
-TREE_TEST(many_names_come_once_each) {
-  enum { COUNT = 3000 };
-  for (int i = 0; i < COUNT; i++) {
-    tree_write(tree, formatted("%d", i), "", 0600);
-  }
-  for (int sorted = 0; sorted < 2; sorted++) {
-    bool seen[COUNT] = {false};
-    char last[16] = "";
-    struct walk *walk = walk_new(tree->fd, NULL, sorted == 1);
-    struct walk_entry entry;
-    int count = 0;
-    for (; walk_next(walk, &entry); count++) {
-      int number = (int)strtol(entry.name, NULL, 10);
-      assert_false(seen[number]);
-      seen[number] = true;
-      assert_true(sorted == 0 || strcmp(last, entry.name) < 0);
-      (void)snprintf(last, sizeof last, "%.15s", entry.name);
-    }
-    assert_int_equal(count, COUNT);
-    walk_free(walk);
-  }
-}
-
 /* More than WALK_NAMES_MAX of them, just. */
 TREE_TEST(too_many_names_are_sorted_in_portions) {
   enum { LENGTH = 250 };
@@ -184,31 +139,6 @@ TREE_TEST(too_many_names_are_sorted_in_portions) {
   walk_free(walk);
 }
 
-/* As one who may not read all of it. */
-TREE_TEST(unreadable_directories_are_counted) {
-  assert_int_equal(fchmod(tree->fd, 0755), 0);
-  static const struct {
-    const char *name;
-    mode_t mode;
-  } rows[] = {{"closed", 0700}, {"names-only", 0744}, {"open", 0755}, {"search-only", 0711}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    const char *below = formatted("%s/x", rows[i].name);
-    tree_make_directory(tree, rows[i].name, rows[i].mode);
-    tree_make_directory(tree, below, 0755);
-  }
-  struct listing listing = {.text = ""};
-  struct walk *walk = walk_new(tree->fd, NULL, true);
-  struct walk_entry entry;
-  assert_int_equal(seteuid(65534), 0);
-  while (walk_next(walk, &entry))
-    add(&listing, &entry);
-  assert_int_equal(seteuid(0), 0);
-  assert_string_equal(listing.text,
-                      "d:closed d:names-only d:names-only/x d:open d:open/x d:search-only");
-  assert_int_equal(walk_unread(walk), 3); /* two, and the x whose name is all that is known */
-  walk_free(walk);
-}
-
 /* Each level has one open: the deepest are missed where there are too few. */
 TREE_TEST(directories_without_a_descriptor_are_counted) {
   tree_make(tree, "a/ a/b/ a/b/c/");
@@ -226,15 +156,6 @@ TREE_TEST(directories_without_a_descriptor_are_counted) {
   assert_int_equal(count, 2); /* a and a/b */
   assert_int_equal(walk_unread(walk), 1);
   walk_free(walk);
-}
-
-TREE_TEST(a_root_that_is_no_directory_is_rejected) {
-  tree_write(tree, "a", "", 0600);
-  int fd = openat(tree->fd, "a", O_RDONLY | O_CLOEXEC);
-  assert_null(walk_new(fd, NULL, false));
-  assert_int_equal(errno, ENOTDIR);
-  close(fd);
-  walk_free(NULL);
 }
 
 TREE_TEST(a_walk_may_be_freed_early) {

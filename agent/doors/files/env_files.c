@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 
@@ -30,7 +32,7 @@ static bool has_name(const struct env_files *self, const char *name) {
   return false;
 }
 
-static void add(struct env_files *self, const char *text, size_t length) {
+static void add_file(struct env_files *self, const char *text, size_t length) {
   char *name = memory_copy(text, length);
   char *path = strchr(name, '=');
   if (path != NULL)
@@ -54,7 +56,7 @@ struct env_files *env_files_new(const char *text, const struct log *log) {
   while (text != NULL && *text != '\0') {
     size_t length = strcspn(text, ":");
     if (length > 0)
-      add(self, text, length);
+      add_file(self, text, length);
     text += length + (text[length] == ':');
   }
   return self;
@@ -93,8 +95,9 @@ static const char *read_value(const char *path, struct buffer *value) {
   return wrong;
 }
 
-void env_files_add(struct env_files *self, struct buffer *out) {
-  const char *separator = "{";
+char **env_files_read(struct env_files *self) {
+  char **variables = memory_allocate((self->count + 1) * sizeof *variables);
+  size_t count = 0;
   for (size_t i = 0; i < self->count; i++) {
     struct env_file *file = &self->files[i];
     struct buffer value = {0};
@@ -103,18 +106,14 @@ void env_files_add(struct env_files *self, struct buffer *out) {
       log_line(self->log, LOG_WARN, NULL, "commands have no %s: %s: %s", file->name, file->path,
                wrong);
     file->warned = wrong != NULL;
-    if (wrong == NULL) {
-      buffer_add_string(out, separator);
-      buffer_add_json(out, file->name, strlen(file->name));
-      buffer_add_string(out, ":");
-      buffer_add_json(out, value.length > 0 ? value.bytes : "", value.length);
-      separator = ",";
-    }
+    if (wrong == NULL && asprintf(&variables[count++], "%s=%.*s", file->name, (int)value.length,
+                                  value.length > 0 ? value.bytes : "") < 0)
+      memory_exhausted("a variable");
     /* It may be a secret. */
     if (value.capacity > 0)
       explicit_bzero(value.bytes, value.capacity);
     buffer_release(&value);
   }
-  if (separator[0] == ',')
-    buffer_add_string(out, "}");
+  variables[count] = NULL;
+  return variables;
 }

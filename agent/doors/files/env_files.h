@@ -1,7 +1,6 @@
 #ifndef AGENT_DOORS_FILES_ENV_FILES_H
 #define AGENT_DOORS_FILES_ENV_FILES_H
 
-#include "base/buffer.h"
 #include "base/log.h"
 
 /*
@@ -18,8 +17,8 @@ struct env_files;
 struct env_files *env_files_new(const char *text, const struct log *log);
 void env_files_free(struct env_files *self);
 
-/* Adds the variables as a JSON object, or nothing. A file that cannot be read, or whose text no
-   variable can have, is left out, and logged once until it can be read again. */
-void env_files_add(struct env_files *self, struct buffer *out);
+/* The variables as NAME=value, ended by NULL; all of it to be freed. A file that cannot be read, or
+   whose text no variable can have, is left out, and logged once until it can be read again. */
+char **env_files_read(struct env_files *self);
 
 #endif

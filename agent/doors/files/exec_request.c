@@ -3,10 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/doors/files/json_prefix.h"
+#include "agent/kinds/kinds.h"
+#include "agent/kinds/run.h"
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "wire/json_guard.h"
+#include "wire/json_text.h"
 #include "wire/json_tree.h"
 #include "wire/step_field.h"
 
@@ -42,7 +43,7 @@ static cJSON *field(const struct exec_request *self, const char *name) {
 }
 
 static bool has_nul(const char *text) {
-  return strstr(text, JSON_GUARD_NUL) != NULL;
+  return strstr(text, JSON_TREE_NUL) != NULL;
 }
 
 static int check_text(const char *name, const cJSON *value, struct error *error) {
@@ -135,7 +136,7 @@ static int read_input(struct exec_request *self, struct error *error) {
     return 0;
   if (!cJSON_IsString(input))
     return step_field_reject("stdin", "a string", input, error);
-  size_t length = json_guard_unmark_nul(input->valuestring);
+  size_t length = json_tree_unmark_nul(input->valuestring);
   if (length > 0) {
     self->input = input->valuestring;
     self->input_length = length;
@@ -166,41 +167,32 @@ static int read_fields(struct exec_request *self, const char *id,
 
 /* --- the text -------------------------------------------------------------------------------- */
 
-/* Of text that json_prefix_scan found whole. NULL: the guard, or cJSON, refuses it. */
-static cJSON *read_tree(const char *text, size_t length, struct error *error) {
-  static const char subject[] = "payload: ";
-  struct error reason;
-  cJSON *root = json_tree_parse(text, length, &reason);
-  if (root != NULL)
-    return root;
-  size_t skipped = strncmp(reason.text, subject, sizeof subject - 1) == 0 ? sizeof subject - 1 : 0;
-  (void)error_set(error, "request is not valid JSON: %s", reason.text + skipped);
-  return NULL;
-}
-
 enum exec_request_state exec_request_parse(struct exec_request *self, const char *text,
                                            size_t length, const char *id,
                                            const struct exec_request_defaults *defaults,
                                            struct error *error) {
   *self = (struct exec_request){0};
   size_t at;
-  switch (json_prefix_scan(text, length, &at)) {
-  case JSON_PREFIX_SHORT:
+  switch (json_text_object(text, length, &at)) {
+  case JSON_TEXT_SHORT:
     if (length == 0)
       (void)error_set(error, "request is not valid JSON: it is empty");
     else
       (void)error_set(error, "request is not valid JSON: it ends too early, after %zu bytes",
                       length);
     return EXEC_REQUEST_SHORT;
-  case JSON_PREFIX_BROKEN:
+  case JSON_TEXT_BROKEN:
     (void)error_set(error, "request is not valid JSON: broken at byte %zu", at);
     return EXEC_REQUEST_BROKEN;
-  case JSON_PREFIX_WHOLE:
+  case JSON_TEXT_WHOLE:
     break;
   }
-  self->root = read_tree(text, length, error);
-  if (self->root == NULL)
+  struct error reason;
+  self->root = json_tree_parse(text, length, &reason);
+  if (self->root == NULL) {
+    (void)error_set(error, "request is not valid JSON: %s", reason.text);
     return EXEC_REQUEST_BROKEN;
+  }
   return read_fields(self, id, defaults, error) == 0 ? EXEC_REQUEST_READY : EXEC_REQUEST_REFUSED;
 }
 
@@ -221,10 +213,6 @@ bool exec_request_is_for(const struct exec_request *self, const char *pack) {
 
 /* --- the step -------------------------------------------------------------------------------- */
 
-static void add_text(struct buffer *out, const char *text) {
-  buffer_add_json(out, text, strlen(text));
-}
-
 static void add_line(const struct exec_request *self, struct buffer *line) {
   buffer_add_string(line, self->command);
   for (const cJSON *item = self->args != NULL ? self->args->child : NULL; item != NULL;
@@ -234,59 +222,46 @@ static void add_line(const struct exec_request *self, struct buffer *line) {
   }
 }
 
-static void add_argv(const struct exec_request *self, struct buffer *out) {
-  const cJSON *item = self->argv->child;
-  buffer_add_string(out, ",\"command\":");
-  add_text(out, item->valuestring);
-  buffer_add_string(out, ",\"args\":");
-  const char *separator = "[";
-  for (item = item->next; item != NULL; item = item->next, separator = ",") {
-    buffer_add_string(out, separator);
-    add_text(out, item->valuestring);
-  }
-  buffer_add_string(out, separator[0] == '[' ? "[]" : "]");
+static char *copy_text(const char *text) {
+  return memory_copy(text, strlen(text));
 }
 
-static void add_shell(const struct exec_request *self, const char *shell, struct buffer *out) {
-  struct buffer line = {0};
-  add_line(self, &line);
-  buffer_add_string(out, ",\"command\":");
-  add_text(out, shell);
-  buffer_add_string(out, ",\"args\":[\"-c\",");
-  buffer_add_json(out, line.bytes, line.length);
-  buffer_add_string(out, "]");
-  buffer_release(&line);
+/* Of a program all but its name. */
+static char **make_arguments(const struct exec_request *self) {
+  if (self->argv == NULL) {
+    struct buffer line = {0};
+    char **args = memory_allocate(3 * sizeof *args);
+    add_line(self, &line);
+    buffer_add(&line, "", 1);
+    args[0] = copy_text("-c");
+    args[1] = line.bytes;
+    args[2] = NULL;
+    return args;
+  }
+  size_t count = 0;
+  char **args = memory_allocate((size_t)cJSON_GetArraySize(self->argv) * sizeof *args);
+  for (const cJSON *item = self->argv->child->next; item != NULL; item = item->next)
+    args[count++] = copy_text(item->valuestring);
+  args[count] = NULL;
+  return args;
 }
 
 /* Tools read lines: the input ends with a line ending, as it does for the reference. */
-static void add_input(const struct exec_request *self, struct buffer *out) {
+static struct step_bytes make_input(const struct exec_request *self) {
   struct buffer input = {0};
+  if (self->input == NULL)
+    return (struct step_bytes){0};
   buffer_add(&input, self->input, self->input_length);
-  buffer_add(&input, "\n", 1);
-  buffer_add_string(out, ",\"stdin\":");
-  buffer_add_json(out, input.bytes, input.length);
-  buffer_release(&input);
+  buffer_add(&input, "\n", 2); /* and a NUL behind it */
+  return (struct step_bytes){.text = input.bytes, .length = input.length - 1};
 }
 
-void exec_request_add_step(const struct exec_request *self, const char *id, const char *shell,
-                           const char *directory, const struct buffer *env, struct buffer *out) {
-  buffer_add_string(out, "{\"stepId\":");
-  add_text(out, id);
-  if (self->argv != NULL)
-    add_argv(self, out);
-  else
-    add_shell(self, shell, out);
-  buffer_add_string(out, ",\"workingDirectory\":");
-  add_text(out, directory != NULL ? directory : self->directory);
-  buffer_add_string(out, ",\"timeoutSeconds\":");
-  buffer_add_number(out, self->timeout_seconds);
-  if (self->input != NULL)
-    add_input(self, out);
-  if (env->length > 0) {
-    buffer_add_string(out, ",\"env\":");
-    buffer_add(out, env->bytes, env->length);
-  }
-  buffer_add_string(out, "}");
+void exec_request_step(const struct exec_request *self, const char *id, const char *shell,
+                       const char *directory, char **env, struct step *out) {
+  step_init(out, &run_kind.wire, id, self->argv != NULL ? self->argv->child->valuestring : shell,
+            directory != NULL ? directory : self->directory, self->timeout_seconds);
+  *(struct run_fields *)out->fields =
+      (struct run_fields){.args = make_arguments(self), .env = env, .input = make_input(self)};
 }
 
 void exec_request_add_text(const struct exec_request *self, struct buffer *out) {

@@ -8,6 +8,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "wire/step.h"
 
 /*
  * What a file exec-request-<id>.json says: the one place that knows its fields. Pure.
@@ -69,10 +70,11 @@ void exec_request_release(struct exec_request *self);
 /* Whether it is for the sidecar of this pack; NULL or "": for any. */
 bool exec_request_is_for(const struct exec_request *self, const char *pack);
 
-/* Adds a Step of kind `run` (wire/step.h) with this id. `shell` is NULL only where there is argv;
-   `directory` replaces the request's unless it is NULL; `env` is a JSON object, or empty. */
-void exec_request_add_step(const struct exec_request *self, const char *id, const char *shell,
-                           const char *directory, const struct buffer *env, struct buffer *out);
+/* Makes the step of kind `run`, for step_release, with this id. `shell` is NULL only where there is
+   argv; `directory` replaces the request's unless it is NULL; `env`, NAME=value ended by NULL, is taken
+   over. */
+void exec_request_step(const struct exec_request *self, const char *id, const char *shell,
+                       const char *directory, char **env, struct step *out);
 
 /* Adds what is executed, for a log. */
 void exec_request_add_text(const struct exec_request *self, struct buffer *out);

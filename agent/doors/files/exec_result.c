@@ -2,21 +2,11 @@
 
 #include <string.h>
 
-#include "base/utf8.h"
-
-static void add_stream(struct buffer *text, const struct exec_stream *stream, size_t max) {
-  size_t length = stream->length;
-  bool truncated = stream->truncated;
-  while (!truncated && length > 0 && stream->bytes[length - 1] == '\n')
-    length--;
-  if (length > max) {
-    length = utf8_cut(stream->bytes, max);
-    truncated = true;
-  }
-  if (length > 0)
-    buffer_add(text, stream->bytes, length);
-  if (truncated)
-    buffer_add_string(text, EXEC_RESULT_MORE);
+static void add_stream(struct buffer *text, struct run_stream stream, size_t max) {
+  stream = run_stream_shown(stream, max);
+  if (stream.length > 0)
+    buffer_add(text, stream.bytes, stream.length);
+  buffer_add_string(text, stream.truncated ? RUN_STREAM_CUT : "");
 }
 
 static void add_json(struct buffer *out, const char *key, const struct buffer *text) {
@@ -30,10 +20,10 @@ void exec_result_add(const struct exec_result *self, size_t stream_max, struct b
   buffer_add_json(out, self->id, strlen(self->id));
   buffer_add_string(out, ",\"exitCode\":");
   buffer_add_number(out, (unsigned long long)self->exit_code);
-  add_stream(&text, &self->output, stream_max);
+  add_stream(&text, self->output, stream_max);
   add_json(out, ",\"stdout\":", &text);
   text.length = 0;
-  add_stream(&text, &self->errors, stream_max);
+  add_stream(&text, self->errors, stream_max);
   if (self->message != NULL) {
     buffer_add_string(&text, text.length > 0 ? "\n" : "");
     buffer_add_string(&text, self->message);

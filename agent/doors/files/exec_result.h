@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "agent/engine/run_end.h"
 #include "base/buffer.h"
 
 /*
@@ -16,21 +17,14 @@
 #define EXEC_RESULT_PREFIX "exec-result-"
 #define EXEC_RESULT_SUFFIX ".json"
 
-/* The bytes of each stream; more are cut at a character's end, and EXEC_RESULT_MORE follows. */
+/* The bytes of each stream; more are cut at a character's end, and RUN_STREAM_CUT follows. */
 #define EXEC_RESULT_STREAM_MAX ((size_t)51200)
-#define EXEC_RESULT_MORE "...(truncated)"
-
-struct exec_stream {
-  const char *bytes; /* NULL when it is empty */
-  size_t length;
-  bool truncated; /* more came than is here */
-};
 
 struct exec_result {
   const char *id;
   int exit_code;
-  struct exec_stream output;
-  struct exec_stream errors;
+  struct run_stream output;
+  struct run_stream errors;
   /* Of this program, at the end of stderr, in a line of its own that is never cut; NULL: none. */
   const char *message;
   bool timed_out;

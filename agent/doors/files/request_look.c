@@ -18,8 +18,9 @@ static size_t request_max(void) {
   return payload_limit() < EXEC_REQUEST_MAX ? payload_limit() : EXEC_REQUEST_MAX;
 }
 
-static enum request_found parse(struct request_look *self, const char *id,
-                                const struct request_rules *rules, const struct buffer *text) {
+static enum request_found parse_request(struct request_look *self, const char *id,
+                                        const struct request_rules *rules,
+                                        const struct buffer *text) {
   const char *bytes = text->length > 0 ? text->bytes : "";
   enum exec_request_state state =
       exec_request_parse(&self->request, bytes, text->length, id, &rules->defaults, &self->error);
@@ -31,9 +32,9 @@ static enum request_found parse(struct request_look *self, const char *id,
                                          : REQUEST_BROKEN;
 }
 
-static enum request_found find(struct request_look *self, const struct ipc_directory *ipc,
-                               const char *id, const struct request_rules *rules,
-                               struct buffer *text) {
+static enum request_found find_request(struct request_look *self, const struct ipc_directory *ipc,
+                                       const char *id, const struct request_rules *rules,
+                                       struct buffer *text) {
   const struct request_name name = request_look_name(id);
   if (!exec_request_id_is_valid(id, strlen(id))) {
     (void)error_set(&self->error, "its name is no id in UTF-8 without control characters");
@@ -41,7 +42,7 @@ static enum request_found find(struct request_look *self, const struct ipc_direc
   }
   switch (ipc_directory_read(ipc, name.text, request_max(), text, &self->file)) {
   case IPC_READ:
-    return parse(self, id, rules, text);
+    return parse_request(self, id, rules, text);
   case IPC_READ_NOTHING:
     return REQUEST_GONE;
   case IPC_READ_NO_FILE:
@@ -61,7 +62,7 @@ void request_look_take(struct request_look *self, const struct ipc_directory *ip
                        const struct request_rules *rules, struct buffer *text) {
   *self = (struct request_look){0};
   text->length = 0;
-  self->found = find(self, ipc, id, rules, text);
+  self->found = find_request(self, ipc, id, rules, text);
 }
 
 void request_look_release(struct request_look *self) {

@@ -25,11 +25,6 @@
 #define MCP_DOOR_END_MS 1000
 #define MCP_DOOR_GONE_MS 1800
 
-/* While more bytes than these are not written, nothing is read and no call begins; and progress is
-   not reported. */
-#define MCP_DOOR_HOLD_BYTES ((size_t)16 * 1024 * 1024)
-#define MCP_DOOR_HOLD_PROGRESS_BYTES ((size_t)64 * 1024)
-
 /* Nothing is owned. */
 struct mcp_door_options {
   const char *program_version;

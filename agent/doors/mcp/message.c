@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "wire/json_guard.h"
 #include "wire/json_tree.h"
 #include "wire/step_field.h"
 
@@ -39,15 +38,15 @@ static struct json_member read_name(struct json_member object, const cJSON *tree
 
 /* --- the line -------------------------------------------------------------------------------- */
 
-/* Each name once in each object. The guard has bounded the depth. */
+/* Each name once in each object. json_tree has bounded the depth. */
 static int check_names(const cJSON *root, struct error *error) {
-  const cJSON *parents[JSON_GUARD_DEPTH_MAX + 1];
+  const cJSON *parents[JSON_TEXT_DEPTH_MAX + 1];
   size_t depth = 0;
   for (const cJSON *node = root; node != NULL;) {
     if (cJSON_IsObject(node) && step_field_names_unique(node, "", error) != 0)
       return -1;
     if (node->child != NULL) {
-      CHECK(depth <= JSON_GUARD_DEPTH_MAX);
+      CHECK(depth <= JSON_TEXT_DEPTH_MAX);
       parents[depth++] = node;
       node = node->child;
       continue;
@@ -60,7 +59,7 @@ static int check_names(const cJSON *root, struct error *error) {
 }
 
 int mcp_line_parse(struct mcp_line *self, const char *text, size_t length, struct error *error) {
-  *self = (struct mcp_line){.at = text, .end = text + length};
+  *self = (struct mcp_line){.text = {.bytes = text, .length = length}};
   self->root = json_tree_parse(text, length, error);
   if (self->root == NULL)
     return -1;
@@ -134,11 +133,11 @@ static void classify(struct mcp_message *out, struct json_member text, const cJS
 }
 
 bool mcp_line_next(struct mcp_line *self, struct mcp_message *out) {
-  struct json_member text = {.text = self->at, .length = (size_t)(self->end - self->at)};
+  struct json_member text = {.text = self->text.bytes, .length = self->text.length};
   if (self->next == NULL)
     return false;
   if (self->is_batch)
-    CHECK(json_element_next(&self->at, self->end, &text));
+    CHECK(json_element_next(&self->text, &text));
   classify(out, text, self->next);
   self->next = self->is_batch ? self->next->next : NULL;
   return true;

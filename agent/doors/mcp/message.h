@@ -45,8 +45,7 @@ struct mcp_line {
   bool is_batch;
   int count; /* messages */
   const cJSON *next;
-  const char *at; /* the text that is left */
-  const char *end;
+  struct json_text text;
 };
 
 /* The names of a modern request's own `_meta`. */
@@ -55,7 +54,7 @@ struct mcp_line {
 #define MCP_META_CLIENT "io.modelcontextprotocol/clientInfo"
 #define MCP_META_LOG_LEVEL "io.modelcontextprotocol/logLevel"
 
-/* `text` must outlive the line. In strings an escaped NUL is JSON_GUARD_NUL. Returns -1 for what is
+/* `text` must outlive the line. In strings an escaped NUL is JSON_TREE_NUL. Returns -1 for what is
    no JSON, not UTF-8, nested too deep, or has a name twice; the line is released then. */
 int mcp_line_parse(struct mcp_line *self, const char *text, size_t length, struct error *error);
 void mcp_line_release(struct mcp_line *self);

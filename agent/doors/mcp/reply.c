@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "agent/tools/tool_outcome.h"
-#include "base/utf8.h"
 
 #define SERVER_NAME "sandbox-agent"
 #define CACHE_MEMBERS ",\"ttlMs\":3600000,\"cacheScope\":\"public\""
@@ -149,20 +148,20 @@ bool mcp_has_structured(const struct mcp_server *server, enum mcp_version versio
 static void add_tool(struct buffer *out, const struct tool *tool, enum mcp_version version,
                      const struct mcp_server *server) {
   add(out, "{\"name\":");
-  add_text(out, tool_name(tool));
+  add_text(out, tool->name);
   if (version >= MCP_2025_06_18) {
     add(out, ",\"title\":");
-    add_text(out, tool_title(tool));
+    add_text(out, tool->title);
   }
   add(out, ",\"description\":");
-  add_text(out, tool_description(tool));
+  add_text(out, tool->description);
   add(out, ",\"inputSchema\":");
   tool_add_input_schema(tool, &server->tools, out);
   if (version >= MCP_2025_03_26) {
     add(out, ",\"annotations\":{\"title\":");
-    add_text(out, tool_title(tool));
+    add_text(out, tool->title);
     add(out, ",");
-    add(out, tool_hints(tool));
+    add(out, tool->hints);
     add(out, "}");
   }
   if (tool_is_command(tool) && mcp_has_structured(server, version)) {
@@ -232,16 +231,6 @@ static void add_seconds(struct buffer *out, int64_t milliseconds) {
   buffer_add(out, decimals, sizeof decimals);
 }
 
-/* The length of so many characters at the most. */
-static size_t characters(const char *text, size_t length, size_t most) {
-  size_t at = 0;
-  for (size_t i = 0; i < most && at < length; i++) {
-    size_t n = utf8_sequence(text + at, length - at);
-    at += n > 0 ? n : utf8_broken(text + at, length - at);
-  }
-  return at;
-}
-
 void mcp_add_progress(struct buffer *out, struct json_member token, enum mcp_version version,
                       int64_t elapsed_ms, const char *message, size_t length) {
   add(out, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\","
@@ -251,7 +240,7 @@ void mcp_add_progress(struct buffer *out, struct json_member token, enum mcp_ver
   add_seconds(out, elapsed_ms);
   if (version >= MCP_2025_03_26 && length > 0) {
     add(out, ",\"message\":");
-    buffer_add_json(out, message, characters(message, length, MCP_PROGRESS_MESSAGE_MAX));
+    buffer_add_json(out, message, length);
   }
   add(out, "}}");
 }

@@ -7,7 +7,7 @@
 
 #include "agent/doors/mcp/message.h"
 #include "agent/doors/mcp/version.h"
-#include "agent/engine/run_result.h"
+#include "agent/engine/run_end.h"
 #include "agent/tools/tool.h"
 #include "base/buffer.h"
 
@@ -53,7 +53,7 @@ struct mcp_called {
   const struct tool_image *image; /* in place of the text; or NULL */
   bool is_error;
   /* Of a command that was run, where mcp_has_structured says so; else NULL. */
-  const struct run_result *structured;
+  const struct run_end *structured;
 };
 
 /* The result of a call. */
@@ -61,9 +61,7 @@ void mcp_add_called(struct buffer *out, struct json_member id, enum mcp_version 
                     const struct mcp_server *server, const struct mcp_called *called);
 bool mcp_has_structured(const struct mcp_server *server, enum mcp_version version);
 
-/* The notification; `message` is cut at MCP_PROGRESS_MESSAGE_MAX characters, and left out where the
-   version has none or it is empty. */
-#define MCP_PROGRESS_MESSAGE_MAX 200
+/* The notification; `message` is left out where the version has none or it is empty. */
 void mcp_add_progress(struct buffer *out, struct json_member token, enum mcp_version version,
                       int64_t elapsed_ms, const char *message, size_t length);
 

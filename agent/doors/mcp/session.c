@@ -45,7 +45,7 @@ static bool is_absent(const cJSON *value) {
   return value == NULL || cJSON_IsNull(value);
 }
 
-static const cJSON *parameter(const struct turn *self, const char *name) {
+static cJSON *parameter(const struct turn *self, const char *name) {
   return cJSON_GetObjectItemCaseSensitive(self->message->params, name);
 }
 
@@ -81,7 +81,8 @@ static struct mcp_order list_tools(const struct turn *self) {
 }
 
 static struct mcp_order call_tool(const struct turn *self) {
-  const cJSON *name = parameter(self, "name"), *arguments = parameter(self, "arguments");
+  const cJSON *name = parameter(self, "name");
+  cJSON *arguments = parameter(self, "arguments");
   if (!cJSON_IsString(name))
     return refuse(self, MCP_ERROR_INVALID_PARAMS, "Invalid params: name: expected a string");
   if (!is_absent(arguments) && !cJSON_IsObject(arguments))
@@ -136,7 +137,7 @@ static const struct method {
     {"resources/templates/list", LEGACY, list_templates},
 };
 
-/* What a client of before could do about it. */
+/* A client of an older version learns from the text which version to ask for. */
 static struct mcp_order refuse_initialize(const struct turn *self) {
   char text[128];
   (void)snprintf(text, sizeof text, "Method not found: initialize (served without it: %s)",

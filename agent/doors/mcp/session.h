@@ -38,7 +38,7 @@ struct mcp_order {
   enum mcp_version version;
   struct json_member token;
   const struct tool *tool;
-  const cJSON *arguments; /* an object, or NULL */
+  cJSON *arguments; /* an object, or NULL */
 };
 
 struct mcp_order mcp_session_take(struct mcp_session *self, const struct mcp_message *message,

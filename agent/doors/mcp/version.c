@@ -9,7 +9,7 @@ const char *mcp_version_name(enum mcp_version version) {
   return names[version];
 }
 
-static bool find(const char *name, size_t length, enum mcp_version *out) {
+static bool find_version(const char *name, size_t length, enum mcp_version *out) {
   for (unsigned i = 0; i < MCP_VERSIONS; i++)
     if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0) {
       *out = (enum mcp_version)i;
@@ -19,7 +19,7 @@ static bool find(const char *name, size_t length, enum mcp_version *out) {
 }
 
 bool mcp_version_find(const char *name, enum mcp_version *out) {
-  return find(name, strlen(name), out);
+  return find_version(name, strlen(name), out);
 }
 
 bool mcp_versions_have(unsigned set, enum mcp_version version) {
@@ -31,7 +31,7 @@ int mcp_versions_parse(const char *text, unsigned *set, struct error *error) {
   for (;;) {
     size_t length = strcspn(text, ",");
     enum mcp_version version;
-    if (!find(text, length, &version))
+    if (!find_version(text, length, &version))
       return error_set(
           error, "expected versions of MCP (%s, %s, %s, %s, %s) and commas, got '%.*s'", names[0],
           names[1], names[2], names[3], names[4], (int)(length < 40 ? length : 40), text);

@@ -1,7 +1,6 @@
 /*
- * A step's way: claimed (it lies in `inflight`, and waits in the prefetch), begun (that it was
- * started is on its way to Redis), started (that is acknowledged, and it executes), answered (its
- * result, and its removal from `inflight`, are on their way).
+ * A step's way: intake/ledger.h has it as a table. The window gives a step out, the engine runs it, and
+ * its answer goes back through the window.
  */
 #include "agent/doors/redis/door.h"
 
@@ -10,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/doors/redis/delivery/outbox.h"
 #include "agent/doors/redis/heartbeat.h"
-#include "agent/doors/redis/in/prefetch.h"
+#include "agent/doors/redis/intake/window.h"
 #include "agent/doors/redis/keys.h"
-#include "agent/doors/redis/out/outbox.h"
 #include "agent/doors/redis/pace.h"
 #include "agent/doors/redis/run_guard.h"
 #include "agent/engine/engine.h"
@@ -38,7 +37,7 @@
  *
  *   OPEN --close--> DELIVERING --done--> ENDING_HEARTBEAT --ended--> REMOVING_HEARTBEAT --> CLOSED
  *
- * Done: all is delivered, and the prefetch has stopped (after a loss of data it reads once more).
+ * Done: all is delivered, and the window has stopped (after a loss of data it reads once more).
  * From each of them to CLOSED when Redis is away and nobody waits for it, or when the time is over.
  */
 enum closing { OPEN, DELIVERING, ENDING_HEARTBEAT, REMOVING_HEARTBEAT, CLOSED };
@@ -51,15 +50,14 @@ struct redis_door {
   struct keys keys;
   struct outbox *outbox;
   struct heartbeat *heartbeat;
-  struct prefetch *prefetch;
-  struct run_guard *run_guard;        /* NULL: the question is not open */
-  unsigned wanted;                    /* requests that the engine takes */
-  const struct claimed_step *current; /* the step that is run; NULL: none */
-  struct run *unstarted;              /* its start is not acknowledged; NULL: none */
-  bool deferring;                     /* its events are kept back */
-  struct pace pace;                   /* of the events */
-  struct event *pace_wait;            /* until the pace allows more */
-  struct event *read_limit;           /* for a step whose events are kept back */
+  struct window *window;
+  struct run_guard *run_guard; /* NULL: the question is not open */
+  unsigned wanted;             /* requests that the engine takes */
+  struct run *unstarted;       /* its start is not acknowledged; NULL: none */
+  bool deferring;              /* its events are kept back */
+  struct pace pace;            /* of the events */
+  struct event *pace_wait;     /* until the pace allows more */
+  struct event *read_limit;    /* for a step whose events are kept back */
   enum closing closing;
   enum door_close close;
   struct event *removal_limit;
@@ -79,50 +77,44 @@ static const struct redis_door *const_self_of(const struct door *door) {
   return (const struct redis_door *)door;
 }
 
-/* --- from the prefetch to the engine --------------------------------------------------------- */
+/* --- from the window to the engine ----------------------------------------------------------- */
 
 static void submit(struct redis_door *self, struct claimed_step *step) {
-  self->current = step;
   self->wanted--;
   self->deferring = kind_of(&step->step)->read_only;
-  prefetch_started(self->prefetch, !self->deferring);
-  struct request request = {.step = step->step,
-                            .ticket = step,
-                            .payload = step->claimed.payload,
-                            .payload_length = step->claimed.length};
+  window_begin(self->window, step, !self->deferring);
+  struct request request = {.step = step->step, .ticket = step};
   step->step = (struct step){0};
   engine_submit(&self->door, &request);
 }
 
-static void refuse(struct redis_door *self, const struct claimed_step *step) {
+static void refuse(struct redis_door *self, struct claimed_step *step) {
   struct step_result result =
       step_result_of_agent(step_answer_version(&step->step), step->step.step_id, step->error.text);
   run_log_refused(self->log, step->step.step_id, &step->error, step->claimed.payload,
                   step->claimed.length);
-  outbox_result(self->outbox, NULL, &result, step->gone ? NULL : &step->claimed, false);
+  window_answer(self->window, step, NULL, &result);
   outbox_flush(self->outbox);
-  prefetch_release(self->prefetch);
 }
 
 /* What overtakes does not come this way: all that is no work is a shutdown. */
-static void shut_down(struct redis_door *self, const struct claimed_step *step) {
-  outbox_removal(self->outbox, &step->claimed);
+static void shut_down(struct redis_door *self, struct claimed_step *step) {
+  window_remove(self->window, step);
   outbox_flush(self->outbox);
-  prefetch_release(self->prefetch);
   engine_leave(&self->door, AGENT_EXIT_SHUTDOWN, "shutdown step");
 }
 
 static void next(struct redis_door *self) {
   struct claimed_step *step;
   while (self->wanted > 0 && engine_leaving(&self->door) == NULL &&
-         (step = prefetch_take(self->prefetch)) != NULL)
+         (step = window_take(self->window)) != NULL)
     if (step->refused)
       refuse(self, step);
     else if (step_is_work(&step->step))
       submit(self, step);
     else
       shut_down(self, step);
-  prefetch_more(self->prefetch);
+  window_more(self->window);
 }
 
 static void withdraw_question(struct redis_door *self) {
@@ -147,7 +139,8 @@ static bool on_cancel(void *owner, const char *step_id) {
 
 static bool on_interrupted(void *owner, const char *step_id) {
   struct redis_door *self = owner;
-  return engine_end_interrupted(&self->door, step_id);
+  (void)step_id;
+  return engine_await_dead_agents(&self->door);
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
@@ -162,7 +155,7 @@ static void close_now(struct redis_door *self) {
     struct log log = *self->log;
     log.wait_until_ms = clock_monotonic_ms() + UNDELIVERED_LOG_MS;
     log_line(&log, LOG_ERROR, NULL, "what follows did not reach redis, nor did output");
-    outbox_each_result(self->outbox, log_undelivered, &log);
+    window_each_undelivered(self->window, log_undelivered, &log);
   }
   self->closing = CLOSED;
   (void)evtimer_del(self->removal_limit);
@@ -187,7 +180,7 @@ static void end_heartbeat(struct redis_door *self) {
 static void go_on_closing(struct redis_door *self) {
   if (self->closing == OPEN || self->closing == CLOSED)
     return;
-  bool done = outbox_is_empty(self->outbox) && prefetch_is_stopped(self->prefetch);
+  bool done = outbox_is_empty(self->outbox) && window_is_stopped(self->window);
   bool wait = self->close == DOOR_CLOSE_PATIENT && self->closing == DELIVERING && !done;
   bool away = self->failed || !outbox_is_owner(self->outbox) || outbox_is_unreachable(self->outbox);
   if (self->failed || !outbox_is_owner(self->outbox) || (away && !wait))
@@ -223,7 +216,8 @@ static void close_door(struct door *door, enum door_close how) {
     go_on_closing(self);
 }
 
-/* An error that does not pass. What one connection is denied the others are mostly denied, too. */
+/* An error that does not pass. Only the first is logged as one: what Redis denies to one connection, it
+   mostly denies to the others, too. */
 static void on_error(void *owner, const struct error *error) {
   struct redis_door *self = owner;
   log_line(self->log, self->had_error ? LOG_DEBUG : LOG_ERROR, NULL, "%s", error->text);
@@ -237,7 +231,7 @@ static void on_error(void *owner, const struct error *error) {
 static void on_connected(void *owner) {
   struct redis_door *self = owner;
   if (!outbox_is_owner(self->outbox) && engine_leaving(&self->door) == NULL)
-    prefetch_prepare(self->prefetch);
+    window_prepare(self->window);
 }
 
 static char *on_ownership_command(void *owner) {
@@ -258,6 +252,7 @@ static void start_acknowledged(struct redis_door *self) {
     return;
   self->unstarted = NULL;
   log_line(self->log, LOG_DEBUG, run_step(run)->step_id, "started");
+  window_begun_runs(self->window);
   engine_start(run);
 }
 
@@ -273,8 +268,8 @@ static void on_delivered(void *owner) {
 /* A step whose start is not acknowledged may have run before. */
 static void on_lost_data(void *owner) {
   struct redis_door *self = owner;
-  if (prefetch_forgotten(self->prefetch) && self->unstarted != NULL)
-    engine_stop(self->unstarted, 0, prefetch_lost_result);
+  if (window_forgotten(self->window) && self->unstarted != NULL)
+    engine_stop(self->unstarted, 0, window_lost_result);
 }
 
 /* At boot a pod may be there before its Redis. */
@@ -359,7 +354,7 @@ static void want(struct door *door, unsigned requests) {
   struct redis_door *self = self_of(door);
   if (requests == 0) {
     withdraw_question(self);
-    prefetch_stop(self->prefetch);
+    window_stop(self->window);
     return;
   }
   self->wanted += requests;
@@ -370,6 +365,7 @@ static void begin(struct door *door, struct run *run) {
   struct redis_door *self = self_of(door);
   if (self->deferring) {
     loop_timer_start(self->read_limit, REDIS_DOOR_READ_MS);
+    window_begun_runs(self->window);
     engine_start(run);
     return;
   }
@@ -405,7 +401,7 @@ static void on_pace_wait(evutil_socket_t fd, short what, void *context) {
 static void make_known(struct redis_door *self) {
   self->deferring = false;
   (void)evtimer_del(self->read_limit);
-  prefetch_announce(self->prefetch);
+  window_announce(self->window);
   outbox_put_deferred(self->outbox);
   outbox_flush(self->outbox);
 }
@@ -434,16 +430,14 @@ static void flush(struct door *door) {
     keep_pace(self);
 }
 
-static void result(struct door *door, const struct run *run, const struct step_event *completed,
-                   const struct step_result *result) {
+static void result(struct door *door, const struct run *run, const struct run_end *end) {
   struct redis_door *self = self_of(door);
-  const struct claimed_step *step = run_ticket(run);
-  outbox_result(self->outbox, completed, result, &step->claimed, !self->deferring);
+  struct step_end answer;
+  run_step_end(run, end, &answer);
+  window_answer(self->window, run_ticket(run), &answer.completed, &answer.result);
   (void)evtimer_del(self->read_limit);
   self->deferring = false;
-  self->current = NULL;
   self->unstarted = NULL;
-  prefetch_release(self->prefetch);
 }
 
 static void activity(struct door *door, unsigned running) {
@@ -451,7 +445,7 @@ static void activity(struct door *door, unsigned running) {
 }
 
 static void interrupted_ended(struct door *door) {
-  prefetch_interrupted_ended(self_of(door)->prefetch);
+  window_interrupted_ended(self_of(door)->window);
 }
 
 static void on_run_guard(void *owner, enum run_guard_answer answer, const char *why) {
@@ -509,7 +503,7 @@ static void dump(const struct door *door) {
            : outbox_is_unreachable(self->outbox) ? "redis is away"
                                                  : "connected",
            outbox_bytes(self->outbox));
-  prefetch_dump(self->prefetch);
+  window_dump(self->window);
 }
 
 /* --- the door itself ------------------------------------------------------------------------- */
@@ -546,19 +540,19 @@ static void make_outbox(struct redis_door *self) {
   self->outbox = outbox_new(self->base, self->log, &options, &handler, self);
 }
 
-static void make_prefetch(struct redis_door *self) {
-  static const struct prefetch_handler handler = {.arrived = on_arrived,
-                                                  .cancel = on_cancel,
-                                                  .interrupted = on_interrupted,
-                                                  .changed = on_changed,
-                                                  .failed = on_error};
-  struct prefetch_options options = {.base = self->base,
-                                     .log = self->log,
-                                     .url = self->options.url,
-                                     .keys = &self->keys,
-                                     .outbox = self->outbox,
-                                     .job_id = self->options.job_id};
-  self->prefetch = prefetch_new(&options, &handler, self);
+static void make_window(struct redis_door *self) {
+  static const struct window_handler handler = {.arrived = on_arrived,
+                                                .cancel = on_cancel,
+                                                .interrupted = on_interrupted,
+                                                .changed = on_changed,
+                                                .failed = on_error};
+  struct window_options options = {.base = self->base,
+                                   .log = self->log,
+                                   .url = self->options.url,
+                                   .keys = &self->keys,
+                                   .outbox = self->outbox,
+                                   .job_id = self->options.job_id};
+  self->window = window_new(&options, &handler, self);
 }
 
 static void make_heartbeat(struct redis_door *self) {
@@ -588,9 +582,9 @@ struct door *redis_door_new(struct event_base *base, const struct log *log,
   if (options->connect_timeout_ms > 0)
     loop_timer_start(self->connect_limit, options->connect_timeout_ms);
   make_outbox(self);
-  make_prefetch(self);
+  make_window(self);
   make_heartbeat(self);
-  prefetch_begin(self->prefetch);
+  window_start(self->window);
   outbox_start(self->outbox);
   char server[256];
   redis_url_name(options->url, server, sizeof server);
@@ -602,7 +596,7 @@ struct door *redis_door_new(struct event_base *base, const struct log *log,
 void redis_door_free(struct door *door) {
   struct redis_door *self = self_of(door);
   withdraw_question(self);
-  prefetch_free(self->prefetch);
+  window_free(self->window);
   heartbeat_free(self->heartbeat);
   outbox_free(self->outbox);
   event_free(self->pace_wait);

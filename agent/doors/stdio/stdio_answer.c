@@ -4,24 +4,21 @@
 #include <string.h>
 
 #include "agent/tools/tool_outcome.h"
-#include "base/utf8.h"
-
-#define MESSAGE_CHARACTERS 200
 
 /* What stands before the answer's own member; false: there is no answer. */
-static bool begin(struct buffer *out, const struct stdio_address *to, const char *member) {
-  if (to->id == NULL)
+static bool begin_line(struct buffer *out, const struct stdio_address *to, const char *member) {
+  if (to->id.text == NULL)
     return false;
   buffer_add_string(out,
                     to->dialect == STDIO_JSON_RPC ? "{\"jsonrpc\":\"2.0\",\"id\":" : "{\"id\":");
-  buffer_add(out, to->id, to->id_length);
+  buffer_add(out, to->id.text, to->id.length);
   buffer_add_string(out, ",\"");
   buffer_add_string(out, member);
   buffer_add_string(out, "\":");
   return true;
 }
 
-static void end(struct buffer *out) {
+static void end_line(struct buffer *out) {
   buffer_add_string(out, "}\n");
 }
 
@@ -33,7 +30,7 @@ static void add_text(struct buffer *out, const char *name, const char *text) {
 static void add_error(struct buffer *out, const struct stdio_address *to, int code,
                       const char *message, size_t length) {
   char number[16];
-  if (!begin(out, to, "error"))
+  if (!begin_line(out, to, "error"))
     return;
   (void)snprintf(number, sizeof number, "%d", code);
   buffer_add_string(out, "{\"code\":");
@@ -41,7 +38,7 @@ static void add_error(struct buffer *out, const struct stdio_address *to, int co
   buffer_add_string(out, ",\"message\":");
   buffer_add_json(out, message, length);
   buffer_add_string(out, "}");
-  end(out);
+  end_line(out);
 }
 
 void stdio_answer_error(struct buffer *out, const struct stdio_address *to, int code,
@@ -50,10 +47,10 @@ void stdio_answer_error(struct buffer *out, const struct stdio_address *to, int 
 }
 
 void stdio_answer_json(struct buffer *out, const struct stdio_address *to, const char *json) {
-  if (!begin(out, to, "result"))
+  if (!begin_line(out, to, "result"))
     return;
   buffer_add_string(out, json);
-  end(out);
+  end_line(out);
 }
 
 /* Without what it begins with in texts for models. */
@@ -67,20 +64,20 @@ static void add_reason(struct buffer *out, const struct stdio_address *to, const
   add_error(out, to, STDIO_ERROR, text, length);
 }
 
-/* {"output":…,"success":…,"metadata":…}; `result` may be NULL. */
+/* {"output":…,"success":…,"metadata":…}; `end` may be NULL. */
 static void add_output(struct buffer *out, const struct stdio_address *to, const char *text,
-                       size_t length, bool failed, const struct run_result *result) {
-  if (!begin(out, to, "result"))
+                       size_t length, bool failed, const struct run_end *end) {
+  if (!begin_line(out, to, "result"))
     return;
   buffer_add_string(out, "{\"output\":");
   buffer_add_json(out, text, length);
   buffer_add_string(out, failed ? ",\"success\":false" : ",\"success\":true");
-  if (result != NULL) {
+  if (end != NULL) {
     buffer_add_string(out, ",\"metadata\":");
-    tool_outcome_add(TOOL_OUTCOME_METADATA, result, out);
+    tool_outcome_add(TOOL_OUTCOME_METADATA, end, out);
   }
   buffer_add_string(out, "}");
-  end(out);
+  end_line(out);
 }
 
 void stdio_answer_refusal(struct buffer *out, const struct stdio_address *to, const char *reason,
@@ -93,12 +90,12 @@ void stdio_answer_refusal(struct buffer *out, const struct stdio_address *to, co
 
 /* The streams of a command, whatever its exit code is; the text of everything else. */
 static void add_plain(struct buffer *out, const struct stdio_address *to, const struct buffer *text,
-                      bool failed, const struct run_result *streams) {
+                      bool failed, const struct run_end *streams) {
   if (streams == NULL && failed) {
     add_reason(out, to, text->bytes, text->length);
     return;
   }
-  if (!begin(out, to, "result"))
+  if (!begin_line(out, to, "result"))
     return;
   if (streams != NULL) {
     tool_outcome_add(TOOL_OUTCOME_STREAMS, streams, out);
@@ -107,32 +104,32 @@ static void add_plain(struct buffer *out, const struct stdio_address *to, const 
     buffer_add_json(out, text->bytes != NULL ? text->bytes : "", text->length);
     buffer_add_string(out, "}");
   }
-  end(out);
+  end_line(out);
 }
 
 void stdio_answer_result(struct buffer *out, const struct stdio_address *to,
-                         const struct tool_call *call, const struct run_result *result) {
+                         const struct tool_call *call, const struct run_end *end) {
   struct buffer text = {0};
-  bool failed = tool_call_answer(call, result, &text);
-  bool has_streams = tool_call_is_command(call) && result->failure == RUN_EXECUTED;
+  bool failed = tool_call_answer(call, end, &text);
+  bool has_streams = tool_call_is_command(call) && run_end_was_executed(end);
   if (to->dialect == STDIO_JSON_RPC)
-    add_output(out, to, text.bytes != NULL ? text.bytes : "", text.length, failed, result);
+    add_output(out, to, text.bytes != NULL ? text.bytes : "", text.length, failed, end);
   else
-    add_plain(out, to, &text, failed, has_streams ? result : NULL);
+    add_plain(out, to, &text, failed, has_streams ? end : NULL);
   buffer_release(&text);
 }
 
 static void add_tool(struct buffer *out, const struct tool *tool,
                      const struct tool_settings *settings) {
-  add_text(out, "\"name\":", tool_name(tool));
-  add_text(out, ",\"description\":", tool_description(tool));
+  add_text(out, "\"name\":", tool->name);
+  add_text(out, ",\"description\":", tool->description);
   buffer_add_string(out, ",\"parameters_schema\":");
   tool_add_input_schema(tool, settings, out);
 }
 
 void stdio_answer_info(struct buffer *out, const struct stdio_address *to, const struct tool *tool,
                        const struct tool_settings *settings, const char *version) {
-  if (!begin(out, to, "result"))
+  if (!begin_line(out, to, "result"))
     return;
   buffer_add_string(out, "{");
   add_tool(out, tool != NULL ? tool : tool_at(0), settings);
@@ -142,38 +139,28 @@ void stdio_answer_info(struct buffer *out, const struct stdio_address *to, const
     add_tool(out, tool_at(i), settings);
   }
   buffer_add_string(out, tool == NULL ? "}]}" : "}");
-  end(out);
-}
-
-/* The bytes of so many characters. */
-static size_t cut_characters(const char *text, size_t length, size_t characters) {
-  size_t at = 0;
-  while (at < length && characters-- > 0) {
-    size_t n = utf8_sequence(text + at, length - at);
-    at += n > 0 ? n : utf8_broken(text + at, length - at);
-  }
-  return at;
+  end_line(out);
 }
 
 void stdio_answer_progress(struct buffer *out, const struct stdio_address *to, unsigned percent,
                            const char *message, size_t length) {
-  if (!begin(out, to, "progress"))
+  if (!begin_line(out, to, "progress"))
     return;
   buffer_add_string(out, "{\"percent\":");
   buffer_add_number(out, percent);
   buffer_add_string(out, ",\"message\":");
-  buffer_add_json(out, message, cut_characters(message, length, MESSAGE_CHARACTERS));
+  buffer_add_json(out, message, length);
   buffer_add_string(out, "}");
-  end(out);
+  end_line(out);
 }
 
 void stdio_answer_only(struct buffer *out, const char *text, size_t length,
-                       const struct run_result *result) {
+                       const struct run_end *end) {
   buffer_add_string(out, "{\"output\":");
   buffer_add_json(out, text, length);
-  if (result != NULL) {
+  if (end != NULL) {
     buffer_add_string(out, ",\"metadata\":");
-    tool_outcome_add(TOOL_OUTCOME_METADATA, result, out);
+    tool_outcome_add(TOOL_OUTCOME_METADATA, end, out);
   }
-  end(out);
+  end_line(out);
 }

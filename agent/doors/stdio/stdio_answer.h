@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "agent/doors/stdio/stdio_request.h"
-#include "agent/engine/run_result.h"
+#include "agent/engine/run_end.h"
 #include "agent/tools/tool.h"
 #include "base/buffer.h"
 
@@ -15,8 +15,7 @@
  */
 struct stdio_address {
   enum stdio_dialect dialect;
-  const char *id; /* JSON text; NULL: none */
-  size_t id_length;
+  struct json_member id; /* text NULL: none */
 };
 
 void stdio_answer_error(struct buffer *out, const struct stdio_address *to, int code,
@@ -32,19 +31,19 @@ void stdio_answer_refusal(struct buffer *out, const struct stdio_address *to, co
 
 /* A call that has run. */
 void stdio_answer_result(struct buffer *out, const struct stdio_address *to,
-                         const struct tool_call *call, const struct run_result *result);
+                         const struct tool_call *call, const struct run_end *end);
 
 /* `tool`: the only one; NULL: all. */
 void stdio_answer_info(struct buffer *out, const struct stdio_address *to, const struct tool *tool,
                        const struct tool_settings *settings, const char *version);
 
-/* How far a call is, of 99 at the most; the message is cut after 200 characters. */
+/* How far a call is, of 99 at the most. */
 void stdio_answer_progress(struct buffer *out, const struct stdio_address *to, unsigned percent,
                            const char *message, size_t length);
 
 /* Of a process that makes one call, and whose answer has no id: {"output":…}, and how the run
-   ended; `result` is NULL when there was none. */
+   ended; `end` is NULL when there was none. */
 void stdio_answer_only(struct buffer *out, const char *text, size_t length,
-                       const struct run_result *result);
+                       const struct run_end *end);
 
 #endif

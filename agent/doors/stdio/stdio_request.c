@@ -13,21 +13,11 @@ static const struct json_member id_zero = {.text = "0", .length = 1};
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
-/* The reason of json_tree.h without its subject, which is clear here. */
-static const char *reason_of(const struct error *error) {
-  static const char prefix[] = "payload: ";
-  size_t length = sizeof prefix - 1;
-  return error->text + (strncmp(error->text, prefix, length) == 0 ? length : 0);
-}
-
 cJSON *stdio_request_parse_object(const char *text, size_t length, struct error *error) {
-  struct error reason;
-  cJSON *tree = json_tree_parse(text, length, &reason);
-  if (tree == NULL)
-    (void)error_set(error, "%s", reason_of(&reason));
-  else if (!cJSON_IsObject(tree))
+  cJSON *tree = json_tree_parse(text, length, error);
+  if (tree != NULL && !cJSON_IsObject(tree))
     (void)step_field_reject("arguments", "an object", tree, error);
-  else if (step_field_names_unique(tree, "", error) == 0)
+  else if (tree == NULL || step_field_names_unique(tree, "", error) == 0)
     return tree;
   cJSON_Delete(tree);
   return NULL;
@@ -58,7 +48,7 @@ void stdio_request_init_error(struct stdio_request *self, const struct stdio_rul
                               const struct error *error) {
   *self = (struct stdio_request){.dialect = rules->speaks_json_rpc ? STDIO_JSON_RPC : STDIO_PLAIN};
   self->id = unknown_id(self);
-  (void)error_set(&self->error, "Parse error: %s", reason_of(error));
+  (void)error_set(&self->error, "Parse error: %s", error->text);
   (void)reject(self, STDIO_PARSE_ERROR);
 }
 
@@ -119,8 +109,7 @@ static int reject_method(struct stdio_request *self, const char *name) {
 static int choose_tool(struct stdio_request *self, const struct stdio_rules *rules,
                        const struct tool *tool, int code) {
   if (rules->tool != NULL && tool != rules->tool) {
-    (void)error_set(&self->error, "%s: this process serves %s only", tool_name(tool),
-                    tool_name(rules->tool));
+    (void)error_set(&self->error, "%s: this process serves %s only", tool->name, rules->tool->name);
     return reject(self, code);
   }
   self->tool = tool;
@@ -144,7 +133,7 @@ static int read_execute(struct stdio_request *self, const struct stdio_rules *ru
     (void)error_set(&self->error, "unknown tool: %.80s", name->valuestring);
     return reject(self, STDIO_INVALID_PARAMS);
   }
-  const cJSON *arguments = get(params, "arguments");
+  cJSON *arguments = get(params, "arguments");
   if (arguments != NULL && !cJSON_IsObject(arguments)) {
     (void)step_field_reject("arguments", "an object", arguments, &self->error);
     return reject(self, STDIO_INVALID_PARAMS);

@@ -55,7 +55,7 @@ struct stdio_request {
   cJSON *tree; /* owned; the rest points into it */
 
   const struct tool *tool; /* of a call */
-  const cJSON *arguments;  /* of it; NULL: none */
+  cJSON *arguments;        /* of it; NULL: none */
   bool wants_progress;
 
   struct json_member cancelled; /* of a cancel: the id, inside the line */

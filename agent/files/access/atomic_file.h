@@ -24,8 +24,8 @@
  * 0666 less the umask, or what the default access list of its directory says.
  *
  * A file cannot be replaced where its directory is not writable, where its access list cannot be
- * kept, or where it is a mount point itself, as /etc/hosts in a container; it is not written in any
- * other way either.
+ * kept, or where it is a mount point itself, as /etc/hosts in a container. It is then not written at
+ * all.
  *
  * After an error the old file is unchanged and nothing else is left, except directories that were
  * created. The error names the reason first and the full path last (full_path_fail).

@@ -41,7 +41,7 @@ static bool is_left_out(const char *name) {
   return false;
 }
 
-/* Access lists of NFS are rights; without the others a file is only poorer. */
+/* Attributes that are access lists of NFS are rights; a file without any other attribute is only poorer. */
 static bool may_be_lost(const char *name, int error) {
   return is_forbidden(error) && strcmp(name, "system.nfs4_acl") != 0;
 }

@@ -6,8 +6,8 @@
 #include "base/error.h"
 
 /*
- * Reads a file for who can show text and images. What is added begins with a line that says which of
- * them it is, whatever the file's name:
+ * Reads a file for a reader who can show text and images. A line in front says which of them it is,
+ * whatever the file's name:
  *
  *   text/plain   its lines follow, as of regular_file_cut
  *   image/png    its bytes as base64; so with image/jpeg, image/gif and image/webp

@@ -32,8 +32,8 @@ int regular_file_cut(const char *path, const struct line_range *range, struct bu
 int regular_file_text(const char *path, struct buffer *text, struct error *error);
 
 /* Reads up to `length` bytes from `offset` on, of a file of any size, into an empty buffer: fewer
-   at the end of the file, none behind it. `*size` is the file's, or where that is not known as much
-   as was seen of it. */
+   at the end of the file, none behind it. `*size` is the size of the file, or, where that is not
+   known, as much as was read of it. */
 int regular_file_bytes(const char *path, uint64_t offset, size_t length, struct buffer *bytes,
                        uint64_t *size, struct error *error);
 
@@ -42,8 +42,8 @@ int regular_file_bytes(const char *path, uint64_t offset, size_t length, struct 
    non-blocking (files of /proc may have nothing to read yet), or -1. */
 int regular_file_open(int at, const char *path, struct error *error);
 
-/* Adds what is between where the descriptor stands and the end; moves it there. What counts is what
-   was read, not what the size was said to be. `path` is for the error. */
+/* Adds the bytes from the descriptor's offset to the end of the file, which becomes its offset. How
+   much there is to read counts, not the size that stat tells. `path` is for the error. */
 int regular_file_read(int fd, const char *path, struct buffer *content, struct error *error);
 
 #endif

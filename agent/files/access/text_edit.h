@@ -10,25 +10,25 @@
 /*
  * Replaces pieces of a text by others, for editFile. Pure.
  *
- * A line ending in an edit, "\n" or "\r\n", stands for either in the text. What is put in gets the
- * line endings of what it replaces, or where that has none, the text's first. The rest of the text
- * stays byte for byte.
+ * A line ending in an edit, "\n" or "\r\n", stands for either in the text. The new piece gets the line
+ * endings of the old one, or, where that has none, the first of the text. The rest of the text stays
+ * byte for byte.
  */
 struct text_edit {
   const char *old_text; /* not empty, and not the new text */
   size_t old_length;
   const char *new_text; /* may be empty */
   size_t new_length;
-  bool all; /* of the old text each occurrence; else there must be one alone */
+  bool all; /* each occurrence of the old text; else there must be exactly one */
 };
 
 /* The most lines of an edit's old and of its new text that the report shows. */
 #define TEXT_EDIT_LINES_MAX 20
 
 /*
- * Applies them in their order, each to what the one before has left, and adds to `report` for each
- * where it was and what was changed. After an error, which names the edit where there are several,
- * the text may have been changed by those before.
+ * Applies the edits in their order, each to the text that the one before has left, and adds to `report`
+ * where each was and what it changed. An error names the edit where there are several; the edits
+ * before it may have changed the text.
  */
 int text_edit_apply(const struct text_edit *edits, size_t count, struct buffer *text,
                     struct buffer *report, struct error *error);

@@ -28,10 +28,10 @@ struct upload_chunk {
 };
 
 /*
- * A chunk is appended whole or not at all, unless the process is killed meanwhile. Of a last one
- * that fails the file is removed, since nobody will name it again; not when `path` leads to what
- * lies under the new name, or to no regular file, or is a link, or may not be written. The error has
- * the reason first.
+ * A chunk is appended whole or not at all, unless the process is killed meanwhile. When the last one
+ * fails the file is removed, since nobody will name it again, except where `path` is a link, leads to
+ * the file of the new name or to no regular file, or may not be written. The error has the reason
+ * first.
  */
 int upload_write(const struct upload_chunk *chunk, struct error *error);
 

@@ -16,12 +16,12 @@ struct alternative {
 
 struct glob {
   char *texts;
-  bool is_of_name; /* no "/" in it, but for one at its end */
+  bool is_of_name; /* no "/" in it, except at its end */
   size_t count;
   struct alternative alternatives[];
 };
 
-/* Without what is at its ends. */
+/* The glob without the "/" at its ends. */
 static struct alternative read_alternative(const char *text) {
   text += text[0] == '.' && text[1] == '/';
   text += text[0] == '/';

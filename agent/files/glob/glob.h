@@ -26,10 +26,10 @@
  *   {a,b}    one of these globs, of which each may be empty and contain braces
  *   \x       x itself, between brackets too
  *
- * A glob with a "/" anywhere in it but at its end, be it in braces, is matched against the whole path
- * from the walk's root; any other against the base name, in whichever directory. A "/" or "./" in front
- * only says the former; one at the end restricts the glob to directories. A match of a directory does
- * not extend to what is in it: "a" matches a, not a/b.
+ * A glob with a "/" in front of its end, also in braces, is matched against the whole path from the
+ * walk's root, any other glob against the base name, in whichever directory. A "/" or "./" in front has
+ * no other effect; a "/" at the end restricts the glob to directories. A match of a directory does not
+ * extend to the entries in it: "a" matches a, not a/b.
  *
  * Unlike in .gitignore, "!" and "#" in front and spaces at the end are literal. A single glob has
  * nothing to take an exception from, and callers have separate fields for what to keep and what to
@@ -44,9 +44,8 @@
 struct glob;
 
 /* NULL, with an error, for a bracket or a brace without its counterpart, a range that runs
-   backwards (z-a), a backslash at the end, and what is too long. An empty glob is valid and matches
-   nothing.
- */
+   backwards (z-a), a backslash at the end, or a glob that is too long. An empty glob is valid and
+   matches nothing. */
 struct glob *glob_new(const char *text, struct error *error);
 
 /* `path` is relative, its components separated by one "/" each, none at its ends; it may be a mere

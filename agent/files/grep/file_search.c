@@ -19,11 +19,11 @@ struct searched_file {
 void file_search_init(struct file_search *self, const struct search *what,
                       struct line_matcher *pattern, struct buffer *content) {
   *self = (struct file_search){.search = what, .pattern = pattern};
-  match_json_begin(&self->list, content);
+  match_list_begin(&self->list, content, what->as_lines);
 }
 
 void file_search_finish(struct file_search *self, struct search_result *result) {
-  match_json_end(&self->list);
+  match_list_end(&self->list);
   *result = self->result;
 }
 
@@ -41,7 +41,7 @@ static bool has_room(struct file_search *self) {
 
 static void show(struct file_search *self, struct searched_file *file,
                  const struct matched_line *line, bool is_match) {
-  if (match_json_line(&self->list, number_of(file, line->start), file->text + line->start,
+  if (match_list_line(&self->list, number_of(file, line->start), file->text + line->start,
                       line->end - line->start, is_match))
     self->result.matches += is_match;
   else
@@ -128,8 +128,8 @@ static int add_file(struct file_search *self, const struct searched_file *file,
     if (found < 0)
       return -1;
   }
-  if (self->search->output == SEARCH_COUNTS ? match_json_count(&self->list, count)
-                                            : match_json_path(&self->list))
+  if (self->search->output == SEARCH_COUNTS ? match_list_count(&self->list, count)
+                                            : match_list_path(&self->list))
     self->result.matches++;
   else
     self->result.is_cut = true;
@@ -147,7 +147,7 @@ int file_search_run(struct file_search *self, const char *path, size_t path_leng
   struct matched_line line = {.start = 0};
   struct error reason;
   line_matcher_begin(self->pattern, text, length, is_text);
-  match_json_file(&self->list, path, path_length);
+  match_list_file(&self->list, path, path_length);
   int result = self->search->output == SEARCH_CONTENT ? add_lines(self, &file, &line, &reason)
                                                       : add_file(self, &file, &line, &reason);
   if (result == 0)

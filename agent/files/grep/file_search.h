@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "agent/files/grep/line_matcher.h"
-#include "agent/files/grep/match_json.h"
+#include "agent/files/grep/match_list.h"
 #include "agent/files/grep/search.h"
 
 /*
@@ -20,7 +20,7 @@
 struct file_search {
   const struct search *search;
   struct line_matcher *pattern; /* the caller's */
-  struct match_json list;
+  struct match_list list;
   /* So far. When it is cut, no further file is searched. What could not be read is counted by the
      caller. */
   struct search_result result;

@@ -13,15 +13,15 @@
  *
  *   struct search search = {.path = "src", .pattern = "\\bTODO\\b", .head_limit = 1000};
  *   if (search_run(&search, &content, &result, &error) == 0)
- *     … content is a JSON array (agent/files/grep/match_json.h)
+ *     … content is a JSON array, or lines (agent/files/grep/match_list.h)
  *
  * Below the root it leaves out
  *
  *   - directories named in walk_default_excludes, and the reference directory
  *     (agent/files/tree/reference.h);
- *   - what the glob does not choose. One without "!" chooses the files that it matches, be it by the
- *     path from the root or from the repository, whatever else hides them. One with "!" in front leaves
- *     out what the rest of it matches, by the path from the repository;
+ *   - what the glob does not choose. A glob without "!" chooses the files that it matches, by the path
+ *     from the root or by that from the repository, whatever else hides them. A glob with "!" in front
+ *     leaves out what its rest matches, by the path from the repository;
  *   - where `respects_ignores` is set, what ignore files hide, and hidden names
  *     (agent/files/ignore/ignore.h): that is counted;
  *   - binary files (a NUL anywhere), files of more than SEARCH_FILE_MAX bytes, and everything that is no
@@ -39,12 +39,12 @@
  *
  * Files come in the order of a sorted walk: by the bytes of their names, the content of a directory
  * in its place. Paths are relative to the root; a root that is a file is named by its base name.
- * With `prefix_paths` they begin with the root as it is given, unless that is "."; a root that is a
- * file is named so. A byte order mark is not part of the first line.
+ * With `prefix_paths` paths begin with the root as it is given, unless that is ".", and a root that is
+ * a file is named as it is given. A byte order mark is not part of the first line.
  *
  * The head limit counts matching lines; for SEARCH_FILES and SEARCH_COUNTS files, so that a count
  * is always complete. The answer ends in front of the first match beyond the limit, or where the
- * array would be longer than MATCH_JSON_BYTES_MAX, and `is_cut` is set. A line of context comes
+ * array would be longer than MATCH_LIST_BYTES_MAX, and `is_cut` is set. A line of context comes
  * once, in order; a line that matches is a match, not context.
  *
  * Memory: a file of SEARCH_FILE_MAX bytes, half as much again for UTF-16, the answer, a walk
@@ -74,6 +74,7 @@ struct search {
   size_t context_after;
   bool prefix_paths;
   enum search_output output;
+  bool as_lines; /* and no JSON */
 };
 
 struct search_result {
@@ -92,8 +93,8 @@ struct search_result {
 
 /* Adds to the content. -1 for a pattern or a glob that does not compile, for a root that is
    rejected or cannot be read, and where a line makes the search fail; the content is then
-   incomplete. 0 also where nothing was found and something not read: the caller tells the two apart.
- */
+   incomplete. 0 also where nothing was found because something could not be read: the caller tells
+   the two apart. */
 int search_run(const struct search *self, struct buffer *content, struct search_result *result,
                struct error *error);
 

@@ -16,8 +16,8 @@
  *       … walk_skip(walk)
  *   ignore_free(ignore);
  *
- * The files, the first that says something about an entry decides; among several of one name that of
- * the deepest directory comes first:
+ * These are the files. The first one that says something about an entry decides; of several files of
+ * one name the one in the deepest directory comes first:
  *
  *   .rgignore, then .ignore    of its directory and of all above it, those above the root too
  *   .gitignore                 of its directory, and of those above it up to the repository's
@@ -25,13 +25,13 @@
  *   git's global one           core.excludesFile of ~/.gitconfig or $XDG_CONFIG_HOME/git/config, else
  *                              $XDG_CONFIG_HOME/git/ignore; ~/.config where that variable is not set
  *
- * The last three count in a repository only, and of nested ones it is the innermost: the next
- * directory upwards with `.git` in it, whatever that is. The file `.git` of a worktree or a submodule
- * is followed to its info/exclude. Where nothing says anything, a name that begins with "." is hidden.
- * What git has in its index makes no difference. The root itself is never judged.
+ * The last three count in a repository only, which begins at the next directory upwards with `.git` in
+ * it, whatever that is: the innermost of nested ones. The file `.git` of a worktree or a submodule is
+ * followed to its info/exclude. Where no file says anything, a name that begins with "." is hidden.
+ * The index of git makes no difference. The root itself is never judged.
  *
- * Files are opened from the descriptor of their directory; links are followed; what is no regular file
- * is no ignore file. One that cannot be read, or is too long (agent/files/ignore/ignore_rules.h), hides
+ * Files are opened from the descriptor of their directory; links are followed; only a regular file is
+ * an ignore file. One that cannot be read, or is too long (agent/files/ignore/ignore_rules.h), hides
  * nothing, and is counted.
  *
  * Memory: the rules of the files above an entry, IGNORE_TEXT_MAX bytes of text at most, and 40

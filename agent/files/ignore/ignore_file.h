@@ -7,7 +7,7 @@
 #include "base/buffer.h"
 
 /*
- * Finds and reads what says what is ignored: ignore files, and what names them in git's directories.
+ * Finds and reads ignore files, and the files in git's directories that name them.
  * A relative path begins at the directory `at`.
  */
 enum ignore_file { IGNORE_FILE_NONE, IGNORE_FILE_READ, IGNORE_FILE_UNREADABLE };

@@ -20,8 +20,8 @@
  *   "/" at the end      directories only
  *   spaces at the end   are no part of it, unless the last one is escaped
  *
- * The last line that matches decides. Lines end with "\n" or "\r\n"; a byte order mark is no part of
- * the first. A line that is no valid glob, or no UTF-8, or has a NUL, says nothing.
+ * The last line that matches decides. Lines end with "\n" or "\r\n"; a byte order mark is not part of
+ * the first. A line that is not a valid glob, is not UTF-8 or has a NUL says nothing.
  *
  * Memory is at most 40 times IGNORE_RULES_MAX. Time for one path: most rules end with a byte, and are
  * looked at only for names that end with it; each of them takes at most what

@@ -16,6 +16,7 @@
 #include "agent/files/tree/heap.h"
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
+#include "base/printable.h"
 #include "wire/step_event.h"
 
 struct listing_item {
@@ -261,8 +262,8 @@ static int64_t milliseconds(struct timespec time) {
   return (time.tv_sec < last_year ? time.tv_sec : last_year) * 1000 + time.tv_nsec / 1000000;
 }
 
-static void add_item(struct buffer *content, const struct listing_item *item, const char *path,
-                     bool with_sizes) {
+static void add_object(struct buffer *content, const struct listing_item *item, const char *path,
+                       bool with_sizes) {
   buffer_add_string(content, "{\"path\":");
   buffer_add_json(content, path, strlen(path));
   if (item->has_stat && with_sizes && !item->is_directory) {
@@ -280,30 +281,45 @@ static void add_item(struct buffer *content, const struct listing_item *item, co
   buffer_add_string(content, item->is_directory ? "true}" : "false}");
 }
 
+static void add_line(struct buffer *content, const struct listing_item *item, const char *path) {
+  const char *name = strrchr(path, '/') + 1;
+  char size[24] = "-", columns[40];
+  if (item->has_stat && !item->is_directory)
+    (void)snprintf(size, sizeof size, "%llu", (unsigned long long)item->size);
+  (void)snprintf(columns, sizeof columns, "%-6s %8s  ", item->is_directory ? "dir" : "file", size);
+  buffer_add_string(content, columns);
+  printable_add(content, name, strlen(name));
+  buffer_add_string(content, "\n");
+}
+
 /* Returns how many items there was room for. */
 static size_t add_items(struct buffer *content, const struct heap *items, const char *root,
-                        bool with_sizes) {
+                        enum listing_form form) {
+  bool is_json = form != LISTING_LINES;
   size_t length = strlen(root);
   char *path = memory_allocate(length + 1 + PATH_MAX);
   memcpy(path, root, length);
   if (path[length - 1] != '/')
     path[length++] = '/';
-  buffer_add_string(content, "[");
+  buffer_add_string(content, is_json ? "[" : "");
   size_t i = 0;
   for (; i < items->count && content->length < LISTING_BYTES_MAX; i++) {
     const struct listing_item *item = items->items[i];
     memcpy(path + length, item->path, strlen(item->path) + 1);
-    if (i > 0)
-      buffer_add_string(content, ",");
-    add_item(content, item, path, with_sizes);
+    buffer_add_string(content, is_json && i > 0 ? "," : "");
+    if (is_json)
+      add_object(content, item, path, form == LISTING_JSON);
+    else
+      add_line(content, item, path);
   }
-  buffer_add_string(content, "]");
+  buffer_add_string(content, is_json ? "]" : "");
   free(path);
   return i;
 }
 
-int listing_write(const char *path, unsigned max_depth, enum listing_order order, bool with_sizes,
-                  struct buffer *content, struct listing_result *found, struct error *error) {
+int listing_write(const char *path, unsigned max_depth, enum listing_order order,
+                  enum listing_form form, struct buffer *content, struct listing_result *found,
+                  struct error *error) {
   int fd = directory_open(path, error);
   if (fd < 0)
     return -1;
@@ -318,7 +334,7 @@ int listing_write(const char *path, unsigned max_depth, enum listing_order order
   }
   if (result == 0) {
     heap_sort(&items);
-    found->entries = add_items(content, &items, root, with_sizes);
+    found->entries = add_items(content, &items, root, form);
     found->is_cut = found->is_cut || found->entries < items.count;
   }
   heap_release(&items);

@@ -12,20 +12,25 @@
  *
  *   {"path":"/work/a","size_bytes":1,"mtime":"2026-05-05T10:00:00.123+00:00","is_directory":false}
  *
- * without spaces. Paths are full ones (agent/files/access/full_path.h). Directories have no
+ * without spaces, or for a model lines of type, size and name,
+ *
+ *   file          1  a
+ *   dir           -  src
+ *
+ * where control characters and what is not UTF-8 become U+FFFD. Paths are full ones (agent/files/access/full_path.h). Directories have no
  * `size_bytes`. A symbolic link has the values of its target, or its own where it is dangling; it
  * is not descended into. An entry of a directory without search permission has neither `size_bytes`
  * nor `mtime`. What vanishes meanwhile is no entry; a directory that cannot be read is one, without
  * its content.
  *
  * The entries of all levels are ordered together, ties by path, whatever order the file system has.
- * Directories count as files of size 0. Where there are more than LISTING_MAX, by size and by time
- * the first in this order are given. By name that would be the whole of the first directory and
- * nothing of the root, so they are chosen level by level, the first by path within a level, and what
- * is in the directories of walk_default_excludes last of all; then they are ordered as always.
+ * Directories count as files of size 0. Of more than LISTING_MAX entries, by size and by time the first
+ * in this order are given. By name these would be the whole of the first directory and nothing of the
+ * root. So entries are then chosen level by level, the first by path within a level, those in the
+ * directories of walk_default_excludes last of all, and ordered as always.
  *
- * The list also ends where it is LISTING_BYTES_MAX long, which it exceeds by one entry at most;
- * that happens only with long paths full of what JSON has to escape.
+ * The list also ends where it is LISTING_BYTES_MAX long, which it exceeds by one entry at most. Only
+ * long paths full of characters that JSON has to escape get it there.
  *
  * Memory: LISTING_MAX paths, the text, and an unsorted walk (agent/files/tree/walk.h). A path of
  * PATH_MAX bytes or more below the root is no entry, since no system call takes it. Time is in
@@ -47,10 +52,12 @@ struct listing_result {
   size_t unread;  /* directories that could not be read (walk_unread), of those that were needed */
 };
 
+enum listing_form { LISTING_JSON, LISTING_JSON_WITHOUT_SIZES, LISTING_LINES };
+
 /* Adds to `content`. `max_depth` is at least 1, the directory's own entries; deeper levels than
-   WALK_DEPTH_MAX are not visited. Without `with_sizes` no entry has `size_bytes`. After an error,
-   nothing was added. */
-int listing_write(const char *path, unsigned max_depth, enum listing_order order, bool with_sizes,
-                  struct buffer *content, struct listing_result *found, struct error *error);
+   WALK_DEPTH_MAX are not visited. After an error, nothing was added. */
+int listing_write(const char *path, unsigned max_depth, enum listing_order order,
+                  enum listing_form form, struct buffer *content, struct listing_result *found,
+                  struct error *error);
 
 #endif

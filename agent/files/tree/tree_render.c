@@ -208,7 +208,7 @@ static void draw_entry(const struct tree_entry *entry, const struct buffer *inde
                        bool is_last, struct buffer *content) {
   buffer_add(content, indentation->bytes, indentation->length);
   buffer_add_string(content, is_last ? "└── " : "├── ");
-  printable_add(content, entry->name);
+  printable_add(content, entry->name, strlen(entry->name));
   buffer_add_string(content, entry->is_directory ? "/\n" : "\n");
 }
 
@@ -275,7 +275,8 @@ static int draw_root(struct tree_choice *self, const char *path, unsigned max_de
   if (directory != NULL) {
     choose(self, directory, max_depth);
     self->result->entries = self->count;
-    printable_add(content, root_name(path, full_path));
+    const char *name = root_name(path, full_path);
+    printable_add(content, name, strlen(name));
     buffer_add_string(content, "/\n");
     draw(self, content);
     if (self->result->is_cut)

@@ -43,8 +43,8 @@ extern const char *const walk_default_excludes[];
 /* Whether the name is in the list, which ends with NULL or is NULL. */
 bool walk_is_excluded(const char *const *excludes, const char *name);
 
-/* `excludes` lists names of directories that are not even entries; it is read until walk_free.
-   `sorted` is by name, in the order of bytes, each directory by itself; one whose names do not fit
+/* `excludes` lists names of directories that do not become entries; it is read until walk_free.
+   `sorted`: each directory by name, in the order of bytes; a directory whose names do not fit
    WALK_NAMES_MAX is sorted in portions. `root` stays the caller's. */
 struct walk *walk_new(int root, const char *const *excludes, bool sorted);
 

@@ -1,0 +1,372 @@
+/*
+ * Before a deadline: the grace, and then the time to collect what was killed, are a sixteenth of the
+ * whole time each, within bounds.
+ *
+ *   deadline - grace - kill ahead   SIGTERM
+ *   deadline - kill ahead           SIGKILL
+ *   deadline - ANSWER_AHEAD_MS      the answer
+ *
+ * Where all calls have one, deadlines have the order of the queue, so that those of its first call
+ * are all that there is to watch.
+ */
+#include "agent/doors/calls.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/exit_code.h"
+#include "agent/payload_limit.h"
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/memory.h"
+
+/* Beside its text, what a call takes. */
+#define CALL_BYTES 1024
+
+#define DEADLINE_SHARE 16
+#define KILL_AHEAD_MIN_MS 100
+#define KILL_AHEAD_MAX_MS 1000
+
+static struct calls *self_of(struct door *door) {
+  return (struct calls *)door;
+}
+
+static bool is_leaving(const struct calls *self) {
+  return engine_leaving(&self->door) != NULL;
+}
+
+/* --- the queue ------------------------------------------------------------------------------- */
+
+struct call *calls_make(size_t size, struct json_member id, size_t bytes) {
+  struct call *call = memory_allocate(size);
+  memset(call, 0, size);
+  call->id = id;
+  if (id.text != NULL)
+    call->id.text = memory_copy(id.text, id.length);
+  call->bytes = bytes + CALL_BYTES;
+  call->arrived_ms = clock_monotonic_ms();
+  call->progress = call_progress_begin(call->arrived_ms);
+  return call;
+}
+
+bool calls_make_step(struct calls *self, struct call *call, const struct tool *tool,
+                     cJSON *arguments, struct buffer *text) {
+  char id[48];
+  (void)snprintf(id, sizeof id, "%s-%llu", self->door.type->name,
+                 (unsigned long long)++self->number);
+  call->tool = tool_call_new(tool, arguments, &self->settings, id, text);
+  return call->tool != NULL;
+}
+
+void calls_forget(struct calls *self, struct call *call) {
+  if (self->type->release != NULL)
+    self->type->release(self, call);
+  tool_call_free(call->tool);
+  free((char *)(uintptr_t)call->id.text);
+  free(call);
+}
+
+void calls_add(struct calls *self, struct call *call) {
+  call->previous = self->last;
+  *(self->last != NULL ? &self->last->next : &self->first) = call;
+  self->last = call;
+  if (self->waiting == NULL)
+    self->waiting = call;
+  if (call->tool != NULL && call->id.text != NULL) {
+    call_ids_add(&self->ids, &call->entry, call->id, call);
+    call->bytes += call->entry.length;
+  }
+  self->waiting_bytes += call->bytes;
+  if (call->reports && !event_pending(self->progress, EV_TIMEOUT, NULL))
+    loop_timer_start(self->progress, CALL_PROGRESS_FIRST_MS);
+}
+
+bool calls_are_full(const struct calls *self, size_t bytes) {
+  return self->waiting != NULL && self->waiting_bytes + bytes > payload_limit();
+}
+
+static void remove_call(struct calls *self, struct call *call) {
+  *(call->previous != NULL ? &call->previous->next : &self->first) = call->next;
+  *(call->next != NULL ? &call->next->previous : &self->last) = call->previous;
+  if (self->waiting == call)
+    self->waiting = call->next;
+  if (call->state == CALL_WAITING)
+    self->waiting_bytes -= call->bytes;
+  call_ids_remove(&self->ids, &call->entry);
+}
+
+/* Its run, if there is one, goes on. */
+static void end_call(struct calls *self, struct call *call, const struct run_end *end) {
+  remove_call(self, call);
+  self->type->over(self, call, end);
+  if (call->state != CALL_RUNNING) {
+    calls_forget(self, call);
+    return;
+  }
+  call->state = CALL_HANGING;
+  call->next = self->hanging;
+  self->hanging = call;
+}
+
+static void end_hanging(struct calls *self, struct call *call) {
+  struct call **link = &self->hanging;
+  while (*link != call)
+    link = &(*link)->next;
+  *link = call->next;
+  calls_forget(self, call);
+}
+
+static void set_fate(struct calls *self, struct call *call, enum call_fate fate) {
+  call->fate = fate;
+  call_ids_remove(&self->ids, &call->entry);
+}
+
+void calls_cancel(struct calls *self, struct json_member id) {
+  for (struct call *call; (call = call_ids_find(&self->ids, id)) != NULL;) {
+    set_fate(self, call, CALL_CANCELLED);
+    if (call->state == CALL_RUNNING)
+      engine_stop(call->run, self->door.terms.grace_ms, "cancelled");
+    else
+      end_call(self, call, NULL);
+  }
+}
+
+/* --- deadlines ------------------------------------------------------------------------------- */
+
+static int64_t share_of(const struct call *call) {
+  return (call->deadline_ms - call->arrived_ms) / DEADLINE_SHARE;
+}
+
+static int64_t deadline_grace_ms(const struct call *call) {
+  return share_of(call) < CALLS_GRACE_MS ? share_of(call) : CALLS_GRACE_MS;
+}
+
+static int64_t kill_ahead_ms(const struct call *call) {
+  int64_t share_ms = share_of(call) > KILL_AHEAD_MIN_MS ? share_of(call) : KILL_AHEAD_MIN_MS;
+  return share_ms < KILL_AHEAD_MAX_MS ? share_ms : KILL_AHEAD_MAX_MS;
+}
+
+/* When the next thing is to be done for it. */
+static int64_t due_ms(const struct call *call) {
+  int64_t kill_at_ms = call->deadline_ms - kill_ahead_ms(call);
+  if (call->state == CALL_RUNNING && call->fate == CALL_OPEN)
+    return kill_at_ms - deadline_grace_ms(call);
+  if (call->state == CALL_RUNNING && !call->killed)
+    return kill_at_ms;
+  return call->deadline_ms - CALLS_ANSWER_AHEAD_MS;
+}
+
+/* Does it; true when the call is over. */
+static bool is_expired(struct calls *self, struct call *call) {
+  int64_t now_ms = clock_monotonic_ms();
+  if (call->tool == NULL || call->deadline_ms == 0)
+    return false;
+  while (due_ms(call) <= now_ms) {
+    if (call->state == CALL_RUNNING && !call->killed) {
+      call->killed = call->fate != CALL_OPEN;
+      if (call->fate == CALL_OPEN)
+        set_fate(self, call, CALL_EXPIRED);
+      engine_stop(call->run, call->killed ? 0 : deadline_grace_ms(call), "deadline");
+      if (self->first != call)
+        return true; /* it was over at once */
+      continue;
+    }
+    const struct run_end end = {.how = RUN_TIMED_OUT,
+                                .exit_code = RUN_EXIT_TIMED_OUT,
+                                .duration_ms = now_ms - call->arrived_ms};
+    end_call(self, call, call->fate == CALL_CANCELLED ? NULL : &end);
+    return true;
+  }
+  loop_timer_start(self->deadline, due_ms(call) - now_ms);
+  return false;
+}
+
+/* --- runs ------------------------------------------------------------------------------------ */
+
+static bool has_room(const struct calls *self, const struct call *call) {
+  return speaker_has_room(&self->speaker) &&
+         payload_limit_has_room(self->running_bytes, call->bytes);
+}
+
+static void begin_call(struct calls *self, struct call *call) {
+  struct request request = {.ticket = call};
+  tool_call_request(call->tool, &request);
+  call->state = CALL_RUNNING;
+  call->begun_ms = clock_monotonic_ms();
+  self->waiting = call->next;
+  self->waiting_bytes -= call->bytes;
+  self->running_bytes += call->bytes;
+  self->running++;
+  self->wanted--;
+  engine_submit(&self->door, &request);
+}
+
+/* Does the next thing that can be done; false: there is none. */
+static bool serve_next(struct calls *self) {
+  struct call *first = self->first, *call = self->waiting;
+  if (first != NULL && is_expired(self, first))
+    return true;
+  if (call == NULL || is_leaving(self))
+    return false;
+  if (call->tool == NULL && call == first) {
+    end_call(self, call, NULL);
+    return true;
+  }
+  if (call->tool == NULL || self->wanted == 0 || !has_room(self, call))
+    return false;
+  begin_call(self, call);
+  return true;
+}
+
+void calls_serve(struct calls *self) {
+  if (self->is_serving)
+    return;
+  self->is_serving = true;
+  (void)event_del(self->deadline);
+  while (serve_next(self))
+    continue;
+  self->is_serving = false;
+}
+
+void calls_go_on(struct calls *self) {
+  calls_serve(self);
+  speaker_go_on(&self->speaker);
+  if (speaker_is_silent(&self->speaker) && self->first == NULL && self->running == 0)
+    engine_leave(&self->door, AGENT_EXIT_SHUTDOWN, "the end of standard input");
+}
+
+static void on_deadline(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  calls_go_on(context);
+}
+
+/* --- progress -------------------------------------------------------------------------------- */
+
+static void report_progress(struct calls *self, const struct call *call) {
+  static const char waits[] = "waiting for other calls to end";
+  char line[CALL_PROGRESS_BYTES];
+  size_t length;
+  if (call->run == NULL) {
+    self->type->report(self, call, waits, sizeof waits - 1);
+    return;
+  }
+  length = run_last_line(call->run, line, sizeof line);
+  self->type->report(self, call, line, call_progress_cut(line, length));
+}
+
+static void on_progress(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct calls *self = context;
+  int64_t now_ms = clock_monotonic_ms(), wait_ms = 0;
+  for (struct call *call = self->first; call != NULL; call = call->next) {
+    if (!call->reports || call->fate != CALL_OPEN)
+      continue;
+    uint64_t output = call->run != NULL ? run_output_total(call->run) : 0;
+    if (call_progress_is_due(&call->progress, now_ms, output) &&
+        speaker_unread(&self->speaker) <= SPEAKER_HOLD_PROGRESS_BYTES)
+      report_progress(self, call);
+    int64_t call_ms = call_progress_wait(&call->progress, now_ms);
+    wait_ms = wait_ms == 0 || call_ms < wait_ms ? call_ms : wait_ms;
+  }
+  if (wait_ms > 0)
+    loop_timer_start(self->progress, wait_ms);
+  speaker_flush(&self->speaker);
+}
+
+/* --- the door -------------------------------------------------------------------------------- */
+
+/* There are no more runs. Where calls run one after the other, answers keep the order. */
+static void drop_waiting(struct calls *self) {
+  while (self->waiting != NULL && (self->door.terms.runs > 1 || self->waiting == self->first)) {
+    self->waiting->fate = CALL_DROPPED;
+    end_call(self, self->waiting, NULL);
+  }
+}
+
+void calls_door_want(struct door *door, unsigned requests) {
+  struct calls *self = self_of(door);
+  self->wanted = requests > 0 ? self->wanted + requests : 0;
+  if (requests > 0) {
+    calls_go_on(self);
+    return;
+  }
+  speaker_stop(&self->speaker);
+  (void)event_del(self->deadline);
+  drop_waiting(self);
+}
+
+void calls_door_begin(struct door *door, struct run *run) {
+  struct call *call = run_ticket(run);
+  (void)door;
+  call->run = run;
+  engine_start(run);
+}
+
+void calls_door_flush(struct door *door) {
+  speaker_flush(&self_of(door)->speaker);
+}
+
+void calls_door_result(struct door *door, const struct run *run, const struct run_end *end) {
+  struct calls *self = self_of(door);
+  struct call *call = run_ticket(run);
+  struct run_end ended = *end;
+  self->running--;
+  self->running_bytes -= call->bytes;
+  call->run = NULL;
+  if (call->state == CALL_HANGING) {
+    end_hanging(self, call);
+    return;
+  }
+  if (end->how == RUN_STOPPED && call->fate == CALL_EXPIRED) {
+    ended.how = RUN_TIMED_OUT;
+    ended.exit_code = RUN_EXIT_TIMED_OUT;
+  }
+  remove_call(self, call);
+  self->type->over(self, call, call->fate == CALL_CANCELLED ? NULL : &ended);
+  calls_forget(self, call);
+  if (is_leaving(self))
+    drop_waiting(self);
+}
+
+void calls_door_close(struct door *door, enum door_close how) {
+  speaker_close(&self_of(door)->speaker, how, -1);
+}
+
+void calls_door_go_on(struct door *door) {
+  calls_go_on(self_of(door));
+}
+
+void calls_door_dump(const struct door *door) {
+  const struct calls *self = (const struct calls *)door;
+  size_t waiting = 0;
+  for (const struct call *call = self->waiting; call != NULL; call = call->next)
+    waiting++;
+  log_line(self->speaker.log, LOG_WARN, NULL,
+           "state: door %s: %u calls run, %zu wait, of %zu bytes; %zu bytes not read",
+           door->type->name, self->running, waiting, self->waiting_bytes + self->running_bytes,
+           speaker_unread(&self->speaker));
+}
+
+void calls_init(struct calls *self, struct event_base *base, const struct log *log,
+                const struct calls_type *type, const struct speaker_type *speaker) {
+  self->type = type;
+  speaker_init(&self->speaker, base, log, &self->door, speaker);
+  self->deadline = loop_timer_new(base, on_deadline, self);
+  self->progress = loop_timer_new(base, on_progress, self);
+}
+
+void calls_release(struct calls *self) {
+  while (self->first != NULL) {
+    struct call *call = self->first;
+    remove_call(self, call);
+    calls_forget(self, call);
+  }
+  while (self->hanging != NULL)
+    end_hanging(self, self->hanging);
+  event_free(self->deadline);
+  event_free(self->progress);
+  speaker_release(&self->speaker);
+}

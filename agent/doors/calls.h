@@ -1,0 +1,130 @@
+#ifndef AGENT_DOORS_CALLS_H
+#define AGENT_DOORS_CALLS_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/doors/call_ids.h"
+#include "agent/doors/call_progress.h"
+#include "agent/doors/speaker.h"
+#include "agent/engine/engine.h"
+#include "agent/tools/tool.h"
+
+/*
+ * The calls of tools of a door that speaks (speaker.h): a queue in the order in which they came, of
+ * which the first run, as many as the engine wants. The rules are the same for every such door:
+ *
+ *   order      a call that is only answered (`tool` is NULL) is so when all before it are over
+ *   room       a call begins while answers are read (speaker_has_room), and while those that run do
+ *              not fill memory: large ones wait for each other
+ *   full       when those that wait hold more than payload_limit() bytes (calls_are_full): the door
+ *              refuses more, or takes no more lines
+ *   cancel     of all that have the id (call_ids.h)
+ *   deadline   of the first call that has one and is not over: SIGTERM, SIGKILL, and the answer
+ *              without the end of its run, whose process then hangs in the kernel
+ *   progress   call_progress.h, while SPEAKER_HOLD_PROGRESS_BYTES are not exceeded
+ *
+ * A door embeds struct calls as its first member, and struct call as that of its calls.
+ *
+ *   WAITING --the engine wants it--> RUNNING --result--> over
+ *      |                                `--deadline, over--> HANGING --result--> freed
+ *      `--cancel, deadline, no more runs--> over
+ */
+enum call_state { CALL_WAITING, CALL_RUNNING, CALL_HANGING };
+
+/* Why it ends before its run does. */
+enum call_fate { CALL_OPEN, CALL_CANCELLED, CALL_EXPIRED, CALL_DROPPED };
+
+struct call {
+  struct call *next, *previous;
+  struct tool_call *tool; /* NULL: it is answered in its turn, and does not run */
+  struct json_member id;  /* owned; none: it cannot be cancelled */
+  struct call_id entry;   /* while it can be */
+  struct run *run;        /* NULL: it has not begun */
+  size_t bytes;           /* that it holds, at the most */
+  enum call_state state;
+  enum call_fate fate;
+  bool killed;         /* at its deadline */
+  bool reports;        /* progress */
+  int64_t arrived_ms;  /* monotonic */
+  int64_t begun_ms;    /* its run, the same */
+  int64_t deadline_ms; /* the same; 0: there is none */
+  struct call_progress progress;
+};
+
+struct calls;
+
+struct calls_type {
+  /* It is over, and freed afterwards. `end`: of its run, or of its deadline; NULL: it has not run, or
+     was cancelled, as its fate says. */
+  void (*over)(struct calls *self, struct call *call, const struct run_end *end);
+  /* Its last line of output so far. NULL: calls do not report. */
+  void (*report)(struct calls *self, const struct call *call, const char *line, size_t length);
+  void (*release)(struct calls *self, struct call *call); /* what the door has added; or NULL */
+};
+
+struct calls {
+  struct door door; /* first */
+  const struct calls_type *type;
+  struct speaker speaker;
+  struct tool_settings settings;
+  struct call *first, *last, *waiting; /* WAITING begins at `waiting` */
+  struct call *hanging;
+  struct call_ids ids;
+  size_t waiting_bytes, running_bytes;
+  unsigned wanted;  /* runs that may begin */
+  unsigned running; /* RUNNING and HANGING */
+  uint64_t number;  /* of the last step */
+  bool is_serving;
+  struct event *deadline, *progress;
+};
+
+/* So much before a deadline the answer leaves. */
+#define CALLS_ANSWER_AHEAD_MS 30
+
+/* The terms of such a door; the last two in milliseconds, of the runs and of what they left, when the
+   program ends. */
+#define CALLS_GRACE_MS 2000
+#define CALLS_TERMS(RUNS, LEAVE_MS, LEAVE_BACKGROUND_MS)                                           \
+  {                                                                                                \
+    .runs = (RUNS), .grace_ms = CALLS_GRACE_MS, .drain_ms = 100, .leave_grace_ms = (LEAVE_MS),     \
+    .leave_background_ms = (LEAVE_BACKGROUND_MS), .output_bytes = 51200                            \
+  }
+
+void calls_init(struct calls *self, struct event_base *base, const struct log *log,
+                const struct calls_type *type, const struct speaker_type *speaker);
+void calls_release(struct calls *self);
+
+/* A call, all zeros, of a door's own struct of this size; its id is copied. */
+struct call *calls_make(size_t size, struct json_member id, size_t bytes);
+
+/* Its step; false: the arguments were refused, and the text says so. */
+bool calls_make_step(struct calls *self, struct call *call, const struct tool *tool,
+                     cJSON *arguments, struct buffer *text);
+
+/* The call is freed without having been added. */
+void calls_forget(struct calls *self, struct call *call);
+
+void calls_add(struct calls *self, struct call *call);
+bool calls_are_full(const struct calls *self, size_t bytes);
+
+/* They are over, or end. */
+void calls_cancel(struct calls *self, struct json_member id);
+
+/* Does all that can be done: begins runs, answers, takes what has come. When the input has ended and
+   all is answered, the program ends. */
+void calls_go_on(struct calls *self);
+/* As far as it concerns the calls that are there. */
+void calls_serve(struct calls *self);
+
+/* Of struct door_type and struct speaker_type. */
+void calls_door_want(struct door *door, unsigned requests);
+void calls_door_begin(struct door *door, struct run *run);
+void calls_door_flush(struct door *door);
+void calls_door_result(struct door *door, const struct run *run, const struct run_end *end);
+void calls_door_close(struct door *door, enum door_close how);
+void calls_door_dump(const struct door *door);
+void calls_door_go_on(struct door *door);
+
+#endif

@@ -1,0 +1,108 @@
+#ifndef AGENT_DOORS_REDIS_DELIVERY_DELIVERY_H
+#define AGENT_DOORS_REDIS_DELIVERY_DELIVERY_H
+
+#include <event2/event.h>
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+
+#include "agent/doors/redis/delivery/send_queue.h"
+#include "agent/doors/redis/keys.h"
+#include "agent/doors/redis/net/url.h"
+#include "base/error.h"
+#include "base/log.h"
+
+/*
+ * Writes what is in the send queue to Redis: each command exactly once and in order, across any
+ * number of lost connections, until another agent takes the job over. delivery.c begins with how.
+ *
+ *   delivery_new
+ *   delivery_start
+ *     connected()       the socket is connected, the handshake under way: time for other work
+ *     ownership_command()
+ *                       which command is to be part of the ownership transaction; may be NULL
+ *     owned()           once: the job is this agent's
+ *   delivery_flush      after each addition to the send queue
+ *     delivered()       a batch was executed, and has left the send queue
+ *     lost_data()       Redis lost data that it had acknowledged; once until the next delivered().
+ *                       The delivery goes on
+ *     unreachable()     the connection was lost, and an attempt to reconnect has failed; another
+ *                       follows
+ *     failed()          an error that no attempt will change: nothing more is sent. What is queued
+ *                       stays in the send queue
+ *   delivery_free
+ *
+ * No callback comes from inside a function of this header.
+ */
+struct delivery;
+
+struct delivery_options {
+  const struct redis_url *url;
+  const struct keys *keys;
+  const char *name;                   /* for CLIENT LIST */
+  bool trims;                         /* XTRIM is among what is queued */
+  unsigned long long key_ttl_seconds; /* of `committed`; 0: it does not expire */
+};
+
+struct delivery_handler {
+  void (*connected)(void *owner);
+  char *(*ownership_command)(void *owner); /* one encoded command, to be freed; or NULL */
+  void (*owned)(void *owner);
+  void (*delivered)(void *owner);
+  void (*lost_data)(void *owner);
+  void (*unreachable)(void *owner);
+  void (*failed)(void *owner, const struct error *error);
+};
+
+/* The url, the keys, the log, the send queue and the handler must outlive the delivery; the options
+   and the name are read during the call. */
+struct delivery *delivery_new(struct event_base *base, const struct log *log,
+                              const struct delivery_options *options, struct send_queue *send_queue,
+                              const struct delivery_handler *handler, void *owner);
+void delivery_free(struct delivery *self);
+
+void delivery_start(struct delivery *self);
+
+/* Sends what is queued: at once, or after what is under way. Idempotent. */
+void delivery_flush(struct delivery *self);
+
+/*
+ * Sends a query between two batches, when it is known what was delivered; before the job is this
+ * agent's, together with the ownership transaction. `ask` is called at that moment, and returns one
+ * encoded command or several that change nothing, which are freed. Those without a reply are sent
+ * again after a lost connection, before any batch. `answer` is called once for each, in order,
+ * unless the delivery fails; `whole` is false when the reply is only the beginning of a string that
+ * is longer than payload_limit(). One query at a time: the next one not before the last answer(),
+ * and from inside it at the earliest; a batch that waits goes before that one.
+ */
+void delivery_query(struct delivery *self, char *(*ask)(void *owner),
+                    void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner);
+
+/* What is sent from here on is the last: `committed` is left to expire after DELIVERY_LAST_SECONDS.
+   So long an agent that was cut off finds that it does not own the job any more. */
+#define DELIVERY_LAST_SECONDS 3600
+void delivery_end(struct delivery *self);
+
+/* Reads `committed` now, on this connection: does Redis reply, and does it still have what it
+   acknowledged? Only when the job is this agent's. */
+void delivery_probe(struct delivery *self);
+
+/* Takes a value of `committed` that was read on another connection (NULL: the key does not exist).
+   Returns false when it names another agent. Probes when it is not as expected, since only what was
+   read on the delivery's own connection counts. Only when the job is this agent's. */
+bool delivery_check_owner(struct delivery *self, const char *committed, size_t length);
+
+/* True once the job is this agent's, also after the delivery has failed. */
+bool delivery_is_owner(const struct delivery *self);
+
+/* True when another agent had the job before this one, as far as Redis knows. */
+bool delivery_had_owner(const struct delivery *self);
+
+/* True from lost_data() to the next delivered(): a Redis that goes back once more meanwhile is not
+   reported. */
+bool delivery_has_lost_data(const struct delivery *self);
+
+/* True when the connection was lost and an attempt to reconnect has failed, or when the delivery
+   has failed. */
+bool delivery_is_unreachable(const struct delivery *self);
+
+#endif

@@ -1,0 +1,71 @@
+#ifndef AGENT_DOORS_REDIS_DELIVERY_OWNERSHIP_H
+#define AGENT_DOORS_REDIS_DELIVERY_OWNERSHIP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Who owns a job, and what its owner delivered last: the value of the key `committed`,
+ * "<epoch>:<instance>:<sequence>". Each agent that takes the job over raises the epoch by one; the
+ * instance is a random number that tells two agents of one epoch apart; the sequence counts the
+ * owner's transactions, from 1. Does no I/O.
+ *
+ *   ownership_init
+ *   ownership_update       with each value that was read on the delivery's own connection; the
+ *                          first one sets the epoch
+ *   ownership_text         the value that the next transaction writes
+ */
+
+/* In bytes, with the NUL: three numbers of 64 bits, two of them decimal, one of 16 hexadecimal
+   digits, and two colons take 59. */
+#define OWNERSHIP_TEXT_SIZE 80
+
+struct ownership {
+  uint64_t epoch;     /* 0: the key was not read yet */
+  uint64_t instance;  /* random */
+  uint64_t delivered; /* sequence of the last transaction that is known to be executed */
+  char last[OWNERSHIP_TEXT_SIZE]; /* a cache for ownership_is_unchanged: the value that was */
+  uint64_t last_sequence;         /* written with this sequence */
+};
+
+/* What a value of the key means for the transaction `delivered` + 1, which may be under way. */
+enum ownership_state {
+  OWNERSHIP_DELIVERED, /* it was executed */
+  OWNERSHIP_PENDING,   /* it was not, or not yet */
+  OWNERSHIP_LOST_DATA, /* it was not, and Redis lost what it had acknowledged before */
+  OWNERSHIP_TAKEN      /* another agent owns the job */
+};
+
+void ownership_init(struct ownership *self, uint64_t instance);
+
+/* True once a transaction was executed: from then on the job is this agent's, as far as is known.
+ */
+bool ownership_is_established(const struct ownership *self);
+
+struct ownership_change {
+  bool arrived;   /* the transaction that was sent last was executed */
+  bool lost_data; /* Redis lost what it had acknowledged, perhaps that transaction too */
+  bool taken;     /* another agent owns the job, perhaps since that transaction */
+};
+
+/*
+ * Takes a value of the key (NULL: the key does not exist), and counts the transaction `delivered` +
+ * 1 when it was executed. `executed`: its EXEC was acknowledged before this value was read. False:
+ * that is unknown, and only the value says it.
+ */
+struct ownership_change ownership_update(struct ownership *self, bool executed, const char *value,
+                                         size_t length);
+
+/* The same, without counting anything. */
+enum ownership_state ownership_compare(const struct ownership *self, const char *value,
+                                       size_t length);
+
+/* True when the value is the one that the last delivered transaction wrote; cheap. */
+bool ownership_is_unchanged(struct ownership *self, const char *value, size_t length);
+
+/* Writes the value for this sequence, with a NUL; returns its length without it. */
+size_t ownership_text(const struct ownership *self, uint64_t sequence,
+                      char out[OWNERSHIP_TEXT_SIZE]);
+
+#endif

@@ -1,0 +1,57 @@
+#ifndef AGENT_DOORS_REDIS_INTAKE_CONSUMER_H
+#define AGENT_DOORS_REDIS_INTAKE_CONSUMER_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+
+#include "agent/doors/redis/delivery/records.h"
+#include "agent/doors/redis/keys.h"
+#include "agent/doors/redis/net/url.h"
+#include "base/error.h"
+#include "base/log.h"
+
+/*
+ * Takes steps: moves them from the tail of the list `in` to the head of `inflight`, one for each
+ * consumer_take, over a connection of its own, since the command that waits for a step blocks it.
+ *
+ *   consumer_prepare   connects ahead of time, if it can
+ *   consumer_take
+ *     step()           one was moved, and is here
+ *     nothing()        none came within CONSUMER_BLOCK_SECONDS
+ *     needs_resync()   the connection was lost, and is there again: a step may have been moved
+ *                      without having arrived here, or Redis may have lost one that has
+ *   consumer_take …
+ */
+/* How long Redis waits for a step: it bounds the time in which a lost connection is noticed. */
+#define CONSUMER_BLOCK_SECONDS 10
+
+struct consumer;
+
+struct consumer_handler {
+  /* `claimed` is valid during the call. It is truncated when it is longer than payload_limit(). */
+  void (*step)(void *owner, const struct claimed *claimed);
+  void (*nothing)(void *owner);
+  void (*needs_resync)(void *owner);
+  void (*failed)(void *owner, const struct error *error);
+};
+
+/* Everything but `name`, which is for CLIENT LIST, must outlive the consumer. */
+struct consumer *consumer_new(struct event_base *base, const struct log *log,
+                              const struct redis_url *url, const struct keys *keys,
+                              const char *name, const struct consumer_handler *handler,
+                              void *owner);
+void consumer_free(struct consumer *self);
+
+/* Connects without asking for a step. A failure is not reported: consumer_take connects anew. */
+void consumer_prepare(struct consumer *self);
+
+/* Connects if need be, and waits for one step. Idempotent until one of the callbacks. */
+void consumer_take(struct consumer *self);
+
+/* None of the callbacks has come since consumer_take: a step may be on its way. */
+bool consumer_is_waiting(const struct consumer *self);
+
+/* Closes the connection. */
+void consumer_stop(struct consumer *self);
+
+#endif

@@ -1,0 +1,62 @@
+#ifndef AGENT_DOORS_REDIS_INTAKE_INFLIGHT_READER_H
+#define AGENT_DOORS_REDIS_INTAKE_INFLIGHT_READER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/doors/redis/delivery/outbox.h"
+#include "agent/doors/redis/keys.h"
+
+/*
+ * Reads the list `inflight` from the oldest step to the newest, in pages of several LINDEX, as many
+ * as are small enough to share a round trip. Batches of the outbox go in between, and may remove
+ * steps: so the owner says for each page where it begins, when it is known what was delivered.
+ *
+ *   inflight_reader_boot     at boot, before the outbox is ready; what was started comes first
+ *   inflight_reader_read     later
+ *     place()              the position of the next payload, from the tail, 1
+ *     payload()            one for each step, in order; returns whether more are wanted
+ *     end()                once; `complete`: the list ends here. The next read may begin inside
+ */
+/* In one page, at the most: commands, and bytes of payloads as far as can be foreseen. */
+#define INFLIGHT_READER_COMMANDS 128
+#define INFLIGHT_READER_BYTES ((size_t)1 << 20)
+
+struct inflight_reader_handler {
+  size_t (*place)(void *owner);
+  bool (*payload)(void *owner, const struct claimed *claimed);
+  void (*end)(void *owner, bool complete);
+};
+
+struct inflight_reader {
+  struct outbox *outbox;
+  const struct keys *keys;
+  const struct inflight_reader_handler *handler;
+  void *owner;
+
+  char *started;          /* at boot: the id of the step that was started; NULL: none was */
+  int64_t started_events; /* how many of its events are in the stream; -1: not known */
+  int started_version;    /* their schemaVersion; 1 where it is not known */
+
+  bool is_running;
+  bool is_wanted;      /* more is, and there may be more */
+  unsigned boot_asked; /* boot answers still due, the LINDEX not counted */
+  size_t commands;     /* in this page, or the last one */
+  size_t due;          /* answers */
+  size_t bytes;        /* that came in this page */
+};
+
+/* Outbox and keys must outlive it. */
+void inflight_reader_init(struct inflight_reader *self, struct outbox *outbox,
+                          const struct keys *keys, const struct inflight_reader_handler *handler,
+                          void *owner);
+void inflight_reader_release(struct inflight_reader *self);
+
+/* Reads everything, and `started` before; place() is not called for the first page. */
+void inflight_reader_boot(struct inflight_reader *self);
+
+/* Reads on from place(), at most so many in the first page. It must not be running. */
+void inflight_reader_read(struct inflight_reader *self, size_t most);
+
+#endif

@@ -1,0 +1,103 @@
+#include "agent/doors/redis/intake/recent_steps.h"
+
+#include <string.h>
+
+#include "base/hash.h"
+
+/* In the lowest bits of an entry; 0 is an empty one. */
+enum state {
+  STARTED = 1,
+  HELD = 2, /* not started; redis may hand out a copy */
+  STARTED_HELD =
+      3,       /* its answer is to come, or it was said to be lost; redis may hand out a copy */
+  ANSWERED = 4 /* its answer is lost; redis may hand it out */
+};
+#define STATE_MASK UINT64_C(7)
+
+static uint64_t hash(const char *text) {
+  return hash_bytes(text, strlen(text)) & ~STATE_MASK;
+}
+
+static enum state state_of(uint64_t entry) {
+  return (enum state)(entry & STATE_MASK);
+}
+
+static bool is_step(uint64_t entry, uint64_t wanted) {
+  return state_of(entry) != 0 && (entry & ~STATE_MASK) == wanted;
+}
+
+static bool is_started(uint64_t entry) {
+  return state_of(entry) != 0 && state_of(entry) != HELD;
+}
+
+static void set_state(uint64_t *entry, enum state state) {
+  *entry = (*entry & ~STATE_MASK) | state;
+}
+
+static void add(struct recent_steps *self, uint64_t entry) {
+  self->entries[self->next] = entry;
+  self->next = (self->next + 1) % RECENT_STEPS_MAX;
+}
+
+/* By age: 0 is the oldest. */
+static uint64_t *entry_at(struct recent_steps *self, size_t number) {
+  return &self->entries[(self->next + number) % RECENT_STEPS_MAX];
+}
+
+void recent_steps_add(struct recent_steps *self, const char *step_id) {
+  add(self, hash(step_id) | STARTED);
+}
+
+size_t recent_steps_times(const struct recent_steps *self, const char *step_id) {
+  uint64_t wanted = hash(step_id);
+  size_t times = 0;
+  for (size_t i = 0; i < RECENT_STEPS_MAX; i++)
+    times += is_step(self->entries[i], wanted) && is_started(self->entries[i]);
+  return times;
+}
+
+void recent_steps_roll_back(struct recent_steps *self) {
+  for (size_t i = 0; i < RECENT_STEPS_MAX; i++) {
+    if (is_started(self->entries[i]))
+      set_state(&self->entries[i], ANSWERED);
+    else
+      self->entries[i] = 0;
+  }
+}
+
+void recent_steps_hold(struct recent_steps *self, const char *step_id, bool started) {
+  uint64_t wanted = hash(step_id);
+  for (size_t i = RECENT_STEPS_MAX; i-- > 0;) {
+    uint64_t *entry = entry_at(self, i);
+    if (!is_step(*entry, wanted) || is_started(*entry) != started)
+      continue;
+    set_state(entry, started ? STARTED_HELD : HELD);
+    return;
+  }
+  add(self, wanted | (started ? STARTED_HELD : HELD));
+}
+
+enum recent_steps_verdict recent_steps_judge(struct recent_steps *self, const char *step_id) {
+  uint64_t wanted = hash(step_id);
+  enum recent_steps_verdict verdict = RECENT_STEPS_NEW;
+  for (size_t i = 0; i < RECENT_STEPS_MAX; i++) {
+    uint64_t *entry = entry_at(self, i);
+    if (!is_step(*entry, wanted) || state_of(*entry) == STARTED)
+      continue;
+    if (state_of(*entry) == ANSWERED) {
+      set_state(entry, STARTED_HELD);
+      return RECENT_STEPS_ANSWERED;
+    }
+    verdict = RECENT_STEPS_HELD;
+  }
+  return verdict;
+}
+
+void recent_steps_settle(struct recent_steps *self) {
+  for (size_t i = 0; i < RECENT_STEPS_MAX; i++) {
+    if (is_started(self->entries[i]))
+      set_state(&self->entries[i], STARTED);
+    else
+      self->entries[i] = 0;
+  }
+}

@@ -1,0 +1,80 @@
+#ifndef AGENT_ENGINE_RUN_END_H
+#define AGENT_ENGINE_RUN_END_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "wire/step.h"
+#include "wire/step_result.h"
+
+/*
+ * How a run has ended, as data. A door makes of it what its readers know: a StepResult, the text for
+ * a model, a result file.
+ */
+enum run_how {
+  RUN_EXITED,
+  RUN_SIGNALED,       /* by a signal that was not the agent's */
+  RUN_TIMED_OUT,      /* at its deadline */
+  RUN_STOPPED,        /* by engine_stop, engine_cancel or the end of the program */
+  RUN_NO_DIRECTORY,   /* its working directory is not there, or cannot be entered */
+  RUN_NOT_FOUND,      /* there is no such command */
+  RUN_NOT_EXECUTABLE, /* there is one, which cannot be executed */
+  RUN_NO_PROCESS      /* not executed for another reason, such as a limit of processes */
+};
+
+/* Exit codes where the command has none of its own: as timeout(1) and env(1). */
+#define RUN_EXIT_TIMED_OUT 124
+#define RUN_EXIT_NOT_RUN 125
+#define RUN_EXIT_NOT_EXECUTABLE 126
+#define RUN_EXIT_NOT_FOUND 127
+
+/* What is kept of a stream. */
+struct run_stream {
+  const char *bytes; /* NULL when it is empty */
+  size_t length;
+  bool truncated; /* more than newlines came after it; it ends at a UTF-8 boundary */
+};
+
+/* Stands behind a stream that was cut, for whoever reads it. */
+#define RUN_STREAM_CUT "...(truncated)"
+
+/* As it is shown: at most so many bytes, and when it is whole without the newlines at its end. */
+struct run_stream run_stream_shown(struct run_stream self, size_t max);
+
+/* What is pointed to is valid during the door's result(). */
+struct run_end {
+  enum run_how how;
+  int exit_code; /* as a shell has it, 0 to 255: 128 + signal; RUN_EXIT_… */
+  int signal;    /* SIGNALED */
+  int64_t duration_ms;
+  const char *subject; /* the command or the directory that the step names; NULL: its own default */
+  struct error error;  /* why it was not executed, with the errno, or was stopped */
+  /*
+   * Of a command whose output is lines: the beginning of stdout, and the end of both streams.
+   * Of one whose output is raw: the beginning of each, as it came but without NUL.
+   * Of a file kind: its whole content when it has succeeded; its warnings or its error, as lines.
+   */
+  struct run_stream output, errors;
+  const char *holder; /* who still holds its output in the background; "" for nobody */
+  size_t survivors;   /* processes that SIGKILL did not end */
+};
+
+bool run_end_is_success(const struct run_end *self);
+
+/* Whether it has had an end of its own; and whether it was executed: that, or up to its deadline. */
+bool run_end_is_own(const struct run_end *self);
+bool run_end_was_executed(const struct run_end *self);
+
+/* Why it is no success: its own last words, where it has had an end of its own and they are kept;
+   else a line of the agent's, in `line`. `timeout_seconds`: the step's. */
+struct run_stream run_end_message(const struct run_end *self, unsigned timeout_seconds,
+                                  struct error *line);
+
+/* The StepResult: the table of results in wire/PROTOCOL.md, all fields but `event_count`. Its texts
+   are borrowed from the step, from what the end points to, and from `line`. */
+struct step_result run_end_step_result(const struct run_end *self, const struct step *step,
+                                       struct error *line);
+
+#endif

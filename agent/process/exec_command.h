@@ -1,0 +1,46 @@
+#ifndef AGENT_PROCESS_EXEC_COMMAND_H
+#define AGENT_PROCESS_EXEC_COMMAND_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+
+/* Where a command is looked for when PATH is not set, as in a scratch image. */
+#define EXEC_DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+/* Why a process never became its command. */
+enum exec_stage {
+  EXEC_DONE, /* it did */
+  EXEC_NO_DIRECTORY,
+  EXEC_NOT_FOUND,
+  EXEC_NOT_EXECUTABLE, /* the command is there */
+  EXEC_NO_PROCESS
+};
+
+struct exec_failure {
+  enum exec_stage stage;
+  struct error reason; /* with the command's or the directory's name; nothing of EXEC_DONE */
+};
+
+/* Texts that stay until the command is executed. */
+struct exec_command {
+  char *const *argv; /* argv[0] is looked up on PATH as envp has it, unless it holds a slash */
+  char *const *envp;
+  const char *directory;         /* NULL: the caller's own */
+  bool directory_may_be_missing; /* the caller's own then */
+};
+
+/*
+ * Enters the directory and executes the command with an empty signal mask. Returns when that fails,
+ * with the failure. Between vfork(2) and execve(2): it allocates nothing, and what it changes beside
+ * `failure` are this process's directory and mask.
+ */
+void exec_command(const struct exec_command *self, struct exec_failure *failure);
+
+/* Sets EXEC_NO_PROCESS: there is no process for this command, for this errno. */
+void exec_command_no_process(const char *command, int error, struct exec_failure *failure);
+
+/* Whether an errno of chdir(2) means that there is no such directory. */
+bool exec_command_is_missing(int error);
+
+#endif

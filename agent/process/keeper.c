@@ -1,0 +1,391 @@
+/*
+ * Between two looks at the agent's order everything is bounded: 32 children reaped, one walk over the
+ * tree, one command made. The exception is the making itself: the child runs on this process's memory
+ * until it executes the command (vfork), so that nothing is copied and nothing here changes meanwhile;
+ * it waits for the agent's word there, and perhaps for a dead file system. What the agent then does is
+ * said in keeper_message.h.
+ *
+ * A command's status is stored before it is reaped, so that it is known also when somebody kills the
+ * keeper.
+ */
+#include "agent/process/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/process/exec_command.h"
+#include "agent/process/keeper_message.h"
+#include "agent/process/keeper_tree.h"
+#include "agent/process/process_table.h"
+#include "agent/process/traced_child.h"
+#include "base/check.h"
+#include "base/memory.h"
+
+/* The directory in which it began, to which it returns after work. */
+#define KEEPER_DIRECTORY 5
+
+#define REAPED_AT_ONCE 32
+
+/* While it kills: how long it waits for the death of somebody before it walks again, at first and when
+   nothing has helped for a while. */
+#define KILL_WALK_MS 5
+#define KILL_WALK_MAX_MS 1000
+
+/* Of its own memory after work, in pages of /proc/self/statm beside what it began with: above it, it is
+   not used again. */
+#define WORK_PAGES_MAX 1024
+
+#define NAME "agent-keeper"
+
+struct keeper {
+  struct keeper_page *page;
+  keeper_work *work;
+  pid_t agent;
+  pid_t command;   /* 0: there is none that is not reaped */
+  bool is_busy;    /* a message was taken and EMPTY not sent */
+  bool has_ended;  /* ENDED was sent */
+  bool agent_died; /* or has closed the socket */
+  bool is_leaving;
+  int obeyed;       /* enum keeper_order */
+  int walk_ms;      /* see KILL_WALK_MS */
+  long first_pages; /* of its memory at its beginning */
+  char body[KEEPER_BODY_MAX];
+};
+
+static void wake(int signal) {
+  (void)signal;
+}
+
+/* The kernel's masks and actions: the C libraries' leave out the signals of threads (32 to 34). */
+static void take_signals(void) {
+  static const uint64_t all = UINT64_MAX;
+  const struct sigaction action = {.sa_handler = wake};
+  (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, sizeof all);
+  (void)sigaction(SIGCHLD, &action, NULL);
+  (void)sigaction(SIGCONT, &action, NULL);
+}
+
+static void raise_oom_score(void) {
+  static const char score[] = "1000";
+  int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    (void)!write(fd, score, sizeof score - 1);
+    close(fd);
+  }
+}
+
+static long own_pages(void) {
+  char text[64];
+  long total, resident = -1;
+  int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  ssize_t length = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+  if (fd >= 0)
+    close(fd);
+  if (length > 0) {
+    char *end;
+    text[length] = '\0';
+    total = strtol(text, &end, 10);
+    resident = total > 0 ? strtol(end, NULL, 10) : -1;
+  }
+  return resident;
+}
+
+/* The kernel's fs.nr_open, unless somebody raised it. */
+#define DESCRIPTORS_MAX (1024 * 1024)
+
+/* Before Linux 5.9, and where a seccomp filter is older than that, one by one. */
+void keeper_close_above(int last) {
+  if (syscall(SYS_close_range, last + 1, ~0U, 0) == 0)
+    return;
+  struct rlimit limit = {.rlim_max = DESCRIPTORS_MAX};
+  (void)getrlimit(RLIMIT_NOFILE, &limit);
+  int end = limit.rlim_max < DESCRIPTORS_MAX ? (int)limit.rlim_max : DESCRIPTORS_MAX;
+  for (int fd = last + 1; fd < end; fd++)
+    (void)close(fd);
+}
+
+bool keeper_is_meant(int argc, char *const *argv) {
+  int type;
+  socklen_t size = sizeof type;
+  return argc == 4 && strcmp(argv[1], KEEPER_ARGUMENT) == 0 &&
+         getsockopt(KEEPER_SOCKET, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
+         type == SOCK_SEQPACKET;
+}
+
+static void set_up(struct keeper *self) {
+  take_signals();
+  (void)setsid();
+  raise_oom_score();
+  (void)prctl(PR_SET_DUMPABLE, 0);
+  (void)prctl(PR_SET_NAME, NAME);
+  (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* an emulator may have none */
+  (void)prctl(PR_SET_PDEATHSIG, SIGCONT);
+  (void)fcntl(KEEPER_SOCKET, F_SETFD, FD_CLOEXEC);
+  self->page = mmap(NULL, sizeof *self->page, PROT_READ | PROT_WRITE, MAP_SHARED, KEEPER_PAGE, 0);
+  close(KEEPER_PAGE);
+  if (self->page == MAP_FAILED)
+    _exit(1);
+  (void)setrlimit(RLIMIT_NOFILE, &self->page->open_files);
+  int directory = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (directory >= 0 && directory != KEEPER_DIRECTORY) {
+    (void)dup3(directory, KEEPER_DIRECTORY, O_CLOEXEC);
+    close(directory);
+  }
+}
+
+static void send_news(struct keeper *self, unsigned char news) {
+  if (self->is_leaving)
+    news |= KEEPER_LEAVES;
+  if (send(KEEPER_SOCKET, &news, sizeof news, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    self->agent_died = true;
+}
+
+/* Nothing is left of what it had. */
+static void become_idle(struct keeper *self, bool has_news) {
+  self->is_busy = false;
+  self->obeyed = KEEPER_ORDER_NONE;
+  atomic_store(&self->page->left, 0);
+  send_news(self, KEEPER_EMPTY | (has_news ? KEEPER_ENDED : 0));
+}
+
+static void set_ended(struct keeper *self, int status) {
+  self->page->status = status;
+  atomic_store(&self->page->ended, 1);
+}
+
+static int status_of(const siginfo_t *info) {
+  if (info->si_code == CLD_EXITED)
+    return (info->si_status & 0xFF) << 8;
+  return info->si_status | (info->si_code == CLD_DUMPED ? 0x80 : 0);
+}
+
+static void reap_one(struct keeper *self, const siginfo_t *info) {
+  if (info->si_pid == self->command) {
+    set_ended(self, status_of(info));
+    self->command = 0;
+  }
+  (void)waitpid(info->si_pid, NULL, WNOHANG | __WALL);
+}
+
+/* Those that have stopped because they asked to be traced go on when all others were looked at.
+   Returns how many children were reaped; REAPED_AT_ONCE: there may be more. */
+static int reap(struct keeper *self, bool *is_empty) {
+  struct traced_child stopped[REAPED_AT_ONCE];
+  size_t count = 0;
+  int looked_at = 0, reaped = 0;
+  *is_empty = false;
+  for (; looked_at < REAPED_AT_ONCE; looked_at++) {
+    siginfo_t info = {0};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0) {
+      *is_empty = errno == ECHILD;
+      break;
+    }
+    if (info.si_pid == 0)
+      break;
+    if (!traced_child_has_stopped(&info)) {
+      reap_one(self, &info);
+      reaped++;
+    } else if (traced_child_take(&stopped[count], info.si_pid)) {
+      count++;
+    }
+  }
+  while (count > 0)
+    traced_child_release(&stopped[--count]);
+  return looked_at == REAPED_AT_ONCE ? REAPED_AT_ONCE : reaped;
+}
+
+static bool is_orphan(struct keeper *self) {
+  self->agent_died |= getppid() != self->agent;
+  return self->agent_died;
+}
+
+static int order_of(struct keeper *self) {
+  return is_orphan(self) ? KEEPER_ORDER_KILL : atomic_load(&self->page->order);
+}
+
+static void signal_tree(struct keeper *self, int signal) {
+  const struct keeper_tree tree = {.root = getpid(), .command = self->command};
+  atomic_store(&self->page->left, (unsigned)keeper_tree_signal(&tree, signal));
+}
+
+static void obey(struct keeper *self) {
+  int order = order_of(self);
+  if (order == KEEPER_ORDER_KILL)
+    signal_tree(self, SIGKILL);
+  else if (order == KEEPER_ORDER_TERMINATE && self->obeyed < order)
+    signal_tree(self, SIGTERM);
+  if (order != self->obeyed)
+    self->walk_ms = KILL_WALK_MS;
+  self->obeyed = order;
+}
+
+/* The child's side, on this process's memory. */
+_Noreturn static void run_child(struct keeper *self, const struct keeper_message *message,
+                                const struct exec_command *command, const int descriptors[3],
+                                pid_t keeper) {
+  struct keeper_page *page = self->page;
+  struct keeper_message go;
+  (void)setsid();
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (int i = 0; i < 3; i++)
+    (void)dup2(descriptors[i], i);
+  atomic_store(&page->pid, getpid());
+  atomic_store(&page->phase, KEEPER_CHILD_WAITS);
+  if (atomic_load(&page->order) != KEEPER_ORDER_NONE || getppid() != keeper)
+    _exit(127);
+  if (message->waits && recv(KEEPER_SOCKET, &go, sizeof go, 0) <= 0)
+    _exit(127);
+  atomic_store(&page->phase, KEEPER_CHILD_GOES);
+  exec_command(command, &page->failure);
+  _exit(127);
+}
+
+static void close_all(const int descriptors[3]) {
+  for (int i = 0; i < 3; i++)
+    close(descriptors[i]);
+}
+
+static void run(struct keeper *self, const struct keeper_message *message, char *body,
+                const int descriptors[3]) {
+  size_t count = (size_t)message->arguments + message->variables + 2;
+  char **texts = memory_allocate(count * sizeof *texts);
+  char **argv = texts, **envp = texts + message->arguments + 1;
+  for (uint32_t i = 0; i < message->arguments; i++, body += strlen(body) + 1)
+    argv[i] = body;
+  argv[message->arguments] = NULL;
+  for (uint32_t i = 0; i < message->variables; i++, body += strlen(body) + 1)
+    envp[i] = body;
+  envp[message->variables] = NULL;
+  const struct exec_command command = {.argv = argv,
+                                       .envp = envp,
+                                       .directory = message->has_directory ? body : NULL,
+                                       .directory_may_be_missing =
+                                           message->directory_may_be_missing};
+  const pid_t keeper = getpid();
+  pid_t pid = vfork();
+  if (pid == 0)
+    run_child(self, message, &command, descriptors, keeper);
+  if (pid < 0) {
+    exec_command_no_process(argv[0], errno, &self->page->failure);
+    set_ended(self, 127 << 8);
+  }
+  close_all(descriptors);
+  atomic_store(&self->page->phase, KEEPER_EXECUTED);
+  self->command = pid > 0 ? pid : 0;
+  free(texts);
+}
+
+static void do_work(struct keeper *self, char *body, size_t length, const int descriptors[3]) {
+  (void)dup2(descriptors[1], STDOUT_FILENO);
+  (void)dup2(descriptors[2], STDERR_FILENO);
+  close_all(descriptors);
+  atomic_store(&self->page->pid, getpid());
+  atomic_store(&self->page->phase, KEEPER_EXECUTED);
+  int exit_code = self->work(body, length);
+  (void)dup2(STDIN_FILENO, STDOUT_FILENO);
+  (void)dup2(STDIN_FILENO, STDERR_FILENO);
+  set_ended(self, (exit_code & 0xFF) << 8);
+}
+
+static void tidy_after_work(struct keeper *self) {
+  long pages = own_pages();
+  keeper_close_above(KEEPER_DIRECTORY);
+  (void)prctl(PR_SET_NAME, NAME);
+  self->is_leaving = pages < 0 || self->first_pages < 0 ||
+                     pages > self->first_pages + WORK_PAGES_MAX || fchdir(KEEPER_DIRECTORY) != 0;
+}
+
+static void obey_message(struct keeper *self, const struct keeper_message *message, char *body,
+                         const int descriptors[3]) {
+  self->is_busy = true;
+  self->has_ended = false;
+  atomic_store(&self->page->phase, KEEPER_TAKEN);
+  bool is_work = message->kind == KEEPER_MESSAGE_WORK;
+  if (order_of(self) != KEEPER_ORDER_NONE) {
+    close_all(descriptors);
+    set_ended(self, SIGKILL);
+  } else if (is_work) {
+    do_work(self, body, message->length, descriptors);
+  } else {
+    run(self, message, body, descriptors);
+  }
+  keeper_message_release(message, body);
+  if (is_work)
+    tidy_after_work(self);
+}
+
+/* A GO whose child is dead already means nothing. */
+static void take_message(struct keeper *self) {
+  struct keeper_message message;
+  int descriptors[3];
+  char *body;
+  int received = keeper_message_receive(KEEPER_SOCKET, &message, self->body, &body, descriptors);
+  if (received <= 0)
+    self->agent_died |= received == 0;
+  else if (message.kind != KEEPER_MESSAGE_GO)
+    obey_message(self, &message, body, descriptors);
+}
+
+/* Waits for a signal, for the agent's end, for a message if it is idle, or for so long (-1: for ever). */
+static void wait_for_news(struct keeper *self, int milliseconds) {
+  static const uint64_t mask = ~(UINT64_C(1) << (SIGCHLD - 1) | UINT64_C(1) << (SIGCONT - 1));
+  struct pollfd socket = {.fd = KEEPER_SOCKET, .events = self->is_busy ? 0 : POLLIN};
+  struct timespec limit = {.tv_sec = milliseconds / 1000,
+                           .tv_nsec = (long)(milliseconds % 1000) * 1000000};
+  long ready = syscall(SYS_ppoll, &socket, 1, milliseconds < 0 ? NULL : &limit, &mask, sizeof mask);
+  if (ready <= 0)
+    return;
+  if ((socket.revents & POLLIN) != 0)
+    take_message(self);
+  else
+    self->agent_died = true;
+}
+
+static void look_after_tree(struct keeper *self) {
+  bool is_empty;
+  obey(self);
+  int reaped = reap(self, &is_empty);
+  CHECK(!is_empty || self->command == 0);
+  bool has_news = !self->has_ended && (atomic_load(&self->page->ended) != 0 || is_empty);
+  self->has_ended |= has_news;
+  if (is_empty) {
+    become_idle(self, has_news);
+    return;
+  }
+  if (has_news)
+    send_news(self, KEEPER_ENDED);
+  bool is_killing = self->obeyed == KEEPER_ORDER_KILL;
+  if (reaped > 0)
+    self->walk_ms = KILL_WALK_MS;
+  if (reaped == REAPED_AT_ONCE || (reaped > 0 && is_killing))
+    return;
+  wait_for_news(self, is_killing ? self->walk_ms : -1);
+  self->walk_ms = self->walk_ms < KILL_WALK_MAX_MS / 2 ? 2 * self->walk_ms : KILL_WALK_MAX_MS;
+}
+
+void keeper_main(pid_t agent, keeper_work *work) {
+  static struct keeper self;
+  self.agent = agent;
+  self.work = work;
+  set_up(&self);
+  self.first_pages = own_pages();
+  send_news(&self, 0);
+  while (self.is_busy || !(is_orphan(&self) || self.is_leaving))
+    if (self.is_busy)
+      look_after_tree(&self);
+    else
+      wait_for_news(&self, -1);
+  _exit(0);
+}

@@ -1,0 +1,118 @@
+#include "agent/process/keeper_message.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/write_all.h"
+
+union control {
+  struct cmsghdr header;
+  char space[CMSG_SPACE(KEEPER_DESCRIPTORS_MAX * sizeof(int))];
+};
+
+static int send_all(int fd, struct msghdr *header) {
+  ssize_t sent;
+  do
+    sent = sendmsg(fd, header, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (sent < 0 && errno == EINTR);
+  if (sent >= 0)
+    return 0;
+  if (errno == EPIPE || errno == ECONNRESET)
+    errno = ESRCH;
+  return -1;
+}
+
+static void attach(struct msghdr *header, union control *control, const int *fds, size_t count) {
+  memset(control, 0, sizeof *control);
+  header->msg_control = control;
+  header->msg_controllen = (socklen_t)CMSG_SPACE(count * sizeof *fds);
+  struct cmsghdr *rights = CMSG_FIRSTHDR(header);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = (socklen_t)CMSG_LEN(count * sizeof *fds);
+  memcpy(CMSG_DATA(rights), fds, count * sizeof *fds);
+}
+
+static int make_file(const char *body, size_t length) {
+  int fd = memfd_create("step", MFD_CLOEXEC);
+  if (fd >= 0 && write_all(fd, body, length) != 0) {
+    int write_errno = errno;
+    close(fd);
+    errno = write_errno;
+    return -1;
+  }
+  return fd;
+}
+
+int keeper_message_send(int fd, const struct keeper_message *message, const char *body,
+                        const int descriptors[3]) {
+  struct keeper_message sent = *message;
+  int fds[KEEPER_DESCRIPTORS_MAX] = {-1, -1, -1, -1};
+  size_t count = 0;
+  union control control;
+  if (descriptors != NULL) {
+    memcpy(fds, descriptors, 3 * sizeof *fds);
+    count = 3;
+  }
+  sent.in_file = message->length > KEEPER_BODY_MAX;
+  if (sent.in_file) {
+    CHECK(count == 3);
+    fds[count] = make_file(body, message->length);
+    if (fds[count++] < 0)
+      return -1;
+  }
+  struct iovec pieces[] = {{&sent, sizeof sent}, {(char *)body, sent.in_file ? 0 : sent.length}};
+  struct msghdr header = {.msg_iov = pieces, .msg_iovlen = 2};
+  if (count > 0)
+    attach(&header, &control, fds, count);
+  int result = send_all(fd, &header);
+  if (sent.in_file) {
+    int send_errno = errno;
+    close(fds[3]);
+    errno = send_errno;
+  }
+  return result;
+}
+
+static char *map_file(int fd, size_t length) {
+  void *mapped = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+  close(fd);
+  return mapped != MAP_FAILED ? mapped : NULL;
+}
+
+int keeper_message_receive(int fd, struct keeper_message *message, char space[KEEPER_BODY_MAX],
+                           char **body, int descriptors[3]) {
+  union control control;
+  int fds[KEEPER_DESCRIPTORS_MAX] = {-1, -1, -1, -1};
+  struct iovec pieces[] = {{message, sizeof *message}, {space, KEEPER_BODY_MAX}};
+  struct msghdr header = {.msg_iov = pieces,
+                          .msg_iovlen = 2,
+                          .msg_control = &control,
+                          .msg_controllen = sizeof control};
+  ssize_t length;
+  do
+    length = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
+  while (length < 0 && errno == EINTR);
+  if (length <= 0)
+    return (int)length;
+  CHECK(length >= (ssize_t)sizeof *message);
+  const struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+  if (rights != NULL && rights->cmsg_type == SCM_RIGHTS)
+    memcpy(fds, CMSG_DATA(rights), rights->cmsg_len - CMSG_LEN(0));
+  memcpy(descriptors, fds, 3 * sizeof *fds);
+  *body = space;
+  if (!message->in_file)
+    return 1;
+  *body = map_file(fds[3], message->length);
+  return *body != NULL ? 1 : -1;
+}
+
+void keeper_message_release(const struct keeper_message *message, char *body) {
+  if (message->in_file && body != NULL)
+    (void)munmap(body, message->length);
+}

@@ -1,0 +1,82 @@
+#ifndef AGENT_PROCESS_KEEPER_MESSAGE_H
+#define AGENT_PROCESS_KEEPER_MESSAGE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/resource.h>
+
+#include "agent/process/exec_command.h"
+
+/*
+ * What the agent and a keeper say to each other. Messages travel through a pair of SEQPACKET sockets,
+ * one at a time in each direction; a page of memory that both have mapped holds what must not wait
+ * behind a message, and what must survive the keeper.
+ *
+ *   agent -> keeper   RUN, WORK: a command or work, with its three descriptors
+ *                     GO: to a command's child that waits; end-of-file: the agent is dead
+ *   keeper -> agent   one byte of KEEPER_ENDED, KEEPER_EMPTY, KEEPER_LEAVES; the first is 0: it is there
+ */
+enum keeper_message_kind { KEEPER_MESSAGE_RUN, KEEPER_MESSAGE_WORK, KEEPER_MESSAGE_GO };
+
+#define KEEPER_ENDED 1  /* the page has how the command ended */
+#define KEEPER_EMPTY 2  /* no process of it is left */
+#define KEEPER_LEAVES 4 /* the keeper takes no further message, and exits */
+
+/* What the keeper is to do with the processes below it. The agent raises it, and sends SIGCONT, which
+   wakes a keeper that was stopped, too. */
+enum keeper_order { KEEPER_ORDER_NONE, KEEPER_ORDER_TERMINATE, KEEPER_ORDER_KILL };
+
+/* How far a command or work has come. The keeper stands still from CHILD_WAITS to EXECUTED: its child
+   runs on its memory (vfork). Then the agent ends the child itself. */
+enum keeper_phase {
+  KEEPER_AT_REST,
+  KEEPER_TAKEN,       /* the message was read */
+  KEEPER_CHILD_WAITS, /* `pid` is there, and has executed nothing */
+  KEEPER_CHILD_GOES,  /* it looks for its directory and its program */
+  KEEPER_EXECUTED     /* or has failed to */
+};
+
+struct keeper_page {
+  struct rlimit open_files; /* of commands */
+  atomic_int order;         /* enum keeper_order */
+  atomic_int phase;         /* enum keeper_phase */
+  atomic_int pid;           /* of the command's process */
+  atomic_int ended;         /* `status` counts */
+  int status;               /* as waitpid(2) has it; of work its exit code */
+  atomic_uint left;         /* processes that the last walk over the tree has found */
+  struct exec_failure failure;
+};
+
+/* The body of RUN: the texts of argv, of envp and of the directory if there is one, each with its
+   NUL. That of WORK: what was packed for it. */
+struct keeper_message {
+  uint32_t kind; /* enum keeper_message_kind */
+  bool waits;    /* RUN: for a GO */
+  bool has_directory;
+  bool directory_may_be_missing;
+  bool in_file; /* the body is a file, in a fourth descriptor */
+  uint32_t arguments;
+  uint32_t variables;
+  size_t length; /* of the body */
+};
+
+/* A longer body travels as a file in memory. */
+#define KEEPER_BODY_MAX ((size_t)32 * 1024)
+
+#define KEEPER_DESCRIPTORS_MAX 4
+
+/* Sends a message with 0 or 3 descriptors, which stay the caller's. Returns 0, or -1 with errno: ESRCH
+   when the keeper is dead. Does not wait. */
+int keeper_message_send(int fd, const struct keeper_message *message, const char *body,
+                        const int descriptors[3]);
+
+/* Receives one, and waits for it. The body is in `space` or, where it travelled as a file, in a mapping
+   that keeper_message_release ends; `descriptors` are close-on-exec and the caller's. Returns 1, 0 at
+   end-of-file, -1 with errno. */
+int keeper_message_receive(int fd, struct keeper_message *message, char space[KEEPER_BODY_MAX],
+                           char **body, int descriptors[3]);
+void keeper_message_release(const struct keeper_message *message, char *body);
+
+#endif

@@ -1,0 +1,662 @@
+/*
+ * A keeper dies only when somebody kills it. Its command then dies with it, and what that has started
+ * becomes this process's own child, among those of nobody: all of them are killed, for what a step made
+ * must not outlive it, and nothing else makes children here.
+ */
+#include "agent/process/keepers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/process/keeper_message.h"
+#include "agent/process/keeper_tree.h"
+#include "agent/process/process_table.h"
+#include "base/buffer.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/memory.h"
+
+/* From one walk over those of nobody to the next, while they are killed. */
+#define WALK_MS 5
+
+/* How long the first keeper may take to show that this program can be executed anew. */
+#define FIRST_NEWS_MS 5000
+
+struct keeper {
+  struct keeper *next;
+  struct keepers *keepers;
+  struct keeper_page *page;
+  struct event *readable;
+  struct keeper_owner owner; /* news NULL: nobody */
+  int fd;                    /* -1: it was told to go, or is dead */
+  pid_t pid;
+  enum keeper_state state;
+  bool is_work;
+  bool leaves;
+  int own_status; /* of the keeper itself, once it was reaped */
+};
+
+/* What the kept texts are executed with. */
+struct keeper_texts {
+  char *argv[5];
+  char *envp[3];
+  char agent[16];
+};
+
+struct keepers {
+  struct keepers_options options;
+  const char *program;
+  bool is_proven; /* a keeper made of the program has reported */
+  unsigned idle_max;
+  struct keeper *all;
+  struct keeper_texts texts;
+  struct event *walk; /* over those of nobody, and while everything ends */
+  int64_t give_up_ms; /* of those of keepers that died; 0: there are none */
+  int64_t kill_at_ms; /* while everything ends */
+  void (*gone)(void *owner, size_t left);
+  void *gone_owner;
+};
+
+static bool is_keeper(void *context, pid_t pid) {
+  const struct keepers *self = context;
+  for (const struct keeper *keeper = self->all; keeper != NULL; keeper = keeper->next)
+    if (keeper->pid == pid)
+      return true;
+  return false;
+}
+
+/* To the children of this process that are no keepers, and to what is below them. */
+static size_t signal_nobodys(struct keepers *self, int signal) {
+  const struct keeper_tree tree = {.root = getpid(), .is_excepted = is_keeper, .context = self};
+  return keeper_tree_signal(&tree, signal);
+}
+
+static bool is_idle(const struct keeper *self) {
+  return self->state == KEEPER_DONE && self->owner.news == NULL && self->fd >= 0;
+}
+
+static bool has_processes(const struct keeper *self) {
+  return self->state != KEEPER_DONE;
+}
+
+/* --- its end -------------------------------------------------------------------------------- */
+
+/* It sees that nobody listens, and exits. */
+static void dismiss(struct keeper *self) {
+  if (self->fd < 0)
+    return;
+  event_free(self->readable);
+  close(self->fd);
+  self->fd = -1;
+}
+
+static void free_keeper(struct keeper *self) {
+  dismiss(self);
+  (void)munmap(self->page, sizeof *self->page);
+  free(self);
+}
+
+static void remove_keeper(struct keeper *self) {
+  struct keeper **link = &self->keepers->all;
+  while (*link != self)
+    link = &(*link)->next;
+  *link = self->next;
+  free_keeper(self);
+}
+
+/* It has nothing, and nobody has it. */
+static void keep_or_dismiss(struct keeper *self) {
+  unsigned idle = 0;
+  if (self->pid == 0) {
+    remove_keeper(self);
+    return;
+  }
+  for (const struct keeper *other = self->keepers->all; other != NULL; other = other->next)
+    idle += is_idle(other);
+  if (self->leaves || idle > self->keepers->idle_max)
+    dismiss(self);
+}
+
+static void end_turn(struct keepers *self);
+
+static void tell(struct keeper *self) {
+  struct keepers *keepers = self->keepers;
+  if (self->owner.news != NULL)
+    self->owner.news(self->owner.owner);
+  else if (self->state == KEEPER_DONE)
+    keep_or_dismiss(self);
+  end_turn(keepers);
+}
+
+/* Messages are bytes, and few: an end, and that nobody is left. At end-of-file it is dead: the rest is
+   told by keepers_reaped. */
+static unsigned receive_news(struct keeper *self, bool *has_any) {
+  unsigned news = 0;
+  *has_any = false;
+  for (int i = 0; i < 4; i++) {
+    unsigned char byte;
+    ssize_t length = recv(self->fd, &byte, sizeof byte, MSG_DONTWAIT);
+    if (length == 0 || (length < 0 && errno != EAGAIN && errno != EINTR))
+      (void)event_del(self->readable);
+    if (length <= 0)
+      break;
+    *has_any = true;
+    news |= byte;
+  }
+  return news;
+}
+
+static void on_news(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct keeper *self = context;
+  bool has_any;
+  unsigned news = receive_news(self, &has_any);
+  self->keepers->is_proven |= has_any;
+  if ((news & KEEPER_ENDED) != 0 && self->state == KEEPER_RUNS)
+    self->state = KEEPER_HOLDS;
+  if ((news & KEEPER_EMPTY) != 0 && self->state != KEEPER_DIED)
+    self->state = KEEPER_DONE;
+  if ((news & KEEPER_LEAVES) != 0)
+    self->leaves = true;
+  if ((news & (KEEPER_ENDED | KEEPER_EMPTY)) != 0)
+    tell(self);
+}
+
+/* --- making one ------------------------------------------------------------------------------ */
+
+/* Above the numbers that it gets in the keeper. */
+static int move_up(int fd) {
+  int moved = fcntl(fd, F_DUPFD_CLOEXEC, KEEPER_PAGE + 1);
+  int move_errno = errno;
+  close(fd);
+  errno = move_errno;
+  return moved;
+}
+
+static int make_page(struct keepers *self, struct keeper_page **page) {
+  int fd = memfd_create("keeper", MFD_CLOEXEC);
+  if (fd < 0 || (fd = move_up(fd)) < 0)
+    return -1;
+  void *mapped = MAP_FAILED;
+  if (ftruncate(fd, sizeof **page) == 0)
+    mapped = mmap(NULL, sizeof **page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (mapped == MAP_FAILED) {
+    int map_errno = errno;
+    close(fd);
+    errno = map_errno;
+    return -1;
+  }
+  *page = mapped;
+  (*page)->open_files = self->options.open_files;
+  return fd;
+}
+
+/* The descriptors of the keeper's process, which become those that it begins with. */
+static void place_descriptors(const struct keepers *self, int socket, int page) {
+  for (int i = 0; i < 3; i++)
+    (void)dup2(self->options.stdin_fd, i);
+  (void)dup2(socket, KEEPER_SOCKET);
+  (void)dup2(page, KEEPER_PAGE);
+}
+
+/* Not by posix_spawn(3), which changes the signal mask of its caller. Returns its pid, or -1 with errno;
+   0: this program cannot be executed here. */
+static pid_t execute(const struct keepers *self, int socket, int page) {
+  volatile bool is_refused = false;
+  pid_t pid = vfork();
+  if (pid == 0) {
+    place_descriptors(self, socket, page);
+    (void)execve(self->program, self->texts.argv, self->texts.envp);
+    is_refused = true;
+    _exit(127);
+  }
+  if (pid < 0 || !is_refused)
+    return pid;
+  (void)waitpid(pid, NULL, 0);
+  return 0;
+}
+
+static pid_t fork_off(const struct keepers *self, int socket, int page) {
+  const pid_t agent = getpid();
+  pid_t pid = fork();
+  if (pid != 0)
+    return pid;
+  place_descriptors(self, socket, page);
+  keeper_close_above(KEEPER_PAGE);
+  keeper_main(agent, self->options.work);
+}
+
+static pid_t make_process(struct keepers *self, int socket, int page) {
+  pid_t pid = self->program != NULL ? execute(self, socket, page) : 0;
+  if (pid != 0)
+    return pid;
+  self->program = NULL;
+  return fork_off(self, socket, page);
+}
+
+static struct keeper *add_keeper(struct keepers *self, int fd, struct keeper_page *page,
+                                 pid_t pid) {
+  struct keeper *keeper = memory_allocate(sizeof *keeper);
+  *keeper = (struct keeper){
+      .next = self->all, .keepers = self, .page = page, .fd = fd, .pid = pid, .state = KEEPER_DONE};
+  keeper->readable = loop_event_new(self->options.base, fd, EV_READ | EV_PERSIST, on_news, keeper);
+  self->all = keeper;
+  return keeper;
+}
+
+/* Returns NULL with errno. */
+static struct keeper *make_keeper(struct keepers *self) {
+  int ends[2];
+  struct keeper_page *page;
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return NULL;
+  ends[1] = move_up(ends[1]);
+  int page_fd = ends[1] >= 0 ? make_page(self, &page) : -1;
+  pid_t pid = -1;
+  if (page_fd >= 0)
+    pid = make_process(self, ends[1], page_fd);
+  int make_errno = errno;
+  if (page_fd >= 0)
+    close(page_fd);
+  if (ends[1] >= 0)
+    close(ends[1]);
+  if (pid > 0)
+    return add_keeper(self, ends[0], page, pid);
+  if (page_fd >= 0)
+    (void)munmap(page, sizeof *page);
+  close(ends[0]);
+  errno = make_errno;
+  return NULL;
+}
+
+/* Only the first keeper that is executed has to show that this works at all; in an emulator it may be
+   the emulator that is executed. */
+static bool is_proven(struct keeper *self) {
+  struct pollfd news = {.fd = self->fd, .events = POLLIN};
+  unsigned char byte;
+  if (self->keepers->program == NULL || self->keepers->is_proven)
+    return true;
+  self->keepers->is_proven = poll(&news, 1, FIRST_NEWS_MS) == 1 &&
+                             recv(self->fd, &byte, sizeof byte, MSG_DONTWAIT | MSG_PEEK) == 1;
+  return self->keepers->is_proven;
+}
+
+/* One that is idle, or a new one; NULL with errno. */
+static struct keeper *take_keeper(struct keepers *self) {
+  struct keeper *keeper = self->all;
+  while (keeper != NULL && !is_idle(keeper))
+    keeper = keeper->next;
+  if (keeper == NULL)
+    keeper = make_keeper(self);
+  if (keeper == NULL || is_proven(keeper))
+    return keeper;
+  dismiss(keeper);
+  self->program = NULL;
+  return make_keeper(self);
+}
+
+void keepers_make_spare(struct keepers *self) {
+  const struct keeper *keeper = self->all;
+  while (keeper != NULL && !is_idle(keeper))
+    keeper = keeper->next;
+  if (keeper == NULL)
+    (void)make_keeper(self);
+}
+
+/* --- giving it something --------------------------------------------------------------------- */
+
+static void reset_page(struct keeper_page *page) {
+  const struct rlimit open_files = page->open_files;
+  memset(page, 0, sizeof *page);
+  page->open_files = open_files;
+}
+
+/* A keeper that was killed while it was idle has done nothing: the next one gets the message. */
+static struct keeper *give(struct keepers *self, const struct keeper_message *message,
+                           const char *body, const int descriptors[3],
+                           const struct keeper_owner *owner) {
+  for (;;) {
+    struct keeper *keeper = take_keeper(self);
+    if (keeper == NULL)
+      return NULL;
+    reset_page(keeper->page);
+    keeper->is_work = message->kind == KEEPER_MESSAGE_WORK;
+    if (keeper_message_send(keeper->fd, message, body, descriptors) == 0) {
+      keeper->state = KEEPER_RUNS;
+      keeper->owner = *owner;
+      return keeper;
+    }
+    if (errno != ESRCH)
+      return NULL;
+    dismiss(keeper);
+  }
+}
+
+static uint32_t add_texts(struct buffer *body, char *const *texts) {
+  uint32_t count = 0;
+  for (; texts[count] != NULL; count++)
+    buffer_add(body, texts[count], strlen(texts[count]) + 1);
+  return count;
+}
+
+struct keeper *keepers_run(struct keepers *self, const struct keeper_command *command,
+                           const int descriptors[3], const struct keeper_owner *owner,
+                           struct error *error) {
+  const struct exec_command *exec = &command->exec;
+  struct buffer body = {0};
+  struct keeper_message message = {.kind = KEEPER_MESSAGE_RUN,
+                                   .waits = command->waits,
+                                   .has_directory = exec->directory != NULL,
+                                   .directory_may_be_missing = exec->directory_may_be_missing};
+  message.arguments = add_texts(&body, exec->argv);
+  message.variables = add_texts(&body, exec->envp);
+  if (exec->directory != NULL)
+    buffer_add(&body, exec->directory, strlen(exec->directory) + 1);
+  message.length = body.length;
+  struct keeper *keeper = give(self, &message, body.bytes, descriptors, owner);
+  if (keeper == NULL)
+    (void)error_set(error, "cannot start %.100s: %s", exec->argv[0], strerror(errno));
+  buffer_release(&body);
+  return keeper;
+}
+
+struct keeper *keepers_work(struct keepers *self, const char *packed, size_t length,
+                            const int descriptors[3], const struct keeper_owner *owner,
+                            struct error *error) {
+  const struct keeper_message message = {.kind = KEEPER_MESSAGE_WORK, .length = length};
+  struct keeper *keeper = give(self, &message, packed, descriptors, owner);
+  if (keeper == NULL)
+    (void)error_set(error, "cannot start a process: %s", strerror(errno));
+  return keeper;
+}
+
+/* One that is dead tells so by itself. */
+void keeper_go(struct keeper *self) {
+  const struct keeper_message message = {.kind = KEEPER_MESSAGE_GO};
+  if (self->fd >= 0)
+    (void)keeper_message_send(self->fd, &message, NULL, NULL);
+}
+
+/* --- what is known of it ---------------------------------------------------------------------- */
+
+enum keeper_state keeper_state(const struct keeper *self) {
+  return self->state;
+}
+
+pid_t keeper_pid(const struct keeper *self) {
+  return (pid_t)atomic_load(&self->page->pid);
+}
+
+int keeper_status(const struct keeper *self) {
+  if (atomic_load(&self->page->ended) != 0)
+    return self->page->status;
+  return self->is_work ? self->own_status : SIGKILL;
+}
+
+const struct exec_failure *keeper_failure(const struct keeper *self) {
+  return &self->page->failure;
+}
+
+size_t keeper_left(const struct keeper *self) {
+  return atomic_load(&self->page->left);
+}
+
+/* --- orders ----------------------------------------------------------------------------------- */
+
+static void raise_order(struct keeper *self, int order) {
+  if (atomic_load(&self->page->order) < order)
+    atomic_store(&self->page->order, order);
+  if (self->pid > 0)
+    (void)kill(self->pid, SIGCONT);
+}
+
+static bool stands_still(const struct keeper *self) {
+  int phase = atomic_load(&self->page->phase);
+  return phase == KEEPER_CHILD_WAITS || phase == KEEPER_CHILD_GOES;
+}
+
+/* Of a keeper that stands still the child cannot have been reaped: its pid is its own. */
+static void kill_child(const struct keeper *self) {
+  pid_t pid = keeper_pid(self);
+  if (self->pid == 0 || !stands_still(self))
+    return;
+  int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+  if (stands_still(self) && (fd < 0 || syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) != 0))
+    (void)kill(pid, SIGKILL);
+  if (fd >= 0)
+    close(fd);
+}
+
+void keeper_kill(struct keeper *self) {
+  if (!has_processes(self))
+    return;
+  raise_order(self, KEEPER_ORDER_KILL);
+  if (self->is_work && self->pid > 0)
+    (void)kill(self->pid, SIGKILL);
+  else
+    kill_child(self);
+}
+
+void keeper_terminate(struct keeper *self) {
+  if (self->is_work || atomic_load(&self->page->phase) < KEEPER_CHILD_GOES)
+    keeper_kill(self);
+  else if (has_processes(self))
+    raise_order(self, KEEPER_ORDER_TERMINATE);
+}
+
+void keeper_release(struct keeper *self) {
+  self->owner = (struct keeper_owner){0};
+  if (self->state == KEEPER_DONE)
+    keep_or_dismiss(self);
+}
+
+/* --- those of nobody, and the end of all ------------------------------------------------------ */
+
+static void finish_dead(struct keepers *self, size_t left) {
+  self->give_up_ms = 0;
+  for (struct keeper *keeper = self->all, *next; keeper != NULL; keeper = next) {
+    next = keeper->next;
+    if (keeper->state != KEEPER_DIED)
+      continue;
+    atomic_store(&keeper->page->left, (unsigned)left);
+    keeper->state = KEEPER_DONE;
+    tell(keeper);
+  }
+}
+
+static void end_nobodys(struct keepers *self, int64_t now_ms) {
+  size_t left = signal_nobodys(self, SIGKILL);
+  if (left == 0 || now_ms >= self->give_up_ms)
+    finish_dead(self, left);
+}
+
+static size_t count_left(struct keepers *self) {
+  size_t left = signal_nobodys(self, 0);
+  for (const struct keeper *keeper = self->all; keeper != NULL; keeper = keeper->next)
+    if (has_processes(keeper))
+      left += keeper_left(keeper) > 0 ? keeper_left(keeper) : 1;
+  return left;
+}
+
+/* While everything ends: is it over? */
+static void end_turn(struct keepers *self) {
+  if (self->gone == NULL)
+    return;
+  int64_t now_ms = clock_monotonic_ms();
+  size_t left = count_left(self);
+  if (left > 0 && now_ms < self->kill_at_ms + KEEPERS_GIVE_UP_MS)
+    return;
+  void (*gone)(void *owner, size_t left) = self->gone;
+  self->gone = NULL;
+  (void)event_del(self->walk);
+  gone(self->gone_owner, left);
+}
+
+static void on_walk(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
+  (void)what;
+  struct keepers *self = context;
+  int64_t now_ms = clock_monotonic_ms();
+  if (self->give_up_ms != 0)
+    end_nobodys(self, now_ms);
+  if (self->gone != NULL && now_ms >= self->kill_at_ms)
+    keepers_kill(self);
+  if (self->give_up_ms != 0 || (self->gone != NULL && now_ms >= self->kill_at_ms))
+    loop_timer_start(self->walk, WALK_MS);
+  else if (self->gone != NULL)
+    loop_timer_start(self->walk, self->kill_at_ms - now_ms);
+  end_turn(self);
+}
+
+void keepers_kill(struct keepers *self) {
+  for (struct keeper *keeper = self->all; keeper != NULL; keeper = keeper->next)
+    keeper_kill(keeper);
+  (void)signal_nobodys(self, SIGKILL);
+}
+
+void keepers_end(struct keepers *self, int64_t grace_ms, void (*gone)(void *owner, size_t left),
+                 void *owner) {
+  int64_t kill_at_ms = clock_monotonic_ms() + grace_ms;
+  if (self->gone != NULL) {
+    if (kill_at_ms < self->kill_at_ms)
+      self->kill_at_ms = kill_at_ms;
+    loop_timer_start_now(self->walk);
+    return;
+  }
+  self->gone = gone;
+  self->gone_owner = owner;
+  self->kill_at_ms = kill_at_ms;
+  for (struct keeper *keeper = self->all; grace_ms > 0 && keeper != NULL; keeper = keeper->next)
+    keeper_terminate(keeper);
+  if (grace_ms > 0)
+    (void)signal_nobodys(self, SIGTERM);
+  loop_timer_start_now(self->walk);
+}
+
+/* --- children --------------------------------------------------------------------------------- */
+
+static void keeper_died(struct keeper *self, int status) {
+  struct keepers *keepers = self->keepers;
+  self->pid = 0;
+  self->own_status = status;
+  dismiss(self);
+  if (self->state == KEEPER_DONE) {
+    if (self->owner.news == NULL)
+      remove_keeper(self);
+    return;
+  }
+  self->state = self->is_work ? KEEPER_DONE : KEEPER_DIED;
+  if (self->state == KEEPER_DIED) {
+    keepers->give_up_ms = clock_monotonic_ms() + KEEPERS_GIVE_UP_MS;
+    loop_timer_start_now(keepers->walk);
+  }
+  tell(self);
+}
+
+bool keepers_reaped(struct keepers *self, pid_t pid, int status) {
+  for (struct keeper *keeper = self->all; keeper != NULL; keeper = keeper->next)
+    if (keeper->pid == pid) {
+      keeper_died(keeper, status);
+      return true;
+    }
+  if (self->give_up_ms != 0 || self->gone != NULL)
+    loop_timer_start_now(self->walk);
+  return false;
+}
+
+void keepers_stopped(const struct keepers *self, pid_t pid) {
+  if (is_keeper((void *)self, pid))
+    (void)kill(pid, SIGCONT);
+}
+
+bool keepers_have_processes(struct keepers *self) {
+  for (const struct keeper *keeper = self->all; keeper != NULL; keeper = keeper->next)
+    if (has_processes(keeper))
+      return true;
+  return signal_nobodys(self, 0) > 0;
+}
+
+struct dead_agents {
+  const char *job;
+  size_t keepers;
+};
+
+static void count_if_left(void *context, pid_t pid) {
+  struct dead_agents *self = context;
+  char text[256];
+  ssize_t length = process_table_read_file(pid, "cmdline", text, sizeof text);
+  const char *argv[4] = {0};
+  const char *at = text;
+  for (int i = 0; i < 4 && at < text + length; i++, at += strlen(at) + 1)
+    argv[i] = at;
+  if (argv[3] == NULL || strcmp(argv[1], KEEPER_ARGUMENT) != 0 || strcmp(argv[2], self->job) != 0 ||
+      process_table_parent(pid) == strtol(argv[3], NULL, 10))
+    return;
+  (void)kill(pid, SIGCONT);
+  self->keepers++;
+}
+
+size_t keepers_of_dead_agents(const char *job) {
+  struct dead_agents search = {.job = job};
+  (void)process_table_each(count_if_left, &search);
+  return search.keepers;
+}
+
+/* --- the keepers themselves -------------------------------------------------------------------- */
+
+static void set_texts(struct keepers *self) {
+  static const char *const inherited[] = {"HOME=", "XDG_CONFIG_HOME="};
+  static char name[] = "agent-keeper", argument[] = KEEPER_ARGUMENT, no_job[] = "-";
+  struct keeper_texts *texts = &self->texts;
+  char **next = texts->envp;
+  (void)snprintf(texts->agent, sizeof texts->agent, "%d", (int)getpid());
+  texts->argv[0] = name;
+  texts->argv[1] = argument;
+  texts->argv[2] = self->options.job != NULL ? (char *)self->options.job : no_job;
+  texts->argv[3] = texts->agent;
+  for (size_t i = 0; i < sizeof inherited / sizeof *inherited; i++)
+    for (char *const *entry = self->options.environment; entry != NULL && *entry != NULL; entry++)
+      if (strncmp(*entry, inherited[i], strlen(inherited[i])) == 0) {
+        *next++ = *entry;
+        break;
+      }
+}
+
+struct keepers *keepers_new(const struct keepers_options *options) {
+  struct keepers *self = memory_allocate(sizeof *self);
+  *self = (struct keepers){.options = *options, .program = options->program, .idle_max = 1};
+  set_texts(self);
+  self->walk = loop_timer_new(options->base, on_walk, self);
+  return self;
+}
+
+void keepers_limit_idle(struct keepers *self, unsigned count) {
+  self->idle_max = count;
+}
+
+/* One that has something ends it when it finds nobody listening. */
+void keepers_free(struct keepers *self) {
+  for (struct keeper *keeper = self->all, *next; keeper != NULL; keeper = next) {
+    next = keeper->next;
+    keeper_kill(keeper);
+    if (!has_processes(keeper) && keeper->pid > 0) {
+      (void)kill(keeper->pid, SIGKILL);
+      (void)waitpid(keeper->pid, NULL, 0);
+    }
+    free_keeper(keeper);
+  }
+  event_free(self->walk);
+  free(self);
+}

@@ -1,0 +1,126 @@
+#ifndef AGENT_PROCESS_KEEPERS_H
+#define AGENT_PROCESS_KEEPERS_H
+
+#include <event2/event.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+#include "agent/process/exec_command.h"
+#include "agent/process/keeper.h"
+#include "base/error.h"
+
+/*
+ * The agent's keepers (keeper.h): makes them, ahead of time too, gives each to one process after the
+ * other, and ends what is below them. A keeper whose command has left processes in the background stays
+ * with those until they end, or the agent does.
+ *
+ *   keepers_new
+ *     keepers_make_spare         from time to time, so that one waits
+ *     keeper = keepers_run, keepers_work
+ *       keeper_go                of a command that waits
+ *       news(owner)              from the event loop: keeper_state and what belongs to it is new
+ *       keeper_order
+ *     keeper_release             the process is over, or given up
+ *     keepers_reaped, keepers_stopped    from whoever waits for children
+ *     keepers_end                at the end of the program
+ *   keepers_free                 kills what is left
+ */
+struct keepers;
+struct keeper;
+
+/* Everything that is pointed to must outlive the keepers. */
+struct keepers_options {
+  struct event_base *base;
+  const char *program;      /* the path of this program; NULL: a keeper is a fork of it */
+  const char *job;          /* for ps, and for keepers_of_dead_agents; NULL: none */
+  char *const *environment; /* of work: HOME and XDG_CONFIG_HOME, where git's files are */
+  keeper_work *work;
+  struct rlimit open_files; /* of commands; the agent has raised its own */
+  int stdin_fd;             /* reads as empty */
+};
+
+struct keepers *keepers_new(const struct keepers_options *options);
+void keepers_free(struct keepers *self);
+
+/* So many idle keepers stay at the most; 1 at first. */
+void keepers_limit_idle(struct keepers *self, unsigned count);
+
+/* Makes a keeper when none is idle. Where that fails the next command does it, and says why. */
+void keepers_make_spare(struct keepers *self);
+
+struct keeper_command {
+  struct exec_command exec;
+  bool waits;
+};
+
+/* What is called when something is new. */
+struct keeper_owner {
+  void (*news)(void *owner);
+  void *owner;
+};
+
+/* Gives a command, or packed work, to a keeper. The descriptors are its 0, 1 and 2 (0 of work is not
+   used) and stay the caller's, who may close them at once. Returns NULL with the reason. */
+struct keeper *keepers_run(struct keepers *self, const struct keeper_command *command,
+                           const int descriptors[3], const struct keeper_owner *owner,
+                           struct error *error);
+struct keeper *keepers_work(struct keepers *self, const char *packed, size_t length,
+                            const int descriptors[3], const struct keeper_owner *owner,
+                            struct error *error);
+
+void keeper_go(struct keeper *self);
+
+enum keeper_state {
+  KEEPER_RUNS,  /* the command does */
+  KEEPER_HOLDS, /* the command has ended, and has left processes */
+  KEEPER_DIED,  /* it was killed, with its command; what they have left is being ended */
+  KEEPER_DONE   /* nothing is left */
+};
+enum keeper_state keeper_state(const struct keeper *self);
+
+/* The command's, 0 before it has one; of work the keeper's. */
+pid_t keeper_pid(const struct keeper *self);
+
+/* After KEEPER_RUNS: how it ended, as of waitpid(2). Of a keeper that was killed, and took it along, its
+   own end. */
+int keeper_status(const struct keeper *self);
+/* Also after KEEPER_RUNS. */
+const struct exec_failure *keeper_failure(const struct keeper *self);
+
+/* How many processes are left, as far as is known while they are being killed. */
+size_t keeper_left(const struct keeper *self);
+
+/* Ends what is below the keeper: SIGTERM to all, or SIGKILL until nobody is left. News follow when that
+   is so. A command that waits executes nothing then; work is killed by either. */
+void keeper_terminate(struct keeper *self);
+void keeper_kill(struct keeper *self);
+
+/* No news follow. What is not over goes on, unless it was ordered to end. */
+void keeper_release(struct keeper *self);
+
+/* Of every child that was reaped: true when it was a keeper. */
+bool keepers_reaped(struct keepers *self, pid_t pid, int status);
+
+/* Of every child that has stopped: a keeper goes on. */
+void keepers_stopped(const struct keepers *self, pid_t pid);
+
+/* Whether any process lives that is of a step. */
+bool keepers_have_processes(struct keepers *self);
+
+/* Ends everything that is below this process: SIGTERM now, SIGKILL after the grace, giving up
+   KEEPERS_GIVE_UP_MS later. `gone` is called once, from the event loop, with the number of processes that
+   are left. A second call can only shorten the grace, and `gone` stays. */
+void keepers_end(struct keepers *self, int64_t grace_ms, void (*gone)(void *owner, size_t left),
+                 void *owner);
+#define KEEPERS_GIVE_UP_MS 2000
+
+/* SIGKILL to all, at once. */
+void keepers_kill(struct keepers *self);
+
+/* The number of keepers of this job whose agent is dead. They are ending their trees; one that somebody
+   has stopped goes on. */
+size_t keepers_of_dead_agents(const char *job);
+
+#endif

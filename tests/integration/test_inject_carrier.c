@@ -1,0 +1,386 @@
+/* The carrier image: `/python` is copied beside the agent, and steps find it; so is
+   `/ca-certificates.crt`, which the agent trusts where the image that it runs in has no bundle. */
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/certificates.h"
+#include "tests/support/injection.h"
+#include "tests/support/job.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+enum { OLD = 1000000000 };
+
+#define BUNDLE "ca-certificates.crt"
+
+/* Nothing but the program, and a place for it that is user 1000's. The test's injectors run in it. */
+static int set_up_carrier(void **state) {
+  injection_set_up(state);
+  struct injection *self = *state;
+  injection_make_directory(self, "root", 0755, 0);
+  injection_make_directory(self, "root/shared", 0755, 1000);
+  injection_succeeds(self, "root/agent");
+  injection_use_root(self);
+  return 0;
+}
+
+#define CARRIER_TEST(NAME)                                                                         \
+  TEST_WITH_IF(agent_process_is_shipped(), struct injection *self, NAME, set_up_carrier,           \
+               injection_tear_down)
+
+/* What /python may hold: a row each; of a file this is the content, of a link the target. */
+static const struct entry {
+  const char *name;
+  mode_t mode;
+  const char *content;
+} entries[] = {
+    {"bin", S_IFDIR | 0755, NULL},
+    {"bin/tool", S_IFREG | 0755, "#!/bin/sh\necho the tool\n"},
+    {"bin/other", S_IFLNK | 0777, "tool"},
+    {"bin/dangling", S_IFLNK | 0777, "/nowhere"},
+    {"bin/loop", S_IFLNK | 0777, "loop"},
+    {"lib", S_IFDIR | 0555, NULL},
+    {"lib/module.py", S_IFREG | 0444, "x = 1\n"},
+    {"lib/.hidden", S_IFREG | 0644, ""},
+    {"lib/...", S_IFREG | 06755, "dots"},
+    {"lib/a b\n%s", S_IFREG | 0604, "a strange name"},
+    {"lib/deep", S_IFDIR | 01777, NULL},
+    {"lib/deep/empty", S_IFDIR | 0755, NULL},
+};
+enum { ENTRIES = sizeof entries / sizeof *entries };
+
+static void put_tools(struct injection *self) {
+  const struct timespec times[] = {{.tv_sec = OLD}, {.tv_sec = OLD, .tv_nsec = 123456789}};
+  injection_make_directory(self, "root/python", 0755, 0);
+  for (size_t i = 0; i < ENTRIES; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "root/python/%s", entries[i].name);
+    if (S_ISLNK(entries[i].mode))
+      assert_int_equal(symlink(entries[i].content, injection_path(self, "%s", name)), 0);
+    else if (S_ISDIR(entries[i].mode))
+      injection_make_directory(self, name, entries[i].mode & 07777, 0);
+    else
+      injection_write(self, name, entries[i].content, entries[i].mode & 07777);
+  }
+  assert_int_equal(mkfifo(injection_path(self, "root/python/lib/fifo"), 0644), 0); /* is left out */
+  for (size_t i = ENTRIES; i-- > 0;)
+    assert_int_equal(utimensat(0, injection_path(self, "root/python/%s", entries[i].name), times,
+                               AT_SYMLINK_NOFOLLOW),
+                     0);
+}
+
+static void put_bundle(struct injection *self, const char *content) {
+  (void)unlink(injection_path(self, "root/" BUNDLE));
+  injection_write(self, "root/" BUNDLE, content, 0444);
+}
+
+static void inject(struct injection *self, const char *target) {
+  injection_has_succeeded(injection_start(self, target));
+}
+
+static struct stat look(struct injection *self, const char *name) {
+  struct stat file;
+  if (lstat(injection_path(self, "%s", name), &file) != 0)
+    fail_msg("no %s", name);
+  return file;
+}
+
+static void expect_content(struct injection *self, const char *name, mode_t mode,
+                           const char *expected) {
+  char content[64] = "";
+  FILE *in = fopen(injection_path(self, "%s", name), "re");
+  if (in == NULL)
+    fail_msg("no %s", name);
+  assert_int_equal(fread(content, 1, sizeof content - 1, in), strlen(expected));
+  fclose(in);
+  assert_string_equal(content, expected);
+  assert_int_equal(look(self, name).st_mode, mode);
+}
+
+static void expect_bundle(struct injection *self, const char *content) {
+  expect_content(self, "root/shared/" BUNDLE, S_IFREG | 0644, content);
+}
+
+static void expect_entry(struct injection *self, const struct entry *entry) {
+  char name[64], target[64] = "";
+  snprintf(name, sizeof name, "root/shared/python/%s", entry->name);
+  struct stat found = look(self, name);
+  assert_int_equal(found.st_mode, entry->mode);
+  if (S_ISLNK(entry->mode)) {
+    assert_true(readlink(injection_path(self, "%s", name), target, sizeof target - 1) > 0);
+    assert_string_equal(target, entry->content);
+    return;
+  }
+  if (S_ISREG(entry->mode))
+    expect_content(self, name, entry->mode, entry->content);
+  assert_int_equal(found.st_mtim.tv_sec, OLD);
+  assert_int_equal(found.st_mtim.tv_nsec, 123456789);
+}
+
+/* By root and by another user, whatever the umask; and again, over what may not be written. */
+CARRIER_TEST(both_are_copied_as_they_are) {
+  put_tools(self);
+  put_bundle(self, "authorities");
+  for (int i = 0; i < 4; i++) {
+    self->setup.uid = i < 2 ? 1000 : 0;
+    mode_t before = umask(i % 2 == 0 ? 0777 : 077);
+    inject(self, "/shared/");
+    umask(before);
+    injection_expect_copy(self, "root/shared/agent");
+    expect_bundle(self, "authorities");
+    assert_int_equal(look(self, "root/shared/python").st_mode, S_IFDIR | 0755);
+    for (size_t k = 0; k < ENTRIES; k++)
+      expect_entry(self, &entries[k]);
+    assert_int_equal(injection_count(self, "root/shared"), ENTRIES + 3);
+  }
+}
+
+CARRIER_TEST(what_it_has_not_is_not_copied) {
+  inject(self, "/shared/");
+  injection_write(self, "root/python", "no directory is no tools", 0644);
+  injection_make_directory(self, "root/" BUNDLE, 0755, 0); /* no file is no bundle */
+  inject(self, "/shared/");
+  assert_int_equal(injection_count(self, "root/shared"), 1);
+}
+
+/* Nor does it take the bundle of the place where it runs for the carrier's. */
+INJECTION_TEST(a_machine_is_no_carrier) {
+  injection_make_directory(self, "shared", 0755, 0);
+  injection_succeeds(self, "shared/agent");
+  assert_int_equal(injection_count(self, "shared"), 1);
+}
+
+CARRIER_TEST(the_next_injection_replaces_them) {
+  put_tools(self);
+  put_bundle(self, "some authorities");
+  inject(self, "/shared/");
+  put_bundle(self, "others");
+  assert_int_equal(unlink(injection_path(self, "root/python/bin/other")), 0);
+  injection_write(self, "root/python/bin/new", "", 0755);
+  injection_write(self, "root/shared/python/lib/stray", "", 0644);
+  inject(self, "/shared");
+  expect_bundle(self, "others");
+  assert_int_equal(look(self, "root/shared/python/bin/new").st_mode, S_IFREG | 0755);
+  assert_int_equal(injection_count(self, "root/shared"), ENTRIES + 3);
+  assert_int_equal(injection_count(self, "root/shared/python/bin"), 4);
+}
+
+CARRIER_TEST(a_link_is_replaced_and_not_written_through) {
+  put_bundle(self, "authorities");
+  injection_write(self, "root/precious", "precious", 0644);
+  assert_int_equal(symlink("../precious", injection_path(self, "root/shared/" BUNDLE)), 0);
+  inject(self, "/shared/");
+  expect_bundle(self, "authorities");
+  expect_content(self, "root/precious", S_IFREG | 0644, "precious");
+}
+
+/* --- where it cannot be done ------------------------------------------------------------------ */
+
+static void is_refused(struct injection *self, const char *target, const char *where,
+                       const char *reason) {
+  struct agent_process *injector = injection_start(self, target);
+  assert_int_equal(agent_process_wait(injector, WAIT_BOUND_MS), 3);
+  if (strstr(agent_process_log(injector), where) == NULL ||
+      strstr(agent_process_log(injector), reason) == NULL)
+    agent_process_fail(injector, "no word of %s, or of %s", where, reason);
+  agent_process_free(injector);
+}
+
+/* Whatever of the three cannot be placed, none is. */
+CARRIER_TEST(each_reason_is_told_and_nothing_is_left) {
+  static const struct {
+    const char *target, *where, *reason;
+  } rows[] = {
+      {"/tools/file", "/tools/file/python", "Not a directory"},
+      {"/tools/fifo", "/tools/fifo/python", "is a FIFO, not a directory"},
+      {"/tools/link", "/tools/link/python", "is a symbolic link, not a directory"},
+      {"/taken", "/taken/agent", "Is a directory"},
+      {"/bundle/directory", "cannot replace /bundle/directory/" BUNDLE, "Is a directory"},
+      {"/bundle/fifo", "cannot replace /bundle/fifo/" BUNDLE, "is a FIFO, not a regular file"},
+      {"/shared/" BUNDLE, "cannot inject into /shared/" BUNDLE, "name another target"},
+      {"/shared/python", "/shared/python", "tools"},
+      {"/python", "/python/agent", "tools"},
+      {"/python/lib/deep/er/", "/python/lib/deep/er/agent", "tools"},
+  };
+  static const char *const directories[] = {"tools",       "tools/file",
+                                            "tools/fifo",  "tools/link",
+                                            "bundle",      "bundle/directory",
+                                            "bundle/fifo", "taken",
+                                            "taken/agent", "bundle/directory/ca-certificates.crt"};
+  char name[64];
+  put_tools(self);
+  put_bundle(self, "authorities");
+  for (size_t i = 0; i < sizeof directories / sizeof *directories; i++) {
+    snprintf(name, sizeof name, "root/%s", directories[i]);
+    injection_make_directory(self, name, 0755, 0);
+  }
+  injection_write(self, "root/tools/file/python", "mine", 0644);
+  assert_int_equal(mkfifo(injection_path(self, "root/tools/fifo/python"), 0644), 0);
+  assert_int_equal(symlink("../file", injection_path(self, "root/tools/link/python")), 0);
+  assert_int_equal(mkfifo(injection_path(self, "root/bundle/fifo/" BUNDLE), 0644), 0);
+  int before = injection_count(self, "root");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    is_refused(self, rows[i].target, rows[i].where, rows[i].reason);
+    assert_int_equal(injection_count(self, "root"), before);
+  }
+}
+
+CARRIER_TEST(what_cannot_be_read_is_named) {
+  put_tools(self);
+  put_bundle(self, "authorities");
+  self->setup.uid = 1000;
+  assert_int_equal(chmod(injection_path(self, "root/" BUNDLE), 0600), 0);
+  is_refused(self, "/shared/a/agent", "cannot read /" BUNDLE, "Permission denied");
+  assert_int_equal(chmod(injection_path(self, "root/python/lib/.hidden"), 0600), 0);
+  is_refused(self, "/shared/a/agent", "/shared/a/python/lib/.hidden", "Permission denied");
+  assert_int_equal(injection_count(self, "root/shared"), 0);
+}
+
+static void limit_file_size(const void *context) {
+  (void)context;
+  const struct rlimit limit = {1000, 1000};
+  if (setrlimit(RLIMIT_FSIZE, &limit) != 0)
+    _exit(AGENT_PROCESS_NO_START);
+}
+
+CARRIER_TEST(a_limit_on_files_is_an_error) {
+  self->setup.prepare = limit_file_size;
+  is_refused(self, "/new/agent", "/new/agent", "File too large");
+  assert_int_not_equal(access(injection_path(self, "root/new"), F_OK), 0);
+}
+
+/* The last rename fails: nothing can take a mount's place. What has its name by then is whole. */
+CARRIER_TEST(a_program_that_cannot_be_renamed_leaves_nothing_hidden) {
+  put_tools(self);
+  put_bundle(self, "authorities");
+  injection_write(self, "root/shared/agent", "old", 0755);
+  const char *target = injection_path(self, "root/shared/agent");
+  assert_int_equal(mount(injection_path(self, "root/agent"), target, NULL, MS_BIND, NULL), 0);
+  is_refused(self, "/shared", "/shared/agent", "busy");
+  assert_int_equal(umount(target), 0);
+  expect_content(self, "root/shared/agent", S_IFREG | 0755, "old");
+  expect_bundle(self, "authorities");
+  for (size_t k = 0; k < ENTRIES; k++)
+    expect_entry(self, &entries[k]);
+  assert_int_equal(injection_count(self, "root/shared"), ENTRIES + 3);
+}
+
+/* --- what they are there for ------------------------------------------------------------------ */
+
+static struct job *start_job(struct injection *self, const char *const *environment) {
+  void *state;
+  job_setup_server(&state);
+  struct job *job = state;
+  job->setup = (struct agent_setup){.program = injection_path(self, "root/shared/agent"),
+                                    .environment = environment};
+  job_start_agent(job, NULL);
+  return job;
+}
+
+/* The last thing that the job is there for. */
+static void expect_last(struct job *job, const cJSON *step, const char *output) {
+  job_expect_result(job, job_run(job, step), 0, NULL, output);
+  job_shut_down(job);
+  job_free(job);
+}
+
+CARRIER_TEST(steps_find_them_first) {
+  put_tools(self);
+  inject(self, "/shared/");
+  struct job *job = start_job(self, (const char *const[]){"PATH=/usr/bin:/bin", NULL});
+  job_expect_result(job, job_run(job, job_step(job, "tool", NULL)), 0, NULL, "the tool\n");
+  expect_last(job, job_script(job, "echo \"$PATH\""),
+              job_format(job, "%s/root/shared/python/bin:/usr/bin:/bin\n", self->path));
+}
+
+CARRIER_TEST(a_step_that_sets_path_has_its_own) {
+  put_tools(self);
+  inject(self, "/shared/");
+  struct job *job = start_job(self, NULL);
+  cJSON *step = job_script(job, "echo \"$PATH\"; tool || echo none");
+  cJSON_AddStringToObject(cJSON_AddObjectToObject(step, "env"), "PATH", "/usr/bin:/bin");
+  expect_last(job, step, "/usr/bin:/bin\nnone\n");
+}
+
+INJECTION_TEST(no_tools_leave_path_alone) {
+  injection_succeeds(self, "root/shared/agent");
+  struct job *job = start_job(self, (const char *const[]){"PATH=/usr/bin:/bin", NULL});
+  expect_last(job, job_script(job, "echo \"$PATH\""), "/usr/bin:/bin\n");
+}
+
+/* The agent is in it, without authorities, and there is a server. */
+static struct job *prepare_volume(struct injection *self, struct certificates *certificates) {
+  certificates_add(certificates, &(struct certificate){.name = "server"});
+  inject(self, "/shared/");
+  injection_make_directory(self, "root/shared/proc", 0755, 0);
+  assert_int_equal(mount("proc", injection_path(self, "root/shared/proc"), "proc", 0, NULL), 0);
+  return job_new(redis_server_start_tls(certificates, NULL));
+}
+
+/* The agent is alone there, with what was injected beside it: the root of an empty image. */
+static void start_in_volume(struct injection *self, struct job *job) {
+  static char root[64];
+  snprintf(root, sizeof root, "%s", injection_path(self, "root/shared"));
+  job->setup = (struct agent_setup){.root = root};
+  job->url = job_format(job, "rediss://%s127.0.0.1:%d", redis_server_login(),
+                        redis_server_tls_port(job->server));
+  job_start_agent(job, NULL);
+}
+
+CARRIER_TEST(an_image_without_authorities_gets_these) {
+  struct certificates *certificates = certificates_new();
+  certificates_add_authority(certificates, "ca");
+  struct job *job = prepare_volume(self, certificates);
+  start_in_volume(self, job);
+  job_expect_exit(job, 3);
+  agent_process_wait_log(job->agent, "there is no " BUNDLE " beside the agent");
+  assert_int_equal(
+      link(certificates_path(certificates, "ca.pem"), injection_path(self, "root/" BUNDLE)), 0);
+  inject(self, "/shared/");
+  start_in_volume(self, job);
+  job_shut_down(job);
+  job_free(job);
+  certificates_free(certificates);
+}
+
+/* In a directory that is made for it. */
+static void put_authority(struct injection *self, const char *path, const char *content) {
+  char directory[80];
+  for (const char *slash = path; (slash = strchr(slash, '/')) != NULL; slash++) {
+    (void)snprintf(directory, sizeof directory, "root/shared/%.*s", (int)(slash - path), path);
+    (void)mkdir(injection_path(self, "%s", directory), 0755);
+  }
+  const char *target = injection_path(self, "root/shared/%s", path);
+  (void)unlink(target);
+  assert_int_equal(link(content, target), 0);
+}
+
+/* The first that there is, of those of the distributions and the one beside the agent. */
+CARRIER_TEST(an_image_may_have_authorities) {
+  static const char *const paths[] = {"etc/ssl/certs/ca-certificates.crt",
+                                      "etc/pki/tls/certs/ca-bundle.crt",
+                                      "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+                                      "etc/ssl/ca-bundle.pem",
+                                      "var/lib/ca-certificates/ca-bundle.pem",
+                                      BUNDLE};
+  struct certificates *certificates = certificates_new();
+  certificates_add_authority(certificates, "ca");
+  certificates_add_authority(certificates, "other");
+  struct job *job = prepare_volume(self, certificates);
+  for (size_t i = sizeof paths / sizeof *paths; i-- > 0;) {
+    put_authority(self, paths[i], certificates_path(certificates, "ca.pem"));
+    start_in_volume(self, job);
+    job_shut_down(job);
+    put_authority(self, paths[i], certificates_path(certificates, "other.pem"));
+  }
+  start_in_volume(self, job);
+  agent_process_wait_log(job->agent, "is signed by CN=Authority ca, which is not trusted");
+  job_free(job);
+  certificates_free(certificates);
+}
+
+TEST_GROUP(injection_begin_group, NULL)

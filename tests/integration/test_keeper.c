@@ -1,0 +1,182 @@
+/* The child that makes a step's process and keeps its tree: whatever a step, or another one, does to it,
+   each step has its answer, and nothing of it goes on. */
+
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/events.h"
+#include "tests/support/hanging_mount.h"
+#include "tests/support/injection.h"
+#include "tests/support/kind_rows.h"
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+static pid_t agent_of(const struct job *job) {
+  return agent_process_pid(job->agent);
+}
+
+static bool has_keeper(void *job) {
+  return proc_child_of(agent_of(job)) != 0;
+}
+
+/* Returns the pid of the agent's only child. */
+static pid_t wait_for_keeper(struct job *job) {
+  if (!wait_until(has_keeper, job, WAIT_BOUND_MS))
+    job_fail(job, "there is no keeper");
+  return proc_child_of(agent_of(job));
+}
+
+static bool is_forked(struct job *job) {
+  const char *name = proc_read(wait_for_keeper(job), "cmdline", NULL);
+  bool forked = strcmp(name, "agent-keeper") != 0;
+  free((void *)name);
+  return forked;
+}
+
+static void read_file(struct job *job) {
+  static const struct kind_row row = {"'kind':'readFile','path':'file'", 0, "content\n", NULL};
+  kind_rows_run(job, &row, 1);
+}
+
+static void set_up_file(struct job *job) {
+  kind_rows_file(job, "file", "content\n");
+  job_start_agent(job, NULL);
+  read_file(job);
+}
+
+/* Git's own ignore file is in the directory of the agent's user. */
+JOB_TEST_NO_AGENT(it_knows_where_git_has_its_files) {
+  kind_rows_file(job, "home/.config/git/ignore", "file\n");
+  kind_rows_file(job, ".git/HEAD", "");
+  const char *home = getenv("HOME");
+  char *before = home != NULL ? strdup(home) : NULL;
+  assert_int_equal(setenv("HOME", kind_rows_path(job, "home"), 1), 0);
+  set_up_file(job);
+  assert_int_equal(before != NULL ? setenv("HOME", before, 1) : unsetenv("HOME"), 0);
+  free(before);
+  const struct kind_row row = {
+      "'kind':'grep','path':'.','pattern':'content','searchHidden':false", 0, "[]",
+      "grep left out 1 directories and 1 files that are hidden or ignored"};
+  (void)wait_for_keeper(job);
+  kind_rows_run(job, &row, 1);
+}
+
+JOB_TEST_NO_AGENT(a_killed_one_costs_no_answer) {
+  set_up_file(job);
+  for (int i = 0; i < 20; i++) {
+    pid_t pid = wait_for_keeper(job);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
+    read_file(job);
+  }
+}
+
+/* A step whose keeper is killed is answered, whether it had begun or not, and nothing of it is left. */
+JOB_TEST_NO_AGENT(a_step_dies_with_its_keeper) {
+  set_up_file(job);
+  for (int i = 0; i < 5; i++) {
+    const char *sleep = job_sleep(job, 600);
+    const cJSON *step =
+        job_script(job, job_format(job,
+                                   "(setsid env -i sh -c '%s & %s' &); setsid %s & "
+                                   "while [ $(pgrep -fc '^%s') -lt 3 ]; do :; done; "
+                                   "kill -KILL $PPID; %s",
+                                   sleep, sleep, sleep, sleep, sleep));
+    job_expect_result(job, job_run(job, step), 137, "killed by signal 9 (SIGKILL)", NULL);
+    assert_int_equal(proc_find(sleep), 0);
+    read_file(job);
+  }
+}
+
+JOB_TEST_NO_AGENT(a_stopped_keeper_goes_on) {
+  set_up_file(job);
+  const cJSON *step = job_script(job, "kill -STOP $PPID; exit 3");
+  job_expect_part(job, job_run(job, step), "errorMessage", "exited with code 3 and wrote nothing");
+  read_file(job);
+}
+
+JOB_TEST_NO_AGENT(a_cancelled_step_leaves_it_alone) {
+  set_up_file(job);
+  pid_t pid = wait_for_keeper(job);
+  const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
+  job_push(job, running);
+  events_wait(job, running, "stdout", "up");
+  job_push_cancel(job, running);
+  job_expect_answer(job, running, -1, "cancelled: by a cancel step", "up\n");
+  assert_int_equal(wait_for_keeper(job), pid);
+  read_file(job);
+}
+
+/* No answer to a step is to be forged in the process that will give it, nor its memory read. */
+JOB_TEST_NO_AGENT(no_other_process_may_attach_to_it) {
+  set_up_file(job);
+  struct stat status;
+  char path[64];
+  (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)wait_for_keeper(job));
+  assert_int_equal(stat(path, &status), 0);
+  assert_int_equal(status.st_uid, 0); /* whoever runs it: not dumpable, proc(5) */
+}
+
+JOB_TEST_NO_AGENT(it_ends_with_the_agent) {
+  set_up_file(job);
+  pid_t pid = wait_for_keeper(job);
+  assert_int_equal(kill(agent_process_pid(job->agent), SIGKILL), 0);
+  assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
+  agent_process_free(job->agent);
+  job->agent = NULL;
+  job_do(job, "DEL sandbox:%s:inflight", job->id);
+  job_start_agent(job, NULL);
+  read_file(job);
+  pid = wait_for_keeper(job);
+  job_shut_down(job);
+  assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
+}
+
+/* Also where a program that runs already may not be executed again. */
+JOB_TEST_NO_AGENT(where_none_can_be_executed_a_fork_is_one) {
+  const char *copy = job_path(job, "agent");
+  injection_has_succeeded(agent_process_start(
+      &(struct agent_setup){.arguments = (const char *[]){"--inject", copy, NULL}}));
+  job->setup.program = copy;
+  kind_rows_file(job, "file", "content\n");
+  job_start_agent(job, NULL);
+  pid_t pid = wait_for_keeper(job);
+  assert_false(is_forked(job));
+  assert_int_equal(chmod(copy, 0), 0);
+  assert_int_equal(kill(pid, SIGKILL), 0);
+  assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
+  for (int i = 0; i < 3; i++)
+    read_file(job);
+  job_expect_result(job, job_run(job, job_script(job, "echo up")), 0, NULL, "up\n");
+  assert_true(is_forked(job));
+}
+
+static struct hanging_mount hanging;
+
+/* It must go before the directory that it is in, also when the test has failed. */
+static int release_mount(void **state) {
+  hanging_mount_release(&hanging);
+  return job_teardown(state);
+}
+
+TEST(a_mount_that_hangs_ends_the_step_alone, job_setup_server, release_mount) {
+  struct job *job = *state;
+  const char *path = kind_rows_path(job, "mount");
+  assert_int_equal(mkdir(path, 0777), 0);
+  hanging_mount_init(&hanging, path);
+  set_up_file(job);
+  (void)wait_for_keeper(job);
+  const cJSON *step = kind_rows_step(job, "'kind':'readFile','path':'mount/x'");
+  job_push(job, step);
+  events_wait(job, step, "started", "readFile mount/x");
+  job_push_cancel(job, step);
+  job_expect_answer(job, step, -1, "cancelled: by a cancel step", NULL);
+  hanging_mount_release(&hanging);
+  read_file(job);
+  job_shut_down(job);
+}
+
+TEST_GROUP(injection_begin_group, NULL)

@@ -1,0 +1,28 @@
+#include "tests/support/same_step.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "agent/kinds/kinds.h"
+#include "wire/step_pack.h"
+
+/* Both in the form in which they travel, where nothing of them is missing. */
+void assert_same_step(const struct step *step, const char *json) {
+  struct step expected;
+  struct error error;
+  struct buffer own = {0}, its = {0};
+  if (step_parse(&expected, kinds, json, strlen(json), &error) != 0)
+    fail_msg("%s", error.text);
+  expected.for_model = step->for_model;
+  step_pack(step, kinds, &own);
+  step_pack(&expected, kinds, &its);
+  assert_int_equal(own.length, its.length);
+  assert_memory_equal(own.bytes, its.bytes, own.length);
+  step_release(&expected);
+  buffer_release(&own);
+  buffer_release(&its);
+}

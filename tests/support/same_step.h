@@ -1,0 +1,9 @@
+#ifndef TESTS_SUPPORT_SAME_STEP_H
+#define TESTS_SUPPORT_SAME_STEP_H
+
+#include "wire/step.h"
+
+/* Fails when it is not the step that this JSON means, but for whether it is for a model. */
+void assert_same_step(const struct step *step, const char *json);
+
+#endif

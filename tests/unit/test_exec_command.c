@@ -1,0 +1,222 @@
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/process/exec_command.h"
+#include "tests/support/directory.h"
+#include "tests/test.h"
+
+/* What a test executes in a child, and what came of it. */
+struct trial {
+  struct directory directory; /* for scripts */
+  bool may_be_missing;        /* the directory that a test names */
+  char output[4096];          /* of both streams */
+  int status;
+  struct exec_failure *failure; /* the child writes it, too */
+};
+
+static int set_up(void **state) {
+  struct trial *trial = calloc(1, sizeof *trial);
+  trial->failure =
+      mmap(NULL, sizeof *trial->failure, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  directory_init(&trial->directory);
+  *state = trial;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct trial *trial = *state;
+  directory_release(&trial->directory);
+  munmap(trial->failure, sizeof *trial->failure);
+  free(trial);
+  return 0;
+}
+
+/* Executes it in a child and collects what that writes; whether it became the program. */
+static bool run_in(struct trial *self, const char *directory, char *const *argv,
+                   char *const *envp) {
+  int out[2];
+  assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+  memset(self->failure, 0, sizeof *self->failure);
+  const struct exec_command command = {.argv = argv,
+                                       .envp = envp,
+                                       .directory = directory,
+                                       .directory_may_be_missing = self->may_be_missing};
+  pid_t pid = vfork();
+  if (pid == 0) {
+    dup2(out[1], STDOUT_FILENO);
+    exec_command(&command, self->failure);
+    _exit(127);
+  }
+  close(out[1]);
+  size_t length = 0;
+  for (ssize_t n; (n = read(out[0], self->output + length, sizeof self->output - 1 - length)) > 0;)
+    length += (size_t)n;
+  self->output[length] = '\0';
+  close(out[0]);
+  assert_int_equal(waitpid(pid, &self->status, 0), pid);
+  return self->failure->stage == EXEC_DONE;
+}
+
+static void says(struct trial *self, const char *directory, char *const *argv, char *const *envp,
+                 const char *expected) {
+  assert_true(run_in(self, directory, argv, envp));
+  assert_int_equal(self->status, 0);
+  assert_string_equal(self->output, expected);
+}
+
+/* A file in the trial's directory, and a PATH that begins there. */
+static void make_file(struct trial *self, const char *name, const char *text, mode_t mode) {
+  const char *path = directory_path(&self->directory, name);
+  FILE *file = fopen(path, "we");
+  assert_non_null(file);
+  fputs(text, file);
+  fclose(file);
+  assert_int_equal(chmod(path, mode), 0);
+}
+
+static void refused(struct trial *self, const char *directory, char *command, char *path,
+                    const char *expected) {
+  char *argv[] = {command, NULL};
+  char *envp[] = {path, NULL};
+  assert_false(run_in(self, directory, argv, envp));
+  if (strstr(self->failure->reason.text, expected) == NULL)
+    assert_string_equal(self->failure->reason.text, expected);
+}
+
+#define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
+
+TRIAL_TEST(arguments_arrive_untouched) {
+  char *argv[] = {
+      "sh",    "-c", "for a; do printf '[%s]' \"$a\"; done", "sh", "a b", "", "*", "$HOME",
+      "\n\"'", NULL};
+  says(trial, NULL, argv, environ, "[a b][][*][$HOME][\n\"']");
+}
+
+TRIAL_TEST(environment_is_what_was_given) {
+  char *argv[] = {"env", NULL};
+  char *envp[] = {"A=1", "PATH=/usr/bin:/bin", "EMPTY=", NULL};
+  says(trial, NULL, argv, envp, "A=1\nPATH=/usr/bin:/bin\nEMPTY=\n");
+}
+
+TRIAL_TEST(directory_is_the_given_one_or_our_own) {
+  char *argv[] = {"pwd", NULL};
+  says(trial, "/usr", argv, environ, "/usr\n");
+  assert_true(run_in(trial, NULL, argv, environ));
+  char *own = getcwd(NULL, 0);
+  assert_int_equal(strncmp(trial->output, own, strlen(own)), 0);
+  free(own);
+}
+
+TRIAL_TEST(path_is_that_of_the_child) {
+  make_file(trial, "only-here", "#!/bin/sh\necho found\n", 0755);
+  char path[64];
+  snprintf(path, sizeof path, "PATH=/nowhere:/dev/null:%s", trial->directory.path);
+  char *argv[] = {"only-here", NULL};
+  char *envp[] = {path, NULL};
+  says(trial, NULL, argv, envp, "found\n");
+  refused(trial, NULL, "only-here", "PATH=/nowhere", "only-here: command not found on PATH");
+}
+
+TRIAL_TEST(search_goes_on_behind_what_may_not_run) {
+  make_file(trial, "true", "#!/bin/sh\necho wrong\n", 0644);
+  char path[64];
+  snprintf(path, sizeof path, "PATH=%s:/bin", trial->directory.path);
+  char *argv[] = {"true", NULL};
+  char *envp[] = {path, NULL};
+  says(trial, NULL, argv, envp, "");
+  path[strlen(path) - strlen("/bin")] = '\0'; /* leaves "dir:": the current directory is last */
+  refused(trial, "/", "true", path, "not executable");
+}
+
+TRIAL_TEST(empty_path_entry_is_the_childs_directory) {
+  make_file(trial, "here", "#!/bin/sh\necho found\n", 0755);
+  char *paths[] = {"PATH=", "PATH=:/nowhere", "PATH=/nowhere:", "PATH=/nowhere::/nowhere"};
+  for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+    char *argv[] = {"here", NULL};
+    char *envp[] = {paths[i], NULL};
+    says(trial, trial->directory.path, argv, envp, "found\n");
+  }
+}
+
+TRIAL_TEST(without_a_path_the_usual_places_are_searched) {
+  char *argv[] = {"echo", "found", NULL};
+  char *envp[] = {NULL};
+  says(trial, NULL, argv, envp, "found\n");
+}
+
+TRIAL_TEST(slash_means_no_search) {
+  make_file(trial, "here", "#!/bin/sh\necho found\n", 0755);
+  char *argv[] = {"./here", NULL};
+  says(trial, trial->directory.path, argv, environ, "found\n");
+  refused(trial, NULL, "bin/true", "PATH=/:/usr", "bin/true: no such file");
+}
+
+TRIAL_TEST(what_cannot_start_says_why) {
+  make_file(trial, "plain", "text", 0644);
+  make_file(trial, "orphan", "#!/no/such/interpreter\n", 0755);
+  make_file(trial, "noise", "no program", 0755);
+  refused(trial, trial->directory.path, "./plain", "PATH=", "not executable");
+  refused(trial, trial->directory.path, "./orphan",
+          "PATH=", "it exists, but its interpreter /no/such/interpreter does not");
+  refused(trial, trial->directory.path, "orphan", "PATH=", "/no/such/interpreter");
+  refused(trial, trial->directory.path, "./noise", "PATH=", "exec format error");
+  refused(trial, NULL, "/usr", "PATH=", "it is a directory");
+  refused(trial, "/no/such/place", "true", "PATH=/bin",
+          "working directory /no/such/place: No such file or directory");
+  refused(trial, "/bin/true", "true", "PATH=/bin", "working directory /bin/true: Not a directory");
+  char *huge = malloc(200001);
+  memset(huge, 'x', 200000);
+  huge[200000] = '\0';
+  refused(trial, NULL, "/bin/true", huge, "arguments and environment are too long");
+  free(huge);
+}
+
+TRIAL_TEST(a_first_line_that_leads_nowhere_is_explained) {
+  static const struct {
+    const char *content, *why;
+  } rows[] = {
+      {"\xEF\xBB\xBF#!/bin/sh\n", "a byte order mark stands before its #!"},
+      {"#!\n", "its #! names no interpreter"},
+      {"#! \t", "its #! names no interpreter"},
+      {"#!./script\n", "its interpreter ./script is a script, and so is the next one, too often"},
+      {"#!/usr\n", "its interpreter /usr is a directory"},
+      {"#!/etc/passwd\n", "its interpreter /etc/passwd is not executable"},
+      {"#!/bin/sh\r\n", "ends in a carriage return"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    make_file(trial, "script", rows[i].content, 0755);
+    refused(trial, trial->directory.path, "./script", "PATH=", rows[i].why);
+  }
+  char line[400] = "#!";
+  memset(line + 2, 'x', sizeof line - 3);
+  make_file(trial, "script", line, 0755);
+  refused(trial, trial->directory.path, "./script",
+          "PATH=", "its first line is longer than the 255 bytes that the kernel reads");
+}
+
+TRIAL_TEST(a_path_that_is_too_long_is_said_to_be) {
+  char *path = malloc(4097);
+  memset(path, '/', 4096);
+  path[4096] = '\0';
+  refused(trial, NULL, path, "PATH=", "the path, or a name in it, is too long");
+  refused(trial, NULL, path + 4096 - 300, "PATH=/bin", "it is a directory");
+  free(path);
+}
+
+TRIAL_TEST(a_directory_that_may_be_missing_is_passed_over) {
+  char *argv[] = {"pwd", NULL};
+  char *own = getcwd(NULL, 0);
+  trial->may_be_missing = true;
+  assert_true(run_in(trial, "/no/such/place", argv, environ));
+  assert_int_equal(strncmp(trial->output, own, strlen(own)), 0);
+  assert_true(run_in(trial, "/bin/true", argv, environ));
+  assert_int_equal(strncmp(trial->output, own, strlen(own)), 0);
+  says(trial, "/usr", argv, environ, "/usr\n");
+  /* What is relative is then not shown below a directory that is not there. */
+  refused(trial, "/no/such/place", "./gone", "PATH=", "cannot run ./gone: no such file");
+  refused(trial, "/usr", "./gone", "PATH=", "cannot run /usr/./gone: no such file");
+  free(own);
+}

@@ -1,0 +1,80 @@
+#ifndef WIRE_JSON_TEXT_H
+#define WIRE_JSON_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * The tokens of text that may be anything: hostile, broken, or still on its way. No grammar but that
+ * of a token, so that a reader may go on behind what is broken. Linear, without recursion or
+ * allocation.
+ *
+ *   struct json_text text = {.bytes = bytes, .length = length};
+ *   while ((state = json_text_next(&text)) != JSON_TEXT_SHORT)
+ *     when it is JSON_TEXT_WHOLE: text.token, from text.start to text.at
+ *
+ * When more bytes have come after JSON_TEXT_SHORT, set `bytes` and `length` to all of them, and go on.
+ */
+enum json_text_state {
+  JSON_TEXT_WHOLE,
+  JSON_TEXT_SHORT, /* the text ends within the token, or before it; a number may always go on */
+  JSON_TEXT_BROKEN /* `fault`; the next call goes on behind that, if need be within the string */
+};
+
+/* What no bytes more can mend; of a text that is short, what is wrong when none come. */
+enum json_text_fault {
+  JSON_TEXT_FINE,
+  JSON_TEXT_ESCAPE, /* another letter than those of escapes */
+  JSON_TEXT_OTHER,  /* what begins no token, or no more than begins true, false or null */
+  JSON_TEXT_UTF8,
+  JSON_TEXT_CONTROL, /* a raw control character */
+  JSON_TEXT_HEX,     /* a \u without four digits */
+  JSON_TEXT_NUMBER,
+  JSON_TEXT_DEEP, /* a bracket beyond JSON_TEXT_DEPTH_MAX */
+  JSON_TEXT_MANY  /* of json_text_check: JSON_TEXT_VALUES_MAX */
+};
+
+/* The deepest nesting of brackets; the default of System.Text.Json, which writes the servers'
+   steps. */
+#define JSON_TEXT_DEPTH_MAX 64
+
+/* The most values, containers included. cJSON takes some 80 bytes for each, 16 MB for all. Linux
+   gives arguments and environment 2 MiB where the stack has its usual limit: so many leave 10 bytes
+   to each, of which its pointer takes 8. */
+#define JSON_TEXT_VALUES_MAX 200000
+
+struct json_text {
+  const char *bytes;
+  size_t length;
+  size_t at;    /* behind what was read */
+  size_t depth; /* open brackets of either kind, this token included */
+  size_t start; /* of the token */
+  char token;   /* one of {}[]:," or 0: a number, a: true, false or null, ?: none; '\0': the end */
+  bool is_open; /* within a string */
+  bool has_nul; /* a string has an escaped NUL */
+  enum json_text_fault fault; /* unless the token is whole: */
+  size_t part;   /* the character, escape, number or bracket that has it begins here, */
+  size_t wrong;  /* and the byte of it that is wrong */
+  size_t values; /* so far; the outermost one only when it is a container */
+};
+
+enum json_text_state json_text_next(struct json_text *self);
+
+/* Reads to the end, or to the first fault that cJSON would let pass: JSON_TEXT_UTF8 or one behind it
+   in the list. It is `part` that has it. */
+enum json_text_fault json_text_check(struct json_text *self);
+
+/*
+ * Finds where the first value of a stream ends, of which `bytes` are all that has come so far: an
+ * object or an array ends with its last bracket, a string with its last quote, null, true and false
+ * with their last letter, a number with its line. What can begin no value ends at once: there is
+ * nothing to wait for. Does not say whether it is JSON. A byte order mark in front is part of the
+ * value. True when it ends, with its length. `self` is zero at first.
+ */
+bool json_text_ends(struct json_text *self, const char *bytes, size_t length, size_t *extent);
+
+/* Whether a text is a JSON object, or can become one with more bytes: what another program is still
+   writing. Does not check numbers. `*wrong`: what is wrong when it is broken. */
+enum json_text_state json_text_object(const char *bytes, size_t length, size_t *wrong);
+
+#endif
