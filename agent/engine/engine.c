@@ -175,7 +175,8 @@ static bool is_leaving(const struct engine *self) {
 }
 
 /* From here on it is time without a step. Without a server there may never be room. */
-void engine_run_stalled(struct engine *self, struct run *run) {
+static void on_run_stalled(void *engine, struct run *run) {
+  struct engine *self = engine;
   begin_idle(self);
   if (is_leaving(self))
     run_ignore_room(run);
@@ -183,7 +184,8 @@ void engine_run_stalled(struct engine *self, struct run *run) {
 
 /* The answer leaves together with the start of the next step, and before it is logged: somebody
    waits for it. */
-void engine_run_done(struct engine *self, struct run *run, const struct run_end *end) {
+static void on_run_done(void *engine, struct run *run, const struct run_end *end) {
+  struct engine *self = engine;
   struct door *door = self->door;
   *find_slot(self, run) = NULL;
   self->run_count--;
@@ -358,12 +360,15 @@ struct engine *engine_new(const struct engine_options *options) {
                                                  .has_steps = has_steps,
                                                  .reaped = on_reaped,
                                                  .stopped = on_stopped};
+  static const struct run_handler run_handler = {.stalled = on_run_stalled, .done = on_run_done};
   struct engine *self = memory_allocate(sizeof *self);
   *self = (struct engine){.options = *options};
   set_names(self);
   self->keepers = make_keepers(self);
   self->run_context =
-      (struct run_context){.process = {.base = options->base,
+      (struct run_context){.handler = &run_handler,
+                           .engine = self,
+                           .process = {.base = options->base,
                                        .keepers = self->keepers,
                                        .orphaned_pipes = orphaned_pipes_new(options->base),
                                        .stdin_fd = options->stdin_fd},

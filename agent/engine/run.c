@@ -148,7 +148,7 @@ static void read_raw(struct run *self, enum process_stream stream) {
 }
 
 static void tell_stalled(struct run *self) {
-  engine_run_stalled(self->door->engine, self);
+  self->context->handler->stalled(self->context->engine, self);
 }
 
 static void read_lines(struct run *self, enum process_stream stream) {
@@ -272,7 +272,7 @@ static void finish_run(struct run *self) {
   const struct run_end end = make_end(self);
   read_clock(self);
   self->state = RUN_DONE;
-  engine_run_done(self->door->engine, self, &end);
+  self->context->handler->done(self->context->engine, self, &end);
 }
 
 /* The result repeats what is kept of the output; it must not come on top of a full door. */

@@ -17,8 +17,8 @@
  *   run_prepare(run)               its process is made, and waits
  *   run_start(run)                 the process executes
  *     event(…) …, flush()          while it prints
- *     engine_run_stalled()         the command is over, its output is not: the door has no room
- *     engine_run_done()            once, from the event loop
+ *     stalled()                    the command is over, its output is not: the door has no room
+ *     done()                       once, from the event loop
  *   run_free(run)                  from there, or to give up
  *
  * States; each arrow is the only way from one to the next:
@@ -38,18 +38,22 @@ enum run_output {
   RUN_CONTENT, /* of a file kind: stdout is its content, lines of stderr are events and kept */
 };
 
+/* What a run tells its engine, from the event loop only. */
+struct run_handler {
+  void (*stalled)(void *engine, struct run *run);
+  void (*done)(void *engine, struct run *run, const struct run_end *end);
+};
+
 /* What all runs of an engine share. Nothing is owned. */
 struct run_context {
+  const struct run_handler *handler;
+  void *engine;
   struct process_context process;
   const struct log *log;
   struct kind_context kind;
   size_t line_bytes;     /* of the longest line that comes whole, see lines.h */
   const char *agent_tag; /* unique to this agent process; every run's tag begins with it */
 };
-
-/* What a run tells its engine, from the event loop only. */
-void engine_run_stalled(struct engine *engine, struct run *run);
-void engine_run_done(struct engine *engine, struct run *run, const struct run_end *end);
 
 /* Takes the request over: its step is empty afterwards. `number` is unique in this engine. The
    context and the door must outlive the run. */
