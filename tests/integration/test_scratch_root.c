@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/command.h"
 #include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/wait.h"
@@ -27,20 +28,12 @@ static void copy_program(const char *from, const char *to) {
   close(out);
 }
 
-static void build_command(struct job *job, const char *to) {
-  const char *compiler = getenv("CC");
-  const char *command = job_format(job, "%s -static -O1 -o %s tests/integration/scratch_command.c",
-                                   compiler == NULL || *compiler == '\0' ? "cc" : compiler, to);
-  if (system(command) != 0)
-    fail_msg("`%s` failed", command);
-}
-
 static int setup(void **state) {
   job_setup_server(state);
   struct job *job = *state;
   const char *root = job_path(job, "root");
   assert_int_equal(mkdir(root, 0755), 0);
-  build_command(job, job_path(job, "root/command"));
+  command_build("scratch", "-static", job_path(job, "root/command"));
   copy_program(agent_process_program(), job_path(job, "root/agent"));
   return 0;
 }

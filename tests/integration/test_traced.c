@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "tests/support/command.h"
 #include "tests/support/job.h"
 #include "tests/test.h"
 
@@ -14,11 +15,7 @@ TEST_OVERLAP(4)
 static int setup(void **state) {
   job_setup(state);
   struct job *job = *state;
-  const char *compiler = getenv("CC");
-  const char *command =
-      job_format(job, "%s -O1 -D_GNU_SOURCE -pthread -o %s tests/integration/traced_command.c",
-                 compiler == NULL || *compiler == '\0' ? "cc" : compiler, job_path(job, "traced"));
-  assert_int_equal(system(command), 0);
+  command_build("traced", "", job_path(job, "traced"));
   return 0;
 }
 
