@@ -19,14 +19,14 @@ static pid_t agent_of(const struct job *job) {
 }
 
 static bool has_keeper(void *job) {
-  return proc_child_of(agent_of(job)) != 0;
+  return proc_child_of(agent_of(job), 0) != 0;
 }
 
 /* Returns the pid of the agent's only child. */
 static pid_t wait_for_keeper(struct job *job) {
   if (!wait_until(has_keeper, job, WAIT_BOUND_MS))
     job_fail(job, "there is no keeper");
-  return proc_child_of(agent_of(job));
+  return proc_child_of(agent_of(job), 0);
 }
 
 static bool is_forked(struct job *job) {

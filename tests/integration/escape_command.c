@@ -1,0 +1,87 @@
+/*
+ * Gets away from whoever would end it, and rests for a minute: `escape WAY FILE`. Whoever comes of it
+ * holds a shared lock of the file; when one rests it has written a byte there. Built by test_escape.
+ */
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { REST_SECONDS = 60, RUN_SECONDS = 30, BOMB_DOUBLINGS = 7 };
+
+static int file;
+
+static void rest(void) {
+  (void)!write(file, "x", 1);
+  sleep(REST_SECONDS);
+  _exit(0);
+}
+
+static void *rest_in_thread(void *unused) {
+  rest();
+  return unused;
+}
+
+/* The process goes on without the thread that has its number. */
+static void leave_thread(void) {
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, rest_in_thread, NULL) == 0)
+    (void)syscall(SYS_exit, 0);
+}
+
+/* A child of whoever is the parent of this process. */
+static void make_sibling(void) {
+  if (syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) == 0)
+    rest();
+}
+
+/* Of the end of the child nobody is told. */
+static void make_silent_child(void) {
+  if (syscall(SYS_clone, 0, 0, 0, 0, 0) == 0) {
+    setsid();
+    rest();
+  }
+  sleep(REST_SECONDS);
+}
+
+/* Is never the process that was seen last. */
+static void run_away(void) {
+  signal(SIGTERM, SIG_IGN);
+  (void)!write(file, "x", 1);
+  for (time_t end = time(NULL) + RUN_SECONDS; time(NULL) < end; setsid())
+    if (fork() != 0)
+      _exit(0);
+}
+
+static void explode(void) {
+  signal(SIGTERM, SIG_IGN);
+  for (int i = 0; i < BOMB_DOUBLINGS; i++) {
+    (void)fork();
+    setsid();
+  }
+  rest();
+}
+
+int main(int argc, char **argv) {
+  static const struct {
+    const char *name;
+    void (*escape)(void);
+  } ways[] = {{"rest", rest},
+              {"thread", leave_thread},
+              {"sibling", make_sibling},
+              {"silent", make_silent_child},
+              {"runaway", run_away},
+              {"bomb", explode}};
+  if (argc != 3 || (file = open(argv[2], O_WRONLY | O_APPEND)) < 0 || flock(file, LOCK_SH) != 0)
+    return 2;
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+    if (strcmp(argv[1], ways[i].name) == 0)
+      ways[i].escape();
+  return 0;
+}

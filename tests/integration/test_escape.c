@@ -1,0 +1,177 @@
+/* Processes that get away from whoever looks for groups, sessions, parents, environments or numbers: each
+   end of a step, of the job or of the agent ends all of them. */
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/command.h"
+#include "tests/support/container.h"
+#include "tests/support/directory.h"
+#include "tests/support/gate.h"
+#include "tests/support/job.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+/* Some are deaf to SIGTERM and have the grace of 10 s. */
+enum { ANSWER_MS = 20000 };
+
+static struct directory directory;
+
+/* $E is the command, $F its file. */
+static const char *const ways[] = {
+    "setsid $E rest $F",
+    "(setsid $E rest $F &)",
+    "env -i setsid $E rest $F",
+    "env -i SANDBOX_STEP_TAG=another setsid $E rest $F",
+    "$E thread $F",
+    "$E sibling $F",
+    "$E silent $F",
+    "$E runaway $F",
+    "$E bomb $F",
+};
+enum { WAYS = sizeof ways / sizeof *ways };
+
+static const char *file_of(struct job *job, int way) {
+  return job_format(job, "%s/%d", directory.path, way);
+}
+
+static int begin_group(void **state) {
+  (void)state;
+  directory_init(&directory);
+  assert_int_equal(chmod(directory.path, 0755), 0);
+  command_build("escape", "", directory_path(&directory, "escape"));
+  return 0;
+}
+
+static int end_group(void **state) {
+  (void)state;
+  directory_release(&directory);
+  return 0;
+}
+
+TEST_GROUP(begin_group, end_group)
+
+/* A step that takes every way, and then does `last`. */
+static cJSON *escaping_step(struct job *job, const char *first, const char *last) {
+  const char *script = job_format(job, "E=%s; %s", directory_path(&directory, "escape"), first);
+  for (int i = 0; i < WAYS; i++) {
+    const char *file = file_of(job, i);
+    int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    assert_true(fd >= 0 && fchmod(fd, 0666) == 0 && close(fd) == 0);
+    script = job_format(job, "%s F=%s; %s &", script, file, ways[i]);
+  }
+  return job_script(job, job_format(job, "%s %s", script, last));
+}
+
+static bool have_escaped(void *context) {
+  struct job *job = context;
+  for (int i = 0; i < WAYS; i++) {
+    struct stat file;
+    if (stat(file_of(job, i), &file) != 0 || file.st_size == 0)
+      return false;
+  }
+  return true;
+}
+
+static void wait_for_escapes(struct job *job) {
+  if (!wait_until(have_escaped, job, WAIT_BOUND_MS))
+    job_fail(job, "not all of them got away");
+}
+
+static bool is_free(void *file) {
+  int fd = open(file, O_RDONLY | O_CLOEXEC);
+  bool free = fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
+  close(fd);
+  return free;
+}
+
+static void expect_all_ended(struct job *job) {
+  for (int i = 0; i < WAYS; i++) {
+    const char *file = file_of(job, i);
+    if (!wait_until(is_free, (void *)file, 1000))
+      job_fail(job, "a process of `%s` goes on", ways[i]);
+  }
+}
+
+static void expect_ended_by_deadline(struct job *job) {
+  cJSON *step = escaping_step(job, "", "wait; sleep 60");
+  cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
+  job_expect_result(job, job_run_within(job, step, ANSWER_MS), -1, "timed out after 1s", NULL);
+  expect_all_ended(job);
+}
+
+static void expect_ended_by_cancel(struct job *job) {
+  const cJSON *step = escaping_step(job, "", "wait; sleep 60");
+  job_push(job, step);
+  wait_for_escapes(job);
+  job_push_cancel(job, step);
+  job_expect_part(job, job_result_within(job, ANSWER_MS), "errorMessage", "cancelled");
+  expect_all_ended(job);
+}
+
+static void escape_into_background(struct job *job) {
+  const cJSON *step = escaping_step(job, "exec >/dev/null 2>&1;", "exit 0");
+  job_expect_result(job, job_run(job, step), 0, NULL, NULL);
+  wait_for_escapes(job);
+}
+
+static void expect_ended_by_shutdown(struct job *job) {
+  escape_into_background(job);
+  job_shut_down(job);
+  expect_all_ended(job);
+}
+
+JOB_TEST(the_deadline_ends_all) {
+  expect_ended_by_deadline(job);
+  job_expect_to_go_on(job);
+}
+
+JOB_TEST(a_cancel_ends_all) {
+  expect_ended_by_cancel(job);
+  job_expect_to_go_on(job);
+}
+
+JOB_TEST(shutdown_ends_all) {
+  expect_ended_by_shutdown(job);
+}
+
+JOB_TEST(the_agents_death_ends_all) {
+  escape_into_background(job);
+  pid_t pid = agent_process_pid(job->agent);
+  assert_int_equal(kill(pid, SIGKILL), 0);
+  assert_int_equal(agent_process_wait(job->agent, WAIT_BOUND_MS), -SIGKILL);
+  expect_all_ended(job);
+}
+
+/* The command kills it, when all have got away. */
+JOB_TEST(the_keepers_death_ends_all) {
+  const char *gate = directory_path(&directory, "gate");
+  const cJSON *step =
+      escaping_step(job, "", job_format(job, GATE("%s") "kill -KILL $PPID; sleep 60", gate, gate));
+  job_push(job, step);
+  wait_for_escapes(job);
+  gate_open(gate);
+  job_expect_result(job, job_result(job), 137, "killed by signal 9 (SIGKILL)", NULL);
+  expect_all_ended(job);
+  job_expect_to_go_on(job);
+}
+
+static void expect_all_ends_in(struct job *job, const struct container *container) {
+  job->setup.container = container;
+  job_start_agent(job, NULL);
+  expect_ended_by_deadline(job);
+  expect_ended_by_shutdown(job);
+}
+
+JOB_TEST_NO_AGENT(as_process_1_of_a_restricted_container) {
+  expect_all_ends_in(job, &(struct container){.restricted = true});
+}
+
+JOB_TEST_NO_AGENT(below_an_init_in_a_restricted_container) {
+  expect_all_ends_in(job, &(struct container){.restricted = true, .init = true});
+}
+
+TEST_OVERLAP(4)
