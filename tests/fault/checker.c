@@ -1,6 +1,9 @@
 #include "tests/fault/checker.h"
 #include "tests/test.h"
 
+/* Of what died with its keeper: 128 and SIGKILL. */
+enum { KILLED_EXIT_CODE = 137 };
+
 /* What a result says that stands for one that nobody knows. */
 static const char interrupted[] = "interrupted: the agent ended while this step was running";
 static const char forgotten[] = "lost: the step has run, and redis has lost its result";
@@ -21,6 +24,7 @@ struct seen {
   long odd_seq;
   long results;
   bool interrupted;  /* says the result */
+  bool killed;       /* says the result, where a keeper may be killed */
   bool is_said_lost; /* of a step of a server that went back several times */
 };
 
@@ -74,7 +78,8 @@ static void take_event(void *context, const struct reader_event *event) {
   seen->count++;
   if (place > seen->highest)
     seen->highest = place;
-  if (event->seq != place + 1 && seen->odd++ == 0) {
+  long seq = self->work->may_be_killed ? seen->count : place + 1;
+  if (event->seq != seq && seen->odd++ == 0) {
     seen->odd_place = place;
     seen->odd_seq = event->seq;
   }
@@ -129,6 +134,16 @@ static void check_interrupted(struct checker *self, long number, const cJSON *re
                number);
 }
 
+/* Its events are there up to its death, and say how it ended. */
+static void check_killed(struct checker *self, long number, const cJSON *result) {
+  const struct seen *seen = &self->seen[number];
+  const cJSON *count = cJSON_GetObjectItemCaseSensitive(result, "eventCount");
+  if (!cJSON_IsNumber(count) || count->valuedouble != (double)seen->count)
+    tally_find(self->tally, TALLY_WRONG, 1, "step %ld: killed, and eventCount is wrong", number);
+  if (!seen->events[last_place(&self->work->steps[number])])
+    tally_find(self->tally, TALLY_LOST, 1, "step %ld: killed, and never completed", number);
+}
+
 static void take_result(void *context, const cJSON *result) {
   struct checker *self = context;
   const char *id = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(result, "stepId"));
@@ -156,7 +171,12 @@ static void take_result(void *context, const cJSON *result) {
     self->answered = number;
   seen->interrupted =
       message != NULL && (strcmp(message, interrupted) == 0 || (step->may_vanish && is_lost));
-  if (!seen->interrupted)
+  const cJSON *code = cJSON_GetObjectItemCaseSensitive(result, "exitCode");
+  seen->killed =
+      self->work->may_be_killed && cJSON_IsNumber(code) && code->valuedouble == KILLED_EXIT_CODE;
+  if (seen->killed)
+    check_killed(self, number, result);
+  else if (!seen->interrupted)
     check_result(self, number, result);
   else if (self->work->may_be_interrupted || step->may_vanish)
     check_interrupted(self, number, result);
@@ -164,14 +184,19 @@ static void take_result(void *context, const cJSON *result) {
     tally_find(self->tally, TALLY_WRONG, 1, "step %ld: interrupted by nobody", number);
 }
 
-/* Events that should be there and are not: of an interrupted step what lies before others. */
+/* It has not run to its end. */
+static bool is_cut_short(const struct seen *seen) {
+  return seen->interrupted || seen->killed;
+}
+
+/* Events that should be there and are not: of a step that was cut short what lies before others. */
 static long count_missing(const struct work_step *step, const struct seen *seen) {
   long missing = 0;
   bool gap_allowed = step->gap_until > 0;
   if (step->went_back)
     return 0;
   long end = last_place(step) + 1;
-  if (seen->interrupted) {
+  if (is_cut_short(seen)) {
     end = last_place(step);
     while (end > 1 && !seen->events[end - 1])
       end--;
@@ -194,7 +219,7 @@ static long count_missing(const struct work_step *step, const struct seen *seen)
 static void check_chunk(struct checker *self, long number, const struct work_chunk *chunk) {
   const struct work_step *step = &self->work->steps[number];
   const struct seen *seen = &self->seen[number];
-  bool has_ended = seen->results > 0 && !seen->interrupted;
+  bool has_ended = seen->results > 0 && !is_cut_short(seen);
   if (chunk->pieces > 1 || chunk->lines > step->chunk_lines)
     tally_find(self->tally, TALLY_DOUBLED, 1, "step %ld: %ld of %ld lines, in %ld places", number,
                chunk->lines, step->chunk_lines, chunk->pieces);
@@ -239,7 +264,7 @@ static void conclude(struct checker *self, long number, long runs) {
     return;
   if (runs > 1)
     tally_find(tally, TALLY_DOUBLED, runs - 1, "step %ld: ran %ld times", number, runs);
-  if (runs == 0 && seen->results > 0 && !seen->interrupted)
+  if (runs == 0 && seen->results > 0 && !is_cut_short(seen))
     tally_find(tally, TALLY_WRONG, 1, "step %ld: answered without having run", number);
 }
 

@@ -47,4 +47,8 @@ void server_failover(struct trial *trial);
 
 void kill_agent(struct trial *trial);
 
+void kill_keeper(struct trial *trial);
+void stop_keeper(struct trial *trial);
+void orphan_keeper(struct trial *trial);
+
 #endif

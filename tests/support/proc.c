@@ -127,19 +127,24 @@ char proc_state(pid_t pid) {
   return state;
 }
 
-static bool is_child(pid_t pid, void *context) {
+struct place {
+  pid_t parent;
+  int left; /* before it */
+  pid_t found;
+};
+
+static bool look_at_place(pid_t pid, void *context) {
+  struct place *place = context;
   char state;
-  pid_t *found = context; /* the parent, until there is one */
-  if (parent_of(pid, &state) != *found)
-    return true;
-  *found = pid;
-  return false;
+  if (parent_of(pid, &state) == place->parent && place->left-- == 0)
+    place->found = pid;
+  return place->found == 0;
 }
 
-pid_t proc_child_of(pid_t parent) {
-  pid_t found = parent;
-  each_process(is_child, &found);
-  return found == parent ? 0 : found;
+pid_t proc_child_of(pid_t parent, int place) {
+  struct place sought = {.parent = parent, .left = place};
+  each_process(look_at_place, &sought);
+  return sought.found;
 }
 
 static bool is_descendant(pid_t pid) {

@@ -25,8 +25,8 @@ int proc_child_count(pid_t parent, int *zombies);
 /* Its state as one letter of /proc/<pid>/stat; NUL when it is gone. */
 char proc_state(pid_t pid);
 
-/* A child of this process; 0: it has none. */
-pid_t proc_child_of(pid_t parent);
+/* The child in this place, from 0, among those that /proc lists; 0: there are fewer. */
+pid_t proc_child_of(pid_t parent, int place);
 
 /* The live process whose arguments, joined by single spaces, are exactly `command_line`; 0: none.
    Only descendants of this process count, whatever they did to their environment or session, so

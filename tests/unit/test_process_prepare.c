@@ -206,7 +206,7 @@ PROCESS_TEST(the_deadline_ends_one_that_was_prepared) {
 
 static bool one_keeper_is_left(void *context) {
   (void)context;
-  return proc_child_count(getpid(), NULL) <= 1 && proc_child_of(proc_child_of(getpid())) == 0;
+  return proc_child_count(getpid(), NULL) <= 1 && proc_child_of(proc_child_of(getpid(), 0), 0) == 0;
 }
 
 /* The sanitizers look for what they left in memory. */
