@@ -21,5 +21,6 @@ extern const struct measurement bench_fleet;
 extern const struct measurement bench_grep;
 extern const struct measurement bench_growth;
 extern const struct measurement bench_tools;
+extern const struct measurement bench_ends;
 
 #endif

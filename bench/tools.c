@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/inotify.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "bench/bench.h"
 #include "bench/latency.h"
 #include "bench/measurements.h"
+#include "bench/piped.h"
 #include "bench/rig.h"
 #include "tests/test.h"
 
@@ -29,12 +29,6 @@
 #define ANSWER_MS 10000
 
 enum { CALL, REQUEST };
-
-/* A program with a pipe at its standard input and output. */
-struct piped {
-  pid_t pid;
-  int in, out;
-};
 
 /* One side of the second row: who serves a directory of request files. */
 struct executor {
@@ -51,54 +45,6 @@ struct tools_bench {
   unsigned long calls;
 };
 
-static void start(pid_t *pid, int in, int out, int log, const char *const *arguments) {
-  *pid = fork();
-  assert_true(*pid >= 0);
-  if (*pid > 0)
-    return;
-  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-  (void)dup2(in, STDIN_FILENO);
-  (void)dup2(out, STDOUT_FILENO);
-  (void)dup2(log, STDERR_FILENO);
-  (void)execv(arguments[0], (char *const *)(uintptr_t)arguments);
-  _exit(127);
-}
-
-static void end_program(pid_t pid) {
-  (void)kill(pid, SIGKILL);
-  (void)waitpid(pid, NULL, 0);
-}
-
-static struct piped start_piped(const char *const *arguments) {
-  struct piped self;
-  int in[2], out[2];
-  assert_int_equal(pipe2(in, O_CLOEXEC) | pipe2(out, O_CLOEXEC), 0);
-  start(&self.pid, in[0], out[1], STDERR_FILENO, arguments);
-  close(in[0]);
-  close(out[1]);
-  self.in = in[1];
-  self.out = out[0];
-  return self;
-}
-
-static void send_all(int fd, const char *text) {
-  assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-}
-
-/* Reads until a line ends, which must hold this. */
-static void expect_line(int fd, const char *text) {
-  char line[1024] = "";
-  size_t length = 0;
-  while (length == 0 || line[length - 1] != '\n') {
-    ssize_t size = read(fd, line + length, sizeof line - 1 - length);
-    assert_true(size > 0);
-    length += (size_t)size;
-  }
-  line[length] = '\0';
-  if (strstr(line, text) == NULL)
-    fail_msg("expected %s in %s", text, line);
-}
-
 static double call_ms(struct tools_bench *self) {
   char line[PATH_MAX + 256], expected[64];
   (void)snprintf(line, sizeof line,
@@ -107,28 +53,9 @@ static double call_ms(struct tools_bench *self) {
                  ++self->calls, self->command);
   (void)snprintf(expected, sizeof expected, "\"id\":%lu,\"result\"", self->calls);
   double begin_ms = latency_now_ms();
-  send_all(self->server.in, line);
-  expect_line(self->server.out, expected);
+  piped_send(&self->server, line);
+  piped_expect(&self->server, expected);
   return latency_now_ms() - begin_ms;
-}
-
-static double once_ms(const struct tools_bench *self) {
-  char step[PATH_MAX + 256], output[4096];
-  const char *const arguments[] = {agent_process_program(), "--once", NULL};
-  int status;
-  (void)snprintf(step, sizeof step, "{\"stepId\":\"1\",\"command\":\"%s\",\"args\":[\"-\"]}",
-                 self->command);
-  double begin_ms = latency_now_ms();
-  struct piped agent = start_piped(arguments);
-  send_all(agent.in, step);
-  while (read(agent.out, output, sizeof output) > 0)
-    ; /* until its end */
-  assert_int_equal(waitpid(agent.pid, &status, 0), agent.pid);
-  double ms = latency_now_ms() - begin_ms;
-  close(agent.in);
-  close(agent.out);
-  assert_int_equal(status, 0);
-  return ms;
 }
 
 static void write_request(const struct executor *self, const char *name, const char *command) {
@@ -197,8 +124,8 @@ static void start_executors(struct tools_bench *self) {
   int quiet = open("/dev/null", O_RDWR | O_CLOEXEC);
   const char *const ours[] = {agent_process_program(), flag, NULL};
   const char *const script[] = {"/bin/bash", "tests/support/executor.sh", tools, NULL};
-  start(&self->ours.pid, quiet, quiet, quiet, ours);
-  start(&self->script.pid, quiet, quiet, quiet, script);
+  self->ours.pid = piped_fork(quiet, quiet, quiet, ours);
+  self->script.pid = piped_fork(quiet, quiet, quiet, script);
   close(quiet);
 }
 
@@ -208,11 +135,11 @@ static void *begin(void) {
   const char *const server[] = {agent_process_program(), "--mcp", NULL};
   (void)signal(SIGPIPE, SIG_IGN);
   rig_program(self->command, "true");
-  self->server = start_piped(server);
+  self->server = piped_start(server);
   start_executors(self);
   for (int i = 0; i < WARM_UP; i++) {
     (void)call_ms(self);
-    (void)once_ms(self);
+    (void)piped_once_ms(self->command);
     (void)request_ms(&self->ours, self->command);
     (void)request_ms(&self->script, self->command);
   }
@@ -225,7 +152,7 @@ static void round_of_both(void *context, size_t round, struct samples *samples) 
   struct latencies calls = {0}, once = {0}, ours = {0}, script = {0};
   for (int i = 0; i < CALLS; i++) {
     latencies_add(&calls, call_ms(self));
-    latencies_add(&once, once_ms(self));
+    latencies_add(&once, piped_once_ms(self->command));
   }
   for (int i = 0; i < REQUESTS; i++) {
     latencies_add(&ours, request_ms(&self->ours, self->command));
@@ -244,11 +171,9 @@ static void round_of_both(void *context, size_t round, struct samples *samples) 
 
 static void end(void *context) {
   struct tools_bench *self = context;
-  end_program(self->server.pid);
-  end_program(self->ours.pid);
-  end_program(self->script.pid);
-  close(self->server.in);
-  close(self->server.out);
+  piped_end(&self->server);
+  piped_kill(self->ours.pid);
+  piped_kill(self->script.pid);
   close(self->ours.results);
   close(self->script.results);
   free(self);
