@@ -56,18 +56,18 @@ void stop_keeper(struct trial *trial) {
   signal_keepers(trial, SIGSTOP);
 }
 
-/* How processes get away from those who look for sessions, groups, parents or environments. */
+/* How processes get away from those who look for sessions, groups, parents or environments; $S sleeps. */
 static const char *const escapes[] = {
-    "setsid env -i %s >/dev/null 2>&1 &",
-    "(setsid sh -c 'trap \"\" TERM HUP; %s & %s' >/dev/null 2>&1 &)",
-    "SANDBOX_STEP_TAG=another sh -c 'setsid sh -c \"%s & %s\" >/dev/null 2>&1 &'",
+    "setsid env -i $S >/dev/null 2>&1 &",
+    "(setsid sh -c 'trap \"\" TERM HUP; $S & $S' >/dev/null 2>&1 &);",
+    "SANDBOX_STEP_TAG=another setsid sh -c '$S & $S' >/dev/null 2>&1 &",
 };
 
 static void push_escape(struct trial *trial, const char *sleep) {
   const char *escape = escapes[trial_random(trial, sizeof escapes / sizeof *escapes)];
-  const char *script = job_format(trial->job, escape, sleep, sleep);
-  work_push_script(&trial->work, 10, "", 0,
-                   job_format(trial->job, "seq 1 5; %s sleep 0.05; seq 6 10", script));
+  const char *script =
+      job_format(trial->job, "export S='%s'; seq 1 5; %s sleep 0.05; seq 6 10", sleep, escape);
+  work_push_script(&trial->work, 10, "", 0, script);
 }
 
 /* Alone: nobody else ends what is left. */
