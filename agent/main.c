@@ -43,6 +43,11 @@ static_assert(MEMORY_EXHAUSTED_EXIT == AGENT_EXIT_ERROR, "one code for what cann
 #define IDLE_CYCLE_SECONDS 60
 #endif
 
+/* What is executed as a keeper; NULL: a keeper is a fork. */
+#ifndef KEEPER_PROGRAM
+#define KEEPER_PROGRAM "/proc/self/exe"
+#endif
+
 static int inject(const char *target) {
   char text[2 * PATH_MAX];
   int result = inject_program(target, CARRIER_TOOLS, CARRIER_BUNDLE, text, sizeof text);
@@ -163,7 +168,7 @@ static int serve(const struct options *options, const struct startup *startup,
       .job_id = options->job_id,
       .kind = {.environment = environ, .known = kinds},
       .work = kinds_work,
-      .program = "/proc/self/exe",
+      .program = KEEPER_PROGRAM,
       .keeps_spare = options->action != OPTIONS_ONCE};
   struct engine *engine = engine_new(&engine_options);
   struct door *door = row_of(options)->make(place, options);
