@@ -69,6 +69,8 @@ JOB_TEST_NO_AGENT(a_permission_that_goes_while_the_agent_runs_ends_it) {
   job->url =
       job_format(job, "redis://somebody:PASSWORD@127.0.0.1:%d", redis_server_port(job->server));
   job_start_agent(job, NULL);
+  /* Or a heartbeat is what is refused. */
+  job_wait_text(job, "CLIENT LIST", job_format(job, "name=sandbox:%s:heartbeat ", job->id));
   job_run(job, job_step(job, "true", NULL));
   job_do(job, "ACL SETUSER somebody -multi");
   const cJSON *step = job_push_echo(job, "never printed");
