@@ -45,12 +45,15 @@ static int open_fifo(const struct ends_bench *self) {
 
 static void await_bytes(int fifo, size_t count) {
   char bytes[256];
+  const double end_ms = latency_now_ms() + BOUND_MS;
   while (count > 0) {
     struct pollfd readable = {.fd = fifo, .events = POLLIN};
     assert_int_equal(poll(&readable, 1, BOUND_MS), 1);
     ssize_t length = read(fifo, bytes, count < sizeof bytes ? count : sizeof bytes);
     if (length > 0)
       count -= (size_t)length;
+    else if (latency_now_ms() > end_ms)
+      fail_msg("%zu processes have not come", count);
   }
 }
 
