@@ -55,9 +55,16 @@ static inline char *swar_copy(char *restrict out, const char *restrict text, siz
   char *end = out + length;
   if (length > SWAR_COPY_MAX) {
     memcpy(out, text, length);
-  } else if (length < SWAR_SIZE) {
-    while (out < end)
-      *out++ = *text++;
+  } else if (length >= SWAR_SIZE / 2 && length < SWAR_SIZE) {
+    memcpy(out, text, SWAR_SIZE / 2);
+    memcpy(end - SWAR_SIZE / 2, text + length - SWAR_SIZE / 2, SWAR_SIZE / 2);
+  } else if (length < SWAR_SIZE / 2) {
+    /* No loop over bytes, of which a compiler makes a call of memcpy(3). */
+    if (length > 0) {
+      out[0] = text[0];
+      out[length / 2] = text[length / 2];
+      end[-1] = text[length - 1];
+    }
   } else {
     for (; (size_t)(end - out) > 2 * SWAR_SIZE; out += 2 * SWAR_SIZE, text += 2 * SWAR_SIZE)
       memcpy(out, text, 2 * SWAR_SIZE);
