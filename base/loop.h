@@ -10,6 +10,16 @@
  */
 struct event_base *loop_event_base_new(void);
 
+/* The callback of an event or a timer, whose owner is `self`: LOOP_CALLBACK(on_timer, struct x) {…} */
+#define LOOP_CALLBACK(NAME, OWNER)                                                                 \
+  static void NAME##_of(OWNER *self);                                                              \
+  static void NAME(evutil_socket_t fd, short what, void *owner) {                                  \
+    (void)fd;                                                                                      \
+    (void)what;                                                                                    \
+    NAME##_of(owner);                                                                              \
+  }                                                                                                \
+  static void NAME##_of(OWNER *self)
+
 /* An event that is pending at once; `what` is EV_READ or EV_WRITE, perhaps with EV_PERSIST. */
 struct event *loop_event_new(struct event_base *base, int fd, short what,
                              event_callback_fn callback, void *owner);
