@@ -22,11 +22,16 @@
 #include <mbedtls/oid.h>
 #include <mbedtls/pk.h>
 #include <mbedtls/ssl.h>
+#include <mbedtls/ssl_ciphersuites.h>
 #include <mbedtls/x509_crt.h>
 #include <psa/crypto.h>
 
-#include "agent/doors/redis/net/tls_ciphers.h"
-#include "agent/doors/redis/net/tls_file.h"
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
+
 #include "agent/doors/redis/net/tls_trust.h"
 #include "base/check.h"
 #include "base/memory.h"
@@ -493,14 +498,48 @@ struct transport *tls_transport_new(struct tls *tls, int fd, const char *host) {
   return &self->transport;
 }
 
-/* --- what is trusted, and who this is -------------------------------------------------------- */
+/* --- what is offered, what is trusted, and who this is ---------------------------------------- */
+
+#define AES_SUITES                                                                                 \
+  MBEDTLS_TLS1_3_AES_128_GCM_SHA256, MBEDTLS_TLS1_3_AES_256_GCM_SHA384,                            \
+      MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,                                             \
+      MBEDTLS_TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,                                               \
+      MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,                                             \
+      MBEDTLS_TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384
+
+#define CHACHA_SUITES                                                                              \
+  MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256, MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,  \
+      MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256
+
+static const int aes_first[] = {AES_SUITES, CHACHA_SUITES, 0};
+static const int chacha_first[] = {CHACHA_SUITES, AES_SUITES, 0};
+
+/* For the blocks and for the multiplication of GCM. */
+static bool has_instructions(void) {
+#if defined(__x86_64__)
+  unsigned eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_AES) != 0 &&
+         (ecx & bit_PCLMUL) != 0;
+#elif defined(__aarch64__)
+  return (getauxval(AT_HWCAP) & HWCAP_AES) != 0 && (getauxval(AT_HWCAP) & HWCAP_PMULL) != 0;
+#else
+  return false;
+#endif
+}
+
+/* The cipher suites that are offered, the fastest first: AES-GCM where the processor has instructions
+   for it, else ChaCha20-Poly1305. Ends with 0. */
+static const int *ciphers(void) {
+  return has_instructions() ? aes_first : chacha_first;
+}
 
 static int load_own(struct tls *self, const struct tls_options *options, struct error *error) {
   const char *certificate = options->certificate, *key = options->key;
-  if (tls_file_check("--cert", certificate, error) != 0 || tls_file_check("--key", key, error) != 0)
+  if (tls_trust_check_file("--cert", certificate, error) != 0 ||
+      tls_trust_check_file("--key", key, error) != 0)
     return -1;
   if (mbedtls_x509_crt_parse_file(&self->certificate, certificate) != 0)
-    return tls_file_refuse("--cert", certificate, error);
+    return tls_trust_refuse_file("--cert", certificate, error);
   if (mbedtls_pk_parse_keyfile(&self->key, key, NULL, get_random, NULL) != 0)
     return error_set(error, "--key: no RSA or ECDSA key without a passphrase in PEM in %.150s",
                      key);
@@ -520,7 +559,7 @@ static int load(struct tls *self, const struct tls_options *options, struct erro
                                   MBEDTLS_SSL_PRESET_DEFAULT) != 0)
     return error_set(error, "TLS: out of memory");
   mbedtls_ssl_conf_rng(config, get_random, NULL);
-  mbedtls_ssl_conf_ciphersuites(config, tls_ciphers());
+  mbedtls_ssl_conf_ciphersuites(config, ciphers());
   mbedtls_ssl_conf_authmode(config, options->insecure ? MBEDTLS_SSL_VERIFY_NONE
                                                       : MBEDTLS_SSL_VERIFY_REQUIRED);
   if (!options->insecure &&

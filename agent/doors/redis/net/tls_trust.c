@@ -1,14 +1,16 @@
 #include "agent/doors/redis/net/tls_trust.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/doors/redis/net/tls.h"
-#include "agent/doors/redis/net/tls_file.h"
 #include "base/own_program.h"
 
 /* Debian, Alpine and others; Fedora and RHEL; SUSE. */
@@ -16,6 +18,22 @@ static const char *const bundles[] = {
     "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/ca-bundle.pem",
     "/var/lib/ca-certificates/ca-bundle.pem"};
+
+int tls_trust_check_file(const char *source, const char *path, struct error *error) {
+  struct stat file;
+  if (access(path, R_OK) != 0 || stat(path, &file) != 0)
+    return error_set(error, "%s: cannot read %.150s: %s", source, path, strerror(errno));
+  if (S_ISDIR(file.st_mode))
+    return error_set(error, "%s: %.150s is a directory", source, path);
+  return S_ISREG(file.st_mode) ? 0 : error_set(error, "%s: %.150s is not a file", source, path);
+}
+
+int tls_trust_refuse_file(const char *source, const char *path, struct error *error) {
+  return error_set(error,
+                   "%s: no certificate in PEM in %.150s that can be used (RSA, P-256 or P-384; no "
+                   "critical nameConstraints)",
+                   source, path);
+}
 
 /* Takes certificates away that are in the chain before `last`, too: a directory often has each of
    them alone, and all of them in a bundle. */
@@ -41,7 +59,7 @@ static void drop_known(mbedtls_x509_crt *chain, mbedtls_x509_crt *last) {
 static bool add_file(mbedtls_x509_crt *chain, const char *path) {
   struct error ignored;
   mbedtls_x509_crt *last = chain;
-  if (tls_file_check("", path, &ignored) != 0)
+  if (tls_trust_check_file("", path, &ignored) != 0)
     return false;
   while (last->next != NULL)
     last = last->next;
@@ -54,9 +72,9 @@ static bool add_file(mbedtls_x509_crt *chain, const char *path) {
 
 static int load_file(mbedtls_x509_crt *chain, const char *path, const char *source,
                      struct error *error) {
-  if (tls_file_check(source, path, error) != 0)
+  if (tls_trust_check_file(source, path, error) != 0)
     return -1;
-  return add_file(chain, path) ? 0 : tls_file_refuse(source, path, error);
+  return add_file(chain, path) ? 0 : tls_trust_refuse_file(source, path, error);
 }
 
 /* Whether its files hold a certificate at least. */

@@ -16,4 +16,10 @@
 int tls_trust_load(mbedtls_x509_crt *chain, const char *file, const char *directory,
                    struct error *error);
 
+/* Of a file that the flag or variable `source` has named: says unless it is a regular file
+   that can be read (the library would wait for a FIFO); says that the library has not taken its
+   certificates. The first returns 0 or -1, the second -1. */
+int tls_trust_check_file(const char *source, const char *path, struct error *error);
+int tls_trust_refuse_file(const char *source, const char *path, struct error *error);
+
 #endif
