@@ -98,10 +98,14 @@ static void send_text(struct buffer *out, const char *text) {
   buffer_add(out, text, strlen(text));
 }
 
+static bool is_word(const struct command_word *word, const char *text, size_t length) {
+  return word->length == length && (length == 0 || memcmp(word->text, text, length) == 0);
+}
+
 static void answer_get(struct buffer *out, const struct command_word *key) {
   static const char name[] = "sandbox:j:committed";
   char text[sizeof world.committed + 32];
-  if (world.committed[0] == '\0' || !command_word_is(key, name, sizeof name - 1)) {
+  if (world.committed[0] == '\0' || !is_word(key, name, sizeof name - 1)) {
     send_text(out, "$-1\r\n");
     return;
   }
@@ -111,7 +115,7 @@ static void answer_get(struct buffer *out, const struct command_word *key) {
 
 static void note_committed(struct peer *self, const struct command_word *words) {
   static const char name[] = "sandbox:j:committed";
-  if (command_word_is(&words[0], "SET", 3) && command_word_is(&words[1], name, sizeof name - 1))
+  if (is_word(&words[0], "SET", 3) && is_word(&words[1], name, sizeof name - 1))
     (void)snprintf(self->committed, sizeof self->committed, "%.*s", (int)words[2].length,
                    words[2].text);
 }
@@ -125,12 +129,12 @@ static void execute(struct buffer *out, const struct command_word *words) {
                  {"XADD", "$3\r\n1-1\r\n"}, {"LINDEX", "$-1\r\n"},
                  {"XREVRANGE", "*0\r\n"},   {"BLMOVE", ""},
                  {"BRPOPLPUSH", ""}};
-  if (command_word_is(&words[0], "GET", 3)) {
+  if (is_word(&words[0], "GET", 3)) {
     answer_get(out, &words[1]);
     return;
   }
   for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
-    if (command_word_is(&words[0], answers[i].name, strlen(answers[i].name))) {
+    if (is_word(&words[0], answers[i].name, strlen(answers[i].name))) {
       send_text(out, answers[i].answer);
       return;
     }
@@ -151,12 +155,12 @@ static void end_transaction(struct peer *self, bool executed) {
 }
 
 static void answer_honestly(struct peer *self, const struct command_word *words) {
-  if (command_word_is(&words[0], "MULTI", 5)) {
+  if (is_word(&words[0], "MULTI", 5)) {
     self->transaction = 1;
     send_text(&self->out, "+OK\r\n");
-  } else if (command_word_is(&words[0], "EXEC", 4) && self->transaction > 0) {
+  } else if (is_word(&words[0], "EXEC", 4) && self->transaction > 0) {
     end_transaction(self, true);
-  } else if (command_word_is(&words[0], "DISCARD", 7)) {
+  } else if (is_word(&words[0], "DISCARD", 7)) {
     end_transaction(self, false);
   } else if (self->transaction > 0) {
     self->transaction++;
@@ -171,7 +175,7 @@ static void answer_honestly(struct peer *self, const struct command_word *words)
 static void answer(struct peer *self, const struct command_word *words) {
   struct command_word *once = &world.once[self->role], *always = &world.always[self->role];
   demand(++world.commands < COMMANDS_MAX);
-  if (command_word_is(&words[0], "AUTH", 4))
+  if (is_word(&words[0], "AUTH", 4))
     demand(false); /* no password is known */
   if (once->text != NULL) {
     buffer_add(&self->out, once->text, once->length);
@@ -190,7 +194,7 @@ static void answer(struct peer *self, const struct command_word *words) {
 static void learn_role(struct peer *self, const struct command_word *words) {
   static const char *const names[ROLES] = {"sandbox:j:out", "sandbox:j:in", "sandbox:j:heartbeat"};
   for (int role = 0; role < ROLES; role++)
-    if (command_word_is(&words[2], names[role], strlen(names[role]))) {
+    if (is_word(&words[2], names[role], strlen(names[role]))) {
       self->role = (enum role)role;
       world.peers[role] = self;
     }
@@ -221,7 +225,7 @@ static void take_commands(struct peer *self) {
     struct command_word words[4] = {{.text = ""}};
     const char *at = self->in.bytes;
     demand(command_read(&at, self->in.bytes + size, words, 4));
-    if (command_word_is(&words[0], "CLIENT", 6))
+    if (is_word(&words[0], "CLIENT", 6))
       learn_role(self, words);
     answer(self, words);
     memmove(self->in.bytes, self->in.bytes + size, self->in.length - size);

@@ -1,9 +1,9 @@
 #include "agent/doors/redis/net/command.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/decimal.h"
 #include "base/memory.h"
 #include "base/swar.h"
@@ -51,39 +51,33 @@ char *command_new(const char *const *texts, size_t count) {
   return command;
 }
 
+static size_t read_words(const char *const texts[COMMAND_LIST_WORDS],
+                         struct command_word words[COMMAND_LIST_WORDS]) {
+  size_t count = 0;
+  for (; texts[count] != NULL; count++)
+    words[count] = command_word(texts[count]);
+  return count;
+}
+
 char *command_list_new(const char *const (*commands)[COMMAND_LIST_WORDS], size_t count) {
-  char *list = NULL, *out = NULL;
-  size_t length = 0;
-  for (int writing = 0; writing < 2; writing++) {
-    for (size_t i = 0; i < count; i++) {
-      struct command_word words[COMMAND_LIST_WORDS];
-      size_t n = 0;
-      for (; commands[i][n] != NULL; n++)
-        words[n] = command_word(commands[i][n]);
-      if (writing)
-        out = command_write(out, words, n);
-      else
-        length += command_length(words, n);
-    }
-    if (!writing)
-      out = list = memory_allocate(length + 1);
-  }
+  struct command_word words[COMMAND_LIST_WORDS];
+  size_t length = 1;
+  for (size_t i = 0; i < count; i++)
+    length += command_length(words, read_words(commands[i], words));
+  char *list = memory_allocate(length), *out = list;
+  for (size_t i = 0; i < count; i++)
+    out = command_write(out, words, read_words(commands[i], words));
   *out = '\0';
   return list;
 }
 
 void command_head_init(struct command_head *self, const char *const *texts, size_t count) {
-  struct command_word *words = memory_allocate(count * sizeof *words);
-  for (size_t i = 0; i < count; i++)
-    words[i] = command_word(texts[i]);
-  /* The array has one element more than `texts`, and so perhaps one digit more. */
-  self->text = memory_allocate(command_length(words, count) + 1);
-  char *body = command_write(self->text, words, count);
-  size_t header = 3 + decimal_length(count);
-  size_t length = (size_t)(body - self->text) - header;
-  memmove(self->text + 3 + decimal_length(count + 1), self->text + header, length);
-  self->length = (size_t)(write_number(self->text, '*', count + 1) - self->text) + length;
-  free(words);
+  const char *words[COMMAND_LIST_WORDS + 1];
+  CHECK(count <= COMMAND_LIST_WORDS);
+  memcpy(words, texts, count * sizeof *words);
+  words[count] = ""; /* the last word */
+  self->text = command_new(words, count + 1);
+  self->length = strlen(self->text) - strlen("$0\r\n\r\n");
 }
 
 void command_head_release(struct command_head *self) {
@@ -123,8 +117,4 @@ bool command_read(const char **at, const char *end, struct command_word *words, 
       words[i] = word;
   }
   return true;
-}
-
-bool command_word_is(const struct command_word *word, const char *text, size_t length) {
-  return word->length == length && (length == 0 || memcmp(word->text, text, length) == 0);
 }

@@ -7,10 +7,6 @@
 /*
  * Encodes commands for the server, each as an array of bulk strings, and decodes what was encoded
  * here. Pure.
- *
- *   size_t length = command_length(words, n);
- *   end = command_write(out, words, n);
- *   while (command_read(&at, end, words, 4)) …
  */
 struct command_word {
   const char *text;
@@ -29,7 +25,7 @@ char *command_write(char *out, const struct command_word *words, size_t count);
 char *command_new(const char *const *texts, size_t count);
 
 /* The same for several commands, one after another; the texts of each end with a NULL. It allocates
-   once. */
+   once: no copy of a password is left behind. */
 #define COMMAND_LIST_WORDS 9
 char *command_list_new(const char *const (*commands)[COMMAND_LIST_WORDS], size_t count);
 
@@ -44,7 +40,7 @@ struct command_head {
   size_t length;
 };
 
-/* `texts` are all words but the last. */
+/* `texts` are all words except the last, at most COMMAND_LIST_WORDS. */
 void command_head_init(struct command_head *self, const char *const *texts, size_t count);
 void command_head_release(struct command_head *self);
 
@@ -53,12 +49,8 @@ size_t command_head_length(const struct command_head *self, size_t last);
 char *command_head_write(const struct command_head *self, char *out, size_t last);
 char *command_close(char *out);
 
-/*
- * Decodes one command, which must have been encoded here: fills in up to `max` of its words; those
- * that it does not have are empty. Moves *at past it. False when *at is the end.
- */
+/* Decodes one command, which must have been encoded here: fills in up to `max` of its words; those
+   that it does not have are empty. Moves *at past it. False when *at is the end. */
 bool command_read(const char **at, const char *end, struct command_word *words, size_t max);
-
-bool command_word_is(const struct command_word *word, const char *text, size_t length);
 
 #endif
