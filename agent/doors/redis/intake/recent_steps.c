@@ -7,10 +7,9 @@
 /* In the lowest bits of an entry; 0 is an empty one. */
 enum state {
   STARTED = 1,
-  HELD = 2, /* not started; redis may hand out a copy */
-  STARTED_HELD =
-      3,       /* its answer is to come, or it was said to be lost; redis may hand out a copy */
-  ANSWERED = 4 /* its answer is lost; redis may hand it out */
+  HELD,         /* not started; Redis may hand out a copy */
+  STARTED_HELD, /* its answer is to come, or it was said to be lost; Redis may hand out a copy */
+  ANSWERED      /* its answer is lost; Redis may hand it out */
 };
 #define STATE_MASK UINT64_C(7)
 
@@ -39,11 +38,6 @@ static void add(struct recent_steps *self, uint64_t entry) {
   self->next = (self->next + 1) % RECENT_STEPS_MAX;
 }
 
-/* By age: 0 is the oldest. */
-static uint64_t *entry_at(struct recent_steps *self, size_t number) {
-  return &self->entries[(self->next + number) % RECENT_STEPS_MAX];
-}
-
 void recent_steps_add(struct recent_steps *self, const char *step_id) {
   add(self, hash(step_id) | STARTED);
 }
@@ -56,19 +50,28 @@ size_t recent_steps_times(const struct recent_steps *self, const char *step_id) 
   return times;
 }
 
-void recent_steps_roll_back(struct recent_steps *self) {
+/* Forgets those that were not started. */
+static void become(struct recent_steps *self, enum state state) {
   for (size_t i = 0; i < RECENT_STEPS_MAX; i++) {
     if (is_started(self->entries[i]))
-      set_state(&self->entries[i], ANSWERED);
+      set_state(&self->entries[i], state);
     else
       self->entries[i] = 0;
   }
 }
 
+void recent_steps_roll_back(struct recent_steps *self) {
+  become(self, ANSWERED);
+}
+
+void recent_steps_settle(struct recent_steps *self) {
+  become(self, STARTED);
+}
+
 void recent_steps_hold(struct recent_steps *self, const char *step_id, bool started) {
   uint64_t wanted = hash(step_id);
-  for (size_t i = RECENT_STEPS_MAX; i-- > 0;) {
-    uint64_t *entry = entry_at(self, i);
+  for (size_t i = RECENT_STEPS_MAX; i-- > 0;) { /* the newest first */
+    uint64_t *entry = &self->entries[(self->next + i) % RECENT_STEPS_MAX];
     if (!is_step(*entry, wanted) || is_started(*entry) != started)
       continue;
     set_state(entry, started ? STARTED_HELD : HELD);
@@ -81,7 +84,7 @@ enum recent_steps_verdict recent_steps_judge(struct recent_steps *self, const ch
   uint64_t wanted = hash(step_id);
   enum recent_steps_verdict verdict = RECENT_STEPS_NEW;
   for (size_t i = 0; i < RECENT_STEPS_MAX; i++) {
-    uint64_t *entry = entry_at(self, i);
+    uint64_t *entry = &self->entries[(self->next + i) % RECENT_STEPS_MAX]; /* the oldest first */
     if (!is_step(*entry, wanted) || state_of(*entry) == STARTED)
       continue;
     if (state_of(*entry) == ANSWERED) {
@@ -91,13 +94,4 @@ enum recent_steps_verdict recent_steps_judge(struct recent_steps *self, const ch
     verdict = RECENT_STEPS_HELD;
   }
   return verdict;
-}
-
-void recent_steps_settle(struct recent_steps *self) {
-  for (size_t i = 0; i < RECENT_STEPS_MAX; i++) {
-    if (is_started(self->entries[i]))
-      set_state(&self->entries[i], STARTED);
-    else
-      self->entries[i] = 0;
-  }
 }

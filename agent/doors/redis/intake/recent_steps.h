@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 /*
- * The steps that were started last. Redis may be restored to a state before they were answered, or
- * even taken, and then hands them out a second time. Ids are compared only from such a rollback on
- * until all that Redis had is handed out: at any other time a server may use an id twice. A step that
- * was judged stays known, for a snapshot may hold several copies of it, some of which this agent has
- * put back, and Redis may go back once more, unseen, before anything was delivered. Pure.
+ * The steps that were started last, for Redis may hand out a step twice: after it was restored to a
+ * state in which the step had no answer yet. A server may use an id twice as well; so ids are compared
+ * only from such a rollback on, and until Redis has handed out all that it had. A step stays known
+ * after it was judged: the snapshot may hold several copies of it, and Redis may go back to it again
+ * without that being seen. Pure.
  *
  *   recent_steps_add           each step that is started
  *   recent_steps_roll_back     Redis lost data
