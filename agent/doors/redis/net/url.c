@@ -1,7 +1,6 @@
 #include "agent/doors/redis/net/url.h"
 
 #include <ctype.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,12 +30,6 @@ static bool parse_number(const char *text, size_t length, unsigned max, unsigned
   return value <= max;
 }
 
-static int hex_digit(char c) {
-  static const char digits[] = "0123456789abcdef";
-  const char *at = c == '\0' ? NULL : strchr(digits, tolower((unsigned char)c));
-  return at == NULL ? -1 : (int)(at - digits);
-}
-
 /* Frees a text that may be a password. */
 static void wipe(char *text) {
   if (text != NULL)
@@ -60,13 +53,16 @@ static char *decode(const char *text, size_t length) {
       out[n++] = text[i];
       continue;
     }
-    int high = i + 2 < length ? hex_digit(text[i + 1]) : -1;
-    int low = i + 2 < length ? hex_digit(text[i + 2]) : -1;
-    if (high < 0 || low < 0 || high + low == 0) {
+    char hex[3] = {0};
+    memcpy(hex, text + i + 1, i + 2 < length ? 2 : 0);
+    long byte = isxdigit((unsigned char)hex[0]) && isxdigit((unsigned char)hex[1])
+                    ? strtol(hex, NULL, 16)
+                    : 0;
+    if (byte == 0) {
       wipe(out);
       return NULL;
     }
-    out[n++] = (char)(high * 16 + low);
+    out[n++] = (char)byte;
     i += 2;
   }
   out[n] = '\0';
@@ -195,57 +191,57 @@ static int skip_credentials(struct redis_url *self, const char **text, struct er
   return 0;
 }
 
-static int parse_redis(struct redis_url *self, const char *text, struct error *error) {
-  if (skip_credentials(self, &text, error) != 0)
+static int add_host(struct redis_url *self, const char *text, size_t length, unsigned default_port,
+                    struct error *error) {
+  self->hosts = memory_resize(self->hosts, (self->host_count + 1) * sizeof *self->hosts);
+  if (parse_address(&self->hosts[self->host_count], text, length, default_port, error) != 0)
     return -1;
-  size_t authority = strcspn(text, "/?#");
-  const char *rest = text + authority;
-  if (parse_server(self, text, authority, error) != 0)
-    return -1;
-  if (*rest == '/' && rest[1] != '\0' &&
-      parse_database(self, rest + 1, strlen(rest + 1), error) != 0)
-    return -1;
-  if (*rest == '?' || *rest == '#')
-    return error_set(error, "redis url: expected /db after host and port");
+  self->host_count++;
   return 0;
 }
 
 static int parse_sentinels(struct redis_url *self, const char *text, size_t length,
                            struct error *error) {
-  size_t max = 1;
-  for (size_t i = 0; i < length; i++)
-    max += text[i] == ',';
-  self->hosts = memory_allocate(max * sizeof *self->hosts);
-  for (const char *end = text + length; self->host_count < max; self->host_count++) {
+  for (const char *end = text + length;; text++) {
     const char *comma = memchr(text, ',', (size_t)(end - text));
     size_t part = (size_t)((comma != NULL ? comma : end) - text);
-    if (parse_address(&self->hosts[self->host_count], text, part, REDIS_URL_SENTINEL_PORT, error) !=
-        0)
+    if (add_host(self, text, part, REDIS_URL_SENTINEL_PORT, error) != 0)
       return -1;
-    text += part + 1;
+    if (comma == NULL)
+      return 0;
+    text = comma;
   }
-  return 0;
 }
 
-static int parse_sentinel(struct redis_url *self, const char *text, struct error *error) {
-  if (skip_credentials(self, &text, error) != 0)
-    return -1;
-  size_t authority = strcspn(text, "/?#");
-  if (parse_sentinels(self, text, authority, error) != 0)
-    return -1;
-  text += authority;
-  size_t length = *text == '/' ? strcspn(text + 1, "/?#") : 0;
+/* Moves past "/master-name". */
+static int skip_master(struct redis_url *self, const char **text, struct error *error) {
+  size_t length = **text == '/' ? strcspn(*text + 1, "/?#") : 0;
   for (size_t i = 1; i <= length; i++)
-    if ((unsigned char)text[i] <= ' ')
+    if ((unsigned char)(*text)[i] <= ' ')
       length = 0;
   if (length == 0)
     return error_set(error, "redis url: expected /master-name after the sentinels");
-  self->master = memory_copy(text + 1, length);
-  text += 1 + length;
+  self->master = memory_copy(*text + 1, length);
+  *text += 1 + length;
+  return 0;
+}
+
+/* What follows redis:// or, with sentinels, redis+sentinel://. */
+static int parse_redis(struct redis_url *self, const char *text, bool sentinels,
+                       struct error *error) {
+  if (skip_credentials(self, &text, error) != 0)
+    return -1;
+  size_t authority = strcspn(text, "/?#");
+  if ((sentinels ? parse_sentinels : parse_server)(self, text, authority, error) != 0)
+    return -1;
+  text += authority;
+  if (sentinels && skip_master(self, &text, error) != 0)
+    return -1;
   if (*text == '/' && text[1] != '\0')
     return parse_database(self, text + 1, strlen(text + 1), error);
   if (*text == '?' || *text == '#')
-    return error_set(error, "redis url: expected /db after the master's name");
+    return error_set(error, "redis url: expected /db after %s",
+                     sentinels ? "the master's name" : "host and port");
   return 0;
 }
 
@@ -324,17 +320,6 @@ static int parse_option(struct redis_url *self, const char *text, size_t length,
   return 0;
 }
 
-/* A port that was not named is 0 until it is known whose it is. */
-static int add_host(struct redis_url *self, const char *text, size_t length, struct error *error) {
-  while (length > 0 && text[length - 1] == ' ')
-    length--;
-  self->hosts = memory_resize(self->hosts, (self->host_count + 1) * sizeof *self->hosts);
-  if (parse_address(&self->hosts[self->host_count], text, length, 0, error) != 0)
-    return -1;
-  self->host_count++;
-  return 0;
-}
-
 /* An empty name is none. A single server is no list. */
 static void settle_hosts(struct redis_url *self) {
   drop_if_empty(&self->master);
@@ -354,20 +339,23 @@ static void settle_hosts(struct redis_url *self) {
   self->host_count = 0;
 }
 
-/* Hosts come before options: what follows a password may be the rest of it. */
+/* Hosts come before options: what follows a password may be the rest of it. A port that was not named
+   is 0 until it is known whose it is. */
 static int parse_options(struct redis_url *self, const char *text, struct error *error) {
   bool had_option = false;
   for (bool first = true; first || *text == ',';) {
     text += !first;
     text += strspn(text, " ");
-    size_t length = strcspn(text, ",");
+    size_t length = strcspn(text, ","), host_length = length;
+    while (host_length > 0 && text[host_length - 1] == ' ')
+      host_length--;
     bool is_option = memchr(text, '=', length) != NULL && !first;
     bool is_host = first || (!is_option && length > 0);
     if (is_host && had_option)
       return error_set(error, "redis url: expected name=value after the first option; a password "
                               "with a comma needs redis:// or rediss://");
     if ((is_option && parse_option(self, text, length, error) != 0) ||
-        (is_host && add_host(self, text, length, error) != 0))
+        (is_host && add_host(self, text, host_length, 0, error) != 0))
       return -1;
     had_option |= is_option;
     text += length;
@@ -393,10 +381,10 @@ int redis_url_parse(struct redis_url *self, const char *text, struct error *erro
   *self = (struct redis_url){0};
   int result;
   self->secure = begins_with(text, "rediss://") || begins_with(text, "rediss+sentinel://");
-  if (begins_with(text, "redis://") || begins_with(text, "rediss://"))
-    result = parse_redis(self, strstr(text, "://") + 3, error);
-  else if (begins_with(text, "redis+sentinel://") || begins_with(text, "rediss+sentinel://"))
-    result = parse_sentinel(self, strstr(text, "://") + 3, error);
+  bool sentinels =
+      begins_with(text, "redis+sentinel://") || begins_with(text, "rediss+sentinel://");
+  if (sentinels || begins_with(text, "redis://") || begins_with(text, "rediss://"))
+    result = parse_redis(self, strstr(text, "://") + 3, sentinels, error);
   else if (begins_with(text, "unix://"))
     result = parse_unix(self, text + strlen("unix://"), error);
   else if (strstr(text, "://") != NULL && strchr(text, ',') == NULL)
