@@ -15,8 +15,4 @@
 /* Writes it with a NUL; returns the length. */
 size_t heartbeat_json(int64_t unix_ms, int pid, bool step_in_flight, char out[HEARTBEAT_JSON_SIZE]);
 
-/* Replaces the time in place; other text may follow the JSON. Returns false, and changes nothing,
-   when the new time has another number of digits. */
-bool heartbeat_json_set_time(char *json, int64_t unix_ms);
-
 #endif

@@ -39,7 +39,7 @@ static void on_reply(void *owner, const redisReply *reply) {
   char text[32] = "null";
   if (shown != NULL)
     (void)snprintf(text, sizeof text, "%.20s", shown->str);
-  if (connection_reply_is_truncated(&trial->connection))
+  if (trial->connection.is_truncated)
     recorder_add(&trial->recorder, "too_large");
   recorder_add(&trial->recorder, text);
   if (trial->close_at != NULL && strcmp(text, trial->close_at) == 0)
@@ -305,7 +305,7 @@ TRIAL_TEST(nothing_is_reported_after_it_was_closed) {
 
 TRIAL_TEST(the_next_one_has_nothing_of_the_one_before) {
   static const char array[] = "*2\r\n$3\r\nkey\r\n$5\r\nthree\r\n";
-  connection_discard_values(&trial->connection);
+  reply_parser_discard_values(&trial->connection.parser);
   connection_set_reply_timeout(&trial->connection, 50);
   server_sends(trial, array);
   server_sends(trial, "*2\r\n$3\r\nkey\r\n$6000\r\nxx"); /* too large, and cut off */

@@ -25,24 +25,3 @@ TEST(the_longest_fits) {
   assert_true(heartbeat_json(INT64_MIN, INT32_MIN, false, json) < sizeof json);
   assert_int_equal(json[strlen(json) - 1], '}');
 }
-
-TEST(it_gets_another_time_in_place) {
-  char json[HEARTBEAT_JSON_SIZE], text[128], expected[128];
-  (void)heartbeat_json(CONTRACT_MS, 42, false, json);
-  snprintf(text, sizeof text, "%s\r\n1,2", json);
-  assert_true(heartbeat_json_set_time(text, CONTRACT_MS + 98765432));
-  (void)heartbeat_json(CONTRACT_MS + 98765432, 42, false, json);
-  snprintf(expected, sizeof expected, "%s\r\n1,2", json);
-  assert_string_equal(text, expected);
-}
-
-TEST(a_time_that_is_longer_or_shorter_it_does_not_get) {
-  static const int64_t others[] = {
-      INT64_C(10000000000000), INT64_C(999999999999), 0, -1, INT64_MIN, INT64_MAX};
-  char json[HEARTBEAT_JSON_SIZE], before[HEARTBEAT_JSON_SIZE];
-  (void)heartbeat_json(CONTRACT_MS, 42, false, json);
-  (void)heartbeat_json(CONTRACT_MS, 42, false, before);
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    assert_false(heartbeat_json_set_time(json, others[i]));
-  assert_string_equal(json, before);
-}

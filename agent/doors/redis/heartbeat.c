@@ -6,7 +6,6 @@
 #include "agent/doors/redis/heartbeat.h"
 
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,9 +21,6 @@
 
 #define SECONDS_TEXT "10" /* HEARTBEAT_SECONDS */
 
-/* For the two answers: "+OK" and the value of `committed`. */
-#define KNOWN_SIZE 128
-
 /* Waits so long after the job was taken over: what the start still has to do comes first. */
 #define CONNECT_MS 100
 
@@ -37,19 +33,14 @@ struct heartbeat {
   const struct keys *keys;
   struct client *client;
   struct event *tick;
-  char *probe;         /* GET committed */
-  char *beat;          /* SET heartbeat and the probe; NULL: to be encoded */
-  char *value;         /* inside of `beat` */
-  char *full_beat;     /* EXPIRE heartbeat and the probe, for a Redis without room */
-  bool step_in_flight; /* what `beat` says */
+  char *probe; /* GET committed */
+  bool step_in_flight;
   enum state state;
-  char known[KNOWN_SIZE]; /* the answers while nothing happens; empty: not known */
-  const char *committed;  /* inside of `known` */
-  unsigned unanswered;    /* commands */
-  bool full;              /* Redis had no room for what was sent last */
-  bool no_room;           /* it had none for the last SET */
-  int64_t visible_ms;     /* monotonic: when the key was there last */
-  bool reported;          /* the log says that it is not there */
+  unsigned unanswered; /* commands */
+  bool full;           /* Redis had no room for what was sent last */
+  bool no_room;        /* it had none for the last SET */
+  int64_t visible_ms;  /* monotonic: when the key was there last */
+  bool reported;       /* the log says that it is not there */
 };
 
 /* Redis has answered that the key is there. */
@@ -74,70 +65,33 @@ static void make_value(const struct heartbeat *self, char out[HEARTBEAT_JSON_SIZ
   (void)heartbeat_json(clock_unix_ms(), (int)getpid(), self->step_in_flight, out);
 }
 
-static char *encode(const struct heartbeat *self, bool with_probe) {
+/* With `commands` 2 the probe follows. A Redis without room refuses a SET, but an EXPIRE keeps the key
+   that is there. */
+static char *encode(const struct heartbeat *self, bool full, size_t commands) {
   char value[HEARTBEAT_JSON_SIZE];
   make_value(self, value);
-  const char *const commands[BEAT_COMMANDS][COMMAND_LIST_WORDS] = {
+  const char *const all[][COMMAND_LIST_WORDS] = {
       {"SET", self->keys->heartbeat, value, "EX", SECONDS_TEXT}, {"GET", self->keys->committed}};
-  return command_list_new(commands, with_probe ? BEAT_COMMANDS : 1);
+  const char *const of_full[][COMMAND_LIST_WORDS] = {
+      {"EXPIRE", self->keys->heartbeat, SECONDS_TEXT}, {"GET", self->keys->committed}};
+  return command_list_new(full ? of_full : all, commands);
 }
 
 char *heartbeat_command(const struct heartbeat *self) {
-  return encode(self, false);
-}
-
-/* Little but the time changes from one to the next; it is written into the old one: thousands of
-   idle agents do nothing else. */
-static const char *next_beat(struct heartbeat *self) {
-  if (self->beat != NULL && heartbeat_json_set_time(self->value, clock_unix_ms()))
-    return self->beat;
-  free(self->beat);
-  self->beat = encode(self, true);
-  /* After the key: a job id may hold anything. */
-  char *key = strstr(self->beat, self->keys->heartbeat);
-  self->value = strchr(key + strlen(self->keys->heartbeat), '{');
-  return self->beat;
+  return encode(self, false, 1);
 }
 
 void heartbeat_set_in_flight(struct heartbeat *self, bool step_in_flight) {
-  if (step_in_flight == self->step_in_flight)
-    return;
   self->step_in_flight = step_in_flight;
-  free(self->beat);
-  self->beat = NULL;
 }
 
-/* A Redis without room refuses a SET, but an EXPIRE keeps the key that is there. */
 static void beat(struct heartbeat *self) {
-  const char *text = self->full ? self->full_beat : next_beat(self);
-  struct iovec piece = {.iov_base = (char *)(uintptr_t)text, .iov_len = strlen(text)};
+  char *text = encode(self, self->full, BEAT_COMMANDS);
+  struct iovec piece = {.iov_base = text, .iov_len = strlen(text)};
   self->unanswered += BEAT_COMMANDS;
   if (client_write(self->client, &piece, 1) < piece.iov_len)
     client_reconnect(self->client, "the socket takes no more");
-}
-
-static void learn(struct heartbeat *self, const redisReply *committed) {
-  int before = snprintf(self->known, sizeof self->known, "+OK\r\n$%zu\r\n", committed->len);
-  self->committed = self->known + before;
-  size_t rest = sizeof self->known - (size_t)before;
-  if (committed->str == NULL || committed->len + sizeof "\r\n" > rest)
-    self->known[0] = '\0';
-  else
-    (void)snprintf(self->known + before, rest, "%s\r\n", committed->str);
-}
-
-/* The answer is mostly the same as the last one, and then is not parsed. */
-static void collect(struct heartbeat *self) {
-  size_t length = self->unanswered == BEAT_COMMANDS ? strlen(self->known) : 0;
-  if (!client_take_replies(self->client, self->known, length))
-    return;
-  self->unanswered = 0;
-  client_mark_healthy(self->client);
-  self->no_room = false;
-  confirm_visible(self);
-  size_t end = strlen("\r\n");
-  if (!self->handler->committed(self->owner, self->committed, strlen(self->committed) - end))
-    heartbeat_stop(self);
+  free(text);
 }
 
 static void end(struct heartbeat *self) {
@@ -163,10 +117,7 @@ static void beat_again(struct heartbeat *self) {
     beat(self);
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct heartbeat *self = context;
+LOOP_CALLBACK(on_tick, struct heartbeat) {
   if (self->state == ENDING) {
     end(self);
     return;
@@ -177,7 +128,7 @@ static void on_tick(evutil_socket_t fd, short what, void *context) {
     (void)client_start(self->client);
     return;
   }
-  collect(self);
+  client_take_replies(self->client);
   if (self->state != BEATING)
     return;
   if (client_is_ready(self->client))
@@ -188,7 +139,6 @@ static void on_tick(evutil_socket_t fd, short what, void *context) {
 }
 
 static void take_committed(struct heartbeat *self, const redisReply *reply) {
-  learn(self, reply);
   if (!self->handler->committed(self->owner, reply->str, reply->len))
     heartbeat_stop(self);
 }
@@ -275,9 +225,6 @@ struct heartbeat *heartbeat_new(struct event_base *base, const struct log *log,
       .ready = on_ready, .reply = on_reply, .disconnected = on_down, .failed = on_failed};
   struct heartbeat *self = memory_allocate(sizeof *self);
   *self = (struct heartbeat){.handler = handler, .owner = owner, .log = log, .keys = keys};
-  const char *const full_beat[BEAT_COMMANDS][COMMAND_LIST_WORDS] = {
-      {"EXPIRE", keys->heartbeat, SECONDS_TEXT}, {"GET", keys->committed}};
-  self->full_beat = command_list_new(full_beat, BEAT_COMMANDS);
   self->probe = command_new((const char *[]){"GET", keys->committed}, 2);
   struct client_options options = {
       .url = url,
@@ -295,8 +242,6 @@ void heartbeat_free(struct heartbeat *self) {
   client_free(self->client);
   event_free(self->tick);
   free(self->probe);
-  free(self->beat);
-  free(self->full_beat);
   free(self);
 }
 

@@ -7,10 +7,6 @@ void backoff_init(struct backoff *self) {
   *self = (struct backoff){.pause_ms = BACKOFF_BOOT_PAUSE_MS};
 }
 
-void backoff_failed(struct backoff *self) {
-  self->attempts++;
-}
-
 void backoff_succeeded(struct backoff *self) {
   self->attempts = 0;
   if (!self->succeeded)

@@ -25,8 +25,7 @@ struct backoff {
 
 void backoff_init(struct backoff *self);
 
-/* An attempt failed; succeeded. */
-void backoff_failed(struct backoff *self);
+/* An attempt has succeeded; of one that has failed the caller counts `attempts`. */
 void backoff_succeeded(struct backoff *self);
 
 /* The pause before the next attempt, in milliseconds; the one after that is longer. */

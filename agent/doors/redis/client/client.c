@@ -10,10 +10,8 @@
 #include <string.h>
 
 #include "agent/doors/redis/client/backoff.h"
-#include "agent/doors/redis/client/handshake.h"
 #include "agent/doors/redis/net/connection.h"
 #include "agent/doors/redis/net/endpoint.h"
-#include "agent/doors/redis/net/error_reply.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
@@ -116,7 +114,7 @@ static void lose(struct client *self, const char *reason, bool is_error_reply) {
     log_loss(self, why, is_error_reply);
   } else {
     name_obstacle(self, why, sizeof why);
-    backoff_failed(&self->backoff);
+    self->backoff.attempts++;
   }
   self->state = CLIENT_PAUSING;
   int pause_ms = backoff_pause(&self->backoff, random_u64());
@@ -168,7 +166,7 @@ static void end_handshake(struct client *self) {
   handshake_release(&self->handshake);
   connection_set_reply_timeout(&self->connection, 0);
   if (self->options.discard_values)
-    connection_discard_values(&self->connection);
+    reply_parser_discard_values(&self->connection.parser);
   if (self->options.poll_replies)
     connection_poll_replies(&self->connection, true);
   if (self->preparing) {
@@ -251,10 +249,8 @@ static void dial(struct client *self) {
   endpoint_dial(self->endpoint, on_dialed, self);
 }
 
-static void on_pause(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  dial(context);
+LOOP_CALLBACK(on_pause, struct client) {
+  dial(self);
 }
 
 struct client *client_new(struct event_base *base, const struct log *log,
@@ -327,9 +323,9 @@ void client_set_reply_timeout(struct client *self, int milliseconds_from_now) {
     connection_set_reply_timeout(&self->connection, milliseconds_from_now);
 }
 
-bool client_take_replies(struct client *self, const char *known, size_t known_length) {
-  return self->state == CLIENT_READY &&
-         connection_take_replies(&self->connection, known, known_length);
+void client_take_replies(struct client *self) {
+  if (self->state == CLIENT_READY)
+    connection_take_replies(&self->connection);
 }
 
 void client_stop_polling(struct client *self) {
@@ -366,5 +362,5 @@ void client_mark_healthy(struct client *self) {
 }
 
 bool client_reply_is_truncated(const struct client *self) {
-  return connection_reply_is_truncated(&self->connection);
+  return self->connection.is_truncated;
 }

@@ -72,8 +72,7 @@ struct client_options {
   struct handshake_probe probe; /* ends every handshake */
   bool discard_values;          /* once ready: see reply_parser_discard_values */
   bool poll_replies;            /* once ready: see connection_poll_replies */
-  size_t largest_string;        /* in bytes; of a longer one only the beginning is kept, see
-                                   client_reply_is_truncated. 0: REPLY_PARSER_BEGINNING */
+  size_t largest_string;        /* in bytes; 0: REPLY_PARSER_BEGINNING */
 };
 
 struct client;
@@ -96,47 +95,37 @@ void client_stop(struct client *self);
 
 bool client_is_ready(const struct client *self);
 
-/* True when it is stopped, or when at least one attempt has failed since the connection was lost.
- */
+/* True when it is stopped, or when at least one attempt has failed since the connection was lost. */
 bool client_is_unreachable(const struct client *self);
 
-/*
- * Writes what the socket takes now and returns the number of bytes; 0 when it is not ready. When
- * that is less than all, writable() follows, or disconnected().
- */
+/* Writes what the socket takes now and returns the number of bytes; 0 when it is not ready. When that
+   is less than all, writable() follows, or disconnected(). */
 size_t client_write(struct client *self, const struct iovec *pieces, int count);
 
-/* Sets how long a reply may take to begin, in milliseconds, after which the connection counts as
-   lost; 0: no reply is due. The time restarts with every byte that arrives or is sent. */
+/* See connection_set_reply_timeout. */
 void client_set_reply_timeout(struct client *self, int milliseconds_from_now);
 
-/* With poll_replies: takes the replies that have arrived. reply(), disconnected() or failed() come
-   from inside. Or returns true without a callback: see connection_take_replies. */
-bool client_take_replies(struct client *self, const char *known, size_t known_length);
-
-/* Ends poll_replies for this connection. */
+/* With poll_replies: takes the replies that have arrived (reply(), disconnected() or failed() come
+   from inside); ends it for this connection. */
+void client_take_replies(struct client *self);
 void client_stop_polling(struct client *self);
 
 /* Closes this connection and reconnects after a pause. The reason is logged once an outage, which
    lasts until client_mark_healthy. */
 void client_reconnect(struct client *self, const char *why);
 
-/*
- * An error reply came. When it may be different on another connection, makes that one and returns
- * true: at once when the keys have moved to another node of a cluster, otherwise like
- * client_reconnect. False when only a person can help; then nothing was done.
- */
+/* An error reply came. When it may be different on another connection, makes that one and returns
+   true: at once when the keys have moved to another node of a cluster, otherwise like
+   client_reconnect. False when only a person can help; then nothing was done. */
 bool client_recover(struct client *self, const char *text);
 
 /* The text of an error reply, for people and for the log: see error_reply_explain. */
 struct error_reply_text client_explain(const struct client *self, const char *text);
 
-/* A reply was useful: ends an outage, which is logged if its beginning was, and resets the pauses.
- */
+/* A reply was useful: ends an outage, which is logged if its beginning was, and resets the pauses. */
 void client_mark_healthy(struct client *self);
 
-/* True inside reply() when a string was longer than largest_string. The reply is then the beginning
-   of that string, in place of the whole reply. */
+/* Inside reply(): see `is_truncated` of struct connection. */
 bool client_reply_is_truncated(const struct client *self);
 
 #endif

@@ -1,6 +1,5 @@
 #include "agent/doors/redis/client/handshake.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

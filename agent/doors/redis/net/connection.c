@@ -14,8 +14,7 @@
 
 #define READ_SIZE ((size_t)64 * 1024)
 
-/* The low-water mark while replies are polled: more bytes than the replies that gather meanwhile.
- */
+/* The low-water mark while replies are polled: more bytes than the replies that gather meanwhile. */
 #define POLLED_BYTES 1024
 
 void connection_init(struct connection *self, struct event_base *base, size_t largest_string,
@@ -60,13 +59,6 @@ const char *connection_timeout_text(const struct connection *self) {
              : "no answer in time";
 }
 
-/* The error text belongs to the parser, which the owner releases when it closes. */
-static void report_broken(struct connection *self) {
-  char why[160];
-  (void)snprintf(why, sizeof why, "%s", reply_parser_error(&self->parser));
-  self->handler->lost(self->owner, why);
-}
-
 static void parse(struct connection *self, const char *bytes, size_t length) {
   bool progress = (self->without_reply += length) >= CONNECTION_PROGRESS_BYTES;
   reply_parser_feed(&self->parser, bytes, length);
@@ -79,10 +71,12 @@ static void parse(struct connection *self, const char *bytes, size_t length) {
       return;
     progress = true;
     if (result == REPLY_PARSER_BROKEN) {
-      report_broken(self);
+      char why[160]; /* a copy: the owner closes it, and releases the parser */
+      (void)snprintf(why, sizeof why, "%s", reply_parser_error(&self->parser));
+      self->handler->lost(self->owner, why);
       return;
     }
-    self->too_large = result == REPLY_PARSER_TRUNCATED;
+    self->is_truncated = result == REPLY_PARSER_TRUNCATED;
     self->handler->reply(self->owner, reply);
     reply_parser_free(reply);
   }
@@ -99,18 +93,14 @@ static void await_room(struct connection *self) {
     (void)event_add(self->writable, NULL);
 }
 
-/* True when the bytes that have arrived are the known ones. A transport that is not plain may hold
-   bytes, of which the socket would not tell: it is read until it waits, which it does after a bounded
-   number of them, whatever the server sends. */
-static bool receive(struct connection *self, const char *known, size_t known_length) {
+/* A transport that is not plain may hold bytes, of which the socket would not tell: it is read until
+   it waits, which it does after a bounded number of them, whatever the server sends. */
+static void receive(struct connection *self) {
   char bytes[READ_SIZE];
   bool is_plain = self->transport->type->is_plain;
   ssize_t length;
   do {
     length = self->transport->type->read(self->transport, bytes, sizeof bytes);
-    if (is_plain && length > 0 && (size_t)length == known_length &&
-        memcmp(bytes, known, known_length) == 0)
-      return true;
     if (length > 0)
       parse(self, bytes, (size_t)length);
     else if (length != TRANSPORT_WAITS || self->is_broken)
@@ -118,7 +108,6 @@ static bool receive(struct connection *self, const char *known, size_t known_len
   } while (length > 0 && !is_plain && self->transport != NULL);
   if (!is_plain && self->transport != NULL)
     await_room(self);
-  return false;
 }
 
 /* What the owner wanted to write meanwhile it may write when it is done. */
@@ -132,36 +121,27 @@ static void shake_hands(struct connection *self) {
   if (result != 0 ? self->transport->type->wants_to_write(self->transport) : self->wants_room)
     (void)event_add(self->writable, NULL);
   if (result == 0)
-    (void)receive(self, "", 0); /* it may have come together with the end of the handshake */
+    receive(self); /* it may have come together with the end of the handshake */
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct connection *self = context;
+LOOP_CALLBACK(on_readable, struct connection) {
   if (self->is_shaking_hands)
     shake_hands(self);
   else
-    (void)receive(self, "", 0);
+    receive(self);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct connection *self = context;
+LOOP_CALLBACK(on_timer, struct connection) {
   if (!self->is_broken) {
     self->handler->lost(self->owner, connection_timeout_text(self));
     return;
   }
-  (void)receive(self, "", 0);
+  receive(self);
   if (self->transport != NULL)
     loop_timer_start_now(self->timer);
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct connection *self = context;
+LOOP_CALLBACK(on_writable, struct connection) {
   if (self->is_shaking_hands) {
     shake_hands(self);
     return;
@@ -172,7 +152,7 @@ static void on_writable(evutil_socket_t fd, short what, void *context) {
   if (wanted_room && self->handler->writable != NULL)
     self->handler->writable(self->owner);
   if (self->transport != NULL && !self->transport->type->is_plain)
-    (void)receive(self, "", 0); /* it may have waited for that */
+    receive(self); /* it may have waited for that */
 }
 
 void connection_open(struct connection *self, struct transport *transport) {
@@ -220,22 +200,14 @@ size_t connection_write(struct connection *self, const struct iovec *pieces, int
   return (size_t)written;
 }
 
-void connection_discard_values(struct connection *self) {
-  reply_parser_discard_values(&self->parser);
-}
-
-/* Below the low-water mark poll(2) does not report the socket as readable; but it reports its end.
- */
+/* Below the low-water mark poll(2) does not report the socket as readable, but it reports its end. */
 void connection_poll_replies(struct connection *self, bool poll_replies) {
   int bytes = poll_replies ? POLLED_BYTES : 1;
   if (self->transport->type->is_plain)
     (void)setsockopt(self->transport->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
 }
 
-bool connection_take_replies(struct connection *self, const char *known, size_t known_length) {
-  return self->transport != NULL && !self->is_shaking_hands && receive(self, known, known_length);
-}
-
-bool connection_reply_is_truncated(const struct connection *self) {
-  return self->too_large;
+void connection_take_replies(struct connection *self) {
+  if (self->transport != NULL && !self->is_shaking_hands)
+    receive(self);
 }

@@ -46,10 +46,12 @@ struct connection {
   int expect_ms;
   bool is_deadline;     /* expect_ms is: nothing restarts it */
   size_t without_reply; /* bytes that arrived since the time was restarted */
-  bool too_large;
+  bool
+      is_truncated; /* inside reply(): a string was longer than largest_string, and the reply is the
+                        beginning of that string, in place of the whole reply */
 };
 
-/* Closed. The handler must outlive it, and the connection must stay where it is. */
+/* Closed. The handler must outlive it, and it must stay where it is. */
 void connection_init(struct connection *self, struct event_base *base, size_t largest_string,
                      const struct connection_handler *handler, void *owner);
 
@@ -76,22 +78,11 @@ void connection_set_deadline(struct connection *self, int milliseconds_from_now)
 /* What has not come when the time is over; static. It may be closed. */
 const char *connection_timeout_text(const struct connection *self);
 
-/* See reply_parser_discard_values. Lasts until it is closed. */
-void connection_discard_values(struct connection *self);
-
-/*
- * With `true` replies do not wake up the loop any more: the owner calls connection_take_replies
- * when it is awake for another reason. A loss is still reported at once. Where the kernel does not
- * support this (SO_RCVLOWAT), or the transport, replies come as before. Lasts until it is closed.
- */
+/* With `true`, until it is closed, replies do not wake up the loop any more: the owner calls
+   connection_take_replies when it is awake for another reason, and reply() or lost() come from inside.
+   A loss is still reported at once. Where the kernel does not support this (SO_RCVLOWAT), or the
+   transport, replies come as before. */
 void connection_poll_replies(struct connection *self, bool poll_replies);
-
-/* Takes the bytes that have arrived: reply() or lost() come from inside. But when they are exactly
-   the `known` ones they are not parsed: returns true without a callback. */
-bool connection_take_replies(struct connection *self, const char *known, size_t known_length);
-
-/* True inside reply() when a string was longer than largest_string. The reply is then the beginning
-   of that string, in place of the whole reply. */
-bool connection_reply_is_truncated(const struct connection *self);
+void connection_take_replies(struct connection *self);
 
 #endif

@@ -15,14 +15,11 @@
 
 struct dialer;
 
-/*
- * Calls `done` once, from the loop: with a transport of a connected, non-blocking, close-on-exec
- * socket, which the owner frees, or with NULL and the reason. The url must outlive the dialer, which
- * frees itself after `done`. Only path, or host and port, and `tls` of the url are used.
- */
+/* Calls `done` once, from the loop; its socket does not block, and is close-on-exec. The url must outlive
+   the dialer, which frees itself after `done`. Only path, or host and port, and `tls` of the url are
+   used. */
 struct dialer *dialer_start(struct event_base *base, const struct redis_url *url,
-                            void (*done)(void *owner, struct transport *transport, const char *why),
-                            void *owner);
+                            transport_done *done, void *owner);
 
 /* Stops and frees it: `done` is not called. */
 void dialer_cancel(struct dialer *self);

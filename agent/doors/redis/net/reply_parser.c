@@ -6,7 +6,6 @@
  */
 #include "agent/doors/redis/net/reply_parser.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

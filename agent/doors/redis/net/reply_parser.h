@@ -21,21 +21,17 @@
  */
 #define REPLY_PARSER_BEGINNING ((size_t)4096)
 
-/* A line that is longer is a protocol error: statuses, errors and numbers are at most some hundred
-   bytes long. */
-#define REPLY_PARSER_LINE_MAX ((size_t)64 * 1024)
-
-/* A reply that has more items, however they are nested, is a protocol error: the largest is that of
-   one batch, 512 KiB of commands of at least 40 bytes. */
-#define REPLY_PARSER_ITEMS_MAX 16384
-
-/* So is one with arrays in arrays that are deeper: the deepest is that of XREVRANGE, entries of an id
-   and of fields. hiredis frees a reply by recursion. */
-#define REPLY_PARSER_DEPTH_MAX 4
-
 /* What a reply may have beside its largest string, in bytes; of one that has more only the beginning
    of a string is kept, as of one with a string that is too large. */
 #define REPLY_PARSER_REST_MAX ((size_t)1 << 20)
+
+/* What has more is a protocol error. Bytes of a line: statuses, errors and numbers have some hundred.
+   Items of a reply, however they are nested: the largest is that of one batch, 512 KiB of commands of
+   at least 40 bytes. Arrays in arrays: the deepest is that of XREVRANGE, entries of an id and of
+   fields; hiredis frees a reply by recursion. */
+#define REPLY_PARSER_LINE_MAX ((size_t)64 * 1024)
+#define REPLY_PARSER_ITEMS_MAX 16384
+#define REPLY_PARSER_DEPTH_MAX 4
 
 /* Follows the bytes from reply to reply, and refuses what no command of ours is answered with. Where
    a reply ends it sees as hiredis does; whether numbers and texts are well formed is left to that. */

@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <resolv.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,18 +25,16 @@
 #define TRUNCATED 2
 
 /* Held by the loop and by the thread; who lets go last frees it. The thread writes addresses and
-   `why` before it tells the loop by `answered_fd`; everything else is the loop's, which closes the
-   descriptor at once when it does not care any more. */
+   `why` before it tells the loop by `answered_fd`; everything else is the loop's. */
 struct resolver {
   atomic_int holders;
   char *host;
   char service[16];
   struct addrinfo *addresses;
   char why[256];
-  pthread_mutex_t lock; /* of answered_fd */
-  int answered_fd;      /* -1: nobody waits for the answer */
+  int answered_fd;
   struct event *answered;
-  void (*done)(void *owner, struct addrinfo *addresses, const char *why);
+  resolver_done *done;
   void *owner;
 };
 
@@ -46,7 +43,8 @@ static void let_go(struct resolver *self) {
     return;
   if (self->addresses != NULL)
     freeaddrinfo(self->addresses);
-  (void)pthread_mutex_destroy(&self->lock);
+  if (self->answered_fd >= 0)
+    close(self->answered_fd);
   free(self->host);
   free(self);
 }
@@ -166,30 +164,15 @@ static void *look_up(void *context) {
     self->addresses = NULL;
     explain(self, error, errno);
   }
-  (void)pthread_mutex_lock(&self->lock);
-  if (self->answered_fd >= 0)
-    (void)eventfd_write(self->answered_fd, 1); /* from 0 it never fails */
-  (void)pthread_mutex_unlock(&self->lock);
+  (void)eventfd_write(self->answered_fd, 1); /* from 0 it never fails */
   let_go(self);
   return NULL;
 }
 
-static void stop_waiting(struct resolver *self) {
-  event_free(self->answered);
-  (void)pthread_mutex_lock(&self->lock);
-  if (self->answered_fd >= 0)
-    close(self->answered_fd);
-  self->answered_fd = -1;
-  (void)pthread_mutex_unlock(&self->lock);
-}
-
-static void on_answered(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct resolver *self = context;
+LOOP_CALLBACK(on_answered, struct resolver) {
   struct addrinfo *addresses = self->addresses;
   self->addresses = NULL;
-  stop_waiting(self);
+  event_free(self->answered);
   self->done(self->owner, addresses, addresses != NULL ? NULL : self->why);
   let_go(self);
 }
@@ -210,15 +193,12 @@ static int start_thread(struct resolver *self) {
 }
 
 struct resolver *resolver_start(struct event_base *base, const char *host, unsigned port,
-                                void (*done)(void *owner, struct addrinfo *addresses,
-                                             const char *why),
-                                void *owner) {
+                                resolver_done *done, void *owner) {
   struct resolver *self = memory_allocate(sizeof *self);
   *self = (struct resolver){.done = done, .owner = owner};
   self->host = memory_copy(host, strlen(host));
   (void)snprintf(self->service, sizeof self->service, "%u", port);
   atomic_init(&self->holders, 2);
-  (void)pthread_mutex_init(&self->lock, NULL);
   self->answered_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   int error = self->answered_fd < 0 ? errno : start_thread(self);
   if (error == 0) {
@@ -233,6 +213,6 @@ struct resolver *resolver_start(struct event_base *base, const char *host, unsig
 }
 
 void resolver_cancel(struct resolver *self) {
-  stop_waiting(self);
+  event_free(self->answered);
   let_go(self);
 }

@@ -14,15 +14,14 @@
  */
 struct resolver;
 
-/*
- * Calls `done` once, from the loop: with addresses, which the owner frees with freeaddrinfo, or
- * with NULL and the reason. The resolver is valid until then. It has no deadline of its own: the C
- * library gives name servers that do not answer 5 s, or as /etc/resolv.conf says, for each name
- * that it tries. The host is copied.
- */
-struct resolver *
-resolver_start(struct event_base *base, const char *host, unsigned port,
-               void (*done)(void *owner, struct addrinfo *addresses, const char *why), void *owner);
+/* Addresses, which the owner frees with freeaddrinfo, or NULL and the reason. */
+typedef void resolver_done(void *owner, struct addrinfo *addresses, const char *why);
+
+/* Calls `done` once, from the loop; the resolver is valid until then. It has no deadline of its own: the
+   C library gives name servers that do not answer 5 s, or as /etc/resolv.conf says, for each name that
+   it tries. The host is copied. */
+struct resolver *resolver_start(struct event_base *base, const char *host, unsigned port,
+                                resolver_done *done, void *owner);
 
 /* `done` is not called. The thread ends, and frees what it has, when the C library returns. */
 void resolver_cancel(struct resolver *self);

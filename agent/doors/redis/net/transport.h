@@ -50,6 +50,9 @@ struct transport {
   int fd;
 };
 
+/* What is told of an attempt to connect: a transport, which the owner frees, or NULL and the reason. */
+typedef void transport_done(void *owner, struct transport *transport, const char *why);
+
 /* Takes the descriptor over. */
 struct transport *plain_transport_new(int fd);
 
