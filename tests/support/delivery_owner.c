@@ -187,21 +187,21 @@ const char *delivery_owner_last_commands(const struct delivery_owner *self, size
 
 void delivery_owner_make_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
                                 size_t hold_bytes) {
-  struct outbox_options options = {.url = &self->url,
-                                   .keys = &self->keys,
-                                   .name = "its-name",
-                                   .events_maxlen = 10000,
-                                   .key_ttl_seconds = key_ttl_seconds,
-                                   .hold_bytes = hold_bytes};
+  struct delivery_options options = {.url = &self->url,
+                                     .keys = &self->keys,
+                                     .name = "its-name",
+                                     .events_maxlen = 10000,
+                                     .key_ttl_seconds = key_ttl_seconds,
+                                     .hold_bytes = hold_bytes};
   self->outbox = outbox_new(self->loop.base, &self->log, &options, &handler, self);
 }
 
 void delivery_owner_start_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
                                  size_t hold_bytes) {
   delivery_owner_make_outbox(self, key_ttl_seconds, hold_bytes);
-  outbox_start(self->outbox);
+  delivery_start(self->outbox->delivery);
   loop_await(&self->loop, &self->owned, 1);
-  assert_false(outbox_is_unreachable(self->outbox));
+  assert_false(delivery_is_unreachable(self->outbox->delivery));
 }
 
 void delivery_owner_put_event(struct delivery_owner *self, int number, int length) {
@@ -215,14 +215,14 @@ void delivery_owner_put_event(struct delivery_owner *self, int number, int lengt
                              .line_length = (size_t)n,
                              .timestamp = "2026-05-05T10:00:00.123+00:00",
                              .seq = (uint64_t)number};
-  outbox_event(self->outbox, &event);
+  records_event(&self->outbox->records, &event);
   free(line);
 }
 
 void delivery_owner_put_result(struct delivery_owner *self, const char *payload) {
   struct step_result result = {.schema_version = 1, .step_id = "s", .exit_code = 3};
   struct claimed claimed = {.payload = payload, .length = strlen(payload), .truncated = false};
-  outbox_result(self->outbox, NULL, &result, &claimed, true);
+  records_result(&self->outbox->records, NULL, &result, &claimed, true);
 }
 
 void delivery_owner_drain(struct delivery_owner *self) {

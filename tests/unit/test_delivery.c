@@ -1,7 +1,7 @@
 /* What is delivered, and that it is delivered once, whatever the connection does; what a delivery
    does when it is refused, superseded, asked or gets no answer. In virtual time. */
 
-#include "agent/doors/redis/delivery/preflight.h"
+#include "agent/doors/redis/delivery/pipeline.h"
 #include "agent/doors/redis/net/command.h"
 #include "tests/support/delivery_owner.h"
 #include "tests/support/virtual_time.h"
@@ -44,7 +44,7 @@ NEW_DELIVERY_TEST(the_key_is_watched_before_it_is_read) {
   delivery_owner_make(owner, 0);
   loop_await(&owner->loop, &owner->redis.probes, 1);
   loop_settle(&owner->loop);
-  assert_int_equal(fake_redis_commands(owner->server), 1 + PREFLIGHT_COUNT);
+  assert_int_equal(fake_redis_commands(owner->server), 1 + PREFLIGHT_COMMANDS);
   assert_string_equal(fake_redis_command(owner->server, 0), "CLIENT SETNAME its-name");
   assert_string_equal(delivery_owner_last_commands(owner, 4), "DISCARD\n" PROBE "MULTI\n");
 }
@@ -592,7 +592,7 @@ NEW_DELIVERY_TEST(a_query_leaves_with_the_ownership_transaction) {
   owner->redis.next_answer = "$5\r\nhello\r\n";
   gets(&asker, "hello ");
   delivery_owner_expect(owner, "owned");
-  size_t handshake = 1 + PREFLIGHT_COUNT;
+  size_t handshake = 1 + PREFLIGHT_COMMANDS;
   assert_int_equal(fake_redis_commands(owner->server), handshake + 6);
   assert_string_equal(delivery_owner_last_commands(owner, 5),
                       "EXEC\n" PROBE "LINDEX " KEY "inflight -1\nMULTI\n");

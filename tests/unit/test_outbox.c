@@ -17,12 +17,12 @@ NEW_DELIVERY_TEST(everything_leaves_in_order_when_it_is_flushed) {
   delivery_owner_start_outbox(owner, 0, 1000000);
   delivery_owner_drain(owner);
   delivery_owner_has_done(owner, CLAIM "\n" PERSISTS CLAIM "\n");
-  outbox_started(owner->outbox, "the id");
+  records_started(&owner->outbox->records, "the id");
   delivery_owner_put_event(owner, 1, 0);
   delivery_owner_put_event(owner, 2, 0);
   delivery_owner_put_result(owner, "{step}");
-  outbox_removal(owner->outbox, &step);
-  outbox_return(owner->outbox, &step);
+  records_removal(&owner->outbox->records, &step);
+  records_return(&owner->outbox->records, &step);
   loop_settle(&owner->loop);
   delivery_owner_has_done(owner, "");
   assert_false(outbox_is_empty(owner->outbox));
@@ -45,7 +45,7 @@ NEW_DELIVERY_TEST(what_was_added_before_the_connection_is_sent_after_it) {
   delivery_owner_put_event(owner, 1, 0);
   outbox_flush(owner->outbox);
   assert_int_equal(fake_redis_connections(owner->server), 0);
-  outbox_start(owner->outbox);
+  delivery_start(owner->outbox->delivery);
   loop_await(&owner->loop, &owner->empty, 1);
   delivery_owner_has_done(owner, CLAIM "\nXADD " KEY "events\n" PERSISTS CLAIM "\n");
   assert_int_equal(owner->owned, 1);
@@ -107,13 +107,13 @@ NEW_DELIVERY_TEST(it_is_unreachable_when_a_reconnect_failed) {
   fake_redis_refuse(owner->server);
   fake_redis_close_connection(owner->server);
   loop_settle(&owner->loop);
-  assert_false(outbox_is_unreachable(owner->outbox)); /* that is still to be seen */
+  assert_false(delivery_is_unreachable(owner->outbox->delivery)); /* that is still to be seen */
   loop_await(&owner->loop, &owner->unreachable, 1);
-  assert_true(outbox_is_unreachable(owner->outbox));
+  assert_true(delivery_is_unreachable(owner->outbox->delivery));
   fake_redis_accept(owner->server);
   delivery_owner_put_event(owner, 1, 0);
   delivery_owner_drain(owner);
-  assert_false(outbox_is_unreachable(owner->outbox));
+  assert_false(delivery_is_unreachable(owner->outbox->delivery));
 }
 
 NEW_DELIVERY_TEST(at_most_one_beat_is_queued) {

@@ -154,19 +154,3 @@ TEST(without_execution_data_may_be_lost_or_the_job_taken) {
   expect_seen(&ownership, false, "3:" OURS ":3", &lost, 4);
   expect_seen(&ownership, false, "4:0000000000000001:1", &taken, 4);
 }
-
-TEST(an_unchanged_value_is_recognised) {
-  struct ownership ownership = owner_at(0);
-  assert_true(ownership_is_unchanged(&ownership, "3:" OURS ":0", 20));
-  assert_false(ownership_is_unchanged(&ownership, "3:" OURS ":1", 20));
-  for (ownership.delivered = 1; ownership.delivered < 1000; ownership.delivered += 99) {
-    char value[OWNERSHIP_TEXT_SIZE];
-    size_t length = ownership_text(&ownership, ownership.delivered, value);
-    for (int i = 0; i < 2; i++) {
-      assert_true(ownership_is_unchanged(&ownership, value, length));
-      assert_false(ownership_is_unchanged(&ownership, value, length - 1));
-      assert_false(ownership_is_unchanged(&ownership, "4:" OURS ":1", 20));
-      assert_false(ownership_is_unchanged(&ownership, NULL, 0));
-    }
-  }
-}

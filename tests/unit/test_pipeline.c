@@ -37,7 +37,7 @@ size_t client_write(struct client *self, const struct iovec *pieces, int count) 
 static int set_up(void **state) {
   trial = (struct trial){.room = SIZE_MAX};
   keys_init(&trial.keys, "j");
-  pipeline_init(&trial.pipeline, &trial.keys, 0);
+  pipeline_init(&trial.pipeline, &trial.keys, false, 0);
   for (size_t i = 0; i < 2; i++)
     trial.queued[i] = command_new((const char *[]){"LPUSH", "results", i == 0 ? "one" : "two"}, 3);
   *state = &trial;
@@ -127,7 +127,7 @@ TEST(a_request_is_one_transaction_a_probe_and_the_next_multi, set_up, tear_down)
 
 TEST(the_committed_key_may_expire, set_up, tear_down) {
   pipeline_release(&trial.pipeline);
-  pipeline_init(&trial.pipeline, &trial.keys, 60);
+  pipeline_init(&trial.pipeline, &trial.keys, false, 60);
   execute(1, NULL);
   expect_sent("LPUSH results one\nSET " COMMITTED " 1:2:1 EX 60\nEXEC\n" PROBE "MULTI\n");
 }
@@ -221,4 +221,57 @@ TEST(a_reset_drops_the_request, set_up, tear_down) {
   expect_sent("");
   execute(1, NULL); /* from its beginning again */
   expect_sent("LPUSH results one\nSET " COMMITTED " 1:2:1\nEXEC\n" PROBE "MULTI\n");
+}
+
+/* Of a batch in two pieces, "XADD the:events" and "LPUSH results" and "DEL the:key". The replies, each
+   with ';' before the next: '-' before an error, '*' before the first one inside of EXEC's. */
+static void expect_named(const char *texts, bool executed, const char *explained) {
+  static const char *const first[][COMMAND_LIST_WORDS] = {
+      {"XADD", "the:events", "*", "data", "LPUSH\r\n$1"}, {"LPUSH", "results", ""}};
+  char *pieces[] = {command_list_new(first, 2), command_new((const char *[]){"DEL", "the:key"}, 2)};
+  struct batch batch = {.pieces = {{.iov_base = pieces[0], .iov_len = strlen(pieces[0])},
+                                   {.iov_base = pieces[1], .iov_len = strlen(pieces[1])}},
+                        .count = 2,
+                        .commands = 3};
+  char replies[160], *rest = strcpy(replies, texts);
+  struct error error = {.text = ""};
+  pipeline_reset(&trial.pipeline);
+  pipeline_execute(&trial.pipeline, &batch, "1:2:3", NULL);
+  pipeline_send(&trial.pipeline, NULL);
+  for (const char *text; (text = strsep(&rest, ";")) != NULL;) {
+    bool inside = text[0] == '*';
+    redisReply refused = {.type = REDIS_REPLY_ERROR, .str = (char *)(uintptr_t)(text + 1)};
+    redisReply *elements[] = {inside && text[1] != '\0' ? &refused : NULL, NULL};
+    redisReply reply = {.type = inside            ? REDIS_REPLY_ARRAY
+                                : text[0] == '-'  ? REDIS_REPLY_ERROR
+                                : text[0] == '$'  ? REDIS_REPLY_STRING
+                                : text[0] == '\0' ? REDIS_REPLY_NIL
+                                                  : REDIS_REPLY_STATUS,
+                        .str = (char *)(uintptr_t)(text + (text[0] == '-')),
+                        .elements = inside ? 2 : 0,
+                        .element = elements};
+    (void)pipeline_take(&trial.pipeline, &reply);
+  }
+  assert_int_equal(trial.pipeline.now.executed, executed);
+  if (trial.pipeline.now.refusal[0] != '\0')
+    pipeline_explain_refusal(&trial.pipeline, trial.pipeline.now.refusal, &error);
+  assert_string_equal(error.text, explained);
+  trial.length = 0;
+  free(pieces[0]);
+  free(pieces[1]);
+}
+
+TEST(a_refusal_is_named_by_its_command, set_up, tear_down) {
+  expect_named("QUEUED;QUEUED;QUEUED;QUEUED;*;OK;$1:2:3;OK", true, "");
+  expect_named("QUEUED;QUEUED;QUEUED;QUEUED;;OK;$1:2:3;OK", false, ""); /* the watch prevented it */
+  expect_named("QUEUED;-OOM not allowed;QUEUED;QUEUED;-EXECABORT;OK;$1:2:3;OK", false,
+               "redis refuses LPUSH results: OOM not allowed");
+  expect_named("QUEUED;QUEUED;-NOPERM;QUEUED;-EXECABORT;OK;$1:2:3;OK", false,
+               "redis refuses DEL the:key: NOPERM");
+  expect_named("QUEUED;QUEUED;QUEUED;QUEUED;*WRONGTYPE of it;OK;$1:2:3;OK", true,
+               "redis refuses XADD the:events: WRONGTYPE of it");
+  expect_named("QUEUED;QUEUED;QUEUED;QUEUED;*;OK;-NOPERM;OK", true,
+               "redis refuses GET " COMMITTED ": NOPERM");
+  expect_named("QUEUED;QUEUED;QUEUED;QUEUED;*;OK;$1:2:3;-NOPERM", true,
+               "redis refuses MULTI: NOPERM");
 }

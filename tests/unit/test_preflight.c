@@ -1,4 +1,4 @@
-#include "agent/doors/redis/delivery/preflight.h"
+#include "agent/doors/redis/delivery/pipeline.h"
 #include "agent/doors/redis/net/command.h"
 #include "tests/test.h"
 
@@ -38,10 +38,10 @@ static const char *const expected[] = {
 
 enum { EXPECTED = sizeof expected / sizeof *expected };
 
-static void make(struct preflight *permissions) {
+static void make(struct pipeline *permissions) {
   struct keys keys;
   keys_init(&keys, "{j}");
-  preflight_init(permissions, &keys, true);
+  pipeline_init(permissions, &keys, true, 0);
   keys_release(&keys); /* they are not needed any more */
 }
 
@@ -53,9 +53,9 @@ static void read_command(const struct handshake_probe *probe, const char **at, c
 }
 
 TEST(every_command_and_every_key_is_checked) {
-  struct preflight permissions;
+  struct pipeline permissions;
   make(&permissions);
-  struct handshake_probe probe = preflight_probe(&permissions);
+  struct handshake_probe probe = pipeline_preflight(&permissions);
   assert_int_equal(probe.count, EXPECTED);
   assert_string_equal(expected[probe.first - 1], "MULTI");
   assert_string_equal(expected[probe.value], "GET " KEY "committed");
@@ -66,22 +66,22 @@ TEST(every_command_and_every_key_is_checked) {
     assert_string_equal(text, expected[i]);
   }
   assert_ptr_equal(at, probe.text + probe.length);
-  preflight_release(&permissions);
+  pipeline_release(&permissions);
 }
 
 /* Nothing of what writes is done: it stands between MULTI and DISCARD, which ends the watch, too; and
    none of it leaves before MULTI is accepted. */
 TEST(the_preflight_changes_nothing) {
-  struct preflight permissions;
+  struct pipeline permissions;
   make(&permissions);
-  struct handshake_probe probe = preflight_probe(&permissions);
+  struct handshake_probe probe = pipeline_preflight(&permissions);
   const char *at = probe.text;
   bool inside = false;
-  for (size_t i = 0; i < PREFLIGHT_COUNT; i++) {
+  for (size_t i = 0; i < (size_t)probe.count; i++) {
     char name[256];
     read_command(&probe, &at, name);
     if (strcmp(name, "MULTI") == 0)
-      inside = i + 1 == PREFLIGHT_FIRST;
+      inside = i + 1 == (size_t)probe.first;
     else if (strcmp(name, "DISCARD") == 0)
       inside = false;
     else if (!inside)
@@ -89,5 +89,5 @@ TEST(the_preflight_changes_nothing) {
                   strncmp(name, "WATCH ", 6) == 0);
   }
   assert_false(inside);
-  preflight_release(&permissions);
+  pipeline_release(&permissions);
 }

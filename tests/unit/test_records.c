@@ -16,7 +16,7 @@ static int set_up_with_ttl(void **state, unsigned long long ttl) {
   assert_non_null(self);
   keys_init(&self->keys, "j");
   send_queue_init(&self->send_queue);
-  records_init(&self->records, &self->send_queue, &self->keys, 0, ttl);
+  records_init(&self->records, &self->send_queue, &self->keys, 0, 0, ttl);
   *state = self;
   return 0;
 }
@@ -95,7 +95,7 @@ EXPIRING_TEST(an_event_is_one_entry_of_the_stream) {
       "*8\r\n$4\r\nXADD\r\n$16\r\nsandbox:j:events\r\n$6\r\nMAXLEN\r\n$1\r\n~\r\n$5\r\n10000\r\n"
       "$1\r\n*\r\n$4\r\ndata\r\n$115\r\n" EVENT "\r\n";
   records_release(&scene->records);
-  records_init(&scene->records, &scene->send_queue, &scene->keys, 10000, 60);
+  records_init(&scene->records, &scene->send_queue, &scene->keys, 10000, 0, 60);
   records_event(&scene->records, &event);
   const struct batch *batch = send_queue_batch(&scene->send_queue);
   assert_non_null(batch);
@@ -111,14 +111,17 @@ EXPIRING_TEST(the_stream_is_trimmed_by_itself) {
 
 /* What keeps young events counts them: not when they are deferred, but when they are queued. */
 EXPIRING_TEST(queued_events_are_counted) {
+  const struct retention *retention = &scene->records.retention;
+  records_release(&scene->records);
+  records_init(&scene->records, &scene->send_queue, &scene->keys, 1000, 1000000, 60);
   records_event(&scene->records, &event);
-  assert_int_equal(scene->records.events, 1);
-  assert_int_equal(scene->records.event_bytes, strlen(EVENT));
+  assert_int_equal(retention->events, 1);
+  assert_int_equal(retention->bytes, strlen(EVENT));
   (void)records_defer_event(&scene->records, &event);
-  assert_int_equal(scene->records.events, 1);
+  assert_int_equal(retention->events, 1);
   records_result(&scene->records, &event, &result, &the_step, true);
-  assert_int_equal(scene->records.events, 3);
-  assert_true(scene->records.event_bytes >= 3 * strlen(EVENT));
+  assert_int_equal(retention->events, 3);
+  assert_true(retention->bytes >= 3 * strlen(EVENT));
 }
 
 EXPIRING_TEST(a_step_is_started_until_it_is_not) {

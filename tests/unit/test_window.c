@@ -144,7 +144,7 @@ static void start(struct scene *self) {
                                                 .interrupted = on_interrupted,
                                                 .changed = on_changed,
                                                 .failed = on_error};
-  struct outbox_options outbox_options = {
+  struct delivery_options outbox_options = {
       .url = &self->url, .keys = &self->keys, .name = "out", .hold_bytes = HOLD_BYTES};
   self->outbox = outbox_new(self->loop.base, &self->log, &outbox_options, &outbox_handler, self);
   struct window_options options = {.base = self->loop.base,
@@ -155,7 +155,7 @@ static void start(struct scene *self) {
                                    .job_id = "j"};
   self->window = window_new(&options, &handler, self);
   window_start(self->window);
-  outbox_start(self->outbox);
+  delivery_start(self->outbox->delivery);
 }
 
 /* As if the agent were killed. */
@@ -380,7 +380,7 @@ static void fill_outbox(struct scene *self) {
                              .timestamp = "2026-05-05T10:00:00.123+00:00",
                              .seq = 1};
   while (outbox_room(self->outbox) > 0)
-    outbox_event(self->outbox, &event);
+    records_event(&self->outbox->records, &event);
   outbox_flush(self->outbox);
 }
 

@@ -182,8 +182,9 @@ static void go_on_closing(struct redis_door *self) {
     return;
   bool done = outbox_is_empty(self->outbox) && window_is_stopped(self->window);
   bool wait = self->close == DOOR_CLOSE_PATIENT && self->closing == DELIVERING && !done;
-  bool away = self->failed || !outbox_is_owner(self->outbox) || outbox_is_unreachable(self->outbox);
-  if (self->failed || !outbox_is_owner(self->outbox) || (away && !wait))
+  bool away = self->failed || !delivery_is_owner(self->outbox->delivery) ||
+              delivery_is_unreachable(self->outbox->delivery);
+  if (self->failed || !delivery_is_owner(self->outbox->delivery) || (away && !wait))
     close_now(self);
   else if (done && self->closing == DELIVERING)
     end_heartbeat(self);
@@ -197,10 +198,8 @@ static void on_changed(void *owner) {
   go_on_closing(self);
 }
 
-static void on_removal_limit(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  close_now(context);
+LOOP_CALLBACK(on_removal_limit, struct redis_door) {
+  close_now(self);
 }
 
 static void close_door(struct door *door, enum door_close how) {
@@ -230,7 +229,7 @@ static void on_error(void *owner, const struct error *error) {
 
 static void on_connected(void *owner) {
   struct redis_door *self = owner;
-  if (!outbox_is_owner(self->outbox) && engine_leaving(&self->door) == NULL)
+  if (!delivery_is_owner(self->outbox->delivery) && engine_leaving(&self->door) == NULL)
     window_prepare(self->window);
 }
 
@@ -288,15 +287,12 @@ static void wait_for_redis(struct redis_door *self) {
 
 static void on_unreachable(void *owner) {
   struct redis_door *self = owner;
-  if (!self->waits_for_redis && !outbox_is_owner(self->outbox))
+  if (!self->waits_for_redis && !delivery_is_owner(self->outbox->delivery))
     wait_for_redis(self);
   go_on_closing(self);
 }
 
-static void on_connect_limit(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct redis_door *self = context;
+LOOP_CALLBACK(on_connect_limit, struct redis_door) {
   struct error error;
   (void)error_set(&error, "redis could not be reached within %lld s (--connect-timeout)",
                   (long long)(self->options.connect_timeout_ms / 1000));
@@ -314,14 +310,14 @@ static void on_outbox_failed(void *owner, const struct error *error) {
 
 static bool on_committed(void *owner, const char *value, size_t length) {
   struct redis_door *self = owner;
-  return outbox_check_owner(self->outbox, value, length);
+  return delivery_check_owner(self->outbox->delivery, value, length);
 }
 
 /* While Redis is away altogether the write would only be late. The outbox takes one only when the
    one before has arrived. */
 static bool on_fallback(void *owner, const char *value, const char *seconds) {
   struct redis_door *self = owner;
-  if (outbox_is_unreachable(self->outbox) || !outbox_beat(self->outbox, value, seconds))
+  if (delivery_is_unreachable(self->outbox->delivery) || !outbox_beat(self->outbox, value, seconds))
     return false;
   outbox_flush(self->outbox);
   bool arrived = self->wrote_fallback;
@@ -332,7 +328,7 @@ static bool on_fallback(void *owner, const char *value, const char *seconds) {
 /* Perhaps the outbox's connection is dead, too. */
 static void on_silent(void *owner) {
   struct redis_door *self = owner;
-  outbox_probe(self->outbox);
+  delivery_probe(self->outbox->delivery);
 }
 
 /* The door may be closed by then: without a connection nothing is waited for. */
@@ -386,10 +382,7 @@ static void keep_pace(struct redis_door *self) {
     loop_timer_start(self->pace_wait, pace_wait_ms(&self->pace));
 }
 
-static void on_pace_wait(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct redis_door *self = context;
+LOOP_CALLBACK(on_pace_wait, struct redis_door) {
   pace_refill(&self->pace, clock_monotonic_ms());
   if (pace_allows(&self->pace))
     engine_room(&self->door);
@@ -402,14 +395,12 @@ static void make_known(struct redis_door *self) {
   self->deferring = false;
   (void)evtimer_del(self->read_limit);
   window_announce(self->window);
-  outbox_put_deferred(self->outbox);
+  records_put_deferred(&self->outbox->records);
   outbox_flush(self->outbox);
 }
 
-static void on_read_limit(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  make_known(context);
+LOOP_CALLBACK(on_read_limit, struct redis_door) {
+  make_known(self);
 }
 
 static void event(struct door *door, const struct run *run, const struct step_event *event) {
@@ -417,8 +408,8 @@ static void event(struct door *door, const struct run *run, const struct step_ev
   (void)run;
   pace_take(&self->pace);
   if (!self->deferring)
-    outbox_event(self->outbox, event);
-  else if (outbox_defer_event(self->outbox, event) > DEFERRED_MAX)
+    records_event(&self->outbox->records, event);
+  else if (records_defer_event(&self->outbox->records, event) > DEFERRED_MAX)
     make_known(self);
 }
 
@@ -481,7 +472,7 @@ static struct client_name client_name(const struct redis_door *self, const char 
 /* A Redis that does not take what is held is an error; nobody is asked then. */
 static void idle(struct door *door) {
   struct redis_door *self = self_of(door);
-  if (!outbox_is_owner(self->outbox))
+  if (!delivery_is_owner(self->outbox->delivery))
     engine_leave(door, AGENT_EXIT_IDLE, "the idle limit, and redis could not be reached");
   else if (!outbox_is_empty(self->outbox))
     engine_leave(door, AGENT_EXIT_ERROR, "the idle limit");
@@ -499,10 +490,10 @@ static void dump(const struct door *door) {
                                         "removing the heartbeat", "closed"};
   log_line(self->log, LOG_WARN, NULL, "state: door redis: %s, %s, %zu bytes not acknowledged",
            closing[self->closing],
-           !outbox_is_owner(self->outbox)        ? "the job is not taken over yet"
-           : outbox_is_unreachable(self->outbox) ? "redis is away"
-                                                 : "connected",
-           outbox_bytes(self->outbox));
+           !delivery_is_owner(self->outbox->delivery)        ? "the job is not taken over yet"
+           : delivery_is_unreachable(self->outbox->delivery) ? "redis is away"
+                                                             : "connected",
+           self->outbox->send_queue.bytes);
   window_dump(self->window);
 }
 
@@ -530,13 +521,13 @@ static void make_outbox(struct redis_door *self) {
                                                   .unreachable = on_unreachable,
                                                   .failed = on_outbox_failed};
   struct client_name name = client_name(self, "out");
-  struct outbox_options options = {.url = self->options.url,
-                                   .keys = &self->keys,
-                                   .name = name.text,
-                                   .events_maxlen = self->options.events_maxlen,
-                                   .events_keep_bytes = self->options.events_keep_bytes,
-                                   .key_ttl_seconds = self->options.key_ttl_seconds,
-                                   .hold_bytes = self->options.hold_bytes};
+  struct delivery_options options = {.url = self->options.url,
+                                     .keys = &self->keys,
+                                     .name = name.text,
+                                     .events_maxlen = self->options.events_maxlen,
+                                     .events_keep_bytes = self->options.events_keep_bytes,
+                                     .key_ttl_seconds = self->options.key_ttl_seconds,
+                                     .hold_bytes = self->options.hold_bytes};
   self->outbox = outbox_new(self->base, self->log, &options, &handler, self);
 }
 
@@ -585,7 +576,7 @@ struct door *redis_door_new(struct event_base *base, const struct log *log,
   make_window(self);
   make_heartbeat(self);
   window_start(self->window);
-  outbox_start(self->outbox);
+  delivery_start(self->outbox->delivery);
   char server[256];
   redis_url_name(options->url, server, sizeof server);
   log_line(log, LOG_INFO, NULL, "started: pid %d, redis %s, steps from %s", (int)getpid(), server,

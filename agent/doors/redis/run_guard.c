@@ -11,7 +11,7 @@
 #include "base/memory.h"
 
 struct run_guard {
-  void (*done)(void *owner, enum run_guard_answer answer, const char *why);
+  run_guard_done *done;
   void *owner;
   struct log log; /* the client's: errors only, since the owner reports the outcome, once */
   struct client *client;
@@ -28,10 +28,7 @@ void run_guard_cancel(struct run_guard *self) {
   free(self);
 }
 
-static void on_finish(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct run_guard *self = context;
+LOOP_CALLBACK(on_finish, struct run_guard) {
   self->done(self->owner, self->answer, self->why);
   run_guard_cancel(self);
 }
@@ -68,11 +65,9 @@ static void on_failed(void *owner, const struct error *error) {
   finish(owner, RUN_GUARD_UNKNOWN, error->text);
 }
 
-struct run_guard *
-run_guard_ask(struct event_base *base, const struct log *log, const struct redis_url *url,
-              const char *name, const char *set, const char *run_id,
-              void (*done)(void *owner, enum run_guard_answer answer, const char *why),
-              void *owner) {
+struct run_guard *run_guard_ask(struct event_base *base, const struct log *log,
+                                const struct redis_url *url, const char *name, const char *set,
+                                const char *run_id, run_guard_done *done, void *owner) {
   static const struct client_handler client_handler = {
       .ready = on_ready, .reply = on_reply, .failed = on_failed};
   struct run_guard *self = memory_allocate(sizeof *self);

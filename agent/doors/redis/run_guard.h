@@ -7,13 +7,8 @@
 #include "base/log.h"
 
 /*
- * Asks Redis once whether a run is alive: whether its id is in a set that the server
- * keeps. It makes a connection of its own, since in a cluster that key may be on another
- * node than the job's.
- *
- *   guard = run_guard_ask(…)
- *     done()             then the guard has freed itself
- *   run_guard_cancel     instead, before done()
+ * Asks Redis once whether a run is alive: whether its id is in a set that the server keeps. It makes a
+ * connection of its own, since in a cluster that key may be on another node than the job's.
  */
 /* The longest time from run_guard_ask to done(), the connection included. */
 #define RUN_GUARD_MS 10000
@@ -26,14 +21,14 @@ enum run_guard_answer {
   RUN_GUARD_UNKNOWN /* Redis refuses, is unreachable, or does not reply in time */
 };
 
-/* `done` is called once, from the loop; `why` explains RUN_GUARD_UNKNOWN to people and is empty
-   otherwise. The url and the log must outlive the guard; `name`, for CLIENT LIST, `set` and
-   `run_id` are read during the call. */
-struct run_guard *
-run_guard_ask(struct event_base *base, const struct log *log, const struct redis_url *url,
-              const char *name, const char *set, const char *run_id,
-              void (*done)(void *owner, enum run_guard_answer answer, const char *why),
-              void *owner);
+typedef void run_guard_done(void *owner, enum run_guard_answer answer, const char *why);
+
+/* `done` is called once, from the loop, and then the guard frees itself; `why` explains
+   RUN_GUARD_UNKNOWN to people and is empty otherwise. The url and the log must outlive the guard;
+   `name`, for CLIENT LIST, `set` and `run_id` are read during the call. */
+struct run_guard *run_guard_ask(struct event_base *base, const struct log *log,
+                                const struct redis_url *url, const char *name, const char *set,
+                                const char *run_id, run_guard_done *done, void *owner);
 
 /* Frees the guard; `done` is not called. */
 void run_guard_cancel(struct run_guard *self);

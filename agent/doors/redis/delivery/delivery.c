@@ -42,7 +42,6 @@
 #include "agent/doors/redis/client/client.h"
 #include "agent/doors/redis/delivery/ownership.h"
 #include "agent/doors/redis/delivery/pipeline.h"
-#include "agent/doors/redis/delivery/preflight.h"
 #include "agent/payload_limit.h"
 #include "base/loop.h"
 #include "base/memory.h"
@@ -68,7 +67,6 @@ struct delivery {
   const struct delivery_handler *handler;
   void *owner;
   struct client *client;
-  struct preflight preflight;
   struct event *idle; /* for the probe of an idle connection */
   struct send_queue *send_queue;
   struct ownership ownership;
@@ -170,7 +168,8 @@ static void on_refusal(struct delivery *self) {
   if (!in_part && client_recover(self->client, request->refusal))
     return;
   struct error error;
-  exchange_explain_refusal(request, client_explain(self->client, request->refusal).text, &error);
+  pipeline_explain_refusal(&self->pipeline, client_explain(self->client, request->refusal).text,
+                           &error);
   fail(self, &error);
 }
 
@@ -305,18 +304,14 @@ void delivery_probe(struct delivery *self) {
 }
 
 bool delivery_check_owner(struct delivery *self, const char *committed, size_t length) {
-  if (ownership_is_unchanged(&self->ownership, committed, length))
-    return true;
   enum ownership_state state = ownership_compare(&self->ownership, committed, length);
   if (state != OWNERSHIP_PENDING)
     delivery_probe(self);
   return state != OWNERSHIP_TAKEN;
 }
 
-static void on_idle(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  delivery_probe(context);
+LOOP_CALLBACK(on_idle, struct delivery) {
+  delivery_probe(self);
 }
 
 struct delivery *delivery_new(struct event_base *base, const struct log *log,
@@ -337,12 +332,13 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
                             .send_queue = send_queue,
                             .probe_due = true};
   ownership_init(&self->ownership, random_u64());
-  pipeline_init(&self->pipeline, options->keys, options->key_ttl_seconds);
-  preflight_init(&self->preflight, options->keys, options->trims);
+  pipeline_init(&self->pipeline, options->keys,
+                options->events_maxlen > 0 && options->events_keep_bytes > 0,
+                options->key_ttl_seconds);
   struct client_options client_options = {.url = options->url,
                                           .role = "outbox",
                                           .name = options->name,
-                                          .probe = preflight_probe(&self->preflight),
+                                          .probe = pipeline_preflight(&self->pipeline),
                                           .discard_values = true,
                                           .largest_string = payload_limit()};
   self->client = client_new(base, log, &client_options, &client_handler, self);
@@ -353,7 +349,6 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
 void delivery_free(struct delivery *self) {
   client_free(self->client);
   event_free(self->idle);
-  preflight_release(&self->preflight);
   pipeline_release(&self->pipeline);
   query_release(&self->query);
   free(self->ownership_command);
@@ -368,8 +363,7 @@ void delivery_flush(struct delivery *self) {
   next_request(self);
 }
 
-void delivery_query(struct delivery *self, char *(*ask)(void *owner),
-                    void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner) {
+void delivery_query(struct delivery *self, query_ask *ask, query_answer *answer, void *owner) {
   query_put(&self->query, ask, answer, owner);
   next_request(self);
 }

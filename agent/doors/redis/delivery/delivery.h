@@ -5,6 +5,7 @@
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 
+#include "agent/doors/redis/delivery/pipeline.h"
 #include "agent/doors/redis/delivery/send_queue.h"
 #include "agent/doors/redis/keys.h"
 #include "agent/doors/redis/net/url.h"
@@ -38,9 +39,12 @@ struct delivery;
 struct delivery_options {
   const struct redis_url *url;
   const struct keys *keys;
-  const char *name;                   /* for CLIENT LIST */
-  bool trims;                         /* XTRIM is among what is queued */
-  unsigned long long key_ttl_seconds; /* of `committed`; 0: it does not expire */
+  const char *name;                     /* for CLIENT LIST */
+  unsigned long long key_ttl_seconds;   /* 0: keys do not expire */
+  unsigned long long events_maxlen;     /* entries of the stream; 0: it is not trimmed */
+  unsigned long long events_keep_bytes; /* of young events beyond them, see retention.h */
+  size_t
+      hold_bytes; /* the outbox is full from here on; what is added then is queued all the same */
 };
 
 struct delivery_handler {
@@ -74,8 +78,7 @@ void delivery_flush(struct delivery *self);
  * is longer than payload_limit(). One query at a time: the next one not before the last answer(),
  * and from inside it at the earliest; a batch that waits goes before that one.
  */
-void delivery_query(struct delivery *self, char *(*ask)(void *owner),
-                    void (*answer)(void *owner, const redisReply *reply, bool whole), void *owner);
+void delivery_query(struct delivery *self, query_ask *ask, query_answer *answer, void *owner);
 
 /* What is sent from here on is the last: `committed` is left to expire after DELIVERY_LAST_SECONDS.
    So long an agent that was cut off finds that it does not own the job any more. */

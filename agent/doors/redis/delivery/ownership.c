@@ -71,13 +71,6 @@ enum ownership_state ownership_compare(const struct ownership *self, const char 
   return self->delivered == 0 ? OWNERSHIP_PENDING : OWNERSHIP_LOST_DATA;
 }
 
-bool ownership_is_unchanged(struct ownership *self, const char *value, size_t length) {
-  if (self->last[0] == '\0' || self->last_sequence != self->delivered)
-    (void)ownership_text(self, self->delivered, self->last);
-  self->last_sequence = self->delivered;
-  return value != NULL && strlen(self->last) == length && memcmp(value, self->last, length) == 0;
-}
-
 size_t ownership_text(const struct ownership *self, uint64_t sequence,
                       char out[OWNERSHIP_TEXT_SIZE]) {
   int length = snprintf(out, OWNERSHIP_TEXT_SIZE, "%" PRIu64 ":%016" PRIx64 ":%" PRIu64,

@@ -25,8 +25,6 @@ struct ownership {
   uint64_t epoch;     /* 0: the key was not read yet */
   uint64_t instance;  /* random */
   uint64_t delivered; /* sequence of the last transaction that is known to be executed */
-  char last[OWNERSHIP_TEXT_SIZE]; /* a cache for ownership_is_unchanged: the value that was */
-  uint64_t last_sequence;         /* written with this sequence */
 };
 
 /* What a value of the key means for the transaction `delivered` + 1, which may be under way. */
@@ -60,9 +58,6 @@ struct ownership_change ownership_update(struct ownership *self, bool executed, 
 /* The same, without counting anything. */
 enum ownership_state ownership_compare(const struct ownership *self, const char *value,
                                        size_t length);
-
-/* True when the value is the one that the last delivered transaction wrote; cheap. */
-bool ownership_is_unchanged(struct ownership *self, const char *value, size_t length);
 
 /* Writes the value for this sequence, with a NUL; returns its length without it. */
 size_t ownership_text(const struct ownership *self, uint64_t sequence,

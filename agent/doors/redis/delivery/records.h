@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/doors/redis/delivery/retention.h"
 #include "agent/doors/redis/delivery/send_queue.h"
 #include "agent/doors/redis/keys.h"
 #include "agent/doors/redis/net/command.h"
@@ -25,8 +26,7 @@ struct records {
   char ttl[24];               /* in seconds; empty: keys do not expire */
   struct buffer deferred;     /* the XADDs of deferred events */
   size_t deferred_commands;
-  uint64_t events; /* that were ever queued; what is deferred is not */
-  uint64_t event_bytes;
+  struct retention retention; /* of the queued events */
 };
 
 /* A step as it lies in the list `inflight`. The payload is borrowed. */
@@ -34,7 +34,7 @@ struct claimed {
   const char *payload;
   size_t length;
   bool
-      truncated; /* only the beginning is known: it can be removed only as the oldest of the list */
+      truncated; /* only its beginning is known: it can be removed only as the oldest of the list */
 };
 
 /* Where a piece lies in the send queue, until it is delivered. */
@@ -45,16 +45,17 @@ struct piece_place {
   size_t result_length;
 };
 
-/* Send queue and keys must outlive the records. `events_maxlen`: entries of MAXLEN ~ of each XADD;
-   0: none, only records_trim trims the stream. `key_ttl_seconds` 0: keys do not expire. */
+/* Send queue and keys must outlive the records. The stream is trimmed by each XADD (MAXLEN ~), or
+   with `keep_bytes` by itself: retention.h. `key_ttl_seconds` 0: keys do not expire. */
 void records_init(struct records *self, struct send_queue *send_queue, const struct keys *keys,
-                  unsigned long long events_maxlen, unsigned long long key_ttl_seconds);
+                  unsigned long long events_maxlen, unsigned long long keep_bytes,
+                  unsigned long long key_ttl_seconds);
 void records_release(struct records *self);
 
 /* Adds the event to the stream. */
 void records_event(struct records *self, const struct step_event *event);
 
-/* Trims the stream to this many entries. */
+/* Trims the stream to this many entries; the others do so when the retention asks for it. */
 void records_trim(struct records *self, uint64_t entries);
 
 /* Defers the event until the next records_result with a `completed` event, which writes it into its

@@ -14,13 +14,7 @@
  * Takes steps: moves them from the tail of the list `in` to the head of `inflight`, one for each
  * consumer_take, over a connection of its own, since the command that waits for a step blocks it.
  *
- *   consumer_prepare   connects ahead of time, if it can
- *   consumer_take
- *     step()           one was moved, and is here
- *     nothing()        none came within CONSUMER_BLOCK_SECONDS
- *     needs_resync()   the connection was lost, and is there again: a step may have been moved
- *                      without having arrived here, or Redis may have lost one that has
- *   consumer_take …
+ * Each consumer_take is answered by one of the first three callbacks, unless the last one comes.
  */
 /* How long Redis waits for a step: it bounds the time in which a lost connection is noticed. */
 #define CONSUMER_BLOCK_SECONDS 10
@@ -28,9 +22,12 @@
 struct consumer;
 
 struct consumer_handler {
-  /* `claimed` is valid during the call. It is truncated when it is longer than payload_limit(). */
+  /* One was moved: `claimed`, valid during the call, truncated when longer than payload_limit(). */
   void (*step)(void *owner, const struct claimed *claimed);
+  /* None came within CONSUMER_BLOCK_SECONDS. */
   void (*nothing)(void *owner);
+  /* The connection was lost, and is there again: a step may have been moved without having arrived
+     here, or Redis may have lost one that has. */
   void (*needs_resync)(void *owner);
   void (*failed)(void *owner, const struct error *error);
 };

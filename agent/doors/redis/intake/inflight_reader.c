@@ -36,7 +36,7 @@ static void ask_for_page(struct inflight_reader *self, size_t most) {
     most = fit;
   self->commands = self->due = most > 0 ? most : 1;
   self->bytes = 0;
-  outbox_query(self->outbox, ask, on_answer, self);
+  delivery_query(self->outbox->delivery, ask, on_answer, self);
 }
 
 static void on_answer(void *owner, const redisReply *reply, bool whole) {
@@ -105,7 +105,7 @@ void inflight_reader_boot(struct inflight_reader *self) {
   self->is_running = self->is_wanted = true;
   self->due = 1;
   self->boot_asked = 2;
-  outbox_query(self->outbox, ask_at_boot, on_boot_answer, self);
+  delivery_query(self->outbox->delivery, ask_at_boot, on_boot_answer, self);
 }
 
 void inflight_reader_init(struct inflight_reader *self, struct outbox *outbox,

@@ -56,20 +56,16 @@ struct claimed_step {
   struct claimed_step *older, *newer;
 };
 
-/* Parses it, and copies the payload. It is not in a ledger yet. */
+/* Parses it, and copies the payload; of one that is not in the list only the id is known. They are not
+   in a ledger yet. */
 struct claimed_step *claimed_step_new(const struct claimed *claimed);
-
-/* One that is not in the list: all that is known of it is its id. */
 struct claimed_step *claimed_step_new_unlisted(const char *step_id);
-
 void claimed_step_free(struct claimed_step *self);
 
 const char *claimed_step_id(const struct claimed_step *self);
 
-/* A cancel; it waits until its step is found. */
+/* A cancel, until its step is found; a step that waits in memory until it is its turn. */
 bool claimed_step_is_order(const struct claimed_step *self);
-
-/* Waits in memory until it is its turn. */
 bool claimed_step_waits(const struct claimed_step *self);
 
 /* Is begun or waits, and was not met in the pass over all of the list that has ended. */
@@ -98,14 +94,11 @@ void ledger_append(struct ledger *self, struct claimed_step *step);
 /* The same for a step that is not to be known. Frees it. */
 void ledger_append_behind(struct ledger *self, struct claimed_step *step);
 
-/* The oldest that waits, or the one that was begun; NULL: there is none. */
+/* The oldest that waits; the one that was begun; the oldest that waits, runs a command, and has this
+   id; the oldest order for this id that was not met in this pass. NULL: there is none. */
 struct claimed_step *ledger_oldest_waiting(const struct ledger *self);
 struct claimed_step *ledger_begun(const struct ledger *self);
-
-/* The oldest that waits, runs a command, and has this id; NULL: there is none. */
 struct claimed_step *ledger_find(const struct ledger *self, const char *step_id);
-
-/* The oldest order for this id that was not met in this pass; NULL: there is none. */
 struct claimed_step *ledger_find_order(const struct ledger *self, const char *step_id);
 
 /* A shutdown waits. */
@@ -133,11 +126,9 @@ size_t ledger_position(const struct ledger *self);
 /* The step that has this payload and was not seen, the oldest; NULL: it is not known. */
 struct claimed_step *ledger_meet(struct ledger *self, const struct claimed *claimed);
 
-/* Whether the step that was met last, or lies in front of where the pass has begun, has this
-   payload. */
+/* Whether the step that was met last, or lies in front of where the pass has begun, has this payload;
+   whether steps that wait lie behind it. */
 bool ledger_is_last(const struct ledger *self, const struct claimed *claimed);
-
-/* Whether steps that wait lie behind what was met last. */
 bool ledger_is_inside(const struct ledger *self);
 
 /* Puts a step behind what was met last. As the newest that waits it is at the edge. */

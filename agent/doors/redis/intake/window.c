@@ -43,7 +43,9 @@
 const char window_lost_result[] = "lost: the step has run, and redis has lost its result";
 
 struct window {
-  struct window_options options;
+  struct event_base *base;
+  const struct log *log;
+  struct outbox *outbox;
   const struct window_handler *handler;
   void *owner;
   struct consumer *consumer;
@@ -72,28 +74,25 @@ struct window {
 void window_answer(struct window *self, struct claimed_step *step,
                    const struct step_event *completed, const struct step_result *result) {
   ledger_answer(&self->ledger, step,
-                outbox_result(self->options.outbox, completed, result,
-                              step->listed ? &step->claimed : NULL, step->announced));
+                records_result(&self->outbox->records, completed, result,
+                               step->listed ? &step->claimed : NULL, step->announced));
 }
 
 void window_remove(struct window *self, struct claimed_step *step) {
-  ledger_answer(&self->ledger, step, outbox_removal(self->options.outbox, &step->claimed));
+  ledger_answer(&self->ledger, step, records_removal(&self->outbox->records, &step->claimed));
 }
 
-static struct step_result result_of_agent(const struct claimed_step *step, const char *reason) {
-  return step_result_of_agent(step_answer_version(&step->step), claimed_step_id(step), reason);
+/* An answer of the agent's own. */
+static void answer(struct window *self, struct claimed_step *step, int version, const char *reason,
+                   int64_t event_count) {
+  struct step_result result = step_result_of_agent(version, claimed_step_id(step), reason);
+  result.event_count = event_count;
+  window_answer(self, step, NULL, &result);
+  outbox_flush(self->outbox);
 }
 
-static void answer(struct window *self, struct claimed_step *step,
-                   const struct step_result *result) {
-  window_answer(self, step, NULL, result);
-  outbox_flush(self->options.outbox);
-}
-
-void window_each_undelivered(struct window *self,
-                             void (*result)(void *owner, const char *json, size_t length),
-                             void *owner) {
-  ledger_delivered(&self->ledger, outbox_gone(self->options.outbox));
+void window_each_undelivered(struct window *self, undelivered_result *result, void *owner) {
+  ledger_delivered(&self->ledger, self->outbox->send_queue.gone);
   for (struct claimed_step *step = self->ledger.oldest; step != NULL; step = step->newer)
     if (step->place.result != NULL)
       result(owner, step->place.result, step->place.result_length);
@@ -102,18 +101,17 @@ void window_each_undelivered(struct window *self,
 /* Cancels. */
 
 static void answer_cancelled(struct window *self, struct claimed_step *step) {
-  struct step_result result = result_of_agent(step, "cancelled: by a cancel step");
-  log_line(self->options.log, LOG_INFO, result.step_id,
+  log_line(self->log, LOG_INFO, claimed_step_id(step),
            "cancel: a step that was waiting will not run");
-  answer(self, step, &result);
+  answer(self, step, step_answer_version(&step->step), "cancelled: by a cancel step", 0);
 }
 
 static void remove_order(struct window *self, struct claimed_step *order, bool is_obeyed) {
   if (!is_obeyed)
-    log_line(self->options.log, LOG_INFO, order->step.step_id,
+    log_line(self->log, LOG_INFO, order->step.step_id,
              "cancel: no such step is running or waiting");
   window_remove(self, order);
-  outbox_flush(self->options.outbox);
+  outbox_flush(self->outbox);
 }
 
 static bool is_reading(const struct window *self, enum window_reading purpose) {
@@ -142,8 +140,8 @@ static void end_orders(struct window *self) {
 
 /* Arrivals. */
 
-/* What is to be done with a step that arrives, by its id and kind. Ids are not told apart by kind. A
-   shutdown counts as a copy only where one waits already, since it must not be lost. */
+/* What is to be done with a step that arrives, by its id. A shutdown counts as a copy only where one
+   waits already, since it must not be lost. */
 static enum recent_steps_verdict judge(struct window *self, const struct claimed_step *step) {
   if (step->refused || step->step.kind == &step_cancel ||
       (!step_is_work(&step->step) && !ledger_has_shutdown(&self->ledger)))
@@ -155,17 +153,15 @@ static enum recent_steps_verdict judge(struct window *self, const struct claimed
 static void dispose(struct window *self, struct claimed_step *step,
                     enum recent_steps_verdict verdict) {
   if (verdict == RECENT_STEPS_HELD) {
-    log_line(self->options.log, LOG_WARN, step->step.step_id,
+    log_line(self->log, LOG_WARN, step->step.step_id,
              "redis hands out this step once more; it is answered once");
     ledger_answer(&self->ledger, step,
-                  outbox_removal_of_copy(self->options.outbox, &step->claimed));
-    outbox_flush(self->options.outbox);
+                  records_removal_of_copy(&self->outbox->records, &step->claimed));
+    outbox_flush(self->outbox);
   } else if (verdict == RECENT_STEPS_ANSWERED) {
-    struct step_result lost = result_of_agent(step, window_lost_result);
-    lost.event_count = -1;
-    log_line(self->options.log, LOG_WARN, step->step.step_id,
+    log_line(self->log, LOG_WARN, step->step.step_id,
              "redis has lost the result of this step, which is not run again");
-    answer(self, step, &lost);
+    answer(self, step, step_answer_version(&step->step), window_lost_result, -1);
   }
 }
 
@@ -191,7 +187,7 @@ static bool arrive(struct window *self, struct claimed_step *step,
 static struct claimed_step *parse(struct window *self, const struct claimed *claimed) {
   struct claimed_step *step = claimed_step_new(claimed);
   /* A large payload takes a while; timers that start from here on start now. */
-  (void)event_base_update_cache_time(self->options.base);
+  (void)event_base_update_cache_time(self->base);
   return step;
 }
 
@@ -217,8 +213,8 @@ static void on_step(void *owner, const struct claimed *claimed) {
    Redis that goes back again can do is seen, because something was delivered since. */
 static bool is_settled(const struct window *self) {
   return self->empty_answers >= 2 && self->state == WINDOW_READY && !self->all_due &&
-         !self->reader.is_running && outbox_is_empty(self->options.outbox) &&
-         !outbox_has_lost_data(self->options.outbox);
+         !self->reader.is_running && outbox_is_empty(self->outbox) &&
+         !delivery_has_lost_data(self->outbox->delivery);
 }
 
 /* A BLMOVE of a lost connection may have been answered nevertheless, to nobody. */
@@ -263,12 +259,12 @@ static void put_all_back(struct window *self) {
     step->returned = true;
     step->listed = !step->claimed.truncated;
     if (step->listed)
-      self->returned_end = outbox_return(self->options.outbox, &step->claimed).end;
+      self->returned_end = records_return(&self->outbox->records, &step->claimed).end;
   }
 }
 
 static void tell_loss(struct window *self) {
-  log_line(self->options.log, self->loss_told ? LOG_DEBUG : LOG_WARN, NULL,
+  log_line(self->log, self->loss_told ? LOG_DEBUG : LOG_WARN, NULL,
            "redis has lost that steps were taken");
   self->loss_told = true;
 }
@@ -294,14 +290,11 @@ static void compare(struct window *self, bool is_short) {
     if (claimed_step_is_missing(step))
       hold(self, step);
   put_all_back(self);
-  outbox_flush(self->options.outbox);
+  outbox_flush(self->outbox);
   self->state = WINDOW_RETURNING;
 }
 
-static void on_read_again(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct window *self = context;
+LOOP_CALLBACK(on_read_again, struct window) {
   self->all_due = true;
   window_more(self);
 }
@@ -311,10 +304,10 @@ static bool is_stopping(const struct window *self) {
 }
 
 bool window_forgotten(struct window *self) {
-  ledger_delivered(&self->ledger, outbox_gone(self->options.outbox));
+  ledger_delivered(&self->ledger, self->outbox->send_queue.gone);
   struct claimed_step *begun = ledger_begun(&self->ledger);
   bool again = begun != NULL && recent_steps_times(&self->recent_steps, begun->step_id) > 1;
-  log_line(self->options.log, LOG_WARN, NULL,
+  log_line(self->log, LOG_WARN, NULL,
            "redis has lost what it had acknowledged: it is empty, or back at an earlier state");
   ledger_drop_orders(&self->ledger);
   self->ledger.behind = 0;
@@ -331,9 +324,10 @@ bool window_forgotten(struct window *self) {
     if (claimed_step_waits(step))
       hold(self, step);
   put_all_back(self);
-  outbox_started(self->options.outbox, begun != NULL && begun->announced ? begun->step_id : NULL);
-  outbox_flush(self->options.outbox);
-  if (is_reading(self, READ_BOOT) && outbox_had_owner(self->options.outbox))
+  records_started(&self->outbox->records,
+                  begun != NULL && begun->announced ? begun->step_id : NULL);
+  outbox_flush(self->outbox);
+  if (is_reading(self, READ_BOOT) && delivery_had_owner(self->outbox->delivery))
     watch_for_late(self);
   self->state = is_stopping(self) ? WINDOW_STOPPING : WINDOW_RETURNING;
   return again;
@@ -354,7 +348,7 @@ static void begin_read(struct window *self, enum window_reading purpose, size_t 
 
 static size_t on_place(void *owner) {
   struct window *self = owner;
-  ledger_delivered(&self->ledger, outbox_gone(self->options.outbox));
+  ledger_delivered(&self->ledger, self->outbox->send_queue.gone);
   const struct claimed_step *met = self->ledger.met;
   self->checks = self->purpose == READ_BEHIND && self->ledger.passed == 0 && met != NULL &&
                  met->listed && met->claimed.length <= CHECKED_BYTES;
@@ -411,16 +405,14 @@ static void answer_interrupted(struct window *self, struct claimed_step *step) {
   static const char reason[] = "interrupted: the agent ended while this step was running";
   char *step_id = self->reader.started;
   self->reader.started = NULL;
-  log_line(self->options.log, LOG_WARN, step_id, "%s", reason);
+  log_line(self->log, LOG_WARN, step_id, "%s", reason);
   recent_steps_add(&self->recent_steps, step_id);
   int version = step != NULL ? step_answer_version(&step->step) : self->reader.started_version;
-  struct step_result result = step_result_of_agent(version, step_id, reason);
-  result.event_count = self->reader.started_events;
   if (step == NULL)
     step = claimed_step_new_unlisted(step_id);
   step->announced = true;
   ledger_insert(&self->ledger, step);
-  answer(self, step, &result);
+  answer(self, step, version, reason, self->reader.started_events);
   free(step_id);
 }
 
@@ -431,7 +423,7 @@ static void find(struct window *self, struct claimed_step *step) {
     claimed_step_free(step);
     return;
   }
-  log_line(self->options.log, LOG_DEBUG, step->step.step_id,
+  log_line(self->log, LOG_DEBUG, step->step.step_id,
            "found among those that are taken and not answered");
   if (self->ledger.behind > 0 && !ledger_is_inside(&self->ledger))
     self->ledger.behind--;
@@ -501,7 +493,7 @@ static void end_read_of_all(struct window *self, bool complete) {
   ledger_end_pass(&self->ledger, complete);
   if (self->reader.started != NULL)
     answer_interrupted(self, NULL);
-  if (self->purpose == READ_BOOT && outbox_had_owner(self->options.outbox))
+  if (self->purpose == READ_BOOT && delivery_had_owner(self->outbox->delivery))
     watch_for_late(self);
   else if (self->all_read_from_ms > self->late_until_ms)
     self->late_until_ms = 0;
@@ -551,7 +543,7 @@ static void read_what_is_due(struct window *self) {
 
 static bool may_claim(struct window *self) {
   const struct ledger *ledger = &self->ledger;
-  if (outbox_room(self->options.outbox) > 0)
+  if (outbox_room(self->outbox) > 0)
     self->overtaken_bytes = 0;
   return (self->state == WINDOW_READY || is_reading(self, READ_OLDEST) ||
           is_reading(self, READ_BEHIND)) &&
@@ -562,18 +554,18 @@ static bool may_claim(struct window *self) {
 
 /* A read that was going on before has ended, and what is put back is there. */
 static bool may_read_anew(const struct window *self) {
-  return !self->reader.is_running && outbox_gone(self->options.outbox) >= self->returned_end;
+  return !self->reader.is_running && self->outbox->send_queue.gone >= self->returned_end;
 }
 
 /* Does what is due, as far as the state allows it. */
 void window_more(struct window *self) {
-  ledger_delivered(&self->ledger, outbox_gone(self->options.outbox));
+  ledger_delivered(&self->ledger, self->outbox->send_queue.gone);
   if (self->state == WINDOW_RETURNING && may_read_anew(self)) {
     self->state = WINDOW_READY;
     self->all_due = true;
   }
   /* A Redis that goes back once more before anything was delivered does not report it. */
-  if (self->state == WINDOW_STOPPING && !outbox_has_lost_data(self->options.outbox) &&
+  if (self->state == WINDOW_STOPPING && !delivery_has_lost_data(self->outbox->delivery) &&
       may_read_anew(self))
     begin_read(self, READ_LAST, 1);
   if (self->state == WINDOW_READY && !self->reader.is_running)
@@ -588,8 +580,8 @@ static bool may_give(struct window *self, const struct claimed_step *oldest) {
   if (self->state != WINDOW_READY && !is_reading(self, READ_BEHIND))
     return false;
   if (!oldest->refused && recent_steps_times(&self->recent_steps, oldest->step.step_id) > 0)
-    return outbox_is_empty(self->options.outbox);
-  return outbox_room(self->options.outbox) > 0;
+    return outbox_is_empty(self->outbox);
+  return outbox_room(self->outbox) > 0;
 }
 
 /* As long as others may take steps, one that is older than what is known here may lie there. */
@@ -625,7 +617,7 @@ void window_begin(struct window *self, struct claimed_step *step, bool announced
 void window_announce(struct window *self) {
   struct claimed_step *begun = ledger_begun(&self->ledger);
   begun->announced = true;
-  outbox_started(self->options.outbox, begun->step_id);
+  records_started(&self->outbox->records, begun->step_id);
 }
 
 void window_begun_runs(struct window *self) {
@@ -641,11 +633,14 @@ struct window *window_new(const struct window_options *options,
   static const struct inflight_reader_handler reader_handler = {
       .place = on_place, .payload = on_payload, .end = on_read_end};
   struct window *self = memory_allocate(sizeof *self);
-  *self = (struct window){.options = *options, .handler = handler, .owner = owner};
+  *self = (struct window){.base = options->base,
+                          .log = options->log,
+                          .outbox = options->outbox,
+                          .handler = handler,
+                          .owner = owner};
   self->read_again = loop_timer_new(options->base, on_read_again, self);
   char name[128];
   (void)snprintf(name, sizeof name, "sandbox:%.100s:in", options->job_id);
-  self->options.job_id = NULL;
   self->consumer = consumer_new(options->base, options->log, options->url, options->keys, name,
                                 &consumer_handler, self);
   inflight_reader_init(&self->reader, options->outbox, options->keys, &reader_handler, self);
@@ -693,7 +688,7 @@ void window_dump(const struct window *self) {
                                        "stops", "stopped"};
   static const char *const readings[] = {" inflight at boot", " inflight", " the oldest step",
                                          " what is not in memory", " inflight at the end"};
-  log_line(self->options.log, LOG_WARN, NULL,
+  log_line(self->log, LOG_WARN, NULL,
            "state: window: %s%s, %zu steps wait in memory, %zu in inflight alone",
            states[self->state], self->state == WINDOW_READING ? readings[self->purpose] : "",
            self->ledger.waiting, self->ledger.behind);

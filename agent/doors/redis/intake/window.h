@@ -20,9 +20,6 @@
  *
  *   window_new, window_start        before the outbox starts: the first questions go with the claim
  *                                   of the job
- *     arrived()                     a step came; the job is not idle
- *     cancel()                      ends the running step, if it is the one that is meant
- *     changed()                     window_take may return a step now
  *   window_take                     one step; then at once window_answer, window_remove, or for a
  *                                   step that is run:
  *   window_begin                    before outbox_flush; the run waits until that is acknowledged
@@ -31,7 +28,6 @@
  *   window_more                     after each delivery, and when the outbox has room again
  *   window_forgotten                Redis came back without what it had acknowledged
  *   window_stop
- *     changed()                     window_is_stopped may be true now
  *
  * No callback comes from inside these functions, except for window_more and
  * window_interrupted_ended.
@@ -79,13 +75,10 @@ enum window_reading { READ_BOOT, READ_ALL, READ_OLDEST, READ_BEHIND, READ_LAST }
    payload and step, as payload_limit(). The last one in memory may be of any size. */
 #define WINDOW_STEPS 64
 
-/*
- * What overtakes never waits for room: steps are taken also when the memory is full and when the
- * outbox is full. Taking pauses
- *  - at so many steps that are not in memory, to bound the time that a read of all takes;
- *  - at so many cancels whose step is looked for;
- *  - at so many bytes of payloads that were removed while the outbox was full, or of such cancels.
- */
+/* What overtakes never waits for room: steps are taken also when the memory and the outbox are full.
+   Taking pauses at so many steps that are not in memory, which bounds the time that a read of all
+   takes; at so many cancels whose step is looked for; and at so many bytes of payloads that were
+   removed while the outbox was full, or of such cancels. */
 #define WINDOW_BEHIND_MAX 65536
 #define WINDOW_ORDERS_MAX 64
 #define WINDOW_OVERTAKEN_BYTES ((size_t)1024 * 1024)
@@ -100,7 +93,7 @@ struct window_options {
 };
 
 struct window_handler {
-  /* A step arrived, whatever becomes of it. */
+  /* A step arrived, whatever becomes of it: the job is not idle. */
   void (*arrived)(void *owner);
   /* A cancel, which overtakes all that waits. Ends the step that was begun and is not answered when
      it has this id, and returns true; else false, and it is looked for among those that wait. The
@@ -109,7 +102,7 @@ struct window_handler {
   /* At boot: an earlier agent had started this step, which is answered next. False: it still runs,
      and nothing is answered or given out until window_interrupted_ended. */
   bool (*interrupted)(void *owner, const char *step_id);
-  /* Something changed for window_take. */
+  /* window_take may return a step now; after window_stop, window_is_stopped may be true. */
   void (*changed)(void *owner);
   /* Nothing more can be claimed. */
   void (*failed)(void *owner, const struct error *error);
@@ -128,19 +121,17 @@ void window_start(struct window *self);
 /* See interrupted(). Nothing happens after window_stop. */
 void window_interrupted_ended(struct window *self);
 
-/* Connects ahead of time, see consumer_prepare. */
+/* See consumer_prepare. */
 void window_prepare(struct window *self);
 
-/* Goes on with what waits for the outbox: takes, reads, and ends the pause after a loss of data. To
-   be called after each delivery, when the outbox has room again, and after window_take. */
+/* Goes on with what waits for the outbox: takes, reads, and ends the pause after a loss of data. To be
+   called after window_take, too. */
 void window_more(struct window *self);
 
-/*
- * The oldest step that waits; the window owns it. NULL when there is none, when one was begun and is
- * not answered, when it is not certain yet that it is the oldest (changed() follows), when the outbox
- * is full, or when its stepId was used before and not everything is delivered: then it is known only
- * later whether it is the same step.
- */
+/* The oldest step that waits; the window owns it. NULL when there is none, when one was begun and is not
+   answered, when it is not certain yet that it is the oldest (changed() follows), when the outbox is
+   full, or when its stepId was used before and not everything is delivered: then it is known only later
+   whether it is the same step. */
 struct claimed_step *window_take(struct window *self);
 
 /* The step is to run, and is remembered. With `announced` the outbox gets that it was started
@@ -156,9 +147,8 @@ void window_answer(struct window *self, struct claimed_step *step,
 void window_remove(struct window *self, struct claimed_step *step);
 
 /* Calls `result` with the JSON of each result that is not delivered; it is valid during the call. */
-void window_each_undelivered(struct window *self,
-                             void (*result)(void *owner, const char *json, size_t length),
-                             void *owner);
+typedef void undelivered_result(void *owner, const char *json, size_t length);
+void window_each_undelivered(struct window *self, undelivered_result *result, void *owner);
 
 /*
  * Redis lost data that it had acknowledged: it was restored from an older snapshot, or is empty.
@@ -171,14 +161,14 @@ void window_each_undelivered(struct window *self,
  */
 bool window_forgotten(struct window *self);
 
-/* Logs its state, and how many steps wait. */
-void window_dump(const struct window *self);
-
 /* Takes no more, gives out no more. What waits stays where it is in Redis. */
 void window_stop(struct window *self);
 
 /* After window_stop: nothing is left in `inflight` that has run and that an agent after this one
    would run again, because Redis lost data. It takes as long as Redis is away. */
 bool window_is_stopped(const struct window *self);
+
+/* Logs its state, and how many steps wait. */
+void window_dump(const struct window *self);
 
 #endif
