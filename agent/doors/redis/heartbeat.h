@@ -17,16 +17,8 @@
  *   heartbeat_command   the first SET goes with the transaction that takes the job over (outbox.h):
  *                       at no time a job has an owner and no heartbeat
  *   heartbeat_start     the job is this agent's
- *     committed()       what the key `committed` held at a SET, or before the first one on a new
- *                       connection; false: the job is another agent's, and the heartbeat stops
- *     fallback()        there is no connection: the owner may write this value some other way;
- *                       true: the value that it wrote before has arrived
- *     silent()          Redis has not answered the SET before this one
- *     failed()          an error that does not pass: the heartbeat has stopped
  *   heartbeat_end       the agent exits
- *     ended()           what was sent has arrived, or the connection is lost: the owner may remove
- *                       the key, and nothing sets it again
- *   heartbeat_stop      nobody knows whose the key is now: it is left alone
+ *   heartbeat_stop      nobody knows whose the key is now: it is left alone. Idempotent
  *
  * A SET is one wake-up of the process: its answer is read when the next one is due. So an idle
  * agent costs next to nothing, and committed() is given what was read HEARTBEAT_MS ago. The log has
@@ -39,10 +31,18 @@
 struct heartbeat;
 
 struct heartbeat_handler {
-  bool (*committed)(void *owner, const char *value, size_t length); /* NULL: there is none */
+  /* What the key `committed` held at a SET, or before the first one on a new connection; NULL: nothing.
+     False: the job is another agent's, and the heartbeat stops. */
+  bool (*committed)(void *owner, const char *value, size_t length);
+  /* There is no connection: the owner may write this value some other way. True: the value that it
+     wrote before has arrived. */
   bool (*fallback)(void *owner, const char *value, const char *seconds);
+  /* Redis has not answered the SET before this one. */
   void (*silent)(void *owner);
+  /* What was sent has arrived, or the connection is lost: the owner may remove the key, and nothing sets
+     it again. */
   void (*ended)(void *owner);
+  /* An error that does not pass: the heartbeat has stopped. */
   void (*failed)(void *owner, const struct error *error);
 };
 
@@ -66,7 +66,6 @@ void heartbeat_set_in_flight(struct heartbeat *self, bool step_in_flight);
 #define HEARTBEAT_END_MS 1000
 bool heartbeat_end(struct heartbeat *self);
 
-/* Idempotent. */
 void heartbeat_stop(struct heartbeat *self);
 
 #endif

@@ -19,21 +19,6 @@
  * commands that the owner has encoded go out, replies come back in order. It neither keeps nor
  * repeats commands: what was not answered when the connection is lost, the owner sends again.
  *
- *   client_new
- *   client_prepare        optional: connects ahead of time
- *   client_start          then, from the loop:
- *     connected()    the socket is connected and the handshake is under way; may be NULL
- *     ready()        the handshake succeeded: the owner may send
- *     reply()        one for each command, in order
- *     writable()     after client_write took less than all; may be NULL
- *     disconnected() a ready connection was lost; it reconnects. Whether Redis executed what was
- *                    not answered is unknown; may be NULL
- *     unreachable()  an attempt to connect failed; another follows; may be NULL
- *     failed()       stopped for good: no attempt succeeded (backoff.h), or the handshake was
- *                    refused in a way that another attempt would not change (wrong password, no
- *                    permission)
- *   client_stop, client_free
- *
  * No callback comes from inside client_start or client_write. Inside a callback the owner may call
  * every function but client_free.
  *
@@ -56,12 +41,21 @@ enum client_state {
 };
 
 struct client_handler {
+  /* The socket is connected and the handshake is under way. May be NULL. */
   void (*connected)(void *owner);
-  void (*ready)(void *owner, const redisReply *value); /* of the probe; nil where it has none */
+  /* The handshake succeeded: the owner may send. `value` is the probe's; nil where it has none. */
+  void (*ready)(void *owner, const redisReply *value);
+  /* One for each command, in order. */
   void (*reply)(void *owner, const redisReply *reply);
+  /* After client_write took less than all. May be NULL. */
   void (*writable)(void *owner);
+  /* A ready connection was lost; it reconnects. Whether Redis executed what was not answered is
+     unknown. May be NULL. */
   void (*disconnected)(void *owner);
+  /* An attempt to connect failed; another follows. May be NULL. */
   void (*unreachable)(void *owner);
+  /* Stopped for good: the handshake was refused in a way that another attempt would not change (wrong
+     password, no permission). */
   void (*failed)(void *owner, const struct error *error);
 };
 

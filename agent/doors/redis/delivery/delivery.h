@@ -16,22 +16,6 @@
  * Writes what is in the send queue to Redis: each command exactly once and in order, across any
  * number of lost connections, until another agent takes the job over. delivery.c begins with how.
  *
- *   delivery_new
- *   delivery_start
- *     connected()       the socket is connected, the handshake under way: time for other work
- *     ownership_command()
- *                       which command is to be part of the ownership transaction; may be NULL
- *     owned()           once: the job is this agent's
- *   delivery_flush      after each addition to the send queue
- *     delivered()       a batch was executed, and has left the send queue
- *     lost_data()       Redis lost data that it had acknowledged; once until the next delivered().
- *                       The delivery goes on
- *     unreachable()     the connection was lost, and an attempt to reconnect has failed; another
- *                       follows
- *     failed()          an error that no attempt will change: nothing more is sent. What is queued
- *                       stays in the send queue
- *   delivery_free
- *
  * No callback comes from inside a function of this header.
  */
 struct delivery;
@@ -48,12 +32,19 @@ struct delivery_options {
 };
 
 struct delivery_handler {
+  /* The socket is connected, the handshake under way: time for other work. */
   void (*connected)(void *owner);
-  char *(*ownership_command)(void *owner); /* one encoded command, to be freed; or NULL */
+  /* One encoded command, to be freed, that is part of the ownership transaction. May be NULL. */
+  char *(*ownership_command)(void *owner);
+  /* Once: the job is this agent's. */
   void (*owned)(void *owner);
+  /* A batch was executed, and has left the send queue. */
   void (*delivered)(void *owner);
+  /* Redis lost data that it had acknowledged; once until the next delivered(). The delivery goes on. */
   void (*lost_data)(void *owner);
+  /* The connection was lost, and an attempt to reconnect has failed; another follows. */
   void (*unreachable)(void *owner);
+  /* No attempt will change this error: nothing more is sent, what is queued stays in the send queue. */
   void (*failed)(void *owner, const struct error *error);
 };
 
@@ -69,15 +60,12 @@ void delivery_start(struct delivery *self);
 /* Sends what is queued: at once, or after what is under way. Idempotent. */
 void delivery_flush(struct delivery *self);
 
-/*
- * Sends a query between two batches, when it is known what was delivered; before the job is this
- * agent's, together with the ownership transaction. `ask` is called at that moment, and returns one
- * encoded command or several that change nothing, which are freed. Those without a reply are sent
- * again after a lost connection, before any batch. `answer` is called once for each, in order,
- * unless the delivery fails; `whole` is false when the reply is only the beginning of a string that
- * is longer than payload_limit(). One query at a time: the next one not before the last answer(),
- * and from inside it at the earliest; a batch that waits goes before that one.
- */
+/* Sends a query (struct query) between two batches, when it is known what was delivered; before the job
+   is this agent's, together with the ownership transaction. `ask` is called at that moment. Commands
+   without a reply are sent again after a lost connection, before any batch. `answer` is called once for
+   each, in order, unless the delivery fails; `whole` is false when the reply is only the beginning of a
+   string that is longer than payload_limit(). One query at a time: the next one not before the last
+   answer(), and from inside it at the earliest; a batch that waits goes before that one. */
 void delivery_query(struct delivery *self, query_ask *ask, query_answer *answer, void *owner);
 
 /* What is sent from here on is the last: `committed` is left to expire after DELIVERY_LAST_SECONDS.
@@ -94,10 +82,9 @@ void delivery_probe(struct delivery *self);
    read on the delivery's own connection counts. Only when the job is this agent's. */
 bool delivery_check_owner(struct delivery *self, const char *committed, size_t length);
 
-/* True once the job is this agent's, also after the delivery has failed. */
+/* True once the job is this agent's, also after the delivery has failed; true when another agent had it
+   before, as far as Redis knows. */
 bool delivery_is_owner(const struct delivery *self);
-
-/* True when another agent had the job before this one, as far as Redis knows. */
 bool delivery_had_owner(const struct delivery *self);
 
 /* True from lost_data() to the next delivered(): a Redis that goes back once more meanwhile is not

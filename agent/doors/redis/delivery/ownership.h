@@ -37,8 +37,7 @@ enum ownership_state {
 
 void ownership_init(struct ownership *self, uint64_t instance);
 
-/* True once a transaction was executed: from then on the job is this agent's, as far as is known.
- */
+/* True once a transaction was executed: from then on the job is this agent's, as far as is known. */
 bool ownership_is_established(const struct ownership *self);
 
 struct ownership_change {
@@ -47,11 +46,9 @@ struct ownership_change {
   bool taken;     /* another agent owns the job, perhaps since that transaction */
 };
 
-/*
- * Takes a value of the key (NULL: the key does not exist), and counts the transaction `delivered` +
- * 1 when it was executed. `executed`: its EXEC was acknowledged before this value was read. False:
- * that is unknown, and only the value says it.
- */
+/* Takes a value of the key (NULL: the key does not exist), and counts the transaction `delivered` + 1
+   when it was executed. `executed`: its EXEC was acknowledged before this value was read. False: that
+   is unknown, and only the value says it. */
 struct ownership_change ownership_update(struct ownership *self, bool executed, const char *value,
                                          size_t length);
 

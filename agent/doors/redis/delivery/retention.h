@@ -40,7 +40,6 @@ struct retention_span {
   int64_t opened_ms;    /* its first delivery; RETENTION_NEVER */
   int64_t delivered_ms; /* its last; RETENTION_NEVER: some of it is not delivered */
 };
-
 #define RETENTION_NEVER INT64_MIN
 
 struct retention {
@@ -54,7 +53,7 @@ struct retention {
   size_t count;
 };
 
-/* With a `maxlen` or `keep_bytes` of 0 it never trims. */
+/* With a `maxlen` or `keep_bytes` of 0 it is not on, and never trims. */
 void retention_init(struct retention *self, uint64_t maxlen, uint64_t keep_bytes);
 bool retention_is_on(const struct retention *self);
 
@@ -68,11 +67,9 @@ uint64_t retention_add(struct retention *self, uint64_t events, uint64_t bytes, 
 /* Of all that was ever queued these bytes are delivered. */
 void retention_delivered(struct retention *self, uint64_t bytes, int64_t now_ms);
 
-/* Nothing has to be trimmed later. */
+/* Nothing has to be trimmed later; no entry is young any more and the stream may have more than
+   `maxlen`, which the caller now trims it to. */
 bool retention_is_settled(const struct retention *self);
-
-/* True when no entry is young any more and the stream may have more than `maxlen`, which the caller
-   now trims it to. */
 bool retention_is_due(struct retention *self);
 
 #endif

@@ -51,17 +51,15 @@ struct send_queue {
 void send_queue_init(struct send_queue *self);
 void send_queue_free(struct send_queue *self);
 
-/* Returns room for exactly `length` bytes (> 0), which are never split over two batches. Aborts
-   when out of memory. */
+/* Room for exactly `length` bytes (> 0), which are never split over two batches; when they are written,
+   they are queued as this number of commands. */
 char *send_queue_reserve(struct send_queue *self, size_t length);
-
-/* What was reserved is written: so it is queued, as this number of commands. */
 void send_queue_commit(struct send_queue *self, size_t commands);
 
 /* The oldest batch, fixed by the first call; NULL when nothing is queued. */
 const struct batch *send_queue_batch(struct send_queue *self);
 
-/* Removes the oldest batch. Does nothing when send_queue_batch was not called for it. */
+/* Removes the oldest batch, if send_queue_batch was called for it. */
 void send_queue_delivered(struct send_queue *self);
 
 #endif
