@@ -245,19 +245,15 @@ static void on_owned(void *owner) {
   heartbeat_start(self->heartbeat);
 }
 
-static void start_acknowledged(struct redis_door *self) {
-  struct run *run = self->unstarted;
-  if (run == NULL || !outbox_is_empty(self->outbox))
-    return;
-  self->unstarted = NULL;
-  log_line(self->log, LOG_DEBUG, run_step(run)->step_id, "started");
-  window_begun_runs(self->window);
-  engine_start(run);
-}
-
 static void on_delivered(void *owner) {
   struct redis_door *self = owner;
-  start_acknowledged(self);
+  struct run *run = self->unstarted;
+  if (run != NULL && outbox_is_empty(self->outbox)) {
+    self->unstarted = NULL;
+    log_line(self->log, LOG_DEBUG, run_step(run)->step_id, "started");
+    window_begun_runs(self->window);
+    engine_start(run);
+  }
   if (outbox_has_room_again(self->outbox) && pace_allows(&self->pace))
     engine_room(&self->door);
   next(self);

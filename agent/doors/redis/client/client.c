@@ -47,21 +47,6 @@ static void disconnect(struct client *self) {
   handshake_release(&self->handshake);
 }
 
-static void give_up(struct client *self, const struct error *error) {
-  bool preparing = self->preparing;
-  client_stop(self);
-  if (!preparing)
-    self->handler->failed(self->owner, error);
-}
-
-static void log_loss(struct client *self, const char *reason, bool is_error_reply) {
-  bool news = outage_is_news(&self->outage, reason, is_error_reply, clock_monotonic_ms());
-  log_line(self->log, news ? LOG_WARN : LOG_DEBUG, NULL,
-           is_error_reply ? "redis %s: %s refuses for now: %s; reconnecting"
-                          : "redis %s: connection to %s lost: %s; reconnecting",
-           self->options.role, self->server, reason);
-}
-
 /* For so long after a loss it is not news that the server is away: it may be starting again. */
 #define RESTART_MS 3000
 
@@ -111,7 +96,11 @@ static void lose(struct client *self, const char *reason, bool is_error_reply) {
     return;
   }
   if (was_ready) {
-    log_loss(self, why, is_error_reply);
+    bool news = outage_is_news(&self->outage, why, is_error_reply, clock_monotonic_ms());
+    log_line(self->log, news ? LOG_WARN : LOG_DEBUG, NULL,
+             is_error_reply ? "redis %s: %s refuses for now: %s; reconnecting"
+                            : "redis %s: connection to %s lost: %s; reconnecting",
+             self->options.role, self->server, why);
   } else {
     name_obstacle(self, why, sizeof why);
     self->backoff.attempts++;
@@ -188,6 +177,7 @@ static void send_handshake(struct client *self) {
 static void take_handshake_reply(struct client *self, const redisReply *reply) {
   struct handshake_refusal refusal;
   struct error error;
+  bool preparing = self->preparing;
   switch (handshake_take_reply(&self->handshake, reply, &refusal)) {
   case HANDSHAKE_MORE:
     send_handshake(self);
@@ -205,7 +195,9 @@ static void take_handshake_reply(struct client *self, const redisReply *reply) {
   case HANDSHAKE_REFUSED:
     (void)error_set(&error, "redis at %.60s refuses %.80s: %.120s", self->server, refusal.command,
                     refusal.text);
-    give_up(self, &error);
+    client_stop(self);
+    if (!preparing)
+      self->handler->failed(self->owner, &error);
   }
 }
 

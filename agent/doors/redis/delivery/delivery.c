@@ -115,12 +115,6 @@ static void send_ownership(struct delivery *self) {
   send_batch(self, &batch, &self->query);
 }
 
-/* Nothing is to be sent: all that could be refused was accepted. */
-static void become_idle(struct delivery *self) {
-  client_mark_healthy(self->client);
-  loop_timer_start(self->idle, PROBE_IDLE_MS);
-}
-
 /* What a query asks for holds until the next batch is executed. Of two queries in a row the second
    lets a batch go first, so that many of them do not hold up the output. */
 static bool is_query_next(const struct delivery *self) {
@@ -141,8 +135,10 @@ static void next_request(struct delivery *self) {
     send_probe(self, &self->query);
   else if ((batch = send_queue_batch(self->send_queue)) != NULL)
     send_batch(self, batch, NULL);
-  else
-    become_idle(self);
+  else {
+    client_mark_healthy(self->client); /* all that could be refused was accepted */
+    loop_timer_start(self->idle, PROBE_IDLE_MS);
+  }
   self->queried = queried;
 }
 
@@ -173,12 +169,6 @@ static void on_refusal(struct delivery *self) {
   fail(self, &error);
 }
 
-static void fail_as_taken(struct delivery *self) {
-  struct error error;
-  (void)error_set(&error, "another agent has taken over this job (%.150s)", self->keys->committed);
-  fail(self, &error);
-}
-
 /* It is not Redis that has closed it. */
 static void drop_connection(struct delivery *self, const char *why) {
   pipeline_reset(&self->pipeline);
@@ -203,7 +193,10 @@ static void on_committed(struct delivery *self, const redisReply *reply) {
       send_queue_delivered(self->send_queue);
   }
   if (change.taken) {
-    fail_as_taken(self);
+    struct error error;
+    (void)error_set(&error, "another agent has taken over this job (%.150s)",
+                    self->keys->committed);
+    fail(self, &error);
     return;
   }
   if (change.lost_data && !self->loss_reported) {

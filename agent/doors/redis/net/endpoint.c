@@ -71,12 +71,6 @@ static void fail(struct sentinel *self, const char *why) {
     self->done(self->owner, NULL, self->why);
 }
 
-static void succeed(struct sentinel *self, const struct redis_address *master) {
-  self->first = current(self);
-  disconnect(self);
-  self->done(self->owner, master, NULL);
-}
-
 /* False when the socket does not take all of it at once, as a new one does. Before the transport's
    handshake is done it takes nothing, and on_writable() follows. */
 static bool send_command(struct sentinel *self, const char *const *words, size_t count) {
@@ -110,7 +104,9 @@ static void take_reply(struct sentinel *self, const redisReply *reply) {
     return;
   }
   master.host = host->str;
-  succeed(self, &master);
+  self->first = current(self);
+  disconnect(self);
+  self->done(self->owner, &master, NULL);
 }
 
 static void on_reply(void *owner, const redisReply *reply) {
@@ -253,20 +249,15 @@ static void on_dialed(void *owner, struct transport *transport, const char *why)
   self->done(self->owner, transport, why);
 }
 
-static void begin_host(struct endpoint *self) {
-  const struct redis_address *host = &self->url->hosts[self->host];
-  self->at = (struct redis_url){.host = host->host, .port = host->port, .tls = self->url->tls};
-  self->tried = self->tried < self->url->host_count ? self->tried + 1 : 1;
-}
-
 static void dial(struct endpoint *self) {
-  if (self->target.host != NULL)
-    self->at = (struct redis_url){
-        .host = self->target.host, .port = self->target.port, .tls = self->url->tls};
-  else if (self->url->hosts != NULL)
-    begin_host(self);
-  else
-    self->at = *self->url;
+  const struct redis_address *to = &self->target;
+  if (to->host == NULL && self->url->hosts != NULL) {
+    to = &self->url->hosts[self->host];
+    self->tried = self->tried < self->url->host_count ? self->tried + 1 : 1;
+  }
+  self->at = *self->url;
+  if (to->host != NULL)
+    self->at = (struct redis_url){.host = to->host, .port = to->port, .tls = self->url->tls};
   self->dialer = dialer_start(self->base, &self->at, on_dialed, self);
 }
 
