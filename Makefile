@@ -193,7 +193,7 @@ $(out)/obj/%.o: %.c $(out)/code-flags $(headers_ready)
 # What runs once for each step or connection, or less often, is for size; what runs for each byte, line, record
 # or file is for speed.
 for_speed := $(call named,for_speed,$(addprefix agent/, \
-  $(addprefix doors/redis/net/, command.c connection.c reply_parser.c tls% transport.c) \
+  $(addprefix doors/redis/link/, command.c connection.c reply_parser.c tls% transport.c) \
   $(addprefix doors/redis/delivery/, delivery.c outbox.c pipeline.c records.c send_queue.c) \
   $(addprefix engine/, batcher.c capture.c lines.c raw_output.c run.c run_log.c) \
   $(addprefix files/, glob/% grep/% tree/%) $(addprefix process/, keeper.c keeper_message.c keeper_tree.c keepers.c process.c process_table.c)) \
@@ -219,7 +219,7 @@ at_start := $(call named,at_start,agent/tools/tool.c wire/heartbeat_json.c \
 later = $(call object,$(filter-out $(at_start),$(call named,$(1),$(2),$(agent_sources))))
 for_steps := $(call later,for_steps,agent/kinds/% agent/process/% wire/% \
   $(addprefix agent/engine/, batcher.c capture.c lines.c run.c run_end.c run_log.c)) $(out)/deps/libcjson.a
-for_tls := $(call later,for_tls,agent/doors/redis/net/tls%) $(out)/deps/libmbedtls.a
+for_tls := $(call later,for_tls,agent/doors/redis/link/tls%) $(out)/deps/libmbedtls.a
 rarely := $(call later,rarely,agent/doors/files/% agent/doors/mcp/% agent/doors/once/% agent/doors/stdio/% \
   agent/doors/call% agent/doors/line_reader.c agent/doors/speaker.c agent/doors/standard_io.c \
   agent/files/% agent/tools/% inject/%) $(out)/deps/libpcre2.a

@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "agent/doors/redis/net/tls.h"
-#include "agent/doors/redis/net/url.h"
+#include "agent/doors/redis/link/tls.h"
+#include "agent/doors/redis/link/url.h"
 #include "base/error.h"
 
 /* What the program does: it serves a door, as far as OPTIONS_MCP, or something else. */

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "agent/call_filter.h"
-#include "agent/doors/redis/net/url.h"
+#include "agent/doors/redis/link/url.h"
 #include "agent/process/exec_command.h"
 #include "base/memory.h"
 #include "base/own_program.h"

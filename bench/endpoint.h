@@ -3,7 +3,7 @@
 
 #include <limits.h>
 
-#include "agent/doors/redis/net/tls.h"
+#include "agent/doors/redis/link/tls.h"
 #include "tests/support/certificates.h"
 #include "tests/support/redis_server.h"
 

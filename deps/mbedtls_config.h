@@ -9,7 +9,7 @@
 #ifndef DEPS_MBEDTLS_CONFIG_H
 #define DEPS_MBEDTLS_CONFIG_H
 
-/* The system. Random bytes are getrandom(2)'s: agent/doors/redis/net/tls.c. */
+/* The system. Random bytes are getrandom(2)'s: agent/doors/redis/link/tls.c. */
 #define MBEDTLS_HAVE_ASM
 #define MBEDTLS_HAVE_TIME
 #define MBEDTLS_HAVE_TIME_DATE

@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #include "agent/doors/redis/door.h"
-#include "agent/doors/redis/net/command.h"
-#include "agent/doors/redis/net/dialer.h"
-#include "agent/doors/redis/net/transport.h"
+#include "agent/doors/redis/link/command.h"
+#include "agent/doors/redis/link/dialer.h"
+#include "agent/doors/redis/link/transport.h"
 #include "agent/engine/engine.h"
 #include "agent/kinds/kinds.h"
 #include "base/buffer.h"

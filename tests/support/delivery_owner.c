@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "agent/doors/redis/net/command.h"
+#include "agent/doors/redis/link/command.h"
 #include "tests/support/logged.h"
 #include "tests/test.h"
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/doors/redis/net/url.h"
+#include "agent/doors/redis/link/url.h"
 
 /*
  * A server in the test's own loop whose replies are the test's, byte for byte: half a reply, a

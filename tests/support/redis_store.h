@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/doors/redis/net/url.h"
+#include "agent/doors/redis/link/url.h"
 
 /*
  * A Redis in the test's own loop, as far as an agent needs one: any number of connections, strings,

@@ -1,4 +1,4 @@
-#include "agent/doors/redis/client/backoff.h"
+#include "agent/doors/redis/link/backoff.h"
 #include "tests/test.h"
 
 TEST(before_the_first_success_pauses_are_long_and_without_chance) {

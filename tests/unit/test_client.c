@@ -3,9 +3,9 @@
 
 #include <unistd.h>
 
-#include "agent/doors/redis/client/backoff.h"
-#include "agent/doors/redis/client/client.h"
-#include "agent/doors/redis/net/endpoint.h"
+#include "agent/doors/redis/link/backoff.h"
+#include "agent/doors/redis/link/client.h"
+#include "agent/doors/redis/link/endpoint.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/logged.h"
 #include "tests/support/loop.h"

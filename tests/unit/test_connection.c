@@ -2,7 +2,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/doors/redis/net/connection.h"
+#include "agent/doors/redis/link/connection.h"
 #include "tests/support/recorder.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"

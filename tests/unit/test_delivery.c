@@ -2,7 +2,7 @@
    does when it is refused, superseded, asked or gets no answer. In virtual time. */
 
 #include "agent/doors/redis/delivery/pipeline.h"
-#include "agent/doors/redis/net/command.h"
+#include "agent/doors/redis/link/command.h"
 #include "tests/support/delivery_owner.h"
 #include "tests/support/virtual_time.h"
 #include "tests/test.h"

@@ -9,8 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "agent/doors/redis/net/dialer.h"
-#include "agent/doors/redis/net/resolver.h"
+#include "agent/doors/redis/link/dialer.h"
+#include "agent/doors/redis/link/resolver.h"
 #include "tests/support/directory.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"

@@ -1,4 +1,4 @@
-#include "agent/doors/redis/net/error_reply.h"
+#include "agent/doors/redis/link/error_reply.h"
 #include "tests/test.h"
 
 TEST(some_errors_are_transient) {

@@ -1,5 +1,5 @@
-#include "agent/doors/redis/client/handshake.h"
-#include "agent/doors/redis/net/command.h"
+#include "agent/doors/redis/link/command.h"
+#include "agent/doors/redis/link/handshake.h"
 #include "tests/test.h"
 
 static char user[] = "smith", password[] = "secret", master[] = "pipes", getter[] = "get";

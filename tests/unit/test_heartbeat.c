@@ -1,6 +1,6 @@
 #include <unistd.h>
 
-#include "agent/doors/redis/heartbeat.h"
+#include "agent/doors/redis/beat/heartbeat.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/logged.h"
 #include "tests/support/loop.h"

@@ -1,5 +1,5 @@
 #include "agent/doors/redis/delivery/pipeline.h"
-#include "agent/doors/redis/net/command.h"
+#include "agent/doors/redis/link/command.h"
 #include "tests/test.h"
 
 #define KEY "sandbox:{j}:"

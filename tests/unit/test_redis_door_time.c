@@ -1,7 +1,7 @@
 /* The Redis door's limits, in virtual time. */
+#include "agent/doors/redis/beat/heartbeat.h"
+#include "agent/doors/redis/beat/run_alive.h"
 #include "agent/doors/redis/door.h"
-#include "agent/doors/redis/heartbeat.h"
-#include "agent/doors/redis/run_guard.h"
 #include "agent/engine/shutdown.h"
 #include "agent/exit_code.h"
 #include "tests/support/gate.h"

@@ -2,7 +2,7 @@
 #include <hiredis/alloc.h>
 #include <malloc.h>
 
-#include "agent/doors/redis/net/reply_parser.h"
+#include "agent/doors/redis/link/reply_parser.h"
 #include "tests/test.h"
 
 /* Large enough for the pieces that are fed here. */

@@ -1,4 +1,4 @@
-#include "agent/doors/redis/net/endpoint.h"
+#include "agent/doors/redis/link/endpoint.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
 #include "tests/support/wait.h"

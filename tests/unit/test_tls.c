@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/doors/redis/net/tls.h"
+#include "agent/doors/redis/link/tls.h"
 #include "tests/support/certificates.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/wait.h"

@@ -1,6 +1,6 @@
 /* TLS towards a server that does what redis-server does not: openssl(1), which renegotiates. */
 
-#include "agent/doors/redis/net/tls.h"
+#include "agent/doors/redis/link/tls.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/doors/redis/net/transport.h"
+#include "agent/doors/redis/link/transport.h"
 #include "tests/support/certificates.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/wait.h"

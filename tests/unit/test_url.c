@@ -1,4 +1,4 @@
-#include "agent/doors/redis/net/url.h"
+#include "agent/doors/redis/link/url.h"
 #include "tests/test.h"
 
 /* Either both are NULL or they are the same text. */

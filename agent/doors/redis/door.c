@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/doors/redis/beat/heartbeat.h"
+#include "agent/doors/redis/beat/run_alive.h"
 #include "agent/doors/redis/delivery/outbox.h"
-#include "agent/doors/redis/heartbeat.h"
 #include "agent/doors/redis/intake/window.h"
 #include "agent/doors/redis/keys.h"
 #include "agent/doors/redis/pace.h"
-#include "agent/doors/redis/run_guard.h"
 #include "agent/engine/engine.h"
 #include "agent/engine/run_log.h"
 #include "agent/exit_code.h"
@@ -51,7 +51,7 @@ struct redis_door {
   struct outbox *outbox;
   struct heartbeat *heartbeat;
   struct window *window;
-  struct run_guard *run_guard; /* NULL: the question is not open */
+  struct run_alive *run_alive; /* NULL: the question is not open */
   unsigned wanted;             /* requests that the engine takes */
   struct run *unstarted;       /* its start is not acknowledged; NULL: none */
   bool deferring;              /* its events are kept back */
@@ -118,9 +118,9 @@ static void next(struct redis_door *self) {
 }
 
 static void withdraw_question(struct redis_door *self) {
-  if (self->run_guard != NULL)
-    run_guard_cancel(self->run_guard);
-  self->run_guard = NULL;
+  if (self->run_alive != NULL)
+    run_alive_cancel(self->run_alive);
+  self->run_alive = NULL;
 }
 
 static void on_arrived(void *owner) {
@@ -435,16 +435,16 @@ static void interrupted_ended(struct door *door) {
   window_interrupted_ended(self_of(door)->window);
 }
 
-static void on_run_guard(void *owner, enum run_guard_answer answer, const char *why) {
+static void on_run_alive(void *owner, enum run_alive_answer answer, const char *why) {
   struct redis_door *self = owner;
   const char *run = self->options.run_id;
-  self->run_guard = NULL;
-  if (answer == RUN_GUARD_ALIVE) {
+  self->run_alive = NULL;
+  if (answer == RUN_ALIVE_YES) {
     log_line(self->log, LOG_INFO, NULL, "run %.200s is alive: waiting on", run);
     engine_wait_on(&self->door, 0);
     return;
   }
-  if (answer == RUN_GUARD_UNKNOWN) {
+  if (answer == RUN_ALIVE_UNKNOWN) {
     log_line(self->log, LOG_WARN, NULL, "whether run %.200s is in %.200s is not known: %s", run,
              self->options.run_set, why);
     engine_wait_on(&self->door, self->options.idle_cycle_ms);
@@ -475,9 +475,9 @@ static void idle(struct door *door) {
   else if (self->options.run_id == NULL)
     engine_leave(door, AGENT_EXIT_IDLE, "the idle limit");
   else
-    self->run_guard =
-        run_guard_ask(self->base, self->log, self->options.url, client_name(self, "guard").text,
-                      self->options.run_set, self->options.run_id, on_run_guard, self);
+    self->run_alive =
+        run_alive_ask(self->base, self->log, self->options.url, client_name(self, "guard").text,
+                      self->options.run_set, self->options.run_id, on_run_alive, self);
 }
 
 static void dump(const struct door *door) {

@@ -3,15 +3,15 @@
 
 #include <event2/event.h>
 
-#include "agent/doors/redis/net/url.h"
+#include "agent/doors/redis/link/url.h"
 #include "agent/engine/door.h"
 #include "base/log.h"
 
 /*
  * Steps from the Redis list `in`, events to the stream `events`, results to the list `results`
  * (wire/PROTOCOL.md). All that exists because Redis may forget, hand out a step twice or be away is
- * below this door: in/ takes steps and knows them again, out/ delivers exactly once, client/ and
- * net/ are connections, heartbeat and run_guard speak to the server.
+ * below this door: intake/ takes steps and knows them again, delivery/ delivers exactly once, link/ is
+ * connections, beat/ speaks to the server.
  *
  * What it promises: a command executes only when Redis has acknowledged that it was started; every
  * step is answered exactly once. A step that changes nothing (struct kind, `read_only`) executes at
@@ -27,7 +27,7 @@ struct redis_door_options {
   const char *run_set;                  /* a key; where a run id is looked for */
   int64_t idle_cycle_ms;                /* until Redis is asked again that gave no answer */
   unsigned long long events_maxlen;     /* 0: the stream is not trimmed */
-  unsigned long long events_keep_bytes; /* of young events beyond them; see out/retention.h */
+  unsigned long long events_keep_bytes; /* of young events beyond them; see retention.h */
   unsigned long long key_ttl_seconds;   /* 0: keys do not expire */
   unsigned long long events_pace; /* events a second after a burst; 0: any number, see pace.h */
   int64_t connect_timeout_ms;     /* until the job is taken over; 0: up to the idle limit */

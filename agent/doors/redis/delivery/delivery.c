@@ -39,9 +39,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/doors/redis/client/client.h"
 #include "agent/doors/redis/delivery/ownership.h"
 #include "agent/doors/redis/delivery/pipeline.h"
+#include "agent/doors/redis/link/client.h"
 #include "agent/payload_limit.h"
 #include "base/loop.h"
 #include "base/memory.h"

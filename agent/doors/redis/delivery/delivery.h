@@ -8,7 +8,7 @@
 #include "agent/doors/redis/delivery/pipeline.h"
 #include "agent/doors/redis/delivery/send_queue.h"
 #include "agent/doors/redis/keys.h"
-#include "agent/doors/redis/net/url.h"
+#include "agent/doors/redis/link/url.h"
 #include "base/error.h"
 #include "base/log.h"
 

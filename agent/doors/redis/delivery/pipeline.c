@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/doors/redis/net/command.h"
-#include "agent/doors/redis/net/error_reply.h"
+#include "agent/doors/redis/link/command.h"
+#include "agent/doors/redis/link/error_reply.h"
 #include "base/check.h"
 #include "base/decimal.h"
 

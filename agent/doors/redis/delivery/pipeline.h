@@ -4,10 +4,10 @@
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 
-#include "agent/doors/redis/client/client.h"
 #include "agent/doors/redis/delivery/ownership.h"
 #include "agent/doors/redis/delivery/send_queue.h"
 #include "agent/doors/redis/keys.h"
+#include "agent/doors/redis/link/client.h"
 #include "base/error.h"
 
 /*

@@ -8,7 +8,7 @@
 #include "agent/doors/redis/delivery/retention.h"
 #include "agent/doors/redis/delivery/send_queue.h"
 #include "agent/doors/redis/keys.h"
-#include "agent/doors/redis/net/command.h"
+#include "agent/doors/redis/link/command.h"
 #include "base/buffer.h"
 #include "wire/step_event.h"
 #include "wire/step_result.h"

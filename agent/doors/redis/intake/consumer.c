@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/doors/redis/client/client.h"
-#include "agent/doors/redis/net/command.h"
+#include "agent/doors/redis/link/client.h"
+#include "agent/doors/redis/link/command.h"
 #include "agent/payload_limit.h"
 #include "base/clock.h"
 #include "base/memory.h"

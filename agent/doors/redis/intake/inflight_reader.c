@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "agent/doors/redis/net/command.h"
+#include "agent/doors/redis/link/command.h"
 #include "agent/payload_limit.h"
 #include "base/memory.h"
 #include "wire/step_event.h"

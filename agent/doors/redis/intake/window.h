@@ -7,7 +7,7 @@
 #include "agent/doors/redis/delivery/outbox.h"
 #include "agent/doors/redis/intake/ledger.h"
 #include "agent/doors/redis/keys.h"
-#include "agent/doors/redis/net/url.h"
+#include "agent/doors/redis/link/url.h"
 #include "base/error.h"
 #include "base/log.h"
 

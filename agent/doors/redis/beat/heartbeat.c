@@ -1,0 +1,272 @@
+/*
+ * Each time two commands are sent, SET heartbeat and GET committed (a probe). The second shows that
+ * another agent has taken the job over, or that Redis lost data, so that the outbox need not probe
+ * while it has nothing to send.
+ */
+#include "agent/doors/redis/beat/heartbeat.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/doors/redis/link/client.h"
+#include "agent/doors/redis/link/command.h"
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/memory.h"
+#include "wire/heartbeat_json.h"
+
+#define BEAT_COMMANDS 2
+
+#define SECONDS_TEXT "10" /* HEARTBEAT_SECONDS */
+
+/* Waits so long after the job was taken over: what the start still has to do comes first. */
+#define CONNECT_MS 100
+
+enum state { STOPPED, STARTED, BEATING, ENDING };
+
+struct heartbeat {
+  const struct heartbeat_handler *handler;
+  void *owner;
+  const struct log *log;
+  const struct keys *keys;
+  struct client *client;
+  struct event *tick;
+  char *probe; /* GET committed */
+  bool step_in_flight;
+  enum state state;
+  unsigned unanswered; /* commands */
+  bool full;           /* Redis had no room for what was sent last */
+  bool no_room;        /* it had none for the last SET */
+  int64_t visible_ms;  /* monotonic: when the key was there last */
+  bool reported;       /* the log says that it is not there */
+};
+
+/* Redis has answered that the key is there. */
+static void confirm_visible(struct heartbeat *self) {
+  int64_t now_ms = clock_monotonic_ms();
+  if (self->reported)
+    log_line(self->log, LOG_INFO, NULL, "redis heartbeat: visible again after %.1f s",
+             (double)(now_ms - self->visible_ms) / 1000);
+  self->reported = false;
+  self->visible_ms = now_ms;
+}
+
+static void check_visible(struct heartbeat *self) {
+  if (self->reported || clock_monotonic_ms() - self->visible_ms < HEARTBEAT_SECONDS * 1000)
+    return;
+  self->reported = true;
+  log_line(self->log, LOG_WARN, NULL, "redis heartbeat: not visible for %d s%s", HEARTBEAT_SECONDS,
+           self->no_room ? ": redis has no room for the key" : "");
+}
+
+static void make_value(const struct heartbeat *self, char out[HEARTBEAT_JSON_SIZE]) {
+  (void)heartbeat_json(clock_unix_ms(), (int)getpid(), self->step_in_flight, out);
+}
+
+/* With `commands` 2 the probe follows. A Redis without room refuses a SET, but an EXPIRE keeps the key
+   that is there. */
+static char *encode(const struct heartbeat *self, bool full, size_t commands) {
+  char value[HEARTBEAT_JSON_SIZE];
+  make_value(self, value);
+  const char *const all[][COMMAND_LIST_WORDS] = {
+      {"SET", self->keys->heartbeat, value, "EX", SECONDS_TEXT}, {"GET", self->keys->committed}};
+  const char *const of_full[][COMMAND_LIST_WORDS] = {
+      {"EXPIRE", self->keys->heartbeat, SECONDS_TEXT}, {"GET", self->keys->committed}};
+  return command_list_new(full ? of_full : all, commands);
+}
+
+char *heartbeat_command(const struct heartbeat *self) {
+  return encode(self, false, 1);
+}
+
+void heartbeat_set_in_flight(struct heartbeat *self, bool step_in_flight) {
+  self->step_in_flight = step_in_flight;
+}
+
+static void beat(struct heartbeat *self) {
+  char *text = encode(self, self->full, BEAT_COMMANDS);
+  struct iovec piece = {.iov_base = text, .iov_len = strlen(text)};
+  self->unanswered += BEAT_COMMANDS;
+  if (client_write(self->client, &piece, 1) < piece.iov_len)
+    client_reconnect(self->client, "the socket takes no more");
+  free(text);
+}
+
+static void end(struct heartbeat *self) {
+  heartbeat_stop(self);
+  self->handler->ended(self->owner);
+}
+
+/* Redis may be there and only this connection impossible: no name server, no room for one client
+   more. */
+static void take_fallback(struct heartbeat *self) {
+  char value[HEARTBEAT_JSON_SIZE];
+  make_value(self, value);
+  if (self->handler->fallback(self->owner, value, SECONDS_TEXT))
+    confirm_visible(self);
+}
+
+static void beat_again(struct heartbeat *self) {
+  if (self->unanswered > 0)
+    self->handler->silent(self->owner);
+  if (self->unanswered > BEAT_COMMANDS)
+    client_reconnect(self->client, "no answer in time");
+  else
+    beat(self);
+}
+
+LOOP_CALLBACK(on_tick, struct heartbeat) {
+  if (self->state == ENDING) {
+    end(self);
+    return;
+  }
+  loop_timer_start(self->tick, HEARTBEAT_MS);
+  if (self->state == STARTED) {
+    self->state = BEATING;
+    (void)client_start(self->client);
+    return;
+  }
+  client_take_replies(self->client);
+  if (self->state != BEATING)
+    return;
+  if (client_is_ready(self->client))
+    beat_again(self);
+  else
+    take_fallback(self);
+  check_visible(self);
+}
+
+static void take_committed(struct heartbeat *self, const redisReply *reply) {
+  if (!self->handler->committed(self->owner, reply->str, reply->len))
+    heartbeat_stop(self);
+}
+
+/* After an outage `committed` is read before the key is set: another agent may own the job now. */
+static void on_ready(void *owner, const redisReply *committed) {
+  struct heartbeat *self = owner;
+  take_committed(self, committed);
+  if (self->state != BEATING)
+    return;
+  loop_timer_start(self->tick, HEARTBEAT_MS);
+  beat(self);
+}
+
+static void take_refusal(struct heartbeat *self, const char *text) {
+  if (client_recover(self->client, text))
+    return;
+  struct error error;
+  (void)error_set(&error, "redis refuses the heartbeat %.80s: %.120s", self->keys->heartbeat,
+                  client_explain(self->client, text).text);
+  heartbeat_stop(self);
+  self->handler->failed(self->owner, &error);
+}
+
+/* Without a key EXPIRE does nothing. */
+static void take_beat(struct heartbeat *self, const redisReply *reply) {
+  bool set = reply->type != REDIS_REPLY_INTEGER;
+  client_mark_healthy(self->client);
+  self->no_room &= !set;
+  if (set || reply->integer == 1)
+    confirm_visible(self);
+}
+
+static void take(struct heartbeat *self, const redisReply *reply, bool of_probe) {
+  bool refused = reply->type == REDIS_REPLY_ERROR;
+  if (!of_probe)
+    self->full = refused && strncmp(reply->str, "OOM ", 4) == 0;
+  if (self->full && !of_probe)
+    self->no_room = true;
+  else if (refused)
+    take_refusal(self, reply->str);
+  else if (of_probe)
+    take_committed(self, reply);
+  else
+    take_beat(self, reply);
+}
+
+static void on_reply(void *owner, const redisReply *reply) {
+  struct heartbeat *self = owner;
+  if (self->unanswered == 0) {
+    client_reconnect(self->client, "an answer nobody asked for");
+    return;
+  }
+  self->unanswered--;
+  if (self->state == BEATING)
+    take(self, reply, self->unanswered % BEAT_COMMANDS == 0);
+  else if (self->state == ENDING && self->unanswered == 0)
+    end(self);
+}
+
+static void on_down(void *owner) {
+  struct heartbeat *self = owner;
+  self->unanswered = 0;
+  self->no_room = false;
+  if (self->state == ENDING)
+    end(self);
+}
+
+static void on_failed(void *owner, const struct error *error) {
+  struct heartbeat *self = owner;
+  bool ending = self->state == ENDING;
+  heartbeat_stop(self);
+  if (ending)
+    self->handler->ended(self->owner);
+  else
+    self->handler->failed(self->owner, error);
+}
+
+struct heartbeat *heartbeat_new(struct event_base *base, const struct log *log,
+                                const struct redis_url *url, const struct keys *keys,
+                                const char *name, const struct heartbeat_handler *handler,
+                                void *owner) {
+  static const struct client_handler client_handler = {
+      .ready = on_ready, .reply = on_reply, .disconnected = on_down, .failed = on_failed};
+  struct heartbeat *self = memory_allocate(sizeof *self);
+  *self = (struct heartbeat){.handler = handler, .owner = owner, .log = log, .keys = keys};
+  self->probe = command_new((const char *[]){"GET", keys->committed}, 2);
+  struct client_options options = {
+      .url = url,
+      .role = "heartbeat",
+      .name = name,
+      .probe = {.text = self->probe, .length = strlen(self->probe), .count = 1},
+      .discard_values = true,
+      .poll_replies = true};
+  self->client = client_new(base, log, &options, &client_handler, self);
+  self->tick = loop_timer_new(base, on_tick, self);
+  return self;
+}
+
+void heartbeat_free(struct heartbeat *self) {
+  client_free(self->client);
+  event_free(self->tick);
+  free(self->probe);
+  free(self);
+}
+
+void heartbeat_start(struct heartbeat *self) {
+  self->state = STARTED;
+  self->visible_ms = clock_monotonic_ms();
+  loop_timer_start(self->tick, CONNECT_MS);
+}
+
+/* What is on its way must not arrive after the owner's DEL, which takes another connection. */
+bool heartbeat_end(struct heartbeat *self) {
+  if (self->state == ENDING)
+    return false;
+  if (self->state == BEATING && client_is_ready(self->client) && self->unanswered > 0) {
+    self->state = ENDING;
+    client_stop_polling(self->client);
+    loop_timer_start(self->tick, HEARTBEAT_END_MS);
+    return false;
+  }
+  heartbeat_stop(self);
+  return true;
+}
+
+void heartbeat_stop(struct heartbeat *self) {
+  self->state = STOPPED;
+  (void)evtimer_del(self->tick);
+  client_stop(self->client);
+}

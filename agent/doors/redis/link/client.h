@@ -1,0 +1,125 @@
+#ifndef AGENT_DOORS_REDIS_LINK_CLIENT_H
+#define AGENT_DOORS_REDIS_LINK_CLIENT_H
+
+#include <event2/event.h>
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/uio.h>
+
+#include "agent/doors/redis/link/error_reply.h"
+#include "agent/doors/redis/link/handshake.h"
+#include "agent/doors/redis/link/url.h"
+#include "base/error.h"
+#include "base/log.h"
+
+/*
+ * A connection to Redis that reconnects by itself, to wherever the server is by then (endpoint.h).
+ * It resolves, connects and does the handshake without blocking the loop. Then it moves bytes:
+ * commands that the owner has encoded go out, replies come back in order. It neither keeps nor
+ * repeats commands: what was not answered when the connection is lost, the owner sends again.
+ *
+ * No callback comes from inside client_start or client_write. Inside a callback the owner may call
+ * every function but client_free.
+ *
+ *   STOPPED -> DIALING              client_start, client_prepare
+ *   DIALING -> HANDSHAKING          the socket is connected
+ *   HANDSHAKING -> READY            the last reply of the handshake is good
+ *   HANDSHAKING -> PREPARED         the same, when it was only prepared
+ *   PREPARED -> READY               client_start
+ *   DIALING, HANDSHAKING, READY -> PAUSING      lost or refused for now
+ *   PAUSING -> DIALING              the pause is over (backoff.h); a redirection has none
+ *   any -> STOPPED                  client_stop, before failed(), or what was prepared failed
+ */
+enum client_state {
+  CLIENT_STOPPED,
+  CLIENT_PAUSING,
+  CLIENT_DIALING,
+  CLIENT_HANDSHAKING,
+  CLIENT_PREPARED,
+  CLIENT_READY
+};
+
+struct client_handler {
+  /* The socket is connected and the handshake is under way. May be NULL. */
+  void (*connected)(void *owner);
+  /* The handshake succeeded: the owner may send. `value` is the probe's; nil where it has none. */
+  void (*ready)(void *owner, const redisReply *value);
+  /* One for each command, in order. */
+  void (*reply)(void *owner, const redisReply *reply);
+  /* After client_write took less than all. May be NULL. */
+  void (*writable)(void *owner);
+  /* A ready connection was lost; it reconnects. Whether Redis executed what was not answered is
+     unknown. May be NULL. */
+  void (*disconnected)(void *owner);
+  /* An attempt to connect failed; another follows. May be NULL. */
+  void (*unreachable)(void *owner);
+  /* Stopped for good: the handshake was refused in a way that another attempt would not change (wrong
+     password, no permission). */
+  void (*failed)(void *owner, const struct error *error);
+};
+
+struct client_options {
+  const struct redis_url *url;
+  const char *role;             /* in the log: "outbox" */
+  const char *name;             /* in CLIENT LIST, if Redis accepts it */
+  struct handshake_probe probe; /* ends every handshake */
+  bool discard_values;          /* once ready: see reply_parser_discard_values */
+  bool poll_replies;            /* once ready: see connection_poll_replies */
+  size_t largest_string;        /* in bytes; 0: REPLY_PARSER_BEGINNING */
+};
+
+struct client;
+
+/* The url, the log, the handler and the probe must outlive the client; the name is copied. */
+struct client *client_new(struct event_base *base, const struct log *log,
+                          const struct client_options *options,
+                          const struct client_handler *handler, void *owner);
+void client_free(struct client *self);
+
+/* Connects once, ahead of client_start, with no callback but connected(), nor anything in the log
+   when that fails. Does nothing unless it is stopped. */
+void client_prepare(struct client *self);
+
+/* Idempotent. True when it is ready already, because it was prepared: ready() does not follow. */
+bool client_start(struct client *self);
+
+/* Closes the connection and does not reconnect. Idempotent. */
+void client_stop(struct client *self);
+
+bool client_is_ready(const struct client *self);
+
+/* True when it is stopped, or when at least one attempt has failed since the connection was lost. */
+bool client_is_unreachable(const struct client *self);
+
+/* Writes what the socket takes now and returns the number of bytes; 0 when it is not ready. When that
+   is less than all, writable() follows, or disconnected(). */
+size_t client_write(struct client *self, const struct iovec *pieces, int count);
+
+/* See connection_set_reply_timeout. */
+void client_set_reply_timeout(struct client *self, int milliseconds_from_now);
+
+/* With poll_replies: takes the replies that have arrived (reply(), disconnected() or failed() come
+   from inside); ends it for this connection. */
+void client_take_replies(struct client *self);
+void client_stop_polling(struct client *self);
+
+/* Closes this connection and reconnects after a pause. The reason is logged once an outage, which
+   lasts until client_mark_healthy. */
+void client_reconnect(struct client *self, const char *why);
+
+/* An error reply came. When it may be different on another connection, makes that one and returns
+   true: at once when the keys have moved to another node of a cluster, otherwise like
+   client_reconnect. False when only a person can help; then nothing was done. */
+bool client_recover(struct client *self, const char *text);
+
+/* The text of an error reply, for people and for the log: see error_reply_explain. */
+struct error_reply_text client_explain(const struct client *self, const char *text);
+
+/* A reply was useful: ends an outage, which is logged if its beginning was, and resets the pauses. */
+void client_mark_healthy(struct client *self);
+
+/* Inside reply(): see `is_truncated` of struct connection. */
+bool client_reply_is_truncated(const struct client *self);
+
+#endif

@@ -1,0 +1,213 @@
+/*
+ * The owner may close it inside a callback: after each one nothing is touched unless it is still
+ * open. SIGPIPE is blocked (startup.c).
+ */
+#include "agent/doors/redis/link/connection.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/loop.h"
+
+#define READ_SIZE ((size_t)64 * 1024)
+
+/* The low-water mark while replies are polled: more bytes than the replies that gather meanwhile. */
+#define POLLED_BYTES 1024
+
+void connection_init(struct connection *self, struct event_base *base, size_t largest_string,
+                     const struct connection_handler *handler, void *owner) {
+  *self = (struct connection){
+      .base = base, .largest_string = largest_string, .handler = handler, .owner = owner};
+}
+
+static void start_timer(struct connection *self) {
+  self->without_reply = 0;
+  if (self->is_broken)
+    return; /* it is about the loss */
+  if (self->expect_ms == 0)
+    (void)evtimer_del(self->timer);
+  else
+    loop_timer_start(self->timer, self->expect_ms);
+}
+
+static void restart_timer(struct connection *self) {
+  if (self->expect_ms > 0 && !self->is_deadline)
+    start_timer(self);
+}
+
+void connection_set_reply_timeout(struct connection *self, int milliseconds_from_now) {
+  if (milliseconds_from_now == self->expect_ms && !self->is_deadline)
+    return;
+  self->expect_ms = milliseconds_from_now;
+  self->is_deadline = false;
+  start_timer(self);
+}
+
+void connection_set_deadline(struct connection *self, int milliseconds_from_now) {
+  self->expect_ms = milliseconds_from_now;
+  self->is_deadline = true;
+  start_timer(self);
+}
+
+const char *connection_timeout_text(const struct connection *self) {
+  return self->transport != NULL && self->is_shaking_hands
+             ? "no answer in time to the TLS handshake: if this port does not speak TLS, use "
+               "redis://, or ssl=false"
+             : "no answer in time";
+}
+
+static void parse(struct connection *self, const char *bytes, size_t length) {
+  bool progress = (self->without_reply += length) >= CONNECTION_PROGRESS_BYTES;
+  reply_parser_feed(&self->parser, bytes, length);
+  while (self->transport != NULL) {
+    redisReply *reply;
+    enum reply_parser_result result = reply_parser_next(&self->parser, &reply);
+    if (result == REPLY_PARSER_MORE && progress)
+      restart_timer(self);
+    if (result == REPLY_PARSER_MORE)
+      return;
+    progress = true;
+    if (result == REPLY_PARSER_BROKEN) {
+      char why[160]; /* a copy: the owner closes it, and releases the parser */
+      (void)snprintf(why, sizeof why, "%s", reply_parser_error(&self->parser));
+      self->handler->lost(self->owner, why);
+      return;
+    }
+    self->is_truncated = result == REPLY_PARSER_TRUNCATED;
+    self->handler->reply(self->owner, reply);
+    reply_parser_free(reply);
+  }
+}
+
+static void lose(struct connection *self, ssize_t result) {
+  const char *why =
+      result == 0 ? "closed by the server" : self->transport->type->error(self->transport);
+  self->handler->lost(self->owner, why);
+}
+
+static void await_room(struct connection *self) {
+  if (self->wants_room || self->transport->type->wants_to_write(self->transport))
+    (void)event_add(self->writable, NULL);
+}
+
+/* A transport that is not plain may hold bytes, of which the socket would not tell: it is read until
+   it waits, which it does after a bounded number of them, whatever the server sends. */
+static void receive(struct connection *self) {
+  char bytes[READ_SIZE];
+  bool is_plain = self->transport->type->is_plain;
+  ssize_t length;
+  do {
+    length = self->transport->type->read(self->transport, bytes, sizeof bytes);
+    if (length > 0)
+      parse(self, bytes, (size_t)length);
+    else if (length != TRANSPORT_WAITS || self->is_broken)
+      lose(self, length == TRANSPORT_WAITS ? TRANSPORT_FAILED : length);
+  } while (length > 0 && !is_plain && self->transport != NULL);
+  if (!is_plain && self->transport != NULL)
+    await_room(self);
+}
+
+/* What the owner wanted to write meanwhile it may write when it is done. */
+static void shake_hands(struct connection *self) {
+  int result = self->transport->type->handshake(self->transport);
+  if (result == TRANSPORT_FAILED) {
+    lose(self, result);
+    return;
+  }
+  self->is_shaking_hands = result != 0;
+  if (result != 0 ? self->transport->type->wants_to_write(self->transport) : self->wants_room)
+    (void)event_add(self->writable, NULL);
+  if (result == 0)
+    receive(self); /* it may have come together with the end of the handshake */
+}
+
+LOOP_CALLBACK(on_readable, struct connection) {
+  if (self->is_shaking_hands)
+    shake_hands(self);
+  else
+    receive(self);
+}
+
+LOOP_CALLBACK(on_timer, struct connection) {
+  if (!self->is_broken) {
+    self->handler->lost(self->owner, connection_timeout_text(self));
+    return;
+  }
+  receive(self);
+  if (self->transport != NULL)
+    loop_timer_start_now(self->timer);
+}
+
+LOOP_CALLBACK(on_writable, struct connection) {
+  if (self->is_shaking_hands) {
+    shake_hands(self);
+    return;
+  }
+  restart_timer(self);
+  bool wanted_room = self->wants_room;
+  (void)connection_write(self, NULL, 0); /* what the transport holds */
+  if (wanted_room && self->handler->writable != NULL)
+    self->handler->writable(self->owner);
+  if (self->transport != NULL && !self->transport->type->is_plain)
+    receive(self); /* it may have waited for that */
+}
+
+void connection_open(struct connection *self, struct transport *transport) {
+  int fd = transport->fd;
+  self->transport = transport;
+  self->is_shaking_hands = !transport->type->is_plain;
+  self->wants_room = false;
+  self->is_broken = false;
+  self->expect_ms = 0;
+  self->is_deadline = false;
+  self->timer = loop_timer_new(self->base, on_timer, self);
+  self->readable = loop_event_new(self->base, fd, EV_READ | EV_PERSIST, on_readable, self);
+  self->writable = loop_event_new_idle(self->base, fd, EV_WRITE, on_writable, self);
+  reply_parser_init(&self->parser, self->largest_string);
+  if (self->is_shaking_hands)
+    (void)event_add(self->writable, NULL);
+}
+
+void connection_close(struct connection *self) {
+  if (self->transport == NULL)
+    return;
+  event_free(self->readable);
+  event_free(self->writable);
+  event_free(self->timer);
+  reply_parser_release(&self->parser);
+  self->transport->type->free(self->transport);
+  self->transport = NULL;
+}
+
+size_t connection_write(struct connection *self, const struct iovec *pieces, int count) {
+  size_t wanted = 0;
+  for (int i = 0; i < count; i++)
+    wanted += pieces[i].iov_len;
+  ssize_t written = 0;
+  if (!self->is_shaking_hands && !self->is_broken)
+    written = self->transport->type->write(self->transport, pieces, count);
+  if (written < 0 || self->is_broken) {
+    self->is_broken = true;
+    loop_timer_start_now(self->timer); /* reading reports the loss */
+    return 0;
+  }
+  self->wants_room = (size_t)written < wanted;
+  if (!self->is_shaking_hands)
+    await_room(self);
+  return (size_t)written;
+}
+
+/* Below the low-water mark poll(2) does not report the socket as readable, but it reports its end. */
+void connection_poll_replies(struct connection *self, bool poll_replies) {
+  int bytes = poll_replies ? POLLED_BYTES : 1;
+  if (self->transport->type->is_plain)
+    (void)setsockopt(self->transport->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
+}
+
+void connection_take_replies(struct connection *self) {
+  if (self->transport != NULL && !self->is_shaking_hands)
+    receive(self);
+}

@@ -1,0 +1,88 @@
+#ifndef AGENT_DOORS_REDIS_LINK_CONNECTION_H
+#define AGENT_DOORS_REDIS_LINK_CONNECTION_H
+
+#include <event2/event.h>
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/uio.h>
+
+#include "agent/doors/redis/link/reply_parser.h"
+#include "agent/doors/redis/link/transport.h"
+
+/*
+ * One connected socket: bytes go out as far as it takes them, replies come back in order.
+ *
+ *   connection_init
+ *   connection_open(&connection, transport)
+ *     reply()      one for each command, in order
+ *     writable()   after connection_write took less than all
+ *     lost()       nothing more will come; the owner closes it
+ *   connection_close
+ *
+ * No callback comes from inside one of these functions, except connection_take_replies, and none
+ * after connection_close. Inside a callback the owner may close it, but must not open it again or
+ * free it before the callback has returned.
+ */
+struct connection_handler {
+  void (*reply)(void *owner, const redisReply *reply);
+  void (*writable)(void *owner);              /* may be NULL */
+  void (*lost)(void *owner, const char *why); /* the reason is gone with the connection */
+};
+
+struct connection {
+  struct event_base *base;
+  size_t largest_string;
+  const struct connection_handler *handler;
+  void *owner;
+  struct transport *transport; /* NULL: closed; otherwise the two events and the parser exist */
+  bool is_shaking_hands;       /* of the transport; nothing is written yet */
+  bool wants_room;             /* connection_write has taken less than all */
+  bool is_broken;              /* a write has failed; what the server sent before is still read */
+  struct event *readable;
+  struct event *writable;
+  struct event *timer;
+  struct reply_parser parser;
+  int expect_ms;
+  bool is_deadline;     /* expect_ms is: nothing restarts it */
+  size_t without_reply; /* bytes that arrived since the time was restarted */
+  bool
+      is_truncated; /* inside reply(): a string was longer than largest_string, and the reply is the
+                        beginning of that string, in place of the whole reply */
+};
+
+/* Closed. The handler must outlive it, and it must stay where it is. */
+void connection_init(struct connection *self, struct event_base *base, size_t largest_string,
+                     const struct connection_handler *handler, void *owner);
+
+/* Takes the transport over. Its handshake is done from the loop. */
+void connection_open(struct connection *self, struct transport *transport);
+
+/* Idempotent. */
+void connection_close(struct connection *self);
+
+/* While it is open: writes what the socket takes now and returns the number of bytes. When that is
+   less than all, writable() follows, or lost(). */
+size_t connection_write(struct connection *self, const struct iovec *pieces, int count);
+
+/* While it is open: sets how long a reply may take, in milliseconds, after which the connection is
+   lost; 0: no reply is due. The time restarts when a reply is whole, when so many bytes of one have
+   arrived, and when more of a large request goes out: so what is large may take its time, and what
+   drips is lost. */
+#define CONNECTION_PROGRESS_BYTES 4096
+void connection_set_reply_timeout(struct connection *self, int milliseconds_from_now);
+
+/* The same for all replies up to the next call of one of the two: nothing restarts the time. */
+void connection_set_deadline(struct connection *self, int milliseconds_from_now);
+
+/* What has not come when the time is over; static. It may be closed. */
+const char *connection_timeout_text(const struct connection *self);
+
+/* With `true`, until it is closed, replies do not wake up the loop any more: the owner calls
+   connection_take_replies when it is awake for another reason, and reply() or lost() come from inside.
+   A loss is still reported at once. Where the kernel does not support this (SO_RCVLOWAT), or the
+   transport, replies come as before. */
+void connection_poll_replies(struct connection *self, bool poll_replies);
+void connection_take_replies(struct connection *self);
+
+#endif

@@ -1,0 +1,84 @@
+#include "agent/doors/redis/link/error_reply.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+static bool begins_with(const char *text, const char *prefix) {
+  return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* The reason why EXEC was refused; other texts as they are. */
+static const char *skip_execabort(const char *text) {
+  static const char aborted[] = "EXECABORT Transaction discarded because of: ";
+  return begins_with(text, aborted) ? text + sizeof aborted - 1 : text;
+}
+
+/*
+ * ASK is not followed: the agent waits until it becomes MOVED. Its commands name several keys at
+ * once, and while a slot migrates no node has all of them. The source replies ASK for keys that
+ * have moved or do not exist, the target replies TRYAGAIN while one of them is missing. Nor may
+ * they be read one by one at the target, where a key that is missing may not have arrived yet.
+ */
+bool error_reply_is_transient(const char *text) {
+  static const char *const transient[] = {"OOM ",
+                                          "LOADING ",
+                                          "READONLY ",
+                                          "MISCONF ",
+                                          "CLUSTERDOWN ",
+                                          "BUSY ",
+                                          "TRYAGAIN ",
+                                          "MOVED ",
+                                          "ASK ",
+                                          "MASTERDOWN ",
+                                          "NOREPLICAS ",
+                                          "UNBLOCKED ",
+                                          "ERR max number of clients"};
+  text = skip_execabort(text);
+  for (size_t i = 0; i < sizeof transient / sizeof *transient; i++)
+    if (begins_with(text, transient[i]))
+      return true;
+  return false;
+}
+
+bool error_reply_is_last(const char *text) {
+  return begins_with(text, "ERR Protocol error");
+}
+
+/* MOVED <slot> <host>:<port> */
+const char *error_reply_redirect(const char *text) {
+  const char *space = begins_with(text, "MOVED ") ? strchr(text + strlen("MOVED "), ' ') : NULL;
+  return space != NULL ? space + 1 : NULL;
+}
+
+static const char *advise(const char *text) {
+  if (begins_with(text, "CROSSSLOT"))
+    return "CROSSSLOT: in a cluster, put the job id in braces, like {pipe-42}";
+  if (strcmp(text, "ERR Protocol error: invalid bulk length") == 0)
+    return "ERR Protocol error: invalid bulk length (longer than its proto-max-bulk-len)";
+  return skip_execabort(text);
+}
+
+/* The secret is looked for in the text, and written over in its copy: one of asterisks is found as
+   often as it is there. */
+static void mask(char *copy, const char *text, const char *secret) {
+  size_t length = secret != NULL ? strlen(secret) : 0;
+  for (const char *at = text; length > 0 && (at = strstr(at, secret)) != NULL; at += length)
+    memset(copy + (at - text), '*', length);
+}
+
+struct error_reply_text error_reply_explain(const char *text, const struct redis_url *url) {
+  struct error_reply_text explained;
+  const char *advice = advise(text), *arguments = strstr(advice, ", with args");
+  size_t length = arguments != NULL ? (size_t)(arguments - advice) : strlen(advice);
+  char *whole = memory_copy(advice, length), *shown = memory_copy(advice, length);
+  mask(shown, whole, url->password);
+  mask(shown, whole, url->user);
+  (void)snprintf(explained.text, sizeof explained.text, "%s", shown);
+  free(shown);
+  free(whole);
+  return explained;
+}
