@@ -87,10 +87,8 @@ void heartbeat_set_in_flight(struct heartbeat *self, bool step_in_flight) {
 
 static void beat(struct heartbeat *self) {
   char *text = encode(self, self->full, BEAT_COMMANDS);
-  struct iovec piece = {.iov_base = text, .iov_len = strlen(text)};
   self->unanswered += BEAT_COMMANDS;
-  if (client_write(self->client, &piece, 1) < piece.iov_len)
-    client_reconnect(self->client, "the socket takes no more");
+  client_send(self->client, text);
   free(text);
 }
 

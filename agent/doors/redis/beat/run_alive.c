@@ -43,9 +43,7 @@ static void finish(struct run_alive *self, enum run_alive_answer answer, const c
 static void on_ready(void *owner, const redisReply *value) {
   (void)value;
   struct run_alive *self = owner;
-  struct iovec piece = {.iov_base = self->query, .iov_len = strlen(self->query)};
-  if (client_write(self->client, &piece, 1) < piece.iov_len)
-    client_reconnect(self->client, "the socket takes no more");
+  client_send(self->client, self->query);
 }
 
 /* A redirection is followed; every other error is the outcome. */

@@ -74,11 +74,9 @@ struct piece_place records_result(struct records *self, const struct step_event 
                                   const struct step_result *result, const struct claimed *claimed,
                                   bool started);
 
-/* Removes a step from `inflight`, without a result. */
+/* Removes a step from `inflight`, without a result; of a step that was claimed twice, and is not
+   truncated, the newest of the equal payloads. */
 struct piece_place records_removal(struct records *self, const struct claimed *claimed);
-
-/* The same for a step that was claimed twice: removes the newest of the equal payloads. Not for a
-   truncated one. */
 struct piece_place records_removal_of_copy(struct records *self, const struct claimed *claimed);
 
 /* Puts a step into `inflight` as the oldest, once: where it is there already, it is moved. */
@@ -88,11 +86,9 @@ struct piece_place records_return(struct records *self, const struct claimed *cl
    makes them stay, also where an earlier agent gave them one. */
 void records_refresh(struct records *self);
 
-/* Sets the key `heartbeat`, which then expires after `seconds`. The heartbeat itself has a
-   connection of its own; this is for the time when it has none. */
+/* Sets the key `heartbeat`, which then expires after `seconds`: the heartbeat has a connection of its own,
+   this is for the time when it has none. Removes the key: the final DEL. */
 void records_beat(struct records *self, const char *value, const char *seconds);
-
-/* Removes the key `heartbeat`: the final DEL. */
 void records_remove_heartbeat(struct records *self);
 
 #endif

@@ -35,11 +35,9 @@ struct consumer {
 };
 
 static void ask(struct consumer *self) {
-  struct iovec piece = {.iov_base = self->move, .iov_len = strlen(self->move)};
   self->asked = true;
   self->asked_ms = clock_monotonic_ms();
-  if (client_write(self->client, &piece, 1) < piece.iov_len && client_is_ready(self->client))
-    client_reconnect(self->client, "the socket takes no more");
+  client_send(self->client, self->move);
   client_set_reply_timeout(self->client, ANSWER_MS);
 }
 

@@ -5,6 +5,7 @@
  */
 #include "agent/doors/redis/link/client.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -308,6 +309,12 @@ bool client_is_unreachable(const struct client *self) {
 /* During the handshake the socket is not the owner's. */
 size_t client_write(struct client *self, const struct iovec *pieces, int count) {
   return self->state == CLIENT_READY ? connection_write(&self->connection, pieces, count) : 0;
+}
+
+void client_send(struct client *self, const char *commands) {
+  struct iovec piece = {.iov_base = (char *)(uintptr_t)commands, .iov_len = strlen(commands)};
+  if (client_write(self, &piece, 1) < piece.iov_len)
+    client_reconnect(self, "the socket takes no more");
 }
 
 void client_set_reply_timeout(struct client *self, int milliseconds_from_now) {

@@ -96,6 +96,10 @@ bool client_is_unreachable(const struct client *self);
    is less than all, writable() follows, or disconnected(). */
 size_t client_write(struct client *self, const struct iovec *pieces, int count);
 
+/* The same for encoded commands that the socket takes at once, unless something is wrong with it: then
+   the client reconnects. */
+void client_send(struct client *self, const char *commands);
+
 /* See connection_set_reply_timeout. */
 void client_set_reply_timeout(struct client *self, int milliseconds_from_now);
 

@@ -13,21 +13,17 @@
 /*
  * One connected socket: bytes go out as far as it takes them, replies come back in order.
  *
- *   connection_init
- *   connection_open(&connection, transport)
- *     reply()      one for each command, in order
- *     writable()   after connection_write took less than all
- *     lost()       nothing more will come; the owner closes it
- *   connection_close
- *
  * No callback comes from inside one of these functions, except connection_take_replies, and none
  * after connection_close. Inside a callback the owner may close it, but must not open it again or
  * free it before the callback has returned.
  */
 struct connection_handler {
+  /* One for each command, in order. */
   void (*reply)(void *owner, const redisReply *reply);
-  void (*writable)(void *owner);              /* may be NULL */
-  void (*lost)(void *owner, const char *why); /* the reason is gone with the connection */
+  /* After connection_write took less than all. May be NULL. */
+  void (*writable)(void *owner);
+  /* Nothing more will come; the owner closes it, and the reason is gone with it. */
+  void (*lost)(void *owner, const char *why);
 };
 
 struct connection {

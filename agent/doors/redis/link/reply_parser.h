@@ -13,11 +13,9 @@
  * REPLY_PARSER_BEGINNING bytes of the large one, with the result REPLY_PARSER_TRUNCATED. So the memory
  * of a reply is bounded, whatever a server sends.
  *
- *   reply_parser_init(&parser, largest_string)
  *   reply_parser_feed(&parser, bytes, n)
  *   while ((result = reply_parser_next(&parser, &reply)) != REPLY_PARSER_MORE)
  *     …                                      reply_parser_free(reply)
- *   reply_parser_release(&parser)
  */
 #define REPLY_PARSER_BEGINNING ((size_t)4096)
 
