@@ -360,6 +360,12 @@ static struct step_event event_of(enum step_event_kind kind, const char *line, u
                              .seq = seq};
 }
 
+void run_step_end(const struct run *run, const struct run_end *end, struct step_end *out) {
+  (void)end;
+  out->completed = event_of(STEP_EVENT_COMPLETED, "", 3);
+  out->result = step_result_of_agent(1, run->step.step_id, "not executed");
+}
+
 /* A step prints one line, and is over. */
 static void on_work(evutil_socket_t fd, short what, void *context) {
   (void)fd;
@@ -369,11 +375,10 @@ static void on_work(evutil_socket_t fd, short what, void *context) {
   if (run == NULL || (!run->is_started && !run->is_stopped))
     return;
   const struct step_event line = event_of(STEP_EVENT_STDOUT, "a line", 2);
-  const struct step_event completed = event_of(STEP_EVENT_COMPLETED, "", 3);
-  const struct step_result result = step_result_of_agent(1, run->step.step_id, "not executed");
+  const struct run_end end = {.how = RUN_STOPPED};
   if (run->is_started && world.door->type->room(world.door) > 0)
     world.door->type->event(world.door, run, &line);
-  world.door->type->result(world.door, run, &completed, &result);
+  world.door->type->result(world.door, run, &end);
   world.run = NULL;
   step_release(&run->step);
   free(run);
