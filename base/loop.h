@@ -10,15 +10,15 @@
  */
 struct event_base *loop_event_base_new(void);
 
-/* The callback of an event or a timer, whose owner is `self`: LOOP_CALLBACK(on_timer, struct x) {…} */
-#define LOOP_CALLBACK(NAME, OWNER)                                                                 \
-  static void NAME##_of(OWNER *self);                                                              \
+/* The callback of an event or a timer, with its owner: LOOP_CALLBACK(on_timer, struct x *self) {…} */
+#define LOOP_CALLBACK(NAME, SELF)                                                                  \
+  static void NAME##_of(SELF);                                                                     \
   static void NAME(evutil_socket_t fd, short what, void *owner) {                                  \
     (void)fd;                                                                                      \
     (void)what;                                                                                    \
     NAME##_of(owner);                                                                              \
   }                                                                                                \
-  static void NAME##_of(OWNER *self)
+  static void NAME##_of(SELF)
 
 /* An event that is pending at once; `what` is EV_READ or EV_WRITE, perhaps with EV_PERSIST. */
 struct event *loop_event_new(struct event_base *base, int fd, short what,

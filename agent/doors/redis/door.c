@@ -198,7 +198,7 @@ static void on_changed(void *owner) {
   go_on_closing(self);
 }
 
-LOOP_CALLBACK(on_removal_limit, struct redis_door) {
+LOOP_CALLBACK(on_removal_limit, struct redis_door *self) {
   close_now(self);
 }
 
@@ -288,7 +288,7 @@ static void on_unreachable(void *owner) {
   go_on_closing(self);
 }
 
-LOOP_CALLBACK(on_connect_limit, struct redis_door) {
+LOOP_CALLBACK(on_connect_limit, struct redis_door *self) {
   struct error error;
   (void)error_set(&error, "redis could not be reached within %lld s (--connect-timeout)",
                   (long long)(self->options.connect_timeout_ms / 1000));
@@ -378,7 +378,7 @@ static void keep_pace(struct redis_door *self) {
     loop_timer_start(self->pace_wait, pace_wait_ms(&self->pace));
 }
 
-LOOP_CALLBACK(on_pace_wait, struct redis_door) {
+LOOP_CALLBACK(on_pace_wait, struct redis_door *self) {
   pace_refill(&self->pace, clock_monotonic_ms());
   if (pace_allows(&self->pace))
     engine_room(&self->door);
@@ -395,7 +395,7 @@ static void make_known(struct redis_door *self) {
   outbox_flush(self->outbox);
 }
 
-LOOP_CALLBACK(on_read_limit, struct redis_door) {
+LOOP_CALLBACK(on_read_limit, struct redis_door *self) {
   make_known(self);
 }
 

@@ -115,7 +115,7 @@ static void beat_again(struct heartbeat *self) {
     beat(self);
 }
 
-LOOP_CALLBACK(on_tick, struct heartbeat) {
+LOOP_CALLBACK(on_tick, struct heartbeat *self) {
   if (self->state == ENDING) {
     end(self);
     return;

@@ -28,7 +28,7 @@ void run_alive_cancel(struct run_alive *self) {
   free(self);
 }
 
-LOOP_CALLBACK(on_finish, struct run_alive) {
+LOOP_CALLBACK(on_finish, struct run_alive *self) {
   self->done(self->owner, self->answer, self->why);
   run_alive_cancel(self);
 }

@@ -303,7 +303,7 @@ bool delivery_check_owner(struct delivery *self, const char *committed, size_t l
   return state != OWNERSHIP_TAKEN;
 }
 
-LOOP_CALLBACK(on_idle, struct delivery) {
+LOOP_CALLBACK(on_idle, struct delivery *self) {
   delivery_probe(self);
 }
 

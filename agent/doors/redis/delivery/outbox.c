@@ -22,7 +22,7 @@ static void look_at_deliveries(struct outbox *self) {
     loop_timer_start(self->trim, RETENTION_TICK_MS);
 }
 
-LOOP_CALLBACK(on_trim, struct outbox) {
+LOOP_CALLBACK(on_trim, struct outbox *self) {
   look_at_deliveries(self);
   if (!retention_is_due(&self->records.retention))
     return;
@@ -71,7 +71,7 @@ static void start_refresh(struct outbox *self) {
     loop_timer_start(self->refresh, self->refresh_ms);
 }
 
-LOOP_CALLBACK(on_refresh, struct outbox) {
+LOOP_CALLBACK(on_refresh, struct outbox *self) {
   /* One is enough while Redis is unreachable: it is sent with the first batch. */
   if (!delivery_is_unreachable(self->delivery)) {
     records_refresh(&self->records);

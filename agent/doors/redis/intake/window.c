@@ -294,7 +294,7 @@ static void compare(struct window *self, bool is_short) {
   self->state = WINDOW_RETURNING;
 }
 
-LOOP_CALLBACK(on_read_again, struct window) {
+LOOP_CALLBACK(on_read_again, struct window *self) {
   self->all_due = true;
   window_more(self);
 }

@@ -242,7 +242,7 @@ static void dial(struct client *self) {
   endpoint_dial(self->endpoint, on_dialed, self);
 }
 
-LOOP_CALLBACK(on_pause, struct client) {
+LOOP_CALLBACK(on_pause, struct client *self) {
   dial(self);
 }
 

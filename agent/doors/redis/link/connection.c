@@ -124,14 +124,14 @@ static void shake_hands(struct connection *self) {
     receive(self); /* it may have come together with the end of the handshake */
 }
 
-LOOP_CALLBACK(on_readable, struct connection) {
+LOOP_CALLBACK(on_readable, struct connection *self) {
   if (self->is_shaking_hands)
     shake_hands(self);
   else
     receive(self);
 }
 
-LOOP_CALLBACK(on_timer, struct connection) {
+LOOP_CALLBACK(on_timer, struct connection *self) {
   if (!self->is_broken) {
     self->handler->lost(self->owner, connection_timeout_text(self));
     return;
@@ -141,7 +141,7 @@ LOOP_CALLBACK(on_timer, struct connection) {
     loop_timer_start_now(self->timer);
 }
 
-LOOP_CALLBACK(on_writable, struct connection) {
+LOOP_CALLBACK(on_writable, struct connection *self) {
   if (self->is_shaking_hands) {
     shake_hands(self);
     return;

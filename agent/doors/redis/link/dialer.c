@@ -162,7 +162,7 @@ static bool set_number(struct dialer *self, const char *host, unsigned port) {
 
 /* What needs no look-up begins here, since dialer_start must not call `done`; later it is the deadline:
    an address that drops packets must not keep the next one from being tried. */
-LOOP_CALLBACK(on_timer, struct dialer) {
+LOOP_CALLBACK(on_timer, struct dialer *self) {
   if (self->resolver != NULL)
     set_why(self, "the name servers do not answer");
   else if (self->fd >= 0)

@@ -134,7 +134,7 @@ static void on_lost(void *owner, const char *why) {
   fail(owner, why);
 }
 
-LOOP_CALLBACK(on_timer, struct sentinel) {
+LOOP_CALLBACK(on_timer, struct sentinel *self) {
   fail(self, connection_timeout_text(&self->connection));
 }
 

@@ -169,7 +169,7 @@ static void *look_up(void *context) {
   return NULL;
 }
 
-LOOP_CALLBACK(on_answered, struct resolver) {
+LOOP_CALLBACK(on_answered, struct resolver *self) {
   struct addrinfo *addresses = self->addresses;
   self->addresses = NULL;
   event_free(self->answered);
