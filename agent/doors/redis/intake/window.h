@@ -135,13 +135,13 @@ void window_more(struct window *self);
 struct claimed_step *window_take(struct window *self);
 
 /* The step is to run, and is remembered. With `announced` the outbox gets that it was started
-   (outbox_started); without, an agent after this one runs it again when it is not answered, unless
+   (records_started); without, an agent after this one runs it again when it is not answered, unless
    window_announce follows. */
 void window_begin(struct window *self, struct claimed_step *step, bool announced);
 void window_announce(struct window *self);
 void window_begun_runs(struct window *self);
 
-/* The step is answered, see outbox_result; or removed without a result. */
+/* The step is answered, see records_result; or removed without a result. */
 void window_answer(struct window *self, struct claimed_step *step,
                    const struct step_event *completed, const struct step_result *result);
 void window_remove(struct window *self, struct claimed_step *step);
