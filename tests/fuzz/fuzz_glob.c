@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "agent/files/glob/glob.h"
-#include "agent/files/glob/glob_text.h"
 #include "base/utf8.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/files/glob/glob_text.h"
 #include "base/error.h"
 
 /*
@@ -54,5 +53,46 @@ bool glob_matches(const struct glob *self, const char *path, size_t length, bool
 
 /* May be NULL. */
 void glob_free(struct glob *self);
+
+/*
+ * The parts of it, for the lines of ignore files: the text is checked, then expanded to globs without
+ * braces, and these are matched as they are written.
+ *
+ *   if (glob_text_check(text, &error) != 0 || glob_text_expand(text, &globs, &error) != 0)
+ *     …
+ *   for (const char *one = globs.text; one < globs.text + globs.length; one += strlen(one) + 1)
+ *     … glob_text_matches(one, strlen(one), path, length) …
+ *   free(globs.text);
+ */
+
+/* The longest glob, and the most bytes of all the globs together that its braces expand to (empty
+   ones count with their NUL). Chosen so that a hostile glob costs at most some milliseconds. */
+#define GLOB_LENGTH_MAX ((size_t)4096)
+#define GLOB_EXPANDED_MAX ((size_t)16 * 1024)
+
+/* Length in bytes of the unit at the start of a text that is not empty: an escape, a bracket
+   expression, or else one byte. 0 when its end is missing. */
+size_t glob_text_unit(const char *text);
+
+/* 0, or -1 with an error, as glob_new. */
+int glob_text_check(const char *text, struct error *error);
+
+/* One after the other, each with its NUL; the length counts these. */
+struct glob_texts {
+  char *text;
+  size_t length;
+};
+
+/* Expands the braces of a checked text, in order and with duplicates. {a,b}{c,d} is ac, ad, bc, bd;
+   nested braces are expanded outermost first. 0, with texts->text to be freed; or -1 with an error
+   when the result is longer than GLOB_EXPANDED_MAX, and nothing to free. */
+int glob_text_expand(const char *text, struct glob_texts *texts, struct error *error);
+
+/* The whole path, whose components are not empty; and of one component each. */
+bool glob_text_matches(const char *glob, size_t glob_length, const char *path, size_t length);
+bool glob_text_matches_name(const char *glob, size_t glob_length, const char *name, size_t length);
+
+/* The last byte of every path that the glob, which is not empty, matches; -1 where they differ. */
+int glob_text_last_byte(const char *glob, size_t length);
 
 #endif

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/files/glob/glob_text.h"
-#include "agent/files/glob/wildcard.h"
+#include "agent/files/glob/glob.h"
 #include "base/buffer.h"
 #include "base/memory.h"
 #include "base/utf8.h"
@@ -49,7 +48,7 @@ static void add_rule(struct ignore_rules *self, struct ignore_rule rule, const c
     self->rules = memory_resize(self->rules, self->capacity * sizeof *self->rules);
   }
   size_t length = strlen(glob);
-  int byte = wildcard_last_byte(glob, length);
+  int byte = glob_text_last_byte(glob, length);
   uint32_t *last = &self->last[byte < 0 ? ANY_BYTE : byte];
   rule.glob = (uint32_t)self->text.length;
   rule.length = (uint16_t)length;
@@ -63,7 +62,7 @@ static void add_rule(struct ignore_rules *self, struct ignore_rule rule, const c
 static void add_glob(struct ignore_rules *self, struct ignore_rule rule, const char *glob) {
   struct error error;
   struct glob_texts texts;
-  if (glob_text_check(glob, &error) != 0 || wildcard_check(glob, strlen(glob), &error) != 0)
+  if (glob_text_check(glob, &error) != 0)
     return;
   if (strchr(glob, '{') == NULL) {
     add_rule(self, rule, glob);
@@ -148,8 +147,8 @@ static bool matches(const struct ignore_rules *self, const struct ignore_rule *r
                     const char *path, size_t length, const char *name) {
   const char *glob = self->text.bytes + rule->glob;
   if (rule->is_of_name)
-    return wildcard_matches_name(glob, rule->length, name, length - (size_t)(name - path));
-  return wildcard_matches(glob, rule->length, path, length);
+    return glob_text_matches_name(glob, rule->length, name, length - (size_t)(name - path));
+  return glob_text_matches(glob, rule->length, path, length);
 }
 
 enum ignore_verdict ignore_rules_judge(const struct ignore_rules *self, const char *path,

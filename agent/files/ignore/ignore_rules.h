@@ -24,8 +24,7 @@
  * the first. A line that is not a valid glob, is not UTF-8 or has a NUL says nothing.
  *
  * Memory is at most 40 times IGNORE_RULES_MAX. Time for one path: most rules end with a byte, and are
- * looked at only for names that end with it; each of them takes at most what
- * agent/files/glob/wildcard.h says.
+ * looked at only for names that end with it; each of them takes at most what glob.h says.
  */
 #define IGNORE_RULES_MAX ((size_t)512 * 1024)
 
