@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/files/access/lexical_path.h"
+#include "agent/files/access/path.h"
 #include "agent/process/exec_command.h"
 #include "base/check.h"
 #include "base/memory.h"
@@ -86,7 +86,7 @@ char *kind_repository(const struct step *step) {
   if ((own == NULL || own[0] != '/') && getcwd(current, sizeof current) == NULL)
     return NULL;
   bool is_entered = own != NULL && own[0] != '/' && step->target[0] != '/';
-  return lexical_path_new(current, own == NULL || is_entered ? "." : own);
+  return path_lexical(current, own == NULL || is_entered ? "." : own);
 }
 
 /* A name in it must not look like a line of its own. What is behind the subject is cut alike with it

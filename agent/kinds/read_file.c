@@ -1,4 +1,3 @@
-#include "agent/files/access/media_file.h"
 #include "agent/files/access/regular_file.h"
 #include "agent/kinds/kinds.h"
 
@@ -9,8 +8,8 @@ struct read_file {
 
 static int work(const struct step *step, struct output *output, struct error *error) {
   const struct read_file *self = step->fields;
-  return (self->with_media_type ? media_file_cut : regular_file_cut)(step->target, &self->lines,
-                                                                     &output->content, error);
+  return (self->with_media_type ? regular_file_cut_media : regular_file_cut)(
+      step->target, &self->lines, &output->content, error);
 }
 
 static const struct step_field fields[] = {

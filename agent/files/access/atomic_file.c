@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "agent/files/access/attributes.h"
-#include "agent/files/access/full_path.h"
+#include "agent/files/access/path.h"
 #include "agent/files/access/regular_file.h"
 #include "agent/files/access/target.h"
 #include "base/staged_file.h"
@@ -32,33 +32,30 @@ struct request {
   struct error *error;
 };
 
+static int fail(const struct request *self, const char *what, const char *why) {
+  return path_fail(self->error, self->at, self->path, "%s%s)", what, why);
+}
+
 /* Explains what errno alone would say misleadingly. */
-static int fail(const struct request *self) {
-  if (errno == EWOULDBLOCK)
-    return full_path_fail(self->error, self->at, self->path,
-                          "cannot write file (another process wrote it at the same time)");
-  return full_path_fail(self->error, self->at, self->path, "cannot write file (%s)",
-                        strerror(errno));
+static int fail_to_write(const struct request *self) {
+  bool was_raced = errno == EWOULDBLOCK;
+  return fail(self, "cannot write file (",
+              was_raced ? "another process wrote it at the same time" : strerror(errno));
 }
 
 static int fail_to_begin(const struct request *self, const struct target *target) {
   if (!target->exists || errno == EWOULDBLOCK)
-    return fail(self);
-  return full_path_fail(self->error, self->at, self->path,
-                        "cannot replace file (no file can be created beside it: %s)",
-                        strerror(errno));
+    return fail_to_write(self);
+  return fail(self, "cannot replace file (no file can be created beside it: ", strerror(errno));
 }
 
 static int fail_to_keep(const struct request *self) {
-  return full_path_fail(self->error, self->at, self->path,
-                        "cannot replace file (its rights cannot be kept: %s)", strerror(errno));
+  return fail(self, "cannot replace file (its rights cannot be kept: ", strerror(errno));
 }
 
 static int fail_to_commit(const struct request *self) {
-  if (errno == EBUSY)
-    return full_path_fail(self->error, self->at, self->path,
-                          "cannot replace file (it is a mount point)");
-  return fail(self);
+  return errno == EBUSY ? fail(self, "cannot replace file (", "it is a mount point")
+                        : fail_to_write(self);
 }
 
 /* Opens the file that exists. Where it may not be read, it may be written, which is enough to ask
@@ -95,7 +92,7 @@ static int fill(const struct request *self, int fd, int old) {
 /* `old` is the file that exists, or -1. */
 static int replace(const struct request *self, struct staged_file *staged, int old) {
   if (fill(self, staged->fd, old) != 0)
-    return fail(self);
+    return fail_to_write(self);
   if (old >= 0 && attributes_copy(staged->fd, old) != 0)
     return fail_to_keep(self);
   if (staged_file_commit(staged) != 0)

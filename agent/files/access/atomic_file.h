@@ -28,7 +28,7 @@
  * all.
  *
  * After an error the old file is unchanged and nothing else is left, except directories that were
- * created. The error names the reason first and the full path last (full_path_fail).
+ * created. The error names the reason first and the full path last (path_fail).
  */
 int atomic_file_write(int at, const char *path, const char *content, size_t length,
                       struct error *error);

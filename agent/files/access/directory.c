@@ -6,13 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/files/access/full_path.h"
+#include "agent/files/access/path.h"
 #include "base/file_kind.h"
 
 static const int reading = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
 int directory_fail(struct error *error, const char *path, int reason) {
-  return full_path_fail(error, AT_FDCWD, path, "cannot read directory (%s)", strerror(reason));
+  return path_fail(error, AT_FDCWD, path, "cannot read directory (%s)", strerror(reason));
 }
 
 int directory_open(const char *path, struct error *error) {
@@ -23,10 +23,10 @@ int directory_open(const char *path, struct error *error) {
   /* Either it is no directory itself, or a component on the way is none. */
   struct stat file;
   if (reason == ENOTDIR && stat(path, &file) == 0)
-    return full_path_fail(error, AT_FDCWD, path, "is %s, not a directory",
-                          file_kind_name(file.st_mode));
+    return path_fail(error, AT_FDCWD, path, "is %s, not a directory",
+                     file_kind_name(file.st_mode));
   if (reason == ENOENT || reason == ENOTDIR)
-    return full_path_fail(error, AT_FDCWD, path, "directory not found");
+    return path_fail(error, AT_FDCWD, path, "directory not found");
   return directory_fail(error, path, reason);
 }
 

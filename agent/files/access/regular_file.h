@@ -14,11 +14,12 @@
  * opening a FIFO would wake its writer, opening a device may start it.
  *
  * A missing file, or a missing directory on the way to it, is `file not found: <full path>`. Other
- * errors too name the reason first and the full path last (full_path_fail).
+ * errors too name the reason first and the full path last (path_fail).
  */
 
-/* The longest file, in bytes; wire/PROTOCOL.md, readFile. */
+/* The longest text file and the largest image, in bytes; wire/PROTOCOL.md, readFile. */
 #define REGULAR_FILE_MAX 1048576
+#define REGULAR_FILE_IMAGE_MAX 5242880
 #define REGULAR_FILE_TOO_LARGE "file exceeds 1 MB limit"
 
 /* Adds the lines of a text file to `to`, which is not written to after an error. A relative path
@@ -26,6 +27,18 @@
  */
 int regular_file_cut(const char *path, const struct line_range *range, struct buffer *to,
                      struct error *error);
+
+/*
+ * The same for a reader who can show text and images. A line in front says which of them it is,
+ * whatever the file's name:
+ *
+ *   text/plain   its lines follow
+ *   image/png    its bytes as base64; so with image/jpeg, image/gif and image/webp
+ *
+ * An image is what begins as one and is not UTF-8. After an error `to` may have a part.
+ */
+int regular_file_cut_media(const char *path, const struct line_range *range, struct buffer *to,
+                           struct error *error);
 
 /* Reads a text file, all of it, into an empty buffer. A relative path begins at the current
    directory. */

@@ -7,7 +7,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "agent/files/access/full_path.h"
+#include "agent/files/access/path.h"
 #include "base/file_kind.h"
 
 /* As many as the kernel follows (MAXSYMLINKS). */
@@ -149,10 +149,10 @@ int target_find(struct target *self, int at, const char *path, struct error *err
   if (result == 0 && !is_other_kind(self))
     return 0;
   if (result == 0)
-    (void)full_path_fail(error, at, path, "is %s, not a regular file",
-                         file_kind_name(self->file.st_mode));
+    (void)path_fail(error, at, path, "is %s, not a regular file",
+                    file_kind_name(self->file.st_mode));
   else
-    (void)full_path_fail(error, at, path, "cannot write file (%s)", strerror(errno));
+    (void)path_fail(error, at, path, "cannot write file (%s)", strerror(errno));
   target_release(self);
   return -1;
 }

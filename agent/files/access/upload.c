@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "agent/files/access/atomic_file.h"
-#include "agent/files/access/full_path.h"
+#include "agent/files/access/path.h"
 #include "agent/files/access/target.h"
 #include "base/base64.h"
 #include "base/file_kind.h"
@@ -37,7 +37,7 @@ static int write_decoded(const struct upload_chunk *chunk, int fd) {
 }
 
 static int fail(const struct upload_chunk *chunk, struct error *error) {
-  return full_path_fail(error, AT_FDCWD, chunk->path, "cannot write file (%s)", strerror(errno));
+  return path_fail(error, AT_FDCWD, chunk->path, "cannot write file (%s)", strerror(errno));
 }
 
 /* Nothing is truncated before it is known to be a file. It is read again where it moves to another
@@ -52,8 +52,8 @@ static int open_file(const struct upload_chunk *chunk, const struct target *targ
     return fail(chunk, error);
   if (fstat(fd, file) == 0 && S_ISREG(file->st_mode))
     return fd;
-  (void)full_path_fail(error, AT_FDCWD, chunk->path, "is %s, not a regular file",
-                       file_kind_name(file->st_mode));
+  (void)path_fail(error, AT_FDCWD, chunk->path, "is %s, not a regular file",
+                  file_kind_name(file->st_mode));
   close(fd);
   return -1;
 }

@@ -9,13 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/files/access/full_path.h"
+#include "agent/files/access/path.h"
 #include "agent/files/grep/memscan.h"
 #include "agent/files/grep/search.h"
 #include "base/utf16.h"
 
 static int fail(struct error *error, const char *path, int reason) {
-  return full_path_fail(error, AT_FDCWD, path, "cannot read file (%s)", strerror(reason));
+  return path_fail(error, AT_FDCWD, path, "cannot read file (%s)", strerror(reason));
 }
 
 /* What a mapping has lost cannot be read any more, and there is no way back into the search. */
@@ -59,7 +59,7 @@ static int copy(struct named_file *self, int fd, const char *path, struct error 
       return fail(error, path, errno);
     to->length += n > 0 ? (size_t)n : 0;
     if (to->length > SEARCH_COPY_MAX)
-      return full_path_fail(error, AT_FDCWD, path, "cannot read file (it has no end)");
+      return path_fail(error, AT_FDCWD, path, "cannot read file (it has no end)");
   }
   return 0;
 }
@@ -68,7 +68,7 @@ static int copy(struct named_file *self, int fd, const char *path, struct error 
 static int decode(struct named_file *self, bool is_big_endian, const char *path,
                   struct error *error) {
   if (self->length > SEARCH_COPY_MAX)
-    return full_path_fail(error, AT_FDCWD, path, "UTF-16 file exceeds 64 MiB limit");
+    return path_fail(error, AT_FDCWD, path, "UTF-16 file exceeds 64 MiB limit");
   size_t length = self->length;
   struct buffer decoded = {0};
   char *bytes = buffer_space(&decoded, UTF16_DECODED_MAX(length) + MEMSCAN_SLACK);

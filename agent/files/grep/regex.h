@@ -6,9 +6,9 @@
 #include "base/error.h"
 
 /*
- * Matches a regular expression of PCRE2, rewritten by pattern_syntax.h. It is compiled to machine
- * code where the kernel allows it, and interpreted elsewhere and where the machine code of PCRE2
- * 10.46 is wrong; results are the same. Pure.
+ * Matches a regular expression of PCRE2, or of .NET and JavaScript as far as it can be rewritten. It is
+ * compiled to machine code where the kernel allows it, and interpreted elsewhere and where the machine
+ * code of PCRE2 10.46 is wrong; results are the same. Pure.
  *
  * Characters are those of Unicode, in \w, \d, \s, \b and caseless matching too; ^ and $ match at
  * the ends of lines, which are separated by "\n"; \C is rejected; group names may repeat.

@@ -9,14 +9,262 @@
 #include <unistd.h>
 
 #include "agent/files/access/directory.h"
-#include "agent/files/access/full_path.h"
+#include "agent/files/access/path.h"
 #include "agent/files/access/regular_file.h"
-#include "agent/files/grep/file_search.h"
+#include "agent/files/glob/glob.h"
+#include "agent/files/grep/line_matcher.h"
+#include "agent/files/grep/match_list.h"
 #include "agent/files/grep/named_file.h"
-#include "agent/files/grep/selection.h"
+#include "agent/files/ignore/ignore.h"
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
 #include "base/utf16.h"
+#include "base/utf8.h"
+
+/* --- which entries below the root are looked at --- */
+
+struct selection {
+  const struct search *search;
+  struct glob *glob; /* NULL: none */
+  bool is_negated;
+  char *reference;    /* from the root; NULL: it is not below */
+  struct buffer path; /* lexical, of the root with a "/", then of the entry; empty without a use */
+  size_t root;        /* bytes of the former */
+  struct ignore *ignore; /* NULL: ignore files and hidden names make no difference */
+  size_t hidden_files;   /* that they have left out */
+  size_t hidden_directories;
+};
+
+static int selection_init(struct selection *self, const struct search *search,
+                          struct error *error) {
+  *self = (struct selection){.search = search};
+  if (search->glob == NULL)
+    return 0;
+  self->is_negated = search->glob[0] == '!';
+  self->glob = glob_new(search->glob + self->is_negated, error);
+  return self->glob != NULL ? 0 : -1;
+}
+
+/* The root is this directory. */
+static void selection_enter(struct selection *self, int root) {
+  const struct search *search = self->search;
+  self->reference = walk_reference(search->repository, search->path);
+  if (search->respects_ignores)
+    self->ignore = ignore_new(root, search->path, search->home, search->config);
+  if (self->glob == NULL || search->repository == NULL)
+    return;
+  char *path = path_lexical(search->repository, search->path);
+  buffer_add_string(&self->path, path);
+  if (strcmp(path, "/") != 0)
+    buffer_add(&self->path, "/", 1);
+  self->root = self->path.length;
+  free(path);
+}
+
+static void selection_release(struct selection *self) {
+  ignore_free(self->ignore);
+  buffer_release(&self->path);
+  free(self->reference);
+  glob_free(self->glob);
+}
+
+static bool matches_below_repository(struct selection *self, const struct walk_entry *entry) {
+  if (self->root == 0)
+    return false;
+  self->path.length = self->root;
+  buffer_add(&self->path, entry->path, entry->length + 1); /* with the NUL */
+  const char *path = self->path.bytes;
+  /* Of what is elsewhere it is the path with its "/", which only "**" and "*" match. */
+  const char *below = path_below(path, self->search->repository);
+  path = below != NULL ? below : path;
+  return glob_matches(self->glob, path, strlen(path), entry->kind == WALK_DIRECTORY);
+}
+
+/* What the glob says. */
+enum verdict { SILENT, TAKEN, LEFT_OUT };
+
+static enum verdict judge_by_glob(struct selection *self, const struct walk_entry *entry) {
+  bool is_directory = entry->kind == WALK_DIRECTORY;
+  if (self->glob == NULL)
+    return SILENT;
+  if (self->is_negated)
+    return matches_below_repository(self, entry) ? LEFT_OUT : SILENT;
+  if (glob_matches(self->glob, entry->path, entry->length, is_directory) ||
+      matches_below_repository(self, entry))
+    return TAKEN;
+  return is_directory ? SILENT : LEFT_OUT;
+}
+
+/* Of each entry of the walk, in its order. A directory that is not taken is to be skipped. */
+static bool selection_takes(struct selection *self, const struct walk_entry *entry) {
+  if (self->reference != NULL && strcmp(self->reference, entry->path) == 0)
+    return false;
+  bool is_directory = entry->kind == WALK_DIRECTORY;
+  enum verdict verdict = judge_by_glob(self, entry);
+  if (verdict == LEFT_OUT || self->ignore == NULL || (verdict == TAKEN && !is_directory))
+    return verdict != LEFT_OUT;
+  /* A directory is judged in any case: what is in it may be asked for. */
+  bool hides = ignore_hides(self->ignore, entry);
+  if (!hides || verdict == TAKEN)
+    return true;
+  self->hidden_directories += is_directory;
+  self->hidden_files += entry->kind == WALK_FILE;
+  return false;
+}
+
+/* --- the text of one file --- */
+
+/* The file that is being searched, from its start to its end. */
+struct searched_file {
+  const char *path;
+  size_t path_length;
+  const char *text;
+  size_t length;
+  size_t shown;   /* offset up to which lines were shown or are left out */
+  size_t number;  /* of the line that starts at `counted` */
+  size_t counted; /* offset */
+};
+
+/* A search under way. Once its result is cut, no further file is searched. */
+struct file_search {
+  const struct search *search;
+  struct line_matcher *pattern;
+  struct match_list list;
+  struct search_result result;
+};
+
+static size_t number_of(struct searched_file *self, size_t start) {
+  self->number += memscan_count(self->text + self->counted, start - self->counted, '\n');
+  self->counted = start;
+  return self->number;
+}
+
+/* Whether one more match is within the head limit; otherwise the answer ends here. */
+static bool has_room(struct file_search *self) {
+  self->result.is_cut |= self->result.matches == self->search->head_limit;
+  return !self->result.is_cut;
+}
+
+static void show(struct file_search *self, struct searched_file *file,
+                 const struct matched_line *line, bool is_match) {
+  if (match_list_line(&self->list, number_of(file, line->start), file->text + line->start,
+                      line->end - line->start, is_match))
+    self->result.matches += is_match;
+  else
+    self->result.is_cut = true;
+  file->shown = line->next;
+}
+
+/* Shows lines of context that start before `limit`. */
+static void show_context(struct file_search *self, struct searched_file *file, size_t lines,
+                         size_t limit) {
+  for (; lines > 0 && file->shown < limit && !self->result.is_cut; lines--) {
+    struct matched_line line;
+    matched_line_from(&line, file->text, file->length, file->shown);
+    show(self, file, &line, false);
+  }
+}
+
+/* The start of the first of `lines` lines before this one that were not shown yet. */
+static size_t start_before(const struct searched_file *file, size_t start, size_t lines) {
+  for (; lines > 0 && start > file->shown; lines--) {
+    const char *newline = memrchr(file->text + file->shown, '\n', start - 1 - file->shown);
+    start = newline == NULL ? file->shown : (size_t)(newline - file->text) + 1;
+  }
+  return start;
+}
+
+static size_t number_at(const struct searched_file *file, const struct matched_line *line) {
+  return 1 + memscan_count(file->text, line->start, '\n');
+}
+
+static void skip_line(struct file_search *self, const struct searched_file *file,
+                      const struct matched_line *line) {
+  struct search_result *result = &self->result;
+  if (result->skipped++ > 0)
+    return;
+  int max = (int)sizeof result->first - 16; /* leaves room for the number */
+  int length = file->path_length < (size_t)max ? (int)file->path_length : max;
+  (void)snprintf(result->first, sizeof result->first, "%.*s:%zu", length, file->path,
+                 number_at(file, line));
+}
+
+static int next_line(struct file_search *self, const struct searched_file *file, size_t from,
+                     struct matched_line *line, struct error *error) {
+  for (;;) {
+    int found = line_matcher_next(self->pattern, from, line, error);
+    if (found >= 0 || line->end - line->start <= SEARCH_LINE_MAX ||
+        self->result.skipped == SEARCH_SKIPPED_MAX)
+      return found;
+    skip_line(self, file, line);
+    from = line->next;
+  }
+}
+
+static int add_lines(struct file_search *self, struct searched_file *file,
+                     struct matched_line *line, struct error *error) {
+  size_t after = 0; /* lines of context after the last match */
+  for (size_t at = 0;; at = line->next) {
+    int found = next_line(self, file, at, line, error);
+    if (found < 0)
+      return -1;
+    show_context(self, file, after, found ? line->start : file->length);
+    if (found == 0 || !has_room(self))
+      return 0;
+    file->shown = start_before(file, line->start, self->search->context_before);
+    show_context(self, file, self->search->context_before, line->start);
+    if (!self->result.is_cut)
+      show(self, file, line, true);
+    if (self->result.is_cut)
+      return 0;
+    after = self->search->context_after;
+  }
+}
+
+/* For SEARCH_FILES and SEARCH_COUNTS: adds the file itself, once. */
+static int add_file(struct file_search *self, const struct searched_file *file,
+                    struct matched_line *line, struct error *error) {
+  int found = next_line(self, file, 0, line, error);
+  if (found <= 0 || !has_room(self))
+    return found < 0 ? -1 : 0;
+  size_t count = 0;
+  if (self->search->output == SEARCH_COUNTS) {
+    for (; found > 0; count++)
+      found = next_line(self, file, line->next, line, error);
+    if (found < 0)
+      return -1;
+  }
+  if (self->search->output == SEARCH_COUNTS ? match_list_count(&self->list, count)
+                                            : match_list_path(&self->list))
+    self->result.matches++;
+  else
+    self->result.is_cut = true;
+  return 0;
+}
+
+/* The text is followed by MEMSCAN_SLACK readable bytes; `is_text`: it is searched though it has a NUL.
+   -1 when a line cannot be matched in bounded time and may not be skipped. */
+static int search_text(struct file_search *self, const char *path, size_t path_length,
+                       const char *text, size_t length, bool is_text, struct error *error) {
+  if (utf8_is_marked(text, length)) {
+    text += UTF8_MARK_LENGTH;
+    length -= UTF8_MARK_LENGTH;
+  }
+  struct searched_file file = {
+      .path = path, .path_length = path_length, .text = text, .length = length, .number = 1};
+  struct matched_line line = {.start = 0};
+  struct error reason;
+  line_matcher_begin(self->pattern, text, length, is_text);
+  match_list_file(&self->list, path, path_length);
+  int result = self->search->output == SEARCH_CONTENT ? add_lines(self, &file, &line, &reason)
+                                                      : add_file(self, &file, &line, &reason);
+  if (result == 0)
+    return 0;
+  return error_set(error, "%s: %.*s:%zu", reason.text, (int)path_length, path,
+                   number_at(&file, &line));
+}
+
+/* --- files --- */
 
 static const int open_flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
 
@@ -69,7 +317,7 @@ static void note_unread(struct file_search *self, const char *below) {
     return;
   if (asprintf(&path, "%s/%s", self->search->path, below) < 0)
     memory_exhausted("a path");
-  char *full = full_path_new(path, &error);
+  char *full = path_full(path, &error);
   (void)error_set(first, "%s", full != NULL ? full : path);
   free(full);
   free(path);
@@ -115,7 +363,7 @@ static int search_below(struct file_search *self, struct walk *walk, struct sele
       continue;
     path->length = prefix;
     buffer_add(path, entry.path, entry.length);
-    if (file_search_run(self, path->bytes, path->length, buffer, filled, false, error) != 0)
+    if (search_text(self, path->bytes, path->length, buffer, filled, false, error) != 0)
       return -1;
   }
   count_unread(self, walk);
@@ -162,7 +410,7 @@ static int search_file(struct file_search *self, int fd, const char *path, struc
     return -1;
   const char *slash = strrchr(path, '/');
   const char *name = slash == NULL || self->search->prefix_paths ? path : slash + 1;
-  int result = file_search_run(self, name, strlen(name), file.text, file.length, true, error);
+  int result = search_text(self, name, strlen(name), file.text, file.length, true, error);
   named_file_release(&file);
   return result;
 }
@@ -178,7 +426,7 @@ static int search_root(struct file_search *self, const char *path, struct select
   }
   struct stat file = {0};
   if (stat(path, &file) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
-    return full_path_fail(error, AT_FDCWD, path, "path not found");
+    return path_fail(error, AT_FDCWD, path, "path not found");
   return S_ISDIR(file.st_mode) ? search_directory(self, path, selection, error)
                                : error_set(error, "%s", reason.text);
 }
@@ -191,10 +439,11 @@ int search_run(const struct search *self, struct buffer *content, struct search_
   if (found == 0 && (pattern = line_matcher_new(self->pattern, error)) == NULL)
     found = -1;
   if (found == 0) {
-    struct file_search search;
-    file_search_init(&search, self, pattern, content);
+    struct file_search search = {.search = self, .pattern = pattern};
+    match_list_begin(&search.list, content, self->as_lines);
     found = search_root(&search, self->path, &selection, error);
-    file_search_finish(&search, result);
+    match_list_end(&search.list);
+    *result = search.result;
   }
   line_matcher_free(pattern);
   selection_release(&selection);

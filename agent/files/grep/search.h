@@ -18,7 +18,7 @@
  * Below the root it leaves out
  *
  *   - directories named in walk_default_excludes, and the reference directory
- *     (agent/files/tree/reference.h);
+ *     (agent/files/tree/walk.h);
  *   - what the glob does not choose. A glob without "!" chooses the files that it matches, by the path
  *     from the root or by that from the repository, whatever else hides them. A glob with "!" in front
  *     leaves out what its rest matches, by the path from the repository;

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "agent/files/access/directory.h"
-#include "agent/files/access/full_path.h"
+#include "agent/files/access/path.h"
 #include "agent/files/tree/heap.h"
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
@@ -326,7 +326,7 @@ int listing_write(const char *path, unsigned max_depth, enum listing_order order
   *found = (struct listing_result){0};
   int result = -1;
   struct heap items = {.compare = comparisons[order]};
-  char *root = full_path_new(path, error);
+  char *root = path_full(path, error);
   if (root != NULL) {
     result = (order == LISTING_BY_NAME ? gather_levels : gather_all)(fd, max_depth, &items, found);
     if (result != 0)

@@ -7,10 +7,9 @@
 #include <unistd.h>
 
 #include "agent/files/access/directory.h"
-#include "agent/files/access/full_path.h"
+#include "agent/files/access/path.h"
 #include "agent/files/glob/glob.h"
 #include "agent/files/tree/heap.h"
-#include "agent/files/tree/reference.h"
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
 #include "base/printable.h"
@@ -261,7 +260,7 @@ static const char *root_name(const char *path, const char *full_path) {
   while (length > 0 && path[length - 1] == '/')
     length--;
   bool is_dot = length > 0 && path[length - 1] == '.' && (length == 1 || path[length - 2] == '/');
-  return is_dot ? "." : full_path_name(full_path);
+  return is_dot ? "." : path_name(full_path);
 }
 
 static int draw_root(struct tree_choice *self, const char *path, unsigned max_depth,
@@ -270,7 +269,7 @@ static int draw_root(struct tree_choice *self, const char *path, unsigned max_de
   if (self->root < 0)
     return -1;
   int result = -1;
-  char *full_path = full_path_new(path, error);
+  char *full_path = path_full(path, error);
   DIR *directory = full_path != NULL ? directory_open_below(self->root, ".") : NULL;
   if (directory != NULL) {
     choose(self, directory, max_depth);
@@ -297,9 +296,8 @@ int tree_render_write(struct tree_render *self, const char *path, unsigned max_d
                       struct buffer *content, struct error *error) {
   *self = (struct tree_render){0};
   struct tree_choice *choice = memory_allocate(sizeof *choice);
-  *choice = (struct tree_choice){.result = self,
-                                 .level = {.compare = compare},
-                                 .reference = reference_below(repository, path)};
+  *choice = (struct tree_choice){
+      .result = self, .level = {.compare = compare}, .reference = walk_reference(repository, path)};
   int result = take_globs(choice, exclude_globs, error);
   if (result == 0)
     result = draw_root(choice, path, max_depth, content, error);

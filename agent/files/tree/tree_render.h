@@ -15,11 +15,11 @@
  *   │   └── a.c
  *   └── main.c
  *
- * The first line is the last component of the root's full path (agent/files/access/full_path.h), or
+ * The first line is the last component of the root's full path (agent/files/access/path.h), or
  * "./" where the path is "." or ends in "/.". Lines are joined by `\n`: none follows the last one.
  * Directories come first, each group in the order of bytes. A symbolic link to a directory is shown
  * as a directory, without its content. Directories named in walk_default_excludes are excluded,
- * except the root, and so is the reference directory (agent/files/tree/reference.h).
+ * except the root, and so is the reference directory (agent/files/tree/walk.h).
  *
  * Of more than TREE_RENDER_MAX entries the upper levels are shown: all that is directly in the root,
  * then the next level, and so on; of a level the first, in the order of their directories. The last
@@ -46,7 +46,7 @@ struct tree_render {
 /*
  * Adds to `content`, which is empty. `max_depth` is at least 1, the directory's own entries; deeper
  * levels than WALK_DEPTH_MAX are not visited. `exclude_globs` (agent/files/glob/glob.h) are matched
- * against names and end with NULL; NULL for none. `repository` as for reference_below. After an error
+ * against names and end with NULL; NULL for none. `repository` as for walk_reference. After an error
  * nothing was added.
  */
 int tree_render_write(struct tree_render *self, const char *path, unsigned max_depth,

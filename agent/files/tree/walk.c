@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/files/access/directory.h"
+#include "agent/files/access/path.h"
 #include "base/memory.h"
 
 /* Without sorting, names are read in portions of this many bytes. */
@@ -68,6 +69,18 @@ bool walk_is_excluded(const char *const *excludes, const char *name) {
     if (strcmp(*excludes, name) == 0)
       return true;
   return false;
+}
+
+char *walk_reference(const char *repository, const char *root) {
+  if (repository == NULL)
+    return NULL;
+  char *reference = path_lexical(repository, WALK_REFERENCE);
+  char *start = path_lexical(repository, root);
+  const char *below = path_below(reference, start);
+  char *copy = below != NULL && below[0] != '\0' ? memory_copy(below, strlen(below)) : NULL;
+  free(reference);
+  free(start);
+  return copy;
 }
 
 struct walk *walk_new(int root, const char *const *excludes, bool sorted) {
