@@ -22,7 +22,7 @@
 #include "agent/doors/stdio/runner.h"
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 #include "agent/options.h"
 #include "agent/startup.h"
 #include "base/log.h"

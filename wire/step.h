@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "wire/step_field.h"
 
@@ -90,5 +91,16 @@ void step_init(struct step *self, const struct step_kind *kind, const char *step
 
 /* May be called for a step that is all zeros. Leaves it all zeros. */
 void step_release(struct step *self);
+
+/* From one process of this program to another one of the same build: adds what step_parse has made of
+   the step, in the order of its tables. The kind is one of `kinds`, which is as for step_parse. */
+void step_pack(const struct step *self, const struct step_kind *const *kinds, struct buffer *out);
+
+/* Its texts stay in `packed`, which the caller may change only after step_unpack_release. Nothing is
+   checked. Returns 0, or -1 when these bytes are no whole step; either way the caller ends with
+   step_unpack_release. */
+int step_unpack(struct step *self, const struct step_kind *const *kinds, char *packed,
+                size_t length);
+void step_unpack_release(struct step *self);
 
 #endif

@@ -75,11 +75,8 @@ static int compare(const void *left, const void *right) {
 }
 
 int step_field_names_unique(const cJSON *object, const char *path, struct error *error) {
+  struct hashed_name *names = memory_allocate((size_t)cJSON_GetArraySize(object) * sizeof *names);
   size_t count = 0;
-  for (const cJSON *item = object->child; item != NULL; item = item->next)
-    count++;
-  struct hashed_name *names = memory_allocate(count * sizeof *names);
-  count = 0;
   for (const cJSON *item = object->child; item != NULL; item = item->next)
     names[count++] =
         (struct hashed_name){hash_bytes(item->string, strlen(item->string)), item->string};
@@ -120,8 +117,8 @@ static char *take_text(cJSON *value) {
 static int read_text(const struct step_field *self, cJSON *value, void *place,
                      struct error *error) {
   const char *expected = self->minimum > 0 ? "a non-empty string" : "a string";
-  if (value == NULL)
-    return self->required ? step_field_reject(self->name, expected, value, error) : 0;
+  if (value == NULL && !self->required)
+    return 0;
   if (!cJSON_IsString(value))
     return step_field_reject(self->name, expected, value, error);
   if (check_text(self->name, value, error) != 0)
@@ -132,25 +129,19 @@ static int read_text(const struct step_field *self, cJSON *value, void *place,
   if (self->maximum > 0 && length > self->maximum)
     return error_set(error, "%s: expected at most %u bytes, got %zu", self->name, self->maximum,
                      length);
-  if (length == 0)
-    return 0;
-  *(char **)place = take_text(value);
+  if (length > 0)
+    *(char **)place = take_text(value);
   return 0;
 }
 
-static void release_text(void *place) {
-  free(*(char **)place);
-}
-
-const struct step_field_type step_field_text = {
-    .shape = STEP_SHAPE_TEXT, .read = read_text, .release = release_text};
+const struct step_field_type step_field_text = {.shape = STEP_SHAPE_TEXT, .read = read_text};
 
 /* Each NUL in it is marked. */
 static int read_bytes(const struct step_field *self, cJSON *value, void *place,
                       struct error *error) {
   if (value == NULL && !self->required)
     return 0;
-  if (value == NULL || !cJSON_IsString(value))
+  if (!cJSON_IsString(value))
     return step_field_reject(self->name, "a string", value, error);
   struct step_bytes *bytes = place;
   bytes->text = take_text(value);
@@ -158,19 +149,11 @@ static int read_bytes(const struct step_field *self, cJSON *value, void *place,
   return 0;
 }
 
-static void release_bytes(void *place) {
-  free(((struct step_bytes *)place)->text);
-}
-
-const struct step_field_type step_field_bytes = {
-    .shape = STEP_SHAPE_BYTES, .read = read_bytes, .release = release_bytes};
+const struct step_field_type step_field_bytes = {.shape = STEP_SHAPE_BYTES, .read = read_bytes};
 
 /* Puts an empty list with room for the value's members at the place. */
 static char **new_texts(const cJSON *value, void *place) {
-  size_t count = 0;
-  for (const cJSON *item = value != NULL ? value->child : NULL; item != NULL; item = item->next)
-    count++;
-  char **texts = memory_allocate((count + 1) * sizeof *texts);
+  char **texts = memory_allocate(((size_t)cJSON_GetArraySize(value) + 1) * sizeof *texts);
   texts[0] = NULL;
   *(char ***)place = texts;
   return texts;
@@ -182,7 +165,8 @@ static int read_texts(const struct step_field *self, cJSON *value, void *place,
     return step_field_reject(self->name, "an array of strings", value, error);
   char **texts = new_texts(value, place);
   size_t count = 0;
-  for (cJSON *item = value != NULL ? value->child : NULL; item != NULL; item = item->next) {
+  cJSON *item;
+  cJSON_ArrayForEach(item, value) {
     /* There may be many: make a path only for a bad one. */
     if (!cJSON_IsString(item) || has_nul(item->valuestring)) {
       char path[PATH_SIZE];
@@ -195,15 +179,7 @@ static int read_texts(const struct step_field *self, cJSON *value, void *place,
   return 0;
 }
 
-static void release_texts(void *place) {
-  char **texts = *(char ***)place;
-  for (char **text = texts; text != NULL && *text != NULL; text++)
-    free(*text);
-  free(texts);
-}
-
-const struct step_field_type step_field_texts = {
-    .shape = STEP_SHAPE_TEXTS, .read = read_texts, .release = release_texts};
+const struct step_field_type step_field_texts = {.shape = STEP_SHAPE_TEXTS, .read = read_texts};
 
 static int check_variable(const char *field, const cJSON *item, struct error *error) {
   const char *name = item->string;
@@ -251,8 +227,7 @@ static int read_env(const struct step_field *self, cJSON *value, void *place, st
   return 0;
 }
 
-const struct step_field_type step_field_env = {
-    .shape = STEP_SHAPE_TEXTS, .read = read_env, .release = release_texts};
+const struct step_field_type step_field_env = {.shape = STEP_SHAPE_TEXTS, .read = read_env};
 
 /* --- objects --- */
 
@@ -278,10 +253,35 @@ int step_table_read(const struct step_table *self, const cJSON *object, const ch
   return 0;
 }
 
-void step_table_release(const struct step_table *self, void *place) {
-  for (size_t i = 0; i < self->count; i++)
-    if (self->fields[i].type->release != NULL)
-      self->fields[i].type->release((char *)place + self->fields[i].offset);
+static void release_texts(char **texts, bool owns_texts) {
+  for (char **text = texts; owns_texts && text != NULL && *text != NULL; text++)
+    free(*text);
+  free(texts);
+}
+
+void step_table_release(const struct step_table *self, void *place, bool owns_texts) {
+  for (size_t i = 0; i < self->count; i++) {
+    void *field = (char *)place + self->fields[i].offset;
+    const struct step_list *list = field;
+    switch (self->fields[i].type->shape) {
+    case STEP_SHAPE_PLAIN:
+      break;
+    case STEP_SHAPE_TEXT:
+    case STEP_SHAPE_BYTES: /* whose text comes first */
+      if (owns_texts)
+        free(*(char **)field);
+      break;
+    case STEP_SHAPE_TEXTS:
+      release_texts(*(char ***)field, owns_texts);
+      break;
+    case STEP_SHAPE_LIST:
+      for (size_t k = 0; k < list->count; k++)
+        step_table_release(list->element, (char *)list->items + k * list->element->size,
+                           owns_texts);
+      free(list->items);
+      break;
+    }
+  }
 }
 
 static int read_item(const struct step_list *list, const char *path, const cJSON *item,
@@ -297,13 +297,11 @@ static int read_item(const struct step_list *list, const char *path, const cJSON
 static int read_list(const struct step_field *self, cJSON *value, void *place,
                      struct error *error) {
   struct step_list *list = place;
-  size_t count = 0;
   if (value == NULL && !self->required)
     return 0;
-  if (value == NULL || !cJSON_IsArray(value))
+  if (!cJSON_IsArray(value))
     return step_field_reject(self->name, "an array of objects", value, error);
-  for (const cJSON *item = value->child; item != NULL; item = item->next)
-    count++;
+  size_t count = (size_t)cJSON_GetArraySize(value);
   if (count == 0)
     return error_set(error, "%s: expected an array of objects, got an empty one", self->name);
   list->element = self->element;
@@ -318,15 +316,7 @@ static int read_list(const struct step_field *self, cJSON *value, void *place,
   return 0;
 }
 
-static void release_list(void *place) {
-  struct step_list *list = place;
-  for (size_t i = 0; i < list->count; i++)
-    step_table_release(list->element, (char *)list->items + i * list->element->size);
-  free(list->items);
-}
-
-const struct step_field_type step_field_list = {
-    .shape = STEP_SHAPE_LIST, .read = read_list, .release = release_list};
+const struct step_field_type step_field_list = {.shape = STEP_SHAPE_LIST, .read = read_list};
 
 /* --- numbers --- */
 

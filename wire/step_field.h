@@ -41,19 +41,26 @@ struct step_table {
   size_t size; /* of the struct */
 };
 
+/* A row: the name in the JSON, the type's name behind step_field_, where the value goes, and what else
+   is not 0. */
+#define STEP_FIELD(NAME, TYPE, STRUCT, MEMBER, ...)                                                \
+  { .name = (NAME), .type = &step_field_##TYPE, .offset = offsetof(STRUCT, MEMBER), __VA_ARGS__ }
+
 #define STEP_TABLE(FIELDS, STRUCT)                                                                 \
   { .fields = (FIELDS), .count = sizeof(FIELDS) / sizeof *(FIELDS), .size = sizeof(STRUCT) }
 
 /* Reads one field of an object, or all of them, into the struct at `place`, which is all zeros. An
    error names a field "<path>.<name>"; the path of the outermost object is "". Either way the caller
-   ends with step_table_release, or the type's `release`. */
+   ends with step_table_release. */
 int step_field_read(const struct step_field *self, const cJSON *object, const char *path,
                     void *place, struct error *error);
 int step_table_read(const struct step_table *self, const cJSON *object, const char *path,
                     void *place, struct error *error);
-void step_table_release(const struct step_table *self, void *place);
 
-/* What a place holds, for step_pack. */
+/* Frees what the fields own; `owns_texts`: the texts, too, which else are somebody else's. */
+void step_table_release(const struct step_table *self, void *place, bool owns_texts);
+
+/* What a place holds. */
 enum step_shape {
   STEP_SHAPE_PLAIN, /* a number or a flag */
   STEP_SHAPE_TEXT,
@@ -65,13 +72,11 @@ enum step_shape {
 /*
  * `read` gets the field's value, NULL when the field is absent or null (but see takes_null), and the
  * place to write to, all zeros. It returns 0, or -1 with an error that names the field and what was
- * expected. It may move strings out of the value into the place. `release` frees what the place
- * owns, after an error too; it is NULL where a place owns nothing.
+ * expected. It may move strings out of the value into the place.
  */
 struct step_field_type {
   enum step_shape shape;
   int (*read)(const struct step_field *self, cJSON *value, void *place, struct error *error);
-  void (*release)(void *place);
   bool takes_null; /* null is a value, and does not count as absent */
   size_t size;     /* of a plain one */
 };

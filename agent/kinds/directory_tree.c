@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
 #include "agent/files/tree/tree_render.h"
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 
 struct directory_tree {
   unsigned max_depth;
@@ -23,20 +23,9 @@ static int work(const struct step *step, struct output *output, struct error *er
 }
 
 static const struct step_field fields[] = {
-    {.name = "maxDepth",
-     .type = &step_field_count,
-     .offset = offsetof(struct directory_tree, max_depth),
-     .fallback = 4},
-    {.name = "excludeGlobs",
-     .type = &step_field_texts,
-     .offset = offsetof(struct directory_tree, exclude_globs)},
-};
+    STEP_FIELD("maxDepth", count, struct directory_tree, max_depth, .fallback = 4),
+    STEP_FIELD("excludeGlobs", texts, struct directory_tree, exclude_globs)};
 
 const struct kind directory_tree_kind = {
-    .wire = {.name = "directoryTree",
-             .number = 6,
-             .target = "path",
-             .table = STEP_TABLE(fields, struct directory_tree)},
-    .work = work,
-    .has_content = true,
+    KIND_WIRE("directoryTree", 6, "path", struct directory_tree), .work = work, .has_content = true,
     .read_only = true};

@@ -4,7 +4,7 @@
 #include "agent/files/access/atomic_file.h"
 #include "agent/files/access/regular_file.h"
 #include "agent/files/access/text_edit.h"
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 #include "base/memory.h"
 
 struct edit {
@@ -49,30 +49,15 @@ static int work(const struct step *step, struct output *output, struct error *er
 }
 
 static const struct step_field edit_fields[] = {
-    {.name = "oldString",
-     .type = &step_field_bytes,
-     .offset = offsetof(struct edit, old_string),
-     .required = true},
-    {.name = "newString",
-     .type = &step_field_bytes,
-     .offset = offsetof(struct edit, new_string),
-     .required = true},
-    {.name = "replaceAll", .type = &step_field_flag, .offset = offsetof(struct edit, replace_all)},
-};
+    STEP_FIELD("oldString", bytes, struct edit, old_string, .required = true),
+    STEP_FIELD("newString", bytes, struct edit, new_string, .required = true),
+    STEP_FIELD("replaceAll", flag, struct edit, replace_all)};
 
 static const struct step_table edit_table = STEP_TABLE(edit_fields, struct edit);
 
 static const struct step_field fields[] = {
-    {.name = "edits",
-     .type = &step_field_list,
-     .offset = offsetof(struct edit_file, edits),
-     .required = true,
-     .element = &edit_table},
-};
+    STEP_FIELD("edits", list, struct edit_file, edits, .required = true, .element = &edit_table)};
 
-const struct kind edit_file_kind = {.wire = {.name = "editFile",
-                                             .number = STEP_CHOICE_NO_NUMBER,
-                                             .target = "path",
-                                             .table = STEP_TABLE(fields, struct edit_file)},
-                                    .work = work,
-                                    .has_content = true};
+const struct kind edit_file_kind = {
+    KIND_WIRE("editFile", STEP_CHOICE_NO_NUMBER, "path", struct edit_file), .work = work,
+    .has_content = true};

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
 #include "agent/files/grep/search.h"
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 
 struct grep {
   char *pattern;
@@ -91,39 +91,14 @@ static const struct step_choice outputs[] = {[SEARCH_CONTENT] = {"content", 0},
                                              {0}};
 
 static const struct step_field fields[] = {
-    {.name = "pattern",
-     .type = &step_field_text,
-     .offset = offsetof(struct grep, pattern),
-     .required = true,
-     .minimum = 1},
-    {.name = "glob", .type = &step_field_text, .offset = offsetof(struct grep, glob)},
-    {.name = "headLimit",
-     .type = &step_field_count,
-     .offset = offsetof(struct grep, head_limit),
-     .fallback = 1000},
-    {.name = "contextBefore",
-     .type = &step_field_count,
-     .offset = offsetof(struct grep, context_before)},
-    {.name = "contextAfter",
-     .type = &step_field_count,
-     .offset = offsetof(struct grep, context_after)},
-    {.name = "prefixPaths",
-     .type = &step_field_flag,
-     .offset = offsetof(struct grep, prefix_paths)},
-    {.name = "searchHidden",
-     .type = &step_field_flag,
-     .offset = offsetof(struct grep, search_hidden),
-     .fallback = true},
-    {.name = "outputMode",
-     .type = &step_field_choice,
-     .offset = offsetof(struct grep, output),
-     .choices = outputs},
-};
+    STEP_FIELD("pattern", text, struct grep, pattern, .required = true, .minimum = 1),
+    STEP_FIELD("glob", text, struct grep, glob),
+    STEP_FIELD("headLimit", count, struct grep, head_limit, .fallback = 1000),
+    STEP_FIELD("contextBefore", count, struct grep, context_before),
+    STEP_FIELD("contextAfter", count, struct grep, context_after),
+    STEP_FIELD("prefixPaths", flag, struct grep, prefix_paths),
+    STEP_FIELD("searchHidden", flag, struct grep, search_hidden, .fallback = true),
+    STEP_FIELD("outputMode", choice, struct grep, output, .choices = outputs)};
 
-const struct kind grep_kind = {.wire = {.name = "grep",
-                                        .number = 5,
-                                        .target = "path",
-                                        .table = STEP_TABLE(fields, struct grep)},
-                               .work = work,
-                               .has_content = true,
-                               .read_only = true};
+const struct kind grep_kind = {KIND_WIRE("grep", 5, "path", struct grep), .work = work,
+                               .has_content = true, .read_only = true};

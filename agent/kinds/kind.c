@@ -17,7 +17,12 @@
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "base/write_all.h"
-#include "wire/step_pack.h"
+
+#define ADDRESS(kind) &(kind),
+#define KIND_ADDRESS(name) ADDRESS(name##_kind.wire)
+
+const struct step_kind *const kinds[] = {KINDS(KIND_ADDRESS) ADDRESS(step_shutdown)
+                                             ADDRESS(step_cancel) NULL};
 
 const struct kind *kind_of(const struct step *step) {
   CHECK(step_is_work(step));
@@ -210,6 +215,10 @@ int kind_work_packed(const struct step_kind *const *known, char *packed, size_t 
     exit_code = kind_work(&step);
   step_unpack_release(&step);
   return exit_code;
+}
+
+int kinds_work(char *packed, size_t length) {
+  return kind_work_packed(kinds, packed, length);
 }
 
 struct process_spec kind_process_spec(const struct kind_context *context, const struct step *step,

@@ -13,7 +13,7 @@
 
 /*
  * A kind of step that runs: its fields on the wire, and what the agent does for it. Each is one
- * file in this directory and one row in kinds.h; nothing else knows it.
+ * file in this directory and one row in KINDS below; nothing else knows it.
  *
  * Every step runs in a process of its own, so that deadline, cancel and a crash are the same for
  * all kinds. `run` executes a command. Every other kind has a function `work` that runs in a
@@ -55,6 +55,31 @@ struct kind {
      0: it has none. */
   size_t other_path;
 };
+
+/* `wire`, of the table `fields`. */
+#define KIND_WIRE(NAME, NUMBER, TARGET, STRUCT)                                                    \
+  .wire = {                                                                                        \
+      .name = (NAME), .number = (NUMBER), .target = (TARGET), .table = STEP_TABLE(fields, STRUCT)}
+
+/* The kinds that run, a row each; a step that names no kind is of the first. ROW(name) stands for
+   <name>_kind, in <name>.c. */
+#define KINDS(ROW)                                                                                 \
+  ROW(run)                                                                                         \
+  ROW(read_file)                                                                                   \
+  ROW(read_bytes)                                                                                  \
+  ROW(write_file)                                                                                  \
+  ROW(write_bytes)                                                                                 \
+  ROW(edit_file)                                                                                   \
+  ROW(list_files)                                                                                  \
+  ROW(grep)                                                                                        \
+  ROW(directory_tree)
+
+#define KIND_DECLARE(name) extern const struct kind name##_kind;
+KINDS(KIND_DECLARE)
+#undef KIND_DECLARE
+
+/* Every kind, for step_parse; ended by NULL. */
+extern const struct step_kind *const kinds[];
 
 /* A step points to `wire`; kind_of goes from there to the whole. */
 static_assert(offsetof(struct kind, wire) == 0, "the first member");
@@ -106,9 +131,10 @@ int kind_do(struct step *step, struct output *output, struct error *error);
    directory. Returns the exit code. */
 int kind_work(const struct step *step);
 
-/* The same for a step that was packed with the `known` kinds: a keeper's work
+/* The same for a step that was packed with the `known` kinds, and with `kinds`: a keeper's work
    (agent/process/keeper.h). */
 int kind_work_packed(const struct step_kind *const *known, char *packed, size_t length);
+int kinds_work(char *packed, size_t length);
 
 /* The directory of a step that names none, if it exists; else the agent's own. */
 #define KIND_DIRECTORY "/work"

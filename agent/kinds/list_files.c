@@ -1,5 +1,5 @@
 #include "agent/files/tree/listing.h"
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 
 struct list_files {
   unsigned max_depth;
@@ -30,24 +30,9 @@ static const struct step_choice orders[] = {[LISTING_BY_NAME] = {"name", 0},
                                             {0}};
 
 static const struct step_field fields[] = {
-    {.name = "maxDepth",
-     .type = &step_field_count,
-     .offset = offsetof(struct list_files, max_depth),
-     .fallback = 1},
-    {.name = "sortBy",
-     .type = &step_field_choice,
-     .offset = offsetof(struct list_files, sort_by),
-     .choices = orders},
-    {.name = "withSizes",
-     .type = &step_field_flag,
-     .offset = offsetof(struct list_files, with_sizes),
-     .fallback = true},
-};
+    STEP_FIELD("maxDepth", count, struct list_files, max_depth, .fallback = 1),
+    STEP_FIELD("sortBy", choice, struct list_files, sort_by, .choices = orders),
+    STEP_FIELD("withSizes", flag, struct list_files, with_sizes, .fallback = true)};
 
-const struct kind list_files_kind = {.wire = {.name = "listFiles",
-                                              .number = 4,
-                                              .target = "path",
-                                              .table = STEP_TABLE(fields, struct list_files)},
-                                     .work = work,
-                                     .has_content = true,
-                                     .read_only = true};
+const struct kind list_files_kind = {KIND_WIRE("listFiles", 4, "path", struct list_files),
+                                     .work = work, .has_content = true, .read_only = true};

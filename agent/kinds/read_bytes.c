@@ -1,5 +1,5 @@
 #include "agent/files/access/regular_file.h"
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 
 /* The most bytes of one answer; wire/PROTOCOL.md, readBytes. */
 #define LENGTH_MAX 4194304
@@ -26,19 +26,11 @@ static int work(const struct step *step, struct output *output, struct error *er
   return 0;
 }
 
-static const struct step_field fields[] = {
-    {.name = "offset", .type = &step_field_offset, .offset = offsetof(struct read_bytes, offset)},
-    {.name = "length",
-     .type = &step_field_count,
-     .offset = offsetof(struct read_bytes, length),
-     .maximum = LENGTH_MAX,
-     .fallback = LENGTH_MAX},
-};
+static const struct step_field fields[] = {STEP_FIELD("offset", offset, struct read_bytes, offset),
+                                           STEP_FIELD("length", count, struct read_bytes, length,
+                                                      .maximum = LENGTH_MAX,
+                                                      .fallback = LENGTH_MAX)};
 
-const struct kind read_bytes_kind = {.wire = {.name = "readBytes",
-                                              .number = STEP_CHOICE_NO_NUMBER,
-                                              .target = "path",
-                                              .table = STEP_TABLE(fields, struct read_bytes)},
-                                     .work = work,
-                                     .has_content = true,
-                                     .read_only = true};
+const struct kind read_bytes_kind = {
+    KIND_WIRE("readBytes", STEP_CHOICE_NO_NUMBER, "path", struct read_bytes), .work = work,
+    .has_content = true, .read_only = true};

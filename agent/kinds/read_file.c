@@ -1,5 +1,5 @@
 #include "agent/files/access/regular_file.h"
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 
 struct read_file {
   struct line_range lines;
@@ -13,24 +13,10 @@ static int work(const struct step *step, struct output *output, struct error *er
 }
 
 static const struct step_field fields[] = {
-    {.name = "startLine",
-     .type = &step_field_count,
-     .offset = offsetof(struct read_file, lines.start_line)},
-    {.name = "lineCount",
-     .type = &step_field_count,
-     .offset = offsetof(struct read_file, lines.line_count)},
-    {.name = "withLineNumbers",
-     .type = &step_field_flag,
-     .offset = offsetof(struct read_file, lines.numbered)},
-    {.name = "withMediaType",
-     .type = &step_field_flag,
-     .offset = offsetof(struct read_file, with_media_type)},
-};
+    STEP_FIELD("startLine", count, struct read_file, lines.start_line),
+    STEP_FIELD("lineCount", count, struct read_file, lines.line_count),
+    STEP_FIELD("withLineNumbers", flag, struct read_file, lines.numbered),
+    STEP_FIELD("withMediaType", flag, struct read_file, with_media_type)};
 
-const struct kind read_file_kind = {.wire = {.name = "readFile",
-                                             .number = 2,
-                                             .target = "path",
-                                             .table = STEP_TABLE(fields, struct read_file)},
-                                    .work = work,
-                                    .has_content = true,
-                                    .read_only = true};
+const struct kind read_file_kind = {KIND_WIRE("readFile", 2, "path", struct read_file),
+                                    .work = work, .has_content = true, .read_only = true};

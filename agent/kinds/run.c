@@ -1,12 +1,13 @@
 #include "agent/kinds/run.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/kinds/command_text.h"
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 
 /* The variables that the agent sets. */
 enum { OWN_VARIABLES = 2 };
@@ -111,21 +112,79 @@ static void release_input(struct step *step) {
   run->input = (struct step_bytes){0};
 }
 
-static void describe(const struct step *step, char *out, size_t size) {
-  const struct run_fields *run = step->fields;
-  command_text(step->target, run->args, out, size);
-}
+/* --- for the log --- */
 
-static const struct step_field fields[] = {
-    {.name = "args", .type = &step_field_texts, .offset = offsetof(struct run_fields, args)},
-    {.name = "env", .type = &step_field_env, .offset = offsetof(struct run_fields, env)},
-    {.name = "stdin", .type = &step_field_bytes, .offset = offsetof(struct run_fields, input)},
+struct bounded_text {
+  char *out;
+  size_t room; /* for text; the end mark has its own */
+  size_t length;
+  bool cut;
 };
 
-const struct kind run_kind = {.wire = {.name = "run",
-                                       .number = 0,
-                                       .target = "command",
-                                       .table = STEP_TABLE(fields, struct run_fields)},
-                              .describe = describe,
-                              .prepare_spec = prepare_spec,
+static void put(struct bounded_text *self, const char *text, size_t length) {
+  size_t taken = length < self->room - self->length ? length : self->room - self->length;
+  memcpy(self->out + self->length, text, taken);
+  self->length += taken;
+  self->cut |= taken < length;
+}
+
+static void put_word(struct bounded_text *self, const char *word) {
+  bool quoted = word[0] == '\0' || strpbrk(word, " \t\r\n'\"\\$`;&|<>()*?[]{}!#~") != NULL;
+  put(self, "'", quoted);
+  for (const char *quote; (quote = strchr(word, '\'')) != NULL && !self->cut; word = quote + 1) {
+    put(self, word, (size_t)(quote - word));
+    put(self, "'\\''", 4);
+  }
+  put(self, word, strlen(word));
+  put(self, "'", quoted);
+}
+
+static bool is_shell(const char *command) {
+  static const char *const shells[] = {"sh", "bash", "dash", "ash", "zsh", "ksh"};
+  const char *slash = strrchr(command, '/');
+  const char *name = slash != NULL ? slash + 1 : command;
+  for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
+    if (strcmp(name, shells[i]) == 0)
+      return true;
+  return false;
+}
+
+/* The script of `sh -c SCRIPT`, `bash -lc SCRIPT`, `bash -l -c SCRIPT`; else NULL. */
+static const char *shell_script(const char *command, char *const *args) {
+  if (!is_shell(command))
+    return NULL;
+  for (; *args != NULL && (*args)[0] == '-'; args++)
+    if ((*args)[1] != '-' && (*args)[strlen(*args) - 1] == 'c')
+      return args[1];
+  return NULL;
+}
+
+/* The words, in single quotes where they need them; of `sh -c` and its like only the script. Ends with
+   "..." when it was cut; `size` is at least 4. */
+static void describe(const struct step *step, char *out, size_t size) {
+  char *const *args = ((const struct run_fields *)step->fields)->args;
+  static const char mark[] = "...";
+  CHECK(size >= sizeof mark);
+  struct bounded_text text = {.out = out, .room = size - sizeof mark};
+  const char *script = shell_script(step->target, args);
+  if (script != NULL) {
+    put(&text, script, strlen(script));
+  } else {
+    put_word(&text, step->target);
+    for (; *args != NULL && !text.cut; args++) {
+      put(&text, " ", 1);
+      put_word(&text, *args);
+    }
+  }
+  if (text.cut)
+    text.length = utf8_cut(out, text.length);
+  memcpy(out + text.length, text.cut ? mark : "", text.cut ? sizeof mark : 1);
+}
+
+static const struct step_field fields[] = {STEP_FIELD("args", texts, struct run_fields, args),
+                                           STEP_FIELD("env", env, struct run_fields, env),
+                                           STEP_FIELD("stdin", bytes, struct run_fields, input)};
+
+const struct kind run_kind = {KIND_WIRE("run", 0, "command", struct run_fields),
+                              .describe = describe, .prepare_spec = prepare_spec,
                               .release_input = release_input};

@@ -1,6 +1,6 @@
 
 #include "agent/files/access/upload.h"
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 
 struct write_bytes {
   struct step_bytes content;
@@ -20,21 +20,11 @@ static int work(const struct step *step, struct output *output, struct error *er
 }
 
 static const struct step_field fields[] = {
-    {.name = "content",
-     .type = &step_field_bytes,
-     .offset = offsetof(struct write_bytes, content),
-     .required = true},
-    {.name = "append", .type = &step_field_flag, .offset = offsetof(struct write_bytes, append)},
-    {.name = "renameTo",
-     .type = &step_field_text,
-     .offset = offsetof(struct write_bytes, rename_to),
-     .minimum = 1},
-};
+    STEP_FIELD("content", bytes, struct write_bytes, content, .required = true),
+    STEP_FIELD("append", flag, struct write_bytes, append),
+    STEP_FIELD("renameTo", text, struct write_bytes, rename_to, .minimum = 1)};
 
 /* An appended chunk must not be appended twice: it waits for the acknowledgement like a command. */
-const struct kind write_bytes_kind = {.wire = {.name = "writeBytes",
-                                               .number = 7,
-                                               .target = "path",
-                                               .table = STEP_TABLE(fields, struct write_bytes)},
+const struct kind write_bytes_kind = {KIND_WIRE("writeBytes", 7, "path", struct write_bytes),
                                       .work = work,
                                       .other_path = offsetof(struct write_bytes, rename_to)};

@@ -1,7 +1,7 @@
 #include <fcntl.h>
 
 #include "agent/files/access/atomic_file.h"
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 
 struct write_file {
   struct step_bytes content;
@@ -14,14 +14,7 @@ static int work(const struct step *step, struct output *output, struct error *er
 }
 
 static const struct step_field fields[] = {
-    {.name = "content",
-     .type = &step_field_bytes,
-     .offset = offsetof(struct write_file, content),
-     .required = true},
-};
+    STEP_FIELD("content", bytes, struct write_file, content, .required = true)};
 
-const struct kind write_file_kind = {.wire = {.name = "writeFile",
-                                              .number = 3,
-                                              .target = "path",
-                                              .table = STEP_TABLE(fields, struct write_file)},
+const struct kind write_file_kind = {KIND_WIRE("writeFile", 3, "path", struct write_file),
                                      .work = work};

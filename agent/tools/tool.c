@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 #include "agent/kinds/run.h"
 #include "agent/tools/answer.h"
 #include "agent/tools/text_page.h"

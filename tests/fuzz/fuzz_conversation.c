@@ -23,7 +23,7 @@
 #include "agent/doors/redis/link/dialer.h"
 #include "agent/doors/redis/link/transport.h"
 #include "agent/engine/engine.h"
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 #include "base/buffer.h"
 #include "base/loop.h"
 #include "base/memory.h"

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "agent/doors/files/exec_request.h"
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "wire/json_text.h"

@@ -1,5 +1,5 @@
 #include "tests/support/redis_door_owner.h"
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 #include "tests/support/gate.h"
 
 #include <fcntl.h>

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "agent/kinds/kinds.h"
-#include "wire/step_pack.h"
+#include "agent/kinds/kind.h"
+#include "wire/step.h"
 
 /* Both in the form in which they travel, where nothing of them is missing. */
 void assert_same_step(const struct step *step, const char *json) {

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "agent/exit_code.h"
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 #include "base/memory.h"
 
 static struct step_owner *self_of(struct door *door) {

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "agent/exit_code.h"
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 #include "tests/support/proc.h"
 #include "tests/support/quoted.h"
 #include "tests/support/step_owner.h"

@@ -8,7 +8,7 @@
 
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 #include "base/memory.h"
 #include "tests/support/directory.h"
 #include "tests/support/gate.h"

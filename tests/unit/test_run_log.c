@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "agent/engine/run_log.h"
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 #include "agent/kinds/run.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"

@@ -1,4 +1,4 @@
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 #include "agent/kinds/run.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"

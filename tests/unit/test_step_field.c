@@ -264,6 +264,8 @@ static const struct step_table pair_table = STEP_TABLE(pair_fields, struct pair)
 static const struct step_field pairs_field = {
     .name = "pairs", .type = &step_field_list, .required = true, .element = &pair_table};
 
+static const struct step_table of_pairs = {&pairs_field, 1, sizeof(struct step_list)};
+
 static int read_pairs(const char *json, struct step_list *list, struct error *error) {
   cJSON *object = cJSON_Parse(json);
   assert_non_null(object);
@@ -286,7 +288,7 @@ TEST(lists) {
   assert_int_equal(pairs[0].number, 1);
   assert_string_equal(pairs[1].name, "b");
   assert_int_equal(pairs[1].number, 7);
-  step_field_list.release(&list);
+  step_table_release(&of_pairs, &list, true);
 
   static const struct {
     const char *json, *error;
@@ -307,6 +309,6 @@ TEST(lists) {
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     assert_int_equal(read_pairs(bad[i].json, &list, &error), -1);
     assert_string_equal(error.text, bad[i].error);
-    step_field_list.release(&list);
+    step_table_release(&of_pairs, &list, true);
   }
 }

@@ -1,4 +1,4 @@
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 #include "agent/kinds/run.h"
 #include "agent/tools/tool.h"
 #include "agent/tools/tool_outcome.h"

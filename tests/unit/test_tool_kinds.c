@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 #include "agent/tools/tool.h"
 #include "tests/support/directory.h"
 #include "tests/support/quoted.h"

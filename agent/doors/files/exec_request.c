@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 #include "agent/kinds/run.h"
 #include "base/memory.h"
 #include "base/utf8.h"

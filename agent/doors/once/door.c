@@ -6,7 +6,7 @@
 #include "agent/doors/speaker.h"
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 #include "agent/payload_limit.h"
 #include "base/memory.h"
 

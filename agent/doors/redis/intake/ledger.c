@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/kinds/kinds.h"
+#include "agent/kinds/kind.h"
 #include "agent/payload_limit.h"
 #include "base/check.h"
 #include "base/memory.h"

@@ -1,4 +1,5 @@
-#include "agent/kinds/command_text.h"
+#include "agent/kinds/kind.h"
+#include "agent/kinds/run.h"
 #include "tests/test.h"
 
 struct row {
@@ -13,7 +14,9 @@ static char *make(const char *const *words, size_t size) {
     args[i] = (char *)(uintptr_t)words[i + 1];
   char *out = malloc(size);
   assert_non_null(out);
-  command_text(words[0], args, out, size);
+  struct run_fields fields = {.args = args};
+  const struct step step = {.target = (char *)(uintptr_t)words[0], .fields = &fields};
+  run_kind.describe(&step, out, size);
   return out;
 }
 
