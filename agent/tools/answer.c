@@ -1,7 +1,11 @@
 #include "agent/tools/answer.h"
 
-#include <stdint.h>
+#include <stdbool.h>
 #include <string.h>
+
+#include "base/json_string.h"
+#include "base/utf8.h"
+#include "wire/step_result.h"
 
 /* --- a command --- */
 
@@ -56,4 +60,144 @@ void answer_image(const char *type, size_t type_length, size_t bytes, struct buf
   buffer_add_string(text, ", ");
   buffer_add_number(text, bytes);
   buffer_add_string(text, " bytes: not shown as text)");
+}
+
+static const char *next_newline(const char *at, const char *end) {
+  return at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
+}
+
+static uint64_t count_newlines(const char *at, const char *end) {
+  uint64_t count = 0;
+  for (; (at = next_newline(at, end)) != NULL; at++)
+    count++;
+  return count;
+}
+
+/* The beginning of the line that is so many lines on; the end where there are fewer. */
+static const char *skip_lines(const char *at, const char *end, uint64_t lines) {
+  for (; lines > 0 && at < end; lines--) {
+    const char *newline = next_newline(at, end);
+    at = newline != NULL ? newline + 1 : end;
+  }
+  return at;
+}
+
+static void add_count(struct buffer *out, const char *before, uint64_t number) {
+  buffer_add_string(out, before);
+  buffer_add_number(out, number);
+}
+
+static void add_hint(struct buffer *out, const char *what, uint64_t last, uint64_t total) {
+  add_count(out, what, last);
+  add_count(out, " of ", total);
+  add_count(out, "; continue with offset=", last + 1);
+  buffer_add_string(out, ")");
+}
+
+/* More than fits: up to the end of the last whole line, or where there is none, within the first. */
+static void add_truncated(const char *begin, uint64_t first, uint64_t total, struct buffer *out) {
+  const char *cut = memrchr(begin, '\n', ANSWER_PAGE_MAX + 1);
+  if (cut != NULL) {
+    buffer_add(out, begin, (size_t)(cut - begin));
+    add_hint(out, "\n... (truncated at line ", first + count_newlines(begin, cut), total);
+    return;
+  }
+  buffer_add(out, begin, utf8_cut(begin, ANSWER_PAGE_MAX));
+  add_count(out, "\n... (truncated mid-line ", first);
+  add_count(out, " of ", total);
+  buffer_add_string(out, ")");
+}
+
+int answer_page(const char *text, size_t length, uint64_t offset, uint64_t limit,
+                struct buffer *out, struct error *error) {
+  if (offset <= 1 && limit == 0 && length <= ANSWER_PAGE_MAX) {
+    buffer_add(out, text, length);
+    return 0;
+  }
+  const char *end = length > 0 ? text + length : text;
+  uint64_t total = count_newlines(text, end) + (length > 0 && end[-1] != '\n');
+  uint64_t first = offset > 1 ? offset : 1;
+  const char *begin = skip_lines(text, end, first - 1);
+  if (begin == end && first > 1)
+    return error_set(error, "offset %llu is past the end of the file (%llu %s)",
+                     (unsigned long long)first, (unsigned long long)total,
+                     total == 1 ? "line" : "lines");
+  const char *stop = limit > 0 ? skip_lines(begin, end, limit) : end;
+  bool more = stop < end;
+  if (stop > begin && stop[-1] == '\n')
+    stop--;
+  if ((size_t)(stop - begin) > ANSWER_PAGE_MAX) {
+    add_truncated(begin, first, total, out);
+    return 0;
+  }
+  buffer_add(out, begin, (size_t)(stop - begin));
+  if (more) {
+    add_count(out, "\n... (showing lines ", first);
+    add_hint(out, "-", first + limit - 1, total);
+  }
+  return 0;
+}
+
+/* --- for programs --- */
+
+const char answer_outcome_schema[] =
+    "{\"type\":\"object\",\"properties\":{\"exitCode\":{\"type\":\"integer\"},"
+    "\"timedOut\":{\"type\":\"boolean\"},\"durationSeconds\":{\"type\":\"number\"},"
+    "\"stdout\":{\"type\":\"string\"},\"stderr\":{\"type\":\"string\"},"
+    "\"stdoutTruncated\":{\"type\":\"boolean\"},\"stderrTruncated\":{\"type\":\"boolean\"}},"
+    "\"required\":[\"exitCode\",\"timedOut\",\"durationSeconds\",\"stdout\",\"stderr\","
+    "\"stdoutTruncated\",\"stderrTruncated\"]}";
+
+static void add_stream_json(struct buffer *out, const char *name, const struct run_stream *stream) {
+  buffer_add_string(out, name);
+  buffer_add_json(out, stream->bytes != NULL ? stream->bytes : "", stream->length);
+  if (!stream->truncated)
+    return;
+  out->length--; /* within the quotes */
+  buffer_add_string(out, RUN_STREAM_CUT "\"");
+}
+
+/* An escape has six bytes at most, such as \u0001. */
+static struct run_stream bound_stream(struct run_stream stream) {
+  const size_t always_fits = ANSWER_STREAM_MAX / 6;
+  if (stream.length > always_fits &&
+      json_string_length(stream.bytes, stream.length) > ANSWER_STREAM_MAX) {
+    stream.length = utf8_cut(stream.bytes, always_fits);
+    stream.truncated = true;
+  }
+  return stream;
+}
+
+static void add_flag(struct buffer *out, const char *name, bool flag) {
+  buffer_add_string(out, name);
+  buffer_add_string(out, flag ? "true" : "false");
+}
+
+static void add_end(struct buffer *out, const struct run_end *end) {
+  char seconds[STEP_RESULT_SECONDS_SIZE];
+  step_result_seconds(seconds, end->duration_ms);
+  add_flag(out, ",\"timedOut\":", end->how == RUN_TIMED_OUT);
+  buffer_add_string(out, ",\"durationSeconds\":");
+  buffer_add_string(out, seconds);
+}
+
+void answer_outcome(enum answer_form form, const struct run_end *end, struct buffer *out) {
+  const bool is_bounded = form == ANSWER_STRUCTURED;
+  const struct run_stream output = is_bounded ? bound_stream(end->output) : end->output;
+  const struct run_stream errors = is_bounded ? bound_stream(end->errors) : end->errors;
+  buffer_add_string(out, "{\"exitCode\":");
+  buffer_add_number(out, (unsigned long long)end->exit_code);
+  if (form != ANSWER_STREAMS)
+    add_end(out, end);
+  if (form != ANSWER_METADATA) {
+    add_stream_json(out, ",\"stdout\":", &output);
+    add_stream_json(out, ",\"stderr\":", &errors);
+  }
+  if (form == ANSWER_STREAMS)
+    add_end(out, end);
+  if (form == ANSWER_STRUCTURED) {
+    add_flag(out, ",\"stdoutTruncated\":", output.truncated);
+    add_flag(out, ",\"stderrTruncated\":", errors.truncated);
+  }
+  buffer_add_string(out, "}");
 }

@@ -2,12 +2,14 @@
 #define AGENT_TOOLS_ANSWER_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "agent/engine/run_end.h"
 #include "base/buffer.h"
+#include "base/error.h"
 
 /*
- * What models read of a command that has ended, or of a file that was read. Pure.
+ * What models, and programs, read of a command that has ended, or of a file that was read. Pure.
  */
 
 /* The end of a command: those of stdout, "STDERR: " and stderr, "(command timed out)" and "(exit
@@ -19,5 +21,39 @@ struct run_stream answer_body(const struct run_end *end);
 
 /* An image of so many bytes, for those who cannot show it. */
 void answer_image(const char *type, size_t type_length, size_t bytes, struct buffer *text);
+
+/*
+ * A page of a text file for a model, which is told how to get the next one.
+ *
+ * The text as it is, when all of it is asked for and it has at most ANSWER_PAGE_MAX bytes. Otherwise
+ * the chosen lines joined by "\n", and where there are more, a line that says so:
+ *
+ *   ... (showing lines 1-20 of 300; continue with offset=21)
+ *   ... (truncated at line 812 of 3000; continue with offset=813)   more than ANSWER_PAGE_MAX bytes
+ *   ... (truncated mid-line 1 of 3)                                 one line alone is more than that
+ *
+ * What follows the last "\n" is a line when it is not empty. `offset`: the first line, from 1; 0: the
+ * first. `limit`: the most lines; 0: all. Returns 0, or -1 with the error when the offset is past the end.
+ */
+#define ANSWER_PAGE_MAX ((size_t)102400)
+int answer_page(const char *text, size_t length, uint64_t offset, uint64_t limit,
+                struct buffer *out, struct error *error);
+
+/* How a run ended, as a JSON object for programs; its members in this order. A stream that was cut
+   ends with "...(truncated)". */
+enum answer_form {
+  ANSWER_METADATA,   /* exitCode, timedOut, durationSeconds */
+  ANSWER_STREAMS,    /* exitCode, stdout, stderr, timedOut, durationSeconds */
+  ANSWER_STRUCTURED, /* exitCode, timedOut, durationSeconds, stdout, stderr, stdoutTruncated,
+                        stderrTruncated; at most ANSWER_STREAM_MAX bytes a stream */
+};
+void answer_outcome(enum answer_form form, const struct run_end *end, struct buffer *out);
+
+/* As JSON: a stream of control characters is six times as long, and clients take a line of a
+   mebibyte, in which the text of the answer is, too. */
+#define ANSWER_STREAM_MAX 200000
+
+/* The JSON Schema of ANSWER_STRUCTURED. */
+extern const char answer_outcome_schema[];
 
 #endif

@@ -133,6 +133,11 @@ static int check_integer(const struct argument *self, const char *path,
   return 0;
 }
 
+static void add_name(char *names, size_t size, const char *separator, const char *name) {
+  size_t used = strlen(names);
+  (void)snprintf(names + used, size - used, "%s%s", used > 0 ? separator : "", name);
+}
+
 static const struct argument_choice *find_choice(const struct argument *self, const cJSON *value) {
   for (const struct argument_choice *choice = self->choices; choice->name[0] != '\0'; choice++)
     if (cJSON_IsString(value) && strcmp(choice->name, value->valuestring) == 0)
@@ -145,13 +150,8 @@ static int check_choice(const struct argument *self, const char *path, const cJS
   if (find_choice(self, value) != NULL)
     return 0;
   char names[128] = "";
-  size_t used = 0;
-  for (const struct argument_choice *choice = self->choices;
-       choice->name[0] != '\0' && used < sizeof names; choice++) {
-    const char *separator = choice[1].name[0] == '\0' ? " or " : ", ";
-    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? separator : "",
-                             choice->name);
-  }
+  for (const struct argument_choice *choice = self->choices; choice->name[0] != '\0'; choice++)
+    add_name(names, sizeof names, choice[1].name[0] == '\0' ? " or " : ", ", choice->name);
   return error_set(error, "%s: expected %s", path, names);
 }
 
@@ -205,10 +205,8 @@ static int check_known(const struct argument_table *self, const char *owner, con
     if (i < self->count)
       continue;
     char names[160] = "";
-    size_t used = 0;
-    for (i = 0; i < self->count && used < sizeof names; i++)
-      used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
-                               self->rows[i].name);
+    for (i = 0; i < self->count; i++)
+      add_name(names, sizeof names, ", ", self->rows[i].name);
     return error_set(error, "unknown argument '%s%s%.40s' (%s takes %s)", path,
                      path[0] != '\0' ? "." : "", item->string, owner, names);
   }

@@ -8,7 +8,6 @@
 #include "agent/kinds/kind.h"
 #include "agent/kinds/run.h"
 #include "agent/tools/answer.h"
-#include "agent/tools/text_page.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/utf8.h"
@@ -32,100 +31,58 @@ struct tool_call {
   ",\"openWorldHint\":" OPEN_WORLD
 
 static const struct argument command_arguments[] = {
-    {.name = "command",
-     .type = ARGUMENT_TEXT,
-     .required = true,
+    {"command", "", ARGUMENT_TEXT, true,
      .description = "The command line for the shell; with args, the program alone."},
-    {.name = "args",
-     .type = ARGUMENT_TEXTS,
-     .description = "Arguments of the program, which is then executed directly, without a shell.",
-     .wire = "args"},
-    {.name = "workdir",
-     .type = ARGUMENT_TEXT,
+    {"args", "args", ARGUMENT_TEXTS, false,
+     .description = "Arguments of the program, which is then executed directly, without a shell."},
+    {"workdir", "", ARGUMENT_TEXT, false,
      .description = "Working directory. Defaults to the directory of the sandbox."},
-    {.name = "timeout",
-     .type = ARGUMENT_TIMEOUT,
+    {"timeout", "", ARGUMENT_TIMEOUT, false,
      .description = "Seconds after which the command is ended"},
-    {.name = "env",
-     .type = ARGUMENT_TEXTS,
-     .description = "Environment variables to add, each as NAME=value.",
-     .wire = "env"},
-    {.name = "stdin",
-     .type = ARGUMENT_BYTES,
-     .description = "Text for standard input. Defaults to none.",
-     .wire = "stdin"},
+    {"env", "env", ARGUMENT_TEXTS, false,
+     .description = "Environment variables to add, each as NAME=value."},
+    {"stdin", "stdin", ARGUMENT_BYTES, false,
+     .description = "Text for standard input. Defaults to none."},
 };
 
 static const struct argument read_arguments[] = {
-    {.name = "path",
-     .type = ARGUMENT_TEXT,
-     .required = true,
-     .description = "Path of the file; a relative one begins at the directory of the sandbox.",
-     .wire = "path"},
-    {.name = "offset",
-     .type = ARGUMENT_INTEGER,
-     .minimum = 1,
+    {"path", "path", ARGUMENT_TEXT, true,
+     .description = "Path of the file; a relative one begins at the directory of the sandbox."},
+    {"offset", "", ARGUMENT_INTEGER, false, .minimum = 1,
      .description = "Number of the first line to return, from 1. Defaults to 1."},
-    {.name = "limit",
-     .type = ARGUMENT_INTEGER,
-     .minimum = 1,
+    {"limit", "", ARGUMENT_INTEGER, false, .minimum = 1,
      .description = "Maximum number of lines to return. Defaults to all."},
 };
 
 static const struct argument write_arguments[] = {
-    {.name = "path",
-     .type = ARGUMENT_TEXT,
-     .required = true,
-     .description = "Path of the file. Missing directories are created.",
-     .wire = "path"},
-    {.name = "content",
-     .type = ARGUMENT_BYTES,
-     .required = true,
-     .description = "The whole new content of the file, at most 10 MB.",
-     .wire = "content"},
+    {"path", "path", ARGUMENT_TEXT, true,
+     .description = "Path of the file. Missing directories are created."},
+    {"content", "content", ARGUMENT_BYTES, true,
+     .description = "The whole new content of the file, at most 10 MB."},
 };
 
 static const struct argument replacement_arguments[] = {
-    {.name = "old_string",
-     .type = ARGUMENT_BYTES,
-     .required = true,
+    {"old_string", "oldString", ARGUMENT_BYTES, true,
      .description = "The exact text to replace, with its white space. It must be in the file once, "
-                    "unless replace_all is set.",
-     .wire = "oldString"},
-    {.name = "new_string",
-     .type = ARGUMENT_BYTES,
-     .required = true,
-     .description = "The text to put in its place; empty to delete it.",
-     .wire = "newString"},
-    {.name = "replace_all",
-     .type = ARGUMENT_FLAG,
-     .description = "Replace each occurrence. Defaults to false.",
-     .wire = "replaceAll"},
+                    "unless replace_all is set."},
+    {"new_string", "newString", ARGUMENT_BYTES, true,
+     .description = "The text to put in its place; empty to delete it."},
+    {"replace_all", "replaceAll", ARGUMENT_FLAG, false,
+     .description = "Replace each occurrence. Defaults to false."},
 };
 
 static const struct argument_table replacement = ARGUMENT_TABLE(replacement_arguments);
 
 static const struct argument edit_arguments[] = {
-    {.name = "path",
-     .type = ARGUMENT_TEXT,
-     .required = true,
-     .description = "Path of the file; a relative one begins at the directory of the sandbox.",
-     .wire = "path"},
-    {.name = "edits",
-     .type = ARGUMENT_OBJECTS,
-     .required = true,
+    {"path", "path", ARGUMENT_TEXT, true,
+     .description = "Path of the file; a relative one begins at the directory of the sandbox."},
+    {"edits", "edits", ARGUMENT_OBJECTS, true, .element = &replacement,
      .description =
-         "The replacements, applied in this order, each to what the one before has left.",
-     .wire = "edits",
-     .element = &replacement},
+         "The replacements, applied in this order, each to what the one before has left."},
 };
 
 static const struct argument list_arguments[] = {
-    {.name = "path",
-     .type = ARGUMENT_TEXT,
-     .required = true,
-     .description = "Path of the directory.",
-     .wire = "path"},
+    {"path", "path", ARGUMENT_TEXT, true, .description = "Path of the directory."},
 };
 
 static const struct argument_choice output_modes[] = {{"content", "content"},
@@ -134,68 +91,35 @@ static const struct argument_choice output_modes[] = {{"content", "content"},
                                                       {"", ""}};
 
 static const struct argument grep_arguments[] = {
-    {.name = "pattern",
-     .type = ARGUMENT_TEXT,
-     .required = true,
-     .description = "Regular expression (PCRE2), matched against each line.",
-     .wire = "pattern"},
-    {.name = "path",
-     .type = ARGUMENT_TEXT,
-     .description = "File or directory to search. Defaults to the directory of the sandbox.",
-     .wire = "path"},
-    {.name = "glob",
-     .type = ARGUMENT_TEXT,
-     .description =
-         "Files to search, such as '*.c' or 'src/**/*.{ts,tsx}'; '!*.min.js' leaves files out. "
-         "Defaults to all.",
-     .wire = "glob"},
-    {.name = "search_hidden",
-     .type = ARGUMENT_FLAG,
+    {"pattern", "pattern", ARGUMENT_TEXT, true,
+     .description = "Regular expression (PCRE2), matched against each line."},
+    {"path", "path", ARGUMENT_TEXT, false,
+     .description = "File or directory to search. Defaults to the directory of the sandbox."},
+    {"glob", "glob", ARGUMENT_TEXT, false,
+     .description = "Files to search, such as '*.c' or 'src/**/*.{ts,tsx}'; '!*.min.js' leaves "
+                    "files out. Defaults to all."},
+    {"search_hidden", "searchHidden", ARGUMENT_FLAG, false, .has_fallback = true,
      .description = "Search hidden files, too, and those that .gitignore and the like leave out. "
-                    "Defaults to false.",
-     .wire = "searchHidden",
-     .has_fallback = true},
-    {.name = "output_mode",
-     .type = ARGUMENT_CHOICE,
+                    "Defaults to false."},
+    {"output_mode", "outputMode", ARGUMENT_CHOICE, false, .choices = output_modes,
      .description = "content: lines as path:line:text (default); files_with_matches: paths; count: "
-                    "path:number of lines.",
-     .wire = "outputMode",
-     .choices = output_modes},
-    {.name = "head_limit",
-     .type = ARGUMENT_INTEGER,
-     .minimum = 1,
-     .maximum = 1000,
-     .description = "Maximum number of matches. Defaults to 200.",
-     .wire = "headLimit",
-     .has_fallback = true,
-     .fallback = 200},
-    {.name = "context_before",
-     .type = ARGUMENT_INTEGER,
-     .maximum = 100,
-     .description = "Number of lines to show before each match. Defaults to 0.",
-     .wire = "contextBefore"},
-    {.name = "context_after",
-     .type = ARGUMENT_INTEGER,
-     .maximum = 100,
-     .description = "Number of lines to show after each match. Defaults to 0.",
-     .wire = "contextAfter"},
+                    "path:number of lines."},
+    {"head_limit", "headLimit", ARGUMENT_INTEGER, false, .minimum = 1, .maximum = 1000,
+     .has_fallback = true, .fallback = 200,
+     .description = "Maximum number of matches. Defaults to 200."},
+    {"context_before", "contextBefore", ARGUMENT_INTEGER, false, .maximum = 100,
+     .description = "Number of lines to show before each match. Defaults to 0."},
+    {"context_after", "contextAfter", ARGUMENT_INTEGER, false, .maximum = 100,
+     .description = "Number of lines to show after each match. Defaults to 0."},
 };
 
 static const struct argument tree_arguments[] = {
-    {.name = "path",
-     .type = ARGUMENT_TEXT,
-     .description = "Path of the directory. Defaults to the directory of the sandbox.",
-     .wire = "path"},
-    {.name = "max_depth",
-     .type = ARGUMENT_INTEGER,
-     .minimum = 1,
-     .maximum = 32,
-     .description = "Number of levels of directories to show. Defaults to 4.",
-     .wire = "maxDepth"},
-    {.name = "exclude",
-     .type = ARGUMENT_TEXTS,
-     .description = "Globs of names to leave out, such as '*.o'.",
-     .wire = "excludeGlobs"},
+    {"path", "path", ARGUMENT_TEXT, false,
+     .description = "Path of the directory. Defaults to the directory of the sandbox."},
+    {"max_depth", "maxDepth", ARGUMENT_INTEGER, false, .minimum = 1, .maximum = 32,
+     .description = "Number of levels of directories to show. Defaults to 4."},
+    {"exclude", "excludeGlobs", ARGUMENT_TEXTS, false,
+     .description = "Globs of names to leave out, such as '*.o'."},
 };
 
 static void add_error(struct buffer *text, const char *reason, size_t length) {
@@ -219,7 +143,7 @@ static bool answer_read(const struct tool_call *call, const struct run_end *end,
     return false;
   }
   const struct run_stream body = answer_body(end);
-  if (text_page_add(body.bytes, body.length, call->offset, call->limit, text, &error) == 0)
+  if (answer_page(body.bytes, body.length, call->offset, call->limit, text, &error) == 0)
     return false;
   add_error(text, error.text, strlen(error.text));
   return true;
@@ -235,75 +159,37 @@ static bool answer_write(const struct tool_call *call, const struct run_end *end
   return false;
 }
 
-static bool answer_content(const struct tool_call *call, const struct run_end *end,
-                           struct buffer *text) {
-  (void)call;
-  buffer_add(text, end->output.bytes, end->output.length);
-  return false;
-}
-
 static const struct tool tools[] = {
-    {.name = "execute_command",
-     .title = "Execute command",
-     .description =
-         "Runs a command line in the shell of the sandbox, or with args a program directly. "
-         "Returns the first 50 KB of stdout and of stderr, and the exit code when it is not 0.",
-     .hints = CHANGES("false", "true"),
-     .kind = &run_kind,
-     .arguments = ARGUMENT_TABLE(command_arguments)},
-    {.name = "read_file",
-     .title = "Read file",
-     .description = "Returns the text of a file of at most 1 MB, 100 KB at a time. A last line "
-                    "says with which offset to continue. Shows an image (PNG, JPEG, GIF, WebP) of "
-                    "at most 5 MB.",
-     .hints = READ_ONLY,
-     .kind = &read_file_kind,
-     .flag = "withMediaType",
-     .arguments = ARGUMENT_TABLE(read_arguments),
-     .answer = answer_read},
-    {.name = "write_file",
-     .title = "Write file",
-     .description =
-         "Creates a file, or replaces its whole content. To change a part, use edit_file.",
-     .hints = CHANGES("true", "false"),
-     .kind = &write_file_kind,
-     .arguments = ARGUMENT_TABLE(write_arguments),
+    {"execute_command", "Execute command",
+     "Runs a command line in the shell of the sandbox, or with args a program directly. "
+     "Returns the first 50 KB of stdout and of stderr, and the exit code when it is not 0.",
+     CHANGES("false", "true"), &run_kind, .arguments = ARGUMENT_TABLE(command_arguments)},
+    {"read_file", "Read file",
+     "Returns the text of a file of at most 1 MB, 100 KB at a time. A last line "
+     "says with which offset to continue. Shows an image (PNG, JPEG, GIF, WebP) of "
+     "at most 5 MB.",
+     READ_ONLY, &read_file_kind, .flag = "withMediaType",
+     .arguments = ARGUMENT_TABLE(read_arguments), .answer = answer_read},
+    {"write_file", "Write file",
+     "Creates a file, or replaces its whole content. To change a part, use edit_file.",
+     CHANGES("true", "false"), &write_file_kind, .arguments = ARGUMENT_TABLE(write_arguments),
      .answer = answer_write},
-    {.name = "edit_file",
-     .title = "Edit file",
-     .description = "Replaces pieces of a text file. All edits are applied, or none.",
-     .hints = CHANGES("false", "false"),
-     .kind = &edit_file_kind,
-     .arguments = ARGUMENT_TABLE(edit_arguments),
-     .for_model = true,
-     .answer = answer_content},
-    {.name = "list_directory",
-     .title = "List directory",
-     .description = "Lists a directory, hidden entries too: type, size in bytes, name.",
-     .hints = READ_ONLY,
-     .kind = &list_files_kind,
-     .arguments = ARGUMENT_TABLE(list_arguments),
-     .for_model = true,
-     .answer = answer_content},
-    {.name = "grep",
-     .title = "Search files",
-     .description = "Searches text files for a regular expression. Leaves out hidden and ignored "
-                    "files, those of more than 1 MB, and directories like .git and node_modules.",
-     .hints = READ_ONLY,
-     .kind = &grep_kind,
-     .flag = "prefixPaths", /* as the other tools take them */
-     .arguments = ARGUMENT_TABLE(grep_arguments),
-     .for_model = true,
-     .answer = answer_content},
-    {.name = "directory_tree",
-     .title = "Directory tree",
-     .description = "Shows what is below a directory as a tree, at most 1000 entries. Leaves out "
-                    "directories like .git and node_modules.",
-     .hints = READ_ONLY,
-     .kind = &directory_tree_kind,
-     .arguments = ARGUMENT_TABLE(tree_arguments),
-     .for_model = true,
-     .answer = answer_content},
+    {"edit_file", "Edit file", "Replaces pieces of a text file. All edits are applied, or none.",
+     CHANGES("false", "false"), &edit_file_kind, .arguments = ARGUMENT_TABLE(edit_arguments),
+     .for_model = true},
+    {"list_directory", "List directory",
+     "Lists a directory, hidden entries too: type, size in bytes, name.", READ_ONLY,
+     &list_files_kind, .arguments = ARGUMENT_TABLE(list_arguments), .for_model = true},
+    {"grep", "Search files",
+     "Searches text files for a regular expression. Leaves out hidden and ignored "
+     "files, those of more than 1 MB, and directories like .git and node_modules.",
+     READ_ONLY, &grep_kind, .flag = "prefixPaths", /* as the other tools take them */
+     .arguments = ARGUMENT_TABLE(grep_arguments), .for_model = true},
+    {"directory_tree", "Directory tree",
+     "Shows what is below a directory as a tree, at most 1000 entries. Leaves out "
+     "directories like .git and node_modules.",
+     READ_ONLY, &directory_tree_kind, .arguments = ARGUMENT_TABLE(tree_arguments),
+     .for_model = true},
 };
 
 const struct tool *tool_at(size_t index) {
@@ -318,7 +204,7 @@ const struct tool *tool_find(const char *name) {
 }
 
 bool tool_is_command(const struct tool *self) {
-  return self->answer == NULL;
+  return self->kind == &run_kind;
 }
 
 static struct argument_limits limits_of(const struct tool_settings *settings) {
@@ -534,6 +420,10 @@ static bool answer_end(const struct tool_call *self, const struct run_end *end,
   if (tool_call_is_command(self)) {
     answer_command(end, text);
     return !run_end_is_success(end);
+  }
+  if (run_end_is_success(end) && self->tool->for_model) {
+    buffer_add(text, end->output.bytes, end->output.length);
+    return false;
   }
   if (run_end_is_success(end))
     return self->tool->answer(self, end, text);

@@ -35,7 +35,7 @@ struct tool {
   bool for_model;          /* see struct step: their content is the answer */
   struct argument_table arguments;
   /* Of a run that has succeeded; `text` is empty. Returns true when the tool failed all the same.
-     NULL: it runs commands. */
+     NULL of commands and `for_model`. */
   bool (*answer)(const struct tool_call *call, const struct run_end *end, struct buffer *text);
 };
 
@@ -44,7 +44,7 @@ const struct tool *tool_at(size_t index);
 const struct tool *tool_find(const char *name);
 
 /* Whether its runs are commands, whose streams and exit code a door may show apart, as an object of
-   tool_outcome.h. */
+   answer.h. */
 bool tool_is_command(const struct tool *self);
 
 /* What the calls of one door share. Nothing is owned. */

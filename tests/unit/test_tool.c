@@ -1,7 +1,7 @@
 #include "agent/kinds/kind.h"
 #include "agent/kinds/run.h"
+#include "agent/tools/answer.h"
 #include "agent/tools/tool.h"
-#include "agent/tools/tool_outcome.h"
 #include "tests/support/quoted.h"
 #include "tests/support/same_step.h"
 #include "tests/test.h"
@@ -184,7 +184,7 @@ TEST(the_schema_has_the_timeouts_of_the_settings) {
 }
 
 TEST(the_schema_of_outcomes_is_an_object) {
-  cJSON *schema = cJSON_Parse(tool_outcome_schema);
+  cJSON *schema = cJSON_Parse(answer_outcome_schema);
   assert_string_equal(cJSON_GetObjectItem(schema, "type")->valuestring, "object");
   assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(schema, "properties")), 7);
   assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(schema, "required")), 7);

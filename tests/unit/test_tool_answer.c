@@ -2,7 +2,6 @@
 
 #include "agent/tools/answer.h"
 #include "agent/tools/tool.h"
-#include "agent/tools/tool_outcome.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
 #include "wire/json_tree.h"
@@ -205,10 +204,10 @@ TEST(a_file_tool_that_was_ended_says_how) {
 
 /* --- for programs --- */
 
-static void expect_outcome(enum tool_outcome form, const struct run_end *result,
+static void expect_outcome(enum answer_form form, const struct run_end *result,
                            const char *expected) {
   struct buffer text = {0};
-  tool_outcome_add(form, result, &text);
+  answer_outcome(form, result, &text);
   buffer_add(&text, "", 1);
   assert_string_equal(text.bytes, quoted(expected));
   buffer_release(&text);
@@ -217,16 +216,16 @@ static void expect_outcome(enum tool_outcome form, const struct run_end *result,
 TEST(outcomes_have_their_members_in_order) {
   struct run_end result = printed("hi\n");
   result.duration_ms = 3;
-  expect_outcome(TOOL_OUTCOME_METADATA, &result,
+  expect_outcome(ANSWER_METADATA, &result,
                  "{'exitCode':0,'timedOut':false,'durationSeconds':0.003}");
-  expect_outcome(TOOL_OUTCOME_STREAMS, &result,
+  expect_outcome(ANSWER_STREAMS, &result,
                  "{'exitCode':0,'stdout':'hi\\n','stderr':'','timedOut':false,"
                  "'durationSeconds':0.003}");
   result.errors = (struct run_stream){"\xFF", 1, true};
   result.exit_code = 124;
   result.how = RUN_TIMED_OUT;
   result.duration_ms = 30000;
-  expect_outcome(TOOL_OUTCOME_STRUCTURED, &result,
+  expect_outcome(ANSWER_STRUCTURED, &result,
                  "{'exitCode':124,'timedOut':true,'durationSeconds':30,'stdout':'hi\\n',"
                  "'stderr':'\xEF\xBF\xBD...(truncated)','stdoutTruncated':false,"
                  "'stderrTruncated':true}");
@@ -242,13 +241,13 @@ TEST(a_structured_outcome_is_bounded_in_any_escaping) {
   struct run_end result = printed(control);
   result.errors = stream(control);
   struct buffer text = {0};
-  tool_outcome_add(TOOL_OUTCOME_STRUCTURED, &result, &text);
-  assert_in_range(text.length, TOOL_OUTCOME_STREAM_MAX, 2 * TOOL_OUTCOME_STREAM_MAX + 200);
+  answer_outcome(ANSWER_STRUCTURED, &result, &text);
+  assert_in_range(text.length, ANSWER_STREAM_MAX, 2 * ANSWER_STREAM_MAX + 200);
   buffer_add(&text, "", 1);
   assert_non_null(strstr(text.bytes, "\"stdoutTruncated\":true,\"stderrTruncated\":true"));
   buffer_release(&text);
   memset(control, 'x', LENGTH);
-  tool_outcome_add(TOOL_OUTCOME_STRUCTURED, &result, &text);
+  answer_outcome(ANSWER_STRUCTURED, &result, &text);
   assert_in_range(text.length, 2 * LENGTH, 2 * LENGTH + 200);
   buffer_release(&text);
   free(control);

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "agent/tools/tool_outcome.h"
+#include "agent/tools/answer.h"
 
 #define SERVER_NAME "sandbox-agent"
 #define CACHE_MEMBERS ",\"ttlMs\":3600000,\"cacheScope\":\"public\""
@@ -166,7 +166,7 @@ static void add_tool(struct buffer *out, const struct tool *tool, enum mcp_versi
   }
   if (tool_is_command(tool) && mcp_has_structured(server, version)) {
     add(out, ",\"outputSchema\":");
-    add(out, tool_outcome_schema);
+    add(out, answer_outcome_schema);
   }
   add(out, "}");
 }
@@ -213,7 +213,7 @@ void mcp_add_called(struct buffer *out, struct json_member id, enum mcp_version 
   add(out, "]");
   if (called->structured != NULL) {
     add(out, ",\"structuredContent\":");
-    tool_outcome_add(TOOL_OUTCOME_STRUCTURED, called->structured, out);
+    answer_outcome(ANSWER_STRUCTURED, called->structured, out);
   }
   add(out, ",\"isError\":");
   add_bool(out, called->is_error);

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/tools/tool_outcome.h"
+#include "agent/tools/answer.h"
 
 /* What stands before the answer's own member; false: there is no answer. */
 static bool begin_line(struct buffer *out, const struct stdio_address *to, const char *member) {
@@ -74,7 +74,7 @@ static void add_output(struct buffer *out, const struct stdio_address *to, const
   buffer_add_string(out, failed ? ",\"success\":false" : ",\"success\":true");
   if (end != NULL) {
     buffer_add_string(out, ",\"metadata\":");
-    tool_outcome_add(TOOL_OUTCOME_METADATA, end, out);
+    answer_outcome(ANSWER_METADATA, end, out);
   }
   buffer_add_string(out, "}");
   end_line(out);
@@ -98,7 +98,7 @@ static void add_plain(struct buffer *out, const struct stdio_address *to, const 
   if (!begin_line(out, to, "result"))
     return;
   if (streams != NULL) {
-    tool_outcome_add(TOOL_OUTCOME_STREAMS, streams, out);
+    answer_outcome(ANSWER_STREAMS, streams, out);
   } else {
     buffer_add_string(out, "{\"output\":");
     buffer_add_json(out, text->bytes != NULL ? text->bytes : "", text->length);
@@ -160,7 +160,7 @@ void stdio_answer_only(struct buffer *out, const char *text, size_t length,
   buffer_add_json(out, text, length);
   if (end != NULL) {
     buffer_add_string(out, ",\"metadata\":");
-    tool_outcome_add(TOOL_OUTCOME_METADATA, end, out);
+    answer_outcome(ANSWER_METADATA, end, out);
   }
   end_line(out);
 }

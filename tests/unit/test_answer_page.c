@@ -1,11 +1,11 @@
-#include "agent/tools/text_page.h"
+#include "agent/tools/answer.h"
 #include "tests/test.h"
 
 static void expect_bytes(const char *text, size_t length, uint64_t offset, uint64_t limit,
                          const char *expected) {
   struct buffer out = {0};
   struct error error = {.text = ""};
-  if (text_page_add(text, length, offset, limit, &out, &error) != 0) {
+  if (answer_page(text, length, offset, limit, &out, &error) != 0) {
     assert_int_equal(out.length, 0);
     buffer_add_string(&out, "Error: ");
     buffer_add_string(&out, error.text);
@@ -61,15 +61,15 @@ TEST(an_offset_past_the_end_is_an_error) {
 }
 
 TEST(the_largest_text_is_whole) {
-  char *text = long_text(TEXT_PAGE_MAX - 1, "\n");
+  char *text = long_text(ANSWER_PAGE_MAX - 1, "\n");
   expect(text, 0, 0, text);
   free(text);
 }
 
 TEST(a_longer_one_is_cut_after_the_last_whole_line) {
-  char *text = long_text(TEXT_PAGE_MAX, "\nsecond\nthird\n");
+  char *text = long_text(ANSWER_PAGE_MAX, "\nsecond\nthird\n");
   char *expected =
-      long_text(TEXT_PAGE_MAX, "\n... (truncated at line 1 of 3; continue with offset=2)");
+      long_text(ANSWER_PAGE_MAX, "\n... (truncated at line 1 of 3; continue with offset=2)");
   expect(text, 0, 0, expected);
   expect(text, 1, 2, expected);
   expect(text, 2, 0, "second\nthird");
@@ -78,8 +78,8 @@ TEST(a_longer_one_is_cut_after_the_last_whole_line) {
 }
 
 TEST(a_line_that_is_too_long_is_cut_between_characters) {
-  char *text = long_text(TEXT_PAGE_MAX - 1, "\xC3\xA9\nsecond\n");
-  char *expected = long_text(TEXT_PAGE_MAX - 1, "\n... (truncated mid-line 1 of 2)");
+  char *text = long_text(ANSWER_PAGE_MAX - 1, "\xC3\xA9\nsecond\n");
+  char *expected = long_text(ANSWER_PAGE_MAX - 1, "\n... (truncated mid-line 1 of 2)");
   expect(text, 0, 0, expected);
   free(text);
   free(expected);
