@@ -1,4 +1,4 @@
-#include "wire/json_member.h"
+#include "wire/json_tree.h"
 
 #include "tests/support/quoted.h"
 #include "tests/test.h"

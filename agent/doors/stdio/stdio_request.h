@@ -8,7 +8,7 @@
 
 #include "agent/tools/tool.h"
 #include "base/error.h"
-#include "wire/json_member.h"
+#include "wire/json_tree.h"
 
 /*
  * One line of the door, read: what is asked for, and how the answer is to look. Pure.
