@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #define SECCOMP_SET_MODE_FILTER 1
-#define SECCOMP_FILTER_FLAG_SPEC_ALLOW                                                             \
-  (1U << 2) /* else processes become slower before Linux 5.16 */
+/* Else processes become slower before Linux 5.16. */
+#define SECCOMP_FILTER_FLAG_SPEC_ALLOW (1U << 2)
 #define SECCOMP_RET_ALLOW 0x7fff0000U
 #define SECCOMP_RET_ERRNO 0x00050000U
 
@@ -59,26 +59,12 @@ struct numbering {
 #define NATIVE_OTHERS SYS_ioprio_set, SYS_setpriority, SYS_tkill, SYS_tgkill, SYS_pidfd_send_signal
 
 static const struct numbering numberings[] = {
-#if defined(__x86_64__) /* 524, 536: rt_…sigqueueinfo of x32 alone */
+#if defined(__x86_64__) /* and i386; 524, 536: rt_…sigqueueinfo of x32 alone */
     {0xc000003e, ~0x40000000U, {NATIVE_PID, 524, 536}, NATIVE_OTHERS},
-    {0x40000003,
-     ~0U,
-     {340, 156, 154, 351, 241, 178, 335, 178, 335},
-     289,
-     97,
-     238,
-     270,
-     424}, /* i386 */
-#elif defined(__aarch64__)
+    {0x40000003, ~0U, {340, 156, 154, 351, 241, 178, 335, 178, 335}, 289, 97, 238, 270, 424},
+#elif defined(__aarch64__) /* and arm */
     {0xc00000b7, ~0U, {NATIVE_PID, SYS_rt_sigqueueinfo, SYS_rt_sigqueueinfo}, NATIVE_OTHERS},
-    {0x40000028,
-     ~0U,
-     {369, 156, 154, 380, 241, 178, 363, 178, 363},
-     314,
-     97,
-     238,
-     268,
-     424}, /* arm */
+    {0x40000028, ~0U, {369, 156, 154, 380, 241, 178, 363, 178, 363}, 314, 97, 238, 268, 424},
 #endif
 };
 

@@ -14,8 +14,7 @@
 #include "base/file_kind.h"
 #include "base/own_program.h"
 #include "base/staged_file.h"
-#include "inject/copy_bytes.h"
-#include "inject/copy_tree.h"
+#include "inject/copy.h"
 
 #define PROGRAM_NAME "agent"
 #define PROGRAM_MODE 0755

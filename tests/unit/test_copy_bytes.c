@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "inject/copy_bytes.h"
+#include "inject/copy.h"
 #include "tests/test.h"
 
 /* Around the size of the buffer, at which reads are cut. */
