@@ -197,7 +197,7 @@ for_speed := $(call named,for_speed,$(addprefix agent/, \
   $(addprefix doors/redis/delivery/, delivery.c outbox.c pipeline.c records.c send_queue.c) \
   $(addprefix engine/, batcher.c capture.c lines.c raw_output.c run.c run_log.c) \
   $(addprefix files/, glob/% grep/% tree/%) $(addprefix process/, keeper.c keeper_message.c keeper_tree.c keepers.c process.c process_table.c)) \
-  $(addprefix base/, buffer.c decimal.c hash.c json_string.c memory.c utf%) \
+  $(addprefix base/, buffer.c decimal.c json_string.c memory.c utf%) \
   $(addprefix wire/, json_text.c json_tree.c step_event.c step_result.c),$(agent_sources))
 ifeq ($(optimize),-O2)
 $(call object,$(filter-out $(for_speed),$(agent_sources))): private optimize := $(smaller)

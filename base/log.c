@@ -10,42 +10,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/check.h"
+#include "base/buffer.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 
-#define LEVEL_LENGTH 5
-
-static const char level_names[][LEVEL_LENGTH + 1] = {"DEBUG", "INFO ", "WARN ", "ERROR"};
+static const char level_names[][sizeof "DEBUG "] = {"DEBUG ", "INFO  ", "WARN  ", "ERROR "};
 static_assert(sizeof level_names / sizeof *level_names == LOG_ERROR + 1, "each level has a name");
 
-/* Formats into `buffer`, or, when that is too small, into memory that the caller frees. */
-__attribute__((format(printf, 3, 0))) static char *
-format_text(char *buffer, size_t size, const char *format, va_list arguments) {
-  va_list again;
-  va_copy(again, arguments);
-  int length = vsnprintf(buffer, size, format, arguments);
-  char *text = buffer;
-  if (length >= 0 && (size_t)length >= size) {
-    text = memory_allocate((size_t)length + 1);
-    (void)vsnprintf(text, (size_t)length + 1, format, again);
-  }
-  va_end(again);
-  return text;
-}
-
-/* The most bytes that one byte is written as: DEL is \u007f. */
-#define ESCAPED_MAX 6
-
-static char *put_hex(char *out, const char *prefix, unsigned char value) {
+static void add_hex(struct buffer *out, const char *prefix, unsigned char value) {
   static const char digits[] = "0123456789abcdef";
-  size_t length = strlen(prefix);
-  memcpy(out, prefix, length);
-  out += length;
-  *out++ = digits[value >> 4];
-  *out++ = digits[value & 15];
-  return out;
+  const char pair[] = {digits[value >> 4], digits[value & 15]};
+  buffer_add_string(out, prefix);
+  buffer_add(out, pair, sizeof pair);
 }
 
 /* U+007F to U+009F, which JSON allows in a string and some terminals take for controls. */
@@ -54,40 +31,43 @@ static bool is_late_control(const char *character) {
   return first == 0x7f || (first == 0xC2 && (unsigned char)character[1] < 0xA0);
 }
 
-static char *put_escaped(char *out, const char *text, size_t length) {
-  const char *end = text + length;
-  while (text < end) {
+static void add_escaped(struct buffer *out, const char *text, size_t length) {
+  for (const char *end = text + length; text < end;) {
     size_t character = utf8_sequence(text, (size_t)(end - text));
-    if (character == 0 || (unsigned char)*text < 0x20) {
-      out = put_hex(out, "\\x", (unsigned char)*text++);
-      continue;
-    }
-    if (is_late_control(text)) { /* its last byte is its number */
-      out = put_hex(out, "\\u00", (unsigned char)text[character - 1]);
-    } else {
-      memcpy(out, text, character);
-      out += character;
-    }
-    text += character;
+    if (character == 0 || (unsigned char)*text < 0x20)
+      add_hex(out, "\\x", (unsigned char)*text);
+    else if (is_late_control(text)) /* its last byte is its number */
+      add_hex(out, "\\u00", (unsigned char)text[character - 1]);
+    else
+      buffer_add(out, text, character);
+    text += character > 0 ? character : 1;
   }
-  return out;
 }
 
-static char *put_field(char *out, const char *name, const char *value, size_t max) {
-  size_t length = strlen(name);
-  memcpy(out, name, length);
-  out = put_escaped(out + length, value, strnlen(value, max));
-  *out++ = ' ';
-  return out;
+static void add_field(struct buffer *out, const char *name, const char *value, size_t max) {
+  buffer_add_string(out, name);
+  add_escaped(out, value, strnlen(value, max));
+  buffer_add_string(out, " ");
 }
 
-static size_t put_time(char *out, size_t size) {
+static void add_time(struct buffer *out) {
   struct timespec now;
   (void)clock_gettime(CLOCK_REALTIME, &now);
   struct tm utc;
   (void)gmtime_r(&now.tv_sec, &utc);
-  return (size_t)snprintf(out, size, "%02d:%02d:%02d.%03ld ", utc.tm_hour, utc.tm_min, utc.tm_sec,
-                          now.tv_nsec / 1000000);
+  char text[64];
+  (void)snprintf(text, sizeof text, "%02d:%02d:%02d.%03ld ", utc.tm_hour, utc.tm_min, utc.tm_sec,
+                 now.tv_nsec / 1000000);
+  buffer_add_string(out, text);
+}
+
+__attribute__((format(printf, 2, 0))) static void add_text(struct buffer *out, const char *format,
+                                                           va_list arguments) {
+  char *text;
+  if (vasprintf(&text, format, arguments) < 0)
+    memory_exhausted("a buffer");
+  add_escaped(out, text, strlen(text));
+  free(text);
 }
 
 /* Whether a write of up to PIPE_BUF bytes would not block. */
@@ -123,56 +103,38 @@ static bool write_note(const struct log *self) {
   return true;
 }
 
-static void write_line(const struct log *self, const char *line, size_t length) {
+static void write_line(const struct log *self, struct buffer *line) {
   bool noted = self->dropped == NULL || *self->dropped == 0 || write_note(self);
-  if ((!noted || !write_all(self, line, length)) && self->dropped != NULL)
+  buffer_add_string(line, "\n");
+  if ((!noted || !write_all(self, line->bytes, line->length)) && self->dropped != NULL)
     ++*self->dropped;
+  buffer_release(line);
 }
 
 void log_line(const struct log *self, enum log_level level, const char *step_id, const char *format,
               ...) {
+  enum { JOB_MAX = 128, STEP_MAX = 8 };
   if (level < self->least)
     return;
-  enum { JOB_MAX = 128, STEP_MAX = 8, HEAD_SIZE = 64 + ESCAPED_MAX * (JOB_MAX + STEP_MAX) };
-  char formatted[1024];
+  struct buffer line = {0};
+  add_time(&line);
+  buffer_add_string(&line, level_names[level]);
+  if (self->job != NULL)
+    add_field(&line, "job=", self->job, JOB_MAX);
+  if (step_id != NULL)
+    add_field(&line, "step=", step_id, STEP_MAX);
   va_list arguments;
   va_start(arguments, format);
-  char *text = format_text(formatted, sizeof formatted, format, arguments);
+  add_text(&line, format, arguments);
   va_end(arguments);
-  size_t length = strlen(text);
-  char line_buffer[HEAD_SIZE + ESCAPED_MAX * sizeof formatted + 1];
-  char *line =
-      text == formatted ? line_buffer : memory_allocate(HEAD_SIZE + ESCAPED_MAX * length + 1);
-  char *end = line + put_time(line, HEAD_SIZE);
-  memcpy(end, level_names[level], LEVEL_LENGTH);
-  end += LEVEL_LENGTH;
-  *end++ = ' ';
-  if (self->job != NULL)
-    end = put_field(end, "job=", self->job, JOB_MAX);
-  if (step_id != NULL)
-    end = put_field(end, "step=", step_id, STEP_MAX);
-  end = put_escaped(end, text, length);
-  *end++ = '\n';
-  CHECK((size_t)(end - line) <= HEAD_SIZE + ESCAPED_MAX * length + 1);
-  write_line(self, line, (size_t)(end - line));
-  if (text != formatted) {
-    free(text);
-    free(line);
-  }
+  write_line(self, &line);
 }
 
 void log_plain(const struct log *self, const char *format, ...) {
-  char formatted[1024];
+  struct buffer line = {0};
   va_list arguments;
   va_start(arguments, format);
-  char *text = format_text(formatted, sizeof formatted, format, arguments);
+  add_text(&line, format, arguments);
   va_end(arguments);
-  size_t length = strlen(text);
-  char *line = memory_allocate(ESCAPED_MAX * length + 1);
-  char *end = put_escaped(line, text, length);
-  *end++ = '\n';
-  write_line(self, line, (size_t)(end - line));
-  free(line);
-  if (text != formatted)
-    free(text);
+  write_line(self, &line);
 }

@@ -1,6 +1,8 @@
 #include "base/printable.h"
 
+#include <signal.h>
 #include <stdbool.h>
+#include <sys/stat.h>
 
 #include "base/utf8.h"
 
@@ -27,4 +29,37 @@ void printable_add(struct buffer *out, const char *name, size_t length) {
     name += step;
     length -= step;
   }
+}
+
+const char *printable_file_kind(mode_t mode) {
+  switch (mode & S_IFMT) {
+  case S_IFREG:
+    return "a regular file";
+  case S_IFDIR:
+    return "a directory";
+  case S_IFIFO:
+    return "a FIFO";
+  case S_IFSOCK:
+    return "a socket";
+  case S_IFCHR:
+    return "a character device";
+  case S_IFBLK:
+    return "a block device";
+  case S_IFLNK:
+    return "a symbolic link";
+  default:
+    return "of an unknown kind";
+  }
+}
+
+const char *printable_signal(int signal) {
+  static const char *const names[] = {
+      [SIGHUP] = "SIGHUP",   [SIGINT] = "SIGINT",   [SIGQUIT] = "SIGQUIT", [SIGILL] = "SIGILL",
+      [SIGTRAP] = "SIGTRAP", [SIGABRT] = "SIGABRT", [SIGBUS] = "SIGBUS",   [SIGFPE] = "SIGFPE",
+      [SIGKILL] = "SIGKILL", [SIGUSR1] = "SIGUSR1", [SIGSEGV] = "SIGSEGV", [SIGUSR2] = "SIGUSR2",
+      [SIGPIPE] = "SIGPIPE", [SIGALRM] = "SIGALRM", [SIGTERM] = "SIGTERM", [SIGXCPU] = "SIGXCPU",
+      [SIGXFSZ] = "SIGXFSZ", [SIGSYS] = "SIGSYS"};
+  const char *name =
+      signal > 0 && (size_t)signal < sizeof names / sizeof *names ? names[signal] : NULL;
+  return name != NULL ? name : "another signal";
 }

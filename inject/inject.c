@@ -11,8 +11,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "base/file_kind.h"
 #include "base/own_program.h"
+#include "base/printable.h"
 #include "base/staged_file.h"
 #include "inject/copy.h"
 
@@ -171,7 +171,7 @@ static int reject_kind(const struct injection *self, const char *path, const cha
                        mode_t mode, const char *wanted) {
   (void)snprintf(self->text, self->text_size,
                  "cannot replace %s: it %s %s, not %s; name another target", path, verb,
-                 file_kind_name(mode), wanted);
+                 printable_file_kind(mode), wanted);
   return -1;
 }
 

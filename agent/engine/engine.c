@@ -18,7 +18,7 @@
 #include "base/hash.h"
 #include "base/loop.h"
 #include "base/memory.h"
-#include "base/signal_name.h"
+#include "base/printable.h"
 
 struct engine {
   struct engine_options options;
@@ -304,7 +304,7 @@ void engine_signal(struct engine *self, int signal) {
   }
   end_idle(self);
   if (shutdown_signal(&self->shutdown, self->door, signal))
-    engine_leave(self->door, AGENT_EXIT_SIGNAL + signal, signal_name(signal));
+    engine_leave(self->door, AGENT_EXIT_SIGNAL + signal, printable_signal(signal));
 }
 
 /* --- the engine itself ---------------------------------------------------------------------- */
@@ -314,7 +314,7 @@ static void on_signal(void *owner, int signal) {
 }
 
 static void on_refused(void *owner, int signal) {
-  log_line(log_of(owner), LOG_WARN, NULL, "a step sent %s: ignored", signal_name(signal));
+  log_line(log_of(owner), LOG_WARN, NULL, "a step sent %s: ignored", printable_signal(signal));
 }
 
 static bool has_steps(void *owner) {

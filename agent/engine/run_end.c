@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "agent/kinds/kind.h"
-#include "base/signal_name.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 
 struct run_stream run_stream_shown(struct run_stream self, size_t max) {
@@ -37,7 +37,7 @@ struct run_stream run_end_message(const struct run_end *self, unsigned timeout_s
     (void)error_set(line, "exited with code %d and wrote nothing", self->exit_code);
     break;
   case RUN_SIGNALED:
-    (void)error_set(line, "killed by signal %d (%s)", self->signal, signal_name(self->signal));
+    (void)error_set(line, "killed by signal %d (%s)", self->signal, printable_signal(self->signal));
     break;
   case RUN_TIMED_OUT:
     (void)error_set(line, "timed out after %us", timeout_seconds);

@@ -2,7 +2,7 @@
 
 #include "agent/exit_code.h"
 #include "base/loop.h"
-#include "base/signal_name.h"
+#include "base/printable.h"
 
 static void close_door(struct shutdown *self, enum door_close how) {
   self->state = SHUTDOWN_CLOSING;
@@ -69,7 +69,8 @@ void shutdown_runs_over(struct shutdown *self) {
 bool shutdown_signal(struct shutdown *self, struct door *door, int signal) {
   self->door = door;
   if (self->signal != 0) {
-    log_line(self->log, LOG_WARN, NULL, "second signal (%s): exiting at once", signal_name(signal));
+    log_line(self->log, LOG_WARN, NULL, "second signal (%s): exiting at once",
+             printable_signal(signal));
     end_at_once(self);
     return false;
   }

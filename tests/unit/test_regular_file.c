@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "agent/files/access/regular_file.h"
-#include "base/file_kind.h"
+#include "base/printable.h"
 #include "tests/support/as_user.h"
 #include "tests/support/proc.h"
 #include "tests/support/quoted.h"
@@ -123,9 +123,9 @@ TREE_TEST(each_refusal_has_its_reason) {
   struct error error;
   assert_int_equal(regular_file_open(tree->fd, name, &error), -1);
   assert_ptr_equal(strstr(error.text, "cannot read file (File name too long): xxx"), error.text);
-  assert_string_equal(file_kind_name(S_IFREG | 0644), "a regular file");
-  assert_string_equal(file_kind_name(S_IFLNK | 0777), "a symbolic link");
-  assert_string_equal(file_kind_name(0), "of an unknown kind");
+  assert_string_equal(printable_file_kind(S_IFREG | 0644), "a regular file");
+  assert_string_equal(printable_file_kind(S_IFLNK | 0777), "a symbolic link");
+  assert_string_equal(printable_file_kind(0), "of an unknown kind");
 }
 
 /* A file of this many zeros, none of them on the disk. */

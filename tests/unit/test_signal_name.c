@@ -1,18 +1,18 @@
 #include <signal.h>
 
-#include "base/signal_name.h"
+#include "base/printable.h"
 #include "tests/test.h"
 
 TEST(signals_have_their_names) {
-  assert_string_equal(signal_name(SIGTERM), "SIGTERM");
-  assert_string_equal(signal_name(SIGHUP), "SIGHUP");
-  assert_string_equal(signal_name(SIGKILL), "SIGKILL");
-  assert_string_equal(signal_name(SIGSYS), "SIGSYS");
+  assert_string_equal(printable_signal(SIGTERM), "SIGTERM");
+  assert_string_equal(printable_signal(SIGHUP), "SIGHUP");
+  assert_string_equal(printable_signal(SIGKILL), "SIGKILL");
+  assert_string_equal(printable_signal(SIGSYS), "SIGSYS");
 }
 
 TEST(others_have_none) {
-  assert_string_equal(signal_name(0), "another signal");
-  assert_string_equal(signal_name(-1), "another signal");
-  assert_string_equal(signal_name(SIGRTMIN), "another signal");
-  assert_string_equal(signal_name(1000), "another signal");
+  assert_string_equal(printable_signal(0), "another signal");
+  assert_string_equal(printable_signal(-1), "another signal");
+  assert_string_equal(printable_signal(SIGRTMIN), "another signal");
+  assert_string_equal(printable_signal(1000), "another signal");
 }

@@ -6,7 +6,7 @@
 
 #include "agent/payload_limit.h"
 #include "base/buffer.h"
-#include "base/file_kind.h"
+#include "base/printable.h"
 
 struct request_name request_look_name(const char *id) {
   struct request_name name;
@@ -46,7 +46,7 @@ static enum request_found find_request(struct request_look *self, const struct i
   case IPC_READ_NOTHING:
     return REQUEST_GONE;
   case IPC_READ_NO_FILE:
-    (void)error_set(&self->error, "it is %s", file_kind_name(self->file.st_mode));
+    (void)error_set(&self->error, "it is %s", printable_file_kind(self->file.st_mode));
     return REQUEST_NONE;
   case IPC_READ_TOO_LONG:
     (void)error_set(&self->error, "request is longer than %zu bytes", request_max());

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "agent/files/access/path.h"
-#include "base/file_kind.h"
+#include "base/printable.h"
 
 static const int reading = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
@@ -24,7 +24,7 @@ int directory_open(const char *path, struct error *error) {
   struct stat file;
   if (reason == ENOTDIR && stat(path, &file) == 0)
     return path_fail(error, AT_FDCWD, path, "is %s, not a directory",
-                     file_kind_name(file.st_mode));
+                     printable_file_kind(file.st_mode));
   if (reason == ENOENT || reason == ENOTDIR)
     return path_fail(error, AT_FDCWD, path, "directory not found");
   return directory_fail(error, path, reason);

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "agent/files/access/path.h"
-#include "base/file_kind.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 
 static const int reading = O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
@@ -26,7 +26,7 @@ static int check(int fd, int at, const char *path, struct error *error) {
     return unreadable(error, at, path);
   if (!S_ISREG(file.st_mode))
     return path_fail(error, at, path, "is %s, not a regular file",
-                     file_kind_name(file.st_mode));
+                     printable_file_kind(file.st_mode));
   return 0;
 }
 

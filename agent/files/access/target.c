@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "agent/files/access/path.h"
-#include "base/file_kind.h"
+#include "base/printable.h"
 
 /* As many as the kernel follows (MAXSYMLINKS). */
 #define LINKS_MAX 40
@@ -150,7 +150,7 @@ int target_find(struct target *self, int at, const char *path, struct error *err
     return 0;
   if (result == 0)
     (void)path_fail(error, at, path, "is %s, not a regular file",
-                    file_kind_name(self->file.st_mode));
+                    printable_file_kind(self->file.st_mode));
   else
     (void)path_fail(error, at, path, "cannot write file (%s)", strerror(errno));
   target_release(self);

@@ -10,7 +10,7 @@
 #include "agent/files/access/path.h"
 #include "agent/files/access/target.h"
 #include "base/base64.h"
-#include "base/file_kind.h"
+#include "base/printable.h"
 #include "base/write_all.h"
 
 /* Decoded this much at a time, twice: first all of it is checked. The chunk is never in memory as a
@@ -53,7 +53,7 @@ static int open_file(const struct upload_chunk *chunk, const struct target *targ
   if (fstat(fd, file) == 0 && S_ISREG(file->st_mode))
     return fd;
   (void)path_fail(error, AT_FDCWD, chunk->path, "is %s, not a regular file",
-                  file_kind_name(file->st_mode));
+                  printable_file_kind(file->st_mode));
   close(fd);
   return -1;
 }
