@@ -1,9 +1,7 @@
-/*
- * The filter has a table for each numbering of system calls that the kernel takes from a process of
- * this machine. The numbers and structs are the kernel's (linux/seccomp.h, filter.h, audit.h), which
- * musl does not bring. Of each argument the lower half is compared: pids have 32 bits, and the
- * kernel ignores the rest.
- */
+/* The filter has a table for each numbering of system calls that the kernel takes from a process of
+   this machine. The numbers and structs are the kernel's (linux/seccomp.h, filter.h, audit.h),
+   which musl does not bring. Of each argument the lower half is compared: pids have 32 bits, and
+   the kernel ignores the rest. */
 #include "agent/call_filter.h"
 
 #include <errno.h>

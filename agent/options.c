@@ -109,8 +109,7 @@ static int parse_target(struct options *self, const struct setting *setting, con
 }
 
 /* The server of a run polls: it reads up to 10,000 events each 250 ms, and none of a step that came
-   before the last one. At this pace it sees all, where its
-   pages take no longer than that. */
+   before the last one. At this pace it sees all, where its pages take no longer than that. */
 enum { EVENTS_PACE_OF_A_RUN = 20000 };
 
 /* As no pace that can be asked for. */

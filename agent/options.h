@@ -39,8 +39,7 @@ struct options {
   unsigned long long concurrency;
   unsigned long long deadline; /* 0: none was named */
   unsigned mcp_versions;       /* a set: see agent/doors/mcp/version.h; 0: none was named */
-  bool structured;
-  bool verbose;
+  bool structured, verbose;
   bool dumpable; /* other processes of the same user may attach to this one */
   unsigned long long idle_cycles;
   unsigned long long connect_timeout_seconds; /* 0: up to the idle limit */

@@ -6,13 +6,11 @@
 
 #include "base/error.h"
 
-/*
- * The longest payload of a step that is taken, in bytes: STEP_PAYLOAD_MAX, or where a control group
- * (version 1 or 2) limits this container's memory, or a resource limit that of this process
- * (RLIMIT_AS, RLIMIT_DATA), one PAYLOAD_LIMIT_SHARE-th of the lowest limit when that is less. A payload
- * needs up to four times its size (PROTOCOL.md), and the steps need memory too. Steps that wait are
- * held in memory up to the same number of bytes.
- */
+/* The longest payload of a step that is taken, in bytes: STEP_PAYLOAD_MAX, or where a control group
+   (version 1 or 2) limits this container's memory, or a resource limit that of this process
+   (RLIMIT_AS, RLIMIT_DATA), one PAYLOAD_LIMIT_SHARE-th of the lowest limit when that is less. A
+   payload needs up to four times its size (PROTOCOL.md), and the steps need memory too. Steps that
+   wait are held in memory up to the same number of bytes. */
 #define PAYLOAD_LIMIT_SHARE 8
 
 /* The lowest, whatever the limit of the memory. */

@@ -6,13 +6,11 @@
 
 #include "base/error.h"
 
-/*
- * Prepares this process before anything else, so that steps can rely on it: descriptors 0 to 2 are
- * open, inherited others close on exec, signals are blocked (and read from a descriptor) with
- * default dispositions, orphans of steps become children of this process where the kernel can do
- * that, no other process of the same user may read its memory, and in a restricted pod none that it
- * starts may set its limits (call_filter.h).
- */
+/* Prepares this process before anything else, so that steps can rely on it: descriptors 0 to 2 are
+   open, inherited others close on exec, signals are blocked (and read from a descriptor) with
+   default dispositions, orphans of steps become children of this process where the kernel can do
+   that, no other process of the same user may read its memory, and in a restricted pod none that it
+   starts may set its limits (call_filter.h). */
 struct startup {
   struct rlimit open_files; /* of commands: as they were found */
   int stdin_fd;             /* reads as empty */

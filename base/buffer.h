@@ -3,14 +3,11 @@
 
 #include <stddef.h>
 
-/*
- * An array of bytes that grows. All zeros is an empty one; `bytes` has no NUL after it and is NULL
- * while nothing was added. Aborts when out of memory.
- */
+/* An array of bytes that grows. All zeros is an empty one; `bytes` has no NUL after it and is NULL
+   while nothing was added. Aborts when out of memory. */
 struct buffer {
   char *bytes;
-  size_t length;
-  size_t capacity;
+  size_t length, capacity;
 };
 
 /* Frees the bytes; the buffer is empty afterwards. */

@@ -4,10 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/*
- * Whole numbers as decimal digits, without a NUL, straight into a buffer. printf(3) takes ten times
- * as long, and each line of output needs several.
- */
+/* Whole numbers as decimal digits, without a NUL, straight into a buffer. printf(3) takes ten times
+   as long, and each line of output needs several. */
 
 /* The longest, 2^64 - 1. */
 #define DECIMAL_LENGTH_MAX 20

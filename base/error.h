@@ -1,12 +1,10 @@
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
-/*
- * An error as data: a text in a fixed buffer that the caller owns, so that reporting a failure
- * cannot itself fail. A function that takes a `struct error *` returns 0, or -1 after it wrote it; on
- * success it leaves it as it was. The text is one line without a line ending, for a person: what
- * failed, on what, and why. What a program decides by is beside it.
- */
+/* An error as data: a text in a fixed buffer that the caller owns, so that reporting a failure
+   cannot itself fail. A function that takes a `struct error *` returns 0, or -1 after it wrote it;
+   on success it leaves it as it was. The text is one line without a line ending, for a person: what
+   failed, on what, and why. What a program decides by is beside it. */
 struct error {
   char text[256];
   int code;           /* the errno, where the system has refused something; else 0 */

@@ -4,10 +4,8 @@
 #include <event2/event.h>
 #include <stdint.h>
 
-/*
- * libevent without its failures: it fails only when memory is exhausted, and then these functions
- * end the program (memory.h). Each event ends with event_free.
- */
+/* libevent without its failures: it fails only when memory is exhausted, and then these functions
+   end the program (memory.h). Each event ends with event_free. */
 struct event_base *loop_event_base_new(void);
 
 /* The callback of an event or a timer, with its owner: LOOP_CALLBACK(on_timer, struct x *self) {…} */

@@ -3,10 +3,8 @@
 
 #include <stddef.h>
 
-/*
- * Allocation that cannot fail: where the C library would return NULL, each function writes a line
- * to stderr and ends the program. The caller releases what they return with free().
- */
+/* Allocation that cannot fail: where the C library would return NULL, each function writes a line
+   to stderr and ends the program. The caller releases what they return with free(). */
 #define MEMORY_EXHAUSTED_EXIT 3 /* as AGENT_EXIT_ERROR */
 void *memory_allocate(size_t size);
 

@@ -4,10 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/*
- * The file that this process executes: as the kernel knows it (/proc/self/exe), or, where /proc is
- * not mounted, under the path that was executed.
- */
+/* The file that this process executes: as the kernel knows it (/proc/self/exe), or, where /proc is
+   not mounted, under the path that was executed. */
 
 /* Opens it for reading, close-on-exec. Returns the descriptor, or -1 with errno. */
 int own_program_open(void);

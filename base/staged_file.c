@@ -34,8 +34,7 @@ static int lock(int fd, int how) {
 }
 
 bool staged_file_has_name(int fd, int directory, const char *name) {
-  struct stat opened;
-  struct stat named;
+  struct stat opened, named;
   return fd >= 0 && fstat(fd, &opened) == 0 &&
          fstatat(directory, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;

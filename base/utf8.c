@@ -40,8 +40,7 @@ static size_t lead(unsigned char first, unsigned char *low, unsigned char *high)
 /* How many bytes at the start of text, which is not empty, belong to a sequence of `*needed` bytes;
    0, and 0 needed, where none begins. */
 static size_t begun(const char *text, size_t length, size_t *needed) {
-  unsigned char low;
-  unsigned char high;
+  unsigned char low, high;
   *needed = lead((unsigned char)text[0], &low, &high);
   if (*needed == 0)
     return 0;

@@ -48,8 +48,7 @@ static int copy_through_buffer(int from, int to, off_t at, off_t size) {
 static off_t copy_in_kernel(int from, int to, off_t size) {
   off_t at = 0;
   while (at < size) {
-    off_t from_at = at;
-    off_t to_at = at;
+    off_t from_at = at, to_at = at;
     ssize_t length = copy_file_range(from, &from_at, to, &to_at, (size_t)(size - at), 0);
     if (length < 0 && errno == EINTR)
       continue;
@@ -83,8 +82,7 @@ static ssize_t read_all(int fd, char *buffer, size_t size, off_t at) {
 }
 
 int copy_bytes_same(int left, int right, off_t size) {
-  char left_buffer[BUFFER_SIZE];
-  char right_buffer[BUFFER_SIZE];
+  char left_buffer[BUFFER_SIZE], right_buffer[BUFFER_SIZE];
   /* One byte more than there should be, so that a longer file is not the same. */
   for (off_t at = 0; at <= size;) {
     ssize_t left_length = read_all(left, left_buffer, BUFFER_SIZE, at);
@@ -107,8 +105,7 @@ int copy_bytes_same(int left, int right, off_t size) {
 
 /* One entry, and the directories that it is copied from and to. */
 struct copied_entry {
-  int from;
-  int to;
+  int from, to;
   const char *name;
   struct stat stat;
 };

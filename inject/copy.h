@@ -14,12 +14,10 @@ int copy_bytes(int from, int to, off_t size);
 /* 1 when both files consist of the same `size` bytes, else 0; -1 when one cannot be read. */
 int copy_bytes_same(int left, int right, off_t size);
 
-/*
- * Copies the content of one directory into an empty one: files with their modes and times, symbolic
- * links as links, directories recursively, all of it written out to the disk. Other kinds of files are
- * skipped. Returns 0, or -1; then the path at which it failed, relative to the directory, has been
- * appended to `where`, a string in a buffer of `where_size` bytes, cut where that ends.
- */
+/* Copies the content of one directory into an empty one: files with their modes and times, symbolic
+   links as links, directories recursively, all of it written out to the disk. Other kinds of files
+   are skipped. Returns 0, or -1; then the path at which it failed, relative to the directory, has
+   been appended to `where`, a string in a buffer of `where_size` bytes, cut where that ends. */
 int copy_tree(int from, int to, char *where, size_t where_size);
 
 /* Removes a file, or a directory with all that is in it; no name is no error. Others may do the same

@@ -26,8 +26,7 @@
 
 /* The target, and what was made for it. */
 struct injection {
-  char directory[PATH_MAX];
-  char name[NAME_MAX + 1];
+  char directory[PATH_MAX], name[NAME_MAX + 1];
   char path[PATH_MAX + NAME_MAX + 2]; /* directory and name, for people */
   char tools_path[2 * PATH_MAX];      /* likewise of the tools; grows to where copying them fails */
   char bundle_path[2 * PATH_MAX];     /* likewise of the bundle */
@@ -178,8 +177,7 @@ static int reject_kind(const struct injection *self, const char *path, const cha
 /* A rename would replace a FIFO or a device without a word. Links to files are replaced, and so are
    those that lead nowhere. Checked before anything is replaced. */
 static int check_target(const struct injection *self, const char *path) {
-  struct stat target;
-  struct stat named;
+  struct stat target, named;
   if (stat(path, &target) != 0 || S_ISREG(target.st_mode))
     return 0;
   if (S_ISDIR(target.st_mode))
@@ -206,8 +204,7 @@ static const char *name_of(const char *path) {
 
 /* Whether the directory is `inner` or lies above it: a copy into itself would have no end. */
 static bool contains(int outer, const char *inner) {
-  struct stat wanted;
-  struct stat here;
+  struct stat wanted, here;
   struct stat below = {0};
   int fd = open(inner, O_PATH | O_DIRECTORY | O_CLOEXEC);
   bool found = false;

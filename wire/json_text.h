@@ -64,13 +64,11 @@ enum json_text_state json_text_next(struct json_text *self);
    in the list. It is `part` that has it. */
 enum json_text_fault json_text_check(struct json_text *self);
 
-/*
- * Finds where the first value of a stream ends, of which `bytes` are all that has come so far: an
- * object or an array ends with its last bracket, a string with its last quote, null, true and false
- * with their last letter, a number with its line. What can begin no value ends at once: there is
- * nothing to wait for. Does not say whether it is JSON. A byte order mark in front is part of the
- * value. True when it ends, with its length. `self` is zero at first.
- */
+/* Finds where the first value of a stream ends, of which `bytes` are all that has come so far: an
+   object or an array ends with its last bracket, a string with its last quote, null, true and false
+   with their last letter, a number with its line. What can begin no value ends at once: there is
+   nothing to wait for. Does not say whether it is JSON. A byte order mark in front is part of the
+   value. True when it ends, with its length. `self` is zero at first. */
 bool json_text_ends(struct json_text *self, const char *bytes, size_t length, size_t *extent);
 
 /* Whether a text is a JSON object, or can become one with more bytes: what another program is still

@@ -25,31 +25,25 @@ cJSON *json_tree_parse_counted(const char *text, size_t length, size_t *values,
    NULL. NULL when it is none; without the memory for it the program ends. */
 cJSON *json_tree_parse_own(const char *text, size_t length, const char **end);
 
-/*
- * cJSON's strings end at the first NUL. In those of the tree this stands for each: an overlong form
- * that is never UTF-8, and so for a NUL and nothing else. A reader rejects the string, or puts the
- * NULs back and keeps the length.
- */
+/* cJSON's strings end at the first NUL. In those of the tree this stands for each: an overlong form
+   that is never UTF-8, and so for a NUL and nothing else. A reader rejects the string, or puts the
+   NULs back and keeps the length. */
 #define JSON_TREE_NUL "\xC0\x80"
 
 /* Puts them back, in place; returns the length of the string, without the last NUL. */
 size_t json_tree_unmark_nul(char *text);
 
-/*
- * The text of one member's value as it stands in an object's JSON, so that it can be given back
- * byte for byte: an id of more digits than a double has, or of escapes, is echoed as it came.
- */
+/* The text of one member's value as it stands in an object's JSON, so that it can be given back
+   byte for byte: an id of more digits than a double has, or of escapes, is echoed as it came. */
 struct json_member {
   const char *text; /* inside the object's; white space around it is not part of it */
   size_t length;
 };
 
-/*
- * Finds the member of the outermost object that has this name, which may be written with escapes.
- * Of several it is the first, as for cJSON. Returns false when there is none, or the text is not an
- * object. Linear, without recursion. The text must have been parsed: in what is no JSON it finds
- * something or nothing, within the text.
- */
+/* Finds the member of the outermost object that has this name, which may be written with escapes.
+   Of several it is the first, as for cJSON. Returns false when there is none, or the text is not an
+   object. Linear, without recursion. The text must have been parsed: in what is no JSON it finds
+   something or nothing, within the text. */
 bool json_member_find(const char *json, size_t length, const char *name, struct json_member *out);
 
 /* The next element of the array that the text is, which must have been parsed; false when there is

@@ -270,8 +270,7 @@ void step_pack(const struct step *self, const struct step_kind *const *kinds, st
 /* --- unpacking --- */
 
 struct input {
-  char *at;
-  char *end;
+  char *at, *end;
   bool is_short;
 };
 

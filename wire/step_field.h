@@ -8,10 +8,8 @@
 
 #include "base/error.h"
 
-/*
- * One field of a Step: its name in the JSON, what it must be, and where its value goes. A table of
- * these describes a Step: a new field is a new row, a new type of field a new reader.
- */
+/* One field of a Step: its name in the JSON, what it must be, and where its value goes. A table of
+   these describes a Step: a new field is a new row, a new type of field a new reader. */
 struct step_field {
   const char *name;
   const struct step_field_type *type;
@@ -19,8 +17,7 @@ struct step_field {
   bool required; /* of a text, bytes or a list: it must not be absent */
   /* Of a text the length in bytes, of an integer or a count the value. Maximum 0: no limit of its
      own. */
-  unsigned minimum;
-  unsigned maximum;
+  unsigned minimum, maximum;
   unsigned fallback; /* of an integer, a count or a flag that is absent; of an unknown choice */
   const struct step_choice *choices; /* of a choice: ended by one without a name */
   const struct step_table *element;  /* of a list */
@@ -69,11 +66,9 @@ enum step_shape {
   STEP_SHAPE_LIST
 };
 
-/*
- * `read` gets the field's value, NULL when the field is absent or null (but see takes_null), and the
- * place to write to, all zeros. It returns 0, or -1 with an error that names the field and what was
- * expected. It may move strings out of the value into the place.
- */
+/* `read` gets the field's value, NULL when the field is absent or null (but see takes_null), and
+   the place to write to, all zeros. It returns 0, or -1 with an error that names the field and what
+   was expected. It may move strings out of the value into the place. */
 struct step_field_type {
   enum step_shape shape;
   int (*read)(const struct step_field *self, cJSON *value, void *place, struct error *error);

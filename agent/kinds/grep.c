@@ -4,20 +4,15 @@
 #include "agent/kinds/kind.h"
 
 struct grep {
-  char *pattern;
-  char *glob;
-  unsigned head_limit;
-  unsigned context_before;
-  unsigned context_after;
-  bool prefix_paths;
-  bool search_hidden;
+  char *pattern, *glob;
+  unsigned head_limit, context_before, context_after;
+  bool prefix_paths, search_hidden;
   unsigned output; /* enum search_output */
 };
 
 /* What was not searched, though it was asked for; "" for nothing. */
 struct gaps {
-  struct error skipped;
-  struct error unread;
+  struct error skipped, unread;
 };
 
 static struct gaps describe_gaps(const struct search_result *result) {

@@ -14,10 +14,8 @@ enum { OWN_VARIABLES = 2 };
 
 static const char *const own_names[OWN_VARIABLES] = {"SANDBOX_STEP_TAG", "SANDBOX_STEP_ID"};
 
-/*
- * A command's argv and envp in one allocation. It owns the texts of
- * the variables that the agent sets, and borrows all others from the step and the agent.
- */
+/* A command's argv and envp in one allocation. It owns the texts of the variables that the agent
+   sets, and borrows all others from the step and the agent. */
 struct command {
   char *own[OWN_VARIABLES + 1]; /* NULL-terminated */
   char **argv;

@@ -3,10 +3,8 @@
 
 #include "wire/step_field.h"
 
-/*
- * The fields of a `run` beside the command, which is the target. The step executes the command with
- * these arguments, unchanged, and with `env` added over the agent's own environment.
- */
+/* The fields of a `run` beside the command, which is the target. The step executes the command with
+   these arguments, unchanged, and with `env` added over the agent's own environment. */
 struct run_fields {
   char **args;             /* what follows the command, NULL-terminated */
   char **env;              /* "NAME=value", NULL-terminated, each name once */

@@ -8,9 +8,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
-/*
- * What models, and programs, read of a command that has ended, or of a file that was read. Pure.
- */
+/* What models, and programs, read of a command that has ended, or of a file that was read. Pure. */
 
 /* The end of a command: those of stdout, "STDERR: " and stderr, "(command timed out)" and "(exit
    code: 3)" that are not empty, a line each; "(no output)" when all are. */

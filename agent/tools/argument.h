@@ -9,10 +9,8 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
-/*
- * The arguments of a tool as a table: their JSON Schema, whether a call's are what it says, and what
- * they are in a Step. Pure.
- */
+/* The arguments of a tool as a table: their JSON Schema, whether a call's are what it says, and
+   what they are in a Step. Pure. */
 enum argument_type {
   ARGUMENT_TEXT,    /* without NUL; an optional one that is empty counts as absent */
   ARGUMENT_BYTES,   /* a string that may be empty and hold NUL */
@@ -54,8 +52,7 @@ struct argument_table {
   { .rows = (ROWS), .count = sizeof(ROWS) / sizeof *(ROWS) }
 
 struct argument_limits {
-  unsigned timeout_default;
-  unsigned timeout_maximum;
+  unsigned timeout_default, timeout_maximum;
   bool clamps_timeout; /* one out of range is accepted */
 };
 

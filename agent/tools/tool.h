@@ -26,8 +26,7 @@
 struct tool_call;
 
 struct tool {
-  char name[16];
-  char title[16];
+  char name[16], title[16];
   const char *description;
   const char *hints;       /* for clients, as members of a JSON object: "readOnlyHint":true,… */
   const struct kind *kind; /* of its steps; the rest is the tool's own */
@@ -65,12 +64,10 @@ void tool_add_input_schema(const struct tool *self, const struct tool_settings *
    of a command that was executed never counts as one. */
 #define TOOL_ERROR "Error: "
 
-/*
- * `arguments`: an object of json_tree_parse, or NULL for none; texts are moved out of it into the step.
- * null counts as absent. `step_id`: unique among the runs. Returns
- * NULL, with the text for the model (TOOL_ERROR and the reason) added to `text`, when the arguments
- * are refused. Otherwise nothing is added.
- */
+/* `arguments`: an object of json_tree_parse, or NULL for none; texts are moved out of it into the
+   step. null counts as absent. `step_id`: unique among the runs. Returns NULL, with the text for
+   the model (TOOL_ERROR and the reason) added to `text`, when the arguments are refused. Otherwise
+   nothing is added. */
 struct tool_call *tool_call_new(const struct tool *tool, cJSON *arguments,
                                 const struct tool_settings *settings, const char *step_id,
                                 struct buffer *text);

@@ -25,8 +25,7 @@ static bool has_byte_order_mark(int fd) {
 /* What was asked for, and where its error goes. */
 struct request {
   int at;
-  const char *path;
-  const char *content;
+  const char *path, *content;
   size_t length;
   int source; /* a file that has the content, from its beginning; -1: `content` is it */
   struct error *error;

@@ -33,12 +33,10 @@
 int atomic_file_write(int at, const char *path, const char *content, size_t length,
                       struct error *error);
 
-/*
- * Gives a file, which is open for reading and writing as `fd`, the name `path`. What lies there is
- * replaced, and what it was is kept, as by atomic_file_write, except for the byte order mark. When it
- * is this very file nothing happens. On another file system the file is copied, then removed. After
- * an error it has its old name.
- */
+/* Gives a file, which is open for reading and writing as `fd`, the name `path`. What lies there is
+   replaced, and what it was is kept, as by atomic_file_write, except for the byte order mark. When
+   it is this very file nothing happens. On another file system the file is copied, then removed.
+   After an error it has its old name. */
 int atomic_file_move(int fd, const struct target *from, const char *path, struct error *error);
 
 #endif

@@ -90,8 +90,7 @@ static mode_t limit_groups(unsigned char *list, ssize_t length, mode_t mode) {
 
 /* The mode comes last: a change of the owner takes bits of it away. */
 static int copy_rights(int to, int from, unsigned char *list) {
-  struct stat old;
-  struct stat file;
+  struct stat old, file;
   ssize_t inherited = read_list(to, list);
   if (inherited < 0 || (inherited > 0 && fremovexattr(to, ACCESS_LIST) != 0))
     return -1;

@@ -23,12 +23,10 @@ struct line_range {
 /* Whether the content is text: all of it is UTF-8; NUL is. Returns 0, or -1 with the error. */
 int line_range_check(const char *content, size_t length, struct error *error);
 
-/*
- * Adds the lines to `to`; fewer where the file ends earlier. Numbers are right-aligned to the width
- * of the file's last one, so that ranges of one file line up. A UTF-8 byte order mark is omitted.
- * The whole content is rejected when it is not text. `to` grows by at most 8
- * bytes a line more than the content; after an error it is unchanged.
- */
+/* Adds the lines to `to`; fewer where the file ends earlier. Numbers are right-aligned to the width
+   of the file's last one, so that ranges of one file line up. A UTF-8 byte order mark is omitted.
+   The whole content is rejected when it is not text. `to` grows by at most 8 bytes a line more than
+   the content; after an error it is unchanged. */
 int line_range_cut(const struct line_range *self, const char *content, size_t length,
                    struct buffer *to, struct error *error);
 

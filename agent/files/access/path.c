@@ -53,8 +53,7 @@ char *path_full(const char *path, struct error *error) {
 }
 
 int path_fail(struct error *error, int at, const char *path, const char *format, ...) {
-  struct error reason;
-  struct error ignored;
+  struct error reason, ignored;
   va_list arguments;
   va_start(arguments, format);
   (void)vsnprintf(reason.text, sizeof reason.text, format, arguments);

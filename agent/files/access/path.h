@@ -5,11 +5,10 @@
 
 /* Makes paths absolute by their texts: the file system is not asked. */
 
-/*
- * For output: puts the current directory in front of a relative path and removes "." components,
- * repeated slashes and slashes at the end. ".." stays, because after a symbolic link it does not lead
- * back. The caller frees the result; NULL with an error when the current directory was removed.
- */
+/* For output: puts the current directory in front of a relative path and removes "." components,
+   repeated slashes and slashes at the end. ".." stays, because after a symbolic link it does not
+   lead back. The caller frees the result; NULL with an error when the current directory was
+   removed. */
 char *path_full(const char *path, struct error *error);
 
 /* The last component of a full path, a pointer into it; "" for "/". */
@@ -21,11 +20,9 @@ const char *path_name(const char *full_path);
 int path_fail(struct error *error, int at, const char *path, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/*
- * For comparing names that a sender wrote; what is opened is the path itself, since ".." behind a
- * symbolic link leads elsewhere. A relative path begins at `directory`, which is absolute; ".." takes
- * away what is in front of it. The caller frees the result.
- */
+/* For comparing names that a sender wrote; what is opened is the path itself, since ".." behind a
+   symbolic link leads elsewhere. A relative path begins at `directory`, which is absolute; ".."
+   takes away what is in front of it. The caller frees the result. */
 char *path_lexical(const char *directory, const char *path);
 
 /* What follows the directory and its "/" in a path, a pointer into it; "" where they are the same, NULL

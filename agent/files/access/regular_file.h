@@ -23,8 +23,7 @@
 #define REGULAR_FILE_TOO_LARGE "file exceeds 1 MB limit"
 
 /* Adds the lines of a text file to `to`, which is not written to after an error. A relative path
-   begins at the current directory. Takes REGULAR_FILE_MAX bytes of memory, beside what is added.
- */
+   begins at the current directory. Takes REGULAR_FILE_MAX bytes of memory, beside what is added. */
 int regular_file_cut(const char *path, const struct line_range *range, struct buffer *to,
                      struct error *error);
 

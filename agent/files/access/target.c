@@ -66,8 +66,7 @@ static int enter(struct target *self, int at, const char *path) {
    once had, or no path at all, so that it has to be checked. */
 static bool is_text_valid(const struct target *self, int fd, const char *text) {
   struct statfs where;
-  struct stat file;
-  struct stat named;
+  struct stat file, named;
   if (fstatfs(fd, &where) != 0 || where.f_type != PROC_MAGIC ||
       fstatat(self->directory, self->name, &file, 0) != 0)
     return true;

@@ -20,13 +20,11 @@ struct target {
   struct stat file; /* when it exists: a regular file that may be written */
 };
 
-/*
- * A relative path begins at the directory `at`, or AT_FDCWD. Creates missing directories, as
- * mkdir(1) -p does. Follows symbolic links to files, dangling ones too, where the kernel would; not
- * to missing directories, nor those of /proc to an open file that has no name. Rejects what is not
- * a regular file or is write-protected. After an error nothing is to be released; directories that
- * were created stay.
- */
+/* A relative path begins at the directory `at`, or AT_FDCWD. Creates missing directories, as
+   mkdir(1) -p does. Follows symbolic links to files, dangling ones too, where the kernel would; not
+   to missing directories, nor those of /proc to an open file that has no name. Rejects what is not
+   a regular file or is write-protected. After an error nothing is to be released; directories that
+   were created stay. */
 int target_find(struct target *self, int at, const char *path, struct error *error);
 
 void target_release(struct target *self);

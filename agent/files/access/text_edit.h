@@ -25,11 +25,9 @@ struct text_edit {
 /* The most lines of an edit's old and of its new text that the report shows. */
 #define TEXT_EDIT_LINES_MAX 20
 
-/*
- * Applies the edits in their order, each to the text that the one before has left, and adds to `report`
- * where each was and what it changed. An error names the edit where there are several; the edits
- * before it may have changed the text.
- */
+/* Applies the edits in their order, each to the text that the one before has left, and adds to
+   `report` where each was and what it changed. An error names the edit where there are several; the
+   edits before it may have changed the text. */
 int text_edit_apply(const struct text_edit *edits, size_t count, struct buffer *text,
                     struct buffer *report, struct error *error);
 

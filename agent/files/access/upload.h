@@ -20,19 +20,16 @@
 #define UPLOAD_FILE_MAX 26214400
 
 struct upload_chunk {
-  const char *path;
-  const char *base64;
+  const char *path, *base64;
   size_t length;         /* of that */
   bool append;           /* else what the file had before is gone */
   const char *rename_to; /* of the last chunk; else NULL */
 };
 
-/*
- * A chunk is appended whole or not at all, unless the process is killed meanwhile. When the last one
- * fails the file is removed, since nobody will name it again, except where `path` is a link, leads to
- * the file of the new name or to no regular file, or may not be written. The error has the reason
- * first.
- */
+/* A chunk is appended whole or not at all, unless the process is killed meanwhile. When the last
+   one fails the file is removed, since nobody will name it again, except where `path` is a link,
+   leads to the file of the new name or to no regular file, or may not be written. The error has the
+   reason first. */
 int upload_write(const struct upload_chunk *chunk, struct error *error);
 
 #endif

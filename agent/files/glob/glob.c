@@ -70,8 +70,7 @@ static uint32_t bracket_character(const char *text, size_t length, size_t *at) {
 }
 
 struct range {
-  uint32_t first;
-  uint32_t last;
+  uint32_t first, last;
 };
 
 /* The range at text[*at], which is stepped over; `end` is where the last "]" is. */
@@ -93,8 +92,7 @@ static size_t ranges_begin(const char *text) {
 /* `text` is a whole bracket expression. */
 static bool is_in_brackets(const char *text, size_t length, uint32_t character) {
   size_t at = ranges_begin(text);
-  bool is_negated = at == 2;
-  bool is_in = false;
+  bool is_negated = at == 2, is_in = false;
   while (at < length - 1 && !is_in) { /* a "]" in front is literal: length counts the last one */
     struct range range = next_range(text, length - 1, &at);
     is_in = range.first <= character && character <= range.last;
@@ -123,8 +121,7 @@ static int check_ranges(const char *glob, struct error *error) {
 int glob_text_check(const char *text, struct error *error) {
   if (strnlen(text, GLOB_LENGTH_MAX + 1) > GLOB_LENGTH_MAX)
     return error_set(error, "glob: longer than %zu bytes", GLOB_LENGTH_MAX);
-  size_t open = 0;
-  size_t outermost = 0;
+  size_t open = 0, outermost = 0;
   for (size_t at = 0; text[at] != '\0';) {
     size_t unit = glob_text_unit(text + at);
     if (unit == 0 && text[at] == '[')
@@ -209,11 +206,9 @@ static bool expand_round(const struct glob_texts *from, struct glob_texts *to, b
   return true;
 }
 
-/*
- * Expands all texts round by round, not each by itself: no round copies more than the limit, and
- * there are at most as many rounds as braces. So nested braces and thousands of empty ones take no
- * longer than others.
- */
+/* Expands all texts round by round, not each by itself: no round copies more than the limit, and
+   there are at most as many rounds as braces. So nested braces and thousands of empty ones take no
+   longer than others. */
 int glob_text_expand(const char *text, struct glob_texts *texts, struct error *error) {
   struct glob_texts from = {.text = memory_allocate(GLOB_EXPANDED_MAX)};
   struct glob_texts to = {.text = memory_allocate(GLOB_EXPANDED_MAX)};
@@ -253,8 +248,7 @@ static bool match_unit(const char *glob, size_t glob_length, size_t *at, const c
 }
 
 bool glob_text_matches_name(const char *glob, size_t glob_length, const char *name, size_t length) {
-  size_t at = 0;
-  size_t in = 0;
+  size_t at = 0, in = 0;
   size_t star = NONE; /* what follows the last one */
   size_t taken = 0;   /* where what it has taken ends */
   while (in < length) {
@@ -299,8 +293,7 @@ static size_t name_length(const char *path, size_t length) {
 }
 
 bool glob_text_matches(const char *glob, size_t glob_length, const char *path, size_t length) {
-  size_t at = 0;
-  size_t in = 0;
+  size_t at = 0, in = 0;
   size_t stars = NONE; /* the component after the last "**" */
   size_t taken = 0;    /* where what it has taken ends */
   for (;;) {
@@ -332,8 +325,7 @@ bool glob_text_matches(const char *glob, size_t glob_length, const char *path, s
 }
 
 int glob_text_last_byte(const char *glob, size_t length) {
-  size_t last = 0;
-  size_t unit = 0;
+  size_t last = 0, unit = 0;
   for (size_t at = 0; at < length; at += unit) {
     last = at;
     unit = glob_text_unit(glob + at);

@@ -98,8 +98,7 @@ static enum regex_text text_kind(const struct line_matcher *self, const char *te
 static int match_line(struct line_matcher *self, const struct matched_line *line,
                       struct error *error) {
   const char *text = self->text + line->start;
-  size_t length = line->end - line->start;
-  size_t start;
+  size_t start, length = line->end - line->start;
   int found = regex_match(self->regex, text_kind(self, text, length), text, length, &start);
   return found < 0 ? regex_error(self->regex, error) : found;
 }

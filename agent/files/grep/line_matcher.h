@@ -26,8 +26,7 @@
  * text all the same: a NUL is then a character.
  */
 struct matched_line {
-  size_t start;
-  size_t end;
+  size_t start, end;
   size_t next; /* where the next one starts, or the end of the text */
 };
 

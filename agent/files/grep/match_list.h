@@ -39,8 +39,7 @@
 struct match_list {
   struct buffer *out;
   struct buffer path; /* of the current file, as it is written */
-  bool as_lines;
-  bool is_empty;
+  bool as_lines, is_empty;
 };
 
 void match_list_begin(struct match_list *self, struct buffer *out, bool as_lines);

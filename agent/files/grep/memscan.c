@@ -67,8 +67,7 @@ size_t memscan_first(const char *text, size_t length, char byte) {
 }
 
 size_t memscan_count(const char *text, size_t length, char byte) {
-  size_t count = 0;
-  size_t at = 0;
+  size_t count = 0, at = 0;
   while (length - at >= BLOCK) {
     block counts = {0}; /* a lane holds up to 255 */
     for (int i = 0; i < 255 && length - at >= BLOCK; i++, at += BLOCK)
@@ -120,12 +119,8 @@ static bool any_is_at(const struct byte_literal *literals, size_t count, const c
 
 /* A literal, prepared for the comparison with blocks. */
 struct probe {
-  size_t first;
-  size_t second;
-  block first_byte;
-  block first_fold;
-  block second_byte;
-  block second_fold;
+  size_t first, second;
+  block first_byte, first_fold, second_byte, second_fold;
 };
 
 static void probes_init(struct probe *probes, const struct byte_literal *literals, size_t count) {

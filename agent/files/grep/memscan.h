@@ -31,8 +31,7 @@ size_t memscan_count(const char *text, size_t length, char byte);
 #define MEMSCAN_LITERAL_MAX 32
 #define MEMSCAN_LITERALS_MAX 16
 struct byte_literal {
-  unsigned char bytes[MEMSCAN_LITERAL_MAX];
-  unsigned char folds[MEMSCAN_LITERAL_MAX];
+  unsigned char bytes[MEMSCAN_LITERAL_MAX], folds[MEMSCAN_LITERAL_MAX];
   size_t length; /* at least 2 */
   size_t first;  /* index of the byte that is compared first */
   size_t second; /* of the other */

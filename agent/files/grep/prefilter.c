@@ -4,10 +4,8 @@
 
 #define DEPTH_MAX 50
 
-/*
- * The pattern is read one atom after the other, as far as its syntax is surely understood. Anything
- * else makes the reader give up: nothing is known of the pattern then.
- */
+/* The pattern is read one atom after the other, as far as its syntax is surely understood. Anything
+   else makes the reader give up: nothing is known of the pattern then. */
 struct pattern_reader {
   const char *at;
   size_t depth;      /* of groups */
@@ -34,9 +32,7 @@ struct atom {
 };
 
 struct repetition {
-  bool is_present;
-  bool optional;
-  bool is_possessive;
+  bool is_present, optional, is_possessive;
 };
 
 /* --- syntax --- */
@@ -397,8 +393,7 @@ static struct literals read_sequence(struct pattern_reader *self) {
   struct literals run = {.count = 1};
   while (!self->has_given_up && *self->at != '\0' && *self->at != '|' && *self->at != ')') {
     struct literals content = {.count = 0};
-    bool folds = self->folds;
-    bool dot_is_any = self->dot_is_any;
+    bool folds = self->folds, dot_is_any = self->dot_is_any;
     struct atom atom = read_atom(self);
     if (atom.kind == ATOM_GROUP || atom.kind == ATOM_LOOKAROUND) {
       content = read_group(self);

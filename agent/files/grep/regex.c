@@ -38,9 +38,7 @@ struct pattern_syntax {
 struct reader {
   const char *at; /* in the source */
   struct buffer *to;
-  bool in_class;
-  bool is_unusual;
-  bool is_extended;
+  bool in_class, is_unusual, is_extended;
   size_t open;      /* groups */
   size_t capturing; /* of these */
   bool captures[GROUPS_MAX];

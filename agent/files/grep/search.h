@@ -62,8 +62,7 @@
 enum search_output { SEARCH_CONTENT, SEARCH_FILES, SEARCH_COUNTS };
 
 struct search {
-  const char *path;
-  const char *pattern;
+  const char *path, *pattern;
   const char *glob;       /* agent/files/glob/glob.h, with "!" in front or not; NULL: all */
   const char *repository; /* a full path; NULL: it is not known */
   bool respects_ignores;
@@ -82,8 +81,7 @@ struct search_result {
   bool is_cut;
   size_t skipped; /* lines */
   char first[96]; /* the first skipped line, as `path:number`; a long path is cut */
-  size_t unread_directories;
-  size_t unread_files;
+  size_t unread_directories, unread_files;
   struct error first_unread; /* the full path of the first of these */
   size_t hidden_directories; /* that ignore files or their names have hidden */
   size_t hidden_files;

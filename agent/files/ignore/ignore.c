@@ -14,11 +14,9 @@
 #include "base/buffer.h"
 #include "base/memory.h"
 
-/*
- * There is a level for each directory from "/" to that of the last entry. Each knows, for each kind
- * of file, the next one upwards that has rules: an entry is held against those few, whatever its
- * depth. A repository cuts the ways of git's kinds to what is above it.
- */
+/* There is a level for each directory from "/" to that of the last entry. Each knows, for each kind
+   of file, the next one upwards that has rules: an entry is held against those few, whatever its
+   depth. A repository cuts the ways of git's kinds to what is above it. */
 enum kind { RGIGNORE, IGNORE, GITIGNORE, EXCLUDE, GLOBAL, KINDS };
 
 static const char *const names[] = {
@@ -264,8 +262,7 @@ static void pop(struct ignore *self) {
 
 /* The path of an open directory, without links; of the descriptor, so that it is the same one. */
 static char *real_path(int directory, const char *path) {
-  char self[64];
-  char target[PATH_MAX];
+  char self[64], target[PATH_MAX];
   (void)snprintf(self, sizeof self, "/proc/self/fd/%d", directory);
   ssize_t length = readlink(self, target, sizeof target);
   if (length > 0 && (size_t)length < sizeof target && target[0] == '/')

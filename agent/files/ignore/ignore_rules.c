@@ -10,12 +10,10 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
-/*
- * A file of some hundred lines is common, and each entry of a tree is held against all of it. So the
- * rules are in buckets by the last byte of what they match, linked from the last rule to the first,
- * and those that end with a wildcard are in one more. An entry is held against two buckets, in the
- * order of their rules together.
- */
+/* A file of some hundred lines is common, and each entry of a tree is held against all of it. So
+   the rules are in buckets by the last byte of what they match, linked from the last rule to the
+   first, and those that end with a wildcard are in one more. An entry is held against two buckets,
+   in the order of their rules together. */
 #define BUCKETS 257
 #define ANY_BYTE 256
 #define NONE UINT32_MAX
@@ -24,16 +22,13 @@ struct ignore_rule {
   uint32_t glob;   /* offset of its text, without braces */
   uint32_t before; /* the rule in front of it in its bucket */
   uint16_t length;
-  bool shows;
-  bool only_directories;
-  bool is_of_name;
+  bool shows, only_directories, is_of_name;
 };
 
 struct ignore_rules {
   struct buffer text; /* of the globs, each with a NUL */
   struct ignore_rule *rules;
-  uint32_t count;
-  uint32_t capacity;
+  uint32_t count, capacity;
   size_t in_vain; /* bytes that braces were expanded to, which are too many for a glob */
   uint32_t last[BUCKETS];
 };

@@ -19,8 +19,7 @@
 struct heap {
   int (*compare)(const void *one, const void *other); /* > 0 when `one` comes later */
   void **items;                                       /* items[0] is the last in order */
-  size_t count;
-  size_t capacity;
+  size_t count, capacity;
 };
 
 /* Frees the items too. */

@@ -117,9 +117,8 @@ static int gather_all(int root, unsigned max_depth, struct heap *chosen,
   return 0;
 }
 
-/* --- by name: level by level ---
-   A level is read when all of the one above it is chosen. So the directories to read are among the
-   chosen items, and there are never more than these. */
+/* --- by name: level by level --- A level is read when all of the one above it is chosen. So the
+   directories to read are among the chosen items, and there are never more than these. */
 
 struct levels {
   int root;

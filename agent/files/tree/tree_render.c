@@ -14,12 +14,10 @@
 #include "base/memory.h"
 #include "base/printable.h"
 
-/*
- * First entries are chosen, level by level: a level is read when the one above it is complete, and of
- * its entries a heap keeps the first, as many as there is room for. Then they are drawn. A directory
- * is opened from the root by mere names, so that no link is followed; there are never more of them
- * than entries.
- */
+/* First entries are chosen, level by level: a level is read when the one above it is complete, and
+   of its entries a heap keeps the first, as many as there is room for. Then they are drawn. A
+   directory is opened from the root by mere names, so that no link is followed; there are never
+   more of them than entries. */
 struct tree_entry {
   const struct tree_entry *parent; /* NULL: it is in the root */
   const char *name;
@@ -198,8 +196,7 @@ static void choose(struct tree_choice *self, DIR *root, unsigned max_depth) {
 
 /* What is left to draw of a directory. */
 struct tree_rest {
-  size_t next;
-  size_t end;
+  size_t next, end;
   size_t indent; /* bytes of the indentation */
 };
 

@@ -43,12 +43,10 @@ struct tree_render {
   bool is_cut;
 };
 
-/*
- * Adds to `content`, which is empty. `max_depth` is at least 1, the directory's own entries; deeper
- * levels than WALK_DEPTH_MAX are not visited. `exclude_globs` (agent/files/glob/glob.h) are matched
- * against names and end with NULL; NULL for none. `repository` as for walk_reference. After an error
- * nothing was added.
- */
+/* Adds to `content`, which is empty. `max_depth` is at least 1, the directory's own entries; deeper
+   levels than WALK_DEPTH_MAX are not visited. `exclude_globs` (agent/files/glob/glob.h) are matched
+   against names and end with NULL; NULL for none. `repository` as for walk_reference. After an
+   error nothing was added. */
 int tree_render_write(struct tree_render *self, const char *path, unsigned max_depth,
                       const char *const *exclude_globs, const char *repository,
                       struct buffer *content, struct error *error);

@@ -21,8 +21,7 @@ struct walk_level {
   size_t size; /* bytes of names */
   size_t capacity;
   const char **order;
-  size_t count;
-  size_t next;
+  size_t count, next;
   bool is_read; /* to the end */
 };
 

@@ -43,12 +43,11 @@ extern const char *const walk_default_excludes[];
 /* Whether the name is in the list, which ends with NULL or is NULL. */
 bool walk_is_excluded(const char *const *excludes, const char *name);
 
-/*
- * The directory of a repository that holds what users have uploaded for reference, such as copies of
- * websites. It is not the project's, so that searches and trees leave it out, unless they begin in it.
- * walk_reference returns its path relative to `root`, to be freed; NULL where it is not below the root,
- * or is the root, or `repository` is NULL. All by their texts: a relative root begins at the repository.
- */
+/* The directory of a repository that holds what users have uploaded for reference, such as copies
+   of websites. It is not the project's, so that searches and trees leave it out, unless they begin
+   in it. walk_reference returns its path relative to `root`, to be freed; NULL where it is not
+   below the root, or is the root, or `repository` is NULL. All by their texts: a relative root
+   begins at the repository. */
 #define WALK_REFERENCE ".agentsmith/reference"
 char *walk_reference(const char *repository, const char *root);
 
