@@ -1,5 +1,7 @@
 #include "base/buffer.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,6 +41,18 @@ void buffer_add_string(struct buffer *self, const char *string) {
 void buffer_add_number(struct buffer *self, unsigned long long number) {
   char *out = buffer_space(self, DECIMAL_LENGTH_MAX);
   self->length += (size_t)(decimal_write(out, number) - out);
+}
+
+void buffer_add_format(struct buffer *self, const char *format, ...) {
+  va_list arguments, again;
+  va_start(arguments, format);
+  va_copy(again, arguments);
+  int length = vsnprintf(NULL, 0, format, arguments);
+  CHECK(length >= 0);
+  (void)vsnprintf(buffer_space(self, (size_t)length + 1), (size_t)length + 1, format, again);
+  self->length += (size_t)length;
+  va_end(again);
+  va_end(arguments);
 }
 
 void buffer_add_json(struct buffer *self, const char *bytes, size_t length) {

@@ -16,6 +16,8 @@ void buffer_release(struct buffer *self);
 void buffer_add(struct buffer *self, const char *bytes, size_t length);
 void buffer_add_string(struct buffer *self, const char *string);
 void buffer_add_number(struct buffer *self, unsigned long long number);
+void buffer_add_format(struct buffer *self, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Adds the bytes as a JSON string, quotes included: see json_string.h. */
 void buffer_add_json(struct buffer *self, const char *bytes, size_t length);

@@ -18,13 +18,6 @@
 static const char level_names[][sizeof "DEBUG "] = {"DEBUG ", "INFO  ", "WARN  ", "ERROR "};
 static_assert(sizeof level_names / sizeof *level_names == LOG_ERROR + 1, "each level has a name");
 
-static void add_hex(struct buffer *out, const char *prefix, unsigned char value) {
-  static const char digits[] = "0123456789abcdef";
-  const char pair[] = {digits[value >> 4], digits[value & 15]};
-  buffer_add_string(out, prefix);
-  buffer_add(out, pair, sizeof pair);
-}
-
 /* U+007F to U+009F, which JSON allows in a string and some terminals take for controls. */
 static bool is_late_control(const char *character) {
   unsigned char first = (unsigned char)character[0];
@@ -35,9 +28,9 @@ static void add_escaped(struct buffer *out, const char *text, size_t length) {
   for (const char *end = text + length; text < end;) {
     size_t character = utf8_sequence(text, (size_t)(end - text));
     if (character == 0 || (unsigned char)*text < 0x20)
-      add_hex(out, "\\x", (unsigned char)*text);
+      buffer_add_format(out, "\\x%02x", (unsigned char)*text);
     else if (is_late_control(text)) /* its last byte is its number */
-      add_hex(out, "\\u00", (unsigned char)text[character - 1]);
+      buffer_add_format(out, "\\u00%02x", (unsigned char)text[character - 1]);
     else
       buffer_add(out, text, character);
     text += character > 0 ? character : 1;
@@ -55,10 +48,8 @@ static void add_time(struct buffer *out) {
   (void)clock_gettime(CLOCK_REALTIME, &now);
   struct tm utc;
   (void)gmtime_r(&now.tv_sec, &utc);
-  char text[64];
-  (void)snprintf(text, sizeof text, "%02d:%02d:%02d.%03ld ", utc.tm_hour, utc.tm_min, utc.tm_sec,
-                 now.tv_nsec / 1000000);
-  buffer_add_string(out, text);
+  buffer_add_format(out, "%02d:%02d:%02d.%03ld ", utc.tm_hour, utc.tm_min, utc.tm_sec,
+                    now.tv_nsec / 1000000);
 }
 
 __attribute__((format(printf, 2, 0))) static void add_text(struct buffer *out, const char *format,

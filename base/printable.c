@@ -32,24 +32,17 @@ void printable_add(struct buffer *out, const char *name, size_t length) {
 }
 
 const char *printable_file_kind(mode_t mode) {
-  switch (mode & S_IFMT) {
-  case S_IFREG:
-    return "a regular file";
-  case S_IFDIR:
-    return "a directory";
-  case S_IFIFO:
-    return "a FIFO";
-  case S_IFSOCK:
-    return "a socket";
-  case S_IFCHR:
-    return "a character device";
-  case S_IFBLK:
-    return "a block device";
-  case S_IFLNK:
-    return "a symbolic link";
-  default:
-    return "of an unknown kind";
-  }
+  static const struct {
+    mode_t type;
+    const char *name;
+  } kinds[] = {
+      {S_IFREG, "a regular file"}, {S_IFDIR, "a directory"},        {S_IFIFO, "a FIFO"},
+      {S_IFSOCK, "a socket"},      {S_IFCHR, "a character device"}, {S_IFBLK, "a block device"},
+      {S_IFLNK, "a symbolic link"}};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if ((mode & S_IFMT) == kinds[i].type)
+      return kinds[i].name;
+  return "of an unknown kind";
 }
 
 const char *printable_signal(int signal) {

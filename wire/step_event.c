@@ -24,19 +24,10 @@ static_assert(sizeof "2026-05-05T10:00:00.123+00:00" == STEP_EVENT_TIMESTAMP_SIZ
 /* 9999-12-31T23:59:59.999 */
 #define LAST_MS INT64_C(253402300799999)
 
-static const char *kind_name(enum step_event_kind kind) {
-  switch (kind) {
-  case STEP_EVENT_STARTED:
-    return "started";
-  case STEP_EVENT_STDOUT:
-    return "stdout";
-  case STEP_EVENT_STDERR:
-    return "stderr";
-  case STEP_EVENT_COMPLETED:
-    break;
-  }
-  return "completed";
-}
+static const char kind_names[][sizeof "completed"] = {[STEP_EVENT_STARTED] = "started",
+                                                      [STEP_EVENT_STDOUT] = "stdout",
+                                                      [STEP_EVENT_STDERR] = "stderr",
+                                                      [STEP_EVENT_COMPLETED] = "completed"};
 
 void step_event_timestamp(char out[STEP_EVENT_TIMESTAMP_SIZE], int64_t unix_ms) {
   if (unix_ms < 0)
@@ -73,12 +64,12 @@ size_t step_event_length(const struct step_event *self) {
                  sizeof before_line + sizeof before_timestamp + sizeof before_seq - 6 +
                  TIMESTAMP_LENGTH + sizeof "2" - 1;
   size_t after = self->partial ? sizeof after_seq_partial : sizeof after_seq;
-  return fixed + after - 1 + strlen(kind_name(self->kind)) + self->step_id_length +
+  return fixed + after - 1 + strlen(kind_names[self->kind]) + self->step_id_length +
          json_string_length(self->line, self->line_length) + decimal_length(self->seq);
 }
 
 char *step_event_write(const struct step_event *self, char *out) {
-  const char *kind = kind_name(self->kind);
+  const char *kind = kind_names[self->kind];
   out = put(out, before_version, sizeof before_version - 1);
   *out++ = (char)('0' + self->schema_version);
   out = put(out, before_id, sizeof before_id - 1);

@@ -320,8 +320,11 @@ const struct step_field_type step_field_list = {.shape = STEP_SHAPE_LIST, .read 
 
 /* --- numbers --- */
 
+/* Leaves the number as it is where the value is absent. */
 static int read_number(const struct step_field *self, const char *expected, cJSON *value,
                        double minimum, double maximum, double *number, struct error *error) {
+  if (value == NULL)
+    return 0;
   if (!cJSON_IsNumber(value))
     return step_field_reject(self->name, expected, value, error);
   *number = value->valuedouble;
@@ -336,8 +339,7 @@ static int read_integer(const struct step_field *self, cJSON *value, void *place
   (void)snprintf(expected, sizeof expected, "a whole number from %u to %u", self->minimum,
                  self->maximum);
   double number = self->fallback;
-  if (value != NULL &&
-      read_number(self, expected, value, self->minimum, self->maximum, &number, error) != 0)
+  if (read_number(self, expected, value, self->minimum, self->maximum, &number, error) != 0)
     return -1;
   *(unsigned *)place = (unsigned)number;
   return 0;
@@ -348,8 +350,8 @@ const struct step_field_type step_field_integer = {.read = read_integer, .size =
 static int read_int32(const struct step_field *self, cJSON *value, void *place,
                       struct error *error) {
   double number = self->fallback;
-  if (value != NULL && read_number(self, "a whole number of 32 bits", value, INT32_MIN, INT32_MAX,
-                                   &number, error) != 0)
+  if (read_number(self, "a whole number of 32 bits", value, INT32_MIN, INT32_MAX, &number, error) !=
+      0)
     return -1;
   *(int *)place = (int)number;
   return 0;
@@ -362,9 +364,7 @@ static int read_up_to(const struct step_field *self, cJSON *value, int64_t minim
   char expected[64];
   (void)snprintf(expected, sizeof expected, "a whole number up to %lld", (long long)maximum);
   *number = 0;
-  return value == NULL
-             ? 0
-             : read_number(self, expected, value, (double)minimum, (double)maximum, number, error);
+  return read_number(self, expected, value, (double)minimum, (double)maximum, number, error);
 }
 
 static int read_count(const struct step_field *self, cJSON *value, void *place,

@@ -34,11 +34,8 @@ static int edit(const struct edit_file *self, struct buffer *text, struct buffer
 static int work(const struct step *step, struct output *output, struct error *error) {
   const struct edit_file *self = step->fields;
   struct buffer text = {0};
-  buffer_add_string(&output->content, "Edited ");
-  buffer_add_string(&output->content, step->target);
-  buffer_add_string(&output->content, " (");
-  buffer_add_number(&output->content, self->edits.count);
-  buffer_add_string(&output->content, self->edits.count == 1 ? " change)" : " changes)");
+  buffer_add_format(&output->content, "Edited %s (%zu change%s)", step->target, self->edits.count,
+                    self->edits.count == 1 ? "" : "s");
   int result = regular_file_text(step->target, &text, error);
   if (result == 0)
     result = edit(self, &text, &output->content, error);

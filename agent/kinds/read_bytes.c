@@ -1,3 +1,5 @@
+#include <inttypes.h>
+
 #include "agent/files/access/regular_file.h"
 #include "agent/kinds/kind.h"
 
@@ -17,9 +19,7 @@ static int work(const struct step *step, struct output *output, struct error *er
     buffer_release(&bytes);
     return -1;
   }
-  buffer_add_string(&output->content, "{\"size\":");
-  buffer_add_number(&output->content, size);
-  buffer_add_string(&output->content, ",\"content\":\"");
+  buffer_add_format(&output->content, "{\"size\":%" PRIu64 ",\"content\":\"", size);
   buffer_add_base64(&output->content, bytes.bytes, bytes.length);
   buffer_add_string(&output->content, "\"}");
   buffer_release(&bytes);

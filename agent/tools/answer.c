@@ -1,5 +1,6 @@
 #include "agent/tools/answer.h"
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -35,9 +36,7 @@ void answer_command(const struct run_end *end, struct buffer *text) {
   }
   if (end->exit_code != 0) {
     begin_part(text, begin);
-    buffer_add_string(text, "(exit code: ");
-    buffer_add_number(text, (unsigned long long)end->exit_code);
-    buffer_add_string(text, ")");
+    buffer_add_format(text, "(exit code: %llu)", (unsigned long long)end->exit_code);
   }
   if (text->length == begin)
     buffer_add_string(text, "(no output)");
@@ -55,11 +54,7 @@ struct run_stream answer_body(const struct run_end *end) {
 }
 
 void answer_image(const char *type, size_t type_length, size_t bytes, struct buffer *text) {
-  buffer_add_string(text, "(");
-  buffer_add(text, type, type_length);
-  buffer_add_string(text, ", ");
-  buffer_add_number(text, bytes);
-  buffer_add_string(text, " bytes: not shown as text)");
+  buffer_add_format(text, "(%.*s, %zu bytes: not shown as text)", (int)type_length, type, bytes);
 }
 
 static const char *next_newline(const char *at, const char *end) {
@@ -82,16 +77,9 @@ static const char *skip_lines(const char *at, const char *end, uint64_t lines) {
   return at;
 }
 
-static void add_count(struct buffer *out, const char *before, uint64_t number) {
-  buffer_add_string(out, before);
-  buffer_add_number(out, number);
-}
-
 static void add_hint(struct buffer *out, const char *what, uint64_t last, uint64_t total) {
-  add_count(out, what, last);
-  add_count(out, " of ", total);
-  add_count(out, "; continue with offset=", last + 1);
-  buffer_add_string(out, ")");
+  buffer_add_format(out, "%s%" PRIu64 " of %" PRIu64 "; continue with offset=%" PRIu64 ")", what,
+                    last, total, last + 1);
 }
 
 /* More than fits: up to the end of the last whole line, or where there is none, within the first. */
@@ -103,9 +91,7 @@ static void add_truncated(const char *begin, uint64_t first, uint64_t total, str
     return;
   }
   buffer_add(out, begin, utf8_cut(begin, ANSWER_PAGE_MAX));
-  add_count(out, "\n... (truncated mid-line ", first);
-  add_count(out, " of ", total);
-  buffer_add_string(out, ")");
+  buffer_add_format(out, "\n... (truncated mid-line %" PRIu64 " of %" PRIu64 ")", first, total);
 }
 
 int answer_page(const char *text, size_t length, uint64_t offset, uint64_t limit,
@@ -132,7 +118,7 @@ int answer_page(const char *text, size_t length, uint64_t offset, uint64_t limit
   }
   buffer_add(out, begin, (size_t)(stop - begin));
   if (more) {
-    add_count(out, "\n... (showing lines ", first);
+    buffer_add_format(out, "\n... (showing lines %" PRIu64, first);
     add_hint(out, "-", first + limit - 1, total);
   }
   return 0;
@@ -169,24 +155,21 @@ static struct run_stream bound_stream(struct run_stream stream) {
 }
 
 static void add_flag(struct buffer *out, const char *name, bool flag) {
-  buffer_add_string(out, name);
-  buffer_add_string(out, flag ? "true" : "false");
+  buffer_add_format(out, "%s%s", name, flag ? "true" : "false");
 }
 
 static void add_end(struct buffer *out, const struct run_end *end) {
   char seconds[STEP_RESULT_SECONDS_SIZE];
   step_result_seconds(seconds, end->duration_ms);
   add_flag(out, ",\"timedOut\":", end->how == RUN_TIMED_OUT);
-  buffer_add_string(out, ",\"durationSeconds\":");
-  buffer_add_string(out, seconds);
+  buffer_add_format(out, ",\"durationSeconds\":%s", seconds);
 }
 
 void answer_outcome(enum answer_form form, const struct run_end *end, struct buffer *out) {
   const bool is_bounded = form == ANSWER_STRUCTURED;
   const struct run_stream output = is_bounded ? bound_stream(end->output) : end->output;
   const struct run_stream errors = is_bounded ? bound_stream(end->errors) : end->errors;
-  buffer_add_string(out, "{\"exitCode\":");
-  buffer_add_number(out, (unsigned long long)end->exit_code);
+  buffer_add_format(out, "{\"exitCode\":%llu", (unsigned long long)end->exit_code);
   if (form != ANSWER_STREAMS)
     add_end(out, end);
   if (form != ANSWER_METADATA) {

@@ -38,12 +38,9 @@ static void add_choices(struct buffer *out, const struct argument_choice *choice
 }
 
 static void add_range(struct buffer *out, unsigned minimum, unsigned maximum) {
-  buffer_add_string(out, ",\"minimum\":");
-  buffer_add_number(out, minimum);
-  if (maximum == 0)
-    return;
-  buffer_add_string(out, ",\"maximum\":");
-  buffer_add_number(out, maximum);
+  buffer_add_format(out, ",\"minimum\":%u", minimum);
+  if (maximum > 0)
+    buffer_add_format(out, ",\"maximum\":%u", maximum);
 }
 
 static const char type_schemas[][sizeof "integer"] = {
@@ -55,15 +52,11 @@ static const char type_schemas[][sizeof "integer"] = {
 static void add_schema(const struct argument *self, const struct argument_limits *limits,
                        struct buffer *out) {
   buffer_add_json(out, self->name, strlen(self->name));
-  buffer_add_string(out, ":{\"type\":\"");
-  buffer_add_string(out, type_schemas[self->type]);
-  buffer_add_string(out, "\",\"description\":");
+  buffer_add_format(out, ":{\"type\":\"%s\",\"description\":", type_schemas[self->type]);
   buffer_add_json(out, self->description, strlen(self->description));
   if (self->type == ARGUMENT_TIMEOUT) {
     out->length--; /* within the quotes */
-    buffer_add_string(out, " (default ");
-    buffer_add_number(out, limits->timeout_default);
-    buffer_add_string(out, ")\"");
+    buffer_add_format(out, " (default %u)\"", limits->timeout_default);
     add_range(out, 1, limits->timeout_maximum);
   } else if (self->type == ARGUMENT_INTEGER) {
     add_range(out, self->minimum, self->maximum);

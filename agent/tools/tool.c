@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "agent/kinds/kind.h"
-#include "agent/kinds/run.h"
 #include "agent/tools/answer.h"
 #include "base/check.h"
 #include "base/memory.h"
@@ -151,10 +150,7 @@ static bool answer_read(const struct tool_call *call, const struct run_end *end,
 
 static bool answer_write(const struct tool_call *call, const struct run_end *end,
                          struct buffer *text) {
-  buffer_add_string(text, "Successfully wrote ");
-  buffer_add_number(text, call->content_length);
-  buffer_add_string(text, " bytes to ");
-  buffer_add_string(text, call->target);
+  buffer_add_format(text, "Successfully wrote %zu bytes to %s", call->content_length, call->target);
   (void)end;
   return false;
 }

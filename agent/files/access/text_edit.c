@@ -181,20 +181,13 @@ static void report_lines(struct buffer *report, const char *sign, const struct b
   if (at == end)
     return;
   size_t more = count_lines(at, (size_t)(end - at)) + (end[-1] != '\n');
-  buffer_add_string(report, sign);
-  buffer_add_string(report, "... (");
-  buffer_add_number(report, more);
-  buffer_add_string(report, more == 1 ? " more line)\n" : " more lines)\n");
+  buffer_add_format(report, "%s... (%zu more line%s)\n", sign, more, more == 1 ? "" : "s");
 }
 
 static void report_edit(const struct editing *self, size_t occurrences, struct buffer *report) {
-  buffer_add_string(report, "\n\n@ line ");
-  buffer_add_number(report, count_lines(self->text.bytes, find(self, 0)) + 1);
-  if (self->edit->all) {
-    buffer_add_string(report, " (");
-    buffer_add_number(report, occurrences);
-    buffer_add_string(report, occurrences == 1 ? " occurrence)" : " occurrences)");
-  }
+  buffer_add_format(report, "\n\n@ line %zu", count_lines(self->text.bytes, find(self, 0)) + 1);
+  if (self->edit->all)
+    buffer_add_format(report, " (%zu occurrence%s)", occurrences, occurrences == 1 ? "" : "s");
   buffer_add_string(report, ":\n");
   report_lines(report, "- ", &self->old);
   report_lines(report, "+ ", &self->replacement);
