@@ -57,6 +57,7 @@ static int inject(const char *target) {
 
 /* What a door is made of. */
 struct place {
+  const struct options *options;
   struct event_base *base;
   const struct log *log;
   char *directory;   /* of tools, absolute; NULL: the door needs none */
@@ -64,7 +65,8 @@ struct place {
   struct redis_url redis;
 };
 
-static struct door *make_redis_door(const struct place *place, const struct options *options) {
+static struct door *make_redis_door(const struct place *place) {
+  const struct options *options = place->options;
   struct redis_door_options redis_options = {.url = &place->redis,
                                              .job_id = options->job_id,
                                              .run_id = options->run_id,
@@ -80,12 +82,12 @@ static struct door *make_redis_door(const struct place *place, const struct opti
   return redis_door_new(place->base, place->log, &redis_options);
 }
 
-static struct door *make_once_door(const struct place *place, const struct options *options) {
-  (void)options;
+static struct door *make_once_door(const struct place *place) {
   return once_door_new(place->base, place->log);
 }
 
-static struct door *make_files_door(const struct place *place, const struct options *options) {
+static struct door *make_files_door(const struct place *place) {
+  const struct options *options = place->options;
   struct files_door_options files_options = {.directory = options->ipc_directory,
                                              .pack = getenv("SYMPOZIUM_SKILL_PACK"),
                                              .default_timeout_seconds =
@@ -99,50 +101,42 @@ static struct door *make_files_door(const struct place *place, const struct opti
   return files_door_new(place->base, place->log, &files_options);
 }
 
-static struct tool_settings tool_settings(const struct place *place,
-                                          const struct options *options) {
-  return (struct tool_settings){.default_timeout_seconds = (unsigned)options->default_timeout,
-                                .max_timeout_seconds = (unsigned)options->max_timeout,
+static struct tool_settings tool_settings(const struct place *place) {
+  return (struct tool_settings){.default_timeout_seconds =
+                                    (unsigned)place->options->default_timeout,
+                                .max_timeout_seconds = (unsigned)place->options->max_timeout,
                                 .directory = place->directory,
                                 .shell = place->shell};
 }
 
-static struct stdio_door_options stdio_options(const struct place *place,
-                                               const struct options *options) {
-  return (struct stdio_door_options){.tool = options->tool,
-                                     .deadline_seconds = (unsigned)options->deadline,
-                                     .version = AGENT_VERSION,
-                                     .tools = tool_settings(place, options)};
+static struct door *make_stdio_door(const struct place *place) {
+  const struct options *options = place->options;
+  const struct stdio_door_options stdio = {.tool = options->tool,
+                                           .deadline_seconds = (unsigned)options->deadline,
+                                           .version = AGENT_VERSION,
+                                           .tools = tool_settings(place)};
+  return (options->tool_runner ? runner_new : stdio_door_new)(place->base, place->log, &stdio);
 }
 
-static struct door *make_stdio_door(const struct place *place, const struct options *options) {
-  const struct stdio_door_options stdio = stdio_options(place, options);
-  return stdio_door_new(place->base, place->log, &stdio);
-}
-
-static struct door *make_runner(const struct place *place, const struct options *options) {
-  const struct stdio_door_options stdio = stdio_options(place, options);
-  return runner_new(place->base, place->log, &stdio);
-}
-
-static struct door *make_mcp_door(const struct place *place, const struct options *options) {
+static struct door *make_mcp_door(const struct place *place) {
+  const struct options *options = place->options;
   struct mcp_door_options mcp_options = {.program_version = AGENT_VERSION,
                                          .versions = options->mcp_versions,
                                          .structured = options->structured,
                                          .concurrency = (unsigned)options->concurrency,
-                                         .tools = tool_settings(place, options)};
+                                         .tools = tool_settings(place)};
   return mcp_door_new(place->base, place->log, &mcp_options);
 }
 
 struct door_row {
-  struct door *(*make)(const struct place *place, const struct options *options);
+  struct door *(*make)(const struct place *place);
   void (*free)(struct door *door);
   bool speaks_here; /* on standard output */
   bool has_tools;
 };
 
 static const struct door_row *row_of(const struct options *options) {
-  static const struct door_row runner = {make_runner, runner_free, true, true};
+  static const struct door_row runner = {make_stdio_door, runner_free, true, true};
   static const struct door_row doors[] = {
       [OPTIONS_RUN] = {make_redis_door, redis_door_free, false, false},
       [OPTIONS_ONCE] = {make_once_door, once_door_free, true, false},
@@ -154,8 +148,8 @@ static const struct door_row *row_of(const struct options *options) {
 }
 
 /* Serves the door that the options name, until its end. */
-static int serve(const struct options *options, const struct startup *startup,
-                 const struct place *place) {
+static int serve(const struct startup *startup, const struct place *place) {
+  const struct options *options = place->options;
   bool redis = options->action == OPTIONS_RUN;
   struct engine_options engine_options = {
       .base = place->base,
@@ -171,7 +165,7 @@ static int serve(const struct options *options, const struct startup *startup,
       .program = KEEPER_PROGRAM,
       .keeps_spare = options->action != OPTIONS_ONCE};
   struct engine *engine = engine_new(&engine_options);
-  struct door *door = row_of(options)->make(place, options);
+  struct door *door = row_of(options)->make(place);
   engine_set_door(engine, door);
   int exit_code = engine_run(engine);
   engine_free(engine);
@@ -185,7 +179,8 @@ static bool are_any_set(const struct tls_options *tls) {
 }
 
 /* The url as it is connected to; without TLS that needs nothing. */
-static int secure(struct place *place, const struct options *options, struct error *error) {
+static int secure(struct place *place, struct error *error) {
+  const struct options *options = place->options;
   place->redis = options->redis;
   if (options->redis.ignored != NULL)
     log_line(place->log, LOG_DEBUG, NULL, "ignored of the connection string: %s",
@@ -205,23 +200,22 @@ static int secure(struct place *place, const struct options *options, struct err
   return place->redis.tls != NULL ? 0 : -1;
 }
 
+static int fail(const struct log *log, const char *reason) {
+  log_line(log, LOG_ERROR, NULL, "%s", reason);
+  return AGENT_EXIT_ERROR;
+}
+
 static int serve_at_place(const struct options *options, const struct startup *startup,
                           const struct log *log) {
   struct error error;
-  struct place place = {.log = log, .shell = startup_shell()};
-  if (options->action == OPTIONS_RUN && secure(&place, options, &error) != 0) {
-    log_line(log, LOG_ERROR, NULL, "%s", error.text);
-    return AGENT_EXIT_ERROR;
-  }
-  if (row_of(options)->has_tools) {
-    place.directory = startup_directory(options->workdir, &error);
-    if (place.directory == NULL) {
-      log_line(log, LOG_ERROR, NULL, "%s", error.text);
-      return AGENT_EXIT_ERROR;
-    }
-  }
+  struct place place = {.options = options, .log = log, .shell = startup_shell()};
+  if (options->action == OPTIONS_RUN && secure(&place, &error) != 0)
+    return fail(log, error.text);
+  if (row_of(options)->has_tools &&
+      (place.directory = startup_directory(options->workdir, &error)) == NULL)
+    return fail(log, error.text);
   place.base = loop_event_base_new();
-  int exit_code = serve(options, startup, &place);
+  int exit_code = serve(startup, &place);
   event_base_free(place.base);
   tls_free(place.redis.tls);
   free(place.directory);
@@ -238,14 +232,10 @@ static int run(const struct options *options) {
                     .fd = STDERR_FILENO};
   struct error error;
   struct startup startup;
-  if (row_of(options)->speaks_here && fcntl(STDOUT_FILENO, F_GETFD) < 0) {
-    log_line(&log, LOG_ERROR, NULL, "standard output is closed");
-    return AGENT_EXIT_ERROR;
-  }
-  if (startup_init(&startup, options->dumpable, &error) != 0) {
-    log_line(&log, LOG_ERROR, NULL, "%s", error.text);
-    return AGENT_EXIT_ERROR;
-  }
+  if (row_of(options)->speaks_here && fcntl(STDOUT_FILENO, F_GETFD) < 0)
+    return fail(&log, "standard output is closed");
+  if (startup_init(&startup, options->dumpable, &error) != 0)
+    return fail(&log, error.text);
   if (!startup.keeps_orphans)
     log_line(&log, LOG_WARN, NULL,
              "this kernel has no child subreaper: a process that leaves its step is not ended with "

@@ -81,6 +81,14 @@ KINDS(KIND_DECLARE)
 /* Every kind, for step_parse; ended by NULL. */
 extern const struct step_kind *const kinds[];
 
+/* The fields of a `run` beside the command, which is the target. The step executes the command with
+   these arguments, unchanged, and with `env` added over the agent's own environment. */
+struct run_fields {
+  char **args;             /* what follows the command, NULL-terminated */
+  char **env;              /* "NAME=value", NULL-terminated, each name once */
+  struct step_bytes input; /* what it reads from standard input; absent: nothing */
+};
+
 /* A step points to `wire`; kind_of goes from there to the whole. */
 static_assert(offsetof(struct kind, wire) == 0, "the first member");
 

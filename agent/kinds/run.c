@@ -1,10 +1,9 @@
-#include "agent/kinds/run.h"
+#include "agent/kinds/kind.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/kinds/kind.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/utf8.h"

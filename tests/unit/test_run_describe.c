@@ -1,5 +1,4 @@
 #include "agent/kinds/kind.h"
-#include "agent/kinds/run.h"
 #include "tests/test.h"
 
 struct row {

@@ -3,7 +3,6 @@
 
 #include "agent/engine/run_log.h"
 #include "agent/kinds/kind.h"
-#include "agent/kinds/run.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
 

@@ -1,5 +1,4 @@
 #include "agent/kinds/kind.h"
-#include "agent/kinds/run.h"
 #include "agent/tools/answer.h"
 #include "agent/tools/tool.h"
 #include "tests/support/quoted.h"

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "agent/kinds/kind.h"
-#include "agent/kinds/run.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "wire/json_text.h"
