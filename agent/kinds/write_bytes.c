@@ -1,5 +1,4 @@
-
-#include "agent/files/access/upload.h"
+#include "agent/files/access/atomic_file.h"
 #include "agent/kinds/kind.h"
 
 struct write_bytes {
@@ -10,13 +9,13 @@ struct write_bytes {
 
 static int work(const struct step *step, struct output *output, struct error *error) {
   const struct write_bytes *self = step->fields;
-  const struct upload_chunk chunk = {.path = step->target,
-                                     .base64 = self->content.text,
-                                     .length = self->content.length,
-                                     .append = self->append,
-                                     .rename_to = self->rename_to};
+  const struct atomic_file_chunk chunk = {.path = step->target,
+                                          .base64 = self->content.text,
+                                          .length = self->content.length,
+                                          .append = self->append,
+                                          .rename_to = self->rename_to};
   (void)output;
-  return upload_write(&chunk, error);
+  return atomic_file_append(&chunk, error);
 }
 
 static const struct step_field fields[] = {

@@ -3,17 +3,141 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
-#include "agent/files/access/attributes.h"
 #include "agent/files/access/path.h"
 #include "agent/files/access/regular_file.h"
 #include "agent/files/access/target.h"
+#include "base/base64.h"
+#include "base/memory.h"
+#include "base/printable.h"
 #include "base/staged_file.h"
 #include "base/utf8.h"
 #include "base/write_all.h"
+
+/* XATTR_SIZE_MAX and XATTR_LIST_MAX of linux/limits.h: the longest value, and all names. */
+#define VALUE_MAX 65536
+
+/* A POSIX access list as the kernel gives it (linux/posix_acl_xattr.h, which musl's headers do not
+   come with): a header of 4 bytes, then entries of 8, little-endian: tag, rights, id. */
+#define ACCESS_LIST "system.posix_acl_access"
+enum { HEADER = 4, ENTRY = 8, RIGHTS = 2 };
+enum { TAG_GROUP = 0x04, TAG_NAMED_GROUP = 0x08, TAG_MASK = 0x10, TAG_OTHERS = 0x20 };
+
+/* --- what a file has beside its content --- */
+
+/* What is known not to be there, or not to be this process's to read or set. */
+static bool is_missing(int error) {
+  return error == ENODATA || error == EOPNOTSUPP || error == ENOSYS;
+}
+
+static bool is_forbidden(int error) {
+  return is_missing(error) || error == EPERM || error == EACCES || error == EINVAL;
+}
+
+/* The access list is copied by itself. */
+static bool is_left_out(const char *name) {
+  static const char *const names[] = {ACCESS_LIST, "security.capability", "security.ima",
+                                      "security.evm"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(name, names[i]) == 0)
+      return true;
+  return false;
+}
+
+/* Attributes that are access lists of NFS are rights; a file without any other attribute is only poorer. */
+static bool may_be_lost(const char *name, int error) {
+  return is_forbidden(error) && strcmp(name, "system.nfs4_acl") != 0;
+}
+
+static int copy_extended(int to, int from, char *names, char *value) {
+  ssize_t size = flistxattr(from, names, VALUE_MAX);
+  if (size < 0)
+    return is_forbidden(errno) ? 0 : -1;
+  for (const char *name = names; name < names + size; name += strlen(name) + 1) {
+    if (is_left_out(name))
+      continue;
+    ssize_t length = fgetxattr(from, name, value, VALUE_MAX);
+    if ((length < 0 || fsetxattr(to, name, value, (size_t)length, 0) != 0) &&
+        !may_be_lost(name, errno))
+      return -1;
+  }
+  return 0;
+}
+
+/* Returns the length, 0 for none, or -1. */
+static ssize_t read_list(int fd, void *list) {
+  ssize_t length = fgetxattr(fd, ACCESS_LIST, list, VALUE_MAX);
+  return length < 0 && is_missing(errno) ? 0 : length;
+}
+
+/* For another group than the one that had them: changes the rights of the group and of everybody
+   to what all groups and everybody had. Where there is a mask, the mode's bits for the group are
+   the mask. Returns the mode. */
+static mode_t limit_groups(unsigned char *list, ssize_t length, mode_t mode) {
+  unsigned least = mode >> 3 & mode & S_IRWXO;
+  mode_t changed = S_IRWXG | S_IRWXO;
+  const unsigned char *end = list + length;
+  for (const unsigned char *entry = list + HEADER; end - entry >= ENTRY; entry += ENTRY) {
+    if (*entry == TAG_GROUP || *entry == TAG_NAMED_GROUP)
+      least &= entry[RIGHTS];
+    if (*entry == TAG_MASK)
+      changed = S_IRWXO;
+  }
+  for (unsigned char *entry = list + HEADER; end - entry >= ENTRY; entry += ENTRY)
+    if (*entry == TAG_GROUP || *entry == TAG_OTHERS)
+      entry[RIGHTS] = (unsigned char)least;
+  return (mode & ~changed) | ((least << 3 | least) & changed);
+}
+
+/* The mode comes last: a change of the owner takes bits of it away. */
+static int copy_rights(int to, int from, unsigned char *list) {
+  struct stat old, file;
+  ssize_t inherited = read_list(to, list);
+  if (inherited < 0 || (inherited > 0 && fremovexattr(to, ACCESS_LIST) != 0))
+    return -1;
+  ssize_t length = read_list(from, list);
+  if (length < 0 || fstat(from, &old) != 0)
+    return -1;
+  if (fchown(to, old.st_uid, old.st_gid) != 0)
+    (void)!fchown(to, (uid_t)-1, old.st_gid);
+  if (fstat(to, &file) != 0)
+    return -1;
+  mode_t mode = old.st_mode & 07777;
+  if (file.st_uid != old.st_uid || file.st_gid != old.st_gid)
+    mode &= ~(mode_t)(S_ISUID | S_ISGID);
+  if (file.st_gid != old.st_gid)
+    mode = limit_groups(list, length, mode);
+  if (length > 0 && (fsetxattr(to, ACCESS_LIST, list, (size_t)length, 0) != 0 ||
+                     fstat(to, &file) != 0)) /* it sets the mode, too */
+    return -1;
+  /* Some file systems have one mode for all files and refuse to change it. */
+  return (file.st_mode & 07777) == mode ? 0 : fchmod(to, mode);
+}
+
+/* Gives a new file, which is open for writing, what the one that it replaces has beside its content;
+   `from` is open for reading, or for writing, which keeps less. Returns 0, or -1 with errno: then `to`
+   may have some of it, and is not to be used. */
+static int copy_attributes(int to, int from) {
+  char *names = memory_allocate(VALUE_MAX);
+  char *value = memory_allocate(VALUE_MAX);
+  int result = copy_extended(to, from, names, value);
+  if (result == 0)
+    result = copy_rights(to, from, (unsigned char *)value);
+  int error = errno;
+  free(names);
+  free(value);
+  errno = error;
+  return result;
+}
+
+/* --- writing --- */
 
 /* False too where the file cannot be read. */
 static bool has_byte_order_mark(int fd) {
@@ -92,7 +216,7 @@ static int fill(const struct request *self, int fd, int old) {
 static int replace(const struct request *self, struct staged_file *staged, int old) {
   if (fill(self, staged->fd, old) != 0)
     return fail_to_write(self);
-  if (old >= 0 && attributes_copy(staged->fd, old) != 0)
+  if (old >= 0 && copy_attributes(staged->fd, old) != 0)
     return fail_to_keep(self);
   if (staged_file_commit(staged) != 0)
     return fail_to_commit(self);
@@ -147,7 +271,7 @@ static int keep_attributes(const struct request *self, int fd, const struct targ
   int old = open_old(target);
   if (old < 0)
     return fail_to_keep(self);
-  int result = attributes_copy(fd, old) == 0 ? 0 : fail_to_keep(self);
+  int result = copy_attributes(fd, old) == 0 ? 0 : fail_to_keep(self);
   close(old);
   return result;
 }
@@ -177,4 +301,114 @@ int atomic_file_move(int fd, const struct target *from, const char *path, struct
   int result = is_same_file(fd, &to) ? 0 : move(&request, fd, from, &to);
   target_release(&to);
   return result;
+}
+
+/* --- a file in chunks --- */
+
+/* Decoded this much at a time, twice: first all of it is checked. The chunk is never in memory as a
+   whole beside its text, which a forked child shares with the agent. */
+#define PIECE 65536
+
+/* The number of bytes, or -1 when it is not base64. */
+static ssize_t decoded_length(const struct atomic_file_chunk *chunk) {
+  char piece[PIECE];
+  struct base64_reader reader = base64_reader(chunk->base64, chunk->length);
+  ssize_t length, total = 0;
+  while ((length = base64_read(&reader, piece, sizeof piece)) > 0)
+    total += length;
+  return length == 0 ? total : -1;
+}
+
+static int write_decoded(const struct atomic_file_chunk *chunk, int fd) {
+  char piece[PIECE];
+  struct base64_reader reader = base64_reader(chunk->base64, chunk->length);
+  for (ssize_t length; (length = base64_read(&reader, piece, sizeof piece)) > 0;)
+    if (write_all(fd, piece, (size_t)length) != 0)
+      return -1;
+  return write_all_flush(fd);
+}
+
+static int fail_upload(const struct atomic_file_chunk *chunk, struct error *error) {
+  return path_fail(error, AT_FDCWD, chunk->path, "cannot write file (%s)", strerror(errno));
+}
+
+/* Nothing is truncated before it is known to be a file. It is read again where it moves to another
+   device. */
+static int open_file(const struct atomic_file_chunk *chunk, const struct target *target,
+                     struct stat *file, struct error *error) {
+  static const int flags = O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+  int fd = openat(target->directory, target->name, O_RDWR | flags, 0666);
+  if (fd < 0 && errno == EACCES)
+    fd = openat(target->directory, target->name, O_WRONLY | flags, 0666);
+  if (fd < 0)
+    return fail_upload(chunk, error);
+  if (fstat(fd, file) == 0 && S_ISREG(file->st_mode))
+    return fd;
+  (void)path_fail(error, AT_FDCWD, chunk->path, "is %s, not a regular file",
+                  printable_file_kind(file->st_mode));
+  close(fd);
+  return -1;
+}
+
+static int add_chunk(const struct atomic_file_chunk *chunk, ssize_t length, int fd, off_t size,
+                     struct error *error) {
+  off_t held = chunk->append ? size : 0;
+  if (held + length > ATOMIC_FILE_UPLOAD_FILE_MAX)
+    return error_set(error, "the file would exceed the %d-byte limit", ATOMIC_FILE_UPLOAD_FILE_MAX);
+  if (held < size && ftruncate(fd, held) != 0)
+    return fail_upload(chunk, error);
+  if (write_decoded(chunk, fd) == 0)
+    return 0;
+  int reason = errno;
+  (void)!ftruncate(fd, held);
+  errno = reason;
+  return fail_upload(chunk, error);
+}
+
+/* `*is_foreign`: it may not be written, so that no chunk before this one has made it. */
+static int write_to_target(const struct atomic_file_chunk *chunk, ssize_t length,
+                           const struct target *target, bool *is_foreign, struct error *error) {
+  struct stat file = {0};
+  int fd = open_file(chunk, target, &file, error);
+  *is_foreign = fd < 0;
+  if (fd < 0)
+    return -1;
+  int result = add_chunk(chunk, length, fd, file.st_size, error);
+  if (result == 0 && chunk->rename_to != NULL)
+    result = atomic_file_move(fd, target, chunk->rename_to, error);
+  close(fd);
+  return result;
+}
+
+static int write_chunk(const struct atomic_file_chunk *chunk, bool *is_foreign,
+                       struct error *error) {
+  ssize_t length = decoded_length(chunk);
+  if (length < 0)
+    return error_set(error, "content is not base64");
+  if (length > ATOMIC_FILE_UPLOAD_CHUNK_MAX)
+    return error_set(error, "a chunk exceeds the %d bytes one step may carry",
+                     ATOMIC_FILE_UPLOAD_CHUNK_MAX);
+  struct target target;
+  *is_foreign = target_find(&target, AT_FDCWD, chunk->path, error) != 0;
+  if (*is_foreign)
+    return -1;
+  int result = write_to_target(chunk, length, &target, is_foreign, error);
+  target_release(&target);
+  return result;
+}
+
+static bool has_name(const struct stat *file, const char *path) {
+  struct stat other;
+  return stat(path, &other) == 0 && other.st_dev == file->st_dev && other.st_ino == file->st_ino;
+}
+
+int atomic_file_append(const struct atomic_file_chunk *chunk, struct error *error) {
+  bool is_foreign = false;
+  if (write_chunk(chunk, &is_foreign, error) == 0)
+    return 0;
+  struct stat file;
+  if (chunk->rename_to != NULL && !is_foreign && lstat(chunk->path, &file) == 0 &&
+      S_ISREG(file.st_mode) && !has_name(&file, chunk->rename_to))
+    (void)unlink(chunk->path);
+  return -1;
 }

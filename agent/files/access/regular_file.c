@@ -56,24 +56,31 @@ int regular_file_open(int at, const char *path, struct error *error) {
   return fd;
 }
 
-int regular_file_read(int fd, const char *path, struct buffer *content, struct error *error) {
-  /* One byte more tells a file that ends at the limit from one that goes on. Memory that is not
-     read into is never touched. */
-  const size_t room = REGULAR_FILE_MAX + 1;
-  char *bytes = buffer_space(content, room);
-  size_t filled = 0;
+/* Reads up to `length` bytes behind the end of the buffer: from `offset`, or where that is -1, from that
+   of the descriptor. Memory that is not read into is never touched. */
+static int fill(int fd, const char *path, off_t offset, size_t length, struct buffer *bytes,
+                struct error *error) {
+  char *space = buffer_space(bytes, length);
   ssize_t n = 1;
-  while (filled < room && n != 0) {
-    n = read(fd, bytes + filled, room - filled);
-    if (n > 0)
-      filled += (size_t)n;
-    else if (n < 0 && errno != EINTR)
+  for (size_t filled = 0; filled < length && n != 0; filled += n > 0 ? (size_t)n : 0) {
+    n = offset < 0 ? read(fd, space + filled, length - filled)
+                   : pread(fd, space + filled, length - filled, offset + (off_t)filled);
+    if (n < 0 && errno != EINTR)
       return unreadable(error, AT_FDCWD, path);
+    bytes->length += n > 0 ? (size_t)n : 0;
   }
-  if (filled == room)
-    return error_set(error, REGULAR_FILE_TOO_LARGE);
-  content->length += filled;
   return 0;
+}
+
+/* One byte more tells a file that ends at the limit from one that goes on. */
+int regular_file_read(int fd, const char *path, struct buffer *content, struct error *error) {
+  size_t before = content->length;
+  int result = fill(fd, path, -1, REGULAR_FILE_MAX + 1, content, error);
+  if (result == 0 && content->length - before > REGULAR_FILE_MAX)
+    result = error_set(error, REGULAR_FILE_TOO_LARGE);
+  if (result != 0)
+    content->length = before;
+  return result;
 }
 
 static int read_path(const char *path, struct buffer *content, struct error *error) {
@@ -85,27 +92,13 @@ static int read_path(const char *path, struct buffer *content, struct error *err
   return result;
 }
 
-static int read_part(int fd, const char *path, uint64_t offset, size_t length, struct buffer *bytes,
-                     struct error *error) {
-  char *space = buffer_space(bytes, length);
-  ssize_t n = 1;
-  while (bytes->length < length && n != 0) {
-    n = pread(fd, space + bytes->length, length - bytes->length, (off_t)(offset + bytes->length));
-    if (n > 0)
-      bytes->length += (size_t)n;
-    else if (n < 0 && errno != EINTR)
-      return unreadable(error, AT_FDCWD, path);
-  }
-  return 0;
-}
-
 int regular_file_bytes(const char *path, uint64_t offset, size_t length, struct buffer *bytes,
                        uint64_t *size, struct error *error) {
   struct stat file = {0};
   int fd = regular_file_open(AT_FDCWD, path, error);
   if (fd < 0)
     return -1;
-  int result = fstat(fd, &file) == 0 ? read_part(fd, path, offset, length, bytes, error)
+  int result = fstat(fd, &file) == 0 ? fill(fd, path, (off_t)offset, length, bytes, error)
                                      : unreadable(error, AT_FDCWD, path);
   close(fd);
   uint64_t seen = bytes->length > 0 ? offset + bytes->length : 0;
