@@ -58,6 +58,10 @@ static int parse_number(struct options *self, const struct setting *setting, con
   return 0;
 }
 
+static char **text_at(struct options *self, const struct setting *setting) {
+  return (char **)(void *)((char *)self + setting->offset);
+}
+
 static void put_text(char **place, const char *value) {
   free(*place);
   *place = memory_copy(value, strlen(value));
@@ -68,7 +72,7 @@ static int parse_text(struct options *self, const struct setting *setting, const
   (void)source;
   (void)error;
   if (value[0] != '\0')
-    put_text((char **)(void *)((char *)self + setting->offset), value);
+    put_text(text_at(self, setting), value);
   return 0;
 }
 
@@ -471,10 +475,10 @@ static int convert(struct options *self, const struct setting *setting, const ch
 /* The longest time limits: of tool executors in the field; and of a build. */
 enum { IPC_MAX_TIMEOUT = 120, TOOL_MAX_TIMEOUT = 600 };
 
-/* What depends on other settings. */
 /* Only for the name `tool-runner`: no flag says it. */
 #define TOOL_VARIABLE "TOOL_NAME"
 
+/* What depends on other settings. */
 static void set_defaults(struct options *self) {
   if (self->run_set == NULL)
     put_text(&self->run_set, RUN_SET_DEFAULT);
@@ -545,18 +549,8 @@ void options_forget_variables(void) {
 
 void options_release(struct options *self) {
   redis_url_release(&self->redis);
-  free(self->tls.ca_file);
-  free(self->tls.ca_directory);
-  free(self->tls.certificate);
-  free(self->tls.key);
-  free(self->tls.name);
-  free(self->job_id);
-  free(self->run_id);
-  free(self->run_set);
-  free(self->inject_target);
-  free(self->ipc_directory);
-  free(self->tool);
-  free(self->workdir);
-  free(self->env_files);
+  for (size_t i = 0; i < SETTINGS; i++)
+    if (settings[i].parse == parse_text || settings[i].parse == parse_target)
+      free(*text_at(self, &settings[i]));
   *self = (struct options){.action = self->action};
 }

@@ -311,9 +311,8 @@ static int make_step(struct tool_call *self, cJSON *arguments, const struct tool
                      "no shell (bash, sh) in this image; give args to run a program directly");
   if (split_environment(argument_get(arguments, "env"), error) != 0)
     return -1;
-  const char *program = is_command && !is_direct ? settings->shell : target;
-  self->target =
-      memory_copy(program != NULL ? program : ".", strlen(program != NULL ? program : "."));
+  const char *program = is_command && !is_direct ? settings->shell : target != NULL ? target : ".";
+  self->target = memory_copy(program, strlen(program));
   char *directory = directory_of(self, settings);
   step_init(&self->step, &tool->kind->wire, step_id, self->target, directory, self->timeout);
   free(directory);

@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/decimal.h"
 #include "base/utf8.h"
 
 struct chosen_lines {
@@ -43,19 +44,11 @@ static bool choose(struct chosen_lines *chosen, const struct line_range *range, 
   return true;
 }
 
-static size_t digits(size_t number) {
-  size_t count = 1;
-  for (; number >= 10; number /= 10)
-    count++;
-  return count;
-}
-
 static char *put_number(char *to, size_t number, size_t width) {
   memset(to, ' ', width);
-  for (char *digit = to + width; number > 0; number /= 10)
-    *--digit = (char)('0' + number % 10);
-  to[width] = '\t';
-  return to + width + 1;
+  to = decimal_write(to + width - decimal_length(number), number);
+  *to++ = '\t';
+  return to;
 }
 
 /* Makes room for all lines at once: a buffer that grows may take twice as much. */
@@ -96,7 +89,7 @@ int line_range_cut(const struct line_range *self, const char *content, size_t le
     return 0;
   else if (self->numbered)
     add_numbered(to, &chosen,
-                 digits(chosen.first + chosen.count - 1 + count_ends(chosen.until, end)));
+                 decimal_length(chosen.first + chosen.count - 1 + count_ends(chosen.until, end)));
   else
     buffer_add(to, chosen.from, (size_t)(chosen.until - chosen.from));
   return 0;

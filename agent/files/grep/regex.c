@@ -259,7 +259,8 @@ struct regex {
   pcre2_jit_stack *stack;
   size_t calls;
   int64_t end; /* of the time for this text, as of now() */
-  int error;   /* of PCRE2, the last one */
+  int error;   /* of PCRE2, the last one; of the compiler: */
+  size_t offset;
 };
 
 /* Whether the pattern has a count in braces and an alternative; x?, x*, x{0,1} and x{,1} are
@@ -299,8 +300,7 @@ static uint32_t workarounds(const char *text, bool is_unusual) {
 }
 
 /* `lookbehind`: whether lookbehind of variable length is allowed. */
-static pcre2_code *compile(const struct regex *self, uint32_t more, bool lookbehind, int *reason,
-                           size_t *offset) {
+static pcre2_code *compile(struct regex *self, uint32_t more, bool lookbehind) {
   pcre2_compile_context *context = pcre2_compile_context_create(NULL);
   if (context == NULL)
     memory_exhausted("a pattern");
@@ -308,7 +308,7 @@ static pcre2_code *compile(const struct regex *self, uint32_t more, bool lookbeh
   if (!lookbehind)
     pcre2_set_max_varlookbehind(context, 0);
   pcre2_code *made = pcre2_compile((PCRE2_SPTR)self->syntax.text.bytes, PCRE2_ZERO_TERMINATED,
-                                   more | self->options, reason, offset, context);
+                                   more | self->options, &self->error, &self->offset, context);
   pcre2_compile_context_free(context);
   return made;
 }
@@ -316,20 +316,18 @@ static pcre2_code *compile(const struct regex *self, uint32_t more, bool lookbeh
 /* The code for text that is not UTF-8 accepts whatever the others do. Machine code for lookbehind of
    variable length is wrong in PCRE2 10.46: by (?<=\b|ab?)if it does not find "if". */
 static int compile_first(struct regex *self, const char *source, struct error *error) {
-  int reason = 0;
-  size_t offset = 0;
   struct code *code = &self->codes[REGEX_BROKEN];
-  code->code = compile(self, options[REGEX_BROKEN], false, &reason, &offset);
+  code->code = compile(self, options[REGEX_BROKEN], false);
   if (code->code == NULL) {
     self->is_interpreted = true;
-    code->code = compile(self, options[REGEX_BROKEN], true, &reason, &offset);
+    code->code = compile(self, options[REGEX_BROKEN], true);
   }
   if (code->code != NULL)
     return 0;
   unsigned char message[160];
-  (void)pcre2_get_error_message(reason, message, sizeof message);
+  (void)pcre2_get_error_message(self->error, message, sizeof message);
   return error_set(error, "pattern: %s at offset %zu", (const char *)message,
-                   pattern_syntax_offset(source, offset));
+                   pattern_syntax_offset(source, self->offset));
 }
 
 /* Whether the expression means the same for ASCII text with and without Unicode: it does when it is
@@ -373,11 +371,9 @@ struct regex *regex_new(const char *source, struct error *error) {
     regex_free(self);
     return NULL;
   }
-  int reason;
-  size_t offset;
-  self->codes[REGEX_UTF8].code = compile(self, options[REGEX_UTF8], true, &reason, &offset);
+  self->codes[REGEX_UTF8].code = compile(self, options[REGEX_UTF8], true);
   if (is_same_in_ascii(self->syntax.text.bytes))
-    self->codes[REGEX_ASCII].code = compile(self, options[REGEX_ASCII], true, &reason, &offset);
+    self->codes[REGEX_ASCII].code = compile(self, options[REGEX_ASCII], true);
   return self;
 }
 
@@ -417,10 +413,8 @@ static void make_ready(struct regex *self, struct code *code) {
  */
 static struct code *timed_code(struct regex *self, enum regex_text kind) {
   struct code *timed = &self->timed[kind];
-  int reason;
-  size_t offset;
   if (timed->code == NULL && !timed->is_ready)
-    timed->code = compile(self, options[kind] | PCRE2_AUTO_CALLOUT, true, &reason, &offset);
+    timed->code = compile(self, options[kind] | PCRE2_AUTO_CALLOUT, true);
   if (timed->code != NULL)
     return timed;
   timed->is_ready = true;

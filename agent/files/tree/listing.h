@@ -17,11 +17,11 @@
  *   file          1  a
  *   dir           -  src
  *
- * where control characters and what is not UTF-8 become U+FFFD. Paths are full ones (agent/files/access/path.h). Directories have no
- * `size_bytes`. A symbolic link has the values of its target, or its own where it is dangling; it
- * is not descended into. An entry of a directory without search permission has neither `size_bytes`
- * nor `mtime`. What vanishes meanwhile is no entry; a directory that cannot be read is one, without
- * its content.
+ * where control characters and what is not UTF-8 become U+FFFD. Paths are full ones (path_full).
+ * Directories have no `size_bytes`. A symbolic link has the values of its target, or its own where it
+ * is dangling; it is not descended into. An entry of a directory without search permission has neither
+ * `size_bytes` nor `mtime`. What vanishes meanwhile is no entry; a directory that cannot be read is one,
+ * without its content.
  *
  * The entries of all levels are ordered together, ties by path, whatever order the file system has.
  * Directories count as files of size 0. Of more than LISTING_MAX entries, by size and by time the first

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,13 +88,9 @@ struct walk *walk_new(int root, const char *const *excludes, bool sorted) {
   if (directory == NULL)
     return NULL;
   struct walk *self = memory_allocate(sizeof *self);
+  memset(self, 0, offsetof(struct walk, levels)); /* what follows is large, and written first */
   self->excludes = excludes;
   self->sorted = sorted;
-  self->enter = false;
-  self->depth = 0;
-  self->names = 0;
-  self->unread = 0;
-  self->first_unread = NULL;
   push(self, directory, 0);
   return self;
 }
