@@ -361,7 +361,8 @@ static void take_table(struct input *self, const struct step_table *fields_of, c
 
 int step_unpack(struct step *self, const struct step_kind *const *kinds, char *packed,
                 size_t length) {
-  struct input input = {.at = packed, .end = packed + length};
+  char *begin = packed;
+  struct input input = {.at = begin, .end = begin + length};
   *self = (struct step){0};
   size_t kind = take_size(&input), count = 0;
   while (kinds[count] != NULL)

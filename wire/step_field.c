@@ -119,7 +119,7 @@ static int read_text(const struct step_field *self, cJSON *value, void *place,
   const char *expected = self->minimum > 0 ? "a non-empty string" : "a string";
   if (value == NULL && !self->required)
     return 0;
-  if (!cJSON_IsString(value))
+  if (value == NULL || !cJSON_IsString(value))
     return step_field_reject(self->name, expected, value, error);
   if (check_text(self->name, value, error) != 0)
     return -1;
@@ -141,7 +141,7 @@ static int read_bytes(const struct step_field *self, cJSON *value, void *place,
                       struct error *error) {
   if (value == NULL && !self->required)
     return 0;
-  if (!cJSON_IsString(value))
+  if (value == NULL || !cJSON_IsString(value))
     return step_field_reject(self->name, "a string", value, error);
   struct step_bytes *bytes = place;
   bytes->text = take_text(value);
@@ -299,7 +299,7 @@ static int read_list(const struct step_field *self, cJSON *value, void *place,
   struct step_list *list = place;
   if (value == NULL && !self->required)
     return 0;
-  if (!cJSON_IsArray(value))
+  if (value == NULL || !cJSON_IsArray(value))
     return step_field_reject(self->name, "an array of objects", value, error);
   size_t count = (size_t)cJSON_GetArraySize(value);
   if (count == 0)
