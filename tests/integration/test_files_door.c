@@ -92,6 +92,7 @@ SIDECAR_TEST(each_field_of_a_request) {
       {"{'argv':['/bin/sh','-c','echo $SANDBOX_STEP_ID']}", 0, "9", ""},
       {"{'id':'../../x','command':'echo $SANDBOX_STEP_ID'}", 0, "10", ""},
       {"{'command':'[ $BASH ] && echo bash'}", 0, "bash", ""},
+      {"{'command':'echo x >>/proc/self/fd/0 || echo sealed','stdin':'x'}", 0, "sealed", NULL},
   };
   static const char *const settings[] = {"WHO=me", NULL};
   sidecar_start(sidecar, &(struct agent_setup){.environment = settings});
