@@ -1,5 +1,8 @@
 #include <time.h>
 
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
 #include "agent/files/grep/line_matcher.h"
 #include "tests/support/no_jit.h"
 #include "tests/support/quoted.h"
@@ -507,4 +510,11 @@ TEST(the_ways_to_search_agree) {
 
 TEST(the_ways_to_search_agree_without_jit) {
   no_jit_run(compare_all);
+}
+
+/* Of the library as it is compiled here. */
+TEST(patterns_become_machine_code) {
+  uint32_t has_jit = 0;
+  assert_int_equal(pcre2_config(PCRE2_CONFIG_JIT, &has_jit), 0);
+  assert_int_equal(has_jit, 1);
 }

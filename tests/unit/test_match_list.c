@@ -3,47 +3,6 @@
 
 #define ELLIPSIS "\xE2\x80\xA6"
 
-static void expect(struct buffer *text, const char *json) {
-  buffer_add(text, "", 1);
-  assert_string_equal(text->bytes, json);
-  buffer_release(text);
-}
-
-TEST(entries_have_their_fields) {
-  struct buffer text = {0};
-  struct match_list list;
-  match_list_begin(&list, &text, false);
-  match_list_file(&list, "a/b.c", 5);
-  assert_true(match_list_line(&list, 9, "x", 1, false));
-  assert_true(match_list_line(&list, 10, "say \"\t\"", 7, true));
-  match_list_file(&list, "c\xFF\"", 3);
-  assert_true(match_list_path(&list));
-  assert_true(match_list_count(&list, 1234567));
-  match_list_end(&list);
-  expect(&text, "[{\"path\":\"a/b.c\",\"line\":9,\"text\":\"x\",\"kind\":\"context\"},"
-                "{\"path\":\"a/b.c\",\"line\":10,\"text\":\"say \\\"\\t\\\"\",\"kind\":\"match\"},"
-                "{\"path\":\"c\xEF\xBF\xBD\\\"\"},"
-                "{\"path\":\"c\xEF\xBF\xBD\\\"\",\"count\":1234567}]");
-}
-
-TEST(entries_may_be_lines) {
-  struct buffer text = {0};
-  struct match_list list;
-  match_list_begin(&list, &text, true);
-  match_list_file(&list, "a/b\n.c", 6);
-  assert_true(match_list_line(&list, 9, "it\tis \"x\"", 9, false));
-  assert_true(match_list_line(&list, 10, "a\0b", 3, true));
-  match_list_file(&list, "c\xFF", 2);
-  assert_true(match_list_path(&list));
-  assert_true(match_list_count(&list, 3));
-  match_list_end(&list);
-  expect(&text, "a/b\xEF\xBF\xBD.c-9-it\tis \"x\"\na/b\xEF\xBF\xBD.c:10:a\n"
-                "c\xEF\xBF\xBD\nc\xEF\xBF\xBD:3");
-  match_list_begin(&list, &text, true);
-  match_list_end(&list);
-  expect(&text, "");
-}
-
 /* A line of so many of these characters, shown. */
 static void show(struct buffer *text, const char *character, size_t count, const char *end) {
   struct buffer line = {0};
@@ -89,21 +48,4 @@ TEST(long_lines_are_cut_by_characters) {
     buffer_release(&cut);
     buffer_release(&expected);
   }
-}
-
-TEST(the_array_has_a_size_limit) {
-  struct buffer text = {0};
-  struct match_list list;
-  match_list_begin(&list, &text, false);
-  match_list_file(&list, "a", 1);
-  char line[MATCH_LIST_CHARACTERS];
-  memset(line, 1, sizeof line); /* six bytes each */
-  while (match_list_line(&list, 1, line, sizeof line, true)) {
-  }
-  assert_false(match_list_path(&list));
-  assert_false(match_list_count(&list, 1));
-  match_list_end(&list);
-  assert_in_range(text.length, MATCH_LIST_BYTES_MAX, MATCH_LIST_BYTES_MAX + 2000);
-  assert_memory_equal(text.bytes + text.length - 2, "}]", 2);
-  buffer_release(&text);
 }

@@ -107,39 +107,10 @@ static void write_bytes(const struct tree *tree, const char *name, const char *b
   close(fd);
 }
 
-TREE_TEST(lines_come_with_path_and_number) {
-  tree_make(tree, "b/ empty");
-  tree_write(tree, "b/x.c", "no\nyes 1\n\nyes 2", 0600);
-  tree_write(tree, "a", "yes 3\r\n", 0600);
-  tree_write(tree, "b.c", "yes 4\n", 0600);
-  tree_write(tree, ".hidden", "yes 5\n", 0600);
-  assert_string_equal(FOUND(tree, .pattern = "yes"),
-                      ".hidden:1:yes 5 a:1:yes 3 b/x.c:2:yes 1 b/x.c:4:yes 2 b.c:1:yes 4 ");
-  assert_string_equal(FOUND(tree, .pattern = "yes", .output = SEARCH_FILES),
-                      ".hidden a b/x.c b.c ");
-  assert_string_equal(FOUND(tree, .pattern = "yes", .output = SEARCH_COUNTS),
-                      ".hidden=1 a=1 b/x.c=2 b.c=1 ");
-  assert_string_equal(FOUND(tree, .pattern = "3$"), "a:1:yes 3 ");
-  assert_string_equal(FOUND(tree, .pattern = "^$"), "b/x.c:3: ");
-  assert_string_equal(FOUND(tree, .pattern = "none"), "");
-  assert_string_equal(FOUND(tree, .path = "b", .pattern = "yes"), "x.c:2:yes 1 x.c:4:yes 2 ");
-  assert_string_equal(FOUND(tree, .path = "./b/", .pattern = "1$"), "x.c:2:yes 1 ");
-  assert_string_equal(FOUND(tree, .path = "b/x.c", .pattern = "yes"), "x.c:2:yes 1 x.c:4:yes 2 ");
-}
-
 static void check_refused(const struct tree *tree, const char *path, const char *reason) {
   struct answer answer = ask(tree, (struct search){.path = path, .pattern = "yes"});
   assert_int_equal(answer.result, -1);
   assert_string_equal(answer.error.text, formatted("%s%s", reason, tree_path(tree, path)));
-}
-
-/* What does not exist holds no proof of anything. */
-TREE_TEST(a_root_that_does_not_exist_is_an_error) {
-  tree_make(tree, "a=yes dangling>nowhere self>self");
-  check_refused(tree, "nowhere", "path not found: ");
-  check_refused(tree, "a/b", "path not found: ");
-  check_refused(tree, "dangling", "path not found: ");
-  check_refused(tree, "self", "path not found: ");
 }
 
 TREE_TEST(a_byte_order_mark_is_no_text) {
@@ -196,18 +167,6 @@ TREE_TEST(the_largest_utf16_file_is_searched) {
   write_utf16(tree, "a", units, COUNT, true, 0);
   free(units);
   assert_string_equal(FOUND(tree, .pattern = "^\xE2\x82\xAC$"), "a:2:\xE2\x82\xAC ");
-}
-
-TREE_TEST(a_glob_is_for_paths_from_the_root) {
-  tree_make(tree, "src/ src/in/ src/a.c=x src/a.h=x src/in/b.c=x c.c=x");
-  assert_string_equal(FOUND(tree, .pattern = "x", .glob = "*.c", .output = SEARCH_FILES),
-                      "c.c src/a.c src/in/b.c ");
-  assert_string_equal(FOUND(tree, .pattern = "x", .glob = "src/*.{c,h}", .output = SEARCH_FILES),
-                      "src/a.c src/a.h ");
-  assert_string_equal(FOUND(tree, .path = "src", .pattern = "x", .glob = "in/*"), "in/b.c:1:x ");
-  assert_string_equal(FOUND(tree, .path = "c.c", .pattern = "x", .glob = "*.c"), "c.c:1:x ");
-  /* Who asks for one file gets it. */
-  assert_string_equal(FOUND(tree, .path = "c.c", .pattern = "x", .glob = "src/*.c"), "c.c:1:x ");
 }
 
 TREE_TEST(context_comes_once_and_in_order) {
@@ -464,22 +423,6 @@ TREE_TEST(what_vanishes_meanwhile_is_no_error) {
   for (int i = 0; i < 500; i++)
     assert_string_equal(FOUND(tree, .pattern = "yes"), "z:1:yes ");
   changes_stop(changes);
-}
-
-TREE_TEST(bad_arguments_are_errors) {
-  tree_make_directory(tree, "d", 0700);
-  tree_write(tree, "d/a", "fine\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!\n", 0600);
-  struct answer answer = ask(tree, (struct search){.pattern = "a(b"});
-  assert_int_equal(answer.result, -1);
-  assert_string_equal(answer.error.text, "pattern: missing closing parenthesis at offset 3");
-  answer = ask(tree, (struct search){.pattern = "a", .glob = "{a"});
-  assert_int_equal(answer.result, -1);
-  assert_non_null(strstr(answer.error.text, "glob"));
-  for (int output = SEARCH_CONTENT; output <= SEARCH_COUNTS; output++) {
-    answer = ask(tree, (struct search){.pattern = "(a+)+$", .output = (enum search_output)output});
-    assert_int_equal(answer.result, -1);
-    assert_string_equal(answer.error.text, "pattern too expensive: match limit exceeded: d/a:2");
-  }
 }
 
 static void write_long_lines(const struct tree *tree, const char *name, size_t count,

@@ -50,24 +50,6 @@ static void expect_hidden(size_t directories, size_t files) {
   assert_int_equal(last.hidden_files, files);
 }
 
-TREE_TEST(hidden_names_and_ignored_ones_are_left_out_and_counted) {
-  tree_make(tree,
-            "home/ w/ w/.git/ w/.git/x=yes w/a=yes w/.env=yes w/.github/ w/.github/b=yes w/out/ "
-            "w/out/c=yes w/a.log=yes w/bin/ w/bin/d=yes");
-  tree_write(tree, "w/.gitignore", "out/\n*.log\n", 0600);
-  EXPECT_VISIBLE(tree, "a ", .path = NULL);
-  expect_hidden(2, 3); /* .github, out; .env, .gitignore, a.log; not .git and bin */
-  EXPECT(tree, ".env .github/b a a.log out/c ", .path = NULL);
-  expect_hidden(0, 0);
-  /* The root itself is never left out; its rules are. */
-  EXPECT_VISIBLE(tree, "c ", .path = "w/out");
-  EXPECT_VISIBLE(tree, "b ", .path = "w/.github");
-  EXPECT_VISIBLE(tree, ".env ", .path = "w/.env");
-  /* A "!" shows a hidden name. */
-  tree_write(tree, "w/.ignore", "!.github\n", 0600);
-  EXPECT_VISIBLE(tree, ".github/b a ", .path = NULL);
-}
-
 TREE_TEST(the_files_of_git_count_in_a_repository_only) {
   tree_make(tree,
             "home/ home/.config/ home/.config/git/ w/ w/a=yes w/b=yes w/c=yes w/d=yes w/e=yes");
@@ -92,12 +74,6 @@ TREE_TEST(the_exclude_file_of_a_submodule_counts) {
   tree_write(tree, "h/info/exclude", "b\n", 0600);
   tree_write(tree, "g/commondir", "../h\n", 0600);
   EXPECT_VISIBLE(tree, "a ", .path = NULL);
-}
-
-TREE_TEST(the_home_directory_stands_for_a_tilde) {
-  tree_make(tree, "home/ home/mine=a w/ w/.git/ w/a=yes w/b=yes");
-  tree_write(tree, "home/.gitconfig", "[core]\n\texcludesFile = \"~/mine\"\n", 0600);
-  EXPECT_VISIBLE(tree, "b ", .path = NULL);
 }
 
 TREE_TEST(an_ignore_file_that_cannot_be_used_hides_nothing_and_is_counted) {
@@ -134,40 +110,6 @@ TREE_TEST(where_nobody_may_look_there_is_no_ignore_file) {
   assert_int_equal(chmod(tree_path(tree, "home"), 0700), 0);
   (void)as_user(NOBODY, NOBODY, search_as_nobody, tree, &error);
   assert_string_equal(error.text, "");
-}
-
-TREE_TEST(a_glob_shows_the_files_that_it_matches) {
-  tree_make(tree, "home/ w/ w/.git/ w/.env=yes w/a.log=yes w/b.c=yes w/.x/ w/.x/c.log=yes");
-  tree_write(tree, "w/.gitignore", "*.log\n", 0600);
-  EXPECT_VISIBLE(tree, ".env ", .glob = ".env");
-  EXPECT_VISIBLE(tree, "a.log ", .glob = "*.log");
-  expect_hidden(1, 0); /* .x: what is in it is not known */
-  EXPECT_VISIBLE(tree, "", .glob = ".x/*.log");
-  EXPECT_VISIBLE(tree, ".env .x/c.log a.log b.c ", .glob = "**");
-}
-
-TREE_TEST(a_glob_is_anchored_at_the_root_and_at_the_repository) {
-  tree_make(tree, "home/ w/ w/s/ w/s/a.c=yes w/s/t/ w/s/t/b.c=yes w/s/c.h=yes o/ o/s/ o/s/d.c=yes");
-  EXPECT(tree, "a.c ", .path = "w/s", .glob = "s/*.c");
-  EXPECT(tree, "t/b.c ", .path = "w/s", .glob = "t/*.c");
-  EXPECT(tree, "t/b.c ", .path = "w/s", .glob = "/s/t/*.c");
-  EXPECT(tree, "a.c t/b.c ", .path = "w/s", .glob = "*.c");
-  EXPECT(tree, "s/d.c ", .path = "o", .glob = "s/*.c");
-  EXPECT(tree, "", .path = "o/s", .glob = "s/*.c");
-  EXPECT(tree, "d.c ", .path = "o/s", .glob = "**/o/s/*.c");
-}
-
-TREE_TEST(a_negated_glob_is_anchored_at_the_repository) {
-  tree_make(tree, "home/ w/ w/s/ w/s/a.c=yes w/s/t/ w/s/t/b.c=yes w/s/c.h=yes o/ o/t/ o/t/d.c=yes");
-  EXPECT(tree, "s/c.h ", .glob = "!*.c");
-  EXPECT(tree, "a.c c.h ", .path = "w/s", .glob = "!s/t");
-  EXPECT(tree, "a.c c.h t/b.c ", .path = "w/s",
-         .glob = "!t/b.c"); /* which it is not called there */
-  EXPECT(tree, "a.c c.h ", .path = "w/s", .glob = "!t/");
-  EXPECT(tree, "t/d.c ", .path = "o", .glob = "!t/d.c");
-  EXPECT(tree, "", .path = "o", .glob = "!**/t/d.c");
-  EXPECT(tree, "s/a.c s/c.h s/t/b.c ", .glob = "!");
-  expect_hidden(0, 0);
 }
 
 TREE_TEST(the_reference_directory_is_left_out_unless_the_search_begins_in_it) {
