@@ -9,20 +9,12 @@
  * roots with random globs. SEARCH_CASES sets how many searches there are, SEARCH_SEED where they
  * begin: a failure prints the seed of its tree.
  *
- * Where this program differs on purpose, rg gets what says the same to it, so that each difference
- * is exact and has a name:
+ * Where this program differs on purpose, the patterns that tell are left out here, and are rows of
+ * tests/unit/test_ignore_rules.c and test_glob.c: a byte order mark, lines that are not UTF-8, "!" and
+ * "}" alone, nested braces, negated brackets, escapes in them, what is beyond ASCII. The global ignore
+ * file is anchored at the repository, as in git, and not at "/" (tests/unit/test_search_ignore.c): it
+ * has names alone here. What else differs has a name:
  *
- *   MARK       a byte order mark is no part of an ignore file's first line; rg 13 takes it for a name
- *   NOT_UTF8   a line that is not UTF-8 is skipped; rg reads no further
- *   EMPTY      a line "!" says nothing; rg 13 takes it for "everything"
- *   BRACE      a "}" without "{" is an error, as "{" without "}"; rg 13 ignores it
- *   NESTED     braces may be nested; rg 13 skips such a line
- *   CLASS      no bracket expression matches "/", as in git; a negated one of rg does
- *   ESCAPE     a backslash escapes in brackets too, as in git; in those of rg it is a character
- *   GLOBAL     a global ignore file is anchored at the repository, as in git; with rg 13 and an
- *              absolute path, at "/"
- *   CHARACTER  "?" and brackets match a character; those of rg and git match a byte. So a tree with
- *              names beyond ASCII has none of these patterns (tests/unit/test_ignore_rules.c)
  *   RELATIVE   a relative path is the same as the absolute one; rg 13 compares what is above it with
  *              a path in which it occurs twice. So rg always gets the absolute one
  *   LINK       the rules above a root that is a link are those where it leads. So rg gets that path, and
@@ -37,7 +29,6 @@
  *   LATE_NUL   a NUL anywhere makes a file binary; rg finds what is in front of it by 64 KiB. So these
  *              files are taken out of its answer
  */
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
@@ -53,6 +44,7 @@
 #include "agent/files/grep/search.h"
 #include "agent/files/tree/walk.h"
 #include "base/buffer.h"
+#include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -60,7 +52,6 @@
 #define CASES 1000
 #define SEARCHES 5 /* of one tree */
 #define PATHS_MAX 200
-#define WRITTEN_MAX 100
 #define LATE_NUL "late-nul"
 
 extern char **environ;
@@ -87,38 +78,19 @@ static void start_with(uint64_t seed) {
     (void)below(2);
 }
 
-/* --- a text in two forms: what this program reads, and what says the same to rg --- */
+/* --- a text --- */
 
-struct forms {
-  char ours[16384];
-  char theirs[16384];
+struct text {
+  char bytes[16384];
 };
 
-__attribute__((format(printf, 3, 0))) static void put(char *to, size_t size, const char *format,
-                                                      va_list arguments) {
-  size_t length = strlen(to);
-  int added = vsnprintf(to + length, size - length, format, arguments);
-  assert_true(added >= 0 && (size_t)added < size - length);
-}
-
-__attribute__((format(printf, 2, 3))) static void ours(struct forms *to, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static void put(struct text *to, const char *format, ...) {
+  size_t length = strlen(to->bytes);
   va_list arguments;
   va_start(arguments, format);
-  put(to->ours, sizeof to->ours, format, arguments);
+  int added = vsnprintf(to->bytes + length, sizeof to->bytes - length, format, arguments);
   va_end(arguments);
-}
-
-__attribute__((format(printf, 2, 3))) static void theirs(struct forms *to, const char *format,
-                                                         ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  put(to->theirs, sizeof to->theirs, format, arguments);
-  va_end(arguments);
-}
-
-static void both(struct forms *to, const char *text) {
-  ours(to, "%s", text);
-  theirs(to, "%s", text);
+  assert_true(added >= 0 && (size_t)added < sizeof to->bytes - length);
 }
 
 /* --- a tree --- */
@@ -128,21 +100,12 @@ struct place {
   bool is_directory;
 };
 
-struct written {
-  char path[256];
-  struct forms text;
-};
-
 struct scene {
   struct tree *tree;
   char base[64]; /* of the scene: links resolved */
   struct place places[PATHS_MAX];
   size_t place_count;
-  struct written written[WRITTEN_MAX]; /* files that rg reads in another form */
-  size_t written_count;
-  bool is_ascii;
   unsigned gits;
-  char repository[256]; /* the last one */
   unsigned repository_count;
 };
 
@@ -151,12 +114,8 @@ static const char *const names[] = {
     "#x",  "B",       "FOO",   "build", "bin",   "vendor", "[x]",         "x*y",   "a\\b", "trail ",
     "out", "log",     "x.log", "deep",  "lib.a", "c++",    "-dash",       "!bang", "a,b",  "{x}",
     "obj", "foo.c.o", "ab",    "abc",   "aab",   "Foo.C",  "node_modules"};
-static const char *const wide_names[] = {"\xC3\xA9", "caf\xC3\xA9", "\xE2\x82\xAC.c",
-                                         "na\xC3\xAFve"};
 
-static const char *random_name(const struct scene *self) {
-  if (!self->is_ascii && chance(30))
-    return wide_names[below(sizeof wide_names / sizeof *wide_names)];
+static const char *random_name(void) {
   return names[below(sizeof names / sizeof *names)];
 }
 
@@ -213,7 +172,7 @@ static void add_binary(const struct scene *self, const char *path, size_t before
 
 static void add_file(struct scene *self, const char *directory) {
   char path[256];
-  const char *name = random_name(self);
+  const char *name = random_name();
   unsigned what = below(300);
   if (what == 0)
     name = LATE_NUL;
@@ -244,90 +203,63 @@ static const char *random_directory(const struct scene *self) {
 
 /* --- patterns --- */
 
-static void add_literal(struct forms *to, char character) {
-  const char escaped[] = {'\\', character, '\0'};
-  bool needs = strchr("*?[]{}\\,", character) != NULL;
-  bool may = (character & 0xC0) != 0x80; /* the first byte of a character */
-  both(to, needs || (may && chance(3)) ? escaped : escaped + 1);
+static void add_literal(struct text *to, char character) {
+  bool escapes = strchr("*?[]{}\\,", character) != NULL || chance(3);
+  put(to, "%s%c", escapes ? "\\" : "", character);
 }
 
-/* CLASS, ESCAPE. A "/" in brackets would anchor the pattern: a range has it. */
-static void add_class(struct forms *to, char character) {
-  bool negated = chance(25);
-  char other = negated || chance(50) ? "z0_"[below(3)] : "aboxF"[below(5)];
-  ours(to, "[%s", negated ? "!.0" : "");
-  theirs(to, "[%s", negated ? "^.-0" : "");
-  if (negated && (character == ']' || chance(70)))
-    character = 'q';
-  if (character == ']' || character == '\\') {
-    ours(to, "\\%c%c]", character, other);
-    theirs(to, character == ']' ? "]%c]" : "\\%c]", other);
-  } else if (character >= 'a' && character <= 'y') {
-    ours(to, "%c-%c%c]", character, character + 1, other);
-    theirs(to, "%c-%c%c]", character, character + 1, other);
-  } else if (strchr("-!^", character) != NULL) {
-    ours(to, "%c%c]", other, character);
-    theirs(to, "%c%c]", other, character);
-  } else {
-    ours(to, "%c%c]", character, other);
-    theirs(to, "%c%c]", character, other);
-  }
+/* A "/" in brackets would anchor the pattern. */
+static void add_class(struct text *to, char character) {
+  char other = chance(50) ? "z0_"[below(3)] : "aboxF"[below(5)];
+  if (character == ']' || character == '\\')
+    add_literal(to, character);
+  else if (character >= 'a' && character <= 'y')
+    put(to, "[%c-%c%c]", character, character + 1, other);
+  else if (strchr("-!^", character) != NULL)
+    put(to, "[%c%c]", other, character);
+  else
+    put(to, "[%c%c]", character, other);
 }
 
-static void add_braces(const struct scene *self, struct forms *to, const char *text) {
-  char word[256];
-  size_t length = 0;
-  for (; *text != '\0' && *text != '/' && length + 2 < sizeof word; text++) {
-    if (strchr("*?[]{}\\,", *text) != NULL)
-      word[length++] = '\\';
-    word[length++] = *text;
-  }
-  word[length] = '\0';
-  const char *other = chance(50) ? "foo" : "*.c";
-  if (!self->is_ascii || chance(70)) {
-    ours(to, "{%s,%s}", other, word);
-    theirs(to, "{%s,%s}", other, word);
-  } else { /* NESTED */
-    ours(to, "{%s,{%s,zz}}", other, word);
-    theirs(to, "{%s,%s,zz}", other, word);
-  }
+static void add_braces(struct text *to, const char *name) {
+  put(to, "{%s,", chance(50) ? "foo" : "*.c");
+  for (; *name != '\0' && *name != '/'; name++)
+    put(to, "%s%c", strchr("*?[]{}\\,", *name) != NULL ? "\\" : "", *name);
+  put(to, "}");
 }
 
 /* A component that matches `name`, for the most part. */
-static void add_component(const struct scene *self, struct forms *to, const char *name) {
+static void add_component(struct text *to, const char *name) {
   size_t length = strlen(name);
   unsigned form = below(14);
   if (form == 0) {
-    both(to, "*");
+    put(to, "*");
   } else if (form == 1) {
-    both(to, chance(70) ? "**" : "***");
+    put(to, "%s", chance(70) ? "**" : "***");
   } else if (form == 2) {
-    add_braces(self, to, name);
+    add_braces(to, name);
   } else {
     size_t star = form < 6 ? below((unsigned)length + 1) : SIZE_MAX;
-    while (star < length && (name[star] & 0xC0) == 0x80)
-      star--;
     for (size_t i = 0; i < length; i++) {
       if (i == star) {
-        both(to, "*");
-        if (self->is_ascii)
-          i += below((unsigned)(length - i));
+        put(to, "*");
+        i += below((unsigned)(length - i));
       }
-      if (self->is_ascii && chance(6))
-        both(to, "?");
-      else if (self->is_ascii && chance(8))
+      if (chance(6))
+        put(to, "?");
+      else if (chance(8))
         add_class(to, name[i]);
       else
         add_literal(to, name[i]);
     }
     if (star == length)
-      both(to, "*");
+      put(to, "*");
   }
 }
 
 /* From the path of a place below `directory`: all of it, its end, or its name; sometimes another
    name. */
-static void add_pattern(const struct scene *self, const char *directory, struct forms *to) {
+static void add_pattern(const struct scene *self, const char *directory, struct text *to) {
   char path[256] = "";
   size_t prefix = strlen(directory);
   for (int tries = 0; tries < 8 && path[0] == '\0'; tries++) {
@@ -336,145 +268,58 @@ static void add_pattern(const struct scene *self, const char *directory, struct 
       (void)snprintf(path, sizeof path, "%s", place->path + prefix + 1);
   }
   if (path[0] == '\0' || chance(15))
-    (void)snprintf(path, sizeof path, "%s", random_name(self));
+    (void)snprintf(path, sizeof path, "%s", random_name());
   char *from = path;
   while (chance(60) && strchr(from, '/') != NULL)
     from = strchr(from, '/') + 1;
   char *rest = from;
   for (char *name; (name = strsep(&rest, "/")) != NULL;) {
     if (chance(12))
-      both(to, "**/");
-    add_component(self, to, name);
+      put(to, "**/");
+    add_component(to, name);
     if (rest != NULL && chance(15))
       break;
     if (rest != NULL)
-      both(to, "/");
+      put(to, "/");
   }
   if (chance(10))
-    both(to, "/**");
+    put(to, "/**");
 }
 
 /* A name that begins with what has a meaning in front. */
-static void escape_front(struct forms *to) {
-  const char *const texts[] = {to->ours, to->theirs};
-  if (strchr("!#", texts[0][0]) == NULL || texts[0][0] == '\0')
+static void escape_front(struct text *to) {
+  if (to->bytes[0] != '!' && to->bytes[0] != '#')
     return;
-  for (int i = 0; i < 2; i++) {
-    char *text = i == 0 ? to->ours : to->theirs;
-    memmove(text + 1, text, strlen(text) + 1);
-    text[0] = '\\';
-  }
+  memmove(to->bytes + 1, to->bytes, strlen(to->bytes) + 1);
+  to->bytes[0] = '\\';
 }
 
-static void escape_end(struct forms *to) {
-  for (int i = 0; i < 2; i++) {
-    char *text = i == 0 ? to->ours : to->theirs;
-    size_t length = strlen(text);
-    if (length > 0 && text[length - 1] == ' ' && (length < 2 || text[length - 2] != '\\'))
-      memcpy(text + length - 1, "\\ ", 3);
-  }
+static void escape_end(struct text *to) {
+  size_t length = strlen(to->bytes);
+  if (length > 0 && to->bytes[length - 1] == ' ' && (length < 2 || to->bytes[length - 2] != '\\'))
+    memcpy(to->bytes + length - 1, "\\ ", 3);
 }
 
 /* --- ignore files --- */
 
-static const struct forms odd_lines[] = {
-    {"", ""},
-    {"# foo", "# foo"},
-    {"#", "#"},
-    {"   ", "   "},
-    {"\t", "\t"},
-    {"/", "/"},
-    {"[", "["},
-    {"[a", "[a"},
-    {"{a,b", "{a,b"},
-    {"a\\", "a\\"},
-    {"[z-a]", "[z-a]"},
-    {"//foo", "//foo"},
-    {"./foo", "./foo"},
-    {"foo//", "foo//"},
-    {"!!bang", "!!bang"},
-    {"a//b", "a//b"},
-    {"**/", "**/"},
-    {"!**/", "!**/"},
-    {"[]]", "[]]"},
-    {"**foo", "**foo"},
-    {"foo**", "foo**"},
-    {"*/", "*/"},
-    {"!*/", "!*/"},
-    {"/*", "/*"},
-    {"!/*", "!/*"},
-    {"/**", "/**"},
-    {"!.*", "!.*"},
-    {"a/**/", "a/**/"},
-    {"**/**", "**/**"},
-    {"!.*/", "!.*/"},
-    {"*.c", "*.c"},
-    {"!*.c", "!*.c"},
-    {"\\!bang", "\\!bang"},
-    {"\\#x", "\\#x"},
-    {"foo\\/", "foo\\/"},
-    {"trail\\ ", "trail\\ "},
-    {"trail\\  ", "trail\\  "},
-    {"!", ""},         /* EMPTY */
-    {"}", ""},         /* BRACE */
-    {"a}", ""},        /* BRACE */
-    {"# caf\xE9", ""}, /* NOT_UTF8 */
-    {"foo\xE9", ""},   /* NOT_UTF8 */
-};
+static const char *const odd_lines[] = {
+    "",        "# foo", "#",      "   ",      "\t",       "/",     "[",      "[a",
+    "{a,b",    "a\\",   "[z-a]",  "//foo",    "./foo",    "foo//", "!!bang", "a//b",
+    "**/",     "!**/",  "[]]",    "**foo",    "foo**",    "*/",    "!*/",    "/*",
+    "!/*",     "/**",   "!.*",    "a/**/",    "**/**",    "!.*/",  "*.c",    "!*.c",
+    "\\!bang", "\\#x",  "foo\\/", "trail\\ ", "trail\\  "};
 
-static void add_odd_line(struct forms *to, const char *end) {
-  const struct forms *line = &odd_lines[below(sizeof odd_lines / sizeof *odd_lines)];
-  ours(to, "%s%s", line->ours, end);
-  theirs(to, "%s%s", line->theirs, end);
-}
-
-static void add_line(const struct scene *self, const char *directory, struct forms *to,
+static void add_line(const struct scene *self, const char *directory, struct text *to,
                      const char *end) {
-  struct forms pattern = {.ours = ""};
+  struct text pattern = {""};
   add_pattern(self, directory, &pattern);
-  bool anchored = chance(20);
-  bool negated = chance(25);
+  bool anchored = chance(20), negated = chance(25), only_directories = chance(20);
   if (!anchored && !negated)
     escape_front(&pattern);
-  bool only_directories = chance(20);
   if (!only_directories)
     escape_end(&pattern);
-  const char *tail = chance(10) ? "  " : "";
-  ours(to, "%s%s%s%s%s%s", negated ? "!" : "", anchored ? "/" : "", pattern.ours,
-       only_directories ? "/" : "", tail, end);
-  theirs(to, "%s%s%s%s%s%s", negated ? "!" : "", anchored ? "/" : "", pattern.theirs,
-         only_directories ? "/" : "", tail, end);
-}
-
-/* GLOBAL: what is anchored, anchored at the repository; not where one is in another. */
-static void add_global_line(const struct scene *self, const char *directory, struct forms *to) {
-  struct forms line = {.ours = ""};
-  add_line(self, directory, &line, "");
-  const char *text = line.theirs;
-  bool negated = text[0] == '!';
-  text += negated;
-  size_t length = strlen(text);
-  while (length > 0 && text[length - 1] == ' ')
-    length--;
-  bool is_of_name = memchr(text, '/', length > 0 ? length - 1 : 0) == NULL;
-  if (is_of_name) {
-    ours(to, "%s\n", line.ours);
-    theirs(to, "%s\n", line.theirs);
-  } else if (self->repository_count == 1) {
-    ours(to, "%s\n", line.ours);
-    theirs(to, "%s%s/%s\n", negated ? "!" : "", full(self, self->repository),
-           text + (text[0] == '/'));
-  }
-}
-
-static void write_forms(struct scene *self, const char *path, const struct forms *text) {
-  write_text(self, path, text->theirs);
-  if (strcmp(text->ours, text->theirs) == 0)
-    return;
-  assert_true(self->written_count < WRITTEN_MAX);
-  struct written *written = &self->written[self->written_count++];
-  (void)snprintf(written->path, sizeof written->path, "%s", path);
-  written->text = *text;
+  put(to, "%s%s%s%s%s%s", negated ? "!" : "", anchored ? "/" : "", pattern.bytes,
+      only_directories ? "/" : "", chance(10) ? "  " : "", end);
 }
 
 /* `directory` is what the patterns are anchored at. */
@@ -482,21 +327,20 @@ static void add_ignore_file(struct scene *self, const char *directory, const cha
   struct stat file;
   if (lstat(full(self, path), &file) == 0)
     return;
-  static struct forms text;
-  text.ours[0] = text.theirs[0] = '\0';
+  struct text text = {""};
   const char *end = chance(10) ? "\r\n" : "\n";
-  if (chance(8))
-    ours(&text, "\xEF\xBB\xBF"); /* MARK */
   for (unsigned lines = 1 + below(5); lines > 0; lines--) {
     if (chance(15))
-      add_odd_line(&text, end);
+      put(&text, "%s%s", odd_lines[below(sizeof odd_lines / sizeof *odd_lines)], end);
     else
       add_line(self, directory, &text, lines == 1 && chance(30) ? "" : end);
   }
-  write_forms(self, path, &text);
+  write_text(self, path, text.bytes);
 }
 
-static void add_global(struct scene *self) {
+static void add_global(const struct scene *self) {
+  static const char *const names_only[] = {"foo*",  "*.c",    "a",     "b",   "build",
+                                           "*.log", "[a-f]*", "deep/", "out/"};
   char text[PATH_MAX];
   const char *path = "global";
   switch (below(6)) {
@@ -519,11 +363,11 @@ static void add_global(struct scene *self) {
   default:
     return;
   }
-  static struct forms lines;
-  lines.ours[0] = lines.theirs[0] = '\0';
+  struct text lines = {""};
   for (unsigned count = 1 + below(4); count > 0; count--)
-    add_global_line(self, self->repository_count == 1 ? self->repository : "outer/work", &lines);
-  write_forms(self, path, &lines);
+    put(&lines, "%s%s\n", chance(25) ? "!" : "",
+        names_only[below(sizeof names_only / sizeof *names_only)]);
+  write_text(self, path, lines.bytes);
 }
 
 /* A repository: `.git` is a directory, the file of a worktree, or a link to a directory. */
@@ -535,7 +379,6 @@ static void add_repository(struct scene *self, const char *directory) {
   if (lstat(full(self, path), &file) == 0 || self->repository_count == 8)
     return;
   self->repository_count++;
-  (void)snprintf(self->repository, sizeof self->repository, "%s", directory);
   (void)snprintf(other, sizeof other, "gits/%u", self->gits++);
   const char *is = chance(70) ? path : other;
   assert_int_equal(mkdir(full(self, is), 0700), 0);
@@ -579,7 +422,6 @@ static void make_scene(struct scene *self, struct tree *tree, uint64_t seed) {
   memset(self, 0, sizeof *self);
   self->tree = tree;
   start_with(seed);
-  self->is_ascii = chance(85);
   tree_make_directory(tree, "scene", 0700);
   assert_non_null(realpath(tree_path(tree, "scene"), self->base));
   for (const char *const *path =
@@ -592,7 +434,7 @@ static void make_scene(struct scene *self, struct tree *tree, uint64_t seed) {
     char path[256];
     const char *parent = chance(70) ? random_directory(self) : "outer/work";
     if (strlen(parent) < 60) {
-      (void)snprintf(path, sizeof path, "%s/%s", parent, random_name(self));
+      (void)snprintf(path, sizeof path, "%s/%s", parent, random_name());
       (void)add_directory(self, path);
     }
   }
@@ -623,7 +465,7 @@ struct question {
   char link[256]; /* LINK: by which this program gets there; or "" */
   bool is_relative;
   bool has_glob;
-  struct forms glob;
+  struct text glob;
   bool search_hidden;
 };
 
@@ -750,7 +592,7 @@ static void ask_ripgrep(const struct scene *self, const struct question *questio
   }
   argue(&arguments, "--files-with-matches");
   if (question->has_glob)
-    argue(&arguments, "--glob=%s", question->glob.theirs);
+    argue(&arguments, "--glob=%s", question->glob.bytes);
   const char *root = below_directory(question->root, directory);
   /* EXCLUDED: as a glob, of what is not below the directory with its whole path */
   char anchor[PATH_MAX] = "";
@@ -804,7 +646,7 @@ static int ask_ours(const struct scene *self, const struct question *question, s
   const struct search search = {.path = path,
                                 .repository = full(self, "outer/work"),
                                 .pattern = "needle",
-                                .glob = question->has_glob ? question->glob.ours : NULL,
+                                .glob = question->has_glob ? question->glob.bytes : NULL,
                                 .head_limit = 1000,
                                 .respects_ignores = !question->search_hidden,
                                 .home = getenv("HOME"),
@@ -828,54 +670,21 @@ static int ask_ours(const struct scene *self, const struct question *question, s
 
 /* --- comparing --- */
 
-static void show_file(const char *path) {
-  FILE *file = fopen(path, "rb");
-  char text[4096];
-  if (file == NULL)
-    return;
-  size_t length = fread(text, 1, sizeof text - 1, file);
-  (void)fclose(file);
-  text[length] = '\0';
-  print_message("--- %s\n%s\n", path, text);
-}
-
-static void show_all(const struct scene *self, const char *directory) {
-  DIR *names_of = opendir(directory);
-  struct dirent *entry;
-  while (names_of != NULL && (entry = readdir(names_of)) != NULL) {
-    char path[PATH_MAX];
-    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-      continue;
-    (void)snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
-    struct stat file;
-    assert_int_equal(lstat(path, &file), 0);
-    if (S_ISDIR(file.st_mode)) {
-      print_message("%s/\n", path);
-      show_all(self, path);
-    } else if (file.st_size < 4096 && file.st_size != 7 && S_ISREG(file.st_mode)) {
-      show_file(path);
-    } else {
-      print_message("%s (%lld bytes, mode %o)\n", path, (long long)file.st_size, file.st_mode);
-    }
-  }
-  if (names_of != NULL)
-    closedir(names_of);
-}
-
 static void show(const struct scene *self, uint64_t seed, const struct question *question,
                  const char *name, const char *who) {
-  show_all(self, self->base);
+  (void)system(formatted("cd %s && ls -AlR && find . -type f -size -8 -exec head -v -n 99 {} +",
+                         self->base));
   fail_msg("SEARCH_SEED=%llu: root %s%s%s, glob %s, hidden %d: only %s finds %s",
            (unsigned long long)seed, question->root, question->link[0] != '\0' ? " by " : "",
-           question->link, question->has_glob ? question->glob.ours : "none",
+           question->link, question->has_glob ? question->glob.bytes : "none",
            question->search_hidden, who, name);
 }
 
 /* ANCHOR */
 static bool is_asked_twice(const struct scene *self, const struct question *question) {
   struct stat file;
-  return question->has_glob && question->glob.ours[0] != '!' &&
-         strchr(question->glob.ours, '/') != NULL && strcmp(question->root, "outer/work") != 0 &&
+  return question->has_glob && question->glob.bytes[0] != '!' &&
+         strchr(question->glob.bytes, '/') != NULL && strcmp(question->root, "outer/work") != 0 &&
          stat(full(self, question->root), &file) == 0 && S_ISDIR(file.st_mode);
 }
 
@@ -947,25 +756,17 @@ static void choose_question(struct scene *self, struct question *question) {
   question->has_glob = true;
   const char *repository = below_directory("outer/work", question->root);
   bool negated = chance(35) && (repository == NULL || repository[0] == '\0'); /* SELF */
-  both(&question->glob, negated ? "!" : "");
-  struct forms pattern = {.ours = ""};
+  struct text pattern = {""};
   add_pattern(self, chance(70) ? "outer/work" : question->root, &pattern);
   escape_front(&pattern);
   escape_end(&pattern);
-  const char *slash = chance(15) ? "/" : "";
-  const char *end = chance(8) ? "/" : "";
-  ours(&question->glob, "%s%s%s", slash, pattern.ours, end);
-  theirs(&question->glob, "%s%s%s", slash, pattern.theirs, end);
+  put(&question->glob, "%s%s%s%s", negated ? "!" : "", chance(15) ? "/" : "", pattern.bytes,
+      chance(8) ? "/" : "");
 }
 
-static void remove_scene(struct scene *self) {
-  pid_t pid;
-  char *const words[] = {"rm", "-rf", self->base, NULL};
+static void remove_scene(const struct scene *self) {
   assert_int_equal(chdir("/"), 0);
-  assert_int_equal(posix_spawnp(&pid, "rm", NULL, NULL, words, environ), 0);
-  int status;
-  assert_int_equal(waitpid(pid, &status, 0), pid);
-  assert_int_equal(status, 0);
+  assert_int_equal(system(formatted("rm -rf %s", self->base)), 0);
 }
 
 static void search_tree(struct tree *tree, uint64_t seed) {
@@ -982,8 +783,6 @@ static void search_tree(struct tree *tree, uint64_t seed) {
     choose_question(&scene, &questions[i]);
     answer_by_ripgrep(&scene, &questions[i], &found[i]);
   }
-  for (size_t i = 0; i < scene.written_count; i++)
-    write_text(&scene, scene.written[i].path, scene.written[i].text.ours);
   for (size_t i = 0; i < SEARCHES; i++) {
     struct list own = {.count = 0};
     struct error error;
