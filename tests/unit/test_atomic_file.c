@@ -3,9 +3,7 @@
 #include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
@@ -99,21 +97,6 @@ TREE_TEST(the_old_file_is_another_one) {
   tree_expect(tree, "other", "old", 0644);
 }
 
-TREE_TEST(mode_and_owner_are_kept) {
-  static const mode_t modes[] = {0600, 0755, 0000, 0777, 04755, 02711};
-  struct stat file;
-  for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
-    tree_write(tree, "file", "old", 0600);
-    assert_int_equal(fchownat(tree->fd, "file", 1234, 5678, 0), 0);
-    assert_int_equal(fchmodat(tree->fd, "file", modes[i], 0), 0);
-    write_text(tree, "file", "new");
-    tree_expect(tree, "file", "new", modes[i]);
-    assert_int_equal(fstatat(tree->fd, "file", &file, 0), 0);
-    assert_int_equal(file.st_uid, 1234);
-    assert_int_equal(file.st_gid, 5678);
-  }
-}
-
 TREE_TEST(each_rejection_has_its_reason) {
   static const struct {
     const char *path;
@@ -170,23 +153,6 @@ TREE_TEST(each_limit_is_exact) {
   expect_rejected(tree, "41", "cannot write file (Too many levels of symbolic links): 41");
 }
 
-TREE_TEST(the_largest_content_is_written) {
-  static const char *const names[] = {"file", "a/file"};
-  struct stat file;
-  char *content = calloc(1, ATOMIC_FILE_MAX + 1);
-  assert_non_null(content);
-  tree_make(tree, "file=old");
-  for (int i = 0; i < 2; i++)
-    assert_string_equal(try_to_write(tree, names[i], content, ATOMIC_FILE_MAX + 1),
-                        "content exceeds 10 MB limit");
-  tree_expect(tree, "file", "old", 0644);
-  assert_false(tree_has(tree, "a"));
-  assert_string_equal(try_to_write(tree, "file", content, ATOMIC_FILE_MAX), "");
-  assert_int_equal(fstatat(tree->fd, "file", &file, 0), 0);
-  assert_int_equal(file.st_size, ATOMIC_FILE_MAX);
-  free(content);
-}
-
 /* A link of /proc leads to an open file. What it says may be no path, or no longer the file's. */
 TREE_TEST(links_of_proc_are_checked) {
   int ends[2];
@@ -204,23 +170,6 @@ TREE_TEST(links_of_proc_are_checked) {
   expect_rejected(tree, path, formatted("is a FIFO, not a regular file: %s", path));
   close(ends[0]);
   close(ends[1]);
-}
-
-/* As a full disk does it. */
-TREE_TEST(a_failed_write_keeps_the_old_file) {
-  static const char content[8192] = "new";
-  struct rlimit before;
-  tree_make(tree, "file=old");
-  assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
-  const struct rlimit small = {.rlim_cur = 4096, .rlim_max = before.rlim_max};
-  void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
-  assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-  const char *text = try_to_write(tree, "file", content, sizeof content);
-  assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
-  (void)signal(SIGXFSZ, handler);
-  assert_string_equal(text, "cannot write file (File too large): file");
-  tree_expect(tree, "file", "old", 0644);
-  assert_int_equal(tree_count(tree, "."), 1);
 }
 
 /* --- writers who are not root: what they may not do, and whose the file is afterwards --------- */
@@ -436,18 +385,6 @@ static bool may_read(const struct tree *tree, const char *name, uid_t user, gid_
 static const struct access_list for_other = {
     2,
     {{OWNER, 6, NO_ID}, {USER, 4, OTHER}, {GROUP, 0, NO_ID}, {MASK, 4, NO_ID}, {OTHERS, 0, NO_ID}}};
-
-/* The mode alone says that the group may read: what it shows there is the mask. */
-TREE_TEST(an_access_list_is_kept) {
-  assert_int_equal(fchmod(tree->fd, 0755), 0);
-  make(tree, "file", 0, TEAM, 0600);
-  set_list(tree, "file", ACCESS, &for_other);
-  write_text(tree, "file", "new");
-  expect_new(tree, "file", 0, TEAM, 0640);
-  expect_list(tree, "file", &for_other);
-  assert_true(may_read(tree, "file", OTHER, OTHER));
-  assert_false(may_read(tree, "file", NOBODY, TEAM));
-}
 
 /* What the directory gives to new files, a replaced one does not get. */
 TREE_TEST(a_default_list_is_for_new_files) {

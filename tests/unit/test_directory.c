@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -57,43 +56,6 @@ TREE_TEST(what_is_no_directory_is_rejected_by_its_kind) {
   expect_refusal(tree, "missing", "directory not found: ");
   expect_refusal(tree, "missing/below", "directory not found: ");
   expect_refusal(tree, "file/below", "directory not found: ");
-}
-
-TREE_TEST(missing_permission_is_reported) {
-  assert_int_equal(fchmod(tree->fd, 0711), 0);
-  tree_make_directory(tree, "closed", 0000);
-  assert_int_equal(seteuid(65534), 0);
-  expect_refusal(tree, "closed", "cannot read directory (Permission denied): ");
-  expect_refusal(tree, "closed/below", "cannot read directory (Permission denied): ");
-  assert_int_equal(seteuid(0), 0);
-}
-
-TREE_TEST(each_entry_comes_once_with_its_type) {
-  make_kinds(tree);
-  DIR *directory = directory_open_below(tree->fd, ".");
-  assert_non_null(directory);
-  int seen[KINDS] = {0};
-  int count = 0;
-  struct directory_entry entry;
-  for (; directory_next(directory, &entry); count++)
-    for (size_t i = 0; i < KINDS; i++)
-      if (strcmp(kinds[i].name, entry.name) == 0) {
-        seen[i]++;
-        assert_int_equal(entry.type, kinds[i].type);
-        assert_int_equal(directory_is_one(tree->fd, &entry), kinds[i].is_one);
-        DIR *below = directory_open_below(tree->fd, entry.name); /* follows no link */
-        assert_int_equal(below != NULL, kinds[i].type == DT_DIR);
-        assert_true(below != NULL || errno == ENOTDIR || errno == ELOOP);
-        if (below != NULL) {
-          assert_int_equal(fcntl(dirfd(below), F_GETFD), FD_CLOEXEC);
-          closedir(below);
-        }
-      }
-  assert_int_equal(errno, 0);
-  assert_int_equal(count, KINDS);
-  for (size_t i = 0; i < KINDS; i++)
-    assert_int_equal(seen[i], 1);
-  closedir(directory);
 }
 
 TREE_TEST(an_unknown_type_is_looked_up) {

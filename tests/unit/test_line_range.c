@@ -97,19 +97,6 @@ TEST(the_chosen_lines_are_cut) {
                rows[i].content, rows[i].text);
 }
 
-/* What was there before stays in front. */
-TEST(lines_are_added) {
-  struct buffer text = cut(&(struct line_range){1, 1, true}, "one\ntwo\n", 8);
-  struct error error;
-  assert_int_equal(line_range_cut(&(struct line_range){2, 1, true}, "one\ntwo\n", 8, &text, &error),
-                   0);
-  assert_int_equal(line_range_cut(&(struct line_range){2, 0, false}, "one\ntwo", 7, &text, &error),
-                   0);
-  assert_int_equal(text.length, 13);
-  assert_memory_equal(text.bytes, "1\tone2\ttwotwo", 13);
-  buffer_release(&text);
-}
-
 TEST(only_utf8_is_text) {
   expect_all(&(struct line_range){1, 1, false}, "K\xC3\xB6ln\n\xF0\x9F\x8D\xBA", "K\xC3\xB6ln");
   expect_refused("one\n\xFF", 5);    /* behind what was asked for, too */
@@ -119,22 +106,4 @@ TEST(only_utf8_is_text) {
   expect_refused("\xED\xA0\x80", 3); /* a surrogate */
   expect_refused("caf\xE9", 4);      /* Latin-1 */
   expect_refused("\xEF\xBB\xBF\xFF", 4);
-}
-
-TEST(nul_is_text) {
-  expect_bytes(&(struct line_range){1, 1, false}, "a\0b\nc", 5, "a\0b", 3);
-}
-
-/* The worst: a million lines of nothing. */
-TEST(a_whole_file_is_numbered) {
-  enum { LINES = 1048576, WIDTH = 7 };
-  char *content = malloc(LINES);
-  assert_non_null(content);
-  memset(content, '\n', LINES);
-  struct buffer numbered = cut(&(struct line_range){0, 0, true}, content, LINES);
-  assert_int_equal(numbered.length, (size_t)LINES * (WIDTH + 2) + WIDTH + 1);
-  assert_memory_equal(numbered.bytes, "      1\t\n      2\t\n", 18);
-  assert_memory_equal(numbered.bytes + numbered.length - 17, "1048576\t\n1048577\t", 17);
-  buffer_release(&numbered);
-  free(content);
 }

@@ -88,34 +88,6 @@ static void set_time(const struct tree *tree, const char *name, int64_t seconds,
   assert_int_equal(utimensat(tree->fd, name, times, AT_SYMLINK_NOFOLLOW), 0);
 }
 
-/* The shape, byte for byte; @ is the tree, quotes are as in quoted.h. */
-static void expect_json(const struct tree *tree, struct wish wish, const char *format) {
-  char expected[2048];
-  char *at = expected;
-  for (const char *from = format; *from != '\0'; from++) {
-    if (*from == '@')
-      at += strlen(strcpy(at, tree->path));
-    else
-      *at++ = *from;
-  }
-  *at = '\0';
-  assert_string_equal(list(tree->path, wish), quoted(expected));
-}
-
-TREE_TEST(the_list_is_a_json_array) {
-  expect_json(tree, (struct wish){.max_depth = 1}, "[]");
-  tree_make(tree, "b=123 a/");
-  set_time(tree, "a", 1777975200, 123999999);
-  set_time(tree, "b", 0, 0);
-  expect_json(tree, (struct wish){.max_depth = 1},
-              "[{'path':'@/a','mtime':'2026-05-05T10:00:00.123+00:00','is_directory':true},"
-              "{'path':'@/b','size_bytes':3,'mtime':'1970-01-01T00:00:00.000+00:00',"
-              "'is_directory':false}]");
-  expect_json(tree, (struct wish){.max_depth = 1, .without_sizes = true},
-              "[{'path':'@/a','mtime':'2026-05-05T10:00:00.123+00:00','is_directory':true},"
-              "{'path':'@/b','mtime':'1970-01-01T00:00:00.000+00:00','is_directory':false}]");
-}
-
 TREE_TEST(all_levels_are_ordered_together) {
   static const char *const names[] = {"a.c", "a/x", "a/x.c", "B", "\xC3\xA9", ".h", "a/-"};
   static const struct wish by_name = {.max_depth = 9};
@@ -136,22 +108,6 @@ TREE_TEST(all_levels_are_ordered_together) {
   /* What is not shown decides all the same. */
   expect(tree, (struct wish){.max_depth = 1, .order = LISTING_BY_SIZE, .without_sizes = true},
          "a.c \xC3\xA9 .h B a/");
-}
-
-TREE_TEST(max_depth_limits_the_levels) {
-  static const struct {
-    unsigned max_depth;
-    const char *expected;
-  } rows[] = {
-      {1, "a/ x:0"},
-      {2, "a/ a/b/ a/x:0 x:0"},
-      {3, "a/ a/b/ a/b/.git/ a/b/x:0 a/x:0 x:0"},
-      {4, "a/ a/b/ a/b/.git/ a/b/.git/x:0 a/b/x:0 a/x:0 x:0"},
-      {UINT_MAX, "a/ a/b/ a/b/.git/ a/b/.git/x:0 a/b/x:0 a/x:0 x:0"},
-  };
-  tree_make(tree, "a/ a/b/ a/b/.git/ x a/x a/b/x a/b/.git/x"); /* nothing is left out */
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    expect(tree, (struct wish){.max_depth = rows[i].max_depth}, rows[i].expected);
 }
 
 TREE_TEST(a_link_has_the_values_of_its_target) {
@@ -252,40 +208,6 @@ static void make_files(const struct tree *tree, int count) {
     const char *name = formatted("%04d", i);
     tree_write(tree, name, i % 2 == 0 ? "" : "1", 0600);
     set_time(tree, name, i * 7919 % count, 0);
-  }
-}
-
-static void check_thousand(const struct tree *tree, enum listing_order order, int count,
-                           bool expected_cut) {
-  struct listing_result found = {.is_cut = !expected_cut};
-  const cJSON *entries =
-      entries_of(list_with(tree->path, (struct wish){.max_depth = 2, .order = order}, &found));
-  assert_int_equal(found.is_cut, expected_cut);
-  assert_int_equal(cJSON_GetArraySize(entries), count < LISTING_MAX ? count : LISTING_MAX);
-  int i = 0;
-  const cJSON *entry;
-  cJSON_ArrayForEach(entry, entries) {
-    int number = (int)strtol(path_of(entry) + strlen(tree->path) + 1, NULL, 10);
-    int odd = count / 2; /* the ones of one byte come first */
-    if (order == LISTING_BY_NAME)
-      assert_int_equal(number, i);
-    else if (order == LISTING_BY_SIZE)
-      assert_int_equal(number, i < odd ? 2 * i + 1 : 2 * (i - odd));
-    else
-      assert_int_equal(number * 7919 % count, count - 1 - i);
-    i++;
-  }
-}
-
-TREE_TEST(the_first_thousand_are_given) {
-  static const struct {
-    int count;
-    bool cut;
-  } rows[] = {{999, false}, {1000, false}, {1001, true}, {2500, true}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    make_files(tree, rows[i].count);
-    for (int order = LISTING_BY_NAME; order <= LISTING_BY_MTIME; order++)
-      check_thousand(tree, (enum listing_order)order, rows[i].count, rows[i].cut);
   }
 }
 

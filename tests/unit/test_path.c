@@ -59,16 +59,6 @@ TREE_TEST(a_relative_path_begins_at_the_current_directory) {
   free(current);
 }
 
-TEST(slashes_are_not_repeated_at_the_root) {
-  char *current = getcwd(NULL, 0);
-  assert_non_null(current);
-  assert_int_equal(chdir("/"), 0);
-  check("a", "/a", "a");
-  check(".", "/", "");
-  assert_int_equal(chdir(current), 0);
-  free(current);
-}
-
 TREE_TEST(without_a_current_directory_it_is_an_error) {
   char *current = getcwd(NULL, 0);
   assert_non_null(current);

@@ -1,10 +1,7 @@
 #include <fcntl.h>
 #include <sys/inotify.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "agent/files/access/regular_file.h"
@@ -92,42 +89,6 @@ TREE_TEST(missing_permission_is_reported) {
   assert_int_equal(as_user(NOBODY, NOBODY, open_it, &opening, &error), 0);
 }
 
-static void make_socket(const struct tree *tree, const char *name) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  int length = snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", tree->path, name);
-  assert_in_range(length, 1, sizeof address.sun_path - 1);
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  assert_true(fd >= 0);
-  assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
-  close(fd);
-}
-
-TREE_TEST(each_refusal_has_its_reason) {
-  static const char *const rows[][2] = {
-      {"missing", "file not found: "},
-      {"dangling", "file not found: "},
-      {"", "file not found: "},
-      {"round", "cannot read file (Too many levels of symbolic links): "},
-      {"link", "is a FIFO, not a regular file: "},
-      {"socket", "is a socket, not a regular file: "},
-      {"block", "is a block device, not a regular file: "},
-      {"/dev/tty", "is a character device, not a regular file: "},
-  };
-  tree_make(tree, "dangling>nothing round>round fifo| link>fifo");
-  make_socket(tree, "socket");
-  assert_int_equal(mknodat(tree->fd, "block", S_IFBLK | 0644, makedev(240, 255)), 0);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    expect_refused(tree, rows[i][0], formatted("%s%s", rows[i][1], rows[i][0]));
-  char name[302] = "";
-  memset(name, 'x', sizeof name - 1);
-  struct error error;
-  assert_int_equal(regular_file_open(tree->fd, name, &error), -1);
-  assert_ptr_equal(strstr(error.text, "cannot read file (File name too long): xxx"), error.text);
-  assert_string_equal(printable_file_kind(S_IFREG | 0644), "a regular file");
-  assert_string_equal(printable_file_kind(S_IFLNK | 0777), "a symbolic link");
-  assert_string_equal(printable_file_kind(0), "of an unknown kind");
-}
-
 /* A file of this many zeros, none of them on the disk. */
 static int open_sized(const struct tree *tree, off_t size) {
   tree_write(tree, "sized", "", 0644);
@@ -151,14 +112,6 @@ TREE_TEST(the_limit_is_exact) {
   assert_int_equal(write(writer, "x", 1), 1);
   expect_unread(fd, "file exceeds 1 MB limit");
   close(writer);
-}
-
-TREE_TEST(read_errors_have_a_reason) {
-  int ends[2];
-  expect_unread(tree_open(tree, "."), "cannot read file (Is a directory): /name");
-  assert_int_equal(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
-  expect_unread(ends[0], "cannot read file (Resource temporarily unavailable): /name");
-  close(ends[1]);
 }
 
 /* A writer that waits for a reader must not take us for it, to be left alone at once. */

@@ -1,5 +1,4 @@
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -13,13 +12,8 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* In place of the C library's: counted, and failing when a test says so. */
-static int syncs, close_error;
-
-int fsync(int fd) {
-  syncs++;
-  return (int)syscall(SYS_fsync, fd);
-}
+/* In place of the C library's, failing when a test says so. */
+static int close_error;
 
 int close(int fd) {
   int result = (int)syscall(SYS_close, fd);
@@ -44,50 +38,6 @@ static void put_file(const struct tree *tree) {
   assert_int_equal(staged_file_commit(&staged), 0);
   staged_file_release(&staged);
   expect_file(tree, "file", 0755);
-}
-
-/* The exit code of a program in the tree, or errno of its execve. */
-static int run(const struct tree *tree, char *name) {
-  pid_t pid = fork();
-  assert_true(pid >= 0);
-  if (pid == 0) {
-    char *const arguments[] = {name, NULL};
-    if (fchdir(tree->fd) == 0)
-      execve(name, arguments, environ);
-    _exit(errno);
-  }
-  int status;
-  assert_int_equal(waitpid(pid, &status, 0), pid);
-  return WEXITSTATUS(status);
-}
-
-/* Sealed and not: then it is only as new as its disk. A file that somebody has open for writing
-   cannot be executed. */
-TREE_TEST(a_file_appears_by_its_commit_and_may_be_executed) {
-  static char name[] = "./file";
-  int descriptors = proc_fd_count(getpid());
-  for (int sealed = 0; sealed <= 1; sealed++) {
-    struct staged_file staged;
-    syncs = 0;
-    begin(&staged, tree);
-    expect_file(tree, staged.hidden, 0755);
-    assert_false(tree_has(tree, "file"));
-    if (sealed) {
-      mode_t before = umask(0777);
-      assert_int_equal(staged_file_seal(&staged, 0711), 0);
-      umask(before);
-      assert_int_equal(run(tree, staged.hidden), 42);
-      assert_int_equal(write(staged.fd, "x", 1), -1); /* it can only be read */
-    }
-    assert_int_equal(staged_file_commit(&staged), 0);
-    assert_int_equal(run(tree, name), 42);
-    staged_file_release(&staged);
-    expect_file(tree, "file", sealed ? 0711 : 0755);
-    assert_int_equal(syncs, sealed ? 2 : 0);
-    assert_int_equal(tree_count(tree, "."), 1);
-    assert_int_equal(unlinkat(tree->fd, "file", 0), 0);
-  }
-  assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
 /* Begun; sealed; with a close that says only then that there is no room, as over a network; over a
@@ -158,25 +108,6 @@ TREE_TEST(what_lies_there_is_not_written_to) {
   assert_true(tree_has(tree, hidden));
 }
 
-TREE_TEST(its_owner_need_not_read_it) {
-  char hidden[64];
-  struct staged_file staged;
-  assert_int_equal(fchmod(tree->fd, 0777), 0);
-  assert_int_equal(seteuid(65534), 0);
-  hidden_name(tree, hidden);
-  tree_write(tree, hidden, "half", 0000);
-  int begun = staged_file_begin(&staged, tree->fd, "file", 0644);
-  int changed = fchmod(staged.fd, 0000);
-  int committed = staged_file_commit(&staged);
-  staged_file_release(&staged);
-  assert_int_equal(seteuid(0), 0);
-  assert_int_equal(begun, 0);
-  assert_int_equal(changed, 0);
-  assert_int_equal(committed, 0);
-  tree_expect(tree, "file", "", 0000);
-  assert_int_equal(tree_count(tree, "."), 1);
-}
-
 /* One that has lost its name has nothing to commit, and removes nobody else's. */
 TREE_TEST(a_lost_file_is_not_committed) {
   struct staged_file staged;
@@ -216,24 +147,6 @@ static pid_t start_second(const struct tree *tree, const struct staged_file *fir
     _exit(1);
   staged_file_release(&staged);
   _exit(0);
-}
-
-TREE_TEST(a_second_maker_waits_for_the_first) {
-  for (int sealed = 0; sealed <= 1; sealed++) {
-    struct staged_file staged;
-    int status;
-    begin(&staged, tree);
-    if (sealed)
-      assert_int_equal(staged_file_seal(&staged, 0644), 0);
-    pid_t second = start_second(tree, &staged);
-    assert_true(tree_has(tree, staged.hidden));
-    assert_int_equal(staged_file_commit(&staged), 0);
-    staged_file_release(&staged);
-    assert_int_equal(waitpid(second, &status, 0), second);
-    assert_int_equal(status, 0);
-    tree_expect(tree, "file", "later", 0600);
-    assert_int_equal(tree_count(tree, "."), 1);
-  }
 }
 
 /* A child that SIGTERM ends, and nothing else. */

@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,8 +9,6 @@
 #include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
-
-static const char *const no_globs[] = {NULL};
 
 /* Valid until the next one. The text has no line end at its end: one is added, so that all lines are
    alike. */
@@ -42,47 +39,6 @@ static void expect(const struct tree *tree, unsigned max_depth, const char *cons
   assert_false(result.is_cut);
 }
 
-TREE_TEST(max_depth_limits_the_levels) {
-  static const struct {
-    unsigned max_depth;
-    const char *expected;
-  } rows[] = {
-      {1, "├── src/\n"
-          "├── tests/\n"
-          "├── .gitignore\n"
-          "├── README.md\n"
-          "└── tests.sh\n"},
-      {4, "├── src/\n"
-          "│   ├── b/\n"
-          "│   │   ├── deep/\n"
-          "│   │   │   └── er/\n"
-          "│   │   └── x.c\n"
-          "│   ├── A.c\n"
-          "│   └── main.c\n"
-          "├── tests/\n"
-          "│   └── t/\n"
-          "│       └── last\n"
-          "├── .gitignore\n"
-          "├── README.md\n"
-          "└── tests.sh\n"},
-  };
-  expect(tree, 4, NULL, "");
-  tree_make(tree, "src/ src/b/ src/b/x.c src/b/deep/ src/b/deep/er/ src/b/deep/er/y src/main.c "
-                  "src/A.c tests/ tests/t/ tests/t/last tests.sh README.md .gitignore");
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    expect(tree, rows[i].max_depth, NULL, rows[i].expected);
-  expect(tree, 1, no_globs, rows[0].expected);
-}
-
-TREE_TEST(below_the_last_directory_there_is_no_bar) {
-  tree_make(tree, "a/ a/b/ a/b/c/ a/b/c/d");
-  expect(tree, 4, NULL,
-         "└── a/\n"
-         "    └── b/\n"
-         "        └── c/\n"
-         "            └── d\n");
-}
-
 TREE_TEST(each_group_is_in_the_order_of_bytes) {
   tree_make(tree, "b a-b a.b a/ a/x ab B/ \xC3\xA9/ \xC3\xA9t _");
   expect(tree, 4, NULL,
@@ -111,37 +67,6 @@ TREE_TEST(a_link_to_a_directory_has_no_content) {
          "├── loop\n"
          "├── to-f\n"
          "└── to-nothing\n");
-}
-
-/* As directories, wherever they are; not as files. */
-TREE_TEST(default_excludes_are_not_shown) {
-  static const char begin[] = "├── Build/\n└── a/\n";
-  tree_make(tree, "a/ Build/");
-  struct buffer files = {0}; /* they are in the order of bytes */
-  buffer_add_string(&files, begin);
-  static const char *const names[] = {
-      ".git", ".idea", ".next",    ".nuxt", ".terraform",   ".vs", "__pycache__",
-      "bin",  "build", "coverage", "dist",  "node_modules", "obj", "vendor",
-  };
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    tree_make(tree, formatted("%s/ %s/x a/%s/", names[i], names[i], names[i]));
-  }
-  expect(tree, 4, NULL, begin);
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    bool last = i + 1 == sizeof names / sizeof *names;
-    const char *name = formatted("a/%s", names[i]);
-    assert_int_equal(unlinkat(tree->fd, name, AT_REMOVEDIR), 0);
-    tree_make(tree, name);
-    buffer_add_string(&files, last ? "    └── " : "    ├── ");
-    buffer_add_string(&files, names[i]);
-    buffer_add_string(&files, "\n");
-  }
-  buffer_add(&files, "", 1);
-  expect(tree, 4, NULL, files.bytes);
-  buffer_release(&files);
-  /* Who asks for one gets it. */
-  struct tree_render result;
-  assert_string_equal(draw(&result, tree_path(tree, "build"), 4, NULL), "build/\n└── x\n");
 }
 
 TREE_TEST(globs_are_matched_against_names) {
@@ -380,17 +305,6 @@ TREE_TEST(upper_levels_come_first) {
   expect_next(&at, "└── c\n" TREE_RENDER_CUT "\n");
   assert_int_equal(*at, '\0');
   assert_int_equal(result.entries, 1000);
-}
-
-TREE_TEST(many_directories_are_cut) {
-  make_many(tree, "d", 1200, true);
-  for (int i = 0; i < 1200; i++)
-    tree_make(tree, formatted("d%04d/x", i));
-  struct tree_render result;
-  const char *text = draw(&result, tree->path, 4, NULL);
-  assert_true(result.is_cut);
-  assert_null(strstr(text, "x\n"));
-  assert_non_null(strstr(text, "└── d0999/\n" TREE_RENDER_CUT));
 }
 
 TREE_TEST(levels_beyond_the_walk_are_not_shown) {

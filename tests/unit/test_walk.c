@@ -20,54 +20,6 @@ static void add(struct listing *self, const struct walk_entry *entry) {
   assert_in_range(added, 1, (int)(sizeof self->text - length) - 1);
 }
 
-/* What must hold for each. */
-static void check(const struct walk_entry *entry) {
-  assert_int_equal(strlen(entry->path), entry->length);
-  const char *slash = strrchr(entry->path, '/');
-  assert_string_equal(entry->name, slash == NULL ? entry->path : slash + 1);
-  int depth = 0;
-  for (const char *at = entry->path; *at != '\0'; at++)
-    depth += *at == '/';
-  assert_int_equal(entry->depth, depth);
-  struct stat stat;
-  assert_int_equal(fstatat(entry->parent, entry->name, &stat, AT_SYMLINK_NOFOLLOW), 0);
-  assert_int_equal(entry->kind == WALK_DIRECTORY, S_ISDIR(stat.st_mode));
-  assert_int_equal(entry->kind == WALK_FILE, S_ISREG(stat.st_mode));
-}
-
-static struct listing list(const struct tree *tree, const char *const *default_excludes) {
-  struct listing listing = {.text = ""};
-  struct walk *walk = walk_new(tree->fd, default_excludes, true);
-  assert_non_null(walk);
-  struct walk_entry entry;
-  while (walk_next(walk, &entry)) {
-    check(&entry);
-    add(&listing, &entry);
-  }
-  assert_false(walk_next(walk, &entry));
-  assert_int_equal(walk_unread(walk), 0);
-  walk_free(walk);
-  return listing;
-}
-
-TREE_TEST(a_directory_comes_before_what_is_in_it) {
-  assert_string_equal(list(tree, NULL).text, "");
-  tree_make(tree, "b/ b/d/ empty/ b/d/e b/a b/z a");
-  tree_write(tree, "c", "", 0000);
-  assert_string_equal(list(tree, NULL).text, "f:a d:b f:b/a d:b/d f:b/d/e f:b/z f:c d:empty");
-}
-
-TREE_TEST(no_link_is_followed) {
-  tree_make(tree, "a/ a/up>.. self>self slash>/ fifo|");
-  assert_string_equal(list(tree, NULL).text, "d:a l:a/up o:fifo l:self l:slash");
-}
-
-TREE_TEST(excluded_directories_are_no_entries) {
-  static const char *const default_excludes[] = {".git", "bin", NULL};
-  tree_make(tree, ".git/ .git/x a/ a/bin/ a/bin/x binary/ binary/bin"); /* the last a file */
-  assert_string_equal(list(tree, default_excludes).text, "d:a d:binary f:binary/bin");
-}
-
 TREE_TEST(a_skipped_directory_is_not_entered) {
   tree_make(tree, "a/ a/x b/ b/x");
   struct walk *walk = walk_new(tree->fd, NULL, true);
@@ -156,16 +108,4 @@ TREE_TEST(directories_without_a_descriptor_are_counted) {
   assert_int_equal(count, 2); /* a and a/b */
   assert_int_equal(walk_unread(walk), 1);
   walk_free(walk);
-}
-
-TREE_TEST(a_walk_may_be_freed_early) {
-  tree_make(tree, "a/ a/x");
-  struct walk *walk = walk_new(tree->fd, NULL, true);
-  struct walk_entry entry;
-  assert_true(walk_next(walk, &entry));
-  assert_true(walk_next(walk, &entry));
-  assert_string_equal(entry.path, "a/x");
-  int parent = entry.parent;
-  walk_free(walk);
-  assert_int_equal(fcntl(parent, F_GETFD), -1); /* none is left open */
 }
