@@ -135,23 +135,6 @@ TEST(what_cannot_be_executed_is_refused) {
   expect_refused(EXEC_REQUEST_REFUSED, rows, sizeof rows / sizeof *rows);
 }
 
-TEST(what_is_not_whole_may_become_so) {
-  static const struct refusal rows[] = {
-      {"", "request is not valid JSON: it is empty"},
-      {"{'command':'ls'", "request is not valid JSON: it ends too early, after 15 bytes"},
-  };
-  expect_refused(EXEC_REQUEST_SHORT, rows, sizeof rows / sizeof *rows);
-}
-
-TEST(what_is_not_json_is_broken) {
-  static const struct refusal rows[] = {
-      {"['ls']", "request is not valid JSON: broken at byte 0"},
-      {"{'command':ls}", "request is not valid JSON: broken at byte 11"},
-      {"{'timeout':01}", "request is not valid JSON: expected a JSON number at byte 11"},
-  };
-  expect_refused(EXEC_REQUEST_BROKEN, rows, sizeof rows / sizeof *rows);
-}
-
 TEST(a_target_is_compared_without_case_and_white_space) {
   static const struct {
     const char *target, *pack;
@@ -172,49 +155,4 @@ TEST(a_target_is_compared_without_case_and_white_space) {
       fail_msg("%s for %s", rows[i].target, rows[i].pack);
     exec_request_release(&request);
   }
-}
-
-TEST(of_another_target_a_request_that_is_refused_is_also_not_ours) {
-  struct exec_request request;
-  struct error error;
-  assert_int_equal(parse(&request, "{'command':5,'target':'other'}", &error), EXEC_REQUEST_REFUSED);
-  assert_false(exec_request_is_for(&request, "k8s-ops"));
-  exec_request_release(&request);
-}
-
-TEST(the_id_is_the_file_s) {
-  struct exec_request request;
-  struct error error;
-  (void)parse(&request, "{'id':'17','command':'ls'}", &error);
-  assert_false(request.other_id);
-  exec_request_release(&request);
-  (void)parse(&request, "{'id':'../18','command':'ls'}", &error);
-  assert_true(request.other_id);
-  exec_request_release(&request);
-}
-
-TEST(names_have_an_id) {
-  const char *id = NULL;
-  size_t length = 0;
-  assert_true(exec_request_name("exec-request-17.json", &id, &length));
-  assert_int_equal(length, 2);
-  assert_memory_equal(id, "17", 2);
-  assert_false(exec_request_name("exec-request-17.json.tmp", &id, &length));
-  assert_false(exec_request_name("exec-result-17.json", &id, &length));
-  assert_false(exec_request_name("exec-request-json", &id, &length));
-  assert_true(exec_request_name("exec-request-.json", &id, &length));
-  assert_false(exec_request_id_is_valid(id, length));
-}
-
-TEST(an_id_is_text) {
-  char longest[EXEC_REQUEST_ID_MAX + 1];
-  memset(longest, 'x', sizeof longest);
-  assert_true(exec_request_id_is_valid(longest, EXEC_REQUEST_ID_MAX));
-  assert_false(exec_request_id_is_valid(longest, EXEC_REQUEST_ID_MAX + 1));
-  static const char *const good[] = {"17", "a b", "\xC3\xA4", ".."};
-  static const char *const bad[] = {"a\nb", "\x7F", "\xC2\x80", "\xFF", "\xC3"};
-  for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-    assert_true(exec_request_id_is_valid(good[i], strlen(good[i])));
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-    assert_false(exec_request_id_is_valid(bad[i], strlen(bad[i])));
 }

@@ -10,25 +10,6 @@ static struct exec *add(struct exec_table *table, const char *id, long seconds) 
   return exec;
 }
 
-TEST(what_is_added_is_found) {
-  struct exec_table table = {0};
-  char id[16];
-  for (int i = 0; i < 1000; i++) {
-    (void)snprintf(id, sizeof id, "%d", i * 7919 % 1000);
-    assert_non_null(exec_table_get(&table, id));
-    assert_ptr_equal(exec_table_get(&table, id), exec_table_find(&table, id));
-  }
-  assert_int_equal(table.count, 1000);
-  assert_null(exec_table_find(&table, "1000"));
-  for (int i = 0; i < 1000; i++) {
-    (void)snprintf(id, sizeof id, "%d", i);
-    exec_table_remove(&table, exec_table_find(&table, id));
-    assert_null(exec_table_find(&table, id));
-  }
-  assert_int_equal(table.count, 0);
-  exec_table_release(&table);
-}
-
 TEST(the_oldest_comes_first_and_of_the_same_age_the_first_by_name) {
   struct exec_table table = {0};
   static const char *const expected[] = {"z", "a", "b", "c"};
@@ -60,23 +41,5 @@ TEST(an_earlier_round_comes_before_an_older_file) {
     assert_string_equal(oldest->id, expected[i]);
     oldest->state = EXEC_RUNNING;
   }
-  exec_table_release(&table);
-}
-
-TEST(so_many_of_the_oldest_come_in_order) {
-  struct exec_table table = {0};
-  struct exec *oldest[4];
-  char id[16];
-  for (int i = 0; i < 100; i++) {
-    (void)snprintf(id, sizeof id, "%02d", i);
-    (void)add(&table, id, i * 37 % 100 / 2); /* two of each age */
-  }
-  assert_int_equal(exec_table_oldest(&table, EXEC_WAITING, oldest, 4), 0);
-  assert_int_equal(exec_table_oldest(&table, EXEC_QUEUED, oldest, 4), 4);
-  static const char *const expected[] = {"00", "73", "19", "46"};
-  for (size_t i = 0; i < 4; i++)
-    assert_string_equal(oldest[i]->id, expected[i]);
-  assert_int_equal(exec_table_oldest(&table, EXEC_QUEUED, oldest, 1), 1);
-  assert_string_equal(oldest[0]->id, "00");
   exec_table_release(&table);
 }

@@ -1,6 +1,5 @@
 #include "agent/doors/files/ipc_directory.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,18 +34,6 @@ TREE_TEST(a_tools_that_is_there_keeps_its_mode) {
   tree_make_directory(tree, "tools", 0750);
   struct ipc_directory ipc = begin(tree);
   assert_int_equal(mode_of(tree, "tools"), 0750);
-  ipc_directory_close(&ipc);
-}
-
-TREE_TEST(another_tools_is_noticed_and_a_missing_one_made_again) {
-  struct ipc_directory ipc = begin(tree);
-  struct error error;
-  assert_int_equal(renameat(tree->fd, "tools", tree->fd, "before"), 0);
-  tree_make(tree, "tools/");
-  assert_int_equal(ipc_directory_find_tools(&ipc, &error), IPC_TOOLS_OTHER);
-  assert_int_equal(unlinkat(tree->fd, "tools", AT_REMOVEDIR), 0);
-  assert_int_equal(ipc_directory_find_tools(&ipc, &error), IPC_TOOLS_OTHER);
-  assert_true(tree_has(tree, "tools"));
   ipc_directory_close(&ipc);
 }
 
@@ -98,47 +85,5 @@ TREE_TEST(done_is_a_file_or_a_link_to_one) {
   assert_false(ipc_directory_is_done(&ipc));
   tree_make(tree, "file");
   assert_true(ipc_directory_is_done(&ipc));
-  ipc_directory_close(&ipc);
-}
-
-/* The FIFO has no writer: to open it would block. */
-TREE_TEST(only_regular_files_are_read) {
-  struct ipc_directory ipc = begin(tree);
-  struct buffer text = {0};
-  struct stat file;
-  tree_make(tree, "tools/a=text tools/l>a tools/f| tools/d/ tools/e");
-  static const char *const others[] = {"l", "f", "d"};
-  assert_int_equal(ipc_directory_read(&ipc, "a", 4, &text, &file), IPC_READ);
-  assert_int_equal(text.length, 4);
-  assert_int_equal(ipc_directory_read(&ipc, "a", 3, &text, &file), IPC_READ_TOO_LONG);
-  assert_int_equal(ipc_directory_read(&ipc, "e", 3, &text, &file), IPC_READ);
-  assert_int_equal(ipc_directory_read(&ipc, "none", 3, &text, &file), IPC_READ_NOTHING);
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-    assert_int_equal(ipc_directory_read(&ipc, others[i], 9, &text, &file), IPC_READ_NO_FILE);
-    assert_true(ipc_directory_has(&ipc, others[i]));
-    assert_false(ipc_directory_has_file(&ipc, others[i]));
-  }
-  assert_true(ipc_directory_has_file(&ipc, "a"));
-  buffer_release(&text);
-  ipc_directory_close(&ipc);
-}
-
-/* Whatever stands at either name. */
-TREE_TEST(a_file_is_written_whole_and_readable_and_follows_no_link) {
-  struct ipc_directory ipc = begin(tree);
-  struct buffer bytes = {0};
-  buffer_add_string(&bytes, "result");
-  tree_make(tree, "victim=old tools/result>../victim tools/hidden>../victim");
-  mode_t before = umask(077);
-  assert_int_equal(ipc_directory_write(&ipc, "hidden", "result", &bytes), -1);
-  assert_int_equal(errno, EEXIST);
-  tree_make(tree, "tools/other/");
-  assert_int_equal(ipc_directory_write(&ipc, "h", "other", &bytes), -1);
-  assert_false(tree_has(tree, "tools/h"));
-  assert_int_equal(ipc_directory_write(&ipc, "h", "result", &bytes), 0);
-  (void)umask(before);
-  tree_expect(tree, "tools/result", "result", 0644);
-  tree_expect(tree, "victim", "old", 0644);
-  buffer_release(&bytes);
   ipc_directory_close(&ipc);
 }

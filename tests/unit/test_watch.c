@@ -90,45 +90,6 @@ static void expect(struct trial *trial, const char *told) {
   trial->told[0] = '\0';
 }
 
-TRIAL_TEST(what_is_written_renamed_and_removed_is_told) {
-  tree_make(trial->tree, "tools/a");
-  expect(trial, "+a ");
-  assert_int_equal(renameat(trial->tree->fd, "tools/a", trial->tree->fd, "tools/b"), 0);
-  expect(trial, "-a +b ");
-  assert_int_equal(unlinkat(trial->tree->fd, "tools/b", 0), 0);
-  expect(trial, "-b ");
-  assert_int_equal(trial->scans, 0);
-  assert_true(trial->settled >= 3);
-}
-
-TRIAL_TEST(what_is_still_being_written_is_not) {
-  int fd = openat(trial->tree->fd, "tools/a", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-  assert_int_equal(write(fd, "x", 1), 1);
-  expect(trial, "");
-  assert_int_equal(trial->settled, 0);
-  close(fd);
-  expect(trial, "+a ");
-}
-
-TRIAL_TEST(of_the_names_above_two_count) {
-  tree_make(trial->tree, "input output");
-  expect(trial, "");
-  assert_int_equal(trial->scans, 0);
-  tree_make(trial->tree, "done");
-  expect(trial, "");
-  assert_true(trial->scans > 0);
-}
-
-TRIAL_TEST(of_another_directory_of_this_name_everything_is_told) {
-  assert_int_equal(renameat(trial->tree->fd, "tools", trial->tree->fd, "old"), 0);
-  tree_make(trial->tree, "tools/");
-  loop_settle(&trial->loop);
-  assert_true(trial->scans > 0);
-  watch_anew(trial);
-  tree_make(trial->tree, "old/a tools/b");
-  expect(trial, "+b ");
-}
-
 /* Its scans will see the next one. */
 TRIAL_TEST(of_a_directory_that_is_gone_again_it_keeps_inotify) {
   assert_int_equal(unlinkat(trial->tree->fd, "tools", AT_REMOVEDIR), 0);
