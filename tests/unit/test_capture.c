@@ -192,49 +192,6 @@ static void expect_body(const struct model *model, const char *what) {
   capture_release(&capture);
 }
 
-/* Lines of every character, of a length by which the body ends `over` units around the bound. */
-static void try_length(size_t which, long over, const char *ending) {
-  enum { LINE = 40 };
-  struct model *model = model_new();
-  char what[100];
-  model_line(model, 0, HEAD_MAX - 20 * LINE * 4, "\n");
-  while (model->units + 4 * LINE * 3 < HEAD_MAX)
-    model_line(model, which, LINE, ending);
-  size_t left = (size_t)((long)HEAD_MAX + over - (long)model->units);
-  model_line(model, 0, left - 1, ending);
-  (void)snprintf(what, sizeof what, "character %zu, %ld over", which, over);
-  assert_int_equal(model->units, (long)HEAD_MAX + over);
-  model_line(model, which, LINE, ending);
-  model_line(model, 0, 7, ending);
-  model_line(model, 1, 7, "");
-  expect_body(model, what);
-}
-
-TEST(a_cut_body_has_a_million_units_and_ends_with_a_whole_line) {
-  static const char *const endings[] = {"\n", "\r\n", "\r"};
-  for (size_t which = 0; which < CHARACTERS_COUNT; which++)
-    for (long over = -2; over <= 2; over++)
-      try_length(which, over, endings[which % 3]);
-}
-
-/* The line that reaches the bound is made of every character itself, and may be the last. */
-TEST(every_line_counts_its_own_units) {
-  for (size_t which = 0; which < CHARACTERS_COUNT; which++)
-    for (size_t is_last = 0; is_last < 2; is_last++) {
-      size_t count = HEAD_MAX / 10 / CHARACTERS[which].units;
-      for (size_t less = 0; less < 2; less++) {
-        struct model *model = model_new();
-        model_line(model, 0, HEAD_MAX / 10 * 9 - 1, "\n");
-        model_line(model, which, count - less, is_last ? "" : "\n");
-        if (!is_last) {
-          model_line(model, 2, 5, "\n");
-          model_line(model, 0, 5, "");
-        }
-        expect_body(model, is_last ? "one line" : "two lines");
-      }
-    }
-}
-
 /* Lines of random lengths, most short, some longer than the whole body. */
 TEST(random_output_gives_the_body_of_the_model) {
   unsigned seed = 20261124;
@@ -276,15 +233,6 @@ TEST(a_line_in_pieces_is_cut_after_the_piece_that_reaches_the_bound) {
     assert_memory_equal(head, model->output, length);
     capture_release(&capture);
   }
-}
-
-/* Growth: what is kept of a short output takes no more room than twice its bytes. */
-CAPTURE_TEST(room_for_the_body_grows_with_it) {
-  for (size_t length = 0; length < 2 * HEAD_MAX; length += 80) {
-    add_filled(capture, true, 'x', 79, false);
-    assert_true(capture->head_capacity <= 4096 || capture->head_capacity < 2 * (length + 80));
-  }
-  assert_true(capture->head_capacity < HEAD_MAX + HEAD_MAX / 10);
 }
 
 /* Against all that was added, in one long buffer. */

@@ -64,14 +64,6 @@ ENGINE_TEST(a_step_is_begun_started_and_answered_in_order) {
   assert_int_equal(step_owner_logged(owner, "exit=0 in "), 1);
 }
 
-ENGINE_TEST(begin_may_start_the_run_itself) {
-  owner->starts = true;
-  step_owner_make_script(owner, "echo out");
-  called(owner, "started running:1 begin flush");
-  step_owner_wait(owner);
-  assert_string_equal(owner->events, "started sh\nstdout out\ncompleted exit=0 timedOut=False\n");
-}
-
 ENGINE_TEST(engine_run_asks_for_as_many_as_it_runs_at_once) {
   owner->delivery = DELIVERS;
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
@@ -98,14 +90,6 @@ ENGINE_TEST(a_result_and_the_next_begin_come_before_the_flush) {
   assert_string_equal(run_step(owner->run)->step_id, "b");
 }
 
-ENGINE_TEST(a_command_that_cannot_start_is_answered) {
-  step_owner_start(owner, quoted("{'schemaVersion':1,'stepId':'s','command':'/no/such'}"));
-  recorder_reset(&owner->calls);
-  step_owner_wait(owner);
-  called(owner, "completed result running:0 want:1 flush");
-  assert_int_equal(owner->result.exit_code, -1);
-}
-
 /* --- before the start ------------------------------------------------------------------------ */
 
 ENGINE_TEST(a_rejected_run_is_answered_and_has_not_executed) {
@@ -121,44 +105,7 @@ ENGINE_TEST(a_rejected_run_is_answered_and_has_not_executed) {
   assert_false(directory_has(&owner->directory, "ran"));
 }
 
-ENGINE_TEST(a_cancel_reaches_a_run_that_waits_for_its_start) {
-  step_owner_make_script(owner, "touch $D/ran");
-  assert_true(engine_cancel(&owner->door, "s-1", "cancelled: by a test"));
-  engine_start(owner->run);
-  step_owner_wait(owner);
-  assert_string_equal(owner->error_message, "cancelled: by a test");
-  assert_false(directory_has(&owner->directory, "ran"));
-}
-
 /* --- while it executes ----------------------------------------------------------------------- */
-
-ENGINE_TEST(a_cancel_ends_the_run_of_this_step_only) {
-  assert_false(engine_cancel(&owner->door, "s-1", "cancelled: too early"));
-  step_owner_start_script(owner, "echo out; exec sleep 4011", TIMEOUT);
-  step_owner_expect(owner, "started sh\nstdout out\n");
-  assert_false(engine_cancel(&owner->door, "s-2", "cancelled: another"));
-  assert_true(engine_cancel(&owner->door, "s-1", "cancelled: by a test"));
-  step_owner_wait(owner);
-  assert_int_equal(owner->result.exit_code, -1);
-  assert_string_equal(owner->error_message, "cancelled: by a test");
-  assert_string_equal(owner->output_content, "out\n");
-  assert_false(engine_cancel(&owner->door, "s-1", "cancelled: too late"));
-}
-
-ENGINE_TEST(room_lets_a_run_go_on) {
-  owner->full = true;
-  step_owner_start_script(owner, "echo one; echo two", TIMEOUT);
-  assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
-  assert_string_equal(owner->events, "started sh\n");
-  engine_room(&owner->door); /* not true: there is none */
-  loop_settle(&owner->loop);
-  assert_string_equal(owner->events, "started sh\n");
-  owner->full = false;
-  engine_room(&owner->door);
-  step_owner_wait(owner);
-  assert_string_equal(owner->events, "started sh\nstdout one\nstdout two\n"
-                                     "completed exit=0 timedOut=False\n");
-}
 
 ENGINE_TEST(children_find_their_run_and_strangers_none) {
   step_owner_start_script(owner, "exec sleep 4012", TIMEOUT);

@@ -88,49 +88,6 @@ static void refused(struct trial *self, const char *directory, char *command, ch
 
 #define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
 
-TRIAL_TEST(arguments_arrive_untouched) {
-  char *argv[] = {
-      "sh",    "-c", "for a; do printf '[%s]' \"$a\"; done", "sh", "a b", "", "*", "$HOME",
-      "\n\"'", NULL};
-  says(trial, NULL, argv, environ, "[a b][][*][$HOME][\n\"']");
-}
-
-TRIAL_TEST(environment_is_what_was_given) {
-  char *argv[] = {"env", NULL};
-  char *envp[] = {"A=1", "PATH=/usr/bin:/bin", "EMPTY=", NULL};
-  says(trial, NULL, argv, envp, "A=1\nPATH=/usr/bin:/bin\nEMPTY=\n");
-}
-
-TRIAL_TEST(directory_is_the_given_one_or_our_own) {
-  char *argv[] = {"pwd", NULL};
-  says(trial, "/usr", argv, environ, "/usr\n");
-  assert_true(run_in(trial, NULL, argv, environ));
-  char *own = getcwd(NULL, 0);
-  assert_int_equal(strncmp(trial->output, own, strlen(own)), 0);
-  free(own);
-}
-
-TRIAL_TEST(path_is_that_of_the_child) {
-  make_file(trial, "only-here", "#!/bin/sh\necho found\n", 0755);
-  char path[64];
-  snprintf(path, sizeof path, "PATH=/nowhere:/dev/null:%s", trial->directory.path);
-  char *argv[] = {"only-here", NULL};
-  char *envp[] = {path, NULL};
-  says(trial, NULL, argv, envp, "found\n");
-  refused(trial, NULL, "only-here", "PATH=/nowhere", "only-here: command not found on PATH");
-}
-
-TRIAL_TEST(search_goes_on_behind_what_may_not_run) {
-  make_file(trial, "true", "#!/bin/sh\necho wrong\n", 0644);
-  char path[64];
-  snprintf(path, sizeof path, "PATH=%s:/bin", trial->directory.path);
-  char *argv[] = {"true", NULL};
-  char *envp[] = {path, NULL};
-  says(trial, NULL, argv, envp, "");
-  path[strlen(path) - strlen("/bin")] = '\0'; /* leaves "dir:": the current directory is last */
-  refused(trial, "/", "true", path, "not executable");
-}
-
 TRIAL_TEST(empty_path_entry_is_the_childs_directory) {
   make_file(trial, "here", "#!/bin/sh\necho found\n", 0755);
   char *paths[] = {"PATH=", "PATH=:/nowhere", "PATH=/nowhere:", "PATH=/nowhere::/nowhere"};
@@ -145,33 +102,6 @@ TRIAL_TEST(without_a_path_the_usual_places_are_searched) {
   char *argv[] = {"echo", "found", NULL};
   char *envp[] = {NULL};
   says(trial, NULL, argv, envp, "found\n");
-}
-
-TRIAL_TEST(slash_means_no_search) {
-  make_file(trial, "here", "#!/bin/sh\necho found\n", 0755);
-  char *argv[] = {"./here", NULL};
-  says(trial, trial->directory.path, argv, environ, "found\n");
-  refused(trial, NULL, "bin/true", "PATH=/:/usr", "bin/true: no such file");
-}
-
-TRIAL_TEST(what_cannot_start_says_why) {
-  make_file(trial, "plain", "text", 0644);
-  make_file(trial, "orphan", "#!/no/such/interpreter\n", 0755);
-  make_file(trial, "noise", "no program", 0755);
-  refused(trial, trial->directory.path, "./plain", "PATH=", "not executable");
-  refused(trial, trial->directory.path, "./orphan",
-          "PATH=", "it exists, but its interpreter /no/such/interpreter does not");
-  refused(trial, trial->directory.path, "orphan", "PATH=", "/no/such/interpreter");
-  refused(trial, trial->directory.path, "./noise", "PATH=", "exec format error");
-  refused(trial, NULL, "/usr", "PATH=", "it is a directory");
-  refused(trial, "/no/such/place", "true", "PATH=/bin",
-          "working directory /no/such/place: No such file or directory");
-  refused(trial, "/bin/true", "true", "PATH=/bin", "working directory /bin/true: Not a directory");
-  char *huge = malloc(200001);
-  memset(huge, 'x', 200000);
-  huge[200000] = '\0';
-  refused(trial, NULL, "/bin/true", huge, "arguments and environment are too long");
-  free(huge);
 }
 
 TRIAL_TEST(a_first_line_that_leads_nowhere_is_explained) {

@@ -315,14 +315,6 @@ STEP_TEST(fields_are_those_of_the_kind) {
   }
 }
 
-STEP_TEST(bytes_may_have_a_nul) {
-  start(owner, "shown", ",'bytes':'\\u0000a\\u0000\\u0000b\\u0000'");
-  step_owner_wait(owner);
-  static const char expected[] = "none \0a\0\0b\0 7 false 0";
-  assert_int_equal(owner->result.output_content_length, sizeof expected - 1);
-  assert_memory_equal(owner->output_content, expected, sizeof expected - 1);
-}
-
 STEP_TEST(a_bad_field_is_named) {
   static const struct {
     const char *fields, *message;

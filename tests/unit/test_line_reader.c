@@ -78,22 +78,6 @@ TRIAL_TEST(a_mark_at_the_start_is_skipped) {
   expect(trial, "a\n\xEF\xBB\xBF", "[a][\xEF\xBB\xBF]");
 }
 
-TRIAL_TEST(a_line_is_given_before_the_next_arrives) {
-  give(trial, "a\nb", 3, 3);
-  assert_string_equal(trial->text, "[a]");
-  give(trial, "c\n", 2, 2);
-  assert_string_equal(trial->text, "[a][bc]");
-}
-
-TRIAL_TEST(the_bytes_of_a_line_are_any) {
-  struct input_line line;
-  line_reader_add(&trial->reader, "a\0\xFF\n", 4);
-  assert_true(line_reader_next(&trial->reader, &line));
-  assert_int_equal(line.length, 3);
-  assert_memory_equal(line.text, "a\0\xFF", 3);
-  assert_false(line_reader_next(&trial->reader, &line));
-}
-
 TRIAL_TEST(a_line_beyond_the_limit_is_told_once_and_skipped) {
   trial->reader.limit = 3;
   expect(trial, "abc\nabcd\nabc\r\nabcd\r\nabcdefghijkl\na\n", "[abc]![abc]!![a]");
@@ -112,18 +96,6 @@ TRIAL_TEST(it_is_told_before_its_end_arrives_and_is_not_kept) {
   assert_true(trial->reader.buffer.capacity < 1 << 20);
   give(trial, "\nb\n", 3, 3);
   assert_string_equal(trial->text, "![b]");
-}
-
-/* One may stop in between: the rest comes later. */
-TRIAL_TEST(lines_wait_until_they_are_asked_for) {
-  struct input_line line;
-  give(trial, "", 0, 1);
-  line_reader_add(&trial->reader, "a\nb\nc\n", 6);
-  assert_true(line_reader_next(&trial->reader, &line));
-  line_reader_add(&trial->reader, "d\ne", 3);
-  line_reader_end(&trial->reader);
-  take_lines(trial);
-  assert_string_equal(trial->text, "[b][c][d][e]");
 }
 
 /* Of a quadratic search the second would take 64 times as long as the first, and hours. */

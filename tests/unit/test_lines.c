@@ -90,6 +90,18 @@ static void assert_record(struct record *self, const char *text, size_t length) 
   free(self->text);
 }
 
+/* The same of one that is read in two portions. */
+static struct record split_at(const char *text, size_t length, size_t at) {
+  struct line_splitter splitter;
+  struct record record;
+  line_splitter_init(&splitter, PIECE_MAX);
+  record_init(&record, length);
+  feed(&splitter, &record, text, at, at);
+  feed(&splitter, &record, text + at, length - at, length - at);
+  finish(&splitter, &record);
+  return record;
+}
+
 TEST(each_ending_ends_a_line) {
   static const struct {
     const char *text, *pieces;
@@ -121,6 +133,10 @@ TEST(each_ending_ends_a_line) {
       struct record record = split(rows[i].text, length, size);
       assert_record(&record, rows[i].pieces, strlen(rows[i].pieces));
     }
+    for (size_t at = 0; at <= length; at++) {
+      struct record record = split_at(rows[i].text, length, at);
+      assert_record(&record, rows[i].pieces, strlen(rows[i].pieces));
+    }
   }
 }
 
@@ -136,47 +152,10 @@ TEST(every_text_at_every_split_point) {
       record_init(&expected, length);
       slow_split(&expected, text, length);
       for (size_t at = 0; at <= length; at++) {
-        struct line_splitter splitter;
-        struct record record;
-        line_splitter_init(&splitter, PIECE_MAX);
-        record_init(&record, length);
-        feed(&splitter, &record, text, at, at);
-        feed(&splitter, &record, text + at, length - at, length - at);
-        finish(&splitter, &record);
+        struct record record = split_at(text, length, at);
         assert_record(&record, expected.text, expected.length);
       }
       free(expected.text);
-    }
-  }
-}
-
-/* A byte order mark, whole, broken and twice, in reads of every size, one of nothing among them. */
-TEST(a_byte_order_mark_in_every_number_of_reads) {
-  static const struct {
-    const char *text, *pieces;
-  } rows[] = {{MARK "a\nb", "[a][b]"},
-              {MARK MARK "\n", "[" MARK "]"},
-              {MARK "\r\n" MARK, "[][" MARK "]"},
-              {"\xEF\xBB"
-               "a\n" MARK,
-               "[\xEF\xBB"
-               "a][" MARK "]"},
-              {"\xEF" MARK "\n", "[\xEF" MARK "]"}};
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    size_t length = strlen(rows[i].text);
-    for (unsigned cuts = 0; cuts < 1U << (length - 1); cuts++) {
-      struct line_splitter splitter;
-      struct record record;
-      line_splitter_init(&splitter, PIECE_MAX);
-      record_init(&record, length);
-      for (size_t from = 0, to = 1; from < length; from = to++) {
-        while (to < length && (cuts >> (to - 1) & 1) == 0)
-          to++;
-        feed(&splitter, &record, rows[i].text + from, to - from, to - from);
-        drain(&splitter, &record);
-      }
-      finish(&splitter, &record);
-      assert_record(&record, rows[i].pieces, strlen(rows[i].pieces));
     }
   }
 }
@@ -279,10 +258,6 @@ TEST(a_long_line_comes_in_pieces) {
   }
 }
 
-TEST(a_long_line_byte_by_byte) {
-  check_long_line(2 * PIECE_MAX + 7, 1, "\r\n", 1);
-}
-
 /* Linear time, without a clock: a line end that is put where the splitter has been is not found. */
 TEST(searched_bytes_are_not_searched_again) {
   struct line_splitter splitter;
@@ -363,35 +338,4 @@ TEST(what_a_long_line_needed_is_given_back) {
     assert_int_equal(splitter.capacity, LINE_SPLITTER_KEPT);
   }
   line_splitter_release(&splitter);
-}
-
-/* Most commands write little; one that fills what there is writes more. */
-TEST(the_first_room_is_small) {
-  struct line_splitter splitter;
-  struct line line;
-  size_t room;
-  line_splitter_init(&splitter, PIECE_MAX);
-  memset(line_splitter_space(&splitter, &room), '\n', 1);
-  assert_int_equal(room, LINE_SPLITTER_FIRST_READ);
-  line_splitter_filled(&splitter, 1);
-  assert_true(line_splitter_next(&splitter, &line));
-  char *space = line_splitter_space(&splitter, &room);
-  assert_int_equal(room, LINE_SPLITTER_FIRST_READ);
-  memset(space, '\n', room);
-  line_splitter_filled(&splitter, room);
-  while (line_splitter_next(&splitter, &line))
-    assert_int_equal(line.length, 0);
-  (void)line_splitter_space(&splitter, &room);
-  assert_true(room >= LINE_SPLITTER_READ);
-  line_splitter_release(&splitter);
-}
-
-TEST(a_splitter_without_a_byte_has_no_line) {
-  struct line_splitter splitter;
-  struct record record;
-  line_splitter_init(&splitter, PIECE_MAX);
-  record_init(&record, 0);
-  drain(&splitter, &record);
-  finish(&splitter, &record);
-  assert_record(&record, "", 0);
 }

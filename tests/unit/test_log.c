@@ -84,14 +84,6 @@ TRIAL_TEST(a_plain_line_has_nothing_before_it_and_comes_at_any_level) {
   assert_string_equal(trial->text, "[x] a\\x0ab\\u007f\n");
 }
 
-TRIAL_TEST(the_zone_does_not_matter) {
-  assert_int_equal(setenv("TZ", "XYZ-7:30", 1), 0);
-  tzset();
-  a_line_as_in_the_header(trial);
-  assert_int_equal(unsetenv("TZ"), 0);
-  tzset();
-}
-
 TRIAL_TEST(levels) {
   static const char *const names[] = {"DEBUG", "INFO ", "WARN ", "ERROR"};
   for (unsigned least = LOG_DEBUG; least <= LOG_ERROR; least++) {
@@ -107,16 +99,6 @@ TRIAL_TEST(levels) {
       assert_line(trial, expected);
     }
   }
-}
-
-TRIAL_TEST(what_is_not_known_is_left_out) {
-  trial->log.job = NULL;
-  log_line(&trial->log, LOG_WARN, NULL, "%s", "");
-  assert_line(trial, "WARN  \n");
-  log_line(&trial->log, LOG_WARN, "short", "fact");
-  assert_line(trial, "WARN  step=short fact\n");
-  log_line(&trial->log, LOG_WARN, "", "fact");
-  assert_line(trial, "WARN  step= fact\n");
 }
 
 TRIAL_TEST(a_fact_stays_a_line) {
@@ -142,22 +124,6 @@ TRIAL_TEST(a_fact_stays_a_line) {
   trial->log.job = "a\nb";
   log_line(&trial->log, LOG_INFO, "\n234567\xE2\x82\xAC", "fact");
   assert_line(trial, "INFO  job=a\\x0ab step=\\x0a234567\\xe2 fact\n");
-}
-
-TRIAL_TEST(long_facts_are_whole) {
-  static const size_t lengths[] = {1022, 1023, 1024, 1025, 4000};
-  for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
-    char *text = malloc(lengths[i] + 1);
-    assert_non_null(text);
-    memset(text, 'x', lengths[i]);
-    text[lengths[i]] = '\0';
-    log_line(&trial->log, LOG_INFO, NULL, "%s", text);
-    assert_true(take(trial));
-    size_t head = TIME_LENGTH + strlen("INFO  job=pipe-42 ");
-    assert_int_equal(strlen(trial->text), head + lengths[i] + 1);
-    assert_memory_equal(trial->text + head, text, lengths[i]);
-    free(text);
-  }
 }
 
 /* What JSON allows in a string as it is, is shown as JSON has it. */

@@ -10,49 +10,6 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-PROCESS_TEST(bytes_and_an_outcome) {
-  process_owner_start(owner, "echo out; printf err >&2; exit 7");
-  process_owner_exits(owner, 7);
-  assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
-  assert_string_equal(owner->output[PROCESS_STDERR], "err");
-  assert_int_equal(owner->outcome.survivors, 0);
-  assert_string_equal(owner->outcome.holder, "");
-  assert_true(owner->outcome.duration_ms >= 0 && owner->outcome.duration_ms < WAIT_BOUND_MS);
-}
-
-PROCESS_TEST(a_signal_is_in_the_status) {
-  process_owner_start(owner, "kill -ABRT $$");
-  process_owner_ends(owner, PROCESS_EXITED);
-  assert_int_equal(WTERMSIG(owner->outcome.status), SIGABRT);
-}
-
-PROCESS_TEST(what_cannot_start_is_told) {
-  static const struct {
-    const char *command, *directory, *reason;
-  } rows[] = {
-      {"/no/such/command", NULL, "cannot run /no/such/command: no such file"},
-      {"no-such-command", NULL, "no-such-command: command not found on PATH"},
-      {"true", "/no/such/place", "working directory /no/such/place: No such file or directory"},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char command[32];
-    snprintf(command, sizeof command, "%s", rows[i].command);
-    char *argv[] = {command, NULL};
-    process_owner_start_argv(owner, argv, rows[i].directory);
-    process_owner_wait(owner);
-    assert_int_equal(owner->outcome.end, PROCESS_NOT_STARTED);
-    assert_string_equal(owner->outcome.failure.reason.text, rows[i].reason);
-    assert_int_equal(owner->readable[PROCESS_STDERR], 1); /* its end, and nothing else */
-    assert_int_equal(owner->length[PROCESS_STDERR], 0);
-  }
-}
-
-/* The code that a child leaves with which does not become its program. */
-PROCESS_TEST(a_command_may_exit_with_127) {
-  process_owner_start(owner, "exit 127");
-  process_owner_exits(owner, 127);
-}
-
 /* One more descriptor at a time, until it can start: on the way nothing is lost. */
 PROCESS_TEST(without_descriptors_it_says_so) {
   char *argv[] = {"true", NULL};
@@ -79,21 +36,6 @@ PROCESS_TEST(without_descriptors_it_says_so) {
     assert_int_equal(proc_fd_count(getpid()), descriptors);
   }
   assert_true(failures >= 4); /* two pipes */
-}
-
-PROCESS_TEST(much_output_arrives_whole) {
-  process_owner_start(owner, "yes | head -c 400000 & yes | head -c 300000 >&2; wait");
-  process_owner_wait(owner);
-  assert_int_equal(owner->length[PROCESS_STDOUT], 400000);
-  assert_int_equal(owner->length[PROCESS_STDERR], 300000);
-}
-
-PROCESS_TEST(it_may_be_read_in_small_pieces) {
-  owner->read_size = 1;
-  process_owner_start(owner, "echo one; echo two");
-  process_owner_wait(owner);
-  assert_string_equal(owner->output[PROCESS_STDOUT], "one\ntwo\n");
-  assert_true(owner->readable[PROCESS_STDOUT] >= 8);
 }
 
 PROCESS_TEST(reading_nothing_is_not_the_end) {
@@ -132,23 +74,6 @@ PROCESS_TEST(the_exit_may_come_before_end_of_file) {
   process_owner_exits(owner, 5);
   assert_string_equal(owner->output[PROCESS_STDOUT], "first\nlate\n");
   assert_string_equal(owner->outcome.holder, "");
-}
-
-PROCESS_TEST(a_holder_delays_by_no_more_than_the_bound) {
-  process_owner_start(owner, "(" GATE("$D/go") "yes | head -c 300000 && touch $D/alive) & echo hi");
-  process_owner_reap(owner);
-  int64_t reaped_ms = wait_now_ms();
-  process_owner_wait(owner);
-  int64_t waited_ms = wait_now_ms() - reaped_ms;
-  assert_true(waited_ms >= PROCESS_OWNER_DRAIN_MS - 100 &&
-              waited_ms < PROCESS_OWNER_DRAIN_MS + 1000);
-  assert_string_equal(owner->output[PROCESS_STDOUT], "hi\n");
-  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
-  assert_int_equal(owner->outcome.status, 0);
-  assert_int_equal(strncmp(owner->outcome.holder, "pid ", 4), 0);
-  /* It lives on, and what it writes later neither blocks nor breaks it. */
-  gate_open(directory_path(&owner->directory, "go"));
-  process_owner_await(owner, "alive");
 }
 
 PROCESS_TEST(while_paused_nothing_is_readable) {

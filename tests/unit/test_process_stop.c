@@ -5,7 +5,6 @@
 #include "agent/process/process.h"
 #include "tests/support/proc.h"
 #include "tests/support/process_owner.h"
-#include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -13,22 +12,6 @@
 #define FOREVER_MS 3600000
 
 #define STUBBORN "trap 'echo term' TERM; echo ready; while :; do sleep 0.01; done 2>&-"
-
-/* It says when it is ready. */
-static void start_ready(struct process_owner *owner, const char *script) {
-  process_owner_start(owner, script);
-  process_owner_expect(owner, "ready\n");
-}
-
-PROCESS_TEST(the_deadline_ends_it) {
-  owner->timeout_seconds = 1;
-  process_owner_start(owner, "echo begun; exec sleep 3101");
-  process_owner_ends(owner, PROCESS_TIMED_OUT);
-  assert_int_equal(WTERMSIG(owner->outcome.status), SIGTERM);
-  assert_true(owner->outcome.duration_ms >= 990);
-  assert_int_equal(owner->outcome.survivors, 0);
-  assert_string_equal(owner->output[PROCESS_STDOUT], "begun\n");
-}
 
 PROCESS_TEST(the_deadline_runs_while_paused) {
   owner->timeout_seconds = 1;
@@ -46,16 +29,6 @@ PROCESS_TEST(an_exit_before_the_deadline_disarms_it) {
   process_owner_start(owner, "sleep 3103 & echo hi"); /* held for longer than a second */
   process_owner_ends(owner, PROCESS_EXITED);
   assert_true(proc_wait_for("sleep 3103", WAIT_BOUND_MS) > 0);
-}
-
-PROCESS_TEST(a_stop_is_polite_first) {
-  process_owner_start(owner, "trap 'echo bye; exit 3' TERM; echo ready;"
-                             "while :; do sleep 0.01; done 2>&-");
-  process_owner_expect(owner, "ready\n");
-  process_stop(owner->process, FOREVER_MS);
-  process_owner_ends(owner, PROCESS_STOPPED);
-  assert_int_equal(WEXITSTATUS(owner->outcome.status), 3);
-  assert_string_equal(owner->output[PROCESS_STDOUT], "ready\nbye\n");
 }
 
 PROCESS_TEST(a_stop_may_come_before_the_command_runs) {
@@ -87,32 +60,6 @@ PROCESS_TEST(the_command_may_be_reaped_before_its_tree_is_gone) {
   process_stop(owner->process, 0);
   process_owner_ends(owner, PROCESS_STOPPED);
   assert_int_equal(WTERMSIG(owner->outcome.status), SIGTERM);
-}
-
-PROCESS_TEST(a_stop_ends_the_whole_tree) {
-  process_owner_start(owner, "setsid sleep 3105 & env -i sleep 3106 & (setsid env -i sleep 3107 &);"
-                             "(sleep 3108 &); echo ready; wait");
-  process_owner_expect(owner, "ready\n");
-  for (int i = 3105; i <= 3108; i++)
-    assert_true(proc_wait_for(formatted("sleep %d", i), WAIT_BOUND_MS) > 0);
-  process_stop(owner->process, FOREVER_MS);
-  process_owner_wait(owner);
-  for (int i = 3105; i <= 3108; i++)
-    assert_int_equal(proc_find(formatted("sleep %d", i)), 0);
-  assert_string_equal(owner->outcome.holder, "");
-}
-
-PROCESS_TEST(what_an_earlier_one_left_is_spared) {
-  process_owner_start(owner, "sleep 3109 & env -i sleep 3110 & :");
-  process_owner_wait(owner);
-  pid_t tagged = proc_find("sleep 3109");
-  pid_t cleared = proc_find("sleep 3110");
-  assert_true(tagged > 0 && cleared > 0);
-  start_ready(owner, "echo ready; exec sleep 3111");
-  process_stop(owner->process, 0);
-  process_owner_wait(owner);
-  assert_int_equal(proc_find("sleep 3109"), tagged);
-  assert_int_equal(proc_find("sleep 3110"), cleared);
 }
 
 PROCESS_TEST(a_stop_while_a_holder_is_waited_for_ends_the_waiting) {

@@ -69,15 +69,6 @@ STEP_TEST(what_the_agent_sets_cannot_be_overruled) {
   assert_int_equal(lines_that_begin(lines, "SANDBOX_"), 2);
 }
 
-STEP_TEST(the_step_names_its_directory) {
-  const char *fields = formatted("'command':'pwd','workingDirectory':'%s'", owner->directory.path);
-  const char *expected = formatted("%s\n", owner->directory.path);
-  assert_string_equal(run(owner, fields), expected);
-  (void)run(owner, "'command':'pwd','workingDirectory':'/no/such/place'");
-  assert_int_equal(owner->result.exit_code, -1);
-  assert_non_null(strstr(owner->error_message, "/no/such/place"));
-}
-
 /* /work where there is one, else where the agent is: what holds here is looked up here. */
 STEP_TEST(without_a_directory_there_is_a_default) {
   struct stat work;

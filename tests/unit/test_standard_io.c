@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -134,19 +133,6 @@ static void expect_output(struct trial *self, char byte, size_t length) {
 
 /* --- input ----------------------------------------------------------------------------------- */
 
-TRIAL_TEST(nothing_is_read_before_it_is_asked_to) {
-  open_pipes(trial);
-  give(trial, "abc");
-  close_fd(&trial->in);
-  loop_settle(&trial->loop);
-  assert_int_equal(trial->inputs + trial->ended, 0);
-  standard_io_read(trial->io, true);
-  LOOP_UNTIL(&trial->loop, trial->ended > 0);
-  assert_string_equal(trial->text, "abc");
-  loop_settle(&trial->loop);
-  assert_int_equal(trial->ended, 1);
-}
-
 TRIAL_TEST(a_pause_ends_with_the_next_order_to_read) {
   open_pipes(trial);
   trial->pauses = true;
@@ -215,22 +201,6 @@ TRIAL_TEST(a_socket_serves_as_both) {
 
 /* --- output ---------------------------------------------------------------------------------- */
 
-TRIAL_TEST(what_a_pipe_does_not_take_is_held_and_follows) {
-  enum { FIRST = 300000, SECOND = 1000 };
-  open_pipes(trial);
-  put(trial, 'a', FIRST);
-  assert_int_equal(standard_io_unwritten(trial->io), FIRST);
-  standard_io_flush(trial->io);
-  size_t held = standard_io_unwritten(trial->io);
-  assert_in_range(held, 1, FIRST - PIPE_BUF);
-  put(trial, 'b', SECOND);
-  assert_int_equal(standard_io_unwritten(trial->io), held + SECOND);
-  expect_output(trial, 'a', FIRST);
-  expect_output(trial, 'b', SECOND);
-  assert_int_equal(standard_io_unwritten(trial->io), 0);
-  assert_true(trial->written > 0);
-}
-
 /* Whoever waits for room need not know who has made it. */
 TRIAL_TEST(what_is_written_at_once_is_told_from_the_loop_too) {
   open_with(trial, open("/dev/null", O_RDONLY | O_CLOEXEC),
@@ -257,17 +227,6 @@ TRIAL_TEST(nothing_is_told_when_nothing_is_written) {
   assert_int_equal(trial->written, written);
 }
 
-TRIAL_TEST(the_buffer_may_be_added_to_directly) {
-  open_pipes(trial);
-  buffer_add_string(standard_io_output(trial->io), "xx");
-  put(trial, 'x', 2);
-  buffer_add_string(standard_io_output(trial->io), "xx");
-  assert_int_equal(standard_io_unwritten(trial->io), 6);
-  standard_io_flush(trial->io);
-  assert_int_equal(standard_io_unwritten(trial->io), 0);
-  expect_output(trial, 'x', 6);
-}
-
 /* Whatever the order of writing and reading is, each byte comes once. */
 TRIAL_TEST(pieces_of_any_size_come_in_order) {
   static const size_t sizes[] = {1, 4095, 70000, 3, 200000, 4097, 65536, 2};
@@ -280,18 +239,6 @@ TRIAL_TEST(pieces_of_any_size_come_in_order) {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
       expect_output(trial, (char)('a' + i), sizes[i]);
   }
-}
-
-TRIAL_TEST(a_reader_that_is_gone_is_noticed_without_a_write) {
-  open_pipes(trial);
-  close_fd(&trial->out);
-  LOOP_UNTIL(&trial->loop, trial->broken == 1);
-  assert_int_equal(trial->error, EPIPE);
-  put(trial, 'x', 1 << 20);
-  assert_int_equal(standard_io_unwritten(trial->io), 0);
-  standard_io_flush(trial->io);
-  loop_settle(&trial->loop);
-  assert_int_equal(trial->broken, 1);
 }
 
 /* Node.js gives its children sockets. */
@@ -338,30 +285,6 @@ TRIAL_TEST(a_fifo_that_is_open_for_both_directions_has_a_reader) {
   loop_settle(&trial->loop);
   assert_int_equal(trial->broken, 0);
   expect_output(trial, 'x', 10);
-}
-
-TRIAL_TEST(a_reader_that_is_gone_drops_what_is_held) {
-  open_pipes(trial);
-  put(trial, 'x', 1 << 20);
-  standard_io_flush(trial->io);
-  close_fd(&trial->out);
-  standard_io_flush(trial->io);
-  assert_int_equal(trial->broken, 1);
-  assert_int_equal(trial->error, EPIPE);
-  loop_settle(&trial->loop);
-  assert_int_equal(trial->broken, 1);
-}
-
-TRIAL_TEST(an_error_of_writing_is_told_once) {
-  open_with(trial, open("/dev/null", O_RDONLY | O_CLOEXEC),
-            open("/dev/full", O_WRONLY | O_CLOEXEC));
-  put(trial, 'x', 1);
-  standard_io_flush(trial->io);
-  put(trial, 'x', 1);
-  standard_io_flush(trial->io);
-  loop_settle(&trial->loop);
-  assert_int_equal(trial->broken, 1);
-  assert_int_equal(trial->error, ENOSPC);
 }
 
 /* Of one open file with others, which a flag would surprise. */
