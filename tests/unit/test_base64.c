@@ -1,5 +1,3 @@
-#include <stdlib.h>
-
 #include "base/base64.h"
 #include "tests/test.h"
 
@@ -15,24 +13,6 @@ static ssize_t decode_by(size_t size, const char *text, size_t length, char *out
   return total;
 }
 
-/* In every number of reads; of exactly its size, so that the sanitizer sees one byte more. */
-static ssize_t decode(const char *text, size_t length, char *out) {
-  enum { LONGEST = 64 };
-  char *copy = malloc(length > 0 ? length : 1), *bytes = malloc(LONGEST);
-  assert_true(copy != NULL && bytes != NULL && length < LONGEST / 2);
-  memcpy(copy, text, length);
-  ssize_t decoded = decode_by(LONGEST / 2, copy, length, bytes);
-  if (decoded > 0)
-    memcpy(out, bytes, (size_t)decoded);
-  for (size_t size = 3; size < 8; size++) {
-    assert_int_equal(decode_by(size, copy, length, bytes), decoded);
-    assert_true(decoded <= 0 || memcmp(bytes, out, (size_t)decoded) == 0);
-  }
-  free(copy);
-  free(bytes);
-  return decoded;
-}
-
 /* RFC 4648, section 10. */
 TEST(the_vectors_of_the_standard) {
   static const char *const rows[][2] = {{"", ""},
@@ -44,80 +24,12 @@ TEST(the_vectors_of_the_standard) {
                                         {"foobar", "Zm9vYmFy"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     size_t length = strlen(rows[i][0]), encoded = strlen(rows[i][1]);
-    char *out = malloc(encoded + 1), back[16];
-    assert_non_null(out);
+    char out[16], back[16];
     assert_int_equal(base64_length(length), encoded);
     *base64_encode(out, rows[i][0], length) = '\0';
     assert_string_equal(out, rows[i][1]);
-    assert_int_equal(decode(out, encoded, back), length);
+    assert_int_equal(decode_by(3, out, encoded, back), length);
     assert_memory_equal(back, rows[i][0], length);
-    free(out);
-  }
-}
-
-static const struct {
-  const char *text;
-  size_t length; /* 0: strlen */
-  const char *bytes;
-  ssize_t expected; /* -1: not base64 */
-} rows[] = {
-    {"", 0, "", 0},
-    {" \t\r\n", 0, "", 0},
-    {"AAAA", 0, "\0\0\0", 3},
-    {"AA==", 0, "\0", 1},
-    {"AAA=", 0, "\0\0", 2},
-    {"/+/+", 0, "\xFF\xEF\xFE", 3},
-    {"Z m\t9\rv\n", 0, "foo", 3},
-    {" Zg = = ", 0, "f", 1},
-    {"Zm8\n=\n", 0, "fo", 2},
-    {"Zm9v\r\nYmFy\r\n", 0, "foobar", 6},
-    {"Zm9vYm\nFy", 0, "foobar", 6},
-    /* Bits that are left over are dropped. */
-    {"AB==", 0, "\0", 1},
-    {"AAB=", 0, "\0\0", 2},
-    {"A/==", 0, "\x03", 1},
-    /* Padding is required. */
-    {"A", 0, NULL, -1},
-    {"AA", 0, NULL, -1},
-    {"AA=", 0, NULL, -1},
-    {"AAA", 0, NULL, -1},
-    {"AAAAA", 0, NULL, -1},
-    {"AAAAAA=", 0, NULL, -1},
-    /* It ends the text, and is never alone. */
-    {"=", 0, NULL, -1},
-    {"==", 0, NULL, -1},
-    {"====", 0, NULL, -1},
-    {"A===", 0, NULL, -1},
-    {"AA===", 0, NULL, -1},
-    {"AAA==", 0, NULL, -1},
-    {"AAAA=", 0, NULL, -1},
-    {"AAAA====", 0, NULL, -1},
-    {"AA=A", 0, NULL, -1},
-    {"AA==AA==", 0, NULL, -1},
-    {"AA==AAAA", 0, NULL, -1},
-    {"AA==A", 0, NULL, -1},
-    {"AA== =", 0, NULL, -1},
-    {"=AAA", 0, NULL, -1},
-    /* Nothing else is skipped or taken. */
-    {"AA-A", 0, NULL, -1},
-    {"AA_A", 0, NULL, -1},
-    {"AA\vA", 0, NULL, -1},
-    {"AAAA\v", 0, NULL, -1},
-    {"AAAA\f", 0, NULL, -1},
-    {"AAAA\xC2\xA0", 0, NULL, -1},
-    {"AA\0A", 4, NULL, -1},
-    {"AAAA\0", 5, NULL, -1},
-    {"AA*=", 0, NULL, -1},
-    {"hello!!!", 0, NULL, -1},
-};
-TEST(what_is_base64_and_what_is_not) {
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char out[16];
-    size_t length = rows[i].length > 0 ? rows[i].length : strlen(rows[i].text);
-    ssize_t decoded = decode(rows[i].text, length, out);
-    if (decoded != rows[i].expected ||
-        (decoded > 0 && memcmp(out, rows[i].bytes, (size_t)decoded) != 0))
-      fail_msg("`%s`: %zd, not %zd", rows[i].text, decoded, rows[i].expected);
   }
 }
 
@@ -148,10 +60,11 @@ static ssize_t decode_plainly(const char *text, size_t length, char *out) {
 
 /* Each text of up to seven of these characters. */
 TEST(all_short_texts_are_as_the_rules_say) {
-  static const char characters[] = {'A', '/', 'k', '=', ' ', '-', '\0'};
+  static const char characters[] = {'A', '/', 'k', '=', ' ', '-', '\v', '\0'};
   enum { KINDS = sizeof characters, LONGEST = 7 };
-  char text[LONGEST], out[16], expected[16];
+  char out[16], expected[16];
   for (size_t length = 0, count = 1; length <= LONGEST; length++, count *= KINDS) {
+    char *text = malloc(length > 0 ? length : 1); /* nothing behind it, for the sanitizer */
     for (size_t number = 0; number < count; number++) {
       size_t rest = number;
       for (size_t i = 0; i < length; i++, rest /= KINDS)
@@ -161,6 +74,7 @@ TEST(all_short_texts_are_as_the_rules_say) {
       if (decoded != plain || (plain > 0 && memcmp(out, expected, (size_t)plain) != 0))
         fail_msg("%.*s: %zd, not %zd", (int)length, text, decoded, plain);
     }
+    free(text);
   }
 }
 

@@ -24,41 +24,6 @@ static void expect(const char *json, const char *name, const char *expected) {
   expect_bytes(json, strlen(json), name, expected == NULL ? NULL : quoted(expected));
 }
 
-TEST(the_value_is_given_byte_for_byte) {
-  static const char *const values[] = {
-      "1",        "'req-1'",      "null",    "18446744073709551615", "1.50e+1",
-      "true",     "'\\u00e9\\n'", "'a}\\''", "{'a':[1,{'id':2}]}",   "[]",
-      "[{},'}']", "''",           "-0.0"};
-  for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-    expect(formatted("{'id':%s}", values[i]), "id", values[i]);
-    expect(formatted(" {'a':{'id':0}, 'id' : %s ,'b':'id'} ", values[i]), "id", values[i]);
-    expect(formatted("{'b':['id',{'id':9}],\n'id':\t%s\r\n}", values[i]), "id", values[i]);
-  }
-}
-
-TEST(a_name_within_a_value_is_none) {
-  static const char *const texts[] = {"{}",
-                                      "[]",
-                                      "[{'id':1}]",
-                                      "{'params':{'id':1}}",
-                                      "{'a':'\\'id\\':1'}",
-                                      "{'ID':1}",
-                                      "{'id ':1}",
-                                      "{'i':1}",
-                                      "'id'",
-                                      "7",
-                                      ""};
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-    expect(texts[i], "id", NULL);
-}
-
-/* cJSON passes over a byte order mark, too. */
-TEST(a_mark_at_the_beginning_is_passed_over) {
-  expect("\xEF\xBB\xBF{'id':1}", "id", "1");
-  expect("\xEF\xBB\xBF", "id", NULL);
-  expect("\xEF\xBB", "id", NULL);
-}
-
 TEST(a_name_may_be_written_with_escapes) {
   expect("{'\\u0069d':1}", "id", "1");
   expect("{'\\u0069\\u0064':1}", "id", "1");

@@ -17,63 +17,6 @@ static cJSON *parse(const char *text, struct error *error) {
   return tree;
 }
 
-TEST(a_value_of_any_type_is_a_tree) {
-  static const char *const texts[] = {
-      "{}",
-      " [1,{'a':null}]\r\n",
-      "'a'",
-      "-1.5e3",
-      "true",
-      "null",
-      " \t\r\n[0,-0,10,-1.5,0.25,1e5,1E+5,1.0e-5,-0e0]",
-      "\xEF\xBB\xBF{}",
-      "['\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80','\\u00e9\\'\\\\\\/\\b']",
-      "['0.12.3 -- \x7F']",
-      "[true,false,null]",
-  };
-  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-    struct error error = {.text = "untouched"};
-    cJSON *tree = parse(texts[i], &error);
-    assert_non_null(tree);
-    assert_string_equal(error.text, "untouched");
-    cJSON_Delete(tree);
-  }
-}
-
-TEST(what_is_not_one_value_is_refused) {
-  static const struct {
-    const char *texts; /* with a space between them */
-    const char *error;
-  } rows[] = {
-      {"", "expected JSON, got what is broken or cut off near byte 0"},
-      {"{'a':1,", "expected JSON, got what is broken or cut off near byte 6"},
-      {"{}\n{}", "expected one object, got more behind it at byte 3"},
-      {"['\\u0000',x]", "expected JSON, got what is broken or cut off near byte 10"},
-      {"'\\u0000'\nx", "expected one object, got more behind it at byte 9"},
-      {"['\x80']", "expected UTF-8, broken at byte 2"},
-      {"'a\xC0\x80' '_\xED\xA0\x80'", "expected UTF-8, broken at byte 2"},
-      {"['0123456789\xE2\x82", "expected UTF-8, broken at byte 12"},
-      {"\xFF", "expected UTF-8, broken at byte 0"},
-      {"['a\nb']", "expected JSON, got a raw control character 0x0a at byte 3"},
-      {"['\x1F']", "expected JSON, got a raw control character 0x1f at byte 2"},
-      {"[\x01]", "expected JSON, got a raw control character 0x01 at byte 1"},
-      {"['\\u12'] ['\\uZZZZ'] ['\\u00e", "expected four hexadecimal digits after \\u at byte 2"},
-      {"01 1. -", "expected a JSON number at byte 0"},
-      {"[1,1.] [1,01,'\x80']", "expected a JSON number at byte 3"},
-      {"[-01] [-.5] [-] [1e] [1e+] [1-2] [1.2.3]", "expected a JSON number at byte 1"}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    const char *text;
-    for (size_t k = 0; (text = nth_word(rows[i].texts, k)) != NULL; k++) {
-      struct error error = {.text = ""};
-      assert_null(parse(text, &error));
-      assert_string_equal(error.text, rows[i].error);
-    }
-  }
-  struct error error;
-  assert_null(json_tree_parse("[\"a\0b\"]", 7, &error));
-  assert_string_equal(error.text, "expected JSON, got a raw control character 0x00 at byte 3");
-}
-
 TEST(a_nul_is_marked_and_put_back) {
   static const struct {
     const char *text, *marked;

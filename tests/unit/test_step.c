@@ -128,28 +128,6 @@ TEST(an_unknown_kind_is_answered_with_the_versions_that_are_known) {
   }
 }
 
-TEST(arguments_and_environment_are_untouched) {
-  struct step step;
-  struct error error;
-  assert_int_equal(parse(&step,
-                         "{'stepId':'s','command':' ls ','args':['',' a b ',"
-                         "'\\'$HOME\\'\\n','\\u20ac\xE2\x82\xAC\\ud83d\\ude00'],"
-                         "'env':{'A':'','b.c':'x=y','a':'\\t'}}",
-                         &error),
-                   0);
-  assert_string_equal(step.target, " ls ");
-  assert_string_equal(run_of(&step)->args[0], "");
-  assert_string_equal(run_of(&step)->args[1], " a b ");
-  assert_string_equal(run_of(&step)->args[2], quoted("'$HOME'\n"));
-  assert_string_equal(run_of(&step)->args[3], "\xE2\x82\xAC\xE2\x82\xAC\xF0\x9F\x98\x80");
-  assert_null(run_of(&step)->args[4]);
-  assert_string_equal(run_of(&step)->env[0], "A=");
-  assert_string_equal(run_of(&step)->env[1], "b.c=x=y");
-  assert_string_equal(run_of(&step)->env[2], "a=\t");
-  assert_null(run_of(&step)->env[3]);
-  step_release(&step);
-}
-
 TEST(a_step_may_have_more_than_it_needs) {
   static const char *const rows[] = {
       /* Unknown fields, whatever they hold; names are told apart by case. */
@@ -428,86 +406,4 @@ TEST(messages_are_short) {
     assert_non_null(strstr(error.text, "nnn..."));
     step_release(&step);
   }
-}
-
-static char *fill(size_t length, const char *head, const char *part, const char *tail) {
-  char *text = malloc(length + 1);
-  assert_non_null(text);
-  char *end = stpcpy(text, head);
-  size_t part_length = strlen(part);
-  while ((size_t)(end - text) + part_length + strlen(tail) <= length)
-    end = stpcpy(end, part);
-  while ((size_t)(end - text) + strlen(tail) < length)
-    *end++ = part[0];
-  strcpy(end, tail);
-  quoted_in_place(text);
-  return text;
-}
-
-TEST(nested_ten_thousand_deep) {
-  char *open = fill(10000, "", "[", "");
-  size_t size = 20100;
-  char *json = malloc(size);
-  assert_non_null(json);
-  int head = snprintf(json, size, "{'x':%s", open);
-  assert_refused(json, (size_t)head,
-                 "payload: expected at most 64 levels of nesting, got more at byte 68",
-                 STEP_NIL_ID);
-  memset(json + head, ']', 10000);
-  strcpy(json + head + 10000, ",'stepId':'s'}");
-  assert_refused(json, strlen(json),
-                 "payload: expected at most 64 levels of nesting, got more at byte 68", "s");
-  free(json);
-  free(open);
-}
-
-TEST(sixty_four_mebibytes_are_taken_and_no_more) {
-  char *json = fill(STEP_PAYLOAD_MAX, "{'stepId':'s','command':'x','args':['", "0123456", "']}");
-  struct step step;
-  struct error error;
-  assert_int_equal(step_parse(&step, kinds, json, STEP_PAYLOAD_MAX, &error), 0);
-  assert_int_equal(strlen(run_of(&step)->args[0]),
-                   STEP_PAYLOAD_MAX - strlen("{'stepId':'s','command':'x','args':['']}"));
-  step_release(&step);
-  free(json);
-
-  json = fill(STEP_PAYLOAD_MAX + 1, "{'command':'", "x", "','stepId':'s'}");
-  assert_int_equal(step_parse(&step, kinds, json, STEP_PAYLOAD_MAX + 1, &error), -1);
-  assert_string_equal(error.text, "payload: expected at most 67108864 bytes, got 67108865");
-  assert_string_equal(step.step_id, "s");
-  step_release(&step);
-  free(json);
-}
-
-TEST(a_sea_of_values_is_refused) {
-  char *json = fill(STEP_PAYLOAD_MAX, "{'args':[", "1,", "1],'stepId':'s'}");
-  struct step step;
-  struct error error;
-  assert_int_equal(step_parse(&step, kinds, json, STEP_PAYLOAD_MAX, &error), -1);
-  assert_string_equal(error.text, "payload: expected at most 200000 values, got more");
-  assert_string_equal(step.step_id, "s");
-  step_release(&step);
-  free(json);
-}
-
-/* Wherever a payload breaks off, it is refused, and its id is known once it was complete. */
-TEST(every_truncation_is_refused) {
-  static const char json[] = "{'schemaVersion':1,'stepId':'abc','command':'x','args':['a',"
-                             "'\\u00e9\\u0000'],'env':{'A':'\xE2\x82\xAC'},"
-                             "'timeoutSeconds':10}";
-  size_t known = (size_t)(strstr(json, "abc'") - json) + strlen("abc'");
-  for (size_t length = 0; length < sizeof json - 1; length++) {
-    struct step step;
-    struct error error = {.text = ""};
-    assert_int_equal(parse_bytes(&step, json, length, &error), -1);
-    assert_memory_equal(error.text, "payload: ", 9);
-    assert_string_equal(step.step_id, length < known ? STEP_NIL_ID : "abc");
-    step_release(&step);
-  }
-}
-
-TEST(a_step_of_zeros_may_be_released) {
-  struct step step = {0};
-  step_release(&step);
-  assert_null(step.step_id);
 }

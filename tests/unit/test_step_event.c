@@ -74,48 +74,6 @@ TEST(each_field_has_its_place) {
   }
 }
 
-TEST(a_step_of_a_newer_version_has_events_of_version_2) {
-  struct step_event self = event(STEP_EVENT_STDERR, "x", 1);
-  self.schema_version = 2;
-  assert_writes(
-      &self, quoted("{'schemaVersion':2,'stepId':'" ID "','kind':'stderr','line':'x'" AFTER "2}"));
-}
-
-TEST(the_step_id_is_written_as_it_is) {
-  struct step_event self = event(STEP_EVENT_STDOUT, "x", 1);
-  self.step_id = "a\\nb...";
-  self.step_id_length = 4;
-  assert_writes(&self, quoted("{'schemaVersion':1,'stepId':'a\\nb','kind':'stdout',"
-                              "'line':'x'" AFTER "2}"));
-}
-
-TEST(numbers_have_the_digits_they_need) {
-  static const struct {
-    uint64_t seq;
-    const char *text;
-  } rows[] = {
-      {0, "0"},
-      {1, "1"},
-      {9, "9"},
-      {10, "10"},
-      {99, "99"},
-      {100, "100"},
-      {1002003, "1002003"},
-      {UINT64_C(4294967296), "4294967296"},
-      {UINT64_C(9999999999999999999), "9999999999999999999"},
-      {UINT64_C(10000000000000000000), "10000000000000000000"},
-      {UINT64_MAX, "18446744073709551615"},
-  };
-  for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
-    struct step_event self = event(STEP_EVENT_STDOUT, "x", 1);
-    self.seq = rows[i / 2].seq;
-    self.partial = i % 2 == 1;
-    const char *json = formatted(BEFORE "'stdout','line':'x'" AFTER "%s%s}", rows[i / 2].text,
-                                 self.partial ? ",'partial':true" : "");
-    assert_writes(&self, quoted(json));
-  }
-}
-
 static int64_t read_versioned(const char *json, const char *step_id, int *version) {
   /* Without a NUL behind it. */
   size_t length = strlen(json);

@@ -2,41 +2,6 @@
 #include "tests/test.h"
 #include "wire/step_field.h"
 
-static int read_number(const char *json, unsigned *number, struct error *error) {
-  const struct step_field field = {
-      .name = "n", .minimum = 0, .maximum = 4294967295u, .fallback = 7};
-  cJSON *value = cJSON_Parse(json);
-  int result = step_field_integer.read(&field, value, number, error);
-  cJSON_Delete(value);
-  return result;
-}
-
-TEST(integers) {
-  static const struct {
-    const char *json;
-    unsigned number;
-  } good[] = {{"0", 0}, {"-0", 0}, {"600.0", 600}, {"6e2", 600}, {"4294967295", 4294967295u}};
-  static const struct {
-    const char *json, *got;
-  } bad[] = {{"-1", "-1"},     {"0.5", "0.5"},     {"4294967296", "4294967296"},
-             {"1e999", "inf"}, {"-1e999", "-inf"}, {"1.0000001", "1.0000001"}};
-  unsigned number;
-  struct error error;
-  for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
-    assert_int_equal(read_number(good[i].json, &number, &error), 0);
-    assert_int_equal(number, good[i].number);
-  }
-  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-    const char *message =
-        formatted("n: expected a whole number from 0 to 4294967295, got %s", bad[i].got);
-    assert_int_equal(read_number(bad[i].json, &number, &error), -1);
-    assert_string_equal(error.text, message);
-  }
-  const struct step_field field = {.name = "n", .fallback = 7};
-  assert_int_equal(step_field_integer.read(&field, NULL, &number, &error), 0);
-  assert_int_equal(number, 7);
-}
-
 /* Beyond 2^53 a number of JSON is not exact. */
 TEST(offsets) {
   static const struct {
@@ -181,30 +146,6 @@ TEST(what_is_long_or_strange_is_shown_on_one_short_line) {
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
     expect_path("", rows[i].text, rows[i].shown);
-}
-
-TEST(a_name_that_is_there_twice_is_refused) {
-  static const struct {
-    const char *json;
-    const char *message; /* NULL: unique */
-  } rows[] = {
-      {"{}", NULL},
-      {"{\"a\":1}", NULL},
-      {"{\"a\":1,\"A\":1,\"ab\":1,\"\":1}", NULL},
-      {"{\"a\":1,\"b\":1,\"a\":1}", "env.a: expected once, got it twice"},
-      {"{\"a\":1,\"\\u0061\":1}", "env.a: expected once, got it twice"},
-      {"{\"TOKEN=secret\":1,\"TOKEN=secret\":1}", "env.TOKEN: expected once, got it twice"},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    cJSON *object = cJSON_Parse(rows[i].json);
-    assert_non_null(object);
-    struct error error;
-    int expected = rows[i].message == NULL ? 0 : -1;
-    assert_int_equal(step_field_names_unique(object, "env", &error), expected);
-    if (rows[i].message != NULL)
-      assert_string_equal(error.text, rows[i].message);
-    cJSON_Delete(object);
-  }
 }
 
 /* Pairwise, this would be 20,000,000,000 comparisons. */

@@ -49,23 +49,6 @@ TEST(a_failure_has_its_message) {
 
 #define RESULT_OF_S "{'schemaVersion':1,'stepId':'s','exitCode':%d,'timedOut':false,"
 
-TEST(a_step_of_a_newer_version_has_a_result_of_version_2) {
-  const struct step_result self = {.schema_version = 2, .step_id = "s"};
-  assert_writes(&self, quoted("{'schemaVersion':2,'stepId':'s','exitCode':0,'timedOut':false,"
-                              "'durationSeconds':0,'errorMessage':null,'outputContent':null,"
-                              "'eventCount':0}"));
-}
-
-TEST(empty_is_not_null) {
-  const struct step_result self = {
-      .schema_version = 1, .step_id = "s", .error_message = "", .output_content = ""};
-  const char *json =
-      formatted(RESULT_OF_S "'durationSeconds':0,'errorMessage':'','outputContent':'',"
-                            "'eventCount':0}",
-                0);
-  assert_writes(&self, quoted(json));
-}
-
 TEST(texts_may_be_any_bytes) {
   const struct step_result self = {.schema_version = 1,
                                    .step_id = "\"\n",

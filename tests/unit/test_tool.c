@@ -230,23 +230,6 @@ TEST(workdir_timeout_env_and_stdin_of_a_command) {
               STEP("run") "'/box','timeoutSeconds':30,'command':'x','args':['y'],'env':{}}");
 }
 
-TEST(steps_of_the_file_tools) {
-  assert_step(
-      "read_file", "{'path':'a\\u00e9','offset':2,'limit':3}",
-      STEP("readFile") "'/box','timeoutSeconds':30,'path':'a\xC3\xA9','withMediaType':true}");
-  assert_step("write_file", "{'path':'a','content':'x\\u0000y'}",
-              STEP("writeFile") "'/box','timeoutSeconds':30,'path':'a','content':'x\\u0000y'}");
-  assert_step("list_directory", "{'path':'/etc'}",
-              STEP("listFiles") "'/box','timeoutSeconds':30,'path':'/etc'}");
-  assert_step("edit_file",
-              "{'path':'a','edits':[{'old_string':'x','new_string':''},"
-              "{'replace_all':true,'new_string':'z','old_string':'\\u0000'}]}",
-              STEP("editFile") "'/box','timeoutSeconds':30,'path':'a','edits':["
-                               "{'oldString':'x','newString':''},"
-                               "{'oldString':'\\u0000','newString':'z','replaceAll':true}],'_"
-                               "forModel':true}");
-}
-
 TEST(steps_of_grep_have_its_defaults) {
   assert_step("grep", "{'pattern':'x'}",
               STEP("grep") "'/box','timeoutSeconds':30,'pattern':'x','path':'.',"
@@ -275,15 +258,6 @@ TEST(a_tree_needs_no_arguments) {
   assert_step("directory_tree", "{'path':'a','max_depth':32,'exclude':['*.o','b']}",
               STEP("directoryTree") "'/box','timeoutSeconds':30,'path':'a','maxDepth':32,"
                                     "'excludeGlobs':['*.o','b']}");
-}
-
-TEST(a_call_that_is_never_submitted_is_freed) {
-  struct buffer text = {0};
-  struct tool_call *call = call_with(&settings, "write_file", "{'path':'a','content':''}", &text);
-  assert_false(tool_call_is_command(call));
-  tool_call_free(call);
-  tool_call_free(NULL);
-  buffer_release(&text);
 }
 
 /* --- refused arguments --- */

@@ -167,30 +167,6 @@ TEST(an_image_is_named_and_can_be_shown) {
   expect_image("execute_command", "{'command':'x'}", printed("image/png\nAAAA"), "", "");
 }
 
-TEST(a_write_says_how_much) {
-  expect("write_file", "{'path':'../a b','content':'h\xC3\xA9llo\\n'}", printed(""), false,
-         "Successfully wrote 7 bytes to ../a b");
-  expect("write_file", "{'path':'a','content':''}", printed(""), false,
-         "Successfully wrote 0 bytes to a");
-  expect("write_file", "{'path':'a','content':'" JSON_TREE_NUL "x" JSON_TREE_NUL "'}", printed(""),
-         false, "Successfully wrote 3 bytes to a");
-}
-
-TEST(an_edit_and_a_tree_are_the_texts_of_the_engine) {
-  static const char report[] = "Edited a (1 change)\n\n@ line 2:\n- x\n+ y\n";
-  expect("edit_file", "{'path':'a','edits':[{'old_string':'x','new_string':'y'}]}", printed(report),
-         false, report);
-  expect("directory_tree", "{}", printed("./\n\u2514\u2500\u2500 a"), false,
-         "./\n\u2514\u2500\u2500 a");
-}
-
-TEST(a_file_tool_that_fails_says_why) {
-  expect("read_file", "{'path':'f'}", failed(RUN_EXITED, 1, "file not found: /box/f"), true,
-         "Error: file not found: /box/f");
-  expect("list_directory", "{'path':'f'}", failed(RUN_EXITED, 1, "directory not found: /box/f"),
-         true, "Error: directory not found: /box/f");
-}
-
 TEST(a_file_tool_that_was_ended_says_how) {
   struct run_end result = printed("[{");
   result.how = RUN_TIMED_OUT;
