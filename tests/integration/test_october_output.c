@@ -10,6 +10,8 @@ TEST_OVERLAP(8)
 
 #define VERDICT "VERDICT"
 
+static const char *const characters[] = {"a", "é", "✓", "😀"};
+
 /* --- around the bound ------------------------------------------------------------------------- */
 
 enum { LINE_UNITS = 997, AROUND = 9, OUTPUT_MAX = 4200000 };
@@ -67,37 +69,21 @@ static void expect_verdict(struct october_server *server, const struct october_a
 }
 
 /* Every length from where the verdict still is in the body to where it begins behind it. */
-static void expect_every_length(struct october_server *server, const char *character) {
+OCTOBER_TEST(every_length_of_characters_of_every_width) {
   char *text = malloc(OUTPUT_MAX);
   assert_non_null(text);
-  for (long long units = OCTOBER_BODY_UNITS - AROUND; units <= OCTOBER_BODY_UNITS + 1; units++) {
-    strcpy(fill(text, character, units, LINE_UNITS), VERDICT "\n");
-    expect_verdict(server, print(server, text), text, true);
-  }
+  for (size_t i = 0; i < 4; i++)
+    for (long long units = OCTOBER_BODY_UNITS - AROUND; units <= OCTOBER_BODY_UNITS + 1; units++) {
+      strcpy(fill(text, characters[i], units, LINE_UNITS), VERDICT "\n");
+      expect_verdict(server, print(server, text), text, true);
+    }
   free(text);
-}
-
-OCTOBER_TEST(every_length_of_one_byte_characters) {
-  expect_every_length(server, "a");
-}
-
-OCTOBER_TEST(every_length_of_two_byte_characters) {
-  expect_every_length(server, "é");
-}
-
-OCTOBER_TEST(every_length_of_three_byte_characters) {
-  expect_every_length(server, "✓");
-}
-
-OCTOBER_TEST(every_length_of_four_byte_characters) {
-  expect_every_length(server, "😀");
 }
 
 /* --- other shapes ----------------------------------------------------------------------------- */
 
 /* One line that is longer than the body: it is whole, or cut behind the bound. */
 OCTOBER_TEST(one_long_line_before_the_verdict) {
-  static const char *const characters[] = {"a", "é", "✓", "😀"};
   static const long long units[] = {OCTOBER_BODY_UNITS - 9, OCTOBER_BODY_UNITS, 1300000};
   char *text = malloc(OUTPUT_MAX);
   assert_non_null(text);
@@ -110,7 +96,6 @@ OCTOBER_TEST(one_long_line_before_the_verdict) {
 }
 
 OCTOBER_TEST(far_more_than_the_body_holds) {
-  static const char *const characters[] = {"a", "é", "✓", "😀"};
   char *text = malloc(OUTPUT_MAX);
   assert_non_null(text);
   for (size_t i = 0; i < 4; i++) {

@@ -10,7 +10,6 @@
 #include "tests/support/october_server.h"
 #include "tests/support/proxy.h"
 #include "tests/support/quoted.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 TEST_OVERLAP(8)
@@ -256,17 +255,6 @@ OCTOBER_TEST(a_result_carries_its_last_lines) {
   }
 }
 
-OCTOBER_TEST(events_come_in_order) {
-  const struct october_answer *answer =
-      october_run_script(server, "i=0; while [ $i -lt 500 ]; do i=$((i+1)); echo $i; "
-                                 "echo $i >&2; done");
-  char *expected = job_format(server->job, "1\n");
-  for (int i = 2; i <= 500; i++)
-    expected = job_format(server->job, "%s%d\n", expected, i);
-  assert_string_equal(answer->output.text, expected);
-  assert_string_equal(answer->errors.text, expected);
-}
-
 /* Nobody waits for the first any more. */
 OCTOBER_TEST(a_stale_result_is_discarded) {
   const char *const args[] = {"stale", NULL};
@@ -279,21 +267,6 @@ OCTOBER_TEST(the_protocol_is_observed_from_results) {
   server->window[0] = server->window[1] = 3;
   october_run(server, &(struct october_step){.command = "true"});
   assert_int_equal(server->advices, 1);
-}
-
-/* Sub-agents share a sandbox: each is answered, and they do not overlap. */
-OCTOBER_TEST(two_concurrent_steps_run_in_order) {
-  struct job *job = server->job;
-  const char *log = job_path(job, "log");
-  const char *const args[] = {
-      "-c", job_format(job, "echo in >>%s; sleep 0.1; echo out >>%s", log, log), NULL};
-  const struct october_step step = {.command = "sh", .args = args};
-  const char *first = october_push(server, &step), *second = october_push(server, &step);
-  assert_int_equal(october_wait(server, first, 10)->exit_code, 0);
-  assert_int_equal(october_wait(server, second, 10)->exit_code, 0);
-  const struct october_answer *answer =
-      october_run(server, &(struct october_step){.kind = "readFile", .path = log});
-  october_expect(server, answer, 0, NULL, "in\nout\nin\nout\n");
 }
 
 OCTOBER_TEST(a_shutdown_leaves_with_0_and_nothing_of_the_servers) {
@@ -329,35 +302,4 @@ OCTOBER_TEST_NO_AGENT(a_network_that_drops_for_three_seconds_loses_no_line) {
   assert_int_equal(answer->exit_code, 0);
   assert_string_equal(answer->output.text, answer->output_content);
   proxy_stop(proxy);
-}
-
-/* --- payloads at the limits ------------------------------------------------------------------- */
-
-static char *filled(struct job *job, size_t length) {
-  char *text = malloc(length + 1);
-  assert_non_null(text);
-  for (size_t i = 0; i < length; i++)
-    text[i] = i % 64 == 63 ? '\n' : (char)('!' + i % 64);
-  text[length] = '\0';
-  return job_own_text(job, text);
-}
-
-OCTOBER_TEST(payloads_at_the_limits_pass) {
-  enum { WRITTEN = 10485760, READ = 1048576 };
-  struct job *job = server->job;
-  const char *path = kind_rows_path(job, "large"), *small = kind_rows_path(job, "small");
-  char *content = filled(job, WRITTEN);
-  const struct october_answer *answer = october_run(
-      server, &(struct october_step){.kind = "writeFile", .path = path, .content = content});
-  october_expect(server, answer, 0, NULL, NULL);
-  struct stat status;
-  assert_int_equal(stat(path, &status), 0);
-  assert_int_equal(status.st_size, WRITTEN);
-  answer = october_run(server, &(struct october_step){.kind = "readFile", .path = path});
-  october_expect(server, answer, 1, "file exceeds 1 MB limit", NULL);
-  content[READ] = '\0';
-  october_run(server,
-              &(struct october_step){.kind = "writeFile", .path = small, .content = content});
-  answer = october_run(server, &(struct october_step){.kind = "readFile", .path = small});
-  october_expect(server, answer, 0, NULL, content);
 }

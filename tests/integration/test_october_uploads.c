@@ -1,7 +1,6 @@
 /* The server of October uploads files: in chunks, under a name beside the file's, which the last
    chunk moves into place. */
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -53,36 +52,20 @@ static int count_names(const char *directory) {
 
 /* --- sizes ------------------------------------------------------------------------------------ */
 
-static void expect_upload(struct october_server *server, size_t length) {
+/* Of no chunk, one and many, and of one byte more. */
+OCTOBER_TEST(files_of_every_size_arrive) {
+  static const size_t lengths[] = {0, 1, 4 * MIB, 4 * MIB + 1, 25 * MIB};
   struct job *job = server->job;
   const char *directory = kind_rows_directory(job);
-  unsigned char *bytes = make_bytes(length);
-  const char *error = october_upload(server, directory, "big.pdf", bytes, length, true);
-  if (error != NULL)
-    job_fail(job, "%s", error);
-  expect_file(kind_rows_path(job, "big.pdf"), bytes, length);
-  assert_int_equal(count_names(directory), 1);
-  free(bytes);
-}
-
-OCTOBER_TEST(a_file_without_content) {
-  expect_upload(server, 0);
-}
-
-OCTOBER_TEST(a_file_of_one_byte) {
-  expect_upload(server, 1);
-}
-
-OCTOBER_TEST(a_file_of_one_chunk) {
-  expect_upload(server, 4 * MIB);
-}
-
-OCTOBER_TEST(a_file_of_one_byte_more_than_a_chunk) {
-  expect_upload(server, 4 * MIB + 1);
-}
-
-OCTOBER_TEST(a_file_of_25_mebibytes) {
-  expect_upload(server, 25 * MIB);
+  for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    unsigned char *bytes = make_bytes(lengths[i]);
+    const char *error = october_upload(server, directory, "big.pdf", bytes, lengths[i], true);
+    if (error != NULL)
+      job_fail(job, "%s", error);
+    expect_file(kind_rows_path(job, "big.pdf"), bytes, lengths[i]);
+    assert_int_equal(count_names(directory), 1);
+    free(bytes);
+  }
 }
 
 /* The server refuses it by itself; where it does not, the agent does, and leaves nothing. */
@@ -119,24 +102,6 @@ static void expect_error(struct october_server *server, const char *error, const
     job_fail(server->job, "the upload says `%s`", error == NULL ? "(nothing)" : error);
 }
 
-OCTOBER_TEST(directories_are_made) {
-  struct job *job = server->job;
-  const char *directory = kind_rows_path(job, "docs/of/mine/");
-  assert_null(october_upload(server, directory, "a.bin", "\0\xff", 2, true));
-  expect_file(kind_rows_path(job, "docs/of/mine/a.bin"), (const unsigned char *)"\0\xff", 2);
-}
-
-OCTOBER_TEST(a_file_that_is_there_is_replaced_and_keeps_its_mode) {
-  struct job *job = server->job;
-  kind_rows_file(job, "run.sh", "old and longer than the new one\n");
-  assert_int_equal(chmod(kind_rows_path(job, "run.sh"), 0750), 0);
-  assert_null(october_upload(server, kind_rows_directory(job), "run.sh", "new\n", 4, true));
-  assert_string_equal(kind_rows_content(job, "run.sh"), "new\n");
-  struct stat status;
-  assert_int_equal(stat(kind_rows_path(job, "run.sh"), &status), 0);
-  assert_int_equal(status.st_mode & 07777, 0750);
-}
-
 /* The name of the chunks is never tried again: an upload that fails leaves nothing under it. */
 OCTOBER_TEST(an_upload_that_fails_leaves_nothing) {
   struct job *job = server->job;
@@ -150,66 +115,4 @@ OCTOBER_TEST(an_upload_that_fails_leaves_nothing) {
                "");
   assert_int_equal(count_names(directory), 2);
   free(bytes);
-}
-
-/* Relative names mean the repository's root. */
-OCTOBER_TEST(a_relative_name_is_one_of_the_working_directory) {
-  struct job *job = server->job;
-  const char *directory = kind_rows_directory(job);
-  const struct october_answer *answer =
-      october_run(server, &(struct october_step){.kind = "writeBytes",
-                                                 .working_directory = directory,
-                                                 .path = "docs/a.tmp.1",
-                                                 .content = "",
-                                                 .rename_to = "images/a"});
-  october_expect(server, answer, 0, NULL, NULL);
-  expect_file(kind_rows_path(job, "images/a"), (const unsigned char *)"", 0);
-  assert_int_equal(count_names(kind_rows_path(job, "docs")), 0);
-}
-
-/* --- what is in the way ----------------------------------------------------------------------- */
-
-OCTOBER_TEST(what_is_not_base64_is_said_so) {
-  static const char *const contents[] = {"AA",       "AA=",   "AAA",  "AA-_",  "AA==AA==",
-                                         "AA=A",     "====",  "A===", "AA==A", "\vAAAA",
-                                         "\xc2\xa0", "bmVl!", "*"};
-  struct job *job = server->job;
-  for (size_t i = 0; i < sizeof contents / sizeof *contents; i++) {
-    const struct october_answer *answer =
-        october_run(server, &(struct october_step){.kind = "writeBytes",
-                                                   .path = kind_rows_path(job, "a/b"),
-                                                   .content = contents[i]});
-    october_expect(server, answer, 1, "content is not base64", NULL);
-  }
-  assert_int_equal(count_names(kind_rows_directory(job)), 0);
-}
-
-OCTOBER_TEST(blanks_in_base64_and_bits_left_over_are_ignored) {
-  static const struct {
-    const char *content, *bytes;
-  } rows[] = {{" b m\tV\r\nl ", "nee"}, {"AB==", ""},   {"bmU= ", "ne"},
-              {"bm\n U\t=\r", "ne"},    {"bmV=", "ne"}, {" ", ""}};
-  struct job *job = server->job;
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    const struct october_answer *answer =
-        october_run(server, &(struct october_step){.kind = "writeBytes",
-                                                   .path = kind_rows_path(job, "a"),
-                                                   .content = rows[i].content});
-    october_expect(server, answer, 0, NULL, NULL);
-    assert_string_equal(kind_rows_content(job, "a"), rows[i].bytes);
-  }
-}
-
-OCTOBER_TEST(without_a_path_or_content_nothing_is_done) {
-  static const struct october_step steps[] = {
-      {.kind = "writeBytes", .content = "AAAA"},
-      {.kind = "writeBytes", .path = "", .content = "AAAA"},
-      {.kind = "writeBytes", .path = "/nowhere"},
-      {.kind = "writeBytes", .path = "/nowhere", .content = "AAAA", .rename_to = ""}};
-  for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
-    const struct october_answer *answer = october_run(server, &steps[i]);
-    assert_int_equal(answer->exit_code, -1);
-    assert_non_null(answer->error_message);
-  }
-  assert_int_equal(access("/nowhere", F_OK), -1);
 }

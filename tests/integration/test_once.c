@@ -366,16 +366,6 @@ ONCE_TEST(a_signal_ends_the_tree_first) {
   }
 }
 
-/* `| head -1` */
-ONCE_TEST(a_reader_that_goes_ends_the_tree) {
-  run(self, script_step("setsid sleep 600.073 & echo up; yes"));
-  read_until(self, quoted("'line':'up'"));
-  close_fd(&self->out);
-  expect_exit(self, 128 + SIGPIPE);
-  assert_int_equal(proc_find("sleep 600.073"), 0);
-  assert_int_equal(proc_find("yes"), 0);
-}
-
 ONCE_TEST(a_closed_standard_input_is_no_step) {
   start_reading(self, -1);
   expect_exit(self, NOT_RUN);
@@ -465,16 +455,6 @@ ONCE_TEST(the_step_ends_with_its_value) {
   }
 }
 
-ONCE_TEST(it_may_come_byte_by_byte) {
-  start(self);
-  for (const char *at = quoted("{'schemaVersion':1,'stepId':'s-1','command':'true'}"); *at != '\0';
-       at++) {
-    assert_int_equal(write(self->in, at, 1), 1);
-    usleep(200);
-  }
-  expect_exit(self, 0);
-}
-
 ONCE_TEST(of_two_values_the_first_is_run) {
   start(self);
   send_text(self, quoted("{'schemaVersion':1,'stepId':'s-1','command':'true'}"
@@ -502,18 +482,6 @@ ONCE_TEST(what_is_no_step_is_refused) {
     assert_non_null(strstr(self->text, "00000000-0000-0000-0000-000000000000"));
     forget(self);
   }
-}
-
-ONCE_TEST(the_largest_step_has_64_mib) {
-  static char spaces[1 << 16];
-  memset(spaces, ' ', sizeof spaces);
-  start(self);
-  size_t given = 0;
-  for (ssize_t n; given <= STEP_PAYLOAD_MAX && (n = write(self->in, spaces, sizeof spaces)) > 0;)
-    given += (size_t)n;
-  expect_exit(self, NOT_RUN);
-  assert_true(given > STEP_PAYLOAD_MAX - (2 << 20));
-  expect_result(self, -1, NULL, "payload: expected at most 67108864 bytes");
 }
 
 ONCE_TEST(a_file_is_read_to_its_end) {
