@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include "agent/files/access/regular_file.h"
-#include "base/printable.h"
 #include "tests/support/as_user.h"
 #include "tests/support/proc.h"
 #include "tests/support/quoted.h"
