@@ -118,7 +118,8 @@ static bool is_reading(const struct window *self, enum window_reading purpose) {
   return self->state == WINDOW_READING && self->purpose == purpose;
 }
 
-/* The order stays in the list until its step is answered, so that it is not lost with this agent. */
+/* An order whose step lies behind the window stays in the list until that is found, so that it is not lost
+   with this agent. */
 static void obey(struct window *self, struct claimed_step *order) {
   const char *step_id = order->step.step_id;
   bool is_all = is_reading(self, READ_BOOT) || is_reading(self, READ_ALL);
