@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,7 +13,7 @@
 
 #include "agent/files/access/directory.h"
 #include "agent/files/access/path.h"
-#include "agent/files/tree/sorted.h"
+#include "agent/files/tree/heap.h"
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
 #include "base/printable.h"
@@ -87,7 +86,7 @@ static struct listing_item *copy_item(const struct listing_item *item, size_t le
 /* --- by size and by time: all entries are looked at --- */
 
 /* Returns whether there are more. */
-static bool gather(struct walk *walk, unsigned max_depth, struct sorted *chosen) {
+static bool gather(struct walk *walk, unsigned max_depth, struct heap *heap) {
   bool more = false;
   struct walk_entry entry;
   while (walk_next(walk, &entry)) {
@@ -97,17 +96,17 @@ static bool gather(struct walk *walk, unsigned max_depth, struct sorted *chosen)
     if (entry.length >= PATH_MAX ||
         !read_stat(&item, entry.parent, entry.name, entry.kind == WALK_DIRECTORY))
       continue;
-    bool is_full = chosen->count == LISTING_MAX;
-    if (!is_full || chosen->compare(&item, sorted_last(chosen)) < 0)
-      sorted_add(chosen, copy_item(&item, entry.length));
+    bool is_full = heap->count == LISTING_MAX;
+    if (!is_full || heap->compare(&item, heap->items[0]) < 0)
+      heap_add(heap, copy_item(&item, entry.length));
     more = more || is_full;
-    if (chosen->count > LISTING_MAX)
-      free(sorted_take_last(chosen));
+    if (heap->count > LISTING_MAX)
+      free(heap_take_last(heap));
   }
   return more;
 }
 
-static int gather_all(int root, unsigned max_depth, struct sorted *chosen,
+static int gather_all(int root, unsigned max_depth, struct heap *chosen,
                       struct listing_result *found) {
   struct walk *walk = walk_new(root, NULL, false);
   if (walk == NULL)
@@ -123,8 +122,8 @@ static int gather_all(int root, unsigned max_depth, struct sorted *chosen,
 
 struct levels {
   int root;
-  struct sorted *chosen; /* all levels above */
-  struct sorted level;   /* the first by path of this one, as many as there is room for */
+  struct heap *chosen; /* all levels above */
+  struct heap level;   /* the first by path of this one, as many as there is room for */
   struct listing_result *found;
 };
 
@@ -157,18 +156,18 @@ static void add_candidate(struct levels *self, const struct listing_item *direct
       .path = path, .depth = directory->depth + 1, .is_entered = entry->type == DT_DIR};
   item.is_last = directory->is_last ||
                  (item.is_entered && walk_is_excluded(walk_default_excludes, entry->name));
-  struct sorted *level = &self->level;
+  struct heap *level = &self->level;
   bool is_full = self->chosen->count + level->count == LISTING_MAX;
-  if (is_full && (level->count == 0 || by_name(&item, sorted_last(level)) >= 0)) {
+  if (is_full && (level->count == 0 || by_name(&item, level->items[0]) >= 0)) {
     self->found->is_cut = true;
     return;
   }
   if (!read_stat(&item, parent, entry->name, item.is_entered))
     return;
-  sorted_add(level, copy_item(&item, (size_t)length));
+  heap_add(level, copy_item(&item, (size_t)length));
   if (is_full) {
     self->found->is_cut = true;
-    free(sorted_take_last(level));
+    free(heap_take_last(level));
   }
 }
 
@@ -187,12 +186,12 @@ static void read_entries(struct levels *self, const struct listing_item *item, D
 
 /* Whether all that is in it comes after what there is room for, of which more was found already. */
 static bool is_needless(const struct levels *self, const struct listing_item *directory) {
-  const struct sorted *level = &self->level;
+  const struct heap *level = &self->level;
   if (!self->found->is_cut || self->chosen->count + level->count < LISTING_MAX)
     return false;
   if (level->count == 0)
     return true;
-  const char *last = ((const struct listing_item *)sorted_last(level))->path;
+  const char *last = ((const struct listing_item *)level->items[0])->path;
   size_t length = strlen(directory->path);
   int order = strncmp(directory->path, last, length);
   return order > 0 || (order == 0 && (unsigned char)last[length] < '/');
@@ -214,20 +213,28 @@ static void enter(struct levels *self, const struct listing_item *item) {
 
 static void choose_level(struct levels *self) {
   while (self->level.count > 0)
-    sorted_add(self->chosen, sorted_take_last(&self->level));
+    heap_add(self->chosen, heap_take_last(&self->level));
+}
+
+static int from_the_last(const void *one, const void *other) {
+  return by_name(other, one);
 }
 
 /* In the order of their paths, so that the later ones need not be read. */
 static void read_level(struct levels *self, unsigned depth, bool is_last) {
+  struct heap directories = {.compare = from_the_last};
   for (size_t i = 0; i < self->chosen->count; i++) {
-    const struct listing_item *item = self->chosen->items[i];
+    struct listing_item *item = self->chosen->items[i];
     if (item->depth == depth && item->is_entered && item->is_last == is_last)
-      enter(self, item);
+      heap_add(&directories, item);
   }
+  while (directories.count > 0)
+    enter(self, heap_take_last(&directories)); /* which is the first of them */
+  heap_release(&directories);
   choose_level(self);
 }
 
-static int gather_levels(int root, unsigned max_depth, struct sorted *chosen,
+static int gather_levels(int root, unsigned max_depth, struct heap *chosen,
                          struct listing_result *found) {
   struct levels self = {
       .root = root, .chosen = chosen, .level = {.compare = by_name}, .found = found};
@@ -240,7 +247,7 @@ static int gather_levels(int root, unsigned max_depth, struct sorted *chosen,
     for (unsigned depth = 1; depth < max_depth && depth <= WALK_DEPTH_MAX && !found->is_cut;
          depth++)
       read_level(&self, depth, last == 1);
-  sorted_release(&self.level);
+  heap_release(&self.level);
   return 0;
 }
 
@@ -258,29 +265,34 @@ static void add_object(struct buffer *content, const struct listing_item *item, 
                        bool with_sizes) {
   buffer_add_string(content, "{\"path\":");
   buffer_add_json(content, path, strlen(path));
-  if (item->has_stat && with_sizes && !item->is_directory)
-    buffer_add_format(content, ",\"size_bytes\":%" PRIu64, (uint64_t)item->size);
+  if (item->has_stat && with_sizes && !item->is_directory) {
+    buffer_add_string(content, ",\"size_bytes\":");
+    buffer_add_number(content, (unsigned long long)item->size);
+  }
   if (item->has_stat) {
     char mtime[STEP_EVENT_TIMESTAMP_SIZE];
     step_event_timestamp(mtime, milliseconds(item->mtime));
-    buffer_add_format(content, ",\"mtime\":\"%s\"", mtime);
+    buffer_add_string(content, ",\"mtime\":\"");
+    buffer_add_string(content, mtime);
+    buffer_add_string(content, "\"");
   }
-  buffer_add_format(content, ",\"is_directory\":%s}", item->is_directory ? "true" : "false");
+  buffer_add_string(content, ",\"is_directory\":");
+  buffer_add_string(content, item->is_directory ? "true}" : "false}");
 }
 
 static void add_line(struct buffer *content, const struct listing_item *item, const char *path) {
   const char *name = strrchr(path, '/') + 1;
-  buffer_add_format(content, "%-6s ", item->is_directory ? "dir" : "file");
+  char size[24] = "-", columns[40];
   if (item->has_stat && !item->is_directory)
-    buffer_add_format(content, "%8" PRIu64 "  ", (uint64_t)item->size);
-  else
-    buffer_add_string(content, "       -  ");
+    (void)snprintf(size, sizeof size, "%llu", (unsigned long long)item->size);
+  (void)snprintf(columns, sizeof columns, "%-6s %8s  ", item->is_directory ? "dir" : "file", size);
+  buffer_add_string(content, columns);
   printable_add(content, name, strlen(name));
   buffer_add_string(content, "\n");
 }
 
 /* Returns how many items there was room for. */
-static size_t add_items(struct buffer *content, const struct sorted *items, const char *root,
+static size_t add_items(struct buffer *content, const struct heap *items, const char *root,
                         enum listing_form form) {
   bool is_json = form != LISTING_LINES;
   size_t length = strlen(root);
@@ -312,7 +324,7 @@ int listing_write(const char *path, unsigned max_depth, enum listing_order order
     return -1;
   *found = (struct listing_result){0};
   int result = -1;
-  struct sorted items = {.compare = comparisons[order]};
+  struct heap items = {.compare = comparisons[order]};
   char *root = path_full(path, error);
   if (root != NULL) {
     result = (order == LISTING_BY_NAME ? gather_levels : gather_all)(fd, max_depth, &items, found);
@@ -320,10 +332,11 @@ int listing_write(const char *path, unsigned max_depth, enum listing_order order
       (void)directory_fail(error, path, errno);
   }
   if (result == 0) {
+    heap_sort(&items);
     found->entries = add_items(content, &items, root, form);
     found->is_cut = found->is_cut || found->entries < items.count;
   }
-  sorted_release(&items);
+  heap_release(&items);
   free(root);
   close(fd);
   return result;

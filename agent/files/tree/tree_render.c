@@ -9,13 +9,13 @@
 #include "agent/files/access/directory.h"
 #include "agent/files/access/path.h"
 #include "agent/files/glob/glob.h"
-#include "agent/files/tree/sorted.h"
+#include "agent/files/tree/heap.h"
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
 #include "base/printable.h"
 
 /* First entries are chosen, level by level: a level is read when the one above it is complete, and
-   of its entries the first are kept, as many as there is room for. Then they are drawn. A
+   of its entries a heap keeps the first, as many as there is room for. Then they are drawn. A
    directory is opened from the root by mere names, so that no link is followed; there are never
    more of them than entries. */
 struct tree_entry {
@@ -35,7 +35,7 @@ struct tree_choice {
   size_t glob_count;
   char *reference; /* from the root; NULL: it is not below */
   struct tree_render *result;
-  struct sorted level; /* of the one that is being read */
+  struct heap level; /* of the one that is being read */
   struct tree_entry *chosen[TREE_RENDER_MAX];
   size_t count;
 };
@@ -96,15 +96,15 @@ static bool is_full(const struct tree_choice *self) {
 }
 
 static void add_candidate(struct tree_choice *self, const struct tree_entry *entry) {
-  struct sorted *level = &self->level;
+  struct heap *level = &self->level;
   if (!is_full(self)) {
-    sorted_add(level, copy_entry(entry));
+    heap_add(level, copy_entry(entry));
     return;
   }
   self->result->is_cut = true;
-  if (level->count > 0 && compare(entry, sorted_last(level)) < 0) {
-    sorted_add(level, copy_entry(entry));
-    free(sorted_take_last(level));
+  if (level->count > 0 && compare(entry, level->items[0]) < 0) {
+    heap_add(level, copy_entry(entry));
+    free(heap_take_last(level));
   }
 }
 
@@ -158,6 +158,7 @@ static void enter(struct tree_choice *self, const struct tree_entry *entry) {
 }
 
 static void choose_level(struct tree_choice *self) {
+  heap_sort(&self->level);
   for (size_t i = 0; i < self->level.count; i++) {
     struct tree_entry *entry = self->level.items[i];
     entry->order = self->count;
@@ -174,7 +175,7 @@ static bool is_needed(const struct tree_choice *self, const struct tree_entry *d
   if (!self->result->is_cut || !is_full(self))
     return true;
   return self->level.count > 0 &&
-         ((const struct tree_entry *)sorted_last(&self->level))->parent->order >= directory->order;
+         ((const struct tree_entry *)self->level.items[0])->parent->order >= directory->order;
 }
 
 static void choose(struct tree_choice *self, DIR *root, unsigned max_depth) {
@@ -301,7 +302,7 @@ int tree_render_write(struct tree_render *self, const char *path, unsigned max_d
     free(choice->chosen[i]);
   for (size_t i = 0; i < choice->glob_count; i++)
     glob_free(choice->globs[i]);
-  sorted_release(&choice->level);
+  heap_release(&choice->level);
   free(choice->reference);
   free(choice);
   return result;
