@@ -24,13 +24,21 @@ static bool is_late_control(const char *character) {
   return first == 0x7f || (first == 0xC2 && (unsigned char)character[1] < 0xA0);
 }
 
+/* Of a byte, as \x1b or \u009b. Not by printf(3): with --verbose whole lines of output are escaped. */
+static void add_hex(struct buffer *out, const char *prefix, char byte) {
+  static const char digits[] = "0123456789abcdef";
+  const char hex[] = {digits[(unsigned char)byte >> 4], digits[(unsigned char)byte & 0xF]};
+  buffer_add_string(out, prefix);
+  buffer_add(out, hex, sizeof hex);
+}
+
 static void add_escaped(struct buffer *out, const char *text, size_t length) {
   for (const char *end = text + length; text < end;) {
     size_t character = utf8_sequence(text, (size_t)(end - text));
     if (character == 0 || (unsigned char)*text < 0x20)
-      buffer_add_format(out, "\\x%02x", (unsigned char)*text);
+      add_hex(out, "\\x", *text);
     else if (is_late_control(text)) /* its last byte is its number */
-      buffer_add_format(out, "\\u00%02x", (unsigned char)text[character - 1]);
+      add_hex(out, "\\u00", text[character - 1]);
     else
       buffer_add(out, text, character);
     text += character > 0 ? character : 1;
