@@ -97,7 +97,7 @@ bool client_is_unreachable(const struct client *self);
 size_t client_write(struct client *self, const struct iovec *pieces, int count);
 
 /* The same for encoded commands that the socket takes at once, unless something is wrong with it: then
-   the client reconnects. */
+   the client reconnects, and disconnected() may come from inside. */
 void client_send(struct client *self, const char *commands);
 
 /* See connection_set_reply_timeout. */

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/util.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
@@ -30,7 +29,7 @@ struct dialer {
   struct event *connected; /* of the socket being connected, or NULL */
   struct event *timer;
   struct sockaddr_storage at; /* of a path or a numeric host */
-  struct addrinfo single;     /* which points to it */
+  socklen_t at_length;        /* 0: the host is a name to be resolved */
   int fd;                     /* -1 for none */
   char why[128];              /* why the last address failed */
 };
@@ -66,6 +65,12 @@ static void finish(struct dialer *self) {
   dialer_cancel(self);
 }
 
+static void fail(struct dialer *self, const char *why) {
+  close_socket(self);
+  (void)snprintf(self->why, sizeof self->why, "%s", why);
+  finish(self);
+}
+
 /* The kernel finds a dead peer within about 15 s, also while no reply is due. */
 static void set_tcp_options(int fd) {
   static const int options[][2] = {{TCP_NODELAY, 1},
@@ -79,10 +84,6 @@ static void set_tcp_options(int fd) {
     (void)setsockopt(fd, IPPROTO_TCP, options[i][0], &options[i][1], sizeof(int));
 }
 
-static void set_why(struct dialer *self, const char *why) {
-  (void)snprintf(self->why, sizeof self->why, "%s", why);
-}
-
 static void connect_next(struct dialer *self);
 
 static void on_connected(evutil_socket_t fd, short what, void *context) {
@@ -94,7 +95,7 @@ static void on_connected(evutil_socket_t fd, short what, void *context) {
     finish(self);
     return;
   }
-  set_why(self, strerror(error != 0 ? error : errno));
+  (void)snprintf(self->why, sizeof self->why, "%s", strerror(error != 0 ? error : errno));
   connect_next(self);
 }
 
@@ -118,10 +119,10 @@ static void connect_next(struct dialer *self) {
   while (self->next_address != NULL) {
     const struct addrinfo *address = self->next_address;
     self->next_address = address->ai_next;
-    int error = connect_to(self, address->ai_addr, address->ai_addrlen);
+    int error = connect_to(self, address->ai_addr, (socklen_t)address->ai_addrlen);
     if (error == 0)
       return;
-    set_why(self, strerror(error));
+    (void)snprintf(self->why, sizeof self->why, "%s", strerror(error));
   }
   close_socket(self);
   finish(self);
@@ -145,29 +146,48 @@ static bool set_path(struct dialer *self, const char *path) {
     return false;
   address->sun_family = AF_UNIX;
   memcpy(address->sun_path, path, length + 1);
-  self->single.ai_addrlen = sizeof *address;
+  self->at_length = sizeof *address;
   return true;
 }
 
-/* False when the host is a name. */
+/* False when the host is a name. One with a scope ("fe80::1%eth0") is left to the resolver. */
 static bool set_number(struct dialer *self, const char *host, unsigned port) {
-  char text[INET6_ADDRSTRLEN + sizeof "[]:65535"];
-  int length = sizeof self->at;
-  if (redis_address_name(host, port, text, sizeof text) >= (int)sizeof text ||
-      evutil_parse_sockaddr_port(text, self->single.ai_addr, &length) != 0)
-    return false;
-  self->single.ai_addrlen = (socklen_t)length;
-  return true;
+  struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+  struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+  if (inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
+    self->at_length = sizeof v4;
+    memcpy(&self->at, &v4, sizeof v4);
+  } else if (inet_pton(AF_INET6, host, &v6.sin6_addr) == 1) {
+    self->at_length = sizeof v6;
+    memcpy(&self->at, &v6, sizeof v6);
+  }
+  return self->at_length > 0;
 }
 
-/* What needs no look-up begins here, since dialer_start must not call `done`; later it is the deadline:
-   an address that drops packets must not keep the next one from being tried. */
+/* The deadline: an address that drops packets must not keep the next one from being tried. */
 LOOP_CALLBACK(on_timer, struct dialer *self) {
-  if (self->resolver != NULL)
-    set_why(self, "the name servers do not answer");
-  else if (self->fd >= 0)
-    set_why(self, "no answer in time");
+  if (self->fd < 0 && self->resolver == NULL) {
+    finish(self); /* it failed inside dialer_start, which must not call `done` */
+    return;
+  }
+  if (self->resolver != NULL) {
+    fail(self, "the name servers do not answer");
+    return;
+  }
+  (void)snprintf(self->why, sizeof self->why, "no answer in time");
   connect_next(self);
+}
+
+static void fail_later(struct dialer *self, const char *why) {
+  close_socket(self);
+  (void)snprintf(self->why, sizeof self->why, "%s", why);
+  loop_timer_start_now(self->timer);
+}
+
+static void connect_at_once(struct dialer *self) {
+  int error = connect_to(self, (const struct sockaddr *)&self->at, self->at_length);
+  if (error != 0)
+    fail_later(self, strerror(error));
 }
 
 struct dialer *dialer_start(struct event_base *base, const struct redis_url *url,
@@ -175,12 +195,10 @@ struct dialer *dialer_start(struct event_base *base, const struct redis_url *url
   struct dialer *self = memory_allocate(sizeof *self);
   *self = (struct dialer){.base = base, .url = url, .done = done, .owner = owner, .fd = -1};
   self->timer = loop_timer_new(base, on_timer, self);
-  self->single.ai_addr = (struct sockaddr *)&self->at;
-  if (url->path != NULL ? set_path(self, url->path) : set_number(self, url->host, url->port))
-    self->next_address = &self->single;
-  set_why(self, "the path is too long for a socket");
-  if (url->path != NULL || self->next_address != NULL) {
-    loop_timer_start_now(self->timer);
+  if (url->path != NULL && !set_path(self, url->path)) {
+    fail_later(self, "the path is too long for a socket");
+  } else if (url->path != NULL || set_number(self, url->host, url->port)) {
+    connect_at_once(self);
   } else {
     loop_timer_start(self->timer, DIALER_RESOLVE_MS);
     self->resolver = resolver_start(base, url->host, url->port, on_resolved, self);
