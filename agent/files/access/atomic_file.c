@@ -306,8 +306,9 @@ int atomic_file_move(int fd, const struct target *from, const char *path, struct
 /* --- a file in chunks --- */
 
 /* Decoded this much at a time, twice: first all of it is checked. The chunk is never in memory as a
-   whole beside its text, which a forked child shares with the agent. */
-#define PIECE 65536
+   whole beside its text, which a forked child shares with the agent. Whole groups of base64 and whole
+   pages: a chunk that is cut short by a kill ends with a page. */
+#define PIECE ((size_t)3 * 16 * 1024)
 
 /* The number of bytes, or -1 when it is not base64. */
 static ssize_t decoded_length(const struct atomic_file_chunk *chunk) {
