@@ -142,7 +142,7 @@ static inline enum json_text_state take_number(struct json_text *self) {
 static enum json_text_state take_word(struct json_text *self, const char *word) {
   self->token = 'a';
   size_t n = 1, left = self->length - self->at;
-  while (word[n] != '\0' && n < left && self->bytes[self->at + n] == word[n])
+  while (n < left && word[n] != '\0' && self->bytes[self->at + n] == word[n])
     n++;
   if (word[n] == '\0')
     return take_bytes(self, n);
