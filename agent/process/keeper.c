@@ -58,7 +58,6 @@ struct keeper {
   bool has_ended;  /* ENDED was sent */
   bool agent_died; /* or has closed the socket */
   bool is_leaving;
-  bool is_score_raised;
   int obeyed;       /* enum keeper_order */
   int walk_ms;      /* see KILL_WALK_MS */
   long first_pages; /* of its memory at its beginning */
@@ -78,16 +77,13 @@ static void take_signals(void) {
   (void)sigaction(SIGCONT, &action, NULL);
 }
 
-/* Who is not dumpable, as a fork is, may not do it as a user without rights. */
-static bool raise_oom_score(pid_t pid) {
+static void raise_oom_score(void) {
   static const char score[] = "1000";
-  char path[64];
-  (void)snprintf(path, sizeof path, "/proc/%d/oom_score_adj", (int)pid);
-  int fd = open(path, O_WRONLY | O_CLOEXEC);
-  bool is_raised = fd >= 0 && write(fd, score, sizeof score - 1) == sizeof score - 1;
-  if (fd >= 0)
+  int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+  if (fd >= 0) {
+    (void)!write(fd, score, sizeof score - 1);
     close(fd);
-  return is_raised;
+  }
 }
 
 static long own_pages(void) {
@@ -131,7 +127,7 @@ bool keeper_is_meant(int argc, char *const *argv) {
 static void set_up(struct keeper *self) {
   take_signals();
   (void)setsid();
-  self->is_score_raised = raise_oom_score(getpid());
+  raise_oom_score();
   (void)prctl(PR_SET_DUMPABLE, 0);
   (void)prctl(PR_SET_NAME, NAME);
   (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* an emulator may have none */
@@ -288,8 +284,6 @@ static void run(struct keeper *self, const struct keeper_message *message, char 
   close_all(descriptors);
   atomic_store(&self->page->phase, KEEPER_EXECUTED);
   self->command = pid > 0 ? pid : 0;
-  if (pid > 0 && !self->is_score_raised)
-    (void)raise_oom_score(pid);
   free(texts);
 }
 

@@ -138,8 +138,7 @@ JOB_TEST_NO_AGENT(the_agents_limits_are_not_a_steps_to_set) {
   }
 }
 
-/* A command, what it starts at once, and its keeper, unless that is a fork and not root; the agent keeps its
-   own score. */
+/* A command, what it starts at once, and its keeper; the agent keeps its own score. */
 JOB_TEST_NO_AGENT(a_step_is_killed_for_memory_before_the_agent) {
   static const char wait[] =
       "sleep 60 & for i in $$ $!; do "
@@ -149,8 +148,7 @@ JOB_TEST_NO_AGENT(a_step_is_killed_for_memory_before_the_agent) {
   for (size_t i = 0; i < sizeof restricted / sizeof *restricted; i++) {
     start_in(job, &restricted[i]);
     const cJSON *result = job_run(job, job_script(job, job_format(job, wait, agent_inside[i])));
-    const char *keeper = agent_process_is_shipped() ? "1000\n" : own;
-    job_expect_result(job, result, 0, NULL, job_format(job, "1000\n%s%s", keeper, own));
+    job_expect_result(job, result, 0, NULL, job_format(job, "1000\n1000\n%s", own));
     job_shut_down(job);
   }
   free(own);
