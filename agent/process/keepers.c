@@ -391,8 +391,10 @@ void keeper_go(struct keeper *self) {
 
 /* --- what is known of it ---------------------------------------------------------------------- */
 
+/* The page may be ahead of the news. */
 enum keeper_state keeper_state(const struct keeper *self) {
-  return self->state;
+  bool has_ended = atomic_load(&self->page->ended) != 0;
+  return self->state == KEEPER_RUNS && has_ended ? KEEPER_HOLDS : self->state;
 }
 
 pid_t keeper_pid(const struct keeper *self) {

@@ -179,6 +179,7 @@ static void end_tree(struct process *self, enum process_end reason, int64_t grac
     end_prepared(self);
     break;
   case RUNNING:
+    on_news(self); /* that the command has ended may not have been told yet */
     if (self->command_ended) {
       limit_streams(self);
       break;
