@@ -140,6 +140,7 @@ MCP_TEST(versions_can_be_restricted) {
   mcp_client_send(client,
                   "{'jsonrpc':'2.0','id':2,'method':'server/discover','params':{" META "}}");
   mcp_client_expect_part(client, "'code':-32601");
+  mcp_client_end_transcript(client); /* no schema has an older answer to a newer request */
   mcp_client_send(client, "{'jsonrpc':'2.0','id':3,'method':'tools/list','params':{" META "}}");
   assert_null(strstr(mcp_client_expect_part(client, "'tools':["), "resultType"));
 }
