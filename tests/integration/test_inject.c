@@ -97,7 +97,7 @@ INJECTION_TEST(names_may_be_relative_or_have_spaces) {
   static const char *const rows[][2] = {
       {"bare", "bare"}, {"a b/ c\td /my agent", "a b/ c\td /my agent"}, {".", "agent"}};
   self->setup.directory = self->path;
-  char program[512]; /* a relative one would not be found from there */
+  static char program[512]; /* a relative one would not be found from there */
   assert_non_null(realpath(agent_process_program(), program));
   self->setup.program = program;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
