@@ -374,7 +374,7 @@ static size_t count_texts(const struct glob_texts *texts) {
 }
 
 struct glob *glob_new(const char *text, struct error *error) {
-  struct glob_texts texts;
+  struct glob_texts texts = {0};
   if (glob_text_check(text, error) != 0 || glob_text_expand(text, &texts, error) != 0)
     return NULL;
   size_t count = count_texts(&texts);
