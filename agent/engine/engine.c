@@ -124,6 +124,9 @@ static void check_proc(const struct engine *self) {
 /* Somebody may kill it, as often as it is made. */
 #define SPARE_PAUSE_MS 1000
 
+/* The program's start does not wait for the first. */
+#define SPARE_START_MS 50
+
 static void on_spare(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
@@ -413,7 +416,7 @@ void engine_set_door(struct engine *self, struct door *door) {
 int engine_run(struct engine *self) {
   begin_idle(self);
   self->door->type->want(self->door, self->door->terms.runs);
-  make_spare_in(self, 0);
+  make_spare_in(self, SPARE_START_MS);
   if (self->shutdown.state != SHUTDOWN_OVER)
     (void)event_base_dispatch(self->options.base);
   return self->shutdown.exit_code;
