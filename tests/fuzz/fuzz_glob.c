@@ -131,12 +131,12 @@ static bool plain_one(const char *one, const char *path, bool is_directory) {
   return glob[0] != '\0' && plain(glob, path, true);
 }
 
-static bool plain_any(const char *text, const struct glob_texts *globs, const char *path,
+static bool plain_any(const char *text, const struct buffer *texts, const char *path,
                       bool is_directory) {
   const char *first = strchr(text, '/');
   const char *slash = first == NULL || first[1] == '\0' ? strrchr(path, '/') : NULL;
-  for (size_t at = 0; at < globs->length; at += strlen(globs->text + at) + 1) {
-    const char *one = globs->text + at;
+  for (size_t at = 0; at < texts->length; at += strlen(texts->bytes + at) + 1) {
+    const char *one = texts->bytes + at;
     one += strncmp(one, "./", 2) == 0;
     one += *one == '/';
     if (plain_one(one, slash == NULL ? path : slash + 1, is_directory))
@@ -150,15 +150,15 @@ static bool is_path(const char *path, size_t length) {
   return length > 0 && path[0] != '/' && path[length - 1] != '/' && strstr(path, "//") == NULL;
 }
 
-static void check_path(const struct glob *glob, const char *text, const struct glob_texts *globs,
+static void check_path(const struct globs *globs, const char *text, const struct buffer *texts,
                        char *path) {
   size_t length = strlen(path);
   bool is_directory = length > 0 && path[length - 1] == '/';
   length -= is_directory;
-  bool fits = glob_matches(glob, path, length, is_directory);
+  bool fits = globs_judge(globs, path, length, is_directory) == GLOBS_MATCH;
   path[length] = '\0';
   if (is_path(path, length) && strlen(text) <= PLAIN_MAX && length <= PLAIN_MAX)
-    demand(fits == plain_any(text, globs, path, is_directory));
+    demand(fits == plain_any(text, texts, path, is_directory));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -170,17 +170,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char *rest = text;
   char *line = strsep(&rest, "\n");
   struct error error = {.text = ""};
-  struct glob *glob = glob_new(line, &error);
-  demand((glob == NULL) == (error.text[0] != '\0'));
-  if (glob != NULL) {
-    struct glob_texts globs;
-    demand(glob_text_check(line, &error) == 0 && glob_text_expand(line, &globs, &error) == 0);
-    demand(globs.length <= GLOB_EXPANDED_MAX);
+  struct globs *globs = globs_new();
+  int result = globs_add(globs, line, &error);
+  demand((result == 0) == (error.text[0] == '\0'));
+  if (result == 0) {
+    struct buffer texts = {0};
+    demand(glob_text_check(line, &error) == 0 && glob_text_expand(line, &texts, &error) == 0);
+    demand(texts.length <= GLOB_EXPANDED_MAX);
     for (char *path; (path = strsep(&rest, "\n")) != NULL;)
-      check_path(glob, line, &globs, path);
-    free(globs.text);
+      check_path(globs, line, &texts, path);
+    buffer_release(&texts);
   }
-  glob_free(glob);
+  globs_free(globs);
   free(text);
   return 0;
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/files/ignore/ignore_rules.h"
+#include "agent/files/glob/glob.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -17,16 +17,16 @@ static void demand(bool promise) {
     abort();
 }
 
-static enum ignore_verdict judge(const char *text, size_t length, const char *path,
-                                 size_t path_length) {
+static enum globs_verdict judge(const char *text, size_t length, const char *path,
+                                size_t path_length) {
   bool is_too_long;
-  struct ignore_rules *rules = ignore_rules_new(text, length, &is_too_long);
+  struct globs *rules = globs_of_ignore_file(text, length, &is_too_long);
   demand(rules == NULL || !is_too_long);
   bool is_directory = path_length > 0 && path[path_length - 1] == '/';
-  enum ignore_verdict verdict = IGNORE_SILENT;
+  enum globs_verdict verdict = GLOBS_SILENT;
   if (rules != NULL)
-    verdict = ignore_rules_judge(rules, path, path_length - is_directory, is_directory);
-  ignore_rules_free(rules);
+    verdict = globs_judge(rules, path, path_length - is_directory, is_directory);
+  globs_free(rules);
   return verdict;
 }
 
@@ -39,12 +39,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   size_t path_length = newline != NULL ? (size_t)(newline - copy) : size;
   const char *text = copy + path_length + (newline != NULL);
   size_t length = size - path_length - (newline != NULL);
-  enum ignore_verdict verdict = IGNORE_SILENT;
+  enum globs_verdict verdict = GLOBS_SILENT;
   for (size_t at = 0; at < length;) {
     const char *end = memchr(text + at, '\n', length - at);
     size_t line = end != NULL ? (size_t)(end + 1 - text) - at : length - at;
-    enum ignore_verdict one = judge(text + at, line, copy, path_length);
-    verdict = one != IGNORE_SILENT ? one : verdict;
+    enum globs_verdict one = judge(text + at, line, copy, path_length);
+    verdict = one != GLOBS_SILENT ? one : verdict;
     at += line;
   }
   bool has_mark = memmem(text, length, "\n\xEF\xBB\xBF", 4) != NULL; /* part of a name there */

@@ -2,17 +2,30 @@
 #include "tests/support/quoted.h"
 #include "tests/test.h"
 
+/* A list of this glob; NULL with the error. */
+static struct globs *only(const char *text, struct error *error) {
+  struct globs *globs = globs_new();
+  if (globs_add(globs, text, error) == 0)
+    return globs;
+  globs_free(globs);
+  return NULL;
+}
+
+static bool matches(const struct globs *globs, const char *path, size_t length, bool is_directory) {
+  return globs_judge(globs, path, length, is_directory) == GLOBS_MATCH;
+}
+
 /* Each path is a whole one; a "/" at its end makes it a directory. */
 static bool fits(const char *text, const char *path) {
   struct error error = {.text = "none"};
-  struct glob *glob = glob_new(text, &error);
+  struct globs *glob = only(text, &error);
   if (glob == NULL)
     fail_msg("%s: %s", text, error.text);
   assert_string_equal(error.text, "none");
   size_t length = strlen(path);
   bool is_directory = length > 0 && path[length - 1] == '/';
-  bool result = glob_matches(glob, path, length - is_directory, is_directory);
-  glob_free(glob);
+  bool result = matches(glob, path, length - is_directory, is_directory);
+  globs_free(glob);
   return result;
 }
 
@@ -287,19 +300,19 @@ TEST(an_empty_glob_matches_nothing) {
 
 TEST(a_path_needs_no_nul) {
   struct error error;
-  struct glob *glob = glob_new("*.c", &error);
+  struct globs *glob = only("*.c", &error);
   assert_non_null(glob);
-  assert_true(glob_matches(glob, "x/a.cpp", 5, false));
-  assert_false(glob_matches(glob, "x/a.cpp", 7, false));
-  assert_true(glob_matches(glob, "a.c/b", 3, false));
-  glob_free(glob);
-  glob_free(NULL);
+  assert_true(matches(glob, "x/a.cpp", 5, false));
+  assert_false(matches(glob, "x/a.cpp", 7, false));
+  assert_true(matches(glob, "a.c/b", 3, false));
+  globs_free(glob);
+  globs_free(NULL);
   static const char half[] = {'\xE2', '\x82', '\xAC'}; /* without the last byte two characters */
-  glob = glob_new("??", &error);
+  glob = only("??", &error);
   assert_non_null(glob);
-  assert_true(glob_matches(glob, half, 2, false));
-  assert_false(glob_matches(glob, half, 3, false));
-  glob_free(glob);
+  assert_true(matches(glob, half, 2, false));
+  assert_false(matches(glob, half, 3, false));
+  globs_free(glob);
 }
 
 TEST(a_bad_glob_is_rejected) {
@@ -326,7 +339,7 @@ TEST(a_bad_glob_is_rejected) {
     const char *text;
     for (size_t k = 0; (text = nth_word(rows[i].globs, k)) != NULL; k++) {
       struct error error = {.text = "none"};
-      if (glob_new(text, &error) != NULL || strcmp(error.text, rows[i].error) != 0)
+      if (only(text, &error) != NULL || strcmp(error.text, rows[i].error) != 0)
         fail_msg("%s: %s", text, error.text);
     }
   }
@@ -345,7 +358,7 @@ static char *repeat(const char *unit, size_t times, const char *end) {
 
 static void expect_rejected(char *text, const char *why) {
   struct error error;
-  assert_null(glob_new(text, &error));
+  assert_null(only(text, &error));
   assert_string_equal(error.text, why);
   free(text);
 }

@@ -1,22 +1,21 @@
 #include <stdlib.h>
 
-#include "agent/files/ignore/ignore_rules.h"
+#include "agent/files/glob/glob.h"
 #include "base/clock.h"
 #include "tests/test.h"
 
 /* What is said of a path, a directory where it ends in "/": "-" nothing, "h" it is hidden, "s" shown.
  */
 static char judged(const char *text, size_t length, const char *path) {
-  static const char verdicts[] = {
-      [IGNORE_SILENT] = '-', [IGNORE_HIDES] = 'h', [IGNORE_SHOWS] = 's'};
+  static const char verdicts[] = {[GLOBS_SILENT] = '-', [GLOBS_MATCH] = 'h', [GLOBS_EXCEPT] = 's'};
   bool is_too_long;
-  struct ignore_rules *rules = ignore_rules_new(text, length, &is_too_long);
+  struct globs *rules = globs_of_ignore_file(text, length, &is_too_long);
   size_t path_length = strlen(path);
   bool is_directory = path[path_length - 1] == '/';
   char verdict = '-';
   if (rules != NULL)
-    verdict = verdicts[ignore_rules_judge(rules, path, path_length - is_directory, is_directory)];
-  ignore_rules_free(rules);
+    verdict = verdicts[globs_judge(rules, path, path_length - is_directory, is_directory)];
+  globs_free(rules);
   return verdict;
 }
 
@@ -108,7 +107,7 @@ TEST(a_wildcard_is_a_character) {
 
 TEST(a_file_without_a_rule_is_none) {
   bool is_too_long = true;
-  assert_null(ignore_rules_new("# x\n\n", 5, &is_too_long));
+  assert_null(globs_of_ignore_file("# x\n\n", 5, &is_too_long));
   assert_false(is_too_long);
 }
 
@@ -123,36 +122,35 @@ static char *repeated(const char *line, size_t length) {
 
 TEST(a_file_that_is_too_long_is_not_used) {
   bool is_too_long = false;
-  char *text = repeated("a\n", IGNORE_RULES_MAX + 2);
-  assert_null(ignore_rules_new(text, IGNORE_RULES_MAX + 2, &is_too_long));
+  char *text = repeated("a\n", GLOBS_FILE_MAX + 2);
+  assert_null(globs_of_ignore_file(text, GLOBS_FILE_MAX + 2, &is_too_long));
   assert_true(is_too_long);
-  struct ignore_rules *rules = ignore_rules_new(text, IGNORE_RULES_MAX, &is_too_long);
+  struct globs *rules = globs_of_ignore_file(text, GLOBS_FILE_MAX, &is_too_long);
   assert_false(is_too_long);
   assert_non_null(rules);
-  ignore_rules_free(rules);
+  globs_free(rules);
   free(text);
-  text = repeated("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}\n", IGNORE_RULES_MAX);
-  assert_null(ignore_rules_new(text, IGNORE_RULES_MAX, &is_too_long));
+  text = repeated("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}\n", GLOBS_FILE_MAX);
+  assert_null(globs_of_ignore_file(text, GLOBS_FILE_MAX, &is_too_long));
   assert_true(is_too_long);
   free(text);
-  text =
-      repeated("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}\n", IGNORE_RULES_MAX);
-  assert_null(ignore_rules_new(text, IGNORE_RULES_MAX, &is_too_long));
+  text = repeated("{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}\n", GLOBS_FILE_MAX);
+  assert_null(globs_of_ignore_file(text, GLOBS_FILE_MAX, &is_too_long));
   assert_true(is_too_long);
   free(text);
 }
 
 TEST(hostile_rules_take_bounded_time) {
   static const char line[] = "**/*a*a*a*a*a*a*a*a*b*/**/*c*\n";
-  size_t length = IGNORE_RULES_MAX - IGNORE_RULES_MAX % (sizeof line - 1);
+  size_t length = GLOBS_FILE_MAX - GLOBS_FILE_MAX % (sizeof line - 1);
   char *text = repeated(line, length);
   char *path = repeated("aaaaaaaaaaaaaaa/", 511);
   int64_t begin = clock_monotonic_ms();
   bool is_too_long;
-  struct ignore_rules *rules = ignore_rules_new(text, length, &is_too_long);
-  assert_int_equal(ignore_rules_judge(rules, path, 511, false), IGNORE_SILENT);
+  struct globs *rules = globs_of_ignore_file(text, length, &is_too_long);
+  assert_int_equal(globs_judge(rules, path, 511, false), GLOBS_SILENT);
   assert_in_range(clock_monotonic_ms() - begin, 0, 30000);
-  ignore_rules_free(rules);
+  globs_free(rules);
   free(path);
   free(text);
 }

@@ -1,5 +1,6 @@
 #include "agent/files/glob/glob.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,73 +160,55 @@ static size_t alternative_end(const char *text, size_t at) {
   }
 }
 
-/* False when there is no room. */
-static bool append(struct glob_texts *self, const char *text, size_t length) {
-  if (length > GLOB_EXPANDED_MAX - self->length)
-    return false;
-  memcpy(self->text + self->length, text, length);
-  self->length += length;
-  return true;
-}
-
-/* Appends `text` once for each alternative of its first braces, with that in their place. */
-static bool expand_braces(const char *text, size_t brace, struct glob_texts *to) {
+/* Adds `text` once for each alternative of its first braces, with that in their place. */
+static void expand_braces(const char *text, size_t brace, struct buffer *to) {
   size_t length = strlen(text);
   size_t end = brace;
   while (text[end] != '}')
     end = alternative_end(text, end + 1);
-  for (size_t at = brace; at < end;) {
+  for (size_t at = brace; at < end && to->length <= GLOB_EXPANDED_MAX;) {
     size_t stop = alternative_end(text, at + 1);
-    if (!append(to, text, brace) || !append(to, text + at + 1, stop - at - 1) ||
-        !append(to, text + end + 1, length - end)) /* with the NUL */
-      return false;
+    buffer_add(to, text, brace);
+    buffer_add(to, text + at + 1, stop - at - 1);
+    buffer_add(to, text + end + 1, length - end); /* with the NUL */
     at = stop;
   }
-  return true;
 }
 
-/* Expands the first braces of each text; *done when there were none. */
-static bool expand_round(const struct glob_texts *from, struct glob_texts *to, bool *done) {
-  *done = true;
+/* Expands the first braces of each text. Returns false when there were none. */
+static bool expand_round(const struct buffer *from, struct buffer *to) {
+  bool had_braces = false;
   to->length = 0;
-  for (size_t at = 0; at < from->length;) {
-    const char *text = from->text + at;
-    size_t size = strlen(text) + 1;
+  for (size_t at = 0, size; at < from->length && to->length <= GLOB_EXPANDED_MAX; at += size) {
+    const char *text = from->bytes + at;
+    size = strlen(text) + 1;
     size_t brace = find_brace(text);
-    bool fits = true;
     if (text[brace] == '\0') {
-      fits = append(to, text, size);
+      buffer_add(to, text, size);
     } else {
-      *done = false;
-      fits = expand_braces(text, brace, to);
+      had_braces = true;
+      expand_braces(text, brace, to);
     }
-    if (!fits)
-      return false;
-    at += size;
   }
-  return true;
+  return had_braces;
 }
 
-/* Expands all texts round by round, not each by itself: no round copies more than the limit, and
+/* Expands all texts round by round, not each by itself: no round copies much more than the limit, and
    there are at most as many rounds as braces. So nested braces and thousands of empty ones take no
    longer than others. */
-int glob_text_expand(const char *text, struct glob_texts *texts, struct error *error) {
-  struct glob_texts from = {.text = memory_allocate(GLOB_EXPANDED_MAX)};
-  struct glob_texts to = {.text = memory_allocate(GLOB_EXPANDED_MAX)};
-  bool fits = append(&from, text, strlen(text) + 1);
-  for (bool done = false; fits && !done;) {
-    fits = expand_round(&from, &to, &done);
-    struct glob_texts swap = from;
-    from = to;
-    to = swap;
+int glob_text_expand(const char *text, struct buffer *texts, struct error *error) {
+  struct buffer from = {0};
+  buffer_add(&from, text, strlen(text) + 1);
+  while (expand_round(&from, texts) && texts->length <= GLOB_EXPANDED_MAX) {
+    struct buffer swap = from;
+    from = *texts;
+    *texts = swap;
   }
-  free(to.text);
-  if (!fits) {
-    free(from.text);
-    return error_set(error, "glob: its braces expand to more than %zu bytes", GLOB_EXPANDED_MAX);
-  }
-  *texts = from;
-  return 0;
+  buffer_release(&from);
+  if (texts->length <= GLOB_EXPANDED_MAX)
+    return 0;
+  buffer_release(texts);
+  return error_set(error, "glob: its braces expand to more than %zu bytes", GLOB_EXPANDED_MAX);
 }
 
 /* --- a component --- */
@@ -247,7 +230,7 @@ static bool match_unit(const char *glob, size_t glob_length, size_t *at, const c
   return next_character(glob, glob_length, at) == next_character(name, length, in);
 }
 
-bool glob_text_matches_name(const char *glob, size_t glob_length, const char *name, size_t length) {
+static bool matches_name(const char *glob, size_t glob_length, const char *name, size_t length) {
   size_t at = 0, in = 0;
   size_t star = NONE; /* what follows the last one */
   size_t taken = 0;   /* where what it has taken ends */
@@ -292,7 +275,8 @@ static size_t name_length(const char *path, size_t length) {
   return slash == NULL ? length : (size_t)(slash - path);
 }
 
-bool glob_text_matches(const char *glob, size_t glob_length, const char *path, size_t length) {
+/* The whole path, whose components are not empty. */
+static bool matches_path(const char *glob, size_t glob_length, const char *path, size_t length) {
   size_t at = 0, in = 0;
   size_t stars = NONE; /* the component after the last "**" */
   size_t taken = 0;    /* where what it has taken ends */
@@ -308,8 +292,7 @@ bool glob_text_matches(const char *glob, size_t glob_length, const char *path, s
       continue;
     }
     size_t name = name_length(path + in, length - in);
-    if (is_last == (in + name == length) &&
-        glob_text_matches_name(glob + at, component, path + in, name)) {
+    if (is_last == (in + name == length) && matches_name(glob + at, component, path + in, name)) {
       if (is_last)
         return true;
       at = next;
@@ -324,88 +307,181 @@ bool glob_text_matches(const char *glob, size_t glob_length, const char *path, s
   }
 }
 
-int glob_text_last_byte(const char *glob, size_t length) {
-  size_t last = 0, unit = 0;
-  for (size_t at = 0; at < length; at += unit) {
-    last = at;
-    unit = glob_text_unit(glob + at);
-  }
-  bool is_plain = strchr("*?[", glob[last]) == NULL;
-  return is_plain ? (unsigned char)glob[length - 1] : -1;
-}
+/* --- a list --- */
 
-/* --- a glob --- */
+/* A file of some hundred lines is common, and each entry of a tree is held against all of it. So
+   the rules are in buckets by the last byte of what they match, linked from the last rule to the
+   first, and those that end with a wildcard are in one more. An entry is held against two buckets,
+   in the order of their rules together. */
+#define BUCKETS 257
+#define ANY_BYTE 256
+#define NO_RULE UINT32_MAX
 
-/* One of the globs without braces that the glob stands for. */
-struct alternative {
-  const char *text; /* in the texts */
-  size_t length;
-  bool only_directories;
+struct rule {
+  uint32_t glob;   /* offset of its text, without braces */
+  uint32_t before; /* the rule in front of it in its bucket */
+  uint16_t length;
+  bool shows, only_directories, is_of_name;
 };
 
-struct glob {
-  char *texts;
-  bool is_of_name; /* no "/" in it, except at its end */
-  size_t count;
-  struct alternative alternatives[];
+struct globs {
+  struct buffer text; /* of the globs */
+  struct rule *rules;
+  uint32_t count, capacity;
+  size_t in_vain; /* bytes that braces were expanded to, which are too many for a glob */
+  uint32_t last[BUCKETS];
 };
 
-/* The glob without the "/" at its ends. */
-static struct alternative read_alternative(const char *text) {
-  text += text[0] == '.' && text[1] == '/';
-  text += text[0] == '/';
-  struct alternative self = {.text = text, .length = strlen(text)};
-  size_t last = 0; /* unit */
-  for (size_t at = 0; at < self.length; at += glob_text_unit(text + at))
-    last = at;
-  const char *end = text + last;
-  if (strcmp(end, "/") == 0 || strcmp(end, "\\/") == 0) {
-    self.only_directories = true;
-    self.length = last;
-  }
+static_assert(GLOB_EXPANDED_MAX <= UINT16_MAX, "the length of a rule");
+
+struct globs *globs_new(void) {
+  struct globs *self = memory_allocate(sizeof *self);
+  *self = (struct globs){.count = 0};
+  memset(self->last, 0xFF, sizeof self->last);
   return self;
 }
 
-static size_t count_texts(const struct glob_texts *texts) {
-  size_t count = 0;
-  for (size_t at = 0; at < texts->length; at += strlen(texts->text + at) + 1)
-    count++;
-  return count;
-}
-
-struct glob *glob_new(const char *text, struct error *error) {
-  struct glob_texts texts = {0};
-  if (glob_text_check(text, error) != 0 || glob_text_expand(text, &texts, error) != 0)
-    return NULL;
-  size_t count = count_texts(&texts);
-  struct glob *self = memory_allocate(sizeof *self + count * sizeof *self->alternatives);
-  self->texts = texts.text;
-  const char *slash = strchr(text, '/');
-  self->is_of_name = slash == NULL || slash[1] == '\0';
-  self->count = 0;
-  for (const char *one = texts.text; self->count < count; one += strlen(one) + 1)
-    self->alternatives[self->count++] = read_alternative(one);
-  return self;
-}
-
-void glob_free(struct glob *self) {
+void globs_free(struct globs *self) {
   if (self == NULL)
     return;
-  free(self->texts);
+  buffer_release(&self->text);
+  free(self->rules);
   free(self);
 }
 
-bool glob_matches(const struct glob *self, const char *path, size_t length, bool is_directory) {
-  const char *slash = self->is_of_name && length > 0 ? memrchr(path, '/', length) : NULL;
-  if (slash != NULL) {
-    length -= (size_t)(slash + 1 - path);
-    path = slash + 1;
+/* Offset of the last unit; 0 for an empty text. */
+static size_t last_unit(const char *glob, size_t length) {
+  size_t last = 0;
+  for (size_t at = 0; at < length; at += glob_text_unit(glob + at))
+    last = at;
+  return last;
+}
+
+/* A glob that is empty matches nothing. */
+static void add_rule(struct globs *self, struct rule rule, const char *glob, size_t length) {
+  if (length == 0)
+    return;
+  if (self->count == self->capacity) {
+    self->capacity = self->capacity * 2 + 16;
+    self->rules = memory_resize(self->rules, self->capacity * sizeof *self->rules);
   }
-  for (size_t i = 0; i < self->count; i++) {
-    const struct alternative *one = &self->alternatives[i];
-    if ((is_directory || !one->only_directories) && one->length > 0 && length > 0 &&
-        glob_text_matches(one->text, one->length, path, length))
-      return true;
+  /* The last byte of every path that it matches, where that is always the same. */
+  bool is_plain = strchr("*?[", glob[last_unit(glob, length)]) == NULL;
+  uint32_t *last = &self->last[is_plain ? (unsigned char)glob[length - 1] : ANY_BYTE];
+  rule.glob = (uint32_t)self->text.length;
+  rule.length = (uint16_t)length;
+  rule.before = *last;
+  *last = self->count;
+  self->rules[self->count++] = rule;
+  buffer_add(&self->text, glob, length + 1); /* with its NUL, or the "/" that was there */
+}
+
+/* Without the "/" at its ends. */
+static void add_alternative(struct globs *self, struct rule rule, const char *glob) {
+  glob += glob[0] == '.' && glob[1] == '/';
+  glob += glob[0] == '/';
+  size_t length = strlen(glob), last = last_unit(glob, length);
+  rule.only_directories = strcmp(glob + last, "/") == 0 || strcmp(glob + last, "\\/") == 0;
+  add_rule(self, rule, glob, rule.only_directories ? last : length);
+}
+
+int globs_add(struct globs *self, const char *text, struct error *error) {
+  struct buffer texts = {0};
+  if (glob_text_check(text, error) != 0 || glob_text_expand(text, &texts, error) != 0)
+    return -1;
+  const char *slash = strchr(text, '/');
+  struct rule rule = {.is_of_name = slash == NULL || slash[1] == '\0'};
+  for (size_t at = 0; at < texts.length; at += strlen(texts.bytes + at) + 1)
+    add_alternative(self, rule, texts.bytes + at);
+  buffer_release(&texts);
+  return 0;
+}
+
+enum globs_verdict globs_judge(const struct globs *self, const char *path, size_t length,
+                               bool is_directory) {
+  if (length == 0)
+    return GLOBS_SILENT;
+  const char *slash = memrchr(path, '/', length);
+  const char *name = slash != NULL ? slash + 1 : path;
+  uint32_t by_byte = self->last[(unsigned char)path[length - 1]];
+  uint32_t others = self->last[ANY_BYTE];
+  while (by_byte != NO_RULE || others != NO_RULE) {
+    bool is_other = by_byte == NO_RULE || (others != NO_RULE && others > by_byte);
+    uint32_t *next = is_other ? &others : &by_byte;
+    const struct rule *rule = &self->rules[*next];
+    const char *glob = self->text.bytes + rule->glob;
+    if ((is_directory || !rule->only_directories) &&
+        (rule->is_of_name ? matches_name(glob, rule->length, name, length - (size_t)(name - path))
+                          : matches_path(glob, rule->length, path, length)))
+      return rule->shows ? GLOBS_EXCEPT : GLOBS_MATCH;
+    *next = rule->before;
   }
-  return false;
+  return GLOBS_SILENT;
+}
+
+/* --- an ignore file --- */
+
+static bool is_space(char character) {
+  return character == ' ' || (character >= '\t' && character <= '\r');
+}
+
+/* Adds a rule for each glob that this one stands for. */
+static void add_ignored(struct globs *self, struct rule rule, const char *glob) {
+  struct error error;
+  struct buffer texts = {0};
+  if (glob_text_check(glob, &error) != 0)
+    return;
+  if (glob_text_expand(glob, &texts, &error) != 0)
+    self->in_vain += GLOB_EXPANDED_MAX;
+  for (size_t at = 0; at < texts.length; at += strlen(texts.bytes + at) + 1)
+    add_rule(self, rule, texts.bytes + at, strlen(texts.bytes + at));
+  buffer_release(&texts);
+}
+
+/* `line` has no line ending; it is written to. */
+static void add_line(struct globs *self, char *line) {
+  size_t length = strlen(line);
+  if (length < 2 || memcmp(line + length - 2, "\\ ", 2) != 0)
+    while (length > 0 && is_space(line[length - 1]))
+      length--;
+  line[length] = '\0';
+  if (line[0] == '#')
+    return;
+  struct rule rule = {.shows = line[0] == '!'};
+  line += rule.shows;
+  bool is_escaped = !rule.shows && line[0] == '\\' && (line[1] == '!' || line[1] == '#');
+  line += is_escaped;
+  bool is_anchored = line[0] == '/';
+  line += is_anchored;
+  length = strlen(line);
+  rule.only_directories = length > 0 && line[length - 1] == '/';
+  line[length - rule.only_directories] = '\0';
+  rule.is_of_name = !is_anchored && strchr(line, '/') == NULL;
+  add_ignored(self, rule, line);
+}
+
+struct globs *globs_of_ignore_file(const char *text, size_t length, bool *is_too_long) {
+  *is_too_long = length > GLOBS_FILE_MAX;
+  if (*is_too_long)
+    return NULL;
+  struct globs *self = globs_new();
+  size_t at = utf8_is_marked(text, length) ? UTF8_MARK_LENGTH : 0;
+  while (at < length && !*is_too_long) {
+    const char *start = text + at;
+    const char *newline = memchr(start, '\n', length - at);
+    size_t line_length = newline != NULL ? (size_t)(newline - start) : length - at;
+    at += line_length + 1;
+    bool is_text = memchr(start, '\0', line_length) == NULL &&
+                   utf8_valid_prefix(start, line_length) == line_length;
+    line_length -= newline != NULL && line_length > 0 && start[line_length - 1] == '\r';
+    char *line = memory_copy(start, line_length);
+    if (is_text)
+      add_line(self, line);
+    free(line);
+    *is_too_long = self->text.length + self->in_vain > 2 * GLOBS_FILE_MAX;
+  }
+  if (self->count > 0 && !*is_too_long)
+    return self;
+  globs_free(self);
+  return NULL;
 }

@@ -4,16 +4,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buffer.h"
 #include "base/error.h"
 
 /*
- * Tests whether a path matches a glob, with the rules of `rg -g` and of a line of .gitignore. Pure.
+ * Tests whether a path matches globs, with the rules of `rg -g`, or those of the lines of an ignore
+ * file. Pure.
  *
- *   struct glob *glob = glob_new("src/{a,b}/[a-z]*.c", &error);
- *   if (glob == NULL)
+ *   struct globs *globs = globs_new();
+ *   if (globs_add(globs, "src/{a,b}/[a-z]*.c", &error) != 0)
  *     … error.text says what is wrong, and where
- *   glob_matches(glob, path, strlen(path), is_directory);
- *   glob_free(glob);
+ *   if (globs_judge(globs, path, strlen(path), is_directory) == GLOBS_MATCH) …
+ *   globs_free(globs);
  *
  *   ?        one character, not "/"
  *   *        any number of characters, also none, but no "/"; names that begin with a dot too
@@ -30,7 +32,7 @@
  * no other effect; a "/" at the end restricts the glob to directories. A match of a directory does not
  * extend to the entries in it: "a" matches a, not a/b.
  *
- * Unlike in .gitignore, "!" and "#" in front and spaces at the end are literal. A single glob has
+ * "!" and "#" in front and spaces at the end are literal, except in an ignore file: a single glob has
  * nothing to take an exception from, and callers have separate fields for what to keep and what to
  * exclude. A "#" in front is more likely part of a name than a comment.
  *
@@ -40,59 +42,61 @@
  * Time for one path is at most in proportion to its length times GLOB_EXPANDED_MAX, whatever the
  * glob is: "*a*a*a*b" backtracks over one star only.
  */
-struct glob;
+struct globs;
 
-/* NULL, with an error, for a bracket or a brace without its counterpart, a range that runs
+enum globs_verdict { GLOBS_SILENT, GLOBS_MATCH, GLOBS_EXCEPT };
+
+/* Without a glob it matches nothing. */
+struct globs *globs_new(void);
+
+/* Adds a glob. -1, with an error, for a bracket or a brace without its counterpart, a range that runs
    backwards (z-a), a backslash at the end, or a glob that is too long. An empty glob is valid and
    matches nothing. */
-struct glob *glob_new(const char *text, struct error *error);
-
-/* `path` is relative, its components separated by one "/" each, none at its ends; it may be a mere
-   name. */
-bool glob_matches(const struct glob *self, const char *path, size_t length, bool is_directory);
-
-/* May be NULL. */
-void glob_free(struct glob *self);
+int globs_add(struct globs *self, const char *text, struct error *error);
 
 /*
- * The parts of it, for the lines of ignore files: the text is checked, then expanded to globs without
- * braces, and these are matched as they are written.
+ * The globs of an ignore file: of .gitignore, .ignore, .rgignore, or one of git's own. A line is a glob,
+ * as gitignore(5) and ripgrep have it:
  *
- *   if (glob_text_check(text, &error) != 0 || glob_text_expand(text, &globs, &error) != 0)
- *     …
- *   for (const char *one = globs.text; one < globs.text + globs.length; one += strlen(one) + 1)
- *     … glob_text_matches(one, strlen(one), path, length) …
- *   free(globs.text);
+ *   "#" in front        a comment;  "\#" is a name that begins with it
+ *   "!" in front        what matches is excepted from earlier lines;  "\!" is a name
+ *   "/" within, in front, or both
+ *                       matched against the path from the file's directory, else against the name
+ *   "/" at the end      directories only
+ *   spaces at the end   are no part of it, unless the last one is escaped
+ *
+ * The last line that matches decides. Lines end with "\n" or "\r\n"; a byte order mark is not part of
+ * the first. A line that is not a valid glob, is not UTF-8 or has a NUL says nothing.
+ *
+ * NULL for a text without a glob, and for one that is longer than GLOBS_FILE_MAX, or whose braces expand
+ * to more than twice that. `*is_too_long` tells these apart. Memory is at most 40 times GLOBS_FILE_MAX.
  */
+#define GLOBS_FILE_MAX ((size_t)512 * 1024)
+struct globs *globs_of_ignore_file(const char *text, size_t length, bool *is_too_long);
+
+/* By the last glob that matches. `path` is relative, its components separated by one "/" each, none at
+   its ends; it may be a mere name. Most globs end with a byte, and are looked at only for names that
+   end with it. */
+enum globs_verdict globs_judge(const struct globs *self, const char *path, size_t length,
+                               bool is_directory);
+
+/* May be NULL. */
+void globs_free(struct globs *self);
 
 /* The longest glob, and the most bytes of all the globs together that its braces expand to (empty
    ones count with their NUL). Chosen so that a hostile glob costs at most some milliseconds. */
 #define GLOB_LENGTH_MAX ((size_t)4096)
 #define GLOB_EXPANDED_MAX ((size_t)16 * 1024)
 
-/* Length in bytes of the unit at the start of a text that is not empty: an escape, a bracket
-   expression, or else one byte. 0 when its end is missing. */
+/*
+ * The parts, which the fuzzer uses, too. Length in bytes of the unit at the start of a text that is not
+ * empty: an escape, a bracket expression, or else one byte; 0 when its end is missing. Whether the text
+ * is a glob, with an error as of globs_add. And what the braces of a checked text expand to, in order,
+ * with duplicates, each with its NUL, in an empty buffer: {a,b}{c,d} is ac, ad, bc, bd; nested braces are
+ * expanded outermost first. -1 with an error when it is longer than GLOB_EXPANDED_MAX.
+ */
 size_t glob_text_unit(const char *text);
-
-/* 0, or -1 with an error, as glob_new. */
 int glob_text_check(const char *text, struct error *error);
-
-/* One after the other, each with its NUL; the length counts these. */
-struct glob_texts {
-  char *text;
-  size_t length;
-};
-
-/* Expands the braces of a checked text, in order and with duplicates. {a,b}{c,d} is ac, ad, bc, bd;
-   nested braces are expanded outermost first. 0, with texts->text to be freed; or -1 with an error
-   when the result is longer than GLOB_EXPANDED_MAX, and nothing to free. */
-int glob_text_expand(const char *text, struct glob_texts *texts, struct error *error);
-
-/* The whole path, whose components are not empty; and of one component each. */
-bool glob_text_matches(const char *glob, size_t glob_length, const char *path, size_t length);
-bool glob_text_matches_name(const char *glob, size_t glob_length, const char *name, size_t length);
-
-/* The last byte of every path that the glob, which is not empty, matches; -1 where they differ. */
-int glob_text_last_byte(const char *glob, size_t length);
+int glob_text_expand(const char *text, struct buffer *texts, struct error *error);
 
 #endif

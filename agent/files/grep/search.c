@@ -25,7 +25,7 @@
 
 struct selection {
   const struct search *search;
-  struct glob *glob; /* NULL: none */
+  struct globs *glob; /* NULL: none */
   bool is_negated;
   char *reference;    /* from the root; NULL: it is not below */
   struct buffer path; /* lexical, of the root with a "/", then of the entry; empty without a use */
@@ -41,8 +41,8 @@ static int selection_init(struct selection *self, const struct search *search,
   if (search->glob == NULL)
     return 0;
   self->is_negated = search->glob[0] == '!';
-  self->glob = glob_new(search->glob + self->is_negated, error);
-  return self->glob != NULL ? 0 : -1;
+  self->glob = globs_new();
+  return globs_add(self->glob, search->glob + self->is_negated, error);
 }
 
 /* The root is this directory. */
@@ -65,7 +65,7 @@ static void selection_release(struct selection *self) {
   ignore_free(self->ignore);
   buffer_release(&self->path);
   free(self->reference);
-  glob_free(self->glob);
+  globs_free(self->glob);
 }
 
 static bool matches_below_repository(struct selection *self, const struct walk_entry *entry) {
@@ -77,7 +77,7 @@ static bool matches_below_repository(struct selection *self, const struct walk_e
   /* Of what is elsewhere it is the path with its "/", which only "**" and "*" match. */
   const char *below = path_below(path, self->search->repository);
   path = below != NULL ? below : path;
-  return glob_matches(self->glob, path, strlen(path), entry->kind == WALK_DIRECTORY);
+  return globs_judge(self->glob, path, strlen(path), entry->kind == WALK_DIRECTORY) == GLOBS_MATCH;
 }
 
 /* What the glob says. */
@@ -89,7 +89,7 @@ static enum verdict judge_by_glob(struct selection *self, const struct walk_entr
     return SILENT;
   if (self->is_negated)
     return matches_below_repository(self, entry) ? LEFT_OUT : SILENT;
-  if (glob_matches(self->glob, entry->path, entry->length, is_directory) ||
+  if (globs_judge(self->glob, entry->path, entry->length, is_directory) == GLOBS_MATCH ||
       matches_below_repository(self, entry))
     return TAKEN;
   return is_directory ? SILENT : LEFT_OUT;

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/files/ignore/ignore_rules.h"
+#include "agent/files/glob/glob.h"
 #include "base/buffer.h"
 #include "base/memory.h"
 
@@ -25,7 +25,7 @@ static const char exclude[] = "info/exclude"; /* of git's directory */
 
 /* The rules of a file, and those of the next one upwards. */
 struct source {
-  struct ignore_rules *rules;
+  struct globs *rules;
   size_t text;  /* bytes of its file */
   size_t start; /* of what is below its directory, in a full path */
   const struct source *above;
@@ -38,7 +38,7 @@ struct level {
 };
 
 struct ignore {
-  struct ignore_rules *global;
+  struct globs *global;
   struct level *levels;
   size_t count;
   size_t base;        /* levels above the root */
@@ -213,11 +213,10 @@ static void read_source(struct ignore *self, struct source *source, int director
                         size_t start) {
   struct buffer text = {0};
   size_t max = IGNORE_TEXT_MAX - self->text;
-  enum found file =
-      read_file(directory, name, max < IGNORE_RULES_MAX ? max : IGNORE_RULES_MAX, &text);
+  enum found file = read_file(directory, name, max < GLOBS_FILE_MAX ? max : GLOBS_FILE_MAX, &text);
   bool is_too_long = file == FILE_UNREADABLE;
   if (file == FILE_READ)
-    source->rules = ignore_rules_new(text.bytes, text.length, &is_too_long);
+    source->rules = globs_of_ignore_file(text.bytes, text.length, &is_too_long);
   if (is_too_long)
     report_unused(self, start, name);
   source->text = source->rules != NULL ? text.length : 0;
@@ -254,7 +253,7 @@ static void pop(struct ignore *self) {
   struct level *level = &self->levels[--self->count];
   for (int kind = RGIGNORE; kind <= EXCLUDE; kind++) {
     self->text -= level->own[kind].text;
-    ignore_rules_free(level->own[kind].rules);
+    globs_free(level->own[kind].rules);
   }
 }
 
@@ -329,7 +328,7 @@ void ignore_free(struct ignore *self) {
     return;
   while (self->count > 0)
     pop(self);
-  ignore_rules_free(self->global);
+  globs_free(self->global);
   buffer_release(&self->path);
   free(self->levels);
   free(self);
@@ -354,11 +353,11 @@ bool ignore_hides(struct ignore *self, const struct walk_entry *entry) {
   for (int kind = 0; kind < level->kinds; kind++)
     for (const struct source *source = level->nearest[kind]; source != NULL;
          source = source->above) {
-      enum ignore_verdict verdict =
-          ignore_rules_judge(source->rules, self->path.bytes + source->start,
-                             self->path.length - source->start, entry->kind == WALK_DIRECTORY);
-      if (verdict != IGNORE_SILENT)
-        return verdict == IGNORE_HIDES;
+      enum globs_verdict verdict =
+          globs_judge(source->rules, self->path.bytes + source->start,
+                      self->path.length - source->start, entry->kind == WALK_DIRECTORY);
+      if (verdict != GLOBS_SILENT)
+        return verdict == GLOBS_MATCH;
     }
   return entry->name[0] == '.';
 }

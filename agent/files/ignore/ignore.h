@@ -31,7 +31,7 @@
  * The index of git makes no difference. The root itself is never judged.
  *
  * Files are opened from the descriptor of their directory; links are followed; only a regular file is
- * an ignore file. One that cannot be read, or is too long (agent/files/ignore/ignore_rules.h), hides
+ * an ignore file. One that cannot be read, or is too long (agent/files/glob/glob.h), hides
  * nothing, and is counted.
  *
  * Memory: the rules of the files above an entry, IGNORE_TEXT_MAX bytes of text at most, and 40

@@ -31,8 +31,7 @@ struct tree_entry {
 
 struct tree_choice {
   int root;
-  struct glob *globs[TREE_RENDER_GLOBS_MAX];
-  size_t glob_count;
+  struct globs *excludes;
   char *reference; /* from the root; NULL: it is not below */
   struct tree_render *result;
   struct heap level; /* of the one that is being read */
@@ -73,11 +72,8 @@ static bool is_excluded(const struct tree_choice *self, const struct tree_entry 
     return true;
   if (self->reference != NULL && is_at(entry, self->reference))
     return true;
-  size_t length = strlen(entry->name);
-  for (size_t i = 0; i < self->glob_count; i++)
-    if (glob_matches(self->globs[i], entry->name, length, entry->is_directory))
-      return true;
-  return false;
+  return globs_judge(self->excludes, entry->name, strlen(entry->name), entry->is_directory) ==
+         GLOBS_MATCH;
 }
 
 /* A copy with the name in the same allocation. */
@@ -238,15 +234,13 @@ static void draw(const struct tree_choice *self, struct buffer *content) {
 
 /* --- the root --- */
 
-static int take_globs(struct tree_choice *self, const char *const *globs, struct error *error) {
+static int take_globs(struct globs *self, const char *const *globs, struct error *error) {
   for (size_t i = 0; globs != NULL && globs[i] != NULL; i++) {
     if (i == TREE_RENDER_GLOBS_MAX)
       return error_set(error, "more than %zu globs", TREE_RENDER_GLOBS_MAX);
     struct error reason;
-    self->globs[i] = glob_new(globs[i], &reason);
-    if (self->globs[i] == NULL)
+    if (globs_add(self, globs[i], &reason) != 0)
       return error_set(error, "%s: %s", reason.text, globs[i]);
-    self->glob_count++;
   }
   return 0;
 }
@@ -293,15 +287,16 @@ int tree_render_write(struct tree_render *self, const char *path, unsigned max_d
                       struct buffer *content, struct error *error) {
   *self = (struct tree_render){0};
   struct tree_choice *choice = memory_allocate(sizeof *choice);
-  *choice = (struct tree_choice){
-      .result = self, .level = {.compare = compare}, .reference = walk_reference(repository, path)};
-  int result = take_globs(choice, exclude_globs, error);
+  *choice = (struct tree_choice){.result = self,
+                                 .level = {.compare = compare},
+                                 .excludes = globs_new(),
+                                 .reference = walk_reference(repository, path)};
+  int result = take_globs(choice->excludes, exclude_globs, error);
   if (result == 0)
     result = draw_root(choice, path, max_depth, content, error);
   for (size_t i = 0; i < choice->count; i++)
     free(choice->chosen[i]);
-  for (size_t i = 0; i < choice->glob_count; i++)
-    glob_free(choice->globs[i]);
+  globs_free(choice->excludes);
   heap_release(&choice->level);
   free(choice->reference);
   free(choice);
