@@ -35,7 +35,7 @@ static void expect_refusal(const struct tree *tree, const char *name, const char
   const char *path = tree_path(tree, name);
   const char *expected = formatted("%s%s", refusal, path);
   struct error error = {.text = ""};
-  assert_int_equal(directory_open(path, &error), -1);
+  assert_null(directory_open(path, &error));
   assert_string_equal(error.text, expected);
 }
 
@@ -47,11 +47,11 @@ TREE_TEST(what_is_no_directory_is_rejected_by_its_kind) {
       expect_refusal(tree, kinds[i].name, kinds[i].refusal);
       continue;
     }
-    int fd = directory_open(tree_path(tree, kinds[i].name), &error);
-    assert_true(fd >= 0);
+    DIR *opened = directory_open(tree_path(tree, kinds[i].name), &error);
+    assert_non_null(opened);
     assert_string_equal(error.text, "none");
-    assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
-    close(fd);
+    assert_int_equal(fcntl(dirfd(opened), F_GETFD), FD_CLOEXEC);
+    closedir(opened);
   }
   expect_refusal(tree, "missing", "directory not found: ");
   expect_refusal(tree, "missing/below", "directory not found: ");

@@ -11,25 +11,6 @@
 
 static const int reading = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
-int directory_fail(struct error *error, const char *path, int reason) {
-  return path_fail(error, AT_FDCWD, path, "cannot read directory (%s)", strerror(reason));
-}
-
-int directory_open(const char *path, struct error *error) {
-  int fd = open(path, reading);
-  if (fd >= 0)
-    return fd;
-  int reason = errno;
-  /* Either it is no directory itself, or a component on the way is none. */
-  struct stat file;
-  if (reason == ENOTDIR && stat(path, &file) == 0)
-    return path_fail(error, AT_FDCWD, path, "is %s, not a directory",
-                     printable_file_kind(file.st_mode));
-  if (reason == ENOENT || reason == ENOTDIR)
-    return path_fail(error, AT_FDCWD, path, "directory not found");
-  return directory_fail(error, path, reason);
-}
-
 DIR *directory_open_below(int parent, const char *name) {
   int fd = openat(parent, name, reading | O_NOFOLLOW);
   if (fd < 0)
@@ -41,6 +22,28 @@ DIR *directory_open_below(int parent, const char *name) {
     errno = reason;
   }
   return directory;
+}
+
+DIR *directory_open(const char *path, struct error *error) {
+  int fd = open(path, reading);
+  int reason = errno;
+  struct stat file;
+  if (fd >= 0) {
+    DIR *directory = directory_open_below(fd, ".");
+    reason = errno;
+    close(fd);
+    if (directory != NULL)
+      return directory;
+  }
+  /* Either it is no directory itself, or a component on the way is none. */
+  if (reason == ENOTDIR && stat(path, &file) == 0)
+    (void)path_fail(error, AT_FDCWD, path, "is %s, not a directory",
+                    printable_file_kind(file.st_mode));
+  else if (reason == ENOENT || reason == ENOTDIR)
+    (void)path_fail(error, AT_FDCWD, path, "directory not found");
+  else
+    (void)path_fail(error, AT_FDCWD, path, "cannot read directory (%s)", strerror(reason));
+  return NULL;
 }
 
 int directory_type(int parent, const char *name, unsigned char type) {

@@ -9,11 +9,11 @@
 /*
  * Opens and reads directories, by descriptor.
  *
- *   int root = directory_open(path, &error);             -- one that a step names
- *   DIR *below = directory_open_below(root, "name");     -- from there on
+ *   DIR *root = directory_open(path, &error);                    -- one that a step names
+ *   DIR *below = directory_open_below(dirfd(root), "name");      -- from there on
  *   while (directory_next(below, &entry))
  *     … entry.name, directory_is_one(dirfd(below), &entry) …
- *   closedir(below), close(root)
+ *   closedir(below), closedir(root)
  */
 
 /* The longest name in bytes. Most file systems allow 255; those of other systems count characters,
@@ -25,12 +25,8 @@ struct directory_entry {
   unsigned char type; /* DT_REG, …; DT_UNKNOWN where stat is not permitted */
 };
 
-/* Follows symbolic links. Returns a descriptor that the caller closes, or -1 with an error that
-   names the reason first and the full path last. */
-int directory_open(const char *path, struct error *error);
-
-/* Reports that it cannot be read for this reason, an errno. Returns -1. */
-int directory_fail(struct error *error, const char *path, int reason);
+/* Follows symbolic links. NULL with an error that names the reason first and the full path last. */
+DIR *directory_open(const char *path, struct error *error);
 
 /* `name` is an entry of `parent`, or "."; symbolic links are not followed. NULL with errno. */
 DIR *directory_open_below(int parent, const char *name);

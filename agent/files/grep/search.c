@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/files/access/directory.h"
 #include "agent/files/access/path.h"
 #include "agent/files/access/regular_file.h"
 #include "agent/files/glob/glob.h"
@@ -382,25 +381,18 @@ static void count_hidden(struct search_result *result, const struct selection *s
 
 static int search_directory(struct file_search *self, const char *path, struct selection *selection,
                             struct error *error) {
-  int fd = directory_open(path, error);
-  if (fd < 0)
+  struct walk *walk = walk_new(path, walk_default_excludes, true, error);
+  if (walk == NULL)
     return -1;
-  int result;
   struct buffer prefixed = {0};
-  struct walk *walk = walk_new(fd, walk_default_excludes, true);
-  if (walk == NULL) {
-    result = directory_fail(error, path, errno);
-  } else {
-    char *buffer = memory_allocate(buffer_size);
-    selection_enter(selection, fd);
-    add_prefix(self->search, &prefixed);
-    result = search_below(self, walk, selection, &prefixed, buffer, error);
-    count_hidden(&self->result, selection);
-    free(buffer);
-  }
-  walk_free(walk);
+  char *buffer = memory_allocate(buffer_size);
+  selection_enter(selection, walk_root(walk));
+  add_prefix(self->search, &prefixed);
+  int result = search_below(self, walk, selection, &prefixed, buffer, error);
+  count_hidden(&self->result, selection);
+  free(buffer);
   buffer_release(&prefixed);
-  (void)close(fd);
+  walk_free(walk);
   return result;
 }
 

@@ -1,6 +1,6 @@
 #include "agent/files/tree/listing.h"
 
-#include <dirent.h>
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,24 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "agent/files/access/directory.h"
 #include "agent/files/access/path.h"
-#include "agent/files/tree/heap.h"
+#include "agent/files/tree/levels.h"
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
 #include "base/printable.h"
 #include "wire/step_event.h"
 
+static_assert(LISTING_MAX == LEVELS_MAX, "the entries that are chosen");
+
+/* Its text is the path from the root. */
 struct listing_item {
-  const char *path; /* from the root */
+  struct level_entry entry; /* by size and by time no more than the text and the name */
   bool is_directory;
-  /* by name: */
-  unsigned depth;  /* 1: directly in the root */
-  bool is_entered; /* a directory, and no link to one */
-  bool is_last;    /* what is in it comes last */
-  bool has_stat;   /* size and mtime are known */
+  bool has_stat; /* size and mtime are known */
   int64_t size;
   struct timespec mtime;
 };
@@ -34,7 +32,7 @@ struct listing_item {
 static int by_name(const void *one, const void *other) {
   const struct listing_item *a = one;
   const struct listing_item *b = other;
-  return strcmp(a->path, b->path);
+  return strcmp(a->entry.text, b->entry.text);
 }
 
 static int by_size(const void *one, const void *other) {
@@ -73,182 +71,49 @@ static bool read_stat(struct listing_item *item, int parent, const char *name, b
   return true;
 }
 
-/* A copy with the path in the same allocation. */
-static struct listing_item *copy_item(const struct listing_item *item, size_t length) {
-  struct listing_item *copy = memory_allocate(sizeof *copy + length + 1);
-  char *path = (char *)(copy + 1);
-  memcpy(path, item->path, length + 1);
-  *copy = *item;
-  copy->path = path;
-  return copy;
-}
-
-/* --- by size and by time: all entries are looked at --- */
-
-/* Returns whether there are more. */
-static bool gather(struct walk *walk, unsigned max_depth, struct heap *heap) {
-  bool more = false;
+/* By size and by time all entries are looked at. */
+static int gather_all(struct levels *chosen, const char *path, unsigned max_depth,
+                      struct error *error) {
+  struct walk *walk = walk_new(path, NULL, false, error);
+  if (walk == NULL)
+    return -1;
   struct walk_entry entry;
   while (walk_next(walk, &entry)) {
     if ((unsigned)entry.depth + 1 >= max_depth || entry.length >= PATH_MAX)
       walk_skip(walk);
-    struct listing_item item = {.path = entry.path};
-    if (entry.length >= PATH_MAX ||
-        !read_stat(&item, entry.parent, entry.name, entry.kind == WALK_DIRECTORY))
-      continue;
-    bool is_full = heap->count == LISTING_MAX;
-    if (!is_full || heap->compare(&item, heap->items[0]) < 0)
-      heap_add(heap, copy_item(&item, entry.length));
-    more = more || is_full;
-    if (heap->count > LISTING_MAX)
-      free(heap_take_last(heap));
+    struct listing_item item = {.entry = {.text = entry.path, .name = entry.name}};
+    if (entry.length < PATH_MAX &&
+        read_stat(&item, entry.parent, entry.name, entry.kind == WALK_DIRECTORY) &&
+        levels_takes(chosen, &item))
+      levels_add(chosen, &item);
   }
-  return more;
-}
-
-static int gather_all(int root, unsigned max_depth, struct heap *chosen,
-                      struct listing_result *found) {
-  struct walk *walk = walk_new(root, NULL, false);
-  if (walk == NULL)
-    return -1;
-  found->is_cut = gather(walk, max_depth, chosen);
-  found->unread = walk_unread(walk);
+  chosen->unread = walk_unread(walk);
   walk_free(walk);
   return 0;
 }
 
-/* --- by name: level by level --- A level is read when all of the one above it is chosen. So the
-   directories to read are among the chosen items, and there are never more than these. */
+/* --- by name: level by level --- */
 
-struct levels {
-  int root;
-  struct heap *chosen; /* all levels above */
-  struct heap level;   /* the first by path of this one, as many as there is room for */
-  struct listing_result *found;
-};
-
-/* By mere names from the root: no symbolic link is followed. NULL with errno. */
-static DIR *open_directory(int root, const char *path) {
-  char name[DIRECTORY_NAME_MAX + 1];
-  DIR *directory = directory_open_below(root, ".");
-  while (directory != NULL && *path != '\0') {
-    size_t length = strcspn(path, "/");
-    memcpy(name, path, length);
-    name[length] = '\0';
-    path += length + (path[length] == '/');
-    DIR *below = directory_open_below(dirfd(directory), name);
-    int error = errno;
-    closedir(directory);
-    errno = error;
-    directory = below;
-  }
-  return directory;
-}
-
-static void add_candidate(struct levels *self, const struct listing_item *directory, int parent,
-                          const struct directory_entry *entry) {
+static void offer(struct levels *levels, const struct level_entry *entry, int parent,
+                  const struct directory_entry *found) {
   char path[PATH_MAX];
-  int length = snprintf(path, sizeof path, "%s%s%s", directory->path,
-                        directory->depth > 0 ? "/" : "", entry->name);
+  const struct level_entry *above = entry->parent;
+  int length = snprintf(path, sizeof path, "%s%s%s", above != NULL ? above->text : "",
+                        above != NULL ? "/" : "", found->name);
   if (length < 0 || (size_t)length >= sizeof path)
     return;
-  struct listing_item item = {
-      .path = path, .depth = directory->depth + 1, .is_entered = entry->type == DT_DIR};
-  item.is_last = directory->is_last ||
-                 (item.is_entered && walk_is_excluded(walk_default_excludes, entry->name));
-  struct heap *level = &self->level;
-  bool is_full = self->chosen->count + level->count == LISTING_MAX;
-  if (is_full && (level->count == 0 || by_name(&item, level->items[0]) >= 0)) {
-    self->found->is_cut = true;
-    return;
-  }
-  if (!read_stat(&item, parent, entry->name, item.is_entered))
-    return;
-  heap_add(level, copy_item(&item, (size_t)length));
-  if (is_full) {
-    self->found->is_cut = true;
-    free(heap_take_last(level));
-  }
+  struct listing_item item = {.entry = *entry};
+  item.entry.text = path;
+  item.entry.name = path + length - strlen(found->name);
+  item.entry.is_last |= entry->is_entered && walk_is_excluded(walk_default_excludes, found->name);
+  if (levels_takes(levels, &item) && read_stat(&item, parent, found->name, entry->is_entered))
+    levels_add(levels, &item);
 }
 
-static void read_entries(struct levels *self, const struct listing_item *item, DIR *directory) {
-  struct directory_entry entry;
-  errno = 0;
-  /* Where all places are taken, it only matters whether there is one more. */
-  while ((self->chosen->count < LISTING_MAX || !self->found->is_cut) &&
-         directory_next(directory, &entry)) {
-    add_candidate(self, item, dirfd(directory), &entry);
-    errno = 0;
-  }
-  self->found->unread += errno != 0 && errno != ENOENT; /* read in part */
-  closedir(directory);
-}
-
-/* Whether all that is in it comes after what there is room for, of which more was found already. */
-static bool is_needless(const struct levels *self, const struct listing_item *directory) {
-  const struct heap *level = &self->level;
-  if (!self->found->is_cut || self->chosen->count + level->count < LISTING_MAX)
-    return false;
-  if (level->count == 0)
-    return true;
-  const char *last = ((const struct listing_item *)level->items[0])->path;
-  size_t length = strlen(directory->path);
-  int order = strncmp(directory->path, last, length);
-  return order > 0 || (order == 0 && (unsigned char)last[length] < '/');
-}
-
-static void enter(struct levels *self, const struct listing_item *item) {
-  if (is_needless(self, item))
-    return;
-  if (item->depth == WALK_DEPTH_MAX) {
-    self->found->unread++;
-    return;
-  }
-  DIR *directory = open_directory(self->root, item->path);
-  if (directory != NULL)
-    read_entries(self, item, directory);
-  else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
-    self->found->unread++; /* otherwise it has vanished, or is something else by now */
-}
-
-static void choose_level(struct levels *self) {
-  while (self->level.count > 0)
-    heap_add(self->chosen, heap_take_last(&self->level));
-}
-
-static int from_the_last(const void *one, const void *other) {
-  return by_name(other, one);
-}
-
-/* In the order of their paths, so that the later ones need not be read. */
-static void read_level(struct levels *self, unsigned depth, bool is_last) {
-  struct heap directories = {.compare = from_the_last};
-  for (size_t i = 0; i < self->chosen->count; i++) {
-    struct listing_item *item = self->chosen->items[i];
-    if (item->depth == depth && item->is_entered && item->is_last == is_last)
-      heap_add(&directories, item);
-  }
-  while (directories.count > 0)
-    enter(self, heap_take_last(&directories)); /* which is the first of them */
-  heap_release(&directories);
-  choose_level(self);
-}
-
-static int gather_levels(int root, unsigned max_depth, struct heap *chosen,
-                         struct listing_result *found) {
-  struct levels self = {
-      .root = root, .chosen = chosen, .level = {.compare = by_name}, .found = found};
-  DIR *directory = directory_open_below(root, ".");
-  if (directory == NULL)
-    return -1;
-  read_entries(&self, &(struct listing_item){.path = ""}, directory);
-  choose_level(&self);
-  for (int last = 0; last < 2; last++)
-    for (unsigned depth = 1; depth < max_depth && depth <= WALK_DEPTH_MAX && !found->is_cut;
-         depth++)
-      read_level(&self, depth, last == 1);
-  heap_release(&self.level);
-  return 0;
+static bool is_before(const struct level_entry *directory, const struct level_entry *item) {
+  size_t length = strlen(directory->text);
+  int order = strncmp(directory->text, item->text, length);
+  return order < 0 || (order == 0 && (unsigned char)item->text[length] >= '/');
 }
 
 /* --- the answer --- */
@@ -292,7 +157,7 @@ static void add_line(struct buffer *content, const struct listing_item *item, co
 }
 
 /* Returns how many items there was room for. */
-static size_t add_items(struct buffer *content, const struct heap *items, const char *root,
+static size_t add_items(struct buffer *content, const struct levels *chosen, const char *root,
                         enum listing_form form) {
   bool is_json = form != LISTING_LINES;
   size_t length = strlen(root);
@@ -302,9 +167,9 @@ static size_t add_items(struct buffer *content, const struct heap *items, const 
     path[length++] = '/';
   buffer_add_string(content, is_json ? "[" : "");
   size_t i = 0;
-  for (; i < items->count && content->length < LISTING_BYTES_MAX; i++) {
-    const struct listing_item *item = items->items[i];
-    memcpy(path + length, item->path, strlen(item->path) + 1);
+  for (; i < chosen->count && content->length < LISTING_BYTES_MAX; i++) {
+    const struct listing_item *item = chosen->items[i];
+    memcpy(path + length, item->entry.text, strlen(item->entry.text) + 1);
     buffer_add_string(content, is_json && i > 0 ? "," : "");
     if (is_json)
       add_object(content, item, path, form == LISTING_JSON);
@@ -319,25 +184,22 @@ static size_t add_items(struct buffer *content, const struct heap *items, const 
 int listing_write(const char *path, unsigned max_depth, enum listing_order order,
                   enum listing_form form, struct buffer *content, struct listing_result *found,
                   struct error *error) {
-  int fd = directory_open(path, error);
-  if (fd < 0)
+  struct levels chosen = {.size = sizeof(struct listing_item),
+                          .compare = comparisons[order],
+                          .is_before = is_before,
+                          .offer = offer};
+  int (*gather)(struct levels *, const char *, unsigned, struct error *) =
+      order == LISTING_BY_NAME ? levels_read : gather_all;
+  if (gather(&chosen, path, max_depth, error) != 0)
     return -1;
-  *found = (struct listing_result){0};
-  int result = -1;
-  struct heap items = {.compare = comparisons[order]};
   char *root = path_full(path, error);
   if (root != NULL) {
-    result = (order == LISTING_BY_NAME ? gather_levels : gather_all)(fd, max_depth, &items, found);
-    if (result != 0)
-      (void)directory_fail(error, path, errno);
+    levels_sort(&chosen);
+    *found = (struct listing_result){add_items(content, &chosen, root, form), chosen.is_cut,
+                                     chosen.unread};
+    found->is_cut |= found->entries < chosen.count;
   }
-  if (result == 0) {
-    heap_sort(&items);
-    found->entries = add_items(content, &items, root, form);
-    found->is_cut = found->is_cut || found->entries < items.count;
-  }
-  heap_release(&items);
+  levels_release(&chosen);
   free(root);
-  close(fd);
-  return result;
+  return root != NULL ? 0 : -1;
 }

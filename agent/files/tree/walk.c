@@ -83,8 +83,9 @@ char *walk_reference(const char *repository, const char *root) {
   return copy;
 }
 
-struct walk *walk_new(int root, const char *const *excludes, bool sorted) {
-  DIR *directory = directory_open_below(root, ".");
+struct walk *walk_new(const char *path, const char *const *excludes, bool sorted,
+                      struct error *error) {
+  DIR *directory = directory_open(path, error);
   if (directory == NULL)
     return NULL;
   struct walk *self = memory_allocate(sizeof *self);
@@ -102,6 +103,10 @@ void walk_free(struct walk *self) {
     pop(self);
   free(self->first_unread);
   free(self);
+}
+
+int walk_root(const struct walk *self) {
+  return dirfd(self->levels[0].directory);
 }
 
 size_t walk_unread(const struct walk *self) {

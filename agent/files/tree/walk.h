@@ -4,10 +4,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/error.h"
+
 /*
  * Visits what is below a directory, depth first: a directory comes before what is in it.
  *
- *   struct walk *walk = walk_new(fd, walk_default_excludes, true);   -- NULL: errno says why
+ *   struct walk *walk = walk_new(path, walk_default_excludes, true, &error);
  *   while (walk_next(walk, &entry))
  *     … entry.path; to open it: openat(entry.parent, entry.name, O_NOFOLLOW | …)
  *     … walk_skip(walk), when it is a directory of no interest
@@ -53,8 +55,12 @@ char *walk_reference(const char *repository, const char *root);
 
 /* `excludes` lists names of directories that do not become entries; it is read until walk_free.
    `sorted`: each directory by name, in the order of bytes; a directory whose names do not fit
-   WALK_NAMES_MAX is sorted in portions. `root` stays the caller's. */
-struct walk *walk_new(int root, const char *const *excludes, bool sorted);
+   WALK_NAMES_MAX is sorted in portions. NULL with the error of directory_open. */
+struct walk *walk_new(const char *path, const char *const *excludes, bool sorted,
+                      struct error *error);
+
+/* The descriptor of the root, until the first walk_next. */
+int walk_root(const struct walk *self);
 
 /* Returns false at the end. The entry is valid until the next call. */
 bool walk_next(struct walk *self, struct walk_entry *entry);
