@@ -56,39 +56,31 @@ int regular_file_open(int at, const char *path, struct error *error) {
   return fd;
 }
 
-/* Reads up to `length` bytes behind the end of the buffer: from `offset`, or where that is -1, from that
-   of the descriptor. Memory that is not read into is never touched. */
-static int fill(int fd, const char *path, off_t offset, size_t length, struct buffer *bytes,
-                struct error *error) {
-  char *space = buffer_space(bytes, length);
+int regular_file_fill(int fd, off_t offset, size_t size, size_t max, struct buffer *bytes) {
+  char *space = buffer_space(bytes, max);
   ssize_t n = 1;
-  for (size_t filled = 0; filled < length && n != 0; filled += n > 0 ? (size_t)n : 0) {
-    n = offset < 0 ? read(fd, space + filled, length - filled)
-                   : pread(fd, space + filled, length - filled, offset + (off_t)filled);
+  for (size_t filled = 0; filled < max && n != 0 && (filled == 0 || filled != size);
+       filled += n > 0 ? (size_t)n : 0) {
+    n = offset < 0 ? read(fd, space + filled, max - filled)
+                   : pread(fd, space + filled, max - filled, offset + (off_t)filled);
     if (n < 0 && errno != EINTR)
-      return unreadable(error, AT_FDCWD, path);
+      return -1;
     bytes->length += n > 0 ? (size_t)n : 0;
   }
   return 0;
 }
 
 /* One byte more tells a file that ends at the limit from one that goes on. */
-int regular_file_read(int fd, const char *path, struct buffer *content, struct error *error) {
-  size_t before = content->length;
-  int result = fill(fd, path, -1, REGULAR_FILE_MAX + 1, content, error);
-  if (result == 0 && content->length - before > REGULAR_FILE_MAX)
-    result = error_set(error, REGULAR_FILE_TOO_LARGE);
-  if (result != 0)
-    content->length = before;
-  return result;
-}
-
 static int read_path(const char *path, struct buffer *content, struct error *error) {
   int fd = regular_file_open(AT_FDCWD, path, error);
   if (fd < 0)
     return -1;
-  int result = regular_file_read(fd, path, content, error);
+  int result = regular_file_fill(fd, -1, 0, REGULAR_FILE_MAX + 1, content) == 0
+                   ? 0
+                   : unreadable(error, AT_FDCWD, path);
   close(fd);
+  if (result == 0 && content->length > REGULAR_FILE_MAX)
+    result = error_set(error, REGULAR_FILE_TOO_LARGE);
   return result;
 }
 
@@ -98,8 +90,11 @@ int regular_file_bytes(const char *path, uint64_t offset, size_t length, struct 
   int fd = regular_file_open(AT_FDCWD, path, error);
   if (fd < 0)
     return -1;
-  int result = fstat(fd, &file) == 0 ? fill(fd, path, (off_t)offset, length, bytes, error)
-                                     : unreadable(error, AT_FDCWD, path);
+  int result = fstat(fd, &file);
+  if (result == 0)
+    result = regular_file_fill(fd, (off_t)offset, 0, length, bytes);
+  if (result != 0)
+    (void)unreadable(error, AT_FDCWD, path);
   close(fd);
   uint64_t seen = bytes->length > 0 ? offset + bytes->length : 0;
   *size = (uint64_t)file.st_size > seen ? (uint64_t)file.st_size : seen;

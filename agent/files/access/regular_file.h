@@ -54,8 +54,9 @@ int regular_file_bytes(const char *path, uint64_t offset, size_t length, struct 
    non-blocking (files of /proc may have nothing to read yet), or -1. */
 int regular_file_open(int at, const char *path, struct error *error);
 
-/* Adds the bytes from the descriptor's offset to the end of the file, which becomes its offset. How
-   much there is to read counts, not the size that stat tells. `path` is for the error. */
-int regular_file_read(int fd, const char *path, struct buffer *content, struct error *error);
+/* Adds what is read from `offset` on, or where that is -1 from the descriptor's: `max` bytes at most, for
+   which room is made; memory that is not read into is never touched. `size` is that of the file, where
+   its end need not be found by a read; else 0. Returns 0, or -1 with errno. */
+int regular_file_fill(int fd, off_t offset, size_t size, size_t max, struct buffer *bytes);
 
 #endif

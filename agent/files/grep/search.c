@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,11 +14,10 @@
 #include "agent/files/access/regular_file.h"
 #include "agent/files/glob/glob.h"
 #include "agent/files/grep/line_matcher.h"
-#include "agent/files/grep/match_list.h"
-#include "agent/files/grep/named_file.h"
 #include "agent/files/ignore/ignore.h"
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
+#include "base/printable.h"
 #include "base/utf16.h"
 #include "base/utf8.h"
 
@@ -111,6 +112,107 @@ static bool selection_takes(struct selection *self, const struct walk_entry *ent
   return false;
 }
 
+/* --- the answer --- */
+
+struct match_list {
+  struct buffer *out;
+  struct buffer path; /* of the file whose entries follow, as it is written */
+  bool as_lines, is_empty;
+};
+
+#define ELLIPSIS "\xE2\x80\xA6"
+
+static void list_begin(struct match_list *self, struct buffer *out, bool as_lines) {
+  *self = (struct match_list){.out = out, .as_lines = as_lines, .is_empty = true};
+  buffer_add_string(out, as_lines ? "" : "[");
+}
+
+static void list_end(struct match_list *self) {
+  buffer_add_string(self->out, self->as_lines ? "" : "]");
+  buffer_release(&self->path);
+}
+
+static void list_file(struct match_list *self, const char *path, size_t length) {
+  self->path.length = 0;
+  if (self->as_lines)
+    printable_add(&self->path, path, length);
+  else
+    buffer_add_json(&self->path, path, length);
+}
+
+static bool open_entry(struct match_list *self) {
+  static const char *const before[2][2] = {{",{\"path\":", "{\"path\":"}, {"\n", ""}};
+  if (self->out->length >= SEARCH_ANSWER_MAX)
+    return false;
+  buffer_add_string(self->out, before[self->as_lines][self->is_empty]);
+  buffer_add(self->out, self->path.bytes, self->path.length);
+  self->is_empty = false;
+  return true;
+}
+
+/* A number, the last of the entry or with a text behind it. */
+static void add_number(struct match_list *self, const char *name, const char *separator,
+                       size_t number) {
+  buffer_add_string(self->out, self->as_lines ? separator : name);
+  buffer_add_number(self->out, number);
+}
+
+static void close_entry(struct match_list *self) {
+  buffer_add_string(self->out, self->as_lines ? "" : "}");
+}
+
+/* Length in bytes of the first `characters` characters, or of the whole text. */
+static size_t cut(const char *text, size_t length, size_t characters) {
+  if (length <= characters)
+    return length;
+  size_t at = 0;
+  for (; characters > 0 && at < length; characters--) {
+    size_t size = utf8_sequence(text + at, length - at);
+    at += size > 0 ? size : utf8_broken(text + at, length - at);
+  }
+  return at;
+}
+
+/* In lines it ends before a NUL. */
+static void add_text(struct match_list *self, const char *text, size_t length) {
+  size_t shown = cut(text, length, SEARCH_LINE_SHOWN);
+  if (self->as_lines) {
+    size_t before_nul = strnlen(text, shown);
+    buffer_add(self->out, text, before_nul);
+    buffer_add_string(self->out, before_nul == shown && shown < length ? ELLIPSIS : "");
+    return;
+  }
+  buffer_add_json(self->out, text, shown);
+  if (shown < length) {
+    self->out->length--; /* within the quotes */
+    buffer_add_string(self->out, ELLIPSIS "\"");
+  }
+}
+
+static bool list_line(struct match_list *self, size_t number, const char *text, size_t length,
+                      bool is_match) {
+  const char *separator = is_match ? ":" : "-";
+  if (!open_entry(self))
+    return false;
+  add_number(self, ",\"line\":", separator, number);
+  buffer_add_string(self->out, self->as_lines ? separator : ",\"text\":");
+  add_text(self, text, length);
+  if (!self->as_lines)
+    buffer_add_string(self->out, is_match ? ",\"kind\":\"match\"" : ",\"kind\":\"context\"");
+  close_entry(self);
+  return true;
+}
+
+/* The file itself, with a count where there is one. */
+static bool list_path(struct match_list *self, size_t count) {
+  if (!open_entry(self))
+    return false;
+  if (count > 0)
+    add_number(self, ",\"count\":", ":", count);
+  close_entry(self);
+  return true;
+}
+
 /* --- the text of one file --- */
 
 /* The file that is being searched, from its start to its end. */
@@ -146,8 +248,8 @@ static bool has_room(struct file_search *self) {
 
 static void show(struct file_search *self, struct searched_file *file,
                  const struct matched_line *line, bool is_match) {
-  if (match_list_line(&self->list, number_of(file, line->start), file->text + line->start,
-                      line->end - line->start, is_match))
+  if (list_line(&self->list, number_of(file, line->start), file->text + line->start,
+                line->end - line->start, is_match))
     self->result.matches += is_match;
   else
     self->result.is_cut = true;
@@ -233,8 +335,7 @@ static int add_file(struct file_search *self, const struct searched_file *file,
     if (found < 0)
       return -1;
   }
-  if (self->search->output == SEARCH_COUNTS ? match_list_count(&self->list, count)
-                                            : match_list_path(&self->list))
+  if (list_path(&self->list, count))
     self->result.matches++;
   else
     self->result.is_cut = true;
@@ -254,7 +355,7 @@ static int search_text(struct file_search *self, const char *path, size_t path_l
   struct matched_line line = {.start = 0};
   struct error reason;
   line_matcher_begin(self->pattern, text, length, is_text);
-  match_list_file(&self->list, path, path_length);
+  list_file(&self->list, path, path_length);
   int result = self->search->output == SEARCH_CONTENT ? add_lines(self, &file, &line, &reason)
                                                       : add_file(self, &file, &line, &reason);
   if (result == 0)
@@ -267,34 +368,31 @@ static int search_text(struct file_search *self, const char *path, size_t path_l
 
 static const int open_flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
 
-/* One byte more than the limit, which tells a file that is too large. */
-static const size_t read_max = SEARCH_FILE_MAX + 1;
-static const size_t buffer_size = UTF16_DECODED_MAX(SEARCH_FILE_MAX) + MEMSCAN_SLACK;
+/* Makes UTF-8 of UTF-16, and room behind the text. */
+static void finish_text(struct buffer *text) {
+  size_t length = text->length;
+  bool is_big_endian;
+  bool is_utf16 = utf16_is_marked(text->bytes, length, &is_big_endian);
+  (void)buffer_space(text, (is_utf16 ? UTF16_DECODED_MAX(length) - length : 0) + MEMSCAN_SLACK);
+  if (is_utf16)
+    text->length = utf16_decode(text->bytes, length, is_big_endian);
+}
 
-/* Reads a file, and decodes UTF-16. Returns the length of the text; 0 too for what is not searched;
-   -1 with errno where reading fails. A file whose size is known needs no second read to find its
-   end. */
-static ssize_t fill(int fd, char *buffer) {
+/* Reads a text; none where it is not searched. -1 with errno where reading fails. One byte more than
+   the limit tells a file that is too large. */
+static int fill(int fd, struct buffer *text) {
   struct stat file;
+  text->length = 0;
   if (fstat(fd, &file) != 0)
     return -1;
   if (!S_ISREG(file.st_mode) || file.st_size > SEARCH_FILE_MAX)
     return 0;
-  size_t filled = 0;
-  ssize_t n = 1;
-  while (n != 0 && filled < read_max && (filled == 0 || filled != (size_t)file.st_size)) {
-    n = read(fd, buffer + filled, read_max - filled);
-    if (n > 0)
-      filled += (size_t)n;
-    else if (n < 0 && errno != EINTR)
-      return -1;
-  }
-  if (filled == read_max)
-    return 0;
-  bool is_big_endian;
-  return (ssize_t)(utf16_is_marked(buffer, filled, &is_big_endian)
-                       ? utf16_decode(buffer, filled, is_big_endian)
-                       : filled);
+  if (regular_file_fill(fd, -1, (size_t)file.st_size, SEARCH_FILE_MAX + 1, text) != 0)
+    return -1;
+  if (text->length > SEARCH_FILE_MAX)
+    text->length = 0;
+  finish_text(text);
+  return 0;
 }
 
 /* What every path begins with. */
@@ -329,44 +427,50 @@ static void count_unread(struct file_search *self, const struct walk *walk) {
   self->result.unread_directories = walk_unread(walk);
 }
 
-/* Returns the length of its text; 0 too where it is not searched. */
-static size_t read_entry(struct file_search *self, const struct walk_entry *entry, char *buffer) {
+static void read_entry(struct file_search *self, const struct walk_entry *entry,
+                       struct buffer *text) {
   int fd = openat(entry->parent, entry->name, open_flags);
-  ssize_t filled = fd >= 0 ? fill(fd, buffer) : -1;
+  int result = fd >= 0 ? fill(fd, text) : -1;
   int reason = errno;
   if (fd >= 0)
     (void)close(fd);
-  if (filled >= 0)
-    return (size_t)filled;
+  if (result == 0)
+    return;
+  text->length = 0;
   /* Otherwise it has vanished, or is something else by now. */
   if (reason != ENOENT && reason != ENOTDIR && reason != ELOOP) {
     note_unread(self, entry->path);
     self->result.unread_files++;
   }
-  return 0;
 }
 
 /* `path` has the prefix. */
 static int search_below(struct file_search *self, struct walk *walk, struct selection *selection,
-                        struct buffer *path, char *buffer, struct error *error) {
+                        struct buffer *path, struct error *error) {
   struct walk_entry entry;
+  struct buffer text = {0};
+  int result = 0;
   const size_t prefix = path->length;
-  while (!self->result.is_cut && walk_next(walk, &entry)) {
+  /* All that a file may take, so that it never moves. */
+  (void)buffer_space(&text, UTF16_DECODED_MAX(SEARCH_FILE_MAX) + MEMSCAN_SLACK);
+  while (result == 0 && !self->result.is_cut && walk_next(walk, &entry)) {
     count_unread(self, walk);
     if (!selection_takes(selection, &entry)) {
       walk_skip(walk);
       continue;
     }
-    size_t filled = entry.kind == WALK_FILE ? read_entry(self, &entry, buffer) : 0;
-    if (filled == 0)
+    text.length = 0;
+    if (entry.kind == WALK_FILE)
+      read_entry(self, &entry, &text);
+    if (text.length == 0)
       continue;
     path->length = prefix;
     buffer_add(path, entry.path, entry.length);
-    if (search_text(self, path->bytes, path->length, buffer, filled, false, error) != 0)
-      return -1;
+    result = search_text(self, path->bytes, path->length, text.bytes, text.length, false, error);
   }
   count_unread(self, walk);
-  return 0;
+  buffer_release(&text);
+  return result;
 }
 
 static void count_hidden(struct search_result *result, const struct selection *selection) {
@@ -385,24 +489,104 @@ static int search_directory(struct file_search *self, const char *path, struct s
   if (walk == NULL)
     return -1;
   struct buffer prefixed = {0};
-  char *buffer = memory_allocate(buffer_size);
   selection_enter(selection, walk_root(walk));
   add_prefix(self->search, &prefixed);
-  int result = search_below(self, walk, selection, &prefixed, buffer, error);
+  int result = search_below(self, walk, selection, &prefixed, error);
   count_hidden(&self->result, selection);
-  free(buffer);
   buffer_release(&prefixed);
   walk_free(walk);
   return result;
 }
 
+/* --- a file that the search names --- */
+
+/* Its text, whatever its size. */
+struct named_file {
+  void *mapping; /* of a large one; NULL: it is a copy */
+  size_t size, mapped;
+  struct buffer copy;
+};
+
+static void named_file_release(struct named_file *self) {
+  if (self->mapping != NULL)
+    (void)munmap(self->mapping, self->mapped);
+  self->mapping = NULL;
+  buffer_release(&self->copy);
+}
+
+static int fail_to_read(struct error *error, const char *path, int reason) {
+  return path_fail(error, AT_FDCWD, path, "cannot read file (%s)", strerror(reason));
+}
+
+/* What a mapping has lost cannot be read any more, and there is no way back into the search. */
+static void end_at_bus_error(int signal) {
+  static const char text[] = "cannot read file (it became shorter meanwhile)\n";
+  (void)signal;
+  (void)!write(STDERR_FILENO, text, sizeof text - 1);
+  _exit(1);
+}
+
+/* The file lies in a mapping without a file that is longer: so there is something behind it. */
+static int map(struct named_file *self, int fd, size_t size, const char *path,
+               struct error *error) {
+  self->mapped = size + MEMSCAN_SLACK;
+  void *mapping =
+      mmap(NULL, self->mapped, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapping == MAP_FAILED)
+    return fail_to_read(error, path, errno);
+  if (mmap(mapping, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED) {
+    int reason = errno;
+    (void)munmap(mapping, self->mapped);
+    return fail_to_read(error, path, reason);
+  }
+  (void)madvise(mapping, size, MADV_SEQUENTIAL);
+  const struct sigaction action = {.sa_handler = end_at_bus_error};
+  (void)sigaction(SIGBUS, &action, NULL);
+  self->mapping = mapping;
+  return 0;
+}
+
+/* Replaces the mapping of UTF-16 by a copy. */
+static int copy_mapping(struct named_file *self, const char *path, struct error *error) {
+  bool is_big_endian;
+  if (!utf16_is_marked(self->mapping, self->size, &is_big_endian))
+    return 0;
+  if (self->size > SEARCH_COPY_MAX)
+    return path_fail(error, AT_FDCWD, path, "UTF-16 file exceeds 64 MiB limit");
+  (void)buffer_space(&self->copy, UTF16_DECODED_MAX(self->size) + MEMSCAN_SLACK);
+  buffer_add(&self->copy, self->mapping, self->size);
+  (void)munmap(self->mapping, self->mapped);
+  self->mapping = NULL;
+  finish_text(&self->copy);
+  return 0;
+}
+
+/* A copy is read to its end: of a file of /proc the size is not known, and another may grow. */
+static int named_file_read(struct named_file *self, int fd, const char *path, struct error *error) {
+  struct stat file;
+  if (fstat(fd, &file) != 0)
+    return fail_to_read(error, path, errno);
+  self->size = (size_t)file.st_size;
+  if (file.st_size > SEARCH_FILE_MAX)
+    return map(self, fd, self->size, path, error) == 0 ? copy_mapping(self, path, error) : -1;
+  if (regular_file_fill(fd, -1, 0, SEARCH_COPY_MAX + 1, &self->copy) != 0)
+    return fail_to_read(error, path, errno);
+  if (self->copy.length > SEARCH_COPY_MAX)
+    return path_fail(error, AT_FDCWD, path, "cannot read file (it has no end)");
+  finish_text(&self->copy);
+  return 0;
+}
+
 static int search_file(struct file_search *self, int fd, const char *path, struct error *error) {
-  struct named_file file;
-  if (named_file_read(&file, fd, path, error) != 0)
-    return -1;
-  const char *slash = strrchr(path, '/');
-  const char *name = slash == NULL || self->search->prefix_paths ? path : slash + 1;
-  int result = search_text(self, name, strlen(name), file.text, file.length, true, error);
+  struct named_file file = {.mapping = NULL};
+  int result = named_file_read(&file, fd, path, error);
+  if (result == 0) {
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL || self->search->prefix_paths ? path : slash + 1;
+    bool is_mapped = file.mapping != NULL;
+    result = search_text(self, name, strlen(name), is_mapped ? file.mapping : file.copy.bytes,
+                         is_mapped ? file.size : file.copy.length, true, error);
+  }
   named_file_release(&file);
   return result;
 }
@@ -432,9 +616,9 @@ int search_run(const struct search *self, struct buffer *content, struct search_
     found = -1;
   if (found == 0) {
     struct file_search search = {.search = self, .pattern = pattern};
-    match_list_begin(&search.list, content, self->as_lines);
+    list_begin(&search.list, content, self->as_lines);
     found = search_root(&search, self->path, &selection, error);
-    match_list_end(&search.list);
+    list_end(&search.list);
     *result = search.result;
   }
   line_matcher_free(pattern);

@@ -13,7 +13,22 @@
  *
  *   struct search search = {.path = "src", .pattern = "\\bTODO\\b", .head_limit = 1000};
  *   if (search_run(&search, &content, &result, &error) == 0)
- *     … content is a JSON array, or lines (agent/files/grep/match_list.h)
+ *     … content is a JSON array, or lines for a model
+ *
+ * An entry is
+ *
+ *   {"path":"src/a.c","line":12,"text":"int main","kind":"match"}     of SEARCH_CONTENT
+ *   {"path":"src/a.c"}                                                of SEARCH_FILES
+ *   {"path":"src/a.c","count":3}                                      of SEARCH_COUNTS
+ *
+ * and as a line, without a newline at the end of the last one,
+ *
+ *   src/a.c:12:int main                                               of context src/a.c-12-int main
+ *   src/a.c
+ *   src/a.c:3
+ *
+ * The text of a line is cut after SEARCH_LINE_SHOWN characters, and "…" replaces the rest. Bytes that
+ * are not UTF-8 become U+FFFD, in JSON and in the paths of lines, where control characters do, too.
  *
  * Below the root it leaves out
  *
@@ -43,9 +58,9 @@
  * a file is named as it is given. A byte order mark is not part of the first line.
  *
  * The head limit counts matching lines; for SEARCH_FILES and SEARCH_COUNTS files, so that a count
- * is always complete. The answer ends in front of the first match beyond the limit, or where the
- * array would be longer than MATCH_LIST_BYTES_MAX, and `is_cut` is set. A line of context comes
- * once, in order; a line that matches is a match, not context.
+ * is always complete. The answer ends in front of the first match beyond the limit, or where it is
+ * SEARCH_ANSWER_MAX long, which it exceeds by one entry at most, and `is_cut` is set. A line of context
+ * comes once, in order; a line that matches is a match, not context.
  *
  * Memory: a file of SEARCH_FILE_MAX bytes, half as much again for UTF-16, the answer, a walk
  * (agent/files/tree/walk.h), the ignore files, and a regular expression (agent/files/grep/regex.h). A
@@ -58,6 +73,9 @@
 #define SEARCH_COPY_MAX ((size_t)64 * 1024 * 1024)
 #define SEARCH_LINE_MAX 10000
 #define SEARCH_SKIPPED_MAX 20
+#define SEARCH_LINE_SHOWN 240
+#define SEARCH_ANSWER_MAX                                                                          \
+  ((size_t)16 * 1024 * 1024) /* far below the longest value of Redis, 512 MiB */
 
 enum search_output { SEARCH_CONTENT, SEARCH_FILES, SEARCH_COUNTS };
 

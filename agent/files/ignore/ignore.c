@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/files/access/regular_file.h"
 #include "agent/files/glob/glob.h"
 #include "base/buffer.h"
 #include "base/memory.h"
@@ -58,21 +59,6 @@ enum found { FILE_NONE, FILE_READ, FILE_UNREADABLE };
 static const int reading = O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
 static const int looking = O_PATH | O_DIRECTORY | O_CLOEXEC;
 
-/* Returns false when it is longer than `max`, or cannot be read. */
-static bool fill(int fd, size_t max, struct buffer *text) {
-  for (;;) {
-    size_t room = 4096;
-    ssize_t n = read(fd, buffer_space(text, room), room);
-    if (n == 0)
-      return true;
-    if (n < 0 && errno != EINTR)
-      return false;
-    text->length += n > 0 ? (size_t)n : 0;
-    if (text->length > max)
-      return false;
-  }
-}
-
 /* Reads a regular file of at most `max` bytes into an empty buffer; a longer one is unreadable. */
 static enum found read_file(int at, const char *path, size_t max, struct buffer *text) {
   struct stat file;
@@ -87,7 +73,8 @@ static enum found read_file(int at, const char *path, size_t max, struct buffer 
   int fd = openat(at, path, reading);
   if (fd < 0)
     return errno == ENOENT ? FILE_NONE : FILE_UNREADABLE;
-  bool is_read = fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && fill(fd, max, text);
+  bool is_read = fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
+                 regular_file_fill(fd, -1, 0, max + 1, text) == 0 && text->length <= max;
   (void)close(fd);
   return is_read ? FILE_READ : FILE_UNREADABLE;
 }
