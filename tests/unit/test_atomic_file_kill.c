@@ -51,15 +51,11 @@ static int end_of(pid_t pid) {
 
 /* As the last chunk of an upload does. */
 static int move_letter(const struct tree *tree, const char *path, char letter) {
-  struct target from;
   struct error error;
   (void)letter;
-  if (target_find(&from, tree->fd, "from", &error) != 0)
-    return -1;
-  int fd = openat(from.directory, from.name, O_RDWR | O_CLOEXEC);
-  int result = atomic_file_move(fd, &from, tree_path(tree, path), &error);
+  int fd = openat(tree->fd, "from", O_RDWR | O_CLOEXEC);
+  int result = atomic_file_move(fd, tree->fd, "from", tree_path(tree, path), &error);
   close(fd);
-  target_release(&from);
   return result;
 }
 

@@ -2,24 +2,194 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include "agent/files/access/path.h"
 #include "agent/files/access/regular_file.h"
-#include "agent/files/access/target.h"
 #include "base/base64.h"
 #include "base/memory.h"
 #include "base/printable.h"
 #include "base/staged_file.h"
 #include "base/utf8.h"
 #include "base/write_all.h"
+
+/* --- where a file is written --- */
+
+/* As many as the kernel follows (MAXSYMLINKS). */
+#define LINKS_MAX 40
+
+/* PROC_SUPER_MAGIC of linux/magic.h, which musl's headers do not come with. */
+#define PROC_MAGIC 0x9fa0
+
+/* What a path leads to: an open directory and a name in it that is no symbolic link. Only these two are
+   used, whatever becomes of the path. */
+struct target {
+  int directory; /* O_PATH; -1: released */
+  char name[256];
+  bool exists;
+  struct stat file; /* when it exists: a regular file that may be written */
+};
+
+static void target_release(struct target *self) {
+  if (self->directory >= 0)
+    close(self->directory);
+  self->directory = -1;
+}
+
+static int open_directory(int at, const char *path) {
+  return openat(at, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Opens an entry of `fd` as a directory, created if it is missing, and closes `fd`. */
+static int descend(int fd, const char *from, size_t length) {
+  char name[NAME_MAX + 1];
+  int below = -1;
+  errno = ENAMETOOLONG;
+  if (length < sizeof name) {
+    memcpy(name, from, length);
+    name[length] = '\0';
+    below = open_directory(fd, name);
+    if (below < 0 && errno == ENOENT && (mkdirat(fd, name, 0777) == 0 || errno == EEXIST))
+      below = open_directory(fd, name);
+  }
+  int descend_errno = errno;
+  close(fd);
+  errno = descend_errno;
+  return below;
+}
+
+/* Sets directory and name for a path: opens the directory of its last component. */
+static int enter(struct target *self, int at, const char *path) {
+  const char *slash = strrchr(path, '/');
+  const char *name = slash == NULL ? path : slash + 1;
+  size_t length = strlen(name);
+  if (length == 0 || length >= sizeof self->name) {
+    errno = length > 0 ? ENAMETOOLONG : slash == NULL ? ENOENT : EISDIR;
+    return -1;
+  }
+  memcpy(self->name, name, length + 1);
+  int fd = open_directory(at, *path == '/' ? "/" : ".");
+  while (fd >= 0 && path < name) {
+    size_t part = strcspn(path, "/");
+    if (part > 0)
+      fd = descend(fd, path, part);
+    path += part + 1;
+  }
+  if (fd < 0)
+    return -1;
+  target_release(self);
+  self->directory = fd;
+  return 0;
+}
+
+/* Symbolic links of processes in /proc lead to open files. Their text is the name that the file
+   once had, or no path at all, so that it has to be checked. */
+static bool is_text_valid(const struct target *self, int fd, const char *text) {
+  struct statfs where;
+  struct stat file, named;
+  if (fstatfs(fd, &where) != 0 || where.f_type != PROC_MAGIC ||
+      fstatat(self->directory, self->name, &file, 0) != 0)
+    return true;
+  return fstatat(self->directory, text, &named, 0) == 0 && file.st_dev == named.st_dev &&
+         file.st_ino == named.st_ino;
+}
+
+static ssize_t read_link(const struct target *self, int fd, char text[PATH_MAX]) {
+  ssize_t length = readlinkat(fd, "", text, PATH_MAX);
+  if (length < 0)
+    return -1;
+  if (length == PATH_MAX) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  text[length] = '\0';
+  if (is_text_valid(self, fd, text))
+    return length;
+  errno = EOPNOTSUPP;
+  return -1;
+}
+
+/* Finds out what has the name. Returns the length of a symbolic link's text, 0 for anything else.
+ */
+static ssize_t examine(struct target *self, char text[PATH_MAX]) {
+  int fd = openat(self->directory, self->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  self->exists = fd >= 0;
+  if (fd < 0)
+    return errno == ENOENT ? 0 : -1;
+  ssize_t length = fstat(fd, &self->file) == 0 ? 0 : -1;
+  if (length == 0 && S_ISLNK(self->file.st_mode))
+    length = read_link(self, fd, text);
+  int examine_errno = errno;
+  close(fd);
+  errno = examine_errno;
+  return length;
+}
+
+static int follow(struct target *self, int at, const char *path) {
+  char text[PATH_MAX];
+  for (int links = 0; links <= LINKS_MAX; links++) {
+    if (enter(self, at, path) != 0)
+      return -1;
+    ssize_t length = examine(self, text);
+    if (length <= 0)
+      return (int)length;
+    at = self->directory;
+    path = text;
+  }
+  errno = ELOOP;
+  return -1;
+}
+
+/* Asks the kernel, before anything is created, whether it would follow the path: it knows rules for
+   links beside their text (fs.protected_symlinks in /tmp). */
+static int ask_kernel(struct target *self, int at, const char *path) {
+  int fd = openat(at, path, O_PATH | O_CLOEXEC);
+  self->exists = fd >= 0;
+  if (fd < 0)
+    return errno == ENOENT ? 0 : -1;
+  int result = fstat(fd, &self->file);
+  close(fd);
+  return result;
+}
+
+static bool is_other_kind(const struct target *self) {
+  return self->exists && !S_ISREG(self->file.st_mode);
+}
+
+/* A relative path begins at the directory `at`, or AT_FDCWD. Creates missing directories, as mkdir(1) -p
+   does. Follows symbolic links to files, dangling ones too, where the kernel would; not to missing
+   directories, nor those of /proc to an open file that has no name. Rejects what is not a regular file
+   or is write-protected. After an error nothing is to be released; directories that were created stay. */
+static int target_find(struct target *self, int at, const char *path, struct error *error) {
+  *self = (struct target){.directory = -1};
+  int result = ask_kernel(self, at, path);
+  if (result == 0 && !is_other_kind(self))
+    result = follow(self, at, path);
+  /* A rename would replace a write-protected file. Without flags, since faccessat2 is not allowed
+     in every container. */
+  if (result == 0 && self->exists && !is_other_kind(self))
+    result = faccessat(self->directory, self->name, W_OK, 0);
+  if (result == 0 && !is_other_kind(self))
+    return 0;
+  if (result == 0)
+    (void)path_fail(error, at, path, "is %s, not a regular file",
+                    printable_file_kind(self->file.st_mode));
+  else
+    (void)path_fail(error, at, path, "cannot write file (%s)", strerror(errno));
+  target_release(self);
+  return -1;
+}
+
+/* --- what a file has beside its content --- */
 
 /* XATTR_SIZE_MAX and XATTR_LIST_MAX of linux/limits.h: the longest value, and all names. */
 #define VALUE_MAX 65536
@@ -29,8 +199,6 @@
 #define ACCESS_LIST "system.posix_acl_access"
 enum { HEADER = 4, ENTRY = 8, RIGHTS = 2 };
 enum { TAG_GROUP = 0x04, TAG_NAMED_GROUP = 0x08, TAG_MASK = 0x10, TAG_OTHERS = 0x20 };
-
-/* --- what a file has beside its content --- */
 
 /* What is known not to be there, or not to be this process's to read or set. */
 static bool is_missing(int error) {
@@ -259,12 +427,6 @@ int atomic_file_write(int at, const char *path, const char *content, size_t leng
 
 /* --- moving --- */
 
-static bool is_same_file(int fd, const struct target *target) {
-  struct stat file;
-  return target->exists && fstat(fd, &file) == 0 && file.st_dev == target->file.st_dev &&
-         file.st_ino == target->file.st_ino;
-}
-
 static int keep_attributes(const struct request *self, int fd, const struct target *target) {
   if (!target->exists)
     return 0;
@@ -276,29 +438,30 @@ static int keep_attributes(const struct request *self, int fd, const struct targ
   return result;
 }
 
-static int move_to_device(struct request *self, int fd, const struct target *from,
-                          const struct target *to) {
+static int move(struct request *self, int fd, int directory, const char *name,
+                const struct target *to) {
+  if (keep_attributes(self, fd, to) != 0)
+    return -1;
+  if (renameat(directory, name, to->directory, to->name) == 0)
+    return 0;
+  if (errno != EXDEV)
+    return fail_to_commit(self);
   self->source = fd;
   int result = write_target(self, to);
   if (result == 0)
-    (void)unlinkat(from->directory, from->name, 0);
+    (void)unlinkat(directory, name, 0);
   return result;
 }
 
-static int move(struct request *self, int fd, const struct target *from, const struct target *to) {
-  if (keep_attributes(self, fd, to) != 0)
-    return -1;
-  if (renameat(from->directory, from->name, to->directory, to->name) == 0)
-    return 0;
-  return errno == EXDEV ? move_to_device(self, fd, from, to) : fail_to_commit(self);
-}
-
-int atomic_file_move(int fd, const struct target *from, const char *path, struct error *error) {
+int atomic_file_move(int fd, int directory, const char *name, const char *path,
+                     struct error *error) {
   struct request request = {.at = AT_FDCWD, .path = path, .source = -1, .error = error};
   struct target to;
   if (target_find(&to, AT_FDCWD, path, error) != 0)
     return -1;
-  int result = is_same_file(fd, &to) ? 0 : move(&request, fd, from, &to);
+  int result = staged_file_has_name(fd, to.directory, to.name)
+                   ? 0
+                   : move(&request, fd, directory, name, &to);
   target_release(&to);
   return result;
 }
@@ -376,7 +539,7 @@ static int write_to_target(const struct atomic_file_chunk *chunk, ssize_t length
     return -1;
   int result = add_chunk(chunk, length, fd, file.st_size, error);
   if (result == 0 && chunk->rename_to != NULL)
-    result = atomic_file_move(fd, target, chunk->rename_to, error);
+    result = atomic_file_move(fd, target->directory, target->name, chunk->rename_to, error);
   close(fd);
   return result;
 }

@@ -4,7 +4,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/files/access/target.h"
 #include "base/error.h"
 
 /* The longest content, in bytes; wire/PROTOCOL.md, writeFile. */
@@ -17,7 +16,7 @@
  * by the same user removes. Writers of one file wait for each other.
  *
  * A relative path begins at the directory `at`, or AT_FDCWD. Symbolic links are followed and stay,
- * and missing directories are created (agent/files/access/target.h).
+ * and missing directories are created.
  *
  * A file that exists keeps its UTF-8 byte order mark (which is put in front of content without one),
  * its owner, group, mode, access list and extended attributes, as far as this process may read and set
@@ -42,11 +41,12 @@
 int atomic_file_write(int at, const char *path, const char *content, size_t length,
                       struct error *error);
 
-/* Gives a file, which is open for reading and writing as `fd`, the name `path`. What lies there is
-   replaced, and what it was is kept, as by atomic_file_write, except for the byte order mark. When
-   it is this very file nothing happens. On another file system the file is copied, then removed.
-   After an error it has its old name. */
-int atomic_file_move(int fd, const struct target *from, const char *path, struct error *error);
+/* Gives a file, which is open for reading and writing as `fd` and has this name in the directory, the
+   name `path`. What lies there is replaced, and what it was is kept, as by atomic_file_write, except for
+   the byte order mark. When it is this very file nothing happens. On another file system the file is
+   copied, then removed. After an error it has its old name. */
+int atomic_file_move(int fd, int directory, const char *name, const char *path,
+                     struct error *error);
 
 /*
  * A file that arrives in chunks: the first one makes it, each further one is appended, and with the
