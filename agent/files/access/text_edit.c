@@ -11,27 +11,17 @@
 
 /* --- text without "\r\n": all that is compared --- */
 
-static void add_flat(struct buffer *to, const char *bytes, size_t length) {
-  const char *end = length > 0 ? bytes + length : bytes;
-  while (bytes < end) {
-    const char *cr = memchr(bytes, '\r', (size_t)(end - bytes));
-    const char *stop = cr != NULL ? cr : end;
-    buffer_add(to, bytes, (size_t)(stop - bytes));
-    if (cr != NULL && (cr + 1 == end || cr[1] != '\n'))
-      buffer_add(to, cr, 1);
-    bytes = cr != NULL ? cr + 1 : end;
+/* Adds the bytes with one line ending in place of the other. */
+static void add_with_ending(struct buffer *to, const char *bytes, size_t length, const char *old,
+                            const char *ending) {
+  for (const char *found;
+       length > 0 && (found = memmem(bytes, length, old, strlen(old))) != NULL;) {
+    buffer_add(to, bytes, (size_t)(found - bytes));
+    buffer_add_string(to, ending);
+    length -= (size_t)(found - bytes) + strlen(old);
+    bytes = found + strlen(old);
   }
-}
-
-static void add_with_crlf(struct buffer *to, const char *flat, size_t length) {
-  const char *end = length > 0 ? flat + length : flat;
-  while (flat < end) {
-    const char *newline = memchr(flat, '\n', (size_t)(end - flat));
-    buffer_add(to, flat, (size_t)((newline != NULL ? newline : end) - flat));
-    if (newline != NULL)
-      buffer_add(to, "\r\n", 2);
-    flat = newline != NULL ? newline + 1 : end;
-  }
+  buffer_add(to, bytes, length);
 }
 
 /* One edit under way: all three flat. */
@@ -43,9 +33,9 @@ struct editing {
 static void editing_init(struct editing *self, const struct text_edit *edit,
                          const struct buffer *text) {
   *self = (struct editing){.edit = edit};
-  add_flat(&self->text, text->bytes, text->length);
-  add_flat(&self->old, edit->old_text, edit->old_length);
-  add_flat(&self->replacement, edit->new_text, edit->new_length);
+  add_with_ending(&self->text, text->bytes, text->length, "\r\n", "\n");
+  add_with_ending(&self->old, edit->old_text, edit->old_length, "\r\n", "\n");
+  add_with_ending(&self->replacement, edit->new_text, edit->new_length, "\r\n", "\n");
 }
 
 static void editing_release(struct editing *self) {
@@ -90,10 +80,6 @@ static void name_lines(const struct editing *self, char *out, size_t size) {
     }
     used += (size_t)snprintf(out + used, size - used, "%s%zu", separator, line);
   }
-}
-
-static bool is_same(const struct buffer *a, const struct buffer *b) {
-  return a->length == b->length && (a->length == 0 || memcmp(a->bytes, b->bytes, a->length) == 0);
 }
 
 /* A short piece may be there often, and its replacement be long. */
@@ -152,10 +138,8 @@ static void replace(const struct editing *self, struct buffer *text) {
     int crlf = ends_with_crlf(text->bytes + begin, end - begin);
     if (crlf == -1)
       crlf = text_crlf;
-    if (crlf == 1)
-      add_with_crlf(&edited, self->replacement.bytes, self->replacement.length);
-    else
-      buffer_add(&edited, self->replacement.bytes, self->replacement.length);
+    add_with_ending(&edited, self->replacement.bytes, self->replacement.length, "\n",
+                    crlf == 1 ? "\r\n" : "\n");
     from = end;
     flat_from = match + self->old.length;
   }
@@ -200,9 +184,10 @@ static int apply(const struct text_edit *edit, bool first, const char *name, str
   struct editing editing;
   editing_init(&editing, edit, text);
   size_t occurrences = count_occurrences(&editing);
-  int result = is_same(&editing.old, &editing.replacement)
-                   ? error_set(error, "%sold_string and new_string are identical", name)
-                   : check(&editing, occurrences, first, name, error);
+  bool is_same = editing.old.length == editing.replacement.length &&
+                 memcmp(editing.old.bytes, editing.replacement.bytes, editing.old.length) == 0;
+  int result = is_same ? error_set(error, "%sold_string and new_string are identical", name)
+                       : check(&editing, occurrences, first, name, error);
   if (result == 0) {
     report_edit(&editing, occurrences, report);
     replace(&editing, text);

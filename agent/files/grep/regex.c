@@ -27,11 +27,6 @@
  * get wrong: verbs, recursion, conditions, or a reference to a group from within a group that
  * captures. With the option x, whose comments are not told apart, any reference makes it unusual.
  */
-struct pattern_syntax {
-  struct buffer text; /* the rewritten pattern, ends with a NUL; to be released */
-  bool is_unusual;
-};
-
 /* PCRE2 rejects patterns with more open groups. */
 #define GROUPS_MAX 250
 
@@ -193,17 +188,17 @@ static void read_part(struct reader *self) {
   }
 }
 
-static void pattern_syntax_read(struct pattern_syntax *self, const char *source) {
-  *self = (struct pattern_syntax){.is_unusual = false};
-  struct reader reader = {.at = source, .to = &self->text};
+/* Adds the pattern as PCRE2 takes it, with a NUL. Returns whether it is unusual. */
+static bool rewrite(const char *source, struct buffer *text) {
+  struct reader reader = {.at = source, .to = text};
   while (*reader.at != '\0')
     read_part(&reader);
-  buffer_add(&self->text, "", 1);
-  self->is_unusual = reader.is_unusual || (reader.is_extended && mentions_unusual(source));
+  buffer_add(text, "", 1);
+  return reader.is_unusual || (reader.is_extended && mentions_unusual(source));
 }
 
 /* The offset in the source of the part that is at the offset in the rewritten text. */
-static size_t pattern_syntax_offset(const char *source, size_t offset) {
+static size_t source_offset(const char *source, size_t offset) {
   struct buffer text = {.bytes = NULL};
   struct reader reader = {.at = source, .to = &text};
   const char *at = source; /* of the part that is read */
@@ -246,7 +241,7 @@ struct code {
 };
 
 struct regex {
-  struct pattern_syntax syntax;
+  struct buffer text;             /* the rewritten pattern */
   uint32_t options;               /* for all codes */
   bool is_interpreted;            /* machine code is not used */
   struct code codes[REGEX_TEXTS]; /* that for ASCII may be NULL */
@@ -307,7 +302,7 @@ static pcre2_code *compile(struct regex *self, uint32_t more, bool lookbehind) {
   pcre2_set_newline(context, PCRE2_NEWLINE_LF);
   if (!lookbehind)
     pcre2_set_max_varlookbehind(context, 0);
-  pcre2_code *made = pcre2_compile((PCRE2_SPTR)self->syntax.text.bytes, PCRE2_ZERO_TERMINATED,
+  pcre2_code *made = pcre2_compile((PCRE2_SPTR)self->text.bytes, PCRE2_ZERO_TERMINATED,
                                    more | self->options, &self->error, &self->offset, context);
   pcre2_compile_context_free(context);
   return made;
@@ -327,7 +322,7 @@ static int compile_first(struct regex *self, const char *source, struct error *e
   unsigned char message[160];
   (void)pcre2_get_error_message(self->error, message, sizeof message);
   return error_set(error, "pattern: %s at offset %zu", (const char *)message,
-                   pattern_syntax_offset(source, self->offset));
+                   source_offset(source, self->offset));
 }
 
 /* Whether the expression means the same for ASCII text with and without Unicode: it does when it is
@@ -363,16 +358,15 @@ struct regex *regex_new(const char *source, struct error *error) {
   pcre2_set_callout(self->context, check_clock, self);
   pcre2_set_depth_limit(self->context, REGEX_TRIES_MAX);
   pcre2_set_heap_limit(self->context, REGEX_HEAP_KIB);
-  pattern_syntax_read(&self->syntax, source);
-  self->is_interpreted = self->syntax.is_unusual;
-  self->options = workarounds(self->syntax.text.bytes, self->syntax.is_unusual) | PCRE2_MULTILINE |
+  self->is_interpreted = rewrite(source, &self->text);
+  self->options = workarounds(self->text.bytes, self->is_interpreted) | PCRE2_MULTILINE |
                   PCRE2_DUPNAMES | PCRE2_NEVER_BACKSLASH_C;
   if (compile_first(self, source, error) != 0) {
     regex_free(self);
     return NULL;
   }
   self->codes[REGEX_UTF8].code = compile(self, options[REGEX_UTF8], true);
-  if (is_same_in_ascii(self->syntax.text.bytes))
+  if (is_same_in_ascii(self->text.bytes))
     self->codes[REGEX_ASCII].code = compile(self, options[REGEX_ASCII], true);
   return self;
 }
@@ -384,7 +378,7 @@ void regex_free(struct regex *self) {
     pcre2_code_free(self->codes[kind].code);
     pcre2_code_free(self->timed[kind].code);
   }
-  buffer_release(&self->syntax.text);
+  buffer_release(&self->text);
   pcre2_match_data_free(self->found);
   pcre2_match_context_free(self->context);
   pcre2_jit_stack_free(self->stack);
