@@ -21,32 +21,31 @@
 #include "base/utf16.h"
 #include "base/utf8.h"
 
-/* --- which entries below the root are looked at --- */
-
-struct selection {
-  const struct search *search;
-  struct globs *glob; /* NULL: none */
-  bool is_negated;
-  char *reference;    /* from the root; NULL: it is not below */
-  struct buffer path; /* lexical, of the root with a "/", then of the entry; empty without a use */
-  size_t root;        /* bytes of the former */
-  struct ignore *ignore; /* NULL: ignore files and hidden names make no difference */
-  size_t hidden_files;   /* that they have left out */
-  size_t hidden_directories;
+/* The answer. */
+struct match_list {
+  struct buffer *out;
+  struct buffer path; /* of the file whose entries follow, as it is written */
+  bool as_lines, is_empty;
 };
 
-static int selection_init(struct selection *self, const struct search *search,
-                          struct error *error) {
-  *self = (struct selection){.search = search};
-  if (search->glob == NULL)
-    return 0;
-  self->is_negated = search->glob[0] == '!';
-  self->glob = globs_new();
-  return globs_add(self->glob, search->glob + self->is_negated, error);
-}
+/* A search under way. Once its result is cut, no further file is searched. */
+struct file_search {
+  const struct search *search;
+  struct line_matcher *pattern;
+  struct match_list list;
+  struct search_result result;
+  /* Which entries below the root are looked at: */
+  struct globs *glob;    /* NULL: all */
+  char *reference;       /* from the root; NULL: it is not below */
+  struct buffer lexical; /* path of the root with a "/", then of the entry; empty without a use */
+  size_t root;           /* bytes of the former */
+  struct ignore *ignore; /* NULL: ignore files and hidden names make no difference */
+};
+
+/* --- which entries below the root are looked at --- */
 
 /* The root is this directory. */
-static void selection_enter(struct selection *self, int root) {
+static void enter_root(struct file_search *self, int root) {
   const struct search *search = self->search;
   self->reference = walk_reference(search->repository, search->path);
   if (search->respects_ignores)
@@ -54,26 +53,19 @@ static void selection_enter(struct selection *self, int root) {
   if (self->glob == NULL || search->repository == NULL)
     return;
   char *path = path_lexical(search->repository, search->path);
-  buffer_add_string(&self->path, path);
+  buffer_add_string(&self->lexical, path);
   if (strcmp(path, "/") != 0)
-    buffer_add(&self->path, "/", 1);
-  self->root = self->path.length;
+    buffer_add(&self->lexical, "/", 1);
+  self->root = self->lexical.length;
   free(path);
 }
 
-static void selection_release(struct selection *self) {
-  ignore_free(self->ignore);
-  buffer_release(&self->path);
-  free(self->reference);
-  globs_free(self->glob);
-}
-
-static bool matches_below_repository(struct selection *self, const struct walk_entry *entry) {
+static bool matches_below_repository(struct file_search *self, const struct walk_entry *entry) {
   if (self->root == 0)
     return false;
-  self->path.length = self->root;
-  buffer_add(&self->path, entry->path, entry->length + 1); /* with the NUL */
-  const char *path = self->path.bytes;
+  self->lexical.length = self->root;
+  buffer_add(&self->lexical, entry->path, entry->length + 1); /* with the NUL */
+  const char *path = self->lexical.bytes;
   /* Of what is elsewhere it is the path with its "/", which only "**" and "*" match. */
   const char *below = path_below(path, self->search->repository);
   path = below != NULL ? below : path;
@@ -83,11 +75,11 @@ static bool matches_below_repository(struct selection *self, const struct walk_e
 /* What the glob says. */
 enum verdict { SILENT, TAKEN, LEFT_OUT };
 
-static enum verdict judge_by_glob(struct selection *self, const struct walk_entry *entry) {
+static enum verdict judge_by_glob(struct file_search *self, const struct walk_entry *entry) {
   bool is_directory = entry->kind == WALK_DIRECTORY;
   if (self->glob == NULL)
     return SILENT;
-  if (self->is_negated)
+  if (self->search->glob[0] == '!')
     return matches_below_repository(self, entry) ? LEFT_OUT : SILENT;
   if (globs_judge(self->glob, entry->path, entry->length, is_directory) == GLOBS_MATCH ||
       matches_below_repository(self, entry))
@@ -96,7 +88,7 @@ static enum verdict judge_by_glob(struct selection *self, const struct walk_entr
 }
 
 /* Of each entry of the walk, in its order. A directory that is not taken is to be skipped. */
-static bool selection_takes(struct selection *self, const struct walk_entry *entry) {
+static bool takes(struct file_search *self, const struct walk_entry *entry) {
   if (self->reference != NULL && strcmp(self->reference, entry->path) == 0)
     return false;
   bool is_directory = entry->kind == WALK_DIRECTORY;
@@ -107,18 +99,12 @@ static bool selection_takes(struct selection *self, const struct walk_entry *ent
   bool hides = ignore_hides(self->ignore, entry);
   if (!hides || verdict == TAKEN)
     return true;
-  self->hidden_directories += is_directory;
-  self->hidden_files += entry->kind == WALK_FILE;
+  self->result.hidden_directories += is_directory;
+  self->result.hidden_files += entry->kind == WALK_FILE;
   return false;
 }
 
 /* --- the answer --- */
-
-struct match_list {
-  struct buffer *out;
-  struct buffer path; /* of the file whose entries follow, as it is written */
-  bool as_lines, is_empty;
-};
 
 #define ELLIPSIS "\xE2\x80\xA6"
 
@@ -224,14 +210,6 @@ struct searched_file {
   size_t shown;   /* offset up to which lines were shown or are left out */
   size_t number;  /* of the line that starts at `counted` */
   size_t counted; /* offset */
-};
-
-/* A search under way. Once its result is cut, no further file is searched. */
-struct file_search {
-  const struct search *search;
-  struct line_matcher *pattern;
-  struct match_list list;
-  struct search_result result;
 };
 
 static size_t number_of(struct searched_file *self, size_t start) {
@@ -445,8 +423,8 @@ static void read_entry(struct file_search *self, const struct walk_entry *entry,
 }
 
 /* `path` has the prefix. */
-static int search_below(struct file_search *self, struct walk *walk, struct selection *selection,
-                        struct buffer *path, struct error *error) {
+static int search_below(struct file_search *self, struct walk *walk, struct buffer *path,
+                        struct error *error) {
   struct walk_entry entry;
   struct buffer text = {0};
   int result = 0;
@@ -455,7 +433,7 @@ static int search_below(struct file_search *self, struct walk *walk, struct sele
   (void)buffer_space(&text, UTF16_DECODED_MAX(SEARCH_FILE_MAX) + MEMSCAN_SLACK);
   while (result == 0 && !self->result.is_cut && walk_next(walk, &entry)) {
     count_unread(self, walk);
-    if (!selection_takes(selection, &entry)) {
+    if (!takes(self, &entry)) {
       walk_skip(walk);
       continue;
     }
@@ -473,26 +451,19 @@ static int search_below(struct file_search *self, struct walk *walk, struct sele
   return result;
 }
 
-static void count_hidden(struct search_result *result, const struct selection *selection) {
-  result->hidden_directories = selection->hidden_directories;
-  result->hidden_files = selection->hidden_files;
-  if (selection->ignore == NULL)
-    return;
-  const char *first;
-  result->unused_ignores = ignore_unused(selection->ignore, &first);
-  (void)error_set(&result->first_unused, "%s", first);
-}
-
-static int search_directory(struct file_search *self, const char *path, struct selection *selection,
-                            struct error *error) {
+static int search_directory(struct file_search *self, const char *path, struct error *error) {
   struct walk *walk = walk_new(path, walk_default_excludes, true, error);
   if (walk == NULL)
     return -1;
   struct buffer prefixed = {0};
-  selection_enter(selection, walk_root(walk));
+  enter_root(self, walk_root(walk));
   add_prefix(self->search, &prefixed);
-  int result = search_below(self, walk, selection, &prefixed, error);
-  count_hidden(&self->result, selection);
+  int result = search_below(self, walk, &prefixed, error);
+  const char *first;
+  if (self->ignore != NULL) {
+    self->result.unused_ignores = ignore_unused(self->ignore, &first);
+    (void)error_set(&self->result.first_unused, "%s", first);
+  }
   buffer_release(&prefixed);
   walk_free(walk);
   return result;
@@ -591,8 +562,7 @@ static int search_file(struct file_search *self, int fd, const char *path, struc
   return result;
 }
 
-static int search_root(struct file_search *self, const char *path, struct selection *selection,
-                       struct error *error) {
+static int search_root(struct file_search *self, const char *path, struct error *error) {
   struct error reason;
   int fd = regular_file_open(AT_FDCWD, path, &reason);
   if (fd >= 0) {
@@ -603,25 +573,30 @@ static int search_root(struct file_search *self, const char *path, struct select
   struct stat file = {0};
   if (stat(path, &file) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
     return path_fail(error, AT_FDCWD, path, "path not found");
-  return S_ISDIR(file.st_mode) ? search_directory(self, path, selection, error)
+  return S_ISDIR(file.st_mode) ? search_directory(self, path, error)
                                : error_set(error, "%s", reason.text);
 }
 
 int search_run(const struct search *self, struct buffer *content, struct search_result *result,
                struct error *error) {
-  struct selection selection;
-  struct line_matcher *pattern = NULL;
-  int found = selection_init(&selection, self, error);
-  if (found == 0 && (pattern = line_matcher_new(self->pattern, error)) == NULL)
+  struct file_search search = {.search = self};
+  int found = 0;
+  if (self->glob != NULL) {
+    search.glob = globs_new();
+    found = globs_add(search.glob, self->glob + (self->glob[0] == '!'), error);
+  }
+  if (found == 0 && (search.pattern = line_matcher_new(self->pattern, error)) == NULL)
     found = -1;
   if (found == 0) {
-    struct file_search search = {.search = self, .pattern = pattern};
     list_begin(&search.list, content, self->as_lines);
-    found = search_root(&search, self->path, &selection, error);
+    found = search_root(&search, self->path, error);
     list_end(&search.list);
-    *result = search.result;
   }
-  line_matcher_free(pattern);
-  selection_release(&selection);
+  *result = search.result;
+  line_matcher_free(search.pattern);
+  ignore_free(search.ignore);
+  buffer_release(&search.lexical);
+  free(search.reference);
+  globs_free(search.glob);
   return found;
 }
