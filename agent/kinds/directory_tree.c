@@ -10,15 +10,15 @@ struct directory_tree {
 
 static int work(const struct step *step, struct output *output, struct error *error) {
   const struct directory_tree *self = step->fields;
-  struct tree_render tree;
+  struct levels_found found;
   char *repository = kind_repository(step);
-  int result = tree_render_write(&tree, step->target, self->max_depth,
-                                 (const char *const *)self->exclude_globs, repository,
-                                 &output->content, error);
+  int result =
+      tree_render_write(step->target, self->max_depth, (const char *const *)self->exclude_globs,
+                        repository, &output->content, &found, error);
   free(repository);
   if (result != 0)
     return -1;
-  kind_warn_unread(output, tree.unread);
+  kind_warn_unread(output, found.unread);
   return 0;
 }
 

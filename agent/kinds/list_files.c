@@ -9,7 +9,7 @@ struct list_files {
 
 static int work(const struct step *step, struct output *output, struct error *error) {
   const struct list_files *self = step->fields;
-  struct listing_result result;
+  struct levels_found result;
   enum listing_form form = output->for_model  ? LISTING_LINES
                            : self->with_sizes ? LISTING_JSON
                                               : LISTING_JSON_WITHOUT_SIZES;

@@ -21,7 +21,7 @@ struct wish {
 };
 
 /* The JSON with a NUL, valid until the next one. */
-static const char *list_with(const char *path, struct wish wish, struct listing_result *found) {
+static const char *list_with(const char *path, struct wish wish, struct levels_found *found) {
   static struct buffer content;
   struct error error = {.text = "none"};
   buffer_release(&content);
@@ -36,7 +36,7 @@ static const char *list_with(const char *path, struct wish wish, struct listing_
 
 /* The same of all that there is. */
 static const char *list(const char *path, struct wish wish) {
-  struct listing_result found = {.is_cut = true, .unread = 1};
+  struct levels_found found = {.is_cut = true, .unread = 1};
   const char *json = list_with(path, wish, &found);
   assert_int_equal(found.unread, 0);
   assert_false(found.is_cut);
@@ -215,7 +215,7 @@ static void make_files(const struct tree *tree, int count) {
 static void expect_cut(const struct tree *tree, unsigned max_depth, size_t entries,
                        const char *begin) {
   static char text[64 * 1024];
-  struct listing_result found;
+  struct levels_found found;
   const char *json = list_with(tree->path, (struct wish){.max_depth = max_depth}, &found);
   describe(text, sizeof text, tree, entries_of(json));
   assert_memory_equal(text, begin, strlen(begin));
@@ -262,7 +262,7 @@ TREE_TEST(a_cut_list_has_generated_files_last) {
   tree_make(tree, "src/bin/y");
   /* The 9 that are not in one of them, then 600 and 391 of the second level. */
   expect_cut(tree, 9, LISTING_MAX, ".git/ .git/0000:0 .git/0001:0 ");
-  struct listing_result found;
+  struct levels_found found;
   const char *json = list_with(tree->path, (struct wish){.max_depth = 9}, &found);
   assert_non_null(strstr(json, "/src/a/b/c/main.c"));
   assert_non_null(strstr(json, "/src/bin\""));
@@ -279,7 +279,7 @@ TREE_TEST(a_cut_list_has_generated_files_last) {
 TREE_TEST(a_list_is_cut_when_there_is_one_more) {
   tree_make(tree, "a/ a/b/ .git/ .git/x/");
   make_many(tree, "a/b/c", LISTING_MAX - 6);
-  struct listing_result found;
+  struct levels_found found;
   (void)list_with(tree->path, (struct wish){.max_depth = 9}, &found);
   assert_int_equal(found.entries, LISTING_MAX - 1);
   tree_make(tree, ".git/x/y");
@@ -307,7 +307,7 @@ TREE_TEST(a_long_text_ends_early) {
   int length = snprintf(path, sizeof path, "%s", tree->path);
   while ((size_t)length + sizeof name + 8 < sizeof path)
     length += snprintf(path + length, sizeof path - (size_t)length, "/%s/..", name);
-  struct listing_result found;
+  struct levels_found found;
   const char *json = list_with(path, (struct wish){.max_depth = 1}, &found);
   assert_in_range(strlen(json), LISTING_BYTES_MAX, LISTING_BYTES_MAX + 32 * 1024);
   assert_int_equal(cJSON_GetArraySize(entries_of(json)), found.entries);
@@ -325,7 +325,7 @@ TREE_TEST(an_unreadable_directory_is_an_entry) {
   tree_write(tree, "names-only/x", "1", 0600);
   tree_write(tree, "open/x", "1", 0000);
   assert_int_equal(seteuid(65534), 0);
-  struct listing_result found;
+  struct levels_found found;
   const char *json = list_with(tree->path, (struct wish){.max_depth = 3}, &found);
   assert_int_equal(seteuid(0), 0);
   assert_int_equal(found.unread, 2); /* closed, names-only/d */
@@ -356,7 +356,7 @@ TREE_TEST(a_root_that_is_no_directory_is_rejected) {
     const char *expected = formatted("%s%s", rows[i].reason, path);
     struct buffer content = {0};
     struct error error = {.text = ""};
-    struct listing_result found;
+    struct levels_found found;
     assert_int_equal(listing_write(path, 1, LISTING_BY_NAME, true, &content, &found, &error), -1);
     assert_string_equal(error.text, expected);
     assert_int_equal(content.length, 0);
@@ -376,7 +376,7 @@ TREE_TEST(too_long_a_path_is_no_entry) {
 
 TREE_TEST(levels_beyond_the_walk_are_not_listed) {
   tree_make_chain(tree, "d", WALK_DEPTH_MAX + 2);
-  struct listing_result found;
+  struct levels_found found;
   const char *json = list_with(tree->path, (struct wish){.max_depth = UINT_MAX}, &found);
   assert_int_equal(cJSON_GetArraySize(entries_of(json)), WALK_DEPTH_MAX);
   assert_int_equal(found.entries, WALK_DEPTH_MAX);

@@ -12,12 +12,12 @@
 
 /* Valid until the next one. The text has no line end at its end: one is added, so that all lines are
    alike. */
-static const char *draw(struct tree_render *result, const char *path, unsigned max_depth,
+static const char *draw(struct levels_found *result, const char *path, unsigned max_depth,
                         const char *const *globs) {
   static struct buffer content;
   struct error error = {.text = "none"};
   buffer_release(&content);
-  assert_int_equal(tree_render_write(result, path, max_depth, globs, NULL, &content, &error), 0);
+  assert_int_equal(tree_render_write(path, max_depth, globs, NULL, &content, result, &error), 0);
   assert_string_equal(error.text, "none");
   assert_int_not_equal(content.bytes[content.length - 1], '\n');
   buffer_add(&content, "\n", 2);
@@ -27,7 +27,7 @@ static const char *draw(struct tree_render *result, const char *path, unsigned m
 /* The lines below the root's. */
 static void expect(const struct tree *tree, unsigned max_depth, const char *const *globs,
                    const char *expected) {
-  struct tree_render result;
+  struct levels_found result;
   const char *text = draw(&result, tree->path, max_depth, globs);
   const char *root = formatted("%s/\n", strrchr(tree->path, '/') + 1);
   assert_memory_equal(text, root, strlen(root));
@@ -124,7 +124,7 @@ TREE_TEST(control_characters_are_replaced) {
   memset(longest, '\n', NAME_MAX);
   longest[NAME_MAX] = '\0';
   tree_make_directory(tree, longest, 0700);
-  struct tree_render result;
+  struct levels_found result;
   const char *text = draw(&result, tree_path(tree, longest), 4, NULL); /* the root's name too */
   assert_int_equal(strlen(text), 3 * NAME_MAX + 2);
   assert_memory_equal(text, UTF8_REPLACEMENT, 3);
@@ -144,7 +144,7 @@ TREE_TEST(the_root_has_the_last_name_of_its_path) {
   assert_int_equal(fchdir(tree->fd), 0);
   static const char *const all[] = {"*", NULL};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    struct tree_render result;
+    struct levels_found result;
     assert_string_equal(draw(&result, rows[i].path, 1, all), rows[i].line);
   }
   expect(tree, 1, NULL, "├── a/\n└── link/\n");
@@ -162,7 +162,7 @@ TREE_TEST(an_unreadable_directory_has_no_content) {
   tree_write(tree, "names-only/d/x", "", 0600);
   tree_write(tree, "names-only/x", "", 0600);
   tree_write(tree, "open/x", "", 0000);
-  struct tree_render result;
+  struct levels_found result;
   assert_int_equal(seteuid(65534), 0);
   const char *text = draw(&result, tree->path, 4, NULL);
   assert_int_equal(seteuid(0), 0);
@@ -179,8 +179,8 @@ TREE_TEST(an_unreadable_directory_has_no_content) {
 static void expect_refusal(const char *path, const char *const *globs, const char *expected) {
   struct buffer content = {0};
   struct error error = {.text = ""};
-  struct tree_render result;
-  assert_int_equal(tree_render_write(&result, path, 4, globs, NULL, &content, &error), -1);
+  struct levels_found result;
+  assert_int_equal(tree_render_write(path, 4, globs, NULL, &content, &result, &error), -1);
   assert_string_equal(error.text, expected);
   assert_int_equal(content.length, 0);
   buffer_release(&content);
@@ -226,9 +226,10 @@ TREE_TEST(the_reference_directory_is_not_shown) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct buffer content = {0};
     struct error error;
-    struct tree_render result;
-    assert_int_equal(tree_render_write(&result, tree_path(tree, rows[i].path), 4, NULL,
-                                       tree_path(tree, rows[i].repository), &content, &error),
+    struct levels_found result;
+    assert_int_equal(tree_render_write(tree_path(tree, rows[i].path), 4, NULL,
+                                       tree_path(tree, rows[i].repository), &content, &result,
+                                       &error),
                      0);
     buffer_add(&content, "", 1);
     assert_string_equal(strchr(content.bytes, '\n') + 1, rows[i].text);
@@ -258,7 +259,7 @@ static void expect_next(const char **at, const char *expected) {
 TREE_TEST(exactly_a_thousand_are_no_cut) {
   make_many(tree, "f", 999, false);
   tree_make_directory(tree, "d", 0700);
-  struct tree_render result;
+  struct levels_found result;
   (void)draw(&result, tree->path, 4, NULL);
   assert_int_equal(result.entries, 1000);
   assert_false(result.is_cut);
@@ -277,7 +278,7 @@ TREE_TEST(exactly_a_thousand_are_no_cut) {
 TREE_TEST(the_first_of_too_many_are_shown) {
   make_many(tree, "f", 1500, false);
   tree_make(tree, "z/ z/in");
-  struct tree_render result;
+  struct levels_found result;
   const char *text = draw(&result, tree->path, 4, NULL);
   const char *at = strchr(text, '\n') + 1;
   expect_next(&at, "├── z/\n");
@@ -293,7 +294,7 @@ TREE_TEST(upper_levels_come_first) {
   make_many(tree, "a/b/x", 50, false); /* of a level that is not reached */
   make_many(tree, "a/f", 600, false);
   make_many(tree, "b/f", 600, false);
-  struct tree_render result;
+  struct levels_found result;
   const char *text = draw(&result, tree->path, 4, NULL);
   const char *at = strchr(text, '\n') + 1;
   expect_next(&at, "├── a/\n│   ├── b/\n");
@@ -309,7 +310,7 @@ TREE_TEST(upper_levels_come_first) {
 
 TREE_TEST(levels_beyond_the_walk_are_not_shown) {
   tree_make_chain(tree, "d", WALK_DEPTH_MAX + 2);
-  struct tree_render result;
+  struct levels_found result;
   (void)draw(&result, tree->path, UINT_MAX, NULL);
   assert_int_equal(result.entries, WALK_DEPTH_MAX);
   assert_int_equal(result.unread, 1);
@@ -320,7 +321,7 @@ TREE_TEST(what_vanishes_meanwhile_is_no_error) {
   tree_make(tree, "d/ stays");
   pid_t changes = changes_start(tree);
   for (int i = 0; i < 300; i++) {
-    struct tree_render result;
+    struct levels_found result;
     const char *text = draw(&result, tree->path, 4, NULL);
     assert_false(result.is_cut);
     static const char last[] = "\n└── stays\n";

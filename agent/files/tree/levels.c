@@ -10,7 +10,7 @@
 bool levels_takes(struct levels *self, const void *item) {
   bool takes = self->count < LEVELS_MAX ||
                (self->count > self->begin && self->compare(item, self->items[self->count - 1]) < 0);
-  self->is_cut = self->is_cut || !takes;
+  self->found->is_cut = self->found->is_cut || !takes;
   return takes;
 }
 
@@ -33,7 +33,7 @@ static void insert(struct levels *self, void *item) {
 
 void levels_add(struct levels *self, const void *item) {
   if (self->count == LEVELS_MAX) {
-    self->is_cut = true;
+    self->found->is_cut = true;
     free(self->items[--self->count]);
   }
   const struct level_entry *entry = item;
@@ -65,7 +65,7 @@ static void read_entries(struct levels *self, struct level_entry *parent, DIR *d
   struct directory_entry found;
   errno = 0;
   /* Where all places are taken, it only matters whether there is one more. */
-  while ((self->begin < LEVELS_MAX || !self->is_cut) && directory_next(directory, &found)) {
+  while ((self->begin < LEVELS_MAX || !self->found->is_cut) && directory_next(directory, &found)) {
     const struct level_entry entry = {.parent = parent,
                                       .text = found.name,
                                       .name = found.name,
@@ -75,7 +75,7 @@ static void read_entries(struct levels *self, struct level_entry *parent, DIR *d
     self->offer(self, &entry, dirfd(directory), &found);
     errno = 0;
   }
-  self->unread += errno != 0 && errno != ENOENT; /* read in part */
+  self->found->unread += errno != 0 && errno != ENOENT; /* read in part */
 }
 
 /* NULL with errno. */
@@ -96,11 +96,11 @@ static DIR *open_entry(const struct levels *self, const struct level_entry *entr
 }
 
 static void enter(struct levels *self, struct level_entry *entry) {
-  if (self->is_cut && self->count == LEVELS_MAX &&
+  if (self->found->is_cut && self->count == LEVELS_MAX &&
       (self->begin == LEVELS_MAX || !self->is_before(entry, self->items[LEVELS_MAX - 1])))
     return; /* all that is in it comes after what there is room for */
   if (entry->depth == WALK_DEPTH_MAX) {
-    self->unread++;
+    self->found->unread++;
     return;
   }
   DIR *directory = open_entry(self, entry);
@@ -108,7 +108,7 @@ static void enter(struct levels *self, struct level_entry *entry) {
     read_entries(self, entry, directory);
     closedir(directory);
   } else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
-    self->unread++; /* otherwise it has vanished, or is something else by now */
+    self->found->unread++; /* otherwise it has vanished, or is something else by now */
   }
 }
 
@@ -124,7 +124,7 @@ int levels_read(struct levels *self, const char *path, unsigned max_depth, struc
   read_entries(self, NULL, self->root);
   end_level(self);
   for (int last = 0; last < 2; last++)
-    for (unsigned depth = 1; depth < max_depth && depth <= WALK_DEPTH_MAX && !self->is_cut;
+    for (unsigned depth = 1; depth < max_depth && depth <= WALK_DEPTH_MAX && !self->found->is_cut;
          depth++) {
       for (size_t i = 0, end = self->begin; i < end; i++) {
         struct level_entry *entry = self->items[i];

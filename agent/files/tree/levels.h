@@ -12,7 +12,8 @@
  * Chooses the first LEVELS_MAX entries below a directory: level by level, and within a level in the
  * caller's order.
  *
- *   struct levels levels = {.size = sizeof(struct item), .compare = …, .is_before = …, .offer = offer};
+ *   struct levels levels = {
+ *       .size = sizeof(struct item), .compare = …, .is_before = …, .offer = …, .found = &found};
  *   if (levels_read(&levels, path, max_depth, &error) == 0)
  *     … levels.items[0] to items[levels.count - 1] …
  *   levels_release(&levels);
@@ -25,6 +26,12 @@
  * that no symbolic link is followed.
  */
 #define LEVELS_MAX 1000
+
+struct levels_found {
+  size_t entries; /* in the answer */
+  bool is_cut;    /* there are more */
+  size_t unread;  /* directories that could not be read, or not to their end, of those needed */
+};
 
 struct level_entry {
   struct level_entry *parent; /* NULL: it is in the root */
@@ -44,10 +51,9 @@ struct levels {
   void (*offer)(struct levels *self, const struct level_entry *entry, int parent,
                 const struct directory_entry *found);
   DIR *root;
-  void *items[LEVELS_MAX]; /* those of upper levels first; then this one's, in order */
-  size_t begin, count;     /* of this level; of all */
-  bool is_cut;             /* there are more */
-  size_t unread; /* directories that could not be read, or not to their end, of those needed */
+  void *items[LEVELS_MAX];    /* those of upper levels first; then this one's, in order */
+  size_t begin, count;        /* of this level; of all */
+  struct levels_found *found; /* all but the entries */
 };
 
 /* `max_depth` is at least 1, the directory's own entries; deeper levels than WALK_DEPTH_MAX are not

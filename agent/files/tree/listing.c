@@ -1,6 +1,5 @@
 #include "agent/files/tree/listing.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,13 +11,10 @@
 
 #include "agent/files/access/directory.h"
 #include "agent/files/access/path.h"
-#include "agent/files/tree/levels.h"
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
 #include "base/printable.h"
 #include "wire/step_event.h"
-
-static_assert(LISTING_MAX == LEVELS_MAX, "the entries that are chosen");
 
 /* Its text is the path from the root. */
 struct listing_item {
@@ -88,7 +84,7 @@ static int gather_all(struct levels *chosen, const char *path, unsigned max_dept
         levels_takes(chosen, &item))
       levels_add(chosen, &item);
   }
-  chosen->unread = walk_unread(walk);
+  chosen->found->unread = walk_unread(walk);
   walk_free(walk);
   return 0;
 }
@@ -183,12 +179,14 @@ static size_t add_items(struct buffer *content, const struct levels *chosen, con
 }
 
 int listing_write(const char *path, unsigned max_depth, enum listing_order order,
-                  enum listing_form form, struct buffer *content, struct listing_result *found,
+                  enum listing_form form, struct buffer *content, struct levels_found *found,
                   struct error *error) {
+  *found = (struct levels_found){.entries = 0};
   struct levels chosen = {.size = sizeof(struct listing_item),
                           .compare = comparisons[order],
                           .is_before = is_before,
-                          .offer = offer};
+                          .offer = offer,
+                          .found = found};
   int (*gather)(struct levels *, const char *, unsigned, struct error *) =
       order == LISTING_BY_NAME ? levels_read : gather_all;
   if (gather(&chosen, path, max_depth, error) != 0)
@@ -196,8 +194,7 @@ int listing_write(const char *path, unsigned max_depth, enum listing_order order
   char *root = path_full(path, error);
   if (root != NULL) {
     levels_sort(&chosen);
-    *found = (struct listing_result){add_items(content, &chosen, root, form), chosen.is_cut,
-                                     chosen.unread};
+    found->entries = add_items(content, &chosen, root, form);
     found->is_cut |= found->entries < chosen.count;
   }
   levels_release(&chosen);

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "agent/files/tree/levels.h"
 #include "base/buffer.h"
 #include "base/error.h"
 
@@ -37,7 +38,7 @@
  * proportion to the number of entries; by name, to that of the levels that are needed, and stat is
  * called only for entries that are among the first so far.
  */
-#define LISTING_MAX 1000
+#define LISTING_MAX LEVELS_MAX
 #define LISTING_BYTES_MAX ((size_t)16 * 1024 * 1024)
 
 enum listing_order {
@@ -46,18 +47,12 @@ enum listing_order {
   LISTING_BY_MTIME, /* the newest first, by nanoseconds */
 };
 
-struct listing_result {
-  size_t entries; /* in the list */
-  bool is_cut;    /* there are more */
-  size_t unread;  /* directories that could not be read (walk_unread), of those that were needed */
-};
-
 enum listing_form { LISTING_JSON, LISTING_JSON_WITHOUT_SIZES, LISTING_LINES };
 
 /* Adds to `content`. `max_depth` is at least 1, the directory's own entries; deeper levels than
    WALK_DEPTH_MAX are not visited. After an error, nothing was added. */
 int listing_write(const char *path, unsigned max_depth, enum listing_order order,
-                  enum listing_form form, struct buffer *content, struct listing_result *found,
+                  enum listing_form form, struct buffer *content, struct levels_found *found,
                   struct error *error);
 
 #endif

@@ -1,18 +1,14 @@
 #include "agent/files/tree/tree_render.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/files/access/directory.h"
 #include "agent/files/access/path.h"
 #include "agent/files/glob/glob.h"
-#include "agent/files/tree/levels.h"
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
 #include "base/printable.h"
-
-static_assert(TREE_RENDER_MAX == LEVELS_MAX, "the entries that are chosen");
 
 /* First entries are chosen, level by level. Then they are drawn. */
 struct tree_entry {
@@ -165,7 +161,7 @@ static int draw_root(struct levels *chosen, const char *path, unsigned max_depth
   printable_add(content, name, strlen(name));
   buffer_add_string(content, "/\n");
   draw(chosen, content);
-  if (chosen->is_cut)
+  if (chosen->found->is_cut)
     buffer_add_string(content, TREE_RENDER_CUT);
   else
     content->length--; /* the last line has no end */
@@ -173,19 +169,21 @@ static int draw_root(struct levels *chosen, const char *path, unsigned max_depth
   return 0;
 }
 
-int tree_render_write(struct tree_render *self, const char *path, unsigned max_depth,
-                      const char *const *exclude_globs, const char *repository,
-                      struct buffer *content, struct error *error) {
+int tree_render_write(const char *path, unsigned max_depth, const char *const *exclude_globs,
+                      const char *repository, struct buffer *content, struct levels_found *found,
+                      struct error *error) {
+  *found = (struct levels_found){.entries = 0};
   struct tree_choice choice = {.levels = {.size = sizeof(struct tree_entry),
                                           .compare = compare,
                                           .is_before = is_before,
-                                          .offer = offer},
+                                          .offer = offer,
+                                          .found = found},
                                .excludes = globs_new(),
                                .reference = walk_reference(repository, path)};
   int result = take_globs(choice.excludes, exclude_globs, error);
   if (result == 0)
     result = draw_root(&choice.levels, path, max_depth, content, error);
-  *self = (struct tree_render){choice.levels.count, choice.levels.unread, choice.levels.is_cut};
+  found->entries = choice.levels.count;
   levels_release(&choice.levels);
   globs_free(choice.excludes);
   free(choice.reference);

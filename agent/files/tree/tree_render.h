@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "agent/files/tree/levels.h"
 #include "base/buffer.h"
 #include "base/error.h"
 
@@ -33,22 +34,16 @@
  * TREE_RENDER_GLOBS_MAX and their own limits. Time is in proportion to the number of entries of the
  * levels that are needed.
  */
-#define TREE_RENDER_MAX ((size_t)1000)
+#define TREE_RENDER_MAX LEVELS_MAX
 #define TREE_RENDER_CUT "… [truncated at 1000 entries — narrow the root or lower max_depth]"
 #define TREE_RENDER_GLOBS_MAX ((size_t)1000)
-
-struct tree_render {
-  size_t entries; /* lines below the root's, without the last one of a cut tree */
-  size_t unread;  /* directories that could not be read, or not to their end, of those needed */
-  bool is_cut;
-};
 
 /* Adds to `content`, which is empty. `max_depth` is at least 1, the directory's own entries; deeper
    levels than WALK_DEPTH_MAX are not visited. `exclude_globs` (agent/files/glob/glob.h) are matched
    against names and end with NULL; NULL for none. `repository` as for walk_reference. After an
    error nothing was added. */
-int tree_render_write(struct tree_render *self, const char *path, unsigned max_depth,
-                      const char *const *exclude_globs, const char *repository,
-                      struct buffer *content, struct error *error);
+int tree_render_write(const char *path, unsigned max_depth, const char *const *exclude_globs,
+                      const char *repository, struct buffer *content, struct levels_found *found,
+                      struct error *error);
 
 #endif
