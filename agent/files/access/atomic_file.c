@@ -473,23 +473,16 @@ int atomic_file_move(int fd, int directory, const char *name, const char *path,
    pages: a chunk that is cut short by a kill ends with a page. */
 #define PIECE ((size_t)3 * 16 * 1024)
 
-/* The number of bytes, or -1 when it is not base64. */
-static ssize_t decoded_length(const struct atomic_file_chunk *chunk) {
+/* Returns the number of bytes, which are written unless `fd` is -1; -1 when it is not base64, or with
+   errno when they cannot be written. */
+static ssize_t decode(const struct atomic_file_chunk *chunk, int fd) {
   char piece[PIECE];
   struct base64_reader reader = base64_reader(chunk->base64, chunk->length);
   ssize_t length, total = 0;
-  while ((length = base64_read(&reader, piece, sizeof piece)) > 0)
-    total += length;
-  return length == 0 ? total : -1;
-}
-
-static int write_decoded(const struct atomic_file_chunk *chunk, int fd) {
-  char piece[PIECE];
-  struct base64_reader reader = base64_reader(chunk->base64, chunk->length);
-  for (ssize_t length; (length = base64_read(&reader, piece, sizeof piece)) > 0;)
-    if (write_all(fd, piece, (size_t)length) != 0)
+  for (; (length = base64_read(&reader, piece, sizeof piece)) > 0; total += length)
+    if (fd >= 0 && write_all(fd, piece, (size_t)length) != 0)
       return -1;
-  return write_all_flush(fd);
+  return length == 0 ? total : -1;
 }
 
 static int fail_upload(const struct atomic_file_chunk *chunk, struct error *error) {
@@ -521,7 +514,7 @@ static int add_chunk(const struct atomic_file_chunk *chunk, ssize_t length, int 
     return error_set(error, "the file would exceed the %d-byte limit", ATOMIC_FILE_UPLOAD_FILE_MAX);
   if (held < size && ftruncate(fd, held) != 0)
     return fail_upload(chunk, error);
-  if (write_decoded(chunk, fd) == 0)
+  if (decode(chunk, fd) >= 0 && write_all_flush(fd) == 0)
     return 0;
   int reason = errno;
   (void)!ftruncate(fd, held);
@@ -530,33 +523,20 @@ static int add_chunk(const struct atomic_file_chunk *chunk, ssize_t length, int 
 }
 
 /* `*is_foreign`: it may not be written, so that no chunk before this one has made it. */
-static int write_to_target(const struct atomic_file_chunk *chunk, ssize_t length,
-                           const struct target *target, bool *is_foreign, struct error *error) {
-  struct stat file = {0};
-  int fd = open_file(chunk, target, &file, error);
-  *is_foreign = fd < 0;
-  if (fd < 0)
-    return -1;
-  int result = add_chunk(chunk, length, fd, file.st_size, error);
-  if (result == 0 && chunk->rename_to != NULL)
-    result = atomic_file_move(fd, target->directory, target->name, chunk->rename_to, error);
-  close(fd);
-  return result;
-}
-
-static int write_chunk(const struct atomic_file_chunk *chunk, bool *is_foreign,
+static int write_chunk(const struct atomic_file_chunk *chunk, ssize_t length, bool *is_foreign,
                        struct error *error) {
-  ssize_t length = decoded_length(chunk);
-  if (length < 0)
-    return error_set(error, "content is not base64");
-  if (length > ATOMIC_FILE_UPLOAD_CHUNK_MAX)
-    return error_set(error, "a chunk exceeds the %d bytes one step may carry",
-                     ATOMIC_FILE_UPLOAD_CHUNK_MAX);
   struct target target;
-  *is_foreign = target_find(&target, AT_FDCWD, chunk->path, error) != 0;
-  if (*is_foreign)
+  struct stat file = {0};
+  *is_foreign = true;
+  if (target_find(&target, AT_FDCWD, chunk->path, error) != 0)
     return -1;
-  int result = write_to_target(chunk, length, &target, is_foreign, error);
+  int fd = open_file(chunk, &target, &file, error);
+  *is_foreign = fd < 0;
+  int result = fd >= 0 ? add_chunk(chunk, length, fd, file.st_size, error) : -1;
+  if (result == 0 && chunk->rename_to != NULL)
+    result = atomic_file_move(fd, target.directory, target.name, chunk->rename_to, error);
+  if (fd >= 0)
+    close(fd);
   target_release(&target);
   return result;
 }
@@ -568,11 +548,18 @@ static bool has_name(const struct stat *file, const char *path) {
 
 int atomic_file_append(const struct atomic_file_chunk *chunk, struct error *error) {
   bool is_foreign = false;
-  if (write_chunk(chunk, &is_foreign, error) == 0)
-    return 0;
+  int result;
   struct stat file;
-  if (chunk->rename_to != NULL && !is_foreign && lstat(chunk->path, &file) == 0 &&
+  ssize_t length = decode(chunk, -1);
+  if (length < 0)
+    result = error_set(error, "content is not base64");
+  else if (length > ATOMIC_FILE_UPLOAD_CHUNK_MAX)
+    result = error_set(error, "a chunk exceeds the %d bytes one step may carry",
+                       ATOMIC_FILE_UPLOAD_CHUNK_MAX);
+  else
+    result = write_chunk(chunk, length, &is_foreign, error);
+  if (result != 0 && chunk->rename_to != NULL && !is_foreign && lstat(chunk->path, &file) == 0 &&
       S_ISREG(file.st_mode) && !has_name(&file, chunk->rename_to))
     (void)unlink(chunk->path);
-  return -1;
+  return result;
 }

@@ -64,10 +64,6 @@ int path_fail(struct error *error, int at, const char *path, const char *format,
   return -1;
 }
 
-const char *path_name(const char *full_path) {
-  return strrchr(full_path, '/') + 1;
-}
-
 char *path_lexical(const char *directory, const char *path) {
   return join(directory, path, true);
 }

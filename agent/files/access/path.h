@@ -11,9 +11,6 @@
    removed. */
 char *path_full(const char *path, struct error *error);
 
-/* The last component of a full path, a pointer into it; "" for "/". */
-const char *path_name(const char *full_path);
-
 /* Sets an error about a path: the reason, ": " and the full path, or the path as it is where it is
    absolute, or begins at another directory `at` than AT_FDCWD. Leaves out part of the middle where
    it is too long. Returns -1. */

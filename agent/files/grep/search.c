@@ -69,14 +69,14 @@ static bool matches_below_repository(struct file_search *self, const struct walk
   /* Of what is elsewhere it is the path with its "/", which only "**" and "*" match. */
   const char *below = path_below(path, self->search->repository);
   path = below != NULL ? below : path;
-  return globs_judge(self->glob, path, strlen(path), entry->kind == WALK_DIRECTORY) == GLOBS_MATCH;
+  return globs_judge(self->glob, path, strlen(path), entry->type == DT_DIR) == GLOBS_MATCH;
 }
 
 /* What the glob says. */
 enum verdict { SILENT, TAKEN, LEFT_OUT };
 
 static enum verdict judge_by_glob(struct file_search *self, const struct walk_entry *entry) {
-  bool is_directory = entry->kind == WALK_DIRECTORY;
+  bool is_directory = entry->type == DT_DIR;
   if (self->glob == NULL)
     return SILENT;
   if (self->search->glob[0] == '!')
@@ -91,7 +91,7 @@ static enum verdict judge_by_glob(struct file_search *self, const struct walk_en
 static bool takes(struct file_search *self, const struct walk_entry *entry) {
   if (self->reference != NULL && strcmp(self->reference, entry->path) == 0)
     return false;
-  bool is_directory = entry->kind == WALK_DIRECTORY;
+  bool is_directory = entry->type == DT_DIR;
   enum verdict verdict = judge_by_glob(self, entry);
   if (verdict == LEFT_OUT || self->ignore == NULL || (verdict == TAKEN && !is_directory))
     return verdict != LEFT_OUT;
@@ -100,7 +100,7 @@ static bool takes(struct file_search *self, const struct walk_entry *entry) {
   if (!hides || verdict == TAKEN)
     return true;
   self->result.hidden_directories += is_directory;
-  self->result.hidden_files += entry->kind == WALK_FILE;
+  self->result.hidden_files += entry->type == DT_REG;
   return false;
 }
 
@@ -438,7 +438,7 @@ static int search_below(struct file_search *self, struct walk *walk, struct buff
       continue;
     }
     text.length = 0;
-    if (entry.kind == WALK_FILE)
+    if (entry.type == DT_REG)
       read_entry(self, &entry, &text);
     if (text.length == 0)
       continue;
@@ -459,11 +459,8 @@ static int search_directory(struct file_search *self, const char *path, struct e
   enter_root(self, walk_root(walk));
   add_prefix(self->search, &prefixed);
   int result = search_below(self, walk, &prefixed, error);
-  const char *first;
-  if (self->ignore != NULL) {
-    self->result.unused_ignores = ignore_unused(self->ignore, &first);
-    (void)error_set(&self->result.first_unused, "%s", first);
-  }
+  if (self->ignore != NULL)
+    self->result.unused_ignores = ignore_unused(self->ignore, &self->result.first_unused);
   buffer_release(&prefixed);
   walk_free(walk);
   return result;

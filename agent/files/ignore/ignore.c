@@ -47,7 +47,7 @@ struct ignore {
   size_t root;        /* bytes of the former */
   size_t text;        /* bytes of all files */
   size_t unused;
-  char first[PATH_MAX]; /* of these */
+  struct error first_unused; /* the path of the first of these */
 };
 
 /* --- files --- */
@@ -127,30 +127,32 @@ static char *joined(const char *directory, const char *path) {
   return whole;
 }
 
+/* Without the spaces at its ends. */
+static char *trimmed(char *text) {
+  static const char spaces[] = " \t\r";
+  text += strspn(text, spaces);
+  size_t length = strlen(text);
+  while (length > 0 && strchr(spaces, text[length - 1]) != NULL)
+    length--;
+  text[length] = '\0';
+  return text;
+}
+
 /* The value of a line `excludesFile = value`, to be freed; NULL for another line. `line` is written
    to. */
 static char *excludes_value(char *line, const char *home) {
-  static const char key[] = "excludesfile";
-  static const char spaces[] = " \t\r";
-  line += strspn(line, spaces);
-  if (strncasecmp(line, key, sizeof key - 1) != 0)
+  char *key = trimmed(strsep(&line, "="));
+  if (line == NULL || strcasecmp(key, "excludesfile") != 0)
     return NULL;
-  line += sizeof key - 1;
-  line += strspn(line, spaces);
-  if (*line++ != '=')
-    return NULL;
-  line += strspn(line, spaces);
-  size_t length = strlen(line);
-  while (length > 0 && strchr(spaces, line[length - 1]) != NULL)
-    length--;
-  line[length] = '\0';
-  if (length > 1 && line[0] == '"' && line[length - 1] == '"') {
-    line[length - 1] = '\0';
-    line++;
+  char *value = trimmed(line);
+  size_t length = strlen(value);
+  if (length > 1 && value[0] == '"' && value[length - 1] == '"') {
+    value[length - 1] = '\0';
+    value++;
   }
-  if (strncmp(line, "~/", 2) == 0)
-    return home != NULL ? joined(home, line + 2) : NULL;
-  return line[0] == '/' ? joined("", line + 1) : NULL;
+  if (strncmp(value, "~/", 2) == 0)
+    return home != NULL ? joined(home, value + 2) : NULL;
+  return value[0] == '/' ? joined("", value + 1) : NULL;
 }
 
 /* `path` is freed. */
@@ -191,8 +193,7 @@ static char *global_path(const char *home, const char *config) {
 static void report_unused(struct ignore *self, size_t directory, const char *name) {
   const char *below = strcmp(name, exclude) == 0 ? ".git/" : "";
   if (self->unused++ == 0)
-    (void)snprintf(self->first, sizeof self->first, "%.*s%s%s", (int)directory, self->path.bytes,
-                   below, name);
+    (void)error_set(&self->first_unused, "%.*s%s%s", (int)directory, self->path.bytes, below, name);
 }
 
 /* `directory` is the descriptor, and `name` is relative to it; `start` as in the source. */
@@ -321,8 +322,8 @@ void ignore_free(struct ignore *self) {
   free(self);
 }
 
-size_t ignore_unused(const struct ignore *self, const char **first) {
-  *first = self->first;
+size_t ignore_unused(const struct ignore *self, struct error *first) {
+  *first = self->first_unused;
   return self->unused;
 }
 
@@ -342,7 +343,7 @@ bool ignore_hides(struct ignore *self, const struct walk_entry *entry) {
          source = source->above) {
       enum globs_verdict verdict =
           globs_judge(source->rules, self->path.bytes + source->start,
-                      self->path.length - source->start, entry->kind == WALK_DIRECTORY);
+                      self->path.length - source->start, entry->type == DT_DIR);
       if (verdict != GLOBS_SILENT)
         return verdict == GLOBS_MATCH;
     }

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "agent/files/tree/walk.h"
+#include "base/error.h"
 
 /*
  * Says which entries of a walk the ignore files of their directories hide, as ripgrep does without
@@ -48,8 +49,8 @@ struct ignore *ignore_new(int root, const char *path, const char *home, const ch
 /* Of entries in the order in which they come. A directory whose entries are judged was judged itself. */
 bool ignore_hides(struct ignore *self, const struct walk_entry *entry);
 
-/* How many ignore files were not used so far, and where the first is; "" when there is none. */
-size_t ignore_unused(const struct ignore *self, const char **first);
+/* How many ignore files were not used so far, and the path of the first; "" when there is none. */
+size_t ignore_unused(const struct ignore *self, struct error *first);
 
 /* May be NULL. */
 void ignore_free(struct ignore *self);

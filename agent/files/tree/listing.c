@@ -80,7 +80,7 @@ static int gather_all(struct levels *chosen, const char *path, unsigned max_dept
       walk_skip(walk);
     struct listing_item item = {.entry = {.text = entry.path, .name = entry.name}};
     if (entry.length < PATH_MAX &&
-        read_stat(&item, entry.parent, entry.name, entry.kind == WALK_DIRECTORY) &&
+        read_stat(&item, entry.parent, entry.name, entry.type == DT_DIR) &&
         levels_takes(chosen, &item))
       levels_add(chosen, &item);
   }

@@ -13,9 +13,8 @@
 /* First entries are chosen, level by level. Then they are drawn. */
 struct tree_entry {
   struct level_entry entry; /* its text is the name */
-  size_t first;             /* of what is in it, and how many are chosen */
-  size_t count;
-  bool is_directory; /* or a link to one */
+  size_t first;             /* of what is chosen in it, by its order; 0: nothing */
+  bool is_directory;        /* or a link to one */
 };
 
 struct tree_choice {
@@ -75,57 +74,41 @@ static void offer(struct levels *levels, const struct level_entry *entry, int pa
 
 /* --- drawing --- */
 
-/* What is left to draw of a directory. */
-struct tree_rest {
-  size_t next, end;
-  size_t indent; /* bytes of the indentation */
-};
-
-static void draw_entry(const struct tree_entry *entry, const struct buffer *indentation,
-                       bool is_last, struct buffer *content) {
-  buffer_add(content, indentation->bytes, indentation->length);
-  buffer_add_string(content, is_last ? "└── " : "├── ");
-  printable_add(content, entry->entry.name, strlen(entry->entry.name));
-  buffer_add_string(content, entry->is_directory ? "/\n" : "\n");
+/* What is chosen in one directory are neighbours. */
+static bool is_last(const struct levels *chosen, const struct level_entry *entry) {
+  size_t next = entry->order + 1;
+  return next == chosen->count ||
+         ((const struct level_entry *)chosen->items[next])->parent != entry->parent;
 }
 
-/* What is in one directory are neighbours. Returns how many are in the root. */
-static size_t count_children(const struct levels *chosen) {
-  size_t top = 0;
-  for (size_t i = 0; i < chosen->count; i++) {
-    const struct tree_entry *entry = chosen->items[i];
-    struct tree_entry *parent = (struct tree_entry *)entry->entry.parent;
-    if (parent == NULL)
-      top++;
-    else if (parent->count++ == 0)
-      parent->first = i;
-  }
-  return top;
+static void draw_entry(const struct levels *chosen, const struct tree_entry *tree,
+                       struct buffer *content) {
+  const struct level_entry *above[WALK_DEPTH_MAX];
+  size_t count = 0;
+  for (const struct level_entry *at = tree->entry.parent; at != NULL; at = at->parent)
+    above[count++] = at;
+  while (count-- > 0)
+    buffer_add_string(content, is_last(chosen, above[count]) ? "    " : "│   ");
+  buffer_add_string(content, is_last(chosen, &tree->entry) ? "└── " : "├── ");
+  printable_add(content, tree->entry.name, strlen(tree->entry.name));
+  buffer_add_string(content, tree->is_directory ? "/\n" : "\n");
 }
 
 static void draw(const struct levels *chosen, struct buffer *content) {
-  struct tree_rest levels[WALK_DEPTH_MAX + 1];
-  struct buffer indentation = {0};
-  unsigned depth = 0;
-  levels[depth] = (struct tree_rest){.end = count_children(chosen)};
-  for (;;) {
-    struct tree_rest *level = &levels[depth];
-    if (level->next == level->end) {
-      if (depth-- == 0)
-        break;
-      continue;
-    }
-    const struct tree_entry *entry = chosen->items[level->next++];
-    bool is_last = level->next == level->end;
-    indentation.length = level->indent;
-    draw_entry(entry, &indentation, is_last, content);
-    if (entry->count == 0)
-      continue;
-    buffer_add_string(&indentation, is_last ? "    " : "│   ");
-    levels[++depth] = (struct tree_rest){
-        .next = entry->first, .end = entry->first + entry->count, .indent = indentation.length};
+  for (size_t i = chosen->count; i-- > 0;) {
+    const struct level_entry *entry = chosen->items[i];
+    if (entry->parent != NULL)
+      ((struct tree_entry *)entry->parent)->first = i;
   }
-  buffer_release(&indentation);
+  const struct level_entry *at = chosen->count > 0 ? chosen->items[0] : NULL;
+  while (at != NULL) {
+    const struct tree_entry *tree = (const struct tree_entry *)at;
+    draw_entry(chosen, tree, content);
+    while (at != NULL && tree->first == 0 && is_last(chosen, at))
+      at = at->parent;
+    if (at != NULL)
+      at = chosen->items[tree->first > 0 ? tree->first : at->order + 1];
+  }
 }
 
 /* --- the root --- */
@@ -147,7 +130,7 @@ static const char *root_name(const char *path, const char *full_path) {
   while (length > 0 && path[length - 1] == '/')
     length--;
   bool is_dot = length > 0 && path[length - 1] == '.' && (length == 1 || path[length - 2] == '/');
-  return is_dot ? "." : path_name(full_path);
+  return is_dot ? "." : strrchr(full_path, '/') + 1;
 }
 
 static int draw_root(struct levels *chosen, const char *path, unsigned max_depth,

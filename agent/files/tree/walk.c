@@ -14,7 +14,7 @@
 #define PORTION ((size_t)4096)
 
 /* A directory on the way to the current entry. Its names are read in portions; each is stored as
-   its kind, in one byte, the name and a NUL. */
+   its type, in one byte, the name and a NUL. */
 struct walk_level {
   DIR *directory;
   size_t path; /* length of its path, with the slash */
@@ -121,27 +121,14 @@ void walk_skip(struct walk *self) {
   self->enter = false;
 }
 
-static enum walk_kind kind_of(unsigned char type) {
-  switch (type) {
-  case DT_REG:
-    return WALK_FILE;
-  case DT_DIR:
-    return WALK_DIRECTORY;
-  case DT_LNK:
-    return WALK_SYMLINK;
-  default:
-    return WALK_OTHER;
-  }
-}
-
-static void keep_name(struct walk *self, struct walk_level *level, enum walk_kind kind,
+static void keep_name(struct walk *self, struct walk_level *level, unsigned char type,
                       const char *name) {
   size_t length = strlen(name) + 1;
   if (level->capacity - level->size < length + 1) {
     level->capacity = 2 * level->capacity + PORTION;
     level->names = memory_resize(level->names, level->capacity);
   }
-  level->names[level->size] = (char)kind;
+  level->names[level->size] = (char)type;
   memcpy(level->names + level->size + 1, name, length);
   level->size += length + 1;
   level->count++;
@@ -178,9 +165,8 @@ static bool read_names(struct walk *self, struct walk_level *level) {
       level->is_read = true;
       break;
     }
-    enum walk_kind kind = kind_of(found.type);
-    if (kind != WALK_DIRECTORY || !walk_is_excluded(self->excludes, found.name))
-      keep_name(self, level, kind, found.name);
+    if (found.type != DT_DIR || !walk_is_excluded(self->excludes, found.name))
+      keep_name(self, level, found.type, found.name);
   }
   if (level->count > 0)
     put_in_order(self, level);
@@ -227,7 +213,7 @@ bool walk_next(struct walk *self, struct walk_entry *entry) {
                                .name = self->path + level->path,
                                .parent = dirfd(level->directory),
                                .depth = self->depth - 1,
-                               .kind = (enum walk_kind)name[-1]};
-  self->enter = entry->kind == WALK_DIRECTORY;
+                               .type = (unsigned char)name[-1]};
+  self->enter = entry->type == DT_DIR;
   return true;
 }

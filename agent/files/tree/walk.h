@@ -1,6 +1,7 @@
 #ifndef AGENT_FILES_TREE_WALK_H
 #define AGENT_FILES_TREE_WALK_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -26,15 +27,13 @@
 #define WALK_DEPTH_MAX 256
 #define WALK_NAMES_MAX ((size_t)64 * 1024 * 1024)
 
-enum walk_kind { WALK_FILE, WALK_DIRECTORY, WALK_SYMLINK, WALK_OTHER };
-
 struct walk_entry {
-  const char *path; /* from the root, without "./" in front; with a NUL */
-  size_t length;    /* of the path */
-  const char *name; /* its last component */
-  int parent;       /* the descriptor of the directory that it is in; not to be closed */
-  int depth;        /* 0: directly in the root */
-  enum walk_kind kind;
+  const char *path;   /* from the root, without "./" in front; with a NUL */
+  size_t length;      /* of the path */
+  const char *name;   /* its last component */
+  int parent;         /* the descriptor of the directory that it is in; not to be closed */
+  int depth;          /* 0: directly in the root */
+  unsigned char type; /* DT_REG, …; DT_UNKNOWN where stat is not permitted */
 };
 
 struct walk;
