@@ -59,9 +59,8 @@ static size_t next(const struct editing *self, size_t match) {
 
 static size_t count_lines(const char *bytes, size_t length) {
   size_t lines = 0;
-  for (const char *at = bytes, *end = bytes + length;
-       at < end && (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++)
-    lines++;
+  for (size_t i = 0; i < length; i++)
+    lines += bytes[i] == '\n';
   return lines;
 }
 

@@ -1,6 +1,7 @@
 #include "agent/files/glob/glob.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -421,10 +422,6 @@ enum globs_verdict globs_judge(const struct globs *self, const char *path, size_
 
 /* --- an ignore file --- */
 
-static bool is_space(char character) {
-  return character == ' ' || (character >= '\t' && character <= '\r');
-}
-
 /* Adds a rule for each glob that this one stands for. */
 static void add_ignored(struct globs *self, struct rule rule, const char *glob) {
   struct error error;
@@ -442,7 +439,7 @@ static void add_ignored(struct globs *self, struct rule rule, const char *glob) 
 static void add_line(struct globs *self, char *line) {
   size_t length = strlen(line);
   if (length < 2 || memcmp(line + length - 2, "\\ ", 2) != 0)
-    while (length > 0 && is_space(line[length - 1]))
+    while (length > 0 && isspace((unsigned char)line[length - 1]))
       length--;
   line[length] = '\0';
   if (line[0] == '#')

@@ -164,18 +164,15 @@ static struct atom read_class(struct pattern_reader *self) {
   at += negated;
   bool has_newline = false; /* the class lists it */
   for (const char *first = at; *at != ']' || at == first;) {
-    if (*at == '\0' || (at[0] == '[' && (at[1] == '.' || at[1] == '=')) ||
+    const char *posix = at[0] == '[' && at[1] == ':' ? skip_posix(at + 2) : NULL;
+    if (*at == '\0' || (at[0] == '[' && strchr(".=:", at[1]) != NULL && posix == NULL) ||
         (at[0] == '\\' && (at[1] == '\0' || at[1] == 'Q' || at[1] == 'E'))) {
       give_up(self);
       return atom;
     }
-    if (at[0] == '[' && at[1] == ':') {
-      at = skip_posix(at + 2);
+    if (posix != NULL) {
+      at = posix;
       has_newline |= !negated; /* it may, in either case the worse is assumed */
-      if (at == NULL) {
-        give_up(self);
-        return atom;
-      }
     } else if (*at == '\\') {
       has_newline |= negated ? at[1] == 'n' || at[1] == 's'
                              : is_letter(at[1]) && strchr("dwhSrtb", at[1]) == NULL;

@@ -21,18 +21,13 @@
 #include "base/utf16.h"
 #include "base/utf8.h"
 
-/* The answer. */
-struct match_list {
-  struct buffer *out;
-  struct buffer path; /* of the file whose entries follow, as it is written */
-  bool as_lines, is_empty;
-};
-
 /* A search under way. Once its result is cut, no further file is searched. */
 struct file_search {
   const struct search *search;
   struct line_matcher *pattern;
-  struct match_list list;
+  struct buffer *answer;
+  bool has_entries;
+  struct buffer written; /* path of the file that is searched, as the answer has it */
   struct search_result result;
   /* Which entries below the root are looked at: */
   struct globs *glob;    /* NULL: all */
@@ -44,6 +39,13 @@ struct file_search {
 
 /* --- which entries below the root are looked at --- */
 
+/* With a "/" at its end. */
+static void add_directory(struct buffer *to, const char *path) {
+  buffer_add_string(to, path);
+  if (to->bytes[to->length - 1] != '/')
+    buffer_add(to, "/", 1);
+}
+
 /* The root is this directory. */
 static void enter_root(struct file_search *self, int root) {
   const struct search *search = self->search;
@@ -53,9 +55,7 @@ static void enter_root(struct file_search *self, int root) {
   if (self->glob == NULL || search->repository == NULL)
     return;
   char *path = path_lexical(search->repository, search->path);
-  buffer_add_string(&self->lexical, path);
-  if (strcmp(path, "/") != 0)
-    buffer_add(&self->lexical, "/", 1);
+  add_directory(&self->lexical, path);
   self->root = self->lexical.length;
   free(path);
 }
@@ -108,43 +108,20 @@ static bool takes(struct file_search *self, const struct walk_entry *entry) {
 
 #define ELLIPSIS "\xE2\x80\xA6"
 
-static void list_begin(struct match_list *self, struct buffer *out, bool as_lines) {
-  *self = (struct match_list){.out = out, .as_lines = as_lines, .is_empty = true};
-  buffer_add_string(out, as_lines ? "" : "[");
+static void add_either(struct file_search *self, const char *json, const char *lines) {
+  buffer_add_string(self->answer, self->search->as_lines ? lines : json);
 }
 
-static void list_end(struct match_list *self) {
-  buffer_add_string(self->out, self->as_lines ? "" : "]");
-  buffer_release(&self->path);
-}
-
-static void list_file(struct match_list *self, const char *path, size_t length) {
-  self->path.length = 0;
-  if (self->as_lines)
-    printable_add(&self->path, path, length);
-  else
-    buffer_add_json(&self->path, path, length);
-}
-
-static bool open_entry(struct match_list *self) {
-  static const char *const before[2][2] = {{",{\"path\":", "{\"path\":"}, {"\n", ""}};
-  if (self->out->length >= SEARCH_ANSWER_MAX)
+/* Begins an entry. Where there is no room for it, the answer ends, and this is false. */
+static bool open_entry(struct file_search *self) {
+  if (self->answer->length >= SEARCH_ANSWER_MAX) {
+    self->result.is_cut = true;
     return false;
-  buffer_add_string(self->out, before[self->as_lines][self->is_empty]);
-  buffer_add(self->out, self->path.bytes, self->path.length);
-  self->is_empty = false;
+  }
+  add_either(self, self->has_entries ? ",{\"path\":" : "{\"path\":", self->has_entries ? "\n" : "");
+  buffer_add(self->answer, self->written.bytes, self->written.length);
+  self->has_entries = true;
   return true;
-}
-
-/* A number, the last of the entry or with a text behind it. */
-static void add_number(struct match_list *self, const char *name, const char *separator,
-                       size_t number) {
-  buffer_add_string(self->out, self->as_lines ? separator : name);
-  buffer_add_number(self->out, number);
-}
-
-static void close_entry(struct match_list *self) {
-  buffer_add_string(self->out, self->as_lines ? "" : "}");
 }
 
 /* Length in bytes of the first `characters` characters, or of the whole text. */
@@ -160,43 +137,19 @@ static size_t cut(const char *text, size_t length, size_t characters) {
 }
 
 /* In lines it ends before a NUL. */
-static void add_text(struct match_list *self, const char *text, size_t length) {
+static void add_text(struct file_search *self, const char *text, size_t length) {
   size_t shown = cut(text, length, SEARCH_LINE_SHOWN);
-  if (self->as_lines) {
+  if (self->search->as_lines) {
     size_t before_nul = strnlen(text, shown);
-    buffer_add(self->out, text, before_nul);
-    buffer_add_string(self->out, before_nul == shown && shown < length ? ELLIPSIS : "");
+    buffer_add(self->answer, text, before_nul);
+    buffer_add_string(self->answer, before_nul == shown && shown < length ? ELLIPSIS : "");
     return;
   }
-  buffer_add_json(self->out, text, shown);
+  buffer_add_json(self->answer, text, shown);
   if (shown < length) {
-    self->out->length--; /* within the quotes */
-    buffer_add_string(self->out, ELLIPSIS "\"");
+    self->answer->length--; /* within the quotes */
+    buffer_add_string(self->answer, ELLIPSIS "\"");
   }
-}
-
-static bool list_line(struct match_list *self, size_t number, const char *text, size_t length,
-                      bool is_match) {
-  const char *separator = is_match ? ":" : "-";
-  if (!open_entry(self))
-    return false;
-  add_number(self, ",\"line\":", separator, number);
-  buffer_add_string(self->out, self->as_lines ? separator : ",\"text\":");
-  add_text(self, text, length);
-  if (!self->as_lines)
-    buffer_add_string(self->out, is_match ? ",\"kind\":\"match\"" : ",\"kind\":\"context\"");
-  close_entry(self);
-  return true;
-}
-
-/* The file itself, with a count where there is one. */
-static bool list_path(struct match_list *self, size_t count) {
-  if (!open_entry(self))
-    return false;
-  if (count > 0)
-    add_number(self, ",\"count\":", ":", count);
-  close_entry(self);
-  return true;
 }
 
 /* --- the text of one file --- */
@@ -226,12 +179,16 @@ static bool has_room(struct file_search *self) {
 
 static void show(struct file_search *self, struct searched_file *file,
                  const struct matched_line *line, bool is_match) {
-  if (list_line(&self->list, number_of(file, line->start), file->text + line->start,
-                line->end - line->start, is_match))
-    self->result.matches += is_match;
-  else
-    self->result.is_cut = true;
+  const char *separator = is_match ? ":" : "-";
   file->shown = line->next;
+  if (!open_entry(self))
+    return;
+  add_either(self, ",\"line\":", separator);
+  buffer_add_number(self->answer, number_of(file, line->start));
+  add_either(self, ",\"text\":", separator);
+  add_text(self, file->text + line->start, line->end - line->start);
+  add_either(self, is_match ? ",\"kind\":\"match\"}" : ",\"kind\":\"context\"}", "");
+  self->result.matches += is_match;
 }
 
 /* Shows lines of context that start before `limit`. */
@@ -313,10 +270,14 @@ static int add_file(struct file_search *self, const struct searched_file *file,
     if (found < 0)
       return -1;
   }
-  if (list_path(&self->list, count))
-    self->result.matches++;
-  else
-    self->result.is_cut = true;
+  if (!open_entry(self))
+    return 0;
+  if (count > 0) {
+    add_either(self, ",\"count\":", ":");
+    buffer_add_number(self->answer, count);
+  }
+  add_either(self, "}", "");
+  self->result.matches++;
   return 0;
 }
 
@@ -333,7 +294,11 @@ static int search_text(struct file_search *self, const char *path, size_t path_l
   struct matched_line line = {.start = 0};
   struct error reason;
   line_matcher_begin(self->pattern, text, length, is_text);
-  list_file(&self->list, path, path_length);
+  self->written.length = 0;
+  if (self->search->as_lines)
+    printable_add(&self->written, path, path_length);
+  else
+    buffer_add_json(&self->written, path, path_length);
   int result = self->search->output == SEARCH_CONTENT ? add_lines(self, &file, &line, &reason)
                                                       : add_file(self, &file, &line, &reason);
   if (result == 0)
@@ -371,16 +336,6 @@ static int fill(int fd, struct buffer *text) {
     text->length = 0;
   finish_text(text);
   return 0;
-}
-
-/* What every path begins with. */
-static void add_prefix(const struct search *search, struct buffer *path) {
-  size_t length = strlen(search->path);
-  if (!search->prefix_paths || strcmp(search->path, ".") == 0)
-    return;
-  buffer_add(path, search->path, length);
-  if (search->path[length - 1] != '/')
-    buffer_add(path, "/", 1);
 }
 
 /* Notes the full path of the first thing that could not be read; `below` is relative to the root. */
@@ -457,7 +412,8 @@ static int search_directory(struct file_search *self, const char *path, struct e
     return -1;
   struct buffer prefixed = {0};
   enter_root(self, walk_root(walk));
-  add_prefix(self->search, &prefixed);
+  if (self->search->prefix_paths && strcmp(path, ".") != 0)
+    add_directory(&prefixed, path);
   int result = search_below(self, walk, &prefixed, error);
   if (self->ignore != NULL)
     self->result.unused_ignores = ignore_unused(self->ignore, &self->result.first_unused);
@@ -576,7 +532,7 @@ static int search_root(struct file_search *self, const char *path, struct error 
 
 int search_run(const struct search *self, struct buffer *content, struct search_result *result,
                struct error *error) {
-  struct file_search search = {.search = self};
+  struct file_search search = {.search = self, .answer = content};
   int found = 0;
   if (self->glob != NULL) {
     search.glob = globs_new();
@@ -585,13 +541,14 @@ int search_run(const struct search *self, struct buffer *content, struct search_
   if (found == 0 && (search.pattern = line_matcher_new(self->pattern, error)) == NULL)
     found = -1;
   if (found == 0) {
-    list_begin(&search.list, content, self->as_lines);
+    add_either(&search, "[", "");
     found = search_root(&search, self->path, error);
-    list_end(&search.list);
+    add_either(&search, "]", "");
   }
   *result = search.result;
   line_matcher_free(search.pattern);
   ignore_free(search.ignore);
+  buffer_release(&search.written);
   buffer_release(&search.lexical);
   free(search.reference);
   globs_free(search.glob);
