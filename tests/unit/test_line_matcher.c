@@ -462,7 +462,8 @@ static void run_line_by_line(struct regex *regex, const struct target *target, c
     if (newline != NULL && end > at && target->bytes[end - 1] == '\r')
       end--;
     size_t start;
-    int found = regex_match(regex, REGEX_BROKEN, target->bytes + at, end - at, &start);
+    struct error error;
+    int found = regex_match(regex, REGEX_BROKEN, target->bytes + at, end - at, &start, &error);
     if (found != 0)
       used += (size_t)snprintf(out + used, size - used, found > 0 ? "%zu " : "%zu? ", number);
     at = next;

@@ -1,5 +1,6 @@
 #include "agent/files/grep/line_matcher.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,14 +63,6 @@ struct repetition {
 
 /* --- syntax --- */
 
-static bool is_digit(char byte) {
-  return byte >= '0' && byte <= '9';
-}
-
-static bool is_letter(char byte) {
-  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
-}
-
 static void give_up(struct pattern_reader *self) {
   self->has_given_up = true;
   self->is_local = false;
@@ -95,7 +88,7 @@ static size_t braces(const char *text, bool *optional) {
 
 /* A brace that begins no repetition is a literal; one that nearly does is not understood. */
 static bool is_brace_literal(const char *text) {
-  return !is_digit(text[1]) && text[1] != ',' && text[1] != ' ' && text[1] != '\t';
+  return !isdigit((unsigned char)text[1]) && text[1] != ',' && text[1] != ' ' && text[1] != '\t';
 }
 
 static void read_property(struct pattern_reader *self, struct atom *atom, bool negated) {
@@ -140,7 +133,7 @@ static struct atom read_escape(struct pattern_reader *self) {
     read_property(self, &atom, letter == 'P');
   } else if (letter == 't') {
     atom = (struct atom){.kind = ATOM_CHARACTER, .text = "\t", .length = 1};
-  } else if (!is_letter(letter) && !is_digit(letter) && letter > ' ') {
+  } else if (!isalnum((unsigned char)letter) && letter > ' ') {
     atom = (struct atom){.kind = ATOM_CHARACTER, .text = self->at - 1, .length = 1};
   } else {
     give_up(self);
@@ -152,7 +145,7 @@ static struct atom read_escape(struct pattern_reader *self) {
 static const char *skip_posix(const char *at) {
   if (*at == '^')
     at++;
-  while (is_letter(*at))
+  while (isalpha((unsigned char)*at))
     at++;
   return at[0] == ':' && at[1] == ']' ? at + 2 : NULL;
 }
@@ -175,7 +168,7 @@ static struct atom read_class(struct pattern_reader *self) {
       has_newline |= !negated; /* it may, in either case the worse is assumed */
     } else if (*at == '\\') {
       has_newline |= negated ? at[1] == 'n' || at[1] == 's'
-                             : is_letter(at[1]) && strchr("dwhSrtb", at[1]) == NULL;
+                             : isalpha((unsigned char)at[1]) && strchr("dwhSrtb", at[1]) == NULL;
       at += 2;
     } else {
       at++;
@@ -224,7 +217,7 @@ static const char *skip_name(const char *at) {
   if (*at != '<' && *at != '\'')
     return NULL;
   at++;
-  while (is_letter(*at) || is_digit(*at) || *at == '_')
+  while (isalnum((unsigned char)*at) || *at == '_')
     at++;
   return *at == end ? at + 1 : NULL;
 }
@@ -539,8 +532,7 @@ static int match_line(struct line_matcher *self, const struct matched_line *line
                       struct error *error) {
   const char *text = self->text + line->start;
   size_t start, length = line->end - line->start;
-  int found = regex_match(self->regex, text_kind(self, text, length), text, length, &start);
-  return found < 0 ? regex_error(self->regex, error) : found;
+  return regex_match(self->regex, text_kind(self, text, length), text, length, &start, error);
 }
 
 /* The first line that matches of those that start before `limit`. */

@@ -457,17 +457,16 @@ int regex_try(struct regex *self, enum regex_text kind, const char *text, size_t
 }
 
 int regex_match(struct regex *self, enum regex_text kind, const char *text, size_t length,
-                size_t *start) {
+                size_t *start, struct error *error) {
   int found = length <= SHORT ? regex_try(self, kind, text, length, start) : -1;
   if (found >= 0)
     return found;
   kind = code_kind(self, kind);
   self->end = now() + REGEX_MILLISECONDS;
   pcre2_set_match_limit(self->context, REGEX_TRIES_MAX);
-  return to_result(self, match_by(self, timed_code(self, kind), kind, text, length), start);
-}
-
-int regex_error(const struct regex *self, struct error *error) {
+  found = to_result(self, match_by(self, timed_code(self, kind), kind, text, length), start);
+  if (found >= 0)
+    return found;
   unsigned char message[128];
   (void)pcre2_get_error_message(self->error, message, sizeof message);
   return error_set(error, "pattern too expensive: %s", (const char *)message);

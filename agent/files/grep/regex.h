@@ -39,17 +39,14 @@ struct regex *regex_new(const char *source, struct error *error);
 /* A lower bound for the length of a match, in characters. */
 size_t regex_min_length(const struct regex *self);
 
-/* Searches the text. 1 when it matches, `*start` is the offset; 0 when it does not; -1 when PCRE2
-   gave up. */
+/* Searches the text. 1 when it matches, `*start` is the offset; 0 when it does not; -1 with the reason
+   when PCRE2 gave up. */
 int regex_match(struct regex *self, enum regex_text kind, const char *text, size_t length,
-                size_t *start);
+                size_t *start, struct error *error);
 
-/* Likewise, but gives up much earlier. */
+/* Likewise, but gives up much earlier, and says no reason. */
 int regex_try(struct regex *self, enum regex_text kind, const char *text, size_t length,
               size_t *start);
-
-/* Sets the error to the reason why PCRE2 gave up last. Returns -1. */
-int regex_error(const struct regex *self, struct error *error);
 
 /* May be NULL. */
 void regex_free(struct regex *self);

@@ -355,9 +355,10 @@ static void note_unread(struct file_search *self, const char *below) {
 
 /* The directories that the walk could not read so far. */
 static void count_unread(struct file_search *self, const struct walk *walk) {
-  if (walk_unread(walk) > 0)
-    note_unread(self, walk_first_unread(walk));
-  self->result.unread_directories = walk_unread(walk);
+  const char *first;
+  self->result.unread_directories = walk_unread(walk, &first);
+  if (self->result.unread_directories > 0)
+    note_unread(self, first);
 }
 
 static void read_entry(struct file_search *self, const struct walk_entry *entry,

@@ -84,7 +84,8 @@ static int gather_all(struct levels *chosen, const char *path, unsigned max_dept
         levels_takes(chosen, &item))
       levels_add(chosen, &item);
   }
-  chosen->found->unread = walk_unread(walk);
+  const char *first;
+  chosen->found->unread = walk_unread(walk, &first);
   walk_free(walk);
   return 0;
 }
@@ -127,29 +128,23 @@ static void add_object(struct buffer *content, const struct listing_item *item, 
                        bool with_sizes) {
   buffer_add_string(content, "{\"path\":");
   buffer_add_json(content, path, strlen(path));
-  if (item->has_stat && with_sizes && !item->is_directory) {
-    buffer_add_string(content, ",\"size_bytes\":");
-    buffer_add_number(content, (unsigned long long)item->size);
-  }
+  if (item->has_stat && with_sizes && !item->is_directory)
+    buffer_add_format(content, ",\"size_bytes\":%llu", (unsigned long long)item->size);
   if (item->has_stat) {
     char mtime[STEP_EVENT_TIMESTAMP_SIZE];
     step_event_timestamp(mtime, milliseconds(item->mtime));
-    buffer_add_string(content, ",\"mtime\":\"");
-    buffer_add_string(content, mtime);
-    buffer_add_string(content, "\"");
+    buffer_add_format(content, ",\"mtime\":\"%s\"", mtime);
   }
-  buffer_add_string(content, ",\"is_directory\":");
-  buffer_add_string(content, item->is_directory ? "true}" : "false}");
+  buffer_add_string(content,
+                    item->is_directory ? ",\"is_directory\":true}" : ",\"is_directory\":false}");
 }
 
-static void add_line(struct buffer *content, const struct listing_item *item, const char *path) {
-  const char *name = strrchr(path, '/') + 1;
-  char size[24] = "-", columns[40];
+static void add_line(struct buffer *content, const struct listing_item *item) {
+  char size[24] = "-";
   if (item->has_stat && !item->is_directory)
     (void)snprintf(size, sizeof size, "%llu", (unsigned long long)item->size);
-  (void)snprintf(columns, sizeof columns, "%-6s %8s  ", item->is_directory ? "dir" : "file", size);
-  buffer_add_string(content, columns);
-  printable_add(content, name, strlen(name));
+  buffer_add_format(content, "%-6s %8s  ", item->is_directory ? "dir" : "file", size);
+  printable_add(content, item->entry.name, strlen(item->entry.name));
   buffer_add_string(content, "\n");
 }
 
@@ -171,7 +166,7 @@ static size_t add_items(struct buffer *content, const struct levels *chosen, con
     if (is_json)
       add_object(content, item, path, form == LISTING_JSON);
     else
-      add_line(content, item, path);
+      add_line(content, item);
   }
   buffer_add_string(content, is_json ? "]" : "");
   free(path);

@@ -109,12 +109,9 @@ int walk_root(const struct walk *self) {
   return dirfd(self->levels[0].directory);
 }
 
-size_t walk_unread(const struct walk *self) {
+size_t walk_unread(const struct walk *self, const char **first) {
+  *first = self->first_unread;
   return self->unread;
-}
-
-const char *walk_first_unread(const struct walk *self) {
-  return self->first_unread != NULL ? self->first_unread : "";
 }
 
 void walk_skip(struct walk *self) {

@@ -68,11 +68,9 @@ bool walk_next(struct walk *self, struct walk_entry *entry);
 void walk_skip(struct walk *self);
 
 /* Number of directories that could not be read, or not to their end: no permission, too deep, no
-   descriptor left. Those that vanished are not counted. */
-size_t walk_unread(const struct walk *self);
-
-/* The path of the first of them, from the root; "" for the root, and while there is none. */
-const char *walk_first_unread(const struct walk *self);
+   descriptor left. Those that vanished are not counted. `*first` is the path of the first of them, from
+   the root, where there is one; "" for the root. */
+size_t walk_unread(const struct walk *self, const char **first);
 
 /* May be NULL. */
 void walk_free(struct walk *self);
