@@ -496,7 +496,7 @@ static void set_defaults(struct options *self) {
 
 static int check_redis(const struct options *self, struct error *error) {
   const struct redis_url *redis = &self->redis;
-  if (redis->host == NULL && redis->path == NULL && redis->hosts == NULL)
+  if (redis->hosts == NULL)
     return error_set(error, "--redis-url (or REDIS_URL) is required");
   if (self->job_id == NULL)
     return error_set(error, "--job-id (or JOB_ID) is required");

@@ -328,11 +328,11 @@ static void on_dialed(evutil_socket_t fd, short what, void *context) {
   dialer_cancel(self);
 }
 
-struct dialer *dialer_start(struct event_base *base, const struct redis_url *url,
-                            void (*done)(void *owner, struct transport *transport, const char *why),
-                            void *owner) {
+struct dialer *dialer_start(struct event_base *base, const struct redis_address *to,
+                            struct tls *tls, transport_done *done, void *owner) {
   struct dialer *self = memory_allocate(sizeof *self);
-  (void)url;
+  (void)to;
+  (void)tls;
   *self = (struct dialer){.done = done, .owner = owner};
   self->timer = loop_timer_new(base, on_dialed, self);
   loop_timer_start_now(self->timer);
@@ -533,7 +533,8 @@ static void leave(void) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static const struct redis_url url = {.host = "localhost", .port = 6379};
+  static struct redis_address host = {.host = "localhost", .port = 6379};
+  static const struct redis_url url = {.hosts = &host, .host_count = 1};
   static int nowhere = -1;
   if (nowhere < 0)
     nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);

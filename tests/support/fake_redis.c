@@ -18,6 +18,7 @@ struct fake_redis {
   struct sockaddr_in address;
   char host[16];
   bool tcp;
+  struct redis_address at;
   int listener; /* -1 while it refuses */
   struct event *incoming;
   int fd; /* -1 when nobody is connected */
@@ -179,9 +180,9 @@ void fake_redis_free(struct fake_redis *self) {
 }
 
 struct redis_url fake_redis_url(struct fake_redis *self) {
-  if (self->tcp)
-    return (struct redis_url){.host = self->host, .port = ntohs(self->address.sin_port)};
-  return (struct redis_url){.path = self->path.sun_path};
+  self->at = (struct redis_address){.host = self->tcp ? self->host : self->path.sun_path,
+                                    .port = self->tcp ? ntohs(self->address.sin_port) : 0};
+  return (struct redis_url){.hosts = &self->at, .host_count = 1};
 }
 
 void fake_redis_answer_with(struct fake_redis *self,

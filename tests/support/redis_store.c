@@ -48,6 +48,7 @@ struct redis_store {
   struct event_base *base;
   char directory[32];
   struct sockaddr_un path;
+  struct redis_address at;
   int listener;
   struct event *incoming;
   struct connection *connections[CONNECTIONS_MAX];
@@ -590,6 +591,7 @@ struct redis_store *redis_store_new(struct event_base *base) {
   assert_non_null(mkdtemp(self->directory));
   self->path.sun_family = AF_UNIX;
   snprintf(self->path.sun_path, sizeof self->path.sun_path, "%s/socket", self->directory);
+  self->at.host = self->path.sun_path;
   redis_store_come_back(self);
   return self;
 }
@@ -603,7 +605,7 @@ void redis_store_free(struct redis_store *self) {
 }
 
 struct redis_url redis_store_url(const struct redis_store *self) {
-  return (struct redis_url){.path = (char *)(uintptr_t)self->path.sun_path};
+  return (struct redis_url){.hosts = (struct redis_address *)(uintptr_t)&self->at, .host_count = 1};
 }
 
 void redis_store_lose(struct redis_store *self, const char *role, bool stray) {

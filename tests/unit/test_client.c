@@ -195,7 +195,7 @@ NEW_CLIENT_TEST(it_finds_a_server_by_address_and_by_name) {
   becomes_ready(owner);
   client_free(owner->client);
   char name[] = "localhost";
-  owner->url.host = name;
+  owner->url.hosts->host = name;
   start(owner, SIZE_MAX);
   /* Virtual time may pass before the name is looked up, which takes real time: it tries again. */
   assert_true(recorder_await(&owner->loop, &owner->recorder, "ready", 1));
@@ -227,7 +227,7 @@ NEW_CLIENT_TEST(a_refused_handshake_is_final) {
     assert_false(client_is_ready(owner->client));
     assert_int_equal(fake_redis_connections(owner->server), i + 1);
     assert_non_null(strstr(owner->error, rows[i].error));
-    assert_non_null(strstr(owner->error, owner->url.path));
+    assert_non_null(strstr(owner->error, owner->url.hosts->host));
     assert_null(strstr(owner->error, "hunter2"));
     client_free(owner->client);
     owner->client = NULL;
@@ -557,7 +557,7 @@ static int set_up_other(void **state) {
   set_up(state);
   const struct owner *owner = *state;
   other = fake_redis_new(owner->loop.base, true);
-  (void)snprintf(moved, sizeof moved, "MOVED 3999 127.0.0.1:%u", fake_redis_url(other).port);
+  (void)snprintf(moved, sizeof moved, "MOVED 3999 127.0.0.1:%u", fake_redis_url(other).hosts->port);
   (void)snprintf(moved_answer, sizeof moved_answer, "-%s\r\n", moved);
   return 0;
 }

@@ -32,7 +32,7 @@ struct scene {
   struct loop loop;
   struct fake_redis *server;
   char host[64]; /* for the resolver: addresses with a space between them, "never" or "nobody" */
-  struct redis_url url;
+  struct redis_address to;
   int done;                    /* calls */
   struct transport *transport; /* NULL: none */
   int fd;                      /* its socket, or -1 */
@@ -41,7 +41,7 @@ struct scene {
   int fill_fd[2];
 };
 
-/* `host` are addresses, each with a port of its own or the url's. */
+/* `host` are addresses, each with a port of its own or the address's. */
 static struct addrinfo *addresses_of(const char *host, unsigned port) {
   struct addrinfo *first = NULL;
   struct addrinfo **end = &first;
@@ -132,17 +132,19 @@ static void on_done(void *owner, struct transport *transport, const char *why) {
 
 static void serve(struct scene *scene, bool tcp) {
   scene->server = fake_redis_new(scene->loop.base, tcp);
-  scene->url = fake_redis_url(scene->server);
+  scene->to = fake_redis_url(scene->server).hosts[0];
 }
 
-/* The url's host; of a server that listens, its port. */
+/* Of a server that listens, its port. */
 static void at(struct scene *scene, const char *host) {
   strcpy(scene->host, host);
-  scene->url.host = scene->host;
+  scene->to.host = scene->host;
+  if (scene->to.port == 0)
+    scene->to.port = 1;
 }
 
 static struct dialer *start(struct scene *scene) {
-  struct dialer *dialer = dialer_start(scene->loop.base, &scene->url, on_done, scene);
+  struct dialer *dialer = dialer_start(scene->loop.base, &scene->to, NULL, on_done, scene);
   assert_int_equal(scene->done, 0); /* not from inside */
   return dialer;
 }
@@ -186,7 +188,7 @@ SCENE_TEST(it_connects_to_a_port_and_the_kernel_finds_a_dead_peer) {
 SCENE_TEST(a_numeric_host_is_not_resolved) {
   static char *const numbers[] = {"127.0.0.1", "::1"};
   for (size_t i = 0; i < 2; i++) {
-    scene->url = (struct redis_url){.host = numbers[i], .port = 1};
+    scene->to = (struct redis_address){.host = numbers[i], .port = 1};
     lookups = 0;
     dial(scene);
     assert_int_equal(scene->fd, -1);
@@ -232,7 +234,7 @@ SCENE_TEST(a_socket_that_nobody_listens_to) {
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
   close(fd);
-  scene->url.path = address.sun_path;
+  scene->to.host = address.sun_path;
   fails(scene, "Connection refused");
   directory_release(&directory);
 }
@@ -242,7 +244,7 @@ SCENE_TEST(a_path_that_is_too_long) {
   char path[sizeof address.sun_path + 1];
   memset(path, 'x', sizeof path);
   path[sizeof address.sun_path] = '\0';
-  scene->url.path = path;
+  scene->to.host = path;
   fails(scene, "the path is too long for a socket");
   path[sizeof address.sun_path - 1] = '\0'; /* and one that just fits */
   fails(scene, "No such file or directory");
@@ -317,7 +319,6 @@ SCENE_TEST(what_is_cancelled_is_not_reported) {
   silent_address(scene, silent, sizeof silent);
   serve(scene, false);
   dialer_cancel(start(scene));
-  scene->url.path = NULL;
   at(scene, silent);
   dialer_cancel(start(scene));
   at(scene, "never");

@@ -12,7 +12,6 @@ struct scene {
   struct fake_redis *servers[SERVERS];
   char names[SERVERS][32]; /* "host:port" */
   struct redis_url url;    /* of the first; its sentinels, where there are any, are the second */
-  struct redis_address sentinel;
   struct redis_address hosts[SERVERS - 1]; /* where the url has several: all but the last */
   struct endpoint *endpoint;
   int done;                    /* calls */
@@ -26,8 +25,8 @@ static int set_up(void **state) {
   loop_init(&scene->loop);
   for (size_t i = 0; i < SERVERS; i++) {
     scene->servers[i] = fake_redis_new(scene->loop.base, true);
-    struct redis_url url = fake_redis_url(scene->servers[i]);
-    (void)redis_address_name(url.host, url.port, scene->names[i], sizeof scene->names[i]);
+    (void)redis_address_name(fake_redis_url(scene->servers[i]).hosts, scene->names[i],
+                             sizeof scene->names[i]);
   }
   scene->url = fake_redis_url(scene->servers[0]);
   scene->endpoint = endpoint_new(scene->loop.base, &scene->url);
@@ -45,10 +44,9 @@ static int set_up_sentinel(void **state) {
   static char name[] = "pipes";
   set_up(state);
   struct scene *scene = *state;
-  scene->sentinel = (struct redis_address){.host = scene->url.host};
-  scene->sentinel.port = fake_redis_url(scene->servers[1]).port;
   fake_redis_answer_with(scene->servers[1], answer, scene);
-  scene->url = (struct redis_url){.master = name, .hosts = &scene->sentinel, .host_count = 1};
+  scene->url = fake_redis_url(scene->servers[1]);
+  scene->url.master = name;
   endpoint_free(scene->endpoint);
   scene->endpoint = endpoint_new(scene->loop.base, &scene->url);
   return 0;
@@ -57,10 +55,8 @@ static int set_up_sentinel(void **state) {
 static int set_up_hosts(void **state) {
   set_up(state);
   struct scene *scene = *state;
-  for (size_t i = 0; i < SERVERS - 1; i++) {
-    struct redis_url url = fake_redis_url(scene->servers[i]);
-    scene->hosts[i] = (struct redis_address){.host = url.host, .port = url.port};
-  }
+  for (size_t i = 0; i < SERVERS - 1; i++)
+    scene->hosts[i] = fake_redis_url(scene->servers[i]).hosts[0];
   scene->url = (struct redis_url){.hosts = scene->hosts, .host_count = SERVERS - 1};
   endpoint_free(scene->endpoint);
   scene->endpoint = endpoint_new(scene->loop.base, &scene->url);
@@ -226,7 +222,7 @@ TEST_WITH(struct scene *scene, sentinels_are_asked_at_each_dial, set_up_sentinel
   (void)snprintf(expected, sizeof expected, "pipes at %s", scene->names[1]);
   expect_name(scene, expected);
   for (int server = 0; server < SERVERS; server += 2) {
-    unsigned port = fake_redis_url(scene->servers[server]).port;
+    unsigned port = fake_redis_url(scene->servers[server]).hosts->port;
     (void)snprintf(scene->answer, sizeof scene->answer, "*2\r\n$9\r\n127.0.0.1\r\n$5\r\n%05u\r\n",
                    port);
     connects_to(scene, server);

@@ -281,7 +281,7 @@ TEST(an_answer_of_another_type_is_refused_for_now) {
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
     char word[] = "OK";
     redisReply reply = {.type = types[i], .str = word, .len = 2};
-    struct redis_url url = {.host = word};
+    struct redis_url url = {0};
     struct handshake_refusal refusal;
     struct handshake handshake;
     handshake_init(&handshake, &url, "its-name");

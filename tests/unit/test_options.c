@@ -94,7 +94,7 @@ static void assert_refused(const char *const *arguments, const char *message) {
   assert_int_equal(parse(&options, &error, arguments), -1);
   assert_string_equal(error.text, message);
   assert_null(options.job_id);
-  assert_null(options.redis.host);
+  assert_null(options.redis.hosts);
 }
 
 static void add_text(struct buffer *to, const char *name, const char *value, const char *usual) {
@@ -120,8 +120,9 @@ static const char *described(const struct options *options) {
   buffer_add_string(&text, actions[options->action]);
   if (options->action == OPTIONS_HELP || options->action == OPTIONS_VERSION)
     return actions[options->action];
-  add_text(&text, "host", options->redis.host, NULL);
-  add_text(&text, "path", options->redis.path, NULL);
+  const struct redis_address *server = options->redis.hosts;
+  if (server != NULL)
+    add_text(&text, server->port > 0 ? "host" : "path", server->host, NULL);
   add_text(&text, "password", options->redis.password, NULL);
   add_text(&text, "job", options->job_id, NULL);
   add_text(&text, "run", options->run_id, NULL);
@@ -181,7 +182,7 @@ static void check_row(const struct row *row) {
     options_release(&options);
   }
   assert_null(options.job_id);
-  assert_null(options.redis.host);
+  assert_null(options.redis.hosts);
   (void)clear_environment(NULL);
 }
 

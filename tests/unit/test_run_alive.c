@@ -107,7 +107,7 @@ SCENE_TEST(a_reply_is_an_answer) {
 SCENE_TEST(a_redirection_is_followed) {
   char moved[64];
   struct redis_url other = fake_redis_url(scene->other);
-  snprintf(moved, sizeof moved, "-MOVED 7 %s:%u\r\n", other.host, other.port);
+  snprintf(moved, sizeof moved, "-MOVED 7 %s:%u\r\n", other.hosts->host, other.hosts->port);
   scene->reply_to_query = moved;
   expect(scene, RUN_ALIVE_YES, "");
   assert_int_equal(fake_redis_connections(scene->other), 1);

@@ -1,11 +1,9 @@
 #include "agent/doors/redis/link/dialer.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <event2/util.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,18 +18,19 @@
 
 struct dialer {
   struct event_base *base;
-  const struct redis_url *url;
+  const struct redis_address *to;
+  struct tls *tls;
   transport_done *done;
   void *owner;
-  struct resolver *resolver; /* NULL when none is under way */
-  struct addrinfo *addresses;
+  struct resolver *resolver;  /* NULL when none is under way */
+  struct addrinfo *addresses; /* of a host */
+  struct sockaddr_un path;    /* of a socket */
+  struct addrinfo at_path;
   const struct addrinfo *next_address;
   struct event *connected; /* of the socket being connected, or NULL */
   struct event *timer;
-  struct sockaddr_storage at; /* of a path or a numeric host */
-  socklen_t at_length;        /* 0: the host is a name to be resolved */
-  int fd;                     /* -1 for none */
-  char why[128];              /* why the last address failed */
+  int fd;        /* -1 for none */
+  char why[128]; /* why the last address failed */
 };
 
 static void close_socket(struct dialer *self) {
@@ -56,19 +55,13 @@ void dialer_cancel(struct dialer *self) {
 /* Hands over the socket, if there is one, and frees the dialer. */
 static void finish(struct dialer *self) {
   struct transport *transport = NULL;
-  if (self->fd >= 0 && self->url->tls != NULL)
-    transport = tls_transport_new(self->url->tls, self->fd, self->url->host);
+  if (self->fd >= 0 && self->tls != NULL)
+    transport = tls_transport_new(self->tls, self->fd, self->to->host);
   else if (self->fd >= 0)
     transport = plain_transport_new(self->fd);
   self->fd = -1;
   self->done(self->owner, transport, transport != NULL ? NULL : self->why);
   dialer_cancel(self);
-}
-
-static void fail(struct dialer *self, const char *why) {
-  close_socket(self);
-  (void)snprintf(self->why, sizeof self->why, "%s", why);
-  finish(self);
 }
 
 /* The kernel finds a dead peer within about 15 s, also while no reply is due. */
@@ -86,12 +79,10 @@ static void set_tcp_options(int fd) {
 
 static void connect_next(struct dialer *self);
 
-static void on_connected(evutil_socket_t fd, short what, void *context) {
-  (void)what;
-  struct dialer *self = context;
+LOOP_CALLBACK(on_connected, struct dialer *self) {
   int error = 0;
   socklen_t size = sizeof error;
-  if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0) {
+  if (getsockopt(self->fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0) {
     finish(self);
     return;
   }
@@ -100,32 +91,31 @@ static void on_connected(evutil_socket_t fd, short what, void *context) {
 }
 
 /* Begins to connect; returns 0 or an errno. */
-static int connect_to(struct dialer *self, const struct sockaddr *address, socklen_t length) {
+static int connect_to(struct dialer *self, const struct addrinfo *address) {
   close_socket(self);
   loop_timer_start(self->timer, DIALER_ADDRESS_MS);
-  self->fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  self->fd = socket(address->ai_addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (self->fd < 0)
     return errno;
-  if (address->sa_family != AF_UNIX)
+  if (address->ai_addr->sa_family != AF_UNIX)
     set_tcp_options(self->fd);
-  if (connect(self->fd, address, length) != 0 && errno != EINPROGRESS)
+  if (connect(self->fd, address->ai_addr, address->ai_addrlen) != 0 && errno != EINPROGRESS)
     return errno;
   self->connected = loop_event_new(self->base, self->fd, EV_WRITE, on_connected, self);
   return 0;
 }
 
-/* A name may have several addresses; the attempt fails when the last one has failed. */
+/* A name may have several addresses. When the last one has failed, the timer tells it. */
 static void connect_next(struct dialer *self) {
-  while (self->next_address != NULL) {
-    const struct addrinfo *address = self->next_address;
+  for (const struct addrinfo *address; (address = self->next_address) != NULL;) {
     self->next_address = address->ai_next;
-    int error = connect_to(self, address->ai_addr, (socklen_t)address->ai_addrlen);
+    int error = connect_to(self, address);
     if (error == 0)
       return;
     (void)snprintf(self->why, sizeof self->why, "%s", strerror(error));
   }
   close_socket(self);
-  finish(self);
+  loop_timer_start_now(self->timer);
 }
 
 static void on_resolved(void *owner, struct addrinfo *addresses, const char *why) {
@@ -138,70 +128,57 @@ static void on_resolved(void *owner, struct addrinfo *addresses, const char *why
   connect_next(self);
 }
 
-/* False when the path is too long for an address. */
-static bool set_path(struct dialer *self, const char *path) {
-  struct sockaddr_un *address = (struct sockaddr_un *)&self->at;
-  size_t length = strlen(path);
-  if (length >= sizeof address->sun_path)
-    return false;
-  address->sun_family = AF_UNIX;
-  memcpy(address->sun_path, path, length + 1);
-  self->at_length = sizeof *address;
-  return true;
-}
-
-/* False when the host is a name. One with a scope ("fe80::1%eth0") is left to the resolver. */
-static bool set_number(struct dialer *self, const char *host, unsigned port) {
-  struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-  struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
-  if (inet_pton(AF_INET, host, &v4.sin_addr) == 1) {
-    self->at_length = sizeof v4;
-    memcpy(&self->at, &v4, sizeof v4);
-  } else if (inet_pton(AF_INET6, host, &v6.sin6_addr) == 1) {
-    self->at_length = sizeof v6;
-    memcpy(&self->at, &v6, sizeof v6);
-  }
-  return self->at_length > 0;
-}
-
 /* The deadline: an address that drops packets must not keep the next one from being tried. */
 LOOP_CALLBACK(on_timer, struct dialer *self) {
-  if (self->fd < 0 && self->resolver == NULL) {
-    finish(self); /* it failed inside dialer_start, which must not call `done` */
-    return;
-  }
   if (self->resolver != NULL) {
-    fail(self, "the name servers do not answer");
+    (void)snprintf(self->why, sizeof self->why, "the name servers do not answer");
+  } else if (self->fd >= 0) {
+    (void)snprintf(self->why, sizeof self->why, "no answer in time");
+    connect_next(self);
     return;
   }
-  (void)snprintf(self->why, sizeof self->why, "no answer in time");
-  connect_next(self);
+  finish(self);
 }
 
-static void fail_later(struct dialer *self, const char *why) {
-  close_socket(self);
-  (void)snprintf(self->why, sizeof self->why, "%s", why);
-  loop_timer_start_now(self->timer);
+static void set_path(struct dialer *self) {
+  size_t length = strlen(self->to->host);
+  self->path.sun_family = AF_UNIX;
+  self->at_path =
+      (struct addrinfo){.ai_addr = (struct sockaddr *)&self->path, .ai_addrlen = sizeof self->path};
+  if (length < sizeof self->path.sun_path) {
+    memcpy(self->path.sun_path, self->to->host, length);
+    self->next_address = &self->at_path;
+  } else {
+    (void)snprintf(self->why, sizeof self->why, "the path is too long for a socket");
+  }
 }
 
-static void connect_at_once(struct dialer *self) {
-  int error = connect_to(self, (const struct sockaddr *)&self->at, self->at_length);
-  if (error != 0)
-    fail_later(self, strerror(error));
+/* False when the host is a name: then a thread has to ask for its addresses. */
+static bool set_number(struct dialer *self) {
+  const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+                                 .ai_socktype = SOCK_STREAM,
+                                 .ai_protocol = IPPROTO_TCP};
+  char port[16];
+  (void)snprintf(port, sizeof port, "%u", self->to->port);
+  if (getaddrinfo(self->to->host, port, &hints, &self->addresses) != 0)
+    self->addresses = NULL;
+  self->next_address = self->addresses;
+  return self->addresses != NULL;
 }
 
-struct dialer *dialer_start(struct event_base *base, const struct redis_url *url,
-                            transport_done *done, void *owner) {
+struct dialer *dialer_start(struct event_base *base, const struct redis_address *to,
+                            struct tls *tls, transport_done *done, void *owner) {
   struct dialer *self = memory_allocate(sizeof *self);
-  *self = (struct dialer){.base = base, .url = url, .done = done, .owner = owner, .fd = -1};
+  *self =
+      (struct dialer){.base = base, .to = to, .tls = tls, .done = done, .owner = owner, .fd = -1};
   self->timer = loop_timer_new(base, on_timer, self);
-  if (url->path != NULL && !set_path(self, url->path)) {
-    fail_later(self, "the path is too long for a socket");
-  } else if (url->path != NULL || set_number(self, url->host, url->port)) {
-    connect_at_once(self);
+  if (to->port == 0)
+    set_path(self);
+  if (to->port == 0 || set_number(self)) {
+    connect_next(self);
   } else {
     loop_timer_start(self->timer, DIALER_RESOLVE_MS);
-    self->resolver = resolver_start(base, url->host, url->port, on_resolved, self);
+    self->resolver = resolver_start(base, to->host, to->port, on_resolved, self);
   }
   return self;
 }

@@ -21,7 +21,12 @@
  *
  * An address that has not worked between two dials is dropped: after a redirection the next dial
  * goes to the url's own address again, and a sentinel whose master did not work is asked last.
+ *
+ * Sentinels are asked one after another until one knows the master, and that one first the next time.
+ * One that requires a password is sent the url's, for its default user; another one never sees it.
  */
+#define ENDPOINT_SENTINEL_MS 2000 /* for each one, from resolving its name to its reply */
+
 struct endpoint;
 
 /* The url must outlive the endpoint. */
@@ -46,29 +51,5 @@ bool endpoint_redirect(struct endpoint *self, const char *target);
 bool endpoint_has_untried(const struct endpoint *self);
 
 void endpoint_mark_healthy(struct endpoint *self);
-
-/*
- * Asks the sentinels of a url for the address of the master, one after another until one knows it.
- * The one that knew is asked first the next time. One that requires a password is sent the url's, for
- * its default user; another one never sees it.
- */
-#define SENTINEL_ANSWER_MS 2000 /* for each one, from resolving its name to its reply */
-
-struct sentinel;
-
-/* The url has sentinels and must outlive this. */
-struct sentinel *sentinel_new(struct event_base *base, const struct redis_url *url);
-void sentinel_free(struct sentinel *self);
-
-/* Calls `done` once, from the loop: with the master's address, valid during the call, or with NULL
-   and the reason. */
-typedef void sentinel_done(void *owner, const struct redis_address *master, const char *why);
-void sentinel_query(struct sentinel *self, sentinel_done *done, void *owner);
-
-/* Stops a query: `done` is not called. Idempotent. */
-void sentinel_cancel(struct sentinel *self);
-
-/* The last reply did not lead to a working master: the next query starts at another sentinel. */
-void sentinel_rotate(struct sentinel *self);
 
 #endif

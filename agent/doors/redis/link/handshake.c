@@ -76,7 +76,7 @@ void handshake_init(struct handshake *self, const struct redis_url *url, const c
   add(self, list, set_name, "CLIENT", "SETNAME", name);
   if (url->database != 0)
     add(self, list, "SELECT", "SELECT", database, NULL);
-  if (url->hosts != NULL)
+  if (url->master != NULL || url->host_count > 1)
     add(self, list, role, role, NULL, NULL);
   self->text =
       command_list_new((const char *const(*)[COMMAND_LIST_WORDS])list, (size_t)self->count);

@@ -46,27 +46,23 @@ static void drop_if_empty(char **text) {
 
 /* A copy with %XX decoded; NULL when one is malformed or a NUL. */
 static char *decode(const char *text, size_t length) {
-  char *out = memory_copy(text, length);
-  size_t n = 0;
-  for (size_t i = 0; i < length; i++) {
-    if (text[i] != '%') {
-      out[n++] = text[i];
-      continue;
+  char *decoded = memory_copy(text, length), *out = decoded;
+  for (const char *at = decoded; *at != '\0'; at++) {
+    unsigned char byte = (unsigned char)*at;
+    if (byte == '%') {
+      bool is_hex = isxdigit((unsigned char)at[1]) && isxdigit((unsigned char)at[2]);
+      const char hex[] = {at[1], is_hex ? at[2] : '\0', '\0'};
+      byte = is_hex ? (unsigned char)strtoul(hex, NULL, 16) : 0;
+      if (byte == 0) {
+        wipe(decoded);
+        return NULL;
+      }
+      at += 2;
     }
-    char hex[3] = {0};
-    memcpy(hex, text + i + 1, i + 2 < length ? 2 : 0);
-    long byte = isxdigit((unsigned char)hex[0]) && isxdigit((unsigned char)hex[1])
-                    ? strtol(hex, NULL, 16)
-                    : 0;
-    if (byte == 0) {
-      wipe(out);
-      return NULL;
-    }
-    out[n++] = (char)byte;
-    i += 2;
+    *out++ = (char)byte;
   }
-  out[n] = '\0';
-  return out;
+  *out = '\0';
+  return decoded;
 }
 
 /* Where the value of the option of this name begins; 0 when it is another option. */
@@ -143,32 +139,41 @@ void redis_address_release(struct redis_address *self) {
   *self = (struct redis_address){0};
 }
 
-int redis_address_name(const char *host, unsigned port, char *out, size_t size) {
-  return snprintf(out, size, strchr(host, ':') != NULL ? "[%s]:%u" : "%s:%u", host, port);
+int redis_address_name(const struct redis_address *self, char *out, size_t size) {
+  if (self->port == 0)
+    return snprintf(out, size, "%s", self->host);
+  return snprintf(out, size, strchr(self->host, ':') != NULL ? "[%s]:%u" : "%s:%u", self->host,
+                  self->port);
 }
 
 /* --- connection strings --- */
 
-/* "user:password", "password" or ":password", as redis-cli accepts them. */
-static int parse_credentials(struct redis_url *self, const char *text, size_t length,
-                             struct error *error) {
-  const char *colon = memchr(text, ':', length);
-  const char *password = colon != NULL ? colon + 1 : text;
-  if (colon != NULL && colon > text && (self->user = decode(text, (size_t)(colon - text))) == NULL)
-    return error_set(error, "redis url: the user is not valid percent-encoding");
-  self->password = decode(password, (size_t)(text + length - password));
-  if (self->password == NULL)
-    return error_set(error, "redis url: the password is not valid percent-encoding");
-  return 0;
+/* The '@' that ends the credentials; NULL when there are none. A password may hold a raw '/' or '@': the
+   last '@' ends it, or the first before the path of a socket. */
+static const char *find_at(const char *text, bool of_socket) {
+  if (!of_socket)
+    return strrchr(text, '@');
+  return text[0] != '/' ? strstr(text, "@/") : NULL;
 }
 
-static int parse_server(struct redis_url *self, const char *text, size_t length,
-                        struct error *error) {
-  struct redis_address address = {0};
-  if (parse_address(&address, text, length, REDIS_URL_DEFAULT_PORT, error) != 0)
-    return -1;
-  self->host = address.host;
-  self->port = address.port;
+/* In "user:password", "password" or ":password", as redis-cli accepts them. */
+static const char *find_password(const char *text, const char *at) {
+  const char *colon = memchr(text, ':', (size_t)(at - text));
+  return colon != NULL ? colon + 1 : text;
+}
+
+/* Moves past the credentials, if there are any. */
+static int parse_credentials(struct redis_url *self, const char **text, bool of_socket,
+                             struct error *error) {
+  const char *at = find_at(*text, of_socket);
+  if (at == NULL)
+    return 0;
+  const char *password = find_password(*text, at);
+  if (password > *text + 1 && (self->user = decode(*text, (size_t)(password - 1 - *text))) == NULL)
+    return error_set(error, "redis url: the user is not valid percent-encoding");
+  if ((self->password = decode(password, (size_t)(at - password))) == NULL)
+    return error_set(error, "redis url: the password is not valid percent-encoding");
+  *text = at + 1;
   return 0;
 }
 
@@ -176,18 +181,6 @@ static int parse_database(struct redis_url *self, const char *text, size_t lengt
                           struct error *error) {
   if (!parse_number(text, length, 999999999, &self->database))
     return error_set(error, "redis url: the database must be a number");
-  return 0;
-}
-
-/* Moves past the credentials, if there are any. A password may hold a raw '/' or '@': the last '@'
-   ends it. */
-static int skip_credentials(struct redis_url *self, const char **text, struct error *error) {
-  const char *at = strrchr(*text, '@');
-  if (at == NULL)
-    return 0;
-  if (parse_credentials(self, *text, (size_t)(at - *text), error) != 0)
-    return -1;
-  *text = at + 1;
   return 0;
 }
 
@@ -200,8 +193,8 @@ static int add_host(struct redis_url *self, const char *text, size_t length, uns
   return 0;
 }
 
-static int parse_sentinels(struct redis_url *self, const char *text, size_t length,
-                           struct error *error) {
+static int add_sentinels(struct redis_url *self, const char *text, size_t length,
+                         struct error *error) {
   for (const char *end = text + length;; text++) {
     const char *comma = memchr(text, ',', (size_t)(end - text));
     size_t part = (size_t)((comma != NULL ? comma : end) - text);
@@ -229,10 +222,11 @@ static int skip_master(struct redis_url *self, const char **text, struct error *
 /* What follows redis:// or, with sentinels, redis+sentinel://. */
 static int parse_redis(struct redis_url *self, const char *text, bool sentinels,
                        struct error *error) {
-  if (skip_credentials(self, &text, error) != 0)
+  if (parse_credentials(self, &text, false, error) != 0)
     return -1;
   size_t authority = strcspn(text, "/?#");
-  if ((sentinels ? parse_sentinels : parse_server)(self, text, authority, error) != 0)
+  if ((sentinels ? add_sentinels(self, text, authority, error)
+                 : add_host(self, text, authority, REDIS_URL_DEFAULT_PORT, error)) != 0)
     return -1;
   text += authority;
   if (sentinels && skip_master(self, &text, error) != 0)
@@ -246,40 +240,26 @@ static int parse_redis(struct redis_url *self, const char *text, bool sentinels,
 }
 
 static int parse_unix(struct redis_url *self, const char *text, struct error *error) {
-  if (text[0] != '/') {
-    const char *at = strstr(text, "@/");
-    if (at == NULL)
-      return error_set(error, "redis url: expected unix:///path/to/socket");
-    if (parse_credentials(self, text, (size_t)(at - text), error) != 0)
-      return -1;
-    text = at + 1;
-  }
+  if (parse_credentials(self, &text, true, error) != 0)
+    return -1;
   size_t length = strcspn(text, "?");
-  if (length < 2)
+  if (text[0] != '/' || length < 2)
     return error_set(error, "redis url: expected unix:///path/to/socket");
-  self->path = memory_copy(text, length);
-  if (text[length] == '?') {
-    const char *query = text + length + 1;
-    if (strncmp(query, "db=", 3) != 0)
-      return error_set(error, "redis url: expected ?db=n after the socket's path");
-    return parse_database(self, query + 3, strlen(query + 3), error);
-  }
-  return 0;
-}
-
-static void replace(char **text, const char *value, size_t length) {
-  wipe(*text);
-  *text = memory_copy(value, length);
+  self->hosts = memory_allocate(sizeof *self->hosts);
+  self->hosts[self->host_count++] = (struct redis_address){.host = memory_copy(text, length)};
+  if (text[length] == '\0')
+    return 0;
+  const char *query = text + length + 1;
+  if (strncmp(query, "db=", 3) != 0)
+    return error_set(error, "redis url: expected ?db=n after the socket's path");
+  return parse_database(self, query + 3, strlen(query + 3), error);
 }
 
 /* The name alone: a value may be secret. */
 static void ignore(struct redis_url *self, const char *name, size_t length) {
   size_t before = self->ignored != NULL ? strlen(self->ignored) : 0;
-  char *ignored = memory_allocate(before + length + sizeof ", ");
-  (void)sprintf(ignored, "%s%s%.*s", before > 0 ? self->ignored : "", before > 0 ? ", " : "",
-                (int)length, name);
-  free(self->ignored);
-  self->ignored = ignored;
+  self->ignored = memory_resize(self->ignored, before + length + sizeof ", ");
+  (void)sprintf(self->ignored + before, "%s%.*s", before > 0 ? ", " : "", (int)length, name);
 }
 
 static int parse_ssl(struct redis_url *self, const char *text, size_t length, struct error *error) {
@@ -295,6 +275,13 @@ static int parse_ssl(struct redis_url *self, const char *text, size_t length, st
 /* Ignores spaces around a name and a value. */
 static int parse_option(struct redis_url *self, const char *text, size_t length,
                         struct error *error) {
+  const struct {
+    const char *name;
+    char **value;
+  } texts[] = {{"password", &self->password},
+               {"user", &self->user},
+               {"sslHost", &self->tls_name},
+               {"serviceName", &self->master}};
   const char *value = memchr(text, '=', length);
   const size_t name_length = (size_t)(value - text);
   const char *end = text + length;
@@ -302,26 +289,22 @@ static int parse_option(struct redis_url *self, const char *text, size_t length,
   while (end > value && end[-1] == ' ')
     end--;
   length = end > value ? (size_t)(end - value) : 0;
-  if (option_value(text, "password") > 0) {
-    replace(&self->password, value, length);
-  } else if (option_value(text, "user") > 0) {
-    replace(&self->user, value, length);
-  } else if (option_value(text, "defaultDatabase") > 0) {
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    if (option_value(text, texts[i].name) > 0) {
+      wipe(*texts[i].value);
+      *texts[i].value = memory_copy(value, length);
+      return 0;
+    }
+  if (option_value(text, "defaultDatabase") > 0)
     return parse_database(self, value, length, error);
-  } else if (option_value(text, "sslHost") > 0) {
-    replace(&self->tls_name, value, length);
-  } else if (option_value(text, "serviceName") > 0) {
-    replace(&self->master, value, length);
-  } else if (option_value(text, "ssl") > 0) {
+  if (option_value(text, "ssl") > 0)
     return parse_ssl(self, value, length, error);
-  } else {
-    ignore(self, text, name_length);
-  }
+  ignore(self, text, name_length);
   return 0;
 }
 
-/* An empty name is none. A single server is no list. */
-static void settle_hosts(struct redis_url *self) {
+/* An empty name is none. */
+static void settle_names(struct redis_url *self) {
   drop_if_empty(&self->master);
   drop_if_empty(&self->tls_name);
   unsigned port = self->secure ? SSL_PORT : REDIS_URL_DEFAULT_PORT;
@@ -330,13 +313,6 @@ static void settle_hosts(struct redis_url *self) {
   for (size_t i = 0; i < self->host_count; i++)
     if (self->hosts[i].port == 0)
       self->hosts[i].port = port;
-  if (self->master != NULL || self->host_count > 1)
-    return;
-  self->host = self->hosts[0].host;
-  self->port = self->hosts[0].port;
-  free(self->hosts);
-  self->hosts = NULL;
-  self->host_count = 0;
 }
 
 /* Hosts come before options: what follows a password may be the rest of it. A port that was not named
@@ -361,7 +337,7 @@ static int parse_options(struct redis_url *self, const char *text, struct error 
     text += length;
     first = false;
   }
-  settle_hosts(self);
+  settle_names(self);
   return 0;
 }
 
@@ -400,8 +376,6 @@ int redis_url_parse(struct redis_url *self, const char *text, struct error *erro
 }
 
 void redis_url_release(struct redis_url *self) {
-  free(self->host);
-  free(self->path);
   free(self->master);
   for (size_t i = 0; i < self->host_count; i++)
     redis_address_release(&self->hosts[i]);
@@ -414,51 +388,27 @@ void redis_url_release(struct redis_url *self) {
 }
 
 void redis_url_name(const struct redis_url *self, char *out, size_t size) {
-  if (self->path != NULL) {
-    (void)snprintf(out, size, "%s", self->path);
-    return;
-  }
-  if (self->hosts == NULL) {
-    (void)redis_address_name(self->host, self->port, out, size);
-    return;
-  }
-  const char *master = self->master;
-  int length =
-      snprintf(out, size, "%s%s", master != NULL ? master : "", master != NULL ? " at " : "");
+  int length = self->master != NULL ? snprintf(out, size, "%s at ", self->master) : 0;
   for (size_t i = 0; i < self->host_count && (size_t)length < size; i++) {
-    const struct redis_address *host = &self->hosts[i];
     if (i > 0)
       length += snprintf(out + length, size - (size_t)length, ",");
     if ((size_t)length < size)
-      length += redis_address_name(host->host, host->port, out + length, size - (size_t)length);
+      length += redis_address_name(&self->hosts[i], out + length, size - (size_t)length);
   }
-}
-
-/* The password before an '@'; NULL when there is none. */
-static char *find_password(char *text, char **end) {
-  char *scheme = strstr(text, "://");
-  if (scheme == NULL)
-    return NULL;
-  char *authority = scheme + 3;
-  if (scheme - text < 4 || !begins_with(scheme - 4, "unix"))
-    *end = strrchr(authority, '@');
-  else
-    *end = authority[0] != '/' ? strstr(authority, "@/") : NULL;
-  if (*end == NULL)
-    return NULL;
-  char *colon = memchr(authority, ':', (size_t)(*end - authority));
-  return colon != NULL ? colon + 1 : authority;
 }
 
 /* What follows a password's comma may be the rest of it. */
 void redis_url_redact(char *text) {
   /* Both forms are searched before either is overwritten: a password may look like the other. */
-  char *end;
-  char *password = find_password(text, &end);
+  const char *scheme = strstr(text, "://"), *at = NULL, *password = NULL;
+  if (scheme != NULL)
+    at = find_at(scheme + 3, scheme - text >= 4 && begins_with(scheme - 4, "unix"));
+  if (at != NULL)
+    password = find_password(scheme + 3, at);
   for (char *option = text; (option = strcasestr(option, "password")) != NULL; option++) {
     size_t value = option_value(option, "password");
     memset(option + value, '*', value > 0 ? strlen(option + value) : 0);
   }
-  if (password != NULL)
-    memset(password, '*', (size_t)(end - password));
+  if (at != NULL)
+    memset(text + (password - text), '*', (size_t)(at - password));
 }

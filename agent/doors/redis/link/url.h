@@ -27,8 +27,8 @@ struct tls;
 #define REDIS_URL_SENTINEL_PORT 26379
 
 struct redis_address {
-  char *host; /* a name or an address, without brackets */
-  unsigned port;
+  char *host;    /* a name or an address, without brackets; or the path of a unix socket */
+  unsigned port; /* 0: it is a path */
 };
 
 /* A port of `length` digits; -1 when it is not a number from 1 to 65535. */
@@ -41,21 +41,17 @@ int redis_address_parse_redirect(struct redis_address *self, const char *text,
 
 void redis_address_release(struct redis_address *self);
 
-/* Writes "host:port" or "[v6]:port" for people; returns the length, as snprintf does. */
-int redis_address_name(const char *host, unsigned port, char *out, size_t size);
+/* Writes "host:port", "[v6]:port" or the path for people; returns the length, as snprintf does. */
+int redis_address_name(const struct redis_address *self, char *out, size_t size);
 
 struct redis_url {
-  char *host; /* a name or an address, without brackets; NULL with a socket or `hosts` */
-  unsigned port;
-  char *path;     /* of a unix socket; else NULL */
+  /* The server; or several, of which one is the primary; or, with `master`, the sentinels. */
+  struct redis_address *hosts;
+  size_t host_count;
+  char *master;   /* the name by which the sentinels know the server; NULL without sentinels */
   char *user;     /* NULL: the server's default user */
   char *password; /* NULL: no AUTH; never NULL with a user, never empty without one */
   unsigned database;
-  char *master; /* the name by which the sentinels know the server; NULL without sentinels */
-  /* Several, or the sentinels; else NULL, and there is `host`. Without `master` they are servers, of
-     which one is the primary. */
-  struct redis_address *hosts;
-  size_t host_count;
   bool secure;     /* by TLS */
   char *tls_name;  /* that the certificate must have; NULL: the host */
   char *ignored;   /* names of options that are ignored, ", " between them; NULL: none */
@@ -69,7 +65,7 @@ int redis_url_parse(struct redis_url *self, const char *text, struct error *erro
 /* Overwrites the password before it frees it. */
 void redis_url_release(struct redis_url *self);
 
-/* Writes "host:port", the socket's path, or "master-name at host:port,…" for people. */
+/* Writes the names of the hosts for people: "host:port", or "master-name at host:port,…". */
 void redis_url_name(const struct redis_url *self, char *out, size_t size);
 
 /* Overwrites each byte of the text's password, if it has one, with '*': for memory that others can
