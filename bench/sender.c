@@ -20,13 +20,13 @@ static bool send_more(struct sender *self) {
   if (last > self->xadds->count)
     last = self->xadds->count;
   size_t end = self->xadds->ends[last - 1];
-  while (self->sent < end || type->wants_to_write(self->transport)) {
+  while (self->sent < end || self->transport->wants_to_write) {
     struct iovec piece = {self->xadds->bytes + self->sent, end - self->sent};
     ssize_t n = type->write(self->transport, &piece, 1);
     if (n < 0)
-      fail_msg("send: %s", type->error(self->transport));
+      fail_msg("send: %s", self->transport->error);
     self->sent += (size_t)n;
-    if (type->wants_to_write(self->transport) || (n == 0 && self->sent < end))
+    if (self->transport->wants_to_write || (n == 0 && self->sent < end))
       return true;
   }
   return false;
@@ -51,7 +51,7 @@ static void read_answers(struct sender *self) {
   do {
     n = type->read(self->transport, answers, sizeof answers);
     if (n == TRANSPORT_FAILED)
-      fail_msg("receive: %s", type->error(self->transport));
+      fail_msg("receive: %s", self->transport->error);
     if (n == 0)
       fail_msg("redis has closed the connection");
     if (n > 0)

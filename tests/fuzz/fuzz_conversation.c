@@ -236,11 +236,6 @@ static void take_commands(struct peer *self) {
 
 /* --- the transport --------------------------------------------------------------------------- */
 
-static int shake_hands(struct transport *transport) {
-  (void)transport;
-  return 0;
-}
-
 static ssize_t read_bytes(struct transport *transport, void *bytes, size_t size) {
   struct peer *self = (struct peer *)transport;
   size_t length = self->out.length - self->read;
@@ -270,16 +265,6 @@ static ssize_t write_bytes(struct transport *transport, const struct iovec *piec
   return written;
 }
 
-static bool wants_to_write(const struct transport *transport) {
-  (void)transport;
-  return false;
-}
-
-static const char *error(const struct transport *transport) {
-  (void)transport;
-  return "Broken pipe";
-}
-
 static void free_peer(struct transport *transport) {
   struct peer *self = (struct peer *)transport;
   if (world.peers[self->role] == self)
@@ -291,17 +276,14 @@ static void free_peer(struct transport *transport) {
   free(self);
 }
 
-static const struct transport_type type = {.is_plain = true,
-                                           .handshake = shake_hands,
-                                           .read = read_bytes,
-                                           .write = write_bytes,
-                                           .wants_to_write = wants_to_write,
-                                           .error = error,
-                                           .free = free_peer};
+static const struct transport_type type = {
+    .is_plain = true, .read = read_bytes, .write = write_bytes, .free = free_peer};
 
 static struct transport *peer_new(void) {
   struct peer *self = memory_allocate(sizeof *self);
-  *self = (struct peer){.transport = {.type = &type, .fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)}};
+  *self = (struct peer){.transport = {.type = &type,
+                                      .fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
+                                      .error = "Broken pipe"}};
   demand(self->transport.fd >= 0);
   return &self->transport;
 }

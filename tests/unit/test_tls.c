@@ -173,7 +173,7 @@ static int shake_hands(struct scene *self) {
   while ((result = self->transport->type->handshake(self->transport)) == TRANSPORT_WAITS)
     move(self);
   if (result == TRANSPORT_FAILED)
-    assert_true(strlen(self->transport->type->error(self->transport)) > 10);
+    assert_true(strlen(self->transport->error) > 10);
   return result;
 }
 
@@ -181,7 +181,7 @@ static int shake_hands(struct scene *self) {
 static bool write_all(struct scene *self, const char *text, size_t length) {
   const struct transport_type *type = self->transport->type;
   size_t done = 0;
-  while (done < length || type->wants_to_write(self->transport)) {
+  while (done < length || self->transport->wants_to_write) {
     size_t part = (length - done) / 2;
     struct iovec pieces[] = {{(char *)(uintptr_t)text + done, part},
                              {(char *)(uintptr_t)text + done + part, length - done - part}};
@@ -191,7 +191,7 @@ static bool write_all(struct scene *self, const char *text, size_t length) {
     done += (size_t)written;
     if (self->far < 0)
       return false;
-    if (type->wants_to_write(self->transport))
+    if (self->transport->wants_to_write)
       move(self);
   }
   return true;
@@ -207,7 +207,7 @@ static size_t read_all(struct scene *self, char *out, size_t size) {
       continue;
     }
     if (length == TRANSPORT_FAILED)
-      assert_true(strlen(self->transport->type->error(self->transport)) > 10);
+      assert_true(strlen(self->transport->error) > 10);
     if (length <= 0)
       break;
     done += (size_t)length;
@@ -361,7 +361,7 @@ SCENE_TEST(an_end_without_a_word_is_an_end) {
 SCENE_TEST(an_address_may_have_a_zone) {
   assert_true(talks(scene, &(struct plan){.host = "127.0.0.1%lo"}));
   assert_false(talks(scene, &(struct plan){.host = "127.0.0.2%lo"}));
-  assert_string_equal(scene->transport->type->error(scene->transport),
+  assert_string_equal(scene->transport->error,
                       "the certificate is for localhost, 127.0.0.1, not for 127.0.0.2%lo as a "
                       "subjectAltName: connect by a name that it has, or pass that with --sni");
 }
@@ -371,6 +371,6 @@ SCENE_TEST(garbage_is_told) {
   static const char text[] = "-ERR unknown command\r\n";
   assert_int_equal(send(scene->near, text, sizeof text - 1, 0), sizeof text - 1);
   assert_int_equal(shake_hands(scene), TRANSPORT_FAILED);
-  assert_string_equal(scene->transport->type->error(scene->transport),
+  assert_string_equal(scene->transport->error,
                       "this port does not speak TLS: use redis://, or ssl=false");
 }

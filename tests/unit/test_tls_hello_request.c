@@ -123,7 +123,7 @@ static size_t fill(const struct scene *self) {
   static char bytes[RECORD_BYTES];
   memset(bytes, '#', sizeof bytes);
   size_t total = 0;
-  while (!self->transport->type->wants_to_write(self->transport) ||
+  while (!self->transport->wants_to_write ||
          poll(&(struct pollfd){self->transport->fd, POLLOUT, 0}, 1, 200) > 0) {
     ssize_t written =
         self->transport->type->write(self->transport, &(struct iovec){bytes, sizeof bytes}, 1);

@@ -83,13 +83,12 @@ static void parse(struct connection *self, const char *bytes, size_t length) {
 }
 
 static void lose(struct connection *self, ssize_t result) {
-  const char *why =
-      result == 0 ? "closed by the server" : self->transport->type->error(self->transport);
+  const char *why = result == 0 ? "closed by the server" : self->transport->error;
   self->handler->lost(self->owner, why);
 }
 
 static void await_room(struct connection *self) {
-  if (self->wants_room || self->transport->type->wants_to_write(self->transport))
+  if (self->wants_room || self->transport->wants_to_write)
     (void)event_add(self->writable, NULL);
 }
 
@@ -118,7 +117,7 @@ static void shake_hands(struct connection *self) {
     return;
   }
   self->is_shaking_hands = result != 0;
-  if (result != 0 ? self->transport->type->wants_to_write(self->transport) : self->wants_room)
+  if (result != 0 ? self->transport->wants_to_write : self->wants_room)
     (void)event_add(self->writable, NULL);
   if (result == 0)
     receive(self); /* it may have come together with the end of the handshake */

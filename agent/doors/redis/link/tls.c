@@ -10,17 +10,22 @@
 #include "agent/doors/redis/link/tls.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mbedtls/build_info.h>
 #include <mbedtls/oid.h>
 #include <mbedtls/pk.h>
+#include <mbedtls/psa_util.h>
 #include <mbedtls/ssl.h>
 #include <mbedtls/ssl_ciphersuites.h>
 #include <mbedtls/x509_crt.h>
@@ -32,9 +37,9 @@
 #include <sys/auxv.h>
 #endif
 
-#include "agent/doors/redis/link/tls_trust.h"
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/own_program.h"
 
 /* A record's plain bytes, at most: RFC 8446, 5.1. */
 #define RECORD_BYTES ((size_t)16384)
@@ -59,14 +64,13 @@ struct tls_transport {
   char *expected; /* in the certificate: the host, or the name that was set */
   unsigned char address[16];
   size_t address_length; /* of `expected`; 0: it is a name */
-  bool blocked;          /* the socket took less than it was given */
   bool speaks_tls;       /* its first byte was that of a record */
   bool is_up;            /* the handshake is done */
   bool has_certificate;  /* of its own */
   unsigned reads;        /* of the socket, since it last had to wait */
   size_t ahead, taken;   /* bytes in `bytes`, and those that the library has got of them */
   char bytes[AHEAD_BYTES];
-  char why[512];
+  char why[512]; /* `error`, from the first thing that is wrong */
 };
 
 static struct tls_transport *self_of(struct transport *transport) {
@@ -77,23 +81,15 @@ const char *tls_library(void) {
   return "mbedTLS " MBEDTLS_VERSION_STRING;
 }
 
-/* --- random bytes ---------------------------------------------------------------------------- */
-
-static int get_random(void *context, unsigned char *bytes, size_t length) {
-  (void)context;
-  for (size_t done = 0; done < length;) {
-    ssize_t n = getrandom(bytes + done, length - done, 0);
-    CHECK(n > 0 || errno == EINTR);
-    done += n > 0 ? (size_t)n : 0;
-  }
-  return 0;
-}
-
 /* The library's own hook: MBEDTLS_PSA_CRYPTO_EXTERNAL_RNG. */
 psa_status_t mbedtls_psa_external_get_random(mbedtls_psa_external_random_context_t *context,
                                              uint8_t *output, size_t size, size_t *length) {
-  (void)get_random(context, output, size);
-  *length = size;
+  (void)context;
+  for (*length = 0; *length < size;) {
+    ssize_t n = getrandom(output + *length, size - *length, 0);
+    CHECK(n > 0 || errno == EINTR);
+    *length += n > 0 ? (size_t)n : 0;
+  }
   return PSA_SUCCESS;
 }
 
@@ -165,6 +161,14 @@ static struct text names_of(const mbedtls_x509_crt *certificate) {
   "the server has a certificate that cannot be read here: with a key or a signature that is "      \
   "neither RSA nor of P-256 or P-384, or with a critical extension like nameConstraints"
 
+__attribute__((format(printf, 2, 3))) static void say(struct tls_transport *self,
+                                                      const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  (void)vsnprintf(self->why, sizeof self->why, format, arguments);
+  va_end(arguments);
+}
+
 static void explain(struct tls_transport *self, const mbedtls_x509_crt *certificate,
                     uint32_t flags) {
   const struct text subject = subject_of(&certificate->subject);
@@ -172,30 +176,29 @@ static void explain(struct tls_transport *self, const mbedtls_x509_crt *certific
   if (self->why[0] != '\0')
     return;
   if (certificate->raw.p == NULL) /* one was passed over, for its signature */
-    (void)snprintf(self->why, sizeof self->why, "%s", UNREADABLE);
+    say(self, UNREADABLE);
   else if (flags & MBEDTLS_X509_BADCERT_EXPIRED)
-    (void)snprintf(self->why, sizeof self->why, "the certificate of %s expired on %s (issuer %s)",
-                   subject.bytes, date_of(&certificate->valid_to).bytes, issuer.bytes);
+    say(self, "the certificate of %s expired on %s (issuer %s)", subject.bytes,
+        date_of(&certificate->valid_to).bytes, issuer.bytes);
   else if (flags & MBEDTLS_X509_BADCERT_FUTURE)
-    (void)snprintf(self->why, sizeof self->why,
-                   "the certificate of %s is not valid before %s (issuer %s): is this clock right?",
-                   subject.bytes, date_of(&certificate->valid_from).bytes, issuer.bytes);
+    say(self, "the certificate of %s is not valid before %s (issuer %s): is this clock right?",
+        subject.bytes, date_of(&certificate->valid_from).bytes, issuer.bytes);
   else if (flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED)
-    (void)snprintf(self->why, sizeof self->why,
-                   "the certificate of %s is signed by %s, which is not trusted: pass the "
-                   "certificate of that authority with --cacert",
-                   subject.bytes, issuer.bytes);
+    say(self,
+        "the certificate of %s is signed by %s, which is not trusted: pass the certificate of that "
+        "authority with --cacert",
+        subject.bytes, issuer.bytes);
   else if (flags & MBEDTLS_X509_BADCERT_CN_MISMATCH)
-    (void)snprintf(self->why, sizeof self->why,
-                   "the certificate is for %s, not for %s%s: connect by a name that it has, or "
-                   "pass that with --sni",
-                   names_of(certificate).bytes, self->expected,
-                   self->address_length > 0 ? " as a subjectAltName" : "");
+    say(self,
+        "the certificate is for %s, not for %s%s: connect by a name that it has, or pass that with "
+        "--sni",
+        names_of(certificate).bytes, self->expected,
+        self->address_length > 0 ? " as a subjectAltName" : "");
   else if (flags != 0)
-    (void)snprintf(self->why, sizeof self->why,
-                   "the certificate of %s (issuer %s) has a key or a signature that is too weak, "
-                   "or may not sign others",
-                   subject.bytes, issuer.bytes);
+    say(self,
+        "the certificate of %s (issuer %s) has a key or a signature that is too weak, or may not "
+        "sign others",
+        subject.bytes, issuer.bytes);
 }
 
 static bool is_for_address(const struct tls_transport *self, const mbedtls_x509_crt *certificate) {
@@ -250,21 +253,9 @@ static void explain_alert(struct tls_transport *self) {
   unsigned char alert = self->ssl.MBEDTLS_PRIVATE(in_msg)[1];
   const char *text = alert_text(alert, self->has_certificate);
   if (text != NULL)
-    (void)snprintf(self->why, sizeof self->why, "%s", text);
+    say(self, "%s", text);
   else
-    (void)snprintf(self->why, sizeof self->why, "the server ends TLS by alert %u", alert);
-}
-
-/* The library looks at these after verify(); before it, there is no result. */
-static bool is_for_something_else(const struct tls_transport *self) {
-  uint32_t flags = mbedtls_ssl_get_verify_result(&self->ssl);
-  return flags != UINT32_MAX &&
-         (flags & (MBEDTLS_X509_BADCERT_KEY_USAGE | MBEDTLS_X509_BADCERT_EXT_KEY_USAGE)) != 0;
-}
-
-/* The library's numbers for certificates that it cannot read, and for their keys: mbedtls/error.h. */
-static bool is_about_certificates(int result) {
-  return (result <= -0x2080 && result >= -0x2F80) || (result <= -0x3880 && result >= -0x3F80);
+    say(self, "the server ends TLS by alert %u", alert);
 }
 
 /* The library puts a message of the handshake together from records, within the room that it has for
@@ -274,18 +265,16 @@ static bool is_too_long(const struct tls_transport *self) {
 }
 
 static const char *result_text(const struct tls_transport *self, int result) {
-  if (self->ahead > 0 && !self->speaks_tls)
-    return "this port does not speak TLS: use redis://, or ssl=false";
-  if (is_too_long(self))
-    return "the server sends more than 16 KiB of certificates, or of names of authorities, which "
-           "is more than fits here: let it send its own and those between it and the authority "
-           "alone";
-  if (is_for_something_else(self))
+  /* The library looks at these two after verify(); before it, there is no result. */
+  uint32_t flags = mbedtls_ssl_get_verify_result(&self->ssl);
+  if (flags != UINT32_MAX &&
+      (flags & (MBEDTLS_X509_BADCERT_KEY_USAGE | MBEDTLS_X509_BADCERT_EXT_KEY_USAGE)) != 0)
     return "the server's certificate is not for a server: its extendedKeyUsage lacks serverAuth, "
            "or its keyUsage digitalSignature";
-  if (is_about_certificates(result))
-    return UNREADABLE;
-  return "TLS with this server fails";
+  /* The library's numbers for certificates that it cannot read, and for their keys: mbedtls/error.h. */
+  bool of_certificates =
+      (result <= -0x2080 && result >= -0x2F80) || (result <= -0x3880 && result >= -0x3F80);
+  return of_certificates ? UNREADABLE : "TLS with this server fails";
 }
 
 static int fail(struct tls_transport *self, int result) {
@@ -293,38 +282,37 @@ static int fail(struct tls_transport *self, int result) {
     explain_alert(self);
   if (self->why[0] != '\0')
     return TRANSPORT_FAILED;
-  const char *text = result_text(self, result);
-  if ((self->ahead > 0 && !self->speaks_tls) || is_too_long(self))
-    (void)snprintf(self->why, sizeof self->why, "%s", text);
+  if (self->ahead > 0 && !self->speaks_tls)
+    say(self, "this port does not speak TLS: use redis://, or ssl=false");
+  else if (is_too_long(self))
+    say(self,
+        "the server sends more than 16 KiB of certificates, or of names of authorities, which "
+        "is more than fits here: let it send its own and those between it and the authority "
+        "alone");
   else
-    (void)snprintf(self->why, sizeof self->why, "%s (mbedTLS -0x%04X)", text, (unsigned)-result);
+    say(self, "%s (mbedTLS -0x%04X)", result_text(self, result), (unsigned)-result);
   return TRANSPORT_FAILED;
 }
 
 /* --- the socket ------------------------------------------------------------------------------ */
 
 static int fail_by_errno(struct tls_transport *self) {
-  (void)snprintf(self->why, sizeof self->why, "%s", strerror(errno));
+  say(self, "%s", strerror(errno));
   return MBEDTLS_ERR_SSL_INTERNAL_ERROR;
 }
 
 static int send_bytes(void *context, const unsigned char *bytes, size_t length) {
   struct tls_transport *self = context;
   ssize_t sent = send(self->transport.fd, bytes, length, MSG_NOSIGNAL);
-  self->blocked = sent < (ssize_t)length;
+  self->transport.wants_to_write = sent < (ssize_t)length;
   if (sent >= 0)
     return (int)sent;
   /* The server has closed: why, it may have said before. A handshake ends by reading. */
   if (!self->is_up && (errno == EPIPE || errno == ECONNRESET)) {
-    self->blocked = false;
+    self->transport.wants_to_write = false;
     return (int)length;
   }
   return errno == EAGAIN || errno == EINTR ? MBEDTLS_ERR_SSL_WANT_WRITE : fail_by_errno(self);
-}
-
-/* The types of records, RFC 8446, 5.1. */
-static bool is_record(char first) {
-  return first >= MBEDTLS_SSL_MSG_CHANGE_CIPHER_SPEC && first <= MBEDTLS_SSL_MSG_APPLICATION_DATA;
 }
 
 /* A server that sends without a pause must not hold the loop: after some reads it waits, with nothing
@@ -339,8 +327,9 @@ static int read_ahead(struct tls_transport *self) {
     self->reads = 0;
     return errno == EAGAIN || errno == EINTR ? MBEDTLS_ERR_SSL_WANT_READ : fail_by_errno(self);
   }
-  if (length > 0 && self->ahead == 0)
-    self->speaks_tls = is_record(self->bytes[0]);
+  if (length > 0 && self->ahead == 0) /* the types of records, RFC 8446, 5.1 */
+    self->speaks_tls = self->bytes[0] >= MBEDTLS_SSL_MSG_CHANGE_CIPHER_SPEC &&
+                       self->bytes[0] <= MBEDTLS_SSL_MSG_APPLICATION_DATA;
   self->ahead = length > 0 ? (size_t)length : self->ahead;
   self->taken = length > 0 ? 0 : self->ahead;
   return (int)length;
@@ -366,12 +355,12 @@ static bool is_waiting(int result) {
 
 static int handshake(struct transport *transport) {
   struct tls_transport *self = self_of(transport);
-  self->blocked = false;
+  self->transport.wants_to_write = false;
   int result = mbedtls_ssl_handshake(&self->ssl);
   if (is_waiting(result))
     return TRANSPORT_WAITS;
   if (result == MBEDTLS_ERR_SSL_CONN_EOF) {
-    (void)snprintf(self->why, sizeof self->why, "closed by the server during the TLS handshake");
+    say(self, "closed by the server during the TLS handshake");
     return TRANSPORT_FAILED;
   }
   self->is_up = result == 0;
@@ -395,7 +384,7 @@ static bool holds_bytes(const struct tls_transport *self) {
 /* Sends what the library holds, which it does before it looks at what it is given. True: nothing is
    left. */
 static bool send_rest(struct tls_transport *self, int *result) {
-  self->blocked = false;
+  self->transport.wants_to_write = false;
   *result = 0;
   if (!holds_bytes(self))
     return true;
@@ -442,14 +431,6 @@ static ssize_t write_tls(struct transport *transport, const struct iovec *pieces
   return result < 0 && !is_waiting(result) ? fail(self, result) : written;
 }
 
-static bool wants_to_write(const struct transport *transport) {
-  return ((const struct tls_transport *)transport)->blocked;
-}
-
-static const char *error(const struct transport *transport) {
-  return ((const struct tls_transport *)transport)->why;
-}
-
 static void free_tls(struct transport *transport) {
   struct tls_transport *self = self_of(transport);
   if (self->is_up && !holds_bytes(self))
@@ -461,12 +442,8 @@ static void free_tls(struct transport *transport) {
   free(self);
 }
 
-static const struct transport_type tls_type = {.handshake = handshake,
-                                               .read = read_tls,
-                                               .write = write_tls,
-                                               .wants_to_write = wants_to_write,
-                                               .error = error,
-                                               .free = free_tls};
+static const struct transport_type tls_type = {
+    .handshake = handshake, .read = read_tls, .write = write_tls, .free = free_tls};
 
 /* The zone of a link-local address is a matter of this machine, not of the certificate. */
 static size_t parse_address(const char *host, unsigned char address[16]) {
@@ -487,6 +464,7 @@ struct transport *tls_transport_new(struct tls *tls, int fd, const char *host) {
   struct tls_transport *self = memory_allocate(sizeof *self);
   *self = (struct tls_transport){.transport = {.type = &tls_type, .fd = fd},
                                  .has_certificate = tls->certificate.version != 0};
+  self->transport.error = self->why;
   self->expected = copy_name(tls->name != NULL ? tls->name : host);
   self->address_length = parse_address(self->expected, self->address);
   mbedtls_ssl_init(&self->ssl);
@@ -511,6 +489,7 @@ struct transport *tls_transport_new(struct tls *tls, int fd, const char *host) {
   MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256, MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,  \
       MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256
 
+/* The fastest first: AES-GCM where the processor has instructions for it. */
 static const int aes_first[] = {AES_SUITES, CHACHA_SUITES, 0};
 static const int chacha_first[] = {CHACHA_SUITES, AES_SUITES, 0};
 
@@ -527,23 +506,144 @@ static bool has_instructions(void) {
 #endif
 }
 
-/* The cipher suites that are offered, the fastest first: AES-GCM where the processor has instructions
-   for it, else ChaCha20-Poly1305. Ends with 0. */
-static const int *ciphers(void) {
-  return has_instructions() ? aes_first : chacha_first;
+/* Debian, Alpine and others; Fedora and RHEL; SUSE. */
+static const char *const bundles[] = {
+    "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/ca-bundle.pem",
+    "/var/lib/ca-certificates/ca-bundle.pem"};
+
+/* Says unless what a flag or a variable has named is a regular file that can be read: the library would
+   wait for a FIFO. */
+static int check_file(const char *source, const char *path, struct error *error) {
+  struct stat file;
+  if (access(path, R_OK) != 0 || stat(path, &file) != 0)
+    return error_set(error, "%s: cannot read %.150s: %s", source, path, strerror(errno));
+  if (S_ISDIR(file.st_mode))
+    return error_set(error, "%s: %.150s is a directory", source, path);
+  return S_ISREG(file.st_mode) ? 0 : error_set(error, "%s: %.150s is not a file", source, path);
+}
+
+static int refuse_file(const char *source, const char *path, struct error *error) {
+  return error_set(error,
+                   "%s: no certificate in PEM in %.150s that can be used (RSA, P-256 or P-384; no "
+                   "critical nameConstraints)",
+                   source, path);
+}
+
+/* Takes certificates away that are in the chain before `last`, too: a directory often has each of
+   them alone, and all of them in a bundle. */
+static void drop_known(mbedtls_x509_crt *chain, mbedtls_x509_crt *last) {
+  mbedtls_x509_crt *before = last;
+  for (mbedtls_x509_crt *at = last->next; at != NULL; at = before->next) {
+    const mbedtls_x509_crt *known = chain;
+    while (known != at &&
+           (known->raw.len != at->raw.len || memcmp(known->raw.p, at->raw.p, at->raw.len) != 0))
+      known = known->next;
+    if (known == at) {
+      before = at;
+      continue;
+    }
+    before->next = at->next;
+    at->next = NULL;
+    mbedtls_x509_crt_free(at);
+    free(at);
+  }
+}
+
+/* Whether it holds a certificate at least that can be used. */
+static bool add_file(mbedtls_x509_crt *chain, const char *path) {
+  struct error ignored;
+  mbedtls_x509_crt *last = chain;
+  if (check_file("", path, &ignored) != 0)
+    return false;
+  while (last->next != NULL)
+    last = last->next;
+  bool was_empty = chain->version == 0;
+  (void)mbedtls_x509_crt_parse_file(chain, path); /* the number of those that are passed over */
+  bool is_added = last->next != NULL || (was_empty && chain->version != 0);
+  drop_known(chain, last);
+  return is_added;
+}
+
+/* Whether its files hold a certificate at least. */
+static bool add_directory(mbedtls_x509_crt *chain, const char *path) {
+  DIR *names = opendir(path);
+  bool found = false;
+  for (const struct dirent *entry; names != NULL && (entry = readdir(names)) != NULL;) {
+    char file[PATH_MAX];
+    int length = snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
+    if (entry->d_name[0] != '.' && length < (int)sizeof file)
+      found |= add_file(chain, file);
+  }
+  if (names != NULL)
+    closedir(names);
+  return found;
+}
+
+/* Several have ':' between them, as OpenSSL has it: of these some may be missing. */
+static int load_directories(mbedtls_x509_crt *chain, const char *paths, const char *source,
+                            struct error *error) {
+  bool found = false;
+  for (const char *path = paths; *path != '\0'; path += *path == ':') {
+    char directory[PATH_MAX];
+    size_t length = strcspn(path, ":");
+    (void)snprintf(directory, sizeof directory, "%.*s", (int)length, path);
+    found |= length > 0 && add_directory(chain, directory);
+    path += length;
+  }
+  return found
+             ? 0
+             : error_set(error, "%s: no certificate in PEM in the files of %.150s", source, paths);
+}
+
+static int load_system(mbedtls_x509_crt *chain, struct error *error) {
+  char directory[PATH_MAX], beside[PATH_MAX + sizeof TLS_BUNDLE];
+  for (size_t i = 0; i < sizeof bundles / sizeof *bundles; i++)
+    if (add_file(chain, bundles[i]))
+      return 0;
+  if (own_program_directory(directory, sizeof directory)) {
+    (void)snprintf(beside, sizeof beside, "%s/" TLS_BUNDLE, directory);
+    if (add_file(chain, beside))
+      return 0;
+  }
+  return error_set(error, "TLS: this image has no bundle of certificate authorities, and there is "
+                          "no " TLS_BUNDLE " beside the agent: pass one with --cacert FILE");
+}
+
+/* The authorities that are trusted. Where neither a file nor a directory is given: SSL_CERT_FILE and
+   SSL_CERT_DIR of the environment, as OpenSSL has them; else the first of the places where
+   distributions keep their bundle; else the bundle beside this program. Certificates that cannot be
+   parsed are passed over, as long as there is one that can. */
+static int load_trusted(mbedtls_x509_crt *chain, const char *file, const char *directory,
+                        struct error *error) {
+  const char *file_source = "--cacert", *directory_source = "--cacertdir";
+  if (file == NULL && directory == NULL) {
+    file = getenv("SSL_CERT_FILE");
+    directory = getenv("SSL_CERT_DIR");
+    file_source = "SSL_CERT_FILE";
+    directory_source = "SSL_CERT_DIR";
+  }
+  bool has_file = file != NULL && file[0] != '\0';
+  bool has_directory = directory != NULL && directory[0] != '\0';
+  if (!has_file && !has_directory)
+    return load_system(chain, error);
+  if (has_file && check_file(file_source, file, error) != 0)
+    return -1;
+  if (has_file && !add_file(chain, file))
+    return refuse_file(file_source, file, error);
+  return has_directory ? load_directories(chain, directory, directory_source, error) : 0;
 }
 
 static int load_own(struct tls *self, const struct tls_options *options, struct error *error) {
   const char *certificate = options->certificate, *key = options->key;
-  if (tls_trust_check_file("--cert", certificate, error) != 0 ||
-      tls_trust_check_file("--key", key, error) != 0)
+  if (check_file("--cert", certificate, error) != 0 || check_file("--key", key, error) != 0)
     return -1;
   if (mbedtls_x509_crt_parse_file(&self->certificate, certificate) != 0)
-    return tls_trust_refuse_file("--cert", certificate, error);
-  if (mbedtls_pk_parse_keyfile(&self->key, key, NULL, get_random, NULL) != 0)
+    return refuse_file("--cert", certificate, error);
+  if (mbedtls_pk_parse_keyfile(&self->key, key, NULL, mbedtls_psa_get_random, NULL) != 0)
     return error_set(error, "--key: no RSA or ECDSA key without a passphrase in PEM in %.150s",
                      key);
-  if (mbedtls_pk_check_pair(&self->certificate.pk, &self->key, get_random, NULL) != 0)
+  if (mbedtls_pk_check_pair(&self->certificate.pk, &self->key, mbedtls_psa_get_random, NULL) != 0)
     return error_set(error, "--key: %.100s is not the key of --cert %.100s", key, certificate);
   return mbedtls_ssl_conf_own_cert(&self->config, &self->certificate, &self->key) == 0
              ? 0
@@ -558,12 +658,12 @@ static int load(struct tls *self, const struct tls_options *options, struct erro
       mbedtls_ssl_config_defaults(config, MBEDTLS_SSL_IS_CLIENT, MBEDTLS_SSL_TRANSPORT_STREAM,
                                   MBEDTLS_SSL_PRESET_DEFAULT) != 0)
     return error_set(error, "TLS: out of memory");
-  mbedtls_ssl_conf_rng(config, get_random, NULL);
-  mbedtls_ssl_conf_ciphersuites(config, ciphers());
+  mbedtls_ssl_conf_rng(config, mbedtls_psa_get_random, NULL);
+  mbedtls_ssl_conf_ciphersuites(config, has_instructions() ? aes_first : chacha_first);
   mbedtls_ssl_conf_authmode(config, options->insecure ? MBEDTLS_SSL_VERIFY_NONE
                                                       : MBEDTLS_SSL_VERIFY_REQUIRED);
   if (!options->insecure &&
-      tls_trust_load(&self->trusted, options->ca_file, options->ca_directory, error) != 0)
+      load_trusted(&self->trusted, options->ca_file, options->ca_directory, error) != 0)
     return -1;
   mbedtls_ssl_conf_ca_chain(config, &self->trusted, NULL);
   return options->certificate != NULL ? load_own(self, options, error) : 0;

@@ -11,18 +11,12 @@
 struct plain {
   struct transport transport; /* first */
   bool has_read;
-  const char *error;
 };
-
-static int handshake(struct transport *self) {
-  (void)self;
-  return 0;
-}
 
 static ssize_t waits_or_fails(struct transport *self) {
   if (errno == EAGAIN || errno == EINTR)
     return TRANSPORT_WAITS;
-  ((struct plain *)self)->error = strerror(errno);
+  self->error = strerror(errno);
   return TRANSPORT_FAILED;
 }
 
@@ -32,10 +26,10 @@ static ssize_t check_first(struct plain *self, const unsigned char *bytes, ssize
   bool is_closed = length == 0 || (length < 0 && errno == ECONNRESET);
   self->has_read = length > 0;
   if (is_alert)
-    self->error = "this port speaks TLS: use rediss://, or ssl=true";
+    self->transport.error = "this port speaks TLS: use rediss://, or ssl=true";
   else if (is_closed)
-    self->error = "closed by the server before its first answer: if this port speaks TLS, use "
-                  "rediss://, or ssl=true";
+    self->transport.error = "closed by the server before its first answer: if this port speaks "
+                            "TLS, use rediss://, or ssl=true";
   return is_alert || is_closed ? TRANSPORT_FAILED : length;
 }
 
@@ -47,6 +41,7 @@ static ssize_t read_plain(struct transport *transport, void *bytes, size_t size)
   return length == -1 ? waits_or_fails(transport) : length;
 }
 
+/* What it has not taken is its caller's. */
 static ssize_t write_plain(struct transport *self, const struct iovec *pieces, int count) {
   ssize_t written = count > 0 ? writev(self->fd, pieces, count) : 0;
   if (written < 0)
@@ -54,27 +49,13 @@ static ssize_t write_plain(struct transport *self, const struct iovec *pieces, i
   return written == TRANSPORT_WAITS ? 0 : written;
 }
 
-static bool wants_to_write(const struct transport *self) {
-  (void)self;
-  return false; /* what it has not taken is its caller's */
-}
-
-static const char *error(const struct transport *self) {
-  return ((const struct plain *)self)->error;
-}
-
 static void free_plain(struct transport *self) {
   close(self->fd);
   free(self);
 }
 
-static const struct transport_type plain_type = {.is_plain = true,
-                                                 .handshake = handshake,
-                                                 .read = read_plain,
-                                                 .write = write_plain,
-                                                 .wants_to_write = wants_to_write,
-                                                 .error = error,
-                                                 .free = free_plain};
+static const struct transport_type plain_type = {
+    .is_plain = true, .read = read_plain, .write = write_plain, .free = free_plain};
 
 struct transport *plain_transport_new(int fd) {
   struct plain *self = memory_allocate(sizeof *self);

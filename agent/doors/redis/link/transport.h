@@ -9,14 +9,14 @@
 /*
  * How the bytes of a connection travel: as they are (plain_transport_new), or within TLS
  * (tls_transport_new). It owns a connected socket that does not block, and knows no event loop:
- * whoever has it calls it when the socket is readable, and, as long as transport_wants_to_write
- * says so, when it is writable.
+ * whoever has it calls it when the socket is readable, and, as long as it wants to write, when it
+ * is writable.
  */
 
 /* In place of a number of bytes. */
 enum {
   TRANSPORT_WAITS = -1, /* for the socket */
-  TRANSPORT_FAILED = -2 /* for good: transport_error says why */
+  TRANSPORT_FAILED = -2 /* for good: `error` says why */
 };
 
 struct transport;
@@ -26,7 +26,8 @@ struct transport_type {
      one of what is read. */
   bool is_plain;
 
-  /* Goes on with the handshake. Returns 0 when it is done, or one of the above. */
+  /* Goes on with the handshake, which a plain one has not. Returns 0 when it is done, or one of the
+     above. */
   int (*handshake)(struct transport *self);
 
   /* Returns the number of bytes, 0 when the server has closed, or one of the above. TRANSPORT_WAITS
@@ -38,9 +39,6 @@ struct transport_type {
      may still have to be sent. With no pieces it sends only that. */
   ssize_t (*write)(struct transport *self, const struct iovec *pieces, int count);
 
-  bool (*wants_to_write)(const struct transport *self);
-  const char *(*error)(const struct transport *self);
-
   /* Closes the socket, too. */
   void (*free)(struct transport *self);
 };
@@ -48,6 +46,8 @@ struct transport_type {
 struct transport {
   const struct transport_type *type;
   int fd;
+  bool wants_to_write; /* the socket has not taken all that it was given */
+  const char *error;   /* once it has failed; valid as long as the transport */
 };
 
 /* What is told of an attempt to connect: a transport, which the owner frees, or NULL and the reason. */
