@@ -2,8 +2,7 @@
 #include "tests/test.h"
 
 TEST(before_the_first_success_pauses_are_long_and_without_chance) {
-  struct backoff backoff;
-  backoff_init(&backoff);
+  struct backoff backoff = {0};
   for (unsigned attempt = 1; attempt <= 3; attempt++) {
     backoff.attempts++;
     assert_int_equal(backoff.attempts, attempt);
@@ -17,8 +16,7 @@ TEST(before_the_first_success_pauses_are_long_and_without_chance) {
 }
 
 TEST(half_of_a_pause_is_random) {
-  struct backoff backoff;
-  backoff_init(&backoff);
+  struct backoff backoff = {0};
   backoff_succeeded(&backoff);
   assert_int_equal(backoff_pause(&backoff, 0), BACKOFF_PAUSE_MIN_MS / 2);
   assert_int_equal(backoff_pause(&backoff, BACKOFF_PAUSE_MIN_MS), 2 * BACKOFF_PAUSE_MIN_MS);
@@ -31,13 +29,12 @@ TEST(half_of_a_pause_is_random) {
 }
 
 TEST(a_reset_starts_from_the_shortest_pause) {
-  struct backoff backoff;
-  backoff_init(&backoff);
+  struct backoff backoff = {0};
   backoff_succeeded(&backoff);
   (void)backoff_pause(&backoff, 0);
   backoff_succeeded(&backoff);
   assert_int_equal(backoff_pause(&backoff, 0), BACKOFF_PAUSE_MIN_MS);
-  backoff_reset(&backoff);
+  backoff.pause_ms = 0;
   assert_int_equal(backoff_pause(&backoff, 0), BACKOFF_PAUSE_MIN_MS / 2);
 }
 

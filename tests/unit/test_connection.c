@@ -198,11 +198,6 @@ TRIAL_TEST(a_reply_that_drips_is_late) {
   assert_true(is_lost_while_it_sends(trial, "x"));
 }
 
-TRIAL_TEST(nothing_restarts_a_deadline) {
-  connection_set_deadline(&trial->connection, LATE_MS);
-  assert_true(is_lost_while_it_sends(trial, "+OK\r\n"));
-}
-
 TRIAL_TEST(a_line_without_an_end_is_a_loss) {
   static char much[REPLY_PARSER_LINE_MAX / 2 + 1];
   memset(much, 'x', sizeof much - 1);

@@ -19,9 +19,11 @@ void explicit_bzero(void *memory, size_t length) {
     bytes[i] = 0;
 }
 
+static const struct handshake_probe no_probe;
+
 static void expect_sent(struct redis_url url, const char *expected) {
   struct handshake handshake;
-  handshake_init(&handshake, &url, "its-name");
+  handshake_init(&handshake, &url, "its-name", &no_probe);
   assert_int_equal(handshake.length, strlen(expected));
   assert_memory_equal(handshake.text, expected, handshake.length);
   handshake_release(&handshake);
@@ -48,17 +50,12 @@ TEST(the_probe_follows_wherever_the_write_ended) {
   const struct handshake_probe probe = {.text = "the probe", .length = 9, .count = 1};
   static const char all[] = SETNAME "the probe";
   struct handshake handshake;
-  handshake_init(&handshake, &url, "its-name");
-  handshake_add_probe(&handshake, &probe);
+  handshake_init(&handshake, &url, "its-name", &probe);
   for (size_t sent = 0; sent < sizeof all; sent++) {
-    struct iovec rest[HANDSHAKE_PIECES];
-    char text[sizeof all] = "";
     handshake.sent = sent;
-    handshake_unsent(&handshake, rest);
-    memcpy(text, rest[0].iov_base, rest[0].iov_len);
-    memcpy(text + rest[0].iov_len, rest[1].iov_base, rest[1].iov_len);
-    assert_int_equal(rest[0].iov_len + rest[1].iov_len, sizeof all - 1 - sent);
-    assert_string_equal(text, all + sent);
+    struct iovec rest = handshake_unsent(&handshake);
+    assert_int_equal(rest.iov_len, sizeof all - 1 - sent);
+    assert_memory_equal(rest.iov_base, all + sent, rest.iov_len);
   }
   handshake_release(&handshake);
 }
@@ -74,27 +71,17 @@ TEST(what_must_not_stand_alone_leaves_after_the_replies_to_the_first) {
       .text = text, .length = strlen(text), .count = 3, .first = 1};
   struct handshake handshake;
   struct handshake_refusal refusal;
-  struct iovec rest[HANDSHAKE_PIECES];
   redisReply ok = {.type = REDIS_REPLY_STATUS, .str = password};
-  handshake_init(&handshake, &url, "its-name");
-  handshake_add_probe(&handshake, &probe);
+  handshake_init(&handshake, &url, "its-name", &probe);
   for (int replied = 0; replied < 2; replied++) {
-    handshake_unsent(&handshake, rest);
-    assert_int_equal(rest[0].iov_len + rest[1].iov_len,
-                     replied == 0 ? handshake.length + strlen(first) : 0);
-    handshake.sent += rest[0].iov_len + rest[1].iov_len;
-    assert_false(handshake_is_sent(&handshake));
+    assert_int_equal(handshake_unsent(&handshake).iov_len,
+                     replied == 0 ? strlen(SETNAME) + strlen(first) : 0);
+    handshake.sent += handshake_unsent(&handshake).iov_len;
     assert_int_equal(handshake_take_reply(&handshake, &ok, &refusal), HANDSHAKE_MORE);
   }
-  handshake_unsent(&handshake, rest);
-  assert_int_equal(rest[0].iov_len, 0);
-  assert_int_equal(rest[1].iov_len, strlen(others));
-  assert_memory_equal(rest[1].iov_base, others, strlen(others));
-  handshake.sent += 5;
-  handshake_unsent(&handshake, rest);
-  assert_memory_equal(rest[1].iov_base, others + 5, strlen(others) - 5);
-  handshake.sent += rest[1].iov_len;
-  assert_true(handshake_is_sent(&handshake));
+  struct iovec rest = handshake_unsent(&handshake);
+  assert_int_equal(rest.iov_len, strlen(others));
+  assert_memory_equal(rest.iov_base, others, rest.iov_len);
   assert_int_equal(handshake_take_reply(&handshake, &ok, &refusal), HANDSHAKE_MORE);
   assert_int_equal(handshake_take_reply(&handshake, &ok, &refusal), HANDSHAKE_DONE);
   handshake_release(&handshake);
@@ -113,8 +100,7 @@ TEST(the_value_is_that_of_one_command) {
     redisReply value = {.type = rows[i].type, .str = text, .len = strlen(text)},
                ok = {.type = REDIS_REPLY_STRING, .str = other, .len = 2};
     struct handshake handshake;
-    handshake_init(&handshake, &url, "its-name");
-    handshake_add_probe(&handshake, &probe);
+    handshake_init(&handshake, &url, "its-name", &probe);
     (void)handshake_take_reply(&handshake, &ok, &refusal);
     assert_int_equal(handshake_take_reply(&handshake, &value, &refusal), HANDSHAKE_MORE);
     assert_int_equal(handshake_take_reply(&handshake, &ok, &refusal), HANDSHAKE_DONE);
@@ -130,7 +116,7 @@ TEST(the_value_is_that_of_one_command) {
 TEST(the_password_is_overwritten) {
   struct redis_url url = {.password = password};
   struct handshake handshake;
-  handshake_init(&handshake, &url, "its-name");
+  handshake_init(&handshake, &url, "its-name", &no_probe);
   const void *text = handshake.text;
   size_t length = handshake.length;
   handshake_release(&handshake);
@@ -256,10 +242,9 @@ static struct handshake_probe probe_of(const char *text, char out[256]) {
 static void expect_verdict(const struct exchange *row) {
   char text[256], replies[128], *rest = strcpy(replies, row->replies);
   struct handshake handshake;
-  struct handshake_refusal refusal = {.command = ""};
-  handshake_init(&handshake, row->url, "its-name");
+  struct handshake_refusal refusal;
   const struct handshake_probe probe = probe_of(row->probe, text);
-  handshake_add_probe(&handshake, &probe);
+  handshake_init(&handshake, row->url, "its-name", &probe);
   enum handshake_result verdict = HANDSHAKE_MORE;
   const char *reply = NULL;
   while (rest != NULL) {
@@ -284,7 +269,7 @@ TEST(an_answer_of_another_type_is_refused_for_now) {
     struct redis_url url = {0};
     struct handshake_refusal refusal;
     struct handshake handshake;
-    handshake_init(&handshake, &url, "its-name");
+    handshake_init(&handshake, &url, "its-name", &no_probe);
     assert_int_equal(handshake_take_reply(&handshake, &reply, &refusal), HANDSHAKE_RETRY);
     assert_string_equal(refusal.text, "the answer to CLIENT SETNAME is none of redis");
     handshake_release(&handshake);
@@ -302,7 +287,7 @@ static enum handshake_result verdict_on_role(redisReply *reply, struct handshake
   redisReply named = {.type = REDIS_REPLY_STATUS, .str = ok, .len = 2};
   struct redis_url url = OF_SENTINEL;
   struct handshake handshake;
-  handshake_init(&handshake, &url, "its-name");
+  handshake_init(&handshake, &url, "its-name", &no_probe);
   assert_int_equal(handshake_take_reply(&handshake, &named, refusal), HANDSHAKE_MORE);
   enum handshake_result verdict = handshake_take_reply(&handshake, reply, refusal);
   assert_string_equal(refusal->command, "ROLE");

@@ -3,29 +3,21 @@
 #include <stdio.h>
 #include <string.h>
 
-void backoff_init(struct backoff *self) {
-  *self = (struct backoff){.pause_ms = BACKOFF_BOOT_PAUSE_MS};
-}
-
 void backoff_succeeded(struct backoff *self) {
   self->attempts = 0;
   if (!self->succeeded)
-    self->pause_ms = BACKOFF_PAUSE_MIN_MS;
+    self->pause_ms = 0;
   self->succeeded = true;
 }
 
 int backoff_pause(struct backoff *self, uint64_t random) {
   int pause_ms = self->pause_ms;
-  self->pause_ms *= 2;
-  if (self->pause_ms > BACKOFF_PAUSE_MAX_MS)
-    self->pause_ms = BACKOFF_PAUSE_MAX_MS;
+  if (pause_ms == 0)
+    pause_ms = self->succeeded ? BACKOFF_PAUSE_MIN_MS : BACKOFF_BOOT_PAUSE_MS;
+  self->pause_ms = pause_ms < BACKOFF_PAUSE_MAX_MS / 2 ? 2 * pause_ms : BACKOFF_PAUSE_MAX_MS;
   if (!self->succeeded)
     return pause_ms;
   return pause_ms / 2 + (int)(random % (unsigned)(pause_ms / 2 + 1));
-}
-
-void backoff_reset(struct backoff *self) {
-  self->pause_ms = BACKOFF_PAUSE_MIN_MS;
 }
 
 static bool is_known(const struct outage *self, const char *reason, bool is_error_reply,

@@ -19,21 +19,17 @@
 
 struct backoff {
   bool succeeded;    /* an attempt has, at least once */
-  unsigned attempts; /* failed ones since the last success */
-  int pause_ms;      /* the next one, before chance */
+  unsigned attempts; /* failed ones since the last success, which the owner counts */
+  int pause_ms; /* the next one, before chance; 0: the shortest. The owner sets it to 0 when the
+                        connection did something useful: to be connected is not enough, for the next
+                        command may lose it for the same reason as before */
 };
 
-void backoff_init(struct backoff *self);
-
-/* An attempt has succeeded; of one that has failed the caller counts `attempts`. */
+/* An attempt has succeeded. */
 void backoff_succeeded(struct backoff *self);
 
 /* The pause before the next attempt, in milliseconds; the one after that is longer. */
 int backoff_pause(struct backoff *self, uint64_t random);
-
-/* The connection did something useful: pauses start from the shortest again. To be connected is not
-   enough, for the next command may lose it for the same reason as before. */
-void backoff_reset(struct backoff *self);
 
 /*
  * An outage lasts from the first failure until a reply is useful. A failure with the same reason as

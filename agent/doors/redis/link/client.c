@@ -29,7 +29,7 @@ struct client {
   char server[256]; /* for people */
   char name[128];   /* for CLIENT LIST */
   enum client_state state;
-  struct event *pause;
+  struct event *timer;          /* of the pause and the handshake */
   struct endpoint *endpoint;    /* busy while CLIENT_DIALING */
   struct connection connection; /* open from CLIENT_HANDSHAKING on */
   struct handshake handshake;
@@ -69,7 +69,7 @@ static void try_next_host(struct client *self, const char *reason) {
     (void)snprintf(self->obstacle.why, sizeof self->obstacle.why, "%s", reason);
   }
   self->state = CLIENT_PAUSING;
-  loop_timer_start_now(self->pause);
+  loop_timer_start_now(self->timer);
 }
 
 /* Each host has failed: what hinders is rather what the first of them said than that the last one is
@@ -110,7 +110,7 @@ static void lose(struct client *self, const char *reason, bool is_error_reply) {
   int pause_ms = backoff_pause(&self->backoff, random_u64());
   if (!was_ready)
     log_failed_attempt(self, why, pause_ms);
-  loop_timer_start(self->pause, pause_ms);
+  loop_timer_start(self->timer, pause_ms);
   void (*callback)(void *owner) =
       was_ready ? self->handler->disconnected : self->handler->unreachable;
   if (callback != NULL)
@@ -127,7 +127,7 @@ static void redial(struct client *self) {
   disconnect(self);
   self->obstacle.why[0] = '\0';
   self->state = CLIENT_PAUSING;
-  loop_timer_start_now(self->pause);
+  loop_timer_start_now(self->timer);
   if (was_ready && self->handler->disconnected != NULL)
     self->handler->disconnected(self->owner);
 }
@@ -154,7 +154,7 @@ static void end_handshake(struct client *self) {
            self->server);
   redisReply value = handshake_take_value(&self->handshake);
   handshake_release(&self->handshake);
-  connection_set_reply_timeout(&self->connection, 0);
+  (void)evtimer_del(self->timer);
   if (self->options.discard_values)
     reply_parser_discard_values(&self->connection.parser);
   if (self->options.poll_replies)
@@ -169,10 +169,9 @@ static void end_handshake(struct client *self) {
 }
 
 static void send_handshake(struct client *self) {
-  struct iovec rest[HANDSHAKE_PIECES];
-  handshake_unsent(&self->handshake, rest);
-  if (rest[0].iov_len + rest[1].iov_len > 0)
-    self->handshake.sent += connection_write(&self->connection, rest, HANDSHAKE_PIECES);
+  struct iovec rest = handshake_unsent(&self->handshake);
+  if (rest.iov_len > 0)
+    self->handshake.sent += connection_write(&self->connection, &rest, 1);
 }
 
 static void take_handshake_reply(struct client *self, const redisReply *reply) {
@@ -184,7 +183,7 @@ static void take_handshake_reply(struct client *self, const redisReply *reply) {
     send_handshake(self);
     return;
   case HANDSHAKE_DONE:
-    if (handshake_is_sent(&self->handshake))
+    if (self->handshake.sent == self->handshake.length)
       end_handshake(self);
     else
       lose(self, "a reply to no request", false);
@@ -228,10 +227,9 @@ static void on_dialed(void *owner, struct transport *transport, const char *why)
     return;
   }
   connection_open(&self->connection, transport);
-  handshake_init(&self->handshake, self->options.url, self->name);
-  handshake_add_probe(&self->handshake, &self->options.probe);
+  handshake_init(&self->handshake, self->options.url, self->name, &self->options.probe);
   self->state = CLIENT_HANDSHAKING;
-  connection_set_deadline(&self->connection, HANDSHAKE_MS);
+  loop_timer_start(self->timer, HANDSHAKE_MS);
   send_handshake(self);
   if (self->handler->connected != NULL)
     self->handler->connected(self->owner);
@@ -242,8 +240,11 @@ static void dial(struct client *self) {
   endpoint_dial(self->endpoint, on_dialed, self);
 }
 
-LOOP_CALLBACK(on_pause, struct client *self) {
-  dial(self);
+LOOP_CALLBACK(on_timer, struct client *self) {
+  if (self->state == CLIENT_PAUSING)
+    dial(self);
+  else
+    lose(self, connection_timeout_text(&self->connection), false);
 }
 
 struct client *client_new(struct event_base *base, const struct log *log,
@@ -257,19 +258,18 @@ struct client *client_new(struct event_base *base, const struct log *log,
                           .handler = handler,
                           .owner = owner,
                           .endpoint = endpoint_new(base, options->url)};
-  backoff_init(&self->backoff);
   endpoint_name(self->endpoint, self->server, sizeof self->server);
   (void)snprintf(self->name, sizeof self->name, "%s", options->name);
   size_t largest = options->largest_string > 0 ? options->largest_string : REPLY_PARSER_BEGINNING;
   connection_init(&self->connection, base, largest, &connection_handler, self);
-  self->pause = loop_timer_new(base, on_pause, self);
+  self->timer = loop_timer_new(base, on_timer, self);
   return self;
 }
 
 void client_free(struct client *self) {
   client_stop(self);
   endpoint_free(self->endpoint);
-  event_free(self->pause);
+  event_free(self->timer);
   free(self);
 }
 
@@ -293,7 +293,7 @@ void client_stop(struct client *self) {
   self->obstacle.why[0] = '\0';
   self->state = CLIENT_STOPPED;
   self->preparing = false;
-  (void)evtimer_del(self->pause);
+  (void)evtimer_del(self->timer);
   disconnect(self);
 }
 
@@ -351,7 +351,7 @@ bool client_recover(struct client *self, const char *text) {
 
 void client_mark_healthy(struct client *self) {
   endpoint_mark_healthy(self->endpoint);
-  backoff_reset(&self->backoff);
+  self->backoff.pause_ms = 0;
   if (!self->outage.ongoing)
     return;
   self->outage.ongoing = false;

@@ -34,21 +34,14 @@ static void start_timer(struct connection *self) {
 }
 
 static void restart_timer(struct connection *self) {
-  if (self->expect_ms > 0 && !self->is_deadline)
+  if (self->expect_ms > 0)
     start_timer(self);
 }
 
 void connection_set_reply_timeout(struct connection *self, int milliseconds_from_now) {
-  if (milliseconds_from_now == self->expect_ms && !self->is_deadline)
+  if (milliseconds_from_now == self->expect_ms)
     return;
   self->expect_ms = milliseconds_from_now;
-  self->is_deadline = false;
-  start_timer(self);
-}
-
-void connection_set_deadline(struct connection *self, int milliseconds_from_now) {
-  self->expect_ms = milliseconds_from_now;
-  self->is_deadline = true;
   start_timer(self);
 }
 
@@ -161,7 +154,6 @@ void connection_open(struct connection *self, struct transport *transport) {
   self->wants_room = false;
   self->is_broken = false;
   self->expect_ms = 0;
-  self->is_deadline = false;
   self->timer = loop_timer_new(self->base, on_timer, self);
   self->readable = loop_event_new(self->base, fd, EV_READ | EV_PERSIST, on_readable, self);
   self->writable = loop_event_new_idle(self->base, fd, EV_WRITE, on_writable, self);

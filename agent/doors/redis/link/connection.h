@@ -40,7 +40,6 @@ struct connection {
   struct event *timer;
   struct reply_parser parser;
   int expect_ms;
-  bool is_deadline;     /* expect_ms is: nothing restarts it */
   size_t without_reply; /* bytes that arrived since the time was restarted */
   bool
       is_truncated; /* inside reply(): a string was longer than largest_string, and the reply is the
@@ -67,9 +66,6 @@ size_t connection_write(struct connection *self, const struct iovec *pieces, int
    drips is lost. */
 #define CONNECTION_PROGRESS_BYTES 4096
 void connection_set_reply_timeout(struct connection *self, int milliseconds_from_now);
-
-/* The same for all replies up to the next call of one of the two: nothing restarts the time. */
-void connection_set_deadline(struct connection *self, int milliseconds_from_now);
 
 /* What has not come when the time is over; static. It may be closed. */
 const char *connection_timeout_text(const struct connection *self);

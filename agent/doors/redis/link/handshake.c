@@ -13,74 +13,60 @@
 static const char set_name[] = "CLIENT SETNAME";
 static const char role[] = "ROLE";
 
-void handshake_add_probe(struct handshake *self, const struct handshake_probe *probe) {
-  if (probe->count == 0)
-    return;
-  const char *at = probe->text;
-  struct command_word word;
-  for (int i = 0; i < probe->first; i++)
-    (void)command_read(&at, probe->text + probe->length, &word, 1);
-  self->probe = *probe;
-  self->first_length = probe->first > 0 ? (size_t)(at - probe->text) : probe->length;
+/* Moves past so many commands; fills in the first words of the last. */
+static const char *skip_commands(const struct handshake *self, int count,
+                                 struct command_word words[2]) {
+  const char *at = self->text;
+  for (int i = 0; i < count; i++)
+    (void)command_read(&at, self->text + self->length, words, 2);
+  return at;
 }
 
-void handshake_unsent(const struct handshake *self, struct iovec rest[HANDSHAKE_PIECES]) {
-  size_t own = self->sent < self->length ? self->sent : self->length;
-  size_t probe = self->sent - own;
-  bool is_first = self->answered < self->count + self->probe.first;
-  size_t end = is_first ? self->first_length : self->probe.length;
-  rest[0] = (struct iovec){.iov_base = self->text + own, .iov_len = self->length - own};
-  rest[1] = (struct iovec){.iov_base = (char *)(uintptr_t)self->probe.text + probe,
-                           .iov_len = end - probe};
+/* No copy of the password is left behind. */
+static void write_text(struct handshake *self, const char *const (*list)[COMMAND_LIST_WORDS]) {
+  char *own = command_list_new(list, (size_t)self->count);
+  size_t length = strlen(own);
+  self->length = length + self->probe.length;
+  self->text = memory_allocate(self->length);
+  memcpy(self->text, own, length);
+  if (self->probe.length > 0)
+    memcpy(self->text + length, self->probe.text, self->probe.length);
+  explicit_bzero(own, length);
+  free(own);
 }
 
-bool handshake_is_sent(const struct handshake *self) {
-  return self->sent == self->length + self->probe.length;
-}
-
-/* Writes "<command> <key>" of the probe's command of this number. */
-static void name_probed(const struct handshake *self, int number,
-                        struct handshake_refusal *refusal) {
-  const char *at = self->probe.text, *end = at + self->probe.length;
-  struct command_word words[2] = {{.text = ""}};
-  for (int i = 0; i <= number; i++)
-    (void)command_read(&at, end, words, 2);
-  (void)snprintf(refusal->name, sizeof refusal->name, "%.*s%s%.*s", (int)words[0].length,
-                 words[0].text, words[1].length > 0 ? " " : "", (int)words[1].length,
-                 words[1].length > 0 ? words[1].text : "");
-  refusal->command = refusal->name;
-}
-
-typedef const char *command_list[HANDSHAKE_COMMANDS_MAX][COMMAND_LIST_WORDS];
-
-/* A command of up to three words; those that it does not have are NULL. */
-static void add(struct handshake *self, command_list list, const char *name, const char *first,
-                const char *second, const char *third) {
-  const char **words = list[self->count];
-  words[0] = first;
-  words[1] = second;
-  words[2] = third;
-  self->commands[self->count++] = name;
-}
-
-/* The text is measured, allocated and written once: no copy of the password is left behind. */
-void handshake_init(struct handshake *self, const struct redis_url *url, const char *name) {
-  command_list list = {{NULL}};
+void handshake_init(struct handshake *self, const struct redis_url *url, const char *name,
+                    const struct handshake_probe *probe) {
+  static const char *const names[] = {"AUTH", set_name, "SELECT", role};
   char database[16];
   (void)snprintf(database, sizeof database, "%u", url->database);
-  *self = (struct handshake){.url = url, .probe = {.text = ""}};
-  if (url->password != NULL && url->user != NULL)
-    add(self, list, "AUTH", "AUTH", url->user, url->password);
-  else if (url->password != NULL)
-    add(self, list, "AUTH", "AUTH", url->password, NULL);
-  add(self, list, set_name, "CLIENT", "SETNAME", name);
-  if (url->database != 0)
-    add(self, list, "SELECT", "SELECT", database, NULL);
-  if (url->master != NULL || url->host_count > 1)
-    add(self, list, role, role, NULL, NULL);
-  self->text =
-      command_list_new((const char *const(*)[COMMAND_LIST_WORDS])list, (size_t)self->count);
-  self->length = strlen(self->text);
+  bool has_user = url->user != NULL;
+  const char *const all[][COMMAND_LIST_WORDS] = {
+      {"AUTH", has_user ? url->user : url->password, has_user ? url->password : NULL},
+      {"CLIENT", "SETNAME", name},
+      {"SELECT", database},
+      {role}};
+  const bool wanted[] = {url->password != NULL, true, url->database != 0,
+                         url->master != NULL || url->host_count > 1};
+  const char *list[HANDSHAKE_COMMANDS_MAX][COMMAND_LIST_WORDS];
+  *self = (struct handshake){.url = url, .probe = *probe};
+  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+    if (wanted[i]) {
+      memcpy(list[self->count], all[i], sizeof all[i]);
+      self->names[self->count++] = names[i];
+    }
+  write_text(self, (const char *const(*)[COMMAND_LIST_WORDS])list);
+  struct command_word words[2];
+  self->first_length = self->length;
+  if (probe->first > 0)
+    self->first_length =
+        (size_t)(skip_commands(self, self->count + probe->first, words) - self->text);
+}
+
+struct iovec handshake_unsent(const struct handshake *self) {
+  bool is_first = self->answered < self->count + self->probe.first;
+  return (struct iovec){.iov_base = self->text + self->sent,
+                        .iov_len = (is_first ? self->first_length : self->length) - self->sent};
 }
 
 void handshake_release(struct handshake *self) {
@@ -130,29 +116,40 @@ static void explain_denial(struct handshake_refusal *refusal, const char *text) 
   }
 }
 
+/* Names the command, and its key when it is one of the probe. */
+static void name_command(const struct handshake *self, int number, const char *own,
+                         struct handshake_refusal *refusal) {
+  struct command_word words[2] = {{.text = ""}, {.text = ""}};
+  if (own != NULL)
+    words[0] = command_word(own);
+  else
+    (void)skip_commands(self, number + 1, words);
+  (void)snprintf(refusal->command, sizeof refusal->command, "%.*s%s%.*s", (int)words[0].length,
+                 words[0].text, words[1].length > 0 ? " " : "", (int)words[1].length,
+                 words[1].length > 0 ? words[1].text : "");
+}
+
 enum handshake_result handshake_take_reply(struct handshake *self, const redisReply *reply,
                                            struct handshake_refusal *refusal) {
-  int number = self->answered++;
-  refusal->command = number < self->count ? self->commands[number] : NULL;
+  int number = self->answered++, of_probe = number - self->count;
+  const char *name = of_probe < 0 ? self->names[number] : NULL;
   enum handshake_result goes_on =
       self->answered == self->count + self->probe.count ? HANDSHAKE_DONE : HANDSHAKE_MORE;
-  if (refusal->command == role && is_replica(reply)) {
+  if (name != NULL || reply->type == REDIS_REPLY_ERROR)
+    name_command(self, number, name, refusal);
+  if (name == role && is_replica(reply)) {
     (void)snprintf(refusal->text, sizeof refusal->text, HANDSHAKE_REPLICA);
     return HANDSHAKE_RETRY;
   }
-  bool is_odd = number < self->count && refusal->command != role &&
-                reply->type != REDIS_REPLY_STATUS && reply->type != REDIS_REPLY_ERROR;
-  if (is_odd) {
-    (void)snprintf(refusal->text, sizeof refusal->text, "the answer to %s is none of redis",
-                   refusal->command);
+  if (name != NULL && name != role && reply->type != REDIS_REPLY_STATUS &&
+      reply->type != REDIS_REPLY_ERROR) {
+    (void)snprintf(refusal->text, sizeof refusal->text, "the answer to %s is none of redis", name);
     return HANDSHAKE_RETRY;
   }
-  if (number - self->count == self->probe.value)
+  if (of_probe == self->probe.value)
     keep_value(self, reply);
   if (reply->type != REDIS_REPLY_ERROR)
     return goes_on;
-  if (refusal->command == NULL)
-    name_probed(self, number - self->count, refusal);
   (void)snprintf(refusal->text, sizeof refusal->text, "%s",
                  error_reply_explain(reply->str, self->url).text);
   if (error_reply_is_transient(reply->str))
@@ -161,9 +158,9 @@ enum handshake_result handshake_take_reply(struct handshake *self, const redisRe
      NOAUTH and DENIED (protected mode) are not about the name. Without the permission for ROLE, the
      first command that writes finds out. */
   bool denied = strncmp(reply->str, "NOPERM", 6) == 0;
-  bool is_multi_key = number >= self->count && number < self->count + self->probe.multi_key;
-  if ((refusal->command == set_name && (denied || strncmp(reply->str, "ERR ", 4) == 0)) ||
-      ((refusal->command == role || is_multi_key) && denied))
+  bool is_multi_key = of_probe >= 0 && of_probe < self->probe.multi_key;
+  if ((name == set_name && (denied || strncmp(reply->str, "ERR ", 4) == 0)) ||
+      ((name == role || is_multi_key) && denied))
     return goes_on;
   if (denied)
     explain_denial(refusal, reply->str);

@@ -14,7 +14,7 @@
  * commands of the owner. All leave in one write, except those of the probe that must not be executed
  * when one before them is refused. Does no I/O.
  *
- *   handshake_init; handshake_add_probe
+ *   handshake_init
  *   until handshake_unsent is empty: write it, and add what was written to `sent`
  *   for each reply: handshake_take_reply, until it returns something other than HANDSHAKE_MORE;
  *                   after it handshake_unsent may have more
@@ -38,13 +38,13 @@ struct handshake_probe {
 
 struct handshake {
   const struct redis_url *url;
-  char *text; /* the encoded commands, which hold the password */
+  struct handshake_probe probe;
+  char *text; /* the encoded commands, which hold the password, and those of the probe */
   size_t length;
-  const char *commands[HANDSHAKE_COMMANDS_MAX]; /* their names, for people */
-  int count;
-  struct handshake_probe probe; /* follows `text` */
-  size_t first_length;          /* bytes of the probe that leave with `text` */
-  size_t sent;                  /* bytes of text and probe; the owner counts */
+  size_t first_length;                       /* bytes that leave before a reply has come to them */
+  const char *names[HANDSHAKE_COMMANDS_MAX]; /* of its own commands, for people */
+  int count;                                 /* of these */
+  size_t sent;                               /* bytes; the owner counts */
   int answered;
   redisReply value; /* owned; str is NULL until the probe's value has come */
 };
@@ -56,20 +56,16 @@ enum handshake_result {
   HANDSHAKE_REFUSED /* refused: another attempt would be, too */
 };
 
-/* `name` is what CLIENT LIST shows. The url must outlive the handshake. */
-void handshake_init(struct handshake *self, const struct redis_url *url, const char *name);
-
-/* An error in reply to one of its commands refuses the handshake. */
-void handshake_add_probe(struct handshake *self, const struct handshake_probe *probe);
+/* `name` is what CLIENT LIST shows. The url must outlive the handshake. An error in reply to a command of
+   the probe refuses it. */
+void handshake_init(struct handshake *self, const struct redis_url *url, const char *name,
+                    const struct handshake_probe *probe);
 
 /* The bytes that are still to be sent. */
-#define HANDSHAKE_PIECES 2
-void handshake_unsent(const struct handshake *self, struct iovec rest[HANDSHAKE_PIECES]);
+struct iovec handshake_unsent(const struct handshake *self);
 
 /* The reply that the probe's owner wants, a string or nil. The caller frees its `str`. */
 redisReply handshake_take_value(struct handshake *self);
-
-bool handshake_is_sent(const struct handshake *self);
 
 /* Overwrites the text before it frees it. */
 void handshake_release(struct handshake *self);
@@ -78,8 +74,7 @@ void handshake_release(struct handshake *self);
 #define HANDSHAKE_REPLICA "it is a replica, not yet the master"
 
 struct handshake_refusal {
-  const char *command; /* the name of the refused command; may point to `name` */
-  char name[128];
+  char command[128]; /* and its key, of the probe */
   char text[256]; /* the server's text without user and password, or the ACL rule that is missing */
 };
 

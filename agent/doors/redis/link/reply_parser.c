@@ -37,17 +37,8 @@ static void begin_item(struct reply_scanner *self, char type) {
   self->number = 0;
   self->at_return = false;
   self->state = type == '$' || type == '*' ? SCAN_NUMBER : SCAN_LINE;
-  switch (type) {
-  case ',':
-  case '_':
-  case '#':
-  case '=':
-  case '(':
-  case '%':
-  case '~':
-  case '>':
+  if (memchr(",_#=(%~>", type, 8) != NULL)
     self->refusal = "a reply of RESP3, which was not asked for";
-  }
 }
 
 static void open_array(struct reply_scanner *self) {
@@ -76,10 +67,13 @@ static void end_number(struct reply_scanner *self) {
 }
 
 /* At a line feed, of which hiredis takes only one after a carriage return for the end of a line. */
-static bool is_line_end(struct reply_scanner *self, bool after_return) {
-  if (!after_return)
+static void end_line(struct reply_scanner *self) {
+  if (!self->at_return)
     self->refusal = "a line that does not end as lines do";
-  return after_return;
+  else if (self->state == SCAN_NUMBER)
+    end_number(self);
+  else
+    end_item(self);
 }
 
 /* Moves to the end of the number's line, or of the bytes. */
@@ -96,11 +90,7 @@ static const char *scan_number(struct reply_scanner *self, const char *at, const
   }
   self->number = number;
   self->at_return = at_return;
-  if (at == end)
-    return at;
-  if (is_line_end(self, at_return))
-    end_number(self);
-  return at + 1;
+  return at;
 }
 
 /* A call of memchr(3) costs more: lines are short. */
@@ -115,11 +105,7 @@ static const char *scan_line(struct reply_scanner *self, const char *at, const c
     at++;
   if (at > begin)
     self->at_return = at[-1] == '\r';
-  if (at == end)
-    return at;
-  if (is_line_end(self, self->at_return))
-    end_item(self);
-  return at + 1;
+  return at;
 }
 
 static const char *scan_string(struct reply_scanner *self, const char *at, const char *end) {
@@ -140,14 +126,13 @@ static const char *scan(struct reply_scanner *self, const char *at, const char *
     begin_item(self, *at++);
   if (self->refusal != NULL)
     return at;
-  switch (self->state) {
-  case SCAN_NUMBER:
-    return scan_number(self, at, end);
-  case SCAN_STRING:
+  if (self->state == SCAN_STRING)
     return scan_string(self, at, end);
-  default:
-    return scan_line(self, at, end);
-  }
+  at = self->state == SCAN_NUMBER ? scan_number(self, at, end) : scan_line(self, at, end);
+  if (at == end)
+    return at;
+  end_line(self);
+  return at + 1;
 }
 
 /* --- the reader --- */
@@ -167,9 +152,9 @@ static void *create_string(const redisReadTask *task, char *text, size_t length)
   return self->original->createString(task, text, length);
 }
 
-static void free_object(void *object) {
-  if (object != &discarded)
-    freeReplyObject(object);
+void reply_parser_free(void *reply) {
+  if (reply != &discarded)
+    freeReplyObject(reply);
 }
 
 /* `fn` and `maxelements` are fields that the manual of hiredis documents for this use. */
@@ -182,7 +167,7 @@ static void renew_reader(struct reply_parser *self) {
   self->original = self->reader->fn;
   self->functions = *self->original;
   self->functions.createString = create_string;
-  self->functions.freeObject = free_object;
+  self->functions.freeObject = reply_parser_free;
   self->reader->fn = &self->functions;
   self->reader->privdata = self; /* what redisReaderSetPrivdata does, without its cast to int */
   self->reader->maxelements = REPLY_PARSER_ITEMS_MAX;
@@ -200,10 +185,6 @@ void reply_parser_init(struct reply_parser *self, size_t largest_string) {
 
 void reply_parser_discard_values(struct reply_parser *self) {
   self->discard_values = true;
-}
-
-void reply_parser_free(redisReply *reply) {
-  free_object(reply);
 }
 
 void reply_parser_release(struct reply_parser *self) {

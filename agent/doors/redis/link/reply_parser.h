@@ -89,7 +89,7 @@ void reply_parser_feed(struct reply_parser *self, const char *bytes, size_t leng
 
 /* Release a reply with reply_parser_free. Aborts when out of memory. */
 enum reply_parser_result reply_parser_next(struct reply_parser *self, redisReply **reply);
-void reply_parser_free(redisReply *reply);
+void reply_parser_free(void *reply);
 
 /* Valid until reply_parser_release. */
 const char *reply_parser_error(const struct reply_parser *self);
