@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include "agent/doors/redis/link/backoff.h"
 #include "agent/doors/redis/link/client.h"
 #include "agent/doors/redis/link/endpoint.h"
 #include "tests/support/fake_redis.h"
@@ -201,6 +200,21 @@ NEW_CLIENT_TEST(it_finds_a_server_by_address_and_by_name) {
   assert_true(recorder_await(&owner->loop, &owner->recorder, "ready", 1));
 }
 
+/* What comes does not put the end off. */
+NEW_CLIENT_TEST(a_handshake_that_drips_is_late) {
+  owner->handshake_answers[0] = "$100\r\n";
+  start(owner, SIZE_MAX);
+  LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) > 0);
+  for (int i = 0; i < 5; i++) {
+    fake_redis_send(owner->server, "x");
+    loop_settle(&owner->loop);
+    assert_true(fake_redis_is_connected(owner->server));
+    virtual_time_ms += 1000;
+  }
+  expect(owner, "connected unreachable");
+  assert_int_equal(logged(owner, "no answer in time"), 1);
+}
+
 /* A server that does not know AUTH (renamed, say) repeats its arguments: they are not shown. */
 NEW_CLIENT_TEST(a_refused_handshake_is_final) {
   static const struct {
@@ -259,7 +273,12 @@ NEW_CLIENT_TEST(at_boot_it_goes_on_trying) {
   int64_t start_ms = virtual_time_ms;
   start(owner, SIZE_MAX);
   expect(owner, "unreachable unreachable unreachable unreachable unreachable");
-  assert_true(virtual_time_ms - start_ms >= BACKOFF_BOOT_PAUSE_MS * 15 - 100); /* 1 + 2 + 4 + 8 */
+  assert_true(virtual_time_ms - start_ms >= CLIENT_BOOT_PAUSE_MS * 15 - 100); /* 1 + 2 + 4 + 8 */
+  start_ms = virtual_time_ms;
+  expect(owner,
+         "unreachable unreachable unreachable unreachable unreachable unreachable unreachable");
+  assert_in_range(virtual_time_ms - start_ms, 2 * CLIENT_PAUSE_MAX_MS - 100,
+                  2 * CLIENT_PAUSE_MAX_MS + 100);
 }
 
 NEW_CLIENT_TEST(it_waits_for_a_server_that_starts_late) {
@@ -474,10 +493,10 @@ static void reconnects_on(struct owner *owner, const char *text) {
 /* Half of a pause is random. Timers are some milliseconds early: the loop's clock is a coarse one.
  */
 CLIENT_TEST(pauses_double_until_a_reply_is_useful) {
-  for (int pause_ms = BACKOFF_PAUSE_MIN_MS; pause_ms <= 16 * BACKOFF_PAUSE_MIN_MS; pause_ms *= 2)
+  for (int pause_ms = CLIENT_PAUSE_MIN_MS; pause_ms <= 16 * CLIENT_PAUSE_MIN_MS; pause_ms *= 2)
     assert_true(away_ms(owner, NULL) >= pause_ms / 2 - 10);
   client_mark_healthy(owner->client);
-  assert_true(away_ms(owner, NULL) < 16 * BACKOFF_PAUSE_MIN_MS); /* half of what would be next */
+  assert_true(away_ms(owner, NULL) < 16 * CLIENT_PAUSE_MIN_MS); /* half of what would be next */
 }
 
 /* A handshake alone does not end an outage. */
@@ -579,7 +598,7 @@ MOVED_TEST(a_handshake_is_redirected) {
   int64_t start_ms = virtual_time_ms;
   start(owner, SIZE_MAX);
   expect(owner, "connected connected ready");
-  assert_true(virtual_time_ms - start_ms < BACKOFF_BOOT_PAUSE_MS);
+  assert_true(virtual_time_ms - start_ms < CLIENT_BOOT_PAUSE_MS);
   expect_connections(owner, 1, 1);
 }
 
@@ -607,7 +626,7 @@ MOVED_TEST(a_circle_ends_with_a_pause) {
   expect_connections(owner, 1, ENDPOINT_REDIRECTS_MAX);
   int64_t start_ms = virtual_time_ms;
   reconnects_on(owner, moved);
-  assert_true(virtual_time_ms - start_ms >= BACKOFF_PAUSE_MIN_MS / 2 - 10);
+  assert_true(virtual_time_ms - start_ms >= CLIENT_PAUSE_MIN_MS / 2 - 10);
   expect_connections(owner, 2, ENDPOINT_REDIRECTS_MAX);
 }
 

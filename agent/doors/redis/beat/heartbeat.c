@@ -151,14 +151,19 @@ static void on_ready(void *owner, const redisReply *committed) {
   beat(self);
 }
 
+static void on_failed(void *owner, const struct error *error) {
+  struct heartbeat *self = owner;
+  heartbeat_stop(self);
+  self->handler->failed(self->owner, error);
+}
+
 static void take_refusal(struct heartbeat *self, const char *text) {
   if (client_recover(self->client, text))
     return;
   struct error error;
   (void)error_set(&error, "redis refuses the heartbeat %.80s: %.120s", self->keys->heartbeat,
                   client_explain(self->client, text).text);
-  heartbeat_stop(self);
-  self->handler->failed(self->owner, &error);
+  on_failed(self, &error);
 }
 
 /* Without a key EXPIRE does nothing. */
@@ -203,16 +208,6 @@ static void on_down(void *owner) {
   self->no_room = false;
   if (self->state == ENDING)
     end(self);
-}
-
-static void on_failed(void *owner, const struct error *error) {
-  struct heartbeat *self = owner;
-  bool ending = self->state == ENDING;
-  heartbeat_stop(self);
-  if (ending)
-    self->handler->ended(self->owner);
-  else
-    self->handler->failed(self->owner, error);
 }
 
 struct heartbeat *heartbeat_new(struct event_base *base, const struct log *log,

@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-#include "agent/doors/redis/link/backoff.h"
+#include "agent/doors/redis/link/command.h"
 #include "agent/doors/redis/link/connection.h"
 #include "agent/doors/redis/link/endpoint.h"
 #include "base/clock.h"
@@ -20,6 +21,36 @@
 
 /* From the connected socket to the last reply of the handshake. */
 #define HANDSHAKE_MS 5000
+
+/* Of the client itself, at most; and their words. */
+#define HANDSHAKE_COMMANDS 4
+#define HANDSHAKE_WORDS 3
+
+static const char set_name[] = "CLIENT SETNAME";
+static const char role[] = "ROLE";
+static const char replica[] = "it is a replica, not yet the master";
+
+struct handshake {
+  char *text; /* the encoded commands, which hold the password, and those of the probe */
+  size_t length;
+  const char *names[HANDSHAKE_COMMANDS]; /* of the client's own commands, for people */
+  int count;                             /* of these */
+  size_t sent;                           /* bytes */
+  int answered;
+  redisReply value; /* the probe's; its text is owned */
+};
+
+/* Names of a certificate, of its issuer and of the server are in the longest. */
+#define REASON_SIZE 512
+
+/* From the first failure until a reply is useful. */
+struct outage {
+  bool ongoing;
+  bool was_news;            /* one of its failures was, so that its end is, too */
+  char reason[REASON_SIZE]; /* of the last failure that was news */
+  int64_t news_ms;          /* when that was; 0: never */
+  int64_t since_ms;         /* its start */
+};
 
 struct client {
   const struct log *log;
@@ -33,19 +64,63 @@ struct client {
   struct endpoint *endpoint;    /* busy while CLIENT_DIALING */
   struct connection connection; /* open from CLIENT_HANDSHAKING on */
   struct handshake handshake;
-  struct backoff backoff;
   bool preparing; /* client_prepare was called, and client_start not yet */
+  bool has_been_ready;
+  unsigned attempts; /* failed ones since it was ready last */
+  int pause_ms;      /* the next pause, before chance; 0: the shortest */
   struct outage outage;
   struct {
     char server[256];
-    char why[OUTAGE_REASON_SIZE];
+    char why[REASON_SIZE];
   } obstacle; /* of several hosts, the first that failed in this round; "": none but replicas */
 };
+
+static void release_handshake(struct handshake *self) {
+  if (self->text != NULL)
+    explicit_bzero(self->text, self->length);
+  free(self->text);
+  free(self->value.str);
+  *self = (struct handshake){0};
+}
 
 static void disconnect(struct client *self) {
   endpoint_cancel(self->endpoint);
   connection_close(&self->connection);
-  handshake_release(&self->handshake);
+  release_handshake(&self->handshake);
+}
+
+/* The pause before the next attempt; the one after that is longer. */
+static int take_pause(struct client *self) {
+  int pause_ms = self->pause_ms;
+  if (pause_ms == 0)
+    pause_ms = self->has_been_ready ? CLIENT_PAUSE_MIN_MS : CLIENT_BOOT_PAUSE_MS;
+  self->pause_ms = pause_ms < CLIENT_PAUSE_MAX_MS / 2 ? 2 * pause_ms : CLIENT_PAUSE_MAX_MS;
+  if (!self->has_been_ready)
+    return pause_ms;
+  return pause_ms / 2 + (int)(random_u64() % (unsigned)(pause_ms / 2 + 1));
+}
+
+static bool is_known(const struct outage *self, const char *reason, bool is_error_reply,
+                     int64_t now_ms) {
+  if (!is_error_reply)
+    return self->ongoing && strcmp(self->reason, reason) == 0;
+  bool lately = self->ongoing || now_ms - self->news_ms < CLIENT_NEWS_MS;
+  size_t kind = strcspn(reason, " ") + 1;
+  return self->news_ms > 0 && lately && strncmp(self->reason, reason, kind) == 0;
+}
+
+/* A failure; the first word of an error reply is its kind. True when it is news. */
+static bool is_news(struct outage *self, const char *reason, bool is_error_reply, int64_t now_ms) {
+  bool news = !is_known(self, reason, is_error_reply, now_ms);
+  self->was_news = (self->ongoing && self->was_news) || news;
+  if (!self->ongoing)
+    self->since_ms = now_ms;
+  self->ongoing = true;
+  if (news) {
+    (void)snprintf(self->reason, sizeof self->reason, "%s", reason);
+    self->news_ms = now_ms;
+  }
+  return news;
 }
 
 /* For so long after a loss it is not news that the server is away: it may be starting again. */
@@ -53,18 +128,18 @@ static void disconnect(struct client *self) {
 
 static void log_failed_attempt(struct client *self, const char *reason, int pause_ms) {
   int64_t now_ms = clock_monotonic_ms();
-  bool is_early = self->backoff.succeeded && now_ms - self->outage.since_ms < RESTART_MS;
-  bool news = !is_early && outage_is_news(&self->outage, reason, false, now_ms);
+  bool is_early = self->has_been_ready && now_ms - self->outage.since_ms < RESTART_MS;
+  bool news = !is_early && is_news(&self->outage, reason, false, now_ms);
   log_line(self->log, news ? LOG_WARN : LOG_DEBUG, NULL,
            "redis %s: cannot connect to %s: %s; attempt %u follows in %d ms", self->options.role,
-           self->server, reason, self->backoff.attempts + 1, pause_ms);
+           self->server, reason, self->attempts + 1, pause_ms);
 }
 
 /* Of several hosts, one is the primary. */
 static void try_next_host(struct client *self, const char *reason) {
   log_line(self->log, LOG_DEBUG, NULL, "redis %s: cannot connect to %s: %s; the next host follows",
            self->options.role, self->server, reason);
-  if (self->obstacle.why[0] == '\0' && strcmp(reason, HANDSHAKE_REPLICA) != 0) {
+  if (self->obstacle.why[0] == '\0' && strcmp(reason, replica) != 0) {
     memcpy(self->obstacle.server, self->server, sizeof self->server);
     (void)snprintf(self->obstacle.why, sizeof self->obstacle.why, "%s", reason);
   }
@@ -89,7 +164,7 @@ static void lose(struct client *self, const char *reason, bool is_error_reply) {
     return;
   }
   bool was_ready = self->state == CLIENT_READY;
-  char why[sizeof self->outage.reason]; /* a copy: the reason may lie in what is closed now */
+  char why[REASON_SIZE]; /* a copy: the reason may lie in what is closed now */
   (void)snprintf(why, sizeof why, "%s", reason);
   disconnect(self);
   if (!was_ready && endpoint_has_untried(self->endpoint)) {
@@ -97,17 +172,17 @@ static void lose(struct client *self, const char *reason, bool is_error_reply) {
     return;
   }
   if (was_ready) {
-    bool news = outage_is_news(&self->outage, why, is_error_reply, clock_monotonic_ms());
+    bool news = is_news(&self->outage, why, is_error_reply, clock_monotonic_ms());
     log_line(self->log, news ? LOG_WARN : LOG_DEBUG, NULL,
              is_error_reply ? "redis %s: %s refuses for now: %s; reconnecting"
                             : "redis %s: connection to %s lost: %s; reconnecting",
              self->options.role, self->server, why);
   } else {
     name_obstacle(self, why, sizeof why);
-    self->backoff.attempts++;
+    self->attempts++;
   }
   self->state = CLIENT_PAUSING;
-  int pause_ms = backoff_pause(&self->backoff, random_u64());
+  int pause_ms = take_pause(self);
   if (!was_ready)
     log_failed_attempt(self, why, pause_ms);
   loop_timer_start(self->timer, pause_ms);
@@ -146,14 +221,79 @@ static bool follow_redirect(struct client *self, const char *text) {
 static void become_ready(struct client *self) {
   self->obstacle.why[0] = '\0';
   self->state = CLIENT_READY;
-  backoff_succeeded(&self->backoff);
+  self->attempts = 0;
+  if (!self->has_been_ready)
+    self->pause_ms = 0;
+  self->has_been_ready = true;
+}
+
+/* --- the handshake --------------------------------------------------------------------------- */
+
+/* Moves past so many commands; fills in the first words of the last. */
+static const char *skip_commands(const struct handshake *self, int count,
+                                 struct command_word words[2]) {
+  const char *at = self->text;
+  for (int i = 0; i < count; i++)
+    (void)command_read(&at, self->text + self->length, words, 2);
+  return at;
+}
+
+static void send_handshake(struct client *self) {
+  const struct handshake_probe *probe = &self->options.probe;
+  struct handshake *now = &self->handshake;
+  struct command_word words[2];
+  size_t end = now->length;
+  if (probe->first > 0 && now->answered < now->count + probe->first)
+    end = (size_t)(skip_commands(now, now->count + probe->first, words) - now->text);
+  struct iovec rest = {.iov_base = now->text + now->sent, .iov_len = end - now->sent};
+  if (rest.iov_len > 0)
+    now->sent += connection_write(&self->connection, &rest, 1);
+}
+
+/* The text is measured, allocated and written once: no copy of the password is left behind. */
+static void begin_handshake(struct client *self) {
+  static const char *const names[] = {"AUTH", set_name, "SELECT", role};
+  const struct redis_url *url = self->options.url;
+  const struct handshake_probe *probe = &self->options.probe;
+  struct handshake *now = &self->handshake;
+  char database[16];
+  (void)snprintf(database, sizeof database, "%u", url->database);
+  bool has_user = url->user != NULL;
+  const char *const all[][HANDSHAKE_WORDS] = {
+      {"AUTH", has_user ? url->user : url->password, has_user ? url->password : NULL},
+      {"CLIENT", "SETNAME", self->name},
+      {"SELECT", database},
+      {role}};
+  const bool wanted[] = {url->password != NULL, true, url->database != 0,
+                         url->master != NULL || url->host_count > 1};
+  struct command_word words[HANDSHAKE_COMMANDS][HANDSHAKE_WORDS];
+  size_t counts[HANDSHAKE_COMMANDS] = {0};
+  *now = (struct handshake){.length = probe->length, .value.type = REDIS_REPLY_NIL};
+  for (size_t i = 0; i < HANDSHAKE_COMMANDS; i++) {
+    size_t *count = &counts[now->count];
+    if (!wanted[i])
+      continue;
+    for (; *count < HANDSHAKE_WORDS && all[i][*count] != NULL; ++*count)
+      words[now->count][*count] = command_word(all[i][*count]);
+    now->length += command_length(words[now->count], *count);
+    now->names[now->count++] = names[i];
+  }
+  char *out = now->text = memory_allocate(now->length);
+  for (int i = 0; i < now->count; i++)
+    out = command_write(out, words[i], counts[i]);
+  if (probe->length > 0)
+    memcpy(out, probe->text, probe->length);
+  self->state = CLIENT_HANDSHAKING;
+  loop_timer_start(self->timer, HANDSHAKE_MS);
+  send_handshake(self);
 }
 
 static void end_handshake(struct client *self) {
   log_line(self->log, LOG_DEBUG, NULL, "redis %s: connected to %s", self->options.role,
            self->server);
-  redisReply value = handshake_take_value(&self->handshake);
-  handshake_release(&self->handshake);
+  redisReply value = self->handshake.value;
+  self->handshake.value.str = NULL;
+  release_handshake(&self->handshake);
   (void)evtimer_del(self->timer);
   if (self->options.discard_values)
     reply_parser_discard_values(&self->connection.parser);
@@ -168,38 +308,97 @@ static void end_handshake(struct client *self) {
   free(value.str);
 }
 
-static void send_handshake(struct client *self) {
-  struct iovec rest = handshake_unsent(&self->handshake);
-  if (rest.iov_len > 0)
-    self->handshake.sent += connection_write(&self->connection, &rest, 1);
+/* Sentinels name the former master until all of them have learned of the new one. */
+static bool is_replica(const redisReply *reply) {
+  return reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
+         reply->element[0]->type == REDIS_REPLY_STRING &&
+         strcmp(reply->element[0]->str, "master") != 0;
+}
+
+/* Names the ACL rule that is missing. The server does not name the key. What it names as the
+   command is repeated only when it is the command that was sent: it could be the password. */
+static void explain_denial(const char *text, const char *command, struct error_reply_text *why) {
+  static const char before_command[] = "permissions to run the '";
+  const char *named = strstr(text, before_command), *key = strchr(command, ' ');
+  size_t length = strcspn(command, " ");
+  if (named != NULL) {
+    named += sizeof before_command - 1;
+    if (strncasecmp(named, command, length) == 0 && named[length] == '\'')
+      (void)snprintf(why->text, sizeof why->text, "NOPERM: the user needs +%.*s", (int)length,
+                     named);
+  } else if (key != NULL && strstr(text, " key") != NULL) {
+    (void)snprintf(why->text, sizeof why->text, "NOPERM: the user needs ~%s", key + 1);
+  }
+}
+
+/* The name is optional: an old server, a narrow ACL or an unusual job id must not stop the agent.
+   NOAUTH and DENIED (protected mode) are not about the name. Without the permission for ROLE, the
+   first command that writes finds out. */
+static bool may_be_refused(const struct client *self, const char *name, int of_probe,
+                           const char *text) {
+  bool is_denied = strncmp(text, "NOPERM", 6) == 0;
+  if (name == set_name)
+    return is_denied || (strncmp(text, "ERR ", 4) == 0 && !error_reply_is_transient(text));
+  bool is_multi_key = of_probe >= 0 && of_probe < self->options.probe.multi_key;
+  return is_denied && (name == role || is_multi_key);
+}
+
+/* `name` is NULL for a command of the probe, which is named with its key. */
+static void take_refusal(struct client *self, const char *name, const char *text) {
+  struct error_reply_text why = client_explain(self, text);
+  if (error_reply_is_transient(text)) {
+    if (!follow_redirect(self, text))
+      lose(self, why.text, false);
+    return;
+  }
+  char command[128];
+  struct command_word words[2] = {{.text = ""}, {.text = ""}};
+  if (name != NULL)
+    words[0] = command_word(name);
+  else
+    (void)skip_commands(&self->handshake, self->handshake.answered, words);
+  (void)snprintf(command, sizeof command, "%.*s%s%.*s", (int)words[0].length, words[0].text,
+                 words[1].length > 0 ? " " : "", (int)words[1].length,
+                 words[1].length > 0 ? words[1].text : "");
+  if (strncmp(text, "NOPERM", 6) == 0)
+    explain_denial(text, command, &why);
+  struct error error;
+  bool preparing = self->preparing;
+  (void)error_set(&error, "redis at %.60s refuses %.80s: %.120s", self->server, command, why.text);
+  client_stop(self);
+  if (!preparing)
+    self->handler->failed(self->owner, &error);
 }
 
 static void take_handshake_reply(struct client *self, const redisReply *reply) {
-  struct handshake_refusal refusal;
-  struct error error;
-  bool preparing = self->preparing;
-  switch (handshake_take_reply(&self->handshake, reply, &refusal)) {
-  case HANDSHAKE_MORE:
-    send_handshake(self);
-    return;
-  case HANDSHAKE_DONE:
-    if (self->handshake.sent == self->handshake.length)
-      end_handshake(self);
-    else
+  struct handshake *now = &self->handshake;
+  int number = now->answered++, of_probe = number - now->count;
+  const char *name = of_probe < 0 ? now->names[number] : NULL;
+  if (name == role && is_replica(reply)) {
+    lose(self, replica, false);
+  } else if (name != NULL && name != role && reply->type != REDIS_REPLY_STATUS &&
+             reply->type != REDIS_REPLY_ERROR) {
+    char why[64];
+    (void)snprintf(why, sizeof why, "the answer to %s is none of redis", name);
+    lose(self, why, false);
+  } else if (reply->type == REDIS_REPLY_ERROR &&
+             !may_be_refused(self, name, of_probe, reply->str)) {
+    take_refusal(self, name, reply->str);
+  } else {
+    if (of_probe == self->options.probe.value && reply->type == REDIS_REPLY_STRING)
+      now->value = (redisReply){.type = REDIS_REPLY_STRING,
+                                .str = memory_copy(reply->str, reply->len),
+                                .len = reply->len};
+    if (now->answered < now->count + self->options.probe.count)
+      send_handshake(self);
+    else if (now->sent < now->length)
       lose(self, "a reply to no request", false);
-    return;
-  case HANDSHAKE_RETRY:
-    if (reply->type != REDIS_REPLY_ERROR || !follow_redirect(self, reply->str))
-      lose(self, refusal.text, false);
-    return;
-  case HANDSHAKE_REFUSED:
-    (void)error_set(&error, "redis at %.60s refuses %.80s: %.120s", self->server, refusal.command,
-                    refusal.text);
-    client_stop(self);
-    if (!preparing)
-      self->handler->failed(self->owner, &error);
+    else
+      end_handshake(self);
   }
 }
+
+/* --- the connection -------------------------------------------------------------------------- */
 
 static void on_reply(void *owner, const redisReply *reply) {
   struct client *self = owner;
@@ -227,10 +426,7 @@ static void on_dialed(void *owner, struct transport *transport, const char *why)
     return;
   }
   connection_open(&self->connection, transport);
-  handshake_init(&self->handshake, self->options.url, self->name, &self->options.probe);
-  self->state = CLIENT_HANDSHAKING;
-  loop_timer_start(self->timer, HANDSHAKE_MS);
-  send_handshake(self);
+  begin_handshake(self);
   if (self->handler->connected != NULL)
     self->handler->connected(self->owner);
 }
@@ -302,8 +498,7 @@ bool client_is_ready(const struct client *self) {
 }
 
 bool client_is_unreachable(const struct client *self) {
-  return self->state == CLIENT_STOPPED ||
-         (self->state != CLIENT_READY && self->backoff.attempts > 0);
+  return self->state == CLIENT_STOPPED || (self->state != CLIENT_READY && self->attempts > 0);
 }
 
 /* During the handshake the socket is not the owner's. */
@@ -351,7 +546,7 @@ bool client_recover(struct client *self, const char *text) {
 
 void client_mark_healthy(struct client *self) {
   endpoint_mark_healthy(self->endpoint);
-  self->backoff.pause_ms = 0;
+  self->pause_ms = 0;
   if (!self->outage.ongoing)
     return;
   self->outage.ongoing = false;

@@ -8,7 +8,6 @@
 #include <sys/uio.h>
 
 #include "agent/doors/redis/link/error_reply.h"
-#include "agent/doors/redis/link/handshake.h"
 #include "agent/doors/redis/link/url.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -23,14 +22,29 @@
  * every function but client_free.
  *
  *   STOPPED -> DIALING              client_start, client_prepare
- *   DIALING -> HANDSHAKING          the socket is connected
+ *   DIALING -> HANDSHAKING          the socket is connected: AUTH, SELECT and ROLE as far as the url
+ *                                   asks for them, CLIENT SETNAME and the probe leave in one write
  *   HANDSHAKING -> READY            the last reply of the handshake is good
  *   HANDSHAKING -> PREPARED         the same, when it was only prepared
  *   PREPARED -> READY               client_start
  *   DIALING, HANDSHAKING, READY -> PAUSING      lost or refused for now
- *   PAUSING -> DIALING              the pause is over (backoff.h); a redirection has none
+ *   PAUSING -> DIALING              the pause is over; a redirection has none
  *   any -> STOPPED                  client_stop, before failed(), or what was prepared failed
+ *
+ * Pauses double: before it was ready for the first time without chance, since a person may be
+ * watching; after it half of each is random, so that a fleet of agents does not come back in one wave.
+ * A useful reply makes them the shortest again: to be connected is not enough, for the next command may
+ * lose it for the same reason as before. It never gives up: the owner knows how long to wait.
+ *
+ * An outage lasts from the first failure until a reply is useful. A failure with the same reason as
+ * the one before is logged once an outage. An error reply that comes and goes, as OOM does, is logged
+ * once in CLIENT_NEWS_MS, however many outages it makes.
  */
+#define CLIENT_BOOT_PAUSE_MS 500
+#define CLIENT_PAUSE_MIN_MS 100
+#define CLIENT_PAUSE_MAX_MS 5000
+#define CLIENT_NEWS_MS (60 * 1000)
+
 enum client_state {
   CLIENT_STOPPED,
   CLIENT_PAUSING,
@@ -57,6 +71,19 @@ struct client_handler {
   /* Stopped for good: the handshake was refused in a way that another attempt would not change (wrong
      password, no permission). */
   void (*failed)(void *owner, const struct error *error);
+};
+
+/* Commands of the owner that must succeed before the connection is ready. Borrowed. The first `multi_key`
+   ones name several keys, and later ones name each key alone: NOPERM for the first ones is ignored,
+   as it does not say which key is meant. */
+struct handshake_probe {
+  const char *text; /* encoded commands */
+  size_t length;
+  int count; /* of commands */
+  int multi_key;
+  int first; /* so many commands leave with the login, the others when these are replied to and none
+                is refused; 0: all leave with the login */
+  int value; /* the index of the command whose reply the owner wants; a string */
 };
 
 struct client_options {

@@ -33,11 +33,6 @@ static void start_timer(struct connection *self) {
     loop_timer_start(self->timer, self->expect_ms);
 }
 
-static void restart_timer(struct connection *self) {
-  if (self->expect_ms > 0)
-    start_timer(self);
-}
-
 void connection_set_reply_timeout(struct connection *self, int milliseconds_from_now) {
   if (milliseconds_from_now == self->expect_ms)
     return;
@@ -59,7 +54,7 @@ static void parse(struct connection *self, const char *bytes, size_t length) {
     redisReply *reply;
     enum reply_parser_result result = reply_parser_next(&self->parser, &reply);
     if (result == REPLY_PARSER_MORE && progress)
-      restart_timer(self);
+      start_timer(self);
     if (result == REPLY_PARSER_MORE)
       return;
     progress = true;
@@ -87,7 +82,7 @@ static void await_room(struct connection *self) {
 
 /* A transport that is not plain may hold bytes, of which the socket would not tell: it is read until
    it waits, which it does after a bounded number of them, whatever the server sends. */
-static void receive(struct connection *self) {
+void connection_take_replies(struct connection *self) {
   char bytes[READ_SIZE];
   bool is_plain = self->transport->type->is_plain;
   ssize_t length;
@@ -113,14 +108,14 @@ static void shake_hands(struct connection *self) {
   if (result != 0 ? self->transport->wants_to_write : self->wants_room)
     (void)event_add(self->writable, NULL);
   if (result == 0)
-    receive(self); /* it may have come together with the end of the handshake */
+    connection_take_replies(self); /* it may have come together with the end of the handshake */
 }
 
 LOOP_CALLBACK(on_readable, struct connection *self) {
   if (self->is_shaking_hands)
     shake_hands(self);
   else
-    receive(self);
+    connection_take_replies(self);
 }
 
 LOOP_CALLBACK(on_timer, struct connection *self) {
@@ -128,7 +123,7 @@ LOOP_CALLBACK(on_timer, struct connection *self) {
     self->handler->lost(self->owner, connection_timeout_text(self));
     return;
   }
-  receive(self);
+  connection_take_replies(self);
   if (self->transport != NULL)
     loop_timer_start_now(self->timer);
 }
@@ -138,13 +133,13 @@ LOOP_CALLBACK(on_writable, struct connection *self) {
     shake_hands(self);
     return;
   }
-  restart_timer(self);
+  start_timer(self);
   bool wanted_room = self->wants_room;
   (void)connection_write(self, NULL, 0); /* what the transport holds */
   if (wanted_room && self->handler->writable != NULL)
     self->handler->writable(self->owner);
   if (self->transport != NULL && !self->transport->type->is_plain)
-    receive(self); /* it may have waited for that */
+    connection_take_replies(self); /* it may have waited for that */
 }
 
 void connection_open(struct connection *self, struct transport *transport) {
@@ -196,9 +191,4 @@ void connection_poll_replies(struct connection *self, bool poll_replies) {
   int bytes = poll_replies ? POLLED_BYTES : 1;
   if (self->transport->type->is_plain)
     (void)setsockopt(self->transport->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
-}
-
-void connection_take_replies(struct connection *self) {
-  if (self->transport != NULL && !self->is_shaking_hands)
-    receive(self);
 }

@@ -29,9 +29,7 @@ struct endpoint {
   /* Of the sentinel that is asked: */
   struct event *timer;
   struct connection connection;
-  bool is_connected; /* the transport's handshake is done */
-  bool password_sent;
-  bool password_accepted;
+  enum { WITHOUT_PASSWORD, PASSWORD_SENT, PASSWORD_ACCEPTED } login;
   /* Of the sentinels that have failed in this dial: */
   size_t failed;
   char why[640];  /* the reason */
@@ -78,7 +76,8 @@ static void keep_reason(struct endpoint *self, const char *why, bool unknown) {
   (void)snprintf(self->why, sizeof self->why, "sentinel %s: %s", name, why);
 }
 
-static void fail(struct endpoint *self, const char *why) {
+static void fail(void *owner, const char *why) {
+  struct endpoint *self = owner;
   keep_reason(self, why, false); /* before it is gone with the connection */
   endpoint_cancel(self);
   self->host = (self->host + 1) % self->url->host_count;
@@ -88,15 +87,15 @@ static void fail(struct endpoint *self, const char *why) {
     self->done(self->owner, NULL, self->why);
 }
 
-/* False when the socket does not take all of it at once, as a new one does. Before the transport's
-   handshake is done it takes nothing, and on_writable() follows. */
+/* False when the socket does not take all of it at once, as a new one does. While the transport shakes
+   hands it takes nothing, and on_writable() follows. */
 static bool send_command(struct endpoint *self, const char *const *words, size_t count) {
   char *command = command_new(words, count);
   struct iovec piece = {.iov_base = command, .iov_len = strlen(command)};
   size_t sent = connection_write(&self->connection, &piece, 1);
   explicit_bzero(command, piece.iov_len);
   free(command);
-  return sent == piece.iov_len || !self->is_connected;
+  return sent == piece.iov_len || self->connection.is_shaking_hands;
 }
 
 static bool send_query(struct endpoint *self) {
@@ -106,7 +105,7 @@ static bool send_query(struct endpoint *self) {
 
 static bool send_password(struct endpoint *self) {
   const char *const words[] = {"AUTH", self->url->password};
-  self->password_sent = true;
+  self->login = PASSWORD_SENT;
   return send_command(self, words, 2) && send_query(self);
 }
 
@@ -128,15 +127,14 @@ static void take_master(struct endpoint *self, const redisReply *reply) {
 
 static void on_reply(void *owner, const redisReply *reply) {
   struct endpoint *self = owner;
-  bool of_password = self->password_sent && !self->password_accepted;
   if (self->connection.is_truncated) {
     fail(self, "its answer is too large");
   } else if (reply->type == REDIS_REPLY_ERROR) {
-    bool wants_password = strncmp(reply->str, "NOAUTH", 6) == 0 && !self->password_sent;
+    bool wants_password = strncmp(reply->str, "NOAUTH", 6) == 0 && self->login == WITHOUT_PASSWORD;
     if (!wants_password || self->url->password == NULL || !send_password(self))
       fail(self, error_reply_explain(reply->str, self->url).text);
-  } else if (of_password) {
-    self->password_accepted = true;
+  } else if (self->login == PASSWORD_SENT) {
+    self->login = PASSWORD_ACCEPTED;
   } else if (reply->type == REDIS_REPLY_ARRAY) {
     take_master(self, reply);
   } else {
@@ -145,10 +143,6 @@ static void on_reply(void *owner, const redisReply *reply) {
     keep_reason(self, why, true);
     fail(self, why);
   }
-}
-
-static void on_lost(void *owner, const char *why) {
-  fail(owner, why);
 }
 
 LOOP_CALLBACK(on_timer, struct endpoint *self) {
@@ -162,9 +156,8 @@ static void on_sentinel_dialed(void *owner, struct transport *transport, const c
     fail(self, why);
     return;
   }
-  self->is_connected = transport->type->is_plain;
   connection_open(&self->connection, transport);
-  self->password_sent = self->password_accepted = false;
+  self->login = WITHOUT_PASSWORD;
   if (!send_query(self))
     fail(self, "the socket buffer is full");
 }
@@ -172,9 +165,7 @@ static void on_sentinel_dialed(void *owner, struct transport *transport, const c
 /* The handshake of the transport is done: what could not be sent before it can be sent now. */
 static void on_writable(void *owner) {
   struct endpoint *self = owner;
-  bool was_connected = self->is_connected;
-  self->is_connected = true;
-  if (was_connected || !send_query(self))
+  if (!send_query(self))
     fail(self, "the socket buffer is full");
 }
 
@@ -188,7 +179,7 @@ static void ask_sentinel(struct endpoint *self) {
 
 struct endpoint *endpoint_new(struct event_base *base, const struct redis_url *url) {
   static const struct connection_handler handler = {
-      .reply = on_reply, .writable = on_writable, .lost = on_lost};
+      .reply = on_reply, .writable = on_writable, .lost = fail};
   struct endpoint *self = memory_allocate(sizeof *self);
   *self = (struct endpoint){.base = base, .url = url};
   connection_init(&self->connection, base, LARGEST_STRING, &handler, self);

@@ -64,21 +64,22 @@ static const char *advise(const char *text) {
 
 /* The secret is looked for in the text, and written over in its copy: one of asterisks is found as
    often as it is there. */
-static void mask(char *copy, const char *text, const char *secret) {
-  size_t length = secret != NULL ? strlen(secret) : 0;
-  for (const char *at = text; length > 0 && (at = strstr(at, secret)) != NULL; at += length)
-    memset(copy + (at - text), '*', length);
+static void mask(char *copy, const char *text, size_t length, const char *secret) {
+  size_t size = secret != NULL ? strlen(secret) : 0;
+  const char *end = text + length;
+  for (const char *at = text;
+       size > 0 && (at = memmem(at, (size_t)(end - at), secret, size)) != NULL; at += size)
+    memset(copy + (at - text), '*', size);
 }
 
 struct error_reply_text error_reply_explain(const char *text, const struct redis_url *url) {
   struct error_reply_text explained;
   const char *advice = advise(text), *arguments = strstr(advice, ", with args");
   size_t length = arguments != NULL ? (size_t)(arguments - advice) : strlen(advice);
-  char *whole = memory_copy(advice, length), *shown = memory_copy(advice, length);
-  mask(shown, whole, url->password);
-  mask(shown, whole, url->user);
+  char *shown = memory_copy(advice, length);
+  mask(shown, advice, length, url->password);
+  mask(shown, advice, length, url->user);
   (void)snprintf(explained.text, sizeof explained.text, "%s", shown);
   free(shown);
-  free(whole);
   return explained;
 }

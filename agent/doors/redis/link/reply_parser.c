@@ -159,8 +159,7 @@ void reply_parser_free(void *reply) {
 
 /* `fn` and `maxelements` are fields that the manual of hiredis documents for this use. */
 static void renew_reader(struct reply_parser *self) {
-  if (self->reader != NULL)
-    redisReaderFree(self->reader);
+  reply_parser_release(self);
   self->reader = redisReaderCreate();
   if (self->reader == NULL)
     memory_exhausted("a buffer");
@@ -218,10 +217,6 @@ static bool is_at_limit(const struct reply_parser *self) {
           scanner->number > largest - self->reply_size);
 }
 
-static bool is_in_line(const struct reply_parser *self) {
-  return self->scanner.state == SCAN_LINE || self->scanner.state == SCAN_NUMBER;
-}
-
 /* Stops at the limit, and at what the scanner refuses: hiredis may have replies before it to give, or
    find that it is none. */
 static void collect_input(struct reply_parser *self) {
@@ -230,7 +225,8 @@ static void collect_input(struct reply_parser *self) {
     const char *item = at;
     at = scan(&self->scanner, at, end);
     self->reply_size += (size_t)(at - item);
-    self->line_size = is_in_line(self) ? self->line_size + (size_t)(at - item) : 0;
+    bool in_line = self->scanner.state == SCAN_LINE || self->scanner.state == SCAN_NUMBER;
+    self->line_size = in_line ? self->line_size + (size_t)(at - item) : 0;
     if (self->scanner.items == 0) {
       self->had_large_reply |= self->reply_size > LARGE_REPLY;
       self->reply_size = 0;

@@ -122,19 +122,13 @@ static void explain(struct resolver *self, int error, int error_number) {
   }
 }
 
-static bool has_dot(const char *host) {
-  size_t length = strlen(host);
-  return length > 1 && host[length - 1] == '.';
-}
-
 /* "localhost" is the loopback (RFC 6761), also where there is no /etc/hosts: of no host getaddrinfo
    tells the addresses of the loopback. */
 static int ask(struct resolver *self, int family) {
   struct addrinfo hints = {
       .ai_family = family, .ai_socktype = SOCK_STREAM, .ai_protocol = IPPROTO_TCP};
-  size_t length = strlen(self->host) - has_dot(self->host);
   bool is_local =
-      length == strlen("localhost") && strncasecmp(self->host, "localhost", length) == 0;
+      strcasecmp(self->host, "localhost") == 0 || strcasecmp(self->host, "localhost.") == 0;
   return getaddrinfo(is_local ? NULL : self->host, self->service, &hints, &self->addresses);
 }
 
@@ -153,7 +147,8 @@ static bool has_become_lower_case(char *text) {
    answer questions for IPv6 addresses: then those for IPv4 will do. */
 static void *look_up(void *context) {
   struct resolver *self = context;
-  if (has_dot(self->host))
+  size_t length = strlen(self->host);
+  if (length > 1 && self->host[length - 1] == '.')
     (void)resolver_find_in_hosts("/etc/hosts", self->host);
   int error = ask(self, AF_UNSPEC);
   if (error == EAI_NONAME && has_become_lower_case(self->host))

@@ -454,18 +454,15 @@ static size_t parse_address(const char *host, unsigned char address[16]) {
   return inet_pton(AF_INET6, text, address) == 1 ? 16 : 0;
 }
 
-/* A name of the DNS may end with a dot, which is not part of it in TLS (RFC 6066, 3). */
-static char *copy_name(const char *name) {
-  size_t length = strlen(name);
-  return memory_copy(name, length > 1 && name[length - 1] == '.' ? length - 1 : length);
-}
-
 struct transport *tls_transport_new(struct tls *tls, int fd, const char *host) {
   struct tls_transport *self = memory_allocate(sizeof *self);
   *self = (struct tls_transport){.transport = {.type = &tls_type, .fd = fd},
                                  .has_certificate = tls->certificate.version != 0};
   self->transport.error = self->why;
-  self->expected = copy_name(tls->name != NULL ? tls->name : host);
+  /* A name of the DNS may end with a dot, which is not part of it in TLS (RFC 6066, 3). */
+  const char *name = tls->name != NULL ? tls->name : host;
+  size_t length = strlen(name);
+  self->expected = memory_copy(name, length - (length > 1 && name[length - 1] == '.'));
   self->address_length = parse_address(self->expected, self->address);
   mbedtls_ssl_init(&self->ssl);
   if (mbedtls_ssl_setup(&self->ssl, &tls->config) != 0 ||

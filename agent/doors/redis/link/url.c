@@ -38,10 +38,10 @@ static void wipe(char *text) {
 }
 
 static void drop_if_empty(char **text) {
-  if (*text == NULL || **text != '\0')
-    return;
-  free(*text);
-  *text = NULL;
+  if (*text != NULL && **text == '\0') {
+    free(*text);
+    *text = NULL;
+  }
 }
 
 /* A copy with %XX decoded; NULL when one is malformed or a NUL. */
@@ -193,17 +193,18 @@ static int add_host(struct redis_url *self, const char *text, size_t length, uns
   return 0;
 }
 
-static int add_sentinels(struct redis_url *self, const char *text, size_t length,
-                         struct error *error) {
-  for (const char *end = text + length;; text++) {
-    const char *comma = memchr(text, ',', (size_t)(end - text));
-    size_t part = (size_t)((comma != NULL ? comma : end) - text);
-    if (add_host(self, text, part, REDIS_URL_SENTINEL_PORT, error) != 0)
+/* Moves past the hosts: one, or several sentinels with commas between them. */
+static int skip_hosts(struct redis_url *self, const char **text, bool sentinels,
+                      struct error *error) {
+  for (bool more = true; more; *text += more) {
+    size_t length = strcspn(*text, sentinels ? ",/?#" : "/?#");
+    unsigned port = sentinels ? REDIS_URL_SENTINEL_PORT : REDIS_URL_DEFAULT_PORT;
+    if (add_host(self, *text, length, port, error) != 0)
       return -1;
-    if (comma == NULL)
-      return 0;
-    text = comma;
+    *text += length;
+    more = **text == ',';
   }
+  return 0;
 }
 
 /* Moves past "/master-name". */
@@ -222,14 +223,9 @@ static int skip_master(struct redis_url *self, const char **text, struct error *
 /* What follows redis:// or, with sentinels, redis+sentinel://. */
 static int parse_redis(struct redis_url *self, const char *text, bool sentinels,
                        struct error *error) {
-  if (parse_credentials(self, &text, false, error) != 0)
-    return -1;
-  size_t authority = strcspn(text, "/?#");
-  if ((sentinels ? add_sentinels(self, text, authority, error)
-                 : add_host(self, text, authority, REDIS_URL_DEFAULT_PORT, error)) != 0)
-    return -1;
-  text += authority;
-  if (sentinels && skip_master(self, &text, error) != 0)
+  if (parse_credentials(self, &text, false, error) != 0 ||
+      skip_hosts(self, &text, sentinels, error) != 0 ||
+      (sentinels && skip_master(self, &text, error) != 0))
     return -1;
   if (*text == '/' && text[1] != '\0')
     return parse_database(self, text + 1, strlen(text + 1), error);
@@ -345,12 +341,10 @@ static int parse_options(struct redis_url *self, const char *text, struct error 
    has a password. */
 static void normalize_credentials(struct redis_url *self) {
   drop_if_empty(&self->user);
-  if (self->user != NULL && self->password == NULL) {
+  if (self->user == NULL)
+    drop_if_empty(&self->password);
+  else if (self->password == NULL)
     self->password = memory_copy("", 0);
-  } else if (self->user == NULL && self->password != NULL && self->password[0] == '\0') {
-    free(self->password);
-    self->password = NULL;
-  }
 }
 
 int redis_url_parse(struct redis_url *self, const char *text, struct error *error) {
