@@ -3,16 +3,28 @@
 #include "agent/doors/redis/link/endpoint.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
+#include "tests/support/wait.h"
 #include "tests/test.h"
 
-enum { SERVERS = 3 };
+#define QUERY "SENTINEL GET-MASTER-ADDR-BY-NAME pipes"
+#define KNOWS "" /* the address of the last server */
+
+enum { SERVERS = 4, HOSTS = 2, SENTINELS = 3 };
+
+/* A sentinel with its replies in order; the last one is repeated. */
+struct scripted_sentinel {
+  const char *answers[4];
+  size_t count;
+  const char *master; /* what it says when it knows it */
+};
 
 struct scene {
   struct loop loop;
   struct fake_redis *servers[SERVERS];
   char names[SERVERS][32]; /* "host:port" */
   struct redis_url url;    /* of the first; its sentinels, where there are any, are the second */
-  struct redis_address hosts[SERVERS - 1]; /* where the url has several: all but the last */
+  struct redis_address hosts[SENTINELS]; /* where the url has several: the first */
+  struct scripted_sentinel sentinels[SENTINELS];
   struct endpoint *endpoint;
   int done;                    /* calls */
   struct transport *transport; /* NULL: none */
@@ -55,9 +67,39 @@ static int set_up_sentinel(void **state) {
 static int set_up_hosts(void **state) {
   set_up(state);
   struct scene *scene = *state;
-  for (size_t i = 0; i < SERVERS - 1; i++)
+  for (size_t i = 0; i < SENTINELS; i++)
     scene->hosts[i] = fake_redis_url(scene->servers[i]).hosts[0];
-  scene->url = (struct redis_url){.hosts = scene->hosts, .host_count = SERVERS - 1};
+  scene->url = (struct redis_url){.hosts = scene->hosts, .host_count = HOSTS};
+  endpoint_free(scene->endpoint);
+  scene->endpoint = endpoint_new(scene->loop.base, &scene->url);
+  return 0;
+}
+
+static const char *answer_as_scripted(void *owner, const char *command) {
+  (void)command;
+  struct scripted_sentinel *self = owner;
+  const char *text = self->answers[self->count];
+  if (self->count < 3 && self->answers[self->count + 1] != NULL)
+    self->count++;
+  return text != NULL && text[0] == '\0' ? self->master : text;
+}
+
+static void say_master(struct scene *scene, int server) {
+  (void)snprintf(scene->answer, sizeof scene->answer, "*2\r\n$9\r\n127.0.0.1\r\n$5\r\n%05u\r\n",
+                 fake_redis_url(scene->servers[server]).hosts->port);
+}
+
+static int set_up_sentinels(void **state) {
+  static char name[] = "pipes";
+  set_up_hosts(state);
+  struct scene *scene = *state;
+  say_master(scene, SERVERS - 1);
+  for (size_t i = 0; i < SENTINELS; i++) {
+    scene->sentinels[i] = (struct scripted_sentinel){.answers = {KNOWS}, .master = scene->answer};
+    fake_redis_answer_with(scene->servers[i], answer_as_scripted, &scene->sentinels[i]);
+  }
+  scene->url.host_count = SENTINELS;
+  scene->url.master = name;
   endpoint_free(scene->endpoint);
   scene->endpoint = endpoint_new(scene->loop.base, &scene->url);
   return 0;
@@ -221,10 +263,8 @@ TEST_WITH(struct scene *scene, sentinels_are_asked_at_each_dial, set_up_sentinel
   char expected[64];
   (void)snprintf(expected, sizeof expected, "pipes at %s", scene->names[1]);
   expect_name(scene, expected);
-  for (int server = 0; server < SERVERS; server += 2) {
-    unsigned port = fake_redis_url(scene->servers[server]).hosts->port;
-    (void)snprintf(scene->answer, sizeof scene->answer, "*2\r\n$9\r\n127.0.0.1\r\n$5\r\n%05u\r\n",
-                   port);
+  for (int server = 0; server <= 2; server += 2) {
+    say_master(scene, server);
     connects_to(scene, server);
     endpoint_mark_healthy(scene->endpoint);
     connects_to(scene, server);
@@ -243,4 +283,198 @@ TEST_WITH(struct scene *scene, a_cancelled_dial_is_not_reported, set_up_sentinel
   endpoint_cancel(scene->endpoint);
   loop_settle(&scene->loop);
   assert_int_equal(scene->done, 0);
+}
+
+/* --- sentinels ------------------------------------------------------------------------------- */
+
+#define SENTINELS_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up_sentinels, tear_down)
+
+static void finds_it(struct scene *scene) {
+  connects_to(scene, SERVERS - 1);
+}
+
+static void finds_it_well(struct scene *scene) {
+  finds_it(scene);
+  endpoint_mark_healthy(scene->endpoint);
+}
+
+/* How many connections each one has had so far. */
+static void were_asked(const struct scene *scene, int first, int second, int third) {
+  assert_int_equal(fake_redis_connections(scene->servers[0]), first);
+  assert_int_equal(fake_redis_connections(scene->servers[1]), second);
+  assert_int_equal(fake_redis_connections(scene->servers[2]), third);
+}
+
+SENTINELS_TEST(the_first_is_asked) {
+  finds_it(scene);
+  were_asked(scene, 1, 0, 0);
+  assert_string_equal(fake_redis_command(scene->servers[0], 0), QUERY);
+  assert_int_equal(fake_redis_commands(scene->servers[0]), 1);
+  assert_false(fake_redis_is_connected(scene->servers[0]));
+}
+
+SENTINELS_TEST(the_one_that_knew_is_asked_first) {
+  fake_redis_refuse(scene->servers[0]);
+  finds_it_well(scene);
+  fake_redis_accept(scene->servers[0]);
+  finds_it_well(scene);
+  were_asked(scene, 0, 2, 0);
+  fake_redis_refuse(scene->servers[1]);
+  fake_redis_refuse(scene->servers[2]);
+  finds_it_well(scene);
+  were_asked(scene, 1, 2, 0);
+}
+
+SENTINELS_TEST(one_whose_master_does_not_work_is_asked_last) {
+  finds_it(scene);
+  finds_it(scene);
+  were_asked(scene, 1, 1, 0);
+  finds_it(scene);
+  finds_it(scene);
+  were_asked(scene, 2, 1, 1);
+}
+
+SENTINELS_TEST(an_unusable_reply_leads_to_the_next) {
+  static char large[100100];
+  static const char *const answers[] = {
+      "-ERR unknown command 'SENTINEL', with args beginning with: \r\n",
+      "-LOADING Redis is loading\r\n",
+      "*-1\r\n",
+      "$-1\r\n",
+      "+OK\r\n",
+      ":1\r\n",
+      "*0\r\n",
+      "*1\r\n$1\r\na\r\n",
+      "*2\r\n$0\r\n\r\n$1\r\n1\r\n",
+      "*2\r\n$1\r\na\r\n$1\r\n0\r\n",
+      "*2\r\n$1\r\na\r\n$1\r\nx\r\n",
+      "*2\r\n$1\r\na\r\n:1\r\n",
+      "*2\r\n:1\r\n:1\r\n",
+      "HTTP/1.1 400 Bad Request\r\n",
+      large,
+  };
+  (void)memset(large + sprintf(large, "$100000\r\n"), 'x', 100000);
+  (void)strcat(large, "\r\n");
+  for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+    endpoint_free(scene->endpoint);
+    scene->endpoint = endpoint_new(scene->loop.base, &scene->url);
+    scene->sentinels[0].answers[0] = answers[i];
+    finds_it(scene);
+    were_asked(scene, (int)i + 1, (int)i + 1, 0);
+  }
+}
+
+/* The first one gets the query, and does not answer by itself. */
+static void ask_silent(struct scene *scene) {
+  scene->sentinels[0].answers[0] = NULL;
+  endpoint_dial(scene->endpoint, on_done, scene);
+  LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->servers[0]) != 0);
+}
+
+SENTINELS_TEST(a_silent_one_is_skipped) {
+  scene->sentinels[0].answers[0] = NULL;
+  int64_t start_ms = wait_now_ms();
+  finds_it(scene);
+  assert_in_range(wait_now_ms() - start_ms, ENDPOINT_SENTINEL_MS - 100,
+                  ENDPOINT_SENTINEL_MS + 2000);
+  were_asked(scene, 1, 1, 0);
+}
+
+SENTINELS_TEST(one_that_disconnects_is_skipped) {
+  ask_silent(scene);
+  fake_redis_close_connection(scene->servers[0]);
+  loop_await(&scene->loop, &scene->done, 1);
+  assert_string_equal(scene->why, "");
+  scene->transport->type->free(scene->transport);
+}
+
+/* The reason is that of this one. */
+static void fails(struct scene *scene, size_t sentinel, const char *why) {
+  char expected[128];
+  (void)snprintf(expected, sizeof expected, "sentinel 127.0.0.1:%u: %s",
+                 scene->hosts[sentinel].port, why);
+  dial(scene);
+  assert_string_equal(scene->why, expected);
+}
+
+SENTINELS_TEST(a_name_that_one_does_not_know_is_the_reason) {
+  fake_redis_refuse(scene->servers[0]);
+  scene->sentinels[1].answers[0] = "*-1\r\n";
+  fake_redis_refuse(scene->servers[2]);
+  fails(scene, 1, "it knows no master 'pipes'");
+}
+
+SENTINELS_TEST(all_of_them_may_refuse) {
+  for (size_t i = 0; i < SENTINELS; i++)
+    fake_redis_refuse(scene->servers[i]);
+  for (int i = 0; i < SENTINELS; i++)
+    fails(scene, 0, "Connection refused");
+}
+
+/* Whichever is asked first: the reason is the same each time. */
+SENTINELS_TEST(none_may_know_the_name) {
+  fake_redis_refuse(scene->servers[0]);
+  scene->sentinels[1].answers[0] = scene->sentinels[2].answers[0] = "*-1\r\n";
+  for (int i = 0; i < SENTINELS; i++)
+    fails(scene, 1, "it knows no master 'pipes'");
+}
+
+SENTINELS_TEST(a_password_is_sent_when_it_is_required) {
+  char user[] = "smith";
+  char password[] = "s3cret";
+  scene->url.user = user;
+  scene->url.password = password;
+  finds_it_well(scene);
+  assert_int_equal(fake_redis_commands(scene->servers[0]), 1);
+
+  struct scripted_sentinel *scripted = &scene->sentinels[0];
+  scripted->answers[0] = "-NOAUTH Authentication required.\r\n";
+  scripted->answers[1] = "+OK\r\n";
+  scripted->answers[2] = KNOWS;
+  finds_it(scene);
+  were_asked(scene, 2, 0, 0);
+  assert_string_equal(fake_redis_command(scene->servers[0], 1), QUERY);
+  assert_string_equal(fake_redis_command(scene->servers[0], 2), "AUTH s3cret");
+  assert_string_equal(fake_redis_command(scene->servers[0], 3), QUERY);
+}
+
+SENTINELS_TEST(a_wrong_password_leads_to_the_next) {
+  static const char *const answers[] = {
+      "-WRONGPASS invalid\r\n", "-NOAUTH again\r\n",
+      "-ERR unknown command 'AUTH', with args beginning with: 's3cret' \r\n",
+      "-WRONGPASS s3cret is none\r\n"};
+  char password[] = "s3cret";
+  scene->url.password = password;
+  fake_redis_refuse(scene->servers[1]);
+  fake_redis_refuse(scene->servers[2]);
+  scene->url.host_count = 1;
+  for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+    scene->sentinels[0].count = 0;
+    scene->sentinels[0].answers[0] = "-NOAUTH Authentication required.\r\n";
+    scene->sentinels[0].answers[1] = answers[i];
+    dial(scene);
+    assert_memory_equal(strstr(scene->why, ": ") + 2, answers[i] + 1, 8);
+    assert_null(strstr(scene->why, "s3cret"));
+  }
+}
+
+SENTINELS_TEST(without_a_password_it_is_an_error) {
+  scene->sentinels[0].answers[0] = "-NOAUTH Authentication required.\r\n";
+  finds_it(scene);
+  were_asked(scene, 1, 1, 0);
+}
+
+SENTINELS_TEST(a_cancelled_query_is_not_reported) {
+  endpoint_dial(scene->endpoint, on_done, scene);
+  endpoint_cancel(scene->endpoint);
+  loop_settle(&scene->loop);
+  endpoint_mark_healthy(scene->endpoint); /* the first is asked again */
+  ask_silent(scene);
+  endpoint_cancel(scene->endpoint);
+  fake_redis_send(scene->servers[0], scene->answer);
+  loop_settle(&scene->loop);
+  assert_int_equal(scene->done, 0);
+  assert_int_equal(fake_redis_connections(scene->servers[SERVERS - 1]), 0);
+  scene->sentinels[0].answers[0] = KNOWS;
+  finds_it(scene);
 }
