@@ -41,9 +41,9 @@ struct connection {
   struct reply_parser parser;
   int expect_ms;
   size_t without_reply; /* bytes that arrived since the time was restarted */
-  bool
-      is_truncated; /* inside reply(): a string was longer than largest_string, and the reply is the
-                        beginning of that string, in place of the whole reply */
+  /* Inside reply(): a string was longer than largest_string, and the reply is the beginning of that
+     string, in place of the whole reply. */
+  bool is_truncated;
 };
 
 /* Closed. The handler must outlive it, and it must stay where it is. */

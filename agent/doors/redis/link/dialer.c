@@ -55,10 +55,9 @@ void dialer_cancel(struct dialer *self) {
 /* Hands over the socket, if there is one, and frees the dialer. */
 static void finish(struct dialer *self) {
   struct transport *transport = NULL;
-  if (self->fd >= 0 && self->tls != NULL)
-    transport = tls_transport_new(self->tls, self->fd, self->to->host);
-  else if (self->fd >= 0)
-    transport = plain_transport_new(self->fd);
+  if (self->fd >= 0)
+    transport = self->tls != NULL ? tls_transport_new(self->tls, self->fd, self->to->host)
+                                  : plain_transport_new(self->fd);
   self->fd = -1;
   self->done(self->owner, transport, transport != NULL ? NULL : self->why);
   dialer_cancel(self);

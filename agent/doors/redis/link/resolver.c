@@ -58,13 +58,11 @@ void resolver_name_servers(const char *path, char *out, size_t size) {
   while (file != NULL && fgets(line, sizeof line, file) != NULL) {
     if (strncmp(line, key, sizeof key - 1) != 0)
       continue;
-    const char *address = line + sizeof key - 1;
-    address += strspn(address, " \t");
-    int address_length = (int)strspn(address, "0123456789ABCDEF.:%abcdefghijklmnopqrstuvwxyz");
-    if (address_length == 0)
+    char *address = line + sizeof key - 1 + strspn(line + sizeof key - 1, " \t");
+    address[strspn(address, "0123456789ABCDEF.:%abcdefghijklmnopqrstuvwxyz")] = '\0';
+    if (address[0] == '\0')
       continue;
-    int added = snprintf(out + length, size - length, "%s%.*s", length > 0 ? ", " : "",
-                         address_length, address);
+    int added = snprintf(out + length, size - length, "%s%s", length > 0 ? ", " : "", address);
     if (added < 0 || (size_t)added >= size - length) {
       out[length] = '\0';
       break;
