@@ -194,7 +194,7 @@ $(out)/obj/%.o: %.c $(out)/code-flags $(headers_ready)
 # or file is for speed.
 for_speed := $(call named,for_speed,$(addprefix agent/, \
   $(addprefix doors/redis/link/, command.c connection.c reply_parser.c tls% transport.c) \
-  $(addprefix doors/redis/delivery/, delivery.c outbox.c pipeline.c records.c send_queue.c) \
+  $(addprefix doors/redis/delivery/, delivery.c outbox.c send_queue.c) \
   $(addprefix engine/, batcher.c capture.c lines.c raw_output.c run.c run_log.c) \
   $(addprefix files/, glob/% grep/% tree/%) $(addprefix process/, keeper.c keeper_message.c keeper_tree.c keepers.c process.c process_table.c)) \
   $(addprefix base/, buffer.c decimal.c json_string.c memory.c utf%) \

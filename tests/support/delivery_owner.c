@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "agent/doors/redis/door.h"
 #include "agent/doors/redis/link/command.h"
 #include "tests/support/logged.h"
 #include "tests/test.h"
@@ -67,7 +68,6 @@ int delivery_owner_set_up(void **state) {
   fake_redis_answer_with(self->server, redis_model_answer, &self->redis);
   self->url = fake_redis_url(self->server);
   keys_init(&self->keys, "j");
-  send_queue_init(&self->send_queue);
   *state = self;
   return 0;
 }
@@ -89,12 +89,9 @@ int delivery_owner_tear_down(void **state) {
 }
 
 void delivery_owner_make(struct delivery_owner *self, unsigned long long key_ttl_seconds) {
-  struct delivery_options options = {.url = &self->url,
-                                     .keys = &self->keys,
-                                     .name = "its-name",
-                                     .key_ttl_seconds = key_ttl_seconds};
-  self->delivery =
-      delivery_new(self->loop.base, &self->log, &options, &self->send_queue, &handler, self);
+  struct redis_door_options options = {.url = &self->url, .key_ttl_seconds = key_ttl_seconds};
+  self->delivery = delivery_new(self->loop.base, &self->log, &options, &self->keys,
+                                &self->send_queue, &handler, self);
   delivery_start(self->delivery);
 }
 
@@ -187,13 +184,11 @@ const char *delivery_owner_last_commands(const struct delivery_owner *self, size
 
 void delivery_owner_make_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
                                 size_t hold_bytes) {
-  struct delivery_options options = {.url = &self->url,
-                                     .keys = &self->keys,
-                                     .name = "its-name",
-                                     .events_maxlen = 10000,
-                                     .key_ttl_seconds = key_ttl_seconds,
-                                     .hold_bytes = hold_bytes};
-  self->outbox = outbox_new(self->loop.base, &self->log, &options, &handler, self);
+  struct redis_door_options options = {.url = &self->url,
+                                       .events_maxlen = 10000,
+                                       .key_ttl_seconds = key_ttl_seconds,
+                                       .hold_bytes = hold_bytes};
+  self->outbox = outbox_new(self->loop.base, &self->log, &options, &self->keys, &handler, self);
 }
 
 void delivery_owner_start_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
@@ -215,14 +210,14 @@ void delivery_owner_put_event(struct delivery_owner *self, int number, int lengt
                              .line_length = (size_t)n,
                              .timestamp = "2026-05-05T10:00:00.123+00:00",
                              .seq = (uint64_t)number};
-  records_event(&self->outbox->records, &event);
+  outbox_event(self->outbox, &event);
   free(line);
 }
 
 void delivery_owner_put_result(struct delivery_owner *self, const char *payload) {
   struct step_result result = {.schema_version = 1, .step_id = "s", .exit_code = 3};
   struct claimed claimed = {.payload = payload, .length = strlen(payload), .truncated = false};
-  records_result(&self->outbox->records, NULL, &result, &claimed, true);
+  outbox_result(self->outbox, NULL, &result, &claimed, true);
 }
 
 void delivery_owner_drain(struct delivery_owner *self) {

@@ -77,8 +77,8 @@ static int set_up(void **state) {
   fake_redis_answer_with(scene->server, answer, scene);
   scene->url = fake_redis_url(scene->server);
   keys_init(&scene->keys, "j");
-  scene->consumer = consumer_new(scene->loop.base, &scene->log, &scene->url, &scene->keys,
-                                 "its-name", &handler, scene);
+  scene->consumer =
+      consumer_new(scene->loop.base, &scene->log, &scene->url, &scene->keys, &handler, scene);
   *state = scene;
   return 0;
 }

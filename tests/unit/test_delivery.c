@@ -1,7 +1,6 @@
 /* What is delivered, and that it is delivered once, whatever the connection does; what a delivery
    does when it is refused, superseded, asked or gets no answer. In virtual time. */
 
-#include "agent/doors/redis/delivery/pipeline.h"
 #include "agent/doors/redis/link/command.h"
 #include "tests/support/delivery_owner.h"
 #include "tests/support/virtual_time.h"
@@ -45,7 +44,7 @@ NEW_DELIVERY_TEST(the_key_is_watched_before_it_is_read) {
   loop_await(&owner->loop, &owner->redis.probes, 1);
   loop_settle(&owner->loop);
   assert_int_equal(fake_redis_commands(owner->server), 1 + PREFLIGHT_COMMANDS);
-  assert_string_equal(fake_redis_command(owner->server, 0), "CLIENT SETNAME its-name");
+  assert_string_equal(fake_redis_command(owner->server, 0), "CLIENT SETNAME sandbox:j:out");
   assert_string_equal(delivery_owner_last_commands(owner, 4), "DISCARD\n" PROBE "MULTI\n");
 }
 
@@ -387,6 +386,7 @@ TEST(a_final_refusal_names_command_and_key, delivery_owner_set_up, delivery_owne
       {"the handshake", LOGIN, 0, "LREM", "NOPERM no permissions",
        "LREM " KEY "inflight: NOPERM no permissions"},
   };
+  char *whole_chunk = large_text(SEND_QUEUE_CHUNK_SIZE);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct delivery_owner *owner = *state;
     print_message("%s\n", rows[i].name);
@@ -402,6 +402,7 @@ TEST(a_final_refusal_names_command_and_key, delivery_owner_set_up, delivery_owne
     if (!owns)
       delivery_owner_make(owner, 0);
     delivery_owner_put(owner, "one");
+    delivery_owner_put(owner, whole_chunk); /* so that the next is in another one */
     delivery_owner_send(owner, "two");
     fails(owner, rows[i].error);
     assert_int_equal(owner->redis.executed, owns + rows[i].done);
@@ -412,6 +413,7 @@ TEST(a_final_refusal_names_command_and_key, delivery_owner_set_up, delivery_owne
     delivery_owner_tear_down(state);
     delivery_owner_set_up(state);
   }
+  free(whole_chunk);
 }
 
 /* A transaction stays executed, whatever the replies after it are. */

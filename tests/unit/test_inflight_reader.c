@@ -78,7 +78,12 @@ static int set_up(void **state) {
   self->owner = owner;
   fake_redis_answer_with(self->owner->server, answer, self);
   delivery_owner_start_outbox(self->owner, 0, 1000000);
-  inflight_reader_init(&self->reader, self->owner->outbox, &self->owner->keys, &handler, self);
+  self->reader = (struct inflight_reader){.outbox = self->owner->outbox,
+                                          .keys = &self->owner->keys,
+                                          .handler = &handler,
+                                          .owner = self,
+                                          .started_version = 1,
+                                          .commands = 1};
   self->place = 1;
   *state = self;
   return 0;
@@ -87,7 +92,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
   struct scene *self = *state;
   void *owner = self->owner;
-  inflight_reader_release(&self->reader);
+  free(self->reader.started);
   delivery_owner_tear_down(&owner);
   free(self);
   return 0;
@@ -115,10 +120,15 @@ static void has_one_and_two(struct scene *self) {
 #define LINDEX(POSITION) "LINDEX " KEY "inflight -" #POSITION "\n"
 #define FIRST_QUESTIONS "GET " KEY "started\nXREVRANGE " KEY "events + - COUNT 1\n" LINDEX(1)
 
+static void boot(struct scene *self) {
+  self->reader.boot_due = 2;
+  inflight_reader_read(&self->reader, 1);
+}
+
 SCENE_TEST(at_boot_what_was_started_is_asked_first) {
   scene->answers[2] = "$3\r\none\r\n";
   scene->answers[3] = "$3\r\ntwo\r\n";
-  inflight_reader_boot(&scene->reader);
+  boot(scene);
   assert_string_equal(scene->said, ""); /* nothing comes from inside */
   ends(scene, "one two complete ", FIRST_QUESTIONS LINDEX(2) LINDEX(3));
   assert_null(scene->reader.started);
@@ -133,7 +143,7 @@ SCENE_TEST(a_started_step_comes_with_its_last_event) {
   scene->answers[1] = answer;
   snprintf(answer, sizeof answer, "*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$4\r\ndata\r\n$%zu\r\n%s\r\n",
            sizeof event - 1, event);
-  inflight_reader_boot(&scene->reader);
+  boot(scene);
   ends(scene, "complete ", FIRST_QUESTIONS);
   assert_string_equal(scene->reader.started, "the id");
   assert_int_equal(scene->reader.started_events, 17);
@@ -155,7 +165,7 @@ TEST(where_that_is_not_known_it_is_said, set_up, tear_down) {
     struct scene *scene = *state;
     scene->answers[0] = "$6\r\nthe id\r\n";
     scene->answers[1] = answers[i];
-    inflight_reader_boot(&scene->reader);
+    boot(scene);
     ends(scene, "complete ", FIRST_QUESTIONS);
     assert_string_equal(scene->reader.started, "the id");
     assert_int_equal(scene->reader.started_events, -1);

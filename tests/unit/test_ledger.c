@@ -93,15 +93,14 @@ LEDGER_TEST(a_step_goes_from_state_to_state) {
   assert_int_equal(scene->ledger.waiting, 2);
   assert_ptr_equal(ledger_oldest_waiting(&scene->ledger), first);
   ledger_begin(&scene->ledger, first, true);
-  assert_ptr_equal(ledger_begun(&scene->ledger), first);
+  assert_ptr_equal(scene->ledger.begun, first);
   assert_int_equal(scene->ledger.waiting, 1);
   assert_null(ledger_find(&scene->ledger, "1"));
-  ledger_start(&scene->ledger, first);
   is_answered(scene, first);
-  assert_null(ledger_begun(&scene->ledger));
-  assert_string_equal(claimed_step_id(scene->ledger.oldest), "1");
+  assert_null(scene->ledger.begun);
+  assert_string_equal(scene->ledger.oldest->step_id, "1");
   deliver(scene);
-  assert_string_equal(claimed_step_id(scene->ledger.oldest), "2");
+  assert_string_equal(scene->ledger.oldest->step_id, "2");
   assert_ptr_equal(ledger_find(&scene->ledger, "2"), scene->ledger.newest);
 }
 
@@ -138,11 +137,11 @@ LEDGER_TEST(what_leaves_while_the_rest_is_read_shifts_the_place) {
   is_answered(scene, order); /* it lies in front of the place to come, not behind it */
   meets(scene, "!4", true);
   meets(scene, "4", false);
-  ledger_pass(&scene->ledger);
+  ledger_pass(&scene->ledger, new_step("4"));
   is_answered(scene, second);
   deliver(scene); /* both */
   meets(scene, "5", false);
-  ledger_pass(&scene->ledger);
+  ledger_pass(&scene->ledger, new_step("5"));
   arrives_behind(scene, "7");
   ledger_begin_pass(&scene->ledger, true);
   meets(scene, "4", false);
@@ -157,7 +156,7 @@ LEDGER_TEST(an_order_is_found_until_its_place_is_met) {
   assert_int_equal(scene->ledger.sought, 1);
   assert_non_null(ledger_find_order(&scene->ledger, "!2"));
   meets(scene, "2", false);
-  ledger_pass(&scene->ledger);
+  ledger_pass(&scene->ledger, new_step("2"));
   meets(scene, "!2", true);
   assert_null(ledger_find_order(&scene->ledger, "!2"));
   is_answered(scene, scene->ledger.newest);
@@ -177,7 +176,7 @@ LEDGER_TEST(what_is_found_gets_its_place) {
   assert_true(ledger_leave_newest(&scene->ledger));
   assert_false(ledger_is_inside(&scene->ledger));
   meets(scene, "2", false);
-  ledger_pass(&scene->ledger);
+  ledger_pass(&scene->ledger, new_step("2"));
   is_at_the_end(scene);
   ledger_end_pass(&scene->ledger, true);
   assert_int_equal(scene->ledger.behind, 1);

@@ -1,3 +1,5 @@
+#include "agent/doors/redis/door.h"
+#include "agent/doors/redis/link/command.h"
 #include "tests/support/delivery_owner.h"
 #include "tests/test.h"
 
@@ -17,12 +19,12 @@ NEW_DELIVERY_TEST(everything_leaves_in_order_when_it_is_flushed) {
   delivery_owner_start_outbox(owner, 0, 1000000);
   delivery_owner_drain(owner);
   delivery_owner_has_done(owner, CLAIM "\n" PERSISTS CLAIM "\n");
-  records_started(&owner->outbox->records, "the id");
+  outbox_started(owner->outbox, "the id");
   delivery_owner_put_event(owner, 1, 0);
   delivery_owner_put_event(owner, 2, 0);
   delivery_owner_put_result(owner, "{step}");
-  records_removal(&owner->outbox->records, &step);
-  records_return(&owner->outbox->records, &step);
+  outbox_removal(owner->outbox, &step);
+  outbox_return(owner->outbox, &step);
   loop_settle(&owner->loop);
   delivery_owner_has_done(owner, "");
   assert_false(outbox_is_empty(owner->outbox));
@@ -147,4 +149,246 @@ NEW_DELIVERY_TEST(a_beat_alone_counts_as_empty) {
   assert_true(outbox_is_empty(owner->outbox));
   outbox_end(owner->outbox);
   assert_false(outbox_is_empty(owner->outbox));
+}
+
+/* --- what it adds, as commands: it is not started ---------------------------------------------- */
+
+static void make(struct delivery_owner *owner, unsigned long long maxlen, unsigned long long keep,
+                 unsigned long long ttl) {
+  struct redis_door_options options = {.url = &owner->url,
+                                       .events_maxlen = maxlen,
+                                       .events_keep_bytes = keep,
+                                       .key_ttl_seconds = ttl};
+  if (owner->outbox != NULL)
+    outbox_free(owner->outbox);
+  owner->outbox = outbox_new(owner->loop.base, &owner->log, &options, &owner->keys, NULL, NULL);
+}
+
+/* Keys expire, or they do not; the stream is not trimmed. */
+static int set_up(void **state) {
+  delivery_owner_set_up(state);
+  make(*state, 0, 0, 60);
+  return 0;
+}
+
+static int set_up_forever(void **state) {
+  delivery_owner_set_up(state);
+  make(*state, 0, 0, 0);
+  return 0;
+}
+
+#define EXPIRING_TEST(NAME)                                                                        \
+  TEST_WITH(struct delivery_owner *owner, NAME, set_up, delivery_owner_tear_down)
+#define STAYING_TEST(NAME)                                                                         \
+  TEST_WITH(struct delivery_owner *owner, NAME, set_up_forever, delivery_owner_tear_down)
+
+/* Queued are exactly these commands, their words joined by one space, one line each; and it is one
+   batch. Delivers it. */
+static void holds(struct outbox *self, const char *expected) {
+  static char text[8192];
+  size_t commands = 0;
+  char *out = text;
+  const struct batch *batch = send_queue_batch(&self->send_queue);
+  assert_non_null(batch);
+  assert_int_equal(batch->length, self->send_queue.bytes);
+  assert_int_equal(batch->count, 1);
+  struct command_word words[10];
+  const char *at = batch->pieces[0].iov_base;
+  for (const char *end = at + batch->length; command_read(&at, end, words, 10); commands++) {
+    for (size_t i = 0; i < 10 && words[i].text != NULL; i++)
+      out += sprintf(out, "%s%.*s", i > 0 ? " " : "", (int)words[i].length, words[i].text);
+    out += sprintf(out, "\n");
+  }
+  assert_string_equal(text, expected);
+  assert_int_equal(batch->commands, commands);
+  send_queue_delivered(&self->send_queue);
+}
+
+static const struct step_event event = {.schema_version = 1,
+                                        .kind = STEP_EVENT_STDOUT,
+                                        .step_id = "s",
+                                        .step_id_length = 1,
+                                        .line = "hello",
+                                        .line_length = 5,
+                                        .timestamp = "2026-05-05T10:00:00.123+00:00",
+                                        .seq = 2};
+
+#define EVENT                                                                                      \
+  "{\"schemaVersion\":1,\"stepId\":\"s\",\"kind\":\"stdout\",\"line\":\"hello\","                  \
+  "\"timestamp\":\"2026-05-05T10:00:00.123+00:00\",\"seq\":2}"
+#define RESULT                                                                                     \
+  "{\"schemaVersion\":1,\"stepId\":\"s\",\"exitCode\":3,\"timedOut\":false,"                       \
+  "\"durationSeconds\":0,\"errorMessage\":null,\"outputContent\":null,\"eventCount\":2}"
+
+#define ADDED "XADD " KEY "events * data " EVENT "\n"
+#define PUSHED "LPUSH " KEY "results " RESULT "\n"
+#define REMOVED "LREM " KEY "inflight -1 {the step}\n"
+#define PUT_BACK "RPUSH " KEY "inflight {the step}\n"
+#define ENDED "DEL " KEY "started\n"
+#define ANSWERS_EXPIRE "EXPIRE " KEY "results 60\nEXPIRE " KEY "events 60\n"
+
+static const struct claimed the_step = {.payload = "{the step}", .length = 10};
+static const struct step_result result = {
+    .schema_version = 1, .step_id = "s", .exit_code = 3, .event_count = 2};
+
+EXPIRING_TEST(an_event_is_one_entry_of_the_stream) {
+  static const char expected[] =
+      "*8\r\n$4\r\nXADD\r\n$16\r\nsandbox:j:events\r\n$6\r\nMAXLEN\r\n$1\r\n~\r\n$5\r\n10000\r\n"
+      "$1\r\n*\r\n$4\r\ndata\r\n$115\r\n" EVENT "\r\n";
+  make(owner, 10000, 0, 60);
+  outbox_event(owner->outbox, &event);
+  const struct batch *batch = send_queue_batch(&owner->outbox->send_queue);
+  assert_non_null(batch);
+  assert_int_equal(batch->length, sizeof expected - 1);
+  assert_memory_equal(batch->pieces[0].iov_base, expected, sizeof expected - 1);
+  assert_int_equal(batch->commands, 1);
+}
+
+/* What keeps young events counts them: not when they are deferred, but when they are queued. */
+EXPIRING_TEST(queued_events_are_counted) {
+  make(owner, 1000, 1000000, 60);
+  const struct retention *retention = &owner->outbox->retention;
+  outbox_event(owner->outbox, &event);
+  assert_int_equal(retention->events, 1);
+  assert_int_equal(retention->bytes, strlen(EVENT));
+  (void)outbox_defer_event(owner->outbox, &event);
+  assert_int_equal(retention->events, 1);
+  outbox_result(owner->outbox, &event, &result, &the_step, true);
+  assert_int_equal(retention->events, 3);
+  assert_true(retention->bytes >= 3 * strlen(EVENT));
+}
+
+EXPIRING_TEST(the_stream_of_an_earlier_agent_is_trimmed) {
+  make(owner, 1000, 1, 60);
+  retention_resume(&owner->outbox->retention);
+  outbox_event(owner->outbox, &event);
+  holds(owner->outbox, ADDED "XTRIM " KEY "events MAXLEN 1000\n");
+}
+
+EXPIRING_TEST(a_step_is_started_until_it_is_not) {
+  outbox_started(owner->outbox, "an id");
+  holds(owner->outbox, "SET " KEY "started an id EX 60\n"
+                       "EXPIRE " KEY "in 60\n"
+                       "EXPIRE " KEY "inflight 60\n");
+  outbox_started(owner->outbox, NULL);
+  holds(owner->outbox, ENDED "EXPIRE " KEY "in 60\n"
+                             "EXPIRE " KEY "inflight 60\n");
+}
+
+EXPIRING_TEST(a_result_and_what_goes_with_it_are_one_piece) {
+  outbox_result(owner->outbox, NULL, &result, &the_step, true);
+  holds(owner->outbox, PUSHED REMOVED ENDED ANSWERS_EXPIRE);
+  outbox_result(owner->outbox, NULL, &result, &the_step, false);
+  holds(owner->outbox, PUSHED REMOVED ANSWERS_EXPIRE);
+  outbox_result(owner->outbox, NULL, &result, NULL, true);
+  holds(owner->outbox, PUSHED ENDED ANSWERS_EXPIRE);
+  outbox_result(owner->outbox, &event, &result, &the_step, true);
+  holds(owner->outbox, ADDED PUSHED REMOVED ENDED ANSWERS_EXPIRE);
+}
+
+/* Also where it does not fit into what is left of a chunk. */
+STAYING_TEST(a_result_is_never_cut) {
+  /* A batch with room left for the event alone. */
+  size_t most = (BATCH_PIECES - 1) * SEND_QUEUE_CHUNK_SIZE;
+  memset(send_queue_reserve(&owner->outbox->send_queue, most), 'x', most);
+  send_queue_commit(&owner->outbox->send_queue, 1);
+  memset(send_queue_reserve(&owner->outbox->send_queue, SEND_QUEUE_CHUNK_SIZE - 250), 'x',
+         SEND_QUEUE_CHUNK_SIZE - 250);
+  send_queue_commit(&owner->outbox->send_queue, 1);
+  outbox_result(owner->outbox, &event, &result, &the_step, true);
+  const struct batch *batch = send_queue_batch(&owner->outbox->send_queue);
+  assert_non_null(batch);
+  assert_int_equal(batch->length, most + SEND_QUEUE_CHUNK_SIZE - 250);
+  send_queue_delivered(&owner->outbox->send_queue);
+  holds(owner->outbox, ADDED PUSHED REMOVED ENDED);
+}
+
+STAYING_TEST(a_truncated_step_is_removed_as_the_oldest) {
+  struct claimed step = {.payload = "{begin", .length = 6, .truncated = true};
+  outbox_result(owner->outbox, NULL, &result, &step, false);
+  outbox_removal(owner->outbox, &step);
+  holds(owner->outbox, PUSHED "LTRIM " KEY "inflight 0 -2\n"
+                              "LTRIM " KEY "inflight 0 -2\n");
+}
+
+EXPIRING_TEST(a_step_is_removed_or_put_back) {
+  outbox_removal(owner->outbox, &the_step);
+  holds(owner->outbox, REMOVED);
+  outbox_removal_of_copy(owner->outbox, &the_step);
+  holds(owner->outbox, "LREM " KEY "inflight 1 {the step}\n");
+  outbox_return(owner->outbox, &the_step); /* it may be there still, and is there once */
+  holds(owner->outbox, REMOVED PUT_BACK "EXPIRE " KEY "inflight 60\n");
+}
+
+/* One piece: a reader sees all of a step or nothing. */
+EXPIRING_TEST(deferred_events_leave_with_the_result) {
+  size_t one = outbox_defer_event(owner->outbox, &event);
+  assert_in_range(one, sizeof EVENT, sizeof EVENT + 100);
+  assert_int_equal(outbox_defer_event(owner->outbox, &event), 2 * one);
+  assert_int_equal(owner->outbox->send_queue.bytes, 0);
+  outbox_result(owner->outbox, &event, &result, &the_step, false);
+  holds(owner->outbox, ADDED ADDED ADDED PUSHED REMOVED ANSWERS_EXPIRE);
+  outbox_result(owner->outbox, &event, &result, &the_step, false); /* they have left */
+  holds(owner->outbox, ADDED PUSHED REMOVED ANSWERS_EXPIRE);
+}
+
+/* They belong to the step that runs: another's answer leaves without them. */
+STAYING_TEST(a_result_without_events_leaves_others_deferred) {
+  struct claimed other = {.payload = "{cancelled}", .length = 11};
+  outbox_defer_event(owner->outbox, &event);
+  outbox_result(owner->outbox, NULL, &result, &other, false);
+  holds(owner->outbox, PUSHED "LREM " KEY "inflight -1 {cancelled}\n");
+  outbox_result(owner->outbox, &event, &result, &the_step, false);
+  holds(owner->outbox, ADDED ADDED PUSHED REMOVED);
+}
+
+STAYING_TEST(deferred_events_can_leave_before_the_result) {
+  outbox_put_deferred(owner->outbox); /* there are none */
+  assert_int_equal(owner->outbox->send_queue.bytes, 0);
+  size_t one = outbox_defer_event(owner->outbox, &event);
+  outbox_defer_event(owner->outbox, &event);
+  outbox_put_deferred(owner->outbox);
+  outbox_put_deferred(owner->outbox);
+  holds(owner->outbox, ADDED ADDED);
+  assert_int_equal(outbox_defer_event(owner->outbox, &event), one);
+  outbox_result(owner->outbox, &event, &result, &the_step, true);
+  holds(owner->outbox, ADDED ADDED PUSHED REMOVED ENDED);
+}
+
+STAYING_TEST(without_a_ttl_nothing_expires) {
+  outbox_started(owner->outbox, "id");
+  outbox_started(owner->outbox, NULL);
+  outbox_result(owner->outbox, NULL, &result, &the_step, true);
+  outbox_return(owner->outbox, &the_step);
+  holds(owner->outbox, "SET " KEY "started id\n" ENDED PUSHED REMOVED ENDED REMOVED PUT_BACK);
+}
+
+/* Where it can be read as long as it is queued, wherever that is. */
+STAYING_TEST(a_piece_is_found_again) {
+  struct claimed cut = {.payload = "{", .length = 1, .truncated = true};
+  struct piece_place places[] = {
+      outbox_result(owner->outbox, &event, &result, &the_step, true),
+      outbox_result(owner->outbox, NULL, &result, NULL, false),
+      outbox_removal(owner->outbox, &the_step),
+      outbox_removal_of_copy(owner->outbox, &the_step),
+      outbox_return(owner->outbox, &the_step),
+      outbox_removal(owner->outbox, &cut),
+  };
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    const struct piece_place *place = &places[i];
+    assert_true(place->end > (i > 0 ? places[i - 1].end : 0));
+    assert_int_equal(place->result_length, i < 2 ? strlen(RESULT) : 0);
+    if (i < 2)
+      assert_memory_equal(place->result, RESULT, place->result_length);
+    if (i == 1 || i == 5)
+      assert_null(place->payload);
+    else
+      assert_memory_equal(place->payload, "{the step}\r\n", 12);
+  }
+  assert_int_equal(places[5].end, owner->outbox->send_queue.bytes);
+  assert_non_null(send_queue_batch(&owner->outbox->send_queue));
+  send_queue_delivered(&owner->outbox->send_queue);
+  uint64_t gone = owner->outbox->send_queue.gone;
+  assert_int_equal(gone, places[5].end);
+  assert_true(outbox_removal(owner->outbox, &the_step).end > gone);
 }

@@ -6,11 +6,9 @@
 
 /* Takes the job over from the owner that left this value. */
 static struct ownership successor_of(const char *value, size_t length, uint64_t instance) {
-  struct ownership ownership;
-  ownership_init(&ownership, instance);
-  struct ownership_change news = ownership_update(&ownership, false, value, length);
-  assert_false(news.arrived || news.lost_data || news.taken);
-  assert_false(ownership_is_established(&ownership));
+  struct ownership ownership = {.instance = instance};
+  assert_int_equal(ownership_update(&ownership, false, value, length), OWNERSHIP_PENDING);
+  assert_int_equal(ownership.delivered, 0);
   return ownership;
 }
 
@@ -121,36 +119,29 @@ TEST(a_value_of_another_form_names_no_owner) {
 }
 
 static void expect_seen(struct ownership *ownership, bool executed, const char *value,
-                        const struct ownership_change *expected, uint64_t delivered) {
-  struct ownership_change news =
-      ownership_update(ownership, executed, value, value != NULL ? strlen(value) : 0);
-  assert_int_equal(news.arrived, expected->arrived);
-  assert_int_equal(news.lost_data, expected->lost_data);
-  assert_int_equal(news.taken, expected->taken);
+                        enum ownership_state state, uint64_t delivered) {
+  size_t length = value != NULL ? strlen(value) : 0;
+  assert_int_equal(ownership_update(ownership, executed, value, length), state);
   assert_int_equal(ownership->delivered, delivered);
-  assert_int_equal(ownership_is_established(ownership), delivered > 0);
 }
 
 TEST(an_update_counts_what_arrived) {
-  static const struct ownership_change nothing = {0}, arrived = {.arrived = true};
   struct ownership ownership = owner_at(0);
-  expect_seen(&ownership, false, "2:0000000000000001:9", &nothing, 0);
-  expect_seen(&ownership, true, "3:" OURS ":1", &arrived, 1);
-  expect_seen(&ownership, false, "3:" OURS ":1", &nothing, 1);
-  expect_seen(&ownership, false, "3:" OURS ":2", &arrived, 2); /* though its answer was lost */
+  expect_seen(&ownership, false, "2:0000000000000001:9", OWNERSHIP_PENDING, 0);
+  expect_seen(&ownership, true, "3:" OURS ":1", OWNERSHIP_PENDING, 1);
+  expect_seen(&ownership, false, "3:" OURS ":1", OWNERSHIP_PENDING, 1);
+  /* Though its answer was lost. */
+  expect_seen(&ownership, false, "3:" OURS ":2", OWNERSHIP_DELIVERED, 2);
 }
 
 TEST(an_executed_transaction_arrived_whatever_came_since) {
-  static const struct ownership_change lost = {.arrived = true, .lost_data = true},
-                                       taken = {.arrived = true, .taken = true};
   struct ownership ownership = owner_at(4);
-  expect_seen(&ownership, true, NULL, &lost, 5);
-  expect_seen(&ownership, true, "4:0000000000000001:1", &taken, 6);
+  expect_seen(&ownership, true, NULL, OWNERSHIP_LOST_DATA, 5);
+  expect_seen(&ownership, true, "4:0000000000000001:1", OWNERSHIP_TAKEN, 6);
 }
 
 TEST(without_execution_data_may_be_lost_or_the_job_taken) {
-  static const struct ownership_change lost = {.lost_data = true}, taken = {.taken = true};
   struct ownership ownership = owner_at(4);
-  expect_seen(&ownership, false, "3:" OURS ":3", &lost, 4);
-  expect_seen(&ownership, false, "4:0000000000000001:1", &taken, 4);
+  expect_seen(&ownership, false, "3:" OURS ":3", OWNERSHIP_LOST_DATA, 4);
+  expect_seen(&ownership, false, "4:0000000000000001:1", OWNERSHIP_TAKEN, 4);
 }

@@ -1,4 +1,4 @@
-#include "agent/doors/redis/delivery/pipeline.h"
+#include "agent/doors/redis/delivery/delivery.h"
 #include "agent/doors/redis/link/command.h"
 #include "tests/test.h"
 
@@ -38,50 +38,45 @@ static const char *const expected[] = {
 
 enum { EXPECTED = sizeof expected / sizeof *expected };
 
-static void make(struct pipeline *permissions) {
+static char *make(void) {
   struct keys keys;
   keys_init(&keys, "{j}");
-  pipeline_init(permissions, &keys, true, 0);
+  char *preflight = delivery_preflight(&keys, true);
   keys_release(&keys); /* they are not needed any more */
+  return preflight;
 }
 
-static void read_command(const struct handshake_probe *probe, const char **at, char out[256]) {
+static void read_command(const char **at, char out[256]) {
   struct command_word words[8] = {{.text = NULL}};
-  assert_true(command_read(at, probe->text + probe->length, words, 8));
+  assert_true(command_read(at, *at + strlen(*at), words, 8));
   for (size_t k = 0; k < 8 && words[k].text != NULL; k++)
     out += sprintf(out, "%s%.*s", k > 0 ? " " : "", (int)words[k].length, words[k].text);
 }
 
 TEST(every_command_and_every_key_is_checked) {
-  struct pipeline permissions;
-  make(&permissions);
-  struct handshake_probe probe = pipeline_preflight(&permissions);
-  assert_int_equal(probe.count, EXPECTED);
-  assert_string_equal(expected[probe.first - 1], "MULTI");
-  assert_string_equal(expected[probe.value], "GET " KEY "committed");
-  const char *at = probe.text;
+  char *preflight = make();
+  const char *at = preflight;
+  assert_int_equal(PREFLIGHT_COMMANDS, EXPECTED);
   for (size_t i = 0; i < EXPECTED; i++) {
     char text[256];
-    read_command(&probe, &at, text);
+    read_command(&at, text);
     assert_string_equal(text, expected[i]);
   }
-  assert_ptr_equal(at, probe.text + probe.length);
-  pipeline_release(&permissions);
+  assert_string_equal(at, "");
+  free(preflight);
 }
 
-/* Nothing of what writes is done: it stands between MULTI and DISCARD, which ends the watch, too; and
-   none of it leaves before MULTI is accepted. */
+/* Nothing of what writes is done: it stands between MULTI and DISCARD, which ends the watch, too. That
+   none of it leaves before MULTI is accepted is told in test_multi_refused.c. */
 TEST(the_preflight_changes_nothing) {
-  struct pipeline permissions;
-  make(&permissions);
-  struct handshake_probe probe = pipeline_preflight(&permissions);
-  const char *at = probe.text;
+  char *preflight = make();
+  const char *at = preflight;
   bool inside = false;
-  for (size_t i = 0; i < (size_t)probe.count; i++) {
+  for (size_t i = 0; i < EXPECTED - 1; i++) {
     char name[256];
-    read_command(&probe, &at, name);
+    read_command(&at, name);
     if (strcmp(name, "MULTI") == 0)
-      inside = i + 1 == (size_t)probe.first;
+      inside = true;
     else if (strcmp(name, "DISCARD") == 0)
       inside = false;
     else if (!inside)
@@ -89,5 +84,5 @@ TEST(the_preflight_changes_nothing) {
                   strncmp(name, "WATCH ", 6) == 0);
   }
   assert_false(inside);
-  pipeline_release(&permissions);
+  free(preflight);
 }

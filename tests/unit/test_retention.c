@@ -13,7 +13,7 @@ struct scene {
 
 static struct scene scene_of(uint64_t maxlen, uint64_t keep_bytes) {
   struct scene self = {.now_ms = 1000};
-  retention_init(&self.retention, maxlen, keep_bytes);
+  self.retention = (struct retention){.maxlen = maxlen, .keep_bytes = keep_bytes};
   return self;
 }
 

@@ -18,7 +18,6 @@ struct trial {
 
 static void make(struct trial *trial) {
   *trial = (struct trial){0};
-  send_queue_init(&trial->queue);
 }
 
 static int set_up(void **state) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "agent/doors/redis/door.h"
 #include "agent/doors/redis/intake/window.h"
 #include "tests/support/logged.h"
 #include "tests/support/loop.h"
@@ -66,7 +67,6 @@ static void finish(struct scene *self, const char *message) {
 static void run(struct scene *self) {
   int number = atoi(self->step_id + strlen("step-"));
   self->runs = true;
-  window_begun_runs(self->window);
   self->fates[number].begun++;
   if (!self->fates[number].cancelled) {
     self->in_order &= number > self->last_begun;
@@ -78,7 +78,7 @@ static void run(struct scene *self) {
 
 static void next(struct scene *self) {
   while (self->step == NULL && (self->step = window_take(self->window)) != NULL) {
-    snprintf(self->step_id, sizeof self->step_id, "%s", self->step->step.step_id);
+    snprintf(self->step_id, sizeof self->step_id, "%s", self->step->step_id);
     self->runs = false;
     if (self->step->refused) {
       put_result(self, "refused");
@@ -98,9 +98,8 @@ static bool on_cancel(void *owner, const char *step_id) {
   return true;
 }
 
-static bool on_interrupted(void *owner, const char *step_id) {
+static bool on_interrupted(void *owner) {
   struct scene *self = owner;
-  (void)step_id;
   self->asked++;
   return !self->lingers;
 }
@@ -144,17 +143,11 @@ static void start(struct scene *self) {
                                                 .interrupted = on_interrupted,
                                                 .changed = on_changed,
                                                 .failed = on_error};
-  struct delivery_options outbox_options = {
-      .url = &self->url, .keys = &self->keys, .name = "out", .hold_bytes = HOLD_BYTES};
-  self->outbox = outbox_new(self->loop.base, &self->log, &outbox_options, &outbox_handler, self);
-  struct window_options options = {.base = self->loop.base,
-                                   .log = &self->log,
-                                   .url = &self->url,
-                                   .keys = &self->keys,
-                                   .outbox = self->outbox,
-                                   .job_id = "j"};
-  self->window = window_new(&options, &handler, self);
-  window_start(self->window);
+  struct redis_door_options options = {.url = &self->url, .hold_bytes = HOLD_BYTES};
+  self->outbox =
+      outbox_new(self->loop.base, &self->log, &options, &self->keys, &outbox_handler, self);
+  self->window = window_new(self->loop.base, &self->log, &self->url, &self->keys, self->outbox,
+                            &handler, self);
   delivery_start(self->outbox->delivery);
 }
 

@@ -4,9 +4,7 @@
  */
 #include "agent/doors/redis/door.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "agent/doors/redis/beat/heartbeat.h"
@@ -66,15 +64,10 @@ struct redis_door {
   bool had_error;         /* that does not pass */
   bool failed;            /* nothing more can be delivered */
   bool heartbeat_refused; /* Redis does not take the key */
-  bool wrote_fallback;    /* the outbox has written the heartbeat once */
 };
 
 static struct redis_door *self_of(struct door *door) {
   return (struct redis_door *)door;
-}
-
-static const struct redis_door *const_self_of(const struct door *door) {
-  return (const struct redis_door *)door;
 }
 
 /* --- from the window to the engine ----------------------------------------------------------- */
@@ -90,8 +83,8 @@ static void submit(struct redis_door *self, struct claimed_step *step) {
 
 static void refuse(struct redis_door *self, struct claimed_step *step) {
   struct step_result result =
-      step_result_of_agent(step_answer_version(&step->step), step->step.step_id, step->error.text);
-  run_log_refused(self->log, step->step.step_id, &step->error, step->claimed.payload,
+      step_result_of_agent(step_answer_version(&step->step), step->step_id, step->error.text);
+  run_log_refused(self->log, step->step_id, &step->error, step->claimed.payload,
                   step->claimed.length);
   window_answer(self->window, step, NULL, &result);
   outbox_flush(self->outbox);
@@ -137,17 +130,12 @@ static bool on_cancel(void *owner, const char *step_id) {
   return true;
 }
 
-static bool on_interrupted(void *owner, const char *step_id) {
+static bool on_interrupted(void *owner) {
   struct redis_door *self = owner;
-  (void)step_id;
   return engine_await_dead_agents(&self->door);
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
-
-static void log_undelivered(void *owner, const char *json, size_t length) {
-  log_line(owner, LOG_ERROR, NULL, "undelivered result: %.*s", (int)length, json);
-}
 
 static void close_now(struct redis_door *self) {
   bool delivered = self->closing >= ENDING_HEARTBEAT || outbox_is_empty(self->outbox);
@@ -155,7 +143,7 @@ static void close_now(struct redis_door *self) {
     struct log log = *self->log;
     log.wait_until_ms = clock_monotonic_ms() + UNDELIVERED_LOG_MS;
     log_line(&log, LOG_ERROR, NULL, "what follows did not reach redis, nor did output");
-    window_each_undelivered(self->window, log_undelivered, &log);
+    window_log_undelivered(self->window, &log);
   }
   self->closing = CLOSED;
   (void)evtimer_del(self->removal_limit);
@@ -182,9 +170,8 @@ static void go_on_closing(struct redis_door *self) {
     return;
   bool done = outbox_is_empty(self->outbox) && window_is_stopped(self->window);
   bool wait = self->close == DOOR_CLOSE_PATIENT && self->closing == DELIVERING && !done;
-  bool away = self->failed || !delivery_is_owner(self->outbox->delivery) ||
-              delivery_is_unreachable(self->outbox->delivery);
-  if (self->failed || !delivery_is_owner(self->outbox->delivery) || (away && !wait))
+  bool lost = self->failed || !delivery_is_owner(self->outbox->delivery);
+  if (lost || (!wait && delivery_is_unreachable(self->outbox->delivery)))
     close_now(self);
   else if (done && self->closing == DELIVERING)
     end_heartbeat(self);
@@ -251,7 +238,6 @@ static void on_delivered(void *owner) {
   if (run != NULL && outbox_is_empty(self->outbox)) {
     self->unstarted = NULL;
     log_line(self->log, LOG_DEBUG, run_step(run)->step_id, "started");
-    window_begun_runs(self->window);
     engine_start(run);
   }
   if (outbox_has_room_again(self->outbox) && pace_allows(&self->pace))
@@ -313,12 +299,11 @@ static bool on_committed(void *owner, const char *value, size_t length) {
    one before has arrived. */
 static bool on_fallback(void *owner, const char *value, const char *seconds) {
   struct redis_door *self = owner;
+  bool wrote_before = self->outbox->beat_length > 0;
   if (delivery_is_unreachable(self->outbox->delivery) || !outbox_beat(self->outbox, value, seconds))
     return false;
   outbox_flush(self->outbox);
-  bool arrived = self->wrote_fallback;
-  self->wrote_fallback = true;
-  return arrived;
+  return wrote_before;
 }
 
 /* Perhaps the outbox's connection is dead, too. */
@@ -357,7 +342,6 @@ static void begin(struct door *door, struct run *run) {
   struct redis_door *self = self_of(door);
   if (self->deferring) {
     loop_timer_start(self->read_limit, REDIS_DOOR_READ_MS);
-    window_begun_runs(self->window);
     engine_start(run);
     return;
   }
@@ -366,7 +350,7 @@ static void begin(struct door *door, struct run *run) {
 }
 
 static size_t room(const struct door *door) {
-  const struct redis_door *self = const_self_of(door);
+  const struct redis_door *self = (const struct redis_door *)door;
   return pace_allows(&self->pace) ? outbox_room(self->outbox) : 0;
 }
 
@@ -391,7 +375,7 @@ static void make_known(struct redis_door *self) {
   self->deferring = false;
   (void)evtimer_del(self->read_limit);
   window_announce(self->window);
-  records_put_deferred(&self->outbox->records);
+  outbox_put_deferred(self->outbox);
   outbox_flush(self->outbox);
 }
 
@@ -404,8 +388,8 @@ static void event(struct door *door, const struct run *run, const struct step_ev
   (void)run;
   pace_take(&self->pace);
   if (!self->deferring)
-    records_event(&self->outbox->records, event);
-  else if (records_defer_event(&self->outbox->records, event) > DEFERRED_MAX)
+    outbox_event(self->outbox, event);
+  else if (outbox_defer_event(self->outbox, event) > DEFERRED_MAX)
     make_known(self);
 }
 
@@ -454,17 +438,6 @@ static void on_run_alive(void *owner, enum run_alive_answer answer, const char *
   engine_leave(&self->door, AGENT_EXIT_IDLE, "the idle limit");
 }
 
-/* "sandbox:<job>:out", for CLIENT LIST. */
-struct client_name {
-  char text[128];
-};
-
-static struct client_name client_name(const struct redis_door *self, const char *role) {
-  struct client_name name;
-  (void)snprintf(name.text, sizeof name.text, "sandbox:%.100s:%s", self->options.job_id, role);
-  return name;
-}
-
 /* A Redis that does not take what is held is an error; nobody is asked then. */
 static void idle(struct door *door) {
   struct redis_door *self = self_of(door);
@@ -475,13 +448,13 @@ static void idle(struct door *door) {
   else if (self->options.run_id == NULL)
     engine_leave(door, AGENT_EXIT_IDLE, "the idle limit");
   else
-    self->run_alive =
-        run_alive_ask(self->base, self->log, self->options.url, client_name(self, "guard").text,
-                      self->options.run_set, self->options.run_id, on_run_alive, self);
+    self->run_alive = run_alive_ask(
+        self->base, self->log, self->options.url, keys_client_name(&self->keys, "guard").text,
+        self->options.run_set, self->options.run_id, on_run_alive, self);
 }
 
 static void dump(const struct door *door) {
-  const struct redis_door *self = const_self_of(door);
+  const struct redis_door *self = (const struct redis_door *)door;
   static const char *const closing[] = {"open", "delivering", "ending the heartbeat",
                                         "removing the heartbeat", "closed"};
   log_line(self->log, LOG_WARN, NULL, "state: door redis: %s, %s, %zu bytes not acknowledged",
@@ -508,50 +481,25 @@ static const struct door_type redis_door_type = {.name = "redis",
                                                  .close = close_door,
                                                  .dump = dump};
 
-static void make_outbox(struct redis_door *self) {
-  static const struct delivery_handler handler = {.connected = on_connected,
-                                                  .ownership_command = on_ownership_command,
-                                                  .owned = on_owned,
-                                                  .delivered = on_delivered,
-                                                  .lost_data = on_lost_data,
-                                                  .unreachable = on_unreachable,
-                                                  .failed = on_outbox_failed};
-  struct client_name name = client_name(self, "out");
-  struct delivery_options options = {.url = self->options.url,
-                                     .keys = &self->keys,
-                                     .name = name.text,
-                                     .events_maxlen = self->options.events_maxlen,
-                                     .events_keep_bytes = self->options.events_keep_bytes,
-                                     .key_ttl_seconds = self->options.key_ttl_seconds,
-                                     .hold_bytes = self->options.hold_bytes};
-  self->outbox = outbox_new(self->base, self->log, &options, &handler, self);
-}
+static const struct delivery_handler delivery_handler = {.connected = on_connected,
+                                                         .ownership_command = on_ownership_command,
+                                                         .owned = on_owned,
+                                                         .delivered = on_delivered,
+                                                         .lost_data = on_lost_data,
+                                                         .unreachable = on_unreachable,
+                                                         .failed = on_outbox_failed};
 
-static void make_window(struct redis_door *self) {
-  static const struct window_handler handler = {.arrived = on_arrived,
-                                                .cancel = on_cancel,
-                                                .interrupted = on_interrupted,
-                                                .changed = on_changed,
-                                                .failed = on_error};
-  struct window_options options = {.base = self->base,
-                                   .log = self->log,
-                                   .url = self->options.url,
-                                   .keys = &self->keys,
-                                   .outbox = self->outbox,
-                                   .job_id = self->options.job_id};
-  self->window = window_new(&options, &handler, self);
-}
+static const struct window_handler window_handler = {.arrived = on_arrived,
+                                                     .cancel = on_cancel,
+                                                     .interrupted = on_interrupted,
+                                                     .changed = on_changed,
+                                                     .failed = on_error};
 
-static void make_heartbeat(struct redis_door *self) {
-  static const struct heartbeat_handler handler = {.committed = on_committed,
-                                                   .fallback = on_fallback,
-                                                   .silent = on_silent,
-                                                   .ended = on_heartbeat_ended,
-                                                   .failed = on_heartbeat_failed};
-  struct client_name name = client_name(self, "heartbeat");
-  self->heartbeat = heartbeat_new(self->base, self->log, self->options.url, &self->keys, name.text,
-                                  &handler, self);
-}
+static const struct heartbeat_handler heartbeat_handler = {.committed = on_committed,
+                                                           .fallback = on_fallback,
+                                                           .silent = on_silent,
+                                                           .ended = on_heartbeat_ended,
+                                                           .failed = on_heartbeat_failed};
 
 struct door *redis_door_new(struct event_base *base, const struct log *log,
                             const struct redis_door_options *options) {
@@ -568,10 +516,12 @@ struct door *redis_door_new(struct event_base *base, const struct log *log,
   self->connect_limit = loop_timer_new(base, on_connect_limit, self);
   if (options->connect_timeout_ms > 0)
     loop_timer_start(self->connect_limit, options->connect_timeout_ms);
-  make_outbox(self);
-  make_window(self);
-  make_heartbeat(self);
-  window_start(self->window);
+  self->outbox = outbox_new(base, log, &self->options, &self->keys, &delivery_handler, self);
+  self->window =
+      window_new(base, log, options->url, &self->keys, self->outbox, &window_handler, self);
+  self->heartbeat =
+      heartbeat_new(base, log, options->url, &self->keys,
+                    keys_client_name(&self->keys, "heartbeat").text, &heartbeat_handler, self);
   delivery_start(self->outbox->delivery);
   char server[256];
   redis_url_name(options->url, server, sizeof server);

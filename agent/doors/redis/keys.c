@@ -13,6 +13,7 @@ static char *name(const char *job_id, const char *suffix) {
 }
 
 void keys_init(struct keys *self, const char *job_id) {
+  self->job_id = job_id;
   self->in = name(job_id, "in");
   self->events = name(job_id, "events");
   self->results = name(job_id, "results");
@@ -31,4 +32,10 @@ void keys_release(struct keys *self) {
   free(self->committed);
   free(self->heartbeat);
   *self = (struct keys){0};
+}
+
+struct client_name keys_client_name(const struct keys *self, const char *role) {
+  struct client_name name;
+  (void)snprintf(name.text, sizeof name.text, "sandbox:%.100s:%s", self->job_id, role);
+  return name;
 }

@@ -6,6 +6,7 @@
  * all in one Redis Cluster slot.
  */
 struct keys {
+  const char *job_id;
   char *in;       /* LIST: Steps, taken from the tail */
   char *events;   /* STREAM: StepEvents */
   char *results;  /* LIST: StepResults, pushed at the head */
@@ -15,8 +16,14 @@ struct keys {
   char *heartbeat; /* STRING: exists while the agent runs */
 };
 
-/* Builds the names, which keys_release frees. Aborts when out of memory. */
+/* Builds the names, which keys_release frees; the job id is borrowed. Aborts when out of memory. */
 void keys_init(struct keys *self, const char *job_id);
 void keys_release(struct keys *self);
+
+/* "sandbox:<job>:<role>", for CLIENT LIST. */
+struct client_name {
+  char text[128];
+};
+struct client_name keys_client_name(const struct keys *self, const char *role);
 
 #endif

@@ -5,10 +5,8 @@
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 
-#include "agent/doors/redis/delivery/pipeline.h"
 #include "agent/doors/redis/delivery/send_queue.h"
 #include "agent/doors/redis/keys.h"
-#include "agent/doors/redis/link/url.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -20,16 +18,7 @@
  */
 struct delivery;
 
-struct delivery_options {
-  const struct redis_url *url;
-  const struct keys *keys;
-  const char *name;                     /* for CLIENT LIST */
-  unsigned long long key_ttl_seconds;   /* 0: keys do not expire */
-  unsigned long long events_maxlen;     /* entries of the stream; 0: it is not trimmed */
-  unsigned long long events_keep_bytes; /* of young events beyond them, see retention.h */
-  size_t
-      hold_bytes; /* the outbox is full from here on; what is added then is queued all the same */
-};
+struct redis_door_options; /* door.h */
 
 struct delivery_handler {
   /* The socket is connected, the handshake under way: time for other work. */
@@ -48,24 +37,34 @@ struct delivery_handler {
   void (*failed)(void *owner, const struct error *error);
 };
 
-/* The url, the keys, the log, the send queue and the handler must outlive the delivery; the options
-   and the name are read during the call. */
+/* Everything must outlive the delivery, of the options the url alone. */
 struct delivery *delivery_new(struct event_base *base, const struct log *log,
-                              const struct delivery_options *options, struct send_queue *send_queue,
-                              const struct delivery_handler *handler, void *owner);
+                              const struct redis_door_options *options, const struct keys *keys,
+                              struct send_queue *send_queue, const struct delivery_handler *handler,
+                              void *owner);
 void delivery_free(struct delivery *self);
 
 void delivery_start(struct delivery *self);
 
+/* The encoded commands that end each handshake, to be freed: they check that each key has the expected
+   type and that each command of the agent is permitted (`trims`: XTRIM, too), and change nothing. So a
+   wrong key or a missing permission fails at boot, with an error that names command and key, and not with
+   the first result. The last three are the first probe and MULTI. */
+#define PREFLIGHT_COMMANDS 27
+char *delivery_preflight(const struct keys *keys, bool trims);
+
 /* Sends what is queued: at once, or after what is under way. Idempotent. */
 void delivery_flush(struct delivery *self);
 
-/* Sends a query (struct query) between two batches, when it is known what was delivered; before the job
-   is this agent's, together with the ownership transaction. `ask` is called at that moment. Commands
-   without a reply are sent again after a lost connection, before any batch. `answer` is called once for
-   each, in order, unless the delivery fails; `whole` is false when the reply is only the beginning of a
-   string that is longer than payload_limit(). One query at a time: the next one not before the last
-   answer(), and from inside it at the earliest; a batch that waits goes before that one. */
+/* Sends a query between two batches, when it is known what was delivered: one or several commands that
+   change nothing, encoded, which `ask` returns at that moment, to be freed; before the job is this agent's,
+   together with the ownership transaction. Commands without a reply are sent again after a lost connection,
+   before any batch. `answer` is called once for each, in order, unless the delivery fails; `whole` is false
+   when the reply is only the beginning of a string that is longer than payload_limit(). One query at a
+   time: the next one not before the last answer(), and from inside it at the earliest; a batch that waits
+   goes before that one. */
+typedef char *query_ask(void *owner);
+typedef void query_answer(void *owner, const redisReply *reply, bool whole);
 void delivery_query(struct delivery *self, query_ask *ask, query_answer *answer, void *owner);
 
 /* What is sent from here on is the last: `committed` is left to expire after DELIVERY_LAST_SECONDS.

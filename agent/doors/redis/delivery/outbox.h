@@ -4,29 +4,44 @@
 #include <event2/event.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "agent/doors/redis/delivery/delivery.h"
-#include "agent/doors/redis/delivery/records.h"
+#include "agent/doors/redis/delivery/retention.h"
+#include "agent/doors/redis/delivery/send_queue.h"
+#include "agent/doors/redis/keys.h"
+#include "agent/doors/redis/link/command.h"
+#include "base/buffer.h"
+#include "base/decimal.h"
+#include "base/log.h"
+#include "wire/step_event.h"
+#include "wire/step_result.h"
 
 /*
  * Where everything leaves for Redis except the heartbeat: events, results, and the bookkeeping of
- * steps, in order, over one connection. Each is encoded once, into the bytes that are sent
- * (records.h), and stays in the send queue until it is delivered, exactly once (delivery.h, which also
- * has the callbacks).
+ * steps, in order, over one connection. Each is encoded once, into the bytes that are sent, and stays
+ * in the send queue until it is delivered, exactly once (delivery.h, which also has the callbacks).
  *
  *   delivery_start(outbox->delivery)
  *     owned()                          the job is this agent's: outbox_refresh
- *   records_…(&outbox->records), outbox_flush
- *                                      what was added since the last flush leaves together
+ *   outbox_event, …, outbox_flush      what was added since the last flush leaves together
  *     delivered()                      outbox_is_empty and outbox_room have changed
  *
- * Records are added also when the outbox is full; a caller that can wait asks outbox_room first.
+ * Each call that adds adds one piece: its commands are in one transaction, so that all of them are
+ * executed or none. It does so also when the outbox is full; a caller that can wait asks outbox_room
+ * first. Nothing here fails; it ends the program when out of memory.
  */
 struct outbox {
+  const struct keys *keys;
   struct send_queue send_queue;
-  struct records records;
   struct delivery *delivery;
-  struct event *trim; /* pending while the stream has to be trimmed later */
+  struct command_head event;        /* the XADD */
+  struct command_head result;       /* the LPUSH */
+  char ttl[DECIMAL_LENGTH_MAX + 1]; /* in seconds; empty: keys do not expire */
+  struct buffer deferred;           /* the XADDs of deferred events */
+  size_t deferred_commands;
+  struct retention retention; /* of the queued events */
+  struct event *trim;         /* pending while the stream has to be trimmed later */
   struct event *refresh;
   int64_t refresh_ms; /* 0: never */
   size_t hold_bytes;
@@ -35,22 +50,68 @@ struct outbox {
   size_t beat_length;  /* in bytes; 0: there was none */
 };
 
-/* The url, the keys, the log and the handler must outlive the outbox. What is not delivered when it is
-   freed is lost. */
+/* A step as it lies in the list `inflight`. The payload is borrowed. */
+struct claimed {
+  const char *payload;
+  size_t length;
+  bool
+      truncated; /* only its beginning is known: it can be removed only as the oldest of the list */
+};
+
+/* Where a piece lies in the send queue, until it is delivered. */
+struct piece_place {
+  uint64_t end;        /* the send queue's `gone` at its delivery, at the least */
+  const char *payload; /* of the step that it removes; NULL: it removes none */
+  const char *result;  /* the JSON; NULL: it has none */
+  size_t result_length;
+};
+
+/* Of the options those of the url, the keys' time to live, the stream and what is held. The stream is
+   trimmed by each XADD (MAXLEN ~), or with `events_keep_bytes` by itself: retention.h. All must outlive
+   the outbox. What is not delivered when it is freed is lost. */
 struct outbox *outbox_new(struct event_base *base, const struct log *log,
-                          const struct delivery_options *options,
+                          const struct redis_door_options *options, const struct keys *keys,
                           const struct delivery_handler *handler, void *owner);
 void outbox_free(struct outbox *self);
 
-/* Restarts the time to live of the job's keys, now and three times in each such time, at least once
-   an hour. */
+/* Adds the event to the stream. */
+void outbox_event(struct outbox *self, const struct step_event *event);
+
+/* Defers the event until the next outbox_result with a `completed` event, which writes it into its
+   piece, or until outbox_put_deferred, which makes one piece of all deferred events. Returns the
+   bytes that are deferred. */
+size_t outbox_defer_event(struct outbox *self, const struct step_event *event);
+void outbox_put_deferred(struct outbox *self);
+
+/* Sets the key `started` to this id, until the step's result; NULL: removes the key. */
+void outbox_started(struct outbox *self, const char *step_id);
+
+/* Pushes the result, after the step's last event (`completed`; NULL: none) and the deferred events,
+   and removes the step from `inflight` (`claimed`; NULL: it is not there). `started`: removes the
+   key `started`, too. */
+struct piece_place outbox_result(struct outbox *self, const struct step_event *completed,
+                                 const struct step_result *result, const struct claimed *claimed,
+                                 bool started);
+
+/* Removes a step from `inflight`, without a result; of a step that was claimed twice, and is not
+   truncated, the newest of the equal payloads. */
+struct piece_place outbox_removal(struct outbox *self, const struct claimed *claimed);
+struct piece_place outbox_removal_of_copy(struct outbox *self, const struct claimed *claimed);
+
+/* Puts a step into `inflight` as the oldest, once: where it is there already, it is moved. */
+struct piece_place outbox_return(struct outbox *self, const struct claimed *claimed);
+
+/* Restarts the time to live of all keys of the job but `committed` and `heartbeat`, now and three times
+   in each such time, at least once an hour; without one it makes them stay, also where an earlier agent
+   gave them one. */
 void outbox_refresh(struct outbox *self);
 
 /* The last record of a job that ends in order: removes the heartbeat. See delivery_end. */
 void outbox_end(struct outbox *self);
 
-/* Sets the key `heartbeat` for `seconds`. At most one is queued: returns false, and does nothing,
-   while the one before is not delivered. */
+/* Sets the key `heartbeat`, which then expires after `seconds`: the heartbeat has a connection of its own,
+   this is for the time when it has none. At most one is queued: returns false, and does nothing, while
+   the one before is not delivered. */
 bool outbox_beat(struct outbox *self, const char *value, const char *seconds);
 
 /* Sends everything that was added: at once, or after the batch that is under way. */

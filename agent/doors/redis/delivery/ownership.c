@@ -34,26 +34,16 @@ static struct ownership parse(const char *value, size_t length) {
   return is_ours && memcmp(text, same, length) == 0 ? ownership : nobody;
 }
 
-void ownership_init(struct ownership *self, uint64_t instance) {
-  *self = (struct ownership){.instance = instance};
-}
-
-bool ownership_is_established(const struct ownership *self) {
-  return self->delivered > 0;
-}
-
-struct ownership_change ownership_update(struct ownership *self, bool executed, const char *value,
-                                         size_t length) {
+enum ownership_state ownership_update(struct ownership *self, bool executed, const char *value,
+                                      size_t length) {
   if (self->epoch == 0) {
     self->epoch = parse(value, length).epoch + 1;
-    return (struct ownership_change){0};
+    return OWNERSHIP_PENDING;
   }
   self->delivered += executed;
   enum ownership_state state = ownership_compare(self, value, length);
   self->delivered += state == OWNERSHIP_DELIVERED;
-  return (struct ownership_change){.arrived = executed || state == OWNERSHIP_DELIVERED,
-                                   .lost_data = state == OWNERSHIP_LOST_DATA,
-                                   .taken = state == OWNERSHIP_TAKEN};
+  return state;
 }
 
 enum ownership_state ownership_compare(const struct ownership *self, const char *value,

@@ -11,7 +11,6 @@
  * instance is a random number that tells two agents of one epoch apart; the sequence counts the
  * owner's transactions, from 1. Does no I/O.
  *
- *   ownership_init
  *   ownership_update       with each value that was read on the delivery's own connection; the
  *                          first one sets the epoch
  *   ownership_text         the value that the next transaction writes
@@ -23,8 +22,9 @@
 
 struct ownership {
   uint64_t epoch;     /* 0: the key was not read yet */
-  uint64_t instance;  /* random */
-  uint64_t delivered; /* sequence of the last transaction that is known to be executed */
+  uint64_t instance;  /* random, set by who begins */
+  uint64_t delivered; /* sequence of the last transaction that is known to be executed; from 1 on
+                         the job is this agent's, as far as is known */
 };
 
 /* What a value of the key means for the transaction `delivered` + 1, which may be under way. */
@@ -35,22 +35,11 @@ enum ownership_state {
   OWNERSHIP_TAKEN      /* another agent owns the job */
 };
 
-void ownership_init(struct ownership *self, uint64_t instance);
-
-/* True once a transaction was executed: from then on the job is this agent's, as far as is known. */
-bool ownership_is_established(const struct ownership *self);
-
-struct ownership_change {
-  bool arrived;   /* the transaction that was sent last was executed */
-  bool lost_data; /* Redis lost what it had acknowledged, perhaps that transaction too */
-  bool taken;     /* another agent owns the job, perhaps since that transaction */
-};
-
 /* Takes a value of the key (NULL: the key does not exist), and counts the transaction `delivered` + 1
-   when it was executed. `executed`: its EXEC was acknowledged before this value was read. False: that
-   is unknown, and only the value says it. */
-struct ownership_change ownership_update(struct ownership *self, bool executed, const char *value,
-                                         size_t length);
+   when it was executed. `executed`: its EXEC was acknowledged before this value was read, and what is
+   returned is meant for the one after it. False: that is unknown, and only the value says it. */
+enum ownership_state ownership_update(struct ownership *self, bool executed, const char *value,
+                                      size_t length);
 
 /* The same, without counting anything. */
 enum ownership_state ownership_compare(const struct ownership *self, const char *value,

@@ -1,9 +1,5 @@
 #include "agent/doors/redis/delivery/retention.h"
 
-void retention_init(struct retention *self, uint64_t maxlen, uint64_t keep_bytes) {
-  *self = (struct retention){.maxlen = maxlen, .keep_bytes = keep_bytes};
-}
-
 bool retention_is_on(const struct retention *self) {
   return self->maxlen > 0 && self->keep_bytes > 0;
 }

@@ -53,8 +53,7 @@ struct retention {
   size_t count;
 };
 
-/* With a `maxlen` or `keep_bytes` of 0 it is not on, and never trims. */
-void retention_init(struct retention *self, uint64_t maxlen, uint64_t keep_bytes);
+/* Where one of the first two members, which its owner sets, is 0 it never trims. */
 bool retention_is_on(const struct retention *self);
 
 /* The stream is an earlier agent's, and may be longer than `maxlen`. */

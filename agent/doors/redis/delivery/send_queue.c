@@ -18,10 +18,6 @@ struct send_queue_chunk {
 static_assert(sizeof(struct send_queue_chunk) <= 40,
               "the head that SEND_QUEUE_CHUNK_SIZE leaves room for");
 
-void send_queue_init(struct send_queue *self) {
-  *self = (struct send_queue){0};
-}
-
 static void free_chunks(struct send_queue_chunk *chunk) {
   for (struct send_queue_chunk *next; chunk != NULL; chunk = next) {
     next = chunk->next;
@@ -32,7 +28,7 @@ static void free_chunks(struct send_queue_chunk *chunk) {
 void send_queue_free(struct send_queue *self) {
   free_chunks(self->first);
   free_chunks(self->spares);
-  send_queue_init(self);
+  *self = (struct send_queue){0};
 }
 
 static struct send_queue_chunk *new_chunk(struct send_queue *self, size_t length) {

@@ -48,7 +48,7 @@ struct send_queue {
   struct batch batch;
 };
 
-void send_queue_init(struct send_queue *self);
+/* One with nothing in it is {0}. */
 void send_queue_free(struct send_queue *self);
 
 /* Room for exactly `length` bytes (> 0), which are never split over two batches; when they are written,

@@ -24,9 +24,8 @@ struct consumer {
   void *owner;
   struct client *client;
   const char *key;
-  char *move;     /* BLMOVE, or BRPOPLPUSH on a Redis older than 6.2 */
-  char *old_move; /* BRPOPLPUSH; NULL once it is in use */
-  bool started;
+  char *move;        /* BLMOVE, or BRPOPLPUSH on a Redis older than 6.2 */
+  char *old_move;    /* BRPOPLPUSH; NULL once it is in use */
   bool wanted;       /* consumer_take was called, and no callback has come since */
   bool asked;        /* the command was sent, on this connection */
   int64_t asked_ms;  /* when */
@@ -123,8 +122,7 @@ static void on_failed(void *owner, const struct error *error) {
 
 struct consumer *consumer_new(struct event_base *base, const struct log *log,
                               const struct redis_url *url, const struct keys *keys,
-                              const char *name, const struct consumer_handler *handler,
-                              void *owner) {
+                              const struct consumer_handler *handler, void *owner) {
   static const struct client_handler client_handler = {
       .ready = on_ready, .reply = on_reply, .disconnected = on_down, .failed = on_failed};
   struct consumer *self = memory_allocate(sizeof *self);
@@ -135,8 +133,9 @@ struct consumer *consumer_new(struct event_base *base, const struct log *log,
   const char *old_words[] = {"BRPOPLPUSH", keys->in, keys->inflight, seconds};
   self->move = command_new(words, 6);
   self->old_move = command_new(old_words, 4);
+  struct client_name name = keys_client_name(keys, "in");
   struct client_options options = {
-      .url = url, .role = "consumer", .name = name, .largest_string = payload_limit()};
+      .url = url, .role = "consumer", .name = name.text, .largest_string = payload_limit()};
   self->client = client_new(base, log, &options, &client_handler, self);
   return self;
 }
@@ -149,21 +148,15 @@ void consumer_free(struct consumer *self) {
 }
 
 void consumer_prepare(struct consumer *self) {
-  if (!self->started)
-    client_prepare(self->client);
+  client_prepare(self->client);
 }
 
 void consumer_take(struct consumer *self) {
   if (self->wanted)
     return;
   self->wanted = true;
-  if (!self->started) {
-    self->started = true;
-    if (client_start(self->client))
-      ask(self);
-  } else if (client_is_ready(self->client)) {
+  if (client_start(self->client))
     ask(self);
-  }
 }
 
 bool consumer_is_waiting(const struct consumer *self) {

@@ -4,7 +4,7 @@
 #include <event2/event.h>
 #include <stdbool.h>
 
-#include "agent/doors/redis/delivery/records.h"
+#include "agent/doors/redis/delivery/outbox.h"
 #include "agent/doors/redis/keys.h"
 #include "agent/doors/redis/link/url.h"
 #include "base/error.h"
@@ -32,11 +32,10 @@ struct consumer_handler {
   void (*failed)(void *owner, const struct error *error);
 };
 
-/* Everything but `name`, which is for CLIENT LIST, must outlive the consumer. */
+/* Everything must outlive the consumer. */
 struct consumer *consumer_new(struct event_base *base, const struct log *log,
                               const struct redis_url *url, const struct keys *keys,
-                              const char *name, const struct consumer_handler *handler,
-                              void *owner);
+                              const struct consumer_handler *handler, void *owner);
 void consumer_free(struct consumer *self);
 
 /* Connects without asking for a step. A failure is not reported: consumer_take connects anew. */

@@ -11,10 +11,10 @@
 /*
  * Reads the list `inflight` from the oldest step to the newest, in pages of several LINDEX, as many
  * as are small enough to share a round trip. Batches of the outbox go in between, and may remove
- * steps: so the owner says for each page where it begins, when it is known what was delivered.
+ * steps: so the owner says for each page where it begins, when it is known what was delivered. The
+ * first read, at boot, asks before for what was started.
  *
- *   inflight_reader_boot     at boot, before the outbox is ready; what was started comes first
- *   inflight_reader_read     later
+ *   inflight_reader_read     from place() on, at most so many in the first page; when none is running
  *     place()              the position of the next payload, from the tail, 1
  *     payload()            one for each step, in order; returns whether more are wanted
  *     end()                once; `complete`: the list ends here. The next read may begin inside
@@ -34,29 +34,18 @@ struct inflight_reader {
   const struct keys *keys;
   const struct inflight_reader_handler *handler;
   void *owner;
-
-  char *started;          /* at boot: the id of the step that was started; NULL: none was */
+  char *started;          /* at boot: the id of the step that was started; NULL: none was. Owned */
   int64_t started_events; /* how many of its events are in the stream; -1: not known */
-  int started_version;    /* their schemaVersion; 1 where it is not known */
-
+  int started_version;    /* their schemaVersion; 1 where it is not known, and at first */
+  unsigned boot_due;      /* answers, before those of the page; at first 2 */
   bool is_running;
-  bool is_wanted;      /* more is, and there may be more */
-  unsigned boot_asked; /* boot answers still due, the LINDEX not counted */
-  size_t commands;     /* in this page, or the last one */
-  size_t due;          /* answers */
-  size_t bytes;        /* that came in this page */
+  bool is_wanted;  /* more is, and there may be more */
+  size_t commands; /* in this page, or the last one, except for those at boot; at first 1 */
+  size_t due;      /* answers */
+  size_t bytes;    /* that came in this page */
 };
 
 /* Outbox and keys must outlive it. */
-void inflight_reader_init(struct inflight_reader *self, struct outbox *outbox,
-                          const struct keys *keys, const struct inflight_reader_handler *handler,
-                          void *owner);
-void inflight_reader_release(struct inflight_reader *self);
-
-/* Reads everything, and `started` before; place() is not called for the first page. */
-void inflight_reader_boot(struct inflight_reader *self);
-
-/* Reads on from place(), at most so many in the first page. It must not be running. */
 void inflight_reader_read(struct inflight_reader *self, size_t most);
 
 #endif

@@ -14,16 +14,11 @@ struct claimed_step *claimed_step_new(const struct claimed *claimed) {
   self->claimed.payload = memory_copy(claimed->payload, claimed->length);
   self->refused =
       step_parse(&self->step, kinds, claimed->payload, claimed->length, &self->error) != 0;
+  self->step_id = memory_copy(self->step.step_id, strlen(self->step.step_id));
   if (claimed->truncated) {
     self->refused = true;
     payload_limit_error(&self->error);
   }
-  return self;
-}
-
-struct claimed_step *claimed_step_new_unlisted(const char *step_id) {
-  struct claimed_step *self = memory_allocate(sizeof *self);
-  *self = (struct claimed_step){.step_id = memory_copy(step_id, strlen(step_id))};
   return self;
 }
 
@@ -37,10 +32,6 @@ void claimed_step_free(struct claimed_step *self) {
   release_payload(self);
   free(self->step_id);
   free(self);
-}
-
-const char *claimed_step_id(const struct claimed_step *self) {
-  return self->step_id != NULL ? self->step_id : self->step.step_id;
 }
 
 bool claimed_step_is_order(const struct claimed_step *self) {
@@ -122,17 +113,10 @@ struct claimed_step *ledger_oldest_waiting(const struct ledger *self) {
   return step;
 }
 
-struct claimed_step *ledger_begun(const struct ledger *self) {
-  struct claimed_step *step = self->oldest;
-  while (step != NULL && step->state != STEP_BEGUN && step->state != STEP_STARTED)
-    step = step->newer;
-  return step;
-}
-
 struct claimed_step *ledger_find(const struct ledger *self, const char *step_id) {
   struct claimed_step *step = self->oldest;
   while (step != NULL && (!claimed_step_waits(step) || step->refused ||
-                          !step_is_work(&step->step) || strcmp(step->step.step_id, step_id) != 0))
+                          !step_is_work(&step->step) || strcmp(step->step_id, step_id) != 0))
     step = step->newer;
   return step;
 }
@@ -140,7 +124,7 @@ struct claimed_step *ledger_find(const struct ledger *self, const char *step_id)
 struct claimed_step *ledger_find_order(const struct ledger *self, const char *step_id) {
   struct claimed_step *step = self->orders > 0 ? self->oldest : NULL;
   while (step != NULL &&
-         (!claimed_step_is_order(step) || step->seen || strcmp(step->step.step_id, step_id) != 0))
+         (!claimed_step_is_order(step) || step->seen || strcmp(step->step_id, step_id) != 0))
     step = step->newer;
   return step;
 }
@@ -160,30 +144,20 @@ void ledger_drop_orders(struct ledger *self) {
   }
 }
 
-static void keep_id(struct claimed_step *step) {
-  if (step->step_id == NULL)
-    step->step_id = memory_copy(step->step.step_id, strlen(step->step.step_id));
-}
-
 void ledger_begin(struct ledger *self, struct claimed_step *step, bool announced) {
   CHECK(claimed_step_waits(step));
   count(self, step, false);
   step->state = STEP_BEGUN;
   step->announced = announced;
-  keep_id(step);
-}
-
-void ledger_start(struct ledger *self, struct claimed_step *step) {
-  (void)self;
-  CHECK(step->state == STEP_BEGUN);
-  step->state = STEP_STARTED;
+  self->begun = step;
 }
 
 void ledger_answer(struct ledger *self, struct claimed_step *step, struct piece_place place) {
   CHECK(step->state != STEP_ANSWERED);
   count(self, step, false);
-  keep_id(step);
   release_payload(step);
+  if (self->begun == step)
+    self->begun = NULL;
   step->state = STEP_ANSWERED;
   step->claimed.payload = place.payload;
   step->place = place;
@@ -250,9 +224,10 @@ void ledger_insert(struct ledger *self, struct claimed_step *step) {
   self->met = step;
 }
 
-void ledger_pass(struct ledger *self) {
+void ledger_pass(struct ledger *self, struct claimed_step *step) {
   if (self->passed++ == 0 && self->whole)
     self->edge = self->met;
+  claimed_step_free(step);
 }
 
 void ledger_end_pass(struct ledger *self, bool complete) {

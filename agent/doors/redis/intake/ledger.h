@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/doors/redis/delivery/records.h"
+#include "agent/doors/redis/delivery/outbox.h"
 #include "base/error.h"
 #include "wire/step.h"
 
@@ -13,19 +13,17 @@
  * The book of the steps that were claimed and are known here, in the order in which they lie in
  * `inflight`, the oldest first. What lies behind them is known by Redis alone, and is only counted:
  *
- *   `inflight`, from its tail:   answered   begun or started   waiting …  |  behind …
- *                                                                         edge
+ *   `inflight`, from its tail:   answered   begun   waiting …  |  behind …
+ *                                                              edge
  * Orders, copies and cancelled steps may lie behind the edge, and are known.
  *
  * A step's life:
  *
  *   state      becomes   when
- *   CLAIMED    BEGUN     ledger_begin: that it was started is on its way to Redis
+ *   CLAIMED    BEGUN     ledger_begin: it is to execute, as soon as Redis knows that it was started
  *   CLAIMED    ANSWERED  ledger_answer: it was refused, cancelled, is an order that was obeyed, or
  *                        Redis has handed it out once more
- *   BEGUN      STARTED   ledger_start: Redis knows that it was started, and it executes
- *   BEGUN      ANSWERED  it does not execute
- *   STARTED    ANSWERED  its result, and its removal from `inflight`, are on their way
+ *   BEGUN      ANSWERED  its result, and its removal from `inflight`, are on their way
  *   ANSWERED   (freed)   ledger_delivered: it is not in `inflight` any more
  *
  * A pass compares the book with the list:
@@ -38,7 +36,7 @@
  *
  * Does no I/O.
  */
-enum step_state { STEP_CLAIMED, STEP_BEGUN, STEP_STARTED, STEP_ANSWERED };
+enum step_state { STEP_CLAIMED, STEP_BEGUN, STEP_ANSWERED };
 
 struct claimed_step {
   struct claimed claimed; /* its payload is owned; from ANSWERED on it lies in the send queue */
@@ -46,7 +44,7 @@ struct claimed_step {
   bool refused;
   struct error error; /* why it is refused */
   enum step_state state;
-  char *step_id;            /* from BEGUN on, or ANSWERED; before that it is that of `step` */
+  char *step_id;
   bool announced;           /* Redis has that it was started, or gets it */
   bool listed;              /* it lies in `inflight`; else it is answered without being removed */
   bool returned;            /* it was put back into `inflight` */
@@ -56,13 +54,10 @@ struct claimed_step {
   struct claimed_step *older, *newer;
 };
 
-/* Parses it, and copies the payload; of one that is not in the list only the id is known. They are not
-   in a ledger yet. */
+/* Parses it, and copies the payload. It is not in a ledger yet. Of one that is not in the list only the
+   id is known. */
 struct claimed_step *claimed_step_new(const struct claimed *claimed);
-struct claimed_step *claimed_step_new_unlisted(const char *step_id);
 void claimed_step_free(struct claimed_step *self);
-
-const char *claimed_step_id(const struct claimed_step *self);
 
 /* A cancel, until its step is found; a step that waits in memory until it is its turn. */
 bool claimed_step_is_order(const struct claimed_step *self);
@@ -73,16 +68,17 @@ bool claimed_step_is_missing(const struct claimed_step *self);
 
 struct ledger {
   struct claimed_step *oldest, *newest;
-  size_t waiting;            /* steps in memory that wait */
-  size_t bytes;              /* that these hold, payload and step */
-  size_t orders;             /* cancels whose step is looked for behind the edge */
-  size_t order_bytes;        /* of their payloads */
-  size_t sought;             /* those whose step this pass looks for */
-  size_t behind;             /* steps that lie behind the edge and are not known */
-  struct claimed_step *edge; /* the last one before them; NULL: there is none */
-  struct claimed_step *met;  /* by this pass, last; NULL: none was */
-  size_t passed;             /* by this pass */
-  bool whole;                /* it has begun at the tail */
+  struct claimed_step *begun; /* and not answered; NULL: none is */
+  size_t waiting;             /* steps in memory that wait */
+  size_t bytes;               /* that these hold, payload and step */
+  size_t orders;              /* cancels whose step is looked for behind the edge */
+  size_t order_bytes;         /* of their payloads */
+  size_t sought;              /* those whose step this pass looks for */
+  size_t behind;              /* steps that lie behind the edge and are not known */
+  struct claimed_step *edge;  /* the last one before them; NULL: there is none */
+  struct claimed_step *met;   /* by this pass, last; NULL: none was */
+  size_t passed;              /* by this pass */
+  bool whole;                 /* it has begun at the tail */
 };
 
 void ledger_release(struct ledger *self);
@@ -94,10 +90,9 @@ void ledger_append(struct ledger *self, struct claimed_step *step);
 /* The same for a step that is not to be known. Frees it. */
 void ledger_append_behind(struct ledger *self, struct claimed_step *step);
 
-/* The oldest that waits; the one that was begun; the oldest that waits, runs a command, and has this
+/* The oldest that waits; the oldest that waits, runs a command, and has this
    id; the oldest order for this id that was not met in this pass. NULL: there is none. */
 struct claimed_step *ledger_oldest_waiting(const struct ledger *self);
-struct claimed_step *ledger_begun(const struct ledger *self);
 struct claimed_step *ledger_find(const struct ledger *self, const char *step_id);
 struct claimed_step *ledger_find_order(const struct ledger *self, const char *step_id);
 
@@ -108,7 +103,6 @@ bool ledger_has_shutdown(const struct ledger *self);
 void ledger_drop_orders(struct ledger *self);
 
 void ledger_begin(struct ledger *self, struct claimed_step *step, bool announced);
-void ledger_start(struct ledger *self, struct claimed_step *step);
 void ledger_answer(struct ledger *self, struct claimed_step *step, struct piece_place place);
 
 /* Frees what has left the send queue. To be called before what was delivered is compared. */
@@ -134,8 +128,8 @@ bool ledger_is_inside(const struct ledger *self);
 /* Puts a step behind what was met last. As the newest that waits it is at the edge. */
 void ledger_insert(struct ledger *self, struct claimed_step *step);
 
-/* The step that came last stays with Redis. */
-void ledger_pass(struct ledger *self);
+/* The step that came last stays with Redis. Frees it. */
+void ledger_pass(struct ledger *self, struct claimed_step *step);
 
 /* A pass from the tail on has ended, at the end of the list (`complete`) or where it was stopped: what
    it has passed is what lies behind. */

@@ -4,10 +4,10 @@
 
 #include "base/hash.h"
 
-/* In the lowest bits of an entry; 0 is an empty one. */
+/* In the lowest bits of an entry; 0 is an empty one. From STARTED on the step was started. */
 enum state {
-  STARTED = 1,
-  HELD,         /* not started; Redis may hand out a copy */
+  HELD = 1, /* Redis may hand out a copy */
+  STARTED,
   STARTED_HELD, /* its answer is to come, or it was said to be lost; Redis may hand out a copy */
   ANSWERED      /* its answer is lost; Redis may hand it out */
 };
@@ -26,11 +26,7 @@ static bool is_step(uint64_t entry, uint64_t wanted) {
 }
 
 static bool is_started(uint64_t entry) {
-  return state_of(entry) != 0 && state_of(entry) != HELD;
-}
-
-static void set_state(uint64_t *entry, enum state state) {
-  *entry = (*entry & ~STATE_MASK) | state;
+  return state_of(entry) >= STARTED;
 }
 
 static void add(struct recent_steps *self, uint64_t entry) {
@@ -53,10 +49,8 @@ size_t recent_steps_times(const struct recent_steps *self, const char *step_id) 
 /* Forgets those that were not started. */
 static void become(struct recent_steps *self, enum state state) {
   for (size_t i = 0; i < RECENT_STEPS_MAX; i++) {
-    if (is_started(self->entries[i]))
-      set_state(&self->entries[i], state);
-    else
-      self->entries[i] = 0;
+    uint64_t *entry = &self->entries[i];
+    *entry = is_started(*entry) ? (*entry & ~STATE_MASK) | state : 0;
   }
 }
 
@@ -69,15 +63,15 @@ void recent_steps_settle(struct recent_steps *self) {
 }
 
 void recent_steps_hold(struct recent_steps *self, const char *step_id, bool started) {
-  uint64_t wanted = hash(step_id);
+  uint64_t wanted = hash(step_id), held = wanted | (started ? STARTED_HELD : HELD);
   for (size_t i = RECENT_STEPS_MAX; i-- > 0;) { /* the newest first */
     uint64_t *entry = &self->entries[(self->next + i) % RECENT_STEPS_MAX];
-    if (!is_step(*entry, wanted) || is_started(*entry) != started)
-      continue;
-    set_state(entry, started ? STARTED_HELD : HELD);
-    return;
+    if (is_step(*entry, wanted) && is_started(*entry) == started) {
+      *entry = held;
+      return;
+    }
   }
-  add(self, wanted | (started ? STARTED_HELD : HELD));
+  add(self, held);
 }
 
 enum recent_steps_verdict recent_steps_judge(struct recent_steps *self, const char *step_id) {
@@ -88,7 +82,7 @@ enum recent_steps_verdict recent_steps_judge(struct recent_steps *self, const ch
     if (!is_step(*entry, wanted) || state_of(*entry) == STARTED)
       continue;
     if (state_of(*entry) == ANSWERED) {
-      set_state(entry, STARTED_HELD);
+      *entry = wanted | STARTED_HELD;
       return RECENT_STEPS_ANSWERED;
     }
     verdict = RECENT_STEPS_HELD;

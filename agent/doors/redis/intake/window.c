@@ -12,7 +12,6 @@
 #include "agent/doors/redis/intake/window.h"
 
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,42 +73,41 @@ struct window {
 void window_answer(struct window *self, struct claimed_step *step,
                    const struct step_event *completed, const struct step_result *result) {
   ledger_answer(&self->ledger, step,
-                records_result(&self->outbox->records, completed, result,
-                               step->listed ? &step->claimed : NULL, step->announced));
+                outbox_result(self->outbox, completed, result, step->listed ? &step->claimed : NULL,
+                              step->announced));
 }
 
 void window_remove(struct window *self, struct claimed_step *step) {
-  ledger_answer(&self->ledger, step, records_removal(&self->outbox->records, &step->claimed));
+  ledger_answer(&self->ledger, step, outbox_removal(self->outbox, &step->claimed));
 }
 
 /* An answer of the agent's own. */
 static void answer(struct window *self, struct claimed_step *step, int version, const char *reason,
                    int64_t event_count) {
-  struct step_result result = step_result_of_agent(version, claimed_step_id(step), reason);
+  struct step_result result = step_result_of_agent(version, step->step_id, reason);
   result.event_count = event_count;
   window_answer(self, step, NULL, &result);
   outbox_flush(self->outbox);
 }
 
-void window_each_undelivered(struct window *self, undelivered_result *result, void *owner) {
+void window_log_undelivered(struct window *self, const struct log *log) {
   ledger_delivered(&self->ledger, self->outbox->send_queue.gone);
   for (struct claimed_step *step = self->ledger.oldest; step != NULL; step = step->newer)
     if (step->place.result != NULL)
-      result(owner, step->place.result, step->place.result_length);
+      log_line(log, LOG_ERROR, NULL, "undelivered result: %.*s", (int)step->place.result_length,
+               step->place.result);
 }
 
 /* Cancels. */
 
 static void answer_cancelled(struct window *self, struct claimed_step *step) {
-  log_line(self->log, LOG_INFO, claimed_step_id(step),
-           "cancel: a step that was waiting will not run");
+  log_line(self->log, LOG_INFO, step->step_id, "cancel: a step that was waiting will not run");
   answer(self, step, step_answer_version(&step->step), "cancelled: by a cancel step", 0);
 }
 
 static void remove_order(struct window *self, struct claimed_step *order, bool is_obeyed) {
   if (!is_obeyed)
-    log_line(self->log, LOG_INFO, order->step.step_id,
-             "cancel: no such step is running or waiting");
+    log_line(self->log, LOG_INFO, order->step_id, "cancel: no such step is running or waiting");
   window_remove(self, order);
   outbox_flush(self->outbox);
 }
@@ -121,7 +119,7 @@ static bool is_reading(const struct window *self, enum window_reading purpose) {
 /* An order whose step lies behind the window stays in the list until that is found, so that it is not lost
    with this agent. */
 static void obey(struct window *self, struct claimed_step *order) {
-  const char *step_id = order->step.step_id;
+  const char *step_id = order->step_id;
   bool is_all = is_reading(self, READ_BOOT) || is_reading(self, READ_ALL);
   bool is_obeyed = self->handler->cancel(self->owner, step_id);
   struct claimed_step *step = is_obeyed ? NULL : ledger_find(&self->ledger, step_id);
@@ -147,20 +145,19 @@ static enum recent_steps_verdict judge(struct window *self, const struct claimed
   if (step->refused || step->step.kind == &step_cancel ||
       (!step_is_work(&step->step) && !ledger_has_shutdown(&self->ledger)))
     return RECENT_STEPS_NEW;
-  return recent_steps_judge(&self->recent_steps, step->step.step_id);
+  return recent_steps_judge(&self->recent_steps, step->step_id);
 }
 
 /* A step that Redis hands out a second time is removed, or answered as lost. */
 static void dispose(struct window *self, struct claimed_step *step,
                     enum recent_steps_verdict verdict) {
   if (verdict == RECENT_STEPS_HELD) {
-    log_line(self->log, LOG_WARN, step->step.step_id,
+    log_line(self->log, LOG_WARN, step->step_id,
              "redis hands out this step once more; it is answered once");
-    ledger_answer(&self->ledger, step,
-                  records_removal_of_copy(&self->outbox->records, &step->claimed));
+    ledger_answer(&self->ledger, step, outbox_removal_of_copy(self->outbox, &step->claimed));
     outbox_flush(self->outbox);
   } else if (verdict == RECENT_STEPS_ANSWERED) {
-    log_line(self->log, LOG_WARN, step->step.step_id,
+    log_line(self->log, LOG_WARN, step->step_id,
              "redis has lost the result of this step, which is not run again");
     answer(self, step, step_answer_version(&step->step), window_lost_result, -1);
   }
@@ -225,7 +222,7 @@ static void on_nothing(void *owner) {
   if (is_settled(self))
     recent_steps_settle(&self->recent_steps);
   self->all_due |=
-      self->ledger.waiting == 0 && self->ledger.behind == 0 && ledger_begun(&self->ledger) == NULL;
+      self->ledger.waiting == 0 && self->ledger.behind == 0 && self->ledger.begun == NULL;
   window_more(self);
 }
 
@@ -248,7 +245,7 @@ static void on_consumer_failed(void *owner, const struct error *error) {
 /* What Redis has lost. */
 
 static void hold(struct window *self, const struct claimed_step *step) {
-  recent_steps_hold(&self->recent_steps, claimed_step_id(step), step->state != STEP_CLAIMED);
+  recent_steps_hold(&self->recent_steps, step->step_id, step->state != STEP_CLAIMED);
 }
 
 /* All that is begun or waits, the newest first: each becomes the oldest of the list, so that their
@@ -260,7 +257,7 @@ static void put_all_back(struct window *self) {
     step->returned = true;
     step->listed = !step->claimed.truncated;
     if (step->listed)
-      self->returned_end = records_return(&self->outbox->records, &step->claimed).end;
+      self->returned_end = outbox_return(self->outbox, &step->claimed).end;
   }
 }
 
@@ -306,7 +303,7 @@ static bool is_stopping(const struct window *self) {
 
 bool window_forgotten(struct window *self) {
   ledger_delivered(&self->ledger, self->outbox->send_queue.gone);
-  struct claimed_step *begun = ledger_begun(&self->ledger);
+  struct claimed_step *begun = self->ledger.begun;
   bool again = begun != NULL && recent_steps_times(&self->recent_steps, begun->step_id) > 1;
   log_line(self->log, LOG_WARN, NULL,
            "redis has lost what it had acknowledged: it is empty, or back at an earlier state");
@@ -325,8 +322,7 @@ bool window_forgotten(struct window *self) {
     if (claimed_step_waits(step))
       hold(self, step);
   put_all_back(self);
-  records_started(&self->outbox->records,
-                  begun != NULL && begun->announced ? begun->step_id : NULL);
+  outbox_started(self->outbox, begun != NULL && begun->announced ? begun->step_id : NULL);
   outbox_flush(self->outbox);
   if (is_reading(self, READ_BOOT) && delivery_had_owner(self->outbox->delivery))
     watch_for_late(self);
@@ -340,7 +336,7 @@ static void begin_read(struct window *self, enum window_reading purpose, size_t 
   self->state = WINDOW_READING;
   self->purpose = purpose;
   ledger_begin_pass(&self->ledger, purpose == READ_BEHIND);
-  if (purpose == READ_ALL) {
+  if (purpose == READ_ALL || purpose == READ_BOOT) {
     self->all_due = false;
     self->all_read_from_ms = clock_monotonic_ms();
   }
@@ -386,10 +382,9 @@ static bool on_known(struct window *self, struct claimed_step *step) {
 
 static bool on_behind(struct window *self, struct claimed_step *step) {
   bool runs = !step->refused && step_is_work(&step->step);
-  struct claimed_step *order = runs ? ledger_find_order(&self->ledger, step->step.step_id) : NULL;
+  struct claimed_step *order = runs ? ledger_find_order(&self->ledger, step->step_id) : NULL;
   if (order == NULL && !can_take_in(self)) {
-    ledger_pass(&self->ledger);
-    claimed_step_free(step);
+    ledger_pass(&self->ledger, step);
     return wants_more_behind(self);
   }
   self->ledger.behind--;
@@ -409,8 +404,10 @@ static void answer_interrupted(struct window *self, struct claimed_step *step) {
   log_line(self->log, LOG_WARN, step_id, "%s", reason);
   recent_steps_add(&self->recent_steps, step_id);
   int version = step != NULL ? step_answer_version(&step->step) : self->reader.started_version;
-  if (step == NULL)
-    step = claimed_step_new_unlisted(step_id);
+  if (step == NULL) {
+    step = memory_allocate(sizeof *step);
+    *step = (struct claimed_step){.step_id = memory_copy(step_id, strlen(step_id))};
+  }
   step->announced = true;
   ledger_insert(&self->ledger, step);
   answer(self, step, version, reason, self->reader.started_events);
@@ -420,11 +417,10 @@ static void answer_interrupted(struct window *self, struct claimed_step *step) {
 /* The oldest stay in memory, also where that makes others leave it. */
 static void find(struct window *self, struct claimed_step *step) {
   if (!ledger_is_inside(&self->ledger) && !can_take_in(self) && self->purpose != READ_OLDEST) {
-    ledger_pass(&self->ledger);
-    claimed_step_free(step);
+    ledger_pass(&self->ledger, step);
     return;
   }
-  log_line(self->log, LOG_DEBUG, step->step.step_id,
+  log_line(self->log, LOG_DEBUG, step->step_id,
            "found among those that are taken and not answered");
   if (self->ledger.behind > 0 && !ledger_is_inside(&self->ledger))
     self->ledger.behind--;
@@ -436,11 +432,11 @@ static void find(struct window *self, struct claimed_step *step) {
 /* What is new, and what waits, is for the agent after this one. */
 static bool on_last(struct window *self, struct claimed_step *step) {
   enum recent_steps_verdict verdict = judge(self, step);
-  ledger_insert(&self->ledger, step);
-  dispose(self, step, verdict);
   if (verdict == RECENT_STEPS_NEW) {
-    ledger_drop(&self->ledger, step);
-    ledger_pass(&self->ledger);
+    ledger_pass(&self->ledger, step);
+  } else {
+    ledger_insert(&self->ledger, step);
+    dispose(self, step, verdict);
   }
   return true;
 }
@@ -456,7 +452,7 @@ static bool on_unknown(struct window *self, struct claimed_step *step) {
       self->state = WINDOW_READY; /* not certain */
     return false;
   }
-  if (self->reader.started != NULL && strcmp(step->step.step_id, self->reader.started) == 0) {
+  if (self->reader.started != NULL && strcmp(step->step_id, self->reader.started) == 0) {
     answer_interrupted(self, step);
     return true;
   }
@@ -469,8 +465,7 @@ static bool on_unknown(struct window *self, struct claimed_step *step) {
 /* Known as soon as the first payload comes, or none. What was read is then read again. */
 static bool waits_for_interrupted(struct window *self) {
   if (self->reader.started != NULL && self->interrupted == NOT_ASKED)
-    self->interrupted =
-        self->handler->interrupted(self->owner, self->reader.started) ? ENDED : ENDING;
+    self->interrupted = self->handler->interrupted(self->owner) ? ENDED : ENDING;
   return self->interrupted == ENDING;
 }
 
@@ -580,7 +575,7 @@ void window_more(struct window *self) {
 static bool may_give(struct window *self, const struct claimed_step *oldest) {
   if (self->state != WINDOW_READY && !is_reading(self, READ_BEHIND))
     return false;
-  if (!oldest->refused && recent_steps_times(&self->recent_steps, oldest->step.step_id) > 0)
+  if (!oldest->refused && recent_steps_times(&self->recent_steps, oldest->step_id) > 0)
     return outbox_is_empty(self->outbox);
   return outbox_room(self->outbox) > 0;
 }
@@ -601,8 +596,7 @@ static bool is_certain(struct window *self) {
 
 struct claimed_step *window_take(struct window *self) {
   struct claimed_step *oldest = ledger_oldest_waiting(&self->ledger);
-  if (oldest == NULL || ledger_begun(&self->ledger) != NULL || !may_give(self, oldest) ||
-      !is_certain(self))
+  if (oldest == NULL || self->ledger.begun != NULL || !may_give(self, oldest) || !is_certain(self))
     return NULL;
   self->certain = false;
   return oldest;
@@ -616,17 +610,15 @@ void window_begin(struct window *self, struct claimed_step *step, bool announced
 }
 
 void window_announce(struct window *self) {
-  struct claimed_step *begun = ledger_begun(&self->ledger);
+  struct claimed_step *begun = self->ledger.begun;
   begun->announced = true;
-  records_started(&self->outbox->records, begun->step_id);
+  outbox_started(self->outbox, begun->step_id);
 }
 
-void window_begun_runs(struct window *self) {
-  ledger_start(&self->ledger, ledger_begun(&self->ledger));
-}
-
-struct window *window_new(const struct window_options *options,
-                          const struct window_handler *handler, void *owner) {
+struct window *window_new(struct event_base *base, const struct log *log,
+                          const struct redis_url *url, const struct keys *keys,
+                          struct outbox *outbox, const struct window_handler *handler,
+                          void *owner) {
   static const struct consumer_handler consumer_handler = {.step = on_step,
                                                            .nothing = on_nothing,
                                                            .needs_resync = on_needs_resync,
@@ -634,34 +626,30 @@ struct window *window_new(const struct window_options *options,
   static const struct inflight_reader_handler reader_handler = {
       .place = on_place, .payload = on_payload, .end = on_read_end};
   struct window *self = memory_allocate(sizeof *self);
-  *self = (struct window){.base = options->base,
-                          .log = options->log,
-                          .outbox = options->outbox,
+  *self = (struct window){.base = base,
+                          .log = log,
+                          .outbox = outbox,
                           .handler = handler,
-                          .owner = owner};
-  self->read_again = loop_timer_new(options->base, on_read_again, self);
-  char name[128];
-  (void)snprintf(name, sizeof name, "sandbox:%.100s:in", options->job_id);
-  self->consumer = consumer_new(options->base, options->log, options->url, options->keys, name,
-                                &consumer_handler, self);
-  inflight_reader_init(&self->reader, options->outbox, options->keys, &reader_handler, self);
+                          .owner = owner,
+                          .reader = {.outbox = outbox,
+                                     .keys = keys,
+                                     .handler = &reader_handler,
+                                     .owner = self,
+                                     .started_version = 1,
+                                     .boot_due = 2,
+                                     .commands = 1}};
+  self->read_again = loop_timer_new(base, on_read_again, self);
+  self->consumer = consumer_new(base, log, url, keys, &consumer_handler, self);
+  begin_read(self, READ_BOOT, 1);
   return self;
 }
 
 void window_free(struct window *self) {
   ledger_release(&self->ledger);
-  inflight_reader_release(&self->reader);
+  free(self->reader.started);
   event_free(self->read_again);
   consumer_free(self->consumer);
   free(self);
-}
-
-void window_start(struct window *self) {
-  self->state = WINDOW_READING;
-  self->purpose = READ_BOOT;
-  self->all_read_from_ms = clock_monotonic_ms();
-  ledger_begin_pass(&self->ledger, false);
-  inflight_reader_boot(&self->reader);
 }
 
 void window_interrupted_ended(struct window *self) {
@@ -685,8 +673,7 @@ bool window_is_stopped(const struct window *self) {
 }
 
 void window_dump(const struct window *self) {
-  static const char *const states[] = {"new",   "ready",  "reads", "puts steps back",
-                                       "stops", "stopped"};
+  static const char *const states[] = {"ready", "reads", "puts steps back", "stops", "stopped"};
   static const char *const readings[] = {" inflight at boot", " inflight", " the oldest step",
                                          " what is not in memory", " inflight at the end"};
   log_line(self->log, LOG_WARN, NULL,

@@ -18,12 +18,11 @@
  * that was cancelled while it waited, one that an earlier agent had started, one whose result Redis
  * has lost, one that Redis hands out a second time.
  *
- *   window_new, window_start        before the outbox starts: the first questions go with the claim
+ *   window_new                      before the outbox starts: the first questions go with the claim
  *                                   of the job
  *   window_take                     one step; then at once window_answer, window_remove, or for a
  *                                   step that is run:
  *   window_begin                    before outbox_flush; the run waits until that is acknowledged
- *   window_begun_runs               it executes
  *   window_answer                   its result
  *   window_more                     after each delivery, and when the outbox has room again
  *   window_forgotten                Redis came back without what it had acknowledged
@@ -35,7 +34,7 @@
 struct window;
 
 /*
- * NEW ── window_start ──► READING, for BOOT      all of `inflight`
+ * window_new ──► READING, for BOOT               all of `inflight`
  *
  * READY      takes ahead; the oldest step may be given out, unless others may take steps
  *   ──► READING, for
@@ -61,7 +60,6 @@ struct window;
  * is ignored.
  */
 enum window_state {
-  WINDOW_NEW,
   WINDOW_READY,
   WINDOW_READING,
   WINDOW_RETURNING,
@@ -83,15 +81,6 @@ enum window_reading { READ_BOOT, READ_ALL, READ_OLDEST, READ_BEHIND, READ_LAST }
 #define WINDOW_ORDERS_MAX 64
 #define WINDOW_OVERTAKEN_BYTES ((size_t)1024 * 1024)
 
-struct window_options {
-  struct event_base *base;
-  const struct log *log;
-  const struct redis_url *url;
-  const struct keys *keys;
-  struct outbox *outbox;
-  const char *job_id; /* for CLIENT LIST */
-};
-
 struct window_handler {
   /* A step arrived, whatever becomes of it: the job is not idle. */
   void (*arrived)(void *owner);
@@ -99,9 +88,9 @@ struct window_handler {
      it has this id, and returns true; else false, and it is looked for among those that wait. The
      cancel itself is removed either way. */
   bool (*cancel)(void *owner, const char *step_id);
-  /* At boot: an earlier agent had started this step, which is answered next. False: it still runs,
+  /* At boot: an earlier agent had started a step, which is answered next. False: it still runs,
      and nothing is answered or given out until window_interrupted_ended. */
-  bool (*interrupted)(void *owner, const char *step_id);
+  bool (*interrupted)(void *owner);
   /* window_take may return a step now; after window_stop, window_is_stopped may be true. */
   void (*changed)(void *owner);
   /* Nothing more can be claimed. */
@@ -111,12 +100,11 @@ struct window_handler {
 /* What a step is answered with that has run, and whose result Redis has lost. */
 extern const char window_lost_result[];
 
-/* Everything in the options but job_id must outlive it. */
-struct window *window_new(const struct window_options *options,
-                          const struct window_handler *handler, void *owner);
+/* Everything must outlive it. */
+struct window *window_new(struct event_base *base, const struct log *log,
+                          const struct redis_url *url, const struct keys *keys,
+                          struct outbox *outbox, const struct window_handler *handler, void *owner);
 void window_free(struct window *self);
-
-void window_start(struct window *self);
 
 /* See interrupted(). Nothing happens after window_stop. */
 void window_interrupted_ended(struct window *self);
@@ -135,20 +123,18 @@ void window_more(struct window *self);
 struct claimed_step *window_take(struct window *self);
 
 /* The step is to run, and is remembered. With `announced` the outbox gets that it was started
-   (records_started); without, an agent after this one runs it again when it is not answered, unless
+   (outbox_started); without, an agent after this one runs it again when it is not answered, unless
    window_announce follows. */
 void window_begin(struct window *self, struct claimed_step *step, bool announced);
 void window_announce(struct window *self);
-void window_begun_runs(struct window *self);
 
-/* The step is answered, see records_result; or removed without a result. */
+/* The step is answered, see outbox_result; or removed without a result. */
 void window_answer(struct window *self, struct claimed_step *step,
                    const struct step_event *completed, const struct step_result *result);
 void window_remove(struct window *self, struct claimed_step *step);
 
-/* Calls `result` with the JSON of each result that is not delivered; it is valid during the call. */
-typedef void undelivered_result(void *owner, const char *json, size_t length);
-void window_each_undelivered(struct window *self, undelivered_result *result, void *owner);
+/* Logs the JSON of each result that is not delivered. */
+void window_log_undelivered(struct window *self, const struct log *log);
 
 /*
  * Redis lost data that it had acknowledged: it was restored from an older snapshot, or is empty.
