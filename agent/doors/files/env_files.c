@@ -14,13 +14,13 @@
 #include "base/utf8.h"
 
 struct env_file {
-  char *name; /* its path follows the NUL */
-  const char *path;
+  const char *name, *path;
   bool warned;
 };
 
 struct env_files {
   const struct log *log;
+  char *text; /* what names and paths are in */
   size_t count;
   struct env_file files[];
 };
@@ -32,19 +32,16 @@ static bool has_name(const struct env_files *self, const char *name) {
   return false;
 }
 
-static void add_file(struct env_files *self, const char *text, size_t length) {
-  char *name = memory_copy(text, length);
+static void add_file(struct env_files *self, char *name) {
   char *path = strchr(name, '=');
   if (path != NULL)
     *path++ = '\0';
   if (path == NULL || name[0] == '\0' || path[0] == '\0' || has_name(self, name) ||
-      utf8_valid_prefix(name, strlen(name)) != strlen(name)) {
+      utf8_valid_prefix(name, strlen(name)) != strlen(name))
     log_line(self->log, LOG_WARN, NULL,
              "SANDBOX_ENV_FILES: expected NAME=PATH, each name once, got something else: ignored");
-    free(name);
-    return;
-  }
-  self->files[self->count++] = (struct env_file){.name = name, .path = path};
+  else
+    self->files[self->count++] = (struct env_file){.name = name, .path = path};
 }
 
 struct env_files *env_files_new(const char *text, const struct log *log) {
@@ -53,18 +50,15 @@ struct env_files *env_files_new(const char *text, const struct log *log) {
     most += *at == ':';
   struct env_files *self = memory_allocate(sizeof *self + most * sizeof *self->files);
   *self = (struct env_files){.log = log};
-  while (text != NULL && *text != '\0') {
-    size_t length = strcspn(text, ":");
-    if (length > 0)
-      add_file(self, text, length);
-    text += length + (text[length] == ':');
-  }
+  self->text = text != NULL ? memory_copy(text, strlen(text)) : NULL;
+  for (char *rest = self->text, *file; (file = strsep(&rest, ":")) != NULL;)
+    if (file[0] != '\0')
+      add_file(self, file);
   return self;
 }
 
 void env_files_free(struct env_files *self) {
-  for (size_t i = 0; i < self->count; i++)
-    free(self->files[i].name);
+  free(self->text);
   free(self);
 }
 
@@ -74,15 +68,12 @@ static const char *read_value(const char *path, struct buffer *value) {
   int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (fd < 0)
     return strerror(errno);
-  ssize_t length = -1;
-  const char *wrong = NULL;
-  if (fstat(fd, &file) != 0 || !S_ISREG(file.st_mode))
-    wrong = "no regular file";
-  while (wrong == NULL && value->length <= ENV_FILES_VALUE_MAX &&
+  ssize_t length = 0;
+  bool regular = fstat(fd, &file) == 0 && S_ISREG(file.st_mode);
+  while (regular && value->length <= ENV_FILES_VALUE_MAX &&
          (length = read(fd, buffer_space(value, 4096), 4096)) > 0)
     value->length += (size_t)length;
-  if (wrong == NULL && length < 0)
-    wrong = strerror(errno);
+  const char *wrong = !regular ? "no regular file" : length < 0 ? strerror(errno) : NULL;
   close(fd);
   while (value->length > 0 && value->bytes[value->length - 1] == '\n')
     value->length--;
