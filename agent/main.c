@@ -88,16 +88,16 @@ static struct door *make_once_door(const struct place *place) {
 
 static struct door *make_files_door(const struct place *place) {
   const struct options *options = place->options;
-  struct files_door_options files_options = {.directory = options->ipc_directory,
-                                             .pack = getenv("SYMPOZIUM_SKILL_PACK"),
-                                             .default_timeout_seconds =
-                                                 (unsigned)options->default_timeout,
-                                             .max_timeout_seconds = (unsigned)options->max_timeout,
-                                             .concurrency = (unsigned)options->concurrency,
-                                             .workdir = options->workdir,
-                                             .env_files = options->env_files,
-                                             .shell = place->shell,
-                                             .verbose = options->verbose};
+  struct files_door_options files_options = {
+      .directory = options->ipc_directory,
+      .rules = {.pack = getenv("SYMPOZIUM_SKILL_PACK"),
+                .directory = options->workdir,
+                .timeout_seconds = (unsigned)options->default_timeout,
+                .timeout_max_seconds = (unsigned)options->max_timeout},
+      .concurrency = (unsigned)options->concurrency,
+      .env_files = options->env_files,
+      .shell = place->shell,
+      .verbose = options->verbose};
   return files_door_new(place->base, place->log, &files_options);
 }
 

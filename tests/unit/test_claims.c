@@ -26,7 +26,7 @@ static void die(struct claims *self) {
 static enum claim_owner owner(const struct claims *self, const char *id) {
   int lock;
   enum claim_owner found = claims_owner(self, id, &lock);
-  claims_unlock(lock);
+  ipc_directory_close_entry(lock);
   return found;
 }
 
@@ -35,7 +35,7 @@ static void sweep(struct claims *self) {
   assert_non_null(names);
   claims_sweep_begin(self);
   for (const struct dirent *entry; (entry = readdir(names)) != NULL;)
-    claims_sweep_name(self, entry->d_name);
+    (void)claims_sweep_name(self, entry->d_name);
   claims_sweep_end(self);
   closedir(names);
 }
@@ -109,7 +109,7 @@ TREE_TEST(one_of_the_dead_is_known_and_removed) {
   assert_true(lock >= 0);
   struct claims third = begin(tree);
   assert_int_equal(claims_owner(&third, "1", &again), CLAIM_OF_AGENT); /* somebody judges it */
-  claims_unlock(lock);
+  ipc_directory_close_entry(lock);
   claims_drop(&claims, "1");
   assert_false(tree_has(tree, ".claim-1"));
   assert_int_equal(unlinkat(tree->fd, lock_name(&dead), 0), 0);
@@ -120,13 +120,10 @@ TREE_TEST(one_of_the_dead_is_known_and_removed) {
 
 TREE_TEST(a_sweep_removes_what_the_dead_have_left) {
   struct claims dead = begin(tree), claims = begin(tree), other = begin(tree);
-  char name[CLAIMS_NAME_SIZE], half[CLAIMS_NAME_SIZE + 8];
-  claims_make_name(&dead, name);
-  tree_write(tree, name, "half a result", 0600);
-  claims_make_name(&dead, name);
-  tree_make_directory(tree, name, 0700);
-  (void)snprintf(half, sizeof half, "%s/owner", name);
-  tree_write(tree, half, "", 0600);
+  tree_write(tree, claims_make_name(&dead).text, "half a result", 0600);
+  struct ipc_name name = claims_make_name(&dead);
+  tree_make_directory(tree, name.text, 0700);
+  tree_write(tree, formatted("%s/owner", name.text), "", 0600);
   assert_int_equal(claims_take(&dead, "1"), CLAIM_TAKEN);
   die(&dead);
   sweep(&claims); /* finds it */

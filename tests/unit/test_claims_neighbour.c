@@ -10,7 +10,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/doors/files/ipc_directory.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
@@ -154,7 +153,7 @@ static void sweep(struct claims *claims) {
   assert_non_null(names);
   claims_sweep_begin(claims);
   for (const struct dirent *entry; (entry = readdir(names)) != NULL;)
-    claims_sweep_name(claims, entry->d_name);
+    (void)claims_sweep_name(claims, entry->d_name);
   claims_sweep_end(claims);
   closedir(names);
 }
@@ -165,9 +164,9 @@ static void serve(int directory) {
   claims_open(&dead, directory);
   claims_open(&claims, directory);
   (void)claims_take(&dead, "1");
-  claims_unlock(dead.lock);
+  ipc_directory_close_entry(dead.lock);
   (void)claims_owner(&claims, "1", &lock);
-  claims_unlock(lock);
+  ipc_directory_close_entry(lock);
   claims_drop(&claims, "1");
   (void)claims_take(&claims, "2");
   claims_drop(&claims, "2");

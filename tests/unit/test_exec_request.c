@@ -4,13 +4,16 @@
 #include "tests/support/same_step.h"
 #include "tests/test.h"
 
-static const struct exec_request_defaults defaults = {
-    .directory = EXEC_REQUEST_DIRECTORY, .timeout_seconds = 30, .timeout_max_seconds = 120};
-
-static enum exec_request_state parse(struct exec_request *self, const char *text,
-                                     struct error *error) {
+static enum request_found parse_for(const char *pack, struct exec_request *self, const char *text,
+                                    struct error *error) {
+  const struct exec_request_rules rules = {
+      .pack = pack, .timeout_seconds = 30, .timeout_max_seconds = 120};
   *error = (struct error){.text = ""};
-  return exec_request_parse(self, quoted(text), strlen(text), "17", &defaults, error);
+  return exec_request_parse(self, quoted(text), strlen(text), "17", &rules, error);
+}
+
+static enum request_found parse(struct exec_request *self, const char *text, struct error *error) {
+  return parse_for(NULL, self, text, error);
 }
 
 struct row {
@@ -22,10 +25,10 @@ static void expect_step(const struct row *row) {
   struct exec_request request;
   struct step step;
   struct error error;
-  if (parse(&request, row->request, &error) != EXEC_REQUEST_READY)
+  if (parse(&request, row->request, &error) != REQUEST_READY)
     fail_msg("%s: %s", row->request, error.text);
   char **env = calloc(1, sizeof *env);
-  exec_request_step(&request, "17", "bash", NULL, env, &step);
+  exec_request_step(&request, "17", "bash", request.directory, env, &step);
   assert_same_step(&step, quoted(formatted("{'stepId':'17',%s}", row->step)));
   step_release(&step);
   exec_request_release(&request);
@@ -86,7 +89,7 @@ TEST(the_timeout_is_rounded_down_and_bounded) {
     struct exec_request request;
     struct error error;
     const char *text = formatted("{'command':'ls','timeout':%s}", rows[i].text);
-    assert_int_equal(parse(&request, text, &error), EXEC_REQUEST_READY);
+    assert_int_equal(parse(&request, text, &error), REQUEST_READY);
     if (request.timeout_seconds != rows[i].seconds)
       fail_msg("%s: %u s", rows[i].text, request.timeout_seconds);
     exec_request_release(&request);
@@ -98,12 +101,11 @@ struct refusal {
   const char *reason;
 };
 
-static void expect_refused(enum exec_request_state expected, const struct refusal *rows,
-                           size_t count) {
+static void expect_refused(enum request_found expected, const struct refusal *rows, size_t count) {
   for (size_t i = 0; i < count; i++) {
     struct exec_request request;
     struct error error;
-    enum exec_request_state state = parse(&request, rows[i].request, &error);
+    enum request_found state = parse(&request, rows[i].request, &error);
     if (state != expected || strcmp(error.text, rows[i].reason) != 0)
       fail_msg("%s: %d, `%s`", rows[i].request, (int)state, error.text);
     exec_request_release(&request);
@@ -132,7 +134,7 @@ TEST(what_cannot_be_executed_is_refused) {
       {"{'command':'ls','target':5}", "target: expected a string, got a number"},
       {"{'command':'ls','command':'rm'}", "command: expected once, got it twice"},
   };
-  expect_refused(EXEC_REQUEST_REFUSED, rows, sizeof rows / sizeof *rows);
+  expect_refused(REQUEST_REFUSED, rows, sizeof rows / sizeof *rows);
 }
 
 TEST(a_target_is_compared_without_case_and_white_space) {
@@ -150,8 +152,9 @@ TEST(a_target_is_compared_without_case_and_white_space) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct exec_request request;
     struct error error;
-    (void)parse(&request, formatted("{'command':'ls','target':%s}", rows[i].target), &error);
-    if (exec_request_is_for(&request, rows[i].pack) != rows[i].is_for)
+    const char *text = formatted("{'command':'ls','target':%s}", rows[i].target);
+    bool is_for = parse_for(rows[i].pack, &request, text, &error) != REQUEST_OF_OTHERS;
+    if (is_for != rows[i].is_for)
       fail_msg("%s for %s", rows[i].target, rows[i].pack);
     exec_request_release(&request);
   }

@@ -3,10 +3,9 @@
 #include "tests/test.h"
 
 static struct exec *add(struct exec_table *table, const char *id, long seconds) {
-  struct exec *exec = exec_table_get(table, id);
-  exec->mtime.tv_sec = seconds;
-  exec->state = EXEC_QUEUED;
-  table->queued++;
+  struct exec *exec = exec_table_get(table, id, true);
+  exec->file.st_mtim.tv_sec = seconds;
+  exec_table_set(table, exec, EXEC_QUEUED);
   return exec;
 }
 
@@ -14,7 +13,7 @@ TEST(the_oldest_comes_first_and_of_the_same_age_the_first_by_name) {
   struct exec_table table = {0};
   static const char *const expected[] = {"z", "a", "b", "c"};
   assert_null(exec_table_first(&table, EXEC_QUEUED));
-  (void)exec_table_get(&table, "new");
+  (void)exec_table_get(&table, "new", true);
   (void)add(&table, "c", 9);
   (void)add(&table, "z", 3);
   (void)add(&table, "b", 5);
@@ -22,8 +21,7 @@ TEST(the_oldest_comes_first_and_of_the_same_age_the_first_by_name) {
   for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
     struct exec *oldest = exec_table_first(&table, EXEC_QUEUED);
     assert_string_equal(oldest->id, expected[i]);
-    oldest->state = EXEC_RUNNING;
-    table.queued--;
+    exec_table_set(&table, oldest, EXEC_RUNNING);
   }
   assert_null(exec_table_first(&table, EXEC_QUEUED));
   exec_table_release(&table);
@@ -39,7 +37,7 @@ TEST(an_earlier_round_comes_before_an_older_file) {
   for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
     struct exec *oldest = exec_table_first(&table, EXEC_QUEUED);
     assert_string_equal(oldest->id, expected[i]);
-    oldest->state = EXEC_RUNNING;
+    exec_table_set(&table, oldest, EXEC_RUNNING);
   }
   exec_table_release(&table);
 }

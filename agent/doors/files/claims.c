@@ -15,16 +15,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "agent/doors/files/shared_entry.h"
 #include "base/random.h"
+#include "base/staged_file.h"
 
 #ifndef RENAME_NOREPLACE
 #define RENAME_NOREPLACE (1U << 0) /* linux/fs.h, which musl's headers do not come with */
@@ -36,42 +36,27 @@
 
 #define LOCK_ATTEMPTS 8
 
-/* A file name. */
-struct name {
-  char text[NAME_MAX + 1];
-};
-
-static struct name claim_name(const char *id) {
-  struct name name;
-  (void)snprintf(name.text, sizeof name.text, CLAIM_PREFIX "%s", id);
-  return name;
+static struct ipc_name claim_name(const char *id) {
+  return ipc_name(CLAIM_PREFIX, id, "");
 }
 
-static struct name lock_name(const char *instance) {
-  struct name name;
-  (void)snprintf(name.text, sizeof name.text, AGENT_PREFIX "%s", instance);
-  return name;
+static struct ipc_name lock_name(const char *instance) {
+  return ipc_name(AGENT_PREFIX, instance, "");
 }
 
-const char *claims_id_of(const char *name) {
-  size_t prefix = sizeof CLAIM_PREFIX - 1;
-  return strncmp(name, CLAIM_PREFIX, prefix) == 0 && name[prefix] != '\0' ? name + prefix : NULL;
-}
-
-void claims_make_name(struct claims *self, char out[CLAIMS_NAME_SIZE]) {
-  (void)snprintf(out, CLAIMS_NAME_SIZE, AGENT_PREFIX "%s.%llu", self->instance,
-                 (unsigned long long)++self->names);
+struct ipc_name claims_make_name(struct claims *self) {
+  char number[24];
+  (void)snprintf(number, sizeof number, ".%llu", (unsigned long long)++self->names);
+  return ipc_name(AGENT_PREFIX, self->instance, number);
 }
 
 static bool is_instance(const char *text) {
   return strspn(text, "0123456789abcdef") >= CLAIMS_INSTANCE_LENGTH;
 }
 
-static void close_keeping_errno(int fd) {
-  int error = errno;
-  if (fd >= 0)
-    close(fd);
-  errno = error;
+/* By O_PATH: for names below it and for fstat. -1 with errno. */
+static int open_directory(int directory, const char *name) {
+  return openat(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 /* --- the lock -------------------------------------------------------------------------------- */
@@ -87,38 +72,28 @@ static int lock_open(int fd) {
       return fd;
     errno = ENOENT;
   }
-  close_keeping_errno(fd);
+  ipc_directory_close_entry(fd);
   return -1;
-}
-
-static int make_lock(int directory, const char *name) {
-  int fd = openat(directory, name, O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-  if (fd >= 0)
-    (void)fchmod(fd, 0644); /* whatever the umask: others have to open it */
-  return lock_open(fd);
 }
 
 /* -1: it is held, or not there (ENOENT), or no lock. */
 static int take_lock(const struct claims *self, const char *instance) {
   struct stat file;
-  return lock_open(shared_entry_open_file(self->directory, lock_name(instance).text, &file));
-}
-
-void claims_unlock(int lock) {
-  if (lock >= 0)
-    close(lock);
+  return lock_open(ipc_directory_open_file(self->directory, lock_name(instance).text, &file));
 }
 
 int claims_renew(struct claims *self) {
   struct stat file;
   if (self->lock >= 0 && fstat(self->lock, &file) == 0 && file.st_nlink > 0)
     return 0;
-  claims_unlock(self->lock);
+  ipc_directory_close_entry(self->lock);
+  self->lock = -1;
   for (int attempt = 0; attempt < LOCK_ATTEMPTS; attempt++) {
     if (self->instance[0] == '\0')
       (void)snprintf(self->instance, sizeof self->instance, "%016llx",
                      (unsigned long long)random_u64());
-    self->lock = make_lock(self->directory, lock_name(self->instance).text);
+    if (ipc_directory_make_file(self->directory, lock_name(self->instance).text, "", 0) == 0)
+      self->lock = take_lock(self, self->instance);
     if (self->lock >= 0)
       return 0;
     if (errno != EEXIST && errno != ENOENT && errno != EWOULDBLOCK)
@@ -129,13 +104,9 @@ int claims_renew(struct claims *self) {
 }
 
 void claims_open(struct claims *self, int directory) {
-  struct stat file;
-  claims_unlock(self->lock);
+  ipc_directory_close_entry(self->lock);
   self->lock = -1;
   self->directory = directory;
-  if (directory < 0 || fstat(directory, &file) != 0)
-    return;
-  self->open_mode = file.st_mode & 0777;
   (void)claims_renew(self);
 }
 
@@ -152,7 +123,7 @@ void claims_close(struct claims *self) {
 /* Reads the beginning of `owner`, a text; the length, or -1. */
 static ssize_t read_owner(int claim, char text[CLAIMS_INSTANCE_LENGTH + 1]) {
   struct stat file;
-  int fd = shared_entry_open_file(claim, OWNER, &file);
+  int fd = ipc_directory_open_file(claim, OWNER, &file);
   if (fd < 0)
     return -1;
   ssize_t length = read(fd, text, CLAIMS_INSTANCE_LENGTH);
@@ -175,41 +146,24 @@ static bool is_own(const struct claims *self, int claim) {
   return made.st_uid == lock.st_uid;
 }
 
-/* Leaves no file when it fails. */
-static int write_owner(const struct claims *self, int claim) {
-  int fd = openat(claim, OWNER, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-  if (fd < 0)
-    return -1;
-  (void)fchmod(fd, 0644); /* whatever the umask */
-  ssize_t written = write(fd, self->instance, CLAIMS_INSTANCE_LENGTH);
-  int error = written < 0 ? errno : ENOSPC;
-  close(fd);
-  if (written == CLAIMS_INSTANCE_LENGTH)
-    return 0;
-  (void)unlinkat(claim, OWNER, 0);
-  errno = error;
-  return -1;
-}
-
 /* Removes one that is this agent's or a dead one's, and has this name now. */
 static void remove_claim(const struct claims *self, const char *name, int claim) {
-  int error = errno;
-  (void)unlinkat(claim, OWNER, 0);
-  (void)unlinkat(self->directory, name, AT_REMOVEDIR);
-  errno = error;
+  ipc_directory_remove(claim, OWNER, 0);
+  ipc_directory_remove(self->directory, name, AT_REMOVEDIR);
 }
 
 /* Makes it, with its owner; a descriptor, or -1. */
 static int make_claim(const struct claims *self, const char *name) {
-  if (shared_entry_make_directory(self->directory, name, self->open_mode | 0700) != 0)
+  struct stat directory;
+  if (fstat(self->directory, &directory) != 0 ||
+      ipc_directory_make(self->directory, name, (directory.st_mode & 0777) | 0700) != 0)
     return -1;
-  int claim = shared_entry_open_directory(self->directory, name);
-  if (claim >= 0 && is_own(self, claim) && write_owner(self, claim) == 0)
+  int claim = open_directory(self->directory, name);
+  if (claim >= 0 && is_own(self, claim) &&
+      ipc_directory_make_file(claim, OWNER, self->instance, CLAIMS_INSTANCE_LENGTH) == 0)
     return claim;
-  close_keeping_errno(claim);
-  int error = errno;
-  (void)unlinkat(self->directory, name, AT_REMOVEDIR);
-  errno = error;
+  ipc_directory_close_entry(claim);
+  ipc_directory_remove(self->directory, name, AT_REMOVEDIR);
   return -1;
 }
 
@@ -221,7 +175,7 @@ static enum claim failure(void) {
 
 /* Closes it. What has the claim's name now may be something else, which counts as no claim. */
 static enum claim check_taken(const struct claims *self, const char *name, int claim) {
-  bool taken = shared_entry_is(self->directory, name, claim);
+  bool taken = staged_file_has_name(claim, self->directory, name);
   if (!taken)
     (void)unlinkat(claim, OWNER, 0);
   close(claim);
@@ -230,23 +184,22 @@ static enum claim check_taken(const struct claims *self, const char *name, int c
 }
 
 enum claim claims_take(struct claims *self, const char *id) {
-  struct name name = claim_name(id);
-  char hidden[CLAIMS_NAME_SIZE];
+  struct ipc_name name = claim_name(id);
   struct stat file;
   if (fstatat(self->directory, name.text, &file, AT_SYMLINK_NOFOLLOW) == 0)
     return CLAIM_FOREIGN;
   if (claims_renew(self) != 0) /* a claim without a lock would look like one of the dead */
     return CLAIM_REFUSED;
   if (!self->plain_mkdir) {
-    claims_make_name(self, hidden);
-    int claim = make_claim(self, hidden);
+    struct ipc_name hidden = claims_make_name(self);
+    int claim = make_claim(self, hidden.text);
     if (claim < 0)
       return CLAIM_REFUSED;
-    if (syscall(SYS_renameat2, self->directory, hidden, self->directory, name.text,
+    if (syscall(SYS_renameat2, self->directory, hidden.text, self->directory, name.text,
                 RENAME_NOREPLACE) == 0)
       return check_taken(self, name.text, claim);
-    remove_claim(self, hidden, claim);
-    close_keeping_errno(claim);
+    remove_claim(self, hidden.text, claim);
+    ipc_directory_close_entry(claim);
     if (errno != EINVAL && errno != ENOSYS)
       return failure();
     self->plain_mkdir = true;
@@ -255,51 +208,48 @@ enum claim claims_take(struct claims *self, const char *id) {
   return claim >= 0 ? check_taken(self, name.text, claim) : failure();
 }
 
-/* Whose the open claim is; see claims_owner. */
-static enum claim_owner owner_of(const struct claims *self, const char *name, int claim,
-                                 int *lock) {
+/* See claims_owner; `*claim` is open for the caller, or -1. */
+static enum claim_owner find_owner(const struct claims *self, const char *name, int *claim,
+                                   int *lock) {
   char instance[CLAIMS_INSTANCE_LENGTH + 1], again[CLAIMS_INSTANCE_LENGTH + 1];
-  if (!has_owner(claim, instance))
+  *lock = -1;
+  *claim = open_directory(self->directory, name);
+  if (*claim < 0)
+    return errno == ENOENT ? CLAIM_OF_NOBODY : CLAIM_OF_SCRIPT;
+  if (!has_owner(*claim, instance))
     return CLAIM_OF_SCRIPT;
   if (strcmp(instance, self->instance) == 0)
     return CLAIM_OF_SELF;
   *lock = take_lock(self, instance);
   if (*lock < 0 && errno != ENOENT)
     return CLAIM_OF_AGENT;
-  if (shared_entry_is(self->directory, name, claim) && has_owner(claim, again) &&
+  if (staged_file_has_name(*claim, self->directory, name) && has_owner(*claim, again) &&
       strcmp(instance, again) == 0)
     return CLAIM_OF_DEAD;
-  claims_unlock(*lock);
+  ipc_directory_close_entry(*lock);
   *lock = -1;
   return CLAIM_OF_AGENT;
 }
 
 enum claim_owner claims_owner(const struct claims *self, const char *id, int *lock) {
-  struct name name = claim_name(id);
-  *lock = -1;
-  int claim = shared_entry_open_directory(self->directory, name.text);
-  if (claim < 0)
-    return errno == ENOENT ? CLAIM_OF_NOBODY : CLAIM_OF_SCRIPT;
-  enum claim_owner owner = owner_of(self, name.text, claim, lock);
-  close(claim);
+  int claim;
+  enum claim_owner owner = find_owner(self, claim_name(id).text, &claim, lock);
+  ipc_directory_close_entry(claim);
   return owner;
 }
 
 void claims_drop(struct claims *self, const char *id) {
-  struct name name = claim_name(id);
-  char hidden[CLAIMS_NAME_SIZE];
-  int lock = -1;
-  int claim = shared_entry_open_directory(self->directory, name.text);
-  if (claim < 0)
-    return;
-  enum claim_owner owner = owner_of(self, name.text, claim, &lock);
-  claims_make_name(self, hidden);
-  /* Not in its place: without its owner it would look like a script's. */
-  if ((owner == CLAIM_OF_SELF || owner == CLAIM_OF_DEAD) &&
-      renameat(self->directory, name.text, self->directory, hidden) == 0)
-    remove_claim(self, hidden, claim);
-  close(claim);
-  claims_unlock(lock);
+  struct ipc_name name = claim_name(id);
+  int claim, lock;
+  enum claim_owner owner = find_owner(self, name.text, &claim, &lock);
+  if (owner == CLAIM_OF_SELF || owner == CLAIM_OF_DEAD) {
+    /* Not in its place: without its owner it would look like a script's. */
+    struct ipc_name hidden = claims_make_name(self);
+    if (renameat(self->directory, name.text, self->directory, hidden.text) == 0)
+      remove_claim(self, hidden.text, claim);
+  }
+  ipc_directory_close_entry(claim);
+  ipc_directory_close_entry(lock);
 }
 
 /* --- what the dead leave --------------------------------------------------------------------- */
@@ -316,14 +266,13 @@ static bool read_instance(const char *name, bool dot, char instance[CLAIMS_INSTA
 }
 
 void claims_sweep_begin(struct claims *self) {
-  struct claims_sweep *sweep = &self->sweep;
-  sweep->next[0] = '\0';
-  sweep->has_claims = sweep->passed = sweep->next_is_later = false;
+  self->sweep.next[0] = '\0';
+  self->sweep.has_claims = false;
 }
 
 static void sweep_claim(struct claims *self, const char *name) {
   char instance[CLAIMS_INSTANCE_LENGTH + 1];
-  int claim = shared_entry_open_directory(self->directory, name);
+  int claim = open_directory(self->directory, name);
   if (claim < 0)
     return;
   if (has_owner(claim, instance) && strcmp(instance, self->sweep.dead) == 0)
@@ -331,20 +280,21 @@ static void sweep_claim(struct claims *self, const char *name) {
   close(claim);
 }
 
-/* The next dead one in the order of the names, and after the last the first. */
+/* From the instance that the sweep is about, in a circle of all. */
+static unsigned long long distance_to(const struct claims *self, const char *instance) {
+  return strtoull(instance, NULL, 16) - strtoull(self->sweep.dead, NULL, 16);
+}
+
+/* The nearest of the dead is the next. */
 static void sweep_lock(struct claims *self, const char *instance) {
   struct claims_sweep *sweep = &self->sweep;
-  if (strcmp(instance, sweep->dead) == 0)
-    sweep->passed = true;
   if (strcmp(instance, sweep->dead) == 0 || strcmp(instance, self->instance) == 0 ||
-      (sweep->next[0] != '\0' && (sweep->next_is_later || !sweep->passed)))
+      (sweep->next[0] != '\0' && distance_to(self, instance) >= distance_to(self, sweep->next)))
     return;
   int lock = take_lock(self, instance);
-  claims_unlock(lock);
-  if (lock < 0)
-    return;
-  memcpy(sweep->next, instance, sizeof sweep->next);
-  sweep->next_is_later = sweep->passed;
+  ipc_directory_close_entry(lock);
+  if (lock >= 0)
+    memcpy(sweep->next, instance, sizeof sweep->next);
 }
 
 /* Half a result, or a claim that was not in its place yet; nothing else of this name is removed. */
@@ -353,7 +303,7 @@ static void remove_hidden(struct claims *self, const char *name) {
   int lock = take_lock(self, self->sweep.dead);
   if (lock < 0)
     return;
-  int claim = shared_entry_open_directory(self->directory, name);
+  int claim = open_directory(self->directory, name);
   if (claim < 0) {
     (void)unlinkat(self->directory, name, 0);
   } else {
@@ -363,21 +313,23 @@ static void remove_hidden(struct claims *self, const char *name) {
     (void)unlinkat(self->directory, name, AT_REMOVEDIR);
     close(claim);
   }
-  claims_unlock(lock);
+  ipc_directory_close_entry(lock);
 }
 
-void claims_sweep_name(struct claims *self, const char *name) {
+const char *claims_sweep_name(struct claims *self, const char *name) {
+  size_t prefix = sizeof CLAIM_PREFIX - 1;
   char instance[CLAIMS_INSTANCE_LENGTH + 1];
   bool sweeps = self->sweep.dead[0] != '\0';
-  if (claims_id_of(name) != NULL) {
+  if (strncmp(name, CLAIM_PREFIX, prefix) == 0 && name[prefix] != '\0') {
     if (sweeps && !self->sweep.has_claims)
       sweep_claim(self, name);
-  } else if (read_instance(name, false, instance)) {
-    sweep_lock(self, instance);
-  } else if (sweeps && read_instance(name, true, instance) &&
-             strcmp(instance, self->sweep.dead) == 0) {
-    remove_hidden(self, name);
+    return name + prefix;
   }
+  if (read_instance(name, false, instance))
+    sweep_lock(self, instance);
+  else if (sweeps && read_instance(name, true, instance) && strcmp(instance, self->sweep.dead) == 0)
+    remove_hidden(self, name);
+  return NULL;
 }
 
 void claims_sweep_end(struct claims *self) {
@@ -385,7 +337,7 @@ void claims_sweep_end(struct claims *self) {
   int lock = sweep->dead[0] != '\0' && !sweep->has_claims ? take_lock(self, sweep->dead) : -1;
   if (lock >= 0)
     (void)unlinkat(self->directory, lock_name(sweep->dead).text, 0);
-  claims_unlock(lock);
+  ipc_directory_close_entry(lock);
   if (lock >= 0 || sweep->next[0] != '\0')
     memcpy(sweep->dead, sweep->next, sizeof sweep->dead);
 }

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/doors/files/ipc_directory.h"
+
 /*
  * Who executes a request: the one that makes the directory `.claim-<id>`. Scripts make it by mkdir
  * and never remove it. An agent puts a file `owner` with its instance, 16 hexadecimal digits, into
@@ -25,15 +27,11 @@
  */
 #define CLAIMS_INSTANCE_LENGTH 16
 
-/* `.agent-`, the instance, `.`, a number, and a NUL. */
-#define CLAIMS_NAME_SIZE (sizeof ".agent-." + CLAIMS_INSTANCE_LENGTH + 20)
-
+/* The dead agent that a sweep is about, and the one that the next is about; "": none is known. */
 struct claims_sweep {
-  char dead[CLAIMS_INSTANCE_LENGTH + 1]; /* "": none is known */
+  char dead[CLAIMS_INSTANCE_LENGTH + 1];
   char next[CLAIMS_INSTANCE_LENGTH + 1];
   bool has_claims;
-  bool passed;        /* `dead` was among the names already */
-  bool next_is_later; /* `next` came after it */
 };
 
 struct claims {
@@ -42,7 +40,6 @@ struct claims {
   char instance[CLAIMS_INSTANCE_LENGTH + 1];
   uint64_t names;   /* that were made so far */
   bool plain_mkdir; /* the file system cannot rename without replacing: claims are made in place */
-  unsigned open_mode; /* rights of claims: those of the directory */
   struct claims_sweep sweep;
 };
 
@@ -79,22 +76,19 @@ enum claim_owner {
   CLAIM_OF_DEAD
 };
 
-/* Whose the claim is. For one of the dead `*lock` is the dead one's lock, held so that no other
-   agent comes to the same conclusion, or -1 where there is none any more; else it is -1. */
+/* Whose the claim is. For one of the dead `*lock` is the dead one's lock, held until the caller closes
+   it so that no other agent comes to the same conclusion, or -1 where there is none any more; else it
+   is -1. */
 enum claim_owner claims_owner(const struct claims *self, const char *id, int *lock);
-void claims_unlock(int lock);
 
 /* A sweep goes over all names of the directory: begin, each name, end. It removes what one dead agent
    has left under names of its own, and its lock when there is no claim of it; and it finds the dead
-   one that the next sweep is about. */
+   one that the next sweep is about. Of a claim's name the id is returned, else NULL. */
 void claims_sweep_begin(struct claims *self);
-void claims_sweep_name(struct claims *self, const char *name);
+const char *claims_sweep_name(struct claims *self, const char *name);
 void claims_sweep_end(struct claims *self);
 
 /* Another name for a file of this agent's. */
-void claims_make_name(struct claims *self, char out[CLAIMS_NAME_SIZE]);
-
-/* The id of a claim's name, NULL when it is none. */
-const char *claims_id_of(const char *name);
+struct ipc_name claims_make_name(struct claims *self);
 
 #endif

@@ -37,9 +37,9 @@ struct files_door {
   struct inbox inbox;
   struct watch *watch; /* NULL before the start */
   struct env_files *env_files;
-  struct event *turn;     /* see arm_turn */
-  struct event *finished; /* the end of FILES_DOOR_DONE_MS */
-  unsigned wanted;        /* runs that may be submitted */
+  struct event *turn; /* see arm_turn */
+  int64_t finish_ms;  /* FINISHING: its end, monotonic; 0: nothing runs any more */
+  unsigned wanted;    /* runs that may be submitted */
   unsigned running;
   size_t running_bytes; /* of their requests */
   bool submits;         /* there may be something to submit */
@@ -89,8 +89,7 @@ static bool is_workspace(const char *directory) {
 }
 
 static void run_request(struct files_door *self, struct exec *exec,
-                        const struct request_look *looked) {
-  const struct exec_request *request = &looked->request;
+                        const struct exec_request *request) {
   char path[PATH_MAX];
   bool again = exec->elsewhere;
   if (self->no_workspace && is_workspace(request->directory))
@@ -101,43 +100,41 @@ static void run_request(struct files_door *self, struct exec *exec,
                     env_files_read(self->env_files), &step.step);
   if (!again)
     log_exec(self, exec, request, directory);
-  exec->state = EXEC_RUNNING;
-  exec->bytes = (size_t)looked->file.st_size;
+  exec_table_set(&self->inbox.execs, exec, EXEC_RUNNING);
   self->wanted--;
   self->running++;
-  self->running_bytes += exec->bytes;
+  self->running_bytes += (size_t)exec->file.st_size;
   engine_submit(&self->door, &step);
 }
 
 /* What it says may have changed since it was queued. */
 static void submit_request(struct files_door *self, struct exec *exec) {
   struct inbox *inbox = &self->inbox;
-  struct request_look looked;
-  request_look_take(&looked, &inbox->ipc, exec->id, &inbox->rules, &inbox->text);
-  inbox_unqueue(inbox, exec);
-  if (looked.found == REQUEST_GONE)
+  struct exec_request request;
+  struct error error;
+  enum request_found found = inbox_look(inbox, exec, &request, &error);
+  if (found == REQUEST_GONE)
     inbox_drop(inbox, exec);
-  else if (looked.found != REQUEST_READY)
+  else if (found != REQUEST_READY)
     inbox_refuse(inbox, exec, RUN_EXIT_NOT_RUN,
-                 looked.error.text[0] != '\0' ? looked.error.text : "request was changed");
-  else if (looked.request.argv == NULL && self->options.shell == NULL)
+                 error.text[0] != '\0' ? error.text : "request was changed");
+  else if (request.argv == NULL && self->options.shell == NULL)
     inbox_refuse(inbox, exec, RUN_EXIT_NOT_FOUND, "no shell (bash, sh) in this image");
   else
-    run_request(self, exec, &looked);
-  request_look_release(&looked);
+    run_request(self, exec, &request);
+  exec_request_release(&request);
 }
 
 static void submit_queued(struct files_door *self) {
   size_t bytes = 0;
   struct exec *exec;
   self->submits = false;
-  while (self->wanted > 0 && (exec = inbox_first_queued(&self->inbox)) != NULL &&
-         payload_limit_has_room(self->running_bytes, exec->bytes)) {
-    if (bytes > 0 && bytes + exec->bytes > SUBMIT_A_TURN) {
-      self->submits = true;
+  while (self->wanted > 0 && (exec = exec_table_first(&self->inbox.execs, EXEC_QUEUED)) != NULL &&
+         payload_limit_has_room(self->running_bytes, (size_t)exec->file.st_size)) {
+    self->submits = bytes > 0 && bytes + (size_t)exec->file.st_size > SUBMIT_A_TURN;
+    if (self->submits)
       return;
-    }
-    bytes += exec->bytes;
+    bytes += (size_t)exec->file.st_size;
     submit_request(self, exec);
   }
 }
@@ -155,7 +152,7 @@ static bool runs_elsewhere(struct files_door *self, struct exec *exec, const str
       !is_workspace(end->subject) || !has_no_workspace(self))
     return false;
   exec->elsewhere = true;
-  inbox_queue(&self->inbox, exec);
+  exec_table_set(&self->inbox.execs, exec, EXEC_QUEUED);
   self->submits = true;
   return true;
 }
@@ -164,32 +161,14 @@ static bool runs_elsewhere(struct files_door *self, struct exec *exec, const str
 static void explain_end(const struct files_door *self, const struct run_end *end,
                         struct error *out) {
   out->text[0] = '\0';
-  switch (end->how) {
-  case RUN_EXITED:
-  case RUN_SIGNALED:
-  case RUN_TIMED_OUT:
-    break;
-  case RUN_STOPPED:
-    (void)error_set(out, INBOX_MESSAGE_PREFIX "stopped by %s", engine_leaving(&self->door));
-    break;
-  case RUN_NOT_FOUND:
-    (void)error_set(out, INBOX_MESSAGE_PREFIX "cannot run '%.100s': No such file or directory",
-                    end->subject);
-    break;
-  case RUN_NOT_EXECUTABLE:
-    (void)error_set(out, INBOX_MESSAGE_PREFIX "cannot run '%.100s': %s", end->subject,
-                    error_why(&end->error));
-    break;
-  case RUN_NO_DIRECTORY:
-  case RUN_NO_PROCESS:
-    (void)error_set(out, INBOX_MESSAGE_PREFIX "%s", end->error.text);
-    break;
-  }
-}
-
-static void leave_if_finished(struct files_door *self) {
-  if (self->state == FINISHING && self->running == 0)
-    loop_timer_start_now(self->finished);
+  if (end->how == RUN_STOPPED)
+    (void)error_set(out, "stopped by %s", engine_leaving(&self->door));
+  else if (end->how == RUN_NOT_FOUND || end->how == RUN_NOT_EXECUTABLE)
+    (void)error_set(out, "cannot run '%.100s': %s", end->subject,
+                    end->how == RUN_NOT_FOUND ? "No such file or directory"
+                                              : error_why(&end->error));
+  else if (end->how == RUN_NO_DIRECTORY || end->how == RUN_NO_PROCESS)
+    *out = end->error;
 }
 
 static void result(struct door *door, const struct run *run, const struct run_end *end) {
@@ -197,78 +176,39 @@ static void result(struct door *door, const struct run *run, const struct run_en
   struct exec *exec = run_ticket(run);
   struct error message;
   self->running--;
-  self->running_bytes -= exec->bytes;
-  bool cancelled = exec->state == EXEC_CANCELLED;
+  self->running_bytes -= (size_t)exec->file.st_size;
+  if (self->running == 0)
+    self->finish_ms = 0;
   exec->run = NULL;
-  exec->state = EXEC_NEW;
-  if (cancelled && self->state != SERVING) {
-    inbox_drop(&self->inbox, exec);
-  } else if (cancelled) {
-    inbox_begin_anew(&self->inbox, exec); /* there may be a new one of its name */
+  if (exec->state == EXEC_CANCELLED) {
+    inbox_drop(&self->inbox, exec); /* there may be a new one of its name */
   } else if (!runs_elsewhere(self, exec, end)) {
     explain_end(self, end, &message);
-    const struct exec_result result = {.id = exec->id,
-                                       .exit_code = end->exit_code,
-                                       .output = end->output,
-                                       .errors = end->errors,
-                                       .message = message.text[0] != '\0' ? message.text : NULL,
-                                       .timed_out = end->how == RUN_TIMED_OUT};
-    inbox_answer(&self->inbox, exec, &result);
+    inbox_answer(&self->inbox, exec, end, message.text);
   }
   self->submits = true;
-  leave_if_finished(self);
   arm_turn(self);
-}
-
-/* --- the end --------------------------------------------------------------------------------- */
-
-static void leave_done(struct files_door *self) {
-  engine_leave(&self->door, AGENT_EXIT_SHUTDOWN, "the end of the agent");
-}
-
-static void on_finished(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  leave_done(context);
-}
-
-static void begin_finishing(struct files_door *self) {
-  log_plain(self->inbox.log, INBOX_LOG_PREFIX "agent done, exiting");
-  self->state = FINISHING;
-  self->door.terms.leave_grace_ms = DONE_GRACE_MS;
-  self->door.terms.leave_background_ms = DONE_BACKGROUND_MS;
-  if (self->watch != NULL)
-    watch_stop(self->watch);
-  if (self->running == 0)
-    leave_done(self);
-  else
-    loop_timer_start(self->finished, FILES_DOOR_DONE_MS);
 }
 
 /* --- a turn ---------------------------------------------------------------------------------- */
 
-static bool has_work(const struct files_door *self) {
-  if (self->state == LEAVING)
-    return self->inbox.execs.queued > 0;
-  return self->state == SERVING && (self->submits || inbox_has_work(&self->inbox));
+static size_t count_queued(const struct files_door *self) {
+  return self->inbox.execs.in[EXEC_QUEUED];
 }
 
 /* When there is work, in the next turn of the loop, after what else has happened; else when there
    is what waits for time alone. */
 static void arm_turn(struct files_door *self) {
-  int64_t now_ms = clock_monotonic_ms(), due_ms = INT64_MAX;
-  if (has_work(self))
-    due_ms = now_ms;
-  else if (self->state == SERVING || self->state == FINISHING)
-    due_ms = inbox_due_ms(&self->inbox, self->state == SERVING);
-  if (due_ms < INT64_MAX)
+  bool has_work =
+      self->state == SERVING ? self->submits : self->state == LEAVING && count_queued(self) > 0;
+  int64_t now_ms = clock_monotonic_ms();
+  int64_t due_ms = has_work ? now_ms : inbox_due_ms(&self->inbox, self->state == SERVING);
+  if (self->state == FINISHING && self->finish_ms < due_ms)
+    due_ms = self->finish_ms;
+  if (due_ms < INT64_MAX && self->state != CLOSED)
     loop_timer_start(self->turn, due_ms > now_ms ? due_ms - now_ms : 0);
   else
     (void)event_del(self->turn);
-}
-
-static void on_settled(void *owner) {
-  arm_turn(owner);
 }
 
 /* No run is begun any more: what was only queued is answered. */
@@ -276,148 +216,116 @@ static void refuse_queued(struct files_door *self) {
   char reason[64];
   struct exec *exec;
   (void)snprintf(reason, sizeof reason, "stopped by %s", engine_leaving(&self->door));
-  for (int i = 0; i < INBOX_ANSWERS_A_TURN && (exec = inbox_first_queued(&self->inbox)) != NULL;
-       i++) {
-    inbox_unqueue(&self->inbox, exec);
+  for (int i = 0; i < INBOX_ANSWERS_A_TURN &&
+                  (exec = exec_table_first(&self->inbox.execs, EXEC_QUEUED)) != NULL;
+       i++)
     inbox_refuse(&self->inbox, exec, RUN_EXIT_NOT_RUN, reason);
-  }
-}
-
-static void close_now(struct files_door *self);
-
-static void on_turn(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct files_door *self = context;
-  struct inbox *inbox = &self->inbox;
-  if (self->state == SERVING)
-    inbox_scan_turn(inbox);
-  if (self->state != LEAVING)
-    inbox_take_due(inbox, self->state == SERVING);
-  if (self->state == SERVING) {
-    inbox_read_turn(inbox);
-    submit_queued(self);
-  } else if (self->state == LEAVING) {
-    refuse_queued(self);
-    if (self->closing && inbox->execs.queued == 0) {
-      close_now(self);
-      return;
-    }
-  }
-  if (inbox->execs.behind == 0)
-    buffer_release(&inbox->text);
-  arm_turn(self);
-}
-
-/* --- what happens ---------------------------------------------------------------------------- */
-
-/* False: there is no `tools`, and it cannot be made. */
-static bool find_tools(struct files_door *self, struct error *error) {
-  switch (ipc_directory_find_tools(&self->inbox.ipc, error)) {
-  case IPC_TOOLS_SAME:
-    (void)claims_renew(&self->inbox.claims);
-    return true;
-  case IPC_TOOLS_OTHER:
-    inbox_scan_stop(&self->inbox);
-    watch_tools(self->watch, self->inbox.ipc.tools);
-    break;
-  case IPC_TOOLS_MISSING:
-    inbox_scan_stop(&self->inbox);
-    break;
-  }
-  claims_open(&self->inbox.claims, self->inbox.ipc.tools);
-  return self->inbox.ipc.tools >= 0;
-}
-
-static void on_scan(void *owner) {
-  struct files_door *self = owner;
-  struct error error;
-  if (self->state != SERVING)
-    return;
-  if (ipc_directory_is_done(&self->inbox.ipc)) {
-    begin_finishing(self);
-    return;
-  }
-  bool found = find_tools(self, &error);
-  if (!found && !self->tools_logged)
-    log_line(self->inbox.log, LOG_ERROR, NULL, "%s/%s", self->options.directory, error.text);
-  self->tools_logged = !found;
-  inbox_scan_begin(&self->inbox);
-}
-
-static void on_written(void *owner, const char *name) {
-  struct files_door *self = owner;
-  if (self->state == SERVING)
-    inbox_written(&self->inbox, name);
-}
-
-static void on_removed(void *owner, const char *name) {
-  struct files_door *self = owner;
-  inbox_removed(&self->inbox, name);
-}
-
-/* --- the door -------------------------------------------------------------------------------- */
-
-static void start_serving(struct files_door *self) {
-  static const struct watch_handler handler = {
-      .written = on_written, .removed = on_removed, .scan = on_scan, .settled = on_settled};
-  struct error error = {.text = ""};
-  const char *directory = self->options.directory;
-  self->state = SERVING;
-  bool opened = ipc_directory_open(&self->inbox.ipc, directory, &error) == 0;
-  if (opened && !ipc_directory_is_done(&self->inbox.ipc)) {
-    self->watch = watch_new(self->base, self->inbox.log, self->inbox.ipc.top, &handler, self);
-    opened = find_tools(self, &error);
-    if (!opened) {
-      struct error reason = error;
-      (void)error_set(&error, "%.150s/%s", directory, reason.text);
-    }
-  }
-  if (!opened) {
-    log_line(self->inbox.log, LOG_ERROR, NULL, "%s", error.text);
-    engine_leave(&self->door, AGENT_EXIT_ERROR, "an error of its directory");
-    return;
-  }
-  log_plain(self->inbox.log, INBOX_LOG_PREFIX "started, watching %s/tools for exec requests",
-            directory);
-  on_scan(self);
-  if (self->state == SERVING)
-    arm_turn(self);
-}
-
-static void stop_serving(struct files_door *self) {
-  self->wanted = 0;
-  if (self->state == CLOSED)
-    return;
-  self->state = LEAVING;
-  if (self->watch != NULL)
-    watch_stop(self->watch);
-  (void)event_del(self->finished);
-  inbox_scan_stop(&self->inbox);
-  arm_turn(self);
-}
-
-static void want(struct door *door, unsigned requests) {
-  struct files_door *self = self_of(door);
-  if (requests == 0) {
-    stop_serving(self);
-    return;
-  }
-  self->wanted += requests;
-  self->submits = true;
-  if (self->state == IDLE)
-    start_serving(self);
-  else
-    arm_turn(self);
 }
 
 /* Nobody waits for what cannot be written now: the agent is gone, or the pod is. */
 static void close_now(struct files_door *self) {
   self->state = CLOSED;
   (void)event_del(self->turn);
-  inbox_answer_last(&self->inbox);
-  claims_close(&self->inbox.claims);
+  inbox_close(&self->inbox);
   engine_door_closed(&self->door, 0);
+}
+
+LOOP_CALLBACK(on_turn, struct files_door *self) {
+  if (self->state == FINISHING && clock_monotonic_ms() >= self->finish_ms) {
+    engine_leave(&self->door, AGENT_EXIT_SHUTDOWN, "the end of the agent");
+    return;
+  }
+  inbox_turn(&self->inbox, self->state == SERVING);
+  if (self->state == SERVING)
+    submit_queued(self);
+  else if (self->state == LEAVING)
+    refuse_queued(self);
+  if (self->inbox.execs.in[EXEC_BEHIND] == 0)
+    buffer_release(&self->inbox.text);
+  if (self->closing && count_queued(self) == 0)
+    close_now(self);
+  else
+    arm_turn(self);
+}
+
+/* --- what happens ---------------------------------------------------------------------------- */
+
+/* False: there is no `tools`, and it cannot be made. */
+static bool find_tools(struct files_door *self) {
+  struct inbox *inbox = &self->inbox;
+  struct error error;
+  if (ipc_directory_find_tools(&inbox->ipc, &error)) {
+    inbox_scan_stop(inbox);
+    claims_open(&inbox->claims, inbox->ipc.tools);
+    if (inbox->ipc.tools >= 0)
+      watch_tools(self->watch, inbox->ipc.tools);
+    else if (!self->tools_logged)
+      log_line(inbox->log, LOG_ERROR, NULL, "%s/%s", self->options.directory, error.text);
+  } else {
+    (void)claims_renew(&inbox->claims);
+  }
+  self->tools_logged = inbox->ipc.tools < 0;
+  return inbox->ipc.tools >= 0;
+}
+
+static void look_at_all(struct files_door *self) {
+  if (!ipc_directory_is_done(&self->inbox.ipc)) {
+    (void)find_tools(self);
+    inbox_scan_begin(&self->inbox);
+    return;
+  }
+  log_plain(self->inbox.log, INBOX_LOG_PREFIX "agent done, exiting");
+  self->state = FINISHING;
+  self->finish_ms = self->running > 0 ? clock_monotonic_ms() + FILES_DOOR_DONE_MS : 0;
+  self->door.terms.leave_grace_ms = DONE_GRACE_MS;
+  self->door.terms.leave_background_ms = DONE_BACKGROUND_MS;
+}
+
+static void on_changed(void *owner, const char *name, bool written) {
+  struct files_door *self = owner;
+  if (self->state == SERVING)
+    inbox_changed(&self->inbox, name, written);
+}
+
+static void on_settled(void *owner, bool scan) {
+  struct files_door *self = owner;
+  if (scan && self->state == SERVING)
+    look_at_all(self);
+  arm_turn(self);
+}
+
+/* --- the door -------------------------------------------------------------------------------- */
+
+static void start_serving(struct files_door *self) {
+  static const struct watch_handler handler = {.changed = on_changed, .settled = on_settled};
+  struct inbox *inbox = &self->inbox;
+  struct error error;
+  self->state = SERVING;
+  bool opened = ipc_directory_open(&inbox->ipc, self->options.directory, &error) == 0;
+  if (!opened) {
+    log_line(inbox->log, LOG_ERROR, NULL, "%s", error.text);
+  } else if (!ipc_directory_is_done(&inbox->ipc)) {
+    self->watch = watch_new(self->base, inbox->log, inbox->ipc.top, &handler, self);
+    opened = find_tools(self);
+  }
+  if (!opened) {
+    engine_leave(&self->door, AGENT_EXIT_ERROR, "an error of its directory");
+    return;
+  }
+  log_plain(inbox->log, INBOX_LOG_PREFIX "started, watching %s/tools for exec requests",
+            self->options.directory);
+  look_at_all(self);
+}
+
+static void want(struct door *door, unsigned requests) {
+  struct files_door *self = self_of(door);
+  self->wanted = requests > 0 ? self->wanted + requests : 0;
+  self->submits = true;
+  if (requests == 0 && self->state != CLOSED)
+    self->state = LEAVING;
+  else if (self->state == IDLE)
+    start_serving(self);
+  arm_turn(self);
 }
 
 static void close_door(struct door *door, enum door_close how) {
@@ -425,7 +333,7 @@ static void close_door(struct door *door, enum door_close how) {
   if (self->state == CLOSED)
     return;
   self->closing = true;
-  if (how == DOOR_CLOSE_NOW || self->inbox.execs.queued == 0)
+  if (how == DOOR_CLOSE_NOW || count_queued(self) == 0)
     close_now(self);
 }
 
@@ -434,7 +342,7 @@ static void dump(const struct door *door) {
   log_line(self->inbox.log, LOG_WARN, NULL,
            "state: door files: %s, %zu requests known, %zu to be read, %zu queued, %u running, %s",
            self->options.directory, self->inbox.execs.count,
-           self->inbox.execs.found + self->inbox.execs.behind, self->inbox.execs.queued,
+           self->inbox.execs.in[EXEC_FOUND] + self->inbox.execs.in[EXEC_BEHIND], count_queued(self),
            self->running,
            self->watch != NULL && watch_has_inotify(self->watch) ? "inotify" : "no inotify");
 }
@@ -449,27 +357,18 @@ static const struct door_type files_door_type = {.name = "files",
 struct door *files_door_new(struct event_base *base, const struct log *log,
                             const struct files_door_options *options) {
   struct files_door *self = memory_allocate(sizeof *self);
-  *self = (struct files_door){
-      .door = {.type = &files_door_type,
-               .terms = {.runs = options->concurrency,
-                         .grace_ms = FILES_GRACE_MS,
-                         .drain_ms = DRAIN_MS,
-                         .leave_grace_ms = FILES_GRACE_MS,
-                         .leave_background_ms = LEAVE_BACKGROUND_MS,
-                         .output_bytes = EXEC_RESULT_STREAM_MAX}},
-      .options = *options,
-      .base = base,
-      .inbox = {
-          .log = log,
-          .rules = {.pack = options->pack,
-                    .defaults = {.directory = options->workdir != NULL ? options->workdir
-                                                                       : EXEC_REQUEST_DIRECTORY,
-                                 .timeout_seconds = options->default_timeout_seconds,
-                                 .timeout_max_seconds = options->max_timeout_seconds}}}};
-  inbox_init(&self->inbox);
+  *self = (struct files_door){.door = {.type = &files_door_type,
+                                       .terms = {.runs = options->concurrency,
+                                                 .grace_ms = FILES_GRACE_MS,
+                                                 .drain_ms = DRAIN_MS,
+                                                 .leave_grace_ms = FILES_GRACE_MS,
+                                                 .leave_background_ms = LEAVE_BACKGROUND_MS,
+                                                 .output_bytes = EXEC_RESULT_STREAM_MAX}},
+                              .options = *options,
+                              .base = base};
+  inbox_init(&self->inbox, log, &options->rules);
   self->env_files = env_files_new(options->env_files, log);
   self->turn = loop_timer_new(base, on_turn, self);
-  self->finished = loop_timer_new(base, on_finished, self);
   return &self->door;
 }
 
@@ -480,6 +379,5 @@ void files_door_free(struct door *door) {
   inbox_release(&self->inbox);
   env_files_free(self->env_files);
   event_free(self->turn);
-  event_free(self->finished);
   free(self);
 }

@@ -10,18 +10,10 @@
 #include "wire/json_tree.h"
 #include "wire/step_field.h"
 
-bool exec_request_name(const char *name, const char **id, size_t *id_length) {
-  size_t prefix = strlen(EXEC_REQUEST_PREFIX), suffix = strlen(EXEC_REQUEST_SUFFIX);
-  size_t length = strlen(name);
-  if (length < prefix + suffix || memcmp(name, EXEC_REQUEST_PREFIX, prefix) != 0 ||
-      memcmp(name + length - suffix, EXEC_REQUEST_SUFFIX, suffix) != 0)
-    return false;
-  *id = name + prefix;
-  *id_length = length - prefix - suffix;
-  return true;
-}
+#define MESSAGE_PREFIX "tool-executor: "
 
-bool exec_request_id_is_valid(const char *id, size_t length) {
+bool exec_request_id_is_valid(const char *id) {
+  size_t length = strlen(id);
   if (length == 0 || length > EXEC_REQUEST_ID_MAX || utf8_valid_prefix(id, length) != length)
     return false;
   for (size_t i = 0; i < length; i++) {
@@ -66,22 +58,25 @@ static int check_texts(const char *name, const cJSON *value, struct error *error
   return 0;
 }
 
-/* In normal form: what a person wrote into a manifest, and a program perhaps with other blanks. */
-static char *normal_target(const char *text) {
-  char *normal = memory_allocate(strlen(text) + 1), *out = normal;
-  for (; *text != '\0'; text++)
-    if (*text != ' ' && (*text < '\t' || *text > '\r'))
-      *out++ = *text >= 'A' && *text <= 'Z' ? (char)(*text - 'A' + 'a') : *text;
-  *out = '\0';
-  return normal;
+/* The next of a name, 0 at its end: case and white space do not count, which a person may have written
+   otherwise into a manifest than a program. */
+static int next_letter(const char **text) {
+  *text += strspn(*text, " \t\n\v\f\r");
+  int letter = (unsigned char)**text;
+  *text += letter != '\0';
+  return letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter;
 }
 
-static int read_target(struct exec_request *self, struct error *error) {
-  const cJSON *target = field(self, "target");
-  self->target = normal_target(cJSON_IsString(target) ? target->valuestring : "");
-  return target == NULL || cJSON_IsString(target)
-             ? 0
-             : step_field_reject("target", "a string", target, error);
+/* Whether it is for the sidecar of this pack. One that is empty is for any. */
+static bool is_for(const cJSON *target, const char *pack) {
+  const char *left = cJSON_IsString(target) ? target->valuestring : "";
+  const char *right = pack != NULL ? pack : "";
+  int wanted = next_letter(&left), own = next_letter(&right);
+  if (wanted == '\0' || own == '\0')
+    return true;
+  for (; wanted == own && wanted != '\0'; wanted = next_letter(&left))
+    own = next_letter(&right);
+  return wanted == own;
 }
 
 /* A number, or digits, rounded down; 0 for anything else. */
@@ -99,12 +94,12 @@ static double seconds_of(const cJSON *value) {
   return seconds;
 }
 
-static void read_timeout(struct exec_request *self, const struct exec_request_defaults *defaults) {
+static void read_timeout(struct exec_request *self, const struct exec_request_rules *rules) {
   double seconds = seconds_of(field(self, "timeout"));
   if (!(seconds >= 1))
-    seconds = defaults->timeout_seconds;
+    seconds = rules->timeout_seconds;
   self->timeout_seconds =
-      seconds < defaults->timeout_max_seconds ? (unsigned)seconds : defaults->timeout_max_seconds;
+      seconds < rules->timeout_max_seconds ? (unsigned)seconds : rules->timeout_max_seconds;
 }
 
 static int read_command(struct exec_request *self, struct error *error) {
@@ -147,29 +142,32 @@ static int read_directory(struct exec_request *self, const char *fallback, struc
   const cJSON *directory = field(self, "workDir");
   if (check_text("workDir", directory, error) != 0)
     return -1;
-  bool named = directory != NULL && directory->valuestring[0] != '\0';
-  self->directory = named ? directory->valuestring : fallback;
+  if (directory != NULL && directory->valuestring[0] != '\0')
+    self->directory = directory->valuestring;
+  else
+    self->directory = fallback != NULL ? fallback : EXEC_REQUEST_DIRECTORY;
   return 0;
 }
 
 static int read_fields(struct exec_request *self, const char *id,
-                       const struct exec_request_defaults *defaults, struct error *error) {
-  int target = read_target(self, error);
-  const cJSON *own_id = field(self, "id");
+                       const struct exec_request_rules *rules, struct error *error) {
+  const cJSON *target = field(self, "target"), *own_id = field(self, "id");
   self->other_id = cJSON_IsString(own_id) && strcmp(own_id->valuestring, id) != 0;
-  read_timeout(self, defaults);
-  if (step_field_names_unique(self->root, "", error) != 0 || target != 0 ||
-      read_directory(self, defaults->directory, error) != 0 || read_command(self, error) != 0)
+  read_timeout(self, rules);
+  if (step_field_names_unique(self->root, "", error) != 0)
+    return -1;
+  if (target != NULL && !cJSON_IsString(target))
+    return step_field_reject("target", "a string", target, error);
+  if (read_directory(self, rules->directory, error) != 0 || read_command(self, error) != 0)
     return -1;
   return read_input(self, error);
 }
 
 /* --- the text -------------------------------------------------------------------------------- */
 
-enum exec_request_state exec_request_parse(struct exec_request *self, const char *text,
-                                           size_t length, const char *id,
-                                           const struct exec_request_defaults *defaults,
-                                           struct error *error) {
+enum request_found exec_request_parse(struct exec_request *self, const char *text, size_t length,
+                                      const char *id, const struct exec_request_rules *rules,
+                                      struct error *error) {
   *self = (struct exec_request){0};
   size_t at;
   switch (json_text_object(text, length, &at)) {
@@ -179,10 +177,10 @@ enum exec_request_state exec_request_parse(struct exec_request *self, const char
     else
       (void)error_set(error, "request is not valid JSON: it ends too early, after %zu bytes",
                       length);
-    return EXEC_REQUEST_SHORT;
+    return REQUEST_SHORT;
   case JSON_TEXT_BROKEN:
     (void)error_set(error, "request is not valid JSON: broken at byte %zu", at);
-    return EXEC_REQUEST_BROKEN;
+    return REQUEST_BROKEN;
   case JSON_TEXT_WHOLE:
     break;
   }
@@ -190,24 +188,16 @@ enum exec_request_state exec_request_parse(struct exec_request *self, const char
   self->root = json_tree_parse(text, length, &reason);
   if (self->root == NULL) {
     (void)error_set(error, "request is not valid JSON: %s", reason.text);
-    return EXEC_REQUEST_BROKEN;
+    return REQUEST_BROKEN;
   }
-  return read_fields(self, id, defaults, error) == 0 ? EXEC_REQUEST_READY : EXEC_REQUEST_REFUSED;
+  if (!is_for(field(self, "target"), rules->pack))
+    return REQUEST_OF_OTHERS;
+  return read_fields(self, id, rules, error) == 0 ? REQUEST_READY : REQUEST_REFUSED;
 }
 
 void exec_request_release(struct exec_request *self) {
   cJSON_Delete(self->root);
-  free(self->target);
   *self = (struct exec_request){0};
-}
-
-bool exec_request_is_for(const struct exec_request *self, const char *pack) {
-  if (pack == NULL || self->target == NULL || self->target[0] == '\0')
-    return true;
-  char *normal = normal_target(pack);
-  bool same = normal[0] == '\0' || strcmp(normal, self->target) == 0;
-  free(normal);
-  return same;
 }
 
 /* --- the step -------------------------------------------------------------------------------- */
@@ -258,7 +248,7 @@ static struct step_bytes make_input(const struct exec_request *self) {
 void exec_request_step(const struct exec_request *self, const char *id, const char *shell,
                        const char *directory, char **env, struct step *out) {
   step_init(out, &run_kind.wire, id, self->argv != NULL ? self->argv->child->valuestring : shell,
-            directory != NULL ? directory : self->directory, self->timeout_seconds);
+            directory, self->timeout_seconds);
   *(struct run_fields *)out->fields =
       (struct run_fields){.args = make_arguments(self), .env = env, .input = make_input(self)};
 }
@@ -273,4 +263,33 @@ void exec_request_add_text(const struct exec_request *self, struct buffer *out) 
       buffer_add(out, " ", 1);
     buffer_add_string(out, item->valuestring);
   }
+}
+
+/* --- the result ------------------------------------------------------------------------------ */
+
+static void add_stream(struct buffer *out, const char *key, struct run_stream stream, size_t max,
+                       const char *message) {
+  struct buffer text = {0};
+  stream = run_stream_shown(stream, max);
+  if (stream.length > 0)
+    buffer_add(&text, stream.bytes, stream.length);
+  buffer_add_string(&text, stream.truncated ? RUN_STREAM_CUT : "");
+  if (message[0] != '\0') {
+    buffer_add_string(&text, text.length > 0 ? "\n" MESSAGE_PREFIX : MESSAGE_PREFIX);
+    buffer_add_string(&text, message);
+  }
+  buffer_add_string(out, key);
+  buffer_add_json(out, text.length > 0 ? text.bytes : "", text.length);
+  buffer_release(&text);
+}
+
+void exec_request_add_result(const char *id, const struct run_end *end, const char *message,
+                             size_t stream_max, struct buffer *out) {
+  buffer_add_string(out, "{\"id\":");
+  buffer_add_json(out, id, strlen(id));
+  buffer_add_format(out, ",\"exitCode\":%d", end->exit_code);
+  add_stream(out, ",\"stdout\":", end->output, stream_max, "");
+  add_stream(out, ",\"stderr\":", end->errors, stream_max, message);
+  buffer_add_string(out, ",\"timedOut\":");
+  buffer_add_string(out, end->how == RUN_TIMED_OUT ? "true}\n" : "false}\n");
 }

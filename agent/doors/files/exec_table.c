@@ -21,19 +21,12 @@ static size_t place_of(const struct exec_table *self, const char *id) {
   return low;
 }
 
-static bool is_at(const struct exec_table *self, size_t place, const char *id) {
-  return place < self->count && strcmp(self->items[place]->id, id) == 0;
-}
-
-struct exec *exec_table_find(const struct exec_table *self, const char *id) {
+struct exec *exec_table_get(struct exec_table *self, const char *id, bool make) {
   size_t place = place_of(self, id);
-  return is_at(self, place, id) ? self->items[place] : NULL;
-}
-
-struct exec *exec_table_get(struct exec_table *self, const char *id) {
-  size_t place = place_of(self, id);
-  if (is_at(self, place, id))
+  if (place < self->count && strcmp(self->items[place]->id, id) == 0)
     return self->items[place];
+  if (!make)
+    return NULL;
   if (self->count == self->capacity) {
     self->capacity = self->capacity > 0 ? self->capacity * 2 : FIRST_CAPACITY;
     self->items = memory_resize(self->items, self->capacity * sizeof(struct exec *));
@@ -41,9 +34,16 @@ struct exec *exec_table_get(struct exec_table *self, const char *id) {
   struct exec **gap = self->items + place;
   memmove(gap + 1, gap, (self->count - place) * sizeof(struct exec *));
   self->count++;
+  self->in[EXEC_NEW]++;
   *gap = memory_allocate(sizeof **gap);
   **gap = (struct exec){.id = memory_copy(id, strlen(id))};
   return *gap;
+}
+
+void exec_table_set(struct exec_table *self, struct exec *exec, enum exec_state state) {
+  self->in[exec->state]--;
+  self->in[state]++;
+  exec->state = state;
 }
 
 static void free_exec(struct exec *exec) {
@@ -57,6 +57,7 @@ void exec_table_remove(struct exec_table *self, struct exec *exec) {
   CHECK(place < self->count && self->items[place] == exec);
   struct exec **gap = self->items + place;
   self->count--;
+  self->in[exec->state]--;
   memmove(gap, gap + 1, (self->count - place) * sizeof(struct exec *));
   free_exec(exec);
 }
@@ -69,17 +70,16 @@ void exec_table_release(struct exec_table *self) {
 }
 
 static bool is_older(const struct exec *left, const struct exec *right) {
+  const struct timespec *a = &left->file.st_mtim, *b = &right->file.st_mtim;
   if (left->round != right->round)
     return left->round < right->round;
-  if (left->mtime.tv_sec != right->mtime.tv_sec)
-    return left->mtime.tv_sec < right->mtime.tv_sec;
-  return left->mtime.tv_nsec < right->mtime.tv_nsec;
+  return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
 }
 
 size_t exec_table_oldest(const struct exec_table *self, enum exec_state state, struct exec **out,
                          size_t most) {
   size_t count = 0;
-  for (size_t i = 0; i < self->count; i++) {
+  for (size_t i = 0; i < self->count && self->in[state] > 0; i++) {
     struct exec *exec = self->items[i];
     if (exec->state != state || (count == most && !is_older(exec, out[count - 1])))
       continue;

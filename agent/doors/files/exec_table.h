@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "agent/engine/door.h"
 #include "base/buffer.h"
@@ -27,37 +26,35 @@
  */
 enum exec_state {
   EXEC_NEW,
-  EXEC_FOUND,  /* its file is to be read */
-  EXEC_BEHIND, /* its file is to be read, which takes long: those do not wait for it */
   EXEC_WAITING,
   EXEC_OTHERS,
+  EXEC_REFUSED, /* up to here a change of the file decides anew */
+  EXEC_FOUND,   /* its file is to be read */
+  EXEC_BEHIND,  /* its file is to be read, which takes long: those do not wait for it */
   EXEC_FOREIGN,
-  EXEC_REFUSED,
   EXEC_QUEUED,
   EXEC_RUNNING,
   EXEC_CANCELLED,
   EXEC_ANSWERING, /* there was no space for the result; tried again */
-  EXEC_ANSWERED
+  EXEC_ANSWERED,
+  EXEC_STATES
 };
 
 struct exec {
   char *id;
-  enum exec_state state;
-  bool logged;          /* why it is not executed; once */
-  bool closed;          /* FOUND, BEHIND: its writer has closed it since it was read */
-  unsigned reads;       /* how often its file was read until it was claimed */
-  uint64_t seen;        /* the last scan that has seen the file */
-  uint64_t round;       /* FOUND, BEHIND: the scan after which it is read, which is its place */
-  struct stat identity; /* WAITING, OTHERS: of the file that was read */
-  int64_t since_ms;     /* since when that is so; 0: it was never waited for */
-  int64_t due_ms;   /* WAITING: when it is answered if it stays so; ANSWERING: when to give up */
-  int64_t retry_ms; /* ANSWERING: when it is written again */
-  struct timespec mtime; /* FOUND, BEHIND, QUEUED: the order, within a round */
-  size_t bytes;          /* QUEUED, RUNNING, CANCELLED: of the request */
+  enum exec_state state; /* exec_table_set */
+  bool logged;           /* why it is not executed; once */
+  bool closed;           /* its writer has closed it since it was read */
   bool elsewhere;        /* its directory is missing: it runs in the agent's own */
-  struct run *run;       /* RUNNING, CANCELLED */
-  struct buffer result;  /* ANSWERING: the file's text */
-  int exit_code;         /* ANSWERING: for the log */
+  unsigned reads;        /* how often its file was read until it was claimed */
+  uint64_t seen;         /* the last scan that has seen the file */
+  uint64_t round;        /* FOUND, BEHIND: the scan after which it is read, which is its place */
+  struct stat file; /* as it was found last, before it runs; its mtime is the place in a round */
+  int64_t since_ms; /* since when WAITING or ANSWERING; 0: the file was never waited for as it is */
+  int64_t due_ms;   /* WAITING: when it is answered if it stays so; ANSWERING: written again */
+  struct run *run;  /* RUNNING, CANCELLED */
+  struct buffer result; /* ANSWERING: the file's text, */
+  int exit_code;        /* and what of it is logged */
   bool timed_out;
 };
 
@@ -65,17 +62,13 @@ struct exec_table {
   struct exec **items; /* sorted by id */
   size_t count;
   size_t capacity;
-  size_t found;  /* how many are EXEC_FOUND, */
-  size_t behind; /* EXEC_BEHIND, and */
-  size_t queued; /* EXEC_QUEUED; the owner counts */
+  size_t in[EXEC_STATES]; /* how many are in a state */
 };
 
-/* NULL: there is none. */
-struct exec *exec_table_find(const struct exec_table *self, const char *id);
+/* Finds it, or adds an EXEC_NEW one with `make`; else NULL. */
+struct exec *exec_table_get(struct exec_table *self, const char *id, bool make);
 
-/* Finds it, or adds an EXEC_NEW one. */
-struct exec *exec_table_get(struct exec_table *self, const char *id);
-
+void exec_table_set(struct exec_table *self, struct exec *exec, enum exec_state state);
 void exec_table_remove(struct exec_table *self, struct exec *exec);
 void exec_table_release(struct exec_table *self);
 

@@ -2,13 +2,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent/engine/engine.h"
+#include "agent/payload_limit.h"
 #include "base/clock.h"
+#include "base/printable.h"
 
 /* How long a request that is not whole, or not JSON, must stay as it is until it is answered: who
    writes it may be slow. */
@@ -38,18 +38,16 @@
 /* Claims and locks that dead agents have left are looked for in each n-th scan. */
 #define SWEEP_SCANS 10
 
-struct file_name {
-  char text[NAME_MAX + 1];
-};
+static struct ipc_name request_name(const char *id) {
+  return ipc_name(EXEC_REQUEST_PREFIX, id, EXEC_SUFFIX);
+}
 
-static struct file_name result_name(const char *id) {
-  struct file_name name;
-  (void)snprintf(name.text, sizeof name.text, EXEC_RESULT_PREFIX "%s" EXEC_RESULT_SUFFIX, id);
-  return name;
+static struct ipc_name result_name(const char *id) {
+  return ipc_name(EXEC_RESULT_PREFIX, id, EXEC_SUFFIX);
 }
 
 static bool has_request(const struct inbox *self, const char *id) {
-  return ipc_directory_has(&self->ipc, request_look_name(id).text);
+  return ipc_directory_has(&self->ipc, request_name(id).text);
 }
 
 static bool has_result(const struct inbox *self, const char *id) {
@@ -57,108 +55,7 @@ static bool has_result(const struct inbox *self, const char *id) {
 }
 
 static bool find_file(const struct inbox *self, const struct exec *exec, struct stat *file) {
-  return fstatat(self->ipc.tools, request_look_name(exec->id).text, file, AT_SYMLINK_NOFOLLOW) == 0;
-}
-
-void inbox_drop(struct inbox *self, struct exec *exec) {
-  claims_drop(&self->claims, exec->id);
-  exec_table_remove(&self->execs, exec);
-}
-
-/* --- results --------------------------------------------------------------------------------- */
-
-/* Removes it when its answer was given, by whomever, and is taken. The exec may be gone. */
-static void drop_answered(struct inbox *self, struct exec *exec) {
-  if (exec->state == EXEC_ANSWERED && !has_request(self, exec->id) && !has_result(self, exec->id))
-    inbox_drop(self, exec);
-}
-
-static int write_result(struct inbox *self, const struct exec *exec) {
-  char hidden[CLAIMS_NAME_SIZE];
-  claims_make_name(&self->claims, hidden);
-  return ipc_directory_write(&self->ipc, hidden, result_name(exec->id).text, &exec->result);
-}
-
-static void set_answered(struct inbox *self, struct exec *exec) {
-  log_plain(self->log, INBOX_LOG_PREFIX "done [%s]: exit=%d timed_out=%s", exec->id,
-            exec->exit_code, exec->timed_out ? "true" : "false");
-  buffer_release(&exec->result);
-  exec->state = EXEC_ANSWERED;
-}
-
-/* Whoever waited for it is gone when the request is: then there is no result. */
-void inbox_answer(struct inbox *self, struct exec *exec, const struct exec_result *result) {
-  if (!has_request(self, exec->id)) {
-    inbox_drop(self, exec);
-    return;
-  }
-  exec->exit_code = result->exit_code;
-  exec->timed_out = result->timed_out;
-  exec->result.length = 0;
-  exec_result_add(result, EXEC_RESULT_STREAM_MAX, &exec->result);
-  int written = write_result(self, exec);
-  if (written != 0 && (errno == ENOSPC || errno == EDQUOT)) {
-    log_line(self->log, LOG_WARN, NULL, "[%s]: the result is cut: %s", exec->id, strerror(errno));
-    buffer_release(&exec->result);
-    exec_result_add(result, SMALL_STREAM_MAX, &exec->result);
-    written = write_result(self, exec);
-  }
-  if (written == 0) {
-    set_answered(self, exec);
-    return;
-  }
-  log_line(self->log, LOG_WARN, NULL, "[%s]: the result cannot be written: %s: tried for %d s",
-           exec->id, strerror(errno), GIVE_UP_MS / 1000);
-  exec->state = EXEC_ANSWERING;
-  exec->retry_ms = clock_monotonic_ms() + RETRY_MS;
-  exec->due_ms = clock_monotonic_ms() + GIVE_UP_MS;
-}
-
-static void answer_again(struct inbox *self, struct exec *exec, bool last) {
-  if (!has_request(self, exec->id)) {
-    inbox_drop(self, exec);
-  } else if (write_result(self, exec) == 0) {
-    set_answered(self, exec);
-  } else if (last || clock_monotonic_ms() >= exec->due_ms) {
-    log_line(self->log, LOG_ERROR, NULL, "[%s]: the result (exit=%d) is lost: %s", exec->id,
-             exec->exit_code, strerror(errno));
-    buffer_release(&exec->result);
-    exec->state = EXEC_ANSWERED; /* the claim stays: it does not run again */
-  } else {
-    exec->retry_ms = clock_monotonic_ms() + RETRY_MS;
-  }
-}
-
-void inbox_answer_last(struct inbox *self) {
-  for (size_t i = self->execs.count; i > 0; i--)
-    if (self->execs.items[i - 1]->state == EXEC_ANSWERING)
-      answer_again(self, self->execs.items[i - 1], true);
-}
-
-void inbox_refuse(struct inbox *self, struct exec *exec, int exit_code, const char *reason) {
-  char message[sizeof INBOX_MESSAGE_PREFIX + sizeof(struct error)];
-  (void)snprintf(message, sizeof message, INBOX_MESSAGE_PREFIX "%s", reason);
-  const struct exec_result result = {.id = exec->id, .exit_code = exit_code, .message = message};
-  inbox_answer(self, exec, &result);
-}
-
-/* --- reading a request ----------------------------------------------------------------------- */
-
-/* This file of a request is to be read after so many scans. */
-static void mark_request(struct inbox *self, struct exec *exec, const struct stat *file,
-                         uint64_t round) {
-  bool behind = file->st_size > READ_SHORT || exec->reads >= READS_SOON;
-  exec->state = behind ? EXEC_BEHIND : EXEC_FOUND;
-  self->execs.behind += behind;
-  self->execs.found += !behind;
-  exec->mtime = file->st_mtim;
-  exec->round = round;
-}
-
-static void unmark_request(struct inbox *self, struct exec *exec) {
-  self->execs.behind -= exec->state == EXEC_BEHIND;
-  self->execs.found -= exec->state == EXEC_FOUND;
-  exec->state = EXEC_NEW;
+  return fstatat(self->ipc.tools, request_name(exec->id).text, file, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 static bool is_like(const struct stat *left, const struct stat *right) {
@@ -167,167 +64,22 @@ static bool is_like(const struct stat *left, const struct stat *right) {
          left->st_ctim.tv_nsec == right->st_ctim.tv_nsec;
 }
 
-/* True while it is to be waited for: it has changed, or not been like this for long enough. */
-static bool has_to_wait(struct exec *exec, const struct request_look *looked, int64_t time_ms) {
-  int64_t now_ms = clock_monotonic_ms();
-  if (exec->since_ms == 0 || !is_like(&exec->identity, &looked->file))
-    exec->since_ms = now_ms;
-  exec->identity = looked->file;
-  exec->due_ms = exec->since_ms + time_ms;
-  if (now_ms >= exec->due_ms)
-    return false;
-  exec->state = EXEC_WAITING;
-  return true;
+static void note_file(struct exec *exec, const struct stat *file) {
+  if (!is_like(&exec->file, file))
+    exec->since_ms = 0;
+  exec->file = *file;
 }
 
-/* What is not JSON may be the middle of a rewrite, unless its writer has closed it. */
-static bool is_unfinished(struct exec *exec, const struct request_look *looked, bool closed) {
-  if (looked->found == REQUEST_SHORT)
-    return has_to_wait(exec, looked, SHORT_MS);
-  return looked->found == REQUEST_BROKEN && !closed && has_to_wait(exec, looked, BROKEN_MS);
+/* This file of a request is to be read after so many scans. */
+static void mark_request(struct inbox *self, struct exec *exec, const struct stat *file,
+                         uint64_t round) {
+  bool behind = file->st_size > READ_SHORT || exec->reads >= READS_SOON;
+  exec_table_set(&self->execs, exec, behind ? EXEC_BEHIND : EXEC_FOUND);
+  exec->round = round;
+  note_file(exec, file);
 }
 
-static void pass_over(struct inbox *self, struct exec *exec, const struct request_look *looked) {
-  if (looked->found == REQUEST_NONE && !exec->logged) {
-    log_line(self->log, LOG_WARN, NULL, "[%s] is ignored: %s", exec->id, looked->error.text);
-    exec->logged = true;
-  }
-  exec->state = EXEC_OTHERS;
-  exec->identity = looked->file;
-}
-
-static void try_again(struct inbox *self, struct exec *exec, const char *what, const char *why) {
-  if (!exec->logged)
-    log_line(self->log, LOG_WARN, NULL, "[%s] cannot be %s: %s: tried again", exec->id, what, why);
-  exec->logged = true;
-  exec->state = EXEC_REFUSED;
-}
-
-/* Of a claim that is not ours. One of an agent that is dead is answered for it. */
-static void look_at_claim(struct inbox *self, struct exec *exec) {
-  int lock;
-  exec->state = has_result(self, exec->id) ? EXEC_ANSWERED : EXEC_FOREIGN;
-  if (exec->state == EXEC_ANSWERED)
-    return;
-  switch (claims_owner(&self->claims, exec->id, &lock)) {
-  case CLAIM_OF_DEAD:
-    if (!has_result(self, exec->id)) /* asked again, as the lock is held now */
-      inbox_refuse(
-          self, exec, RUN_EXIT_NOT_RUN,
-          "interrupted: the sidecar ended while this request was running; it was not run again");
-    break;
-  case CLAIM_OF_SELF: /* of a cancelled one of this name: it could not be removed then */
-    claims_drop(&self->claims, exec->id);
-    exec->state = EXEC_NEW;
-    break;
-  case CLAIM_OF_NOBODY:
-    exec->state = EXEC_NEW;
-    break;
-  case CLAIM_OF_SCRIPT:
-  case CLAIM_OF_AGENT:
-    break;
-  }
-  claims_unlock(lock);
-}
-
-/* True: it is ours now. Else the exec may be gone. */
-static bool claim_request(struct inbox *self, struct exec *exec) {
-  if (has_result(self, exec->id)) {
-    exec->state = EXEC_ANSWERED;
-    return false;
-  }
-  switch (claims_take(&self->claims, exec->id)) {
-  case CLAIM_TAKEN:
-    break;
-  case CLAIM_FOREIGN:
-    look_at_claim(self, exec);
-    return false;
-  case CLAIM_REFUSED:
-    try_again(self, exec, "claimed", strerror(errno));
-    return false;
-  }
-  if (has_request(self, exec->id) && !has_result(self, exec->id))
-    return true;
-  inbox_drop(self, exec); /* another one was faster, and is through */
-  return false;
-}
-
-void inbox_queue(struct inbox *self, struct exec *exec) {
-  exec->state = EXEC_QUEUED;
-  self->execs.queued++;
-}
-
-struct exec *inbox_first_queued(const struct inbox *self) {
-  return self->execs.queued > 0 ? exec_table_first(&self->execs, EXEC_QUEUED) : NULL;
-}
-
-void inbox_unqueue(struct inbox *self, struct exec *exec) {
-  self->execs.queued--;
-  exec->state = EXEC_NEW;
-}
-
-static void take_claimed(struct inbox *self, struct exec *exec, const struct request_look *looked) {
-  if (looked->request.other_id)
-    log_line(self->log, LOG_WARN, NULL, "[%s] has another id inside, which does not count",
-             exec->id);
-  if (looked->found != REQUEST_READY) {
-    inbox_refuse(self, exec, RUN_EXIT_NOT_RUN, looked->error.text);
-    return;
-  }
-  exec->round = 0;
-  exec->mtime = looked->file.st_mtim;
-  exec->bytes = (size_t)looked->file.st_size;
-  inbox_queue(self, exec);
-}
-
-/* Reads one that is marked, and decides. The exec may be gone afterwards. */
-static void read_request(struct inbox *self, struct exec *exec) {
-  struct request_look looked;
-  bool closed = exec->closed;
-  exec->closed = false;
-  exec->reads++;
-  unmark_request(self, exec);
-  request_look_take(&looked, &self->ipc, exec->id, &self->rules, &self->text);
-  if (looked.found == REQUEST_GONE)
-    exec_table_remove(&self->execs, exec);
-  else if (looked.found == REQUEST_OF_OTHERS || looked.found == REQUEST_NONE)
-    pass_over(self, exec, &looked);
-  else if (looked.found == REQUEST_UNREADABLE)
-    try_again(self, exec, "read", looked.error.text);
-  else if (!is_unfinished(exec, &looked, closed) && claim_request(self, exec))
-    take_claimed(self, exec, &looked);
-  request_look_release(&looked);
-}
-
-/* What a scan under way has found has its turn when the scan has seen all names. */
-static bool is_due(const struct inbox *self, const struct exec *exec) {
-  return exec->round <= self->scans;
-}
-
-static void read_one_behind(struct inbox *self) {
-  int64_t begin_ms = clock_monotonic_ms();
-  size_t queued = self->execs.queued;
-  struct exec *exec =
-      begin_ms >= self->behind_ms ? exec_table_first(&self->execs, EXEC_BEHIND) : NULL;
-  if (exec == NULL || !is_due(self, exec))
-    return;
-  read_request(self, exec);
-  int64_t end_ms = clock_monotonic_ms();
-  int64_t share = self->execs.queued > queued ? 1 : BEHIND_PAUSE;
-  self->behind_ms = end_ms + (end_ms - begin_ms) * share;
-}
-
-void inbox_read_turn(struct inbox *self) {
-  struct exec *found[READS_A_TURN];
-  size_t count =
-      self->execs.found == 0 ? 0 : exec_table_oldest(&self->execs, EXEC_FOUND, found, READS_A_TURN);
-  for (size_t i = 0; i < count && is_due(self, found[i]); i++)
-    read_request(self, found[i]);
-  if (self->execs.behind > 0)
-    read_one_behind(self);
-}
-
-void inbox_begin_anew(struct inbox *self, struct exec *exec) {
+void inbox_drop(struct inbox *self, struct exec *exec) {
   struct stat file;
   claims_drop(&self->claims, exec->id);
   exec->elsewhere = false;
@@ -339,94 +91,303 @@ void inbox_begin_anew(struct inbox *self, struct exec *exec) {
     exec_table_remove(&self->execs, exec);
 }
 
-/* The exec of the id that is so many bytes of a file's name. */
-static struct exec *exec_of_id(struct inbox *self, const char *id, size_t length, bool make) {
-  struct file_name copy;
-  memcpy(copy.text, id, length);
-  copy.text[length] = '\0';
-  return make ? exec_table_get(&self->execs, copy.text) : exec_table_find(&self->execs, copy.text);
+/* --- results --------------------------------------------------------------------------------- */
+
+/* Writes the text: then it is answered. Returns 0, or the errno. */
+static int write_result(struct inbox *self, struct exec *exec) {
+  if (ipc_directory_write(&self->ipc, claims_make_name(&self->claims).text,
+                          result_name(exec->id).text, &exec->result) != 0)
+    return errno;
+  log_plain(self->log, INBOX_LOG_PREFIX "done [%s]: exit=%d timed_out=%s", exec->id,
+            exec->exit_code, exec->timed_out ? "true" : "false");
+  buffer_release(&exec->result);
+  exec_table_set(&self->execs, exec, EXEC_ANSWERED);
+  return 0;
 }
 
-static struct exec *exec_of_request(struct inbox *self, const char *name, bool make) {
-  const char *id;
-  size_t length;
-  return exec_request_name(name, &id, &length) ? exec_of_id(self, id, length, make) : NULL;
+/* Whoever waited for it is gone when the request is: then there is no result. */
+void inbox_answer(struct inbox *self, struct exec *exec, const struct run_end *end,
+                  const char *message) {
+  if (!has_request(self, exec->id)) {
+    inbox_drop(self, exec);
+    return;
+  }
+  exec->exit_code = end->exit_code;
+  exec->timed_out = end->how == RUN_TIMED_OUT;
+  exec->result.length = 0;
+  exec_request_add_result(exec->id, end, message, EXEC_RESULT_STREAM_MAX, &exec->result);
+  int wrong = write_result(self, exec);
+  if (wrong == ENOSPC || wrong == EDQUOT) {
+    log_line(self->log, LOG_WARN, NULL, "[%s]: the result is cut: %s", exec->id, strerror(wrong));
+    buffer_release(&exec->result);
+    exec_request_add_result(exec->id, end, message, SMALL_STREAM_MAX, &exec->result);
+    wrong = write_result(self, exec);
+  }
+  if (wrong == 0)
+    return;
+  log_line(self->log, LOG_WARN, NULL, "[%s]: the result cannot be written: %s: tried for %d s",
+           exec->id, strerror(wrong), GIVE_UP_MS / 1000);
+  exec_table_set(&self->execs, exec, EXEC_ANSWERING);
+  exec->since_ms = clock_monotonic_ms();
+  exec->due_ms = exec->since_ms + RETRY_MS;
+}
+
+static void answer_again(struct inbox *self, struct exec *exec, bool last) {
+  if (!has_request(self, exec->id)) {
+    inbox_drop(self, exec);
+    return;
+  }
+  int64_t now_ms = clock_monotonic_ms();
+  int wrong = write_result(self, exec);
+  exec->due_ms = now_ms + RETRY_MS;
+  if (wrong == 0 || (!last && now_ms < exec->since_ms + GIVE_UP_MS))
+    return;
+  log_line(self->log, LOG_ERROR, NULL, "[%s]: the result (exit=%d) is lost: %s", exec->id,
+           exec->exit_code, strerror(wrong));
+  buffer_release(&exec->result);
+  exec_table_set(&self->execs, exec, EXEC_ANSWERED); /* the claim stays: it does not run again */
+}
+
+void inbox_refuse(struct inbox *self, struct exec *exec, int exit_code, const char *reason) {
+  inbox_answer(self, exec, &(struct run_end){.how = RUN_NO_PROCESS, .exit_code = exit_code},
+               reason);
+}
+
+/* --- reading a request ----------------------------------------------------------------------- */
+
+static enum request_found read_file(struct inbox *self, const char *id, struct stat *file,
+                                    struct exec_request *request, struct error *error) {
+  const size_t max = payload_limit() < EXEC_REQUEST_MAX ? payload_limit() : EXEC_REQUEST_MAX;
+  const struct ipc_name name = request_name(id);
+  if (!exec_request_id_is_valid(id)) {
+    (void)error_set(error, "its name is no id in UTF-8 without control characters");
+    return ipc_directory_has(&self->ipc, name.text) ? REQUEST_NONE : REQUEST_GONE;
+  }
+  self->text.length = 0;
+  if (ipc_directory_read(&self->ipc, name.text, max, &self->text, file) == 0)
+    return exec_request_parse(request, self->text.length > 0 ? self->text.bytes : "",
+                              self->text.length, id, &self->rules, error);
+  switch (errno) {
+  case ENOENT:
+    return REQUEST_GONE;
+  case ENXIO:
+    (void)error_set(error, "it is %s", printable_file_kind(file->st_mode));
+    return REQUEST_NONE;
+  case EFBIG:
+    (void)error_set(error, "request is longer than %zu bytes", max);
+    return REQUEST_REFUSED;
+  default:
+    (void)error_set(error, "%s", strerror(errno));
+    return REQUEST_UNREADABLE;
+  }
+}
+
+enum request_found inbox_look(struct inbox *self, struct exec *exec, struct exec_request *request,
+                              struct error *error) {
+  struct stat file = exec->file;
+  *request = (struct exec_request){0};
+  error->text[0] = '\0';
+  enum request_found found = read_file(self, exec->id, &file, request, error);
+  note_file(exec, &file);
+  return found;
+}
+
+/* What is not whole is waited for: while it changes, and until it has been so for long enough. What
+   is not JSON may be the middle of a rewrite, unless its writer has closed it. */
+static bool has_to_wait(struct inbox *self, struct exec *exec, enum request_found found,
+                        bool closed) {
+  if (found != REQUEST_SHORT && (found != REQUEST_BROKEN || closed))
+    return false;
+  int64_t now_ms = clock_monotonic_ms();
+  if (exec->since_ms == 0)
+    exec->since_ms = now_ms;
+  exec->due_ms = exec->since_ms + (found == REQUEST_SHORT ? SHORT_MS : BROKEN_MS);
+  if (now_ms >= exec->due_ms)
+    return false;
+  exec_table_set(&self->execs, exec, EXEC_WAITING);
+  return true;
+}
+
+/* `how` may be NULL: that is not told. */
+static void put_off(struct inbox *self, struct exec *exec, enum exec_state state, const char *how,
+                    const char *why) {
+  if (how != NULL && !exec->logged) {
+    log_line(self->log, LOG_WARN, NULL, "[%s] %s: %s%s", exec->id, how, why,
+             state == EXEC_REFUSED ? ": tried again" : "");
+    exec->logged = true;
+  }
+  exec_table_set(&self->execs, exec, state);
+}
+
+/* Of a claim that is not ours. One of an agent that is dead is answered for it. */
+static void look_at_claim(struct inbox *self, struct exec *exec) {
+  int lock;
+  bool answered = has_result(self, exec->id);
+  exec_table_set(&self->execs, exec, answered ? EXEC_ANSWERED : EXEC_FOREIGN);
+  if (answered)
+    return;
+  switch (claims_owner(&self->claims, exec->id, &lock)) {
+  case CLAIM_OF_DEAD:
+    if (!has_result(self, exec->id)) /* asked again, as the lock is held now */
+      inbox_refuse(
+          self, exec, RUN_EXIT_NOT_RUN,
+          "interrupted: the sidecar ended while this request was running; it was not run again");
+    break;
+  case CLAIM_OF_SELF: /* of a cancelled one of this name: it could not be removed then */
+    claims_drop(&self->claims, exec->id);
+    exec_table_set(&self->execs, exec, EXEC_NEW);
+    break;
+  case CLAIM_OF_NOBODY:
+    exec_table_set(&self->execs, exec, EXEC_NEW);
+    break;
+  case CLAIM_OF_SCRIPT:
+  case CLAIM_OF_AGENT:
+    break;
+  }
+  ipc_directory_close_entry(lock);
+}
+
+/* True: it is ours now. Else the exec may be gone. */
+static bool claim_request(struct inbox *self, struct exec *exec) {
+  if (has_result(self, exec->id)) {
+    exec_table_set(&self->execs, exec, EXEC_ANSWERED);
+    return false;
+  }
+  switch (claims_take(&self->claims, exec->id)) {
+  case CLAIM_TAKEN:
+    if (has_request(self, exec->id) && !has_result(self, exec->id))
+      return true;
+    inbox_drop(self, exec); /* another one was faster, and is through */
+    break;
+  case CLAIM_FOREIGN:
+    look_at_claim(self, exec);
+    break;
+  case CLAIM_REFUSED:
+    put_off(self, exec, EXEC_REFUSED, "cannot be claimed", strerror(errno));
+    break;
+  }
+  return false;
+}
+
+static void take_claimed(struct inbox *self, struct exec *exec, const struct exec_request *request,
+                         enum request_found found, const struct error *error) {
+  if (request->other_id)
+    log_line(self->log, LOG_WARN, NULL, "[%s] has another id inside, which does not count",
+             exec->id);
+  if (found != REQUEST_READY) {
+    inbox_refuse(self, exec, RUN_EXIT_NOT_RUN, error->text);
+    return;
+  }
+  exec->round = 0;
+  exec_table_set(&self->execs, exec, EXEC_QUEUED);
+}
+
+/* Reads one that is marked, and decides. The exec may be gone afterwards. */
+static void read_request(struct inbox *self, struct exec *exec) {
+  struct exec_request request;
+  struct error error;
+  bool closed = exec->closed;
+  exec->closed = false;
+  exec->reads++;
+  enum request_found found = inbox_look(self, exec, &request, &error);
+  if (found == REQUEST_GONE)
+    exec_table_remove(&self->execs, exec);
+  else if (found == REQUEST_OF_OTHERS || found == REQUEST_NONE)
+    put_off(self, exec, EXEC_OTHERS, found == REQUEST_NONE ? "is ignored" : NULL, error.text);
+  else if (found == REQUEST_UNREADABLE)
+    put_off(self, exec, EXEC_REFUSED, "cannot be read", error.text);
+  else if (!has_to_wait(self, exec, found, closed) && claim_request(self, exec))
+    take_claimed(self, exec, &request, found, &error);
+  exec_request_release(&request);
+}
+
+/* What a scan under way has found has its turn when the scan has seen all names. */
+static bool is_due(const struct inbox *self, const struct exec *exec) {
+  return exec->round <= self->scans;
+}
+
+static void read_one_behind(struct inbox *self) {
+  int64_t begin_ms = clock_monotonic_ms();
+  size_t queued = self->execs.in[EXEC_QUEUED];
+  struct exec *exec =
+      begin_ms >= self->behind_ms ? exec_table_first(&self->execs, EXEC_BEHIND) : NULL;
+  if (exec == NULL || !is_due(self, exec))
+    return;
+  read_request(self, exec);
+  int64_t end_ms = clock_monotonic_ms();
+  int64_t share = self->execs.in[EXEC_QUEUED] > queued ? 1 : BEHIND_PAUSE;
+  self->behind_ms = end_ms + (end_ms - begin_ms) * share;
+}
+
+static void read_requests(struct inbox *self) {
+  struct exec *found[READS_A_TURN];
+  size_t count = exec_table_oldest(&self->execs, EXEC_FOUND, found, READS_A_TURN);
+  for (size_t i = 0; i < count && is_due(self, found[i]); i++)
+    read_request(self, found[i]);
+  read_one_behind(self);
 }
 
 /* --- what has gone --------------------------------------------------------------------------- */
 
-/* Its file is gone. The exec may be gone afterwards. */
-static void end_vanished(struct inbox *self, struct exec *exec) {
-  switch (exec->state) {
-  case EXEC_FOUND:
-  case EXEC_BEHIND:
-    unmark_request(self, exec);
-    exec_table_remove(&self->execs, exec);
-    break;
-  case EXEC_NEW:
-  case EXEC_WAITING:
-  case EXEC_OTHERS:
-  case EXEC_FOREIGN:
-  case EXEC_REFUSED:
-    exec_table_remove(&self->execs, exec);
-    break;
-  case EXEC_QUEUED:
-    inbox_unqueue(self, exec);
-    inbox_drop(self, exec);
-    break;
-  case EXEC_RUNNING:
-    log_plain(self->log, INBOX_LOG_PREFIX "cancelled [%s]: its request was deleted", exec->id);
-    exec->state = EXEC_CANCELLED;
-    engine_stop(exec->run, FILES_GRACE_MS, "its request was deleted");
-    break;
-  case EXEC_ANSWERING:
-    inbox_drop(self, exec);
-    break;
-  case EXEC_CANCELLED:
-    break;
-  case EXEC_ANSWERED:
-    drop_answered(self, exec);
-    break;
-  }
-}
-
+/* When its file is gone, and its answer is taken where it was given, by whomever. The exec may be gone
+   afterwards. */
 static void end_if_gone(struct inbox *self, struct exec *exec) {
-  if (!has_request(self, exec->id))
-    end_vanished(self, exec);
+  if (exec->state == EXEC_CANCELLED || has_request(self, exec->id) ||
+      (exec->state == EXEC_ANSWERED && has_result(self, exec->id)))
+    return;
+  if (exec->state != EXEC_RUNNING) {
+    inbox_drop(self, exec);
+    return;
+  }
+  log_plain(self->log, INBOX_LOG_PREFIX "cancelled [%s]: its request was deleted", exec->id);
+  exec_table_set(&self->execs, exec, EXEC_CANCELLED);
+  engine_stop(exec->run, FILES_GRACE_MS, "its request was deleted");
 }
 
 /* --- what is there --------------------------------------------------------------------------- */
 
-/* It is read when the scan has seen all names, the oldest first. */
-static void mark_for_scan(struct inbox *self, struct exec *exec, bool only_if_changed) {
-  struct stat file;
-  if (find_file(self, exec, &file) && !(only_if_changed && is_like(&file, &exec->identity)))
-    mark_request(self, exec, &file, self->scans + 1);
+/* The exec whose request or result has this name; with `make` of a request there is one. */
+static struct exec *exec_of(struct inbox *self, const char *name, const char *prefix, bool make) {
+  size_t begin = strlen(prefix), length = strlen(name), suffix = sizeof EXEC_SUFFIX - 1;
+  struct ipc_name id = {.text = ""};
+  if (length < begin + suffix || memcmp(name, prefix, begin) != 0 ||
+      memcmp(name + length - suffix, EXEC_SUFFIX, suffix) != 0)
+    return NULL;
+  memcpy(id.text, name + begin, length - begin - suffix);
+  return exec_table_get(&self->execs, id.text, make);
 }
 
-static void note_found(struct inbox *self, struct exec *exec) {
-  exec->seen = self->scans + 1;
-  switch (exec->state) {
-  case EXEC_NEW:
-  case EXEC_REFUSED:
-    mark_for_scan(self, exec, false);
-    break;
-  case EXEC_WAITING:
-  case EXEC_OTHERS:
-    mark_for_scan(self, exec, true);
-    break;
-  case EXEC_FOREIGN:
-    look_at_claim(self, exec);
-    break;
-  case EXEC_FOUND:
-  case EXEC_BEHIND:
-  case EXEC_QUEUED:
-  case EXEC_RUNNING:
-  case EXEC_CANCELLED:
-  case EXEC_ANSWERING:
-  case EXEC_ANSWERED:
-    break;
+/* A change of its file matters: it is not decided yet. It is read in its turn, which is that of before
+   where it has one. */
+void inbox_changed(struct inbox *self, const char *name, bool written) {
+  struct stat file;
+  struct exec *exec = exec_of(self, name, EXEC_RESULT_PREFIX, false);
+  if (exec != NULL)
+    end_if_gone(self, exec);
+  exec = exec_of(self, name, EXEC_REQUEST_PREFIX, written);
+  if (exec == NULL)
+    return;
+  if (!find_file(self, exec, &file)) {
+    end_if_gone(self, exec);
+  } else if (written && exec->state <= EXEC_BEHIND) {
+    exec->closed = true;
+    if (exec->state <= EXEC_REFUSED)
+      mark_request(self, exec, &file, self->scans);
+    else if (exec->round > self->scans)
+      exec->round = self->scans;
   }
+}
+
+/* It is read when the scan has seen all names, the oldest first. */
+static void note_found(struct inbox *self, struct exec *exec) {
+  struct stat file;
+  bool was_read = exec->state == EXEC_WAITING || exec->state == EXEC_OTHERS;
+  exec->seen = self->scans + 1;
+  if (exec->state == EXEC_FOREIGN)
+    look_at_claim(self, exec);
+  else if (exec->state <= EXEC_REFUSED && find_file(self, exec, &file) &&
+           !(was_read && is_like(&file, &exec->file)))
+    mark_request(self, exec, &file, self->scans + 1);
 }
 
 static bool is_sweep(const struct inbox *self) {
@@ -436,9 +397,8 @@ static bool is_sweep(const struct inbox *self) {
 /* A claim whose request and result are both gone, and what else dead agents leave. The request may
    be there and not known yet. */
 static void sweep_name(struct inbox *self, const char *name) {
-  const char *id = claims_id_of(name);
-  claims_sweep_name(&self->claims, name);
-  if (id != NULL && exec_table_find(&self->execs, id) == NULL && !has_request(self, id) &&
+  const char *id = claims_sweep_name(&self->claims, name);
+  if (id != NULL && exec_table_get(&self->execs, id, false) == NULL && !has_request(self, id) &&
       !has_result(self, id))
     claims_drop(&self->claims, id);
 }
@@ -476,7 +436,8 @@ void inbox_scan_begin(struct inbox *self) {
 static void scan_names(struct inbox *self) {
   for (int i = 0; i < NAMES_A_TURN && self->names != NULL; i++) {
     const struct dirent *entry = readdir(self->names);
-    struct exec *exec = entry != NULL ? exec_of_request(self, entry->d_name, true) : NULL;
+    struct exec *exec =
+        entry != NULL ? exec_of(self, entry->d_name, EXEC_REQUEST_PREFIX, true) : NULL;
     if (entry == NULL)
       end_scan(self);
     else if (exec != NULL)
@@ -497,97 +458,60 @@ static void end_unseen(struct inbox *self) {
   }
 }
 
-void inbox_scan_turn(struct inbox *self) {
-  scan_names(self);
-  end_unseen(self);
+/* --- turns ----------------------------------------------------------------------------------- */
+
+static bool waits_for_time(const struct exec *exec, bool serving) {
+  return exec->state == EXEC_ANSWERING || (exec->state == EXEC_WAITING && serving);
 }
 
-/* --- events ---------------------------------------------------------------------------------- */
-
-/* A change of its file matters: it is not decided yet. It is read in its turn. */
-void inbox_written(struct inbox *self, const char *name) {
-  struct stat file;
-  struct exec *exec = exec_of_request(self, name, true);
-  if (exec == NULL)
-    return;
-  switch (exec->state) {
-  case EXEC_FOUND:
-  case EXEC_BEHIND:
-    exec->closed = true;
-    if (exec->round > self->scans)
-      exec->round = self->scans;
-    break;
-  case EXEC_NEW:
-  case EXEC_WAITING:
-  case EXEC_OTHERS:
-  case EXEC_REFUSED:
-    exec->closed = true;
-    if (find_file(self, exec, &file))
-      mark_request(self, exec, &file, self->scans);
-    else
-      end_if_gone(self, exec);
-    break;
-  case EXEC_FOREIGN:
-  case EXEC_QUEUED:
-  case EXEC_RUNNING:
-  case EXEC_CANCELLED:
-  case EXEC_ANSWERING:
-  case EXEC_ANSWERED:
-    break;
-  }
-}
-
-void inbox_removed(struct inbox *self, const char *name) {
-  size_t prefix = sizeof EXEC_RESULT_PREFIX - 1, suffix = sizeof EXEC_RESULT_SUFFIX - 1;
-  size_t length = strlen(name);
-  struct exec *exec = exec_of_request(self, name, false);
-  if (exec != NULL) {
-    end_if_gone(self, exec);
-    return;
-  }
-  if (length <= prefix + suffix || strncmp(name, EXEC_RESULT_PREFIX, prefix) != 0)
-    return;
-  exec = exec_of_id(self, name + prefix, length - prefix - suffix, false);
-  if (exec != NULL)
-    drop_answered(self, exec);
-}
-
-/* --- time ------------------------------------------------------------------------------------ */
-
-void inbox_take_due(struct inbox *self, bool serving) {
+static void take_due(struct inbox *self, bool serving) {
   int64_t now_ms = clock_monotonic_ms();
   int answers = 0;
   for (size_t i = self->execs.count; i > 0; i--) {
     struct exec *exec = self->execs.items[i - 1];
-    if (exec->state == EXEC_WAITING && exec->due_ms <= now_ms && serving) {
+    if (!waits_for_time(exec, serving) || exec->due_ms > now_ms)
+      continue;
+    if (exec->state == EXEC_WAITING) {
       exec->reads = READS_SOON; /* it can wait for new ones, too */
-      mark_request(self, exec, &exec->identity, self->scans);
-    } else if (exec->state == EXEC_ANSWERING && exec->retry_ms <= now_ms &&
-               answers++ < INBOX_ANSWERS_A_TURN) {
+      mark_request(self, exec, &exec->file, self->scans);
+    } else if (answers++ < INBOX_ANSWERS_A_TURN) {
       answer_again(self, exec, false);
     }
   }
 }
 
-bool inbox_has_work(const struct inbox *self) {
-  return self->names != NULL || self->unseen > 0 || self->execs.found > 0;
+void inbox_turn(struct inbox *self, bool serving) {
+  if (serving) {
+    scan_names(self);
+    end_unseen(self);
+  }
+  take_due(self, serving);
+  if (serving)
+    read_requests(self);
 }
 
 int64_t inbox_due_ms(const struct inbox *self, bool serving) {
-  int64_t due_ms = serving && self->execs.behind > 0 ? self->behind_ms : INT64_MAX;
+  if (serving && (self->names != NULL || self->unseen > 0 || self->execs.in[EXEC_FOUND] > 0))
+    return 0;
+  int64_t due_ms = serving && self->execs.in[EXEC_BEHIND] > 0 ? self->behind_ms : INT64_MAX;
   for (size_t i = 0; i < self->execs.count; i++) {
     const struct exec *exec = self->execs.items[i];
-    if (exec->state == EXEC_WAITING && exec->due_ms < due_ms && serving)
+    if (waits_for_time(exec, serving) && exec->due_ms < due_ms)
       due_ms = exec->due_ms;
-    if (exec->state == EXEC_ANSWERING && exec->retry_ms < due_ms)
-      due_ms = exec->retry_ms;
   }
   return due_ms;
 }
 
-void inbox_init(struct inbox *self) {
-  self->ipc = IPC_DIRECTORY_NONE;
-  self->claims = CLAIMS_NONE;
+void inbox_init(struct inbox *self, const struct log *log, const struct exec_request_rules *rules) {
+  *self =
+      (struct inbox){.log = log, .rules = *rules, .ipc = IPC_DIRECTORY_NONE, .claims = CLAIMS_NONE};
+}
+
+void inbox_close(struct inbox *self) {
+  for (size_t i = self->execs.count; i > 0; i--)
+    if (self->execs.items[i - 1]->state == EXEC_ANSWERING)
+      answer_again(self, self->execs.items[i - 1], true);
+  claims_close(&self->claims);
 }
 
 void inbox_release(struct inbox *self) {

@@ -7,16 +7,13 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
+#include "agent/doors/files/ipc_directory.h"
 #include "base/loop.h"
 #include "base/memory.h"
 
 #define TOOLS_MASK (IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE | IN_MOVED_FROM)
 /* DELETE_SELF does not come while the directory is open: its name's end is seen above it. */
 #define TOP_MASK (IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVED_FROM)
-
-/* The names above that matter. */
-#define TOOLS "tools"
-#define DONE "done"
 
 struct watch {
   const struct log *log;
@@ -50,51 +47,33 @@ static void give_up(struct watch *self, const char *what) {
 
 /* --- events ---------------------------------------------------------------------------------- */
 
-/* What one read brings, to be told once for all. */
-struct batch {
-  bool scan;
-  bool any;
-};
-
-static void take(struct watch *self, const struct inotify_event *event, struct batch *batch) {
+/* Tells of it. True: everything is to be looked at. */
+static bool take(struct watch *self, const struct inotify_event *event) {
   const char *name = event->len > 0 ? event->name : "";
-  if ((event->mask & (IN_Q_OVERFLOW | IN_IGNORED | IN_UNMOUNT)) != 0) {
-    batch->scan = true;
-  } else if (event->wd == self->top) {
-    batch->scan |= strcmp(name, TOOLS) == 0 || strcmp(name, DONE) == 0;
-  } else if (event->wd == self->tools) {
-    batch->any = true;
-    if ((event->mask & (IN_DELETE | IN_MOVED_FROM)) != 0)
-      self->handler->removed(self->owner, name);
-    else
-      self->handler->written(self->owner, name);
-  }
+  if ((event->mask & (IN_Q_OVERFLOW | IN_IGNORED | IN_UNMOUNT)) != 0)
+    return true;
+  if (event->wd == self->top)
+    return strcmp(name, IPC_TOOLS) == 0 || strcmp(name, IPC_DONE) == 0;
+  if (event->wd == self->tools)
+    self->handler->changed(self->owner, name, (event->mask & (IN_DELETE | IN_MOVED_FROM)) == 0);
+  return false;
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *context) {
-  (void)what;
-  struct watch *self = context;
+LOOP_CALLBACK(on_readable, struct watch *self) {
   _Alignas(struct inotify_event) char bytes[16 * 1024];
-  struct batch batch = {0};
-  ssize_t length = read((int)fd, bytes, sizeof bytes);
+  bool scan = false;
+  ssize_t length = read(self->fd, bytes, sizeof bytes);
   for (ssize_t at = 0; at < length;) {
     const struct inotify_event *event = (const void *)(bytes + at);
-    take(self, event, &batch);
+    scan |= take(self, event);
     at += (ssize_t)sizeof *event + (ssize_t)event->len;
   }
-  if (batch.scan)
-    self->handler->scan(self->owner);
-  if (batch.scan || batch.any)
-    self->handler->settled(self->owner);
+  self->handler->settled(self->owner, scan);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct watch *self = context;
+LOOP_CALLBACK(on_timer, struct watch *self) {
   arm(self);
-  self->handler->scan(self->owner);
-  self->handler->settled(self->owner);
+  self->handler->settled(self->owner, true);
 }
 
 /* --- the rest -------------------------------------------------------------------------------- */
@@ -135,12 +114,6 @@ void watch_tools(struct watch *self, int tools) {
     give_up(self, "inotify");
     arm(self);
   }
-}
-
-void watch_stop(struct watch *self) {
-  (void)event_del(self->timer);
-  if (self->readable != NULL)
-    (void)event_del(self->readable);
 }
 
 void watch_free(struct watch *self) {

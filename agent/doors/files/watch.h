@@ -22,16 +22,14 @@
 
 struct watch;
 
-/* Called from the loop; `name` is valid during the call. */
+/* Called from the loop. */
 struct watch_handler {
-  /* A file in tools was closed after writing, or got its name by a rename. */
-  void (*written)(void *owner, const char *name);
-  /* A file in tools is gone, or its name is. */
-  void (*removed)(void *owner, const char *name);
-  /* Everything is to be looked at: also when something happened in the upper directory. */
-  void (*scan)(void *owner);
-  /* After one or more of the others. */
-  void (*settled)(void *owner);
+  /* A file in tools was closed after writing, or got its name by a rename (`written`); else it is
+     gone, or its name is. `name` is valid during the call. */
+  void (*changed)(void *owner, const char *name, bool written);
+  /* After these. With `scan` everything is to be looked at: also when something happened in the upper
+     directory. */
+  void (*settled)(void *owner, bool scan);
 };
 
 /* Does not fail. The descriptors, O_PATH is enough, are the caller's. The first scan is the
@@ -41,9 +39,6 @@ struct watch *watch_new(struct event_base *base, const struct log *log, int dire
 void watch_free(struct watch *self);
 
 void watch_tools(struct watch *self, int tools);
-
-/* No more calls. */
-void watch_stop(struct watch *self);
 
 bool watch_has_inotify(const struct watch *self);
 
