@@ -195,8 +195,8 @@ $(out)/obj/%.o: %.c $(out)/code-flags $(headers_ready)
 for_speed := $(call named,for_speed,$(addprefix agent/, \
   $(addprefix doors/redis/link/, command.c connection.c reply_parser.c tls% transport.c) \
   $(addprefix doors/redis/delivery/, delivery.c outbox.c send_queue.c) \
-  $(addprefix engine/, batcher.c capture.c lines.c raw_output.c run.c run_log.c) \
-  $(addprefix files/, glob/% grep/% tree/%) $(addprefix process/, keeper.c keeper_message.c keeper_tree.c keepers.c process.c process_table.c)) \
+  $(addprefix engine/, batcher.c capture.c lines.c run.c run_end.c) \
+  $(addprefix files/, glob/% grep/% tree/%) $(addprefix process/, children.c keeper.c keeper_message.c keepers.c process.c process_table.c)) \
   $(addprefix base/, buffer.c decimal.c json_string.c memory.c utf%) \
   $(addprefix wire/, json_text.c json_tree.c step_event.c step_result.c),$(agent_sources))
 ifeq ($(optimize),-O2)
@@ -215,10 +215,10 @@ $(out)/libsupport.a: $(call object,$(support_sources)) $(out)/source-list
 # agent. What one that waits for steps from Redis uses comes first, with the C library; then what a step needs; then
 # TLS; then what is only needed now and then, or for another door.
 at_start := $(call named,at_start,agent/tools/tool.c wire/heartbeat_json.c \
-  $(addprefix agent/process/, keepers.c keeper.c orphaned_pipes.c),$(agent_sources))
+  $(addprefix agent/process/, keepers.c keeper.c),$(agent_sources))
 later = $(call object,$(filter-out $(at_start),$(call named,$(1),$(2),$(agent_sources))))
 for_steps := $(call later,for_steps,agent/kinds/% agent/process/% wire/% \
-  $(addprefix agent/engine/, batcher.c capture.c lines.c run.c run_end.c run_log.c)) $(out)/deps/libcjson.a
+  $(addprefix agent/engine/, batcher.c capture.c lines.c run.c run_end.c)) $(out)/deps/libcjson.a
 for_tls := $(call later,for_tls,agent/doors/redis/link/tls%) $(out)/deps/libmbedtls.a
 rarely := $(call later,rarely,agent/doors/files/% agent/doors/mcp/% agent/doors/once/% agent/doors/stdio/% \
   agent/doors/call% agent/doors/line_reader.c agent/doors/speaker.c agent/doors/standard_io.c \

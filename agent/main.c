@@ -154,15 +154,16 @@ static int serve(const struct startup *startup, const struct place *place) {
   struct engine_options engine_options = {
       .base = place->base,
       .log = place->log,
-      .open_files = startup->open_files,
-      .stdin_fd = startup->stdin_fd,
+      .keepers = {.program = KEEPER_PROGRAM,
+                  .environment = environ,
+                  .work = kinds_work,
+                  .open_files = startup->open_files,
+                  .stdin_fd = startup->stdin_fd},
       .signal_fd = startup->signal_fd,
       .idle_limit_ms = redis ? (int64_t)options->idle_cycles * IDLE_CYCLE_SECONDS * 1000 : 0,
       .line_bytes = (size_t)options->line_bytes,
       .job_id = options->job_id,
       .kind = {.environment = environ, .known = kinds},
-      .work = kinds_work,
-      .program = KEEPER_PROGRAM,
       .keeps_spare = options->action != OPTIONS_ONCE};
   struct engine *engine = engine_new(&engine_options);
   struct door *door = row_of(options)->make(place);

@@ -1,3 +1,12 @@
+/*
+ * The end of the program, in this order: no more requests, the runs end and are answered, what earlier
+ * steps left in the background ends, the door delivers what it holds, the loop ends.
+ *
+ *   RUNNING --leave--> ENDING_RUNS --runs over--> ENDING_TREE --tree gone--> CLOSING --closed--> OVER
+ *                          `---------no run----------^
+ *
+ * A second signal, or a limit, goes to CLOSING at once and closes the door with DOOR_CLOSE_NOW.
+ */
 #include "agent/engine/engine.h"
 
 #include <signal.h>
@@ -7,9 +16,7 @@
 #include <unistd.h>
 
 #include "agent/engine/run.h"
-#include "agent/engine/run_log.h"
-#include "agent/engine/shutdown.h"
-#include "agent/engine/signals.h"
+#include "agent/engine/signal_origin.h"
 #include "agent/exit_code.h"
 #include "agent/process/keepers.h"
 #include "agent/process/process_table.h"
@@ -19,6 +26,8 @@
 #include "base/loop.h"
 #include "base/memory.h"
 #include "base/printable.h"
+
+enum phase { PHASE_RUNNING, PHASE_ENDING_RUNS, PHASE_ENDING_TREE, PHASE_CLOSING, PHASE_OVER };
 
 struct engine {
   struct engine_options options;
@@ -33,14 +42,22 @@ struct engine {
   char tag[64];
   struct event *dead_agents;      /* looks again: see engine_await_dead_agents */
   int64_t dead_agents_give_up_ms; /* monotonic */
-  struct signals signals;
+  struct event *signals;          /* NULL: they are somebody else's */
+  int64_t refused_ms;             /* when a refused signal was logged last; monotonic, 0: never */
+  int64_t asked_ms;               /* and the state */
+  struct event *reap_on;    /* pending while there may be more children than are reaped in a turn */
   struct event *idle_limit; /* pending while nothing executes */
   bool asked_idle;          /* the door was asked at the limit, and has not answered */
-  struct shutdown shutdown;
+  enum phase phase;
+  struct event *outage_limit; /* how long a patient close waits for a server that is away */
+  struct event *deadline;     /* after a signal */
+  const char *leaving;        /* the reason; NULL: it does not end */
+  int exit_code;
+  int signal; /* the first one that ordered the end; 0 for none */
 };
 
-static const struct log *log_of(const struct engine *self) {
-  return self->options.log;
+static bool is_leaving(const struct engine *self) {
+  return self->phase != PHASE_RUNNING;
 }
 
 /* --- idle time ------------------------------------------------------------------------------ */
@@ -48,8 +65,7 @@ static const struct log *log_of(const struct engine *self) {
 /* Time that runs already runs on. */
 static void begin_idle(struct engine *self) {
   CHECK(self->options.idle_limit_ms == 0 || self->door->terms.runs == 1);
-  bool leaving = self->shutdown.state != SHUTDOWN_RUNNING;
-  if (self->options.idle_limit_ms > 0 && !leaving && !self->asked_idle &&
+  if (self->options.idle_limit_ms > 0 && !is_leaving(self) && !self->asked_idle &&
       !evtimer_pending(self->idle_limit, NULL))
     loop_timer_start(self->idle_limit, self->options.idle_limit_ms);
 }
@@ -59,11 +75,8 @@ static void end_idle(struct engine *self) {
   self->asked_idle = false;
 }
 
-static void on_idle_limit(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct engine *self = context;
-  log_line(log_of(self), LOG_INFO, NULL, "no step for %lld s",
+LOOP_CALLBACK(on_idle_limit, struct engine *self) {
+  log_line(self->options.log, LOG_INFO, NULL, "no step for %lld s",
            (long long)(self->options.idle_limit_ms / 1000));
   self->asked_idle = true;
   self->door->type->idle(self->door);
@@ -116,7 +129,7 @@ static struct run **find_slot(struct engine *self, const struct run *run) {
 static void check_proc(const struct engine *self) {
   if (self->run_number == 0 && !process_table_is_known())
     log_line(
-        log_of(self), LOG_WARN, NULL,
+        self->options.log, LOG_WARN, NULL,
         "/proc cannot be read or is of another pid namespace: a process that leaves its step's "
         "process group is not found");
 }
@@ -127,18 +140,14 @@ static void check_proc(const struct engine *self) {
 /* The program's start does not wait for the first. */
 #define SPARE_START_MS 50
 
-static void on_spare(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct engine *self = context;
+LOOP_CALLBACK(on_spare, struct engine *self) {
   if (self->run_count < self->door->terms.runs)
     keepers_make_spare(self->keepers);
 }
 
 /* As long as more may run, one keeper waits for it. */
 static void make_spare_in(struct engine *self, int64_t milliseconds) {
-  if (self->options.keeps_spare && self->shutdown.state == SHUTDOWN_RUNNING &&
-      !evtimer_pending(self->spare, NULL))
+  if (self->options.keeps_spare && !is_leaving(self) && !evtimer_pending(self->spare, NULL))
     loop_timer_start(self->spare, milliseconds);
 }
 
@@ -173,8 +182,9 @@ void engine_room(struct door *door) {
       run_resume(self->runs[i]);
 }
 
-static bool is_leaving(const struct engine *self) {
-  return self->shutdown.state != SHUTDOWN_RUNNING;
+static void close_door(struct engine *self, enum door_close how) {
+  self->phase = PHASE_CLOSING;
+  self->door->type->close(self->door, how);
 }
 
 /* From here on it is time without a step. Without a server there may never be room. */
@@ -183,6 +193,21 @@ static void on_run_stalled(void *engine, struct run *run) {
   begin_idle(self);
   if (is_leaving(self))
     run_ignore_room(run);
+}
+
+/* A shutdown step waits for a server that is away, everything else exits without it. */
+static void on_tree_gone(void *owner, size_t survivors) {
+  struct engine *self = owner;
+  if (survivors > 0)
+    log_line(self->options.log, LOG_WARN, NULL, "%zu processes survive SIGKILL", survivors);
+  if (self->phase == PHASE_ENDING_TREE)
+    close_door(self,
+               self->exit_code == AGENT_EXIT_SHUTDOWN ? DOOR_CLOSE_PATIENT : DOOR_CLOSE_PROMPT);
+}
+
+static void end_tree(struct engine *self, int64_t grace_ms) {
+  self->phase = PHASE_ENDING_TREE;
+  keepers_end(self->keepers, grace_ms, on_tree_gone, self);
 }
 
 /* The answer leaves together with the start of the next step, and before it is logged: somebody
@@ -199,12 +224,11 @@ static void on_run_done(void *engine, struct run *run, const struct run_end *end
     door->type->want(door, 1);
   if (door->type->flush != NULL)
     door->type->flush(door);
-  run_log_done(log_of(self), run_step(run), end, door->terms.output_bytes > 0);
+  run_end_log(end, self->options.log, run_step(run), door->terms.output_bytes > 0);
   run_free(run);
-  if (is_leaving(self) && self->run_count == 0)
-    shutdown_runs_over(&self->shutdown);
-  else
-    make_spare_in(self, 0);
+  make_spare_in(self, 0);
+  if (self->phase == PHASE_ENDING_RUNS && self->run_count == 0)
+    end_tree(self, door->terms.leave_background_ms);
 }
 
 bool engine_cancel(struct door *door, const char *step_id, const char *reason) {
@@ -219,9 +243,16 @@ bool engine_cancel(struct door *door, const char *step_id, const char *reason) {
   return false;
 }
 
-void engine_reaped(struct engine *self, pid_t pid, int status) {
-  if (keepers_reaped(self->keepers, pid, status))
+void engine_reap(struct engine *self) {
+  bool has_died;
+  if (keepers_reap(self->keepers, &has_died))
+    loop_timer_start(self->reap_on, 0);
+  if (has_died)
     make_spare_in(self, SPARE_PAUSE_MS);
+}
+
+LOOP_CALLBACK(on_reap_on, struct engine *self) {
+  engine_reap(self);
 }
 
 /* --- what an earlier agent left -------------------------------------------------------------- */
@@ -233,10 +264,7 @@ static bool has_dead_agents(struct engine *self) {
   return self->options.job_id != NULL && keepers_of_dead_agents(self->job) > 0;
 }
 
-static void on_dead_agents(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct engine *self = context;
+LOOP_CALLBACK(on_dead_agents, struct engine *self) {
   if (has_dead_agents(self) && clock_monotonic_ms() < self->dead_agents_give_up_ms)
     loop_timer_start(self->dead_agents, DEAD_AGENTS_MS);
   else
@@ -247,7 +275,7 @@ bool engine_await_dead_agents(struct door *door) {
   struct engine *self = door->engine;
   if (!has_dead_agents(self))
     return true;
-  log_line(log_of(self), LOG_WARN, NULL, "waiting for the end of what an earlier agent left");
+  log_line(self->options.log, LOG_WARN, NULL, "waiting for the end of what an earlier agent left");
   self->dead_agents_give_up_ms = clock_monotonic_ms() + KEEPERS_GIVE_UP_MS;
   loop_timer_start(self->dead_agents, DEAD_AGENTS_MS);
   return false;
@@ -256,7 +284,7 @@ bool engine_await_dead_agents(struct door *door) {
 /* --- the end -------------------------------------------------------------------------------- */
 
 const char *engine_leaving(const struct door *door) {
-  return door->engine->shutdown.reason;
+  return door->engine->leaving;
 }
 
 void engine_leave(struct door *door, int exit_code, const char *reason) {
@@ -264,10 +292,15 @@ void engine_leave(struct door *door, int exit_code, const char *reason) {
   if (is_leaving(self))
     return;
   end_idle(self);
-  log_line(log_of(self), LOG_INFO, NULL, "stopping: %s", reason);
+  log_line(self->options.log, LOG_INFO, NULL, "stopping: %s", reason);
   (void)evtimer_del(self->spare);
-  shutdown_begin(&self->shutdown, door, exit_code, reason, self->options.idle_limit_ms,
-                 self->run_count > 0);
+  self->leaving = reason;
+  self->exit_code = exit_code;
+  if (self->options.idle_limit_ms > 0)
+    loop_timer_start(self->outage_limit, self->options.idle_limit_ms);
+  self->phase = PHASE_ENDING_RUNS;
+  if (self->run_count == 0)
+    end_tree(self, door->terms.leave_grace_ms);
   door->type->want(door, 0);
   char text[96];
   (void)snprintf(text, sizeof text, "cancelled: the agent was stopped by %s", reason);
@@ -276,17 +309,32 @@ void engine_leave(struct door *door, int exit_code, const char *reason) {
     if (run == NULL)
       continue;
     run_stop(run, door->terms.leave_grace_ms, text);
-    if (run_state(run) != RUN_NEW && !run_is_busy(run))
+    if (run_is_stalled(run))
       run_ignore_room(run);
   }
 }
 
 void engine_door_closed(struct door *door, int lost) {
-  shutdown_closed(&door->engine->shutdown, lost);
+  struct engine *self = door->engine;
+  if (lost != 0 && self->signal == 0)
+    self->exit_code = lost;
+  self->phase = PHASE_OVER;
+  (void)event_base_loopbreak(self->options.base);
+}
+
+static void end_at_once(struct engine *self) {
+  if (self->phase == PHASE_OVER)
+    return;
+  keepers_kill(self->keepers);
+  close_door(self, DOOR_CLOSE_NOW);
+}
+
+LOOP_CALLBACK(on_time_over, struct engine *self) {
+  end_at_once(self);
 }
 
 static void dump(const struct engine *self) {
-  log_line(log_of(self), LOG_WARN, NULL, "state: %u runs, %s", self->run_count,
+  log_line(self->options.log, LOG_WARN, NULL, "state: %u runs, %s", self->run_count,
            is_leaving(self)                          ? "stopping"
            : evtimer_pending(self->idle_limit, NULL) ? "idle time runs"
                                                      : "busy");
@@ -295,7 +343,7 @@ static void dump(const struct engine *self) {
     if (self->runs[i] == NULL)
       continue;
     run_describe(self->runs[i], text, sizeof text);
-    log_line(log_of(self), LOG_WARN, run_step(self->runs[i])->step_id, "state: run %s", text);
+    log_line(self->options.log, LOG_WARN, run_step(self->runs[i])->step_id, "state: run %s", text);
   }
   self->door->type->dump(self->door);
 }
@@ -306,48 +354,69 @@ void engine_signal(struct engine *self, int signal) {
     return;
   }
   end_idle(self);
-  if (shutdown_signal(&self->shutdown, self->door, signal))
-    engine_leave(self->door, AGENT_EXIT_SIGNAL + signal, printable_signal(signal));
+  if (self->signal != 0) {
+    log_line(self->options.log, LOG_WARN, NULL, "second signal (%s): exiting at once",
+             printable_signal(signal));
+    end_at_once(self);
+    return;
+  }
+  self->signal = signal;
+  self->exit_code = AGENT_EXIT_SIGNAL + signal;
+  loop_timer_start(self->deadline, ENGINE_DEADLINE_MS);
+  if (self->phase == PHASE_CLOSING)
+    close_door(self, DOOR_CLOSE_PROMPT);
+  engine_leave(self->door, self->exit_code, printable_signal(signal));
+}
+
+/* --- signals -------------------------------------------------------------------------------- */
+
+/* Signals in one read; for more the event comes again. */
+#define SIGNALS_AT_ONCE 4
+
+/* A step may send any number: what they lead to in the log comes once in this time. */
+#define SIGNALS_LOGGED_MS 1000
+
+/* Whether it is too soon after the time before; else this is the time. */
+static bool is_too_soon(int64_t *last_ms) {
+  int64_t now_ms = clock_monotonic_ms();
+  if (*last_ms != 0 && now_ms < *last_ms + SIGNALS_LOGGED_MS)
+    return true;
+  *last_ms = now_ms;
+  return false;
+}
+
+/* A signal of a step is no order: SIGTERM to process 1 would end the job. */
+static bool is_order(const struct engine *self, const struct signalfd_siginfo *info) {
+  enum signal_origin origin = signal_origin_of(info);
+  bool has_steps =
+      origin == SIGNAL_OF_GONE && (self->run_count > 0 || keepers_have_processes(self->keepers));
+  return origin != SIGNAL_OF_STEP && !has_steps;
+}
+
+/* The question for the state ends nothing, so everybody may ask; who does so from a shell in the
+   container is gone when it is read. */
+static void take_signal(struct engine *self, const struct signalfd_siginfo *info) {
+  int signal = (int)info->ssi_signo;
+  if (signal == SIGCHLD)
+    engine_reap(self);
+  else if (signal == SIGUSR1 ? !is_too_soon(&self->asked_ms) : is_order(self, info))
+    engine_signal(self, signal);
+  else if (signal != SIGUSR1 && !is_too_soon(&self->refused_ms))
+    log_line(self->options.log, LOG_WARN, NULL, "a step sent %s: ignored",
+             printable_signal(signal));
+}
+
+LOOP_CALLBACK(on_signals, struct engine *self) {
+  struct signalfd_siginfo infos[SIGNALS_AT_ONCE];
+  ssize_t length = read(self->options.signal_fd, infos, sizeof infos);
+  for (ssize_t i = 0; length > 0 && i < length / (ssize_t)sizeof *infos; i++)
+    take_signal(self, &infos[i]);
 }
 
 /* --- the engine itself ---------------------------------------------------------------------- */
 
-static void on_signal(void *owner, int signal) {
-  engine_signal(owner, signal);
-}
-
-static void on_refused(void *owner, int signal) {
-  log_line(log_of(owner), LOG_WARN, NULL, "a step sent %s: ignored", printable_signal(signal));
-}
-
-static bool has_steps(void *owner) {
-  const struct engine *self = owner;
-  return self->run_count > 0 || keepers_have_processes(self->keepers);
-}
-
-static void on_reaped(void *owner, pid_t pid, int status) {
-  engine_reaped(owner, pid, status);
-}
-
-static void on_stopped(void *owner, pid_t pid) {
-  const struct engine *self = owner;
-  keepers_stopped(self->keepers, pid);
-}
-
 /* Of a door with several runs at a time. */
 #define IDLE_KEEPERS_MAX 4
-
-static struct keepers *make_keepers(const struct engine *self) {
-  const struct engine_options *options = &self->options;
-  const struct keepers_options keepers_options = {.base = options->base,
-                                                  .program = options->program,
-                                                  .job = self->job,
-                                                  .environment = options->kind.environment,
-                                                  .work = options->work,
-                                                  .open_files = options->open_files,
-                                                  .stdin_fd = options->stdin_fd};
-  return keepers_new(&keepers_options);
-}
 
 static void set_names(struct engine *self) {
   const char *job_id = self->options.job_id != NULL ? self->options.job_id : "";
@@ -358,33 +427,31 @@ static void set_names(struct engine *self) {
 }
 
 struct engine *engine_new(const struct engine_options *options) {
-  static const struct signals_handler handler = {.ordered = on_signal,
-                                                 .refused = on_refused,
-                                                 .has_steps = has_steps,
-                                                 .reaped = on_reaped,
-                                                 .stopped = on_stopped};
-  static const struct run_handler run_handler = {.stalled = on_run_stalled, .done = on_run_done};
   struct engine *self = memory_allocate(sizeof *self);
   *self = (struct engine){.options = *options};
   set_names(self);
-  self->keepers = make_keepers(self);
-  self->run_context =
-      (struct run_context){.handler = &run_handler,
-                           .engine = self,
-                           .process = {.base = options->base,
-                                       .keepers = self->keepers,
-                                       .orphaned_pipes = orphaned_pipes_new(options->base),
-                                       .stdin_fd = options->stdin_fd},
-                           .log = options->log,
-                           .kind = options->kind,
-                           .line_bytes = options->line_bytes,
-                           .agent_tag = self->tag};
+  self->options.keepers.base = options->base;
+  self->options.keepers.job = self->job;
+  self->keepers = keepers_new(&self->options.keepers);
+  self->run_context = (struct run_context){.stalled = on_run_stalled,
+                                           .done = on_run_done,
+                                           .engine = self,
+                                           .process = {.base = options->base,
+                                                       .keepers = self->keepers,
+                                                       .stdin_fd = options->keepers.stdin_fd},
+                                           .log = options->log,
+                                           .kind = options->kind,
+                                           .line_bytes = options->line_bytes,
+                                           .agent_tag = self->tag};
   if (options->signal_fd >= 0)
-    signals_init(&self->signals, options->base, options->signal_fd, &handler, self);
+    self->signals =
+        loop_event_new(options->base, options->signal_fd, EV_READ | EV_PERSIST, on_signals, self);
   self->idle_limit = loop_timer_new(options->base, on_idle_limit, self);
   self->spare = loop_timer_new(options->base, on_spare, self);
   self->dead_agents = loop_timer_new(options->base, on_dead_agents, self);
-  shutdown_init(&self->shutdown, options->base, options->log, self->keepers);
+  self->reap_on = loop_timer_new(options->base, on_reap_on, self);
+  self->outage_limit = loop_timer_new(options->base, on_time_over, self);
+  self->deadline = loop_timer_new(options->base, on_time_over, self);
   return self;
 }
 
@@ -392,13 +459,14 @@ void engine_free(struct engine *self) {
   for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
     if (self->runs[i] != NULL)
       run_free(self->runs[i]);
-  orphaned_pipes_free(self->run_context.process.orphaned_pipes);
-  if (self->options.signal_fd >= 0)
-    signals_release(&self->signals);
+  if (self->signals != NULL)
+    event_free(self->signals);
   event_free(self->idle_limit);
   event_free(self->spare);
   event_free(self->dead_agents);
-  shutdown_release(&self->shutdown);
+  event_free(self->reap_on);
+  event_free(self->outage_limit);
+  event_free(self->deadline);
   keepers_free(self->keepers);
   free(self);
 }
@@ -417,7 +485,7 @@ int engine_run(struct engine *self) {
   begin_idle(self);
   self->door->type->want(self->door, self->door->terms.runs);
   make_spare_in(self, SPARE_START_MS);
-  if (self->shutdown.state != SHUTDOWN_OVER)
+  if (self->phase != PHASE_OVER)
     (void)event_base_dispatch(self->options.base);
-  return self->shutdown.exit_code;
+  return self->exit_code;
 }

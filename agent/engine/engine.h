@@ -4,18 +4,16 @@
 #include <event2/event.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "agent/engine/door.h"
 #include "agent/kinds/kind.h"
-#include "agent/process/keeper.h"
+#include "agent/process/keepers.h"
 #include "base/log.h"
 
 /*
  * Runs steps and reports them through a door (door.h). It holds the one table of runs, in which a
- * pid finds its run, waits for requests until the idle limit, and ends everything in order
- * (shutdown.h).
+ * pid finds its run, waits for requests until the idle limit, and ends everything in order.
  *
  *   engine = engine_new(&options)
  *   engine_set_door(engine, door)
@@ -28,16 +26,13 @@ struct engine;
 struct engine_options {
   struct event_base *base;
   const struct log *log;
-  struct rlimit open_files; /* of commands */
-  int stdin_fd;             /* reads as empty */
-  int signal_fd;            /* see signals.h; -1: signals are somebody else's */
-  int64_t idle_limit_ms;    /* without a step; 0: there is no limit */
-  size_t line_bytes;        /* of the longest line that comes whole, see lines.h */
-  const char *job_id;       /* a part of the tags of commands; NULL: no job */
+  struct keepers_options keepers; /* its base and its job are the engine's */
+  int signal_fd;                  /* of startup.h; -1: signals are somebody else's */
+  int64_t idle_limit_ms;          /* without a step; 0: there is no limit */
+  size_t line_bytes;              /* of the longest line that comes whole, see lines.h */
+  const char *job_id;             /* a part of the tags of commands; NULL: no job */
   struct kind_context kind;
-  keeper_work *work;   /* kind_work_packed for its kinds */
-  const char *program; /* to execute this program anew, as a keeper; NULL: it is forked */
-  bool keeps_spare;    /* one keeper waits for the next step */
+  bool keeps_spare; /* one keeper waits for the next step */
 };
 
 struct engine *engine_new(const struct engine_options *options);
@@ -97,7 +92,15 @@ void engine_door_closed(struct door *door, int lost);
 
 /* --- what signals call ---------------------------------------------------------------------- */
 
+/* The first one that orders the end sets the exit code and a deadline, and a close that was patient
+   becomes prompt. The second one ends everything at once. */
 void engine_signal(struct engine *self, int signal);
-void engine_reaped(struct engine *self, pid_t pid, int status);
+
+/* After a signal the program exits by then, whatever happens. An orchestrator gives it 10 s
+   (wire/PROTOCOL.md). */
+#define ENGINE_DEADLINE_MS 7500
+
+/* At SIGCHLD. */
+void engine_reap(struct engine *self);
 
 #endif

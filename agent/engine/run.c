@@ -8,13 +8,30 @@
 #include "agent/engine/batcher.h"
 #include "agent/engine/capture.h"
 #include "agent/engine/lines.h"
-#include "agent/engine/raw_output.h"
 #include "agent/kinds/kind.h"
 #include "base/clock.h"
 #include "base/json_string.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/memory.h"
+
+/*
+ * Each arrow is the only way from one to the next:
+ *
+ *   NEW --start--> RUNNING --command over, pipes not--> DRAINING --pipes drained--> ENDED --> DONE
+ *    |                `----------command over, pipes drained-------------------------^
+ *    `--stop, or no process could be made--------------------------------------------^
+ *
+ * In ENDED lines may still wait for room in the door.
+ */
+enum run_state { RUN_NEW, RUN_RUNNING, RUN_DRAINING, RUN_ENDED, RUN_DONE };
+
+/* What becomes of the output, from the run's making on. */
+enum run_output {
+  RUN_LINES,   /* of a command: each line is an event, and a part is kept */
+  RUN_RAW,     /* of a command, where the door's terms have output_bytes */
+  RUN_CONTENT, /* of a file kind: stdout is its content, lines of stderr are events and kept */
+};
 
 struct run {
   const struct run_context *context;
@@ -27,12 +44,10 @@ struct run {
   struct process *process; /* NULL: there is none, or none could be made */
   struct process_outcome outcome;
   struct line_splitter splitters[2]; /* not RAW */
-  struct capture capture;            /* not RAW */
-  struct raw_output *raw;            /* RAW */
+  struct capture capture;
   struct batcher batcher;
-  uint64_t events; /* so far: the last one's seq */
-  struct event *flush_timer;
-  struct event *finishing; /* calls finish_or_wait from the loop */
+  uint64_t events;     /* so far: the last one's seq */
+  struct event *timer; /* for the flush of lines that wait; in ENDED for the end */
   char *step_id_json;
   size_t step_id_json_length;
   int64_t made_ms; /* monotonic */
@@ -93,7 +108,7 @@ static void flush_door(const struct run *self) {
 
 static void flush(struct run *self) {
   batcher_flushed(&self->batcher, self->now_ms);
-  (void)evtimer_del(self->flush_timer);
+  (void)evtimer_del(self->timer);
   flush_door(self);
 }
 
@@ -101,16 +116,9 @@ static void flush_when_due(struct run *self) {
   int64_t wait_ms = batcher_due_in_ms(&self->batcher, self->now_ms);
   if (wait_ms == 0) {
     flush(self);
-  } else if (wait_ms > 0 && !evtimer_pending(self->flush_timer, NULL)) {
-    loop_timer_start(self->flush_timer, wait_ms);
+  } else if (wait_ms > 0 && !evtimer_pending(self->timer, NULL)) {
+    loop_timer_start(self->timer, wait_ms);
   }
-}
-
-static void on_flush_timer(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  read_clock(context);
-  flush(context);
 }
 
 /* Hands on the lines that are there; false when the door has no room. */
@@ -141,14 +149,10 @@ static void read_content(struct run *self) {
 }
 
 static void read_raw(struct run *self, enum process_stream stream) {
-  char *space = raw_output_space(self->raw);
-  ssize_t length = process_read(self->process, stream, space, RAW_OUTPUT_READ);
+  char *space = capture_raw_space(&self->capture);
+  ssize_t length = process_read(self->process, stream, space, CAPTURE_READ);
   if (length > 0)
-    raw_output_filled(self->raw, stream == PROCESS_STDERR, (size_t)length);
-}
-
-static void tell_stalled(struct run *self) {
-  self->context->handler->stalled(self->context->engine, self);
+    capture_raw_filled(&self->capture, stream == PROCESS_STDERR, (size_t)length);
 }
 
 static void read_lines(struct run *self, enum process_stream stream) {
@@ -164,10 +168,10 @@ static void read_lines(struct run *self, enum process_stream stream) {
     return;
   }
   self->paused = true;
-  process_pause(self->process);
+  process_pause(self->process, true);
   flush(self); /* only what has left makes room */
   if (self->state == RUN_DRAINING)
-    tell_stalled(self);
+    self->context->stalled(self->context->engine, self);
 }
 
 static void on_readable(void *owner, enum process_stream stream) {
@@ -184,7 +188,7 @@ static void on_remains(void *owner) {
   struct run *self = owner;
   self->state = RUN_DRAINING;
   if (self->paused)
-    tell_stalled(self);
+    self->context->stalled(self->context->engine, self);
 }
 
 static enum run_how how_it_ended(const struct run *self) {
@@ -209,29 +213,19 @@ static enum run_how how_it_ended(const struct run *self) {
 }
 
 static int exit_code_of(const struct run_end *end, int status) {
-  switch (end->how) {
-  case RUN_EXITED:
+  static const int codes[] = {
+      [RUN_TIMED_OUT] = RUN_EXIT_TIMED_OUT,           [RUN_STOPPED] = RUN_EXIT_NOT_RUN,
+      [RUN_NO_DIRECTORY] = RUN_EXIT_NOT_RUN,          [RUN_NOT_FOUND] = RUN_EXIT_NOT_FOUND,
+      [RUN_NOT_EXECUTABLE] = RUN_EXIT_NOT_EXECUTABLE, [RUN_NO_PROCESS] = RUN_EXIT_NOT_RUN};
+  if (end->how == RUN_EXITED)
     return WEXITSTATUS(status);
-  case RUN_SIGNALED:
-    return 128 + end->signal;
-  case RUN_TIMED_OUT:
-    return RUN_EXIT_TIMED_OUT;
-  case RUN_NOT_FOUND:
-    return RUN_EXIT_NOT_FOUND;
-  case RUN_NOT_EXECUTABLE:
-    return RUN_EXIT_NOT_EXECUTABLE;
-  case RUN_STOPPED:
-  case RUN_NO_DIRECTORY:
-  case RUN_NO_PROCESS:
-    break;
-  }
-  return RUN_EXIT_NOT_RUN;
+  return end->how == RUN_SIGNALED ? 128 + end->signal : codes[end->how];
 }
 
 static void set_output(const struct run *self, struct run_end *end) {
   if (self->output == RUN_RAW) {
-    end->output = raw_output_stream(self->raw, false);
-    end->errors = raw_output_stream(self->raw, true);
+    end->output = capture_raw_stream(&self->capture, false);
+    end->errors = capture_raw_stream(&self->capture, true);
     return;
   }
   end->errors.bytes = capture_tail(&self->capture, &end->errors.length);
@@ -272,7 +266,7 @@ static void finish_run(struct run *self) {
   const struct run_end end = make_end(self);
   read_clock(self);
   self->state = RUN_DONE;
-  self->context->handler->done(self->context->engine, self, &end);
+  self->context->done(self->context->engine, self, &end);
 }
 
 /* The result repeats what is kept of the output; it must not come on top of a full door. */
@@ -289,7 +283,7 @@ static void finish_or_wait(struct run *self) {
     finish_run(self);
   } else {
     flush(self);
-    tell_stalled(self);
+    self->context->stalled(self->context->engine, self);
   }
 }
 
@@ -303,12 +297,12 @@ static void on_ended(void *owner, const struct process_outcome *outcome) {
   finish_or_wait(self);
 }
 
-static void on_finishing(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct run *self = context;
+LOOP_CALLBACK(on_timer, struct run *self) {
   read_clock(self);
-  finish_or_wait(self);
+  if (self->state == RUN_ENDED)
+    finish_or_wait(self);
+  else
+    flush(self);
 }
 
 static void make_step_id_json(struct run *self) {
@@ -328,16 +322,13 @@ struct run *run_new(const struct run_context *context, struct door *door, struct
                        .made_ms = clock_monotonic_ms()};
   request->step = (struct step){0};
   self->outcome.status = -1;
-  self->flush_timer = loop_timer_new(context->process.base, on_flush_timer, self);
-  self->finishing = loop_timer_new(context->process.base, on_finishing, self);
+  self->timer = loop_timer_new(context->process.base, on_timer, self);
   self->output = !is_command(self)              ? RUN_CONTENT
                  : door->terms.output_bytes > 0 ? RUN_RAW
                                                 : RUN_LINES;
   line_splitter_init(&self->splitters[PROCESS_STDOUT], context->line_bytes);
   line_splitter_init(&self->splitters[PROCESS_STDERR], context->line_bytes);
-  capture_init(&self->capture);
-  if (self->output == RUN_RAW)
-    self->raw = raw_output_new(door->terms.output_bytes);
+  capture_init(&self->capture, door->terms.output_bytes);
   make_step_id_json(self);
   (void)snprintf(self->tag, sizeof self->tag, "%s-%llu", context->agent_tag,
                  (unsigned long long)number);
@@ -353,20 +344,16 @@ struct run *run_new(const struct run_context *context, struct door *door, struct
 /* There will be no process: the run ends, from the loop. */
 static void end_without_process(struct run *self) {
   self->state = RUN_ENDED;
-  loop_timer_start_now(self->finishing);
+  loop_timer_start_now(self->timer);
 }
 
 static const struct process_handler process_handler = {
     .readable = on_readable, .remains = on_remains, .ended = on_ended};
 
-typedef struct process *process_maker(const struct process_context *context,
-                                      const struct process_spec *spec,
-                                      const struct process_handler *handler, void *owner,
-                                      struct error *error);
-
-static void make_process(struct run *self, process_maker *make) {
+static void make_process(struct run *self, bool waits) {
   const struct process_spec spec = kind_process_spec(&self->context->kind, &self->step, self->tag);
-  self->process = make(&self->context->process, &spec, &process_handler, self, &self->error);
+  self->process =
+      process_new(&self->context->process, &spec, waits, &process_handler, self, &self->error);
   free(spec.memory);
   if (self->process != NULL)
     kind_release_input(&self->step);
@@ -376,7 +363,7 @@ static void make_process(struct run *self, process_maker *make) {
 
 void run_prepare(struct run *self) {
   if (self->state == RUN_NEW && !self->was_stopped && is_command(self))
-    make_process(self, process_prepare);
+    make_process(self, true);
 }
 
 void run_start(struct run *self) {
@@ -386,18 +373,16 @@ void run_start(struct run *self) {
   if (self->process != NULL)
     process_go(self->process);
   else
-    make_process(self, process_start);
+    make_process(self, false);
 }
 
 void run_free(struct run *self) {
   if (self->process != NULL)
     process_free(self->process);
-  event_free(self->flush_timer);
-  event_free(self->finishing);
+  event_free(self->timer);
   line_splitter_release(&self->splitters[PROCESS_STDOUT]);
   line_splitter_release(&self->splitters[PROCESS_STDERR]);
   capture_release(&self->capture);
-  raw_output_free(self->raw);
   free(self->step_id_json);
   step_release(&self->step);
   free(self);
@@ -408,11 +393,11 @@ const struct step *run_step(const struct run *self) {
 }
 
 uint64_t run_output_total(const struct run *self) {
-  return self->raw != NULL ? raw_output_total(self->raw) : 0;
+  return self->capture.total;
 }
 
 size_t run_last_line(const struct run *self, char *out, size_t size) {
-  return self->raw != NULL ? raw_output_last_line(self->raw, out, size) : 0;
+  return self->output == RUN_RAW ? capture_last_line(&self->capture, out, size) : 0;
 }
 
 void *run_ticket(const struct run *self) {
@@ -423,17 +408,13 @@ struct door *run_door(const struct run *self) {
   return self->door;
 }
 
-enum run_state run_state(const struct run *self) {
-  return self->state;
-}
-
-bool run_is_busy(const struct run *self) {
-  return self->state == RUN_RUNNING || (self->state == RUN_DRAINING && !self->paused);
+bool run_is_stalled(const struct run *self) {
+  return self->state >= RUN_ENDED || (self->state == RUN_DRAINING && self->paused);
 }
 
 void run_resume(struct run *self) {
   if (self->state == RUN_ENDED) {
-    loop_timer_start_now(self->finishing);
+    loop_timer_start_now(self->timer);
     return;
   }
   if (!self->paused)
@@ -441,7 +422,7 @@ void run_resume(struct run *self) {
   read_clock(self);
   if (take_lines(self, PROCESS_STDOUT) && take_lines(self, PROCESS_STDERR)) {
     self->paused = false;
-    process_resume(self->process);
+    process_pause(self->process, false);
     flush_when_due(self);
   } else {
     flush(self);

@@ -10,8 +10,8 @@
 #include "agent/process/process.h"
 
 /*
- * One step in flight: a process, and what becomes of its output (enum run_output). The engine's own;
- * doors see what door.h shows of it.
+ * One step in flight: a process, and what becomes of its output. The engine's own; doors see what
+ * door.h shows of it.
  *
  *   run = run_new(…)               event(started)
  *   run_prepare(run)               its process is made, and waits
@@ -20,33 +20,13 @@
  *     stalled()                    the command is over, its output is not: the door has no room
  *     done()                       once, from the event loop
  *   run_free(run)                  from there, or to give up
- *
- * States; each arrow is the only way from one to the next:
- *
- *   NEW --start--> RUNNING --command over, pipes not--> DRAINING --pipes drained--> ENDED --> DONE
- *    |                `----------command over, pipes drained-------------------------^
- *    `--stop, or no process could be made--------------------------------------------^
- *
- * In ENDED lines may still wait for room in the door.
  */
-enum run_state { RUN_NEW, RUN_RUNNING, RUN_DRAINING, RUN_ENDED, RUN_DONE };
-
-/* What becomes of the output, from the run's making on. */
-enum run_output {
-  RUN_LINES,   /* of a command: each line is an event, and a part is kept (capture.h) */
-  RUN_RAW,     /* of a command, where the door's terms have output_bytes (raw_output.h) */
-  RUN_CONTENT, /* of a file kind: stdout is its content, lines of stderr are events and kept */
-};
-
-/* What a run tells its engine, from the event loop only. */
-struct run_handler {
-  void (*stalled)(void *engine, struct run *run);
-  void (*done)(void *engine, struct run *run, const struct run_end *end);
-};
 
 /* What all runs of an engine share. Nothing is owned. */
 struct run_context {
-  const struct run_handler *handler;
+  /* What a run tells its engine, from the event loop only. */
+  void (*stalled)(void *engine, struct run *run);
+  void (*done)(void *engine, struct run *run, const struct run_end *end);
   void *engine;
   struct process_context process;
   const struct log *log;
@@ -77,15 +57,13 @@ void run_resume(struct run *self);
  */
 void run_ignore_room(struct run *self);
 
-/* Ends the step: SIGTERM, `grace_ms`, SIGKILL; the result says `reason`. A second call can only
-   shorten the grace. A run that was not started is done without having executed. */
+/* See engine_stop. */
 void run_stop(struct run *self, int64_t grace_ms, const char *reason);
 
 struct door *run_door(const struct run *self);
-enum run_state run_state(const struct run *self);
 
-/* It executes, and what it waits for is not the door. */
-bool run_is_busy(const struct run *self);
+/* It is over but for its last output, for which the door has no room. */
+bool run_is_stalled(const struct run *self);
 
 /* One line for the log: its pid, its age, and what it waits for. */
 void run_describe(const struct run *self, char *out, size_t size);

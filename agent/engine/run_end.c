@@ -1,6 +1,8 @@
 #include "agent/engine/run_end.h"
 
+#include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 #include "agent/kinds/kind.h"
 #include "base/printable.h"
@@ -72,4 +74,64 @@ struct step_result run_end_step_result(const struct run_end *self, const struct 
   result.error_message = message.bytes;
   result.error_message_length = message.length;
   return result;
+}
+
+/* Bytes of a refused payload that are logged. */
+#define PAYLOAD_SHOWN 200
+
+void run_end_log(const struct run_end *self, const struct log *log, const struct step *step,
+                 bool quiet) {
+  bool succeeded = run_end_is_success(self);
+  enum log_level failure = quiet ? LOG_DEBUG : LOG_WARN;
+  char command[400];
+  kind_describe(step, command, sizeof command);
+  /* Only a message of the agent's own: what a command wrote is in the stream. */
+  bool own = !run_end_is_own(self) || kind_of(step)->work != NULL;
+  bool has_message = own && !succeeded;
+  struct error line;
+  struct run_stream message = {.bytes = ""};
+  if (has_message)
+    message = run_end_message(self, step->timeout_seconds, &line);
+  log_line(log, succeeded && !quiet ? LOG_INFO : failure, step->step_id,
+           "exit=%d in %lldms `%s`%s%.*s", run_end_is_own(self) ? self->exit_code : -1,
+           (long long)self->duration_ms, command, has_message ? ": " : "", (int)message.length,
+           message.bytes);
+  if (self->holder[0] != '\0')
+    log_line(log, failure, step->step_id,
+             "%s still holds its output in the background; what it prints from now on is dropped",
+             self->holder);
+  if (self->survivors > 0)
+    log_line(log, LOG_WARN, step->step_id, "%zu processes survive SIGKILL", self->survivors);
+}
+
+static bool is_word(char byte) {
+  return isalnum((unsigned char)byte) || byte == '_';
+}
+
+/* True at the word `env`, quoted or not: a refused payload need not be JSON. */
+static bool is_env(const char *payload, size_t length, size_t at) {
+  return length - at >= 3 && strncasecmp(payload + at, "env", 3) == 0 &&
+         (at == 0 || !is_word(payload[at - 1])) && (length - at == 3 || !is_word(payload[at + 3]));
+}
+
+/* True at a letter that is written as \u0065: it may be part of `env`. */
+static bool is_escaped_letter(const char *payload, size_t length, size_t at) {
+  return length - at >= 6 && strncasecmp(payload + at, "\\u00", 4) == 0 && payload[at + 4] >= '4' &&
+         payload[at + 4] <= '7';
+}
+
+/* What is logged ends before the word `env`, whose values may be secrets. */
+static size_t shown_length(const char *payload, size_t length) {
+  size_t shown = length < PAYLOAD_SHOWN ? length : PAYLOAD_SHOWN;
+  for (size_t i = 0; i < shown; i++)
+    if (is_env(payload, length, i) || is_escaped_letter(payload, length, i))
+      return i;
+  return shown;
+}
+
+void run_end_log_refused(const struct log *log, const char *step_id, const struct error *error,
+                         const char *payload, size_t length) {
+  size_t shown = shown_length(payload, length);
+  log_line(log, LOG_WARN, step_id, "refused: %s; payload: %.*s%s", error->text, (int)shown, payload,
+           shown < length ? "..." : "");
 }

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "wire/step.h"
 #include "wire/step_result.h"
 
@@ -76,5 +77,14 @@ struct run_stream run_end_message(const struct run_end *self, unsigned timeout_s
    are borrowed from the step, from what the end points to, and from `line`. */
 struct step_result run_end_step_result(const struct run_end *self, const struct step *step,
                                        struct error *line);
+
+/* Logs the end of a step: one line, and one more for each kind of process that it left behind.
+   `quiet`: at debug level. The door logs for itself then, and a command may hold secrets. */
+void run_end_log(const struct run_end *self, const struct log *log, const struct step *step,
+                 bool quiet);
+
+/* Logs that a payload was refused, and its beginning; never a value of its `env`. */
+void run_end_log_refused(const struct log *log, const char *step_id, const struct error *error,
+                         const char *payload, size_t length);
 
 #endif

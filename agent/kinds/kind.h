@@ -123,8 +123,8 @@ char *kind_title(const struct step *step);
 /* Writes one line for the log, cut at the buffer's end. */
 void kind_describe(const struct step *step, char *out, size_t size);
 
-/* What process_prepare and process_start need to run this step; `tag` is the step's. It points into the
-   step and into its memory, which the caller frees afterwards. */
+/* What process_new needs to run this step; `tag` is the step's. It points into the step and into its
+   memory, which the caller frees afterwards. */
 struct process_spec kind_process_spec(const struct kind_context *context, const struct step *step,
                                       const char *tag);
 

@@ -1,15 +1,209 @@
 #include "agent/process/exec_command.h"
 
+#include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
-#include "agent/process/exec_error.h"
+/* --- why a file was refused ------------------------------------------------------------------- */
+
+/* Facts about a file that execve(2) refused. */
+struct exec_probe {
+  int error;               /* of execve */
+  mode_t mode;             /* 0: the path leads to nothing */
+  ssize_t head_length;     /* -1: it cannot be read */
+  unsigned char head[257]; /* its first bytes, as many as the kernel looks at, and a NUL */
+  char loader[128];        /* that a 64-bit ELF program names; "": none */
+  char interpreter[257];   /* that the first line of a script names; "": none */
+  mode_t interpreter_mode; /* 0: it is not there */
+};
+
+static bool is_elf(const unsigned char *head, size_t length) {
+  return length >= EI_NIDENT && memcmp(head, ELFMAG, SELFMAG) == 0;
+}
+
+static void read_loader(struct exec_probe *self, int fd) {
+  Elf64_Ehdr elf = {0};
+  if (pread(fd, &elf, sizeof elf, 0) != (ssize_t)sizeof elf ||
+      !is_elf(elf.e_ident, sizeof elf.e_ident) || elf.e_ident[EI_CLASS] != ELFCLASS64)
+    return;
+  for (unsigned i = 0; i < elf.e_phnum; i++) {
+    Elf64_Phdr segment;
+    if (pread(fd, &segment, sizeof segment, (off_t)(elf.e_phoff + (Elf64_Off)i * sizeof segment)) !=
+        (ssize_t)sizeof segment)
+      return;
+    if (segment.p_type != PT_INTERP)
+      continue;
+    size_t size = sizeof self->loader - 1; /* the last byte stays zero */
+    (void)pread(fd, self->loader, segment.p_filesz < size ? segment.p_filesz : size,
+                (off_t)segment.p_offset);
+    return;
+  }
+}
+
+static mode_t mode_of(const char *path) {
+  struct stat stat_buffer = {0};
+  return stat(path, &stat_buffer) == 0 ? stat_buffer.st_mode : 0;
+}
+
+/* The kernel ends the name at a space, a tab or the end of the line. */
+static void read_interpreter(struct exec_probe *self) {
+  const unsigned char *at = self->head;
+  size_t length = 0;
+  if (*at++ != '#' || *at++ != '!')
+    return;
+  while (*at == ' ' || *at == '\t')
+    at++;
+  for (; *at != '\0' && *at != ' ' && *at != '\t' && *at != '\n'; at++)
+    self->interpreter[length++] = (char)*at;
+  if (length > 0)
+    self->interpreter_mode = mode_of(self->interpreter);
+}
+
+static void look_at(struct exec_probe *self, const char *path, int exec_errno) {
+  self->error = exec_errno;
+  self->mode = mode_of(path);
+  self->head_length = -1;
+  if (exec_errno != ENOENT && exec_errno != ENOEXEC && exec_errno != EACCES && exec_errno != ELOOP)
+    return;
+  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0)
+    return;
+  self->head_length = pread(fd, self->head, sizeof self->head - 1, 0);
+  read_loader(self, fd);
+  read_interpreter(self);
+  close(fd);
+}
+
+/* The machines that toolchain images are made for, by the beginnings of their names in uname(2). */
+static const char *machine_name(unsigned machine) {
+  static const struct {
+    unsigned machine;
+    const char *name;
+  } rows[] = {{EM_X86_64, "x86_64"}, {EM_AARCH64, "aarch64"}, {EM_386, "i386"},  {EM_ARM, "arm"},
+              {EM_RISCV, "riscv"},   {EM_PPC64, "ppc64"},     {EM_S390, "s390x"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (rows[i].machine == machine)
+      return rows[i].name;
+  return "another machine";
+}
+
+/* Why a file cannot be run. */
+struct reason {
+  int shown; /* bytes of its path, and of `detail`, so that the reason fits behind them */
+  const char *before, *detail, *after;
+};
+
+static struct reason about(int shown, const char *before, const char *detail, const char *after) {
+  return (struct reason){shown, before, detail, after};
+}
+
+static struct reason plain(const char *text) {
+  return about(150, text, "", "");
+}
+
+static struct reason missing_interpreter(const struct exec_probe *probe) {
+  if (probe->loader[0] != '\0')
+    return about(80, "it exists, but its loader ", probe->loader,
+                 " does not (built for another libc?)");
+  if (probe->interpreter[0] == '\0')
+    return plain("it exists, but its interpreter or loader does not");
+  if (strchr(probe->interpreter, '\r') != NULL)
+    return about(
+        80,
+        "its first line ends in a carriage return, which belongs to the interpreter's name "
+        "(Windows line endings)",
+        "", "");
+  return about(100, "it exists, but its interpreter ", probe->interpreter, " does not");
+}
+
+static bool is_own_machine(const char *name) {
+  struct utsname own;
+  return uname(&own) == 0 && strncmp(own.machine, name, strlen(name)) == 0;
+}
+
+/* Of a file that is no program, or none for this kernel. */
+static const char *why_no_script(const struct exec_probe *probe) {
+  static const char mark[] = "\xEF\xBB\xBF#!";
+  const char *head = (const char *)probe->head;
+  if (strncmp(head, mark, sizeof mark - 1) == 0)
+    return "a byte order mark stands before its #!";
+  if (strncmp(head, "#!", 2) != 0)
+    return "no program, and a script must begin with #!";
+  return strlen(head) == sizeof probe->head - 1
+             ? "its first line is longer than the 255 bytes that the kernel reads"
+             : "its interpreter is no program";
+}
+
+static struct reason bad_format(const struct exec_probe *probe) {
+  const unsigned char *head = probe->head;
+  size_t length = (size_t)probe->head_length;
+  if (!is_elf(head, length))
+    return about(150, "exec format error: ", why_no_script(probe), "");
+  unsigned machine = 0;
+  if (length >= 20) /* e_machine: two bytes at offset 18, in the file's own byte order */
+    machine = head[EI_DATA] == ELFDATA2MSB ? (unsigned)(head[18] << 8 | head[19])
+                                           : (unsigned)(head[19] << 8 | head[18]);
+  const char *name = machine_name(machine);
+  if (length < 20 || is_own_machine(name))
+    return plain("exec format error: no whole program");
+  return about(150, "exec format error: wrong architecture, built for ", name, "");
+}
+
+static struct reason not_permitted(const struct exec_probe *probe) {
+  if (S_ISDIR(probe->mode))
+    return plain("permission denied: it is a directory");
+  if ((probe->mode & 0111) == 0)
+    return plain("permission denied: not executable (no x in its mode)");
+  if (S_ISDIR(probe->interpreter_mode))
+    return about(100, "its interpreter ", probe->interpreter, " is a directory");
+  if (probe->interpreter_mode != 0 && (probe->interpreter_mode & 0111) == 0)
+    return about(100, "its interpreter ", probe->interpreter, " is not executable");
+  return plain("permission denied");
+}
+
+static struct reason reason_of(const struct exec_probe *probe) {
+  const bool is_there = probe->mode != 0;
+  if ((probe->mode & 0111) != 0 && strncmp((const char *)probe->head, "#!", 2) == 0 &&
+      probe->interpreter[0] == '\0') /* the errno hangs on the kernel */
+    return plain("its #! names no interpreter");
+  if (probe->error == EACCES && is_there)
+    return not_permitted(probe);
+  if (probe->error == ENOENT)
+    return is_there ? missing_interpreter(probe) : plain("no such file");
+  if (probe->error == ENOEXEC && probe->head_length >= 0)
+    return bad_format(probe);
+  if (probe->error == ELOOP && probe->interpreter[0] != '\0')
+    return about(90, "its interpreter ", probe->interpreter,
+                 " is a script, and so is the next one, too often");
+  if (probe->error == ENAMETOOLONG)
+    return about(120, "the path, or a name in it, is too long", "", "");
+  if (probe->error == E2BIG)
+    return about(100, "arguments and environment are too long", "", "");
+  return plain(strerror(probe->error));
+}
+
+void exec_command_error(struct error *error, const char *shown, const char *path, int exec_errno) {
+  struct exec_probe probe = {0};
+  char subject[200];
+  look_at(&probe, path, exec_errno);
+  const struct reason reason = reason_of(&probe);
+  (void)snprintf(subject, sizeof subject, "cannot run %.*s%s", reason.shown, shown,
+                 exec_errno == ENAMETOOLONG ? "…" : "");
+  (void)error_set_about(error, subject, "%s%.*s%s", reason.before, reason.shown, reason.detail,
+                        reason.after);
+  error->code = exec_errno;
+}
+
+/* --- the execution --------------------------------------------------------------------------- */
 
 /* A candidate is an entry of PATH and the command's name; execve(2) takes no path that is longer than
    PATH_MAX, and fails as it should with one that is cut here. */
@@ -19,24 +213,11 @@ bool exec_command_is_missing(int error) {
   return error == ENOENT || error == ENOTDIR || error == ELOOP;
 }
 
-void exec_command_no_process(const char *command, int error, struct exec_failure *failure) {
-  failure->stage = EXEC_NO_PROCESS;
-  (void)error_set(&failure->reason, "cannot start %.100s: %s", command, strerror(error));
-  failure->reason.code = error;
-}
-
 static const char *find_path(char *const *envp) {
   for (char *const *entry = envp; *entry != NULL; entry++)
     if (strncmp(*entry, "PATH=", 5) == 0)
       return *entry + 5;
   return EXEC_DEFAULT_PATH;
-}
-
-/* An empty entry is the current directory (POSIX). */
-static void make_candidate(char out[CANDIDATE_SIZE], const char *entry, size_t length,
-                           const char *name) {
-  (void)snprintf(out, CANDIDATE_SIZE, "%.*s/%s", length > 0 ? (int)length : 1,
-                 length > 0 ? entry : ".", name);
 }
 
 /* The candidate that is there and cannot be run, else the first. */
@@ -76,8 +257,9 @@ static void try_candidates(const struct exec_command *self, struct search *searc
   }
   char candidate[CANDIDATE_SIZE];
   for (const char *entry = find_path(self->envp);; entry++) {
-    size_t length = strcspn(entry, ":");
-    make_candidate(candidate, entry, length, name);
+    size_t length = strcspn(entry, ":"); /* 0: the current directory (POSIX) */
+    (void)snprintf(candidate, sizeof candidate, "%.*s/%s", length > 0 ? (int)length : 1,
+                   length > 0 ? entry : ".", name);
     entry += length;
     if (!try_candidate(self, candidate, search) || *entry == '\0')
       return;
@@ -98,7 +280,7 @@ static void explain(const struct exec_command *self, const struct search *search
   char shown[2 * PATH_MAX];
   (void)snprintf(shown, sizeof shown, "%s%s%s", is_below ? self->directory : "",
                  is_below ? "/" : "", search->path);
-  (void)exec_error(&failure->reason, shown, search->path, search->error);
+  exec_command_error(&failure->reason, shown, search->path, search->error);
 }
 
 /* Returns whether the command may be executed. */

@@ -14,7 +14,7 @@ enum exec_stage {
   EXEC_NO_DIRECTORY,
   EXEC_NOT_FOUND,
   EXEC_NOT_EXECUTABLE, /* the command is there */
-  EXEC_NO_PROCESS
+  EXEC_NO_PROCESS      /* there is none for it */
 };
 
 struct exec_failure {
@@ -37,8 +37,14 @@ struct exec_command {
  */
 void exec_command(const struct exec_command *self, struct exec_failure *failure);
 
-/* Sets EXEC_NO_PROCESS: there is no process for this command, for this errno. */
-void exec_command_no_process(const char *command, int error, struct exec_failure *failure);
+/*
+ * Writes why execve(2) refused a file, for a person. The errno alone misleads: ENOENT for a file
+ * that exists means that its interpreter or loader is missing (a glibc program in a musl image),
+ * and ENOEXEC may be a program for another machine or a script without its first line. Opens the file
+ * at `path`, which may take as long as its file system needs; `shown` stands for it in the text.
+ * Allocates nothing.
+ */
+void exec_command_error(struct error *error, const char *shown, const char *path, int exec_errno);
 
 /* Whether an errno of chdir(2) means that there is no such directory. */
 bool exec_command_is_missing(int error);

@@ -25,11 +25,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/process/children.h"
 #include "agent/process/exec_command.h"
 #include "agent/process/keeper_message.h"
-#include "agent/process/keeper_tree.h"
 #include "agent/process/process_table.h"
-#include "agent/process/traced_child.h"
 #include "base/check.h"
 #include "base/memory.h"
 
@@ -87,19 +86,10 @@ static void raise_oom_score(void) {
 }
 
 static long own_pages(void) {
-  char text[64];
-  long total, resident = -1;
-  int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
-  ssize_t length = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
-  if (fd >= 0)
-    close(fd);
-  if (length > 0) {
-    char *end;
-    text[length] = '\0';
-    total = strtol(text, &end, 10);
-    resident = total > 0 ? strtol(end, NULL, 10) : -1;
-  }
-  return resident;
+  char text[64], *end;
+  if (process_table_read_file(0, "statm", text, sizeof text) <= 0 || strtol(text, &end, 10) <= 0)
+    return -1;
+  return strtol(end, NULL, 10);
 }
 
 /* The kernel's fs.nr_open, unless somebody raised it. */
@@ -171,39 +161,13 @@ static int status_of(const siginfo_t *info) {
   return info->si_status | (info->si_code == CLD_DUMPED ? 0x80 : 0);
 }
 
-static void reap_one(struct keeper *self, const siginfo_t *info) {
+static void reap_one(void *owner, const siginfo_t *info) {
+  struct keeper *self = owner;
   if (info->si_pid == self->command) {
     set_ended(self, status_of(info));
     self->command = 0;
   }
   (void)waitpid(info->si_pid, NULL, WNOHANG | __WALL);
-}
-
-/* Those that have stopped because they asked to be traced go on when all others were looked at.
-   Returns how many children were reaped; REAPED_AT_ONCE: there may be more. */
-static int reap(struct keeper *self, bool *is_empty) {
-  struct traced_child stopped[REAPED_AT_ONCE];
-  size_t count = 0;
-  int looked_at = 0, reaped = 0;
-  *is_empty = false;
-  for (; looked_at < REAPED_AT_ONCE; looked_at++) {
-    siginfo_t info = {0};
-    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0) {
-      *is_empty = errno == ECHILD;
-      break;
-    }
-    if (info.si_pid == 0)
-      break;
-    if (!traced_child_has_stopped(&info)) {
-      reap_one(self, &info);
-      reaped++;
-    } else if (traced_child_take(&stopped[count], info.si_pid)) {
-      count++;
-    }
-  }
-  while (count > 0)
-    traced_child_release(&stopped[--count]);
-  return looked_at == REAPED_AT_ONCE ? REAPED_AT_ONCE : reaped;
 }
 
 static bool is_orphan(struct keeper *self) {
@@ -216,8 +180,8 @@ static int order_of(struct keeper *self) {
 }
 
 static void signal_tree(struct keeper *self, int signal) {
-  const struct keeper_tree tree = {.root = getpid(), .command = self->command};
-  atomic_store(&self->page->left, (unsigned)keeper_tree_signal(&tree, signal));
+  const struct process_tree tree = {.root = getpid(), .command = self->command};
+  atomic_store(&self->page->left, (unsigned)process_tree_signal(&tree, signal));
 }
 
 static void obey(struct keeper *self) {
@@ -278,7 +242,11 @@ static void run(struct keeper *self, const struct keeper_message *message, char 
   if (pid == 0)
     run_child(self, message, &command, descriptors, keeper);
   if (pid < 0) {
-    exec_command_no_process(argv[0], errno, &self->page->failure);
+    struct exec_failure *failure = &self->page->failure;
+    const int fork_errno = errno;
+    (void)error_set(&failure->reason, "cannot start %.100s: %s", argv[0], strerror(fork_errno));
+    failure->reason.code = fork_errno;
+    failure->stage = EXEC_NO_PROCESS;
     set_ended(self, 127 << 8);
   }
   close_all(descriptors);
@@ -354,9 +322,11 @@ static void wait_for_news(struct keeper *self, int milliseconds) {
 }
 
 static void look_after_tree(struct keeper *self) {
-  bool is_empty;
+  static const struct children_handler handler = {.ended = reap_one};
   obey(self);
-  int reaped = reap(self, &is_empty);
+  struct child_stop space[REAPED_AT_ONCE];
+  int looked_at = children_look(&handler, self, space, REAPED_AT_ONCE);
+  bool is_empty = looked_at < 0;
   CHECK(!is_empty || self->command == 0);
   bool has_news = !self->has_ended && (atomic_load(&self->page->ended) != 0 || is_empty);
   self->has_ended |= has_news;
@@ -367,9 +337,9 @@ static void look_after_tree(struct keeper *self) {
   if (has_news)
     send_news(self, KEEPER_ENDED);
   bool is_killing = self->obeyed == KEEPER_ORDER_KILL;
-  if (reaped > 0)
+  if (looked_at > 0)
     self->walk_ms = KILL_WALK_MS;
-  if (reaped == REAPED_AT_ONCE || (reaped > 0 && is_killing))
+  if (looked_at == REAPED_AT_ONCE || (looked_at > 0 && is_killing))
     return;
   wait_for_news(self, is_killing ? self->walk_ms : -1);
   self->walk_ms = self->walk_ms < KILL_WALK_MAX_MS / 2 ? 2 * self->walk_ms : KILL_WALK_MAX_MS;

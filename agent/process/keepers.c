@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/process/children.h"
 #include "agent/process/keeper_message.h"
-#include "agent/process/keeper_tree.h"
 #include "agent/process/process_table.h"
 #include "base/buffer.h"
 #include "base/check.h"
@@ -38,8 +38,9 @@ struct keeper {
   struct keepers *keepers;
   struct keeper_page *page;
   struct event *readable;
-  struct keeper_owner owner; /* news NULL: nobody */
-  int fd;                    /* -1: it was told to go, or is dead */
+  void (*news)(void *owner); /* NULL: nobody has it */
+  void *owner;
+  int fd; /* -1: it was told to go, or is dead */
   pid_t pid;
   enum keeper_state state;
   bool is_work;
@@ -47,20 +48,21 @@ struct keeper {
   int own_status; /* of the keeper itself, once it was reaped */
 };
 
-/* What the kept texts are executed with. */
-struct keeper_texts {
-  char *argv[5];
-  char *envp[3];
-  char agent[16];
+/* Of a process that is over: read until its last writer is gone. */
+struct pipe_drain {
+  struct pipe_drain *next;
+  struct keepers *keepers;
+  struct event *readable;
+  int fd;
 };
 
 struct keepers {
   struct keepers_options options;
-  const char *program;
   bool is_proven; /* a keeper made of the program has reported */
+  bool has_died;  /* one was reaped */
   unsigned idle_max;
   struct keeper *all;
-  struct keeper_texts texts;
+  struct pipe_drain *drains;
   struct event *walk; /* over those of nobody, and while everything ends */
   int64_t give_up_ms; /* of those of keepers that died; 0: there are none */
   int64_t kill_at_ms; /* while everything ends */
@@ -68,22 +70,32 @@ struct keepers {
   void *gone_owner;
 };
 
+static struct keeper *find_keeper(const struct keepers *self, pid_t pid) {
+  struct keeper *keeper = self->all;
+  while (keeper != NULL && keeper->pid != pid)
+    keeper = keeper->next;
+  return keeper;
+}
+
 static bool is_keeper(void *context, pid_t pid) {
-  const struct keepers *self = context;
-  for (const struct keeper *keeper = self->all; keeper != NULL; keeper = keeper->next)
-    if (keeper->pid == pid)
-      return true;
-  return false;
+  return find_keeper(context, pid) != NULL;
 }
 
 /* To the children of this process that are no keepers, and to what is below them. */
 static size_t signal_nobodys(struct keepers *self, int signal) {
-  const struct keeper_tree tree = {.root = getpid(), .is_excepted = is_keeper, .context = self};
-  return keeper_tree_signal(&tree, signal);
+  const struct process_tree tree = {.root = getpid(), .is_excepted = is_keeper, .context = self};
+  return process_tree_signal(&tree, signal);
 }
 
 static bool is_idle(const struct keeper *self) {
-  return self->state == KEEPER_DONE && self->owner.news == NULL && self->fd >= 0;
+  return self->state == KEEPER_DONE && self->news == NULL && self->fd >= 0;
+}
+
+static struct keeper *find_idle(const struct keepers *self) {
+  struct keeper *keeper = self->all;
+  while (keeper != NULL && !is_idle(keeper))
+    keeper = keeper->next;
+  return keeper;
 }
 
 static bool has_processes(const struct keeper *self) {
@@ -132,15 +144,15 @@ static void end_turn(struct keepers *self);
 
 static void tell(struct keeper *self) {
   struct keepers *keepers = self->keepers;
-  if (self->owner.news != NULL)
-    self->owner.news(self->owner.owner);
+  if (self->news != NULL)
+    self->news(self->owner);
   else if (self->state == KEEPER_DONE)
     keep_or_dismiss(self);
   end_turn(keepers);
 }
 
 /* Messages are bytes, and few: an end, and that nobody is left. At end-of-file it is dead: the rest is
-   told by keepers_reaped. */
+   told by keepers_reap. */
 static unsigned receive_news(struct keeper *self, bool *has_any) {
   unsigned news = 0;
   *has_any = false;
@@ -157,10 +169,7 @@ static unsigned receive_news(struct keeper *self, bool *has_any) {
   return news;
 }
 
-static void on_news(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct keeper *self = context;
+LOOP_CALLBACK(on_news, struct keeper *self) {
   bool has_any;
   unsigned news = receive_news(self, &has_any);
   self->keepers->is_proven |= has_any;
@@ -176,12 +185,17 @@ static void on_news(evutil_socket_t fd, short what, void *context) {
 
 /* --- making one ------------------------------------------------------------------------------ */
 
+/* Leaves errno. */
+static void close_end(int fd) {
+  int kept_errno = errno;
+  close(fd);
+  errno = kept_errno;
+}
+
 /* Above the numbers that it gets in the keeper. */
 static int move_up(int fd) {
   int moved = fcntl(fd, F_DUPFD_CLOEXEC, KEEPER_PAGE + 1);
-  int move_errno = errno;
-  close(fd);
-  errno = move_errno;
+  close_end(fd);
   return moved;
 }
 
@@ -189,16 +203,13 @@ static int make_page(struct keepers *self, struct keeper_page **page) {
   int fd = memfd_create("keeper", MFD_CLOEXEC);
   if (fd < 0 || (fd = move_up(fd)) < 0)
     return -1;
-  void *mapped = MAP_FAILED;
+  *page = MAP_FAILED;
   if (ftruncate(fd, sizeof **page) == 0)
-    mapped = mmap(NULL, sizeof **page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (mapped == MAP_FAILED) {
-    int map_errno = errno;
-    close(fd);
-    errno = map_errno;
+    *page = mmap(NULL, sizeof **page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (*page == MAP_FAILED) {
+    close_end(fd);
     return -1;
   }
-  *page = mapped;
   (*page)->open_files = self->options.open_files;
   return fd;
 }
@@ -211,14 +222,32 @@ static void place_descriptors(const struct keepers *self, int socket, int page) 
   (void)dup2(page, KEEPER_PAGE);
 }
 
+static void find_variables(const struct keepers *self, char *found[3]) {
+  static const char *const inherited[] = {"HOME=", "XDG_CONFIG_HOME="};
+  for (size_t i = 0; i < sizeof inherited / sizeof *inherited; i++)
+    for (char *const *entry = self->options.environment; entry != NULL && *entry != NULL; entry++)
+      if (strncmp(*entry, inherited[i], strlen(inherited[i])) == 0) {
+        *found++ = *entry;
+        break;
+      }
+  *found = NULL;
+}
+
 /* Not by posix_spawn(3), which changes the signal mask of its caller. Returns its pid, or -1 with errno;
    0: this program cannot be executed here. */
 static pid_t execute(const struct keepers *self, int socket, int page) {
+  static char name[] = "agent-keeper", argument[] = KEEPER_ARGUMENT, no_job[] = "-";
+  char agent[16];
+  char *job = self->options.job != NULL ? (char *)self->options.job : no_job;
+  char *const argv[] = {name, argument, job, agent, NULL};
+  char *envp[3];
+  (void)snprintf(agent, sizeof agent, "%d", (int)getpid());
+  find_variables(self, envp);
   volatile bool is_refused = false;
   pid_t pid = vfork();
   if (pid == 0) {
     place_descriptors(self, socket, page);
-    (void)execve(self->program, self->texts.argv, self->texts.envp);
+    (void)execve(self->options.program, argv, envp);
     is_refused = true;
     _exit(127);
   }
@@ -239,10 +268,10 @@ static pid_t fork_off(const struct keepers *self, int socket, int page) {
 }
 
 static pid_t make_process(struct keepers *self, int socket, int page) {
-  pid_t pid = self->program != NULL ? execute(self, socket, page) : 0;
+  pid_t pid = self->options.program != NULL ? execute(self, socket, page) : 0;
   if (pid != 0)
     return pid;
-  self->program = NULL;
+  self->options.program = NULL;
   return fork_off(self, socket, page);
 }
 
@@ -264,20 +293,14 @@ static struct keeper *make_keeper(struct keepers *self) {
     return NULL;
   ends[1] = move_up(ends[1]);
   int page_fd = ends[1] >= 0 ? make_page(self, &page) : -1;
-  pid_t pid = -1;
-  if (page_fd >= 0)
-    pid = make_process(self, ends[1], page_fd);
-  int make_errno = errno;
-  if (page_fd >= 0)
-    close(page_fd);
-  if (ends[1] >= 0)
-    close(ends[1]);
+  pid_t pid = page_fd >= 0 ? make_process(self, ends[1], page_fd) : -1;
+  close_end(page_fd);
+  close_end(ends[1]);
   if (pid > 0)
     return add_keeper(self, ends[0], page, pid);
   if (page_fd >= 0)
     (void)munmap(page, sizeof *page);
-  close(ends[0]);
-  errno = make_errno;
+  close_end(ends[0]);
   return NULL;
 }
 
@@ -286,7 +309,7 @@ static struct keeper *make_keeper(struct keepers *self) {
 static bool is_proven(struct keeper *self) {
   struct pollfd news = {.fd = self->fd, .events = POLLIN};
   unsigned char byte;
-  if (self->keepers->program == NULL || self->keepers->is_proven)
+  if (self->keepers->options.program == NULL || self->keepers->is_proven)
     return true;
   self->keepers->is_proven = poll(&news, 1, FIRST_NEWS_MS) == 1 &&
                              recv(self->fd, &byte, sizeof byte, MSG_DONTWAIT | MSG_PEEK) == 1;
@@ -295,23 +318,18 @@ static bool is_proven(struct keeper *self) {
 
 /* One that is idle, or a new one; NULL with errno. */
 static struct keeper *take_keeper(struct keepers *self) {
-  struct keeper *keeper = self->all;
-  while (keeper != NULL && !is_idle(keeper))
-    keeper = keeper->next;
+  struct keeper *keeper = find_idle(self);
   if (keeper == NULL)
     keeper = make_keeper(self);
   if (keeper == NULL || is_proven(keeper))
     return keeper;
   dismiss(keeper);
-  self->program = NULL;
+  self->options.program = NULL;
   return make_keeper(self);
 }
 
 void keepers_make_spare(struct keepers *self) {
-  const struct keeper *keeper = self->all;
-  while (keeper != NULL && !is_idle(keeper))
-    keeper = keeper->next;
-  if (keeper == NULL)
+  if (find_idle(self) == NULL)
     (void)make_keeper(self);
 }
 
@@ -324,18 +342,18 @@ static void reset_page(struct keeper_page *page) {
 }
 
 /* A keeper that was killed while it was idle has done nothing: the next one gets the message. */
-static struct keeper *give(struct keepers *self, const struct keeper_message *message,
-                           const char *body, const int descriptors[3],
-                           const struct keeper_owner *owner) {
+static struct keeper *give(struct keepers *self, const struct keeper_task *task,
+                           const struct keeper_message *message, const char *body) {
   for (;;) {
     struct keeper *keeper = take_keeper(self);
     if (keeper == NULL)
       return NULL;
     reset_page(keeper->page);
     keeper->is_work = message->kind == KEEPER_MESSAGE_WORK;
-    if (keeper_message_send(keeper->fd, message, body, descriptors) == 0) {
+    if (keeper_message_send(keeper->fd, message, body, task->descriptors) == 0) {
       keeper->state = KEEPER_RUNS;
-      keeper->owner = *owner;
+      keeper->news = task->news;
+      keeper->owner = task->owner;
       return keeper;
     }
     if (errno != ESRCH)
@@ -351,13 +369,11 @@ static uint32_t add_texts(struct buffer *body, char *const *texts) {
   return count;
 }
 
-struct keeper *keepers_run(struct keepers *self, const struct keeper_command *command,
-                           const int descriptors[3], const struct keeper_owner *owner,
-                           struct error *error) {
-  const struct exec_command *exec = &command->exec;
+static struct keeper *give_command(struct keepers *self, const struct keeper_task *task) {
+  const struct exec_command *exec = &task->exec;
   struct buffer body = {0};
   struct keeper_message message = {.kind = KEEPER_MESSAGE_RUN,
-                                   .waits = command->waits,
+                                   .waits = task->waits,
                                    .has_directory = exec->directory != NULL,
                                    .directory_may_be_missing = exec->directory_may_be_missing};
   message.arguments = add_texts(&body, exec->argv);
@@ -365,20 +381,19 @@ struct keeper *keepers_run(struct keepers *self, const struct keeper_command *co
   if (exec->directory != NULL)
     buffer_add(&body, exec->directory, strlen(exec->directory) + 1);
   message.length = body.length;
-  struct keeper *keeper = give(self, &message, body.bytes, descriptors, owner);
-  if (keeper == NULL)
-    (void)error_set(error, "cannot start %.100s: %s", exec->argv[0], strerror(errno));
-  buffer_release(&body);
+  struct keeper *keeper = give(self, task, &message, body.bytes);
+  buffer_release(&body); /* free(3) leaves errno */
   return keeper;
 }
 
-struct keeper *keepers_work(struct keepers *self, const char *packed, size_t length,
-                            const int descriptors[3], const struct keeper_owner *owner,
+struct keeper *keepers_give(struct keepers *self, const struct keeper_task *task,
                             struct error *error) {
-  const struct keeper_message message = {.kind = KEEPER_MESSAGE_WORK, .length = length};
-  struct keeper *keeper = give(self, &message, packed, descriptors, owner);
+  const struct keeper_message message = {.kind = KEEPER_MESSAGE_WORK, .length = task->work_length};
+  struct keeper *keeper =
+      task->work != NULL ? give(self, task, &message, task->work) : give_command(self, task);
   if (keeper == NULL)
-    (void)error_set(error, "cannot start a process: %s", strerror(errno));
+    (void)error_set(error, "cannot start %.100s: %s",
+                    task->work != NULL ? "a process" : task->exec.argv[0], strerror(errno));
   return keeper;
 }
 
@@ -459,7 +474,7 @@ void keeper_terminate(struct keeper *self) {
 }
 
 void keeper_release(struct keeper *self) {
-  self->owner = (struct keeper_owner){0};
+  self->news = NULL;
   if (self->state == KEEPER_DONE)
     keep_or_dismiss(self);
 }
@@ -506,10 +521,7 @@ static void end_turn(struct keepers *self) {
   gone(self->gone_owner, left);
 }
 
-static void on_walk(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct keepers *self = context;
+LOOP_CALLBACK(on_walk, struct keepers *self) {
   int64_t now_ms = clock_monotonic_ms();
   if (self->give_up_ms != 0)
     end_nobodys(self, now_ms);
@@ -530,16 +542,9 @@ void keepers_kill(struct keepers *self) {
 
 void keepers_end(struct keepers *self, int64_t grace_ms, void (*gone)(void *owner, size_t left),
                  void *owner) {
-  int64_t kill_at_ms = clock_monotonic_ms() + grace_ms;
-  if (self->gone != NULL) {
-    if (kill_at_ms < self->kill_at_ms)
-      self->kill_at_ms = kill_at_ms;
-    loop_timer_start_now(self->walk);
-    return;
-  }
   self->gone = gone;
   self->gone_owner = owner;
-  self->kill_at_ms = kill_at_ms;
+  self->kill_at_ms = clock_monotonic_ms() + grace_ms;
   for (struct keeper *keeper = self->all; grace_ms > 0 && keeper != NULL; keeper = keeper->next)
     keeper_terminate(keeper);
   if (grace_ms > 0)
@@ -555,7 +560,7 @@ static void keeper_died(struct keeper *self, int status) {
   self->own_status = status;
   dismiss(self);
   if (self->state == KEEPER_DONE) {
-    if (self->owner.news == NULL)
+    if (self->news == NULL)
       remove_keeper(self);
     return;
   }
@@ -567,20 +572,35 @@ static void keeper_died(struct keeper *self, int status) {
   tell(self);
 }
 
-bool keepers_reaped(struct keepers *self, pid_t pid, int status) {
-  for (struct keeper *keeper = self->all; keeper != NULL; keeper = keeper->next)
-    if (keeper->pid == pid) {
-      keeper_died(keeper, status);
-      return true;
-    }
-  if (self->give_up_ms != 0 || self->gone != NULL)
+/* Children that are looked at in one turn of the loop. */
+#define REAPED_AT_ONCE 1024
+
+static void reap_one(void *owner, const siginfo_t *info) {
+  struct keepers *self = owner;
+  int status;
+  if (waitpid(info->si_pid, &status, WNOHANG | __WALL) != info->si_pid)
+    return;
+  struct keeper *keeper = find_keeper(self, info->si_pid);
+  if (keeper != NULL) {
+    self->has_died = true;
+    keeper_died(keeper, status);
+  } else if (self->give_up_ms != 0 || self->gone != NULL) {
     loop_timer_start_now(self->walk);
-  return false;
+  }
 }
 
-void keepers_stopped(const struct keepers *self, pid_t pid) {
-  if (is_keeper((void *)self, pid))
+static void on_stopped(void *owner, pid_t pid) {
+  if (find_keeper(owner, pid) != NULL)
     (void)kill(pid, SIGCONT);
+}
+
+bool keepers_reap(struct keepers *self, bool *has_died) {
+  static const struct children_handler handler = {.ended = reap_one, .stopped = on_stopped};
+  struct child_stop space[REAPED_AT_ONCE];
+  self->has_died = false;
+  int looked_at = children_look(&handler, self, space, REAPED_AT_ONCE);
+  *has_died = self->has_died;
+  return looked_at == REAPED_AT_ONCE;
 }
 
 bool keepers_have_processes(struct keepers *self) {
@@ -612,34 +632,43 @@ static void count_if_left(void *context, pid_t pid) {
 
 size_t keepers_of_dead_agents(const char *job) {
   struct dead_agents search = {.job = job};
-  (void)process_table_each(count_if_left, &search);
+  process_table_each(count_if_left, &search);
   return search.keepers;
+}
+
+/* --- pipes ------------------------------------------------------------------------------------ */
+
+static void free_drain(struct pipe_drain *drain) {
+  event_free(drain->readable);
+  close(drain->fd);
+  free(drain);
+}
+
+/* One read per turn of the loop: a process that prints without end must not delay the others. */
+LOOP_CALLBACK(discard, struct pipe_drain *drain) {
+  char discarded[16384];
+  ssize_t length = read(drain->fd, discarded, sizeof discarded);
+  if (length > 0 || (length < 0 && (errno == EAGAIN || errno == EINTR)))
+    return;
+  struct pipe_drain **link = &drain->keepers->drains;
+  while (*link != drain)
+    link = &(*link)->next;
+  *link = drain->next;
+  free_drain(drain);
+}
+
+void keepers_drain(struct keepers *self, int fd) {
+  struct pipe_drain *drain = memory_allocate(sizeof *drain);
+  *drain = (struct pipe_drain){.keepers = self, .fd = fd, .next = self->drains};
+  drain->readable = loop_event_new(self->options.base, fd, EV_READ | EV_PERSIST, discard, drain);
+  self->drains = drain;
 }
 
 /* --- the keepers themselves -------------------------------------------------------------------- */
 
-static void set_texts(struct keepers *self) {
-  static const char *const inherited[] = {"HOME=", "XDG_CONFIG_HOME="};
-  static char name[] = "agent-keeper", argument[] = KEEPER_ARGUMENT, no_job[] = "-";
-  struct keeper_texts *texts = &self->texts;
-  char **next = texts->envp;
-  (void)snprintf(texts->agent, sizeof texts->agent, "%d", (int)getpid());
-  texts->argv[0] = name;
-  texts->argv[1] = argument;
-  texts->argv[2] = self->options.job != NULL ? (char *)self->options.job : no_job;
-  texts->argv[3] = texts->agent;
-  for (size_t i = 0; i < sizeof inherited / sizeof *inherited; i++)
-    for (char *const *entry = self->options.environment; entry != NULL && *entry != NULL; entry++)
-      if (strncmp(*entry, inherited[i], strlen(inherited[i])) == 0) {
-        *next++ = *entry;
-        break;
-      }
-}
-
 struct keepers *keepers_new(const struct keepers_options *options) {
   struct keepers *self = memory_allocate(sizeof *self);
-  *self = (struct keepers){.options = *options, .program = options->program, .idle_max = 1};
-  set_texts(self);
+  *self = (struct keepers){.options = *options, .idle_max = 1};
   self->walk = loop_timer_new(options->base, on_walk, self);
   return self;
 }
@@ -658,6 +687,10 @@ void keepers_free(struct keepers *self) {
       (void)waitpid(keeper->pid, NULL, 0);
     }
     free_keeper(keeper);
+  }
+  for (struct pipe_drain *drain = self->drains, *next; drain != NULL; drain = next) {
+    next = drain->next;
+    free_drain(drain);
   }
   event_free(self->walk);
   free(self);

@@ -18,12 +18,12 @@
  *
  *   keepers_new
  *     keepers_make_spare         from time to time, so that one waits
- *     keeper = keepers_run, keepers_work
+ *     keeper = keepers_give
  *       keeper_go                of a command that waits
  *       news(owner)              from the event loop: keeper_state and what belongs to it is new
- *       keeper_order
+ *       keeper_terminate, keeper_kill
  *     keeper_release             the process is over, or given up
- *     keepers_reaped, keepers_stopped    from whoever waits for children
+ *     keepers_reap               at every SIGCHLD
  *     keepers_end                at the end of the program
  *   keepers_free                 kills what is left
  */
@@ -36,7 +36,7 @@ struct keepers_options {
   const char *program;      /* the path of this program; NULL: a keeper is a fork of it */
   const char *job;          /* for ps, and for keepers_of_dead_agents; NULL: none */
   char *const *environment; /* of work: HOME and XDG_CONFIG_HOME, where git's files are */
-  keeper_work *work;
+  keeper_work *work;        /* kind_work_packed for its kinds */
   struct rlimit open_files; /* of commands; the agent has raised its own */
   int stdin_fd;             /* reads as empty */
 };
@@ -50,24 +50,19 @@ void keepers_limit_idle(struct keepers *self, unsigned count);
 /* Makes a keeper when none is idle. Where that fails the next command does it, and says why. */
 void keepers_make_spare(struct keepers *self);
 
-struct keeper_command {
+/* A command, or work that was packed; what is pointed to has to stay during the call only. */
+struct keeper_task {
   struct exec_command exec;
-  bool waits;
-};
-
-/* What is called when something is new. */
-struct keeper_owner {
-  void (*news)(void *owner);
+  bool waits;       /* for keeper_go */
+  const char *work; /* NULL: a command */
+  size_t work_length;
+  const int *descriptors;    /* its 0, 1 and 2 (0 of work is not used), which stay the caller's */
+  void (*news)(void *owner); /* called when something is new */
   void *owner;
 };
 
-/* Gives a command, or packed work, to a keeper. The descriptors are its 0, 1 and 2 (0 of work is not
-   used) and stay the caller's, who may close them at once. Returns NULL with the reason. */
-struct keeper *keepers_run(struct keepers *self, const struct keeper_command *command,
-                           const int descriptors[3], const struct keeper_owner *owner,
-                           struct error *error);
-struct keeper *keepers_work(struct keepers *self, const char *packed, size_t length,
-                            const int descriptors[3], const struct keeper_owner *owner,
+/* Returns NULL with the reason. */
+struct keeper *keepers_give(struct keepers *self, const struct keeper_task *task,
                             struct error *error);
 
 void keeper_go(struct keeper *self);
@@ -100,24 +95,28 @@ void keeper_kill(struct keeper *self);
 /* No news follow. What is not over goes on, unless it was ordered to end. */
 void keeper_release(struct keeper *self);
 
-/* Of every child that was reaped: true when it was a keeper. */
-bool keepers_reaped(struct keepers *self, pid_t pid, int status);
-
-/* Of every child that has stopped: a keeper goes on. */
-void keepers_stopped(const struct keepers *self, pid_t pid);
+/* At every SIGCHLD. Reaps all children that have ended, strangers too: orphans become children of this
+   program, which is a subreaper and in a container process 1. A keeper that was stopped goes on. True:
+   there may be more, in another turn of the loop. `has_died`: a keeper was reaped. */
+bool keepers_reap(struct keepers *self, bool *has_died);
 
 /* Whether any process lives that is of a step. */
 bool keepers_have_processes(struct keepers *self);
 
 /* Ends everything that is below this process: SIGTERM now, SIGKILL after the grace, giving up
    KEEPERS_GIVE_UP_MS later. `gone` is called once, from the event loop, with the number of processes that
-   are left. A second call can only shorten the grace, and `gone` stays. */
+   are left. To be called once. */
 void keepers_end(struct keepers *self, int64_t grace_ms, void (*gone)(void *owner, size_t left),
                  void *owner);
 #define KEEPERS_GIVE_UP_MS 2000
 
 /* SIGKILL to all, at once. */
 void keepers_kill(struct keepers *self);
+
+/* Takes over a non-blocking pipe of a process that is over, which somebody in the background holds:
+   its output is read and discarded until the last writer is gone. A closed pipe would break a server
+   that a command started for later steps. */
+void keepers_drain(struct keepers *self, int fd);
 
 /* The number of keepers of this job whose agent is dead. They are ending their trees; one that somebody
    has stopped goes on. */

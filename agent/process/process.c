@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/process/pipe_holder.h"
+#include "agent/process/process_table.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/loop.h"
@@ -37,11 +37,8 @@ struct process {
   const struct process_context *context;
   struct keeper *keeper;
   struct stream streams[2];
-  struct event *deadline;
-  struct event *drain; /* once the command has ended: who still holds its pipes? */
-  struct event *kill;  /* SIGKILL after the grace, then: what is left survives it */
-  struct event *end;   /* calls handler->ended from the loop, never from within an owner's call */
-  int64_t kill_at_ms;  /* of `kill`; 0: SIGKILL was sent */
+  struct event *timer; /* of what the process waits for: see on_timer */
+  int64_t kill_at_ms;  /* KILLING: when SIGKILL is sent; 0: it was */
   unsigned timeout_seconds;
   enum process_state state;
   bool command_ended;
@@ -62,17 +59,14 @@ static void maybe_end(struct process *self) {
   }
   if (self->started_ms != 0)
     self->outcome.duration_ms = clock_monotonic_ms() - self->started_ms;
-  (void)event_del(self->deadline);
-  (void)event_del(self->drain);
-  (void)event_del(self->kill);
-  loop_timer_start_now(self->end);
+  loop_timer_start_now(self->timer);
 }
 
 static void stream_end(struct stream *stream, bool held) {
   event_free(stream->readable);
   stream->readable = NULL;
   if (held)
-    orphaned_pipes_adopt(stream->process->context->orphaned_pipes, stream->fd);
+    keepers_drain(stream->process->context->keepers, stream->fd);
   else
     close(stream->fd);
   stream->fd = -1;
@@ -90,7 +84,7 @@ static void limit_streams(struct process *self) {
     stream->limited = true;
     stream->left = (size_t)waiting;
     if (self->outcome.holder[0] == '\0')
-      (void)pipe_holder_find(stream->fd, self->outcome.holder, sizeof self->outcome.holder);
+      process_table_pipe_holder(stream->fd, self->outcome.holder, sizeof self->outcome.holder);
     if (waiting == 0)
       stream_end(stream, true);
   }
@@ -99,19 +93,12 @@ static void limit_streams(struct process *self) {
     self->handler->remains(self->owner);
 }
 
-static void on_drain(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  limit_streams(context);
-}
-
 /* From now on only its streams, or its tree, delay its end. */
 static void command_ended(struct process *self) {
   self->command_ended = true;
   self->outcome.status = keeper_status(self->keeper);
-  (void)event_del(self->deadline);
   if (self->state == RUNNING)
-    loop_timer_start(self->drain, self->context->drain_ms);
+    loop_timer_start(self->timer, self->context->drain_ms);
   maybe_end(self);
 }
 
@@ -119,7 +106,7 @@ static void tree_gone(struct process *self, size_t survivors) {
   self->state = ENDING;
   self->outcome.survivors = survivors;
   self->command_ended = true; /* it may never be: stuck in the kernel */
-  (void)event_del(self->kill);
+  (void)event_del(self->timer);
   limit_streams(self);
   maybe_end(self);
 }
@@ -133,13 +120,11 @@ static void start_kill(struct process *self, int64_t grace_ms) {
   self->kill_at_ms = kill_at_ms;
   if (grace_ms > 0 && is_first)
     keeper_terminate(self->keeper);
-  loop_timer_start(self->kill, grace_ms);
+  loop_timer_start(self->timer, grace_ms);
 }
 
-static void on_kill(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct process *self = context;
+/* The grace is over, or the time for what is left to obey SIGKILL. */
+static void kill_or_give_up(struct process *self) {
   if (self->kill_at_ms == 0) {
     size_t left = keeper_left(self->keeper);
     tree_gone(self, left > 0 ? left : 1);
@@ -147,7 +132,7 @@ static void on_kill(evutil_socket_t fd, short what, void *context) {
   }
   self->kill_at_ms = 0;
   keeper_kill(self->keeper);
-  loop_timer_start(self->kill, KEEPERS_GIVE_UP_MS);
+  loop_timer_start(self->timer, KEEPERS_GIVE_UP_MS);
 }
 
 /* What is told before process_go is looked at then, unless it is being ended. */
@@ -196,30 +181,25 @@ static void end_tree(struct process *self, enum process_end reason, int64_t grac
   }
 }
 
-static void on_deadline(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct process *self = context;
-  end_tree(self, PROCESS_TIMED_OUT, self->context->grace_ms);
+/* The end is told from here, never from within an owner's call. */
+LOOP_CALLBACK(on_timer, struct process *self) {
+  if (self->state == OVER)
+    self->handler->ended(self->owner, &self->outcome);
+  else if (self->state == KILLING)
+    kill_or_give_up(self);
+  else if (self->command_ended)
+    limit_streams(self);
+  else
+    end_tree(self, PROCESS_TIMED_OUT, self->context->grace_ms);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct stream *stream = context;
+LOOP_CALLBACK(on_readable, struct stream *stream) {
   struct process *self = stream->process;
   if (self->state == PREPARED) {
     (void)event_del(stream->readable); /* a child that died; process_go adds it again */
     return;
   }
   self->handler->readable(self->owner, (enum process_stream)(stream - self->streams));
-}
-
-static void on_end(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct process *self = context;
-  self->handler->ended(self->owner, &self->outcome);
 }
 
 static void stream_open(struct process *self, int i, int fd) {
@@ -229,21 +209,15 @@ static void stream_open(struct process *self, int i, int fd) {
       loop_event_new(self->context->base, fd, EV_READ | EV_PERSIST, on_readable, stream);
 }
 
-/* By the descriptors that they become in the child; each has a reading and a writing end, of which
-   standard input may have the first alone. */
+/* The ends of its pipes, by the descriptors that they become in the child; -1: there is none. */
 struct pipes {
-  int ends[3][2]; /* -1: there is none */
+  int own[3], child[3];
 };
 
-static void close_end(int fd) {
-  if (fd >= 0)
-    close(fd);
-}
-
-static void close_pipes(const struct pipes *pipes) {
+static void close_ends(const int ends[3]) {
   for (int i = 0; i < 3; i++)
-    for (int end = 0; end < 2; end++)
-      close_end(pipes->ends[i][end]);
+    if (ends[i] >= 0)
+      close(ends[i]);
 }
 
 /* Makes a file in memory, at its beginning, that nobody can change: a command that does not read it
@@ -263,19 +237,21 @@ static int make_input(const char *input, size_t length, struct error *error) {
 
 /* This process's ends of output do not block. */
 static int make_pipes(struct pipes *pipes, const struct process_spec *spec, struct error *error) {
-  *pipes = (struct pipes){{{-1, -1}, {-1, -1}, {-1, -1}}};
-  if (spec->input != NULL) {
-    pipes->ends[STDIN_FILENO][0] = make_input(spec->input, spec->input_length, error);
-    if (pipes->ends[STDIN_FILENO][0] < 0)
-      return -1;
-  }
+  *pipes = (struct pipes){{-1, -1, -1}, {-1, -1, -1}};
+  if (spec->input != NULL &&
+      (pipes->child[STDIN_FILENO] = make_input(spec->input, spec->input_length, error)) < 0)
+    return -1;
   for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++) {
-    if (pipe2(pipes->ends[i], O_CLOEXEC) != 0) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
       (void)error_set(error, "cannot make a pipe: %s", strerror(errno));
-      close_pipes(pipes);
+      close_ends(pipes->own);
+      close_ends(pipes->child);
       return -1;
     }
-    (void)fcntl(pipes->ends[i][0], F_SETFL, O_NONBLOCK);
+    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    pipes->own[i] = ends[0];
+    pipes->child[i] = ends[1];
   }
   return 0;
 }
@@ -283,21 +259,31 @@ static int make_pipes(struct pipes *pipes, const struct process_spec *spec, stru
 /* Gives it to a keeper, with its ends of the pipes. */
 static struct keeper *give(struct process *self, const struct process_spec *spec, bool waits,
                            const struct pipes *pipes, struct error *error) {
-  int input = pipes->ends[STDIN_FILENO][0];
+  int input = pipes->child[STDIN_FILENO];
   const int descriptors[3] = {input >= 0 ? input : self->context->stdin_fd,
-                              pipes->ends[STDOUT_FILENO][1], pipes->ends[STDERR_FILENO][1]};
-  const struct keeper_owner owner = {on_news, self};
-  if (spec->work != NULL)
-    return keepers_work(self->context->keepers, spec->work, spec->work_length, descriptors, &owner,
-                        error);
-  const struct keeper_command command = {.exec = spec->exec, .waits = waits};
-  return keepers_run(self->context->keepers, &command, descriptors, &owner, error);
+                              pipes->child[STDOUT_FILENO], pipes->child[STDERR_FILENO]};
+  const struct keeper_task task = {.exec = spec->exec,
+                                   .waits = waits,
+                                   .work = spec->work,
+                                   .work_length = spec->work_length,
+                                   .descriptors = descriptors,
+                                   .news = on_news,
+                                   .owner = self};
+  return keepers_give(self->context->keepers, &task, error);
 }
 
-static struct process *make(const struct process_context *context, const struct process_spec *spec,
+static void begin(struct process *self, int64_t started_ms) {
+  self->state = RUNNING;
+  self->started_ms = started_ms;
+  loop_timer_start(self->timer, (int64_t)self->timeout_seconds * 1000);
+}
+
+struct process *process_new(const struct process_context *context, const struct process_spec *spec,
                             bool waits, const struct process_handler *handler, void *owner,
                             struct error *error) {
+  int64_t started_ms = clock_monotonic_ms();
   struct pipes pipes;
+  CHECK(!waits || spec->work == NULL);
   if (make_pipes(&pipes, spec, error) != 0)
     return NULL;
   struct process *self = memory_allocate(sizeof *self);
@@ -307,44 +293,16 @@ static struct process *make(const struct process_context *context, const struct 
                            .timeout_seconds = spec->timeout_seconds,
                            .outcome = {.status = -1}};
   self->keeper = give(self, spec, waits, &pipes, error);
-  for (int i = 0; i < 3; i++)
-    close_end(pipes.ends[i][i == STDIN_FILENO ? 0 : 1]);
+  close_ends(pipes.child);
   if (self->keeper == NULL) {
-    close_end(pipes.ends[STDOUT_FILENO][0]);
-    close_end(pipes.ends[STDERR_FILENO][0]);
+    close_ends(pipes.own);
     free(self);
     return NULL;
   }
-  self->deadline = loop_timer_new(context->base, on_deadline, self);
-  self->drain = loop_timer_new(context->base, on_drain, self);
-  self->kill = loop_timer_new(context->base, on_kill, self);
-  self->end = loop_timer_new(context->base, on_end, self);
-  stream_open(self, PROCESS_STDOUT, pipes.ends[STDOUT_FILENO][0]);
-  stream_open(self, PROCESS_STDERR, pipes.ends[STDERR_FILENO][0]);
-  return self;
-}
-
-static void begin(struct process *self, int64_t started_ms) {
-  self->state = RUNNING;
-  self->started_ms = started_ms;
-  loop_timer_start(self->deadline, (int64_t)self->timeout_seconds * 1000);
-}
-
-struct process *process_prepare(const struct process_context *context,
-                                const struct process_spec *spec,
-                                const struct process_handler *handler, void *owner,
-                                struct error *error) {
-  CHECK(spec->work == NULL);
-  return make(context, spec, true, handler, owner, error);
-}
-
-struct process *process_start(const struct process_context *context,
-                              const struct process_spec *spec,
-                              const struct process_handler *handler, void *owner,
-                              struct error *error) {
-  int64_t started_ms = clock_monotonic_ms();
-  struct process *self = make(context, spec, false, handler, owner, error);
-  if (self != NULL)
+  self->timer = loop_timer_new(context->base, on_timer, self);
+  stream_open(self, PROCESS_STDOUT, pipes.own[STDOUT_FILENO]);
+  stream_open(self, PROCESS_STDERR, pipes.own[STDERR_FILENO]);
+  if (!waits)
     begin(self, started_ms);
   return self;
 }
@@ -355,7 +313,7 @@ void process_go(struct process *self) {
   begin(self, clock_monotonic_ms());
   keeper_go(self->keeper);
   if (!self->paused)
-    process_resume(self);
+    process_pause(self, false);
   on_news(self);
 }
 
@@ -368,10 +326,7 @@ void process_free(struct process *self) {
       event_free(self->streams[i].readable);
       close(self->streams[i].fd);
     }
-  event_free(self->deadline);
-  event_free(self->drain);
-  event_free(self->kill);
-  event_free(self->end);
+  event_free(self->timer);
   free(self);
 }
 
@@ -393,18 +348,12 @@ ssize_t process_read(struct process *self, enum process_stream which, char *out,
   return length;
 }
 
-void process_pause(struct process *self) {
-  self->paused = true;
+void process_pause(struct process *self, bool paused) {
+  self->paused = paused;
   for (int i = 0; i < 2; i++)
     if (self->streams[i].fd >= 0)
-      (void)event_del(self->streams[i].readable);
-}
-
-void process_resume(struct process *self) {
-  self->paused = false;
-  for (int i = 0; i < 2; i++)
-    if (self->streams[i].fd >= 0)
-      (void)event_add(self->streams[i].readable, NULL);
+      (void)(paused ? event_del(self->streams[i].readable)
+                    : event_add(self->streams[i].readable, NULL));
 }
 
 void process_stop(struct process *self, int64_t grace_ms) {

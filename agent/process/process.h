@@ -7,17 +7,15 @@
 #include <sys/types.h>
 
 #include "agent/process/keepers.h"
-#include "agent/process/orphaned_pipes.h"
 #include "base/error.h"
 
 /*
  * One command, or work, from its start until it is over. Bytes and an outcome: it knows no lines.
  *
- *   process = process_prepare(…)     the child exists and waits; nothing has happened yet
+ *   process = process_new(…)         the child exists and waits; nothing has happened yet
  *   process_go(process)              it executes; the deadline and the duration begin
- *   process = process_start(…)       both at once
  *     readable(stream)  -> process_read, once or more often
- *     process_pause / process_resume   when the bytes cannot be taken
+ *     process_pause(true), (false)     when the bytes cannot be taken, and can again
  *     ended(outcome)    once: nothing more comes; process_free
  *
  *   PREPARED -- process_go --> RUNNING -- process_stop, deadline --> KILLING -- tree gone --> ENDING
@@ -32,7 +30,7 @@
  * A process is over when the command and both streams have ended, in whichever order, and, if it had
  * to be killed, when its whole tree is gone. A stream ends at end-of-file; or, where a background
  * process still holds it `drain_ms` after the command has ended, after the bytes that were in it at
- * that moment. The pipe then goes to the orphaned pipes.
+ * that moment. The pipe is then drained (keepers_drain).
  */
 
 enum process_stream { PROCESS_STDOUT, PROCESS_STDERR };
@@ -65,7 +63,6 @@ struct process_handler {
 struct process_context {
   struct event_base *base;
   struct keepers *keepers;
-  struct orphaned_pipes *orphaned_pipes;
   int stdin_fd;     /* reads as empty */
   int64_t grace_ms; /* from SIGTERM to SIGKILL, at the deadline */
   int64_t drain_ms; /* see above */
@@ -86,25 +83,18 @@ struct process_spec {
 struct process;
 
 /*
- * Makes the pipes and the child of a command, which sets itself up and waits. Never waits for a
- * file system: that there is no such command, say, is in the outcome. Returns NULL, with the
- * reason, when not even a process could be made. `handler` and `owner` must outlive the process; it
- * calls them from the event loop only.
+ * Makes the pipes and the child, which goes at once, a little faster than by process_go; or, where it
+ * is a command, sets itself up and waits. Never waits for a file system: that there is no such
+ * command, say, is in the outcome. Returns NULL, with the reason, when not even a process could be
+ * made. `handler` and `owner` must outlive the process; it calls them from the event loop only.
  */
-struct process *process_prepare(const struct process_context *context,
-                                const struct process_spec *spec,
-                                const struct process_handler *handler, void *owner,
-                                struct error *error);
+struct process *process_new(const struct process_context *context, const struct process_spec *spec,
+                            bool waits, const struct process_handler *handler, void *owner,
+                            struct error *error);
 
 /* Lets a prepared child execute. Nothing happens when it was stopped before, or again. A child that
    could not be made, or died while it waited, is reported through `ended`. */
 void process_go(struct process *self);
-
-/* The same as process_prepare and process_go, a little faster than the two. */
-struct process *process_start(const struct process_context *context,
-                              const struct process_spec *spec,
-                              const struct process_handler *handler, void *owner,
-                              struct error *error);
 
 /* After `ended`, or to give up: then the tree is killed without checking that it is gone. */
 void process_free(struct process *self);
@@ -114,9 +104,8 @@ void process_free(struct process *self);
 ssize_t process_read(struct process *self, enum process_stream stream, char *out, size_t size);
 
 /* While paused nothing is readable and the command waits when its pipes are full. Its deadline
-   keeps running. Either may be called before process_go, too. */
-void process_pause(struct process *self);
-void process_resume(struct process *self);
+   keeps running. May be called before process_go, too. */
+void process_pause(struct process *self, bool paused);
 
 /* Ends the tree as at a deadline: SIGTERM, `grace_ms` milliseconds, SIGKILL; 0 kills at once. The
    outcome is PROCESS_STOPPED, unless it was already over its time. After the command has ended

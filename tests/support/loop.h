@@ -4,13 +4,12 @@
 #include <event2/event.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 /*
  * The surroundings of a module that lives in an event loop, as the agent has them: the loop, all
  * signals blocked, this process the reaper of everything that is started in it.
  *
- *   loop_init(&loop); loop.reaped = …; loop.owner = …;
+ *   loop_init(&loop); loop.reap = …; loop.owner = …;
  *   start something
  *   assert_true(loop_until(&loop, condition, context))
  *   loop_release(&loop)      fails the test when descriptors were leaked
@@ -19,8 +18,8 @@ struct loop {
   struct event_base *base;
   struct event *children;
   int child_fd;
-  int descriptors;                                    /* open before anything was made */
-  void (*reaped)(void *owner, pid_t pid, int status); /* may be NULL */
+  int descriptors;           /* open before anything was made */
+  void (*reap)(void *owner); /* all that have ended; NULL: the loop does */
   void *owner;
 };
 

@@ -32,9 +32,10 @@ static void on_ended(void *owner, const struct process_outcome *outcome) {
   self->outcome = *outcome;
 }
 
-static void on_reaped(void *owner, pid_t pid, int status) {
+static void reap(void *owner) {
   struct process_owner *self = owner;
-  (void)keepers_reaped(self->context.keepers, pid, status);
+  bool has_died;
+  (void)keepers_reap(self->context.keepers, &has_died);
 }
 
 static void make_keepers(struct process_owner *self) {
@@ -47,10 +48,9 @@ int process_owner_set_up(void **state) {
   struct process_owner *self = calloc(1, sizeof *self);
   assert_non_null(self);
   loop_init(&self->loop);
-  self->loop.reaped = on_reaped;
+  self->loop.reap = reap;
   self->loop.owner = self;
   self->context.base = self->loop.base;
-  self->context.orphaned_pipes = orphaned_pipes_new(self->loop.base);
   self->context.grace_ms = PROCESS_OWNER_GRACE_MS;
   self->context.drain_ms = PROCESS_OWNER_DRAIN_MS;
   self->context.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -66,7 +66,6 @@ int process_owner_tear_down(void **state) {
   struct process_owner *self = *state;
   if (self->process != NULL)
     process_owner_free(self);
-  orphaned_pipes_free(self->context.orphaned_pipes);
   keepers_free(self->context.keepers);
   close(self->context.stdin_fd);
   loop_release(&self->loop);
@@ -75,14 +74,9 @@ int process_owner_tear_down(void **state) {
   return 0;
 }
 
-typedef struct process *begin_process(const struct process_context *context,
-                                      const struct process_spec *spec,
-                                      const struct process_handler *handler, void *owner,
-                                      struct error *error);
-
 static const struct process_handler handler = {.readable = on_readable, .ended = on_ended};
 
-static void begin(struct process_owner *self, begin_process *how, struct process_spec *spec) {
+static void begin(struct process_owner *self, bool waits, struct process_spec *spec) {
   static char path[] = "PATH=/usr/bin:/bin";
   snprintf(self->variable, sizeof self->variable, "D=%s", self->directory.path);
   self->envp[0] = self->variable;
@@ -95,7 +89,7 @@ static void begin(struct process_owner *self, begin_process *how, struct process
   memset(self->end_of_file, 0, sizeof self->end_of_file);
   self->output[0][0] = self->output[1][0] = '\0';
   self->ended = 0;
-  self->process = how(&self->context, spec, &handler, self, &error);
+  self->process = process_new(&self->context, spec, waits, &handler, self, &error);
   assert_non_null(self->process);
   assert_int_equal(self->ended, 0);
 }
@@ -112,14 +106,12 @@ static char *const *make_script(struct process_owner *self, const char *script) 
 
 void process_owner_start_argv(struct process_owner *self, char *const *argv,
                               const char *directory) {
-  begin(self, process_start,
-        &(struct process_spec){.exec = {.argv = argv, .directory = directory}});
+  begin(self, false, &(struct process_spec){.exec = {.argv = argv, .directory = directory}});
 }
 
 void process_owner_prepare_argv(struct process_owner *self, char *const *argv,
                                 const char *directory) {
-  begin(self, process_prepare,
-        &(struct process_spec){.exec = {.argv = argv, .directory = directory}});
+  begin(self, true, &(struct process_spec){.exec = {.argv = argv, .directory = directory}});
 }
 
 void process_owner_start(struct process_owner *self, const char *script) {

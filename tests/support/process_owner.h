@@ -48,7 +48,7 @@ void process_owner_start(struct process_owner *self, const char *script);
    freed. */
 void process_owner_start_argv(struct process_owner *self, char *const *argv, const char *directory);
 
-/* The same, by process_prepare: the caller calls process_go. */
+/* The same, but it waits: the caller calls process_go. */
 void process_owner_prepare(struct process_owner *self, const char *script);
 void process_owner_prepare_argv(struct process_owner *self, char *const *argv,
                                 const char *directory);

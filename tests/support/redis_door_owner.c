@@ -14,10 +14,10 @@
 
 #define KEY "sandbox:j:"
 
-static void on_reaped(void *owner, pid_t pid, int status) {
+static void reap(void *owner) {
   struct redis_door_owner *self = owner;
   if (self->engine != NULL)
-    engine_reaped(self->engine, pid, status);
+    engine_reap(self->engine);
 }
 
 int door_owner_set_up(void **state) {
@@ -25,7 +25,7 @@ int door_owner_set_up(void **state) {
   struct redis_door_owner *self = calloc(1, sizeof *self);
   assert_non_null(self);
   loop_init(&self->loop);
-  self->loop.reaped = on_reaped;
+  self->loop.reap = reap;
   self->loop.owner = self;
   self->log = logged_open(LOG_INFO);
   self->stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -58,16 +58,16 @@ int door_owner_tear_down(void **state) {
 }
 
 void door_owner_make(struct redis_door_owner *self) {
-  struct engine_options options = {.base = self->loop.base,
-                                   .log = &self->log,
-                                   .stdin_fd = self->stdin_fd,
-                                   .signal_fd = -1,
-                                   .idle_limit_ms = self->idle_limit_ms,
-                                   .line_bytes = LINE_BYTES_DEFAULT,
-                                   .job_id = "j",
-                                   .kind = {.environment = self->environment, .known = kinds},
-                                   .work = kinds_work};
-  getrlimit(RLIMIT_NOFILE, &options.open_files);
+  struct engine_options options = {
+      .base = self->loop.base,
+      .log = &self->log,
+      .keepers = {.environment = self->environment, .work = kinds_work, .stdin_fd = self->stdin_fd},
+      .signal_fd = -1,
+      .idle_limit_ms = self->idle_limit_ms,
+      .line_bytes = LINE_BYTES_DEFAULT,
+      .job_id = "j",
+      .kind = {.environment = self->environment, .known = kinds}};
+  getrlimit(RLIMIT_NOFILE, &options.keepers.open_files);
   self->engine = engine_new(&options);
   self->door = redis_door_new(self->loop.base, &self->log, &self->options);
   engine_set_door(self->engine, self->door);

@@ -129,23 +129,24 @@ static const struct door_type door_type = {.name = "test",
                                            .close = close_door,
                                            .dump = dump};
 
-static void on_reaped(void *owner, pid_t pid, int status) {
+static void reap(void *owner) {
   struct step_owner *self = owner;
-  engine_reaped(self->engine, pid, status);
+  engine_reap(self->engine);
 }
 
 static void make_engine(struct step_owner *self) {
   struct engine_options options = {.base = self->loop.base,
                                    .log = &self->log,
-                                   .open_files = self->open_files,
-                                   .stdin_fd = self->stdin_fd,
+                                   .keepers = {.environment = self->environment,
+                                               .work = self->work != NULL ? self->work : kinds_work,
+                                               .open_files = self->open_files,
+                                               .stdin_fd = self->stdin_fd},
                                    .signal_fd = self->signal_fd,
                                    .idle_limit_ms = self->idle_limit_ms,
                                    .line_bytes = STEP_OWNER_LINE_BYTES,
                                    .job_id = "pipe-42",
                                    .kind = {.environment = self->environment,
-                                            .known = self->kinds != NULL ? self->kinds : kinds},
-                                   .work = self->work != NULL ? self->work : kinds_work};
+                                            .known = self->kinds != NULL ? self->kinds : kinds}};
   self->engine = engine_new(&options);
   engine_set_door(self->engine, &self->door);
 }
@@ -154,7 +155,7 @@ int step_owner_set_up(void **state) {
   struct step_owner *self = calloc(1, sizeof *self);
   assert_non_null(self);
   loop_init(&self->loop);
-  self->loop.reaped = on_reaped;
+  self->loop.reap = reap;
   self->loop.owner = self;
   self->log = (struct log){.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
   self->stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -214,7 +215,7 @@ int step_owner_logged(const struct step_owner *self, const char *text) {
 
 bool step_owner_is_stalled(void *owner) {
   const struct step_owner *self = owner;
-  return self->run != NULL && run_state(self->run) != RUN_NEW && !run_is_busy(self->run);
+  return self->run != NULL && run_is_stalled(self->run);
 }
 
 void step_owner_use_kinds(struct step_owner *self, const struct step_kind *const *known,

@@ -42,7 +42,7 @@ static void assert_tail(const struct capture *capture, const char *expected, siz
 
 static int set_up(void **state) {
   static struct capture capture;
-  capture_init(&capture);
+  capture_init(&capture, 0);
   *state = &capture;
   return 0;
 }
@@ -72,7 +72,7 @@ CAPTURE_TEST(the_head_is_stdout_and_the_tail_is_both) {
   add(capture, true, "", 0, false);
   add(capture, false, "e2", 2, false);
   add(capture, true, "o\0002", 3, false);
-  assert_int_equal(capture->head_length, 8);
+  assert_int_equal(capture->heads[0].length, 8);
   assert_memory_equal(capture_head(capture, &length), "o1\n\no\0002\n", 8);
   assert_tail(capture, "e1\no1\n\ne2\no\0002", 13);
   assert_tail(capture, "e1\no1\n\ne2\no\0002", 13); /* looking changes nothing */
@@ -181,7 +181,7 @@ static void take_output(struct capture *capture, size_t piece_max, const struct 
 
 static void expect_body(const struct model *model, const char *what) {
   struct capture capture;
-  capture_init(&capture);
+  capture_init(&capture, 0);
   take_output(&capture, LINE_BYTES_MAX, model, 64 * 1024);
   size_t length;
   const char *head = capture_head(&capture, &length);
@@ -215,7 +215,7 @@ TEST(a_line_in_pieces_is_cut_after_the_piece_that_reaches_the_bound) {
   for (size_t which = 0; which < 4; which++) {
     struct capture capture;
     struct model *model = model_new();
-    capture_init(&capture);
+    capture_init(&capture, 0);
     model_line(model, 0, 10, "\n");
     const size_t bytes = which + 1; /* of the first four characters */
     assert_int_equal(character_length(which), bytes);
@@ -242,7 +242,7 @@ TEST(the_tail_is_the_last_8_kib) {
   static char all[1200000];
   for (size_t start = 0; start < sizeof lengths / sizeof lengths[0]; start++) {
     struct capture capture;
-    capture_init(&capture);
+    capture_init(&capture, 0);
     size_t total = 0;
     for (size_t i = 0; i < 3 * sizeof lengths / sizeof lengths[0]; i++) {
       size_t length = lengths[(start + i * 5) % (sizeof lengths / sizeof lengths[0])];
@@ -275,7 +275,7 @@ TEST(the_tail_begins_between_characters) {
               {"\x80\x80\x80\x80\x80\x80", 1, 2}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     struct capture capture;
-    capture_init(&capture);
+    capture_init(&capture, 0);
     size_t size = strlen(rows[i].text);
     add(&capture, false, rows[i].text, size, true);
     size_t fill = TAIL_MAX - (size - rows[i].lost);
@@ -302,14 +302,14 @@ CAPTURE_TEST(content_is_bounded_and_no_tail) {
   for (size_t filled = 0; filled < CAPTURE_CONTENT_MAX + 1000000;) {
     size_t size;
     char *space = capture_content_space(capture, &size);
-    assert_true(size >= CAPTURE_CONTENT_READ);
+    assert_true(size >= CAPTURE_READ);
     memset(space, filled < CAPTURE_CONTENT_MAX ? 'x' : 'y', size);
     capture_content_filled(capture, size);
     filled += size;
   }
   const char *head = capture_head(capture, &length);
   assert_int_equal(length, CAPTURE_CONTENT_MAX);
-  assert_true(capture->head_capacity < 3 * CAPTURE_CONTENT_MAX);
+  assert_true(capture->heads[0].capacity < 3 * CAPTURE_CONTENT_MAX);
   assert_int_equal(head[0], 'x');
   (void)capture_tail(capture, &length);
   assert_int_equal(length, 0);

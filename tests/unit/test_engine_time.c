@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "agent/engine/engine.h"
-#include "agent/engine/shutdown.h"
 #include "agent/exit_code.h"
 #include "tests/support/proc.h"
 #include "tests/support/step_owner.h"
@@ -178,7 +177,7 @@ ENGINE_TEST(a_signal_has_a_deadline) {
   int64_t begin_ms = virtual_time_ms;
   owner->delivery = DELIVERS_AT_LAST;
   engine_signal(owner->engine, SIGINT);
-  expect_closed_now_after(owner, begin_ms, SHUTDOWN_DEADLINE_MS);
+  expect_closed_now_after(owner, begin_ms, ENGINE_DEADLINE_MS);
   assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SIGNAL + SIGINT);
 }
 
@@ -190,7 +189,7 @@ ENGINE_TEST(a_signal_to_one_who_leaves_has_it_too) {
   int64_t begin_ms = virtual_time_ms;
   engine_signal(owner->engine, SIGTERM);
   assert_int_equal(owner->close, DOOR_CLOSE_PROMPT);
-  expect_closed_now_after(owner, begin_ms, SHUTDOWN_DEADLINE_MS);
+  expect_closed_now_after(owner, begin_ms, ENGINE_DEADLINE_MS);
   assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SIGNAL + SIGTERM);
 }
 

@@ -26,7 +26,7 @@ PROCESS_TEST(without_descriptors_it_says_so) {
     struct rlimit few = {.rlim_cur = (rlim_t)(next + failures), .rlim_max = usual.rlim_max};
     struct error error = {.text = ""};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-    struct process *process = process_start(&owner->context, &spec, &handler, owner, &error);
+    struct process *process = process_new(&owner->context, &spec, false, &handler, owner, &error);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
     if (process != NULL) {
       process_free(process);
@@ -78,12 +78,12 @@ PROCESS_TEST(the_exit_may_come_before_end_of_file) {
 
 PROCESS_TEST(while_paused_nothing_is_readable) {
   process_owner_start(owner, "echo out; echo err >&2; exit 3");
-  process_pause(owner->process);
+  process_pause(owner->process, true);
   process_owner_reap(owner);
   loop_settle(&owner->loop);
   assert_int_equal(owner->readable[PROCESS_STDOUT] + owner->readable[PROCESS_STDERR], 0);
   assert_int_equal(owner->ended, 0);
-  process_resume(owner->process);
+  process_pause(owner->process, false);
   process_owner_exits(owner, 3);
   assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
   assert_string_equal(owner->output[PROCESS_STDERR], "err\n");
@@ -91,11 +91,11 @@ PROCESS_TEST(while_paused_nothing_is_readable) {
 
 PROCESS_TEST(while_paused_the_command_waits) {
   process_owner_start(owner, "touch $D/begun; yes | head -c 400000; touch $D/written");
-  process_pause(owner->process);
+  process_pause(owner->process, true);
   process_owner_await(owner, "begun");
   loop_settle(&owner->loop);
   assert_false(directory_has(&owner->directory, "written"));
-  process_resume(owner->process);
+  process_pause(owner->process, false);
   process_owner_wait(owner);
   assert_int_equal(owner->length[PROCESS_STDOUT], 400000);
   assert_true(directory_has(&owner->directory, "written"));
@@ -110,14 +110,14 @@ static bool drain_is_over(void *since_ms) {
 PROCESS_TEST(what_is_in_a_held_pipe_at_the_limit_counts) {
   process_owner_start(owner,
                       "(" GATE("$D/go") "echo late; touch $D/alive; exec sleep 3001) & echo hi");
-  process_pause(owner->process);
+  process_pause(owner->process, true);
   process_owner_reap(owner);
   int64_t reaped_ms = wait_now_ms();
   assert_true(loop_until(&owner->loop, drain_is_over, &reaped_ms));
   assert_int_equal(owner->ended, 0); /* "hi" is not read yet */
   gate_open(directory_path(&owner->directory, "go"));
   process_owner_await(owner, "alive");
-  process_resume(owner->process);
+  process_pause(owner->process, false);
   process_owner_wait(owner);
   assert_string_equal(owner->output[PROCESS_STDOUT], "hi\n");
   assert_int_equal(strncmp(owner->outcome.holder, "pid ", 4), 0);

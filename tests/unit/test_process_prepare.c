@@ -85,12 +85,12 @@ PROCESS_TEST(it_may_go_before_it_has_come_to_its_gate) {
 
 PROCESS_TEST(a_pause_may_come_before_it_goes) {
   process_owner_prepare(owner, LEAVES_TRACES);
-  process_pause(owner->process);
+  process_pause(owner->process, true);
   process_go(owner->process);
   process_owner_reap(owner);
   loop_settle(&owner->loop);
   assert_int_equal(owner->readable[PROCESS_STDOUT] + owner->readable[PROCESS_STDERR], 0);
-  process_resume(owner->process);
+  process_pause(owner->process, false);
   expect_all_traces(owner);
 }
 

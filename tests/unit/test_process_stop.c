@@ -16,9 +16,9 @@
 PROCESS_TEST(the_deadline_runs_while_paused) {
   owner->timeout_seconds = 1;
   process_owner_start(owner, "echo kept; echo $$ > $D/begun; exec sleep 3102");
-  process_pause(owner->process);
+  process_pause(owner->process, true);
   process_owner_reap(owner);
-  process_resume(owner->process);
+  process_pause(owner->process, false);
   process_owner_ends(owner, PROCESS_TIMED_OUT);
   assert_int_equal(WTERMSIG(owner->outcome.status), SIGTERM);
   assert_string_equal(owner->output[PROCESS_STDOUT], "kept\n");

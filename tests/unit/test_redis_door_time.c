@@ -2,7 +2,6 @@
 #include "agent/doors/redis/beat/heartbeat.h"
 #include "agent/doors/redis/beat/run_alive.h"
 #include "agent/doors/redis/door.h"
-#include "agent/engine/shutdown.h"
 #include "agent/exit_code.h"
 #include "tests/support/gate.h"
 #include "tests/support/logged.h"
@@ -289,7 +288,7 @@ LIMITED_TEST(a_signal_bounds_the_close) {
   int64_t begin_ms = virtual_time_ms;
   engine_signal(owner->engine, 15);
   assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + 15);
-  assert_true(virtual_time_ms - begin_ms <= SHUTDOWN_DEADLINE_MS + LATE_MS);
+  assert_true(virtual_time_ms - begin_ms <= ENGINE_DEADLINE_MS + LATE_MS);
   door_owner_logged_once(owner, "undelivered result: {");
 }
 
@@ -317,7 +316,7 @@ LIMITED_TEST(or_as_long_as_a_signal_allows) {
   redis_store_hold(owner->store, "out"); /* connected, and silent */
   int64_t begin_ms = virtual_time_ms;
   engine_signal(owner->engine, 15);
-  expect_exit_after(owner, begin_ms, SHUTDOWN_DEADLINE_MS - 10, AGENT_EXIT_SIGNAL + 15);
+  expect_exit_after(owner, begin_ms, ENGINE_DEADLINE_MS - 10, AGENT_EXIT_SIGNAL + 15);
 }
 
 LIMITED_TEST(and_a_signal_does_not_wait_for_a_redis_that_is_away) {

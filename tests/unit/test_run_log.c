@@ -1,7 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "agent/engine/run_log.h"
+#include "agent/engine/run_end.h"
 #include "agent/kinds/kind.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
@@ -60,7 +60,7 @@ static void done(const struct trial *trial, struct run_end end) {
                             .target = command,
                             .timeout_seconds = 7,
                             .fields = &fields};
-  run_log_done(&trial->log, &step, &end, false);
+  run_end_log(&end, &trial->log, &step, false);
 }
 
 #define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
@@ -88,7 +88,7 @@ TRIAL_TEST(a_quiet_one_is_for_debugging) {
   const struct step step = {.step_id = id, .kind = &read_file_kind.wire, .target = path};
   struct run_end told = ended(1, "file not found: src/a.c");
   told.holder = "pid 42 (sleep)";
-  run_log_done(&trial->log, &step, &told, true);
+  run_end_log(&told, &trial->log, &step, true);
   expect(trial, "DEBUG job=j step=11111111 exit=1 in 12ms `readFile src/a.c`: "
                 "file not found: src/a.c\n");
   expect(trial, "DEBUG job=j step=11111111 pid 42 (sleep) still holds its output in the "
@@ -100,11 +100,11 @@ TRIAL_TEST(a_file_kind_has_its_kind_path_and_reason) {
   char path[] = "src/a.c";
   const struct step step = {.step_id = id, .kind = &read_file_kind.wire, .target = path};
   struct run_end told = ended(1, "file not found: src/a.c");
-  run_log_done(&trial->log, &step, &told, false);
+  run_end_log(&told, &trial->log, &step, false);
   expect(trial, "WARN  job=j step=11111111 exit=1 in 12ms `readFile src/a.c`: "
                 "file not found: src/a.c\n");
   told = ended(0, NULL);
-  run_log_done(&trial->log, &step, &told, false);
+  run_end_log(&told, &trial->log, &step, false);
   expect(trial, "INFO  job=j step=11111111 exit=0 in 12ms `readFile src/a.c`\n");
 }
 
@@ -123,7 +123,7 @@ TRIAL_TEST(what_a_step_leaves_behind_has_lines_of_its_own) {
 static void refused(const struct trial *trial, const char *payload) {
   struct error error;
   (void)error_set(&error, "kind: expected one of run, shutdown, cancel");
-  run_log_refused(&trial->log, "s", &error, payload, strlen(payload));
+  run_end_log_refused(&trial->log, "s", &error, payload, strlen(payload));
 }
 
 #define REFUSED "WARN  job=j step=s refused: kind: expected one of run, shutdown, cancel; payload: "

@@ -14,7 +14,6 @@
 #include "agent/doors/redis/keys.h"
 #include "agent/doors/redis/pace.h"
 #include "agent/engine/engine.h"
-#include "agent/engine/run_log.h"
 #include "agent/exit_code.h"
 #include "agent/kinds/kind.h"
 #include "base/clock.h"
@@ -84,8 +83,8 @@ static void submit(struct redis_door *self, struct claimed_step *step) {
 static void refuse(struct redis_door *self, struct claimed_step *step) {
   struct step_result result =
       step_result_of_agent(step_answer_version(&step->step), step->step_id, step->error.text);
-  run_log_refused(self->log, step->step_id, &step->error, step->claimed.payload,
-                  step->claimed.length);
+  run_end_log_refused(self->log, step->step_id, &step->error, step->claimed.payload,
+                      step->claimed.length);
   window_answer(self->window, step, NULL, &result);
   outbox_flush(self->outbox);
 }

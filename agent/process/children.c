@@ -1,8 +1,8 @@
-#include "agent/process/traced_child.h"
+#include "agent/process/children.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -10,15 +10,13 @@
 
 #include "agent/process/process_table.h"
 
-bool traced_child_has_stopped(const siginfo_t *info) {
-  return info->si_code == CLD_TRAPPED || info->si_code == CLD_STOPPED;
-}
-
-bool traced_child_take(struct traced_child *self, pid_t pid) {
+/* Takes the report, which does not come again. False when the child is not stopped any more: it may
+   have ended meanwhile. */
+static bool take(struct child_stop *self, pid_t pid) {
   siginfo_t info = {0};
   if (waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG) != 0 || info.si_pid != pid)
     return false;
-  *self = (struct traced_child){.pid = pid, .signal = info.si_status & 0x7F};
+  *self = (struct child_stop){.pid = pid, .signal = info.si_status & 0x7F};
   return true;
 }
 
@@ -43,9 +41,33 @@ static bool is_for_tracer(const siginfo_t *signal, pid_t child) {
 
 /* Where there is no siginfo, all of the child's process is stopped, by a signal that another thread
    of it got: the child stays so without a tracer. */
-void traced_child_release(const struct traced_child *self) {
+static void let_go(const struct child_stop *self) {
   siginfo_t signal = {0};
   bool has_signal = ptrace(PTRACE_GETSIGINFO, self->pid, NULL, &signal) == 0;
   long passed = has_signal && !is_for_tracer(&signal, self->pid) ? self->signal : 0;
   (void)ptrace(PTRACE_DETACH, self->pid, NULL, passed); /* fails when it was killed meanwhile */
+}
+
+/* Stops of those that asked to be traced are reported whatever waitid(2) is asked for. */
+int children_look(const struct children_handler *handler, void *owner, struct child_stop *space,
+                  int most) {
+  int looked_at = 0, count = 0;
+  bool has_any = true;
+  for (; looked_at < most; looked_at++) {
+    siginfo_t info = {0};
+    if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0)
+      has_any = errno != ECHILD;
+    if (info.si_pid == 0)
+      break;
+    if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)
+      handler->ended(owner, &info);
+    else if (take(&space[count], info.si_pid))
+      count++;
+  }
+  while (count > 0) {
+    let_go(&space[--count]);
+    if (handler->stopped != NULL)
+      handler->stopped(owner, space[count].pid);
+  }
+  return has_any ? looked_at : -1;
 }

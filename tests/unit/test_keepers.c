@@ -2,30 +2,35 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "agent/process/orphaned_pipes.h"
+#include "agent/process/keepers.h"
 #include "tests/support/loop.h"
 #include "tests/support/proc.h"
 #include "tests/test.h"
 
 struct scene {
   struct loop loop;
-  struct orphaned_pipes *orphaned_pipes;
+  struct keepers *keepers;
   int writer; /* -1 when closed */
   size_t written;
 };
+
+static struct keepers *make_keepers(const struct scene *self) {
+  const struct keepers_options options = {.base = self->loop.base};
+  return keepers_new(&options);
+}
 
 /* A pipe whose reading end was adopted. */
 static void adopt(struct scene *self) {
   int ends[2];
   assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
-  orphaned_pipes_adopt(self->orphaned_pipes, ends[0]);
+  keepers_drain(self->keepers, ends[0]);
   self->writer = ends[1];
 }
 
 static int set_up(void **state) {
   struct scene *scene = calloc(1, sizeof *scene);
   loop_init(&scene->loop);
-  scene->orphaned_pipes = orphaned_pipes_new(scene->loop.base);
+  scene->keepers = make_keepers(scene);
   scene->writer = -1;
   *state = scene;
   return 0;
@@ -33,7 +38,7 @@ static int set_up(void **state) {
 
 static int tear_down(void **state) {
   struct scene *scene = *state;
-  orphaned_pipes_free(scene->orphaned_pipes);
+  keepers_free(scene->keepers);
   if (scene->writer >= 0)
     close(scene->writer);
   loop_release(&scene->loop);
@@ -73,8 +78,8 @@ SCENE_TEST(a_pipe_is_closed_behind_its_last_writer) {
 
 SCENE_TEST(all_are_closed_at_the_end) {
   adopt(scene);
-  orphaned_pipes_free(scene->orphaned_pipes);
+  keepers_free(scene->keepers);
   assert_int_equal(write(scene->writer, "x", 1), -1);
   assert_int_equal(errno, EPIPE);
-  scene->orphaned_pipes = orphaned_pipes_new(scene->loop.base);
+  scene->keepers = make_keepers(scene);
 }
