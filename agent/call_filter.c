@@ -70,6 +70,8 @@ enum { NUMBERINGS = sizeof numberings / sizeof *numberings, PART = 45 };
 
 /* Where the jumps of a part lead. */
 enum {
+  PIDS = 3, /* from here on, one for each of numbering.pid */
+  OTHERS = 12,
   BY_PID = 18,
   BY_IO = 20,
   BY_PRIORITY = 23,
@@ -91,16 +93,7 @@ static void write_part(struct instruction part[PART], const struct numbering *of
       IF(of->arch, 0, 1, PART),
       {LOAD, 0, 0, DATA_NUMBER},
       {AND, 0, 0, of->mask},
-      IF(of->pid[0], 3, BY_PID, 4),
-      IF(of->pid[1], 4, BY_PID, 5),
-      IF(of->pid[2], 5, BY_PID, 6),
-      IF(of->pid[3], 6, BY_PID, 7),
-      IF(of->pid[4], 7, BY_PID, 8),
-      IF(of->pid[5], 8, BY_PID, 9),
-      IF(of->pid[6], 9, BY_PID, 10),
-      IF(of->pid[7], 10, BY_PID, 11),
-      IF(of->pid[8], 11, BY_PID, 12),
-      IF(of->ioprio_set, 12, BY_IO, 13),
+      [OTHERS] = IF(of->ioprio_set, 12, BY_IO, 13),
       IF(of->setpriority, 13, BY_PRIORITY, 14),
       IF(of->tkill, 14, TKILL, 15),
       IF(of->tgkill, 15, TGKILL, 16),
@@ -137,6 +130,8 @@ static void write_part(struct instruction part[PART], const struct numbering *of
 #undef IF
   for (size_t i = 0; i < PART; i++)
     part[i] = all[i];
+  for (size_t i = PIDS; i < OTHERS; i++)
+    part[i] = (struct instruction){JUMP_IF, (uint8_t)(BY_PID - i - 1), 0, of->pid[i - PIDS]};
 }
 
 bool call_filter_install(void) {
