@@ -221,7 +221,7 @@ for_steps := $(call later,for_steps,agent/kinds/% agent/process/% wire/% \
   $(addprefix agent/engine/, batcher.c capture.c lines.c run.c run_end.c)) $(out)/deps/libcjson.a
 for_tls := $(call later,for_tls,agent/doors/redis/link/tls%) $(out)/deps/libmbedtls.a
 rarely := $(call later,rarely,agent/doors/files/% agent/doors/mcp/% agent/doors/once/% agent/doors/stdio/% \
-  agent/doors/call% agent/doors/line_reader.c agent/doors/speaker.c agent/doors/standard_io.c \
+  agent/doors/call% agent/doors/line_reader.c agent/doors/speaker.c \
   agent/files/% agent/tools/% inject/%) $(out)/deps/libpcre2.a
 first := $(filter-out $(for_steps) $(for_tls) $(rarely),$(call object,$(agent_sources)) $(dep_libs))
 

@@ -1,53 +1,62 @@
+/*
+ * Descriptors 0 and 1 may be shared with a shell or a terminal, so that they stay blocking: input
+ * is read only when there is some, and output is written in pieces of PIPE_BUF bytes, which a pipe
+ * that is writable takes at once (pipe(7)).
+ */
 #include "agent/doors/speaker.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
 #include "agent/payload_limit.h"
 #include "base/loop.h"
 
+/* What is read in one turn of the loop: some thousand short lines, whose answers keep signals and
+   children waiting for some milliseconds. */
+#define READ_SIZE ((size_t)16 * 1024)
+
+/* A larger buffer of output is given back when all of it is written. */
+#define KEPT_OUTPUT ((size_t)256 * 1024)
+
 /* --- what is told ---------------------------------------------------------------------------- */
 
-struct buffer *speaker_out(struct speaker *self) {
-  return standard_io_output(self->io);
-}
-
-char *speaker_space(struct speaker *self, size_t length) {
-  return standard_io_space(self->io, length);
-}
-
-void speaker_flush(struct speaker *self) {
-  standard_io_flush(self->io);
-}
-
 size_t speaker_unread(const struct speaker *self) {
-  return standard_io_unwritten(self->io);
+  return self->broken ? 0 : self->output.length - self->written;
 }
 
 bool speaker_has_room(const struct speaker *self) {
   return speaker_unread(self) <= SPEAKER_HOLD_BYTES;
 }
 
+static void drop_output(struct speaker *self) {
+  buffer_release(&self->output);
+  self->written = 0;
+}
+
 static void close_when_read(struct speaker *self) {
-  if (!self->closing || (!self->broken && speaker_unread(self) > 0))
+  if (!self->closing || speaker_unread(self) > 0)
     return;
   self->closing = false;
   engine_door_closed(self->door, self->lost);
 }
 
-static void on_written(void *owner) {
-  struct speaker *self = owner;
-  self->type->go_on(self->door);
-  close_when_read(self);
-}
-
-static void on_broken(void *owner, int error) {
-  struct speaker *self = owner;
+/* `error`: an errno, EPIPE when nobody reads. */
+static void become_broken(struct speaker *self, int error) {
   const char *reason = "a closed standard output";
   self->broken = true;
   self->lost = self->type->gone;
+  drop_output(self);
+  (void)event_del(self->writable);
+  (void)event_del(self->made_room);
+  if (self->reader_gone != NULL)
+    (void)event_del(self->reader_gone);
   if (error != EPIPE) {
     log_line(self->log, LOG_ERROR, NULL, "cannot write to standard output: %s", strerror(error));
     reason = "an error of standard output";
@@ -55,6 +64,71 @@ static void on_broken(void *owner, int error) {
   }
   engine_leave(self->door, self->lost, reason);
   close_when_read(self);
+}
+
+static bool is_writable(void) {
+  struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+  return poll(&out, 1, 0) == 1;
+}
+
+void speaker_flush(struct speaker *self) {
+  size_t before = self->written;
+  while (speaker_unread(self) > 0 && is_writable()) {
+    size_t left = speaker_unread(self);
+    ssize_t written =
+        write(STDOUT_FILENO, self->output.bytes + self->written, left < PIPE_BUF ? left : PIPE_BUF);
+    if (written < 0 && errno != EINTR && errno != EAGAIN) {
+      become_broken(self, errno);
+      return;
+    }
+    self->written += written > 0 ? (size_t)written : 0;
+  }
+  if (self->written > before)
+    loop_timer_start_now(self->made_room);
+  if (speaker_unread(self) > 0) {
+    (void)event_add(self->writable, NULL);
+    return;
+  }
+  self->output.length = self->written = 0;
+  if (self->broken || self->output.capacity > KEPT_OUTPUT)
+    drop_output(self);
+}
+
+LOOP_CALLBACK(on_writable, struct speaker *self) {
+  speaker_flush(self);
+}
+
+LOOP_CALLBACK(on_made_room, struct speaker *self) {
+  self->type->go_on(self->door);
+  close_when_read(self);
+}
+
+/* A socket's peer may only have ended what it writes. */
+static void on_reader_gone(evutil_socket_t fd, short what, void *context) {
+  struct speaker *self = context;
+  struct pollfd out = {.fd = fd}; /* for POLLHUP, which nobody need ask for */
+  if (what == EV_CLOSED && poll(&out, 1, 0) == 0)
+    (void)event_del(self->reader_gone);
+  else
+    become_broken(self, EPIPE);
+}
+
+/* What is written makes way once it is half of the buffer: moving costs no more than writing. */
+struct buffer *speaker_out(struct speaker *self) {
+  if (self->broken)
+    drop_output(self);
+  if (self->written > 0 && self->written >= speaker_unread(self)) {
+    memmove(self->output.bytes, self->output.bytes + self->written, speaker_unread(self));
+    self->output.length -= self->written;
+    self->written = 0;
+  }
+  return &self->output;
+}
+
+char *speaker_space(struct speaker *self, size_t length) {
+  char *space = buffer_space(speaker_out(self), length);
+  self->output.length += length;
+  return space;
 }
 
 /* --- what it says ---------------------------------------------------------------------------- */
@@ -65,7 +139,22 @@ static bool takes_more(const struct speaker *self) {
 }
 
 bool speaker_is_silent(const struct speaker *self) {
-  return self->ended && self->all_taken;
+  return self->input == SPEAKER_ENDED && self->all_taken;
+}
+
+/* Reads, or pauses. */
+static void set_reading(struct speaker *self, bool on) {
+  if (self->input != (on ? SPEAKER_PAUSED : SPEAKER_READING))
+    return;
+  self->input = on ? SPEAKER_READING : SPEAKER_PAUSED;
+  if (!on) {
+    (void)event_del(self->readable);
+    (void)event_del(self->read_on);
+    return;
+  }
+  self->unpollable = self->unpollable || event_add(self->readable, NULL) != 0;
+  if (self->unpollable)
+    loop_timer_start_now(self->read_on);
 }
 
 void speaker_go_on(struct speaker *self) {
@@ -80,13 +169,13 @@ void speaker_go_on(struct speaker *self) {
       self->type->line(self->door, &line);
   }
   self->is_taking = false;
-  standard_io_read(self->io, self->all_taken && !self->ended && !self->stopped);
+  set_reading(self, self->all_taken && !self->stopped);
   speaker_flush(self);
 }
 
 void speaker_stop(struct speaker *self) {
   self->stopped = true;
-  standard_io_read(self->io, false);
+  set_reading(self, false);
 }
 
 static void end_value(struct speaker *self) {
@@ -97,8 +186,7 @@ static void end_value(struct speaker *self) {
   buffer_release(&value);
 }
 
-static void on_input(void *owner, const char *bytes, size_t length) {
-  struct speaker *self = owner;
+static void take_input(struct speaker *self, const char *bytes, size_t length) {
   if (self->type->value == NULL) {
     line_reader_add(&self->lines, bytes, length);
     self->type->go_on(self->door);
@@ -111,9 +199,9 @@ static void on_input(void *owner, const char *bytes, size_t length) {
     end_value(self);
 }
 
-static void on_input_ended(void *owner) {
-  struct speaker *self = owner;
-  self->ended = true;
+static void end_input(struct speaker *self) {
+  set_reading(self, false);
+  self->input = SPEAKER_ENDED;
   line_reader_end(&self->lines);
   if (self->type->value != NULL) {
     end_value(self);
@@ -124,11 +212,31 @@ static void on_input_ended(void *owner) {
   self->type->go_on(self->door);
 }
 
+/* One read, which does not wait: the descriptor is readable, or a regular file. */
+static void read_input(struct speaker *self) {
+  char input[READ_SIZE];
+  ssize_t length = read(STDIN_FILENO, input, sizeof input);
+  if (length > 0)
+    take_input(self, input, (size_t)length);
+  else if (length == 0 || (errno != EINTR && errno != EAGAIN))
+    end_input(self);
+}
+
+LOOP_CALLBACK(on_readable, struct speaker *self) {
+  read_input(self);
+}
+
+LOOP_CALLBACK(on_read_on, struct speaker *self) {
+  read_input(self);
+  if (self->input == SPEAKER_READING)
+    loop_timer_start_now(self->read_on);
+}
+
 /* --- the end --------------------------------------------------------------------------------- */
 
 static void close_now(struct speaker *self) {
   size_t unread = speaker_unread(self);
-  if (!self->broken && unread > 0) {
+  if (unread > 0) {
     log_line(self->log, LOG_ERROR, NULL, "%zu bytes of output were not read", unread);
     self->lost = self->type->gone;
   }
@@ -136,10 +244,7 @@ static void close_now(struct speaker *self) {
   engine_door_closed(self->door, self->lost);
 }
 
-static void on_end(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct speaker *self = context;
+LOOP_CALLBACK(on_end, struct speaker *self) {
   if (self->closing)
     close_now(self);
 }
@@ -160,19 +265,40 @@ void speaker_close(struct speaker *self, enum door_close how, int64_t left_ms) {
 
 /* --- the speaker itself ---------------------------------------------------------------------- */
 
+/* The writing end of a pipe is never readable, but it has an error when the reader is gone. Not a
+   FIFO that was opened for both directions (exec 3<>fifo), which reads what it has written, and is
+   its own reader. 0: nothing tells. */
+static short what_tells_that_the_reader_is_gone(int fd) {
+  struct stat stat_buffer;
+  int flags = fcntl(fd, F_GETFL);
+  if (flags < 0 || fstat(fd, &stat_buffer) != 0)
+    return 0;
+  if (S_ISSOCK(stat_buffer.st_mode))
+    return EV_CLOSED;
+  return S_ISFIFO(stat_buffer.st_mode) && (flags & O_ACCMODE) == O_WRONLY ? EV_READ : 0;
+}
+
 void speaker_init(struct speaker *self, struct event_base *base, const struct log *log,
                   struct door *door, const struct speaker_type *type) {
-  static const struct standard_io_handler handler = {
-      .input = on_input, .input_ended = on_input_ended, .written = on_written, .broken = on_broken};
   *self =
       (struct speaker){.type = type, .door = door, .log = log, .lines = {.limit = payload_limit()}};
-  self->io = standard_io_new(base, &handler, self);
+  self->readable = loop_event_new_idle(base, STDIN_FILENO, EV_READ | EV_PERSIST, on_readable, self);
+  self->read_on = loop_timer_new(base, on_read_on, self);
+  self->writable = loop_event_new_idle(base, STDOUT_FILENO, EV_WRITE, on_writable, self);
+  self->made_room = loop_timer_new(base, on_made_room, self);
   self->end = loop_timer_new(base, on_end, self);
+  short what = what_tells_that_the_reader_is_gone(STDOUT_FILENO);
+  self->reader_gone =
+      what != 0 ? loop_event_new(base, STDOUT_FILENO, what, on_reader_gone, self) : NULL;
 }
 
 void speaker_release(struct speaker *self) {
-  standard_io_free(self->io);
+  struct event *events[] = {self->readable,  self->read_on,     self->writable,
+                            self->made_room, self->reader_gone, self->end};
+  for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+    if (events[i] != NULL)
+      event_free(events[i]);
   line_reader_release(&self->lines);
   buffer_release(&self->value);
-  event_free(self->end);
+  buffer_release(&self->output);
 }

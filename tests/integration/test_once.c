@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -524,6 +525,74 @@ ONCE_TEST(a_reader_that_is_gone_ends_a_silent_step) {
   expect_exit(self, 128 + SIGPIPE);
   assert_int_equal(proc_find("sleep 4044"), 0);
   assert_non_null(strstr(log_of(self), "stopping: a closed standard output"));
+}
+
+/* Node.js gives its children sockets: `theirs` is the program's end. */
+static int socket_for(int *theirs) {
+  int ends[2];
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  *theirs = ends[0];
+  return ends[1];
+}
+
+ONCE_TEST(sockets_serve_as_both) {
+  int in, out;
+  self->in = socket_for(&in);
+  self->out = socket_for(&out);
+  start_with(self, in, out);
+  send_text(self, script_step("seq 1 20000"));
+  expect_exit(self, 0);
+  assert_int_equal(lines(self), 20003);
+}
+
+ONCE_TEST(a_socket_whose_peer_is_gone_ends_a_silent_step) {
+  int out;
+  self->out = socket_for(&out);
+  start_into(self, out);
+  send_text(self, script_step("echo ready; exec sleep 4045"));
+  read_until(self, "ready");
+  close_fd(&self->out);
+  expect_exit(self, 128 + SIGPIPE);
+}
+
+ONCE_TEST(a_peer_that_writes_no_more_may_read) {
+  int out;
+  self->out = socket_for(&out);
+  assert_int_equal(shutdown(self->out, SHUT_WR), 0);
+  start_into(self, out);
+  send_text(self, script_step("echo hello"));
+  expect_exit(self, 0);
+  expect_result(self, 0, "hello\n", NULL);
+}
+
+ONCE_TEST(a_fifo_that_is_open_for_both_directions_has_a_reader) {
+  int out[2];
+  assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+  self->out = out[0];
+  int both = open(formatted("/proc/self/fd/%d", out[1]), O_RDWR | O_CLOEXEC);
+  assert_true(both >= 0);
+  close(out[1]);
+  start_into(self, both);
+  send_text(self, script_step("echo hello"));
+  expect_exit(self, 0);
+  expect_result(self, 0, "hello\n", NULL);
+}
+
+/* Of one open file with others, which a flag would surprise. */
+ONCE_TEST(no_flag_of_the_descriptors_changes) {
+  int in[2], out[2];
+  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+  assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+  self->in = in[1];
+  self->out = out[0];
+  int kept[] = {fcntl(in[0], F_DUPFD_CLOEXEC, 0), fcntl(out[1], F_DUPFD_CLOEXEC, 0)};
+  start_with(self, in[0], out[1]);
+  send_text(self, script_step("seq 1 20000; exec sleep 4046"));
+  read_until(self, "20000");
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(fcntl(kept[i], F_GETFL) & O_NONBLOCK, 0);
+    close(kept[i]);
+  }
 }
 
 static bool is_answered(void *context) {
