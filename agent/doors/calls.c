@@ -20,9 +20,13 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 
 /* Beside its text, what a call takes. */
 #define CALL_BYTES 1024
+
+/* The longest message of progress. */
+#define MESSAGE_CHARACTERS 200
 
 #define DEADLINE_SHARE 16
 #define KILL_AHEAD_MIN_MS 100
@@ -45,8 +49,7 @@ struct call *calls_make(size_t size, struct json_member id, size_t bytes) {
   if (id.text != NULL)
     call->id.text = memory_copy(id.text, id.length);
   call->bytes = bytes + CALL_BYTES;
-  call->arrived_ms = clock_monotonic_ms();
-  call->progress = call_progress_begin(call->arrived_ms);
+  call->arrived_ms = call->reported_ms = clock_monotonic_ms();
   return call;
 }
 
@@ -79,7 +82,7 @@ void calls_add(struct calls *self, struct call *call) {
   }
   self->waiting_bytes += call->bytes;
   if (call->reports && !event_pending(self->progress, EV_TIMEOUT, NULL))
-    loop_timer_start(self->progress, CALL_PROGRESS_FIRST_MS);
+    loop_timer_start(self->progress, CALLS_PROGRESS_FIRST_MS);
 }
 
 bool calls_are_full(const struct calls *self, size_t bytes) {
@@ -229,46 +232,70 @@ void calls_serve(struct calls *self) {
   self->is_serving = false;
 }
 
-void calls_go_on(struct calls *self) {
+void calls_door_go_on(struct door *door) {
+  struct calls *self = self_of(door);
   calls_serve(self);
   speaker_go_on(&self->speaker);
   if (speaker_is_silent(&self->speaker) && self->first == NULL && self->running == 0)
-    engine_leave(&self->door, AGENT_EXIT_SHUTDOWN, "the end of standard input");
+    engine_leave(door, AGENT_EXIT_SHUTDOWN, "the end of standard input");
 }
 
-static void on_deadline(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  calls_go_on(context);
+LOOP_CALLBACK(on_deadline, struct calls *self) {
+  calls_door_go_on(&self->door);
 }
 
 /* --- progress -------------------------------------------------------------------------------- */
 
+/* The earliest time of the next report. */
+static int64_t next_report_ms(const struct call *call) {
+  return call->reported_ms +
+         (call->has_reported ? CALLS_PROGRESS_PACE_MS : CALLS_PROGRESS_FIRST_MS);
+}
+
+/* When it is due, it counts as reported. */
+static bool is_report_due(struct call *call, int64_t now_ms) {
+  uint64_t output = call->run != NULL ? run_output_total(call->run) : 0;
+  bool is_news = !call->has_reported || output != call->reported_output;
+  if (now_ms < (is_news ? next_report_ms(call) : call->reported_ms + CALLS_PROGRESS_BEAT_MS))
+    return false;
+  call->reported_ms = now_ms;
+  call->has_reported = true;
+  call->reported_output = output;
+  return true;
+}
+
+/* The length of the message that is cut from this line. */
+static size_t cut_message(const char *line, size_t length) {
+  size_t at = 0;
+  for (int i = 0; i < MESSAGE_CHARACTERS && at < length; i++) {
+    size_t n = utf8_sequence(line + at, length - at);
+    at += n > 0 ? n : utf8_broken(line + at, length - at);
+  }
+  return at;
+}
+
 static void report_progress(struct calls *self, const struct call *call) {
   static const char waits[] = "waiting for other calls to end";
-  char line[CALL_PROGRESS_BYTES];
+  char line[4 * MESSAGE_CHARACTERS];
   size_t length;
   if (call->run == NULL) {
     self->type->report(self, call, waits, sizeof waits - 1);
     return;
   }
   length = run_last_line(call->run, line, sizeof line);
-  self->type->report(self, call, line, call_progress_cut(line, length));
+  self->type->report(self, call, line, cut_message(line, length));
 }
 
-static void on_progress(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct calls *self = context;
+LOOP_CALLBACK(on_progress, struct calls *self) {
   int64_t now_ms = clock_monotonic_ms(), wait_ms = 0;
   for (struct call *call = self->first; call != NULL; call = call->next) {
     if (!call->reports || call->fate != CALL_OPEN)
       continue;
-    uint64_t output = call->run != NULL ? run_output_total(call->run) : 0;
-    if (call_progress_is_due(&call->progress, now_ms, output) &&
+    if (is_report_due(call, now_ms) &&
         speaker_unread(&self->speaker) <= SPEAKER_HOLD_PROGRESS_BYTES)
       report_progress(self, call);
-    int64_t call_ms = call_progress_wait(&call->progress, now_ms);
+    int64_t left_ms = next_report_ms(call) - now_ms;
+    int64_t call_ms = left_ms > 0 ? left_ms : CALLS_PROGRESS_PACE_MS;
     wait_ms = wait_ms == 0 || call_ms < wait_ms ? call_ms : wait_ms;
   }
   if (wait_ms > 0)
@@ -290,7 +317,7 @@ void calls_door_want(struct door *door, unsigned requests) {
   struct calls *self = self_of(door);
   self->wanted = requests > 0 ? self->wanted + requests : 0;
   if (requests > 0) {
-    calls_go_on(self);
+    calls_door_go_on(door);
     return;
   }
   speaker_stop(&self->speaker);
@@ -333,10 +360,6 @@ void calls_door_result(struct door *door, const struct run *run, const struct ru
 
 void calls_door_close(struct door *door, enum door_close how) {
   speaker_close(&self_of(door)->speaker, how, -1);
-}
-
-void calls_door_go_on(struct door *door) {
-  calls_go_on(self_of(door));
 }
 
 void calls_door_dump(const struct door *door) {

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include "agent/doors/call_ids.h"
-#include "agent/doors/call_progress.h"
 #include "agent/doors/speaker.h"
 #include "agent/engine/engine.h"
 #include "agent/tools/tool.h"
@@ -23,7 +22,7 @@
  *   cancel     of all that have the id (call_ids.h)
  *   deadline   of the first call that has one and is not over: SIGTERM, SIGKILL, and the answer
  *              without the end of its run, whose process then hangs in the kernel
- *   progress   call_progress.h, while SPEAKER_HOLD_PROGRESS_BYTES are not exceeded
+ *   progress   CALLS_PROGRESS_…, while SPEAKER_HOLD_PROGRESS_BYTES are not exceeded
  *
  * A door embeds struct calls as its first member, and struct call as that of its calls.
  *
@@ -46,11 +45,13 @@ struct call {
   enum call_state state;
   enum call_fate fate;
   bool killed;         /* at its deadline */
-  bool reports;        /* progress */
   int64_t arrived_ms;  /* monotonic */
   int64_t begun_ms;    /* its run, the same */
   int64_t deadline_ms; /* the same; 0: there is none */
-  struct call_progress progress;
+  bool reports;        /* progress: */
+  bool has_reported;
+  int64_t reported_ms;      /* when last; before that when it arrived */
+  uint64_t reported_output; /* bytes of output, then */
 };
 
 struct calls;
@@ -79,6 +80,12 @@ struct calls {
   bool is_serving;
   struct event *deadline, *progress;
 };
+
+/* When a call reports progress, in milliseconds. Clients that begin their time limit anew at each report
+   live by the beat. */
+#define CALLS_PROGRESS_FIRST_MS 500
+#define CALLS_PROGRESS_PACE_MS 250  /* between two, when there is new output */
+#define CALLS_PROGRESS_BEAT_MS 5000 /* between two, when there is none */
 
 /* So much before a deadline the answer leaves. */
 #define CALLS_ANSWER_AHEAD_MS 30
@@ -112,10 +119,7 @@ bool calls_are_full(const struct calls *self, size_t bytes);
 /* They are over, or end. */
 void calls_cancel(struct calls *self, struct json_member id);
 
-/* Does all that can be done: begins runs, answers, takes what has come. When the input has ended and
-   all is answered, the program ends. */
-void calls_go_on(struct calls *self);
-/* As far as it concerns the calls that are there. */
+/* Does all that can be done with the calls that are there: begins runs, answers. */
 void calls_serve(struct calls *self);
 
 /* Of struct door_type and struct speaker_type. */
@@ -125,6 +129,8 @@ void calls_door_flush(struct door *door);
 void calls_door_result(struct door *door, const struct run *run, const struct run_end *end);
 void calls_door_close(struct door *door, enum door_close how);
 void calls_door_dump(const struct door *door);
+/* Does all that can be done, and takes what has come. When the input has ended and all is answered, the
+   program ends. */
 void calls_door_go_on(struct door *door);
 
 #endif

@@ -146,9 +146,14 @@ MCP_TEST(versions_can_be_restricted) {
 }
 
 MCP_TEST(an_unknown_version_on_the_command_line_is_wrong_usage) {
-  mcp_client_start(client, "--mcp=2025-01-01", NULL);
-  assert_int_equal(mcp_client_exit(client), 64);
-  assert_non_null(strstr(mcp_client_log(client), "2026-07-28"));
+  static const char *const unknown[] = {"2025-01-01", "2025", "2025-11-25,", ",2025-11-25",
+                                        "2025-11-25 "};
+  for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+    mcp_client_start(client, formatted("--mcp=%s", unknown[i]), NULL);
+    assert_int_equal(mcp_client_exit(client), 64);
+    assert_non_null(strstr(mcp_client_log(client),
+                           "(2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28)"));
+  }
 }
 
 MCP_TEST(what_there_is_not_is_answered_as_clients_need_it) {
@@ -746,6 +751,19 @@ MCP_TEST(progress_rises_and_has_the_last_line_and_ends_with_the_answer) {
   mcp_client_end_input(client);
   assert_int_equal(mcp_client_exit(client), 0);
   assert_int_equal(client->line_count, lines);
+}
+
+MCP_TEST(a_message_of_progress_has_200_characters) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_initialize(client, "2025-06-18");
+  mcp_client_call(client, 1,
+                  "for i in $(seq 300); do printf \\\\\\\\303\\\\\\\\251; done; " GATE("go.1"),
+                  true);
+  char message[500] = "'message':'";
+  for (int i = 0; i < 200; i++)
+    strcat(message, "\xC3\xA9");
+  mcp_client_expect_part(client, strcat(message, "'"));
+  mcp_client_open_gate(client, "go.1");
 }
 
 /* Readers that take the next line for the answer are lost by a line that they have not asked for. */

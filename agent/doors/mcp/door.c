@@ -112,7 +112,7 @@ static void report(struct calls *calls, const struct call *base, const char *lin
   const struct mcp_call *call = (const struct mcp_call *)base;
   struct buffer *out = speaker_out(&calls->speaker);
   mcp_add_progress(out, call->token, call->version,
-                   base->progress.last_ms - base->progress.start_ms, line, length);
+                   base->reported_ms - base->arrived_ms, line, length);
   buffer_add(out, "\n", 1);
 }
 
