@@ -19,7 +19,6 @@
 #include "agent/doors/redis/link/reply_parser.h"
 #include "agent/doors/redis/link/tls.h"
 #include "agent/doors/stdio/door.h"
-#include "agent/doors/stdio/runner.h"
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
 #include "agent/kinds/kind.h"
@@ -111,11 +110,12 @@ static struct tool_settings tool_settings(const struct place *place) {
 
 static struct door *make_stdio_door(const struct place *place) {
   const struct options *options = place->options;
-  const struct stdio_door_options stdio = {.tool = options->tool,
+  const struct stdio_door_options stdio = {.is_runner = options->tool_runner,
+                                           .tool = options->tool,
                                            .deadline_seconds = (unsigned)options->deadline,
                                            .version = AGENT_VERSION,
                                            .tools = tool_settings(place)};
-  return (options->tool_runner ? runner_new : stdio_door_new)(place->base, place->log, &stdio);
+  return stdio_door_new(place->base, place->log, &stdio);
 }
 
 static struct door *make_mcp_door(const struct place *place) {
@@ -136,7 +136,6 @@ struct door_row {
 };
 
 static const struct door_row *row_of(const struct options *options) {
-  static const struct door_row runner = {make_stdio_door, runner_free, true, true};
   static const struct door_row doors[] = {
       [OPTIONS_RUN] = {make_redis_door, redis_door_free, false, false},
       [OPTIONS_ONCE] = {make_once_door, once_door_free, true, false},
@@ -144,7 +143,7 @@ static const struct door_row *row_of(const struct options *options) {
       [OPTIONS_STDIO] = {make_stdio_door, stdio_door_free, true, true},
       [OPTIONS_MCP] = {make_mcp_door, mcp_door_free, true, true},
   };
-  return options->tool_runner ? &runner : &doors[options->action];
+  return &doors[options->action];
 }
 
 /* Serves the door that the options name, until its end. */

@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "agent/doors/line_reader.h"
-#include "agent/doors/stdio/stdio_answer.h"
-#include "agent/doors/stdio/stdio_request.h"
+#include "agent/doors/stdio/stdio_line.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "wire/json_tree.h"
@@ -41,22 +40,22 @@ static void check_answer(struct buffer *out) {
 }
 
 static void answer(const struct stdio_request *request, struct buffer *out) {
-  const struct stdio_address to = {.dialect = request->dialect, .id = request->id};
+  const struct stdio_address *to = &request->from;
   if (request->method == STDIO_CALL) {
     struct buffer text = {0};
     struct tool_call *call =
         tool_call_new(request->tool, request->arguments, &settings, "1", &text);
     if (call == NULL)
-      stdio_answer_refusal(out, &to, text.bytes, text.length);
+      stdio_answer_refusal(out, to, text.bytes, text.length);
     else
-      stdio_answer_json(out, &to, "{}");
+      stdio_answer_json(out, to, "{}");
     tool_call_free(call);
     buffer_release(&text);
   } else if (request->method == STDIO_INVALID) {
-    stdio_answer_error(out, &to, request->code, request->error.text);
+    stdio_answer_error(out, to, request->code, request->error.text, strlen(request->error.text));
   } else {
     demand(request->method != STDIO_CANCEL || request->cancelled.length > 0);
-    stdio_answer_json(out, &to, "null");
+    stdio_answer_json(out, to, "null");
   }
 }
 
@@ -67,13 +66,13 @@ static void check_line(const struct input_line *line, struct stdio_rules *rules)
   char *copy = memory_allocate(line->length);
   memcpy(copy, line->text, line->length);
   stdio_request_parse(&request, rules, copy, line->length);
-  demand(request.id.text == NULL || request.id.length > 0);
+  demand(request.from.id.text == NULL || request.from.id.length > 0);
   demand(request.method != STDIO_CALL || request.tool != NULL);
   answer(&request, &out);
-  if (request.id.text != NULL)
+  if (request.from.id.text != NULL)
     check_answer(&out);
   demand(out.length == 0);
-  rules->speaks_json_rpc |= request.dialect == STDIO_JSON_RPC;
+  rules->speaks_json_rpc |= request.from.dialect == STDIO_JSON_RPC;
   stdio_request_release(&request);
   free(copy);
 }

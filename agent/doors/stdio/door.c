@@ -4,21 +4,29 @@
  */
 #include "agent/doors/stdio/door.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/doors/calls.h"
-#include "agent/doors/stdio/stdio_answer.h"
-#include "agent/doors/stdio/stdio_request.h"
+#include "agent/doors/stdio/stdio_line.h"
 #include "agent/exit_code.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/loop.h"
 #include "base/memory.h"
 
-/* A line that is answered in its turn. */
+/* The answer to a call that was cancelled. */
+#define CANCELLED TOOL_ERROR "cancelled"
+
+/* Of a runner whose tool has failed. */
+#define EXIT_FAILED 1
+
+/* A request that is answered in its turn. */
 struct stdio_call {
   struct call call; /* first */
   enum stdio_dialect dialect;
+  bool is_shutdown;   /* the last one */
   int code;           /* of an error; 0: the tool has refused its arguments */
   struct buffer text; /* the answer, where no tool is called */
 };
@@ -26,10 +34,10 @@ struct stdio_call {
 struct stdio_door {
   struct calls calls; /* first */
   struct stdio_door_options options;
-  const struct tool *tool;       /* the only one, or NULL */
-  bool speaks_json_rpc;          /* an earlier line did */
-  struct stdio_address farewell; /* of a shutdown; its id is owned */
-  bool shuts_down;               /* and is not answered yet */
+  const struct tool *tool; /* the only one, or NULL */
+  int64_t made_ms;         /* monotonic */
+  struct event *limit;     /* of a runner: until its arguments are there */
+  bool speaks_json_rpc;    /* an earlier line did */
 };
 
 static struct stdio_door *self_of(struct door *door) {
@@ -42,18 +50,32 @@ static struct stdio_call *call_of(struct call *call) {
 
 /* --- answers --------------------------------------------------------------------------------- */
 
+/* After its one answer. */
+static void leave_runner(struct calls *calls, bool failed) {
+  const struct stdio_door *self = (const struct stdio_door *)calls;
+  int exit_code = failed ? EXIT_FAILED : 0;
+  speaker_flush(&calls->speaker);
+  engine_leave(&calls->door, self->tool != NULL ? exit_code : AGENT_EXIT_USAGE,
+               "the end of its call");
+}
+
 static void over(struct calls *calls, struct call *base, const struct run_end *end) {
   const struct stdio_call *call = call_of(base);
   const struct stdio_address to = {.dialect = call->dialect, .id = base->id};
   struct buffer *out = speaker_out(&calls->speaker);
-  if (call->code != 0)
-    stdio_answer_error(out, &to, call->code, call->text.bytes);
+  bool failed = true;
+  if (call->is_shutdown)
+    stdio_answer_json(out, &to, "null");
+  else if (call->code != 0)
+    stdio_answer_error(out, &to, call->code, call->text.bytes, call->text.length);
   else if (base->tool == NULL)
     stdio_answer_refusal(out, &to, call->text.bytes, call->text.length);
   else if (end == NULL || end->how == RUN_STOPPED)
-    stdio_answer_refusal(out, &to, STDIO_CANCELLED, strlen(STDIO_CANCELLED));
+    stdio_answer_refusal(out, &to, CANCELLED, strlen(CANCELLED));
   else
-    stdio_answer_result(out, &to, base->tool, end);
+    failed = stdio_answer_result(out, &to, base->tool, end);
+  if (to.dialect == STDIO_RUNNER)
+    leave_runner(calls, failed);
 }
 
 static void report(struct calls *calls, const struct call *call, const char *line, size_t length) {
@@ -76,37 +98,37 @@ static const struct calls_type calls_type = {
 
 /* --- requests -------------------------------------------------------------------------------- */
 
-static void add_call(struct stdio_door *self, const struct stdio_request *request, size_t bytes) {
-  struct call *base = calls_make(sizeof(struct stdio_call), request->id, bytes);
-  struct stdio_call *call = call_of(base);
-  bool is_json_rpc = request->dialect == STDIO_JSON_RPC;
+/* After its arrival; 0: none. */
+static int64_t deadline_ms(const struct stdio_door *self, enum stdio_dialect dialect) {
   unsigned seconds = self->options.deadline_seconds;
-  if (seconds == 0 && is_json_rpc)
+  if (seconds == 0 && dialect != STDIO_PLAIN)
     seconds = STDIO_DOOR_DEADLINE_SECONDS;
-  if (seconds > 0)
-    base->deadline_ms = base->arrived_ms + (int64_t)seconds * 1000;
-  base->reports = request->wants_progress && !is_json_rpc;
-  call->dialect = request->dialect;
+  return (int64_t)seconds * 1000;
+}
+
+static void add_call(struct stdio_door *self, const struct stdio_request *request, size_t bytes) {
+  struct call *base = calls_make(sizeof(struct stdio_call), request->from.id, bytes);
+  struct stdio_call *call = call_of(base);
+  call->dialect = request->from.dialect;
+  if (call->dialect == STDIO_RUNNER)
+    base->arrived_ms = self->made_ms;
+  int64_t left_ms = deadline_ms(self, call->dialect);
+  base->deadline_ms = left_ms > 0 ? base->arrived_ms + left_ms : 0;
+  base->reports = request->wants_progress && call->dialect == STDIO_PLAIN;
+  call->is_shutdown = request->method == STDIO_SHUTDOWN;
   if (request->method == STDIO_CALL) {
     (void)calls_make_step(&self->calls, base, request->tool, request->arguments, &call->text);
-  } else {
-    call->code = request->code;
-    buffer_add(&call->text, request->error.text, strlen(request->error.text) + 1);
+  } else if (request->method == STDIO_INVALID) {
+    call->code = call->dialect != STDIO_RUNNER ? request->code : 0;
+    buffer_add_string(&call->text, call->code != 0 ? "" : TOOL_ERROR);
+    buffer_add_string(&call->text, request->error.text);
   }
   calls_add(&self->calls, base);
 }
 
-static void shut_down(struct stdio_door *self, const struct stdio_address *to) {
-  self->farewell = *to;
-  if (to->id.text != NULL)
-    self->farewell.id.text = memory_copy(to->id.text, to->id.length);
-  self->shuts_down = true;
-  engine_leave(&self->calls.door, AGENT_EXIT_SHUTDOWN, "a shutdown request");
-}
-
 static void serve_request(struct stdio_door *self, const struct stdio_request *request,
                           size_t bytes) {
-  const struct stdio_address to = {.dialect = request->dialect, .id = request->id};
+  const struct stdio_address *to = &request->from;
   struct buffer *out = speaker_out(&self->calls.speaker);
   switch (request->method) {
   case STDIO_INVALID:
@@ -114,21 +136,22 @@ static void serve_request(struct stdio_door *self, const struct stdio_request *r
     add_call(self, request, bytes);
     return;
   case STDIO_INFO:
-    stdio_answer_info(out, &to, self->tool, &self->calls.settings, self->options.version);
+    stdio_answer_info(out, to, self->tool, &self->calls.settings, self->options.version);
     return;
   case STDIO_PING:
-    stdio_answer_json(out, &to, "{}");
+    stdio_answer_json(out, to, "{}");
     return;
   case STDIO_CANCEL:
     /* First this answer: then those of the calls follow. */
-    stdio_answer_json(out, &to,
+    stdio_answer_json(out, to,
                       call_ids_find(&self->calls.ids, request->cancelled) != NULL
                           ? "{\"cancelled\":true}"
                           : "{\"cancelled\":false}");
     calls_cancel(&self->calls, request->cancelled);
     return;
   case STDIO_SHUTDOWN:
-    shut_down(self, &to);
+    add_call(self, request, bytes);
+    engine_leave(&self->calls.door, AGENT_EXIT_SHUTDOWN, "a shutdown request");
     return;
   }
 }
@@ -144,10 +167,35 @@ static void take_line(struct door *door, const struct input_line *line) {
   } else {
     stdio_request_parse(&request, &rules, line->text, line->length);
   }
-  self->speaks_json_rpc = self->speaks_json_rpc || request.dialect == STDIO_JSON_RPC;
+  self->speaks_json_rpc = self->speaks_json_rpc || request.from.dialect == STDIO_JSON_RPC;
   serve_request(self, &request, line->length);
   stdio_request_release(&request);
   calls_serve(&self->calls);
+}
+
+/* Of a runner: what has come is all that comes. */
+static void take_arguments(struct door *door, const char *bytes, size_t length) {
+  struct stdio_door *self = self_of(door);
+  struct stdio_request request;
+  (void)event_del(self->limit);
+  if (engine_leaving(door) != NULL)
+    return;
+  stdio_request_parse_arguments(&request, self->tool, bytes, length);
+  add_call(self, &request, length);
+  stdio_request_release(&request);
+  calls_serve(&self->calls);
+}
+
+/* Of a runner, which has not come to that. */
+static void refuse_call(struct stdio_door *self, const char *reason, const char *subject) {
+  struct stdio_request request = {.from = {.dialect = STDIO_RUNNER}};
+  (void)error_set(&request.error, "%s%s", reason, subject);
+  add_call(self, &request, 0);
+  calls_serve(&self->calls);
+}
+
+LOOP_CALLBACK(on_limit, struct stdio_door *self) {
+  refuse_call(self, "no complete JSON object came on standard input in time", "");
 }
 
 /* A host may write all before it reads, and is to be answered in order. */
@@ -157,30 +205,22 @@ static bool takes_lines(const struct door *door) {
 
 /* --- the door -------------------------------------------------------------------------------- */
 
-/* When all else is answered. */
-static void say_farewell(struct stdio_door *self) {
-  if (!self->shuts_down || self->calls.first != NULL)
-    return;
-  stdio_answer_json(speaker_out(&self->calls.speaker), &self->farewell, "null");
-  speaker_flush(&self->calls.speaker);
-  self->shuts_down = false;
-}
-
 static void want(struct door *door, unsigned requests) {
-  calls_door_want(door, requests);
-  say_farewell(self_of(door));
-}
-
-static void result(struct door *door, const struct run *run, const struct run_end *end) {
-  calls_door_result(door, run, end);
-  say_farewell(self_of(door));
+  struct stdio_door *self = self_of(door);
+  const char *tool = self->options.tool;
+  if (requests == 0 || self->tool != NULL || !self->options.is_runner)
+    calls_door_want(door, requests);
+  else if (tool == NULL)
+    refuse_call(self, "no tool: expected tool-runner NAME, or TOOL_NAME", "");
+  else
+    refuse_call(self, "unknown tool: ", tool);
 }
 
 static const struct door_type stdio_door_type = {.name = "stdio",
                                                  .want = want,
                                                  .begin = calls_door_begin,
                                                  .flush = calls_door_flush,
-                                                 .result = result,
+                                                 .result = calls_door_result,
                                                  .close = calls_door_close,
                                                  .dump = calls_door_dump};
 
@@ -190,23 +230,34 @@ static const struct speaker_type speaker_type = {.line = take_line,
                                                  .gone = AGENT_EXIT_SHUTDOWN,
                                                  .prompt_ms = SPEAKER_PROMPT_MS};
 
+static const struct speaker_type runner_speaker_type = {.value = take_arguments,
+                                                        .go_on = calls_door_go_on,
+                                                        .gone = AGENT_EXIT_SIGNAL + SIGPIPE,
+                                                        .prompt_ms = SPEAKER_PROMPT_MS};
+
 struct door *stdio_door_new(struct event_base *base, const struct log *log,
                             const struct stdio_door_options *options) {
   struct stdio_door *self = memory_allocate(sizeof *self);
-  *self =
-      (struct stdio_door){.calls = {.door = {.type = &stdio_door_type, .terms = STDIO_DOOR_TERMS},
-                                    .settings = options->tools},
-                          .options = *options,
-                          .tool = options->tool != NULL ? tool_find(options->tool) : NULL};
+  bool is_runner = options->is_runner;
+  *self = (struct stdio_door){
+      .calls = {.door = {.type = &stdio_door_type, .terms = CALLS_TERMS(1, CALLS_GRACE_MS, 500)},
+                .settings = options->tools},
+      .options = *options,
+      .tool = options->tool != NULL ? tool_find(options->tool) : NULL,
+      .made_ms = clock_monotonic_ms()};
   self->calls.settings.clamps_timeout = true;
-  CHECK(options->tool == NULL || self->tool != NULL);
-  calls_init(&self->calls, base, log, &calls_type, &speaker_type);
+  CHECK(is_runner || options->tool == NULL || self->tool != NULL);
+  calls_init(&self->calls, base, log, &calls_type,
+             is_runner ? &runner_speaker_type : &speaker_type);
+  self->limit = loop_timer_new(base, on_limit, self);
+  if (is_runner)
+    loop_timer_start(self->limit, deadline_ms(self, STDIO_RUNNER) - CALLS_ANSWER_AHEAD_MS);
   return &self->calls.door;
 }
 
 void stdio_door_free(struct door *door) {
   struct stdio_door *self = self_of(door);
   calls_release(&self->calls);
-  free((char *)(uintptr_t)self->farewell.id.text);
+  event_free(self->limit);
   free(self);
 }

@@ -4,7 +4,6 @@
 #include <event2/event.h>
 #include <stdbool.h>
 
-#include "agent/doors/calls.h"
 #include "agent/engine/door.h"
 #include "agent/tools/tool.h"
 #include "base/log.h"
@@ -25,29 +24,32 @@
  *
  * It exits with 0, too, when nobody reads standard output any more, with 3 when that cannot be
  * written, and with 128+N after signal N.
+ *
+ * `tool-runner NAME` is one call. The input is the JSON object of the tool's arguments, which ends
+ * with its last bracket: neither a newline nor the end of the input is waited for. The answer is one
+ * line, {"output":…,"metadata":{…}}, and the program exits with
+ *
+ *   0     the tool succeeded
+ *   1     it did not, or its arguments were refused
+ *   64    there is no such tool
+ *   141   nobody reads standard output any more (128 + SIGPIPE)
  */
 
 /* Until when an answer leaves, in seconds after its request, where the options name no deadline: of
-   JSON-RPC, and of runner.h. Hosts of both end a process that has not answered after 60 s. Other
-   requests have none then. */
+   JSON-RPC, and of a runner after its start. Hosts of both end a process that has not answered after
+   60 s. Other requests have none then. */
 #define STDIO_DOOR_DEADLINE_SECONDS 55
-
-/* One call after the other. */
-#define STDIO_DOOR_TERMS CALLS_TERMS(1, CALLS_GRACE_MS, 500)
-
-/* The answer to a call that was cancelled. */
-#define STDIO_CANCELLED TOOL_ERROR "cancelled"
 
 /* The texts must outlive the door. */
 struct stdio_door_options {
-  const char *tool;           /* the only one that is served; NULL: all */
+  bool is_runner;
+  const char *tool; /* the only one that is served; NULL: all. A runner's need not be one */
   unsigned deadline_seconds;  /* of every request; 0: see STDIO_DOOR_DEADLINE_SECONDS */
   const char *version;        /* of the program */
   struct tool_settings tools; /* `clamps_timeout` is ignored: it does */
 };
 
-/* The tool must be one of tool_find. Uses descriptors 0 and 1 without changing
-   their flags. */
+/* The tool must be one of tool_find. Uses descriptors 0 and 1 without changing their flags. */
 struct door *stdio_door_new(struct event_base *base, const struct log *log,
                             const struct stdio_door_options *options);
 void stdio_door_free(struct door *door);
