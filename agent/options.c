@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/doors/mcp/version.h"
+#include "agent/doors/mcp/session.h"
 #include "agent/doors/redis/pace.h"
 #include "agent/engine/door.h"
 #include "agent/engine/lines.h"

@@ -38,7 +38,7 @@ struct options {
   unsigned long long max_timeout;
   unsigned long long concurrency;
   unsigned long long deadline; /* 0: none was named */
-  unsigned mcp_versions;       /* a set: see agent/doors/mcp/version.h; 0: none was named */
+  unsigned mcp_versions;       /* a set: see agent/doors/mcp/session.h; 0: none was named */
   bool structured, verbose;
   bool dumpable; /* other processes of the same user may attach to this one */
   unsigned long long idle_cycles;

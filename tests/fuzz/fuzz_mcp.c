@@ -79,13 +79,11 @@ static void take_line(struct mcp_session *session, const char *text, size_t leng
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  const struct mcp_server server = {.program_version = "1",
-                                    .versions = MCP_VERSIONS_ALL,
-                                    .tools = {.default_timeout_seconds = 30,
-                                              .max_timeout_seconds = 600,
-                                              .directory = "/",
-                                              .shell = "sh"}};
-  struct mcp_session session = mcp_session_begin(&server);
+  const struct tool_settings tools = {
+      .default_timeout_seconds = 30, .max_timeout_seconds = 600, .directory = "/", .shell = "sh"};
+  struct mcp_session session = {
+      .program_version = "1", .versions = MCP_VERSIONS_ALL, .tools = &tools};
+  mcp_session_begin(&session);
   const char *at = (const char *)data, *end = at + size;
   while (at < end) {
     const char *newline = memchr(at, '\n', (size_t)(end - at));

@@ -4,7 +4,6 @@
  */
 #include "agent/doors/mcp/door.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,11 +29,12 @@ struct mcp_call {
 
 struct mcp_door {
   struct calls calls; /* first */
-  struct mcp_server server;
   struct mcp_session session;
   struct event *end; /* of what was asked for, after the end of the input */
   int64_t ended_ms;  /* that; monotonic */
 };
+
+#define NOT_RUN TOOL_ERROR "not run: "
 
 static struct mcp_door *self_of(struct door *door) {
   return (struct mcp_door *)door;
@@ -69,50 +69,35 @@ static void release_batch(struct calls *calls, struct batch *batch) {
   free(batch);
 }
 
-static void add_answer(struct calls *calls, const struct mcp_call *call,
-                       const struct mcp_called *called) {
+/* It has not run. */
+static void refuse_call(struct calls *calls, const struct mcp_call *call,
+                        const struct buffer *reason) {
   const struct mcp_door *self = (const struct mcp_door *)calls;
-  mcp_add_called(answers_of(calls, call->batch), call->call.id, call->version, &self->server,
-                 called);
+  mcp_add_refusal(&self->session, answers_of(calls, call->batch), call->call.id, call->version,
+                  reason);
   end_answer(calls, call->batch);
 }
 
-/* It has not run. */
-static void refuse_call(struct calls *calls, const struct mcp_call *call, const char *reason) {
-  struct buffer text = {0};
-  buffer_add_string(&text, TOOL_ERROR "not run: ");
-  buffer_add_string(&text, reason);
-  add_answer(calls, call, &(struct mcp_called){.text = &text, .is_error = true});
-  buffer_release(&text);
-}
-
-static void answer_end(struct calls *calls, const struct mcp_call *call,
-                       const struct run_end *end) {
-  const struct mcp_door *self = (const struct mcp_door *)calls;
-  struct tool_image image;
-  struct buffer text = {0};
-  struct mcp_called called = {.text = &text};
-  called.is_error = tool_call_answer(call->call.tool, end, &text);
-  if (tool_call_image(call->call.tool, end, &image))
-    called.image = &image;
-  if (mcp_has_structured(&self->server, call->version) && tool_call_is_command(call->call.tool))
-    called.structured = end;
-  add_answer(calls, call, &called);
-  buffer_release(&text);
-}
-
 static void over(struct calls *calls, struct call *base, const struct run_end *end) {
-  if (end != NULL)
-    answer_end(calls, call_of(base), end);
-  else if (base->fate == CALL_DROPPED)
-    refuse_call(calls, call_of(base), engine_leaving(&calls->door));
+  const struct mcp_door *self = (const struct mcp_door *)calls;
+  const struct mcp_call *call = call_of(base);
+  struct buffer reason = {0};
+  if (end != NULL) {
+    mcp_add_result(&self->session, answers_of(calls, call->batch), base->id, call->version,
+                   base->tool, end);
+    end_answer(calls, call->batch);
+  } else if (base->fate == CALL_DROPPED) {
+    buffer_add_format(&reason, NOT_RUN "%s", engine_leaving(&calls->door));
+    refuse_call(calls, call, &reason);
+  }
+  buffer_release(&reason);
 }
 
 static void report(struct calls *calls, const struct call *base, const char *line, size_t length) {
   const struct mcp_call *call = (const struct mcp_call *)base;
   struct buffer *out = speaker_out(&calls->speaker);
-  mcp_add_progress(out, call->token, call->version,
-                   base->reported_ms - base->arrived_ms, line, length);
+  mcp_add_progress(out, call->token, call->version, base->reported_ms - base->arrived_ms, line,
+                   length);
   buffer_add(out, "\n", 1);
 }
 
@@ -137,27 +122,19 @@ static void take_call(struct mcp_door *self, const struct mcp_order *order, size
   if (order->token.text != NULL)
     call->token.text = memory_copy(order->token.text, order->token.length);
   base->reports = order->token.text != NULL;
-  if (calls_are_full(calls, length)) {
-    refuse_call(calls, call, "too many calls wait; try again when some have ended");
-    calls_forget(calls, base);
-  } else if (!calls_make_step(calls, base, order->tool, order->arguments, &text)) {
-    add_answer(calls, call, &(struct mcp_called){.text = &text, .is_error = true});
-    calls_forget(calls, base);
-  } else {
+  if (calls_are_full(calls, length))
+    buffer_add_string(&text, NOT_RUN "too many calls wait; try again when some have ended");
+  else if (calls_make_step(calls, base, order->tool, order->arguments, &text))
     calls_add(calls, base);
-    calls_serve(calls);
+  if (text.length > 0) {
+    refuse_call(calls, call, &text);
+    calls_forget(calls, base);
   }
   buffer_release(&text);
+  calls_serve(calls);
 }
 
 /* --- lines ----------------------------------------------------------------------------------- */
-
-static void refuse_line(struct calls *calls, const struct error *reason) {
-  char text[300];
-  (void)snprintf(text, sizeof text, "Parse error: %s", reason->text);
-  mcp_add_error(answers_of(calls, NULL), (struct json_member){0}, MCP_ERROR_PARSE, text);
-  end_answer(calls, NULL);
-}
 
 static void take_messages(struct mcp_door *self, struct mcp_line *line, size_t length,
                           struct batch *batch) {
@@ -192,7 +169,8 @@ static void take_line(struct door *door, const struct input_line *text) {
   if (text->too_long)
     line_reader_error(&self->calls.speaker.lines, &error);
   if (text->too_long || mcp_line_parse(&line, text->text, text->length, &error) != 0) {
-    refuse_line(&self->calls, &error);
+    mcp_add_parse_error(answers_of(&self->calls, NULL), &error);
+    end_answer(&self->calls, NULL);
     return;
   }
   if (line.is_batch)
@@ -210,10 +188,7 @@ static void on_input_ended(struct door *door) {
   loop_timer_start(self->end, MCP_DOOR_END_MS);
 }
 
-static void on_end(evutil_socket_t fd, short what, void *context) {
-  (void)fd;
-  (void)what;
-  struct mcp_door *self = context;
+LOOP_CALLBACK(on_end, struct mcp_door *self) {
   engine_leave(&self->calls.door, AGENT_EXIT_SHUTDOWN, "the end of standard input");
 }
 
@@ -247,12 +222,12 @@ struct door *mcp_door_new(struct event_base *base, const struct log *log,
       .calls = {.door = {.type = &mcp_door_type,
                          .terms = CALLS_TERMS(options->concurrency, 500, 100)},
                 .settings = options->tools},
-      .server = {.program_version = options->program_version,
-                 .versions = options->versions != 0 ? options->versions : MCP_VERSIONS_ALL,
-                 .structured = options->structured,
-                 .tools = options->tools}};
-  self->calls.settings.clamps_timeout = self->server.tools.clamps_timeout = false;
-  self->session = mcp_session_begin(&self->server);
+      .session = {.program_version = options->program_version,
+                  .versions = options->versions != 0 ? options->versions : MCP_VERSIONS_ALL,
+                  .structured = options->structured,
+                  .tools = &self->calls.settings}};
+  self->calls.settings.clamps_timeout = false;
+  mcp_session_begin(&self->session);
   calls_init(&self->calls, base, log, &calls_type, &speaker_type);
   self->end = loop_timer_new(base, on_end, self);
   return &self->calls.door;

@@ -4,14 +4,13 @@
 #include <event2/event.h>
 #include <stdbool.h>
 
-#include "agent/doors/mcp/version.h"
 #include "agent/engine/door.h"
 #include "agent/tools/tool.h"
 #include "base/log.h"
 
 /*
  * `agent --mcp`: a server of the Model Context Protocol on standard input and standard output, for
- * the tools of tool.h. One process serves every version at once (version.h). Calls run side by side,
+ * the tools of tool.h. One process serves every version at once (session.h). Calls run side by side,
  * `concurrency` at a time; more of them wait in order, while everything else is answered.
  *
  * The program ends with
@@ -28,7 +27,7 @@
 /* Nothing is owned. */
 struct mcp_door_options {
   const char *program_version;
-  unsigned versions;          /* a set (version.h); 0: all of them */
+  unsigned versions;          /* a set (session.h); 0: all of them */
   unsigned concurrency;       /* calls at once, 1 to ENGINE_RUNS_MAX */
   bool structured;            /* results of commands as structuredContent, too */
   struct tool_settings tools; /* `clamps_timeout` is ignored: a model is to know its limits */
