@@ -101,9 +101,9 @@ static struct door *make_files_door(const struct place *place) {
 }
 
 static struct tool_settings tool_settings(const struct place *place) {
-  return (struct tool_settings){.default_timeout_seconds =
-                                    (unsigned)place->options->default_timeout,
-                                .max_timeout_seconds = (unsigned)place->options->max_timeout,
+  const struct options *options = place->options;
+  return (struct tool_settings){.limits = {.timeout_default = (unsigned)options->default_timeout,
+                                           .timeout_maximum = (unsigned)options->max_timeout},
                                 .directory = place->directory,
                                 .shell = place->shell};
 }

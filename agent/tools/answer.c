@@ -44,19 +44,6 @@ void answer_command(const struct run_end *end, struct buffer *text) {
 
 /* --- a file that was read --- */
 
-struct run_stream answer_body(const struct run_end *end) {
-  const struct run_stream *content = &end->output;
-  const char *line = content->length > 0 ? memchr(content->bytes, '\n', content->length) : NULL;
-  if (line == NULL)
-    return (struct run_stream){0};
-  return (struct run_stream){.bytes = line + 1,
-                             .length = content->length - (size_t)(line + 1 - content->bytes)};
-}
-
-void answer_image(const char *type, size_t type_length, size_t bytes, struct buffer *text) {
-  buffer_add_format(text, "(%.*s, %zu bytes: not shown as text)", (int)type_length, type, bytes);
-}
-
 static const char *next_newline(const char *at, const char *end) {
   return at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
 }

@@ -14,12 +14,6 @@
    code: 3)" that are not empty, a line each; "(no output)" when all are. */
 void answer_command(const struct run_end *end, struct buffer *text);
 
-/* Of readFile with its media type: what follows that line; the line itself is in front of it. */
-struct run_stream answer_body(const struct run_end *end);
-
-/* An image of so many bytes, for those who cannot show it. */
-void answer_image(const char *type, size_t type_length, size_t bytes, struct buffer *text);
-
 /*
  * A page of a text file for a model, which is told how to get the next one.
  *

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/check.h"
 #include "base/memory.h"
 #include "wire/json_tree.h"
 #include "wire/step_field.h"
@@ -26,14 +25,25 @@ double argument_integer(const cJSON *arguments, const char *name) {
   return value != NULL ? value->valuedouble : 0;
 }
 
+static unsigned default_timeout(const struct argument_limits *limits) {
+  return limits->timeout_default < limits->timeout_maximum ? limits->timeout_default
+                                                           : limits->timeout_maximum;
+}
+
+unsigned argument_timeout(const cJSON *arguments, const struct argument_limits *limits) {
+  if (argument_get(arguments, "timeout") == NULL)
+    return default_timeout(limits);
+  double seconds = argument_integer(arguments, "timeout");
+  if (seconds < 1)
+    return 1;
+  return seconds < limits->timeout_maximum ? (unsigned)seconds : limits->timeout_maximum;
+}
+
 /* --- schema --- */
 
-static void add_choices(struct buffer *out, const struct argument_choice *choices) {
-  buffer_add_string(out, ",\"enum\":[");
-  for (const struct argument_choice *choice = choices; choice->name[0] != '\0'; choice++) {
-    buffer_add_string(out, choice == choices ? "" : ",");
-    buffer_add_json(out, choice->name, strlen(choice->name));
-  }
+static void add_choices(struct buffer *out, const struct argument *self) {
+  for (size_t i = 0; self->choices[i][0] != '\0'; i++)
+    buffer_add_format(out, "%s\"%s\"", i == 0 ? ",\"enum\":[" : ",", self->choices[i]);
   buffer_add_string(out, "]");
 }
 
@@ -51,17 +61,17 @@ static const char type_schemas[][sizeof "integer"] = {
 
 static void add_schema(const struct argument *self, const struct argument_limits *limits,
                        struct buffer *out) {
-  buffer_add_json(out, self->name, strlen(self->name));
-  buffer_add_format(out, ":{\"type\":\"%s\",\"description\":", type_schemas[self->type]);
+  buffer_add_format(out, "\"%s\":{\"type\":\"%s\",\"description\":", self->name,
+                    type_schemas[self->type]);
   buffer_add_json(out, self->description, strlen(self->description));
   if (self->type == ARGUMENT_TIMEOUT) {
     out->length--; /* within the quotes */
-    buffer_add_format(out, " (default %u)\"", limits->timeout_default);
+    buffer_add_format(out, " (default %u)\"", default_timeout(limits));
     add_range(out, 1, limits->timeout_maximum);
   } else if (self->type == ARGUMENT_INTEGER) {
     add_range(out, self->minimum, self->maximum);
   } else if (self->type == ARGUMENT_CHOICE) {
-    add_choices(out, self->choices);
+    add_choices(out, self);
   } else if (self->type == ARGUMENT_TEXTS) {
     buffer_add_string(out, ",\"items\":{\"type\":\"string\"}");
   } else if (self->type == ARGUMENT_OBJECTS) {
@@ -83,8 +93,7 @@ void argument_table_schema(const struct argument_table *self, const struct argum
   for (size_t i = 0; i < self->count; i++) {
     if (!self->rows[i].required)
       continue;
-    buffer_add_string(out, separator);
-    buffer_add_json(out, self->rows[i].name, strlen(self->rows[i].name));
+    buffer_add_format(out, "%s\"%s\"", separator, self->rows[i].name);
     separator = ",";
   }
   buffer_add_string(out, "],\"additionalProperties\":false}");
@@ -96,56 +105,62 @@ static int check_table(const struct argument_table *self, const char *owner, con
                        const struct argument_limits *limits, const cJSON *object,
                        struct error *error);
 
-static int check_text(const char *path, const cJSON *value, bool empty, struct error *error) {
+/* Those that follow return what was expected; NULL: the value is that. */
+static const char *expected_text(const cJSON *value, bool may_be_empty) {
   if (!cJSON_IsString(value))
-    return error_set(error, "%s: expected a string", path);
+    return "a string";
   if (strstr(value->valuestring, JSON_TREE_NUL) != NULL)
-    return error_set(error, "%s: expected a string without NUL", path);
-  if (!empty && value->valuestring[0] == '\0')
-    return error_set(error, "%s: expected a non-empty string", path);
-  return 0;
+    return "a string without NUL";
+  return may_be_empty || value->valuestring[0] != '\0' ? NULL : "a non-empty string";
 }
 
-static int check_integer(const struct argument *self, const char *path,
-                         const struct argument_limits *limits, const cJSON *value,
-                         struct error *error) {
+#define EXPECTED_SIZE 160
+
+static const char *expected_integer(const struct argument *self,
+                                    const struct argument_limits *limits, const cJSON *value,
+                                    char text[EXPECTED_SIZE]) {
   double number = cJSON_IsNumber(value) ? value->valuedouble : 0.5;
-  if (!(number >= -INTEGER_MAX && number <= INTEGER_MAX) || number != (double)(int64_t)number)
-    return error_set(error, "%s: expected an integer", path);
   bool is_timeout = self->type == ARGUMENT_TIMEOUT;
   unsigned minimum = is_timeout ? 1 : self->minimum;
   unsigned maximum = is_timeout ? limits->timeout_maximum : self->maximum;
-  if (is_timeout && limits->clamps_timeout)
-    return 0;
+  if (!(number >= -INTEGER_MAX && number <= INTEGER_MAX) || number != (double)(int64_t)number)
+    return "an integer";
+  if ((is_timeout && limits->clamps_timeout) ||
+      (number >= minimum && (maximum == 0 || number <= maximum)))
+    return NULL;
   if (maximum == 0)
-    return number >= minimum
-               ? 0
-               : error_set(error, "%s: expected an integer of at least %u", path, minimum);
-  if (number < minimum || number > maximum)
-    return error_set(error, "%s: expected an integer from %u to %u", path, minimum, maximum);
-  return 0;
+    (void)snprintf(text, EXPECTED_SIZE, "an integer of at least %u", minimum);
+  else
+    (void)snprintf(text, EXPECTED_SIZE, "an integer from %u to %u", minimum, maximum);
+  return text;
 }
 
-static void add_name(char *names, size_t size, const char *separator, const char *name) {
+static void add_name(char names[EXPECTED_SIZE], const char *separator, const char *name) {
   size_t used = strlen(names);
-  (void)snprintf(names + used, size - used, "%s%s", used > 0 ? separator : "", name);
+  (void)snprintf(names + used, EXPECTED_SIZE - used, "%s%s", used > 0 ? separator : "", name);
 }
 
-static const struct argument_choice *find_choice(const struct argument *self, const cJSON *value) {
-  for (const struct argument_choice *choice = self->choices; choice->name[0] != '\0'; choice++)
-    if (cJSON_IsString(value) && strcmp(choice->name, value->valuestring) == 0)
-      return choice;
-  return NULL;
+/* The number of the choice that the value is; where it is none, that of all. */
+static size_t find_choice(const struct argument *self, const cJSON *value) {
+  size_t i = 0;
+  while (self->choices[i][0] != '\0' &&
+         !(cJSON_IsString(value) && strcmp(self->choices[i], value->valuestring) == 0))
+    i++;
+  return i;
 }
 
-static int check_choice(const struct argument *self, const char *path, const cJSON *value,
-                        struct error *error) {
-  if (find_choice(self, value) != NULL)
-    return 0;
-  char names[128] = "";
-  for (const struct argument_choice *choice = self->choices; choice->name[0] != '\0'; choice++)
-    add_name(names, sizeof names, choice[1].name[0] == '\0' ? " or " : ", ", choice->name);
-  return error_set(error, "%s: expected %s", path, names);
+static const char *expected_choice(const struct argument *self, const cJSON *value,
+                                   char text[EXPECTED_SIZE]) {
+  if (self->choices[find_choice(self, value)][0] != '\0')
+    return NULL;
+  text[0] = '\0';
+  for (size_t i = 0; self->choices[i][0] != '\0'; i++)
+    add_name(text, self->choices[i + 1][0] == '\0' ? " or " : ", ", self->choices[i]);
+  return text;
+}
+
+static int expect(const char *expected, const char *path, struct error *error) {
+  return expected != NULL ? error_set(error, "%s: expected %s", path, expected) : 0;
 }
 
 static int check_array(const struct argument *self, const char *path,
@@ -153,14 +168,14 @@ static int check_array(const struct argument *self, const char *path,
                        struct error *error) {
   bool texts = self->type == ARGUMENT_TEXTS;
   if (!cJSON_IsArray(value))
-    return error_set(error, "%s: expected an array of %s", path, texts ? "strings" : "objects");
+    return expect(texts ? "an array of strings" : "an array of objects", path, error);
   if (!texts && value->child == NULL)
-    return error_set(error, "%s: expected at least one", path);
+    return expect("at least one", path, error);
   size_t index = 0;
   for (const cJSON *item = value->child; item != NULL; item = item->next) {
     char below[PATH_SIZE + 24];
     (void)snprintf(below, sizeof below, "%s[%zu]", path, index++);
-    if (texts ? check_text(below, item, true, error) != 0
+    if (texts ? expect(expected_text(item, true), below, error) != 0
               : check_table(self->element, path, below, limits, item, error) != 0)
       return -1;
   }
@@ -170,23 +185,22 @@ static int check_array(const struct argument *self, const char *path,
 static int check_value(const struct argument *self, const char *path,
                        const struct argument_limits *limits, const cJSON *value,
                        struct error *error) {
+  char text[EXPECTED_SIZE];
   switch (self->type) {
   case ARGUMENT_TEXT:
-    return check_text(path, value, !self->required, error);
+    return expect(expected_text(value, !self->required), path, error);
   case ARGUMENT_BYTES:
-    return cJSON_IsString(value) ? 0 : error_set(error, "%s: expected a string", path);
+    return expect(cJSON_IsString(value) ? NULL : "a string", path, error);
   case ARGUMENT_INTEGER:
   case ARGUMENT_TIMEOUT:
-    return check_integer(self, path, limits, value, error);
+    return expect(expected_integer(self, limits, value, text), path, error);
   case ARGUMENT_FLAG:
-    return cJSON_IsBool(value) ? 0 : error_set(error, "%s: expected true or false", path);
+    return expect(cJSON_IsBool(value) ? NULL : "true or false", path, error);
   case ARGUMENT_CHOICE:
-    return check_choice(self, path, value, error);
-  case ARGUMENT_TEXTS:
-  case ARGUMENT_OBJECTS:
+    return expect(expected_choice(self, value, text), path, error);
+  default:
     return check_array(self, path, limits, value, error);
   }
-  return -1;
 }
 
 static int check_known(const struct argument_table *self, const char *owner, const char *path,
@@ -197,9 +211,9 @@ static int check_known(const struct argument_table *self, const char *owner, con
       i++;
     if (i < self->count)
       continue;
-    char names[160] = "";
+    char names[EXPECTED_SIZE] = "";
     for (i = 0; i < self->count; i++)
-      add_name(names, sizeof names, ", ", self->rows[i].name);
+      add_name(names, ", ", self->rows[i].name);
     return error_set(error, "unknown argument '%s%s%.40s' (%s takes %s)", path,
                      path[0] != '\0' ? "." : "", item->string, owner, names);
   }
@@ -210,7 +224,7 @@ static int check_table(const struct argument_table *self, const char *owner, con
                        const struct argument_limits *limits, const cJSON *object,
                        struct error *error) {
   if (object != NULL && !cJSON_IsObject(object))
-    return error_set(error, "%s: expected an object", path);
+    return expect("an object", path, error);
   if (object != NULL && (check_known(self, owner, path, object, error) != 0 ||
                          step_field_names_unique(object, path, error) != 0))
     return -1;
@@ -235,45 +249,24 @@ int argument_table_check(const struct argument_table *self, const char *owner,
 
 /* --- what a step gets --- */
 
-static const struct argument *row_of(const struct argument_table *self, const char *field) {
-  for (size_t i = 0; i < self->count; i++)
-    if (strcmp(self->rows[i].wire, field) == 0)
-      return &self->rows[i];
-  return NULL;
+static void translate(const struct argument *self, cJSON *value) {
+  if (self->type == ARGUMENT_CHOICE) {
+    value->valuedouble = (double)find_choice(self, value);
+    value->type = cJSON_Number;
+  }
+  cJSON *first = self->type == ARGUMENT_OBJECTS ? value->child : NULL;
+  for (cJSON *object = first; object != NULL; object = object->next)
+    argument_table_translate(self->element, object);
+  if (self->wire[0] == '\0')
+    return;
+  free(value->string);
+  value->string = memory_copy(self->wire, strlen(self->wire));
 }
 
-/* Gives the members of each object the names that they have in the step. */
-static void rename_members(const struct argument_table *self, const cJSON *objects) {
-  for (cJSON *object = objects->child; object != NULL; object = object->next)
-    for (size_t i = 0; i < self->count; i++) {
-      cJSON *member = argument_get(object, self->rows[i].name);
-      if (member == NULL)
-        continue;
-      free(member->string);
-      member->string = memory_copy(self->rows[i].wire, strlen(self->rows[i].wire));
-    }
-}
-
-cJSON *argument_table_value(const struct argument_table *self, const char *field, cJSON *arguments,
-                            cJSON *spare) {
-  const struct argument *row = row_of(self, field);
-  cJSON *value = row != NULL ? argument_get(arguments, row->name) : NULL;
-  *spare = (cJSON){0};
-  if (value == NULL && row != NULL && row->has_fallback) {
-    spare->type = row->type == ARGUMENT_INTEGER ? cJSON_Number
-                  : row->fallback != 0          ? cJSON_True
-                                                : cJSON_False;
-    spare->valuedouble = row->fallback;
-    return spare;
+void argument_table_translate(const struct argument_table *self, cJSON *arguments) {
+  for (size_t i = 0; i < self->count; i++) {
+    cJSON *value = argument_get(arguments, self->rows[i].name);
+    if (value != NULL)
+      translate(&self->rows[i], value);
   }
-  if (value != NULL && row->type == ARGUMENT_CHOICE) {
-    const struct argument_choice *choice = find_choice(row, value);
-    CHECK(choice != NULL);
-    spare->type = cJSON_String;
-    spare->valuestring = (char *)(uintptr_t)choice->wire;
-    return spare;
-  }
-  if (value != NULL && row->type == ARGUMENT_OBJECTS)
-    rename_members(row->element, value);
-  return value;
 }

@@ -22,24 +22,17 @@ enum argument_type {
   ARGUMENT_OBJECTS, /* an array of objects, at least one */
 };
 
-struct argument_choice {
-  char name[20]; /* empty after the last one */
-  char wire[20]; /* the value in the Step */
-};
-
 /* Its short texts are arrays: a pointer takes four times its size in the program, since it is
    relocated. */
 struct argument {
   char name[16];
-  char wire[16];      /* the field of the Step; "": the tool itself does something with it */
-  unsigned char type; /* enum argument_type */
-  bool required;      /* of a text: and not empty */
-  bool has_fallback;  /* of an integer or a flag: the field is this when absent */
-  unsigned short fallback;
+  char wire[16];          /* the field of the Step; "": the tool itself does something with it */
+  unsigned char type;     /* enum argument_type */
+  bool required;          /* of a text: and not empty */
   unsigned short minimum; /* of an integer */
   unsigned short maximum; /* of an integer; 0: none */
   const char *description;
-  const struct argument_choice *choices;
+  const char (*choices)[20];            /* ended by an empty one; the Step has the number of one */
   const struct argument_table *element; /* of objects */
 };
 
@@ -52,8 +45,9 @@ struct argument_table {
   { .rows = (ROWS), .count = sizeof(ROWS) / sizeof *(ROWS) }
 
 struct argument_limits {
-  unsigned timeout_default, timeout_maximum;
-  bool clamps_timeout; /* one out of range is accepted */
+  unsigned timeout_default; /* more than the maximum counts as that */
+  unsigned timeout_maximum;
+  bool clamps_timeout; /* one out of range is changed to the nearest; else the call is refused */
 };
 
 /* The member of this name; NULL when it is absent or null. `arguments` may be NULL. */
@@ -61,6 +55,9 @@ cJSON *argument_get(const cJSON *arguments, const char *name);
 
 /* The value of an integer that was checked; 0 when it is absent. */
 double argument_integer(const cJSON *arguments, const char *name);
+
+/* That of `timeout`, within the limits. */
+unsigned argument_timeout(const cJSON *arguments, const struct argument_limits *limits);
 
 void argument_table_schema(const struct argument_table *self, const struct argument_limits *limits,
                            struct buffer *out);
@@ -71,9 +68,7 @@ int argument_table_check(const struct argument_table *self, const char *owner,
                          const struct argument_limits *limits, const cJSON *arguments,
                          struct error *error);
 
-/* The value of a step's field: NULL: there is none. The arguments were checked; what the field's type
-   takes out of it is gone from them. `spare` is memory for one that is not among them. */
-cJSON *argument_table_value(const struct argument_table *self, const char *field, cJSON *arguments,
-                            cJSON *spare);
+/* Makes of arguments that were checked what the fields of a step read. They may be NULL. */
+void argument_table_translate(const struct argument_table *self, cJSON *arguments);
 
 #endif

@@ -84,10 +84,8 @@ static const struct argument list_arguments[] = {
     {"path", "path", ARGUMENT_TEXT, true, .description = "Path of the directory."},
 };
 
-static const struct argument_choice output_modes[] = {{"content", "content"},
-                                                      {"files_with_matches", "filesWithMatches"},
-                                                      {"count", "count"},
-                                                      {"", ""}};
+/* As the kind numbers them. */
+static const char output_modes[][20] = {"content", "files_with_matches", "count", ""};
 
 static const struct argument grep_arguments[] = {
     {"pattern", "pattern", ARGUMENT_TEXT, true,
@@ -97,20 +95,22 @@ static const struct argument grep_arguments[] = {
     {"glob", "glob", ARGUMENT_TEXT, false,
      .description = "Files to search, such as '*.c' or 'src/**/*.{ts,tsx}'; '!*.min.js' leaves "
                     "files out. Defaults to all."},
-    {"search_hidden", "searchHidden", ARGUMENT_FLAG, false, .has_fallback = true,
+    {"search_hidden", "searchHidden", ARGUMENT_FLAG, false,
      .description = "Search hidden files, too, and those that .gitignore and the like leave out. "
                     "Defaults to false."},
     {"output_mode", "outputMode", ARGUMENT_CHOICE, false, .choices = output_modes,
      .description = "content: lines as path:line:text (default); files_with_matches: paths; count: "
                     "path:number of lines."},
     {"head_limit", "headLimit", ARGUMENT_INTEGER, false, .minimum = 1, .maximum = 1000,
-     .has_fallback = true, .fallback = 200,
      .description = "Maximum number of matches. Defaults to 200."},
     {"context_before", "contextBefore", ARGUMENT_INTEGER, false, .maximum = 100,
      .description = "Number of lines to show before each match. Defaults to 0."},
     {"context_after", "contextAfter", ARGUMENT_INTEGER, false, .maximum = 100,
      .description = "Number of lines to show after each match. Defaults to 0."},
 };
+
+/* Paths as the other tools take them. */
+#define GREP_FIELDS "{\"prefixPaths\":true,\"searchHidden\":false,\"headLimit\":200}"
 
 static const struct argument tree_arguments[] = {
     {"path", "path", ARGUMENT_TEXT, false,
@@ -126,6 +126,16 @@ static void add_error(struct buffer *text, const char *reason, size_t length) {
   buffer_add(text, reason, length);
 }
 
+/* Of readFile with its media type: what follows that line; the line itself is in front of it. */
+static struct run_stream body_of(const struct run_end *end) {
+  const struct run_stream *content = &end->output;
+  const char *line = content->length > 0 ? memchr(content->bytes, '\n', content->length) : NULL;
+  if (line == NULL)
+    return (struct run_stream){0};
+  return (struct run_stream){.bytes = line + 1,
+                             .length = content->length - (size_t)(line + 1 - content->bytes)};
+}
+
 static size_t decoded_length(const struct tool_image *image) {
   size_t padding = 0;
   while (padding < image->length && image->base64[image->length - 1 - padding] == '=')
@@ -138,10 +148,11 @@ static bool answer_read(const struct tool_call *call, const struct run_end *end,
   struct error error;
   struct tool_image image;
   if (tool_call_image(call, end, &image)) {
-    answer_image(image.type, image.type_length, decoded_length(&image), text);
+    buffer_add_format(text, "(%.*s, %zu bytes: not shown as text)", (int)image.type_length,
+                      image.type, decoded_length(&image));
     return false;
   }
-  const struct run_stream body = answer_body(end);
+  const struct run_stream body = body_of(end);
   if (answer_page(body.bytes, body.length, call->offset, call->limit, text, &error) == 0)
     return false;
   add_error(text, error.text, strlen(error.text));
@@ -164,7 +175,7 @@ static const struct tool tools[] = {
      "Returns the text of a file of at most 1 MB, 100 KB at a time. A last line "
      "says with which offset to continue. Shows an image (PNG, JPEG, GIF, WebP) of "
      "at most 5 MB.",
-     READ_ONLY, &read_file_kind, .flag = "withMediaType",
+     READ_ONLY, &read_file_kind, .fields = "{\"withMediaType\":true}",
      .arguments = ARGUMENT_TABLE(read_arguments), .answer = answer_read},
     {"write_file", "Write file",
      "Creates a file, or replaces its whole content. To change a part, use edit_file.",
@@ -179,8 +190,8 @@ static const struct tool tools[] = {
     {"grep", "Search files",
      "Searches text files for a regular expression. Leaves out hidden and ignored "
      "files, those of more than 1 MB, and directories like .git and node_modules.",
-     READ_ONLY, &grep_kind, .flag = "prefixPaths", /* as the other tools take them */
-     .arguments = ARGUMENT_TABLE(grep_arguments), .for_model = true},
+     READ_ONLY, &grep_kind, .fields = GREP_FIELDS, .arguments = ARGUMENT_TABLE(grep_arguments),
+     .for_model = true},
     {"directory_tree", "Directory tree",
      "Shows what is below a directory as a tree, at most 1000 entries. Leaves out "
      "directories like .git and node_modules.",
@@ -203,18 +214,9 @@ bool tool_is_command(const struct tool *self) {
   return self->kind == &run_kind;
 }
 
-static struct argument_limits limits_of(const struct tool_settings *settings) {
-  unsigned maximum = settings->max_timeout_seconds;
-  unsigned timeout = settings->default_timeout_seconds;
-  return (struct argument_limits){.timeout_default = timeout < maximum ? timeout : maximum,
-                                  .timeout_maximum = maximum,
-                                  .clamps_timeout = settings->clamps_timeout};
-}
-
 void tool_add_input_schema(const struct tool *self, const struct tool_settings *settings,
                            struct buffer *out) {
-  struct argument_limits limits = limits_of(settings);
-  argument_table_schema(&self->arguments, &limits, out);
+  argument_table_schema(&self->arguments, &settings->limits, out);
 }
 
 /* --- a call: its step --- */
@@ -247,44 +249,36 @@ static void use_shell(struct step *step, const char *command_line) {
 }
 
 /* The arguments as the fields of the kind have them. */
-static int read_fields(const struct tool *tool, cJSON *arguments, struct step *step,
+static int read_fields(const struct tool *tool, cJSON *arguments, const struct step *step,
                        struct error *error) {
   const struct step_table *table = &step->kind->table;
-  for (size_t i = 0; i < table->count; i++) {
+  const char *more = tool->fields != NULL ? tool->fields : "{}";
+  cJSON *others = json_tree_parse_own(more, strlen(more), NULL);
+  int result = 0;
+  argument_table_translate(&tool->arguments, arguments);
+  for (size_t i = 0; i < table->count && result == 0; i++) {
     const struct step_field *field = &table->fields[i];
-    cJSON spare, *value = argument_table_value(&tool->arguments, field->name, arguments, &spare);
-    if (value == NULL && strcmp(field->name, tool->flag) == 0) {
-      spare.type = cJSON_True;
-      value = &spare;
-    }
-    if (field->type->read(field, value, (char *)step->fields + field->offset, error) != 0)
-      return -1;
+    cJSON *value = argument_get(arguments, field->name);
+    result = field->type->read(field, value != NULL ? value : argument_get(others, field->name),
+                               (char *)step->fields + field->offset, error);
   }
-  return 0;
+  cJSON_Delete(others);
+  return result;
 }
 
-static char *directory_of(const struct tool_call *self, const struct tool_settings *settings) {
+static char *absolute(const char *directory, const struct tool_settings *settings) {
   char *path;
-  bool is_relative = self->directory[0] != '/';
+  bool is_relative = directory[0] != '/';
   if (asprintf(&path, "%s%s%s", is_relative ? settings->directory : "", is_relative ? "/" : "",
-               self->directory) < 0)
+               directory) < 0)
     memory_exhausted("a path");
   return path;
 }
 
-static unsigned timeout_of(const cJSON *arguments, const struct argument_limits *limits) {
-  if (argument_get(arguments, "timeout") == NULL)
-    return limits->timeout_default;
-  double seconds = argument_integer(arguments, "timeout");
-  if (seconds < 1)
-    return 1;
-  return seconds < limits->timeout_maximum ? (unsigned)seconds : limits->timeout_maximum;
-}
-
-/* A text that is not empty; else NULL. */
-static const char *text_of(const cJSON *arguments, const char *name) {
+/* A text that is not empty; else the fallback. */
+static const char *text_of(const cJSON *arguments, const char *name, const char *fallback) {
   const cJSON *value = argument_get(arguments, name);
-  return value != NULL && value->valuestring[0] != '\0' ? value->valuestring : NULL;
+  return value != NULL && value->valuestring[0] != '\0' ? value->valuestring : fallback;
 }
 
 static size_t content_length(const cJSON *arguments) {
@@ -302,44 +296,35 @@ static size_t content_length(const cJSON *arguments) {
 static int make_step(struct tool_call *self, cJSON *arguments, const struct tool_settings *settings,
                      const char *step_id, struct error *error) {
   const struct tool *tool = self->tool;
+  if (argument_table_check(&tool->arguments, tool->name, &settings->limits, arguments, error) != 0)
+    return -1;
   bool is_command = tool_is_command(tool);
-  const char *target = text_of(arguments, is_command ? "command" : "path");
+  const char *target = text_of(arguments, is_command ? "command" : "path", ".");
+  const char *directory = text_of(arguments, "workdir", settings->directory);
   const cJSON *args = argument_get(arguments, "args");
   bool is_direct = args != NULL && (args->child != NULL || settings->shell == NULL);
-  if (is_command && !is_direct && settings->shell == NULL)
+  bool needs_shell = is_command && !is_direct;
+  if (needs_shell && settings->shell == NULL)
     return error_set(error,
                      "no shell (bash, sh) in this image; give args to run a program directly");
   if (split_environment(argument_get(arguments, "env"), error) != 0)
     return -1;
-  const char *program = is_command && !is_direct ? settings->shell : target != NULL ? target : ".";
+  const char *program = needs_shell ? settings->shell : target;
   self->target = memory_copy(program, strlen(program));
-  char *directory = directory_of(self, settings);
-  step_init(&self->step, &tool->kind->wire, step_id, self->target, directory, self->timeout);
-  free(directory);
-  self->step.for_model = tool->for_model;
-  if (read_fields(tool, arguments, &self->step, error) != 0)
-    return -1;
-  if (is_command && !is_direct)
-    use_shell(&self->step, target);
-  return 0;
-}
-
-static int translate_arguments(struct tool_call *self, cJSON *arguments,
-                               const struct tool_settings *settings, const char *step_id,
-                               struct error *error) {
-  const struct argument_limits limits = limits_of(settings);
-  const struct tool *tool = self->tool;
-  if (argument_table_check(&tool->arguments, tool->name, &limits, arguments, error) != 0)
-    return -1;
-  const char *directory = text_of(arguments, "workdir");
-  if (directory == NULL)
-    directory = settings->directory;
   self->directory = memory_copy(directory, strlen(directory));
-  self->timeout = timeout_of(arguments, &limits);
+  self->timeout = argument_timeout(arguments, &settings->limits);
   self->offset = (uint64_t)argument_integer(arguments, "offset");
   self->limit = (uint64_t)argument_integer(arguments, "limit");
   self->content_length = content_length(arguments);
-  return make_step(self, arguments, settings, step_id, error);
+  char *path = absolute(directory, settings);
+  step_init(&self->step, &tool->kind->wire, step_id, program, path, self->timeout);
+  free(path);
+  self->step.for_model = tool->for_model;
+  if (read_fields(tool, arguments, &self->step, error) != 0)
+    return -1;
+  if (needs_shell)
+    use_shell(&self->step, target);
+  return 0;
 }
 
 struct tool_call *tool_call_new(const struct tool *tool, cJSON *arguments,
@@ -348,12 +333,11 @@ struct tool_call *tool_call_new(const struct tool *tool, cJSON *arguments,
   struct error error;
   struct tool_call *self = memory_allocate(sizeof *self);
   *self = (struct tool_call){.tool = tool};
-  if (translate_arguments(self, arguments, settings, step_id, &error) != 0) {
-    add_error(text, error.text, strlen(error.text));
-    tool_call_free(self);
-    return NULL;
-  }
-  return self;
+  if (make_step(self, arguments, settings, step_id, &error) == 0)
+    return self;
+  add_error(text, error.text, strlen(error.text));
+  tool_call_free(self);
+  return NULL;
 }
 
 void tool_call_free(struct tool_call *self) {
@@ -406,8 +390,8 @@ static void answer_not_run(const struct tool_call *self, const struct run_end *e
   }
 }
 
-static bool answer_end(const struct tool_call *self, const struct run_end *end,
-                       struct buffer *text) {
+bool tool_call_answer(const struct tool_call *self, const struct run_end *end,
+                      struct buffer *text) {
   if (!run_end_was_executed(end)) {
     answer_not_run(self, end, text);
     return true;
@@ -439,7 +423,7 @@ bool tool_call_image(const struct tool_call *self, const struct run_end *end,
   if (self->tool->answer != answer_read || !run_end_is_success(end) ||
       content->length < sizeof prefix - 1 || memcmp(content->bytes, prefix, sizeof prefix - 1) != 0)
     return false;
-  const struct run_stream body = answer_body(end);
+  const struct run_stream body = body_of(end);
   if (body.bytes == NULL)
     return false;
   *image = (struct tool_image){.type = content->bytes,
@@ -447,15 +431,4 @@ bool tool_call_image(const struct tool_call *self, const struct run_end *end,
                                .base64 = body.bytes,
                                .length = body.length};
   return true;
-}
-
-bool tool_call_answer(const struct tool_call *self, const struct run_end *end,
-                      struct buffer *text) {
-  if (text->length == 0)
-    return answer_end(self, end, text);
-  struct buffer own = {0};
-  bool failed = answer_end(self, end, &own);
-  buffer_add(text, own.bytes, own.length);
-  buffer_release(&own);
-  return failed;
 }

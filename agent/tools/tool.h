@@ -30,10 +30,10 @@ struct tool {
   const char *description;
   const char *hints;       /* for clients, as members of a JSON object: "readOnlyHint":true,… */
   const struct kind *kind; /* of its steps; the rest is the tool's own */
-  char flag[16];           /* a field of theirs that is set; or "" */
+  const char *fields;      /* of theirs that no argument sets, as a JSON object; or NULL */
   bool for_model;          /* see struct step: their content is the answer */
   struct argument_table arguments;
-  /* Of a run that has succeeded; `text` is empty. Returns true when the tool failed all the same.
+  /* Of a run that has succeeded. Returns true when the tool failed all the same.
      NULL of commands and `for_model`. */
   bool (*answer)(const struct tool_call *call, const struct run_end *end, struct buffer *text);
 };
@@ -48,9 +48,7 @@ bool tool_is_command(const struct tool *self);
 
 /* What the calls of one door share. Nothing is owned. */
 struct tool_settings {
-  unsigned default_timeout_seconds; /* more than the maximum counts as that */
-  unsigned max_timeout_seconds;
-  bool clamps_timeout;   /* one out of range is changed to the nearest; else the call is refused */
+  struct argument_limits limits;
   const char *directory; /* absolute: what paths and `workdir` are relative to */
   const char *shell;     /* "bash" or "sh"; NULL: there is none */
 };

@@ -80,7 +80,7 @@ static void take_line(struct mcp_session *session, const char *text, size_t leng
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const struct tool_settings tools = {
-      .default_timeout_seconds = 30, .max_timeout_seconds = 600, .directory = "/", .shell = "sh"};
+      .limits = {.timeout_default = 30, .timeout_maximum = 600}, .directory = "/", .shell = "sh"};
   struct mcp_session session = {
       .program_version = "1", .versions = MCP_VERSIONS_ALL, .tools = &tools};
   mcp_session_begin(&session);

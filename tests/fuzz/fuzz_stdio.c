@@ -17,11 +17,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const struct tool_settings settings = {.default_timeout_seconds = 30,
-                                              .max_timeout_seconds = 120,
-                                              .clamps_timeout = true,
-                                              .directory = "/d",
-                                              .shell = "sh"};
+static const struct tool_settings settings = {
+    .limits = {.timeout_default = 30, .timeout_maximum = 120, .clamps_timeout = true},
+    .directory = "/d",
+    .shell = "sh"};
 
 static void demand(bool promise) {
   if (!promise)

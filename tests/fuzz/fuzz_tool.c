@@ -76,11 +76,10 @@ static const char *const good_arguments[] = {
     "{}"};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  const struct tool_settings settings = {.default_timeout_seconds = 30,
-                                         .max_timeout_seconds = 600,
-                                         .clamps_timeout = size % 2 == 0,
-                                         .directory = "/box",
-                                         .shell = size % 3 == 0 ? NULL : "sh"};
+  const struct tool_settings settings = {
+      .limits = {.timeout_default = 30, .timeout_maximum = 600, .clamps_timeout = size % 2 == 0},
+      .directory = "/box",
+      .shell = size % 3 == 0 ? NULL : "sh"};
   for (size_t i = 0; tool_at(i) != NULL; i++) {
     cJSON *good = cJSON_Parse(good_arguments[i]);
     demand(try(tool_at(i), good, &settings, data, size));

@@ -6,10 +6,10 @@
 #include "tests/test.h"
 #include "wire/json_tree.h"
 
-static const struct tool_settings settings = {.default_timeout_seconds = 30,
-                                              .max_timeout_seconds = 600,
-                                              .directory = "/box",
-                                              .shell = "bash"};
+static const struct tool_settings settings = {
+    .limits = {.timeout_default = 30, .timeout_maximum = 600},
+    .directory = "/box",
+    .shell = "bash"};
 
 /* The arguments as a door reads them; with quotes as in quoted.h. */
 static cJSON *parse(const char *json) {
@@ -173,8 +173,8 @@ TEST(schemas_have_the_properties_of_the_contract) {
 
 TEST(the_schema_has_the_timeouts_of_the_settings) {
   struct tool_settings with = settings;
-  with.max_timeout_seconds = 90;
-  with.default_timeout_seconds = 120;
+  with.limits.timeout_maximum = 90;
+  with.limits.timeout_default = 120;
   cJSON *schema = schema_of("execute_command", &with);
   const cJSON *timeout = cJSON_GetObjectItem(cJSON_GetObjectItem(schema, "properties"), "timeout");
   assert_int_equal(cJSON_GetObjectItem(timeout, "maximum")->valueint, 90);
@@ -309,7 +309,7 @@ TEST(a_timeout_out_of_range_may_be_clamped) {
     unsigned taken;
   } rows[] = {{"0", 1}, {"-5", 1}, {"1", 1}, {"30.0", 30}, {"601", 600}, {"9000000000", 600}};
   struct tool_settings with = settings;
-  with.clamps_timeout = true;
+  with.limits.clamps_timeout = true;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct buffer text = {0};
     struct tool_call *call = call_with(

@@ -6,10 +6,10 @@
 #include "tests/test.h"
 #include "wire/json_tree.h"
 
-static const struct tool_settings settings = {.default_timeout_seconds = 30,
-                                              .max_timeout_seconds = 600,
-                                              .directory = "/box",
-                                              .shell = "bash"};
+static const struct tool_settings settings = {
+    .limits = {.timeout_default = 30, .timeout_maximum = 600},
+    .directory = "/box",
+    .shell = "bash"};
 
 static struct run_stream stream(const char *bytes) {
   return (struct run_stream){.bytes = bytes, .length = strlen(bytes)};

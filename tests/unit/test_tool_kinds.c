@@ -61,8 +61,8 @@ static bool run(struct tool_call *call, struct buffer *text) {
 /* In arguments and text, $ is the directory; quotes are as in quoted.h. */
 static void expect(const struct directory *files, const char *tool, const char *json, bool fails,
                    const char *expected) {
-  const struct tool_settings settings = {
-      .default_timeout_seconds = 30, .max_timeout_seconds = 60, .directory = files->path};
+  const struct tool_settings settings = {.limits = {.timeout_default = 30, .timeout_maximum = 60},
+                                         .directory = files->path};
   struct buffer given = {0};
   struct buffer wanted = {0};
   for (; *json != '\0'; json++)
