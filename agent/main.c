@@ -54,105 +54,38 @@ static int inject(const char *target) {
   return result == 0 ? 0 : AGENT_EXIT_ERROR;
 }
 
-/* What a door is made of. */
-struct place {
-  const struct options *options;
-  struct event_base *base;
-  const struct log *log;
-  char *directory;   /* of tools, absolute; NULL: the door needs none */
-  const char *shell; /* see startup_shell */
-  struct redis_url redis;
-};
-
-static struct door *make_redis_door(const struct place *place) {
-  const struct options *options = place->options;
-  struct redis_door_options redis_options = {.url = &place->redis,
-                                             .job_id = options->job_id,
-                                             .run_id = options->run_id,
-                                             .run_set = options->run_set,
-                                             .idle_cycle_ms = IDLE_CYCLE_SECONDS * 1000,
-                                             .events_maxlen = options->events_maxlen,
-                                             .events_keep_bytes = options->events_keep_bytes,
-                                             .events_pace = options->events_pace,
-                                             .key_ttl_seconds = options->key_ttl_seconds,
-                                             .connect_timeout_ms =
-                                                 (int64_t)options->connect_timeout_seconds * 1000,
-                                             .hold_bytes = (size_t)options->hold_bytes};
-  return redis_door_new(place->base, place->log, &redis_options);
+static struct door *make_door(const struct options *options, struct event_base *base,
+                              const struct log *log) {
+  switch (options->action) {
+  case OPTIONS_ONCE:
+    return once_door_new(base, log);
+  case OPTIONS_IPC:
+    return files_door_new(base, log, &options->files);
+  case OPTIONS_STDIO:
+    return stdio_door_new(base, log, &options->stdio);
+  case OPTIONS_MCP:
+    return mcp_door_new(base, log, &options->mcp);
+  default:
+    return redis_door_new(base, log, &options->redis);
+  }
 }
 
-static struct door *make_once_door(const struct place *place) {
-  return once_door_new(place->base, place->log);
-}
-
-static struct door *make_files_door(const struct place *place) {
-  const struct options *options = place->options;
-  struct files_door_options files_options = {
-      .directory = options->ipc_directory,
-      .rules = {.pack = getenv("SYMPOZIUM_SKILL_PACK"),
-                .directory = options->workdir,
-                .timeout_seconds = (unsigned)options->default_timeout,
-                .timeout_max_seconds = (unsigned)options->max_timeout},
-      .concurrency = (unsigned)options->concurrency,
-      .env_files = options->env_files,
-      .shell = place->shell,
-      .verbose = options->verbose};
-  return files_door_new(place->base, place->log, &files_options);
-}
-
-static struct tool_settings tool_settings(const struct place *place) {
-  const struct options *options = place->options;
-  return (struct tool_settings){.limits = {.timeout_default = (unsigned)options->default_timeout,
-                                           .timeout_maximum = (unsigned)options->max_timeout},
-                                .directory = place->directory,
-                                .shell = place->shell};
-}
-
-static struct door *make_stdio_door(const struct place *place) {
-  const struct options *options = place->options;
-  const struct stdio_door_options stdio = {.is_runner = options->tool_runner,
-                                           .tool = options->tool,
-                                           .deadline_seconds = (unsigned)options->deadline,
-                                           .version = AGENT_VERSION,
-                                           .tools = tool_settings(place)};
-  return stdio_door_new(place->base, place->log, &stdio);
-}
-
-static struct door *make_mcp_door(const struct place *place) {
-  const struct options *options = place->options;
-  struct mcp_door_options mcp_options = {.program_version = AGENT_VERSION,
-                                         .versions = options->mcp_versions,
-                                         .structured = options->structured,
-                                         .concurrency = (unsigned)options->concurrency,
-                                         .tools = tool_settings(place)};
-  return mcp_door_new(place->base, place->log, &mcp_options);
-}
-
-struct door_row {
-  struct door *(*make)(const struct place *place);
-  void (*free)(struct door *door);
-  bool speaks_here; /* on standard output */
-  bool has_tools;
-};
-
-static const struct door_row *row_of(const struct options *options) {
-  static const struct door_row doors[] = {
-      [OPTIONS_RUN] = {make_redis_door, redis_door_free, false, false},
-      [OPTIONS_ONCE] = {make_once_door, once_door_free, true, false},
-      [OPTIONS_IPC] = {make_files_door, files_door_free, false, false},
-      [OPTIONS_STDIO] = {make_stdio_door, stdio_door_free, true, true},
-      [OPTIONS_MCP] = {make_mcp_door, mcp_door_free, true, true},
+static void free_door(const struct options *options, struct door *door) {
+  static void (*const frees[])(struct door * door) = {
+      [OPTIONS_RUN] = redis_door_free, [OPTIONS_ONCE] = once_door_free,
+      [OPTIONS_IPC] = files_door_free, [OPTIONS_STDIO] = stdio_door_free,
+      [OPTIONS_MCP] = mcp_door_free,
   };
-  return &doors[options->action];
+  frees[options->action](door);
 }
 
 /* Serves the door that the options name, until its end. */
-static int serve(const struct startup *startup, const struct place *place) {
-  const struct options *options = place->options;
+static int serve(const struct options *options, const struct startup *startup,
+                 const struct log *log) {
   bool redis = options->action == OPTIONS_RUN;
   struct engine_options engine_options = {
-      .base = place->base,
-      .log = place->log,
+      .base = loop_event_base_new(),
+      .log = log,
       .keepers = {.program = KEEPER_PROGRAM,
                   .environment = environ,
                   .work = kinds_work,
@@ -161,15 +94,16 @@ static int serve(const struct startup *startup, const struct place *place) {
       .signal_fd = startup->signal_fd,
       .idle_limit_ms = redis ? (int64_t)options->idle_cycles * IDLE_CYCLE_SECONDS * 1000 : 0,
       .line_bytes = (size_t)options->line_bytes,
-      .job_id = options->job_id,
+      .job_id = options->redis.job_id,
       .kind = {.environment = environ, .known = kinds},
       .keeps_spare = options->action != OPTIONS_ONCE};
   struct engine *engine = engine_new(&engine_options);
-  struct door *door = row_of(options)->make(place);
+  struct door *door = make_door(options, engine_options.base, log);
   engine_set_door(engine, door);
   int exit_code = engine_run(engine);
   engine_free(engine);
-  row_of(options)->free(door);
+  free_door(options, door);
+  event_base_free(engine_options.base);
   return exit_code;
 }
 
@@ -179,25 +113,48 @@ static bool are_any_set(const struct tls_options *tls) {
 }
 
 /* The url as it is connected to; without TLS that needs nothing. */
-static int secure(struct place *place, struct error *error) {
-  const struct options *options = place->options;
-  place->redis = options->redis;
-  if (options->redis.ignored != NULL)
-    log_line(place->log, LOG_DEBUG, NULL, "ignored of the connection string: %s",
-             options->redis.ignored);
-  if (!options->redis.secure) {
+static int secure(struct options *options, const struct log *log, struct error *error) {
+  struct redis_url *url = &options->url;
+  if (url->ignored != NULL)
+    log_line(log, LOG_DEBUG, NULL, "ignored of the connection string: %s", url->ignored);
+  if (!url->secure) {
     if (are_any_set(&options->tls))
-      log_line(place->log, LOG_WARN, NULL,
+      log_line(log, LOG_WARN, NULL,
                "the options of TLS have no effect: the connection to redis is plain, without "
                "rediss:// or ssl=true");
     return 0;
   }
-  place->redis.tls = tls_new(&options->tls, error);
-  if (place->redis.tls != NULL && options->tls.insecure)
-    log_line(place->log, LOG_WARN, NULL,
+  url->tls = tls_new(&options->tls, error);
+  if (url->tls != NULL && options->tls.insecure)
+    log_line(log, LOG_WARN, NULL,
              "--insecure: the server's certificate is not checked: anybody on the way can read and "
              "change everything");
-  return place->redis.tls != NULL ? 0 : -1;
+  return url->tls != NULL ? 0 : -1;
+}
+
+/* Adds to the options of the doors what no setting says, or one says for several of them. */
+static int complete(struct options *options, const struct log *log, struct error *error) {
+  struct tool_settings *tools = &options->tools;
+  tools->shell = startup_shell();
+  options->redis.url = &options->url;
+  options->redis.idle_cycle_ms = IDLE_CYCLE_SECONDS * 1000;
+  options->redis.connect_timeout_ms = (int64_t)options->connect_timeout_seconds * 1000;
+  options->files.rules =
+      (struct exec_request_rules){.pack = getenv("SYMPOZIUM_SKILL_PACK"),
+                                  .directory = tools->directory,
+                                  .timeout_seconds = tools->limits.timeout_default,
+                                  .timeout_max_seconds = tools->limits.timeout_maximum};
+  options->files.concurrency = options->mcp.concurrency;
+  options->files.shell = tools->shell;
+  options->files.verbose = options->verbose;
+  options->stdio.version = options->mcp.program_version = AGENT_VERSION;
+  if (options->action == OPTIONS_RUN)
+    return secure(options, log, error);
+  if ((options->action == OPTIONS_STDIO || options->action == OPTIONS_MCP) &&
+      startup_directory(&tools->directory, error) != 0)
+    return -1;
+  options->stdio.tools = options->mcp.tools = *tools;
+  return 0;
 }
 
 static int fail(const struct log *log, const char *reason) {
@@ -205,34 +162,18 @@ static int fail(const struct log *log, const char *reason) {
   return AGENT_EXIT_ERROR;
 }
 
-static int serve_at_place(const struct options *options, const struct startup *startup,
-                          const struct log *log) {
-  struct error error;
-  struct place place = {.options = options, .log = log, .shell = startup_shell()};
-  if (options->action == OPTIONS_RUN && secure(&place, &error) != 0)
-    return fail(log, error.text);
-  if (row_of(options)->has_tools &&
-      (place.directory = startup_directory(options->workdir, &error)) == NULL)
-    return fail(log, error.text);
-  place.base = loop_event_base_new();
-  int exit_code = serve(startup, &place);
-  event_base_free(place.base);
-  tls_free(place.redis.tls);
-  free(place.directory);
-  return exit_code;
-}
-
-static int run(const struct options *options) {
+static int run(struct options *options) {
   unsigned long dropped = 0;
   struct log log = {.dropped = &dropped,
                     .least = options->verbose                 ? LOG_DEBUG
                              : options->action != OPTIONS_RUN ? LOG_WARN
                                                               : LOG_INFO,
-                    .job = options->job_id,
+                    .job = options->redis.job_id,
                     .fd = STDERR_FILENO};
   struct error error;
   struct startup startup;
-  if (row_of(options)->speaks_here && fcntl(STDOUT_FILENO, F_GETFD) < 0)
+  if (options->action != OPTIONS_RUN && options->action != OPTIONS_IPC &&
+      fcntl(STDOUT_FILENO, F_GETFD) < 0)
     return fail(&log, "standard output is closed");
   if (startup_init(&startup, options->dumpable, &error) != 0)
     return fail(&log, error.text);
@@ -241,24 +182,22 @@ static int run(const struct options *options) {
              "this kernel has no child subreaper: a process that leaves its step is not ended with "
              "it");
   startup_offer_tools();
-  int exit_code = serve_at_place(options, &startup, &log);
+  int exit_code = complete(options, &log, &error) == 0 ? serve(options, &startup, &log)
+                                                       : fail(&log, error.text);
   log_line(&log, LOG_INFO, NULL, "exits with code %d", exit_code);
+  tls_free(options->url.tls);
   startup_release(&startup);
   return exit_code;
 }
 
-static void print_version(void) {
-  char pcre2[64]; /* with its date */
-  (void)pcre2_config(PCRE2_CONFIG_VERSION, pcre2);
-  pcre2[strcspn(pcre2, " ")] = '\0';
-  (void)printf("sandbox agent %s (%s, libevent %s, cJSON %s, PCRE2 %s, %s)\n", AGENT_VERSION,
-               reply_parser_library(), event_get_version(), cJSON_Version(), pcre2, tls_library());
-}
-
 /* Help or version. */
 static int inform(bool version) {
+  char pcre2[64]; /* with its date */
+  (void)pcre2_config(PCRE2_CONFIG_VERSION, pcre2);
   if (version)
-    print_version();
+    (void)printf("sandbox agent %s (%s, libevent %s, cJSON %s, PCRE2 %.*s, %s)\n", AGENT_VERSION,
+                 reply_parser_library(), event_get_version(), cJSON_Version(),
+                 (int)strcspn(pcre2, " "), pcre2, tls_library());
   else
     options_print_help(stdout);
   if (fflush(stdout) == 0 && !ferror(stdout))

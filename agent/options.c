@@ -4,15 +4,14 @@
 #include <errno.h>
 #include <getopt.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "agent/doors/mcp/session.h"
 #include "agent/doors/redis/pace.h"
-#include "agent/engine/door.h"
 #include "agent/engine/lines.h"
-#include "agent/tools/tool.h"
 #include "base/memory.h"
 #include "wire/step.h"
 
@@ -33,83 +32,77 @@ enum {
 struct setting {
   const char *flag;
   const char *argument; /* its name in --help, in [=brackets] when it may be left out; NULL: none */
-  const char *variable; /* NULL: SANDBOX_ and the flag in capitals */
-  const char *alias;    /* a variable that counts where that is not set; NULL: none */
   unsigned doors;       /* ACTION: it is one */
   enum options_action action;
-  /* Converts the value and puts it at the offset; `source` is the flag or the variable. */
-  int (*parse)(struct options *self, const struct setting *setting, const char *source,
-               const char *value, struct error *error);
-  size_t offset;
+  const char *variable; /* NULL: SANDBOX_ and the flag in capitals */
+  const char *alias;    /* a variable that counts where that is not set; NULL: none */
+  /* Converts the value and puts it at the offset. An error says what is wrong with it. */
+  int (*parse)(struct options *self, const struct setting *setting, const char *value,
+               struct error *error);
+  size_t offset, size;
   unsigned long long least, most, initial; /* of a number */
   const char *help;
 };
 
-static int parse_number(struct options *self, const struct setting *setting, const char *source,
-                        const char *value, struct error *error) {
+/* All are unsigned. */
+static void put_number(struct options *self, const struct setting *setting,
+                       unsigned long long number) {
+  void *place = (char *)self + setting->offset;
+  if (setting->size == sizeof(unsigned))
+    *(unsigned *)place = (unsigned)number;
+  else
+    *(unsigned long long *)place = number;
+}
+
+static int parse_number(struct options *self, const struct setting *setting, const char *value,
+                        struct error *error) {
   char *end;
   errno = 0;
   unsigned long long number = strtoull(value, &end, 10);
   if (!isdigit((unsigned char)value[0]) || *end != '\0' || errno != 0 || number < setting->least ||
       number > setting->most)
-    return error_set(error, "%s: expected a whole number from %llu to %llu, got '%.40s'", source,
+    return error_set(error, "expected a whole number from %llu to %llu, got '%.40s'",
                      setting->least, setting->most, value);
-  *(unsigned long long *)(void *)((char *)self + setting->offset) = number;
+  put_number(self, setting, number);
   return 0;
 }
 
-static char **text_at(struct options *self, const struct setting *setting) {
-  return (char **)(void *)((char *)self + setting->offset);
+static const char **text_at(struct options *self, const struct setting *setting) {
+  return (const char **)(void *)((char *)self + setting->offset);
 }
 
-static void put_text(char **place, const char *value) {
-  free(*place);
+static void put_text(const char **place, const char *value) {
+  free((char *)(uintptr_t)*place);
   *place = memory_copy(value, strlen(value));
 }
 
-static int parse_text(struct options *self, const struct setting *setting, const char *source,
-                      const char *value, struct error *error) {
-  (void)source;
+static int parse_text(struct options *self, const struct setting *setting, const char *value,
+                      struct error *error) {
   (void)error;
   if (value[0] != '\0')
     put_text(text_at(self, setting), value);
   return 0;
 }
 
-static int parse_switch(struct options *self, const struct setting *setting, const char *source,
-                        const char *value, struct error *error) {
+static int parse_switch(struct options *self, const struct setting *setting, const char *value,
+                        struct error *error) {
   bool on = strcmp(value, "1") == 0 || strcmp(value, "true") == 0;
   if (!on && strcmp(value, "0") != 0 && strcmp(value, "false") != 0)
-    return error_set(error, "%s: expected 1, true, 0 or false, got '%.40s'", source, value);
+    return error_set(error, "expected 1, true, 0 or false, got '%.40s'", value);
   *((bool *)self + setting->offset) = on;
   return 0;
 }
 
-/* The parser's own error says what is wrong, and shows no password. */
-static int parse_url(struct options *self, const struct setting *setting, const char *source,
-                     const char *value, struct error *error) {
-  struct error reason;
-  if (value[0] == '\0' || redis_url_parse(&self->redis, value, &reason) == 0)
-    return 0;
-  bool is_variable = strcmp(source, setting->variable) == 0;
-  return error_set(error, "%s%s%s", is_variable ? source : "", is_variable ? ": " : "",
-                   reason.text);
-}
-
-static int parse_versions(struct options *self, const struct setting *setting, const char *source,
-                          const char *value, struct error *error) {
-  struct error reason;
+static int parse_url(struct options *self, const struct setting *setting, const char *value,
+                     struct error *error) {
   (void)setting;
-  if (mcp_versions_parse(value, &self->mcp_versions, &reason) == 0)
-    return 0;
-  return error_set(error, "%s: %s", source, reason.text);
+  return value[0] == '\0' ? 0 : redis_url_parse(&self->url, value, error);
 }
 
-static int parse_target(struct options *self, const struct setting *setting, const char *source,
-                        const char *value, struct error *error) {
-  if (value[0] == '\0')
-    return error_set(error, "%s: expected a file or a directory, got nothing", source);
-  return parse_text(self, setting, source, value, error);
+static int parse_versions(struct options *self, const struct setting *setting, const char *value,
+                          struct error *error) {
+  (void)setting;
+  return mcp_versions_parse(value, &self->mcp.versions, error);
 }
 
 /* The server of a run polls: it reads up to 10,000 events each 250 ms, and none of a step that came
@@ -124,113 +117,111 @@ enum { EVENTS_PACE_OF_A_RUN = 20000 };
 
 #define KEY_TTL_MAX_SECONDS (100ULL * 365 * 24 * 3600)
 
-#define AT(FIELD) .offset = offsetof(struct options, FIELD)
+#define AT(FIELD)                                                                                  \
+  .offset = offsetof(struct options, FIELD), .size = sizeof(((struct options *)NULL)->FIELD)
+#define TEXT(FIELD) .parse = parse_text, AT(FIELD)
+#define SWITCH(FIELD) .parse = parse_switch, AT(FIELD)
 #define NUMBER(FIELD, LEAST, MOST, INITIAL)                                                        \
   .parse = parse_number, AT(FIELD), .least = (LEAST), .most = (MOST), .initial = (INITIAL)
 
 /* The bounds: a thousand years of idle time, more memory than a container has, and a hundred
    years, which Redis can add to its clock in milliseconds without an overflow. */
 static const struct setting settings[] = {
-    {"redis-url", "URL", "REDIS_URL", NULL, WITH_REDIS, .parse = parse_url,
+    {"redis-url", "URL", WITH_REDIS, .variable = "REDIS_URL", .parse = parse_url,
      .help = "redis://[user:password@]host[:port][/db],\n"
              "redis+sentinel://[user:password@]host[:port],.../master-name[/db],\n"
              "the same by TLS: rediss:// and rediss+sentinel://,\n"
              "unix://[user:password@]/path/to/socket[?db=n],\n"
              "or host[:port],...[,password=...][,user=...][,defaultDatabase=n]\n"
              "[,ssl=true][,sslHost=name][,serviceName=master]"},
-    {"cacert", "FILE", "REDIS_CACERT", NULL, WITH_REDIS, .parse = parse_text, AT(tls.ca_file),
+    {"cacert", "FILE", WITH_REDIS, .variable = "REDIS_CACERT", TEXT(tls.ca_file),
      .help = "with TLS: trust the certificate authorities in this PEM file, default\n"
              "SSL_CERT_FILE and SSL_CERT_DIR, else those of the system, else\n"
              "ca-certificates.crt beside the program"},
-    {"cacertdir", "DIR", "REDIS_CACERTDIR", NULL, WITH_REDIS, .parse = parse_text,
-     AT(tls.ca_directory), .help = "with TLS: trust those in the files of this directory"},
-    {"cert", "FILE", "REDIS_CERT", NULL, WITH_REDIS, .parse = parse_text, AT(tls.certificate),
+    {"cacertdir", "DIR", WITH_REDIS, .variable = "REDIS_CACERTDIR", TEXT(tls.ca_directory),
+     .help = "with TLS: trust those in the files of this directory"},
+    {"cert", "FILE", WITH_REDIS, .variable = "REDIS_CERT", TEXT(tls.certificate),
      .help = "with TLS: authenticate with this client certificate, PEM"},
-    {"key", "FILE", "REDIS_KEY", NULL, WITH_REDIS, .parse = parse_text, AT(tls.key),
+    {"key", "FILE", WITH_REDIS, .variable = "REDIS_KEY", TEXT(tls.key),
      .help = "the private key of --cert, PEM, without a passphrase"},
-    {"sni", "NAME", "REDIS_SNI", NULL, WITH_REDIS, .parse = parse_text, AT(tls.name),
+    {"sni", "NAME", WITH_REDIS, .variable = "REDIS_SNI", TEXT(tls.name),
      .help = "with TLS: the server name to ask for, which the certificate must have,\n"
              "default the host of the URL"},
-    {"insecure", NULL, NULL, NULL, WITH_REDIS, .parse = parse_switch, AT(tls.insecure),
+    {"insecure", NULL, WITH_REDIS, SWITCH(tls.insecure),
      .help = "with TLS: do not check the server's certificate"},
-    {"job-id", "ID", "JOB_ID", NULL, WITH_STEPS, .parse = parse_text, AT(job_id),
+    {"job-id", "ID", WITH_STEPS, .variable = "JOB_ID", TEXT(redis.job_id),
      .help = "the job whose steps this agent runs"},
-    {"run-id", "ID", NULL, "AGENTSMITH_RUN_ID", WITH_REDIS, .parse = parse_text, AT(run_id),
+    {"run-id", "ID", WITH_REDIS, .alias = "AGENTSMITH_RUN_ID", TEXT(redis.run_id),
      .help = "at the idle limit, keep waiting while this run is a member of the\n"
              "set --run-set"},
-    {"run-set", "KEY", NULL, NULL, WITH_REDIS, .parse = parse_text, AT(run_set),
+    {"run-set", "KEY", WITH_REDIS, TEXT(redis.run_set),
      .help = "the Redis set of the runs that are alive, default " RUN_SET_DEFAULT},
-    {"idle-cycles", "N", NULL, "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES", WITH_REDIS,
+    {"idle-cycles", "N", WITH_REDIS, .alias = "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES",
      NUMBER(idle_cycles, 1, 525600000, 30),
      .help = "exit after N times 60 s without a step, default 30"},
-    {"connect-timeout", "SECONDS", NULL, NULL, WITH_REDIS,
-     NUMBER(connect_timeout_seconds, 1, 1000000000, 0),
+    {"connect-timeout", "SECONDS", WITH_REDIS, NUMBER(connect_timeout_seconds, 1, 1000000000, 0),
      .help = "exit with 3 when Redis cannot be reached at boot for this long;\n"
              "default: wait for it until the idle limit"},
-    {"events-maxlen", "N", NULL, NULL, WITH_REDIS, NUMBER(events_maxlen, 0, 1ULL << 62, 10000),
+    {"events-maxlen", "N", WITH_REDIS, NUMBER(redis.events_maxlen, 0, 1ULL << 62, 10000),
      .help = "trim the event stream to about N entries, default 10000; 0: no limit"},
-    {"events-keep-bytes", "N", NULL, NULL, WITH_REDIS,
-     NUMBER(events_keep_bytes, 0, 1ULL << 40, 8ULL * 1024 * 1024),
+    {"events-keep-bytes", "N", WITH_REDIS,
+     NUMBER(redis.events_keep_bytes, 0, 1ULL << 40, 8ULL * 1024 * 1024),
      .help = "keep events beyond that for 5 s, up to N bytes of them, for readers\n"
              "that poll, default 8388608; 0: trim at once"},
-    {"events-pace", "N", NULL, NULL, WITH_REDIS,
-     NUMBER(events_pace, 0, PACE_MAX, EVENTS_PACE_UNSET),
+    {"events-pace", "N", WITH_REDIS, NUMBER(redis.events_pace, 0, PACE_MAX, EVENTS_PACE_UNSET),
      .help = "after a burst of --events-maxlen events, read the output of a command\n"
              "at N lines a second, for readers that need every event, default 20000\n"
              "with a run, else 0; 0: no limit"},
-    {"hold-bytes", "N", NULL, NULL, WITH_REDIS,
-     NUMBER(hold_bytes, 65536, 1ULL << 40, 4ULL * 1024 * 1024),
+    {"hold-bytes", "N", WITH_REDIS, NUMBER(redis.hold_bytes, 65536, 1ULL << 40, 4ULL * 1024 * 1024),
      .help = "queue up to N bytes of output that Redis has not acknowledged; beyond\n"
              "that the command waits; default 4194304"},
-    {"line-bytes", "N", NULL, NULL, WITH_STEPS,
+    {"line-bytes", "N", WITH_STEPS,
      NUMBER(line_bytes, LINE_BYTES_MIN, LINE_BYTES_MAX, LINE_BYTES_DEFAULT),
      .help = "a line of more than N bytes arrives in pieces, default 1048576"},
-    {"key-ttl", "SECONDS", NULL, NULL, WITH_REDIS,
-     NUMBER(key_ttl_seconds, 0, KEY_TTL_MAX_SECONDS, 86400),
+    {"key-ttl", "SECONDS", WITH_REDIS, NUMBER(redis.key_ttl_seconds, 0, KEY_TTL_MAX_SECONDS, 86400),
      .help = "time to live of the job's keys, which a running agent refreshes,\n"
              "default 86400; 0: they do not expire"},
-    {"once", NULL, NULL, NULL, ACTION, OPTIONS_ONCE,
+    {"once", NULL, ACTION, .action = OPTIONS_ONCE,
      .help = "run the one Step on standard input, without Redis; write its events\n"
              "and its result to standard output, a line each, and exit with its code"},
-    {"mcp", "[=VERSION,...]", NULL, NULL, ACTION, OPTIONS_MCP, .parse = parse_versions,
+    {"mcp", "[=VERSION,...]", ACTION, .action = OPTIONS_MCP, .parse = parse_versions,
      .help = "serve the Model Context Protocol on standard input and output, in\n"
              "these versions of it only, default all"},
-    {"ipc", "[=DIR]", "SANDBOX_IPC_DIR", NULL, ACTION, OPTIONS_IPC, .parse = parse_text,
-     AT(ipc_directory),
+    {"ipc", "[=DIR]", ACTION, .action = OPTIONS_IPC, .variable = "SANDBOX_IPC_DIR",
+     TEXT(files.directory),
      .help = "run the commands of the request files in DIR/tools, default /ipc, and\n"
              "answer each by a file, until the file DIR/done is there"},
-    {"stdio", NULL, NULL, NULL, ACTION, OPTIONS_STDIO,
+    {"stdio", NULL, ACTION, .action = OPTIONS_STDIO,
      .help = "serve tools to a host that writes a request a line to standard input"},
-    {"tool", "NAME", NULL, NULL, WITH_STDIO, .parse = parse_text, AT(tool),
-     .help = "this tool only"},
-    {"deadline", "SECONDS", NULL, NULL, WITH_STDIO,
-     NUMBER(deadline, 1, STEP_TIMEOUT_MAX_SECONDS, 0),
+    {"tool", "NAME", WITH_STDIO, TEXT(stdio.tool), .help = "this tool only"},
+    {"deadline", "SECONDS", WITH_STDIO,
+     NUMBER(stdio.deadline_seconds, 1, STEP_TIMEOUT_MAX_SECONDS, 0),
      .help = "answer each request within this time"},
-    {"structured", NULL, NULL, NULL, WITH_MCP, .parse = parse_switch, AT(structured),
+    {"structured", NULL, WITH_MCP, SWITCH(mcp.structured),
      .help = "give the result of a command as an object, too"},
-    {"default-timeout", "SECONDS", NULL, NULL, WITH_TOOLS,
-     NUMBER(default_timeout, 1, STEP_TIMEOUT_MAX_SECONDS, 30),
+    {"default-timeout", "SECONDS", WITH_TOOLS,
+     NUMBER(tools.limits.timeout_default, 1, STEP_TIMEOUT_MAX_SECONDS, 30),
      .help = "the time limit of a command that names none, default 30"},
-    {"max-timeout", "SECONDS", NULL, NULL, WITH_TOOLS,
-     NUMBER(max_timeout, 1, STEP_TIMEOUT_MAX_SECONDS, 0),
+    {"max-timeout", "SECONDS", WITH_TOOLS,
+     NUMBER(tools.limits.timeout_maximum, 1, STEP_TIMEOUT_MAX_SECONDS, 0),
      .help = "the longest time limit of a command, default 600; with --ipc 120"},
-    {"concurrency", "N", NULL, NULL, WITH_IPC | WITH_MCP,
-     NUMBER(concurrency, 1, ENGINE_RUNS_MAX, ENGINE_RUNS_MAX),
+    {"concurrency", "N", WITH_IPC | WITH_MCP,
+     NUMBER(mcp.concurrency, 1, ENGINE_RUNS_MAX, ENGINE_RUNS_MAX),
      .help = "run up to N commands at once, default 16; more wait"},
-    {"workdir", "DIR", NULL, NULL, WITH_TOOLS, .parse = parse_text, AT(workdir),
+    {"workdir", "DIR", WITH_TOOLS, TEXT(tools.directory),
      .help = "the working directory of commands, and what paths are relative to,\n"
              "default the current one; with --ipc /workspace"},
-    {"env-files", "NAME=PATH:...", NULL, NULL, WITH_IPC, .parse = parse_text, AT(env_files),
+    {"env-files", "NAME=PATH:...", WITH_IPC, TEXT(files.env_files),
      .help = "set these variables of commands to what the files hold"},
-    {"inject", "TARGET", NULL, NULL, ACTION, OPTIONS_INJECT, .parse = parse_target,
-     AT(inject_target), .help = "copy this program to TARGET, a file or a directory, and exit"},
-    {"dumpable", NULL, NULL, NULL, ALWAYS, .parse = parse_switch, AT(dumpable),
+    {"inject", "TARGET", ACTION, .action = OPTIONS_INJECT, TEXT(inject_target),
+     .help = "copy this program to TARGET, a file or a directory, and exit"},
+    {"dumpable", NULL, ALWAYS, SWITCH(dumpable),
      .help = "let debuggers of the same user attach to the agent (gdb, strace), and\n"
              "any of its processes read its memory, passwords included"},
-    {"verbose", NULL, NULL, NULL, ALWAYS, .parse = parse_switch, AT(verbose),
+    {"verbose", NULL, ALWAYS, SWITCH(verbose),
      .help = "log at debug level; with Redis and --once every line of output, too"},
-    {"help", NULL, NULL, NULL, ACTION, OPTIONS_HELP, .help = "show this and exit"},
-    {"version", NULL, NULL, NULL, ACTION, OPTIONS_VERSION,
+    {"help", NULL, ACTION, .action = OPTIONS_HELP, .help = "show this and exit"},
+    {"version", NULL, ACTION, .action = OPTIONS_VERSION,
      .help = "show the version and those of the linked libraries, and exit"},
 };
 
@@ -266,11 +257,9 @@ struct name {
 
 static struct name variable_of(const struct setting *setting) {
   struct name name;
-  if (setting->variable != NULL) {
-    (void)snprintf(name.text, sizeof name.text, "%s", setting->variable);
-    return name;
-  }
-  (void)snprintf(name.text, sizeof name.text, "SANDBOX_%s", setting->flag);
+  bool has_own = setting->variable != NULL;
+  (void)snprintf(name.text, sizeof name.text, "%s%s", has_own ? "" : "SANDBOX_",
+                 has_own ? setting->variable : setting->flag);
   for (char *at = name.text; *at != '\0'; at++)
     *at = *at == '-' ? '_' : (char)toupper((unsigned char)*at);
   return name;
@@ -317,16 +306,15 @@ void options_print_help(FILE *out) {
 static const struct {
   const char *name;
   enum options_action action;
-  bool tool_runner;
-} names[] = {{"tool-executor", OPTIONS_IPC, false},
-             {"tool-executor.sh", OPTIONS_IPC, false},
-             {"tool-runner", OPTIONS_STDIO, true}};
+} names[] = {{"tool-executor", OPTIONS_IPC},
+             {"tool-executor.sh", OPTIONS_IPC},
+             {"tool-runner", OPTIONS_STDIO}};
 
 /* A tool that is named without its flag is given like by the flag: its variable does not count. */
 static void give_tool(const char *given[], const char *name) {
   for (size_t i = 0; i < SETTINGS; i++)
-    if (settings[i].parse == parse_text && settings[i].offset == offsetof(struct options, tool) &&
-        given[i] == NULL)
+    if (settings[i].parse == parse_text &&
+        settings[i].offset == offsetof(struct options, stdio.tool) && given[i] == NULL)
       given[i] = name;
 }
 
@@ -337,7 +325,7 @@ static void choose_by_name(struct options *self, const char *given[], const char
     if (strcmp(name, names[i].name) != 0)
       continue;
     self->action = names[i].action;
-    self->tool_runner = names[i].tool_runner;
+    self->stdio.is_runner = self->action == OPTIONS_STDIO;
   }
   if (tool_find(name) != NULL) {
     self->action = OPTIONS_STDIO;
@@ -356,19 +344,6 @@ static int unexpected(struct error *error, const char *what, const char *argumen
   (void)error_set(error, "%s '%.99s'", what, shown);
   free(shown);
   return -1;
-}
-
-static int unknown(struct error *error, const char *argument) {
-  /* In -xyz each letter is an option, and optind is not after the argument yet. */
-  char letter[] = {'-', (char)optopt, '\0'};
-  if (optopt > 0 && optopt < FIRST_FLAG)
-    argument = letter;
-  return unexpected(error, optopt >= FIRST_FLAG ? "no value is expected in" : "unknown option",
-                    argument);
-}
-
-static bool is_door(enum options_action action) {
-  return action <= OPTIONS_MCP;
 }
 
 /* The flag of an action; "" for the door of Redis, which has none. */
@@ -402,8 +377,13 @@ static int read_flags(struct options *self, const char *given[SETTINGS], int arg
   for (int flag; (flag = getopt_long(argc, argv, ":", flags, NULL)) != -1;) {
     if (flag == ':')
       return unexpected(error, "a value is missing after", argv[optind - 1]);
+    /* In -xyz each letter is an option, and optind is not after the argument yet. */
+    const char letter[] = {'-', (char)optopt, '\0'};
+    if (flag < FIRST_FLAG && optopt > 0 && optopt < FIRST_FLAG)
+      return unexpected(error, "unknown option", letter);
     if (flag < FIRST_FLAG)
-      return unknown(error, argv[optind - 1]);
+      return unexpected(error, optopt > 0 ? "no value is expected in" : "unknown option",
+                        argv[optind - 1]);
     const struct setting *setting = &settings[flag - FIRST_FLAG];
     given[flag - FIRST_FLAG] = setting->argument != NULL ? optarg : "1";
     if (setting->doors == ACTION && choose(self, setting, error) != 0)
@@ -413,7 +393,7 @@ static int read_flags(struct options *self, const char *given[SETTINGS], int arg
   }
   if (self->action == OPTIONS_RUN && argc > 0)
     choose_by_name(self, given, argv[0]);
-  if (self->tool_runner && optind < argc)
+  if (self->stdio.is_runner && optind < argc)
     give_tool(given, argv[optind++]);
   return optind < argc ? unexpected(error, "unexpected argument", argv[optind]) : 0;
 }
@@ -422,20 +402,6 @@ static int read_flags(struct options *self, const char *given[SETTINGS], int arg
 static const char *variable(const char *name) {
   const char *value = getenv(name);
   return value != NULL && value[0] != '\0' ? value : NULL;
-}
-
-/* What the setting is given, or NULL, and by what. */
-static const char *value_of(const struct setting *setting, const char *flag, struct name *source) {
-  if (flag != NULL || (setting->doors == ACTION && setting->variable == NULL)) {
-    (void)snprintf(source->text, sizeof source->text, "--%s", setting->flag);
-    return flag;
-  }
-  *source = variable_of(setting);
-  const char *value = variable(source->text);
-  if (value != NULL || setting->alias == NULL)
-    return value;
-  (void)snprintf(source->text, sizeof source->text, "%s", setting->alias);
-  return variable(setting->alias);
 }
 
 static bool counts(const struct options *self, const struct setting *setting) {
@@ -447,27 +413,36 @@ static bool counts(const struct options *self, const struct setting *setting) {
 /* What a pod sets for all of its programs is no mistake; what somebody types is. */
 static int reject_flag(const struct options *self, const struct setting *setting,
                        struct error *error) {
-  const char *dashes = self->tool_runner ? "" : "--";
-  const char *door = self->tool_runner ? "tool-runner" : flag_of(self->action);
-  if (setting->doors == WITH_REDIS)
-    return error_set(error, "--%s: not with %s%s, which needs no Redis", setting->flag, dashes,
-                     door);
-  if (self->action == OPTIONS_RUN)
-    return error_set(error, "--%s: not with Redis", setting->flag);
-  return error_set(error, "--%s: not with %s%s", setting->flag, dashes, door);
+  const char *name = self->stdio.is_runner         ? "tool-runner"
+                     : self->action == OPTIONS_RUN ? "Redis"
+                                                   : NULL;
+  return error_set(error, "--%s: not with %s%s%s", setting->flag, name != NULL ? "" : "--",
+                   name != NULL ? name : flag_of(self->action),
+                   setting->doors == WITH_REDIS ? ", which needs no Redis" : "");
 }
 
 static int convert(struct options *self, const struct setting *setting, const char *flag,
                    struct error *error) {
   if (setting->parse == parse_number)
-    *(unsigned long long *)(void *)((char *)self + setting->offset) = setting->initial;
+    put_number(self, setting, setting->initial);
   if (!counts(self, setting)) {
-    bool is_wrong = is_door(self->action) && setting->doors != ACTION && flag != NULL;
+    bool is_wrong = self->action <= OPTIONS_MCP && setting->doors != ACTION && flag != NULL;
     return is_wrong ? reject_flag(self, setting, error) : 0;
   }
-  struct name source;
-  const char *value = value_of(setting, flag, &source);
-  return value != NULL ? setting->parse(self, setting, source.text, value, error) : 0;
+  const char *value = flag;
+  struct name source = variable_of(setting);
+  if (flag == NULL && (setting->doors != ACTION || setting->variable != NULL))
+    value = variable(source.text);
+  if (flag != NULL)
+    (void)snprintf(source.text, sizeof source.text, "--%s", setting->flag);
+  else if (value == NULL && setting->alias != NULL && (value = variable(setting->alias)) != NULL)
+    (void)snprintf(source.text, sizeof source.text, "%s", setting->alias);
+  struct error reason;
+  if (value == NULL || setting->parse(self, setting, value, &reason) == 0)
+    return 0;
+  if (setting->parse == parse_url && value == flag) /* it says itself that this is a URL */
+    return error_set(error, "%s", reason.text);
+  return error_set(error, "%s: %s", source.text, reason.text);
 }
 
 #define IPC_DIRECTORY "/ipc"
@@ -480,35 +455,36 @@ enum { IPC_MAX_TIMEOUT = 120, TOOL_MAX_TIMEOUT = 600 };
 
 /* What depends on other settings. */
 static void set_defaults(struct options *self) {
-  if (self->run_set == NULL)
-    put_text(&self->run_set, RUN_SET_DEFAULT);
-  if (self->tls.name == NULL && self->redis.tls_name != NULL)
-    put_text(&self->tls.name, self->redis.tls_name);
-  if (self->ipc_directory == NULL)
-    put_text(&self->ipc_directory, IPC_DIRECTORY);
-  if (self->events_pace == EVENTS_PACE_UNSET)
-    self->events_pace = self->run_id != NULL ? EVENTS_PACE_OF_A_RUN : 0;
-  if (self->max_timeout == 0)
-    self->max_timeout = self->action == OPTIONS_IPC ? IPC_MAX_TIMEOUT : TOOL_MAX_TIMEOUT;
-  if (self->tool_runner && self->tool == NULL && variable(TOOL_VARIABLE) != NULL)
-    put_text(&self->tool, variable(TOOL_VARIABLE));
+  if (self->redis.run_set == NULL)
+    put_text(&self->redis.run_set, RUN_SET_DEFAULT);
+  if (self->tls.name == NULL && self->url.tls_name != NULL)
+    put_text(&self->tls.name, self->url.tls_name);
+  if (self->files.directory == NULL)
+    put_text(&self->files.directory, IPC_DIRECTORY);
+  if (self->redis.events_pace == EVENTS_PACE_UNSET)
+    self->redis.events_pace = self->redis.run_id != NULL ? EVENTS_PACE_OF_A_RUN : 0;
+  if (self->tools.limits.timeout_maximum == 0)
+    self->tools.limits.timeout_maximum =
+        self->action == OPTIONS_IPC ? IPC_MAX_TIMEOUT : TOOL_MAX_TIMEOUT;
+  if (self->stdio.is_runner && self->stdio.tool == NULL && variable(TOOL_VARIABLE) != NULL)
+    put_text(&self->stdio.tool, variable(TOOL_VARIABLE));
 }
 
-static int check_redis(const struct options *self, struct error *error) {
-  const struct redis_url *redis = &self->redis;
-  if (redis->hosts == NULL)
+static int check(const struct options *self, struct error *error) {
+  const struct redis_url *url = &self->url;
+  const char *tool = self->stdio.tool;
+  bool redis = self->action == OPTIONS_RUN;
+  if (redis && url->hosts == NULL)
     return error_set(error, "--redis-url (or REDIS_URL) is required");
-  if (self->job_id == NULL)
+  if (redis && self->redis.job_id == NULL)
     return error_set(error, "--job-id (or JOB_ID) is required");
   if ((self->tls.certificate == NULL) != (self->tls.key == NULL))
     return error_set(error, "--cert and --key: one without the other");
-  return 0;
-}
-
-/* A tool runner answers its host itself. */
-static int check_tool(const struct options *self, struct error *error) {
-  if (self->tool != NULL && !self->tool_runner && tool_find(self->tool) == NULL)
-    return error_set(error, "--tool: unknown tool '%.40s'", self->tool);
+  if (self->action == OPTIONS_INJECT && self->inject_target == NULL)
+    return error_set(error, "--inject: expected a file or a directory, got nothing");
+  /* A tool runner answers its host itself. */
+  if (tool != NULL && !self->stdio.is_runner && tool_find(tool) == NULL)
+    return error_set(error, "--tool: unknown tool '%.40s'", tool);
   return 0;
 }
 
@@ -522,7 +498,7 @@ static int parse(struct options *self, int argc, char **argv, struct error *erro
     if (convert(self, &settings[i], given[i], error) != 0)
       return -1;
   set_defaults(self);
-  return self->action == OPTIONS_RUN ? check_redis(self, error) : check_tool(self, error);
+  return check(self, error);
 }
 
 int options_parse(struct options *self, int argc, char **argv, struct error *error) {
@@ -548,9 +524,9 @@ void options_forget_variables(void) {
 }
 
 void options_release(struct options *self) {
-  redis_url_release(&self->redis);
+  redis_url_release(&self->url);
   for (size_t i = 0; i < SETTINGS; i++)
-    if (settings[i].parse == parse_text || settings[i].parse == parse_target)
-      free(*text_at(self, &settings[i]));
+    if (settings[i].parse == parse_text)
+      free((char *)(uintptr_t)*text_at(self, &settings[i]));
   *self = (struct options){.action = self->action};
 }

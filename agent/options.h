@@ -4,8 +4,13 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "agent/doors/files/door.h"
+#include "agent/doors/mcp/door.h"
+#include "agent/doors/redis/door.h"
 #include "agent/doors/redis/link/tls.h"
 #include "agent/doors/redis/link/url.h"
+#include "agent/doors/stdio/door.h"
+#include "agent/tools/tool.h"
 #include "base/error.h"
 
 /* What the program does: it serves a door, as far as OPTIONS_MCP, or something else. */
@@ -20,35 +25,23 @@ enum options_action {
   OPTIONS_VERSION
 };
 
+/* It owns its texts. What the command line says of each door is where the door takes it from; `main`
+   adds the rest. */
 struct options {
   enum options_action action;
-  char *inject_target; /* NULL unless the action is OPTIONS_INJECT */
-  struct redis_url redis;
-  struct tls_options tls; /* its texts are owned */
-  char *job_id;           /* NULL: none; only with OPTIONS_ONCE */
-  char *run_id;           /* NULL: none, and no guard at the idle limit */
-  char *run_set;          /* of OPTIONS_RUN: a key */
-  /* Of the doors without steps; NULL: none was named. */
-  char *ipc_directory; /* never NULL with OPTIONS_IPC */
-  char *tool;          /* with OPTIONS_STDIO */
-  bool tool_runner;    /* with OPTIONS_STDIO: one call, of `tool` */
-  char *workdir;
-  char *env_files; /* NAME=PATH, separated by colons */
-  unsigned long long default_timeout;
-  unsigned long long max_timeout;
-  unsigned long long concurrency;
-  unsigned long long deadline; /* 0: none was named */
-  unsigned mcp_versions;       /* a set: see agent/doors/mcp/session.h; 0: none was named */
-  bool structured, verbose;
+  const char *inject_target; /* NULL unless the action is OPTIONS_INJECT */
+  struct redis_url url;
+  struct tls_options tls;
+  struct redis_door_options redis; /* the job id is OPTIONS_ONCE's, too, which may have none */
+  struct files_door_options files;
+  struct stdio_door_options stdio;
+  struct mcp_door_options mcp;
+  struct tool_settings tools; /* of the doors without steps; the directory as it was named */
+  bool verbose;
   bool dumpable; /* other processes of the same user may attach to this one */
   unsigned long long idle_cycles;
   unsigned long long connect_timeout_seconds; /* 0: up to the idle limit */
-  unsigned long long events_maxlen;           /* 0: the stream is not trimmed */
-  unsigned long long events_keep_bytes;
-  unsigned long long events_pace; /* 0: none */
-  unsigned long long hold_bytes;
   unsigned long long line_bytes;
-  unsigned long long key_ttl_seconds; /* 0: the job's keys stay */
 };
 
 /* What --help prints. */

@@ -90,7 +90,6 @@ static int take_signals(void) {
   sigset_t read_here;
   sigemptyset(&read_here);
   sigaddset(&read_here, SIGCHLD);
-  sigaddset(&read_here, SIGUSR1); /* asks for a dump of the state */
   for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
     if (orders[i] != SIGHUP || !is_ignored(SIGHUP))
       sigaddset(&read_here, orders[i]);
@@ -143,10 +142,9 @@ void startup_offer_tools(void) {
   if (!own_program_directory(directory, sizeof directory))
     return;
   (void)snprintf(tools, sizeof tools, "%s/python/bin", directory);
-  if (stat(tools, &stat_buffer) != 0 || !S_ISDIR(stat_buffer.st_mode))
+  if (stat(tools, &stat_buffer) != 0 || !S_ISDIR(stat_buffer.st_mode) ||
+      strchr(directory, ':') != NULL) /* PATH cannot name it */
     return;
-  if (strchr(directory, ':') != NULL)
-    return; /* PATH cannot name it */
   const char *path = getenv("PATH");
   char *extended;
   if (asprintf(&extended, "%s:%s", tools,
@@ -176,25 +174,24 @@ const char *startup_shell(void) {
   return is_on_path("bash") ? "bash" : is_on_path("sh") ? "sh" : NULL;
 }
 
-char *startup_directory(const char *directory, struct error *error) {
-  char current[PATH_MAX];
-  char *absolute;
+int startup_directory(const char **directory, struct error *error) {
+  const char *given = *directory;
+  char current[PATH_MAX], *absolute;
   struct stat stat_buffer;
+  bool is_there = given == NULL || stat(given, &stat_buffer) == 0;
+  if (!is_there || (given != NULL && !S_ISDIR(stat_buffer.st_mode)))
+    return error_set(error, "working directory %s: %s", given,
+                     strerror(is_there ? ENOTDIR : errno));
+  if (given != NULL && given[0] == '/')
+    return 0;
   if (getcwd(current, sizeof current) == NULL || current[0] != '/')
     (void)snprintf(current, sizeof current, "/");
-  if (directory == NULL)
-    return memory_copy(current, strlen(current));
-  bool is_there = stat(directory, &stat_buffer) == 0;
-  if (!is_there || !S_ISDIR(stat_buffer.st_mode)) {
-    (void)error_set(error, "working directory %s: %s", directory,
-                    strerror(is_there ? ENOTDIR : errno));
-    return NULL;
-  }
-  if (directory[0] == '/')
-    return memory_copy(directory, strlen(directory));
-  if (asprintf(&absolute, "%s/%s", strcmp(current, "/") == 0 ? "" : current, directory) < 0)
+  if (asprintf(&absolute, "%s%s%s", given != NULL && strcmp(current, "/") == 0 ? "" : current,
+               given != NULL ? "/" : "", given != NULL ? given : "") < 0)
     memory_exhausted("a buffer");
-  return absolute;
+  free((char *)(uintptr_t)given);
+  *directory = absolute;
+  return 0;
 }
 
 void startup_hide_credentials(int argc, char **argv) {

@@ -93,8 +93,8 @@ static void assert_refused(const char *const *arguments, const char *message) {
   struct error error = {.text = ""};
   assert_int_equal(parse(&options, &error, arguments), -1);
   assert_string_equal(error.text, message);
-  assert_null(options.job_id);
-  assert_null(options.redis.hosts);
+  assert_null(options.redis.job_id);
+  assert_null(options.url.hosts);
 }
 
 static void add_text(struct buffer *to, const char *name, const char *value, const char *usual) {
@@ -120,36 +120,36 @@ static const char *described(const struct options *options) {
   buffer_add_string(&text, actions[options->action]);
   if (options->action == OPTIONS_HELP || options->action == OPTIONS_VERSION)
     return actions[options->action];
-  const struct redis_address *server = options->redis.hosts;
+  const struct redis_address *server = options->url.hosts;
   if (server != NULL)
     add_text(&text, server->port > 0 ? "host" : "path", server->host, NULL);
-  add_text(&text, "password", options->redis.password, NULL);
-  add_text(&text, "job", options->job_id, NULL);
-  add_text(&text, "run", options->run_id, NULL);
-  add_text(&text, "set", options->run_set, "agentsmith:runs:active");
+  add_text(&text, "password", options->url.password, NULL);
+  add_text(&text, "job", options->redis.job_id, NULL);
+  add_text(&text, "run", options->redis.run_id, NULL);
+  add_text(&text, "set", options->redis.run_set, "agentsmith:runs:active");
   add_text(&text, "sni", options->tls.name, NULL);
   add_number(&text, "insecure", options->tls.insecure, false);
   add_number(&text, "verbose", options->verbose, false);
   add_number(&text, "dumpable", options->dumpable, false);
   add_number(&text, "idle", options->idle_cycles, 30);
-  add_number(&text, "maxlen", options->events_maxlen, 10000);
-  add_number(&text, "keep", options->events_keep_bytes, 8388608);
-  add_number(&text, "pace", options->events_pace, 0);
-  add_number(&text, "hold", options->hold_bytes, 4194304);
+  add_number(&text, "maxlen", options->redis.events_maxlen, 10000);
+  add_number(&text, "keep", options->redis.events_keep_bytes, 8388608);
+  add_number(&text, "pace", options->redis.events_pace, 0);
+  add_number(&text, "hold", options->redis.hold_bytes, 4194304);
   add_number(&text, "line", options->line_bytes, 1048576);
-  add_number(&text, "ttl", options->key_ttl_seconds, 86400);
-  add_text(&text, "ipc", options->ipc_directory, "/ipc");
-  add_text(&text, "tool", options->tool, NULL);
-  add_number(&text, "runner", options->tool_runner, false);
-  add_text(&text, "workdir", options->workdir, NULL);
-  add_text(&text, "files", options->env_files, NULL);
+  add_number(&text, "ttl", options->redis.key_ttl_seconds, 86400);
+  add_text(&text, "ipc", options->files.directory, "/ipc");
+  add_text(&text, "tool", options->stdio.tool, NULL);
+  add_number(&text, "runner", options->stdio.is_runner, false);
+  add_text(&text, "workdir", options->tools.directory, NULL);
+  add_text(&text, "files", options->files.env_files, NULL);
   add_text(&text, "inject", options->inject_target, NULL);
-  add_number(&text, "concurrency", options->concurrency, 16);
-  add_number(&text, "default", options->default_timeout, 30);
-  add_number(&text, "max", options->max_timeout, 600);
-  add_number(&text, "deadline", options->deadline, 0);
-  add_number(&text, "versions", options->mcp_versions, 0);
-  add_number(&text, "structured", options->structured, false);
+  add_number(&text, "concurrency", options->mcp.concurrency, 16);
+  add_number(&text, "default", options->tools.limits.timeout_default, 30);
+  add_number(&text, "max", options->tools.limits.timeout_maximum, 600);
+  add_number(&text, "deadline", options->stdio.deadline_seconds, 0);
+  add_number(&text, "versions", options->mcp.versions, 0);
+  add_number(&text, "structured", options->mcp.structured, false);
   buffer_add(&text, "", 1);
   return text.bytes;
 }
@@ -181,8 +181,8 @@ static void check_row(const struct row *row) {
     assert_string_equal(error.text, "untouched");
     options_release(&options);
   }
-  assert_null(options.job_id);
-  assert_null(options.redis.hosts);
+  assert_null(options.redis.job_id);
+  assert_null(options.url.hosts);
   (void)clear_environment(NULL);
 }
 
@@ -242,13 +242,13 @@ TEST(flags_and_variables_of_redis, clear_environment) {
 
 static void assert_sevens(const struct options *options) {
   assert_int_equal(options->idle_cycles, 7);
-  assert_int_equal(options->events_maxlen, 7);
-  assert_int_equal(options->events_keep_bytes, 7);
-  assert_int_equal(options->events_pace, 7);
-  assert_int_equal(options->hold_bytes, 70000);
+  assert_int_equal(options->redis.events_maxlen, 7);
+  assert_int_equal(options->redis.events_keep_bytes, 7);
+  assert_int_equal(options->redis.events_pace, 7);
+  assert_int_equal(options->redis.hold_bytes, 70000);
   assert_int_equal(options->line_bytes, 7000);
-  assert_int_equal(options->key_ttl_seconds, 7);
-  assert_string_equal(options->run_id, "r");
+  assert_int_equal(options->redis.key_ttl_seconds, 7);
+  assert_string_equal(options->redis.run_id, "r");
   assert_string_equal(options->tls.ca_file, "/ca");
   assert_string_equal(options->tls.ca_directory, "/cas");
   assert_string_equal(options->tls.certificate, "/cert");
@@ -306,18 +306,18 @@ TEST(flags_of_doors_have_variables, clear_environment) {
     assert_int_equal(setenv(tool_twins[i].variable, tool_twins[i].good, 1), 0);
   }
   assert_taken(&options, (const char *[]){"--stdio", NULL});
-  assert_string_equal(options.tool, "grep");
-  assert_int_equal(options.deadline, 7);
-  assert_int_equal(options.default_timeout, 7);
-  assert_int_equal(options.max_timeout, 7);
-  assert_string_equal(options.workdir, "/w");
+  assert_string_equal(options.stdio.tool, "grep");
+  assert_int_equal(options.stdio.deadline_seconds, 7);
+  assert_int_equal(options.tools.limits.timeout_default, 7);
+  assert_int_equal(options.tools.limits.timeout_maximum, 7);
+  assert_string_equal(options.tools.directory, "/w");
   options_release(&options);
   assert_taken(&options, (const char *[]){"--ipc", NULL});
-  assert_int_equal(options.concurrency, 7);
-  assert_string_equal(options.env_files, "A=/a");
+  assert_int_equal(options.mcp.concurrency, 7);
+  assert_string_equal(options.files.env_files, "A=/a");
   options_release(&options);
   assert_taken(&options, (const char *[]){"--mcp", NULL});
-  assert_true(options.structured);
+  assert_true(options.mcp.structured);
   options_release(&options);
 }
 

@@ -31,7 +31,7 @@ struct redis_door_options {
   unsigned long long key_ttl_seconds;   /* 0: keys do not expire */
   unsigned long long events_pace; /* events a second after a burst; 0: any number, see pace.h */
   int64_t connect_timeout_ms;     /* until the job is taken over; 0: up to the idle limit */
-  size_t hold_bytes;              /* unacknowledged output that is held */
+  unsigned long long hold_bytes;  /* unacknowledged output that is held */
 };
 
 /* It begins to connect with the engine's first want(). Everything must outlive the door. */

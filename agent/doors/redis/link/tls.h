@@ -15,12 +15,12 @@
  *   tls_free(tls)                                   after all transports
  */
 struct tls_options {
-  char *ca_file;      /* authorities, in PEM; with NULL here and below, those of the system */
-  char *ca_directory; /* files of such */
-  char *certificate;  /* a file in PEM; with its key, or neither */
-  char *key;
-  char *name;    /* to ask for, and to expect in the certificate; NULL: the host */
-  bool insecure; /* nothing is checked */
+  const char *ca_file;      /* authorities, in PEM; with NULL here and below, those of the system */
+  const char *ca_directory; /* files of such */
+  const char *certificate;  /* a file in PEM; with its key, or neither */
+  const char *key;
+  const char *name; /* to ask for, and to expect in the certificate; NULL: the host */
+  bool insecure;    /* nothing is checked */
 };
 
 struct tls;
