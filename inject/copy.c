@@ -7,7 +7,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,18 +14,27 @@
 
 #define BUFFER_SIZE 65536
 
-/* linux/fs.h, which musl's headers do not come with. */
-#ifndef FICLONE
-#define FICLONE _IOW(0x94, 9, int)
-#endif
+/* Fewer bytes only at the end of the file. */
+static ssize_t read_all(int fd, char *buffer, size_t size, off_t at) {
+  size_t done = 0;
+  while (done < size) {
+    ssize_t length = pread(fd, buffer + done, size - done, at + (off_t)done);
+    if (length < 0 && errno == EINTR)
+      continue;
+    if (length < 0)
+      return -1;
+    if (length == 0)
+      break;
+    done += (size_t)length;
+  }
+  return (ssize_t)done;
+}
 
 static int copy_through_buffer(int from, int to, off_t at, off_t size) {
   char buffer[BUFFER_SIZE];
   while (at < size) {
-    size_t wanted = size - at < BUFFER_SIZE ? (size_t)(size - at) : BUFFER_SIZE;
-    ssize_t length = pread(from, buffer, wanted, at);
-    if (length < 0 && errno == EINTR)
-      continue;
+    ssize_t length =
+        read_all(from, buffer, size - at < BUFFER_SIZE ? (size_t)(size - at) : BUFFER_SIZE, at);
     if (length == 0)
       errno = EIO; /* the file became shorter */
     if (length <= 0)
@@ -60,25 +68,7 @@ static off_t copy_in_kernel(int from, int to, off_t size) {
 }
 
 int copy_bytes(int from, int to, off_t size) {
-  struct stat copied;
-  if (ioctl(to, FICLONE, from) == 0 && fstat(to, &copied) == 0 && copied.st_size == size)
-    return 0;
   return copy_through_buffer(from, to, copy_in_kernel(from, to, size), size);
-}
-
-static ssize_t read_all(int fd, char *buffer, size_t size, off_t at) {
-  size_t done = 0;
-  while (done < size) {
-    ssize_t length = pread(fd, buffer + done, size - done, at + (off_t)done);
-    if (length < 0 && errno == EINTR)
-      continue;
-    if (length < 0)
-      return -1;
-    if (length == 0)
-      break;
-    done += (size_t)length;
-  }
-  return (ssize_t)done;
 }
 
 int copy_bytes_same(int left, int right, off_t size) {
@@ -110,34 +100,12 @@ struct copied_entry {
   struct stat stat;
 };
 
-/* Sets times and mode, and writes out. Times, because Python compares them with those in its compiled
-   files. The mode comes after them, since it may forbid writing. */
-static int finish(int fd, const struct stat *stat) {
-  const struct timespec times[] = {stat->st_atim, stat->st_mtim};
-  if (futimens(fd, times) != 0 || fchmod(fd, stat->st_mode & MODE_BITS) != 0)
-    return -1;
-  return fsync(fd);
-}
-
 static int close_with(int fd, int result) {
   int error = errno;
   if (close(fd) != 0 && result == 0)
     return -1;
   errno = error;
   return result;
-}
-
-static int copy_file(const struct copied_entry *entry) {
-  int from = openat(entry->from, entry->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-  if (from < 0)
-    return -1;
-  int to = openat(entry->to, entry->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (to < 0)
-    return close_with(from, -1);
-  int result = copy_bytes(from, to, entry->stat.st_size);
-  if (result == 0)
-    result = finish(to, &entry->stat);
-  return close_with(from, close_with(to, result));
 }
 
 static int copy_link(const struct copied_entry *entry) {
@@ -149,18 +117,27 @@ static int copy_link(const struct copied_entry *entry) {
   return symlinkat(target, entry->to, entry->name);
 }
 
-static int copy_directory(const struct copied_entry *entry, char *where, size_t where_size) {
-  if (mkdirat(entry->to, entry->name, 0700) != 0)
+/* A file or a directory. */
+static int copy_content(const struct copied_entry *entry, char *where, size_t where_size) {
+  bool is_directory = S_ISDIR(entry->stat.st_mode);
+  int how = O_NOFOLLOW | O_CLOEXEC | (is_directory ? O_DIRECTORY : 0);
+  if (is_directory && mkdirat(entry->to, entry->name, 0700) != 0)
     return -1;
-  int from = openat(entry->from, entry->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  int from = openat(entry->from, entry->name, O_RDONLY | how);
   if (from < 0)
     return -1;
-  int to = openat(entry->to, entry->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  int to = openat(entry->to, entry->name,
+                  how | (is_directory ? O_RDONLY : O_WRONLY | O_CREAT | O_EXCL), 0600);
   if (to < 0)
     return close_with(from, -1);
-  int result = copy_tree(from, to, where, where_size);
-  if (result == 0)
-    result = finish(to, &entry->stat);
+  int result = is_directory ? copy_tree(from, to, where, where_size)
+                            : copy_bytes(from, to, entry->stat.st_size);
+  /* Times, because Python compares them with those in its compiled files. The mode comes after them,
+     since it may forbid writing. */
+  const struct timespec times[] = {entry->stat.st_atim, entry->stat.st_mtim};
+  if (result == 0 && (futimens(to, times) != 0 ||
+                      fchmod(to, entry->stat.st_mode & MODE_BITS) != 0 || fsync(to) != 0))
+    result = -1;
   return close_with(from, close_with(to, result));
 }
 
@@ -169,15 +146,23 @@ static int copy_entry(struct copied_entry *entry, char *where, size_t where_size
   size_t length = strlen(where);
   (void)snprintf(where + length, where_size - length, "/%s", entry->name);
   int result = fstatat(entry->from, entry->name, &entry->stat, AT_SYMLINK_NOFOLLOW);
-  if (result == 0 && S_ISREG(entry->stat.st_mode))
-    result = copy_file(entry);
-  else if (result == 0 && S_ISLNK(entry->stat.st_mode))
+  if (result == 0 && S_ISLNK(entry->stat.st_mode))
     result = copy_link(entry);
-  else if (result == 0 && S_ISDIR(entry->stat.st_mode))
-    result = copy_directory(entry, where, where_size);
+  else if (result == 0 && (S_ISREG(entry->stat.st_mode) || S_ISDIR(entry->stat.st_mode)))
+    result = copy_content(entry, where, where_size);
   if (result == 0)
     where[length] = '\0';
   return result;
+}
+
+/* NULL at the end, errno 0 then, or with another one. */
+static const struct dirent *next_entry(DIR *directory) {
+  const struct dirent *entry;
+  do {
+    errno = 0;
+    entry = readdir(directory);
+  } while (entry != NULL && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
+  return entry;
 }
 
 int copy_tree(int from, int to, char *where, size_t where_size) {
@@ -186,34 +171,14 @@ int copy_tree(int from, int to, char *where, size_t where_size) {
   if (directory == NULL)
     return -1;
   int result = 0;
-  while (result == 0) {
-    errno = 0; /* tells the end from an error of readdir */
-    const struct dirent *found = readdir(directory);
-    if (found == NULL) {
-      result = errno == 0 ? 0 : -1;
-      break;
-    }
-    if (strcmp(found->d_name, ".") == 0 || strcmp(found->d_name, "..") == 0)
-      continue;
+  for (const struct dirent *found; result == 0 && (found = next_entry(directory)) != NULL;) {
     struct copied_entry entry = {.from = from, .to = to, .name = found->d_name};
     result = copy_entry(&entry, where, where_size);
   }
-  int error = errno;
+  int error = errno; /* 0: its end */
   closedir(directory);
   errno = error;
-  return result;
-}
-
-static int remove_contents(int fd) {
-  DIR *directory = fdopendir(fd);
-  if (directory == NULL)
-    return close_with(fd, -1);
-  int result = 0;
-  for (const struct dirent *entry; result == 0 && (entry = readdir(directory)) != NULL;)
-    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-      result = copy_tree_remove(dirfd(directory), entry->d_name);
-  closedir(directory);
-  return result;
+  return result == 0 && error == 0 ? 0 : -1;
 }
 
 int copy_tree_remove(int directory, const char *name) {
@@ -225,7 +190,16 @@ int copy_tree_remove(int directory, const char *name) {
   if (fd < 0)
     return errno == ENOENT ? 0 : -1;
   (void)fchmod(fd, 0700); /* a directory may forbid even its owner to empty it */
-  if (remove_contents(fd) != 0)
+  DIR *opened = fdopendir(fd);
+  if (opened == NULL)
+    return close_with(fd, -1);
+  int result = 0;
+  for (const struct dirent *entry; result == 0 && (entry = next_entry(opened)) != NULL;)
+    result = copy_tree_remove(dirfd(opened), entry->d_name);
+  int error = errno;
+  closedir(opened);
+  errno = error;
+  if (result != 0)
     return -1;
   return unlinkat(directory, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : -1;
 }

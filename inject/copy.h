@@ -7,8 +7,8 @@
 /* Copies files in constant memory. Functions return -1 with errno, after which a part may have been
    copied. Descriptors stay the caller's. */
 
-/* Copies `size` bytes from the beginning of one file to an empty other one: as a reflink where both lie
-   on a file system that shares blocks, else inside the kernel, else through a buffer. Returns 0 or -1. */
+/* Copies `size` bytes from the beginning of one file to an empty other one: inside the kernel, which
+   shares the blocks where the file system can, else through a buffer. Returns 0 or -1. */
 int copy_bytes(int from, int to, off_t size);
 
 /* 1 when both files consist of the same `size` bytes, else 0; -1 when one cannot be read. */

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -37,41 +38,40 @@ struct injection {
 };
 
 static const char *advice(int error) {
-  switch (error) {
-  case ENOSPC:
-  case EDQUOT:
-    return "give the volume more room";
-  case EROFS:
-    return "mount the volume writable in the container that injects";
-  case EACCES:
-  case EPERM:
-    return "run as a user who may write there, or set fsGroup";
-  case ENOTDIR:
-    return "a part of the path is a file: name another target";
-  case ENOENT:
-  case ELOOP:
-    return "a part of the path is a link that leads nowhere: name another target";
-  case ENAMETOOLONG:
-    return "name a shorter target";
-  case EFBIG:
-    return "raise the limit on the size of files";
-  case EBUSY:
-  case EXDEV:
-    return "something is mounted or in use there: name another target";
-  case EISDIR:
-    return "there is a directory of that name: name another target";
-  case EWOULDBLOCK:
-    return "another process injects there: try again";
-  default:
-    return "see whether the volume is healthy";
-  }
+  static const struct {
+    int errors[2];
+    const char *text;
+  } rows[] = {
+      {{ENOSPC, EDQUOT}, "give the volume more room"},
+      {{EROFS}, "mount the volume writable in the container that injects"},
+      {{EACCES, EPERM}, "run as a user who may write there, or set fsGroup"},
+      {{ENOTDIR}, "a part of the path is a file: name another target"},
+      {{ENOENT, ELOOP}, "a part of the path is a link that leads nowhere: name another target"},
+      {{ENAMETOOLONG}, "name a shorter target"},
+      {{EFBIG}, "raise the limit on the size of files"},
+      {{EBUSY, EXDEV}, "something is mounted or in use there: name another target"},
+      {{EISDIR}, "there is a directory of that name: name another target"},
+      {{EWOULDBLOCK}, "another process injects there: try again"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (error == rows[i].errors[0] || error == rows[i].errors[1])
+      return rows[i].text;
+  return "see whether the volume is healthy";
 }
 
-/* Reports that `what` cannot be done to `path`. Returns -1. */
-static int failed(const struct injection *self, const char *what, const char *path, int error) {
-  (void)snprintf(self->text, self->text_size, "cannot %s %s: %s; %s", what, path, strerror(error),
-                 advice(error));
+/* Returns -1. */
+__attribute__((format(printf, 2, 3))) static int refuse(const struct injection *self,
+                                                        const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  (void)vsnprintf(self->text, self->text_size, format, arguments);
+  va_end(arguments);
   return -1;
+}
+
+/* `what` cannot be done to `path`. */
+static int failed(const struct injection *self, const char *what, const char *path, int error) {
+  return refuse(self, "cannot %s %s: %s; %s", what, path, strerror(error), advice(error));
 }
 
 static bool is_directory(const char *path) {
@@ -81,49 +81,41 @@ static bool is_directory(const char *path) {
 
 /* Splits the target into directory and name. */
 static int find_target(struct injection *self, const char *target) {
-  char path[PATH_MAX];
   size_t length = strlen(target);
-  bool directory = length > 0 && (target[length - 1] == '/' || is_directory(target));
-  int written = snprintf(path, sizeof path, "%s%s", target, directory ? "/" PROGRAM_NAME : "");
-  if (written < 0 || (size_t)written >= sizeof path)
-    return failed(self, "inject into", target, ENAMETOOLONG);
-  char *slash = strrchr(path, '/');
-  const char *name = slash != NULL ? slash + 1 : path;
-  if (strlen(name) >= sizeof self->name)
+  bool is_inside = length > 0 && (target[length - 1] == '/' || is_directory(target));
+  int written = snprintf(self->directory, sizeof self->directory, "%s%s", target,
+                         is_inside ? "/" PROGRAM_NAME : "");
+  char *slash = strrchr(self->directory, '/');
+  const char *name = slash != NULL ? slash + 1 : self->directory;
+  if ((size_t)written >= sizeof self->directory || strlen(name) >= sizeof self->name)
     return failed(self, "inject into", target, ENAMETOOLONG);
   memcpy(self->name, name, strlen(name) + 1);
-  while (slash != NULL && slash > path && slash[-1] == '/')
+  while (slash != NULL && slash > self->directory && slash[-1] == '/')
     slash--;
   if (slash != NULL)
-    *(slash == path ? slash + 1 : slash) = '\0';
-  (void)snprintf(self->directory, sizeof self->directory, "%s", slash != NULL ? path : ".");
+    slash[slash == self->directory] = '\0';
+  else
+    memcpy(self->directory, ".", sizeof ".");
   (void)snprintf(self->path, sizeof self->path, "%s%s%s", self->directory,
                  strcmp(self->directory, "/") == 0 ? "" : "/", self->name);
   return 0;
 }
 
-/* Creates the directory whose path ends at `end`; 0 too when it exists already. */
-static int make_one(struct injection *self, size_t end) {
-  char kept = self->directory[end];
-  self->directory[end] = '\0';
-  int result = mkdir(self->directory, DIRECTORY_MODE);
-  int error = errno;
-  self->made[end] = result == 0;
-  if (result != 0 && (error == EEXIST || is_directory(self->directory)))
-    result = 0;
-  if (result != 0)
-    (void)failed(self, "make the directory", self->directory, error);
-  self->directory[end] = kept;
-  return result;
-}
-
 static int make_parents(struct injection *self) {
   size_t length = strlen(self->directory);
-  for (size_t end = 1; end <= length; end++)
-    if ((self->directory[end] == '/' || end == length) && self->directory[end - 1] != '/' &&
-        make_one(self, end) != 0)
-      return -1;
-  return 0;
+  int result = 0;
+  for (size_t end = 1; end <= length && result == 0; end++) {
+    char kept = self->directory[end];
+    if ((kept != '/' && end < length) || self->directory[end - 1] == '/')
+      continue;
+    self->directory[end] = '\0';
+    self->made[end] = mkdir(self->directory, DIRECTORY_MODE) == 0;
+    int error = errno;
+    if (!self->made[end] && error != EEXIST && !is_directory(self->directory))
+      result = failed(self, "make the directory", self->directory, error);
+    self->directory[end] = kept;
+  }
+  return result;
 }
 
 /* From the deepest up; a directory with content of somebody else stays. */
@@ -135,43 +127,10 @@ static void remove_parents(struct injection *self) {
     }
 }
 
-static int reject_noexec(const struct injection *self) {
-  struct statvfs volume;
-  if (fstatvfs(self->parent, &volume) != 0 || (volume.f_flag & ST_NOEXEC) == 0)
-    return 0;
-  (void)snprintf(self->text, self->text_size,
-                 "cannot inject into %s: the volume is mounted noexec, nothing could be run from "
-                 "there; mount it with exec, or name another target",
-                 self->path);
-  return -1;
-}
-
-/* Fills the hidden file of `path` and compares it with what it was copied from. */
-static int fill(const struct injection *self, struct staged_file *file, const char *path, int from,
-                off_t size, mode_t mode) {
-  if (copy_bytes(from, file->fd, size) != 0 || staged_file_seal(file, mode) != 0)
-    return failed(self, "write", path, errno);
-  int same = copy_bytes_same(from, file->fd, size);
-  if (same < 0)
-    return failed(self, "read back", path, errno);
-  return same > 0 ? 0 : failed(self, "trust what was read back from", path, EIO);
-}
-
-static int fill_program(const struct injection *self, struct staged_file *program, int from,
-                        off_t size) {
-  if (fill(self, program, self->path, from, size, PROGRAM_MODE) != 0)
-    return -1;
-  if (faccessat(self->parent, program->hidden, X_OK, 0) != 0)
-    return failed(self, "execute what would be", self->path, errno);
-  return 0;
-}
-
 static int reject_kind(const struct injection *self, const char *path, const char *verb,
                        mode_t mode, const char *wanted) {
-  (void)snprintf(self->text, self->text_size,
-                 "cannot replace %s: it %s %s, not %s; name another target", path, verb,
-                 printable_file_kind(mode), wanted);
-  return -1;
+  return refuse(self, "cannot replace %s: it %s %s, not %s; name another target", path, verb,
+                printable_file_kind(mode), wanted);
 }
 
 /* A rename would replace a FIFO or a device without a word. Links to files are replaced, and so are
@@ -186,14 +145,36 @@ static int check_target(const struct injection *self, const char *path) {
   return reject_kind(self, path, is_link ? "leads to" : "is", target.st_mode, "a regular file");
 }
 
-static int begin(struct injection *self, struct staged_file *program) {
-  if (check_target(self, self->path) != 0)
+/* Makes the hidden file of `path` and compares it with what it was copied from. */
+static int stage(const struct injection *self, struct staged_file *file, const char *name,
+                 const char *path, int from, off_t size, mode_t mode) {
+  if (check_target(self, path) != 0)
     return -1;
+  if (staged_file_begin(file, self->parent, name, mode & S_IRWXU) != 0)
+    return failed(self, "make a file beside", path, errno);
+  if (copy_bytes(from, file->fd, size) != 0 || staged_file_seal(file, mode) != 0)
+    return failed(self, "write", path, errno);
+  int same = copy_bytes_same(from, file->fd, size);
+  if (same < 0)
+    return failed(self, "read back", path, errno);
+  return same > 0 ? 0 : failed(self, "trust what was read back from", path, EIO);
+}
+
+static int stage_program(struct injection *self, struct staged_file *program, int from,
+                         off_t size) {
+  struct statvfs volume;
   self->parent = open(self->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (self->parent >= 0 && reject_noexec(self) != 0)
-    return -1;
-  if (self->parent < 0 || staged_file_begin(program, self->parent, self->name, 0700) != 0)
+  if (self->parent < 0)
     return failed(self, "make a file beside", self->path, errno);
+  if (fstatvfs(self->parent, &volume) == 0 && (volume.f_flag & ST_NOEXEC) != 0)
+    return refuse(self,
+                  "cannot inject into %s: the volume is mounted noexec, nothing could be run from "
+                  "there; mount it with exec, or name another target",
+                  self->path);
+  if (stage(self, program, self->name, self->path, from, size, PROGRAM_MODE) != 0)
+    return -1;
+  if (faccessat(self->parent, program->hidden, X_OK, 0) != 0)
+    return failed(self, "execute what would be", self->path, errno);
   return 0;
 }
 
@@ -229,28 +210,14 @@ struct tools {
   char old[84]; /* what they replace, and what a killed injector left */
 };
 
-static int remove_old_tools(const struct injection *self, const struct tools *tools) {
-  return copy_tree_remove(self->parent, tools->old);
-}
-
 /* Who made what lies under the hidden name may live after all, where there are no locks: once it is
    renamed, that one cannot give it its name any more while it is being emptied. */
 static int remove_hidden_tools(const struct injection *self, const struct tools *tools) {
-  if (remove_old_tools(self, tools) != 0)
+  if (copy_tree_remove(self->parent, tools->old) != 0)
     return -1;
   if (renameat(self->parent, tools->hidden, self->parent, tools->old) != 0 && errno != ENOENT)
     return -1;
-  return remove_old_tools(self, tools);
-}
-
-static int fill_tools(struct injection *self, struct tools *tools, int from) {
-  if (mkdirat(self->parent, tools->hidden, 0700) != 0)
-    return -1;
-  tools->fd = openat(self->parent, tools->hidden, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (tools->fd < 0 || copy_tree(from, tools->fd, self->tools_path, sizeof self->tools_path) != 0 ||
-      fchmod(tools->fd, DIRECTORY_MODE) != 0)
-    return -1;
-  return fsync(tools->fd);
+  return copy_tree_remove(self->parent, tools->old);
 }
 
 /* Copies the directory `from`, which is `path`, into a hidden one beside the program. */
@@ -259,19 +226,21 @@ static int copy_tools(struct injection *self, struct tools *tools, const char *p
   char *where = self->tools_path;
   (void)snprintf(where, sizeof self->tools_path, "%s/%s", self->directory, name);
   struct stat old;
-  if (strcmp(name, self->name) == 0 || contains(from, self->directory)) {
-    (void)snprintf(self->text, self->text_size,
-                   "cannot inject into %s: that is where the tools of %s are; name another target",
-                   self->path, path);
-    return -1;
-  }
-  if (fstatat(self->parent, name, &old, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(old.st_mode)) {
-    if (S_ISREG(old.st_mode))
-      return failed(self, "copy to", where, ENOTDIR);
-    return reject_kind(self, where, "is", old.st_mode, "a directory");
-  }
+  if (strcmp(name, self->name) == 0 || contains(from, self->directory))
+    return refuse(self,
+                  "cannot inject into %s: that is where the tools of %s are; name another target",
+                  self->path, path);
+  if (fstatat(self->parent, name, &old, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(old.st_mode))
+    return S_ISREG(old.st_mode) ? failed(self, "copy to", where, ENOTDIR)
+                                : reject_kind(self, where, "is", old.st_mode, "a directory");
   tools->name = name;
-  return fill_tools(self, tools, from) == 0 ? 0 : failed(self, "copy to", where, errno);
+  if (mkdirat(self->parent, tools->hidden, 0700) != 0 ||
+      (tools->fd = openat(self->parent, tools->hidden,
+                          O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)) < 0 ||
+      copy_tree(from, tools->fd, where, sizeof self->tools_path) != 0 ||
+      fchmod(tools->fd, DIRECTORY_MODE) != 0 || fsync(tools->fd) != 0)
+    return failed(self, "copy to", where, errno);
+  return 0;
 }
 
 /* Nothing when there is no such directory. */
@@ -300,22 +269,11 @@ static int rename_tools(const struct injection *self, const struct tools *tools)
       return 0;
     if (errno != ENOTEMPTY && errno != EEXIST)
       return -1;
-    if (remove_old_tools(self, tools) != 0 ||
+    if (copy_tree_remove(self->parent, tools->old) != 0 ||
         (renameat(self->parent, tools->name, self->parent, tools->old) != 0 && errno != ENOENT))
       return -1;
   }
   return -1;
-}
-
-/* Before the commit of the program, with which the hidden names are given up. */
-static int place_tools(const struct injection *self, struct tools *tools) {
-  if (tools->name == NULL)
-    return 0;
-  if (rename_tools(self, tools) != 0)
-    return failed(self, "copy to", self->tools_path, errno);
-  tools->name = NULL;
-  (void)remove_old_tools(self, tools);
-  return 0;
 }
 
 static void release_tools(const struct injection *self, const struct tools *tools) {
@@ -325,34 +283,23 @@ static void release_tools(const struct injection *self, const struct tools *tool
     close(tools->fd);
 }
 
-/* Copies the file `from`, which is `path`, into a hidden one beside the program. */
-static int copy_bundle(struct injection *self, struct staged_file *bundle, const char *path,
-                       int from, off_t size) {
-  const char *name = name_of(path);
-  char *where = self->bundle_path;
-  (void)snprintf(where, sizeof self->bundle_path, "%s/%s", self->directory, name);
-  if (strcmp(name, self->name) == 0) {
-    (void)snprintf(self->text, self->text_size,
-                   "cannot inject into %s: that is where %s is copied to; name another target",
-                   self->path, path);
-    return -1;
-  }
-  if (check_target(self, where) != 0)
-    return -1;
-  if (staged_file_begin(bundle, self->parent, name, 0600) != 0)
-    return failed(self, "make a file beside", where, errno);
-  return fill(self, bundle, where, from, size, BUNDLE_MODE);
-}
-
-/* Nothing when there is no such file. */
+/* Copies the file into a hidden one beside the program; nothing when there is no such file. */
 static int prepare_bundle(struct injection *self, struct staged_file *bundle, const char *path) {
+  const char *name = name_of(path);
   struct stat file;
   int from = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (from < 0)
     return errno == ENOENT ? 0 : failed(self, "read", path, errno);
-  int result = 0;
-  if (fstat(from, &file) == 0 && S_ISREG(file.st_mode))
-    result = copy_bundle(self, bundle, path, from, file.st_size);
+  (void)snprintf(self->bundle_path, sizeof self->bundle_path, "%s/%s", self->directory, name);
+  int result;
+  if (fstat(from, &file) != 0 || !S_ISREG(file.st_mode))
+    result = 0;
+  else if (strcmp(name, self->name) == 0)
+    result =
+        refuse(self, "cannot inject into %s: that is where %s is copied to; name another target",
+               self->path, path);
+  else
+    result = stage(self, bundle, name, self->bundle_path, from, file.st_size, BUNDLE_MODE);
   close(from);
   return result;
 }
@@ -360,8 +307,12 @@ static int prepare_bundle(struct injection *self, struct staged_file *bundle, co
 /* The program gets its name last: whoever waits for it finds the others already there. */
 static int commit(struct injection *self, struct staged_file *program, struct tools *tools,
                   struct staged_file *bundle) {
-  if (place_tools(self, tools) != 0)
-    return -1;
+  if (tools->name != NULL) { /* while the hidden names are the program's maker's */
+    if (rename_tools(self, tools) != 0)
+      return failed(self, "copy to", self->tools_path, errno);
+    tools->name = NULL;
+    (void)copy_tree_remove(self->parent, tools->old);
+  }
   if (bundle->state == STAGED_SEALED && staged_file_commit(bundle) != 0)
     return failed(self, "rename a file to", self->bundle_path, errno);
   if (staged_file_commit(program) != 0)
@@ -389,48 +340,38 @@ static int inject(struct injection *self, int from, const char *tools_path,
   struct stat file;
   if (fstat(from, &file) != 0)
     return failed(self, "read the program for", self->path, errno);
-  int result = begin(self, &program);
-  if (result == 0)
-    result = fill_program(self, &program, from, file.st_size);
-  if (result == 0)
-    result = prepare_tools(self, &tools, &program, tools_path);
-  if (result == 0)
-    result = prepare_bundle(self, &bundle, bundle_path);
-  if (result == 0)
-    result = commit(self, &program, &tools, &bundle);
-  if (result == 0)
+  bool is_done = stage_program(self, &program, from, file.st_size) == 0 &&
+                 prepare_tools(self, &tools, &program, tools_path) == 0 &&
+                 prepare_bundle(self, &bundle, bundle_path) == 0 &&
+                 commit(self, &program, &tools, &bundle) == 0;
+  if (is_done)
     say_success(self, file.st_size);
   staged_file_release(&bundle);
   release_tools(self, &tools);
   staged_file_release(&program);
   if (self->parent >= 0)
     close(self->parent);
-  return result;
+  return is_done ? 0 : -1;
 }
 
 int inject_program(const char *target, const char *tools, const char *bundle, char *text,
                    size_t size) {
   struct injection self = {.parent = -1, .text = text, .text_size = size};
   int program = own_program_open();
-  if (program < 0) {
-    (void)snprintf(text, size,
-                   "cannot inject into %s: the running program cannot be read: %s; start it by its "
-                   "whole path, as a user who may read it",
-                   target, strerror(errno));
-    return -1;
-  }
+  if (program < 0)
+    return refuse(&self,
+                  "cannot inject into %s: the running program cannot be read: %s; start it by its "
+                  "whole path, as a user who may read it",
+                  target, strerror(errno));
   /* Modes are as they are given from the beginning: a chmod afterwards would keep others
      out where it is not reached. A file that may not grow is an error, not the end. */
   mode_t mask = umask(0);
   (void)signal(SIGXFSZ, SIG_IGN);
-  int result = find_target(&self, target);
-  if (result == 0)
-    result = make_parents(&self);
-  if (result == 0)
-    result = inject(&self, program, tools, bundle);
-  if (result != 0)
+  bool is_done = find_target(&self, target) == 0 && make_parents(&self) == 0 &&
+                 inject(&self, program, tools, bundle) == 0;
+  if (!is_done)
     remove_parents(&self);
   umask(mask);
   close(program);
-  return result;
+  return is_done ? 0 : -1;
 }
