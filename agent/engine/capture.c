@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/swar.h"
-#include "base/utf16.h"
 #include "base/utf8.h"
 
 /* The end of a raw stream in which its last line is looked for. */

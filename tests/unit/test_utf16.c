@@ -1,4 +1,4 @@
-#include "base/utf16.h"
+#include "base/utf8.h"
 #include "tests/test.h"
 
 TEST(units_are_what_a_decoder_of_utf_8_makes) {

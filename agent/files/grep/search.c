@@ -18,7 +18,6 @@
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
 #include "base/printable.h"
-#include "base/utf16.h"
 #include "base/utf8.h"
 
 /* A search under way. Once its result is cut, no further file is searched. */

@@ -46,7 +46,7 @@
  * A root that is a file is searched in any case: whatever its name, its size and its bytes; a NUL is a
  * character. The root may be a symbolic link. One that does not exist, or is neither a regular file nor
  * a directory, is rejected. A file that begins with a byte order mark of UTF-16 is searched as UTF-8
- * (base/utf16.h).
+ * (base/utf8.h).
  *
  * A line that cannot be matched in bounded time (agent/files/grep/regex.h) makes the search fail,
  * unless it has more than SEARCH_LINE_MAX bytes: then the file is to blame rather than the pattern,
