@@ -12,10 +12,6 @@ static uint64_t not_plain(uint64_t word) {
   return swar_below(word, 0x20) | swar_equal(word, '"') | swar_equal(word, '\\') | swar_high(word);
 }
 
-static bool is_plain(unsigned char byte) {
-  return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
-}
-
 size_t json_string_plain(const char *text, size_t length) {
   size_t at = 0;
   for (; length - at >= SWAR_SIZE; at += SWAR_SIZE) {
@@ -28,30 +24,17 @@ size_t json_string_plain(const char *text, size_t length) {
     uint64_t hits = not_plain(swar_load(text + length - SWAR_SIZE));
     return hits == 0 ? length : length - SWAR_SIZE + swar_first(hits);
   }
-  while (at < length && is_plain((unsigned char)text[at]))
+  while (at < length && (unsigned char)text[at] >= 0x20 && (unsigned char)text[at] < 0x80 &&
+         text[at] != '"' && text[at] != '\\')
     at++;
   return at;
 }
 
-/* The letter of the two-byte escape, or 0 where there is only \u00XX. */
+/* Of a byte to escape: the letter of the two-byte escape, or 0 where there is only \u00XX. */
 static char escape_letter(char byte) {
-  switch (byte) {
-  case '"':
-  case '\\':
-    return byte;
-  case '\b':
-    return 'b';
-  case '\t':
-    return 't';
-  case '\n':
-    return 'n';
-  case '\f':
-    return 'f';
-  case '\r':
-    return 'r';
-  default:
-    return 0;
-  }
+  static const char letters[] = {['"'] = '"',  ['\\'] = '\\', ['\b'] = 'b', ['\t'] = 't',
+                                 ['\n'] = 'n', ['\f'] = 'f',  ['\r'] = 'r'};
+  return letters[(unsigned char)byte];
 }
 
 /* How many bytes at the start are copied as they are: after them comes the end, a byte to escape,

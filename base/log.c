@@ -69,19 +69,14 @@ __attribute__((format(printf, 2, 0))) static void add_text(struct buffer *out, c
   free(text);
 }
 
-/* Whether a write of up to PIPE_BUF bytes would not block. */
-static bool has_room(const struct log *self) {
-  int64_t left_ms = self->wait_until_ms > 0 ? self->wait_until_ms - clock_monotonic_ms() : 0;
-  if (left_ms < 0)
-    left_ms = 0;
-  struct pollfd descriptor = {.fd = self->fd, .events = POLLOUT};
-  return poll(&descriptor, 1, left_ms < INT_MAX ? (int)left_ms : INT_MAX) > 0;
-}
-
-/* The descriptor may be shared with others, so that it must not be made non-blocking. */
+/* The descriptor may be shared with others, so that it must not be made non-blocking. Where it has
+   room, a write of up to PIPE_BUF bytes does not block. */
 static bool write_all(const struct log *self, const char *text, size_t length) {
+  struct pollfd descriptor = {.fd = self->fd, .events = POLLOUT};
   while (length > 0) {
-    if (!has_room(self))
+    int64_t left_ms = self->wait_until_ms > 0 ? self->wait_until_ms - clock_monotonic_ms() : 0;
+    left_ms = left_ms < 0 ? 0 : left_ms < INT_MAX ? left_ms : INT_MAX;
+    if (poll(&descriptor, 1, (int)left_ms) <= 0)
       return false;
     ssize_t written = write(self->fd, text, length < PIPE_BUF ? length : PIPE_BUF);
     if (written <= 0)
@@ -92,18 +87,14 @@ static bool write_all(const struct log *self, const char *text, size_t length) {
   return true;
 }
 
-static bool write_note(const struct log *self) {
-  char note[64];
-  int length =
-      snprintf(note, sizeof note, "... %lu lines of the log were dropped\n", *self->dropped);
-  if (!write_all(self, note, (size_t)length))
-    return false;
-  *self->dropped = 0;
-  return true;
-}
-
+/* Before it a line that says how many were dropped, if any. */
 static void write_line(const struct log *self, struct buffer *line) {
-  bool noted = self->dropped == NULL || *self->dropped == 0 || write_note(self);
+  char note[64];
+  unsigned long dropped = self->dropped != NULL ? *self->dropped : 0;
+  int length = snprintf(note, sizeof note, "... %lu lines of the log were dropped\n", dropped);
+  bool noted = dropped == 0 || write_all(self, note, (size_t)length);
+  if (noted && dropped > 0)
+    *self->dropped = 0;
   buffer_add_string(line, "\n");
   if ((!noted || !write_all(self, line->bytes, line->length)) && self->dropped != NULL)
     ++*self->dropped;

@@ -39,13 +39,9 @@ struct event *loop_timer_new(struct event_base *base, event_callback_fn callback
   return checked(evtimer_new(base, callback, owner));
 }
 
-struct timeval loop_milliseconds(int64_t milliseconds) {
-  return (struct timeval){.tv_sec = (time_t)(milliseconds / 1000),
-                          .tv_usec = (suseconds_t)(milliseconds % 1000) * 1000};
-}
-
 void loop_timer_start(struct event *timer, int64_t milliseconds) {
-  struct timeval time = loop_milliseconds(milliseconds);
+  struct timeval time = {.tv_sec = (time_t)(milliseconds / 1000),
+                         .tv_usec = (suseconds_t)(milliseconds % 1000) * 1000};
   if (evtimer_add(timer, &time) != 0)
     memory_exhausted("a timer");
 }

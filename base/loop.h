@@ -35,6 +35,4 @@ void loop_timer_start(struct event *timer, int64_t milliseconds);
    active with event_active delays them for ever. */
 void loop_timer_start_now(struct event *timer);
 
-struct timeval loop_milliseconds(int64_t milliseconds);
-
 #endif

@@ -12,16 +12,11 @@
 
 static const char own_link[] = "/proc/self/exe";
 
-/* NULL when it is not known. */
-static const char *executed_path(void) {
-  return (const char *)getauxval(AT_EXECFN);
-}
-
 int own_program_open(void) {
   int fd = open(own_link, O_RDONLY | O_CLOEXEC);
   if (fd >= 0)
     return fd;
-  const char *path = executed_path();
+  const char *path = (const char *)getauxval(AT_EXECFN); /* NULL: it is not known */
   int error = errno;
   fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
   if (fd < 0 && error != ENOENT)
@@ -31,14 +26,12 @@ int own_program_open(void) {
 
 bool own_program_directory(char *out, size_t size) {
   CHECK(size >= PATH_MAX); /* realpath */
+  const char *path = (const char *)getauxval(AT_EXECFN);
   ssize_t length = readlink(own_link, out, size - 1);
-  if (length > 0) {
+  if (length > 0)
     out[length] = '\0';
-  } else {
-    const char *path = executed_path();
-    if (path == NULL || realpath(path, out) == NULL)
-      return false;
-  }
+  else if (path == NULL || realpath(path, out) == NULL)
+    return false;
   char *slash = strrchr(out, '/');
   if (slash != NULL)
     *slash = '\0';

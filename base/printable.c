@@ -6,26 +6,19 @@
 
 #include "base/utf8.h"
 
-/* Number of bytes at the start of the name that are shown as one U+FFFD; 0: none. */
-static size_t unprintable(const char *name, size_t length, size_t sequence) {
-  const unsigned char *byte = (const unsigned char *)name;
-  if (sequence == 0)
-    return utf8_broken(name, length);
-  bool is_control = byte[0] < 0x20 || byte[0] == 0x7F || (byte[0] == 0xC2 && byte[1] < 0xA0);
-  bool is_separator = byte[0] == 0xE2 && byte[1] == 0x80 && (byte[2] == 0xA8 || byte[2] == 0xA9);
-  return is_control || is_separator ? sequence : 0;
-}
-
 void printable_add(struct buffer *out, const char *name, size_t length) {
   while (length > 0) {
-    size_t sequence = utf8_sequence(name, length);
-    size_t step = unprintable(name, length, sequence);
-    if (step > 0) {
+    const unsigned char *byte = (const unsigned char *)name;
+    size_t step = utf8_sequence(name, length);
+    bool is_control = byte[0] < 0x20 || byte[0] == 0x7F;
+    bool is_late_control = step == 2 && byte[0] == 0xC2 && byte[1] < 0xA0;
+    bool is_separator =
+        step == 3 && byte[0] == 0xE2 && byte[1] == 0x80 && (byte[2] == 0xA8 || byte[2] == 0xA9);
+    if (step == 0 || is_control || is_late_control || is_separator)
       buffer_add_string(out, UTF8_REPLACEMENT);
-    } else {
-      step = sequence;
+    else
       buffer_add(out, name, step);
-    }
+    step = step > 0 ? step : utf8_broken(name, length);
     name += step;
     length -= step;
   }

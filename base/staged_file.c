@@ -14,13 +14,6 @@
 /* How often other processes may come first; each time one of them has made progress. */
 #define ATTEMPTS_MAX 1000
 
-static void close_keeping_errno(int fd) {
-  int error = errno;
-  if (fd >= 0)
-    close(fd);
-  errno = error;
-}
-
 static int remove_hidden(const struct staged_file *self) {
   return unlinkat(self->directory, self->hidden, 0) == 0 || errno == ENOENT ? 0 : -1;
 }
@@ -72,7 +65,10 @@ static int remove_found(const struct staged_file *self) {
   /* Its maker may have renamed it meanwhile: then it is the target, which is left alone. */
   if (fd >= 0 ? is_hidden(self, fd) : errno != ENOENT)
     result = remove_hidden(self);
-  close_keeping_errno(fd);
+  int error = errno;
+  if (fd >= 0)
+    close(fd);
+  errno = error;
   return result;
 }
 
@@ -85,21 +81,13 @@ static bool lock_made(const struct staged_file *self, int fd) {
 
 /* --- begin --- */
 
-/* SIGTERM comes before SIGKILL when a step is to end: by then the file is finished. */
-static void block_sigterm(struct staged_file *self) {
+/* Returns whether it was made; errno EEXIST: not this time. */
+static bool make(struct staged_file *self, mode_t mode) {
+  /* SIGTERM comes before SIGKILL when a step is to end: by then the file is finished. */
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   (void)sigprocmask(SIG_BLOCK, &signals, &self->mask);
-}
-
-static void restore_signals(const struct staged_file *self) {
-  (void)sigprocmask(SIG_SETMASK, &self->mask, NULL);
-}
-
-/* Returns whether it was made; errno EEXIST: not this time. */
-static bool make(struct staged_file *self, mode_t mode) {
-  block_sigterm(self);
   int fd = openat(self->directory, self->hidden, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                   mode);
   if (fd >= 0 && lock_made(self, fd)) {
@@ -110,7 +98,7 @@ static bool make(struct staged_file *self, mode_t mode) {
   int error = fd >= 0 ? EEXIST : errno;
   if (fd >= 0)
     close(fd);
-  restore_signals(self);
+  (void)sigprocmask(SIG_SETMASK, &self->mask, NULL);
   errno = error;
   return false;
 }
@@ -131,11 +119,6 @@ int staged_file_begin(struct staged_file *self, int directory, const char *name,
 
 /* --- seal, commit, release --- */
 
-/* A file system that has nothing to sync to loses nothing. */
-static int sync_file(int fd) {
-  return fsync(fd) == 0 || errno == EINVAL || errno == ENOSYS ? 0 : -1;
-}
-
 /* So that the new name, too, outlives a power failure. Everybody sees the name already: a file
    system that cannot sync a directory is no reason to take it back. */
 static void sync_directory(int directory) {
@@ -147,7 +130,8 @@ static void sync_directory(int directory) {
 }
 
 int staged_file_seal(struct staged_file *self, mode_t mode) {
-  if (fchmod(self->fd, mode) != 0 || sync_file(self->fd) != 0)
+  /* A file system that has nothing to sync to loses nothing. */
+  if (fchmod(self->fd, mode) != 0 || (fsync(self->fd) != 0 && errno != EINVAL && errno != ENOSYS))
     return -1;
   self->state = STAGED_SEALED;
   /* The new descriptor has the shared lock, too, before the old one is closed. */
@@ -186,7 +170,7 @@ void staged_file_release(struct staged_file *self) {
   if (self->fd >= 0)
     close(self->fd);
   if (self->state != STAGED_NONE)
-    restore_signals(self);
+    (void)sigprocmask(SIG_SETMASK, &self->mask, NULL);
   *self = STAGED_FILE_NONE;
   errno = error;
 }

@@ -454,7 +454,7 @@ static void pass_ms(int64_t milliseconds) {
   int turns = 0;
   for (int64_t left_ms; (left_ms = end_ms - virtual_time_ms) > 0;) {
     int64_t before_ms = virtual_time_ms;
-    const struct timeval left = loop_milliseconds(left_ms);
+    const struct timeval left = {left_ms / 1000, left_ms % 1000 * 1000};
     event_base_loopexit(world.base, &left);
     event_base_loop(world.base, EVLOOP_ONCE);
     turns = virtual_time_ms == before_ms ? turns + 1 : 0;
