@@ -214,7 +214,7 @@ $(out)/libsupport.a: $(call object,$(support_sources)) $(out)/source-list
 # The order of the code: the kernel maps 64 KB around each page that is used, all of which counts as memory of an
 # agent. What one that waits for steps from Redis uses comes first, with the C library; then what a step needs; then
 # TLS; then what is only needed now and then, or for another door.
-at_start := $(call named,at_start,agent/tools/tool.c wire/heartbeat_json.c \
+at_start := $(call named,at_start,agent/tools/tool.c \
   $(addprefix agent/process/, keepers.c keeper.c),$(agent_sources))
 later = $(call object,$(filter-out $(at_start),$(call named,$(1),$(2),$(agent_sources))))
 for_steps := $(call later,for_steps,agent/kinds/% agent/process/% wire/% \

@@ -5,7 +5,9 @@
  */
 #include "agent/doors/redis/beat/heartbeat.h"
 
+#include <inttypes.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +17,6 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
-#include "wire/heartbeat_json.h"
 
 #define BEAT_COMMANDS 2
 
@@ -61,14 +62,18 @@ static void check_visible(struct heartbeat *self) {
            self->no_room ? ": redis has no room for the key" : "");
 }
 
-static void make_value(const struct heartbeat *self, char out[HEARTBEAT_JSON_SIZE]) {
-  (void)heartbeat_json(clock_unix_ms(), (int)getpid(), self->step_in_flight, out);
+/* Of the longest, with a NUL. */
+#define VALUE_SIZE 80
+
+static void make_value(const struct heartbeat *self, char out[VALUE_SIZE]) {
+  (void)snprintf(out, VALUE_SIZE, "{\"Ts\":%" PRId64 ",\"Pid\":%d,\"StepInFlight\":%s}",
+                 clock_unix_ms(), (int)getpid(), self->step_in_flight ? "true" : "false");
 }
 
 /* With `commands` 2 the probe follows. A Redis without room refuses a SET, but an EXPIRE keeps the key
    that is there. */
 static char *encode(const struct heartbeat *self, bool full, size_t commands) {
-  char value[HEARTBEAT_JSON_SIZE];
+  char value[VALUE_SIZE];
   make_value(self, value);
   const char *const all[][COMMAND_LIST_WORDS] = {
       {"SET", self->keys->heartbeat, value, "EX", SECONDS_TEXT}, {"GET", self->keys->committed}};
@@ -100,7 +105,7 @@ static void end(struct heartbeat *self) {
 /* Redis may be there and only this connection impossible: no name server, no room for one client
    more. */
 static void take_fallback(struct heartbeat *self) {
-  char value[HEARTBEAT_JSON_SIZE];
+  char value[VALUE_SIZE];
   make_value(self, value);
   if (self->handler->fallback(self->owner, value, SECONDS_TEXT))
     confirm_visible(self);
