@@ -7,8 +7,7 @@
 
 #include "agent/engine/run_end.h"
 #include "wire/step.h"
-#include "wire/step_event.h"
-#include "wire/step_result.h"
+#include "wire/step_report.h"
 
 /* The most runs at once. */
 #define ENGINE_RUNS_MAX 16

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "wire/step.h"
-#include "wire/step_result.h"
+#include "wire/step_report.h"
 
 /*
  * How a run has ended, as data. A door makes of it what its readers know: a StepResult, the text for

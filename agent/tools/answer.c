@@ -6,7 +6,7 @@
 
 #include "base/json_string.h"
 #include "base/utf8.h"
-#include "wire/step_result.h"
+#include "wire/step_report.h"
 
 /* --- a command --- */
 

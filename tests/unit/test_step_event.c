@@ -1,6 +1,6 @@
 #include "tests/support/quoted.h"
 #include "tests/test.h"
-#include "wire/step_event.h"
+#include "wire/step_report.h"
 
 #define EPOCH "1970-01-01T00:00:00.000+00:00"
 #define ID "11111111-1111-1111-1111-111111111111"

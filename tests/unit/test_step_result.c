@@ -2,7 +2,7 @@
 
 #include "tests/support/quoted.h"
 #include "tests/test.h"
-#include "wire/step_result.h"
+#include "wire/step_report.h"
 
 #define ID "11111111-1111-1111-1111-111111111111"
 

@@ -8,7 +8,7 @@
 #include "tests/support/loop.h"
 #include "tests/support/redis_store.h"
 #include "tests/test.h"
-#include "wire/step_result.h"
+#include "wire/step_report.h"
 
 #define HOLD_BYTES 100000
 #define KEY "sandbox:j:"

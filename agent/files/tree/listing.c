@@ -14,7 +14,7 @@
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
 #include "base/printable.h"
-#include "wire/step_event.h"
+#include "wire/step_report.h"
 
 /* Its text is the path from the root. */
 struct listing_item {

@@ -14,8 +14,7 @@
 #include "base/buffer.h"
 #include "base/decimal.h"
 #include "base/log.h"
-#include "wire/step_event.h"
-#include "wire/step_result.h"
+#include "wire/step_report.h"
 
 /*
  * Where everything leaves for Redis except the heartbeat: events, results, and the bookkeeping of

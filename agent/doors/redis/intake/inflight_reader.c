@@ -6,7 +6,7 @@
 #include "agent/doors/redis/link/command.h"
 #include "agent/payload_limit.h"
 #include "base/memory.h"
-#include "wire/step_event.h"
+#include "wire/step_report.h"
 
 static char *ask(void *owner) {
   struct inflight_reader *self = owner;

@@ -22,7 +22,7 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
-#include "wire/step_result.h"
+#include "wire/step_report.h"
 
 /* How long another agent's BLMOVE may still take a step: Redis lets it wait for
    CONSUMER_BLOCK_SECONDS, and an agent that was superseded may send one more before it learns of
