@@ -9,8 +9,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
-#include "wire/json_text.h"
-#include "wire/json_tree.h"
+#include "wire/json.h"
 
 const struct step_kind step_shutdown = {.name = "shutdown", .number = 1};
 const struct step_kind step_cancel = {.name = "cancel", .number = STEP_CHOICE_NO_NUMBER};

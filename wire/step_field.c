@@ -8,7 +8,7 @@
 
 #include "base/hash.h"
 #include "base/memory.h"
-#include "wire/json_tree.h"
+#include "wire/json.h"
 
 static const char *type_name(const cJSON *value) {
   if (value == NULL)

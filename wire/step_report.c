@@ -7,7 +7,7 @@
 
 #include "base/json_string.h"
 #include "base/swar.h"
-#include "wire/json_tree.h"
+#include "wire/json.h"
 
 /* Where a report goes: the same walk counts its bytes, and then writes them. Which of the two it does
    the compiler knows. */

@@ -7,7 +7,7 @@
 #include "base/buffer.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "wire/json_tree.h"
+#include "wire/json.h"
 
 /* --- the one form ---------------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire/json_tree.h"
+#include "wire/json.h"
 
 /*
  * The calls that may be cancelled, by their ids, for doors whose cancel names an id. Two ids are the

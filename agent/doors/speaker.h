@@ -8,7 +8,7 @@
 #include "agent/engine/door.h"
 #include "base/buffer.h"
 #include "base/log.h"
-#include "wire/json_text.h"
+#include "wire/json.h"
 
 /*
  * A door's host at the other ends of standard input and standard output: what it says, as lines or

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "wire/json_tree.h"
+#include "wire/json.h"
 #include "wire/step_field.h"
 
 /* The largest whole number up to which a double tells all apart. */

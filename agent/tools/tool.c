@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "wire/json_tree.h"
+#include "wire/json.h"
 
 struct tool_call {
   const struct tool *tool;
@@ -253,7 +253,7 @@ static int read_fields(const struct tool *tool, cJSON *arguments, const struct s
                        struct error *error) {
   const struct step_table *table = &step->kind->table;
   const char *more = tool->fields != NULL ? tool->fields : "{}";
-  cJSON *others = json_tree_parse_own(more, strlen(more), NULL);
+  cJSON *others = json_tree_parse(more, strlen(more), error);
   int result = 0;
   argument_table_translate(&tool->arguments, arguments);
   for (size_t i = 0; i < table->count && result == 0; i++) {

@@ -13,7 +13,7 @@
 #include "agent/doors/stdio/stdio_line.h"
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "wire/json_tree.h"
+#include "wire/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

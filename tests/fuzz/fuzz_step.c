@@ -14,8 +14,7 @@
 #include "agent/kinds/kind.h"
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "wire/json_text.h"
-#include "wire/json_tree.h"
+#include "wire/json.h"
 #include "wire/step.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -12,7 +12,7 @@
 #include "agent/tools/answer.h"
 #include "agent/tools/tool.h"
 #include "base/memory.h"
-#include "wire/json_tree.h"
+#include "wire/json.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,4 +1,4 @@
-#include "wire/json_tree.h"
+#include "wire/json.h"
 
 #include "tests/support/quoted.h"
 #include "tests/test.h"

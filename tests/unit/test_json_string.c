@@ -1,7 +1,7 @@
 #include "base/json_string.h"
 #include "base/utf8.h"
 #include "tests/test.h"
-#include "wire/json_tree.h"
+#include "wire/json.h"
 
 #define TEXT_MAX 64
 

@@ -1,4 +1,4 @@
-#include "wire/json_text.h"
+#include "wire/json.h"
 
 #include "base/buffer.h"
 #include "tests/support/quoted.h"

@@ -1,9 +1,9 @@
-#include "wire/json_tree.h"
+#include "wire/json.h"
 
 #include "base/buffer.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
-#include "wire/json_text.h"
+#include "wire/json.h"
 
 /* Of a copy that ends where the text does, for the sanitizer. */
 static cJSON *parse(const char *text, struct error *error) {

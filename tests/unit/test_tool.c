@@ -4,7 +4,7 @@
 #include "tests/support/quoted.h"
 #include "tests/support/same_step.h"
 #include "tests/test.h"
-#include "wire/json_tree.h"
+#include "wire/json.h"
 
 static const struct tool_settings settings = {
     .limits = {.timeout_default = 30, .timeout_maximum = 600},

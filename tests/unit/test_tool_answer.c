@@ -4,7 +4,7 @@
 #include "agent/tools/tool.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
-#include "wire/json_tree.h"
+#include "wire/json.h"
 
 static const struct tool_settings settings = {
     .limits = {.timeout_default = 30, .timeout_maximum = 600},

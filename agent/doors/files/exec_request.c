@@ -6,8 +6,7 @@
 #include "agent/kinds/kind.h"
 #include "base/memory.h"
 #include "base/utf8.h"
-#include "wire/json_text.h"
-#include "wire/json_tree.h"
+#include "wire/json.h"
 #include "wire/step_field.h"
 
 #define MESSAGE_PREFIX "tool-executor: "

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "wire/json_tree.h"
+#include "wire/json.h"
 #include "wire/step_field.h"
 
 /* --- ids and tokens -------------------------------------------------------------------------- */

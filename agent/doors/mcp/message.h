@@ -7,7 +7,7 @@
 #include <cjson/cJSON.h>
 
 #include "base/error.h"
-#include "wire/json_tree.h"
+#include "wire/json.h"
 
 /*
  * What comes in: a line of text -> JSON-RPC messages, classified. Pure.

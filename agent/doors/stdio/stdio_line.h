@@ -10,7 +10,7 @@
 #include "agent/tools/tool.h"
 #include "base/buffer.h"
 #include "base/error.h"
-#include "wire/json_tree.h"
+#include "wire/json.h"
 
 /*
  * The lines of the door: what one asks for, and those that answer. Pure.

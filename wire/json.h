@@ -1,8 +1,13 @@
-#ifndef WIRE_JSON_TEXT_H
-#define WIRE_JSON_TEXT_H
+#ifndef WIRE_JSON_H
+#define WIRE_JSON_H
 
+#include <cjson/cJSON.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "base/error.h"
+
+/* --- tokens --- */
 
 /*
  * The tokens of text that may be anything: hostile, broken, or still on its way. No grammar but that
@@ -31,7 +36,7 @@ enum json_text_fault {
   JSON_TEXT_HEX,     /* a \u without four digits */
   JSON_TEXT_NUMBER,
   JSON_TEXT_DEEP, /* a bracket beyond JSON_TEXT_DEPTH_MAX */
-  JSON_TEXT_MANY  /* of json_text_check: JSON_TEXT_VALUES_MAX */
+  JSON_TEXT_MANY  /* of a tree: JSON_TEXT_VALUES_MAX */
 };
 
 /* The deepest nesting of brackets; the default of System.Text.Json, which writes the servers'
@@ -60,10 +65,6 @@ struct json_text {
 
 enum json_text_state json_text_next(struct json_text *self);
 
-/* Reads to the end, or to the first fault that cJSON would let pass: JSON_TEXT_UTF8 or one behind it
-   in the list. It is `part` that has it. */
-enum json_text_fault json_text_check(struct json_text *self);
-
 /* Finds where the first value of a stream ends, of which `bytes` are all that has come so far: an
    object or an array ends with its last bracket, a string with its last quote, null, true and false
    with their last letter, a number with its line. What can begin no value ends at once: there is
@@ -74,5 +75,45 @@ bool json_text_ends(struct json_text *self, const char *bytes, size_t length, si
 /* Whether a text is a JSON object, or can become one with more bytes: what another program is still
    writing. Does not check numbers. `*wrong`: what is wrong when it is broken. */
 enum json_text_state json_text_object(const char *bytes, size_t length, size_t *wrong);
+
+/* --- trees, and members as they stand --- */
+
+/*
+ * Text as a tree of cJSON: one value and nothing after it. cJSON decides whether hostile text is
+ * JSON; before that is refused what cJSON would accept wrongly or at too high a cost.
+ * Names may be there twice: see step_field_names_unique.
+ *
+ * Returns the tree, for cJSON_Delete, or NULL with the error, which names no subject.
+ */
+cJSON *json_tree_parse(const char *text, size_t length, struct error *error);
+
+/* The same; says how many values there are, containers included, when they are a tree. */
+cJSON *json_tree_parse_counted(const char *text, size_t length, size_t *values,
+                               struct error *error);
+
+/* cJSON's strings end at the first NUL. In those of the tree this stands for each: an overlong form
+   that is never UTF-8, and so for a NUL and nothing else. A reader rejects the string, or puts the
+   NULs back and keeps the length. */
+#define JSON_TREE_NUL "\xC0\x80"
+
+/* Puts them back, in place; returns the length of the string, without the last NUL. */
+size_t json_tree_unmark_nul(char *text);
+
+/* The text of one member's value as it stands in an object's JSON, so that it can be given back
+   byte for byte: an id of more digits than a double has, or of escapes, is echoed as it came. */
+struct json_member {
+  const char *text; /* inside the object's; white space around it is not part of it */
+  size_t length;
+};
+
+/* Finds the member of the outermost object that has this name, which may be written with escapes.
+   Of several it is the first, as for cJSON. Returns false when there is none, or the text is not an
+   object. Linear, without recursion. The text must have been parsed: in what is no JSON it finds
+   something or nothing, within the text. */
+bool json_member_find(const char *json, size_t length, const char *name, struct json_member *out);
+
+/* The next element of the array that the text is, which must have been parsed; false when there is
+   none any more. */
+bool json_element_next(struct json_text *array, struct json_member *out);
 
 #endif
