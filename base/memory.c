@@ -25,6 +25,10 @@ void *memory_allocate(size_t size) {
   return memory_resize(NULL, size);
 }
 
+void *memory_zeros(size_t size) {
+  return memset(memory_allocate(size), 0, size);
+}
+
 char *memory_copy(const char *text, size_t length) {
   char *copy = memory_allocate(length + 1);
   if (length > 0)

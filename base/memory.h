@@ -7,6 +7,7 @@
    to stderr and ends the program. The caller releases what they return with free(). */
 #define MEMORY_EXHAUSTED_EXIT 3 /* as AGENT_EXIT_ERROR */
 void *memory_allocate(size_t size);
+void *memory_zeros(size_t size);
 
 /* As realloc; `old` may be NULL. */
 void *memory_resize(void *old, size_t size);

@@ -97,23 +97,6 @@ static int find_kind(const struct step_kind **found, const struct step_kind *con
   return 0;
 }
 
-static int read_kind(struct step *self, const struct step_kind *const *kinds, const cJSON *root,
-                     struct error *error) {
-  if (find_kind(&self->kind, kinds, root, error) != 0)
-    return -1;
-  if (self->kind == NULL)
-    return error_set(error,
-                     "This sandbox agent speaks wire protocol %d-%d and does not know the step "
-                     "kind it was sent (schema version %d). Nothing was executed.",
-                     STEP_VERSION_OLDEST, STEP_VERSION_NEWEST, self->schema_version);
-  return 0;
-}
-
-/* The struct of the kind's own fields, all zeros. */
-static void *new_fields(const struct step_kind *kind) {
-  return memset(memory_allocate(kind->table.size), 0, kind->table.size);
-}
-
 /* Reads the fields of every kind with a target, and those of this one. */
 static int read_work(struct step *self, const cJSON *root, struct error *error) {
   const struct step_kind *kind = self->kind;
@@ -125,7 +108,7 @@ static int read_work(struct step *self, const cJSON *root, struct error *error) 
     return -1;
   if (kind->table.count == 0)
     return 0;
-  self->fields = new_fields(kind);
+  self->fields = memory_zeros(kind->table.size);
   return step_table_read(&kind->table, root, "", self->fields, error);
 }
 
@@ -135,8 +118,13 @@ static int read_fields(struct step *self, const struct step_kind *const *kinds, 
   if (step_field_read(&fields[VERSION], root, "", self, error) != 0 ||
       step_field_names_unique(root, "", error) != 0 ||
       step_field_read(&fields[STEP_ID], root, "", self, error) != 0 ||
-      read_kind(self, kinds, root, error) != 0)
+      find_kind(&self->kind, kinds, root, error) != 0)
     return -1;
+  if (self->kind == NULL)
+    return error_set(error,
+                     "This sandbox agent speaks wire protocol %d-%d and does not know the step "
+                     "kind it was sent (schema version %d). Nothing was executed.",
+                     STEP_VERSION_OLDEST, STEP_VERSION_NEWEST, self->schema_version);
   return step_is_work(self) ? read_work(self, root, error) : 0;
 }
 
@@ -188,198 +176,136 @@ void step_init(struct step *self, const struct step_kind *kind, const char *step
                         .timeout_seconds = timeout_seconds};
   if (working_directory != NULL)
     self->working_directory = memory_copy(working_directory, strlen(working_directory));
-  self->fields = new_fields(kind);
+  self->fields = memory_zeros(kind->table.size);
 }
 
 void step_release(struct step *self) {
   if (self->fields != NULL)
-    step_table_release(&self->kind->table, self->fields, true);
+    step_table_release(&self->kind->table, self->fields, !self->borrows_texts);
   free(self->fields);
-  free(self->step_id);
-  free(self->target);
-  free(self->working_directory);
+  step_table_release(&table, self, !self->borrows_texts);
   *self = (struct step){0};
 }
 
-/* --- packing --- */
+/* --- packing: one walk over the tables writes what they describe, or reads it --- */
 
-static void put_size(struct buffer *out, size_t size) {
-  uint64_t number = size;
-  buffer_add(out, (const char *)&number, sizeof number);
-}
-
-/* With its NUL; an absent one has length 0. */
-static void put_bytes(struct buffer *out, const char *text, size_t length) {
-  put_size(out, text != NULL ? length + 1 : 0);
-  if (text != NULL)
-    buffer_add(out, text, length + 1);
-}
-
-static void put_texts(struct buffer *out, char *const *texts) {
-  size_t count = 0;
-  while (texts != NULL && texts[count] != NULL)
-    count++;
-  put_size(out, count);
-  for (size_t i = 0; i < count; i++)
-    put_bytes(out, texts[i], strlen(texts[i]));
-}
-
-static void put_table(struct buffer *out, const struct step_table *self, const char *place);
-
-static void put_field(struct buffer *out, const struct step_field *field, const void *place) {
-  const char *text = field->type->shape == STEP_SHAPE_TEXT ? *(char *const *)place : NULL;
-  const struct step_bytes *bytes = place;
-  const struct step_list *list = place;
-  switch (field->type->shape) {
-  case STEP_SHAPE_PLAIN:
-    buffer_add(out, place, field->type->size);
-    break;
-  case STEP_SHAPE_TEXT:
-    put_bytes(out, text, text != NULL ? strlen(text) : 0);
-    break;
-  case STEP_SHAPE_BYTES:
-    put_bytes(out, bytes->text, bytes->length);
-    break;
-  case STEP_SHAPE_TEXTS:
-    put_texts(out, *(char *const *const *)place);
-    break;
-  case STEP_SHAPE_LIST:
-    put_size(out, list->count);
-    for (size_t i = 0; i < list->count; i++)
-      put_table(out, field->element, (const char *)list->items + i * field->element->size);
-    break;
-  }
-}
-
-static void put_table(struct buffer *out, const struct step_table *self, const char *place) {
-  for (size_t i = 0; i < self->count; i++)
-    put_field(out, &self->fields[i], place + self->fields[i].offset);
-}
-
-void step_pack(const struct step *self, const struct step_kind *const *kinds, struct buffer *out) {
-  size_t kind = 0;
-  while (kinds[kind] != self->kind)
-    CHECK(kinds[kind++] != NULL);
-  put_size(out, kind);
-  put_table(out, &table, (const char *)self);
-  if (self->fields != NULL)
-    put_table(out, &self->kind->table, self->fields);
-}
-
-/* --- unpacking --- */
-
-struct input {
-  char *at, *end;
+struct pack {
+  struct buffer *out; /* NULL: it reads */
+  char *at, *end;     /* what is left to read */
   bool is_short;
 };
 
-static char *take(struct input *self, size_t length) {
+/* NULL when fewer are left. */
+static char *take(struct pack *self, size_t length) {
   char *at = self->at;
-  if ((size_t)(self->end - at) < length) {
-    self->is_short = true;
+  self->is_short |= (size_t)(self->end - at) < length;
+  if (self->is_short)
     return NULL;
-  }
   self->at += length;
   return at;
 }
 
-static size_t take_size(struct input *self) {
-  uint64_t number = 0;
-  const char *at = take(self, sizeof number);
-  if (at != NULL)
-    memcpy(&number, at, sizeof number);
-  return (size_t)number;
+static void pack_plain(struct pack *self, void *place, size_t size) {
+  const char *taken = self->out == NULL ? take(self, size) : NULL;
+  if (self->out != NULL)
+    buffer_add(self->out, place, size);
+  else if (taken != NULL)
+    memcpy(place, taken, size);
 }
 
-static char *take_bytes(struct input *self, size_t *length) {
-  size_t size = take_size(self);
-  char *text = size > 0 ? take(self, size) : NULL;
-  *length = text != NULL ? size - 1 : 0;
-  return text;
+static size_t pack_size(struct pack *self, size_t size) {
+  uint64_t number = size;
+  pack_plain(self, &number, sizeof number);
+  return self->is_short ? 0 : (size_t)number;
 }
 
-/* Each item takes at least eight bytes. */
-static size_t take_count(struct input *self) {
-  size_t count = take_size(self);
-  if (count > (size_t)(self->end - self->at))
-    self->is_short = true;
+/* With its NUL; an absent one has length 0. */
+static void pack_bytes(struct pack *self, char **text, size_t *length) {
+  size_t size = pack_size(self, *text != NULL ? *length + 1 : 0);
+  if (self->out != NULL)
+    buffer_add(self->out, *text, size);
+  else if (size > 0 && (*text = take(self, size)) != NULL)
+    *length = size - 1;
+}
+
+static void pack_text(struct pack *self, char **text) {
+  size_t length = *text != NULL ? strlen(*text) : 0;
+  pack_bytes(self, text, &length);
+}
+
+/* Of items that take at least eight bytes each. */
+static size_t pack_count(struct pack *self, size_t count) {
+  count = pack_size(self, count);
+  self->is_short |= self->out == NULL && count > (size_t)(self->end - self->at);
   return self->is_short ? 0 : count;
 }
 
-static char **take_texts(struct input *self) {
-  size_t ignored, count = take_count(self);
-  char **texts = memory_allocate((count + 1) * sizeof *texts);
+static void pack_texts(struct pack *self, char ***texts) {
+  size_t count = 0;
+  while (*texts != NULL && (*texts)[count] != NULL)
+    count++;
+  count = pack_count(self, count);
+  if (self->out == NULL)
+    *texts = memory_zeros((count + 1) * sizeof **texts);
   for (size_t i = 0; i < count; i++)
-    texts[i] = take_bytes(self, &ignored);
-  texts[count] = NULL;
-  return texts;
+    pack_text(self, &(*texts)[i]);
 }
 
-static void take_table(struct input *self, const struct step_table *fields_of, char *place);
+static void pack_table(struct pack *self, const struct step_table *fields_of, void *place);
 
-static void take_list(struct input *self, const struct step_table *element,
-                      struct step_list *list) {
-  size_t count = take_count(self);
-  if (count == 0)
-    return;
-  *list = (struct step_list){element, memory_allocate(count * element->size), count};
-  memset(list->items, 0, count * element->size);
+static void pack_list(struct pack *self, const struct step_table *element, struct step_list *list) {
+  size_t count = pack_count(self, list->count);
+  if (self->out == NULL && count > 0)
+    *list = (struct step_list){element, memory_zeros(count * element->size), count};
   for (size_t i = 0; i < count; i++)
-    take_table(self, element, (char *)list->items + i * element->size);
+    pack_table(self, element, (char *)list->items + i * element->size);
 }
 
-static void take_field(struct input *self, const struct step_field *field, void *place) {
-  struct step_bytes *bytes = place;
-  const char *plain;
-  size_t ignored;
-  switch (field->type->shape) {
-  case STEP_SHAPE_PLAIN:
-    plain = take(self, field->type->size);
-    if (plain != NULL)
-      memcpy(place, plain, field->type->size);
-    break;
-  case STEP_SHAPE_TEXT:
-    *(char **)place = take_bytes(self, &ignored);
-    break;
-  case STEP_SHAPE_BYTES:
-    bytes->text = take_bytes(self, &bytes->length);
-    break;
-  case STEP_SHAPE_TEXTS:
-    *(char ***)place = take_texts(self);
-    break;
-  case STEP_SHAPE_LIST:
-    take_list(self, field->element, place);
-    break;
+static void pack_table(struct pack *self, const struct step_table *fields_of, void *place) {
+  for (size_t i = 0; i < fields_of->count; i++) {
+    const struct step_field *field = &fields_of->fields[i];
+    void *at = (char *)place + field->offset;
+    struct step_bytes *bytes = at;
+    enum step_shape shape = field->type->shape;
+    if (shape == STEP_SHAPE_PLAIN)
+      pack_plain(self, at, field->type->size);
+    else if (shape == STEP_SHAPE_TEXT)
+      pack_text(self, at);
+    else if (shape == STEP_SHAPE_BYTES)
+      pack_bytes(self, &bytes->text, &bytes->length);
+    else if (shape == STEP_SHAPE_TEXTS)
+      pack_texts(self, at);
+    else
+      pack_list(self, field->element, at);
   }
 }
 
-static void take_table(struct input *self, const struct step_table *fields_of, char *place) {
-  for (size_t i = 0; i < fields_of->count; i++)
-    take_field(self, &fields_of->fields[i], place + fields_of->fields[i].offset);
+void step_pack(const struct step *self, const struct step_kind *const *kinds, struct buffer *out) {
+  struct pack pack = {.out = out};
+  struct step step = *self; /* the walk writes into one that it reads */
+  size_t kind = 0;
+  while (kinds[kind] != self->kind)
+    CHECK(kinds[kind++] != NULL);
+  (void)pack_size(&pack, kind);
+  pack_table(&pack, &table, &step);
+  if (step.fields != NULL)
+    pack_table(&pack, &step.kind->table, step.fields);
 }
 
 int step_unpack(struct step *self, const struct step_kind *const *kinds, char *packed,
                 size_t length) {
-  char *begin = packed;
-  struct input input = {.at = begin, .end = begin + length};
-  *self = (struct step){0};
-  size_t kind = take_size(&input), count = 0;
+  struct pack pack = {.at = packed, .end = packed + length};
+  *self = (struct step){.borrows_texts = true};
+  size_t kind = pack_size(&pack, 0), count = 0;
   while (kinds[count] != NULL)
     count++;
-  if (input.is_short || kind >= count)
+  if (pack.is_short || kind >= count)
     return -1;
   self->kind = kinds[kind];
-  take_table(&input, &table, (char *)self);
+  pack_table(&pack, &table, self);
   if (self->kind->table.count > 0) {
-    self->fields = new_fields(self->kind);
-    take_table(&input, &self->kind->table, self->fields);
+    self->fields = memory_zeros(self->kind->table.size);
+    pack_table(&pack, &self->kind->table, self->fields);
   }
-  return input.is_short || input.at != input.end ? -1 : 0;
-}
-
-void step_unpack_release(struct step *self) {
-  if (self->fields != NULL)
-    step_table_release(&self->kind->table, self->fields, false);
-  free(self->fields);
-  *self = (struct step){0};
+  return pack.is_short || pack.at != pack.end ? -1 : 0;
 }

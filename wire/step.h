@@ -54,6 +54,7 @@ struct step {
      included, where the kind has such. */
   bool for_model;
 
+  bool borrows_texts; /* of step_unpack: all of them are within what was packed */
   size_t memory; /* bytes that it holds, at the most: its strings, and a pointer and the overhead of
                     an allocation for each value */
 };
@@ -96,11 +97,9 @@ void step_release(struct step *self);
    the step, in the order of its tables. The kind is one of `kinds`, which is as for step_parse. */
 void step_pack(const struct step *self, const struct step_kind *const *kinds, struct buffer *out);
 
-/* Its texts stay in `packed`, which the caller may change only after step_unpack_release. Nothing is
-   checked. Returns 0, or -1 when these bytes are no whole step; either way the caller ends with
-   step_unpack_release. */
+/* Its texts stay in `packed`, which the caller may change only after step_release. Nothing is checked.
+   Returns 0, or -1 when these bytes are no whole step; either way the caller ends with step_release. */
 int step_unpack(struct step *self, const struct step_kind *const *kinds, char *packed,
                 size_t length);
-void step_unpack_release(struct step *self);
 
 #endif

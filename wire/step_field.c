@@ -114,18 +114,20 @@ static char *take_text(cJSON *value) {
   return text;
 }
 
+/* Of a type that says what it expects. */
+static const char *expected_of(const struct step_field *self) {
+  return self->minimum > 0 ? "a non-empty string" : self->type->expected;
+}
+
 static int read_text(const struct step_field *self, cJSON *value, void *place,
                      struct error *error) {
-  const char *expected = self->minimum > 0 ? "a non-empty string" : "a string";
-  if (value == NULL && !self->required)
+  if (value == NULL)
     return 0;
-  if (value == NULL || !cJSON_IsString(value))
-    return step_field_reject(self->name, expected, value, error);
   if (check_text(self->name, value, error) != 0)
     return -1;
   size_t length = strlen(value->valuestring);
   if (length < self->minimum)
-    return step_field_reject(self->name, expected, value, error);
+    return step_field_reject(self->name, expected_of(self), value, error);
   if (self->maximum > 0 && length > self->maximum)
     return error_set(error, "%s: expected at most %u bytes, got %zu", self->name, self->maximum,
                      length);
@@ -134,36 +136,33 @@ static int read_text(const struct step_field *self, cJSON *value, void *place,
   return 0;
 }
 
-const struct step_field_type step_field_text = {.shape = STEP_SHAPE_TEXT, .read = read_text};
+const struct step_field_type step_field_text = {
+    .shape = STEP_SHAPE_TEXT, .is = cJSON_IsString, .expected = "a string", .read = read_text};
 
 /* Each NUL in it is marked. */
 static int read_bytes(const struct step_field *self, cJSON *value, void *place,
                       struct error *error) {
-  if (value == NULL && !self->required)
-    return 0;
-  if (value == NULL || !cJSON_IsString(value))
-    return step_field_reject(self->name, "a string", value, error);
   struct step_bytes *bytes = place;
+  (void)self;
+  (void)error;
+  if (value == NULL)
+    return 0;
   bytes->text = take_text(value);
   bytes->length = json_tree_unmark_nul(bytes->text);
   return 0;
 }
 
-const struct step_field_type step_field_bytes = {.shape = STEP_SHAPE_BYTES, .read = read_bytes};
+const struct step_field_type step_field_bytes = {
+    .shape = STEP_SHAPE_BYTES, .is = cJSON_IsString, .expected = "a string", .read = read_bytes};
 
-/* Puts an empty list with room for the value's members at the place. */
-static char **new_texts(const cJSON *value, void *place) {
-  char **texts = memory_allocate(((size_t)cJSON_GetArraySize(value) + 1) * sizeof *texts);
-  texts[0] = NULL;
-  *(char ***)place = texts;
-  return texts;
+/* An empty list with room for the value's members. */
+static char **new_texts(const cJSON *value) {
+  return memory_zeros(((size_t)cJSON_GetArraySize(value) + 1) * sizeof(char *));
 }
 
 static int read_texts(const struct step_field *self, cJSON *value, void *place,
                       struct error *error) {
-  if (value != NULL && !cJSON_IsArray(value))
-    return step_field_reject(self->name, "an array of strings", value, error);
-  char **texts = new_texts(value, place);
+  char **texts = *(char ***)place = new_texts(value);
   size_t count = 0;
   cJSON *item;
   cJSON_ArrayForEach(item, value) {
@@ -174,60 +173,48 @@ static int read_texts(const struct step_field *self, cJSON *value, void *place,
       return check_text(path, item, error);
     }
     texts[count++] = take_text(item);
-    texts[count] = NULL;
   }
   return 0;
 }
 
-const struct step_field_type step_field_texts = {.shape = STEP_SHAPE_TEXTS, .read = read_texts};
+const struct step_field_type step_field_texts = {.shape = STEP_SHAPE_TEXTS,
+                                                 .is = cJSON_IsArray,
+                                                 .expected = "an array of strings",
+                                                 .read = read_texts};
 
 static int check_variable(const char *field, const cJSON *item, struct error *error) {
   const char *name = item->string;
   if (name[0] == '\0')
     return error_set(error, "%s: expected non-empty names, got an empty one", field);
-  bool good_name = strchr(name, '=') == NULL && !has_nul(name);
-  if (good_name && cJSON_IsString(item) && !has_nul(item->valuestring))
+  const char *wrong = strchr(name, '=') != NULL ? "\"=\"" : has_nul(name) ? "NUL" : NULL;
+  if (wrong == NULL && cJSON_IsString(item) && !has_nul(item->valuestring))
     return 0;
   char path[PATH_SIZE]; /* made for a bad one only */
   make_path(path, field, name);
-  if (strchr(name, '=') != NULL)
-    return error_set(error, "%s: expected a name without \"=\", got one with it", path);
-  if (has_nul(name))
-    return error_set(error, "%s: expected a name without NUL, got one with it", path);
-  return check_text(path, item, error);
-}
-
-static char *join_variable(const char *name, const char *value) {
-  size_t name_length = strlen(name);
-  size_t value_length = strlen(value);
-  char *variable = memory_allocate(name_length + 1 + value_length + 1);
-  memcpy(variable, name, name_length);
-  variable[name_length] = '=';
-  memcpy(variable + name_length + 1, value, value_length + 1);
-  return variable;
+  return wrong == NULL
+             ? check_text(path, item, error)
+             : error_set(error, "%s: expected a name without %s, got one with it", path, wrong);
 }
 
 static int read_env(const struct step_field *self, cJSON *value, void *place, struct error *error) {
-  if (value != NULL && !cJSON_IsObject(value))
-    return step_field_reject(self->name, "an object of strings", value, error);
-  char **texts = new_texts(value, place);
+  char **texts = *(char ***)place = new_texts(value);
   if (value == NULL)
     return 0;
   if (step_field_names_unique(value, self->name, error) != 0)
     return -1;
-  size_t count = 0;
   for (cJSON *item = value->child; item != NULL; item = item->next) {
     if (check_variable(self->name, item, error) != 0)
       return -1;
-    char *text = take_text(item);
-    texts[count++] = join_variable(item->string, text);
-    texts[count] = NULL;
-    free(text);
+    if (asprintf(texts++, "%s=%s", item->string, item->valuestring) < 0)
+      memory_exhausted("a buffer");
   }
   return 0;
 }
 
-const struct step_field_type step_field_env = {.shape = STEP_SHAPE_TEXTS, .read = read_env};
+const struct step_field_type step_field_env = {.shape = STEP_SHAPE_TEXTS,
+                                               .is = cJSON_IsObject,
+                                               .expected = "an object of strings",
+                                               .read = read_env};
 
 /* --- objects --- */
 
@@ -242,6 +229,8 @@ int step_field_read(const struct step_field *self, const cJSON *object, const ch
     (void)snprintf(name, sizeof name, "%s.%s", path, self->name);
     field.name = name;
   }
+  if (field.type->is != NULL && (value != NULL ? !field.type->is(value) : field.required))
+    return step_field_reject(field.name, expected_of(&field), value, error);
   return field.type->read(&field, value, (char *)place + field.offset, error);
 }
 
@@ -253,169 +242,121 @@ int step_table_read(const struct step_table *self, const cJSON *object, const ch
   return 0;
 }
 
-static void release_texts(char **texts, bool owns_texts) {
-  for (char **text = texts; owns_texts && text != NULL && *text != NULL; text++)
-    free(*text);
-  free(texts);
-}
-
 void step_table_release(const struct step_table *self, void *place, bool owns_texts) {
   for (size_t i = 0; i < self->count; i++) {
     void *field = (char *)place + self->fields[i].offset;
     const struct step_list *list = field;
-    switch (self->fields[i].type->shape) {
-    case STEP_SHAPE_PLAIN:
-      break;
-    case STEP_SHAPE_TEXT:
-    case STEP_SHAPE_BYTES: /* whose text comes first */
-      if (owns_texts)
-        free(*(char **)field);
-      break;
-    case STEP_SHAPE_TEXTS:
-      release_texts(*(char ***)field, owns_texts);
-      break;
-    case STEP_SHAPE_LIST:
+    enum step_shape shape = self->fields[i].type->shape;
+    if (shape == STEP_SHAPE_LIST) {
       for (size_t k = 0; k < list->count; k++)
         step_table_release(list->element, (char *)list->items + k * list->element->size,
                            owns_texts);
       free(list->items);
-      break;
+    } else if (shape == STEP_SHAPE_TEXTS) {
+      char **texts = *(char ***)field;
+      for (char **text = texts; owns_texts && text != NULL && *text != NULL; text++)
+        free(*text);
+      free(texts);
+    } else if (shape != STEP_SHAPE_PLAIN && owns_texts) {
+      free(*(char **)field); /* of bytes the text comes first */
     }
   }
-}
-
-static int read_item(const struct step_list *list, const char *path, const cJSON *item,
-                     struct error *error) {
-  char *place = (char *)list->items + (list->count - 1) * list->element->size;
-  if (!cJSON_IsObject(item))
-    return step_field_reject(path, "an object", item, error);
-  if (step_field_names_unique(item, path, error) != 0)
-    return -1;
-  return step_table_read(list->element, item, path, place, error);
 }
 
 static int read_list(const struct step_field *self, cJSON *value, void *place,
                      struct error *error) {
   struct step_list *list = place;
-  if (value == NULL && !self->required)
+  if (value == NULL)
     return 0;
-  if (value == NULL || !cJSON_IsArray(value))
-    return step_field_reject(self->name, "an array of objects", value, error);
   size_t count = (size_t)cJSON_GetArraySize(value);
   if (count == 0)
     return error_set(error, "%s: expected an array of objects, got an empty one", self->name);
   list->element = self->element;
-  list->items = memory_allocate(count * self->element->size);
-  memset(list->items, 0, count * self->element->size);
+  list->items = memory_zeros(count * self->element->size);
   for (const cJSON *item = value->child; item != NULL; item = item->next) {
-    char path[PATH_SIZE];
+    char path[PATH_SIZE], *item_place = (char *)list->items + list->count * self->element->size;
     (void)snprintf(path, sizeof path, "%s[%zu]", self->name, list->count++);
-    if (read_item(list, path, item, error) != 0)
+    if (!cJSON_IsObject(item))
+      return step_field_reject(path, "an object", item, error);
+    if (step_field_names_unique(item, path, error) != 0 ||
+        step_table_read(self->element, item, path, item_place, error) != 0)
       return -1;
   }
   return 0;
 }
 
-const struct step_field_type step_field_list = {.shape = STEP_SHAPE_LIST, .read = read_list};
+const struct step_field_type step_field_list = {.shape = STEP_SHAPE_LIST,
+                                                .is = cJSON_IsArray,
+                                                .expected = "an array of objects",
+                                                .read = read_list};
 
 /* --- numbers --- */
 
-/* Leaves the number as it is where the value is absent. */
-static int read_number(const struct step_field *self, const char *expected, cJSON *value,
-                       double minimum, double maximum, double *number, struct error *error) {
-  if (value == NULL)
-    return 0;
-  if (!cJSON_IsNumber(value))
-    return step_field_reject(self->name, expected, value, error);
-  *number = value->valuedouble;
-  if (*number < minimum || *number > maximum || *number != (double)(int64_t)*number)
-    return error_set(error, "%s: expected %s, got %.15g", self->name, expected, *number);
-  return 0;
+static int reject_number(const struct step_field *self, const cJSON *value, double minimum,
+                         double maximum, struct error *error) {
+  char expected[64] = "a whole number of 32 bits";
+  if (minimum >= 0)
+    (void)snprintf(expected, sizeof expected, "a whole number from %.0f to %.0f", minimum, maximum);
+  else if (self->type->zero_is_absent)
+    (void)snprintf(expected, sizeof expected, "a whole number up to %.0f", maximum);
+  return cJSON_IsNumber(value) ? error_set(error, "%s: expected %s, got %.15g", self->name,
+                                           expected, value->valuedouble)
+                               : step_field_reject(self->name, expected, value, error);
 }
 
-static int read_integer(const struct step_field *self, cJSON *value, void *place,
-                        struct error *error) {
-  char expected[64];
-  (void)snprintf(expected, sizeof expected, "a whole number from %u to %u", self->minimum,
-                 self->maximum);
-  double number = self->fallback;
-  if (read_number(self, expected, value, self->minimum, self->maximum, &number, error) != 0)
-    return -1;
-  *(unsigned *)place = (unsigned)number;
-  return 0;
-}
-
-const struct step_field_type step_field_integer = {.read = read_integer, .size = sizeof(unsigned)};
-
-static int read_int32(const struct step_field *self, cJSON *value, void *place,
-                      struct error *error) {
-  double number = self->fallback;
-  if (read_number(self, "a whole number of 32 bits", value, INT32_MIN, INT32_MAX, &number, error) !=
-      0)
-    return -1;
-  *(int *)place = (int)number;
-  return 0;
-}
-
-const struct step_field_type step_field_int32 = {.read = read_int32, .size = sizeof(int)};
-
-static int read_up_to(const struct step_field *self, cJSON *value, int64_t minimum, int64_t maximum,
-                      double *number, struct error *error) {
-  char expected[64];
-  (void)snprintf(expected, sizeof expected, "a whole number up to %lld", (long long)maximum);
-  *number = 0;
-  return read_number(self, expected, value, (double)minimum, (double)maximum, number, error);
-}
-
-static int read_count(const struct step_field *self, cJSON *value, void *place,
-                      struct error *error) {
-  double number;
-  unsigned maximum = self->maximum > 0 ? self->maximum : INT32_MAX;
-  if (read_up_to(self, value, INT32_MIN, maximum, &number, error) != 0)
-    return -1;
-  *(unsigned *)place = number < 1 ? self->fallback : (unsigned)number;
-  return 0;
-}
-
-const struct step_field_type step_field_count = {.read = read_count, .size = sizeof(unsigned)};
-
-#define EXACT_MAX (INT64_C(1) << 53)
-
-static int read_offset(const struct step_field *self, cJSON *value, void *place,
+static int read_number(const struct step_field *self, cJSON *value, void *place,
                        struct error *error) {
-  double number;
-  if (read_up_to(self, value, -EXACT_MAX, EXACT_MAX, &number, error) != 0)
-    return -1;
-  *(uint64_t *)place = number < 1 ? 0 : (uint64_t)number;
+  const struct step_field_type *type = self->type;
+  double minimum = type->minimum < 0 ? type->minimum : self->minimum;
+  double maximum = self->maximum > 0 ? self->maximum : type->maximum;
+  double number = value != NULL ? value->valuedouble : self->fallback;
+  if (value != NULL && (!cJSON_IsNumber(value) || number < minimum || number > maximum ||
+                        number != (double)(int64_t)number))
+    return reject_number(self, value, minimum, maximum, error);
+  if (number < 1 && type->zero_is_absent)
+    number = self->fallback;
+  if (type->size == sizeof(uint64_t))
+    *(uint64_t *)place = (uint64_t)number;
+  else if (number < 0)
+    *(int *)place = (int)number;
+  else
+    *(unsigned *)place = (unsigned)number;
   return 0;
 }
 
-const struct step_field_type step_field_offset = {.read = read_offset, .size = sizeof(uint64_t)};
+const struct step_field_type step_field_integer = {.read = read_number, .size = sizeof(unsigned)};
+
+const struct step_field_type step_field_int32 = {
+    .read = read_number, .size = sizeof(int), .minimum = INT32_MIN, .maximum = INT32_MAX};
+
+const struct step_field_type step_field_count = {.read = read_number,
+                                                 .size = sizeof(unsigned),
+                                                 .minimum = INT32_MIN,
+                                                 .maximum = INT32_MAX,
+                                                 .zero_is_absent = true};
+
+#define EXACT_MAX 0x1p53
+
+const struct step_field_type step_field_offset = {.read = read_number,
+                                                  .size = sizeof(uint64_t),
+                                                  .minimum = -EXACT_MAX,
+                                                  .maximum = EXACT_MAX,
+                                                  .zero_is_absent = true};
 
 static int read_flag(const struct step_field *self, cJSON *value, void *place,
                      struct error *error) {
-  if (value != NULL && !cJSON_IsBool(value))
-    return step_field_reject(self->name, "true or false", value, error);
+  (void)error;
   *(bool *)place = value != NULL ? cJSON_IsTrue(value) : self->fallback != 0;
   return 0;
 }
 
-const struct step_field_type step_field_flag = {.read = read_flag, .size = sizeof(bool)};
+const struct step_field_type step_field_flag = {
+    .is = cJSON_IsBool, .expected = "true or false", .read = read_flag, .size = sizeof(bool)};
 
 #define BLANKS " \t\n\v\f\r"
 
-/* The text without the space around it. */
-static const char *trim(const char *text, size_t *length) {
-  text += strspn(text, BLANKS);
-  *length = strlen(text);
-  while (*length > 0 && strchr(BLANKS, text[*length - 1]) != NULL)
-    --*length;
-  return text;
-}
-
-static bool is_number(const char *text, size_t length, int number) {
-  char *end;
-  return length > 0 && strtoll(text, &end, 10) == number && end == text + length;
+static bool is_blank(const char *text) {
+  return text[strspn(text, BLANKS)] == '\0';
 }
 
 static bool is_chosen(const struct step_choice *choice, const cJSON *value) {
@@ -424,10 +365,12 @@ static bool is_chosen(const struct step_choice *choice, const cJSON *value) {
     return has_number && value->valuedouble == choice->number;
   if (!cJSON_IsString(value))
     return false;
-  size_t length;
-  const char *text = trim(value->valuestring, &length);
-  return (strlen(choice->name) == length && strncasecmp(text, choice->name, length) == 0) ||
-         (has_number && is_number(text, length, choice->number));
+  const char *text = value->valuestring + strspn(value->valuestring, BLANKS);
+  size_t length = strlen(choice->name);
+  char *end;
+  bool is_number = strtoll(text, &end, 10) == choice->number && end > text && is_blank(end);
+  return (strncasecmp(text, choice->name, length) == 0 && is_blank(text + length)) ||
+         (has_number && is_number);
 }
 
 static int reject_choice(const struct step_field *self, const cJSON *value, struct error *error) {

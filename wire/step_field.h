@@ -66,14 +66,18 @@ enum step_shape {
   STEP_SHAPE_LIST
 };
 
-/* `read` gets the field's value, NULL when the field is absent or null (but see takes_null), and
-   the place to write to, all zeros. It returns 0, or -1 with an error that names the field and what
-   was expected. It may move strings out of the value into the place. */
+/* `read` gets the field's value, of its type, NULL when the field is absent or null (but see
+   takes_null), and the place to write to, all zeros. It returns 0, or -1 with an error that names the
+   field and what was expected. It may move strings out of the value into the place. */
 struct step_field_type {
   enum step_shape shape;
+  cJSON_bool (*is)(const cJSON *value); /* NULL: what is expected is for `read` to say */
+  const char *expected;                 /* else */
   int (*read)(const struct step_field *self, cJSON *value, void *place, struct error *error);
-  bool takes_null; /* null is a value, and does not count as absent */
-  size_t size;     /* of a plain one */
+  bool takes_null;         /* null is a value, and does not count as absent */
+  size_t size;             /* of a plain one */
+  double minimum, maximum; /* of a number, where the field has no bounds of its own */
+  bool zero_is_absent;     /* and what is below it */
 };
 
 /* place: char *. Not written when absent or, where that is allowed, empty. */

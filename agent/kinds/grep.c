@@ -10,44 +10,35 @@ struct grep {
   unsigned output; /* enum search_output */
 };
 
-/* What was not searched, though it was asked for; "" for nothing. */
-struct gaps {
-  struct error skipped, unread;
-};
-
-static struct gaps describe_gaps(const struct search_result *result) {
-  struct gaps gaps = {.skipped = {.text = ""}};
-  if (result->skipped > 0)
-    (void)error_set(&gaps.skipped,
+/* Adds the warnings. Fails where nothing was found, but not all was searched that was asked for: an
+   empty answer would be taken for a proof. */
+static int report(const struct search_result *result, struct output *output, struct error *error) {
+  struct error skipped = {.text = ""}, unread = {.text = ""};
+  bool has_skipped = result->skipped > 0;
+  bool has_unread = result->unread_directories + result->unread_files > 0;
+  if (has_skipped)
+    (void)error_set(&skipped,
                     "passed over %zu lines that are too long for the pattern, the first in %s",
                     result->skipped, result->first);
-  if (result->unread_directories + result->unread_files > 0)
-    (void)error_set(&gaps.unread, "%zu directories and %zu files could not be read, the first: %s",
+  if (has_unread)
+    (void)error_set(&unread, "%zu directories and %zu files could not be read, the first: %s",
                     result->unread_directories, result->unread_files, result->first_unread.text);
-  return gaps;
-}
-
-/* An empty answer would be taken for a proof. */
-static int fail_for_gaps(const struct gaps *gaps, struct error *error) {
-  bool has_skipped = gaps->skipped.text[0] != '\0', has_unread = gaps->unread.text[0] != '\0';
-  return error_set(error, "nothing found, but %s%s%s%s", has_skipped ? "grep " : "",
-                   gaps->skipped.text, has_skipped && has_unread ? "; " : "", gaps->unread.text);
-}
-
-static void warn(struct output *output, const struct search_result *result,
-                 const struct gaps *gaps) {
+  if (result->matches == 0 && (has_skipped || has_unread))
+    return error_set(error, "nothing found, but %s%s%s%s", has_skipped ? "grep " : "", skipped.text,
+                     has_skipped && has_unread ? "; " : "", unread.text);
   if (result->is_cut)
     kind_warn_cut(output, "grep ", result->matches, "matches");
-  if (gaps->skipped.text[0] != '\0')
-    kind_warn(output, "grep ", "%s", gaps->skipped.text);
-  if (gaps->unread.text[0] != '\0')
-    kind_warn(output, "", "%s", gaps->unread.text);
+  if (has_skipped)
+    kind_warn(output, "grep ", "%s", skipped.text);
+  if (has_unread)
+    kind_warn(output, "", "%s", unread.text);
   if (result->hidden_directories + result->hidden_files > 0)
     kind_warn(output, "grep ", "left out %zu directories and %zu files that are hidden or ignored",
               result->hidden_directories, result->hidden_files);
   if (result->unused_ignores > 0)
     kind_warn(output, "grep ", "could not use %zu ignore files, the first: %s",
               result->unused_ignores, result->first_unused.text);
+  return 0;
 }
 
 static int work(const struct step *step, struct output *output, struct error *error) {
@@ -71,13 +62,9 @@ static int work(const struct step *step, struct output *output, struct error *er
   free(repository);
   if (found != 0)
     return -1;
-  struct gaps gaps = describe_gaps(&result);
-  if (result.matches == 0 && (gaps.skipped.text[0] != '\0' || gaps.unread.text[0] != '\0'))
-    return fail_for_gaps(&gaps, error);
   if (output->for_model && output->content.length == 0)
     buffer_add_string(&output->content, "(no matches)");
-  warn(output, &result, &gaps);
-  return 0;
+  return report(&result, output, error);
 }
 
 static const struct step_choice outputs[] = {[SEARCH_CONTENT] = {"content", 0},

@@ -41,9 +41,8 @@ char *kind_title(const struct step *step) {
 }
 
 void kind_describe(const struct step *step, char *out, size_t size) {
-  const struct kind *kind = kind_of(step);
-  if (kind->describe != NULL)
-    kind->describe(step, out, size);
+  if (kind_of(step)->work == NULL)
+    run_kind_describe(step, out, size);
   else
     (void)snprintf(out, size, "%s %s", step->kind->name, step->target);
 }
@@ -139,25 +138,22 @@ static void add_note(struct buffer *text, const char *note, size_t length) {
   buffer_add_string(text, ")");
 }
 
-/* Returns whether it was too long. */
-static bool cut(struct buffer *text) {
-  static const char note[] = "truncated at 100 KB";
-  if (text->length <= KIND_MODEL_MAX)
-    return false;
-  const char *newline = memrchr(text->bytes, '\n', KIND_MODEL_MAX + 1);
-  text->length =
-      newline != NULL ? (size_t)(newline - text->bytes) : utf8_cut(text->bytes, KIND_MODEL_MAX);
-  add_note(text, note, sizeof note - 1);
-  return true;
-}
-
 /* What has cut the content before says nothing when it is cut again. */
 static void end_for_model(struct output *self) {
-  size_t at = cut(&self->content) ? self->of_cut : 0;
+  static const char note[] = "truncated at 100 KB";
+  struct buffer *text = &self->content;
+  size_t at = 0;
+  if (text->length > KIND_MODEL_MAX) {
+    const char *newline = memrchr(text->bytes, '\n', KIND_MODEL_MAX + 1);
+    text->length =
+        newline != NULL ? (size_t)(newline - text->bytes) : utf8_cut(text->bytes, KIND_MODEL_MAX);
+    add_note(text, note, sizeof note - 1);
+    at = self->of_cut;
+  }
   while (at < self->warnings.length) {
     const char *line = self->warnings.bytes + at;
     size_t length = (size_t)((const char *)memchr(line, '\n', self->warnings.length - at) - line);
-    add_note(&self->content, line, length);
+    add_note(text, line, length);
     at += length + 1;
   }
   buffer_release(&self->warnings);
@@ -174,46 +170,37 @@ int kind_do(struct step *step, struct output *output, struct error *error) {
 
 /* --- the child's side ------------------------------------------------------------------------ */
 
-static bool put(int fd, const struct buffer *text) {
-  return write_all(fd, text->bytes, text->length) == 0;
-}
-
 static int work_and_put(struct step *step) {
   struct output output = {0};
   struct error error;
   bool done = kind_do(step, &output, &error) == 0;
   if (!done) {
     buffer_release(&output.warnings);
+    buffer_release(&output.content);
     add_line(&output.warnings, "", true, error.text);
   }
-  bool written =
-      put(STDERR_FILENO, &output.warnings) && (!done || put(STDOUT_FILENO, &output.content));
+  if (write_all(STDERR_FILENO, output.warnings.bytes, output.warnings.length) != 0 ||
+      write_all(STDOUT_FILENO, output.content.bytes, output.content.length) != 0)
+    done = false;
   buffer_release(&output.warnings);
   buffer_release(&output.content);
-  return done && written ? 0 : 1;
-}
-
-int kind_work(const struct step *given) {
-  struct step step = *given;
-  char *other = *other_path(&step);
-  (void)prctl(PR_SET_NAME, step.kind->name); /* for ps */
-  int exit_code = work_and_put(&step);
-  if (step.target != given->target)
-    free(step.target);
-  if (*other_path(&step) != other) {
-    free(*other_path(&step));
-    *other_path(&step) = other;
-  }
-  return exit_code;
+  return done ? 0 : 1;
 }
 
 int kind_work_packed(const struct step_kind *const *known, char *packed, size_t length) {
   struct step step;
   int exit_code = 1;
   if (step_unpack(&step, known, packed, length) == 0 && step_is_work(&step) &&
-      kind_of(&step)->work != NULL)
-    exit_code = kind_work(&step);
-  step_unpack_release(&step);
+      kind_of(&step)->work != NULL) {
+    const char *target = step.target, *other = *other_path(&step);
+    (void)prctl(PR_SET_NAME, step.kind->name); /* for ps */
+    exit_code = work_and_put(&step);
+    if (step.target != target)
+      free(step.target);
+    if (*other_path(&step) != other)
+      free(*other_path(&step));
+  }
+  step_release(&step);
   return exit_code;
 }
 
@@ -223,23 +210,15 @@ int kinds_work(char *packed, size_t length) {
 
 struct process_spec kind_process_spec(const struct kind_context *context, const struct step *step,
                                       const char *tag) {
-  const struct kind *kind = kind_of(step);
   struct process_spec spec = {.timeout_seconds = step->timeout_seconds};
-  if (kind->prepare_spec != NULL) {
-    kind->prepare_spec(context, step, tag, &spec);
-  } else {
-    struct buffer packed = {0};
-    (void)buffer_space(&packed, step->memory);
-    step_pack(step, context->known, &packed);
-    spec.work = packed.bytes;
-    spec.work_length = packed.length;
-    spec.memory = packed.bytes;
+  struct buffer packed = {0};
+  if (kind_of(step)->work == NULL) {
+    run_kind_prepare_spec(context, step, tag, &spec);
+    return spec;
   }
+  (void)buffer_space(&packed, step->memory);
+  step_pack(step, context->known, &packed);
+  spec.work = spec.memory = packed.bytes;
+  spec.work_length = packed.length;
   return spec;
-}
-
-void kind_release_input(struct step *step) {
-  const struct kind *kind = kind_of(step);
-  if (kind->release_input != NULL)
-    kind->release_input(step);
 }

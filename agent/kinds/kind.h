@@ -38,16 +38,8 @@ struct kind_context {
 
 struct kind {
   struct step_kind wire;
-  /* Writes one line for the log; NULL: the kind's name and the target. */
-  void (*describe)(const struct step *step, char *out, size_t size);
-  /* Of a command: fills in its execution, its input and the memory. NULL where there is `work`.
-     `tag` is the step's. */
-  void (*prepare_spec)(const struct kind_context *context, const struct step *step, const char *tag,
-                       struct process_spec *spec);
-  /* Of a command: frees what only the making of its process needs. */
-  void (*release_input)(struct step *step);
   /* Called in the child, in the step's directory where a path of it is relative. Returns 0, or -1
-     with the reason, which is then the whole answer. */
+     with the reason, which is then the whole answer. NULL of `run` alone. */
   int (*work)(const struct step *step, struct output *output, struct error *error);
   bool has_content; /* of `work`: outputContent is a string even when it is empty */
   bool read_only;   /* it changes nothing */
@@ -88,6 +80,14 @@ struct run_fields {
   char **env;              /* "NAME=value", NULL-terminated, each name once */
   struct step_bytes input; /* what it reads from standard input; absent: nothing */
 };
+
+/* kind_describe of a run: its words, in single quotes where they need them; of `sh -c` and its like
+   only the script. Ends with "..." when it was cut; `size` is at least 4. */
+void run_kind_describe(const struct step *step, char *out, size_t size);
+
+/* Fills in the execution of a run, its input and the memory. */
+void run_kind_prepare_spec(const struct kind_context *context, const struct step *step,
+                           const char *tag, struct process_spec *spec);
 
 /* A step points to `wire`; kind_of goes from there to the whole. */
 static_assert(offsetof(struct kind, wire) == 0, "the first member");
@@ -135,12 +135,9 @@ void kind_release_input(struct step *step);
    0, or -1 with the reason. */
 int kind_do(struct step *step, struct output *output, struct error *error);
 
-/* kind_do, and writes to standard output and standard error what comes of it. May change the current
-   directory. Returns the exit code. */
-int kind_work(const struct step *step);
-
-/* The same for a step that was packed with the `known` kinds, and with `kinds`: a keeper's work
-   (agent/process/keeper.h). */
+/* A keeper's work (agent/process/keeper.h): kind_do for a step that was packed with the `known` kinds,
+   and with `kinds`; writes to standard output and standard error what comes of it. May change the
+   current directory. Returns the exit code. */
 int kind_work_packed(const struct step_kind *const *known, char *packed, size_t length);
 int kinds_work(char *packed, size_t length);
 

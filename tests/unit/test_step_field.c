@@ -42,7 +42,8 @@ TEST(offsets) {
 }
 
 TEST(counts_may_have_a_maximum) {
-  const struct step_field field = {.name = "n", .maximum = 10, .fallback = 7};
+  const struct step_field field = {
+      .name = "n", .type = &step_field_count, .maximum = 10, .fallback = 7};
   static const char *const good[] = {"null", "-1", "0", "1", "10"};
   static const unsigned numbers[] = {7, 7, 7, 1, 10};
   struct error error;

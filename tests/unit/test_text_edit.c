@@ -13,10 +13,8 @@ struct row {
 static struct text_edit parse(const char *words) {
   bool all = words[0] == '*';
   const char *old = words + all, *arrow = strchr(old, '>');
-  return (struct text_edit){.old_text = old,
-                            .old_length = (size_t)(arrow - old),
-                            .new_text = arrow + 1,
-                            .new_length = strlen(arrow + 1),
+  return (struct text_edit){.old = {(char *)(uintptr_t)old, (size_t)(arrow - old)},
+                            .new = {(char *)(uintptr_t)(arrow + 1), strlen(arrow + 1)},
                             .all = all};
 }
 
@@ -129,8 +127,8 @@ TEST(what_would_be_too_large_is_not_made) {
   memset(replacement, 'b', LONG);
   memset(buffer_space(&text, LENGTH), 'a', LENGTH);
   text.length = LENGTH;
-  const struct text_edit edits[] = {{"a", 1, replacement, LONG, true},
-                                    {"a", 1, replacement, 11, true}};
+  const struct text_edit edits[] = {{{"a", 1}, {replacement, LONG}, true},
+                                    {{"a", 1}, {replacement, 11}, true}};
   for (size_t i = 0; i < 2; i++) {
     assert_int_equal(text_edit_apply(&edits[i], 1, &text, &report, &error), -1);
     assert_string_equal(error.text, "content exceeds 10 MB limit");
@@ -145,7 +143,7 @@ TEST(nul_is_text) {
   struct buffer text = {0}, report = {0};
   struct error error;
   buffer_add(&text, "a\0b\0c", 5);
-  const struct text_edit edit = {"\0b", 2, "x\0", 2, false};
+  const struct text_edit edit = {{"\0b", 2}, {"x\0", 2}, false};
   assert_int_equal(text_edit_apply(&edit, 1, &text, &report, &error), 0);
   assert_int_equal(text.length, 5);
   assert_memory_equal(text.bytes, "ax\0\0c", 5);

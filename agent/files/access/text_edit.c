@@ -34,8 +34,8 @@ static void editing_init(struct editing *self, const struct text_edit *edit,
                          const struct buffer *text) {
   *self = (struct editing){.edit = edit};
   add_with_ending(&self->text, text->bytes, text->length, "\r\n", "\n");
-  add_with_ending(&self->old, edit->old_text, edit->old_length, "\r\n", "\n");
-  add_with_ending(&self->replacement, edit->new_text, edit->new_length, "\r\n", "\n");
+  add_with_ending(&self->old, edit->old.text, edit->old.length, "\r\n", "\n");
+  add_with_ending(&self->replacement, edit->new.text, edit->new.length, "\r\n", "\n");
 }
 
 static void editing_release(struct editing *self) {
@@ -178,7 +178,7 @@ static void report_edit(const struct editing *self, size_t occurrences, struct b
 
 static int apply(const struct text_edit *edit, bool first, const char *name, struct buffer *text,
                  struct buffer *report, struct error *error) {
-  if (edit->old_length == 0)
+  if (edit->old.length == 0)
     return error_set(error, "%sold_string is required", name);
   struct editing editing;
   editing_init(&editing, edit, text);

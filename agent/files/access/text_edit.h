@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "wire/step_field.h"
 
 /*
  * Replaces pieces of a text by others, for editFile. Pure.
@@ -15,11 +16,9 @@
  * byte for byte.
  */
 struct text_edit {
-  const char *old_text; /* not empty, and not the new text */
-  size_t old_length;
-  const char *new_text; /* may be empty */
-  size_t new_length;
-  bool all; /* each occurrence of the old text; else there must be exactly one */
+  struct step_bytes old; /* not empty, and not the new text */
+  struct step_bytes new; /* may be empty */
+  bool all;              /* each occurrence of the old text; else there must be exactly one */
 };
 
 /* The most lines of an edit's old and of its new text that the report shows. */
