@@ -488,25 +488,21 @@ static int check(const struct options *self, struct error *error) {
   return 0;
 }
 
-static int parse(struct options *self, int argc, char **argv, struct error *error) {
-  const char *given[SETTINGS] = {NULL}; /* by flags */
-  if (read_flags(self, given, argc, argv, error) != 0)
-    return -1;
-  if (self->action == OPTIONS_HELP || self->action == OPTIONS_VERSION)
-    return 0;
-  for (size_t i = 0; i < SETTINGS; i++)
-    if (convert(self, &settings[i], given[i], error) != 0)
-      return -1;
-  set_defaults(self);
-  return check(self, error);
-}
-
 int options_parse(struct options *self, int argc, char **argv, struct error *error) {
+  const char *given[SETTINGS] = {NULL}; /* by flags */
   *self = (struct options){.action = OPTIONS_RUN};
-  if (parse(self, argc, argv, error) == 0)
+  int result = read_flags(self, given, argc, argv, error);
+  if (result == 0 && (self->action == OPTIONS_HELP || self->action == OPTIONS_VERSION))
     return 0;
-  options_release(self);
-  return -1;
+  for (size_t i = 0; i < SETTINGS && result == 0; i++)
+    result = convert(self, &settings[i], given[i], error);
+  if (result == 0) {
+    set_defaults(self);
+    result = check(self, error);
+  }
+  if (result != 0)
+    options_release(self);
+  return result;
 }
 
 /* Earlier versions set it for commands, and one of those may have started this agent. */

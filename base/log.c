@@ -18,12 +18,6 @@
 static const char level_names[][sizeof "DEBUG "] = {"DEBUG ", "INFO  ", "WARN  ", "ERROR "};
 static_assert(sizeof level_names / sizeof *level_names == LOG_ERROR + 1, "each level has a name");
 
-/* U+007F to U+009F, which JSON allows in a string and some terminals take for controls. */
-static bool is_late_control(const char *character) {
-  unsigned char first = (unsigned char)character[0];
-  return first == 0x7f || (first == 0xC2 && (unsigned char)character[1] < 0xA0);
-}
-
 /* Of a byte, as \x1b or \u009b. Not by printf(3): with --verbose whole lines of output are escaped. */
 static void add_hex(struct buffer *out, const char *prefix, char byte) {
   static const char digits[] = "0123456789abcdef";
@@ -37,7 +31,9 @@ static void add_escaped(struct buffer *out, const char *text, size_t length) {
     size_t character = utf8_sequence(text, (size_t)(end - text));
     if (character == 0 || (unsigned char)*text < 0x20)
       add_hex(out, "\\x", *text);
-    else if (is_late_control(text)) /* its last byte is its number */
+    else if (*text == 0x7f || (*text == '\xC2' && (unsigned char)text[1] < 0xA0))
+      /* U+007F to U+009F, which JSON allows in a string and some terminals take for controls: its
+         last byte is its number */
       add_hex(out, "\\u00", text[character - 1]);
     else
       buffer_add(out, text, character);

@@ -72,13 +72,6 @@ static int remove_found(const struct staged_file *self) {
   return result;
 }
 
-/* Until it is locked it looks like a dead maker's, and may be removed. */
-static bool lock_made(const struct staged_file *self, int fd) {
-  /* A shared lock, for staged_file_seal. */
-  bool is_locked = lock(fd, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK; /* or there are none */
-  return is_locked && is_hidden(self, fd);
-}
-
 /* --- begin --- */
 
 /* Returns whether it was made; errno EEXIST: not this time. */
@@ -90,7 +83,10 @@ static bool make(struct staged_file *self, mode_t mode) {
   (void)sigprocmask(SIG_BLOCK, &signals, &self->mask);
   int fd = openat(self->directory, self->hidden, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                   mode);
-  if (fd >= 0 && lock_made(self, fd)) {
+  /* Until it is locked it looks like a dead maker's, and may be removed. A shared lock, for
+     staged_file_seal; or there are none. */
+  if (fd >= 0 && (lock(fd, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) &&
+      is_hidden(self, fd)) {
     self->fd = fd;
     self->state = STAGED_HIDDEN;
     return true;

@@ -128,17 +128,6 @@ static int read_fields(struct step *self, const struct step_kind *const *kinds, 
   return step_is_work(self) ? read_work(self, root, error) : 0;
 }
 
-/* A rejection under the stepId of a cancel would look like the answer of the step that it names. */
-static void forget_target(struct step *self, const struct step_kind *const *kinds,
-                          const cJSON *root) {
-  struct error ignored;
-  const struct step_kind *kind = NULL;
-  if (find_kind(&kind, kinds, root, &ignored) != 0 || kind != &step_cancel)
-    return;
-  free(self->step_id);
-  self->step_id = memory_copy(STEP_NIL_ID, strlen(STEP_NIL_ID));
-}
-
 static int read_payload(struct step *self, const struct step_kind *const *kinds,
                         const char *payload, size_t length, struct error *error) {
   if (length > STEP_PAYLOAD_MAX)
@@ -152,8 +141,12 @@ static int read_payload(struct step *self, const struct step_kind *const *kinds,
   self->memory = length + values * VALUE_BYTES;
   int result = cJSON_IsObject(root) ? read_fields(self, kinds, root, error)
                                     : step_field_reject("payload", "an object", root, error);
-  if (result != 0)
-    forget_target(self, kinds, root);
+  /* A rejection under the stepId of a cancel would look like the answer of the step that it names. */
+  const struct step_kind *kind = NULL;
+  if (result != 0 && find_kind(&kind, kinds, root, &reason) == 0 && kind == &step_cancel) {
+    free(self->step_id);
+    self->step_id = memory_copy(STEP_NIL_ID, strlen(STEP_NIL_ID));
+  }
   cJSON_Delete(root);
   return result;
 }
