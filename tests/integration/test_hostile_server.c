@@ -43,7 +43,8 @@ static int set_up(void **state) {
   self->base = event_base_new();
   assert_non_null(self->base);
   self->store = redis_store_new(self->base);
-  (void)snprintf(self->url, sizeof self->url, "unix://%s", redis_store_url(self->store).path);
+  (void)snprintf(self->url, sizeof self->url, "unix://%s",
+                 redis_store_url(self->store).hosts[0].host);
   *state = self;
   return 0;
 }

@@ -53,7 +53,7 @@ static int set_up(void **state) {
   self->base = event_base_new();
   assert_non_null(self->base);
   self->store = redis_store_new(self->base);
-  (void)snprintf(url, sizeof url, "unix://%s", redis_store_url(self->store).path);
+  (void)snprintf(url, sizeof url, "unix://%s", redis_store_url(self->store).hosts[0].host);
   self->agent = start_agent(url, NULL);
   *state = self;
   return 0;

@@ -16,7 +16,8 @@ static char user[] = "smith", password[] = "secret", getter[] = "get";
 static int erased;
 
 void explicit_bzero(void *memory, size_t length) {
-  erased += memmem(memory, length, password, strlen(password)) != NULL;
+  const void *volatile before = memory; /* of which the compiler knows that it is only written */
+  erased += memmem(before, length, password, strlen(password)) != NULL;
   volatile char *bytes = memory;
   for (size_t i = 0; i < length; i++)
     bytes[i] = 0;

@@ -373,7 +373,7 @@ static void fill_outbox(struct scene *self) {
                              .timestamp = "2026-05-05T10:00:00.123+00:00",
                              .seq = 1};
   while (outbox_room(self->outbox) > 0)
-    records_event(&self->outbox->records, &event);
+    outbox_event(self->outbox, &event);
   outbox_flush(self->outbox);
 }
 
