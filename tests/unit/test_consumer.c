@@ -116,7 +116,7 @@ SCENE_TEST(nothing_is_asked_before_it_is_wanted) {
   loop_settle(&scene->loop);
   assert_int_equal(fake_redis_connections(scene->server), 0);
   take(scene, "asked");
-  assert_string_equal(fake_redis_command(scene->server, 0), "CLIENT SETNAME its-name");
+  assert_string_equal(fake_redis_command(scene->server, 0), "CLIENT SETNAME sandbox:j:in");
   assert_string_equal(fake_redis_command(scene->server, 1), ASK);
 }
 
@@ -125,7 +125,7 @@ static void prepare(struct scene *scene) {
   LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->server) > 0);
   loop_settle(&scene->loop);
   assert_int_equal(fake_redis_commands(scene->server), 1);
-  assert_string_equal(fake_redis_command(scene->server, 0), "CLIENT SETNAME its-name");
+  assert_string_equal(fake_redis_command(scene->server, 0), "CLIENT SETNAME sandbox:j:in");
 }
 
 SCENE_TEST(what_is_prepared_takes_nothing_before_it_is_wanted) {

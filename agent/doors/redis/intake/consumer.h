@@ -29,6 +29,7 @@ struct consumer_handler {
   /* The connection was lost, and is there again: a step may have been moved without having arrived
      here, or Redis may have lost one that has. */
   void (*needs_resync)(void *owner);
+  /* For good: the owner takes no more. */
   void (*failed)(void *owner, const struct error *error);
 };
 

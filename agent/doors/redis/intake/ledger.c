@@ -145,7 +145,7 @@ void ledger_drop_orders(struct ledger *self) {
 }
 
 void ledger_begin(struct ledger *self, struct claimed_step *step, bool announced) {
-  CHECK(claimed_step_waits(step));
+  CHECK(claimed_step_waits(step) && self->begun == NULL);
   count(self, step, false);
   step->state = STEP_BEGUN;
   step->announced = announced;

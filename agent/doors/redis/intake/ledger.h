@@ -23,7 +23,7 @@
  *   CLAIMED    BEGUN     ledger_begin: it is to execute, as soon as Redis knows that it was started
  *   CLAIMED    ANSWERED  ledger_answer: it was refused, cancelled, is an order that was obeyed, or
  *                        Redis has handed it out once more
- *   BEGUN      ANSWERED  its result, and its removal from `inflight`, are on their way
+ *   BEGUN      ANSWERED  its result, or why it does not execute, and its removal are on their way
  *   ANSWERED   (freed)   ledger_delivered: it is not in `inflight` any more
  *
  * A pass compares the book with the list:
