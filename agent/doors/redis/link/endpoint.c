@@ -222,8 +222,9 @@ void endpoint_name(const struct endpoint *self, char *out, size_t size) {
 
 bool endpoint_redirect(struct endpoint *self, const char *target) {
   struct redis_address address;
+  const char *same_host = self->at.port > 0 ? self->at.host : NULL; /* a path is none */
   if (self->url->master == NULL && self->redirects < ENDPOINT_REDIRECTS_MAX &&
-      redis_address_parse_redirect(&address, target, self->at.host) == 0) {
+      redis_address_parse_redirect(&address, target, same_host) == 0) {
     redis_address_release(&self->target);
     self->target = address;
     self->unproven = false;
