@@ -85,12 +85,15 @@ static bool write_all(const struct log *self, const char *text, size_t length) {
 
 /* Before it a line that says how many were dropped, if any. */
 static void write_line(const struct log *self, struct buffer *line) {
-  char note[64];
-  unsigned long dropped = self->dropped != NULL ? *self->dropped : 0;
-  int length = snprintf(note, sizeof note, "... %lu lines of the log were dropped\n", dropped);
-  bool noted = dropped == 0 || write_all(self, note, (size_t)length);
-  if (noted && dropped > 0)
-    *self->dropped = 0;
+  bool noted = self->dropped == NULL || *self->dropped == 0;
+  if (!noted) {
+    char note[64];
+    int length =
+        snprintf(note, sizeof note, "... %lu lines of the log were dropped\n", *self->dropped);
+    noted = write_all(self, note, (size_t)length);
+    if (noted)
+      *self->dropped = 0;
+  }
   buffer_add_string(line, "\n");
   if ((!noted || !write_all(self, line->bytes, line->length)) && self->dropped != NULL)
     ++*self->dropped;

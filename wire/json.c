@@ -45,10 +45,21 @@ static enum json_text_state take_escape(struct json_text *self) {
   size_t left = self->length - self->at;
   if (left < 2)
     return stop_at(self, JSON_TEXT_FINE, 0, 0);
-  if (escape[1] == 'u')
+  switch (escape[1]) {
+  case '"':
+  case '\\':
+  case '/':
+  case 'b':
+  case 'f':
+  case 'n':
+  case 'r':
+  case 't':
+    return take_bytes(self, 2);
+  case 'u':
     return take_unicode(self, escape, left);
-  return memchr("\"\\/bfnrt", escape[1], 8) != NULL ? take_bytes(self, 2)
-                                                    : stop_at(self, JSON_TEXT_ESCAPE, 1, 2);
+  default:
+    return stop_at(self, JSON_TEXT_ESCAPE, 1, 2);
+  }
 }
 
 static enum json_text_state take_character(struct json_text *self) {

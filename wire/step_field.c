@@ -205,8 +205,11 @@ static int read_env(const struct step_field *self, cJSON *value, void *place, st
   for (cJSON *item = value->child; item != NULL; item = item->next) {
     if (check_variable(self->name, item, error) != 0)
       return -1;
-    if (asprintf(texts++, "%s=%s", item->string, item->valuestring) < 0)
-      memory_exhausted("a buffer");
+    size_t name = strlen(item->string), size = strlen(item->valuestring) + 1;
+    char *text = *texts++ = memory_allocate(name + 1 + size);
+    memcpy(text, item->string, name);
+    text[name] = '=';
+    memcpy(text + name + 1, item->valuestring, size);
   }
   return 0;
 }

@@ -1,11 +1,13 @@
 #include "wire/step_report.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/json_string.h"
+#include "base/memory.h"
 #include "base/swar.h"
 #include "wire/json.h"
 
@@ -113,7 +115,10 @@ char *step_event_write(const struct step_event *self, char *at) {
 int64_t step_event_read_seq(const char *json, size_t length, const char *step_id,
                             int *schema_version) {
   struct error ignored;
+  errno = 0;
   cJSON *event = json_tree_parse(json, length, &ignored);
+  if (event == NULL && errno == ENOMEM)
+    memory_exhausted("tree of a message");
   const cJSON *id = cJSON_GetObjectItemCaseSensitive(event, "stepId");
   const cJSON *seq = cJSON_GetObjectItemCaseSensitive(event, "seq");
   const cJSON *version = cJSON_GetObjectItemCaseSensitive(event, "schemaVersion");
