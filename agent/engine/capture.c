@@ -11,6 +11,9 @@
 /* The end of a raw stream in which its last line is looked for. */
 #define RAW_TAIL_MAX ((size_t)1024)
 
+/* What is allocated for stdout first: enough for most commands. */
+#define HEAD_FIRST ((size_t)4096)
+
 void capture_init(struct capture *self, size_t raw_limit) {
   *self = (struct capture){.raw_limit = raw_limit};
 }
@@ -66,7 +69,9 @@ static void add_to_head(struct capture *self, const char *text, size_t length, b
   if (self->head_full)
     return;
   struct buffer *head = &self->heads[0];
-  char *end = swar_copy(buffer_space(head, length + 1), text, length);
+  if (length >= head->capacity - head->length)
+    (void)buffer_space(head, length < HEAD_FIRST ? HEAD_FIRST : length + 1);
+  char *end = swar_copy(head->bytes + head->length, text, length);
   if (!partial)
     *end++ = '\n';
   head->length = (size_t)(end - head->bytes);

@@ -43,7 +43,7 @@ struct capture {
   size_t raw_limit; /* of each head */
   bool truncated[2];
   bool newest;    /* which stream was written to last */
-  uint64_t total; /* bytes that were printed */
+  uint64_t total; /* raw: bytes that were printed */
   char *raw_space;
 };
 

@@ -108,7 +108,8 @@ static void flush_door(const struct run *self) {
 
 static void flush(struct run *self) {
   batcher_flushed(&self->batcher, self->now_ms);
-  (void)evtimer_del(self->timer);
+  if (self->state != RUN_ENDED)
+    (void)evtimer_del(self->timer);
   flush_door(self);
 }
 
@@ -271,8 +272,9 @@ static void finish_run(struct run *self) {
 
 /* The result repeats what is kept of the output; it must not come on top of a full door. */
 static bool has_room_for_result(const struct run *self) {
-  size_t length;
-  (void)capture_head(&self->capture, &length);
+  size_t length = 0;
+  if (self->output != RUN_RAW)
+    (void)capture_head(&self->capture, &length);
   return has_room(self, length);
 }
 
@@ -290,6 +292,7 @@ static void finish_or_wait(struct run *self) {
 static void on_ended(void *owner, const struct process_outcome *outcome) {
   struct run *self = owner;
   self->state = RUN_ENDED;
+  (void)evtimer_del(self->timer);
   self->outcome = *outcome;
   line_splitter_end(&self->splitters[PROCESS_STDOUT]);
   line_splitter_end(&self->splitters[PROCESS_STDERR]);

@@ -14,7 +14,7 @@
    have ended meanwhile. */
 static bool take(struct child_stop *self, pid_t pid) {
   siginfo_t info = {0};
-  if (waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG) != 0 || info.si_pid != pid)
+  if (waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG | __WALL) != 0 || info.si_pid != pid)
     return false;
   *self = (struct child_stop){.pid = pid, .signal = info.si_status & 0x7F};
   return true;
@@ -51,11 +51,12 @@ static void let_go(const struct child_stop *self) {
 /* Stops of those that asked to be traced are reported whatever waitid(2) is asked for. */
 int children_look(const struct children_handler *handler, void *owner, struct child_stop *space,
                   int most) {
+  const int what = WEXITED | WNOHANG | WNOWAIT | __WALL | (handler->stopped != NULL ? WSTOPPED : 0);
   int looked_at = 0, count = 0;
   bool has_any = true;
   for (; looked_at < most; looked_at++) {
     siginfo_t info = {0};
-    if (waitid(P_ALL, 0, &info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | __WALL) != 0)
+    if (waitid(P_ALL, 0, &info, what) != 0)
       has_any = errno != ECHILD;
     if (info.si_pid == 0)
       break;

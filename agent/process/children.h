@@ -17,7 +17,8 @@
  */
 struct children_handler {
   void (*ended)(void *owner, const siginfo_t *info); /* of waitid(2); reaps it */
-  void (*stopped)(void *owner, pid_t pid);           /* by a signal; may be NULL */
+  void (*stopped)(void *owner,
+                  pid_t pid); /* by a signal; NULL: of these only who asked to be traced is seen */
 };
 
 struct child_stop {

@@ -36,7 +36,7 @@ struct keepers_options {
   const char *program;      /* the path of this program; NULL: a keeper is a fork of it */
   const char *job;          /* for ps, and for keepers_of_dead_agents; NULL: none */
   char *const *environment; /* of work: HOME and XDG_CONFIG_HOME, where git's files are */
-  keeper_work *work;        /* kind_work_packed for its kinds */
+  keeper_work *work;        /* kinds_work of agent/kinds/kind.h, or its like */
   struct rlimit open_files; /* of commands; the agent has raised its own */
   int stdin_fd;             /* reads as empty */
 };

@@ -107,9 +107,10 @@ ssize_t process_read(struct process *self, enum process_stream stream, char *out
    keeps running. May be called before process_go, too. */
 void process_pause(struct process *self, bool paused);
 
-/* Ends the tree as at a deadline: SIGTERM, `grace_ms` milliseconds, SIGKILL; 0 kills at once. The
-   outcome is PROCESS_STOPPED, unless it was already over its time. After the command has ended
-   this only cuts short the wait for its streams, and the outcome is what it was. */
+/* Ends the tree as at a deadline: SIGTERM, `grace_ms` milliseconds, SIGKILL; 0 kills at once. It is at
+   most that of the context: the deadline does not shorten it. The outcome is PROCESS_STOPPED, unless
+   it was already over its time. After the command has ended this only cuts short the wait for its
+   streams, and the outcome is what it was. */
 void process_stop(struct process *self, int64_t grace_ms);
 
 /* The pid of its child, which may be reaped already; 0 before one is made. */
