@@ -163,6 +163,8 @@ static int stage(const struct injection *self, struct staged_file *file, const c
 static int stage_program(struct injection *self, struct staged_file *program, int from,
                          off_t size) {
   struct statvfs volume;
+  if (check_target(self, self->path) != 0)
+    return -1;
   self->parent = open(self->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (self->parent < 0)
     return failed(self, "make a file beside", self->path, errno);

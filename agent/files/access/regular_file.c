@@ -70,6 +70,23 @@ int regular_file_fill(int fd, off_t offset, size_t size, size_t max, struct buff
   return 0;
 }
 
+/* Of one read: files of /proc/sys refuse 4 MiB and more. */
+#define READ_MIN ((size_t)4096)
+#define READ_MAX ((size_t)1024 * 1024)
+
+int regular_file_read_on(int fd, size_t max, struct buffer *bytes) {
+  size_t filled = 0, last = 1;
+  while (last > 0 && filled <= max) {
+    size_t piece = filled < READ_MIN ? READ_MIN : filled < READ_MAX ? filled : READ_MAX;
+    size_t before = bytes->length, most = max + 1 - filled;
+    if (regular_file_fill(fd, -1, 0, piece < most ? piece : most, bytes) != 0)
+      return -1;
+    last = bytes->length - before;
+    filled += last;
+  }
+  return 0;
+}
+
 /* One byte more tells a file that ends at the limit from one that goes on. */
 static int read_path(const char *path, struct buffer *content, struct error *error) {
   int fd = regular_file_open(AT_FDCWD, path, error);

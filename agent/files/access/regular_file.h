@@ -59,4 +59,8 @@ int regular_file_open(int at, const char *path, struct error *error);
    its end need not be found by a read; else 0. Returns 0, or -1 with errno. */
 int regular_file_fill(int fd, off_t offset, size_t size, size_t max, struct buffer *bytes);
 
+/* Adds all that the descriptor has from where it is, of a file whose size need not be known: up to `max`
+   bytes, and one more where there are more. Returns 0, or -1 with errno. */
+int regular_file_read_on(int fd, size_t max, struct buffer *bytes);
+
 #endif

@@ -493,7 +493,7 @@ static int named_file_read(struct named_file *self, int fd, const char *path, st
   self->size = (size_t)file.st_size;
   if (file.st_size > SEARCH_FILE_MAX)
     return map(self, fd, self->size, path, error) == 0 ? copy_mapping(self, path, error) : -1;
-  if (regular_file_fill(fd, -1, 0, SEARCH_COPY_MAX + 1, &self->copy) != 0)
+  if (regular_file_read_on(fd, SEARCH_COPY_MAX, &self->copy) != 0)
     return fail_to_read(error, path, errno);
   if (self->copy.length > SEARCH_COPY_MAX)
     return path_fail(error, AT_FDCWD, path, "cannot read file (it has no end)");

@@ -74,7 +74,7 @@ static enum found read_file(int at, const char *path, size_t max, struct buffer 
   if (fd < 0)
     return errno == ENOENT ? FILE_NONE : FILE_UNREADABLE;
   bool is_read = fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
-                 regular_file_fill(fd, -1, 0, max + 1, text) == 0 && text->length <= max;
+                 regular_file_read_on(fd, max, text) == 0 && text->length <= max;
   (void)close(fd);
   return is_read ? FILE_READ : FILE_UNREADABLE;
 }
