@@ -76,6 +76,13 @@ static int lock_open(int fd) {
   return -1;
 }
 
+static int make_lock(int directory, const char *name) {
+  int fd = openat(directory, name, O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  if (fd >= 0)
+    (void)fchmod(fd, 0644); /* whatever the umask: others have to open it */
+  return lock_open(fd);
+}
+
 /* -1: it is held, or not there (ENOENT), or no lock. */
 static int take_lock(const struct claims *self, const char *instance) {
   struct stat file;
@@ -92,8 +99,7 @@ int claims_renew(struct claims *self) {
     if (self->instance[0] == '\0')
       (void)snprintf(self->instance, sizeof self->instance, "%016llx",
                      (unsigned long long)random_u64());
-    if (ipc_directory_make_file(self->directory, lock_name(self->instance).text, "", 0) == 0)
-      self->lock = take_lock(self, self->instance);
+    self->lock = make_lock(self->directory, lock_name(self->instance).text);
     if (self->lock >= 0)
       return 0;
     if (errno != EEXIST && errno != ENOENT && errno != EWOULDBLOCK)

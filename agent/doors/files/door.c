@@ -289,7 +289,9 @@ static void on_changed(void *owner, const char *name, bool written) {
 
 static void on_settled(void *owner, bool scan) {
   struct files_door *self = owner;
-  if (scan && self->state == SERVING)
+  if (self->state != SERVING) /* then the turn has a time of its own */
+    return;
+  if (scan)
     look_at_all(self);
   arm_turn(self);
 }

@@ -11,7 +11,8 @@
 /*
  * `agent --ipc`: requests and results are files in a directory that the containers of a pod share,
  * as Sympozium's skill sidecars have them. For each `tools/exec-request-<id>.json` (exec_request.h)
- * one command runs, several at once, and `tools/exec-result-<id>.json` is its answer. The requester deletes both; what it deletes before the answer is cancelled.
+ * one command runs, several at once, and `tools/exec-result-<id>.json` is its answer. The
+ * requester deletes both; what it deletes before the answer is cancelled.
  *
  * The program ends with 0 when there is a file `done` in the directory: what runs has
  * FILES_DOOR_DONE_MS to end by itself, then it is stopped. It ends with 3 where `tools` is missing

@@ -82,7 +82,7 @@ static void mark_request(struct inbox *self, struct exec *exec, const struct sta
 void inbox_drop(struct inbox *self, struct exec *exec) {
   struct stat file;
   claims_drop(&self->claims, exec->id);
-  exec->elsewhere = false;
+  exec->elsewhere = exec->logged = exec->closed = false;
   exec->reads = 0;
   exec->since_ms = 0;
   if (find_file(self, exec, &file))
@@ -335,6 +335,10 @@ static void end_if_gone(struct inbox *self, struct exec *exec) {
   if (exec->state == EXEC_CANCELLED || has_request(self, exec->id) ||
       (exec->state == EXEC_ANSWERED && has_result(self, exec->id)))
     return;
+  if (exec->state <= EXEC_FOREIGN) { /* never this agent's */
+    exec_table_remove(&self->execs, exec);
+    return;
+  }
   if (exec->state != EXEC_RUNNING) {
     inbox_drop(self, exec);
     return;

@@ -176,8 +176,9 @@ int ipc_directory_make_file(int directory, const char *name, const char *bytes, 
   int fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (fd < 0)
     return -1;
-  (void)fchmod(fd, 0644); /* whatever the umask: the reader may be another user */
-  int result = write_all(fd, bytes, length);
+  int result = fchmod(fd, 0644); /* whatever the umask: the reader may be another user */
+  if (result == 0)
+    result = write_all(fd, bytes, length);
   ipc_directory_close_entry(fd);
   if (result != 0)
     ipc_directory_remove(directory, name, 0);

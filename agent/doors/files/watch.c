@@ -61,14 +61,16 @@ static bool take(struct watch *self, const struct inotify_event *event) {
 
 LOOP_CALLBACK(on_readable, struct watch *self) {
   _Alignas(struct inotify_event) char bytes[16 * 1024];
-  bool scan = false;
+  bool scan = false, has_told = false;
   ssize_t length = read(self->fd, bytes, sizeof bytes);
   for (ssize_t at = 0; at < length;) {
     const struct inotify_event *event = (const void *)(bytes + at);
     scan |= take(self, event);
+    has_told |= event->wd == self->tools;
     at += (ssize_t)sizeof *event + (ssize_t)event->len;
   }
-  self->handler->settled(self->owner, scan);
+  if (scan || has_told)
+    self->handler->settled(self->owner, scan);
 }
 
 LOOP_CALLBACK(on_timer, struct watch *self) {
