@@ -2,20 +2,8 @@
  * Any text. What is base64 has at most three bytes for four characters; encoded again, it is the
  * text without blanks, except for bits that are dropped.
  */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/base64.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void demand(bool promise) {
-  if (!promise)
-    abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 static bool is_blank(uint8_t byte) {
   return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';

@@ -13,8 +13,6 @@
  *   F7         lets a second go by
  */
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -28,9 +26,8 @@
 #include "base/loop.h"
 #include "base/memory.h"
 #include "base/random.h"
+#include "tests/fuzz/fuzz.h"
 #include "tests/support/virtual_time.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum role { OUTBOX, CONSUMER, HEARTBEAT, ROLES };
 
@@ -72,11 +69,6 @@ static struct world {
   unsigned commands, connections; /* since time went by */
   char committed[80];
 } world;
-
-static void demand(bool promise) {
-  if (!promise)
-    abort();
-}
 
 uint64_t random_u64(void) {
   return 0x0123456789abcdef;

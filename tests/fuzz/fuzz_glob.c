@@ -3,26 +3,14 @@
  * compared with the plainest matcher, which tries everything; it is given what the braces expand
  * to. Longer ones have to end.
  */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/files/glob/glob.h"
 #include "base/utf8.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 #define PLAIN_MAX 64
 
 /* By `begins` and what is left of glob and path: tried in vain, so that trying everything ends. */
 static bool in_vain[2][PLAIN_MAX + 1][PLAIN_MAX + 1];
-
-static void demand(bool promise) {
-  if (!promise)
-    abort();
-}
 
 static size_t character_size(const char *text) {
   size_t size = utf8_sequence(text, strnlen(text, 4));

@@ -2,20 +2,8 @@
  * Line one is a path, of a directory when it ends in "/", the others are an ignore file. The last
  * line that says something by itself says what the whole file says.
  */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/files/glob/glob.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void demand(bool promise) {
-  if (!promise)
-    abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 static enum globs_verdict judge(const char *text, size_t length, const char *path,
                                 size_t path_length) {

@@ -3,21 +3,9 @@
  * the first line that is asked for and whether numbers are, the second the number of lines; the
  * rest is the file.
  */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/files/access/line_range.h"
 #include "base/utf8.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void demand(bool promise) {
-  if (!promise)
-    abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 /* Takes a number of this width and a tab off the beginning of a line; returns how long they are. */
 static size_t check_number(const char *text, size_t length, size_t width, size_t expected) {

@@ -2,16 +2,9 @@
  * A stream of output, cut into reads and taken with pauses, against the stream itself, which is
  * walked byte by byte. The input is a script: a byte that says what comes, and then what it needs.
  */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/engine/lines.h"
 #include "base/utf8.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 #define PIECE_MAX ((size_t)300 * 1024)
 
@@ -25,11 +18,6 @@ struct run {
   size_t at;     /* where the next piece begins */
   size_t begin;  /* where its line began */
 };
-
-static void demand(bool promise) {
-  if (!promise)
-    abort();
-}
 
 static bool ends_line(char byte) {
   return byte == '\n' || byte == '\r';

@@ -2,23 +2,11 @@
  * Any bytes as lines from a client of MCP. What is answered is one line of JSON-RPC with the id of
  * the request, byte for byte; a notification is not answered.
  */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <cjson/cJSON.h>
 
 #include "agent/doors/call_ids.h"
 #include "agent/doors/mcp/session.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void demand(bool promise) {
-  if (!promise)
-    abort();
-}
+#include "tests/fuzz/fuzz.h"
 
 static void check_answer(const struct mcp_message *message, const struct buffer *answer) {
   static const char head[] = "{\"jsonrpc\":\"2.0\",\"id\":";

@@ -3,19 +3,13 @@
  * against PCRE2's interpreter without optimizations, line by line. A byte of the pattern that is not
  * ASCII stands for a piece of syntax, so that random bytes make patterns.
  */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
 #include "agent/files/grep/line_matcher.h"
 #include "base/utf8.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 /* Few enough that what takes long is found out before our matching is tried. */
 #define TRIES 20000
@@ -49,11 +43,6 @@ static const char *const syntax[] = {
     "\xC5\xBF",    "\\x{100}",    "\\xe9",     "[\\x{100}-\\x{2000}]",
     "[^\xC3\xA9]",
 };
-
-static void demand(bool promise) {
-  if (!promise)
-    abort();
-}
 
 /* Ends with as many ")" as are missing. */
 static void read_pattern(const char *line, size_t length, char *pattern) {

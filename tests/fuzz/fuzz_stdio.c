@@ -3,29 +3,17 @@
  * those of the stream, whatever the pieces are; each request is answered by one line of JSON, or by
  * none when it is a notification.
  */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/doors/line_reader.h"
 #include "agent/doors/stdio/stdio_line.h"
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "tests/fuzz/fuzz.h"
 #include "wire/json.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const struct tool_settings settings = {
     .limits = {.timeout_default = 30, .timeout_maximum = 120, .clamps_timeout = true},
     .directory = "/d",
     .shell = "sh"};
-
-static void demand(bool promise) {
-  if (!promise)
-    abort();
-}
 
 /* One line, which is JSON. */
 static void check_answer(struct buffer *out) {

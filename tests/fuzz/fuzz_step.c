@@ -4,25 +4,13 @@
  * why. A request that is ready is a step; one that is not says why; none looks broken before it is
  * whole.
  */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/doors/files/exec_request.h"
 #include "agent/kinds/kind.h"
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "tests/fuzz/fuzz.h"
 #include "wire/json.h"
 #include "wire/step.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void demand(bool promise) {
-  if (!promise)
-    abort();
-}
 
 static void check_text(const char *text, size_t shortest) {
   size_t length = strlen(text);

@@ -3,26 +3,14 @@
  * accepted is a step; one that is refused has a text that says why. No answer is longer than its
  * limit.
  */
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "agent/tools/answer.h"
 #include "agent/tools/tool.h"
 #include "base/memory.h"
+#include "tests/fuzz/fuzz.h"
 #include "wire/json.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* For the lines after an answer that was cut, "Error: " and the parts of a command. */
 #define FRAME_MAX 1024
-
-static void demand(bool promise) {
-  if (!promise)
-    abort();
-}
 
 static cJSON *parse(const char *text, size_t length) {
   struct error error;
