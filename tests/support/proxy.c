@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -13,6 +14,49 @@
 
 #include "tests/support/wait.h"
 #include "tests/test.h"
+
+/*
+ * A relay is one connection through the proxy: the agent's socket, the server's socket, and the bytes
+ * between them. Its role is known when the agent names the connection (CLIENT SETNAME), or when it
+ * begins a handshake of TLS, which hides the name; until then no byte is forwarded. Nothing in a relay
+ * blocks.
+ */
+
+/* On a delayed connection: bytes up to this one, counted from the first, are forwarded at due_ms.
+ */
+struct relay_mark {
+  long end;
+  int64_t due_ms;
+};
+
+#define RELAY_MARKS 256
+
+struct relay_flow {
+  char bytes[262144];
+  size_t length;
+  struct relay_mark marks[RELAY_MARKS];
+  size_t marks_count;
+  long taken;
+  long passed;
+  bool ended; /* the sender has closed its side */
+};
+
+struct relay {
+  int fd[RELAY_DIRECTIONS]; /* the source of a direction: the agent's socket, the server's */
+  struct relay_flow flow[RELAY_DIRECTIONS];
+  enum relay_role role;
+  enum relay_role role_of_tls; /* what it is taken for if it is one of TLS */
+  long number;                 /* among the connections of its role, from 0 */
+  bool counted;                /* its fault is counted as a cut */
+  struct relay_fault fault;
+  int delay_ms; /* for each direction */
+  bool deaf;    /* bytes of either side are discarded, an end is not forwarded */
+  bool frozen;  /* nothing is forwarded, and nothing is lost */
+  bool cut;     /* the fault has happened; the server still gets what was forwarded */
+  long swallowed;
+  int64_t swallowed_ms; /* when the last byte was */
+  int64_t linger_ms;    /* until when a cut connection waits for the server to take the bytes */
+};
 
 #define RELAYS_MAX 32
 
@@ -34,9 +78,236 @@ struct proxy {
   int listener;
   pid_t pid;
   struct relay *relays[RELAYS_MAX]; /* from here on: used by the proxy's process only */
-  long number[RELAYS_MAX];          /* among the connections of its role, from 0 */
-  bool counted[RELAYS_MAX];         /* its fault is counted as a cut */
 };
+
+/* A server that sends nothing for this time has sent all its replies. */
+#define SILENCE_MS 20
+
+/* How often a frozen connection checks whether it still is. */
+#define FROZEN_MS 10
+
+/* How long a cut connection waits for the server to read what was forwarded. */
+#define LINGER_MS 2000
+
+/* The first byte of a handshake of TLS (RFC 8446, 5.1); a command begins with '*'. */
+#define TLS_HANDSHAKE 22
+
+static void close_side(struct relay *self, enum relay_direction side) {
+  if (self->fd[side] >= 0)
+    close(self->fd[side]);
+  self->fd[side] = -1;
+}
+
+static void relay_release(struct relay *self) {
+  close_side(self, RELAY_REQUEST);
+  close_side(self, RELAY_REPLY);
+}
+
+static enum relay_direction other(enum relay_direction direction) {
+  return direction == RELAY_REQUEST ? RELAY_REPLY : RELAY_REQUEST;
+}
+
+/* Closes the agent's side at once. The server's side closes after the bytes that were forwarded,
+   and only when the server had time to read them. */
+static void cut(struct relay *self) {
+  self->cut = true;
+  close_side(self, RELAY_REQUEST);
+  self->flow[RELAY_REQUEST].length = 0;
+  self->flow[RELAY_REPLY].length = 0;
+  shutdown(self->fd[RELAY_REPLY], SHUT_WR);
+  self->linger_ms = wait_now_ms() + LINGER_MS;
+}
+
+/* CLIENT SETNAME sandbox:<job>:in, :out or :heartbeat, the first of them: what follows are keys. */
+static void recognise_by_name(struct relay *self) {
+  static const char command[] = "SETNAME\r\n";
+  const struct relay_flow *flow = &self->flow[RELAY_REQUEST];
+  const char *at = memmem(flow->bytes, flow->length, command, sizeof command - 1);
+  if (at == NULL)
+    return;
+  static const char *const ends[RELAY_ROLES] = {[RELAY_INTAKE] = ":in\r\n",
+                                                [RELAY_OUTBOX] = ":out\r\n",
+                                                [RELAY_HEARTBEAT] = ":heartbeat\r\n"};
+  size_t left = flow->length - (size_t)(at - flow->bytes);
+  const char *first = NULL;
+  for (int i = 0; i < RELAY_ROLES; i++) {
+    const char *end = memmem(at, left, ends[i], strlen(ends[i]));
+    if (end == NULL || (first != NULL && first < end))
+      continue;
+    first = end;
+    self->role = (enum relay_role)i;
+  }
+}
+
+static int port_of(int fd) {
+  struct sockaddr_in address = {0};
+  socklen_t length = sizeof address;
+  (void)getsockname(fd, (struct sockaddr *)&address, &length);
+  return ntohs(address.sin_port);
+}
+
+static void recognise(struct proxy *proxy, struct relay *self) {
+  const struct relay_flow *flow = &self->flow[RELAY_REQUEST];
+  if (flow->length > 0 && flow->bytes[0] == TLS_HANDSHAKE)
+    self->role = self->role_of_tls;
+  else
+    recognise_by_name(self);
+  if (self->role == RELAY_UNKNOWN)
+    return;
+  atomic_store(&proxy->shared->port[self->role], port_of(self->fd[RELAY_REPLY]));
+  self->number = atomic_fetch_add(&proxy->shared->connections[self->role], 1);
+  if (self->number < PROXY_FAULTS)
+    self->fault = proxy->plan.faults[self->role][self->number];
+}
+
+/* How many bytes may be forwarded now. */
+static size_t count_ready(const struct relay *self, enum relay_direction direction) {
+  const struct relay_flow *flow = &self->flow[direction];
+  if (self->role == RELAY_UNKNOWN)
+    return 0;
+  if (flow->marks_count == 0)
+    return flow->length;
+  long end = 0;
+  int64_t now = wait_now_ms();
+  for (size_t i = 0; i < flow->marks_count && flow->marks[i].due_ms <= now; i++)
+    end = flow->marks[i].end;
+  long first = flow->taken - (long)flow->length;
+  return end > first ? (size_t)(end - first) : 0;
+}
+
+static void drop_old_marks(struct relay_flow *flow) {
+  size_t old = 0;
+  while (old < flow->marks_count && flow->marks[old].end <= flow->taken - (long)flow->length)
+    old++;
+  flow->marks_count -= old;
+  memmove(flow->marks, flow->marks + old, flow->marks_count * sizeof *flow->marks);
+}
+
+static bool has_room(const struct relay *self, enum relay_direction direction) {
+  const struct relay_flow *flow = &self->flow[direction];
+  return self->fd[direction] >= 0 && !flow->ended && flow->length < sizeof flow->bytes &&
+         flow->marks_count < RELAY_MARKS;
+}
+
+static void take_in(struct relay *self, enum relay_direction direction) {
+  struct relay_flow *flow = &self->flow[direction];
+  if (!has_room(self, direction))
+    return;
+  ssize_t got = recv(self->fd[direction], flow->bytes + flow->length,
+                     sizeof flow->bytes - flow->length, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR))
+    return;
+  if (got <= 0)
+    flow->ended = true;
+  if (got <= 0 || self->deaf || self->cut)
+    return;
+  flow->length += (size_t)got;
+  flow->taken += got;
+  if (self->delay_ms > 0)
+    flow->marks[flow->marks_count++] =
+        (struct relay_mark){flow->taken, wait_now_ms() + self->delay_ms};
+}
+
+/* How many of them before the fault. */
+static size_t allowance(const struct relay *self, enum relay_direction direction, size_t ready) {
+  long left = self->fault.byte - self->flow[direction].passed;
+  bool ends = self->fault.byte > 0 && self->fault.direction == direction && left < (long)ready;
+  return ends ? (size_t)left : ready;
+}
+
+static void pass_on(struct relay *self, enum relay_direction direction) {
+  struct relay_flow *flow = &self->flow[direction];
+  size_t ready = count_ready(self, direction);
+  if (self->cut || ready == 0)
+    return;
+  size_t allowed = allowance(self, direction, ready);
+  ssize_t sent = 0;
+  if (allowed > 0)
+    sent = send(self->fd[other(direction)], flow->bytes, allowed, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent < 0) {
+    flow->ended = flow->ended || (errno != EAGAIN && errno != EINTR);
+    return;
+  }
+  flow->passed += sent;
+  flow->length -= (size_t)sent;
+  memmove(flow->bytes, flow->bytes + sent, flow->length);
+  drop_old_marks(flow);
+  bool reached = self->fault.byte > 0 && self->fault.direction == direction &&
+                 flow->passed >= self->fault.byte;
+  if (reached && !self->fault.swallow) {
+    cut(self);
+  } else if (reached && flow->length > 0) {
+    self->swallowed += (long)flow->length;
+    self->swallowed_ms = wait_now_ms();
+    flow->length = 0;
+  }
+}
+
+/* An end is forwarded after all bytes; not by a deaf connection. */
+static void end(struct relay *self) {
+  int64_t now = wait_now_ms();
+  if (self->cut) {
+    if (self->flow[RELAY_REPLY].ended || now >= self->linger_ms)
+      close_side(self, RELAY_REPLY);
+    return;
+  }
+  if (self->swallowed > 0 && now - self->swallowed_ms >= SILENCE_MS) {
+    cut(self);
+    return;
+  }
+  for (enum relay_direction i = RELAY_REQUEST; i <= RELAY_REPLY && !self->deaf; i++) {
+    bool unnamed = self->role == RELAY_UNKNOWN;
+    if (self->flow[i].ended && (self->flow[i].length == 0 || unnamed)) {
+      relay_release(self);
+      return;
+    }
+  }
+}
+
+/* Forwards what can be forwarded. */
+static void relay_move(struct proxy *proxy, struct relay *self) {
+  if (self->frozen)
+    return;
+  take_in(self, RELAY_REQUEST);
+  take_in(self, RELAY_REPLY);
+  if (self->role == RELAY_UNKNOWN)
+    recognise(proxy, self);
+  pass_on(self, RELAY_REQUEST);
+  pass_on(self, RELAY_REPLY);
+  end(self);
+}
+
+static void earlier(int64_t *when, int64_t other_time) {
+  if (*when < 0 || other_time < *when)
+    *when = other_time;
+}
+
+/* What to ask poll for; returns the time, of wait_now_ms, at which to call relay_move without an
+   event, or -1. */
+static int64_t relay_interest(const struct relay *self, struct pollfd out[RELAY_DIRECTIONS]) {
+  int64_t when = -1;
+  int64_t now = wait_now_ms();
+  out[RELAY_REQUEST].fd = out[RELAY_REPLY].fd = -1;
+  if (self->frozen)
+    return now + FROZEN_MS;
+  for (enum relay_direction i = RELAY_REQUEST; i <= RELAY_REPLY; i++) {
+    bool sends = !self->cut && count_ready(self, other(i)) > 0;
+    out[i].fd = self->fd[i];
+    out[i].events = (short)((has_room(self, i) ? POLLIN : 0) | (sends ? POLLOUT : 0));
+    if (out[i].events == 0)
+      out[i].fd = -1; /* poll would report an end that was seen again and again */
+    for (size_t mark = 0; mark < self->flow[i].marks_count; mark++)
+      if (self->flow[i].marks[mark].due_ms > now)
+        earlier(&when, self->flow[i].marks[mark].due_ms);
+  }
+  if (self->cut)
+    earlier(&when, self->linger_ms);
+  else if (self->swallowed > 0)
+    earlier(&when, self->swallowed_ms + SILENCE_MS);
+  return when;
+}
+
+/* --- the proxy ------------------------------------------------------------------------------- */
 
 static int listen_on_loopback(int *port) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -87,13 +358,6 @@ static enum relay_role missing_role(const struct proxy *self) {
   return missing;
 }
 
-static int port_of(int fd) {
-  struct sockaddr_in address = {0};
-  socklen_t length = sizeof address;
-  (void)getsockname(fd, (struct sockaddr *)&address, &length);
-  return ntohs(address.sin_port);
-}
-
 static void take_connection(struct proxy *self) {
   int on = 1;
   int agent = accept4(self->listener, NULL, NULL, SOCK_CLOEXEC);
@@ -110,37 +374,24 @@ static void take_connection(struct proxy *self) {
   }
   (void)setsockopt(agent, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   (void)setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  relay_init(relay, agent, server);
-  relay->role_of_tls = missing_role(self);
+  *relay = (struct relay){
+      .fd = {agent, server}, .role = RELAY_UNKNOWN, .role_of_tls = missing_role(self)};
   self->relays[place] = relay;
-  self->counted[place] = false;
-}
-
-static void on_named(void *context, struct relay *relay) {
-  struct proxy *self = context;
-  size_t place = 0;
-  while (self->relays[place] != relay)
-    place++;
-  atomic_store(&self->shared->port[relay->role], port_of(relay->fd[RELAY_REPLY]));
-  long number = atomic_fetch_add(&self->shared->connections[relay->role], 1);
-  self->number[place] = number;
-  if (number < PROXY_FAULTS)
-    relay->fault = self->plan.faults[relay->role][number];
 }
 
 static void move_relay(struct proxy *self, size_t place) {
   struct relay *relay = self->relays[place];
   relay->delay_ms = atomic_load(&self->shared->delay_ms);
   if (relay->role != RELAY_UNKNOWN) {
-    relay->deaf = self->number[place] < atomic_load(&self->shared->deafened[relay->role]);
-    relay->frozen = self->number[place] < atomic_load(&self->shared->frozen[relay->role]);
+    relay->deaf = relay->number < atomic_load(&self->shared->deafened[relay->role]);
+    relay->frozen = relay->number < atomic_load(&self->shared->frozen[relay->role]);
   }
-  relay_move(relay, on_named, self);
-  if (relay->cut && !self->counted[place]) {
-    self->counted[place] = true;
+  relay_move(self, relay);
+  if (relay->cut && !relay->counted) {
+    relay->counted = true;
     atomic_fetch_add(&self->shared->cuts, 1);
   }
-  if (!relay_is_over(relay))
+  if (relay->fd[RELAY_REPLY] >= 0)
     return;
   relay_release(relay);
   free(relay);

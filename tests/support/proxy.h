@@ -3,8 +3,6 @@
 
 #include <stdbool.h>
 
-#include "tests/support/relay.h"
-
 /*
  * A proxy between an agent and its server on the loopback that breaks connections as planned. It is
  * a process of its own, which dies with the test.
@@ -19,6 +17,24 @@
  * order in which an agent connects, and from which connection is missing.
  */
 struct proxy;
+
+enum relay_role {
+  RELAY_INTAKE,
+  RELAY_OUTBOX,
+  RELAY_WORKERS, /* the number of roles that carry steps, events and results */
+  RELAY_HEARTBEAT = RELAY_WORKERS,
+  RELAY_ROLES,
+  RELAY_UNKNOWN = RELAY_ROLES
+};
+enum relay_direction { RELAY_REQUEST, RELAY_REPLY, RELAY_DIRECTIONS };
+
+/* A fault of a connection. Bytes count from its first one, in this direction. */
+struct relay_fault {
+  enum relay_direction direction;
+  long byte;    /* the last one that is forwarded; 0: no fault */
+  bool swallow; /* later bytes are discarded while the other direction stays open; the connection is
+                   cut when the server has sent nothing for a while */
+};
 
 /* Faults of the first, second … connection of each role. */
 #define PROXY_FAULTS 2
