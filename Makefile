@@ -362,7 +362,7 @@ chosen = $(if $(T),$(call program,$(call named,T,$(foreach t,$(T),tests/$(dir $(
 run-test: $(call chosen,$(unit_programs) $(integration_programs) $(timed_programs))
 run-test-unit: $(call chosen,$(unit_programs))
 # With a server of one's own choice: not those that need none, nor those about a file system's faults.
-of_any_server = $(shell grep -L 'support/\(job\|redis\|events\|fake_redis\)' $(integration_sources); \
+of_any_server = $(shell grep -L 'support/\(job\|redis\|fake_redis\)' $(integration_sources); \
   grep -l 'support/hanging_mount' $(integration_sources))
 run-test-integration: $(call chosen,$(filter-out $(if $(REDIS_SERVER)$(TLS),$(call program,$(of_any_server))),$(integration_programs)))
 # With TLS: those that write redis:// themselves, or look at the bytes that an agent sends, without.

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/proc.h"
@@ -16,7 +15,7 @@ JOB_TEST(a_holder_delays_the_answer_by_2_s_at_most) {
   const char *sleep = job_sleep(job, 60);
   const cJSON *step = job_script(job, job_format(job, "%s & echo hi", sleep));
   job_expect_result(job, job_run_within(job, step, ANSWER_MS), 0, NULL, "hi\n");
-  assert_string_equal(events_lines(job, step, "completed"), "exit=0 timedOut=False\n");
+  assert_string_equal(job_lines(job, step, "completed"), "exit=0 timedOut=False\n");
 
   pid_t holder = proc_find(sleep);
   assert_int_not_equal(holder, 0);
@@ -89,9 +88,9 @@ JOB_TEST(later_steps_do_not_hear_a_holder) {
   job_run_within(job, first, ANSWER_MS);
   const cJSON *second = job_script(job, "sleep 0.5; echo clear");
   job_expect_result(job, job_run(job, second), 0, NULL, "clear\n");
-  assert_string_equal(events_lines(job, second, "stdout"), "clear\n");
+  assert_string_equal(job_lines(job, second, "stdout"), "clear\n");
   /* Nor is anything said for the first step behind its own `completed`. */
-  const cJSON *events = events_of(job, first);
+  const cJSON *events = job_events(job, first);
   const cJSON *last = cJSON_GetArrayItem(events, cJSON_GetArraySize(events) - 1);
   assert_string_equal(job_text(last, "kind"), "completed");
 }

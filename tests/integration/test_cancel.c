@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/proc.h"
@@ -17,13 +16,13 @@ enum { GRACE_MS = 10000 };
 
 JOB_TEST(the_running_step_is_ended) {
   const char *sleep = job_sleep(job, 600);
-  const cJSON *step = events_push_endless(job, sleep);
+  const cJSON *step = job_push_endless(job, sleep);
   int64_t began = wait_now_ms();
   job_push_cancel(job, step);
   const cJSON *result = job_expect_answer(job, step, -1, CANCELLED, "up\n");
   assert_true(wait_now_ms() - began < GRACE_MS / 2);
   assert_int_equal(job_event_count(result), 3);
-  assert_string_equal(events_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
+  assert_string_equal(job_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
   assert_int_equal(proc_find(sleep), 0);
   job_expect_to_go_on(job);
   job_expect_nothing_left(job);
@@ -33,7 +32,7 @@ JOB_TEST(who_ignores_sigterm_is_killed) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step =
       job_script(job, job_format(job, "trap '' TERM; echo up; setsid %s & %s", sleep, sleep));
-  events_push(job, step, "up");
+  job_push_until(job, step, "up");
   int64_t began = wait_now_ms();
   job_push_cancel(job, step);
   job_expect_answer(job, step, -1, CANCELLED, "up\n");
@@ -46,7 +45,7 @@ JOB_TEST(who_ignores_sigterm_is_killed) {
 JOB_TEST(twice_is_once) {
   const cJSON *step =
       marks_step(job, "trap 'gate; echo bye; exit 0' TERM; echo up; sleep 600 & wait");
-  events_push(job, step, "up");
+  job_push_until(job, step, "up");
   job_push_cancel(job, step);
   job_push_cancel(job, step);
   job_wait_length(job, "inflight", 1); /* both orders were taken and done */
@@ -58,7 +57,7 @@ JOB_TEST(twice_is_once) {
 
 JOB_TEST(what_waits_is_answered_without_having_run) {
   const char *mark = job_path(job, "mark");
-  const cJSON *running = events_push_endless(job, job_sleep(job, 600));
+  const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   const cJSON *waiting = job_step(job, "touch", mark, NULL);
   const cJSON *before = job_push_echo(job, "before");
   job_push(job, waiting);
@@ -66,8 +65,8 @@ JOB_TEST(what_waits_is_answered_without_having_run) {
   job_push_cancel(job, waiting);
   const cJSON *result = job_expect_answer(job, waiting, -1, CANCELLED, NULL);
   assert_int_equal(job_event_count(result), 0);
-  assert_int_equal(cJSON_GetArraySize(events_of(job, waiting)), 0);
-  assert_string_equal(events_lines(job, running, "completed"), ""); /* it still runs */
+  assert_int_equal(cJSON_GetArraySize(job_events(job, waiting)), 0);
+  assert_string_equal(job_lines(job, running, "completed"), ""); /* it still runs */
   job_wait_length(job, "inflight", 3);
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
@@ -82,7 +81,7 @@ JOB_TEST(an_unknown_id_is_said_and_nothing_else) {
   job_run(job, finished);
   job_push_cancel(job, finished);
   agent_process_wait_log(job->agent, "cancel: no such step is running or waiting");
-  const cJSON *running = events_push_endless(job, job_sleep(job, 600));
+  const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   job_push_cancel(job, job_step(job, "never-pushed", NULL));
   job_wait_length(job, "inflight", 1);
   job_push_cancel(job, running);
@@ -92,7 +91,7 @@ JOB_TEST(an_unknown_id_is_said_and_nothing_else) {
 
 /* A step that was pushed before the shutdown is run before it, whatever is cancelled. */
 JOB_TEST(shutdown_keeps_its_place) {
-  const cJSON *running = events_push_endless(job, job_sleep(job, 600));
+  const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   const cJSON *before = job_push_echo(job, "before");
   job_push_shutdown(job);
   (void)job_push_echo(job, "after");
@@ -105,7 +104,7 @@ JOB_TEST(shutdown_keeps_its_place) {
 }
 
 JOB_TEST(what_waits_behind_a_shutdown_can_be_cancelled) {
-  const cJSON *running = events_push_endless(job, job_sleep(job, 600));
+  const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   job_push_shutdown(job);
   const cJSON *behind = job_push_echo(job, "behind");
   job_push_cancel(job, behind);
@@ -119,7 +118,7 @@ JOB_TEST(what_waits_behind_a_shutdown_can_be_cancelled) {
 /* Of two steps with one id the first one, and then the second one. */
 JOB_TEST(one_order_ends_one_step) {
   const char *sleep = job_sleep(job, 600);
-  const cJSON *step = events_push_endless(job, sleep);
+  const cJSON *step = job_push_endless(job, sleep);
   job_push(job, step);
   job_wait_length(job, "inflight", 2);
   job_push_cancel(job, step);
@@ -127,13 +126,13 @@ JOB_TEST(one_order_ends_one_step) {
   assert_int_not_equal(proc_wait_for(sleep, WAIT_BOUND_MS), 0);
   job_push_cancel(job, step);
   job_expect_answer(job, step, -1, CANCELLED, "up\n");
-  assert_string_equal(events_lines(job, step, "stdout"), "up\nup\n");
+  assert_string_equal(job_lines(job, step, "stdout"), "up\nup\n");
   job_expect_nothing_left(job);
 }
 
 /* The order is taken when Redis answers again; the command cannot have ended before. */
 JOB_TEST(with_a_frozen_redis_it_comes_later) {
-  const cJSON *step = events_push_endless(job, job_sleep(job, 600));
+  const cJSON *step = job_push_endless(job, job_sleep(job, 600));
   redis_server_freeze(job->server);
   redisAppendCommand(
       job->redis, "LPUSH sandbox:%s:in %s", job->id,
@@ -152,7 +151,7 @@ JOB_TEST(with_a_frozen_redis_it_comes_later) {
 /* Ended while nobody can be told: it is told when Redis is there again. */
 JOB_TEST(what_ends_without_redis_is_answered_later) {
   const cJSON *step = marks_step(job, "trap 'ran; gate; exit 0' TERM; echo up; sleep 600 & wait");
-  events_push(job, step, "up");
+  job_push_until(job, step, "up");
   job_push_cancel(job, step);
   job_wait_length(job, "inflight", 1);
   redis_server_freeze(job->server);

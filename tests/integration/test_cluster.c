@@ -1,6 +1,5 @@
 /* A Redis Cluster of three nodes: any of them may be named, and the job may move. */
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/redis_cluster.h"
@@ -121,7 +120,7 @@ TEST_WITH(struct scene *scene, a_job_moves_while_a_step_prints, set_up, tear_dow
   job_start_agent(job, "--verbose", "--events-maxlen", "0", NULL);
   job_expect_to_go_on(job);
   const cJSON *step = counting_step(job);
-  events_push(job, step, "1");
+  job_push_until(job, step, "1");
   static const char *const first[] = {"sandbox:" JOB_ID ":events", "sandbox:" JOB_ID ":committed"};
   for (int round = 0; round < 2; round++) {
     int to = (scene->owner + 1) % REDIS_CLUSTER_NODES;
@@ -139,7 +138,7 @@ TEST_WITH(struct scene *scene, a_job_moves_while_a_step_prints, set_up, tear_dow
   marks_open_gate(job, "");
   const cJSON *result = job_result(job);
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
-  expect_count(job, events_lines(job, step, "stdout"));
+  expect_count(job, job_lines(job, step, "stdout"));
   job_expect_to_go_on(job);
   job_shut_down(job);
 }
@@ -164,12 +163,13 @@ TEST_WITH(struct scene *scene, a_queue_moves_while_it_is_worked_off, set_up, tea
     job_push(job, steps[i]);
   }
   for (int i = 0; i < MOVES; i++) {
-    events_wait(job, steps[i * STEPS / MOVES], "stdout", job_format(job, "%d", i * STEPS / MOVES));
+    job_wait_event(job, steps[i * STEPS / MOVES], "stdout",
+                   job_format(job, "%d", i * STEPS / MOVES));
     move_job(scene);
   }
   for (int i = 0; i < STEPS; i++) {
     job_expect_answer(job, steps[i], 0, NULL, job_format(job, "%d\n", i));
-    assert_string_equal(events_lines(job, steps[i], "stdout"), job_format(job, "%d\n", i));
+    assert_string_equal(job_lines(job, steps[i], "stdout"), job_format(job, "%d\n", i));
   }
   job_expect_to_go_on(job); /* there are no others */
   job_shut_down(job);

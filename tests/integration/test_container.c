@@ -8,7 +8,6 @@
 
 #include "tests/support/command.h"
 #include "tests/support/container.h"
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"

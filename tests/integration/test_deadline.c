@@ -1,7 +1,6 @@
 /* A step that is over its time: its whole tree ends (test_escape.c too), nothing else does, and the answer
    comes. */
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
@@ -20,7 +19,7 @@ JOB_TEST(over_its_time) {
   const cJSON *step = with_timeout(job_script(job, job_format(job, "exec %s", sleep)), 1);
   const cJSON *result = job_run_within(job, step, SOON_MS);
   job_expect_result(job, result, -1, "timed out after 1s", NULL);
-  assert_string_equal(events_lines(job, step, "completed"), "exit=-1 timedOut=True\n");
+  assert_string_equal(job_lines(job, step, "completed"), "exit=-1 timedOut=True\n");
   assert_true(proc_wait_gone(sleep, 1000));
   double seconds = cJSON_GetObjectItem(result, "durationSeconds")->valuedouble;
   assert_true(seconds >= 1 && seconds < 8);
@@ -31,7 +30,7 @@ JOB_TEST(what_was_written_is_kept) {
   const cJSON *step = with_timeout(job_script(job, script), 1);
   job_expect_result(job, job_run_within(job, step, SOON_MS), -1, "timed out after 1s",
                     "out\nbye\n");
-  assert_string_equal(events_lines(job, step, "stderr"), "err\n");
+  assert_string_equal(job_lines(job, step, "stderr"), "err\n");
 }
 
 /* $SLEEP in the script is a `sleep 60` of its own, which does not survive the deadline. */

@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
@@ -53,7 +52,7 @@ JOB_TEST(an_idle_agent_says_its_doors) {
 
 JOB_TEST(a_run_is_there_with_its_pid) {
   const char *sleep = job_sleep(job, 600);
-  const cJSON *step = events_push_endless(job, sleep);
+  const cJSON *step = job_push_endless(job, sleep);
   pid_t pid = proc_wait_for(sleep, WAIT_BOUND_MS);
   expect_dump(job, (const char *const[]){"door", "redis", in_log(job, step),
                                          job_format(job, "pid %d", (int)pid), "waits for", NULL});
@@ -64,7 +63,7 @@ JOB_TEST(a_run_is_there_with_its_pid) {
 
 /* As from a shell in the container, while a step runs: the sender has ended when it is read. */
 JOB_TEST(who_asks_may_be_gone) {
-  const cJSON *step = events_push_endless(job, job_sleep(job, 600));
+  const cJSON *step = job_push_endless(job, job_sleep(job, 600));
   pid_t agent = agent_process_pid(job->agent);
   assert_int_equal(kill(agent, SIGSTOP), 0);
   pid_t sender = fork();
@@ -80,7 +79,7 @@ JOB_TEST(who_asks_may_be_gone) {
 /* When it matters: what is held, and for whom it waits. */
 JOB_TEST(an_outage_is_there) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
-  events_push(job, step, job->id);
+  job_push_until(job, step, job->id);
   redis_server_freeze(job->server);
   expect_dump(job, (const char *const[]){"door", "redis", in_log(job, step), "waits for room",
                                          "not acknowledged", NULL});

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/wait.h"
@@ -14,7 +13,8 @@
 
 /* A step that prints when gate 1 opens, and ends when gate 2 does. */
 static const cJSON *start_talker(struct job *job) {
-  return events_push(job, marks_step(job, "echo up; gate 1; echo down; exec 2>&1; gate 2"), "up");
+  return job_push_until(job, marks_step(job, "echo up; gate 1; echo down; exec 2>&1; gate 2"),
+                        "up");
 }
 
 static long long connections(struct job *job) {
@@ -50,7 +50,7 @@ static void expect_waited_out(struct job *job, const cJSON *talker, const char *
   job_do(job, lift);
   marks_open_gate(job, "2");
   job_expect_answer(job, talker, 0, NULL, "up\ndown\n");
-  assert_string_equal(events_lines(job, talker, "stdout"), "up\ndown\n");
+  assert_string_equal(job_lines(job, talker, "stdout"), "up\ndown\n");
   agent_process_wait_log(job->agent, "outbox: connected to");
   assert_int_equal(agent_process_count_log(job->agent, "outbox: connected to"), 1);
   job_expect_to_go_on(job);

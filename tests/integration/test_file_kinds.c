@@ -6,7 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "tests/support/events.h"
+#include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
 #include "tests/test.h"
 
@@ -73,7 +73,7 @@ JOB_TEST(a_long_path_is_cut_in_its_middle) {
   assert_memory_equal(message, begin, strlen(begin));
   assert_string_equal(message + strlen(message) - 14, "ddd/Program.cs");
   assert_non_null(strstr(message, "d\u2026d"));
-  assert_string_equal(events_lines(job, step, "stderr"), job_format(job, "%s\n", message));
+  assert_string_equal(job_lines(job, step, "stderr"), job_format(job, "%s\n", message));
 }
 
 /* --- readFile --- */
@@ -306,8 +306,7 @@ JOB_TEST(tree_what_is_missing_is_told) {
   const cJSON *step = kind_rows_step(job, TREE "'.','maxDepth':1000");
   const cJSON *result = job_run(job, step);
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
-  assert_string_equal(events_lines(job, step, "stderr"),
-                      "1 directories could not be looked into\n");
+  assert_string_equal(job_lines(job, step, "stderr"), "1 directories could not be looked into\n");
 }
 
 /* --- listFiles --- */
@@ -370,7 +369,7 @@ JOB_TEST(listing_at_most_a_thousand) {
     assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
     const cJSON *entries = job_own(job, cJSON_Parse(job_text(result, "outputContent")));
     assert_int_equal(cJSON_GetArraySize(entries), 1000);
-    assert_string_equal(events_lines(job, step, "stderr"),
+    assert_string_equal(job_lines(job, step, "stderr"),
                         more == 0 ? "" : "directory truncated at 1000 entries\n");
     assert_string_equal(job_text(cJSON_GetArrayItem(entries, 999), "path"),
                         kind_rows_path(job, more == 0 ? "many/0999" : "many/0998"));
@@ -386,7 +385,7 @@ JOB_TEST(listing_what_is_missing_is_told) {
     const cJSON *step = kind_rows_step(job, LIST "'.','sortBy':'size','maxDepth':1000");
     const cJSON *result = job_run(job, step);
     assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
-    assert_string_equal(events_lines(job, step, "stderr"),
+    assert_string_equal(job_lines(job, step, "stderr"),
                         many == 0 ? "1 directories could not be looked into\n"
                                   : "directory truncated at 1000 entries\n"
                                     "1 directories could not be looked into\n");
@@ -505,12 +504,12 @@ JOB_TEST(grep_what_is_missing_is_told) {
   assert_int_equal(cJSON_GetObjectItem(job_run(job, step), "exitCode")->valueint, 0);
   static const char cut[] =
       "grep truncated at 1 matches\ngrep passed over 1 lines that are too long";
-  assert_memory_equal(events_lines(job, step, "stderr"), cut, sizeof cut - 1);
+  assert_memory_equal(job_lines(job, step, "stderr"), cut, sizeof cut - 1);
   step = kind_rows_step(job, GREP "'.','pattern':'^no'");
   assert_int_equal(cJSON_GetObjectItem(job_run(job, step), "exitCode")->valueint, 1);
   static const char gap[] =
       "nothing found, but 1 directories and 0 files could not be read, the first: /";
-  assert_memory_equal(events_lines(job, step, "stderr"), gap, sizeof gap - 1);
+  assert_memory_equal(job_lines(job, step, "stderr"), gap, sizeof gap - 1);
 }
 
 JOB_TEST(grep_leaves_out_what_the_repository_ignores) {

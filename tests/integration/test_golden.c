@@ -6,7 +6,7 @@
 
 #include <dirent.h>
 
-#include "tests/support/events.h"
+#include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
 #include "tests/test.h"
 
@@ -64,7 +64,7 @@ static const char *print(struct job *job, const cJSON *json) {
 }
 
 static const char *events_as_golden(struct job *job, const cJSON *step) {
-  cJSON *events = job_own(job, cJSON_Duplicate(events_of(job, step), true));
+  cJSON *events = job_own(job, cJSON_Duplicate(job_events(job, step), true));
   for (cJSON *event = events->child; event != NULL; event = event->next)
     cJSON_DeleteItemFromObject(event, "entryMs");
   return without_times(job, print(job, events));

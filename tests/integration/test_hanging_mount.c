@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/support/events.h"
 #include "tests/support/hanging_mount.h"
 #include "tests/support/injection.h"
+#include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -68,7 +68,7 @@ TEST_WITH(struct job *job, a_program_that_hangs_can_be_cancelled, job_setup_serv
   begin(&scene, job);
   cJSON *step = step_in(&scene, "/", scene.inside);
   job_push(job, step);
-  events_wait(job, step, "started", scene.inside);
+  job_wait_event(job, step, "started", scene.inside);
   job_push_cancel(job, step);
   const cJSON *result = job_result_within(job, HANG_BOUND_MS);
   job_expect_result(job, result, -1, "cancelled: by a cancel step", NULL);
@@ -82,7 +82,7 @@ TEST_WITH(struct job *job, a_signal_is_obeyed_while_a_step_hangs, job_setup_serv
   begin(&scene, job);
   cJSON *step = step_in(&scene, scene.inside, "true");
   job_push(job, step);
-  events_wait(job, step, "started", "true");
+  job_wait_event(job, step, "started", "true");
   int64_t ordered_ms = wait_now_ms();
   job_stop_agent(job, SIGTERM);
   assert_true(wait_now_ms() - ordered_ms < LEAVE_BOUND_MS);
@@ -102,7 +102,7 @@ TEST_WITH(struct job *job, the_usual_directory_may_hang, job_setup_server, tear_
   hanging_mount_init(&mount, work);
   cJSON *step = job_step(job, "true", NULL);
   job_push(job, step);
-  events_wait(job, step, "started", "true");
+  job_wait_event(job, step, "started", "true");
   job_push_cancel(job, step);
   job_expect_result(job, job_result_within(job, HANG_BOUND_MS), -1, "cancelled: by a cancel step",
                     NULL);

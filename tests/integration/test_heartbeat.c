@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <time.h>
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/proxy.h"
 #include "tests/support/quoted.h"
@@ -127,7 +126,7 @@ static bool says_idle(void *job) {
 JOB_TEST(it_tells_of_a_step) {
   const cJSON *step = job_step(job, "sleep", "5", NULL);
   job_push(job, step);
-  events_wait(job, step, "started", "sleep");
+  job_wait_event(job, step, "started", "sleep");
   assert_true(wait_until(says_in_flight, job, PERIOD_MS + LATE_MS));
   expect_steady(job, 1);
   job_expect_answer(job, step, 0, NULL, NULL);
@@ -136,7 +135,7 @@ JOB_TEST(it_tells_of_a_step) {
 
 JOB_TEST(a_flood_does_not_delay_it) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
-  events_push(job, step, job->id);
+  job_push_until(job, step, job->id);
   expect_steady(job, 3);
   job_push_cancel(job, step);
   job_result(job);
@@ -145,7 +144,7 @@ JOB_TEST(a_flood_does_not_delay_it) {
 JOB_TEST(commands_that_burn_do_not_delay_it) {
   const cJSON *step = job_script(
       job, "for i in 1 2 3 4; do while :; do :; done & done; echo up; while :; do :; done");
-  events_push(job, step, "up");
+  job_push_until(job, step, "up");
   expect_steady(job, 3);
   job_push_cancel(job, step);
   job_result(job);
@@ -168,7 +167,7 @@ static struct proxy *start_behind_proxy(struct job *job) {
 JOB_TEST_NO_AGENT(output_that_nobody_takes_does_not_delay_it) {
   struct proxy *proxy = start_behind_proxy(job);
   const cJSON *step = job_step(job, "yes", job->id, NULL);
-  events_push(job, step, job->id);
+  job_push_until(job, step, job->id);
   proxy_deafen(proxy, RELAY_OUTBOX);
   expect_steady(job, 3);
   proxy_stop(proxy);
@@ -211,7 +210,7 @@ JOB_TEST(it_ends_with_a_shutdown) {
 }
 
 JOB_TEST(it_ends_with_a_signal) {
-  const cJSON *step = events_push_endless(job, job_sleep(job, 600));
+  const cJSON *step = job_push_endless(job, job_sleep(job, 600));
   assert_true(is_there(job));
   job_stop_agent(job, SIGTERM);
   job_expect_answer(job, step, -1, "cancelled: the agent was stopped by SIGTERM", "up\n");

@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/support/events.h"
 #include "tests/support/hanging_mount.h"
 #include "tests/support/injection.h"
+#include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
@@ -103,7 +103,7 @@ JOB_TEST_NO_AGENT(a_cancelled_step_leaves_it_alone) {
   pid_t pid = wait_for_keeper(job);
   const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
   job_push(job, running);
-  events_wait(job, running, "stdout", "up");
+  job_wait_event(job, running, "stdout", "up");
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, "cancelled: by a cancel step", "up\n");
   assert_int_equal(wait_for_keeper(job), pid);
@@ -171,7 +171,7 @@ TEST(a_mount_that_hangs_ends_the_step_alone, job_setup_server, release_mount) {
   (void)wait_for_keeper(job);
   const cJSON *step = kind_rows_step(job, "'kind':'readFile','path':'mount/x'");
   job_push(job, step);
-  events_wait(job, step, "started", "readFile mount/x");
+  job_wait_event(job, step, "started", "readFile mount/x");
   job_push_cancel(job, step);
   job_expect_answer(job, step, -1, "cancelled: by a cancel step", NULL);
   hanging_mount_release(&hanging);

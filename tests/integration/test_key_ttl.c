@@ -2,7 +2,6 @@
 
 #include <signal.h>
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -38,7 +37,7 @@ static void fill_keys(struct job *job) {
   job_wait_length(job, "results", 1);
   job_push(job, step);
   job_push(job, job_step(job, "true", NULL));
-  events_wait(job, step, "stdout", "up");
+  job_wait_event(job, step, "stdout", "up");
   job_wait_length(job, "inflight", 2);
 }
 
@@ -154,11 +153,11 @@ JOB_TEST_NO_AGENT(with_0_they_stay_after_an_agent_with_a_time) {
   }
   push_many(job);
   job_start_agent(job, "--key-ttl", "1000", NULL);
-  events_wait(job, steps[0], "stdout", "up");
+  job_wait_event(job, steps[0], "stdout", "up");
   assert_true(wait_until(all_expire, job, WAIT_BOUND_MS));
   job_kill_agent(job);
   job_start_agent(job, "--key-ttl", "0", NULL);
-  events_wait(job, steps[1], "stdout", "up");
+  job_wait_event(job, steps[1], "stdout", "up");
   for (size_t i = 0; i < NAMES; i++)
     assert_int_equal(time_left(job, names[i]), -1);
 }
@@ -174,7 +173,7 @@ JOB_TEST(a_shutdown_leaves_what_a_server_reads) {
 }
 
 JOB_TEST(a_signal_does_too) {
-  (void)events_push_endless(job, job_sleep(job, 600));
+  (void)job_push_endless(job, job_sleep(job, 600));
   job_stop_agent(job, SIGTERM);
   job_expect_keys(job, "committed", "events", "results", NULL);
 }

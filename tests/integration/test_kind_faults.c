@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/support/events.h"
 #include "tests/support/hanging_mount.h"
 #include "tests/support/injection.h"
+#include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
 #include "tests/test.h"
 
@@ -50,7 +50,7 @@ TEST_WITH(struct job *job, a_mount_that_hangs_ends_the_step_alone, job_setup_ser
   cJSON_ReplaceItemInObject(step, "workingDirectory",
                             cJSON_CreateString(kind_rows_path(job, "mount/below")));
   job_push(job, step);
-  events_wait(job, step, "started", "grep .");
+  job_wait_event(job, step, "started", "grep .");
   job_push_cancel(job, step);
   result = job_result_within(job, HANG_BOUND_MS);
   job_expect_result(job, result, -1, "cancelled: by a cancel step", NULL);
@@ -93,7 +93,7 @@ TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
         job, job_format(job, "'kind':'listFiles','path':'huge','sortBy':'%s'", orders[i]));
     const cJSON *result = job_run_within(job, step, HANG_BOUND_MS);
     assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
-    assert_string_equal(events_lines(job, step, "stderr"), "directory truncated at 1000 entries\n");
+    assert_string_equal(job_lines(job, step, "stderr"), "directory truncated at 1000 entries\n");
     const cJSON *entries = job_own(job, cJSON_Parse(job_text(result, "outputContent")));
     assert_int_equal(cJSON_GetArraySize(entries), 1000);
     assert_string_equal(job_text(cJSON_GetArrayItem(entries, 999), "path"),
@@ -108,7 +108,7 @@ TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
       "\n└── name-0000999\n… [truncated at 1000 entries — narrow the root or lower "
       "max_depth]";
   assert_string_equal(text + strlen(text) - (sizeof last - 1), last);
-  assert_string_equal(events_lines(job, step, "stderr"), "");
+  assert_string_equal(job_lines(job, step, "stderr"), "");
 
   /* The deadline is stronger than the work. */
   step = kind_rows_step(job, "'kind':'grep','path':'huge','pattern':'x','headLimit':"

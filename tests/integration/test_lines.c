@@ -1,6 +1,5 @@
 /* Bytes become lines, and lines become events in time. */
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/quoted.h"
@@ -12,7 +11,7 @@ enum { ROUNDS = 6 };
 JOB_TEST(each_ending_ends_a_line) {
   const cJSON *step = job_step(job, "printf", "a\\nb\\r\\nc\\rd\\n\\ne\\r\\r\\nf", NULL);
   job_expect_result(job, job_run(job, step), 0, NULL, "a\nb\nc\nd\n\ne\n\nf\n");
-  assert_string_equal(events_lines(job, step, "stdout"), "a\nb\nc\nd\n\ne\n\nf\n");
+  assert_string_equal(job_lines(job, step, "stdout"), "a\nb\nc\nd\n\ne\n\nf\n");
 }
 
 /* As many tools write it; a file in UTF-8 with one is a text that begins after it. */
@@ -24,16 +23,16 @@ JOB_TEST(a_byte_order_mark_is_no_text) {
   job_expect_result(job, job_run(job, step), 0, NULL,
                     "a\n\xEF\xBB\xBF"
                     "b\n");
-  assert_string_equal(events_lines(job, step, "stdout"), "a\n\xEF\xBB\xBF"
-                                                         "b\n");
-  assert_string_equal(events_lines(job, step, "stderr"), "c\n");
+  assert_string_equal(job_lines(job, step, "stdout"), "a\n\xEF\xBB\xBF"
+                                                      "b\n");
+  assert_string_equal(job_lines(job, step, "stderr"), "c\n");
 }
 
 /* A progress bar: each state of it shows while the command still runs. */
 JOB_TEST(a_lone_carriage_return_does_not_wait) {
   const cJSON *step = marks_step(job, "printf '10%%\\r'; gate; printf '\\nend'");
   job_push(job, step);
-  events_wait(job, step, "stdout", "10%");
+  job_wait_event(job, step, "stdout", "10%");
   marks_open_gate(job, "");
   /* The "\n" that comes so much later belongs to that "\r". */
   job_expect_result(job, job_result(job), 0, NULL, "10%\nend\n");
@@ -42,13 +41,13 @@ JOB_TEST(a_lone_carriage_return_does_not_wait) {
 JOB_TEST(a_line_without_end_comes_with_the_end_of_file) {
   const cJSON *step = job_script(job, "printf one; printf two >&2");
   job_expect_result(job, job_run(job, step), 0, NULL, "one\n");
-  assert_string_equal(events_lines(job, step, "stdout"), "one\n");
-  assert_string_equal(events_lines(job, step, "stderr"), "two\n");
+  assert_string_equal(job_lines(job, step, "stdout"), "one\n");
+  assert_string_equal(job_lines(job, step, "stderr"), "two\n");
 }
 
 JOB_TEST(bytes_that_are_no_text_are_replaced) {
   job_run(job, job_step(job, "printf", "a\\377b\\000c\\nd\\342\\202\\ne\\355\\240\\200f\\n", NULL));
-  const char *raw = events_raw(job);
+  const char *raw = job_raw_events(job);
   static const char *const lines[] = {"'line':'a\xEF\xBF\xBD"
                                       "b\\u0000c'",
                                       "'line':'d\xEF\xBF\xBD'",
@@ -64,7 +63,7 @@ JOB_TEST(bytes_that_are_no_text_are_replaced) {
 JOB_TEST(a_torn_character_is_whole) {
   const cJSON *step = job_script(job, "printf '\\346\\274'; sleep 0.3; printf '\\242\\n'");
   job_expect_result(job, job_run(job, step), 0, NULL, "漢\n");
-  assert_string_equal(events_lines(job, step, "stdout"), "漢\n");
+  assert_string_equal(job_lines(job, step, "stdout"), "漢\n");
 }
 
 /* The number of events that a line of that many bytes arrives in. */
@@ -75,7 +74,7 @@ static int pieces_of(struct job *job, const char *bytes) {
   int pieces = 0;
   size_t length = 0;
   const cJSON *event;
-  cJSON_ArrayForEach(event, events_of(job, step)) {
+  cJSON_ArrayForEach(event, job_events(job, step)) {
     const char *line = job_text(event, "line");
     if (strcmp(job_text(event, "kind"), "stdout") != 0 || strcmp(line, "short") == 0)
       continue;
@@ -108,7 +107,7 @@ JOB_TEST_NO_AGENT(a_long_line_comes_in_pieces) {
   int lines = 0;
   int pieces = 0;
   const cJSON *event;
-  cJSON_ArrayForEach(event, events_of(job, step)) {
+  cJSON_ArrayForEach(event, job_events(job, step)) {
     if (strcmp(job_text(event, "kind"), "stdout") != 0)
       continue;
     const char *line = job_text(event, "line");
@@ -123,7 +122,7 @@ JOB_TEST_NO_AGENT(a_long_line_comes_in_pieces) {
   assert_int_equal(lines, 2);
   assert_true(pieces >= 1);
   assert_int_equal(total, 309000);
-  const char *joined = events_lines(job, step, "stdout");
+  const char *joined = job_lines(job, step, "stdout");
   assert_string_equal(joined + 309000, "\nshort\n");
 }
 
@@ -133,7 +132,7 @@ static double least_delay_ms(struct job *job, const cJSON *step, const char *mar
   double least = 1e9;
   int rounds = 0;
   const cJSON *event;
-  cJSON_ArrayForEach(event, events_of(job, step)) {
+  cJSON_ArrayForEach(event, job_events(job, step)) {
     const char *line = job_text(event, "line");
     if (strncmp(line, mark, strlen(mark)) != 0)
       continue;
@@ -175,7 +174,7 @@ JOB_TEST(fifty_lines_do_not_wait) {
   double delay = least_delay_ms(job, step, "fiftieth=");
   if (delay > 60)
     job_fail(job, "a full batch waits for %g ms", delay);
-  assert_int_equal(cJSON_GetArraySize(events_of(job, step)), ROUNDS * 51 + 2);
+  assert_int_equal(cJSON_GetArraySize(job_events(job, step)), ROUNDS * 51 + 2);
 }
 
 JOB_TEST_NO_AGENT(the_stream_is_trimmed) {
@@ -183,10 +182,10 @@ JOB_TEST_NO_AGENT(the_stream_is_trimmed) {
   const cJSON *step = job_step(job, "seq", "20000", NULL);
   job_run(job, step);
   /* Redis trims whole nodes, of 100 entries each by default. */
-  int events = cJSON_GetArraySize(events_of(job, step));
+  int events = cJSON_GetArraySize(job_events(job, step));
   if (events < 500 || events > 1000)
     job_fail(job, "%d events are left of 500", events);
-  const char *lines = events_lines(job, step, "stdout");
+  const char *lines = job_lines(job, step, "stdout");
   assert_string_equal(lines + strlen(lines) - 12, "19999\n20000\n");
 }
 

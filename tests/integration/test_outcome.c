@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/test.h"
 
@@ -43,8 +42,8 @@ JOB_TEST(both_streams_are_in_the_message_in_order) {
   /* The pauses keep the two pipes apart: what is written at one moment has no order. */
   const cJSON *step = job_script(job, "echo a; sleep 0.3; echo b >&2; sleep 0.3; echo c; exit 3");
   job_expect_result(job, job_run(job, step), 3, "a\nb\nc", "a\nc\n");
-  assert_string_equal(events_lines(job, step, "stdout"), "a\nc\n");
-  assert_string_equal(events_lines(job, step, "stderr"), "b\n");
+  assert_string_equal(job_lines(job, step, "stdout"), "a\nc\n");
+  assert_string_equal(job_lines(job, step, "stderr"), "b\n");
 }
 
 JOB_TEST(the_message_is_the_last_8_kib) {
@@ -73,7 +72,7 @@ JOB_TEST(the_message_is_cut_between_characters) {
 JOB_TEST(success_has_no_message) {
   const cJSON *step = job_script(job, "echo noise >&2");
   job_expect_result(job, job_run(job, step), 0, NULL, NULL);
-  assert_string_equal(events_lines(job, step, "stderr"), "noise\n");
+  assert_string_equal(job_lines(job, step, "stderr"), "noise\n");
 }
 
 /* What a server does: a body of fewer units than a million is whole for it. */

@@ -2,7 +2,6 @@
    or in the agent, and what waits costs no memory that grows with it. */
 
 #include "tests/support/crowd.h"
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/proc.h"
@@ -16,7 +15,7 @@
 /* What runs sleeps for 600 s: an order that waited for it would come too late for any answer here.
    How quick it is: tests/timed/test_cancel.c. */
 JOB_TEST(a_cancel_overtakes_48_mebibytes) {
-  const cJSON *running = events_push_endless(job, job_sleep(job, 600));
+  const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   struct crowd crowd = crowd_push(job, 48, (size_t)1 << 20);
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
@@ -29,12 +28,12 @@ JOB_TEST(each_cancel_overtakes) {
   const cJSON *endless[3];
   for (size_t i = 0; i < 3; i++)
     endless[i] = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
-  events_push(job, endless[0], "up");
+  job_push_until(job, endless[0], "up");
   job_push(job, endless[1]);
   job_push(job, endless[2]);
   struct crowd crowd = crowd_push(job, 500, 0);
   for (size_t i = 0; i < 3; i++) {
-    events_wait(job, endless[i], "stdout", "up");
+    job_wait_event(job, endless[i], "stdout", "up");
     job_push_cancel(job, endless[i]);
     job_expect_answer(job, endless[i], -1, CANCELLED, "up\n");
   }
@@ -44,15 +43,15 @@ JOB_TEST(each_cancel_overtakes) {
 
 /* Answered while another one runs, once, and without a run; all others keep their order. */
 static void cancel_waiting(struct job *job, size_t number, size_t count, size_t padding_length) {
-  const cJSON *running = events_push_endless(job, job_sleep(job, 600));
+  const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   struct crowd crowd = crowd_push(job, count, padding_length);
   const cJSON *waiting = crowd.steps[number];
   job_push_cancel(job, waiting);
   job_push_cancel(job, waiting);
   const cJSON *result = job_expect_answer(job, waiting, -1, CANCELLED, NULL);
   assert_int_equal(job_event_count(result), 0);
-  assert_int_equal(cJSON_GetArraySize(events_of(job, waiting)), 0);
-  assert_string_equal(events_lines(job, running, "completed"), "");
+  assert_int_equal(cJSON_GetArraySize(job_events(job, waiting)), 0);
+  assert_string_equal(job_lines(job, running, "completed"), "");
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
   crowd_expect(job, &crowd, number);
@@ -69,7 +68,7 @@ JOB_TEST(a_step_behind_32_mebibytes_can_be_cancelled) {
 
 /* The connection over which steps come is lost, once, while others wait. */
 JOB_TEST(a_cancel_overtakes_after_a_lost_connection) {
-  const cJSON *running = events_push_endless(job, job_sleep(job, 600));
+  const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   struct crowd crowd = crowd_push(job, 100, 0);
   job_wait_length(job, "inflight", 101);
   job_do(job, "CLIENT KILL TYPE normal SKIPME yes");
@@ -83,7 +82,7 @@ JOB_TEST(a_cancel_overtakes_after_a_lost_connection) {
 
 /* The agent that took the steps is gone before the order comes. */
 JOB_TEST(a_cancel_overtakes_after_a_restart) {
-  (void)events_push_endless(job, job_sleep(job, 600));
+  (void)job_push_endless(job, job_sleep(job, 600));
   struct crowd crowd = crowd_push(job, 300, 0);
   job_push_cancel(job, crowd.steps[250]);
   job_expect_answer(job, crowd.steps[250], -1, CANCELLED, NULL);
@@ -102,7 +101,7 @@ static void cancel_while_output_is_stuck(struct job *job, size_t waiting) {
   job_start_agent(job, "--hold-bytes", "65536", NULL);
   const char *words = job_format(job, "%s", job->id);
   const cJSON *running = job_step(job, "yes", words, NULL);
-  events_push(job, running, words);
+  job_push_until(job, running, words);
   const char *command = job_format(job, "yes %s", words);
   pid_t pid = proc_wait_for(command, WAIT_BOUND_MS);
   assert_true(pid > 0);
@@ -159,7 +158,7 @@ JOB_TEST_NO_AGENT(a_million_steps_wait_in_bounded_memory) {
   job_push(job, running);
   push_million(job);
   job_start_agent(job, NULL);
-  events_wait(job, running, "stdout", "up");
+  job_wait_event(job, running, "stdout", "up");
   if (!wait_until(has_taken_all_it_may, job, 6 * WAIT_BOUND_MS))
     job_fail(job, "it has taken %lld steps", job_length(job, "inflight"));
   marks_open_gate(job, "");

@@ -1,7 +1,6 @@
 /* Many steps wait: none is lost, none overtakes, and what they cost is bounded. */
 
 #include "tests/support/crowd.h"
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/proc.h"
@@ -114,7 +113,7 @@ JOB_TEST_NO_AGENT(a_result_leaves_with_the_start_of_the_next_step) {
 }
 
 static const cJSON *start_gated(struct job *job) {
-  return events_push(job, marks_step(job, "echo up; gate"), "up");
+  return job_push_until(job, marks_step(job, "echo up; gate"), "up");
 }
 
 JOB_TEST(more_wait_than_fit_in_memory) {
@@ -180,7 +179,7 @@ JOB_TEST(the_same_payload_again_is_another_step) {
   for (int i = 0; i < TIMES; i++)
     job_expect_answer(job, same, 0, NULL, "same\n");
   job_expect_answer(job, running, 0, NULL, "up\n");
-  assert_int_equal(cJSON_GetArraySize(events_of(job, same)), TIMES * 3);
+  assert_int_equal(cJSON_GetArraySize(job_events(job, same)), TIMES * 3);
   job_expect_nothing_left(job);
 }
 

@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
 #include "tests/support/wait.h"
@@ -38,7 +37,7 @@ JOB_TEST_NO_AGENT(each_is_answered_once_when_the_agent_is_killed) {
     }
     job_expect_result(job, result, 0, NULL, "content\n");
     assert_true(job_event_count(result) >= 2);
-    assert_string_equal(events_lines(job, steps[i], "completed"), "exit=0 timedOut=False\n");
+    assert_string_equal(job_lines(job, steps[i], "completed"), "exit=0 timedOut=False\n");
   }
   assert_in_range(interrupted, 0, KILLS);
   job_wait_length(job, "inflight", 0);

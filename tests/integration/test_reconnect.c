@@ -1,6 +1,5 @@
 /* A connection that is lost after the first one stood comes back by itself. */
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/proc.h"
@@ -42,17 +41,17 @@ JOB_TEST(a_server_comes_back_while_idle) {
 }
 
 JOB_TEST(a_server_comes_back_while_a_step_runs) {
-  const cJSON *step = events_push(job, gated_step(job, ""), "one");
+  const cJSON *step = job_push_until(job, gated_step(job, ""), "one");
   job_restart_server(job);
   marks_open_gate(job, "");
   job_expect_result(job, result_of(job, step), 0, NULL, "one\ntwo\n");
   /* The old stream went with the old server; what comes after it is whole. */
-  assert_string_equal(events_lines(job, step, "completed"), "exit=0 timedOut=False\n");
+  assert_string_equal(job_lines(job, step, "completed"), "exit=0 timedOut=False\n");
   expect_to_go_on(job);
 }
 
 JOB_TEST(a_step_ends_while_there_is_no_server) {
-  const cJSON *step = events_push(job, gated_step(job, ""), "one");
+  const cJSON *step = job_push_until(job, gated_step(job, ""), "one");
   redis_server_kill(job->server);
   marks_open_gate(job, "");
   agent_process_wait_log(job->agent, "exit=0");
@@ -69,11 +68,11 @@ static void drop_connections(struct job *job) {
 JOB_TEST(dropped_connections_come_back) {
   for (int round = 0; round < 3; round++) {
     const char *gate = job_format(job, "%d", round);
-    const cJSON *step = events_push(job, gated_step(job, gate), "one");
+    const cJSON *step = job_push_until(job, gated_step(job, gate), "one");
     drop_connections(job);
     marks_open_gate(job, gate);
     job_expect_result(job, result_of(job, step), 0, NULL, "one\ntwo\n");
-    assert_string_equal(events_lines(job, step, "stdout"), "one\ntwo\n");
+    assert_string_equal(job_lines(job, step, "stdout"), "one\ntwo\n");
     drop_connections(job);
   }
   expect_to_go_on(job);
@@ -103,7 +102,7 @@ JOB_TEST_NO_AGENT(a_frozen_server_holds_the_command_back) {
   const char *seq = job_path(job, "seq");
   const char *script =
       job_format(job, "ln -s \"$(command -v seq)\" %s; echo one; gate; exec %s 60000", seq, seq);
-  const cJSON *step = events_push(job, marks_step(job, script), "one");
+  const cJSON *step = job_push_until(job, marks_step(job, script), "one");
   redis_server_freeze(job->server);
   marks_open_gate(job, "");
   struct writer writer = {.pid = proc_wait_for(job_format(job, "%s 60000", seq), WAIT_BOUND_MS)};
@@ -117,9 +116,9 @@ JOB_TEST_NO_AGENT(a_frozen_server_holds_the_command_back) {
 
   const cJSON *result = job_result(job);
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
-  const char *lines = events_lines(job, step, "stdout");
+  const char *lines = job_lines(job, step, "stdout");
   assert_memory_equal(lines, "one\n1\n2\n", 8);
   assert_string_equal(lines + strlen(lines) - 12, "59999\n60000\n");
-  assert_int_equal(cJSON_GetArraySize(events_of(job, step)), 60003);
+  assert_int_equal(cJSON_GetArraySize(job_events(job, step)), 60003);
   expect_to_go_on(job);
 }

@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/proc.h"
@@ -35,13 +34,13 @@ JOB_TEST(the_running_step_is_answered_and_the_others_run) {
   job_push(job, running);
   job_push(job, first);
   job_push(job, second);
-  events_wait(job, running, "stdout", "two");
+  job_wait_event(job, running, "stdout", "two");
   job_wait_length(job, "inflight", 3);
   job_kill_agent(job);
   job_start_agent(job, NULL);
   const cJSON *result = job_expect_answer(job, running, -1, INTERRUPTED, NULL);
   assert_int_equal(job_event_count(result), 3);
-  assert_int_equal(cJSON_GetArraySize(events_of(job, running)), 3);
+  assert_int_equal(cJSON_GetArraySize(job_events(job, running)), 3);
   job_expect_answer(job, first, 0, NULL, "one\ntwo\nfirst\n");
   job_expect_answer(job, second, 0, NULL, "one\ntwo\nsecond\n");
   assert_int_equal(marks_count(job), 3);
@@ -63,7 +62,7 @@ JOB_TEST(the_interrupted_step_has_ended_before_it_is_answered) {
                                   "setsid sh -c 'trap \"\" TERM; %s & env -i %s & wait' & "
                                   "echo up; wait",
                                   tagged, cleared);
-  const cJSON *step = events_push(job, job_script(job, script), "up");
+  const cJSON *step = job_push_until(job, job_script(job, script), "up");
   assert_true(proc_wait_for(tagged, WAIT_BOUND_MS) > 0);
   assert_true(proc_wait_for(cleared, WAIT_BOUND_MS) > 0);
   kill_only_agent(job);
@@ -83,7 +82,7 @@ JOB_TEST(what_a_living_agent_runs_is_left_alone) {
   strcpy(other->id, job->id);
   job_start_agent(other, NULL);
   const char *sleep = job_sleep(job, 600), *others = job_sleep(job, 601);
-  const cJSON *step = events_push_endless(job, sleep);
+  const cJSON *step = job_push_endless(job, sleep);
   cJSON *twin = job_script(other, job_format(other, "(setsid %s &); %s", others, others));
   cJSON_ReplaceItemInObject(twin, "stepId", cJSON_CreateString(job_text(step, "stepId")));
   job_push(other, twin);
@@ -101,7 +100,7 @@ JOB_TEST(what_a_living_agent_runs_is_left_alone) {
 
 JOB_TEST(one_agent_of_many_answers) {
   const cJSON *running = counted_step(job, job_format(job, "exec %s", job_sleep(job, 600)));
-  events_push(job, running, "two");
+  job_push_until(job, running, "two");
   job_kill_agent(job);
   job_start_agent(job, NULL);
   job_expect_answer(job, running, -1, INTERRUPTED, NULL);
@@ -149,14 +148,14 @@ JOB_TEST(what_was_taken_and_not_started_runs) {
   job_start_agent(job, NULL);
   assert_int_equal(job_event_count(job_expect_answer(job, step, 0, NULL, "one\ntwo\n")), 4);
   assert_int_equal(marks_count(job), 1);
-  assert_int_equal(cJSON_GetArraySize(events_of(job, step)), 4);
+  assert_int_equal(cJSON_GetArraySize(job_events(job, step)), 4);
   job_expect_nothing_left(job);
 }
 
 /* It is over, and Redis does not know: then nobody does. */
 JOB_TEST(what_ended_and_was_not_told_is_interrupted) {
   const cJSON *step = counted_step(job, "gate");
-  events_push(job, step, "two");
+  job_push_until(job, step, "two");
   job_do(job, PAUSE);
   marks_open_gate(job, "");
   agent_process_wait_log(job->agent, "exit=0");
@@ -171,7 +170,7 @@ JOB_TEST(what_ended_and_was_not_told_is_interrupted) {
 JOB_TEST(what_waited_when_the_agent_was_stopped_runs_later) {
   const cJSON *running = job_script(job, job_format(job, "exec %s", job_sleep(job, 600)));
   job_push(job, running);
-  events_wait(job, running, "started", "sh");
+  job_wait_event(job, running, "started", "sh");
   const cJSON *first = job_push_echo(job, "first");
   const cJSON *second = job_push_echo(job, "second");
   job_wait_length(job, "inflight", 3);
@@ -269,7 +268,7 @@ JOB_TEST(a_step_that_was_lost_on_its_way_is_found) {
 /* What runs, what waits and what was lost have the same bytes: only their number tells. */
 JOB_TEST(a_lost_one_is_told_from_its_equals) {
   const cJSON *step = counted_step(job, "gate");
-  events_push(job, step, "two");
+  job_push_until(job, step, "two");
   job_push(job, step);
   job_wait_length(job, "inflight", 2);
   push_together(job, step, LOSE);
@@ -338,7 +337,7 @@ JOB_TEST_NO_AGENT(nothing_runs_twice_when_the_agent_is_killed) {
   const cJSON *second = endless_step(job, "second");
   const cJSON *third = named_step(job, "third");
   job_push(job, first);
-  events_push(job, second, "second");
+  job_push_until(job, second, "second");
   job_push(job, third);
   job_wait_length(job, "in", 0);
   job_kill_agent(job);
@@ -378,7 +377,7 @@ JOB_TEST(it_may_be_that_of_an_agent_before_this_one) {
   job_push(job, first);
   job_push(job, second);
   job_expect_answer(job, first, 0, NULL, "first\n");
-  events_wait(job, second, "stdout", "second");
+  job_wait_event(job, second, "stdout", "second");
   assert_int_equal(agent_process_wait(older, WAIT_BOUND_MS), 3);
   agent_process_free(older);
   job_kill_agent(job);

@@ -2,7 +2,6 @@
    that is emptied, or becomes the copy of a stale one and a primary again, while the agent's
    connections stay or come back at once. */
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/wait.h"
@@ -35,7 +34,7 @@ static void expect_gated(struct job *job, const cJSON *running) {
 }
 
 JOB_TEST(an_empty_one_gets_every_answer) {
-  const cJSON *running = events_push(job, gated_step(job), "up");
+  const cJSON *running = job_push_until(job, gated_step(job), "up");
   const cJSON *first = job_push_echo(job, "first");
   const cJSON *second = job_push_echo(job, "second");
   job_wait_length(job, "inflight", 3);
@@ -49,7 +48,7 @@ JOB_TEST(an_empty_one_gets_every_answer) {
 
 /* Then the next agent knows as much as if nothing had been lost. */
 JOB_TEST(an_empty_one_tells_the_next_agent) {
-  const cJSON *running = events_push(job, gated_step(job), "up");
+  const cJSON *running = job_push_until(job, gated_step(job), "up");
   const cJSON *waiting = job_push_echo(job, "waiting");
   job_wait_length(job, "inflight", 2);
   job_restart_server(job);
@@ -68,7 +67,7 @@ JOB_TEST_NO_AGENT(a_step_that_runs_is_not_run_again) {
   job_push(job, step);
   take_snapshot(job);
   job_start_agent(job, NULL);
-  events_wait(job, step, "stdout", "up");
+  job_wait_event(job, step, "stdout", "up");
   restart_seen(job);
   job_wait_length(job, "in", 0); /* was handed out once more */
   expect_gated(job, step);
@@ -81,7 +80,7 @@ JOB_TEST_NO_AGENT(a_step_that_ended_meanwhile_is_answered_once) {
   job_push(job, step);
   take_snapshot(job);
   job_start_agent(job, NULL);
-  events_wait(job, step, "stdout", "up");
+  job_wait_event(job, step, "stdout", "up");
   redis_server_kill(job->server);
   marks_open_gate(job, "");
   agent_process_wait_log(job->agent, "exit=0");
@@ -94,7 +93,7 @@ JOB_TEST_NO_AGENT(a_step_that_ended_meanwhile_is_answered_once) {
 
 /* The step is known to have been taken, not to have been started. */
 JOB_TEST(what_was_taken_in_the_snapshot_is_answered_once) {
-  const cJSON *running = events_push(job, gated_step(job), "up");
+  const cJSON *running = job_push_until(job, gated_step(job), "up");
   take_snapshot(job);
   const cJSON *waiting = job_push_echo(job, "waiting");
   job_wait_length(job, "inflight", 2);
@@ -107,7 +106,7 @@ JOB_TEST(what_was_taken_in_the_snapshot_is_answered_once) {
 /* The snapshot is of a moment between two takings, after which nothing was delivered: Redis has
    nothing to tell that it went back, and hands the second one out once more. */
 JOB_TEST(what_was_taken_after_the_snapshot_is_answered_once) {
-  const cJSON *running = events_push(job, gated_step(job), "up");
+  const cJSON *running = job_push_until(job, gated_step(job), "up");
   const cJSON *both[] = {job_step(job, "echo", "first", NULL),
                          job_step(job, "echo", "second", NULL)};
   for (size_t i = 0; i < 2; i++) {
@@ -131,7 +130,7 @@ JOB_TEST(what_was_taken_after_the_snapshot_is_answered_once) {
   expect_gated(job, running);
   job_expect_answer(job, both[0], 0, NULL, "first\n");
   job_expect_answer(job, both[1], 0, NULL, "second\n");
-  assert_int_equal(cJSON_GetArraySize(events_of(job, both[1])), 3);
+  assert_int_equal(cJSON_GetArraySize(job_events(job, both[1])), 3);
   job_expect_nothing_left(job);
 }
 
@@ -143,7 +142,7 @@ JOB_TEST_NO_AGENT(a_shutdown_is_obeyed_once) {
   job_push_shutdown(job);
   take_snapshot(job);
   job_start_agent(job, NULL);
-  events_wait(job, step, "stdout", "up");
+  job_wait_event(job, step, "stdout", "up");
   job_wait_length(job, "inflight", 2);
   restart_seen(job);
   job_wait_length(job, "in", 0);
@@ -178,7 +177,7 @@ JOB_TEST(what_was_pushed_after_it_runs) {
       result = job_result(job);
     assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
     job_expect_result(job, result, 0, NULL, "on\n");
-    assert_int_equal(cJSON_GetArraySize(events_of(job, step)), 3);
+    assert_int_equal(cJSON_GetArraySize(job_events(job, step)), 3);
   }
   job_expect_nothing_left(job);
 }
@@ -188,7 +187,7 @@ JOB_TEST(what_was_pushed_after_it_runs) {
 /* The server that pushes has seen it too, and pushes once more what it has no answer to. */
 JOB_TEST(a_running_step_that_is_pushed_again_runs_once) {
   const cJSON *step = marks_step(job, "ran; echo up; gate");
-  events_push(job, step, "up");
+  job_push_until(job, step, "up");
   job_do(job, "FLUSHALL");
   job_push(job, step);
   job_wait_length(job, "in", 0);
@@ -220,7 +219,7 @@ static bool has_asked_again(void *context) {
 JOB_TEST(an_id_can_be_used_again_later) {
   enum { QUESTION_MS = 10000 };
   const cJSON *step = marks_step(job, "ran; echo up; gate");
-  events_push(job, step, "up");
+  job_push_until(job, step, "up");
   job_do(job, "FLUSHALL");
   marks_open_gate(job, "");
   job_expect_answer(job, step, 0, NULL, "up\n");
@@ -237,7 +236,7 @@ JOB_TEST(an_id_can_be_used_again_later) {
 JOB_TEST(what_is_too_large_takes_nothing_with_it) {
   const cJSON *first = marks_step(job, "ran; echo up; gate");
   const cJSON *second = marks_step(job, "ran; echo up; gate 2");
-  events_push(job, first, "up");
+  job_push_until(job, first, "up");
   job_push_larger(job, "large", STEP_PAYLOAD_MAX);
   job_push(job, second);
   const cJSON *last = job_push_echo(job, "last");
@@ -247,7 +246,7 @@ JOB_TEST(what_is_too_large_takes_nothing_with_it) {
   marks_open_gate(job, "");
   job_expect_answer(job, first, 0, NULL, "up\n");
   assert_string_equal(job_text(job_result(job), "stepId"), "large");
-  events_wait(job, second, "stdout", "up");
+  job_wait_event(job, second, "stdout", "up");
   assert_int_equal(job_length(job, "inflight"), 2);
   marks_open_gate(job, "2");
   job_expect_answer(job, second, 0, NULL, "up\n");
@@ -321,7 +320,7 @@ TEST_WITH(struct job *job, a_step_from_before_it_was_answered_runs_once, set_up_
   struct redis_server *stale = redis_server_start(quick_copy);
   const cJSON *step = marks_step(job, "ran; echo up; gate");
   job_start_agent(job, NULL);
-  events_push(job, step, "up");
+  job_push_until(job, step, "up");
   copy(job, stale, job->server, "inflight");
   marks_open_gate(job, "");
   job_expect_answer(job, step, 0, NULL, "up\n");

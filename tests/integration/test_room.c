@@ -1,7 +1,6 @@
 /* Payloads as large as what the agent holds for Redis, or larger: nothing waits for room that only
    itself could make. */
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/proc.h"
@@ -55,7 +54,7 @@ JOB_TEST_NO_AGENT(what_is_put_back_leaves_room_for_output) {
                  LINES));
   job_start_agent(job, "--hold-bytes", "65536", NULL);
   const cJSON *waiting[WAITING];
-  events_push(job, running, "up");
+  job_push_until(job, running, "up");
   for (int i = 0; i < WAITING; i++) {
     waiting[i] = padded(job, job_step(job, "echo", "waited", NULL), 1000000);
     job_push(job, waiting[i]);
@@ -75,7 +74,7 @@ JOB_TEST_NO_AGENT(what_is_put_back_leaves_room_for_output) {
 JOB_TEST(a_large_step_that_waits_keeps_no_cancel) {
   const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
   const cJSON *waiting = padded(job, job_step(job, "echo", "waited", NULL), 5000000);
-  events_push(job, running, "up");
+  job_push_until(job, running, "up");
   job_push(job, waiting);
   job_wait_length(job, "inflight", 2);
   int64_t began = wait_now_ms();

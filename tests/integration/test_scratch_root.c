@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "tests/support/command.h"
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -51,7 +50,7 @@ ROOT_TEST(a_command_runs_in_an_empty_root) {
   start_in_root(job, job->url);
   const cJSON *step = job_step(job, "/command", "hello", NULL);
   job_expect_result(job, job_run(job, step), 0, NULL, "in /\nhello\n");
-  assert_string_equal(events_lines(job, step, "completed"), "exit=0 timedOut=False\n");
+  assert_string_equal(job_lines(job, step, "completed"), "exit=0 timedOut=False\n");
 
   cJSON *on_path = job_step(job, "command", NULL);
   cJSON_AddStringToObject(cJSON_AddObjectToObject(on_path, "env"), "PATH", "/");

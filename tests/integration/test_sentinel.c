@@ -2,7 +2,6 @@
 
 #include <signal.h>
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/redis_sentinel.h"
@@ -170,7 +169,7 @@ TEST_WITH(struct scene *scene, after_a_failover_the_new_master_gets_it_all, set_
   struct job *job = scene->job;
   start(scene, "", REDIS_SENTINEL_MASTER);
   job_expect_to_go_on(job);
-  const cJSON *step = events_push(job, marks_step(job, "seq 100; gate; seq 101 200"), "100");
+  const cJSON *step = job_push_until(job, marks_step(job, "seq 100; gate; seq 101 200"), "100");
   redis_sentinel_catch_up(scene->master, 1);
 
   redis_server_kill(scene->master);
@@ -184,7 +183,7 @@ TEST_WITH(struct scene *scene, after_a_failover_the_new_master_gets_it_all, set_
   char *end = expected;
   for (int i = 1; i <= 200; i++)
     end += sprintf(end, "%d\n", i);
-  assert_string_equal(events_lines(job, step, "stdout"), expected);
+  assert_string_equal(job_lines(job, step, "stdout"), expected);
   job_expect_result(job, result, 0, NULL, expected);
   job_expect_to_go_on(job);
   job_shut_down(job);

@@ -1,6 +1,5 @@
 /* Who reads the stream can tell that he has all of it: events are numbered, results count them. */
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/quoted.h"
@@ -18,7 +17,7 @@ static void expect_from(struct job *job, const cJSON *step, const cJSON *result,
   int next = first;
   const char *kind = "";
   const cJSON *event;
-  cJSON_ArrayForEach(event, events_of(job, step)) {
+  cJSON_ArrayForEach(event, job_events(job, step)) {
     if (number(event, "seq") != next)
       job_fail(job, "event %d comes where %d should", number(event, "seq"), next);
     kind = job_text(event, "kind");
@@ -39,8 +38,8 @@ JOB_TEST(both_streams_share_the_numbers) {
   const cJSON *step =
       job_script(job, "for i in $(seq 1 500); do echo \"$i\"; echo \"$i\" >&2; done; printf end");
   expect_all(job, step, job_run(job, step), 1 + 1000 + 1 + 1);
-  assert_non_null(strstr(events_lines(job, step, "stdout"), "499\n500\nend\n"));
-  assert_non_null(strstr(events_lines(job, step, "stderr"), "499\n500\n"));
+  assert_non_null(strstr(job_lines(job, step, "stdout"), "499\n500\nend\n"));
+  assert_non_null(strstr(job_lines(job, step, "stderr"), "499\n500\n"));
 }
 
 JOB_TEST(each_step_counts_from_one) {
@@ -69,7 +68,7 @@ JOB_TEST(every_piece_of_a_line_has_a_number) {
   const cJSON *result = job_run(job, step);
   expect_from(job, step, result, 1);
   assert_true(number(result, "eventCount") >= 5);
-  assert_non_null(strstr(events_raw(job), quoted("'seq':2,'partial':true}\n")));
+  assert_non_null(strstr(job_raw_events(job), quoted("'seq':2,'partial':true}\n")));
 }
 
 static bool has_printed(void *job) {
@@ -83,7 +82,7 @@ JOB_TEST_NO_AGENT(a_pause_loses_no_number) {
   const cJSON *step =
       marks_step(job, "gate; seq 1 2000; seq 1 2000 >&2; ran; echo end; echo end >&2");
   job_push(job, step);
-  events_wait(job, step, "started", "sh");
+  job_wait_event(job, step, "started", "sh");
   redis_server_freeze(job->server);
   marks_open_gate(job, "");
   bool is_printed = wait_until(has_printed, job, WAIT_BOUND_MS);
@@ -97,7 +96,7 @@ JOB_TEST_NO_AGENT(what_was_trimmed_shows_as_a_gap) {
   const cJSON *step = job_step(job, "seq", "5000", NULL);
   const cJSON *result = job_run(job, step);
   assert_int_equal(number(result, "eventCount"), 5002);
-  const cJSON *events = events_of(job, step);
+  const cJSON *events = job_events(job, step);
   int first = number(cJSON_GetArrayItem(events, 0), "seq");
   assert_int_equal(first, 5002 - cJSON_GetArraySize(events) + 1);
   assert_true(first > 1);
@@ -110,5 +109,5 @@ JOB_TEST(a_refused_step_has_no_events) {
   assert_int_equal(number(job_run(job, step), "eventCount"), 0);
   job_push_text(job, "{", 1);
   assert_int_equal(number(job_result(job), "eventCount"), 0);
-  assert_string_equal(events_raw(job), "");
+  assert_string_equal(job_raw_events(job), "");
 }

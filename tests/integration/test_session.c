@@ -1,7 +1,6 @@
 /* A coding session as a server drives it: clones a repository, finds its way, mends a bug, builds,
    tests, and asks what has changed. */
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
 #include "tests/support/quoted.h"
@@ -87,7 +86,7 @@ JOB_TEST(a_bug_is_found_and_mended) {
   const char *changed = good(job, diff);
   expect(changed, "--- a/src/add.c\n+++ b/src/add.c\n");
   expect(changed, "\n-  return a - b;\n+  return a + b;\n }\n");
-  assert_non_null(strstr(events_lines(job, diff, "stdout"), "\n }\n"));
+  assert_non_null(strstr(job_lines(job, diff, "stdout"), "\n }\n"));
   assert_string_equal(good(job, here(job, job_step(job, "git", "status", "--short", NULL))),
                       " M src/add.c\n");
   job_shut_down(job);

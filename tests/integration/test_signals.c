@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
@@ -31,7 +30,7 @@ static void expect_cancelled(struct job *job, const cJSON *step, const char *sig
                              const char *output) {
   const char *message = job_format(job, "cancelled: the agent was stopped by %s", signal_name);
   job_expect_answer(job, step, -1, message, output);
-  assert_string_equal(events_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
+  assert_string_equal(job_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
 }
 
 /* Once a step was answered, nothing of the agent's start is left to be done. */
@@ -42,7 +41,7 @@ static void make_idle(struct job *job) {
 /* A step that runs until it is killed, and has said so. */
 static const cJSON *start_stubborn(struct job *job, const char *sleep) {
   const char *script = job_format(job, "trap '' TERM INT; echo up; setsid %s & %s", sleep, sleep);
-  return events_push(job, job_script(job, script), "up");
+  return job_push_until(job, job_script(job, script), "up");
 }
 
 JOB_TEST(sigterm_while_idle) {
@@ -66,7 +65,7 @@ JOB_TEST(other_signals_change_nothing) {
 
 JOB_TEST(a_willing_step_is_cancelled_soon) {
   const char *sleep = job_sleep(job, 60);
-  const cJSON *step = events_push_endless(job, sleep);
+  const cJSON *step = job_push_endless(job, sleep);
   stop(job, SIGTERM, 3000);
   expect_cancelled(job, step, "SIGTERM", "up\n");
   assert_int_equal(proc_find(sleep), 0);
@@ -90,14 +89,14 @@ JOB_TEST(a_stubborn_step_at_sigint) {
 
 JOB_TEST(last_words_are_sent) {
   const cJSON *step = job_script(job, "trap 'echo bye; exit 0' TERM; echo up; sleep 600 & wait");
-  events_push(job, step, "up");
+  job_push_until(job, step, "up");
   stop(job, SIGTERM, IN_TIME_MS);
-  assert_string_equal(events_lines(job, step, "stdout"), "up\nbye\n");
+  assert_string_equal(job_lines(job, step, "stdout"), "up\nbye\n");
   expect_cancelled(job, step, "SIGTERM", "up\nbye\n");
 }
 
 JOB_TEST(no_more_steps_are_taken) {
-  const cJSON *step = events_push_endless(job, job_sleep(job, 60));
+  const cJSON *step = job_push_endless(job, job_sleep(job, 60));
   job_push(job, job_step(job, "echo", "never", NULL));
   stop(job, SIGTERM, IN_TIME_MS);
   expect_cancelled(job, step, "SIGTERM", "up\n");
@@ -133,7 +132,7 @@ JOB_TEST(without_redis_an_idle_agent_leaves_at_once) {
 
 JOB_TEST(without_redis_nobody_waits_for_it) {
   const char *sleep = job_sleep(job, 60);
-  (void)events_push_endless(job, sleep);
+  (void)job_push_endless(job, sleep);
   redis_server_kill(job->server);
   stop(job, SIGTERM, AT_ONCE_MS);
   assert_int_equal(proc_find(sleep), 0);
@@ -142,7 +141,7 @@ JOB_TEST(without_redis_nobody_waits_for_it) {
 /* A connection that was cut a moment ago is no reason to lose the answer. */
 JOB_TEST(a_cut_connection_is_waited_for) {
   const char *sleep = job_sleep(job, 60);
-  const cJSON *step = events_push_endless(job, sleep);
+  const cJSON *step = job_push_endless(job, sleep);
   freeReplyObject(redisCommand(job->redis, "CLIENT KILL TYPE normal SKIPME yes"));
   stop(job, SIGTERM, AT_ONCE_MS);
   expect_cancelled(job, step, "SIGTERM", "up\n");
@@ -157,7 +156,7 @@ static bool holds_all_it_may(void *context) {
 JOB_TEST(without_redis_a_waiting_command_is_ended) {
   const char *words = job_sleep(job, 1);
   const cJSON *step = job_step(job, "yes", words, NULL);
-  events_push(job, step, words);
+  job_push_until(job, step, words);
   redis_server_kill(job->server);
   assert_true(wait_until(holds_all_it_may, job, WAIT_BOUND_MS));
   stop(job, SIGTERM, AT_ONCE_MS);
@@ -174,7 +173,7 @@ JOB_TEST(a_redis_that_does_not_answer_is_not_waited_for) {
 
 JOB_TEST(a_redis_that_answers_late_hears_the_end) {
   const char *sleep = job_sleep(job, 60);
-  const cJSON *step = events_push_endless(job, sleep);
+  const cJSON *step = job_push_endless(job, sleep);
   redis_server_freeze(job->server);
   send_signal(job, SIGTERM);
   agent_process_wait_log(job->agent, "exit=-1"); /* the step is over, and nobody knows */
@@ -185,7 +184,7 @@ JOB_TEST(a_redis_that_answers_late_hears_the_end) {
 }
 
 JOB_TEST(a_redis_that_dies_on_the_way_is_not_waited_for) {
-  (void)events_push_endless(job, job_sleep(job, 60));
+  (void)job_push_endless(job, job_sleep(job, 60));
   redis_server_freeze(job->server);
   send_signal(job, SIGTERM);
   agent_process_wait_log(job->agent, "exit=-1");

@@ -1,7 +1,6 @@
 /* One step's way through: its events, their order, its result, and how it may be written. */
 
 #include "tests/support/crowd.h"
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
@@ -11,7 +10,7 @@ JOB_TEST(echo_says_hello) {
   const cJSON *result = job_run(job, step);
   job_expect_result(job, result, 0, NULL, "hello\n");
 
-  const cJSON *events = events_of(job, step);
+  const cJSON *events = job_events(job, step);
   static const char *const expected[][2] = {
       {"started", "echo"}, {"stdout", "hello"}, {"completed", "exit=0 timedOut=False"}};
   assert_int_equal(cJSON_GetArraySize(events), 3);
@@ -39,7 +38,7 @@ JOB_TEST(timestamps_do_not_go_back) {
   job_run(job, step);
   const char *last = "";
   const cJSON *event;
-  cJSON_ArrayForEach(event, events_of(job, step)) {
+  cJSON_ArrayForEach(event, job_events(job, step)) {
     const char *timestamp = job_text(event, "timestamp");
     if (strcmp(timestamp, last) < 0)
       job_fail(job, "%s comes behind %s", timestamp, last);
@@ -50,8 +49,8 @@ JOB_TEST(timestamps_do_not_go_back) {
 JOB_TEST(a_failed_step_is_completed_too) {
   const cJSON *step = job_script(job, "echo why >&2; exit 7");
   job_expect_result(job, job_run(job, step), 7, "why", NULL);
-  assert_string_equal(events_lines(job, step, "completed"), "exit=7 timedOut=False\n");
-  assert_string_equal(events_lines(job, step, "stderr"), "why\n");
+  assert_string_equal(job_lines(job, step, "completed"), "exit=7 timedOut=False\n");
+  assert_string_equal(job_lines(job, step, "stderr"), "why\n");
 }
 
 JOB_TEST(a_command_reads_its_standard_input) {
@@ -95,7 +94,7 @@ JOB_TEST(a_step_id_comes_back_byte_for_byte) {
   cJSON_ReplaceItemInObject(step, "stepId", cJSON_CreateString(id));
   const cJSON *result = job_run(job, step);
   assert_string_equal(job_text(result, "stepId"), id);
-  assert_int_equal(cJSON_GetArraySize(events_of(job, step)), 3);
+  assert_int_equal(cJSON_GetArraySize(job_events(job, step)), 3);
 }
 
 JOB_TEST_NO_AGENT(the_job_id_is_taken_verbatim) {

@@ -2,7 +2,6 @@
 
 #include <signal.h>
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/proc.h"
@@ -32,7 +31,7 @@ JOB_TEST(an_idle_one_leaves) {
 JOB_TEST(a_running_step_is_killed_and_answered_by_the_other) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", sleep));
-  events_push(job, running, "up");
+  job_push_until(job, running, "up");
   const cJSON *waiting = job_push_echo(job, "waiting");
   job_wait_length(job, "inflight", 2);
   struct agent_process *first = job_start_second_agent(job);
@@ -41,15 +40,15 @@ JOB_TEST(a_running_step_is_killed_and_answered_by_the_other) {
   job_expect_answer(job, waiting, 0, NULL, "waiting\n");
   expect_superseded(first);
   assert_int_equal(proc_find(sleep), 0);
-  assert_int_equal(cJSON_GetArraySize(events_of(job, running)), 2);
-  assert_int_equal(cJSON_GetArraySize(events_of(job, waiting)), 3);
+  assert_int_equal(cJSON_GetArraySize(job_events(job, running)), 2);
+  assert_int_equal(cJSON_GetArraySize(job_events(job, waiting)), 3);
   job_expect_nothing_left(job);
 }
 
 /* It prints without end, so that it always has something on its way. */
 JOB_TEST(no_line_comes_after_the_takeover) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
-  events_push(job, step, job->id);
+  job_push_until(job, step, job->id);
   struct agent_process *first = job_start_second_agent(job);
   const cJSON *result = job_expect_answer(job, step, -1, INTERRUPTED, NULL);
   expect_superseded(first);
@@ -65,15 +64,15 @@ JOB_TEST(no_line_comes_after_the_takeover) {
 
 /* The older one was asleep all the time, and wakes up with a step to be answered. */
 JOB_TEST(one_that_slept_answers_nothing) {
-  const cJSON *step = events_push(job, marks_step(job, "echo up; gate; echo down"), "up");
+  const cJSON *step = job_push_until(job, marks_step(job, "echo up; gate; echo down"), "up");
   assert_int_equal(kill(agent_process_pid(job->agent), SIGSTOP), 0);
   marks_open_gate(job, "");
   struct agent_process *first = job_start_second_agent(job);
   job_expect_answer(job, step, -1, INTERRUPTED, NULL);
-  const cJSON *events = events_of(job, step);
+  const cJSON *events = job_events(job, step);
   assert_int_equal(kill(agent_process_pid(first), SIGCONT), 0);
   expect_superseded(first);
-  assert_int_equal(cJSON_GetArraySize(events_of(job, step)), cJSON_GetArraySize(events));
+  assert_int_equal(cJSON_GetArraySize(job_events(job, step)), cJSON_GetArraySize(events));
   job_expect_nothing_left(job);
 }
 

@@ -7,7 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/proc.h"
@@ -40,7 +39,7 @@ static const cJSON *undelivered(struct job *job, const char *log, const cJSON *s
 static const cJSON *run_without_redis(struct job *job, const char *then) {
   cJSON *step = marks_step(job, job_format(job, "echo up; gate; %s", then));
   const cJSON *script = cJSON_GetArrayItem(cJSON_GetObjectItem(step, "args"), 1);
-  events_push(job, step, "up");
+  job_push_until(job, step, "up");
   pid_t pid = proc_find(job_format(job, "sh -c %s", script->valuestring));
   assert_true(pid > 0);
   redis_server_kill(job->server);
@@ -69,7 +68,7 @@ JOB_TEST_NO_AGENT(at_a_signal_it_is_in_the_log) {
   job_start_agent(job, "--hold-bytes", "100000000", NULL);
   const cJSON *step = large_step(job);
   job_push(job, step);
-  events_wait(job, step, "started", "sh");
+  job_wait_event(job, step, "started", "sh");
   redis_server_kill(job->server);
   marks_open_gate(job, "");
   agent_process_wait_log(job->agent, "exit=7");
@@ -134,7 +133,7 @@ JOB_TEST_NO_AGENT(a_slow_reader_of_the_log_gets_it_whole) {
   close(ends[1]);
   const cJSON *step = large_step(job);
   job_push(job, step);
-  events_wait(job, step, "started", "sh");
+  job_wait_event(job, step, "started", "sh");
   redis_server_kill(job->server);
   marks_open_gate(job, "");
   assert_true(proc_wait_gone(job_format(job, "yes 123456789"), WAIT_BOUND_MS));
@@ -148,7 +147,7 @@ JOB_TEST_NO_AGENT(a_slow_reader_of_the_log_gets_it_whole) {
 
 /* The one that runs is answered there, in Redis' place. */
 JOB_TEST(what_is_cancelled_is_in_the_log_too) {
-  (void)events_push_endless(job, job_sleep(job, 600));
+  (void)job_push_endless(job, job_sleep(job, 600));
   redis_server_kill(job->server);
   agent_process_wait_log(job->agent, " lost: ");
   assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
@@ -164,7 +163,7 @@ JOB_TEST(what_is_cancelled_is_in_the_log_too) {
 JOB_TEST(a_redis_that_comes_back_before_the_tree_ends_hears_it) {
   const cJSON *step =
       marks_step(job, "trap 'gate; echo bye; exit' TERM; echo up; sleep 600 & wait");
-  events_push(job, step, "up");
+  job_push_until(job, step, "up");
   redis_server_kill(job->server);
   agent_process_wait_log(job->agent, " lost: ");
   assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
@@ -176,7 +175,7 @@ JOB_TEST(a_redis_that_comes_back_before_the_tree_ends_hears_it) {
   job_expect_exit(job, 128 + SIGTERM);
   job_expect_answer(job, step, -1, STOPPED, "up\nbye\n");
   assert_null(strstr(agent_process_log(job->agent), UNDELIVERED));
-  assert_string_equal(events_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
+  assert_string_equal(job_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
   job_expect_keys(job, "committed", "events", NULL);
 }
 
@@ -223,7 +222,7 @@ JOB_TEST_NO_AGENT(many_results_to_nobody_take_no_longer) {
   enum { STEPS = 60, STOP_MS = 8000, SLACK_MS = 2000 };
   int ends[2];
   start_with_log(job, ends, "4194304");
-  (void)events_push(job, marks_step(job, "echo up; gate"), "up");
+  (void)job_push_until(job, marks_step(job, "echo up; gate"), "up");
   for (int i = 1; i <= STEPS; i++)
     job_push_json(job, job_format(job, "{'stepId':'odd-%d'}", i));
   job_wait_length(job, "inflight", 1 + STEPS);

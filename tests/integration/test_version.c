@@ -5,7 +5,6 @@
 #include <signal.h>
 
 #include "tests/support/crowd.h"
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/quoted.h"
@@ -38,7 +37,7 @@ JOB_TEST(it_follows_that_of_the_step) {
                                                   rows[i].version, i))));
     assert_non_null(step);
     job_expect_result(job, job_run(job, step), 0, NULL, "out\n");
-    assert_int_equal(cJSON_GetArraySize(events_of(job, step)), 4);
+    assert_int_equal(cJSON_GetArraySize(job_events(job, step)), 4);
   }
 }
 
@@ -75,11 +74,11 @@ JOB_TEST(every_end_has_it) {
   job_expect_result(job, job_run(job, late), -1, "timed out after 1s", NULL);
   job_expect_part(job, job_run(job, job_step(job, "no-such-command", NULL)), "errorMessage",
                   "no-such-command");
-  const cJSON *running = events_push(job, job_script(job, "echo up; exec sleep 60"), "up");
+  const cJSON *running = job_push_until(job, job_script(job, "echo up; exec sleep 60"), "up");
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
-  (void)events_of(job, running);
-  const cJSON *stopped = events_push(job, job_script(job, "echo up; exec sleep 60"), "up");
+  (void)job_events(job, running);
+  const cJSON *stopped = job_push_until(job, job_script(job, "echo up; exec sleep 60"), "up");
   assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
   job_expect_answer(job, stopped, -1, "cancelled: the agent was stopped by SIGTERM", "up\n");
   job_expect_exit(job, 128 + SIGTERM);
@@ -89,7 +88,7 @@ JOB_TEST(every_end_has_it) {
 JOB_TEST(what_is_cancelled_while_it_waits_has_it) {
   enum { WAITING = 200 };
   job->schema_version = 2;
-  const cJSON *running = events_push(job, marks_step(job, "echo up; gate"), "up");
+  const cJSON *running = job_push_until(job, marks_step(job, "echo up; gate"), "up");
   struct crowd crowd = crowd_push(job, WAITING, 0);
   job_wait_length(job, "inflight", WAITING + 1);
   job_push_cancel(job, crowd.steps[3]);
@@ -103,7 +102,7 @@ JOB_TEST(what_is_cancelled_while_it_waits_has_it) {
 
 JOB_TEST(what_was_interrupted_has_it) {
   job->schema_version = 2;
-  const cJSON *running = events_push(job, job_script(job, "echo up; exec sleep 60"), "up");
+  const cJSON *running = job_push_until(job, job_script(job, "echo up; exec sleep 60"), "up");
   const cJSON *waiting = job_push_echo(job, "waiting");
   job_wait_length(job, "inflight", 2);
   job_kill_agent(job);
@@ -115,7 +114,7 @@ JOB_TEST(what_was_interrupted_has_it) {
 /* Its payload is lost: the events in the stream tell. */
 JOB_TEST(what_was_interrupted_and_lost_has_it) {
   job->schema_version = 2;
-  const cJSON *running = events_push(job, job_script(job, "echo up; exec sleep 60"), "up");
+  const cJSON *running = job_push_until(job, job_script(job, "echo up; exec sleep 60"), "up");
   job_kill_agent(job);
   job_do(job, "DEL sandbox:%s:inflight", job->id);
   job_start_agent(job, NULL);

@@ -15,7 +15,7 @@
 #include <cjson/cJSON.h>
 
 #include "tests/support/agent_process.h"
-#include "tests/support/events.h"
+#include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/proc.h"
 #include "tests/support/proxy.h"
@@ -430,7 +430,7 @@ JOB_TEST_NO_AGENT(a_redis_that_pauses_holds_nobody_up_for_ever) {
   job_start_agent(job, "--hold-bytes", "65536", "--events-maxlen", "0", NULL);
   for (size_t i = 0; i < OUTPUTS; i++) {
     const cJSON *step = marks_step(job, job_format(job, "echo up; gate %zu; %s", i, outputs[i]));
-    events_push(job, step, "up");
+    job_push_until(job, step, "up");
     proxy_freeze(proxy, RELAY_OUTBOX);
     marks_open_gate(job, formatted("%zu", i));
     nanosleep(&pause, NULL);

@@ -6,7 +6,6 @@
 
 #include "tests/support/as_user.h"
 #include "tests/support/encoded.h"
-#include "tests/support/events.h"
 #include "tests/support/kind_rows.h"
 #include "tests/support/quoted.h"
 #include "tests/support/wait.h"

@@ -181,4 +181,26 @@ char *job_sleep(struct job *self, int seconds);
 void job_fail(struct job *self, const char *format, ...)
     __attribute__((format(printf, 2, 3), noreturn));
 
+/* --- what it has written to its stream: as all that is returned, its own --- */
+
+/* Every event of this step (an id, or a step or result that has one) so far, oldest first: a JSON
+   array. Checked to be well-formed, with the contract's fields in their order, each with
+   "entryMs" added: when Redis took it. */
+const cJSON *job_events(struct job *job, const cJSON *step);
+
+/* The lines of one kind ("stdout", …), each with "\n" behind it, pieces of one line joined. */
+const char *job_lines(struct job *job, const cJSON *step, const char *kind);
+
+/* All entries' data as they are, each with "\n" behind it. */
+const char *job_raw_events(struct job *job);
+
+/* Waits until the step has an event of this kind with this line. */
+void job_wait_event(struct job *job, const cJSON *step, const char *kind, const char *line);
+
+/* Pushes the step, waits until it has printed this line, and returns it. */
+const cJSON *job_push_until(struct job *job, const cJSON *step, const char *line);
+
+/* The same of one that says "up" and then runs until it is ended, as this `sleep …`. */
+const cJSON *job_push_endless(struct job *job, const char *sleep);
+
 #endif

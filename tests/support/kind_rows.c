@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-#include "tests/support/events.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
 
@@ -100,9 +99,9 @@ static void check(struct job *job, const struct kind_row *row) {
                     expand(job, row->content));
   assert_int_equal(job_event_count(result), words == NULL ? 2 : 3);
   const char *line = job_format(job, "%s %s\n", job_text(step, "kind"), job_text(step, "path"));
-  assert_string_equal(events_lines(job, step, "started"), line);
-  assert_string_equal(events_lines(job, step, "stdout"), "");
-  assert_string_equal(events_lines(job, step, "stderr"),
+  assert_string_equal(job_lines(job, step, "started"), line);
+  assert_string_equal(job_lines(job, step, "stdout"), "");
+  assert_string_equal(job_lines(job, step, "stderr"),
                       words == NULL ? "" : job_format(job, "%s\n", words));
 }
 

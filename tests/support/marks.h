@@ -8,7 +8,7 @@
  * step `ran` leaves a mark, and `gate name` waits until the test opens the gate of this name, which
  * may be left out.
  *
- *   const cJSON *step = events_push(job, marks_step(job, "ran; echo up; gate"), "up");
+ *   const cJSON *step = job_push_until(job, marks_step(job, "ran; echo up; gate"), "up");
  *   marks_open_gate(job, "");
  *   assert_int_equal(marks_count(job), 1);
  */

@@ -3,7 +3,6 @@
 #include <time.h>
 
 #include "tests/support/crowd.h"
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/test.h"
 
@@ -22,7 +21,7 @@ static double signalled_after_ms(struct job *job) {
                                "trap 'echo $EPOCHREALTIME; exit' TERM; echo up; "
                                "while :; do read -rt 60 <> <(:); done",
                                NULL);
-  events_push(job, step, "up");
+  job_push_until(job, step, "up");
   double pushed_ms = now_ms();
   job_push_cancel(job, step);
   const char *told = job_text(job_result(job), "outputContent");
@@ -33,7 +32,7 @@ static double signalled_after_ms(struct job *job) {
 
 /* From the push of the order to the answer. */
 static double answered_after_ms(struct job *job, size_t waiting, size_t padding_length) {
-  const cJSON *running = events_push_endless(job, job_sleep(job, 600));
+  const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   struct crowd crowd = crowd_push(job, waiting, padding_length);
   double pushed_ms = now_ms();
   job_push_cancel(job, running);
@@ -74,7 +73,7 @@ JOB_TEST(from_the_push_to_the_answer_behind_48_mebibytes) {
 /* It is in Redis alone: the agent reads all that lies in front of it. */
 JOB_TEST(of_the_last_of_65536_steps_that_wait) {
   enum { WAITING = 65536, BOUND_MS = 2000 };
-  (void)events_push_endless(job, job_sleep(job, 600));
+  (void)job_push_endless(job, job_sleep(job, 600));
   job_do(job, "EVAL %s 0 sandbox:%s:in %d",
          "for i = 2, ARGV[2] do redis.call('LPUSH', ARGV[1], '{\"schemaVersion\":1,\"stepId\":\"' "
          ".. i .. "
@@ -94,7 +93,7 @@ JOB_TEST(who_ignores_sigterm_is_killed_after_10_s) {
   enum { GRACE_MS = 10000, BOUND_MS = 15000 };
   const cJSON *step =
       job_script(job, job_format(job, "trap '' TERM; echo up; exec %s", job_sleep(job, 600)));
-  events_push(job, step, "up");
+  job_push_until(job, step, "up");
   double pushed_ms = now_ms();
   job_push_cancel(job, step);
   job_expect_answer(job, step, -1, "cancelled: by a cancel step", "up\n");

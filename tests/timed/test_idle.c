@@ -1,6 +1,5 @@
 /* The idle limit, of a program whose cycle is short. Everything goes on side by side. */
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/proxy.h"
@@ -82,7 +81,7 @@ static void start_then_lose_redis(struct agents *agents, int which, const char *
                                   const char *rest) {
   struct job *job = begin(agents, which);
   job_start_agent(job, "--idle-cycles", "1", "--hold-bytes", hold_bytes, NULL);
-  (void)events_push(job, marks_step(job, job_format(job, "echo up; gate; %s", rest)), "up");
+  (void)job_push_until(job, marks_step(job, job_format(job, "echo up; gate; %s", rest)), "up");
   redis_server_kill(job->server);
   agents->idle_since[which] = wait_now_ms();
   marks_open_gate(job, "");

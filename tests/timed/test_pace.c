@@ -1,6 +1,5 @@
 /* How lines leave: at once where they come singly, together where they come in a flood. */
 
-#include "tests/support/events.h"
 #include "tests/support/job.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -22,7 +21,7 @@ static size_t run_for_ages(struct job *job, const char *script, long long *ages,
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
   size_t count = 0;
   const cJSON *event;
-  cJSON_ArrayForEach(event, events_of(job, step)) {
+  cJSON_ArrayForEach(event, job_events(job, step)) {
     if (strcmp(job_text(event, "kind"), "stdout") != 0)
       continue;
     double taken = cJSON_GetObjectItem(event, "entryMs")->valuedouble;
