@@ -1,7 +1,6 @@
 /* A Redis that refuses MULTI: what belongs into a transaction is not executed without one. */
 
 #include "tests/support/job.h"
-#include "tests/support/redis_user.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -56,7 +55,7 @@ TEST(a_server_without_it_keeps_what_it_has) {
 }
 
 JOB_TEST_NO_AGENT(so_it_is_for_a_user_without_the_permission) {
-  redis_user_make(job->redis, "somebody", "+multi");
+  redis_server_make_user(job->redis, "somebody", "+multi");
   job->url =
       job_format(job, "redis://somebody:PASSWORD@127.0.0.1:%d", redis_server_port(job->server));
   expect_exit_without_a_change(job, "refuses MULTI: NOPERM: the user needs +multi");
@@ -65,7 +64,7 @@ JOB_TEST_NO_AGENT(so_it_is_for_a_user_without_the_permission) {
 /* Redis applies a change of rights to connections that are there. What was begun then is answered by
    the next agent, once. */
 JOB_TEST_NO_AGENT(a_permission_that_goes_while_the_agent_runs_ends_it) {
-  redis_user_make(job->redis, "somebody", NULL);
+  redis_server_make_user(job->redis, "somebody", NULL);
   job->url =
       job_format(job, "redis://somebody:PASSWORD@127.0.0.1:%d", redis_server_port(job->server));
   job_start_agent(job, NULL);

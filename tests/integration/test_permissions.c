@@ -1,7 +1,6 @@
 /* The user of docs/redis.md may do what the agent does, and nothing in its line is too much. */
 
 #include "tests/support/job.h"
-#include "tests/support/redis_user.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -45,7 +44,7 @@ static bool works(struct job *job) {
 }
 
 JOB_TEST_NO_AGENT(the_line_is_enough) {
-  redis_user_make(job->redis, "somebody", NULL);
+  redis_server_make_user(job->redis, "somebody", NULL);
   if (!works(job))
     job_fail(job, "the user of docs/redis.md cannot work");
 }
@@ -71,7 +70,7 @@ JOB_TEST_NO_AGENT(a_missing_key_is_named) {
   static const char *const keys[] = {"in",      "events",    "results",  "inflight",
                                      "started", "committed", "heartbeat"};
   enum { KEYS = sizeof keys / sizeof *keys };
-  redis_user_make(job->redis, "somebody", "~sandbox:*");
+  redis_server_make_user(job->redis, "somebody", "~sandbox:*");
   for (int missing = KEYS; missing-- > 0;) {
     job_do(job, "ACL SETUSER somebody resetkeys");
     for (int i = 0; i < KEYS; i++)
@@ -87,13 +86,13 @@ JOB_TEST_NO_AGENT(a_missing_key_is_named) {
 
 JOB_TEST_NO_AGENT(no_rule_is_too_much) {
   size_t count;
-  char **rules = redis_user_rules(&count);
+  char **rules = redis_server_user_rules(&count);
   assert_true(count > 4);
   assert_string_equal(rules[0], "reset");
   for (size_t i = 1; i < count; i++) {
     if (is_for_guard(rules[i]))
       continue;
-    redis_user_make(job->redis, "somebody", rules[i]);
+    redis_server_make_user(job->redis, "somebody", rules[i]);
     if (works(job))
       job_fail(job, "%s is not needed", rules[i]);
     /* All but the name, which is a courtesy, are said. */
@@ -105,12 +104,12 @@ JOB_TEST_NO_AGENT(no_rule_is_too_much) {
         assert_non_null(strstr(agent_process_log(job->agent), "NOPERM"));
     }
   }
-  redis_user_free_rules(rules, count);
+  redis_server_free_rules(rules, count);
 }
 
 /* Its keys are its own: those of another program are out of its reach. */
 JOB_TEST_NO_AGENT(other_keys_are_out_of_reach) {
-  redis_user_make(job->redis, "somebody", NULL);
+  redis_server_make_user(job->redis, "somebody", NULL);
   job_do(job, "SET other secret");
   redisContext *redis = redis_server_connect(job->server);
   freeReplyObject(redisCommand(redis, "AUTH somebody PASSWORD"));

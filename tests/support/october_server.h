@@ -2,10 +2,10 @@
 #define TESTS_SUPPORT_OCTOBER_SERVER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "tests/support/job.h"
-#include "tests/support/october_output.h"
 #include "tests/support/october_step.h"
 
 /*
@@ -37,6 +37,18 @@ enum { OCTOBER_POLL_MS = 250, OCTOBER_QUICK_MS = 2 };
 
 /* It waits for a result so much longer than the step may take. */
 enum { OCTOBER_SILENCE_SECONDS = 30 };
+
+/*
+ * What the server of October makes of a command's standard output: from the lines of its events and
+ * from outputContent, the head and the tail that a model reads. Lengths are in UTF-16 units; texts
+ * are UTF-8.
+ */
+struct october_stream {
+  char *text; /* every line with "\n" behind it; terminated */
+  size_t length;
+  size_t size;
+  long long units; /* the server's Total */
+};
 
 struct october_answer {
   int schema_version;
@@ -102,5 +114,27 @@ enum october_look october_search(struct october_server *self, const char *patter
 /* Fails unless the answer is as said; NULL is no message, or no output. */
 void october_expect(struct october_server *self, const struct october_answer *answer, int exit_code,
                     const char *message, const char *output);
+
+/* Parts of a stream or of a body, which must outlive it. */
+struct october_section {
+  const char *head;
+  size_t head_length; /* in bytes, as the next */
+  const char *tail;   /* "" where the head holds all that is known */
+  size_t tail_length;
+  long long total;
+  bool tail_not_captured; /* what was printed last is not known; total is the least */
+};
+
+/* Of standard output: `body` is outputContent, or NULL. */
+struct october_section october_section_of(const char *body, const struct october_stream *stream);
+
+/* Whether the last line of what is known, without its "\n", is this one. */
+bool october_section_ends_with(const struct october_section *self, const char *line);
+
+/* Units of well-formed UTF-8. */
+long long october_units(const char *text, size_t length);
+
+/* A body of fewer is whole; one of as many may be cut. */
+enum { OCTOBER_BODY_UNITS = 1000000 };
 
 #endif

@@ -11,7 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/redis_user.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -67,7 +66,7 @@ static void add_user(const struct redis_server *self, const char **arguments, si
     return;
   arguments[count++] = "--user";
   arguments[count++] = REDIS_USER;
-  for (char **rule = redis_user_rules(&rules); rules > 0 && count < ARGUMENTS_MAX; rules--)
+  for (char **rule = redis_server_user_rules(&rules); rules > 0 && count < ARGUMENTS_MAX; rules--)
     arguments[count++] = *rule++;
 }
 
@@ -332,4 +331,51 @@ const char *redis_server_directory(const struct redis_server *self) {
 
 const char *redis_server_socket(const struct redis_server *self) {
   return self->socket;
+}
+
+/* --- its user -------------------------------------------------------------------------------- */
+
+#define LINE "ACL SETUSER " REDIS_USER " "
+
+enum { RULES_MAX = 64 };
+
+char **redis_server_user_rules(size_t *count) {
+  FILE *readme = fopen("docs/redis.md", "re");
+  assert_non_null(readme);
+  char line[4096] = "";
+  while (strncmp(line, LINE, strlen(LINE)) != 0)
+    if (fgets(line, sizeof line, readme) == NULL)
+      fail_msg("docs/redis.md has no line `" LINE "…`");
+  fclose(readme);
+  char **rules = calloc(RULES_MAX, sizeof *rules);
+  assert_non_null(rules);
+  *count = 0;
+  char *rest = NULL;
+  for (char *word = strtok_r(line + strlen(LINE), " \n", &rest); word != NULL;
+       word = strtok_r(NULL, " \n", &rest)) {
+    assert_true(*count < RULES_MAX);
+    rules[(*count)++] = strdup(word);
+  }
+  return rules;
+}
+
+void redis_server_free_rules(char **rules, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    free(rules[i]);
+  free(rules);
+}
+
+void redis_server_make_user(redisContext *redis, const char *name, const char *without) {
+  size_t count;
+  char **rules = redis_server_user_rules(&count);
+  const char *words[RULES_MAX + 3] = {"ACL", "SETUSER", name};
+  int length = 3;
+  for (size_t i = 0; i < count; i++)
+    if (without == NULL || strcmp(rules[i], without) != 0)
+      words[length++] = rules[i];
+  redisReply *reply = redisCommandArgv(redis, length, words, NULL);
+  if (reply == NULL || reply->type == REDIS_REPLY_ERROR)
+    fail_msg("the user of docs/redis.md: %s", reply == NULL ? redis->errstr : reply->str);
+  freeReplyObject(reply);
+  redis_server_free_rules(rules, count);
 }

@@ -2,6 +2,7 @@
 #define TESTS_SUPPORT_REDIS_SERVER_H
 
 #include <hiredis/hiredis.h>
+#include <stddef.h>
 
 #include "tests/support/certificates.h"
 
@@ -58,12 +59,27 @@ const char *redis_server_scheme(void);
 const char *redis_server_authority(void);
 
 /* What an agent puts before the host: "", or with TEST_REDIS_ACL=1 "user:password@" of the user of
-   docs/redis.md (redis_user.h), which every server but a sentinel has then. */
+   docs/redis.md, which every server but a sentinel has then. */
 const char *redis_server_login(void);
 
 int redis_server_port(const struct redis_server *self);
 int redis_server_tls_port(const struct redis_server *self); /* 0: it has none */
 const char *redis_server_directory(const struct redis_server *self);
 const char *redis_server_socket(const struct redis_server *self);
+
+/*
+ * The Redis user of docs/redis.md: its line `ACL SETUSER …`, taken from there, so that what is promised
+ * and what is tested cannot differ.
+ */
+#define REDIS_USER "sandbox-agent"
+#define REDIS_USER_LOGIN "sandbox-agent:PASSWORD@"
+
+/* The line's words behind the user's name, how many there are; owned by nobody else, to be freed
+   with redis_server_free_rules. */
+char **redis_server_user_rules(size_t *count);
+void redis_server_free_rules(char **rules, size_t count);
+
+/* Makes a user of this name by that line, all but the rule `without` (NULL: all). */
+void redis_server_make_user(redisContext *redis, const char *name, const char *without);
 
 #endif
