@@ -54,7 +54,7 @@ MCP_TEST(a_session_of_each_version) {
                               "'hi'}],'isError':false}}");
     mcp_client_end_input(client);
     assert_int_equal(mcp_client_exit(client), 0);
-    assert_string_equal(mcp_client_log(client), "");
+    assert_string_equal(stdio_host_log(client->host), "");
   }
 }
 
@@ -151,7 +151,7 @@ MCP_TEST(an_unknown_version_on_the_command_line_is_wrong_usage) {
   for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
     mcp_client_start(client, formatted("--mcp=%s", unknown[i]), NULL);
     assert_int_equal(mcp_client_exit(client), 64);
-    assert_non_null(strstr(mcp_client_log(client),
+    assert_non_null(strstr(stdio_host_log(client->host),
                            "(2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25, 2026-07-28)"));
   }
 }
@@ -573,7 +573,7 @@ MCP_TEST(what_a_command_ends_with_is_told) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     mcp_client_expect_called(client, (int)i, rows[i].text, rows[i].is_error);
   /* Clients show each line there as a warning. */
-  assert_string_equal(mcp_client_log(client), "");
+  assert_string_equal(stdio_host_log(client->host), "");
 }
 
 /* A command that reads its standard input would eat requests; one that writes to descriptor 1
@@ -795,7 +795,7 @@ MCP_TEST(the_oldest_version_has_no_messages_of_progress) {
 static bool fill(struct mcp_client *client, const char *line, size_t length) {
   bool written = false;
   for (;;) {
-    ssize_t n = write(client->in, line + client->filled, length - client->filled);
+    ssize_t n = write(client->host->in, line + client->filled, length - client->filled);
     if (n < 0)
       return written;
     written = true;
@@ -816,7 +816,7 @@ struct filling {
 /* Its input was full, then it slept, and its input is still full: it does not read. */
 static bool is_stalled(void *context) {
   const struct filling *self = context;
-  pid_t pid = self->client->pid;
+  pid_t pid = self->client->host->pid;
   (void)fill(self->client, self->line, self->length);
   bool sleeps = proc_sleeps_in(pid, SYS_epoll_wait) || proc_sleeps_in(pid, SYS_epoll_pwait);
   return sleeps && !fill(self->client, self->line, self->length);
@@ -825,8 +825,8 @@ static bool is_stalled(void *context) {
 static void fill_until_stalled(struct mcp_client *client, const char *line) {
   struct filling filling = {client, line, strlen(line)};
   mcp_client_end_transcript(client);
-  assert_true(fcntl(client->in, F_SETPIPE_SZ, 1 << 20) > 0);
-  assert_int_equal(fcntl(client->in, F_SETFL, O_NONBLOCK), 0);
+  assert_true(fcntl(client->host->in, F_SETPIPE_SZ, 1 << 20) > 0);
+  assert_int_equal(fcntl(client->host->in, F_SETFL, O_NONBLOCK), 0);
   if (!wait_until(is_stalled, &filling, 2 * WAIT_BOUND_MS))
     fail_msg("it reads on, after %d lines", client->fills);
 }
@@ -837,7 +837,7 @@ MCP_TEST(answers_that_nobody_reads_are_bounded) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_sync(client);
   fill_until_stalled(client, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}\n");
-  long peak = proc_status_kib(client->pid, "VmHWM");
+  long peak = proc_status_kib(client->host->pid, "VmHWM");
   print_message("resident: %ld KiB at most\n", peak);
   assert_in_range(peak, 16 * 1024, agent_process_is_shipped() ? HWM_MAX_KIB : 8 * HWM_MAX_KIB);
   for (int i = 0; i < client->fills; i++)
@@ -867,7 +867,7 @@ MCP_TEST(calls_that_wait_are_bounded) {
   while (strstr(mcp_client_line(client), quoted("'id':'p'")) == NULL)
     refused++;
   print_message("%d MiB wait; resident: %ld KiB at most\n", CALLS - refused,
-                proc_status_kib(client->pid, "VmHWM"));
+                proc_status_kib(client->host->pid, "VmHWM"));
   assert_in_range(refused, CALLS - 64, CALLS - 1);
   mcp_client_open_gate(client, "go");
   for (int i = 0; i < RUN + CALLS - refused; i++)
@@ -910,7 +910,7 @@ MCP_TEST(the_end_of_the_input_before_any_byte_is_a_silent_end) {
   mcp_client_end_input(client);
   assert_int_equal(mcp_client_exit(client), 0);
   assert_int_equal(client->line_count, 0);
-  assert_string_equal(mcp_client_log(client), "");
+  assert_string_equal(stdio_host_log(client->host), "");
 }
 
 MCP_TEST(what_was_asked_before_the_end_of_the_input_is_answered) {
@@ -946,8 +946,8 @@ MCP_TEST(nothing_outlives_the_reader) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_call(client, 1, "touch up; sleep 600.086", false);
   mcp_client_await_file(client, "up");
-  close(client->out);
-  client->out = -1;
+  close(client->host->out);
+  client->host->out = -1;
   assert_int_equal(mcp_client_exit(client), 0);
   assert_int_equal(proc_find("sleep 600.086"), 0);
 }
@@ -959,7 +959,7 @@ MCP_TEST(a_signal_ends_it) {
     mcp_client_initialize(client, "2025-11-25");
     mcp_client_call(client, 1, formatted("touch up.%zu; sleep 600.087", i), false);
     mcp_client_await_file(client, formatted("up.%zu", i));
-    assert_int_equal(kill(client->pid, signals[i]), 0);
+    assert_int_equal(kill(client->host->pid, signals[i]), 0);
     const char *name = i == 0 ? "SIGTERM" : i == 1 ? "SIGINT" : "SIGHUP";
     mcp_client_expect_called(
         client, 1, formatted("Error: cancelled: the agent was stopped by %s", name), true);

@@ -2,13 +2,10 @@
    nothing else needed. */
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cjson/cJSON.h>
@@ -18,190 +15,75 @@
 #include "tests/support/gate.h"
 #include "tests/support/proc.h"
 #include "tests/support/quoted.h"
+#include "tests/support/stdio_host.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 #include "wire/step.h"
 
-enum { TIMED_OUT = 124, NOT_RUN = 125, READ = 1 << 16 };
+enum { TIMED_OUT = 124, NOT_RUN = 125 };
 
-/* A program that is running, its standard input and output in the test's hands. */
 struct once {
-  pid_t pid;
-  int in;  /* -1: closed */
-  int out; /* -1: closed */
-  int log;
-  char *text; /* what was read so far */
-  size_t length;
-  size_t size;                /* allocated */
+  struct stdio_host *host;    /* the last one */
   struct directory directory; /* $D */
 };
 
 /* Verbose: its log is on standard error, and none of it in the output, which a program may read.
-   `in` and `out` become its own; -1: closed. */
-static void start_with(struct once *self, int in, int out) {
-  self->log = memfd_create("log", MFD_CLOEXEC);
-  const char *const arguments[] = {agent_process_program(), "--once", "--verbose", NULL};
-  self->pid = fork();
-  assert_true(self->pid >= 0);
-  if (self->pid == 0) {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)dup2(self->log, STDERR_FILENO);
-    if (in < 0 ? close(STDIN_FILENO) != 0 : dup2(in, STDIN_FILENO) < 0)
-      _exit(AGENT_PROCESS_NO_START);
-    if (out < 0 ? close(STDOUT_FILENO) != 0 : dup2(out, STDOUT_FILENO) < 0)
-      _exit(AGENT_PROCESS_NO_START);
-    (void)setenv("D", self->directory.path, 1);
-    (void)setenv("REDIS_URL", "redis://nobody:secret@192.0.2.1:1", 1);
-    execv(arguments[0], (char **)(uintptr_t)arguments);
-    _exit(AGENT_PROCESS_NO_START);
-  }
-  if (in >= 0)
-    close(in);
-  if (out >= 0)
-    close(out);
-}
-
-/* Its input is written here. */
-static void start_into(struct once *self, int out) {
-  int in[2];
-  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
-  self->in = in[1];
-  start_with(self, in[0], out);
-}
-
-/* Its output is read here. */
-static void start_reading(struct once *self, int in) {
-  int out[2];
-  assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-  self->out = out[0];
-  start_with(self, in, out[1]);
-}
-
-static void start(struct once *self) {
-  int in[2];
-  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
-  self->in = in[1];
-  start_reading(self, in[0]);
+   `in` and `out` are those of stdio_host_setup. */
+static void start(struct once *self, int in, int out) {
+  const char *const arguments[] = {"--once", "--verbose", NULL};
+  const char *const variables[] = {formatted("D=%s", self->directory.path),
+                                   "REDIS_URL=redis://nobody:secret@192.0.2.1:1", NULL};
+  stdio_host_free(self->host);
+  self->host = stdio_host_start(&(struct stdio_host_setup){
+      .arguments = arguments, .variables = variables, .in = in, .out = out});
 }
 
 static int set_up(void **state) {
   struct once *self = calloc(1, sizeof *self);
   assert_non_null(self);
-  self->text = calloc(1, 1);
-  assert_non_null(self->text);
-  self->size = 1;
   directory_init(&self->directory);
-  self->in = self->out = self->log = -1;
-  signal(SIGPIPE, SIG_IGN);
   *state = self;
   return 0;
 }
 
-static void close_fd(int *fd) {
-  if (*fd >= 0)
-    close(*fd);
-  *fd = -1;
-}
-
-/* What it was: another one can be started. */
-static void forget(struct once *self) {
-  close_fd(&self->in);
-  close_fd(&self->out);
-  close_fd(&self->log);
-  self->length = 0;
-  self->text[0] = '\0';
-}
-
 static int tear_down(void **state) {
   struct once *self = *state;
-  if (self->pid > 0)
-    proc_kill_tree(self->pid);
-  forget(self);
+  stdio_host_free(self->host);
   directory_release(&self->directory);
-  free(self->text);
   free(self);
   return 0;
 }
 
 #define ONCE_TEST(NAME) TEST_WITH(struct once *self, NAME, set_up, tear_down)
 
-static const char *log_of(const struct once *self) {
-  static char text[1 << 18];
-  ssize_t length = pread(self->log, text, sizeof text - 1, 0);
-  text[length > 0 ? length : 0] = '\0';
-  return text;
-}
-
 static void send_text(struct once *self, const char *text) {
-  for (size_t length = strlen(text); length > 0;) {
-    ssize_t n = write(self->in, text, length);
-    if (n < 0)
-      return; /* whoever does not read has said why */
-    text += n;
-    length -= (size_t)n;
-  }
-}
-
-/* Waits for so many milliseconds for more output; false: none, or its end. */
-static bool read_more(struct once *self, int bound_ms) {
-  struct pollfd readable = {.fd = self->out, .events = POLLIN};
-  if (poll(&readable, 1, bound_ms) <= 0)
-    return false;
-  if (self->size <= self->length + READ) {
-    self->size = 2 * self->length + READ + 1;
-    self->text = realloc(self->text, self->size);
-    assert_non_null(self->text);
-  }
-  ssize_t n = read(self->out, self->text + self->length, READ);
-  if (n <= 0)
-    return false;
-  self->length += (size_t)n;
-  self->text[self->length] = '\0';
-  return true;
+  (void)stdio_host_offer(self->host, text, strlen(text)); /* whoever does not read has said why */
 }
 
 static void read_until(struct once *self, const char *part) {
-  int64_t end_ms = wait_now_ms() + WAIT_BOUND_MS;
-  while (strstr(self->text, part) == NULL)
-    if (!read_more(self, (int)(end_ms - wait_now_ms())))
-      fail_msg("no `%s` in `%.2000s`; log: %s", part, self->text, log_of(self));
-}
-
-static bool has_exited(void *context) {
-  struct once *self = context;
-  siginfo_t info = {0};
-  return waitid(P_PID, (id_t)self->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-         info.si_pid == self->pid;
-}
-
-/* Its exit code, or minus the signal; within the bound. */
-static int exit_of(struct once *self) {
-  int status;
-  if (!wait_until(has_exited, self, WAIT_BOUND_MS))
-    fail_msg("it still runs; log: %s", log_of(self));
-  assert_int_equal(waitpid(self->pid, &status, 0), self->pid);
-  self->pid = 0;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  while (strstr(self->host->text, part) == NULL)
+    if (!stdio_host_read(self->host))
+      fail_msg("no `%s` in `%.2000s`; log: %s", part, self->host->text, stdio_host_log(self->host));
 }
 
 static void expect_exit(struct once *self, int expected) {
-  while (self->out >= 0 && read_more(self, WAIT_BOUND_MS))
+  while (self->host->out >= 0 && stdio_host_read(self->host))
     continue;
-  int code = exit_of(self);
+  int code = stdio_host_wait(self->host);
   if (code != expected)
-    fail_msg("exit code %d, not %d; output: %.2000s; log: %s", code, expected, self->text,
-             log_of(self));
+    fail_msg("exit code %d, not %d; output: %.2000s; log: %s", code, expected, self->host->text,
+             stdio_host_log(self->host));
 }
 
 /* The value of the last line, which is the result, and is to be freed; every other line is an
  * event. */
 static cJSON *result_of(struct once *self) {
   cJSON *last = NULL;
-  char *copy = strdup(self->text), *rest = copy;
-  assert_true(self->length > 0 && self->text[self->length - 1] == '\n');
+  char *copy = strdup(self->host->text), *rest = copy;
+  assert_true(self->host->length > 0 && self->host->text[self->host->length - 1] == '\n');
   for (char *line; (line = strsep(&rest, "\n")) != NULL && *line != '\0';) {
     if (last != NULL && cJSON_GetObjectItem(last, "line") == NULL)
-      fail_msg("not an event in front of another line: %s", self->text);
+      fail_msg("not an event in front of another line: %s", self->host->text);
     cJSON_Delete(last);
     last = cJSON_Parse(line);
     if (last == NULL)
@@ -209,7 +91,7 @@ static cJSON *result_of(struct once *self) {
   }
   free(copy);
   if (cJSON_GetObjectItem(last, "exitCode") == NULL)
-    fail_msg("the last line is no result: %s", self->text);
+    fail_msg("the last line is no result: %s", self->host->text);
   return last;
 }
 
@@ -231,26 +113,20 @@ static const char *script_step(const char *script) {
 }
 
 static void run(struct once *self, const char *step) {
-  start(self);
+  start(self, 0, 0);
   send_text(self, step);
-  close_fd(&self->in);
-}
-
-static void run_into(struct once *self, const char *step, int out) {
-  start_into(self, out);
-  send_text(self, step);
-  close_fd(&self->in);
+  stdio_host_close_input(self->host);
 }
 
 static void run_script(struct once *self, const char *script) {
-  start(self);
+  start(self, 0, 0);
   send_text(self, script_step(script));
 }
 
 static int lines(const struct once *self) {
   int count = 0;
-  for (size_t i = 0; i < self->length; i++)
-    count += self->text[i] == '\n';
+  for (size_t i = 0; i < self->host->length; i++)
+    count += self->host->text[i] == '\n';
   return count;
 }
 
@@ -267,7 +143,6 @@ static void run_rows(struct once *self, const struct row *rows, size_t count) {
     run(self, quoted(rows[i].step));
     expect_exit(self, rows[i].exit_code);
     expect_result(self, rows[i].result_code, rows[i].output, rows[i].message);
-    forget(self);
   }
 }
 
@@ -306,10 +181,9 @@ ONCE_TEST(answers_have_the_version_of_the_step) {
     run(self, quoted(rows[i].step));
     expect_exit(self, rows[i].exit_code);
     const char *begin = formatted("{\"schemaVersion\":%d,", rows[i].expected);
-    for (const char *line = self->text; *line != '\0'; line = strchr(line, '\n') + 1)
+    for (const char *line = self->host->text; *line != '\0'; line = strchr(line, '\n') + 1)
       if (strncmp(line, begin, strlen(begin)) != 0)
         fail_msg("%s: %s", rows[i].step, line);
-    forget(self);
   }
 }
 
@@ -330,7 +204,7 @@ ONCE_TEST(file_kinds_work) {
 /* 64 MiB and no end: refused, and no more of it is kept. */
 ONCE_TEST(a_step_that_is_too_large_is_refused) {
   enum { PIECE = 1 << 20, PIECES = 80, HWM_MAX_KIB = 160 * 1024 };
-  start(self);
+  start(self, 0, 0);
   char *piece = malloc(PIECE + 1);
   assert_non_null(piece);
   memset(piece, 'x', PIECE);
@@ -339,11 +213,11 @@ ONCE_TEST(a_step_that_is_too_large_is_refused) {
   long peak = 0;
   for (int i = 0; i < PIECES; i++) {
     send_text(self, piece);
-    long kib = proc_status_kib(self->pid, "VmHWM");
+    long kib = proc_status_kib(self->host->pid, "VmHWM");
     peak = kib > peak ? kib : peak;
   }
   free(piece);
-  close_fd(&self->in);
+  stdio_host_close_input(self->host);
   expect_exit(self, NOT_RUN);
   expect_result(self, -1, NULL, NULL);
   print_message("resident: %ld KiB at most\n", peak);
@@ -357,49 +231,50 @@ ONCE_TEST(a_signal_ends_the_tree_first) {
     run(self, script_step("setsid sleep 600.071 & echo up; sleep 600.072"));
     read_until(self, quoted("'line':'up'"));
     assert_true(proc_wait_for("sleep 600.071", WAIT_BOUND_MS) > 0);
-    assert_int_equal(kill(self->pid, signals[i]), 0);
+    assert_int_equal(kill(self->host->pid, signals[i]), 0);
     expect_exit(self, 128 + signals[i]);
     assert_int_equal(proc_find("sleep 600.071"), 0);
     assert_int_equal(proc_find("sleep 600.072"), 0);
     const char *by = signals[i] == SIGTERM ? "SIGTERM" : "SIGINT";
     expect_result(self, -1, "up\n", formatted("cancelled: the agent was stopped by %s", by));
-    forget(self);
   }
 }
 
 ONCE_TEST(a_closed_standard_input_is_no_step) {
-  start_reading(self, -1);
+  start(self, -1, 0);
   expect_exit(self, NOT_RUN);
 }
 
 /* And nothing is written to what has got its number. */
 ONCE_TEST(a_closed_standard_output_is_an_error) {
-  start_into(self, -1);
+  start(self, 0, -1);
   send_text(self, script_step("true"));
-  close_fd(&self->in);
-  assert_true(exit_of(self) > 0);
+  stdio_host_close_input(self->host);
+  assert_true(stdio_host_wait(self->host) > 0);
 }
 
 /* start() sets one that nobody answers at; its password is nobody's business. */
 ONCE_TEST(the_url_in_the_environment_is_ignored) {
   run(self, quoted("{'stepId':'s','command':'env'}"));
   expect_exit(self, 0);
-  assert_null(strstr(self->text, "REDIS_URL"));
-  assert_null(strstr(self->text, "secret"));
-  assert_string_not_equal(log_of(self), "");
-  assert_null(strstr(log_of(self), "secret"));
+  assert_null(strstr(self->host->text, "REDIS_URL"));
+  assert_null(strstr(self->host->text, "secret"));
+  assert_string_not_equal(stdio_host_log(self->host), "");
+  assert_null(strstr(stdio_host_log(self->host), "secret"));
 }
 
 /* The last line comes with the end of the command, so that it is not written when the result needs
    room; and then all is written at once. */
 ONCE_TEST(a_result_finds_room_where_output_is_taken_at_once) {
-  run_into(self, script_step("seq 60000; printf end"), open("/dev/null", O_WRONLY | O_CLOEXEC));
+  start(self, 0, open("/dev/null", O_WRONLY | O_CLOEXEC));
+  send_text(self, script_step("seq 60000; printf end"));
+  stdio_host_close_input(self->host);
   expect_exit(self, 0);
 }
 
 /* The command's standard input is not the agent's. */
 ONCE_TEST(the_command_reads_nothing_of_the_input) {
-  start(self);
+  start(self, 0, 0);
   send_text(self, quoted("{'stepId':'s','command':'cat'}\n"));
   expect_exit(self, 0);
   expect_result(self, 0, NULL, NULL);
@@ -407,15 +282,16 @@ ONCE_TEST(the_command_reads_nothing_of_the_input) {
 
 ONCE_TEST(events_come_as_they_happen_and_the_result_last) {
   run_script(self, "echo one; " GATE("$D/go") "echo two >&2; exit 7");
-  close_fd(&self->in);
+  stdio_host_close_input(self->host);
   read_until(self, "\"line\":\"one\"");
   assert_int_equal(lines(self), 2);
-  assert_non_null(strstr(self->text, "\"kind\":\"started\",\"line\":\"sh\""));
+  assert_non_null(strstr(self->host->text, "\"kind\":\"started\",\"line\":\"sh\""));
   gate_open(directory_path(&self->directory, "go"));
   expect_exit(self, 7);
   assert_int_equal(lines(self), 5);
-  assert_non_null(strstr(self->text, "\"kind\":\"stderr\",\"line\":\"two\""));
-  assert_non_null(strstr(self->text, "\"kind\":\"completed\",\"line\":\"exit=7 timedOut=False\""));
+  assert_non_null(strstr(self->host->text, "\"kind\":\"stderr\",\"line\":\"two\""));
+  assert_non_null(
+      strstr(self->host->text, "\"kind\":\"completed\",\"line\":\"exit=7 timedOut=False\""));
   expect_result(self, 7, "one\n", "two");
 }
 
@@ -427,16 +303,16 @@ ONCE_TEST(what_it_left_in_the_background_ends_with_it) {
 
 static bool is_read(void *context) {
   int unread = -1;
-  return ioctl(((struct once *)context)->in, FIONREAD, &unread) == 0 && unread == 0;
+  return ioctl(((struct once *)context)->host->in, FIONREAD, &unread) == 0 && unread == 0;
 }
 
 ONCE_TEST(a_signal_before_the_step_ends_it) {
-  start(self);
+  start(self, 0, 0);
   send_text(self, "{");
   assert_true(wait_until(is_read, self, WAIT_BOUND_MS));
-  kill(self->pid, SIGTERM);
+  kill(self->host->pid, SIGTERM);
   expect_exit(self, 128 + SIGTERM);
-  assert_int_equal(self->length, 0);
+  assert_int_equal(self->host->length, 0);
 }
 
 /* --- where the step ends ---------------------------------------------------------------------- */
@@ -449,20 +325,19 @@ ONCE_TEST(the_step_ends_with_its_value) {
       "{'schemaVersion':1,'stepId':'s-1','command':'true','args':['}','\\\\','\\'}','[{']}",
       "{'schemaVersion':1,'x':{'y':[[{}],{}]},'stepId':'s-1','command':'true'}"};
   for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-    start(self);
+    start(self, 0, 0);
     send_text(self, quoted(steps[i]));
     expect_exit(self, 0);
-    forget(self);
   }
 }
 
 ONCE_TEST(of_two_values_the_first_is_run) {
-  start(self);
+  start(self, 0, 0);
   send_text(self, quoted("{'schemaVersion':1,'stepId':'s-1','command':'true'}"
                          "{'schemaVersion':1,'stepId':'s-2','command':'false'}"));
   expect_exit(self, 0);
   assert_int_equal(lines(self), 3);
-  assert_null(strstr(self->text, "s-2"));
+  assert_null(strstr(self->host->text, "s-2"));
 }
 
 /* A number, a word: with the end of their line; what is open, with the end of the input. */
@@ -474,14 +349,13 @@ ONCE_TEST(what_is_no_step_is_refused) {
               {"[1,2]", false}, {"}\n", false}, {"[}", false},          {"", true},
               {" \n ", true},   {"{", true},    {"{\"stepId\":", true}, {"no step\n", false}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    start(self);
+    start(self, 0, 0);
     send_text(self, rows[i].input);
     if (rows[i].closed)
-      close_fd(&self->in);
+      stdio_host_close_input(self->host);
     expect_exit(self, NOT_RUN);
     assert_int_equal(lines(self), 1);
-    assert_non_null(strstr(self->text, "00000000-0000-0000-0000-000000000000"));
-    forget(self);
+    assert_non_null(strstr(self->host->text, "00000000-0000-0000-0000-000000000000"));
   }
 }
 
@@ -494,11 +368,9 @@ ONCE_TEST(a_file_is_read_to_its_end) {
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     int file = memfd_create("step", MFD_CLOEXEC);
     const char *content = quoted(rows[i].content);
-    assert_int_equal(write(file, content, strlen(content)), strlen(content));
-    assert_int_equal(lseek(file, 0, SEEK_SET), 0);
-    start_reading(self, file);
+    assert_int_equal(pwrite(file, content, strlen(content), 0), strlen(content));
+    start(self, file, 0);
     expect_exit(self, rows[i].exit_code);
-    forget(self);
   }
 }
 
@@ -512,7 +384,7 @@ ONCE_TEST(a_long_file_is_read_too) {
   fputs("\"}", stream);
   fclose(stream);
   lseek(file, 0, SEEK_SET);
-  start_reading(self, file);
+  start(self, file, 0);
   expect_exit(self, 0);
 }
 
@@ -521,10 +393,16 @@ ONCE_TEST(a_long_file_is_read_too) {
 ONCE_TEST(a_reader_that_is_gone_ends_a_silent_step) {
   run_script(self, "echo ready; exec sleep 4044");
   read_until(self, "ready");
-  close_fd(&self->out);
+  stdio_host_close_output(self->host);
   expect_exit(self, 128 + SIGPIPE);
   assert_int_equal(proc_find("sleep 4044"), 0);
-  assert_non_null(strstr(log_of(self), "stopping: a closed standard output"));
+  assert_non_null(strstr(stdio_host_log(self->host), "stopping: a closed standard output"));
+}
+
+/* Its output is read from `ours`. */
+static void start_into(struct once *self, int out, int ours) {
+  start(self, 0, out);
+  self->host->out = ours;
 }
 
 /* Node.js gives its children sockets: `theirs` is the program's end. */
@@ -536,30 +414,28 @@ static int socket_for(int *theirs) {
 }
 
 ONCE_TEST(sockets_serve_as_both) {
-  int in, out;
-  self->in = socket_for(&in);
-  self->out = socket_for(&out);
-  start_with(self, in, out);
+  int in, out, ours[] = {socket_for(&in), socket_for(&out)};
+  start(self, in, out);
+  self->host->in = ours[0];
+  self->host->out = ours[1];
   send_text(self, script_step("seq 1 20000"));
   expect_exit(self, 0);
   assert_int_equal(lines(self), 20003);
 }
 
 ONCE_TEST(a_socket_whose_peer_is_gone_ends_a_silent_step) {
-  int out;
-  self->out = socket_for(&out);
-  start_into(self, out);
+  int out, ours = socket_for(&out);
+  start_into(self, out, ours);
   send_text(self, script_step("echo ready; exec sleep 4045"));
   read_until(self, "ready");
-  close_fd(&self->out);
+  stdio_host_close_output(self->host);
   expect_exit(self, 128 + SIGPIPE);
 }
 
 ONCE_TEST(a_peer_that_writes_no_more_may_read) {
-  int out;
-  self->out = socket_for(&out);
-  assert_int_equal(shutdown(self->out, SHUT_WR), 0);
-  start_into(self, out);
+  int out, ours = socket_for(&out);
+  assert_int_equal(shutdown(ours, SHUT_WR), 0);
+  start_into(self, out, ours);
   send_text(self, script_step("echo hello"));
   expect_exit(self, 0);
   expect_result(self, 0, "hello\n", NULL);
@@ -568,11 +444,10 @@ ONCE_TEST(a_peer_that_writes_no_more_may_read) {
 ONCE_TEST(a_fifo_that_is_open_for_both_directions_has_a_reader) {
   int out[2];
   assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-  self->out = out[0];
   int both = open(formatted("/proc/self/fd/%d", out[1]), O_RDWR | O_CLOEXEC);
   assert_true(both >= 0);
   close(out[1]);
-  start_into(self, both);
+  start_into(self, both, out[0]);
   send_text(self, script_step("echo hello"));
   expect_exit(self, 0);
   expect_result(self, 0, "hello\n", NULL);
@@ -583,10 +458,10 @@ ONCE_TEST(no_flag_of_the_descriptors_changes) {
   int in[2], out[2];
   assert_int_equal(pipe2(in, O_CLOEXEC), 0);
   assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-  self->in = in[1];
-  self->out = out[0];
   int kept[] = {fcntl(in[0], F_DUPFD_CLOEXEC, 0), fcntl(out[1], F_DUPFD_CLOEXEC, 0)};
-  start_with(self, in[0], out[1]);
+  start(self, in[0], out[1]);
+  self->host->in = in[1];
+  self->host->out = out[0];
   send_text(self, script_step("seq 1 20000; exec sleep 4046"));
   read_until(self, "20000");
   for (int i = 0; i < 2; i++) {
@@ -596,15 +471,15 @@ ONCE_TEST(no_flag_of_the_descriptors_changes) {
 }
 
 static bool is_answered(void *context) {
-  return strstr(log_of(context), "exit=0 in ") != NULL;
+  return strstr(stdio_host_log(((struct once *)context)->host), "exit=0 in ") != NULL;
 }
 
 /* The step has ended well; but who asked does not know. */
 ONCE_TEST(a_result_that_is_not_read_is_no_success) {
   run_script(self, "seq 1 1200"); /* more than the pipe takes, less than is held */
   assert_true(wait_until(is_answered, self, WAIT_BOUND_MS));
-  assert_false(has_exited(self));
-  close_fd(&self->out);
+  assert_int_not_equal(proc_state(self->host->pid), 'Z');
+  stdio_host_close_output(self->host);
   expect_exit(self, 128 + SIGPIPE);
 }
 
@@ -619,21 +494,21 @@ static bool waits_to_write(void *context) {
 }
 
 ONCE_TEST(a_reader_that_waits_stops_the_command) {
-  start(self);
-  long before = proc_status_kib(self->pid, "VmRSS");
+  start(self, 0, 0);
+  long before = proc_status_kib(self->host->pid, "VmRSS");
   send_text(self, script_step("exec seq 1 100000"));
   pid_t pid = proc_wait_for("seq 1 100000", WAIT_BOUND_MS);
   assert_true(pid > 0);
   assert_true(wait_until(waits_to_write, &pid, WAIT_BOUND_MS));
   /* Held are some hundred KiB of 13 MiB; the rest is the program itself. */
   if (agent_process_is_shipped())
-    assert_true(proc_status_kib(self->pid, "VmRSS") - before < 8192);
+    assert_true(proc_status_kib(self->host->pid, "VmRSS") - before < 8192);
   expect_exit(self, 0);
   assert_int_equal(lines(self), 100003);
   long last = 0;
-  for (char *end, *at = self->text; *at != '\0'; at = end + 1) {
+  for (char *end, *at = self->host->text; *at != '\0'; at = end + 1) {
     static const char beginning[] = "\"kind\":\"stdout\",\"line\":\"";
-    end = memchr(at, '\n', (size_t)(self->text + self->length - at));
+    end = memchr(at, '\n', (size_t)(self->host->text + self->host->length - at));
     assert_non_null(end);
     *end = '\0'; /* so that a search ends with the line */
     const char *line = strstr(at, beginning);
@@ -645,19 +520,19 @@ ONCE_TEST(a_reader_that_waits_stops_the_command) {
 
 ONCE_TEST(output_to_a_file_needs_no_reader) {
   int file = memfd_create("out", MFD_CLOEXEC);
-  start_into(self, fcntl(file, F_DUPFD_CLOEXEC, 0));
+  start(self, 0, fcntl(file, F_DUPFD_CLOEXEC, 0));
   send_text(self, script_step("seq 1 1000"));
   expect_exit(self, 0);
-  self->text = realloc(self->text, 1 << 20);
-  self->length = (size_t)pread(file, self->text, (1 << 20) - 1, 0);
-  self->text[self->length] = '\0';
+  self->host->text = realloc(self->host->text, 1 << 20);
+  self->host->length = (size_t)pread(file, self->host->text, (1 << 20) - 1, 0);
+  self->host->text[self->host->length] = '\0';
   assert_int_equal(lines(self), 1003);
   cJSON_Delete(result_of(self));
   close(file);
 }
 
 ONCE_TEST(output_that_cannot_be_written_is_an_error) {
-  start_into(self, open("/dev/full", O_WRONLY | O_CLOEXEC));
+  start(self, 0, open("/dev/full", O_WRONLY | O_CLOEXEC));
   send_text(self, script_step("true"));
   expect_exit(self, 3);
 }

@@ -4,11 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,6 +18,7 @@
 #include "tests/support/proxy.h"
 #include "tests/support/quoted.h"
 #include "tests/support/sidecar.h"
+#include "tests/support/stdio_host.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -64,9 +62,8 @@ struct reader {
 /* The program, with its input and its output in the test's hands. */
 struct trial {
   const struct reader *reader;
-  pid_t pid;   /* 0: reaped */
-  int in, out; /* -1: closed; `out` is a file's too */
-  int log;
+  struct stdio_host *host; /* the last one */
+  int out;                 /* -1: closed; a file's too */
   char *sent; /* what it is to read, up to `sent_length`; from `given` on it was not written yet */
   size_t sent_length, given, sent_size;
   char *text; /* what was read */
@@ -76,30 +73,22 @@ struct trial {
 static int set_up(void **state) {
   struct trial *self = calloc(1, sizeof *self);
   assert_non_null(self);
-  self->in = self->out = self->log = -1;
-  (void)signal(SIGPIPE, SIG_IGN);
+  self->out = -1;
   *state = self;
   return 0;
 }
 
-static void close_fd(int *fd) {
-  if (*fd >= 0)
-    close(*fd);
-  *fd = -1;
-}
-
 /* What it was: another one can be started. */
 static void forget(struct trial *self) {
-  close_fd(&self->in);
-  close_fd(&self->out);
-  close_fd(&self->log);
+  if (self->out >= 0)
+    close(self->out);
+  self->out = -1;
   self->sent_length = self->given = self->length = self->next_pause = 0;
 }
 
 static int tear_down(void **state) {
   struct trial *self = *state;
-  if (self->pid > 0)
-    proc_kill_tree(self->pid);
+  stdio_host_free(self->host);
   forget(self);
   free(self->sent);
   free(self->text);
@@ -135,26 +124,12 @@ static int open_output(struct trial *self) {
 /* `name` is argv[0]; NULL: the program's own. */
 static void start(struct trial *self, const struct reader *reader, const char *name,
                   const char *argument) {
-  int in[2];
+  const char *const arguments[] = {argument, NULL};
   self->reader = reader;
-  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
-  assert_int_equal(fcntl(in[1], F_SETFL, O_NONBLOCK), 0);
-  self->in = in[1];
-  int out = open_output(self);
-  self->log = memfd_create("log", MFD_CLOEXEC);
-  const char *const arguments[] = {name != NULL ? name : agent_process_program(), argument, NULL};
-  self->pid = fork();
-  assert_true(self->pid >= 0);
-  if (self->pid == 0) {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)dup2(in[0], STDIN_FILENO);
-    (void)dup2(out, STDOUT_FILENO);
-    (void)dup2(self->log, STDERR_FILENO);
-    execv(agent_process_program(), (char **)(uintptr_t)arguments);
-    _exit(AGENT_PROCESS_NO_START);
-  }
-  close(in[0]);
-  close(out);
+  stdio_host_free(self->host);
+  self->host = stdio_host_start(
+      &(struct stdio_host_setup){.name = name, .arguments = arguments, .out = open_output(self)});
+  assert_int_equal(fcntl(self->host->in, F_SETFL, O_NONBLOCK), 0);
 }
 
 static void send_bytes(struct trial *self, const char *bytes, size_t length) {
@@ -173,10 +148,7 @@ static void send_line(struct trial *self, const char *json) {
 }
 
 static void fail_with_log(struct trial *self, const char *what) {
-  char log[2048];
-  ssize_t n = pread(self->log, log, sizeof log - 1, 0);
-  log[n > 0 ? n : 0] = '\0';
-  fail_msg("%s: %zu bytes came; log: %s", what, self->length, log);
+  fail_msg("%s: %zu bytes came; log: %s", what, self->length, stdio_host_log(self->host));
 }
 
 static void pause_when_due(struct trial *self) {
@@ -188,7 +160,7 @@ static void pause_when_due(struct trial *self) {
 }
 
 static void give_more(struct trial *self) {
-  ssize_t n = write(self->in, self->sent + self->given, self->sent_length - self->given);
+  ssize_t n = write(self->host->in, self->sent + self->given, self->sent_length - self->given);
   if (n < 0 && errno != EAGAIN)
     fail_with_log(self, "nobody reads the input");
   self->given += n > 0 ? (size_t)n : 0;
@@ -218,7 +190,7 @@ static void exchange_until(struct trial *self, int lines) {
   int64_t moved_ms = wait_now_ms();
   for (int found = 0; found < lines || self->given < self->sent_length;) {
     struct pollfd fds[] = {
-        {.fd = self->given < self->sent_length ? self->in : -1, .events = POLLOUT},
+        {.fd = self->given < self->sent_length ? self->host->in : -1, .events = POLLOUT},
         {.fd = is_read ? self->out : -1, .events = POLLIN}};
     size_t before = self->given + self->length;
     (void)poll(fds, 2, 10);
@@ -236,19 +208,11 @@ static void exchange_until(struct trial *self, int lines) {
   }
 }
 
-static bool has_exited(void *context) {
-  const struct trial *self = context;
-  siginfo_t info = {0};
-  return waitid(P_PID, (id_t)self->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-         info.si_pid == self->pid;
-}
-
 /* Reads to the end. */
 static void expect_exit(struct trial *self, int expected) {
-  int status;
   int64_t end_ms = wait_now_ms() + WAIT_BOUND_MS;
   bool is_read = self->out >= 0 && self->reader->what != A_FILE;
-  close_fd(&self->in);
+  stdio_host_close_input(self->host);
   while (is_read && wait_now_ms() < end_ms) {
     struct pollfd out = {.fd = self->out, .events = POLLIN};
     size_t before = self->length;
@@ -257,14 +221,11 @@ static void expect_exit(struct trial *self, int expected) {
     if (self->length > before)
       end_ms = wait_now_ms() + WAIT_BOUND_MS;
   }
-  if (!wait_until(has_exited, self, WAIT_BOUND_MS))
-    fail_with_log(self, "it still runs");
+  int code = stdio_host_wait(self->host);
   while (self->reader->what == A_FILE && take_more(self))
     continue;
-  assert_int_equal(waitpid(self->pid, &status, 0), self->pid);
-  self->pid = 0;
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != expected)
-    fail_with_log(self, formatted("status %x", (unsigned)status));
+  if (code != expected)
+    fail_with_log(self, formatted("exit code %d", code));
 }
 
 /* --- the doors ------------------------------------------------------------------------------- */

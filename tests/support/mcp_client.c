@@ -1,29 +1,16 @@
 #include "tests/support/mcp_client.h"
 #include "tests/support/gate.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/agent_process.h"
-#include "tests/support/proc.h"
 #include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-enum { READ_SIZE = 64 * 1024 };
-
 int mcp_client_set_up(void **state) {
   struct mcp_client *self = calloc(1, sizeof *self);
   assert_non_null(self);
-  self->in = self->out = self->log = -1;
   directory_init(&self->directory);
-  signal(SIGPIPE, SIG_IGN);
   const char *transcripts = getenv("MCP_TRANSCRIPTS");
   if (transcripts != NULL && *transcripts != '\0') {
     static int number;
@@ -34,23 +21,12 @@ int mcp_client_set_up(void **state) {
   return 0;
 }
 
-static void close_fd(int *fd) {
-  if (*fd >= 0)
-    close(*fd);
-  *fd = -1;
-}
-
 int mcp_client_tear_down(void **state) {
   struct mcp_client *self = *state;
-  if (self->pid > 0)
-    proc_kill_tree(self->pid);
-  close_fd(&self->in);
-  close_fd(&self->out);
-  close_fd(&self->log);
+  stdio_host_free(self->host);
   for (size_t i = 0; i < self->line_count; i++)
     free(self->lines[i]);
   free((void *)self->lines);
-  free(self->text);
   free(self->sent);
   if (self->transcript != NULL)
     fclose(self->transcript);
@@ -87,66 +63,21 @@ static void record_sent(struct mcp_client *self, const char *bytes, size_t lengt
   }
 }
 
-static void exec_agent(const struct mcp_client *self, const char *const *arguments) {
-  int program = open(arguments[0], O_PATH | O_CLOEXEC);
-  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-  signal(SIGPIPE, SIG_DFL);
-  if (chdir(self->directory.path) == 0)
-    fexecve(program, (char **)(uintptr_t)arguments, environ);
-  _exit(AGENT_PROCESS_NO_START);
-}
-
 void mcp_client_start(struct mcp_client *self, const char *flag, const char *other) {
-  int in[2], out[2];
-  close_fd(&self->in);
-  close_fd(&self->out);
-  close_fd(&self->log);
-  self->length = 0;
+  const char *const arguments[] = {flag != NULL ? flag : "--mcp", other, NULL};
+  stdio_host_free(self->host);
   self->first = self->next = self->line_count;
-  assert_int_equal(pipe2(in, O_CLOEXEC), 0);
-  assert_int_equal(pipe2(out, O_CLOEXEC), 0);
-  self->log = memfd_create("log", MFD_CLOEXEC);
-  const char *const arguments[] = {agent_process_program(), flag != NULL ? flag : "--mcp", other,
-                                   NULL};
   self->sent_length = 0;
   record(self, "= ", "start", strlen("start"));
-  self->pid = fork();
-  assert_true(self->pid >= 0);
-  if (self->pid == 0) {
-    (void)dup2(in[0], STDIN_FILENO);
-    (void)dup2(out[1], STDOUT_FILENO);
-    (void)dup2(self->log, STDERR_FILENO);
-    exec_agent(self, arguments);
-  }
-  close(in[0]);
-  close(out[1]);
-  self->in = in[1];
-  self->out = out[0];
+  self->host = stdio_host_start(
+      &(struct stdio_host_setup){.arguments = arguments, .directory = self->directory.path});
 }
 
-const char *mcp_client_log(const struct mcp_client *self) {
-  static char text[8192];
-  ssize_t length = pread(self->log, text, sizeof text - 1, 0);
-  text[length > 0 ? length : 0] = '\0';
-  return text;
-}
-
-/* --- to the agent ---------------------------------------------------------------------------- */
-
-/* Whoever does not read has said why. */
-static void write_all(struct mcp_client *self, const char *bytes, size_t length) {
-  while (length > 0) {
-    ssize_t n = write(self->in, bytes, length);
-    if (n < 0)
-      return;
-    bytes += n;
-    length -= (size_t)n;
-  }
-}
+/* --- to the agent: whoever does not read has said why ---------------------------------------- */
 
 void mcp_client_send_bytes(struct mcp_client *self, const char *bytes, size_t length) {
   record_sent(self, bytes, length);
-  write_all(self, bytes, length);
+  (void)stdio_host_offer(self->host, bytes, length);
 }
 
 void mcp_client_send(struct mcp_client *self, const char *json) {
@@ -157,14 +88,14 @@ void mcp_client_send(struct mcp_client *self, const char *json) {
   memcpy(line, json, length);
   line[length] = '\n';
   record(self, "> ", json, length);
-  write_all(self, line, length + 1);
+  (void)stdio_host_offer(self->host, line, length + 1);
   free(line);
 }
 
 void mcp_client_end_input(struct mcp_client *self) {
   if (self->sent_length > 0)
     record_sent(self, "\n", 1);
-  close_fd(&self->in);
+  stdio_host_close_input(self->host);
 }
 
 void mcp_client_initialize(struct mcp_client *self, const char *version) {
@@ -193,56 +124,18 @@ void mcp_client_call(struct mcp_client *self, int id, const char *script, bool p
 
 /* --- from it --------------------------------------------------------------------------------- */
 
-static void add_line(struct mcp_client *self, size_t length) {
+/* One line more; false at the end. */
+static bool read_line(struct mcp_client *self) {
+  const char *line = self->host->out < 0 ? NULL : stdio_host_line(self->host);
+  if (line == NULL)
+    return false;
   if (self->line_count % 64 == 0)
     self->lines =
         (char **)realloc((void *)self->lines, (self->line_count + 64) * sizeof *self->lines);
-  char *line = strndup(self->text, length);
   assert_non_null(self->lines);
-  assert_non_null(line);
-  self->lines[self->line_count++] = line;
-  record(self, "< ", line, length);
-  self->length -= length + 1;
-  memmove(self->text, self->text + length + 1, self->length);
-}
-
-/* Waits for more output; false: its end. */
-static bool read_more(struct mcp_client *self) {
-  struct pollfd readable = {.fd = self->out, .events = POLLIN};
-  if (self->out < 0)
-    return false;
-  if (poll(&readable, 1, WAIT_BOUND_MS) <= 0)
-    fail_msg("no more output after `%.500s`; log: %s",
-             self->line_count > 0 ? self->lines[self->line_count - 1] : "", mcp_client_log(self));
-  if (self->capacity - self->length < READ_SIZE) {
-    self->capacity = 2 * self->capacity + READ_SIZE;
-    self->text = realloc(self->text, self->capacity);
-    assert_non_null(self->text);
-  }
-  ssize_t n = read(self->out, self->text + self->length, READ_SIZE);
-  if (n <= 0)
-    return false;
-  self->length += (size_t)n;
+  record(self, "< ", line, strlen(line));
+  self->lines[self->line_count++] = strdup(line);
   return true;
-}
-
-/* One line more; false at the end, where nothing may be left. */
-static bool read_line(struct mcp_client *self) {
-  size_t searched = 0;
-  for (;;) {
-    const char *newline = searched < self->length
-                              ? memchr(self->text + searched, '\n', self->length - searched)
-                              : NULL;
-    if (newline != NULL) {
-      add_line(self, (size_t)(newline - self->text));
-      return true;
-    }
-    searched = self->length;
-    if (!read_more(self)) {
-      assert_int_equal(self->length, 0);
-      return false;
-    }
-  }
 }
 
 const char *mcp_client_line(struct mcp_client *self) {
@@ -254,7 +147,7 @@ const char *mcp_client_line(struct mcp_client *self) {
 void mcp_client_expect(struct mcp_client *self, const char *json) {
   const char *line = mcp_client_line(self);
   if (line == NULL)
-    fail_msg("the end, not %s; log: %s", json, mcp_client_log(self));
+    fail_msg("the end, not %s; log: %s", json, stdio_host_log(self->host));
   assert_string_equal(line, quoted(json));
 }
 
@@ -262,7 +155,7 @@ const char *mcp_client_expect_part(struct mcp_client *self, const char *part) {
   const char *line = mcp_client_line(self);
   if (line == NULL || strstr(line, quoted(part)) == NULL)
     fail_msg("`%.2000s` should have %s; log: %s", line != NULL ? line : "(end)", part,
-             mcp_client_log(self));
+             stdio_host_log(self->host));
   return line;
 }
 
@@ -270,7 +163,7 @@ cJSON *mcp_client_answer(struct mcp_client *self, int id) {
   const char *begin = quoted(formatted("{'jsonrpc':'2.0','id':%d,", id));
   for (size_t i = self->first;; i++) {
     if (i == self->line_count && !read_line(self))
-      fail_msg("no answer to %d; log: %s", id, mcp_client_log(self));
+      fail_msg("no answer to %d; log: %s", id, stdio_host_log(self->host));
     if (strncmp(self->lines[i], begin, strlen(begin)) == 0) {
       cJSON *answer = cJSON_Parse(self->lines[i]);
       assert_non_null(answer);
@@ -287,7 +180,8 @@ void mcp_client_expect_called(struct mcp_client *self, int id, const char *text,
   const char *found = cJSON_GetStringValue(cJSON_GetObjectItem(content->child, "text"));
   assert_int_equal(cJSON_GetArraySize(content), 1);
   if (found == NULL || strcmp(found, text) != 0)
-    fail_msg("call %d: `%.1000s`, not `%.1000s`; log: %s", id, found, text, mcp_client_log(self));
+    fail_msg("call %d: `%.1000s`, not `%.1000s`; log: %s", id, found, text,
+             stdio_host_log(self->host));
   assert_int_equal(cJSON_IsTrue(cJSON_GetObjectItem(result, "isError")), is_error);
   cJSON_Delete(answer);
 }
@@ -300,7 +194,7 @@ void mcp_client_sync(struct mcp_client *self) {
   for (const char *line; (line = mcp_client_line(self)) != NULL;)
     if (strstr(line, part) != NULL)
       return;
-  fail_msg("no answer to a ping; log: %s", mcp_client_log(self));
+  fail_msg("no answer to a ping; log: %s", stdio_host_log(self->host));
 }
 
 int mcp_client_count(const struct mcp_client *self, const char *part) {
@@ -311,22 +205,10 @@ int mcp_client_count(const struct mcp_client *self, const char *part) {
   return count;
 }
 
-static bool has_exited(void *context) {
-  const struct mcp_client *self = context;
-  siginfo_t info = {0};
-  return waitid(P_PID, (id_t)self->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-         info.si_pid == self->pid;
-}
-
 int mcp_client_exit(struct mcp_client *self) {
-  int status;
-  while (self->out >= 0 && read_line(self))
+  while (read_line(self))
     continue;
-  if (!wait_until(has_exited, self, WAIT_BOUND_MS))
-    fail_msg("it still runs; log: %s", mcp_client_log(self));
-  assert_int_equal(waitpid(self->pid, &status, 0), self->pid);
-  self->pid = 0;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  return stdio_host_wait(self->host);
 }
 
 /* --- files ----------------------------------------------------------------------------------- */
@@ -344,7 +226,7 @@ static bool is_there(void *context) {
 void mcp_client_await_file(struct mcp_client *self, const char *name) {
   struct awaited awaited = {self, name};
   if (!wait_until(is_there, &awaited, WAIT_BOUND_MS))
-    fail_msg("no file %s; log: %s", name, mcp_client_log(self));
+    fail_msg("no file %s; log: %s", name, stdio_host_log(self->host));
 }
 
 void mcp_client_open_gate(struct mcp_client *self, const char *name) {

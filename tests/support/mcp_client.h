@@ -4,11 +4,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <sys/types.h>
 
 #include <cjson/cJSON.h>
 
 #include "tests/support/directory.h"
+#include "tests/support/stdio_host.h"
 
 /*
  * A client of `agent --mcp`: the program under test, its standard input and output in the test's
@@ -25,14 +25,8 @@
  * those to the agent and "< " before the others: tests/mcp/check_transcripts.mjs reads them.
  */
 struct mcp_client {
-  pid_t pid;
-  int in;  /* -1: closed */
-  int out; /* -1: closed */
-  int log;
-  char *text; /* what was read and is no line yet */
-  size_t length;
-  size_t capacity;
-  char **lines; /* that were read */
+  struct stdio_host *host; /* NULL: not started */
+  char **lines;            /* that were read */
   size_t line_count;
   size_t first; /* of the program that was started last */
   size_t next;  /* the first that mcp_client_line has not returned */
@@ -100,8 +94,5 @@ bool mcp_client_has_file(const struct mcp_client *self, const char *name);
 
 /* For a test that writes to the descriptor itself. */
 void mcp_client_end_transcript(struct mcp_client *self);
-
-/* Its standard error. */
-const char *mcp_client_log(const struct mcp_client *self);
 
 #endif

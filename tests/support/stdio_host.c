@@ -14,17 +14,6 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-struct stdio_host {
-  pid_t pid; /* 0: reaped */
-  int in;    /* -1: closed */
-  int out;   /* the same */
-  int log;
-  char *text; /* what was read of its output, from `taken` on not given yet */
-  size_t length, taken, size;
-  char *line;
-  char log_text[16384];
-};
-
 static void exec_program(const struct stdio_host_setup *setup) {
   const char *program = realpath(agent_process_program(), NULL);
   const char *arguments[16] = {setup->name != NULL ? setup->name : program};
@@ -55,13 +44,26 @@ static int make_input(struct stdio_host *self, const char *content) {
   return file;
 }
 
+static bool become(int fd, int standard) {
+  return (fd < 0 ? close(standard) : dup2(fd, standard)) >= 0;
+}
+
+static void close_fd(int *fd) {
+  if (*fd >= 0)
+    close(*fd);
+  *fd = -1;
+}
+
 struct stdio_host *stdio_host_start(const struct stdio_host_setup *setup) {
   struct stdio_host *self = calloc(1, sizeof *self);
   assert_non_null(self);
   self->in = -1;
-  int out[2], in = make_input(self, setup->input);
-  assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+  int out[2] = {-1, setup->out}, in = setup->in != 0 ? setup->in : make_input(self, setup->input);
+  if (setup->out == 0)
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
   self->out = out[0];
+  self->text = calloc(1, 1);
+  assert_non_null(self->text);
   self->log = memfd_create("log", MFD_CLOEXEC);
   (void)signal(SIGPIPE, SIG_IGN);
   pid_t parent = getpid();
@@ -69,20 +71,14 @@ struct stdio_host *stdio_host_start(const struct stdio_host_setup *setup) {
   assert_true(self->pid >= 0);
   if (self->pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent || dup2(in, STDIN_FILENO) < 0 || dup2(out[1], STDOUT_FILENO) < 0 ||
-        dup2(self->log, STDERR_FILENO) < 0)
+    if (getppid() != parent || !become(in, STDIN_FILENO) || !become(out[1], STDOUT_FILENO) ||
+        !become(self->log, STDERR_FILENO))
       _exit(AGENT_PROCESS_NO_START);
     exec_program(setup);
   }
-  close(in);
-  close(out[1]);
+  close_fd(&in);
+  close_fd(&out[1]);
   return self;
-}
-
-static void close_fd(int *fd) {
-  if (*fd >= 0)
-    close(*fd);
-  *fd = -1;
 }
 
 void stdio_host_free(struct stdio_host *self) {
@@ -100,24 +96,26 @@ void stdio_host_free(struct stdio_host *self) {
   free(self);
 }
 
-pid_t stdio_host_pid(const struct stdio_host *self) {
-  return self->pid;
-}
-
 const char *stdio_host_log(struct stdio_host *self) {
   ssize_t length = pread(self->log, self->log_text, sizeof self->log_text - 1, 0);
   self->log_text[length > 0 ? length : 0] = '\0';
   return self->log_text;
 }
 
-void stdio_host_send_bytes(struct stdio_host *self, const char *bytes, size_t length) {
+bool stdio_host_offer(struct stdio_host *self, const char *bytes, size_t length) {
   while (length > 0) {
     ssize_t n = write(self->in, bytes, length);
     if (n <= 0)
-      fail_msg("nobody reads the input; log: %s", stdio_host_log(self));
+      return false;
     bytes += n;
     length -= (size_t)n;
   }
+  return true;
+}
+
+void stdio_host_send_bytes(struct stdio_host *self, const char *bytes, size_t length) {
+  if (!stdio_host_offer(self, bytes, length))
+    fail_msg("nobody reads the input; log: %s", stdio_host_log(self));
 }
 
 void stdio_host_send(struct stdio_host *self, const char *text) {
@@ -133,12 +131,11 @@ void stdio_host_close_output(struct stdio_host *self) {
   close_fd(&self->out);
 }
 
-/* Waits for more output; false at its end. */
-static bool read_more(struct stdio_host *self) {
+bool stdio_host_read(struct stdio_host *self) {
   struct pollfd out = {.fd = self->out, .events = POLLIN};
   if (poll(&out, 1, WAIT_BOUND_MS) != 1)
     fail_msg("no more output after `%.*s`; log: %s", (int)(self->length - self->taken),
-             self->text != NULL ? self->text + self->taken : "", stdio_host_log(self));
+             self->text + self->taken, stdio_host_log(self));
   if (self->size - self->length < 65536) {
     self->size = 2 * self->size + 65536;
     self->text = realloc(self->text, self->size);
@@ -147,14 +144,14 @@ static bool read_more(struct stdio_host *self) {
   ssize_t n = read(self->out, self->text + self->length, self->size - self->length - 1);
   assert_true(n >= 0);
   self->length += (size_t)n;
+  self->text[self->length] = '\0';
   return n > 0;
 }
 
 const char *stdio_host_line(struct stdio_host *self) {
   const char *end = NULL;
-  while (self->text == NULL ||
-         (end = memchr(self->text + self->taken, '\n', self->length - self->taken)) == NULL)
-    if (!read_more(self)) {
+  while ((end = memchr(self->text + self->taken, '\n', self->length - self->taken)) == NULL)
+    if (!stdio_host_read(self)) {
       if (self->length > self->taken)
         fail_msg("a line without its end: %.*s", (int)(self->length - self->taken),
                  self->text + self->taken);
@@ -186,17 +183,11 @@ void stdio_host_expect(struct stdio_host *self, const char *expected) {
 }
 
 void stdio_host_expect_rest(struct stdio_host *self, const char *expected) {
-  while (read_more(self))
+  while (stdio_host_read(self))
     continue;
-  self->text[self->length] = '\0';
   hide_seconds(self->text + self->taken);
   assert_string_equal(self->text + self->taken, quoted(expected));
   self->taken = self->length = strlen(self->text);
-}
-
-bool stdio_host_has_output(struct stdio_host *self) {
-  struct pollfd out = {.fd = self->out, .events = POLLIN};
-  return self->length > self->taken || (poll(&out, 1, 0) == 1 && (out.revents & POLLIN) != 0);
 }
 
 static bool has_exited(void *context) {
@@ -206,16 +197,20 @@ static bool has_exited(void *context) {
          info.si_pid == self->pid;
 }
 
-void stdio_host_expect_exit(struct stdio_host *self, int expected) {
+int stdio_host_wait(struct stdio_host *self) {
   int status;
-  const char *line = self->out >= 0 ? stdio_host_line(self) : NULL;
-  if (line != NULL)
-    fail_msg("more output: %s", line);
   if (!wait_until(has_exited, self, WAIT_BOUND_MS))
     fail_msg("it still runs; log: %s", stdio_host_log(self));
   assert_int_equal(waitpid(self->pid, &status, 0), self->pid);
   self->pid = 0;
-  int code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+void stdio_host_expect_exit(struct stdio_host *self, int expected) {
+  const char *line = self->out >= 0 ? stdio_host_line(self) : NULL;
+  if (line != NULL)
+    fail_msg("more output: %s", line);
+  int code = stdio_host_wait(self);
   if (code != expected)
     fail_msg("exit code %d, not %d; log: %s", code, expected, stdio_host_log(self));
 }

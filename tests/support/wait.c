@@ -2,10 +2,14 @@
 
 #include <time.h>
 
-int64_t wait_now_ms(void) {
+double wait_exact_ms(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+int64_t wait_now_ms(void) {
+  return (int64_t)wait_exact_ms();
 }
 
 bool wait_until(bool (*condition)(void *context), void *context, int64_t bound_ms) {

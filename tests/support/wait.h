@@ -7,8 +7,9 @@
 /* How long a test waits for something that must happen, in milliseconds. */
 #define WAIT_BOUND_MS 20000
 
-/* Milliseconds of a clock that never jumps. */
+/* Milliseconds of a clock that never jumps; with what is below one. */
 int64_t wait_now_ms(void);
+double wait_exact_ms(void);
 
 /*
  * Asks `condition(context)` again and again, a few milliseconds apart, until it is true or

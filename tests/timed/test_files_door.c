@@ -7,7 +7,6 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/proc.h"
@@ -16,19 +15,13 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-static double now_ms(void) {
-  struct timespec now;
-  (void)clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
-
 /* When the name has come into the watched directory. */
 static double arrival_ms(int inotify, const char *name) {
   _Alignas(struct inotify_event) char bytes[4096];
   struct pollfd readable = {.fd = inotify, .events = POLLIN};
   while (poll(&readable, 1, WAIT_BOUND_MS) == 1) {
     ssize_t length = read(inotify, bytes, sizeof bytes);
-    double at_ms = now_ms();
+    double at_ms = wait_exact_ms();
     for (ssize_t at = 0; at < length;) {
       const struct inotify_event *event = (const void *)(bytes + at);
       if (event->len > 0 && strcmp(event->name, name) == 0)
@@ -66,7 +59,7 @@ static double median_ms(struct sidecar *sidecar, const char *request) {
     (void)snprintf(id, sizeof id, "%d", i);
     (void)snprintf(name, sizeof name, "exec-result-%d.json", i);
     sidecar_request_whole(sidecar, id, request);
-    double begin_ms = now_ms();
+    double begin_ms = wait_exact_ms();
     taken_ms[i] = arrival_ms(inotify, name) - begin_ms;
     sidecar_delete(sidecar, id);
   }
@@ -78,14 +71,14 @@ static double median_ms(struct sidecar *sidecar, const char *request) {
 static double shell_ms(void) {
   double taken_ms[ROUNDS];
   for (int i = 0; i < ROUNDS; i++) {
-    double begin_ms = now_ms();
+    double begin_ms = wait_exact_ms();
     char *arguments[] = {"bash", "-c", "true", NULL};
     pid_t pid;
     int status;
     assert_int_equal(posix_spawnp(&pid, "bash", NULL, NULL, arguments, environ), 0);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    taken_ms[i] = now_ms() - begin_ms;
+    taken_ms[i] = wait_exact_ms() - begin_ms;
   }
   return median("bash", taken_ms);
 }
@@ -106,10 +99,10 @@ SIDECAR_TEST(without_a_workspace_it_is_within_5_ms_too) {
 
 static double answered_after_ms(struct sidecar *sidecar, const char *request) {
   sidecar_start(sidecar, NULL);
-  double begin_ms = now_ms();
+  double begin_ms = wait_exact_ms();
   sidecar_request(sidecar, "1", request);
   sidecar_wait_for(sidecar, sidecar_result_name("1"));
-  return now_ms() - begin_ms;
+  return wait_exact_ms() - begin_ms;
 }
 
 /* Its writer has closed it: nothing is waited for. */
@@ -158,10 +151,10 @@ static void start_stubborn_ones(struct sidecar *sidecar) {
 
 SIDECAR_TEST(a_signal_ends_it_within_3_s) {
   start_stubborn_ones(sidecar);
-  double begin_ms = now_ms();
+  double begin_ms = wait_exact_ms();
   assert_int_equal(kill(agent_process_pid(sidecar->agent), SIGTERM), 0);
   assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 128 + SIGTERM);
-  double taken_ms = now_ms() - begin_ms;
+  double taken_ms = wait_exact_ms() - begin_ms;
   print_message("%.0f ms\n", taken_ms);
   assert_true(taken_ms <= 3000);
   sidecar_expect(sidecar, "1", 125, "", "tool-executor: stopped by SIGTERM");
@@ -169,20 +162,20 @@ SIDECAR_TEST(a_signal_ends_it_within_3_s) {
 
 SIDECAR_TEST(done_ends_it_within_2500_ms) {
   start_stubborn_ones(sidecar);
-  double begin_ms = now_ms();
+  double begin_ms = wait_exact_ms();
   sidecar_write(sidecar, "done", "done", 4);
   assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 0);
-  double taken_ms = now_ms() - begin_ms;
+  double taken_ms = wait_exact_ms() - begin_ms;
   print_message("%.0f ms\n", taken_ms);
   assert_true(taken_ms >= 1000 && taken_ms <= 2500);
 }
 
 SIDECAR_TEST(done_ends_an_idle_one_at_once) {
   sidecar_start(sidecar, NULL);
-  double begin_ms = now_ms();
+  double begin_ms = wait_exact_ms();
   sidecar_write(sidecar, "done", "done", 4);
   assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 0);
-  double taken_ms = now_ms() - begin_ms;
+  double taken_ms = wait_exact_ms() - begin_ms;
   print_message("%.0f ms\n", taken_ms);
   assert_true(taken_ms <= 200);
 }

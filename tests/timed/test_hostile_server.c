@@ -1,15 +1,14 @@
 /* A server that sends without a pause: deadlines, signals and heartbeats keep their time. */
 
-#include <arpa/inet.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "tests/support/agent_process.h"
 #include "tests/support/certificates.h"
+#include "tests/support/redis_server.h"
 #include "tests/support/redis_store.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -111,16 +110,6 @@ struct tls_scene {
   char said[64]; /* a file: what the agent has sent */
 };
 
-static int free_port(void) {
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t size = sizeof address;
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  assert_int_equal(bind(fd, (struct sockaddr *)&address, size), 0);
-  assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-  close(fd);
-  return ntohs(address.sin_port);
-}
-
 static _Noreturn void serve(const struct tls_scene *self, int port) {
   static const char script[] = "(printf '"
                                "$9000000000000000000\\r\\n"
@@ -145,7 +134,7 @@ static int set_up_tls(void **state) {
   certificates_add(self->certificates, &(struct certificate){.name = "server"});
   (void)snprintf(self->said, sizeof self->said, "%s",
                  certificates_path(self->certificates, "said"));
-  int port = free_port();
+  int port = redis_server_free_port();
   (void)snprintf(self->url, sizeof self->url, "rediss://127.0.0.1:%d", port);
   self->server = fork();
   if (self->server == 0)

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/mcp_client.h"
@@ -14,12 +13,6 @@
 
 /* The best of some: the machine has other work too. */
 enum { ATTEMPTS = 7 };
-
-static double now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
 
 /* The least of the attempts, or the first that is low enough. */
 static double best(struct mcp_client *client, double (*measure)(struct mcp_client *), double most) {
@@ -44,10 +37,10 @@ static void end(struct mcp_client *client) {
 }
 
 static double start_to_initialized(struct mcp_client *client) {
-  double start_ms = now_ms();
+  double start_ms = wait_exact_ms();
   mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-11-25");
-  double took_ms = now_ms() - start_ms;
+  double took_ms = wait_exact_ms() - start_ms;
   end(client);
   return took_ms;
 }
@@ -62,18 +55,18 @@ enum { PINGS = 10000 };
 static double ten_thousand_pings(struct mcp_client *client) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_sync(client);
-  double start_ms = now_ms();
+  double start_ms = wait_exact_ms();
   pid_t writer = fork();
   assert_true(writer >= 0);
   if (writer == 0) {
-    FILE *out = fdopen(client->in, "w");
+    FILE *out = fdopen(client->host->in, "w");
     for (int i = 0; i < PINGS; i++)
       fprintf(out, "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"ping\"}\n", i);
     _exit(fclose(out) == 0 ? 0 : 1);
   }
   for (int i = 0; i < PINGS; i++)
     mcp_client_expect(client, formatted("{'jsonrpc':'2.0','id':%d,'result':{}}", i));
-  double took_ms = now_ms() - start_ms;
+  double took_ms = wait_exact_ms() - start_ms;
   assert_int_equal(waitpid(writer, NULL, 0), writer);
   end(client);
   return took_ms;
@@ -94,16 +87,16 @@ static double ping_behind_cancels(struct mcp_client *client) {
                                       "'command':'sleep 600.064'}}}",
                                       i));
   mcp_client_sync(client);
-  double start_ms = now_ms();
+  double start_ms = wait_exact_ms();
   for (int i = 0; i < CANCELS; i++)
     mcp_client_send(client, formatted("{'jsonrpc':'2.0','method':'notifications/cancelled',"
                                       "'params':{'requestId':'\\u0062%d'}}",
                                       i));
   mcp_client_sync(client);
-  double took_ms = now_ms() - start_ms;
-  proc_kill_tree(client->pid); /* nobody reads 30,000 answers */
-  assert_int_equal(waitpid(client->pid, NULL, 0), client->pid);
-  client->pid = 0;
+  double took_ms = wait_exact_ms() - start_ms;
+  proc_kill_tree(client->host->pid); /* nobody reads 30,000 answers */
+  assert_int_equal(waitpid(client->host->pid, NULL, 0), client->host->pid);
+  client->host->pid = 0;
   return took_ms;
 }
 
@@ -112,10 +105,10 @@ MCP_TEST(cancels_beside_many_waiting_calls_delay_a_ping_by_less_than_200_ms) {
 }
 
 static double one_call(struct mcp_client *client) {
-  double start_ms = now_ms();
+  double start_ms = wait_exact_ms();
   mcp_client_call(client, 1, "true", false);
   mcp_client_expect_part(client, "'id':1,");
-  return now_ms() - start_ms;
+  return wait_exact_ms() - start_ms;
 }
 
 MCP_TEST(a_call_takes_a_few_milliseconds) {
@@ -125,10 +118,10 @@ MCP_TEST(a_call_takes_a_few_milliseconds) {
 
 /* `server & echo ok`: what stays in the background holds the output for 0.1 s only. */
 static double background_call(struct mcp_client *client) {
-  double start_ms = now_ms();
+  double start_ms = wait_exact_ms();
   mcp_client_call(client, 1, "sleep 600.061 & echo ok", false);
   mcp_client_expect_part(client, "'text':'ok'");
-  return now_ms() - start_ms;
+  return wait_exact_ms() - start_ms;
 }
 
 MCP_TEST(a_background_process_delays_the_answer_by_a_tenth_of_a_second) {
@@ -145,7 +138,7 @@ static double seconds_of(const char *line) {
 
 MCP_TEST(progress_comes_after_half_a_second_and_four_times_a_second) {
   mcp_client_start(client, NULL, NULL);
-  double start_ms = now_ms();
+  double start_ms = wait_exact_ms();
   mcp_client_call(client, 1, "while :; do echo $((i+=1)); sleep 0.01; done", true);
   double before = 0;
   for (int i = 0; i < 9; i++) {
@@ -153,7 +146,7 @@ MCP_TEST(progress_comes_after_half_a_second_and_four_times_a_second) {
     assert_true(seconds >= (i == 0 ? 0.5 : before + 0.25));
     before = seconds;
   }
-  double took_ms = now_ms() - start_ms;
+  double took_ms = wait_exact_ms() - start_ms;
   print_message("nine reports: %.3f ms\n", took_ms);
   assert_true(took_ms >= 2500 && took_ms <= 3500);
 }
@@ -173,9 +166,9 @@ MCP_TEST(progress_has_a_beat_of_five_seconds_without_output) {
 static double idle_end(struct mcp_client *client) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_sync(client);
-  double start_ms = now_ms();
+  double start_ms = wait_exact_ms();
   end(client);
-  return now_ms() - start_ms;
+  return wait_exact_ms() - start_ms;
 }
 
 MCP_TEST(at_the_end_of_the_input_an_idle_server_exits_at_once) {
@@ -195,9 +188,9 @@ static void start_stubborn(struct mcp_client *client) {
 /* A second for the call, half a second after SIGTERM. */
 static double busy_end(struct mcp_client *client) {
   start_stubborn(client);
-  double start_ms = now_ms();
+  double start_ms = wait_exact_ms();
   end(client);
-  double took_ms = now_ms() - start_ms;
+  double took_ms = wait_exact_ms() - start_ms;
   assert_true(took_ms >= 1000);
   return took_ms;
 }
@@ -211,13 +204,13 @@ static double unread_end(struct mcp_client *client) {
   mcp_client_start(client, NULL, NULL);
   for (int i = 0; i < 1300; i++)
     mcp_client_send(client, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}");
-  double start_ms = now_ms();
+  double start_ms = wait_exact_ms();
   mcp_client_end_input(client);
-  assert_true(proc_wait_pid_gone(client->pid, WAIT_BOUND_MS));
-  double took_ms = now_ms() - start_ms;
+  assert_true(proc_wait_pid_gone(client->host->pid, WAIT_BOUND_MS));
+  double took_ms = wait_exact_ms() - start_ms;
   assert_true(took_ms >= 1000);
   char rest[65536];
-  while (read(client->out, rest, sizeof rest) > 0)
+  while (read(client->host->out, rest, sizeof rest) > 0)
     continue;
   assert_int_equal(mcp_client_exit(client), 0);
   return took_ms;
@@ -230,10 +223,10 @@ MCP_TEST(at_the_end_of_the_input_it_waits_for_a_reader_less_than_two_seconds) {
 static double idle_signal(struct mcp_client *client) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_sync(client);
-  double start_ms = now_ms();
-  assert_int_equal(kill(client->pid, SIGTERM), 0);
+  double start_ms = wait_exact_ms();
+  assert_int_equal(kill(client->host->pid, SIGTERM), 0);
   assert_int_equal(mcp_client_exit(client), 128 + SIGTERM);
-  return now_ms() - start_ms;
+  return wait_exact_ms() - start_ms;
 }
 
 MCP_TEST(sigterm_ends_an_idle_server_within_a_fifth_of_a_second) {
@@ -242,10 +235,10 @@ MCP_TEST(sigterm_ends_an_idle_server_within_a_fifth_of_a_second) {
 
 static double busy_signal(struct mcp_client *client) {
   start_stubborn(client);
-  double start_ms = now_ms();
-  assert_int_equal(kill(client->pid, SIGTERM), 0);
+  double start_ms = wait_exact_ms();
+  assert_int_equal(kill(client->host->pid, SIGTERM), 0);
   assert_int_equal(mcp_client_exit(client), 128 + SIGTERM);
-  return now_ms() - start_ms;
+  return wait_exact_ms() - start_ms;
 }
 
 MCP_TEST(sigterm_ends_a_busy_server_within_a_second) {
@@ -254,11 +247,11 @@ MCP_TEST(sigterm_ends_a_busy_server_within_a_second) {
 
 static double gone_reader(struct mcp_client *client) {
   start_stubborn(client);
-  double start_ms = now_ms();
-  close(client->out);
-  client->out = -1;
+  double start_ms = wait_exact_ms();
+  close(client->host->out);
+  client->host->out = -1;
   assert_int_equal(mcp_client_exit(client), 0);
-  return now_ms() - start_ms;
+  return wait_exact_ms() - start_ms;
 }
 
 MCP_TEST(a_reader_that_is_gone_ends_a_busy_server_within_a_second) {
@@ -272,13 +265,13 @@ MCP_TEST(a_cancel_waits_two_seconds_for_a_command) {
                   "trap `` TERM; sleep 600.065 & while :; do echo $((i+=1)); sleep 0.05; done",
                   true);
   mcp_client_expect_part(client, "notifications/progress");
-  double start_ms = now_ms();
+  double start_ms = wait_exact_ms();
   mcp_client_send(client, "{'jsonrpc':'2.0','method':'notifications/cancelled','params':{"
                           "'requestId':1}}");
   mcp_client_sync(client);
   int reports = mcp_client_count(client, "notifications/progress");
   assert_true(proc_wait_gone("sleep 600.065", WAIT_BOUND_MS));
-  double took_ms = now_ms() - start_ms;
+  double took_ms = wait_exact_ms() - start_ms;
   print_message("cancelled: gone after %.3f ms\n", took_ms);
   assert_true(took_ms >= 2000 && took_ms <= 3000);
   end(client);

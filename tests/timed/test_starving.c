@@ -4,12 +4,11 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "tests/support/agent_process.h"
 #include "tests/support/proc.h"
 #include "tests/support/quoted.h"
+#include "tests/support/stdio_host.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -37,12 +36,6 @@ static const struct door {
      "}}", "{'id':1,'method':'info'}"},
     {"--once", "{'stepId':'s','command':'sleep','args':['600.081'],'timeoutSeconds':", "}", "{}"},
 };
-
-static double now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
 
 /* --- what is read ---------------------------------------------------------------------------- */
 
@@ -95,22 +88,12 @@ static int busy_pipe(const struct door *door, int seconds) {
 
 /* --- the program ----------------------------------------------------------------------------- */
 
-static pid_t start(const struct door *door, input *open_input, int seconds) {
-  int in = open_input(door, seconds), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-  const char *const arguments[] = {agent_process_program(), door->flag, NULL};
-  pid_t pid = fork();
-  assert_true(in >= 0 && pid >= 0);
-  if (pid == 0) {
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)dup2(in, STDIN_FILENO);
-    (void)dup2(null, STDOUT_FILENO);
-    (void)dup2(null, STDERR_FILENO);
-    execv(arguments[0], (char **)(uintptr_t)arguments);
-    _exit(AGENT_PROCESS_NO_START);
-  }
-  close(in);
-  close(null);
-  return pid;
+static struct stdio_host *start(const struct door *door, input *open_input, int seconds) {
+  const char *const arguments[] = {door->flag, NULL};
+  return stdio_host_start(
+      &(struct stdio_host_setup){.arguments = arguments,
+                                 .in = open_input(door, seconds),
+                                 .out = open("/dev/null", O_WRONLY | O_CLOEXEC)});
 }
 
 static bool has_read_much(void *context) {
@@ -121,22 +104,14 @@ static bool has_read_much(void *context) {
   return strncmp(text, "rchar: ", 7) == 0 && strtoll(text + 7, NULL, 10) > 4 << 20;
 }
 
-static bool has_exited(void *context) {
-  siginfo_t info = {0};
-  return waitid(P_PID, (id_t) * (const pid_t *)context, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-         info.si_pid != 0;
-}
-
-/* Kills it, and its writer, when it does not end. */
-static int exit_of(pid_t pid) {
-  int status;
-  if (!wait_until(has_exited, &pid, WAIT_BOUND_MS))
-    proc_kill_tree(pid);
-  assert_int_equal(waitpid(pid, &status, 0), pid);
+/* Of its writer nothing is left either. */
+static int exit_of(struct stdio_host *host) {
+  int code = stdio_host_wait(host);
+  stdio_host_free(host);
   proc_kill_children(getpid());
   while (waitpid(-1, NULL, WNOHANG) > 0)
     continue;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  return code;
 }
 
 static bool has_call(input *open_input) {
@@ -145,26 +120,26 @@ static bool has_call(input *open_input) {
 
 /* From SIGTERM to the exit. */
 static double signal_ms(const struct door *door, input *open_input) {
-  pid_t pid = start(door, open_input, 600);
+  struct stdio_host *host = start(door, open_input, 600);
   if (has_call(open_input))
     assert_true(proc_wait_for("sleep 600.081", WAIT_BOUND_MS) > 0);
   else
-    assert_true(wait_until(has_read_much, &pid, WAIT_BOUND_MS));
-  double start_ms = now_ms();
-  assert_int_equal(kill(pid, SIGTERM), 0);
-  assert_int_equal(exit_of(pid), 128 + SIGTERM);
-  return now_ms() - start_ms;
+    assert_true(wait_until(has_read_much, &host->pid, WAIT_BOUND_MS));
+  double start_ms = wait_exact_ms();
+  assert_int_equal(kill(host->pid, SIGTERM), 0);
+  assert_int_equal(exit_of(host), 128 + SIGTERM);
+  return wait_exact_ms() - start_ms;
 }
 
 /* From when the command is there to its end by its deadline. */
 static double deadline_ms(const struct door *door, input *open_input) {
-  pid_t pid = start(door, open_input, DEADLINE_MS / 1000);
+  struct stdio_host *host = start(door, open_input, DEADLINE_MS / 1000);
   assert_true(proc_wait_for("sleep 600.081", WAIT_BOUND_MS) > 0);
-  double start_ms = now_ms();
+  double start_ms = wait_exact_ms();
   bool is_gone = proc_wait_gone("sleep 600.081", WAIT_BOUND_MS);
-  double took_ms = now_ms() - start_ms;
-  (void)kill(pid, SIGTERM);
-  (void)exit_of(pid);
+  double took_ms = wait_exact_ms() - start_ms;
+  (void)kill(host->pid, SIGTERM);
+  (void)exit_of(host);
   assert_true(is_gone);
   return took_ms;
 }
