@@ -54,6 +54,11 @@ JOB_TEST(sigint_while_idle) {
   stop(job, SIGINT, AT_ONCE_MS);
 }
 
+JOB_TEST(sighup_while_idle) {
+  make_idle(job);
+  stop(job, SIGHUP, AT_ONCE_MS);
+}
+
 /* 32 to 34 are those that the C libraries keep for threads. */
 JOB_TEST(other_signals_change_nothing) {
   static const int others[] = {SIGUSR2, SIGALRM, SIGPIPE, SIGTSTP, SIGXCPU, 32, 33, 34, 35, 64};

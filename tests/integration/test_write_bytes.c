@@ -6,6 +6,7 @@
 
 #include "tests/support/as_user.h"
 #include "tests/support/encoded.h"
+#include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
 #include "tests/support/quoted.h"
 #include "tests/support/wait.h"
@@ -115,6 +116,8 @@ JOB_TEST(what_is_refused) {
   is_refused(job, "'path':'','content':''",
              "path: expected a non-empty string, got an empty string");
   is_refused(job, "'path':'x'", "content: expected a string, got nothing");
+  is_refused(job, "'path':'x','content':'','append':1",
+             "append: expected true or false, got a number");
   is_refused(job, "'path':'x','content':null", "content: expected a string, got nothing");
   is_refused(job, "'path':'x','content':'','renameTo':''",
              "renameTo: expected a non-empty string, got an empty string");

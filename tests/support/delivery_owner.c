@@ -62,7 +62,6 @@ static const struct delivery_handler handler = {.connected = on_connected,
 int delivery_owner_set_up(void **state) {
   struct delivery_owner *self = calloc(1, sizeof *self);
   loop_init(&self->loop);
-  self->log = logged_open(LOG_INFO);
   self->server = fake_redis_new(self->loop.base, false);
   redis_model_init(&self->redis);
   fake_redis_answer_with(self->server, redis_model_answer, &self->redis);
@@ -82,7 +81,6 @@ int delivery_owner_tear_down(void **state) {
   keys_release(&self->keys);
   fake_redis_free(self->server);
   redis_model_release(&self->redis);
-  close(self->log.fd);
   loop_release(&self->loop);
   free(self);
   return 0;
@@ -90,7 +88,7 @@ int delivery_owner_tear_down(void **state) {
 
 void delivery_owner_make(struct delivery_owner *self, unsigned long long key_ttl_seconds) {
   struct redis_door_options options = {.url = &self->url, .key_ttl_seconds = key_ttl_seconds};
-  self->delivery = delivery_new(self->loop.base, &self->log, &options, &self->keys,
+  self->delivery = delivery_new(self->loop.base, &self->loop.log, &options, &self->keys,
                                 &self->send_queue, &handler, self);
   delivery_start(self->delivery);
 }
@@ -124,10 +122,6 @@ void delivery_owner_send(struct delivery_owner *self, const char *text) {
 
 void delivery_owner_expect(const struct delivery_owner *self, const char *callbacks) {
   assert_string_equal(recorder_text(&self->recorder), callbacks);
-}
-
-int delivery_owner_logged(const struct delivery_owner *self, const char *text) {
-  return logged_count(&self->log, text);
 }
 
 int delivery_owner_done(const struct delivery_owner *self, const char *text) {
@@ -188,7 +182,8 @@ void delivery_owner_make_outbox(struct delivery_owner *self, unsigned long long 
                                        .events_maxlen = 10000,
                                        .key_ttl_seconds = key_ttl_seconds,
                                        .hold_bytes = hold_bytes};
-  self->outbox = outbox_new(self->loop.base, &self->log, &options, &self->keys, &handler, self);
+  self->outbox =
+      outbox_new(self->loop.base, &self->loop.log, &options, &self->keys, &handler, self);
 }
 
 void delivery_owner_start_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,

@@ -12,7 +12,6 @@
    its server, and its callbacks. */
 struct delivery_owner {
   struct loop loop;
-  struct log log; /* at level info, in memory */
   struct fake_redis *server;
   struct redis_model redis;
   struct redis_url url;
@@ -60,9 +59,6 @@ void delivery_owner_lose(struct delivery_owner *self, const char *text, bool don
 
 /* Asserts that these were the callbacks so far: "owned delivered". */
 void delivery_owner_expect(const struct delivery_owner *self, const char *callbacks);
-
-/* How many times the text is in the log. */
-int delivery_owner_logged(const struct delivery_owner *self, const char *text);
 
 /* Sends the replies that redis.silent_from kept back. The next command of that name keeps back
    again. */

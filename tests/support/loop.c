@@ -1,5 +1,6 @@
 #include "tests/support/loop.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -7,6 +8,7 @@
 #include <unistd.h>
 
 #include "tests/support/gate.h"
+#include "tests/support/logged.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -30,7 +32,14 @@ static void on_child(evutil_socket_t fd, short what, void *context) {
 }
 
 void loop_init(struct loop *self) {
+  static char path[] = "PATH=/usr/bin:/bin";
   *self = (struct loop){.descriptors = proc_fd_count(getpid())};
+  self->log = logged_open(LOG_INFO);
+  self->stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  directory_init(&self->directory);
+  snprintf(self->variable, sizeof self->variable, "D=%s", self->directory.path);
+  self->environment[0] = self->variable;
+  self->environment[1] = path;
   sigset_t all;
   sigset_t child;
   sigfillset(&all);
@@ -64,8 +73,11 @@ void loop_release(struct loop *self) {
   event_free(self->children);
   event_base_free(self->base);
   close(self->child_fd);
+  close(self->log.fd);
+  close(self->stdin_fd);
   gate_close_all();
   assert_true(gone);
+  directory_release(&self->directory);
   assert_int_equal(proc_fd_count(getpid()), self->descriptors);
 }
 
@@ -134,4 +146,20 @@ void loop_await_once(struct loop *self, int *counter) {
   loop_settle(self);
   assert_int_equal(*counter, 1);
   *counter = 0;
+}
+
+int loop_logged(const struct loop *self, const char *text) {
+  return logged_count(&self->log, text);
+}
+
+void loop_await_log(struct loop *self, const char *text) {
+  LOOP_UNTIL(self, loop_logged(self, text) != 0);
+}
+
+void loop_await_file(struct loop *self, const char *name) {
+  LOOP_UNTIL(self, directory_has(&self->directory, name));
+}
+
+void loop_open_gate(struct loop *self, const char *name) {
+  gate_open(directory_path(&self->directory, name));
 }

@@ -5,9 +5,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/log.h"
+#include "tests/support/directory.h"
+
 /*
  * The surroundings of a module that lives in an event loop, as the agent has them: the loop, all
- * signals blocked, this process the reaper of everything that is started in it.
+ * signals blocked, this process the reaper of everything that is started in it; a log, and what
+ * commands get, among it a directory of their own in $D.
  *
  *   loop_init(&loop); loop.reap = …; loop.owner = …;
  *   start something
@@ -16,6 +20,11 @@
  */
 struct loop {
   struct event_base *base;
+  struct log log; /* at level info, in memory */
+  struct directory directory;
+  char variable[40];     /* D=directory */
+  char *environment[16]; /* it, and a PATH */
+  int stdin_fd;          /* empty */
   struct event *children;
   int child_fd;
   int descriptors;           /* open before anything was made */
@@ -62,6 +71,14 @@ bool loop_is_counted(void *counter);
 
 /* Runs the loop until the counter is this value or more; fails the test when it is not. */
 void loop_await(struct loop *self, const int *counter, int value);
+
+/* How often the log has this text; runs the loop until it has. */
+int loop_logged(const struct loop *self, const char *text);
+void loop_await_log(struct loop *self, const char *text);
+
+/* Of the directory: runs the loop until this file is in it; opens a gate (tests/support/gate.h). */
+void loop_await_file(struct loop *self, const char *name);
+void loop_open_gate(struct loop *self, const char *name);
 
 /* Runs the loop until something was counted, and until nothing is left to do at once: it must have
    been counted once. The counter is zero again. */

@@ -53,9 +53,8 @@ int process_owner_set_up(void **state) {
   self->context.base = self->loop.base;
   self->context.grace_ms = PROCESS_OWNER_GRACE_MS;
   self->context.drain_ms = PROCESS_OWNER_DRAIN_MS;
-  self->context.stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  self->context.stdin_fd = self->loop.stdin_fd;
   make_keepers(self);
-  directory_init(&self->directory);
   self->timeout_seconds = 600;
   self->read_size = 65536;
   *state = self;
@@ -67,9 +66,7 @@ int process_owner_tear_down(void **state) {
   if (self->process != NULL)
     process_owner_free(self);
   keepers_free(self->context.keepers);
-  close(self->context.stdin_fd);
   loop_release(&self->loop);
-  directory_release(&self->directory);
   free(self);
   return 0;
 }
@@ -77,11 +74,7 @@ int process_owner_tear_down(void **state) {
 static const struct process_handler handler = {.readable = on_readable, .ended = on_ended};
 
 static void begin(struct process_owner *self, bool waits, struct process_spec *spec) {
-  static char path[] = "PATH=/usr/bin:/bin";
-  snprintf(self->variable, sizeof self->variable, "D=%s", self->directory.path);
-  self->envp[0] = self->variable;
-  self->envp[1] = path;
-  spec->exec.envp = self->envp;
+  spec->exec.envp = self->loop.environment;
   spec->timeout_seconds = self->timeout_seconds;
   struct error error;
   memset(self->length, 0, sizeof self->length);
@@ -154,21 +147,6 @@ void process_owner_exits(struct process_owner *self, int exit_code) {
   process_owner_ends(self, PROCESS_EXITED);
   assert_true(WIFEXITED(self->outcome.status));
   assert_int_equal(WEXITSTATUS(self->outcome.status), exit_code);
-}
-
-struct file {
-  const struct directory *directory;
-  const char *name;
-};
-
-static bool is_there(void *context) {
-  const struct file *file = context;
-  return directory_has(file->directory, file->name);
-}
-
-void process_owner_await(struct process_owner *self, const char *name) {
-  struct file file = {&self->directory, name};
-  assert_true(loop_until(&self->loop, is_there, &file));
 }
 
 struct expectation {

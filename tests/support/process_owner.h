@@ -5,7 +5,6 @@
 #include <stddef.h>
 
 #include "agent/process/process.h"
-#include "tests/support/directory.h"
 #include "tests/support/loop.h"
 
 /* Of its processes, in milliseconds: see struct process_context. */
@@ -20,11 +19,8 @@ struct process_owner {
   struct loop loop;
   struct process_context context;
   struct process *process; /* NULL when there is none */
-  struct directory directory;
   char script[1024];
   char *argv[4]; /* of the script */
-  char variable[64];
-  char *envp[3];
   unsigned timeout_seconds;
   char output[2][1 << 19]; /* texts, by stream */
   size_t length[2];
@@ -65,9 +61,6 @@ void process_owner_wait(struct process_owner *self);
 /* The same; it has ended in this way, or by itself with this code. */
 void process_owner_ends(struct process_owner *self, enum process_end end);
 void process_owner_exits(struct process_owner *self, int exit_code);
-
-/* Runs the loop until this file is in the directory. */
-void process_owner_await(struct process_owner *self, const char *name);
 
 /* Runs the loop until stdout holds exactly this text. */
 void process_owner_expect(struct process_owner *self, const char *text);

@@ -2,7 +2,6 @@
 #include "agent/kinds/kind.h"
 #include "tests/support/gate.h"
 
-#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -21,22 +20,15 @@ static void reap(void *owner) {
 }
 
 int door_owner_set_up(void **state) {
-  static char path[] = "PATH=/usr/bin:/bin";
   struct redis_door_owner *self = calloc(1, sizeof *self);
   assert_non_null(self);
   loop_init(&self->loop);
   self->loop.reap = reap;
   self->loop.owner = self;
-  self->log = logged_open(LOG_INFO);
-  self->stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
   self->store = redis_store_new(self->loop.base);
   self->url = redis_store_url(self->store);
   self->options = (struct redis_door_options){
       .url = &self->url, .job_id = "j", .events_maxlen = 10000, .hold_bytes = 1 << 20};
-  directory_init(&self->directory);
-  snprintf(self->variable, sizeof self->variable, "D=%s", self->directory.path);
-  self->environment[0] = self->variable;
-  self->environment[1] = path;
   *state = self;
   return 0;
 }
@@ -49,27 +41,25 @@ int door_owner_tear_down(void **state) {
   }
   self->engine = NULL;
   redis_store_free(self->store);
-  close(self->stdin_fd);
-  close(self->log.fd);
   loop_release(&self->loop);
-  directory_release(&self->directory);
   free(self);
   return 0;
 }
 
 void door_owner_make(struct redis_door_owner *self) {
-  struct engine_options options = {
-      .base = self->loop.base,
-      .log = &self->log,
-      .keepers = {.environment = self->environment, .work = kinds_work, .stdin_fd = self->stdin_fd},
-      .signal_fd = -1,
-      .idle_limit_ms = self->idle_limit_ms,
-      .line_bytes = LINE_BYTES_DEFAULT,
-      .job_id = "j",
-      .kind = {.environment = self->environment, .known = kinds}};
+  struct engine_options options = {.base = self->loop.base,
+                                   .log = &self->loop.log,
+                                   .keepers = {.environment = self->loop.environment,
+                                               .work = kinds_work,
+                                               .stdin_fd = self->loop.stdin_fd},
+                                   .signal_fd = -1,
+                                   .idle_limit_ms = self->idle_limit_ms,
+                                   .line_bytes = LINE_BYTES_DEFAULT,
+                                   .job_id = "j",
+                                   .kind = {.environment = self->loop.environment, .known = kinds}};
   getrlimit(RLIMIT_NOFILE, &options.keepers.open_files);
   self->engine = engine_new(&options);
-  self->door = redis_door_new(self->loop.base, &self->log, &self->options);
+  self->door = redis_door_new(self->loop.base, &self->loop.log, &self->options);
   engine_set_door(self->engine, self->door);
   engine_touch(self->door); /* as engine_run does it */
   self->door->type->want(self->door, self->door->terms.runs);
@@ -102,7 +92,7 @@ void door_owner_push_script(struct redis_door_owner *self, const char *id, const
   int n = snprintf(step, sizeof step,
                    "{'schemaVersion':1,'stepId':'%s','command':'sh','args':['-c','%s'],"
                    "'workingDirectory':'%s','timeoutSeconds':1000000}",
-                   id, script, self->directory.path);
+                   id, script, self->loop.directory.path);
   assert_true(n > 0 && n < (int)sizeof step);
   door_owner_push(self, step);
 }
@@ -195,39 +185,9 @@ int door_owner_exit_code(struct redis_door_owner *self) {
   return engine_run(self->engine);
 }
 
-int door_owner_logged(const struct redis_door_owner *self, const char *text) {
-  return logged_count(&self->log, text);
-}
-
 void door_owner_logged_once(const struct redis_door_owner *self, const char *text) {
-  if (door_owner_logged(self, text) != 1)
+  if (loop_logged(&self->loop, text) != 1)
     fail_msg("not once in the log: %s", text);
-}
-
-void door_owner_await_log(struct redis_door_owner *self, const char *text) {
-  LOOP_UNTIL(&self->loop, door_owner_logged(self, text) != 0);
-}
-
-struct file {
-  char path[128];
-};
-
-static struct file file_of(const struct redis_door_owner *self, const char *name) {
-  struct file file;
-  snprintf(file.path, sizeof file.path, "%s/%s", self->directory.path, name);
-  return file;
-}
-
-void door_owner_open_gate(const struct redis_door_owner *self, const char *name) {
-  gate_open(file_of(self, name).path);
-}
-
-bool door_owner_has(const struct redis_door_owner *self, const char *name) {
-  return access(file_of(self, name).path, F_OK) == 0;
-}
-
-void door_owner_await_file(struct redis_door_owner *self, const char *name) {
-  LOOP_UNTIL(&self->loop, door_owner_has(self, name));
 }
 
 void door_owner_leave_without_redis(struct redis_door_owner *self) {
@@ -236,7 +196,7 @@ void door_owner_leave_without_redis(struct redis_door_owner *self) {
   door_owner_await(self, "events", "ready");
   loop_settle(&self->loop);
   redis_store_go_away(self->store);
-  door_owner_open_gate(self, "go");
-  door_owner_await_log(self, "exit=5 in ");
+  loop_open_gate(&self->loop, "go");
+  loop_await_log(&self->loop, "exit=5 in ");
   engine_leave(self->door, AGENT_EXIT_SHUTDOWN, "shutdown step");
 }

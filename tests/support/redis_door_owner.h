@@ -3,7 +3,6 @@
 
 #include "agent/doors/redis/door.h"
 #include "agent/engine/engine.h"
-#include "tests/support/directory.h"
 #include "tests/support/loop.h"
 #include "tests/support/redis_store.h"
 
@@ -13,17 +12,12 @@
  */
 struct redis_door_owner {
   struct loop loop;
-  struct log log; /* at level info, in a file */
   struct redis_store *store;
   struct redis_url url;
   struct redis_door_options options;
   int64_t idle_limit_ms; /* 0: no limit */
   struct engine *engine; /* NULL before door_owner_begin */
   struct door *door;
-  struct directory directory;
-  char variable[40]; /* D=directory */
-  char *environment[3];
-  int stdin_fd;
 };
 
 /* For cmocka: the state is an owner whose agent is not there yet; one that has begun. */
@@ -69,18 +63,5 @@ const char *door_owner_story(const struct redis_door_owner *self);
 
 /* Runs the loop until the agent exits; returns its exit code. */
 int door_owner_exit_code(struct redis_door_owner *self);
-
-/* How often the log has this text. */
-int door_owner_logged(const struct redis_door_owner *self, const char *text);
-
-/* Runs the loop until the log has this text. */
-void door_owner_await_log(struct redis_door_owner *self, const char *text);
-
-/* A gate in the directory (tests/support/gate.h): opens it. */
-void door_owner_open_gate(const struct redis_door_owner *self, const char *name);
-
-/* A file in the directory: whether it is there; runs the loop until it is. */
-bool door_owner_has(const struct redis_door_owner *self, const char *name);
-void door_owner_await_file(struct redis_door_owner *self, const char *name);
 
 #endif

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -59,8 +58,6 @@ static void begin(struct door *door, struct run *run) {
   note(self, "begin");
   self->run = run;
   flush(door);
-  if (self->starts)
-    engine_start(run);
 }
 
 static void want(struct door *door, unsigned requests) {
@@ -68,8 +65,6 @@ static void want(struct door *door, unsigned requests) {
   note(self, requests == 0 ? "want:0" : "want:1");
   assert_in_range(requests, 0, 1);
   self->wanted += requests;
-  if (requests > 0 && self->wants != NULL)
-    self->wants(self);
 }
 
 static void activity(struct door *door, unsigned running) {
@@ -114,7 +109,7 @@ static void close_door(struct door *door, enum door_close how) {
 
 static void dump(const struct door *door) {
   const struct step_owner *self = (const struct step_owner *)door;
-  log_line(&self->log, LOG_INFO, NULL, "state: door test");
+  log_line(&self->loop.log, LOG_INFO, NULL, "state: door test");
 }
 
 static const struct door_type door_type = {.name = "test",
@@ -136,16 +131,16 @@ static void reap(void *owner) {
 
 static void make_engine(struct step_owner *self) {
   struct engine_options options = {.base = self->loop.base,
-                                   .log = &self->log,
-                                   .keepers = {.environment = self->environment,
+                                   .log = &self->loop.log,
+                                   .keepers = {.environment = self->loop.environment,
                                                .work = self->work != NULL ? self->work : kinds_work,
                                                .open_files = self->open_files,
-                                               .stdin_fd = self->stdin_fd},
-                                   .signal_fd = self->signal_fd,
+                                               .stdin_fd = self->loop.stdin_fd},
+                                   .signal_fd = -1,
                                    .idle_limit_ms = self->idle_limit_ms,
                                    .line_bytes = STEP_OWNER_LINE_BYTES,
                                    .job_id = "pipe-42",
-                                   .kind = {.environment = self->environment,
+                                   .kind = {.environment = self->loop.environment,
                                             .known = self->kinds != NULL ? self->kinds : kinds}};
   self->engine = engine_new(&options);
   engine_set_door(self->engine, &self->door);
@@ -157,17 +152,9 @@ int step_owner_set_up(void **state) {
   loop_init(&self->loop);
   self->loop.reap = reap;
   self->loop.owner = self;
-  self->log = (struct log){.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
-  self->stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
   getrlimit(RLIMIT_NOFILE, &self->open_files);
-  directory_init(&self->directory);
-  snprintf(self->variable, sizeof self->variable, "D=%s", self->directory.path);
-  self->environment[0] = self->variable;
-  static char path[] = "PATH=/usr/bin:/bin";
-  self->environment[1] = path;
   self->door.type = &door_type;
   self->door.terms = (struct door_terms)DOOR_TERMS_OF_PROTOCOL;
-  self->signal_fd = -1;
   make_engine(self);
   *state = self;
   return 0;
@@ -176,10 +163,7 @@ int step_owner_set_up(void **state) {
 int step_owner_tear_down(void **state) {
   struct step_owner *self = *state;
   engine_free(self->engine);
-  close(self->stdin_fd);
-  close(self->log.fd);
   loop_release(&self->loop);
-  directory_release(&self->directory);
   free(self->output_content);
   free(self->error_message);
   free(self);
@@ -192,25 +176,10 @@ void step_owner_limit_idle_time(struct step_owner *self, int64_t milliseconds) {
   make_engine(self);
 }
 
-void step_owner_take_signals(struct step_owner *self, int signal_fd) {
-  engine_free(self->engine);
-  self->signal_fd = signal_fd;
-  make_engine(self);
-}
-
 void step_owner_free_run(struct step_owner *self) {
   engine_free(self->engine);
   self->run = NULL;
   make_engine(self);
-}
-
-int step_owner_logged(const struct step_owner *self, const char *text) {
-  char log[65536] = "";
-  int found = 0;
-  assert_true(pread(self->log.fd, log, sizeof log - 1, 0) >= 0);
-  for (const char *at = log; (at = strstr(at, text)) != NULL; at++)
-    found++;
-  return found;
 }
 
 bool step_owner_is_stalled(void *owner) {
@@ -257,7 +226,7 @@ static void write_script(const struct step_owner *self, const char *script,
   int n = snprintf(json, 2048,
                    "{\"schemaVersion\":1,\"stepId\":\"s-1\",\"command\":\"sh\",\"args\":[\"-c\","
                    "\"%s\"],\"workingDirectory\":\"%s\",\"timeoutSeconds\":%u}",
-                   script, self->directory.path, timeout_seconds);
+                   script, self->loop.directory.path, timeout_seconds);
   assert_true(n > 0 && n < 2048);
 }
 
@@ -312,19 +281,4 @@ void step_owner_expect(struct step_owner *self, const char *events) {
   struct expectation expected = {.owner = self, .events = events};
   if (!loop_until(&self->loop, is_met, &expected))
     fail_msg("%d of %d events flushed: %s", self->flushed_events, self->event_count, self->events);
-}
-
-struct file {
-  const struct directory *directory;
-  const char *name;
-};
-
-static bool is_there(void *context) {
-  const struct file *file = context;
-  return directory_has(file->directory, file->name);
-}
-
-void step_owner_await(struct step_owner *self, const char *name) {
-  struct file file = {&self->directory, name};
-  assert_true(loop_until(&self->loop, is_there, &file));
 }

@@ -6,7 +6,6 @@
 
 #include "agent/engine/engine.h"
 #include "agent/engine/run.h"
-#include "tests/support/directory.h"
 #include "tests/support/loop.h"
 #include "tests/support/recorder.h"
 
@@ -21,29 +20,21 @@ enum { STEP_OWNER_LINE_BYTES = 256 * 1024 };
 struct step_owner {
   struct door door; /* first */
   struct loop loop;
-  struct log log;
   struct engine *engine;
   struct run *run; /* NULL when there is none */
-  struct directory directory;
-  char variable[40]; /* D=directory */
-  char *environment[16];
   struct rlimit open_files;
   const struct step_kind *const *kinds; /* NULL: those of the agent */
   keeper_work *work;
-  int stdin_fd;
   int64_t idle_limit_ms; /* 0: no limit */
-  int signal_fd;         /* -1: the engine gets signals from the test */
   unsigned wanted;
   int idle; /* calls */
   int closes;
   enum door_close close; /* of the last call */
   bool keeps_calls;      /* in `calls`: what the engine called, in order */
   struct recorder calls;
-  bool starts;           /* begin() starts the run itself */
   bool leaves_when_idle; /* idle() ends the program */
   /* How close() answers: at once; or only with DOOR_CLOSE_NOW, when it has to. */
   enum { HOLDS, DELIVERS_AT_LAST, DELIVERS, LOSES } delivery;
-  void (*wants)(struct step_owner *self); /* called by want(1); may be NULL */
   bool full;
   size_t room;          /* for so many bytes at once; 0: for any */
   char events[1 << 20]; /* one line each: kind, a space (for a partial one a +), the text */
@@ -77,12 +68,6 @@ void step_owner_use_kinds(struct step_owner *self, const struct step_kind *const
 /* A new engine, which has this idle limit. */
 void step_owner_limit_idle_time(struct step_owner *self, int64_t milliseconds);
 
-/* A new engine, to which signals come by this descriptor. */
-void step_owner_take_signals(struct step_owner *self, int signal_fd);
-
-/* How often the log has this text. */
-int step_owner_logged(const struct step_owner *self, const char *text);
-
 /* The command is over, and the door has no room for what is left; for loop_until. */
 bool step_owner_is_stalled(void *owner);
 
@@ -106,8 +91,5 @@ void step_owner_expect(struct step_owner *self, const char *events);
 /* step_owner_wait; the result is this one, and all events were flushed. NULL: there is none. */
 void step_owner_ends(struct step_owner *self, int exit_code, const char *error_message,
                      const char *output_content);
-
-/* Runs the loop until this file is in the directory. */
-void step_owner_await(struct step_owner *self, const char *name);
 
 #endif

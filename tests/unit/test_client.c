@@ -6,7 +6,6 @@
 #include "agent/doors/redis/link/client.h"
 #include "agent/doors/redis/link/endpoint.h"
 #include "tests/support/fake_redis.h"
-#include "tests/support/logged.h"
 #include "tests/support/loop.h"
 #include "tests/support/recorder.h"
 #include "tests/support/virtual_time.h"
@@ -24,7 +23,6 @@
  */
 struct owner {
   struct loop loop;
-  struct log log; /* at level info, in a file */
   struct fake_redis *server;
   struct redis_url url;
   struct client *client;
@@ -90,7 +88,6 @@ static const char *answer(void *owner, const char *command) {
 static int set_up(void **state) {
   struct owner *self = calloc(1, sizeof *self);
   loop_init(&self->loop);
-  self->log = logged_open(LOG_INFO);
   self->server = fake_redis_new(self->loop.base, false);
   fake_redis_answer_with(self->server, answer, self);
   for (size_t i = 0; i < 4; i++)
@@ -105,7 +102,6 @@ static int tear_down(void **state) {
   if (self->client != NULL)
     client_free(self->client);
   fake_redis_free(self->server);
-  close(self->log.fd);
   loop_release(&self->loop);
   free(self);
   return 0;
@@ -121,7 +117,7 @@ static void make(struct owner *self, size_t largest_string) {
                                                 .failed = on_failed};
   struct client_options options = {
       .url = &self->url, .role = "test", .name = "its-name", .largest_string = largest_string};
-  self->client = client_new(self->loop.base, &self->log, &options, &handler, self);
+  self->client = client_new(self->loop.base, &self->loop.log, &options, &handler, self);
 }
 
 static void start(struct owner *self, size_t largest_string) {
@@ -141,11 +137,6 @@ static void becomes_ready(struct owner *self) {
   start(self, SIZE_MAX);
   expect(self, "connected ready");
   assert_true(client_is_ready(self->client));
-}
-
-/* How many times the text is in the log. */
-static int logged(const struct owner *self, const char *text) {
-  return logged_count(&self->log, text);
 }
 
 static int set_up_ready(void **state) {
@@ -187,19 +178,6 @@ NEW_CLIENT_TEST(a_handshake_may_be_more_than_the_socket_takes) {
   assert_string_equal(fake_redis_command(owner->server, 1), "CLIENT SETNAME its-name");
 }
 
-NEW_CLIENT_TEST(it_finds_a_server_by_address_and_by_name) {
-  fake_redis_free(owner->server);
-  owner->server = fake_redis_new(owner->loop.base, true);
-  owner->url = fake_redis_url(owner->server);
-  becomes_ready(owner);
-  client_free(owner->client);
-  char name[] = "localhost";
-  owner->url.hosts->host = name;
-  start(owner, SIZE_MAX);
-  /* Virtual time may pass before the name is looked up, which takes real time: it tries again. */
-  assert_true(recorder_await(&owner->loop, &owner->recorder, "ready", 1));
-}
-
 /* What comes does not put the end off. */
 NEW_CLIENT_TEST(a_handshake_that_drips_is_late) {
   owner->handshake_answers[0] = "$100\r\n";
@@ -212,49 +190,7 @@ NEW_CLIENT_TEST(a_handshake_that_drips_is_late) {
     virtual_time_ms += 1000;
   }
   expect(owner, "connected unreachable");
-  assert_int_equal(logged(owner, "no answer in time"), 1);
-}
-
-/* A server that does not know AUTH (renamed, say) repeats its arguments: they are not shown. */
-NEW_CLIENT_TEST(a_refused_handshake_is_final) {
-  static const struct {
-    const char *answers[3]; /* to AUTH, CLIENT SETNAME and SELECT */
-    const char *error;
-  } rows[] = {
-      {{"-WRONGPASS invalid username-password pair\r\n"}, "AUTH: WRONGPASS"},
-      {{"-WRONGPASS 'hunter2' is wrong\r\n"}, "AUTH: "},
-      {{"-ERR unknown command 'AUTH', with args beginning with: 'me' 'hunter2' \r\n"}, "AUTH: "},
-      {{"-ERR what is this hunter2 of me\r\n"}, "AUTH: "},
-      {{"+OK\r\n", "-NOAUTH Authentication required.\r\n"}, "NOAUTH"},
-      {{"+OK\r\n", "-DENIED Redis is running in protected mode\r\n"}, "DENIED"},
-      {{"+OK\r\n", "+OK\r\n", "-ERR DB index is out of range\r\n"}, "SELECT: ERR DB index"},
-  };
-  char user[] = "me", password[] = "hunter2";
-  owner->url.user = user;
-  owner->url.password = password;
-  owner->url.database = 99;
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    for (size_t k = 0; k < 3; k++)
-      owner->handshake_answers[k] = rows[i].answers[k];
-    start(owner, SIZE_MAX);
-    expect(owner, "connected failed");
-    assert_false(client_is_ready(owner->client));
-    assert_int_equal(fake_redis_connections(owner->server), i + 1);
-    assert_non_null(strstr(owner->error, rows[i].error));
-    assert_non_null(strstr(owner->error, owner->url.hosts->host));
-    assert_null(strstr(owner->error, "hunter2"));
-    client_free(owner->client);
-    owner->client = NULL;
-  }
-}
-
-NEW_CLIENT_TEST(a_transient_error_is_tried_again) {
-  owner->handshake_answers[0] = "-LOADING Redis is loading the dataset in memory\r\n";
-  start(owner, SIZE_MAX);
-  expect(owner, "connected unreachable");
-  owner->handshake_answers[0] = "+OK\r\n";
-  expect(owner, "connected unreachable connected ready");
-  assert_int_equal(fake_redis_connections(owner->server), 2);
+  assert_int_equal(loop_logged(&owner->loop, "no answer in time"), 1);
 }
 
 NEW_CLIENT_TEST(a_handshake_that_is_lost_is_tried_again) {
@@ -313,7 +249,7 @@ static void connects_again(struct owner *owner, int connections) {
 
 static void expect_silence(struct owner *owner, const char *transcript) {
   expect(owner, transcript);
-  assert_int_equal(logged(owner, "test"), 0);
+  assert_int_equal(loop_logged(&owner->loop, "test"), 0);
 }
 
 NEW_CLIENT_TEST(what_is_prepared_is_ready_at_once) {
@@ -446,18 +382,6 @@ NEW_CLIENT_TEST(writing_to_a_closed_connection_is_harmless) {
   expect(owner, "connected ready lost connected ready");
 }
 
-CLIENT_TEST(after_the_first_success_it_never_gives_up) {
-  fake_redis_refuse(owner->server);
-  fake_redis_close_connection(owner->server);
-  expect(owner, "connected ready lost unreachable unreachable unreachable unreachable "
-                "unreachable unreachable");
-  assert_true(client_is_unreachable(owner->client));
-  fake_redis_accept(owner->server);
-  assert_true(recorder_await(&owner->loop, &owner->recorder, "ready", 2));
-  assert_int_equal(recorder_count(&owner->recorder, "failed"), 0);
-  assert_false(client_is_unreachable(owner->client));
-}
-
 NEW_CLIENT_TEST(a_password_that_was_changed_is_an_error) {
   char password[] = "secret";
   owner->url.password = password;
@@ -503,13 +427,13 @@ CLIENT_TEST(pauses_double_until_a_reply_is_useful) {
 CLIENT_TEST(the_same_reason_is_logged_once) {
   for (int times = 0; times < 3; times++)
     (void)away_ms(owner, "OOM no room");
-  assert_int_equal(logged(owner, " lost: "), 1);
-  assert_int_equal(logged(owner, "OOM no room"), 1);
-  assert_int_equal(logged(owner, "reconnecting"), 1);
+  assert_int_equal(loop_logged(&owner->loop, " lost: "), 1);
+  assert_int_equal(loop_logged(&owner->loop, "OOM no room"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "reconnecting"), 1);
   (void)away_ms(owner, "LOADING it is"); /* another reason */
   (void)away_ms(owner, "LOADING it is");
-  assert_int_equal(logged(owner, " lost: "), 2);
-  assert_int_equal(logged(owner, "LOADING it is"), 1);
+  assert_int_equal(loop_logged(&owner->loop, " lost: "), 2);
+  assert_int_equal(loop_logged(&owner->loop, "LOADING it is"), 1);
 }
 
 /* A server that starts again is away for some moments. */
@@ -517,26 +441,26 @@ CLIENT_TEST(why_it_stays_away_is_logged_once) {
   fake_redis_refuse(owner->server);
   fake_redis_close_connection(owner->server);
   expect(owner, "connected ready lost unreachable unreachable unreachable");
-  assert_int_equal(logged(owner, "cannot connect"), 0);
+  assert_int_equal(loop_logged(&owner->loop, "cannot connect"), 0);
   expect(owner, "connected ready lost unreachable unreachable unreachable unreachable "
                 "unreachable unreachable unreachable unreachable");
-  assert_int_equal(logged(owner, "cannot connect"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "cannot connect"), 1);
 }
 
 CLIENT_TEST(an_outage_ends_with_a_useful_reply) {
   client_mark_healthy(owner->client);
-  assert_int_equal(logged(owner, "again"), 0); /* there was none */
+  assert_int_equal(loop_logged(&owner->loop, "again"), 0); /* there was none */
   (void)away_ms(owner, "OOM no room");
   virtual_time_ms += 100000;
   (void)away_ms(owner, "OOM no room"); /* since the first time */
   client_mark_healthy(owner->client);
-  assert_int_equal(logged(owner, "again after 10"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "again after 10"), 1);
   client_mark_healthy(owner->client);
-  assert_int_equal(logged(owner, "again after"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "again after"), 1);
   (void)away_ms(owner, "OOM no room"); /* another outage */
   client_mark_healthy(owner->client);
-  assert_int_equal(logged(owner, "OOM no room"), 2);
-  assert_int_equal(logged(owner, "again after 0."), 1);
+  assert_int_equal(loop_logged(&owner->loop, "OOM no room"), 2);
+  assert_int_equal(loop_logged(&owner->loop, "again after 0."), 1);
 }
 
 CLIENT_TEST(an_error_that_lasts_is_logged_once) {
@@ -544,11 +468,11 @@ CLIENT_TEST(an_error_that_lasts_is_logged_once) {
     reconnects_on(owner, times % 2 == 0 ? "OOM no room" : "OOM not yet"); /* the kind counts */
     virtual_time_ms += 100000;
   }
-  assert_int_equal(logged(owner, "refuses for now: OOM"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "refuses for now: OOM"), 1);
   reconnects_on(owner, "MISCONF no disk"); /* another reason */
-  assert_int_equal(logged(owner, "refuses for now"), 2);
+  assert_int_equal(loop_logged(&owner->loop, "refuses for now"), 2);
   client_mark_healthy(owner->client);
-  assert_int_equal(logged(owner, "again after 40"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "again after 40"), 1);
 }
 
 /* A minute has to lie between two that are logged. */
@@ -558,12 +482,12 @@ CLIENT_TEST(an_error_that_comes_and_goes_is_logged_every_minute) {
     client_mark_healthy(owner->client);
     virtual_time_ms += 20000;
   }
-  assert_int_equal(logged(owner, "refuses for now: OOM"), 1);
-  assert_int_equal(logged(owner, "again after"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "refuses for now: OOM"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "again after"), 1);
   reconnects_on(owner, "OOM no room");
   client_mark_healthy(owner->client);
-  assert_int_equal(logged(owner, "refuses for now: OOM"), 2);
-  assert_int_equal(logged(owner, "again after"), 2);
+  assert_int_equal(loop_logged(&owner->loop, "refuses for now: OOM"), 2);
+  assert_int_equal(loop_logged(&owner->loop, "again after"), 2);
 }
 
 /* --- a server that says that it is another one ------------------------------------------------ */
@@ -602,13 +526,6 @@ MOVED_TEST(a_handshake_is_redirected) {
   expect_connections(owner, 1, 1);
 }
 
-MOVED_TEST(an_error_reply_redirects) {
-  becomes_ready(owner);
-  reconnects_on(owner, moved);
-  assert_false(client_is_unreachable(owner->client));
-  expect_connections(owner, 1, 1);
-}
-
 MOVED_TEST(it_goes_back_when_the_node_is_not_there) {
   fake_redis_refuse(other);
   becomes_ready(owner);
@@ -620,9 +537,8 @@ MOVED_TEST(it_goes_back_when_the_node_is_not_there) {
 /* Two nodes redirect to each other. */
 MOVED_TEST(a_circle_ends_with_a_pause) {
   becomes_ready(owner);
-  for (int i = 0; i < ENDPOINT_REDIRECTS_MAX; i++) {
+  for (int i = 0; i < ENDPOINT_REDIRECTS_MAX; i++)
     reconnects_on(owner, moved);
-  }
   expect_connections(owner, 1, ENDPOINT_REDIRECTS_MAX);
   int64_t start_ms = virtual_time_ms;
   reconnects_on(owner, moved);
@@ -646,12 +562,4 @@ MOVED_TEST(it_does_nothing_on_any_other_error) {
   assert_false(client_recover(owner->client, "WRONGTYPE Operation"));
   assert_true(client_is_ready(owner->client));
   assert_string_equal(recorder_text(&owner->recorder), "connected ready");
-}
-
-MOVED_TEST(keys_in_several_slots_come_with_advice) {
-  owner->handshake_answers[0] = "-CROSSSLOT Keys in request don't hash to the same slot\r\n";
-  start(owner, SIZE_MAX);
-  expect(owner, "connected failed");
-  assert_non_null(strstr(owner->error, "put the job id in braces, like {pipe-42}"));
-  expect_connections(owner, 1, 0);
 }

@@ -19,9 +19,8 @@ struct trial {
   struct recorder recorder;
   bool writable; /* since it was last asked for */
   char why[128];
-  const char *close_at; /* the reply at which the owner closes it */
-  bool writes_on;       /* the owner writes at each reply */
-  int replies;          /* that came while it did */
+  bool writes_on; /* the owner writes at each reply */
+  int replies;    /* that came while it did */
   int64_t until_ms;
   const char *kept_coming; /* from the server, again at this time */
   int64_t next_ms;
@@ -42,8 +41,6 @@ static void on_reply(void *owner, const redisReply *reply) {
   if (trial->connection.is_truncated)
     recorder_add(&trial->recorder, "too_large");
   recorder_add(&trial->recorder, text);
-  if (trial->close_at != NULL && strcmp(text, trial->close_at) == 0)
-    connection_close(&trial->connection);
 }
 
 static void on_writable(void *owner) {
@@ -131,12 +128,6 @@ TRIAL_TEST(a_string_that_is_too_large_is_marked) {
   expect(trial, "");
   server_sends(trial, "x\r\n+one\r\n");
   expect(trial, "too_large xxxxxxxxxxxxxxxxxxxx one");
-}
-
-TRIAL_TEST(a_loss_is_reported_once) {
-  server_sends(trial, "+one\r\n+tw");
-  close_server(trial);
-  is_lost(trial, "one lost", "closed by the server");
 }
 
 TRIAL_TEST(a_protocol_error_is_a_loss) {
@@ -278,12 +269,6 @@ TRIAL_TEST(a_loss_is_not_reported_from_inside_a_write) {
 TRIAL_TEST(an_alert_of_tls_is_told) {
   server_sends(trial, "\x15\x03\x01");
   is_lost(trial, "lost", "this port speaks TLS: use rediss://, or ssl=true");
-}
-
-TRIAL_TEST(the_owner_may_close_it_in_a_reply) {
-  trial->close_at = "two";
-  server_sends(trial, "+one\r\n+two\r\n+never\r\n");
-  expect(trial, "one two");
 }
 
 TRIAL_TEST(nothing_is_reported_after_it_was_closed) {

@@ -1,18 +1,13 @@
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "agent/doors/redis/intake/consumer.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/recorder.h"
 #include "tests/test.h"
-#include "wire/step.h"
 
 #define ASK "BLMOVE sandbox:j:in sandbox:j:inflight RIGHT LEFT 10"
 #define OLD_ASK "BRPOPLPUSH sandbox:j:in sandbox:j:inflight 10"
 
 struct scene {
   struct loop loop;
-  struct log log;
   struct fake_redis *server;
   struct redis_url url;
   struct keys keys;
@@ -72,13 +67,12 @@ static int set_up(void **state) {
       .step = on_step, .nothing = on_nothing, .needs_resync = on_needs_resync, .failed = on_failed};
   struct scene *scene = calloc(1, sizeof *scene);
   loop_init(&scene->loop);
-  scene->log.fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
   scene->server = fake_redis_new(scene->loop.base, false);
   fake_redis_answer_with(scene->server, answer, scene);
   scene->url = fake_redis_url(scene->server);
   keys_init(&scene->keys, "j");
   scene->consumer =
-      consumer_new(scene->loop.base, &scene->log, &scene->url, &scene->keys, &handler, scene);
+      consumer_new(scene->loop.base, &scene->loop.log, &scene->url, &scene->keys, &handler, scene);
   *state = scene;
   return 0;
 }
@@ -88,7 +82,6 @@ static int tear_down(void **state) {
   consumer_free(scene->consumer);
   keys_release(&scene->keys);
   fake_redis_free(scene->server);
-  close(scene->log.fd);
   loop_release(&scene->loop);
   free(scene);
   return 0;
@@ -160,12 +153,6 @@ SCENE_TEST(one_step_for_each_take) {
   fake_redis_send(scene->server, "$0\r\n\r\n");
   expect(scene, "step:");
   assert_int_equal(fake_redis_connections(scene->server), 1);
-}
-
-SCENE_TEST(a_payload_may_be_any_bytes_in_any_pieces) {
-  take(scene, "asked");
-  fake_redis_send_slowly(scene->server, "$9\r\n{\r\n\"\xff\x01\"}\n\r\n");
-  expect(scene, "step:{\r\n\"\xff\x01\"}\n");
 }
 
 SCENE_TEST(it_says_when_nothing_came_in_time) {
@@ -259,25 +246,6 @@ SCENE_TEST(what_passes_leaves_a_doubt) {
   assert_int_equal(fake_redis_connections(scene->server), 4);
 }
 
-SCENE_TEST(a_lasting_error_is_reported) {
-  take_answered(scene, "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
-                "asked failed");
-  assert_int_equal(fake_redis_connections(scene->server), 1);
-  assert_false(fake_redis_is_connected(scene->server));
-  assert_non_null(strstr(scene->error, "BLMOVE sandbox:j:in: WRONGTYPE"));
-}
-
-SCENE_TEST(a_refused_login_is_reported) {
-  char password[] = "secret";
-  scene->url.password = password;
-  fake_redis_answer_with(scene->server, NULL, NULL);
-  consumer_take(scene->consumer);
-  LOOP_UNTIL(&scene->loop, fake_redis_connections(scene->server) != 0);
-  fake_redis_send(scene->server, "-WRONGPASS invalid\r\n");
-  expect(scene, "failed");
-  assert_non_null(strstr(scene->error, "AUTH: WRONGPASS"));
-}
-
 SCENE_TEST(after_a_stop_nothing_comes) {
   take(scene, "asked");
   fake_redis_send(scene->server, "$5\r\nfirst\r\n");
@@ -285,22 +253,4 @@ SCENE_TEST(after_a_stop_nothing_comes) {
   expect(scene, "");
   assert_false(fake_redis_is_connected(scene->server));
   assert_int_equal(fake_redis_connections(scene->server), 1);
-}
-
-SCENE_TEST(a_payload_that_is_too_large_is_thrown_away) {
-  static char chunk[32769];
-  char head[64];
-  memset(chunk, 'x', sizeof chunk - 1);
-  snprintf(head, sizeof head, "$%zu\r\nbegin", STEP_PAYLOAD_MAX + 5);
-  take(scene, "asked");
-  fake_redis_send(scene->server, head);
-  for (size_t sent = 0; sent < STEP_PAYLOAD_MAX; sent += sizeof chunk - 1) {
-    assert_string_equal(recorder_text(&scene->recorder), "");
-    fake_redis_send(scene->server, chunk);
-    event_base_loop(scene->loop.base, EVLOOP_NONBLOCK);
-  }
-  fake_redis_send(scene->server, "\r\n");
-  expect(scene, "cut:beginxxxxxxxxxxx");
-  assert_in_range(scene->length, 16, 65535);
-  take_answered(scene, "$5\r\nafter\r\n", "asked step:after");
 }

@@ -226,7 +226,7 @@ DELIVERY_TEST(a_batch_without_a_reply_is_a_lost_connection) {
   owner->redis.deaf_from = "LPUSH";
   int64_t start_ms = virtual_time_ms;
   delivery_owner_send(owner, "one");
-  LOOP_UNTIL(&owner->loop, delivery_owner_logged(owner, "no answer in time") > 0);
+  LOOP_UNTIL(&owner->loop, loop_logged(&owner->loop, "no answer in time") > 0);
   assert_in_range(since_ms(start_ms), 10900, 10900 + LATE_MS); /* a frozen Redis has 10 s */
   owner->redis.deaf_from = NULL;
   loop_await(&owner->loop, &owner->delivered, 1);
@@ -250,16 +250,10 @@ DELIVERY_TEST(an_idle_connection_is_probed) {
 
 DELIVERY_TEST(a_probe_finds_the_connection_lost) {
   owner->redis.deaf_from = "WATCH";
-  LOOP_UNTIL(&owner->loop, delivery_owner_logged(owner, "no answer in time") > 0);
+  LOOP_UNTIL(&owner->loop, loop_logged(&owner->loop, "no answer in time") > 0);
   owner->redis.deaf_from = NULL;
   delivery_owner_deliver(owner, "one");
   assert_int_equal(fake_redis_connections(owner->server), 2);
-}
-
-DELIVERY_TEST(a_probe_finds_another_agent) {
-  redis_model_commit(&owner->redis, "2:00000000000000ff:1");
-  loop_await(&owner->loop, &owner->failed, 1);
-  assert_non_null(strstr(owner->error, "another agent"));
 }
 
 DELIVERY_TEST(a_probe_finds_redis_emptied) {
@@ -280,8 +274,8 @@ DELIVERY_TEST(a_probe_ends_the_outage) {
   fake_redis_close_connection(owner->server);
   loop_await(&owner->loop, &owner->redis.probes, probes + 1);
   loop_settle(&owner->loop);
-  assert_int_equal(delivery_owner_logged(owner, "closed by the server"), 1);
-  assert_int_equal(delivery_owner_logged(owner, "again after"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "closed by the server"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "again after"), 1);
 }
 
 static size_t arrived(const struct delivery_owner *owner) {
@@ -337,15 +331,15 @@ DELIVERY_TEST(a_passing_refusal_is_sent_again_and_logged_once) {
   delivery_owner_put(owner, "one");
   delivery_owner_send(owner, "two");
   LOOP_UNTIL(&owner->loop, fake_redis_connections(owner->server) >= 5);
-  assert_int_equal(delivery_owner_logged(owner, "OOM command not allowed"), 1);
-  assert_int_equal(delivery_owner_logged(owner, "again after"), 0);
+  assert_int_equal(loop_logged(&owner->loop, "OOM command not allowed"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "again after"), 0);
   assert_false(delivery_is_unreachable(owner->delivery));
   owner->redis.refused = NULL;
   loop_await(&owner->loop, &owner->delivered, 1);
   assert_int_equal(delivery_owner_done(owner, "one\nLPUSH " KEY "results two\nSET "), 1);
   delivery_owner_expect(owner, "owned delivered");
-  assert_int_equal(delivery_owner_logged(owner, "OOM"), 1);
-  assert_int_equal(delivery_owner_logged(owner, "again after"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "OOM"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "again after"), 1);
 }
 
 /* Redis refuses EXEC itself when its state has changed since the commands were queued. */
@@ -462,7 +456,7 @@ DELIVERY_TEST(a_multi_refused_for_now_opens_another_connection) {
   loop_await(&owner->loop, &owner->delivered, 1);
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   assert_int_equal(delivery_owner_done(owner, "two"), 0);
-  assert_int_equal(delivery_owner_logged(owner, "LOADING"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "LOADING"), 1);
   owner->redis.refused = NULL;
   loop_await(&owner->loop, &owner->delivered, 2);
   assert_int_equal(delivery_owner_done(owner, "two"), 1);
@@ -744,39 +738,6 @@ DELIVERY_TEST(a_final_refusal_is_reported) {
   loop_await(&owner->loop, &owner->failed, 1);
   assert_string_equal(owner->error, "redis refuses LINDEX " KEY "inflight: WRONGTYPE Operation");
   assert_int_equal(asker.answers, 0);
-}
-
-#define ODD "a reply that redis does not give to what was asked"
-
-static void is_asked_in_pauses(struct delivery_owner *owner, const char *why) {
-  virtual_time_pass(&owner->loop, 60000);
-  assert_in_range(fake_redis_connections(owner->server), 5, 40);
-  assert_int_equal(delivery_owner_logged(owner, why), 1);
-  assert_int_equal(delivery_owner_logged(owner, "has closed the connection"), 0);
-  assert_int_equal(owner->failed, 0);
-}
-
-NEW_DELIVERY_TEST(a_server_that_agrees_to_everything_is_asked_in_pauses) {
-  fake_redis_answer_with(owner->server, NULL, NULL);
-  delivery_owner_make(owner, 0);
-  is_asked_in_pauses(owner, ODD);
-  assert_int_equal(owner->owned, 0);
-}
-
-static const char *execute_nothing(void *owner, const char *command) {
-  struct redis_model *model = owner;
-  model->dirty |= strcmp(command, "EXEC") == 0;
-  return redis_model_answer(model, command);
-}
-
-DELIVERY_TEST(a_server_that_executes_nothing_is_asked_in_pauses) {
-  fake_redis_answer_with(owner->server, execute_nothing, &owner->redis);
-  delivery_owner_send(owner, "one");
-  is_asked_in_pauses(owner, "EXEC does nothing");
-  assert_int_equal(owner->delivered, 0);
-  fake_redis_answer_with(owner->server, redis_model_answer, &owner->redis);
-  loop_await(&owner->loop, &owner->delivered, 1);
-  assert_int_equal(delivery_owner_done(owner, "LPUSH " KEY "results one"), 1);
 }
 
 /* What follows a loss writes, and would be lost again. */

@@ -3,11 +3,9 @@
 #include "agent/engine/engine.h"
 
 #include <signal.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "agent/exit_code.h"
-#include "agent/kinds/kind.h"
 #include "tests/support/proc.h"
 #include "tests/support/quoted.h"
 #include "tests/support/step_owner.h"
@@ -34,25 +32,12 @@ static void await_call(struct step_owner *owner, const char *call) {
     fail_msg("no %s in: %s", call, recorder_text(&owner->calls));
 }
 
-static void submit(struct step_owner *owner, const char *step) {
-  struct request request = {.ticket = owner};
-  struct error error;
-  const char *json = quoted(step);
-  if (step_parse(&request.step, kinds, json, strlen(json), &error) != 0)
-    fail_msg("%s", error.text);
-  owner->length = 0;
-  owner->events[0] = '\0';
-  owner->event_count = owner->done = 0;
-  engine_submit(&owner->door, &request);
-  assert_null(request.step.target); /* the step was taken over */
-}
-
 /* --- a step's way ---------------------------------------------------------------------------- */
 
 #define ENGINE_TEST(NAME) TEST_WITH(struct step_owner *owner, NAME, set_up, step_owner_tear_down)
 
 ENGINE_TEST(a_step_is_begun_started_and_answered_in_order) {
-  submit(owner, "{'schemaVersion':1,'stepId':'a','command':'true'}");
+  step_owner_make(owner, quoted("{'schemaVersion':1,'stepId':'a','command':'true'}"));
   called(owner, "started running:1 begin flush");
   loop_settle(&owner->loop);
   called(owner, ""); /* it waits for the door */
@@ -61,7 +46,7 @@ ENGINE_TEST(a_step_is_begun_started_and_answered_in_order) {
   await_call(owner, "result");
   loop_settle(&owner->loop);
   called(owner, "completed result running:0 want:1 flush");
-  assert_int_equal(step_owner_logged(owner, "exit=0 in "), 1);
+  assert_int_equal(loop_logged(&owner->loop, "exit=0 in "), 1);
 }
 
 ENGINE_TEST(engine_run_asks_for_as_many_as_it_runs_at_once) {
@@ -71,23 +56,6 @@ ENGINE_TEST(engine_run_asks_for_as_many_as_it_runs_at_once) {
   assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SHUTDOWN);
   called(owner, "want:1 close:patient");
   assert_int_equal(owner->wanted, owner->door.terms.runs);
-}
-
-static void submit_next(struct step_owner *owner) {
-  owner->wants = NULL;
-  submit(owner, "{'schemaVersion':1,'stepId':'b','command':'true'}");
-}
-
-/* The answer leaves with the start of the next step: one flush for the two. */
-ENGINE_TEST(a_result_and_the_next_begin_come_before_the_flush) {
-  owner->starts = true;
-  submit(owner, "{'schemaVersion':1,'stepId':'a','command':'true'}");
-  recorder_reset(&owner->calls);
-  owner->starts = false;
-  owner->wants = submit_next;
-  await_call(owner, "begin");
-  called(owner, "completed result running:0 want:1 started running:1 begin flush flush");
-  assert_string_equal(run_step(owner->run)->step_id, "b");
 }
 
 /* --- before the start ------------------------------------------------------------------------ */
@@ -102,75 +70,35 @@ ENGINE_TEST(a_rejected_run_is_answered_and_has_not_executed) {
   called(owner, "completed result running:0 want:1 flush");
   assert_int_equal(owner->result.exit_code, -1);
   assert_string_equal(owner->error_message, "not now");
-  assert_false(directory_has(&owner->directory, "ran"));
-}
-
-/* --- while it executes ----------------------------------------------------------------------- */
-
-ENGINE_TEST(children_find_their_run_and_strangers_none) {
-  step_owner_start_script(owner, "exec sleep 4012", TIMEOUT);
-  if (fork() == 0)
-    _exit(0); /* nobody's child */
-  loop_settle(&owner->loop);
-  assert_int_equal(owner->done, 0);
-  pid_t pid = proc_wait_for("sleep 4012", WAIT_BOUND_MS);
-  assert_true(pid > 0);
-  kill(pid, SIGUSR2);
-  step_owner_wait(owner);
-  assert_int_equal(owner->result.exit_code, 128 + SIGUSR2);
+  assert_false(directory_has(&owner->loop.directory, "ran"));
 }
 
 /* --- signals --------------------------------------------------------------------------------- */
 
 ENGINE_TEST(a_dump_has_a_line_for_each_run_and_for_the_door) {
   engine_signal(owner->engine, SIGUSR1);
-  assert_int_equal(step_owner_logged(owner, "state: 0 runs, "), 1);
-  assert_int_equal(step_owner_logged(owner, "state: run "), 0);
-  assert_int_equal(step_owner_logged(owner, "state: door test"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "state: 0 runs, "), 1);
+  assert_int_equal(loop_logged(&owner->loop, "state: run "), 0);
+  assert_int_equal(loop_logged(&owner->loop, "state: door test"), 1);
   step_owner_make_script(owner, "echo one; exec sleep 4013");
   engine_signal(owner->engine, SIGUSR1);
-  assert_int_equal(step_owner_logged(owner, "state: 1 runs, "), 1);
-  assert_int_equal(step_owner_logged(owner, "events: waits until its start is acknowledged"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "state: 1 runs, "), 1);
+  assert_int_equal(loop_logged(&owner->loop, "events: waits until its start is acknowledged"), 1);
   engine_start(owner->run);
   step_owner_expect(owner, "started sh\nstdout one\n");
   engine_signal(owner->engine, SIGUSR1);
-  assert_int_equal(step_owner_logged(owner, "2 events: waits for its process"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "2 events: waits for its process"), 1);
   char pid[64];
   snprintf(pid, sizeof pid, "state: run run, pid %d, age ",
            (int)proc_wait_for("sleep 4013", WAIT_BOUND_MS));
-  assert_true(step_owner_logged(owner, pid) >= 1);
+  assert_true(loop_logged(&owner->loop, pid) >= 1);
   assert_null(engine_leaving(&owner->door));
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
   engine_signal(owner->engine, SIGUSR1);
-  assert_int_equal(step_owner_logged(owner, "state: 1 runs, stopping"), 1);
-}
-
-static void kill_self(struct step_owner *owner) {
-  (void)owner;
-  kill(getpid(), SIGHUP);
-}
-
-ENGINE_TEST(signals_come_through_the_loop) {
-  sigset_t mask;
-  sigemptyset(&mask);
-  sigaddset(&mask, SIGHUP);
-  int fd = signalfd(-1, &mask, SFD_NONBLOCK | SFD_CLOEXEC);
-  step_owner_take_signals(owner, fd);
-  owner->delivery = DELIVERS;
-  owner->wants = kill_self;
-  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SIGNAL + SIGHUP);
-  called(owner, "want:1 want:0 close:prompt");
-  assert_int_equal(step_owner_logged(owner, "stopping: SIGHUP"), 1);
-  close(fd);
+  assert_int_equal(loop_logged(&owner->loop, "state: 1 runs, stopping"), 1);
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
-
-/* Runs the loop until the door is closed, and what comes after it. */
-static int exit_code(struct step_owner *owner) {
-  owner->wants = NULL;
-  return engine_run(owner->engine);
-}
 
 ENGINE_TEST(the_run_is_ended_and_answered_before_the_door_closes) {
   owner->delivery = DELIVERS;
@@ -185,17 +113,17 @@ ENGINE_TEST(the_run_is_ended_and_answered_before_the_door_closes) {
   called(owner, "completed result running:0 flush close:patient"); /* and no more is wanted */
   assert_int_equal(owner->result.exit_code, -1);
   assert_string_equal(owner->error_message, "cancelled: the agent was stopped by shutdown step");
-  assert_int_equal(exit_code(owner), AGENT_EXIT_SHUTDOWN);
+  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SHUTDOWN);
 }
 
 ENGINE_TEST(only_the_first_leave_counts) {
   owner->delivery = DELIVERS;
   engine_leave(&owner->door, AGENT_EXIT_IDLE, "the first");
   engine_leave(&owner->door, AGENT_EXIT_ERROR, "the second");
-  assert_int_equal(exit_code(owner), AGENT_EXIT_IDLE);
+  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_IDLE);
   called(owner, "want:0 want:1 close:prompt"); /* only a shutdown step is patient */
-  assert_int_equal(step_owner_logged(owner, "stopping: "), 1);
-  assert_int_equal(step_owner_logged(owner, "stopping: the first"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "stopping: "), 1);
+  assert_int_equal(loop_logged(&owner->loop, "stopping: the first"), 1);
 }
 
 ENGINE_TEST(a_run_that_waits_for_its_start_is_answered_too) {
@@ -206,7 +134,7 @@ ENGINE_TEST(a_run_that_waits_for_its_start_is_answered_too) {
   engine_start(owner->run);
   await_call(owner, "close:prompt");
   assert_int_equal(owner->done, 1);
-  assert_false(directory_has(&owner->directory, "ran"));
+  assert_false(directory_has(&owner->loop.directory, "ran"));
 }
 
 ENGINE_TEST(what_is_over_does_not_wait_for_room_any_more) {
@@ -281,7 +209,7 @@ ENGINE_TEST(what_is_not_delivered_makes_a_promise_an_error) {
       engine_signal(owner->engine, rows[i].exit_code - AGENT_EXIT_SIGNAL);
     else
       engine_leave(&owner->door, rows[i].exit_code, "a test");
-    assert_int_equal(exit_code(owner), rows[i].expected);
+    assert_int_equal(engine_run(owner->engine), rows[i].expected);
   }
 }
 
@@ -291,16 +219,16 @@ ENGINE_TEST(a_signal_hurries_a_patient_close) {
   recorder_reset(&owner->calls);
   engine_signal(owner->engine, SIGTERM);
   called(owner, "close:prompt");
-  assert_int_equal(step_owner_logged(owner, "stopping: "), 1); /* it was begun before */
+  assert_int_equal(loop_logged(&owner->loop, "stopping: "), 1); /* it was begun before */
   engine_door_closed(&owner->door, 0);
-  assert_int_equal(exit_code(owner), AGENT_EXIT_SIGNAL + SIGTERM);
+  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SIGNAL + SIGTERM);
 }
 
 ENGINE_TEST(a_signal_before_the_close_makes_it_prompt) {
   owner->delivery = DELIVERS;
   engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
   engine_signal(owner->engine, SIGTERM);
-  assert_int_equal(exit_code(owner), AGENT_EXIT_SIGNAL + SIGTERM);
+  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SIGNAL + SIGTERM);
   called(owner, "want:0 want:1 close:prompt");
 }
 
@@ -314,8 +242,8 @@ ENGINE_TEST(a_second_signal_waits_for_nothing) {
   called(owner, "want:0");
   engine_signal(owner->engine, SIGINT);
   called(owner, "close:now");
-  assert_int_equal(step_owner_logged(owner, "second signal (SIGINT): exiting at once"), 1);
-  assert_int_equal(exit_code(owner), AGENT_EXIT_SIGNAL + SIGTERM);
+  assert_int_equal(loop_logged(&owner->loop, "second signal (SIGINT): exiting at once"), 1);
+  assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SIGNAL + SIGTERM);
   called(owner, "want:1");
   assert_int_equal(owner->done, 0);
 }

@@ -39,7 +39,7 @@ static void expect_idle_after(struct step_owner *owner, int64_t begin_ms, int64_
 ENGINE_TEST(without_a_step_the_door_is_asked_at_the_limit) {
   engine_touch(&owner->door);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
-  assert_int_equal(step_owner_logged(owner, "no step for 1 s"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "no step for 1 s"), 1);
   virtual_time_pass(&owner->loop, 3 * LIMIT_MS); /* it has not answered: nobody asks again */
   assert_int_equal(owner->idle, 1);
 }

@@ -2,7 +2,6 @@
 
 #include "agent/doors/redis/beat/heartbeat.h"
 #include "tests/support/fake_redis.h"
-#include "tests/support/logged.h"
 #include "tests/support/loop.h"
 #include "tests/support/virtual_time.h"
 #include "tests/test.h"
@@ -14,7 +13,6 @@ enum { LATE_MS = 20 };
 
 struct scene {
   struct loop loop;
-  struct log log;
   struct fake_redis *server;
   struct redis_url url;
   struct keys keys;
@@ -85,7 +83,7 @@ static void on_failed(void *owner, const struct error *error) {
   strcpy(scene->error, error->text);
 }
 
-static int set_up_at(void **state, bool tcp, const char *job_id) {
+static int set_up_for(void **state, const char *job_id) {
   static const struct heartbeat_handler handler = {.committed = on_committed,
                                                    .fallback = on_fallback,
                                                    .silent = on_silent,
@@ -94,8 +92,7 @@ static int set_up_at(void **state, bool tcp, const char *job_id) {
   struct scene *scene = calloc(1, sizeof *scene);
   assert_non_null(scene);
   loop_init(&scene->loop);
-  scene->log = logged_open(LOG_DEBUG);
-  scene->server = fake_redis_new(scene->loop.base, tcp);
+  scene->server = fake_redis_new(scene->loop.base, true);
   fake_redis_answer_with(scene->server, answer, scene);
   scene->url = fake_redis_url(scene->server);
   scene->to_set = "+OK\r\n";
@@ -104,23 +101,18 @@ static int set_up_at(void **state, bool tcp, const char *job_id) {
   scene->to_expire = ":1\r\n";
   virtual_unix_offset_ms = UNIX_OFFSET_MS;
   keys_init(&scene->keys, job_id);
-  scene->heartbeat = heartbeat_new(scene->loop.base, &scene->log, &scene->url, &scene->keys,
+  scene->heartbeat = heartbeat_new(scene->loop.base, &scene->loop.log, &scene->url, &scene->keys,
                                    "sandbox:j:heartbeat", &handler, scene);
   *state = scene;
   return 0;
 }
 
 static int set_up(void **state) {
-  return set_up_at(state, true, "j");
-}
-
-/* Where answers wake it up. */
-static int set_up_at_socket(void **state) {
-  return set_up_at(state, false, "j");
+  return set_up_for(state, "j");
 }
 
 static int set_up_with_a_beat_for_a_job_id(void **state) {
-  return set_up_at(state, true, "j{\"Ts\":1746439200123,");
+  return set_up_for(state, "j{\"Ts\":1746439200123,");
 }
 
 static int tear_down(void **state) {
@@ -128,7 +120,6 @@ static int tear_down(void **state) {
   heartbeat_free(scene->heartbeat);
   fake_redis_free(scene->server);
   keys_release(&scene->keys);
-  close(scene->log.fd);
   loop_release(&scene->loop);
   free(scene);
   return 0;
@@ -173,24 +164,6 @@ static const char *beat(struct scene *scene, int number, long long *ts) {
   return rest;
 }
 
-TEST_WITH(struct scene *scene, it_beats, set_up_at_socket, tear_down) {
-  int64_t start_ms = virtual_time_ms;
-  long long ts;
-  char expected[64];
-  start(scene);
-  assert_string_equal(fake_redis_command(scene->server, 0), "CLIENT SETNAME sandbox:j:heartbeat");
-  assert_string_equal(fake_redis_command(scene->server, 1), "GET sandbox:j:committed");
-  snprintf(expected, sizeof expected, ",\"Pid\":%d,\"StepInFlight\":false} EX 10", getpid());
-  assert_string_equal(beat(scene, 6, &ts), expected);
-  assert_int_equal(strncmp(command_from_end(scene, 1), "SET sandbox:j:heartbeat {\"Ts\":", 30), 0);
-  assert_string_equal(command_from_end(scene, 0), "GET sandbox:j:committed");
-  assert_true(virtual_time_ms - start_ms >= 5 * HEARTBEAT_MS - 500);
-  assert_true(ts > 1700000000000);
-  assert_int_equal(fake_redis_connections(scene->server), 1);
-  assert_int_equal(scene->failed + scene->ended + scene->silent, 0);
-  assert_string_equal(scene->committed, "1:2:3");
-}
-
 BEATING_TEST(each_beat_has_its_time_and_tells_of_the_step) {
   long long before, after;
   assert_non_null(strstr(beat(scene, 1, &before), "\"StepInFlight\":false}"));
@@ -226,17 +199,6 @@ SCENE_TEST(a_time_may_become_longer) {
   virtual_unix_offset_ms += 100000;
   assert_memory_equal(beat(scene, 2, &after), ",\"Pid\":", 7);
   assert_in_range(after, 100000, 199999);
-}
-
-/* Before it has a connection, too: what goes with the claim. */
-SCENE_TEST(the_command_is_whole) {
-  heartbeat_set_in_flight(scene->heartbeat, true);
-  char *command = heartbeat_command(scene->heartbeat);
-  static const char head[] = "*5\r\n$3\r\nSET\r\n$19\r\nsandbox:j:heartbeat\r\n$";
-  assert_memory_equal(command, head, sizeof head - 1);
-  assert_non_null(strstr(command, ",\"StepInFlight\":true}\r\n$2\r\nEX\r\n$2\r\n10\r\n"));
-  free(command);
-  assert_int_equal(fake_redis_connections(scene->server), 0);
 }
 
 BEATING_TEST(an_answer_is_read_with_the_next_beat) {
@@ -282,26 +244,6 @@ SCENE_TEST(a_value_that_is_no_claim_is_told) {
   assert_string_equal(scene->committed, "none");
 }
 
-BEATING_TEST(a_lost_connection_comes_back_and_beats_at_once) {
-  for (int i = 1; i <= 3; i++) {
-    int sets = scene->sets;
-    fake_redis_close_connection(scene->server);
-    await(scene, &scene->sets, sets + 1);
-    assert_int_equal(fake_redis_connections(scene->server), 1 + i);
-  }
-  assert_int_equal(scene->failed, 0);
-}
-
-/* However long that takes, also right after the start. */
-SCENE_TEST(it_never_gives_up) {
-  fake_redis_refuse(scene->server);
-  heartbeat_start(scene->heartbeat);
-  virtual_time_pass(&scene->loop, 40000);
-  assert_int_equal(scene->failed, 0);
-  fake_redis_accept(scene->server);
-  await(scene, &scene->sets, 2);
-}
-
 #define NOT_VISIBLE "WARN  redis heartbeat: not visible for 10 s"
 #define VISIBLE_AGAIN "INFO  redis heartbeat: visible again after "
 
@@ -330,7 +272,7 @@ SCENE_TEST(without_a_connection_it_takes_the_fallback) {
   int fallbacks = scene->fallbacks;
   await(scene, &scene->sets, 8);
   assert_int_equal(scene->fallbacks, fallbacks);
-  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 0);
+  assert_int_equal(loop_logged(&scene->loop, NOT_VISIBLE), 0);
   assert_int_equal(scene->failed, 0);
 }
 
@@ -352,33 +294,33 @@ BEATING_TEST(who_is_not_visible_says_so_once) {
   int64_t visible_ms = virtual_time_ms; /* the answer to the first SET was read with the second */
   lose_connection(scene);
   await(scene, &scene->fallbacks, 4);
-  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 0);
+  assert_int_equal(loop_logged(&scene->loop, NOT_VISIBLE), 0);
   await(scene, &scene->fallbacks, 12);
-  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE "\n"), 1);
-  assert_int_equal(logged_count(&scene->log, VISIBLE_AGAIN), 0);
+  assert_int_equal(loop_logged(&scene->loop, NOT_VISIBLE "\n"), 1);
+  assert_int_equal(loop_logged(&scene->loop, VISIBLE_AGAIN), 0);
   fake_redis_accept(scene->server);
   await_more_sets(scene, 2);
   double shortest = (double)(virtual_time_ms - visible_ms) / 1000 - 4.2, seconds;
   char log[65536] = "";
-  assert_true(pread(scene->log.fd, log, sizeof log - 1, 0) > 0);
+  assert_true(pread(scene->loop.log.fd, log, sizeof log - 1, 0) > 0);
   const char *line = strstr(log, VISIBLE_AGAIN);
   assert_non_null(line);
   assert_int_equal(sscanf(line + strlen(VISIBLE_AGAIN), "%lf s", &seconds), 1);
   assert_true(seconds >= shortest && seconds <= shortest + 4.5);
   assert_true(seconds > HEARTBEAT_SECONDS);
   await_more_sets(scene, 2);
-  assert_int_equal(logged_count(&scene->log, VISIBLE_AGAIN), 1);
-  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 1);
+  assert_int_equal(loop_logged(&scene->loop, VISIBLE_AGAIN), 1);
+  assert_int_equal(loop_logged(&scene->loop, NOT_VISIBLE), 1);
 }
 
 BEATING_TEST(a_fallback_makes_it_visible_again) {
   lose_connection(scene);
   await(scene, &scene->fallbacks, 9);
-  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 1);
+  assert_int_equal(loop_logged(&scene->loop, NOT_VISIBLE), 1);
   scene->arrives = true;
   await(scene, &scene->fallbacks, 18);
-  assert_int_equal(logged_count(&scene->log, VISIBLE_AGAIN), 1);
-  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 1);
+  assert_int_equal(loop_logged(&scene->loop, VISIBLE_AGAIN), 1);
+  assert_int_equal(loop_logged(&scene->loop, NOT_VISIBLE), 1);
 }
 
 BEATING_TEST(silence_is_told_and_ends_the_connection) {
@@ -480,14 +422,14 @@ BEATING_TEST(a_full_redis_lets_it_live_on) {
 BEATING_TEST(a_full_redis_without_the_key_is_told) {
   scene->to_set = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
   await(scene, &scene->expires, 5);
-  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 0);
+  assert_int_equal(loop_logged(&scene->loop, NOT_VISIBLE), 0);
   scene->to_expire = ":0\r\n";
   await(scene, &scene->expires, 12);
-  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE ": redis has no room for the key\n"), 1);
-  assert_int_equal(logged_count(&scene->log, NOT_VISIBLE), 1);
+  assert_int_equal(loop_logged(&scene->loop, NOT_VISIBLE ": redis has no room for the key\n"), 1);
+  assert_int_equal(loop_logged(&scene->loop, NOT_VISIBLE), 1);
   scene->to_set = "+OK\r\n";
   await_more_sets(scene, 3);
-  assert_int_equal(logged_count(&scene->log, VISIBLE_AGAIN), 1);
+  assert_int_equal(loop_logged(&scene->loop, VISIBLE_AGAIN), 1);
 }
 
 BEATING_TEST(an_error_that_passes_is_waited_out) {

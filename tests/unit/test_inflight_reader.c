@@ -13,7 +13,6 @@ struct scene {
   size_t place;       /* of the next payload, if nothing is removed */
   int most;           /* payloads that are wanted; 0: all */
   const char *result; /* is put at the first payload */
-  bool again;         /* from inside the end: once more */
   int ended;
   char said[512]; /* what came, one space behind each */
 };
@@ -60,13 +59,7 @@ static bool on_payload(void *owner, const struct claimed *claimed) {
 static void on_end(void *owner, bool complete) {
   struct scene *self = owner;
   say(self, complete ? "complete" : "stopped");
-  if (self->again) {
-    self->place = 1;
-    inflight_reader_read(&self->reader, 1);
-  } else {
-    self->ended++;
-  }
-  self->again = false;
+  self->ended++;
 }
 
 static int set_up(void **state) {
@@ -191,13 +184,6 @@ SCENE_TEST(it_ends_when_no_more_is_wanted) {
     scene->answers[i] = "$3\r\none\r\n";
   inflight_reader_read(&scene->reader, 1);
   ends(scene, "one one stopped ", LINDEX(1) LINDEX(2) LINDEX(3));
-}
-
-SCENE_TEST(the_next_read_may_begin_at_the_end) {
-  scene->again = true;
-  scene->answers[1] = "$3\r\none\r\n";
-  inflight_reader_read(&scene->reader, 1);
-  ends(scene, "complete one complete ", LINDEX(1) LINDEX(1) LINDEX(2) LINDEX(3));
 }
 
 /* 1, 2, 4, … and never more than INFLIGHT_READER_COMMANDS. */

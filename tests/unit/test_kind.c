@@ -103,56 +103,6 @@ WORK(look) {
   return say(output, sigismember(&blocked, SIGTERM) == 0 ? "open" : "blocked");
 }
 
-/* More than a pipe holds, of every byte. */
-enum { MUCH = 3000000 };
-
-WORK(much) {
-  char *bytes = buffer_space(&output->content, MUCH);
-  for (size_t i = 0; i < MUCH; i++)
-    bytes[i] = (char)(i % 251);
-  output->content.length += MUCH;
-  return 0;
-}
-
-struct values {
-  char *text;
-  struct step_bytes bytes;
-  unsigned count;
-  bool flag;
-  unsigned choice;
-};
-
-WORK(show) {
-  const struct values *values = step->fields;
-  buffer_add_string(&output->content, values->text != NULL ? values->text : "none");
-  buffer_add_string(&output->content, " ");
-  buffer_add(&output->content, values->bytes.text, values->bytes.length);
-  buffer_add_string(&output->content, " ");
-  buffer_add_number(&output->content, values->count);
-  buffer_add_string(&output->content, values->flag ? " true " : " false ");
-  buffer_add_number(&output->content, values->choice);
-  return 0;
-}
-
-static const struct step_choice choices[] = {{"first", 0}, {"secondOne", 1}, {0}};
-
-static const struct step_field value_fields[] = {
-    {.name = "text", .type = &step_field_text, .offset = offsetof(struct values, text)},
-    {.name = "bytes",
-     .type = &step_field_bytes,
-     .offset = offsetof(struct values, bytes),
-     .required = true},
-    {.name = "count",
-     .type = &step_field_count,
-     .offset = offsetof(struct values, count),
-     .fallback = 7},
-    {.name = "flag", .type = &step_field_flag, .offset = offsetof(struct values, flag)},
-    {.name = "choice",
-     .type = &step_field_choice,
-     .offset = offsetof(struct values, choice),
-     .choices = choices},
-};
-
 #define KIND(function)                                                                             \
   { .wire = {.name = #function, .target = "path"}, .work = (function) }
 
@@ -169,9 +119,6 @@ static const struct kind test_kinds[] = {
     KIND(hang),
     KIND(where),
     KIND(look),
-    KIND(much),
-    {.wire = {.name = "shown", .target = "path", .table = STEP_TABLE(value_fields, struct values)},
-     .work = show},
     {.wire = {.name = "blank", .target = "path"}, .work = nothing, .has_content = true},
 };
 
@@ -252,7 +199,7 @@ STEP_TEST(a_long_warning_is_cut_in_its_middle) {
 }
 
 STEP_TEST(a_step_that_hangs_ends_at_its_deadline) {
-  const char *path = directory_path(&owner->directory, "fifo");
+  const char *path = directory_path(&owner->loop.directory, "fifo");
   assert_int_equal(mkfifo(path, 0600), 0);
   const char *fields = formatted("'kind':'hang','path':'%s','timeoutSeconds':1", path);
   start_fields(owner, fields);
@@ -266,9 +213,9 @@ STEP_TEST(a_step_that_hangs_ends_at_its_deadline) {
 
 STEP_TEST(a_relative_path_begins_at_the_working_directory) {
   const char *fields =
-      formatted("'kind':'where','path':'x','workingDirectory':'%s'", owner->directory.path);
+      formatted("'kind':'where','path':'x','workingDirectory':'%s'", owner->loop.directory.path);
   start_fields(owner, fields);
-  step_owner_ends(owner, 0, NULL, owner->directory.path);
+  step_owner_ends(owner, 0, NULL, owner->loop.directory.path);
 
   start_fields(owner, "'kind':'echo','path':'x','workingDirectory':'/nowhere/at/all'");
   step_owner_ends(owner, 0, NULL, "/nowhere/at/all/x");
@@ -284,59 +231,4 @@ STEP_TEST(the_child_is_set_up_like_a_command) {
   start(owner, "look", "");
   step_owner_ends(owner, 0, NULL, "0 1 2 3 5 empty leader coreless blocked");
   close(other);
-}
-
-STEP_TEST(content_of_any_size_is_unchanged) {
-  start(owner, "much", "");
-  step_owner_wait(owner);
-  assert_int_equal(owner->result.exit_code, 0);
-  assert_int_equal(owner->result.output_content_length, MUCH);
-  for (size_t i = 0; i < MUCH; i++)
-    if (owner->output_content[i] != (char)(i % 251))
-      fail_msg("byte %zu is another one", i);
-}
-
-STEP_TEST(fields_are_those_of_the_kind) {
-  static const struct {
-    const char *fields, *content;
-  } rows[] = {
-      {",'bytes':''", "none  7 false 0"},
-      {",'bytes':'b','text':'t','count':3,'flag':true,'choice':'SECONDONE'", "t b 3 true 1"},
-      {",'bytes':'b','text':'','count':0,'flag':false,'choice':null", "none b 7 false 0"},
-      {",'bytes':'b','text':null,'count':-2147483648,'flag':null,'choice':'first'",
-       "none b 7 false 0"},
-      {",'bytes':'b','count':2147483647", "none b 2147483647 false 0"},
-      {",'bytes':'b','choice':'third'", "none b 7 false 0"},
-      {",'bytes':'b','choice':1", "none b 7 false 1"},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    start(owner, "shown", rows[i].fields);
-    step_owner_ends(owner, 0, NULL, rows[i].content);
-  }
-}
-
-STEP_TEST(a_bad_field_is_named) {
-  static const struct {
-    const char *fields, *message;
-  } rows[] = {
-      {"", "bytes: expected a string, got nothing"},
-      {",'bytes':1", "bytes: expected a string, got a number"},
-      {",'bytes':'','text':'\\u0000'", "text: expected a string without NUL, got one with it"},
-      {",'bytes':'','count':1.5", "count: expected a whole number up to 2147483647, got 1.5"},
-      {",'bytes':'','count':2147483648",
-       "count: expected a whole number up to 2147483647, got 2147483648"},
-      {",'bytes':'','count':1e300", "count: expected a whole number up to 2147483647, got 1e+300"},
-      {",'bytes':'','flag':1", "flag: expected true or false, got a number"},
-      {",'bytes':'','choice':['first']", "choice: expected one of first, secondOne, got an array"},
-  };
-  const struct step_kind *one[] = {&test_kinds[TEST_KINDS - 2].wire, NULL};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    const char *text = formatted("{'stepId':'s','kind':'shown','path':'p'%s}", rows[i].fields);
-    const char *json = quoted(text);
-    struct step step;
-    struct error error = {.text = ""};
-    assert_int_equal(step_parse(&step, one, json, strlen(json), &error), -1);
-    assert_string_equal(error.text, quoted(rows[i].message));
-    step_release(&step);
-  }
 }

@@ -14,34 +14,6 @@
   "EXPIRE " KEY "in 1\nEXPIRE " KEY "events 1\nEXPIRE " KEY "results 1\nEXPIRE " KEY               \
   "inflight 1\nEXPIRE " KEY "started 1\n"
 
-NEW_DELIVERY_TEST(everything_leaves_in_order_when_it_is_flushed) {
-  struct claimed step = {.payload = "{step}", .length = 6, .truncated = false};
-  delivery_owner_start_outbox(owner, 0, 1000000);
-  delivery_owner_drain(owner);
-  delivery_owner_has_done(owner, CLAIM "\n" PERSISTS CLAIM "\n");
-  outbox_started(owner->outbox, "the id");
-  delivery_owner_put_event(owner, 1, 0);
-  delivery_owner_put_event(owner, 2, 0);
-  delivery_owner_put_result(owner, "{step}");
-  outbox_removal(owner->outbox, &step);
-  outbox_return(owner->outbox, &step);
-  loop_settle(&owner->loop);
-  delivery_owner_has_done(owner, "");
-  assert_false(outbox_is_empty(owner->outbox));
-  assert_int_equal(owner->empty, 1);
-  delivery_owner_drain(owner);
-  delivery_owner_has_done(owner, "SET " KEY "started the id\n"
-                                 "XADD " KEY "events MAXLEN ~ 10000 * data {\n"
-                                 "XADD " KEY "events MAXLEN ~ 10000 * data {\n"
-                                 "LPUSH " KEY "results {\n"
-                                 "LREM " KEY "inflight -1 {step}\n"
-                                 "DEL " KEY "started\n"
-                                 "LREM " KEY "inflight -1 {step}\n"
-                                 "LREM " KEY "inflight -1 {step}\n"
-                                 "RPUSH " KEY "inflight {step}\n" CLAIM "\n");
-  assert_int_equal(owner->empty, 2);
-}
-
 NEW_DELIVERY_TEST(what_was_added_before_the_connection_is_sent_after_it) {
   delivery_owner_make_outbox(owner, 0, 1000000);
   delivery_owner_put_event(owner, 1, 0);
@@ -161,7 +133,8 @@ static void make(struct delivery_owner *owner, unsigned long long maxlen, unsign
                                        .key_ttl_seconds = ttl};
   if (owner->outbox != NULL)
     outbox_free(owner->outbox);
-  owner->outbox = outbox_new(owner->loop.base, &owner->log, &options, &owner->keys, NULL, NULL);
+  owner->outbox =
+      outbox_new(owner->loop.base, &owner->loop.log, &options, &owner->keys, NULL, NULL);
 }
 
 /* Keys expire, or they do not; the stream is not trimmed. */

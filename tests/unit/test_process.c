@@ -38,16 +38,6 @@ PROCESS_TEST(without_descriptors_it_says_so) {
   assert_true(failures >= 4); /* two pipes */
 }
 
-PROCESS_TEST(reading_nothing_is_not_the_end) {
-  char byte;
-  process_owner_start(owner, GATE("$D/go"));
-  assert_int_equal(process_read(owner->process, PROCESS_STDOUT, &byte, 1), -1);
-  gate_open(directory_path(&owner->directory, "go"));
-  process_owner_wait(owner);
-  assert_int_equal(owner->end_of_file[PROCESS_STDOUT], 1);
-  assert_int_equal(owner->end_of_file[PROCESS_STDERR], 1);
-}
-
 static bool both_streams_ended(void *context) {
   const struct process_owner *owner = context;
   return owner->end_of_file[PROCESS_STDOUT] == 1 && owner->end_of_file[PROCESS_STDERR] == 1;
@@ -60,7 +50,7 @@ PROCESS_TEST(end_of_file_may_come_before_the_exit) {
   assert_int_equal(owner->ended, 0);
   char byte;
   assert_int_equal(process_read(owner->process, PROCESS_STDOUT, &byte, 1), 0);
-  gate_open(directory_path(&owner->directory, "go"));
+  loop_open_gate(&owner->loop, "go");
   process_owner_exits(owner, 4);
   assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
 }
@@ -70,7 +60,7 @@ PROCESS_TEST(the_exit_may_come_before_end_of_file) {
   process_owner_reap(owner);
   loop_settle(&owner->loop);
   assert_int_equal(owner->ended, 0);
-  gate_open(directory_path(&owner->directory, "go"));
+  loop_open_gate(&owner->loop, "go");
   process_owner_exits(owner, 5);
   assert_string_equal(owner->output[PROCESS_STDOUT], "first\nlate\n");
   assert_string_equal(owner->outcome.holder, "");
@@ -92,13 +82,13 @@ PROCESS_TEST(while_paused_nothing_is_readable) {
 PROCESS_TEST(while_paused_the_command_waits) {
   process_owner_start(owner, "touch $D/begun; yes | head -c 400000; touch $D/written");
   process_pause(owner->process, true);
-  process_owner_await(owner, "begun");
+  loop_await_file(&owner->loop, "begun");
   loop_settle(&owner->loop);
-  assert_false(directory_has(&owner->directory, "written"));
+  assert_false(directory_has(&owner->loop.directory, "written"));
   process_pause(owner->process, false);
   process_owner_wait(owner);
   assert_int_equal(owner->length[PROCESS_STDOUT], 400000);
-  assert_true(directory_has(&owner->directory, "written"));
+  assert_true(directory_has(&owner->loop.directory, "written"));
 }
 
 static bool drain_is_over(void *since_ms) {
@@ -115,8 +105,8 @@ PROCESS_TEST(what_is_in_a_held_pipe_at_the_limit_counts) {
   int64_t reaped_ms = wait_now_ms();
   assert_true(loop_until(&owner->loop, drain_is_over, &reaped_ms));
   assert_int_equal(owner->ended, 0); /* "hi" is not read yet */
-  gate_open(directory_path(&owner->directory, "go"));
-  process_owner_await(owner, "alive");
+  loop_open_gate(&owner->loop, "go");
+  loop_await_file(&owner->loop, "alive");
   process_pause(owner->process, false);
   process_owner_wait(owner);
   assert_string_equal(owner->output[PROCESS_STDOUT], "hi\n");
@@ -148,38 +138,6 @@ PROCESS_TEST(its_command_is_set_up_like_none_before) {
   says(owner, "cat /proc/self/oom_score_adj", "1000\n");
 }
 
-PROCESS_TEST(one_keeper_serves_one_command_after_the_other) {
-  char keeper[32];
-  process_owner_start(owner, "echo $PPID");
-  process_owner_exits(owner, 0);
-  snprintf(keeper, sizeof keeper, "%.31s", owner->output[PROCESS_STDOUT]);
-  int descriptors = proc_fd_count(getpid());
-  for (int i = 0; i < 100; i++)
-    says(owner, "echo $PPID", keeper);
-  assert_int_equal(proc_fd_count(getpid()), descriptors);
-}
-
-PROCESS_TEST(a_keeper_that_was_killed_has_taken_no_command) {
-  process_owner_start(owner, "echo $PPID");
-  process_owner_exits(owner, 0);
-  pid_t keeper = (pid_t)atoi(owner->output[PROCESS_STDOUT]);
-  kill(keeper, SIGKILL);
-  assert_true(proc_wait_pid_gone(keeper, WAIT_BOUND_MS));
-  says(owner, "echo next", "next\n");
-}
-
-PROCESS_TEST(who_kills_the_keeper_is_killed_with_all_that_he_made) {
-  process_owner_start(owner,
-                      "setsid sleep 3011 & (setsid sh -c 'setsid sleep 3012 & sleep 3013' &);"
-                      "while ! pgrep -f 'sleep 301[23]' >/dev/null; do :; done;"
-                      "kill -KILL $PPID; sleep 3014");
-  process_owner_wait(owner);
-  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
-  assert_int_equal(owner->outcome.status, SIGKILL);
-  assert_int_equal(owner->outcome.survivors, 0);
-  assert_int_equal(proc_find("sleep 301"), 0);
-}
-
 PROCESS_TEST(a_stopped_keeper_obeys_its_orders) {
   process_owner_start(owner, "kill -STOP $PPID; setsid sleep 3021 & echo ready; sleep 3022");
   process_owner_expect(owner, "ready\n");
@@ -193,8 +151,8 @@ PROCESS_TEST(sigterm_comes_once_and_to_all) {
   process_owner_start(owner, "trap 'echo one' TERM; (trap 'echo two' TERM; setsid sleep 3031 & "
                              "touch $D/a; while :; do wait; done) & touch $D/b;"
                              "while :; do wait; done");
-  process_owner_await(owner, "a");
-  process_owner_await(owner, "b");
+  loop_await_file(&owner->loop, "a");
+  loop_await_file(&owner->loop, "b");
   assert_true(proc_wait_for("sleep 3031", WAIT_BOUND_MS) > 0);
   process_stop(owner->process, 300);
   process_owner_ends(owner, PROCESS_STOPPED);

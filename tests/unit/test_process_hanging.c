@@ -19,10 +19,10 @@ struct hang {
 
 static void hang_begin(struct hang *self, struct process_owner *owner) {
   self->owner = owner;
-  snprintf(self->inside, sizeof self->inside, "%s/mount", self->owner->directory.path);
+  snprintf(self->inside, sizeof self->inside, "%s/mount", self->owner->loop.directory.path);
   assert_int_equal(mkdir(self->inside, 0755), 0);
   hanging_mount_init(&self->mount, self->inside);
-  snprintf(self->inside, sizeof self->inside, "%s/mount/below", self->owner->directory.path);
+  snprintf(self->inside, sizeof self->inside, "%s/mount/below", self->owner->loop.directory.path);
 }
 
 static void hang_end(struct hang *self) {

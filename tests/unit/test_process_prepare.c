@@ -45,7 +45,7 @@ static pid_t wait_for_child(struct process_owner *owner) {
 static void expect_no_trace(struct process_owner *owner) {
   loop_settle(&owner->loop);
   assert_int_equal(owner->readable[PROCESS_STDOUT] + owner->readable[PROCESS_STDERR], 0);
-  assert_false(directory_has(&owner->directory, "made"));
+  assert_false(directory_has(&owner->loop.directory, "made"));
 }
 
 static void expect_nothing_yet(struct process_owner *owner) {
@@ -57,7 +57,7 @@ static void expect_all_traces(struct process_owner *owner) {
   process_owner_exits(owner, 5);
   assert_string_equal(owner->output[PROCESS_STDOUT], "out\n");
   assert_string_equal(owner->output[PROCESS_STDERR], "err\n");
-  assert_true(directory_has(&owner->directory, "made"));
+  assert_true(directory_has(&owner->loop.directory, "made"));
 }
 
 static void expect_stopped(struct process_owner *owner) {
@@ -145,7 +145,7 @@ PROCESS_TEST(one_that_was_killed_is_reported) {
   process_owner_ends(owner, PROCESS_EXITED);
   assert_int_equal(WTERMSIG(owner->outcome.status), SIGKILL);
   assert_int_equal(owner->length[PROCESS_STDOUT], 0);
-  assert_false(directory_has(&owner->directory, "made"));
+  assert_false(directory_has(&owner->loop.directory, "made"));
 }
 
 PROCESS_TEST(one_that_was_killed_can_be_stopped) {
@@ -169,7 +169,7 @@ PROCESS_TEST(what_cannot_start_is_reported_after_it_goes) {
 
 /* A step before it may have made the directory. */
 PROCESS_TEST(the_directory_is_entered_after_it_goes) {
-  const char *path = directory_path(&owner->directory, "later");
+  const char *path = directory_path(&owner->loop.directory, "later");
   char *argv[] = {"pwd", NULL};
   process_owner_prepare_argv(owner, argv, path);
   (void)wait_for_child(owner);
@@ -196,14 +196,6 @@ PROCESS_TEST(its_time_begins_when_it_goes) {
   assert_true(owner->outcome.duration_ms < 1000);
 }
 
-PROCESS_TEST(the_deadline_ends_one_that_was_prepared) {
-  owner->timeout_seconds = 1;
-  process_owner_prepare(owner, "exec sleep 3120");
-  process_go(owner->process);
-  process_owner_ends(owner, PROCESS_TIMED_OUT);
-  assert_true(owner->outcome.duration_ms >= 990);
-}
-
 static bool one_keeper_is_left(void *context) {
   (void)context;
   return proc_child_count(getpid(), NULL) <= 1 && proc_child_of(proc_child_of(getpid(), 0), 0) == 0;
@@ -223,5 +215,5 @@ PROCESS_TEST(many_leave_nothing) {
   }
   assert_true(loop_until(&owner->loop, one_keeper_is_left, NULL));
   assert_in_range(proc_fd_count(getpid()), descriptors, descriptors + 2); /* a keeper's */
-  assert_false(directory_has(&owner->directory, "made"));
+  assert_false(directory_has(&owner->loop.directory, "made"));
 }

@@ -47,21 +47,17 @@ static void expect_exit_after(struct redis_door_owner *owner, int64_t begin_ms,
 
 /* --- steps that change nothing: a hundred milliseconds must be enough for a process ----------- */
 
-static void told(struct redis_door_owner *owner, const char *expected) {
-  assert_string_equal(door_owner_story(owner), expected);
-}
-
 static void push_read(struct redis_door_owner *owner, const char *id) {
   char step[512];
   snprintf(step, sizeof step,
            "{'schemaVersion':1,'stepId':'%s','kind':'readFile','path':'%s/file'}", id,
-           owner->directory.path);
+           owner->loop.directory.path);
   door_owner_push(owner, step);
 }
 
 static void write_file(const struct redis_door_owner *owner, const char *text) {
   char path[128];
-  snprintf(path, sizeof path, "%s/file", owner->directory.path);
+  snprintf(path, sizeof path, "%s/file", owner->loop.directory.path);
   FILE *file = fopen(path, "we");
   assert_non_null(file);
   fputs(text, file);
@@ -79,23 +75,7 @@ LIMITED_TEST(a_reading_step_is_told_of_a_pace_that_has_grown) {
   virtual_time_pace_ms = 20;
   push_read(owner, "r-1");
   door_owner_await_results(owner, 1);
-  told(owner, "( started completed result -inflight )");
-}
-
-/* To execute it twice is to execute it once: an agent after this one may. */
-LIMITED_TEST(a_reading_step_leaves_in_one_transaction) {
-  door_owner_begin(owner);
-  virtual_time_pace_ms = 20;
-  push_read(owner, "r-1");
-  door_owner_await_results(owner, 1);
-  told(owner, "( started stderr completed result -inflight )");
-  door_owner_has_once(owner, "results", "file not found");
-  write_file(owner, "content");
-  redis_store_forget_executed(owner->store);
-  push_read(owner, "r-2");
-  door_owner_await_results(owner, 2);
-  told(owner, "( started completed result -inflight )");
-  door_owner_has_once(owner, "results", "\"outputContent\":\"content\"");
+  assert_string_equal(door_owner_story(owner), "( started completed result -inflight )");
 }
 
 /* It does not wait for Redis: while nothing is acknowledged it has executed. */
@@ -106,34 +86,19 @@ LIMITED_TEST(a_reading_step_does_not_wait_for_redis) {
   virtual_time_pace_ms = 20;
   push_read(owner, "r-1");
   door_owner_await(owner, "inflight", "r-1");
-  door_owner_await_log(owner, "exit=0 in ");
+  loop_await_log(&owner->loop, "exit=0 in ");
   redis_store_hold(owner->store, NULL);
   door_owner_await_results(owner, 1);
 }
 
 /* --- the idle limit --------------------------------------------------------------------------- */
 
-LIMITED_TEST(without_a_run_id_nobody_is_asked) {
-  int64_t begin_ms = virtual_time_ms;
-  door_owner_begin(owner);
-  expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_IDLE);
-  door_owner_lacks(owner, "heartbeat");
-  door_owner_logged_once(owner, "stopping: the idle limit");
-}
-
-GUARDED_TEST(a_run_that_is_over_is_not_waited_for) {
-  int64_t begin_ms = virtual_time_ms;
-  door_owner_begin(owner);
-  expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_IDLE);
-  door_owner_logged_once(owner, "run run-7 is not in " RUNS);
-}
-
 GUARDED_TEST(a_run_that_is_alive_is_asked_for_again) {
   int64_t begin_ms = virtual_time_ms;
   redis_store_do(owner->store, 3, "LPUSH " RUNS " run-7");
   door_owner_begin(owner);
   virtual_time_pass(&owner->loop, 2 * LIMIT_MS + LIMIT_MS / 2);
-  assert_int_equal(door_owner_logged(owner, "run run-7 is alive: waiting on"), 2);
+  assert_int_equal(loop_logged(&owner->loop, "run run-7 is alive: waiting on"), 2);
   assert_null(engine_leaving(owner->door));
   redis_store_do(owner->store, 2, "DEL " RUNS);
   expect_exit_after(owner, begin_ms, 3 * LIMIT_MS, AGENT_EXIT_IDLE);
@@ -147,7 +112,7 @@ GUARDED_TEST(an_answer_that_cannot_be_had_is_asked_for_again) {
   door_owner_begin(owner);
   virtual_time_pass(&owner->loop, LIMIT_MS + 2 * CYCLE_MS + CYCLE_MS / 2);
   assert_int_equal(
-      door_owner_logged(owner, "whether run run-7 is in " RUNS " is not known: ERR no"), 3);
+      loop_logged(&owner->loop, "whether run run-7 is in " RUNS " is not known: ERR no"), 3);
   assert_null(engine_leaving(owner->door));
   redis_store_refuse(owner->store, NULL, NULL);
   expect_exit_after(owner, begin_ms, LIMIT_MS + 3 * CYCLE_MS, AGENT_EXIT_IDLE);
@@ -175,7 +140,7 @@ GUARDED_TEST(a_step_wins_over_an_open_question) {
   virtual_time_pass(&owner->loop, 2 * LIMIT_MS);
   assert_null(engine_leaving(owner->door));
   assert_int_equal(redis_store_connections(owner->store, "guard"), 0);
-  door_owner_open_gate(owner, "go");
+  loop_open_gate(&owner->loop, "go");
   door_owner_await_results(owner, 1);
 }
 
@@ -186,16 +151,6 @@ GUARDED_TEST(a_redis_that_never_comes_is_waited_for_until_the_idle_limit) {
   door_owner_make(owner);
   expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_IDLE);
   door_owner_logged_once(owner, "waiting for redis until the idle limit, 3 s from now");
-  redis_store_come_back(owner->store);
-}
-
-LIMITED_TEST(or_as_long_as_the_connect_timeout_says) {
-  int64_t begin_ms = virtual_time_ms;
-  owner->options.connect_timeout_ms = LIMIT_MS / 3;
-  redis_store_go_away(owner->store);
-  door_owner_make(owner);
-  expect_exit_after(owner, begin_ms, LIMIT_MS / 3, AGENT_EXIT_ERROR);
-  door_owner_logged_once(owner, "redis could not be reached within 1 s");
   redis_store_come_back(owner->store);
 }
 
@@ -216,47 +171,9 @@ GUARDED_TEST(a_redis_that_takes_nothing_is_an_error) {
   door_owner_push_script(owner, "s-1", "touch $D/ran");
   door_owner_await(owner, "inflight", "s-1");
   assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_ERROR);
-  assert_int_equal(door_owner_logged(owner, "is alive"), 0);
-  assert_int_equal(door_owner_logged(owner, "is not known"), 0);
-  assert_false(door_owner_has(owner, "ran"));
-}
-
-/* --- the heartbeat ---------------------------------------------------------------------------- */
-
-LIMITED_TEST(the_heartbeat_says_whether_a_step_is_in_flight) {
-  door_owner_begin(owner);
-  door_owner_await(owner, "heartbeat", "\"StepInFlight\":false}");
-  door_owner_push_script(owner, "s-1", GATE("$D/go"));
-  door_owner_await(owner, "heartbeat", "\"StepInFlight\":true}");
-  door_owner_open_gate(owner, "go");
-  door_owner_await(owner, "heartbeat", "\"StepInFlight\":false}");
-}
-
-static int fallbacks(const struct redis_door_owner *owner) {
-  return logged_count_in(redis_store_executed(owner->store), "out SET sandbox:j:heartbeat");
-}
-
-/* Redis is there, and only that connection is not. */
-LIMITED_TEST(without_its_connection_the_outbox_writes_the_heartbeat) {
-  owner->idle_limit_ms = 0;
-  redis_store_hold(owner->store, "heartbeat");
-  door_owner_begin(owner);
-  assert_int_equal(fallbacks(owner), 0);
-  virtual_time_pass(&owner->loop, 5 * HEARTBEAT_MS);
-  assert_in_range(fallbacks(owner), 2, 5);
-  assert_int_equal(door_owner_logged(owner, "redis heartbeat: not visible for"), 0);
-}
-
-LIMITED_TEST(another_agent_that_takes_over_ends_this_one) {
-  door_owner_begin(owner);
-  redis_store_do(owner->store, 3, "SET sandbox:j:committed 99:00000000000000bb:1");
-  redis_store_do(owner->store, 3, "SET sandbox:j:heartbeat {another}");
-  int64_t begin_ms = virtual_time_ms;
-  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_ERROR);
-  assert_true(virtual_time_ms - begin_ms <= 3 * HEARTBEAT_MS);
-  assert_string_not_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
-  assert_int_equal(
-      strcmp(redis_store_value(owner->store, "sandbox:j:committed"), "99:00000000000000bb:1\n"), 0);
+  assert_int_equal(loop_logged(&owner->loop, "is alive"), 0);
+  assert_int_equal(loop_logged(&owner->loop, "is not known"), 0);
+  assert_false(directory_has(&owner->loop.directory, "ran"));
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
@@ -277,19 +194,6 @@ LIMITED_TEST(a_patient_close_ends_at_the_idle_limit) {
   expect_exit_after(owner, begin_ms, LIMIT_MS - 10, AGENT_EXIT_ERROR);
   door_owner_logged_once(owner, "undelivered result: {");
   door_owner_logged_once(owner, "\"exitCode\":5");
-}
-
-LIMITED_TEST(a_signal_bounds_the_close) {
-  door_owner_begin(owner);
-  redis_store_hold(owner->store, "out"); /* connected, and silent */
-  door_owner_push(owner, "{'schemaVersion':1,'stepId':'bad'}");
-  door_owner_await(owner, "inflight", "bad");
-  loop_settle(&owner->loop);
-  int64_t begin_ms = virtual_time_ms;
-  engine_signal(owner->engine, 15);
-  assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_SIGNAL + 15);
-  assert_true(virtual_time_ms - begin_ms <= ENGINE_DEADLINE_MS + LATE_MS);
-  door_owner_logged_once(owner, "undelivered result: {");
 }
 
 /* Redis lost data, and what it may hand out again is not read: the consumer's connection is away. */
@@ -342,7 +246,7 @@ LIMITED_TEST(a_redis_that_keeps_no_step_is_told_once) {
       logged_count_in(redis_store_executed(owner->store), "out RPUSH sandbox:j:inflight"), 2, 31);
   door_owner_logged_once(owner, "redis has lost that steps were taken");
   redis_store_answer(owner->store, NULL, NULL, NULL);
-  door_owner_open_gate(owner, "go");
+  loop_open_gate(&owner->loop, "go");
   door_owner_await_results(owner, 1);
   door_owner_has_once(owner, "results", "\"exitCode\":5");
 }

@@ -171,7 +171,7 @@ static void leave(struct life *life) {
 
 static int lines_of(const struct redis_door_owner *owner, const char *id) {
   char path[128], line[64];
-  snprintf(path, sizeof path, "%s/%s", owner->directory.path, id);
+  snprintf(path, sizeof path, "%s/%s", owner->loop.directory.path, id);
   FILE *file = fopen(path, "re");
   int count = 0;
   while (file != NULL && fgets(line, sizeof line, file) != NULL)

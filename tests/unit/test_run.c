@@ -67,21 +67,7 @@ STEP_TEST(what_was_not_started_can_be_freed) {
   step_owner_free_run(owner);
   loop_settle(&owner->loop);
   assert_int_equal(owner->done, 0);
-  assert_false(directory_has(&owner->directory, "ran"));
-}
-
-STEP_TEST(a_full_owner_gets_nothing_until_it_says_so) {
-  step_owner_start_script(owner, "seq 1 50000; touch $D/written; echo err >&2; exit 2", TIMEOUT);
-  owner->full = true;
-  loop_settle(&owner->loop);
-  assert_string_equal(owner->events, "started sh\n");
-  make_room(owner);
-  step_owner_wait(owner);
-  assert_int_equal(owner->event_count, 50003);
-  assert_non_null(strstr(owner->events, "stdout 1\nstdout 2\n"));
-  assert_non_null(strstr(owner->events, "stdout 49999\nstdout 50000\n"));
-  assert_non_null(strstr(owner->events, "stderr err\n"));
-  assert_int_equal(owner->result.exit_code, 2);
+  assert_false(directory_has(&owner->loop.directory, "ran"));
 }
 
 /* As far as it is taken apart: a read may be a thousand lines. */
@@ -95,7 +81,7 @@ STEP_TEST(what_is_read_at_once_leaves_batch_by_batch) {
 STEP_TEST(a_result_waits_for_room_of_its_size) {
   owner->room = 5;
   step_owner_start_script(owner, "echo 12345; touch $D/over", TIMEOUT);
-  step_owner_await(owner, "over");
+  loop_await_file(&owner->loop, "over");
   while (!step_owner_is_stalled(owner))
     event_base_loop(owner->loop.base, EVLOOP_ONCE);
   assert_string_equal(owner->events, "started sh\nstdout 12345\n");
@@ -107,7 +93,7 @@ STEP_TEST(a_result_waits_for_room_of_its_size) {
 STEP_TEST(everything_may_end_while_the_owner_is_full) {
   step_owner_start_script(owner, "echo one; echo two; printf end; touch $D/over", TIMEOUT);
   owner->full = true;
-  step_owner_await(owner, "over");
+  loop_await_file(&owner->loop, "over");
   loop_settle(&owner->loop);
   assert_string_equal(owner->events, "started sh\n");
   /* Still full, and told twice: nothing happens, and nothing is lost. */
@@ -129,14 +115,14 @@ STEP_TEST(events_are_counted_over_both_streams_and_pauses) {
                               "$D/more") "seq 1 5000; touch $D/second; echo two >&2; printf end",
                           TIMEOUT);
   owner->full = true;
-  step_owner_await(owner, "first");
+  loop_await_file(&owner->loop, "first");
   loop_settle(&owner->loop);
   assert_string_equal(owner->events, "started sh\n");
   make_room(owner);
   step_owner_expect(owner, "started sh\nstderr one\n");
   owner->full = true;
-  gate_open(directory_path(&owner->directory, "more"));
-  step_owner_await(owner, "second");
+  loop_open_gate(&owner->loop, "more");
+  loop_await_file(&owner->loop, "second");
   loop_settle(&owner->loop);
   assert_int_equal(owner->event_count, 2);
   make_room(owner);

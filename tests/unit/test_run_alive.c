@@ -1,4 +1,3 @@
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "agent/doors/redis/beat/run_alive.h"
@@ -9,11 +8,10 @@
 
 struct scene {
   struct loop loop;
-  struct log log;
-  struct fake_redis *server, *other;
+  struct fake_redis *server;
   struct redis_url url;
   struct run_alive *guard;    /* NULL: it is done */
-  const char *reply_to_query; /* of `server`; NULL: none */
+  const char *reply_to_query; /* NULL: none */
   int done;
   enum run_alive_answer output;
   char why[256];
@@ -25,11 +23,6 @@ static const char *output(void *owner, const char *command) {
     return "+OK\r\n";
   assert_string_equal(command, "SISMEMBER runs:alive run-7");
   return scene->reply_to_query;
-}
-
-static const char *answer_of_other(void *owner, const char *command) {
-  (void)owner;
-  return strncmp(command, "SISMEMBER ", 10) == 0 ? ":1\r\n" : "+OK\r\n";
 }
 
 static void on_done(void *owner, enum run_alive_answer output, const char *why) {
@@ -44,11 +37,8 @@ static int set_up(void **state) {
   struct scene *scene = calloc(1, sizeof *scene);
   assert_non_null(scene);
   loop_init(&scene->loop);
-  scene->log = (struct log){.least = LOG_INFO, .fd = memfd_create("log", MFD_CLOEXEC)};
   scene->server = fake_redis_new(scene->loop.base, true);
-  scene->other = fake_redis_new(scene->loop.base, true);
   fake_redis_answer_with(scene->server, output, scene);
-  fake_redis_answer_with(scene->other, answer_of_other, scene);
   scene->url = fake_redis_url(scene->server);
   *state = scene;
   return 0;
@@ -59,8 +49,6 @@ static int tear_down(void **state) {
   if (scene->guard != NULL)
     run_alive_cancel(scene->guard);
   fake_redis_free(scene->server);
-  fake_redis_free(scene->other);
-  close(scene->log.fd);
   loop_release(&scene->loop);
   free(scene);
   return 0;
@@ -69,7 +57,7 @@ static int tear_down(void **state) {
 #define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
 
 static void ask(struct scene *scene) {
-  scene->guard = run_alive_ask(scene->loop.base, &scene->log, &scene->url, "sandbox:j:guard",
+  scene->guard = run_alive_ask(scene->loop.base, &scene->loop.log, &scene->url, "sandbox:j:guard",
                                "runs:alive", "run-7", on_done, scene);
   assert_int_equal(scene->done, 0);
 }
@@ -104,15 +92,6 @@ SCENE_TEST(a_reply_is_an_answer) {
   }
 }
 
-SCENE_TEST(a_redirection_is_followed) {
-  char moved[64];
-  struct redis_url other = fake_redis_url(scene->other);
-  snprintf(moved, sizeof moved, "-MOVED 7 %s:%u\r\n", other.hosts->host, other.hosts->port);
-  scene->reply_to_query = moved;
-  expect(scene, RUN_ALIVE_YES, "");
-  assert_int_equal(fake_redis_connections(scene->other), 1);
-}
-
 SCENE_TEST(a_silent_or_absent_redis_is_not_waited_for) {
   for (int absent = 0; absent < 2; absent++) {
     if (absent)
@@ -120,7 +99,7 @@ SCENE_TEST(a_silent_or_absent_redis_is_not_waited_for) {
     int64_t start_ms = virtual_time_ms;
     expect(scene, RUN_ALIVE_UNKNOWN, "no answer within 10 s");
     assert_in_range(virtual_time_ms - start_ms, RUN_ALIVE_MS - 500, RUN_ALIVE_MS + 5000);
-    assert_int_equal(lseek(scene->log.fd, 0, SEEK_END), 0); /* who asks says why */
+    assert_int_equal(lseek(scene->loop.log.fd, 0, SEEK_END), 0); /* who asks says why */
   }
 }
 

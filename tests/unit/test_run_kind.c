@@ -51,7 +51,7 @@ static void has_tag_number(const char *lines, int number) {
 
 STEP_TEST(the_agents_environment_is_inherited_and_the_step_is_told) {
   const char *lines = run(owner, "'command':'env'");
-  has_line(lines, owner->variable);
+  has_line(lines, owner->loop.variable);
   has_line(lines, "PATH=/usr/bin:/bin");
   has_line(lines, "SANDBOX_STEP_ID=s-1");
   has_tag_number(lines, 1);
@@ -61,7 +61,7 @@ STEP_TEST(the_agents_environment_is_inherited_and_the_step_is_told) {
 
 STEP_TEST(what_the_agent_sets_cannot_be_overruled) {
   static char inherited[] = STEP_TAG "=outer";
-  owner->environment[2] = inherited;
+  owner->loop.environment[2] = inherited;
   const char *lines = run(owner, "'command':'env','env':{'SANDBOX_STEP_ID':'x',"
                                  "'" STEP_TAG "':'x'}");
   has_line(lines, "SANDBOX_STEP_ID=s-1");

@@ -97,17 +97,6 @@ TRIAL_TEST(an_empty_one_has_nothing) {
   send_queue_free(&trial->queue); /* is empty again */
 }
 
-TRIAL_TEST(what_is_queued_leaves_together) {
-  put(trial, 10, 1);
-  put(trial, 20, 3);
-  put(trial, CHUNK, 2);
-  struct batch batch = batch_of(trial);
-  assert_int_equal(batch.length, 30 + CHUNK);
-  assert_int_equal(batch.commands, 6);
-  assert_int_equal(batch.count, 2);
-  drain(trial);
-}
-
 TRIAL_TEST(a_batch_stays_what_it_is) {
   put(trial, 10, 1);
   struct batch batch = batch_of(trial);

@@ -60,6 +60,25 @@ TEST(counts_may_have_a_maximum) {
   cJSON_Delete(value);
 }
 
+TEST(other_counts_end_where_int_does) {
+  static const char *const bad[][2] = {
+      {"2147483648", "2147483648"}, {"1.5", "1.5"}, {"1e300", "1e+300"}, {"'1'", "a string"}};
+  const struct step_field field = {.name = "n", .type = &step_field_count, .fallback = 7};
+  struct error error;
+  unsigned number = 0;
+  cJSON *value = cJSON_CreateNumber(2147483647);
+  assert_int_equal(step_field_count.read(&field, value, &number, &error), 0);
+  assert_int_equal(number, 2147483647);
+  cJSON_Delete(value);
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    value = cJSON_Parse(quoted(bad[i][0]));
+    assert_int_equal(step_field_count.read(&field, value, &number, &error), -1);
+    assert_string_equal(
+        error.text, formatted("n: expected a whole number up to 2147483647, got %s", bad[i][1]));
+    cJSON_Delete(value);
+  }
+}
+
 /* As `kind`, `outputMode` and `sortBy` are read. */
 TEST(choices) {
   static const struct step_choice choices[] = {

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "tests/support/logged.h"
 #include "tests/support/loop.h"
 #include "tests/support/tree.h"
 #include "tests/support/virtual_time.h"
@@ -13,7 +12,6 @@
 struct trial {
   struct loop loop;
   struct tree *tree;
-  struct log log;
   struct watch *watch;
   int tools;      /* what is watched, or was */
   char told[512]; /* one word for each call */
@@ -41,9 +39,8 @@ static int set_up(void **state) {
   assert_int_equal(tree_set_up(&tree), 0);
   self->tree = tree;
   tree_make(self->tree, "tools/");
-  self->log = logged_open(LOG_WARN);
   loop_init(&self->loop);
-  self->watch = watch_new(self->loop.base, &self->log, self->tree->fd, &handler, self);
+  self->watch = watch_new(self->loop.base, &self->loop.log, self->tree->fd, &handler, self);
   self->tools = tree_open(self->tree, "tools");
   watch_tools(self->watch, self->tools);
   assert_true(watch_has_inotify(self->watch));
@@ -56,7 +53,6 @@ static int tear_down(void **state) {
   watch_free(self->watch);
   close(self->tools);
   loop_release(&self->loop);
-  close(self->log.fd);
   void *tree = self->tree;
   assert_int_equal(tree_tear_down(&tree), 0);
   free(self);
@@ -128,9 +124,9 @@ TRIAL_TEST(after_more_than_the_kernel_remembers_there_is_a_scan) {
 }
 
 TRIAL_TEST(without_a_directory_that_can_be_watched_scans_come_each_100_ms) {
-  struct watch *watch = watch_new(trial->loop.base, &trial->log, -1, &handler, trial);
+  struct watch *watch = watch_new(trial->loop.base, &trial->loop.log, -1, &handler, trial);
   assert_false(watch_has_inotify(watch));
-  assert_int_equal(logged_count(&trial->log, "looking every 100 ms"), 1);
+  assert_int_equal(loop_logged(&trial->loop, "looking every 100 ms"), 1);
   virtual_time_pass(&trial->loop, 501);
   assert_int_equal(trial->scans, 5);
   watch_free(watch);

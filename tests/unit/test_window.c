@@ -1,10 +1,7 @@
 /* A window with the outbox and the Redis that it works with, and an owner that runs steps. */
 
-#include <unistd.h>
-
 #include "agent/doors/redis/door.h"
 #include "agent/doors/redis/intake/window.h"
-#include "tests/support/logged.h"
 #include "tests/support/loop.h"
 #include "tests/support/redis_store.h"
 #include "tests/test.h"
@@ -24,7 +21,6 @@ enum { STEPS_MAX = 4096 };
 
 struct scene {
   struct loop loop;
-  struct log log;
   struct redis_store *store;
   struct redis_url url;
   struct keys keys;
@@ -145,8 +141,8 @@ static void start(struct scene *self) {
                                                 .failed = on_error};
   struct redis_door_options options = {.url = &self->url, .hold_bytes = HOLD_BYTES};
   self->outbox =
-      outbox_new(self->loop.base, &self->log, &options, &self->keys, &outbox_handler, self);
-  self->window = window_new(self->loop.base, &self->log, &self->url, &self->keys, self->outbox,
+      outbox_new(self->loop.base, &self->loop.log, &options, &self->keys, &outbox_handler, self);
+  self->window = window_new(self->loop.base, &self->loop.log, &self->url, &self->keys, self->outbox,
                             &handler, self);
   delivery_start(self->outbox->delivery);
 }
@@ -161,7 +157,6 @@ static void stop(struct scene *self) {
 static int set_up(void **state) {
   struct scene *self = calloc(1, sizeof *self);
   loop_init(&self->loop);
-  self->log = logged_open(LOG_INFO);
   self->store = redis_store_new(self->loop.base);
   self->url = redis_store_url(self->store);
   keys_init(&self->keys, "j");
@@ -177,7 +172,6 @@ static int tear_down(void **state) {
   stop(self);
   redis_store_free(self->store);
   keys_release(&self->keys);
-  close(self->log.fd);
   loop_release(&self->loop);
   free(self);
   return 0;
@@ -466,7 +460,7 @@ static void leave_between_pages(struct scene *self) {
   redis_store_hold(self->store, NULL);
   run_all(self);
   assert_null(strstr(redis_store_executed(self->store), "RPUSH")); /* nothing was missing */
-  assert_int_equal(logged_count(&self->log, "redis has lost"), 0);
+  assert_int_equal(loop_logged(&self->loop, "redis has lost"), 0);
 }
 
 SCENE_TEST(a_step_that_leaves_while_all_is_read_shifts_the_place) {
