@@ -32,7 +32,7 @@ struct trial {
   struct handshake_probe probe;
   struct client *client;
   char answers[8][128]; /* in order; "": none */
-  int connection; /* the one that is answered */
+  int connection;       /* the one that is answered */
   size_t answered;
   struct recorder recorder;
   char value[16];
