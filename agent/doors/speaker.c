@@ -293,9 +293,10 @@ void speaker_init(struct speaker *self, struct event_base *base, const struct lo
 }
 
 void speaker_release(struct speaker *self) {
-  struct event *events[] = {self->readable,  self->read_on,     self->writable,
-                            self->made_room, self->reader_gone, self->end};
-  for (size_t i = 0; i < sizeof events / sizeof *events; i++)
+  enum { EVENTS = 6 };
+  struct event *events[EVENTS] = {self->readable,  self->read_on,     self->writable,
+                                  self->made_room, self->reader_gone, self->end};
+  for (size_t i = 0; i < EVENTS; i++)
     if (events[i] != NULL)
       event_free(events[i]);
   line_reader_release(&self->lines);
