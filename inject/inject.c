@@ -358,7 +358,8 @@ static int inject(struct injection *self, int from, const char *tools_path,
 
 int inject_program(const char *target, const char *tools, const char *bundle, char *text,
                    size_t size) {
-  struct injection self = {.parent = -1, .text = text, .text_size = size};
+  struct injection self = {.parent = -1, .text_size = size};
+  self.text = text;
   int program = own_program_open();
   if (program < 0)
     return refuse(&self,

@@ -240,7 +240,7 @@ static void pack_texts(struct pack *self, char ***texts) {
   count = pack_count(self, count);
   if (self->out == NULL)
     *texts = memory_zeros((count + 1) * sizeof **texts);
-  for (size_t i = 0; i < count; i++)
+  for (size_t i = 0; *texts != NULL && i < count; i++)
     pack_text(self, &(*texts)[i]);
 }
 
@@ -287,7 +287,8 @@ void step_pack(const struct step *self, const struct step_kind *const *kinds, st
 
 int step_unpack(struct step *self, const struct step_kind *const *kinds, char *packed,
                 size_t length) {
-  struct pack pack = {.at = packed, .end = packed + length};
+  struct pack pack = {.end = packed + length};
+  pack.at = packed;
   *self = (struct step){.borrows_texts = true};
   size_t kind = pack_size(&pack, 0), count = 0;
   while (kinds[count] != NULL)

@@ -107,7 +107,8 @@ size_t step_event_length(const struct step_event *self) {
 }
 
 char *step_event_write(const struct step_event *self, char *at) {
-  struct sink out = {.at = at};
+  struct sink out = {.counts = false};
+  out.at = at;
   put_event(&out, self);
   return out.at;
 }
@@ -197,7 +198,8 @@ size_t step_result_length(const struct step_result *self) {
 }
 
 char *step_result_write(const struct step_result *self, char *at) {
-  struct sink out = {.at = at};
+  struct sink out = {.counts = false};
+  out.at = at;
   put_result(&out, self);
   return out.at;
 }

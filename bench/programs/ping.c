@@ -26,7 +26,7 @@ static ssize_t write_tls(redisContext *redis) {
 }
 
 /* Whether the server is who it should be. */
-static int secure(redisContext *redis, char *authority) {
+static int secure(redisContext *redis, const char *authority) {
   static const redisContextFuncs functions = {.read = read_tls, .write = write_tls};
   struct error error;
   struct tls *tls = tls_new(&(struct tls_options){.ca_file = authority}, &error);
