@@ -343,8 +343,9 @@ TREE_TEST(a_named_file_that_becomes_shorter_ends_the_search) {
   tree_make(tree, "a=x");
   const char *path = tree_path(tree, "a");
   pid_t pid = fork();
-  while (pid == 0)
-    (void)ask_path(path, "y", LIMIT);
+  if (pid == 0)
+    for (;;)
+      (void)ask_path(path, "y", LIMIT);
   int status;
   while (waitpid(pid, &status, WNOHANG) == 0) { /* until it is caught while it reads */
     assert_int_equal(truncate(path, 64 * SEARCH_FILE_MAX), 0);
