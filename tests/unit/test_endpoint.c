@@ -182,6 +182,17 @@ SCENE_TEST(a_redirection_without_a_host_is_to_the_same_one) {
   connects_to(scene, 2);
 }
 
+/* Its path is no name of a host. */
+SCENE_TEST(a_redirection_without_a_host_is_not_followed_from_a_socket) {
+  fake_redis_free(scene->servers[0]);
+  scene->servers[0] = fake_redis_new(scene->loop.base, false);
+  scene->url = fake_redis_url(scene->servers[0]);
+  (void)snprintf(scene->names[0], sizeof scene->names[0], "%s", scene->url.hosts[0].host);
+  connects_to(scene, 0);
+  assert_false(endpoint_redirect(scene->endpoint, strrchr(scene->names[1], ':')));
+  connects_to(scene, 0);
+}
+
 SCENE_TEST(a_node_that_is_not_there_is_dropped) {
   fake_redis_refuse(scene->servers[1]);
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
