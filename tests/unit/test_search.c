@@ -1,4 +1,6 @@
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -13,6 +15,7 @@
 #include "tests/support/changes.h"
 #include "tests/support/quoted.h"
 #include "tests/support/tree.h"
+#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define LIMIT 1000
@@ -343,9 +346,12 @@ TREE_TEST(a_named_file_that_becomes_shorter_ends_the_search) {
   tree_make(tree, "a=x");
   const char *path = tree_path(tree, "a");
   pid_t pid = fork();
-  if (pid == 0)
+  if (pid == 0) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)alarm(WAIT_BOUND_MS / 1000); /* it was never caught */
     for (;;)
       (void)ask_path(path, "y", LIMIT);
+  }
   int status;
   while (waitpid(pid, &status, WNOHANG) == 0) { /* until it is caught while it reads */
     assert_int_equal(truncate(path, 64 * SEARCH_FILE_MAX), 0);
