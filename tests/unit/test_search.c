@@ -403,6 +403,7 @@ TEST(what_is_read_outside_of_a_tree) {
       {"/dev/tty", "", 0, "is a character device, not a regular file"},
       {"/dev/null", "", 0, "is a character device, not a regular file"},
       {"/proc/self/status", "^Name:", 1, NULL},         /* which says that its size is 0 */
+      {"/proc/sys/kernel/ostype", "Linux", 1, NULL},    /* which refuses a read of 4 MiB */
       {"/proc/self/mem", "a", 0, "cannot read file ("}, /* no matches would be an answer */
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
