@@ -53,7 +53,7 @@ void line_splitter_filled(struct line_splitter *self, size_t length) {
   CHECK(length <= self->capacity - self->end);
   self->end += length;
   if (self->end == self->capacity)
-    self->read = LINE_SPLITTER_READ;
+    self->read = self->read < LINE_SPLITTER_READ / 8 ? 8 * self->read : LINE_SPLITTER_READ;
 }
 
 void line_splitter_end(struct line_splitter *self) {

@@ -30,11 +30,11 @@
  *   }
  *
  * The caller may stop between two lines: what is not taken stays. Each splitter has one buffer,
- * allocated at the first use. It begins with LINE_SPLITTER_FIRST_READ bytes, enough for most
- * commands, and grows to a piece + LINE_SPLITTER_READ, no further. What a long line needed beyond
+ * allocated at the first use. It begins with LINE_SPLITTER_FIRST_READ bytes, enough for a command
+ * that says little, and grows to a piece + LINE_SPLITTER_READ, no further. What a long line needed beyond
  * LINE_SPLITTER_KEPT is given back when the line was handed out.
  */
-#define LINE_SPLITTER_FIRST_READ ((size_t)1024)
+#define LINE_SPLITTER_FIRST_READ ((size_t)128)
 #define LINE_SPLITTER_READ ((size_t)64 * 1024)
 #define LINE_SPLITTER_KEPT ((size_t)256 * 1024)
 
@@ -61,8 +61,8 @@ struct line {
 void line_splitter_init(struct line_splitter *self, size_t piece_max);
 void line_splitter_release(struct line_splitter *self);
 
-/* Returns room to read into: at least LINE_SPLITTER_READ bytes once the first buffer was full,
-   before that LINE_SPLITTER_FIRST_READ. Only after line_splitter_next has returned false. Aborts
+/* Returns room to read into: at least LINE_SPLITTER_FIRST_READ bytes, LINE_SPLITTER_READ once the
+   buffer was full often enough. Only after line_splitter_next has returned false. Aborts
    when out of memory. */
 char *line_splitter_space(struct line_splitter *self, size_t *size);
 

@@ -41,7 +41,8 @@ struct run {
   char tag[128];
   enum run_state state;
   enum run_output output;
-  struct process *process; /* NULL: there is none, or none could be made */
+  struct process *process; /* NULL: there is none yet, or it is over */
+  enum run_how how;        /* from ENDED on */
   struct process_outcome outcome;
   struct line_splitter splitters[2]; /* not RAW */
   struct capture capture;
@@ -192,19 +193,17 @@ static void on_remains(void *owner) {
     self->context->stalled(self->context->engine, self);
 }
 
-static enum run_how how_it_ended(const struct run *self) {
+static enum run_how how_it_ended(const struct process_outcome *outcome) {
   static const enum run_how failures[] = {[EXEC_DONE] = RUN_EXITED,
                                           [EXEC_NO_DIRECTORY] = RUN_NO_DIRECTORY,
                                           [EXEC_NOT_FOUND] = RUN_NOT_FOUND,
                                           [EXEC_NOT_EXECUTABLE] = RUN_NOT_EXECUTABLE,
                                           [EXEC_NO_PROCESS] = RUN_NO_PROCESS};
-  if (self->process == NULL)
-    return self->was_stopped ? RUN_STOPPED : RUN_NO_PROCESS;
-  switch (self->outcome.end) {
+  switch (outcome->end) {
   case PROCESS_EXITED:
-    return WIFSIGNALED(self->outcome.status) ? RUN_SIGNALED : RUN_EXITED;
+    return WIFSIGNALED(outcome->status) ? RUN_SIGNALED : RUN_EXITED;
   case PROCESS_NOT_STARTED:
-    return failures[self->outcome.failure.stage];
+    return failures[outcome->failure->stage];
   case PROCESS_TIMED_OUT:
     return RUN_TIMED_OUT;
   case PROCESS_STOPPED:
@@ -237,8 +236,8 @@ static void set_output(const struct run *self, struct run_end *end) {
 }
 
 static struct run_end make_end(const struct run *self) {
-  struct run_end end = {.how = how_it_ended(self),
-                        .duration_ms = self->process != NULL ? self->outcome.duration_ms : 0,
+  struct run_end end = {.how = self->how,
+                        .duration_ms = self->outcome.duration_ms,
                         .subject = self->step.target,
                         .error = self->error,
                         .holder = self->outcome.holder,
@@ -247,8 +246,6 @@ static struct run_end make_end(const struct run *self) {
     end.signal = WTERMSIG(self->outcome.status);
   if (end.how == RUN_NO_DIRECTORY)
     end.subject = self->step.working_directory;
-  if (self->process != NULL && self->outcome.end == PROCESS_NOT_STARTED)
-    end.error = self->outcome.failure.reason;
   end.exit_code = exit_code_of(&end, self->outcome.status);
   set_output(self, &end);
   return end;
@@ -289,11 +286,17 @@ static void finish_or_wait(struct run *self) {
   }
 }
 
+/* The process goes at once: the next run may begin before this one is over, and gets its keeper. */
 static void on_ended(void *owner, const struct process_outcome *outcome) {
   struct run *self = owner;
   self->state = RUN_ENDED;
   (void)evtimer_del(self->timer);
   self->outcome = *outcome;
+  self->how = how_it_ended(outcome);
+  if (outcome->end == PROCESS_NOT_STARTED)
+    self->error = outcome->failure->reason;
+  process_free(self->process);
+  self->process = NULL;
   line_splitter_end(&self->splitters[PROCESS_STDOUT]);
   line_splitter_end(&self->splitters[PROCESS_STDERR]);
   read_clock(self);
@@ -347,6 +350,7 @@ struct run *run_new(const struct run_context *context, struct door *door, struct
 /* There will be no process: the run ends, from the loop. */
 static void end_without_process(struct run *self) {
   self->state = RUN_ENDED;
+  self->how = self->was_stopped ? RUN_STOPPED : RUN_NO_PROCESS;
   loop_timer_start_now(self->timer);
 }
 

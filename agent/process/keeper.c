@@ -1,9 +1,12 @@
 /*
  * Between two looks at the agent's order everything is bounded: 32 children reaped, one walk over the
- * tree, one command made. The exception is the making itself: the child runs on this process's memory
- * until it executes the command (vfork), so that nothing is copied and nothing here changes meanwhile;
- * it waits for the agent's word there, and perhaps for a dead file system. What the agent then does is
- * said in keeper_message.h.
+ * tree, one command made.
+ *
+ * A command's child runs on this process's memory until it executes the command, so that nothing is
+ * copied. This process goes on meanwhile, for the child may wait long: at the agent's gate, or for a
+ * dead file system; and it is not woken by the execution (vfork(2) would be, which costs 5 % of a step).
+ * So the child has a stack of its own, allocates nothing, and changes nothing here but errno; what it
+ * reads stays until the command has ended.
  *
  * A command's status is stored before it is reaped, so that it is known also when somebody kills the
  * keeper.
@@ -13,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -30,7 +34,6 @@
 #include "agent/process/keeper_message.h"
 #include "agent/process/process_table.h"
 #include "base/check.h"
-#include "base/memory.h"
 
 /* The directory in which it began, to which it returns after work. */
 #define KEEPER_DIRECTORY 5
@@ -48,6 +51,19 @@
 
 #define NAME "agent-keeper"
 
+/* Three times what exec_command needs. */
+#define CHILD_STACK_SIZE ((size_t)64 * 1024)
+
+#define FUTEX_WAIT 0 /* of linux/futex.h, which musl does not bring */
+
+/* What a command's child reads. */
+struct keeper_child {
+  struct keeper_page *page;
+  struct exec_command exec;
+  int descriptors[3];
+  pid_t keeper;
+};
+
 struct keeper {
   struct keeper_page *page;
   keeper_work *work;
@@ -60,7 +76,11 @@ struct keeper {
   int obeyed;       /* enum keeper_order */
   int walk_ms;      /* see KILL_WALK_MS */
   long first_pages; /* of its memory at its beginning */
-  char body[KEEPER_BODY_MAX];
+  struct keeper_message message;
+  char *body; /* of the message; NULL: released */
+  struct keeper_child child;
+  char body_space[KEEPER_BODY_MAX];
+  _Alignas(16) char child_stack[CHILD_STACK_SIZE];
 };
 
 static void wake(int signal) {
@@ -161,11 +181,17 @@ static int status_of(const siginfo_t *info) {
   return info->si_status | (info->si_code == CLD_DUMPED ? 0x80 : 0);
 }
 
+static void release_message(struct keeper *self) {
+  keeper_message_release(&self->message, self->body);
+  self->body = NULL;
+}
+
 static void reap_one(void *owner, const siginfo_t *info) {
   struct keeper *self = owner;
   if (info->si_pid == self->command) {
     set_ended(self, status_of(info));
     self->command = 0;
+    release_message(self);
   }
   (void)waitpid(info->si_pid, NULL, WNOHANG | __WALL);
 }
@@ -195,24 +221,23 @@ static void obey(struct keeper *self) {
   self->obeyed = order;
 }
 
-/* The child's side, on this process's memory. */
-_Noreturn static void run_child(struct keeper *self, const struct keeper_message *message,
-                                const struct exec_command *command, const int descriptors[3],
-                                pid_t keeper) {
-  struct keeper_page *page = self->page;
-  struct keeper_message go;
+/* Woken for other reasons, too: a stop and a continue, or nothing at all. */
+static void wait_at_gate(struct keeper_page *page) {
+  while (atomic_load(&page->gate) == KEEPER_GATE_CLOSED)
+    (void)syscall(SYS_futex, &page->gate, FUTEX_WAIT, KEEPER_GATE_CLOSED, NULL, NULL, 0);
+}
+
+/* AddressSanitizer knows nothing of the child's stack. */
+__attribute__((no_sanitize("address"))) static int run_child(void *context) {
+  const struct keeper_child *self = context;
   (void)setsid();
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (int i = 0; i < 3; i++)
-    (void)dup2(descriptors[i], i);
-  atomic_store(&page->pid, getpid());
-  atomic_store(&page->phase, KEEPER_CHILD_WAITS);
-  if (atomic_load(&page->order) != KEEPER_ORDER_NONE || getppid() != keeper)
-    _exit(127);
-  if (message->waits && recv(KEEPER_SOCKET, &go, sizeof go, 0) <= 0)
-    _exit(127);
-  atomic_store(&page->phase, KEEPER_CHILD_GOES);
-  exec_command(command, &page->failure);
+    (void)dup2(self->descriptors[i], i);
+  if (getppid() != self->keeper)
+    _exit(127); /* the keeper died before prctl */
+  wait_at_gate(self->page);
+  exec_command(&self->exec, &self->page->failure);
   _exit(127);
 }
 
@@ -221,50 +246,63 @@ static void close_all(const int descriptors[3]) {
     close(descriptors[i]);
 }
 
-static void run(struct keeper *self, const struct keeper_message *message, char *body,
-                const int descriptors[3]) {
-  size_t count = (size_t)message->arguments + message->variables + 2;
-  char **texts = memory_allocate(count * sizeof *texts);
-  char **argv = texts, **envp = texts + message->arguments + 1;
-  for (uint32_t i = 0; i < message->arguments; i++, body += strlen(body) + 1)
-    argv[i] = body;
+/* An emulator may refuse a process that shares memory: then it gets a copy. */
+static pid_t make_child(struct keeper *self) {
+  void *stack = self->child_stack + sizeof self->child_stack;
+  pid_t pid = clone(run_child, stack, CLONE_VM | SIGCHLD, &self->child);
+  if (pid < 0 && errno == EINVAL)
+    pid = clone(run_child, stack, SIGCHLD, &self->child);
+  return pid;
+}
+
+/* argv, then envp. */
+static void point_to_texts(struct keeper *self) {
+  const struct keeper_message *message = &self->message;
+  const uintptr_t end = (uintptr_t)self->body + message->length;
+  char **argv = (char **)((end + sizeof *argv - 1) / sizeof *argv * sizeof *argv);
+  char **envp = argv + message->arguments + 1, *at = self->body;
+  for (uint32_t i = 0; i < message->arguments; i++, at += strlen(at) + 1)
+    argv[i] = at;
   argv[message->arguments] = NULL;
-  for (uint32_t i = 0; i < message->variables; i++, body += strlen(body) + 1)
-    envp[i] = body;
+  for (uint32_t i = 0; i < message->variables; i++, at += strlen(at) + 1)
+    envp[i] = at;
   envp[message->variables] = NULL;
-  const struct exec_command command = {.argv = argv,
-                                       .envp = envp,
-                                       .directory = message->has_directory ? body : NULL,
-                                       .directory_may_be_missing =
-                                           message->directory_may_be_missing};
-  const pid_t keeper = getpid();
-  pid_t pid = vfork();
-  if (pid == 0)
-    run_child(self, message, &command, descriptors, keeper);
+  self->child.exec = (struct exec_command){
+      .argv = argv,
+      .envp = envp,
+      .directory = message->has_directory ? at : NULL,
+      .directory_may_be_missing = message->directory_may_be_missing,
+  };
+}
+
+static void run(struct keeper *self) {
+  point_to_texts(self);
+  pid_t pid = make_child(self);
   if (pid < 0) {
     struct exec_failure *failure = &self->page->failure;
     const int fork_errno = errno;
-    (void)error_set(&failure->reason, "cannot start %.100s: %s", argv[0], strerror(fork_errno));
+    (void)error_set(&failure->reason, "cannot start %.100s: %s", self->child.exec.argv[0],
+                    strerror(fork_errno));
     failure->reason.code = fork_errno;
     failure->stage = EXEC_NO_PROCESS;
     set_ended(self, 127 << 8);
+    release_message(self);
   }
-  close_all(descriptors);
-  atomic_store(&self->page->phase, KEEPER_EXECUTED);
+  close_all(self->child.descriptors);
   self->command = pid > 0 ? pid : 0;
-  free(texts);
+  atomic_store(&self->page->pid, self->command);
 }
 
-static void do_work(struct keeper *self, char *body, size_t length, const int descriptors[3]) {
-  (void)dup2(descriptors[1], STDOUT_FILENO);
-  (void)dup2(descriptors[2], STDERR_FILENO);
-  close_all(descriptors);
+static void do_work(struct keeper *self) {
+  (void)dup2(self->child.descriptors[1], STDOUT_FILENO);
+  (void)dup2(self->child.descriptors[2], STDERR_FILENO);
+  close_all(self->child.descriptors);
   atomic_store(&self->page->pid, getpid());
-  atomic_store(&self->page->phase, KEEPER_EXECUTED);
-  int exit_code = self->work(body, length);
+  int exit_code = self->work(self->body, self->message.length);
   (void)dup2(STDIN_FILENO, STDOUT_FILENO);
   (void)dup2(STDIN_FILENO, STDERR_FILENO);
   set_ended(self, (exit_code & 0xFF) << 8);
+  release_message(self);
 }
 
 static void tidy_after_work(struct keeper *self) {
@@ -275,35 +313,28 @@ static void tidy_after_work(struct keeper *self) {
                      pages > self->first_pages + WORK_PAGES_MAX || fchdir(KEEPER_DIRECTORY) != 0;
 }
 
-static void obey_message(struct keeper *self, const struct keeper_message *message, char *body,
-                         const int descriptors[3]) {
+static void obey_message(struct keeper *self) {
   self->is_busy = true;
   self->has_ended = false;
-  atomic_store(&self->page->phase, KEEPER_TAKEN);
-  bool is_work = message->kind == KEEPER_MESSAGE_WORK;
   if (order_of(self) != KEEPER_ORDER_NONE) {
-    close_all(descriptors);
+    close_all(self->child.descriptors);
     set_ended(self, SIGKILL);
-  } else if (is_work) {
-    do_work(self, body, message->length, descriptors);
-  } else {
-    run(self, message, body, descriptors);
-  }
-  keeper_message_release(message, body);
-  if (is_work)
+    release_message(self);
+  } else if (self->message.kind == KEEPER_MESSAGE_WORK) {
+    do_work(self);
     tidy_after_work(self);
+  } else {
+    run(self);
+  }
 }
 
-/* A GO whose child is dead already means nothing. */
 static void take_message(struct keeper *self) {
-  struct keeper_message message;
-  int descriptors[3];
-  char *body;
-  int received = keeper_message_receive(KEEPER_SOCKET, &message, self->body, &body, descriptors);
-  if (received <= 0)
+  int received = keeper_message_receive(KEEPER_SOCKET, &self->message, self->body_space,
+                                        &self->body, self->child.descriptors);
+  if (received > 0)
+    obey_message(self);
+  else
     self->agent_died |= received == 0;
-  else if (message.kind != KEEPER_MESSAGE_GO)
-    obey_message(self, &message, body, descriptors);
 }
 
 /* Waits for a signal, for the agent's end, for a message if it is idle, or for so long (-1: for ever). */
@@ -350,6 +381,8 @@ void keeper_main(pid_t agent, keeper_work *work) {
   self.agent = agent;
   self.work = work;
   set_up(&self);
+  self.child.page = self.page;
+  self.child.keeper = getpid();
   self.first_pages = own_pages();
   send_news(&self, 0);
   while (self.is_busy || !(is_orphan(&self) || self.is_leaving))

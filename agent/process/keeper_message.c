@@ -38,9 +38,10 @@ static void attach(struct msghdr *header, union control *control, const int *fds
   memcpy(CMSG_DATA(rights), fds, count * sizeof *fds);
 }
 
-static int make_file(const char *body, size_t length) {
+static int make_file(const char *body, const struct keeper_message *message) {
   int fd = memfd_create("step", MFD_CLOEXEC);
-  if (fd >= 0 && write_all(fd, body, length) != 0) {
+  if (fd >= 0 && (write_all(fd, body, message->length) != 0 ||
+                  ftruncate(fd, (off_t)(message->length + message->room)) != 0)) {
     int write_errno = errno;
     close(fd);
     errno = write_errno;
@@ -52,24 +53,14 @@ static int make_file(const char *body, size_t length) {
 int keeper_message_send(int fd, const struct keeper_message *message, const char *body,
                         const int descriptors[3]) {
   struct keeper_message sent = *message;
-  int fds[KEEPER_DESCRIPTORS_MAX] = {-1, -1, -1, -1};
-  size_t count = 0;
+  int fds[KEEPER_DESCRIPTORS_MAX] = {descriptors[0], descriptors[1], descriptors[2]};
   union control control;
-  if (descriptors != NULL) {
-    memcpy(fds, descriptors, 3 * sizeof *fds);
-    count = 3;
-  }
-  sent.in_file = message->length > KEEPER_BODY_MAX;
-  if (sent.in_file) {
-    CHECK(count == 3);
-    fds[count] = make_file(body, message->length);
-    if (fds[count++] < 0)
-      return -1;
-  }
+  sent.in_file = message->length + message->room > KEEPER_BODY_MAX;
+  if (sent.in_file && (fds[3] = make_file(body, message)) < 0)
+    return -1;
   struct iovec pieces[] = {{&sent, sizeof sent}, {(char *)body, sent.in_file ? 0 : sent.length}};
   struct msghdr header = {.msg_iov = pieces, .msg_iovlen = 2};
-  if (count > 0)
-    attach(&header, &control, fds, count);
+  attach(&header, &control, fds, sent.in_file ? 4 : 3);
   int result = send_all(fd, &header);
   if (sent.in_file) {
     int send_errno = errno;
@@ -108,11 +99,11 @@ int keeper_message_receive(int fd, struct keeper_message *message, char space[KE
   *body = space;
   if (!message->in_file)
     return 1;
-  *body = map_file(fds[3], message->length);
+  *body = map_file(fds[3], message->length + message->room);
   return *body != NULL ? 1 : -1;
 }
 
 void keeper_message_release(const struct keeper_message *message, char *body) {
   if (message->in_file && body != NULL)
-    (void)munmap(body, message->length);
+    (void)munmap(body, message->length + message->room);
 }

@@ -14,11 +14,11 @@
  * one at a time in each direction; a page of memory that both have mapped holds what must not wait
  * behind a message, and what must survive the keeper.
  *
- *   agent -> keeper   RUN, WORK: a command or work, with its three descriptors
- *                     GO: to a command's child that waits; end-of-file: the agent is dead
+ *   agent -> keeper   RUN, WORK: a command or work, with its three descriptors; end-of-file: the
+ *                     agent is dead
  *   keeper -> agent   one byte of KEEPER_ENDED, KEEPER_EMPTY, KEEPER_LEAVES; the first is 0: it is there
  */
-enum keeper_message_kind { KEEPER_MESSAGE_RUN, KEEPER_MESSAGE_WORK, KEEPER_MESSAGE_GO };
+enum keeper_message_kind { KEEPER_MESSAGE_RUN, KEEPER_MESSAGE_WORK };
 
 #define KEEPER_ENDED 1  /* the page has how the command ended */
 #define KEEPER_EMPTY 2  /* no process of it is left */
@@ -28,20 +28,14 @@ enum keeper_message_kind { KEEPER_MESSAGE_RUN, KEEPER_MESSAGE_WORK, KEEPER_MESSA
    wakes a keeper that was stopped, too. */
 enum keeper_order { KEEPER_ORDER_NONE, KEEPER_ORDER_TERMINATE, KEEPER_ORDER_KILL };
 
-/* How far a command or work has come. The keeper stands still from CHILD_WAITS to EXECUTED: its child
-   runs on its memory (vfork). Then the agent ends the child itself. */
-enum keeper_phase {
-  KEEPER_AT_REST,
-  KEEPER_TAKEN,       /* the message was read */
-  KEEPER_CHILD_WAITS, /* `pid` is there, and has executed nothing */
-  KEEPER_CHILD_GOES,  /* it looks for its directory and its program */
-  KEEPER_EXECUTED     /* or has failed to */
-};
+/* Where a command's child waits before it does anything that leaves a trace. The agent opens it, and
+   wakes the child by futex(2). */
+enum keeper_gate { KEEPER_GATE_OPEN, KEEPER_GATE_CLOSED };
 
 struct keeper_page {
   struct rlimit open_files; /* of commands */
   atomic_int order;         /* enum keeper_order */
-  atomic_int phase;         /* enum keeper_phase */
+  atomic_int gate;          /* enum keeper_gate */
   atomic_int pid;           /* of the command's process */
   atomic_int ended;         /* `status` counts */
   int status;               /* as waitpid(2) has it; of work its exit code */
@@ -50,24 +44,27 @@ struct keeper_page {
 };
 
 /* The body of RUN: the texts of argv, of envp and of the directory if there is one, each with its
-   NUL. That of WORK: what was packed for it. */
+   NUL; behind it the keeper has room for the pointers to them. That of WORK: what was packed for it. */
 struct keeper_message {
   uint32_t kind; /* enum keeper_message_kind */
-  bool waits;    /* RUN: for a GO */
   bool has_directory;
   bool directory_may_be_missing;
   bool in_file; /* the body is a file, in a fourth descriptor */
   uint32_t arguments;
   uint32_t variables;
   size_t length; /* of the body */
+  size_t room;   /* behind it */
 };
 
-/* A longer body travels as a file in memory. */
+/* For so many pointers, two times NULL, and what aligns them. */
+#define KEEPER_TEXTS_ROOM(COUNT) (((size_t)(COUNT) + 3) * sizeof(char *))
+
+/* A longer body, with its room, travels as a file in memory. */
 #define KEEPER_BODY_MAX ((size_t)32 * 1024)
 
 #define KEEPER_DESCRIPTORS_MAX 4
 
-/* Sends a message with 0 or 3 descriptors, which stay the caller's. Returns 0, or -1 with errno: ESRCH
+/* Sends a message with its three descriptors, which stay the caller's. Returns 0, or -1 with errno: ESRCH
    when the keeper is dead. Does not wait. */
 int keeper_message_send(int fd, const struct keeper_message *message, const char *body,
                         const int descriptors[3]);

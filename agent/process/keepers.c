@@ -33,6 +33,8 @@
 /* How long the first keeper may take to show that this program can be executed anew. */
 #define FIRST_NEWS_MS 5000
 
+#define FUTEX_WAKE 1 /* of linux/futex.h, which musl does not bring */
+
 struct keeper {
   struct keeper *next;
   struct keepers *keepers;
@@ -63,6 +65,7 @@ struct keepers {
   unsigned idle_max;
   struct keeper *all;
   struct pipe_drain *drains;
+  struct buffer body; /* of the message that is being sent */
   struct event *walk; /* over those of nobody, and while everything ends */
   int64_t give_up_ms; /* of those of keepers that died; 0: there are none */
   int64_t kill_at_ms; /* while everything ends */
@@ -151,28 +154,15 @@ static void tell(struct keeper *self) {
   end_turn(keepers);
 }
 
-/* Messages are bytes, and few: an end, and that nobody is left. At end-of-file it is dead: the rest is
-   told by keepers_reap. */
-static unsigned receive_news(struct keeper *self, bool *has_any) {
-  unsigned news = 0;
-  *has_any = false;
-  for (int i = 0; i < 4; i++) {
-    unsigned char byte;
-    ssize_t length = recv(self->fd, &byte, sizeof byte, MSG_DONTWAIT);
-    if (length == 0 || (length < 0 && errno != EAGAIN && errno != EINTR))
-      (void)event_del(self->readable);
-    if (length <= 0)
-      break;
-    *has_any = true;
-    news |= byte;
-  }
-  return news;
-}
-
+/* One message, a byte. At end-of-file it is dead: the rest is told by keepers_reap. */
 LOOP_CALLBACK(on_news, struct keeper *self) {
-  bool has_any;
-  unsigned news = receive_news(self, &has_any);
-  self->keepers->is_proven |= has_any;
+  unsigned char news = 0;
+  ssize_t length = recv(self->fd, &news, sizeof news, MSG_DONTWAIT);
+  if (length == 0 || (length < 0 && errno != EAGAIN && errno != EINTR))
+    (void)event_del(self->readable);
+  if (length <= 0)
+    return;
+  self->keepers->is_proven = true;
   if ((news & KEEPER_ENDED) != 0 && self->state == KEEPER_RUNS)
     self->state = KEEPER_HOLDS;
   if ((news & KEEPER_EMPTY) != 0 && self->state != KEEPER_DIED)
@@ -335,10 +325,11 @@ void keepers_make_spare(struct keepers *self) {
 
 /* --- giving it something --------------------------------------------------------------------- */
 
-static void reset_page(struct keeper_page *page) {
+static void reset_page(struct keeper_page *page, bool waits) {
   const struct rlimit open_files = page->open_files;
   memset(page, 0, sizeof *page);
   page->open_files = open_files;
+  atomic_store(&page->gate, waits ? KEEPER_GATE_CLOSED : KEEPER_GATE_OPEN);
 }
 
 /* A keeper that was killed while it was idle has done nothing: the next one gets the message. */
@@ -348,7 +339,7 @@ static struct keeper *give(struct keepers *self, const struct keeper_task *task,
     struct keeper *keeper = take_keeper(self);
     if (keeper == NULL)
       return NULL;
-    reset_page(keeper->page);
+    reset_page(keeper->page, task->waits);
     keeper->is_work = message->kind == KEEPER_MESSAGE_WORK;
     if (keeper_message_send(keeper->fd, message, body, task->descriptors) == 0) {
       keeper->state = KEEPER_RUNS;
@@ -371,18 +362,20 @@ static uint32_t add_texts(struct buffer *body, char *const *texts) {
 
 static struct keeper *give_command(struct keepers *self, const struct keeper_task *task) {
   const struct exec_command *exec = &task->exec;
-  struct buffer body = {0};
+  struct buffer *body = &self->body;
   struct keeper_message message = {.kind = KEEPER_MESSAGE_RUN,
-                                   .waits = task->waits,
                                    .has_directory = exec->directory != NULL,
                                    .directory_may_be_missing = exec->directory_may_be_missing};
-  message.arguments = add_texts(&body, exec->argv);
-  message.variables = add_texts(&body, exec->envp);
+  body->length = 0;
+  message.arguments = add_texts(body, exec->argv);
+  message.variables = add_texts(body, exec->envp);
   if (exec->directory != NULL)
-    buffer_add(&body, exec->directory, strlen(exec->directory) + 1);
-  message.length = body.length;
-  struct keeper *keeper = give(self, task, &message, body.bytes);
-  buffer_release(&body); /* free(3) leaves errno */
+    buffer_add(body, exec->directory, strlen(exec->directory) + 1);
+  message.length = body->length;
+  message.room = KEEPER_TEXTS_ROOM(message.arguments + message.variables);
+  struct keeper *keeper = give(self, task, &message, body->bytes);
+  if (body->capacity > KEEPER_BODY_MAX)
+    buffer_release(body); /* free(3) leaves errno */
   return keeper;
 }
 
@@ -397,11 +390,9 @@ struct keeper *keepers_give(struct keepers *self, const struct keeper_task *task
   return keeper;
 }
 
-/* One that is dead tells so by itself. */
 void keeper_go(struct keeper *self) {
-  const struct keeper_message message = {.kind = KEEPER_MESSAGE_GO};
-  if (self->fd >= 0)
-    (void)keeper_message_send(self->fd, &message, NULL, NULL);
+  atomic_store(&self->page->gate, KEEPER_GATE_OPEN);
+  (void)syscall(SYS_futex, &self->page->gate, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 /* --- what is known of it ---------------------------------------------------------------------- */
@@ -439,35 +430,16 @@ static void raise_order(struct keeper *self, int order) {
     (void)kill(self->pid, SIGCONT);
 }
 
-static bool stands_still(const struct keeper *self) {
-  int phase = atomic_load(&self->page->phase);
-  return phase == KEEPER_CHILD_WAITS || phase == KEEPER_CHILD_GOES;
-}
-
-/* Of a keeper that stands still the child cannot have been reaped: its pid is its own. */
-static void kill_child(const struct keeper *self) {
-  pid_t pid = keeper_pid(self);
-  if (self->pid == 0 || !stands_still(self))
-    return;
-  int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-  if (stands_still(self) && (fd < 0 || syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) != 0))
-    (void)kill(pid, SIGKILL);
-  if (fd >= 0)
-    close(fd);
-}
-
 void keeper_kill(struct keeper *self) {
   if (!has_processes(self))
     return;
   raise_order(self, KEEPER_ORDER_KILL);
   if (self->is_work && self->pid > 0)
     (void)kill(self->pid, SIGKILL);
-  else
-    kill_child(self);
 }
 
 void keeper_terminate(struct keeper *self) {
-  if (self->is_work || atomic_load(&self->page->phase) < KEEPER_CHILD_GOES)
+  if (self->is_work || atomic_load(&self->page->gate) == KEEPER_GATE_CLOSED)
     keeper_kill(self);
   else if (has_processes(self))
     raise_order(self, KEEPER_ORDER_TERMINATE);
@@ -693,5 +665,6 @@ void keepers_free(struct keepers *self) {
     free_drain(drain);
   }
   event_free(self->walk);
+  buffer_release(&self->body);
   free(self);
 }

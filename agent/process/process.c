@@ -53,8 +53,8 @@ static void maybe_end(struct process *self) {
     return;
   self->state = OVER;
   if (self->outcome.end == PROCESS_EXITED) {
-    self->outcome.failure = *keeper_failure(self->keeper);
-    if (self->outcome.failure.stage != EXEC_DONE)
+    self->outcome.failure = keeper_failure(self->keeper);
+    if (self->outcome.failure->stage != EXEC_DONE)
       self->outcome.end = PROCESS_NOT_STARTED;
   }
   if (self->started_ms != 0)

@@ -37,7 +37,7 @@ enum process_stream { PROCESS_STDOUT, PROCESS_STDERR };
 
 enum process_end {
   PROCESS_EXITED,
-  PROCESS_NOT_STARTED, /* the command could not be executed: `failure` */
+  PROCESS_NOT_STARTED, /* the command could not be executed */
   PROCESS_TIMED_OUT,
   PROCESS_STOPPED
 };
@@ -48,7 +48,7 @@ struct process_outcome {
   int64_t duration_ms; /* from process_go; 0 when it was stopped before */
   size_t survivors;    /* processes that SIGKILL did not end */
   char holder[64];     /* who still holds a stream, like "pid 42 (sleep)"; else "" */
-  struct exec_failure failure;
+  const struct exec_failure *failure; /* PROCESS_NOT_STARTED: why; stays until process_free */
 };
 
 struct process_handler {
@@ -56,6 +56,7 @@ struct process_handler {
   /* The command is over, and so is its tree if it had to be killed: only what its pipes hold now is
      still to be read. Not called where `ended` follows at once; may be NULL. */
   void (*remains)(void *owner);
+  /* The owner may free the process. */
   void (*ended)(void *owner, const struct process_outcome *outcome);
 };
 

@@ -30,6 +30,8 @@ static void on_ended(void *owner, const struct process_outcome *outcome) {
   struct process_owner *self = owner;
   self->ended++;
   self->outcome = *outcome;
+  if (outcome->failure != NULL)
+    self->failure = *outcome->failure;
 }
 
 static void reap(void *owner) {

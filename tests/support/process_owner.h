@@ -29,6 +29,7 @@ struct process_owner {
   int end_of_file[2]; /* process_read returned 0 */
   int ended;          /* calls */
   struct process_outcome outcome;
+  struct exec_failure failure; /* of the outcome */
 };
 
 /* For cmocka: the state is a process_owner without a process. */

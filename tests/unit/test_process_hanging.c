@@ -124,8 +124,8 @@ PROCESS_TEST(an_error_that_comes_late_is_told) {
   assert_true(wait_until(is_stuck, &child, WAIT_BOUND_MS));
   hang_end(&hang);
   process_owner_ends(owner, PROCESS_NOT_STARTED);
-  assert_int_equal(strncmp(owner->outcome.failure.reason.text, "cannot run /", 12), 0);
-  assert_non_null(strstr(owner->outcome.failure.reason.text, "/mount/below: "));
+  assert_int_equal(strncmp(owner->failure.reason.text, "cannot run /", 12), 0);
+  assert_non_null(strstr(owner->failure.reason.text, "/mount/below: "));
 }
 
 TEST_GROUP(injection_begin_group, NULL)

@@ -163,7 +163,7 @@ PROCESS_TEST(what_cannot_start_is_reported_after_it_goes) {
   expect_nothing_yet(owner);
   process_go(owner->process);
   process_owner_ends(owner, PROCESS_NOT_STARTED);
-  assert_string_equal(owner->outcome.failure.reason.text,
+  assert_string_equal(owner->failure.reason.text,
                       "no-such-command: command not found on PATH");
 }
 
