@@ -32,8 +32,8 @@ struct exec_command {
 
 /*
  * Enters the directory and executes the command with an empty signal mask. Returns when that fails,
- * with the failure. Between vfork(2) and execve(2): it allocates nothing, and what it changes beside
- * `failure` are this process's directory and mask.
+ * with the failure. For a process that shares its memory until then: it allocates nothing, and what it
+ * changes beside `failure` are this process's directory and mask, and errno.
  */
 void exec_command(const struct exec_command *self, struct exec_failure *failure);
 

@@ -4,7 +4,7 @@
  *
  * A command's child runs on this process's memory until it executes the command, so that nothing is
  * copied. This process goes on meanwhile, for the child may wait long: at the agent's gate, or for a
- * dead file system; and it is not woken by the execution (vfork(2) would be, which costs 5 % of a step).
+ * dead file system; and the execution does not wake it (after a vfork(2) it would, for 5 % of a step).
  * So the child has a stack of its own, allocates nothing, and changes nothing here but errno; what it
  * reads stays until the command has ended.
  *
@@ -331,10 +331,12 @@ static void obey_message(struct keeper *self) {
 static void take_message(struct keeper *self) {
   int received = keeper_message_receive(KEEPER_SOCKET, &self->message, self->body_space,
                                         &self->body, self->child.descriptors);
+  if (received < 0)
+    _exit(1); /* no memory: the agent is told by its end */
   if (received > 0)
     obey_message(self);
   else
-    self->agent_died |= received == 0;
+    self->agent_died = true;
 }
 
 /* Waits for a signal, for the agent's end, for a message if it is idle, or for so long (-1: for ever). */

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/process/keeper_message.h"
 #include "agent/process/process.h"
 #include "tests/support/gate.h"
 #include "tests/support/proc.h"
@@ -136,6 +137,29 @@ PROCESS_TEST(its_command_is_set_up_like_none_before) {
   says(owner, "exec ls /proc/self/fd", "0\n1\n2\n3\n"); /* 3 is the directory that is listed */
   says(owner, "set -- $(cat /proc/$$/stat); test $1 = $5 && test $1 = $6 && echo leads", "leads\n");
   says(owner, "cat /proc/self/oom_score_adj", "1000\n");
+}
+
+/* From a message to a file in memory, where its end has no page for the pointers. */
+PROCESS_TEST(all_arguments_arrive_however_many) {
+  static char sh[] = "sh", option[] = "-c", script[] = "echo $# ${1} $(eval echo \\${$#})";
+  static char first[] = "first", last[] = "last", none[] = "";
+  enum { MOST = KEEPER_BODY_MAX / sizeof(char *) };
+  char **argv = calloc(MOST + 8, sizeof *argv);
+  for (int count = 64; count <= MOST; count += count < MOST - 512 ? MOST / 8 - 8 : 64) {
+    char expected[64];
+    argv[0] = sh;
+    argv[1] = option;
+    argv[2] = script;
+    argv[3] = sh;
+    for (int i = 0; i < count; i++)
+      argv[4 + i] = i == 0 ? first : i == count - 1 ? last : none;
+    argv[4 + count] = NULL;
+    process_owner_start_argv(owner, argv, NULL);
+    process_owner_exits(owner, 0);
+    (void)snprintf(expected, sizeof expected, "%d first last\n", count);
+    assert_string_equal(owner->output[PROCESS_STDOUT], expected);
+  }
+  free(argv);
 }
 
 PROCESS_TEST(a_stopped_keeper_obeys_its_orders) {
