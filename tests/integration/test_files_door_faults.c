@@ -444,6 +444,16 @@ SIDECAR_TEST(without_watches_it_looks_by_itself) {
   expect_service_without(sidecar, &(struct refused_call){SYS_inotify_add_watch, ENOSPC});
 }
 
+/* Its reader may be another user: a file that stays its writer's is no answer. */
+SIDECAR_TEST(a_result_that_others_cannot_read_is_not_given) {
+  sidecar_start(sidecar,
+                &(struct agent_setup){.prepare = refuse_call,
+                                      .prepare_context = &(struct refused_call){SYS_fchmod, EPERM}});
+  sidecar_request(sidecar, "1", "{'command':'echo served'}");
+  agent_process_wait_log(sidecar->agent, "Operation not permitted");
+  assert_false(sidecar_has(sidecar, sidecar_result_name("1")));
+}
+
 SIDECAR_TEST(without_renameat2_claims_are_made_in_place) {
   expect_service_without(sidecar, &(struct refused_call){SYS_renameat2, EINVAL});
 }

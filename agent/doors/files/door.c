@@ -38,6 +38,7 @@ struct files_door {
   struct watch *watch; /* NULL before the start */
   struct env_files *env_files;
   struct event *turn; /* see arm_turn */
+  int64_t turn_ms;    /* when it is due, if it is pending */
   int64_t finish_ms;  /* FINISHING: its end, monotonic; 0: nothing runs any more */
   unsigned wanted;    /* runs that may be submitted */
   unsigned running;
@@ -197,7 +198,7 @@ static size_t count_queued(const struct files_door *self) {
 }
 
 /* When there is work, in the next turn of the loop, after what else has happened; else when there
-   is what waits for time alone. */
+   is what waits for time alone. A turn that is due earlier stays: events must not put it off. */
 static void arm_turn(struct files_door *self) {
   bool has_work =
       self->state == SERVING ? self->submits : self->state == LEAVING && count_queued(self) > 0;
@@ -205,10 +206,11 @@ static void arm_turn(struct files_door *self) {
   int64_t due_ms = has_work ? now_ms : inbox_due_ms(&self->inbox, self->state == SERVING);
   if (self->state == FINISHING && self->finish_ms < due_ms)
     due_ms = self->finish_ms;
-  if (due_ms < INT64_MAX && self->state != CLOSED)
-    loop_timer_start(self->turn, due_ms > now_ms ? due_ms - now_ms : 0);
-  else
-    (void)event_del(self->turn);
+  if (due_ms == INT64_MAX || self->state == CLOSED ||
+      (evtimer_pending(self->turn, NULL) && self->turn_ms <= due_ms))
+    return;
+  self->turn_ms = due_ms;
+  loop_timer_start(self->turn, due_ms > now_ms ? due_ms - now_ms : 0);
 }
 
 /* No run is begun any more: what was only queued is answered. */
@@ -289,9 +291,7 @@ static void on_changed(void *owner, const char *name, bool written) {
 
 static void on_settled(void *owner, bool scan) {
   struct files_door *self = owner;
-  if (self->state != SERVING) /* then the turn has a time of its own */
-    return;
-  if (scan)
+  if (scan && self->state == SERVING)
     look_at_all(self);
   arm_turn(self);
 }
