@@ -345,8 +345,6 @@ void calls_door_result(struct door *door, const struct run *run, const struct ru
   call->run = NULL;
   if (call->state == CALL_HANGING) {
     end_hanging(self, call);
-    if (is_leaving(self))
-      drop_waiting(self);
     return;
   }
   if (end->how == RUN_STOPPED && call->fate == CALL_EXPIRED) {

@@ -86,4 +86,13 @@ TRIAL_TEST(a_shutdown_while_it_hangs_is_answered) {
   hanging_mount_release(&trial->mount);
 }
 
+TRIAL_TEST(a_shutdown_before_it_hangs_is_answered) {
+  send_read(trial, "1");
+  stdio_host_send(trial->host, "{'id':2,'method':'shutdown'}\n");
+  stdio_host_expect(trial->host, "{'id':1,'error':{'code':-1,'message':'cancelled'}}");
+  stdio_host_expect(trial->host, "{'id':2,'result':null}");
+  stdio_host_expect_exit(trial->host, 0);
+  hanging_mount_release(&trial->mount);
+}
+
 TEST_GROUP(injection_begin_group, NULL)

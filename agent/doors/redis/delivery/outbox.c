@@ -323,15 +323,13 @@ struct outbox *outbox_new(struct event_base *base, const struct log *log,
                           const struct redis_door_options *options, const struct keys *keys,
                           const struct delivery_handler *handler, void *owner) {
   struct outbox *self = memory_allocate(sizeof *self);
-  unsigned long long ttl = options->key_ttl_seconds;
-  int64_t refresh_ms = ttl > REFRESHES * REFRESH_MAX_SECONDS ? REFRESH_MAX_SECONDS * 1000
-                       : ttl >= REFRESHES                    ? (int64_t)(ttl / REFRESHES) * 1000
-                       : ttl > 0                             ? 1000 / REFRESHES
-                                                             : 0;
+  unsigned long long seconds = options->key_ttl_seconds;
+  if (seconds > REFRESHES * REFRESH_MAX_SECONDS)
+    seconds = REFRESHES * REFRESH_MAX_SECONDS;
   *self = (struct outbox){
       .keys = keys,
       .hold_bytes = options->hold_bytes,
-      .refresh_ms = refresh_ms,
+      .refresh_ms = (int64_t)seconds * 1000 / REFRESHES,
       .retention = {.maxlen = options->events_maxlen, .keep_bytes = options->events_keep_bytes}};
   /* Readers are woken when half a batch of room is free, not when all of it is: they fill it while
      the next batch is under way. */
