@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -26,8 +27,7 @@ bool payload_limit_has_room(size_t held, size_t more);
 /* Sets the error of a payload that is longer. */
 void payload_limit_error(struct error *error);
 
-/* Reads the group's below `root`, "" for this system's: a container sees the files of its own group
-   at sys/fs/cgroup. A limit that cannot be read is none. */
-size_t payload_limit_read(const char *root);
+/* Where the control group may have so many bytes; UINT64_MAX: any number. */
+size_t payload_limit_for(uint64_t group_bytes);
 
 #endif

@@ -1,0 +1,281 @@
+#include "base/cgroup.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Of nested groups, and those above them. */
+#define DEPTH_MAX 32
+
+/* As version 1 has a group without a limit: the largest number of pages. */
+#define NO_LIMIT (INT64_MAX / 4096 * 4096 / 2)
+
+/* --- which they are --------------------------------------------------------------------------- */
+
+/* A hierarchy, and where it is. */
+struct hierarchy {
+  const char *controller; /* NULL: version 2 */
+  char group[PATH_MAX];   /* of this process, as /proc/self/cgroup has it; "": none */
+  char root[PATH_MAX];    /* the group that is mounted */
+  char mount[PATH_MAX];   /* where; "": nowhere */
+};
+
+static bool has_word(const char *list, const char *word) {
+  const size_t length = strlen(word);
+  for (; *list != '\0'; list += strcspn(list, ","), list += *list == ',')
+    if (strcspn(list, ",") == length && strncmp(list, word, length) == 0)
+      return true;
+  return false;
+}
+
+/* A line is number:controllers:group; in version 2 without controllers. */
+static void take_group(struct hierarchy *self, char *line) {
+  char *controllers = strchr(line, ':');
+  char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+  if (group == NULL)
+    return;
+  *group++ = '\0';
+  if (self->controller == NULL ? controllers[1] == '\0'
+                               : has_word(controllers + 1, self->controller))
+    (void)snprintf(self->group, sizeof self->group, "%s", group);
+}
+
+/* Spaces and the like are \040 there. */
+static void copy_unescaped(char out[PATH_MAX], const char *text) {
+  size_t length = 0;
+  for (; *text != '\0' && length < PATH_MAX - 1; text++) {
+    unsigned byte;
+    int taken = 0;
+    if (*text == '\\' && sscanf(text + 1, "%3o%n", &byte, &taken) == 1 && taken == 3) {
+      out[length++] = (char)byte;
+      text += 3;
+    } else {
+      out[length++] = *text;
+    }
+  }
+  out[length] = '\0';
+}
+
+/* A line of proc(5) mountinfo: number, parent, device, root, mount point, options, …, " - ", type,
+   source, options of the file system. */
+static void take_mount(struct hierarchy *self, char *line) {
+  char *end = strstr(line, " - "), *words[5], *saved = NULL;
+  if (end == NULL || self->mount[0] != '\0')
+    return;
+  char *type = strtok_r(end + 3, " ", &saved);
+  (void)strtok_r(NULL, " ", &saved);
+  const char *options = strtok_r(NULL, " ", &saved);
+  if (type == NULL || options == NULL ||
+      (self->controller == NULL
+           ? strcmp(type, "cgroup2") != 0
+           : strcmp(type, "cgroup") != 0 || !has_word(options, self->controller)))
+    return;
+  *end = '\0';
+  saved = NULL;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++, line = NULL)
+    if ((words[i] = strtok_r(line, " ", &saved)) == NULL)
+      return;
+  copy_unescaped(self->root, words[3]);
+  copy_unescaped(self->mount, words[4]);
+}
+
+static void each_line(const char *root, const char *name,
+                      void (*take)(struct hierarchy *self, char *line), struct hierarchy *self) {
+  char path[PATH_MAX];
+  (void)snprintf(path, sizeof path, "%s/proc/self/%s", root, name);
+  FILE *file = fopen(path, "re");
+  char *line = NULL;
+  size_t size = 0;
+  if (file == NULL)
+    return;
+  for (ssize_t length; (length = getline(&line, &size, file)) > 0;) {
+    line[strcspn(line, "\n")] = '\0';
+    take(self, line);
+  }
+  free(line);
+  (void)fclose(file);
+}
+
+/* Below what is mounted; "" where the group lies elsewhere, as a container's may that sees the host's
+   path of it: then what is mounted is its own. */
+static const char *path_below(const struct hierarchy *self) {
+  size_t length = strlen(self->root);
+  if (strcmp(self->root, "/") == 0)
+    return strncmp(self->group, "/..", 3) != 0 ? self->group : "";
+  return strncmp(self->group, self->root, length) == 0 &&
+                 (self->group[length] == '/' || self->group[length] == '\0')
+             ? self->group + length
+             : "";
+}
+
+/* The directory, if it has that file; else -1. */
+static int open_directory(const char *root, const char *controller, const char *file) {
+  struct hierarchy hierarchy = {.controller = controller};
+  char path[3 * PATH_MAX];
+  each_line(root, "cgroup", take_group, &hierarchy);
+  if (hierarchy.group[0] == '\0')
+    return -1;
+  each_line(root, "mountinfo", take_mount, &hierarchy);
+  if (hierarchy.mount[0] == '\0')
+    return -1;
+  for (const char *below = path_below(&hierarchy);; below = "") {
+    (void)snprintf(path, sizeof path, "%s%s%s", root, hierarchy.mount, below);
+    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 && faccessat(fd, file, R_OK, 0) == 0)
+      return fd;
+    if (fd >= 0)
+      close(fd);
+    if (*below == '\0')
+      return -1;
+  }
+}
+
+static int open_file(int directory, const char *name) {
+  return directory >= 0 ? openat(directory, name, O_RDONLY | O_CLOEXEC) : -1;
+}
+
+void cgroup_open(struct cgroup *self, const char *root) {
+  *self = (struct cgroup){.version = 2, .cpu = -1};
+  self->memory = open_directory(root, NULL, "memory.stat");
+  if (self->memory < 0) {
+    self->version = 1;
+    self->memory = open_directory(root, "memory", "memory.stat");
+  }
+  if (self->memory < 0)
+    self->version = 0;
+  self->cpu = open_directory(root, NULL, "cpu.stat");
+  if (self->version != 2) {
+    int cpu = open_directory(root, "cpuacct", "cpuacct.usage");
+    if (cpu >= 0 && self->cpu >= 0)
+      close(self->cpu);
+    self->cpu = cpu >= 0 ? cpu : self->cpu;
+  }
+  self->events =
+      open_file(self->memory, self->version == 2 ? "memory.events" : "memory.oom_control");
+  self->stat = open_file(self->memory, "memory.stat");
+  self->usage =
+      open_file(self->memory, self->version == 2 ? "memory.current" : "memory.usage_in_bytes");
+}
+
+static void close_if_open(int fd) {
+  if (fd >= 0)
+    close(fd);
+}
+
+void cgroup_close(struct cgroup *self) {
+  close_if_open(self->memory);
+  close_if_open(self->cpu);
+  close_if_open(self->events);
+  close_if_open(self->stat);
+  close_if_open(self->usage);
+  *self = (struct cgroup){.memory = -1, .cpu = -1, .events = -1, .stat = -1, .usage = -1};
+}
+
+/* --- what they say ---------------------------------------------------------------------------- */
+
+/* memory.stat has some 60 lines. */
+#define TEXT_SIZE 8192
+
+static bool read_text(int fd, char text[TEXT_SIZE]) {
+  ssize_t length = fd >= 0 ? pread(fd, text, TEXT_SIZE - 1, 0) : -1;
+  text[length > 0 ? length : 0] = '\0';
+  return length > 0;
+}
+
+static int64_t number_in(const char *text) {
+  char *end;
+  long long number = strtoll(text, &end, 10);
+  return end > text && number >= 0 ? number : -1;
+}
+
+static int64_t read_number(int fd) {
+  char text[TEXT_SIZE];
+  return read_text(fd, text) ? number_in(text) : -1;
+}
+
+static int64_t read_number_at(int directory, const char *name) {
+  int fd = open_file(directory, name);
+  int64_t number = read_number(fd);
+  close_if_open(fd);
+  return number;
+}
+
+/* Of a line "name number"; -1: there is none. */
+static int64_t find_number(const char *text, const char *name) {
+  const size_t length = strlen(name);
+  for (; *text != '\0'; text += strcspn(text, "\n"), text += *text == '\n')
+    if (strncmp(text, name, length) == 0 && text[length] == ' ')
+      return number_in(text + length + 1);
+  return -1;
+}
+
+static int64_t sum_numbers(const char *text, const char *const *names) {
+  int64_t sum = 0;
+  for (; *names != NULL; names++) {
+    int64_t number = find_number(text, *names);
+    sum += number > 0 ? number : 0;
+  }
+  return sum;
+}
+
+int64_t cgroup_memory_limit(const struct cgroup *self) {
+  const char *name = self->version == 2 ? "memory.max" : "memory.limit_in_bytes";
+  char path[3 * DEPTH_MAX + 32];
+  int64_t lowest = -1;
+  for (size_t up = 0; up < DEPTH_MAX && self->version != 0; up++) {
+    for (size_t i = 0; i < up; i++)
+      memcpy(path + 3 * i, "../", 3);
+    (void)snprintf(path + 3 * up, sizeof path - 3 * up, "%s", name);
+    if (faccessat(self->memory, path, R_OK, 0) != 0)
+      break;
+    int64_t limit = read_number_at(self->memory, path); /* "max" is no number */
+    if (limit >= 0 && limit < NO_LIMIT && (lowest < 0 || limit < lowest))
+      lowest = limit;
+  }
+  return lowest;
+}
+
+int64_t cgroup_memory(const struct cgroup *self) {
+  return read_number(self->usage);
+}
+
+int64_t cgroup_memory_peak(const struct cgroup *self) {
+  return read_number_at(self->memory,
+                        self->version == 2 ? "memory.peak" : "memory.max_usage_in_bytes");
+}
+
+int64_t cgroup_memory_unreclaimable(const struct cgroup *self) {
+  static const char *const held[] = {
+      "anon", "shmem", "unevictable", "slab_unreclaimable", "kernel_stack", "pagetables", NULL};
+  static const char *const files[] = {"total_inactive_file", "total_active_file", NULL};
+  char text[TEXT_SIZE];
+  if (!read_text(self->stat, text))
+    return -1;
+  if (self->version == 2)
+    return sum_numbers(text, held);
+  int64_t usage = cgroup_memory(self), reclaimable = sum_numbers(text, files);
+  return usage < reclaimable ? usage : usage - reclaimable;
+}
+
+int64_t cgroup_oom_kills(const struct cgroup *self) {
+  char text[TEXT_SIZE];
+  return read_text(self->events, text) ? find_number(text, "oom_kill") : -1;
+}
+
+bool cgroup_oom_kills_group(const struct cgroup *self) {
+  return self->version == 2 && read_number_at(self->memory, "memory.oom.group") == 1;
+}
+
+int64_t cgroup_cpu_us(const struct cgroup *self) {
+  char text[TEXT_SIZE];
+  int64_t nanoseconds = read_number_at(self->cpu, "cpuacct.usage");
+  if (nanoseconds >= 0)
+    return nanoseconds / 1000;
+  int fd = open_file(self->cpu, "cpu.stat");
+  int64_t microseconds = read_text(fd, text) ? find_number(text, "usage_usec") : -1;
+  close_if_open(fd);
+  return microseconds;
+}

@@ -1,0 +1,45 @@
+#ifndef BASE_CGROUP_H
+#define BASE_CGROUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * What the control groups of this process say of memory and processor time, in version 1 or 2. In a
+ * container they are the container's; a process in a nested group sees that one. Figures are bytes,
+ * microseconds or numbers; -1 is one that cannot be known.
+ *
+ * The files are the kernel's (cgroups(7), admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst): to read them
+ * waits for nobody. Descriptors are close-on-exec.
+ */
+struct cgroup {
+  int version;     /* of the group that counts memory; 0: there is none */
+  int memory, cpu; /* directories; -1: there is none */
+  int events;      /* files that are read often; -1 likewise */
+  int stat;
+  int usage;
+};
+
+/* Finds them by /proc/self/cgroup and /proc/self/mountinfo below `root`, "" for this system. */
+void cgroup_open(struct cgroup *self, const char *root);
+void cgroup_close(struct cgroup *self);
+
+/* The lowest of the own group and those above it that can be seen. */
+int64_t cgroup_memory_limit(const struct cgroup *self);
+
+int64_t cgroup_memory(const struct cgroup *self);
+int64_t cgroup_memory_peak(const struct cgroup *self); /* since the group is there */
+
+/* What the kernel cannot give back under pressure, which is what an out-of-memory kill is about: files
+   in memory count in cgroup_memory, and are given back. */
+int64_t cgroup_memory_unreclaimable(const struct cgroup *self);
+
+/* Processes of the group that the kernel has killed, out of memory. */
+int64_t cgroup_oom_kills(const struct cgroup *self);
+
+/* Whether such a kill takes all processes of the group (memory.oom.group, version 2). */
+bool cgroup_oom_kills_group(const struct cgroup *self);
+
+int64_t cgroup_cpu_us(const struct cgroup *self);
+
+#endif

@@ -1,0 +1,144 @@
+/* What control groups say, in files as kernels and container runtimes lay them out. */
+#include <limits.h>
+
+#include "base/cgroup.h"
+#include "tests/support/tree.h"
+#include "tests/test.h"
+
+#define MIB ((int64_t)1024 * 1024)
+
+#define CGROUPS "proc/self/cgroup="
+#define MOUNTS "proc/self/mountinfo="
+#define V2 "sys/fs/cgroup/"
+#define V1 "sys/fs/cgroup/memory/"
+#define MOUNT_V2(ROOT) MOUNTS "29 23 0:26 " ROOT " /sys/fs/cgroup ro - cgroup2 cgroup rw\n"
+#define MOUNT_V1(ROOT)                                                                             \
+  MOUNTS "22 1 0:21 / /proc rw - proc proc rw\n"                                                   \
+         "35 31 0:32 " ROOT                                                                        \
+         " /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory\n"                 \
+         "36 31 0:33 " ROOT " /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+
+/* "a/b/c=text": a file and the directories above it. */
+static void write_file(const struct tree *tree, const char *entry) {
+  char path[PATH_MAX];
+  const char *text = strchr(entry, '=') + 1;
+  for (const char *slash = entry; (slash = strchr(slash, '/')) != NULL && slash < text; slash++) {
+    snprintf(path, sizeof path, "%.*s", (int)(slash - entry), entry);
+    if (!tree_has(tree, path))
+      tree_make_directory(tree, path, 0755);
+  }
+  snprintf(path, sizeof path, "%.*s", (int)(text - 1 - entry), entry);
+  tree_write(tree, path, text, 0644);
+}
+
+static void open_with(struct cgroup *self, const struct tree *tree, const char *const *files) {
+  for (; *files != NULL; files++)
+    write_file(tree, *files);
+  cgroup_open(self, tree->path);
+}
+
+#define OPEN(GROUP, ...)                                                                           \
+  struct cgroup GROUP;                                                                             \
+  open_with(&(GROUP), tree, (const char *const[]){__VA_ARGS__, NULL})
+
+TREE_TEST(without_groups_nothing_is_known) {
+  struct cgroup group;
+  cgroup_open(&group, tree->path);
+  assert_int_equal(group.version, 0);
+  assert_int_equal(cgroup_memory_limit(&group), -1);
+  assert_int_equal(cgroup_memory(&group), -1);
+  assert_int_equal(cgroup_memory_peak(&group), -1);
+  assert_int_equal(cgroup_memory_unreclaimable(&group), -1);
+  assert_int_equal(cgroup_oom_kills(&group), -1);
+  assert_int_equal(cgroup_cpu_us(&group), -1);
+  assert_false(cgroup_oom_kills_group(&group));
+  cgroup_close(&group);
+}
+
+TREE_TEST(version_2_in_a_container) {
+  OPEN(group, CGROUPS "0::/\n", MOUNT_V2("/"), V2 "memory.max=67108864\n",
+       V2 "memory.current=50000000\n", V2 "memory.peak=60000000\n", V2 "memory.oom.group=1\n",
+       V2 "memory.events=low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n",
+       V2 "memory.stat=anon 1000\nfile 900000\nkernel_stack 200\npagetables 30\nshmem 4\n"
+          "unevictable 100000\nslab_reclaimable 7000\nslab_unreclaimable 500000\n",
+       V2 "cpu.stat=usage_usec 1234567\nuser_usec 1\n");
+  assert_int_equal(group.version, 2);
+  assert_int_equal(cgroup_memory_limit(&group), 64 * MIB);
+  assert_int_equal(cgroup_memory(&group), 50000000);
+  assert_int_equal(cgroup_memory_peak(&group), 60000000);
+  assert_int_equal(cgroup_memory_unreclaimable(&group), 601234);
+  assert_int_equal(cgroup_oom_kills(&group), 2);
+  assert_int_equal(cgroup_cpu_us(&group), 1234567);
+  assert_true(cgroup_oom_kills_group(&group));
+  tree_write(tree, V2 "memory.events", "oom_kill 5\n", 0644);
+  assert_int_equal(cgroup_oom_kills(&group), 5);
+  cgroup_close(&group);
+}
+
+TREE_TEST(version_2_in_a_nested_group_has_the_limits_above_it) {
+  OPEN(group, CGROUPS "0::/job/build\n", MOUNT_V2("/"), V2 "job/build/memory.stat=anon 1\n",
+       V2 "job/build/memory.max=max\n", V2 "job/memory.max=33554432\n", V2 "memory.max=67108864\n");
+  assert_int_equal(cgroup_memory_limit(&group), 32 * MIB);
+  assert_false(cgroup_oom_kills_group(&group));
+  cgroup_close(&group);
+}
+
+TREE_TEST(version_2_without_limit) {
+  OPEN(group, CGROUPS "0::/\n", MOUNT_V2("/"), V2 "memory.stat=anon 1\n", V2 "memory.max=max\n");
+  assert_int_equal(cgroup_memory_limit(&group), -1);
+  cgroup_close(&group);
+}
+
+/* Without a namespace of groups the path is the host's, of which the group alone is mounted. */
+TREE_TEST(a_container_may_see_the_host_s_path) {
+  OPEN(group, CGROUPS "0::/kubepods/pod1/abc\n", MOUNT_V2("/kubepods/pod1/abc"),
+       V2 "memory.stat=anon 77\n");
+  assert_int_equal(cgroup_memory_unreclaimable(&group), 77);
+  cgroup_close(&group);
+  tree_write(tree, "proc/self/cgroup", "0::/../../elsewhere\n", 0644);
+  cgroup_open(&group, tree->path);
+  assert_int_equal(cgroup_memory_unreclaimable(&group), 77);
+  cgroup_close(&group);
+}
+
+TREE_TEST(version_1_in_a_container) {
+  OPEN(group, CGROUPS "9:name=systemd:/\n4:memory:/docker/abc\n2:cpu,cpuacct:/docker/abc\n0::/\n",
+       MOUNT_V1("/docker/abc"), V1 "memory.limit_in_bytes=67108864\n",
+       V1 "memory.usage_in_bytes=1000000\n", V1 "memory.max_usage_in_bytes=2000000\n",
+       V1 "memory.oom_control=oom_kill_disable 0\nunder_oom 0\noom_kill 3\n",
+       V1 "memory.stat=cache 5\ninactive_file 4\ntotal_rss 70\ntotal_inactive_file 300000\n"
+          "total_active_file 200000\n",
+       "sys/fs/cgroup/cpu,cpuacct/cpuacct.usage=5000000\n");
+  assert_int_equal(group.version, 1);
+  assert_int_equal(cgroup_memory_limit(&group), 64 * MIB);
+  assert_int_equal(cgroup_memory(&group), 1000000);
+  assert_int_equal(cgroup_memory_peak(&group), 2000000);
+  assert_int_equal(cgroup_memory_unreclaimable(&group), 500000);
+  assert_int_equal(cgroup_oom_kills(&group), 3);
+  assert_int_equal(cgroup_cpu_us(&group), 5000);
+  assert_false(cgroup_oom_kills_group(&group));
+  cgroup_close(&group);
+}
+
+TREE_TEST(version_1_in_a_nested_group_without_a_limit_of_its_own) {
+  OPEN(group, CGROUPS "4:memory:/job\n", MOUNT_V1("/"), V1 "job/memory.stat=total_rss 1\n",
+       V1 "job/memory.limit_in_bytes=9223372036854771712\n", V1 "memory.limit_in_bytes=33554432\n");
+  assert_int_equal(cgroup_memory_limit(&group), 32 * MIB);
+  cgroup_close(&group);
+}
+
+TREE_TEST(mount_points_may_have_spaces) {
+  OPEN(group, CGROUPS "0::/\n", MOUNTS "29 23 0:26 / /sys/my\\040groups ro - cgroup2 cgroup rw\n",
+       "sys/my groups/memory.stat=anon 5\n");
+  assert_int_equal(cgroup_memory_unreclaimable(&group), 5);
+  cgroup_close(&group);
+}
+
+TREE_TEST(what_is_no_text_of_the_kernel_is_nothing) {
+  OPEN(group, CGROUPS "0\n:\n0:\n0::/\n", MOUNTS "\n-\n - \n - cgroup2\n1 2 - cgroup2 cgroup rw\n",
+       V2 "memory.stat=anon 1\n");
+  assert_int_equal(group.version, 0);
+  cgroup_close(&group);
+}
+
+TEST_GROUP(NULL, NULL)
