@@ -158,6 +158,8 @@ void cgroup_open(struct cgroup *self, const char *root) {
   self->stat = open_file(self->memory, "memory.stat");
   self->usage =
       open_file(self->memory, self->version == 2 ? "memory.current" : "memory.usage_in_bytes");
+  self->peak =
+      open_file(self->memory, self->version == 2 ? "memory.peak" : "memory.max_usage_in_bytes");
 }
 
 static void close_if_open(int fd) {
@@ -171,7 +173,8 @@ void cgroup_close(struct cgroup *self) {
   close_if_open(self->events);
   close_if_open(self->stat);
   close_if_open(self->usage);
-  *self = (struct cgroup){.memory = -1, .cpu = -1, .events = -1, .stat = -1, .usage = -1};
+  close_if_open(self->peak);
+  *self = CGROUP_NONE;
 }
 
 /* --- what they say ---------------------------------------------------------------------------- */
@@ -243,8 +246,7 @@ int64_t cgroup_memory(const struct cgroup *self) {
 }
 
 int64_t cgroup_memory_peak(const struct cgroup *self) {
-  return read_number_at(self->memory,
-                        self->version == 2 ? "memory.peak" : "memory.max_usage_in_bytes");
+  return read_number(self->peak);
 }
 
 int64_t cgroup_memory_unreclaimable(const struct cgroup *self) {

@@ -18,7 +18,11 @@ struct cgroup {
   int events;      /* files that are read often; -1 likewise */
   int stat;
   int usage;
+  int peak;
 };
+
+/* Before cgroup_open, and after cgroup_close. */
+#define CGROUP_NONE ((struct cgroup){0, -1, -1, -1, -1, -1, -1})
 
 /* Finds them by /proc/self/cgroup and /proc/self/mountinfo below `root`, "" for this system. */
 void cgroup_open(struct cgroup *self, const char *root);

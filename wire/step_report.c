@@ -136,12 +136,13 @@ int64_t step_event_read_seq(const char *json, size_t length, const char *step_id
 /* --- results --- */
 
 struct step_result step_result_of_agent(int schema_version, const char *step_id,
-                                        const char *reason) {
+                                        enum step_cause cause, const char *reason) {
   return (struct step_result){.schema_version = schema_version,
                               .step_id = step_id,
                               .exit_code = -1,
                               .error_message = reason,
-                              .error_message_length = strlen(reason)};
+                              .error_message_length = strlen(reason),
+                              .end = {.cause = cause}};
 }
 
 void step_result_seconds(char out[STEP_RESULT_SECONDS_SIZE], int64_t duration_ms) {
@@ -166,6 +167,122 @@ static void put_nullable(struct sink *out, const char *text, size_t length) {
   PUT(out, "\"");
 }
 
+static void put_text(struct sink *out, const char *name, const char *text) {
+  put(out, name, strlen(name));
+  put_nullable(out, text, strlen(text));
+}
+
+/* `name` with all that precedes the value; nothing where the figure is not known. */
+static void put_figure(struct sink *out, const char *name, int64_t figure) {
+  if (figure < 0)
+    return;
+  put(out, name, strlen(name));
+  put_number(out, (uint64_t)figure);
+}
+
+static void put_flag(struct sink *out, const char *name, bool flag) {
+  put(out, name, strlen(name));
+  put(out, flag ? "true" : "false", flag ? 4 : 5);
+}
+
+static void put_seconds(struct sink *out, const char *name, int64_t milliseconds) {
+  char seconds[STEP_RESULT_SECONDS_SIZE];
+  if (milliseconds < 0)
+    return;
+  step_result_seconds(seconds, milliseconds);
+  put(out, name, strlen(name));
+  put(out, seconds, strlen(seconds));
+}
+
+static int64_t milliseconds_of(int64_t microseconds) {
+  return microseconds < 0 ? -1 : microseconds / 1000;
+}
+
+static void put_usage(struct sink *out, const struct step_usage *self) {
+  put_figure(out, ",\"maxRssBytes\":", self->max_rss_bytes);
+  put_seconds(out, ",\"userCpuSeconds\":", milliseconds_of(self->user_us));
+  put_seconds(out, ",\"systemCpuSeconds\":", milliseconds_of(self->system_us));
+  put_figure(out, ",\"readBytes\":", self->read_bytes);
+  put_figure(out, ",\"writtenBytes\":", self->written_bytes);
+  put_figure(out, ",\"majorFaults\":", self->major_faults);
+  put_figure(out, ",\"voluntarySwitches\":", self->voluntary_switches);
+  put_figure(out, ",\"involuntarySwitches\":", self->involuntary_switches);
+  put_figure(out, ",\"processes\":", self->processes);
+}
+
+static void put_memory(struct sink *out, const struct result_end *self) {
+  if (self->memory_limit_bytes < 0 && self->memory_peak_bytes < 0)
+    return;
+  bool has_both = self->memory_limit_bytes >= 0 && self->memory_peak_bytes >= 0;
+  PUT(out, ",\"memory\":{");
+  put_figure(out, "\"limitBytes\":", self->memory_limit_bytes);
+  put_figure(out, has_both ? ",\"peakBytes\":" : "\"peakBytes\":", self->memory_peak_bytes);
+  PUT(out, "}");
+}
+
+static void put_process(struct sink *out, const struct step_process *self) {
+  PUT(out, "{\"pid\":");
+  put_number(out, (uint64_t)self->pid);
+  put_figure(out, ",\"parent\":", self->parent);
+  put_text(out, ",\"command\":", self->command);
+  PUT(out, ",\"state\":\"");
+  put_json(out, &self->state, 1);
+  PUT(out, "\"");
+  if (self->wait[0] != '\0')
+    put_text(out, ",\"wait\":", self->wait);
+  if (self->syscall[0] != '\0')
+    put_text(out, ",\"syscall\":", self->syscall);
+  put_figure(out, ",\"rssBytes\":", self->rss_bytes);
+  put_seconds(out, ",\"cpuSeconds\":", self->cpu_ms);
+  put_seconds(out, ",\"ageSeconds\":", self->age_ms);
+  PUT(out, "}");
+}
+
+static void put_alive(struct sink *out, const struct result_end *self) {
+  if (self->alive_count == 0)
+    return;
+  PUT(out, ",\"alive\":[");
+  for (size_t i = 0; i < self->alive_count; i++) {
+    if (i > 0)
+      PUT(out, ",");
+    put_process(out, &self->alive[i]);
+  }
+  PUT(out, "]");
+}
+
+/* What it has cost, and what is left. */
+static void put_execution(struct sink *out, const struct result_end *self) {
+  if (self->cause == STEP_CAUSE_SIGNAL) {
+    put_figure(out, ",\"signal\":", self->signal);
+    put_text(out, ",\"signalName\":", self->signal_name);
+    put_flag(out, ",\"coreDumped\":", self->core_dumped);
+  }
+  if (self->oom_kills >= 0)
+    put_flag(out, ",\"oomKilled\":", self->oom_killed);
+  put_figure(out, ",\"oomKills\":", self->oom_kills);
+  put_usage(out, self->usage);
+  put_memory(out, self);
+  put_figure(out, ",\"survivors\":", self->survivors);
+  if (self->holder > 0) {
+    put_figure(out, ",\"heldBy\":{\"pid\":", self->holder);
+    put_text(out, ",\"command\":", self->holder_command);
+    PUT(out, "}");
+  }
+  put_alive(out, self);
+}
+
+static void put_end(struct sink *out, const struct result_end *self) {
+  static const char *const causes[] = {
+      [STEP_CAUSE_REFUSED] = "refused",        [STEP_CAUSE_LOST] = "lost",
+      [STEP_CAUSE_NOT_STARTED] = "notStarted", [STEP_CAUSE_EXITED] = "exited",
+      [STEP_CAUSE_SIGNAL] = "signal",          [STEP_CAUSE_TIMEOUT] = "timeout",
+      [STEP_CAUSE_CANCELLED] = "cancelled",    [STEP_CAUSE_MEMORY_LIMIT] = "memoryLimit"};
+  put_text(out, ",\"end\":{\"cause\":", causes[self->cause]);
+  if (self->usage != NULL)
+    put_execution(out, self);
+  PUT(out, "}");
+}
+
 static inline void put_result(struct sink *out, const struct step_result *self) {
   char numbers[sizeof "\",\"exitCode\":-2147483648,\"timedOut\":false,\"durationSeconds\":" +
                STEP_RESULT_SECONDS_SIZE];
@@ -188,6 +305,7 @@ static inline void put_result(struct sink *out, const struct step_result *self) 
     PUT(out, "null");
   else
     put_number(out, (uint64_t)self->event_count);
+  put_end(out, &self->end);
   PUT(out, "}");
 }
 

@@ -44,6 +44,59 @@ char *step_event_write(const struct step_event *self, char *at);
 int64_t step_event_read_seq(const char *json, size_t length, const char *step_id,
                             int *schema_version);
 
+/* What the processes of a step have used, those that others have reaped included. -1: not known. */
+struct step_usage {
+  int64_t max_rss_bytes; /* of the largest process */
+  int64_t user_us, system_us;
+  int64_t read_bytes, written_bytes; /* of storage: what the page cache had is not read */
+  int64_t major_faults;
+  int64_t voluntary_switches, involuntary_switches;
+  int64_t processes;
+};
+
+/* A process that was there when its step was ended. */
+#define STEP_PROCESS_COMMAND_SIZE 160
+#define STEP_PROCESS_WAIT_SIZE 40
+#define STEP_PROCESS_SYSCALL_SIZE 20
+struct step_process {
+  int64_t rss_bytes, cpu_ms, age_ms; /* -1: not known */
+  int pid, parent;
+  char state;                              /* of proc(5) */
+  char command[STEP_PROCESS_COMMAND_SIZE]; /* its arguments with spaces between them, or its name */
+  char wait[STEP_PROCESS_WAIT_SIZE];       /* where in the kernel it waits; "": nowhere */
+  char syscall
+      [STEP_PROCESS_SYSCALL_SIZE]; /* that it waits in; "": none, or one without a name here */
+};
+
+enum step_cause {
+  STEP_CAUSE_EXITED,
+  STEP_CAUSE_SIGNAL,
+  STEP_CAUSE_TIMEOUT,
+  STEP_CAUSE_CANCELLED,
+  STEP_CAUSE_MEMORY_LIMIT,
+  STEP_CAUSE_NOT_STARTED,
+  STEP_CAUSE_REFUSED, /* it was never taken */
+  STEP_CAUSE_LOST     /* nobody knows whether it ran */
+};
+
+/* `end` of a result: why the step has ended, and what it has cost. Without a usage: the cause alone. */
+struct result_end {
+  enum step_cause cause;
+  int signal; /* of CAUSE_SIGNAL, by its number */
+  const char *signal_name;
+  bool core_dumped;
+  const struct step_usage *usage; /* NULL: nothing was executed */
+  int64_t oom_kills;              /* in the container while it ran; -1: not known */
+  bool oom_killed;
+  int64_t memory_limit_bytes; /* of the container; -1: none, or not known */
+  int64_t memory_peak_bytes;  /* the same, when it has grown meanwhile; else -1 */
+  int64_t survivors;          /* processes of the step that are alive */
+  int holder;                 /* one of them that has its output; 0: nobody */
+  const char *holder_command;
+  const struct step_process *alive; /* when it was ended */
+  size_t alive_count;
+};
+
 /* One StepResult. Owns nothing. Texts may be any bytes; NULL becomes JSON's null. */
 struct step_result {
   int schema_version; /* 1 or 2: step_answer_version */
@@ -56,11 +109,12 @@ struct step_result {
   const char *output_content;
   size_t output_content_length;
   int64_t event_count; /* events of the step, `completed` included; -1, not known, becomes null */
+  struct result_end end;
 };
 
 /* An answer of the agent's own: -1, and why. No events, no output. */
 struct step_result step_result_of_agent(int schema_version, const char *step_id,
-                                        const char *reason);
+                                        enum step_cause cause, const char *reason);
 
 size_t step_result_length(const struct step_result *self);
 char *step_result_write(const struct step_result *self, char *at);

@@ -129,7 +129,7 @@ void calls_cancel(struct calls *self, struct json_member id) {
   for (struct call *call; (call = call_ids_find(&self->ids, id)) != NULL;) {
     set_fate(self, call, CALL_CANCELLED);
     if (call->state == CALL_RUNNING)
-      engine_stop(call->run, self->door.terms.grace_ms, "cancelled");
+      engine_stop(call->run, self->door.terms.grace_ms, STEP_CAUSE_CANCELLED, "cancelled");
     else
       end_call(self, call, NULL);
   }
@@ -170,7 +170,8 @@ static bool is_expired(struct calls *self, struct call *call) {
       call->killed = call->fate != CALL_OPEN;
       if (call->fate == CALL_OPEN)
         set_fate(self, call, CALL_EXPIRED);
-      engine_stop(call->run, call->killed ? 0 : deadline_grace_ms(call), "deadline");
+      engine_stop(call->run, call->killed ? 0 : deadline_grace_ms(call), STEP_CAUSE_TIMEOUT,
+                  "deadline");
       if (self->first != call)
         return true; /* it was over at once */
       continue;

@@ -37,8 +37,9 @@ struct engine {
   uint64_t run_number; /* of the run made last */
   struct run_context run_context;
   struct keepers *keepers;
-  struct event *spare; /* makes a keeper ahead of time */
-  char job[8 + 1];     /* a hash of its id */
+  struct cgroup cgroup; /* of version 0 before the first step */
+  struct event *spare;  /* makes a keeper ahead of time */
+  char job[8 + 1];      /* a hash of its id */
   char tag[64];
   struct event *dead_agents;      /* looks again: see engine_await_dead_agents */
   int64_t dead_agents_give_up_ms; /* monotonic */
@@ -126,8 +127,11 @@ static struct run **find_slot(struct engine *self, const struct run *run) {
 }
 
 /* Once, when the first step comes: the start of the program does not wait for it. */
-static void check_proc(const struct engine *self) {
-  if (self->run_number == 0 && !process_table_is_known())
+static void look_around(struct engine *self) {
+  if (self->run_number > 0)
+    return;
+  cgroup_open(&self->cgroup, "");
+  if (!process_table_is_known())
     log_line(
         self->options.log, LOG_WARN, NULL,
         "/proc cannot be read or is of another pid namespace: a process that leaves its step's "
@@ -154,7 +158,7 @@ static void make_spare_in(struct engine *self, int64_t milliseconds) {
 void engine_submit(struct door *door, struct request *request) {
   struct engine *self = door->engine;
   end_idle(self);
-  check_proc(self);
+  look_around(self);
   struct run **slot = find_slot(self, NULL);
   struct run *run = run_new(&self->run_context, door, request, ++self->run_number);
   *slot = run;
@@ -171,8 +175,8 @@ void engine_start(struct run *run) {
   run_start(run);
 }
 
-void engine_stop(struct run *run, int64_t grace_ms, const char *reason) {
-  run_stop(run, grace_ms, reason);
+void engine_stop(struct run *run, int64_t grace_ms, enum step_cause cause, const char *reason) {
+  run_stop(run, grace_ms, cause, reason);
 }
 
 void engine_room(struct door *door) {
@@ -237,7 +241,7 @@ bool engine_cancel(struct door *door, const char *step_id, const char *reason) {
     struct run *run = self->runs[i];
     if (run == NULL || strcmp(run_step(run)->step_id, step_id) != 0)
       continue;
-    engine_stop(run, door->terms.grace_ms, reason);
+    engine_stop(run, door->terms.grace_ms, STEP_CAUSE_CANCELLED, reason);
     return true;
   }
   return false;
@@ -308,7 +312,7 @@ void engine_leave(struct door *door, int exit_code, const char *reason) {
     struct run *run = self->runs[i];
     if (run == NULL)
       continue;
-    run_stop(run, door->terms.leave_grace_ms, text);
+    run_stop(run, door->terms.leave_grace_ms, STEP_CAUSE_CANCELLED, text);
     if (run_is_stalled(run))
       run_ignore_room(run);
   }
@@ -433,12 +437,14 @@ struct engine *engine_new(const struct engine_options *options) {
   self->options.keepers.base = options->base;
   self->options.keepers.job = self->job;
   self->keepers = keepers_new(&self->options.keepers);
+  self->cgroup = CGROUP_NONE;
   self->run_context = (struct run_context){.stalled = on_run_stalled,
                                            .done = on_run_done,
                                            .engine = self,
                                            .process = {.base = options->base,
                                                        .keepers = self->keepers,
                                                        .stdin_fd = options->keepers.stdin_fd},
+                                           .cgroup = &self->cgroup,
                                            .log = options->log,
                                            .kind = options->kind,
                                            .line_bytes = options->line_bytes,
@@ -468,6 +474,7 @@ void engine_free(struct engine *self) {
   event_free(self->outage_limit);
   event_free(self->deadline);
   keepers_free(self->keepers);
+  cgroup_close(&self->cgroup);
   free(self);
 }
 
@@ -477,6 +484,7 @@ void engine_set_door(struct engine *self, struct door *door) {
   self->door = door;
   self->run_context.process.grace_ms = door->terms.grace_ms;
   self->run_context.process.drain_ms = door->terms.drain_ms;
+  self->run_context.process.lists_alive = door->terms.output_bytes == 0; /* its results have room */
   keepers_limit_idle(self->keepers,
                      door->terms.runs < IDLE_KEEPERS_MAX ? door->terms.runs : IDLE_KEEPERS_MAX);
 }

@@ -55,9 +55,9 @@ void engine_submit(struct door *door, struct request *request);
 void engine_start(struct run *run);
 
 /* Ends this run as at its deadline, with so long from SIGTERM to SIGKILL (0: SIGKILL now); without
-   executing it, when engine_start was not called yet. Its result has `reason`. A second call can only
+   executing it, when engine_start was not called yet. Its result has the cause and `reason`. A second call can only
    shorten the grace. */
-void engine_stop(struct run *run, int64_t grace_ms, const char *reason);
+void engine_stop(struct run *run, int64_t grace_ms, enum step_cause cause, const char *reason);
 
 /* There is more room than before. */
 void engine_room(struct door *door);

@@ -9,11 +9,14 @@
 #include "agent/engine/capture.h"
 #include "agent/engine/lines.h"
 #include "agent/kinds/kind.h"
+#include "base/buffer.h"
+#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/json_string.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/memory.h"
+#include "base/printable.h"
 
 /*
  * Each arrow is the only way from one to the next:
@@ -33,6 +36,11 @@ enum run_output {
   RUN_CONTENT, /* of a file kind: stdout is its content, lines of stderr are events and kept */
 };
 
+/* Of the container when the process was made; -1: not known. */
+struct memory_before {
+  int64_t oom_kills, peak_bytes, limit_bytes;
+};
+
 struct run {
   const struct run_context *context;
   struct door *door;
@@ -43,7 +51,11 @@ struct run {
   enum run_output output;
   struct process *process; /* NULL: there is none yet, or it is over */
   enum run_how how;        /* from ENDED on */
+  enum step_cause stop_cause;
   struct process_outcome outcome;
+  struct step_process *alive; /* of the outcome; NULL: none */
+  struct memory_before before;
+  struct buffer message;             /* of a step that was short of memory; empty: none */
   struct line_splitter splitters[2]; /* not RAW */
   struct capture capture;
   struct batcher batcher;
@@ -54,6 +66,7 @@ struct run {
   int64_t made_ms; /* monotonic */
   int64_t now_ms;  /* UTC; read once per turn of the loop */
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
+  bool was_started;   /* by run_start */
   bool was_stopped;   /* by run_stop */
   bool paused;        /* the pipes are not read: the door has no room */
   bool ignores_room;  /* see run_ignore_room */
@@ -235,13 +248,68 @@ static void set_output(const struct run *self, struct run_end *end) {
     end->output.bytes = NULL;
 }
 
+static enum step_cause cause_of(const struct run *self) {
+  switch (self->how) {
+  case RUN_EXITED:
+    return STEP_CAUSE_EXITED;
+  case RUN_SIGNALED:
+    return STEP_CAUSE_SIGNAL;
+  case RUN_TIMED_OUT:
+    return STEP_CAUSE_TIMEOUT;
+  case RUN_STOPPED:
+    return self->stop_cause;
+  case RUN_NO_DIRECTORY:
+  case RUN_NOT_FOUND:
+  case RUN_NOT_EXECUTABLE:
+  case RUN_NO_PROCESS:
+    break;
+  }
+  return STEP_CAUSE_NOT_STARTED;
+}
+
+static void set_memory(const struct run *self, struct result_end *cost) {
+  const struct memory_before *before = &self->before;
+  const struct cgroup *group = self->context->cgroup;
+  int64_t kills = cgroup_oom_kills(group), peak = cgroup_memory_peak(group);
+  if (before->oom_kills >= 0 && kills >= before->oom_kills)
+    cost->oom_kills = kills - before->oom_kills;
+  cost->oom_killed =
+      cost->oom_kills > 0 && !(self->how == RUN_EXITED && WEXITSTATUS(self->outcome.status) == 0);
+  cost->memory_limit_bytes = before->limit_bytes;
+  if (before->peak_bytes >= 0 && peak > before->peak_bytes)
+    cost->memory_peak_bytes = peak;
+}
+
+static struct result_end make_cost(const struct run *self) {
+  struct result_end cost = {.cause = cause_of(self)};
+  if (!self->was_started || cost.cause == STEP_CAUSE_NOT_STARTED)
+    return cost;
+  cost = (struct result_end){.cause = cost.cause,
+                             .usage = &self->outcome.usage,
+                             .oom_kills = -1,
+                             .memory_peak_bytes = -1,
+                             .survivors = (int64_t)self->outcome.survivors,
+                             .holder = self->outcome.holder.pid,
+                             .holder_command = self->outcome.holder.command,
+                             .alive = self->alive,
+                             .alive_count = self->outcome.alive_count};
+  if (cost.cause == STEP_CAUSE_SIGNAL) {
+    cost.signal = WTERMSIG(self->outcome.status);
+    cost.signal_name = printable_signal(cost.signal);
+    cost.core_dumped = WCOREDUMP(self->outcome.status);
+  }
+  set_memory(self, &cost);
+  return cost;
+}
+
 static struct run_end make_end(const struct run *self) {
   struct run_end end = {.how = self->how,
                         .duration_ms = self->outcome.duration_ms,
                         .subject = self->step.target,
                         .error = self->error,
                         .holder = self->outcome.holder,
-                        .survivors = self->outcome.survivors};
+                        .unkillable = self->outcome.unkillable,
+                        .cost = make_cost(self)};
   if (end.how == RUN_SIGNALED)
     end.signal = WTERMSIG(self->outcome.status);
   if (end.how == RUN_NO_DIRECTORY)
@@ -261,7 +329,8 @@ void run_step_end(const struct run *self, const struct run_end *end, struct step
 }
 
 static void finish_run(struct run *self) {
-  const struct run_end end = make_end(self);
+  struct run_end end = make_end(self);
+  run_end_tell_memory(&end, &self->message);
   read_clock(self);
   self->state = RUN_DONE;
   self->context->done(self->context->engine, self, &end);
@@ -295,6 +364,10 @@ static void on_ended(void *owner, const struct process_outcome *outcome) {
   self->how = how_it_ended(outcome);
   if (outcome->end == PROCESS_NOT_STARTED)
     self->error = outcome->failure->reason;
+  if (outcome->alive_count > 0) {
+    self->alive = memory_allocate(outcome->alive_count * sizeof *self->alive);
+    memcpy(self->alive, outcome->alive, outcome->alive_count * sizeof *self->alive);
+  }
   process_free(self->process);
   self->process = NULL;
   line_splitter_end(&self->splitters[PROCESS_STDOUT]);
@@ -362,10 +435,14 @@ static void make_process(struct run *self, bool waits) {
   self->process =
       process_new(&self->context->process, &spec, waits, &process_handler, self, &self->error);
   free(spec.memory);
-  if (self->process != NULL)
-    kind_release_input(&self->step);
-  else
+  if (self->process == NULL) {
     end_without_process(self);
+    return;
+  }
+  kind_release_input(&self->step);
+  self->before = (struct memory_before){.oom_kills = cgroup_oom_kills(self->context->cgroup),
+                                        .peak_bytes = cgroup_memory_peak(self->context->cgroup),
+                                        .limit_bytes = cgroup_memory_limit(self->context->cgroup)};
 }
 
 void run_prepare(struct run *self) {
@@ -377,6 +454,7 @@ void run_start(struct run *self) {
   if (self->state != RUN_NEW || self->was_stopped)
     return;
   self->state = RUN_RUNNING;
+  self->was_started = true;
   if (self->process != NULL)
     process_go(self->process);
   else
@@ -391,6 +469,8 @@ void run_free(struct run *self) {
   line_splitter_release(&self->splitters[PROCESS_STDERR]);
   capture_release(&self->capture);
   free(self->step_id_json);
+  free(self->alive);
+  buffer_release(&self->message);
   step_release(&self->step);
   free(self);
 }
@@ -441,11 +521,13 @@ void run_ignore_room(struct run *self) {
   run_resume(self);
 }
 
-void run_stop(struct run *self, int64_t grace_ms, const char *reason) {
+void run_stop(struct run *self, int64_t grace_ms, enum step_cause cause, const char *reason) {
   if (self->state == RUN_ENDED || self->state == RUN_DONE)
     return;
-  if (!self->was_stopped)
+  if (!self->was_stopped) {
+    self->stop_cause = cause;
     (void)error_set(&self->error, "%s", reason);
+  }
   self->was_stopped = true;
   if (self->process != NULL)
     process_stop(self->process, grace_ms);

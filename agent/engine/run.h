@@ -8,6 +8,7 @@
 #include "agent/engine/door.h"
 #include "agent/kinds/kind.h"
 #include "agent/process/process.h"
+#include "base/cgroup.h"
 
 /*
  * One step in flight: a process, and what becomes of its output. The engine's own; doors see what
@@ -29,6 +30,7 @@ struct run_context {
   void (*done)(void *engine, struct run *run, const struct run_end *end);
   void *engine;
   struct process_context process;
+  const struct cgroup *cgroup;
   const struct log *log;
   struct kind_context kind;
   size_t line_bytes;     /* of the longest line that comes whole, see lines.h */
@@ -58,7 +60,7 @@ void run_resume(struct run *self);
 void run_ignore_room(struct run *self);
 
 /* See engine_stop. */
-void run_stop(struct run *self, int64_t grace_ms, const char *reason);
+void run_stop(struct run *self, int64_t grace_ms, enum step_cause cause, const char *reason);
 
 struct door *run_door(const struct run *self);
 

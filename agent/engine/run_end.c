@@ -32,6 +32,8 @@ bool run_end_was_executed(const struct run_end *self) {
 
 struct run_stream run_end_message(const struct run_end *self, unsigned timeout_seconds,
                                   struct error *line) {
+  if (self->message.length > 0)
+    return self->message;
   if (run_end_is_own(self) && self->errors.length > 0)
     return self->errors;
   switch (self->how) {
@@ -55,6 +57,34 @@ struct run_stream run_end_message(const struct run_end *self, unsigned timeout_s
   return (struct run_stream){.bytes = line->text, .length = strlen(line->text)};
 }
 
+static void add_bytes(struct buffer *out, int64_t bytes) {
+  static const char units[] = "KMGT";
+  size_t unit = 0;
+  for (bytes /= 1024; bytes >= 1024 && bytes % 1024 == 0 && unit < sizeof units - 2; unit++)
+    bytes /= 1024;
+  buffer_add_format(out, "%lld %ciB", (long long)bytes, units[unit]);
+}
+
+void run_end_tell_memory(struct run_end *self, struct buffer *text) {
+  if (!self->cost.oom_killed || !run_end_is_own(self))
+    return;
+  if (self->how == RUN_SIGNALED)
+    buffer_add_format(text, "killed by signal %d (%s)", self->signal,
+                      printable_signal(self->signal));
+  else
+    buffer_add_format(text, "exited with code %d", self->exit_code);
+  buffer_add_string(text, ": out of memory");
+  if (self->cost.memory_limit_bytes >= 0) {
+    buffer_add_string(text, ", the container has ");
+    add_bytes(text, self->cost.memory_limit_bytes);
+  }
+  if (self->errors.length > 0) {
+    buffer_add_string(text, "\n");
+    buffer_add(text, self->errors.bytes, self->errors.length);
+  }
+  self->message = (struct run_stream){.bytes = text->bytes, .length = text->length};
+}
+
 /* A command's output is shown however it ended. */
 struct step_result run_end_step_result(const struct run_end *self, const struct step *step,
                                        struct error *line) {
@@ -64,7 +94,8 @@ struct step_result run_end_step_result(const struct run_end *self, const struct 
                                .timed_out = self->how == RUN_TIMED_OUT,
                                .duration_ms = self->duration_ms,
                                .output_content = self->output.bytes,
-                               .output_content_length = self->output.length};
+                               .output_content_length = self->output.length,
+                               .end = self->cost};
   bool succeeded = run_end_is_success(self);
   if (result.output_content == NULL && kind_of(step)->has_content && succeeded)
     result.output_content = "";
@@ -96,12 +127,13 @@ void run_end_log(const struct run_end *self, const struct log *log, const struct
            "exit=%d in %lldms `%s`%s%.*s", run_end_is_own(self) ? self->exit_code : -1,
            (long long)self->duration_ms, command, has_message ? ": " : "", (int)message.length,
            message.bytes);
-  if (self->holder[0] != '\0')
+  if (self->holder.pid != 0)
     log_line(log, failure, step->step_id,
-             "%s still holds its output in the background; what it prints from now on is dropped",
-             self->holder);
-  if (self->survivors > 0)
-    log_line(log, LOG_WARN, step->step_id, "%zu processes survive SIGKILL", self->survivors);
+             "pid %d (%s) still holds its output in the background; what it prints from now on is "
+             "dropped",
+             (int)self->holder.pid, self->holder.name);
+  if (self->unkillable > 0)
+    log_line(log, LOG_WARN, step->step_id, "%zu processes survive SIGKILL", self->unkillable);
 }
 
 static bool is_word(char byte) {

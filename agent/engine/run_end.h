@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/process/process_table.h"
+#include "base/buffer.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "wire/step.h"
@@ -58,8 +60,10 @@ struct run_end {
    * Of a file kind: its whole content when it has succeeded; its warnings or its error, as lines.
    */
   struct run_stream output, errors;
-  const char *holder; /* who still holds its output in the background; "" for nobody */
-  size_t survivors;   /* processes that SIGKILL did not end */
+  struct pipe_holder holder; /* who still holds its output in the background */
+  size_t unkillable;         /* processes that SIGKILL did not end */
+  struct run_stream message; /* of run_end_tell_memory */
+  struct result_end cost;    /* what the result says of it; zeros where nothing was executed */
 };
 
 bool run_end_is_success(const struct run_end *self);
@@ -72,6 +76,10 @@ bool run_end_was_executed(const struct run_end *self);
    else a line of the agent's, in `line`. `timeout_seconds`: the step's. */
 struct run_stream run_end_message(const struct run_end *self, unsigned timeout_seconds,
                                   struct error *line);
+
+/* Of a step that was short of memory the message begins with that: makes it in `text`, whose owner keeps
+   it as long as the end. */
+void run_end_tell_memory(struct run_end *self, struct buffer *text);
 
 /* The StepResult: the table of results in wire/PROTOCOL.md, all fields but `event_count`. Its texts
    are borrowed from the step, from what the end points to, and from `line`. */

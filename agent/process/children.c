@@ -56,12 +56,14 @@ int children_look(const struct children_handler *handler, void *owner, struct ch
   bool has_any = true;
   for (; looked_at < most; looked_at++) {
     siginfo_t info = {0};
-    if (waitid(P_ALL, 0, &info, what) != 0)
+    struct rusage usage = {0};
+    /* The C libraries' waitid(3) leaves out the usage, which wait4(2) gives when it is too late. */
+    if (syscall(SYS_waitid, P_ALL, 0, &info, what, &usage) != 0)
       has_any = errno != ECHILD;
     if (info.si_pid == 0)
       break;
     if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)
-      handler->ended(owner, &info);
+      handler->ended(owner, &info, &usage);
     else if (take(&space[count], info.si_pid))
       count++;
   }

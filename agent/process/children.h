@@ -2,6 +2,7 @@
 #define AGENT_PROCESS_CHILDREN_H
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 /*
@@ -16,7 +17,8 @@
  * SIGSTOP that the child has sent itself, or was born with, to wait for its tracer.
  */
 struct children_handler {
-  void (*ended)(void *owner, const siginfo_t *info); /* of waitid(2); reaps it */
+  /* Reaps it. The usage is also of those that it has reaped itself. */
+  void (*ended)(void *owner, const siginfo_t *info, const struct rusage *usage);
   void (*stopped)(void *owner,
                   pid_t pid); /* by a signal; NULL: of these only who asked to be traced is seen */
 };

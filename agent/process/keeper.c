@@ -33,6 +33,7 @@
 #include "agent/process/exec_command.h"
 #include "agent/process/keeper_message.h"
 #include "agent/process/process_table.h"
+#include "agent/process/process_tree.h"
 #include "base/check.h"
 
 /* The directory in which it began, to which it returns after work. */
@@ -50,6 +51,8 @@
 #define WORK_PAGES_MAX 1024
 
 #define NAME "agent-keeper"
+
+#define BLOCK_SIZE 512 /* of getrusage(2)'s blocks */
 
 /* Three times what exec_command needs. */
 #define CHILD_STACK_SIZE ((size_t)64 * 1024)
@@ -186,8 +189,32 @@ static void release_message(struct keeper *self) {
   self->body = NULL;
 }
 
-static void reap_one(void *owner, const siginfo_t *info) {
+static int64_t microseconds(struct timeval time) {
+  return (int64_t)time.tv_sec * 1000000 + time.tv_usec;
+}
+
+/* Of one that was reaped, and of those that it has reaped itself. A kernel that counts no resident size
+   (gVisor) counts no blocks either: getrusage(2) has 0 for both. */
+static void add_usage(struct step_usage *self, const struct rusage *usage) {
+  self->user_us += microseconds(usage->ru_utime);
+  self->system_us += microseconds(usage->ru_stime);
+  self->major_faults += usage->ru_majflt;
+  self->voluntary_switches += usage->ru_nvcsw;
+  self->involuntary_switches += usage->ru_nivcsw;
+  self->processes++;
+  if (usage->ru_maxrss == 0)
+    return;
+  if (self->max_rss_bytes < 0)
+    self->max_rss_bytes = self->read_bytes = self->written_bytes = 0;
+  if (usage->ru_maxrss * 1024 > self->max_rss_bytes)
+    self->max_rss_bytes = usage->ru_maxrss * 1024;
+  self->read_bytes += usage->ru_inblock * BLOCK_SIZE;
+  self->written_bytes += usage->ru_oublock * BLOCK_SIZE;
+}
+
+static void reap_one(void *owner, const siginfo_t *info, const struct rusage *usage) {
   struct keeper *self = owner;
+  add_usage(&self->page->usage, usage);
   if (info->si_pid == self->command) {
     set_ended(self, status_of(info));
     self->command = 0;
@@ -210,8 +237,19 @@ static void signal_tree(struct keeper *self, int signal) {
   atomic_store(&self->page->left, (unsigned)process_tree_signal(&tree, signal));
 }
 
+static void list_alive(struct keeper *self) {
+  const struct process_tree tree = {.root = getpid()};
+  size_t count;
+  (void)process_tree_list(&tree, self->page->alive, KEEPER_ALIVE_MAX, &count);
+  atomic_store(&self->page->alive_count, (unsigned)count);
+}
+
 static void obey(struct keeper *self) {
   int order = order_of(self);
+  if (order != KEEPER_ORDER_NONE && self->obeyed == KEEPER_ORDER_NONE &&
+      self->message.lists_alive && !self->agent_died &&
+      atomic_load(&self->page->gate) == KEEPER_GATE_OPEN)
+    list_alive(self);
   if (order == KEEPER_ORDER_KILL)
     signal_tree(self, SIGKILL);
   else if (order == KEEPER_ORDER_TERMINATE && self->obeyed < order)
@@ -293,12 +331,32 @@ static void run(struct keeper *self) {
   atomic_store(&self->page->pid, self->command);
 }
 
+/* Of the keeper itself; its resident size is also of earlier work. */
+static void add_own_usage(struct step_usage *self, const struct rusage *before) {
+  struct rusage usage = {0};
+  (void)getrusage(RUSAGE_SELF, &usage);
+  usage.ru_maxrss = 0;
+  add_usage(self, &usage);
+  self->user_us -= microseconds(before->ru_utime);
+  self->system_us -= microseconds(before->ru_stime);
+  self->major_faults -= before->ru_majflt;
+  self->voluntary_switches -= before->ru_nvcsw;
+  self->involuntary_switches -= before->ru_nivcsw;
+  if (before->ru_maxrss == 0)
+    return;
+  self->read_bytes = (usage.ru_inblock - before->ru_inblock) * BLOCK_SIZE;
+  self->written_bytes = (usage.ru_oublock - before->ru_oublock) * BLOCK_SIZE;
+}
+
 static void do_work(struct keeper *self) {
+  struct rusage before = {0};
+  (void)getrusage(RUSAGE_SELF, &before);
   (void)dup2(self->child.descriptors[1], STDOUT_FILENO);
   (void)dup2(self->child.descriptors[2], STDERR_FILENO);
   close_all(self->child.descriptors);
   atomic_store(&self->page->pid, getpid());
   int exit_code = self->work(self->body, self->message.length);
+  add_own_usage(&self->page->usage, &before);
   (void)dup2(STDIN_FILENO, STDOUT_FILENO);
   (void)dup2(STDIN_FILENO, STDERR_FILENO);
   set_ended(self, (exit_code & 0xFF) << 8);

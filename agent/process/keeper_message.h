@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "agent/process/exec_command.h"
+#include "wire/step_report.h"
 
 /*
  * What the agent and a keeper say to each other. Messages travel through a pair of SEQPACKET sockets,
@@ -32,6 +33,8 @@ enum keeper_order { KEEPER_ORDER_NONE, KEEPER_ORDER_TERMINATE, KEEPER_ORDER_KILL
    wakes the child by futex(2). */
 enum keeper_gate { KEEPER_GATE_OPEN, KEEPER_GATE_CLOSED };
 
+#define KEEPER_ALIVE_MAX 32
+
 struct keeper_page {
   struct rlimit open_files; /* of commands */
   atomic_int order;         /* enum keeper_order */
@@ -41,6 +44,9 @@ struct keeper_page {
   int status;               /* as waitpid(2) has it; of work its exit code */
   atomic_uint left;         /* processes that the last walk over the tree has found */
   struct exec_failure failure;
+  struct step_usage usage; /* of those that the keeper has reaped; known when `ended` counts */
+  atomic_uint alive_count; /* when the first order came: see `alive` of the message */
+  struct step_process alive[KEEPER_ALIVE_MAX];
 };
 
 /* The body of RUN: the texts of argv, of envp and of the directory if there is one, each with its
@@ -49,7 +55,8 @@ struct keeper_message {
   uint32_t kind; /* enum keeper_message_kind */
   bool has_directory;
   bool directory_may_be_missing;
-  bool in_file; /* the body is a file, in a fourth descriptor */
+  bool lists_alive; /* RUN: before the first signal of an order it is told who is there */
+  bool in_file;     /* the body is a file, in a fourth descriptor */
   uint32_t arguments;
   uint32_t variables;
   size_t length; /* of the body */

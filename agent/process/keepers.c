@@ -21,6 +21,7 @@
 #include "agent/process/children.h"
 #include "agent/process/keeper_message.h"
 #include "agent/process/process_table.h"
+#include "agent/process/process_tree.h"
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/clock.h"
@@ -325,10 +326,14 @@ void keepers_make_spare(struct keepers *self) {
 
 /* --- giving it something --------------------------------------------------------------------- */
 
+static const struct step_usage unknown_usage = {-1, -1, -1, -1, -1, -1, -1, -1, -1};
+
+/* The list is long, and counts for nothing without its count. */
 static void reset_page(struct keeper_page *page, bool waits) {
   const struct rlimit open_files = page->open_files;
-  memset(page, 0, sizeof *page);
+  memset(page, 0, offsetof(struct keeper_page, alive));
   page->open_files = open_files;
+  page->usage = (struct step_usage){.max_rss_bytes = -1, .read_bytes = -1, .written_bytes = -1};
   atomic_store(&page->gate, waits ? KEEPER_GATE_CLOSED : KEEPER_GATE_OPEN);
 }
 
@@ -364,6 +369,7 @@ static struct keeper *give_command(struct keepers *self, const struct keeper_tas
   const struct exec_command *exec = &task->exec;
   struct buffer *body = &self->body;
   struct keeper_message message = {.kind = KEEPER_MESSAGE_RUN,
+                                   .lists_alive = task->lists_alive,
                                    .has_directory = exec->directory != NULL,
                                    .directory_may_be_missing = exec->directory_may_be_missing};
   body->length = 0;
@@ -419,6 +425,22 @@ const struct exec_failure *keeper_failure(const struct keeper *self) {
 
 size_t keeper_left(const struct keeper *self) {
   return atomic_load(&self->page->left);
+}
+
+const struct step_usage *keeper_usage(const struct keeper *self) {
+  bool is_known = self->pid != 0 && atomic_load(&self->page->ended) != 0;
+  return is_known ? &self->page->usage : &unknown_usage;
+}
+
+const struct step_process *keeper_alive(const struct keeper *self, size_t *count) {
+  *count = atomic_load(&self->page->alive_count);
+  return self->page->alive;
+}
+
+size_t keeper_survivors(const struct keeper *self) {
+  const struct process_tree tree = {.root = self->pid};
+  size_t listed;
+  return self->state == KEEPER_HOLDS ? process_tree_list(&tree, NULL, 0, &listed) : 0;
 }
 
 /* --- orders ----------------------------------------------------------------------------------- */
@@ -547,9 +569,10 @@ static void keeper_died(struct keeper *self, int status) {
 /* Children that are looked at in one turn of the loop. */
 #define REAPED_AT_ONCE 1024
 
-static void reap_one(void *owner, const siginfo_t *info) {
+static void reap_one(void *owner, const siginfo_t *info, const struct rusage *usage) {
   struct keepers *self = owner;
   int status;
+  (void)usage;
   if (waitpid(info->si_pid, &status, WNOHANG | __WALL) != info->si_pid)
     return;
   struct keeper *keeper = find_keeper(self, info->si_pid);

@@ -54,6 +54,7 @@ void keepers_make_spare(struct keepers *self);
 struct keeper_task {
   struct exec_command exec;
   bool waits;       /* for keeper_go */
+  bool lists_alive; /* see keeper_alive */
   const char *work; /* NULL: a command */
   size_t work_length;
   const int *descriptors;    /* its 0, 1 and 2 (0 of work is not used), which stay the caller's */
@@ -86,6 +87,15 @@ const struct exec_failure *keeper_failure(const struct keeper *self);
 
 /* How many processes are left, as far as is known while they are being killed. */
 size_t keeper_left(const struct keeper *self);
+
+/* After KEEPER_RUNS: what those have used that have ended. Of a keeper that is dead nothing is known. */
+const struct step_usage *keeper_usage(const struct keeper *self);
+
+/* Those that were there when it was ordered to end them (`lists_alive`), the largest first. */
+const struct step_process *keeper_alive(const struct keeper *self, size_t *count);
+
+/* How many processes of KEEPER_HOLDS live. Reads /proc. */
+size_t keeper_survivors(const struct keeper *self);
 
 /* Ends what is below the keeper: SIGTERM to all, or SIGKILL until nobody is left. News follow when that
    is so. A command that waits executes nothing then; work is killed by either. */

@@ -59,6 +59,11 @@ static void maybe_end(struct process *self) {
   }
   if (self->started_ms != 0)
     self->outcome.duration_ms = clock_monotonic_ms() - self->started_ms;
+  self->outcome.usage = *keeper_usage(self->keeper);
+  self->outcome.survivors = self->outcome.unkillable + keeper_survivors(self->keeper);
+  if (self->outcome.usage.processes >= 0)
+    self->outcome.usage.processes += (int64_t)self->outcome.survivors;
+  self->outcome.alive = keeper_alive(self->keeper, &self->outcome.alive_count);
   loop_timer_start_now(self->timer);
 }
 
@@ -83,8 +88,8 @@ static void limit_streams(struct process *self) {
     (void)ioctl(stream->fd, FIONREAD, &waiting);
     stream->limited = true;
     stream->left = (size_t)waiting;
-    if (self->outcome.holder[0] == '\0')
-      process_table_pipe_holder(stream->fd, self->outcome.holder, sizeof self->outcome.holder);
+    if (self->outcome.holder.pid == 0)
+      self->outcome.holder = process_table_pipe_holder(stream->fd);
     if (waiting == 0)
       stream_end(stream, true);
   }
@@ -104,7 +109,7 @@ static void command_ended(struct process *self) {
 
 static void tree_gone(struct process *self, size_t survivors) {
   self->state = ENDING;
-  self->outcome.survivors = survivors;
+  self->outcome.unkillable = survivors;
   self->command_ended = true; /* it may never be: stuck in the kernel */
   (void)event_del(self->timer);
   limit_streams(self);
@@ -264,6 +269,7 @@ static struct keeper *give(struct process *self, const struct process_spec *spec
                               pipes->child[STDOUT_FILENO], pipes->child[STDERR_FILENO]};
   const struct keeper_task task = {.exec = spec->exec,
                                    .waits = waits,
+                                   .lists_alive = self->context->lists_alive,
                                    .work = spec->work,
                                    .work_length = spec->work_length,
                                    .descriptors = descriptors,

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "agent/process/keepers.h"
+#include "agent/process/process_table.h"
 #include "base/error.h"
 
 /*
@@ -44,10 +45,15 @@ enum process_end {
 
 struct process_outcome {
   enum process_end end;
-  int status;          /* of waitpid; -1 when the command's end is not known */
-  int64_t duration_ms; /* from process_go; 0 when it was stopped before */
-  size_t survivors;    /* processes that SIGKILL did not end */
-  char holder[64];     /* who still holds a stream, like "pid 42 (sleep)"; else "" */
+  int status;                /* of waitpid; -1 when the command's end is not known */
+  int64_t duration_ms;       /* from process_go; 0 when it was stopped before */
+  size_t unkillable;         /* processes that SIGKILL did not end */
+  size_t survivors;          /* those, or those in the background */
+  struct pipe_holder holder; /* who still holds a stream */
+  struct step_usage usage;
+  const struct step_process
+      *alive; /* when it was ended, if the context lists them; until process_free */
+  size_t alive_count;
   const struct exec_failure *failure; /* PROCESS_NOT_STARTED: why; stays until process_free */
 };
 
@@ -67,6 +73,7 @@ struct process_context {
   int stdin_fd;     /* reads as empty */
   int64_t grace_ms; /* from SIGTERM to SIGKILL, at the deadline */
   int64_t drain_ms; /* see above */
+  bool lists_alive; /* of commands: see struct process_outcome */
 };
 
 /* Nothing in it has to stay after the call that gets it. */

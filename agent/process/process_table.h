@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "wire/step_report.h"
+
 /* What /proc says of processes. They come and go while it is read. */
 
 /* Whether /proc can be read, and is this pid namespace's: in any other one the numbers mean other
@@ -20,34 +22,21 @@ void process_table_each(void (*visit)(void *context, pid_t pid), void *context);
 /* Reads /proc/<pid>/<name> (0: /proc/self) up to size - 1 bytes, adds a NUL; returns the length, or -1. */
 ssize_t process_table_read_file(pid_t pid, const char *name, char *out, size_t size);
 
-/* Names a process other than this one that has the pipe of this descriptor open, like
-   "pid 42 (sleep)", or writes "". Reads all of /proc. */
-void process_table_pipe_holder(int fd, char *name, size_t size);
-
-/*
- * The processes below one that is a child subreaper: its children, their children, and so on. Who has
- * lost his parent is a child of the subreaper, so that nobody leaves the tree but by his end, whatever
- * his session, his environment or his name.
- */
-struct process_tree {
-  pid_t root;    /* this process */
-  pid_t command; /* a child that leads a process group and is not reaped; 0: there is none */
-  /* Children of the root that do not belong, with all that is below them; NULL: all belong. */
-  bool (*is_excepted)(void *context, pid_t child);
-  void *context;
+/* A process other than this one that has the pipe of a descriptor open. */
+struct pipe_holder {
+  pid_t pid; /* 0: there is none */
+  char name[32];
+  char command[STEP_PROCESS_COMMAND_SIZE]; /* as of process_table_command */
 };
 
-/*
- * Sends the signal (0: none) to each of them, to a process before its children are listed: those that
- * it makes from then on are not made once SIGKILL is pending. SIGTERM is followed by SIGCONT: a stopped
- * process cannot obey. Looks at PROCESS_TREE_MAX processes at the most. Returns how many there were,
- * dead ones that are not reaped included. Processes that come meanwhile may be missed: who wants all
- * dead repeats it until the root has no child.
- *
- * Where /proc is not this pid namespace's, the command's process group is signalled alone.
- */
-size_t process_tree_signal(const struct process_tree *self, int signal);
+/* Reads all of /proc. */
+struct pipe_holder process_table_pipe_holder(int fd);
 
-#define PROCESS_TREE_MAX 4096
+/* Writes its arguments with spaces between them; where it has none, or reading them could wait for what
+   it waits for itself, its name in brackets. "": it is gone. */
+void process_table_command(pid_t pid, char *out, size_t size);
+
+/* The fields of proc(5) stat behind the name, which may hold anything; "" where there are none. */
+const char *process_table_after_name(const char *stat);
 
 #endif

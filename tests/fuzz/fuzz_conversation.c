@@ -337,7 +337,7 @@ static struct step_event event_of(enum step_event_kind kind, const char *line, u
 void run_step_end(const struct run *run, const struct run_end *end, struct step_end *out) {
   (void)end;
   out->completed = event_of(STEP_EVENT_COMPLETED, "", 3);
-  out->result = step_result_of_agent(1, run->step.step_id, "not executed");
+  out->result = step_result_of_agent(1, run->step.step_id, STEP_CAUSE_CANCELLED, "not executed");
 }
 
 /* A step prints one line, and is over. */
@@ -380,7 +380,8 @@ void engine_start(struct run *run) {
   loop_timer_start(world.work, 1);
 }
 
-void engine_stop(struct run *run, int64_t grace_ms, const char *reason) {
+void engine_stop(struct run *run, int64_t grace_ms, enum step_cause cause, const char *reason) {
+  (void)cause;
   (void)grace_ms;
   (void)reason;
   demand(run == world.run);
@@ -396,7 +397,7 @@ bool engine_cancel(struct door *door, const char *step_id, const char *reason) {
   (void)door;
   if (world.run == NULL || strcmp(world.run->step.step_id, step_id) != 0)
     return false;
-  engine_stop(world.run, 0, reason);
+  engine_stop(world.run, 0, STEP_CAUSE_CANCELLED, reason);
   return true;
 }
 

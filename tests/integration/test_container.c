@@ -9,6 +9,7 @@
 #include "tests/support/command.h"
 #include "tests/support/container.h"
 #include "tests/support/job.h"
+#include "tests/support/memory_group.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -155,20 +156,12 @@ TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
   free(own);
 }
 
-/* A control group, version 2, that allows the container 64 MiB. */
-static void limit_memory(const void *limit) {
-  FILE *file = NULL;
-  if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
-      mount("none", "/sys/fs/cgroup", "tmpfs", 0, NULL) != 0 ||
-      (file = fopen("/sys/fs/cgroup/memory.max", "we")) == NULL || fputs(limit, file) < 0 ||
-      fclose(file) != 0)
-    _exit(99);
-}
-
 JOB_TEST_NO_AGENT(payloads_have_an_eighth_of_the_memory) {
   enum { LIMIT = 64 * 1024 * 1024, SHARE = LIMIT / 8 };
-  job->setup.prepare = limit_memory;
-  job->setup.prepare_context = "67108864\n";
+  struct memory_group group;
+  memory_group_init(&group, LIMIT);
+  job->setup.prepare = memory_group_enter;
+  job->setup.prepare_context = &group;
   job_push_larger(job, "large", SHARE);
   job_start_agent(job, NULL);
   const cJSON *result = job_result(job);
@@ -182,4 +175,6 @@ JOB_TEST_NO_AGENT(payloads_have_an_eighth_of_the_memory) {
   cJSON_AddStringToObject(step, "ignored", filler);
   free(filler);
   job_expect_result(job, job_run(job, step), 0, NULL, NULL);
+  job_shut_down(job);
+  memory_group_release(&group);
 }

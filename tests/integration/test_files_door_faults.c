@@ -446,9 +446,9 @@ SIDECAR_TEST(without_watches_it_looks_by_itself) {
 
 /* Its reader may be another user: a file that stays its writer's is no answer. */
 SIDECAR_TEST(a_result_that_others_cannot_read_is_not_given) {
-  sidecar_start(sidecar,
-                &(struct agent_setup){.prepare = refuse_call,
-                                      .prepare_context = &(struct refused_call){SYS_fchmod, EPERM}});
+  sidecar_start(
+      sidecar, &(struct agent_setup){.prepare = refuse_call,
+                                     .prepare_context = &(struct refused_call){SYS_fchmod, EPERM}});
   sidecar_request(sidecar, "1", "{'command':'echo served'}");
   agent_process_wait_log(sidecar->agent, "Operation not permitted");
   assert_false(sidecar_has(sidecar, sidecar_result_name("1")));

@@ -382,7 +382,8 @@ static void check_shape(struct job *self, const cJSON *result, const char *raw) 
                 {"durationSeconds", cJSON_Number},
                 {"errorMessage", cJSON_String | cJSON_NULL},
                 {"outputContent", cJSON_String | cJSON_NULL},
-                {"eventCount", cJSON_Number | cJSON_NULL}};
+                {"eventCount", cJSON_Number | cJSON_NULL},
+                {"end", cJSON_Object}};
   const cJSON *field = result == NULL ? NULL : result->child;
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++, field = field->next) {
     if (field == NULL || strcmp(field->string, fields[i].name) != 0 ||

@@ -179,7 +179,8 @@ TEST(a_result_that_waits_for_redis_does_not_keep_it) {
   const char *log = agent_process_log(agents->jobs[RESULT_WAITS]->agent);
   const char *result = strstr(log, "undelivered result: {");
   assert_non_null(result);
-  assert_non_null(strstr(result, quoted("'outputContent':'up\\nlast\\n','eventCount':4}\n")));
+  assert_non_null(strstr(
+      result, quoted("'outputContent':'up\\nlast\\n','eventCount':4,'end':{'cause':'exited',")));
 }
 
 /* The same when the hold has no room for the last lines. */
@@ -190,7 +191,8 @@ TEST(lines_that_wait_for_redis_do_not_keep_it) {
   const char *result = strstr(agent_process_log(job->agent), "undelivered result: {");
   if (result == NULL)
     job_fail(job, "no undelivered result in the log");
-  assert_non_null(strstr(result, quoted("\\n2999\\n3000\\n','eventCount':3003}\n")));
+  assert_non_null(
+      strstr(result, quoted("\\n2999\\n3000\\n','eventCount':3003,'end':{'cause':'exited',")));
   assert_non_null(strstr(result, quoted("'exitCode':7,")));
 }
 

@@ -63,7 +63,7 @@ ENGINE_TEST(engine_run_asks_for_as_many_as_it_runs_at_once) {
 ENGINE_TEST(a_rejected_run_is_answered_and_has_not_executed) {
   step_owner_make_script(owner, "touch $D/ran");
   recorder_reset(&owner->calls);
-  engine_stop(owner->run, 0, "not now");
+  engine_stop(owner->run, 0, STEP_CAUSE_CANCELLED, "not now");
   called(owner, ""); /* never from inside */
   engine_start(owner->run);
   step_owner_wait(owner);

@@ -207,7 +207,7 @@ STEP_TEST(a_step_that_hangs_ends_at_its_deadline) {
   assert_true(owner->result.timed_out);
 
   start_fields(owner, fields);
-  run_stop(owner->run, FOREVER_MS, "cancelled: by a test");
+  run_stop(owner->run, FOREVER_MS, STEP_CAUSE_CANCELLED, "cancelled: by a test");
   step_owner_ends(owner, -1, "cancelled: by a test", NULL);
 }
 

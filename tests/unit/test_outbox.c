@@ -191,7 +191,8 @@ static const struct step_event event = {.schema_version = 1,
   "\"timestamp\":\"2026-05-05T10:00:00.123+00:00\",\"seq\":2}"
 #define RESULT                                                                                     \
   "{\"schemaVersion\":1,\"stepId\":\"s\",\"exitCode\":3,\"timedOut\":false,"                       \
-  "\"durationSeconds\":0,\"errorMessage\":null,\"outputContent\":null,\"eventCount\":2}"
+  "\"durationSeconds\":0,\"errorMessage\":null,\"outputContent\":null,\"eventCount\":2,"           \
+  "\"end\":{\"cause\":\"exited\"}}"
 
 #define ADDED "XADD " KEY "events * data " EVENT "\n"
 #define PUSHED "LPUSH " KEY "results " RESULT "\n"

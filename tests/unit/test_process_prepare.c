@@ -64,7 +64,7 @@ static void expect_stopped(struct process_owner *owner) {
   process_owner_ends(owner, PROCESS_STOPPED);
   assert_int_equal(owner->outcome.duration_ms, 0);
   assert_int_equal(owner->outcome.survivors, 0);
-  assert_string_equal(owner->outcome.holder, "");
+  assert_int_equal(owner->outcome.holder.pid, 0);
   expect_no_trace(owner);
 }
 
@@ -163,8 +163,7 @@ PROCESS_TEST(what_cannot_start_is_reported_after_it_goes) {
   expect_nothing_yet(owner);
   process_go(owner->process);
   process_owner_ends(owner, PROCESS_NOT_STARTED);
-  assert_string_equal(owner->failure.reason.text,
-                      "no-such-command: command not found on PATH");
+  assert_string_equal(owner->failure.reason.text, "no-such-command: command not found on PATH");
 }
 
 /* A step before it may have made the directory. */

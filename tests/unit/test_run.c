@@ -28,7 +28,7 @@ STEP_TEST(what_cannot_start_is_reported_like_the_rest) {
   owner->full = true;
   step_owner_start(owner, quoted(NO_SUCH_COMMAND));
   assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
-  run_stop(owner->run, 0, "too late");
+  run_stop(owner->run, 0, STEP_CAUSE_CANCELLED, "too late");
   make_room(owner);
   assert_int_equal(owner->done, 0);
   step_owner_wait(owner);
@@ -44,9 +44,9 @@ STEP_TEST(a_stop_says_the_first_reason) {
                           "while :; do sleep 0.01; done 2>&-",
                           TIMEOUT);
   step_owner_expect(owner, "started sh\nstdout ready\n");
-  run_stop(owner->run, FOREVER_MS, "first");
+  run_stop(owner->run, FOREVER_MS, STEP_CAUSE_CANCELLED, "first");
   step_owner_expect(owner, "started sh\nstdout ready\nstdout term\n");
-  run_stop(owner->run, 0, "second");
+  run_stop(owner->run, 0, STEP_CAUSE_CANCELLED, "second");
   step_owner_ends(owner, -1, "first", "ready\nterm\n");
   assert_false(owner->result.timed_out);
 }
@@ -54,7 +54,7 @@ STEP_TEST(a_stop_says_the_first_reason) {
 STEP_TEST(a_stop_before_the_start_waits_for_room) {
   owner->full = true;
   step_owner_make_script(owner, "true");
-  run_stop(owner->run, 0, "stopped");
+  run_stop(owner->run, 0, STEP_CAUSE_CANCELLED, "stopped");
   assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
   assert_int_equal(owner->done, 0);
   make_room(owner);

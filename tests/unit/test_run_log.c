@@ -45,8 +45,7 @@ static struct run_end ended(int exit_code, const char *message) {
   return (struct run_end){
       .exit_code = exit_code,
       .duration_ms = 12,
-      .errors = {.bytes = message, .length = message == NULL ? 0 : strlen(message)},
-      .holder = ""};
+      .errors = {.bytes = message, .length = message == NULL ? 0 : strlen(message)}};
 }
 
 static void done(const struct trial *trial, struct run_end end) {
@@ -87,7 +86,7 @@ TRIAL_TEST(a_quiet_one_is_for_debugging) {
   char id[] = "11111111-2222-3333-4444-555555555555", path[] = "src/a.c";
   const struct step step = {.step_id = id, .kind = &read_file_kind.wire, .target = path};
   struct run_end told = ended(1, "file not found: src/a.c");
-  told.holder = "pid 42 (sleep)";
+  told.holder = (struct pipe_holder){.pid = 42, .name = "sleep"};
   run_end_log(&told, &trial->log, &step, true);
   expect(trial, "DEBUG job=j step=11111111 exit=1 in 12ms `readFile src/a.c`: "
                 "file not found: src/a.c\n");
@@ -110,8 +109,8 @@ TRIAL_TEST(a_file_kind_has_its_kind_path_and_reason) {
 
 TRIAL_TEST(what_a_step_leaves_behind_has_lines_of_its_own) {
   struct run_end left = ended(0, NULL);
-  left.holder = "pid 42 (sleep)";
-  left.survivors = 2;
+  left.holder = (struct pipe_holder){.pid = 42, .name = "sleep"};
+  left.unkillable = 2;
   done(trial, left);
   expect(trial, "INFO  job=j step=11111111 exit=0 in 12ms `git status`\n");
   expect(trial,

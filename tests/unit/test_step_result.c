@@ -17,8 +17,18 @@ static void assert_writes(const struct step_result *self, const char *json) {
   free(out);
 }
 
+static const struct step_usage usage = {.max_rss_bytes = 63791104,
+                                        .user_us = 7999,
+                                        .system_us = 85000,
+                                        .read_bytes = 696320,
+                                        .written_bytes = 10493952,
+                                        .major_faults = 2,
+                                        .voluntary_switches = 114,
+                                        .involuntary_switches = 23,
+                                        .processes = 4};
+
 TEST(it_is_the_contract_s_example) {
-  char golden[512] = "";
+  char golden[1024] = "";
   FILE *file = fopen("tests/unit/golden/step_result.json", "r");
   assert_non_null(file);
   assert_true(fread(golden, 1, sizeof golden - 1, file) > 0);
@@ -28,7 +38,11 @@ TEST(it_is_the_contract_s_example) {
                                    .duration_ms = 1230,
                                    .output_content = "Cloning into '.'...\n",
                                    .output_content_length = 20,
-                                   .event_count = 3};
+                                   .event_count = 3,
+                                   .end = {.usage = &usage,
+                                           .oom_kills = 0,
+                                           .memory_limit_bytes = 104857600,
+                                           .memory_peak_bytes = -1}};
   assert_writes(&self, golden);
 }
 
@@ -40,11 +54,89 @@ TEST(a_failure_has_its_message) {
                                    .duration_ms = 600012,
                                    .error_message = "timed out after 600s",
                                    .error_message_length = 20,
-                                   .event_count = 2};
+                                   .event_count = 2,
+                                   .end = {.cause = STEP_CAUSE_TIMEOUT}};
   assert_writes(&self, quoted("{'schemaVersion':1,'stepId':'" ID "','exitCode':-1,"
                               "'timedOut':true,'durationSeconds':600.012,"
                               "'errorMessage':'timed out after 600s','outputContent':null,"
-                              "'eventCount':2}"));
+                              "'eventCount':2,'end':{'cause':'timeout'}}"));
+}
+
+static void assert_ends(const struct result_end *end, const char *json) {
+  const struct step_result self = {
+      .schema_version = 1, .step_id = "s", .event_count = 2, .end = *end};
+  assert_writes(&self, quoted(formatted("{'schemaVersion':1,'stepId':'s','exitCode':0,"
+                                        "'timedOut':false,'durationSeconds':0,'errorMessage':null,"
+                                        "'outputContent':null,'eventCount':2,'end':%s}",
+                                        json)));
+}
+
+TEST(each_cause_has_its_word) {
+  static const char *const words[] = {[STEP_CAUSE_EXITED] = "exited",
+                                      [STEP_CAUSE_SIGNAL] = "signal",
+                                      [STEP_CAUSE_TIMEOUT] = "timeout",
+                                      [STEP_CAUSE_CANCELLED] = "cancelled",
+                                      [STEP_CAUSE_MEMORY_LIMIT] = "memoryLimit",
+                                      [STEP_CAUSE_NOT_STARTED] = "notStarted",
+                                      [STEP_CAUSE_REFUSED] = "refused",
+                                      [STEP_CAUSE_LOST] = "lost"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    assert_ends(&(struct result_end){.cause = (enum step_cause)i},
+                formatted("{'cause':'%s'}", words[i]));
+}
+
+TEST(what_is_not_known_is_absent) {
+  static const struct step_usage unknown = {-1, -1, -1, -1, -1, -1, -1, -1, -1};
+  const struct result_end end = {
+      .usage = &unknown, .oom_kills = -1, .memory_limit_bytes = -1, .memory_peak_bytes = -1};
+  assert_ends(&end, "{'cause':'exited','survivors':0}");
+}
+
+TEST(an_end_by_a_signal_for_want_of_memory) {
+  const struct result_end end = {.cause = STEP_CAUSE_SIGNAL,
+                                 .signal = 9,
+                                 .signal_name = "SIGKILL",
+                                 .usage = &usage,
+                                 .oom_kills = 1,
+                                 .oom_killed = true,
+                                 .memory_limit_bytes = 104857600,
+                                 .memory_peak_bytes = 104857600,
+                                 .survivors = 2,
+                                 .holder = 7,
+                                 .holder_command = "sleep 1000"};
+  assert_ends(&end, "{'cause':'signal','signal':9,'signalName':'SIGKILL','coreDumped':false,"
+                    "'oomKilled':true,'oomKills':1,'maxRssBytes':63791104,'userCpuSeconds':0.007,"
+                    "'systemCpuSeconds':0.085,'readBytes':696320,'writtenBytes':10493952,"
+                    "'majorFaults':2,'voluntarySwitches':114,'involuntarySwitches':23,"
+                    "'processes':4,'memory':{'limitBytes':104857600,'peakBytes':104857600},"
+                    "'survivors':2,'heldBy':{'pid':7,'command':'sleep 1000'}}");
+}
+
+TEST(those_that_were_alive) {
+  static const struct step_usage unknown = {-1, -1, -1, -1, -1, -1, -1, -1, -1};
+  static const struct step_process alive[] = {{.pid = 12,
+                                               .parent = 9,
+                                               .command = "node server.js",
+                                               .state = 'S',
+                                               .wait = "ep_poll",
+                                               .syscall = "epoll_wait",
+                                               .rss_bytes = 48234496,
+                                               .cpu_ms = 1200,
+                                               .age_ms = 599800},
+                                              {.pid = 13, .command = "[?]", .state = 'R'}};
+  const struct result_end end = {.cause = STEP_CAUSE_TIMEOUT,
+                                 .usage = &unknown,
+                                 .oom_kills = -1,
+                                 .memory_limit_bytes = -1,
+                                 .memory_peak_bytes = 5,
+                                 .alive = alive,
+                                 .alive_count = 2};
+  assert_ends(&end, "{'cause':'timeout','memory':{'peakBytes':5},'survivors':0,'alive':["
+                    "{'pid':12,'parent':9,'command':'node server.js','state':'S','wait':'ep_poll',"
+                    "'syscall':'epoll_wait','rssBytes':48234496,'cpuSeconds':1.2,"
+                    "'ageSeconds':599.8},"
+                    "{'pid':13,'parent':0,'command':'[?]','state':'R','rssBytes':0,"
+                    "'cpuSeconds':0,'ageSeconds':0}]}");
 }
 
 #define RESULT_OF_S "{'schemaVersion':1,'stepId':'s','exitCode':%d,'timedOut':false,"
@@ -62,7 +154,8 @@ TEST(texts_may_be_any_bytes) {
                 quoted("{'schemaVersion':1,'stepId':'\\'\\n','exitCode':137,"
                        "'timedOut':false,'durationSeconds':0,"
                        "'errorMessage':'\\u0000\xEF\xBF\xBD',"
-                       "'outputContent':'\\\\ \xE2\x82\xAC\xEF\xBF\xBD','eventCount':null}"));
+                       "'outputContent':'\\\\ "
+                       "\xE2\x82\xAC\xEF\xBF\xBD','eventCount':null,'end':{'cause':'exited'}}"));
 }
 
 TEST(numbers_are_the_shortest) {
@@ -90,7 +183,7 @@ TEST(numbers_are_the_shortest) {
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     const char *json =
         formatted(RESULT_OF_S "'durationSeconds':%s,'errorMessage':null,'outputContent':null,"
-                              "'eventCount':%s}",
+                              "'eventCount':%s,'end':{'cause':'exited'}}",
                   rows[i].exit_code, rows[i].seconds, rows[i].count_text);
     const struct step_result self = {.schema_version = 1,
                                      .step_id = "s",

@@ -345,7 +345,7 @@ static void end_if_gone(struct inbox *self, struct exec *exec) {
   }
   log_plain(self->log, INBOX_LOG_PREFIX "cancelled [%s]: its request was deleted", exec->id);
   exec_table_set(&self->execs, exec, EXEC_CANCELLED);
-  engine_stop(exec->run, FILES_GRACE_MS, "its request was deleted");
+  engine_stop(exec->run, FILES_GRACE_MS, STEP_CAUSE_CANCELLED, "its request was deleted");
 }
 
 /* --- what is there --------------------------------------------------------------------------- */

@@ -78,9 +78,9 @@ static void result(struct door *door, const struct run *run, const struct run_en
 /* The step was parsed, or is all zeros. */
 static void refuse_step(struct once_door *self, const struct step *step,
                         const struct error *reason) {
-  struct step_result result =
-      step_result_of_agent(step->step_id != NULL ? step_answer_version(step) : STEP_VERSION_OLDEST,
-                           step->step_id != NULL ? step->step_id : STEP_NIL_ID, reason->text);
+  struct step_result result = step_result_of_agent(
+      step->step_id != NULL ? step_answer_version(step) : STEP_VERSION_OLDEST,
+      step->step_id != NULL ? step->step_id : STEP_NIL_ID, STEP_CAUSE_REFUSED, reason->text);
   put_result(self, &result);
   speaker_flush(&self->speaker);
   leave_answered(self, ONCE_DOOR_EXIT_REFUSED);

@@ -81,8 +81,8 @@ static void submit(struct redis_door *self, struct claimed_step *step) {
 }
 
 static void refuse(struct redis_door *self, struct claimed_step *step) {
-  struct step_result result =
-      step_result_of_agent(step_answer_version(&step->step), step->step_id, step->error.text);
+  struct step_result result = step_result_of_agent(step_answer_version(&step->step), step->step_id,
+                                                   STEP_CAUSE_REFUSED, step->error.text);
   run_end_log_refused(self->log, step->step_id, &step->error, step->claimed.payload,
                       step->claimed.length);
   window_answer(self->window, step, NULL, &result);
@@ -249,7 +249,7 @@ static void on_delivered(void *owner) {
 static void on_lost_data(void *owner) {
   struct redis_door *self = owner;
   if (window_forgotten(self->window) && self->unstarted != NULL)
-    engine_stop(self->unstarted, 0, window_lost_result);
+    engine_stop(self->unstarted, 0, STEP_CAUSE_LOST, window_lost_result);
 }
 
 /* At boot a pod may be there before its Redis. */

@@ -82,9 +82,9 @@ void window_remove(struct window *self, struct claimed_step *step) {
 }
 
 /* An answer of the agent's own. */
-static void answer(struct window *self, struct claimed_step *step, int version, const char *reason,
-                   int64_t event_count) {
-  struct step_result result = step_result_of_agent(version, step->step_id, reason);
+static void answer(struct window *self, struct claimed_step *step, int version,
+                   enum step_cause cause, const char *reason, int64_t event_count) {
+  struct step_result result = step_result_of_agent(version, step->step_id, cause, reason);
   result.event_count = event_count;
   window_answer(self, step, NULL, &result);
   outbox_flush(self->outbox);
@@ -102,7 +102,8 @@ void window_log_undelivered(struct window *self, const struct log *log) {
 
 static void answer_cancelled(struct window *self, struct claimed_step *step) {
   log_line(self->log, LOG_INFO, step->step_id, "cancel: a step that was waiting will not run");
-  answer(self, step, step_answer_version(&step->step), "cancelled: by a cancel step", 0);
+  answer(self, step, step_answer_version(&step->step), STEP_CAUSE_CANCELLED,
+         "cancelled: by a cancel step", 0);
 }
 
 static void remove_order(struct window *self, struct claimed_step *order, bool is_obeyed) {
@@ -159,7 +160,7 @@ static void dispose(struct window *self, struct claimed_step *step,
   } else if (verdict == RECENT_STEPS_ANSWERED) {
     log_line(self->log, LOG_WARN, step->step_id,
              "redis has lost the result of this step, which is not run again");
-    answer(self, step, step_answer_version(&step->step), window_lost_result, -1);
+    answer(self, step, step_answer_version(&step->step), STEP_CAUSE_LOST, window_lost_result, -1);
   }
 }
 
@@ -410,7 +411,7 @@ static void answer_interrupted(struct window *self, struct claimed_step *step) {
   }
   step->announced = true;
   ledger_insert(&self->ledger, step);
-  answer(self, step, version, reason, self->reader.started_events);
+  answer(self, step, version, STEP_CAUSE_LOST, reason, self->reader.started_events);
   free(step_id);
 }
 

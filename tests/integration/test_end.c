@@ -1,0 +1,245 @@
+/* `end` of a result: why the step has ended, and what it has cost. */
+#include <unistd.h>
+
+#include "tests/support/job.h"
+#include "tests/support/kind_rows.h"
+#include "tests/support/memory_group.h"
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+#define MIB (1024.0 * 1024)
+
+/* Of the step alone. */
+#define DIRECTORY "cd $(mktemp -d); "
+
+static const cJSON *end_of(const cJSON *result) {
+  return cJSON_GetObjectItem(result, "end");
+}
+
+static const cJSON *run_for_end(struct job *job, const char *script) {
+  return end_of(job_run(job, job_script(job, script)));
+}
+
+static double figure(const cJSON *end, const char *name) {
+  const cJSON *field = cJSON_GetObjectItem(end, name);
+  if (!cJSON_IsNumber(field))
+    fail_msg("%s is no number", name);
+  return field->valuedouble;
+}
+
+static const char *cause(const cJSON *end) {
+  return cJSON_GetObjectItem(end, "cause")->valuestring;
+}
+
+static void expect_cause_alone(const cJSON *end, const char *expected) {
+  assert_string_equal(cause(end), expected);
+  assert_int_equal(cJSON_GetArraySize(end), 1);
+}
+
+/* --- causes ----------------------------------------------------------------------------------- */
+
+JOB_TEST(what_was_not_executed_has_its_cause_alone) {
+  expect_cause_alone(end_of(job_run(job, job_step(job, "no-such-command", NULL))), "notStarted");
+  job_push_json(job, "{'schemaVersion':1,'stepId':'1','kind':'fly'}");
+  expect_cause_alone(end_of(job_result(job)), "refused");
+}
+
+JOB_TEST(a_signal_has_its_number_and_name) {
+  const cJSON *end = run_for_end(job, "ulimit -c 0; kill -SEGV $$");
+  assert_string_equal(cause(end), "signal");
+  assert_int_equal(figure(end, "signal"), 11);
+  assert_string_equal(job_text(end, "signalName"), "SIGSEGV");
+  assert_true(cJSON_IsFalse(cJSON_GetObjectItem(end, "coreDumped")));
+}
+
+JOB_TEST(an_exit_has_no_signal) {
+  const cJSON *end = run_for_end(job, "exit 3");
+  assert_string_equal(cause(end), "exited");
+  assert_null(cJSON_GetObjectItem(end, "signal"));
+  assert_null(cJSON_GetObjectItem(end, "alive"));
+  assert_null(cJSON_GetObjectItem(end, "heldBy"));
+  assert_int_equal(figure(end, "survivors"), 0);
+}
+
+JOB_TEST(a_step_that_is_cancelled_while_it_waits_has_its_cause_alone) {
+  const cJSON *first = job_push_until(job, job_script(job, "echo up; sleep 600.201"), "up");
+  const cJSON *second = job_push_echo(job, "never");
+  job_push_cancel(job, second);
+  expect_cause_alone(end_of(job_result_of(job, second)), "cancelled");
+  job_push_cancel(job, first);
+  const cJSON *end = end_of(job_result_of(job, first));
+  assert_string_equal(cause(end), "cancelled");
+  assert_true(figure(end, "processes") >= 1);
+}
+
+JOB_TEST(a_step_that_an_agent_has_left_is_lost) {
+  const cJSON *step = job_push_until(job, job_script(job, "echo up; sleep 600.202"), "up");
+  job_kill_agent(job);
+  job_start_agent(job, NULL);
+  expect_cause_alone(end_of(job_result_of(job, step)), "lost");
+}
+
+/* --- usage ------------------------------------------------------------------------------------ */
+
+/* An orphan is waited for by nobody but its keeper: to be there it need not be dead. */
+JOB_TEST(the_usage_is_of_the_whole_tree) {
+  const cJSON *end = run_for_end(
+      job, DIRECTORY "(dd if=/dev/zero of=/dev/null bs=64M count=8 2>/dev/null & echo $! >pid) &"
+                     "until [ -s pid ]; do :; done; read p <pid; while kill -0 $p 2>/dev/null; do "
+                     ":; done; rm -r $PWD");
+  assert_true(figure(end, "maxRssBytes") > 48 * MIB);
+  assert_true(figure(end, "maxRssBytes") < 128 * MIB);
+  assert_true(figure(end, "systemCpuSeconds") + figure(end, "userCpuSeconds") > 0);
+  assert_true(figure(end, "voluntarySwitches") + figure(end, "involuntarySwitches") > 0);
+  assert_true(figure(end, "processes") >= 2);
+  assert_int_equal(figure(end, "survivors"), 0);
+}
+
+JOB_TEST(each_step_has_its_own_usage) {
+  assert_true(figure(run_for_end(job, "dd if=/dev/zero of=/dev/null bs=64M count=1 2>&1"),
+                     "maxRssBytes") > 48 * MIB);
+  const cJSON *end = run_for_end(job, "true");
+  assert_true(figure(end, "maxRssBytes") < 48 * MIB);
+  assert_int_equal(figure(end, "processes"), 1);
+}
+
+JOB_TEST(what_is_written_to_storage_is_counted) {
+  const cJSON *end =
+      run_for_end(job, DIRECTORY "dd if=/dev/zero of=f bs=1M count=8 conv=fsync 2>&1; rm -r $PWD");
+  assert_true(figure(end, "writtenBytes") >= 8 * MIB);
+}
+
+JOB_TEST(a_file_kind_has_no_resident_size) {
+  kind_rows_file(job, "f", "text");
+  const cJSON *end = end_of(job_run(job, kind_rows_step(job, "'kind':'readFile','path':'f'")));
+  assert_string_equal(cause(end), "exited");
+  assert_null(cJSON_GetObjectItem(end, "maxRssBytes"));
+  assert_int_equal(figure(end, "processes"), 1);
+}
+
+/* --- what was there, and is left -------------------------------------------------------------- */
+
+static const cJSON *find_alive(const cJSON *end, const char *command) {
+  const cJSON *process;
+  cJSON_ArrayForEach(process, cJSON_GetObjectItem(end, "alive")) {
+    if (strcmp(job_text(process, "command"), command) == 0)
+      return process;
+  }
+  fail_msg("%s was not alive: %s", command, cJSON_PrintUnformatted(end));
+  return NULL;
+}
+
+JOB_TEST(at_the_deadline_it_says_what_was_running) {
+  static const char script[] = "sleep 600.203 & setsid sleep 600.204 & sleep 600.205";
+  cJSON *step = job_script(job, script);
+  cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
+  const cJSON *end = end_of(job_run(job, step));
+  assert_string_equal(cause(end), "timeout");
+  const cJSON *child = find_alive(end, "sleep 600.203");
+  (void)find_alive(end, "sleep 600.204");
+  const cJSON *shell = find_alive(end, job_format(job, "sh -c %s", script));
+  assert_int_equal(figure(child, "parent"), figure(shell, "pid"));
+  assert_string_equal(job_text(child, "state"), "S");
+  assert_string_equal(job_text(child, "wait"), "hrtimer_nanosleep");
+  assert_string_equal(job_text(child, "syscall"), "clock_nanosleep");
+  assert_true(figure(child, "rssBytes") > 0);
+  assert_true(figure(child, "ageSeconds") >= 0.5 && figure(child, "ageSeconds") < 60);
+  assert_true(figure(child, "cpuSeconds") < 1);
+  assert_int_equal(figure(end, "survivors"), 0);
+}
+
+JOB_TEST(the_largest_are_listed_first_and_no_more_than_32) {
+  const cJSON *step = job_push_until(
+      job,
+      job_script(job, "i=0; while [ $i -lt 40 ]; do sleep 600.206 & i=$((i+1)); done; "
+                      "dd if=/dev/zero bs=32M count=2 2>/dev/null | sleep 600.207 &"
+                      "until [ $(grep -c . /proc/$$/task/$$/children) ]; do :; done; "
+                      "echo up; wait"),
+      "up");
+  assert_true(proc_wait_for("dd if=/dev/zero bs=32M count=2", WAIT_BOUND_MS) > 0);
+  job_push_cancel(job, step);
+  const cJSON *alive = cJSON_GetObjectItem(end_of(job_result_of(job, step)), "alive");
+  assert_int_equal(cJSON_GetArraySize(alive), 32);
+  for (const cJSON *process = alive->child; process->next != NULL; process = process->next)
+    assert_true(figure(process, "rssBytes") >= figure(process->next, "rssBytes"));
+}
+
+JOB_TEST(what_is_left_in_the_background_is_counted) {
+  const cJSON *end = run_for_end(job, "sleep 600.208 & sleep 600.209 >/dev/null 2>&1 & exit 0");
+  assert_string_equal(cause(end), "exited");
+  assert_int_equal(figure(end, "survivors"), 2);
+  assert_int_equal(figure(end, "processes"), 3);
+  const cJSON *holder = cJSON_GetObjectItem(end, "heldBy");
+  assert_string_equal(job_text(holder, "command"), "sleep 600.208");
+  assert_int_equal(figure(holder, "pid"), proc_find("sleep 600.208"));
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+struct limited {
+  struct job *job;
+  struct memory_group group;
+};
+
+static int set_up_limited(void **state) {
+  struct limited *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  void *job;
+  (void)job_setup_server(&job);
+  self->job = job;
+  memory_group_init(&self->group, 48 * 1024 * 1024);
+  self->job->setup.prepare = memory_group_enter;
+  self->job->setup.prepare_context = &self->group;
+  job_start_agent(self->job, NULL);
+  *state = self;
+  return 0;
+}
+
+static int tear_down_limited(void **state) {
+  struct limited *self = *state;
+  void *job = self->job;
+  (void)job_teardown(&job);
+  memory_group_release(&self->group);
+  free(self);
+  return 0;
+}
+
+#define LIMITED_TEST(NAME)                                                                         \
+  TEST_WITH(struct limited *limited, NAME, set_up_limited, tear_down_limited)
+
+#define EATER "dd if=/dev/zero of=/dev/null bs=96M count=1"
+
+LIMITED_TEST(a_step_that_eats_all_memory_is_told_so) {
+  const cJSON *result = job_run(limited->job, job_script(limited->job, "exec " EATER));
+  job_expect_result(limited->job, result, 137,
+                    "killed by signal 9 (SIGKILL): out of memory, the container has 48 MiB", NULL);
+  const cJSON *end = end_of(result);
+  assert_string_equal(cause(end), "signal");
+  assert_int_equal(figure(end, "oomKills"), 1);
+  assert_true(cJSON_IsTrue(cJSON_GetObjectItem(end, "oomKilled")));
+  const cJSON *memory = cJSON_GetObjectItem(end, "memory");
+  assert_int_equal(figure(memory, "limitBytes"), 48 * MIB);
+  assert_true(figure(memory, "peakBytes") > 40 * MIB);
+  job_expect_to_go_on(limited->job);
+}
+
+LIMITED_TEST(so_is_one_whose_child_does) {
+  const cJSON *result =
+      job_run(limited->job, job_script(limited->job, "echo begin; " EATER " 2>&-; exit 1"));
+  job_expect_result(limited->job, result, 1,
+                    "exited with code 1: out of memory, the container has 48 MiB\nbegin",
+                    "begin\n");
+  assert_string_equal(cause(end_of(result)), "exited");
+  assert_true(cJSON_IsTrue(cJSON_GetObjectItem(end_of(result), "oomKilled")));
+}
+
+LIMITED_TEST(one_that_succeeds_has_the_number_alone) {
+  const cJSON *result = job_run(limited->job, job_script(limited->job, EATER " 2>&-; exit 0"));
+  job_expect_result(limited->job, result, 0, NULL, NULL);
+  assert_int_equal(figure(end_of(result), "oomKills"), 1);
+  assert_true(cJSON_IsFalse(cJSON_GetObjectItem(end_of(result), "oomKilled")));
+  result = job_run(limited->job, job_script(limited->job, "exit 7"));
+  assert_int_equal(figure(end_of(result), "oomKills"), 0);
+  assert_true(cJSON_IsFalse(cJSON_GetObjectItem(end_of(result), "oomKilled")));
+}

@@ -1,0 +1,54 @@
+#include "tests/support/memory_group.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/agent_process.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+#define VERSION_1 "/sys/fs/cgroup/memory"
+#define VERSION_2 "/sys/fs/cgroup"
+
+static int write_file(const char *directory, const char *name, const char *text) {
+  char path[2 * PATH_MAX];
+  (void)snprintf(path, sizeof path, "%s/%s", directory, name);
+  int fd = open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0)
+    return -1;
+  ssize_t length = write(fd, text, strlen(text));
+  close(fd);
+  return length == (ssize_t)strlen(text) ? 0 : -1;
+}
+
+void memory_group_init(struct memory_group *self, size_t limit_bytes) {
+  char limit[32];
+  bool is_first = access(VERSION_1 "/memory.limit_in_bytes", F_OK) == 0;
+  (void)snprintf(limit, sizeof limit, "%zu", limit_bytes);
+  (void)snprintf(self->path, sizeof self->path, "%s/test-%d", is_first ? VERSION_1 : VERSION_2,
+                 (int)getpid());
+  if (!is_first)
+    (void)write_file(VERSION_2, "cgroup.subtree_control", "+memory");
+  if (mkdir(self->path, 0755) != 0)
+    fail_msg("%s: %s", self->path, strerror(errno));
+  if (write_file(self->path, is_first ? "memory.limit_in_bytes" : "memory.max", limit) != 0)
+    fail_msg("%s: no limit: %s", self->path, strerror(errno));
+}
+
+static bool is_removed(void *path) {
+  return rmdir(path) == 0;
+}
+
+void memory_group_release(struct memory_group *self) {
+  assert_true(wait_until(is_removed, self->path, WAIT_BOUND_MS));
+}
+
+void memory_group_enter(const void *group) {
+  const struct memory_group *self = group;
+  if (write_file(self->path, "cgroup.procs", "0") != 0)
+    _exit(AGENT_PROCESS_NO_START);
+}
