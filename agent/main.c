@@ -96,6 +96,7 @@ static int serve(const struct options *options, const struct startup *startup,
       .line_bytes = (size_t)options->line_bytes,
       .job_id = options->redis.job_id,
       .kind = {.environment = environ, .known = kinds},
+      .memory_reserve = options->memory_reserve,
       .keeps_spare = options->action != OPTIONS_ONCE};
   struct engine *engine = engine_new(&engine_options);
   struct door *door = make_door(options, engine_options.base, log);

@@ -12,6 +12,7 @@
 #include "agent/doors/mcp/session.h"
 #include "agent/doors/redis/pace.h"
 #include "agent/engine/lines.h"
+#include "agent/engine/memory_guard.h"
 #include "base/memory.h"
 #include "wire/step.h"
 
@@ -178,6 +179,10 @@ static const struct setting settings[] = {
     {"line-bytes", "N", WITH_STEPS,
      NUMBER(line_bytes, LINE_BYTES_MIN, LINE_BYTES_MAX, LINE_BYTES_DEFAULT),
      .help = "a line of more than N bytes arrives in pieces, default 1048576"},
+    {"memory-reserve", "BYTES", ALWAYS, NUMBER(memory_reserve, 0, 1ULL << 62, MEMORY_RESERVE_AUTO),
+     .help = "end the largest step when less of the container's memory than this\n"
+             "is left; 0: never; default: where an out-of-memory kill would end\n"
+             "the agent, too, a sixteenth, 16 to 64 MiB"},
     {"key-ttl", "SECONDS", WITH_REDIS, NUMBER(redis.key_ttl_seconds, 0, KEY_TTL_MAX_SECONDS, 86400),
      .help = "time to live of the job's keys, which a running agent refreshes,\n"
              "default 86400; 0: they do not expire"},

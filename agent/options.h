@@ -42,6 +42,7 @@ struct options {
   unsigned long long idle_cycles;
   unsigned long long connect_timeout_seconds; /* 0: up to the idle limit */
   unsigned long long line_bytes;
+  unsigned long long memory_reserve;
 };
 
 /* What --help prints. */

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/engine/memory_guard.h"
 #include "agent/engine/run.h"
 #include "agent/engine/signal_origin.h"
 #include "agent/exit_code.h"
@@ -27,6 +28,8 @@
 #include "base/memory.h"
 #include "base/printable.h"
 
+#define MIB (1024 * 1024)
+
 enum phase { PHASE_RUNNING, PHASE_ENDING_RUNS, PHASE_ENDING_TREE, PHASE_CLOSING, PHASE_OVER };
 
 struct engine {
@@ -37,9 +40,10 @@ struct engine {
   uint64_t run_number; /* of the run made last */
   struct run_context run_context;
   struct keepers *keepers;
-  struct cgroup cgroup; /* of version 0 before the first step */
-  struct event *spare;  /* makes a keeper ahead of time */
-  char job[8 + 1];      /* a hash of its id */
+  struct cgroup cgroup;              /* of version 0 before the first step */
+  struct memory_guard *memory_guard; /* NULL likewise */
+  struct event *spare;               /* makes a keeper ahead of time */
+  char job[8 + 1];                   /* a hash of its id */
   char tag[64];
   struct event *dead_agents;      /* looks again: see engine_await_dead_agents */
   int64_t dead_agents_give_up_ms; /* monotonic */
@@ -126,11 +130,46 @@ static struct run **find_slot(struct engine *self, const struct run *run) {
   return &self->runs[i];
 }
 
+/* The largest: a step, or what an earlier one has left. */
+static void on_memory_exhausted(void *owner, int64_t used, int64_t limit) {
+  struct engine *self = owner;
+  struct run *largest = NULL;
+  int64_t most, left;
+  struct keeper *keeper = keepers_largest_left(self->keepers, &left);
+  most = left;
+  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++) {
+    int64_t own = self->runs[i] != NULL ? run_memory(self->runs[i]) : 0;
+    if (own > most) {
+      most = own;
+      largest = self->runs[i];
+    }
+  }
+  char text[160];
+  (void)snprintf(text, sizeof text,
+                 "the container's memory was exhausted (%lld of %lld MiB); the step was killed",
+                 (long long)used / MIB, (long long)limit / MIB);
+  if (largest != NULL) {
+    run_stop(largest, 0, STEP_CAUSE_MEMORY_LIMIT, text);
+  } else if (keeper != NULL) {
+    log_line(self->options.log, LOG_WARN, NULL,
+             "the container's memory was exhausted (%lld of %lld MiB); what an earlier step has "
+             "left was killed",
+             (long long)used / MIB, (long long)limit / MIB);
+    keeper_kill(keeper);
+  }
+}
+
 /* Once, when the first step comes: the start of the program does not wait for it. */
 static void look_around(struct engine *self) {
   if (self->run_number > 0)
     return;
   cgroup_open(&self->cgroup, "");
+  self->memory_guard = memory_guard_new(self->options.base, &self->cgroup,
+                                        self->options.memory_reserve, on_memory_exhausted, self);
+  if (self->options.memory_reserve == MEMORY_RESERVE_AUTO && memory_guard_is_on(self->memory_guard))
+    log_line(self->options.log, LOG_INFO, NULL,
+             "an out-of-memory kill would end the agent, too: a step that takes the last memory is "
+             "ended before");
   if (!process_table_is_known())
     log_line(
         self->options.log, LOG_WARN, NULL,
@@ -163,6 +202,7 @@ void engine_submit(struct door *door, struct request *request) {
   struct run *run = run_new(&self->run_context, door, request, ++self->run_number);
   *slot = run;
   self->run_count++;
+  memory_guard_watch(self->memory_guard, true);
   tell_activity(self);
   begin_idle(self);
   door->type->begin(door, run);
@@ -221,6 +261,7 @@ static void on_run_done(void *engine, struct run *run, const struct run_end *end
   struct door *door = self->door;
   *find_slot(self, run) = NULL;
   self->run_count--;
+  memory_guard_watch(self->memory_guard, self->run_count > 0);
   door->type->result(door, run, end);
   tell_activity(self);
   begin_idle(self);
@@ -474,6 +515,8 @@ void engine_free(struct engine *self) {
   event_free(self->outage_limit);
   event_free(self->deadline);
   keepers_free(self->keepers);
+  if (self->memory_guard != NULL)
+    memory_guard_free(self->memory_guard);
   cgroup_close(&self->cgroup);
   free(self);
 }

@@ -32,7 +32,8 @@ struct engine_options {
   size_t line_bytes;              /* of the longest line that comes whole, see lines.h */
   const char *job_id;             /* a part of the tags of commands; NULL: no job */
   struct kind_context kind;
-  bool keeps_spare; /* one keeper waits for the next step */
+  uint64_t memory_reserve; /* bytes: see memory_guard.h */
+  bool keeps_spare;        /* one keeper waits for the next step */
 };
 
 struct engine *engine_new(const struct engine_options *options);

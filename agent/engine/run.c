@@ -1,5 +1,6 @@
 #include "agent/engine/run.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,13 +226,15 @@ static enum run_how how_it_ended(const struct process_outcome *outcome) {
   return RUN_STOPPED;
 }
 
-static int exit_code_of(const struct run_end *end, int status) {
+static int exit_code_of(const struct run *self, const struct run_end *end) {
   static const int codes[] = {
       [RUN_TIMED_OUT] = RUN_EXIT_TIMED_OUT,           [RUN_STOPPED] = RUN_EXIT_NOT_RUN,
       [RUN_NO_DIRECTORY] = RUN_EXIT_NOT_RUN,          [RUN_NOT_FOUND] = RUN_EXIT_NOT_FOUND,
       [RUN_NOT_EXECUTABLE] = RUN_EXIT_NOT_EXECUTABLE, [RUN_NO_PROCESS] = RUN_EXIT_NOT_RUN};
   if (end->how == RUN_EXITED)
-    return WEXITSTATUS(status);
+    return WEXITSTATUS(self->outcome.status);
+  if (end->cost.cause == STEP_CAUSE_MEMORY_LIMIT)
+    return 128 + SIGKILL;
   return end->how == RUN_SIGNALED ? 128 + end->signal : codes[end->how];
 }
 
@@ -314,7 +317,7 @@ static struct run_end make_end(const struct run *self) {
     end.signal = WTERMSIG(self->outcome.status);
   if (end.how == RUN_NO_DIRECTORY)
     end.subject = self->step.working_directory;
-  end.exit_code = exit_code_of(&end, self->outcome.status);
+  end.exit_code = exit_code_of(self, &end);
   set_output(self, &end);
   return end;
 }
@@ -533,6 +536,10 @@ void run_stop(struct run *self, int64_t grace_ms, enum step_cause cause, const c
     process_stop(self->process, grace_ms);
   else
     end_without_process(self);
+}
+
+int64_t run_memory(const struct run *self) {
+  return self->process != NULL && !self->was_stopped ? process_memory(self->process) : 0;
 }
 
 void run_describe(const struct run *self, char *out, size_t size) {

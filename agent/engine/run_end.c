@@ -26,6 +26,10 @@ bool run_end_is_own(const struct run_end *self) {
   return self->how == RUN_EXITED || self->how == RUN_SIGNALED;
 }
 
+bool run_end_has_code(const struct run_end *self) {
+  return run_end_is_own(self) || self->cost.cause == STEP_CAUSE_MEMORY_LIMIT;
+}
+
 bool run_end_was_executed(const struct run_end *self) {
   return run_end_is_own(self) || self->how == RUN_TIMED_OUT;
 }
@@ -90,7 +94,7 @@ struct step_result run_end_step_result(const struct run_end *self, const struct 
                                        struct error *line) {
   struct step_result result = {.schema_version = step_answer_version(step),
                                .step_id = step->step_id,
-                               .exit_code = run_end_is_own(self) ? self->exit_code : -1,
+                               .exit_code = run_end_has_code(self) ? self->exit_code : -1,
                                .timed_out = self->how == RUN_TIMED_OUT,
                                .duration_ms = self->duration_ms,
                                .output_content = self->output.bytes,
@@ -124,7 +128,7 @@ void run_end_log(const struct run_end *self, const struct log *log, const struct
   if (has_message)
     message = run_end_message(self, step->timeout_seconds, &line);
   log_line(log, succeeded && !quiet ? LOG_INFO : failure, step->step_id,
-           "exit=%d in %lldms `%s`%s%.*s", run_end_is_own(self) ? self->exit_code : -1,
+           "exit=%d in %lldms `%s`%s%.*s", run_end_has_code(self) ? self->exit_code : -1,
            (long long)self->duration_ms, command, has_message ? ": " : "", (int)message.length,
            message.bytes);
   if (self->holder.pid != 0)

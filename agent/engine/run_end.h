@@ -70,6 +70,7 @@ bool run_end_is_success(const struct run_end *self);
 
 /* Whether it has had an end of its own; and whether it was executed: that, or up to its deadline. */
 bool run_end_is_own(const struct run_end *self);
+bool run_end_has_code(const struct run_end *self); /* or was ended with one, for want of memory */
 bool run_end_was_executed(const struct run_end *self);
 
 /* Why it is no success: its own last words, where it has had an end of its own and they are kept;

@@ -239,9 +239,8 @@ static void signal_tree(struct keeper *self, int signal) {
 
 static void list_alive(struct keeper *self) {
   const struct process_tree tree = {.root = getpid()};
-  size_t count;
-  (void)process_tree_list(&tree, self->page->alive, KEEPER_ALIVE_MAX, &count);
-  atomic_store(&self->page->alive_count, (unsigned)count);
+  struct process_tree_census census = process_tree_list(&tree, self->page->alive, KEEPER_ALIVE_MAX);
+  atomic_store(&self->page->alive_count, (unsigned)census.listed);
 }
 
 static void obey(struct keeper *self) {

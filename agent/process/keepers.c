@@ -437,10 +437,24 @@ const struct step_process *keeper_alive(const struct keeper *self, size_t *count
   return self->page->alive;
 }
 
-size_t keeper_survivors(const struct keeper *self) {
+struct process_tree_census keeper_census(const struct keeper *self) {
   const struct process_tree tree = {.root = self->pid};
-  size_t listed;
-  return self->state == KEEPER_HOLDS ? process_tree_list(&tree, NULL, 0, &listed) : 0;
+  if (self->pid == 0 || !has_processes(self))
+    return (struct process_tree_census){0};
+  return process_tree_list(&tree, NULL, 0);
+}
+
+struct keeper *keepers_largest_left(const struct keepers *self, int64_t *rss_bytes) {
+  struct keeper *largest = NULL;
+  *rss_bytes = 0;
+  for (struct keeper *keeper = self->all; keeper != NULL; keeper = keeper->next) {
+    int64_t own = keeper->news == NULL ? keeper_census(keeper).rss_bytes : 0;
+    if (own > *rss_bytes) {
+      *rss_bytes = own;
+      largest = keeper;
+    }
+  }
+  return largest;
 }
 
 /* --- orders ----------------------------------------------------------------------------------- */

@@ -9,6 +9,7 @@
 
 #include "agent/process/exec_command.h"
 #include "agent/process/keeper.h"
+#include "agent/process/process_tree.h"
 #include "base/error.h"
 
 /*
@@ -94,8 +95,8 @@ const struct step_usage *keeper_usage(const struct keeper *self);
 /* Those that were there when it was ordered to end them (`lists_alive`), the largest first. */
 const struct step_process *keeper_alive(const struct keeper *self, size_t *count);
 
-/* How many processes of KEEPER_HOLDS live. Reads /proc. */
-size_t keeper_survivors(const struct keeper *self);
+/* Its processes that live. Reads /proc. */
+struct process_tree_census keeper_census(const struct keeper *self);
 
 /* Ends what is below the keeper: SIGTERM to all, or SIGKILL until nobody is left. News follow when that
    is so. A command that waits executes nothing then; work is killed by either. */
@@ -109,6 +110,10 @@ void keeper_release(struct keeper *self);
    program, which is a subreaper and in a container process 1. A keeper that was stopped goes on. True:
    there may be more, in another turn of the loop. `has_died`: a keeper was reaped. */
 bool keepers_reap(struct keepers *self, bool *has_died);
+
+/* Of the keepers that stay with what was left in the background the one with the most memory; NULL: none
+   has any. Reads /proc. */
+struct keeper *keepers_largest_left(const struct keepers *self, int64_t *rss_bytes);
 
 /* Whether any process lives that is of a step. */
 bool keepers_have_processes(struct keepers *self);

@@ -60,7 +60,9 @@ static void maybe_end(struct process *self) {
   if (self->started_ms != 0)
     self->outcome.duration_ms = clock_monotonic_ms() - self->started_ms;
   self->outcome.usage = *keeper_usage(self->keeper);
-  self->outcome.survivors = self->outcome.unkillable + keeper_survivors(self->keeper);
+  self->outcome.survivors = self->outcome.unkillable;
+  if (keeper_state(self->keeper) == KEEPER_HOLDS)
+    self->outcome.survivors += keeper_census(self->keeper).living;
   if (self->outcome.usage.processes >= 0)
     self->outcome.usage.processes += (int64_t)self->outcome.survivors;
   self->outcome.alive = keeper_alive(self->keeper, &self->outcome.alive_count);
@@ -364,6 +366,10 @@ void process_pause(struct process *self, bool paused) {
 
 void process_stop(struct process *self, int64_t grace_ms) {
   end_tree(self, PROCESS_STOPPED, grace_ms);
+}
+
+int64_t process_memory(const struct process *self) {
+  return keeper_census(self->keeper).rss_bytes;
 }
 
 pid_t process_pid(const struct process *self) {

@@ -121,6 +121,9 @@ void process_pause(struct process *self, bool paused);
    streams, and the outcome is what it was. */
 void process_stop(struct process *self, int64_t grace_ms);
 
+/* The resident bytes of its tree; what processes share counts for each. Reads /proc. */
+int64_t process_memory(const struct process *self);
+
 /* The pid of its child, which may be reaped already; 0 before one is made. */
 pid_t process_pid(const struct process *self);
 

@@ -156,7 +156,8 @@ size_t process_tree_signal(const struct process_tree *self, int signal) {
 
 struct list {
   struct step_process *processes;
-  size_t max, count, living;
+  size_t max;
+  struct process_tree_census census;
   int64_t now_ms, tick_ms, page_bytes;
 };
 
@@ -186,8 +187,9 @@ static void list_member(void *context, const struct walk *walk, const struct mem
   (void)walk;
   if (!read_stat(&process, self, member->pid))
     return;
-  self->living++;
-  size_t at = self->count < self->max ? self->count++ : self->max;
+  self->census.living++;
+  self->census.rss_bytes += process.rss_bytes;
+  size_t at = self->census.listed < self->max ? self->census.listed++ : self->max;
   while (at > 0 && self->processes[at - 1].rss_bytes < process.rss_bytes) {
     if (at < self->max)
       self->processes[at] = self->processes[at - 1];
@@ -256,8 +258,8 @@ static void read_wait(struct step_process *self) {
     (void)snprintf(self->syscall, sizeof self->syscall, "%s", syscall_name(number));
 }
 
-size_t process_tree_list(const struct process_tree *self, struct step_process *list, size_t max,
-                         size_t *listed) {
+struct process_tree_census process_tree_list(const struct process_tree *self,
+                                             struct step_process *list, size_t max) {
   struct timespec now = {0};
   (void)clock_gettime(CLOCK_BOOTTIME, &now);
   struct list state = {.processes = list,
@@ -267,10 +269,9 @@ size_t process_tree_list(const struct process_tree *self, struct step_process *l
                        .page_bytes = sysconf(_SC_PAGESIZE)};
   if (process_table_is_known())
     (void)walk_tree(self, list_member, &state);
-  for (size_t i = 0; i < state.count; i++) {
+  for (size_t i = 0; i < state.census.listed; i++) {
     process_table_command(list[i].pid, list[i].command, sizeof list[i].command);
     read_wait(&list[i]);
   }
-  *listed = state.count;
-  return state.living;
+  return state.census;
 }

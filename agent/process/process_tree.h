@@ -31,10 +31,15 @@ struct process_tree {
  */
 size_t process_tree_signal(const struct process_tree *self, int signal);
 
-/* Lists those that live, the largest first, `max` at the most. Returns their number, and in `listed` how
-   many are listed. */
-size_t process_tree_list(const struct process_tree *self, struct step_process *list, size_t max,
-                         size_t *listed);
+struct process_tree_census {
+  size_t living;
+  int64_t rss_bytes; /* of all together; what they share counts for each */
+  size_t listed;
+};
+
+/* Counts those that live, and lists the largest of them first, `max` at the most. */
+struct process_tree_census process_tree_list(const struct process_tree *self,
+                                             struct step_process *list, size_t max);
 
 #define PROCESS_TREE_MAX 4096
 

@@ -3,7 +3,6 @@
 
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
-#include "tests/support/memory_group.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -173,73 +172,4 @@ JOB_TEST(what_is_left_in_the_background_is_counted) {
   const cJSON *holder = cJSON_GetObjectItem(end, "heldBy");
   assert_string_equal(job_text(holder, "command"), "sleep 600.208");
   assert_int_equal(figure(holder, "pid"), proc_find("sleep 600.208"));
-}
-
-/* --- memory ----------------------------------------------------------------------------------- */
-
-struct limited {
-  struct job *job;
-  struct memory_group group;
-};
-
-static int set_up_limited(void **state) {
-  struct limited *self = calloc(1, sizeof *self);
-  assert_non_null(self);
-  void *job;
-  (void)job_setup_server(&job);
-  self->job = job;
-  memory_group_init(&self->group, 48 * 1024 * 1024);
-  self->job->setup.prepare = memory_group_enter;
-  self->job->setup.prepare_context = &self->group;
-  job_start_agent(self->job, NULL);
-  *state = self;
-  return 0;
-}
-
-static int tear_down_limited(void **state) {
-  struct limited *self = *state;
-  void *job = self->job;
-  (void)job_teardown(&job);
-  memory_group_release(&self->group);
-  free(self);
-  return 0;
-}
-
-#define LIMITED_TEST(NAME)                                                                         \
-  TEST_WITH(struct limited *limited, NAME, set_up_limited, tear_down_limited)
-
-#define EATER "dd if=/dev/zero of=/dev/null bs=96M count=1"
-
-LIMITED_TEST(a_step_that_eats_all_memory_is_told_so) {
-  const cJSON *result = job_run(limited->job, job_script(limited->job, "exec " EATER));
-  job_expect_result(limited->job, result, 137,
-                    "killed by signal 9 (SIGKILL): out of memory, the container has 48 MiB", NULL);
-  const cJSON *end = end_of(result);
-  assert_string_equal(cause(end), "signal");
-  assert_int_equal(figure(end, "oomKills"), 1);
-  assert_true(cJSON_IsTrue(cJSON_GetObjectItem(end, "oomKilled")));
-  const cJSON *memory = cJSON_GetObjectItem(end, "memory");
-  assert_int_equal(figure(memory, "limitBytes"), 48 * MIB);
-  assert_true(figure(memory, "peakBytes") > 40 * MIB);
-  job_expect_to_go_on(limited->job);
-}
-
-LIMITED_TEST(so_is_one_whose_child_does) {
-  const cJSON *result =
-      job_run(limited->job, job_script(limited->job, "echo begin; " EATER " 2>&-; exit 1"));
-  job_expect_result(limited->job, result, 1,
-                    "exited with code 1: out of memory, the container has 48 MiB\nbegin",
-                    "begin\n");
-  assert_string_equal(cause(end_of(result)), "exited");
-  assert_true(cJSON_IsTrue(cJSON_GetObjectItem(end_of(result), "oomKilled")));
-}
-
-LIMITED_TEST(one_that_succeeds_has_the_number_alone) {
-  const cJSON *result = job_run(limited->job, job_script(limited->job, EATER " 2>&-; exit 0"));
-  job_expect_result(limited->job, result, 0, NULL, NULL);
-  assert_int_equal(figure(end_of(result), "oomKills"), 1);
-  assert_true(cJSON_IsFalse(cJSON_GetObjectItem(end_of(result), "oomKilled")));
-  result = job_run(limited->job, job_script(limited->job, "exit 7"));
-  assert_int_equal(figure(end_of(result), "oomKills"), 0);
-  assert_true(cJSON_IsFalse(cJSON_GetObjectItem(end_of(result), "oomKilled")));
 }

@@ -162,13 +162,13 @@ static bool runs_elsewhere(struct files_door *self, struct exec *exec, const str
 static void explain_end(const struct files_door *self, const struct run_end *end,
                         struct error *out) {
   out->text[0] = '\0';
-  if (end->how == RUN_STOPPED)
+  if (end->how == RUN_STOPPED && engine_leaving(&self->door) != NULL)
     (void)error_set(out, "stopped by %s", engine_leaving(&self->door));
   else if (end->how == RUN_NOT_FOUND || end->how == RUN_NOT_EXECUTABLE)
     (void)error_set(out, "cannot run '%.100s': %s", end->subject,
                     end->how == RUN_NOT_FOUND ? "No such file or directory"
                                               : error_why(&end->error));
-  else if (end->how == RUN_NO_DIRECTORY || end->how == RUN_NO_PROCESS)
+  else if (end->how == RUN_STOPPED || end->how == RUN_NO_DIRECTORY || end->how == RUN_NO_PROCESS)
     *out = end->error;
 }
 

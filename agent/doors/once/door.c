@@ -71,7 +71,7 @@ static void result(struct door *door, const struct run *run, const struct run_en
   run_step_end(run, end, &answer);
   put_event(self, &answer.completed);
   put_result(self, &answer.result);
-  int code = run_end_is_own(end) ? end->exit_code : ONCE_DOOR_EXIT_REFUSED;
+  int code = run_end_has_code(end) ? end->exit_code : ONCE_DOOR_EXIT_REFUSED;
   leave_answered(self, end->how == RUN_TIMED_OUT ? ONCE_DOOR_EXIT_TIMED_OUT : code);
 }
 

@@ -1,0 +1,75 @@
+#include "agent/engine/memory_guard.h"
+
+#include <stdlib.h>
+
+#include "base/loop.h"
+#include "base/memory.h"
+
+/* Faster than memory can be filled, in bytes a millisecond: as earlyoom has it. */
+#define FILLED_A_MS INT64_C(6000000)
+
+/* From one look to the next. */
+#define LOOK_MIN_MS 2
+#define LOOK_MAX_MS 250
+
+#define MIB (INT64_C(1024) * 1024)
+
+struct memory_guard {
+  const struct cgroup *group;
+  uint64_t reserve;
+  void (*exhausted)(void *owner, int64_t used, int64_t limit);
+  void *owner;
+  struct event *look;
+  bool is_on;
+};
+
+static int64_t between(int64_t least, int64_t number, int64_t most) {
+  return number < least ? least : number > most ? most : number;
+}
+
+static int64_t reserve_of(const struct memory_guard *self, int64_t limit) {
+  if (self->reserve != MEMORY_RESERVE_AUTO)
+    return (int64_t)self->reserve;
+  return cgroup_oom_kills_group(self->group) ? between(16 * MIB, limit / 16, 64 * MIB) : 0;
+}
+
+bool memory_guard_is_on(const struct memory_guard *self) {
+  return self->is_on;
+}
+
+LOOP_CALLBACK(on_look, struct memory_guard *self) {
+  int64_t limit = cgroup_memory_limit(self->group);
+  int64_t used = cgroup_memory_unreclaimable(self->group);
+  if (limit < 0 || used < 0)
+    return;
+  int64_t left = limit - reserve_of(self, limit) - used;
+  loop_timer_start(self->look, left > 0 ? between(LOOK_MIN_MS, left / FILLED_A_MS, LOOK_MAX_MS)
+                                        : MEMORY_GUARD_PAUSE_MS);
+  if (left <= 0)
+    self->exhausted(self->owner, used, limit);
+}
+
+void memory_guard_watch(struct memory_guard *self, bool watches) {
+  if (!watches)
+    (void)evtimer_del(self->look);
+  else if (self->is_on && !evtimer_pending(self->look, NULL))
+    loop_timer_start(self->look, LOOK_MIN_MS);
+}
+
+struct memory_guard *memory_guard_new(struct event_base *base, const struct cgroup *group,
+                                      uint64_t reserve,
+                                      void (*exhausted)(void *owner, int64_t used, int64_t limit),
+                                      void *owner) {
+  struct memory_guard *self = memory_allocate(sizeof *self);
+  *self = (struct memory_guard){
+      .group = group, .reserve = reserve, .exhausted = exhausted, .owner = owner};
+  self->look = loop_timer_new(base, on_look, self);
+  int64_t limit = cgroup_memory_limit(group);
+  self->is_on = limit >= 0 && reserve_of(self, limit) > 0;
+  return self;
+}
+
+void memory_guard_free(struct memory_guard *self) {
+  event_free(self->look);
+  free(self);
+}
