@@ -28,6 +28,7 @@
 #include "base/loop.h"
 #include "base/memory.h"
 #include "inject/inject.h"
+#include "wire/features.h"
 
 #define AGENT_VERSION "0.1.0"
 
@@ -96,6 +97,7 @@ static int serve(const struct options *options, const struct startup *startup,
       .line_bytes = (size_t)options->line_bytes,
       .job_id = options->redis.job_id,
       .kind = {.environment = environ, .known = kinds},
+      .version = AGENT_VERSION,
       .memory_reserve = options->memory_reserve,
       .keeps_spare = options->action != OPTIONS_ONCE};
   struct engine *engine = engine_new(&engine_options);
@@ -138,6 +140,7 @@ static int complete(struct options *options, const struct log *log, struct error
   struct tool_settings *tools = &options->tools;
   tools->shell = startup_shell();
   options->redis.url = &options->url;
+  options->redis.version = AGENT_VERSION;
   options->redis.idle_cycle_ms = IDLE_CYCLE_SECONDS * 1000;
   options->redis.connect_timeout_ms = (int64_t)options->connect_timeout_seconds * 1000;
   options->files.rules =
@@ -195,12 +198,18 @@ static int run(struct options *options) {
 static int inform(bool version) {
   char pcre2[64]; /* with its date */
   (void)pcre2_config(PCRE2_CONFIG_VERSION, pcre2);
-  if (version)
-    (void)printf("sandbox agent %s (%s, libevent %s, cJSON %s, PCRE2 %.*s, %s)\n", AGENT_VERSION,
-                 reply_parser_library(), event_get_version(), cJSON_Version(),
-                 (int)strcspn(pcre2, " "), pcre2, tls_library());
-  else
+  if (version) {
+    (void)printf(
+        "sandbox agent %s (%s, libevent %s, cJSON %s, PCRE2 %.*s, %s)\nprotocol " PROTOCOL_VERSIONS
+        ":",
+        AGENT_VERSION, reply_parser_library(), event_get_version(), cJSON_Version(),
+        (int)strcspn(pcre2, " "), pcre2, tls_library());
+    for (size_t i = 0; protocol_features[i] != NULL; i++)
+      (void)printf(" %s", protocol_features[i]);
+    (void)printf("\n");
+  } else {
     options_print_help(stdout);
+  }
   if (fflush(stdout) == 0 && !ferror(stdout))
     return 0;
   (void)fprintf(stderr, "agent: standard output: %s\n", strerror(errno));

@@ -91,7 +91,7 @@ static void each_line(const char *root, const char *name,
   size_t size = 0;
   if (file == NULL)
     return;
-  for (ssize_t length; (length = getline(&line, &size, file)) > 0;) {
+  while (getline(&line, &size, file) > 0) {
     line[strcspn(line, "\n")] = '\0';
     take(self, line);
   }

@@ -21,12 +21,14 @@
 #include "agent/exit_code.h"
 #include "agent/process/keepers.h"
 #include "agent/process/process_table.h"
+#include "base/buffer.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/loop.h"
 #include "base/memory.h"
 #include "base/printable.h"
+#include "wire/features.h"
 
 #define MIB (1024 * 1024)
 
@@ -40,8 +42,9 @@ struct engine {
   uint64_t run_number; /* of the run made last */
   struct run_context run_context;
   struct keepers *keepers;
-  struct cgroup cgroup;              /* of version 0 before the first step */
-  struct memory_guard *memory_guard; /* NULL likewise */
+  struct cgroup cgroup;
+  bool has_container;                /* `cgroup` was opened */
+  struct memory_guard *memory_guard; /* NULL before the first step */
   struct event *spare;               /* makes a keeper ahead of time */
   char job[8 + 1];                   /* a hash of its id */
   char tag[64];
@@ -159,11 +162,23 @@ static void on_memory_exhausted(void *owner, int64_t used, int64_t limit) {
   }
 }
 
-/* Once, when the first step comes: the start of the program does not wait for it. */
+/* The start of the program does not wait for it. */
+static void open_container(struct engine *self) {
+  if (!self->has_container)
+    cgroup_open(&self->cgroup, "");
+  self->has_container = true;
+}
+
+const struct cgroup *engine_container(struct door *door) {
+  open_container(door->engine);
+  return &door->engine->cgroup;
+}
+
+/* Once, when the first step comes. */
 static void look_around(struct engine *self) {
   if (self->run_number > 0)
     return;
-  cgroup_open(&self->cgroup, "");
+  open_container(self);
   self->memory_guard = memory_guard_new(self->options.base, &self->cgroup,
                                         self->options.memory_reserve, on_memory_exhausted, self);
   if (self->options.memory_reserve == MEMORY_RESERVE_AUTO && memory_guard_is_on(self->memory_guard))
@@ -378,7 +393,18 @@ LOOP_CALLBACK(on_time_over, struct engine *self) {
   end_at_once(self);
 }
 
+static void dump_features(const struct engine *self) {
+  struct buffer text = {0};
+  for (size_t i = 0; protocol_features[i] != NULL; i++)
+    buffer_add_format(&text, " %s", protocol_features[i]);
+  log_line(self->options.log, LOG_WARN, NULL,
+           "state: version %s, protocol " PROTOCOL_VERSIONS ":%.*s", self->options.version,
+           (int)text.length, text.bytes);
+  buffer_release(&text);
+}
+
 static void dump(const struct engine *self) {
+  dump_features(self);
   log_line(self->options.log, LOG_WARN, NULL, "state: %u runs, %s", self->run_count,
            is_leaving(self)                          ? "stopping"
            : evtimer_pending(self->idle_limit, NULL) ? "idle time runs"

@@ -9,6 +9,7 @@
 #include "agent/engine/door.h"
 #include "agent/kinds/kind.h"
 #include "agent/process/keepers.h"
+#include "base/cgroup.h"
 #include "base/log.h"
 
 /*
@@ -30,6 +31,7 @@ struct engine_options {
   int signal_fd;                  /* of startup.h; -1: signals are somebody else's */
   int64_t idle_limit_ms;          /* without a step; 0: there is no limit */
   size_t line_bytes;              /* of the longest line that comes whole, see lines.h */
+  const char *version;            /* of the program, for the state */
   const char *job_id;             /* a part of the tags of commands; NULL: no job */
   struct kind_context kind;
   uint64_t memory_reserve; /* bytes: see memory_guard.h */
@@ -72,6 +74,9 @@ bool engine_await_dead_agents(struct door *door);
 
 /* A request arrived that needs no run: idle time begins anew. */
 void engine_touch(struct door *door);
+
+/* What is known of the container; found when it is first asked for. */
+const struct cgroup *engine_container(struct door *door);
 
 /* How long until idle() is called, in milliseconds; 0: it is not going to be, as things are. */
 int64_t engine_idle_left_ms(const struct door *door);

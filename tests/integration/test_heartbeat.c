@@ -80,6 +80,36 @@ static void expect_gone_for_good(struct job *job) {
   assert_true(is_gone(job));
 }
 
+static double member(struct job *job, const char *name) {
+  cJSON *beat = job_own(job, cJSON_Parse(text(job)));
+  return cJSON_GetNumberValue(cJSON_GetObjectItem(beat, name));
+}
+
+static bool counts_all(void *context) {
+  struct job *job = context;
+  static const char all[] = "\"Steps\":{\"ok\":2,\"failed\":2,\"timedOut\":1,\"cancelled\":1},";
+  return strstr(text(job), all) != NULL;
+}
+
+JOB_TEST(it_says_what_was_done_and_what_the_container_uses) {
+  job_run(job, job_script(job, "true"));
+  job_run(job, job_script(job, "true"));
+  job_run(job, job_script(job, "exit 1"));
+  job_run(job, job_step(job, "no-such-command", NULL));
+  cJSON *late = job_script(job, "exec sleep 600.231");
+  cJSON_AddNumberToObject(late, "timeoutSeconds", 1);
+  job_run(job, late);
+  const cJSON *step = job_push_until(job, job_script(job, "echo up; exec sleep 600.232"), "up");
+  job_push_cancel(job, step);
+  job_result_of(job, step);
+  assert_true(wait_until(counts_all, job, WAIT_BOUND_MS));
+  assert_int_equal(member(job, "HeldBytes"), 0);
+  assert_int_equal(member(job, "Reconnects"), 0);
+  assert_true(member(job, "MemoryBytes") > 0);
+  assert_true(member(job, "MemoryPeakBytes") >= member(job, "MemoryBytes"));
+  assert_true(member(job, "CpuSeconds") > 0);
+}
+
 JOB_TEST(it_is_the_contract_s) {
   assert_true(wait_until(is_there, job, WAIT_BOUND_MS));
   const char *beat = text(job);
@@ -87,8 +117,12 @@ JOB_TEST(it_is_the_contract_s) {
   clock_gettime(CLOCK_REALTIME, &now);
   long long ts = 0;
   assert_int_equal(sscanf(beat, "{%*[^:]:%lld,", &ts), 1);
-  assert_string_equal(beat, job_json(job, "{'Ts':%lld,'Pid':%d,'StepInFlight':false}", ts,
-                                     (int)agent_process_pid(job->agent)));
+  const char *beginning = job_json(
+      job,
+      "{'Ts':%lld,'Pid':%d,'StepInFlight':false,'Version':'0.1.0','Protocol':'1-2','Features':[",
+      ts, (int)agent_process_pid(job->agent));
+  assert_int_equal(strncmp(beat, beginning, strlen(beginning)), 0);
+  assert_non_null(strstr(beat, "\"end\""));
   long long age_ms = (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000 - ts;
   assert_in_range(age_ms + 1000, 0, 1000 + PERIOD_MS + LATE_MS);
   assert_in_range(time_left(job), 1, LIFE_MS);

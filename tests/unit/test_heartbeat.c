@@ -61,6 +61,11 @@ static bool on_committed(void *owner, const char *value, size_t length) {
   return scene->is_ours;
 }
 
+static void on_describe(void *owner, struct buffer *out) {
+  (void)owner;
+  buffer_add_string(out, ",\"More\":1");
+}
+
 static bool on_fallback(void *owner, const char *value, const char *seconds) {
   struct scene *scene = owner;
   bool arrived = scene->fallbacks > 0 && scene->arrives;
@@ -84,7 +89,8 @@ static void on_failed(void *owner, const struct error *error) {
 }
 
 static int set_up_for(void **state, const char *job_id) {
-  static const struct heartbeat_handler handler = {.committed = on_committed,
+  static const struct heartbeat_handler handler = {.describe = on_describe,
+                                                   .committed = on_committed,
                                                    .fallback = on_fallback,
                                                    .silent = on_silent,
                                                    .ended = on_ended,
@@ -166,14 +172,14 @@ static const char *beat(struct scene *scene, int number, long long *ts) {
 
 BEATING_TEST(each_beat_has_its_time_and_tells_of_the_step) {
   long long before, after;
-  assert_non_null(strstr(beat(scene, 1, &before), "\"StepInFlight\":false}"));
+  assert_non_null(strstr(beat(scene, 1, &before), "\"StepInFlight\":false,\"More\":1}"));
   beat(scene, 2, &after);
   assert_in_range(after - before, HEARTBEAT_MS - LATE_MS, HEARTBEAT_MS + LATE_MS);
   heartbeat_set_in_flight(scene->heartbeat, true);
-  assert_non_null(strstr(beat(scene, 3, &after), "\"StepInFlight\":true} EX 10"));
+  assert_non_null(strstr(beat(scene, 3, &after), "\"StepInFlight\":true,\"More\":1} EX 10"));
   heartbeat_set_in_flight(scene->heartbeat, true); /* that is known */
   heartbeat_set_in_flight(scene->heartbeat, false);
-  assert_non_null(strstr(beat(scene, 4, &after), "\"StepInFlight\":false} EX 10"));
+  assert_non_null(strstr(beat(scene, 4, &after), "\"StepInFlight\":false,\"More\":1} EX 10"));
 }
 
 TEST_WITH(struct scene *scene, the_job_id_may_look_like_a_beat, set_up_with_a_beat_for_a_job_id,
@@ -266,7 +272,7 @@ SCENE_TEST(without_a_connection_it_takes_the_fallback) {
   char rest[64];
   assert_int_equal(sscanf(scene->fallback, "{\"Ts\":%lld,%63[^\n]", &ts, rest), 2);
   assert_true(ts > 1700000000000);
-  assert_non_null(strstr(rest, "\"StepInFlight\":true} 10"));
+  assert_non_null(strstr(rest, "\"StepInFlight\":true,\"More\":1} 10"));
   fake_redis_accept(scene->server);
   await(scene, &scene->sets, 5);
   int fallbacks = scene->fallbacks;

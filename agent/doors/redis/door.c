@@ -9,6 +9,7 @@
 
 #include "agent/doors/redis/beat/heartbeat.h"
 #include "agent/doors/redis/beat/run_alive.h"
+#include "agent/doors/redis/beat/status.h"
 #include "agent/doors/redis/delivery/outbox.h"
 #include "agent/doors/redis/intake/window.h"
 #include "agent/doors/redis/keys.h"
@@ -47,6 +48,7 @@ struct redis_door {
   struct keys keys;
   struct outbox *outbox;
   struct heartbeat *heartbeat;
+  struct status status;
   struct window *window;
   struct run_alive *run_alive; /* NULL: the question is not open */
   unsigned wanted;             /* requests that the engine takes */
@@ -289,6 +291,15 @@ static void on_outbox_failed(void *owner, const struct error *error) {
 
 /* --- what the heartbeat says ----------------------------------------------------------------- */
 
+static void on_describe(void *owner, struct buffer *out) {
+  struct redis_door *self = owner;
+  uint64_t reconnections = delivery_reconnections(self->outbox->delivery) +
+                           window_reconnections(self->window) +
+                           heartbeat_reconnections(self->heartbeat);
+  status_write(&self->status, engine_container(&self->door), self->outbox->send_queue.bytes,
+               reconnections, out);
+}
+
 static bool on_committed(void *owner, const char *value, size_t length) {
   struct redis_door *self = owner;
   return delivery_check_owner(self->outbox->delivery, value, length);
@@ -404,6 +415,7 @@ static void result(struct door *door, const struct run *run, const struct run_en
   struct redis_door *self = self_of(door);
   struct step_end answer;
   run_step_end(run, end, &answer);
+  status_count(&self->status, &answer.result);
   window_answer(self->window, run_ticket(run), &answer.completed, &answer.result);
   (void)evtimer_del(self->read_limit);
   self->deferring = false;
@@ -495,6 +507,7 @@ static const struct window_handler window_handler = {.arrived = on_arrived,
                                                      .failed = on_error};
 
 static const struct heartbeat_handler heartbeat_handler = {.committed = on_committed,
+                                                           .describe = on_describe,
                                                            .fallback = on_fallback,
                                                            .silent = on_silent,
                                                            .ended = on_heartbeat_ended,
@@ -518,6 +531,7 @@ struct door *redis_door_new(struct event_base *base, const struct log *log,
   self->outbox = outbox_new(base, log, &self->options, &self->keys, &delivery_handler, self);
   self->window =
       window_new(base, log, options->url, &self->keys, self->outbox, &window_handler, self);
+  status_init(&self->status, options->version);
   self->heartbeat =
       heartbeat_new(base, log, options->url, &self->keys,
                     keys_client_name(&self->keys, "heartbeat").text, &heartbeat_handler, self);
@@ -534,6 +548,7 @@ void redis_door_free(struct door *door) {
   withdraw_question(self);
   window_free(self->window);
   heartbeat_free(self->heartbeat);
+  status_release(&self->status);
   outbox_free(self->outbox);
   event_free(self->pace_wait);
   event_free(self->read_limit);

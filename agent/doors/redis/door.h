@@ -22,6 +22,7 @@
 
 struct redis_door_options {
   const struct redis_url *url;
+  const char *version; /* of the program */
   const char *job_id;
   const char *run_id;                   /* NULL: nobody is asked at the idle limit */
   const char *run_set;                  /* a key; where a run id is looked for */

@@ -62,24 +62,27 @@ static void check_visible(struct heartbeat *self) {
            self->no_room ? ": redis has no room for the key" : "");
 }
 
-/* Of the longest, with a NUL. */
-#define VALUE_SIZE 80
-
-static void make_value(const struct heartbeat *self, char out[VALUE_SIZE]) {
-  (void)snprintf(out, VALUE_SIZE, "{\"Ts\":%" PRId64 ",\"Pid\":%d,\"StepInFlight\":%s}",
-                 clock_unix_ms(), (int)getpid(), self->step_in_flight ? "true" : "false");
+/* To be freed. */
+static char *make_value(const struct heartbeat *self) {
+  struct buffer value = {0};
+  buffer_add_format(&value, "{\"Ts\":%" PRId64 ",\"Pid\":%d,\"StepInFlight\":%s", clock_unix_ms(),
+                    (int)getpid(), self->step_in_flight ? "true" : "false");
+  self->handler->describe(self->owner, &value);
+  buffer_add(&value, "}", sizeof "}");
+  return value.bytes;
 }
 
 /* With `commands` 2 the probe follows. A Redis without room refuses a SET, but an EXPIRE keeps the key
    that is there. */
 static char *encode(const struct heartbeat *self, bool full, size_t commands) {
-  char value[VALUE_SIZE];
-  make_value(self, value);
+  char *value = make_value(self);
   const char *const all[][COMMAND_LIST_WORDS] = {
       {"SET", self->keys->heartbeat, value, "EX", SECONDS_TEXT}, {"GET", self->keys->committed}};
   const char *const of_full[][COMMAND_LIST_WORDS] = {
       {"EXPIRE", self->keys->heartbeat, SECONDS_TEXT}, {"GET", self->keys->committed}};
-  return command_list_new(full ? of_full : all, commands);
+  char *text = command_list_new(full ? of_full : all, commands);
+  free(value);
+  return text;
 }
 
 char *heartbeat_command(const struct heartbeat *self) {
@@ -105,10 +108,10 @@ static void end(struct heartbeat *self) {
 /* Redis may be there and only this connection impossible: no name server, no room for one client
    more. */
 static void take_fallback(struct heartbeat *self) {
-  char value[VALUE_SIZE];
-  make_value(self, value);
+  char *value = make_value(self);
   if (self->handler->fallback(self->owner, value, SECONDS_TEXT))
     confirm_visible(self);
+  free(value);
 }
 
 static void beat_again(struct heartbeat *self) {
@@ -241,6 +244,10 @@ void heartbeat_free(struct heartbeat *self) {
   event_free(self->tick);
   free(self->probe);
   free(self);
+}
+
+uint64_t heartbeat_reconnections(const struct heartbeat *self) {
+  return client_reconnections(self->client);
 }
 
 void heartbeat_start(struct heartbeat *self) {

@@ -4,9 +4,11 @@
 #include <event2/event.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "agent/doors/redis/keys.h"
 #include "agent/doors/redis/link/url.h"
+#include "base/buffer.h"
 #include "base/error.h"
 #include "base/log.h"
 
@@ -34,6 +36,8 @@ struct heartbeat_handler {
   /* What the key `committed` held at a SET, or before the first one on a new connection; NULL: nothing.
      False: the job is another agent's, and the heartbeat stops. */
   bool (*committed)(void *owner, const char *value, size_t length);
+  /* Adds what the value says behind the members that each has: more of them, a comma before each. */
+  void (*describe)(void *owner, struct buffer *out);
   /* There is no connection: the owner may write this value some other way. True: the value that it
      wrote before has arrived. */
   bool (*fallback)(void *owner, const char *value, const char *seconds);
@@ -55,6 +59,9 @@ void heartbeat_free(struct heartbeat *self);
 
 /* The encoded SET as it would be sent now, to be freed. */
 char *heartbeat_command(const struct heartbeat *self);
+
+/* How often its connection was made again. */
+uint64_t heartbeat_reconnections(const struct heartbeat *self);
 
 void heartbeat_start(struct heartbeat *self);
 

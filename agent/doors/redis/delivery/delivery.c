@@ -606,6 +606,10 @@ bool delivery_has_lost_data(const struct delivery *self) {
   return self->loss_reported;
 }
 
+uint64_t delivery_reconnections(const struct delivery *self) {
+  return client_reconnections(self->client);
+}
+
 bool delivery_is_unreachable(const struct delivery *self) {
   return client_is_unreachable(self->client);
 }

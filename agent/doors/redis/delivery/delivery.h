@@ -94,4 +94,7 @@ bool delivery_has_lost_data(const struct delivery *self);
    has failed. */
 bool delivery_is_unreachable(const struct delivery *self);
 
+/* How often its connection was made again. */
+uint64_t delivery_reconnections(const struct delivery *self);
+
 #endif

@@ -167,3 +167,7 @@ void consumer_stop(struct consumer *self) {
   self->wanted = false;
   client_stop(self->client);
 }
+
+uint64_t consumer_reconnections(const struct consumer *self) {
+  return client_reconnections(self->client);
+}

@@ -42,6 +42,9 @@ void consumer_free(struct consumer *self);
 /* Connects without asking for a step. A failure is not reported: consumer_take connects anew. */
 void consumer_prepare(struct consumer *self);
 
+/* How often its connection was made again. */
+uint64_t consumer_reconnections(const struct consumer *self);
+
 /* Connects if need be, and waits for one step. Idempotent until one of the callbacks. */
 void consumer_take(struct consumer *self);
 

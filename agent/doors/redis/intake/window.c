@@ -673,6 +673,10 @@ bool window_is_stopped(const struct window *self) {
   return self->state == WINDOW_STOPPED;
 }
 
+uint64_t window_reconnections(const struct window *self) {
+  return consumer_reconnections(self->consumer);
+}
+
 void window_dump(const struct window *self) {
   static const char *const states[] = {"ready", "reads", "puts steps back", "stops", "stopped"};
   static const char *const readings[] = {" inflight at boot", " inflight", " the oldest step",

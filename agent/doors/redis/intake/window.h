@@ -157,4 +157,7 @@ bool window_is_stopped(const struct window *self);
 /* Logs its state, and how many steps wait. */
 void window_dump(const struct window *self);
 
+/* How often its connection was made again. */
+uint64_t window_reconnections(const struct window *self);
+
 #endif

@@ -64,8 +64,8 @@ struct client {
   struct endpoint *endpoint;    /* busy while CLIENT_DIALING */
   struct connection connection; /* open from CLIENT_HANDSHAKING on */
   struct handshake handshake;
-  bool preparing; /* client_prepare was called, and client_start not yet */
-  bool has_been_ready;
+  bool preparing;    /* client_prepare was called, and client_start not yet */
+  uint64_t connects; /* times that it was ready */
   unsigned attempts; /* failed ones since it was ready last */
   int pause_ms;      /* the next pause, before chance; 0: the shortest */
   struct outage outage;
@@ -93,9 +93,9 @@ static void disconnect(struct client *self) {
 static int take_pause(struct client *self) {
   int pause_ms = self->pause_ms;
   if (pause_ms == 0)
-    pause_ms = self->has_been_ready ? CLIENT_PAUSE_MIN_MS : CLIENT_BOOT_PAUSE_MS;
+    pause_ms = self->connects > 0 ? CLIENT_PAUSE_MIN_MS : CLIENT_BOOT_PAUSE_MS;
   self->pause_ms = pause_ms < CLIENT_PAUSE_MAX_MS / 2 ? 2 * pause_ms : CLIENT_PAUSE_MAX_MS;
-  if (!self->has_been_ready)
+  if (self->connects == 0)
     return pause_ms;
   return pause_ms / 2 + (int)(random_u64() % (unsigned)(pause_ms / 2 + 1));
 }
@@ -128,7 +128,7 @@ static bool is_news(struct outage *self, const char *reason, bool is_error_reply
 
 static void log_failed_attempt(struct client *self, const char *reason, int pause_ms) {
   int64_t now_ms = clock_monotonic_ms();
-  bool is_early = self->has_been_ready && now_ms - self->outage.since_ms < RESTART_MS;
+  bool is_early = self->connects > 0 && now_ms - self->outage.since_ms < RESTART_MS;
   bool news = !is_early && is_news(&self->outage, reason, false, now_ms);
   log_line(self->log, news ? LOG_WARN : LOG_DEBUG, NULL,
            "redis %s: cannot connect to %s: %s; attempt %u follows in %d ms", self->options.role,
@@ -222,9 +222,8 @@ static void become_ready(struct client *self) {
   self->obstacle.why[0] = '\0';
   self->state = CLIENT_READY;
   self->attempts = 0;
-  if (!self->has_been_ready)
+  if (self->connects++ == 0)
     self->pause_ms = 0;
-  self->has_been_ready = true;
 }
 
 /* --- the handshake --------------------------------------------------------------------------- */
@@ -491,6 +490,10 @@ void client_stop(struct client *self) {
   self->preparing = false;
   (void)evtimer_del(self->timer);
   disconnect(self);
+}
+
+uint64_t client_reconnections(const struct client *self) {
+  return self->connects > 0 ? self->connects - 1 : 0;
 }
 
 bool client_is_ready(const struct client *self) {

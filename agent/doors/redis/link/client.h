@@ -5,6 +5,7 @@
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/uio.h>
 
 #include "agent/doors/redis/link/error_reply.h"
@@ -115,6 +116,9 @@ bool client_start(struct client *self);
 void client_stop(struct client *self);
 
 bool client_is_ready(const struct client *self);
+
+/* How often the connection was made again. */
+uint64_t client_reconnections(const struct client *self);
 
 /* True when it is stopped, or when at least one attempt has failed since the connection was lost. */
 bool client_is_unreachable(const struct client *self);

@@ -1,0 +1,47 @@
+/* What a heartbeat says beside that there is one. */
+#include "agent/doors/redis/beat/status.h"
+#include "tests/support/quoted.h"
+#include "tests/test.h"
+
+static const struct cgroup none = {0, -1, -1, -1, -1, -1, -1};
+
+static char *write_once(struct status *self, size_t held, uint64_t reconnects) {
+  struct buffer out = {0};
+  status_write(self, &none, held, reconnects, &out);
+  buffer_add(&out, "", 1);
+  return out.bytes;
+}
+
+static void count(struct status *self, enum step_cause cause, int exit_code) {
+  status_count(self, &(struct step_result){.exit_code = exit_code, .end = {.cause = cause}});
+}
+
+static void expect_end(struct status *self, size_t held, const char *end) {
+  char *text = write_once(self, held, 3);
+  const char *quotes = quoted(end);
+  assert_int_equal(strncmp(text, quoted(",'Version':'7.8','Protocol':'1-2','Features':['"), 47), 0);
+  assert_true(strlen(text) > strlen(quotes));
+  assert_string_equal(text + strlen(text) - strlen(quotes), quotes);
+  free(text);
+}
+
+TEST(figures_are_read_at_the_first_time_and_at_each_fifth) {
+  static const char at_first[] = "],'Steps':{'ok':0,'failed':0,'timedOut':0,'cancelled':0},"
+                                 "'HeldBytes':5,'Reconnects':3";
+  struct status status;
+  status_init(&status, "7.8");
+  expect_end(&status, 5, at_first);
+  count(&status, STEP_CAUSE_EXITED, 0);
+  count(&status, STEP_CAUSE_EXITED, 1);
+  count(&status, STEP_CAUSE_SIGNAL, 137);
+  count(&status, STEP_CAUSE_NOT_STARTED, -1);
+  count(&status, STEP_CAUSE_MEMORY_LIMIT, 137);
+  count(&status, STEP_CAUSE_TIMEOUT, -1);
+  count(&status, STEP_CAUSE_CANCELLED, -1);
+  for (int i = 0; i < STATUS_REFRESHED - 1; i++)
+    expect_end(&status, 6, at_first);
+  expect_end(
+      &status, 7,
+      "],'Steps':{'ok':1,'failed':4,'timedOut':1,'cancelled':1},'HeldBytes':7,'Reconnects':3");
+  status_release(&status);
+}

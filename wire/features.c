@@ -1,0 +1,7 @@
+#include "wire/features.h"
+
+#include <stddef.h>
+
+const char *const protocol_features[] = {"editFile",      "cancel",    "stdin",
+                                         "writeBytes",    "readBytes", "searchHidden",
+                                         "withMediaType", "end",       NULL};
