@@ -183,6 +183,9 @@ static const struct setting settings[] = {
      .help = "end the largest step when less of the container's memory than this\n"
              "is left; 0: never; default: where an out-of-memory kill would end\n"
              "the agent, too, a sixteenth, 16 to 64 MiB"},
+    {"nice", "N", ALWAYS, NUMBER(nice, 0, 19, 5),
+     .help = "run commands at a nice value of N above the agent's, default 5, so that\n"
+             "a build cannot starve it"},
     {"key-ttl", "SECONDS", WITH_REDIS, NUMBER(redis.key_ttl_seconds, 0, KEY_TTL_MAX_SECONDS, 86400),
      .help = "time to live of the job's keys, which a running agent refreshes,\n"
              "default 86400; 0: they do not expire"},

@@ -43,6 +43,7 @@ struct options {
   unsigned long long connect_timeout_seconds; /* 0: up to the idle limit */
   unsigned long long line_bytes;
   unsigned long long memory_reserve;
+  unsigned long long nice;
 };
 
 /* What --help prints. */

@@ -65,6 +65,7 @@ struct keeper_child {
   struct exec_command exec;
   int descriptors[3];
   pid_t keeper;
+  int nice; /* its own */
 };
 
 struct keeper {
@@ -150,7 +151,7 @@ static void set_up(struct keeper *self) {
   close(KEEPER_PAGE);
   if (self->page == MAP_FAILED)
     _exit(1);
-  (void)setrlimit(RLIMIT_NOFILE, &self->page->open_files);
+  (void)setrlimit(RLIMIT_NOFILE, &self->page->commands.open_files);
   int directory = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (directory >= 0 && directory != KEEPER_DIRECTORY) {
     (void)dup3(directory, KEEPER_DIRECTORY, O_CLOEXEC);
@@ -271,6 +272,7 @@ __attribute__((no_sanitize("address"))) static int run_child(void *context) {
   (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
   for (int i = 0; i < 3; i++)
     (void)dup2(self->descriptors[i], i);
+  (void)setpriority(PRIO_PROCESS, 0, self->nice);
   if (getppid() != self->keeper)
     _exit(127); /* the keeper died before prctl */
   wait_at_gate(self->page);
@@ -442,6 +444,7 @@ void keeper_main(pid_t agent, keeper_work *work) {
   set_up(&self);
   self.child.page = self.page;
   self.child.keeper = getpid();
+  self.child.nice = getpriority(PRIO_PROCESS, 0) + self.page->commands.nice;
   self.first_pages = own_pages();
   send_news(&self, 0);
   while (self.is_busy || !(is_orphan(&self) || self.is_leaving))

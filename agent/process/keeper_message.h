@@ -35,14 +35,20 @@ enum keeper_gate { KEEPER_GATE_OPEN, KEEPER_GATE_CLOSED };
 
 #define KEEPER_ALIVE_MAX 32
 
+/* What is the same for all commands. */
+struct keeper_commands {
+  struct rlimit open_files;
+  int nice; /* above the agent's */
+};
+
 struct keeper_page {
-  struct rlimit open_files; /* of commands */
-  atomic_int order;         /* enum keeper_order */
-  atomic_int gate;          /* enum keeper_gate */
-  atomic_int pid;           /* of the command's process */
-  atomic_int ended;         /* `status` counts */
-  int status;               /* as waitpid(2) has it; of work its exit code */
-  atomic_uint left;         /* processes that the last walk over the tree has found */
+  struct keeper_commands commands;
+  atomic_int order; /* enum keeper_order */
+  atomic_int gate;  /* enum keeper_gate */
+  atomic_int pid;   /* of the command's process */
+  atomic_int ended; /* `status` counts */
+  int status;       /* as waitpid(2) has it; of work its exit code */
+  atomic_uint left; /* processes that the last walk over the tree has found */
   struct exec_failure failure;
   struct step_usage usage; /* of those that the keeper has reaped; known when `ended` counts */
   atomic_uint alive_count; /* when the first order came: see `alive` of the message */

@@ -201,7 +201,7 @@ static int make_page(struct keepers *self, struct keeper_page **page) {
     close_end(fd);
     return -1;
   }
-  (*page)->open_files = self->options.open_files;
+  (*page)->commands = self->options.commands;
   return fd;
 }
 
@@ -330,9 +330,9 @@ static const struct step_usage unknown_usage = {-1, -1, -1, -1, -1, -1, -1, -1, 
 
 /* The list is long, and counts for nothing without its count. */
 static void reset_page(struct keeper_page *page, bool waits) {
-  const struct rlimit open_files = page->open_files;
+  const struct keeper_commands commands = page->commands;
   memset(page, 0, offsetof(struct keeper_page, alive));
-  page->open_files = open_files;
+  page->commands = commands;
   page->usage = (struct step_usage){.max_rss_bytes = -1, .read_bytes = -1, .written_bytes = -1};
   atomic_store(&page->gate, waits ? KEEPER_GATE_CLOSED : KEEPER_GATE_OPEN);
 }

@@ -9,6 +9,7 @@
 
 #include "agent/process/exec_command.h"
 #include "agent/process/keeper.h"
+#include "agent/process/keeper_message.h"
 #include "agent/process/process_tree.h"
 #include "base/error.h"
 
@@ -34,12 +35,12 @@ struct keeper;
 /* Everything that is pointed to must outlive the keepers. */
 struct keepers_options {
   struct event_base *base;
-  const char *program;      /* the path of this program; NULL: a keeper is a fork of it */
-  const char *job;          /* for ps, and for keepers_of_dead_agents; NULL: none */
-  char *const *environment; /* of work: HOME and XDG_CONFIG_HOME, where git's files are */
-  keeper_work *work;        /* kinds_work of agent/kinds/kind.h, or its like */
-  struct rlimit open_files; /* of commands; the agent has raised its own */
-  int stdin_fd;             /* reads as empty */
+  const char *program;             /* the path of this program; NULL: a keeper is a fork of it */
+  const char *job;                 /* for ps, and for keepers_of_dead_agents; NULL: none */
+  char *const *environment;        /* of work: HOME and XDG_CONFIG_HOME, where git's files are */
+  keeper_work *work;               /* kinds_work of agent/kinds/kind.h, or its like */
+  struct keeper_commands commands; /* the agent has raised its own number of open files */
+  int stdin_fd;                    /* reads as empty */
 };
 
 struct keepers *keepers_new(const struct keepers_options *options);

@@ -101,6 +101,15 @@ JOB_TEST_NO_AGENT(the_umask_is_the_agents) {
   assert_string_equal(output_of(job, job_script(job, "umask")), "0027\n");
 }
 
+/* Nobody has to wait for a build: neither the heartbeat nor an end. */
+JOB_TEST_NO_AGENT(commands_are_nicer_than_the_agent) {
+  job_start_agent(job, NULL);
+  assert_string_equal(output_of(job, job_step(job, "nice", NULL)), "5\n");
+  job_shut_down(job);
+  job_start_agent(job, "--nice", "0", NULL);
+  assert_string_equal(output_of(job, job_step(job, "nice", NULL)), "0\n");
+}
+
 JOB_TEST(a_command_leads_its_own_group) {
   const cJSON *step = job_script(job, "cut -d' ' -f1,5,6 /proc/$$/stat");
   int pid;

@@ -42,7 +42,7 @@ static void reap(void *owner) {
 
 static void make_keepers(struct process_owner *self) {
   struct keepers_options options = {.base = self->loop.base, .stdin_fd = self->context.stdin_fd};
-  getrlimit(RLIMIT_NOFILE, &options.open_files);
+  getrlimit(RLIMIT_NOFILE, &options.commands.open_files);
   self->context.keepers = keepers_new(&options);
 }
 

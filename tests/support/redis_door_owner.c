@@ -57,7 +57,7 @@ void door_owner_make(struct redis_door_owner *self) {
                                    .line_bytes = LINE_BYTES_DEFAULT,
                                    .job_id = "j",
                                    .kind = {.environment = self->loop.environment, .known = kinds}};
-  getrlimit(RLIMIT_NOFILE, &options.keepers.open_files);
+  getrlimit(RLIMIT_NOFILE, &options.keepers.commands.open_files);
   self->engine = engine_new(&options);
   self->door = redis_door_new(self->loop.base, &self->loop.log, &self->options);
   engine_set_door(self->engine, self->door);

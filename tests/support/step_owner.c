@@ -134,7 +134,7 @@ static void make_engine(struct step_owner *self) {
                                    .log = &self->loop.log,
                                    .keepers = {.environment = self->loop.environment,
                                                .work = self->work != NULL ? self->work : kinds_work,
-                                               .open_files = self->open_files,
+                                               .commands = {.open_files = self->open_files},
                                                .stdin_fd = self->loop.stdin_fd},
                                    .signal_fd = -1,
                                    .idle_limit_ms = self->idle_limit_ms,
