@@ -98,6 +98,7 @@ static int serve(const struct options *options, const struct startup *startup,
       .job_id = options->redis.job_id,
       .kind = {.environment = environ, .known = kinds},
       .version = AGENT_VERSION,
+      .drain_ms = (int64_t)options->drain_seconds * 1000,
       .memory_reserve = options->memory_reserve,
       .keeps_spare = options->action != OPTIONS_ONCE};
   struct engine *engine = engine_new(&engine_options);
@@ -173,6 +174,7 @@ static int run(struct options *options) {
                              : options->action != OPTIONS_RUN ? LOG_WARN
                                                               : LOG_INFO,
                     .job = options->redis.job_id,
+                    .format = options->log_format,
                     .fd = STDERR_FILENO};
   struct error error;
   struct startup startup;

@@ -100,6 +100,15 @@ static int parse_url(struct options *self, const struct setting *setting, const 
   return value[0] == '\0' ? 0 : redis_url_parse(&self->url, value, error);
 }
 
+static int parse_log_format(struct options *self, const struct setting *setting, const char *value,
+                            struct error *error) {
+  (void)setting;
+  if (strcmp(value, "text") != 0 && strcmp(value, "json") != 0)
+    return error_set(error, "expected text or json, got '%.40s'", value);
+  self->log_format = value[0] == 'j' ? LOG_JSON : LOG_TEXT;
+  return 0;
+}
+
 static int parse_versions(struct options *self, const struct setting *setting, const char *value,
                           struct error *error) {
   (void)setting;
@@ -183,6 +192,9 @@ static const struct setting settings[] = {
      .help = "end the largest step when less of the container's memory than this\n"
              "is left; 0: never; default: where an out-of-memory kill would end\n"
              "the agent, too, a sixteenth, 16 to 64 MiB"},
+    {"drain-seconds", "N", WITH_STEPS, NUMBER(drain_seconds, 0, 1000000, 0),
+     .help = "at the first SIGTERM the running step may finish for N seconds, and no\n"
+             "other is taken; default 0. The second does what the first does else"},
     {"nice", "N", ALWAYS, NUMBER(nice, 0, 19, 5),
      .help = "run commands at a nice value of N above the agent's, default 5, so that\n"
              "a build cannot starve it"},
@@ -226,6 +238,8 @@ static const struct setting settings[] = {
     {"dumpable", NULL, ALWAYS, SWITCH(dumpable),
      .help = "let debuggers of the same user attach to the agent (gdb, strace), and\n"
              "any of its processes read its memory, passwords included"},
+    {"log-format", "FORMAT", ALWAYS, .parse = parse_log_format,
+     .help = "text, the default, or json: an object a line"},
     {"verbose", NULL, ALWAYS, SWITCH(verbose),
      .help = "log at debug level; with Redis and --once every line of output, too"},
     {"help", NULL, ACTION, .action = OPTIONS_HELP, .help = "show this and exit"},

@@ -12,6 +12,7 @@
 #include "agent/doors/stdio/door.h"
 #include "agent/tools/tool.h"
 #include "base/error.h"
+#include "base/log.h"
 
 /* What the program does: it serves a door, as far as OPTIONS_MCP, or something else. */
 enum options_action {
@@ -38,12 +39,14 @@ struct options {
   struct mcp_door_options mcp;
   struct tool_settings tools; /* of the doors without steps; the directory as it was named */
   bool verbose;
+  enum log_format log_format;
   bool dumpable; /* other processes of the same user may attach to this one */
   unsigned long long idle_cycles;
   unsigned long long connect_timeout_seconds; /* 0: up to the idle limit */
   unsigned long long line_bytes;
   unsigned long long memory_reserve;
   unsigned long long nice;
+  unsigned long long drain_seconds;
 };
 
 /* What --help prints. */

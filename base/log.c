@@ -47,22 +47,49 @@ static void add_field(struct buffer *out, const char *name, const char *value, s
   buffer_add_string(out, " ");
 }
 
-static void add_time(struct buffer *out) {
+static void add_time(struct buffer *out, bool with_date) {
   struct timespec now;
   (void)clock_gettime(CLOCK_REALTIME, &now);
   struct tm utc;
   (void)gmtime_r(&now.tv_sec, &utc);
-  buffer_add_format(out, "%02d:%02d:%02d.%03ld ", utc.tm_hour, utc.tm_min, utc.tm_sec,
+  if (with_date)
+    buffer_add_format(out, "%04d-%02d-%02dT", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday);
+  buffer_add_format(out, "%02d:%02d:%02d.%03ld", utc.tm_hour, utc.tm_min, utc.tm_sec,
                     now.tv_nsec / 1000000);
 }
 
-__attribute__((format(printf, 2, 0))) static void add_text(struct buffer *out, const char *format,
-                                                           va_list arguments) {
+/* What JSON leaves as it is, and a terminal does not, is escaped, too. */
+static void add_member(struct buffer *out, const char *name, const char *value) {
+  struct buffer json = {0};
+  buffer_add_json(&json, value, strlen(value));
+  buffer_add_format(out, "%s\"%s\":", out->length > 0 ? "," : "{", name);
+  add_escaped(out, json.bytes, json.length);
+  buffer_release(&json);
+}
+
+static void add_object(const struct log *self, struct buffer *out, enum log_level level,
+                       const char *step_id, const char *message) {
+  static const char *const levels[] = {"debug", "info", "warn", "error"};
+  buffer_add_string(out, "{\"time\":\"");
+  add_time(out, true);
+  buffer_add_format(out, "Z\",\"level\":\"%s\"", levels[level]);
+  if (self->job != NULL)
+    add_member(out, "job", self->job);
+  if (step_id != NULL)
+    add_member(out, "step", step_id);
+  add_member(out, "message", message);
+  if (self->traceparent != NULL)
+    add_member(out, "traceparent", self->traceparent);
+  buffer_add_string(out, "}");
+}
+
+/* To be freed. */
+__attribute__((format(printf, 1, 0))) static char *make_text(const char *format,
+                                                             va_list arguments) {
   char *text;
   if (vasprintf(&text, format, arguments) < 0)
     memory_exhausted("a buffer");
-  add_escaped(out, text, strlen(text));
-  free(text);
+  return text;
 }
 
 /* The descriptor may be shared with others, so that it must not be made non-blocking. Where it has
@@ -88,9 +115,15 @@ static void write_line(const struct log *self, struct buffer *line) {
   bool noted = self->dropped == NULL || *self->dropped == 0;
   if (!noted) {
     char note[64];
-    int length =
-        snprintf(note, sizeof note, "... %lu lines of the log were dropped\n", *self->dropped);
-    noted = write_all(self, note, (size_t)length);
+    struct buffer text = {0};
+    (void)snprintf(note, sizeof note, "... %lu lines of the log were dropped", *self->dropped);
+    if (self->format == LOG_JSON)
+      add_object(self, &text, LOG_WARN, NULL, note);
+    else
+      buffer_add_string(&text, note);
+    buffer_add_string(&text, "\n");
+    noted = write_all(self, text.bytes, text.length);
+    buffer_release(&text);
     if (noted)
       *self->dropped = 0;
   }
@@ -106,16 +139,22 @@ void log_line(const struct log *self, enum log_level level, const char *step_id,
   if (level < self->least)
     return;
   struct buffer line = {0};
-  add_time(&line);
-  buffer_add_string(&line, level_names[level]);
-  if (self->job != NULL)
-    add_field(&line, "job=", self->job, JOB_MAX);
-  if (step_id != NULL)
-    add_field(&line, "step=", step_id, STEP_MAX);
   va_list arguments;
   va_start(arguments, format);
-  add_text(&line, format, arguments);
+  char *text = make_text(format, arguments);
   va_end(arguments);
+  if (self->format == LOG_JSON) {
+    add_object(self, &line, level, step_id, text);
+  } else {
+    add_time(&line, false);
+    buffer_add_format(&line, " %s", level_names[level]);
+    if (self->job != NULL)
+      add_field(&line, "job=", self->job, JOB_MAX);
+    if (step_id != NULL)
+      add_field(&line, "step=", step_id, STEP_MAX);
+    add_escaped(&line, text, strlen(text));
+  }
+  free(text);
   write_line(self, &line);
 }
 
@@ -123,7 +162,12 @@ void log_plain(const struct log *self, const char *format, ...) {
   struct buffer line = {0};
   va_list arguments;
   va_start(arguments, format);
-  add_text(&line, format, arguments);
+  char *text = make_text(format, arguments);
   va_end(arguments);
+  if (self->format == LOG_JSON)
+    add_object(self, &line, LOG_INFO, NULL, text);
+  else
+    add_escaped(&line, text, strlen(text));
+  free(text);
   write_line(self, &line);
 }

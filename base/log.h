@@ -15,8 +15,13 @@
  * The log never delays the agent: a line that a full pipe does not take at once is dropped, and
  * counted in a line of its own as soon as there is room. At the end of the agent's life lines may
  * wait: all lines with the same `wait_until_ms` wait until then together, however many they are.
+ *
+ * With LOG_JSON a line is an object, and a step's id is whole:
+ *   {"time":"2026-05-05T12:00:00.123Z","level":"info","job":"pipe-42","step":"1…","message":"…"}
  */
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
+
+enum log_format { LOG_TEXT, LOG_JSON };
 
 struct log {
   enum log_level least; /* lines below are not written */
@@ -24,6 +29,8 @@ struct log {
   int fd;
   int64_t wait_until_ms;  /* monotonic (base/clock.h): lines wait for a reader; 0: they do not */
   unsigned long *dropped; /* how many since the last line that was not; NULL: not counted */
+  enum log_format format;
+  const char *traceparent; /* of what the lines are about, for LOG_JSON; NULL: none */
 };
 
 /* `step_id` may be NULL; the line has its first eight bytes. */
@@ -31,7 +38,7 @@ void log_line(const struct log *self, enum log_level level, const char *step_id,
               ...) __attribute__((format(printf, 4, 5)));
 
 /* A line without time, level and job, whatever `least` is: where another program's log is to be
-   read. */
+   read. With LOG_JSON an object as all lines. */
 void log_plain(const struct log *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

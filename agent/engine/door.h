@@ -123,6 +123,7 @@ struct door_type {
 
 /* What a door may ask of a run. */
 const struct step *run_step(const struct run *run);
+const struct log *run_log(const struct run *run); /* for lines about it */
 void *run_ticket(const struct run *run);
 
 /* The end for doors of steps: the run's last event, and its result. */

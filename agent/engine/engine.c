@@ -3,9 +3,10 @@
  * steps left in the background ends, the door delivers what it holds, the loop ends.
  *
  *   RUNNING --leave--> ENDING_RUNS --runs over--> ENDING_TREE --tree gone--> CLOSING --closed--> OVER
- *                          `---------no run----------^
+ *     |                    `---------no run----------^
+ *     `--SIGTERM--> DRAINING --runs over, SIGTERM, limit--> as if leaving now
  *
- * A second signal, or a limit, goes to CLOSING at once and closes the door with DOOR_CLOSE_NOW.
+ * Another signal, or a limit, goes to CLOSING at once and closes the door with DOOR_CLOSE_NOW.
  */
 #include "agent/engine/engine.h"
 
@@ -32,7 +33,14 @@
 
 #define MIB (1024 * 1024)
 
-enum phase { PHASE_RUNNING, PHASE_ENDING_RUNS, PHASE_ENDING_TREE, PHASE_CLOSING, PHASE_OVER };
+enum phase {
+  PHASE_RUNNING,
+  PHASE_DRAINING,
+  PHASE_ENDING_RUNS,
+  PHASE_ENDING_TREE,
+  PHASE_CLOSING,
+  PHASE_OVER
+};
 
 struct engine {
   struct engine_options options;
@@ -269,6 +277,8 @@ static void end_tree(struct engine *self, int64_t grace_ms) {
   keepers_end(self->keepers, grace_ms, on_tree_gone, self);
 }
 
+static void obey_signal(struct engine *self);
+
 /* The answer leaves together with the start of the next step, and before it is logged: somebody
    waits for it. */
 static void on_run_done(void *engine, struct run *run, const struct run_end *end) {
@@ -284,10 +294,12 @@ static void on_run_done(void *engine, struct run *run, const struct run_end *end
     door->type->want(door, 1);
   if (door->type->flush != NULL)
     door->type->flush(door);
-  run_end_log(end, self->options.log, run_step(run), door->terms.output_bytes > 0);
+  run_end_log(end, run_log(run), run_step(run), door->terms.output_bytes > 0);
   run_free(run);
   make_spare_in(self, 0);
-  if (self->phase == PHASE_ENDING_RUNS && self->run_count == 0)
+  if (self->phase == PHASE_DRAINING && self->run_count == 0)
+    obey_signal(self);
+  else if (self->phase == PHASE_ENDING_RUNS && self->run_count == 0)
     end_tree(self, door->terms.leave_background_ms);
 }
 
@@ -297,6 +309,7 @@ bool engine_cancel(struct door *door, const char *step_id, const char *reason) {
     struct run *run = self->runs[i];
     if (run == NULL || strcmp(run_step(run)->step_id, step_id) != 0)
       continue;
+    log_line(run_log(run), LOG_INFO, step_id, "cancel: ending the running step");
     engine_stop(run, door->terms.grace_ms, STEP_CAUSE_CANCELLED, reason);
     return true;
   }
@@ -349,7 +362,7 @@ const char *engine_leaving(const struct door *door) {
 
 void engine_leave(struct door *door, int exit_code, const char *reason) {
   struct engine *self = door->engine;
-  if (is_leaving(self))
+  if (self->phase > PHASE_DRAINING)
     return;
   end_idle(self);
   log_line(self->options.log, LOG_INFO, NULL, "stopping: %s", reason);
@@ -389,8 +402,29 @@ static void end_at_once(struct engine *self) {
   close_door(self, DOOR_CLOSE_NOW);
 }
 
+/* In order, within ENGINE_DEADLINE_MS. */
+static void obey_signal(struct engine *self) {
+  loop_timer_start(self->deadline, ENGINE_DEADLINE_MS);
+  if (self->phase == PHASE_CLOSING)
+    close_door(self, DOOR_CLOSE_PROMPT);
+  engine_leave(self->door, self->exit_code, printable_signal(self->signal));
+}
+
+/* What runs may end by itself. */
+static void begin_draining(struct engine *self) {
+  log_line(self->options.log, LOG_INFO, NULL, "draining: the running step has %lld s to finish",
+           (long long)(self->options.drain_ms / 1000));
+  self->phase = PHASE_DRAINING;
+  (void)evtimer_del(self->spare);
+  loop_timer_start(self->deadline, self->options.drain_ms);
+  self->door->type->want(self->door, 0);
+}
+
 LOOP_CALLBACK(on_time_over, struct engine *self) {
-  end_at_once(self);
+  if (self->phase == PHASE_DRAINING)
+    obey_signal(self);
+  else
+    end_at_once(self);
 }
 
 static void dump_features(const struct engine *self) {
@@ -406,7 +440,8 @@ static void dump_features(const struct engine *self) {
 static void dump(const struct engine *self) {
   dump_features(self);
   log_line(self->options.log, LOG_WARN, NULL, "state: %u runs, %s", self->run_count,
-           is_leaving(self)                          ? "stopping"
+           self->phase == PHASE_DRAINING             ? "draining"
+           : is_leaving(self)                        ? "stopping"
            : evtimer_pending(self->idle_limit, NULL) ? "idle time runs"
                                                      : "busy");
   for (size_t i = 0; i < ENGINE_RUNS_MAX; i++) {
@@ -414,7 +449,8 @@ static void dump(const struct engine *self) {
     if (self->runs[i] == NULL)
       continue;
     run_describe(self->runs[i], text, sizeof text);
-    log_line(self->options.log, LOG_WARN, run_step(self->runs[i])->step_id, "state: run %s", text);
+    log_line(run_log(self->runs[i]), LOG_WARN, run_step(self->runs[i])->step_id, "state: run %s",
+             text);
   }
   self->door->type->dump(self->door);
 }
@@ -425,18 +461,23 @@ void engine_signal(struct engine *self, int signal) {
     return;
   }
   end_idle(self);
+  if (self->phase == PHASE_DRAINING) {
+    obey_signal(self);
+    return;
+  }
   if (self->signal != 0) {
-    log_line(self->options.log, LOG_WARN, NULL, "second signal (%s): exiting at once",
+    log_line(self->options.log, LOG_WARN, NULL, "another signal (%s): exiting at once",
              printable_signal(signal));
     end_at_once(self);
     return;
   }
   self->signal = signal;
   self->exit_code = AGENT_EXIT_SIGNAL + signal;
-  loop_timer_start(self->deadline, ENGINE_DEADLINE_MS);
-  if (self->phase == PHASE_CLOSING)
-    close_door(self, DOOR_CLOSE_PROMPT);
-  engine_leave(self->door, self->exit_code, printable_signal(signal));
+  if (signal == SIGTERM && self->options.drain_ms > 0 && self->phase == PHASE_RUNNING &&
+      self->run_count > 0)
+    begin_draining(self);
+  else
+    obey_signal(self);
 }
 
 /* --- signals -------------------------------------------------------------------------------- */

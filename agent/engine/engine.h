@@ -34,6 +34,7 @@ struct engine_options {
   const char *version;            /* of the program, for the state */
   const char *job_id;             /* a part of the tags of commands; NULL: no job */
   struct kind_context kind;
+  int64_t drain_ms;        /* for what runs at the first SIGTERM; 0: none */
   uint64_t memory_reserve; /* bytes: see memory_guard.h */
   bool keeps_spare;        /* one keeper waits for the next step */
 };

@@ -47,6 +47,7 @@ struct run {
   struct door *door;
   void *ticket;
   struct step step;
+  struct log log; /* the engine's, with the trace of the step */
   char tag[128];
   enum run_state state;
   enum run_output output;
@@ -97,8 +98,8 @@ static struct step_event event_after(const struct run *self, enum step_event_kin
 
 static void log_event(const struct run *self, const struct step_event *event) {
   static const char *const names[] = {"started", "stdout", "stderr", "completed"};
-  if (self->context->log->least <= LOG_DEBUG)
-    log_line(self->context->log, LOG_DEBUG, self->step.step_id, "%s: %.*s", names[event->kind],
+  if (self->log.least <= LOG_DEBUG)
+    log_line(&self->log, LOG_DEBUG, self->step.step_id, "%s: %.*s", names[event->kind],
              (int)event->line_length, event->line);
 }
 
@@ -401,8 +402,10 @@ struct run *run_new(const struct run_context *context, struct door *door, struct
                        .door = door,
                        .ticket = request->ticket,
                        .step = request->step,
+                       .log = *context->log,
                        .made_ms = clock_monotonic_ms()};
   request->step = (struct step){0};
+  self->log.traceparent = run_kind_variable(&self->step, "TRACEPARENT");
   self->outcome.status = -1;
   self->timer = loop_timer_new(context->process.base, on_timer, self);
   self->output = !is_command(self)              ? RUN_CONTENT
@@ -476,6 +479,10 @@ void run_free(struct run *self) {
   buffer_release(&self->message);
   step_release(&self->step);
   free(self);
+}
+
+const struct log *run_log(const struct run *self) {
+  return &self->log;
 }
 
 const struct step *run_step(const struct run *self) {

@@ -85,6 +85,12 @@ struct run_fields {
    only the script. Ends with "..." when it was cut; `size` is at least 4. */
 void run_kind_describe(const struct step *step, char *out, size_t size);
 
+/* The value of a variable in the step's own env; NULL: there is none, or the step is no run. */
+const char *run_kind_variable(const struct step *step, const char *name);
+
+/* Sets a variable of a run, unless its own env has it. Of other kinds nothing happens. */
+void run_kind_add_variable(struct step *step, const char *name, const char *value);
+
 /* Fills in the execution of a run, its input and the memory. */
 void run_kind_prepare_spec(const struct kind_context *context, const struct step *step,
                            const char *tag, struct process_spec *spec);

@@ -21,11 +21,32 @@ static bool has_name(char *const *entries, const char *entry) {
   return false;
 }
 
+const char *run_kind_variable(const struct step *step, const char *name) {
+  const size_t length = strlen(name);
+  if (step->kind != &run_kind.wire)
+    return NULL;
+  for (char *const *entry = ((const struct run_fields *)step->fields)->env; *entry != NULL; entry++)
+    if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
+      return *entry + length + 1;
+  return NULL;
+}
+
 static size_t count(char *const *entries) {
   size_t n = 0;
   while (entries[n] != NULL)
     n++;
   return n;
+}
+
+void run_kind_add_variable(struct step *step, const char *name, const char *value) {
+  struct run_fields *run = step->fields;
+  if (step->kind != &run_kind.wire || run_kind_variable(step, name) != NULL)
+    return;
+  size_t before = count(run->env), length = strlen(name) + strlen(value) + 2;
+  run->env = memory_resize(run->env, (before + 2) * sizeof *run->env);
+  run->env[before] = memory_allocate(length);
+  (void)snprintf(run->env[before], length, "%s=%s", name, value);
+  run->env[before + 1] = NULL;
 }
 
 /* argv and envp in one allocation, with the texts of the agent's own variables; all others are the

@@ -74,6 +74,9 @@ void tool_call_free(struct tool_call *self);
 /* Fills in the step, once. The call must outlive the run; the ticket is the door's. */
 void tool_call_request(struct tool_call *self, struct request *request);
 
+/* The trace of which it is a part, for the command and the log; NULL: none. Before the step is taken. */
+void tool_call_set_trace(struct tool_call *self, const char *traceparent);
+
 /* Its time limit, in seconds. */
 unsigned tool_call_timeout(const struct tool_call *self);
 

@@ -63,6 +63,15 @@ SIDECAR_TEST(a_result_is_one_line_that_everybody_can_read) {
               0644);
 }
 
+SIDECAR_TEST(the_trace_of_a_request_is_its_command_s) {
+  sidecar_start(sidecar, NULL);
+  sidecar_request(sidecar, "1",
+                  "{'command':'echo $TRACEPARENT','_meta':{'traceparent':'00-1-2-01'}}");
+  sidecar_expect(sidecar, "1", 0, "00-1-2-01", "");
+  sidecar_request(sidecar, "2", "{'command':'echo -$TRACEPARENT-','_meta':{'traceparent':5}}");
+  sidecar_expect(sidecar, "2", 0, "--", "");
+}
+
 struct row {
   const char *request;
   int exit_code;

@@ -136,3 +136,29 @@ JOB_TEST(a_long_command_is_shortened) {
   job_shut_down(job);
   assert_true(strlen(agent_process_log(job->agent)) < 4096);
 }
+
+/* Of a step that is a part of a trace the lines say so, and its command knows it. */
+JOB_TEST_NO_AGENT(lines_may_be_objects_with_the_trace_of_their_step) {
+  static const char parent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  job_start_agent(job, "--log-format", "json", NULL);
+  cJSON *step = job_script(job, "echo $TRACEPARENT; exit 3");
+  cJSON_AddStringToObject(cJSON_AddObjectToObject(step, "env"), "TRACEPARENT", parent);
+  const cJSON *result = job_run(job, step);
+  job_expect_part(job, result, "outputContent", parent);
+  job_shut_down(job);
+  bool found = false;
+  char *saved = NULL, *log = job_format(job, "%s", agent_process_log(job->agent));
+  for (char *line = strtok_r(log, "\n", &saved); line != NULL;
+       line = strtok_r(NULL, "\n", &saved)) {
+    cJSON *object = job_own(job, cJSON_Parse(line));
+    assert_non_null(object);
+    assert_string_equal(job_text(object, "job"), job->id);
+    if (strncmp(job_text(object, "message"), "exit=3 in ", 10) != 0)
+      continue;
+    found = true;
+    assert_string_equal(job_text(object, "level"), "warn");
+    assert_string_equal(job_text(object, "step"), job_text(step, "stepId"));
+    assert_string_equal(job_text(object, "traceparent"), parent);
+  }
+  assert_true(found);
+}

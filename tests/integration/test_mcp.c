@@ -643,6 +643,21 @@ MCP_TEST(a_result_is_below_a_mebibyte_in_any_escaping) {
   assert_non_null(strstr(line, "...(truncated)"));
 }
 
+/* --- the trace of a call ----------------------------------------------------------------------- */
+
+MCP_TEST(the_trace_of_a_call_is_its_command_s) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_initialize(client, versions[0]);
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':7,'method':'tools/call','params':{"
+                          "'name':'execute_command','arguments':{'command':'echo $TRACEPARENT'},"
+                          "'_meta':{'traceparent':'00-1-2-01'}}}");
+  mcp_client_expect_called(client, 7, "00-1-2-01", false);
+  mcp_client_send(client, "{'jsonrpc':'2.0','id':8,'method':'tools/call','params':{"
+                          "'name':'execute_command','arguments':{'command':'echo $TRACEPARENT',"
+                          "'env':['TRACEPARENT=its own']},'_meta':{'traceparent':'00-1-2-01'}}}");
+  mcp_client_expect_called(client, 8, "its own", false);
+}
+
 /* --- structured results ---------------------------------------------------------------------- */
 
 MCP_TEST(structured_results_are_asked_for_by_a_flag) {

@@ -217,4 +217,61 @@ JOB_TEST_NO_AGENT(sigterm_during_the_first_connection) {
   stop(job, SIGTERM, AT_ONCE_MS);
 }
 
+/* --- with --drain-seconds --------------------------------------------------------------------- */
+
+/* The agent runs a step until the file is there, has another one behind it, and was told to end. */
+static const cJSON *start_draining(struct job *job, const char *seconds, const char *script) {
+  job_start_agent(job, "--drain-seconds", seconds, NULL);
+  const cJSON *step = job_push_until(job, job_script(job, script), "up");
+  (void)job_push_echo(job, "the next agent's");
+  send_signal(job, SIGTERM);
+  agent_process_wait_log(job->agent, "draining: the running step has ");
+  return step;
+}
+
+static void expect_next_waits(struct job *job) {
+  assert_int_equal(job_length(job, "in") + job_length(job, "inflight"), 1);
+  assert_int_equal(job_length(job, "results"), 0);
+}
+
+JOB_TEST_NO_AGENT(a_draining_agent_lets_the_running_step_finish) {
+  const char *file = job_path(job, "go");
+  const cJSON *step = start_draining(
+      job, "60", job_format(job, "echo up; until [ -e %s ]; do sleep 0.01; done", file));
+  job_write(job, "go", "", 0644);
+  job_expect_answer(job, step, 0, NULL, "up\n");
+  expect_exit(job, SIGTERM, AT_ONCE_MS);
+  expect_next_waits(job);
+}
+
+JOB_TEST_NO_AGENT(a_second_sigterm_ends_what_is_draining) {
+  const cJSON *step = start_draining(job, "60", "echo up; exec sleep 600.241");
+  send_signal(job, SIGTERM);
+  expect_cancelled(job, step, "SIGTERM", "up\n");
+  expect_exit(job, SIGTERM, IN_TIME_MS);
+  expect_next_waits(job);
+}
+
+JOB_TEST_NO_AGENT(so_does_the_end_of_the_time) {
+  const cJSON *step = start_draining(job, "1", "echo up; exec sleep 600.242");
+  expect_cancelled(job, step, "SIGTERM", "up\n");
+  expect_exit(job, SIGTERM, IN_TIME_MS);
+  expect_next_waits(job);
+}
+
+JOB_TEST_NO_AGENT(a_third_ends_the_agent_at_once) {
+  (void)start_draining(job, "60", "trap '' TERM; echo up; while :; do sleep 600.243; done");
+  send_signal(job, SIGTERM);
+  agent_process_wait_log(job->agent, "stopping: SIGTERM");
+  send_signal(job, SIGTERM);
+  expect_exit(job, SIGTERM, AT_ONCE_MS);
+  assert_true(proc_wait_gone("sleep 600.243", WAIT_BOUND_MS));
+}
+
+JOB_TEST_NO_AGENT(without_a_step_there_is_nothing_to_drain) {
+  job_start_agent(job, "--drain-seconds", "60", NULL);
+  make_idle(job);
+  stop(job, SIGTERM, AT_ONCE_MS);
+}
+
 TEST_OVERLAP(3)

@@ -242,7 +242,7 @@ ENGINE_TEST(a_second_signal_waits_for_nothing) {
   called(owner, "want:0");
   engine_signal(owner->engine, SIGINT);
   called(owner, "close:now");
-  assert_int_equal(loop_logged(&owner->loop, "second signal (SIGINT): exiting at once"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "another signal (SIGINT): exiting at once"), 1);
   assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SIGNAL + SIGTERM);
   called(owner, "want:1");
   assert_int_equal(owner->done, 0);

@@ -294,3 +294,53 @@ TEST(a_slow_reader_does_not_make_it_longer) {
   assert_int_equal(waitpid(pid, NULL, 0), pid);
   assert_int_equal(close(reader.ends[1]), 0);
 }
+
+/* --- as objects ------------------------------------------------------------------------------- */
+
+/* One line came, an object; without its time it is this. */
+static void assert_object(struct trial *trial, const char *expected) {
+  assert_true(take(trial));
+  cJSON *object = cJSON_Parse(trial->text);
+  assert_non_null(object);
+  assert_int_equal(trial->text[strlen(trial->text) - 1], '\n');
+  const char *time = cJSON_GetStringValue(cJSON_GetObjectItem(object, "time"));
+  int year, taken = 0;
+  assert_int_equal(sscanf(time, "%4d-%*2d-%*2dT%*2d:%*2d:%*2d.%*3dZ%n", &year, &taken), 1);
+  assert_int_equal(taken, sizeof "2026-05-05T12:00:00.123Z" - 1);
+  assert_ptr_equal(object->child, cJSON_GetObjectItem(object, "time")); /* it is the first */
+  cJSON_DeleteItemFromObject(object, "time");
+  char *rest = cJSON_PrintUnformatted(object);
+  assert_string_equal(rest, expected);
+  free(rest);
+  cJSON_Delete(object);
+  assert_false(take(trial));
+}
+
+TRIAL_TEST(an_object_has_the_whole_id_and_the_trace) {
+  trial->log.format = LOG_JSON;
+  trial->log.traceparent = "00-1-2-01";
+  log_line(&trial->log, LOG_WARN, "11111111-2222-3333", "exit=%d in %dms `%s`", 1, 161, "npm test");
+  assert_object(trial, "{\"level\":\"warn\",\"job\":\"pipe-42\",\"step\":\"11111111-2222-3333\","
+                       "\"message\":\"exit=1 in 161ms `npm test`\",\"traceparent\":\"00-1-2-01\"}");
+}
+
+TRIAL_TEST(an_object_has_no_member_without_a_value) {
+  trial->log = (struct log){.fd = trial->log.fd, .format = LOG_JSON};
+  log_line(&trial->log, LOG_ERROR, NULL, "lost");
+  assert_object(trial, "{\"level\":\"error\",\"message\":\"lost\"}");
+  log_plain(&trial->log, "another program's");
+  assert_object(trial, "{\"level\":\"info\",\"message\":\"another program's\"}");
+}
+
+TRIAL_TEST(an_object_controls_no_terminal_and_stays_one_line) {
+  trial->log.format = LOG_JSON;
+  log_line(&trial->log, LOG_INFO, NULL, "a\n\x1b[31m \xC2\x9b \x7f \xFF \"\\");
+  assert_true(take(trial));
+  for (const char *at = trial->text; at[1] != '\0'; at++)
+    assert_true((unsigned char)*at >= 0x20 && *at != 0x7f &&
+                !(*at == '\xC2' && (unsigned char)at[1] < 0xA0));
+  cJSON *object = cJSON_Parse(trial->text);
+  assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(object, "message")),
+                      "a\n\x1b[31m \xC2\x9b \x7f \xEF\xBF\xBD \"\\");
+  cJSON_Delete(object);
+}

@@ -25,6 +25,8 @@ static const struct {
     {"--hold-bytes", "SANDBOX_HOLD_BYTES", "70000", "7"},
     {"--line-bytes", "SANDBOX_LINE_BYTES", "7000", "7"},
     {"--memory-reserve", "SANDBOX_MEMORY_RESERVE", "7", "1M"},
+    {"--log-format", "SANDBOX_LOG_FORMAT", "json", "xml"},
+    {"--drain-seconds", "SANDBOX_DRAIN_SECONDS", "7", "x"},
     {"--nice", "SANDBOX_NICE", "7", "20"},
     {"--key-ttl", "SANDBOX_KEY_TTL", "7", "x"},
     {"--dumpable", "SANDBOX_DUMPABLE", "1", "yes"},
@@ -140,6 +142,8 @@ static const char *described(const struct options *options) {
   add_number(&text, "hold", options->redis.hold_bytes, 4194304);
   add_number(&text, "line", options->line_bytes, 1048576);
   add_number(&text, "reserve", options->memory_reserve, MEMORY_RESERVE_AUTO);
+  add_number(&text, "format", options->log_format, LOG_TEXT);
+  add_number(&text, "drain", options->drain_seconds, 0);
   add_number(&text, "nice", options->nice, 5);
   add_number(&text, "ttl", options->redis.key_ttl_seconds, 86400);
   add_text(&text, "ipc", options->files.directory, "/ipc");
@@ -453,6 +457,7 @@ TEST(numbers, clear_environment) {
               {"--hold-bytes", {"65536", "1099511627776"}, {"65535", "1099511627777"}},
               {"--line-bytes", {"1024", "67108864"}, {"1023", "67108865"}},
               {"--memory-reserve", {"0", "4611686018427387904"}, {"-0", "4611686018427387905"}},
+              {"--drain-seconds", {"0", "1000000"}, {"-0", "1000001"}},
               {"--nice", {"0", "19"}, {"-0", "20"}},
               {"--key-ttl", {"0", "3153600000"}, {"-0", "3153600001"}}};
   static const char *const never[] = {"",    "x",           "-1",   "+1",  " 5",

@@ -148,11 +148,17 @@ static int read_directory(struct exec_request *self, const char *fallback, struc
   return 0;
 }
 
+static void read_trace(struct exec_request *self) {
+  const cJSON *parent = cJSON_GetObjectItemCaseSensitive(field(self, "_meta"), "traceparent");
+  self->traceparent = cJSON_IsString(parent) ? parent->valuestring : NULL;
+}
+
 static int read_fields(struct exec_request *self, const char *id,
                        const struct exec_request_rules *rules, struct error *error) {
   const cJSON *target = field(self, "target"), *own_id = field(self, "id");
   self->other_id = cJSON_IsString(own_id) && strcmp(own_id->valuestring, id) != 0;
   read_timeout(self, rules);
+  read_trace(self);
   if (step_field_names_unique(self->root, "", error) != 0)
     return -1;
   if (target != NULL && !cJSON_IsString(target))
@@ -250,6 +256,8 @@ void exec_request_step(const struct exec_request *self, const char *id, const ch
             directory, self->timeout_seconds);
   *(struct run_fields *)out->fields =
       (struct run_fields){.args = make_arguments(self), .env = env, .input = make_input(self)};
+  if (self->traceparent != NULL)
+    run_kind_add_variable(out, "TRACEPARENT", self->traceparent);
 }
 
 void exec_request_add_text(const struct exec_request *self, struct buffer *out) {

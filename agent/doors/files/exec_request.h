@@ -63,6 +63,7 @@ struct exec_request {
   const char *input;     /* NULL: none */
   size_t input_length;
   unsigned timeout_seconds;
+  const char *traceparent; /* of `_meta`; NULL: none */
 };
 
 /* Whose requests are read, and what those that do not say so have. Nothing is owned. */

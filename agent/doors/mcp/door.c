@@ -122,10 +122,12 @@ static void take_call(struct mcp_door *self, const struct mcp_order *order, size
   if (order->token.text != NULL)
     call->token.text = memory_copy(order->token.text, order->token.length);
   base->reports = order->token.text != NULL;
-  if (calls_are_full(calls, length))
+  if (calls_are_full(calls, length)) {
     buffer_add_string(&text, NOT_RUN "too many calls wait; try again when some have ended");
-  else if (calls_make_step(calls, base, order->tool, order->arguments, &text))
+  } else if (calls_make_step(calls, base, order->tool, order->arguments, &text)) {
+    tool_call_set_trace(base->tool, order->traceparent);
     calls_add(calls, base);
+  }
   if (text.length > 0) {
     refuse_call(calls, call, &text);
     calls_forget(calls, base);

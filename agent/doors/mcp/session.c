@@ -323,7 +323,9 @@ static struct mcp_order call_tool(const struct turn *self) {
                             .version = self->version,
                             .token = self->message->token,
                             .tool = tool,
-                            .arguments = is_absent(arguments) ? NULL : arguments};
+                            .arguments = is_absent(arguments) ? NULL : arguments,
+                            .traceparent = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(
+                                self->message->meta, "traceparent"))};
 }
 
 /* {}, or of a list that is not declared {"name":[]}: some clients take an error for the end of the

@@ -67,7 +67,8 @@ struct mcp_order {
   enum mcp_version version;
   struct json_member token;
   const struct tool *tool;
-  cJSON *arguments; /* an object, or NULL */
+  cJSON *arguments;        /* an object, or NULL */
+  const char *traceparent; /* NULL: none */
 };
 
 struct mcp_order mcp_session_take(struct mcp_session *self, const struct mcp_message *message,

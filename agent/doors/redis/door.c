@@ -125,10 +125,7 @@ static void on_arrived(void *owner) {
 
 static bool on_cancel(void *owner, const char *step_id) {
   struct redis_door *self = owner;
-  if (!engine_cancel(&self->door, step_id, "cancelled: by a cancel step"))
-    return false;
-  log_line(self->log, LOG_INFO, step_id, "cancel: ending the running step");
-  return true;
+  return engine_cancel(&self->door, step_id, "cancelled: by a cancel step");
 }
 
 static bool on_interrupted(void *owner) {
@@ -238,7 +235,7 @@ static void on_delivered(void *owner) {
   struct run *run = self->unstarted;
   if (run != NULL && outbox_is_empty(self->outbox)) {
     self->unstarted = NULL;
-    log_line(self->log, LOG_DEBUG, run_step(run)->step_id, "started");
+    log_line(run_log(run), LOG_DEBUG, run_step(run)->step_id, "started");
     engine_start(run);
   }
   if (outbox_has_room_again(self->outbox) && pace_allows(&self->pace))
