@@ -102,21 +102,28 @@ static void add_children(struct walk *self, pid_t pid) {
   closedir(directory);
 }
 
-static void signal_by_number(pid_t pid, int signal) {
-  (void)kill(pid, signal);
-  if (signal == SIGTERM)
+static bool signal_by_number(pid_t pid, int signal) {
+  bool is_there = kill(pid, signal) == 0;
+  if (is_there && signal == SIGTERM)
     (void)kill(pid, SIGCONT);
+  return is_there;
 }
 
+struct order {
+  int signal;
+  bool group_has_it; /* the command's */
+};
+
 static void signal_member(void *context, const struct walk *self, const struct member *member) {
-  const int signal = *(const int *)context;
+  const struct order *order = context;
+  const int signal = order->signal;
   const pid_t root = self->tree->root;
-  bool has_it = signal != SIGKILL && self->tree->command > 0 &&
-                getpgid(member->pid) == self->tree->command; /* by its group */
+  bool has_it =
+      signal != SIGKILL && order->group_has_it && getpgid(member->pid) == self->tree->command;
   if (signal == 0 || has_it)
     return;
   if (member->parent == root) {
-    signal_by_number(member->pid, signal);
+    (void)signal_by_number(member->pid, signal);
     return;
   }
   int fd = (int)syscall(SYS_pidfd_open, member->pid, 0);
@@ -125,7 +132,7 @@ static void signal_member(void *context, const struct walk *self, const struct m
   pid_t parent = process_table_parent(member->pid);
   if (parent == member->parent || parent == root) {
     if (fd < 0 || syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) != 0)
-      signal_by_number(member->pid, signal); /* kernel before 5.3 */
+      (void)signal_by_number(member->pid, signal); /* kernel before 5.3 */
     else if (signal == SIGTERM)
       (void)syscall(SYS_pidfd_send_signal, fd, SIGCONT, NULL, 0);
   }
@@ -145,11 +152,14 @@ static size_t walk_tree(const struct process_tree *tree, visit_member *visit, vo
 }
 
 size_t process_tree_signal(const struct process_tree *self, int signal) {
-  if (signal != 0 && self->command > 0)
-    signal_by_number(-self->command, signal);
-  if (!process_table_is_known())
-    return self->command > 0;
-  return walk_tree(self, signal_member, &signal);
+  struct order order = {.signal = signal};
+  if (signal != 0 && self->command > 0) /* which leads no group yet right after its making */
+    order.group_has_it = signal_by_number(-self->command, signal);
+  if (process_table_is_known())
+    return walk_tree(self, signal_member, &order);
+  if (signal != 0 && self->command > 0 && !order.group_has_it)
+    (void)signal_by_number(self->command, signal);
+  return self->command > 0;
 }
 
 /* --- what lives of it -------------------------------------------------------------------------- */
