@@ -65,6 +65,15 @@ static int tear_down(void **state) {
 
 #define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
 
+/* The server gives this answer instead, and then `endless` again and again. */
+static void answers(struct scene *self, const char *command, const char *bytes,
+                    const char *endless) {
+  redis_store_inject(self->store, (struct redis_store_fault){.command = command,
+                                                             .effect = REDIS_STORE_ANSWERS,
+                                                             .text = bytes,
+                                                             .endless = endless});
+}
+
 static void start_agent(struct scene *self) {
   const char *const arguments[] = {"--redis-url", self->url, "--job-id", "j", NULL};
   self->agent = agent_process_start(&(struct agent_setup){.arguments = arguments});
@@ -82,14 +91,14 @@ static void logs(struct scene *self, const char *text) {
 /* It says why, lives, has not grown, and serves the job when the server is one again. */
 static void withstands(struct scene *self, const char *why) {
   logs(self, why);
-  int answered = redis_store_answered(self->store);
+  int asked = redis_store_injected(self->store);
   pass_ms(self->base, 500);
-  assert_true(redis_store_answered(self->store) - answered <= ASKED_MAX);
+  assert_true(redis_store_injected(self->store) - asked <= ASKED_MAX);
   assert_int_equal(agent_process_count_log(self->agent, why), 1);
   assert_true(agent_process_is_running(self->agent));
   if (agent_process_is_shipped())
     assert_in_range(proc_status_kib(agent_process_pid(self->agent), "VmHWM"), 1, HELD_KIB_MAX);
-  redis_store_answer(self->store, NULL, NULL, NULL);
+  redis_store_inject(self->store, (struct redis_store_fault){0});
   redis_store_do(self->store, 3, "LPUSH sandbox:j:in {\"stepId\":\"1\",\"command\":\"true\"}");
   UNTIL(self->base, redis_store_count(self->store, "sandbox:j:results") > 0);
   redis_store_do(self->store, 3, "LPUSH sandbox:j:in {\"stepId\":\"2\",\"kind\":\"shutdown\"}");
@@ -116,7 +125,7 @@ SCENE_TEST(replies_in_replies_are_refused_wherever_they_come) {
   for (size_t i = 0; i < COMMANDS; i++)
     for (int whole = 0; whole < 2; whole++) {
       char *bytes = nested(whole);
-      redis_store_answer(scene->store, commands[i], bytes, NULL);
+      answers(scene, commands[i], bytes, NULL);
       start_agent(scene);
       withstands(scene, "nested deeper");
       free(bytes);
@@ -135,7 +144,7 @@ SCENE_TEST(what_a_server_sends_without_an_end_is_not_kept) {
   for (size_t i = 0; i < COMMANDS; i++)
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
       print_message("%s: %s\n", commands[i], rows[row].why);
-      redis_store_answer(scene->store, commands[i], rows[row].begin, rows[row].endless);
+      answers(scene, commands[i], rows[row].begin, rows[row].endless);
       start_agent(scene);
       withstands(scene, rows[row].why);
     }
@@ -145,9 +154,9 @@ SCENE_TEST(what_a_server_sends_without_an_end_is_not_kept) {
 SCENE_TEST(a_string_without_an_end_is_not_kept) {
   static const char *const begins[] = {"$9000000000000000000\r\n", "*2\r\n$400000000\r\n"};
   for (size_t i = 0; i < 2; i++) {
-    redis_store_answer(scene->store, "BLMOVE", begins[i], "x");
+    answers(scene, "BLMOVE", begins[i], "x");
     start_agent(scene);
-    UNTIL(scene->base, redis_store_answered(scene->store) > (int)i);
+    UNTIL(scene->base, redis_store_injected(scene->store) > 0);
     pass_ms(scene->base, 900);
     if (agent_process_is_shipped())
       assert_in_range(proc_status_kib(agent_process_pid(scene->agent), "VmHWM"), 1, HELD_KIB_MAX);
@@ -171,7 +180,7 @@ SCENE_TEST(what_answers_in_another_way_than_redis_is_asked_in_pauses) {
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     print_message("%s: %s\n", rows[i].command, rows[i].why);
-    redis_store_answer(scene->store, rows[i].command, rows[i].answer, NULL);
+    answers(scene, rows[i].command, rows[i].answer, NULL);
     start_agent(scene);
     withstands(scene, rows[i].why);
   }

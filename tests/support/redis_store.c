@@ -2,13 +2,11 @@
 
 #include <errno.h>
 #include <hiredis/hiredis.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 enum { KEYS_MAX = 32, CONNECTIONS_MAX = 16, QUEUE_MAX = 16384, WATCHED_MAX = 8 };
@@ -26,11 +24,14 @@ struct connection {
   struct redis_store *store;
   int fd;
   struct event *readable;
-  struct event *writable; /* of one that is answered without an end; else NULL */
+  struct event *writable;
   redisReader *reader;
-  struct buffer out;     /* answers, sent together: a socket takes few small pieces */
-  struct buffer endless; /* what is sent again and again, */
-  size_t endless_at;     /* and how far it is */
+  struct buffer out;   /* answers, sent together: a socket takes few small pieces */
+  size_t sent;         /* of them */
+  const char *endless; /* what is sent after them, again and again; NULL: nothing */
+  bool is_held;
+  bool is_muted;
+  redisReply *kept; /* the command that it is held at; NULL: there is none */
   char role[32];
   bool in_transaction;
   bool aborted;
@@ -54,12 +55,9 @@ struct redis_store {
   struct connection *connections[CONNECTIONS_MAX];
   struct key keys[KEYS_MAX];
   const char *held;
-  const char *refused, *refusal;
-  size_t taken;      /* commands, on all connections */
-  size_t refused_at; /* the number of one of them; 0: none */
-  const char *tricked, *trick, *endless;
-  int tricks;
-  struct buffer executed;
+  struct redis_store_fault fault; /* its numbers count down */
+  int injected;
+  struct buffer received, executed;
   unsigned long long last_id;
 };
 
@@ -93,9 +91,10 @@ static bool is(const redisReply *command, const char *name) {
 
 static bool begins(const redisReply *command, const char *beginning) {
   struct buffer text = {0};
-  for (size_t i = 0; i < command->elements; i++)
+  size_t length = strlen(beginning);
+  for (size_t i = 0; i < command->elements && text.length < length; i++)
     append(&text, "%s%s", i > 0 ? " " : "", word(command, i));
-  bool same = text.length > 0 && strncmp(text.bytes, beginning, strlen(beginning)) == 0;
+  bool same = length == 0 || strncmp(text.bytes, beginning, length) == 0;
   buffer_release(&text);
   return same;
 }
@@ -277,17 +276,24 @@ static void write_down(struct connection *self, const redisReply *command) {
 
 /* --- connections ----------------------------------------------------------------------------- */
 
+/* What goes at once; the rest when there is room. */
 static void send_answers(struct connection *self) {
-  const char *bytes = self->out.bytes;
-  struct pollfd room = {.fd = self->fd, .events = POLLOUT};
-  for (ssize_t n; self->out.length > 0; self->out.length -= (size_t)n, bytes += n)
-    if ((n = send(self->fd, bytes, self->out.length, MSG_NOSIGNAL)) < 0) {
-      n = 0;
-      if (errno == EAGAIN && poll(&room, 1, WAIT_BOUND_MS) == 1)
-        continue;
-      assert_true(errno == EPIPE || errno == ECONNRESET);
-      n = (ssize_t)self->out.length;
+  struct buffer *out = &self->out;
+  if (self->is_muted)
+    return;
+  for (ssize_t n; self->sent < out->length; self->sent += (size_t)n)
+    if ((n = send(self->fd, out->bytes + self->sent, out->length - self->sent, MSG_NOSIGNAL)) < 0) {
+      assert_true(errno == EAGAIN || errno == EPIPE || errno == ECONNRESET);
+      if (errno != EAGAIN)
+        break;
+      event_add(self->writable, NULL);
+      return;
     }
+  out->length = self->sent = 0;
+  while (self->endless != NULL && out->length < ENDLESS_BYTES)
+    append(out, "%s", self->endless);
+  if (out->length > 0)
+    event_add(self->writable, NULL);
 }
 
 static void unblock(struct connection *self) {
@@ -334,6 +340,18 @@ static bool watched_changed(const struct connection *self) {
   return false;
 }
 
+/* Whether the fault concerns this command, which has arrived, or is executed in a transaction. */
+static bool is_concerned(struct redis_store *self, const redisReply *command, bool inside) {
+  struct redis_store_fault *fault = &self->fault;
+  if (fault->command == NULL || (fault->effect == REDIS_STORE_REFUSES_INSIDE) != inside ||
+      !begins(command, fault->command) || (fault->skip > 0 && fault->skip-- > 0))
+    return false;
+  if (fault->times > 0 && --fault->times == 0)
+    fault->command = NULL;
+  self->injected++;
+  return true;
+}
+
 static void execute_queued(struct connection *self, struct buffer *out) {
   if (self->aborted) {
     append(out, "-EXECABORT Transaction discarded because of previous errors.\r\n");
@@ -343,6 +361,10 @@ static void execute_queued(struct connection *self, struct buffer *out) {
     append(out, "*%zu\r\n", self->queued_count);
     append(&self->store->executed, "%s MULTI\n", self->role);
     for (size_t i = 0; i < self->queued_count; i++) {
+      if (is_concerned(self->store, self->queued[i], true)) {
+        append(out, "-%s\r\n", self->store->fault.text);
+        continue;
+      }
       write_down(self, self->queued[i]);
       execute(self->store, self->queued[i], out);
     }
@@ -436,9 +458,8 @@ static void drop(struct redis_store *self, size_t number) {
     unblock(connection);
   event_free(connection->readable);
   event_free(connection->block_limit);
-  if (connection->writable != NULL)
-    event_free(connection->writable);
-  buffer_release(&connection->endless);
+  event_free(connection->writable);
+  freeReplyObject(connection->kept);
   redisReaderFree(connection->reader);
   buffer_release(&connection->out);
   close(connection->fd);
@@ -458,50 +479,42 @@ static void serve_blocked(struct redis_store *self) {
     }
 }
 
-static void on_endless(evutil_socket_t fd, short what, void *context) {
+static void on_writable(evutil_socket_t fd, short what, void *context) {
+  (void)fd;
   (void)what;
-  struct connection *self = context;
-  ssize_t sent = send((int)fd, self->endless.bytes + self->endless_at,
-                      self->endless.length - self->endless_at, MSG_NOSIGNAL);
-  self->endless_at += sent > 0 ? (size_t)sent : 0;
-  self->endless_at %= self->endless.length;
+  send_answers(context);
 }
 
-static void trick(struct connection *self, const redisReply *command) {
-  const struct redis_store *store = self->store;
-  self->store->tricks++;
-  if (is(command, "EXEC"))
-    clear_queue(self);
-  append(&self->out, "%s", store->trick);
-  if (store->endless == NULL)
-    return;
-  while (self->endless.length < ENDLESS_BYTES)
-    append(&self->endless, "%s", store->endless);
-  self->writable = event_new(store->base, self->fd, EV_WRITE | EV_PERSIST, on_endless, self);
-  event_add(self->writable, NULL);
+/* Inside a transaction a refused command spoils it. */
+static void refuse_command(struct connection *self, const redisReply *command) {
+  self->aborted |= self->in_transaction;
+  if (is(command, "CLIENT"))
+    name_connection(self, command); /* for who looks at what it executes */
+  append(&self->out, "-%s\r\n", self->store->fault.text);
 }
 
-static bool is_refused(struct redis_store *self, const redisReply *command) {
-  if (self->refused_at != 0 && ++self->taken == self->refused_at)
-    return true;
-  return self->refused != NULL && begins(command, self->refused);
-}
-
-/* Takes the command over. Inside a transaction a refused command spoils it, and EXEC ends it. */
+/* Takes the command over. EXEC ends a transaction, whatever its reply is. */
 static void take(struct connection *self, redisReply *command) {
   struct redis_store *store = self->store;
-  if (self->writable != NULL) {
-    /* its answer has no end */
-  } else if (store->tricked != NULL && begins(command, store->tricked)) {
-    trick(self, command);
-  } else if (is_refused(store, command)) {
-    self->aborted |= self->in_transaction;
+  const struct redis_store_fault *fault = &store->fault;
+  bool concerned = self->endless == NULL && is_concerned(store, command, false);
+  if (concerned)
+    send_answers(self); /* to the commands before it */
+  if (concerned && fault->effect == REDIS_STORE_HOLDS) {
+    self->is_held = true;
+    self->kept = command;
+    return;
+  }
+  self->is_muted |= concerned && fault->effect == REDIS_STORE_MUTES;
+  if (concerned && fault->effect != REDIS_STORE_MUTES) {
+    if (fault->effect == REDIS_STORE_REFUSES)
+      refuse_command(self, command);
+    else
+      append(&self->out, "%s", fault->text);
+    self->endless = fault->endless;
     if (is(command, "EXEC"))
       clear_queue(self);
-    if (is(command, "CLIENT"))
-      name_connection(self, command); /* for who looks at what it executes */
-    append(&self->out, "-%s\r\n", store->refusal);
-  } else if (!take_control(self, command, &self->out)) {
+  } else if (self->endless == NULL && !take_control(self, command, &self->out)) {
     command = take_data(self, command, &self->out);
   }
   freeReplyObject(command);
@@ -509,14 +522,22 @@ static void take(struct connection *self, redisReply *command) {
 }
 
 static bool is_held(const struct connection *self) {
-  return self->store->held != NULL && strcmp(self->store->held, self->role) == 0;
+  const char *held = self->store->held;
+  return self->is_held || (held != NULL && strcmp(held, self->role) == 0);
+}
+
+/* The next one that has arrived whole; NULL: there is none. */
+static redisReply *next_command(struct connection *self) {
+  void *command = self->kept;
+  self->kept = NULL;
+  if (command == NULL)
+    (void)redisReaderGetReply(self->reader, &command);
+  return command;
 }
 
 /* What has arrived, as far as it is not held. */
 static void take_all(struct connection *self) {
-  void *command = NULL;
-  while (!is_held(self) && redisReaderGetReply(self->reader, &command) == REDIS_OK &&
-         command != NULL)
+  for (redisReply *command; !is_held(self) && (command = next_command(self)) != NULL;)
     take(self, command);
   if (!is_held(self))
     send_answers(self);
@@ -525,9 +546,13 @@ static void take_all(struct connection *self) {
 static void on_readable(evutil_socket_t fd, short what, void *context) {
   (void)what;
   struct connection *self = context;
+  struct buffer *received = &self->store->received;
   char bytes[16384];
-  ssize_t length = recv((int)fd, bytes, sizeof bytes, 0);
+  ssize_t length = recv((int)fd, bytes, sizeof bytes - 1, 0);
   if (length > 0) {
+    bytes[length] = '\0';
+    buffer_add(received, bytes, (size_t)length + 1);
+    received->length--;
     assert_int_equal(redisReaderFeed(self->reader, bytes, (size_t)length), REDIS_OK);
     take_all(self);
     return;
@@ -557,6 +582,7 @@ static void on_incoming(evutil_socket_t listener, short what, void *context) {
   connection->reader = redisReaderCreate();
   connection->block_limit = evtimer_new(self->base, on_block_limit, connection);
   connection->readable = event_new(self->base, fd, EV_READ | EV_PERSIST, on_readable, connection);
+  connection->writable = event_new(self->base, fd, EV_WRITE, on_writable, connection);
   event_add(connection->readable, NULL);
 }
 
@@ -600,6 +626,7 @@ void redis_store_free(struct redis_store *self) {
   redis_store_go_away(self);
   rmdir(self->directory);
   release_keys(self->keys);
+  buffer_release(&self->received);
   buffer_release(&self->executed);
   free(self);
 }
@@ -664,35 +691,50 @@ void redis_store_restore(struct redis_store *self, const struct redis_store_snap
 
 void redis_store_hold(struct redis_store *self, const char *role) {
   self->held = role;
-  for (size_t i = 0; i < CONNECTIONS_MAX && role == NULL; i++)
+  for (size_t i = 0; i < CONNECTIONS_MAX && role == NULL; i++) {
+    struct connection *at = self->connections[i];
+    if (at == NULL)
+      continue;
+    at->is_held = at->is_muted = false;
+    take_all(at);
+  }
+}
+
+void redis_store_inject(struct redis_store *self, struct redis_store_fault fault) {
+  self->fault = fault;
+  self->injected = 0;
+}
+
+int redis_store_injected(const struct redis_store *self) {
+  return self->injected;
+}
+
+void redis_store_send(struct redis_store *self, const char *role, const char *bytes) {
+  for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+    struct connection *at = self->connections[i];
+    if (at == NULL || strcmp(at->role, role) != 0)
+      continue;
+    append(&at->out, "%s", bytes);
+    send_answers(at);
+  }
+}
+
+void redis_store_stop_reading(struct redis_store *self) {
+  for (size_t i = 0; i < CONNECTIONS_MAX; i++)
     if (self->connections[i] != NULL)
-      take_all(self->connections[i]);
+      (void)event_del(self->connections[i]->readable);
 }
 
-void redis_store_refuse(struct redis_store *self, const char *command, const char *error) {
-  self->refused = command;
-  self->refusal = error;
+void redis_store_read_on(struct redis_store *self) {
+  for (size_t i = 0; i < CONNECTIONS_MAX; i++)
+    if (self->connections[i] != NULL && !self->connections[i]->is_stray)
+      event_add(self->connections[i]->readable, NULL);
 }
 
-void redis_store_answer(struct redis_store *self, const char *command, const char *bytes,
-                        const char *endless) {
-  self->tricked = command;
-  self->trick = bytes;
-  self->endless = endless;
-}
-
-int redis_store_answered(const struct redis_store *self) {
-  return self->tricks;
-}
-
-void redis_store_refuse_one(struct redis_store *self, size_t number, const char *error) {
-  self->taken = 0;
-  self->refused_at = number;
-  self->refusal = error;
-}
-
-bool redis_store_has_refused(const struct redis_store *self) {
-  return self->refused_at != 0 && self->taken >= self->refused_at;
+const char *redis_store_received(const struct redis_store *self, size_t *length) {
+  if (length != NULL)
+    *length = self->received.length;
+  return self->received.bytes != NULL ? self->received.bytes : "";
 }
 
 void redis_store_do(struct redis_store *self, int words, const char *command) {

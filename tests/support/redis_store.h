@@ -29,7 +29,7 @@ void redis_store_come_back(struct redis_store *self);
 
 /* Commands of the connection with this name are read, but neither executed nor answered, until the
    name is NULL again; a connection that only gets this name gets no answer to that either. "out":
-   of sandbox:<job>:out. */
+   of sandbox:<job>:out. NULL also ends what a fault holds or mutes. */
 void redis_store_hold(struct redis_store *self, const char *role);
 
 /* The connection with this name is lost; `stray`: a BLMOVE that waits on it takes the next value
@@ -44,23 +44,35 @@ struct redis_store_snapshot *redis_store_snapshot(const struct redis_store *self
 void redis_store_restore(struct redis_store *self, const struct redis_store_snapshot *snapshot);
 void redis_store_snapshot_free(struct redis_store_snapshot *snapshot);
 
-/* A command that begins so is answered with this error instead, also when it is queued; NULL:
-   none is. */
-void redis_store_refuse(struct redis_store *self, const char *command, const char *error);
+/* What happens to commands that begin so, instead of what Redis does. All texts are borrowed. */
+struct redis_store_fault {
+  const char *command; /* NULL: there is no fault; "": all of them */
+  enum {
+    REDIS_STORE_REFUSES,        /* `text` is the error, also in place of QUEUED */
+    REDIS_STORE_REFUSES_INSIDE, /* it is queued, and `text` the error among the replies to EXEC */
+    REDIS_STORE_ANSWERS, /* `text` are the bytes of the reply, and those of `endless` follow again and
+                            again, as fast as they are taken (NULL: none do) */
+    REDIS_STORE_HOLDS,   /* the connection is held, from this command on */
+    REDIS_STORE_MUTES,   /* the replies are kept back, from that to this command on */
+  } effect;
+  const char *text, *endless;
+  size_t skip;  /* so many are executed before, on all connections */
+  size_t times; /* so many are concerned; 0: all */
+};
 
-/* A command that begins so is answered with these bytes instead, in place of any reply, and then with
-   the bytes of `endless` (NULL: none) again and again, as fast as they are taken. Borrowed; a command
-   of NULL ends it for those to come. */
-void redis_store_answer(struct redis_store *self, const char *command, const char *bytes,
-                        const char *endless);
+/* There is one fault at a time; {0}: none. How many commands it has concerned. */
+void redis_store_inject(struct redis_store *self, struct redis_store_fault fault);
+int redis_store_injected(const struct redis_store *self);
 
-/* How many commands were tricked so. */
-int redis_store_answered(const struct redis_store *self);
+/* Sends bytes that are the reply to nothing on the connection with this name. */
+void redis_store_send(struct redis_store *self, const char *role, const char *bytes);
 
-/* Of the commands from here on, on all connections, the one of this number (from 1) is answered with
-   this error; 0: none is. Whether that has happened. */
-void redis_store_refuse_one(struct redis_store *self, size_t number, const char *error);
-bool redis_store_has_refused(const struct redis_store *self);
+/* Reads no more from the connections that there are; reads from all of them. */
+void redis_store_stop_reading(struct redis_store *self);
+void redis_store_read_on(struct redis_store *self);
+
+/* The bytes that arrived on all connections, with a NUL after them; `length` may be NULL. */
+const char *redis_store_received(const struct redis_store *self, size_t *length);
 
 /* Executes it; the last word may hold spaces where `words` says how many there are. */
 void redis_store_do(struct redis_store *self, int words, const char *command);

@@ -73,9 +73,12 @@ static int tear_down(void **state) {
 static void flood(struct scene *self, const char *first_step) {
   redis_store_do(self->store, 3, first_step);
   UNTIL(self->base, redis_store_count(self->store, "sandbox:j:started") > 0);
-  redis_store_answer(self->store, "BLMOVE", ENDLESS_STRING, "x");
+  redis_store_inject(self->store, (struct redis_store_fault){.command = "BLMOVE",
+                                                             .effect = REDIS_STORE_ANSWERS,
+                                                             .text = ENDLESS_STRING,
+                                                             .endless = "x"});
   redis_store_do(self->store, 3, "LPUSH sandbox:j:in {\"stepId\":\"2\",\"command\":\"true\"}");
-  UNTIL(self->base, redis_store_answered(self->store) > 0);
+  UNTIL(self->base, redis_store_injected(self->store) > 0);
 }
 
 /* The answers to the heartbeats have an end, too: there is one every 2 s. */
@@ -83,11 +86,12 @@ SCENE_TEST(a_deadline_and_heartbeats_keep_their_time) {
   flood(scene, "LPUSH sandbox:j:in {\"stepId\":\"1\",\"command\":\"sleep\",\"args\":[\"60\"],"
                "\"timeoutSeconds\":5}");
   int64_t start_ms = wait_now_ms();
-  redis_store_answer(scene->store, "SET sandbox:j:heartbeat", "+OK\r\n", NULL);
-  int before = redis_store_answered(scene->store);
+  redis_store_inject(scene->store, (struct redis_store_fault){.command = "SET sandbox:j:heartbeat",
+                                                              .effect = REDIS_STORE_ANSWERS,
+                                                              .text = "+OK\r\n"});
   UNTIL(scene->base, redis_store_count(scene->store, "sandbox:j:results") > 0);
   assert_true(wait_now_ms() - start_ms <= 5000 + LATE_MS);
-  assert_in_range(redis_store_answered(scene->store) - before, 2, 4);
+  assert_in_range(redis_store_injected(scene->store), 2, 4);
 }
 
 SCENE_TEST(a_signal_is_an_order_at_once) {

@@ -198,8 +198,10 @@ DOOR_TEST(a_close_answers_what_redis_has_forgotten) {
 }
 
 DOOR_TEST(an_error_that_does_not_pass_ends_the_agent) {
-  redis_store_refuse(owner->store, "LPUSH sandbox:j:results",
-                     "WRONGTYPE Operation against a key holding the wrong kind of value");
+  redis_store_inject(owner->store,
+                     (struct redis_store_fault){.command = "LPUSH sandbox:j:results",
+                                                .effect = REDIS_STORE_REFUSES,
+                                                .text = "WRONGTYPE Operation against a key"});
   door_owner_push_script(owner, "s-1", "exit 6");
   assert_int_equal(door_owner_exit_code(owner), AGENT_EXIT_ERROR);
   door_owner_logged_once(owner, "LPUSH sandbox:j:results: WRONGTYPE");

@@ -108,13 +108,15 @@ GUARDED_TEST(a_run_that_is_alive_is_asked_for_again) {
 GUARDED_TEST(an_answer_that_cannot_be_had_is_asked_for_again) {
   int64_t begin_ms = virtual_time_ms;
   owner->options.idle_cycle_ms = CYCLE_MS;
-  redis_store_refuse(owner->store, "SISMEMBER", "ERR no");
+  redis_store_inject(owner->store, (struct redis_store_fault){.command = "SISMEMBER",
+                                                              .effect = REDIS_STORE_REFUSES,
+                                                              .text = "ERR no"});
   door_owner_begin(owner);
   virtual_time_pass(&owner->loop, LIMIT_MS + 2 * CYCLE_MS + CYCLE_MS / 2);
   assert_int_equal(
       loop_logged(&owner->loop, "whether run run-7 is in " RUNS " is not known: ERR no"), 3);
   assert_null(engine_leaving(owner->door));
-  redis_store_refuse(owner->store, NULL, NULL);
+  redis_store_inject(owner->store, (struct redis_store_fault){0});
   expect_exit_after(owner, begin_ms, LIMIT_MS + 3 * CYCLE_MS, AGENT_EXIT_IDLE);
 }
 
@@ -238,14 +240,16 @@ LIMITED_TEST(a_redis_that_keeps_no_step_is_told_once) {
   door_owner_begin(owner);
   door_owner_push_script(owner, "1", GATE("$D/go") "exit 5");
   door_owner_await(owner, "events", "\"kind\":\"started\"");
-  redis_store_answer(owner->store, "LINDEX", "$-1\r\n", NULL);
+  redis_store_inject(owner->store, (struct redis_store_fault){.command = "LINDEX",
+                                                              .effect = REDIS_STORE_ANSWERS,
+                                                              .text = "$-1\r\n"});
   redis_store_forget_executed(owner->store);
   redis_store_lose(owner->store, "in", false);
   virtual_time_pass(&owner->loop, 30000);
   assert_in_range(
       logged_count_in(redis_store_executed(owner->store), "out RPUSH sandbox:j:inflight"), 2, 31);
   door_owner_logged_once(owner, "redis has lost that steps were taken");
-  redis_store_answer(owner->store, NULL, NULL, NULL);
+  redis_store_inject(owner->store, (struct redis_store_fault){0});
   loop_open_gate(&owner->loop, "go");
   door_owner_await_results(owner, 1);
   door_owner_has_once(owner, "results", "\"exitCode\":5");

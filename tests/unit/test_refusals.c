@@ -109,9 +109,9 @@ static void await(struct life *life, bool (*condition)(void *context)) {
     fail_msg("command %zu: %s", life->number, door_owner_story(owner));
   while (is_over(life)) {
     end_agent(owner);
-    assert_true(redis_store_has_refused(owner->store));
+    assert_true(redis_store_injected(owner->store) > 0);
     life->refused = life->ended = true;
-    redis_store_refuse_one(owner->store, 0, NULL);
+    redis_store_inject(owner->store, (struct redis_store_fault){0});
     door_owner_make(owner);
     if (!loop_until(&owner->loop, condition, life))
       fail_msg("command %zu, the next agent: %s", life->number, door_owner_story(owner));
@@ -158,8 +158,8 @@ static void leave(struct life *life) {
   door_owner_push(owner, "{'schemaVersion':1,'stepId':'end','kind':'shutdown'}");
   await_end(life);
   int exit_code = end_agent(owner);
-  life->refused |= redis_store_has_refused(owner->store);
-  redis_store_refuse_one(owner->store, 0, NULL);
+  life->refused |= redis_store_injected(owner->store) > 0;
+  redis_store_inject(owner->store, (struct redis_store_fault){0});
   if (door_owner_count(owner, "inflight", "\n") + door_owner_count(owner, "in", "\n") == 0)
     return;
   assert_int_equal(exit_code, AGENT_EXIT_ERROR);
@@ -208,7 +208,11 @@ static bool survives(struct redis_door_owner *owner, size_t number, const char *
   struct life life = {.owner = owner, .number = number};
   leave_a_job(owner);
   redis_store_forget_executed(owner->store);
-  redis_store_refuse_one(owner->store, number, error);
+  redis_store_inject(owner->store, (struct redis_store_fault){.command = "",
+                                                              .effect = REDIS_STORE_REFUSES,
+                                                              .text = error,
+                                                              .skip = number - 1,
+                                                              .times = 1});
   door_owner_make(owner);
   live(&life);
   leave(&life);
