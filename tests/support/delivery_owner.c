@@ -62,10 +62,8 @@ static const struct delivery_handler handler = {.connected = on_connected,
 int delivery_owner_set_up(void **state) {
   struct delivery_owner *self = calloc(1, sizeof *self);
   loop_init(&self->loop);
-  self->server = fake_redis_new(self->loop.base, false);
-  redis_model_init(&self->redis);
-  fake_redis_answer_with(self->server, redis_model_answer, &self->redis);
-  self->url = fake_redis_url(self->server);
+  self->store = redis_store_new(self->loop.base);
+  self->url = redis_store_url(self->store);
   keys_init(&self->keys, "j");
   *state = self;
   return 0;
@@ -79,8 +77,8 @@ int delivery_owner_tear_down(void **state) {
     outbox_free(self->outbox);
   send_queue_free(&self->send_queue);
   keys_release(&self->keys);
-  fake_redis_free(self->server);
-  redis_model_release(&self->redis);
+  redis_store_free(self->store);
+  buffer_release(&self->commands);
   loop_release(&self->loop);
   free(self);
   return 0;
@@ -124,8 +122,21 @@ void delivery_owner_expect(const struct delivery_owner *self, const char *callba
   assert_string_equal(recorder_text(&self->recorder), callbacks);
 }
 
+int delivery_owner_connections(const struct delivery_owner *self) {
+  return logged_count_in(redis_store_received(self->store, NULL), "$7\r\nSETNAME\r\n");
+}
+
+int delivery_owner_probes(const struct delivery_owner *self) {
+  return logged_count_in(redis_store_received(self->store, NULL),
+                         "$3\r\nGET\r\n$19\r\nsandbox:j:committed\r\n");
+}
+
 int delivery_owner_done(const struct delivery_owner *self, const char *text) {
-  return logged_count_in(self->redis.done, text);
+  return logged_count_in(redis_store_executed(self->store), text);
+}
+
+int delivery_owner_transactions(const struct delivery_owner *self) {
+  return delivery_owner_done(self, "out EXEC\n");
 }
 
 void delivery_owner_deliver(struct delivery_owner *self, const char *text) {
@@ -135,20 +146,16 @@ void delivery_owner_deliver(struct delivery_owner *self, const char *text) {
 }
 
 void delivery_owner_lose(struct delivery_owner *self, const char *text, bool done) {
-  int probes = self->redis.probes, delivered = self->delivered;
-  *(done ? &self->redis.silent_from : &self->redis.deaf_from) = "LPUSH";
+  int probes = delivery_owner_probes(self), delivered = self->delivered;
+  redis_store_inject(self->store, (struct redis_store_fault){.command = "LPUSH",
+                                                             .effect = done ? REDIS_STORE_MUTES
+                                                                            : REDIS_STORE_HOLDS,
+                                                             .times = 1});
   delivery_owner_send(self, text);
-  loop_await(&self->loop, &self->redis.probes, probes + 1);
+  LOOP_UNTIL(&self->loop, delivery_owner_probes(self) > probes);
   loop_settle(&self->loop);
   assert_int_equal(self->delivered, delivered);
-  self->redis.silent_from = self->redis.deaf_from = NULL;
-  fake_redis_close_connection(self->server);
-}
-
-void delivery_owner_let_reply(struct delivery_owner *self) {
-  self->redis.silent = false;
-  fake_redis_send(self->server, self->redis.unanswered);
-  self->redis.unanswered[0] = '\0';
+  redis_store_lose(self->store, "out", false);
 }
 
 /* The last place before `end` where the text ends. */
@@ -162,18 +169,33 @@ static const char *after_last(const char *bytes, const char *end, const char *te
 
 const char *delivery_owner_last_transaction(const struct delivery_owner *self) {
   size_t length;
-  const char *bytes = fake_redis_bytes(self->server, &length);
+  const char *bytes = redis_store_received(self->store, &length);
   const char *end = after_last(bytes, bytes + length, "*1\r\n$4\r\nEXEC\r\n");
   return after_last(bytes, end, "*1\r\n$5\r\nMULTI\r\n");
 }
 
-const char *delivery_owner_last_commands(const struct delivery_owner *self, size_t count) {
-  static char text[4096];
-  size_t all = fake_redis_commands(self->server);
-  text[0] = '\0';
-  for (size_t i = all - count; i < all; i++)
-    strcat(strcat(text, fake_redis_command(self->server, i)), "\n");
-  return text;
+const char *delivery_owner_commands(struct delivery_owner *self) {
+  size_t length;
+  const char *at = redis_store_received(self->store, &length), *end = at + length;
+  struct command_word words[10];
+  self->commands.length = 0;
+  while (command_read(&at, end, words, 10)) {
+    for (size_t i = 0; i < 10 && words[i].text != NULL; i++) {
+      buffer_add_string(&self->commands, i > 0 ? " " : "");
+      buffer_add(&self->commands, words[i].text, words[i].length);
+    }
+    buffer_add_string(&self->commands, "\n");
+  }
+  buffer_add(&self->commands, "", 1);
+  return self->commands.bytes;
+}
+
+const char *delivery_owner_last_commands(struct delivery_owner *self, size_t count) {
+  const char *text = delivery_owner_commands(self), *at = text + strlen(text);
+  for (; count > 0; count--)
+    for (at--; at > text && at[-1] != '\n';)
+      at--;
+  return at;
 }
 
 void delivery_owner_make_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
@@ -221,14 +243,14 @@ void delivery_owner_drain(struct delivery_owner *self) {
 }
 
 void delivery_owner_has_done(struct delivery_owner *self, const char *beginnings) {
-  const char *done = self->redis.done;
+  const char *done = redis_store_executed(self->store);
   while (*beginnings != '\0') {
     size_t length = strcspn(beginnings, "\n");
-    if (strncmp(done, beginnings, length) != 0)
+    if (strncmp(done, "out ", 4) != 0 || strncmp(done + 4, beginnings, length) != 0)
       fail_msg("expected: %s\ndone: %s", beginnings, done);
     beginnings += length + (beginnings[length] != '\0');
     done += strcspn(done, "\n") + 1;
   }
   assert_string_equal(done, "");
-  self->redis.done[0] = '\0';
+  redis_store_forget_executed(self->store);
 }

@@ -3,17 +3,16 @@
 
 #include "agent/doors/redis/delivery/delivery.h"
 #include "agent/doors/redis/delivery/outbox.h"
-#include "tests/support/fake_redis.h"
+#include "base/buffer.h"
 #include "tests/support/loop.h"
 #include "tests/support/recorder.h"
-#include "tests/support/redis_model.h"
+#include "tests/support/redis_store.h"
 
 /* The owner of a delivery in a test: the delivery, alone with its send queue or inside an outbox,
    its server, and its callbacks. */
 struct delivery_owner {
   struct loop loop;
-  struct fake_redis *server;
-  struct redis_model redis;
+  struct redis_store *store;
   struct redis_url url;
   struct keys keys;
   struct send_queue send_queue;
@@ -29,6 +28,7 @@ struct delivery_owner {
   int unreachable;
   int failed;
   char error[256];
+  struct buffer commands;
 };
 
 /* For cmocka: the state is a delivery_owner without a delivery; one whose delivery owns the job. */
@@ -60,18 +60,21 @@ void delivery_owner_lose(struct delivery_owner *self, const char *text, bool don
 /* Asserts that these were the callbacks so far: "owned delivered". */
 void delivery_owner_expect(const struct delivery_owner *self, const char *callbacks);
 
-/* Sends the replies that redis.silent_from kept back. The next command of that name keeps back
-   again. */
-void delivery_owner_let_reply(struct delivery_owner *self);
-
-/* What arrived on the newest connection behind the MULTI of the last transaction that has an EXEC. */
+/* What arrived behind the MULTI of the last transaction that has an EXEC. */
 const char *delivery_owner_last_transaction(const struct delivery_owner *self);
 
-/* The last commands that arrived, one line each; valid until the next call. */
-const char *delivery_owner_last_commands(const struct delivery_owner *self, size_t count);
+/* The commands that arrived, one line each; the last of them. Valid until the next call. */
+const char *delivery_owner_commands(struct delivery_owner *self);
+const char *delivery_owner_last_commands(struct delivery_owner *self, size_t count);
 
-/* How many times the text is in the executed commands. */
+/* How many connections there were; how often GET committed has arrived, which ends each handshake and
+   each request. */
+int delivery_owner_connections(const struct delivery_owner *self);
+int delivery_owner_probes(const struct delivery_owner *self);
+
+/* How many times the text is in the executed commands; how many transactions are. */
 int delivery_owner_done(const struct delivery_owner *self, const char *text);
+int delivery_owner_transactions(const struct delivery_owner *self);
 
 /* Makes the outbox; makes and starts it, and runs the loop until it owns the job. */
 void delivery_owner_make_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
@@ -86,8 +89,8 @@ void delivery_owner_put_result(struct delivery_owner *self, const char *payload)
 /* Runs the loop until everything is delivered. */
 void delivery_owner_drain(struct delivery_owner *self);
 
-/* Asserts that the server has executed, since the last call, exactly the commands of these
-   beginnings, one line each. */
+/* Asserts that Redis has executed, since the last call, exactly the commands of these beginnings, one
+   line each; a transaction's stand between "MULTI" and "EXEC". */
 void delivery_owner_has_done(struct delivery_owner *self, const char *beginnings);
 
 #endif

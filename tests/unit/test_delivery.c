@@ -3,6 +3,7 @@
 
 #include "agent/doors/redis/link/command.h"
 #include "tests/support/delivery_owner.h"
+#include "tests/support/logged.h"
 #include "tests/support/virtual_time.h"
 #include "tests/test.h"
 
@@ -12,13 +13,75 @@
 #define PROBE_BYTES                                                                                \
   "*2\r\n$5\r\nWATCH\r\n$19\r\n" COMMITTED "\r\n*2\r\n$3\r\nGET\r\n$19\r\n" COMMITTED "\r\n"
 
+/* The value tells the command from that of the preflight; so does the text after PUSH. */
+#define CLAIM "SET " COMMITTED " 1:"
+#define PUSH "LPUSH " KEY "results "
+#define BATCH(COMMANDS) "MULTI\n" COMMANDS CLAIM "\nEXEC\n"
+
+static const char *committed_value(const struct delivery_owner *owner) {
+  return redis_store_element(owner->store, COMMITTED, 0);
+}
+
 /* The instance in the middle differs from run to run. */
 static void is_committed(const struct delivery_owner *owner, int epoch, int number) {
   int theirs, last, end = 0;
-  assert_int_equal(sscanf(owner->redis.committed, "%d:%*16[0-9a-f]:%d%n", &theirs, &last, &end), 2);
+  assert_int_equal(sscanf(committed_value(owner), "%d:%*16[0-9a-f]:%d%n", &theirs, &last, &end), 2);
   assert_int_equal(theirs, epoch);
   assert_int_equal(last, number);
-  assert_int_equal(owner->redis.committed[end], '\0');
+  assert_int_equal(committed_value(owner)[end], '\0');
+}
+
+/* Another client writes the key; NULL: removes it. */
+static void write_committed(struct delivery_owner *owner, const char *value) {
+  char command[256];
+  snprintf(command, sizeof command, "SET " COMMITTED " %s", value != NULL ? value : "");
+  redis_store_do(owner->store, 3, command);
+  if (value == NULL)
+    redis_store_do(owner->store, 2, "DEL " COMMITTED);
+}
+
+/* Such a command is refused: so often, 0: always. */
+static void refuse_command(struct delivery_owner *owner, const char *command, const char *error,
+                           size_t times) {
+  redis_store_inject(owner->store, (struct redis_store_fault){.command = command,
+                                                              .effect = REDIS_STORE_REFUSES,
+                                                              .text = error,
+                                                              .times = times});
+}
+
+/* The next such command, and what comes behind it on its connection, is not executed. */
+static void hold_from(struct delivery_owner *owner, const char *command) {
+  redis_store_inject(
+      owner->store,
+      (struct redis_store_fault){.command = command, .effect = REDIS_STORE_HOLDS, .times = 1});
+}
+
+/* It is executed, but not replied to. */
+static void mute_from(struct delivery_owner *owner, const char *command) {
+  redis_store_inject(
+      owner->store,
+      (struct redis_store_fault){.command = command, .effect = REDIS_STORE_MUTES, .times = 1});
+}
+
+/* Another client writes the key, or removes it, before that command, which is held. */
+static void write_before_held(struct delivery_owner *owner, const char *value) {
+  LOOP_UNTIL(&owner->loop, redis_store_injected(owner->store) > 0);
+  write_committed(owner, value);
+  redis_store_hold(owner->store, NULL);
+}
+
+static void lose_connection(struct delivery_owner *owner) {
+  redis_store_lose(owner->store, "out", false);
+}
+
+static size_t arrived(const struct delivery_owner *owner) {
+  size_t length;
+  (void)redis_store_received(owner->store, &length);
+  return length;
+}
+
+static void await_probes(struct delivery_owner *owner, int number) {
+  LOOP_UNTIL(&owner->loop, delivery_owner_probes(owner) >= number);
 }
 
 NEW_DELIVERY_TEST(the_job_is_taken_over_before_anything_is_sent) {
@@ -31,25 +94,28 @@ NEW_DELIVERY_TEST(the_job_is_taken_over_before_anything_is_sent) {
   loop_await(&owner->loop, &owner->delivered, 1);
   delivery_owner_expect(owner, "owned delivered");
   char expected[256];
-  snprintf(expected, sizeof expected, "\nLPUSH " KEY "results early\nSET " COMMITTED " %s\n",
-           owner->redis.committed);
-  assert_string_equal(strchr(owner->redis.done, '\n'), expected);
+  snprintf(expected, sizeof expected,
+           "\nout EXEC\nout MULTI\nout LPUSH " KEY "results early\nout SET " COMMITTED
+           " %s\nout EXEC\n",
+           committed_value(owner));
+  assert_string_equal(strstr(redis_store_executed(owner->store), "\nout EXEC\n"), expected);
   is_committed(owner, 1, 2);
 }
 
 /* Nothing follows before the handshake is answered. */
 NEW_DELIVERY_TEST(the_key_is_watched_before_it_is_read) {
-  owner->redis.deaf_from = "WATCH";
+  mute_from(owner, "WATCH " COMMITTED);
   delivery_owner_make(owner, 0);
-  loop_await(&owner->loop, &owner->redis.probes, 1);
+  await_probes(owner, 1);
   loop_settle(&owner->loop);
-  assert_int_equal(fake_redis_commands(owner->server), 1 + PREFLIGHT_COMMANDS);
-  assert_string_equal(fake_redis_command(owner->server, 0), "CLIENT SETNAME sandbox:j:out");
+  const char *all = delivery_owner_commands(owner), *first = "CLIENT SETNAME sandbox:j:out\n";
+  assert_int_equal(logged_count_in(all, "\n"), 1 + PREFLIGHT_COMMANDS);
+  assert_int_equal(strncmp(all, first, strlen(first)), 0);
   assert_string_equal(delivery_owner_last_commands(owner, 4), "DISCARD\n" PROBE "MULTI\n");
 }
 
 NEW_DELIVERY_TEST(the_epoch_of_an_earlier_agent_is_raised) {
-  strcpy(owner->redis.committed, "41:00000000000000ff:7");
+  write_committed(owner, "41:00000000000000ff:7");
   delivery_owner_start(owner);
   is_committed(owner, 42, 1);
   assert_int_equal(owner->lost_data, 0);
@@ -66,33 +132,32 @@ NEW_DELIVERY_TEST(a_transaction_is_these_bytes) {
            "*3\r\n$5\r\nLPUSH\r\n$17\r\n" KEY "results\r\n$3\r\ntwo\r\n"
            "*5\r\n$3\r\nSET\r\n$19\r\n" COMMITTED "\r\n$20\r\n%s\r\n$2\r\nEX\r\n$2\r\n60\r\n"
            "*1\r\n$4\r\nEXEC\r\n" PROBE_BYTES "*1\r\n$5\r\nMULTI\r\n",
-           owner->redis.committed);
+           committed_value(owner));
   assert_string_equal(delivery_owner_last_transaction(owner), expected);
   is_committed(owner, 1, 2);
   assert_int_equal(owner->send_queue.bytes, 0);
 }
 
 DELIVERY_TEST(what_is_queued_meanwhile_leaves_with_the_next_batch) {
-  owner->redis.silent_from = "EXEC";
+  mute_from(owner, "EXEC");
   static const char *const texts[] = {"one", "two", "three"};
   for (size_t i = 0; i < 3; i++) {
     delivery_owner_send(owner, texts[i]);
   }
-  loop_await(&owner->loop, &owner->redis.executed,
-             2); /* the ownership transaction, and the first of them */
+  /* The ownership transaction, and the first of them. */
+  LOOP_UNTIL(&owner->loop, delivery_owner_transactions(owner) >= 2);
   loop_settle(&owner->loop);
-  assert_int_equal(owner->redis.probes, 3);
+  assert_int_equal(delivery_owner_probes(owner), 3);
   assert_int_equal(owner->delivered, 0);
   assert_string_equal(delivery_owner_last_commands(owner, 3), PROBE "MULTI\n");
-  owner->redis.silent_from = NULL;
   owner->put_when_delivered = "four";
-  delivery_owner_let_reply(owner);
+  redis_store_hold(owner->store, NULL);
   loop_await(&owner->loop, &owner->delivered, 3);
   is_committed(owner, 1, 4);
-  assert_int_equal(delivery_owner_done(owner, "one\nSET "), 1);
-  assert_int_equal(delivery_owner_done(owner, "two\nLPUSH " KEY "results three\nSET "), 1);
-  assert_int_equal(delivery_owner_done(owner, "four\nSET "), 1);
-  assert_int_equal(fake_redis_connections(owner->server), 1);
+  assert_int_equal(delivery_owner_done(owner, "one\nout SET "), 1);
+  assert_int_equal(delivery_owner_done(owner, "two\nout " PUSH "three\nout SET "), 1);
+  assert_int_equal(delivery_owner_done(owner, "four\nout SET "), 1);
+  assert_int_equal(delivery_owner_connections(owner), 1);
 }
 
 DELIVERY_TEST(a_batch_whose_reply_was_lost_is_not_sent_again) {
@@ -108,39 +173,37 @@ DELIVERY_TEST(a_batch_whose_reply_was_lost_is_not_sent_again) {
 }
 
 DELIVERY_TEST(a_lost_batch_is_sent_again_byte_for_byte) {
-  int probes = owner->redis.probes;
+  int probes = delivery_owner_probes(owner);
   delivery_owner_lose(owner, "one", false);
   char *first = strdup(delivery_owner_last_transaction(owner));
   delivery_owner_put(owner, "two"); /* is no part of it */
   delivery_owner_flush(owner);
-  owner->redis.deaf_from = "LPUSH";
-  loop_await(&owner->loop, &owner->redis.probes, probes + 3); /* lost, probe, again */
+  hold_from(owner, PUSH "one");
+  await_probes(owner, probes + 3); /* lost, probe, again */
   assert_string_equal(delivery_owner_last_transaction(owner), first);
   free(first);
-  owner->redis.deaf_from = NULL;
-  fake_redis_close_connection(owner->server);
+  lose_connection(owner);
   loop_await(&owner->loop, &owner->delivered, 2);
-  assert_int_equal(delivery_owner_done(owner, "one\nSET "), 1);
-  assert_int_equal(delivery_owner_done(owner, "two\nSET "), 1);
-  assert_true(strstr(owner->redis.done, "one") < strstr(owner->redis.done, "two"));
+  assert_int_equal(delivery_owner_done(owner, "one\nout SET "), 1);
+  assert_int_equal(delivery_owner_done(owner, "two\nout SET "), 1);
+  const char *done = redis_store_executed(owner->store);
+  assert_true(strstr(done, "one") < strstr(done, "two"));
   delivery_owner_expect(owner, "owned delivered delivered");
 }
 
 NEW_DELIVERY_TEST(a_lost_ownership_transaction_is_repeated_or_found) {
-  owner->redis.deaf_from = "SET";
+  hold_from(owner, CLAIM);
   delivery_owner_make(owner, 0);
-  loop_await(&owner->loop, &owner->redis.probes, 2);
-  owner->redis.deaf_from = NULL;
-  owner->redis.silent_from = "SET";
-  fake_redis_close_connection(owner->server);
-  loop_await(&owner->loop, &owner->redis.probes, 4);
-  assert_int_equal(owner->redis.executed, 1);
+  await_probes(owner, 2);
+  mute_from(owner, CLAIM);
+  lose_connection(owner);
+  await_probes(owner, 4);
+  assert_int_equal(delivery_owner_transactions(owner), 1);
   assert_int_equal(owner->owned, 0);
-  owner->redis.silent_from = NULL;
-  fake_redis_close_connection(owner->server);
+  lose_connection(owner);
   loop_await(&owner->loop, &owner->owned, 1);
   loop_settle(&owner->loop);
-  assert_int_equal(owner->redis.executed, 1);
+  assert_int_equal(delivery_owner_transactions(owner), 1);
   delivery_owner_deliver(owner, "one");
   is_committed(owner, 1, 2);
   delivery_owner_expect(owner, "owned delivered");
@@ -148,33 +211,35 @@ NEW_DELIVERY_TEST(a_lost_ownership_transaction_is_repeated_or_found) {
 
 DELIVERY_TEST(what_redis_has_lost_was_not_delivered_and_is_reported_once) {
   char earlier[128];
-  strcpy(earlier, owner->redis.committed);
+  strcpy(earlier, committed_value(owner));
   delivery_owner_deliver(owner, "zero");
   delivery_owner_lose(owner, "one", true);
-  redis_model_commit(&owner->redis, earlier);
-  owner->redis.deaf_from = "LPUSH";
+  write_committed(owner, earlier);
+  hold_from(owner, PUSH "one");
   loop_await(&owner->loop, &owner->lost_data, 1);
-  owner->redis.deaf_from = NULL;
-  fake_redis_close_connection(owner->server);
+  lose_connection(owner);
   loop_await(&owner->loop, &owner->delivered, 2);
   delivery_owner_expect(owner, "owned delivered lost_data delivered");
   assert_int_equal(delivery_owner_done(owner, "zero"), 1);
   assert_int_equal(delivery_owner_done(owner, "one"), 2); /* once in each of the two */
   is_committed(owner, 1, 3);
   delivery_owner_lose(owner, "two", false); /* that is another time */
-  redis_model_commit(&owner->redis, NULL);
+  write_committed(owner, NULL);
   loop_await(&owner->loop, &owner->delivered, 3);
   assert_int_equal(owner->lost_data, 2);
 }
 
 /* The key was touched, but it is still this agent's. */
 DELIVERY_TEST(a_batch_that_was_not_executed_is_sent_again) {
-  owner->redis.dirty = true;
+  char *same = strdup(committed_value(owner));
+  write_committed(owner, same);
+  free(same);
   delivery_owner_deliver(owner, "one");
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   is_committed(owner, 1, 2);
-  assert_int_equal(owner->redis.probes, 4); /* handshake, ownership, the nil, the repetition */
-  assert_int_equal(fake_redis_connections(owner->server), 1);
+  /* Handshake, ownership, the nil, the repetition. */
+  assert_int_equal(delivery_owner_probes(owner), 4);
+  assert_int_equal(delivery_owner_connections(owner), 1);
   delivery_owner_expect(owner, "owned delivered");
 }
 
@@ -189,9 +254,9 @@ static char *large_text(size_t length) {
 
 DELIVERY_TEST(a_reply_to_no_request_drops_the_connection) {
   loop_settle(&owner->loop);
-  fake_redis_send(owner->server, "+OK\r\n");
-  loop_await(&owner->loop, &owner->redis.probes, 3);
-  assert_int_equal(fake_redis_connections(owner->server), 2);
+  redis_store_send(owner->store, "out", "+OK\r\n");
+  await_probes(owner, 3);
+  assert_int_equal(delivery_owner_connections(owner), 2);
   delivery_owner_deliver(owner, "one");
   is_committed(owner, 1, 2);
 }
@@ -199,15 +264,16 @@ DELIVERY_TEST(a_reply_to_no_request_drops_the_connection) {
 /* Nor are answers to what was not sent yet. */
 DELIVERY_TEST(a_reply_before_its_command_drops_the_connection) {
   char *text = large_text(3000000);
-  fake_redis_stop_reading(owner->server);
+  redis_store_stop_reading(owner->store);
   delivery_owner_send(owner, text);
-  char *number = strrchr(owner->redis.committed, ':') + 1, answers[256];
+  const char *number = strrchr(committed_value(owner), ':') + 1;
+  char answers[256];
   snprintf(answers, sizeof answers,
            "+QUEUED\r\n+QUEUED\r\n*2\r\n:1\r\n+OK\r\n+OK\r\n$20\r\n%.*s2\r\n+OK\r\n",
-           (int)(number - owner->redis.committed), owner->redis.committed);
-  fake_redis_send(owner->server, answers);
+           (int)(number - committed_value(owner)), committed_value(owner));
+  redis_store_send(owner->store, "out", answers);
   loop_await(&owner->loop, &owner->delivered, 1);
-  assert_int_equal(fake_redis_connections(owner->server), 2);
+  assert_int_equal(delivery_owner_connections(owner), 2);
   assert_int_equal(delivery_owner_done(owner, text), 1);
   free(text);
 }
@@ -223,45 +289,43 @@ static int64_t since_ms(int64_t start_ms) {
 
 /* Half open: what is sent disappears, and nothing says so. */
 DELIVERY_TEST(a_batch_without_a_reply_is_a_lost_connection) {
-  owner->redis.deaf_from = "LPUSH";
+  hold_from(owner, PUSH "one");
   int64_t start_ms = virtual_time_ms;
   delivery_owner_send(owner, "one");
   LOOP_UNTIL(&owner->loop, loop_logged(&owner->loop, "no answer in time") > 0);
   assert_in_range(since_ms(start_ms), 10900, 10900 + LATE_MS); /* a frozen Redis has 10 s */
-  owner->redis.deaf_from = NULL;
   loop_await(&owner->loop, &owner->delivered, 1);
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
-  assert_int_equal(fake_redis_connections(owner->server), 2);
+  assert_int_equal(delivery_owner_connections(owner), 2);
 }
 
 /* The time of an answer begins anew with each request, and ends with its last answer. */
 DELIVERY_TEST(an_idle_connection_is_probed) {
-  int probes = owner->redis.probes;
+  int probes = delivery_owner_probes(owner);
   int64_t start_ms = virtual_time_ms;
-  loop_await(&owner->loop, &owner->redis.probes, probes + 5);
+  await_probes(owner, probes + 5);
   assert_in_range(since_ms(start_ms), 5 * 12000 - LATE_MS, 5 * (12000 + LATE_MS));
   loop_settle(&owner->loop);
   assert_string_equal(delivery_owner_last_commands(owner, 4), "DISCARD\n" PROBE "MULTI\n");
-  assert_int_equal(owner->redis.executed, 1);
-  assert_int_equal(fake_redis_connections(owner->server), 1);
+  assert_int_equal(delivery_owner_transactions(owner), 1);
+  assert_int_equal(delivery_owner_connections(owner), 1);
   delivery_owner_deliver(owner, "one");
-  assert_int_equal(fake_redis_connections(owner->server), 1);
+  assert_int_equal(delivery_owner_connections(owner), 1);
 }
 
 DELIVERY_TEST(a_probe_finds_the_connection_lost) {
-  owner->redis.deaf_from = "WATCH";
+  hold_from(owner, "WATCH");
   LOOP_UNTIL(&owner->loop, loop_logged(&owner->loop, "no answer in time") > 0);
-  owner->redis.deaf_from = NULL;
   delivery_owner_deliver(owner, "one");
-  assert_int_equal(fake_redis_connections(owner->server), 2);
+  assert_int_equal(delivery_owner_connections(owner), 2);
 }
 
 DELIVERY_TEST(a_probe_finds_redis_emptied) {
   delivery_owner_deliver(owner, "one");
-  redis_model_commit(&owner->redis, NULL);
+  write_committed(owner, NULL);
   loop_await(&owner->loop, &owner->lost_data, 1);
-  int probes = owner->redis.probes;
-  loop_await(&owner->loop, &owner->redis.probes, probes + 2);
+  int probes = delivery_owner_probes(owner);
+  await_probes(owner, probes + 2);
   assert_int_equal(owner->lost_data, 1); /* it is reported once */
   delivery_owner_deliver(owner, "two");
   delivery_owner_expect(owner, "owned delivered lost_data delivered");
@@ -270,40 +334,34 @@ DELIVERY_TEST(a_probe_finds_redis_emptied) {
 /* Nothing is left that could be refused: the end of the outage is logged. */
 DELIVERY_TEST(a_probe_ends_the_outage) {
   loop_settle(&owner->loop);
-  int probes = owner->redis.probes;
-  fake_redis_close_connection(owner->server);
-  loop_await(&owner->loop, &owner->redis.probes, probes + 1);
+  int probes = delivery_owner_probes(owner);
+  lose_connection(owner);
+  await_probes(owner, probes + 1);
   loop_settle(&owner->loop);
   assert_int_equal(loop_logged(&owner->loop, "closed by the server"), 1);
   assert_int_equal(loop_logged(&owner->loop, "again after"), 1);
-}
-
-static size_t arrived(const struct delivery_owner *owner) {
-  size_t length;
-  (void)fake_redis_bytes(owner->server, &length);
-  return length;
 }
 
 /* To send a batch may take longer than REPLY_MS where the bandwidth is small. */
 DELIVERY_TEST(a_batch_that_is_still_being_read_is_not_late) {
   enum { LARGE = 8000000, PART = 400000 };
   char *text = large_text(LARGE);
-  fake_redis_stop_reading(owner->server);
+  redis_store_stop_reading(owner->store);
   delivery_owner_put(owner, text);
   int64_t start_ms = virtual_time_ms;
   delivery_owner_flush(owner);
   while (since_ms(start_ms) < 20000) {
     size_t before = arrived(owner);
-    fake_redis_read_on(owner->server);
+    redis_store_read_on(owner->store);
     LOOP_UNTIL(&owner->loop, arrived(owner) >= before + PART);
-    fake_redis_stop_reading(owner->server);
+    redis_store_stop_reading(owner->store);
     virtual_time_pass(&owner->loop, 2000);
   }
   assert_int_equal(owner->delivered, 0);
-  fake_redis_read_on(owner->server);
+  redis_store_read_on(owner->store);
   loop_await(&owner->loop, &owner->delivered, 1);
   assert_int_equal(delivery_owner_done(owner, text), 1);
-  assert_int_equal(fake_redis_connections(owner->server), 1);
+  assert_int_equal(delivery_owner_connections(owner), 1);
   free(text);
 }
 
@@ -317,26 +375,25 @@ static void fails(struct delivery_owner *owner, const char *error) {
   if (strstr(owner->error, error) == NULL)
     fail_msg("%s", owner->error);
   assert_int_equal(owner->failed, 1);
-  assert_false(fake_redis_is_connected(owner->server));
+  assert_int_equal(redis_store_connections(owner->store, "out"), 0);
   assert_true(delivery_is_unreachable(owner->delivery));
-  size_t commands = fake_redis_commands(owner->server);
+  size_t before = arrived(owner);
   delivery_owner_flush(owner); /* and nothing more is sent */
   loop_settle(&owner->loop);
-  assert_int_equal(fake_redis_commands(owner->server), commands);
+  assert_int_equal(arrived(owner), before);
 }
 
 DELIVERY_TEST(a_passing_refusal_is_sent_again_and_logged_once) {
-  owner->redis.refused = "LPUSH";
-  owner->redis.refusal = "OOM command not allowed when used memory > 'maxmemory'.";
+  refuse_command(owner, PUSH "one", "OOM command not allowed when used memory > 'maxmemory'.", 0);
   delivery_owner_put(owner, "one");
   delivery_owner_send(owner, "two");
-  LOOP_UNTIL(&owner->loop, fake_redis_connections(owner->server) >= 5);
+  LOOP_UNTIL(&owner->loop, delivery_owner_connections(owner) >= 5);
   assert_int_equal(loop_logged(&owner->loop, "OOM command not allowed"), 1);
   assert_int_equal(loop_logged(&owner->loop, "again after"), 0);
   assert_false(delivery_is_unreachable(owner->delivery));
-  owner->redis.refused = NULL;
+  redis_store_inject(owner->store, (struct redis_store_fault){0});
   loop_await(&owner->loop, &owner->delivered, 1);
-  assert_int_equal(delivery_owner_done(owner, "one\nLPUSH " KEY "results two\nSET "), 1);
+  assert_int_equal(delivery_owner_done(owner, "one\nout " PUSH "two\nout SET "), 1);
   delivery_owner_expect(owner, "owned delivered");
   assert_int_equal(loop_logged(&owner->loop, "OOM"), 1);
   assert_int_equal(loop_logged(&owner->loop, "again after"), 1);
@@ -348,12 +405,12 @@ DELIVERY_TEST(so_is_a_refusal_of_the_last_command) {
       "EXECABORT Transaction discarded because of: OOM command not allowed",
       "CLUSTERDOWN The cluster is down"};
   for (int i = 0; i < 2; i++) {
-    owner->redis.exec_refusal = refusals[i];
+    refuse_command(owner, "EXEC", refusals[i], 1);
     delivery_owner_deliver(owner, "one");
-    assert_int_equal(fake_redis_connections(owner->server), i + 2);
+    assert_int_equal(delivery_owner_connections(owner), i + 2);
     assert_int_equal(delivery_owner_done(owner, "one"), i + 1);
   }
-  owner->redis.exec_refusal = "EXECABORT Transaction discarded because of: NOPERM no";
+  refuse_command(owner, "EXEC", "EXECABORT Transaction discarded because of: NOPERM no", 1);
   delivery_owner_send(owner, "two");
   fails(owner, "redis refuses EXEC: NOPERM no");
 }
@@ -363,7 +420,7 @@ DELIVERY_TEST(so_is_a_refusal_of_the_last_command) {
 TEST(a_final_refusal_names_command_and_key, delivery_owner_set_up, delivery_owner_tear_down) {
   static const struct {
     const char *name;
-    enum { LOGIN, OWNERSHIP, QUEUED, EXECUTED } when;
+    enum { NOT_OWNED, QUEUED, EXECUTED } when;
     int done; /* how often the batch was executed */
     const char *refused, *refusal, *error;
   } rows[] = {
@@ -375,9 +432,9 @@ TEST(a_final_refusal_names_command_and_key, delivery_owner_set_up, delivery_owne
        "redis refuses SET " COMMITTED ": WRONGTYPE a key"},
       {"the watch", QUEUED, 1, "WATCH " COMMITTED, "WRONGTYPE a key",
        "redis refuses WATCH " COMMITTED ": WRONGTYPE a key"},
-      {"the ownership transaction", OWNERSHIP, 0, "SET " COMMITTED, "NOPERM no permissions",
+      {"the ownership transaction", NOT_OWNED, 0, CLAIM, "NOPERM no permissions",
        "redis refuses SET " COMMITTED ": NOPERM no permissions"},
-      {"the handshake", LOGIN, 0, "LREM", "NOPERM no permissions",
+      {"the handshake", NOT_OWNED, 0, "LREM", "NOPERM no permissions",
        "LREM " KEY "inflight: NOPERM no permissions"},
   };
   char *whole_chunk = large_text(SEND_QUEUE_CHUNK_SIZE);
@@ -387,19 +444,19 @@ TEST(a_final_refusal_names_command_and_key, delivery_owner_set_up, delivery_owne
     bool owns = rows[i].when >= QUEUED;
     if (owns)
       delivery_owner_start(owner);
-    if (rows[i].when == LOGIN)
-      owner->redis.refused_login = rows[i].refused;
-    else
-      owner->redis.refused = rows[i].refused;
-    owner->redis.refused_inside = rows[i].when == EXECUTED;
-    owner->redis.refusal = rows[i].refusal;
+    bool inside = rows[i].when == EXECUTED;
+    redis_store_inject(owner->store,
+                       (struct redis_store_fault){.command = rows[i].refused,
+                                                  .effect = inside ? REDIS_STORE_REFUSES_INSIDE
+                                                                   : REDIS_STORE_REFUSES,
+                                                  .text = rows[i].refusal});
     if (!owns)
       delivery_owner_make(owner, 0);
     delivery_owner_put(owner, "one");
     delivery_owner_put(owner, whole_chunk); /* so that the next is in another one */
     delivery_owner_send(owner, "two");
     fails(owner, rows[i].error);
-    assert_int_equal(owner->redis.executed, owns + rows[i].done);
+    assert_int_equal(delivery_owner_transactions(owner), owns + rows[i].done);
     assert_int_equal(delivery_owner_done(owner, "one"), rows[i].done);
     assert_int_equal(owner->owned, owns);
     assert_int_equal(owner->delivered, 0);
@@ -413,13 +470,12 @@ TEST(a_final_refusal_names_command_and_key, delivery_owner_set_up, delivery_owne
 /* A transaction stays executed, whatever the replies after it are. */
 DELIVERY_TEST(a_refusal_after_a_transaction_may_pass) {
   loop_settle(&owner->loop);
-  owner->redis.refused = "WATCH";
-  owner->redis.refusal = "CLUSTERDOWN The cluster is down";
-  int probes = owner->redis.probes;
+  refuse_command(owner, "WATCH " COMMITTED, "CLUSTERDOWN The cluster is down", 0);
+  int probes = delivery_owner_probes(owner);
   delivery_owner_send(owner, "one");
-  loop_await(&owner->loop, &owner->redis.probes, probes + 2);
+  await_probes(owner, probes + 2);
   assert_int_equal(owner->delivered, 0);
-  owner->redis.refused = NULL;
+  redis_store_inject(owner->store, (struct redis_store_fault){0});
   loop_await(&owner->loop, &owner->delivered, 1);
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   assert_int_equal(owner->failed, 0);
@@ -427,20 +483,20 @@ DELIVERY_TEST(a_refusal_after_a_transaction_may_pass) {
 
 DELIVERY_TEST(another_agent_takes_over) {
   delivery_owner_deliver(owner, "one");
-  redis_model_commit(&owner->redis, OTHERS);
+  write_committed(owner, OTHERS);
   delivery_owner_send(owner, "two");
   fails(owner, "another agent has taken over this job (" COMMITTED ")");
   assert_int_equal(delivery_owner_done(owner, "two"), 0);
-  assert_string_equal(owner->redis.committed, OTHERS);
+  assert_string_equal(committed_value(owner), OTHERS);
   delivery_owner_expect(owner, "owned delivered failed");
 }
 
 DELIVERY_TEST(another_agent_takes_over_during_an_outage) {
   delivery_owner_lose(owner, "one", false);
-  redis_model_commit(&owner->redis, OTHERS);
+  write_committed(owner, OTHERS);
   fails(owner, "another agent has taken over");
   assert_int_equal(delivery_owner_done(owner, "one"), 0);
-  assert_string_equal(owner->redis.committed, OTHERS);
+  assert_string_equal(committed_value(owner), OTHERS);
 }
 
 /* --- MULTI is refused --------------------------------------------------------------------------- */
@@ -448,8 +504,7 @@ DELIVERY_TEST(another_agent_takes_over_during_an_outage) {
 /* The batch before it is delivered, and its owner hears of that; of the next one nothing has left. */
 DELIVERY_TEST(a_multi_refused_for_now_opens_another_connection) {
   loop_settle(&owner->loop);
-  owner->redis.refused = "MULTI";
-  owner->redis.refusal = "LOADING Redis is loading the dataset in memory";
+  refuse_command(owner, "MULTI", "LOADING Redis is loading the dataset in memory", 1);
   delivery_owner_put(owner, "one");
   delivery_owner_flush(owner);
   delivery_owner_put(owner, "two");
@@ -457,62 +512,66 @@ DELIVERY_TEST(a_multi_refused_for_now_opens_another_connection) {
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   assert_int_equal(delivery_owner_done(owner, "two"), 0);
   assert_int_equal(loop_logged(&owner->loop, "LOADING"), 1);
-  owner->redis.refused = NULL;
   loop_await(&owner->loop, &owner->delivered, 2);
-  assert_int_equal(delivery_owner_done(owner, "two"), 1);
-  assert_int_equal(delivery_owner_done(owner, "alone"), 0);
-  assert_int_equal(fake_redis_connections(owner->server), 2);
+  delivery_owner_has_done(owner, BATCH("") BATCH(PUSH "one\n") BATCH(PUSH "two\n"));
+  assert_int_equal(delivery_owner_connections(owner), 2);
 }
 
 DELIVERY_TEST(a_multi_refused_for_good_ends_the_delivery) {
   loop_settle(&owner->loop);
-  owner->redis.refused = "MULTI";
-  owner->redis.refusal = "NOPERM no permissions";
+  refuse_command(owner, "MULTI", "NOPERM no permissions", 1);
   delivery_owner_put(owner, "one");
   delivery_owner_flush(owner);
   delivery_owner_put(owner, "two");
   fails(owner, "redis refuses MULTI: NOPERM no permissions");
-  assert_int_equal(delivery_owner_done(owner, "one"), 1);
-  assert_int_equal(delivery_owner_done(owner, "two"), 0);
-  assert_int_equal(delivery_owner_done(owner, "alone"), 0);
+  delivery_owner_has_done(owner, BATCH("") BATCH(PUSH "one\n"));
 }
 
 /* The probe would then be queued, and nothing of it says anything. */
 DELIVERY_TEST(so_does_a_refused_discard) {
   loop_settle(&owner->loop);
-  owner->redis.refused = "DISCARD";
-  owner->redis.refusal = "NOPERM no permissions";
+  refuse_command(owner, "DISCARD", "NOPERM no permissions", 1);
   fails(owner, "redis refuses DISCARD: NOPERM no permissions");
 }
 
 /* Between the end of a transaction and the watch of the next one: what would be sent now would be
    executed, since the other agent wrote before the WATCH. */
 DELIVERY_TEST(another_agent_takes_over_after_a_batch) {
-  owner->redis.commit_behind = OTHERS;
+  hold_from(owner, "WATCH");
   owner->put_when_delivered = "two";
   delivery_owner_send(owner, "one");
+  write_before_held(owner, OTHERS);
   fails(owner, "another agent has taken over");
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   assert_int_equal(delivery_owner_done(owner, "two"), 0);
-  assert_string_equal(owner->redis.committed, OTHERS);
+  assert_string_equal(committed_value(owner), OTHERS);
   delivery_owner_expect(owner, "owned failed"); /* nothing acts on the delivery */
   assert_int_equal(owner->send_queue.bytes, 0);
 }
 
 NEW_DELIVERY_TEST(the_second_of_two_that_take_over_loses) {
-  owner->redis.commit_before = "1:00000000000000ff:1"; /* it found nothing either */
+  hold_from(owner, CLAIM);
   delivery_owner_put(owner, "one");
   delivery_owner_make(owner, 0);
+  write_before_held(owner, "1:00000000000000ff:1"); /* it found nothing either */
   fails(owner, "another agent has taken over");
   assert_int_equal(owner->owned, 0);
-  assert_string_equal(owner->redis.committed, "1:00000000000000ff:1");
-  assert_string_equal(owner->redis.done, "");
+  assert_string_equal(committed_value(owner), "1:00000000000000ff:1");
+  assert_string_equal(redis_store_executed(owner->store), "");
+}
+
+/* What was delivered is lost at once. */
+static void deliver_and_lose(struct delivery_owner *owner) {
+  int delivered = owner->delivered;
+  hold_from(owner, "WATCH");
+  delivery_owner_send(owner, "one");
+  write_before_held(owner, NULL);
+  loop_await(&owner->loop, &owner->delivered, delivered + 1);
 }
 
 /* What depends on what arrived may depend on what was lost with it. */
 DELIVERY_TEST(lost_data_is_reported_before_the_delivery) {
-  owner->redis.commit_behind = "";
-  delivery_owner_deliver(owner, "one");
+  deliver_and_lose(owner);
   delivery_owner_expect(owner, "owned lost_data delivered");
   delivery_owner_deliver(owner, "two");
   delivery_owner_expect(owner, "owned lost_data delivered delivered");
@@ -560,6 +619,20 @@ static void ask(struct asker *self) {
   delivery_query(self->owner->delivery, first_question, on_answer, self);
 }
 
+/* What LINDEX inflight -1 finds. */
+static void put_inflight(struct delivery_owner *owner, const char *text) {
+  char command[64];
+  snprintf(command, sizeof command, "LPUSH " KEY "inflight %s", text);
+  redis_store_do(owner->store, 3, command);
+}
+
+/* Asserts that it was the command that arrived with `behind - 1` after it. */
+static void was_sent(struct delivery_owner *owner, size_t behind, const char *command) {
+  const char *text = delivery_owner_last_commands(owner, behind);
+  assert_int_equal(strcspn(text, "\n"), strlen(command));
+  assert_memory_equal(text, command, strlen(command));
+}
+
 static void gets(struct asker *asker, const char *text) {
   LOOP_UNTIL(&asker->owner->loop, asker->answers > 0);
   loop_settle(&asker->owner->loop);
@@ -570,10 +643,11 @@ static void gets(struct asker *asker, const char *text) {
 
 DELIVERY_TEST(a_query_gets_one_reply) {
   struct asker asker = {.owner = owner};
-  owner->redis.next_answer = "$5\r\nhello\r\n";
+  put_inflight(owner, "hello");
   ask(&asker);
   assert_int_equal(asker.answers, 0); /* not from inside */
   gets(&asker, "hello ");
+  redis_store_do(owner->store, 2, "DEL " KEY "inflight");
   ask(&asker);
   gets(&asker, "nil ");
   assert_int_equal(asker.cut, 0);
@@ -585,37 +659,42 @@ NEW_DELIVERY_TEST(a_query_leaves_with_the_ownership_transaction) {
   struct asker asker = {.owner = owner};
   delivery_owner_make(owner, 0);
   ask(&asker);
-  owner->redis.next_answer = "$5\r\nhello\r\n";
+  put_inflight(owner, "hello");
   gets(&asker, "hello ");
   delivery_owner_expect(owner, "owned");
-  size_t handshake = 1 + PREFLIGHT_COMMANDS;
-  assert_int_equal(fake_redis_commands(owner->server), handshake + 6);
+  int handshake = 1 + PREFLIGHT_COMMANDS;
+  assert_int_equal(logged_count_in(delivery_owner_commands(owner), "\n"), handshake + 6);
   assert_string_equal(delivery_owner_last_commands(owner, 5),
                       "EXEC\n" PROBE "LINDEX " KEY "inflight -1\nMULTI\n");
 }
 
 NEW_DELIVERY_TEST(without_ownership_a_query_gets_no_reply) {
   struct asker asker = {.owner = owner};
+  hold_from(owner, CLAIM);
   delivery_owner_make(owner, 0);
   ask(&asker);
-  owner->redis.commit_before = ""; /* the transaction fails, and nobody else has the job */
-  owner->redis.next_answer = "$5\r\nearly\r\n";
+  LOOP_UNTIL(&owner->loop, redis_store_injected(owner->store) > 0);
+  write_committed(owner, NULL); /* the transaction fails, and nobody else has the job */
+  redis_store_inject(owner->store, (struct redis_store_fault){.command = "LINDEX",
+                                                              .effect = REDIS_STORE_ANSWERS,
+                                                              .text = "$5\r\nearly\r\n",
+                                                              .times = 1});
+  redis_store_hold(owner->store, NULL);
   gets(&asker, "nil ");
   delivery_owner_expect(owner, "owned");
-  assert_int_equal(owner->redis.executed, 1);
-  assert_int_equal(fake_redis_connections(owner->server), 1);
+  assert_int_equal(delivery_owner_transactions(owner), 1);
+  assert_int_equal(delivery_owner_connections(owner), 1);
 }
 
 NEW_DELIVERY_TEST(nor_when_the_ownership_transaction_is_lost) {
   struct asker asker = {.owner = owner};
   delivery_owner_make(owner, 0);
   ask(&asker);
-  owner->redis.deaf_from = "EXEC";
-  loop_await(&owner->loop, &owner->redis.probes, 2);
+  hold_from(owner, "EXEC");
+  await_probes(owner, 2);
   loop_settle(&owner->loop);
   assert_int_equal(asker.answers, 0);
-  owner->redis.deaf_from = NULL;
-  fake_redis_close_connection(owner->server);
+  lose_connection(owner);
   gets(&asker, "nil ");
   assert_int_equal(owner->owned, 1);
 }
@@ -628,11 +707,10 @@ DELIVERY_TEST(a_query_follows_the_batch_that_is_under_way) {
   delivery_owner_flush(owner);
   gets(&asker, "nil ");
   loop_await(&owner->loop, &owner->delivered, 2);
-  size_t commands = fake_redis_commands(owner->server);
   /* one SET EXEC WATCH GET MULTI, DISCARD WATCH GET LINDEX MULTI, two SET EXEC WATCH GET MULTI */
-  assert_string_equal(fake_redis_command(owner->server, commands - 8), "LINDEX " KEY "inflight -2");
-  assert_int_equal(delivery_owner_done(owner, "one\nSET"), 1);
-  assert_int_equal(delivery_owner_done(owner, "two\nSET"), 1);
+  was_sent(owner, 8, "LINDEX " KEY "inflight -2");
+  assert_int_equal(delivery_owner_done(owner, "one\nout SET"), 1);
+  assert_int_equal(delivery_owner_done(owner, "two\nout SET"), 1);
 }
 
 /* Output does not wait for many queries; and each asks what holds after the batch. */
@@ -640,28 +718,24 @@ DELIVERY_TEST(a_batch_that_waits_goes_between_two_queries) {
   struct asker asker = {.owner = owner, .ask_again = 2, .put = "one"};
   ask(&asker);
   gets(&asker, "nil nil nil ");
-  size_t commands = fake_redis_commands(owner->server);
   /* DISCARD WATCH GET LINDEX MULTI; one SET EXEC WATCH GET MULTI; the first ones twice */
-  assert_string_equal(fake_redis_command(owner->server, commands - 18),
-                      "LINDEX " KEY "inflight -1");
-  assert_string_equal(fake_redis_command(owner->server, commands - 16), "LPUSH " KEY "results one");
+  was_sent(owner, 18, "LINDEX " KEY "inflight -1");
+  was_sent(owner, 16, "LPUSH " KEY "results one");
   for (size_t i = 0; i < 2; i++)
-    assert_string_equal(fake_redis_command(owner->server, commands - 7 + 5 * i),
-                        "LINDEX " KEY "inflight -2");
+    was_sent(owner, 7 - 5 * i, "LINDEX " KEY "inflight -2");
 }
 
 /* A question that was asked holds no longer when a batch is executed. */
 DELIVERY_TEST(no_batch_goes_before_what_is_asked_again) {
   struct asker asker = {.owner = owner, .ask_again = 1};
   ask(&asker);
-  owner->redis.silent_from = "LINDEX";
+  hold_from(owner, "LINDEX");
   loop_settle(&owner->loop);
   delivery_owner_send(owner, "one");
-  owner->redis.silent_from = NULL;
-  fake_redis_close_connection(owner->server);
+  lose_connection(owner);
   gets(&asker, "nil nil ");
   loop_await(&owner->loop, &owner->delivered, 1);
-  assert_int_equal(delivery_owner_done(owner, "one\nSET"), 1);
+  assert_int_equal(delivery_owner_done(owner, "one\nout SET"), 1);
   const char *all = delivery_owner_last_commands(owner, 16);
   assert_true(strstr(all, "LINDEX " KEY "inflight -1") < strstr(all, "LPUSH"));
 }
@@ -670,7 +744,7 @@ DELIVERY_TEST(no_batch_goes_before_what_is_asked_again) {
 DELIVERY_TEST(lost_data_is_reported_before_the_reply) {
   struct asker asker = {.owner = owner};
   loop_settle(&owner->loop);
-  redis_model_commit(&owner->redis, "");
+  write_committed(owner, NULL);
   ask(&asker);
   gets(&asker, "nil ");
   assert_non_null(strstr(recorder_text(&owner->recorder), "lost_data"));
@@ -679,7 +753,7 @@ DELIVERY_TEST(lost_data_is_reported_before_the_reply) {
 DELIVERY_TEST(another_owner_is_noticed_before_the_reply) {
   struct asker asker = {.owner = owner};
   loop_settle(&owner->loop);
-  redis_model_commit(&owner->redis, "9:00000000000000ff:1");
+  write_committed(owner, "9:00000000000000ff:1");
   ask(&asker);
   loop_await(&owner->loop, &owner->failed, 1);
   loop_settle(&owner->loop);
@@ -699,25 +773,23 @@ static void ask_two(struct asker *self) {
 
 DELIVERY_TEST(replies_to_several_commands_come_in_order) {
   struct asker asker = {.owner = owner, .put = "one"};
-  owner->redis.next_answer = "$5\r\nfirst\r\n";
+  redis_store_do(owner->store, 3, "SET " KEY "started first");
   ask_two(&asker);
   gets(&asker, "first nil ");
   loop_await(&owner->loop, &owner->delivered, 1);
-  size_t commands = fake_redis_commands(owner->server);
   /* DISCARD WATCH GET, GET LINDEX MULTI, one SET EXEC WATCH GET MULTI */
-  assert_string_equal(fake_redis_command(owner->server, commands - 9), "GET " KEY "started");
-  assert_string_equal(fake_redis_command(owner->server, commands - 8), "LINDEX " KEY "inflight -1");
+  was_sent(owner, 9, "GET " KEY "started");
+  was_sent(owner, 8, "LINDEX " KEY "inflight -1");
 }
 
 DELIVERY_TEST(commands_without_a_reply_are_sent_again_after_a_loss) {
   struct asker asker = {.owner = owner};
-  owner->redis.silent_from = "LINDEX";
-  owner->redis.next_answer = "$5\r\nfirst\r\n";
+  hold_from(owner, "LINDEX");
+  redis_store_do(owner->store, 3, "SET " KEY "started first");
   ask_two(&asker);
   gets(&asker, "first ");
-  owner->redis.silent_from = NULL;
-  fake_redis_close_connection(owner->server);
-  owner->redis.next_answer = "$6\r\nsecond\r\n";
+  lose_connection(owner);
+  put_inflight(owner, "second");
   gets(&asker, "second ");
   assert_string_equal(delivery_owner_last_commands(owner, 5),
                       "DISCARD\n" PROBE "LINDEX " KEY "inflight -1\nMULTI\n");
@@ -725,15 +797,15 @@ DELIVERY_TEST(commands_without_a_reply_are_sent_again_after_a_loss) {
 
 DELIVERY_TEST(a_query_refused_for_now_is_sent_again) {
   struct asker asker = {.owner = owner};
-  owner->redis.next_answer = "-LOADING Redis is loading\r\n";
+  refuse_command(owner, "LINDEX", "LOADING Redis is loading", 1);
   ask(&asker);
   gets(&asker, "nil ");
-  assert_int_equal(fake_redis_connections(owner->server), 2);
+  assert_int_equal(delivery_owner_connections(owner), 2);
 }
 
 DELIVERY_TEST(a_final_refusal_is_reported) {
   struct asker asker = {.owner = owner};
-  owner->redis.next_answer = "-WRONGTYPE Operation\r\n";
+  refuse_command(owner, "LINDEX", "WRONGTYPE Operation", 1);
   ask(&asker);
   loop_await(&owner->loop, &owner->failed, 1);
   assert_string_equal(owner->error, "redis refuses LINDEX " KEY "inflight: WRONGTYPE Operation");
@@ -742,14 +814,11 @@ DELIVERY_TEST(a_final_refusal_is_reported) {
 
 /* What follows a loss writes, and would be lost again. */
 DELIVERY_TEST(a_server_that_keeps_nothing_is_told_once) {
-  for (int i = 0; i < 3; i++) {
-    owner->redis.commit_behind = "";
-    delivery_owner_deliver(owner, "one");
-  }
+  for (int i = 0; i < 3; i++)
+    deliver_and_lose(owner);
   assert_int_equal(owner->lost_data, 1);
   delivery_owner_deliver(owner, "kept");
-  owner->redis.commit_behind = "";
-  delivery_owner_deliver(owner, "one");
+  deliver_and_lose(owner);
   assert_int_equal(owner->lost_data, 2);
 }
 
@@ -757,16 +826,15 @@ DELIVERY_TEST(a_server_that_keeps_nothing_is_told_once) {
 DELIVERY_TEST(a_reply_of_another_kind_is_none) {
   static const char *const replies[] = {":1\r\n", "$2\r\nOK\r\n", "*0\r\n", "*-1\r\n"};
   for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
-    int connections = fake_redis_connections(owner->server), delivered = owner->delivered;
-    owner->redis.deaf_from = "LPUSH";
+    int connections = delivery_owner_connections(owner), delivered = owner->delivered;
+    hold_from(owner, PUSH "one");
     delivery_owner_send(owner, "one");
     loop_settle(&owner->loop);
-    owner->redis.deaf_from = NULL;
     int64_t start_ms = virtual_time_ms;
-    fake_redis_send(owner->server, replies[i]);
+    redis_store_send(owner->store, "out", replies[i]);
     loop_await(&owner->loop, &owner->delivered, delivered + 1);
     assert_true(virtual_time_ms - start_ms < 2000); /* it is not waited for */
-    assert_int_equal(fake_redis_connections(owner->server), connections + 1);
+    assert_int_equal(delivery_owner_connections(owner), connections + 1);
   }
   assert_int_equal(delivery_owner_done(owner, "LPUSH " KEY "results one"), 4);
 }

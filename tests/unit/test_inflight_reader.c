@@ -1,5 +1,6 @@
 #include "agent/doors/redis/intake/inflight_reader.h"
 #include "tests/support/delivery_owner.h"
+#include "tests/support/logged.h"
 #include "tests/test.h"
 
 #define KEY "sandbox:j:"
@@ -7,9 +8,7 @@
 struct scene {
   struct delivery_owner *owner;
   struct inflight_reader reader;
-  const char *answers[400]; /* to the questions, in order; then nil. "": none from there on */
-  size_t asked;
-  char queries[1024]; /* one line each, the first of them */
+  size_t seen;        /* of what was sent */
   size_t place;       /* of the next payload, if nothing is removed */
   int most;           /* payloads that are wanted; 0: all */
   const char *result; /* is put at the first payload */
@@ -22,18 +21,26 @@ static void say(struct scene *self, const char *text) {
     strcat(strcat(self->said, text), " ");
 }
 
-static const char *answer(void *owner, const char *command) {
-  struct scene *self = owner;
-  bool query = strncmp(command, "LINDEX", 6) == 0 || strncmp(command, "XREVRANGE", 9) == 0 ||
-               strcmp(command, "GET " KEY "started") == 0;
-  if (!query || !self->owner->redis.logged_in)
-    return redis_model_answer(&self->owner->redis, command);
-  if (strlen(self->queries) + strlen(command) + 2 < sizeof self->queries)
-    strcat(strcat(self->queries, command), "\n");
-  const char *text = self->asked < 400 ? self->answers[self->asked++] : NULL;
-  if (text != NULL && text[0] == '\0')
-    self->owner->redis.deaf_from = "";
-  return text != NULL ? text : "$-1\r\n";
+static void write_key(struct scene *self, int words, const char *command) {
+  redis_store_do(self->owner->store, words, command);
+}
+
+/* Asserts that these were the questions since the last call, but for those of handshakes. */
+static void has_asked(struct scene *self, const char *expected) {
+  char asked[1024] = "";
+  bool handshake = false;
+  const char *all = delivery_owner_commands(self->owner);
+  for (const char *line = all + self->seen, *end; *line != '\0'; line = end) {
+    end = strchr(line, '\n') + 1;
+    handshake = (handshake || strncmp(line, "CLIENT ", 7) == 0) && strncmp(line, "DISCARD", 7) != 0;
+    bool question = strncmp(line, "LINDEX ", 7) == 0 || strncmp(line, "XREVRANGE ", 10) == 0 ||
+                    strncmp(line, "GET " KEY "started", 4 + sizeof KEY + 6) == 0;
+    assert_true(strlen(asked) + (size_t)(end - line) < sizeof asked);
+    if (question && !handshake)
+      strncat(asked, line, (size_t)(end - line));
+  }
+  self->seen = strlen(all);
+  assert_string_equal(asked, expected);
 }
 
 /* A result removes a step that was read before. */
@@ -69,7 +76,6 @@ static int set_up(void **state) {
   void *owner;
   delivery_owner_set_up(&owner);
   self->owner = owner;
-  fake_redis_answer_with(self->owner->server, answer, self);
   delivery_owner_start_outbox(self->owner, 0, 1000000);
   self->reader = (struct inflight_reader){.outbox = self->owner->outbox,
                                           .keys = &self->owner->keys,
@@ -99,15 +105,21 @@ static void ends(struct scene *self, const char *said, const char *queries) {
   loop_await_once(&self->owner->loop, &self->ended);
   assert_false(self->reader.is_running);
   assert_string_equal(self->said, said);
-  assert_string_equal(self->queries, queries);
-  self->said[0] = self->queries[0] = '\0';
+  has_asked(self, queries);
+  self->said[0] = '\0';
   self->place = 1;
-  self->asked = 0;
+}
+
+/* The last one is the oldest. */
+static void has_inflight(struct scene *self, const char *payload) {
+  char command[64];
+  (void)snprintf(command, sizeof command, "LPUSH " KEY "inflight %s", payload);
+  write_key(self, 3, command);
 }
 
 static void has_one_and_two(struct scene *self) {
-  self->answers[0] = "$3\r\none\r\n";
-  self->answers[1] = "$3\r\ntwo\r\n";
+  has_inflight(self, "one");
+  has_inflight(self, "two");
 }
 
 #define LINDEX(POSITION) "LINDEX " KEY "inflight -" #POSITION "\n"
@@ -119,8 +131,7 @@ static void boot(struct scene *self) {
 }
 
 SCENE_TEST(at_boot_what_was_started_is_asked_first) {
-  scene->answers[2] = "$3\r\none\r\n";
-  scene->answers[3] = "$3\r\ntwo\r\n";
+  has_one_and_two(scene);
   boot(scene);
   assert_string_equal(scene->said, ""); /* nothing comes from inside */
   ends(scene, "one two complete ", FIRST_QUESTIONS LINDEX(2) LINDEX(3));
@@ -128,14 +139,11 @@ SCENE_TEST(at_boot_what_was_started_is_asked_first) {
 }
 
 SCENE_TEST(a_started_step_comes_with_its_last_event) {
-  static const char event[] = "{\"schemaVersion\":2,\"stepId\":\"the id\",\"kind\":\"stdout\","
-                              "\"line\":\"x\",\"timestamp\":\"2026-05-05T10:00:00.123+00:00\","
-                              "\"seq\":17}";
-  char answer[512];
-  scene->answers[0] = "$6\r\nthe id\r\n";
-  scene->answers[1] = answer;
-  snprintf(answer, sizeof answer, "*1\r\n*2\r\n$3\r\n1-1\r\n*2\r\n$4\r\ndata\r\n$%zu\r\n%s\r\n",
-           sizeof event - 1, event);
+  write_key(scene, 3, "SET " KEY "started the id");
+  write_key(scene, 5,
+            "XADD " KEY "events * data {\"schemaVersion\":2,\"stepId\":\"the id\","
+            "\"kind\":\"stdout\",\"line\":\"x\",\"timestamp\":\"2026-05-05T10:00:00.123+00:00\","
+            "\"seq\":17}");
   boot(scene);
   ends(scene, "complete ", FIRST_QUESTIONS);
   assert_string_equal(scene->reader.started, "the id");
@@ -156,8 +164,11 @@ TEST(where_that_is_not_known_it_is_said, set_up, tear_down) {
   };
   for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
     struct scene *scene = *state;
-    scene->answers[0] = "$6\r\nthe id\r\n";
-    scene->answers[1] = answers[i];
+    write_key(scene, 3, "SET " KEY "started the id");
+    redis_store_inject(scene->owner->store,
+                       (struct redis_store_fault){.command = "XREVRANGE",
+                                                  .effect = REDIS_STORE_ANSWERS,
+                                                  .text = answers[i]});
     boot(scene);
     ends(scene, "complete ", FIRST_QUESTIONS);
     assert_string_equal(scene->reader.started, "the id");
@@ -173,6 +184,8 @@ SCENE_TEST(later_only_the_list_is_read_from_anywhere_on) {
     inflight_reader_read(&scene->reader, 1);
     ends(scene, "one two complete ", LINDEX(1) LINDEX(2) LINDEX(3));
   }
+  for (size_t i = 1; i < 1000; i++)
+    write_key(scene, 3, "RPUSH " KEY "inflight older");
   scene->place = 1000;
   inflight_reader_read(&scene->reader, 3); /* as many as are known to be small */
   ends(scene, "one two complete ", LINDEX(1000) LINDEX(1001) LINDEX(1002));
@@ -181,41 +194,35 @@ SCENE_TEST(later_only_the_list_is_read_from_anywhere_on) {
 SCENE_TEST(it_ends_when_no_more_is_wanted) {
   scene->most = 2;
   for (size_t i = 0; i < 4; i++)
-    scene->answers[i] = "$3\r\none\r\n";
+    has_inflight(scene, "one");
   inflight_reader_read(&scene->reader, 1);
   ends(scene, "one one stopped ", LINDEX(1) LINDEX(2) LINDEX(3));
 }
 
 /* 1, 2, 4, … and never more than INFLIGHT_READER_COMMANDS. */
 SCENE_TEST(small_ones_share_a_round_trip) {
+  int before = logged_count_in(delivery_owner_commands(scene->owner), "\nLINDEX ");
   for (size_t i = 0; i < 300; i++)
-    scene->answers[i] = "$1\r\nx\r\n";
+    has_inflight(scene, "x");
   scene->most = 255 + 10;
   inflight_reader_read(&scene->reader, 1);
   loop_await(&scene->owner->loop, &scene->ended, 1);
-  assert_int_equal(scene->asked, 255 + INFLIGHT_READER_COMMANDS);
+  int after = logged_count_in(delivery_owner_commands(scene->owner), "\nLINDEX ");
+  assert_int_equal(after - before, 255 + INFLIGHT_READER_COMMANDS);
 }
 
 /* And a large one does not share its round trip with the next. */
 SCENE_TEST(of_a_step_that_is_too_large_the_beginning_comes) {
-  static char bytes[32769];
-  char head[64];
-  memset(bytes, 'x', sizeof bytes - 1);
-  size_t sent = 64 * 1024 * 1024 + sizeof bytes - 1;
-  snprintf(head, sizeof head, "$%zu\r\n", sent);
-  scene->answers[0] = head;
-  delivery_owner_drain(scene->owner);
-  loop_settle(&scene->owner->loop);
-  scene->owner->redis.silent_from = "MULTI"; /* which comes behind it */
+  static const char push[] = "LPUSH " KEY "inflight ";
+  size_t length = 64 * 1024 * 1024 + 32768;
+  char *command = malloc(sizeof push + length);
+  assert_non_null(command);
+  memcpy(command, push, sizeof push - 1);
+  memset(command + sizeof push - 1, 'x', length);
+  command[sizeof push - 1 + length] = '\0';
+  write_key(scene, 3, command);
+  free(command);
   inflight_reader_read(&scene->reader, 1);
-  LOOP_UNTIL(&scene->owner->loop, scene->asked != 0);
-  for (; sent > 0; sent -= sizeof bytes - 1) {
-    fake_redis_send(scene->owner->server, bytes);
-    event_base_loop(scene->owner->loop.base, EVLOOP_NONBLOCK);
-  }
-  fake_redis_send(scene->owner->server, "\r\n");
-  scene->owner->redis.silent_from = NULL;
-  delivery_owner_let_reply(scene->owner);
   ends(scene, "xxxxxxxxxxxxxxxxxxxx(cut) complete ", LINDEX(1) LINDEX(2));
 }
 
@@ -223,7 +230,7 @@ SCENE_TEST(of_a_step_that_is_too_large_the_beginning_comes) {
    left the list. */
 SCENE_TEST(a_batch_goes_between_two_pages) {
   has_one_and_two(scene);
-  scene->answers[2] = "$5\r\nthree\r\n";
+  has_inflight(scene, "three");
   scene->result = "one";
   inflight_reader_read(&scene->reader, 1);
   ends(scene, "one two three complete ",
@@ -233,14 +240,16 @@ SCENE_TEST(a_batch_goes_between_two_pages) {
 
 /* What was not answered is asked again. */
 SCENE_TEST(a_lost_connection_does_not_make_it_begin_again) {
+  struct redis_store *store = scene->owner->store;
   has_one_and_two(scene);
-  scene->answers[2] = "";
+  has_inflight(scene, "three");
+  redis_store_inject(store, (struct redis_store_fault){.command = "LINDEX " KEY "inflight -3",
+                                                       .effect = REDIS_STORE_HOLDS,
+                                                       .times = 1});
   inflight_reader_read(&scene->reader, 1);
-  LOOP_UNTIL(&scene->owner->loop, scene->asked >= 3);
+  LOOP_UNTIL(&scene->owner->loop, redis_store_injected(store) > 0);
   loop_settle(&scene->owner->loop);
-  scene->answers[3] = "$5\r\nthree\r\n";
-  scene->owner->redis.deaf_from = NULL;
-  fake_redis_close_connection(scene->owner->server);
+  redis_store_lose(store, "out", false);
   ends(scene, "one two three complete ",
        LINDEX(1) LINDEX(2) LINDEX(3) LINDEX(3) LINDEX(4) LINDEX(5) LINDEX(6) LINDEX(7));
 }

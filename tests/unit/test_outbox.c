@@ -4,7 +4,7 @@
 #include "tests/test.h"
 
 #define KEY "sandbox:j:"
-#define CLAIM "SET " KEY "committed 1:"
+#define BATCH(COMMANDS) "MULTI\n" COMMANDS "SET " KEY "committed 1:\nEXEC\n"
 /* What the beginning of an agent without a time for keys does. */
 #define PERSISTS                                                                                   \
   "PERSIST " KEY "in\nPERSIST " KEY "events\nPERSIST " KEY "results\nPERSIST " KEY                 \
@@ -18,25 +18,23 @@ NEW_DELIVERY_TEST(what_was_added_before_the_connection_is_sent_after_it) {
   delivery_owner_make_outbox(owner, 0, 1000000);
   delivery_owner_put_event(owner, 1, 0);
   outbox_flush(owner->outbox);
-  assert_int_equal(fake_redis_connections(owner->server), 0);
+  assert_int_equal(delivery_owner_connections(owner), 0);
   delivery_start(owner->outbox->delivery);
   loop_await(&owner->loop, &owner->empty, 1);
-  delivery_owner_has_done(owner, CLAIM "\nXADD " KEY "events\n" PERSISTS CLAIM "\n");
+  delivery_owner_has_done(owner, BATCH("") BATCH("XADD " KEY "events\n" PERSISTS));
   assert_int_equal(owner->owned, 1);
 }
 
 NEW_DELIVERY_TEST(keys_are_refreshed_at_once_and_three_times_in_each_ttl) {
   delivery_owner_start_outbox(owner, 1, 1000000);
-  LOOP_UNTIL(&owner->loop, owner->redis.executed >= 4);
-  delivery_owner_has_done(owner,
-                          CLAIM "\n" REFRESH CLAIM "\n" REFRESH CLAIM "\n" REFRESH CLAIM "\n");
+  LOOP_UNTIL(&owner->loop, delivery_owner_transactions(owner) >= 4);
+  delivery_owner_has_done(owner, BATCH("") BATCH(REFRESH) BATCH(REFRESH) BATCH(REFRESH));
 }
 
 NEW_DELIVERY_TEST(refreshes_do_not_pile_up_during_an_outage) {
   delivery_owner_start_outbox(owner, 1, 1000000);
   delivery_owner_drain(owner);
-  fake_redis_refuse(owner->server);
-  fake_redis_close_connection(owner->server);
+  redis_store_go_away(owner->store);
   LOOP_UNTIL(&owner->loop, owner->unreachable >= 5); /* much later than a refresh */
   assert_true(outbox_is_empty(owner->outbox));
 }
@@ -54,7 +52,8 @@ NEW_DELIVERY_TEST(it_says_when_there_is_room_again) {
     event_base_loop(owner->loop.base, EVLOOP_ONCE);
   }
   assert_in_range(outbox_room(owner->outbox), 1, 799000); /* something is queued */
-  assert_in_range(owner->redis.executed, 1 + 1, 1 + 2); /* ownership, one batch, perhaps the next */
+  /* Ownership, one batch, perhaps the next. */
+  assert_in_range(delivery_owner_transactions(owner), 1 + 1, 1 + 2);
   delivery_owner_drain(owner);
   assert_int_equal(owner->room, 2); /* with each batch */
   assert_int_equal(owner->empty, 1);
@@ -78,13 +77,12 @@ NEW_DELIVERY_TEST(one_record_may_be_larger_than_the_queue) {
 
 NEW_DELIVERY_TEST(it_is_unreachable_when_a_reconnect_failed) {
   delivery_owner_start_outbox(owner, 0, 1000000);
-  fake_redis_refuse(owner->server);
-  fake_redis_close_connection(owner->server);
+  redis_store_go_away(owner->store);
   loop_settle(&owner->loop);
   assert_false(delivery_is_unreachable(owner->outbox->delivery)); /* that is still to be seen */
   loop_await(&owner->loop, &owner->unreachable, 1);
   assert_true(delivery_is_unreachable(owner->outbox->delivery));
-  fake_redis_accept(owner->server);
+  redis_store_come_back(owner->store);
   delivery_owner_put_event(owner, 1, 0);
   delivery_owner_drain(owner);
   assert_false(delivery_is_unreachable(owner->outbox->delivery));
@@ -93,19 +91,19 @@ NEW_DELIVERY_TEST(it_is_unreachable_when_a_reconnect_failed) {
 NEW_DELIVERY_TEST(at_most_one_beat_is_queued) {
   delivery_owner_start_outbox(owner, 0, 1000000);
   delivery_owner_drain(owner);
-  delivery_owner_has_done(owner, CLAIM "\n" PERSISTS CLAIM "\n");
+  delivery_owner_has_done(owner, BATCH("") BATCH(PERSISTS));
   assert_true(outbox_beat(owner->outbox, "{1}", "10"));
   assert_false(outbox_beat(owner->outbox, "{2}", "10"));
   delivery_owner_put_event(owner, 1, 0);
   assert_false(outbox_beat(owner->outbox, "{3}", "10"));
   delivery_owner_drain(owner);
-  delivery_owner_has_done(owner, "SET " KEY "heartbeat {1} EX 10\n"
-                                 "XADD " KEY "events MAXLEN ~ 10000 * data {\n" CLAIM "\n");
+  delivery_owner_has_done(owner, BATCH("SET " KEY "heartbeat {1} EX 10\n"
+                                       "XADD " KEY "events MAXLEN ~ 10000 * data {\n"));
   delivery_owner_put_event(owner, 2, 0);
   assert_true(outbox_beat(owner->outbox, "{4}", "10"));
   delivery_owner_drain(owner);
-  delivery_owner_has_done(owner, "XADD " KEY "events MAXLEN ~ 10000 * data {\n"
-                                 "SET " KEY "heartbeat {4} EX 10\n" CLAIM "\n");
+  delivery_owner_has_done(owner, BATCH("XADD " KEY "events MAXLEN ~ 10000 * data {\n"
+                                       "SET " KEY "heartbeat {4} EX 10\n"));
   assert_true(outbox_beat(owner->outbox, "{5}", "10"));
 }
 
