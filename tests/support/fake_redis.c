@@ -30,9 +30,6 @@ struct fake_redis {
   void *owner;
   char **commands;
   size_t count;
-  char *bytes; /* of the newest connection */
-  size_t length;
-  size_t size; /* allocated */
   int connections;
 };
 
@@ -73,14 +70,6 @@ static void on_readable(evutil_socket_t fd, short what, void *context) {
     return;
   }
   int connection = self->connections;
-  if (self->length + (size_t)length >= self->size) {
-    self->size = 2 * self->size + sizeof bytes + 1;
-    self->bytes = realloc(self->bytes, self->size);
-    assert_non_null(self->bytes);
-  }
-  memcpy(self->bytes + self->length, bytes, (size_t)length);
-  self->length += (size_t)length;
-  self->bytes[self->length] = '\0';
   assert_int_equal(redisReaderFeed(self->reader, bytes, (size_t)length), REDIS_OK);
   void *command = NULL;
   while (self->fd >= 0 && self->connections == connection &&
@@ -101,7 +90,6 @@ static void on_incoming(evutil_socket_t listener, short what, void *context) {
   const int yes = 1;
   (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   self->fd = fd;
-  self->length = 0;
   self->connections++;
   self->reader = redisReaderCreate();
   self->readable = event_new(self->base, fd, EV_READ | EV_PERSIST, on_readable, self);
@@ -175,7 +163,6 @@ void fake_redis_free(struct fake_redis *self) {
   for (size_t i = 0; i < self->count; i++)
     free(self->commands[i]);
   free(self->commands);
-  free(self->bytes);
   free(self);
 }
 
@@ -199,11 +186,6 @@ const char *fake_redis_command(const struct fake_redis *self, size_t number) {
   return number < self->count ? self->commands[number] : NULL;
 }
 
-const char *fake_redis_bytes(const struct fake_redis *self, size_t *length) {
-  *length = self->length;
-  return self->bytes != NULL ? self->bytes : "";
-}
-
 int fake_redis_connections(const struct fake_redis *self) {
   return self->connections;
 }
@@ -224,14 +206,6 @@ void fake_redis_send(struct fake_redis *self, const char *bytes) {
 void fake_redis_send_slowly(struct fake_redis *self, const char *bytes) {
   self->slow_rest = bytes;
   event_active(self->slow, EV_TIMEOUT, 0);
-}
-
-void fake_redis_stop_reading(struct fake_redis *self) {
-  event_del(self->readable);
-}
-
-void fake_redis_read_on(struct fake_redis *self) {
-  event_add(self->readable, NULL);
 }
 
 void fake_redis_close_connection(struct fake_redis *self) {

@@ -10,6 +10,7 @@
 /*
  * A server in the test's own loop whose replies are the test's, byte for byte: half a reply, a
  * wrong one, none. It has one connection at a time, the newest. An error of its own fails the test.
+ * redis_store.h is a Redis with data.
  */
 struct fake_redis;
 
@@ -33,9 +34,6 @@ void fake_redis_answer_with(struct fake_redis *self,
 size_t fake_redis_commands(const struct fake_redis *self);
 const char *fake_redis_command(const struct fake_redis *self, size_t number);
 
-/* The bytes that arrived on the newest connection, with a NUL after them. */
-const char *fake_redis_bytes(const struct fake_redis *self, size_t *length);
-
 /* Connections accepted so far. */
 int fake_redis_connections(const struct fake_redis *self);
 
@@ -43,13 +41,8 @@ bool fake_redis_is_connected(const struct fake_redis *self);
 
 void fake_redis_send(struct fake_redis *self, const char *bytes);
 
-/* Sends one byte in each turn of the loop. The bytes are
-   borrowed. */
+/* Sends one byte in each turn of the loop. The bytes are borrowed. */
 void fake_redis_send_slowly(struct fake_redis *self, const char *bytes);
-
-/* Stops reading from the connection; reads again. */
-void fake_redis_stop_reading(struct fake_redis *self);
-void fake_redis_read_on(struct fake_redis *self);
 
 void fake_redis_close_connection(struct fake_redis *self);
 
