@@ -218,7 +218,7 @@ at_start := $(call named,at_start,agent/tools/tool.c \
   $(addprefix agent/process/, keepers.c keeper.c),$(agent_sources))
 later = $(call object,$(filter-out $(at_start),$(call named,$(1),$(2),$(agent_sources))))
 for_steps := $(call later,for_steps,agent/kinds/% agent/process/% wire/% \
-  $(addprefix agent/engine/, batcher.c capture.c lines.c run.c run_end.c)) $(out)/deps/libcjson.a
+  $(addprefix agent/engine/, batcher.c capture.c lines.c run.c run_end.c run_stream.c)) $(out)/deps/libcjson.a
 for_tls := $(call later,for_tls,agent/doors/redis/link/tls%) $(out)/deps/libmbedtls.a
 rarely := $(call later,rarely,agent/doors/files/% agent/doors/mcp/% agent/doors/once/% agent/doors/stdio/% \
   agent/doors/call% agent/doors/line_reader.c agent/doors/speaker.c \

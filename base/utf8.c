@@ -84,10 +84,21 @@ size_t utf8_valid_prefix(const char *text, size_t length) {
   return at;
 }
 
+static bool continues(char byte) {
+  return ((unsigned char)byte & 0xC0) == 0x80;
+}
+
+size_t utf8_rest(const char *text, size_t length) {
+  size_t rest = 0;
+  while (rest < 3 && rest < length && continues(text[rest]))
+    rest++;
+  return rest;
+}
+
 size_t utf8_cut(const char *text, size_t length) {
   for (size_t back = 1; back <= 3 && back <= length; back++) {
     const char *last = text + length - back;
-    if (((unsigned char)*last & 0xC0) == 0x80)
+    if (continues(*last))
       continue;
     size_t needed;
     bool open = begun(last, back, &needed) == back && needed > back;

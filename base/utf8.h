@@ -31,6 +31,10 @@ size_t utf8_valid_prefix(const char *text, size_t length);
    bytes that are not UTF-8, so that n > 0 for every length > 3. */
 size_t utf8_cut(const char *text, size_t length);
 
+/* How many bytes at the start of text are the rest of a sequence that began before it: up to three
+   that continue one. */
+size_t utf8_rest(const char *text, size_t length);
+
 /* --- UTF-16 --- */
 
 /* Room for `length` bytes of UTF-16 as UTF-8. */

@@ -305,6 +305,12 @@ static inline void put_result(struct sink *out, const struct step_result *self) 
     PUT(out, "null");
   else
     put_number(out, (uint64_t)self->event_count);
+  if (self->output_tail != NULL) {
+    PUT(out, ",\"outputTruncated\":true,\"outputBytes\":");
+    put_number(out, self->output_bytes);
+    PUT(out, ",\"outputTail\":");
+    put_nullable(out, self->output_tail, self->output_tail_length);
+  }
   put_end(out, &self->end);
   PUT(out, "}");
 }

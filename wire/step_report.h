@@ -109,6 +109,10 @@ struct step_result {
   const char *output_content;
   size_t output_content_length;
   int64_t event_count; /* events of the step, `completed` included; -1, not known, becomes null */
+  /* Where output_content is not all: how many bytes all has, and its end. NULL: it is all. */
+  const char *output_tail;
+  size_t output_tail_length;
+  uint64_t output_bytes;
   struct result_end end;
 };
 

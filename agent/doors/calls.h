@@ -96,7 +96,7 @@ struct calls {
 #define CALLS_TERMS(RUNS, LEAVE_MS, LEAVE_BACKGROUND_MS)                                           \
   {                                                                                                \
     .runs = (RUNS), .grace_ms = CALLS_GRACE_MS, .drain_ms = 100, .leave_grace_ms = (LEAVE_MS),     \
-    .leave_background_ms = (LEAVE_BACKGROUND_MS), .output_bytes = 51200                            \
+    .leave_background_ms = (LEAVE_BACKGROUND_MS), .output_bytes = 51200, .tail_bytes = 25600       \
   }
 
 void calls_init(struct calls *self, struct event_base *base, const struct log *log,

@@ -9,54 +9,124 @@
 #include "base/utf8.h"
 
 /* The end of a raw stream in which its last line is looked for. */
-#define RAW_TAIL_MAX ((size_t)1024)
+#define LAST_LINE_MAX ((size_t)1024)
 
 /* What is allocated for stdout first: enough for most commands. */
 #define HEAD_FIRST ((size_t)4096)
 
-void capture_init(struct capture *self, size_t raw_limit) {
-  *self = (struct capture){.raw_limit = raw_limit};
+void capture_init(struct capture *self, size_t raw_limit, size_t raw_tail) {
+  const size_t tail = raw_limit > 0 ? raw_tail : CAPTURE_OUTPUT_TAIL_MAX;
+  *self = (struct capture){.streams = {{.tail.max = tail}, {.tail.max = tail}},
+                           .errors.max = CAPTURE_ERRORS_MAX,
+                           .raw_limit = raw_limit};
 }
 
 void capture_release(struct capture *self) {
   for (int i = 0; i < 2; i++) {
-    buffer_release(&self->heads[i]);
-    free(self->tails[i].bytes);
+    buffer_release(&self->streams[i].head);
+    free(self->streams[i].tail.bytes);
   }
+  free(self->errors.bytes);
   free(self->raw_space);
 }
 
-/* Moves at most one byte for each byte that is added. Of a longer output it keeps more than `max`
-   bytes, so that the length shows that it was cut. */
-static void add_to_tail(struct capture_tail *self, size_t max, const char *text, size_t length) {
-  const size_t capacity = 2 * max;
-  if (self->bytes == NULL)
-    self->bytes = memory_allocate(capacity);
-  if (length > capacity) {
-    text += length - capacity;
-    length = capacity;
-  }
-  size_t room = capacity - length;
-  if (self->length > room) {
-    size_t kept = room < max ? room : max;
-    memmove(self->bytes, self->bytes + self->length - kept, kept);
-    self->length = kept;
-  }
-  (void)swar_copy(self->bytes + self->length, text, length);
-  self->length += length;
+/* --- tails ----------------------------------------------------------------------------------- */
+
+static size_t length_of_tail(const struct capture_tail *self) {
+  return self->is_full ? self->size : self->at;
 }
 
-/* The last `max` bytes, or all; "" when there are none. */
-static const char *end_of_tail(const struct capture_tail *self, size_t max, size_t *length) {
-  *length = self->length < max ? self->length : max;
-  return self->bytes != NULL ? self->bytes + self->length - *length : "";
+static void add_to_tail(struct capture_tail *self, const char *text, size_t length) {
+  if (self->bytes == NULL) {
+    self->size = self->max + 1;
+    self->bytes = memory_allocate(self->size);
+  }
+  if (length > self->size) {
+    text += length - self->size;
+    length = self->size;
+  }
+  const size_t room = self->size - self->at;
+  if (length < room) {
+    memcpy(self->bytes + self->at, text, length);
+    self->at += length;
+    return;
+  }
+  memcpy(self->bytes + self->at, text, room);
+  memcpy(self->bytes, text + room, length - room);
+  self->at = length - room;
+  self->is_full = true;
+}
+
+/* For each line of output. */
+static inline void add_line_to_tail(struct capture_tail *self, const char *text, size_t length,
+                                    bool partial) {
+  if (length + 1 < self->size - self->at) {
+    char *end = swar_copy(self->bytes + self->at, text, length);
+    if (!partial)
+      *end++ = '\n';
+    self->at = (size_t)(end - self->bytes);
+    return;
+  }
+  add_to_tail(self, text, length);
+  if (!partial)
+    add_to_tail(self, "\n", 1);
+}
+
+/* The last `length` bytes of those that there are. */
+static void copy_of_tail(const struct capture_tail *self, char *out, size_t length) {
+  const size_t wrapped = self->at < length ? length - self->at : 0;
+  memcpy(out, self->bytes + self->size - wrapped, wrapped);
+  memcpy(out + wrapped, self->bytes + self->at - (length - wrapped), length - wrapped);
+}
+
+/* Lays it out from its first byte on. */
+static const char *text_of_tail(struct capture_tail *self, size_t *length) {
+  *length = length_of_tail(self);
+  if (self->is_full && self->at > 0) {
+    char *bytes = memory_allocate(self->size);
+    copy_of_tail(self, bytes, self->size);
+    free(self->bytes);
+    self->bytes = bytes;
+    self->at = 0;
+  }
+  return self->bytes;
+}
+
+/* --- streams --------------------------------------------------------------------------------- */
+
+/* The head is full, and the tail begins with the end of it. */
+static void begin_tail(struct capture_stream *self) {
+  const struct buffer *head = &self->head;
+  const size_t size = self->tail.max + 1;
+  const size_t kept = head->length < size ? head->length : size;
+  if (self->tail.max > 0)
+    add_to_tail(&self->tail, head->bytes + head->length - kept, kept);
+}
+
+struct run_stream capture_stream(struct capture *self, bool is_stderr) {
+  struct capture_stream *stream = &self->streams[is_stderr];
+  struct run_stream kept = {.bytes = stream->head.bytes, .length = stream->head.length};
+  if (!stream->truncated)
+    return kept;
+  kept.truncated = true;
+  kept.total = stream->head.length + stream->behind;
+  if (self->raw_limit > 0)
+    kept.length = utf8_cut(kept.bytes, kept.length);
+  if (stream->tail.max > 0) {
+    size_t length;
+    const char *text = text_of_tail(&stream->tail, &length);
+    const size_t at = run_stream_tail_at(text, length, stream->tail.max);
+    kept.tail = text + at;
+    kept.tail_length = length - at;
+  }
+  return kept;
 }
 
 /* --- lines ----------------------------------------------------------------------------------- */
 
 /* A unit has at least one byte: shorter output is not counted. */
 static bool is_head_full(struct capture *self) {
-  const struct buffer *head = &self->heads[0];
+  const struct buffer *head = &self->streams[0].head;
   if (head->length < CAPTURE_HEAD_UNITS)
     return false;
   self->head_units +=
@@ -66,9 +136,7 @@ static bool is_head_full(struct capture *self) {
 }
 
 static void add_to_head(struct capture *self, const char *text, size_t length, bool partial) {
-  if (self->head_full)
-    return;
-  struct buffer *head = &self->heads[0];
+  struct buffer *head = &self->streams[0].head;
   if (length >= head->capacity - head->length)
     (void)buffer_space(head, length < HEAD_FIRST ? HEAD_FIRST : length + 1);
   char *end = swar_copy(head->bytes + head->length, text, length);
@@ -78,28 +146,33 @@ static void add_to_head(struct capture *self, const char *text, size_t length, b
   self->head_full = is_head_full(self);
 }
 
+static void add_behind(struct capture_stream *self, const char *text, size_t length, bool partial) {
+  if (!self->truncated)
+    begin_tail(self);
+  self->truncated = true;
+  self->behind += length + !partial;
+  add_line_to_tail(&self->tail, text, length, partial);
+}
+
 void capture_add(struct capture *self, bool from_stdout, const char *text, size_t length,
                  bool partial) {
-  if (from_stdout)
+  if (from_stdout && self->head_full)
+    add_behind(&self->streams[0], text, length, partial);
+  else if (from_stdout)
     add_to_head(self, text, length, partial);
-  add_to_tail(&self->tails[0], CAPTURE_TAIL_MAX, text, length);
-  add_to_tail(&self->tails[0], CAPTURE_TAIL_MAX, "\n", partial ? 0 : 1);
+  add_line_to_tail(&self->errors, text, length, partial);
 }
 
-const char *capture_head(const struct capture *self, size_t *length) {
-  *length = self->heads[0].length;
-  return self->heads[0].bytes;
-}
-
-const char *capture_tail(const struct capture *self, size_t *length) {
-  const struct capture_tail *tail = &self->tails[0];
-  const char *text = end_of_tail(tail, CAPTURE_TAIL_MAX, length);
-  if (*length < tail->length)
-    for (int i = 0; i < 3 && ((unsigned char)*text & 0xC0) == 0x80; i++, --*length)
-      text++;
+const char *capture_errors(struct capture *self, size_t *length) {
+  const char *text = text_of_tail(&self->errors, length);
+  if (*length > CAPTURE_ERRORS_MAX) {
+    const size_t rest = 1 + utf8_rest(text + 1, CAPTURE_ERRORS_MAX);
+    text += rest;
+    *length -= rest;
+  }
   if (*length > 0 && text[*length - 1] == '\n')
     --*length;
-  return tail->bytes != NULL ? text : NULL;
+  return text;
 }
 
 /* --- content --------------------------------------------------------------------------------- */
@@ -107,14 +180,14 @@ const char *capture_tail(const struct capture *self, size_t *length) {
 /* What is beyond CAPTURE_CONTENT_MAX is read, too, and overwritten. A short content never moves:
    the first room is enough to read it and to see its end. */
 char *capture_content_space(struct capture *self, size_t *size) {
-  struct buffer *head = &self->heads[0];
+  struct buffer *head = &self->streams[0].head;
   char *space = buffer_space(head, head->capacity == 0 ? 2 * CAPTURE_READ : CAPTURE_READ);
   *size = head->capacity - head->length;
   return space;
 }
 
 void capture_content_filled(struct capture *self, size_t length) {
-  struct buffer *head = &self->heads[0];
+  struct buffer *head = &self->streams[0].head;
   CHECK(length <= head->capacity - head->length);
   size_t room = CAPTURE_CONTENT_MAX - head->length;
   head->length += length < room ? length : room;
@@ -147,50 +220,55 @@ static bool is_newlines(const char *bytes, size_t length) {
 }
 
 void capture_raw_filled(struct capture *self, bool is_stderr, size_t length) {
-  struct buffer *head = &self->heads[is_stderr];
+  struct capture_stream *stream = &self->streams[is_stderr];
   self->total += length;
   self->newest = is_stderr;
   length = drop_nul(self->raw_space, length);
-  size_t room = self->raw_limit - head->length;
+  size_t room = self->raw_limit - stream->head.length;
   size_t taken = length < room ? length : room;
-  buffer_add(head, self->raw_space, taken);
-  if (!self->truncated[is_stderr])
-    self->truncated[is_stderr] = !is_newlines(self->raw_space + taken, length - taken);
-  add_to_tail(&self->tails[is_stderr], RAW_TAIL_MAX, self->raw_space, length);
-}
-
-struct run_stream capture_raw_stream(const struct capture *self, bool is_stderr) {
-  const struct buffer *head = &self->heads[is_stderr];
-  bool truncated = self->truncated[is_stderr];
-  return (struct run_stream){.bytes = head->bytes,
-                             .length =
-                                 truncated ? utf8_cut(head->bytes, head->length) : head->length,
-                             .truncated = truncated};
+  buffer_add(&stream->head, self->raw_space, taken);
+  if (taken == length)
+    return;
+  if (!stream->truncated)
+    stream->truncated = !is_newlines(self->raw_space + taken, length - taken);
+  if (stream->behind == 0)
+    begin_tail(stream);
+  if (stream->tail.max > 0)
+    add_to_tail(&stream->tail, self->raw_space + taken, length - taken);
+  stream->behind += length - taken;
 }
 
 static bool is_line_end(char byte) {
   return byte == '\n' || byte == '\r';
 }
 
-static size_t last_line(const struct capture_tail *tail, const char **line) {
-  size_t end;
-  const char *bytes = end_of_tail(tail, RAW_TAIL_MAX, &end);
-  while (end > 0 && is_line_end(bytes[end - 1]))
-    end--;
-  size_t begin = end;
-  while (begin > 0 && !is_line_end(bytes[begin - 1]))
-    begin--;
-  for (int i = 0; i < 3 && begin < end && ((unsigned char)bytes[begin] & 0xC0) == 0x80; i++)
-    begin++; /* the tail may begin inside of a character */
-  *line = bytes + begin;
-  return end - begin;
+/* Copies the end of the stream to `end`, in which `*line` points to its last line that is not empty;
+   returns the length of that. */
+static size_t last_line(const struct capture_stream *self, char end[LAST_LINE_MAX],
+                        const char **line) {
+  const bool has_tail = self->tail.bytes != NULL;
+  const size_t kept = has_tail ? length_of_tail(&self->tail) : self->head.length;
+  size_t stop = kept < LAST_LINE_MAX ? kept : LAST_LINE_MAX;
+  if (has_tail)
+    copy_of_tail(&self->tail, end, stop);
+  else if (stop > 0)
+    memcpy(end, self->head.bytes + kept - stop, stop);
+  while (stop > 0 && is_line_end(end[stop - 1]))
+    stop--;
+  size_t start = stop;
+  while (start > 0 && !is_line_end(end[start - 1]))
+    start--;
+  start += utf8_rest(end + start, stop - start); /* the end may begin inside of a character */
+  *line = end + start;
+  return stop - start;
 }
 
 size_t capture_last_line(const struct capture *self, char *out, size_t size) {
+  char end[LAST_LINE_MAX];
   const char *line;
-  size_t length = last_line(&self->tails[self->newest], &line);
+  size_t length = last_line(&self->streams[self->newest], end, &line);
   if (length == 0)
-    length = last_line(&self->tails[!self->newest], &line);
+    length = last_line(&self->streams[!self->newest], end, &line);
   if (length > size)
     length = utf8_cut(line, size);
   if (length > 0)

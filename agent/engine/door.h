@@ -22,6 +22,7 @@ struct door_terms {
   /* 0: a command's output becomes events, line by line. Else it is kept raw: so many bytes of the
      beginning of each stream. */
   size_t output_bytes;
+  size_t tail_bytes; /* and so many of the end of one that is longer; at most `output_bytes` */
 };
 
 /* The terms of steps as wire/PROTOCOL.md has them: one at a time. The grace and the drain of a process

@@ -239,15 +239,13 @@ static int exit_code_of(const struct run *self, const struct run_end *end) {
   return end->how == RUN_SIGNALED ? 128 + end->signal : codes[end->how];
 }
 
-static void set_output(const struct run *self, struct run_end *end) {
-  if (self->output == RUN_RAW) {
-    end->output = capture_raw_stream(&self->capture, false);
-    end->errors = capture_raw_stream(&self->capture, true);
-    return;
-  }
-  end->errors.bytes = capture_tail(&self->capture, &end->errors.length);
-  if (self->output == RUN_LINES || run_end_is_success(end))
-    end->output.bytes = capture_head(&self->capture, &end->output.length);
+static void set_output(struct run *self, struct run_end *end) {
+  if (self->output == RUN_RAW)
+    end->errors = capture_stream(&self->capture, true);
+  else
+    end->errors.bytes = capture_errors(&self->capture, &end->errors.length);
+  if (self->output != RUN_CONTENT || run_end_is_success(end))
+    end->output = capture_stream(&self->capture, false);
   if (end->output.length == 0)
     end->output.bytes = NULL;
 }
@@ -306,7 +304,7 @@ static struct result_end make_cost(const struct run *self) {
   return cost;
 }
 
-static struct run_end make_end(const struct run *self) {
+static struct run_end make_end(struct run *self) {
   struct run_end end = {.how = self->how,
                         .duration_ms = self->outcome.duration_ms,
                         .subject = self->step.target,
@@ -341,11 +339,11 @@ static void finish_run(struct run *self) {
 }
 
 /* The result repeats what is kept of the output; it must not come on top of a full door. */
-static bool has_room_for_result(const struct run *self) {
-  size_t length = 0;
-  if (self->output != RUN_RAW)
-    (void)capture_head(&self->capture, &length);
-  return has_room(self, length);
+static bool has_room_for_result(struct run *self) {
+  if (self->output == RUN_RAW)
+    return has_room(self, 0);
+  const struct run_stream output = capture_stream(&self->capture, false);
+  return has_room(self, output.length + output.tail_length);
 }
 
 /* The process is over: what is left is in the splitters. */
@@ -413,7 +411,7 @@ struct run *run_new(const struct run_context *context, struct door *door, struct
                                                 : RUN_LINES;
   line_splitter_init(&self->splitters[PROCESS_STDOUT], context->line_bytes);
   line_splitter_init(&self->splitters[PROCESS_STDERR], context->line_bytes);
-  capture_init(&self->capture, door->terms.output_bytes);
+  capture_init(&self->capture, door->terms.output_bytes, door->terms.tail_bytes);
   make_step_id_json(self);
   (void)snprintf(self->tag, sizeof self->tag, "%s-%llu", context->agent_tag,
                  (unsigned long long)number);

@@ -6,17 +6,6 @@
 
 #include "agent/kinds/kind.h"
 #include "base/printable.h"
-#include "base/utf8.h"
-
-struct run_stream run_stream_shown(struct run_stream self, size_t max) {
-  while (!self.truncated && self.length > 0 && self.bytes[self.length - 1] == '\n')
-    self.length--;
-  if (self.length > max) {
-    self.length = utf8_cut(self.bytes, max);
-    self.truncated = true;
-  }
-  return self;
-}
 
 bool run_end_is_success(const struct run_end *self) {
   return self->how == RUN_EXITED && self->exit_code == 0;
@@ -100,6 +89,11 @@ struct step_result run_end_step_result(const struct run_end *self, const struct 
                                .output_content = self->output.bytes,
                                .output_content_length = self->output.length,
                                .end = self->cost};
+  if (self->output.truncated) {
+    result.output_bytes = self->output.total;
+    result.output_tail = self->output.tail;
+    result.output_tail_length = self->output.tail_length;
+  }
   bool succeeded = run_end_is_success(self);
   if (result.output_content == NULL && kind_of(step)->has_content && succeeded)
     result.output_content = "";

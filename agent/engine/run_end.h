@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "agent/engine/run_stream.h"
 #include "agent/process/process_table.h"
 #include "base/buffer.h"
 #include "base/error.h"
@@ -33,19 +34,6 @@ enum run_how {
 #define RUN_EXIT_NOT_EXECUTABLE 126
 #define RUN_EXIT_NOT_FOUND 127
 
-/* What is kept of a stream. */
-struct run_stream {
-  const char *bytes; /* NULL when it is empty */
-  size_t length;
-  bool truncated; /* more than newlines came after it; it ends at a UTF-8 boundary */
-};
-
-/* Stands behind a stream that was cut, for whoever reads it. */
-#define RUN_STREAM_CUT "...(truncated)"
-
-/* As it is shown: at most so many bytes, and when it is whole without the newlines at its end. */
-struct run_stream run_stream_shown(struct run_stream self, size_t max);
-
 /* What is pointed to is valid during the door's result(). */
 struct run_end {
   enum run_how how;
@@ -55,8 +43,10 @@ struct run_end {
   const char *subject; /* the command or the directory that the step names; NULL: its own default */
   struct error error;  /* why it was not executed, with the errno, or was stopped */
   /*
-   * Of a command whose output is lines: the beginning of stdout, and the end of both streams.
-   * Of one whose output is raw: the beginning of each, as it came but without NUL.
+   * Of a command whose output is lines: the beginning of stdout, and where that is not all the end;
+   * and the end of both streams.
+   * Of one whose output is raw: the beginning of each, as it came but without NUL, and where that is
+   * not all and the door's terms have `tail_bytes` the end.
    * Of a file kind: its whole content when it has succeeded; its warnings or its error, as lines.
    */
   struct run_stream output, errors;

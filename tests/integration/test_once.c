@@ -167,6 +167,19 @@ ONCE_TEST(the_exit_code_is_the_steps) {
   run_rows(self, rows, sizeof rows / sizeof *rows);
 }
 
+ONCE_TEST(a_result_that_was_cut_has_the_end) {
+  run(self, script_step("seq 1000000 1199999; echo VERDICT"));
+  expect_exit(self, 0);
+  cJSON *result = result_of(self);
+  assert_true(cJSON_IsTrue(cJSON_GetObjectItem(result, "outputTruncated")));
+  assert_int_equal(cJSON_GetObjectItem(result, "outputBytes")->valuedouble, 200000 * 8 + 8);
+  const char *tail = cJSON_GetStringValue(cJSON_GetObjectItem(result, "outputTail"));
+  assert_non_null(tail);
+  assert_int_equal(strlen(tail), 65536);
+  assert_string_equal(tail + 65536 - 16, "1199999\nVERDICT\n");
+  cJSON_Delete(result);
+}
+
 ONCE_TEST(answers_have_the_version_of_the_step) {
   static const struct {
     const char *step;

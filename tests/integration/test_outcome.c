@@ -6,7 +6,7 @@
 #include "tests/test.h"
 
 /* The contract's limits. */
-enum { MESSAGE_MAX = 8192, OUTPUT_UNITS = 1000000 };
+enum { MESSAGE_MAX = 8192, OUTPUT_UNITS = 1000000, TAIL_MAX = 65536 };
 
 JOB_TEST(exit_codes_come_through) {
   static const int codes[] = {1, 2, 42, 126, 127, 255};
@@ -83,22 +83,88 @@ static size_t units_of(const char *text) {
   return units;
 }
 
+static void expect_not_cut(const cJSON *result) {
+  assert_false(cJSON_HasObjectItem(result, "outputTruncated"));
+  assert_false(cJSON_HasObjectItem(result, "outputBytes"));
+  assert_false(cJSON_HasObjectItem(result, "outputTail"));
+}
+
+/* The tail has so many bytes, and begins and ends so. */
+static void expect_cut(const cJSON *result, size_t bytes, size_t length, const char *begin,
+                       const char *end) {
+  const char *tail = job_text(result, "outputTail");
+  assert_true(cJSON_IsTrue(cJSON_GetObjectItem(result, "outputTruncated")));
+  assert_int_equal(cJSON_GetObjectItem(result, "outputBytes")->valuedouble, bytes);
+  assert_int_equal(strlen(tail), length);
+  assert_memory_equal(tail, begin, strlen(begin));
+  assert_string_equal(tail + length - strlen(end), end);
+}
+
 JOB_TEST(output_is_kept_until_it_has_a_million_units) {
   /* 8 bytes a line. */
   const cJSON *result = job_run(job, job_script(job, "seq 1000000 1124998"));
   assert_int_equal(strlen(job_text(result, "outputContent")), OUTPUT_UNITS - 8);
+  expect_not_cut(result);
+  result = job_run(job, job_script(job, "seq 1000000 1124999"));
+  assert_int_equal(strlen(job_text(result, "outputContent")), OUTPUT_UNITS);
+  expect_not_cut(result);
 
   result = job_run(job, job_script(job, "seq 1000000 1199999"));
   const char *output = job_text(result, "outputContent");
   assert_int_equal(strlen(output), OUTPUT_UNITS);
   assert_memory_equal(output, "1000000\n1000001\n", 16);
   assert_string_equal(output + OUTPUT_UNITS - 8, "1124999\n");
+  expect_cut(result, 200000 * 8, TAIL_MAX, "1191808\n", "1199999\n");
 
   /* One unit is missing: one more line. */
   result = job_run(job, job_script(job, "seq 1000000 1124998; echo 123456; seq 1000 2000"));
   output = job_text(result, "outputContent");
   assert_int_equal(strlen(output), OUTPUT_UNITS - 1 + 5);
   assert_string_equal(output + OUTPUT_UNITS - 8, "123456\n1000\n");
+  /* The end overlaps what is kept. */
+  expect_cut(result, OUTPUT_UNITS - 1 + 1001 * 5, TAIL_MAX - 4, "1117434\n", "1999\n2000\n");
+}
+
+JOB_TEST(the_end_is_there_however_the_command_ended) {
+  const cJSON *result = job_run(job, job_script(job, "yes | head -c 3000000; exit 3"));
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 3);
+  expect_cut(result, 3000000, TAIL_MAX, "y\n", "y\n");
+  cJSON *step = job_script(job, "seq 1000000 1199999; echo last; sleep 600");
+  cJSON_AddNumberToObject(step, "timeoutSeconds", 3);
+  result = job_run(job, step);
+  assert_true(cJSON_IsTrue(cJSON_GetObjectItem(result, "timedOut")));
+  expect_cut(result, 200000 * 8 + 5, TAIL_MAX - 3, "1191809\n", "1199999\nlast\n");
+}
+
+/* "\r\n" and a lone "\r" count as the "\n" that they are in outputContent, and a last line without an
+   end has one; the mark at the beginning counts nothing. */
+JOB_TEST(bytes_are_counted_as_lines) {
+  const char *script = "printf '\\357\\273\\277'; yes `printf '123456\\r'` | head -n 100000; "
+                       "yes 123456 | head -n 50000 | tr '\\n' '\\r'; printf end";
+  expect_cut(job_run(job, job_script(job, script)), 150000 * 7 + 4, TAIL_MAX - 5, "123456\n",
+             "123456\nend\n");
+}
+
+/* Where none begins in the last bytes: of one line of characters that are cut, from a whole one on. */
+JOB_TEST(the_end_of_one_long_line_begins_with_a_character) {
+  const char *script = "head -c 400000 /dev/zero | LC_ALL=C sed 's/\\x00/\\xe6\\xbc\\xa2/g'; "
+                       "echo; head -c 100000 /dev/zero | LC_ALL=C sed 's/\\x00/\\xe6\\xbc\\xa2/g'; "
+                       "printf x";
+  const cJSON *result = job_run(job, job_script(job, job_format(job, "seq 200000; %s", script)));
+  const char *tail = job_text(result, "outputTail");
+  assert_null(strstr(tail, "\xEF\xBF\xBD"));
+  assert_int_equal(strlen(tail), (TAIL_MAX - 2) / 3 * 3 + 2);
+  assert_memory_equal(tail, "\xE6\xBC\xA2", 3);
+  assert_string_equal(tail + strlen(tail) - 5, "\xE6\xBC\xA2x\n");
+}
+
+/* Each is one character for a reader, and one byte here. */
+JOB_TEST(the_end_of_what_is_no_text_is_replaced) {
+  const char *script = "yes `printf '\\377\\377\\377\\377\\377\\377\\377'` | head -n 150000";
+  const cJSON *result = job_run(job, job_script(job, script));
+  const char *tail = job_text(result, "outputTail");
+  assert_int_equal(cJSON_GetObjectItem(result, "outputBytes")->valuedouble, 150000 * 8);
+  assert_int_equal(strlen(tail), TAIL_MAX / 8 * (7 * 3 + 1));
 }
 
 /* As many units as bytes only where all is ASCII: a verdict at the end must not be lost, since a

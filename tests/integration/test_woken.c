@@ -25,8 +25,8 @@
 /* How long a reader takes nothing. */
 enum { PAUSE_MS = 20 };
 
-/* Around the batch of 50 lines, 256 KiB of events and of result, 1,000,000 bytes of result, a line of
-   1 MiB. A last line without its newline comes with the end of the command; one that follows at
+/* Around the batch of 50 lines, 256 KiB of events and of result, 1,000,000 bytes of result and more, a line
+   of 1 MiB. A last line without its newline comes with the end of the command; one that follows at
    once has no batch of its own. */
 static const char *const outputs[] = {
     "true",
@@ -47,6 +47,7 @@ static const char *const outputs[] = {
     "printf %1048576s end",
     "printf %1048577s end; echo; printf end",
     "seq 60000 >&2; printf end",
+    "seq 200000; printf end",
 };
 enum { OUTPUTS = sizeof outputs / sizeof *outputs };
 

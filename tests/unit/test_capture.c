@@ -3,7 +3,8 @@
 #include "tests/test.h"
 
 #define HEAD_MAX 1000000 /* UTF-16 units */
-#define TAIL_MAX 8192
+#define ERRORS_MAX 8192
+#define OUTPUT_TAIL_MAX 65536
 
 /* A copy without a NUL after it, so that the sanitizer sees one byte too many. */
 static void add(struct capture *capture, bool from_stdout, const char *text, size_t length,
@@ -24,17 +25,16 @@ static void add_filled(struct capture *capture, bool from_stdout, char fill, siz
   free(text);
 }
 
-static void assert_head(const struct capture *capture, const char *expected) {
-  size_t length = 1;
-  const char *head = capture_head(capture, &length);
-  assert_non_null(head);
-  assert_int_equal(length, strlen(expected));
-  assert_memory_equal(head, expected, length);
+static void assert_head(struct capture *capture, const char *expected, size_t length) {
+  const struct run_stream head = capture_stream(capture, false);
+  assert_false(head.truncated);
+  assert_int_equal(head.length, length);
+  assert_memory_equal(head.bytes, expected, length);
 }
 
-static void assert_tail(const struct capture *capture, const char *expected, size_t size) {
+static void assert_errors(struct capture *capture, const char *expected, size_t size) {
   size_t length = 1;
-  const char *tail = capture_tail(capture, &length);
+  const char *tail = capture_errors(capture, &length);
   assert_non_null(tail);
   assert_int_equal(length, size);
   assert_memory_equal(tail, expected, size);
@@ -42,7 +42,7 @@ static void assert_tail(const struct capture *capture, const char *expected, siz
 
 static int set_up(void **state) {
   static struct capture capture;
-  capture_init(&capture, 0);
+  capture_init(&capture, 0, 0);
   *state = &capture;
   return 0;
 }
@@ -56,43 +56,39 @@ static int tear_down(void **state) {
 
 CAPTURE_TEST(without_output_there_is_nothing) {
   size_t length = 1;
-  assert_null(capture_head(capture, &length));
-  assert_int_equal(length, 0);
-  length = 1;
-  assert_null(capture_tail(capture, &length));
+  assert_head(capture, "", 0);
+  assert_null(capture_errors(capture, &length));
   assert_int_equal(length, 0);
 }
 
 CAPTURE_TEST(the_head_is_stdout_and_the_tail_is_both) {
   add(capture, false, "e1", 2, false);
-  size_t length;
-  assert_null(capture_head(capture, &length));
-  assert_tail(capture, "e1", 2);
+  assert_head(capture, "", 0);
+  assert_errors(capture, "e1", 2);
   add(capture, true, "o1", 2, false);
   add(capture, true, "", 0, false);
   add(capture, false, "e2", 2, false);
   add(capture, true, "o\0002", 3, false);
-  assert_int_equal(capture->heads[0].length, 8);
-  assert_memory_equal(capture_head(capture, &length), "o1\n\no\0002\n", 8);
-  assert_tail(capture, "e1\no1\n\ne2\no\0002", 13);
-  assert_tail(capture, "e1\no1\n\ne2\no\0002", 13); /* looking changes nothing */
+  assert_head(capture, "o1\n\no\0002\n", 8);
+  assert_errors(capture, "e1\no1\n\ne2\no\0002", 13);
+  assert_errors(capture, "e1\no1\n\ne2\no\0002", 13); /* looking changes nothing */
 }
 
 CAPTURE_TEST(only_one_line_end_is_left_out) {
   add(capture, true, "", 0, false);
-  assert_head(capture, "\n");
-  assert_tail(capture, "", 0);
+  assert_head(capture, "\n", 1);
+  assert_errors(capture, "", 0);
   add(capture, true, "", 0, false);
-  assert_tail(capture, "\n", 1);
+  assert_errors(capture, "\n", 1);
 }
 
 CAPTURE_TEST(pieces_of_a_line_are_one_line) {
   add(capture, true, "a", 1, true);
-  assert_tail(capture, "a", 1);
+  assert_errors(capture, "a", 1);
   add(capture, true, "b", 1, true);
   add(capture, true, "c", 1, false);
-  assert_head(capture, "abc\n");
-  assert_tail(capture, "abc", 3);
+  assert_head(capture, "abc\n", 4);
+  assert_errors(capture, "abc", 3);
 }
 
 /* --- outputContent, against a model ----------------------------------------------------------- */
@@ -127,14 +123,14 @@ static size_t character_length(size_t which) {
 struct model {
   char output[8 * HEAD_MAX];
   size_t output_length;
-  char body[8 * HEAD_MAX];
-  size_t body_length;
+  char body[8 * HEAD_MAX]; /* and as if it were never full: all */
+  size_t body_length, all_length;
   size_t units;
 };
 
 static struct model *model_new(void) {
   static struct model model;
-  model.output_length = model.body_length = model.units = 0;
+  model.output_length = model.body_length = model.all_length = model.units = 0;
   return &model;
 }
 
@@ -142,17 +138,20 @@ static struct model *model_new(void) {
 static void model_line(struct model *self, size_t which, size_t count, const char *ending) {
   size_t length = character_length(which);
   char *line = self->output + self->output_length;
+  if (count == 0 && *ending == '\0')
+    return; /* no line */
   if (length == 1)
     memset(line, CHARACTERS[which].text[0], count);
   for (size_t i = 0; length > 1 && i < count; i++)
     memcpy(line + i * length, CHARACTERS[which].text, length);
   memcpy(line + count * length, ending, strlen(ending));
   self->output_length += count * length + strlen(ending);
+  memcpy(self->body + self->all_length, line, count * length);
+  self->all_length += count * length;
+  self->body[self->all_length++] = '\n';
   if (self->units >= HEAD_MAX)
     return;
-  memcpy(self->body + self->body_length, line, count * length);
-  self->body_length += count * length;
-  self->body[self->body_length++] = '\n';
+  self->body_length = self->all_length;
   self->units += count * CHARACTERS[which].units + 1;
 }
 
@@ -179,16 +178,36 @@ static void take_output(struct capture *capture, size_t piece_max, const struct 
   line_splitter_release(&splitter);
 }
 
+/* The last 64 KiB from the first line on that begins in them, else without the rest of a character. */
+static void expect_end(const struct model *model, const struct run_stream *kept) {
+  const size_t total = model->all_length;
+  assert_int_equal(kept->truncated, kept->length < total);
+  if (!kept->truncated) {
+    assert_null(kept->tail);
+    return;
+  }
+  const char *end = model->body + total, *at = end - OUTPUT_TAIL_MAX;
+  const char *newline = memchr(at - 1, '\n', OUTPUT_TAIL_MAX);
+  if (newline != NULL)
+    at = newline + 1;
+  for (int i = 0; newline == NULL && i < 3 && (*at & 0xC0) == 0x80; i++)
+    at++;
+  assert_int_equal(kept->total, total);
+  if (kept->tail_length != (size_t)(end - at))
+    fail_msg("%zu bytes of tail, expected %zu", kept->tail_length, (size_t)(end - at));
+  assert_memory_equal(kept->tail, at, kept->tail_length);
+}
+
 static void expect_body(const struct model *model, const char *what) {
   struct capture capture;
-  capture_init(&capture, 0);
+  capture_init(&capture, 0, 0);
   take_output(&capture, LINE_BYTES_MAX, model, 64 * 1024);
-  size_t length;
-  const char *head = capture_head(&capture, &length);
-  if (length != model->body_length)
-    fail_msg("%s: %zu bytes, expected %zu", what, length, model->body_length);
-  if (length > 0)
-    assert_memory_equal(head, model->body, length);
+  const struct run_stream kept = capture_stream(&capture, false);
+  if (kept.length != model->body_length)
+    fail_msg("%s: %zu bytes, expected %zu", what, kept.length, model->body_length);
+  if (kept.length > 0)
+    assert_memory_equal(kept.bytes, model->body, kept.length);
+  expect_end(model, &kept);
   capture_release(&capture);
 }
 
@@ -215,24 +234,52 @@ TEST(a_line_in_pieces_is_cut_after_the_piece_that_reaches_the_bound) {
   for (size_t which = 0; which < 4; which++) {
     struct capture capture;
     struct model *model = model_new();
-    capture_init(&capture, 0);
+    capture_init(&capture, 0, 0);
     model_line(model, 0, 10, "\n");
     const size_t bytes = which + 1; /* of the first four characters */
     assert_int_equal(character_length(which), bytes);
     size_t count = (size_t)PIECE * PIECES / bytes;
     model_line(model, which, count, "\n");
     take_output(&capture, PIECE, model, 64 * 1024);
-    size_t length;
-    const char *head = capture_head(&capture, &length);
+    const struct run_stream kept = capture_stream(&capture, false);
     /* Each piece has as many whole characters as fit. */
     size_t piece = PIECE / bytes;
     size_t pieces =
         (HEAD_MAX - 11 + piece * CHARACTERS[which].units - 1) / (piece * CHARACTERS[which].units);
     size_t taken = pieces * piece < count ? pieces * piece : count;
-    assert_int_equal(length, 11 + taken * bytes + (taken == count));
-    assert_memory_equal(head, model->output, length);
+    assert_int_equal(kept.length, 11 + taken * bytes + (taken == count));
+    assert_memory_equal(kept.bytes, model->output, kept.length);
+    assert_int_equal(kept.truncated, taken < count);
+    if (kept.truncated)
+      expect_end(model, &kept);
     capture_release(&capture);
   }
+}
+
+/* Of every length around the bound: one line of more is a cut. */
+TEST(what_is_as_long_as_the_head_is_not_cut) {
+  for (size_t more = 0; more < 3; more++) {
+    struct model *model = model_new();
+    model_line(model, 0, HEAD_MAX - 1, "\n");
+    for (size_t i = 0; i < more; i++)
+      model_line(model, 0, 0, "\n");
+    expect_body(model, "around the bound");
+  }
+}
+
+/* Where the end begins, whatever came before: with a line that begins there exactly, after a line end
+   that lies before it, inside of a character, in the last line alone. */
+TEST(the_end_begins_with_a_line_or_a_character) {
+  static const size_t lasts[] = {4, 65532, 65533, 65534, 65535, 65536, 65537, 200000};
+  for (size_t which = 0; which < 4; which++)
+    for (size_t i = 0; i < sizeof lasts / sizeof *lasts; i++)
+      for (size_t first = 0; first < 4; first++) {
+        struct model *model = model_new();
+        model_line(model, 0, HEAD_MAX, "\r\n");
+        model_line(model, 0, first, "\r");
+        model_line(model, which, lasts[i] / (which + 1), i % 2 == 0 ? "\n" : "");
+        expect_body(model, "the end");
+      }
 }
 
 /* Against all that was added, in one long buffer. */
@@ -242,7 +289,7 @@ TEST(the_tail_is_the_last_8_kib) {
   static char all[1200000];
   for (size_t start = 0; start < sizeof lengths / sizeof lengths[0]; start++) {
     struct capture capture;
-    capture_init(&capture, 0);
+    capture_init(&capture, 0, 0);
     size_t total = 0;
     for (size_t i = 0; i < 3 * sizeof lengths / sizeof lengths[0]; i++) {
       size_t length = lengths[(start + i * 5) % (sizeof lengths / sizeof lengths[0])];
@@ -253,8 +300,8 @@ TEST(the_tail_is_the_last_8_kib) {
       add(&capture, i % 2 == 0, all + total, length, false);
       total += length;
       all[total++] = '\n';
-      size_t kept = total < TAIL_MAX ? total : TAIL_MAX;
-      assert_tail(&capture, all + total - kept, kept - 1);
+      size_t kept = total < ERRORS_MAX ? total : ERRORS_MAX;
+      assert_errors(&capture, all + total - kept, kept - 1);
     }
     capture_release(&capture);
   }
@@ -275,13 +322,13 @@ TEST(the_tail_begins_between_characters) {
               {"\x80\x80\x80\x80\x80\x80", 1, 2}};
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     struct capture capture;
-    capture_init(&capture, 0);
+    capture_init(&capture, 0, 0);
     size_t size = strlen(rows[i].text);
     add(&capture, false, rows[i].text, size, true);
-    size_t fill = TAIL_MAX - (size - rows[i].lost);
+    size_t fill = ERRORS_MAX - (size - rows[i].lost);
     add_filled(&capture, false, 'y', fill, true);
     size_t length;
-    const char *tail = capture_tail(&capture, &length);
+    const char *tail = capture_errors(&capture, &length);
     assert_int_equal(length, fill + rows[i].kept);
     assert_memory_equal(tail, rows[i].text + size - rows[i].kept, rows[i].kept);
     capture_release(&capture);
@@ -290,10 +337,10 @@ TEST(the_tail_begins_between_characters) {
 
 CAPTURE_TEST(a_tail_that_fits_is_not_cut) {
   add(capture, false, "\x80\x80", 2, true);
-  add_filled(capture, false, 'y', TAIL_MAX - 2, true);
+  add_filled(capture, false, 'y', ERRORS_MAX - 2, true);
   size_t length;
-  const char *tail = capture_tail(capture, &length);
-  assert_int_equal(length, TAIL_MAX);
+  const char *tail = capture_errors(capture, &length);
+  assert_int_equal(length, ERRORS_MAX);
   assert_memory_equal(tail, "\x80\x80yy", 4);
 }
 
@@ -307,10 +354,85 @@ CAPTURE_TEST(content_is_bounded_and_no_tail) {
     capture_content_filled(capture, size);
     filled += size;
   }
-  const char *head = capture_head(capture, &length);
-  assert_int_equal(length, CAPTURE_CONTENT_MAX);
-  assert_true(capture->heads[0].capacity < 3 * CAPTURE_CONTENT_MAX);
-  assert_int_equal(head[0], 'x');
-  (void)capture_tail(capture, &length);
+  const struct run_stream kept = capture_stream(capture, false);
+  assert_int_equal(kept.length, CAPTURE_CONTENT_MAX);
+  assert_true(capture->streams[0].head.capacity < 3 * CAPTURE_CONTENT_MAX);
+  assert_int_equal(kept.bytes[0], 'x');
+  assert_false(kept.truncated);
+  (void)capture_errors(capture, &length);
   assert_int_equal(length, 0);
+}
+
+/* --- raw -------------------------------------------------------------------------------------- */
+
+static void fill_raw(struct capture *capture, bool is_stderr, const char *text, size_t length) {
+  for (size_t n; length > 0; text += n, length -= n) {
+    n = length < CAPTURE_READ ? length : CAPTURE_READ;
+    memcpy(capture_raw_space(capture), text, n);
+    capture_raw_filled(capture, is_stderr, n);
+  }
+}
+
+static char *numbers(size_t count, size_t *length) {
+  char *text = malloc(count * 8 + 1);
+  assert_non_null(text);
+  *length = 0;
+  for (size_t i = 0; i < count; i++)
+    *length += (size_t)sprintf(text + *length, "%07zu\n", i);
+  return text;
+}
+
+/* The beginning as it came, and the end from its first whole line on. */
+TEST(of_a_raw_stream_both_ends_are_kept) {
+  enum { LIMIT = 800, TAIL = 100 };
+  size_t length;
+  char *text = numbers(20000, &length);
+  for (size_t size = 1; size <= length; size += size < 2000 ? 7 : 13001) {
+    struct capture capture;
+    capture_init(&capture, LIMIT, TAIL);
+    fill_raw(&capture, true, text, size);
+    assert_int_equal(capture_stream(&capture, false).length, 0);
+    const struct run_stream kept = capture_stream(&capture, true);
+    assert_int_equal(kept.length, size < LIMIT ? size : LIMIT);
+    assert_memory_equal(kept.bytes, text, kept.length);
+    assert_int_equal(kept.truncated, size > LIMIT);
+    if (kept.truncated) {
+      const size_t begin = (size - TAIL + 7) / 8 * 8;
+      assert_int_equal(kept.total, size);
+      assert_int_equal(kept.tail_length, size - begin);
+      assert_memory_equal(kept.tail, text + begin, size - begin);
+    }
+    char line[16];
+    const size_t last = (size - 1) / 8 * 8, width = size - last < 7 ? size - last : 7;
+    assert_int_equal(capture_last_line(&capture, line, sizeof line), width);
+    assert_memory_equal(line, text + last, width);
+    capture_release(&capture);
+  }
+  free(text);
+}
+
+TEST(newlines_behind_the_head_are_no_cut) {
+  struct capture capture;
+  capture_init(&capture, 4, 4);
+  fill_raw(&capture, false, "abcd\n\n\0\n", 8);
+  assert_false(capture_stream(&capture, false).truncated);
+  fill_raw(&capture, false, "e\0f", 3);
+  const struct run_stream kept = capture_stream(&capture, false);
+  assert_true(kept.truncated);
+  assert_int_equal(kept.total, 9); /* of NULs nothing is kept */
+  assert_int_equal(kept.tail_length, 4);
+  assert_memory_equal(kept.tail, "\n\nef", 4);
+  capture_release(&capture);
+}
+
+TEST(without_a_tail_the_head_is_all_that_is_kept) {
+  struct capture capture;
+  capture_init(&capture, 4, 0);
+  fill_raw(&capture, false, "ab\xC3\xA9\xC3\xA9", 6);
+  const struct run_stream kept = capture_stream(&capture, false);
+  assert_true(kept.truncated);
+  assert_int_equal(kept.length, 4);
+  assert_null(kept.tail);
+  assert_null(capture.streams[0].tail.bytes);
+  capture_release(&capture);
 }

@@ -158,6 +158,22 @@ TEST(texts_may_be_any_bytes) {
                        "\xE2\x82\xAC\xEF\xBF\xBD','eventCount':null,'end':{'cause':'exited'}}"));
 }
 
+TEST(what_was_cut_is_behind_the_other_fields) {
+  struct step_result self = {.schema_version = 2,
+                             .step_id = "s",
+                             .output_content = "a\n",
+                             .output_content_length = 2,
+                             .event_count = 5,
+                             .output_tail = "\xC3\xA9\n\xFF\n\"",
+                             .output_tail_length = 6,
+                             .output_bytes = UINT64_MAX};
+  assert_writes(&self, quoted("{'schemaVersion':2,'stepId':'s','exitCode':0,'timedOut':false,"
+                              "'durationSeconds':0,'errorMessage':null,'outputContent':'a\\n',"
+                              "'eventCount':5,'outputTruncated':true,"
+                              "'outputBytes':18446744073709551615,"
+                              "'outputTail':'\xC3\xA9\\n\xEF\xBF\xBD\\n\\\"'}"));
+}
+
 TEST(numbers_are_the_shortest) {
   static const struct {
     int exit_code;
