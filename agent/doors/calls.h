@@ -8,6 +8,7 @@
 #include "agent/doors/call_ids.h"
 #include "agent/doors/speaker.h"
 #include "agent/engine/engine.h"
+#include "agent/tools/answer.h"
 #include "agent/tools/tool.h"
 
 /*
@@ -96,7 +97,8 @@ struct calls {
 #define CALLS_TERMS(RUNS, LEAVE_MS, LEAVE_BACKGROUND_MS)                                           \
   {                                                                                                \
     .runs = (RUNS), .grace_ms = CALLS_GRACE_MS, .drain_ms = 100, .leave_grace_ms = (LEAVE_MS),     \
-    .leave_background_ms = (LEAVE_BACKGROUND_MS), .output_bytes = 51200, .tail_bytes = 25600       \
+    .leave_background_ms = (LEAVE_BACKGROUND_MS), .output_bytes = 2 * ANSWER_STREAM_SIDE,          \
+    .tail_bytes = ANSWER_STREAM_SIDE                                                               \
   }
 
 void calls_init(struct calls *self, struct event_base *base, const struct log *log,

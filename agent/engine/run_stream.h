@@ -23,9 +23,6 @@ struct run_stream {
   uint64_t total; /* of one that was cut: the bytes of all */
 };
 
-/* Stands behind a stream that was cut, for whoever reads its beginning alone. */
-#define RUN_STREAM_CUT "...(truncated)"
-
 /* Its beginning as it is shown: at most so many bytes, and when it is whole without the newlines at
    its end. */
 struct run_stream run_stream_shown(struct run_stream self, size_t max);

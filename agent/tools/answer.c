@@ -15,15 +15,27 @@ static void begin_part(struct buffer *text, size_t begin) {
     buffer_add(text, "\n", 1);
 }
 
+/* All of it, or its two ends with a line between them. */
+static void add_ends(struct buffer *text, const struct run_stream *stream) {
+  buffer_add(text, stream->bytes, stream->length);
+  if (!stream->truncated)
+    return;
+  if (stream->length > 0 && stream->bytes[stream->length - 1] != '\n')
+    buffer_add(text, "\n", 1);
+  buffer_add_format(text, "...(%" PRIu64 " bytes left out)\n", run_stream_left_out(stream));
+  buffer_add(text, stream->tail, stream->tail_length);
+}
+
 static void add_stream(struct buffer *text, size_t begin, const char *name,
                        struct run_stream stream) {
-  stream = run_stream_shown(stream, SIZE_MAX);
+  stream = run_stream_ends(run_stream_shown(stream, SIZE_MAX), ANSWER_STREAM_SIDE);
   if (stream.length == 0)
     return;
   begin_part(text, begin);
   buffer_add_string(text, name);
-  buffer_add(text, stream.bytes, stream.length);
-  buffer_add_string(text, stream.truncated ? RUN_STREAM_CUT : "");
+  add_ends(text, &stream);
+  while (stream.truncated && text->bytes[text->length - 1] == '\n')
+    text->length--;
 }
 
 void answer_command(const struct run_end *end, struct buffer *text) {
@@ -122,23 +134,25 @@ const char answer_outcome_schema[] =
     "\"stdoutTruncated\",\"stderrTruncated\"]}";
 
 static void add_stream_json(struct buffer *out, const char *name, const struct run_stream *stream) {
+  struct buffer text = {0};
+  add_ends(&text, stream);
   buffer_add_string(out, name);
-  buffer_add_json(out, stream->bytes != NULL ? stream->bytes : "", stream->length);
-  if (!stream->truncated)
-    return;
-  out->length--; /* within the quotes */
-  buffer_add_string(out, RUN_STREAM_CUT "\"");
+  buffer_add_json(out, text.length > 0 ? text.bytes : "", text.length);
+  buffer_release(&text);
+}
+
+static size_t encoded_length(const struct run_stream *stream) {
+  return json_string_length(stream->bytes, stream->length) +
+         (stream->truncated ? json_string_length(stream->tail, stream->tail_length) : 0);
 }
 
 /* An escape has six bytes at most, such as \u0001. */
 static struct run_stream bound_stream(struct run_stream stream) {
   const size_t always_fits = ANSWER_STREAM_MAX / 6;
-  if (stream.length > always_fits &&
-      json_string_length(stream.bytes, stream.length) > ANSWER_STREAM_MAX) {
-    stream.length = utf8_cut(stream.bytes, always_fits);
-    stream.truncated = true;
-  }
-  return stream;
+  return stream.length + stream.tail_length > always_fits &&
+                 encoded_length(&stream) > ANSWER_STREAM_MAX
+             ? run_stream_ends(stream, always_fits / 2)
+             : stream;
 }
 
 static void add_flag(struct buffer *out, const char *name, bool flag) {
@@ -153,9 +167,12 @@ static void add_end(struct buffer *out, const struct run_end *end) {
 }
 
 void answer_outcome(enum answer_form form, const struct run_end *end, struct buffer *out) {
-  const bool is_bounded = form == ANSWER_STRUCTURED;
-  const struct run_stream output = is_bounded ? bound_stream(end->output) : end->output;
-  const struct run_stream errors = is_bounded ? bound_stream(end->errors) : end->errors;
+  struct run_stream output = run_stream_ends(end->output, ANSWER_STREAM_SIDE);
+  struct run_stream errors = run_stream_ends(end->errors, ANSWER_STREAM_SIDE);
+  if (form == ANSWER_STRUCTURED) {
+    output = bound_stream(output);
+    errors = bound_stream(errors);
+  }
   buffer_add_format(out, "{\"exitCode\":%llu", (unsigned long long)end->exit_code);
   if (form != ANSWER_STREAMS)
     add_end(out, end);

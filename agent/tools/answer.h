@@ -10,6 +10,11 @@
 
 /* What models, and programs, read of a command that has ended, or of a file that was read. Pure. */
 
+/* Of a stream of a command that has more than twice as many bytes its first and its last ones stand in
+   each of these texts, up to and from a whole line where there is one, and between them a line
+   `...(N bytes left out)`. */
+#define ANSWER_STREAM_SIDE ((size_t)25600)
+
 /* The end of a command: those of stdout, "STDERR: " and stderr, "(command timed out)" and "(exit
    code: 3)" that are not empty, a line each; "(no output)" when all are. */
 void answer_command(const struct run_end *end, struct buffer *text);
@@ -31,8 +36,7 @@ void answer_command(const struct run_end *end, struct buffer *text);
 int answer_page(const char *text, size_t length, uint64_t offset, uint64_t limit,
                 struct buffer *out, struct error *error);
 
-/* How a run ended, as a JSON object for programs; its members in this order. A stream that was cut
-   ends with "...(truncated)". */
+/* How a run ended, as a JSON object for programs; its members in this order. */
 enum answer_form {
   ANSWER_METADATA,   /* exitCode, timedOut, durationSeconds */
   ANSWER_STREAMS,    /* exitCode, stdout, stderr, timedOut, durationSeconds */

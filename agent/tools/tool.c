@@ -169,7 +169,8 @@ static bool answer_write(const struct tool_call *call, const struct run_end *end
 static const struct tool tools[] = {
     {"execute_command", "Execute command",
      "Runs a command line in the shell of the sandbox, or with args a program directly. "
-     "Returns the first 50 KB of stdout and of stderr, and the exit code when it is not 0.",
+     "Returns stdout, stderr, and the exit code when it is not 0. From a stream of more than 50 KB "
+     "the middle is left out, and a line says so.",
      CHANGES("false", "true"), &run_kind, .arguments = ARGUMENT_TABLE(command_arguments)},
     {"read_file", "Read file",
      "Returns the text of a file of at most 1 MB, 100 KB at a time. A last line "

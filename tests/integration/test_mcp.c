@@ -640,7 +640,30 @@ MCP_TEST(a_result_is_below_a_mebibyte_in_any_escaping) {
   mcp_client_send_bytes(client, text, strlen(text));
   const char *line = mcp_client_expect_part(client, "{'jsonrpc':'2.0','id':1,'result':{");
   assert_in_range(strlen(line), 6 * 2 * 51200, (1 << 20) - 1);
-  assert_non_null(strstr(line, "...(truncated)"));
+  assert_non_null(strstr(line, "\\u0001\\n...(148800 bytes left out)\\n\\u0001"));
+}
+
+MCP_TEST(of_long_output_both_ends_are_returned) {
+  mcp_client_start(client, NULL, "--structured");
+  mcp_client_initialize(client, "2025-11-25");
+  mcp_client_call(client, 1, "seq 1000000 1199999; echo VERDICT; seq 10000 >&2", false);
+  cJSON *answer = mcp_client_answer(client, 1);
+  const char *text =
+      cJSON_GetStringValue(cJSON_GetObjectItem(member(answer, "content")->child, "text"));
+  assert_non_null(text);
+  assert_memory_equal(text, "1000000\n", 8);
+  const char *cut = text + 25600;
+  assert_memory_equal(cut - 8, "1003199\n", 8);
+  static const char line[] = "...(1548808 bytes left out)\n1196801\n";
+  assert_memory_equal(cut, line, sizeof line - 1);
+  assert_non_null(strstr(cut, "1199999\nVERDICT\nSTDERR: 1\n2\n"));
+  assert_string_equal(text + strlen(text) - 11, "\n9999\n10000");
+  const cJSON *structured = member(answer, "structuredContent");
+  assert_true(cJSON_IsTrue(cJSON_GetObjectItem(structured, "stdoutTruncated")));
+  assert_true(cJSON_IsFalse(cJSON_GetObjectItem(structured, "stderrTruncated")));
+  const char *output = cJSON_GetStringValue(cJSON_GetObjectItem(structured, "stdout"));
+  assert_memory_equal(output + 25600, line, sizeof line - 1);
+  cJSON_Delete(answer);
 }
 
 /* --- the trace of a call ----------------------------------------------------------------------- */

@@ -80,11 +80,36 @@ TEST(what_a_command_prints_and_how_it_ends_are_lines) {
   expect_end("", "", 137, false, "(exit code: 137)");
 }
 
-TEST(a_stream_that_was_cut_says_so) {
-  struct run_end result = printed("abc\n");
-  result.output.truncated = true;
-  result.errors = (struct run_stream){"err", 3, true};
-  EXPECT_COMMAND(result, false, "abc\n...(truncated)\nSTDERR: err...(truncated)");
+static struct run_stream cut_stream(const char *head, const char *tail, uint64_t total) {
+  return (struct run_stream){.bytes = head,
+                             .length = strlen(head),
+                             .truncated = true,
+                             .tail = tail,
+                             .tail_length = strlen(tail),
+                             .total = total};
+}
+
+TEST(a_stream_that_was_cut_says_so_between_its_ends) {
+  struct run_end result = {.output = cut_stream("abc\n", "xyz\n\n", 60000),
+                           .errors = cut_stream("err", "or", 70000)};
+  EXPECT_COMMAND(result, false,
+                 "abc\n...(59991 bytes left out)\nxyz\n"
+                 "STDERR: err\n...(69995 bytes left out)\nor");
+  result.output = cut_stream("abc\r", "\n\n\n", 60000);
+  result.errors.length = 0;
+  result.errors.truncated = false;
+  EXPECT_COMMAND(result, false, "abc\r\n...(59993 bytes left out)");
+}
+
+TEST(a_stream_of_two_sides_is_whole) {
+  enum { SIDE = 25600 };
+  char text[2 * SIDE + 2] = "", expected[2 * SIDE + 100];
+  memset(text, 'x', 2 * SIDE);
+  EXPECT_COMMAND(printed(text), false, text);
+  text[2 * SIDE] = 'y';
+  (void)snprintf(expected, sizeof expected, "%.*s\n...(1 bytes left out)\n%s", SIDE, text,
+                 text + SIDE + 1);
+  EXPECT_COMMAND(printed(text), false, expected);
 }
 
 TEST(a_command_that_was_not_executed_is_an_error) {
@@ -197,14 +222,18 @@ TEST(outcomes_have_their_members_in_order) {
   expect_outcome(ANSWER_STREAMS, &result,
                  "{'exitCode':0,'stdout':'hi\\n','stderr':'','timedOut':false,"
                  "'durationSeconds':0.003}");
-  result.errors = (struct run_stream){"\xFF", 1, true};
+  result.errors = cut_stream("\xFF", "\n\xFF\n", 60000);
   result.exit_code = 124;
   result.how = RUN_TIMED_OUT;
   result.duration_ms = 30000;
   expect_outcome(ANSWER_STRUCTURED, &result,
                  "{'exitCode':124,'timedOut':true,'durationSeconds':30,'stdout':'hi\\n',"
-                 "'stderr':'\xEF\xBF\xBD...(truncated)','stdoutTruncated':false,"
-                 "'stderrTruncated':true}");
+                 "'stderr':'\xEF\xBF\xBD\\n...(59996 bytes left out)\\n\\n\xEF\xBF\xBD\\n',"
+                 "'stdoutTruncated':false,'stderrTruncated':true}");
+  expect_outcome(ANSWER_STREAMS, &result,
+                 "{'exitCode':124,'stdout':'hi\\n','stderr':"
+                 "'\xEF\xBF\xBD\\n...(59996 bytes left out)\\n\\n\xEF\xBF\xBD\\n',"
+                 "'timedOut':true,'durationSeconds':30}");
 }
 
 /* 50 KB of each stream, of which every byte is an escape. */
@@ -221,6 +250,7 @@ TEST(a_structured_outcome_is_bounded_in_any_escaping) {
   assert_in_range(text.length, ANSWER_STREAM_MAX, 2 * ANSWER_STREAM_MAX + 200);
   buffer_add(&text, "", 1);
   assert_non_null(strstr(text.bytes, "\"stdoutTruncated\":true,\"stderrTruncated\":true"));
+  assert_non_null(strstr(text.bytes, "\\u0001\\n...(17868 bytes left out)\\n\\u0001"));
   buffer_release(&text);
   memset(control, 'x', LENGTH);
   answer_outcome(ANSWER_STRUCTURED, &result, &text);

@@ -280,7 +280,7 @@ static void add_stream(struct buffer *out, const char *key, struct run_stream st
   stream = run_stream_shown(stream, max);
   if (stream.length > 0)
     buffer_add(&text, stream.bytes, stream.length);
-  buffer_add_string(&text, stream.truncated ? RUN_STREAM_CUT : "");
+  buffer_add_string(&text, stream.truncated ? EXEC_RESULT_CUT : "");
   if (message[0] != '\0') {
     buffer_add_string(&text, text.length > 0 ? "\n" MESSAGE_PREFIX : MESSAGE_PREFIX);
     buffer_add_string(&text, message);

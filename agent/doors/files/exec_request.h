@@ -34,8 +34,9 @@
 /* The largest request, in bytes. */
 #define EXEC_REQUEST_MAX ((size_t)8 * 1024 * 1024)
 
-/* The bytes of each stream of a result; more are cut at a character's end, and RUN_STREAM_CUT follows. */
+/* The bytes of each stream of a result; more are cut at a character's end, and EXEC_RESULT_CUT follows. */
 #define EXEC_RESULT_STREAM_MAX ((size_t)51200)
+#define EXEC_RESULT_CUT "...(truncated)"
 
 /* The directory of a request that names none. */
 #define EXEC_REQUEST_DIRECTORY "/workspace"
