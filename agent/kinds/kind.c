@@ -163,7 +163,7 @@ int kind_do(struct step *step, struct output *output, struct error *error) {
   output->for_model = step->for_model;
   if (enter_directory(step, error) != 0 || kind_of(step)->work(step, output, error) != 0)
     return -1;
-  if (step->for_model)
+  if (step->for_model && !output->is_bounded)
     end_for_model(output);
   return 0;
 }

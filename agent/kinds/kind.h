@@ -25,6 +25,7 @@
 /* What `work` produces; all zeros before but `for_model`. */
 struct output {
   bool for_model;         /* see struct step */
+  bool is_bounded;        /* for a model: `work` itself has seen to the length */
   struct buffer content;  /* outputContent */
   struct buffer warnings; /* lines, such as that the content was cut */
   size_t of_cut;          /* the bytes of the first line when it is that of kind_warn_cut */

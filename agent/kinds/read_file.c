@@ -8,8 +8,11 @@ struct read_file {
 
 static int work(const struct step *step, struct output *output, struct error *error) {
   const struct read_file *self = step->fields;
-  return (self->with_media_type ? regular_file_cut_media : regular_file_cut)(
-      step->target, &self->lines, &output->content, error);
+  enum regular_file_form form = output->for_model       ? REGULAR_FILE_PAGE
+                                : self->with_media_type ? REGULAR_FILE_MEDIA
+                                                        : REGULAR_FILE_LINES;
+  output->is_bounded = true;
+  return regular_file_cut(step->target, &self->lines, form, &output->content, error);
 }
 
 static const struct step_field fields[] = {

@@ -8,7 +8,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
-/* What models, and programs, read of a command that has ended, or of a file that was read. Pure. */
+/* What models, and programs, read of a command that has ended. Pure. */
 
 /* Of a stream of a command that has more than twice as many bytes its first and its last ones stand in
    each of these texts, up to and from a whole line where there is one, and between them a line
@@ -18,23 +18,6 @@
 /* The end of a command: those of stdout, "STDERR: " and stderr, "(command timed out)" and "(exit
    code: 3)" that are not empty, a line each; "(no output)" when all are. */
 void answer_command(const struct run_end *end, struct buffer *text);
-
-/*
- * A page of a text file for a model, which is told how to get the next one.
- *
- * The text as it is, when all of it is asked for and it has at most ANSWER_PAGE_MAX bytes. Otherwise
- * the chosen lines joined by "\n", and where there are more, a line that says so:
- *
- *   ... (showing lines 1-20 of 300; continue with offset=21)
- *   ... (truncated at line 812 of 3000; continue with offset=813)   more than ANSWER_PAGE_MAX bytes
- *   ... (truncated mid-line 1 of 3)                                 one line alone is more than that
- *
- * What follows the last "\n" is a line when it is not empty. `offset`: the first line, from 1; 0: the
- * first. `limit`: the most lines; 0: all. Returns 0, or -1 with the error when the offset is past the end.
- */
-#define ANSWER_PAGE_MAX ((size_t)102400)
-int answer_page(const char *text, size_t length, uint64_t offset, uint64_t limit,
-                struct buffer *out, struct error *error);
 
 /* How a run ended, as a JSON object for programs; its members in this order. */
 enum answer_form {

@@ -20,20 +20,16 @@ cJSON *argument_get(const cJSON *arguments, const char *name) {
   return cJSON_IsNull(value) ? NULL : value;
 }
 
-double argument_integer(const cJSON *arguments, const char *name) {
-  const cJSON *value = argument_get(arguments, name);
-  return value != NULL ? value->valuedouble : 0;
-}
-
 static unsigned default_timeout(const struct argument_limits *limits) {
   return limits->timeout_default < limits->timeout_maximum ? limits->timeout_default
                                                            : limits->timeout_maximum;
 }
 
 unsigned argument_timeout(const cJSON *arguments, const struct argument_limits *limits) {
-  if (argument_get(arguments, "timeout") == NULL)
+  const cJSON *timeout = argument_get(arguments, "timeout");
+  if (timeout == NULL)
     return default_timeout(limits);
-  double seconds = argument_integer(arguments, "timeout");
+  double seconds = timeout->valuedouble;
   if (seconds < 1)
     return 1;
   return seconds < limits->timeout_maximum ? (unsigned)seconds : limits->timeout_maximum;
@@ -253,6 +249,8 @@ static void translate(const struct argument *self, cJSON *value) {
   if (self->type == ARGUMENT_CHOICE) {
     value->valuedouble = (double)find_choice(self, value);
     value->type = cJSON_Number;
+  } else if (self->type == ARGUMENT_INTEGER && value->valuedouble > INT32_MAX) {
+    value->valuedouble = INT32_MAX;
   }
   cJSON *first = self->type == ARGUMENT_OBJECTS ? value->child : NULL;
   for (cJSON *object = first; object != NULL; object = object->next)

@@ -53,9 +53,6 @@ struct argument_limits {
 /* The member of this name; NULL when it is absent or null. `arguments` may be NULL. */
 cJSON *argument_get(const cJSON *arguments, const char *name);
 
-/* The value of an integer that was checked; 0 when it is absent. */
-double argument_integer(const cJSON *arguments, const char *name);
-
 /* That of `timeout`, within the limits. */
 unsigned argument_timeout(const cJSON *arguments, const struct argument_limits *limits);
 
@@ -68,7 +65,8 @@ int argument_table_check(const struct argument_table *self, const char *owner,
                          const struct argument_limits *limits, const cJSON *arguments,
                          struct error *error);
 
-/* Makes of arguments that were checked what the fields of a step read. They may be NULL. */
+/* Makes of arguments that were checked what the fields of a step read: of an integer that is too large for
+   them the largest. They may be NULL. */
 void argument_table_translate(const struct argument_table *self, cJSON *arguments);
 
 #endif

@@ -19,7 +19,6 @@ struct tool_call {
   char *target;    /* the step's: program or path, as given */
   char *directory; /* `workdir` as given, else that of the settings */
   size_t content_length;
-  uint64_t offset, limit; /* of read_file; 0 when absent */
 };
 
 /* --- the tools --- */
@@ -47,9 +46,9 @@ static const struct argument command_arguments[] = {
 static const struct argument read_arguments[] = {
     {"path", "path", ARGUMENT_TEXT, true,
      .description = "Path of the file; a relative one begins at the directory of the sandbox."},
-    {"offset", "", ARGUMENT_INTEGER, false, .minimum = 1,
+    {"offset", "startLine", ARGUMENT_INTEGER, false, .minimum = 1,
      .description = "Number of the first line to return, from 1. Defaults to 1."},
-    {"limit", "", ARGUMENT_INTEGER, false, .minimum = 1,
+    {"limit", "lineCount", ARGUMENT_INTEGER, false, .minimum = 1,
      .description = "Maximum number of lines to return. Defaults to all."},
 };
 
@@ -143,27 +142,27 @@ static size_t decoded_length(const struct tool_image *image) {
   return image->length / 4 * 3 - padding;
 }
 
-static bool answer_read(const struct tool_call *call, const struct run_end *end,
+static void answer_read(const struct tool_call *call, const struct run_end *end,
                         struct buffer *text) {
-  struct error error;
   struct tool_image image;
-  if (tool_call_image(call, end, &image)) {
+  const struct run_stream body = body_of(end);
+  if (tool_call_image(call, end, &image))
     buffer_add_format(text, "(%.*s, %zu bytes: not shown as text)", (int)image.type_length,
                       image.type, decoded_length(&image));
-    return false;
-  }
-  const struct run_stream body = body_of(end);
-  if (answer_page(body.bytes, body.length, call->offset, call->limit, text, &error) == 0)
-    return false;
-  add_error(text, error.text, strlen(error.text));
-  return true;
+  else
+    buffer_add(text, body.bytes, body.length);
 }
 
-static bool answer_write(const struct tool_call *call, const struct run_end *end,
+static void answer_write(const struct tool_call *call, const struct run_end *end,
                          struct buffer *text) {
   buffer_add_format(text, "Successfully wrote %zu bytes to %s", call->content_length, call->target);
   (void)end;
-  return false;
+}
+
+static void answer_content(const struct tool_call *call, const struct run_end *end,
+                           struct buffer *text) {
+  buffer_add(text, end->output.bytes, end->output.length);
+  (void)call;
 }
 
 static const struct tool tools[] = {
@@ -173,31 +172,32 @@ static const struct tool tools[] = {
      "the middle is left out, and a line says so.",
      CHANGES("false", "true"), &run_kind, .arguments = ARGUMENT_TABLE(command_arguments)},
     {"read_file", "Read file",
-     "Returns the text of a file of at most 1 MB, 100 KB at a time. A last line "
-     "says with which offset to continue. Shows an image (PNG, JPEG, GIF, WebP) of "
-     "at most 5 MB.",
-     READ_ONLY, &read_file_kind, .fields = "{\"withMediaType\":true}",
-     .arguments = ARGUMENT_TABLE(read_arguments), .answer = answer_read},
+     "Returns the text of a file of at most 1 MB, or with offset or limit lines of a file of any "
+     "size, 100 KB at a time. A last line says with which offset to continue. Shows an image (PNG, "
+     "JPEG, GIF, WebP) of at most 5 MB.",
+     READ_ONLY, &read_file_kind, .for_model = true, .arguments = ARGUMENT_TABLE(read_arguments),
+     .answer = answer_read},
     {"write_file", "Write file",
      "Creates a file, or replaces its whole content. To change a part, use edit_file.",
      CHANGES("true", "false"), &write_file_kind, .arguments = ARGUMENT_TABLE(write_arguments),
      .answer = answer_write},
     {"edit_file", "Edit file", "Replaces pieces of a text file. All edits are applied, or none.",
      CHANGES("false", "false"), &edit_file_kind, .arguments = ARGUMENT_TABLE(edit_arguments),
-     .for_model = true},
+     .for_model = true, .answer = answer_content},
     {"list_directory", "List directory",
      "Lists a directory, hidden entries too: type, size in bytes, name.", READ_ONLY,
-     &list_files_kind, .arguments = ARGUMENT_TABLE(list_arguments), .for_model = true},
+     &list_files_kind, .arguments = ARGUMENT_TABLE(list_arguments), .for_model = true,
+     .answer = answer_content},
     {"grep", "Search files",
      "Searches text files for a regular expression. Leaves out hidden and ignored "
      "files, those of more than 1 MB, and directories like .git and node_modules.",
      READ_ONLY, &grep_kind, .fields = GREP_FIELDS, .arguments = ARGUMENT_TABLE(grep_arguments),
-     .for_model = true},
+     .for_model = true, .answer = answer_content},
     {"directory_tree", "Directory tree",
      "Shows what is below a directory as a tree, at most 1000 entries. Leaves out "
      "directories like .git and node_modules.",
      READ_ONLY, &directory_tree_kind, .arguments = ARGUMENT_TABLE(tree_arguments),
-     .for_model = true},
+     .for_model = true, .answer = answer_content},
 };
 
 const struct tool *tool_at(size_t index) {
@@ -314,8 +314,6 @@ static int make_step(struct tool_call *self, cJSON *arguments, const struct tool
   self->target = memory_copy(program, strlen(program));
   self->directory = memory_copy(directory, strlen(directory));
   self->timeout = argument_timeout(arguments, &settings->limits);
-  self->offset = (uint64_t)argument_integer(arguments, "offset");
-  self->limit = (uint64_t)argument_integer(arguments, "limit");
   self->content_length = content_length(arguments);
   char *path = absolute(directory, settings);
   step_init(&self->step, &tool->kind->wire, step_id, program, path, self->timeout);
@@ -406,12 +404,10 @@ bool tool_call_answer(const struct tool_call *self, const struct run_end *end,
     answer_command(end, text);
     return !run_end_is_success(end);
   }
-  if (run_end_is_success(end) && self->tool->for_model) {
-    buffer_add(text, end->output.bytes, end->output.length);
+  if (run_end_is_success(end)) {
+    self->tool->answer(self, end, text);
     return false;
   }
-  if (run_end_is_success(end))
-    return self->tool->answer(self, end, text);
   if (end->how == RUN_TIMED_OUT) {
     answer_command(&(struct run_end){.how = end->how, .exit_code = end->exit_code}, text);
     return true;

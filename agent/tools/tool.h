@@ -31,11 +31,10 @@ struct tool {
   const char *hints;       /* for clients, as members of a JSON object: "readOnlyHint":true,… */
   const struct kind *kind; /* of its steps; the rest is the tool's own */
   const char *fields;      /* of theirs that no argument sets, as a JSON object; or NULL */
-  bool for_model;          /* see struct step: their content is the answer */
+  bool for_model;          /* see struct step */
   struct argument_table arguments;
-  /* Of a run that has succeeded. Returns true when the tool failed all the same.
-     NULL of commands and `for_model`. */
-  bool (*answer)(const struct tool_call *call, const struct run_end *end, struct buffer *text);
+  /* Adds the text of a run that has succeeded. NULL of commands. */
+  void (*answer)(const struct tool_call *call, const struct run_end *end, struct buffer *text);
 };
 
 /* In one fixed order. NULL after the last one. */

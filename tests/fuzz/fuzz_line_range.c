@@ -1,7 +1,7 @@
 /*
- * Slices of a file against the file itself, which is walked line by line. The first byte is
- * the first line that is asked for and whether numbers are, the second the number of lines; the
- * rest is the file.
+ * Ranges of a file against the file itself, which is walked line by line. The first byte is the first line
+ * that is asked for and whether numbers are, the second the number of lines, the third the length of the
+ * pieces in which the rest arrives, which is the file.
  */
 #include "agent/files/access/line_range.h"
 #include "base/utf8.h"
@@ -59,23 +59,28 @@ static void check(const struct line_range *slice, const char *text, size_t lengt
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  if (size < 2)
+  if (size < 3)
     return 0;
   /* A copy of its own, so that a byte too much is noticed. */
-  size_t length = size - 2;
+  size_t length = size - 3, piece = data[2] % 64 + 1;
   char *content = malloc(length > 0 ? length : 1);
   demand(content != NULL);
-  memcpy(content, data + 2, length);
-  const struct line_range slice = {data[0] & 0x7f, data[1], (data[0] & 0x80) != 0};
+  memcpy(content, data + 3, length);
+  const struct line_range range = {data[0] & 0x7f, data[1], (data[0] & 0x80) != 0};
+  struct line_choice choice;
   struct buffer text = {0};
   struct error error = {.text = ""};
-  int result = line_range_cut(&slice, content, length, &text, &error);
+  line_choice_init(&choice, &range, length);
+  for (size_t at = 0; at < length; at += piece)
+    line_choice_add(&choice, content + at, piece < length - at ? piece : length - at);
+  int result = line_range_add(&choice, range.numbered, &text, &error);
   size_t mark = length >= 3 && memcmp(content, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
-  demand((result == 0) == (utf8_valid_prefix(content, length) == length));
+  demand(result == 0 || utf8_valid_prefix(content, length) < length);
   demand((result == 0) == (error.text[0] == '\0'));
   if (result == 0)
-    check(&slice, content + mark, length - mark, &text);
+    check(&range, content + mark, length - mark, &text);
   demand(result == 0 || text.length == 0);
+  line_choice_release(&choice);
   buffer_release(&text);
   free(content);
   return 0;

@@ -157,7 +157,50 @@ JOB_TEST(reading_a_mebibyte_is_the_most) {
   const struct kind_row rows[] = {
       {READ "'fits'", 0, content, NULL},
       {READ "'large'", 1, NULL, "file exceeds 1 MB limit"},
-      {READ "'large','lineCount':1", 1, NULL, "file exceeds 1 MB limit"},
+      {READ "'large','withLineNumbers':true", 1, NULL, "file exceeds 1 MB limit"},
+      {READ "'large','withMediaType':true", 1, NULL, "file exceeds 1 MB limit"},
+      {READ "'large','lineCount':1", 1, NULL, "the chosen lines exceed 1 MB"},
+      {READ "'fits','lineCount':1", 0, content, NULL},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+  free(content);
+}
+
+/* A hole, which is read as NULs, makes it large. */
+JOB_TEST(reading_lines_of_a_file_of_any_size) {
+  enum { LINES = 140000 }; /* of eight bytes: more than a mebibyte */
+  char *content = malloc(LINES * 8 + 8);
+  assert_non_null(content);
+  for (size_t i = 1; i <= LINES; i++)
+    assert_int_equal(snprintf(content + (i - 1) * 8, 9, "%07zu\n", i), 8);
+  kind_rows_file(job, "lines", content);
+  strcpy(content + LINES * 8, "\xFF\n");
+  kind_rows_file(job, "broken", content);
+  kind_rows_file(job, "image", "GIF89a\nb\n");
+  kind_rows_file(job, "hole", "");
+  FILE *file = fopen(kind_rows_path(job, "hole"), "a");
+  assert_non_null(file);
+  assert_int_equal(ftruncate(fileno(file), (off_t)300 << 20), 0);
+  assert_true(fputs("\nb\n\xFF", file) >= 0);
+  assert_int_equal(fclose(file), 0);
+  content[131072 * 8] = '\0'; /* 1 MiB */
+  const struct kind_row rows[] = {
+      {READ "'lines','startLine':139999", 0, "0139999\n0140000\n", NULL},
+      {READ "'lines','startLine':2,'lineCount':1", 0, "0000002", NULL},
+      {READ "'lines','startLine':140002", 0, "", NULL},
+      {READ "'lines','startLine':9,'lineCount':2,'withLineNumbers':true", 0,
+       " 9\t0000009\n10\t0000010", NULL},
+      {READ "'lines','startLine':140000,'withLineNumbers':true", 0, "140000\t0140000\n140001\t",
+       NULL},
+      {READ "'lines','startLine':2,'lineCount':1,'withMediaType':true", 0, "text/plain\n0000002",
+       NULL},
+      {READ "'lines','startLine':1", 1, NULL, "the chosen lines exceed 1 MB"},
+      {READ "'lines','lineCount':131073", 1, NULL, "the chosen lines exceed 1 MB"},
+      {READ "'broken','startLine':140000,'lineCount':1", 0, "0140000", NULL},
+      {READ "'broken','startLine':140000", 1, NULL, "binary or non-UTF-8 content not supported"},
+      {READ "'image','startLine':2,'lineCount':1,'withMediaType':true", 0, "text/plain\nb", NULL},
+      {READ "'hole','startLine':2,'lineCount':1", 0, "b", NULL},
+      {READ "'hole','lineCount':1", 1, NULL, "the chosen lines exceed 1 MB"},
   };
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
   free(content);

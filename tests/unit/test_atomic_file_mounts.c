@@ -16,8 +16,8 @@ enum { LONG = 1 << 20 };
 static void expect_content(struct injection *self, const char *name, const char *expected) {
   struct error error = {.text = ""};
   struct buffer content = {0};
-  (void)regular_file_cut(injection_path(self, "%s", name), &(struct line_range){0}, &content,
-                         &error);
+  (void)regular_file_cut(injection_path(self, "%s", name), &(struct line_range){0},
+                         REGULAR_FILE_LINES, &content, &error);
   assert_string_equal(error.text, "");
   assert_int_equal(content.length, strlen(expected));
   assert_memory_equal(content.bytes, expected, content.length);
@@ -186,13 +186,13 @@ INJECTION_TEST(files_are_read_and_written_without_proc) {
   assert_int_equal(mount("tmpfs", "/proc", "tmpfs", 0, NULL), 0);
   struct error error = {.text = ""};
   struct buffer content = {0};
-  int fifo =
-      regular_file_cut(injection_path(self, "fifo"), &(struct line_range){0}, &content, &error);
+  int fifo = regular_file_cut(injection_path(self, "fifo"), &(struct line_range){0},
+                              REGULAR_FILE_LINES, &content, &error);
   int written =
       atomic_file_write(AT_FDCWD, injection_path(self, "link"), "\xEF\xBB\xBFnew", 6, &error);
   int again = atomic_file_write(AT_FDCWD, injection_path(self, "link"), "newer", 5, &error);
-  int result =
-      regular_file_cut(injection_path(self, "file"), &(struct line_range){0}, &content, &error);
+  int result = regular_file_cut(injection_path(self, "file"), &(struct line_range){0},
+                                REGULAR_FILE_LINES, &content, &error);
   assert_int_equal(umount2("/proc", MNT_DETACH), 0);
   assert_int_equal(fifo, -1);
   assert_ptr_equal(strstr(error.text, "is a FIFO, not a regular file: "), error.text);

@@ -5,21 +5,30 @@
 
 static const char no_text[] = "binary or non-UTF-8 content not supported";
 
-static struct buffer cut(const struct line_range *slice, const char *content, size_t length) {
-  struct buffer text = {0};
-  struct error error = {.text = ""};
-  assert_int_equal(line_range_cut(slice, content, length, &text, &error), 0);
-  assert_string_equal(error.text, "");
-  return text;
+/* The content in pieces of so many bytes. */
+static int cut(const struct line_range *range, const char *content, size_t length, size_t piece,
+               struct buffer *to, struct error *error) {
+  struct line_choice choice;
+  line_choice_init(&choice, range, 1 << 20);
+  for (size_t at = 0; at < length && line_choice_goes_on(&choice); at += piece)
+    line_choice_add(&choice, content + at, piece < length - at ? piece : length - at);
+  int result = line_range_add(&choice, range->numbered, to, error);
+  line_choice_release(&choice);
+  return result;
 }
 
-static void expect_bytes(const struct line_range *slice, const char *content, size_t length,
+static void expect_bytes(const struct line_range *range, const char *content, size_t length,
                          const char *expected, size_t expected_length) {
-  struct buffer text = cut(slice, content, length);
-  assert_int_equal(text.length, expected_length);
-  if (expected_length > 0)
-    assert_memory_equal(text.bytes, expected, expected_length);
-  buffer_release(&text);
+  for (size_t piece = 1; piece < 20; piece += 6) {
+    struct buffer text = {0};
+    struct error error = {.text = ""};
+    assert_int_equal(cut(range, content, length, piece, &text, &error), 0);
+    assert_string_equal(error.text, "");
+    assert_int_equal(text.length, expected_length);
+    if (expected_length > 0)
+      assert_memory_equal(text.bytes, expected, expected_length);
+    buffer_release(&text);
+  }
 }
 
 /* The text, with the numbers of lines where it is to have them. */
@@ -27,12 +36,21 @@ static void expect_all(const struct line_range *range, const char *content, cons
   expect_bytes(range, content, strlen(content), text, strlen(text));
 }
 
+static void expect_all_of(const char *content, size_t length, const struct line_range *range,
+                          const char *text) {
+  struct buffer to = {0};
+  struct error error = {.text = ""};
+  assert_int_equal(cut(range, content, length, 4096, &to, &error), 0);
+  buffer_add(&to, "", 1);
+  assert_string_equal(to.bytes, text);
+  buffer_release(&to);
+}
+
 static void expect_refused(const char *content, size_t length) {
   struct buffer text = {0};
   struct error error = {.text = ""};
   buffer_add(&text, "before", 6);
-  assert_int_equal(line_range_cut(&(struct line_range){1, 1, true}, content, length, &text, &error),
-                   -1);
+  assert_int_equal(cut(&(struct line_range){0, 0, true}, content, length, 1, &text, &error), -1);
   assert_string_equal(error.text, no_text);
   assert_int_equal(text.length, 6);
   buffer_release(&text);
@@ -99,11 +117,52 @@ TEST(the_chosen_lines_are_cut) {
 
 TEST(only_utf8_is_text) {
   expect_all(&(struct line_range){1, 1, false}, "K\xC3\xB6ln\n\xF0\x9F\x8D\xBA", "K\xC3\xB6ln");
-  expect_refused("one\n\xFF", 5);    /* behind what was asked for, too */
+  expect_refused("one\n\xFF", 5);
   expect_refused("\xEF\xBB", 2);     /* half a mark */
   expect_refused("\xFF\xFEo\0", 4);  /* UTF-16 */
   expect_refused("\xC0\x80", 2);     /* overlong */
   expect_refused("\xED\xA0\x80", 3); /* a surrogate */
   expect_refused("caf\xE9", 4);      /* Latin-1 */
   expect_refused("\xEF\xBB\xBF\xFF", 4);
+}
+
+TEST(only_the_chosen_lines_must_be_text) {
+  expect_all(&(struct line_range){2, 1, true}, "\xFF\nb\n\xE2\x82", "2\tb");
+  expect_all(&(struct line_range){4, 0, false}, "\xFF\nb\n\xE2\x82", "");
+}
+
+/* Numbers have the width of the last line's in a file of a mebibyte, and of the last chosen one's in
+   every larger one. */
+TEST(the_lines_of_a_large_file_are_not_counted) {
+  for (size_t more = 0; more < 2; more++) {
+    size_t length = LINE_CHOICE_COUNTED + more;
+    char *content = malloc(length);
+    assert_non_null(content);
+    memset(content, '\n', length);
+    memset(content, 'x', 5);
+    expect_all_of(content, length, &(struct line_range){1, 2, true},
+                  more == 0 ? "      1\txxxxx\n      2\t" : "1\txxxxx\n2\t");
+    expect_all_of(content, length, &(struct line_range){9, 2, true},
+                  more == 0 ? "      9\t\n     10\t" : " 9\t\n10\t");
+    expect_all_of(content, length, &(struct line_range){1048570, 5, true},
+                  more == 0 ? "1048570\t\n1048571\t\n1048572\t"
+                            : "1048570\t\n1048571\t\n1048572\t\n1048573\t");
+    free(content);
+  }
+}
+
+/* Without what was not chosen, and not more of it than was asked for. */
+TEST(what_is_kept_is_bounded) {
+  static char piece[65536];
+  struct line_choice choice;
+  memset(piece, 'x', sizeof piece);
+  memcpy(piece + 100, "\nabc\n", 5);
+  line_choice_init(&choice, &(struct line_range){.start_line = 30000}, 1000);
+  for (size_t i = 0; i < 20000 && line_choice_goes_on(&choice); i++)
+    line_choice_add(&choice, piece, sizeof piece);
+  assert_int_equal(choice.text.length, 1000);
+  assert_in_range(choice.text.capacity, 1000, 2000);
+  assert_true(choice.bytes < (uint64_t)sizeof piece * 15002); /* it was enough */
+  assert_true(line_choice_length(&choice) > 1000);
+  line_choice_release(&choice);
 }

@@ -142,14 +142,10 @@ TEST(a_call_that_was_stopped_is_cancelled) {
 
 #define TEXT "text/plain\n"
 
-TEST(a_read_is_the_text_or_a_page_of_it) {
+TEST(a_read_is_the_text) {
   expect("read_file", "{'path':'f'}", printed(TEXT "a\nb\n"), false, "a\nb\n");
   expect("read_file", "{'path':'f'}", printed(TEXT), false, "");
   expect("read_file", "{'path':'f'}", printed(TEXT "image/png\nAAAA"), false, "image/png\nAAAA");
-  expect("read_file", "{'path':'f','offset':2,'limit':1}", printed(TEXT "a\nb\nc\n"), false,
-         "b\n... (showing lines 2-2 of 3; continue with offset=3)");
-  expect("read_file", "{'path':'f','offset':99}", printed(TEXT "a\nb\nc\n"), true,
-         "Error: offset 99 is past the end of the file (3 lines)");
 }
 
 /* What the call has for who can show it; type "": nothing. */

@@ -44,11 +44,12 @@ static bool run(struct tool_call *call, struct buffer *text) {
   int before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   assert_int_equal(chdir(request.step.working_directory), 0);
   if (kind_do(&request.step, &output, &error) == 0) {
-    end.output = (struct run_stream){output.content.bytes, output.content.length, false};
+    end.output =
+        (struct run_stream){.bytes = output.content.bytes, .length = output.content.length};
     assert_int_equal(output.warnings.length, 0);
   } else {
     end.exit_code = 1;
-    end.errors = (struct run_stream){error.text, strlen(error.text), false};
+    end.errors = (struct run_stream){.bytes = error.text, .length = strlen(error.text)};
   }
   bool failed = tool_call_answer(call, &end, text);
   assert_int_equal(fchdir(before), 0);
@@ -99,6 +100,30 @@ FILES_TEST(a_file_is_written_edited_and_read) {
   expect(files, "read_file", "{'path':'$/f'}", false, "onE\n2\nthrEE\n");
   expect(files, "read_file", "{'path':'$/f','limit':2}", false,
          "onE\n2\n... (showing lines 1-2 of 3; continue with offset=3)");
+  expect(files, "read_file", "{'path':'$/f','offset':2,'limit':1e15}", false, "2\nthrEE");
+  expect(files, "read_file", "{'path':'$/f','offset':1e15}", true,
+         "Error: offset 2147483647 is past the end of the file (3 lines)");
+  unlink(directory_path(files, "f"));
+}
+
+/* A page has room for a line of its own beside what other tools may return. */
+FILES_TEST(lines_are_read_from_a_file_of_any_size) {
+  struct buffer text = {0}, page = {0};
+  for (int i = 1; i <= 200000; i++)
+    buffer_add_format(&text, "%07d\n", i);
+  buffer_add(&text, "\xFF", 2);
+  put(files, "f", text.bytes);
+  buffer_add(&page, text.bytes, 102400);
+  buffer_add_string(&page, "... (truncated at line 12800 of more; continue with offset=12801)");
+  buffer_add(&page, "", 1);
+  expect(files, "read_file", "{'path':'$/f'}", true, "Error: file exceeds 1 MB limit");
+  expect(files, "read_file", "{'path':'$/f','offset':1}", false, page.bytes);
+  expect(files, "read_file", "{'path':'$/f','offset':200000,'limit':1}", false,
+         "0200000\n... (showing lines 200000-200000 of more; continue with offset=200001)");
+  expect(files, "read_file", "{'path':'$/f','offset':200001}", true,
+         "Error: binary or non-UTF-8 content not supported");
+  buffer_release(&text);
+  buffer_release(&page);
   unlink(directory_path(files, "f"));
 }
 

@@ -1,70 +1,13 @@
 #include "agent/files/access/line_range.h"
 
-#include <stdint.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/decimal.h"
 #include "base/utf8.h"
 
-struct chosen_lines {
-  const char *from;
-  const char *until; /* the `\n` of the last one, or the end of the text */
-  size_t first;      /* its number */
-  size_t count;
-};
-
-/* The `\n` of a line, or the end of the text. */
-static const char *line_end(const char *line, const char *end) {
-  const char *newline = memchr(line, '\n', (size_t)(end - line));
-  return newline == NULL ? end : newline;
-}
-
-static size_t count_ends(const char *at, const char *end) {
-  size_t count = 0;
-  for (; (at = line_end(at, end)) < end; at++)
-    count++;
-  return count;
-}
-
-/* The lines that were asked for; false where there are none. */
-static bool choose(struct chosen_lines *chosen, const struct line_range *range, const char *content,
-                   const char *end) {
-  size_t first = range->start_line > 0 ? range->start_line : 1;
-  size_t max = range->line_count > 0 ? range->line_count : SIZE_MAX;
-  *chosen = (struct chosen_lines){.from = content, .first = 1, .count = 1};
-  for (; chosen->first < first; chosen->first++) {
-    const char *newline = line_end(chosen->from, end);
-    if (newline == end)
-      return false;
-    chosen->from = newline + 1;
-  }
-  chosen->until = line_end(chosen->from, end);
-  for (; chosen->until < end && chosen->count < max; chosen->count++)
-    chosen->until = line_end(chosen->until + 1, end);
-  return true;
-}
-
-static char *put_number(char *to, size_t number, size_t width) {
-  memset(to, ' ', width);
-  to = decimal_write(to + width - decimal_length(number), number);
-  *to++ = '\t';
-  return to;
-}
-
-/* Makes room for all lines at once: a buffer that grows may take twice as much. */
-static void add_numbered(struct buffer *text, const struct chosen_lines *chosen, size_t width) {
-  const char *from = chosen->from;
-  size_t added = (size_t)(chosen->until - from) + chosen->count * (width + 1);
-  char *to = buffer_space(text, added);
-  for (size_t i = 0; i < chosen->count; i++) {
-    const char *newline = line_end(from, chosen->until);
-    size_t length = (size_t)(newline - from) + (newline < chosen->until);
-    to = put_number(to, chosen->first + i, width);
-    memcpy(to, from, length);
-    to += length;
-    from += length;
-  }
-  text->length += added;
+bool line_range_is_all(const struct line_range *self) {
+  return self->start_line == 0 && self->line_count == 0;
 }
 
 int line_range_check(const char *content, size_t length, struct error *error) {
@@ -73,24 +16,144 @@ int line_range_check(const char *content, size_t length, struct error *error) {
              : error_set(error, "binary or non-UTF-8 content not supported");
 }
 
-int line_range_cut(const struct line_range *self, const char *content, size_t length,
-                   struct buffer *to, struct error *error) {
-  if (line_range_check(content, length, error) != 0)
-    return -1;
+/* --- the choice ------------------------------------------------------------------------------ */
+
+void line_choice_init(struct line_choice *self, const struct line_range *range, size_t max) {
+  const uint64_t first = range->start_line > 0 ? range->start_line : 1;
+  *self = (struct line_choice){.first = first,
+                               .last = range->line_count > 0 ? first + range->line_count - 1
+                                                             : UINT64_MAX,
+                               .max = max,
+                               .place = first == 1 ? LINE_CHOICE_INSIDE : LINE_CHOICE_BEFORE};
+}
+
+void line_choice_release(struct line_choice *self) {
+  buffer_release(&self->text);
+}
+
+/* Behind the next "\n", which is counted; NULL when there is none. */
+static const char *next_line(struct line_choice *self, const char *at, const char *end) {
+  const char *newline = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
+  if (newline == NULL)
+    return NULL;
+  self->ends++;
+  return newline + 1;
+}
+
+/* These return where they stop: at the end, or where the next one begins. */
+static const char *skip_lines(struct line_choice *self, const char *at, const char *end) {
+  while (self->place == LINE_CHOICE_BEFORE) {
+    at = next_line(self, at, end);
+    if (at == NULL)
+      return end;
+    if (self->ends + 1 == self->first)
+      self->place = LINE_CHOICE_INSIDE;
+  }
+  return at;
+}
+
+static void keep(struct line_choice *self, const char *bytes, size_t length) {
+  const size_t room = self->max - self->text.length;
+  buffer_add(&self->text, bytes, length < room ? length : room);
+  self->chosen += length;
+}
+
+static const char *take_lines(struct line_choice *self, const char *at, const char *end) {
+  const char *line = at;
+  while (self->place == LINE_CHOICE_INSIDE) {
+    line = next_line(self, line, end);
+    if (line == NULL) {
+      keep(self, at, (size_t)(end - at));
+      return end;
+    }
+    if (self->ends == self->last) {
+      keep(self, at, (size_t)(line - 1 - at));
+      self->place = LINE_CHOICE_BEHIND;
+    }
+  }
+  return line;
+}
+
+void line_choice_add(struct line_choice *self, const char *piece, size_t length) {
   if (length == 0)
-    content = "";
-  const char *end = content + length;
-  if (utf8_is_marked(content, length))
-    content += UTF8_MARK_LENGTH;
-  struct chosen_lines chosen;
-  if (self->start_line == 0 && self->line_count == 0 && !self->numbered)
-    buffer_add(to, content, (size_t)(end - content));
-  else if (!choose(&chosen, self, content, end))
-    return 0;
-  else if (self->numbered)
-    add_numbered(to, &chosen,
-                 decimal_length(chosen.first + chosen.count - 1 + count_ends(chosen.until, end)));
+    return;
+  const char *end = piece + length;
+  self->bytes += length;
+  self->newest = end[-1];
+  piece = skip_lines(self, piece, end);
+  piece = take_lines(self, piece, end);
+  self->behind += (size_t)(end - piece);
+  while (piece != NULL)
+    piece = next_line(self, piece, end);
+}
+
+bool line_choice_goes_on(const struct line_choice *self) {
+  if (self->bytes <= LINE_CHOICE_COUNTED || self->place == LINE_CHOICE_BEFORE)
+    return true;
+  return self->place == LINE_CHOICE_INSIDE ? self->chosen <= self->max : self->behind == 0;
+}
+
+bool line_choice_is_counted(const struct line_choice *self) {
+  return self->bytes <= LINE_CHOICE_COUNTED;
+}
+
+static size_t mark_length(const struct line_choice *self) {
+  return self->first == 1 && utf8_is_marked(self->text.bytes, self->text.length) ? UTF8_MARK_LENGTH
+                                                                                 : 0;
+}
+
+const char *line_choice_text(const struct line_choice *self, size_t *length) {
+  const size_t mark = mark_length(self);
+  *length = self->text.length - mark;
+  return *length > 0 ? self->text.bytes + mark : "";
+}
+
+uint64_t line_choice_length(const struct line_choice *self) {
+  return self->chosen - mark_length(self);
+}
+
+uint64_t line_choice_last(const struct line_choice *self) {
+  return self->place == LINE_CHOICE_BEHIND ? self->last : self->ends + 1;
+}
+
+/* --- the lines ------------------------------------------------------------------------------- */
+
+static char *put_number(char *to, uint64_t number, size_t width) {
+  memset(to, ' ', width);
+  to = decimal_write(to + width - decimal_length(number), number);
+  *to++ = '\t';
+  return to;
+}
+
+/* Makes room for all lines at once: a buffer that grows may take twice as much. */
+static void add_numbered(struct buffer *to, const struct line_choice *choice, const char *text,
+                         size_t length) {
+  const char *end = text + length;
+  const uint64_t last = line_choice_last(choice);
+  const size_t width = decimal_length(line_choice_is_counted(choice) ? choice->ends + 1 : last);
+  const size_t added = length + (size_t)(last - choice->first + 1) * (width + 1);
+  char *at = buffer_space(to, added);
+  for (uint64_t number = choice->first; number <= last; number++) {
+    const char *newline = memchr(text, '\n', (size_t)(end - text));
+    const char *next = newline != NULL ? newline + 1 : end;
+    at = put_number(at, number, width);
+    memcpy(at, text, (size_t)(next - text));
+    at += next - text;
+    text = next;
+  }
+  to->length += added;
+}
+
+int line_range_add(const struct line_choice *choice, bool numbered, struct buffer *to,
+                   struct error *error) {
+  size_t length;
+  const char *text = line_choice_text(choice, &length);
+  CHECK(length == line_choice_length(choice));
+  if (line_range_check(text, length, error) != 0)
+    return -1;
+  if (numbered && choice->place != LINE_CHOICE_BEFORE)
+    add_numbered(to, choice, text, length);
   else
-    buffer_add(to, chosen.from, (size_t)(chosen.until - chosen.from));
+    buffer_add(to, text, length);
   return 0;
 }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/files/access/line_page.h"
 #include "agent/files/access/path.h"
 #include "base/printable.h"
 #include "base/utf8.h"
@@ -87,20 +88,6 @@ int regular_file_read_on(int fd, size_t max, struct buffer *bytes) {
   return 0;
 }
 
-/* One byte more tells a file that ends at the limit from one that goes on. */
-static int read_path(const char *path, struct buffer *content, struct error *error) {
-  int fd = regular_file_open(AT_FDCWD, path, error);
-  if (fd < 0)
-    return -1;
-  int result = regular_file_fill(fd, -1, 0, REGULAR_FILE_MAX + 1, content) == 0
-                   ? 0
-                   : unreadable(error, AT_FDCWD, path);
-  close(fd);
-  if (result == 0 && content->length > REGULAR_FILE_MAX)
-    result = error_set(error, REGULAR_FILE_TOO_LARGE);
-  return result;
-}
-
 int regular_file_bytes(const char *path, uint64_t offset, size_t length, struct buffer *bytes,
                        uint64_t *size, struct error *error) {
   struct stat file = {0};
@@ -118,19 +105,61 @@ int regular_file_bytes(const char *path, uint64_t offset, size_t length, struct 
   return result;
 }
 
+/* One byte more tells a file that ends at the limit from one that goes on. */
 int regular_file_text(const char *path, struct buffer *text, struct error *error) {
-  if (read_path(path, text, error) != 0)
+  int fd = regular_file_open(AT_FDCWD, path, error);
+  if (fd < 0)
     return -1;
-  return line_range_check(text->bytes, text->length, error);
+  int result = regular_file_fill(fd, -1, 0, REGULAR_FILE_MAX + 1, text) == 0
+                   ? 0
+                   : unreadable(error, AT_FDCWD, path);
+  close(fd);
+  if (result == 0 && text->length > REGULAR_FILE_MAX)
+    result = error_set(error, REGULAR_FILE_TOO_LARGE);
+  return result == 0 ? line_range_check(text->bytes, text->length, error) : result;
 }
 
-int regular_file_cut(const char *path, const struct line_range *range, struct buffer *to,
-                     struct error *error) {
-  struct buffer content = {0};
-  int result = read_path(path, &content, error);
-  if (result == 0)
-    result = line_range_cut(range, content.bytes, content.length, to, error);
-  buffer_release(&content);
+/* --- lines --- */
+
+#define PIECE ((size_t)64 * 1024)
+
+/* From where the descriptor is. Returns 0, or -1 with errno. */
+static int choose_lines(int fd, struct line_choice *choice) {
+  struct buffer piece = {0};
+  int result;
+  do {
+    piece.length = 0;
+    result = regular_file_fill(fd, -1, 0, PIECE, &piece);
+    line_choice_add(choice, piece.bytes, piece.length);
+  } while (result == 0 && piece.length == PIECE && line_choice_goes_on(choice));
+  buffer_release(&piece);
+  return result;
+}
+
+static int add_choice(const struct line_choice *choice, const struct line_range *range,
+                      enum regular_file_form form, struct buffer *to, struct error *error) {
+  const bool is_all = line_range_is_all(range);
+  size_t length;
+  const char *text = line_choice_text(choice, &length);
+  if (is_all && choice->bytes > REGULAR_FILE_MAX)
+    return error_set(error, REGULAR_FILE_TOO_LARGE);
+  if (form != REGULAR_FILE_PAGE)
+    return line_choice_length(choice) > REGULAR_FILE_MAX
+               ? error_set(error, "the chosen lines exceed 1 MB")
+               : line_range_add(choice, range->numbered, to, error);
+  if (is_all && line_range_check(text, length, error) != 0)
+    return -1;
+  return line_page_add(choice, to, error);
+}
+
+static int add_lines(int fd, const char *path, const struct line_range *range,
+                     enum regular_file_form form, struct buffer *to, struct error *error) {
+  const bool is_page = form == REGULAR_FILE_PAGE && !line_range_is_all(range);
+  struct line_choice choice;
+  line_choice_init(&choice, range, is_page ? LINE_PAGE_KEPT : REGULAR_FILE_MAX + UTF8_MARK_LENGTH);
+  int result = choose_lines(fd, &choice) == 0 ? add_choice(&choice, range, form, to, error)
+                                              : unreadable(error, AT_FDCWD, path);
+  line_choice_release(&choice);
   return result;
 }
 
@@ -146,18 +175,18 @@ static bool is_text(const struct buffer *file) {
   return utf8_valid_prefix(file->bytes, whole) == whole;
 }
 
-/* NULL: no image. */
+/* By its first bytes, with which a text may begin, too. NULL: no image. */
 static const char *image_type(const struct buffer *file) {
   if (has(file, 0, "\x89PNG\r\n\x1A\n", 8))
     return "image/png";
   if (has(file, 0, "\xFF\xD8\xFF", 3))
     return "image/jpeg";
-  bool is_gif = has(file, 0, "GIF87a", 6) || has(file, 0, "GIF89a", 6);
-  bool is_webp = has(file, 0, "RIFF", 4) && has(file, 8, "WEBP", 4);
-  if ((!is_gif && !is_webp) || is_text(file))
-    return NULL;
-  return is_gif ? "image/gif" : "image/webp";
+  if (has(file, 0, "GIF87a", 6) || has(file, 0, "GIF89a", 6))
+    return "image/gif";
+  return has(file, 0, "RIFF", 4) && has(file, 8, "WEBP", 4) ? "image/webp" : NULL;
 }
+
+#define TYPE_BYTES ((size_t)12)
 
 static int add_image(const char *type, const struct buffer *file, struct buffer *to,
                      struct error *error) {
@@ -169,23 +198,35 @@ static int add_image(const char *type, const struct buffer *file, struct buffer 
   return 0;
 }
 
-static int add_text(const struct line_range *range, const struct buffer *file, struct buffer *to,
-                    struct error *error) {
-  if (file->length > REGULAR_FILE_MAX)
-    return error_set(error, REGULAR_FILE_TOO_LARGE);
-  buffer_add_string(to, "text/plain\n");
-  return line_range_cut(range, file->bytes, file->length, to, error);
-}
-
-int regular_file_cut_media(const char *path, const struct line_range *range, struct buffer *to,
-                           struct error *error) {
+/* The file is at its beginning, and stays there. */
+static int add_media(int fd, const char *path, const struct line_range *range,
+                     enum regular_file_form form, struct buffer *to, struct error *error) {
   struct buffer file = {0};
-  uint64_t size;
-  int result = regular_file_bytes(path, 0, (size_t)REGULAR_FILE_IMAGE_MAX + 1, &file, &size, error);
-  if (result == 0) {
-    const char *type = image_type(&file);
-    result = type != NULL ? add_image(type, &file, to, error) : add_text(range, &file, to, error);
+  int result = regular_file_fill(fd, 0, 0, TYPE_BYTES, &file);
+  const char *type = image_type(&file);
+  if (result == 0 && type != NULL) {
+    file.length = 0;
+    result = regular_file_fill(fd, 0, 0, (size_t)REGULAR_FILE_IMAGE_MAX + 1, &file);
+  }
+  if (result != 0) {
+    result = unreadable(error, AT_FDCWD, path);
+  } else if (type != NULL && !is_text(&file)) {
+    result = add_image(type, &file, to, error);
+  } else {
+    buffer_add_string(to, "text/plain\n");
+    result = add_lines(fd, path, range, form, to, error);
   }
   buffer_release(&file);
+  return result;
+}
+
+int regular_file_cut(const char *path, const struct line_range *range, enum regular_file_form form,
+                     struct buffer *to, struct error *error) {
+  int fd = regular_file_open(AT_FDCWD, path, error);
+  if (fd < 0)
+    return -1;
+  int result =
+      (form == REGULAR_FILE_LINES ? add_lines : add_media)(fd, path, range, form, to, error);
+  close(fd);
   return result;
 }

@@ -17,27 +17,31 @@
  * errors too name the reason first and the full path last (path_fail).
  */
 
-/* The longest text file and the largest image, in bytes; wire/PROTOCOL.md, readFile. */
+/* The longest text and the largest image, in bytes; wire/PROTOCOL.md, readFile. */
 #define REGULAR_FILE_MAX 1048576
 #define REGULAR_FILE_IMAGE_MAX 5242880
 #define REGULAR_FILE_TOO_LARGE "file exceeds 1 MB limit"
 
-/* Adds the lines of a text file to `to`, which is not written to after an error. A relative path
-   begins at the current directory. Takes REGULAR_FILE_MAX bytes of memory, beside what is added. */
-int regular_file_cut(const char *path, const struct line_range *range, struct buffer *to,
-                     struct error *error);
+enum regular_file_form {
+  REGULAR_FILE_LINES, /* those of a text file */
+  /* For a reader who can show text and images a line in front says which of them it is, whatever the
+     file's name:
 
-/*
- * The same for a reader who can show text and images. A line in front says which of them it is,
- * whatever the file's name:
- *
- *   text/plain   its lines follow
- *   image/png    its bytes as base64; so with image/jpeg, image/gif and image/webp
- *
- * An image is what begins as one and is not UTF-8. After an error `to` may have a part.
- */
-int regular_file_cut_media(const char *path, const struct line_range *range, struct buffer *to,
-                           struct error *error);
+       text/plain   its lines follow
+       image/png    its bytes as base64; so with image/jpeg, image/gif and image/webp
+
+     An image is what begins as one and is not UTF-8. */
+  REGULAR_FILE_MEDIA,
+  REGULAR_FILE_PAGE, /* the same for a model, and the lines as line_page.h has them */
+};
+
+/* Adds the lines of a range to `to`, of which after an error it may have a part. A relative path begins
+   at the current directory. Without a range, all of a file of at most REGULAR_FILE_MAX bytes, all of
+   which is text. With one, of a file of any size lines of at most so many bytes together, which alone
+   must be text: `the chosen lines exceed 1 MB`. Takes memory for what is chosen, twice, or for the
+   image. */
+int regular_file_cut(const char *path, const struct line_range *range, enum regular_file_form form,
+                     struct buffer *to, struct error *error);
 
 /* Reads a text file, all of it, into an empty buffer. A relative path begins at the current
    directory. */
