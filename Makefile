@@ -197,7 +197,7 @@ for_speed := $(call named,for_speed,$(addprefix agent/, \
   $(addprefix doors/redis/delivery/, delivery.c outbox.c send_queue.c) \
   $(addprefix engine/, batcher.c capture.c lines.c run.c run_end.c) \
   $(addprefix files/, glob/% grep/% tree/%) $(addprefix process/, children.c keeper.c keeper_message.c keepers.c process.c process_table.c)) \
-  $(addprefix base/, buffer.c decimal.c json_string.c memory.c utf%) \
+  $(addprefix base/, buffer.c decimal.c json_string.c mask.c memory.c needles.c utf%) \
   $(addprefix wire/, json.c step_report.c),$(agent_sources))
 ifeq ($(optimize),-O2)
 $(call object,$(filter-out $(for_speed),$(agent_sources))): private optimize := $(smaller)

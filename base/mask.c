@@ -1,0 +1,287 @@
+#include "base/mask.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "base/secret_forms.h"
+
+/*
+ * The hard part is what may be handed out. After each byte the node says how many of the last bytes
+ * a needle begins with, `depth` of them: no occurrence that is still to come begins before these,
+ * so that everything before them is decided. A run of secret bytes that begins at or before this
+ * border is decided as a whole, although its end may be behind it: its MASK is written, and
+ * `decided` is then its end. Other runs wait, because an occurrence that is still to come may begin
+ * to their left: with the needles "abcdefghi" and "cdefgh", "abcdefgh" waits for one more byte.
+ */
+
+/* --- the masker ------------------------------------------------------------------------------ */
+
+static bool is_line_end(char byte) {
+  return byte == '\n' || byte == '\r';
+}
+
+static void trim_line_ends(const char **text, size_t *length) {
+  while (*length > 0 && is_line_end((*text)[*length - 1]))
+    --*length;
+  while (*length > 0 && is_line_end(**text)) {
+    ++*text;
+    --*length;
+  }
+}
+
+/* The length of the line that begins at `at`. */
+static size_t line_length(const char *text, size_t at, size_t length) {
+  size_t end = at;
+  while (end < length && !is_line_end(text[end]))
+    end++;
+  return end - at;
+}
+
+static bool has_long_line(const char *text, size_t length) {
+  for (size_t at = 0, line; at < length; at += line + 1) {
+    line = line_length(text, at, length);
+    if (line >= NEEDLE_MIN)
+      return true;
+  }
+  return false;
+}
+
+static bool has_value(const struct masker *self, const char *value, size_t length) {
+  for (size_t i = 0; i < self->value_count; i++)
+    if (self->values[i].length == length && memcmp(self->values[i].bytes, value, length) == 0)
+      return true;
+  return false;
+}
+
+/* The different forms of a value, one after the other. */
+struct forms {
+  struct buffer text;
+  size_t ends[SECRET_FORMS];
+  size_t count;
+};
+
+static bool has_form(const struct forms *self, const char *text, size_t length) {
+  size_t begin = 0;
+  for (size_t i = 0; i < self->count; begin = self->ends[i++])
+    if (self->ends[i] - begin == length && memcmp(self->text.bytes + begin, text, length) == 0)
+      return true;
+  return false;
+}
+
+static void make_forms(struct forms *self, const char *value, size_t length) {
+  for (enum secret_form form = 0; form < SECRET_FORMS; form++) {
+    size_t begin = self->text.length;
+    secret_form_add(form, value, length, &self->text);
+    if (has_form(self, self->text.bytes + begin, self->text.length - begin))
+      self->text.length = begin;
+    else
+      self->ends[self->count++] = self->text.length;
+  }
+}
+
+static void add_needles(struct needles *needles, const struct forms *forms) {
+  size_t at = 0;
+  for (size_t i = 0; i < forms->count; at = forms->ends[i++])
+    for (size_t line; at < forms->ends[i]; at += line + 1) {
+      line = line_length(forms->text.bytes, at, forms->ends[i]);
+      if (line >= NEEDLE_MIN)
+        needles_add(needles, forms->text.bytes + at, line);
+    }
+}
+
+enum masker_answer masker_add(struct masker *self, const char *value, size_t length) {
+  trim_line_ends(&value, &length);
+  if (length > MASKER_VALUE_MAX)
+    return MASKER_TOO_LONG;
+  if (!has_long_line(value, length))
+    return MASKER_TOO_SHORT;
+  if (has_value(self, value, length))
+    return MASKER_MASKED;
+  if (self->value_count == MASKER_VALUES_MAX)
+    return MASKER_FULL;
+  struct forms forms = {0};
+  make_forms(&forms, value, length);
+  /* Each form ends with a byte of its own among the needles. */
+  bool fits = forms.text.length + forms.count <= MASKER_BYTES_MAX - self->needles.text.length;
+  if (fits) {
+    add_needles(&self->needles, &forms);
+    self->values = memory_resize(self->values, (self->value_count + 1) * sizeof *self->values);
+    self->values[self->value_count++] = (struct masker_value){memory_copy(value, length), length};
+  }
+  buffer_release(&forms.text);
+  return fits ? MASKER_MASKED : MASKER_FULL;
+}
+
+void masker_release(struct masker *self) {
+  needles_release(&self->needles);
+  for (size_t i = 0; i < self->value_count; i++)
+    free(self->values[i].bytes);
+  free(self->values);
+  *self = (struct masker){0};
+}
+
+size_t mask_text(struct masker *self, char *text, size_t length) {
+  struct mask_stream stream;
+  mask_stream_init(&stream, self);
+  size_t masked = mask_stream_put(&stream, text, length);
+  masked += mask_stream_end(&stream, text + masked);
+  mask_stream_release(&stream);
+  return masked;
+}
+
+/* --- a stream -------------------------------------------------------------------------------- */
+
+void mask_stream_init(struct mask_stream *self, struct masker *masker) {
+  *self = (struct mask_stream){.masker = masker};
+}
+
+void mask_stream_release(struct mask_stream *self) {
+  free(self->runs);
+  mask_stream_init(self, self->masker);
+}
+
+/* One chunk on its way: what is handed out is written over what was decided. */
+struct pass {
+  struct mask_stream *stream;
+  char *out;
+  const char *in; /* the byte at the stream's `decided` */
+};
+
+static void step_over(struct pass *self, uint64_t place) {
+  self->in += place - self->stream->decided;
+  self->stream->decided = place;
+}
+
+/* Hands out the bytes before a place. */
+static void hand_out(struct pass *self, uint64_t place) {
+  if (place <= self->stream->decided)
+    return;
+  size_t length = (size_t)(place - self->stream->decided);
+  if (self->out != self->in)
+    memmove(self->out, self->in, length);
+  self->out += length;
+  step_over(self, place);
+  self->stream->masked = false;
+}
+
+static void hand_out_run(struct pass *self, const struct mask_run *run) {
+  hand_out(self, run->begin);
+  if (!self->stream->masked) {
+    memcpy(self->out, MASK, MASK_LENGTH);
+    self->out += MASK_LENGTH;
+  }
+  step_over(self, run->end);
+  self->stream->masked = true;
+}
+
+/* No occurrence that is still to come begins before the border. */
+static void hand_out_decided(struct pass *self, uint64_t border) {
+  struct mask_stream *stream = self->stream;
+  size_t taken = 0;
+  while (taken < stream->run_count && stream->runs[taken].begin <= border)
+    hand_out_run(self, &stream->runs[taken++]);
+  stream->run_count -= taken;
+  if (stream->run_count > 0)
+    memmove(stream->runs, stream->runs + taken, stream->run_count * sizeof *stream->runs);
+  hand_out(self, border);
+}
+
+/* An occurrence; none before it ends later. */
+static void add_occurrence(struct mask_stream *self, uint64_t begin, uint64_t end) {
+  if (end <= self->decided)
+    return;
+  if (begin < self->decided) {
+    CHECK(self->masked);
+    begin = self->decided;
+  }
+  while (self->run_count > 0 && self->runs[self->run_count - 1].end >= begin) {
+    const struct mask_run *last = &self->runs[--self->run_count];
+    begin = last->begin < begin ? last->begin : begin;
+  }
+  if (self->run_count == self->run_capacity) {
+    self->run_capacity = self->run_capacity > 0 ? 2 * self->run_capacity : 8;
+    self->runs = memory_resize(self->runs, self->run_capacity * sizeof *self->runs);
+  }
+  self->runs[self->run_count++] = (struct mask_run){begin, end};
+}
+
+/* `place` is that after the byte. */
+static inline uint32_t follow_byte(struct mask_stream *self, uint32_t node, char byte,
+                                   uint64_t place) {
+  const struct needles *needles = &self->masker->needles;
+  node = needles_next(needles, node, byte);
+  size_t ending = needles_ending(needles, node);
+  if (ending > 0)
+    add_occurrence(self, place - ending, place);
+  return node;
+}
+
+/* Looks at the bytes of the node again, for needles that were added. The depth stays. */
+static void follow_again(struct mask_stream *self) {
+  const struct needles *needles = &self->masker->needles;
+  const char *bytes = needles_bytes(needles, self->node, self->depth);
+  uint64_t begin = self->read - self->depth;
+  uint32_t node = NEEDLES_ROOT;
+  self->run_count = 0;
+  for (size_t i = 0; i < self->depth; i++)
+    node = follow_byte(self, node, bytes[i], begin + i + 1);
+  CHECK(needles_depth(needles, node) == self->depth);
+  self->node = node;
+}
+
+/* What needles_skip finds is followed at least so far, as it would find the same again. */
+#define FOLLOWED_MIN 3
+
+static void follow(struct pass *pass, const char *bytes, size_t length) {
+  struct mask_stream *self = pass->stream;
+  const struct needles *needles = &self->masker->needles;
+  uint32_t node = self->node;
+  size_t at = 0;
+  while (at < length) {
+    if (node == NEEDLES_ROOT) {
+      if (self->run_count > 0)
+        hand_out_decided(pass, self->read + at);
+      at = needles_skip(needles, bytes, at, length);
+    }
+    size_t least = at + FOLLOWED_MIN;
+    while (at < length && (node != NEEDLES_ROOT || at < least)) {
+      node = follow_byte(self, node, bytes[at], self->read + at + 1);
+      at++;
+    }
+  }
+  self->read += length;
+  self->node = node;
+  self->depth = needles_depth(needles, node);
+}
+
+/* Takes a chunk; `ends`: no other follows. */
+static size_t take_chunk(struct mask_stream *self, char *text, size_t length, bool ends) {
+  struct needles *needles = &self->masker->needles;
+  if (masker_is_empty(self->masker))
+    return length;
+  needles_prepare(needles);
+  size_t held = mask_stream_held(self);
+  if (held > 0)
+    memcpy(text, needles_bytes(needles, self->node, held), held);
+  if (self->known != needles->prepared)
+    follow_again(self);
+  self->known = needles->prepared;
+  struct pass pass = {self, text, text};
+  follow(&pass, text + held, length);
+  hand_out_decided(&pass, self->read - (ends ? 0 : self->depth));
+  return (size_t)(pass.out - text);
+}
+
+size_t mask_stream_put(struct mask_stream *self, char *text, size_t length) {
+  return take_chunk(self, text, length, false);
+}
+
+size_t mask_stream_end(struct mask_stream *self, char *text) {
+  size_t length = take_chunk(self, text, 0, true);
+  self->node = NEEDLES_ROOT;
+  self->depth = 0;
+  self->masked = false;
+  return length;
+}

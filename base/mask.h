@@ -1,0 +1,119 @@
+#ifndef BASE_MASK_H
+#define BASE_MASK_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/needles.h"
+
+/*
+ * Writes MASK in place of secret values, wherever a text has one of their forms.
+ *
+ * The definition. A value, without line ends at its beginning and its end, has the forms of
+ * secret_forms.h. Each line of a form ("\n" or "\r" ends one) is a needle if it has at least
+ * NEEDLE_MIN bytes. Every byte of a text that lies in an occurrence of a needle is secret, and MASK
+ * takes the place of each longest run of secret bytes. So occurrences that overlap or touch become
+ * one MASK, and what is on both sides of a line end never does.
+ *
+ * A stream has the result of its whole text, however it is cut into chunks. It holds back what may
+ * still become part of an occurrence: of the bytes after the last line end at most as many as the
+ * longest needle has. What makes a line is never held.
+ */
+#define MASK "***"
+#define MASK_LENGTH (sizeof MASK - 1)
+static_assert(MASK_LENGTH <= NEEDLE_MIN, "masks in place");
+
+/* --- what is masked -------------------------------------------------------------------------- */
+
+#define MASKER_VALUES_MAX ((size_t)256)
+#define MASKER_VALUE_MAX ((size_t)64 * 1024)
+
+/* The bytes of all needles, of which each takes NEEDLES_MEMORY bytes. A value of letters and digits
+   has nine needle bytes for each of its own; JSON has up to 30. */
+#define MASKER_BYTES_MAX ((size_t)4 * 1024 * 1024)
+
+struct masker_value {
+  char *bytes;
+  size_t length;
+};
+
+/* All zeros is an empty one. What was added stays until masker_release. */
+struct masker {
+  struct needles needles;
+  struct masker_value *values;
+  size_t value_count;
+};
+
+enum masker_answer {
+  MASKER_MASKED,
+  MASKER_TOO_SHORT, /* no line of it has NEEDLE_MIN bytes */
+  MASKER_TOO_LONG,  /* more than MASKER_VALUE_MAX bytes */
+  MASKER_FULL       /* MASKER_VALUES_MAX values, or MASKER_BYTES_MAX bytes */
+};
+
+void masker_release(struct masker *self);
+
+/* Adds a value; nothing of it unless the answer is MASKER_MASKED. A value that is there already is
+   found by comparing it with the others, and costs nothing else. Short lines of a value stay as
+   they are: "{" is no secret. */
+enum masker_answer masker_add(struct masker *self, const char *value, size_t length);
+
+static inline bool masker_is_empty(const struct masker *self) {
+  return self->needles.count == 0;
+}
+
+/* Masks a whole text in place. Returns its length, which is never greater. */
+size_t mask_text(struct masker *self, char *text, size_t length);
+
+/* --- a stream -------------------------------------------------------------------------------- */
+
+/* Secret bytes, by their places in the text. */
+struct mask_run {
+  uint64_t begin, end;
+};
+
+/*
+ * Masks where the caller has read to:
+ *
+ *   space = room for mask_stream_held bytes and what is read
+ *   n = read(fd, space + mask_stream_held(&stream), …)
+ *   length = mask_stream_put(&stream, space, n)         so many bytes from space on are handed out
+ *   …
+ *   length = mask_stream_end(&stream, space)            room for mask_stream_held bytes
+ *
+ * Where nothing is held and nothing found, the bytes are neither moved nor copied. What is held is
+ * the beginning of a needle: the stream keeps no copy, and the next room may be another one.
+ *
+ * A needle that is added to the masker between two chunks counts for an occurrence that begins in
+ * what is held, or later. It may also begin in a run that was masked and may go on.
+ */
+struct mask_stream {
+  struct masker *masker;
+  uint64_t read;    /* the place in the text after what was put */
+  uint64_t decided; /* the place before which everything was handed out */
+  uint32_t node;
+  size_t depth; /* of the node */
+  size_t known; /* the needles' bytes, when it was found */
+  bool masked;  /* what was handed out ends with a MASK: a run that begins here belongs to it */
+  struct mask_run *runs; /* after `decided`, in order: each may still grow to the left */
+  size_t run_count, run_capacity;
+};
+
+/* The masker must outlive the stream, and may be empty. */
+void mask_stream_init(struct mask_stream *self, struct masker *masker);
+void mask_stream_release(struct mask_stream *self);
+
+static inline size_t mask_stream_held(const struct mask_stream *self) {
+  return (size_t)(self->read - self->decided);
+}
+
+/* `text` has room for mask_stream_held bytes, whose content does not matter, and `length` bytes
+   after them. Returns how many bytes at `text` are handed out; what is behind them is undefined. */
+size_t mask_stream_put(struct mask_stream *self, char *text, size_t length);
+
+/* Hands out what is held, at most as many bytes. The stream is as it was in the beginning. */
+size_t mask_stream_end(struct mask_stream *self, char *text);
+
+#endif

@@ -1,0 +1,205 @@
+/*
+ * A stream in chunks against the definition in base/mask.h, byte by byte: what comes out, and how
+ * much is held. The input is a script, in which an order has a byte that says what it is and how
+ * many bytes it has. Needles and values are added between the chunks, too.
+ */
+#include "base/mask.h"
+#include "base/memory.h"
+#include "base/secret_forms.h"
+#include "tests/fuzz/fuzz.h"
+
+#define TEXT_MAX ((size_t)4096)
+#define NEEDLES_MAX ((size_t)400)
+
+struct run {
+  struct masker masker;
+  struct mask_stream stream;
+  struct buffer text, out;
+  bool secret[TEXT_MAX];
+  /* The definition's own list, and the place from which each counts. */
+  struct {
+    char *bytes;
+    size_t length, from;
+  } needles[NEEDLES_MAX];
+  size_t count, longest;
+};
+
+static bool ends_line(char byte) {
+  return byte == '\n' || byte == '\r';
+}
+
+/* Up to here the stream may not look back any more. */
+static size_t border(const struct run *self) {
+  return self->text.length - self->stream.depth;
+}
+
+static void list_needle(struct run *self, const char *bytes, size_t length) {
+  for (size_t i = 0; i < self->count; i++)
+    if (self->needles[i].length == length && memcmp(self->needles[i].bytes, bytes, length) == 0)
+      return;
+  demand(self->count < NEEDLES_MAX);
+  self->needles[self->count].bytes = memory_copy(bytes, length);
+  self->needles[self->count].length = length;
+  self->needles[self->count++].from = border(self);
+  self->longest = length > self->longest ? length : self->longest;
+}
+
+static void add_needle(struct run *self, const char *bytes, size_t length) {
+  if (length < NEEDLE_MIN || memchr(bytes, '\n', length) != NULL ||
+      memchr(bytes, '\r', length) != NULL || self->count > NEEDLES_MAX / 2)
+    return;
+  list_needle(self, bytes, length);
+  needles_add(&self->masker.needles, bytes, length);
+}
+
+/* The lines of a text, one after the other. */
+static size_t list_lines(struct run *self, const char *text, size_t length) {
+  size_t long_lines = 0;
+  for (size_t begin = 0, end = 0; begin < length; begin = ++end) {
+    while (end < length && !ends_line(text[end]))
+      end++;
+    if (end - begin < NEEDLE_MIN)
+      continue;
+    list_needle(self, text + begin, end - begin);
+    long_lines++;
+  }
+  return long_lines;
+}
+
+static void add_value(struct run *self, const char *value, size_t length) {
+  if (self->count > NEEDLES_MAX / 2)
+    return;
+  enum masker_answer answer = masker_add(&self->masker, value, length);
+  while (length > 0 && ends_line(*value)) {
+    value++;
+    length--;
+  }
+  while (length > 0 && ends_line(value[length - 1]))
+    length--;
+  bool is_long = list_lines(self, value, length) > 0;
+  demand(answer == (is_long ? MASKER_MASKED : MASKER_TOO_SHORT));
+  for (enum secret_form form = SECRET_RAW + 1; form < SECRET_FORMS && is_long; form++) {
+    struct buffer out = {0};
+    secret_form_add(form, value, length, &out);
+    (void)list_lines(self, out.bytes, out.length);
+    buffer_release(&out);
+  }
+}
+
+/* Marks what has become secret with the last bytes; whether an occurrence may still begin there. */
+static void find_secrets(struct run *self, size_t from) {
+  for (size_t i = 0; i < self->count; i++) {
+    size_t length = self->needles[i].length;
+    size_t first = from > length ? from - length : 0;
+    first = first > self->needles[i].from ? first : self->needles[i].from;
+    for (size_t at = first; at + length <= self->text.length; at++)
+      if (memcmp(self->text.bytes + at, self->needles[i].bytes, length) == 0)
+        memset(self->secret + at, true, length);
+  }
+}
+
+/* The longest end of the text that a needle begins with. */
+static size_t longest_beginning(const struct run *self) {
+  for (size_t length = self->longest; length > 0; length--)
+    for (size_t i = 0; i < self->count && length <= self->text.length; i++)
+      if (length <= self->needles[i].length &&
+          length <= self->text.length - self->needles[i].from &&
+          memcmp(self->text.bytes + self->text.length - length, self->needles[i].bytes, length) ==
+              0)
+        return length;
+  return 0;
+}
+
+/* What is handed out is what the definition says of so many bytes. */
+static void compare(const struct run *self, size_t decided) {
+  size_t place = 0;
+  for (size_t i = 0; i < decided; i++) {
+    if (self->secret[i] && i > 0 && self->secret[i - 1])
+      continue;
+    const char *expected = self->secret[i] ? MASK : self->text.bytes + i;
+    size_t length = self->secret[i] ? MASK_LENGTH : 1;
+    demand(place + length <= self->out.length &&
+           memcmp(self->out.bytes + place, expected, length) == 0);
+    place += length;
+  }
+  demand(place == self->out.length);
+}
+
+/* A chunk, in an array of its own, so that nothing beside it is touched. */
+static void put(struct run *self, const char *bytes, size_t length) {
+  if (length > TEXT_MAX - self->text.length)
+    length = TEXT_MAX - self->text.length;
+  size_t held = mask_stream_held(&self->stream), before = border(self);
+  char *room = malloc(held + length + 1);
+  demand(room != NULL);
+  if (length > 0)
+    memcpy(room + held, bytes, length);
+  buffer_add(&self->text, bytes, length);
+  buffer_add(&self->out, room, mask_stream_put(&self->stream, room, length));
+  free(room);
+  find_secrets(self, before);
+  demand(mask_stream_held(&self->stream) <= longest_beginning(self));
+  compare(self, self->text.length - mask_stream_held(&self->stream));
+}
+
+static void finish(struct run *self) {
+  size_t held = mask_stream_held(&self->stream);
+  char *room = malloc(held + 1);
+  demand(room != NULL);
+  buffer_add(&self->out, room, mask_stream_end(&self->stream, room));
+  free(room);
+  find_secrets(self, 0);
+  demand(mask_stream_held(&self->stream) == 0);
+  compare(self, self->text.length);
+}
+
+static void release(struct run *self) {
+  for (size_t i = 0; i < self->count; i++)
+    free(self->needles[i].bytes);
+  mask_stream_release(&self->stream);
+  masker_release(&self->masker);
+  buffer_release(&self->text);
+  buffer_release(&self->out);
+}
+
+/* A part of a needle, with which a text comes close to it. */
+static void put_part(struct run *self, size_t number, size_t begin, size_t length) {
+  if (self->count == 0)
+    return;
+  number %= self->count;
+  begin %= self->needles[number].length;
+  size_t left = self->needles[number].length - begin;
+  put(self, self->needles[number].bytes + begin, length < left ? length : left);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  struct run *run = calloc(1, sizeof *run);
+  demand(run != NULL);
+  mask_stream_init(&run->stream, &run->masker);
+  while (size >= 4) {
+    unsigned order = *data >> 5;
+    size_t length = *data & 0x1F;
+    data++;
+    size--;
+    if (order >= 5) { /* 32 bytes of the needle or more, or up to 31 */
+      put_part(run, data[0], data[1], order == 5 ? 32 + length * 8 : length);
+      data += 2;
+      size -= 2;
+      continue;
+    }
+    length = length < size ? length : size;
+    const char *bytes = (const char *)data;
+    if (order == 0)
+      add_needle(run, bytes, length);
+    else if (order == 1)
+      add_value(run, bytes, length);
+    else
+      put(run, bytes, length);
+    data += length;
+    size -= length;
+  }
+  finish(run);
+  release(run);
+  free(run);
+  return 0;
+}

@@ -1,0 +1,428 @@
+#include "base/mask.h"
+#include "base/memory.h"
+#include "base/secret_forms.h"
+#include "tests/test.h"
+
+/* --- fixture --------------------------------------------------------------------------------- */
+
+static void add_value(struct masker *masker, const char *value) {
+  assert_int_equal(masker_add(masker, value, strlen(value)), MASKER_MASKED);
+}
+
+/* Needles alone, without the forms of a value. */
+static struct masker with_needles(const char *const *needles) {
+  struct masker masker = {0};
+  for (; *needles != NULL; needles++)
+    needles_add(&masker.needles, *needles, strlen(*needles));
+  return masker;
+}
+
+#define NEEDLES(...) with_needles((const char *const[]){__VA_ARGS__, NULL})
+
+static void assert_masked(struct masker *masker, const char *text, const char *expected) {
+  char *bytes = memory_copy(text, strlen(text));
+  size_t length = mask_text(masker, bytes, strlen(text));
+  bytes[length] = '\0';
+  assert_string_equal(bytes, expected);
+  free(bytes);
+}
+
+/* What a stream has handed out so far. */
+struct reader {
+  struct mask_stream stream;
+  struct buffer out;
+};
+
+/* In an array of exactly the room that the header asks for. */
+static void put_bytes(struct reader *self, const char *bytes, size_t length) {
+  size_t held = mask_stream_held(&self->stream);
+  char *room = memory_allocate(held + length + (held + length == 0));
+  memset(room, '?', held);
+  memcpy(room + held, bytes, length);
+  size_t ready = mask_stream_put(&self->stream, room, length);
+  assert_true(ready <= held + length);
+  buffer_add(&self->out, room, ready);
+  free(room);
+}
+
+static void put_string(struct reader *self, const char *string) {
+  put_bytes(self, string, strlen(string));
+}
+
+static void end_reader(struct reader *self) {
+  size_t held = mask_stream_held(&self->stream);
+  char *room = memory_allocate(held + 1);
+  buffer_add(&self->out, room, mask_stream_end(&self->stream, room));
+  free(room);
+  assert_int_equal(mask_stream_held(&self->stream), 0);
+}
+
+static void assert_out(const struct reader *self, const char *expected) {
+  char *out = memory_copy(self->out.bytes, self->out.length);
+  assert_string_equal(out, expected);
+  free(out);
+}
+
+static void release_reader(struct reader *self) {
+  mask_stream_release(&self->stream);
+  buffer_release(&self->out);
+}
+
+static struct reader reader_of(struct masker *masker) {
+  struct reader reader = {0};
+  mask_stream_init(&reader.stream, masker);
+  return reader;
+}
+
+/* --- values ---------------------------------------------------------------------------------- */
+
+TEST(each_form_of_a_value_is_masked) {
+  static const char value[] = "pa/ss \"w<o>r&d'\xC3\xA9\x01\n";
+  struct masker masker = {0};
+  add_value(&masker, value);
+  for (enum secret_form form = 0; form < SECRET_FORMS; form++) {
+    struct buffer text = {0};
+    buffer_add_string(&text, "[");
+    secret_form_add(form, value, sizeof value - 2, &text);
+    buffer_add(&text, "]", 2);
+    assert_masked(&masker, text.bytes, "[***]");
+    buffer_release(&text);
+  }
+  masker_release(&masker);
+}
+
+TEST(what_is_too_short_is_not_masked) {
+  struct masker masker = {0};
+  assert_int_equal(masker_add(&masker, "", 0), MASKER_TOO_SHORT);
+  assert_int_equal(masker_add(&masker, "12345", 5), MASKER_TOO_SHORT);
+  assert_int_equal(masker_add(&masker, "12345\r\n", 7), MASKER_TOO_SHORT);
+  assert_int_equal(masker_add(&masker, "12345\n67890\r12345", 17), MASKER_TOO_SHORT);
+  assert_true(masker_is_empty(&masker));
+  assert_int_equal(masker_add(&masker, "123456", 6), MASKER_MASKED);
+  assert_false(masker_is_empty(&masker));
+  assert_masked(&masker, "12345 123456", "12345 ***");
+  masker_release(&masker);
+}
+
+TEST(each_line_of_a_value_is_masked_if_it_is_long_enough) {
+  struct masker masker = {0};
+  add_value(&masker, "{\r\n  \"key\": 1\r\nsecond line\rthe third\n}\n");
+  assert_masked(&masker, "{\n  \"key\": 1\nthe third, second line\r}", "{\n***\n***, ***\r}");
+  assert_masked(&masker, "\"{\\r\\n  \\\"key\\\": 1\\r\\nsecond line\\rthe third\\n}\"", "\"***\"");
+  masker_release(&masker);
+}
+
+/* The line end of a file is not printed by `$(cat file)`. */
+TEST(line_ends_around_a_value_do_not_count) {
+  struct masker masker = {0};
+  add_value(&masker, "\r\npassword\n");
+  assert_masked(&masker, "password cGFzc3dvcmQ= cGFzc3dvcmQK 70617373776f7264",
+                "*** ***Q= ***QK ***");
+  masker_release(&masker);
+}
+
+TEST(a_value_is_added_once) {
+  struct masker masker = {0};
+  add_value(&masker, "password");
+  size_t bytes = masker.needles.text.length;
+  add_value(&masker, "password\n");
+  assert_int_equal(masker.needles.text.length, bytes);
+  assert_int_equal(masker.value_count, 1);
+  /* itself, three of base64, hex (whose digits are no letters) and line feeds */
+  add_value(&masker, "passwore");
+  assert_int_equal(masker.needles.count, 2 * 6);
+  masker_release(&masker);
+}
+
+TEST(a_needle_of_two_values_is_one) {
+  struct masker masker = {0};
+  add_value(&masker, "password");
+  add_value(&masker, "password\nsecond line");
+  add_value(&masker, "a third\npassword");
+  assert_masked(&masker, "password, second line, a third.", "***, ***, ***.");
+  size_t passwords = 0;
+  for (size_t i = 0; i < masker.needles.count; i++)
+    passwords += masker.needles.list[i].length == 8 &&
+                 memcmp(masker.needles.list[i].bytes, "password", 8) == 0;
+  assert_int_equal(passwords, 1);
+  masker_release(&masker);
+}
+
+TEST(values_are_bounded_in_number) {
+  struct masker masker = {0};
+  char value[16];
+  for (size_t i = 0; i < MASKER_VALUES_MAX; i++) {
+    (void)snprintf(value, sizeof value, "value-%zu", i);
+    add_value(&masker, value);
+  }
+  assert_int_equal(masker_add(&masker, "another", 7), MASKER_FULL);
+  assert_masked(&masker, "value-0 value-255 another", "*** *** another");
+  masker_release(&masker);
+}
+
+TEST(values_are_bounded_in_length) {
+  struct masker masker = {0};
+  char *value = memory_allocate(MASKER_VALUE_MAX + 1);
+  memset(value, 'a', MASKER_VALUE_MAX + 1);
+  assert_int_equal(masker_add(&masker, value, MASKER_VALUE_MAX + 1), MASKER_TOO_LONG);
+  assert_true(masker_is_empty(&masker));
+  for (char first = 'b'; masker.needles.text.length < MASKER_BYTES_MAX / 4 * 3; first++) {
+    *value = first;
+    assert_int_equal(masker_add(&masker, value, MASKER_VALUE_MAX), MASKER_MASKED);
+  }
+  memset(value, '\x1b', MASKER_VALUE_MAX);
+  size_t bytes = masker.needles.text.length;
+  assert_int_equal(masker_add(&masker, value, MASKER_VALUE_MAX), MASKER_FULL);
+  assert_int_equal(masker.needles.text.length, bytes);
+  assert_int_equal(masker_add(&masker, value, 100), MASKER_MASKED);
+  free(value);
+  masker_release(&masker);
+}
+
+/* --- texts ----------------------------------------------------------------------------------- */
+
+TEST(an_empty_masker_changes_nothing) {
+  struct masker masker = {0};
+  assert_true(masker_is_empty(&masker));
+  assert_masked(&masker, "password", "password");
+  masker_release(&masker);
+}
+
+TEST(occurrences_that_overlap_or_touch_are_one) {
+  struct masker masker = NEEDLES("abcdef", "defghi", "xxxxxx");
+  assert_masked(&masker, "-abcdefghi-", "-***-");
+  assert_masked(&masker, "-abcdefdefghi-", "-***-");
+  assert_masked(&masker, "-abcdefabcdef-abcdef", "-***-***");
+  assert_masked(&masker, "xxxxxx-xxxxx-xxxxxxx-xxxxxxxxxxxx", "***-xxxxx-***-***");
+  masker_release(&masker);
+}
+
+TEST(line_ends_part_occurrences) {
+  struct masker masker = NEEDLES("abcdef", "absecret");
+  assert_masked(&masker, "abcdef\nabcdef\rabcdef\r\nabc\ndef", "***\n***\r***\r\nabc\ndef");
+  masker_release(&masker);
+}
+
+TEST(a_needle_inside_of_another_one_is_a_part_of_it) {
+  struct masker masker = NEEDLES("abcdefghijkl", "cdefgh", "fghijk");
+  assert_masked(&masker, "abcdefghijkl", "***");
+  assert_masked(&masker, "abcdefghijk-", "ab***-");
+  assert_masked(&masker, "abcdefgh-", "ab***-");
+  assert_masked(&masker, "abcdefg", "abcdefg");
+  masker_release(&masker);
+}
+
+/* What a search that starts again behind a part of a needle does not find. */
+TEST(an_occurrence_that_begins_inside_of_another_attempt_is_found) {
+  struct masker masker = NEEDLES("absecret");
+  assert_masked(&masker, "aabsecret", "a***");
+  assert_masked(&masker, "absecabsecret", "absec***");
+  masker_release(&masker);
+}
+
+/* Each split into three chunks, and byte by byte. */
+static void assert_every_split(struct masker *masker, const char *text, const char *expected) {
+  size_t length = strlen(text);
+  assert_masked(masker, text, expected);
+  struct reader reader = reader_of(masker);
+  for (size_t first = 0; first <= length; first++)
+    for (size_t second = first; second <= length; second++) {
+      reader.out.length = 0;
+      put_bytes(&reader, text, first);
+      put_bytes(&reader, text + first, second - first);
+      put_bytes(&reader, text + second, length - second);
+      end_reader(&reader);
+      assert_out(&reader, expected);
+    }
+  reader.out.length = 0;
+  for (size_t i = 0; i < length; i++)
+    put_bytes(&reader, text + i, 1);
+  end_reader(&reader);
+  assert_out(&reader, expected);
+  release_reader(&reader);
+}
+
+TEST(every_split_has_the_result_of_the_whole) {
+  struct masker masker =
+      NEEDLES("absecret", "secret-token", "aaaaaa", "token-aaaab", "\xC3\xA9t\xC3\xA9s\xC3\xA9");
+  assert_every_split(&masker, "aabsecret", "a***");
+  assert_every_split(&masker, "absecretabsecret", "***");
+  assert_every_split(&masker, "in absecret-token, absecret-toke\nabsecre",
+                     "in ***, ***-toke\nabsecre");
+  assert_every_split(&masker, "aaaaaaaaaaaaaaaaaaaaaaa-aaaaa", "***-aaaaa");
+  assert_every_split(&masker, "secret-token-aaaab secret-token-aaaa.", "*** ***-aaaa.");
+  assert_every_split(&masker, "\xC3\xA9t\xC3\xA9s\xC3\xA9t\xC3\xA9!", "***t\xC3\xA9!");
+  masker_release(&masker);
+}
+
+/* The definition, with no thought of speed. */
+static void mask_plainly(const char *const *needles, const char *text, char *out) {
+  bool secret[16] = {false};
+  for (; *needles != NULL; needles++)
+    for (const char *at = text; (at = strstr(at, *needles)) != NULL; at++)
+      for (size_t i = 0; i < strlen(*needles); i++)
+        secret[at - text + (ptrdiff_t)i] = true;
+  for (size_t i = 0; text[i] != '\0'; i++) {
+    if (!secret[i])
+      *out++ = text[i];
+    else if (i == 0 || !secret[i - 1])
+      out = stpcpy(out, MASK);
+  }
+  *out = '\0';
+}
+
+/* Each text of two letters, in two chunks, at each place. */
+TEST(all_short_texts_are_as_the_definition_says) {
+  enum { LENGTH = 13 };
+  static const char *const needles[] = {"abaaba",  "aabaabaab", "bbbbbb",
+                                        "babbaba", "aabbaab",   NULL};
+  struct masker masker = with_needles(needles);
+  struct reader reader = reader_of(&masker);
+  for (unsigned number = 0; number < 1U << LENGTH; number++) {
+    char text[LENGTH + 1] = "", expected[2 * LENGTH];
+    for (unsigned i = 0; i < LENGTH; i++)
+      text[i] = (number >> i & 1) != 0 ? 'a' : 'b';
+    mask_plainly(needles, text, expected);
+    for (size_t split = 0; split < LENGTH; split++) {
+      reader.out.length = 0;
+      put_bytes(&reader, text, split);
+      put_bytes(&reader, text + split, LENGTH - split);
+      end_reader(&reader);
+      assert_out(&reader, expected);
+    }
+  }
+  release_reader(&reader);
+  masker_release(&masker);
+}
+
+/* Looking at each place for the whole needle would take hours. */
+TEST(a_long_needle_of_one_letter_takes_no_longer_than_others) {
+  const size_t text_length = MASKER_VALUE_MAX * 16;
+  char *letters = memory_allocate(text_length);
+  memset(letters, 'a', text_length);
+  struct masker masker = {0};
+  needles_add(&masker.needles, letters, MASKER_VALUE_MAX);
+  struct reader reader = reader_of(&masker);
+  put_bytes(&reader, letters, text_length);
+  put_string(&reader, "b");
+  put_bytes(&reader, letters, MASKER_VALUE_MAX - 1);
+  assert_out(&reader, "***b");
+  assert_int_equal(mask_stream_held(&reader.stream), MASKER_VALUE_MAX - 1);
+  put_string(&reader, "c");
+  assert_int_equal(reader.out.length, 4 + MASKER_VALUE_MAX);
+  release_reader(&reader);
+  masker_release(&masker);
+  free(letters);
+}
+
+/* --- what a stream holds --------------------------------------------------------------------- */
+
+TEST(what_cannot_become_an_occurrence_is_handed_out) {
+  struct masker masker = NEEDLES("secret", "secrets-file");
+  struct reader reader = reader_of(&masker);
+  put_string(&reader, "a line\nthe sec");
+  assert_out(&reader, "a line\nthe ");
+  assert_int_equal(mask_stream_held(&reader.stream), 3);
+  put_string(&reader, "tor se");
+  assert_out(&reader, "a line\nthe sector ");
+  put_string(&reader, "cret");
+  assert_out(&reader, "a line\nthe sector ***");
+  assert_int_equal(mask_stream_held(&reader.stream), 0);
+  put_string(&reader, "s-fi");
+  assert_out(&reader, "a line\nthe sector ***");
+  put_string(&reader, "x");
+  assert_out(&reader, "a line\nthe sector ***s-fix");
+  release_reader(&reader);
+  masker_release(&masker);
+}
+
+TEST(an_occurrence_is_handed_out_with_its_last_byte) {
+  struct masker masker = NEEDLES("secret", "secrets-file");
+  struct reader reader = reader_of(&masker);
+  put_string(&reader, "the secret");
+  assert_out(&reader, "the ***");
+  release_reader(&reader);
+  masker_release(&masker);
+}
+
+TEST(nothing_is_held_behind_a_line_end) {
+  struct masker masker = NEEDLES("secret");
+  struct reader reader = reader_of(&masker);
+  put_string(&reader, "secre\n");
+  assert_out(&reader, "secre\n");
+  put_string(&reader, "secre\r");
+  assert_out(&reader, "secre\nsecre\r");
+  release_reader(&reader);
+  masker_release(&masker);
+}
+
+TEST(the_end_hands_out_what_was_held) {
+  struct masker masker = NEEDLES("abcdefghijkl", "cdefgh");
+  struct reader reader = reader_of(&masker);
+  put_string(&reader, "abcdefghi");
+  assert_out(&reader, "");
+  end_reader(&reader);
+  assert_out(&reader, "ab***i");
+  put_string(&reader, "jkl");
+  end_reader(&reader);
+  assert_out(&reader, "ab***ijkl");
+  release_reader(&reader);
+  masker_release(&masker);
+}
+
+TEST(bytes_without_an_occurrence_stay_where_they_are) {
+  struct masker masker = NEEDLES("secret");
+  struct mask_stream stream;
+  mask_stream_init(&stream, &masker);
+  char text[] = "nothing to see here, none at all\n";
+  assert_int_equal(mask_stream_put(&stream, text, sizeof text - 1), sizeof text - 1);
+  assert_string_equal(text, "nothing to see here, none at all\n");
+  mask_stream_release(&stream);
+  masker_release(&masker);
+}
+
+/* --- needles that are added ------------------------------------------------------------------ */
+
+TEST(a_needle_that_is_added_counts_for_what_is_held) {
+  struct masker masker = NEEDLES("abcdefghijkl");
+  struct reader reader = reader_of(&masker);
+  put_string(&reader, "bcdefg abcdefghi");
+  assert_out(&reader, "bcdefg ");
+  needles_add(&masker.needles, "bcdefg", 6);
+  put_string(&reader, "-abcdefgh");
+  assert_out(&reader, "bcdefg a***hi-");
+  needles_add(&masker.needles, "efghij", 6);
+  needles_add(&masker.needles, "abcdef!", 7);
+  put_string(&reader, "ij.");
+  assert_out(&reader, "bcdefg a***hi-a***.");
+  release_reader(&reader);
+  masker_release(&masker);
+}
+
+TEST(a_run_that_may_go_on_stays_one_when_a_needle_is_added) {
+  struct masker masker = NEEDLES("secret", "cret-x", "secret-x-file");
+  struct reader reader = reader_of(&masker);
+  put_string(&reader, "secret-x-f");
+  assert_out(&reader, "***");
+  needles_add(&masker.needles, "another", 7);
+  put_string(&reader, "ile");
+  assert_out(&reader, "***");
+  put_string(&reader, "secret-x-f");
+  needles_add(&masker.needles, "one more", 8);
+  put_string(&reader, ".");
+  assert_out(&reader, "***-f.");
+  release_reader(&reader);
+  masker_release(&masker);
+}
+
+TEST(the_first_needle_may_be_added_while_a_stream_is_read) {
+  struct masker masker = {0};
+  struct reader reader = reader_of(&masker);
+  put_string(&reader, "secret ");
+  add_value(&masker, "secret");
+  put_string(&reader, "secret");
+  end_reader(&reader);
+  assert_out(&reader, "secret ***");
+  release_reader(&reader);
+  masker_release(&masker);
+}
