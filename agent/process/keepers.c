@@ -20,6 +20,7 @@
 
 #include "agent/process/children.h"
 #include "agent/process/keeper_message.h"
+#include "agent/process/pipe_drain.h"
 #include "agent/process/process_table.h"
 #include "agent/process/process_tree.h"
 #include "base/buffer.h"
@@ -51,21 +52,13 @@ struct keeper {
   int own_status; /* of the keeper itself, once it was reaped */
 };
 
-/* Of a process that is over: read until its last writer is gone. */
-struct pipe_drain {
-  struct pipe_drain *next;
-  struct keepers *keepers;
-  struct event *readable;
-  int fd;
-};
-
 struct keepers {
   struct keepers_options options;
   bool is_proven; /* a keeper made of the program has reported */
   bool has_died;  /* one was reaped */
   unsigned idle_max;
   struct keeper *all;
-  struct pipe_drain *drains;
+  struct pipe_drains drains;
   struct buffer body; /* of the message that is being sent */
   struct event *walk; /* over those of nobody, and while everything ends */
   int64_t give_up_ms; /* of those of keepers that died; 0: there are none */
@@ -645,34 +638,6 @@ size_t keepers_of_dead_agents(const char *job) {
   return search.keepers;
 }
 
-/* --- pipes ------------------------------------------------------------------------------------ */
-
-static void free_drain(struct pipe_drain *drain) {
-  event_free(drain->readable);
-  close(drain->fd);
-  free(drain);
-}
-
-/* One read per turn of the loop: a process that prints without end must not delay the others. */
-LOOP_CALLBACK(discard, struct pipe_drain *drain) {
-  char discarded[16384];
-  ssize_t length = read(drain->fd, discarded, sizeof discarded);
-  if (length > 0 || (length < 0 && (errno == EAGAIN || errno == EINTR)))
-    return;
-  struct pipe_drain **link = &drain->keepers->drains;
-  while (*link != drain)
-    link = &(*link)->next;
-  *link = drain->next;
-  free_drain(drain);
-}
-
-void keepers_drain(struct keepers *self, int fd) {
-  struct pipe_drain *drain = memory_allocate(sizeof *drain);
-  *drain = (struct pipe_drain){.keepers = self, .fd = fd, .next = self->drains};
-  drain->readable = loop_event_new(self->options.base, fd, EV_READ | EV_PERSIST, discard, drain);
-  self->drains = drain;
-}
-
 /* --- the keepers themselves -------------------------------------------------------------------- */
 
 struct keepers *keepers_new(const struct keepers_options *options) {
@@ -680,6 +645,10 @@ struct keepers *keepers_new(const struct keepers_options *options) {
   *self = (struct keepers){.options = *options, .idle_max = 1};
   self->walk = loop_timer_new(options->base, on_walk, self);
   return self;
+}
+
+void keepers_drain(struct keepers *self, int fd) {
+  pipe_drains_add(&self->drains, self->options.base, fd);
 }
 
 void keepers_limit_idle(struct keepers *self, unsigned count) {
@@ -697,10 +666,7 @@ void keepers_free(struct keepers *self) {
     }
     free_keeper(keeper);
   }
-  for (struct pipe_drain *drain = self->drains, *next; drain != NULL; drain = next) {
-    next = drain->next;
-    free_drain(drain);
-  }
+  pipe_drains_release(&self->drains);
   event_free(self->walk);
   buffer_release(&self->body);
   free(self);
