@@ -217,6 +217,7 @@ DELIVERY_TEST(what_redis_has_lost_was_not_delivered_and_is_reported_once) {
   write_committed(owner, earlier);
   hold_from(owner, PUSH "one");
   loop_await(&owner->loop, &owner->lost_data, 1);
+  LOOP_UNTIL(&owner->loop, redis_store_injected(owner->store) > 0);
   lose_connection(owner);
   loop_await(&owner->loop, &owner->delivered, 2);
   delivery_owner_expect(owner, "owned delivered lost_data delivered");

@@ -90,6 +90,23 @@ STEP_TEST(a_result_waits_for_room_of_its_size) {
   step_owner_ends(owner, 0, NULL, "12345\n");
 }
 
+STEP_TEST(a_result_that_was_cut_waits_for_room_of_both_ends) {
+  enum { LINE = 250000, HEAD = 4 * (LINE + 1), TAIL = 4 };
+  owner->room = HEAD + TAIL - 1;
+  step_owner_start_script(owner,
+                          "for i in 1 2 3 4; do printf %250000s x; echo; done; echo end; "
+                          "touch $D/over",
+                          TIMEOUT);
+  loop_await_file(&owner->loop, "over");
+  assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
+  owner->room = HEAD + TAIL;
+  run_resume(owner->run);
+  step_owner_wait(owner);
+  assert_int_equal(owner->result.output_content_length, HEAD);
+  assert_int_equal(owner->result.output_tail_length, TAIL);
+  assert_int_equal(owner->result.output_bytes, HEAD + TAIL);
+}
+
 STEP_TEST(everything_may_end_while_the_owner_is_full) {
   step_owner_start_script(owner, "echo one; echo two; printf end; touch $D/over", TIMEOUT);
   owner->full = true;
