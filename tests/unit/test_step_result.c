@@ -167,11 +167,12 @@ TEST(what_was_cut_is_behind_the_other_fields) {
                              .output_tail = "\xC3\xA9\n\xFF\n\"",
                              .output_tail_length = 6,
                              .output_bytes = UINT64_MAX};
-  assert_writes(&self, quoted("{'schemaVersion':2,'stepId':'s','exitCode':0,'timedOut':false,"
-                              "'durationSeconds':0,'errorMessage':null,'outputContent':'a\\n',"
-                              "'eventCount':5,'outputTruncated':true,"
-                              "'outputBytes':18446744073709551615,"
-                              "'outputTail':'\xC3\xA9\\n\xEF\xBF\xBD\\n\\\"'}"));
+  assert_writes(&self,
+                quoted("{'schemaVersion':2,'stepId':'s','exitCode':0,'timedOut':false,"
+                       "'durationSeconds':0,'errorMessage':null,'outputContent':'a\\n',"
+                       "'eventCount':5,'outputTruncated':true,"
+                       "'outputBytes':18446744073709551615,"
+                       "'outputTail':'\xC3\xA9\\n\xEF\xBF\xBD\\n\\\"','end':{'cause':'exited'}}"));
 }
 
 TEST(numbers_are_the_shortest) {
