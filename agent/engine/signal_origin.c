@@ -21,6 +21,8 @@ static enum signal_origin find_origin(pid_t pid) {
     if (pid == 0)
       return SIGNAL_OF_OTHER;
     pid_t parent = process_table_parent(pid);
+    if (parent == 0 && process_table_parent(pid) != 0)
+      return SIGNAL_OF_GONE; /* it was reaped while it was read */
     if (parent < 0)
       return kill(pid, 0) != 0 && errno == EPERM ? SIGNAL_OF_OTHER : SIGNAL_OF_GONE;
     pid = parent;
