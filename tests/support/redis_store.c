@@ -94,7 +94,7 @@ static bool begins(const redisReply *command, const char *beginning) {
   size_t length = strlen(beginning);
   for (size_t i = 0; i < command->elements && text.length < length; i++)
     append(&text, "%s%s", i > 0 ? " " : "", word(command, i));
-  bool same = length == 0 || strncmp(text.bytes, beginning, length) == 0;
+  bool same = length == 0 || (text.length > 0 && strncmp(text.bytes, beginning, length) == 0);
   buffer_release(&text);
   return same;
 }
