@@ -126,7 +126,7 @@ int regular_file_text(const char *path, struct buffer *text, struct error *error
 /* From where the descriptor is. Returns 0, or -1 with errno. */
 static int choose_lines(int fd, struct line_choice *choice) {
   struct buffer piece = {0};
-  int result;
+  int result = 0;
   do {
     piece.length = 0;
     result = regular_file_fill(fd, -1, 0, PIECE, &piece);
