@@ -319,6 +319,12 @@ const struct step *run_step(const struct run *run) {
   return &run->step;
 }
 
+const struct log *run_log(const struct run *run) {
+  static const struct log nowhere = {.least = LOG_ERROR + 1, .fd = -1};
+  (void)run;
+  return &nowhere;
+}
+
 void *run_ticket(const struct run *run) {
   return run->ticket;
 }
