@@ -82,11 +82,12 @@ static void free_door(const struct options *options, struct door *door) {
 
 /* Serves the door that the options name, until its end. */
 static int serve(const struct options *options, const struct startup *startup,
-                 const struct log *log) {
+                 struct secrets *secrets, const struct log *log) {
   bool redis = options->action == OPTIONS_RUN;
   struct engine_options engine_options = {
       .base = loop_event_base_new(),
       .log = log,
+      .secrets = secrets,
       .keepers = {.program = KEEPER_PROGRAM,
                   .environment = environ,
                   .work = kinds_work,
@@ -169,15 +170,20 @@ static int fail(const struct log *log, const char *reason) {
 
 static int run(struct options *options) {
   unsigned long dropped = 0;
+  struct secrets secrets;
   struct log log = {.dropped = &dropped,
                     .least = options->verbose                 ? LOG_DEBUG
                              : options->action != OPTIONS_RUN ? LOG_WARN
                                                               : LOG_INFO,
                     .job = options->redis.job_id,
                     .format = options->log_format,
+                    .masker = &secrets.masker,
                     .fd = STDERR_FILENO};
   struct error error;
   struct startup startup;
+  secrets_init(&secrets, options->mask_env, &log);
+  if (options->url.password != NULL)
+    (void)secrets_add(&secrets, &log, NULL, "the password of Redis", options->url.password);
   if (options->action != OPTIONS_RUN && options->action != OPTIONS_IPC &&
       fcntl(STDOUT_FILENO, F_GETFD) < 0)
     return fail(&log, "standard output is closed");
@@ -188,11 +194,12 @@ static int run(struct options *options) {
              "this kernel has no child subreaper: a process that leaves its step is not ended with "
              "it");
   startup_offer_tools();
-  int exit_code = complete(options, &log, &error) == 0 ? serve(options, &startup, &log)
+  int exit_code = complete(options, &log, &error) == 0 ? serve(options, &startup, &secrets, &log)
                                                        : fail(&log, error.text);
   log_line(&log, LOG_INFO, NULL, "exits with code %d", exit_code);
   tls_free(options->url.tls);
   startup_release(&startup);
+  secrets_release(&secrets);
   return exit_code;
 }
 

@@ -238,6 +238,9 @@ static const struct setting settings[] = {
     {"dumpable", NULL, ALWAYS, SWITCH(dumpable),
      .help = "let debuggers of the same user attach to the agent (gdb, strace), and\n"
              "any of its processes read its memory, passwords included"},
+    {"mask-env", "PATTERNS", ALWAYS, TEXT(mask_env),
+     .help = "mask the values of variables with these names in all output and in the\n"
+             "log, such as '*_TOKEN,*_PASSWORD,*_SECRET,*_KEY'"},
     {"log-format", "FORMAT", ALWAYS, .parse = parse_log_format,
      .help = "text, the default, or json: an object a line"},
     {"verbose", NULL, ALWAYS, SWITCH(verbose),

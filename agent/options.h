@@ -40,7 +40,8 @@ struct options {
   struct tool_settings tools; /* of the doors without steps; the directory as it was named */
   bool verbose;
   enum log_format log_format;
-  bool dumpable; /* other processes of the same user may attach to this one */
+  const char *mask_env; /* see secrets.h; NULL: none */
+  bool dumpable;        /* other processes of the same user may attach to this one */
   unsigned long long idle_cycles;
   unsigned long long connect_timeout_seconds; /* 0: up to the idle limit */
   unsigned long long line_bytes;

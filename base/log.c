@@ -12,6 +12,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/mask.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 
@@ -84,11 +85,12 @@ static void add_object(const struct log *self, struct buffer *out, enum log_leve
 }
 
 /* To be freed. */
-__attribute__((format(printf, 1, 0))) static char *make_text(const char *format,
-                                                             va_list arguments) {
+__attribute__((format(printf, 2, 0))) static char *
+make_text(const struct log *self, const char *format, va_list arguments) {
   char *text;
   if (vasprintf(&text, format, arguments) < 0)
     memory_exhausted("a buffer");
+  mask_string(self->masker, text, false);
   return text;
 }
 
@@ -141,7 +143,7 @@ void log_line(const struct log *self, enum log_level level, const char *step_id,
   struct buffer line = {0};
   va_list arguments;
   va_start(arguments, format);
-  char *text = make_text(format, arguments);
+  char *text = make_text(self, format, arguments);
   va_end(arguments);
   if (self->format == LOG_JSON) {
     add_object(self, &line, level, step_id, text);
@@ -162,7 +164,7 @@ void log_plain(const struct log *self, const char *format, ...) {
   struct buffer line = {0};
   va_list arguments;
   va_start(arguments, format);
-  char *text = make_text(format, arguments);
+  char *text = make_text(self, format, arguments);
   va_end(arguments);
   if (self->format == LOG_JSON)
     add_object(self, &line, LOG_INFO, NULL, text);

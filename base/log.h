@@ -12,6 +12,8 @@
  * reader's terminal, and JSON in a line keeps its meaning: it has escaped those below U+0020 itself.
  * Each line is one write(2), a long one a write per PIPE_BUF bytes.
  *
+ * Secrets are masked in a message (base/mask.h) before anything else is done with it.
+ *
  * The log never delays the agent: a line that a full pipe does not take at once is dropped, and
  * counted in a line of its own as soon as there is room. At the end of the agent's life lines may
  * wait: all lines with the same `wait_until_ms` wait until then together, however many they are.
@@ -20,6 +22,8 @@
  *   {"time":"2026-05-05T12:00:00.123Z","level":"info","job":"pipe-42","step":"1…","message":"…"}
  */
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
+
+struct masker;
 
 enum log_format { LOG_TEXT, LOG_JSON };
 
@@ -31,6 +35,7 @@ struct log {
   unsigned long *dropped; /* how many since the last line that was not; NULL: not counted */
   enum log_format format;
   const char *traceparent; /* of what the lines are about, for LOG_JSON; NULL: none */
+  struct masker *masker;   /* of what is written; NULL: nothing is masked */
 };
 
 /* `step_id` may be NULL; the line has its first eight bytes. */

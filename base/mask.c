@@ -131,6 +131,18 @@ size_t mask_text(struct masker *self, char *text, size_t length) {
   return masked;
 }
 
+void mask_string(struct masker *self, char *text, bool is_cut) {
+  if (self == NULL || masker_is_empty(self))
+    return;
+  struct mask_stream stream;
+  mask_stream_init(&stream, self);
+  size_t masked = mask_stream_put(&stream, text, strlen(text));
+  if (!is_cut)
+    masked += mask_stream_end(&stream, text + masked);
+  text[masked] = '\0';
+  mask_stream_release(&stream);
+}
+
 /* --- a stream -------------------------------------------------------------------------------- */
 
 void mask_stream_init(struct mask_stream *self, struct masker *masker) {

@@ -67,6 +67,10 @@ static inline bool masker_is_empty(const struct masker *self) {
 /* Masks a whole text in place. Returns its length, which is never greater. */
 size_t mask_text(struct masker *self, char *text, size_t length);
 
+/* The same with a NUL at its end. `is_cut`: it is the beginning of a longer one; what a needle begins
+   with at its end goes then, too. A masker of NULL masks nothing. */
+void mask_string(struct masker *self, char *text, bool is_cut);
+
 /* --- a stream -------------------------------------------------------------------------------- */
 
 /* Secret bytes, by their places in the text. */

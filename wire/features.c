@@ -3,5 +3,5 @@
 #include <stddef.h>
 
 const char *const protocol_features[] = {
-    "editFile",     "cancel",        "stdin",      "writeBytes", "readBytes",
-    "searchHidden", "withMediaType", "outputTail", "end",        NULL};
+    "editFile",      "cancel",     "stdin",   "writeBytes", "readBytes", "searchHidden",
+    "withMediaType", "outputTail", "secrets", "end",        NULL};

@@ -25,6 +25,9 @@
 #define STEP_TIMEOUT_MAX_SECONDS (365 * 24 * 3600)
 #define STEP_TIMEOUT_DEFAULT_SECONDS 600
 
+/* The most `secrets` of a step. */
+#define STEP_SECRETS_MAX 256
+
 /* What a kind of step is on the wire. Static. */
 struct step_kind {
   /* The value of `kind`. A number may be sent in its place; or STEP_CHOICE_NO_NUMBER. */
@@ -49,6 +52,8 @@ struct step {
   char *target;
   char *working_directory; /* NULL when the step names none or an empty one */
   unsigned timeout_seconds;
+  char *
+      *secrets; /* names of variables whose values are not to be shown, ended by NULL; NULL: none */
   void *fields; /* the kind's own, in the struct of its table */
   /* Of the agent's own tools, never parsed: the content is text as a model reads it, warnings
      included, where the kind has such. */

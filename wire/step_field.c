@@ -162,8 +162,11 @@ static char **new_texts(const cJSON *value) {
 
 static int read_texts(const struct step_field *self, cJSON *value, void *place,
                       struct error *error) {
+  size_t count = (size_t)cJSON_GetArraySize(value);
+  if (self->maximum > 0 && count > self->maximum)
+    return error_set(error, "%s: expected at most %u, got %zu", self->name, self->maximum, count);
   char **texts = *(char ***)place = new_texts(value);
-  size_t count = 0;
+  count = 0;
   cJSON *item;
   cJSON_ArrayForEach(item, value) {
     /* There may be many: make a path only for a bad one. */

@@ -15,8 +15,8 @@ struct step_field {
   const struct step_field_type *type;
   size_t offset; /* of the place in the struct that the table is for */
   bool required; /* of a text, bytes or a list: it must not be absent */
-  /* Of a text the length in bytes, of an integer or a count the value. Maximum 0: no limit of its
-     own. */
+  /* Of a text the length in bytes, of texts their number, of an integer or a count the value. Maximum
+     0: no limit of its own. */
   unsigned minimum, maximum;
   unsigned fallback; /* of an integer, a count or a flag that is absent; of an unknown choice */
   const struct step_choice *choices; /* of a choice: ended by one without a name */

@@ -76,6 +76,16 @@ void step_event_timestamp(char out[STEP_EVENT_TIMESTAMP_SIZE], int64_t unix_ms) 
   memcpy(out, "+00:00", sizeof "+00:00");
 }
 
+static void put_names(struct sink *out, const char *const *names) {
+  PUT(out, ",\"notMasked\":[");
+  for (size_t i = 0; names[i] != NULL; i++) {
+    put(out, i > 0 ? ",\"" : "\"", i > 0 ? 2 : 1);
+    put_json(out, names[i], strlen(names[i]));
+    PUT(out, "\"");
+  }
+  PUT(out, "]");
+}
+
 static inline __attribute__((always_inline)) void put_event(struct sink *out,
                                                             const struct step_event *self) {
   static const char kind_names[][sizeof "completed"] = {[STEP_EVENT_STARTED] = "started",
@@ -97,6 +107,8 @@ static inline __attribute__((always_inline)) void put_event(struct sink *out,
   put_number(out, self->seq);
   if (self->partial)
     PUT(out, ",\"partial\":true");
+  if (self->not_masked != NULL)
+    put_names(out, self->not_masked);
   PUT(out, "}");
 }
 

@@ -31,6 +31,7 @@ struct step_event {
   bool partial;          /* the line continues in this stream's next event: "partial":true */
   const char *timestamp; /* from step_event_timestamp */
   uint64_t seq;          /* 1, 2, 3… within the step: a reader detects a gap */
+  const char *const *not_masked; /* names of secrets that are not, ended by NULL; NULL: none */
 };
 
 /* Formats a time (milliseconds since 1970, UTC), years 1970 to 9999. */

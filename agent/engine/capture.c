@@ -179,10 +179,11 @@ const char *capture_errors(struct capture *self, size_t *length) {
 
 /* What is beyond CAPTURE_CONTENT_MAX is read, too, and overwritten. A short content never moves:
    the first room is enough to read it and to see its end. */
-char *capture_content_space(struct capture *self, size_t *size) {
+char *capture_content_space(struct capture *self, size_t before, size_t *size) {
   struct buffer *head = &self->streams[0].head;
-  char *space = buffer_space(head, head->capacity == 0 ? 2 * CAPTURE_READ : CAPTURE_READ);
-  *size = head->capacity - head->length;
+  char *space =
+      buffer_space(head, before + (head->capacity == 0 ? 2 * CAPTURE_READ : CAPTURE_READ));
+  *size = head->capacity - head->length - before;
   return space;
 }
 
@@ -195,21 +196,13 @@ void capture_content_filled(struct capture *self, size_t length) {
 
 /* --- raw ------------------------------------------------------------------------------------- */
 
-char *capture_raw_space(struct capture *self) {
-  if (self->raw_space == NULL)
-    self->raw_space = memory_allocate(CAPTURE_READ);
+char *capture_raw_space(struct capture *self, size_t before) {
+  if (self->raw_space_size < before + CAPTURE_READ) {
+    self->raw_space_size = before + CAPTURE_READ;
+    free(self->raw_space);
+    self->raw_space = memory_allocate(self->raw_space_size);
+  }
   return self->raw_space;
-}
-
-/* Drops each NUL; returns the new length. */
-static size_t drop_nul(char *bytes, size_t length) {
-  char *out = memchr(bytes, '\0', length);
-  if (out == NULL)
-    return length;
-  for (const char *at = out; at < bytes + length; at++)
-    if (*at != '\0')
-      *out++ = *at;
-  return (size_t)(out - bytes);
 }
 
 static bool is_newlines(const char *bytes, size_t length) {
@@ -223,7 +216,6 @@ void capture_raw_filled(struct capture *self, bool is_stderr, size_t length) {
   struct capture_stream *stream = &self->streams[is_stderr];
   self->total += length;
   self->newest = is_stderr;
-  length = drop_nul(self->raw_space, length);
   size_t room = self->raw_limit - stream->head.length;
   size_t taken = length < room ? length : room;
   buffer_add(&stream->head, self->raw_space, taken);

@@ -16,8 +16,8 @@
  *             order in which they were read (errorMessage)
  *   content   capture_content_space, capture_content_filled: outputContent as a kind has written it;
  *             the lines of its stderr by capture_add
- *   raw       capture_raw_space, capture_raw_filled: each stream, apart and as it came, but without
- *             NUL; and the last line, for progress
+ *   raw       capture_raw_space, capture_raw_filled: each stream, apart, without NUL; and the last
+ *             line, for progress
  */
 
 /* A command's outputContent takes lines until it has so many UTF-16 units (wire/PROTOCOL.md): a
@@ -59,8 +59,9 @@ struct capture {
   bool head_full;
   size_t raw_limit; /* of each head */
   bool newest;      /* which stream was written to last */
-  uint64_t total;   /* raw: bytes that were printed */
+  uint64_t total;   /* raw: bytes that were shown, of both streams */
   char *raw_space;
+  size_t raw_space_size;
 };
 
 /* Of each raw stream `raw_limit` bytes of the beginning are kept and, when that is not all, `raw_tail`
@@ -72,11 +73,12 @@ void capture_release(struct capture *self);
 void capture_add(struct capture *self, bool from_stdout, const char *text, size_t length,
                  bool partial);
 
-/* Return room, at least CAPTURE_READ bytes, to read into; `length` bytes were written there. */
+/* Return room for `before` bytes and behind them CAPTURE_READ bytes, of content `size`, to read into;
+   `length` bytes were written there, without NUL where they are raw. */
 #define CAPTURE_READ ((size_t)64 * 1024)
-char *capture_content_space(struct capture *self, size_t *size);
+char *capture_content_space(struct capture *self, size_t before, size_t *size);
 void capture_content_filled(struct capture *self, size_t length);
-char *capture_raw_space(struct capture *self);
+char *capture_raw_space(struct capture *self, size_t before);
 void capture_raw_filled(struct capture *self, bool is_stderr, size_t length);
 
 /* What these return is valid until the next call that adds. */

@@ -554,6 +554,7 @@ struct engine *engine_new(const struct engine_options *options) {
                                                        .stdin_fd = options->keepers.stdin_fd},
                                            .cgroup = &self->cgroup,
                                            .log = options->log,
+                                           .secrets = options->secrets,
                                            .kind = options->kind,
                                            .line_bytes = options->line_bytes,
                                            .agent_tag = self->tag};

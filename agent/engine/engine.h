@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 #include "agent/engine/door.h"
+#include "agent/engine/secrets.h"
 #include "agent/kinds/kind.h"
 #include "agent/process/keepers.h"
 #include "base/cgroup.h"
@@ -27,6 +28,7 @@ struct engine;
 struct engine_options {
   struct event_base *base;
   const struct log *log;
+  struct secrets *secrets;        /* its masker is the log's, too */
   struct keepers_options keepers; /* its base and its job are the engine's */
   int signal_fd;                  /* of startup.h; -1: signals are somebody else's */
   int64_t idle_limit_ms;          /* without a step; 0: there is no limit */

@@ -19,11 +19,6 @@ void line_splitter_release(struct line_splitter *self) {
   line_splitter_init(self, self->piece_max);
 }
 
-/* When more bytes are needed, at most one piece is left in the buffer: so there is always room. */
-static size_t capacity_max(const struct line_splitter *self) {
-  return self->piece_max + LINE_SPLITTER_READ;
-}
-
 /* Moves what is left to the front. A byte is moved at most once: after that its line begins at 0.
  */
 static void pack(struct line_splitter *self) {
@@ -34,25 +29,31 @@ static void pack(struct line_splitter *self) {
   self->start = 0;
 }
 
-char *line_splitter_space(struct line_splitter *self, size_t *size) {
-  if (self->capacity - self->end < self->read && self->start > 0)
+/* When more bytes are needed, at most one piece is left in the buffer: so there is always room. */
+static void grow(struct line_splitter *self, size_t room) {
+  const size_t most = self->piece_max + room - self->read + LINE_SPLITTER_READ;
+  size_t capacity = self->capacity > 0 ? 2 * self->capacity : room;
+  if (capacity < self->end + room)
+    capacity = self->end + room;
+  self->capacity = capacity < most ? capacity : most;
+  self->buffer = memory_resize(self->buffer, self->capacity);
+}
+
+char *line_splitter_space(struct line_splitter *self, size_t before, size_t *size) {
+  const size_t room = before + self->read;
+  if (self->capacity - self->end < room && self->start > 0)
     pack(self);
-  if (self->capacity - self->end < self->read) {
-    size_t capacity = self->capacity > 0 ? 2 * self->capacity : self->read;
-    if (capacity < self->end + self->read)
-      capacity = self->end + self->read;
-    self->capacity = capacity < capacity_max(self) ? capacity : capacity_max(self);
-    self->buffer = memory_resize(self->buffer, self->capacity);
-  }
-  CHECK(self->capacity - self->end >= self->read); /* what is left is at most one piece */
-  *size = self->capacity - self->end;
+  if (self->capacity - self->end < room)
+    grow(self, room);
+  CHECK(self->capacity - self->end >= room); /* what is left is at most one piece */
+  *size = self->capacity - self->end - before;
   return self->buffer + self->end;
 }
 
-void line_splitter_filled(struct line_splitter *self, size_t length) {
+void line_splitter_filled(struct line_splitter *self, size_t length, bool was_full) {
   CHECK(length <= self->capacity - self->end);
   self->end += length;
-  if (self->end == self->capacity)
+  if (was_full)
     self->read = self->read < LINE_SPLITTER_READ / 8 ? 8 * self->read : LINE_SPLITTER_READ;
 }
 

@@ -24,14 +24,15 @@
  *   for (;;) {
  *     while (line_splitter_next(&splitter, &line))
  *       use the line before the next call
- *     space = line_splitter_space(&splitter, &size);
+ *     space = line_splitter_space(&splitter, 0, &size);
  *     n = read(fd, space, size);
- *     n > 0 ? line_splitter_filled(&splitter, n) : line_splitter_end(&splitter);
+ *     n > 0 ? line_splitter_filled(&splitter, n, n == size) : line_splitter_end(&splitter);
  *   }
  *
  * The caller may stop between two lines: what is not taken stays. Each splitter has one buffer,
  * allocated at the first use. It begins with LINE_SPLITTER_FIRST_READ bytes, enough for a command
- * that says little, and grows to a piece + LINE_SPLITTER_READ, no further. What a long line needed beyond
+ * that says little, and grows to a piece + LINE_SPLITTER_READ and what is to be in front of it, no
+ * further. What a long line needed beyond
  * LINE_SPLITTER_KEPT is given back when the line was handed out.
  */
 #define LINE_SPLITTER_FIRST_READ ((size_t)128)
@@ -61,13 +62,13 @@ struct line {
 void line_splitter_init(struct line_splitter *self, size_t piece_max);
 void line_splitter_release(struct line_splitter *self);
 
-/* Returns room to read into: at least LINE_SPLITTER_FIRST_READ bytes, LINE_SPLITTER_READ once the
-   buffer was full often enough. Only after line_splitter_next has returned false. Aborts
-   when out of memory. */
-char *line_splitter_space(struct line_splitter *self, size_t *size);
+/* Returns room for `before` bytes and behind them for `size` bytes, to read into: at least
+   LINE_SPLITTER_FIRST_READ bytes, LINE_SPLITTER_READ once the room was full often enough. Only after
+   line_splitter_next has returned false. Aborts when out of memory. */
+char *line_splitter_space(struct line_splitter *self, size_t before, size_t *size);
 
-/* `length` bytes were written there. */
-void line_splitter_filled(struct line_splitter *self, size_t length);
+/* `length` bytes were written there; `was_full`: as many were read as there was room for. */
+void line_splitter_filled(struct line_splitter *self, size_t length, bool was_full);
 
 /* No more bytes follow: what is left, unless it is empty, is the last line. */
 void line_splitter_end(struct line_splitter *self);

@@ -58,6 +58,7 @@ struct run {
   struct step_process *alive; /* of the outcome; NULL: none */
   struct memory_before before;
   struct buffer message;             /* of a step that was short of memory; empty: none */
+  struct mask_stream masks[2];       /* of the bytes as they are read */
   struct line_splitter splitters[2]; /* not RAW */
   struct capture capture;
   struct batcher batcher;
@@ -73,6 +74,7 @@ struct run {
   bool paused;        /* the pipes are not read: the door has no room */
   bool ignores_room;  /* see run_ignore_room */
   struct error error; /* why it was not started, was stopped or was ended by a signal */
+  char *subject;      /* of the end, where a secret in it is masked; else NULL */
 };
 
 static void read_clock(struct run *self) {
@@ -103,13 +105,17 @@ static void log_event(const struct run *self, const struct step_event *event) {
              (int)event->line_length, event->line);
 }
 
-static void emit_event(struct run *self, enum step_event_kind kind, const struct line *line) {
-  struct step_event event = event_after(self, kind, line);
+static void emit_event(struct run *self, const struct step_event *event) {
   self->events++;
   if (self->door->type->event != NULL)
-    self->door->type->event(self->door, self, &event);
-  log_event(self, &event);
+    self->door->type->event(self->door, self, event);
+  log_event(self, event);
   batcher_add(&self->batcher, self->now_ms);
+}
+
+static void emit_line(struct run *self, enum step_event_kind kind, const struct line *line) {
+  const struct step_event event = event_after(self, kind, line);
+  emit_event(self, &event);
 }
 
 static bool has_room(const struct run *self, size_t bytes) {
@@ -144,7 +150,7 @@ static bool take_lines(struct run *self, enum process_stream stream) {
   while (has_room(self, 0)) {
     if (!line_splitter_next(&self->splitters[stream], &line))
       return true;
-    emit_event(self, stream == PROCESS_STDOUT ? STEP_EVENT_STDOUT : STEP_EVENT_STDERR, &line);
+    emit_line(self, stream == PROCESS_STDOUT ? STEP_EVENT_STDOUT : STEP_EVENT_STDERR, &line);
     capture_add(&self->capture, stream == PROCESS_STDOUT, line.text, line.length, line.partial);
     /* What was read with it leaves with it; but the door need not wait for that. */
     if (self->batcher.lines % BATCHER_LINES == 0)
@@ -157,29 +163,74 @@ static bool is_command(const struct run *self) {
   return kind_of(&self->step)->work == NULL;
 }
 
-static void read_content(struct run *self) {
-  size_t size;
-  char *space = capture_content_space(&self->capture, &size);
-  ssize_t length = process_read(self->process, PROCESS_STDOUT, space, size);
-  if (length > 0)
-    capture_content_filled(&self->capture, (size_t)length);
+static bool has_lines(const struct run *self, enum process_stream stream) {
+  return self->output == RUN_LINES || (self->output == RUN_CONTENT && stream == PROCESS_STDERR);
 }
 
-static void read_raw(struct run *self, enum process_stream stream) {
-  char *space = capture_raw_space(&self->capture);
-  ssize_t length = process_read(self->process, stream, space, CAPTURE_READ);
-  if (length > 0)
-    capture_raw_filled(&self->capture, stream == PROCESS_STDERR, (size_t)length);
+/* Room for `before` bytes, and behind them for `size` to read. */
+static char *make_space(struct run *self, enum process_stream stream, size_t before, size_t *size) {
+  if (has_lines(self, stream))
+    return line_splitter_space(&self->splitters[stream], before, size);
+  if (self->output == RUN_CONTENT)
+    return capture_content_space(&self->capture, before, size);
+  *size = CAPTURE_READ;
+  return capture_raw_space(&self->capture, before);
 }
 
-static void read_lines(struct run *self, enum process_stream stream) {
-  struct line_splitter *splitter = &self->splitters[stream];
+/* So many bytes are in the space now, secrets masked. */
+static void keep(struct run *self, enum process_stream stream, size_t length, bool was_full) {
+  if (has_lines(self, stream))
+    line_splitter_filled(&self->splitters[stream], length, was_full);
+  else if (self->output == RUN_CONTENT)
+    capture_content_filled(&self->capture, length);
+  else
+    capture_raw_filled(&self->capture, stream == PROCESS_STDERR, length);
+}
+
+/* Drops each NUL; returns the new length. */
+static size_t drop_nul(char *bytes, size_t length) {
+  char *out = memchr(bytes, '\0', length);
+  if (out == NULL)
+    return length;
+  for (const char *at = out; at < bytes + length; at++)
+    if (*at != '\0')
+      *out++ = *at;
+  return (size_t)(out - bytes);
+}
+
+static void read_stream(struct run *self, enum process_stream stream) {
+  struct mask_stream *mask = &self->masks[stream];
+  const size_t held = mask_stream_held(mask);
   size_t size;
+  char *space = make_space(self, stream, held, &size);
+  ssize_t count = process_read(self->process, stream, space + held, size);
+  if (count <= 0)
+    return;
+  size_t length = (size_t)count;
+  const bool was_full = length == size;
+  if (self->output == RUN_RAW)
+    length = drop_nul(space + held, length); /* before a secret is looked for */
+  keep(self, stream, mask_stream_put(mask, space, length), was_full);
+}
+
+/* Nothing more is read: what was held back is no secret, or a whole one. */
+static void end_stream(struct run *self, enum process_stream stream) {
+  struct mask_stream *mask = &self->masks[stream];
+  const size_t held = mask_stream_held(mask);
+  size_t size;
+  if (held > 0)
+    keep(self, stream, mask_stream_end(mask, make_space(self, stream, held, &size)), false);
+  line_splitter_end(&self->splitters[stream]);
+}
+
+static void on_readable(void *owner, enum process_stream stream) {
+  struct run *self = owner;
+  if (!has_lines(self, stream)) {
+    read_stream(self, stream);
+    return;
+  }
   read_clock(self);
-  char *space = line_splitter_space(splitter, &size);
-  ssize_t length = process_read(self->process, stream, space, size);
-  if (length > 0)
-    line_splitter_filled(splitter, (size_t)length);
+  read_stream(self, stream);
   if (take_lines(self, stream)) {
     flush_when_due(self);
     return;
@@ -189,16 +240,6 @@ static void read_lines(struct run *self, enum process_stream stream) {
   flush(self); /* only what has left makes room */
   if (self->state == RUN_DRAINING)
     self->context->stalled(self->context->engine, self);
-}
-
-static void on_readable(void *owner, enum process_stream stream) {
-  struct run *self = owner;
-  if (self->output == RUN_RAW)
-    read_raw(self, stream);
-  else if (self->output == RUN_CONTENT && stream == PROCESS_STDOUT)
-    read_content(self);
-  else
-    read_lines(self, stream);
 }
 
 static void on_remains(void *owner) {
@@ -304,18 +345,50 @@ static struct result_end make_cost(const struct run *self) {
   return cost;
 }
 
+/* Of proc(5) comm. */
+#define NAME_MAX_OF_KERNEL 15
+
+/* Texts that were cut when they were made. */
+static void mask_processes(struct run *self) {
+  struct masker *masker = &self->context->secrets->masker;
+  struct pipe_holder *holder = &self->outcome.holder;
+  for (size_t i = 0; i < self->outcome.alive_count; i++)
+    mask_string(masker, self->alive[i].command,
+                strlen(self->alive[i].command) == sizeof self->alive[i].command - 1);
+  mask_string(masker, holder->command, strlen(holder->command) == sizeof holder->command - 1);
+  mask_string(masker, holder->name, strlen(holder->name) == NAME_MAX_OF_KERNEL);
+}
+
+/* The reason of a start that failed shows a part of the name: where a secret is in the name, the errno is
+   the reason. */
+static void mask_subject(struct run *self) {
+  struct masker *masker = &self->context->secrets->masker;
+  const char *subject =
+      self->how == RUN_NO_DIRECTORY ? self->step.working_directory : self->step.target;
+  if (masker_is_empty(masker) || subject == NULL)
+    return;
+  self->subject = memory_copy(subject, strlen(subject));
+  mask_string(masker, self->subject, false);
+  const bool is_masked = strcmp(self->subject, subject) != 0;
+  if (is_masked && self->how >= RUN_NO_DIRECTORY)
+    (void)error_set(&self->error, "cannot start %s: %s", self->subject,
+                    self->error.code != 0 ? strerror(self->error.code) : "failed");
+}
+
 static struct run_end make_end(struct run *self) {
+  mask_subject(self);
   struct run_end end = {.how = self->how,
                         .duration_ms = self->outcome.duration_ms,
-                        .subject = self->step.target,
+                        .subject = self->how == RUN_NO_DIRECTORY ? self->step.working_directory
+                                                                 : self->step.target,
                         .error = self->error,
                         .holder = self->outcome.holder,
                         .unkillable = self->outcome.unkillable,
                         .cost = make_cost(self)};
   if (end.how == RUN_SIGNALED)
     end.signal = WTERMSIG(self->outcome.status);
-  if (end.how == RUN_NO_DIRECTORY)
-    end.subject = self->step.working_directory;
+  if (self->subject != NULL)
+    end.subject = self->subject;
   end.exit_code = exit_code_of(self, &end);
   set_output(self, &end);
   return end;
@@ -346,9 +419,16 @@ static bool has_room_for_result(struct run *self) {
   return has_room(self, output.length + output.tail_length);
 }
 
-/* The process is over: what is left is in the splitters. */
+/* The process is over: what is left is in the splitters, or was held back. */
+static bool take_rest(struct run *self, enum process_stream stream) {
+  if (!take_lines(self, stream))
+    return false;
+  end_stream(self, stream);
+  return take_lines(self, stream);
+}
+
 static void finish_or_wait(struct run *self) {
-  if (take_lines(self, PROCESS_STDOUT) && take_lines(self, PROCESS_STDERR) &&
+  if (take_rest(self, PROCESS_STDOUT) && take_rest(self, PROCESS_STDERR) &&
       has_room_for_result(self)) {
     finish_run(self);
   } else {
@@ -370,10 +450,9 @@ static void on_ended(void *owner, const struct process_outcome *outcome) {
     self->alive = memory_allocate(outcome->alive_count * sizeof *self->alive);
     memcpy(self->alive, outcome->alive, outcome->alive_count * sizeof *self->alive);
   }
+  mask_processes(self);
   process_free(self->process);
   self->process = NULL;
-  line_splitter_end(&self->splitters[PROCESS_STDOUT]);
-  line_splitter_end(&self->splitters[PROCESS_STDERR]);
   read_clock(self);
   finish_or_wait(self);
 }
@@ -393,6 +472,18 @@ static void make_step_id_json(struct run *self) {
   (void)json_string_write(self->step_id_json, self->step.step_id, length);
 }
 
+static void emit_started(struct run *self) {
+  struct secrets *secrets = self->context->secrets;
+  char **not_masked = secrets_add_step(secrets, &self->log, &self->step);
+  char *title = kind_title(&self->step, &secrets->masker);
+  const struct line line = {.text = title, .length = strlen(title)};
+  struct step_event event = event_after(self, STEP_EVENT_STARTED, &line);
+  event.not_masked = (const char *const *)not_masked;
+  emit_event(self, &event);
+  secrets_free_names(not_masked);
+  free(title);
+}
+
 struct run *run_new(const struct run_context *context, struct door *door, struct request *request,
                     uint64_t number) {
   struct run *self = memory_allocate(sizeof *self);
@@ -409,18 +500,18 @@ struct run *run_new(const struct run_context *context, struct door *door, struct
   self->output = !is_command(self)              ? RUN_CONTENT
                  : door->terms.output_bytes > 0 ? RUN_RAW
                                                 : RUN_LINES;
-  line_splitter_init(&self->splitters[PROCESS_STDOUT], context->line_bytes);
-  line_splitter_init(&self->splitters[PROCESS_STDERR], context->line_bytes);
+  for (int i = 0; i < 2; i++) {
+    mask_stream_init(&self->masks[i], &context->secrets->masker);
+    line_splitter_init(&self->splitters[i], context->line_bytes);
+  }
   capture_init(&self->capture, door->terms.output_bytes, door->terms.tail_bytes);
   make_step_id_json(self);
   (void)snprintf(self->tag, sizeof self->tag, "%s-%llu", context->agent_tag,
                  (unsigned long long)number);
   read_clock(self);
   batcher_init(&self->batcher, self->now_ms);
-  char *title = kind_title(&self->step);
-  emit_event(self, STEP_EVENT_STARTED, &(struct line){.text = title, .length = strlen(title)});
+  emit_started(self);
   batcher_flushed(&self->batcher, self->now_ms); /* it leaves when begin() says so */
-  free(title);
   return self;
 }
 
@@ -469,10 +560,13 @@ void run_free(struct run *self) {
   if (self->process != NULL)
     process_free(self->process);
   event_free(self->timer);
-  line_splitter_release(&self->splitters[PROCESS_STDOUT]);
-  line_splitter_release(&self->splitters[PROCESS_STDERR]);
+  for (int i = 0; i < 2; i++) {
+    mask_stream_release(&self->masks[i]);
+    line_splitter_release(&self->splitters[i]);
+  }
   capture_release(&self->capture);
   free(self->step_id_json);
+  free(self->subject);
   free(self->alive);
   buffer_release(&self->message);
   step_release(&self->step);

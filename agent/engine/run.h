@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "agent/engine/door.h"
+#include "agent/engine/secrets.h"
 #include "agent/kinds/kind.h"
 #include "agent/process/process.h"
 #include "base/cgroup.h"
@@ -32,6 +33,7 @@ struct run_context {
   struct process_context process;
   const struct cgroup *cgroup;
   const struct log *log;
+  struct secrets *secrets;
   struct kind_context kind;
   size_t line_bytes;     /* of the longest line that comes whole, see lines.h */
   const char *agent_tag; /* unique to this agent process; every run's tag begins with it */

@@ -1,6 +1,7 @@
 #include "agent/engine/run_end.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -113,7 +114,7 @@ void run_end_log(const struct run_end *self, const struct log *log, const struct
   bool succeeded = run_end_is_success(self);
   enum log_level failure = quiet ? LOG_DEBUG : LOG_WARN;
   char command[400];
-  kind_describe(step, command, sizeof command);
+  kind_describe(step, log->masker, command, sizeof command);
   /* Only a message of the agent's own: what a command wrote is in the stream. */
   bool own = !run_end_is_own(self) || kind_of(step)->work != NULL;
   bool has_message = own && !succeeded;
@@ -161,7 +162,10 @@ static size_t shown_length(const char *payload, size_t length) {
 
 void run_end_log_refused(const struct log *log, const char *step_id, const struct error *error,
                          const char *payload, size_t length) {
-  size_t shown = shown_length(payload, length);
-  log_line(log, LOG_WARN, step_id, "refused: %s; payload: %.*s%s", error->text, (int)shown, payload,
+  char text[PAYLOAD_SHOWN + 1];
+  const size_t shown = shown_length(payload, length);
+  (void)snprintf(text, sizeof text, "%.*s", (int)shown, payload);
+  mask_string(log->masker, text, shown < length);
+  log_line(log, LOG_WARN, step_id, "refused: %s; payload: %s%s", error->text, text,
            shown < length ? "..." : "");
 }

@@ -29,22 +29,26 @@ const struct kind *kind_of(const struct step *step) {
   return (const struct kind *)step->kind;
 }
 
-char *kind_title(const struct step *step) {
-  char *title;
+char *kind_title(const struct step *step, struct masker *masker) {
+  char *title, *target = memory_copy(step->target, strlen(step->target));
   const char *name = kind_of(step)->work == NULL ? "" : step->kind->name;
-  if (asprintf(&title, "%s%s%.*s", name, *name == '\0' ? "" : " ", (int)KIND_TITLE_MAX,
-               step->target) < 0)
+  mask_string(masker, target, false);
+  if (asprintf(&title, "%s%s%.*s", name, *name == '\0' ? "" : " ", (int)KIND_TITLE_MAX, target) < 0)
     memory_exhausted("a buffer");
+  free(target);
   for (char *at = title; (at = strpbrk(at, "\r\n")) != NULL;)
     *at = ' ';
   return title;
 }
 
-void kind_describe(const struct step *step, char *out, size_t size) {
-  if (kind_of(step)->work == NULL)
-    run_kind_describe(step, out, size);
-  else
-    (void)snprintf(out, size, "%s %s", step->kind->name, step->target);
+void kind_describe(const struct step *step, struct masker *masker, char *out, size_t size) {
+  if (kind_of(step)->work == NULL) {
+    run_kind_describe(step, masker, out, size);
+    return;
+  }
+  char *title = kind_title(step, masker);
+  (void)snprintf(out, size, "%s", title);
+  free(title);
 }
 
 static char **other_path(const struct step *step) {

@@ -9,6 +9,7 @@
 #include "agent/process/process.h"
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/mask.h"
 #include "wire/step.h"
 
 /*
@@ -84,9 +85,12 @@ struct run_fields {
 
 /* kind_describe of a run: its words, in single quotes where they need them; of `sh -c` and its like
    only the script. Ends with "..." when it was cut; `size` is at least 4. */
-void run_kind_describe(const struct step *step, char *out, size_t size);
+void run_kind_describe(const struct step *step, struct masker *masker, char *out, size_t size);
 
-/* The value of a variable in the step's own env; NULL: there is none, or the step is no run. */
+/* The step's own env; NULL: the step is no run. */
+char *const *run_kind_env(const struct step *step);
+
+/* The value of a variable in it; NULL: there is none. */
 const char *run_kind_variable(const struct step *step, const char *name);
 
 /* Sets a variable of a run, unless its own env has it. Of other kinds nothing happens. */
@@ -123,12 +127,12 @@ const struct kind *kind_of(const struct step *step);
 
 /* The `line` of its `started` event, to be freed: of a command the command alone, else kind and
    path; with spaces for line endings. The target is cut after PATH_MAX: a longer one cannot work.
- */
+   Here and below secrets are masked before anything is cut; a masker of NULL masks nothing. */
 #define KIND_TITLE_MAX PATH_MAX
-char *kind_title(const struct step *step);
+char *kind_title(const struct step *step, struct masker *masker);
 
 /* Writes one line for the log, cut at the buffer's end. */
-void kind_describe(const struct step *step, char *out, size_t size);
+void kind_describe(const struct step *step, struct masker *masker, char *out, size_t size);
 
 /* What process_new needs to run this step; `tag` is the step's. It points into the step and into its
    memory, which the caller frees afterwards. */

@@ -21,11 +21,13 @@ static bool has_name(char *const *entries, const char *entry) {
   return false;
 }
 
+char *const *run_kind_env(const struct step *step) {
+  return step->kind == &run_kind.wire ? ((const struct run_fields *)step->fields)->env : NULL;
+}
+
 const char *run_kind_variable(const struct step *step, const char *name) {
   const size_t length = strlen(name);
-  if (step->kind != &run_kind.wire)
-    return NULL;
-  for (char *const *entry = ((const struct run_fields *)step->fields)->env; *entry != NULL; entry++)
+  for (char *const *entry = run_kind_env(step); entry != NULL && *entry != NULL; entry++)
     if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
       return *entry + length + 1;
   return NULL;
@@ -93,13 +95,13 @@ void kind_release_input(struct step *step) {
 
 /* --- for the log --- */
 
-/* Not much more than `most` bytes altogether. */
+/* Not much more than `most` bytes altogether; a word that is cut ends where it is. */
 static void add_word(struct buffer *out, const char *word, size_t most) {
   bool quoted = word[0] == '\0' || strpbrk(word, " \t\r\n'\"\\$`;&|<>()*?[]{}!#~") != NULL;
   buffer_add_string(out, quoted ? "'" : "");
   for (; *word != '\0' && out->length <= most; word++)
     buffer_add(out, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
-  buffer_add_string(out, quoted ? "'" : "");
+  buffer_add_string(out, quoted && out->length <= most ? "'" : "");
 }
 
 /* The script of `sh -c SCRIPT`, `bash -lc SCRIPT`, `bash -l -c SCRIPT`; else NULL. */
@@ -115,7 +117,7 @@ static const char *shell_script(const char *command, char *const *args) {
   return NULL;
 }
 
-void run_kind_describe(const struct step *step, char *out, size_t size) {
+void run_kind_describe(const struct step *step, struct masker *masker, char *out, size_t size) {
   char *const *args = ((const struct run_fields *)step->fields)->args;
   static const char mark[] = "...";
   CHECK(size >= sizeof mark);
@@ -131,7 +133,12 @@ void run_kind_describe(const struct step *step, char *out, size_t size) {
     add_word(&text, *args, most);
   }
   bool is_cut = text.length > most;
-  size_t shown = is_cut ? utf8_cut(text.bytes, most) : text.length;
+  if (text.length > 0 && masker != NULL) {
+    buffer_add(&text, "", 1);
+    mask_string(masker, text.bytes, is_cut);
+    text.length = strlen(text.bytes);
+  }
+  size_t shown = text.length > most ? utf8_cut(text.bytes, most) : text.length;
   (void)snprintf(out, size, "%.*s%s", (int)shown, shown > 0 ? text.bytes : "", is_cut ? mark : "");
   buffer_release(&text);
 }

@@ -383,10 +383,13 @@ struct keeper *keepers_give(struct keepers *self, const struct keeper_task *task
   const struct keeper_message message = {.kind = KEEPER_MESSAGE_WORK, .length = task->work_length};
   struct keeper *keeper =
       task->work != NULL ? give(self, task, &message, task->work) : give_command(self, task);
-  if (keeper == NULL)
-    (void)error_set(error, "cannot start %.100s: %s",
-                    task->work != NULL ? "a process" : task->exec.argv[0], strerror(errno));
-  return keeper;
+  if (keeper != NULL)
+    return keeper;
+  const int give_errno = errno;
+  (void)error_set(error, "cannot start %.100s: %s",
+                  task->work != NULL ? "a process" : task->exec.argv[0], strerror(give_errno));
+  error->code = give_errno;
+  return NULL;
 }
 
 void keeper_go(struct keeper *self) {

@@ -71,13 +71,13 @@ static bool take(struct run *self, size_t most) {
 /* One read, of as much of the stream's next bytes as there is room for. */
 static size_t read_some(struct run *self, size_t length) {
   size_t room;
-  char *space = line_splitter_space(&self->splitter, &room);
+  char *space = line_splitter_space(&self->splitter, 0, &room);
   demand(room >= LINE_SPLITTER_FIRST_READ);
   demand(self->splitter.capacity <= PIECE_MAX + LINE_SPLITTER_READ);
   size_t n = length < room ? length : room;
   memcpy(space, self->stream + self->length, n);
   self->length += n;
-  line_splitter_filled(&self->splitter, n);
+  line_splitter_filled(&self->splitter, n, n == room);
   return n;
 }
 

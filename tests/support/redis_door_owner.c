@@ -40,6 +40,7 @@ int door_owner_tear_down(void **state) {
     redis_door_free(self->door);
   }
   self->engine = NULL;
+  secrets_release(&self->secrets);
   redis_store_free(self->store);
   loop_release(&self->loop);
   free(self);
@@ -49,6 +50,7 @@ int door_owner_tear_down(void **state) {
 void door_owner_make(struct redis_door_owner *self) {
   struct engine_options options = {.base = self->loop.base,
                                    .log = &self->loop.log,
+                                   .secrets = &self->secrets,
                                    .keepers = {.environment = self->loop.environment,
                                                .work = kinds_work,
                                                .stdin_fd = self->loop.stdin_fd},

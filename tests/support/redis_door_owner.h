@@ -16,6 +16,7 @@ struct redis_door_owner {
   struct redis_url url;
   struct redis_door_options options;
   int64_t idle_limit_ms; /* 0: no limit */
+  struct secrets secrets;
   struct engine *engine; /* NULL before door_owner_begin */
   struct door *door;
 };

@@ -132,6 +132,7 @@ static void reap(void *owner) {
 static void make_engine(struct step_owner *self) {
   struct engine_options options = {.base = self->loop.base,
                                    .log = &self->loop.log,
+                                   .secrets = &self->secrets,
                                    .keepers = {.environment = self->loop.environment,
                                                .work = self->work != NULL ? self->work : kinds_work,
                                                .commands = {.open_files = self->open_files},
@@ -163,6 +164,7 @@ int step_owner_set_up(void **state) {
 int step_owner_tear_down(void **state) {
   struct step_owner *self = *state;
   engine_free(self->engine);
+  secrets_release(&self->secrets);
   loop_release(&self->loop);
   free(self->output_content);
   free(self->error_message);

@@ -20,6 +20,7 @@ enum { STEP_OWNER_LINE_BYTES = 256 * 1024 };
 struct step_owner {
   struct door door; /* first */
   struct loop loop;
+  struct secrets secrets;
   struct engine *engine;
   struct run *run; /* NULL when there is none */
   struct rlimit open_files;

@@ -53,12 +53,12 @@ static void feed(struct line_splitter *splitter, struct record *record, const ch
                  size_t length, size_t size) {
   while (length > 0) {
     size_t room;
-    char *space = line_splitter_space(splitter, &room);
+    char *space = line_splitter_space(splitter, 0, &room);
     assert_true(room >= LINE_SPLITTER_FIRST_READ);
     size_t n = length < size ? length : size;
     n = n < room ? n : room;
     memcpy(space, text, n);
-    line_splitter_filled(splitter, n);
+    line_splitter_filled(splitter, n, n == room);
     drain(splitter, record);
     text += n;
     length -= n;
@@ -197,8 +197,8 @@ TEST(the_caller_may_stop_between_two_lines) {
   struct line_splitter splitter;
   line_splitter_init(&splitter, PIECE_MAX);
   size_t size;
-  memcpy(line_splitter_space(&splitter, &size), "a\nb\nc", 5);
-  line_splitter_filled(&splitter, 5);
+  memcpy(line_splitter_space(&splitter, 0, &size), "a\nb\nc", 5);
+  line_splitter_filled(&splitter, 5, false);
   struct line line;
   assert_true(line_splitter_next(&splitter, &line));
   /* The end comes before the rest was taken. */
@@ -264,17 +264,17 @@ TEST(searched_bytes_are_not_searched_again) {
   struct line line;
   line_splitter_init(&splitter, PIECE_MAX);
   size_t size;
-  char *space = line_splitter_space(&splitter, &size);
+  char *space = line_splitter_space(&splitter, 0, &size);
   memset(space, 'x', size);
   memcpy(space, "a\n", 2);
-  line_splitter_filled(&splitter, size);
+  line_splitter_filled(&splitter, size, true);
   assert_true(line_splitter_next(&splitter, &line));
   assert_false(line_splitter_next(&splitter, &line));
   splitter.buffer[10] = '\n';
   assert_false(line_splitter_next(&splitter, &line));
   /* Nor after the rest was moved to make room. */
-  *line_splitter_space(&splitter, &size) = 'x';
-  line_splitter_filled(&splitter, 1);
+  *line_splitter_space(&splitter, 0, &size) = 'x';
+  line_splitter_filled(&splitter, 1, false);
   assert_int_equal(splitter.start, 0);
   assert_false(line_splitter_next(&splitter, &line));
   line_splitter_release(&splitter);
@@ -300,9 +300,9 @@ TEST(the_buffer_stays_bounded) {
   size_t handed = 0;
   for (int i = 0; i < 200; i++) {
     size_t size;
-    char *space = line_splitter_space(&splitter, &size);
+    char *space = line_splitter_space(&splitter, 0, &size);
     memset(space, 'x', size);
-    line_splitter_filled(&splitter, size);
+    line_splitter_filled(&splitter, size, true);
     handed += size;
     while (line_splitter_next(&splitter, &line))
       handed -= line.length;
@@ -321,13 +321,13 @@ TEST(what_a_long_line_needed_is_given_back) {
   for (size_t length = LINE_BYTES_DEFAULT - 1; length <= LINE_BYTES_DEFAULT + 1; length++) {
     for (size_t left = length; left > 0;) {
       size_t room;
-      char *space = line_splitter_space(&splitter, &room);
+      char *space = line_splitter_space(&splitter, 0, &room);
       room = room < left ? room : left;
       memset(space, 'x', room);
       left -= room;
       if (left == 0)
         space[room - 1] = '\n';
-      line_splitter_filled(&splitter, room);
+      line_splitter_filled(&splitter, room, true);
       if (left > 0)
         assert_false(line_splitter_next(&splitter, &line));
     }

@@ -15,7 +15,7 @@ static char *make(const char *const *words, size_t size) {
   assert_non_null(out);
   struct run_fields fields = {.args = args};
   const struct step step = {.target = (char *)(uintptr_t)words[0], .fields = &fields};
-  run_kind_describe(&step, out, size);
+  run_kind_describe(&step, NULL, out, size);
   return out;
 }
 

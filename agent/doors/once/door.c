@@ -5,6 +5,7 @@
 
 #include "agent/doors/speaker.h"
 #include "agent/engine/engine.h"
+#include "agent/engine/secrets.h"
 #include "agent/exit_code.h"
 #include "agent/kinds/kind.h"
 #include "agent/payload_limit.h"
@@ -98,6 +99,8 @@ static void take_value(struct door *door, const char *bytes, size_t length) {
     payload_limit_error(&error);
   } else {
     refused = step_parse(&request.step, kinds, bytes, length, &error);
+    if (refused == 0)
+      refused = secrets_check(&request.step, &error);
     if (refused == 0 && !step_is_work(&request.step))
       refused = error_set(&error, "kind: %s has no meaning with --once", request.step.kind->name);
   }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/engine/secrets.h"
 #include "agent/kinds/kind.h"
 #include "agent/payload_limit.h"
 #include "base/check.h"
@@ -13,7 +14,8 @@ struct claimed_step *claimed_step_new(const struct claimed *claimed) {
   *self = (struct claimed_step){.claimed = *claimed, .listed = true};
   self->claimed.payload = memory_copy(claimed->payload, claimed->length);
   self->refused =
-      step_parse(&self->step, kinds, claimed->payload, claimed->length, &self->error) != 0;
+      step_parse(&self->step, kinds, claimed->payload, claimed->length, &self->error) != 0 ||
+      secrets_check(&self->step, &self->error) != 0;
   self->step_id = memory_copy(self->step.step_id, strlen(self->step.step_id));
   if (claimed->truncated) {
     self->refused = true;

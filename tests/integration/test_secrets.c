@@ -1,0 +1,203 @@
+/* Secret values in what an agent says: events, results, the log, other doors' answers. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/job.h"
+#include "tests/support/stdio_host.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+#define SECRET "tr0ub4dor&3"
+
+static cJSON *with_secret(cJSON *step, const char *value) {
+  cJSON *env = cJSON_AddObjectToObject(step, "env");
+  cJSON_AddStringToObject(env, "GIT_TOKEN", value);
+  cJSON *names = cJSON_AddArrayToObject(step, "secrets");
+  cJSON_AddItemToArray(names, cJSON_CreateString("GIT_TOKEN"));
+  return step;
+}
+
+static cJSON *secret_script(struct job *job, const char *script) {
+  return with_secret(job_script(job, script), SECRET);
+}
+
+static void run_quietly(struct job *job) {
+  job_expect_result(job, job_run(job, secret_script(job, "true")), 0, NULL, NULL);
+}
+
+/* Nowhere in what the job left in Redis, nor in the log. */
+static void expect_nowhere(struct job *job, const char *part) {
+  if (strstr(job_raw_events(job), part) != NULL)
+    job_fail(job, "%s is in an event", part);
+  if (strstr(agent_process_log(job->agent), part) != NULL)
+    job_fail(job, "%s is in the log", part);
+}
+
+JOB_TEST_NO_AGENT(a_secret_is_in_no_event_no_result_and_no_log) {
+  job_start_agent(job, "--verbose", NULL);
+  const cJSON *step = secret_script(job, "echo a $GIT_TOKEN b; echo x$GIT_TOKEN >&2; exit 3");
+  const cJSON *result = job_run(job, step);
+  job_expect_result(job, result, 3, "a *** b\nx***", "a *** b\n");
+  assert_string_equal(job_lines(job, step, "stdout"), "a *** b\n");
+  assert_string_equal(job_lines(job, step, "stderr"), "x***\n");
+  expect_nowhere(job, "tr0ub4");
+}
+
+JOB_TEST(it_is_found_in_the_forms_in_which_programs_print_it) {
+  static const char script[] =
+      "printf %s \"$GIT_TOKEN\" | base64; printf 'user:%s' \"$GIT_TOKEN\" | base64; "
+      "echo 'tr0ub4dor%263 tr0ub4dor&amp;3 tr0ub4dor\\u00263 tr0ub4dor\\u0026\\u0033'";
+  const cJSON *result = job_run(job, secret_script(job, script));
+  assert_null(strstr(job_text(result, "outputContent"), "dHIwdWI0"));
+  job_expect_part(job, result, "outputContent", "*** *** *** tr0ub4dor\\u0026\\u0033");
+}
+
+/* Bytes come one by one, in several reads. */
+JOB_TEST(it_is_found_across_reads) {
+  const cJSON *result = job_run(
+      job, secret_script(job, "for i in tr0 ub4 dor '&3'; do printf %s \"$i\"; sleep 0.05; done; "
+                              "echo .; printf tr0ub4"));
+  job_expect_result(job, result, 0, NULL, "***.\ntr0ub4\n");
+}
+
+JOB_TEST(what_makes_a_line_is_not_held_back) {
+  const cJSON *step = secret_script(job, "echo tr0ub4dor; printf tr0ub4; sleep 60");
+  job_push(job, step);
+  job_wait_event(job, step, "stdout", "tr0ub4dor");
+  job_push_cancel(job, step);
+  job_expect_part(job, job_result_of(job, step), "outputContent", "tr0ub4dor\ntr0ub4");
+}
+
+JOB_TEST(it_is_masked_until_the_agent_ends) {
+  run_quietly(job);
+  const char *path = job_write(job, "dot_env", "TOKEN=" SECRET "\n", 0644);
+  const cJSON *result = job_run(job, job_step(job, "cat", path, NULL));
+  job_expect_result(job, result, 0, NULL, "TOKEN=***\n");
+  result = job_run(
+      job, job_own(job, cJSON_Parse(job_json(job,
+                                             "{'schemaVersion':1,'stepId':'r','kind':'readFile',"
+                                             "'path':'%s'}",
+                                             path))));
+  job_expect_result(job, result, 0, NULL, "TOKEN=***\n");
+}
+
+JOB_TEST(its_name_may_be_one_of_the_agents_variables) {
+  const char *const environment[] = {"DEPLOY_KEY=k3y-of-the-agent", NULL};
+  job_shut_down(job);
+  job->setup.environment = environment;
+  job_start_agent(job, NULL);
+  cJSON *step = job_script(job, "echo $DEPLOY_KEY");
+  cJSON_AddItemToArray(cJSON_AddArrayToObject(step, "secrets"), cJSON_CreateString("DEPLOY_KEY"));
+  job_expect_result(job, job_run(job, step), 0, NULL, "***\n");
+}
+
+JOB_TEST(a_name_that_is_no_variable_refuses_the_step) {
+  cJSON *step = job_script(job, "echo on");
+  cJSON *names = cJSON_AddArrayToObject(step, "secrets");
+  cJSON_AddItemToArray(names, cJSON_CreateString("PATH"));
+  cJSON_AddItemToArray(names, cJSON_CreateString("NO_SUCH_VARIABLE"));
+  const cJSON *result = job_run(job, step);
+  job_expect_result(job, result, -1, "secrets[1] names no variable", NULL);
+  assert_string_equal(job_text(cJSON_GetObjectItem(result, "end"), "cause"), "refused");
+}
+
+JOB_TEST(what_cannot_be_masked_is_named) {
+  const cJSON *step = with_secret(job_script(job, "echo $GIT_TOKEN"), "short");
+  job_expect_result(job, job_run(job, step), 0, NULL, "short\n");
+  assert_non_null(strstr(job_raw_events(job), "\"seq\":1,\"notMasked\":[\"GIT_TOKEN\"]}"));
+  agent_process_wait_log(job->agent, "GIT_TOKEN is not masked: no line of it has 6 bytes");
+  const cJSON *next = secret_script(job, "true");
+  job_expect_result(job, job_run(job, next), 0, NULL, NULL);
+  assert_null(cJSON_GetObjectItem(job_events(job, next)->child, "notMasked"));
+}
+
+JOB_TEST_NO_AGENT(variables_that_match_a_pattern_are_masked) {
+  const char *const environment[] = {"OWN_TOKEN=of-the-agent", "A_KEY=no", NULL};
+  job->setup.environment = environment;
+  job_start_agent(job, "--mask-env", "*_TOKEN,*_KEY", NULL);
+  cJSON *step = job_script(job, "echo $OWN_TOKEN $MY_KEY $OTHER $B_KEY");
+  cJSON *env = cJSON_AddObjectToObject(step, "env");
+  cJSON_AddStringToObject(env, "MY_KEY", "of-the-step");
+  cJSON_AddStringToObject(env, "OTHER", "plain-text");
+  cJSON_AddStringToObject(env, "B_KEY", "1");
+  job_expect_result(job, job_run(job, step), 0, NULL, "*** *** plain-text 1\n");
+  agent_process_wait_log(job->agent, "A_KEY is not masked");
+  assert_non_null(strstr(job_raw_events(job), "\"notMasked\":[\"B_KEY\"]"));
+}
+
+/* --- what the agent itself says of a step -------------------------------------------------------- */
+
+JOB_TEST_NO_AGENT(no_command_shows_it_where_it_is_cut_either) {
+  job_start_agent(job, "--verbose", NULL);
+  run_quietly(job);
+  for (int before = 60; before < 420; before += 5) {
+    char *name = job_format(job, "/%0*d%s/x", before, 0, SECRET);
+    const cJSON *result = job_run(job, job_step(job, name, SECRET, name, NULL));
+    job_expect_part(job, result, "errorMessage", "***");
+    assert_null(strstr(job_text(result, "errorMessage"), "tr0"));
+    cJSON *step = job_step(job, "true", NULL);
+    cJSON_AddStringToObject(step, "workingDirectory", name);
+    assert_null(strstr(job_text(job_run(job, step), "errorMessage"), "tr0"));
+  }
+  expect_nowhere(job, "0tr0");
+}
+
+JOB_TEST(the_processes_that_live_do_not_show_it) {
+  run_quietly(job);
+  const cJSON *result = job_run(job, job_script(job, "sh -c 'sleep 600; : " SECRET "' & echo on"));
+  const cJSON *holder = cJSON_GetObjectItem(cJSON_GetObjectItem(result, "end"), "heldBy");
+  assert_non_null(holder);
+  assert_null(strstr(job_text(holder, "command"), "tr0"));
+  cJSON *step = job_script(job, "sh -c 'sleep 600; : " SECRET "'; :");
+  cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
+  result = job_run(job, step);
+  char *json = cJSON_PrintUnformatted(result);
+  assert_non_null(strstr(json, "\"alive\""));
+  assert_null(strstr(json, "tr0"));
+  assert_non_null(strstr(json, ": ***"));
+  free(json);
+}
+
+JOB_TEST(a_refused_payload_is_logged_without_it) {
+  run_quietly(job);
+  job_push_json(job, "{'schemaVersion':1,'stepId':'1','kind':'run','command':'" SECRET
+                     "','timeoutSeconds':'x'}");
+  assert_int_equal(cJSON_GetObjectItem(job_result(job), "exitCode")->valueint, -1);
+  agent_process_wait_log(job->agent, "\"command\":\"***\"");
+  expect_nowhere(job, "tr0");
+}
+
+static const char *const with_password[] = {"--requirepass", "s3cret-Word", NULL};
+
+static int set_up_password(void **state) {
+  struct job *job = job_new(redis_server_start(with_password));
+  freeReplyObject(redisCommand(job->redis, "AUTH s3cret-Word"));
+  job->url = job_format(job, "redis://:s3cret-Word@127.0.0.1:%d", redis_server_port(job->server));
+  *state = job;
+  return 0;
+}
+
+TEST_WITH(struct job *job, the_password_of_redis_always_is_one, set_up_password, job_teardown) {
+  job_start_agent(job, NULL);
+  job_expect_result(job, job_run(job, job_script(job, "echo s3cret-Word; echo s3cret-Wor")), 0,
+                    NULL, "***\ns3cret-Wor\n");
+}
+
+/* --- other doors ------------------------------------------------------------------------------ */
+
+static const char *const variables[] = {"OWN_TOKEN=of-the-agent", NULL};
+
+TEST(raw_output_is_masked_without_its_nul_bytes) {
+  static const char *const arguments[] = {"--stdio", "--mask-env", "*_TOKEN", NULL};
+  struct stdio_host *host =
+      stdio_host_start(&(struct stdio_host_setup){.arguments = arguments, .variables = variables});
+  stdio_host_send(host, "{'id':1,'method':'execute','params':{'command':'printf "
+                        "\\\"of-the\\\\0-agent. $OWN_TOKEN of-the\\\"'}}\n");
+  const char *line = stdio_host_line(host);
+  assert_non_null(line);
+  assert_non_null(strstr(line, "***. *** of-the"));
+  stdio_host_close_input(host);
+  stdio_host_expect_exit(host, 0);
+  stdio_host_free(host);
+}
