@@ -188,7 +188,7 @@ static void enter_fake(const void *context) {
   write_fake("", "memory.max", "104857600\n");
   write_fake("", "memory.oom.group", "1\n");
   write_fake("", "memory.events", "oom_kill 0\n");
-  write_fake("", "memory.stat", "anon 10000000\n");
+  write_fake("", "memory.stat", "active_anon 10000000\n");
 }
 
 static bool is_removed(void *path) {
@@ -203,7 +203,7 @@ JOB_TEST_NO_AGENT(where_the_kernel_ends_all_the_guard_is_on) {
   const cJSON *step = job_push_until(job, job_script(job, "echo up; exec sleep 600.226"), "up");
   agent_process_wait_log(job->agent, "an out-of-memory kill would end the agent, too");
   (void)snprintf(root, sizeof root, "/proc/%d/root", (int)agent_process_pid(job->agent));
-  write_fake(root, "memory.stat", "anon 99000000\n");
+  write_fake(root, "memory.stat", "active_anon 99000000\n");
   const cJSON *result = job_result_of(job, step);
   job_expect_result(job, result, 137,
                     "the container's memory was exhausted (94 of 100 MiB); the step was killed",
