@@ -208,7 +208,7 @@ static void on_remains(void *owner) {
     self->context->stalled(self->context->engine, self);
 }
 
-static enum run_how how_it_ended(const struct process_outcome *outcome) {
+static enum run_how how_it_ended(const struct run *self, const struct process_outcome *outcome) {
   static const enum run_how failures[] = {[EXEC_DONE] = RUN_EXITED,
                                           [EXEC_NO_DIRECTORY] = RUN_NO_DIRECTORY,
                                           [EXEC_NOT_FOUND] = RUN_NOT_FOUND,
@@ -224,18 +224,17 @@ static enum run_how how_it_ended(const struct process_outcome *outcome) {
   case PROCESS_STOPPED:
     break;
   }
-  return RUN_STOPPED;
+  return self->stop_cause == STEP_CAUSE_MEMORY_LIMIT ? RUN_MEMORY_LIMIT : RUN_STOPPED;
 }
 
 static int exit_code_of(const struct run *self, const struct run_end *end) {
   static const int codes[] = {
-      [RUN_TIMED_OUT] = RUN_EXIT_TIMED_OUT,           [RUN_STOPPED] = RUN_EXIT_NOT_RUN,
-      [RUN_NO_DIRECTORY] = RUN_EXIT_NOT_RUN,          [RUN_NOT_FOUND] = RUN_EXIT_NOT_FOUND,
-      [RUN_NOT_EXECUTABLE] = RUN_EXIT_NOT_EXECUTABLE, [RUN_NO_PROCESS] = RUN_EXIT_NOT_RUN};
+      [RUN_TIMED_OUT] = RUN_EXIT_TIMED_OUT, [RUN_STOPPED] = RUN_EXIT_NOT_RUN,
+      [RUN_MEMORY_LIMIT] = 128 + SIGKILL,   [RUN_NO_DIRECTORY] = RUN_EXIT_NOT_RUN,
+      [RUN_NOT_FOUND] = RUN_EXIT_NOT_FOUND, [RUN_NOT_EXECUTABLE] = RUN_EXIT_NOT_EXECUTABLE,
+      [RUN_NO_PROCESS] = RUN_EXIT_NOT_RUN};
   if (end->how == RUN_EXITED)
     return WEXITSTATUS(self->outcome.status);
-  if (end->cost.cause == STEP_CAUSE_MEMORY_LIMIT)
-    return 128 + SIGKILL;
   return end->how == RUN_SIGNALED ? 128 + end->signal : codes[end->how];
 }
 
@@ -259,6 +258,7 @@ static enum step_cause cause_of(const struct run *self) {
   case RUN_TIMED_OUT:
     return STEP_CAUSE_TIMEOUT;
   case RUN_STOPPED:
+  case RUN_MEMORY_LIMIT:
     return self->stop_cause;
   case RUN_NO_DIRECTORY:
   case RUN_NOT_FOUND:
@@ -363,7 +363,7 @@ static void on_ended(void *owner, const struct process_outcome *outcome) {
   self->state = RUN_ENDED;
   (void)evtimer_del(self->timer);
   self->outcome = *outcome;
-  self->how = how_it_ended(outcome);
+  self->how = how_it_ended(self, outcome);
   if (outcome->end == PROCESS_NOT_STARTED)
     self->error = outcome->failure->reason;
   if (outcome->alive_count > 0) {
