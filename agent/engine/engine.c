@@ -53,6 +53,7 @@ struct engine {
   struct cgroup cgroup;
   bool has_container;                /* `cgroup` was opened */
   struct memory_guard *memory_guard; /* NULL before the first step */
+  bool memory_told;                  /* that nobody has much of it; until it is relieved */
   struct event *spare;               /* makes a keeper ahead of time */
   char job[8 + 1];                   /* a hash of its id */
   char tag[64];
@@ -141,33 +142,57 @@ static struct run **find_slot(struct engine *self, const struct run *run) {
   return &self->runs[i];
 }
 
-/* The largest: a step, or what an earlier one has left. */
-static void on_memory_exhausted(void *owner, int64_t used, int64_t limit) {
-  struct engine *self = owner;
+/* Who has less than this part of the reserve is not ended: the memory is somebody else's. */
+#define MEMORY_SHARE 4
+
+/* What earlier steps have left counts, too. */
+static bool is_memory_guard_needed(void *owner) {
+  const struct engine *self = owner;
+  return self->run_count > 0 || keepers_are_busy(self->keepers);
+}
+
+static struct run *find_largest_run(const struct engine *self, int64_t *most) {
   struct run *largest = NULL;
-  int64_t most, left;
-  struct keeper *keeper = keepers_largest_left(self->keepers, &left);
-  most = left;
   for (size_t i = 0; i < ENGINE_RUNS_MAX; i++) {
     int64_t own = self->runs[i] != NULL ? run_memory(self->runs[i]) : 0;
-    if (own > most) {
-      most = own;
+    if (own > *most) {
+      *most = own;
       largest = self->runs[i];
     }
   }
+  return largest;
+}
+
+/* Ends the largest: a step, or what an earlier one has left; and no other before that has given its
+   memory back. */
+static void on_memory_exhausted(void *owner, int64_t used, int64_t limit, int64_t reserve) {
+  struct engine *self = owner;
+  int64_t most;
   char text[160];
-  (void)snprintf(text, sizeof text,
-                 "the container's memory was exhausted (%lld of %lld MiB); the step was killed",
-                 (long long)used / MIB, (long long)limit / MIB);
-  if (largest != NULL) {
-    run_stop(largest, 0, STEP_CAUSE_MEMORY_LIMIT, text);
-  } else if (keeper != NULL) {
-    log_line(self->options.log, LOG_WARN, NULL,
-             "the container's memory was exhausted (%lld of %lld MiB); what an earlier step has "
-             "left was killed",
-             (long long)used / MIB, (long long)limit / MIB);
-    keeper_kill(keeper);
+  if (keepers_are_killing(self->keepers))
+    return;
+  struct keeper *keeper = keepers_largest_left(self->keepers, &most);
+  struct run *run = find_largest_run(self, &most);
+  bool is_nobodys = most == 0 || most < reserve / MEMORY_SHARE;
+  (void)snprintf(text, sizeof text, "the container's memory was exhausted (%lld of %lld MiB); %s",
+                 (long long)used / MIB, (long long)limit / MIB,
+                 is_nobodys    ? "no step has much of it"
+                 : run != NULL ? "the step was killed"
+                               : "what an earlier step has left was killed");
+  if (!is_nobodys && run != NULL) {
+    run_stop(run, 0, STEP_CAUSE_MEMORY_LIMIT, text);
+    return;
   }
+  if (!is_nobodys || !self->memory_told)
+    log_line(self->options.log, LOG_WARN, NULL, "%s", text);
+  self->memory_told |= is_nobodys;
+  if (!is_nobodys)
+    keeper_kill(keeper);
+}
+
+static void on_memory_relieved(void *owner) {
+  struct engine *self = owner;
+  self->memory_told = false;
 }
 
 /* The start of the program does not wait for it. */
@@ -182,17 +207,30 @@ const struct cgroup *engine_container(struct door *door) {
   return &door->engine->cgroup;
 }
 
+static void make_memory_guard(struct engine *self) {
+  static const struct memory_guard_handler handler = {.is_needed = is_memory_guard_needed,
+                                                      .exhausted = on_memory_exhausted,
+                                                      .relieved = on_memory_relieved};
+  const uint64_t reserve = self->options.memory_reserve;
+  open_container(self);
+  self->memory_guard = memory_guard_new(self->options.base, &self->cgroup, reserve, &handler, self);
+  bool is_on = memory_guard_is_on(self->memory_guard);
+  if (is_on && reserve == MEMORY_RESERVE_AUTO)
+    log_line(self->options.log, LOG_INFO, NULL,
+             "an out-of-memory kill would end the agent, too: a step that takes the last memory is "
+             "ended before");
+  else if (!is_on && reserve != MEMORY_RESERVE_AUTO && reserve > 0)
+    log_line(
+        self->options.log, LOG_WARN, NULL,
+        "--memory-reserve has no effect: the container's memory has no limit that can be read, "
+        "or one that is not larger");
+}
+
 /* Once, when the first step comes. */
 static void look_around(struct engine *self) {
   if (self->run_number > 0)
     return;
-  open_container(self);
-  self->memory_guard = memory_guard_new(self->options.base, &self->cgroup,
-                                        self->options.memory_reserve, on_memory_exhausted, self);
-  if (self->options.memory_reserve == MEMORY_RESERVE_AUTO && memory_guard_is_on(self->memory_guard))
-    log_line(self->options.log, LOG_INFO, NULL,
-             "an out-of-memory kill would end the agent, too: a step that takes the last memory is "
-             "ended before");
+  make_memory_guard(self);
   if (!process_table_is_known())
     log_line(
         self->options.log, LOG_WARN, NULL,
@@ -225,7 +263,7 @@ void engine_submit(struct door *door, struct request *request) {
   struct run *run = run_new(&self->run_context, door, request, ++self->run_number);
   *slot = run;
   self->run_count++;
-  memory_guard_watch(self->memory_guard, true);
+  memory_guard_watch(self->memory_guard);
   tell_activity(self);
   begin_idle(self);
   door->type->begin(door, run);
@@ -286,7 +324,6 @@ static void on_run_done(void *engine, struct run *run, const struct run_end *end
   struct door *door = self->door;
   *find_slot(self, run) = NULL;
   self->run_count--;
-  memory_guard_watch(self->memory_guard, self->run_count > 0);
   door->type->result(door, run, end);
   tell_activity(self);
   begin_idle(self);

@@ -544,7 +544,7 @@ void run_stop(struct run *self, int64_t grace_ms, enum step_cause cause, const c
 }
 
 int64_t run_memory(const struct run *self) {
-  return self->process != NULL && !self->was_stopped ? process_memory(self->process) : 0;
+  return self->process != NULL && self->was_started ? process_memory(self->process) : 0;
 }
 
 void run_describe(const struct run *self, char *out, size_t size) {
