@@ -397,6 +397,13 @@ const char *engine_leaving(const struct door *door) {
   return door->engine->leaving;
 }
 
+/* What is over and has no room left for its output. */
+static void let_stalled_end(struct engine *self) {
+  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
+    if (self->runs[i] != NULL && run_is_stalled(self->runs[i]))
+      run_ignore_room(self->runs[i]);
+}
+
 void engine_leave(struct door *door, int exit_code, const char *reason) {
   struct engine *self = door->engine;
   if (self->phase > PHASE_DRAINING)
@@ -405,7 +412,10 @@ void engine_leave(struct door *door, int exit_code, const char *reason) {
   log_line(self->options.log, LOG_INFO, NULL, "stopping: %s", reason);
   (void)evtimer_del(self->spare);
   self->leaving = reason;
-  self->exit_code = exit_code;
+  if (self->signal == 0)
+    self->exit_code = exit_code;
+  else /* by the signal, or while it drained */
+    loop_timer_start(self->deadline, ENGINE_DEADLINE_MS);
   if (self->options.idle_limit_ms > 0)
     loop_timer_start(self->outage_limit, self->options.idle_limit_ms);
   self->phase = PHASE_ENDING_RUNS;
@@ -414,14 +424,10 @@ void engine_leave(struct door *door, int exit_code, const char *reason) {
   door->type->want(door, 0);
   char text[96];
   (void)snprintf(text, sizeof text, "cancelled: the agent was stopped by %s", reason);
-  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++) {
-    struct run *run = self->runs[i];
-    if (run == NULL)
-      continue;
-    run_stop(run, door->terms.leave_grace_ms, STEP_CAUSE_CANCELLED, text);
-    if (run_is_stalled(run))
-      run_ignore_room(run);
-  }
+  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
+    if (self->runs[i] != NULL)
+      run_stop(self->runs[i], door->terms.leave_grace_ms, STEP_CAUSE_CANCELLED, text);
+  let_stalled_end(self);
 }
 
 void engine_door_closed(struct door *door, int lost) {
@@ -447,14 +453,15 @@ static void obey_signal(struct engine *self) {
   engine_leave(self->door, self->exit_code, printable_signal(self->signal));
 }
 
-/* What runs may end by itself. */
+/* What runs may end by itself. The door is asked for nothing more, and so begins nothing; but it goes on
+   taking in what may be a cancel, which want(0) would end. */
 static void begin_draining(struct engine *self) {
   log_line(self->options.log, LOG_INFO, NULL, "draining: the running step has %lld s to finish",
            (long long)(self->options.drain_ms / 1000));
   self->phase = PHASE_DRAINING;
   (void)evtimer_del(self->spare);
   loop_timer_start(self->deadline, self->options.drain_ms);
-  self->door->type->want(self->door, 0);
+  let_stalled_end(self);
 }
 
 LOOP_CALLBACK(on_time_over, struct engine *self) {
@@ -627,6 +634,7 @@ void engine_free(struct engine *self) {
 
 void engine_set_door(struct engine *self, struct door *door) {
   CHECK(door->terms.runs >= 1 && door->terms.runs <= ENGINE_RUNS_MAX);
+  CHECK(self->options.drain_ms == 0 || door->terms.runs == 1);
   door->engine = self;
   self->door = door;
   self->run_context.process.grace_ms = door->terms.grace_ms;

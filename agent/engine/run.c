@@ -332,7 +332,8 @@ void run_step_end(const struct run *self, const struct run_end *end, struct step
 
 static void finish_run(struct run *self) {
   struct run_end end = make_end(self);
-  run_end_tell_memory(&end, &self->message);
+  if (is_command(self)) /* a file kind's error is its own */
+    run_end_tell_memory(&end, &self->message);
   read_clock(self);
   self->state = RUN_DONE;
   self->context->done(self->context->engine, self, &end);

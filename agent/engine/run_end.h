@@ -70,7 +70,7 @@ bool run_end_was_executed(const struct run_end *self);
 struct run_stream run_end_message(const struct run_end *self, unsigned timeout_seconds,
                                   struct error *line);
 
-/* Of a step that was short of memory the message begins with that: makes it in `text`, whose owner keeps
+/* Of a command that was short of memory the message begins with that: makes it in `text`, whose owner keeps
    it as long as the end. */
 void run_end_tell_memory(struct run_end *self, struct buffer *text);
 
