@@ -20,17 +20,6 @@ static const cJSON *end_of(const cJSON *result) {
   return cJSON_GetObjectItem(result, "end");
 }
 
-static double figure(const cJSON *end, const char *name) {
-  const cJSON *field = cJSON_GetObjectItem(end, name);
-  if (!cJSON_IsNumber(field))
-    fail_msg("%s is no number", name);
-  return field->valuedouble;
-}
-
-static const char *cause(const cJSON *end) {
-  return cJSON_GetObjectItem(end, "cause")->valuestring;
-}
-
 /* --- what the kernel ends -------------------------------------------------------------------- */
 
 struct limited {
@@ -71,12 +60,12 @@ LIMITED_TEST(a_step_that_eats_all_memory_is_told_so) {
   job_expect_result(limited->job, result, 137,
                     "killed by signal 9 (SIGKILL): out of memory, the container has 48 MiB", NULL);
   const cJSON *end = end_of(result);
-  assert_string_equal(cause(end), "signal");
-  assert_int_equal(figure(end, "oomKills"), 1);
+  assert_string_equal(job_text(end, "cause"), "signal");
+  assert_int_equal(job_number(end, "oomKills"), 1);
   assert_true(cJSON_IsTrue(cJSON_GetObjectItem(end, "oomKilled")));
   const cJSON *memory = cJSON_GetObjectItem(end, "memory");
-  assert_int_equal(figure(memory, "limitBytes"), 48 * MIB);
-  assert_true(figure(memory, "peakBytes") > 40 * MIB);
+  assert_int_equal(job_number(memory, "limitBytes"), 48 * MIB);
+  assert_true(job_number(memory, "peakBytes") > 40 * MIB);
   job_expect_to_go_on(limited->job);
 }
 
@@ -87,7 +76,7 @@ LIMITED_TEST(so_is_one_whose_child_does) {
   job_expect_result(limited->job, result, 1,
                     "exited with code 1: out of memory, the container has 48 MiB\nbegin",
                     "begin\n");
-  assert_string_equal(cause(end_of(result)), "exited");
+  assert_string_equal(job_text(end_of(result), "cause"), "exited");
   assert_true(cJSON_IsTrue(cJSON_GetObjectItem(end_of(result), "oomKilled")));
 }
 
@@ -95,10 +84,10 @@ LIMITED_TEST(one_that_succeeds_has_the_number_alone) {
   job_start_agent(limited->job, NULL);
   const cJSON *result = job_run(limited->job, job_script(limited->job, EATER " 2>&-; exit 0"));
   job_expect_result(limited->job, result, 0, NULL, NULL);
-  assert_int_equal(figure(end_of(result), "oomKills"), 1);
+  assert_int_equal(job_number(end_of(result), "oomKills"), 1);
   assert_true(cJSON_IsFalse(cJSON_GetObjectItem(end_of(result), "oomKilled")));
   result = job_run(limited->job, job_script(limited->job, "exit 7"));
-  assert_int_equal(figure(end_of(result), "oomKills"), 0);
+  assert_int_equal(job_number(end_of(result), "oomKills"), 0);
   assert_true(cJSON_IsFalse(cJSON_GetObjectItem(end_of(result), "oomKilled")));
 }
 
@@ -111,7 +100,7 @@ static void expect_memory_limit(struct job *job, const cJSON *result) {
   assert_true(cJSON_IsFalse(cJSON_GetObjectItem(result, "timedOut")));
   job_expect_part(job, result, "errorMessage", "the container's memory was exhausted (");
   job_expect_part(job, result, "errorMessage", " of 48 MiB); the step was killed");
-  assert_string_equal(cause(end_of(result)), "memoryLimit");
+  assert_string_equal(job_text(end_of(result), "cause"), "memoryLimit");
 }
 
 /* It takes its time, so that a busy machine is fast enough. */
@@ -123,8 +112,8 @@ LIMITED_TEST(with_a_reserve_the_kernel_need_not_end_anybody) {
   job_start_agent(job, GUARDED, NULL);
   const cJSON *result = job_run(job, job_script(job, SLOW_EATER));
   expect_memory_limit(job, result);
-  assert_int_equal(figure(end_of(result), "oomKills"), 0);
-  assert_int_equal(figure(end_of(result), "survivors"), 0);
+  assert_int_equal(job_number(end_of(result), "oomKills"), 0);
+  assert_int_equal(job_number(end_of(result), "survivors"), 0);
   const cJSON *largest = cJSON_GetObjectItem(end_of(result), "alive")->child;
   assert_string_equal(job_text(largest, "command"), "dd if=/dev/zero bs=1M count=2");
   assert_int_equal(proc_find("sleep 600.221"), 0);
@@ -158,7 +147,7 @@ LIMITED_TEST(what_an_earlier_step_has_left_is_ended_when_it_is_larger) {
   assert_true(proc_wait_gone("sleep 600.224", WAIT_BOUND_MS));
   assert_true(proc_find("sleep 600.225") > 0);
   job_push_cancel(job, next);
-  assert_string_equal(cause(end_of(job_result_of(job, next))), "cancelled");
+  assert_string_equal(job_text(end_of(job_result_of(job, next)), "cause"), "cancelled");
 }
 
 LIMITED_TEST(the_page_cache_is_no_want_of_memory) {
@@ -274,7 +263,7 @@ FAKED_TEST(where_the_kernel_ends_all_the_guard_is_on) {
   use_memory(faked, 99000000);
   const cJSON *result = job_result_of(job, step);
   job_expect_result(job, result, 137, EXHAUSTED "the step was killed", "up\n");
-  assert_string_equal(cause(end_of(result)), "memoryLimit");
+  assert_string_equal(job_text(end_of(result), "cause"), "memoryLimit");
   job_shut_down(job);
 }
 
@@ -298,8 +287,8 @@ FAKED_TEST(so_is_a_step_that_does_not_obey_its_cancel) {
   agent_process_wait_log(job->agent, "cancel: ending the running step");
   use_memory(faked, 99000000);
   const cJSON *result = job_result_of(job, step);
-  assert_string_equal(cause(end_of(result)), "cancelled");
-  assert_true(figure(result, "durationSeconds") < 9);
+  assert_string_equal(job_text(end_of(result), "cause"), "cancelled");
+  assert_true(job_number(result, "durationSeconds") < 9);
 }
 
 struct again {
@@ -322,7 +311,7 @@ FAKED_TEST(a_step_that_has_little_goes_on) {
   assert_true(wait_until(is_told_again, &(struct again){.faked = faked}, WAIT_BOUND_MS));
   assert_true(proc_find("sleep 600.227") > 0);
   job_push_cancel(job, step);
-  assert_string_equal(cause(end_of(job_result_of(job, step))), "cancelled");
+  assert_string_equal(job_text(end_of(job_result_of(job, step)), "cause"), "cancelled");
 }
 
 JOB_TEST_NO_AGENT(a_reserve_without_effect_is_said) {
