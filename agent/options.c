@@ -194,7 +194,7 @@ static const struct setting settings[] = {
              "the agent, too, a sixteenth, 16 to 64 MiB"},
     {"drain-seconds", "N", WITH_STEPS, NUMBER(drain_seconds, 0, 1000000, 0),
      .help = "at the first SIGTERM the running step may finish for N seconds, and no\n"
-             "other is taken; default 0. The second does what the first does else"},
+             "other begins; default 0. The second does what the first does else"},
     {"nice", "N", ALWAYS, NUMBER(nice, 0, 19, 5),
      .help = "run commands at a nice value of N above the agent's, default 5, so that\n"
              "a build cannot starve it"},

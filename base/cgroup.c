@@ -250,8 +250,10 @@ int64_t cgroup_memory_peak(const struct cgroup *self) {
 }
 
 int64_t cgroup_memory_unreclaimable(const struct cgroup *self) {
+  /* Its lists, for locked memory counts in anon or shmem, too: each page is on one. */
   static const char *const held[] = {
-      "anon", "shmem", "unevictable", "slab_unreclaimable", "kernel_stack", "pagetables", NULL};
+      "inactive_anon", "active_anon", "unevictable", "slab_unreclaimable",
+      "kernel_stack",  "pagetables",  NULL};
   static const char *const files[] = {"total_inactive_file", "total_active_file", NULL};
   char text[TEXT_SIZE];
   if (!read_text(self->stat, text))

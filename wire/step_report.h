@@ -80,7 +80,8 @@ enum step_cause {
   STEP_CAUSE_LOST     /* nobody knows whether it ran */
 };
 
-/* `end` of a result: why the step has ended, and what it has cost. Without a usage: the cause alone. */
+/* `end` of a result: why the step has ended, and what it has cost. Without a usage: the cause alone;
+   the figures of one may be unknown, all of them too. */
 struct result_end {
   enum step_cause cause;
   int signal; /* of CAUSE_SIGNAL, by its number */

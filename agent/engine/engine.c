@@ -53,6 +53,7 @@ struct engine {
   struct cgroup cgroup;
   bool has_container;                /* `cgroup` was opened */
   struct memory_guard *memory_guard; /* NULL before the first step */
+  bool memory_told;                  /* that nobody has much of it; until it is relieved */
   struct event *spare;               /* makes a keeper ahead of time */
   char job[8 + 1];                   /* a hash of its id */
   char tag[64];
@@ -141,33 +142,57 @@ static struct run **find_slot(struct engine *self, const struct run *run) {
   return &self->runs[i];
 }
 
-/* The largest: a step, or what an earlier one has left. */
-static void on_memory_exhausted(void *owner, int64_t used, int64_t limit) {
-  struct engine *self = owner;
+/* Who has less than this part of the reserve is not ended: the memory is somebody else's. */
+#define MEMORY_SHARE 4
+
+/* What earlier steps have left counts, too. */
+static bool is_memory_guard_needed(void *owner) {
+  const struct engine *self = owner;
+  return self->run_count > 0 || keepers_are_busy(self->keepers);
+}
+
+static struct run *find_largest_run(const struct engine *self, int64_t *most) {
   struct run *largest = NULL;
-  int64_t most, left;
-  struct keeper *keeper = keepers_largest_left(self->keepers, &left);
-  most = left;
   for (size_t i = 0; i < ENGINE_RUNS_MAX; i++) {
     int64_t own = self->runs[i] != NULL ? run_memory(self->runs[i]) : 0;
-    if (own > most) {
-      most = own;
+    if (own > *most) {
+      *most = own;
       largest = self->runs[i];
     }
   }
+  return largest;
+}
+
+/* Ends the largest: a step, or what an earlier one has left; and no other before that has given its
+   memory back. */
+static void on_memory_exhausted(void *owner, int64_t used, int64_t limit, int64_t reserve) {
+  struct engine *self = owner;
+  int64_t most;
   char text[160];
-  (void)snprintf(text, sizeof text,
-                 "the container's memory was exhausted (%lld of %lld MiB); the step was killed",
-                 (long long)used / MIB, (long long)limit / MIB);
-  if (largest != NULL) {
-    run_stop(largest, 0, STEP_CAUSE_MEMORY_LIMIT, text);
-  } else if (keeper != NULL) {
-    log_line(self->options.log, LOG_WARN, NULL,
-             "the container's memory was exhausted (%lld of %lld MiB); what an earlier step has "
-             "left was killed",
-             (long long)used / MIB, (long long)limit / MIB);
-    keeper_kill(keeper);
+  if (keepers_are_killing(self->keepers))
+    return;
+  struct keeper *keeper = keepers_largest_left(self->keepers, &most);
+  struct run *run = find_largest_run(self, &most);
+  bool is_nobodys = most == 0 || most < reserve / MEMORY_SHARE;
+  (void)snprintf(text, sizeof text, "the container's memory was exhausted (%lld of %lld MiB); %s",
+                 (long long)used / MIB, (long long)limit / MIB,
+                 is_nobodys    ? "no step has much of it"
+                 : run != NULL ? "the step was killed"
+                               : "what an earlier step has left was killed");
+  if (!is_nobodys && run != NULL) {
+    run_stop(run, 0, STEP_CAUSE_MEMORY_LIMIT, text);
+    return;
   }
+  if (!is_nobodys || !self->memory_told)
+    log_line(self->options.log, LOG_WARN, NULL, "%s", text);
+  self->memory_told |= is_nobodys;
+  if (!is_nobodys)
+    keeper_kill(keeper);
+}
+
+static void on_memory_relieved(void *owner) {
+  struct engine *self = owner;
+  self->memory_told = false;
 }
 
 /* The start of the program does not wait for it. */
@@ -182,17 +207,30 @@ const struct cgroup *engine_container(struct door *door) {
   return &door->engine->cgroup;
 }
 
+static void make_memory_guard(struct engine *self) {
+  static const struct memory_guard_handler handler = {.is_needed = is_memory_guard_needed,
+                                                      .exhausted = on_memory_exhausted,
+                                                      .relieved = on_memory_relieved};
+  const uint64_t reserve = self->options.memory_reserve;
+  open_container(self);
+  self->memory_guard = memory_guard_new(self->options.base, &self->cgroup, reserve, &handler, self);
+  bool is_on = memory_guard_is_on(self->memory_guard);
+  if (is_on && reserve == MEMORY_RESERVE_AUTO)
+    log_line(self->options.log, LOG_INFO, NULL,
+             "an out-of-memory kill would end the agent, too: a step that takes the last memory is "
+             "ended before");
+  else if (!is_on && reserve != MEMORY_RESERVE_AUTO && reserve > 0)
+    log_line(
+        self->options.log, LOG_WARN, NULL,
+        "--memory-reserve has no effect: the container's memory has no limit that can be read, "
+        "or one that is not larger");
+}
+
 /* Once, when the first step comes. */
 static void look_around(struct engine *self) {
   if (self->run_number > 0)
     return;
-  open_container(self);
-  self->memory_guard = memory_guard_new(self->options.base, &self->cgroup,
-                                        self->options.memory_reserve, on_memory_exhausted, self);
-  if (self->options.memory_reserve == MEMORY_RESERVE_AUTO && memory_guard_is_on(self->memory_guard))
-    log_line(self->options.log, LOG_INFO, NULL,
-             "an out-of-memory kill would end the agent, too: a step that takes the last memory is "
-             "ended before");
+  make_memory_guard(self);
   if (!process_table_is_known())
     log_line(
         self->options.log, LOG_WARN, NULL,
@@ -225,7 +263,7 @@ void engine_submit(struct door *door, struct request *request) {
   struct run *run = run_new(&self->run_context, door, request, ++self->run_number);
   *slot = run;
   self->run_count++;
-  memory_guard_watch(self->memory_guard, true);
+  memory_guard_watch(self->memory_guard);
   tell_activity(self);
   begin_idle(self);
   door->type->begin(door, run);
@@ -286,7 +324,6 @@ static void on_run_done(void *engine, struct run *run, const struct run_end *end
   struct door *door = self->door;
   *find_slot(self, run) = NULL;
   self->run_count--;
-  memory_guard_watch(self->memory_guard, self->run_count > 0);
   door->type->result(door, run, end);
   tell_activity(self);
   begin_idle(self);
@@ -360,6 +397,13 @@ const char *engine_leaving(const struct door *door) {
   return door->engine->leaving;
 }
 
+/* What is over and has no room left for its output. */
+static void let_stalled_end(struct engine *self) {
+  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
+    if (self->runs[i] != NULL && run_is_stalled(self->runs[i]))
+      run_ignore_room(self->runs[i]);
+}
+
 void engine_leave(struct door *door, int exit_code, const char *reason) {
   struct engine *self = door->engine;
   if (self->phase > PHASE_DRAINING)
@@ -368,7 +412,10 @@ void engine_leave(struct door *door, int exit_code, const char *reason) {
   log_line(self->options.log, LOG_INFO, NULL, "stopping: %s", reason);
   (void)evtimer_del(self->spare);
   self->leaving = reason;
-  self->exit_code = exit_code;
+  if (self->signal == 0)
+    self->exit_code = exit_code;
+  else /* by the signal, or while it drained */
+    loop_timer_start(self->deadline, ENGINE_DEADLINE_MS);
   if (self->options.idle_limit_ms > 0)
     loop_timer_start(self->outage_limit, self->options.idle_limit_ms);
   self->phase = PHASE_ENDING_RUNS;
@@ -377,14 +424,10 @@ void engine_leave(struct door *door, int exit_code, const char *reason) {
   door->type->want(door, 0);
   char text[96];
   (void)snprintf(text, sizeof text, "cancelled: the agent was stopped by %s", reason);
-  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++) {
-    struct run *run = self->runs[i];
-    if (run == NULL)
-      continue;
-    run_stop(run, door->terms.leave_grace_ms, STEP_CAUSE_CANCELLED, text);
-    if (run_is_stalled(run))
-      run_ignore_room(run);
-  }
+  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
+    if (self->runs[i] != NULL)
+      run_stop(self->runs[i], door->terms.leave_grace_ms, STEP_CAUSE_CANCELLED, text);
+  let_stalled_end(self);
 }
 
 void engine_door_closed(struct door *door, int lost) {
@@ -410,14 +453,15 @@ static void obey_signal(struct engine *self) {
   engine_leave(self->door, self->exit_code, printable_signal(self->signal));
 }
 
-/* What runs may end by itself. */
+/* What runs may end by itself. The door is asked for nothing more, and so begins nothing; but it goes on
+   taking in what may be a cancel, which want(0) would end. */
 static void begin_draining(struct engine *self) {
   log_line(self->options.log, LOG_INFO, NULL, "draining: the running step has %lld s to finish",
            (long long)(self->options.drain_ms / 1000));
   self->phase = PHASE_DRAINING;
   (void)evtimer_del(self->spare);
   loop_timer_start(self->deadline, self->options.drain_ms);
-  self->door->type->want(self->door, 0);
+  let_stalled_end(self);
 }
 
 LOOP_CALLBACK(on_time_over, struct engine *self) {
@@ -591,6 +635,7 @@ void engine_free(struct engine *self) {
 
 void engine_set_door(struct engine *self, struct door *door) {
   CHECK(door->terms.runs >= 1 && door->terms.runs <= ENGINE_RUNS_MAX);
+  CHECK(self->options.drain_ms == 0 || door->terms.runs == 1);
   door->engine = self;
   self->door = door;
   self->run_context.process.grace_ms = door->terms.grace_ms;

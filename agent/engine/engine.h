@@ -36,7 +36,8 @@ struct engine_options {
   const char *version;            /* of the program, for the state */
   const char *job_id;             /* a part of the tags of commands; NULL: no job */
   struct kind_context kind;
-  int64_t drain_ms;        /* for what runs at the first SIGTERM; 0: none */
+  /* For what runs at the first SIGTERM; 0: none. Of a door with one run at a time. */
+  int64_t drain_ms;
   uint64_t memory_reserve; /* bytes: see memory_guard.h */
   bool keeps_spare;        /* one keeper waits for the next step */
 };
@@ -90,7 +91,7 @@ void engine_wait_on(struct door *door, int64_t milliseconds);
 
 /* Stops taking requests, ends what runs, and then the program with this exit code. `reason` is for
    the log and for the results of what runs ("shutdown step"), and must outlive the engine. Only the
-   first call counts. */
+   first call counts; the exit code of a signal stays. */
 void engine_leave(struct door *door, int exit_code, const char *reason);
 /* The reason, NULL while the program is not ending. */
 const char *engine_leaving(const struct door *door);

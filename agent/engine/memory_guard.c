@@ -17,10 +17,11 @@
 struct memory_guard {
   const struct cgroup *group;
   uint64_t reserve;
-  void (*exhausted)(void *owner, int64_t used, int64_t limit);
+  const struct memory_guard_handler *handler;
   void *owner;
   struct event *look;
   bool is_on;
+  bool is_short; /* of memory, at the last look */
 };
 
 static int64_t between(int64_t least, int64_t number, int64_t most) {
@@ -37,35 +38,45 @@ bool memory_guard_is_on(const struct memory_guard *self) {
   return self->is_on;
 }
 
-LOOP_CALLBACK(on_look, struct memory_guard *self) {
-  int64_t limit = cgroup_memory_limit(self->group);
-  int64_t used = cgroup_memory_unreclaimable(self->group);
-  if (limit < 0 || used < 0)
-    return;
-  int64_t left = limit - reserve_of(self, limit) - used;
-  loop_timer_start(self->look, left > 0 ? between(LOOK_MIN_MS, left / FILLED_A_MS, LOOK_MAX_MS)
-                                        : MEMORY_GUARD_PAUSE_MS);
-  if (left <= 0)
-    self->exhausted(self->owner, used, limit);
+static bool is_part_of(int64_t limit, int64_t reserve) {
+  return 0 < reserve && reserve < limit;
 }
 
-void memory_guard_watch(struct memory_guard *self, bool watches) {
-  if (!watches)
-    (void)evtimer_del(self->look);
-  else if (self->is_on && !evtimer_pending(self->look, NULL))
+/* A file that cannot be read now, as without a free descriptor, may be read at the next look. */
+LOOP_CALLBACK(on_look, struct memory_guard *self) {
+  if (!self->handler->is_needed(self->owner))
+    return;
+  int64_t limit = cgroup_memory_limit(self->group);
+  int64_t used = cgroup_memory_unreclaimable(self->group);
+  int64_t reserve = reserve_of(self, limit), left = limit - reserve - used;
+  if (used < 0 || !is_part_of(limit, reserve)) {
+    loop_timer_start(self->look, LOOK_MAX_MS);
+    return;
+  }
+  bool was_short = self->is_short;
+  self->is_short = left <= 0;
+  loop_timer_start(self->look, left > 0 ? between(LOOK_MIN_MS, left / FILLED_A_MS, LOOK_MAX_MS)
+                                        : MEMORY_GUARD_PAUSE_MS);
+  if (self->is_short)
+    self->handler->exhausted(self->owner, used, limit, reserve);
+  else if (was_short)
+    self->handler->relieved(self->owner);
+}
+
+void memory_guard_watch(struct memory_guard *self) {
+  if (self->is_on && !evtimer_pending(self->look, NULL))
     loop_timer_start(self->look, LOOK_MIN_MS);
 }
 
 struct memory_guard *memory_guard_new(struct event_base *base, const struct cgroup *group,
-                                      uint64_t reserve,
-                                      void (*exhausted)(void *owner, int64_t used, int64_t limit),
+                                      uint64_t reserve, const struct memory_guard_handler *handler,
                                       void *owner) {
   struct memory_guard *self = memory_allocate(sizeof *self);
-  *self = (struct memory_guard){
-      .group = group, .reserve = reserve, .exhausted = exhausted, .owner = owner};
+  *self =
+      (struct memory_guard){.group = group, .reserve = reserve, .handler = handler, .owner = owner};
   self->look = loop_timer_new(base, on_look, self);
   int64_t limit = cgroup_memory_limit(group);
-  self->is_on = limit >= 0 && reserve_of(self, limit) > 0;
+  self->is_on = is_part_of(limit, reserve_of(self, limit));
   return self;
 }
 

@@ -249,7 +249,7 @@ static void on_remains(void *owner) {
     self->context->stalled(self->context->engine, self);
 }
 
-static enum run_how how_it_ended(const struct process_outcome *outcome) {
+static enum run_how how_it_ended(const struct run *self, const struct process_outcome *outcome) {
   static const enum run_how failures[] = {[EXEC_DONE] = RUN_EXITED,
                                           [EXEC_NO_DIRECTORY] = RUN_NO_DIRECTORY,
                                           [EXEC_NOT_FOUND] = RUN_NOT_FOUND,
@@ -265,18 +265,17 @@ static enum run_how how_it_ended(const struct process_outcome *outcome) {
   case PROCESS_STOPPED:
     break;
   }
-  return RUN_STOPPED;
+  return self->stop_cause == STEP_CAUSE_MEMORY_LIMIT ? RUN_MEMORY_LIMIT : RUN_STOPPED;
 }
 
 static int exit_code_of(const struct run *self, const struct run_end *end) {
   static const int codes[] = {
-      [RUN_TIMED_OUT] = RUN_EXIT_TIMED_OUT,           [RUN_STOPPED] = RUN_EXIT_NOT_RUN,
-      [RUN_NO_DIRECTORY] = RUN_EXIT_NOT_RUN,          [RUN_NOT_FOUND] = RUN_EXIT_NOT_FOUND,
-      [RUN_NOT_EXECUTABLE] = RUN_EXIT_NOT_EXECUTABLE, [RUN_NO_PROCESS] = RUN_EXIT_NOT_RUN};
+      [RUN_TIMED_OUT] = RUN_EXIT_TIMED_OUT, [RUN_STOPPED] = RUN_EXIT_NOT_RUN,
+      [RUN_MEMORY_LIMIT] = 128 + SIGKILL,   [RUN_NO_DIRECTORY] = RUN_EXIT_NOT_RUN,
+      [RUN_NOT_FOUND] = RUN_EXIT_NOT_FOUND, [RUN_NOT_EXECUTABLE] = RUN_EXIT_NOT_EXECUTABLE,
+      [RUN_NO_PROCESS] = RUN_EXIT_NOT_RUN};
   if (end->how == RUN_EXITED)
     return WEXITSTATUS(self->outcome.status);
-  if (end->cost.cause == STEP_CAUSE_MEMORY_LIMIT)
-    return 128 + SIGKILL;
   return end->how == RUN_SIGNALED ? 128 + end->signal : codes[end->how];
 }
 
@@ -300,6 +299,7 @@ static enum step_cause cause_of(const struct run *self) {
   case RUN_TIMED_OUT:
     return STEP_CAUSE_TIMEOUT;
   case RUN_STOPPED:
+  case RUN_MEMORY_LIMIT:
     return self->stop_cause;
   case RUN_NO_DIRECTORY:
   case RUN_NOT_FOUND:
@@ -405,7 +405,8 @@ void run_step_end(const struct run *self, const struct run_end *end, struct step
 
 static void finish_run(struct run *self) {
   struct run_end end = make_end(self);
-  run_end_tell_memory(&end, &self->message);
+  if (is_command(self)) /* a file kind's error is its own */
+    run_end_tell_memory(&end, &self->message);
   read_clock(self);
   self->state = RUN_DONE;
   self->context->done(self->context->engine, self, &end);
@@ -443,7 +444,7 @@ static void on_ended(void *owner, const struct process_outcome *outcome) {
   self->state = RUN_ENDED;
   (void)evtimer_del(self->timer);
   self->outcome = *outcome;
-  self->how = how_it_ended(outcome);
+  self->how = how_it_ended(self, outcome);
   if (outcome->end == PROCESS_NOT_STARTED)
     self->error = outcome->failure->reason;
   if (outcome->alive_count > 0) {
@@ -638,7 +639,7 @@ void run_stop(struct run *self, int64_t grace_ms, enum step_cause cause, const c
 }
 
 int64_t run_memory(const struct run *self) {
-  return self->process != NULL && !self->was_stopped ? process_memory(self->process) : 0;
+  return self->process != NULL && self->was_started ? process_memory(self->process) : 0;
 }
 
 void run_describe(const struct run *self, char *out, size_t size) {

@@ -64,7 +64,7 @@ void run_ignore_room(struct run *self);
 /* See engine_stop. */
 void run_stop(struct run *self, int64_t grace_ms, enum step_cause cause, const char *reason);
 
-/* As of process_memory; 0: it has no process, or is being stopped. */
+/* As of process_memory; 0: it has no process, or was not started. */
 int64_t run_memory(const struct run *self);
 
 struct door *run_door(const struct run *self);

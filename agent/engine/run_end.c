@@ -17,11 +17,11 @@ bool run_end_is_own(const struct run_end *self) {
 }
 
 bool run_end_has_code(const struct run_end *self) {
-  return run_end_is_own(self) || self->cost.cause == STEP_CAUSE_MEMORY_LIMIT;
+  return run_end_is_own(self) || self->how == RUN_MEMORY_LIMIT;
 }
 
 bool run_end_was_executed(const struct run_end *self) {
-  return run_end_is_own(self) || self->how == RUN_TIMED_OUT;
+  return run_end_has_code(self) || self->how == RUN_TIMED_OUT;
 }
 
 struct run_stream run_end_message(const struct run_end *self, unsigned timeout_seconds,
@@ -41,6 +41,7 @@ struct run_stream run_end_message(const struct run_end *self, unsigned timeout_s
     (void)error_set(line, "timed out after %us", timeout_seconds);
     break;
   case RUN_STOPPED:
+  case RUN_MEMORY_LIMIT:
   case RUN_NO_DIRECTORY:
   case RUN_NOT_FOUND:
   case RUN_NOT_EXECUTABLE:

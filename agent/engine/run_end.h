@@ -22,6 +22,7 @@ enum run_how {
   RUN_SIGNALED,       /* by a signal that was not the agent's */
   RUN_TIMED_OUT,      /* at its deadline */
   RUN_STOPPED,        /* by engine_stop, engine_cancel or the end of the program */
+  RUN_MEMORY_LIMIT,   /* by the engine, for want of memory in the container */
   RUN_NO_DIRECTORY,   /* its working directory is not there, or cannot be entered */
   RUN_NOT_FOUND,      /* there is no such command */
   RUN_NOT_EXECUTABLE, /* there is one, which cannot be executed */
@@ -58,9 +59,10 @@ struct run_end {
 
 bool run_end_is_success(const struct run_end *self);
 
-/* Whether it has had an end of its own; and whether it was executed: that, or up to its deadline. */
+/* Whether it has had an end of its own; whether it has an exit code: that, or it was ended for want of
+   memory; and whether it was executed: that, or up to its deadline. */
 bool run_end_is_own(const struct run_end *self);
-bool run_end_has_code(const struct run_end *self); /* or was ended with one, for want of memory */
+bool run_end_has_code(const struct run_end *self);
 bool run_end_was_executed(const struct run_end *self);
 
 /* Why it is no success: its own last words, where it has had an end of its own and they are kept;
@@ -68,7 +70,7 @@ bool run_end_was_executed(const struct run_end *self);
 struct run_stream run_end_message(const struct run_end *self, unsigned timeout_seconds,
                                   struct error *line);
 
-/* Of a step that was short of memory the message begins with that: makes it in `text`, whose owner keeps
+/* Of a command that was short of memory the message begins with that: makes it in `text`, whose owner keeps
    it as long as the end. */
 void run_end_tell_memory(struct run_end *self, struct buffer *text);
 

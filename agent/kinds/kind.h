@@ -93,8 +93,9 @@ char *const *run_kind_env(const struct step *step);
 /* The value of a variable in it; NULL: there is none. */
 const char *run_kind_variable(const struct step *step, const char *name);
 
-/* Sets a variable of a run, unless its own env has it. Of other kinds nothing happens. */
-void run_kind_add_variable(struct step *step, const char *name, const char *value);
+/* The trace of which a run is a part, as its TRACEPARENT, unless its own env has that: a traceparent of
+   W3C's Trace Context. Nothing happens with any other value (or NULL), and to other kinds. */
+void run_kind_set_trace(struct step *step, const char *traceparent);
 
 /* Fills in the execution of a run, its input and the memory. */
 void run_kind_prepare_spec(const struct kind_context *context, const struct step *step,

@@ -13,6 +13,9 @@
 #define TAG_VARIABLE "SANDBOX_STEP_TAG="
 #define ID_VARIABLE "SANDBOX_STEP_ID="
 
+#define TRACE_VARIABLE "TRACEPARENT"
+#define TRACE_FORM "00-00000000000000000000000000000000-0000000000000000-00"
+
 static bool has_name(char *const *entries, const char *entry) {
   size_t name = strcspn(entry, "=");
   for (; *entries != NULL; entries++)
@@ -40,14 +43,28 @@ static size_t count(char *const *entries) {
   return n;
 }
 
-void run_kind_add_variable(struct step *step, const char *name, const char *value) {
+/* So many digits, which are not all the same one. */
+static bool has_digits(const char *text, size_t length, char same) {
+  return strspn(text, "0123456789abcdef") == length &&
+         strspn(text, (const char[]){same, '\0'}) < length;
+}
+
+/* version-trace-parent-flags */
+static bool is_traceparent(const char *text) {
+  return strlen(text) == sizeof TRACE_FORM - 1 && text[2] == '-' && text[35] == '-' &&
+         text[52] == '-' && has_digits(text, 2, 'f') && has_digits(text + 3, 32, '0') &&
+         has_digits(text + 36, 16, '0') && has_digits(text + 53, 2, '-');
+}
+
+void run_kind_set_trace(struct step *step, const char *traceparent) {
   struct run_fields *run = step->fields;
-  if (step->kind != &run_kind.wire || run_kind_variable(step, name) != NULL)
+  if (step->kind != &run_kind.wire || traceparent == NULL || !is_traceparent(traceparent) ||
+      run_kind_variable(step, TRACE_VARIABLE) != NULL)
     return;
-  size_t before = count(run->env), length = strlen(name) + strlen(value) + 2;
+  size_t before = count(run->env), length = sizeof TRACE_VARIABLE "=" TRACE_FORM;
   run->env = memory_resize(run->env, (before + 2) * sizeof *run->env);
   run->env[before] = memory_allocate(length);
-  (void)snprintf(run->env[before], length, "%s=%s", name, value);
+  (void)snprintf(run->env[before], length, TRACE_VARIABLE "=%s", traceparent);
   run->env[before + 1] = NULL;
 }
 

@@ -182,7 +182,7 @@ static struct reason reason_of(const struct exec_probe *probe) {
   if (probe->error == ENOEXEC && probe->head_length >= 0)
     return bad_format(probe);
   if (probe->error == ELOOP && probe->interpreter[0] != '\0')
-    return about(90, "its interpreter ", probe->interpreter,
+    return about(80, "its interpreter ", probe->interpreter,
                  " is a script, and so is the next one, too often");
   if (probe->error == ENAMETOOLONG)
     return about(120, "the path, or a name in it, is too long", "", "");

@@ -5,8 +5,9 @@
  * A command's child runs on this process's memory until it executes the command, so that nothing is
  * copied. This process goes on meanwhile, for the child may wait long: at the agent's gate, or for a
  * dead file system; and the execution does not wake it (after a vfork(2) it would, for 5 % of a step).
- * So the child has a stack of its own, allocates nothing, and changes nothing here but errno; what it
- * reads stays until the command has ended.
+ * So the child has a stack of its own, allocates nothing, and changes nothing here but errno, which the
+ * two share: whoever reads it here while a child waits must do right by any number that it has. What
+ * the child reads stays until the command has ended.
  *
  * A command's status is stored before it is reaped, so that it is known also when somebody kills the
  * keeper.
@@ -54,6 +55,9 @@
 
 #define BLOCK_SIZE 512 /* of getrusage(2)'s blocks */
 
+/* What a child may add to the memory that it shares, and what the kernel's counters may be wrong by. */
+#define FLOOR_MARGIN_KIB 256
+
 /* Three times what exec_command needs. */
 #define CHILD_STACK_SIZE ((size_t)64 * 1024)
 
@@ -80,6 +84,8 @@ struct keeper {
   int obeyed;       /* enum keeper_order */
   int walk_ms;      /* see KILL_WALK_MS */
   long first_pages; /* of its memory at its beginning */
+  long floor_kib;   /* of a child's resident size: see know_floor */
+  bool has_grown;   /* since that was found, by work */
   struct keeper_message message;
   char *body; /* of the message; NULL: released */
   struct keeper_child child;
@@ -114,6 +120,25 @@ static long own_pages(void) {
   if (process_table_read_file(0, "statm", text, sizeof text) <= 0 || strtol(text, &end, 10) <= 0)
     return -1;
   return strtol(end, NULL, 10);
+}
+
+static long own_peak_kib(void) {
+  static const char name[] = "VmHWM:";
+  struct rusage usage = {0};
+  char text[2048];
+  const char *field =
+      process_table_read_file(0, "status", text, sizeof text) > 0 ? strstr(text, name) : NULL;
+  if (field != NULL)
+    return strtol(field + sizeof name - 1, NULL, 10);
+  (void)getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+/* The most that a child has had resident counts what it had before it executed its command, which is all
+   that this process ever had: what is no more than that says nothing of the command. */
+static void know_floor(struct keeper *self) {
+  self->floor_kib = own_peak_kib() + FLOOR_MARGIN_KIB;
+  self->has_grown = false;
 }
 
 /* The kernel's fs.nr_open, unless somebody raised it. */
@@ -196,7 +221,7 @@ static int64_t microseconds(struct timeval time) {
 
 /* Of one that was reaped, and of those that it has reaped itself. A kernel that counts no resident size
    (gVisor) counts no blocks either: getrusage(2) has 0 for both. */
-static void add_usage(struct step_usage *self, const struct rusage *usage) {
+static void add_usage(struct step_usage *self, const struct rusage *usage, long floor_kib) {
   self->user_us += microseconds(usage->ru_utime);
   self->system_us += microseconds(usage->ru_stime);
   self->major_faults += usage->ru_majflt;
@@ -205,17 +230,18 @@ static void add_usage(struct step_usage *self, const struct rusage *usage) {
   self->processes++;
   if (usage->ru_maxrss == 0)
     return;
-  if (self->max_rss_bytes < 0)
-    self->max_rss_bytes = self->read_bytes = self->written_bytes = 0;
-  if (usage->ru_maxrss * 1024 > self->max_rss_bytes)
-    self->max_rss_bytes = usage->ru_maxrss * 1024;
+  if (self->read_bytes < 0)
+    self->read_bytes = self->written_bytes = 0;
+  int64_t max_rss_bytes = (int64_t)usage->ru_maxrss * 1024;
+  if (usage->ru_maxrss > floor_kib && max_rss_bytes > self->max_rss_bytes)
+    self->max_rss_bytes = max_rss_bytes;
   self->read_bytes += usage->ru_inblock * BLOCK_SIZE;
   self->written_bytes += usage->ru_oublock * BLOCK_SIZE;
 }
 
 static void reap_one(void *owner, const siginfo_t *info, const struct rusage *usage) {
   struct keeper *self = owner;
-  add_usage(&self->page->usage, usage);
+  add_usage(&self->page->usage, usage, self->floor_kib);
   if (info->si_pid == self->command) {
     set_ended(self, status_of(info));
     self->command = 0;
@@ -316,6 +342,8 @@ static void point_to_texts(struct keeper *self) {
 
 static void run(struct keeper *self) {
   point_to_texts(self);
+  if (self->has_grown || self->message.in_file)
+    know_floor(self);
   pid_t pid = make_child(self);
   if (pid < 0) {
     struct exec_failure *failure = &self->page->failure;
@@ -337,7 +365,7 @@ static void add_own_usage(struct step_usage *self, const struct rusage *before) 
   struct rusage usage = {0};
   (void)getrusage(RUSAGE_SELF, &usage);
   usage.ru_maxrss = 0;
-  add_usage(self, &usage);
+  add_usage(self, &usage, 0);
   self->user_us -= microseconds(before->ru_utime);
   self->system_us -= microseconds(before->ru_stime);
   self->major_faults -= before->ru_majflt;
@@ -366,6 +394,7 @@ static void do_work(struct keeper *self) {
 
 static void tidy_after_work(struct keeper *self) {
   long pages = own_pages();
+  self->has_grown = true;
   keeper_close_above(KEEPER_DIRECTORY);
   (void)prctl(PR_SET_NAME, NAME);
   self->is_leaving = pages < 0 || self->first_pages < 0 ||
@@ -446,6 +475,7 @@ void keeper_main(pid_t agent, keeper_work *work) {
   self.child.keeper = getpid();
   self.child.nice = getpriority(PRIO_PROCESS, 0) + self.page->commands.nice;
   self.first_pages = own_pages();
+  know_floor(&self);
   send_news(&self, 0);
   while (self.is_busy || !(is_orphan(&self) || self.is_leaving))
     if (self.is_busy)

@@ -47,6 +47,7 @@ struct keeper {
   int fd; /* -1: it was told to go, or is dead */
   pid_t pid;
   enum keeper_state state;
+  int64_t kill_ms; /* when it was ordered to kill; monotonic, 0: it was not */
   bool is_work;
   bool leaves;
   int own_status; /* of the keeper itself, once it was reaped */
@@ -338,6 +339,7 @@ static struct keeper *give(struct keepers *self, const struct keeper_task *task,
     if (keeper == NULL)
       return NULL;
     reset_page(keeper->page, task->waits);
+    keeper->kill_ms = 0;
     keeper->is_work = message->kind == KEEPER_MESSAGE_WORK;
     if (keeper_message_send(keeper->fd, message, body, task->descriptors) == 0) {
       keeper->state = KEEPER_RUNS;
@@ -444,7 +446,8 @@ struct keeper *keepers_largest_left(const struct keepers *self, int64_t *rss_byt
   struct keeper *largest = NULL;
   *rss_bytes = 0;
   for (struct keeper *keeper = self->all; keeper != NULL; keeper = keeper->next) {
-    int64_t own = keeper->news == NULL ? keeper_census(keeper).rss_bytes : 0;
+    bool is_left = keeper->news == NULL && keeper->kill_ms == 0;
+    int64_t own = is_left ? keeper_census(keeper).rss_bytes : 0;
     if (own > *rss_bytes) {
       *rss_bytes = own;
       largest = keeper;
@@ -465,6 +468,8 @@ static void raise_order(struct keeper *self, int order) {
 void keeper_kill(struct keeper *self) {
   if (!has_processes(self))
     return;
+  if (self->kill_ms == 0)
+    self->kill_ms = clock_monotonic_ms();
   raise_order(self, KEEPER_ORDER_KILL);
   if (self->is_work && self->pid > 0)
     (void)kill(self->pid, SIGKILL);
@@ -608,11 +613,23 @@ bool keepers_reap(struct keepers *self, bool *has_died) {
   return looked_at == REAPED_AT_ONCE;
 }
 
-bool keepers_have_processes(struct keepers *self) {
+bool keepers_are_busy(const struct keepers *self) {
   for (const struct keeper *keeper = self->all; keeper != NULL; keeper = keeper->next)
     if (has_processes(keeper))
       return true;
-  return signal_nobodys(self, 0) > 0;
+  return false;
+}
+
+bool keepers_are_killing(const struct keepers *self) {
+  int64_t after_ms = clock_monotonic_ms() - KEEPERS_GIVE_UP_MS;
+  for (const struct keeper *keeper = self->all; keeper != NULL; keeper = keeper->next)
+    if (has_processes(keeper) && keeper->kill_ms > after_ms && keeper->kill_ms > 0)
+      return true;
+  return self->give_up_ms != 0;
+}
+
+bool keepers_have_processes(struct keepers *self) {
+  return keepers_are_busy(self) || signal_nobodys(self, 0) > 0;
 }
 
 struct dead_agents {

@@ -112,12 +112,18 @@ void keeper_release(struct keeper *self);
    there may be more, in another turn of the loop. `has_died`: a keeper was reaped. */
 bool keepers_reap(struct keepers *self, bool *has_died);
 
-/* Of the keepers that stay with what was left in the background the one with the most memory; NULL: none
-   has any. Reads /proc. */
+/* Of the keepers that stay with what was left in the background, and do not kill it, the one with the most
+   memory; NULL: none has any. Reads /proc. */
 struct keeper *keepers_largest_left(const struct keepers *self, int64_t *rss_bytes);
 
 /* Whether any process lives that is of a step. */
 bool keepers_have_processes(struct keepers *self);
+
+/* The same as far as the keepers have told; reads nothing. */
+bool keepers_are_busy(const struct keepers *self);
+
+/* Whether a tree is being killed, for at most KEEPERS_GIVE_UP_MS. */
+bool keepers_are_killing(const struct keepers *self);
 
 /* Ends everything that is below this process: SIGTERM now, SIGKILL after the grace, giving up
    KEEPERS_GIVE_UP_MS later. `gone` is called once, from the event loop, with the number of processes that

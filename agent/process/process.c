@@ -61,8 +61,8 @@ static void maybe_end(struct process *self) {
     self->outcome.duration_ms = clock_monotonic_ms() - self->started_ms;
   self->outcome.usage = *keeper_usage(self->keeper);
   self->outcome.survivors = self->outcome.unkillable;
-  if (keeper_state(self->keeper) == KEEPER_HOLDS)
-    self->outcome.survivors += keeper_census(self->keeper).living;
+  if (self->outcome.unkillable == 0 && keeper_state(self->keeper) == KEEPER_HOLDS)
+    self->outcome.survivors = keeper_census(self->keeper).living;
   if (self->outcome.usage.processes >= 0)
     self->outcome.usage.processes += (int64_t)self->outcome.survivors;
   self->outcome.alive = keeper_alive(self->keeper, &self->outcome.alive_count);

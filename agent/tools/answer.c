@@ -45,6 +45,9 @@ void answer_command(const struct run_end *end, struct buffer *text) {
   if (end->how == RUN_TIMED_OUT) {
     begin_part(text, begin);
     buffer_add_string(text, "(command timed out)");
+  } else if (end->how == RUN_MEMORY_LIMIT) {
+    begin_part(text, begin);
+    buffer_add_format(text, "(%s)", end->error.text);
   }
   if (end->exit_code != 0) {
     begin_part(text, begin);

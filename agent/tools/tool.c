@@ -390,8 +390,7 @@ static void answer_not_run(const struct tool_call *self, const struct run_end *e
 }
 
 void tool_call_set_trace(struct tool_call *self, const char *traceparent) {
-  if (traceparent != NULL)
-    run_kind_add_variable(&self->step, "TRACEPARENT", traceparent);
+  run_kind_set_trace(&self->step, traceparent);
 }
 
 bool tool_call_answer(const struct tool_call *self, const struct run_end *end,

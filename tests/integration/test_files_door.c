@@ -63,13 +63,17 @@ SIDECAR_TEST(a_result_is_one_line_that_everybody_can_read) {
               0644);
 }
 
+#define TRACE "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
 SIDECAR_TEST(the_trace_of_a_request_is_its_command_s) {
   sidecar_start(sidecar, NULL);
   sidecar_request(sidecar, "1",
-                  "{'command':'echo $TRACEPARENT','_meta':{'traceparent':'00-1-2-01'}}");
-  sidecar_expect(sidecar, "1", 0, "00-1-2-01", "");
+                  "{'command':'echo $TRACEPARENT','_meta':{'traceparent':'" TRACE "'}}");
+  sidecar_expect(sidecar, "1", 0, TRACE, "");
   sidecar_request(sidecar, "2", "{'command':'echo -$TRACEPARENT-','_meta':{'traceparent':5}}");
   sidecar_expect(sidecar, "2", 0, "--", "");
+  sidecar_request(sidecar, "3", "{'command':'echo -$TRACEPARENT-','_meta':{'traceparent':'x'}}");
+  sidecar_expect(sidecar, "3", 0, "--", "");
 }
 
 struct row {

@@ -690,16 +690,18 @@ MCP_TEST(of_long_output_both_ends_are_returned) {
 
 /* --- the trace of a call ----------------------------------------------------------------------- */
 
+#define TRACE "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
 MCP_TEST(the_trace_of_a_call_is_its_command_s) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, versions[0]);
   mcp_client_send(client, "{'jsonrpc':'2.0','id':7,'method':'tools/call','params':{"
                           "'name':'execute_command','arguments':{'command':'echo $TRACEPARENT'},"
-                          "'_meta':{'traceparent':'00-1-2-01'}}}");
-  mcp_client_expect_called(client, 7, "00-1-2-01", false);
+                          "'_meta':{'traceparent':'" TRACE "'}}}");
+  mcp_client_expect_called(client, 7, TRACE, false);
   mcp_client_send(client, "{'jsonrpc':'2.0','id':8,'method':'tools/call','params':{"
                           "'name':'execute_command','arguments':{'command':'echo $TRACEPARENT',"
-                          "'env':['TRACEPARENT=its own']},'_meta':{'traceparent':'00-1-2-01'}}}");
+                          "'env':['TRACEPARENT=its own']},'_meta':{'traceparent':'" TRACE "'}}}");
   mcp_client_expect_called(client, 8, "its own", false);
 }
 

@@ -1,8 +1,11 @@
 /* Steps that take all memory of their container, whose limit is the kernel's. */
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "tests/support/job.h"
@@ -15,17 +18,6 @@
 
 static const cJSON *end_of(const cJSON *result) {
   return cJSON_GetObjectItem(result, "end");
-}
-
-static double figure(const cJSON *end, const char *name) {
-  const cJSON *field = cJSON_GetObjectItem(end, name);
-  if (!cJSON_IsNumber(field))
-    fail_msg("%s is no number", name);
-  return field->valuedouble;
-}
-
-static const char *cause(const cJSON *end) {
-  return cJSON_GetObjectItem(end, "cause")->valuestring;
 }
 
 /* --- what the kernel ends -------------------------------------------------------------------- */
@@ -68,12 +60,12 @@ LIMITED_TEST(a_step_that_eats_all_memory_is_told_so) {
   job_expect_result(limited->job, result, 137,
                     "killed by signal 9 (SIGKILL): out of memory, the container has 48 MiB", NULL);
   const cJSON *end = end_of(result);
-  assert_string_equal(cause(end), "signal");
-  assert_int_equal(figure(end, "oomKills"), 1);
+  assert_string_equal(job_text(end, "cause"), "signal");
+  assert_int_equal(job_number(end, "oomKills"), 1);
   assert_true(cJSON_IsTrue(cJSON_GetObjectItem(end, "oomKilled")));
   const cJSON *memory = cJSON_GetObjectItem(end, "memory");
-  assert_int_equal(figure(memory, "limitBytes"), 48 * MIB);
-  assert_true(figure(memory, "peakBytes") > 40 * MIB);
+  assert_int_equal(job_number(memory, "limitBytes"), 48 * MIB);
+  assert_true(job_number(memory, "peakBytes") > 40 * MIB);
   job_expect_to_go_on(limited->job);
 }
 
@@ -84,7 +76,7 @@ LIMITED_TEST(so_is_one_whose_child_does) {
   job_expect_result(limited->job, result, 1,
                     "exited with code 1: out of memory, the container has 48 MiB\nbegin",
                     "begin\n");
-  assert_string_equal(cause(end_of(result)), "exited");
+  assert_string_equal(job_text(end_of(result), "cause"), "exited");
   assert_true(cJSON_IsTrue(cJSON_GetObjectItem(end_of(result), "oomKilled")));
 }
 
@@ -92,10 +84,10 @@ LIMITED_TEST(one_that_succeeds_has_the_number_alone) {
   job_start_agent(limited->job, NULL);
   const cJSON *result = job_run(limited->job, job_script(limited->job, EATER " 2>&-; exit 0"));
   job_expect_result(limited->job, result, 0, NULL, NULL);
-  assert_int_equal(figure(end_of(result), "oomKills"), 1);
+  assert_int_equal(job_number(end_of(result), "oomKills"), 1);
   assert_true(cJSON_IsFalse(cJSON_GetObjectItem(end_of(result), "oomKilled")));
   result = job_run(limited->job, job_script(limited->job, "exit 7"));
-  assert_int_equal(figure(end_of(result), "oomKills"), 0);
+  assert_int_equal(job_number(end_of(result), "oomKills"), 0);
   assert_true(cJSON_IsFalse(cJSON_GetObjectItem(end_of(result), "oomKilled")));
 }
 
@@ -108,8 +100,7 @@ static void expect_memory_limit(struct job *job, const cJSON *result) {
   assert_true(cJSON_IsFalse(cJSON_GetObjectItem(result, "timedOut")));
   job_expect_part(job, result, "errorMessage", "the container's memory was exhausted (");
   job_expect_part(job, result, "errorMessage", " of 48 MiB); the step was killed");
-  assert_string_equal(cause(end_of(result)), "memoryLimit");
-  assert_int_equal(figure(end_of(result), "survivors"), 0);
+  assert_string_equal(job_text(end_of(result), "cause"), "memoryLimit");
 }
 
 /* It takes its time, so that a busy machine is fast enough. */
@@ -121,20 +112,23 @@ LIMITED_TEST(with_a_reserve_the_kernel_need_not_end_anybody) {
   job_start_agent(job, GUARDED, NULL);
   const cJSON *result = job_run(job, job_script(job, SLOW_EATER));
   expect_memory_limit(job, result);
-  assert_int_equal(figure(end_of(result), "oomKills"), 0);
+  assert_int_equal(job_number(end_of(result), "oomKills"), 0);
+  assert_int_equal(job_number(end_of(result), "survivors"), 0);
   const cJSON *largest = cJSON_GetObjectItem(end_of(result), "alive")->child;
   assert_string_equal(job_text(largest, "command"), "dd if=/dev/zero bs=1M count=2");
   assert_int_equal(proc_find("sleep 600.221"), 0);
   job_expect_to_go_on(job);
 }
 
+/* A busy machine may be too slow for it, so that the kernel ends some of them. */
 LIMITED_TEST(a_swarm_of_small_ones_is_ended_too) {
   struct job *job = limited->job;
   job_start_agent(job, GUARDED, NULL);
-  expect_memory_limit(job,
-                      job_run(job, job_script(job, "while :; do head -c 500000 /dev/zero | sort | "
-                                                   "sleep 600.222 & done")));
-  assert_int_equal(proc_find("sleep 600.222"), 0);
+  const cJSON *result =
+      job_run(job, job_script(job, "while :; do head -c 500000 /dev/zero | sort | "
+                                   "sleep 600.222 & done"));
+  expect_memory_limit(job, result);
+  assert_true(proc_wait_gone("sleep 600.222", WAIT_BOUND_MS));
   job_expect_to_go_on(job);
 }
 
@@ -153,7 +147,7 @@ LIMITED_TEST(what_an_earlier_step_has_left_is_ended_when_it_is_larger) {
   assert_true(proc_wait_gone("sleep 600.224", WAIT_BOUND_MS));
   assert_true(proc_find("sleep 600.225") > 0);
   job_push_cancel(job, next);
-  assert_string_equal(cause(end_of(job_result_of(job, next))), "cancelled");
+  assert_string_equal(job_text(end_of(job_result_of(job, next)), "cause"), "cancelled");
 }
 
 LIMITED_TEST(the_page_cache_is_no_want_of_memory) {
@@ -166,11 +160,49 @@ LIMITED_TEST(the_page_cache_is_no_want_of_memory) {
 
 /* --- a kernel that ends the whole group: its files, below a real group ------------------------------ */
 
-#define FAKE "/sys/fs/cgroup/unified/test-fake"
+struct faked {
+  struct job *job;
+  char path[64]; /* of the group */
+};
 
-static void write_fake(const char *root, const char *name, const char *text) {
+static const char *version_2_root(void) {
+  static const char beside[] = "/sys/fs/cgroup/unified";
+  struct statfs system;
+  return statfs(beside, &system) == 0 && system.f_type == CGROUP2_SUPER_MAGIC ? beside
+                                                                              : "/sys/fs/cgroup";
+}
+
+static int set_up_faked(void **state) {
+  struct faked *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  void *job;
+  (void)job_setup_server(&job);
+  self->job = job;
+  (void)snprintf(self->path, sizeof self->path, "%s/test-%d", version_2_root(), (int)getpid());
+  if (mkdir(self->path, 0755) != 0)
+    fail_msg("%s: %s", self->path, strerror(errno));
+  *state = self;
+  return 0;
+}
+
+static bool is_removed(void *path) {
+  return rmdir(path) == 0;
+}
+
+static int tear_down_faked(void **state) {
+  struct faked *self = *state;
+  void *job = self->job;
+  (void)job_teardown(&job);
+  assert_true(wait_until(is_removed, self->path, WAIT_BOUND_MS));
+  free(self);
+  return 0;
+}
+
+#define FAKED_TEST(NAME) TEST_WITH(struct faked *faked, NAME, set_up_faked, tear_down_faked)
+
+static void write_fake(const char *root, const char *group, const char *name, const char *text) {
   char path[PATH_MAX];
-  (void)snprintf(path, sizeof path, "%s" FAKE "/%s", root, name);
+  (void)snprintf(path, sizeof path, "%s%s/%s", root, group, name);
   int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
     _exit(AGENT_PROCESS_NO_START);
@@ -179,36 +211,113 @@ static void write_fake(const char *root, const char *name, const char *text) {
 
 /* The agent is in the group, and sees other files in it. */
 static void enter_fake(const void *context) {
-  (void)context;
+  const char *group = context;
   if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
     _exit(AGENT_PROCESS_NO_START);
-  write_fake("", "cgroup.procs", "0");
-  if (mount("none", FAKE, "tmpfs", 0, NULL) != 0)
+  write_fake("", group, "cgroup.procs", "0");
+  if (mount("none", group, "tmpfs", 0, NULL) != 0)
     _exit(AGENT_PROCESS_NO_START);
-  write_fake("", "memory.max", "104857600\n");
-  write_fake("", "memory.oom.group", "1\n");
-  write_fake("", "memory.events", "oom_kill 0\n");
-  write_fake("", "memory.stat", "anon 10000000\n");
+  write_fake("", group, "memory.max", "104857600\n");
+  write_fake("", group, "memory.oom.group", "1\n");
+  write_fake("", group, "memory.events", "oom_kill 0\n");
+  write_fake("", group, "memory.stat", "active_anon 10000000\n");
 }
 
-static bool is_removed(void *path) {
-  return rmdir(path) == 0;
+static struct job *start_faked(struct faked *self) {
+  self->job->setup.prepare = enter_fake;
+  self->job->setup.prepare_context = self->path;
+  job_start_agent(self->job, NULL);
+  return self->job;
 }
 
-JOB_TEST_NO_AGENT(where_the_kernel_ends_all_the_guard_is_on) {
-  char path[] = FAKE, root[64];
-  assert_int_equal(mkdir(path, 0755), 0);
-  job->setup.prepare = enter_fake;
-  job_start_agent(job, NULL);
-  const cJSON *step = job_push_until(job, job_script(job, "echo up; exec sleep 600.226"), "up");
+#define EXHAUSTED "the container's memory was exhausted (94 of 100 MiB); "
+
+/* So many bytes, of eight digits: the file is never read half written. */
+static void use_memory(const struct faked *self, int bytes) {
+  char root[64], text[64];
+  (void)snprintf(root, sizeof root, "/proc/%d/root", (int)agent_process_pid(self->job->agent));
+  (void)snprintf(text, sizeof text, "active_anon %d\n", bytes);
+  write_fake(root, self->path, "memory.stat", text);
+}
+
+/* Holds 20 MiB, of which the kernel knows nothing here. */
+#define HOLDER(SLEEP) "dd if=/dev/zero bs=20M count=2 2>/dev/null | " SLEEP
+#define HOLDING "dd if=/dev/zero bs=20M count=2"
+
+static bool holds_much(void *pid) {
+  return proc_status_kib(*(pid_t *)pid, "VmRSS") > 16 * 1024;
+}
+
+static void wait_holding(void) {
+  pid_t pid = proc_wait_for(HOLDING, WAIT_BOUND_MS);
+  assert_true(pid > 0);
+  assert_true(wait_until(holds_much, &pid, WAIT_BOUND_MS));
+}
+
+FAKED_TEST(where_the_kernel_ends_all_the_guard_is_on) {
+  struct job *job = start_faked(faked);
+  const cJSON *step =
+      job_push_until(job, job_script(job, "echo up; " HOLDER("sleep 600.226")), "up");
   agent_process_wait_log(job->agent, "an out-of-memory kill would end the agent, too");
-  (void)snprintf(root, sizeof root, "/proc/%d/root", (int)agent_process_pid(job->agent));
-  write_fake(root, "memory.stat", "anon 99000000\n");
+  wait_holding();
+  use_memory(faked, 99000000);
   const cJSON *result = job_result_of(job, step);
-  job_expect_result(job, result, 137,
-                    "the container's memory was exhausted (94 of 100 MiB); the step was killed",
-                    "up\n");
-  assert_string_equal(cause(end_of(result)), "memoryLimit");
+  job_expect_result(job, result, 137, EXHAUSTED "the step was killed", "up\n");
+  assert_string_equal(job_text(end_of(result), "cause"), "memoryLimit");
   job_shut_down(job);
-  assert_true(wait_until(is_removed, path, WAIT_BOUND_MS));
+}
+
+FAKED_TEST(so_it_is_while_no_step_runs) {
+  struct job *job = start_faked(faked);
+  (void)job_run(job, job_script(job, "(" HOLDER("sleep 600.228") ") >/dev/null 2>&1 &"));
+  wait_holding();
+  use_memory(faked, 99000000);
+  agent_process_wait_log(job->agent, EXHAUSTED "what an earlier step has left was killed");
+  assert_true(proc_wait_gone("sleep 600.228", WAIT_BOUND_MS));
+  job_expect_to_go_on(job);
+}
+
+/* Its grace has 10 s. */
+FAKED_TEST(so_is_a_step_that_does_not_obey_its_cancel) {
+  struct job *job = start_faked(faked);
+  const cJSON *step =
+      job_push_until(job, job_script(job, "trap '' TERM; echo up; " HOLDER("sleep 600.229")), "up");
+  wait_holding();
+  job_push_cancel(job, step);
+  agent_process_wait_log(job->agent, "cancel: ending the running step");
+  use_memory(faked, 99000000);
+  const cJSON *result = job_result_of(job, step);
+  assert_string_equal(job_text(end_of(result), "cause"), "cancelled");
+  assert_true(job_number(result, "durationSeconds") < 9);
+}
+
+struct again {
+  struct faked *faked;
+  unsigned asked;
+};
+
+/* There is enough and too little by turns, each for longer than from one look to the next. */
+static bool is_told_again(void *context) {
+  struct again *self = context;
+  use_memory(self->faked, self->asked++ / 128 % 2 == 0 ? 10000000 : 99000000);
+  return agent_process_count_log(self->faked->job->agent, EXHAUSTED) > 1;
+}
+
+FAKED_TEST(a_step_that_has_little_goes_on) {
+  struct job *job = start_faked(faked);
+  const cJSON *step = job_push_endless(job, "sleep 600.227");
+  use_memory(faked, 99000000);
+  agent_process_wait_log(job->agent, EXHAUSTED "no step has much of it");
+  assert_true(wait_until(is_told_again, &(struct again){.faked = faked}, WAIT_BOUND_MS));
+  assert_true(proc_find("sleep 600.227") > 0);
+  job_push_cancel(job, step);
+  assert_string_equal(job_text(end_of(job_result_of(job, step)), "cause"), "cancelled");
+}
+
+JOB_TEST_NO_AGENT(a_reserve_without_effect_is_said) {
+  job_start_agent(job, "--memory-reserve", "4000000000000000000", NULL);
+  job_expect_to_go_on(job);
+  job_expect_to_go_on(job);
+  agent_process_wait_log(job->agent, "--memory-reserve has no effect: ");
+  assert_int_equal(agent_process_count_log(job->agent, "--memory-reserve has no effect"), 1);
 }

@@ -259,6 +259,14 @@ JOB_TEST_NO_AGENT(so_does_the_end_of_the_time) {
   expect_next_waits(job);
 }
 
+JOB_TEST_NO_AGENT(a_cancel_ends_what_is_draining) {
+  const cJSON *step = start_draining(job, "60", "echo up; exec sleep 600.244");
+  job_push_cancel(job, step);
+  job_expect_answer(job, step, -1, "cancelled: by a cancel step", "up\n");
+  expect_exit(job, SIGTERM, IN_TIME_MS);
+  expect_next_waits(job);
+}
+
 JOB_TEST_NO_AGENT(a_third_ends_the_agent_at_once) {
   (void)start_draining(job, "60", "trap '' TERM; echo up; while :; do sleep 600.243; done");
   send_signal(job, SIGTERM);

@@ -90,6 +90,21 @@ JOB_TEST(one_that_is_shut_down_does_not_wait) {
   expect_superseded(first);
 }
 
+JOB_TEST_NO_AGENT(one_that_loses_its_job_exits_as_it_was_told) {
+  job_start_agent(job, "--drain-seconds", "60", NULL);
+  const char *sleep = job_sleep(job, 600);
+  const cJSON *step = job_push_endless(job, sleep);
+  assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
+  agent_process_wait_log(job->agent, "draining: the running step has ");
+  struct agent_process *first = job_start_second_agent(job);
+  job_expect_answer(job, step, -1, INTERRUPTED, NULL);
+  int code = agent_process_wait(first, WAIT_BOUND_MS);
+  if (code != 128 + SIGTERM)
+    agent_process_fail(first, "exit code %d, not 143", code);
+  agent_process_free(first);
+  assert_int_equal(proc_find(sleep), 0);
+}
+
 /* Whichever of the two has asked for it: it is answered, once. */
 JOB_TEST(steps_go_on_while_there_are_two) {
   enum { STEPS = 30, AT = 10 };

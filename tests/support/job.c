@@ -512,6 +512,13 @@ const char *job_text(const cJSON *object, const char *field) {
   return cJSON_IsString(value) ? value->valuestring : "";
 }
 
+double job_number(const cJSON *object, const char *field) {
+  const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, field);
+  if (!cJSON_IsNumber(value))
+    fail_msg("%s is no number", field);
+  return value->valuedouble;
+}
+
 static void expect_text(struct job *self, const cJSON *result, const char *field,
                         const char *expected) {
   const cJSON *value = cJSON_GetObjectItemCaseSensitive(result, field);

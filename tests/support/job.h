@@ -155,6 +155,9 @@ int job_event_count(const cJSON *result);
 /* A result's (or event's) field as a string; "" where it is null. */
 const char *job_text(const cJSON *object, const char *field);
 
+/* A field that is a number; fails where it is none. */
+double job_number(const cJSON *object, const char *field);
+
 /* Fails unless the field's text holds `part`, in whatever case. */
 void job_expect_part(struct job *self, const cJSON *object, const char *field, const char *part);
 

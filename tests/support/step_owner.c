@@ -139,6 +139,7 @@ static void make_engine(struct step_owner *self) {
                                                .stdin_fd = self->loop.stdin_fd},
                                    .signal_fd = -1,
                                    .idle_limit_ms = self->idle_limit_ms,
+                                   .drain_ms = self->drain_ms,
                                    .line_bytes = STEP_OWNER_LINE_BYTES,
                                    .job_id = "pipe-42",
                                    .kind = {.environment = self->loop.environment,
@@ -175,6 +176,12 @@ int step_owner_tear_down(void **state) {
 void step_owner_limit_idle_time(struct step_owner *self, int64_t milliseconds) {
   engine_free(self->engine);
   self->idle_limit_ms = milliseconds;
+  make_engine(self);
+}
+
+void step_owner_drain(struct step_owner *self, int64_t milliseconds) {
+  engine_free(self->engine);
+  self->drain_ms = milliseconds;
   make_engine(self);
 }
 

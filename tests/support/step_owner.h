@@ -27,6 +27,7 @@ struct step_owner {
   const struct step_kind *const *kinds; /* NULL: those of the agent */
   keeper_work *work;
   int64_t idle_limit_ms; /* 0: no limit */
+  int64_t drain_ms;
   unsigned wanted;
   int idle; /* calls */
   int closes;
@@ -66,8 +67,9 @@ void step_owner_make(struct step_owner *self, const char *json);
 void step_owner_use_kinds(struct step_owner *self, const struct step_kind *const *known,
                           keeper_work *known_work);
 
-/* A new engine, which has this idle limit. */
+/* A new engine, which has this idle limit, or drains for so long. */
 void step_owner_limit_idle_time(struct step_owner *self, int64_t milliseconds);
+void step_owner_drain(struct step_owner *self, int64_t milliseconds);
 
 /* The command is over, and the door has no room for what is left; for loop_until. */
 bool step_owner_is_stalled(void *owner);

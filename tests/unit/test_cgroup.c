@@ -59,8 +59,9 @@ TREE_TEST(version_2_in_a_container) {
   OPEN(group, CGROUPS "0::/\n", MOUNT_V2("/"), V2 "memory.max=67108864\n",
        V2 "memory.current=50000000\n", V2 "memory.peak=60000000\n", V2 "memory.oom.group=1\n",
        V2 "memory.events=low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n",
-       V2 "memory.stat=anon 1000\nfile 900000\nkernel_stack 200\npagetables 30\nshmem 4\n"
-          "unevictable 100000\nslab_reclaimable 7000\nslab_unreclaimable 500000\n",
+       V2 "memory.stat=anon 99999\nfile 900000\nkernel_stack 200\npagetables 30\nshmem 99999\n"
+          "inactive_anon 4\nactive_anon 1000\nunevictable 100000\nslab_reclaimable "
+          "7000\nslab_unreclaimable 500000\n",
        V2 "cpu.stat=usage_usec 1234567\nuser_usec 1\n");
   assert_int_equal(group.version, 2);
   assert_int_equal(cgroup_memory_limit(&group), 64 * MIB);
@@ -92,7 +93,7 @@ TREE_TEST(version_2_without_limit) {
 /* Without a namespace of groups the path is the host's, of which the group alone is mounted. */
 TREE_TEST(a_container_may_see_the_host_s_path) {
   OPEN(group, CGROUPS "0::/kubepods/pod1/abc\n", MOUNT_V2("/kubepods/pod1/abc"),
-       V2 "memory.stat=anon 77\n");
+       V2 "memory.stat=active_anon 77\n");
   assert_int_equal(cgroup_memory_unreclaimable(&group), 77);
   cgroup_close(&group);
   tree_write(tree, "proc/self/cgroup", "0::/../../elsewhere\n", 0644);
@@ -129,7 +130,7 @@ TREE_TEST(version_1_in_a_nested_group_without_a_limit_of_its_own) {
 
 TREE_TEST(mount_points_may_have_spaces) {
   OPEN(group, CGROUPS "0::/\n", MOUNTS "29 23 0:26 / /sys/my\\040groups ro - cgroup2 cgroup rw\n",
-       "sys/my groups/memory.stat=anon 5\n");
+       "sys/my groups/memory.stat=active_anon 5\n");
   assert_int_equal(cgroup_memory_unreclaimable(&group), 5);
   cgroup_close(&group);
 }

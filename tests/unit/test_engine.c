@@ -148,6 +148,19 @@ ENGINE_TEST(what_is_over_does_not_wait_for_room_any_more) {
   assert_int_equal(owner->result.exit_code, 0);
 }
 
+ENGINE_TEST(nor_does_it_when_the_agent_begins_to_drain) {
+  step_owner_drain(owner, 600000);
+  owner->delivery = DELIVERS;
+  step_owner_start_script(owner, "seq 1 100", TIMEOUT);
+  owner->full = true;
+  assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
+  engine_signal(owner->engine, SIGTERM);
+  await_call(owner, "close:prompt");
+  assert_int_equal(owner->event_count, 102);
+  assert_int_equal(owner->result.exit_code, 0);
+  assert_int_equal(loop_logged(&owner->loop, "draining: "), 1);
+}
+
 /* The shell counts by itself: a child that it starts now may get the signal too. What it waits for
    is there before the trap is: between fork and exec the child would take the signal as the shell. */
 ENGINE_TEST(nor_does_what_ends_while_the_agent_leaves) {

@@ -57,6 +57,8 @@ static bool run_in(struct trial *self, const char *directory, char *const *argv,
   self->output[length] = '\0';
   close(out[0]);
   assert_int_equal(waitpid(pid, &self->status, 0), pid);
+  /* One that had been cut would fill it, and error_set would have allocated memory for that. */
+  assert_true(strlen(self->failure->reason.text) < sizeof self->failure->reason.text - 1);
   return self->failure->stage == EXEC_DONE;
 }
 
@@ -134,6 +136,37 @@ TRIAL_TEST(a_path_that_is_too_long_is_said_to_be) {
   refused(trial, NULL, path, "PATH=", "the path, or a name in it, is too long");
   refused(trial, NULL, path + 4096 - 300, "PATH=/bin", "it is a directory");
   free(path);
+}
+
+/* So that the child needs no memory for it. */
+TRIAL_TEST(of_a_long_name_the_beginning_is_told) {
+  enum { LENGTH = 5000, LONG = 95 };
+  char *name = malloc(LENGTH + 1), expected[300];
+  assert_non_null(name);
+  memset(name, 'x', LENGTH);
+  name[LENGTH] = '\0';
+  (void)snprintf(expected, sizeof expected, "%.150s: command not found on PATH", name);
+  refused(trial, NULL, name, "PATH=/bin", expected);
+  assert_string_equal(trial->failure->reason.text, expected);
+  (void)snprintf(expected, sizeof expected, "working directory %.180s: File name too long", name);
+  refused(trial, name, name, "PATH=/bin", expected);
+  (void)snprintf(expected, sizeof expected, "cannot run /%.119s…: the path, or a name in it, is ",
+                 name);
+  name[0] = '/';
+  refused(trial, NULL, name, "PATH=/bin", expected);
+  name[LONG] = '\0';
+  name[0] = '#';
+  name[1] = '!';
+  static const char *const ends[] = {"", "\r", "/"};
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+    char line[LONG + 8], path[LONG + 8];
+    (void)snprintf(line, sizeof line, "#!./%s%s\n", name + 2, ends[i]);
+    (void)snprintf(path, sizeof path, "./%s", name + 2);
+    make_file(trial, name + 2, line, 0755);
+    refused(trial, trial->directory.path, path, "PATH=", "cannot run /");
+    assert_int_equal(unlink(directory_path(&trial->directory, name + 2)), 0);
+  }
+  free(name);
 }
 
 TRIAL_TEST(a_directory_that_may_be_missing_is_passed_over) {

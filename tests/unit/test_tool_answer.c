@@ -80,6 +80,19 @@ TEST(what_a_command_prints_and_how_it_ends_are_lines) {
   expect_end("", "", 137, false, "(exit code: 137)");
 }
 
+TEST(one_that_was_ended_for_want_of_memory_says_so) {
+  static const char why[] = "the container's memory was exhausted (94 of 100 MiB)";
+  struct run_end end = failed(RUN_MEMORY_LIMIT, 137, why);
+  EXPECT_COMMAND(end, true,
+                 "(the container's memory was exhausted (94 of 100 MiB))\n(exit code: 137)");
+  end.output = stream("out\n");
+  EXPECT_COMMAND(end, true,
+                 "out\n(the container's memory was exhausted (94 of 100 MiB))\n(exit code: 137)");
+  end.output.length = 0;
+  expect("grep", "{'pattern':'x'}", end, true,
+         "Error: the container's memory was exhausted (94 of 100 MiB)");
+}
+
 static struct run_stream cut_stream(const char *head, const char *tail, uint64_t total) {
   return (struct run_stream){.bytes = head,
                              .length = strlen(head),

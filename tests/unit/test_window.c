@@ -104,6 +104,11 @@ static void on_changed(void *owner) {
   next(owner);
 }
 
+static void on_answered(void *owner, const struct step_result *result) {
+  (void)owner;
+  (void)result;
+}
+
 static void on_error(void *owner, const struct error *error) {
   (void)owner;
   fail_msg("%s", error->text);
@@ -138,6 +143,7 @@ static void start(struct scene *self) {
                                                 .cancel = on_cancel,
                                                 .interrupted = on_interrupted,
                                                 .changed = on_changed,
+                                                .answered = on_answered,
                                                 .failed = on_error};
   struct redis_door_options options = {.url = &self->url, .hold_bytes = HOLD_BYTES};
   self->outbox =

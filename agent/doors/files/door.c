@@ -168,7 +168,7 @@ static void explain_end(const struct files_door *self, const struct run_end *end
     (void)error_set(out, "cannot run '%.100s': %s", end->subject,
                     end->how == RUN_NOT_FOUND ? "No such file or directory"
                                               : error_why(&end->error));
-  else if (end->how == RUN_STOPPED || end->how == RUN_NO_DIRECTORY || end->how == RUN_NO_PROCESS)
+  else if (!run_end_is_own(end) && end->how != RUN_TIMED_OUT)
     *out = end->error;
 }
 

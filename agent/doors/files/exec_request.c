@@ -256,8 +256,7 @@ void exec_request_step(const struct exec_request *self, const char *id, const ch
             directory, self->timeout_seconds);
   *(struct run_fields *)out->fields =
       (struct run_fields){.args = make_arguments(self), .env = env, .input = make_input(self)};
-  if (self->traceparent != NULL)
-    run_kind_add_variable(out, "TRACEPARENT", self->traceparent);
+  run_kind_set_trace(out, self->traceparent);
 }
 
 void exec_request_add_text(const struct exec_request *self, struct buffer *out) {

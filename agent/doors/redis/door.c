@@ -128,6 +128,11 @@ static bool on_cancel(void *owner, const char *step_id) {
   return engine_cancel(&self->door, step_id, "cancelled: by a cancel step");
 }
 
+static void on_answered(void *owner, const struct step_result *result) {
+  struct redis_door *self = owner;
+  status_count(&self->status, result);
+}
+
 static bool on_interrupted(void *owner) {
   struct redis_door *self = owner;
   return engine_await_dead_agents(&self->door);
@@ -412,7 +417,6 @@ static void result(struct door *door, const struct run *run, const struct run_en
   struct redis_door *self = self_of(door);
   struct step_end answer;
   run_step_end(run, end, &answer);
-  status_count(&self->status, &answer.result);
   window_answer(self->window, run_ticket(run), &answer.completed, &answer.result);
   (void)evtimer_del(self->read_limit);
   self->deferring = false;
@@ -501,6 +505,7 @@ static const struct window_handler window_handler = {.arrived = on_arrived,
                                                      .cancel = on_cancel,
                                                      .interrupted = on_interrupted,
                                                      .changed = on_changed,
+                                                     .answered = on_answered,
                                                      .failed = on_error};
 
 static const struct heartbeat_handler heartbeat_handler = {.committed = on_committed,
@@ -525,10 +530,10 @@ struct door *redis_door_new(struct event_base *base, const struct log *log,
   self->connect_limit = loop_timer_new(base, on_connect_limit, self);
   if (options->connect_timeout_ms > 0)
     loop_timer_start(self->connect_limit, options->connect_timeout_ms);
+  status_init(&self->status, options->version);
   self->outbox = outbox_new(base, log, &self->options, &self->keys, &delivery_handler, self);
   self->window =
       window_new(base, log, options->url, &self->keys, self->outbox, &window_handler, self);
-  status_init(&self->status, options->version);
   self->heartbeat =
       heartbeat_new(base, log, options->url, &self->keys,
                     keys_client_name(&self->keys, "heartbeat").text, &heartbeat_handler, self);

@@ -25,7 +25,7 @@ struct status {
 void status_init(struct status *self, const char *version);
 void status_release(struct status *self);
 
-/* A step that was executed, or was cancelled before. */
+/* A step that was answered, by whatever. */
 void status_count(struct status *self, const struct step_result *result);
 
 /* Adds the members of a JSON object, each with a comma before it. What cannot be read of the container is

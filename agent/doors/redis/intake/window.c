@@ -72,6 +72,7 @@ struct window {
 
 void window_answer(struct window *self, struct claimed_step *step,
                    const struct step_event *completed, const struct step_result *result) {
+  self->handler->answered(self->owner, result);
   ledger_answer(&self->ledger, step,
                 outbox_result(self->outbox, completed, result, step->listed ? &step->claimed : NULL,
                               step->announced));

@@ -29,7 +29,7 @@
  *   window_stop
  *
  * No callback comes from inside these functions, except for window_more and
- * window_interrupted_ended.
+ * window_interrupted_ended, and of answered().
  */
 struct window;
 
@@ -93,6 +93,8 @@ struct window_handler {
   bool (*interrupted)(void *owner);
   /* window_take may return a step now; after window_stop, window_is_stopped may be true. */
   void (*changed)(void *owner);
+  /* A step is answered, by whomever. */
+  void (*answered)(void *owner, const struct step_result *result);
   /* Nothing more can be claimed. */
   void (*failed)(void *owner, const struct error *error);
 };
