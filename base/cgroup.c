@@ -7,9 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of nested groups, and those above them. */
-#define DEPTH_MAX 32
-
 /* As version 1 has a group without a limit: the largest number of pages. */
 #define NO_LIMIT (INT64_MAX / 4096 * 4096 / 2)
 
@@ -137,43 +134,71 @@ static int open_file(int directory, const char *name) {
   return directory >= 0 ? openat(directory, name, O_RDONLY | O_CLOEXEC) : -1;
 }
 
-void cgroup_open(struct cgroup *self, const char *root) {
-  *self = (struct cgroup){.version = 2, .cpu = -1};
-  self->memory = open_directory(root, NULL, "memory.stat");
-  if (self->memory < 0) {
-    self->version = 1;
-    self->memory = open_directory(root, "memory", "memory.stat");
-  }
-  if (self->memory < 0)
-    self->version = 0;
-  self->cpu = open_directory(root, NULL, "cpu.stat");
-  if (self->version != 2) {
-    int cpu = open_directory(root, "cpuacct", "cpuacct.usage");
-    if (cpu >= 0 && self->cpu >= 0)
-      close(self->cpu);
-    self->cpu = cpu >= 0 ? cpu : self->cpu;
-  }
-  self->events =
-      open_file(self->memory, self->version == 2 ? "memory.events" : "memory.oom_control");
-  self->stat = open_file(self->memory, "memory.stat");
-  self->usage =
-      open_file(self->memory, self->version == 2 ? "memory.current" : "memory.usage_in_bytes");
-  self->peak =
-      open_file(self->memory, self->version == 2 ? "memory.peak" : "memory.max_usage_in_bytes");
-}
-
 static void close_if_open(int fd) {
   if (fd >= 0)
     close(fd);
 }
 
+static void open_limits(struct cgroup *self, int directory) {
+  const char *name = self->version == 2 ? "memory.max" : "memory.limit_in_bytes";
+  char path[3 * CGROUP_DEPTH_MAX + 32];
+  for (size_t up = 0; up < CGROUP_DEPTH_MAX; up++) {
+    for (size_t i = 0; i < up; i++)
+      memcpy(path + 3 * i, "../", 3);
+    (void)snprintf(path + 3 * up, sizeof path - 3 * up, "%s", name);
+    int fd = open_file(directory, path);
+    if (fd < 0)
+      return;
+    self->limits[self->limit_count++] = fd;
+  }
+}
+
+static void open_memory(struct cgroup *self, const char *root) {
+  self->version = 2;
+  int directory = open_directory(root, NULL, "memory.stat");
+  if (directory < 0) {
+    self->version = 1;
+    directory = open_directory(root, "memory", "memory.stat");
+  }
+  if (directory < 0) {
+    self->version = 0;
+    return;
+  }
+  const bool is_second = self->version == 2;
+  self->events = open_file(directory, is_second ? "memory.events" : "memory.oom_control");
+  self->stat = open_file(directory, "memory.stat");
+  self->usage = open_file(directory, is_second ? "memory.current" : "memory.usage_in_bytes");
+  self->peak = open_file(directory, is_second ? "memory.peak" : "memory.max_usage_in_bytes");
+  self->kills_group = is_second ? open_file(directory, "memory.oom.group") : -1;
+  open_limits(self, directory);
+  close(directory);
+}
+
+/* Where memory is of version 1, so is processor time if it can be. */
+static void open_cpu(struct cgroup *self, const char *root) {
+  int second = open_directory(root, NULL, "cpu.stat");
+  int first = self->version != 2 ? open_directory(root, "cpuacct", "cpuacct.usage") : -1;
+  self->cpu_is_stat = first < 0;
+  self->cpu = first >= 0 ? open_file(first, "cpuacct.usage") : open_file(second, "cpu.stat");
+  close_if_open(first);
+  close_if_open(second);
+}
+
+void cgroup_open(struct cgroup *self, const char *root) {
+  *self = CGROUP_NONE;
+  open_memory(self, root);
+  open_cpu(self, root);
+}
+
 void cgroup_close(struct cgroup *self) {
-  close_if_open(self->memory);
-  close_if_open(self->cpu);
   close_if_open(self->events);
   close_if_open(self->stat);
   close_if_open(self->usage);
   close_if_open(self->peak);
+  close_if_open(self->kills_group);
+  close_if_open(self->cpu);
+  for (size_t i = 0; i < self->limit_count; i++)
+    close(self->limits[i]);
   *self = CGROUP_NONE;
 }
 
@@ -199,13 +224,6 @@ static int64_t read_number(int fd) {
   return read_text(fd, text) ? number_in(text) : -1;
 }
 
-static int64_t read_number_at(int directory, const char *name) {
-  int fd = open_file(directory, name);
-  int64_t number = read_number(fd);
-  close_if_open(fd);
-  return number;
-}
-
 /* Of a line "name number"; -1: there is none. */
 static int64_t find_number(const char *text, const char *name) {
   const size_t length = strlen(name);
@@ -225,16 +243,9 @@ static int64_t sum_numbers(const char *text, const char *const *names) {
 }
 
 int64_t cgroup_memory_limit(const struct cgroup *self) {
-  const char *name = self->version == 2 ? "memory.max" : "memory.limit_in_bytes";
-  char path[3 * DEPTH_MAX + 32];
   int64_t lowest = -1;
-  for (size_t up = 0; up < DEPTH_MAX && self->version != 0; up++) {
-    for (size_t i = 0; i < up; i++)
-      memcpy(path + 3 * i, "../", 3);
-    (void)snprintf(path + 3 * up, sizeof path - 3 * up, "%s", name);
-    if (faccessat(self->memory, path, R_OK, 0) != 0)
-      break;
-    int64_t limit = read_number_at(self->memory, path); /* "max" is no number */
+  for (size_t i = 0; i < self->limit_count; i++) {
+    int64_t limit = read_number(self->limits[i]); /* "max" is no number */
     if (limit >= 0 && limit < NO_LIMIT && (lowest < 0 || limit < lowest))
       lowest = limit;
   }
@@ -270,16 +281,15 @@ int64_t cgroup_oom_kills(const struct cgroup *self) {
 }
 
 bool cgroup_oom_kills_group(const struct cgroup *self) {
-  return self->version == 2 && read_number_at(self->memory, "memory.oom.group") == 1;
+  return read_number(self->kills_group) == 1;
 }
 
 int64_t cgroup_cpu_us(const struct cgroup *self) {
   char text[TEXT_SIZE];
-  int64_t nanoseconds = read_number_at(self->cpu, "cpuacct.usage");
-  if (nanoseconds >= 0)
-    return nanoseconds / 1000;
-  int fd = open_file(self->cpu, "cpu.stat");
-  int64_t microseconds = read_text(fd, text) ? find_number(text, "usage_usec") : -1;
-  close_if_open(fd);
-  return microseconds;
+  if (!read_text(self->cpu, text))
+    return -1;
+  if (self->cpu_is_stat)
+    return find_number(text, "usage_usec");
+  int64_t nanoseconds = number_in(text);
+  return nanoseconds >= 0 ? nanoseconds / 1000 : -1;
 }

@@ -2,7 +2,11 @@
 #define BASE_CGROUP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+/* Of nested groups: those that are looked at. */
+#define CGROUP_DEPTH_MAX 32
 
 /*
  * What the control groups of this process say of memory and processor time, in version 1 or 2. In a
@@ -13,16 +17,18 @@
  * waits for nobody. Descriptors are close-on-exec.
  */
 struct cgroup {
-  int version;     /* of the group that counts memory; 0: there is none */
-  int memory, cpu; /* directories; -1: there is none */
-  int events;      /* files that are read often; -1 likewise */
-  int stat;
-  int usage;
-  int peak;
+  int version; /* of the group that counts memory; 0: there is none */
+  /* Files; -1: there is none. */
+  int events, stat, usage, peak;
+  int kills_group;
+  int cpu;
+  bool cpu_is_stat;             /* which is one of version 2 */
+  int limits[CGROUP_DEPTH_MAX]; /* of the own group, and of each above it */
+  size_t limit_count;
 };
 
 /* Before cgroup_open, and after cgroup_close. */
-#define CGROUP_NONE ((struct cgroup){0, -1, -1, -1, -1, -1, -1})
+#define CGROUP_NONE ((struct cgroup){0, -1, -1, -1, -1, -1, -1, false, {0}, 0})
 
 /* Finds them by /proc/self/cgroup and /proc/self/mountinfo below `root`, "" for this system. */
 void cgroup_open(struct cgroup *self, const char *root);
