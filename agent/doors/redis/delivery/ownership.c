@@ -1,37 +1,55 @@
 #include "agent/doors/redis/delivery/ownership.h"
 
-#include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/check.h"
 #include "base/decimal.h"
+#include <assert.h>
 
-static_assert(OWNERSHIP_TEXT_SIZE > 2 * DECIMAL_LENGTH_MAX + 16 + 2, "three numbers, two colons");
+/* In hexadecimal digits. */
+#define INSTANCE_LENGTH 16
+
+static_assert(OWNERSHIP_TEXT_SIZE > 2 * DECIMAL_LENGTH_MAX + INSTANCE_LENGTH + 2, "and two colons");
 
 /* From here on raising the epoch would end in an overflow one day; no agent gets there. */
 #define EPOCH_MAX (UINT64_MAX / 2)
 
+/* As decimal_write has it: without sign and without zeros in front. */
+static bool take_decimal(const char **at, const char *end, uint64_t *number) {
+  const char *begin = *at;
+  *number = 0;
+  for (; *at < end && **at >= '0' && **at <= '9'; ++*at) {
+    const uint64_t digit = (uint64_t)(**at - '0');
+    if (*number > (UINT64_MAX - digit) / 10)
+      return false;
+    *number = 10 * *number + digit;
+  }
+  return (size_t)(*at - begin) == decimal_length(*number);
+}
+
+static bool take_instance(const char **at, const char *end, uint64_t *instance) {
+  *instance = 0;
+  if (end - *at < INSTANCE_LENGTH)
+    return false;
+  for (int i = 0; i < INSTANCE_LENGTH; i++, ++*at) {
+    const bool is_letter = **at >= 'a' && **at <= 'f';
+    if (!is_letter && (**at < '0' || **at > '9'))
+      return false;
+    *instance = *instance << 4 | (uint64_t)(is_letter ? **at - 'a' + 10 : **at - '0');
+  }
+  return true;
+}
+
+static bool take_colon(const char **at, const char *end) {
+  return *at < end && *(*at)++ == ':';
+}
+
 /* A value of another form was not written by an agent: it counts as no owner at all, epoch 0. */
 static struct ownership parse(const char *value, size_t length) {
-  static const struct ownership nobody = {0};
-  char text[OWNERSHIP_TEXT_SIZE], same[OWNERSHIP_TEXT_SIZE];
   struct ownership ownership;
-  if (value == NULL || length >= sizeof text)
-    return nobody;
-  memcpy(text, value, length);
-  text[length] = '\0';
-  char *end;
-  ownership.epoch = strtoull(text, &end, 10);
-  ownership.instance = strtoull(*end == ':' ? end + 1 : end, &end, 16);
-  ownership.delivered = strtoull(*end == ':' ? end + 1 : end, NULL, 10);
-  if (ownership.epoch >= EPOCH_MAX)
-    return nobody;
-  /* Signs, spaces and trailing bytes were accepted; the text that an agent writes has none. */
-  bool is_ours = ownership_text(&ownership, ownership.delivered, same) == length;
-  return is_ours && memcmp(text, same, length) == 0 ? ownership : nobody;
+  const char *at = value, *end = value + length;
+  bool is_ours = value != NULL && take_decimal(&at, end, &ownership.epoch) &&
+                 take_colon(&at, end) && take_instance(&at, end, &ownership.instance) &&
+                 take_colon(&at, end) && take_decimal(&at, end, &ownership.delivered) &&
+                 at == end && ownership.epoch < EPOCH_MAX;
+  return is_ours ? ownership : (struct ownership){0};
 }
 
 enum ownership_state ownership_update(struct ownership *self, bool executed, const char *value,
@@ -63,8 +81,12 @@ enum ownership_state ownership_compare(const struct ownership *self, const char 
 
 size_t ownership_text(const struct ownership *self, uint64_t sequence,
                       char out[OWNERSHIP_TEXT_SIZE]) {
-  int length = snprintf(out, OWNERSHIP_TEXT_SIZE, "%" PRIu64 ":%016" PRIx64 ":%" PRIu64,
-                        self->epoch, self->instance, sequence);
-  CHECK(length > 0 && length < OWNERSHIP_TEXT_SIZE);
-  return (size_t)length;
+  char *at = decimal_write(out, self->epoch);
+  *at++ = ':';
+  for (int shift = 4 * (INSTANCE_LENGTH - 1); shift >= 0; shift -= 4)
+    *at++ = "0123456789abcdef"[self->instance >> shift & 0xF];
+  *at++ = ':';
+  at = decimal_write(at, sequence);
+  *at = '\0';
+  return (size_t)(at - out);
 }
