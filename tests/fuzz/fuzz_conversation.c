@@ -396,7 +396,7 @@ void engine_stop(struct run *run, int64_t grace_ms, enum step_cause cause, const
 }
 
 const struct cgroup *engine_container(struct door *door) {
-  static const struct cgroup none = {0, -1, -1, -1, -1, -1, -1};
+  static const struct cgroup none = {0, -1, -1, -1, -1, -1, -1, false, {0}, 0};
   (void)door;
   return &none;
 }

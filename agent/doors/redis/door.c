@@ -293,13 +293,19 @@ static void on_outbox_failed(void *owner, const struct error *error) {
 
 /* --- what the heartbeat says ----------------------------------------------------------------- */
 
-static void on_describe(void *owner, struct buffer *out) {
-  struct redis_door *self = owner;
+static void read_status(struct redis_door *self) {
   uint64_t reconnections = delivery_reconnections(self->outbox->delivery) +
                            window_reconnections(self->window) +
                            heartbeat_reconnections(self->heartbeat);
-  status_write(&self->status, engine_container(&self->door), self->outbox->send_queue.bytes,
-               reconnections, out);
+  status_read(&self->status, engine_container(&self->door), self->outbox->send_queue.bytes,
+              reconnections);
+}
+
+static void on_describe(void *owner, struct buffer *out) {
+  struct redis_door *self = owner;
+  if (status_is_due(&self->status))
+    read_status(self);
+  status_write(&self->status, out);
 }
 
 static bool on_committed(void *owner, const char *value, size_t length) {

@@ -5,7 +5,6 @@
  */
 #include "agent/doors/redis/beat/heartbeat.h"
 
-#include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +18,9 @@
 #include "base/memory.h"
 
 #define BEAT_COMMANDS 2
+
+/* More than an agent's own value of `committed` has. */
+#define COMMITTED_MAX 128
 
 #define SECONDS_TEXT "10" /* HEARTBEAT_SECONDS */
 
@@ -35,6 +37,10 @@ struct heartbeat {
   struct client *client;
   struct event *tick;
   char *probe; /* GET committed */
+  /* An idle agent does little but this, of thousands: the room of the last beat stays, and so do the
+     answers to one while nothing happens. */
+  struct buffer value, command, known;
+  size_t known_at; /* in them the value of `committed` */
   bool step_in_flight;
   enum state state;
   unsigned unanswered; /* commands */
@@ -62,31 +68,48 @@ static void check_visible(struct heartbeat *self) {
            self->no_room ? ": redis has no room for the key" : "");
 }
 
-/* To be freed. */
-static char *make_value(const struct heartbeat *self) {
-  struct buffer value = {0};
-  buffer_add_format(&value, "{\"Ts\":%" PRId64 ",\"Pid\":%d,\"StepInFlight\":%s", clock_unix_ms(),
-                    (int)getpid(), self->step_in_flight ? "true" : "false");
-  self->handler->describe(self->owner, &value);
-  buffer_add(&value, "}", sizeof "}");
-  return value.bytes;
+static const char *make_value(struct heartbeat *self) {
+  struct buffer *value = &self->value;
+  value->length = 0;
+  buffer_add_string(value, "{\"Ts\":");
+  buffer_add_number(value, (unsigned long long)clock_unix_ms());
+  buffer_add_string(value, ",\"Pid\":");
+  buffer_add_number(value, (unsigned long long)getpid());
+  buffer_add_string(value,
+                    self->step_in_flight ? ",\"StepInFlight\":true" : ",\"StepInFlight\":false");
+  self->handler->describe(self->owner, value);
+  buffer_add(value, "}", sizeof "}");
+  return value->bytes;
 }
 
-/* With `commands` 2 the probe follows. A Redis without room refuses a SET, but an EXPIRE keeps the key
-   that is there. */
-static char *encode(const struct heartbeat *self, bool full, size_t commands) {
-  char *value = make_value(self);
-  const char *const all[][COMMAND_LIST_WORDS] = {
-      {"SET", self->keys->heartbeat, value, "EX", SECONDS_TEXT}, {"GET", self->keys->committed}};
-  const char *const of_full[][COMMAND_LIST_WORDS] = {
-      {"EXPIRE", self->keys->heartbeat, SECONDS_TEXT}, {"GET", self->keys->committed}};
-  char *text = command_list_new(full ? of_full : all, commands);
-  free(value);
-  return text;
+static void add_command(struct buffer *out, const struct command_word *words, size_t count) {
+  const size_t length = command_length(words, count);
+  (void)command_write(buffer_space(out, length), words, count);
+  out->length += length;
 }
 
-char *heartbeat_command(const struct heartbeat *self) {
-  return encode(self, false, 1);
+static void add_set(struct heartbeat *self, struct buffer *out) {
+  const char *value = make_value(self);
+  const struct command_word words[] = {command_word("SET"),
+                                       command_word(self->keys->heartbeat),
+                                       {.text = value, .length = self->value.length - 1},
+                                       command_word("EX"),
+                                       command_word(SECONDS_TEXT)};
+  add_command(out, words, sizeof words / sizeof *words);
+}
+
+/* A Redis without room refuses a SET, but an EXPIRE keeps the key that is there. */
+static void add_expire(const struct heartbeat *self, struct buffer *out) {
+  const struct command_word words[] = {command_word("EXPIRE"), command_word(self->keys->heartbeat),
+                                       command_word(SECONDS_TEXT)};
+  add_command(out, words, sizeof words / sizeof *words);
+}
+
+char *heartbeat_command(struct heartbeat *self) {
+  struct buffer command = {0};
+  add_set(self, &command);
+  buffer_add(&command, "", 1);
+  return command.bytes;
 }
 
 void heartbeat_set_in_flight(struct heartbeat *self, bool step_in_flight) {
@@ -94,10 +117,43 @@ void heartbeat_set_in_flight(struct heartbeat *self, bool step_in_flight) {
 }
 
 static void beat(struct heartbeat *self) {
-  char *text = encode(self, self->full, BEAT_COMMANDS);
+  self->command.length = 0;
+  if (self->full)
+    add_expire(self, &self->command);
+  else
+    add_set(self, &self->command);
+  buffer_add_string(&self->command, self->probe);
+  buffer_add(&self->command, "", 1);
   self->unanswered += BEAT_COMMANDS;
-  client_send(self->client, text);
-  free(text);
+  client_send(self->client, self->command.bytes);
+}
+
+static void learn_answers(struct heartbeat *self, const redisReply *committed) {
+  struct buffer *known = &self->known;
+  known->length = 0;
+  if (committed->str == NULL || committed->len > COMMITTED_MAX)
+    return;
+  buffer_add_string(known, "+OK\r\n$");
+  buffer_add_number(known, committed->len);
+  buffer_add_string(known, "\r\n");
+  self->known_at = known->length;
+  buffer_add(known, committed->str, committed->len);
+  buffer_add_string(known, "\r\n");
+}
+
+/* They are mostly the same as the last time, and then are not parsed. */
+static void take_answers(struct heartbeat *self) {
+  const struct buffer *known = &self->known;
+  const size_t length = self->unanswered == BEAT_COMMANDS ? known->length : 0;
+  if (!client_take_replies(self->client, known->bytes, length))
+    return;
+  self->unanswered = 0;
+  self->full = self->no_room = false;
+  client_mark_healthy(self->client);
+  confirm_visible(self);
+  if (!self->handler->committed(self->owner, known->bytes + self->known_at,
+                                known->length - self->known_at - strlen("\r\n")))
+    heartbeat_stop(self);
 }
 
 static void end(struct heartbeat *self) {
@@ -108,10 +164,8 @@ static void end(struct heartbeat *self) {
 /* Redis may be there and only this connection impossible: no name server, no room for one client
    more. */
 static void take_fallback(struct heartbeat *self) {
-  char *value = make_value(self);
-  if (self->handler->fallback(self->owner, value, SECONDS_TEXT))
+  if (self->handler->fallback(self->owner, make_value(self), SECONDS_TEXT))
     confirm_visible(self);
-  free(value);
 }
 
 static void beat_again(struct heartbeat *self) {
@@ -134,7 +188,7 @@ LOOP_CALLBACK(on_tick, struct heartbeat *self) {
     (void)client_start(self->client);
     return;
   }
-  client_take_replies(self->client);
+  take_answers(self);
   if (self->state != BEATING)
     return;
   if (client_is_ready(self->client))
@@ -145,6 +199,7 @@ LOOP_CALLBACK(on_tick, struct heartbeat *self) {
 }
 
 static void take_committed(struct heartbeat *self, const redisReply *reply) {
+  learn_answers(self, reply);
   if (!self->handler->committed(self->owner, reply->str, reply->len))
     heartbeat_stop(self);
 }
@@ -243,6 +298,9 @@ void heartbeat_free(struct heartbeat *self) {
   client_free(self->client);
   event_free(self->tick);
   free(self->probe);
+  buffer_release(&self->value);
+  buffer_release(&self->command);
+  buffer_release(&self->known);
   free(self);
 }
 

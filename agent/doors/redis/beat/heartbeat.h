@@ -58,7 +58,7 @@ struct heartbeat *heartbeat_new(struct event_base *base, const struct log *log,
 void heartbeat_free(struct heartbeat *self);
 
 /* The encoded SET as it would be sent now, to be freed. */
-char *heartbeat_command(const struct heartbeat *self);
+char *heartbeat_command(struct heartbeat *self);
 
 /* How often its connection was made again. */
 uint64_t heartbeat_reconnections(const struct heartbeat *self);

@@ -520,9 +520,9 @@ void client_set_reply_timeout(struct client *self, int milliseconds_from_now) {
     connection_set_reply_timeout(&self->connection, milliseconds_from_now);
 }
 
-void client_take_replies(struct client *self) {
-  if (self->state == CLIENT_READY)
-    connection_take_replies(&self->connection);
+bool client_take_replies(struct client *self, const char *known, size_t known_length) {
+  return self->state == CLIENT_READY &&
+         connection_take_replies(&self->connection, known, known_length);
 }
 
 void client_stop_polling(struct client *self) {

@@ -135,8 +135,8 @@ void client_send(struct client *self, const char *commands);
 void client_set_reply_timeout(struct client *self, int milliseconds_from_now);
 
 /* With poll_replies: takes the replies that have arrived (reply(), disconnected() or failed() come
-   from inside); ends it for this connection. */
-void client_take_replies(struct client *self);
+   from inside), or returns true when they are the known ones: see connection.h; ends it for this connection. */
+bool client_take_replies(struct client *self, const char *known, size_t known_length);
 void client_stop_polling(struct client *self);
 
 /* Closes this connection and reconnects after a pause. The reason is logged once an outage, which

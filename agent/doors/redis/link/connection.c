@@ -82,12 +82,15 @@ static void await_room(struct connection *self) {
 
 /* A transport that is not plain may hold bytes, of which the socket would not tell: it is read until
    it waits, which it does after a bounded number of them, whatever the server sends. */
-void connection_take_replies(struct connection *self) {
+bool connection_take_replies(struct connection *self, const char *known, size_t known_length) {
   char bytes[READ_SIZE];
   bool is_plain = self->transport->type->is_plain;
   ssize_t length;
   do {
     length = self->transport->type->read(self->transport, bytes, sizeof bytes);
+    if (is_plain && length > 0 && (size_t)length == known_length &&
+        memcmp(bytes, known, known_length) == 0)
+      return true;
     if (length > 0)
       parse(self, bytes, (size_t)length);
     else if (length != TRANSPORT_WAITS || self->is_broken)
@@ -95,6 +98,11 @@ void connection_take_replies(struct connection *self) {
   } while (length > 0 && !is_plain && self->transport != NULL);
   if (!is_plain && self->transport != NULL)
     await_room(self);
+  return false;
+}
+
+static void take_replies(struct connection *self) {
+  (void)connection_take_replies(self, "", 0);
 }
 
 /* What the owner wanted to write meanwhile it may write when it is done. */
@@ -108,14 +116,14 @@ static void shake_hands(struct connection *self) {
   if (result != 0 ? self->transport->wants_to_write : self->wants_room)
     (void)event_add(self->writable, NULL);
   if (result == 0)
-    connection_take_replies(self); /* it may have come together with the end of the handshake */
+    take_replies(self); /* it may have come together with the end of the handshake */
 }
 
 LOOP_CALLBACK(on_readable, struct connection *self) {
   if (self->is_shaking_hands)
     shake_hands(self);
   else
-    connection_take_replies(self);
+    take_replies(self);
 }
 
 LOOP_CALLBACK(on_timer, struct connection *self) {
@@ -123,7 +131,7 @@ LOOP_CALLBACK(on_timer, struct connection *self) {
     self->handler->lost(self->owner, connection_timeout_text(self));
     return;
   }
-  connection_take_replies(self);
+  take_replies(self);
   if (self->transport != NULL)
     loop_timer_start_now(self->timer);
 }
@@ -139,7 +147,7 @@ LOOP_CALLBACK(on_writable, struct connection *self) {
   if (wanted_room && self->handler->writable != NULL)
     self->handler->writable(self->owner);
   if (self->transport != NULL && !self->transport->type->is_plain)
-    connection_take_replies(self); /* it may have waited for that */
+    take_replies(self); /* it may have waited for that */
 }
 
 void connection_open(struct connection *self, struct transport *transport) {

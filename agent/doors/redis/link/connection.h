@@ -73,8 +73,9 @@ const char *connection_timeout_text(const struct connection *self);
 /* With `true`, until it is closed, replies do not wake up the loop any more: the owner calls
    connection_take_replies when it is awake for another reason, and reply() or lost() come from inside.
    A loss is still reported at once. Where the kernel does not support this (SO_RCVLOWAT), or the
-   transport, replies come as before. */
+   transport, replies come as before. Where all that has arrived is `known`, it is not parsed: returns
+   true, and nothing was called back. */
 void connection_poll_replies(struct connection *self, bool poll_replies);
-void connection_take_replies(struct connection *self);
+bool connection_take_replies(struct connection *self, const char *known, size_t known_length);
 
 #endif
