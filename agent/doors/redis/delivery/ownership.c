@@ -44,11 +44,13 @@ static bool take_colon(const char **at, const char *end) {
 /* A value of another form was not written by an agent: it counts as no owner at all, epoch 0. */
 static struct ownership parse(const char *value, size_t length) {
   struct ownership ownership;
+  if (value == NULL)
+    return (struct ownership){0};
   const char *at = value, *end = value + length;
-  bool is_ours = value != NULL && take_decimal(&at, end, &ownership.epoch) &&
-                 take_colon(&at, end) && take_instance(&at, end, &ownership.instance) &&
-                 take_colon(&at, end) && take_decimal(&at, end, &ownership.delivered) &&
-                 at == end && ownership.epoch < EPOCH_MAX;
+  bool is_ours = take_decimal(&at, end, &ownership.epoch) && take_colon(&at, end) &&
+                 take_instance(&at, end, &ownership.instance) && take_colon(&at, end) &&
+                 take_decimal(&at, end, &ownership.delivered) && at == end &&
+                 ownership.epoch < EPOCH_MAX;
   return is_ours ? ownership : (struct ownership){0};
 }
 
