@@ -23,6 +23,7 @@
 #include "agent/exit_code.h"
 #include "agent/kinds/kind.h"
 #include "agent/options.h"
+#include "agent/payload_limit.h"
 #include "agent/startup.h"
 #include "base/log.h"
 #include "base/loop.h"
@@ -141,6 +142,7 @@ static int secure(struct options *options, const struct log *log, struct error *
 static int complete(struct options *options, const struct log *log, struct error *error) {
   struct tool_settings *tools = &options->tools;
   tools->shell = startup_shell();
+  tools->masker = log->masker;
   options->redis.url = &options->url;
   options->redis.version = AGENT_VERSION;
   options->redis.idle_cycle_ms = IDLE_CYCLE_SECONDS * 1000;
@@ -168,6 +170,15 @@ static int fail(const struct log *log, const char *reason) {
   return AGENT_EXIT_ERROR;
 }
 
+/* What is searched for has up to 60 times the bytes of a value, and each of them takes NEEDLES_MEMORY: of a
+   container with little memory a 16th at the most, for values as they are a 100th. */
+#define SECRETS_SHARE 256
+
+static size_t secrets_max(void) {
+  const size_t most = payload_limit() / SECRETS_SHARE;
+  return most < MASKER_OFFERED_MAX ? most : MASKER_OFFERED_MAX;
+}
+
 static int run(struct options *options) {
   unsigned long dropped = 0;
   struct secrets secrets;
@@ -181,9 +192,9 @@ static int run(struct options *options) {
                     .fd = STDERR_FILENO};
   struct error error;
   struct startup startup;
-  secrets_init(&secrets, options->mask_env, &log);
+  secrets_init(&secrets, options->mask_env, secrets_max(), &log);
   if (options->url.password != NULL)
-    (void)secrets_add(&secrets, &log, NULL, "the password of Redis", options->url.password);
+    secrets_add(&secrets, &log, "the password of Redis", options->url.password);
   if (options->action != OPTIONS_RUN && options->action != OPTIONS_IPC &&
       fcntl(STDOUT_FILENO, F_GETFD) < 0)
     return fail(&log, "standard output is closed");

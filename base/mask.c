@@ -22,95 +22,117 @@ static bool is_line_end(char byte) {
   return byte == '\n' || byte == '\r';
 }
 
-static void trim_line_ends(const char **text, size_t *length) {
-  while (*length > 0 && is_line_end((*text)[*length - 1]))
-    --*length;
-  while (*length > 0 && is_line_end(**text)) {
-    ++*text;
-    --*length;
-  }
+static bool is_outside(char byte) {
+  return is_line_end(byte) || byte == ' ' || byte == '\t';
 }
 
-/* The length of the line that begins at `at`. */
-static size_t line_length(const char *text, size_t at, size_t length) {
-  size_t end = at;
-  while (end < length && !is_line_end(text[end]))
-    end++;
-  return end - at;
-}
-
-static bool has_long_line(const char *text, size_t length) {
-  for (size_t at = 0, line; at < length; at += line + 1) {
-    line = line_length(text, at, length);
-    if (line >= NEEDLE_MIN)
-      return true;
-  }
-  return false;
-}
-
-static bool has_value(const struct masker *self, const char *value, size_t length) {
-  for (size_t i = 0; i < self->value_count; i++)
-    if (self->values[i].length == length && memcmp(self->values[i].bytes, value, length) == 0)
-      return true;
-  return false;
-}
-
-/* The different forms of a value, one after the other. */
-struct forms {
-  struct buffer text;
-  size_t ends[SECRET_FORMS];
-  size_t count;
+/* A value or a line of it. */
+struct piece {
+  const char *text;
+  size_t length;
 };
 
-static bool has_form(const struct forms *self, const char *text, size_t length) {
-  size_t begin = 0;
-  for (size_t i = 0; i < self->count; begin = self->ends[i++])
-    if (self->ends[i] - begin == length && memcmp(self->text.bytes + begin, text, length) == 0)
+static struct piece trim(const char *text, size_t length) {
+  while (length > 0 && is_outside(text[length - 1]))
+    length--;
+  for (; length > 0 && is_outside(*text); text++)
+    length--;
+  return (struct piece){text, length};
+}
+
+/* The next line of the value; `*at` is moved behind it. */
+static bool take_line(const struct piece *value, size_t *at, struct piece *line) {
+  if (*at >= value->length)
+    return false;
+  size_t end = *at;
+  while (end < value->length && !is_line_end(value->text[end]))
+    end++;
+  *line = trim(value->text + *at, end - *at);
+  *at = end + 1;
+  return true;
+}
+
+static bool has_long_line(const struct piece *value) {
+  struct piece line;
+  for (size_t at = 0; take_line(value, &at, &line);)
+    if (line.length >= NEEDLE_MIN)
       return true;
   return false;
 }
 
-static void make_forms(struct forms *self, const char *value, size_t length) {
+static bool has_value(const struct masker *self, const struct piece *value) {
+  for (size_t i = 0; i < self->value_count; i++)
+    if (self->values[i].length == value->length &&
+        memcmp(self->values[i].bytes, value->text, value->length) == 0)
+      return true;
+  return false;
+}
+
+static bool has_line_end(const char *text, size_t length) {
+  return memchr(text, '\n', length) != NULL || memchr(text, '\r', length) != NULL;
+}
+
+/* Of one piece its different forms that are needles, with a "\n" after each. */
+static void add_forms(struct buffer *out, const struct piece *piece) {
+  size_t begins[SECRET_FORMS + 1] = {out->length}, count = 0;
   for (enum secret_form form = 0; form < SECRET_FORMS; form++) {
-    size_t begin = self->text.length;
-    secret_form_add(form, value, length, &self->text);
-    if (has_form(self, self->text.bytes + begin, self->text.length - begin))
-      self->text.length = begin;
-    else
-      self->ends[self->count++] = self->text.length;
+    const size_t begin = out->length;
+    secret_form_add(form, piece->text, piece->length, out);
+    const size_t length = out->length - begin;
+    bool is_new = length >= NEEDLE_MIN && !has_line_end(out->bytes + begin, length);
+    for (size_t i = 0; i < count && is_new; i++)
+      is_new = begins[i + 1] - begins[i] != length + 1 ||
+               memcmp(out->bytes + begins[i], out->bytes + begin, length) != 0;
+    if (is_new) {
+      buffer_add(out, "\n", 1);
+      begins[++count] = out->length;
+    } else {
+      out->length = begin;
+    }
   }
 }
 
-static void add_needles(struct needles *needles, const struct forms *forms) {
-  size_t at = 0;
-  for (size_t i = 0; i < forms->count; at = forms->ends[i++])
-    for (size_t line; at < forms->ends[i]; at += line + 1) {
-      line = line_length(forms->text.bytes, at, forms->ends[i]);
-      if (line >= NEEDLE_MIN)
-        needles_add(needles, forms->text.bytes + at, line);
-    }
+/* Stops when they are more than `most` bytes. */
+static void add_all_forms(struct buffer *out, const struct piece *value, size_t most) {
+  struct piece line;
+  add_forms(out, value);
+  if (!has_line_end(value->text, value->length))
+    return;
+  for (size_t at = 0; out->length <= most && take_line(value, &at, &line);)
+    if (line.length >= NEEDLE_MIN)
+      add_forms(out, &line);
 }
 
-enum masker_answer masker_add(struct masker *self, const char *value, size_t length) {
-  trim_line_ends(&value, &length);
-  if (length > MASKER_VALUE_MAX)
+static void add_needles(struct needles *needles, const struct buffer *forms) {
+  for (const char *at = forms->bytes, *end = at + forms->length, *next; at < end; at = next + 1) {
+    next = memchr(at, '\n', (size_t)(end - at));
+    needles_add(needles, at, (size_t)(next - at));
+  }
+}
+
+enum masker_answer masker_add(struct masker *self, const char *bytes, size_t length) {
+  const struct piece value = trim(bytes, length);
+  const size_t most = self->offered_max > 0 ? self->offered_max : MASKER_OFFERED_MAX;
+  if (value.length > MASKER_VALUE_MAX)
     return MASKER_TOO_LONG;
-  if (!has_long_line(value, length))
+  if (!has_long_line(&value))
     return MASKER_TOO_SHORT;
-  if (has_value(self, value, length))
+  if (has_value(self, &value))
     return MASKER_MASKED;
-  if (self->value_count == MASKER_VALUES_MAX)
+  if (self->value_count == MASKER_VALUES_MAX || value.length > most - self->offered)
     return MASKER_FULL;
-  struct forms forms = {0};
-  make_forms(&forms, value, length);
-  /* Each form ends with a byte of its own among the needles. */
-  bool fits = forms.text.length + forms.count <= MASKER_BYTES_MAX - self->needles.text.length;
+  self->offered += value.length;
+  struct buffer forms = {0};
+  const size_t room = MASKER_NEEDLES_MAX - self->needles.text.length;
+  add_all_forms(&forms, &value, room);
+  bool fits = forms.length <= room;
   if (fits) {
     add_needles(&self->needles, &forms);
     self->values = memory_resize(self->values, (self->value_count + 1) * sizeof *self->values);
-    self->values[self->value_count++] = (struct masker_value){memory_copy(value, length), length};
+    self->values[self->value_count++] =
+        (struct masker_value){memory_copy(value.text, value.length), value.length};
   }
-  buffer_release(&forms.text);
+  buffer_release(&forms);
   return fits ? MASKER_MASKED : MASKER_FULL;
 }
 

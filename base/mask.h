@@ -11,11 +11,11 @@
 /*
  * Writes MASK in place of secret values, wherever a text has one of their forms.
  *
- * The definition. A value, without line ends at its beginning and its end, has the forms of
- * secret_forms.h. Each line of a form ("\n" or "\r" ends one) is a needle if it has at least
- * NEEDLE_MIN bytes. Every byte of a text that lies in an occurrence of a needle is secret, and MASK
- * takes the place of each longest run of secret bytes. So occurrences that overlap or touch become
- * one MASK, and what is on both sides of a line end never does.
+ * The definition. A value, and each of its lines ("\n" or "\r" ends one), counts without blanks and
+ * line ends at its beginning and its end. Each that has at least NEEDLE_MIN bytes has the forms of
+ * secret_forms.h, and each form without a line end is a needle. Every byte of a text that lies in an
+ * occurrence of a needle is secret, and MASK takes the place of each longest run of secret bytes. So
+ * occurrences that overlap or touch become one MASK, and what is on both sides of a line end never does.
  *
  * A stream has the result of its whole text, however it is cut into chunks. It holds back what may
  * still become part of an occurrence: of the bytes after the last line end at most as many as the
@@ -30,9 +30,12 @@ static_assert(MASK_LENGTH <= NEEDLE_MIN, "masks in place");
 #define MASKER_VALUES_MAX ((size_t)256)
 #define MASKER_VALUE_MAX ((size_t)64 * 1024)
 
-/* The bytes of all needles, of which each takes NEEDLES_MEMORY bytes. A value of letters and digits
-   has nine needle bytes for each of its own; JSON has up to 30. */
-#define MASKER_BYTES_MAX ((size_t)4 * 1024 * 1024)
+/* The bytes of all values that were offered: what is done with them takes the time of two seconds at the
+   most, in the agent's life. And those of all needles, of which each takes NEEDLES_MEMORY bytes: a value of
+   letters and digits has nine needle bytes for each of its own, or 18 where it has several lines; JSON
+   has up to 60. */
+#define MASKER_OFFERED_MAX ((size_t)128 * 1024)
+#define MASKER_NEEDLES_MAX ((size_t)2 * 1024 * 1024)
 
 struct masker_value {
   char *bytes;
@@ -44,13 +47,15 @@ struct masker {
   struct needles needles;
   struct masker_value *values;
   size_t value_count;
+  size_t offered;     /* bytes */
+  size_t offered_max; /* 0: MASKER_OFFERED_MAX; else less, where there is little memory */
 };
 
 enum masker_answer {
   MASKER_MASKED,
   MASKER_TOO_SHORT, /* no line of it has NEEDLE_MIN bytes */
   MASKER_TOO_LONG,  /* more than MASKER_VALUE_MAX bytes */
-  MASKER_FULL       /* MASKER_VALUES_MAX values, or MASKER_BYTES_MAX bytes */
+  MASKER_FULL       /* one of the other limits */
 };
 
 void masker_release(struct masker *self);

@@ -17,7 +17,7 @@ struct style {
   bool plus;               /* URL: a space is "+" */
   bool url;                /* base64: "-" and "_" */
   unsigned shift;          /* base64: bytes in front of the value */
-  const char *quot, *apos; /* XML; NULL: stays */
+  const char *quot, *apos; /* XML; NULL: stays. Shell */
 };
 
 static void add_byte(struct buffer *out, char byte) {
@@ -169,9 +169,11 @@ static void add_xml(const struct style *style, const char *value, size_t length,
 
 static void add_shell(const struct style *style, const char *value, size_t length,
                       struct buffer *out) {
-  (void)style;
   for (size_t i = 0; i < length; i++)
-    buffer_add(out, value[i] == '\'' ? "'\\''" : &value[i], value[i] == '\'' ? 4 : 1);
+    if (value[i] == '\'')
+      buffer_add_string(out, style->apos);
+    else
+      add_byte(out, value[i]);
 }
 
 static void add_hex_bytes(const struct style *style, const char *value, size_t length,
@@ -190,6 +192,7 @@ static const struct style styles[SECRET_FORMS] = {
     [SECRET_JSON_SLASH_ASCII] = {.add = add_json, .special = "", .slash = true, .ascii = true},
     [SECRET_JSON_HTML] = {.add = add_json, .special = "<>&"},
     [SECRET_JSON_NET] = {.add = add_json, .special = "\"&'+<>`", .ascii = true, .upper = true},
+    [SECRET_JSON_GSON] = {.add = add_json, .special = "<>&='"},
     [SECRET_URL] = {.add = add_url, .special = "-._~", .upper = true},
     [SECRET_URL_LOWER] = {.add = add_url, .special = "-._~"},
     [SECRET_URL_PLUS] = {.add = add_url, .special = "-._~", .upper = true, .plus = true},
@@ -205,7 +208,10 @@ static const struct style styles[SECRET_FORMS] = {
     [SECRET_XML] = {.add = add_xml, .quot = "&quot;", .apos = "&apos;"},
     [SECRET_XML_TEXT] = {.add = add_xml},
     [SECRET_HTML] = {.add = add_xml, .quot = "&quot;", .apos = "&#39;"},
-    [SECRET_SHELL] = {.add = add_shell},
+    [SECRET_HTML_HEX] = {.add = add_xml, .quot = "&quot;", .apos = "&#x27;"},
+    [SECRET_HTML_DEC] = {.add = add_xml, .quot = "&#34;", .apos = "&#39;"},
+    [SECRET_SHELL] = {.add = add_shell, .apos = "'\\''"},
+    [SECRET_SHELL_DOUBLE] = {.add = add_shell, .apos = "'\"'\"'"},
     [SECRET_HEX] = {.add = add_hex_bytes},
     [SECRET_HEX_UPPER] = {.add = add_hex_bytes, .upper = true},
 };

@@ -33,6 +33,7 @@ enum secret_form {
   SECRET_JSON_SLASH_ASCII, /* and what is not printable ASCII is \uXXXX: PHP */
   SECRET_JSON_HTML,        /* "<", ">" and "&" are \u00xx: Go */
   SECRET_JSON_NET,         /* .NET: as JSON_ASCII_UPPER, and "&'+<>` are \u00XX */
+  SECRET_JSON_GSON,        /* Gson: "<", ">", "&", "=" and "'" are \u00xx */
 
   SECRET_URL,       /* RFC 3986, section 2.1: all but its unreserved characters is %XX */
   SECRET_URL_LOWER, /* the same as %xx */
@@ -52,10 +53,13 @@ enum secret_form {
   SECRET_BASE64URL_1,
   SECRET_BASE64URL_2,
 
-  SECRET_XML,      /* `&amp; &lt; &gt; &quot; &apos;` */
-  SECRET_XML_TEXT, /* `&amp; &lt; &gt;`: between elements quotes stay */
-  SECRET_HTML,     /* `&amp; &lt; &gt; &quot; &#39;` */
-  SECRET_SHELL,    /* inside of '…', where ' is '\'': what `set -x` prints */
+  SECRET_XML,          /* `&amp; &lt; &gt; &quot; &apos;` */
+  SECRET_XML_TEXT,     /* `&amp; &lt; &gt;`: between elements quotes stay */
+  SECRET_HTML,         /* `&amp; &lt; &gt; &quot; &#39;` */
+  SECRET_HTML_HEX,     /* `&amp; &lt; &gt; &quot; &#x27;`: Python */
+  SECRET_HTML_DEC,     /* `&amp; &lt; &gt; &#34; &#39;`: Go */
+  SECRET_SHELL,        /* inside of '…', where ' is '\'': what `set -x` prints */
+  SECRET_SHELL_DOUBLE, /* where ' is '"'"': dash, shlex.quote of Python */
   SECRET_HEX,
   SECRET_HEX_UPPER,
 

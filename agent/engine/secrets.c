@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <fnmatch.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,18 +11,21 @@
 #include "agent/kinds/kind.h"
 #include "base/memory.h"
 
-bool secrets_add(struct secrets *self, const struct log *log, const char *step_id, const char *name,
-                 const char *value) {
+static void log_not_masked(const struct log *log, const char *step_id, const char *name,
+                           enum masker_answer answer) {
   static const char *const reasons[] = {
       [MASKER_TOO_SHORT] = "no line of it has 6 bytes",
       [MASKER_TOO_LONG] = "it has more than 65536 bytes",
-      [MASKER_FULL] = "too many or too long ones are masked already",
+      [MASKER_FULL] = "too many or too long ones were masked before",
   };
   static_assert(NEEDLE_MIN == 6 && MASKER_VALUE_MAX == 65536, "as the reasons say");
+  log_line(log, LOG_WARN, step_id, "%s is not masked: %s", name, reasons[answer]);
+}
+
+void secrets_add(struct secrets *self, const struct log *log, const char *name, const char *value) {
   enum masker_answer answer = masker_add(&self->masker, value, strlen(value));
   if (answer != MASKER_MASKED)
-    log_line(log, LOG_WARN, step_id, "%s is not masked: %s", name, reasons[answer]);
-  return answer == MASKER_MASKED;
+    log_not_masked(log, NULL, name, answer);
 }
 
 static char *name_of(const char *entry) {
@@ -33,18 +37,19 @@ static char *name_of(const char *entry) {
 static bool matches(const char *patterns, const char *name) {
   bool found = false;
   char *copy = patterns != NULL ? memory_copy(patterns, strlen(patterns)) : NULL, *saved = NULL;
-  for (char *at = copy; !found && (at = strtok_r(at, ",", &saved)) != NULL; at = NULL)
+  for (char *at = copy; !found && (at = strtok_r(at, ", ", &saved)) != NULL; at = NULL)
     found = fnmatch(at, name, 0) == 0;
   free(copy);
   return found;
 }
 
-void secrets_init(struct secrets *self, const char *patterns, const struct log *log) {
-  *self = (struct secrets){.patterns = patterns};
+void secrets_init(struct secrets *self, const char *patterns, size_t bytes_max,
+                  const struct log *log) {
+  *self = (struct secrets){.masker = {.offered_max = bytes_max}, .patterns = patterns};
   for (char *const *entry = environ; patterns != NULL && *entry != NULL; entry++) {
     char *name = name_of(*entry);
     if (strchr(*entry, '=') != NULL && matches(patterns, name))
-      (void)secrets_add(self, log, NULL, name, *entry + strlen(name) + 1);
+      secrets_add(self, log, name, *entry + strlen(name) + 1);
     free(name);
   }
 }
@@ -56,6 +61,8 @@ void secrets_release(struct secrets *self) {
 /* --- of a step -------------------------------------------------------------------------------- */
 
 static const char *value_of(const struct step *step, const char *name) {
+  if (strchr(name, '=') != NULL)
+    return NULL;
   const char *own = run_kind_variable(step, name);
   return own != NULL ? own : getenv(name);
 }
@@ -67,49 +74,63 @@ int secrets_check(const struct step *step, struct error *error) {
   return 0;
 }
 
-static size_t count_texts(char *const *texts) {
-  size_t count = 0;
-  while (texts != NULL && texts[count] != NULL)
-    count++;
-  return count;
-}
-
-/* `most`: how many there may be. */
-static void add_name(char ***names, size_t most, const char *name) {
-  size_t count = count_texts(*names);
-  if (*names == NULL)
-    *names = memory_zeros((most + 1) * sizeof **names);
-  (*names)[count] = memory_copy(name, strlen(name));
-}
-
-static bool is_named(const struct step *step, const char *name) {
-  for (char *const *at = step->secrets; at != NULL && *at != NULL; at++)
-    if (strcmp(*at, name) == 0)
+static bool is_among(char *const *names, size_t count, const char *name) {
+  for (size_t i = 0; i < count && names[i] != NULL; i++)
+    if (strcmp(names[i], name) == 0)
       return true;
   return false;
 }
 
-static bool add_variable(struct secrets *self, const struct log *log, const struct step *step,
-                         const char *name) {
-  const char *value = value_of(step, name);
-  return secrets_add(self, log, step->step_id, name, value != NULL ? value : "");
+/* Those of a step that are not masked. */
+struct not_masked {
+  char **names; /* ended by NULL */
+  enum masker_answer *answers;
+  size_t count;
+};
+
+static void add_variable(struct secrets *self, struct not_masked *not_masked, const char *name,
+                         const char *value) {
+  enum masker_answer answer = masker_add(&self->masker, value, strlen(value));
+  if (answer == MASKER_MASKED)
+    return;
+  const size_t count = ++not_masked->count;
+  not_masked->names = memory_resize(not_masked->names, (count + 1) * sizeof *not_masked->names);
+  not_masked->answers = memory_resize(not_masked->answers, count * sizeof *not_masked->answers);
+  not_masked->names[count - 1] = memory_copy(name, strlen(name));
+  not_masked->names[count] = NULL;
+  not_masked->answers[count - 1] = answer;
 }
 
-char **secrets_add_step(struct secrets *self, const struct log *log, const struct step *step) {
+static void add_named(struct secrets *self, struct not_masked *not_masked,
+                      const struct step *step) {
+  for (size_t i = 0; step->secrets != NULL && step->secrets[i] != NULL; i++) {
+    const char *value = value_of(step, step->secrets[i]);
+    if (!is_among(step->secrets, i, step->secrets[i]))
+      add_variable(self, not_masked, step->secrets[i], value != NULL ? value : "");
+  }
+}
+
+static void add_matching(struct secrets *self, struct not_masked *not_masked,
+                         const struct step *step) {
   char *const *env = self->patterns != NULL ? run_kind_env(step) : NULL;
-  const size_t most = count_texts(step->secrets) + count_texts(env);
-  char **names = NULL;
-  for (char *const *name = step->secrets; name != NULL && *name != NULL; name++)
-    if (!add_variable(self, log, step, *name))
-      add_name(&names, most, *name);
   for (char *const *entry = env; entry != NULL && *entry != NULL; entry++) {
     char *name = name_of(*entry);
-    if (matches(self->patterns, name) && !is_named(step, name) &&
-        !secrets_add(self, log, step->step_id, name, *entry + strlen(name) + 1))
-      add_name(&names, most, name);
+    bool is_named = step->secrets != NULL && is_among(step->secrets, SIZE_MAX, name);
+    if (!is_named && matches(self->patterns, name))
+      add_variable(self, not_masked, name, *entry + strlen(name) + 1);
     free(name);
   }
-  return names;
+}
+
+/* The log comes last: it is masked, too, by all of them. */
+char **secrets_add_step(struct secrets *self, const struct log *log, const struct step *step) {
+  struct not_masked not_masked = {0};
+  add_named(self, &not_masked, step);
+  add_matching(self, &not_masked, step);
+  for (size_t i = 0; i < not_masked.count; i++)
+    log_not_masked(log, step->step_id, not_masked.names[i], not_masked.answers[i]);
+  free(not_masked.answers);
+  return not_masked.names;
 }
 
 void secrets_free_names(char **names) {

@@ -52,38 +52,46 @@ static void add_needle(struct run *self, const char *bytes, size_t length) {
   needles_add(&self->masker.needles, bytes, length);
 }
 
-/* The lines of a text, one after the other. */
-static size_t list_lines(struct run *self, const char *text, size_t length) {
-  size_t long_lines = 0;
-  for (size_t begin = 0, end = 0; begin < length; begin = ++end) {
-    while (end < length && !ends_line(text[end]))
-      end++;
-    if (end - begin < NEEDLE_MIN)
-      continue;
-    list_needle(self, text + begin, end - begin);
-    long_lines++;
+static bool is_outside(char byte) {
+  return ends_line(byte) || byte == ' ' || byte == '\t';
+}
+
+static void trim(const char **text, size_t *length) {
+  for (; *length > 0 && is_outside(**text); ++*text)
+    --*length;
+  while (*length > 0 && is_outside((*text)[*length - 1]))
+    --*length;
+}
+
+/* What a value, or a line of it, has for needles. */
+static bool list_forms(struct run *self, const char *text, size_t length) {
+  trim(&text, &length);
+  for (enum secret_form form = SECRET_RAW; form < SECRET_FORMS && length >= NEEDLE_MIN; form++) {
+    struct buffer out = {0};
+    bool has_end = false;
+    secret_form_add(form, text, length, &out);
+    for (size_t i = 0; i < out.length; i++)
+      has_end |= ends_line(out.bytes[i]);
+    if (!has_end && out.length >= NEEDLE_MIN)
+      list_needle(self, out.bytes, out.length);
+    buffer_release(&out);
   }
-  return long_lines;
+  return length >= NEEDLE_MIN;
 }
 
 static void add_value(struct run *self, const char *value, size_t length) {
   if (self->count > NEEDLES_MAX / 2)
     return;
   enum masker_answer answer = masker_add(&self->masker, value, length);
-  while (length > 0 && ends_line(*value)) {
-    value++;
-    length--;
+  bool is_long = false;
+  for (size_t begin = 0, end = 0; begin < length; begin = ++end) {
+    while (end < length && !ends_line(value[end]))
+      end++;
+    is_long |= list_forms(self, value + begin, end - begin);
   }
-  while (length > 0 && ends_line(value[length - 1]))
-    length--;
-  bool is_long = list_lines(self, value, length) > 0;
   demand(answer == (is_long ? MASKER_MASKED : MASKER_TOO_SHORT));
-  for (enum secret_form form = SECRET_RAW + 1; form < SECRET_FORMS && is_long; form++) {
-    struct buffer out = {0};
-    secret_form_add(form, value, length, &out);
-    (void)list_lines(self, out.bytes, out.length);
-    buffer_release(&out);
-  }
+  if (is_long)
+    (void)list_forms(self, value, length);
 }
 
 /* Marks what has become secret with the last bytes; whether an occurrence may still begin there. */

@@ -45,6 +45,11 @@ TEST(json_as_dot_net_writes_it) {
               "\\u00E9\\uD83D\\uDE00\\uFFFD~!");
 }
 
+TEST(json_as_gson_writes_it) {
+  assert_form(SECRET_JSON_GSON, "<a=\"'\">&\xC3\xA9",
+              "\\u003ca\\u003d\\\"\\u0027\\\"\\u003e\\u0026\xC3\xA9");
+}
+
 TEST(urls_have_each_other_byte_in_hex) {
   assert_form(SECRET_URL, "p/w: \xC3\xBF+~!", "p%2Fw%3A%20%C3%BF%2B~%21");
   assert_form(SECRET_URL_LOWER, "p/w: \xC3\xBF+~!", "p%2fw%3a%20%c3%bf%2b~%21");
@@ -85,10 +90,13 @@ TEST(xml_has_entities) {
   assert_form(SECRET_XML, "<&>\"'", "&lt;&amp;&gt;&quot;&apos;");
   assert_form(SECRET_XML_TEXT, "<&>\"'", "&lt;&amp;&gt;\"'");
   assert_form(SECRET_HTML, "<&>\"'", "&lt;&amp;&gt;&quot;&#39;");
+  assert_form(SECRET_HTML_HEX, "<&>\"'", "&lt;&amp;&gt;&quot;&#x27;");
+  assert_form(SECRET_HTML_DEC, "<&>\"'", "&lt;&amp;&gt;&#34;&#39;");
 }
 
 TEST(a_shell_has_quotes_around_a_quote) {
   assert_form(SECRET_SHELL, "it's", "it'\\''s");
+  assert_form(SECRET_SHELL_DOUBLE, "it's", "it'\"'\"'s");
 }
 
 TEST(hex_has_two_digits_for_each_byte) {
