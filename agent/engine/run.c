@@ -370,9 +370,12 @@ static void mask_subject(struct run *self) {
   self->subject = memory_copy(subject, strlen(subject));
   mask_string(masker, self->subject, false);
   const bool is_masked = strcmp(self->subject, subject) != 0;
-  if (is_masked && self->how >= RUN_NO_DIRECTORY)
-    (void)error_set(&self->error, "cannot start %s: %s", self->subject,
-                    self->error.code != 0 ? strerror(self->error.code) : "failed");
+  const int code = self->error.code;
+  if (!is_masked || self->how < RUN_NO_DIRECTORY)
+    return;
+  (void)error_set(&self->error, "cannot start %s: %s", self->subject,
+                  code != 0 ? strerror(code) : "failed");
+  self->error.code = code;
 }
 
 static struct run_end make_end(struct run *self) {
@@ -495,7 +498,7 @@ struct run *run_new(const struct run_context *context, struct door *door, struct
                        .log = *context->log,
                        .made_ms = clock_monotonic_ms()};
   request->step = (struct step){0};
-  self->log.traceparent = run_kind_variable(&self->step, "TRACEPARENT");
+  self->log.traceparent = run_kind_trace(&self->step);
   self->outcome.status = -1;
   self->timer = loop_timer_new(context->process.base, on_timer, self);
   self->output = !is_command(self)              ? RUN_CONTENT

@@ -90,6 +90,9 @@ void run_kind_describe(const struct step *step, struct masker *masker, char *out
 /* The step's own env; NULL: the step is no run. */
 char *const *run_kind_env(const struct step *step);
 
+/* Its TRACEPARENT, where that has the form of W3C Trace Context; else NULL. */
+const char *run_kind_trace(const struct step *step);
+
 /* The value of a variable in it; NULL: there is none. */
 const char *run_kind_variable(const struct step *step, const char *name);
 

@@ -56,6 +56,11 @@ static bool is_traceparent(const char *text) {
          has_digits(text + 36, 16, '0') && has_digits(text + 53, 2, '-');
 }
 
+const char *run_kind_trace(const struct step *step) {
+  const char *value = run_kind_variable(step, TRACE_VARIABLE);
+  return value != NULL && is_traceparent(value) ? value : NULL;
+}
+
 void run_kind_set_trace(struct step *step, const char *traceparent) {
   struct run_fields *run = step->fields;
   if (step->kind != &run_kind.wire || traceparent == NULL || !is_traceparent(traceparent) ||

@@ -332,8 +332,12 @@ struct tool_call *tool_call_new(const struct tool *tool, cJSON *arguments,
   struct error error;
   struct tool_call *self = memory_allocate(sizeof *self);
   *self = (struct tool_call){.tool = tool};
-  if (make_step(self, arguments, settings, step_id, &error) == 0)
+  if (make_step(self, arguments, settings, step_id, &error) == 0) {
+    mask_string(settings->masker, self->target, false);
+    mask_string(settings->masker, self->directory, false);
     return self;
+  }
+  mask_string(settings->masker, error.text, false);
   add_error(text, error.text, strlen(error.text));
   tool_call_free(self);
   return NULL;
@@ -425,8 +429,8 @@ bool tool_call_image(const struct tool_call *self, const struct run_end *end,
       content->length < sizeof prefix - 1 || memcmp(content->bytes, prefix, sizeof prefix - 1) != 0)
     return false;
   const struct run_stream body = body_of(end);
-  if (body.bytes == NULL)
-    return false;
+  if (body.bytes == NULL || memchr(body.bytes, '*', body.length) != NULL)
+    return false; /* a masked one is no base64 */
   *image = (struct tool_image){.type = content->bytes,
                                .type_length = (size_t)(body.bytes - 1 - content->bytes),
                                .base64 = body.bytes,

@@ -50,6 +50,7 @@ struct tool_settings {
   struct argument_limits limits;
   const char *directory; /* absolute: what paths and `workdir` are relative to */
   const char *shell;     /* "bash" or "sh"; NULL: there is none */
+  struct masker *masker; /* of what answers repeat; NULL: none */
 };
 
 /* Adds the JSON Schema of the arguments; `timeout` has the maximum and the default of the

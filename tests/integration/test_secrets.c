@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "tests/support/job.h"
+#include "tests/support/quoted.h"
 #include "tests/support/stdio_host.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -184,20 +185,81 @@ TEST_WITH(struct job *job, the_password_of_redis_always_is_one, set_up_password,
                     NULL, "***\ns3cret-Wor\n");
 }
 
+/* 256 values of many bytes each: what is done with them is bounded. */
+JOB_TEST(many_large_ones_take_little_time) {
+  cJSON *step = job_script(job, "true");
+  cJSON *env = cJSON_AddObjectToObject(step, "env");
+  cJSON *names = cJSON_AddArrayToObject(step, "secrets");
+  char *value = calloc(1, 7001);
+  for (int i = 0; i < 256; i++) {
+    const char *name = job_format(job, "V%d", i);
+    memset(value, '"', 7000);
+    memcpy(value + i, "secret", 6);
+    cJSON_AddStringToObject(env, name, value);
+    cJSON_AddItemToArray(names, cJSON_CreateString(name));
+  }
+  free(value);
+  job_push(job, step);
+  (void)job_result_within(job, 10000);
+  agent_process_wait_log(job->agent, "V255 is not masked: too many or too long ones");
+}
+
 /* --- other doors ------------------------------------------------------------------------------ */
 
-static const char *const variables[] = {"OWN_TOKEN=of-the-agent", NULL};
+static struct stdio_host *start_host(const char *door) {
+  static const char *const variables[] = {"OWN_TOKEN=of-the-agent", NULL};
+  const char *const arguments[] = {door, "--mask-env", "X, *_TOKEN", NULL};
+  return stdio_host_start(
+      &(struct stdio_host_setup){.arguments = arguments, .variables = variables});
+}
+
+/* The next line has no secret, but what stands for one. */
+static void expect_masked(struct stdio_host *host) {
+  const char *line = stdio_host_line(host);
+  assert_non_null(line);
+  if (strstr(line, "of-the-agent") != NULL || strstr(line, "***") == NULL)
+    fail_msg("%s", line);
+}
+
+static void end_host(struct stdio_host *host) {
+  stdio_host_close_input(host);
+  stdio_host_expect_exit(host, 0);
+  assert_null(strstr(stdio_host_log(host), "of-the-agent"));
+  stdio_host_free(host);
+}
 
 TEST(raw_output_is_masked_without_its_nul_bytes) {
-  static const char *const arguments[] = {"--stdio", "--mask-env", "*_TOKEN", NULL};
-  struct stdio_host *host =
-      stdio_host_start(&(struct stdio_host_setup){.arguments = arguments, .variables = variables});
+  struct stdio_host *host = start_host("--stdio");
   stdio_host_send(host, "{'id':1,'method':'execute','params':{'command':'printf "
                         "\\\"of-the\\\\0-agent. $OWN_TOKEN of-the\\\"'}}\n");
   const char *line = stdio_host_line(host);
   assert_non_null(line);
   assert_non_null(strstr(line, "***. *** of-the"));
-  stdio_host_close_input(host);
-  stdio_host_expect_exit(host, 0);
-  stdio_host_free(host);
+  stdio_host_send(host, "{'id':2,'method':'of-the-agent'}\n");
+  expect_masked(host);
+  end_host(host);
+}
+
+TEST(what_an_answer_repeats_is_masked) {
+  static const char *const calls[] = {
+      "'execute_command','arguments':{'command':'/of-the-agent/x','args':['y']}",
+      "'execute_command','arguments':{'command':'true','workdir':'/of-the-agent'}",
+      "'write_file','arguments':{'path':'/tmp/of-the-agent','content':'y'}",
+      "'write_file','arguments':{'path':'/tmp/','of-the-agent':'y'}",
+      "'read_file','arguments':{'path':'/of-the-agent'}",
+      "'of-the-agent'",
+  };
+  struct stdio_host *host = start_host("--mcp");
+  stdio_host_send(host, "{'jsonrpc':'2.0','id':0,'method':'initialize','params':{"
+                        "'protocolVersion':'2025-06-18','capabilities':{},"
+                        "'clientInfo':{'name':'t','version':'1'}}}\n");
+  assert_non_null(stdio_host_line(host));
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    stdio_host_send(host, formatted("{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{"
+                                    "'name':%s}}\n",
+                                    calls[i]));
+    expect_masked(host);
+  }
+  end_host(host);
+  assert_int_equal(unlink("/tmp/of-the-agent"), 0);
 }

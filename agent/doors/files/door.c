@@ -70,6 +70,7 @@ static void log_exec(const struct files_door *self, const struct exec *exec,
     exec_request_add_text(request, &text);
   }
   buffer_add(&text, "", 1);
+  mask_string(self->inbox.log->masker, text.bytes, false); /* before it is cut */
   log_plain(self->inbox.log, INBOX_LOG_PREFIX "exec [%s] (timeout=%us, workdir=%s)%.2000s",
             exec->id, request->timeout_seconds, directory, text.bytes);
   buffer_release(&text);
@@ -99,13 +100,13 @@ static void run_request(struct files_door *self, struct exec *exec,
   struct request step = {.ticket = exec};
   exec_request_step(request, exec->id, self->options.shell, directory,
                     env_files_read(self->env_files), &step.step);
-  if (!again)
-    log_exec(self, exec, request, directory);
   exec_table_set(&self->inbox.execs, exec, EXEC_RUNNING);
   self->wanted--;
   self->running++;
   self->running_bytes += (size_t)exec->file.st_size;
-  engine_submit(&self->door, &step);
+  engine_submit(&self->door, &step); /* and now what is secret in it is known */
+  if (!again)
+    log_exec(self, exec, request, directory);
 }
 
 /* What it says may have changed since it was queued. */
@@ -148,9 +149,10 @@ static void begin(struct door *door, struct run *run) {
 }
 
 /* True: it has only to run in another directory. */
-static bool runs_elsewhere(struct files_door *self, struct exec *exec, const struct run_end *end) {
+static bool runs_elsewhere(struct files_door *self, struct exec *exec, const struct run *run,
+                           const struct run_end *end) {
   if (self->state != SERVING || end->how != RUN_NO_DIRECTORY || exec->elsewhere ||
-      !is_workspace(end->subject) || !has_no_workspace(self))
+      !is_workspace(run_step(run)->working_directory) || !has_no_workspace(self))
     return false;
   exec->elsewhere = true;
   exec_table_set(&self->inbox.execs, exec, EXEC_QUEUED);
@@ -183,7 +185,7 @@ static void result(struct door *door, const struct run *run, const struct run_en
   exec->run = NULL;
   if (exec->state == EXEC_CANCELLED) {
     inbox_drop(&self->inbox, exec); /* there may be a new one of its name */
-  } else if (!runs_elsewhere(self, exec, end)) {
+  } else if (!runs_elsewhere(self, exec, run, end)) {
     explain_end(self, end, &message);
     inbox_answer(&self->inbox, exec, end, message.text);
   }

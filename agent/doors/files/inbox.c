@@ -149,8 +149,11 @@ static void answer_again(struct inbox *self, struct exec *exec, bool last) {
 }
 
 void inbox_refuse(struct inbox *self, struct exec *exec, int exit_code, const char *reason) {
+  struct error masked;
+  (void)error_set(&masked, "%s", reason);
+  mask_string(self->log->masker, masked.text, false);
   inbox_answer(self, exec, &(struct run_end){.how = RUN_NO_PROCESS, .exit_code = exit_code},
-               reason);
+               masked.text);
 }
 
 /* --- reading a request ----------------------------------------------------------------------- */

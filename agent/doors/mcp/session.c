@@ -2,9 +2,13 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "agent/tools/answer.h"
+#include "base/memory.h"
+#include "base/memory.h"
 #include "base/utf8.h"
 
 /* Codes of errors. */
@@ -226,10 +230,12 @@ static struct mcp_order refuse_version(const struct turn *self, int code, const 
 
 static struct mcp_order refuse_value(const struct turn *self, int code, const char *message,
                                      const char *value) {
-  char text[256];
-  const size_t length = strlen(value);
-  const size_t shown = length < VALUE_SHOWN_MAX ? length : utf8_cut(value, VALUE_SHOWN_MAX);
-  (void)snprintf(text, sizeof text, "%s: %.*s", message, (int)shown, value);
+  char text[256], *masked = memory_copy(value, strlen(value));
+  mask_string(self->session->tools->masker, masked, false);
+  const size_t length = strlen(masked);
+  const size_t shown = length < VALUE_SHOWN_MAX ? length : utf8_cut(masked, VALUE_SHOWN_MAX);
+  (void)snprintf(text, sizeof text, "%s: %.*s", message, (int)shown, masked);
+  free(masked);
   return refuse(self, code, text);
 }
 

@@ -77,8 +77,8 @@ static void result(struct door *door, const struct run *run, const struct run_en
 }
 
 /* The step was parsed, or is all zeros. */
-static void refuse_step(struct once_door *self, const struct step *step,
-                        const struct error *reason) {
+static void refuse_step(struct once_door *self, const struct step *step, struct error *reason) {
+  mask_string(self->speaker.log->masker, reason->text, false);
   struct step_result result = step_result_of_agent(
       step->step_id != NULL ? step_answer_version(step) : STEP_VERSION_OLDEST,
       step->step_id != NULL ? step->step_id : STEP_NIL_ID, STEP_CAUSE_REFUSED, reason->text);

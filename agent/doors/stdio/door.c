@@ -119,9 +119,11 @@ static void add_call(struct stdio_door *self, const struct stdio_request *reques
   if (request->method == STDIO_CALL) {
     (void)calls_make_step(&self->calls, base, request->tool, request->arguments, &call->text);
   } else if (request->method == STDIO_INVALID) {
+    struct error error = request->error;
     call->code = call->dialect != STDIO_RUNNER ? request->code : 0;
+    mask_string(self->calls.settings.masker, error.text, false);
     buffer_add_string(&call->text, call->code != 0 ? "" : TOOL_ERROR);
-    buffer_add_string(&call->text, request->error.text);
+    buffer_add_string(&call->text, error.text);
   }
   calls_add(&self->calls, base);
 }
