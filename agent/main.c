@@ -142,7 +142,6 @@ static int secure(struct options *options, const struct log *log, struct error *
 static int complete(struct options *options, const struct log *log, struct error *error) {
   struct tool_settings *tools = &options->tools;
   tools->shell = startup_shell();
-  tools->masker = log->masker;
   options->redis.url = &options->url;
   options->redis.version = AGENT_VERSION;
   options->redis.idle_cycle_ms = IDLE_CYCLE_SECONDS * 1000;

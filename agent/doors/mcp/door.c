@@ -229,6 +229,7 @@ struct door *mcp_door_new(struct event_base *base, const struct log *log,
                   .structured = options->structured,
                   .tools = &self->calls.settings}};
   self->calls.settings.limits.clamps_timeout = false;
+  self->calls.settings.masker = log->masker;
   mcp_session_begin(&self->session);
   calls_init(&self->calls, base, log, &calls_type, &speaker_type);
   self->end = loop_timer_new(base, on_end, self);

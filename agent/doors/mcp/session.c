@@ -3,11 +3,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/tools/answer.h"
-#include "base/memory.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 

@@ -248,6 +248,7 @@ struct door *stdio_door_new(struct event_base *base, const struct log *log,
       .tool = options->tool != NULL ? tool_find(options->tool) : NULL,
       .made_ms = clock_monotonic_ms()};
   self->calls.settings.limits.clamps_timeout = true;
+  self->calls.settings.masker = log->masker;
   CHECK(is_runner || options->tool == NULL || self->tool != NULL);
   calls_init(&self->calls, base, log, &calls_type,
              is_runner ? &runner_speaker_type : &speaker_type);
