@@ -26,6 +26,7 @@
 SHELL := /bin/sh
 
 MAX_BYTES ?= 1230000
+CLIENT_MAX_BYTES ?= 665600
 FUZZ_SECONDS ?= 30
 TEST_SANITIZE ?= address,undefined
 SANITIZE ?=
@@ -66,6 +67,7 @@ out := $(base)-$(notdir $(firstword $(CC)))$(if $(SANITIZE),-$(subst $(comma),-,
 room := $(if $(SANITIZE),sanitize/)$(if $(COVERAGE),coverage/)$(if $(DEBUG),debug/)$(if $(cross),$(ARCH)/)
 room := $(room)$(if $(room),,$(if $(filter glibc,$(LIBC)),glibc/))
 agent := build/$(room)agent
+sandbox := build/$(room)sandbox
 
 # --- flags ---------------------------------------------------------------------------------------
 
@@ -129,6 +131,7 @@ write_if_changed = @mkdir -p $(@D); printf '%s\n' '$(1)' | cmp -s - $@ || printf
 named = $(foreach name,$(2),$(or $(filter $(name),$(3)),$(if $(wildcard tests),$(error $(1) names $(name): there is no such file))))
 
 agent_sources := $(sort $(shell find base wire inject agent -name '*.c'))
+client_sources := $(sort $(shell find client -name '*.c'))
 support_sources := $(wildcard tests/support/*.c)
 unit_sources := $(wildcard tests/unit/test_*.c)
 # What takes longest begins first.
@@ -144,7 +147,7 @@ bench_program_sources := $(wildcard bench/programs/*.c)
 test_sources := $(support_sources) $(unit_sources) $(integration_sources) $(timed_sources) $(fuzz_sources) $(fault_sources) \
   $(wildcard bench/*.c)
 scripts := .ci/run $(shell grep -lE '^\#( shellcheck shell=|!.*/(sh|env bash)$$)' deps/* deploy/* smoke/* tests/run tests/mcp/run tests/support/*.sh 2>/dev/null)
-c_files := $(shell find base wire inject agent tests smoke bench -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
+c_files := $(shell find base wire inject agent client tests smoke bench -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
 
 object = $(patsubst %.c,$(out)/obj/%.o,$(1))
 program = $(patsubst %.c,$(out)/%,$(1))
@@ -157,7 +160,7 @@ bench_programs := $(call program,$(bench_program_sources))
 # --- the program ---------------------------------------------------------------------------------
 
 .PHONY: agent FORCE tools
-agent: $(agent)
+agent: $(agent) $(sandbox)
 
 include deps/libraries.mk
 
@@ -183,7 +186,7 @@ $(out)/link-flags: FORCE | tools
 	$(call write_if_changed,$(compiler_version) $(link_flags) $(link_tail) $(MAX_BYTES))
 # So that the object of a deleted source leaves the archive.
 $(out)/source-list: FORCE
-	$(call write_if_changed,$(agent_sources) $(support_sources))
+	$(call write_if_changed,$(agent_sources) $(client_sources) $(support_sources))
 
 $(out)/obj/%.o: %.c $(out)/code-flags $(headers_ready)
 	@mkdir -p $(@D)
@@ -258,6 +261,29 @@ $(short_idle): $(short_idle_objects) $(out)/libagent.a $(dep_libs) $(out)/link-f
 $(agent).origin: FORCE
 	$(call write_if_changed,$(out))
 $(agent): $(out)/agent $(agent).origin
+	@cp $< $@.new
+	@mv $@.new $@
+	@echo "  DONE    $@, $$(wc -c <$@) bytes"
+
+# The client takes of the agent what it needs: wire/, base/ and the connection of the Redis door.
+$(out)/libclient.a: $(call object,$(filter-out client/main.c,$(client_sources))) $(out)/source-list
+	@rm -f $@
+	$(Q)$(AR) rcs $@ $(filter %.o,$^)
+$(out)/sandbox: $(out)/obj/client/main.o $(out)/libclient.a $(out)/libagent.a $(dep_libs) $(out)/link-flags deps/check-binary
+	@echo "  LINK    $@"
+ifeq ($(LIBC),musl)
+	$(Q)$(CC) $(link_flags) -o $@.unstripped $(filter %.o %.a,$^) $(link_tail)
+ifneq ($(DEBUG),)
+	@mv $@.unstripped $@
+else
+	$(Q)$(STRIP) -o $@.unchecked $@.unstripped
+	$(Q)deps/check-binary $@.unchecked $(CLIENT_MAX_BYTES) $(filter %.a,$^) || { rm -f $@.unchecked; exit 1; }
+	@mv $@.unchecked $@
+endif
+else
+	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^)
+endif
+$(sandbox): $(out)/sandbox $(agent).origin
 	@cp $< $@.new
 	@mv $@.new $@
 	@echo "  DONE    $@, $$(wc -c <$@) bytes"

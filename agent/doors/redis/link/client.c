@@ -69,6 +69,7 @@ struct client {
   unsigned attempts; /* failed ones since it was ready last */
   int pause_ms;      /* the next pause, before chance; 0: the shortest */
   struct outage outage;
+  char trouble[REASON_SIZE]; /* of the last attempt, or loss */
   struct {
     char server[256];
     char why[REASON_SIZE];
@@ -181,6 +182,7 @@ static void lose(struct client *self, const char *reason, bool is_error_reply) {
     name_obstacle(self, why, sizeof why);
     self->attempts++;
   }
+  (void)snprintf(self->trouble, sizeof self->trouble, "%s", why);
   self->state = CLIENT_PAUSING;
   int pause_ms = take_pause(self);
   if (!was_ready)
@@ -494,6 +496,13 @@ void client_stop(struct client *self) {
 
 uint64_t client_reconnections(const struct client *self) {
   return self->connects > 0 ? self->connects - 1 : 0;
+}
+
+void client_trouble(const struct client *self, struct error *error) {
+  if (self->trouble[0] == '\0')
+    (void)error_set(error, "no answer from %s yet", self->server);
+  else
+    (void)error_set(error, "cannot connect to %.100s: %s", self->server, self->trouble);
 }
 
 bool client_is_ready(const struct client *self) {

@@ -25,11 +25,11 @@
 
 /* What has more is a protocol error. Bytes of a line: statuses, errors and numbers have some hundred.
    Items of a reply, however they are nested: the largest is that of one batch, 512 KiB of commands of
-   at least 40 bytes. Arrays in arrays: the deepest is that of XREVRANGE, entries of an id and of
-   fields; hiredis frees a reply by recursion. */
+   at least 40 bytes. Arrays in arrays: the deepest is that of XREAD, streams of a key and of
+   entries of an id and of fields; hiredis frees a reply by recursion. */
 #define REPLY_PARSER_LINE_MAX ((size_t)64 * 1024)
 #define REPLY_PARSER_ITEMS_MAX 16384
-#define REPLY_PARSER_DEPTH_MAX 4
+#define REPLY_PARSER_DEPTH_MAX 5
 
 /* Follows the bytes from reply to reply, and refuses what no command of ours is answered with. Where
    a reply ends it sees as hiredis does; whether numbers and texts are well formed is left to that. */

@@ -1,0 +1,292 @@
+#include "client/job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "wire/json.h"
+
+#define PREFIX "sandbox:"
+#define SUFFIX ":heartbeat"
+
+/* Keys that are looked at in one SCAN. */
+#define SCAN_COUNT "1000"
+
+/* --- which job -------------------------------------------------------------------------------- */
+
+struct scan {
+  char cursor[32];
+  struct server_texts found;
+};
+
+static bool has_id(const struct server_texts *ids, const char *id, size_t length) {
+  for (size_t i = 0; i < ids->count; i++)
+    if (strlen(ids->texts[i]) == length && memcmp(ids->texts[i], id, length) == 0)
+      return true;
+  return false;
+}
+
+/* SCAN may name a key twice. */
+static void add_job(struct server_texts *ids, const char *key) {
+  const size_t around = sizeof PREFIX - 1 + sizeof SUFFIX - 1, length = strlen(key);
+  if (length <= around || has_id(ids, key + sizeof PREFIX - 1, length - around))
+    return;
+  ids->texts = memory_resize(ids->texts, (ids->count + 1) * sizeof *ids->texts);
+  ids->texts[ids->count++] = memory_copy(key + sizeof PREFIX - 1, length - around);
+}
+
+static void take_scan(void *context, const redisReply *reply) {
+  struct scan *self = context;
+  self->cursor[0] = '\0';
+  if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+      reply->element[1]->type != REDIS_REPLY_ARRAY)
+    return;
+  (void)snprintf(self->cursor, sizeof self->cursor, "%s", reply->element[0]->str);
+  for (size_t i = 0; i < reply->element[1]->elements; i++)
+    add_job(&self->found, reply->element[1]->element[i]->str);
+}
+
+int job_list(struct program *program, struct server_texts *ids, struct error *error) {
+  struct scan scan = {.cursor = "0"};
+  do {
+    if (server_call(
+            program->server,
+            SERVER_WORDS("SCAN", scan.cursor, "MATCH", PREFIX "*" SUFFIX, "COUNT", SCAN_COUNT),
+            take_scan, &scan, error) != 0) {
+      server_texts_release(&scan.found);
+      return -1;
+    }
+  } while (scan.cursor[0] != '\0' && strcmp(scan.cursor, "0") != 0);
+  *ids = scan.found;
+  return 0;
+}
+
+int job_choose(struct program *program, struct error *error) {
+  struct server_texts ids = {0};
+  if (program->job == NULL && job_list(program, &ids, error) != 0)
+    return -1;
+  int result = 0;
+  if (program->job != NULL)
+    keys_init(&program->keys, program->job);
+  else if (ids.count == 1)
+    keys_init(&program->keys, program->found_job = memory_copy(ids.texts[0], strlen(ids.texts[0])));
+  else if (ids.count == 0)
+    result = error_set(error, "no job is alive: pass -j JOB, or set JOB_ID");
+  else
+    result =
+        error_set(error, "%zu jobs are alive (sandbox jobs lists them): pass -j JOB", ids.count);
+  server_texts_release(&ids);
+  program->has_keys = result == 0;
+  program->job = result == 0 ? program->keys.job_id : NULL;
+  return result;
+}
+
+/* --- its agent -------------------------------------------------------------------------------- */
+
+static int64_t number_of(const cJSON *object, const char *name) {
+  const cJSON *number = cJSON_GetObjectItemCaseSensitive(object, name);
+  return cJSON_IsNumber(number) ? (int64_t)number->valuedouble : 0;
+}
+
+int job_read_agent(struct program *program, const char *heartbeat_key, struct job_agent *agent,
+                   struct error *error) {
+  char *text = NULL;
+  struct error ignored;
+  *agent = (struct job_agent){0};
+  if (server_call(program->server, SERVER_WORDS("GET", heartbeat_key), server_take_text, &text,
+                  error) != 0)
+    return -1;
+  agent->is_alive = text != NULL;
+  agent->beat = text != NULL ? json_tree_parse(text, strlen(text), &ignored) : NULL;
+  free(text);
+  const cJSON *version = cJSON_GetObjectItemCaseSensitive(agent->beat, "Version");
+  agent->age_ms = clock_unix_ms() - number_of(agent->beat, "Ts");
+  agent->pid = (int)number_of(agent->beat, "Pid");
+  agent->has_step = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(agent->beat, "StepInFlight"));
+  if (cJSON_IsString(version))
+    agent->version = memory_copy(version->valuestring, strlen(version->valuestring));
+  return 0;
+}
+
+void job_agent_release(struct job_agent *self) {
+  free(self->version);
+  cJSON_Delete(self->beat);
+  *self = (struct job_agent){0};
+}
+
+bool job_agent_can(const struct job_agent *self, const char *feature) {
+  const cJSON *item;
+  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(
+                               self->beat, "Features")) if (cJSON_IsString(item) &&
+                                                            strcmp(item->valuestring, feature) ==
+                                                                0) return true;
+  return false;
+}
+
+/* --- its steps -------------------------------------------------------------------------------- */
+
+static char *copy_text(const cJSON *object, const char *name, const char *fallback) {
+  const cJSON *text = cJSON_GetObjectItemCaseSensitive(object, name);
+  const char *value = cJSON_IsString(text) ? text->valuestring : fallback;
+  return memory_copy(value, strlen(value));
+}
+
+/* Each kind has one of these. */
+static char *copy_target(const cJSON *step) {
+  static const char *const names[] = {"command", "path", "pattern"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (cJSON_IsString(cJSON_GetObjectItemCaseSensitive(step, names[i])))
+      return copy_text(step, names[i], "");
+  return memory_copy("", 0);
+}
+
+static bool has_step(const struct job_steps *self, const char *id) {
+  for (size_t i = 0; i < self->count; i++)
+    if (strcasecmp(self->list[i].id, id) == 0)
+      return true;
+  return false;
+}
+
+static void add_step(struct job_steps *self, const char *json, const char *running) {
+  struct error ignored;
+  cJSON *tree = json_tree_parse(json, strlen(json), &ignored);
+  char *id = copy_text(tree, "stepId", "?");
+  if (!has_step(self, id)) {
+    self->list = memory_resize(self->list, (self->count + 1) * sizeof *self->list);
+    self->list[self->count++] =
+        (struct job_step){.id = id,
+                          .kind = copy_text(tree, "kind", tree != NULL ? "run" : "?"),
+                          .target = copy_target(tree),
+                          .is_running = running != NULL && strcmp(running, id) == 0,
+                          .json = memory_copy(json, strlen(json))};
+  } else {
+    free(id);
+  }
+  cJSON_Delete(tree);
+}
+
+/* The oldest is at the tail of each list. `in` comes first: what moves to `inflight` meanwhile is in both
+   then, and not in none. */
+int job_read_steps(struct program *program, struct job_steps *steps, struct error *error) {
+  struct server_texts in = {0}, inflight = {0};
+  char *running = NULL;
+  const struct keys *keys = &program->keys;
+  *steps = (struct job_steps){0};
+  int result = server_call(program->server, SERVER_WORDS("LRANGE", keys->in, "0", "-1"),
+                           server_take_texts, &in, error);
+  if (result == 0)
+    result = server_call(program->server, SERVER_WORDS("LRANGE", keys->inflight, "0", "-1"),
+                         server_take_texts, &inflight, error);
+  if (result == 0)
+    result = server_call(program->server, SERVER_WORDS("GET", keys->started), server_take_text,
+                         &running, error);
+  for (size_t i = inflight.count; i > 0; i--)
+    add_step(steps, inflight.texts[i - 1], running);
+  for (size_t i = in.count; i > 0; i--)
+    add_step(steps, in.texts[i - 1], running);
+  server_texts_release(&in);
+  server_texts_release(&inflight);
+  free(running);
+  return result;
+}
+
+void job_steps_release(struct job_steps *self) {
+  for (size_t i = 0; i < self->count; i++) {
+    free(self->list[i].id);
+    free(self->list[i].kind);
+    free(self->list[i].target);
+    free(self->list[i].json);
+  }
+  free(self->list);
+  *self = (struct job_steps){0};
+}
+
+struct job_short_id job_shorten(const struct job_steps *steps, const char *id) {
+  struct job_short_id result;
+  size_t length = 4;
+  for (size_t i = 0; steps != NULL && i < steps->count; i++) {
+    const char *other = steps->list[i].id;
+    if (strcmp(other, id) != 0)
+      while (length < strlen(id) && strncasecmp(other, id, length) == 0)
+        length++;
+  }
+  (void)snprintf(result.text, sizeof result.text, "%.*s", (int)length, id);
+  return result;
+}
+
+/* --- pushing, and the answer ------------------------------------------------------------------- */
+
+struct push {
+  enum { PUSH_ASKED, PUSH_LOST, PUSH_DONE, PUSH_REFUSED } state;
+  struct error *error;
+};
+
+static void take_push(void *context, const redisReply *reply) {
+  struct push *self = context;
+  self->state = reply == NULL                        ? PUSH_LOST
+                : reply->type == REDIS_REPLY_INTEGER ? PUSH_DONE
+                                                     : PUSH_REFUSED;
+  if (self->state == PUSH_REFUSED)
+    (void)error_set(self->error, "%s", reply->str != NULL ? reply->str : "redis refuses the step");
+}
+
+/* Whether it is in one of the lists, or has an event. Returns -1 with the error. */
+static int is_there(struct program *program, const char *id, bool *found, struct error *error) {
+  struct job_steps steps;
+  struct server_texts results = {0};
+  int result = job_read_steps(program, &steps, error);
+  *found = result == 0 && has_step(&steps, id);
+  job_steps_release(&steps);
+  if (result == 0 && !*found)
+    result = server_call(program->server, SERVER_WORDS("LRANGE", program->keys.results, "0", "-1"),
+                         server_take_texts, &results, error);
+  for (size_t i = 0; i < results.count; i++)
+    *found |= strstr(results.texts[i], id) != NULL;
+  server_texts_release(&results);
+  return result;
+}
+
+int job_push(struct program *program, const char *id, const char *json, struct error *error) {
+  for (;;) {
+    struct push push = {.error = error};
+    server_ask(program->server, SERVER_WORDS("LPUSH", program->keys.in, json), take_push, &push);
+    while (push.state == PUSH_ASKED && server_away_ms(program->server) <= SERVER_PATIENCE_MS)
+      server_turn(program->server);
+    if (push.state == PUSH_ASKED) {
+      server_forget(program->server);
+      server_trouble(program->server, error);
+    }
+    if (push.state != PUSH_LOST)
+      return push.state == PUSH_DONE ? 0 : -1;
+    bool found;
+    if (is_there(program, id, &found, error) != 0)
+      return -1;
+    if (found)
+      return 0;
+  }
+}
+
+int job_take_result(struct program *program, const char *id, char **result, struct error *error) {
+  struct server_texts results = {0};
+  struct error ignored;
+  *result = NULL;
+  if (server_call(program->server, SERVER_WORDS("LRANGE", program->keys.results, "0", "-1"),
+                  server_take_texts, &results, error) != 0)
+    return -1;
+  for (size_t i = 0; i < results.count && *result == NULL; i++) {
+    cJSON *tree = json_tree_parse(results.texts[i], strlen(results.texts[i]), &ignored);
+    const cJSON *step = cJSON_GetObjectItemCaseSensitive(tree, "stepId");
+    if (cJSON_IsString(step) && strcmp(step->valuestring, id) == 0)
+      *result = memory_copy(results.texts[i], strlen(results.texts[i]));
+    cJSON_Delete(tree);
+  }
+  server_texts_release(&results);
+  if (*result == NULL)
+    return 0;
+  int64_t removed = 0;
+  return server_call(program->server, SERVER_WORDS("LREM", program->keys.results, "1", *result),
+                     server_take_number, &removed, error);
+}

@@ -1,0 +1,248 @@
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/loop.h"
+#include "client/exit_code.h"
+#include "client/job.h"
+#include "client/program.h"
+
+#ifndef CLIENT_VERSION
+#define CLIENT_VERSION "0.1.0"
+#endif
+
+static const struct command *const commands[] = {&run_command, &cancel_command, &shutdown_command};
+
+/* What needs an agent that can start a step beside others. */
+static const char *const later[] = {"exec", "sh", "start", "wait", "signal"};
+
+static const char head[] =
+    "Usage: sandbox [-u URL] [-j JOB] [--json] [--color auto|always|never] [-q] COMMAND\n"
+    "Looks at a job, and runs steps in its sandbox, by Redis alone.\n\n";
+
+static const char tail[] =
+    "\n"
+    "  -u, --redis-url URL  the Redis of the job, as for the agent [REDIS_URL]\n"
+    "  -j, --job JOB        the job [JOB_ID]; without it the only one that is alive\n"
+    "      --json           one JSON object a line\n"
+    "  -q, --quiet          says nothing but errors\n"
+    "TLS: --cacert --cacertdir --cert --key --sni --insecure [REDIS_CACERT …], as for the agent.\n"
+    "Exit codes: the command's; 124 timed out; 125 not run, or not known; 130 cancelled; 64 "
+    "usage.\n";
+
+static void print_help(FILE *out) {
+  (void)fputs(head, out);
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    (void)fprintf(out, "  %-10s%s\n", commands[i]->name, commands[i]->help);
+  (void)fputs(tail, out);
+}
+
+int program_usage(const struct command *command) {
+  (void)fprintf(stderr, "usage: sandbox %s %s\n", command->name, command->usage);
+  return EXIT_USAGE;
+}
+
+int program_take_flags(struct program *self, int argc, char **argv) {
+  int kept = 0, at = 0;
+  for (; at < argc && strcmp(argv[at], "--") != 0; at++) {
+    if (strcmp(argv[at], "--json") == 0)
+      self->json = true;
+    else
+      argv[kept++] = argv[at];
+  }
+  while (at < argc)
+    argv[kept++] = argv[at++];
+  argv[kept] = NULL;
+  return kept;
+}
+
+static const struct command *find_command(const char *name) {
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+    if (strcmp(commands[i]->name, name) == 0)
+      return commands[i];
+  return NULL;
+}
+
+/* --- options ---------------------------------------------------------------------------------- */
+
+enum { CACERT = 256, CACERTDIR, CERT, KEY, SNI, INSECURE, JSON, COLOR, HELP, VERSION };
+
+struct settings {
+  const char *url;
+  enum terminal_colors colors;
+  bool quiet;
+};
+
+static const char *variable(const char *name) {
+  const char *value = getenv(name);
+  return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+static void read_variables(struct program *self, struct settings *settings) {
+  settings->url = variable("REDIS_URL");
+  self->job = variable("JOB_ID");
+  self->tls = (struct tls_options){.ca_file = variable("REDIS_CACERT"),
+                                   .ca_directory = variable("REDIS_CACERTDIR"),
+                                   .certificate = variable("REDIS_CERT"),
+                                   .key = variable("REDIS_KEY"),
+                                   .name = variable("REDIS_SNI")};
+}
+
+/* Returns 0, or -1 for wrong usage. */
+static int take_option(struct program *self, struct settings *settings, int option) {
+  static const char *const colors[] = {"auto", "always", "never"};
+  switch (option) {
+  case 'u':
+    settings->url = optarg;
+    return 0;
+  case 'j':
+    self->job = optarg;
+    return 0;
+  case 'q':
+    settings->quiet = true;
+    return 0;
+  case JSON:
+    self->json = true;
+    return 0;
+  case CACERT:
+    self->tls.ca_file = optarg;
+    return 0;
+  case CACERTDIR:
+    self->tls.ca_directory = optarg;
+    return 0;
+  case CERT:
+    self->tls.certificate = optarg;
+    return 0;
+  case KEY:
+    self->tls.key = optarg;
+    return 0;
+  case SNI:
+    self->tls.name = optarg;
+    return 0;
+  case INSECURE:
+    self->tls.insecure = true;
+    return 0;
+  case COLOR:
+    for (int i = 0; i < 3; i++)
+      if (strcmp(optarg, colors[i]) == 0) {
+        settings->colors = (enum terminal_colors)i;
+        return 0;
+      }
+    return -1;
+  default:
+    return -1;
+  }
+}
+
+/* Returns the index of the command's name; argc when there is none; -1 for wrong usage; -2 when all is
+   done, as for --help. */
+static int read_options(struct program *self, struct settings *settings, int argc, char **argv) {
+  static const struct option options[] = {{"redis-url", required_argument, NULL, 'u'},
+                                          {"job", required_argument, NULL, 'j'},
+                                          {"quiet", no_argument, NULL, 'q'},
+                                          {"json", no_argument, NULL, JSON},
+                                          {"color", required_argument, NULL, COLOR},
+                                          {"cacert", required_argument, NULL, CACERT},
+                                          {"cacertdir", required_argument, NULL, CACERTDIR},
+                                          {"cert", required_argument, NULL, CERT},
+                                          {"key", required_argument, NULL, KEY},
+                                          {"sni", required_argument, NULL, SNI},
+                                          {"insecure", no_argument, NULL, INSECURE},
+                                          {"help", no_argument, NULL, HELP},
+                                          {"version", no_argument, NULL, VERSION},
+                                          {NULL, 0, NULL, 0}};
+  read_variables(self, settings);
+  for (int option; (option = getopt_long(argc, argv, "+u:j:qh", options, NULL)) != -1;) {
+    if (option == 'h' || option == HELP) {
+      print_help(stdout);
+      return -2;
+    }
+    if (option == VERSION) {
+      (void)printf("sandbox %s\n", CLIENT_VERSION);
+      return -2;
+    }
+    if (take_option(self, settings, option) != 0)
+      return -1;
+  }
+  return optind;
+}
+
+/* The URL as it is connected to. What others can see of it is overwritten. */
+static int read_url(struct program *self, const struct settings *settings, int argc, char **argv,
+                    struct error *error) {
+  if (settings->url == NULL)
+    return error_set(error, "no Redis: pass -u URL, or set REDIS_URL");
+  int result = redis_url_parse(&self->url, settings->url, error);
+  for (int i = 1; i < argc; i++)
+    redis_url_redact(argv[i]);
+  if (result != 0 || !self->url.secure)
+    return result;
+  self->url.tls = tls_new(&self->tls, error);
+  return self->url.tls != NULL ? 0 : -1;
+}
+
+/* --- a command --------------------------------------------------------------------------------- */
+
+static int run_found(struct program *self, const struct command *command, int argc, char **argv) {
+  struct error error;
+  char name[64];
+  (void)snprintf(name, sizeof name, "sandbox-%s", command->name);
+  self->base = loop_event_base_new();
+  self->server = server_new(self->base, &self->url, name);
+  int code = EXIT_CLIENT;
+  if (command->needs_job && job_choose(self, &error) != 0)
+    terminal_error(&self->terminal, "%s", error.text);
+  else
+    code = command->run(self, argc, argv);
+  server_free(self->server);
+  event_base_free(self->base);
+  if (self->has_keys)
+    keys_release(&self->keys);
+  free(self->found_job);
+  return code;
+}
+
+static int run_named(struct program *self, const struct settings *settings, int argc, char **argv,
+                     int at) {
+  struct error error;
+  const struct command *command = find_command(argv[at]);
+  for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+    if (strcmp(argv[at], later[i]) == 0) {
+      terminal_error(&self->terminal, "%s needs an agent with start", later[i]);
+      return EXIT_CLIENT;
+    }
+  if (command == NULL) {
+    terminal_error(&self->terminal, "unknown command '%.60s'; sandbox --help lists them", argv[at]);
+    return EXIT_USAGE;
+  }
+  if (read_url(self, settings, at, argv, &error) != 0) {
+    terminal_error(&self->terminal, "%s", error.text);
+    return settings->url == NULL ? EXIT_USAGE : EXIT_CLIENT;
+  }
+  int code = run_found(self, command, program_take_flags(self, argc - at, argv + at), argv + at);
+  tls_free(self->url.tls);
+  redis_url_release(&self->url);
+  return code;
+}
+
+int main(int argc, char **argv) {
+  struct program program = {0};
+  struct settings settings = {0};
+  (void)signal(SIGPIPE, SIG_IGN);
+  int at = read_options(&program, &settings, argc, argv);
+  terminal_init(&program.terminal, settings.colors, settings.quiet);
+  if (at == -2)
+    return fflush(stdout) == 0 ? 0 : EXIT_CLIENT;
+  if (at < 0 || at == argc) {
+    if (at == argc)
+      print_help(stderr);
+    return EXIT_USAGE;
+  }
+  int code = run_named(&program, &settings, argc, argv, at);
+  (void)terminal_flush(&program.terminal);
+  return code;
+}

@@ -1,0 +1,129 @@
+#include "client/terminal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/utf8.h"
+
+void terminal_init(struct terminal *self, enum terminal_colors colors, bool quiet) {
+  const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+  bool may =
+      (no_color == NULL || no_color[0] == '\0') && (term == NULL || strcmp(term, "dumb") != 0);
+  *self = (struct terminal){
+      .out_is_tty = isatty(STDOUT_FILENO), .err_is_tty = isatty(STDERR_FILENO), .quiet = quiet};
+  self->out_colors =
+      colors == TERMINAL_ALWAYS || (colors == TERMINAL_AUTO && may && self->out_is_tty);
+  self->err_colors =
+      colors == TERMINAL_ALWAYS || (colors == TERMINAL_AUTO && may && self->err_is_tty);
+  (void)setvbuf(stdout, NULL, _IOFBF, 64 * 1024);
+  (void)setvbuf(stderr, NULL, _IOFBF, 64 * 1024);
+}
+
+int terminal_width(const struct terminal *self) {
+  const char *columns = getenv("COLUMNS");
+  struct winsize size = {0};
+  int width = columns != NULL ? (int)strtol(columns, NULL, 10) : 0;
+  if (width <= 0 && self->out_is_tty && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+    width = size.ws_col;
+  return width > 0 ? width : 80;
+}
+
+const char *terminal_color(const struct terminal *self, bool to_stderr, enum terminal_color color) {
+  static const char *const sequences[] = {"\x1b[0m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[2m"};
+  return (to_stderr ? self->err_colors : self->out_colors) ? sequences[color] : "";
+}
+
+/* --- what steps print ------------------------------------------------------------------------- */
+
+/* The length of a sequence that sets colors at the beginning of the text; 0: there is none. */
+static size_t color_sequence(const char *text, size_t length) {
+  size_t at = 2;
+  if (length < 3 || text[0] != '\x1b' || text[1] != '[')
+    return 0;
+  while (at < length &&
+         ((text[at] >= '0' && text[at] <= '9') || text[at] == ';' || text[at] == ':'))
+    at++;
+  return at < length && text[at] == 'm' ? at + 1 : 0;
+}
+
+static bool is_control(const char *text, size_t sequence) {
+  unsigned char byte = (unsigned char)*text;
+  if (sequence == 1)
+    return (byte < 0x20 && byte != '\t' && byte != '\n') || byte == 0x7F;
+  return sequence == 0 || (byte == 0xC2 && (unsigned char)text[1] < 0xA0);
+}
+
+static void put_visible(FILE *out, const char *text, size_t length) {
+  for (size_t at = 0, step; at < length; at += step) {
+    size_t sequence = utf8_sequence(text + at, length - at);
+    step = color_sequence(text + at, length - at);
+    if (step == 0 && is_control(text + at, sequence)) {
+      step = sequence > 0 ? sequence : 1;
+      (void)fputs(UTF8_REPLACEMENT, out);
+      continue;
+    }
+    if (step == 0)
+      step = sequence;
+    (void)fwrite(text + at, 1, step, out);
+  }
+}
+
+int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_t length) {
+  FILE *out = to_stderr ? stderr : stdout;
+  terminal_status(self, "");
+  if (to_stderr ? self->err_is_tty : self->out_is_tty)
+    put_visible(out, bytes, length);
+  else
+    (void)fwrite(bytes, 1, length, out);
+  return ferror(out) ? -1 : 0;
+}
+
+int terminal_flush(struct terminal *self) {
+  (void)self;
+  return fflush(stdout) != 0 || fflush(stderr) != 0 ? -1 : 0;
+}
+
+/* --- what the client says ---------------------------------------------------------------------- */
+
+void terminal_error(struct terminal *self, const char *format, ...) {
+  va_list arguments;
+  terminal_status(self, "");
+  (void)fflush(stdout);
+  (void)fputs("sandbox: ", stderr);
+  va_start(arguments, format);
+  (void)vfprintf(stderr, format, arguments);
+  va_end(arguments);
+  (void)fputs("\n", stderr);
+  (void)fflush(stderr);
+}
+
+void terminal_say(struct terminal *self, enum terminal_color color, const char *format, ...) {
+  va_list arguments;
+  if (self->quiet)
+    return;
+  terminal_status(self, "");
+  (void)fflush(stdout);
+  if (color != COLOR_NONE)
+    (void)fputs(terminal_color(self, true, color), stderr);
+  va_start(arguments, format);
+  (void)vfprintf(stderr, format, arguments);
+  va_end(arguments);
+  if (color != COLOR_NONE)
+    (void)fputs(terminal_color(self, true, COLOR_NONE), stderr);
+  (void)fputs("\n", stderr);
+  (void)fflush(stderr);
+}
+
+void terminal_status(struct terminal *self, const char *text) {
+  bool shows = text[0] != '\0';
+  if (!self->err_is_tty || self->quiet || (!shows && !self->has_status))
+    return;
+  (void)fflush(stdout);
+  (void)fprintf(stderr, "\r\x1b[K%.*s", terminal_width(self) - 1, text);
+  (void)fflush(stderr);
+  self->has_status = shows;
+}
