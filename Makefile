@@ -139,12 +139,13 @@ integration_sources := $(wildcard tests/integration/test_*.c)
 longest := $(call named,longest,$(patsubst %,tests/integration/test_%.c,volume key_ttl inject_kill kind_faults overtaking \
   queue run_alive heartbeat deadline hanging_mount),$(integration_sources))
 integration_sources := $(longest) $(filter-out $(longest),$(integration_sources))
+client_test_sources := $(wildcard tests/client/test_*.c)
 timed_sources := $(wildcard tests/timed/test_*.c)
 fuzz_sources := $(wildcard tests/fuzz/fuzz_*.c)
 fault_sources := $(wildcard tests/fault/*.c)
 bench_sources := $(filter-out bench/picture.c,$(wildcard bench/*.c))
 bench_program_sources := $(wildcard bench/programs/*.c)
-test_sources := $(support_sources) $(unit_sources) $(integration_sources) $(timed_sources) $(fuzz_sources) $(fault_sources) \
+test_sources := $(support_sources) $(unit_sources) $(integration_sources) $(client_test_sources) $(timed_sources) $(fuzz_sources) $(fault_sources) \
   $(wildcard bench/*.c)
 scripts := .ci/run $(shell grep -lE '^\#( shellcheck shell=|!.*/(sh|env bash)$$)' deps/* deploy/* smoke/* tests/run tests/mcp/run tests/support/*.sh 2>/dev/null)
 c_files := $(shell find base wire inject agent client tests smoke bench -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
@@ -153,6 +154,7 @@ object = $(patsubst %.c,$(out)/obj/%.o,$(1))
 program = $(patsubst %.c,$(out)/%,$(1))
 unit_programs := $(call program,$(unit_sources))
 integration_programs := $(call program,$(integration_sources))
+client_test_programs := $(call program,$(client_test_sources))
 timed_programs := $(call program,$(timed_sources))
 fuzz_programs := $(call program,$(fuzz_sources))
 bench_programs := $(call program,$(bench_program_sources))
@@ -373,10 +375,10 @@ test test-integration coverage smoke: | $(server)
 
 # Unit tests run under sanitizers; the tested program is the one this make was asked for.
 in_tests = +@$(MAKE) --no-print-directory SANITIZE=$(TEST_SANITIZE) COVERAGE= LIBC=glibc AGENT=$(abspath $(agent)) \
-  AGENT_SHORT_IDLE=$(abspath $(short_idle))
+  AGENT_SHORT_IDLE=$(abspath $(short_idle)) SANDBOX=$(abspath $(sandbox))
 
 .PHONY: test test-unit test-integration run-test run-test-unit run-test-integration
-test: $(agent) $(short_idle)
+test: $(agent) $(short_idle) $(sandbox)
 	$(in_tests) run-test
 test-unit:
 	$(in_tests) run-test-unit
@@ -385,7 +387,7 @@ test-integration: $(agent) $(short_idle)
 
 # T names test programs, like unit/utf8 or "unit/utf8 integration/cancel": these only.
 chosen = $(if $(T),$(call program,$(call named,T,$(foreach t,$(T),tests/$(dir $(t))test_$(notdir $(t)).c),$(test_sources))),$(1))
-run-test: $(call chosen,$(unit_programs) $(integration_programs) $(timed_programs))
+run-test: $(call chosen,$(unit_programs) $(integration_programs) $(client_test_programs) $(timed_programs))
 run-test-unit: $(call chosen,$(unit_programs))
 # With a server of one's own choice: not those that need none, nor those about a file system's faults.
 of_any_server = $(shell grep -L 'support/\(job\|redis\|fake_redis\)' $(integration_sources); \
@@ -394,7 +396,7 @@ run-test-integration: $(call chosen,$(filter-out $(if $(REDIS_SERVER)$(TLS),$(ca
 # With TLS: those that write redis:// themselves, or look at the bytes that an agent sends, without.
 plain = $(if $(TLS),$(filter $(call program,$(shell grep -l '"redis://\|support/\(proxy\|certificates\)' $(integration_sources))),$^))
 secure = $(filter-out $(plain),$(filter $(out)/%,$^))
-to_run = AGENT='$(AGENT)' AGENT_SHORT_IDLE='$(AGENT_SHORT_IDLE)' tests/run
+to_run = AGENT='$(AGENT)' SANDBOX='$(SANDBOX)' AGENT_SHORT_IDLE='$(AGENT_SHORT_IDLE)' tests/run
 run-test run-test-unit run-test-integration:
 	@$(if $(secure)$(if $(plain),,none),$(by_tls) $(to_run) $(secure))
 	@$(if $(plain),$(to_run) $(plain))
@@ -404,7 +406,7 @@ $(out)/tests/unit/%: $(out)/obj/tests/unit/%.o $(out)/libsupport.a $(out)/libage
 	@echo "  LINK    $@"
 	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka
 
-$(integration_programs) $(timed_programs): $(out)/%: $(out)/obj/%.o $(out)/libsupport.a $(dep_libs) $(out)/link-flags
+$(integration_programs) $(client_test_programs) $(timed_programs): $(out)/%: $(out)/obj/%.o $(out)/libsupport.a $(dep_libs) $(out)/link-flags
 	@mkdir -p $(@D)
 	@echo "  LINK    $@"
 	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka

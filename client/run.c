@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,9 @@
 /* After that an agent without a heartbeat is gone, and a step that is nowhere is lost. */
 #define AGENT_GONE_MS 60000
 #define LOST_MS 10000
+
+/* An agent ends what is cancelled within 10 s. */
+#define CANCEL_MS 12000
 
 /* What is read from standard input, and a whole step, at the most (wire/PROTOCOL.md). */
 #define INPUT_MAX ((size_t)16 * 1024 * 1024)
@@ -54,8 +58,10 @@ struct run {
   struct event *signals, *tick;
   int signal;          /* that came and was not looked at; 0: none */
   unsigned interrupts; /* so far */
-  bool is_started, is_over, was_cancelled, is_unread;
-  int exit_code; /* of `completed` */
+  bool is_started, is_over, was_cancelled;
+  bool is_unread;       /* nobody reads what it prints */
+  int64_t discarded_ms; /* since when nothing is printed any more; 0: it is */
+  int exit_code;        /* of `completed` */
   bool timed_out;
   uint64_t seq;       /* of the last event */
   int64_t looked_ms;  /* when all was well last; monotonic */
@@ -91,9 +97,10 @@ static void on_event(void *owner, const char *entry, const char *json, size_t le
                  (unsigned long long)(view->seq - self->seq - 1));
   self->seq = view->seq;
   self->is_started = true;
-  if (self->program->json)
+  if (self->discarded_ms == 0 && self->program->json)
     show_json(self, json, length);
-  else if (view->kind == STEP_EVENT_STDOUT || view->kind == STEP_EVENT_STDERR)
+  else if (self->discarded_ms == 0 &&
+           (view->kind == STEP_EVENT_STDOUT || view->kind == STEP_EVENT_STDERR))
     show_line(self, view);
   if (view->kind == STEP_EVENT_COMPLETED)
     self->is_over = event_read_completed(view, &self->exit_code, &self->timed_out);
@@ -264,13 +271,23 @@ static int finish(struct run *self) {
   }
   outcome_say(program, self->name.text, &outcome);
   free(result);
-  return outcome.code;
+  return self->is_unread ? 128 + SIGPIPE : outcome.code;
 }
 
-/* Nobody reads what the step prints. */
+/* A reader that is gone is seen also while nothing is printed. */
+static void look_for_reader(struct run *self) {
+  struct pollfd out = {.fd = STDOUT_FILENO};
+  if (poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0)
+    self->is_unread = true;
+}
+
+/* Its end is waited for, so that its result does not stay. */
 static int give_up_unread(struct run *self) {
-  (void)cancel(self);
-  return 128 + SIGPIPE;
+  if (self->discarded_ms == 0) {
+    self->discarded_ms = clock_monotonic_ms();
+    (void)cancel(self);
+  }
+  return clock_monotonic_ms() > self->discarded_ms + CANCEL_MS ? 128 + SIGPIPE : -1;
 }
 
 static int wait_for_end(struct run *self) {
@@ -278,10 +295,11 @@ static int wait_for_end(struct run *self) {
   self->beat_ms = self->present_ms = self->looked_ms = clock_monotonic_ms();
   while (code < 0 && !self->is_over) {
     (void)event_base_loop(self->program->base, EVLOOP_ONCE);
-    if (self->is_unread)
-      code = give_up_unread(self);
-    else if (self->signal != 0)
+    look_for_reader(self);
+    if (self->signal != 0)
       code = obey_signal(self);
+    else if (self->is_unread && !self->is_over)
+      code = give_up_unread(self);
     else if (!self->is_over)
       code = look(self);
   }

@@ -1,0 +1,128 @@
+#include "tests/support/sandbox_client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pty.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+static const char *program(void) {
+  const char *path = getenv("SANDBOX");
+  return path == NULL || *path == '\0' ? "build/sandbox" : path;
+}
+
+/* With the variables in front of it, which the harness takes from the environment of agents. An agent
+   of the job has its heartbeat by then. */
+static const char *with_variables(struct job *job, const char *script) {
+  if (job->agent != NULL && agent_process_is_running(job->agent))
+    assert_true(wait_until(job_agent_waits, job, WAIT_BOUND_MS));
+  return job_format(job, "export S='%s' REDIS_URL='%s' JOB_ID='%s' TERM=xterm; unset NO_COLOR; %s",
+                    program(), job->url, job->id, script);
+}
+
+struct agent_process *client_start(struct job *job, const char *script) {
+  const char *const arguments[] = {"-c", with_variables(job, script), NULL};
+  return agent_process_start(&(struct agent_setup){.program = "/bin/sh", .arguments = arguments});
+}
+
+void client_expect(struct job *job, const char *script, int code, const char *output,
+                   const char *errors) {
+  struct agent_process *client = client_start(job, script);
+  int actual = agent_process_wait(client, WAIT_BOUND_MS);
+  if (actual != code)
+    job_fail(job, "%s: exit %d, not %d\n%s%s", script, actual, code, agent_process_output(client),
+             agent_process_log(client));
+  if (output != NULL && strcmp(agent_process_output(client), output) != 0)
+    job_fail(job, "%s: wrote `%s`, not `%s`", script, agent_process_output(client), output);
+  if (errors != NULL && strcmp(agent_process_log(client), errors) != 0)
+    job_fail(job, "%s: said `%s`, not `%s`", script, agent_process_log(client), errors);
+  agent_process_free(client);
+}
+
+/* --- at a terminal ---------------------------------------------------------------------------- */
+
+struct client_terminal *client_terminal_start(struct job *job, const char *script) {
+  struct client_terminal *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  const struct winsize size = {.ws_row = 24, .ws_col = 80};
+  const char *text = with_variables(job, script);
+  self->job = job;
+  self->pid = forkpty(&self->fd, NULL, NULL, &size);
+  assert_true(self->pid >= 0);
+  if (self->pid == 0) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)unsetenv("COLUMNS");
+    execl("/bin/sh", "sh", "-c", text, (char *)NULL);
+    _exit(AGENT_PROCESS_NO_START);
+  }
+  assert_int_equal(tcgetattr(self->fd, &self->before), 0);
+  return self;
+}
+
+void client_terminal_send(struct client_terminal *self, const char *keys) {
+  assert_int_equal(write(self->fd, keys, strlen(keys)), strlen(keys));
+}
+
+/* False when nothing came in this time, or nothing comes any more. */
+static bool read_more(struct client_terminal *self, int milliseconds) {
+  struct pollfd readable = {.fd = self->fd, .events = POLLIN};
+  if (poll(&readable, 1, milliseconds) <= 0)
+    return false;
+  ssize_t length = read(self->fd, self->text + self->length, sizeof self->text - 1 - self->length);
+  if (length <= 0)
+    return false;
+  self->length += (size_t)length;
+  self->text[self->length] = '\0';
+  return true;
+}
+
+static bool has_part(void *context) {
+  struct {
+    struct client_terminal *self;
+    const char *part;
+  } *sought = context;
+  (void)read_more(sought->self, 20);
+  return strstr(sought->self->text, sought->part) != NULL;
+}
+
+void client_terminal_wait(struct client_terminal *self, const char *part) {
+  struct {
+    struct client_terminal *self;
+    const char *part;
+  } sought = {self, part};
+  if (!wait_until(has_part, &sought, WAIT_BOUND_MS))
+    job_fail(self->job, "the terminal never shows `%s`: `%s`", part, self->text);
+}
+
+struct end {
+  struct client_terminal *self;
+  int status;
+};
+
+static bool has_ended(void *context) {
+  struct end *end = context;
+  (void)read_more(end->self, 20);
+  return waitpid(end->self->pid, &end->status, WNOHANG) == end->self->pid;
+}
+
+void client_terminal_expect_exit(struct client_terminal *self, int code) {
+  struct end end = {.self = self};
+  struct termios after;
+  if (!wait_until(has_ended, &end, WAIT_BOUND_MS))
+    job_fail(self->job, "it does not end: `%s`", self->text);
+  int actual = WIFEXITED(end.status) ? WEXITSTATUS(end.status) : -WTERMSIG(end.status);
+  if (actual != code)
+    job_fail(self->job, "exit %d, not %d: `%s`", actual, code, self->text);
+  if (tcgetattr(self->fd, &after) == 0)
+    assert_int_equal(after.c_lflag, self->before.c_lflag);
+  close(self->fd);
+  free(self);
+}

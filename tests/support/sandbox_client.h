@@ -1,0 +1,47 @@
+#ifndef TESTS_SUPPORT_SANDBOX_CLIENT_H
+#define TESTS_SUPPORT_SANDBOX_CLIENT_H
+
+#include <sys/types.h>
+#include <termios.h>
+
+#include "tests/support/job.h"
+
+/*
+ * The client under test (SANDBOX, else build/sandbox), beside a job: REDIS_URL and JOB_ID are the job's,
+ * unless the script sets others.
+ *
+ *   JOB_TEST(it_has_the_steps_code) {
+ *     client_expect(job, "$S run -- sh -c 'echo a; exit 3'", 3, "a\n", "");
+ *   }
+ */
+
+/* Runs a script of sh, in which $S is the client; its exit code and all that it writes must be as said
+   (NULL: anything). */
+void client_expect(struct job *job, const char *script, int code, const char *output,
+                   const char *errors);
+
+/* The same in the background. */
+struct agent_process *client_start(struct job *job, const char *script);
+
+/* --- at a terminal ---------------------------------------------------------------------------- */
+
+/* A script of sh at a terminal of its own, of 80 columns and 24 lines; it dies with the test. */
+struct client_terminal {
+  struct job *job;
+  pid_t pid;
+  int fd;
+  struct termios before; /* as it was at first */
+  char text[1 << 16];    /* what was written to it so far */
+  size_t length;
+};
+
+struct client_terminal *client_terminal_start(struct job *job, const char *script);
+void client_terminal_send(struct client_terminal *self, const char *keys);
+
+/* Waits until the text so far holds this; fails when it never does. */
+void client_terminal_wait(struct client_terminal *self, const char *part);
+
+/* Waits for its end: this code; and the terminal must be as it was before. Frees it. */
+void client_terminal_expect_exit(struct client_terminal *self, int code);
+
+#endif
