@@ -592,7 +592,7 @@ lint: tools
 	+@$(MAKE) --no-print-directory CC=clang LIBC=glibc SANITIZE= COVERAGE= tidy
 	@echo "  LINT    nothing to complain about"
 
-lint-warnings: $(patsubst %,$(out)/lint/%,$(agent_sources) $(bench_program_sources) $(if $(filter glibc,$(LIBC)),$(test_sources)))
+lint-warnings: $(patsubst %,$(out)/lint/%,$(agent_sources) $(client_sources) $(bench_program_sources) $(if $(filter glibc,$(LIBC)),$(test_sources)))
 	@echo "  LINT    $(notdir $(CC)) -Werror, $(LIBC): $(words $^) files"
 $(out)/lint/%: % $(out)/code-flags $(headers_ready)
 	@mkdir -p $(@D)
@@ -604,7 +604,7 @@ tests_tidy_off = $(if $(filter tests/%,$<),--checks=-clang-analyzer-security.ins
 # The states of one function that the analyzer looks at. Where its own 225,000 are not enough, they take three
 # quarters of the time of all.
 analyzer_nodes := -Xclang -analyzer-config -Xclang max-nodes=60000
-tidy: $(patsubst %,$(out)/tidy/%,$(agent_sources) $(bench_program_sources) $(test_sources))
+tidy: $(patsubst %,$(out)/tidy/%,$(agent_sources) $(client_sources) $(bench_program_sources) $(test_sources))
 	@echo "  LINT    clang-tidy: $(words $^) files"
 $(out)/tidy/%: % $(filter %.h,$(c_files)) .clang-tidy $(out)/code-flags $(headers_ready)
 	@mkdir -p $(@D)

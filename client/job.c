@@ -11,6 +11,7 @@
 
 #define PREFIX "sandbox:"
 #define SUFFIX ":heartbeat"
+static const char any_heartbeat[] = PREFIX "*" SUFFIX;
 
 /* Keys that are looked at in one SCAN. */
 #define SCAN_COUNT "1000"
@@ -52,10 +53,9 @@ static void take_scan(void *context, const redisReply *reply) {
 int job_list(struct program *program, struct server_texts *ids, struct error *error) {
   struct scan scan = {.cursor = "0"};
   do {
-    if (server_call(
-            program->server,
-            SERVER_WORDS("SCAN", scan.cursor, "MATCH", PREFIX "*" SUFFIX, "COUNT", SCAN_COUNT),
-            take_scan, &scan, error) != 0) {
+    if (server_call(program->server,
+                    SERVER_WORDS("SCAN", scan.cursor, "MATCH", any_heartbeat, "COUNT", SCAN_COUNT),
+                    take_scan, &scan, error) != 0) {
       server_texts_release(&scan.found);
       return -1;
     }

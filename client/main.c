@@ -15,7 +15,8 @@
 #define CLIENT_VERSION "0.1.0"
 #endif
 
-static const struct command *const commands[] = {&run_command, &cancel_command, &shutdown_command};
+static const struct command *const commands[] = {&run_command, &cancel_command, &shutdown_command,
+                                                 NULL};
 
 /* What needs an agent that can start a step beside others. */
 static const char *const later[] = {"exec", "sh", "start", "wait", "signal"};
@@ -36,7 +37,7 @@ static const char tail[] =
 
 static void print_help(FILE *out) {
   (void)fputs(head, out);
-  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+  for (size_t i = 0; commands[i] != NULL; i++)
     (void)fprintf(out, "  %-10s%s\n", commands[i]->name, commands[i]->help);
   (void)fputs(tail, out);
 }
@@ -61,7 +62,7 @@ int program_take_flags(struct program *self, int argc, char **argv) {
 }
 
 static const struct command *find_command(const char *name) {
-  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+  for (size_t i = 0; commands[i] != NULL; i++)
     if (strcmp(commands[i]->name, name) == 0)
       return commands[i];
   return NULL;

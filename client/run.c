@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/loop.h"
+#include "base/memory.h"
 #include "base/utf8.h"
 #include "client/exit_code.h"
 #include "client/job.h"
@@ -442,47 +443,68 @@ static int run_step(struct program *program, const struct options *options) {
 /* --- options ------------------------------------------------------------------------------------ */
 
 /* NAME takes the value from this environment. Returns 0, or -1 where it has none. */
-static int add_variable(struct options *options, char *text) {
-  const char *value = strchr(text, '=') == NULL ? getenv(text) : "";
-  char *entry = text;
-  if (value == NULL || (strchr(text, '=') == NULL && asprintf(&entry, "%s=%s", text, value) < 0))
+static int add_variable(struct options *options, const char *text) {
+  const char *equals = strchr(text, '=');
+  const char *value = equals == NULL ? getenv(text) : equals + 1;
+  const size_t length = equals == NULL ? strlen(text) : (size_t)(equals - text);
+  if (value == NULL || length == 0)
     return -1;
+  char *entry = memory_allocate(length + strlen(value) + 2);
+  memcpy(entry, text, length);
+  entry[length] = '=';
+  memcpy(entry + length + 1, value, strlen(value) + 1);
   options->variables[options->variable_count++] = entry;
   return 0;
 }
 
+static int take_option(struct options *options, int flag, const char *value) {
+  char *end;
+  switch (flag) {
+  case 'w':
+    options->directory = value;
+    return 0;
+  case 'e':
+    return add_variable(options, value);
+  case 't':
+    options->timeout = strtoull(value, &end, 10);
+    return options->timeout > 0 && *end == '\0' ? 0 : -1;
+  case 'i':
+    options->input = true;
+    return 0;
+  case 'c':
+    options->script = value;
+    return 0;
+  case 'D':
+    options->detach = true;
+    return 0;
+  case 'I':
+    options->id = value;
+    return strlen(value) == STEP_ID_SIZE - 1 ? 0 : -1;
+  default:
+    return -1;
+  }
+}
+
+/* Returns 0, or -1 for wrong usage. */
 static int read_options(struct options *options, int argc, char **argv) {
   static const struct option flags[] = {
       {"detach", no_argument, NULL, 'D'}, {"id", required_argument, NULL, 'I'}, {NULL, 0, NULL, 0}};
-  char *end;
   optind = 0;
-  for (int flag; (flag = getopt_long(argc, argv, "+w:e:t:ic:", flags, NULL)) != -1;) {
-    if (flag == 'w')
-      options->directory = optarg;
-    else if (flag == 'e' && add_variable(options, optarg) == 0)
-      continue;
-    else if (flag == 't' && (options->timeout = strtoull(optarg, &end, 10)) > 0 && *end == '\0')
-      continue;
-    else if (flag == 'i')
-      options->input = true;
-    else if (flag == 'c')
-      options->script = optarg;
-    else if (flag == 'D')
-      options->detach = true;
-    else if (flag == 'I' && strlen(optarg) == STEP_ID_SIZE - 1)
-      options->id = optarg;
-    else
+  for (int flag; (flag = getopt_long(argc, argv, "+w:e:t:ic:", flags, NULL)) != -1;)
+    if (take_option(options, flag, optarg) != 0)
       return -1;
-  }
   options->command = argv + optind;
   options->words = argc - optind;
   return (options->script == NULL) == (options->words > 0) ? 0 : -1;
 }
 
 static int run(struct program *program, int argc, char **argv) {
-  struct options options = {.variables = calloc((size_t)argc + 1, sizeof(char *))};
+  struct options options = {.variables =
+                                memory_zeros(((size_t)argc + 1) * sizeof *options.variables)};
   int code = read_options(&options, argc, argv) == 0 ? run_step(program, &options)
                                                      : program_usage(&run_command);
+  for (size_t i = 0; i < options.variable_count; i++)
+    free(options.variables[i]);
   free(options.variables);
   return code;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Entries of one reply. Where that is too large (server_is_cut) fewer are asked for. */
-#define COUNT_MAX 2000
+#define COUNT_MAX 3000
 
 /* How long Redis waits for the first. */
 #define BLOCK_MS "1000"
@@ -23,7 +23,10 @@ static void take_entry(struct stream *self, const redisReply *entry) {
   if (!is_entry(entry))
     return;
   const redisReply *data = entry->element[1]->element[1];
-  (void)snprintf(self->last, sizeof self->last, "%s", entry->element[0]->str);
+  const redisReply *id = entry->element[0];
+  if (id->len >= sizeof self->last)
+    return;
+  memcpy(self->last, id->str, id->len + 1);
   if (event_parse(&view, data->str, data->len, &self->space))
     self->handler->event(self->owner, self->last, data->str, data->len, &view);
 }
