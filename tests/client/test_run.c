@@ -1,5 +1,6 @@
 /* sandbox run: what the step prints, its code, and nothing taken that is somebody else's. */
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -68,11 +69,43 @@ JOB_TEST_NO_AGENT(without_an_agent_it_says_so) {
   job_wait_length(job, "in", 1);
 }
 
+struct output {
+  struct agent_process *client;
+  size_t length; /* of what was seen */
+};
+
+static bool has_more_output(void *context) {
+  const struct output *output = context;
+  return strlen(agent_process_output(output->client)) > output->length;
+}
+
 JOB_TEST(a_reader_that_leaves_cancels_it) {
   const char *sleep = job_sleep(job, 60);
   client_expect(job, job_format(job, "$S run -c 'echo a; echo b; %s' | head -n 1", sleep), 0, "a\n",
                 NULL);
   assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
+}
+
+/* By the numbers of its events. */
+JOB_TEST(a_connection_that_is_lost_costs_no_line_and_doubles_none) {
+  struct agent_process *client = client_start(
+      job, "$S run -c 'i=0; while [ $i -lt 40 ]; do echo $i; i=$((i + 1)); sleep 0.05; done'");
+  struct output output = {.client = client};
+  for (int i = 0; i < 5; i++) {
+    assert_true(wait_until(has_more_output, &output, WAIT_BOUND_MS));
+    output.length = strlen(agent_process_output(client));
+    job_do(job, "CLIENT KILL TYPE normal SKIPME yes");
+  }
+  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 0);
+  const char *line = agent_process_output(client);
+  for (int i = 0; i < 40; i++) {
+    char expected[8];
+    size_t length = (size_t)snprintf(expected, sizeof expected, "%d\n", i);
+    assert_int_equal(strncmp(line, expected, length), 0);
+    line += length;
+  }
+  assert_string_equal(line, "");
+  agent_process_free(client);
 }
 
 JOB_TEST(a_wrong_password_is_not_shown) {
