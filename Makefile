@@ -147,7 +147,7 @@ bench_sources := $(filter-out bench/picture.c,$(wildcard bench/*.c))
 bench_program_sources := $(wildcard bench/programs/*.c)
 test_sources := $(support_sources) $(unit_sources) $(integration_sources) $(client_test_sources) $(timed_sources) $(fuzz_sources) $(fault_sources) \
   $(wildcard bench/*.c)
-scripts := .ci/run $(shell grep -lE '^\#( shellcheck shell=|!.*/(sh|env bash)$$)' deps/* deploy/* smoke/* tests/run tests/mcp/run tests/support/*.sh 2>/dev/null)
+scripts := .ci/run completion/sandbox.bash $(shell grep -lE '^\#( shellcheck shell=|!.*/(sh|env bash)$$)' deps/* deploy/* smoke/* tests/run tests/mcp/run tests/support/*.sh 2>/dev/null)
 c_files := $(shell find base wire inject agent client tests smoke bench -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
 
 object = $(patsubst %.c,$(out)/obj/%.o,$(1))
@@ -299,10 +299,19 @@ version := $(shell sed -n 's/^.define AGENT_VERSION "\(.*\)"/\1/p' agent/main.c)
 prefix ?= /usr/local
 bindir ?= $(prefix)/bin
 docdir ?= $(prefix)/share/doc/sandbox-agent
-.PHONY: install
+.PHONY: install install-client
 install: $(agent) $(licenses)
 	install -D --mode=755 $(agent) $(DESTDIR)$(bindir)/agent
 	install -D --mode=644 $(licenses) $(DESTDIR)$(docdir)/licenses
+
+# The client, its manual and completion.
+mandir ?= $(prefix)/share/man
+install-client: $(sandbox)
+	install -D --mode=755 $(sandbox) $(DESTDIR)$(bindir)/sandbox
+	install -D --mode=644 docs/man/sandbox.1 $(DESTDIR)$(mandir)/man1/sandbox.1
+	install -D --mode=644 docs/man/agent.1 $(DESTDIR)$(mandir)/man1/agent.1
+	install -D --mode=644 completion/sandbox.bash $(DESTDIR)$(prefix)/share/bash-completion/completions/sandbox
+	install -D --mode=644 completion/_sandbox $(DESTDIR)$(prefix)/share/zsh/site-functions/_sandbox
 
 # A release: the program for each architecture, the carrier image of all of them, what is linked in, the
 # licenses, the sums of all. The image has the certificate authorities of Debian's package, without those that
@@ -586,6 +595,8 @@ lint: tools
 	  $(cppcheck_off) --error-exitcode=1 -D_GNU_SOURCE -I. $(filter %.c,$(c_files))
 	@echo "  LINT    shellcheck"
 	@shellcheck -x $(scripts)
+	@echo "  LINT    mandoc"
+	@mandoc -T lint -W warning docs/man/*.1
 	+@$(MAKE) --no-print-directory CC=gcc LIBC=musl SANITIZE= COVERAGE= lint-warnings
 	+@$(MAKE) --no-print-directory CC=gcc LIBC=glibc SANITIZE= COVERAGE= lint-warnings
 	+@$(MAKE) --no-print-directory CC=clang LIBC=musl SANITIZE= COVERAGE= lint-warnings
