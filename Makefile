@@ -131,7 +131,7 @@ write_if_changed = @mkdir -p $(@D); printf '%s\n' '$(1)' | cmp -s - $@ || printf
 named = $(foreach name,$(2),$(or $(filter $(name),$(3)),$(if $(wildcard tests),$(error $(1) names $(name): there is no such file))))
 
 agent_sources := $(sort $(shell find base wire inject agent -name '*.c'))
-client_sources := $(sort $(shell find client -name '*.c'))
+client_sources := $(sort $(shell find client -name '*.c' 2>/dev/null))
 support_sources := $(wildcard tests/support/*.c)
 unit_sources := $(wildcard tests/unit/test_*.c)
 # What takes longest begins first.
