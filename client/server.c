@@ -123,6 +123,10 @@ int64_t server_away_ms(const struct server *self) {
   return self->away_ms == 0 ? 0 : clock_monotonic_ms() - self->away_ms;
 }
 
+bool server_has_failed(const struct server *self) {
+  return self->has_failed;
+}
+
 void server_trouble(const struct server *self, struct error *error) {
   if (self->has_failed)
     *error = self->failure;

@@ -58,6 +58,9 @@ bool server_is_cut(const struct server *self);
 /* Milliseconds since it was connected last, or was made; 0: it is connected. */
 int64_t server_away_ms(const struct server *self);
 
+/* It cannot be logged in to, and does not try any more. */
+bool server_has_failed(const struct server *self);
+
 /* Why there is no connection. */
 void server_trouble(const struct server *self, struct error *error);
 
