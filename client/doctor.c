@@ -145,7 +145,7 @@ static void find_refused(struct doctor *self) {
                     self->refused.bytes);
   buffer_add(&fix, "", 1);
   doctor_find(self, FINDING_WARNING, fix.bytes,
-              "not all was looked at: the user may not ask the server for it");
+              "not everything was looked at: that takes more rights");
   buffer_release(&fix);
 }
 

@@ -251,7 +251,8 @@ static void look_at_events(struct doctor *self, int64_t redis_ms) {
                 "events: %s of %s, oldest %s: readers slower than that miss lines",
                 figure_count(count).text, figure_count(EVENTS_MAX).text, age.text);
   else
-    doctor_find(self, FINDING_OK, NULL, "events: %s, oldest %s", figure_count(count).text, age.text);
+    doctor_find(self, FINDING_OK, NULL, "events: %s, oldest %s", figure_count(count).text,
+                age.text);
 }
 
 bool doctor_look_at_job(struct doctor *self) {

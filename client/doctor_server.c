@@ -33,7 +33,7 @@ static void name_server(const struct redis_url *url, char *out, size_t size) {
 /* --- the connection ------------------------------------------------------------------------------ */
 
 /* docs/redis.md has more words on each. */
-static const char *mend_connection(const char *trouble) {
+static const char *mend_connection(const struct redis_url *url, const char *trouble) {
   static const char *const mends[][2] = {
       {"WRONGPASS", "-u redis://USER:PASSWORD@…, or ACL SETUSER USER on '>PASSWORD'"},
       {"NOAUTH", "-u redis://USER:PASSWORD@…"},
@@ -51,12 +51,16 @@ static const char *mend_connection(const char *trouble) {
       {"before its first answer", "-u rediss://…"},
       {"replica", "-u redis://MASTER…"},
       {"NOPERM", "ACL SETUSER USER …, by the rights of docs/redis.md"},
+      {"Protocol error", "-u another URL: what answers is no Redis"},
       {"LOADING", "wait until it has read its data"},
       {"refused", "start redis-server there, or -u another URL"}};
   for (size_t i = 0; i < sizeof mends / sizeof *mends; i++)
     if (strstr(trouble, mends[i][0]) != NULL)
       return mends[i][1];
-  return "-u another URL; or look at the network and its policies";
+  if (strncmp(trouble, "no answer", 9) != 0)
+    return "-u another URL; or look at the network and its policies";
+  return url->secure ? "-u redis://…, where the port does not speak TLS"
+                     : "-u rediss://…, where the port speaks TLS; or look at the network";
 }
 
 static bool find_no_connection(struct doctor *self) {
@@ -64,7 +68,7 @@ static bool find_no_connection(struct doctor *self) {
   struct error error;
   self->is_gone = true;
   server_trouble(program->server, &error);
-  doctor_find(self, FINDING_PROBLEM, mend_connection(error.text), "%s",
+  doctor_find(self, FINDING_PROBLEM, mend_connection(&program->url, error.text), "%s",
               error_reply_explain(error.text, &program->url).text);
   return false;
 }
