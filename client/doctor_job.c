@@ -1,10 +1,8 @@
 /* Keys, the agent, results and events of a job. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "client/doctor.h"
 #include "client/figure.h"
 #include "client/job.h"

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "client/doctor.h"
 
 #define WORDS 8
@@ -53,7 +52,6 @@ static const struct need agent_needs[] = {
 struct missing {
   struct buffer names, rules; /* "XREAD, LLEN", " +xread +llen" */
   bool keys, unknown;
-  size_t checked;
 };
 
 struct answer_text {
@@ -103,7 +101,6 @@ static bool dry_run(struct doctor *self, const char *user, const struct need *ne
   fill_words(self, need, words + 3, names);
   if (doctor_ask(self, words, take_dry_run, &answer) != ANSWER_GIVEN)
     return false;
-  missing->checked++;
   if (strcmp(answer.text, "OK") == 0)
     return true;
   if (strstr(answer.text, "permissions to run") != NULL)
@@ -123,7 +120,6 @@ static void try_need(struct doctor *self, const struct need *need, struct missin
   }
   fill_words(self, need, words, names);
   const enum answer answer = doctor_ask(self, words, server_take_nothing, NULL);
-  missing->checked += answer != ANSWER_LOST;
   if (answer != ANSWER_REFUSED || !doctor_is_denied(self, &of_key))
     return;
   if (of_key)
@@ -213,25 +209,26 @@ static bool read_agents_user(struct doctor *self, char *user, size_t size) {
   return found;
 }
 
+/* Where an agent is alive, but not whose: it has what it needs. Without one, this user may be the next
+   agent's. */
 static void look_at_agent(struct doctor *self, bool has_agent) {
+  const size_t count = sizeof agent_needs / sizeof *agent_needs;
   struct missing missing = {0};
   char user[128], who[200];
-  bool is_known = has_agent && read_agents_user(self, user, sizeof user);
+  const bool is_known = has_agent && read_agents_user(self, user, sizeof user);
   if (has_agent && !is_known)
     return;
   if (!is_known)
     (void)snprintf(user, sizeof user, "%s", self->user);
-  for (size_t i = 0; i < sizeof agent_needs / sizeof *agent_needs; i++)
-    if (self->is_gone || !dry_run(self, user, &agent_needs[i], &missing))
-      break;
   (void)snprintf(who, sizeof who, is_known ? "the agent's user %s" : "as an agent's, the user %s",
                  user);
-  if (missing.checked < sizeof agent_needs / sizeof *agent_needs)
-    (void)0;
-  else if (!is_fine(self, &missing))
-    find_missing(self, is_known ? FINDING_PROBLEM : FINDING_WARNING, user, who, &missing);
-  else
+  size_t checked = 0;
+  while (checked < count && dry_run(self, user, &agent_needs[checked], &missing))
+    checked++;
+  if (checked == count && is_fine(self, &missing))
     doctor_find(self, FINDING_OK, NULL, "ACL: %s may do what an agent needs", who);
+  else if (checked == count)
+    find_missing(self, is_known ? FINDING_PROBLEM : FINDING_WARNING, user, who, &missing);
   release_missing(&missing);
 }
 

@@ -1,5 +1,4 @@
 /* The connection, TLS, memory, clocks. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,8 +102,9 @@ bool doctor_look_at_connection(struct doctor *self) {
   read_user(self);
   name_server(&program->url, server, sizeof server);
   const bool has_version = redis_info_version(self->info, version, sizeof version);
-  doctor_find(self, FINDING_OK, NULL, "%s answers in %.1f ms, %s%suser %s", server, took_ms,
-              has_version ? version : "", has_version ? ", " : "", self->user);
+  doctor_find(self, FINDING_OK, NULL, "%s answers in %.*f ms, %s%suser %s", server,
+              took_ms < 0.1 ? 2 : 1, took_ms, has_version ? version : "", has_version ? ", " : "",
+              self->user);
   return !self->is_gone;
 }
 

@@ -1,5 +1,4 @@
 /* jobs: whose agents are alive. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

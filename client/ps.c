@@ -1,5 +1,4 @@
 /* ps: what runs, and what waits. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,6 +8,7 @@
 #include <wchar.h>
 
 #include "base/buffer.h"
+#include "base/check.h"
 #include "base/memory.h"
 #include "base/printable.h"
 #include "base/utf8.h"
@@ -103,6 +104,7 @@ static void print_line(struct terminal *terminal, const char *line) {
 }
 
 void table_print(const struct table *self, struct terminal *terminal, size_t rows) {
+  CHECK(self->columns > 0);
   size_t *widths = memory_zeros(self->columns * sizeof *widths);
   for (size_t i = 0; i < self->columns; i++)
     widths[i] = column_width(self, i);
