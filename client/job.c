@@ -126,6 +126,55 @@ bool job_agent_can(const struct job_agent *self, const char *feature) {
   return false;
 }
 
+/* --- lists ------------------------------------------------------------------------------------ */
+
+#define PAGE 500
+
+struct page {
+  struct server *server;
+  struct server_texts texts;
+  bool is_cut;
+};
+
+static void take_page(void *context, const redisReply *reply) {
+  struct page *self = context;
+  self->is_cut = server_is_cut(self->server);
+  server_take_texts(&self->texts, reply);
+}
+
+static void append(struct server_texts *self, struct server_texts *texts) {
+  self->texts = memory_resize(self->texts, (self->count + texts->count + 1) * sizeof *self->texts);
+  memcpy(self->texts + self->count, texts->texts, texts->count * sizeof *texts->texts);
+  self->count += texts->count;
+  texts->count = 0;
+  server_texts_release(texts);
+}
+
+/* A list from its head on, in pages, as a reply has a bound. Between two of them others push at the head
+   and take at the tail: then a text comes twice, but none is left out that is there all the time. */
+static int read_list(struct program *program, const char *key, struct server_texts *list,
+                     struct error *error) {
+  size_t size = PAGE, at = 0;
+  for (bool is_over = false; !is_over;) {
+    struct page page = {.server = program->server};
+    char first[24], last[24];
+    (void)snprintf(first, sizeof first, "%zu", at);
+    (void)snprintf(last, sizeof last, "%zu", at + size - 1);
+    if (server_call(program->server, SERVER_WORDS("LRANGE", key, first, last), take_page, &page,
+                    error) != 0)
+      return -1;
+    if (page.is_cut && size > 1) {
+      server_texts_release(&page.texts);
+      size = size / 4 > 0 ? size / 4 : 1;
+      continue;
+    }
+    is_over = !page.is_cut && page.texts.count < size;
+    at += size;
+    append(list, &page.texts);
+  }
+  return 0;
+}
+
 /* --- its steps -------------------------------------------------------------------------------- */
 
 static char *copy_text(const cJSON *object, const char *name, const char *fallback) {
@@ -154,7 +203,7 @@ static void add_step(struct job_steps *self, const char *json, const char *runni
   struct error ignored;
   cJSON *tree = json_tree_parse(json, strlen(json), &ignored);
   char *id = copy_text(tree, "stepId", "?");
-  if (!has_step(self, id)) {
+  if (strcmp(id, "?") == 0 || !has_step(self, id)) {
     self->list = memory_resize(self->list, (self->count + 1) * sizeof *self->list);
     self->list[self->count++] =
         (struct job_step){.id = id,
@@ -175,11 +224,9 @@ int job_read_steps(struct program *program, struct job_steps *steps, struct erro
   char *running = NULL;
   const struct keys *keys = &program->keys;
   *steps = (struct job_steps){0};
-  int result = server_call(program->server, SERVER_WORDS("LRANGE", keys->in, "0", "-1"),
-                           server_take_texts, &in, error);
+  int result = read_list(program, keys->in, &in, error);
   if (result == 0)
-    result = server_call(program->server, SERVER_WORDS("LRANGE", keys->inflight, "0", "-1"),
-                         server_take_texts, &inflight, error);
+    result = read_list(program, keys->inflight, &inflight, error);
   if (result == 0)
     result = server_call(program->server, SERVER_WORDS("GET", keys->started), server_take_text,
                          &running, error);
@@ -241,8 +288,7 @@ static int is_there(struct program *program, const char *id, bool *found, struct
   *found = result == 0 && has_step(&steps, id);
   job_steps_release(&steps);
   if (result == 0 && !*found)
-    result = server_call(program->server, SERVER_WORDS("LRANGE", program->keys.results, "0", "-1"),
-                         server_take_texts, &results, error);
+    result = read_list(program, program->keys.results, &results, error);
   for (size_t i = 0; i < results.count; i++)
     *found |= strstr(results.texts[i], id) != NULL;
   server_texts_release(&results);
@@ -273,9 +319,10 @@ int job_take_result(struct program *program, const char *id, char **result, stru
   struct server_texts results = {0};
   struct error ignored;
   *result = NULL;
-  if (server_call(program->server, SERVER_WORDS("LRANGE", program->keys.results, "0", "-1"),
-                  server_take_texts, &results, error) != 0)
+  if (read_list(program, program->keys.results, &results, error) != 0) {
+    server_texts_release(&results);
     return -1;
+  }
   for (size_t i = 0; i < results.count && *result == NULL; i++) {
     cJSON *tree = json_tree_parse(results.texts[i], strlen(results.texts[i]), &ignored);
     const cJSON *step = cJSON_GetObjectItemCaseSensitive(tree, "stepId");

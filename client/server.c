@@ -120,7 +120,11 @@ bool server_is_cut(const struct server *self) {
 }
 
 int64_t server_away_ms(const struct server *self) {
-  return self->away_ms == 0 ? 0 : clock_monotonic_ms() - self->away_ms;
+  return self->away_ms == 0 ? 0 : clock_monotonic_ms() - self->away_ms + 1;
+}
+
+bool server_has_failed(const struct server *self) {
+  return self->has_failed;
 }
 
 void server_trouble(const struct server *self, struct error *error) {

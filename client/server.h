@@ -55,8 +55,11 @@ int server_call(struct server *self, const char *const *words, server_take *take
 /* Inside `take`: of the reply only a beginning has come. */
 bool server_is_cut(const struct server *self);
 
-/* Milliseconds since it was connected last, or was made; 0: it is connected. */
+/* Milliseconds since it was connected last, or was made, from 1 on; 0: it is connected. */
 int64_t server_away_ms(const struct server *self);
+
+/* It cannot be logged in to, and does not try any more. */
+bool server_has_failed(const struct server *self);
 
 /* Why there is no connection. */
 void server_trouble(const struct server *self, struct error *error);

@@ -1,0 +1,81 @@
+/* sandbox ps, jobs, top: what a job does. */
+#include <string.h>
+
+#include "tests/support/sandbox_client.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+/* Its output with the words of `sed` replaced must be this. */
+static void expect_shape(struct job *job, const char *command, const char *sed,
+                         const char *output) {
+  client_expect(job, job_format(job, "%s | sed -E '%s'", command, sed), 0, output, "");
+}
+
+JOB_TEST(what_runs_is_first_and_what_waits_has_its_place) {
+  const char *sleep = job_sleep(job, 60);
+  (void)job_push_endless(job, sleep);
+  job_push_json(job, "{'stepId':'bbbb2222','kind':'readFile','path':'/a\\u001b[2Jb'}");
+  job_push_json(job, "{'stepId':'cccc3333','kind':'grep','pattern':'x'}");
+  job_wait_length(job, "inflight", 3);
+  expect_shape(job, "$S ps",
+               "1s/agent [^ ]* pid [0-9]*, alive [0-9]*s ago, redis [0-9.]*/AGENT/;"
+               "s/running  [0-9]*s /running  1s /;s/^[0-9a-f-]{4,}( +run)/ID  \\1/;s/ +/ /g;"
+               "s/JOB [^ ]*/JOB x/",
+               "JOB x AGENT results waiting: 0\n"
+               "ID KIND STATE SINCE COMMAND\n"
+               "ID run running 1s sh\n"
+               "bbbb readFile waiting 1 /a\xEF\xBF\xBD[2Jb\n"
+               "cccc grep waiting 2 x\n");
+  expect_shape(job, "$S ps --json", "s/.*\\},(\\{.id.:.bbbb2222)/\\1/",
+               "{\"id\":\"bbbb2222\",\"kind\":\"readFile\",\"state\":\"waiting\",\"since\":null,"
+               "\"target\":\"/a\\u001b[2Jb\"},{\"id\":\"cccc3333\",\"kind\":\"grep\",\"state\":"
+               "\"waiting\",\"since\":null,\"target\":\"x\"}]\n");
+}
+
+JOB_TEST_NO_AGENT(a_queue_of_any_size_is_shown_whole) {
+  job_do(job, "EVAL %s 0",
+         job_format(job,
+                    "for i=1,2000 do redis.call('lpush','sandbox:%s:in','{\"stepId\":\"'..i.."
+                    "'\",\"command\":\"x\",\"args\":[\"'..string.rep('y',1000)..'\"]}') end",
+                    job->id));
+  client_expect(job, "$S ps | grep -c waiting", 0, "2001\n", "");
+  client_expect(job, "$S ps | sed 1s/,.*// | head -1 | grep -o 'no agent'", 0, "no agent\n", "");
+}
+
+JOB_TEST(the_jobs_are_those_with_an_agent) {
+  job_do(job, "SET %s %s", "sandbox:old one:heartbeat", "{\"Ts\":1,\"Pid\":9}");
+  expect_shape(job, "env -u JOB_ID $S jobs | grep old", "s/ +/ /g;s/[0-9]+d[0-9]+h ago/AGE/",
+               "old one 0.1.0 or older 9 AGE - - - - - - -\n");
+  client_expect(job, "env -u JOB_ID $S jobs --json | wc -l", 0, "2\n", "");
+  client_expect(job, "env -u JOB_ID $S top | grep -c -e $JOB_ID -e 'old one'", 0, NULL, "");
+}
+
+JOB_TEST(top_shows_a_round_where_nobody_watches) {
+  const char *sleep = job_sleep(job, 60);
+  (void)job_push_endless(job, sleep);
+  (void)job_push_echo(job, "waits");
+  job_wait_length(job, "inflight", 2);
+  expect_shape(job, "$S top --json",
+               "s/.*(.line.:.sh.,).*(.cpuPercent.:null,).*(.queue.:1,).*/\\1\\2\\3/",
+               "\"line\":\"sh\",\"cpuPercent\":null,\"queue\":1,\n");
+  expect_shape(job, "$S top | tail -1", "s/ +/ /g;s/^[^ ]* sh [0-9]*s .* 1 -$/good/", "good\n");
+}
+
+/* --- at a terminal ---------------------------------------------------------------------------- */
+
+JOB_TEST(top_goes_on_until_it_is_interrupted) {
+  struct client_terminal *terminal = client_terminal_start(job, "exec $S top");
+  client_terminal_wait(terminal, "STEPS/MIN\r\n");
+  terminal->length = 0;
+  client_terminal_wait(terminal, "STEPS/MIN\r\n");
+  client_terminal_send(terminal, "\x03");
+  client_terminal_expect_exit(terminal, 0);
+}
+
+JOB_TEST(a_row_is_cut_at_the_width_of_the_terminal) {
+  job_do(job, "LPUSH %s %s", "sandbox:wide:in",
+         "{\"stepId\":\"aaaa\",\"command\":\"0123456789012345678901234567890123456789\"}");
+  struct client_terminal *terminal = client_terminal_start(job, "COLUMNS=40 exec $S -j wide ps");
+  client_terminal_wait(terminal, "COMMAND\r\naaaa  run   waiting  1      01234567890…\r\n");
+  client_terminal_expect_exit(terminal, 0);
+}
