@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/memory.h"
 #include "wire/json.h"
@@ -146,5 +147,20 @@ bool event_read_completed(const struct event_view *self, int *exit_code, bool *t
       sscanf(text, "exit=%d timedOut=%7s", exit_code, word) != 2)
     return false;
   *timed_out = strcmp(word, "True") == 0;
+  return true;
+}
+
+bool event_read_time(const struct event_view *self, int64_t *unix_ms) {
+  char text[32];
+  struct tm tm = {0};
+  unsigned ms = 0;
+  (void)snprintf(text, sizeof text, "%.*s", (int)self->timestamp_length,
+                 self->timestamp_length > 0 ? self->timestamp : "");
+  if (sscanf(text, "%4d-%2d-%2dT%2d:%2d:%2d.%3u", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour,
+             &tm.tm_min, &tm.tm_sec, &ms) < 6)
+    return false;
+  tm.tm_year -= 1900;
+  tm.tm_mon -= 1;
+  *unix_ms = (int64_t)timegm(&tm) * 1000 + ms;
   return true;
 }

@@ -27,4 +27,7 @@ bool event_parse(struct event_view *self, const char *json, size_t length, struc
 /* exit=N timedOut=True of a `completed`; false when it is neither. */
 bool event_read_completed(const struct event_view *self, int *exit_code, bool *timed_out);
 
+/* Milliseconds since 1970 of its timestamp, which is UTC; false when it has none. */
+bool event_read_time(const struct event_view *self, int64_t *unix_ms);
+
 #endif

@@ -57,18 +57,21 @@ static bool is_control(const char *text, size_t sequence) {
   return sequence == 0 || (byte == 0xC2 && (unsigned char)text[1] < 0xA0);
 }
 
+enum terminal_piece terminal_next(const char *text, size_t length, size_t *piece) {
+  size_t sequence = utf8_sequence(text, length);
+  *piece = color_sequence(text, length);
+  if (*piece > 0)
+    return PIECE_COLOR;
+  *piece = sequence > 0 ? sequence : 1;
+  return is_control(text, sequence) ? PIECE_CONTROL : PIECE_TEXT;
+}
+
 static void put_visible(FILE *out, const char *text, size_t length) {
-  for (size_t at = 0, step; at < length; at += step) {
-    size_t sequence = utf8_sequence(text + at, length - at);
-    step = color_sequence(text + at, length - at);
-    if (step == 0 && is_control(text + at, sequence)) {
-      step = sequence > 0 ? sequence : 1;
+  for (size_t at = 0, piece; at < length; at += piece) {
+    if (terminal_next(text + at, length - at, &piece) == PIECE_CONTROL)
       (void)fputs(UTF8_REPLACEMENT, out);
-      continue;
-    }
-    if (step == 0)
-      step = sequence;
-    (void)fwrite(text + at, 1, step, out);
+    else
+      (void)fwrite(text + at, 1, piece, out);
   }
 }
 

@@ -29,6 +29,14 @@ int terminal_width(const struct terminal *self);
    stay. Returns 0, or -1 when nobody reads it. */
 int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_t length);
 
+/* What a step has printed, in pieces: at the beginning of the text there is one of `piece` bytes. */
+enum terminal_piece {
+  PIECE_TEXT,    /* a character */
+  PIECE_COLOR,   /* a sequence that sets colours (SGR) */
+  PIECE_CONTROL, /* a control character but tab and line end, or what is not UTF-8: shown as U+FFFD */
+};
+enum terminal_piece terminal_next(const char *text, size_t length, size_t *piece);
+
 /* Buffered output leaves. Returns 0, or -1 when nobody reads it. */
 int terminal_flush(struct terminal *self);
 
