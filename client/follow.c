@@ -423,7 +423,7 @@ static int look(struct follow *self) {
 }
 
 static void show_waiting(struct follow *self) {
-  char text[32];
+  char text[64];
   if (self->options->past.id == NULL || !self->past.is_listed || self->numbers > 0)
     return;
   (void)snprintf(text, sizeof text, "%s waits", job_shorten(NULL, self->past.id).text);

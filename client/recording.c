@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 #include "base/write_all.h"
 #include "client/terminal.h"
@@ -132,29 +133,25 @@ static bool is_same_file(const struct recording *other, int directory, const cha
 }
 
 /* A device or a pipe has no place for another file. */
-static int open_beside(struct recording *self, const char *path, const struct recording *other) {
+static int open_beside(struct recording *self, const char *path, const struct recording *other,
+                       struct error *error) {
   struct stat status;
   char *real = realpath(path, NULL); /* of a link what it leads to is replaced */
   self->path = real != NULL ? real : memory_copy(path, strlen(path));
-  if (stat(self->path, &status) == 0 && !S_ISREG(status.st_mode)) {
-    errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
-    return -1;
-  }
+  if (stat(self->path, &status) == 0 && !S_ISREG(status.st_mode))
+    return error_set(error, "cannot write %.150s: it is %s", path,
+                     printable_file_kind(status.st_mode));
   const char *slash = strrchr(self->path, '/'), *name = slash != NULL ? slash + 1 : self->path;
   self->directory_name = slash == NULL ? memory_copy(".", 1)
                          : slash == self->path
                              ? memory_copy("/", 1)
                              : memory_copy(self->path, (size_t)(slash - self->path));
-  if (*name == '\0') {
-    errno = EISDIR;
-    return -1;
-  }
   self->directory = open(self->directory_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (self->directory >= 0 && other != NULL && is_same_file(other, self->directory, name))
-    errno = EEXIST;
-  else if (self->directory >= 0)
-    return staged_file_begin(&self->file, self->directory, name, 0666);
-  return -1;
+    return error_set(error, "cannot write %.150s: it is written already", path);
+  if (self->directory < 0 || staged_file_begin(&self->file, self->directory, name, 0666) != 0)
+    return fail(self, error);
+  return 0;
 }
 
 static void begin_page(struct recording *self) {
@@ -184,8 +181,8 @@ int recording_begin(struct recording *self, enum recording_format format, const 
   self->id = id;
   for (int i = 0; i < 2; i++)
     self->sgr[i] = (struct sgr){.color = -1, .background = -1};
-  if (open_beside(self, path, other) != 0)
-    return fail(self, error);
+  if (open_beside(self, path, other, error) != 0)
+    return -1;
   if (format == RECORDING_PAGE)
     begin_page(self);
   return 0;
@@ -284,7 +281,8 @@ static void add_colored(struct buffer *out, struct sgr *sgr, const char *text, s
 
 static void begin_cast(struct recording *self) {
   struct buffer title = {0};
-  buffer_add_format(&title, "%s %s %s", self->job, self->id, self->command);
+  buffer_add_format(&title, "%s %s%s%s", self->job, self->id, self->command[0] != '\0' ? " " : "",
+                    self->command);
   buffer_add_format(
       &self->text, "{\"version\":2,\"width\":80,\"height\":24,\"timestamp\":%" PRId64 ",\"title\":",
       self->first_ms / 1000);
