@@ -4,6 +4,7 @@
  */
 #include <getopt.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -439,12 +440,20 @@ static int record_end(struct follow *self) {
   return self->cannot_record ? -1 : 0;
 }
 
+/* A reader that is gone is seen also while nothing is printed. */
+static void look_for_reader(struct follow *self) {
+  struct pollfd out = {.fd = STDOUT_FILENO};
+  if (poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0)
+    self->is_unread = true;
+}
+
 static int wait_for_end(struct follow *self) {
   int code = -1;
   self->beat_ms = self->looked_ms = clock_monotonic_ms();
   while (code < 0 && !self->is_over && !self->cannot_record) {
     show_waiting(self);
     (void)event_base_loop(self->program->base, EVLOOP_ONCE);
+    look_for_reader(self);
     if (self->is_unread)
       code = 128 + SIGPIPE;
     else if (self->signal != 0)
@@ -492,9 +501,8 @@ static int begin(struct follow *self, struct error *error) {
   if (self->recording_count > 0)
     watch_signals(self);
   /* Of what is not shown the last event says what comes next. */
-  bool shows_past =
-      options->past.id != NULL || options->past.has_lines || options->past.since_ms != 0;
-  if (!shows_past && self->past.id[0] != '\0')
+  bool shows_past = strcmp(self->past.after, self->past.newest) != 0;
+  if (options->past.id == NULL && !shows_past && self->past.id[0] != '\0')
     add_step(self, self->past.id, strlen(self->past.id))->seq = self->past.seq;
   self->tick = loop_timer_new(self->program->base, on_tick, self);
   loop_timer_start(self->tick, TICK_MS);

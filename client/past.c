@@ -92,11 +92,12 @@ static bool is_wanted(struct scan *self, const struct event_view *view) {
 static bool is_beyond(struct scan *self, const struct event_view *view) {
   const struct past_wish *wish = self->wish;
   int64_t time_ms;
-  if (view->kind == STEP_EVENT_COMPLETED)
-    return false; /* always shown: it says how the step has ended */
+  if (view->kind == STEP_EVENT_COMPLETED && wish->id != NULL)
+    return false; /* it is waited for */
   if (wish->since_ms != 0 && event_read_time(view, &time_ms) && time_ms < wish->since_ms)
     return true;
-  bool ends_line = view->kind != STEP_EVENT_STARTED && !view->partial;
+  bool is_line = view->kind == STEP_EVENT_STDOUT || view->kind == STEP_EVENT_STDERR;
+  bool ends_line = is_line && !view->partial;
   return ends_line && wish->has_lines && self->lines++ == wish->lines;
 }
 
@@ -222,7 +223,7 @@ int past_find(struct program *program, const struct past_wish *wish, struct past
   int result = wish->id != NULL ? look_in_lists(program, wish->id, past, error) : 0;
   if (result == 0)
     result = read_newest(program, &scan, error);
-  bool wants_any = wish->id != NULL || wish->has_lines || wish->since_ms != 0;
+  bool wants_any = wish->id != NULL || (wish->has_lines ? wish->lines > 0 : wish->since_ms != 0);
   if (result == 0 && wants_any && strcmp(past->newest, "0-0") != 0)
     result = scan_back(program, &scan, error);
   if (result == 0 && scan.is_ambiguous)
