@@ -27,7 +27,9 @@ _sandbox() {
     ;;
   run) mapfile -t COMPREPLY < <(compgen -W '-w -e -t -i -c --detach --id --' -- "$word") ;;
   cancel | follow)
-    mapfile -t COMPREPLY < <(compgen -W "--running --waiting --all $(sandbox --json ps 2>/dev/null |
+    local flags='--running --waiting --all'
+    [ "$command" = follow ] && flags='-n --since --all --timestamps --html --cast'
+    mapfile -t COMPREPLY < <(compgen -W "$flags $(sandbox --json ps 2>/dev/null |
       grep -o '"id":"[^"]*"' | cut -d'"' -f4)" -- "$word")
     ;;
   shutdown) mapfile -t COMPREPLY < <(compgen -W '--now' -- "$word") ;;
