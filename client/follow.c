@@ -294,7 +294,9 @@ static void on_event(void *owner, const char *entry, const char *json, size_t le
   if (view->seq != 0 && view->seq <= step->seq)
     return;
   uint64_t missed = missed_lines(self, step, view->seq);
-  struct gap gap = describe_gap(missed);
+  struct gap gap = {{0}};
+  if (missed > 0)
+    gap = describe_gap(missed);
   step->seq = view->seq;
   if (view->kind == STEP_EVENT_STARTED)
     (void)event_read_time(view, &step->started_ms);

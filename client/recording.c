@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/decimal.h"
 #include "base/memory.h"
 #include "base/printable.h"
 #include "base/utf8.h"
@@ -63,8 +64,21 @@ static const char *const colors[16] = {
 
 /* --- texts -------------------------------------------------------------------------------------- */
 
+/* How many bytes at the beginning are text as it is. */
+static size_t plain_prefix(const char *text, size_t length) {
+  size_t at = 0;
+  while (at < length && text[at] >= ' ' && text[at] <= '~' && strchr("&<>\"", text[at]) == NULL)
+    at++;
+  return at;
+}
+
 static void add_escaped(struct buffer *out, const char *text, size_t length) {
   for (size_t at = 0, piece; at < length; at += piece) {
+    piece = plain_prefix(text + at, length - at);
+    if (piece > 0) {
+      buffer_add(out, text + at, piece);
+      continue;
+    }
     enum terminal_piece what = terminal_next(text + at, length - at, &piece);
     if (what == PIECE_COLOR) /* where colours are shown they do not come here */
       piece = 1;
@@ -90,10 +104,13 @@ static void add_short(struct buffer *out, const char *text) {
   buffer_add_string(out, length > TEXT_MAX ? "…" : "");
 }
 
+/* 12.345, of each event: printf(3) would take most of the time. */
 static void add_seconds(struct buffer *out, int64_t ms) {
-  if (ms < 0)
-    ms = 0;
-  buffer_add_format(out, "%" PRId64 ".%03d", ms / 1000, (int)(ms % 1000));
+  uint64_t time_ms = ms > 0 ? (uint64_t)ms : 0;
+  char *at = buffer_space(out, DECIMAL_LENGTH_MAX + 4), *end = decimal_write(at, time_ms / 1000);
+  *end++ = '.';
+  end = decimal_write_padded(end, time_ms % 1000, 3);
+  out->length += (size_t)(end - at);
 }
 
 /* --- the file ----------------------------------------------------------------------------------- */
@@ -309,7 +326,8 @@ static void end_line(struct recording *self) {
 
 static void add_page_line(struct recording *self, const struct event_view *view, bool is_new) {
   if (is_new) {
-    buffer_add_format(&self->text, "<span class=\"%s\" data-t=\"", self->is_stderr ? "e" : "o");
+    buffer_add_string(&self->text, self->is_stderr ? "<span class=\"e\" data-t=\""
+                                                   : "<span class=\"o\" data-t=\"");
     add_seconds(&self->text, self->now_ms - self->first_ms);
     buffer_add_string(&self->text, "\">");
   }
