@@ -3,7 +3,6 @@
  * shown as far as it was asked for: past.h says where that begins.
  */
 #include <getopt.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "client/exit_code.h"
+#include "client/figure.h"
 #include "client/job.h"
 #include "client/outcome.h"
 #include "client/past.h"
@@ -225,15 +225,8 @@ struct gap {
 /* "… 1,204 lines were trimmed …" */
 static struct gap describe_gap(uint64_t lines) {
   struct gap gap;
-  char digits[24], grouped[32];
-  int length = snprintf(digits, sizeof digits, "%" PRIu64, lines), at = 0;
-  for (int i = 0; i < length; i++) {
-    if (i > 0 && (length - i) % 3 == 0)
-      grouped[at++] = ',';
-    grouped[at++] = digits[i];
-  }
-  (void)snprintf(gap.text, sizeof gap.text, "… %.*s line%s trimmed …", at, grouped,
-                 lines == 1 ? " was" : "s were");
+  (void)snprintf(gap.text, sizeof gap.text, "… %s line%s trimmed …",
+                 figure_count((int64_t)lines).text, lines == 1 ? " was" : "s were");
   return gap;
 }
 
