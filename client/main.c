@@ -16,9 +16,10 @@
 #endif
 
 static const struct command *const commands[] = {
-    &run_command,  &ps_command,       &cancel_command, &read_command, &write_command,
-    &edit_command, &ls_command,       &grep_command,   &tree_command, &top_command,
-    &jobs_command, &shutdown_command, &doctor_command, NULL};
+    static const struct command *const commands[] = {
+        &run_command, &ps_command, &cancel_command, &read_command, &write_command, &edit_command,
+        &ls_command, &grep_command, &tree_command, &cp_command, &top_command, &jobs_command,
+        &shutdown_command, &doctor_command, NULL};
 
 /* What needs an agent that can start a step beside others. */
 static const char *const later[] = {"exec", "sh", "start", "wait", "signal"};

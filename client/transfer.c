@@ -282,12 +282,15 @@ int transfer_commit(struct transfer_out *self) {
   int code;
   if (!self->is_large) {
     code = send_piece(self, self->path);
+    self->is_committed = code == 0;
+    if (code == 0 && self->replaces && self->mode != 0)
+      code = set_mode(self, self->path);
   } else {
     code = send_piece(self, NULL);
     code = code == 0 ? collect_part(self) : code;
     code = code == 0 ? name_whole(self) : code;
+    self->is_committed = code == 0;
   }
-  self->is_committed = code == 0;
   return code;
 }
 

@@ -57,6 +57,7 @@ struct transfer_out {
   const char *path;
   char *part, *whole; /* hidden names; `whole` of a large file */
   mode_t mode;
+  bool replaces; /* the caller's: there is a file, whose mode writeBytes would keep */
   struct buffer piece;
   size_t part_size;
   uint64_t total; /* that were sent */
