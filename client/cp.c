@@ -243,9 +243,7 @@ static int read_mode(struct copy *self, mode_t *mode) {
   struct file_answer answer;
   int code = transfer_run(&self->steps, TRANSFER_WORDS("stat", "-L", "-c", "%a", "--", self->from),
                           &answer);
-  *mode = code == 0 && answer.content != NULL
-              ? (mode_t)strtoul(answer.content, NULL, 8) & 0777
-              : 0;
+  *mode = code == 0 && answer.content != NULL ? (mode_t)strtoul(answer.content, NULL, 8) & 0777 : 0;
   bool is_over = self->steps.is_lost || self->steps.exchange.first_signal != 0;
   if (*mode == 0 && !is_over)
     file_steps_error(&self->steps, "the mode of %s is not kept: %s", self->from,
@@ -341,7 +339,8 @@ static int unpack_new(struct copy *self) {
   char *hidden = transfer_beside(self->to, self->hidden);
   int directory = -1, code = make_parents(self, self->to);
   if (code == 0) {
-    if (mkdir(hidden, 0700) != 0 || (directory = open(hidden, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+    if (mkdir(hidden, 0700) != 0 ||
+        (directory = open(hidden, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
       code = complain_locally(self, "cannot make", hidden);
     else
       code = unpack_into(self, directory, true);
@@ -393,8 +392,8 @@ static int receive_directory(struct copy *self, const char *to) {
   if (code != 0)
     return code;
   (void)snprintf(name, sizeof name, "%s.tar", self->hidden);
-  code = transfer_run(
-      &self->steps, TRANSFER_WORDS("sh", "-c", pack_script, "sh", self->from, name), &answer);
+  code = transfer_run(&self->steps, TRANSFER_WORDS("sh", "-c", pack_script, "sh", self->from, name),
+                      &answer);
   file_steps_complain(&self->steps, &answer);
   if (code == 0 && answer.content == NULL) {
     file_steps_error(&self->steps, "somebody else took the result of packing %s", self->from);

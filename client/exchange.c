@@ -360,8 +360,8 @@ int exchange_step(struct exchange *self, const char *id, const char *json,
 
 void exchange_begin(struct exchange *self, struct program *program,
                     const struct exchange_handler *handler, void *owner) {
-  *self = (struct exchange){
-      .program = program, .handler = handler, .owner = owner, .signal_fd = -1};
+  *self =
+      (struct exchange){.program = program, .handler = handler, .owner = owner, .signal_fd = -1};
   watch_signals(self);
 }
 

@@ -33,7 +33,7 @@ struct exchange {
   struct program *program;
   const struct exchange_handler *handler;
   void *owner;
-  bool tidies; /* the owner's: steps follow the one that a signal cancels, to be waited for */
+  bool tidies;     /* the owner's: steps follow the one that a signal cancels, to be waited for */
   bool is_tidying; /* the owner's: these; a signal does not cancel them */
 
   struct server *reader; /* NULL before the first step */
@@ -51,7 +51,7 @@ struct exchange {
   bool is_started, is_over, was_cancelled, has_place;
   bool is_unread;       /* nobody reads what it prints */
   int64_t discarded_ms; /* since when nothing is printed any more; 0: it is */
-  int exit_code; /* of `completed` */
+  int exit_code;        /* of `completed` */
   bool timed_out;
   char *result;       /* NULL: it was not taken so far */
   uint64_t seq;       /* of the last event */

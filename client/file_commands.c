@@ -26,9 +26,8 @@ static int next_option(int argc, char **argv, const char *options) {
 
 /* Writes of an answer; returns 0, or the code of who has no reader. */
 static int print_bytes(struct program *program, const char *bytes, size_t length) {
-  return length == 0 || terminal_put(&program->terminal, false, bytes, length) == 0
-             ? 0
-             : 128 + SIGPIPE;
+  return length == 0 || terminal_put(&program->terminal, false, bytes, length) == 0 ? 0
+                                                                                    : 128 + SIGPIPE;
 }
 
 static int print_line(struct program *program, const char *text) {
@@ -235,8 +234,8 @@ static int write_command_run(struct program *program, int argc, char **argv) {
   if (code != 0)
     return code;
   steps.exchange.tidies = true;
-  code = file_steps_can(&steps, "writeBytes") ? write_pieces(&steps, path)
-                                              : write_text(&steps, path);
+  code =
+      file_steps_can(&steps, "writeBytes") ? write_pieces(&steps, path) : write_text(&steps, path);
   if (code == 0 && program->json)
     (void)puts("null");
   return file_steps_end(&steps, code);
@@ -250,7 +249,8 @@ const struct command write_command = {.name = "write",
 
 /* --- edit --------------------------------------------------------------------------------------- */
 
-static bool add_edit(struct file_steps *steps, const char *old_text, const char *new_text, bool all) {
+static bool add_edit(struct file_steps *steps, const char *old_text, const char *new_text,
+                     bool all) {
   const char *const texts[] = {old_text, new_text};
   for (int i = 0; i < 2; i++)
     if (utf8_valid_prefix(texts[i], strlen(texts[i])) != strlen(texts[i])) {
@@ -309,8 +309,7 @@ static int show_answer(struct file_steps *steps, show_list *show, bool *is_empty
     code = EXIT_CLIENT;
   }
   if (code == 0)
-    code = steps->program->json ? print_json(&answer, true)
-                                : show(steps->program, list);
+    code = steps->program->json ? print_json(&answer, true) : show(steps->program, list);
   *is_empty = list != NULL && list->child == NULL;
   if (code == 0)
     file_steps_tell(steps);
@@ -438,7 +437,8 @@ static int grep_command_run(struct program *program, int argc, char **argv) {
 
 const struct command grep_command = {.name = "grep",
                                      .usage = "PATTERN [PATH] [-g GLOB] [-i]",
-                                     .help = "search files: path:line:text; 1 when nothing is found",
+                                     .help =
+                                         "search files: path:line:text; 1 when nothing is found",
                                      .run = grep_command_run,
                                      .needs_job = true};
 

@@ -106,8 +106,8 @@ int file_steps_do(struct file_steps *self, struct file_answer *answer) {
   self->notes.length = 0;
   step_text_end(&self->json);
   answer->code = exchange_step(&self->exchange, self->id, self->json.bytes, &end);
-  self->is_lost |= answer->code >= 0 &&
-                   (self->exchange.first_signal == 0 || self->exchange.interrupts >= 3);
+  self->is_lost |=
+      answer->code >= 0 && (self->exchange.first_signal == 0 || self->exchange.interrupts >= 3);
   if (answer->code >= 0)
     return answer->code;
   const struct outcome outcome =
@@ -148,7 +148,8 @@ void file_steps_error(struct file_steps *self, const char *format, ...) {
 }
 
 void file_steps_complain(struct file_steps *self, const struct file_answer *answer) {
-  if (answer->code != 0 && answer->message != NULL)
+  bool was_cancelled = self->exchange.first_signal != 0; /* that was said */
+  if (answer->code != 0 && answer->message != NULL && !was_cancelled)
     file_steps_error(self, "%s", answer->message);
 }
 

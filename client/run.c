@@ -71,8 +71,8 @@ static const struct exchange_handler handler = {.event = show_event, .turn = flu
 
 static int tell_end(struct run *self, struct exchange_answer *answer) {
   struct program *program = self->program;
-  struct outcome outcome = outcome_make(answer->result, answer->exit_code, answer->timed_out,
-                                        answer->was_cancelled);
+  struct outcome outcome =
+      outcome_make(answer->result, answer->exit_code, answer->timed_out, answer->was_cancelled);
   if (program->json) {
     (void)printf("{\"result\":%s}\n", answer->result != NULL ? answer->result : "null");
   } else if (outcome.code == EXIT_CLIENT || outcome.code == EXIT_NOT_FOUND ||

@@ -35,8 +35,8 @@ static int put_padding(struct pack *self, uint64_t size) {
 /* Octal, or where that has too few digits a number of base 256. */
 static void set_number(char *field, size_t size, uint64_t number) {
   char digits[32];
-  const int length = snprintf(digits, sizeof digits, "%0*llo", (int)size - 1,
-                              (unsigned long long)number);
+  const int length =
+      snprintf(digits, sizeof digits, "%0*llo", (int)size - 1, (unsigned long long)number);
   if ((size_t)length < size) {
     memcpy(field, digits, size);
     return;

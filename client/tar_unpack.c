@@ -258,8 +258,9 @@ static int open_parent(struct unpack *self, const char *name, bool makes, const 
 }
 
 static int parent_fail(struct unpack *self, const char *name) {
-  return errno == ELOOP || errno == ENOTDIR ? refuse(self, name, "it leads through a link or a file")
-                                            : make_fail(self, name);
+  return errno == ELOOP || errno == ENOTDIR
+             ? refuse(self, name, "it leads through a link or a file")
+             : make_fail(self, name);
 }
 
 /* A relative link may go up to the root, and then down; ".." behind a name could be behind a link. */
@@ -327,8 +328,8 @@ static void add_mode(struct unpack *self, const char *clean, mode_t mode) {
       (struct directory_mode){.name = memory_copy(clean, strlen(clean)), .mode = mode};
 }
 
-static int unpack_directory(struct unpack *self, int parent, const char *last,
-                            const char *clean, mode_t mode) {
+static int unpack_directory(struct unpack *self, int parent, const char *last, const char *clean,
+                            mode_t mode) {
   bool is_made = mkdirat(parent, last, 0700) == 0;
   if (!is_made && errno != EEXIST)
     return make_fail(self, clean);
@@ -343,8 +344,7 @@ static int unpack_directory(struct unpack *self, int parent, const char *last,
 /* A link that was made under a hidden name gets its own. */
 static int name_link(struct unpack *self, int parent, const char *hidden, const char *last,
                      const struct entry *entry) {
-  int result =
-      renameat(parent, hidden, parent, last) == 0 ? 0 : make_fail(self, entry->name);
+  int result = renameat(parent, hidden, parent, last) == 0 ? 0 : make_fail(self, entry->name);
   (void)unlinkat(parent, hidden, 0); /* of a link to the file that is there it stays */
   return result;
 }
@@ -357,9 +357,8 @@ static int unpack_symbolic_link(struct unpack *self, int parent, const char *las
     return 0;
   }
   make_hidden_name(hidden);
-  return symlinkat(entry->link, parent, hidden) == 0
-             ? name_link(self, parent, hidden, last, entry)
-             : make_fail(self, entry->name);
+  return symlinkat(entry->link, parent, hidden) == 0 ? name_link(self, parent, hidden, last, entry)
+                                                     : make_fail(self, entry->name);
 }
 
 /* To a file that lies below the root, by a name like any other. */
@@ -448,8 +447,8 @@ static int set_modes(struct unpack *self) {
     struct directory_mode *directory = &self->modes[--self->mode_count];
     const char *last;
     int parent = open_parent(self, directory->name, false, &last);
-    int fd = parent < 0 ? -1
-                        : openat(parent, last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd =
+        parent < 0 ? -1 : openat(parent, last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (result == 0 && (fd < 0 || fchmod(fd, directory->mode) != 0))
       result = make_fail(self, directory->name);
     if (parent >= 0)
@@ -485,8 +484,7 @@ static int unpack_next(struct unpack *self, bool *is_over) {
 }
 
 int tar_unpack(int directory, bool is_new, const struct tar_source *source, struct error *error) {
-  struct unpack self = {
-      .root = directory, .is_new = is_new, .source = source, .error = error};
+  struct unpack self = {.root = directory, .is_new = is_new, .source = source, .error = error};
   bool is_over = false;
   int result = 0;
   while (result == 0 && !is_over)

@@ -29,9 +29,8 @@ static int decode(const char *text, struct buffer *bytes) {
 /* {"size":…,"content":"…"} */
 static int read_piece(const struct file_answer *answer, uint64_t *size, struct buffer *bytes) {
   struct error ignored;
-  cJSON *tree = answer->content != NULL
-                    ? json_tree_parse(answer->content, answer->length, &ignored)
-                    : NULL;
+  cJSON *tree =
+      answer->content != NULL ? json_tree_parse(answer->content, answer->length, &ignored) : NULL;
   const cJSON *number = cJSON_GetObjectItemCaseSensitive(tree, "size");
   const cJSON *content = cJSON_GetObjectItemCaseSensitive(tree, "content");
   int result = -1;
@@ -242,18 +241,16 @@ static int collect_part(struct transfer_out *self) {
   self->has_part = false;
   self->part_size = 0;
   return transfer_run_loudly(
-      self->steps,
-      TRANSFER_WORDS("sh", "-c", "umask 077; cat \"$1\" >> \"$2\" && rm -f -- \"$1\"", "sh",
-                     self->part, self->whole));
+      self->steps, TRANSFER_WORDS("sh", "-c", "umask 077; cat \"$1\" >> \"$2\" && rm -f -- \"$1\"",
+                                  "sh", self->part, self->whole));
 }
 
 /* As writeBytes does: a link stays, and so does the mode of what is replaced, where none is asked for. */
 static int name_whole(struct transfer_out *self) {
-  static const char script[] =
-      "t=$(readlink -f -- \"$2\" 2>/dev/null) || t=$2\n"
-      "if [ -d \"$t\" ]; then echo \"is a directory: $2\"; exit 1; fi\n"
-      "m=${3:-$(stat -L -c %a -- \"$t\" 2>/dev/null || echo 644)}\n"
-      "chmod \"$m\" \"$1\" && mv -f -- \"$1\" \"$t\"";
+  static const char script[] = "t=$(readlink -f -- \"$2\" 2>/dev/null) || t=$2\n"
+                               "if [ -d \"$t\" ]; then echo \"is a directory: $2\"; exit 1; fi\n"
+                               "m=${3:-$(stat -L -c %a -- \"$t\" 2>/dev/null || echo 644)}\n"
+                               "chmod \"$m\" \"$1\" && mv -f -- \"$1\" \"$t\"";
   char mode[16] = "";
   if (self->mode != 0)
     (void)snprintf(mode, sizeof mode, "%o", (unsigned)self->mode);
