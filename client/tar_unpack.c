@@ -168,7 +168,7 @@ static bool take_extra(struct unpack *self, const struct tar_header *header, int
     free(*place);
     *place = text;
   } else {
-    if (*result == 0)
+    if (*result == 0 && text != NULL)
       read_pax(self, text, (size_t)size);
     free(text);
   }
@@ -374,9 +374,7 @@ static int unpack_hard_link(struct unpack *self, int parent, const char *last,
   int result = -1, from = open_parent(self, clean, false, &target);
   if (from < 0)
     result = parent_fail(self, entry->link);
-  else if (fstatat(from, target, &status, AT_SYMLINK_NOFOLLOW) != 0)
-    result = make_fail(self, entry->name);
-  else if (!S_ISREG(status.st_mode))
+  else if (fstatat(from, target, &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(status.st_mode))
     result = refuse(self, entry->name, "it links to what is no file");
   else if (linkat(from, target, parent, hidden, 0) != 0)
     result = make_fail(self, entry->name);
