@@ -145,6 +145,10 @@ static void take_page(void *context, const redisReply *reply) {
 }
 
 static void append(struct server_texts *self, struct server_texts *texts) {
+  if (texts->count == 0) {
+    server_texts_release(texts);
+    return;
+  }
   self->texts = memory_resize(self->texts, (self->count + texts->count + 1) * sizeof *self->texts);
   memcpy(self->texts + self->count, texts->texts, texts->count * sizeof *texts->texts);
   self->count += texts->count;

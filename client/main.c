@@ -16,10 +16,9 @@
 #endif
 
 static const struct command *const commands[] = {
-    static const struct command *const commands[] = {
-        &run_command, &ps_command, &cancel_command, &read_command, &write_command, &edit_command,
-        &ls_command, &grep_command, &tree_command, &cp_command, &top_command, &jobs_command,
-        &shutdown_command, &doctor_command, NULL};
+    &run_command,  &ps_command,   &cancel_command,   &read_command,   &write_command,
+    &edit_command, &ls_command,   &grep_command,     &tree_command,   &cp_command,
+    &top_command,  &jobs_command, &shutdown_command, &doctor_command, NULL};
 
 /* What needs an agent that can start a step beside others. */
 static const char *const later[] = {"exec", "sh", "start", "wait", "signal"};
