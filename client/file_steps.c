@@ -155,6 +155,8 @@ void file_steps_complain(struct file_steps *self, const struct file_answer *answ
 
 void file_steps_tell(struct file_steps *self) {
   struct terminal *terminal = &self->program->terminal;
+  if (self->notes.length == 0)
+    return;
   (void)terminal_flush(terminal);
   (void)terminal_put(terminal, true, self->notes.bytes, self->notes.length);
   (void)terminal_flush(terminal);
