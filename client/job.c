@@ -134,6 +134,8 @@ struct page {
   struct server *server;
   struct server_texts texts;
   bool is_cut;
+  bool is_last;
+  size_t length; /* places of the list that it stands for */
 };
 
 static void take_page(void *context, const redisReply *reply) {
@@ -143,6 +145,10 @@ static void take_page(void *context, const redisReply *reply) {
 }
 
 static void append(struct server_texts *self, struct server_texts *texts) {
+  if (texts->count == 0) {
+    server_texts_release(texts);
+    return;
+  }
   self->texts = memory_resize(self->texts, (self->count + texts->count + 1) * sizeof *self->texts);
   memcpy(self->texts + self->count, texts->texts, texts->count * sizeof *texts->texts);
   self->count += texts->count;
@@ -150,26 +156,38 @@ static void append(struct server_texts *self, struct server_texts *texts) {
   server_texts_release(texts);
 }
 
-/* A list from its head on, in pages, as a reply has a bound. Between two of them others push at the head
-   and take at the tail: then a text comes twice, but none is left out that is there all the time. */
+/* A page of `*size` texts from a place on, as a reply has a bound; where they are too large the size becomes
+   smaller, and the page stands for no place. */
+static int read_page(struct program *program, const char *key, size_t at, size_t *size,
+                     struct page *page, struct error *error) {
+  char first[24], last[24];
+  *page = (struct page){.server = program->server};
+  (void)snprintf(first, sizeof first, "%zu", at);
+  (void)snprintf(last, sizeof last, "%zu", at + *size - 1);
+  if (server_call(program->server, SERVER_WORDS("LRANGE", key, first, last), take_page, page,
+                  error) != 0)
+    return -1;
+  if (page->is_cut && *size > 1) {
+    server_texts_release(&page->texts);
+    *size = *size / 4 > 0 ? *size / 4 : 1;
+    return 0;
+  }
+  page->is_last = !page->is_cut && page->texts.count < *size;
+  page->length = *size;
+  return 0;
+}
+
+/* A list from its head on. Between two pages others push at the head and take at the tail: then a text comes
+   twice, but none is left out that is there all the time. */
 static int read_list(struct program *program, const char *key, struct server_texts *list,
                      struct error *error) {
   size_t size = PAGE, at = 0;
   for (bool is_over = false; !is_over;) {
-    struct page page = {.server = program->server};
-    char first[24], last[24];
-    (void)snprintf(first, sizeof first, "%zu", at);
-    (void)snprintf(last, sizeof last, "%zu", at + size - 1);
-    if (server_call(program->server, SERVER_WORDS("LRANGE", key, first, last), take_page, &page,
-                    error) != 0)
+    struct page page;
+    if (read_page(program, key, at, &size, &page, error) != 0)
       return -1;
-    if (page.is_cut && size > 1) {
-      server_texts_release(&page.texts);
-      size = size / 4 > 0 ? size / 4 : 1;
-      continue;
-    }
-    is_over = !page.is_cut && page.texts.count < size;
-    at += size;
+    is_over = page.is_last;
+    at += page.length;
     append(list, &page.texts);
   }
   return 0;
@@ -315,25 +333,43 @@ int job_push(struct program *program, const char *id, const char *json, struct e
   }
 }
 
-int job_take_result(struct program *program, const char *id, char **result, struct error *error) {
-  struct server_texts results = {0};
-  struct error ignored;
+/* Of a page of results. NULL: it is none of them. */
+static char *copy_result(const struct server_texts *page, const char *id) {
+  for (size_t i = 0; i < page->count; i++) {
+    const char *text = page->texts[i];
+    struct json_member step;
+    if (json_member_find(text, strlen(text), "stepId", &step) && step.length == strlen(id) + 2 &&
+        memcmp(step.text + 1, id, step.length - 2) == 0)
+      return memory_copy(text, strlen(text));
+  }
+  return NULL;
+}
+
+/* The newest are at the head, and ours is one of them: few pages are read, and small ones. */
+#define RESULTS_OF_PAGE 32
+
+static int find_result(struct program *program, const char *id, char **result,
+                       struct error *error) {
+  size_t size = RESULTS_OF_PAGE, at = 0;
   *result = NULL;
-  if (read_list(program, program->keys.results, &results, error) != 0) {
-    server_texts_release(&results);
-    return -1;
+  for (bool is_over = false; !is_over && *result == NULL;) {
+    struct page page;
+    if (read_page(program, program->keys.results, at, &size, &page, error) != 0)
+      return -1;
+    *result = copy_result(&page.texts, id);
+    is_over = page.is_last;
+    at += page.length;
+    server_texts_release(&page.texts);
   }
-  for (size_t i = 0; i < results.count && *result == NULL; i++) {
-    cJSON *tree = json_tree_parse(results.texts[i], strlen(results.texts[i]), &ignored);
-    const cJSON *step = cJSON_GetObjectItemCaseSensitive(tree, "stepId");
-    if (cJSON_IsString(step) && strcmp(step->valuestring, id) == 0)
-      *result = memory_copy(results.texts[i], strlen(results.texts[i]));
-    cJSON_Delete(tree);
-  }
-  server_texts_release(&results);
-  if (*result == NULL)
-    return 0;
+  return 0;
+}
+
+int job_take_result(struct program *program, const char *id, char **result, struct error *error) {
   int64_t removed = 0;
-  return server_call(program->server, SERVER_WORDS("LREM", program->keys.results, "1", *result),
-                     server_take_number, &removed, error);
+  if (find_result(program, id, result, error) != 0)
+    return -1;
+  return *result == NULL ? 0
+                         : server_call(program->server,
+                                       SERVER_WORDS("LREM", program->keys.results, "1", *result),
+                                       server_take_number, &removed, error);
 }

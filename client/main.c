@@ -15,9 +15,11 @@
 #define CLIENT_VERSION "0.1.0"
 #endif
 
-static const struct command *const commands[] = {&run_command,      &follow_command, &ps_command,
-                                                 &cancel_command,   &top_command,    &jobs_command,
-                                                 &shutdown_command, &doctor_command, NULL};
+static const struct command *const commands[] = {
+    &run_command,  &follow_command,   &ps_command,     &cancel_command,
+    &read_command, &write_command,    &edit_command,   &ls_command,
+    &grep_command, &tree_command,     &cp_command,     &top_command,
+    &jobs_command, &shutdown_command, &doctor_command, NULL};
 
 /* What needs an agent that can start a step beside others. */
 static const char *const later[] = {"exec", "sh", "start", "wait", "signal"};

@@ -1,38 +1,19 @@
-/*
- * Pushes a step, and shows its events until `completed`; then its result is taken, which is nobody else's.
- * Everything that may wait is done here from the loop in wait_for_end, between two turns: the events go on
- * meanwhile.
- */
+/* A command in the queue: its events as they come, and how it has ended. */
 #include <errno.h>
 #include <getopt.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "base/loop.h"
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "client/exchange.h"
 #include "client/exit_code.h"
-#include "client/job.h"
 #include "client/outcome.h"
 #include "client/program.h"
 #include "client/step_text.h"
-#include "client/stream.h"
-
-/* How often it is looked whether all is well. */
-#define LOOK_MS 2000
-
-/* After that an agent without a heartbeat is gone, and a step that is nowhere is lost. */
-#define AGENT_GONE_MS 60000
-#define LOST_MS 10000
-
-/* An agent ends what is cancelled within 10 s. */
-#define CANCEL_MS 12000
 
 /* What is read from standard input, and a whole step, at the most (wire/PROTOCOL.md). */
 #define INPUT_MAX ((size_t)16 * 1024 * 1024)
@@ -52,23 +33,7 @@ struct run {
   struct program *program;
   const struct options *options;
   char id[STEP_ID_SIZE];
-  struct job_short_id name;
-  struct server *reader;
-  struct stream stream;
-  int signal_fd;
-  struct event *signals, *tick;
-  int signal;          /* that came and was not looked at; 0: none */
-  unsigned interrupts; /* so far */
-  bool is_started, is_over, was_cancelled;
-  bool is_unread;       /* nobody reads what it prints */
-  int64_t discarded_ms; /* since when nothing is printed any more; 0: it is */
-  int exit_code;        /* of `completed` */
-  bool timed_out;
-  uint64_t seq;       /* of the last event */
-  int64_t looked_ms;  /* when all was well last; monotonic */
-  int64_t beat_ms;    /* when there was a heartbeat */
-  int64_t present_ms; /* when the step was somewhere */
-  const char *failed; /* why the stream cannot be read; NULL: it can */
+  bool is_unread;
 };
 
 /* --- events ----------------------------------------------------------------------------------- */
@@ -81,263 +46,60 @@ static void show_line(struct run *self, const struct event_view *view) {
     self->is_unread = true;
 }
 
-static void show_json(struct run *self, const char *json, size_t length) {
-  if (fwrite(json, 1, length, stdout) != length || fputc('\n', stdout) == EOF)
-    self->is_unread = true;
-}
-
-static void on_event(void *owner, const char *entry, const char *json, size_t length,
-                     const struct event_view *view) {
+static void show_event(void *owner, const char *json, size_t length, const struct event_view *view,
+                       uint64_t missed) {
   struct run *self = owner;
-  (void)entry;
-  if (self->is_over || view->step_id_length != strlen(self->id) ||
-      memcmp(view->step_id, self->id, view->step_id_length) != 0 || view->seq <= self->seq)
+  if (self->program->json) {
+    self->is_unread |= fwrite(json, 1, length, stdout) != length || fputc('\n', stdout) == EOF;
     return;
-  if (view->seq > self->seq + 1 && !self->program->json)
+  }
+  if (missed > 0)
     terminal_say(&self->program->terminal, COLOR_YELLOW, "… %llu lines were trimmed …",
-                 (unsigned long long)(view->seq - self->seq - 1));
-  self->seq = view->seq;
-  self->is_started = true;
-  if (self->discarded_ms == 0 && self->program->json)
-    show_json(self, json, length);
-  else if (self->discarded_ms == 0 &&
-           (view->kind == STEP_EVENT_STDOUT || view->kind == STEP_EVENT_STDERR))
+                 (unsigned long long)missed);
+  if (view->kind == STEP_EVENT_STDOUT || view->kind == STEP_EVENT_STDERR)
     show_line(self, view);
-  if (view->kind == STEP_EVENT_COMPLETED)
-    self->is_over = event_read_completed(view, &self->exit_code, &self->timed_out);
 }
 
-static void on_turn(void *owner) {
+static bool flush_events(void *owner) {
   struct run *self = owner;
-  if (terminal_flush(&self->program->terminal) != 0)
-    self->is_unread = true;
+  return terminal_flush(&self->program->terminal) == 0 && !self->is_unread;
 }
 
-static void on_failed(void *owner, const char *why) {
-  struct run *self = owner;
-  self->failed = why;
-  self->is_over = true;
-}
-
-static const struct stream_handler stream_handler = {
-    .event = on_event, .turn = on_turn, .failed = on_failed};
-
-/* --- signals ---------------------------------------------------------------------------------- */
-
-LOOP_CALLBACK(on_signals, struct run *self) {
-  struct signalfd_siginfo info;
-  if (read(self->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
-    self->signal = (int)info.ssi_signo;
-}
-
-LOOP_CALLBACK(on_tick, struct run *self) {
-  loop_timer_start(self->tick, LOOK_MS / 4);
-}
-
-static void watch_signals(struct run *self) {
-  static const int numbers[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
-  sigset_t set;
-  (void)sigemptyset(&set);
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    (void)sigaddset(&set, numbers[i]);
-  (void)sigprocmask(SIG_BLOCK, &set, NULL);
-  self->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-  self->signals =
-      loop_event_new(self->program->base, self->signal_fd, EV_READ | EV_PERSIST, on_signals, self);
-  self->tick = loop_timer_new(self->program->base, on_tick, self);
-  loop_timer_start(self->tick, LOOK_MS / 4);
-}
-
-/* Returns 0, or -1 when that could not be said. */
-static int cancel(struct run *self) {
-  struct buffer json = {0};
-  struct error error;
-  step_text_begin(&json, self->id, "cancel");
-  step_text_end(&json);
-  int64_t length = 0;
-  int result =
-      server_call(self->program->server, SERVER_WORDS("LPUSH", self->program->keys.in, json.bytes),
-                  server_take_number, &length, &error);
-  buffer_release(&json);
-  self->was_cancelled = true;
-  if (result != 0)
-    terminal_error(&self->program->terminal, "cannot cancel %s: %s", self->name.text, error.text);
-  return result;
-}
-
-/* The code to leave with; -1: it goes on. */
-static int obey_interrupt(struct run *self) {
-  struct terminal *terminal = &self->program->terminal;
-  if (++self->interrupts == 1) {
-    terminal_say(terminal, COLOR_YELLOW, "cancelling %s  (^\\ leaves it running)", self->name.text);
-    return cancel(self) == 0 ? -1 : EXIT_CLIENT;
-  }
-  terminal_say(terminal, COLOR_YELLOW, "%s is being ended: its agent kills it within 10 s",
-               self->name.text);
-  return self->interrupts < 3 ? -1 : EXIT_CANCELLED;
-}
-
-static int obey_signal(struct run *self) {
-  int signal = self->signal;
-  self->signal = 0;
-  if (signal == SIGINT)
-    return obey_interrupt(self);
-  if (signal == SIGQUIT)
-    terminal_say(&self->program->terminal, COLOR_NONE, "%s goes on: sandbox follow %s",
-                 self->name.text, self->name.text);
-  else
-    (void)cancel(self);
-  return 128 + signal;
-}
-
-/* --- whether all is well ----------------------------------------------------------------------- */
-
-static void show_place(struct run *self, const struct job_steps *steps) {
-  char text[80];
-  size_t before = 0;
-  while (before < steps->count && strcmp(steps->list[before].id, self->id) != 0)
-    before++;
-  if (before == steps->count || before == 0)
-    return;
-  (void)snprintf(text, sizeof text, "%s waits for %zu step%s", self->name.text, before,
-                 before == 1 ? "" : "s");
-  terminal_status(&self->program->terminal, text);
-}
-
-/* Whether the step waits or runs, or has a result. */
-static bool is_somewhere(struct run *self) {
-  struct job_steps steps;
-  struct error error;
-  bool found = job_read_steps(self->program, &steps, &error) != 0;
-  for (size_t i = 0; i < steps.count; i++)
-    found |= strcmp(steps.list[i].id, self->id) == 0;
-  if (!self->is_started)
-    show_place(self, &steps);
-  job_steps_release(&steps);
-  return found;
-}
-
-/* What is wrong, as an exit code; -1: nothing. */
-static int look(struct run *self) {
-  struct program *program = self->program;
-  struct job_agent agent;
-  struct error error;
-  int64_t now_ms = clock_monotonic_ms();
-  if (server_away_ms(self->reader) > SERVER_PATIENCE_MS) {
-    server_trouble(self->reader, &error);
-    terminal_error(&program->terminal, "redis is gone: %s", error.text);
-    return EXIT_CLIENT;
-  }
-  if (now_ms < self->looked_ms + LOOK_MS || server_away_ms(program->server) > 0)
-    return -1;
-  self->looked_ms = now_ms;
-  if (job_read_agent(program, program->keys.heartbeat, &agent, &error) == 0 && agent.is_alive)
-    self->beat_ms = now_ms;
-  job_agent_release(&agent);
-  if (is_somewhere(self))
-    self->present_ms = now_ms;
-  if (now_ms - self->beat_ms > AGENT_GONE_MS) {
-    terminal_error(&program->terminal, "the agent is gone: %s is not answered", self->name.text);
-    return EXIT_CLIENT;
-  }
-  if (now_ms - self->present_ms > LOST_MS && !self->is_over) {
-    terminal_error(&program->terminal, "%s is neither waiting nor running, and has no result",
-                   self->name.text);
-    return EXIT_CLIENT;
-  }
-  return -1;
-}
+static const struct exchange_handler handler = {.event = show_event, .turn = flush_events};
 
 /* --- the end ----------------------------------------------------------------------------------- */
 
-static int finish(struct run *self) {
+static int tell_end(struct run *self, struct exchange_answer *answer) {
   struct program *program = self->program;
-  struct error error;
-  char *result = NULL;
-  /* The result leaves right behind the event. */
-  for (int i = 0; i < 10 && result == NULL; i++) {
-    if (i > 0)
-      server_turn(program->server);
-    if (job_take_result(program, self->id, &result, &error) != 0)
-      break;
-  }
   struct outcome outcome =
-      outcome_make(result, self->exit_code, self->timed_out, self->was_cancelled);
+      outcome_make(answer->result, answer->exit_code, answer->timed_out, answer->was_cancelled);
   if (program->json) {
-    (void)printf("{\"result\":%s}\n", result != NULL ? result : "null");
+    (void)printf("{\"result\":%s}\n", answer->result != NULL ? answer->result : "null");
   } else if (outcome.code == EXIT_CLIENT || outcome.code == EXIT_NOT_FOUND ||
              outcome.code == EXIT_NOT_EXECUTABLE) {
     if (outcome.is_known)
       terminal_error(&program->terminal, "%s", outcome.what);
   }
-  outcome_say(program, self->name.text, &outcome);
-  free(result);
-  return self->is_unread ? 128 + SIGPIPE : outcome.code;
+  outcome_say(program, job_shorten(NULL, self->id).text, &outcome);
+  free(answer->result);
+  return answer->is_unread ? 128 + SIGPIPE : outcome.code;
 }
 
-/* A reader that is gone is seen also while nothing is printed. */
-static void look_for_reader(struct run *self) {
-  struct pollfd out = {.fd = STDOUT_FILENO};
-  if (poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0)
-    self->is_unread = true;
-}
-
-/* Its end is waited for, so that its result does not stay. */
-static int give_up_unread(struct run *self) {
-  if (self->discarded_ms == 0) {
-    self->discarded_ms = clock_monotonic_ms();
-    (void)cancel(self);
-  }
-  return clock_monotonic_ms() > self->discarded_ms + CANCEL_MS ? 128 + SIGPIPE : -1;
-}
-
-static int wait_for_end(struct run *self) {
-  int code = -1;
-  self->beat_ms = self->present_ms = self->looked_ms = clock_monotonic_ms();
-  while (code < 0 && !self->is_over) {
-    (void)event_base_loop(self->program->base, EVLOOP_ONCE);
-    look_for_reader(self);
-    if (self->signal != 0)
-      code = obey_signal(self);
-    else if (self->is_unread && !self->is_over)
-      code = give_up_unread(self);
-    else if (!self->is_over)
-      code = look(self);
-  }
-  terminal_status(&self->program->terminal, "");
-  if (code >= 0)
-    return code;
-  if (self->failed == NULL)
-    return finish(self);
-  terminal_error(&self->program->terminal, "cannot read the events: %s", self->failed);
-  return EXIT_CLIENT;
-}
-
-static void take_last(void *last, const redisReply *reply) {
-  if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 1 &&
-      reply->element[0]->type == REDIS_REPLY_ARRAY && reply->element[0]->elements > 0)
-    (void)snprintf(last, 48, "%s", reply->element[0]->element[0]->str);
-}
-
+/* Returns the exit code, or -1 with the error. */
 static int push_and_wait(struct run *self, const char *json, struct error *error) {
-  struct program *program = self->program;
-  char last[48] = "0-0";
-  if (server_call(program->server,
-                  SERVER_WORDS("XREVRANGE", program->keys.events, "+", "-", "COUNT", "1"),
-                  take_last, last, error) != 0)
-    return -1;
-  watch_signals(self);
-  if (job_push(program, self->id, json, error) != 0)
-    return -1;
-  if (self->options->detach) {
-    (void)printf("%s\n", self->id);
-    return 0;
+  struct exchange exchange;
+  struct exchange_answer answer;
+  exchange_begin(&exchange, self->program, &handler, self);
+  int code;
+  if (!self->options->detach) {
+    code = exchange_step(&exchange, self->id, json, &answer);
+    code = code < 0 ? tell_end(self, &answer) : code;
+  } else {
+    code = job_push(self->program, self->id, json, error);
+    if (code == 0)
+      (void)printf("%s\n", self->id);
   }
-  self->reader = server_new(program->base, &program->url, "sandbox-run");
-  stream_begin(&self->stream, self->reader, program->keys.events, last, &stream_handler, self);
-  int code = wait_for_end(self);
-  stream_end(&self->stream);
-  server_free(self->reader);
+  exchange_end(&exchange);
   return code;
 }
 
@@ -415,14 +177,13 @@ static int check_agent(struct program *program, const struct options *options,
 }
 
 static int run_step(struct program *program, const struct options *options) {
-  struct run self = {.program = program, .options = options, .signal_fd = -1};
+  struct run self = {.program = program, .options = options};
   struct buffer json = {0};
   struct error error;
   if (options->id != NULL)
     (void)snprintf(self.id, sizeof self.id, "%s", options->id);
   else
     step_id_make(self.id);
-  self.name = job_shorten(NULL, self.id);
   int code = -1;
   if ((options->detach || check_agent(program, options, &error) == 0) &&
       make_step(options, self.id, &json, &error) == 0)
@@ -430,11 +191,6 @@ static int run_step(struct program *program, const struct options *options) {
   if (code < 0) {
     terminal_error(&program->terminal, "%s", error.text);
     code = EXIT_CLIENT;
-  }
-  if (self.signals != NULL) {
-    event_free(self.signals);
-    event_free(self.tick);
-    close(self.signal_fd);
   }
   buffer_release(&json);
   return code;

@@ -1,0 +1,118 @@
+/* sandbox cp: both ways, whole or not at all, and nothing outside of what was asked for. */
+#include "tests/support/sandbox_client.h"
+#include "tests/test.h"
+
+/* A script in which $B is a directory in the sandbox, and the current one is another, beside it. */
+static void expect(struct job *job, const char *script, int code, const char *output,
+                   const char *errors) {
+  client_expect(job,
+                job_format(job, "B='%s'; mkdir -p $B '%s'; cd '%s'; %s", job_path(job, "box"),
+                           job_path(job, "here"), job_path(job, "here"), script),
+                code, output, errors);
+}
+
+JOB_TEST(a_file_is_copied_both_ways_with_its_mode) {
+  expect(job,
+         "head -c 5000000 /dev/urandom > f; chmod 750 f; $S cp f :$B/a/b && cmp f $B/a/b && "
+         "stat -c %a $B/a/b",
+         0, "750\n", "");
+  expect(job, "$S cp :$B/a/b x/y && cmp f x/y && stat -c %a x/y", 0, "750\n", "");
+  expect(job, "echo s > s; chmod 600 s; $S cp s :$B/a/b && cat $B/a/b && stat -c %a $B/a/b", 0,
+         "s\n600\n", "");
+  expect(job, "find . $B -name '.*' -type f", 0, "", "");
+}
+
+JOB_TEST(in_a_directory_the_copy_lies_below_it) {
+  expect(job, "echo a > f; mkdir d; $S cp f :$B && cat $B/f && $S cp :$B/f d/ && cat d/f", 0,
+         "a\na\n", "");
+  expect(job, "$S cp d :$B && cat $B/d/f; $S cp :$B/d . && $S cp :$B/d new && cat new/f", 0,
+         "a\na\n", "");
+  expect(job, "$S cp d/. :$B/d/. && $S cp :$B/d/. . && ls", 0, "d\nf\nnew\n", "");
+}
+
+JOB_TEST(a_directory_is_copied_both_ways_as_it_is) {
+  expect(job,
+         "n=$(printf 'n%.0s' $(seq 150)); mkdir -p d/sub/deep d/$n/$n; echo 1 > d/sub/f; "
+         "chmod 755 d/sub/f; ln -s ../sub/f d/sub/l; echo 2 > d/$n/$n/$n; ln -s $n/$n/$n d/l; "
+         "chmod 555 d/sub/deep; head -c 27000000 /dev/urandom > d/r; "
+         "$S cp d :$B/e && diff -r --no-dereference d $B/e && $S cp :$B/e f && "
+         "diff -r --no-dereference d f && stat -c %a f/sub/f f/sub/deep $B/e/sub/f; "
+         "find . $B /tmp /dev/shm -maxdepth 2 -name '.sandbox-*'",
+         0, "755\n555\n755\n", "");
+}
+
+JOB_TEST(what_cannot_be_copied_is_said) {
+  expect(job, "$S cp a b", 64, "", NULL);
+  expect(job, "$S cp :a :b", 64, "", NULL);
+  expect(job, "$S cp none :$B", 125, "", "sandbox: cannot read none: No such file or directory\n");
+  expect(job, "$S cp :/none .", 1, "", "sandbox: no such file in the sandbox: /none\n");
+  expect(job, "mkdir d; : > f; $S cp d :$B/../here/f", 1, "", NULL);
+  expect(job, "mkfifo d/p; $S cp d :$B/e", 1, "", "sandbox: left out, since it is a FIFO: ./p\n");
+}
+
+JOB_TEST(an_interrupt_leaves_nothing_on_either_side) {
+  expect(job,
+         "mkdir d; head -c 60000000 /dev/urandom > d/f; "
+         "$S cp d :$B/e & p=$!; until ls -A $B | grep -q part; do sleep 0.01; done; kill -INT $p; "
+         "wait $p; echo $?; ls -A $B; mv d $B/d; "
+         "$S cp :$B/d e & p=$!; until ls -A | grep -q sandbox; do sleep 0.01; done; "
+         "kill -TERM $p; wait $p; echo $?; ls -A",
+         0, "130\n143\n", NULL);
+}
+
+/* --- a sandbox whose tar is not to be trusted --------------------------------------------------- */
+
+/* What the sandbox's tar packs is what this script writes to "$a" with the real one. */
+static void start_hostile(struct job *job, const char *script) {
+  char *directory = job_path(job, "bin");
+  client_expect(job, job_format(job, "mkdir -p '%s'", directory), 0, "", "");
+  (void)job_write(job, "bin/tar",
+                  job_format(job,
+                             "#!/bin/sh\nPATH=/usr/bin:/bin; a=$2; w=$(mktemp -d); cd $w; %s\n"
+                             "rm -rf $w",
+                             script),
+                  0755);
+  const char *const environment[] = {job_format(job, "PATH=%s:/usr/bin:/bin", directory), NULL};
+  job->setup.environment = environment;
+  job_start_agent(job, NULL);
+}
+
+/* The copy fails, and nothing is there but what was; outside there is nothing in any case. */
+static void expect_refused(struct job *job, const char *errors) {
+  expect(job, "mkdir $B/d; $S cp :$B/d out/in/d; echo $?; ls -A out/in out . ", 0,
+         "125\n.:\nout\n\nout:\nin\n\nout/in:\n", errors);
+}
+
+JOB_TEST_NO_AGENT(a_name_that_leads_out_is_refused) {
+  start_hostile(job, "echo x > f; tar -P --transform 's,^,a/../../,' -cf $a f");
+  expect_refused(job, "sandbox: refused, since it leads out: a/../../f\n");
+}
+
+JOB_TEST_NO_AGENT(an_absolute_name_is_refused) {
+  start_hostile(job, "echo x > f; tar -P --transform 's,^,/tmp/,' -cf $a f");
+  expect_refused(job, "sandbox: refused, since it is an absolute name: /tmp/f\n");
+}
+
+JOB_TEST_NO_AGENT(a_name_behind_a_link_is_refused) {
+  start_hostile(job, "ln -s sub l; mkdir sub; tar -cf $a sub l; rm l; mkdir l; echo x > l/f; "
+                     "tar -rf $a l/f");
+  expect_refused(job, "sandbox: refused, since it leads through a link or a file: l/f\n");
+}
+
+JOB_TEST_NO_AGENT(a_hard_link_that_leads_out_is_refused) {
+  start_hostile(job, "echo x > f; ln f g; tar -P --transform 's,^f,../../f,h' --transform "
+                     "'s,^f,k,r' -cf $a f g");
+  expect_refused(job, "sandbox: refused, since it leads out: ../../f\n");
+}
+
+JOB_TEST_NO_AGENT(links_that_lead_out_are_left_out) {
+  start_hostile(job, "ln -s /etc/passwd a; ln -s ../x b; mkdir d; ln -s ../../x d/c; ln -s .. d/e; "
+                     "ln -s d/.. f; ln -s d/e g; tar -cf $a a b d f g");
+  expect(job, "mkdir $B/d; $S cp :$B/d e 2> said; echo $?; find e | sort; grep -c 'leads out' said",
+         0, "1\ne\ne/d\ne/d/e\ne/g\n4\n", "");
+}
+
+JOB_TEST_NO_AGENT(a_broken_archive_leaves_nothing) {
+  start_hostile(job, "echo x > f; tar -cf - f | head -c 700 > $a");
+  expect_refused(job, "sandbox: the archive is not whole\n");
+}

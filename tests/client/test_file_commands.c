@@ -1,0 +1,91 @@
+/* sandbox read, write, edit, ls, grep, tree: the file kinds as text for people. */
+#include "tests/support/sandbox_client.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+/* A script in which $D is a directory that client and sandbox share. */
+static const char *with_directory(struct job *job, const char *script) {
+  return job_format(job, "D='%s'; mkdir -p $D; cd $D; %s", job_path(job, "shared"), script);
+}
+
+static void expect(struct job *job, const char *script, int code, const char *output,
+                   const char *errors) {
+  client_expect(job, with_directory(job, script), code, output, errors);
+}
+
+JOB_TEST(what_is_written_is_read_byte_for_byte) {
+  expect(job, "printf 'a\\0\\377\\n' | $S write $D/a && $S read $D/a | cmp - $D/a", 0, "", "");
+  expect(job, "$S write $D/new/dir/empty < /dev/null && $S read $D/new/dir/empty", 0, "", "");
+  expect(job, "head -c 9000000 /dev/urandom > r; $S write $D/s < r && $S read $D/s | cmp - r", 0,
+         "", "");
+}
+
+/* More than writeBytes takes. */
+JOB_TEST(a_large_file_is_put_together_in_the_sandbox) {
+  expect(job, "head -c 27000000 /dev/urandom > r; $S write $D/s < r && cmp s r && ls -A", 0,
+         "r\ns\n", "");
+}
+
+JOB_TEST(lines_come_with_their_numbers) {
+  expect(job, "seq 20 > a; $S read $D/a -l 9:2", 0, " 9\t9\n10\t10\n", "");
+  expect(job, "$S read -l 20 $D/a", 0, "20\t20\n21\t\n", "");
+  expect(job, "$S read -l 0:1 $D/a", 64, "", NULL);
+}
+
+JOB_TEST(what_fails_is_said_with_1) {
+  expect(job, "$S read /no/such", 1, "", "sandbox: file not found: /no/such\n");
+  expect(job, "$S ls /no/such", 1, "", "sandbox: directory not found: /no/such\n");
+  expect(job, "$S write / < /dev/null", 1, "", NULL);
+  expect(job, "$S edit /no/such a b", 1, "", "sandbox: file not found: /no/such\n");
+  expect(job, "$S grep '(' $D", 1, "", NULL);
+  expect(job, "$S read \"$(printf '/a\\377')\"", 125, "", "sandbox: not UTF-8: /a\xff\n");
+}
+
+JOB_TEST(an_edit_says_what_it_did) {
+  expect(job, "printf 'a b a\\n' > a; $S edit $D/a b c > said && cat a && grep -c '^+ c' said", 0,
+         "a c a\n1\n", "");
+  expect(job, "$S edit $D/a a x", 1, "", NULL);
+  expect(job, "$S edit $D/a a x --all > said && cat a", 0, "x c x\n", "");
+}
+
+JOB_TEST(a_directory_is_listed_and_drawn) {
+  expect(job, "mkdir d d/sub; printf 12345678901 > d/b; : > d/a; $S ls $D/d", 0,
+         "file   0  a\nfile  11  b\ndir    -  sub/\n", "");
+  expect(job, "$S tree $D/d", 0, "d/\n├── sub/\n├── a\n└── b\n", "");
+}
+
+JOB_TEST(matches_have_their_place) {
+  expect(job, "mkdir g; printf 'x\\nOne\\n' > g/a.txt; echo one > g/b.c; cd g; $S grep one $D/g", 0,
+         job_format(job, "%s/g/b.c:1:one\n", job_path(job, "shared")), "");
+  expect(job, "$S grep one $D/g -i -g '*.txt'", 0,
+         job_format(job, "%s/g/a.txt:2:One\n", job_path(job, "shared")), "");
+  expect(job, "$S grep none $D/g", 1, "", "");
+}
+
+JOB_TEST(json_is_what_the_kinds_answer) {
+  expect(job, "printf ab > a; $S --json read $D/a; $S read --json -l 1:1 $D/a", 0,
+         "{\"size\":2,\"content\":\"YWI=\"}\n\"1\\tab\"\n", "");
+  expect(job, "mkdir e; $S ls --json $D/e; $S tree --json $D/e", 0, "[]\n\"e/\"\n", "");
+}
+
+JOB_TEST(nothing_is_left_of_the_commands) {
+  const cJSON *first = job_push_echo(job, "first");
+  expect(job, "echo a | $S write $D/a; $S read $D/a; $S edit $D/a a b > said", 0, "a\n", "");
+  job_expect_answer(job, first, 0, NULL, "first\n");
+  job_wait_length(job, "results", 0);
+  job_expect_nothing_left(job);
+}
+
+JOB_TEST(an_interrupted_write_leaves_nothing) {
+  expect(
+      job,
+      "mkfifo q; (head -c 3000000 /dev/zero; exec sleep 60) > q & s=$!; $S write $D/a < q & p=$!; "
+      "until ls -A | grep -q part; do sleep 0.05; done; kill -INT $p; wait $p; echo $?; "
+      "kill $s; ls -A",
+      0, "130\nq\n", NULL);
+}
+
+JOB_TEST_NO_AGENT(without_an_agent_nothing_is_pushed) {
+  client_expect(job, "$S read /etc/passwd", 125, "", NULL);
+  job_wait_length(job, "in", 0);
+}
