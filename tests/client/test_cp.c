@@ -5,10 +5,10 @@
 /* A script in which $B is a directory in the sandbox, and the current one is another, beside it. */
 static void expect(struct job *job, const char *script, int code, const char *output,
                    const char *errors) {
-  client_expect(job,
-                job_format(job, "B='%s'; mkdir -p $B '%s'; cd '%s'; %s", job_path(job, "box"),
-                           job_path(job, "here"), job_path(job, "here"), script),
-                code, output, errors);
+  sandbox_expect(job,
+                 job_format(job, "B='%s'; mkdir -p $B '%s'; cd '%s'; %s", job_path(job, "box"),
+                            job_path(job, "here"), job_path(job, "here"), script),
+                 code, output, errors);
 }
 
 JOB_TEST(a_file_is_copied_both_ways_with_its_mode) {
@@ -69,7 +69,7 @@ JOB_TEST(an_interrupt_leaves_nothing_on_either_side) {
 /* What the sandbox's tar packs is what this script writes to "$a" with the real one. */
 static void start_hostile(struct job *job, const char *script) {
   char *directory = job_path(job, "bin");
-  client_expect(job, job_format(job, "mkdir -p '%s'", directory), 0, "", "");
+  sandbox_expect(job, job_format(job, "mkdir -p '%s'", directory), 0, "", "");
   (void)job_write(job, "bin/tar",
                   job_format(job,
                              "#!/bin/sh\nPATH=/usr/bin:/bin; a=$2; w=$(mktemp -d); cd $w; %s\n"

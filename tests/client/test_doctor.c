@@ -8,7 +8,7 @@
 /* A line of its output begins so, and has the fix. */
 static void expect_finding(struct job *job, const char *command, int code, const char *beginning,
                            const char *fix) {
-  struct agent_process *client = client_start(job, command);
+  struct agent_process *client = sandbox_start(job, command);
   assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), code);
   const char *line = strstr(agent_process_output(client), beginning);
   if (line == NULL)
@@ -21,10 +21,10 @@ static void expect_finding(struct job *job, const char *command, int code, const
 }
 
 JOB_TEST(all_is_well) {
-  client_expect(job, "$S doctor | cut -c1-3 | sort -u", 0, "✓\n", "");
-  client_expect(job,
-                "$S doctor --json | grep -v '^{\"level\":\"ok\",\"text\":\".*\",\"fix\":null}$'", 1,
-                "", "");
+  sandbox_expect(job, "$S doctor | cut -c1-3 | sort -u", 0, "✓\n", "");
+  sandbox_expect(job,
+                 "$S doctor --json | grep -v '^{\"level\":\"ok\",\"text\":\".*\",\"fix\":null}$'",
+                 1, "", "");
   expect_finding(job, "$S doctor", 0, "✓ agent ", "; its clock is 0.0s ");
 }
 

@@ -10,7 +10,7 @@ static const char *with_directory(struct job *job, const char *script) {
 
 static void expect(struct job *job, const char *script, int code, const char *output,
                    const char *errors) {
-  client_expect(job, with_directory(job, script), code, output, errors);
+  sandbox_expect(job, with_directory(job, script), code, output, errors);
 }
 
 JOB_TEST(what_is_written_is_read_byte_for_byte) {
@@ -86,6 +86,6 @@ JOB_TEST(an_interrupted_write_leaves_nothing) {
 }
 
 JOB_TEST_NO_AGENT(without_an_agent_nothing_is_pushed) {
-  client_expect(job, "$S read /etc/passwd", 125, "", NULL);
+  sandbox_expect(job, "$S read /etc/passwd", 125, "", NULL);
   job_wait_length(job, "in", 0);
 }

@@ -13,43 +13,43 @@
 #define OTHER "11111111-bbbb-4aaa-8aaa-000000000002"
 
 static void run_script(struct job *job, const char *id, const char *script) {
-  client_expect(job, job_format(job, "$S run --id %s -c '%s' >&2; exit 0", id, script), 0, "",
-                NULL);
+  sandbox_expect(job, job_format(job, "$S run --id %s -c '%s' >&2; exit 0", id, script), 0, "",
+                 NULL);
 }
 
 JOB_TEST(a_step_that_has_ended_is_shown_with_its_code) {
   run_script(job, ID, "echo a; echo b; echo c; exit 3");
   run_script(job, "22222222-aaaa-4aaa-8aaa-000000000001", "echo e >&2");
-  client_expect(job, "$S follow 1111", 3, "a\nb\nc\n", "");
-  client_expect(job, "$S follow 2", 0, "", "e\n");
-  client_expect(job, "$S follow " ID " -n 1", 3, "c\n", "");
-  client_expect(job, "$S follow -n 2 1111", 3, "b\nc\n", "");
-  client_expect(job, "$S follow -n 0 1111", 3, "", "");
-  client_expect(job, "$S follow --since 1h 1111", 3, "a\nb\nc\n", "");
-  client_expect(job, "$S follow --since 0s 1111", 3, "", "");
-  client_expect(job, "$S --json follow 1111 | grep -o 'exit=.*False'", 0, "exit=3 timedOut=False\n",
-                "");
+  sandbox_expect(job, "$S follow 1111", 3, "a\nb\nc\n", "");
+  sandbox_expect(job, "$S follow 2", 0, "", "e\n");
+  sandbox_expect(job, "$S follow " ID " -n 1", 3, "c\n", "");
+  sandbox_expect(job, "$S follow -n 2 1111", 3, "b\nc\n", "");
+  sandbox_expect(job, "$S follow -n 0 1111", 3, "", "");
+  sandbox_expect(job, "$S follow --since 1h 1111", 3, "a\nb\nc\n", "");
+  sandbox_expect(job, "$S follow --since 0s 1111", 3, "", "");
+  sandbox_expect(job, "$S --json follow 1111 | grep -o 'exit=.*False'", 0,
+                 "exit=3 timedOut=False\n", "");
   job_wait_length(job, "results", 0);
 }
 
 JOB_TEST(an_id_must_be_one_steps) {
   run_script(job, ID, "echo a");
   run_script(job, OTHER, "echo b");
-  client_expect(job, "$S follow 1111", 125, "", "sandbox: several steps begin with '1111'\n");
-  client_expect(job, "$S follow 11111111-B", 0, "b\n", "");
-  client_expect(job, "$S follow 3333", 125, "",
-                "sandbox: no step that waits, runs, or has events begins with '3333'\n");
-  client_expect(job, "$S follow 1111 --all", 64, "", NULL);
-  client_expect(job, "$S follow --html x", 64, "", NULL);
-  client_expect(job, "$S follow --since 5", 64, "", NULL);
+  sandbox_expect(job, "$S follow 1111", 125, "", "sandbox: several steps begin with '1111'\n");
+  sandbox_expect(job, "$S follow 11111111-B", 0, "b\n", "");
+  sandbox_expect(job, "$S follow 3333", 125, "",
+                 "sandbox: no step that waits, runs, or has events begins with '3333'\n");
+  sandbox_expect(job, "$S follow 1111 --all", 64, "", NULL);
+  sandbox_expect(job, "$S follow --html x", 64, "", NULL);
+  sandbox_expect(job, "$S follow --since 5", 64, "", NULL);
 }
 
 JOB_TEST(a_step_that_waits_is_followed_to_its_end) {
   const char *sleep = job_sleep(job, 60);
   const cJSON *first =
       job_push_until(job, job_script(job, job_format(job, "echo up; %s", sleep)), "up");
-  client_expect(job, "$S run --detach --id " ID " -t 1 -c 'echo mine; sleep 60'", 0, NULL, "");
-  struct agent_process *follow = client_start(job, "exec $S follow 1111");
+  sandbox_expect(job, "$S run --detach --id " ID " -t 1 -c 'echo mine; sleep 60'", 0, NULL, "");
+  struct agent_process *follow = sandbox_start(job, "exec $S follow 1111");
   job_push_cancel(job, first);
   assert_int_equal(agent_process_wait(follow, WAIT_BOUND_MS), 124);
   assert_string_equal(agent_process_output(follow), "mine\n");
@@ -59,9 +59,9 @@ JOB_TEST(a_step_that_waits_is_followed_to_its_end) {
 JOB_TEST(a_step_that_ends_without_having_run_ends_it) {
   const char *sleep = job_sleep(job, 60);
   (void)job_push_until(job, job_script(job, job_format(job, "echo up; %s", sleep)), "up");
-  client_expect(job, "$S run --detach --id " ID " -- true", 0, NULL, "");
-  struct agent_process *follow = client_start(job, "exec $S follow 1111");
-  client_expect(job, "$S cancel 1111", 0, "", NULL);
+  sandbox_expect(job, "$S run --detach --id " ID " -- true", 0, NULL, "");
+  struct agent_process *follow = sandbox_start(job, "exec $S follow 1111");
+  sandbox_expect(job, "$S cancel 1111", 0, "", NULL);
   assert_int_equal(agent_process_wait(follow, WAIT_BOUND_MS), 125);
   agent_process_free(follow);
 }
@@ -79,7 +79,7 @@ static bool has_shown(void *context) {
 JOB_TEST(an_interrupt_leaves_and_stops_nothing) {
   const char *sleep = job_sleep(job, 60);
   run_script(job, OTHER, "echo before");
-  struct agent_process *follow = client_start(job, "exec $S follow -n 1");
+  struct agent_process *follow = sandbox_start(job, "exec $S follow -n 1");
   struct shown shown = {follow, "before\n"};
   assert_true(wait_until(has_shown, &shown, WAIT_BOUND_MS));
   (void)job_push_until(job, job_script(job, job_format(job, "echo up; %s", sleep)), "up");
@@ -105,9 +105,9 @@ JOB_TEST_NO_AGENT(what_was_trimmed_is_counted) {
   add_event(job, ID, 1206, "stdout", "x", "");
   add_event(job, ID, 1208, "stdout", "y", "");
   add_event(job, ID, 1209, "completed", "exit=0 timedOut=False", "");
-  client_expect(job, "$S follow 1111", 0, "x\ny\n",
-                "… 1,204 lines were trimmed …\n… 1 line was trimmed …\n");
-  client_expect(job, "$S --json follow 1111 | wc -l", 0, "3\n", "");
+  sandbox_expect(job, "$S follow 1111", 0, "x\ny\n",
+                 "… 1,204 lines were trimmed …\n… 1 line was trimmed …\n");
+  sandbox_expect(job, "$S --json follow 1111 | wc -l", 0, "3\n", "");
 }
 
 JOB_TEST_NO_AGENT(pieces_of_a_line_are_joined_and_each_line_has_its_step_and_time) {
@@ -117,67 +117,68 @@ JOB_TEST_NO_AGENT(pieces_of_a_line_are_joined_and_each_line_has_its_step_and_tim
   add_event(job, ID, 4, "stdout", "B", "");
   add_event(job, OTHER, 1, "started", "sh", "");
   add_event(job, OTHER, 2, "stdout", "other", "");
-  client_expect(job, "timeout -s INT --preserve-status 1 $S follow --all -n 9 --timestamps", 130,
-                "1111│ 2026-05-05T10:00:02.500+00:00 AB\n"
-                "11111111-b│ 2026-05-05T10:00:02.500+00:00 other\n",
-                "1111│ 2026-05-05T10:00:03.500+00:00 E\n");
+  sandbox_expect(job, "timeout -s INT --preserve-status 1 $S follow --all -n 9 --timestamps", 130,
+                 "1111│ 2026-05-05T10:00:02.500+00:00 AB\n"
+                 "11111111-b│ 2026-05-05T10:00:02.500+00:00 other\n",
+                 "1111│ 2026-05-05T10:00:03.500+00:00 E\n");
 }
 
 JOB_TEST(a_page_and_a_recording_are_written_whole) {
   char *page = job_path(job, "out.html"), *cast = job_path(job, "out.cast");
   run_script(job, ID,
              "printf \"\\033[1;31m<a & b>\\033[0m\\033[2Jc\\n\"; sleep 0.1; echo e >&2; exit 3");
-  client_expect(job, job_format(job, "$S follow 1111 --html %s --cast %s >&2", page, cast), 3, "",
-                NULL);
-  client_expect(job, job_format(job, "grep -o '<title>.*</title>' %s", page), 0,
-                job_format(job, "<title>%s · " ID " · exit 3</title>\n", job->id), "");
-  client_expect(job, job_format(job, "grep -o 'class=.o. .*<span.*' %s | sed 's/.*\">//'", page), 0,
-                "&lt;a &amp; b&gt;</span>\xEF\xBF\xBD[2Jc</span>\n", NULL);
-  client_expect(job,
-                job_format(job, "grep -c 'class=\"b f1\"' %s; grep -c '^<span class=\"e\".*>e<' %s",
-                           page, page),
-                0, "1\n1\n", "");
-  client_expect(job, job_format(job, "grep -c -e 'src=' -e '<script' -e 'http:' %s", page), 1,
-                "0\n", "");
-  client_expect(
+  sandbox_expect(job, job_format(job, "$S follow 1111 --html %s --cast %s >&2", page, cast), 3, "",
+                 NULL);
+  sandbox_expect(job, job_format(job, "grep -o '<title>.*</title>' %s", page), 0,
+                 job_format(job, "<title>%s · " ID " · exit 3</title>\n", job->id), "");
+  sandbox_expect(job, job_format(job, "grep -o 'class=.o. .*<span.*' %s | sed 's/.*\">//'", page),
+                 0, "&lt;a &amp; b&gt;</span>\xEF\xBF\xBD[2Jc</span>\n", NULL);
+  sandbox_expect(job,
+                 job_format(job,
+                            "grep -c 'class=\"b f1\"' %s; grep -c '^<span class=\"e\".*>e<' %s",
+                            page, page),
+                 0, "1\n1\n", "");
+  sandbox_expect(job, job_format(job, "grep -c -e 'src=' -e '<script' -e 'http:' %s", page), 1,
+                 "0\n", "");
+  sandbox_expect(
       job,
       job_format(job,
                  "head -n 1 %s | grep -c "
                  "'\"version\":2,\"width\":80,\"height\":24,\"timestamp\":[0-9]*,\"title\":'",
                  cast),
       0, "1\n", "");
-  client_expect(job, job_format(job, "sed -n '3s/^.[0-9]*[.][0-9]*,//p' %s", cast), 0,
-                "\"o\",\"e\\r\\n\"]\n", "");
-  client_expect(job, job_format(job, "ls -A $(dirname %s) | grep -c '^[.]write'", page), 1, "0\n",
-                "");
+  sandbox_expect(job, job_format(job, "sed -n '3s/^.[0-9]*[.][0-9]*,//p' %s", cast), 0,
+                 "\"o\",\"e\\r\\n\"]\n", "");
+  sandbox_expect(job, job_format(job, "ls -A $(dirname %s) | grep -c '^[.]write'", page), 1, "0\n",
+                 "");
 }
 
 JOB_TEST(a_page_that_is_not_whole_does_not_appear) {
   char *page = job_path(job, "out.html");
   const char *sleep = job_sleep(job, 60);
-  client_expect(job, job_format(job, "$S run --detach --id " ID " -c 'echo up; %s'", sleep), 0,
-                NULL, "");
+  sandbox_expect(job, job_format(job, "$S run --detach --id " ID " -c 'echo up; %s'", sleep), 0,
+                 NULL, "");
   struct agent_process *follow =
-      client_start(job, job_format(job, "exec $S follow " ID " --html %s", page));
+      sandbox_start(job, job_format(job, "exec $S follow " ID " --html %s", page));
   struct shown shown = {follow, "up\n"};
   assert_true(wait_until(has_shown, &shown, WAIT_BOUND_MS));
   assert_int_equal(kill(agent_process_pid(follow), SIGINT), 0);
   assert_int_equal(agent_process_wait(follow, WAIT_BOUND_MS), 130);
-  client_expect(job,
-                job_format(job, "ls -A $(dirname %s) | grep -c -e '^[.]write' -e out.html", page),
-                1, "0\n", "");
+  sandbox_expect(job,
+                 job_format(job, "ls -A $(dirname %s) | grep -c -e '^[.]write' -e out.html", page),
+                 1, "0\n", "");
   agent_process_free(follow);
-  client_expect(job, "$S follow 1111 --html /dev/null", 125, "",
-                "sandbox: cannot write /dev/null: it is a character device\n");
+  sandbox_expect(job, "$S follow 1111 --html /dev/null", 125, "",
+                 "sandbox: cannot write /dev/null: it is a character device\n");
 }
 
 JOB_TEST(a_terminal_sees_which_step_a_line_is_of) {
-  struct client_terminal *terminal = client_terminal_start(job, "exec $S follow --all -n 1");
+  struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S follow --all -n 1");
   run_script(job, ID, "echo a; echo b >&2; exit 3");
-  client_terminal_wait(terminal, "\x1b[2m1111 sh\x1b[0m\r\n");
-  client_terminal_wait(terminal, "1111│ \x1b[0ma\r\n");
-  client_terminal_wait(terminal, "1111│ \x1b[0m\x1b[2mb\x1b[0m\r\n");
-  client_terminal_wait(terminal, "✗ 1111 exit 3 after ");
-  client_terminal_send(terminal, "\x03");
-  client_terminal_expect_exit(terminal, 130);
+  sandbox_terminal_wait(terminal, "\x1b[2m1111 sh\x1b[0m\r\n");
+  sandbox_terminal_wait(terminal, "1111│ \x1b[0ma\r\n");
+  sandbox_terminal_wait(terminal, "1111│ \x1b[0m\x1b[2mb\x1b[0m\r\n");
+  sandbox_terminal_wait(terminal, "✗ 1111 exit 3 after ");
+  sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_expect_exit(terminal, 130);
 }

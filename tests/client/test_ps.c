@@ -8,7 +8,7 @@
 /* Its output with the words of `sed` replaced must be this. */
 static void expect_shape(struct job *job, const char *command, const char *sed,
                          const char *output) {
-  client_expect(job, job_format(job, "%s | sed -E '%s'", command, sed), 0, output, "");
+  sandbox_expect(job, job_format(job, "%s | sed -E '%s'", command, sed), 0, output, "");
 }
 
 JOB_TEST(what_runs_is_first_and_what_waits_has_its_place) {
@@ -38,16 +38,16 @@ JOB_TEST_NO_AGENT(a_queue_of_any_size_is_shown_whole) {
                     "for i=1,2000 do redis.call('lpush','sandbox:%s:in','{\"stepId\":\"'..i.."
                     "'\",\"command\":\"x\",\"args\":[\"'..string.rep('y',1000)..'\"]}') end",
                     job->id));
-  client_expect(job, "$S ps | grep -c waiting", 0, "2001\n", "");
-  client_expect(job, "$S ps | sed 1s/,.*// | head -1 | grep -o 'no agent'", 0, "no agent\n", "");
+  sandbox_expect(job, "$S ps | grep -c waiting", 0, "2001\n", "");
+  sandbox_expect(job, "$S ps | sed 1s/,.*// | head -1 | grep -o 'no agent'", 0, "no agent\n", "");
 }
 
 JOB_TEST(the_jobs_are_those_with_an_agent) {
   job_do(job, "SET %s %s", "sandbox:old one:heartbeat", "{\"Ts\":1,\"Pid\":9}");
   expect_shape(job, "env -u JOB_ID $S jobs | grep old", "s/ +/ /g;s/[0-9]+d[0-9]+h ago/AGE/",
                "old one 0.1.0 or older 9 AGE - - - - - - -\n");
-  client_expect(job, "env -u JOB_ID $S jobs --json | wc -l", 0, "2\n", "");
-  client_expect(job, "env -u JOB_ID $S top | grep -c -e $JOB_ID -e 'old one'", 0, NULL, "");
+  sandbox_expect(job, "env -u JOB_ID $S jobs --json | wc -l", 0, "2\n", "");
+  sandbox_expect(job, "env -u JOB_ID $S top | grep -c -e $JOB_ID -e 'old one'", 0, NULL, "");
 }
 
 JOB_TEST(top_shows_a_round_where_nobody_watches) {
@@ -64,18 +64,18 @@ JOB_TEST(top_shows_a_round_where_nobody_watches) {
 /* --- at a terminal ---------------------------------------------------------------------------- */
 
 JOB_TEST(top_goes_on_until_it_is_interrupted) {
-  struct client_terminal *terminal = client_terminal_start(job, "exec $S top");
-  client_terminal_wait(terminal, "STEPS/MIN\r\n");
+  struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S top");
+  sandbox_terminal_wait(terminal, "STEPS/MIN\r\n");
   terminal->length = 0;
-  client_terminal_wait(terminal, "STEPS/MIN\r\n");
-  client_terminal_send(terminal, "\x03");
-  client_terminal_expect_exit(terminal, 0);
+  sandbox_terminal_wait(terminal, "STEPS/MIN\r\n");
+  sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_expect_exit(terminal, 0);
 }
 
 JOB_TEST(a_row_is_cut_at_the_width_of_the_terminal) {
   job_do(job, "LPUSH %s %s", "sandbox:wide:in",
          "{\"stepId\":\"aaaa\",\"command\":\"0123456789012345678901234567890123456789\"}");
-  struct client_terminal *terminal = client_terminal_start(job, "COLUMNS=40 exec $S -j wide ps");
-  client_terminal_wait(terminal, "COMMAND\r\naaaa  run   waiting  1      01234567890…\r\n");
-  client_terminal_expect_exit(terminal, 0);
+  struct sandbox_terminal *terminal = sandbox_terminal_start(job, "COLUMNS=40 exec $S -j wide ps");
+  sandbox_terminal_wait(terminal, "COMMAND\r\naaaa  run   waiting  1      01234567890…\r\n");
+  sandbox_terminal_expect_exit(terminal, 0);
 }

@@ -10,33 +10,33 @@
 #include "tests/test.h"
 
 JOB_TEST(the_output_and_the_code_are_the_steps) {
-  client_expect(job, "$S run -- sh -c 'echo a; echo b >&2; exit 3'", 3, "a\n", "b\n");
-  client_expect(job, "$S run -c 'echo $0; exit 0'", 0, "sh\n", "");
-  client_expect(job, "$S run -- sh -c 'kill -TERM $$'", 128 + SIGTERM, "", "");
-  client_expect(job, "$S run -t 1 -- sleep 60", 124, "", "");
-  client_expect(job, "$S run -- no-such-command", 127, "",
-                "sandbox: no-such-command: command not found on PATH\n");
-  client_expect(job, "$S run -- /etc/passwd", 126, "", NULL);
+  sandbox_expect(job, "$S run -- sh -c 'echo a; echo b >&2; exit 3'", 3, "a\n", "b\n");
+  sandbox_expect(job, "$S run -c 'echo $0; exit 0'", 0, "sh\n", "");
+  sandbox_expect(job, "$S run -- sh -c 'kill -TERM $$'", 128 + SIGTERM, "", "");
+  sandbox_expect(job, "$S run -t 1 -- sleep 60", 124, "", "");
+  sandbox_expect(job, "$S run -- no-such-command", 127, "",
+                 "sandbox: no-such-command: command not found on PATH\n");
+  sandbox_expect(job, "$S run -- /etc/passwd", 126, "", NULL);
 }
 
 JOB_TEST(directory_variables_and_input_are_as_asked) {
-  client_expect(job, "$S run -w /usr -- pwd", 0, "/usr\n", "");
-  client_expect(job, "B=two $S run -e A=one -e B -c 'echo $A $B'", 0, "one two\n", "");
-  client_expect(job, "printf 'x\\ny' | $S run -i -- cat", 0, "x\ny\n", "");
-  client_expect(job, "printf '\\377' | $S run -i -- cat", 125, "",
-                "sandbox: standard input is not UTF-8: use cp\n");
+  sandbox_expect(job, "$S run -w /usr -- pwd", 0, "/usr\n", "");
+  sandbox_expect(job, "B=two $S run -e A=one -e B -c 'echo $A $B'", 0, "one two\n", "");
+  sandbox_expect(job, "printf 'x\\ny' | $S run -i -- cat", 0, "x\ny\n", "");
+  sandbox_expect(job, "printf '\\377' | $S run -i -- cat", 125, "",
+                 "sandbox: standard input is not UTF-8: use cp\n");
 }
 
 JOB_TEST(wrong_usage_is_told) {
-  client_expect(job, "$S run", 64, "", NULL);
-  client_expect(job, "$S run -t x -- true", 64, "", NULL);
-  client_expect(job, "$S fly", 64, "",
-                "sandbox: unknown command 'fly'; sandbox --help lists them\n");
-  client_expect(job, "$S exec -- true", 125, "", "sandbox: exec needs an agent with start\n");
+  sandbox_expect(job, "$S run", 64, "", NULL);
+  sandbox_expect(job, "$S run -t x -- true", 64, "", NULL);
+  sandbox_expect(job, "$S fly", 64, "",
+                 "sandbox: unknown command 'fly'; sandbox --help lists them\n");
+  sandbox_expect(job, "$S exec -- true", 125, "", "sandbox: exec needs an agent with start\n");
 }
 
 JOB_TEST(json_is_the_events_and_the_result) {
-  struct agent_process *client = client_start(job, "$S --json run -- sh -c 'echo a; exit 3'");
+  struct agent_process *client = sandbox_start(job, "$S --json run -- sh -c 'echo a; exit 3'");
   assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 3);
   const char *line = agent_process_output(client);
   static const char *const kinds[] = {"\"started\"", "\"stdout\"", "\"completed\"",
@@ -53,9 +53,9 @@ JOB_TEST(json_is_the_events_and_the_result) {
 /* A server's results stay, and so do its steps; of the client nothing stays. */
 JOB_TEST(a_server_beside_it_neither_loses_nor_gains_anything) {
   const cJSON *first = job_push_echo(job, "first");
-  client_expect(job, "$S run -- echo mine", 0, "mine\n", "");
+  sandbox_expect(job, "$S run -- echo mine", 0, "mine\n", "");
   const cJSON *second = job_push_echo(job, "second");
-  client_expect(job, "$S run -- echo mine too", 0, "mine too\n", "");
+  sandbox_expect(job, "$S run -- echo mine too", 0, "mine too\n", "");
   job_expect_answer(job, first, 0, NULL, "first\n");
   job_expect_answer(job, second, 0, NULL, "second\n");
   job_wait_length(job, "results", 0);
@@ -63,9 +63,9 @@ JOB_TEST(a_server_beside_it_neither_loses_nor_gains_anything) {
 }
 
 JOB_TEST_NO_AGENT(without_an_agent_it_says_so) {
-  client_expect(job, "$S run -- true", 125, "", NULL);
+  sandbox_expect(job, "$S run -- true", 125, "", NULL);
   job_wait_length(job, "in", 0);
-  client_expect(job, "$S run --detach -- true", 0, NULL, "");
+  sandbox_expect(job, "$S run --detach -- true", 0, NULL, "");
   job_wait_length(job, "in", 1);
 }
 
@@ -81,14 +81,14 @@ static bool has_more_output(void *context) {
 
 JOB_TEST(a_reader_that_leaves_cancels_it) {
   const char *sleep = job_sleep(job, 60);
-  client_expect(job, job_format(job, "$S run -c 'echo a; echo b; %s' | head -n 1", sleep), 0, "a\n",
-                NULL);
+  sandbox_expect(job, job_format(job, "$S run -c 'echo a; echo b; %s' | head -n 1", sleep), 0,
+                 "a\n", NULL);
   assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
 }
 
 /* By the numbers of its events. */
 JOB_TEST(a_connection_that_is_lost_costs_no_line_and_doubles_none) {
-  struct agent_process *client = client_start(
+  struct agent_process *client = sandbox_start(
       job, "$S run -c 'i=0; while [ $i -lt 40 ]; do echo $i; i=$((i + 1)); sleep 0.05; done'");
   struct output output = {.client = client};
   for (int i = 0; i < 5; i++) {
@@ -110,8 +110,8 @@ JOB_TEST(a_connection_that_is_lost_costs_no_line_and_doubles_none) {
 
 JOB_TEST(a_wrong_password_is_not_shown) {
   struct agent_process *client =
-      client_start(job, "$S -u redis://user:s3cret-Word@127.0.0.1:$(echo $REDIS_URL | "
-                        "sed 's/.*://') run -- true");
+      sandbox_start(job, "$S -u redis://user:s3cret-Word@127.0.0.1:$(echo $REDIS_URL | "
+                         "sed 's/.*://') run -- true");
   assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 125);
   assert_null(strstr(agent_process_log(client), "s3cret"));
   assert_non_null(strstr(agent_process_log(client), "WRONGPASS"));
@@ -121,46 +121,46 @@ JOB_TEST(a_wrong_password_is_not_shown) {
 /* --- at a terminal ---------------------------------------------------------------------------- */
 
 JOB_TEST(the_last_line_says_how_it_ended) {
-  struct client_terminal *terminal =
-      client_terminal_start(job, "exec $S run -- sh -c 'echo a; exit 3'");
-  client_terminal_wait(terminal, "a\r\n");
-  client_terminal_wait(terminal, "exit 3 after ");
-  client_terminal_expect_exit(terminal, 3);
+  struct sandbox_terminal *terminal =
+      sandbox_terminal_start(job, "exec $S run -- sh -c 'echo a; exit 3'");
+  sandbox_terminal_wait(terminal, "a\r\n");
+  sandbox_terminal_wait(terminal, "exit 3 after ");
+  sandbox_terminal_expect_exit(terminal, 3);
 }
 
 JOB_TEST(control_characters_do_not_reach_a_terminal) {
-  struct client_terminal *terminal = client_terminal_start(
+  struct sandbox_terminal *terminal = sandbox_terminal_start(
       job, "exec $S run -c 'printf \"\\033]0;title\\007a\\033[31mred\\033[0m\\033[2Jb\\n\"'");
-  client_terminal_wait(terminal, "\x1b[31mred\x1b[0m");
-  client_terminal_wait(terminal, "[2Jb");
+  sandbox_terminal_wait(terminal, "\x1b[31mred\x1b[0m");
+  sandbox_terminal_wait(terminal, "[2Jb");
   assert_null(strstr(terminal->text, "\x1b]0;"));
   assert_null(strstr(terminal->text, "\x1b[2J"));
-  client_terminal_expect_exit(terminal, 0);
+  sandbox_terminal_expect_exit(terminal, 0);
 }
 
 JOB_TEST(an_interrupt_cancels_the_step) {
   const char *sleep = job_sleep(job, 60);
-  struct client_terminal *terminal = client_terminal_start(
+  struct sandbox_terminal *terminal = sandbox_terminal_start(
       job, job_format(job, "exec $S run -c 'trap \"\" TERM; echo up; %s'", sleep));
-  client_terminal_wait(terminal, "up\r\n");
-  client_terminal_send(terminal, "\x03");
-  client_terminal_wait(terminal, "cancelling ");
-  client_terminal_send(terminal, "\x03");
-  client_terminal_wait(terminal, "is being ended");
-  client_terminal_send(terminal, "\x03");
-  client_terminal_expect_exit(terminal, 130);
+  sandbox_terminal_wait(terminal, "up\r\n");
+  sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_wait(terminal, "cancelling ");
+  sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_wait(terminal, "is being ended");
+  sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_expect_exit(terminal, 130);
   assert_true(proc_wait_gone(sleep, 15000));
 }
 
 JOB_TEST(a_quit_leaves_it_running) {
   const char *sleep = job_sleep(job, 60);
-  struct client_terminal *terminal =
-      client_terminal_start(job, job_format(job, "exec $S run -c 'echo up; %s'", sleep));
-  client_terminal_wait(terminal, "up\r\n");
-  client_terminal_send(terminal, "\x1c");
-  client_terminal_wait(terminal, "goes on: sandbox follow ");
-  client_terminal_expect_exit(terminal, 128 + SIGQUIT);
+  struct sandbox_terminal *terminal =
+      sandbox_terminal_start(job, job_format(job, "exec $S run -c 'echo up; %s'", sleep));
+  sandbox_terminal_wait(terminal, "up\r\n");
+  sandbox_terminal_send(terminal, "\x1c");
+  sandbox_terminal_wait(terminal, "goes on: sandbox follow ");
+  sandbox_terminal_expect_exit(terminal, 128 + SIGQUIT);
   assert_true(proc_find(sleep) > 0);
-  client_expect(job, "$S cancel --running", 0, "", NULL);
+  sandbox_expect(job, "$S cancel --running", 0, "", NULL);
   assert_true(proc_wait_gone(sleep, 15000));
 }

@@ -28,14 +28,14 @@ static const char *with_variables(struct job *job, const char *script) {
                     program(), job->url, job->id, script);
 }
 
-struct agent_process *client_start(struct job *job, const char *script) {
+struct agent_process *sandbox_start(struct job *job, const char *script) {
   const char *const arguments[] = {"-c", with_variables(job, script), NULL};
   return agent_process_start(&(struct agent_setup){.program = "/bin/sh", .arguments = arguments});
 }
 
-void client_expect(struct job *job, const char *script, int code, const char *output,
-                   const char *errors) {
-  struct agent_process *client = client_start(job, script);
+void sandbox_expect(struct job *job, const char *script, int code, const char *output,
+                    const char *errors) {
+  struct agent_process *client = sandbox_start(job, script);
   int actual = agent_process_wait(client, WAIT_BOUND_MS);
   if (actual != code)
     job_fail(job, "%s: exit %d, not %d\n%s%s", script, actual, code, agent_process_output(client),
@@ -49,8 +49,8 @@ void client_expect(struct job *job, const char *script, int code, const char *ou
 
 /* --- at a terminal ---------------------------------------------------------------------------- */
 
-struct client_terminal *client_terminal_start(struct job *job, const char *script) {
-  struct client_terminal *self = calloc(1, sizeof *self);
+struct sandbox_terminal *sandbox_terminal_start(struct job *job, const char *script) {
+  struct sandbox_terminal *self = calloc(1, sizeof *self);
   assert_non_null(self);
   const struct winsize size = {.ws_row = 24, .ws_col = 80};
   const char *text = with_variables(job, script);
@@ -67,12 +67,12 @@ struct client_terminal *client_terminal_start(struct job *job, const char *scrip
   return self;
 }
 
-void client_terminal_send(struct client_terminal *self, const char *keys) {
+void sandbox_terminal_send(struct sandbox_terminal *self, const char *keys) {
   assert_int_equal(write(self->fd, keys, strlen(keys)), strlen(keys));
 }
 
 /* False when nothing came in this time, or nothing comes any more. */
-static bool read_more(struct client_terminal *self, int milliseconds) {
+static bool read_more(struct sandbox_terminal *self, int milliseconds) {
   struct pollfd readable = {.fd = self->fd, .events = POLLIN};
   if (poll(&readable, 1, milliseconds) <= 0)
     return false;
@@ -86,16 +86,16 @@ static bool read_more(struct client_terminal *self, int milliseconds) {
 
 static bool has_part(void *context) {
   struct {
-    struct client_terminal *self;
+    struct sandbox_terminal *self;
     const char *part;
   } *sought = context;
   (void)read_more(sought->self, 20);
   return strstr(sought->self->text, sought->part) != NULL;
 }
 
-void client_terminal_wait(struct client_terminal *self, const char *part) {
+void sandbox_terminal_wait(struct sandbox_terminal *self, const char *part) {
   struct {
-    struct client_terminal *self;
+    struct sandbox_terminal *self;
     const char *part;
   } sought = {self, part};
   if (!wait_until(has_part, &sought, WAIT_BOUND_MS))
@@ -103,7 +103,7 @@ void client_terminal_wait(struct client_terminal *self, const char *part) {
 }
 
 struct end {
-  struct client_terminal *self;
+  struct sandbox_terminal *self;
   int status;
 };
 
@@ -113,7 +113,7 @@ static bool has_ended(void *context) {
   return waitpid(end->self->pid, &end->status, WNOHANG) == end->self->pid;
 }
 
-void client_terminal_expect_exit(struct client_terminal *self, int code) {
+void sandbox_terminal_expect_exit(struct sandbox_terminal *self, int code) {
   struct end end = {.self = self};
   struct termios after;
   if (!wait_until(has_ended, &end, WAIT_BOUND_MS))

@@ -11,22 +11,22 @@
  * unless the script sets others.
  *
  *   JOB_TEST(it_has_the_steps_code) {
- *     client_expect(job, "$S run -- sh -c 'echo a; exit 3'", 3, "a\n", "");
+ *     sandbox_expect(job, "$S run -- sh -c 'echo a; exit 3'", 3, "a\n", "");
  *   }
  */
 
 /* Runs a script of sh, in which $S is the client; its exit code and all that it writes must be as said
    (NULL: anything). */
-void client_expect(struct job *job, const char *script, int code, const char *output,
-                   const char *errors);
+void sandbox_expect(struct job *job, const char *script, int code, const char *output,
+                    const char *errors);
 
 /* The same in the background. */
-struct agent_process *client_start(struct job *job, const char *script);
+struct agent_process *sandbox_start(struct job *job, const char *script);
 
 /* --- at a terminal ---------------------------------------------------------------------------- */
 
 /* A script of sh at a terminal of its own, of 80 columns and 24 lines; it dies with the test. */
-struct client_terminal {
+struct sandbox_terminal {
   struct job *job;
   pid_t pid;
   int fd;
@@ -35,13 +35,13 @@ struct client_terminal {
   size_t length;
 };
 
-struct client_terminal *client_terminal_start(struct job *job, const char *script);
-void client_terminal_send(struct client_terminal *self, const char *keys);
+struct sandbox_terminal *sandbox_terminal_start(struct job *job, const char *script);
+void sandbox_terminal_send(struct sandbox_terminal *self, const char *keys);
 
 /* Waits until the text so far holds this; fails when it never does. */
-void client_terminal_wait(struct client_terminal *self, const char *part);
+void sandbox_terminal_wait(struct sandbox_terminal *self, const char *part);
 
 /* Waits for its end: this code; and the terminal must be as it was before. Frees it. */
-void client_terminal_expect_exit(struct client_terminal *self, int code);
+void sandbox_terminal_expect_exit(struct sandbox_terminal *self, int code);
 
 #endif
