@@ -448,10 +448,10 @@ static void is_refused(struct trial *trial, const char *transcript, const char *
 }
 
 TRIAL_TEST(a_reply_is_nested_as_deep_as_one_that_is_asked_for_and_no_deeper) {
-  add_text(trial, "*2\r\n*1\r\n*1\r\n*2\r\n:1\r\n*0\r\n*-1\r\n");
-  expect(trial, "[[[[:1 []]]]nil ]");
+  add_text(trial, "*2\r\n*1\r\n*1\r\n*1\r\n*2\r\n:1\r\n*0\r\n*-1\r\n");
+  expect(trial, "[[[[[:1 []]]]]nil ]");
   trial->length = 0;
-  add_text(trial, "+one\r\n*2\r\n+two\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n");
+  add_text(trial, "+one\r\n*2\r\n+two\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n");
   is_refused(trial, "one ", "nested deeper");
 }
 
