@@ -183,6 +183,18 @@ static void show_place(struct exchange *self, const struct job_steps *steps) {
   self->has_place = true;
 }
 
+/* Of one that runs the lists, which may be long, need not be read. */
+static bool is_running(struct exchange *self) {
+  char *running = NULL;
+  struct error error;
+  bool found = self->is_started &&
+               server_call(self->program->server, SERVER_WORDS("GET", self->program->keys.started),
+                           server_take_text, &running, &error) == 0 &&
+               running != NULL && strcmp(running, self->id) == 0;
+  free(running);
+  return found;
+}
+
 /* Whether the step waits or runs. */
 static bool is_somewhere(struct exchange *self) {
   struct job_steps steps;
@@ -207,7 +219,7 @@ static bool has_no_events(const char *result) {
 static int look_for_step(struct exchange *self, int64_t now_ms) {
   struct program *program = self->program;
   struct error error;
-  if (is_somewhere(self))
+  if (is_running(self) || is_somewhere(self))
     self->present_ms = now_ms;
   else if (self->result == NULL && !self->is_over)
     (void)job_take_result(program, self->id, &self->result, &error);
