@@ -638,7 +638,7 @@ distclean:
 	@rm -rf build compile_commands.json .cache/clangd
 
 help:
-	@echo 'make                  build/agent, the program that is shipped (CC=clang, ARCH=arm64, SANITIZE=…)'
+	@echo 'make                  build/agent and build/sandbox, its client (CC=clang, ARCH=arm64, SANITIZE=…)'
 	@echo 'make deps             installs the packages of make and make test, by apt, through sudo if need be'
 	@echo '                      (FOR="build lint": those of other targets; deps/install lists the groups)'
 	@echo 'make test             all tests; test-unit, test-integration: those only'

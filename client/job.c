@@ -314,7 +314,7 @@ static int is_there(struct program *program, const char *id, bool *found, struct
 }
 
 int job_push(struct program *program, const char *id, const char *json, struct error *error) {
-  for (;;) {
+  for (int64_t lost_ms = 0;;) {
     struct push push = {.error = error};
     server_ask(program->server, SERVER_WORDS("LPUSH", program->keys.in, json), take_push, &push);
     while (push.state == PUSH_ASKED && server_away_ms(program->server) <= SERVER_PATIENCE_MS)
@@ -330,6 +330,12 @@ int job_push(struct program *program, const char *id, const char *json, struct e
       return -1;
     if (found)
       return 0;
+    if (lost_ms == 0)
+      lost_ms = clock_monotonic_ms();
+    if (clock_monotonic_ms() - lost_ms > SERVER_PATIENCE_MS) {
+      server_trouble(program->server, error);
+      return -1;
+    }
   }
 }
 

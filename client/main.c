@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <getopt.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -233,20 +234,30 @@ static int run_named(struct program *self, const struct settings *settings, int 
   return code;
 }
 
+/* What was not written, as on a full disk, was not done. Who reads no further, as head(1), has enough. */
+static int end_output(struct program *self, int code) {
+  struct pollfd out = {.fd = STDOUT_FILENO};
+  if (terminal_flush(&self->terminal) == 0 || code != 0 ||
+      (poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0))
+    return code;
+  terminal_error(&self->terminal, "standard output: it could not be written to");
+  return EXIT_CLIENT;
+}
+
 int main(int argc, char **argv) {
   struct program program = {0};
   struct settings settings = {0};
   (void)signal(SIGPIPE, SIG_IGN);
+  terminal_buffer();
   int at = read_options(&program, &settings, argc, argv);
   terminal_init(&program.terminal, settings.colors, settings.quiet);
   if (at == -2)
-    return fflush(stdout) == 0 ? 0 : EXIT_CLIENT;
+    return end_output(&program, 0);
   if (at < 0 || at == argc) {
     if (at == argc)
       print_help(stderr);
     return EXIT_USAGE;
   }
   int code = run_named(&program, &settings, argc, argv, at);
-  (void)terminal_flush(&program.terminal);
-  return code;
+  return end_output(&program, code);
 }

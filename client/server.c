@@ -183,11 +183,15 @@ int server_call(struct server *self, const char *const *words, server_take *take
                 struct error *error) {
   struct call call = {.server = self, .take = take, .owner = owner, .error = error};
   bool is_away = self->has_failed;
+  int64_t lost_ms = 0; /* for the first time: Redis may come back each time, and refuse again */
   if (!is_away)
     server_ask(self, words, take_call, &call);
   while (!is_away && (call.state == CALL_ASKED || call.state == CALL_LOST)) {
     server_turn(self);
-    is_away = self->has_failed || server_away_ms(self) > SERVER_PATIENCE_MS;
+    if (call.state == CALL_LOST && lost_ms == 0)
+      lost_ms = clock_monotonic_ms();
+    is_away = self->has_failed || server_away_ms(self) > SERVER_PATIENCE_MS ||
+              (lost_ms > 0 && clock_monotonic_ms() - lost_ms > SERVER_PATIENCE_MS);
     if (call.state == CALL_LOST && !is_away) {
       call.state = CALL_ASKED;
       server_ask(self, words, take_call, &call);

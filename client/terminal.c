@@ -19,6 +19,9 @@ void terminal_init(struct terminal *self, enum terminal_colors colors, bool quie
       colors == TERMINAL_ALWAYS || (colors == TERMINAL_AUTO && may && self->out_is_tty);
   self->err_colors =
       colors == TERMINAL_ALWAYS || (colors == TERMINAL_AUTO && may && self->err_is_tty);
+}
+
+void terminal_buffer(void) {
   (void)setvbuf(stdout, NULL, _IOFBF, 64 * 1024);
   (void)setvbuf(stderr, NULL, _IOFBF, 64 * 1024);
 }
@@ -87,7 +90,7 @@ int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_
 
 int terminal_flush(struct terminal *self) {
   (void)self;
-  return fflush(stdout) != 0 || fflush(stderr) != 0 ? -1 : 0;
+  return fflush(stdout) != 0 || fflush(stderr) != 0 || ferror(stdout) ? -1 : 0;
 }
 
 /* --- what the client says ---------------------------------------------------------------------- */

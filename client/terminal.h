@@ -19,6 +19,9 @@ struct terminal {
   bool has_status;             /* a status line is shown */
 };
 
+/* Before anything is written. */
+void terminal_buffer(void);
+
 void terminal_init(struct terminal *self, enum terminal_colors colors, bool quiet);
 
 /* In columns: COLUMNS, the terminal's, or 80. */
@@ -37,7 +40,7 @@ enum terminal_piece {
 };
 enum terminal_piece terminal_next(const char *text, size_t length, size_t *piece);
 
-/* Buffered output leaves. Returns 0, or -1 when nobody reads it. */
+/* Buffered output leaves. Returns 0, or -1 when nobody reads it, or it could not be written. */
 int terminal_flush(struct terminal *self);
 
 /* "sandbox: …" and a line end, on standard error, whatever `quiet` says. */

@@ -35,6 +35,19 @@ JOB_TEST(wrong_usage_is_told) {
   sandbox_expect(job, "$S exec -- true", 125, "", "sandbox: exec needs an agent with start\n");
 }
 
+JOB_TEST(what_cannot_be_written_is_no_success) {
+  sandbox_expect(job, "$S --help >/dev/full", 125, "", NULL);
+  sandbox_expect(job, "$S ps >/dev/full", 125, "", NULL);
+}
+
+/* Each time it refuses it is connected to anew. */
+JOB_TEST_NO_AGENT(a_server_without_room_is_not_asked_for_ever) {
+  job_do(job, "CONFIG SET maxmemory-policy noeviction");
+  job_do(job, "CONFIG SET maxmemory 1");
+  sandbox_expect(job, "$S run --detach -- true", 125, "", NULL);
+  job_do(job, "CONFIG SET maxmemory 0");
+}
+
 JOB_TEST(json_is_the_events_and_the_result) {
   struct agent_process *client = sandbox_start(job, "$S --json run -- sh -c 'echo a; exit 3'");
   assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 3);

@@ -70,6 +70,7 @@ struct client {
   int pause_ms;      /* the next pause, before chance; 0: the shortest */
   struct outage outage;
   char trouble[REASON_SIZE]; /* of the last attempt, or loss */
+  bool refuses;              /* it is an error reply */
   struct {
     char server[256];
     char why[REASON_SIZE];
@@ -183,6 +184,7 @@ static void lose(struct client *self, const char *reason, bool is_error_reply) {
     self->attempts++;
   }
   (void)snprintf(self->trouble, sizeof self->trouble, "%s", why);
+  self->refuses = was_ready && is_error_reply;
   self->state = CLIENT_PAUSING;
   int pause_ms = take_pause(self);
   if (!was_ready)
@@ -502,7 +504,8 @@ void client_trouble(const struct client *self, struct error *error) {
   if (self->trouble[0] == '\0')
     (void)error_set(error, "no answer from %s yet", self->server);
   else
-    (void)error_set(error, "cannot connect to %.100s: %s", self->server, self->trouble);
+    (void)error_set(error, self->refuses ? "%.100s refuses: %s" : "cannot connect to %.100s: %s",
+                    self->server, self->trouble);
 }
 
 bool client_is_ready(const struct client *self) {
