@@ -13,7 +13,7 @@
 # No target uses sudo but `make deps`. As root the others install the packages that they lack; as
 # another user they name them and fail.
 #
-# Other settings: CFLAGS, LDFLAGS (added to ours), V=1 (show commands), MAX_BYTES (of the program),
+# Other settings: CFLAGS, LDFLAGS (added to ours), V=1 (show commands), MAX_BYTES (that the program loads),
 # FUZZ_SECONDS (each target), TEST_JOBS (test programs at a time), REDIS_SERVER (what the tests and
 # the smoke run against: redis-7, redis-8 or valkey-8, which are fetched, or a program; without it
 # the machine's redis-server), ACL=1 (the agents of the tests log in as the user of docs/redis.md),
