@@ -35,9 +35,9 @@
 
 static_assert(MEMORY_EXHAUSTED_EXIT == AGENT_EXIT_ERROR, "one code for what cannot go on");
 
-/* Where the carrier image keeps tools that steps may need, and the authorities of tls.h. */
-#define CARRIER_TOOLS "/python"
-#define CARRIER_BUNDLE "/" TLS_BUNDLE
+/* What the carrier image holds besides: tools that steps may need, the authorities of tls.h, and the client. */
+static const struct inject_carrier carrier = {
+    .tools = "/python", .files = {{"/" TLS_BUNDLE, 0644}, {"/sandbox", 0755}}};
 
 /* One cycle of waiting without a step; --idle-cycles of them are the idle limit. */
 #ifndef IDLE_CYCLE_SECONDS
@@ -51,7 +51,7 @@ static_assert(MEMORY_EXHAUSTED_EXIT == AGENT_EXIT_ERROR, "one code for what cann
 
 static int inject(const char *target) {
   char text[2 * PATH_MAX];
-  int result = inject_program(target, CARRIER_TOOLS, CARRIER_BUNDLE, text, sizeof text);
+  int result = inject_program(target, &carrier, text, sizeof text);
   (void)fprintf(result == 0 ? stdout : stderr, "agent: %s\n", text);
   return result == 0 ? 0 : AGENT_EXIT_ERROR;
 }

@@ -234,7 +234,8 @@ static const struct setting settings[] = {
     {"env-files", "NAME=PATH:...", WITH_IPC, TEXT(files.env_files),
      .help = "set these variables of commands to what the files hold"},
     {"inject", "TARGET", ACTION, .action = OPTIONS_INJECT, TEXT(inject_target),
-     .help = "copy this program to TARGET, a file or a directory, and exit"},
+     .help = "copy this program to TARGET, a file or a directory, with what the carrier\n"
+             "image holds beside it, and exit"},
     {"dumpable", NULL, ALWAYS, SWITCH(dumpable),
      .help = "let debuggers of the same user attach to the agent (gdb, strace), and\n"
              "any of its processes read its memory, passwords included"},

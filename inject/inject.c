@@ -20,19 +20,27 @@
 #define PROGRAM_NAME "agent"
 #define PROGRAM_MODE 0755
 #define DIRECTORY_MODE 0755
-#define BUNDLE_MODE 0644
 
 /* How often other injectors may put their tools there first. */
 #define ATTEMPTS_MAX 1000
+
+/* The program, or one of the carrier's files. */
+struct injected_file {
+  struct staged_file file;
+  off_t size;
+  char path[PATH_MAX + NAME_MAX + 2]; /* what it is to be, for people */
+};
 
 /* The target, and what was made for it. */
 struct injection {
   char directory[PATH_MAX], name[NAME_MAX + 1];
   char path[PATH_MAX + NAME_MAX + 2]; /* directory and name, for people */
   char tools_path[2 * PATH_MAX];      /* likewise of the tools; grows to where copying them fails */
-  char bundle_path[2 * PATH_MAX];     /* likewise of the bundle */
   bool made[PATH_MAX];                /* the parts of `directory`, by length, that were made here */
   int parent;                         /* `directory`, O_PATH; -1 until it is opened */
+  struct injected_file
+      files[1 + INJECT_FILES_MAX]; /* as they were begun: the program is the first */
+  size_t count;
   char *text;
   size_t text_size;
 };
@@ -79,6 +87,12 @@ static bool is_directory(const char *path) {
   return stat(path, &stat_buffer) == 0 && S_ISDIR(stat_buffer.st_mode);
 }
 
+/* A path in the directory, for people. */
+static void set_path(const struct injection *self, char *path, size_t size, const char *name) {
+  (void)snprintf(path, size, "%s%s%s", self->directory,
+                 strcmp(self->directory, "/") == 0 ? "" : "/", name);
+}
+
 /* Splits the target into directory and name. */
 static int find_target(struct injection *self, const char *target) {
   size_t length = strlen(target);
@@ -96,8 +110,7 @@ static int find_target(struct injection *self, const char *target) {
     slash[slash == self->directory] = '\0';
   else
     memcpy(self->directory, ".", sizeof ".");
-  (void)snprintf(self->path, sizeof self->path, "%s%s%s", self->directory,
-                 strcmp(self->directory, "/") == 0 ? "" : "/", self->name);
+  set_path(self, self->path, sizeof self->path, self->name);
   return 0;
 }
 
@@ -145,26 +158,8 @@ static int check_target(const struct injection *self, const char *path) {
   return reject_kind(self, path, is_link ? "leads to" : "is", target.st_mode, "a regular file");
 }
 
-/* Makes the hidden file of `path` and compares it with what it was copied from. */
-static int stage(const struct injection *self, struct staged_file *file, const char *name,
-                 const char *path, int from, off_t size, mode_t mode) {
-  if (check_target(self, path) != 0)
-    return -1;
-  if (staged_file_begin(file, self->parent, name, mode & S_IRWXU) != 0)
-    return failed(self, "make a file beside", path, errno);
-  if (copy_bytes(from, file->fd, size) != 0 || staged_file_seal(file, mode) != 0)
-    return failed(self, "write", path, errno);
-  int same = copy_bytes_same(from, file->fd, size);
-  if (same < 0)
-    return failed(self, "read back", path, errno);
-  return same > 0 ? 0 : failed(self, "trust what was read back from", path, EIO);
-}
-
-static int stage_program(struct injection *self, struct staged_file *program, int from,
-                         off_t size) {
+static int open_parent(struct injection *self) {
   struct statvfs volume;
-  if (check_target(self, self->path) != 0)
-    return -1;
   self->parent = open(self->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (self->parent < 0)
     return failed(self, "make a file beside", self->path, errno);
@@ -173,10 +168,31 @@ static int stage_program(struct injection *self, struct staged_file *program, in
                   "cannot inject into %s: the volume is mounted noexec, nothing could be run from "
                   "there; mount it with exec, or name another target",
                   self->path);
-  if (stage(self, program, self->name, self->path, from, size, PROGRAM_MODE) != 0)
+  return 0;
+}
+
+/* Makes the hidden file of the name, and compares it with what it was copied from. */
+static int stage(struct injection *self, const char *name, int from, mode_t mode) {
+  struct injected_file *copy = &self->files[self->count++];
+  struct stat source;
+  copy->file = STAGED_FILE_NONE;
+  set_path(self, copy->path, sizeof copy->path, name);
+  if (fstat(from, &source) != 0)
+    return failed(self, "read what becomes", copy->path, errno);
+  copy->size = source.st_size;
+  if (check_target(self, copy->path) != 0)
     return -1;
-  if (faccessat(self->parent, program->hidden, X_OK, 0) != 0)
-    return failed(self, "execute what would be", self->path, errno);
+  if (staged_file_begin(&copy->file, self->parent, name, mode & S_IRWXU) != 0)
+    return failed(self, "make a file beside", copy->path, errno);
+  if (copy_bytes(from, copy->file.fd, copy->size) != 0 || staged_file_seal(&copy->file, mode) != 0)
+    return failed(self, "write", copy->path, errno);
+  int same = copy_bytes_same(from, copy->file.fd, copy->size);
+  if (same < 0)
+    return failed(self, "read back", copy->path, errno);
+  if (same == 0)
+    return failed(self, "trust what was read back from", copy->path, EIO);
+  if ((mode & S_IXUSR) != 0 && faccessat(self->parent, copy->file.hidden, X_OK, 0) != 0)
+    return failed(self, "execute what would be", copy->path, errno);
   return 0;
 }
 
@@ -226,7 +242,7 @@ static int remove_hidden_tools(const struct injection *self, const struct tools 
 static int copy_tools(struct injection *self, struct tools *tools, const char *path, int from) {
   const char *name = name_of(path);
   char *where = self->tools_path;
-  (void)snprintf(where, sizeof self->tools_path, "%s/%s", self->directory, name);
+  set_path(self, where, sizeof self->tools_path, name);
   struct stat old;
   if (strcmp(name, self->name) == 0 || contains(from, self->directory))
     return refuse(self,
@@ -246,9 +262,8 @@ static int copy_tools(struct injection *self, struct tools *tools, const char *p
 }
 
 /* Nothing when there is no such directory. */
-static int prepare_tools(struct injection *self, struct tools *tools,
-                         const struct staged_file *program, const char *path) {
-  (void)snprintf(tools->hidden, sizeof tools->hidden, "%s-tools", program->hidden);
+static int prepare_tools(struct injection *self, struct tools *tools, const char *path) {
+  (void)snprintf(tools->hidden, sizeof tools->hidden, "%s-tools", self->files[0].file.hidden);
   (void)snprintf(tools->old, sizeof tools->old, "%s-old", tools->hidden);
   if (remove_hidden_tools(self, tools) != 0)
     return failed(self, "remove what was left beside", self->path, errno);
@@ -285,45 +300,49 @@ static void release_tools(const struct injection *self, const struct tools *tool
     close(tools->fd);
 }
 
-/* Copies the file into a hidden one beside the program; nothing when there is no such file. */
-static int prepare_bundle(struct injection *self, struct staged_file *bundle, const char *path) {
-  const char *name = name_of(path);
+/* Nothing when there is no such file. */
+static int prepare_file(struct injection *self, const struct inject_file *wanted) {
+  const char *name = name_of(wanted->path);
   struct stat file;
-  int from = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  int from = open(wanted->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (from < 0)
-    return errno == ENOENT ? 0 : failed(self, "read", path, errno);
-  (void)snprintf(self->bundle_path, sizeof self->bundle_path, "%s/%s", self->directory, name);
+    return errno == ENOENT ? 0 : failed(self, "read", wanted->path, errno);
   int result;
   if (fstat(from, &file) != 0 || !S_ISREG(file.st_mode))
     result = 0;
   else if (strcmp(name, self->name) == 0)
     result =
         refuse(self, "cannot inject into %s: that is where %s is copied to; name another target",
-               self->path, path);
+               self->path, wanted->path);
   else
-    result = stage(self, bundle, name, self->bundle_path, from, file.st_size, BUNDLE_MODE);
+    result = stage(self, name, from, wanted->mode);
   close(from);
   return result;
 }
 
+static int prepare_files(struct injection *self, const struct inject_file *files) {
+  int result = 0;
+  for (size_t i = 0; i < INJECT_FILES_MAX && files[i].path != NULL && result == 0; i++)
+    result = prepare_file(self, &files[i]);
+  return result;
+}
+
 /* The program gets its name last: whoever waits for it finds the others already there. */
-static int commit(struct injection *self, struct staged_file *program, struct tools *tools,
-                  struct staged_file *bundle) {
+static int commit(struct injection *self, struct tools *tools) {
   if (tools->name != NULL) { /* while the hidden names are the program's maker's */
     if (rename_tools(self, tools) != 0)
       return failed(self, "copy to", self->tools_path, errno);
     tools->name = NULL;
     (void)copy_tree_remove(self->parent, tools->old);
   }
-  if (bundle->state == STAGED_SEALED && staged_file_commit(bundle) != 0)
-    return failed(self, "rename a file to", self->bundle_path, errno);
-  if (staged_file_commit(program) != 0)
-    return failed(self, "rename a file to", self->path, errno);
+  for (size_t i = self->count; i-- > 0;)
+    if (staged_file_commit(&self->files[i].file) != 0)
+      return failed(self, "rename a file to", self->files[i].path, errno);
   return 0;
 }
 
 /* A main container often runs as another user than the one that injects. */
-static void say_success(const struct injection *self, off_t size) {
+static void say_success(const struct injection *self) {
   struct stat directory;
   bool closed = fstat(self->parent, &directory) == 0 && (directory.st_mode & S_IXOTH) == 0;
   char mode[80] = "";
@@ -331,32 +350,25 @@ static void say_success(const struct injection *self, off_t size) {
     (void)snprintf(mode, sizeof mode, "; its directory has mode %04o: not every user can reach it",
                    (unsigned)directory.st_mode & 07777);
   (void)snprintf(self->text, self->text_size, "injected %s, %lld bytes%s", self->path,
-                 (long long)size, mode);
+                 (long long)self->files[0].size, mode);
 }
 
-static int inject(struct injection *self, int from, const char *tools_path,
-                  const char *bundle_path) {
-  struct staged_file program = STAGED_FILE_NONE;
+static int inject(struct injection *self, int program, const struct inject_carrier *carrier) {
   struct tools tools = {.fd = -1};
-  struct staged_file bundle = STAGED_FILE_NONE;
-  struct stat file;
-  if (fstat(from, &file) != 0)
-    return failed(self, "read the program for", self->path, errno);
-  bool is_done = stage_program(self, &program, from, file.st_size) == 0 &&
-                 prepare_tools(self, &tools, &program, tools_path) == 0 &&
-                 prepare_bundle(self, &bundle, bundle_path) == 0 &&
-                 commit(self, &program, &tools, &bundle) == 0;
+  bool is_done = open_parent(self) == 0 && stage(self, self->name, program, PROGRAM_MODE) == 0 &&
+                 prepare_tools(self, &tools, carrier->tools) == 0 &&
+                 prepare_files(self, carrier->files) == 0 && commit(self, &tools) == 0;
   if (is_done)
-    say_success(self, file.st_size);
-  staged_file_release(&bundle);
-  release_tools(self, &tools);
-  staged_file_release(&program);
+    say_success(self);
+  release_tools(self, &tools); /* before the program's hidden name, which guards theirs */
+  while (self->count > 0)
+    staged_file_release(&self->files[--self->count].file);
   if (self->parent >= 0)
     close(self->parent);
   return is_done ? 0 : -1;
 }
 
-int inject_program(const char *target, const char *tools, const char *bundle, char *text,
+int inject_program(const char *target, const struct inject_carrier *carrier, char *text,
                    size_t size) {
   struct injection self = {.parent = -1, .text_size = size};
   self.text = text;
@@ -371,7 +383,7 @@ int inject_program(const char *target, const char *tools, const char *bundle, ch
   mode_t mask = umask(0);
   (void)signal(SIGXFSZ, SIG_IGN);
   bool is_done = find_target(&self, target) == 0 && make_parents(&self) == 0 &&
-                 inject(&self, program, tools, bundle) == 0;
+                 inject(&self, program, carrier) == 0;
   if (!is_done)
     remove_parents(&self);
   umask(mask);

@@ -1,5 +1,5 @@
-/* The carrier image: `/python` is copied beside the agent, and steps find it; so is
-   `/ca-certificates.crt`, which the agent trusts where the image that it runs in has no bundle. */
+/* The carrier image: `/python` is copied beside the agent, and steps find it; so are the client, `/sandbox`,
+   and `/ca-certificates.crt`, which the agent trusts where the image that it runs in has no bundle. */
 
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -16,6 +16,10 @@
 enum { OLD = 1000000000 };
 
 #define BUNDLE "ca-certificates.crt"
+#define CLIENT "sandbox"
+
+/* What is beside the agent when all are copied. */
+enum { BESIDE = 3 };
 
 /* Nothing but the program, and a place for it that is user 1000's. The test's injectors run in it. */
 static int set_up_carrier(void **state) {
@@ -73,9 +77,16 @@ static void put_tools(struct injection *self) {
                      0);
 }
 
-static void put_bundle(struct injection *self, const char *content) {
-  (void)unlink(injection_path(self, "root/" BUNDLE));
-  injection_write(self, "root/" BUNDLE, content, 0444);
+/* Whatever its mode there. */
+static void put_file(struct injection *self, const char *name, const char *content) {
+  const char *path = injection_path(self, "root/%s", name);
+  (void)unlink(path);
+  injection_write(self, path + strlen(self->path) + 1, content, 0444);
+}
+
+static void put_files(struct injection *self) {
+  put_file(self, BUNDLE, "authorities");
+  put_file(self, CLIENT, "client");
 }
 
 static void inject(struct injection *self, const char *target) {
@@ -101,8 +112,9 @@ static void expect_content(struct injection *self, const char *name, mode_t mode
   assert_int_equal(look(self, name).st_mode, mode);
 }
 
-static void expect_bundle(struct injection *self, const char *content) {
-  expect_content(self, "root/shared/" BUNDLE, S_IFREG | 0644, content);
+static void expect_files(struct injection *self, const char *bundle, const char *client) {
+  expect_content(self, "root/shared/" BUNDLE, S_IFREG | 0644, bundle);
+  expect_content(self, "root/shared/" CLIENT, S_IFREG | 0755, client);
 }
 
 static void expect_entry(struct injection *self, const struct entry *entry) {
@@ -122,20 +134,20 @@ static void expect_entry(struct injection *self, const struct entry *entry) {
 }
 
 /* By root and by another user, whatever the umask; and again, over what may not be written. */
-CARRIER_TEST(both_are_copied_as_they_are) {
+CARRIER_TEST(all_are_copied_as_they_are) {
   put_tools(self);
-  put_bundle(self, "authorities");
+  put_files(self);
   for (int i = 0; i < 4; i++) {
     self->setup.uid = i < 2 ? 1000 : 0;
     mode_t before = umask(i % 2 == 0 ? 0777 : 077);
     inject(self, "/shared/");
     umask(before);
     injection_expect_copy(self, "root/shared/agent");
-    expect_bundle(self, "authorities");
+    expect_files(self, "authorities", "client");
     assert_int_equal(look(self, "root/shared/python").st_mode, S_IFDIR | 0755);
     for (size_t k = 0; k < ENTRIES; k++)
       expect_entry(self, &entries[k]);
-    assert_int_equal(injection_count(self, "root/shared"), ENTRIES + 3);
+    assert_int_equal(injection_count(self, "root/shared"), ENTRIES + 1 + BESIDE);
   }
 }
 
@@ -143,6 +155,7 @@ CARRIER_TEST(what_it_has_not_is_not_copied) {
   inject(self, "/shared/");
   injection_write(self, "root/python", "no directory is no tools", 0644);
   injection_make_directory(self, "root/" BUNDLE, 0755, 0); /* no file is no bundle */
+  injection_make_directory(self, "root/" CLIENT, 0755, 0);
   inject(self, "/shared/");
   assert_int_equal(injection_count(self, "root/shared"), 1);
 }
@@ -156,25 +169,28 @@ INJECTION_TEST(a_machine_is_no_carrier) {
 
 CARRIER_TEST(the_next_injection_replaces_them) {
   put_tools(self);
-  put_bundle(self, "some authorities");
+  put_file(self, BUNDLE, "some authorities");
+  put_file(self, CLIENT, "a client");
   inject(self, "/shared/");
-  put_bundle(self, "others");
+  put_file(self, BUNDLE, "others");
+  put_file(self, CLIENT, "newer");
   assert_int_equal(unlink(injection_path(self, "root/python/bin/other")), 0);
   injection_write(self, "root/python/bin/new", "", 0755);
   injection_write(self, "root/shared/python/lib/stray", "", 0644);
   inject(self, "/shared");
-  expect_bundle(self, "others");
+  expect_files(self, "others", "newer");
   assert_int_equal(look(self, "root/shared/python/bin/new").st_mode, S_IFREG | 0755);
-  assert_int_equal(injection_count(self, "root/shared"), ENTRIES + 3);
+  assert_int_equal(injection_count(self, "root/shared"), ENTRIES + 1 + BESIDE);
   assert_int_equal(injection_count(self, "root/shared/python/bin"), 4);
 }
 
 CARRIER_TEST(a_link_is_replaced_and_not_written_through) {
-  put_bundle(self, "authorities");
+  put_files(self);
   injection_write(self, "root/precious", "precious", 0644);
   assert_int_equal(symlink("../precious", injection_path(self, "root/shared/" BUNDLE)), 0);
+  assert_int_equal(symlink("../precious", injection_path(self, "root/shared/" CLIENT)), 0);
   inject(self, "/shared/");
-  expect_bundle(self, "authorities");
+  expect_files(self, "authorities", "client");
   expect_content(self, "root/precious", S_IFREG | 0644, "precious");
 }
 
@@ -190,7 +206,7 @@ static void is_refused(struct injection *self, const char *target, const char *w
   agent_process_free(injector);
 }
 
-/* Whatever of the three cannot be placed, none is. */
+/* Whatever of them cannot be placed, none is. */
 CARRIER_TEST(each_reason_is_told_and_nothing_is_left) {
   static const struct {
     const char *target, *where, *reason;
@@ -201,19 +217,29 @@ CARRIER_TEST(each_reason_is_told_and_nothing_is_left) {
       {"/taken", "/taken/agent", "Is a directory"},
       {"/bundle/directory", "cannot replace /bundle/directory/" BUNDLE, "Is a directory"},
       {"/bundle/fifo", "cannot replace /bundle/fifo/" BUNDLE, "is a FIFO, not a regular file"},
+      {"/client/directory", "cannot replace /client/directory/" CLIENT, "Is a directory"},
+      {"/shared/" CLIENT, "cannot inject into /shared/" CLIENT, "name another target"},
       {"/shared/" BUNDLE, "cannot inject into /shared/" BUNDLE, "name another target"},
       {"/shared/python", "/shared/python", "tools"},
       {"/python", "/python/agent", "tools"},
       {"/python/lib/deep/er/", "/python/lib/deep/er/agent", "tools"},
   };
-  static const char *const directories[] = {"tools",       "tools/file",
-                                            "tools/fifo",  "tools/link",
-                                            "bundle",      "bundle/directory",
-                                            "bundle/fifo", "taken",
-                                            "taken/agent", "bundle/directory/ca-certificates.crt"};
+  static const char *const directories[] = {"tools",
+                                            "tools/file",
+                                            "tools/fifo",
+                                            "tools/link",
+                                            "bundle",
+                                            "bundle/fifo",
+                                            "bundle/directory",
+                                            "bundle/directory/" BUNDLE,
+                                            "client",
+                                            "client/directory",
+                                            "client/directory/" CLIENT,
+                                            "taken",
+                                            "taken/agent"};
   char name[64];
   put_tools(self);
-  put_bundle(self, "authorities");
+  put_files(self);
   for (size_t i = 0; i < sizeof directories / sizeof *directories; i++) {
     snprintf(name, sizeof name, "root/%s", directories[i]);
     injection_make_directory(self, name, 0755, 0);
@@ -231,10 +257,13 @@ CARRIER_TEST(each_reason_is_told_and_nothing_is_left) {
 
 CARRIER_TEST(what_cannot_be_read_is_named) {
   put_tools(self);
-  put_bundle(self, "authorities");
+  put_files(self);
   self->setup.uid = 1000;
   assert_int_equal(chmod(injection_path(self, "root/" BUNDLE), 0600), 0);
   is_refused(self, "/shared/a/agent", "cannot read /" BUNDLE, "Permission denied");
+  assert_int_equal(chmod(injection_path(self, "root/" BUNDLE), 0644), 0);
+  assert_int_equal(chmod(injection_path(self, "root/" CLIENT), 0600), 0);
+  is_refused(self, "/shared/a/agent", "cannot read /" CLIENT, "Permission denied");
   assert_int_equal(chmod(injection_path(self, "root/python/lib/.hidden"), 0600), 0);
   is_refused(self, "/shared/a/agent", "/shared/a/python/lib/.hidden", "Permission denied");
   assert_int_equal(injection_count(self, "root/shared"), 0);
@@ -256,17 +285,17 @@ CARRIER_TEST(a_limit_on_files_is_an_error) {
 /* The last rename fails: nothing can take a mount's place. What has its name by then is whole. */
 CARRIER_TEST(a_program_that_cannot_be_renamed_leaves_nothing_hidden) {
   put_tools(self);
-  put_bundle(self, "authorities");
+  put_files(self);
   injection_write(self, "root/shared/agent", "old", 0755);
   const char *target = injection_path(self, "root/shared/agent");
   assert_int_equal(mount(injection_path(self, "root/agent"), target, NULL, MS_BIND, NULL), 0);
   is_refused(self, "/shared", "/shared/agent", "busy");
   assert_int_equal(umount(target), 0);
   expect_content(self, "root/shared/agent", S_IFREG | 0755, "old");
-  expect_bundle(self, "authorities");
+  expect_files(self, "authorities", "client");
   for (size_t k = 0; k < ENTRIES; k++)
     expect_entry(self, &entries[k]);
-  assert_int_equal(injection_count(self, "root/shared"), ENTRIES + 3);
+  assert_int_equal(injection_count(self, "root/shared"), ENTRIES + 1 + BESIDE);
 }
 
 /* --- what they are there for ------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
-/* Injectors that are killed at any moment, that find no room at any moment, and many at once: the program
-   and the bundle are the old ones or the new ones, whole, or not there where there was none; the tools
+/* Injectors that are killed at any moment, that find no room at any moment, and many at once: the program, the
+   bundle and the client are the old ones or the new ones, whole, or not there where there was none; the tools
    are whole or not there. What the killed leave behind is cleared by the next. */
 
 #include <fcntl.h>
@@ -65,20 +65,28 @@ static void end_of(struct agent_process *injector, bool may_be_killed) {
   agent_process_free(injector);
 }
 
-/* In the carrier: three entries of tools, and a bundle, all of them with this content. */
+static const char *const companions[] = {"ca-certificates.crt", "sandbox"};
+enum { COMPANIONS = sizeof companions / sizeof *companions };
+
+static void put_file(struct injection *self, const char *place, const char *file,
+                     const char *content) {
+  char name[64];
+  snprintf(name, sizeof name, "%s/%s", place, file);
+  (void)unlink(injection_path(self, "%s", name));
+  injection_write(self, name, content, 0644);
+}
+
+/* In the carrier: three entries of tools, a bundle and a client, all of them with this content. */
 static void put_content(struct injection *self, const char *place, const char *content) {
   const char *const words[] = {"python", "python/lib"};
   for (size_t i = 0; i < 2; i++)
     (void)mkdir(injection_path(self, "%s/%s", place, words[i]), 0755);
-  static const char *const files[] = {"python/lib/module", "python/tool", "ca-certificates.crt"};
-  for (size_t i = 0; i < 3; i++) {
-    char name[64];
-    snprintf(name, sizeof name, "%s/%s", place, files[i]);
-    (void)unlink(injection_path(self, "%s", name));
-    injection_write(self, name, content, 0644);
-  }
+  put_file(self, place, "python/lib/module", content);
+  put_file(self, place, "python/tool", content);
+  for (size_t i = 0; i < COMPANIONS; i++)
+    put_file(self, place, companions[i], content);
 }
-enum { TOOLS = 3, ALL = TOOLS + 3 /* what is in a volume after an injection */ };
+enum { TOOLS = 3, ALL = 1 + TOOLS + COMPANIONS + 1 /* what is in a volume after an injection */ };
 
 static int set_up_carrier(void **state) {
   injection_set_up(state);
@@ -120,16 +128,19 @@ static void expect_whole(struct injection *self, const char *old) {
   bool was_there = old != NULL;
   assert_true(injection_look(injection_path(self, "root/shared/agent")) == INJECTION_WHOLE ||
               (was_there ? has_content(self, "agent", old) : is_absent(self, "agent")));
-  assert_true(has_content(self, "ca-certificates.crt", "new") ||
-              (was_there ? has_content(self, "ca-certificates.crt", old)
-                         : is_absent(self, "ca-certificates.crt")));
+  for (size_t i = 0; i < COMPANIONS; i++)
+    assert_true(
+        has_content(self, companions[i], "new") ||
+        (was_there ? has_content(self, companions[i], old) : is_absent(self, companions[i])));
   assert_true(is_absent(self, "python") || has_tools(self, "new") ||
               (was_there && has_tools(self, old)));
 }
 
 static void expect_new(struct injection *self) {
   injection_expect_copy(self, "root/shared/agent");
-  assert_true(has_tools(self, "new") && has_content(self, "ca-certificates.crt", "new"));
+  assert_true(has_tools(self, "new"));
+  for (size_t i = 0; i < COMPANIONS; i++)
+    assert_true(has_content(self, companions[i], "new"));
   assert_int_equal(injection_count(self, "root/shared"), ALL);
 }
 
@@ -208,8 +219,9 @@ static void kill_everywhere(struct injection *self, const char *old) {
     if (!kill_between_calls(self, calls))
       break;
     expect_whole(self, old);
-    int visible = !is_absent(self, "agent") + !is_absent(self, "ca-certificates.crt") +
-                  (is_absent(self, "python") ? 0 : 1 + TOOLS);
+    int visible = !is_absent(self, "agent") + (is_absent(self, "python") ? 0 : 1 + TOOLS);
+    for (size_t i = 0; i < COMPANIONS; i++)
+      visible += !is_absent(self, companions[i]);
     left_behind += injection_count(self, "root/shared") > visible;
     expect_next(self);
     assert_in_range(calls, 0, CALLS_MAX);
@@ -226,7 +238,7 @@ CARRIER_TEST(killed_in_every_system_call_where_others_were) {
   kill_everywhere(self, "old");
 }
 
-/* From no room at all to enough for all three, also beside others. */
+/* From no room at all to enough for all, also beside others. */
 static void fill_everywhere(struct injection *self, const char *old) {
   struct stat program;
   assert_int_equal(stat(injection_path(self, "root/agent"), &program), 0);
@@ -238,7 +250,7 @@ static void fill_everywhere(struct injection *self, const char *old) {
     char options[32];
     const char *volume = injection_path(self, "root/shared");
     assert_int_equal(umount(volume), 0);
-    snprintf(options, sizeof options, "size=%ld", (pages + (old != NULL ? 4 : 0)) * PAGE);
+    snprintf(options, sizeof options, "size=%ld", (pages + (old != NULL ? 5 : 0)) * PAGE);
     assert_int_equal(mount("tmpfs", volume, "tmpfs", 0, options), 0);
     assert_int_equal(chmod(volume, 0755), 0);
     if (old != NULL) {
