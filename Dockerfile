@@ -1,7 +1,9 @@
-# The carrier image: the program, which copies itself into a volume of the main container, and Debian's bundle of
-# certificate authorities, which it copies along.
+# The carrier image: the agent, which copies itself into a volume of the main container, and what it copies along: the
+# client, and Debian's bundle of certificate authorities. `make install-carrier` says what is in it.
 #
 #   make image   builds it with this machine's apt mirror and proxy, and checks it
+#
+# The client of the image: docker run --rm --network host --entrypoint /sandbox IMAGE …
 #
 # The first stage always runs on the architecture of the builder and compiles for the target. BuildKit knows
 # both; another builder compiles for its own, which BUILDER names where it is not amd64, or for TARGETARCH.
@@ -20,8 +22,7 @@ ARG TARGETARCH
 RUN own=$(dpkg --print-architecture) && \
   deps/install build $(test "${TARGETARCH:-$own}" = "$own" || echo "build-$TARGETARCH")
 COPY . .
-RUN make ${TARGETARCH:+ARCH="$TARGETARCH"} install DESTDIR=/image bindir=/ docdir=/ && \
-  cat /usr/share/ca-certificates/mozilla/*.crt >/image/ca-certificates.crt
+RUN make ${TARGETARCH:+ARCH="$TARGETARCH"} install-carrier DESTDIR=/image
 
 FROM scratch
 ARG VERSION=

@@ -131,7 +131,7 @@ write_if_changed = @mkdir -p $(@D); printf '%s\n' '$(1)' | cmp -s - $@ || printf
 named = $(foreach name,$(2),$(or $(filter $(name),$(3)),$(if $(wildcard tests),$(error $(1) names $(name): there is no such file))))
 
 agent_sources := $(sort $(shell find base wire inject agent -name '*.c'))
-client_sources := $(sort $(shell find client -name '*.c' 2>/dev/null))
+client_sources := $(sort $(shell find client -name '*.c'))
 support_sources := $(wildcard tests/support/*.c)
 unit_sources := $(wildcard tests/unit/test_*.c)
 # What takes longest begins first.
@@ -299,7 +299,7 @@ version := $(shell sed -n 's/^.define AGENT_VERSION "\(.*\)"/\1/p' agent/main.c)
 prefix ?= /usr/local
 bindir ?= $(prefix)/bin
 docdir ?= $(prefix)/share/doc/sandbox-agent
-.PHONY: install install-client
+.PHONY: install install-client install-carrier
 install: $(agent) $(licenses)
 	install -D --mode=755 $(agent) $(DESTDIR)$(bindir)/agent
 	install -D --mode=644 $(licenses) $(DESTDIR)$(docdir)/licenses
@@ -313,25 +313,33 @@ install-client: $(sandbox)
 	install -D --mode=644 completion/sandbox.bash $(DESTDIR)$(prefix)/share/bash-completion/completions/sandbox
 	install -D --mode=644 completion/_sandbox $(DESTDIR)$(prefix)/share/zsh/site-functions/_sandbox
 
-# A release: the program for each architecture, the carrier image of all of them, what is linked in, the
-# licenses, the sums of all. The image has the certificate authorities of Debian's package, without those that
-# this machine trusts besides.
-bundle := build/ca-certificates.crt
+# All that is in the carrier image. The certificate authorities are those of Debian's package, without those that this
+# machine trusts besides.
+carrier := build/carrier
+install-carrier: $(agent) $(sandbox) $(licenses)
+	@install -d $(DESTDIR)
+	@install --mode=755 $(agent) $(sandbox) $(DESTDIR)
+	@install --mode=644 $(licenses) $(DESTDIR)
+	@export LC_ALL=C; cat /usr/share/ca-certificates/mozilla/*.crt >$(DESTDIR)/ca-certificates.crt
+
+# A release: both programs for each architecture, the carrier image of all of them, what is linked in, the
+# licenses, the sums of all.
 dist := build/dist
 dist_name := sandbox-agent-$(version)
 DIST_ARCHES ?= amd64 arm64
-.PHONY: dist dist-program dist-check
+.PHONY: dist dist-programs dist-check
 dist: $(licenses)
-	@rm -rf $(dist)
-	+@for arch in $(DIST_ARCHES); do $(MAKE) --no-print-directory ARCH=$$arch dist-program || exit 1; done
-	@deps/sbom $(version) $(dist)/$(dist_name)-linux-* >$(dist)/$(dist_name).spdx.json
+	@rm -rf $(dist) $(carrier)
+	+@for arch in $(DIST_ARCHES); do \
+	  $(MAKE) --no-print-directory ARCH=$$arch DESTDIR=$(carrier)/$$arch dist-programs install-carrier || exit 1; done
+	@deps/sbom $(version) $(dist)/*-linux-* >$(dist)/$(dist_name).spdx.json
 	@cp $(licenses) $(dist)/licenses
-	@export LC_ALL=C; cat /usr/share/ca-certificates/mozilla/*.crt >$(bundle)
-	@VERSION='$(version)' REVISION="$$(git rev-parse HEAD 2>/dev/null)" LICENSES=$(licenses) BUNDLE=$(bundle) deploy/oci-image \
-	  $(foreach arch,$(DIST_ARCHES),$(arch)=$(dist)/$(dist_name)-linux-$(arch)) >$(dist)/$(dist_name)-image.tar
+	@VERSION='$(version)' REVISION="$$(git rev-parse HEAD 2>/dev/null)" deploy/oci-image \
+	  $(foreach arch,$(DIST_ARCHES),$(arch)=$(carrier)/$(arch)) >$(dist)/$(dist_name)-image.tar
 	@cd $(dist) && sha256sum -- * >SHA256SUMS.new && mv SHA256SUMS.new SHA256SUMS && cat SHA256SUMS
-dist-program: $(agent)
+dist-programs: $(agent) $(sandbox)
 	@install -D --mode=755 $(agent) $(dist)/$(dist_name)-linux-$(ARCH)
+	@install --mode=755 $(sandbox) $(dist)/sandbox-$(version)-linux-$(ARCH)
 
 # From the same sources in another directory the same bytes come.
 dist-check: dist
@@ -525,9 +533,10 @@ smoke-clients: $(agent) | $(server)
 
 # deploy/pod.yaml by podman.
 .PHONY: smoke-pod
-smoke-pod: $(agent) $(licenses)
-	@deps/install pod
-	@AGENT='$(abspath $(agent))' LICENSES='$(abspath $(licenses))' smoke/pod
+smoke-pod:
+	@deps/install build pod
+	+@$(MAKE) --no-print-directory DESTDIR=$(carrier)/pod install-carrier
+	@CARRIER=$(carrier)/pod smoke/pod
 
 # The program for arm64, emulated.
 .PHONY: smoke-arm64
@@ -663,8 +672,9 @@ help:
 	@echo 'make smoke-pod        deploy/pod.yaml, run by podman (as root)'
 	@echo 'make debug            build/debug/agent: -O0, with symbols; start it with --dumpable'
 	@echo 'make compile_commands.json   for clangd and other editors'
-	@echo 'make install          the program and the licenses, below DESTDIR and prefix=$(prefix)'
-	@echo 'make dist             the programs for amd64 and arm64, the carrier image of both (OCI archive), their'
+	@echo 'make install          the agent and the licenses, below DESTDIR and prefix=$(prefix)'
+	@echo 'make install-client   the client, the manuals of both, completion for bash and zsh'
+	@echo 'make dist             both programs for amd64 and arm64, the carrier image of both (OCI archive), their'
 	@echo '                      SBOM and sums, in $(dist); dist-check builds them once more, elsewhere, and compares'
 	@echo 'make image            the carrier image IMAGE=$(IMAGE) for ARCH=$(ARCH), by docker or podman'
 	@echo '                      (PYTHON=directory: with a relocatable CPython, which steps find on their PATH)'
