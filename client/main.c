@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "base/loop.h"
@@ -247,6 +248,8 @@ static int end_output(struct program *self, int code) {
 int main(int argc, char **argv) {
   struct program program = {0};
   struct settings settings = {0};
+  /* In a pod it has the user of the steps, and the password in its environment: they do not read /proc then. */
+  (void)prctl(PR_SET_DUMPABLE, 0);
   (void)signal(SIGPIPE, SIG_IGN);
   terminal_buffer();
   int at = read_options(&program, &settings, argc, argv);
