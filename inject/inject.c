@@ -24,22 +24,16 @@
 /* How often other injectors may put their tools there first. */
 #define ATTEMPTS_MAX 1000
 
-/* The program, or one of the carrier's files. */
-struct injected_file {
-  struct staged_file file;
-  off_t size;
-  char path[PATH_MAX + NAME_MAX + 2]; /* what it is to be, for people */
-};
-
 /* The target, and what was made for it. */
 struct injection {
   char directory[PATH_MAX], name[NAME_MAX + 1];
   char path[PATH_MAX + NAME_MAX + 2]; /* directory and name, for people */
   char tools_path[2 * PATH_MAX];      /* likewise of the tools; grows to where copying them fails */
+  char file_path[2 * PATH_MAX];       /* likewise of the file that is being copied or renamed */
   bool made[PATH_MAX];                /* the parts of `directory`, by length, that were made here */
   int parent;                         /* `directory`, O_PATH; -1 until it is opened */
-  struct injected_file
-      files[1 + INJECT_FILES_MAX]; /* as they were begun: the program is the first */
+  /* As they were begun: the program, and those of the carrier. */
+  struct staged_file files[1 + INJECT_FILES_MAX];
   size_t count;
   char *text;
   size_t text_size;
@@ -173,26 +167,26 @@ static int open_parent(struct injection *self) {
 
 /* Makes the hidden file of the name, and compares it with what it was copied from. */
 static int stage(struct injection *self, const char *name, int from, mode_t mode) {
-  struct injected_file *copy = &self->files[self->count++];
+  struct staged_file *file = &self->files[self->count++];
+  const char *path = self->file_path;
   struct stat source;
-  copy->file = STAGED_FILE_NONE;
-  set_path(self, copy->path, sizeof copy->path, name);
+  *file = STAGED_FILE_NONE;
+  set_path(self, self->file_path, sizeof self->file_path, name);
   if (fstat(from, &source) != 0)
-    return failed(self, "read what becomes", copy->path, errno);
-  copy->size = source.st_size;
-  if (check_target(self, copy->path) != 0)
+    return failed(self, "read what becomes", path, errno);
+  if (check_target(self, path) != 0)
     return -1;
-  if (staged_file_begin(&copy->file, self->parent, name, mode & S_IRWXU) != 0)
-    return failed(self, "make a file beside", copy->path, errno);
-  if (copy_bytes(from, copy->file.fd, copy->size) != 0 || staged_file_seal(&copy->file, mode) != 0)
-    return failed(self, "write", copy->path, errno);
-  int same = copy_bytes_same(from, copy->file.fd, copy->size);
+  if (staged_file_begin(file, self->parent, name, mode & S_IRWXU) != 0)
+    return failed(self, "make a file beside", path, errno);
+  if (copy_bytes(from, file->fd, source.st_size) != 0 || staged_file_seal(file, mode) != 0)
+    return failed(self, "write", path, errno);
+  int same = copy_bytes_same(from, file->fd, source.st_size);
   if (same < 0)
-    return failed(self, "read back", copy->path, errno);
+    return failed(self, "read back", path, errno);
   if (same == 0)
-    return failed(self, "trust what was read back from", copy->path, EIO);
-  if ((mode & S_IXUSR) != 0 && faccessat(self->parent, copy->file.hidden, X_OK, 0) != 0)
-    return failed(self, "execute what would be", copy->path, errno);
+    return failed(self, "trust what was read back from", path, EIO);
+  if ((mode & S_IXUSR) != 0 && faccessat(self->parent, file->hidden, X_OK, 0) != 0)
+    return failed(self, "execute what would be", path, errno);
   return 0;
 }
 
@@ -263,7 +257,7 @@ static int copy_tools(struct injection *self, struct tools *tools, const char *p
 
 /* Nothing when there is no such directory. */
 static int prepare_tools(struct injection *self, struct tools *tools, const char *path) {
-  (void)snprintf(tools->hidden, sizeof tools->hidden, "%s-tools", self->files[0].file.hidden);
+  (void)snprintf(tools->hidden, sizeof tools->hidden, "%s-tools", self->files[0].hidden);
   (void)snprintf(tools->old, sizeof tools->old, "%s-old", tools->hidden);
   if (remove_hidden_tools(self, tools) != 0)
     return failed(self, "remove what was left beside", self->path, errno);
@@ -335,14 +329,16 @@ static int commit(struct injection *self, struct tools *tools) {
     tools->name = NULL;
     (void)copy_tree_remove(self->parent, tools->old);
   }
-  for (size_t i = self->count; i-- > 0;)
-    if (staged_file_commit(&self->files[i].file) != 0)
-      return failed(self, "rename a file to", self->files[i].path, errno);
+  for (size_t i = self->count; i-- > 0;) {
+    set_path(self, self->file_path, sizeof self->file_path, self->files[i].name);
+    if (staged_file_commit(&self->files[i]) != 0)
+      return failed(self, "rename a file to", self->file_path, errno);
+  }
   return 0;
 }
 
 /* A main container often runs as another user than the one that injects. */
-static void say_success(const struct injection *self) {
+static void say_success(const struct injection *self, off_t size) {
   struct stat directory;
   bool closed = fstat(self->parent, &directory) == 0 && (directory.st_mode & S_IXOTH) == 0;
   char mode[80] = "";
@@ -350,19 +346,22 @@ static void say_success(const struct injection *self) {
     (void)snprintf(mode, sizeof mode, "; its directory has mode %04o: not every user can reach it",
                    (unsigned)directory.st_mode & 07777);
   (void)snprintf(self->text, self->text_size, "injected %s, %lld bytes%s", self->path,
-                 (long long)self->files[0].size, mode);
+                 (long long)size, mode);
 }
 
 static int inject(struct injection *self, int program, const struct inject_carrier *carrier) {
   struct tools tools = {.fd = -1};
+  struct stat file;
+  if (fstat(program, &file) != 0)
+    return failed(self, "read the program for", self->path, errno);
   bool is_done = open_parent(self) == 0 && stage(self, self->name, program, PROGRAM_MODE) == 0 &&
                  prepare_tools(self, &tools, carrier->tools) == 0 &&
                  prepare_files(self, carrier->files) == 0 && commit(self, &tools) == 0;
   if (is_done)
-    say_success(self);
+    say_success(self, file.st_size);
   release_tools(self, &tools); /* before the program's hidden name, which guards theirs */
   while (self->count > 0)
-    staged_file_release(&self->files[--self->count].file);
+    staged_file_release(&self->files[--self->count]);
   if (self->parent >= 0)
     close(self->parent);
   return is_done ? 0 : -1;

@@ -231,10 +231,10 @@ CARRIER_TEST(each_reason_is_told_and_nothing_is_left) {
                                             "bundle",
                                             "bundle/fifo",
                                             "bundle/directory",
-                                            "bundle/directory/" BUNDLE,
+                                            "bundle/directory/ca-certificates.crt",
                                             "client",
                                             "client/directory",
-                                            "client/directory/" CLIENT,
+                                            "client/directory/sandbox",
                                             "taken",
                                             "taken/agent"};
   char name[64];
