@@ -66,7 +66,7 @@ static void parse(struct connection *self, const char *bytes, size_t length) {
     }
     self->is_truncated = result == REPLY_PARSER_TRUNCATED;
     self->handler->reply(self->owner, reply);
-    reply_parser_free(reply);
+    reply_parser_free(&self->parser, reply);
   }
 }
 

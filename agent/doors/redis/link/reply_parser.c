@@ -151,32 +151,103 @@ static const char *scan(struct reply_scanner *self, const char *at, const char *
 static const redisReply discarded = {
     .type = REDIS_REPLY_STATUS, .str = (char *)(uintptr_t) "", .len = 0};
 
+/* A reply that is no item of another one, and all that it consists of. */
+struct whole_reply {
+  struct arena arena;
+  redisReply reply;
+};
+
+/* Attaches it to the array that it is an item of. */
+static redisReply *create_reply(const redisReadTask *task, int type) {
+  struct reply_parser *self = task->privdata;
+  const redisReadTask *parent = task->parent;
+  redisReply *reply;
+  if (parent == NULL) {
+    struct whole_reply *whole = arena_allocate(&self->arena, sizeof *whole);
+    reply = &whole->reply;
+  } else {
+    reply = arena_allocate(&self->arena, sizeof *reply);
+    ((redisReply *)parent->obj)->element[task->idx] = reply;
+  }
+  *reply = (redisReply){.type = type};
+  return reply;
+}
+
 static void *create_string(const redisReadTask *task, char *text, size_t length) {
-  const struct reply_parser *self = task->privdata;
+  struct reply_parser *self = task->privdata;
   bool in_array = task->parent != NULL && task->parent->parent == NULL;
   if (self->discard_values && ((in_array && task->type == REDIS_REPLY_STRING) ||
                                (task->parent == NULL && task->type == REDIS_REPLY_STATUS)))
     return (
         void *)(uintptr_t)&discarded; /* in an array: what it returns is only compared to NULL */
-  return self->original->createString(task, text, length);
+  redisReply *reply = create_reply(task, task->type);
+  reply->str = arena_allocate(&self->arena, length + 1);
+  *swar_copy(reply->str, text, length) = '\0';
+  reply->len = length;
+  return reply;
 }
 
-void reply_parser_free(void *reply) {
-  if (reply != &discarded)
-    freeReplyObject(reply);
+static void *create_array(const redisReadTask *task, size_t elements) {
+  struct reply_parser *self = task->privdata;
+  redisReply *reply = create_reply(task, task->type);
+  reply->elements = elements;
+  const size_t size = elements * sizeof(void *); /* the scanner bounds them */
+  if (size > 0)
+    reply->element = memset(arena_allocate(&self->arena, size), 0, size);
+  return reply;
 }
 
-/* `fn` and `maxelements` are fields that the manual of hiredis documents for this use. */
+static void *create_integer(const redisReadTask *task, long long value) {
+  redisReply *reply = create_reply(task, REDIS_REPLY_INTEGER);
+  reply->integer = value;
+  return reply;
+}
+
+static void *create_nil(const redisReadTask *task) {
+  return create_reply(task, REDIS_REPLY_NIL);
+}
+
+/* What the reader drops is freed with the arena. */
+static void free_nothing(void *reply) {
+  (void)reply;
+}
+
+/* What only RESP3 has is missing: the scanner refuses it. */
+static const redisReplyObjectFunctions functions = {.createString = create_string,
+                                                    .createArray = create_array,
+                                                    .createInteger = create_integer,
+                                                    .createNil = create_nil,
+                                                    .freeObject = free_nothing};
+
+static redisReply *finish_reply(struct reply_parser *self, redisReply *reply) {
+  if (reply == &discarded)
+    return reply;
+  struct whole_reply *whole = (void *)((char *)reply - offsetof(struct whole_reply, reply));
+  whole->arena = self->arena;
+  self->arena = (struct arena){0};
+  return reply;
+}
+
+void reply_parser_free(struct reply_parser *self, redisReply *reply) {
+  if (reply == &discarded)
+    return;
+  struct whole_reply *whole = (void *)((char *)reply - offsetof(struct whole_reply, reply));
+  struct arena arena = whole->arena; /* which lies in its own memory */
+  if (self->reader == NULL) {
+    arena_release(&arena);
+  } else {
+    arena_clear(&arena);
+    self->arena = arena;
+  }
+}
+
+/* `maxelements` is a field that the manual of hiredis documents for this use. The functions are not written to, though
+   the types of hiredis cannot say so. */
 static void renew_reader(struct reply_parser *self) {
   reply_parser_release(self);
-  self->reader = redisReaderCreate();
+  self->reader = redisReaderCreateWithFunctions((redisReplyObjectFunctions *)(uintptr_t)&functions);
   if (self->reader == NULL)
     memory_exhausted("a buffer");
-  self->original = self->reader->fn;
-  self->functions = *self->original;
-  self->functions.createString = create_string;
-  self->functions.freeObject = reply_parser_free;
-  self->reader->fn = &self->functions;
   self->reader->privdata = self; /* what redisReaderSetPrivdata does, without its cast to int */
   self->reader->maxelements = REPLY_PARSER_ITEMS_MAX;
 }
@@ -195,10 +266,15 @@ void reply_parser_discard_values(struct reply_parser *self) {
   self->discard_values = true;
 }
 
+void reply_parser_keep_memory(struct reply_parser *self) {
+  self->keep_memory = true;
+}
+
 void reply_parser_release(struct reply_parser *self) {
   if (self->reader != NULL)
     redisReaderFree(self->reader);
   self->reader = NULL;
+  arena_release(&self->arena);
 }
 
 void reply_parser_feed(struct reply_parser *self, const char *bytes, size_t length) {
@@ -279,7 +355,7 @@ static void discard_input(struct reply_parser *self) {
 /* hiredis gives a large buffer back when more is fed; that may be a whole step later. After small
    replies, however many, the buffer is kept: it is needed again at once. */
 static void give_memory_back(struct reply_parser *self) {
-  if (self->scanner.items > 0 || !self->had_large_reply)
+  if (self->scanner.items > 0 || !self->had_large_reply || self->keep_memory)
     return;
   renew_reader(self);
   self->had_large_reply = false;
@@ -292,7 +368,7 @@ enum reply_parser_result reply_parser_next(struct reply_parser *self, redisReply
     if (object != NULL) {
       bool too_large = self->too_large;
       self->too_large = false;
-      *reply = object;
+      *reply = finish_reply(self, object);
       return too_large ? REPLY_PARSER_TRUNCATED : REPLY_PARSER_REPLY;
     }
     if (self->scanner.refusal != NULL || self->line_size > REPLY_PARSER_LINE_MAX)

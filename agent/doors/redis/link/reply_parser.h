@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arena.h"
+
 /*
  * Parses the bytes that Redis sends (RESP2) into replies. hiredis does the parsing, without a bound;
  * a scanner in front of it tracks lengths, so that a string longer than `largest_string` never becomes
@@ -15,7 +17,7 @@
  *
  *   reply_parser_feed(&parser, bytes, n)
  *   while ((result = reply_parser_next(&parser, &reply)) != REPLY_PARSER_MORE)
- *     …                                      reply_parser_free(reply)
+ *     …                                      reply_parser_free(&parser, reply)
  */
 #define REPLY_PARSER_BEGINNING ((size_t)4096)
 
@@ -50,9 +52,9 @@ enum reply_parser_mode { REPLY_PARSER_COLLECTS, REPLY_PARSER_AT_LIMIT, REPLY_PAR
 
 struct reply_parser {
   redisReader *reader;
-  redisReplyObjectFunctions functions; /* those of hiredis, but for what is replaced */
-  const redisReplyObjectFunctions *original;
+  struct arena arena; /* of the reply under way */
   bool discard_values;
+  bool keep_memory;
   size_t largest_string;
   struct reply_scanner scanner;
   const char *input; /* what was fed and not yet scanned; borrowed */
@@ -80,6 +82,9 @@ void reply_parser_init(struct reply_parser *self, size_t largest_string);
    without its text, and a string directly in an array is NULL. */
 void reply_parser_discard_values(struct reply_parser *self);
 
+/* From now on the memory of a large reply is not given back: another one follows. */
+void reply_parser_keep_memory(struct reply_parser *self);
+
 /* May be called twice; reply_parser_init makes it usable again. */
 void reply_parser_release(struct reply_parser *self);
 
@@ -87,9 +92,10 @@ void reply_parser_release(struct reply_parser *self);
    more is fed. */
 void reply_parser_feed(struct reply_parser *self, const char *bytes, size_t length);
 
-/* Release a reply with reply_parser_free. Aborts when out of memory. */
+/* Release a reply with reply_parser_free before the next one; the parser may have been released by then. Aborts
+   when out of memory. */
 enum reply_parser_result reply_parser_next(struct reply_parser *self, redisReply **reply);
-void reply_parser_free(void *reply);
+void reply_parser_free(struct reply_parser *self, redisReply *reply);
 
 /* Valid until reply_parser_release. */
 const char *reply_parser_error(const struct reply_parser *self);
