@@ -30,6 +30,7 @@ struct trial {
   struct redis_address hosts[2]; /* twice the server */
   struct redis_url url;
   struct handshake_probe probe;
+  bool is_early;
   struct client *client;
   char answers[8][128]; /* in order; "": none */
   int connection;       /* the one that is answered */
@@ -103,8 +104,11 @@ static int tear_down(void **state) {
 static void start(struct trial *trial) {
   static const struct client_handler handler = {
       .ready = on_ready, .reply = on_reply, .unreachable = on_unreachable, .failed = on_failed};
-  struct client_options options = {
-      .url = &trial->url, .role = "test", .name = "its-name", .probe = trial->probe};
+  struct client_options options = {.url = &trial->url,
+                                   .role = "test",
+                                   .name = "its-name",
+                                   .probe = trial->probe,
+                                   .early = trial->is_early};
   trial->client = client_new(trial->loop.base, &trial->log, &options, &handler, trial);
   assert_false(client_start(trial->client));
 }
@@ -194,6 +198,30 @@ TEST(the_value_is_that_of_one_command, set_up, tear_down) {
     tear_down(state);
     set_up(state);
   }
+}
+
+TRIAL_TEST(with_a_name_alone_it_may_be_ready_before_the_reply) {
+  trial->is_early = true;
+  strcpy(trial->answers[0], "-ERR unknown command 'CLIENT'\r\n");
+  start(trial);
+  expect(trial, "ready");
+  client_send(trial->client, "*1\r\n$4\r\nPING\r\n");
+  expect(trial, "ready reply");
+}
+
+TRIAL_TEST(a_refusal_of_the_server_ends_also_one_that_is_ready) {
+  trial->is_early = true;
+  strcpy(trial->answers[0], "-NOAUTH Authentication required.\r\n");
+  start(trial);
+  expect(trial, "ready failed");
+}
+
+TRIAL_TEST(what_must_succeed_is_waited_for) {
+  trial->is_early = true;
+  trial->url.database = 3;
+  strcpy(trial->answers[1], "-ERR DB index is out of range\r\n");
+  start(trial);
+  expect(trial, "failed");
 }
 
 TRIAL_TEST(the_password_is_overwritten) {

@@ -253,6 +253,40 @@ static void send_handshake(struct client *self) {
     now->sent += connection_write(&self->connection, &rest, 1);
 }
 
+static void leave_handshake(struct client *self, const redisReply *value) {
+  log_line(self->log, LOG_DEBUG, NULL, "redis %s: connected to %s", self->options.role,
+           self->server);
+  if (self->options.discard_values)
+    reply_parser_discard_values(&self->connection.parser);
+  if (self->options.keep_memory)
+    reply_parser_keep_memory(&self->connection.parser);
+  if (self->options.poll_replies)
+    connection_poll_replies(&self->connection, true);
+  if (self->preparing) {
+    self->state = CLIENT_PREPARED;
+  } else {
+    become_ready(self);
+    self->handler->ready(self->owner, value);
+  }
+}
+
+static void end_handshake(struct client *self) {
+  redisReply value = self->handshake.value;
+  self->handshake.value.str = NULL;
+  release_handshake(&self->handshake);
+  (void)evtimer_del(self->timer);
+  if (self->state == CLIENT_HANDSHAKING)
+    leave_handshake(self, &value);
+  free(value.str);
+}
+
+/* What the handshake has is sent; nothing in it must succeed before the owner sends. */
+static bool may_leave_early(const struct client *self) {
+  const struct handshake *now = &self->handshake;
+  return self->options.early && now->count == 1 && now->names[0] == set_name &&
+         self->options.probe.count == 0 && now->sent == now->length;
+}
+
 /* The text is measured, allocated and written once: no copy of the password is left behind. */
 static void begin_handshake(struct client *self) {
   static const char *const names[] = {"AUTH", set_name, "SELECT", role};
@@ -289,26 +323,8 @@ static void begin_handshake(struct client *self) {
   self->state = CLIENT_HANDSHAKING;
   loop_timer_start(self->timer, HANDSHAKE_MS);
   send_handshake(self);
-}
-
-static void end_handshake(struct client *self) {
-  log_line(self->log, LOG_DEBUG, NULL, "redis %s: connected to %s", self->options.role,
-           self->server);
-  redisReply value = self->handshake.value;
-  self->handshake.value.str = NULL;
-  release_handshake(&self->handshake);
-  (void)evtimer_del(self->timer);
-  if (self->options.discard_values)
-    reply_parser_discard_values(&self->connection.parser);
-  if (self->options.poll_replies)
-    connection_poll_replies(&self->connection, true);
-  if (self->preparing) {
-    self->state = CLIENT_PREPARED;
-  } else {
-    become_ready(self);
-    self->handler->ready(self->owner, &value);
-  }
-  free(value.str);
+  if (may_leave_early(self))
+    leave_handshake(self, &now->value);
 }
 
 /* Sentinels name the former master until all of them have learned of the new one. */
@@ -407,7 +423,7 @@ static void on_reply(void *owner, const redisReply *reply) {
   struct client *self = owner;
   if (self->state == CLIENT_PREPARED)
     lose(self, "unexpected reply", false);
-  else if (self->state == CLIENT_READY)
+  else if (self->state == CLIENT_READY && self->handshake.text == NULL)
     self->handler->reply(self->owner, reply);
   else
     take_handshake_reply(self, reply);
