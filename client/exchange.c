@@ -51,17 +51,28 @@ static void on_turn(void *owner) {
   struct exchange *self = owner;
   if (self->handler->turn != NULL && !self->handler->turn(self->owner))
     self->is_unread = true;
+  if (self->is_over)
+    stream_pause(&self->stream);
 }
 
 static void on_failed(void *owner, const char *why) {
   struct exchange *self = owner;
   self->failed = strdup(why);
   self->is_over = true;
-  self->stream.is_over = true;
+  stream_pause(&self->stream);
 }
 
 static const struct stream_handler stream_handler = {
     .event = on_event, .turn = on_turn, .failed = on_failed};
+
+/* Makes the program's server one that can be asked. */
+static void choose_server(struct exchange *self) {
+  struct program *program = self->program;
+  bool is_reading = self->has_stream && self->stream.is_asking;
+  if (is_reading && self->spare == NULL)
+    self->spare = server_new(program->base, &program->url, "sandbox");
+  program->server = is_reading ? self->spare : self->reader;
+}
 
 /* --- signals ---------------------------------------------------------------------------------- */
 
@@ -100,6 +111,7 @@ static int cancel(struct exchange *self) {
   step_text_begin(&json, self->id, "cancel");
   step_text_end(&json);
   int64_t length = 0;
+  choose_server(self);
   int result =
       server_call(self->program->server, SERVER_WORDS("LPUSH", self->program->keys.in, json.bytes),
                   server_take_number, &length, &error);
@@ -239,20 +251,22 @@ static int look_for_step(struct exchange *self, int64_t now_ms) {
 /* What is wrong, as an exit code; -1: nothing. */
 static int look(struct exchange *self) {
   struct program *program = self->program;
-  struct job_agent agent;
   struct error error;
+  bool is_alive;
   int64_t now_ms = clock_monotonic_ms();
   if (server_away_ms(self->reader) > SERVER_PATIENCE_MS) {
     server_trouble(self->reader, &error);
     terminal_error(&program->terminal, "redis is gone: %s", error.text);
     return EXIT_CLIENT;
   }
-  if (now_ms < self->looked_ms + LOOK_MS || server_away_ms(program->server) > 0)
+  if (now_ms < self->looked_ms + LOOK_MS)
+    return -1;
+  choose_server(self);
+  if (server_away_ms(program->server) > 0)
     return -1;
   self->looked_ms = now_ms;
-  if (job_read_agent(program, program->keys.heartbeat, &agent, &error) == 0 && agent.is_alive)
+  if (job_is_alive(program, &is_alive, &error) == 0 && is_alive)
     self->beat_ms = now_ms;
-  job_agent_release(&agent);
   if (now_ms - self->beat_ms > AGENT_GONE_MS) {
     terminal_error(&program->terminal, "the agent is gone: %s is not answered", self->name.text);
     return EXIT_CLIENT;
@@ -299,25 +313,32 @@ static int wait_for_end(struct exchange *self) {
   return EXIT_CLIENT;
 }
 
-static void take_last(void *last, const redisReply *reply) {
-  if (reply->type == REDIS_REPLY_ARRAY && reply->elements == 1 &&
-      reply->element[0]->type == REDIS_REPLY_ARRAY && reply->element[0]->elements > 0)
-    (void)snprintf(last, 48, "%s", reply->element[0]->element[0]->str);
+/* The events are read from the last one before the first step on. */
+static void take_last(void *owner, const redisReply *reply) {
+  struct exchange *self = owner;
+  self->has_last = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
+  if (self->has_last && reply->elements == 1 && reply->element[0]->type == REDIS_REPLY_ARRAY &&
+      reply->element[0]->elements > 0)
+    (void)snprintf(self->last, sizeof self->last, "%s", reply->element[0]->element[0]->str);
 }
 
-/* From the last event before the first step on. */
-static int begin_stream(struct exchange *self, struct error *error) {
+#define LAST_EVENT(keys) SERVER_WORDS("XREVRANGE", (keys)->events, "+", "-", "COUNT", "1")
+
+/* It was asked for at the beginning, ahead of time. */
+static int await_last(struct exchange *self, struct error *error) {
   struct program *program = self->program;
-  char last[48] = "0-0";
-  if (self->reader != NULL)
-    return 0;
-  if (server_call(program->server,
-                  SERVER_WORDS("XREVRANGE", program->keys.events, "+", "-", "COUNT", "1"),
-                  take_last, last, error) != 0)
-    return -1;
-  self->reader = server_new(program->base, &program->url, "sandbox-events");
-  stream_begin(&self->stream, self->reader, program->keys.events, last, &stream_handler, self);
-  return 0;
+  return self->has_last || self->has_stream
+             ? 0
+             : server_call(program->server, LAST_EVENT(&program->keys), take_last, self, error);
+}
+
+static void read_events(struct exchange *self) {
+  if (!self->has_stream)
+    stream_begin(&self->stream, self->reader, self->program->keys.events, self->last,
+                 &stream_handler, self);
+  else if (self->stream.is_paused)
+    stream_resume(&self->stream);
+  self->has_stream = true;
 }
 
 static void begin_step(struct exchange *self, const char *id) {
@@ -351,12 +372,15 @@ int exchange_step(struct exchange *self, const char *id, const char *json,
   if (exchange_is_interrupted(self) && !self->is_tidying)
     return 128 + self->first_signal;
   begin_step(self, id);
-  if (begin_stream(self, &error) != 0 || job_push(self->program, id, json, &error) != 0) {
+  choose_server(self);
+  if (await_last(self, &error) != 0 || job_push(self->program, id, json, &error) != 0) {
     self->id = NULL;
     terminal_error(&self->program->terminal, "%s", error.text);
     return EXIT_CLIENT;
   }
+  read_events(self);
   int code = wait_for_end(self);
+  choose_server(self);
   if (code < 0) {
     take_result(self);
     *answer = (struct exchange_answer){.result = self->result,
@@ -372,16 +396,23 @@ int exchange_step(struct exchange *self, const char *id, const char *json,
 
 void exchange_begin(struct exchange *self, struct program *program,
                     const struct exchange_handler *handler, void *owner) {
-  *self =
-      (struct exchange){.program = program, .handler = handler, .owner = owner, .signal_fd = -1};
+  *self = (struct exchange){.program = program,
+                            .handler = handler,
+                            .owner = owner,
+                            .signal_fd = -1,
+                            .reader = program->server,
+                            .last = "0-0"};
+  server_ask(program->server, LAST_EVENT(&program->keys), take_last, self);
   watch_signals(self);
 }
 
 void exchange_end(struct exchange *self) {
-  if (self->reader != NULL) {
+  if (self->has_stream)
     stream_end(&self->stream);
-    server_free(self->reader);
-  }
+  else if (!self->has_last)
+    server_forget(self->reader);
+  self->program->server = self->reader;
+  server_free(self->spare);
   event_free(self->signals);
   event_free(self->tick);
   (void)close(self->signal_fd);

@@ -36,8 +36,13 @@ struct exchange {
   bool tidies;     /* the owner's: steps follow the one that a signal cancels, to be waited for */
   bool is_tidying; /* the owner's: these; a signal does not cancel them */
 
-  struct server *reader; /* NULL before the first step */
+  /* The program's server reads the events while there is a step; what is asked meanwhile a spare one
+     is asked, which is made when it is needed first. */
+  struct server *reader, *spare;
   struct stream stream;
+  bool has_stream;
+  bool has_last;
+  char last[48];      /* entry of the last event before the first step */
   const char *failed; /* why the stream cannot be read; NULL: it can */
   int signal_fd;
   struct event *signals, *tick;

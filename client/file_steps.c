@@ -29,14 +29,14 @@ static const struct exchange_handler handler = {.event = keep_note};
 int file_steps_begin(struct file_steps *self, struct program *program) {
   struct error error;
   *self = (struct file_steps){.program = program};
+  exchange_begin(&self->exchange, program, &handler, self);
   int result = job_read_agent(program, program->keys.heartbeat, &self->agent, &error);
   if (result == 0 && !self->agent.is_alive)
     result = error_set(&error, "no agent for %.100s: no heartbeat", program->job);
-  if (result == 0) {
-    exchange_begin(&self->exchange, program, &handler, self);
+  if (result == 0)
     return 0;
-  }
   terminal_error(&program->terminal, "%s", error.text);
+  exchange_end(&self->exchange);
   job_agent_release(&self->agent);
   return EXIT_CLIENT;
 }

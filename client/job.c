@@ -91,6 +91,15 @@ static int64_t number_of(const cJSON *object, const char *name) {
   return cJSON_IsNumber(number) ? (int64_t)number->valuedouble : 0;
 }
 
+int job_is_alive(struct program *program, bool *is_alive, struct error *error) {
+  char *beat = NULL;
+  int result = server_call(program->server, SERVER_WORDS("GET", program->keys.heartbeat),
+                           server_take_text, &beat, error);
+  *is_alive = beat != NULL;
+  free(beat);
+  return result;
+}
+
 int job_read_agent(struct program *program, const char *heartbeat_key, struct job_agent *agent,
                    struct error *error) {
   char *text = NULL;
@@ -371,11 +380,10 @@ static int find_result(struct program *program, const char *id, char **result,
 }
 
 int job_take_result(struct program *program, const char *id, char **result, struct error *error) {
-  int64_t removed = 0;
   if (find_result(program, id, result, error) != 0)
     return -1;
-  return *result == NULL ? 0
-                         : server_call(program->server,
-                                       SERVER_WORDS("LREM", program->keys.results, "1", *result),
-                                       server_take_number, &removed, error);
+  if (*result != NULL)
+    server_ask(program->server, SERVER_WORDS("LREM", program->keys.results, "1", *result), NULL,
+               NULL);
+  return 0;
 }

@@ -26,6 +26,9 @@ int job_choose(struct program *program, struct error *error);
 /* The ids of all jobs that have a heartbeat. */
 int job_list(struct program *program, struct server_texts *ids, struct error *error);
 
+/* Whether the program's job has a heartbeat. */
+int job_is_alive(struct program *program, bool *is_alive, struct error *error);
+
 int job_read_agent(struct program *program, const char *heartbeat_key, struct job_agent *agent,
                    struct error *error);
 void job_agent_release(struct job_agent *self);

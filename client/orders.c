@@ -11,11 +11,9 @@
 
 /* Without an agent nobody would obey, until one comes that the order was not meant for. */
 static int check_agent(struct program *program, struct error *error) {
-  struct job_agent agent;
-  if (job_read_agent(program, program->keys.heartbeat, &agent, error) != 0)
+  bool is_alive;
+  if (job_is_alive(program, &is_alive, error) != 0)
     return -1;
-  bool is_alive = agent.is_alive;
-  job_agent_release(&agent);
   return is_alive ? 0 : error_set(error, "no agent for %.100s: no heartbeat", program->job);
 }
 

@@ -85,29 +85,13 @@ static int tell_end(struct run *self, struct exchange_answer *answer) {
   return answer->is_unread ? 128 + SIGPIPE : outcome.code;
 }
 
-/* Returns the exit code, or -1 with the error. */
-static int push_and_wait(struct run *self, const char *json, struct error *error) {
-  struct exchange exchange;
-  struct exchange_answer answer;
-  exchange_begin(&exchange, self->program, &handler, self);
-  int code;
-  if (!self->options->detach) {
-    code = exchange_step(&exchange, self->id, json, &answer);
-    code = code < 0 ? tell_end(self, &answer) : code;
-  } else {
-    code = job_push(self->program, self->id, json, error);
-    if (code == 0)
-      (void)printf("%s\n", self->id);
-  }
-  exchange_end(&exchange);
-  return code;
-}
-
 /* --- the step ----------------------------------------------------------------------------------- */
 
-static int read_input(struct buffer *input, struct error *error) {
-  ssize_t length;
+static int read_input(struct exchange *exchange, struct buffer *input, struct error *error) {
+  ssize_t length = -1;
   do {
+    if (!exchange_wait_readable(exchange, STDIN_FILENO))
+      return error_set(error, "interrupted");
     char *space = buffer_space(input, 64 * 1024);
     length = read(STDIN_FILENO, space, 64 * 1024);
     if (length > 0)
@@ -125,11 +109,11 @@ static int read_input(struct buffer *input, struct error *error) {
   return 0;
 }
 
-static int make_step(const struct options *options, const char *id, struct buffer *json,
-                     struct error *error) {
+static int make_step(const struct options *options, const char *id, struct exchange *exchange,
+                     struct buffer *json, struct error *error) {
   static char dash_c[] = "-c";
   struct buffer input = {0};
-  int result = options->input ? read_input(&input, error) : 0;
+  int result = options->input ? read_input(exchange, &input, error) : 0;
   step_text_begin(json, id, "run");
   step_text_string(json, "command", options->script != NULL ? "sh" : options->command[0]);
   if (options->script != NULL) {
@@ -154,18 +138,24 @@ static int make_step(const struct options *options, const char *id, struct buffe
   return result;
 }
 
+static int check_stdin(struct program *program, struct error *error) {
+  struct job_agent agent;
+  if (job_read_agent(program, program->keys.heartbeat, &agent, error) != 0)
+    return -1;
+  bool can = agent.version == NULL || job_agent_can(&agent, "stdin");
+  job_agent_release(&agent);
+  return can ? 0 : error_set(error, "-i needs an agent with stdin");
+}
+
 /* Without one the step would wait for an agent that may never come. */
 static int check_agent(struct program *program, const struct options *options,
                        struct error *error) {
-  struct job_agent agent;
   struct job_steps steps;
-  if (job_read_agent(program, program->keys.heartbeat, &agent, error) != 0)
+  bool is_alive;
+  if (job_is_alive(program, &is_alive, error) != 0)
     return -1;
-  bool needs_stdin = options->input && agent.version != NULL && !job_agent_can(&agent, "stdin");
-  bool is_alive = agent.is_alive;
-  job_agent_release(&agent);
   if (is_alive)
-    return needs_stdin ? error_set(error, "-i needs an agent with stdin") : 0;
+    return options->input ? check_stdin(program, error) : 0;
   if (job_read_steps(program, &steps, error) != 0)
     return -1;
   const size_t waiting = steps.count;
@@ -176,22 +166,42 @@ static int check_agent(struct program *program, const struct options *options,
                    program->job, waiting);
 }
 
+/* Returns 0 and prints the id, or -1 with the error. */
+static int push_and_leave(struct run *self, const char *json, struct error *error) {
+  int result = job_push(self->program, self->id, json, error);
+  if (result == 0)
+    (void)printf("%s\n", self->id);
+  return result;
+}
+
+static int push_and_wait(struct run *self, struct exchange *exchange, const char *json) {
+  struct exchange_answer answer;
+  int code = exchange_step(exchange, self->id, json, &answer);
+  return code < 0 ? tell_end(self, &answer) : code;
+}
+
 static int run_step(struct program *program, const struct options *options) {
   struct run self = {.program = program, .options = options};
+  struct exchange exchange;
   struct buffer json = {0};
   struct error error;
   if (options->id != NULL)
     (void)snprintf(self.id, sizeof self.id, "%s", options->id);
   else
     step_id_make(self.id);
+  exchange_begin(&exchange, program, &handler, &self);
   int code = -1;
   if ((options->detach || check_agent(program, options, &error) == 0) &&
-      make_step(options, self.id, &json, &error) == 0)
-    code = push_and_wait(&self, json.bytes, &error);
-  if (code < 0) {
+      make_step(options, self.id, &exchange, &json, &error) == 0)
+    code = options->detach ? push_and_leave(&self, json.bytes, &error)
+                           : push_and_wait(&self, &exchange, json.bytes);
+  if (code < 0 && exchange.first_signal != 0) {
+    code = 128 + exchange.first_signal;
+  } else if (code < 0) {
     terminal_error(&program->terminal, "%s", error.text);
     code = EXIT_CLIENT;
   }
+  exchange_end(&exchange);
   buffer_release(&json);
   return code;
 }

@@ -11,33 +11,82 @@
 #include "base/loop.h"
 #include "base/memory.h"
 
+/* How long an answer may take to begin, and to go on: longer than a read waits for events. */
+#define ANSWER_MS 10000
+
+struct question {
+  struct question *next;
+  char *command; /* encoded */
+  size_t length;
+  server_take *take; /* NULL: nobody waits for the answer; it is asked until there is one */
+  void *owner;
+};
+
 struct server {
   struct event_base *base;
   struct log log; /* to nowhere: what is wrong is told by server_trouble */
   struct client *client;
-  char *command; /* encoded; NULL: nothing is asked */
-  size_t length, sent;
-  server_take *take;
-  void *owner;
-  int64_t away_ms; /* monotonic: since when; 0: it is connected */
+  struct question *first, **end; /* those that are not answered; where the next one is put */
+  struct question **unsent;      /* the first that was not sent whole, or the end */
+  size_t sent;                   /* bytes of that one */
+  int64_t away_ms;               /* monotonic: since when; 0: it is connected */
   bool has_failed;
   struct error failure; /* that does not pass */
 };
 
 static void send_more(struct server *self) {
-  if (self->command == NULL || !client_is_ready(self->client))
-    return;
-  struct iovec piece = {self->command + self->sent, self->length - self->sent};
-  if (piece.iov_len > 0)
+  while (*self->unsent != NULL && client_is_ready(self->client)) {
+    struct question *question = *self->unsent;
+    struct iovec piece = {question->command + self->sent, question->length - self->sent};
     self->sent += client_write(self->client, &piece, 1);
+    if (self->sent < question->length)
+      break;
+    self->unsent = &question->next;
+    self->sent = 0;
+  }
+  client_set_reply_timeout(self->client, self->first != NULL ? ANSWER_MS : 0);
+}
+
+static void free_question(struct question *question) {
+  free(question->command);
+  free(question);
+}
+
+static void add_question(struct server *self, struct question *question) {
+  question->next = NULL;
+  *self->end = question;
+  self->end = &question->next;
+}
+
+/* Empties the queue; returns what was in it. */
+static struct question *take_questions(struct server *self) {
+  struct question *first = self->first;
+  self->first = NULL;
+  self->end = self->unsent = &self->first;
+  self->sent = 0;
+  return first;
 }
 
 static void answer(struct server *self, const redisReply *reply) {
-  if (self->command == NULL)
-    return;
-  free(self->command);
-  self->command = NULL;
-  self->take(self->owner, reply);
+  struct question *question = self->first;
+  self->first = question->next;
+  if (self->unsent == &question->next)
+    self->unsent = &self->first;
+  if (self->end == &question->next)
+    self->end = &self->first;
+  if (self->first == NULL)
+    client_set_reply_timeout(self->client, 0);
+  if (question->take != NULL)
+    question->take(question->owner, reply);
+  free_question(question);
+}
+
+static void drop_questions(struct server *self) {
+  struct question *next;
+  for (struct question *question = take_questions(self); question != NULL; question = next) {
+    next = question->next;
+    free_question(question);
+  }
 }
 
 static void on_ready(void *owner, const redisReply *value) {
@@ -47,35 +96,58 @@ static void on_ready(void *owner, const redisReply *value) {
   send_more(self);
 }
 
+/* What is asked of another node, or later, is asked anew: see on_disconnected. */
 static void on_reply(void *owner, const redisReply *reply) {
   struct server *self = owner;
   client_mark_healthy(self->client);
-  if (reply->type == REDIS_REPLY_ERROR && client_recover(self->client, reply->str)) {
-    self->sent = 0; /* it is sent anew to where the key is, or when the server takes it */
+  if (reply->type == REDIS_REPLY_ERROR && client_recover(self->client, reply->str))
     return;
-  }
-  answer(self, reply);
+  if (self->unsent != &self->first)
+    answer(self, reply);
+  else
+    client_reconnect(self->client, "a reply to no request");
 }
 
 static void on_writable(void *owner) {
   send_more(owner);
 }
 
-/* What was not sent yet is not lost with the connection. */
+/* What was sent is lost with the connection, but for what is asked until there is an answer. */
 static void on_disconnected(void *owner) {
   struct server *self = owner;
   self->away_ms = clock_monotonic_ms();
-  bool was_sent = self->sent > 0;
-  self->sent = 0;
-  if (was_sent)
-    answer(self, NULL);
+  bool was_sent = self->unsent != &self->first || self->sent > 0;
+  const struct question *unsent = self->sent > 0 ? (*self->unsent)->next : *self->unsent;
+  struct question *lost = NULL, **end = &lost, *next;
+  for (struct question *question = take_questions(self); question != NULL; question = next) {
+    next = question->next;
+    was_sent = was_sent && question != unsent;
+    if (was_sent && question->take != NULL) {
+      question->next = NULL;
+      *end = question;
+      end = &question->next;
+    } else {
+      add_question(self, question);
+    }
+  }
+  for (; lost != NULL; lost = next) {
+    next = lost->next;
+    lost->take(lost->owner, NULL);
+    free_question(lost);
+  }
 }
 
 static void on_failed(void *owner, const struct error *error) {
   struct server *self = owner;
   self->has_failed = true;
   self->failure = *error;
-  answer(self, NULL);
+  struct question *next;
+  for (struct question *lost = take_questions(self); lost != NULL; lost = next) {
+    next = lost->next;
+    if (lost->take != NULL)
+      lost->take(lost->owner, NULL);
+    free_question(lost);
+  }
 }
 
 struct server *server_new(struct event_base *base, const struct redis_url *url, const char *name) {
@@ -87,31 +159,26 @@ struct server *server_new(struct event_base *base, const struct redis_url *url, 
   struct server *self = memory_allocate(sizeof *self);
   *self = (struct server){
       .base = base, .log = {.least = LOG_ERROR, .fd = -1}, .away_ms = clock_monotonic_ms()};
-  const struct client_options options = {
-      .url = url, .role = "client", .name = name, .largest_string = SERVER_STRING_MAX};
+  (void)take_questions(self);
+  const struct client_options options = {.url = url,
+                                         .role = "client",
+                                         .name = name,
+                                         .early = true,
+                                         .keep_memory = true,
+                                         .largest_string = SERVER_STRING_MAX};
   self->client = client_new(base, &self->log, &options, &handler, self);
   (void)client_start(self->client);
   return self;
 }
 
-void server_free(struct server *self) {
-  if (self == NULL)
-    return;
-  client_free(self->client);
-  free(self->command);
-  free(self);
-}
-
 void server_ask(struct server *self, const char *const *words, server_take *take, void *owner) {
+  struct question *question = memory_allocate(sizeof *question);
   size_t count = 0;
-  CHECK(self->command == NULL);
   while (words[count] != NULL)
     count++;
-  self->command = command_new(words, count);
-  self->length = strlen(self->command);
-  self->sent = 0;
-  self->take = take;
-  self->owner = owner;
+  *question = (struct question){.command = command_new(words, count), .take = take, .owner = owner};
+  question->length = strlen(question->command);
+  add_question(self, question);
   send_more(self);
 }
 
@@ -170,13 +237,29 @@ void server_turn(struct server *self) {
   event_free(turn);
 }
 
-/* The answer may come yet: the connection is made anew. */
+/* The answers may come yet: the connection is made anew. */
 void server_forget(struct server *self) {
-  free(self->command);
-  self->command = NULL;
-  if (self->sent > 0)
+  bool was_sent = self->unsent != &self->first || self->sent > 0;
+  drop_questions(self);
+  if (was_sent)
     client_reconnect(self->client, "given up");
-  self->sent = 0;
+}
+
+static bool has_orders(const struct server *self) {
+  const struct question *question = self->first;
+  while (question != NULL && question->take != NULL)
+    question = question->next;
+  return question != NULL;
+}
+
+void server_free(struct server *self) {
+  if (self == NULL)
+    return;
+  while (has_orders(self) && !self->has_failed && server_away_ms(self) <= SERVER_PATIENCE_MS)
+    server_turn(self);
+  client_free(self->client);
+  drop_questions(self);
+  free(self);
 }
 
 int server_call(struct server *self, const char *const *words, server_take *take, void *owner,

@@ -10,8 +10,8 @@
 #include "base/error.h"
 
 /*
- * One connection to Redis, for one question at a time. It comes back by itself, to wherever the server
- * is by then (agent/doors/redis/link/client.h).
+ * One connection to Redis. Questions are sent at once, and answered in their order. It comes back by
+ * itself, to wherever the server is by then (agent/doors/redis/link/client.h).
  *
  *   server = server_new(base, &url, "sandbox:run")
  *   server_call(server, SERVER_WORDS("LLEN", key), server_take_number, &number, &error)
@@ -33,10 +33,14 @@ typedef void server_take(void *owner, const redisReply *reply);
 
 /* The url must outlive the server; the name, in CLIENT LIST, is copied. Connects in the background. */
 struct server *server_new(struct event_base *base, const struct redis_url *url, const char *name);
+
+/* Runs the loop until what nobody takes the answer of has one, while Redis is not away for SERVER_PATIENCE_MS.
+   NULL is no server. */
 void server_free(struct server *self);
 
-/* Sends a command, now or when there is a connection; `take` is called once, from the loop. The question
-   before it must have been answered; `take` may ask the next one. */
+/* Sends a command, now or when there is a connection; `take` is called once, from the loop, and may ask
+   the next one. Where nobody takes the answer (NULL) it is asked until there is one: for what may be
+   executed twice. */
 void server_ask(struct server *self, const char *const *words, server_take *take, void *owner);
 
 /* Runs one turn of the loop, of 200 ms at the most. */

@@ -11,7 +11,10 @@
  * connection is lost meanwhile.
  *
  *   stream_begin(&stream, server, key, "0-0", &handler, owner)
- *     the loop runs: events() after each read, as often as there is something
+ *     the loop runs: event() and turn() after each read
+ *   stream_pause(&stream)       inside event() or turn(): nothing more is asked for; the server is free,
+ *                               unless that was asked before (is_asking)
+ *   stream_resume(&stream)      on from there
  *   stream_end(&stream)
  */
 struct stream_handler {
@@ -31,13 +34,16 @@ struct stream {
   void *owner;
   char last[48];  /* entry */
   unsigned count; /* entries that are asked for */
-  bool is_over;
+  bool is_paused, is_over;
+  bool is_asking; /* the server is not free */
   struct buffer space;
 };
 
-/* Reads what comes after the entry `after`. The server is the stream's alone until stream_end. */
+/* Reads what comes after the entry `after`. While it reads the server is the stream's alone. */
 void stream_begin(struct stream *self, struct server *server, const char *key, const char *after,
                   const struct stream_handler *handler, void *owner);
+void stream_pause(struct stream *self);
+void stream_resume(struct stream *self);
 void stream_end(struct stream *self);
 
 #endif

@@ -9,6 +9,8 @@
 
 #include "base/utf8.h"
 
+#define BUFFER_SIZE ((size_t)64 * 1024)
+
 void terminal_init(struct terminal *self, enum terminal_colors colors, bool quiet) {
   const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
   bool may =
@@ -21,9 +23,11 @@ void terminal_init(struct terminal *self, enum terminal_colors colors, bool quie
       colors == TERMINAL_ALWAYS || (colors == TERMINAL_AUTO && may && self->err_is_tty);
 }
 
+/* musl's own buffer of stdout has 1 KiB, and stderr has none. They are the streams' until the process has ended. */
 void terminal_buffer(void) {
-  (void)setvbuf(stdout, NULL, _IOFBF, 64 * 1024);
-  (void)setvbuf(stderr, NULL, _IOFBF, 64 * 1024);
+  static char out[BUFFER_SIZE], err[BUFFER_SIZE];
+  (void)setvbuf(stdout, out, _IOFBF, sizeof out);
+  (void)setvbuf(stderr, err, _IOFBF, sizeof err);
 }
 
 int terminal_width(const struct terminal *self) {
@@ -83,6 +87,8 @@ int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_
   terminal_status(self, "");
   if (to_stderr ? self->err_is_tty : self->out_is_tty)
     put_visible(out, bytes, length);
+  else if (length == 1)
+    (void)putc(*bytes, out);
   else
     (void)fwrite(bytes, 1, length, out);
   return ferror(out) ? -1 : 0;
