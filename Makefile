@@ -458,11 +458,11 @@ $(out)/tests/fault/fault: $(call object,$(fault_sources)) $(out)/libsupport.a $(
 # are made as the agent is.
 .PHONY: bench bench-ready run-bench run-bench-ready
 in_bench = $(MAKE) --no-print-directory SANITIZE= COVERAGE= LIBC=glibc AGENT=$(abspath $(agent)) \
-  BENCH_PROGRAMS=$(abspath $(out)/bench/programs)
+  SANDBOX=$(abspath $(sandbox)) BENCH_PROGRAMS=$(abspath $(out)/bench/programs)
 bench:
 	+@exec $(MAKE) --no-print-directory bench-ready >&2
 	+@$(in_bench) run-bench
-bench-ready: $(agent) $(bench_programs) | $(server)
+bench-ready: $(agent) $(sandbox) $(bench_programs) | $(server)
 	+@$(in_bench) run-bench-ready
 run-bench-ready: $(out)/bench/bench
 # Two builds are compared as copies that were written in the same way: how much of a file the kernel
@@ -474,9 +474,9 @@ ifneq ($(BASELINE),)
 	@cp '$(AGENT)' $(out)/bench/compared/agent
 	@cp '$(BASELINE)' $(out)/bench/compared/baseline
 	@exec env AGENT='$(abspath $(out)/bench/compared/agent)' BASELINE='$(abspath $(out)/bench/compared/baseline)' \
-	  BENCH_PROGRAMS='$(BENCH_PROGRAMS)' $(out)/bench/bench $(if $(JSON),--json) $(BENCH)
+	  SANDBOX='$(SANDBOX)' BENCH_PROGRAMS='$(BENCH_PROGRAMS)' $(out)/bench/bench $(if $(JSON),--json) $(BENCH)
 else
-	@exec env AGENT='$(AGENT)' BENCH_PROGRAMS='$(BENCH_PROGRAMS)' $(out)/bench/bench $(if $(JSON),--json) $(BENCH)
+	@exec env AGENT='$(AGENT)' SANDBOX='$(SANDBOX)' BENCH_PROGRAMS='$(BENCH_PROGRAMS)' $(out)/bench/bench $(if $(JSON),--json) $(BENCH)
 endif
 
 $(out)/bench/bench: $(call object,$(bench_sources)) $(out)/libsupport.a $(out)/libagent.a $(dep_libs) $(out)/link-flags

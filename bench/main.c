@@ -27,14 +27,14 @@
 
 #define JSON_PATH "build/bench.json"
 
-enum { MEASUREMENTS = 18 };
+enum { MEASUREMENTS = 19 };
 
 /* In the order of the table. */
 static const struct measurement *const measurements[MEASUREMENTS] = {
     &bench_output,     &bench_output_tls, &bench_step,   &bench_queue,     &bench_read,
     &bench_silence,    &bench_pace,       &bench_start,  &bench_start_tls, &bench_memory,
     &bench_memory_tls, &bench_size,       &bench_inject, &bench_fleet,     &bench_grep,
-    &bench_growth,     &bench_tools,      &bench_ends,
+    &bench_growth,     &bench_tools,      &bench_ends,   &bench_client,
 };
 
 struct bench {

@@ -22,5 +22,6 @@ extern const struct measurement bench_grep;
 extern const struct measurement bench_growth;
 extern const struct measurement bench_tools;
 extern const struct measurement bench_ends;
+extern const struct measurement bench_client;
 
 #endif
