@@ -147,7 +147,7 @@ bench_sources := $(filter-out bench/picture.c,$(wildcard bench/*.c))
 bench_program_sources := $(wildcard bench/programs/*.c)
 test_sources := $(support_sources) $(unit_sources) $(integration_sources) $(client_test_sources) $(timed_sources) $(fuzz_sources) $(fault_sources) \
   $(wildcard bench/*.c)
-scripts := .ci/run completion/sandbox.bash $(shell grep -lE '^\#( shellcheck shell=|!.*/(sh|env bash)$$)' deps/* deploy/* smoke/* tests/run tests/mcp/run tests/support/*.sh 2>/dev/null)
+scripts := .ci/run completion/sandbox.bash docs/terminal $(shell grep -lE '^\#( shellcheck shell=|!.*/(sh|env bash)$$)' deps/* deploy/* smoke/* tests/run tests/mcp/run tests/support/*.sh 2>/dev/null)
 c_files := $(shell find base wire inject agent client tests smoke bench -name '*.[ch]' 2>/dev/null | LC_ALL=C sort)
 
 object = $(patsubst %.c,$(out)/obj/%.o,$(1))
@@ -501,6 +501,13 @@ bench-picture: $(out)/bench/picture
 	@$< build/bench.json bench/picture.svg
 	@echo "  DONE    bench/picture.svg, $$(wc -c <bench/picture.svg) bytes"
 
+# The terminal of the README: one run, drawn.
+.PHONY: terminal-picture
+terminal-picture: $(agent) $(sandbox)
+	@deps/install test picture
+	@AGENT='$(agent)' SANDBOX='$(sandbox)' docs/terminal docs/terminal.svg
+	@echo "  DONE    docs/terminal.svg, $$(wc -c <docs/terminal.svg) bytes"
+
 $(out)/bench/picture: $(out)/obj/bench/picture.o $(out)/deps/libcjson.a $(out)/link-flags
 	@mkdir -p $(@D)
 	@echo "  LINK    $@"
@@ -662,6 +669,7 @@ help:
 	@echo '                      (BENCH="output step": these only; JSON=1: for programs;'
 	@echo '                      BASELINE=path: beside another build, in turns)'
 	@echo 'make bench-picture    the figures of the last whole bench as bench/picture.svg'
+	@echo 'make terminal-picture  a run of the client in a terminal as docs/terminal.svg'
 	@echo 'make smoke            the main job, typed by redis-cli, shown'
 	@echo 'make smoke-stdio      lines of JSON, as hosts of tools write them, and the answers'
 	@echo 'make smoke-files      a skill sidecar, by files in its directory, shown'
