@@ -28,10 +28,10 @@ static const char *const later[] = {"exec", "sh", "start", "wait", "signal"};
 
 static const char head[] =
     "Usage: sandbox [-u URL] [-j JOB] [--json] [--color auto|always|never] [-q] COMMAND\n"
-    "Looks at a job, and runs steps in its sandbox, by Redis alone.\n\n";
+    "Looks at a job, and runs steps in its sandbox, by Redis alone. sandbox COMMAND --help has its "
+    "usage.\n";
 
 static const char tail[] =
-    "\n"
     "  -u, --redis-url URL  the Redis of the job, as for the agent [REDIS_URL]\n"
     "  -j, --job JOB        the job [JOB_ID]; without it the only one that is alive\n"
     "      --json           one JSON object a line\n"
@@ -47,8 +47,13 @@ static void print_help(FILE *out) {
   (void)fputs(tail, out);
 }
 
+static void print_usage(FILE *out, const struct command *command) {
+  (void)fprintf(out, "usage: sandbox %s%s%s\n", command->name, command->usage[0] != '\0' ? " " : "",
+                command->usage);
+}
+
 int program_usage(const struct command *command) {
-  (void)fprintf(stderr, "usage: sandbox %s %s\n", command->name, command->usage);
+  print_usage(stderr, command);
   return EXIT_USAGE;
 }
 
@@ -224,6 +229,10 @@ static int run_named(struct program *self, const struct settings *settings, int 
   if (command == NULL) {
     terminal_error(&self->terminal, "unknown command '%.60s'; sandbox --help lists them", argv[at]);
     return EXIT_USAGE;
+  }
+  if (at + 1 < argc && strcmp(argv[at + 1], "--help") == 0) {
+    print_usage(stdout, command);
+    return 0;
   }
   if (read_url(self, settings, at, argv, &error) != 0) {
     terminal_error(&self->terminal, "%s", error.text);

@@ -42,8 +42,7 @@ extern const struct command run_command, follow_command, ps_command, cancel_comm
 /* "usage: sandbox NAME USAGE" on standard error; returns EXIT_USAGE. */
 int program_usage(const struct command *command);
 
-/* Takes --json and -q, which may stand behind the command, too, out of its arguments; returns how many are
-   left. What comes behind "--" is not looked at. */
+/* Takes --json, which may stand behind the command, too, out of its arguments; returns how many are left. What comes behind "--" is not looked at. */
 int program_take_flags(struct program *self, int argc, char **argv);
 
 #endif
