@@ -7,7 +7,7 @@
    failed, on what, and why. What a program decides by is beside it. */
 struct error {
   char text[256];
-  int code;           /* the errno, where the system has refused something; else 0 */
+  int code; /* the errno, where the system has refused something, or a code of who has set it; else 0 */
   unsigned short why; /* where in the text the reason begins, when its subject is left out */
 };
 

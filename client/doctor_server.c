@@ -1,10 +1,12 @@
 /* The connection, TLS, memory, clocks. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "agent/doors/redis/link/error_reply.h"
+#include "agent/doors/redis/link/trouble.h"
 #include "base/clock.h"
 #include "client/doctor.h"
 #include "client/figure.h"
@@ -32,31 +34,37 @@ static void name_server(const struct redis_url *url, char *out, size_t size) {
 /* --- the connection ------------------------------------------------------------------------------ */
 
 /* docs/redis.md has more words on each. */
-static const char *mend_connection(const struct redis_url *url, const char *trouble) {
-  static const char *const mends[][2] = {
-      {"WRONGPASS", "-u redis://USER:PASSWORD@…, or ACL SETUSER USER on '>PASSWORD'"},
-      {"NOAUTH", "-u redis://USER:PASSWORD@…"},
-      {"without any password", "-u without a password, or CONFIG SET requirepass PASSWORD"},
-      {"not trusted", "--cacert FILE"},
-      {"certificate is for", "--sni NAME, or connect by a name that it has"},
-      {"does not know this name", "--sni NAME"},
-      {"expired on", "renew the server's certificate"},
-      {"not valid before", "set the clock of this machine"},
-      {"wants a client's certificate", "--cert FILE --key FILE"},
-      {"refuses the certificate", "--cert FILE --key FILE, signed by the server's authority"},
-      {"does not speak TLS", "-u redis://…, or the port of TLS"},
-      {"TLS handshake", "-u redis://…, or the port of TLS"},
-      {"speaks TLS", "-u rediss://…"},
-      {"before its first answer", "-u rediss://…"},
-      {"replica", "-u redis://MASTER…"},
-      {"NOPERM", "ACL SETUSER USER …, by the rights of docs/redis.md"},
-      {"Protocol error", "-u another URL: what answers is no Redis"},
-      {"LOADING", "wait until it has read its data"},
-      {"refused", "start redis-server there, or -u another URL"}};
+static const char *mend_connection(const struct redis_url *url, int code) {
+  static const struct {
+    int code;
+    const char *fix;
+  } mends[] = {
+      {ECONNREFUSED, "start redis-server there, or -u another URL"},
+      {ENOENT, "start redis-server there, or -u another URL"},
+      {TROUBLE_UNRESOLVED,
+       "-u another host, or an entry in /etc/hosts; or look at the name servers"},
+      {TROUBLE_CLOSED, "-u rediss://…"},
+      {TROUBLE_NOT_REDIS, "-u another URL: what answers is no Redis"},
+      {TROUBLE_REPLICA, "-u redis://MASTER…"},
+      {TROUBLE_NO_MASTER, "-u redis+sentinel://…/NAME, which SENTINEL MASTERS lists"},
+      {TROUBLE_WRONG_PASSWORD, "-u redis://USER:PASSWORD@…, or ACL SETUSER USER on '>PASSWORD'"},
+      {TROUBLE_NO_PASSWORD, "-u redis://USER:PASSWORD@…"},
+      {TROUBLE_NEEDLESS_PASSWORD, "-u without a password, or CONFIG SET requirepass PASSWORD"},
+      {TROUBLE_NO_RIGHT, "ACL SETUSER USER …, by the rights of docs/redis.md"},
+      {TROUBLE_LOADING, "wait until it has read its data"},
+      {TROUBLE_SPEAKS_TLS, "-u rediss://…"},
+      {TROUBLE_SPEAKS_NO_TLS, "-u redis://…, or the port of TLS"},
+      {TROUBLE_UNTRUSTED, "--cacert FILE"},
+      {TROUBLE_OTHER_NAME, "--sni NAME, or connect by a name that it has"},
+      {TROUBLE_EXPIRED, "renew the server's certificate"},
+      {TROUBLE_NOT_YET_VALID, "set the clock of this machine"},
+      {TROUBLE_UNKNOWN_NAME, "--sni NAME"},
+      {TROUBLE_WANTS_CERTIFICATE, "--cert FILE --key FILE"},
+      {TROUBLE_CERTIFICATE_REFUSED, "--cert FILE --key FILE, signed by the server's authority"}};
   for (size_t i = 0; i < sizeof mends / sizeof *mends; i++)
-    if (strstr(trouble, mends[i][0]) != NULL)
-      return mends[i][1];
-  if (strncmp(trouble, "no answer", 9) != 0)
+    if (mends[i].code == code)
+      return mends[i].fix;
+  if (code != TROUBLE_NO_ANSWER)
     return "-u another URL; or look at the network and its policies";
   return url->secure ? "-u redis://…, where the port does not speak TLS"
                      : "-u rediss://…, where the port speaks TLS; or look at the network";
@@ -67,7 +75,7 @@ static bool find_no_connection(struct doctor *self) {
   struct error error;
   self->is_gone = true;
   server_trouble(program->server, &error);
-  doctor_find(self, FINDING_PROBLEM, mend_connection(&program->url, error.text), "%s",
+  doctor_find(self, FINDING_PROBLEM, mend_connection(&program->url, error.code), "%s",
               error_reply_explain(error.text, &program->url).text);
   return false;
 }
@@ -87,8 +95,8 @@ bool doctor_look_at_connection(struct doctor *self) {
   struct program *program = self->program;
   const int64_t end_ms = clock_monotonic_ms() + DOCTOR_PATIENCE_MS;
   char server[300], version[64], *pong = NULL;
-  while (server_away_ms(program->server) > 0 && !server_has_failed(program->server) &&
-         clock_monotonic_ms() < end_ms)
+  while (server_away_ms(program->server) > 0 && !server_is_unreachable(program->server) &&
+         !server_has_failed(program->server) && clock_monotonic_ms() < end_ms)
     server_turn(program->server);
   if (server_away_ms(program->server) > 0)
     return find_no_connection(self);

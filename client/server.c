@@ -190,6 +190,10 @@ int64_t server_away_ms(const struct server *self) {
   return self->away_ms == 0 ? 0 : clock_monotonic_ms() - self->away_ms + 1;
 }
 
+bool server_is_unreachable(const struct server *self) {
+  return client_is_unreachable(self->client);
+}
+
 bool server_has_failed(const struct server *self) {
   return self->has_failed;
 }

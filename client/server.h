@@ -62,6 +62,9 @@ bool server_is_cut(const struct server *self);
 /* Milliseconds since it was connected last, or was made, from 1 on; 0: it is connected. */
 int64_t server_away_ms(const struct server *self);
 
+/* An attempt to connect has failed since; others follow. */
+bool server_is_unreachable(const struct server *self);
+
 /* It cannot be logged in to, and does not try any more. */
 bool server_has_failed(const struct server *self);
 

@@ -1,6 +1,15 @@
 /* sandbox doctor: what is wrong, and what mends it. */
+#include <arpa/inet.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "tests/support/certificates.h"
+#include "tests/support/redis_server.h"
 #include "tests/support/sandbox_client.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
@@ -42,12 +51,103 @@ JOB_TEST(rights_that_lack_are_named) {
                  "→ ACL SETUSER narrow ~sandbox:");
 }
 
-JOB_TEST(a_server_that_is_not_there_is_a_finding) {
-  expect_finding(job, "$S -u redis://127.0.0.1:1 doctor", 1, "✗ cannot connect to 127.0.0.1:1",
-                 "→ start redis-server");
-  expect_finding(job, "$S -u redis://u:s3cret@127.0.0.1:${REDIS_URL##*:} doctor", 1, "✗ redis at",
-                 "→ -u redis://USER:PASSWORD@");
+/* --- no connection ------------------------------------------------------------------------------ */
+
+/* $PORT of the flags is the port. */
+static void expect_trouble(struct job *job, const char *flags, int port, const char *beginning,
+                           const char *fix) {
+  const char *command = job_format(job, "PORT=%d; $S %s doctor", port, flags);
+  expect_finding(job, command, 1, beginning, fix);
 }
+
+JOB_TEST_NO_AGENT(a_server_that_is_not_there_is_a_finding) {
+  expect_trouble(job, "-u redis://127.0.0.1:$PORT", 1, "✗ cannot connect to 127.0.0.1:1",
+                 "→ start redis-server");
+  expect_trouble(job, "-u unix:///nowhere/$PORT", 1, "✗ cannot connect to /nowhere/1",
+                 "→ start redis-server");
+  /* No name server is asked for a label of more than 63 bytes. */
+  expect_trouble(job, "-u redis://$(printf %064d 0).invalid:$PORT", 1, "✗ cannot connect to 000",
+                 "→ -u another host");
+}
+
+JOB_TEST_NO_AGENT(a_password_that_is_wrong_is_a_finding) {
+  const int port = redis_server_port(job->server);
+  expect_trouble(job, "-u redis://u:s3cret@127.0.0.1:$PORT", port, "✗ redis at",
+                 "→ -u redis://USER:PASSWORD@…, or ACL SETUSER");
+  expect_trouble(job, "-u redis://:s3cret@127.0.0.1:$PORT", port, "✗ redis at",
+                 "→ -u without a password");
+  job_do(job, "CONFIG SET requirepass s3cret");
+  expect_trouble(job, "-u redis://127.0.0.1:$PORT", port, "✗ redis at",
+                 "→ -u redis://USER:PASSWORD@…");
+}
+
+/* Answers each connection with this text at once; the child's pid and its port. */
+static pid_t start_greeter(const char *text, int *port) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t size = sizeof address;
+  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(bind(listener, (struct sockaddr *)&address, size), 0);
+  assert_int_equal(listen(listener, 8), 0);
+  assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+  *port = ntohs(address.sin_port);
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid > 0) {
+    close(listener);
+    return pid;
+  }
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (;;) {
+    int fd = accept(listener, NULL, NULL);
+    (void)send(fd, text, strlen(text), MSG_NOSIGNAL);
+  }
+}
+
+static void expect_trouble_with_greeter(struct job *job, const char *text, const char *flags,
+                                        const char *beginning, const char *fix) {
+  int port;
+  pid_t pid = start_greeter(text, &port);
+  expect_trouble(job, flags, port, beginning, fix);
+  assert_int_equal(kill(pid, SIGKILL), 0);
+  assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+JOB_TEST_NO_AGENT(what_is_no_redis_is_a_finding) {
+  expect_trouble_with_greeter(job, "HTTP/1.1 400 Bad Request\r\n\r\n", "-u redis://127.0.0.1:$PORT",
+                              "✗ cannot connect to", "→ -u another URL: what answers is no Redis");
+  expect_trouble_with_greeter(job, "*1\r\n$1\r\nx\r\n", "-u redis://127.0.0.1:$PORT",
+                              "✗ cannot connect to", "→ -u another URL: what answers is no Redis");
+  expect_trouble_with_greeter(job, "", "-u redis://127.0.0.1:$PORT", "✗ no answer from",
+                              "→ -u rediss://…, where the port speaks TLS");
+  expect_trouble_with_greeter(job, "-LOADING Redis is loading\r\n", "-u redis://127.0.0.1:$PORT",
+                              "✗ cannot connect to", "→ wait until it has read its data");
+}
+
+JOB_TEST_NO_AGENT(what_is_wrong_with_tls_is_a_finding) {
+  struct certificates *certificates = certificates_new();
+  certificates_add_authority(certificates, "ca");
+  certificates_add_authority(certificates, "other");
+  certificates_add(certificates, &(struct certificate){.name = "server",
+                                                       .names = "IP:127.0.0.1,DNS:redis.example"});
+  struct redis_server *server = redis_server_start_tls(certificates, NULL);
+  const int port = redis_server_tls_port(server);
+  setenv("CA", certificates_path(certificates, "ca.pem"), 1);
+  setenv("OTHER", certificates_path(certificates, "other.pem"), 1);
+  expect_finding(job, job_format(job, "$S --cacert $CA -u rediss://127.0.0.1:%d doctor", port), 0,
+                 "✓ TLS: the server's certificate is good", "");
+  expect_trouble(job, "--cacert $OTHER -u rediss://127.0.0.1:$PORT", port, "✗ cannot connect to",
+                 "→ --cacert FILE");
+  expect_trouble(job, "--cacert $CA --sni other.example -u rediss://127.0.0.1:$PORT", port,
+                 "✗ cannot connect to", "→ --sni NAME");
+  expect_trouble(job, "-u redis://127.0.0.1:$PORT", port, "✗ cannot connect to", "→ -u rediss://…");
+  /* It waits for the end of a line, unless there is one in the first bytes of the handshake. */
+  expect_trouble(job, "--cacert $CA -u rediss://127.0.0.1:$PORT", redis_server_port(server), "✗ ",
+                 "→ -u redis://…, ");
+  redis_server_stop(server);
+  certificates_free(certificates);
+}
+
+/* --- the job --------------------------------------------------------------------------------------- */
 
 JOB_TEST_NO_AGENT(what_nobody_answers_is_a_finding) {
   const char *in = job_format(job, "sandbox:%s:inflight", job->id);

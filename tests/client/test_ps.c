@@ -42,6 +42,11 @@ JOB_TEST_NO_AGENT(a_queue_of_any_size_is_shown_whole) {
   sandbox_expect(job, "$S ps | sed 1s/,.*// | head -1 | grep -o 'no agent'", 0, "no agent\n", "");
 }
 
+JOB_TEST_NO_AGENT(a_command_shows_its_usage) {
+  sandbox_expect(job, "$S ps --help", 0, "usage: sandbox ps\n", "");
+  sandbox_expect(job, "$S write --help", 0, "usage: sandbox write PATH < FILE\n", "");
+}
+
 JOB_TEST(the_jobs_are_those_with_an_agent) {
   job_do(job, "SET %s %s", "sandbox:old one:heartbeat", "{\"Ts\":1,\"Pid\":9}");
   expect_shape(job, "env -u JOB_ID $S jobs | grep old", "s/ +/ /g;s/[0-9]+d[0-9]+h ago/AGE/",

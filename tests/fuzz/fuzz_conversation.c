@@ -284,7 +284,7 @@ static struct transport *peer_new(void) {
 
 struct dialer {
   struct event *timer;
-  void (*done)(void *owner, struct transport *transport, const char *why);
+  transport_done *done;
   void *owner;
 };
 
@@ -298,7 +298,7 @@ static void on_dialed(evutil_socket_t fd, short what, void *context) {
   (void)what;
   struct dialer *self = context;
   demand(++world.connections < CONNECTIONS_MAX);
-  self->done(self->owner, peer_new(), NULL);
+  self->done(self->owner, peer_new(), (struct trouble){0});
   dialer_cancel(self);
 }
 

@@ -47,11 +47,11 @@ static void on_writable(void *owner) {
   ((struct trial *)owner)->writable = true;
 }
 
-static void on_lost(void *owner, const char *why) {
+static void on_lost(void *owner, struct trouble why) {
   struct trial *trial = owner;
   recorder_add(&trial->recorder, "lost");
   connection_close(&trial->connection);
-  (void)snprintf(trial->why, sizeof trial->why, "%s", why);
+  (void)snprintf(trial->why, sizeof trial->why, "%s", why.text);
 }
 
 static void open_connection(struct trial *trial) {

@@ -120,14 +120,14 @@ static int tear_down(void **state) {
 
 #define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
 
-static void on_done(void *owner, struct transport *transport, const char *why) {
+static void on_done(void *owner, struct transport *transport, struct trouble why) {
   struct scene *scene = owner;
   scene->done++;
   scene->transport = transport;
   scene->fd = transport != NULL ? transport->fd : -1;
-  assert_true((why == NULL) == (transport != NULL));
-  if (why != NULL)
-    strncpy(scene->why, why, sizeof scene->why - 1);
+  assert_true((why.text == NULL) == (transport != NULL));
+  if (why.text != NULL)
+    strncpy(scene->why, why.text, sizeof scene->why - 1);
 }
 
 static void serve(struct scene *scene, bool tcp) {

@@ -117,12 +117,12 @@ static int tear_down(void **state) {
 
 #define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
 
-static void on_done(void *owner, struct transport *transport, const char *why) {
+static void on_done(void *owner, struct transport *transport, struct trouble why) {
   struct scene *scene = owner;
   scene->done++;
   scene->transport = transport;
-  assert_true((why == NULL) == (transport != NULL));
-  (void)snprintf(scene->why, sizeof scene->why, "%s", why != NULL ? why : "");
+  assert_true((why.text == NULL) == (transport != NULL));
+  (void)snprintf(scene->why, sizeof scene->why, "%s", why.text != NULL ? why.text : "");
 }
 
 static void dial(struct scene *scene) {

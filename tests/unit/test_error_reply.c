@@ -45,6 +45,24 @@ TEST(some_errors_are_transient) {
       fail_msg("%s", rows[i].text);
 }
 
+TEST(refusals_of_a_login_have_codes) {
+  static const struct trouble rows[] = {
+      {"WRONGPASS invalid username-password pair or user is disabled.", TROUBLE_WRONG_PASSWORD},
+      {"ERR invalid password", TROUBLE_WRONG_PASSWORD},
+      {"NOAUTH Authentication required.", TROUBLE_NO_PASSWORD},
+      {"ERR Client sent AUTH, but no password is set", TROUBLE_NEEDLESS_PASSWORD},
+      {"ERR AUTH <password> called without any password configured for the default user. Are you "
+       "sure your configuration is correct?",
+       TROUBLE_NEEDLESS_PASSWORD},
+      {"NOPERM this user has no permissions to run the 'brpop' command", TROUBLE_NO_RIGHT},
+      {"LOADING Redis is loading the dataset in memory", TROUBLE_LOADING},
+      {"ERR unknown command 'XADD'", 0},
+      {"", 0}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (error_reply_code(rows[i].text) != rows[i].code)
+      fail_msg("%s", rows[i].text);
+}
+
 TEST(only_moved_names_a_node) {
   assert_string_equal(error_reply_redirect("MOVED 3999 127.0.0.1:6381"), "127.0.0.1:6381");
   assert_string_equal(error_reply_redirect("MOVED 3999 :6381"), ":6381");

@@ -28,7 +28,6 @@
 
 static const char set_name[] = "CLIENT SETNAME";
 static const char role[] = "ROLE";
-static const char replica[] = "it is a replica, not yet the master";
 
 struct handshake {
   char *text; /* the encoded commands, which hold the password, and those of the probe */
@@ -70,10 +69,12 @@ struct client {
   int pause_ms;      /* the next pause, before chance; 0: the shortest */
   struct outage outage;
   char trouble[REASON_SIZE]; /* of the last attempt, or loss */
+  int trouble_code;          /* beside it: trouble.h */
   bool refuses;              /* it is an error reply */
   struct {
     char server[256];
     char why[REASON_SIZE];
+    int code;
   } obstacle; /* of several hosts, the first that failed in this round; "": none but replicas */
 };
 
@@ -138,12 +139,13 @@ static void log_failed_attempt(struct client *self, const char *reason, int paus
 }
 
 /* Of several hosts, one is the primary. */
-static void try_next_host(struct client *self, const char *reason) {
+static void try_next_host(struct client *self, struct trouble reason) {
   log_line(self->log, LOG_DEBUG, NULL, "redis %s: cannot connect to %s: %s; the next host follows",
-           self->options.role, self->server, reason);
-  if (self->obstacle.why[0] == '\0' && strcmp(reason, replica) != 0) {
+           self->options.role, self->server, reason.text);
+  if (self->obstacle.why[0] == '\0' && reason.code != TROUBLE_REPLICA) {
     memcpy(self->obstacle.server, self->server, sizeof self->server);
-    (void)snprintf(self->obstacle.why, sizeof self->obstacle.why, "%s", reason);
+    (void)snprintf(self->obstacle.why, sizeof self->obstacle.why, "%s", reason.text);
+    self->obstacle.code = reason.code;
   }
   self->state = CLIENT_PAUSING;
   loop_timer_start_now(self->timer);
@@ -151,26 +153,27 @@ static void try_next_host(struct client *self, const char *reason) {
 
 /* Each host has failed: what hinders is rather what the first of them said than that the last one is
    a replica. */
-static void name_obstacle(struct client *self, char *why, size_t size) {
+static void name_obstacle(struct client *self, char *why, size_t size, int *code) {
   if (self->obstacle.why[0] == '\0')
     return;
   memcpy(self->server, self->obstacle.server, sizeof self->server);
   (void)snprintf(why, size, "%s", self->obstacle.why);
+  *code = self->obstacle.code;
   self->obstacle.why[0] = '\0';
 }
 
 /* The connection, or the attempt to make one, has failed. */
-static void lose(struct client *self, const char *reason, bool is_error_reply) {
+static void lose(struct client *self, struct trouble reason, bool is_error_reply) {
   if (self->preparing) {
     client_stop(self);
     return;
   }
   bool was_ready = self->state == CLIENT_READY;
   char why[REASON_SIZE]; /* a copy: the reason may lie in what is closed now */
-  (void)snprintf(why, sizeof why, "%s", reason);
+  (void)snprintf(why, sizeof why, "%s", reason.text);
   disconnect(self);
   if (!was_ready && endpoint_has_untried(self->endpoint)) {
-    try_next_host(self, why);
+    try_next_host(self, (struct trouble){why, reason.code});
     return;
   }
   if (was_ready) {
@@ -180,10 +183,11 @@ static void lose(struct client *self, const char *reason, bool is_error_reply) {
                             : "redis %s: connection to %s lost: %s; reconnecting",
              self->options.role, self->server, why);
   } else {
-    name_obstacle(self, why, sizeof why);
+    name_obstacle(self, why, sizeof why, &reason.code);
     self->attempts++;
   }
   (void)snprintf(self->trouble, sizeof self->trouble, "%s", why);
+  self->trouble_code = reason.code;
   self->refuses = was_ready && is_error_reply;
   self->state = CLIENT_PAUSING;
   int pause_ms = take_pause(self);
@@ -196,7 +200,11 @@ static void lose(struct client *self, const char *reason, bool is_error_reply) {
     callback(self->owner);
 }
 
-static void on_lost(void *owner, const char *reason) {
+static void lose_because(struct client *self, const char *text, int code) {
+  lose(self, (struct trouble){text, code}, false);
+}
+
+static void on_lost(void *owner, struct trouble reason) {
   lose(owner, reason, false);
 }
 
@@ -367,7 +375,7 @@ static void take_refusal(struct client *self, const char *name, const char *text
   struct error_reply_text why = client_explain(self, text);
   if (error_reply_is_transient(text)) {
     if (!follow_redirect(self, text))
-      lose(self, why.text, false);
+      lose_because(self, why.text, error_reply_code(text));
     return;
   }
   char command[128];
@@ -384,6 +392,7 @@ static void take_refusal(struct client *self, const char *name, const char *text
   struct error error;
   bool preparing = self->preparing;
   (void)error_set(&error, "redis at %.60s refuses %.80s: %.120s", self->server, command, why.text);
+  error.code = error_reply_code(text);
   client_stop(self);
   if (!preparing)
     self->handler->failed(self->owner, &error);
@@ -394,12 +403,12 @@ static void take_handshake_reply(struct client *self, const redisReply *reply) {
   int number = now->answered++, of_probe = number - now->count;
   const char *name = of_probe < 0 ? now->names[number] : NULL;
   if (name == role && is_replica(reply)) {
-    lose(self, replica, false);
+    lose_because(self, "it is a replica, not yet the master", TROUBLE_REPLICA);
   } else if (name != NULL && name != role && reply->type != REDIS_REPLY_STATUS &&
              reply->type != REDIS_REPLY_ERROR) {
     char why[64];
     (void)snprintf(why, sizeof why, "the answer to %s is none of redis", name);
-    lose(self, why, false);
+    lose_because(self, why, TROUBLE_NOT_REDIS);
   } else if (reply->type == REDIS_REPLY_ERROR &&
              !may_be_refused(self, name, of_probe, reply->str)) {
     take_refusal(self, name, reply->str);
@@ -411,7 +420,7 @@ static void take_handshake_reply(struct client *self, const redisReply *reply) {
     if (now->answered < now->count + self->options.probe.count)
       send_handshake(self);
     else if (now->sent < now->length)
-      lose(self, "a reply to no request", false);
+      lose_because(self, "a reply to no request", TROUBLE_NOT_REDIS);
     else
       end_handshake(self);
   }
@@ -422,7 +431,7 @@ static void take_handshake_reply(struct client *self, const redisReply *reply) {
 static void on_reply(void *owner, const redisReply *reply) {
   struct client *self = owner;
   if (self->state == CLIENT_PREPARED)
-    lose(self, "unexpected reply", false);
+    lose_because(self, "unexpected reply", TROUBLE_NOT_REDIS);
   else if (self->state == CLIENT_READY && self->handshake.text == NULL)
     self->handler->reply(self->owner, reply);
   else
@@ -437,7 +446,7 @@ static void on_writable(void *owner) {
     self->handler->writable(self->owner);
 }
 
-static void on_dialed(void *owner, struct transport *transport, const char *why) {
+static void on_dialed(void *owner, struct transport *transport, struct trouble why) {
   struct client *self = owner;
   endpoint_name(self->endpoint, self->server, sizeof self->server);
   if (transport == NULL) {
@@ -459,7 +468,7 @@ LOOP_CALLBACK(on_timer, struct client *self) {
   if (self->state == CLIENT_PAUSING)
     dial(self);
   else
-    lose(self, connection_timeout_text(&self->connection), false);
+    lose(self, connection_timeout(&self->connection), false);
 }
 
 struct client *client_new(struct event_base *base, const struct log *log,
@@ -522,6 +531,7 @@ void client_trouble(const struct client *self, struct error *error) {
   else
     (void)error_set(error, self->refuses ? "%.100s refuses: %s" : "cannot connect to %.100s: %s",
                     self->server, self->trouble);
+  error->code = self->trouble[0] == '\0' ? TROUBLE_NO_ANSWER : self->trouble_code;
 }
 
 bool client_is_ready(const struct client *self) {
@@ -560,7 +570,7 @@ void client_stop_polling(struct client *self) {
 
 void client_reconnect(struct client *self, const char *why) {
   if (self->state == CLIENT_READY)
-    lose(self, why, false);
+    lose_because(self, why, 0);
 }
 
 struct error_reply_text client_explain(const struct client *self, const char *text) {
@@ -571,7 +581,7 @@ bool client_recover(struct client *self, const char *text) {
   if (!error_reply_is_transient(text))
     return false;
   if (self->state == CLIENT_READY && !follow_redirect(self, text))
-    lose(self, client_explain(self, text).text, true);
+    lose(self, (struct trouble){client_explain(self, text).text, error_reply_code(text)}, true);
   return true;
 }
 

@@ -120,7 +120,8 @@ void client_stop(struct client *self);
 
 bool client_is_ready(const struct client *self);
 
-/* Why it is not ready, for a person: "cannot connect to redis:6379: …", or that it is still trying. */
+/* Why it is not ready, for a person: "cannot connect to redis:6379: …", or that it is still trying. The code is
+   one of trouble.h. */
 void client_trouble(const struct client *self, struct error *error);
 
 /* How often the connection was made again. */

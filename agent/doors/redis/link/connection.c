@@ -40,11 +40,13 @@ void connection_set_reply_timeout(struct connection *self, int milliseconds_from
   start_timer(self);
 }
 
-const char *connection_timeout_text(const struct connection *self) {
-  return self->transport != NULL && self->is_shaking_hands
-             ? "no answer in time to the TLS handshake: if this port does not speak TLS, use "
-               "redis://, or ssl=false"
-             : "no answer in time";
+struct trouble connection_timeout(const struct connection *self) {
+  if (self->transport == NULL || !self->is_shaking_hands)
+    return (struct trouble){"no answer in time", TROUBLE_NO_ANSWER};
+  return (struct trouble){
+      "no answer in time to the TLS handshake: if this port does not speak TLS, use "
+      "redis://, or ssl=false",
+      TROUBLE_SPEAKS_NO_TLS};
 }
 
 static void parse(struct connection *self, const char *bytes, size_t length) {
@@ -61,7 +63,7 @@ static void parse(struct connection *self, const char *bytes, size_t length) {
     if (result == REPLY_PARSER_BROKEN) {
       char why[160]; /* a copy: the owner closes it, and releases the parser */
       (void)snprintf(why, sizeof why, "%s", reply_parser_error(&self->parser));
-      self->handler->lost(self->owner, why);
+      self->handler->lost(self->owner, (struct trouble){why, TROUBLE_NOT_REDIS});
       return;
     }
     self->is_truncated = result == REPLY_PARSER_TRUNCATED;
@@ -71,7 +73,8 @@ static void parse(struct connection *self, const char *bytes, size_t length) {
 }
 
 static void lose(struct connection *self, ssize_t result) {
-  const char *why = result == 0 ? "closed by the server" : self->transport->error;
+  const struct trouble why = {result == 0 ? "closed by the server" : self->transport->error,
+                              result == 0 ? 0 : self->transport->code};
   self->handler->lost(self->owner, why);
 }
 
@@ -128,7 +131,7 @@ LOOP_CALLBACK(on_readable, struct connection *self) {
 
 LOOP_CALLBACK(on_timer, struct connection *self) {
   if (!self->is_broken) {
-    self->handler->lost(self->owner, connection_timeout_text(self));
+    self->handler->lost(self->owner, connection_timeout(self));
     return;
   }
   take_replies(self);

@@ -23,7 +23,7 @@ struct connection_handler {
   /* After connection_write took less than all. May be NULL. */
   void (*writable)(void *owner);
   /* Nothing more will come; the owner closes it, and the reason is gone with it. */
-  void (*lost)(void *owner, const char *why);
+  void (*lost)(void *owner, struct trouble why);
 };
 
 struct connection {
@@ -68,7 +68,7 @@ size_t connection_write(struct connection *self, const struct iovec *pieces, int
 void connection_set_reply_timeout(struct connection *self, int milliseconds_from_now);
 
 /* What has not come when the time is over; static. It may be closed. */
-const char *connection_timeout_text(const struct connection *self);
+struct trouble connection_timeout(const struct connection *self);
 
 /* With `true`, until it is closed, replies do not wake up the loop any more: the owner calls
    connection_take_replies when it is awake for another reason, and reply() or lost() come from inside.

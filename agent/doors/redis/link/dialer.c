@@ -31,7 +31,13 @@ struct dialer {
   struct event *timer;
   int fd;        /* -1 for none */
   char why[128]; /* why the last address failed */
+  int code;      /* beside it */
 };
+
+static void fail_by_errno(struct dialer *self, int error) {
+  (void)snprintf(self->why, sizeof self->why, "%s", strerror(error));
+  self->code = error;
+}
 
 static void close_socket(struct dialer *self) {
   if (self->connected != NULL)
@@ -59,7 +65,8 @@ static void finish(struct dialer *self) {
     transport = self->tls != NULL ? tls_transport_new(self->tls, self->fd, self->to->host)
                                   : plain_transport_new(self->fd);
   self->fd = -1;
-  self->done(self->owner, transport, transport != NULL ? NULL : self->why);
+  const struct trouble why = {self->why, self->code}, none = {NULL, 0};
+  self->done(self->owner, transport, transport != NULL ? none : why);
   dialer_cancel(self);
 }
 
@@ -85,7 +92,7 @@ LOOP_CALLBACK(on_connected, struct dialer *self) {
     finish(self);
     return;
   }
-  (void)snprintf(self->why, sizeof self->why, "%s", strerror(error != 0 ? error : errno));
+  fail_by_errno(self, error != 0 ? error : errno);
   connect_next(self);
 }
 
@@ -111,7 +118,7 @@ static void connect_next(struct dialer *self) {
     int error = connect_to(self, address);
     if (error == 0)
       return;
-    (void)snprintf(self->why, sizeof self->why, "%s", strerror(error));
+    fail_by_errno(self, error);
   }
   close_socket(self);
   loop_timer_start_now(self->timer);
@@ -124,6 +131,7 @@ static void on_resolved(void *owner, struct addrinfo *addresses, const char *why
   self->next_address = addresses;
   (void)snprintf(self->why, sizeof self->why, "cannot resolve the name: %s",
                  why != NULL ? why : "it has no address");
+  self->code = TROUBLE_UNRESOLVED;
   connect_next(self);
 }
 
@@ -131,8 +139,10 @@ static void on_resolved(void *owner, struct addrinfo *addresses, const char *why
 LOOP_CALLBACK(on_timer, struct dialer *self) {
   if (self->resolver != NULL) {
     (void)snprintf(self->why, sizeof self->why, "the name servers do not answer");
+    self->code = TROUBLE_UNRESOLVED;
   } else if (self->fd >= 0) {
     (void)snprintf(self->why, sizeof self->why, "no answer in time");
+    self->code = ETIMEDOUT;
     connect_next(self);
     return;
   }
@@ -149,6 +159,7 @@ static void set_path(struct dialer *self) {
     self->next_address = &self->at_path;
   } else {
     (void)snprintf(self->why, sizeof self->why, "the path is too long for a socket");
+    self->code = ENAMETOOLONG;
   }
 }
 

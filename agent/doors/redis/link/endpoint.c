@@ -33,6 +33,7 @@ struct endpoint {
   /* Of the sentinels that have failed in this dial: */
   size_t failed;
   char why[640];  /* the reason */
+  int code;       /* beside it */
   size_t witness; /* the index of the one whose it is */
   bool unknown;   /* that one has replied that it knows no such master */
 };
@@ -45,7 +46,7 @@ void endpoint_cancel(struct endpoint *self) {
   connection_close(&self->connection);
 }
 
-static void on_dialed(void *owner, struct transport *transport, const char *why) {
+static void on_dialed(void *owner, struct transport *transport, struct trouble why) {
   struct endpoint *self = owner;
   self->dialer = NULL;
   self->done(self->owner, transport, why);
@@ -66,17 +67,18 @@ static void ask_sentinel(struct endpoint *self);
 
 /* Best is that one knows no such master, then what the first of them says: queries that fail alike
    have the same reason, whichever is asked first. */
-static void keep_reason(struct endpoint *self, const char *why, bool unknown) {
+static void keep_reason(struct endpoint *self, struct trouble why, bool unknown) {
   char name[80];
   if (unknown == self->unknown ? self->host > self->witness : self->unknown)
     return;
   self->unknown = unknown;
   self->witness = self->host;
   (void)redis_address_name(&self->url->hosts[self->host], name, sizeof name);
-  (void)snprintf(self->why, sizeof self->why, "sentinel %s: %s", name, why);
+  (void)snprintf(self->why, sizeof self->why, "sentinel %s: %s", name, why.text);
+  self->code = why.code;
 }
 
-static void fail(void *owner, const char *why) {
+static void fail(void *owner, struct trouble why) {
   struct endpoint *self = owner;
   keep_reason(self, why, false); /* before it is gone with the connection */
   endpoint_cancel(self);
@@ -84,7 +86,11 @@ static void fail(void *owner, const char *why) {
   if (++self->failed < self->url->host_count)
     ask_sentinel(self);
   else
-    self->done(self->owner, NULL, self->why);
+    self->done(self->owner, NULL, (struct trouble){self->why, self->code});
+}
+
+static void fail_because(struct endpoint *self, const char *text, int code) {
+  fail(self, (struct trouble){text, code});
 }
 
 /* False when the socket does not take all of it at once, as a new one does. While the transport shakes
@@ -116,7 +122,7 @@ static void take_master(struct endpoint *self, const redisReply *reply) {
   if (host == NULL || host->type != REDIS_REPLY_STRING || host->len == 0 ||
       port->type != REDIS_REPLY_STRING ||
       redis_address_parse_port(port->str, port->len, &number) != 0) {
-    fail(self, "its answer is not an address");
+    fail_because(self, "its answer is not an address", TROUBLE_NOT_REDIS);
     return;
   }
   self->target =
@@ -128,28 +134,30 @@ static void take_master(struct endpoint *self, const redisReply *reply) {
 static void on_reply(void *owner, const redisReply *reply) {
   struct endpoint *self = owner;
   if (self->connection.is_truncated) {
-    fail(self, "its answer is too large");
+    fail_because(self, "its answer is too large", TROUBLE_NOT_REDIS);
   } else if (reply->type == REDIS_REPLY_ERROR) {
     bool wants_password = strncmp(reply->str, "NOAUTH", 6) == 0 && self->login == WITHOUT_PASSWORD;
     if (!wants_password || self->url->password == NULL || !send_password(self))
-      fail(self, error_reply_explain(reply->str, self->url).text);
+      fail_because(self, error_reply_explain(reply->str, self->url).text,
+                   error_reply_code(reply->str));
   } else if (self->login == PASSWORD_SENT) {
     self->login = PASSWORD_ACCEPTED;
   } else if (reply->type == REDIS_REPLY_ARRAY) {
     take_master(self, reply);
   } else {
-    char why[128];
-    (void)snprintf(why, sizeof why, "it knows no master '%.80s'", self->url->master);
+    char text[128];
+    const struct trouble why = {text, TROUBLE_NO_MASTER};
+    (void)snprintf(text, sizeof text, "it knows no master '%.80s'", self->url->master);
     keep_reason(self, why, true);
     fail(self, why);
   }
 }
 
 LOOP_CALLBACK(on_timer, struct endpoint *self) {
-  fail(self, connection_timeout_text(&self->connection));
+  fail(self, connection_timeout(&self->connection));
 }
 
-static void on_sentinel_dialed(void *owner, struct transport *transport, const char *why) {
+static void on_sentinel_dialed(void *owner, struct transport *transport, struct trouble why) {
   struct endpoint *self = owner;
   self->dialer = NULL;
   if (transport == NULL) {
@@ -159,14 +167,14 @@ static void on_sentinel_dialed(void *owner, struct transport *transport, const c
   connection_open(&self->connection, transport);
   self->login = WITHOUT_PASSWORD;
   if (!send_query(self))
-    fail(self, "the socket buffer is full");
+    fail_because(self, "the socket buffer is full", 0);
 }
 
 /* The handshake of the transport is done: what could not be sent before it can be sent now. */
 static void on_writable(void *owner) {
   struct endpoint *self = owner;
   if (!send_query(self))
-    fail(self, "the socket buffer is full");
+    fail_because(self, "the socket buffer is full", 0);
 }
 
 static void ask_sentinel(struct endpoint *self) {

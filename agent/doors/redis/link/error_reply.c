@@ -48,6 +48,21 @@ bool error_reply_is_last(const char *text) {
   return begins_with(text, "ERR Protocol error");
 }
 
+int error_reply_code(const char *text) {
+  static const struct trouble codes[] = {
+      {"WRONGPASS", TROUBLE_WRONG_PASSWORD},
+      {"ERR invalid password", TROUBLE_WRONG_PASSWORD}, /* of Redis 5, and the next line but one */
+      {"NOAUTH", TROUBLE_NO_PASSWORD},
+      {"ERR Client sent AUTH, but no password", TROUBLE_NEEDLESS_PASSWORD},
+      {"ERR AUTH <password> called without any password", TROUBLE_NEEDLESS_PASSWORD},
+      {"NOPERM", TROUBLE_NO_RIGHT},
+      {"LOADING ", TROUBLE_LOADING}};
+  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+    if (begins_with(text, codes[i].text))
+      return codes[i].code;
+  return 0;
+}
+
 /* MOVED <slot> <host>:<port> */
 const char *error_reply_redirect(const char *text) {
   const char *space = begins_with(text, "MOVED ") ? strchr(text + strlen("MOVED "), ' ') : NULL;

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 
+#include "agent/doors/redis/link/trouble.h"
 #include "agent/doors/redis/link/url.h"
 
 /*
@@ -16,6 +17,9 @@ bool error_reply_is_transient(const char *text);
 /* True when Redis closes the connection after this reply: the request is beyond one of its limits
    (proto-max-bulk-len). */
 bool error_reply_is_last(const char *text);
+
+/* TROUBLE_WRONG_PASSWORD to TROUBLE_LOADING, by what the reply begins with; else 0. */
+int error_reply_code(const char *text);
 
 /* "host:port" of the node that has the keys now, within `text`; NULL when it is no redirection. */
 const char *error_reply_redirect(const char *text);

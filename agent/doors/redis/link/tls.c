@@ -161,12 +161,13 @@ static struct text names_of(const mbedtls_x509_crt *certificate) {
   "the server has a certificate that cannot be read here: with a key or a signature that is "      \
   "neither RSA nor of P-256 or P-384, or with a critical extension like nameConstraints"
 
-__attribute__((format(printf, 2, 3))) static void say(struct tls_transport *self,
+__attribute__((format(printf, 3, 4))) static void say(struct tls_transport *self, int code,
                                                       const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   (void)vsnprintf(self->why, sizeof self->why, format, arguments);
   va_end(arguments);
+  self->transport.code = code;
 }
 
 static void explain(struct tls_transport *self, const mbedtls_x509_crt *certificate,
@@ -176,26 +177,27 @@ static void explain(struct tls_transport *self, const mbedtls_x509_crt *certific
   if (self->why[0] != '\0')
     return;
   if (certificate->raw.p == NULL) /* one was passed over, for its signature */
-    say(self, UNREADABLE);
+    say(self, 0, UNREADABLE);
   else if (flags & MBEDTLS_X509_BADCERT_EXPIRED)
-    say(self, "the certificate of %s expired on %s (issuer %s)", subject.bytes,
+    say(self, TROUBLE_EXPIRED, "the certificate of %s expired on %s (issuer %s)", subject.bytes,
         date_of(&certificate->valid_to).bytes, issuer.bytes);
   else if (flags & MBEDTLS_X509_BADCERT_FUTURE)
-    say(self, "the certificate of %s is not valid before %s (issuer %s): is this clock right?",
+    say(self, TROUBLE_NOT_YET_VALID,
+        "the certificate of %s is not valid before %s (issuer %s): is this clock right?",
         subject.bytes, date_of(&certificate->valid_from).bytes, issuer.bytes);
   else if (flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED)
-    say(self,
+    say(self, TROUBLE_UNTRUSTED,
         "the certificate of %s is signed by %s, which is not trusted: pass the certificate of that "
         "authority with --cacert",
         subject.bytes, issuer.bytes);
   else if (flags & MBEDTLS_X509_BADCERT_CN_MISMATCH)
-    say(self,
+    say(self, TROUBLE_OTHER_NAME,
         "the certificate is for %s, not for %s%s: connect by a name that it has, or pass that with "
         "--sni",
         names_of(certificate).bytes, self->expected,
         self->address_length > 0 ? " as a subjectAltName" : "");
   else if (flags != 0)
-    say(self,
+    say(self, 0,
         "the certificate of %s (issuer %s) has a key or a signature that is too weak, or may not "
         "sign others",
         subject.bytes, issuer.bytes);
@@ -222,11 +224,13 @@ static int verify(void *context, mbedtls_x509_crt *certificate, int depth, uint3
 /* --- what went wrong ------------------------------------------------------------------------- */
 
 /* RFC 8446, 6.2. */
-static const char *alert_text(unsigned char alert, bool has_certificate) {
+static struct trouble alert_trouble(unsigned char alert, bool has_certificate) {
   switch (alert) {
   case MBEDTLS_SSL_ALERT_MSG_NO_CERT:
   case MBEDTLS_SSL_ALERT_MSG_CERT_REQUIRED:
-    return "the server wants a client's certificate: pass one with --cert and --key";
+    return (struct trouble){
+        "the server wants a client's certificate: pass one with --cert and --key",
+        TROUBLE_WANTS_CERTIFICATE};
   case MBEDTLS_SSL_ALERT_MSG_BAD_CERT:
   case MBEDTLS_SSL_ALERT_MSG_UNSUPPORTED_CERT:
   case MBEDTLS_SSL_ALERT_MSG_CERT_REVOKED:
@@ -234,28 +238,33 @@ static const char *alert_text(unsigned char alert, bool has_certificate) {
   case MBEDTLS_SSL_ALERT_MSG_CERT_UNKNOWN:
   case MBEDTLS_SSL_ALERT_MSG_UNKNOWN_CA:
   case MBEDTLS_SSL_ALERT_MSG_DECRYPT_ERROR:
-    return has_certificate ? "the server refuses the certificate of --cert"
-                           : "the server refuses this client: it may want a certificate, which "
-                             "--cert and --key pass";
+    if (has_certificate)
+      return (struct trouble){"the server refuses the certificate of --cert",
+                              TROUBLE_CERTIFICATE_REFUSED};
+    return (struct trouble){
+        "the server refuses this client: it may want a certificate, which --cert and --key pass",
+        TROUBLE_WANTS_CERTIFICATE};
   case MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE:
-    return "the server refuses the handshake: it wants a client's certificate (--cert, --key), or "
-           "has no cipher in common";
+    return (struct trouble){"the server refuses the handshake: it wants a client's certificate "
+                            "(--cert, --key), or has no cipher in common",
+                            TROUBLE_WANTS_CERTIFICATE};
   case MBEDTLS_SSL_ALERT_MSG_PROTOCOL_VERSION:
-    return "the server speaks neither TLS 1.2 nor 1.3";
+    return (struct trouble){"the server speaks neither TLS 1.2 nor 1.3", 0};
   case MBEDTLS_SSL_ALERT_MSG_UNRECOGNIZED_NAME:
-    return "the server does not know this name: pass another with --sni";
+    return (struct trouble){"the server does not know this name: pass another with --sni",
+                            TROUBLE_UNKNOWN_NAME};
   default:
-    return NULL;
+    return (struct trouble){NULL, 0};
   }
 }
 
 static void explain_alert(struct tls_transport *self) {
   unsigned char alert = self->ssl.MBEDTLS_PRIVATE(in_msg)[1];
-  const char *text = alert_text(alert, self->has_certificate);
-  if (text != NULL)
-    say(self, "%s", text);
+  const struct trouble why = alert_trouble(alert, self->has_certificate);
+  if (why.text != NULL)
+    say(self, why.code, "%s", why.text);
   else
-    say(self, "the server ends TLS by alert %u", alert);
+    say(self, 0, "the server ends TLS by alert %u", alert);
 }
 
 /* The library puts a message of the handshake together from records, within the room that it has for
@@ -283,21 +292,21 @@ static int fail(struct tls_transport *self, int result) {
   if (self->why[0] != '\0')
     return TRANSPORT_FAILED;
   if (self->ahead > 0 && !self->speaks_tls)
-    say(self, "this port does not speak TLS: use redis://, or ssl=false");
+    say(self, TROUBLE_SPEAKS_NO_TLS, "this port does not speak TLS: use redis://, or ssl=false");
   else if (is_too_long(self))
-    say(self,
+    say(self, 0,
         "the server sends more than 16 KiB of certificates, or of names of authorities, which "
         "is more than fits here: let it send its own and those between it and the authority "
         "alone");
   else
-    say(self, "%s (mbedTLS -0x%04X)", result_text(self, result), (unsigned)-result);
+    say(self, 0, "%s (mbedTLS -0x%04X)", result_text(self, result), (unsigned)-result);
   return TRANSPORT_FAILED;
 }
 
 /* --- the socket ------------------------------------------------------------------------------ */
 
 static int fail_by_errno(struct tls_transport *self) {
-  say(self, "%s", strerror(errno));
+  say(self, errno, "%s", strerror(errno));
   return MBEDTLS_ERR_SSL_INTERNAL_ERROR;
 }
 
@@ -360,7 +369,7 @@ static int handshake(struct transport *transport) {
   if (is_waiting(result))
     return TRANSPORT_WAITS;
   if (result == MBEDTLS_ERR_SSL_CONN_EOF) {
-    say(self, "closed by the server during the TLS handshake");
+    say(self, TROUBLE_SPEAKS_NO_TLS, "closed by the server during the TLS handshake");
     return TRANSPORT_FAILED;
   }
   self->is_up = result == 0;

@@ -16,6 +16,7 @@ struct plain {
 static ssize_t waits_or_fails(struct transport *self) {
   if (errno == EAGAIN || errno == EINTR)
     return TRANSPORT_WAITS;
+  self->code = errno;
   self->error = strerror(errno);
   return TRANSPORT_FAILED;
 }
@@ -25,6 +26,8 @@ static ssize_t check_first(struct plain *self, const unsigned char *bytes, ssize
   bool is_alert = length >= 2 && bytes[0] == 21 && bytes[1] == 3;
   bool is_closed = length == 0 || (length < 0 && errno == ECONNRESET);
   self->has_read = length > 0;
+  if (is_alert || is_closed)
+    self->transport.code = is_alert ? TROUBLE_SPEAKS_TLS : TROUBLE_CLOSED;
   if (is_alert)
     self->transport.error = "this port speaks TLS: use rediss://, or ssl=true";
   else if (is_closed)

@@ -6,6 +6,8 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "agent/doors/redis/link/trouble.h"
+
 /*
  * How the bytes of a connection travel: as they are (plain_transport_new), or within TLS
  * (tls_transport_new). It owns a connected socket that does not block, and knows no event loop:
@@ -48,10 +50,11 @@ struct transport {
   int fd;
   bool wants_to_write; /* the socket has not taken all that it was given */
   const char *error;   /* once it has failed; valid as long as the transport */
+  int code;            /* beside it: trouble.h */
 };
 
 /* What is told of an attempt to connect: a transport, which the owner frees, or NULL and the reason. */
-typedef void transport_done(void *owner, struct transport *transport, const char *why);
+typedef void transport_done(void *owner, struct transport *transport, struct trouble why);
 
 /* Takes the descriptor over. */
 struct transport *plain_transport_new(int fd);
