@@ -182,12 +182,9 @@ bool exchange_wait_readable(struct exchange *self, int fd) {
 
 /* --- whether all is well ----------------------------------------------------------------------- */
 
-static void show_place(struct exchange *self, const struct job_steps *steps) {
+static void show_place(struct exchange *self, size_t before) {
   char text[80];
-  size_t before = 0;
-  while (before < steps->count && strcmp(steps->list[before].id, self->id) != 0)
-    before++;
-  if (before == steps->count || before == 0)
+  if (before == 0)
     return;
   (void)snprintf(text, sizeof text, "%s waits for %zu step%s", self->name.text, before,
                  before == 1 ? "" : "s");
@@ -209,15 +206,14 @@ static bool is_running(struct exchange *self) {
 
 /* Whether the step waits or runs. */
 static bool is_somewhere(struct exchange *self) {
-  struct job_steps steps;
   struct error error;
-  bool found = job_read_steps(self->program, &steps, &error) != 0;
-  for (size_t i = 0; i < steps.count; i++)
-    found |= strcmp(steps.list[i].id, self->id) == 0;
-  if (!self->is_started)
-    show_place(self, &steps);
-  job_steps_release(&steps);
-  return found;
+  size_t before;
+  bool is_found;
+  if (job_find_step(self->program, self->id, &self->place, &before, &is_found, &error) != 0)
+    return true;
+  if (is_found && !self->is_started)
+    show_place(self, before);
+  return is_found;
 }
 
 /* A step that was refused, or cancelled before it ran, has a result and no events. */
@@ -343,9 +339,10 @@ static void read_events(struct exchange *self) {
 
 static void begin_step(struct exchange *self, const char *id) {
   self->id = id;
-  self->name = job_shorten(NULL, id);
+  self->name = job_shorten(id);
   self->is_started = self->is_over = self->was_cancelled = self->is_unread = false;
   self->has_place = false;
+  self->place = (struct job_place){0};
   self->discarded_ms = 0;
   self->exit_code = -1;
   self->timed_out = false;

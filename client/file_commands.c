@@ -48,8 +48,7 @@ static int do_step(struct file_steps *steps, struct file_answer *answer, bool ne
   if (code != 0) {
     file_steps_complain(steps, answer);
   } else if (needs_content && answer->content == NULL && !answer->is_known) {
-    file_steps_error(steps, "somebody else took the result of %s",
-                     job_shorten(NULL, steps->id).text);
+    file_steps_error(steps, "somebody else took the result of %s", job_shorten(steps->id).text);
     code = EXIT_CLIENT;
   }
   return code;

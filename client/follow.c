@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -73,7 +72,8 @@ struct follow {
   bool is_over, is_unread;
   const char *failed; /* why the stream cannot be read; NULL: it can */
   int64_t looked_ms, beat_ms;
-  bool is_gone;          /* the step neither waits nor runs */
+  bool is_gone; /* the step neither waits nor runs */
+  struct job_place place;
   char gone[ENTRY_SIZE]; /* by this event it has ended, then */
   struct outcome outcome;
   struct recording recordings[2];
@@ -357,22 +357,12 @@ static void watch_signals(struct follow *self) {
 
 /* --- whether all is well ------------------------------------------------------------------------ */
 
-/* Whether the step waits or runs. */
-static int is_listed(struct follow *self, bool *found, struct error *error) {
-  struct job_steps steps;
-  int result = job_read_steps(self->program, &steps, error);
-  *found = false;
-  for (size_t i = 0; i < steps.count; i++)
-    *found |= strcasecmp(steps.list[i].id, self->past.id) == 0;
-  job_steps_release(&steps);
-  return result;
-}
-
 /* What is in neither list has had its last event by then. */
 static bool has_vanished(struct follow *self) {
   struct error ignored;
+  size_t before;
   bool found;
-  if (is_listed(self, &found, &ignored) != 0)
+  if (job_find_step(self->program, self->past.id, &self->place, &before, &found, &ignored) != 0)
     return false;
   if (found)
     self->is_gone = false;
@@ -414,7 +404,7 @@ static int look(struct follow *self) {
   if (what == NULL)
     return -1;
   make_way(self);
-  terminal_error(&program->terminal, "%s %s", job_shorten(NULL, self->past.id).text, what);
+  terminal_error(&program->terminal, "%s %s", job_shorten(self->past.id).text, what);
   return EXIT_CLIENT;
 }
 
@@ -422,7 +412,7 @@ static void show_waiting(struct follow *self) {
   char text[64];
   if (self->options->past.id == NULL || !self->past.is_listed || self->numbers > 0)
     return;
-  (void)snprintf(text, sizeof text, "%s waits", job_shorten(NULL, self->past.id).text);
+  (void)snprintf(text, sizeof text, "%s waits", job_shorten(self->past.id).text);
   terminal_status(&self->program->terminal, text);
 }
 

@@ -165,14 +165,14 @@ static void append(struct server_texts *self, struct server_texts *texts) {
   server_texts_release(texts);
 }
 
-/* A page of `*size` texts from a place on, as a reply has a bound; where they are too large the size becomes
-   smaller, and the page stands for no place. */
-static int read_page(struct program *program, const char *key, size_t at, size_t *size,
+/* A page of `*size` texts from a place on, below zero from the tail, as a reply has a bound; where they are too
+   large the size becomes smaller, and the page stands for no place. */
+static int read_page(struct program *program, const char *key, long at, size_t *size,
                      struct page *page, struct error *error) {
   char first[24], last[24];
   *page = (struct page){.server = program->server};
-  (void)snprintf(first, sizeof first, "%zu", at);
-  (void)snprintf(last, sizeof last, "%zu", at + *size - 1);
+  (void)snprintf(first, sizeof first, "%ld", at);
+  (void)snprintf(last, sizeof last, "%ld", at + (long)*size - 1);
   if (server_call(program->server, SERVER_WORDS("LRANGE", key, first, last), take_page, page,
                   error) != 0)
     return -1;
@@ -190,13 +190,14 @@ static int read_page(struct program *program, const char *key, size_t at, size_t
    twice, but none is left out that is there all the time. */
 static int read_list(struct program *program, const char *key, struct server_texts *list,
                      struct error *error) {
-  size_t size = PAGE, at = 0;
+  size_t size = PAGE;
+  long at = 0;
   for (bool is_over = false; !is_over;) {
     struct page page;
     if (read_page(program, key, at, &size, &page, error) != 0)
       return -1;
     is_over = page.is_last;
-    at += page.length;
+    at += (long)page.length;
     append(list, &page.texts);
   }
   return 0;
@@ -219,29 +220,64 @@ static char *copy_target(const cJSON *step) {
   return memory_copy("", 0);
 }
 
-static bool has_step(const struct job_steps *self, const char *id) {
-  for (size_t i = 0; i < self->count; i++)
-    if (strcasecmp(self->list[i].id, id) == 0)
-      return true;
-  return false;
+static void release_step(struct job_step *self) {
+  free(self->id);
+  free(self->kind);
+  free(self->target);
+  free(self->json);
+  *self = (struct job_step){0};
 }
 
 static void add_step(struct job_steps *self, const char *json, const char *running) {
   struct error ignored;
   cJSON *tree = json_tree_parse(json, strlen(json), &ignored);
   char *id = copy_text(tree, "stepId", "?");
-  if (strcmp(id, "?") == 0 || !has_step(self, id)) {
-    self->list = memory_resize(self->list, (self->count + 1) * sizeof *self->list);
-    self->list[self->count++] =
-        (struct job_step){.id = id,
-                          .kind = copy_text(tree, "kind", tree != NULL ? "run" : "?"),
-                          .target = copy_target(tree),
-                          .is_running = running != NULL && strcmp(running, id) == 0,
-                          .json = memory_copy(json, strlen(json))};
-  } else {
-    free(id);
-  }
+  self->list[self->count++] =
+      (struct job_step){.id = id,
+                        .kind = copy_text(tree, "kind", tree != NULL ? "run" : "?"),
+                        .target = copy_target(tree),
+                        .is_running = running != NULL && strcmp(running, id) == 0,
+                        .json = memory_copy(json, strlen(json)),
+                        .short_length = 4};
   cJSON_Delete(tree);
+}
+
+static int compare_ids(const void *left, const void *right) {
+  const struct job_step *a = *(struct job_step *const *)left, *b = *(struct job_step *const *)right;
+  const int order = strcasecmp(a->id, b->id);
+  return order != 0 ? order : (a > b) - (a < b);
+}
+
+static void shorten(struct job_step *self, const struct job_step *other) {
+  while (self->short_length < strlen(self->id) &&
+         strncasecmp(self->id, other->id, self->short_length) == 0)
+    self->short_length++;
+}
+
+/* Of steps with the same id the first stays; who shares most of an id is its neighbour in their order. */
+static void settle_ids(struct job_steps *self) {
+  struct job_step **sorted = memory_allocate((self->count + 1) * sizeof *sorted), *last = NULL;
+  for (size_t i = 0; i < self->count; i++)
+    sorted[i] = &self->list[i];
+  qsort(sorted, self->count, sizeof *sorted, compare_ids);
+  for (size_t i = 0; i < self->count; i++) {
+    struct job_step *step = sorted[i];
+    if (last != NULL && strcmp(step->id, "?") != 0 && strcasecmp(last->id, step->id) == 0) {
+      release_step(step);
+      continue;
+    }
+    if (last != NULL) {
+      shorten(last, step);
+      shorten(step, last);
+    }
+    last = step;
+  }
+  free(sorted);
+  size_t kept = 0;
+  for (size_t i = 0; i < self->count; i++)
+    if (self->list[i].id != NULL)
+      self->list[kept++] = self->list[i];
+  self->count = kept;
 }
 
 /* The oldest is at the tail of each list. `in` comes first: what moves to `inflight` meanwhile is in both
@@ -257,10 +293,12 @@ int job_read_steps(struct program *program, struct job_steps *steps, struct erro
   if (result == 0)
     result = server_call(program->server, SERVER_WORDS("GET", keys->started), server_take_text,
                          &running, error);
+  steps->list = memory_allocate((in.count + inflight.count + 1) * sizeof *steps->list);
   for (size_t i = inflight.count; i > 0; i--)
     add_step(steps, inflight.texts[i - 1], running);
   for (size_t i = in.count; i > 0; i--)
     add_step(steps, in.texts[i - 1], running);
+  settle_ids(steps);
   server_texts_release(&in);
   server_texts_release(&inflight);
   free(running);
@@ -268,26 +306,84 @@ int job_read_steps(struct program *program, struct job_steps *steps, struct erro
 }
 
 void job_steps_release(struct job_steps *self) {
-  for (size_t i = 0; i < self->count; i++) {
-    free(self->list[i].id);
-    free(self->list[i].kind);
-    free(self->list[i].target);
-    free(self->list[i].json);
-  }
+  for (size_t i = 0; i < self->count; i++)
+    release_step(&self->list[i]);
   free(self->list);
   *self = (struct job_steps){0};
 }
 
-struct job_short_id job_shorten(const struct job_steps *steps, const char *id) {
+struct job_short_id job_shorten(const char *id) {
   struct job_short_id result;
-  size_t length = 4;
-  for (size_t i = 0; steps != NULL && i < steps->count; i++) {
-    const char *other = steps->list[i].id;
-    if (strcmp(other, id) != 0)
-      while (length < strlen(id) && strncasecmp(other, id, length) == 0)
-        length++;
+  (void)snprintf(result.text, sizeof result.text, "%.4s", id);
+  return result;
+}
+
+struct job_short_id job_shorten_step(const struct job_step *step) {
+  struct job_short_id result;
+  (void)snprintf(result.text, sizeof result.text, "%.*s", (int)step->short_length, step->id);
+  return result;
+}
+
+/* --- where one is ------------------------------------------------------------------------------ */
+
+static bool is_of_step(const char *json, const char *id) {
+  struct json_member step;
+  const size_t length = strlen(id);
+  return json_member_find(json, strlen(json), "stepId", &step) && step.length == length + 2 &&
+         strncasecmp(step.text + 1, id, length) == 0;
+}
+
+/* The most steps that are read at once: the first page is small, as others may be large. */
+#define FIND_PAGE_MIN 4
+
+/* From a place on towards the tail; of 0: from the head. */
+static int find_place(struct program *program, const char *key, const char *id, size_t *place,
+                      struct error *error) {
+  size_t page_max = FIND_PAGE_MIN, at = *place;
+  int64_t length = 0;
+  if (at == 0 && server_call(program->server, SERVER_WORDS("LLEN", key), server_take_number,
+                             &length, error) != 0)
+    return -1;
+  at = at > 0 ? at : (size_t)(length > 0 ? length : 0);
+  *place = 0;
+  while (at > 0 && *place == 0) {
+    struct page page;
+    size_t size = at < page_max ? at : page_max;
+    if (read_page(program, key, -(long)at, &size, &page, error) != 0)
+      return -1;
+    page_max = page.length == 0 ? size : page_max * 4 < PAGE ? page_max * 4 : PAGE;
+    at -= page.length;
+    for (size_t i = 0; i < page.texts.count; i++)
+      if (is_of_step(page.texts.texts[i], id))
+        *place = at + page.texts.count - i;
+    server_texts_release(&page.texts);
   }
-  (void)snprintf(result.text, sizeof result.text, "%.*s", (int)length, id);
+  return 0;
+}
+
+/* `in` comes first: as in job_read_steps. */
+static int find_in_lists(struct program *program, const char *id, struct job_place *place,
+                         struct error *error) {
+  const struct keys *keys = &program->keys;
+  if (place->inflight == 0 && find_place(program, keys->in, id, &place->in, error) != 0)
+    return -1;
+  return place->in > 0 ? 0 : find_place(program, keys->inflight, id, &place->inflight, error);
+}
+
+int job_find_step(struct program *program, const char *id, struct job_place *place, size_t *before,
+                  bool *is_found, struct error *error) {
+  const bool was_known = place->in + place->inflight > 0;
+  int64_t others = 0;
+  int result = find_in_lists(program, id, place, error);
+  /* Where Redis went back to older data it may be farther away than before. */
+  if (result == 0 && was_known && place->in + place->inflight == 0)
+    result = find_in_lists(program, id, place, error);
+  *is_found = result == 0 && place->in + place->inflight > 0;
+  if (*is_found && place->in > 0)
+    result = server_call(program->server, SERVER_WORDS("LLEN", program->keys.inflight),
+                         server_take_number, &others, error);
+  if (*is_found)
+    *before = place->in + place->inflight - 1 + (size_t)(others > 0 ? others : 0);
   return result;
 }
 
@@ -309,11 +405,10 @@ static void take_push(void *context, const redisReply *reply) {
 
 /* Whether it is in one of the lists, or has an event. Returns -1 with the error. */
 static int is_there(struct program *program, const char *id, bool *found, struct error *error) {
-  struct job_steps steps;
+  struct job_place place = {0};
+  size_t before;
   struct server_texts results = {0};
-  int result = job_read_steps(program, &steps, error);
-  *found = result == 0 && has_step(&steps, id);
-  job_steps_release(&steps);
+  int result = job_find_step(program, id, &place, &before, found, error);
   if (result == 0 && !*found)
     result = read_list(program, program->keys.results, &results, error);
   for (size_t i = 0; i < results.count; i++)
@@ -352,9 +447,7 @@ int job_push(struct program *program, const char *id, const char *json, struct e
 static char *copy_result(const struct server_texts *page, const char *id) {
   for (size_t i = 0; i < page->count; i++) {
     const char *text = page->texts[i];
-    struct json_member step;
-    if (json_member_find(text, strlen(text), "stepId", &step) && step.length == strlen(id) + 2 &&
-        memcmp(step.text + 1, id, step.length - 2) == 0)
+    if (is_of_step(text, id))
       return memory_copy(text, strlen(text));
   }
   return NULL;
@@ -365,7 +458,8 @@ static char *copy_result(const struct server_texts *page, const char *id) {
 
 static int find_result(struct program *program, const char *id, char **result,
                        struct error *error) {
-  size_t size = RESULTS_OF_PAGE, at = 0;
+  size_t size = RESULTS_OF_PAGE;
+  long at = 0;
   *result = NULL;
   for (bool is_over = false; !is_over && *result == NULL;) {
     struct page page;
@@ -373,7 +467,7 @@ static int find_result(struct program *program, const char *id, char **result,
       return -1;
     *result = copy_result(&page.texts, id);
     is_over = page.is_last;
-    at += page.length;
+    at += (long)page.length;
     server_texts_release(&page.texts);
   }
   return 0;

@@ -41,6 +41,7 @@ struct job_step {
   char *id, *kind, *target; /* a kind that cannot be read is "?" */
   bool is_running;
   char *json;
+  size_t short_length; /* bytes of the id that no other step's begins with, at least 4 */
 };
 
 struct job_steps {
@@ -52,6 +53,16 @@ struct job_steps {
 int job_read_steps(struct program *program, struct job_steps *steps, struct error *error);
 void job_steps_release(struct job_steps *self);
 
+/* Where a step was seen last, as places from the tail of a list, 1 being the oldest; 0: not there, or never
+   looked for. It only comes nearer to the tail, so that what lies before it in a long list is not read again. */
+struct job_place {
+  size_t in, inflight;
+};
+
+/* Finds a step by its id, and how many are before it: `is_found` false where it is in neither list. */
+int job_find_step(struct program *program, const char *id, struct job_place *place, size_t *before,
+                  bool *is_found, struct error *error);
+
 /* Pushes a step, once: where the connection is lost meanwhile it looks whether it is there. */
 int job_push(struct program *program, const char *id, const char *json, struct error *error);
 
@@ -59,10 +70,11 @@ int job_push(struct program *program, const char *id, const char *json, struct e
    there is none. */
 int job_take_result(struct program *program, const char *id, char **result, struct error *error);
 
-/* "7f3a": as few digits of an id as are unique among the others, at least 4. */
+/* "7f3a": the first 4 digits of an id; of a listed step as many as are unique among the others. */
 struct job_short_id {
   char text[40];
 };
-struct job_short_id job_shorten(const struct job_steps *steps, const char *id);
+struct job_short_id job_shorten(const char *id);
+struct job_short_id job_shorten_step(const struct job_step *step);
 
 #endif

@@ -71,8 +71,7 @@ static int cancel_chosen(struct program *program, enum chosen chosen, const char
       continue;
     result = push_order(program, step->id, "cancel", error);
     if (result == 0)
-      terminal_say(&program->terminal, COLOR_NONE, "cancelling %s",
-                   job_shorten(&steps, step->id).text);
+      terminal_say(&program->terminal, COLOR_NONE, "cancelling %s", job_shorten_step(step).text);
   }
   if (count == 0 && result == 0)
     terminal_say(&program->terminal, COLOR_NONE, "nothing to cancel");

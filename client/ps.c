@@ -114,7 +114,7 @@ static void print_steps(struct program *program, const struct view *self) {
     table_add(&table, heads[i]);
   for (size_t i = 0; i < self->steps.count; i++) {
     const struct job_step *step = &self->steps.list[i];
-    table_add(&table, job_shorten(&self->steps, step->id).text);
+    table_add(&table, job_shorten_step(step).text);
     table_add(&table, step->kind);
     table_add(&table, step->is_running ? "running" : "waiting");
     add_since(&table, &self->started[i], step->is_running ? 0 : ++place);

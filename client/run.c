@@ -80,7 +80,7 @@ static int tell_end(struct run *self, struct exchange_answer *answer) {
     if (outcome.is_known)
       terminal_error(&program->terminal, "%s", outcome.what);
   }
-  outcome_say(program, job_shorten(NULL, self->id).text, &outcome);
+  outcome_say(program, job_shorten(self->id).text, &outcome);
   free(answer->result);
   return answer->is_unread ? 128 + SIGPIPE : outcome.code;
 }

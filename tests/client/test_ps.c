@@ -42,6 +42,16 @@ JOB_TEST_NO_AGENT(a_queue_of_any_size_is_shown_whole) {
   sandbox_expect(job, "$S ps | sed 1s/,.*// | head -1 | grep -o 'no agent'", 0, "no agent\n", "");
 }
 
+JOB_TEST_NO_AGENT(an_id_is_as_short_as_it_is_unique) {
+  static const char *const ids[] = {"abcdef01", "ffff",     "abcd",
+                                    "ABCDEF02", "abcdef01", "0123456789"};
+  for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+    job_do(job, "LPUSH %s %s", job_format(job, "sandbox:%s:in", job->id),
+           job_format(job, "{\"stepId\":\"%s\",\"command\":\"x\"}", ids[i]));
+  sandbox_expect(job, "$S ps | awk 'NR > 2 { printf \"%s \", $1 }'", 0,
+                 "abcdef01 ffff abcd ABCDEF02 0123 ", "");
+}
+
 JOB_TEST_NO_AGENT(a_command_shows_its_usage) {
   sandbox_expect(job, "$S ps --help", 0, "usage: sandbox ps\n", "");
   sandbox_expect(job, "$S write --help", 0, "usage: sandbox write PATH < FILE\n", "");

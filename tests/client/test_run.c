@@ -165,6 +165,18 @@ JOB_TEST(an_interrupt_cancels_the_step) {
   assert_true(proc_wait_gone(sleep, 15000));
 }
 
+JOB_TEST(what_waits_says_for_how_many_steps) {
+  const char *sleep = job_sleep(job, 60);
+  (void)job_push_endless(job, sleep);
+  for (int i = 0; i < 40; i++)
+    (void)job_push_echo(job, "waits");
+  job_wait_length(job, "inflight", 41);
+  struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S run -- true");
+  sandbox_terminal_wait(terminal, " waits for 41 steps");
+  sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_expect_exit(terminal, 130);
+}
+
 JOB_TEST(a_quit_leaves_it_running) {
   const char *sleep = job_sleep(job, 60);
   struct sandbox_terminal *terminal =
