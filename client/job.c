@@ -242,8 +242,13 @@ static void add_step(struct job_steps *self, const char *json, const char *runni
   cJSON_Delete(tree);
 }
 
+struct listed {
+  struct job_step *step;
+};
+
 static int compare_ids(const void *left, const void *right) {
-  const struct job_step *a = *(struct job_step *const *)left, *b = *(struct job_step *const *)right;
+  const struct job_step *a = ((const struct listed *)left)->step;
+  const struct job_step *b = ((const struct listed *)right)->step;
   const int order = strcasecmp(a->id, b->id);
   return order != 0 ? order : (a > b) - (a < b);
 }
@@ -256,12 +261,13 @@ static void shorten(struct job_step *self, const struct job_step *other) {
 
 /* Of steps with the same id the first stays; who shares most of an id is its neighbour in their order. */
 static void settle_ids(struct job_steps *self) {
-  struct job_step **sorted = memory_allocate((self->count + 1) * sizeof *sorted), *last = NULL;
+  struct listed *sorted = memory_allocate((self->count + 1) * sizeof *sorted);
+  struct job_step *last = NULL;
   for (size_t i = 0; i < self->count; i++)
-    sorted[i] = &self->list[i];
+    sorted[i].step = &self->list[i];
   qsort(sorted, self->count, sizeof *sorted, compare_ids);
   for (size_t i = 0; i < self->count; i++) {
-    struct job_step *step = sorted[i];
+    struct job_step *step = sorted[i].step;
     if (last != NULL && strcmp(step->id, "?") != 0 && strcasecmp(last->id, step->id) == 0) {
       release_step(step);
       continue;
