@@ -82,13 +82,12 @@ static void take_answer(void *context, const redisReply *reply) {
   }
 }
 
-static void find_lost(struct doctor *self) {
-  struct error error;
-  self->is_gone = true;
-  server_forget(self->program->server);
-  server_trouble(self->program->server, &error);
-  doctor_find(self, FINDING_PROBLEM, NULL, "%s",
-              error_reply_explain(error.text, &self->program->url).text);
+/* Before it has answered at all the first failure says enough. */
+static bool is_lost(const struct question *self) {
+  const struct server *server = self->doctor->program->server;
+  return server_has_failed(server) ||
+         (!self->doctor->has_answered &&
+          (self->state == QUESTION_LOST || server_is_unreachable(server)));
 }
 
 enum answer doctor_ask(struct doctor *self, const char *const *words, server_take *take,
@@ -99,18 +98,18 @@ enum answer doctor_ask(struct doctor *self, const char *const *words, server_tak
   if (self->is_gone)
     return ANSWER_LOST;
   server_ask(server, words, take_answer, &question);
-  while (question.state <= QUESTION_LOST && !server_has_failed(server) &&
-         clock_monotonic_ms() < end_ms) {
+  while (question.state <= QUESTION_LOST && !is_lost(&question) && clock_monotonic_ms() < end_ms) {
     server_turn(server);
-    if (question.state == QUESTION_LOST && !server_has_failed(server)) {
+    if (question.state == QUESTION_LOST && !is_lost(&question)) {
       question.state = QUESTION_OPEN;
       server_ask(server, words, take_answer, &question);
     }
   }
   if (question.state <= QUESTION_LOST) {
-    find_lost(self);
+    doctor_find_no_connection(self);
     return ANSWER_LOST;
   }
+  self->has_answered = true;
   return question.state == QUESTION_REFUSED ? ANSWER_REFUSED : ANSWER_GIVEN;
 }
 

@@ -28,6 +28,7 @@ struct doctor {
   char *info;            /* its answer to INFO; NULL: it gave none */
   char refusal[256];     /* the error that was answered last; it may hold a password */
   struct buffer refused; /* " +time +info": what this user may not ask */
+  bool has_answered;     /* the server, some question */
   bool is_gone;          /* the connection was lost for good */
 };
 
@@ -45,6 +46,9 @@ bool doctor_learn(struct doctor *self, const char *const *words, server_take *ta
 
 /* Whether the last refusal is for want of a right; and whether of one for a key. */
 bool doctor_is_denied(const struct doctor *self, bool *of_key);
+
+/* From now on nothing is asked. */
+void doctor_find_no_connection(struct doctor *self);
 
 /* False: there is no connection, so that nothing else can be found. */
 bool doctor_look_at_connection(struct doctor *self);
