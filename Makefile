@@ -294,7 +294,7 @@ $(sandbox): $(out)/sandbox $(agent).origin
 debug:
 	+@$(MAKE) --no-print-directory SANITIZE= COVERAGE= DEBUG=1 agent
 
-version := $(shell sed -n 's/^.define AGENT_VERSION "\(.*\)"/\1/p' agent/main.c)
+version := $(shell sed -n 's/^.define SANDBOX_VERSION "\(.*\)"/\1/p' wire/version.h)
 
 prefix ?= /usr/local
 bindir ?= $(prefix)/bin

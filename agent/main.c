@@ -30,8 +30,7 @@
 #include "base/memory.h"
 #include "inject/inject.h"
 #include "wire/features.h"
-
-#define AGENT_VERSION "0.1.0"
+#include "wire/version.h"
 
 static_assert(MEMORY_EXHAUSTED_EXIT == AGENT_EXIT_ERROR, "one code for what cannot go on");
 
@@ -99,7 +98,7 @@ static int serve(const struct options *options, const struct startup *startup,
       .line_bytes = (size_t)options->line_bytes,
       .job_id = options->redis.job_id,
       .kind = {.environment = environ, .known = kinds},
-      .version = AGENT_VERSION,
+      .version = SANDBOX_VERSION,
       .drain_ms = (int64_t)options->drain_seconds * 1000,
       .memory_reserve = options->memory_reserve,
       .keeps_spare = options->action != OPTIONS_ONCE};
@@ -143,7 +142,7 @@ static int complete(struct options *options, const struct log *log, struct error
   struct tool_settings *tools = &options->tools;
   tools->shell = startup_shell();
   options->redis.url = &options->url;
-  options->redis.version = AGENT_VERSION;
+  options->redis.version = SANDBOX_VERSION;
   options->redis.idle_cycle_ms = IDLE_CYCLE_SECONDS * 1000;
   options->redis.connect_timeout_ms = (int64_t)options->connect_timeout_seconds * 1000;
   options->files.rules =
@@ -154,7 +153,7 @@ static int complete(struct options *options, const struct log *log, struct error
   options->files.concurrency = options->mcp.concurrency;
   options->files.shell = tools->shell;
   options->files.verbose = options->verbose;
-  options->stdio.version = options->mcp.program_version = AGENT_VERSION;
+  options->stdio.version = options->mcp.program_version = SANDBOX_VERSION;
   if (options->action == OPTIONS_RUN)
     return secure(options, log, error);
   if ((options->action == OPTIONS_STDIO || options->action == OPTIONS_MCP) &&
@@ -221,7 +220,7 @@ static int inform(bool version) {
     (void)printf(
         "sandbox agent %s (%s, libevent %s, cJSON %s, PCRE2 %.*s, %s)\nprotocol " PROTOCOL_VERSIONS
         ":",
-        AGENT_VERSION, reply_parser_library(), event_get_version(), cJSON_Version(),
+        SANDBOX_VERSION, reply_parser_library(), event_get_version(), cJSON_Version(),
         (int)strcspn(pcre2, " "), pcre2, tls_library());
     for (size_t i = 0; protocol_features[i] != NULL; i++)
       (void)printf(" %s", protocol_features[i]);

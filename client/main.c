@@ -12,10 +12,7 @@
 #include "client/exit_code.h"
 #include "client/job.h"
 #include "client/program.h"
-
-#ifndef CLIENT_VERSION
-#define CLIENT_VERSION "0.1.0"
-#endif
+#include "wire/version.h"
 
 static const struct command *const commands[] = {
     &run_command,  &follow_command,   &ps_command,     &cancel_command,
@@ -173,7 +170,7 @@ static int read_options(struct program *self, struct settings *settings, int arg
       return -2;
     }
     if (option == VERSION) {
-      (void)printf("sandbox %s\n", CLIENT_VERSION);
+      (void)printf("sandbox %s\n", SANDBOX_VERSION);
       return -2;
     }
     if (take_option(self, settings, option) != 0)

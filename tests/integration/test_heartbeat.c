@@ -8,6 +8,7 @@
 #include "tests/support/quoted.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
+#include "wire/version.h"
 
 enum { LIFE_MS = 10000, PERIOD_MS = 2000, LATE_MS = 1000 };
 
@@ -119,10 +120,11 @@ JOB_TEST(it_is_the_contract_s) {
   clock_gettime(CLOCK_REALTIME, &now);
   long long ts = 0;
   assert_int_equal(sscanf(beat, "{%*[^:]:%lld,", &ts), 1);
-  const char *beginning = job_json(
-      job,
-      "{'Ts':%lld,'Pid':%d,'StepInFlight':false,'Version':'0.1.0','Protocol':'1-2','Features':[",
-      ts, (int)agent_process_pid(job->agent));
+  const char *beginning =
+      job_json(job,
+               "{'Ts':%lld,'Pid':%d,'StepInFlight':false,'Version':'" SANDBOX_VERSION
+               "','Protocol':'1-2','Features':[",
+               ts, (int)agent_process_pid(job->agent));
   assert_int_equal(strncmp(beat, beginning, strlen(beginning)), 0);
   assert_non_null(strstr(beat, "\"end\""));
   long long age_ms = (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000 - ts;
