@@ -41,6 +41,9 @@ static void on_event(void *owner, const char *entry, const char *json, size_t le
   const uint64_t missed = view->seq - self->seq - 1;
   self->seq = view->seq;
   self->is_started = true;
+  if (self->has_place)
+    terminal_status(&self->program->terminal, "");
+  self->has_place = false;
   if (self->handler->event != NULL && self->discarded_ms == 0)
     self->handler->event(self->owner, json, length, view, missed);
   if (view->kind == STEP_EVENT_COMPLETED)
@@ -71,6 +74,8 @@ static void choose_server(struct exchange *self) {
   bool is_reading = self->has_stream && self->stream.is_asking;
   if (is_reading && self->spare == NULL)
     self->spare = server_new(program->base, &program->url, "sandbox");
+  if (self->spare != NULL)
+    server_heed(self->spare, &self->signal);
   program->server = is_reading ? self->spare : self->reader;
 }
 
@@ -104,7 +109,7 @@ static void watch_signals(struct exchange *self) {
   loop_timer_start(self->tick, LOOK_MS / 4);
 }
 
-/* Returns 0, or -1 when that could not be said. */
+/* Returns 0; 1 where another signal came before Redis has answered; -1 when it could not be said. */
 static int cancel(struct exchange *self) {
   struct buffer json = {0};
   struct error error;
@@ -117,32 +122,43 @@ static int cancel(struct exchange *self) {
                   server_take_number, &length, &error);
   buffer_release(&json);
   self->was_cancelled = true;
+  self->is_ordered = result == 0;
   self->looked_ms -= LOOK_MS; /* a step that waited has a result soon, and no events */
+  if (result != 0 && self->signal != 0)
+    return 1;
   if (result != 0)
     terminal_error(&self->program->terminal, "cannot cancel %s: %s", self->name.text, error.text);
   return result;
+}
+
+/* The agent may hear of it or not. */
+static void say_unanswered(struct exchange *self) {
+  terminal_say(&self->program->terminal, COLOR_YELLOW,
+               "%s may go on, since redis does not answer: sandbox cancel %s", self->name.text,
+               self->name.text);
 }
 
 /* The code to leave with; -1: it goes on. */
 static int obey_interrupt(struct exchange *self) {
   struct terminal *terminal = &self->program->terminal;
   const unsigned interrupts = ++self->interrupts;
-  if (interrupts >= 3)
-    terminal_say(terminal, COLOR_YELLOW, "%s is being ended: its agent kills it within 10 s",
-                 self->name.text);
-  if (interrupts >= 3)
-    return 128 + self->first_signal;
-  if (self->is_tidying) {
+  if (self->is_tidying && interrupts < 3) {
     terminal_say(terminal, COLOR_YELLOW, "tidying up");
-  } else if (interrupts == 1) {
+    return -1;
+  }
+  if (interrupts == 1)
     terminal_say(terminal, COLOR_YELLOW, "cancelling %s%s", self->name.text,
                  self->tidies ? "" : "  (^\\ leaves it running)");
-    return cancel(self) == 0 ? -1 : EXIT_CLIENT;
-  } else {
+  else if (self->is_ordered || self->is_tidying)
     terminal_say(terminal, COLOR_YELLOW, "%s is being ended: its agent kills it within 10 s",
                  self->name.text);
-  }
-  return -1;
+  else if (interrupts == 2)
+    terminal_say(terminal, COLOR_YELLOW, "redis does not answer  (again: leave)");
+  else
+    say_unanswered(self);
+  if (interrupts >= 3)
+    return 128 + self->first_signal;
+  return self->is_ordered || cancel(self) >= 0 ? -1 : EXIT_CLIENT;
 }
 
 static int obey_signal(struct exchange *self) {
@@ -150,13 +166,15 @@ static int obey_signal(struct exchange *self) {
   self->signal = 0;
   if (self->first_signal == 0)
     self->first_signal = signal;
+  if (signal == SIGINT || signal == SIGQUIT)
+    terminal_see_key(&self->program->terminal);
   if (signal == SIGINT || self->tidies)
     return obey_interrupt(self);
   if (signal == SIGQUIT)
     terminal_say(&self->program->terminal, COLOR_NONE, "%s goes on: sandbox follow %s",
                  self->name.text, self->name.text);
-  else
-    (void)cancel(self);
+  else if (!self->is_ordered && cancel(self) > 0)
+    say_unanswered(self);
   return 128 + signal;
 }
 
@@ -341,7 +359,7 @@ static void begin_step(struct exchange *self, const char *id) {
   self->id = id;
   self->name = job_shorten(id);
   self->is_started = self->is_over = self->was_cancelled = self->is_unread = false;
-  self->has_place = false;
+  self->has_place = self->is_ordered = false;
   self->place = (struct job_place){0};
   self->discarded_ms = 0;
   self->exit_code = -1;
@@ -351,14 +369,15 @@ static void begin_step(struct exchange *self, const char *id) {
   self->result = NULL;
 }
 
-/* The result leaves right behind the event. */
+/* A step leaves the lists with its result: what is in none and has no result was taken by somebody else. */
 static void take_result(struct exchange *self) {
   struct error error;
-  for (int i = 0; i < 10 && self->result == NULL; i++) {
-    if (i > 0)
-      server_turn(self->program->server);
-    if (job_take_result(self->program, self->id, &self->result, &error) != 0)
-      return;
+  bool is_there = true;
+  const int64_t end_ms = clock_monotonic_ms() + LOST_MS;
+  while (job_take_result(self->program, self->id, &self->result, &error) == 0 &&
+         self->result == NULL && is_there && self->signal == 0 && clock_monotonic_ms() < end_ms) {
+    server_turn(self->program->server);
+    is_there = is_running(self) || is_somewhere(self);
   }
 }
 
@@ -401,6 +420,7 @@ void exchange_begin(struct exchange *self, struct program *program,
                             .last = "0-0"};
   server_ask(program->server, LAST_EVENT(&program->keys), take_last, self);
   watch_signals(self);
+  server_heed(program->server, &self->signal);
 }
 
 void exchange_end(struct exchange *self) {
@@ -409,6 +429,7 @@ void exchange_end(struct exchange *self) {
   else if (!self->has_last)
     server_forget(self->reader);
   self->program->server = self->reader;
+  server_heed(self->reader, NULL);
   server_free(self->spare);
   event_free(self->signals);
   event_free(self->tick);

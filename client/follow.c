@@ -326,8 +326,15 @@ static const struct stream_handler stream_handler = {
 static const int leaving[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 #define LEAVING_COUNT (sizeof leaving / sizeof *leaving)
 
+/* The shell's prompt is not to stand behind the key. In a signal's handler. */
+static void step_off_key(int number) {
+  if ((number == SIGINT || number == SIGQUIT) && isatty(STDERR_FILENO))
+    (void)!write(STDERR_FILENO, "\n", 1);
+}
+
 /* Nothing is stopped, and nothing is left to do: it leaves also while nobody reads what it shows. */
 static void leave(int number) {
+  step_off_key(number);
   _exit(128 + number);
 }
 
@@ -410,7 +417,7 @@ static int look(struct follow *self) {
 
 static void show_waiting(struct follow *self) {
   char text[64];
-  if (self->options->past.id == NULL || !self->past.is_listed || self->numbers > 0)
+  if (self->options->past.id == NULL || !self->past.is_waiting || self->numbers > 0)
     return;
   (void)snprintf(text, sizeof text, "%s waits", job_shorten(self->past.id).text);
   terminal_status(&self->program->terminal, text);
@@ -447,6 +454,8 @@ static int wait_for_end(struct follow *self) {
       code = look(self);
   }
   terminal_status(&self->program->terminal, "");
+  if (self->signal != 0)
+    step_off_key(self->signal);
   return code;
 }
 

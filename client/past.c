@@ -210,7 +210,7 @@ static int look_in_lists(struct program *program, const char *id, struct past *p
       continue;
     found++;
     (void)snprintf(past->id, sizeof past->id, "%s", steps.list[i].id);
-    past->is_listed = true;
+    past->is_waiting = !steps.list[i].is_running;
   }
   job_steps_release(&steps);
   return found > 1 ? error_set(error, "%zu steps begin with '%.40s'", found, id) : result;

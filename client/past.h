@@ -31,7 +31,7 @@ struct past {
   char newest[ENTRY_SIZE]; /* "0-0": the stream is empty */
   char id[PAST_ID_SIZE];   /* of the step that was asked for, else of the newest event */
   uint64_t seq;            /* of the newest event */
-  bool is_listed;          /* the step waits or runs */
+  bool is_waiting;         /* the step is in the queue */
 };
 
 /* Returns 0, or -1 with the error: also where no step, or more than one, has an id that begins so. */

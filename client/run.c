@@ -142,7 +142,7 @@ static int check_stdin(struct program *program, struct error *error) {
   struct job_agent agent;
   if (job_read_agent(program, program->keys.heartbeat, &agent, error) != 0)
     return -1;
-  bool can = agent.version == NULL || job_agent_can(&agent, "stdin");
+  bool can = job_agent_can(&agent, "stdin");
   job_agent_release(&agent);
   return can ? 0 : error_set(error, "-i needs an agent with stdin");
 }
@@ -195,7 +195,7 @@ static int run_step(struct program *program, const struct options *options) {
       make_step(options, self.id, &exchange, &json, &error) == 0)
     code = options->detach ? push_and_leave(&self, json.bytes, &error)
                            : push_and_wait(&self, &exchange, json.bytes);
-  if (code < 0 && exchange.first_signal != 0) {
+  if (code < 0 && exchange_is_interrupted(&exchange)) {
     code = 128 + exchange.first_signal;
   } else if (code < 0) {
     terminal_error(&program->terminal, "%s", error.text);

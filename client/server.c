@@ -29,6 +29,7 @@ struct server {
   struct question *first, **end; /* those that are not answered; where the next one is put */
   struct question **unsent;      /* the first that was not sent whole, or the end */
   size_t sent;                   /* bytes of that one */
+  const int *signal;             /* not 0: calls end; NULL: there is none */
   int64_t away_ms;               /* monotonic: since when; 0: it is connected */
   bool has_failed;
   struct error failure; /* that does not pass */
@@ -230,6 +231,9 @@ static void take_call(void *context, const redisReply *reply) {
 
 #define TURN_MS 200
 
+/* An answer that comes at all comes within this, mostly. */
+#define HEED_MS 400
+
 LOOP_CALLBACK(on_turn, struct server *self) {
   (void)self; /* the loop returns */
 }
@@ -266,10 +270,19 @@ void server_free(struct server *self) {
   free(self);
 }
 
+void server_heed(struct server *self, const int *signal) {
+  self->signal = signal;
+}
+
+static bool is_stopped(const struct server *self, int64_t begin_ms) {
+  return self->signal != NULL && *self->signal != 0 && clock_monotonic_ms() - begin_ms > HEED_MS;
+}
+
 int server_call(struct server *self, const char *const *words, server_take *take, void *owner,
                 struct error *error) {
   struct call call = {.server = self, .take = take, .owner = owner, .error = error};
   bool is_away = self->has_failed;
+  const int64_t begin_ms = clock_monotonic_ms();
   int64_t lost_ms = 0; /* for the first time: Redis may come back each time, and refuse again */
   if (!is_away)
     server_ask(self, words, take_call, &call);
@@ -278,6 +291,7 @@ int server_call(struct server *self, const char *const *words, server_take *take
     if (call.state == CALL_LOST && lost_ms == 0)
       lost_ms = clock_monotonic_ms();
     is_away = self->has_failed || server_away_ms(self) > SERVER_PATIENCE_MS ||
+              is_stopped(self, begin_ms) ||
               (lost_ms > 0 && clock_monotonic_ms() - lost_ms > SERVER_PATIENCE_MS);
     if (call.state == CALL_LOST && !is_away) {
       call.state = CALL_ASKED;

@@ -56,6 +56,10 @@ void server_forget(struct server *self);
 int server_call(struct server *self, const char *const *words, server_take *take, void *owner,
                 struct error *error);
 
+/* From here on a call ends, with an error, when this is not 0 and the answer does not come soon: a signal.
+   NULL: nothing ends it. */
+void server_heed(struct server *self, const int *signal);
+
 /* Inside `take`: of the reply only a beginning has come. */
 bool server_is_cut(const struct server *self);
 

@@ -130,6 +130,11 @@ void terminal_say(struct terminal *self, enum terminal_color color, const char *
   (void)fflush(stderr);
 }
 
+void terminal_see_key(struct terminal *self) {
+  if (self->err_is_tty && !self->quiet && !self->has_status)
+    (void)fputs(" ", stderr);
+}
+
 void terminal_status(struct terminal *self, const char *text) {
   bool shows = text[0] != '\0';
   if (!self->err_is_tty || self->quiet || (!shows && !self->has_status))

@@ -51,6 +51,9 @@ void terminal_error(struct terminal *self, const char *format, ...)
 void terminal_say(struct terminal *self, enum terminal_color color, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The terminal has shown a key that interrupts ("^C"): what is said next stands behind it. */
+void terminal_see_key(struct terminal *self);
+
 /* Shows a line that the next output replaces, on a terminal; "" takes it away. */
 void terminal_status(struct terminal *self, const char *text);
 

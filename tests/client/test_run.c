@@ -9,6 +9,8 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
+TEST_OVERLAP(4)
+
 JOB_TEST(the_output_and_the_code_are_the_steps) {
   sandbox_expect(job, "$S run -- sh -c 'echo a; echo b >&2; exit 3'", 3, "a\n", "b\n");
   sandbox_expect(job, "$S run -c 'echo $0; exit 0'", 0, "sh\n", "");

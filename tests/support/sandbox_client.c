@@ -102,6 +102,18 @@ void sandbox_terminal_wait(struct sandbox_terminal *self, const char *part) {
     job_fail(self->job, "the terminal never shows `%s`: `%s`", part, self->text);
 }
 
+void sandbox_terminal_forget(struct sandbox_terminal *self) {
+  while (read_more(self, 0))
+    continue;
+  self->length = 0;
+  self->text[0] = '\0';
+}
+
+void sandbox_terminal_resize(struct sandbox_terminal *self, unsigned short columns) {
+  const struct winsize size = {.ws_row = 24, .ws_col = columns};
+  assert_int_equal(ioctl(self->fd, TIOCSWINSZ, &size), 0);
+}
+
 struct end {
   struct sandbox_terminal *self;
   int status;
@@ -113,16 +125,42 @@ static bool has_ended(void *context) {
   return waitpid(end->self->pid, &end->status, WNOHANG) == end->self->pid;
 }
 
+/* Where the last of the text is; NULL: it is not there. */
+static const char *find_last(const char *text, const char *part) {
+  const char *found = NULL;
+  for (const char *at = text; (at = strstr(at, part)) != NULL; at++)
+    found = at;
+  return found;
+}
+
+/* The shell's prompt comes at the beginning of a line, in its own colour, with a cursor. */
+static void expect_clean(struct sandbox_terminal *self) {
+  struct termios after;
+  const char *hidden = find_last(self->text, "\x1b[?25l");
+  const char *shown = find_last(self->text, "\x1b[?25h");
+  const char *line = strrchr(self->text, '\n'), *erased = find_last(self->text, "\r\x1b[K");
+  const char *rest = line != NULL ? line + 1 : self->text;
+  rest = erased != NULL && erased >= rest ? erased + 4 : rest;
+  if (rest[0] != '\0' || (hidden != NULL && (shown == NULL || shown < hidden)))
+    job_fail(self->job, "the terminal is not as it was: `%s`", self->text);
+  assert_int_equal(tcgetattr(self->fd, &after), 0);
+  assert_memory_equal(&after, &self->before, sizeof after);
+}
+
 void sandbox_terminal_expect_exit(struct sandbox_terminal *self, int code) {
   struct end end = {.self = self};
-  struct termios after;
   if (!wait_until(has_ended, &end, WAIT_BOUND_MS))
     job_fail(self->job, "it does not end: `%s`", self->text);
+  while (read_more(self, 0))
+    continue;
   int actual = WIFEXITED(end.status) ? WEXITSTATUS(end.status) : -WTERMSIG(end.status);
   if (actual != code)
     job_fail(self->job, "exit %d, not %d: `%s`", actual, code, self->text);
-  if (tcgetattr(self->fd, &after) == 0)
-    assert_int_equal(after.c_lflag, self->before.c_lflag);
+  expect_clean(self);
+  sandbox_terminal_free(self);
+}
+
+void sandbox_terminal_free(struct sandbox_terminal *self) {
   close(self->fd);
   free(self);
 }

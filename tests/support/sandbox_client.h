@@ -41,7 +41,17 @@ void sandbox_terminal_send(struct sandbox_terminal *self, const char *keys);
 /* Waits until the text so far holds this; fails when it never does. */
 void sandbox_terminal_wait(struct sandbox_terminal *self, const char *part);
 
-/* Waits for its end: this code; and the terminal must be as it was before. Frees it. */
+/* What was written so far is not looked at any more. */
+void sandbox_terminal_forget(struct sandbox_terminal *self);
+
+/* It has so many columns from here on, and hears of it (SIGWINCH). */
+void sandbox_terminal_resize(struct sandbox_terminal *self, unsigned short columns);
+
+/* Waits for its end: this code; and the terminal must be as it was before: its settings, a cursor, the
+   line clean. Frees it. */
 void sandbox_terminal_expect_exit(struct sandbox_terminal *self, int code);
+
+/* The terminal is gone, as when its window is closed. */
+void sandbox_terminal_free(struct sandbox_terminal *self);
 
 #endif

@@ -1,0 +1,204 @@
+/* sandbox at a terminal: keys, signals and a resize; and the terminal is as it was, however it ends. */
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "tests/support/proc.h"
+#include "tests/support/sandbox_client.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+TEST_OVERLAP(4)
+
+/* How long it waits for Redis; what it does at once takes no such time. */
+#define PATIENCE_MS 15000
+
+/* A client whose step has said "up", and then runs until it is ended, as this `sleep …`. */
+static struct sandbox_terminal *start_running(struct job *job, const char *sleep) {
+  struct sandbox_terminal *terminal =
+      sandbox_terminal_start(job, job_format(job, "exec $S run -c 'echo up; %s'", sleep));
+  sandbox_terminal_wait(terminal, "up\r\n");
+  return terminal;
+}
+
+static void expect_ended(const char *sleep) {
+  assert_true(proc_wait_gone(sleep, 15000));
+}
+
+/* --- keys --------------------------------------------------------------------------------------- */
+
+JOB_TEST(one_interrupt_cancels_and_waits_for_the_end) {
+  const char *sleep = job_sleep(job, 60);
+  struct sandbox_terminal *terminal = start_running(job, sleep);
+  sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_wait(terminal, "(^\\ leaves it running)");
+  sandbox_terminal_wait(terminal, " cancelled: ");
+  sandbox_terminal_expect_exit(terminal, 130);
+  expect_ended(sleep);
+  job_wait_length(job, "results", 0);
+}
+
+/* The agent kills what does not obey. */
+JOB_TEST(two_interrupts_wait_for_the_end_too) {
+  const char *sleep = job_sleep(job, 60);
+  struct sandbox_terminal *terminal = sandbox_terminal_start(
+      job, job_format(job, "exec $S run -c 'trap \"\" TERM; echo up; %s'", sleep));
+  sandbox_terminal_wait(terminal, "up\r\n");
+  sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_wait(terminal, "cancelling ");
+  sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_wait(terminal, "is being ended");
+  sandbox_terminal_wait(terminal, " cancelled: ");
+  sandbox_terminal_expect_exit(terminal, 130);
+  expect_ended(sleep);
+}
+
+JOB_TEST(an_interrupt_ends_a_step_that_waits) {
+  (void)job_push_endless(job, job_sleep(job, 60));
+  struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S run -- true");
+  sandbox_terminal_wait(terminal, " waits for 1 step");
+  sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_wait(terminal, "cancelling ");
+  sandbox_terminal_expect_exit(terminal, 130);
+  job_wait_length(job, "inflight", 1);
+}
+
+/* The command that it names is typed. */
+JOB_TEST(after_a_quit_it_is_found_again) {
+  const char *sleep = job_sleep(job, 60);
+  const char *said = job_path(job, "said");
+  struct sandbox_terminal *terminal = sandbox_terminal_start(
+      job, job_format(job,
+                      "trap : QUIT; $S run -c 'echo up; %s' 2> %s; echo $?; "
+                      "eval \"exec $(sed -n \"s|.* goes on: sandbox|$S|p\" %s)\"",
+                      sleep, said, said));
+  sandbox_terminal_wait(terminal, "up\r\n");
+  sandbox_terminal_send(terminal, "\x1c");
+  sandbox_terminal_wait(terminal, "131\r\nup\r\n");
+  assert_true(proc_find(sleep) > 0);
+  const char *id = job_ask_text(job, "GET sandbox:%s:started", job->id);
+  job_push_json(job, job_format(job, "{'stepId':'%s','kind':'cancel'}", id));
+  assert_null(strstr(terminal->text, " waits"));
+  sandbox_terminal_expect_exit(terminal, 125);
+}
+
+/* --- the status line ------------------------------------------------------------------------------ */
+
+JOB_TEST(the_place_in_the_queue_fits_and_goes_when_the_step_begins) {
+  const char *first = job_sleep(job, 60), *second = job_sleep(job, 60);
+  const cJSON *before = job_push_endless(job, first);
+  struct sandbox_terminal *terminal =
+      sandbox_terminal_start(job, job_format(job, "exec $S run -- %s", second));
+  sandbox_terminal_wait(terminal, " waits for 1 step");
+  sandbox_terminal_resize(terminal, 12);
+  sandbox_terminal_forget(terminal);
+  sandbox_terminal_wait(terminal, " waits");
+  const char *line = strrchr(terminal->text, '\r');
+  assert_non_null(line);
+  assert_true(strlen(line) <= strlen("\r\x1b[K") + 11);
+  sandbox_terminal_forget(terminal);
+  job_push_cancel(job, before);
+  assert_true(proc_wait_for(second, WAIT_BOUND_MS) > 0);
+  sandbox_terminal_wait(terminal, "\r\x1b[K");
+  sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_expect_exit(terminal, 130);
+}
+
+/* --- the terminal is as it was ------------------------------------------------------------------- */
+
+static void expect_signal_cancels(struct job *job, int signal_number) {
+  const char *sleep = job_sleep(job, 60);
+  struct sandbox_terminal *terminal = start_running(job, sleep);
+  assert_int_equal(kill(terminal->pid, signal_number), 0);
+  sandbox_terminal_expect_exit(terminal, 128 + signal_number);
+  expect_ended(sleep);
+}
+
+JOB_TEST(a_signal_to_the_client_cancels) {
+  expect_signal_cancels(job, SIGTERM);
+  expect_signal_cancels(job, SIGHUP);
+}
+
+JOB_TEST(a_signal_takes_the_status_away) {
+  (void)job_push_endless(job, job_sleep(job, 60));
+  struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S run -- true");
+  sandbox_terminal_wait(terminal, " waits for 1 step");
+  assert_int_equal(kill(terminal->pid, SIGTERM), 0);
+  sandbox_terminal_expect_exit(terminal, 128 + SIGTERM);
+  job_wait_length(job, "inflight", 1);
+}
+
+JOB_TEST(a_terminal_that_is_closed_cancels) {
+  const char *sleep = job_sleep(job, 60);
+  struct sandbox_terminal *terminal = start_running(job, sleep);
+  pid_t pid = terminal->pid;
+  int status;
+  sandbox_terminal_free(terminal);
+  expect_ended(sleep);
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_int_equal(WEXITSTATUS(status), 128 + SIGHUP);
+}
+
+static void expect_interrupt_to_leave(struct job *job, const char *script, const char *shown,
+                                      int code) {
+  struct sandbox_terminal *terminal = sandbox_terminal_start(job, script);
+  sandbox_terminal_wait(terminal, shown);
+  sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_expect_exit(terminal, code);
+}
+
+JOB_TEST(who_only_looks_leaves_a_clean_line) {
+  const char *sleep = job_sleep(job, 60);
+  const char *id = job_text(job_push_endless(job, sleep), "stepId");
+  expect_interrupt_to_leave(job, "exec $S follow -n 1", "up\r\n", 130);
+  expect_interrupt_to_leave(
+      job, job_format(job, "exec $S follow --html %s %s", job_path(job, "page"), id), "up\r\n",
+      130);
+  expect_interrupt_to_leave(job, "exec $S top", "STEPS/MIN\r\n", 0);
+  assert_true(proc_find(sleep) > 0);
+}
+
+/* --- without Redis -------------------------------------------------------------------------------- */
+
+JOB_TEST(a_redis_that_is_gone_for_good_ends_it) {
+  struct sandbox_terminal *terminal = start_running(job, job_sleep(job, 60));
+  redis_server_kill(job->server);
+  sandbox_terminal_wait(terminal, "sandbox: redis is gone: ");
+  sandbox_terminal_expect_exit(terminal, 125);
+}
+
+static void expect_three_interrupts_to_leave(struct sandbox_terminal *terminal) {
+  int64_t begin_ms = wait_now_ms();
+  sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_wait(terminal, "cancelling ");
+  sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_wait(terminal, "redis does not answer  (again: leave)");
+  sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_wait(terminal, " may go on, since redis does not answer: sandbox cancel ");
+  sandbox_terminal_expect_exit(terminal, 130);
+  assert_true(wait_now_ms() < begin_ms + PATIENCE_MS);
+}
+
+JOB_TEST(three_interrupts_leave_also_when_redis_is_gone) {
+  struct sandbox_terminal *terminal = start_running(job, job_sleep(job, 60));
+  redis_server_kill(job->server);
+  expect_three_interrupts_to_leave(terminal);
+}
+
+JOB_TEST(three_interrupts_leave_also_when_redis_does_not_answer) {
+  struct sandbox_terminal *terminal = start_running(job, job_sleep(job, 60));
+  redis_server_freeze(job->server);
+  expect_three_interrupts_to_leave(terminal);
+  redis_server_thaw(job->server);
+}
+
+JOB_TEST(a_quit_leaves_also_when_redis_is_gone) {
+  struct sandbox_terminal *terminal = start_running(job, job_sleep(job, 60));
+  redis_server_kill(job->server);
+  sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_wait(terminal, "cancelling ");
+  int64_t begin_ms = wait_now_ms();
+  sandbox_terminal_send(terminal, "\x1c");
+  sandbox_terminal_expect_exit(terminal, 128 + SIGQUIT);
+  assert_true(wait_now_ms() < begin_ms + PATIENCE_MS / 2);
+}
