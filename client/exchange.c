@@ -252,7 +252,8 @@ static int look_for_step(struct exchange *self, int64_t now_ms) {
   if (self->is_over || now_ms == self->present_ms)
     return -1;
   bool is_late = now_ms - self->present_ms > LOST_MS;
-  if (self->result != NULL && (is_late || has_no_events(self->result))) {
+  bool is_known = is_late && self->was_cancelled; /* somebody else took what says so */
+  if (is_known || (self->result != NULL && (is_late || has_no_events(self->result)))) {
     self->is_over = true;
   } else if (is_late) {
     terminal_error(&program->terminal, "%s is neither waiting nor running, and has no result",
