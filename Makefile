@@ -532,6 +532,18 @@ smoke-files: $(agent)
 smoke-mcp: $(agent)
 	@AGENT='$(abspath $(agent))' smoke/mcp
 
+# Screens of the client, typed into a terminal.
+.PHONY: smoke-client
+smoke-client: $(agent) $(sandbox)
+	@deps/install terminal
+	@AGENT='$(abspath $(agent))' SANDBOX='$(abspath $(sandbox))' smoke/client
+
+# The pages of sandbox follow --html, in a browser.
+.PHONY: smoke-page
+smoke-page: $(agent) $(sandbox)
+	@deps/install browser
+	@AGENT='$(abspath $(agent))' SANDBOX='$(abspath $(sandbox))' smoke/page
+
 # What a server's author would write.
 .PHONY: smoke-clients
 smoke-clients: $(agent) | $(server)
@@ -674,6 +686,8 @@ help:
 	@echo 'make smoke-stdio      lines of JSON, as hosts of tools write them, and the answers'
 	@echo 'make smoke-files      a skill sidecar, by files in its directory, shown'
 	@echo 'make smoke-mcp        lines of JSON, as clients of MCP write them, and the answers'
+	@echo 'make smoke-client     the client in a terminal: its screens'
+	@echo 'make smoke-page       a page of sandbox follow --html, in a browser'
 	@echo 'make smoke-clients    the clients of examples/, in Python, TypeScript and, with an SDK, C#'
 	@echo 'make smoke-arm64      the same by the program for arm64, emulated'
 	@echo 'make smoke-docker     the agent as it gets into containers of three kinds, by docker (as root)'

@@ -606,6 +606,6 @@ const struct command follow_command = {
     .usage = "[-n LINES] [--since 30s|5m|2h] [--timestamps] [--all]\n"
              "       sandbox follow ID [-n LINES] [--since 5m] [--timestamps] [--html FILE] "
              "[--cast FILE]",
-    .help = "what steps print, live; with an ID what that one printed, and its exit code",
+    .help = "what steps print, live; with an ID also its exit code",
     .run = follow,
     .needs_job = true};

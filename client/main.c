@@ -23,19 +23,16 @@ static const struct command *const commands[] = {
 /* What needs an agent that can start a step beside others. */
 static const char *const later[] = {"exec", "sh", "start", "wait", "signal"};
 
-static const char head[] =
-    "Usage: sandbox [-u URL] [-j JOB] [--json] [--color auto|always|never] [-q] COMMAND\n"
-    "Looks at a job, and runs steps in its sandbox, by Redis alone. sandbox COMMAND --help has its "
-    "usage.\n";
+/* With the line that was typed and the next prompt it fits 24 lines of 80 columns. */
+static const char head[] = "Usage: sandbox [-u URL] [-j JOB] [OPTION]... COMMAND [ARGUMENT]...\n"
+                           "sandbox COMMAND --help says how that one is used.\n";
 
 static const char tail[] =
-    "  -u, --redis-url URL  the Redis of the job, as for the agent [REDIS_URL]\n"
+    "\n"
+    "  -u, --redis-url URL  the Redis of the job [REDIS_URL]; TLS as the agent\n"
     "  -j, --job JOB        the job [JOB_ID]; without it the only one that is alive\n"
-    "      --json           one JSON object a line\n"
-    "  -q, --quiet          says nothing but errors\n"
-    "TLS: --cacert --cacertdir --cert --key --sni --insecure [REDIS_CACERT …], as for the agent.\n"
-    "Exit codes: the command's; 124 timed out; 125 not run, or not known; 130 cancelled; 64 "
-    "usage.\n";
+    "  --json  one JSON object a line;  -q  only errors;  --color auto|always|never\n"
+    "Exit codes: the command's; 124 timed out, 125 not run or unknown, 130 cancelled\n";
 
 static void print_help(FILE *out) {
   (void)fputs(head, out);
@@ -54,20 +51,6 @@ int program_usage(const struct command *command) {
   return EXIT_USAGE;
 }
 
-int program_take_flags(struct program *self, int argc, char **argv) {
-  int kept = 0, at = 0;
-  for (; at < argc && strcmp(argv[at], "--") != 0; at++) {
-    if (strcmp(argv[at], "--json") == 0)
-      self->json = true;
-    else
-      argv[kept++] = argv[at];
-  }
-  while (at < argc)
-    argv[kept++] = argv[at++];
-  argv[kept] = NULL;
-  return kept;
-}
-
 static const struct command *find_command(const char *name) {
   for (size_t i = 0; commands[i] != NULL; i++)
     if (strcmp(commands[i]->name, name) == 0)
@@ -81,6 +64,7 @@ enum { CACERT = 256, CACERTDIR, CERT, KEY, SNI, INSECURE, JSON, COLOR, HELP, VER
 
 struct settings {
   const char *url;
+  char *late_url; /* the same, where it stands behind the command; NULL: it does not */
   enum terminal_colors colors;
   bool quiet;
 };
@@ -179,6 +163,44 @@ static int read_options(struct program *self, struct settings *settings, int arg
   return optind;
 }
 
+static bool is_flag(const char *word, const char *name, const char *other) {
+  return strcmp(word, name) == 0 || strcmp(word, other) == 0;
+}
+
+/* An option of the command whose value is the next word. */
+static bool has_value(const struct command *command, const char *word) {
+  bool is_long = strncmp(word, "--", 2) == 0;
+  return is_long ? strcmp(word, "--id") == 0
+                 : word[1] != '\0' && word[2] == '\0' && strchr(command->before, word[1]) != NULL;
+}
+
+/* These flags may stand behind the command, too; not behind "--", nor behind the first word of what is run. Takes
+   them out; returns how many words are left. */
+static int take_flags(struct program *self, struct settings *settings,
+                      const struct command *command, int argc, char **argv) {
+  int kept = 1, at = 1;
+  for (; at < argc && strcmp(argv[at], "--") != 0; at++) {
+    bool has_next = at + 1 < argc;
+    if (command->before != NULL && argv[at][0] != '-')
+      break;
+    if (strcmp(argv[at], "--json") == 0)
+      self->json = true;
+    else if (is_flag(argv[at], "-q", "--quiet"))
+      self->terminal.quiet = true;
+    else if (is_flag(argv[at], "-j", "--job") && has_next)
+      self->job = argv[++at];
+    else if (is_flag(argv[at], "-u", "--redis-url") && has_next)
+      settings->url = settings->late_url = argv[++at];
+    else if ((argv[kept++] = argv[at])[0] == '-' && command->before != NULL && has_next &&
+             has_value(command, argv[at]))
+      argv[kept++] = argv[++at];
+  }
+  while (at < argc)
+    argv[kept++] = argv[at++];
+  argv[kept] = NULL;
+  return kept;
+}
+
 /* The URL as it is connected to. What others can see of it is overwritten. */
 static int read_url(struct program *self, const struct settings *settings, int argc, char **argv,
                     struct error *error) {
@@ -187,6 +209,8 @@ static int read_url(struct program *self, const struct settings *settings, int a
   int result = redis_url_parse(&self->url, settings->url, error);
   for (int i = 1; i < argc; i++)
     redis_url_redact(argv[i]);
+  if (settings->late_url != NULL)
+    redis_url_redact(settings->late_url);
   if (result != 0 || !self->url.secure)
     return result;
   self->url.tls = tls_new(&self->tls, error);
@@ -214,7 +238,7 @@ static int run_found(struct program *self, const struct command *command, int ar
   return code;
 }
 
-static int run_named(struct program *self, const struct settings *settings, int argc, char **argv,
+static int run_named(struct program *self, struct settings *settings, int argc, char **argv,
                      int at) {
   struct error error;
   const struct command *command = find_command(argv[at]);
@@ -231,11 +255,12 @@ static int run_named(struct program *self, const struct settings *settings, int 
     print_usage(stdout, command);
     return 0;
   }
+  const int words = take_flags(self, settings, command, argc - at, argv + at);
   if (read_url(self, settings, at, argv, &error) != 0) {
     terminal_error(&self->terminal, "%s", error.text);
     return settings->url == NULL ? EXIT_USAGE : EXIT_CLIENT;
   }
-  int code = run_found(self, command, program_take_flags(self, argc - at, argv + at), argv + at);
+  int code = run_found(self, command, words, argv + at);
   tls_free(self->url.tls);
   redis_url_release(&self->url);
   return code;

@@ -33,6 +33,9 @@ struct command {
   /* `argv[0]` is the name. Returns the exit code. */
   int (*run)(struct program *program, int argc, char **argv);
   bool needs_job;
+  /* Of a command that is given another one: its options with a value, by their letters. What comes behind them
+     is no flag. NULL: flags may stand anywhere. */
+  const char *before;
 };
 
 extern const struct command run_command, follow_command, ps_command, cancel_command, read_command,
@@ -41,8 +44,5 @@ extern const struct command run_command, follow_command, ps_command, cancel_comm
 
 /* "usage: sandbox NAME USAGE" on standard error; returns EXIT_USAGE. */
 int program_usage(const struct command *command);
-
-/* Takes --json, which may stand behind the command, too, out of its arguments; returns how many are left. What comes behind "--" is not looked at. */
-int program_take_flags(struct program *self, int argc, char **argv);
 
 #endif

@@ -161,9 +161,8 @@ static int check_agent(struct program *program, const struct options *options,
   const size_t waiting = steps.count;
   job_steps_release(&steps);
   return error_set(error,
-                   "no agent for %.60s: no heartbeat, and %zu steps wait; --detach pushes all "
-                   "the same",
-                   program->job, waiting);
+                   "no agent for %.60s: no heartbeat, and %zu step%s; --detach pushes all the same",
+                   program->job, waiting, waiting == 1 ? " waits" : "s wait");
 }
 
 /* Returns 0 and prints the id, or -1 with the error. */
@@ -282,4 +281,5 @@ const struct command run_command = {
         "       sandbox run ... -c SCRIPT",
     .help = "run a command in the queue: its output, and its exit code",
     .run = run,
-    .needs_job = true};
+    .needs_job = true,
+    .before = "wetc"};

@@ -37,6 +37,17 @@ JOB_TEST(wrong_usage_is_told) {
   sandbox_expect(job, "$S exec -- true", 125, "", "sandbox: exec needs an agent with start\n");
 }
 
+/* What is run has its own. */
+JOB_TEST(flags_may_stand_behind_the_command) {
+  sandbox_expect(job,
+                 "J=$JOB_ID U=$REDIS_URL; unset JOB_ID REDIS_URL; $S run -j $J -u $U -- echo a", 0,
+                 "a\n", "");
+  sandbox_expect(job, "$S run --json -- true | wc -l", 0, "3\n", "");
+  sandbox_expect(job, "$S run -w / echo --json -q -j 4", 0, "--json -q -j 4\n", "");
+  sandbox_expect(job, "$S run -- echo --json -u redis://a:b@c", 0, "--json -u redis://a:b@c\n", "");
+  sandbox_expect(job, "$S ps --json -j none", 0, "[]\n", "");
+}
+
 JOB_TEST(what_cannot_be_written_is_no_success) {
   sandbox_expect(job, "$S --help >/dev/full", 125, "", NULL);
   sandbox_expect(job, "$S ps >/dev/full", 125, "", NULL);
