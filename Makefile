@@ -585,12 +585,14 @@ run-fuzz-%: $(out)/tests/fuzz/fuzz_%
 	@awk '/number_of_executed_units/ { runs = $$2 } /peak_rss_mb/ { rss = $$2 } / cov: / { cov = $$4 } \
 	  END { printf "  FUZZ    $*: %d runs, %d edges, peak %d MB, no failure\n", runs, cov, rss }' build/fuzz/$*.log
 
-# What is fuzzed parses and searches: it has no loop and no connection, but for one.
-$(call program,$(call named,what has a loop,tests/fuzz/fuzz_conversation.c,$(fuzz_sources))): $(out)/deps/libhiredis.a $(out)/deps/liblibevent.a
+# What the client reads.
+$(call program,$(call named,what the client reads,tests/fuzz/fuzz_tar.c,$(fuzz_sources))): $(out)/libclient.a
+# What is fuzzed parses and searches: it has no loop and no connection, but for one; random numbers are the loop's.
+$(call program,$(call named,what has a loop,$(patsubst %,tests/fuzz/fuzz_%.c,conversation tar),$(fuzz_sources))): $(out)/deps/libhiredis.a $(out)/deps/liblibevent.a
 $(out)/tests/fuzz/%: $(out)/obj/tests/fuzz/%.o $(out)/libagent.a $(out)/deps/libcjson.a $(out)/deps/libpcre2.a $(out)/link-flags
 	@mkdir -p $(@D)
 	@echo "  LINK    $@"
-	$(Q)$(CC) $(link_flags) -fsanitize=fuzzer -o $@ $(filter %.o %.a,$^)
+	$(Q)$(CC) $(link_flags) -fsanitize=fuzzer -o $@ $(filter %.o %/libclient.a,$^) $(filter-out %/libclient.a,$(filter %.a,$^))
 
 .PHONY: coverage coverage-report
 coverage:
