@@ -375,7 +375,8 @@ static void take_result(struct exchange *self) {
   struct error error;
   bool is_there = true;
   const int64_t end_ms = clock_monotonic_ms() + LOST_MS;
-  while (job_take_result(self->program, self->id, &self->result, &error) == 0 &&
+  while (self->result == NULL &&
+         job_take_result(self->program, self->id, &self->result, &error) == 0 &&
          self->result == NULL && is_there && self->signal == 0 && clock_monotonic_ms() < end_ms) {
     server_turn(self->program->server);
     is_there = is_running(self) || is_somewhere(self);

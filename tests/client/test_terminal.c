@@ -58,9 +58,10 @@ JOB_TEST(an_interrupt_ends_a_step_that_waits) {
   struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S run -- true");
   sandbox_terminal_wait(terminal, " waits for 1 step");
   sandbox_terminal_send(terminal, "\x03");
-  sandbox_terminal_wait(terminal, "cancelling ");
+  sandbox_terminal_wait(terminal, " cancelled: by a cancel step");
   sandbox_terminal_expect_exit(terminal, 130);
   job_wait_length(job, "inflight", 1);
+  job_wait_length(job, "results", 0);
 }
 
 /* The command that it names is typed. */
