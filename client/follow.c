@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -328,7 +329,8 @@ static const int leaving[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 
 /* The shell's prompt is not to stand behind the key. In a signal's handler. */
 static void step_off_key(int number) {
-  if ((number == SIGINT || number == SIGQUIT) && isatty(STDERR_FILENO))
+  struct termios settings;
+  if ((number == SIGINT || number == SIGQUIT) && tcgetattr(STDERR_FILENO, &settings) == 0)
     (void)!write(STDERR_FILENO, "\n", 1);
 }
 

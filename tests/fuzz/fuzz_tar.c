@@ -77,7 +77,8 @@ static void check_tree(int parent, const char *name, const char *root, bool is_c
   int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   demand(fd >= 0 && depth < DEPTH_MAX);
   DIR *directory = fdopendir(fd);
-  demand(directory != NULL);
+  if (directory == NULL)
+    abort();
   for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
     struct stat status;
     if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
@@ -100,7 +101,8 @@ static void check_room(int room) {
   size_t count = 0;
   int copy = openat(room, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *directory = fdopendir(copy);
-  demand(directory != NULL);
+  if (directory == NULL)
+    abort();
   while (readdir(directory) != NULL)
     count++;
   (void)closedir(directory);
