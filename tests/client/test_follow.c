@@ -87,7 +87,7 @@ JOB_TEST(an_interrupt_leaves_and_stops_nothing) {
   assert_true(wait_until(has_shown, &shown, WAIT_BOUND_MS));
   assert_int_equal(kill(agent_process_pid(follow), SIGINT), 0);
   assert_int_equal(agent_process_wait(follow, WAIT_BOUND_MS), 130);
-  assert_true(proc_find(sleep) > 0);
+  assert_true(proc_wait_for(sleep, WAIT_BOUND_MS) > 0);
   agent_process_free(follow);
 }
 

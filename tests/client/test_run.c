@@ -198,7 +198,7 @@ JOB_TEST(a_quit_leaves_it_running) {
   sandbox_terminal_send(terminal, "\x1c");
   sandbox_terminal_wait(terminal, "goes on: sandbox follow ");
   sandbox_terminal_expect_exit(terminal, 128 + SIGQUIT);
-  assert_true(proc_find(sleep) > 0);
+  assert_true(proc_wait_for(sleep, WAIT_BOUND_MS) > 0);
   sandbox_expect(job, "$S cancel --running", 0, "", NULL);
   assert_true(proc_wait_gone(sleep, 15000));
 }

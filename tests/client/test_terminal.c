@@ -76,7 +76,7 @@ JOB_TEST(after_a_quit_it_is_found_again) {
   sandbox_terminal_wait(terminal, "up\r\n");
   sandbox_terminal_send(terminal, "\x1c");
   sandbox_terminal_wait(terminal, "131\r\nup\r\n");
-  assert_true(proc_find(sleep) > 0);
+  assert_true(proc_wait_for(sleep, WAIT_BOUND_MS) > 0);
   const char *id = job_ask_text(job, "GET sandbox:%s:started", job->id);
   job_push_json(job, job_format(job, "{'stepId':'%s','kind':'cancel'}", id));
   assert_null(strstr(terminal->text, " waits"));
@@ -156,7 +156,7 @@ JOB_TEST(who_only_looks_leaves_a_clean_line) {
       job, job_format(job, "exec $S follow --html %s %s", job_path(job, "page"), id), "up\r\n",
       130);
   expect_interrupt_to_leave(job, "exec $S top", "STEPS/MIN\r\n", 0);
-  assert_true(proc_find(sleep) > 0);
+  assert_true(proc_wait_for(sleep, WAIT_BOUND_MS) > 0);
 }
 
 /* --- without Redis -------------------------------------------------------------------------------- */
