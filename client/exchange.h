@@ -54,8 +54,8 @@ struct exchange {
   const char *id; /* NULL: there is none */
   struct job_short_id name;
   bool is_started, is_over, was_cancelled, has_place;
+  bool is_ordered; /* Redis has the order to cancel it */
   struct job_place place;
-  bool is_ordered;      /* Redis has the order to cancel it */
   bool is_unread;       /* nobody reads what it prints */
   int64_t discarded_ms; /* since when nothing is printed any more; 0: it is */
   int exit_code;        /* of `completed` */
