@@ -14,8 +14,10 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "agent/doors/redis/link/error_reply.h"
 #include "base/clock.h"
 #include "base/loop.h"
+#include "base/memory.h"
 #include "client/exit_code.h"
 #include "wire/json.h"
 
@@ -328,6 +330,23 @@ static int wait_for_end(struct exchange *self) {
   return EXIT_CLIENT;
 }
 
+/* Whatever a step needs behind its push is asked for before it, in a way that changes nothing: a step whose events
+   cannot be read, or whose result cannot be taken, is not pushed. */
+static void take_right(void *owner, const redisReply *reply) {
+  struct exchange *self = owner;
+  if (reply != NULL && reply->type == REDIS_REPLY_ERROR && self->refusal == NULL)
+    self->refusal = memory_copy(reply->str, reply->len);
+}
+
+static void ask_for_rights(struct exchange *self) {
+  struct server *server = self->program->server;
+  const struct keys *keys = &self->program->keys;
+  server_ask(server, SERVER_WORDS("XREAD", "COUNT", "1", "STREAMS", keys->events, "$"), take_right,
+             self);
+  server_ask(server, SERVER_WORDS("LRANGE", keys->results, "1", "0"), take_right, self);
+  server_ask(server, SERVER_WORDS("LREM", keys->results, "1", ""), take_right, self);
+}
+
 /* The events are read from the last one before the first step on. */
 static void take_last(void *owner, const redisReply *reply) {
   struct exchange *self = owner;
@@ -339,12 +358,15 @@ static void take_last(void *owner, const redisReply *reply) {
 
 #define LAST_EVENT(keys) SERVER_WORDS("XREVRANGE", (keys)->events, "+", "-", "COUNT", "1")
 
-/* It was asked for at the beginning, ahead of time. */
+/* It was asked for at the beginning, ahead of time, and behind the rights. */
 static int await_last(struct exchange *self, struct error *error) {
   struct program *program = self->program;
-  return self->has_last || self->has_stream
-             ? 0
-             : server_call(program->server, LAST_EVENT(&program->keys), take_last, self, error);
+  if (!self->has_last && !self->has_stream &&
+      server_call(program->server, LAST_EVENT(&program->keys), take_last, self, error) != 0)
+    return -1;
+  return self->refusal == NULL ? 0
+                               : error_set(error, "%s: sandbox doctor names what is missing",
+                                           error_reply_explain(self->refusal, &program->url).text);
 }
 
 static void read_events(struct exchange *self) {
@@ -420,6 +442,7 @@ void exchange_begin(struct exchange *self, struct program *program,
                             .signal_fd = -1,
                             .reader = program->server,
                             .last = "0-0"};
+  ask_for_rights(self);
   server_ask(program->server, LAST_EVENT(&program->keys), take_last, self);
   watch_signals(self);
   server_heed(program->server, &self->signal);
@@ -437,5 +460,6 @@ void exchange_end(struct exchange *self) {
   event_free(self->tick);
   (void)close(self->signal_fd);
   free(self->result);
+  free(self->refusal);
   free((void *)(uintptr_t)self->failed);
 }

@@ -43,6 +43,7 @@ struct exchange {
   bool has_stream;
   bool has_last;
   char last[48];      /* entry of the last event before the first step */
+  char *refusal;      /* of what a step needs; NULL: none */
   const char *failed; /* why the stream cannot be read; NULL: it can */
   int signal_fd;
   struct event *signals, *tick;

@@ -11,6 +11,17 @@
 
 TEST_OVERLAP(4)
 
+JOB_TEST(a_step_that_could_not_be_followed_to_its_end_is_not_pushed) {
+  static const char *const missing[] = {"xread", "lrange", "lrem", "xrevrange"};
+  for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {
+    job_do(job, "ACL SETUSER narrow reset on nopass ~sandbox:* +@all -%s", missing[i]);
+    sandbox_expect(job, "$S -u redis://narrow:x@127.0.0.1:${REDIS_URL##*:} run -- touch pushed",
+                   125, "", NULL);
+  }
+  sandbox_expect(job, "$S run -- test ! -e pushed", 0, "", "");
+  assert_int_equal(job_ask_number(job, "LLEN sandbox:%s:results", job->id), 0);
+}
+
 JOB_TEST(the_output_and_the_code_are_the_steps) {
   sandbox_expect(job, "$S run -- sh -c 'echo a; echo b >&2; exit 3'", 3, "a\n", "b\n");
   sandbox_expect(job, "$S run -c 'echo $0; exit 0'", 0, "sh\n", "");
