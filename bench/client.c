@@ -35,7 +35,7 @@ struct client_bench {
 /* $SANDBOX, else what lies beside the agent. */
 static void find_client(char out[PATH_MAX]) {
   const char *client = getenv("SANDBOX");
-  char path[PATH_MAX];
+  char path[PATH_MAX] = "";
   if (client == NULL)
     (void)snprintf(path, sizeof path, "%.*s/sandbox",
                    (int)(strrchr(agent_process_program(), '/') - agent_process_program()),
