@@ -16,6 +16,15 @@ static const char any_heartbeat[] = PREFIX "*" SUFFIX;
 /* Keys that are looked at in one SCAN. */
 #define SCAN_COUNT "1000"
 
+/* An agent that was just started has a heartbeat within this. */
+#define START_MS 2000
+
+/* False: the time is over. */
+static bool wait_for_start(struct program *program, int64_t end_ms) {
+  server_turn(program->server);
+  return clock_monotonic_ms() < end_ms;
+}
+
 /* --- which job -------------------------------------------------------------------------------- */
 
 struct scan {
@@ -66,9 +75,15 @@ int job_list(struct program *program, struct server_texts *ids, struct error *er
 
 int job_choose(struct program *program, struct error *error) {
   struct server_texts ids = {0};
-  if (program->job == NULL && job_list(program, &ids, error) != 0)
-    return -1;
   int result = 0;
+  const int64_t end_ms = clock_monotonic_ms() + START_MS;
+  do {
+    server_texts_release(&ids);
+    result = program->job == NULL ? job_list(program, &ids, error) : 0;
+  } while (result == 0 && program->job == NULL && ids.count == 0 &&
+           wait_for_start(program, end_ms));
+  if (result != 0)
+    return -1;
   if (program->job != NULL)
     keys_init(&program->keys, program->job);
   else if (ids.count == 1)
@@ -97,6 +112,15 @@ int job_is_alive(struct program *program, bool *is_alive, struct error *error) {
                            server_take_text, &beat, error);
   *is_alive = beat != NULL;
   free(beat);
+  return result;
+}
+
+int job_await_agent(struct program *program, bool *is_alive, struct error *error) {
+  const int64_t end_ms = clock_monotonic_ms() + START_MS;
+  int result;
+  do
+    result = job_is_alive(program, is_alive, error);
+  while (result == 0 && !*is_alive && wait_for_start(program, end_ms));
   return result;
 }
 

@@ -29,6 +29,9 @@ int job_list(struct program *program, struct server_texts *ids, struct error *er
 /* Whether the program's job has a heartbeat. */
 int job_is_alive(struct program *program, bool *is_alive, struct error *error);
 
+/* The same, where one that was just started gets its time: two seconds. */
+int job_await_agent(struct program *program, bool *is_alive, struct error *error);
+
 int job_read_agent(struct program *program, const char *heartbeat_key, struct job_agent *agent,
                    struct error *error);
 void job_agent_release(struct job_agent *self);

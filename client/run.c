@@ -152,7 +152,7 @@ static int check_agent(struct program *program, const struct options *options,
                        struct error *error) {
   struct job_steps steps;
   bool is_alive;
-  if (job_is_alive(program, &is_alive, error) != 0)
+  if (job_await_agent(program, &is_alive, error) != 0)
     return -1;
   if (is_alive)
     return options->input ? check_stdin(program, error) : 0;

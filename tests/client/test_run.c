@@ -106,6 +106,13 @@ JOB_TEST_NO_AGENT(without_an_agent_it_says_so) {
   job_wait_length(job, "in", 1);
 }
 
+JOB_TEST_NO_AGENT(an_agent_that_is_just_being_started_is_waited_for) {
+  struct agent_process *client = sandbox_start(job, "unset JOB_ID; $S run -- true");
+  job_start_agent(job, NULL);
+  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 0);
+  agent_process_free(client);
+}
+
 struct output {
   struct agent_process *client;
   size_t length; /* of what was seen */
