@@ -91,10 +91,14 @@ static void drop_questions(struct server *self) {
 }
 
 static void on_ready(void *owner, const redisReply *value) {
-  struct server *self = owner;
   (void)value;
+  send_more(owner);
+}
+
+/* A Redis that stands still is connected to, too. */
+static void on_greeted(void *owner) {
+  struct server *self = owner;
   self->away_ms = 0;
-  send_more(self);
 }
 
 /* What is asked of another node, or later, is asked anew: see on_disconnected. */
@@ -116,7 +120,8 @@ static void on_writable(void *owner) {
 /* What was sent is lost with the connection, but for what is asked until there is an answer. */
 static void on_disconnected(void *owner) {
   struct server *self = owner;
-  self->away_ms = clock_monotonic_ms();
+  if (self->away_ms == 0)
+    self->away_ms = clock_monotonic_ms();
   bool was_sent = self->unsent != &self->first || self->sent > 0;
   const struct question *unsent = self->sent > 0 ? (*self->unsent)->next : *self->unsent;
   struct question *lost = NULL, **end = &lost, *next;
@@ -153,6 +158,7 @@ static void on_failed(void *owner, const struct error *error) {
 
 struct server *server_new(struct event_base *base, const struct redis_url *url, const char *name) {
   static const struct client_handler handler = {.ready = on_ready,
+                                                .greeted = on_greeted,
                                                 .reply = on_reply,
                                                 .writable = on_writable,
                                                 .disconnected = on_disconnected,

@@ -63,7 +63,8 @@ void server_heed(struct server *self, const int *signal);
 /* Inside `take`: of the reply only a beginning has come. */
 bool server_is_cut(const struct server *self);
 
-/* Milliseconds since it was connected last, or was made, from 1 on; 0: it is connected. */
+/* Milliseconds since it was connected last, or was made, from 1 on; 0: it is connected, and Redis has
+   answered on this connection. */
 int64_t server_away_ms(const struct server *self);
 
 /* An attempt to connect has failed since; others follow. */

@@ -107,3 +107,15 @@ DURABLE_TEST(a_follow_goes_on_too) {
   expect_lines(client);
   agent_process_free(client);
 }
+
+/* The kernel connects to it, and takes what is sent. */
+DURABLE_TEST(a_server_that_stands_still_is_gone_after_a_while) {
+  struct agent_process *client = sandbox_start(job, "exec $S run -c 'echo up; sleep 300'");
+  struct output output = {.client = client};
+  wait_for_output(&output);
+  redis_server_freeze(job->server);
+  assert_int_equal(agent_process_wait(client, 50000), 125);
+  redis_server_thaw(job->server);
+  assert_non_null(strstr(agent_process_log(client), "redis is gone"));
+  agent_process_free(client);
+}

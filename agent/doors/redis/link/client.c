@@ -283,6 +283,8 @@ static void end_handshake(struct client *self) {
   self->handshake.value.str = NULL;
   release_handshake(&self->handshake);
   (void)evtimer_del(self->timer);
+  if (self->handler->greeted != NULL)
+    self->handler->greeted(self->owner);
   if (self->state == CLIENT_HANDSHAKING)
     leave_handshake(self, &value);
   free(value.str);

@@ -60,6 +60,8 @@ struct client_handler {
   void (*connected)(void *owner);
   /* The handshake succeeded: the owner may send. `value` is the probe's; nil where it has none. */
   void (*ready)(void *owner, const redisReply *value);
+  /* The handshake succeeded, also where it was ready before that: see `early`. May be NULL. */
+  void (*greeted)(void *owner);
   /* One for each command, in order. */
   void (*reply)(void *owner, const redisReply *reply);
   /* After client_write took less than all. May be NULL. */
