@@ -65,6 +65,8 @@ struct outcome outcome_make(const char *result, int exit_code, bool timed_out, b
   self.was_cut = is_true(tree, "outputTruncated");
   self.is_oom = is_true(end, "oomKilled");
   const char *signal_name = text_of(end, "signalName");
+  if (self.code > 255) /* of no process: exit(3) would make another one of it, as 0 of 256 */
+    self.code = -1;
   if (timed_out) {
     self.code = EXIT_TIMED_OUT;
     (void)snprintf(self.what, sizeof self.what, "timed out");

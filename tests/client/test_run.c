@@ -72,6 +72,23 @@ JOB_TEST_NO_AGENT(a_server_without_room_is_not_asked_for_ever) {
   job_do(job, "CONFIG SET maxmemory 0");
 }
 
+/* exit(3) takes the lower 8 bits of it. */
+JOB_TEST_NO_AGENT(a_code_that_no_process_has_is_no_success) {
+  const char *id = "11111111-aaaa-4aaa-8aaa-000000000001";
+  job_do(job, "SET sandbox:%s:heartbeat {}", job->id);
+  struct agent_process *client =
+      sandbox_start(job, job_format(job, "exec $S run --id %s -- x", id));
+  job_wait_length(job, "in", 1);
+  job_do(job, "LPUSH sandbox:%s:results {\"stepId\":\"%s\",\"exitCode\":256}", job->id, id);
+  job_do(job,
+         "XADD sandbox:%s:events * data {\"stepId\":\"%s\",\"seq\":1,\"kind\":\"completed\","
+         "\"line\":\"exit=256%stimedOut=False\"}",
+         job->id, id, " ");
+  job_do(job, "DEL sandbox:%s:in", job->id);
+  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 125);
+  agent_process_free(client);
+}
+
 JOB_TEST(json_is_the_events_and_the_result) {
   struct agent_process *client = sandbox_start(job, "$S --json run -- sh -c 'echo a; exit 3'");
   assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 3);
