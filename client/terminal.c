@@ -101,13 +101,23 @@ int terminal_flush(struct terminal *self) {
 
 /* --- what the client says ---------------------------------------------------------------------- */
 
+/* What an agent says of a step may hold what the step was given. */
+static void put_message(const struct terminal *self, const char *format, va_list arguments) {
+  char text[2048];
+  (void)vsnprintf(text, sizeof text, format, arguments);
+  if (self->err_is_tty)
+    put_visible(stderr, text, strlen(text));
+  else
+    (void)fputs(text, stderr);
+}
+
 void terminal_error(struct terminal *self, const char *format, ...) {
   va_list arguments;
   terminal_status(self, "");
   (void)fflush(stdout);
   (void)fputs("sandbox: ", stderr);
   va_start(arguments, format);
-  (void)vfprintf(stderr, format, arguments);
+  put_message(self, format, arguments);
   va_end(arguments);
   (void)fputs("\n", stderr);
   (void)fflush(stderr);
@@ -122,7 +132,7 @@ void terminal_say(struct terminal *self, enum terminal_color color, const char *
   if (color != COLOR_NONE)
     (void)fputs(terminal_color(self, true, color), stderr);
   va_start(arguments, format);
-  (void)vfprintf(stderr, format, arguments);
+  put_message(self, format, arguments);
   va_end(arguments);
   if (color != COLOR_NONE)
     (void)fputs(terminal_color(self, true, COLOR_NONE), stderr);

@@ -21,6 +21,14 @@ static struct sandbox_terminal *start_running(struct job *job, const char *sleep
   return terminal;
 }
 
+JOB_TEST(what_an_agent_says_moves_no_cursor) {
+  struct sandbox_terminal *terminal =
+      sandbox_terminal_start(job, "exec $S run -- \"$(printf 'no\\033[2Jsuch')\"");
+  sandbox_terminal_wait(terminal, "sandbox: no\uFFFD[2Jsuch: command not found");
+  sandbox_terminal_wait(terminal, " no\uFFFD[2Jsuch: command not found");
+  sandbox_terminal_expect_exit(terminal, 127);
+}
+
 static void expect_ended(const char *sleep) {
   assert_true(proc_wait_gone(sleep, 15000));
 }
