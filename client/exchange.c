@@ -416,7 +416,7 @@ int exchange_step(struct exchange *self, const char *id, const char *json,
   if (await_last(self, &error) != 0 || job_push(self->program, id, json, &error) != 0) {
     self->id = NULL;
     terminal_error(&self->program->terminal, "%s", error.text);
-    return EXIT_CLIENT;
+    return exchange_is_interrupted(self) ? 128 + self->first_signal : EXIT_CLIENT;
   }
   read_events(self);
   int code = wait_for_end(self);

@@ -165,12 +165,14 @@ static int check_agent(struct program *program, const struct options *options,
                    program->job, waiting, waiting == 1 ? " waits" : "s wait");
 }
 
-/* Returns 0 and prints the id, or -1 with the error. */
-static int push_and_leave(struct run *self, const char *json, struct error *error) {
-  int result = job_push(self->program, self->id, json, error);
-  if (result == 0)
+static int push_and_leave(struct run *self, struct exchange *exchange, const char *json) {
+  struct error error;
+  if (job_push(self->program, self->id, json, &error) == 0) {
     (void)printf("%s\n", self->id);
-  return result;
+    return 0;
+  }
+  terminal_error(&self->program->terminal, "%s", error.text);
+  return exchange_is_interrupted(exchange) ? 128 + exchange->first_signal : EXIT_CLIENT;
 }
 
 static int push_and_wait(struct run *self, struct exchange *exchange, const char *json) {
@@ -192,7 +194,7 @@ static int run_step(struct program *program, const struct options *options) {
   int code = -1;
   if ((options->detach || check_agent(program, options, &error) == 0) &&
       make_step(options, self.id, &exchange, &json, &error) == 0)
-    code = options->detach ? push_and_leave(&self, json.bytes, &error)
+    code = options->detach ? push_and_leave(&self, &exchange, json.bytes)
                            : push_and_wait(&self, &exchange, json.bytes);
   if (code < 0 && exchange_is_interrupted(&exchange)) {
     code = 128 + exchange.first_signal;

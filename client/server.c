@@ -280,7 +280,7 @@ void server_heed(struct server *self, const int *signal) {
   self->signal = signal;
 }
 
-static bool is_stopped(const struct server *self, int64_t begin_ms) {
+bool server_is_stopped(const struct server *self, int64_t begin_ms) {
   return self->signal != NULL && *self->signal != 0 && clock_monotonic_ms() - begin_ms > HEED_MS;
 }
 
@@ -297,7 +297,7 @@ int server_call(struct server *self, const char *const *words, server_take *take
     if (call.state == CALL_LOST && lost_ms == 0)
       lost_ms = clock_monotonic_ms();
     is_away = self->has_failed || server_away_ms(self) > SERVER_PATIENCE_MS ||
-              is_stopped(self, begin_ms) ||
+              server_is_stopped(self, begin_ms) ||
               (lost_ms > 0 && clock_monotonic_ms() - lost_ms > SERVER_PATIENCE_MS);
     if (call.state == CALL_LOST && !is_away) {
       call.state = CALL_ASKED;

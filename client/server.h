@@ -60,6 +60,9 @@ int server_call(struct server *self, const char *const *words, server_take *take
    NULL: nothing ends it. */
 void server_heed(struct server *self, const int *signal);
 
+/* Whether that holds for what was asked then (monotonic). */
+bool server_is_stopped(const struct server *self, int64_t begin_ms);
+
 /* Inside `take`: of the reply only a beginning has come. */
 bool server_is_cut(const struct server *self);
 

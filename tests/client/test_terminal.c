@@ -201,6 +201,22 @@ JOB_TEST(three_interrupts_leave_also_when_redis_does_not_answer) {
   redis_server_thaw(job->server);
 }
 
+/* It is pushed, and whether Redis has it is unknown. */
+JOB_TEST_NO_AGENT(a_signal_ends_a_push_that_is_not_answered) {
+  redis_server_freeze(job->server);
+  struct agent_process *client =
+      sandbox_start(job, "$S run --detach -- true & p=$!\n"
+                         "until grep -q 'SigBlk:.*4007$' /proc/$p/status; do sleep 0.02; done\n"
+                         "kill $p; echo killed >&2; wait $p");
+  agent_process_wait_log(client, "killed");
+  int64_t begin_ms = wait_now_ms();
+  assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 128 + SIGTERM);
+  assert_true(wait_now_ms() < begin_ms + 4000);
+  assert_non_null(strstr(agent_process_log(client), " may run all the same"));
+  agent_process_free(client);
+  redis_server_thaw(job->server);
+}
+
 JOB_TEST(a_quit_leaves_also_when_redis_is_gone) {
   struct sandbox_terminal *terminal = start_running(job, job_sleep(job, 60));
   redis_server_kill(job->server);
