@@ -130,7 +130,7 @@ bool event_parse(struct event_view *self, const char *json, size_t length, struc
       self->timestamp = member.value;
       self->timestamp_length = member.length;
     } else if (is_named(&member, "seq")) {
-      self->seq = strtoull(member.value, NULL, 10);
+      self->seq = member.value[0] == '-' ? 0 : strtoull(member.value, NULL, 10);
     } else if (is_named(&member, "partial")) {
       self->partial = member.length == 4;
     } else if (member.token == '[' || member.token == '{') {

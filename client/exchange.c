@@ -361,7 +361,10 @@ static void take_last(void *owner, const redisReply *reply) {
 /* It was asked for at the beginning, ahead of time, and behind the rights. */
 static int await_last(struct exchange *self, struct error *error) {
   struct program *program = self->program;
-  if (!self->has_last && !self->has_stream &&
+  const bool was_lost = !self->has_last && !self->has_stream;
+  if (was_lost)
+    ask_for_rights(self);
+  if (was_lost &&
       server_call(program->server, LAST_EVENT(&program->keys), take_last, self, error) != 0)
     return -1;
   return self->refusal == NULL ? 0

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <poll.h>
 #include <signal.h>
@@ -276,11 +277,21 @@ static int end_output(struct program *self, int code) {
   return EXIT_CLIENT;
 }
 
+/* What is closed would be given to the first file or connection that is opened. Without a standard output writing
+   goes on to fail. */
+static void open_missing(void) {
+  static const int modes[] = {O_RDONLY, O_RDONLY, O_WRONLY};
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    if (fcntl(fd, F_GETFD) < 0)
+      (void)open("/dev/null", modes[fd]); /* the lowest that is free */
+}
+
 int main(int argc, char **argv) {
   struct program program = {0};
   struct settings settings = {0};
   /* In a pod it has the user of the steps, and the password in its environment: they do not read /proc then. */
   (void)prctl(PR_SET_DUMPABLE, 0);
+  open_missing();
   (void)signal(SIGPIPE, SIG_IGN);
   terminal_buffer();
   int at = read_options(&program, &settings, argc, argv);

@@ -102,7 +102,8 @@ int terminal_flush(struct terminal *self) {
 /* --- what the client says ---------------------------------------------------------------------- */
 
 /* What an agent says of a step may hold what the step was given. */
-static void put_message(const struct terminal *self, const char *format, va_list arguments) {
+__attribute__((format(printf, 2, 0))) static void
+put_message(const struct terminal *self, const char *format, va_list arguments) {
   char text[2048];
   (void)vsnprintf(text, sizeof text, format, arguments);
   if (self->err_is_tty)

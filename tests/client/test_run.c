@@ -123,6 +123,14 @@ JOB_TEST_NO_AGENT(without_an_agent_it_says_so) {
   job_wait_length(job, "in", 1);
 }
 
+JOB_TEST(closed_descriptors_are_nobody_elses) {
+  sandbox_expect(job, "$S run -- sh -c 'echo a; echo b >&2; exit 3' 2>&-", 3, "a\n", "");
+  sandbox_expect(job, "$S run -- sh -c 'echo a; exit 3' <&-", 3, "a\n", "");
+  sandbox_expect(job, "$S run -- sh -c 'exit 3' <&- >&- 2>&-", 3, "", "");
+  sandbox_expect(job, "$S ps >&-", 125, "", NULL);
+  sandbox_expect(job, "$S run -i -- cat <&-", 0, "", "");
+}
+
 JOB_TEST_NO_AGENT(an_agent_that_is_just_being_started_is_waited_for) {
   struct agent_process *client = sandbox_start(job, "unset JOB_ID; $S run -- true");
   job_start_agent(job, NULL);
