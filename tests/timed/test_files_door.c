@@ -112,20 +112,21 @@ SIDECAR_TEST(what_is_not_json_is_answered_at_once) {
   assert_true(taken_ms <= 100);
 }
 
-/* The runner waits 10 s more than the timeout. */
+/* The runner waits 10 s more than the timeout. Both of the times that the door waits are whole milliseconds of its clock,
+   and may be shorter by one. */
 SIDECAR_TEST(a_timeout_is_answered_2100_ms_later_at_the_latest) {
   double taken_ms = answered_after_ms(
       sidecar, "{'command':'trap \\\"\\\" TERM; while :; do sleep 1; done','timeout':1,"
                "'workDir':'/tmp'}");
   print_message("%.0f ms\n", taken_ms);
-  assert_true(taken_ms >= 3000 && taken_ms <= 3100);
+  assert_true(taken_ms >= 3000 - 2 && taken_ms <= 3100);
 }
 
 SIDECAR_TEST(what_obeys_is_answered_at_once) {
   double taken_ms =
       answered_after_ms(sidecar, "{'command':'sleep 60','timeout':1,'workDir':'/tmp'}");
   print_message("%.0f ms\n", taken_ms);
-  assert_true(taken_ms >= 1000 && taken_ms <= 1200);
+  assert_true(taken_ms >= 1000 - 1 && taken_ms <= 1200);
 }
 
 SIDECAR_TEST(a_server_in_the_background_costs_100_ms) {
