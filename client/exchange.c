@@ -295,8 +295,7 @@ static int look(struct exchange *self) {
 
 /* A reader that is gone is seen also while nothing is printed. */
 static void look_for_reader(struct exchange *self) {
-  struct pollfd out = {.fd = STDOUT_FILENO};
-  if (self->handler->turn != NULL && poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0)
+  if (self->handler->turn != NULL && terminal_reader_is_gone())
     self->is_unread = true;
 }
 

@@ -1,7 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -269,9 +268,7 @@ static int run_named(struct program *self, struct settings *settings, int argc, 
 
 /* What was not written, as on a full disk, was not done. Who reads no further, as head(1), has enough. */
 static int end_output(struct program *self, int code) {
-  struct pollfd out = {.fd = STDOUT_FILENO};
-  if (terminal_flush(&self->terminal) == 0 || code != 0 ||
-      (poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0))
+  if (terminal_flush(&self->terminal) == 0 || code != 0 || terminal_reader_is_gone())
     return code;
   terminal_error(&self->terminal, "standard output: it could not be written to");
   return EXIT_CLIENT;

@@ -82,7 +82,12 @@ static int tell_end(struct run *self, struct exchange_answer *answer) {
   }
   outcome_say(program, job_shorten(self->id).text, &outcome);
   free(answer->result);
-  return answer->is_unread ? 128 + SIGPIPE : outcome.code;
+  if (!answer->is_unread)
+    return outcome.code;
+  if (terminal_reader_is_gone())
+    return 128 + SIGPIPE;
+  terminal_error(&program->terminal, "standard output: it could not be written to");
+  return EXIT_CLIENT;
 }
 
 /* --- the step ----------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 #include "client/terminal.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,6 +98,11 @@ int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_
 int terminal_flush(struct terminal *self) {
   (void)self;
   return fflush(stdout) != 0 || fflush(stderr) != 0 || ferror(stdout) ? -1 : 0;
+}
+
+bool terminal_reader_is_gone(void) {
+  struct pollfd out = {.fd = STDOUT_FILENO};
+  return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
 
 /* --- what the client says ---------------------------------------------------------------------- */

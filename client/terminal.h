@@ -43,6 +43,9 @@ enum terminal_piece terminal_next(const char *text, size_t length, size_t *piece
 /* Buffered output leaves. Returns 0, or -1 when nobody reads it, or it could not be written. */
 int terminal_flush(struct terminal *self);
 
+/* Nobody reads standard output any more; it is not that its disk is full. */
+bool terminal_reader_is_gone(void);
+
 /* "sandbox: …" and a line end, on standard error, whatever `quiet` says. */
 void terminal_error(struct terminal *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -131,6 +131,11 @@ JOB_TEST(closed_descriptors_are_nobody_elses) {
   sandbox_expect(job, "$S run -i -- cat <&-", 0, "", "");
 }
 
+JOB_TEST(a_full_disk_is_no_reader_that_went) {
+  sandbox_expect(job, "$S run -- echo a >/dev/full", 125, "",
+                 "sandbox: standard output: it could not be written to\n");
+}
+
 JOB_TEST_NO_AGENT(an_agent_that_is_just_being_started_is_waited_for) {
   struct agent_process *client = sandbox_start(job, "unset JOB_ID; $S run -- true");
   job_start_agent(job, NULL);
