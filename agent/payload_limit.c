@@ -14,10 +14,7 @@ static uint64_t process_limit(void) {
 }
 
 static uint64_t group_limit(void) {
-  struct cgroup group;
-  cgroup_open(&group, "");
-  int64_t limit = cgroup_memory_limit(&group);
-  cgroup_close(&group);
+  int64_t limit = cgroup_memory_limit(cgroup_own());
   return limit >= 0 ? (uint64_t)limit : UINT64_MAX;
 }
 

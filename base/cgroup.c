@@ -7,18 +7,30 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
+
 /* As version 1 has a group without a limit: the largest number of pages. */
 #define NO_LIMIT (INT64_MAX / 4096 * 4096 / 2)
 
 /* --- which they are --------------------------------------------------------------------------- */
 
-/* A hierarchy, and where it is. */
+/* A control group hierarchy, and where it is mounted. */
 struct hierarchy {
   const char *controller; /* NULL: version 2 */
   char group[PATH_MAX];   /* of this process, as /proc/self/cgroup has it; "": none */
   char root[PATH_MAX];    /* the group that is mounted */
   char mount[PATH_MAX];   /* where; "": nowhere */
 };
+
+struct hierarchies {
+  struct hierarchy second, memory, cpu; /* version 2, and two controllers of version 1 */
+};
+
+/* The unused bytes of the paths stay untouched: three times twelve KiB. */
+static void hierarchy_init(struct hierarchy *self, const char *controller) {
+  self->controller = controller;
+  self->group[0] = self->root[0] = self->mount[0] = '\0';
+}
 
 static bool has_word(const char *list, const char *word) {
   const size_t length = strlen(word);
@@ -28,19 +40,26 @@ static bool has_word(const char *list, const char *word) {
   return false;
 }
 
-/* A line is number:controllers:group; in version 2 without controllers. */
-static void take_group(struct hierarchy *self, char *line) {
-  char *controllers = strchr(line, ':');
-  char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
-  if (group == NULL)
-    return;
-  *group++ = '\0';
-  if (self->controller == NULL ? controllers[1] == '\0'
-                               : has_word(controllers + 1, self->controller))
+/* A line of /proc/self/cgroup is number:controllers:group. Version 2 has no controllers there. */
+static void take_group(struct hierarchy *self, const char *controllers, const char *group) {
+  if (self->controller == NULL ? controllers[0] == '\0' : has_word(controllers, self->controller))
     (void)snprintf(self->group, sizeof self->group, "%s", group);
 }
 
-/* Spaces and the like are \040 there. */
+/* Returns false: every line is read. */
+static bool take_group_line(struct hierarchies *self, char *line) {
+  char *controllers = strchr(line, ':');
+  char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+  if (group == NULL)
+    return false;
+  *group++ = '\0';
+  take_group(&self->second, controllers + 1, group);
+  take_group(&self->memory, controllers + 1, group);
+  take_group(&self->cpu, controllers + 1, group);
+  return false;
+}
+
+/* mountinfo writes spaces and other special bytes as \040. */
 static void copy_unescaped(char out[PATH_MAX], const char *text) {
   size_t length = 0;
   for (; *text != '\0' && length < PATH_MAX - 1; text++) {
@@ -56,48 +75,73 @@ static void copy_unescaped(char out[PATH_MAX], const char *text) {
   out[length] = '\0';
 }
 
-/* A line of proc(5) mountinfo: number, parent, device, root, mount point, options, …, " - ", type,
-   source, options of the file system. */
-static void take_mount(struct hierarchy *self, char *line) {
-  char *end = strstr(line, " - "), *words[5], *saved = NULL;
-  if (end == NULL || self->mount[0] != '\0')
-    return;
-  char *type = strtok_r(end + 3, " ", &saved);
-  (void)strtok_r(NULL, " ", &saved);
-  const char *options = strtok_r(NULL, " ", &saved);
-  if (type == NULL || options == NULL ||
+/* The fields of a mountinfo line that matter here. */
+struct mount {
+  const char *root, *point, *type, *options;
+};
+
+static void take_mount(struct hierarchy *self, const struct mount *mount) {
+  if (self->mount[0] != '\0' ||
       (self->controller == NULL
-           ? strcmp(type, "cgroup2") != 0
-           : strcmp(type, "cgroup") != 0 || !has_word(options, self->controller)))
+           ? strcmp(mount->type, "cgroup2") != 0
+           : strcmp(mount->type, "cgroup") != 0 || !has_word(mount->options, self->controller)))
     return;
+  copy_unescaped(self->root, mount->root);
+  copy_unescaped(self->mount, mount->point);
+}
+
+static bool is_found(const struct hierarchy *self) {
+  return self->group[0] == '\0' || self->mount[0] != '\0';
+}
+
+/* A line of proc(5) mountinfo: number, parent, device, root, mount point, options, …, " - ", type,
+   source, options of the file system. Returns true when no further line is needed. */
+static bool take_mount_line(struct hierarchies *self, char *line) {
+  char *end = strstr(line, " - "), *saved = NULL;
+  struct mount mount = {0};
+  if (end == NULL || strncmp(end + 3, "cgroup", strlen("cgroup")) != 0)
+    return false;
   *end = '\0';
-  saved = NULL;
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++, line = NULL)
-    if ((words[i] = strtok_r(line, " ", &saved)) == NULL)
-      return;
-  copy_unescaped(self->root, words[3]);
-  copy_unescaped(self->mount, words[4]);
+  mount.type = strtok_r(end + 3, " ", &saved);
+  (void)strtok_r(NULL, " ", &saved);
+  mount.options = strtok_r(NULL, " ", &saved);
+  for (int i = 0; i < 3; i++, line = NULL)
+    (void)strtok_r(line, " ", &saved);
+  mount.root = strtok_r(NULL, " ", &saved);
+  mount.point = strtok_r(NULL, " ", &saved);
+  if (mount.type == NULL || mount.options == NULL || mount.root == NULL || mount.point == NULL)
+    return false;
+  take_mount(&self->second, &mount);
+  take_mount(&self->memory, &mount);
+  take_mount(&self->cpu, &mount);
+  return is_found(&self->second) && is_found(&self->memory) && is_found(&self->cpu);
 }
 
+/* Hands each line of /proc/self/<name> to `take`, until it returns true. */
 static void each_line(const char *root, const char *name,
-                      void (*take)(struct hierarchy *self, char *line), struct hierarchy *self) {
+                      bool (*take)(struct hierarchies *self, char *line),
+                      struct hierarchies *self) {
+  enum { READ_SIZE = 16 * 1024 };
   char path[PATH_MAX];
+  struct buffer text = {0};
+  ssize_t length = 0;
   (void)snprintf(path, sizeof path, "%s/proc/self/%s", root, name);
-  FILE *file = fopen(path, "re");
-  char *line = NULL;
-  size_t size = 0;
-  if (file == NULL)
-    return;
-  while (getline(&line, &size, file) > 0) {
-    line[strcspn(line, "\n")] = '\0';
-    take(self, line);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  while (fd >= 0 && (length = read(fd, buffer_space(&text, READ_SIZE), READ_SIZE)) > 0)
+    text.length += (size_t)length;
+  if (fd >= 0)
+    close(fd);
+  buffer_add(&text, "", 1);
+  for (char *line = text.bytes, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+    *end = '\0';
+    if (take(self, line))
+      break;
   }
-  free(line);
-  (void)fclose(file);
+  buffer_release(&text);
 }
 
-/* Below what is mounted; "" where the group lies elsewhere, as a container's may that sees the host's
-   path of it: then what is mounted is its own. */
+/* The group's path below the mount point. "" where the group lies elsewhere, as in a container that
+   sees the host's path of it: then what is mounted is the container's own group. */
 static const char *path_below(const struct hierarchy *self) {
   size_t length = strlen(self->root);
   if (strcmp(self->root, "/") == 0)
@@ -108,18 +152,13 @@ static const char *path_below(const struct hierarchy *self) {
              : "";
 }
 
-/* The directory, if it has that file; else -1. */
-static int open_directory(const char *root, const char *controller, const char *file) {
-  struct hierarchy hierarchy = {.controller = controller};
+/* Returns a descriptor of the group's directory if that has the file, else -1. */
+static int open_directory(const char *root, const struct hierarchy *hierarchy, const char *file) {
   char path[3 * PATH_MAX];
-  each_line(root, "cgroup", take_group, &hierarchy);
-  if (hierarchy.group[0] == '\0')
+  if (hierarchy->group[0] == '\0' || hierarchy->mount[0] == '\0')
     return -1;
-  each_line(root, "mountinfo", take_mount, &hierarchy);
-  if (hierarchy.mount[0] == '\0')
-    return -1;
-  for (const char *below = path_below(&hierarchy);; below = "") {
-    (void)snprintf(path, sizeof path, "%s%s%s", root, hierarchy.mount, below);
+  for (const char *below = path_below(hierarchy);; below = "") {
+    (void)snprintf(path, sizeof path, "%s%s%s", root, hierarchy->mount, below);
     int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0 && faccessat(fd, file, R_OK, 0) == 0)
       return fd;
@@ -153,12 +192,13 @@ static void open_limits(struct cgroup *self, int directory) {
   }
 }
 
-static void open_memory(struct cgroup *self, const char *root) {
+static void open_memory(struct cgroup *self, const char *root,
+                        const struct hierarchies *hierarchies) {
   self->version = 2;
-  int directory = open_directory(root, NULL, "memory.stat");
+  int directory = open_directory(root, &hierarchies->second, "memory.stat");
   if (directory < 0) {
     self->version = 1;
-    directory = open_directory(root, "memory", "memory.stat");
+    directory = open_directory(root, &hierarchies->memory, "memory.stat");
   }
   if (directory < 0) {
     self->version = 0;
@@ -174,20 +214,36 @@ static void open_memory(struct cgroup *self, const char *root) {
   close(directory);
 }
 
-/* Where memory is of version 1, so is processor time if it can be. */
-static void open_cpu(struct cgroup *self, const char *root) {
-  int second = open_directory(root, NULL, "cpu.stat");
-  int first = self->version != 2 ? open_directory(root, "cpuacct", "cpuacct.usage") : -1;
-  self->cpu_is_stat = first < 0;
-  self->cpu = first >= 0 ? open_file(first, "cpuacct.usage") : open_file(second, "cpu.stat");
-  close_if_open(first);
-  close_if_open(second);
+/* If memory is counted by version 1, version 1 is preferred for processor time, too. */
+static void open_cpu(struct cgroup *self, const char *root, const struct hierarchies *hierarchies) {
+  int directory =
+      self->version != 2 ? open_directory(root, &hierarchies->cpu, "cpuacct.usage") : -1;
+  self->cpu_is_stat = directory < 0;
+  if (self->cpu_is_stat)
+    directory = open_directory(root, &hierarchies->second, "cpu.stat");
+  self->cpu = open_file(directory, self->cpu_is_stat ? "cpu.stat" : "cpuacct.usage");
+  close_if_open(directory);
 }
 
 void cgroup_open(struct cgroup *self, const char *root) {
+  struct hierarchies hierarchies;
+  hierarchy_init(&hierarchies.second, NULL);
+  hierarchy_init(&hierarchies.memory, "memory");
+  hierarchy_init(&hierarchies.cpu, "cpuacct");
   *self = CGROUP_NONE;
-  open_memory(self, root);
-  open_cpu(self, root);
+  each_line(root, "cgroup", take_group_line, &hierarchies);
+  each_line(root, "mountinfo", take_mount_line, &hierarchies);
+  open_memory(self, root, &hierarchies);
+  open_cpu(self, root, &hierarchies);
+}
+
+const struct cgroup *cgroup_own(void) {
+  static struct cgroup own;
+  static bool is_open;
+  if (!is_open)
+    cgroup_open(&own, "");
+  is_open = true;
+  return &own;
 }
 
 void cgroup_close(struct cgroup *self) {

@@ -34,6 +34,9 @@ struct cgroup {
 void cgroup_open(struct cgroup *self, const char *root);
 void cgroup_close(struct cgroup *self);
 
+/* This process's own groups, opened by the first call and kept until the process ends. */
+const struct cgroup *cgroup_own(void);
+
 /* The lowest of the own group and those above it that can be seen. */
 int64_t cgroup_memory_limit(const struct cgroup *self);
 

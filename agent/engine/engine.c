@@ -23,6 +23,7 @@
 #include "agent/process/keepers.h"
 #include "agent/process/process_table.h"
 #include "base/buffer.h"
+#include "base/cgroup.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/hash.h"
@@ -50,8 +51,6 @@ struct engine {
   uint64_t run_number; /* of the run made last */
   struct run_context run_context;
   struct keepers *keepers;
-  struct cgroup cgroup;
-  bool has_container;                /* `cgroup` was opened */
   struct memory_guard *memory_guard; /* NULL before the first step */
   bool memory_told;                  /* that nobody has much of it; until it is relieved */
   struct event *spare;               /* makes a keeper ahead of time */
@@ -195,25 +194,12 @@ static void on_memory_relieved(void *owner) {
   self->memory_told = false;
 }
 
-/* The start of the program does not wait for it. */
-static void open_container(struct engine *self) {
-  if (!self->has_container)
-    cgroup_open(&self->cgroup, "");
-  self->has_container = true;
-}
-
-const struct cgroup *engine_container(struct door *door) {
-  open_container(door->engine);
-  return &door->engine->cgroup;
-}
-
 static void make_memory_guard(struct engine *self) {
   static const struct memory_guard_handler handler = {.is_needed = is_memory_guard_needed,
                                                       .exhausted = on_memory_exhausted,
                                                       .relieved = on_memory_relieved};
   const uint64_t reserve = self->options.memory_reserve;
-  open_container(self);
-  self->memory_guard = memory_guard_new(self->options.base, &self->cgroup, reserve, &handler, self);
+  self->memory_guard = memory_guard_new(self->options.base, cgroup_own(), reserve, &handler, self);
   bool is_on = memory_guard_is_on(self->memory_guard);
   if (is_on && reserve == MEMORY_RESERVE_AUTO)
     log_line(self->options.log, LOG_INFO, NULL,
@@ -589,14 +575,12 @@ struct engine *engine_new(const struct engine_options *options) {
   self->options.keepers.base = options->base;
   self->options.keepers.job = self->job;
   self->keepers = keepers_new(&self->options.keepers);
-  self->cgroup = CGROUP_NONE;
   self->run_context = (struct run_context){.stalled = on_run_stalled,
                                            .done = on_run_done,
                                            .engine = self,
                                            .process = {.base = options->base,
                                                        .keepers = self->keepers,
                                                        .stdin_fd = options->keepers.stdin_fd},
-                                           .cgroup = &self->cgroup,
                                            .log = options->log,
                                            .secrets = options->secrets,
                                            .kind = options->kind,
@@ -629,7 +613,6 @@ void engine_free(struct engine *self) {
   keepers_free(self->keepers);
   if (self->memory_guard != NULL)
     memory_guard_free(self->memory_guard);
-  cgroup_close(&self->cgroup);
   free(self);
 }
 

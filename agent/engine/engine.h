@@ -10,7 +10,6 @@
 #include "agent/engine/secrets.h"
 #include "agent/kinds/kind.h"
 #include "agent/process/keepers.h"
-#include "base/cgroup.h"
 #include "base/log.h"
 
 /*
@@ -78,9 +77,6 @@ bool engine_await_dead_agents(struct door *door);
 
 /* A request arrived that needs no run: idle time begins anew. */
 void engine_touch(struct door *door);
-
-/* What is known of the container; found when it is first asked for. */
-const struct cgroup *engine_container(struct door *door);
 
 /* How long until idle() is called, in milliseconds; 0: it is not going to be, as things are. */
 int64_t engine_idle_left_ms(const struct door *door);

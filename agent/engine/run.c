@@ -312,7 +312,7 @@ static enum step_cause cause_of(const struct run *self) {
 
 static void set_memory(const struct run *self, struct result_end *cost) {
   const struct memory_before *before = &self->before;
-  const struct cgroup *group = self->context->cgroup;
+  const struct cgroup *group = cgroup_own();
   int64_t kills = cgroup_oom_kills(group), peak = cgroup_memory_peak(group);
   if (before->oom_kills >= 0 && kills >= before->oom_kills)
     cost->oom_kills = kills - before->oom_kills;
@@ -539,9 +539,10 @@ static void make_process(struct run *self, bool waits) {
     return;
   }
   kind_release_input(&self->step);
-  self->before = (struct memory_before){.oom_kills = cgroup_oom_kills(self->context->cgroup),
-                                        .peak_bytes = cgroup_memory_peak(self->context->cgroup),
-                                        .limit_bytes = cgroup_memory_limit(self->context->cgroup)};
+  const struct cgroup *group = cgroup_own();
+  self->before = (struct memory_before){.oom_kills = cgroup_oom_kills(group),
+                                        .peak_bytes = cgroup_memory_peak(group),
+                                        .limit_bytes = cgroup_memory_limit(group)};
 }
 
 void run_prepare(struct run *self) {

@@ -9,7 +9,6 @@
 #include "agent/engine/secrets.h"
 #include "agent/kinds/kind.h"
 #include "agent/process/process.h"
-#include "base/cgroup.h"
 
 /*
  * One step in flight: a process, and what becomes of its output. The engine's own; doors see what
@@ -31,7 +30,6 @@ struct run_context {
   void (*done)(void *engine, struct run *run, const struct run_end *end);
   void *engine;
   struct process_context process;
-  const struct cgroup *cgroup;
   const struct log *log;
   struct secrets *secrets;
   struct kind_context kind;

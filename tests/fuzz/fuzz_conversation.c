@@ -395,12 +395,6 @@ void engine_stop(struct run *run, int64_t grace_ms, enum step_cause cause, const
   loop_timer_start(world.work, 1);
 }
 
-const struct cgroup *engine_container(struct door *door) {
-  static const struct cgroup none = {0, -1, -1, -1, -1, -1, -1, false, {0}, 0};
-  (void)door;
-  return &none;
-}
-
 void engine_room(struct door *door) {
   (void)door;
 }

@@ -298,7 +298,7 @@ static void read_status(struct redis_door *self) {
   uint64_t reconnections = delivery_reconnections(self->outbox->delivery) +
                            window_reconnections(self->window) +
                            heartbeat_reconnections(self->heartbeat);
-  status_read(&self->status, engine_container(&self->door), self->outbox->send_queue.bytes,
+  status_read(&self->status, cgroup_own(), self->outbox->send_queue.bytes,
               reconnections);
 }
 
