@@ -140,7 +140,6 @@ static int secure(struct options *options, const struct log *log, struct error *
 /* Adds to the options of the doors what no setting says, or one says for several of them. */
 static int complete(struct options *options, const struct log *log, struct error *error) {
   struct tool_settings *tools = &options->tools;
-  tools->shell = startup_shell();
   options->redis.url = &options->url;
   options->redis.version = SANDBOX_VERSION;
   options->redis.idle_cycle_ms = IDLE_CYCLE_SECONDS * 1000;
@@ -151,11 +150,11 @@ static int complete(struct options *options, const struct log *log, struct error
                                   .timeout_seconds = tools->limits.timeout_default,
                                   .timeout_max_seconds = tools->limits.timeout_maximum};
   options->files.concurrency = options->mcp.concurrency;
-  options->files.shell = tools->shell;
   options->files.verbose = options->verbose;
   options->stdio.version = options->mcp.program_version = SANDBOX_VERSION;
   if (options->action == OPTIONS_RUN)
     return secure(options, log, error);
+  options->files.shell = tools->shell = startup_shell();
   if ((options->action == OPTIONS_STDIO || options->action == OPTIONS_MCP) &&
       startup_directory(&tools->directory, error) != 0)
     return -1;
