@@ -156,6 +156,10 @@ static void on_failed(void *owner, const struct error *error) {
   }
 }
 
+static size_t largest_string(void) {
+  return SERVER_STRING_MAX;
+}
+
 struct server *server_new(struct event_base *base, const struct redis_url *url, const char *name) {
   static const struct client_handler handler = {.ready = on_ready,
                                                 .greeted = on_greeted,
@@ -172,7 +176,7 @@ struct server *server_new(struct event_base *base, const struct redis_url *url, 
                                          .name = name,
                                          .early = true,
                                          .keep_memory = true,
-                                         .largest_string = SERVER_STRING_MAX};
+                                         .largest_string = largest_string};
   self->client = client_new(base, &self->log, &options, &handler, self);
   (void)client_start(self->client);
   return self;

@@ -214,7 +214,7 @@ static void make_memory_guard(struct engine *self) {
 
 /* Once, when the first step comes. */
 static void look_around(struct engine *self) {
-  if (self->run_number > 0)
+  if (self->memory_guard != NULL)
     return;
   make_memory_guard(self);
   if (!process_table_is_known())
@@ -244,16 +244,16 @@ static void make_spare_in(struct engine *self, int64_t milliseconds) {
 void engine_submit(struct door *door, struct request *request) {
   struct engine *self = door->engine;
   end_idle(self);
-  look_around(self);
   struct run **slot = find_slot(self, NULL);
   struct run *run = run_new(&self->run_context, door, request, ++self->run_number);
   *slot = run;
   self->run_count++;
-  memory_guard_watch(self->memory_guard);
   tell_activity(self);
   begin_idle(self);
   door->type->begin(door, run);
-  run_prepare(run); /* while the door makes the start durable */
+  run_prepare(run);  /* while the door makes the start durable */
+  look_around(self); /* and the process is being made */
+  memory_guard_watch(self->memory_guard);
 }
 
 void engine_start(struct run *run) {

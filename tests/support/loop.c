@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "tests/support/gate.h"
 #include "tests/support/logged.h"
 #include "tests/support/proc.h"
@@ -33,6 +34,7 @@ static void on_child(evutil_socket_t fd, short what, void *context) {
 
 void loop_init(struct loop *self) {
   static char path[] = "PATH=/usr/bin:/bin";
+  (void)cgroup_own(); /* stays open until the program ends */
   *self = (struct loop){.descriptors = proc_fd_count(getpid())};
   self->log = logged_open(LOG_INFO);
   self->stdin_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);

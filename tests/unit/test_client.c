@@ -14,7 +14,7 @@
 /*
  * The owner of a client in a test: the client, its server, and a transcript of the callbacks:
  *
- *   start(owner, SIZE_MAX);
+ *   start(owner, unlimited);
  *   expect(owner, "connected ready");
  *   fake_redis_send(owner->server, "+one\r\n");
  *   expect(owner, "connected ready one");
@@ -107,7 +107,15 @@ static int tear_down(void **state) {
   return 0;
 }
 
-static void make(struct owner *self, size_t largest_string) {
+static size_t unlimited(void) {
+  return SIZE_MAX;
+}
+
+static size_t five_thousand(void) {
+  return 5000;
+}
+
+static void make(struct owner *self, size_t (*largest_string)(void)) {
   static const struct client_handler handler = {.connected = on_connected,
                                                 .ready = on_ready,
                                                 .reply = on_reply,
@@ -120,7 +128,7 @@ static void make(struct owner *self, size_t largest_string) {
   self->client = client_new(self->loop.base, &self->loop.log, &options, &handler, self);
 }
 
-static void start(struct owner *self, size_t largest_string) {
+static void start(struct owner *self, size_t (*largest_string)(void)) {
   make(self, largest_string);
   recorder_reset(&self->recorder);
   assert_false(client_start(self->client));
@@ -134,7 +142,7 @@ static void expect(struct owner *self, const char *transcript) {
 }
 
 static void becomes_ready(struct owner *self) {
-  start(self, SIZE_MAX);
+  start(self, unlimited);
   expect(self, "connected ready");
   assert_true(client_is_ready(self->client));
 }
@@ -155,7 +163,7 @@ NEW_CLIENT_TEST(it_is_ready_only_after_the_last_reply) {
   char password[] = "secret";
   owner->url.password = password;
   owner->handshake_answers[1] = NULL;
-  start(owner, SIZE_MAX);
+  start(owner, unlimited);
   LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) >= 2);
   expect(owner, "connected");
   struct iovec early = {.iov_base = "*1\r\n$4\r\nPING\r\n", .iov_len = 14};
@@ -181,7 +189,7 @@ NEW_CLIENT_TEST(a_handshake_may_be_more_than_the_socket_takes) {
 /* What comes does not put the end off. */
 NEW_CLIENT_TEST(a_handshake_that_drips_is_late) {
   owner->handshake_answers[0] = "$100\r\n";
-  start(owner, SIZE_MAX);
+  start(owner, unlimited);
   LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) > 0);
   for (int i = 0; i < 5; i++) {
     fake_redis_send(owner->server, "x");
@@ -195,7 +203,7 @@ NEW_CLIENT_TEST(a_handshake_that_drips_is_late) {
 
 NEW_CLIENT_TEST(a_handshake_that_is_lost_is_tried_again) {
   owner->handshake_answers[0] = NULL;
-  start(owner, SIZE_MAX);
+  start(owner, unlimited);
   LOOP_UNTIL(&owner->loop, fake_redis_commands(owner->server) >= 1);
   fake_redis_send(owner->server, "+O");
   fake_redis_close_connection(owner->server);
@@ -207,7 +215,7 @@ NEW_CLIENT_TEST(a_handshake_that_is_lost_is_tried_again) {
 NEW_CLIENT_TEST(at_boot_it_goes_on_trying) {
   fake_redis_refuse(owner->server);
   int64_t start_ms = virtual_time_ms;
-  start(owner, SIZE_MAX);
+  start(owner, unlimited);
   expect(owner, "unreachable unreachable unreachable unreachable unreachable");
   assert_true(virtual_time_ms - start_ms >= CLIENT_BOOT_PAUSE_MS * 15 - 100); /* 1 + 2 + 4 + 8 */
   start_ms = virtual_time_ms;
@@ -219,7 +227,7 @@ NEW_CLIENT_TEST(at_boot_it_goes_on_trying) {
 
 NEW_CLIENT_TEST(it_waits_for_a_server_that_starts_late) {
   fake_redis_refuse(owner->server);
-  start(owner, SIZE_MAX);
+  start(owner, unlimited);
   expect(owner, "unreachable");
   fake_redis_accept(owner->server);
   expect(owner, "unreachable connected ready");
@@ -228,7 +236,7 @@ NEW_CLIENT_TEST(it_waits_for_a_server_that_starts_late) {
 /* --- a connection that is made before it is needed -------------------------------------------- */
 
 static void prepare(struct owner *owner) {
-  make(owner, 5000);
+  make(owner, five_thousand);
   client_prepare(owner->client);
 }
 
@@ -372,7 +380,7 @@ CLIENT_TEST(the_owner_may_stop_it_in_a_reply) {
 }
 
 NEW_CLIENT_TEST(writing_to_a_closed_connection_is_harmless) {
-  start(owner, SIZE_MAX);
+  start(owner, unlimited);
   struct iovec piece = {.iov_base = "*1\r\n$4\r\nPING\r\n", .iov_len = 14};
   assert_int_equal(client_write(owner->client, &piece, 1), 0); /* not ready yet */
   expect(owner, "connected ready");
@@ -520,7 +528,7 @@ static void expect_connections(const struct owner *owner, int own, int others) {
 MOVED_TEST(a_handshake_is_redirected) {
   owner->handshake_answers[0] = moved_answer;
   int64_t start_ms = virtual_time_ms;
-  start(owner, SIZE_MAX);
+  start(owner, unlimited);
   expect(owner, "connected connected ready");
   assert_true(virtual_time_ms - start_ms < CLIENT_BOOT_PAUSE_MS);
   expect_connections(owner, 1, 1);

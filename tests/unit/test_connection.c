@@ -8,6 +8,10 @@
 #include "tests/test.h"
 
 #define LARGEST 5000
+
+static size_t largest(void) {
+  return LARGEST;
+}
 #define LATE_MS 300
 
 /* The owner of a connection in a test: the connection, its other end, and a transcript: a reply is
@@ -66,7 +70,7 @@ static int set_up(void **state) {
       .reply = on_reply, .writable = on_writable, .lost = on_lost};
   struct trial *trial = calloc(1, sizeof *trial);
   loop_init(&trial->loop);
-  connection_init(&trial->connection, trial->loop.base, LARGEST, &handler, trial);
+  connection_init(&trial->connection, trial->loop.base, largest, &handler, trial);
   open_connection(trial);
   *state = trial;
   return 0;

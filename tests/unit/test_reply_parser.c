@@ -8,6 +8,18 @@
 /* Large enough for the pieces that are fed here. */
 enum { LARGEST = 80000, TOO_LARGE = LARGEST + 1 };
 
+static size_t largest(void) {
+  return LARGEST;
+}
+
+static size_t least(void) {
+  return REPLY_PARSER_BEGINNING;
+}
+
+static size_t unlimited(void) {
+  return SIZE_MAX;
+}
+
 /* The sizes of pieces that bytes come in. */
 static const size_t pieces[] = {1, 7, 4096, 65536, 1 << 20};
 enum { PIECES = sizeof pieces / sizeof *pieces };
@@ -23,7 +35,7 @@ struct trial {
 static int set_up(void **state) {
   static struct trial trial;
   trial = (struct trial){0};
-  reply_parser_init(&trial.parser, LARGEST);
+  reply_parser_init(&trial.parser, largest);
   *state = &trial;
   return 0;
 }
@@ -255,7 +267,7 @@ static bool add_item(struct trial *trial, unsigned *seed, int depth, char *expec
 /* The scanner and hiredis agree on where each item ends. */
 TRIAL_TEST(random_replies_come_whole_however_they_are_cut) {
   reply_parser_release(&trial->parser);
-  reply_parser_init(&trial->parser, REPLY_PARSER_BEGINNING);
+  reply_parser_init(&trial->parser, least);
   for (unsigned seed = 0, round = 0; round < 300; round++) {
     char expected[4096] = "";
     trial->length = 0;
@@ -339,7 +351,7 @@ TEST_WITH(struct trial *trial, what_is_too_large_is_not_collected, set_up_counti
     }
     assert_string_equal(trial->transcript, "");
     reply_parser_release(&trial->parser);
-    reply_parser_init(&trial->parser, LARGEST);
+    reply_parser_init(&trial->parser, largest);
   }
   free(piece);
 }
@@ -382,7 +394,7 @@ TEST_WITH(struct trial *trial, a_reply_of_many_items_is_not_collected, set_up_co
 TEST_WITH(struct trial *trial, the_memory_of_a_large_reply_is_given_back, set_up_counting,
           tear_down_counting) {
   reply_parser_release(&trial->parser);
-  reply_parser_init(&trial->parser, SIZE_MAX);
+  reply_parser_init(&trial->parser, unlimited);
   size_t empty = held;
   add_string(trial, 4000000);
   size_t half = trial->length / 2;
@@ -435,7 +447,7 @@ TRIAL_TEST(a_protocol_error_is_final) {
     take_all(trial);
     assert_int_equal(trial->broken, 2);
     reply_parser_release(&trial->parser);
-    reply_parser_init(&trial->parser, LARGEST);
+    reply_parser_init(&trial->parser, largest);
   }
 }
 
@@ -443,7 +455,7 @@ TRIAL_TEST(a_protocol_error_is_final) {
 static void is_refused(struct trial *trial, const char *transcript, const char *why) {
   for (size_t i = 0; i < PIECES; i++) {
     reply_parser_release(&trial->parser);
-    reply_parser_init(&trial->parser, LARGEST);
+    reply_parser_init(&trial->parser, largest);
     trial->broken = 0;
     feed(trial, pieces[i]);
     assert_string_equal(trial->transcript, transcript);
@@ -476,7 +488,7 @@ TRIAL_TEST(a_reply_of_any_depth_is_refused_and_freed) {
     take_all(trial);
     assert_int_equal(trial->broken, 1 + whole);
     reply_parser_release(&trial->parser);
-    reply_parser_init(&trial->parser, LARGEST);
+    reply_parser_init(&trial->parser, largest);
   }
 }
 
@@ -535,7 +547,7 @@ TRIAL_TEST(it_can_be_released_in_a_reply_and_twice) {
     assert_string_equal(trial->transcript, "");
     reply_parser_release(&trial->parser);
     reply_parser_release(&trial->parser);
-    reply_parser_init(&trial->parser, LARGEST);
+    reply_parser_init(&trial->parser, largest);
   }
 }
 

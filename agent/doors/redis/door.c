@@ -298,8 +298,9 @@ static void read_status(struct redis_door *self) {
   uint64_t reconnections = delivery_reconnections(self->outbox->delivery) +
                            window_reconnections(self->window) +
                            heartbeat_reconnections(self->heartbeat);
-  status_read(&self->status, cgroup_own(), self->outbox->send_queue.bytes,
-              reconnections);
+  /* The start does not wait for the container's figures: the second heartbeat follows soon. */
+  status_read(&self->status, self->status.written > 0 ? cgroup_own() : NULL,
+              self->outbox->send_queue.bytes, reconnections);
 }
 
 static void on_describe(void *owner, struct buffer *out) {

@@ -43,7 +43,7 @@ static void add_figure(struct buffer *out, const char *name, int64_t figure) {
 }
 
 bool status_is_due(const struct status *self) {
-  return self->written % STATUS_REFRESHED == 0;
+  return self->written == 0 || self->written % STATUS_REFRESHED == 1;
 }
 
 void status_read(struct status *self, const struct cgroup *container, size_t held_bytes,
@@ -56,6 +56,8 @@ void status_read(struct status *self, const struct cgroup *container, size_t hel
   add_number(out, ",\"cancelled\":", self->steps.cancelled);
   add_number(out, "},\"HeldBytes\":", held_bytes);
   add_number(out, ",\"Reconnects\":", reconnects);
+  if (container == NULL)
+    return;
   add_figure(out, ",\"MemoryBytes\":", cgroup_memory(container));
   add_figure(out, ",\"MemoryLimitBytes\":", cgroup_memory_limit(container));
   add_figure(out, ",\"MemoryPeakBytes\":", cgroup_memory_peak(container));

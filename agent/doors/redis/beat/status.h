@@ -22,7 +22,8 @@ struct status {
   size_t agent_length;
 };
 
-/* Figures are read anew each so many times: then status_read comes before status_write. */
+/* Figures are read for the first and the second heartbeat, and then for every STATUS_REFRESHED-th: then
+   status_read comes before status_write. */
 #define STATUS_REFRESHED 5
 bool status_is_due(const struct status *self);
 
@@ -32,7 +33,7 @@ void status_release(struct status *self);
 /* A step that was answered, by whatever. */
 void status_count(struct status *self, const struct step_result *result);
 
-/* What cannot be read of the container is left out. */
+/* Figures that the container does not give are left out; NULL: all of them. */
 void status_read(struct status *self, const struct cgroup *container, size_t held_bytes,
                  uint64_t reconnects);
 

@@ -567,7 +567,7 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
                                                     .first = PREFLIGHT_FIRST,
                                                     .value = PREFLIGHT_COMMANDS - 2},
                                           .discard_values = true,
-                                          .largest_string = payload_limit()};
+                                          .largest_string = payload_limit};
   self->client = client_new(base, log, &client_options, &client_handler, self);
   self->idle = loop_timer_new(base, on_idle, self);
   return self;

@@ -135,7 +135,7 @@ struct consumer *consumer_new(struct event_base *base, const struct log *log,
   self->old_move = command_new(old_words, 4);
   struct client_name name = keys_client_name(keys, "in");
   struct client_options options = {
-      .url = url, .role = "consumer", .name = name.text, .largest_string = payload_limit()};
+      .url = url, .role = "consumer", .name = name.text, .largest_string = payload_limit};
   self->client = client_new(base, log, &options, &client_handler, self);
   return self;
 }

@@ -473,6 +473,10 @@ LOOP_CALLBACK(on_timer, struct client *self) {
     lose(self, connection_timeout(&self->connection), false);
 }
 
+static size_t shortest_limit(void) {
+  return REPLY_PARSER_BEGINNING;
+}
+
 struct client *client_new(struct event_base *base, const struct log *log,
                           const struct client_options *options,
                           const struct client_handler *handler, void *owner) {
@@ -486,8 +490,9 @@ struct client *client_new(struct event_base *base, const struct log *log,
                           .endpoint = endpoint_new(base, options->url)};
   endpoint_name(self->endpoint, self->server, sizeof self->server);
   (void)snprintf(self->name, sizeof self->name, "%s", options->name);
-  size_t largest = options->largest_string > 0 ? options->largest_string : REPLY_PARSER_BEGINNING;
-  connection_init(&self->connection, base, largest, &connection_handler, self);
+  connection_init(&self->connection, base,
+                  options->largest_string != NULL ? options->largest_string : shortest_limit,
+                  &connection_handler, self);
   self->timer = loop_timer_new(base, on_timer, self);
   return self;
 }

@@ -96,10 +96,10 @@ struct client_options {
   struct handshake_probe probe; /* ends every handshake */
   bool discard_values;          /* once ready: see reply_parser_discard_values */
   bool poll_replies;            /* once ready: see connection_poll_replies */
-  bool early;            /* ready once it is dialed, where the handshake is the name alone: what
+  bool early;       /* ready once it is dialed, where the handshake is the name alone: what
                                    that is answered is looked at when it comes */
-  bool keep_memory;      /* once ready: see reply_parser_keep_memory */
-  size_t largest_string; /* in bytes; 0: REPLY_PARSER_BEGINNING */
+  bool keep_memory; /* once ready: see reply_parser_keep_memory */
+  size_t (*largest_string)(void); /* see reply_parser_init; NULL: REPLY_PARSER_BEGINNING */
 };
 
 struct client;

@@ -17,8 +17,9 @@
 /* The low-water mark while replies are polled: more bytes than the replies that gather meanwhile. */
 #define POLLED_BYTES 1024
 
-void connection_init(struct connection *self, struct event_base *base, size_t largest_string,
-                     const struct connection_handler *handler, void *owner) {
+void connection_init(struct connection *self, struct event_base *base,
+                     size_t (*largest_string)(void), const struct connection_handler *handler,
+                     void *owner) {
   *self = (struct connection){
       .base = base, .largest_string = largest_string, .handler = handler, .owner = owner};
 }

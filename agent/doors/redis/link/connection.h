@@ -28,7 +28,7 @@ struct connection_handler {
 
 struct connection {
   struct event_base *base;
-  size_t largest_string;
+  size_t (*largest_string)(void);
   const struct connection_handler *handler;
   void *owner;
   struct transport *transport; /* NULL: closed; otherwise the two events and the parser exist */
@@ -47,8 +47,9 @@ struct connection {
 };
 
 /* Closed. The handler must outlive it, and it must stay where it is. */
-void connection_init(struct connection *self, struct event_base *base, size_t largest_string,
-                     const struct connection_handler *handler, void *owner);
+void connection_init(struct connection *self, struct event_base *base,
+                     size_t (*largest_string)(void), const struct connection_handler *handler,
+                     void *owner);
 
 /* Takes the transport over. Its handshake is done from the loop. */
 void connection_open(struct connection *self, struct transport *transport);

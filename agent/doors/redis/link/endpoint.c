@@ -185,12 +185,16 @@ static void ask_sentinel(struct endpoint *self) {
 
 /* --- the endpoint ---------------------------------------------------------------------------- */
 
+static size_t largest_string(void) {
+  return LARGEST_STRING;
+}
+
 struct endpoint *endpoint_new(struct event_base *base, const struct redis_url *url) {
   static const struct connection_handler handler = {
       .reply = on_reply, .writable = on_writable, .lost = fail};
   struct endpoint *self = memory_allocate(sizeof *self);
   *self = (struct endpoint){.base = base, .url = url};
-  connection_init(&self->connection, base, LARGEST_STRING, &handler, self);
+  connection_init(&self->connection, base, largest_string, &handler, self);
   self->timer = loop_timer_new(base, on_timer, self);
   return self;
 }

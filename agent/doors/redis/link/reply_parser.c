@@ -257,7 +257,7 @@ static void collect(struct reply_parser *self, const char *bytes, size_t length)
     memory_exhausted("a buffer");
 }
 
-void reply_parser_init(struct reply_parser *self, size_t largest_string) {
+void reply_parser_init(struct reply_parser *self, size_t (*largest_string)(void)) {
   *self = (struct reply_parser){.largest_string = largest_string};
   renew_reader(self);
 }
@@ -286,7 +286,7 @@ void reply_parser_feed(struct reply_parser *self, const char *bytes, size_t leng
 
 /* What hiredis may get of a reply, in bytes. */
 static size_t largest_reply(const struct reply_parser *self) {
-  size_t largest = self->largest_string;
+  size_t largest = self->largest_string();
   return largest < SIZE_MAX - REPLY_PARSER_REST_MAX ? largest + REPLY_PARSER_REST_MAX : SIZE_MAX;
 }
 
@@ -294,12 +294,14 @@ static size_t largest_reply(const struct reply_parser *self) {
    lines alone have become too much. */
 static bool is_at_limit(const struct reply_parser *self) {
   const struct reply_scanner *scanner = &self->scanner;
-  size_t largest = largest_reply(self);
-  if (scanner->items == 0 || self->reply_size > largest)
-    return scanner->items > 0;
-  return scanner->state == SCAN_STRING && scanner->number > 2 &&
-         (scanner->number - 2 > self->largest_string ||
-          scanner->number > largest - self->reply_size);
+  const uint64_t string = scanner->state == SCAN_STRING ? scanner->number : 0;
+  if (scanner->items == 0 ||
+      (self->reply_size <= REPLY_PARSER_BEGINNING && string <= REPLY_PARSER_BEGINNING))
+    return false;
+  const size_t largest = largest_reply(self);
+  if (self->reply_size > largest)
+    return true;
+  return string > 2 && (string - 2 > self->largest_string() || string > largest - self->reply_size);
 }
 
 /* Stops at the limit, and at what the scanner refuses: hiredis may have replies before it to give, or

@@ -55,7 +55,7 @@ struct reply_parser {
   struct arena arena; /* of the reply under way */
   bool discard_values;
   bool keep_memory;
-  size_t largest_string;
+  size_t (*largest_string)(void); /* in bytes */
   struct reply_scanner scanner;
   const char *input; /* what was fed and not yet scanned; borrowed */
   size_t input_length;
@@ -75,8 +75,9 @@ enum reply_parser_result {
   REPLY_PARSER_BROKEN     /* the bytes are not the protocol; reply_parser_error says more. Final */
 };
 
-/* `largest_string` is at least REPLY_PARSER_BEGINNING. The parser must stay where it is. */
-void reply_parser_init(struct reply_parser *self, size_t largest_string);
+/* `largest_string` returns at least REPLY_PARSER_BEGINNING, and is not called before a longer string or
+   reply comes. The parser must stay where it is. */
+void reply_parser_init(struct reply_parser *self, size_t (*largest_string)(void));
 
 /* From now on replies that only acknowledge cost no memory: a status is always the same object
    without its text, and a string directly in an array is NULL. */
