@@ -113,7 +113,7 @@ int staged_file_begin(struct staged_file *self, int directory, const char *name,
   return -1;
 }
 
-/* --- seal, commit, release --- */
+/* --- seal, flush, commit, release --- */
 
 /* So that the new name, too, outlives a power failure. Everybody sees the name already: a file
    system that cannot sync a directory is no reason to take it back. */
@@ -140,14 +140,22 @@ int staged_file_seal(struct staged_file *self, mode_t mode) {
   return closed;
 }
 
-int staged_file_commit(struct staged_file *self) {
-  bool is_sealed = self->state == STAGED_SEALED;
-  if (!is_sealed && write_all_flush(self->fd) != 0)
+int staged_file_flush(struct staged_file *self) {
+  if (self->state == STAGED_HIDDEN && write_all_flush(self->fd) != 0)
     return -1;
   if (!is_hidden(self, self->fd)) {
     errno = EWOULDBLOCK;
     return -1;
   }
+  if (self->state == STAGED_HIDDEN)
+    self->state = STAGED_FLUSHED;
+  return 0;
+}
+
+int staged_file_commit(struct staged_file *self) {
+  bool is_sealed = self->state == STAGED_SEALED;
+  if (self->state != STAGED_FLUSHED && staged_file_flush(self) != 0)
+    return -1;
   if (renameat(self->directory, self->hidden, self->directory, self->name) != 0)
     return -1;
   self->state = STAGED_IN_PLACE;

@@ -14,6 +14,7 @@
  *                          same name
  *     … write to `fd` …
  *   staged_file_seal       when it is a program: no more writing, mode, fsync
+ *   staged_file_flush      when something is to be checked right before the commit
  *   staged_file_commit     rename; of what is sealed fsync of the directory
  *   staged_file_release    always; removes what was not committed
  *
@@ -36,7 +37,8 @@ enum staged_state {
   STAGED_NONE,    /* nothing was made: before begin, after its failure, after release */
   STAGED_HIDDEN,  /* begin. The release removes it */
   STAGED_SEALED,  /* seal, from STAGED_HIDDEN; likewise */
-  STAGED_IN_PLACE /* commit, from either */
+  STAGED_FLUSHED, /* flush, from STAGED_HIDDEN; likewise */
+  STAGED_IN_PLACE /* commit, from any of the three */
 };
 
 struct staged_file {
@@ -60,6 +62,10 @@ int staged_file_begin(struct staged_file *self, int directory, const char *name,
 /* Sets the mode as it is given, whatever the umask, and writes out to the disk. Nobody has a sealed
    file open for writing, so that it can be executed as soon as it has its name. */
 int staged_file_seal(struct staged_file *self, mode_t mode);
+
+/* What a commit does before the rename, for a caller that has something to check right before that: asks
+   for errors that a file system would report later. Nothing more is written to `fd`. */
+int staged_file_flush(struct staged_file *self);
 
 /* Closes `fd`. A directory is not replaced (EISDIR). */
 int staged_file_commit(struct staged_file *self);

@@ -1,7 +1,4 @@
-#include <fcntl.h>
-
 #include "agent/files/access/atomic_file.h"
-#include "agent/files/access/regular_file.h"
 #include "agent/files/access/text_edit.h"
 #include "agent/kinds/kind.h"
 
@@ -9,18 +6,26 @@ struct edit_file {
   struct step_list edits;
 };
 
+struct editing {
+  const struct step *step;
+  struct buffer *report;
+};
+
+/* An edit that is applied again is reported again. */
+static int apply(void *context, struct buffer *text, struct error *error) {
+  const struct editing *self = context;
+  const struct edit_file *fields = self->step->fields;
+  size_t count = fields->edits.count;
+  self->report->length = 0;
+  buffer_add_format(self->report, "Edited %s (%zu change%s)", self->step->target, count,
+                    count == 1 ? "" : "s");
+  return text_edit_apply(fields->edits.items, count, text, self->report, error);
+}
+
 static int work(const struct step *step, struct output *output, struct error *error) {
-  const struct edit_file *self = step->fields;
-  struct buffer text = {0};
-  buffer_add_format(&output->content, "Edited %s (%zu change%s)", step->target, self->edits.count,
-                    self->edits.count == 1 ? "" : "s");
-  int result = regular_file_text(step->target, &text, error);
-  if (result == 0)
-    result = text_edit_apply(self->edits.items, self->edits.count, &text, &output->content, error);
-  if (result == 0)
-    result = atomic_file_write(AT_FDCWD, step->target, text.bytes, text.length, error);
-  buffer_release(&text);
-  return result;
+  struct editing editing = {step, &output->content};
+  const struct atomic_file_edit edit = {apply, &editing};
+  return atomic_file_edit(step->target, &edit, error);
 }
 
 static const struct step_field edit_fields[] = {

@@ -172,6 +172,54 @@ TREE_TEST(links_of_proc_are_checked) {
   close(ends[1]);
 }
 
+static int add_word(void *context, struct buffer *text, struct error *error) {
+  const char *refused = context;
+  if (refused != NULL)
+    return error_set(error, "%s", refused);
+  buffer_add_string(text, " edited");
+  return 0;
+}
+
+static void expect_edit(const struct tree *tree, const char *name, const char *refused,
+                        const char *expected) {
+  struct error error = {.text = ""};
+  const struct atomic_file_edit edit = {add_word, (void *)(uintptr_t)refused};
+  int descriptors = proc_fd_count(getpid());
+  int result = atomic_file_edit(tree_path(tree, name), &edit, &error);
+  assert_string_equal(error.text, expected);
+  assert_int_equal(result, *expected == '\0' ? 0 : -1);
+  assert_int_equal(proc_fd_count(getpid()), descriptors);
+}
+
+/* What cannot be read has the errors of a read, and no directory is made for it. */
+TREE_TEST(a_text_is_edited_or_stays) {
+  static const struct {
+    const char *name, *reason; /* NULL: it is edited; else the path follows a colon */
+  } rows[] = {
+      {"file", NULL},
+      {"empty", NULL},
+      {"link", NULL},
+      {"none", "file not found: "},
+      {"new/none", "file not found: "},
+      {"directory", "is a directory, not a regular file: "},
+      {"large", "file exceeds 1 MB limit"},
+      {"binary", "binary or non-UTF-8 content not supported"},
+  };
+  tree_make(tree, "directory/ file=old empty link>file binary=\xFF large");
+  assert_int_equal(truncate(tree_path(tree, "large"), (off_t)2 << 20), 0);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const char *reason = rows[i].reason != NULL ? rows[i].reason : "";
+    bool has_path = *reason != '\0' && reason[strlen(reason) - 1] == ' ';
+    expect_edit(tree, rows[i].name, NULL,
+                formatted("%s%s", reason, has_path ? tree_path(tree, rows[i].name) : ""));
+  }
+  tree_expect(tree, "file", "old edited edited", 0644);
+  tree_expect(tree, "empty", " edited", 0644);
+  expect_edit(tree, "file", "refused", "refused");
+  tree_expect(tree, "file", "old edited edited", 0644);
+  assert_int_equal(tree_count(tree, "."), 6);
+}
+
 /* --- writers who are not root: what they may not do, and whose the file is afterwards --------- */
 
 enum { OTHER = 1234, TEAM = 1000 };
@@ -184,6 +232,16 @@ struct writing {
 static int write_it(void *context, struct error *error) {
   const struct writing *self = context;
   return atomic_file_write(self->tree->fd, self->path, "new", 3, error);
+}
+
+struct writing_text {
+  const struct tree *tree;
+  const char *path, *text;
+};
+
+static int write_text_of(void *context, struct error *error) {
+  const struct writing_text *self = context;
+  return atomic_file_write(self->tree->fd, self->path, self->text, strlen(self->text), error);
 }
 
 static void write_as(const struct tree *tree, const char *path, uid_t user, gid_t group) {
@@ -218,25 +276,57 @@ static void expect_new(const struct tree *tree, const char *name, uid_t user, gi
   assert_int_equal(file.st_gid, group);
 }
 
-/* What may not be given away loses the rights that were another's. */
-TREE_TEST(the_owner_is_kept_and_a_kept_mode_grants_nothing_new) {
+static ino_t inode_of(const struct tree *tree, const char *name) {
+  struct stat file;
+  assert_int_equal(fstatat(tree->fd, name, &file, 0), 0);
+  return file.st_ino;
+}
+
+/* A file that cannot be given to its owner or its group again is written in place, by all of its names.
+   Set-id bits go then, as they do at any write. */
+TREE_TEST(owner_group_and_mode_are_kept) {
   static const struct {
     uid_t owner;
     gid_t group;
     mode_t mode, kept;
+    bool in_place;
   } rows[] = {
-      {NOBODY, NOBODY, 04755, 04755},
-      {NOBODY, NOBODY, 0200, 0200}, /* which is not readable */
-      {0, NOBODY, 06776, 0776},
-      {NOBODY, OTHER, 0664, 0644},
+      {NOBODY, NOBODY, 04755, 04755, false},
+      {NOBODY, NOBODY, 0200, 0200, false}, /* which is not readable */
+      {0, NOBODY, 06776, 0776, true},
+      {0, NOBODY, 0222, 0222, true},
+      {NOBODY, OTHER, 0664, 0664, true},
+      {OTHER, NOBODY, 0660, 0660, true},
   };
   assert_int_equal(fchmod(tree->fd, 0777), 0);
+  tree_make_directory(tree, "others", 0700);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    const char *name = formatted("%zu", i);
+    const char *name = formatted("%zu", i), *other = formatted("others/%zu", i);
     make(tree, name, rows[i].owner, rows[i].group, rows[i].mode);
+    assert_int_equal(linkat(tree->fd, name, tree->fd, other, 0), 0);
     write_as(tree, name, NOBODY, NOBODY);
-    expect_new(tree, name, NOBODY, NOBODY, rows[i].kept);
-    assert_int_equal(tree_count(tree, "."), i + 1);
+    expect_new(tree, name, rows[i].owner, rows[i].group, rows[i].kept);
+    assert_int_equal(inode_of(tree, name) == inode_of(tree, other), rows[i].in_place);
+    assert_int_equal(tree_count(tree, "."), i + 2);
+  }
+}
+
+/* Longer, shorter, of the same length, empty; and with a mark. */
+TREE_TEST(a_file_written_in_place_has_the_new_content_alone) {
+  static const char *const texts[] = {"new",  "n", "", "as long as that", "as long as this",
+                                      "short"};
+  struct error error = {.text = ""};
+  assert_int_equal(fchmod(tree->fd, 0777), 0);
+  for (int marked = 0; marked < 2; marked++) {
+    tree_write(tree, "file", marked == 1 ? MARK "old" : "old", 0666);
+    assert_int_equal(fchmodat(tree->fd, "file", 0666, 0), 0);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+      struct writing_text writing = {tree, "file", texts[i]};
+      (void)as_user(NOBODY, NOBODY, write_text_of, &writing, &error);
+      assert_string_equal(error.text, "");
+      tree_expect(tree, "file", formatted("%s%s", marked == 1 ? MARK : "", texts[i]), 0666);
+    }
+    assert_int_equal(unlinkat(tree->fd, "file", 0), 0);
   }
 }
 
@@ -248,9 +338,9 @@ TREE_TEST(files_of_a_group_directory_stay_the_groups) {
   assert_int_equal(fchmod(tree->fd, 02775), 0);
   make(tree, "file", 0, TEAM, 0664);
   write_as(tree, "file", OTHER, TEAM);
-  expect_new(tree, "file", OTHER, TEAM, 0664);
+  expect_new(tree, "file", 0, TEAM, 0664);
   write_as(tree, "file", NOBODY, TEAM);
-  expect_new(tree, "file", NOBODY, TEAM, 0664);
+  expect_new(tree, "file", 0, TEAM, 0664);
   write_as(tree, "new/file", NOBODY, TEAM);
   expect_new(tree, "new/file", NOBODY, TEAM, 0644);
   assert_int_equal(fstatat(tree->fd, "new", &directory, 0), 0);
@@ -258,8 +348,8 @@ TREE_TEST(files_of_a_group_directory_stay_the_groups) {
   assert_int_equal(directory.st_mode, S_IFDIR | 02755);
 }
 
-/* Write-protected, or in a directory that is; or in one as /tmp is, where only its owner may replace a
-   file, though all may write to it. */
+/* Write-protected, or in a directory that is. The files of others are written in place where they cannot be
+   replaced: in such a directory, or in one as /tmp is. */
 TREE_TEST(what_is_not_permitted_is_rejected) {
   static const struct {
     const char *path, *reason;
@@ -270,7 +360,6 @@ TREE_TEST(what_is_not_permitted_is_rejected) {
       {"closed/new", "cannot write file (Permission denied)"},
       {"closed/a/new", "cannot write file (Permission denied)"},
       {"hidden/x", "cannot write file (Permission denied)"},
-      {"sticky/file", "cannot write file (Operation not permitted)"},
   };
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   tree_make_directory(tree, "open", 0777);
@@ -280,6 +369,7 @@ TREE_TEST(what_is_not_permitted_is_rejected) {
   make(tree, "open/read-only", NOBODY, NOBODY, 0444);
   make(tree, "open/root's", 0, 0, 0644);
   make(tree, "closed/file", NOBODY, NOBODY, 0666);
+  make(tree, "closed/other's", OTHER, OTHER, 0666);
   make(tree, "sticky/file", OTHER, OTHER, 0666);
   make(tree, "sticky/own", NOBODY, NOBODY, 0644);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -287,8 +377,11 @@ TREE_TEST(what_is_not_permitted_is_rejected) {
                        formatted("%s: %s", rows[i].reason, rows[i].path));
   tree_expect(tree, "open/read-only", "old", 0444);
   tree_expect(tree, "closed/file", "old", 0666);
-  tree_expect(tree, "sticky/file", "old", 0666);
-  assert_int_equal(tree_count(tree, "open") + tree_count(tree, "closed"), 3);
+  assert_int_equal(tree_count(tree, "open") + tree_count(tree, "closed"), 4);
+  write_as(tree, "closed/other's", NOBODY, NOBODY);
+  expect_new(tree, "closed/other's", OTHER, OTHER, 0666);
+  write_as(tree, "sticky/file", NOBODY, NOBODY);
+  expect_new(tree, "sticky/file", OTHER, OTHER, 0666);
   write_as(tree, "sticky/own", NOBODY, NOBODY);
   expect_new(tree, "sticky/own", NOBODY, NOBODY, 0644);
   assert_int_equal(tree_count(tree, "sticky"), 2);
@@ -409,33 +502,20 @@ TREE_TEST(a_default_list_is_for_new_files) {
   expect_list(tree, "below/made", &for_other);
 }
 
-/* A group that cannot be kept: its successor and everybody get what all of them had. */
-TREE_TEST(an_access_list_grants_a_new_group_nothing_new) {
-  static const struct {
-    uint16_t group, named, mask, others, least; /* rights; without a mask there is no list */
-    mode_t kept;
-  } rows[] = {
-      {0, 0, 0, 6, 0, 0600}, {6, 4, 6, 0, 0, 0660}, {6, 4, 6, 4, 4, 0664},
-      {7, 0, 7, 4, 0, 0670}, {6, 6, 2, 6, 2, 0622},
-  };
+TREE_TEST(an_access_list_stays_where_owner_and_group_cannot_be_kept) {
+  const struct access_list list = {2,
+                                   {{OWNER, 6, NO_ID},
+                                    {USER, 6, NOBODY},
+                                    {GROUP, 4, NO_ID},
+                                    {NAMED_GROUP, 4, TEAM},
+                                    {MASK, 6, NO_ID},
+                                    {OTHERS, 0, NO_ID}}};
   assert_int_equal(fchmod(tree->fd, 0777), 0);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    const char *name = formatted("%zu", i);
-    make(tree, name, OTHER, OTHER, 0600 | rows[i].others);
-    struct access_list list = {2,
-                               {{OWNER, 6, NO_ID},
-                                {USER, 6, NOBODY},
-                                {GROUP, rows[i].group, NO_ID},
-                                {NAMED_GROUP, rows[i].named, TEAM},
-                                {MASK, rows[i].mask, NO_ID},
-                                {OTHERS, rows[i].others, NO_ID}}};
-    if (rows[i].mask != 0)
-      set_list(tree, name, ACCESS, &list);
-    write_as(tree, name, NOBODY, NOBODY);
-    list.entries[2].rights = list.entries[5].rights = rows[i].least;
-    expect_list(tree, name, rows[i].mask != 0 ? &list : NULL);
-    expect_new(tree, name, NOBODY, NOBODY, rows[i].kept);
-  }
+  make(tree, "file", OTHER, OTHER, 0600);
+  set_list(tree, "file", ACCESS, &list);
+  write_as(tree, "file", NOBODY, NOBODY);
+  expect_new(tree, "file", OTHER, OTHER, 0660);
+  expect_list(tree, "file", &list);
 }
 
 /* As far as the writer may set them, and as they belong to the file and not to its content. */

@@ -7,6 +7,7 @@
 
 #include "agent/files/access/atomic_file.h"
 #include "agent/files/access/regular_file.h"
+#include "tests/support/as_user.h"
 #include "tests/support/injection.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
@@ -71,6 +72,58 @@ INJECTION_TEST(what_the_disk_cannot_take_keeps_the_old_file) {
   (void)atomic_file_write(AT_FDCWD, injection_path(self, "disk0/file"), "new", 3, &error);
   assert_string_equal(error.text, "");
   expect_content(self, "disk0/file", "new");
+}
+
+struct writing {
+  const char *path, *content;
+  size_t length;
+};
+
+static int write_it(void *context, struct error *error) {
+  const struct writing *self = context;
+  return atomic_file_write(AT_FDCWD, self->path, self->content, self->length, error);
+}
+
+/* The file of another user, which is written in place. A hole has no space of its own, as any content on a
+   file system that never writes to the same blocks again. */
+INJECTION_TEST(what_the_disk_cannot_take_in_place_keeps_the_old_content) {
+  static const struct {
+    off_t size; /* of the file, with a hole behind "old" */
+    mode_t mode;
+    const char *reason;
+  } rows[] = {
+      {3, 0666, "cannot write file (No space left on device)"},
+      {2 * LONG, 0666, "cannot write file (No space left on device)"},
+      {2 * LONG, 0222,
+       "cannot write file (No space left on device; it now has parts of the old and of the new "
+       "content)"},
+  };
+  char *content = malloc(LONG), *found = malloc(2 * LONG);
+  assert_true(content != NULL && found != NULL);
+  memset(content, 'x', LONG);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char disk[16];
+    snprintf(disk, sizeof disk, "disk%zu", i);
+    injection_mount(self, disk, "size=64k,mode=777", 0);
+    const char *path = injection_path(self, "%s/file", disk);
+    injection_write(self, formatted("%s/file", disk), "old", 0644);
+    assert_int_equal(truncate(path, rows[i].size), 0);
+    assert_int_equal(chmod(path, rows[i].mode), 0);
+    struct error error = {.text = ""};
+    struct writing writing = {path, content, LONG};
+    assert_int_equal(as_user(NOBODY, NOBODY, write_it, &writing, &error), -1);
+    assert_string_equal(error.text, formatted("%s: %s", rows[i].reason, path));
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(read(fd, found, 2 * LONG), rows[i].size);
+    close(fd);
+    if (rows[i].mode == 0666) {
+      assert_memory_equal(found, "old", 3);
+      assert_null(memchr(found, 'x', (size_t)rows[i].size));
+    }
+    assert_int_equal(injection_count(self, disk), 1);
+  }
+  free(content);
+  free(found);
 }
 
 /* /etc/hosts of a container, a key of a ConfigMap by subPath. */

@@ -81,7 +81,9 @@ static void expect_length(const struct tree *tree, off_t size, const char *refus
   struct error error = {.text = ""};
   tree_write(tree, "sized", "", 0644);
   assert_int_equal(truncate(tree_path(tree, "sized"), size), 0);
-  int result = regular_file_text(tree_path(tree, "sized"), &content, &error);
+  int fd = regular_file_open(tree->fd, "sized", &error);
+  int result = regular_file_text(fd, "sized", &content, &error);
+  close(fd);
   assert_int_equal(result, refusal[0] == '\0' ? 0 : -1);
   assert_string_equal(error.text, refusal);
   if (result == 0)

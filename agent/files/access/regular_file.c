@@ -106,14 +106,10 @@ int regular_file_bytes(const char *path, uint64_t offset, size_t length, struct 
 }
 
 /* One byte more tells a file that ends at the limit from one that goes on. */
-int regular_file_text(const char *path, struct buffer *text, struct error *error) {
-  int fd = regular_file_open(AT_FDCWD, path, error);
-  if (fd < 0)
-    return -1;
+int regular_file_text(int fd, const char *path, struct buffer *text, struct error *error) {
   int result = regular_file_fill(fd, -1, 0, REGULAR_FILE_MAX + 1, text) == 0
                    ? 0
                    : unreadable(error, AT_FDCWD, path);
-  close(fd);
   if (result == 0 && text->length > REGULAR_FILE_MAX)
     result = error_set(error, REGULAR_FILE_TOO_LARGE);
   return result == 0 ? line_range_check(text->bytes, text->length, error) : result;

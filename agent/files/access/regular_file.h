@@ -43,9 +43,9 @@ enum regular_file_form {
 int regular_file_cut(const char *path, const struct line_range *range, enum regular_file_form form,
                      struct buffer *to, struct error *error);
 
-/* Reads a text file, all of it, into an empty buffer. A relative path begins at the current
-   directory. */
-int regular_file_text(const char *path, struct buffer *text, struct error *error);
+/* Reads all of a text file, which regular_file_open has opened, into an empty buffer. `path` is for the
+   error; a relative one begins at the current directory. */
+int regular_file_text(int fd, const char *path, struct buffer *text, struct error *error);
 
 /* Reads up to `length` bytes from `offset` on, of a file of any size, into an empty buffer: fewer
    at the end of the file, none behind it. `*size` is the size of the file, or, where that is not

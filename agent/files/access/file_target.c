@@ -1,0 +1,167 @@
+#include "agent/files/access/file_target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "agent/files/access/path.h"
+#include "base/printable.h"
+
+/* As many as the kernel follows (MAXSYMLINKS). */
+#define LINKS_MAX 40
+
+/* PROC_SUPER_MAGIC of linux/magic.h, which musl's headers do not come with. */
+#define PROC_MAGIC 0x9fa0
+
+void file_target_release(struct file_target *self) {
+  if (self->directory >= 0)
+    close(self->directory);
+  self->directory = -1;
+}
+
+static int open_directory(int at, const char *path) {
+  return openat(at, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* Opens an entry of `fd` as a directory, which is created if it is missing and `creates` says so, and
+   closes `fd`. */
+static int descend(int fd, const char *from, size_t length, bool creates) {
+  char name[NAME_MAX + 1];
+  int below = -1;
+  errno = ENAMETOOLONG;
+  if (length < sizeof name) {
+    memcpy(name, from, length);
+    name[length] = '\0';
+    below = open_directory(fd, name);
+    if (below < 0 && errno == ENOENT && creates &&
+        (mkdirat(fd, name, 0777) == 0 || errno == EEXIST))
+      below = open_directory(fd, name);
+  }
+  int descend_errno = errno;
+  close(fd);
+  errno = descend_errno;
+  return below;
+}
+
+/* Sets directory and name for a path: opens the directory of its last component. */
+static int enter(struct file_target *self, int at, const char *path, bool creates) {
+  const char *slash = strrchr(path, '/');
+  const char *name = slash == NULL ? path : slash + 1;
+  size_t length = strlen(name);
+  if (length == 0 || length >= sizeof self->name) {
+    errno = length > 0 ? ENAMETOOLONG : slash == NULL ? ENOENT : EISDIR;
+    return -1;
+  }
+  memcpy(self->name, name, length + 1);
+  int fd = open_directory(at, *path == '/' ? "/" : ".");
+  while (fd >= 0 && path < name) {
+    size_t part = strcspn(path, "/");
+    if (part > 0)
+      fd = descend(fd, path, part, creates);
+    path += part + 1;
+  }
+  if (fd < 0)
+    return -1;
+  file_target_release(self);
+  self->directory = fd;
+  return 0;
+}
+
+/* Symbolic links of processes in /proc lead to open files. Their text is the name that the file
+   once had, or no path at all, so that it has to be checked. */
+static bool is_text_valid(const struct file_target *self, int fd, const char *text) {
+  struct statfs where;
+  struct stat file, named;
+  if (fstatfs(fd, &where) != 0 || where.f_type != PROC_MAGIC ||
+      fstatat(self->directory, self->name, &file, 0) != 0)
+    return true;
+  return fstatat(self->directory, text, &named, 0) == 0 && file.st_dev == named.st_dev &&
+         file.st_ino == named.st_ino;
+}
+
+static ssize_t read_link(const struct file_target *self, int fd, char text[PATH_MAX]) {
+  ssize_t length = readlinkat(fd, "", text, PATH_MAX);
+  if (length < 0)
+    return -1;
+  if (length == PATH_MAX) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  text[length] = '\0';
+  if (is_text_valid(self, fd, text))
+    return length;
+  errno = EOPNOTSUPP;
+  return -1;
+}
+
+/* Finds out what has the name. Returns the length of a symbolic link's text, 0 for anything else.
+ */
+static ssize_t examine(struct file_target *self, char text[PATH_MAX]) {
+  int fd = openat(self->directory, self->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  self->exists = fd >= 0;
+  if (fd < 0)
+    return errno == ENOENT ? 0 : -1;
+  ssize_t length = fstat(fd, &self->file) == 0 ? 0 : -1;
+  if (length == 0 && S_ISLNK(self->file.st_mode))
+    length = read_link(self, fd, text);
+  int examine_errno = errno;
+  close(fd);
+  errno = examine_errno;
+  return length;
+}
+
+static int follow(struct file_target *self, int at, const char *path, bool creates) {
+  char text[PATH_MAX];
+  for (int links = 0; links <= LINKS_MAX; links++) {
+    if (enter(self, at, path, creates) != 0)
+      return -1;
+    ssize_t length = examine(self, text);
+    if (length <= 0)
+      return (int)length;
+    at = self->directory;
+    path = text;
+  }
+  errno = ELOOP;
+  return -1;
+}
+
+/* Asks the kernel, before anything is created, whether it would follow the path: it knows rules for
+   links beside their text (fs.protected_symlinks in /tmp). */
+static int ask_kernel(struct file_target *self, int at, const char *path) {
+  int fd = openat(at, path, O_PATH | O_CLOEXEC);
+  self->exists = fd >= 0;
+  if (fd < 0)
+    return errno == ENOENT ? 0 : -1;
+  int result = fstat(fd, &self->file);
+  close(fd);
+  return result;
+}
+
+static bool is_other_kind(const struct file_target *self) {
+  return self->exists && !S_ISREG(self->file.st_mode);
+}
+
+int file_target_find(struct file_target *self, int at, const char *path, bool creates,
+                     struct error *error) {
+  *self = (struct file_target){.directory = -1};
+  int result = ask_kernel(self, at, path);
+  if (result == 0 && !is_other_kind(self))
+    result = follow(self, at, path, creates);
+  /* A rename would replace a write-protected file. Without flags, since faccessat2 is not allowed
+     in every container. */
+  if (result == 0 && self->exists && !is_other_kind(self))
+    result = faccessat(self->directory, self->name, W_OK, 0);
+  if (result == 0 && !is_other_kind(self))
+    return 0;
+  if (result == 0)
+    (void)path_fail(error, at, path, "is %s, not a regular file",
+                    printable_file_kind(self->file.st_mode));
+  else
+    (void)path_fail(error, at, path, "cannot write file (%s)", strerror(errno));
+  file_target_release(self);
+  return -1;
+}

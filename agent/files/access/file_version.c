@@ -1,0 +1,102 @@
+#include "agent/files/access/file_version.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/files/access/regular_file.h"
+#include "base/clock.h"
+
+/* A writer takes less than this for a file of usual size. */
+#define PAUSE_MAX_MS 8
+
+/* To append a line takes much less, also on a busy machine. */
+#define APPEND_WAIT_MS 100
+
+void file_version_release(struct file_version *self) {
+  int error = errno;
+  if (self->fd >= 0)
+    close(self->fd);
+  self->fd = -1;
+  errno = error;
+}
+
+static void pause_for(long milliseconds) {
+  (void)nanosleep(&(struct timespec){.tv_nsec = milliseconds * 1000000}, NULL);
+}
+
+static void lock(int fd) {
+  int64_t end_ms = clock_monotonic_ms() + FILE_VERSION_WAIT_MS;
+  for (long pause_ms = 1; flock(fd, LOCK_EX | LOCK_NB) != 0;) {
+    if (errno != EWOULDBLOCK || clock_monotonic_ms() >= end_ms)
+      return;
+    pause_for(pause_ms);
+    pause_ms = pause_ms < PAUSE_MAX_MS ? 2 * pause_ms : PAUSE_MAX_MS;
+  }
+}
+
+bool file_version_lock(struct file_version *self, int at, const char *path, int flags) {
+  struct stat named;
+  lock(self->fd);
+  return fstat(self->fd, &self->file) == 0 && fstatat(at, path, &named, flags) == 0 &&
+         named.st_dev == self->file.st_dev && named.st_ino == self->file.st_ino;
+}
+
+static bool is_same_time(struct timespec a, struct timespec b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/* Compares the content, too: within one tick of its clock a file may change without a new time. */
+static bool has_text(const struct file_version *self, const struct buffer *text) {
+  struct buffer now = {0};
+  bool has = text->length == 0 ||
+             (regular_file_fill(self->fd, 0, text->length, text->length, &now) == 0 &&
+              now.length == text->length && memcmp(now.bytes, text->bytes, text->length) == 0);
+  buffer_release(&now);
+  return has;
+}
+
+bool file_version_is_current(const struct file_version *self, const struct buffer *text, int at,
+                             const char *path, int flags) {
+  struct stat now;
+  if (text != NULL && !has_text(self, text))
+    return false;
+  if (fstatat(at, path, &now, flags) != 0)
+    return self->fd < 0 && errno == ENOENT;
+  const struct stat *then = &self->file;
+  bool is_same = self->fd >= 0 && now.st_dev == then->st_dev && now.st_ino == then->st_ino;
+  return is_same && (text == NULL ||
+                     (now.st_size == then->st_size && is_same_time(now.st_mtim, then->st_mtim) &&
+                      is_same_time(now.st_ctim, then->st_ctim)));
+}
+
+/* Waits until nobody has the file open for writing, which is when fcntl(2) grants a lease for reading. The
+   file of another user has none, and is not waited for. A process that opens the file meanwhile sends the
+   signal: by default SIGURG is ignored. */
+static void await_writers(int fd) {
+  int64_t end_ms = clock_monotonic_ms() + APPEND_WAIT_MS;
+  (void)fcntl(fd, F_SETSIG, SIGURG);
+  while (fcntl(fd, F_SETLEASE, F_RDLCK) != 0) {
+    if (errno != EAGAIN || clock_monotonic_ms() >= end_ms)
+      return;
+    pause_for(1);
+  }
+  (void)fcntl(fd, F_SETLEASE, F_UNLCK);
+}
+
+int file_version_add_appended(const struct file_version *self, const struct buffer *text,
+                              struct buffer *appended) {
+  struct stat file;
+  await_writers(self->fd);
+  if (fstat(self->fd, &file) != 0)
+    return -1;
+  if (file.st_size <= (off_t)text->length || !has_text(self, text))
+    return 0;
+  return regular_file_fill(self->fd, (off_t)text->length, 0, (size_t)file.st_size - text->length,
+                           appended);
+}
