@@ -99,9 +99,34 @@ static void remove_call(struct calls *self, struct call *call) {
   call_ids_remove(&self->ids, &call->entry);
 }
 
+/* --- calls that change the same file --- */
+
+static bool changes_same(const struct call *call, const struct call *other) {
+  const char *file = call->tool != NULL ? tool_call_changes(call->tool) : NULL;
+  const char *other_file = other->tool != NULL ? tool_call_changes(other->tool) : NULL;
+  return file != NULL && other_file != NULL && strcmp(file, other_file) == 0;
+}
+
+/* The first call that runs, or may run next, and changes the same file; those behind it wait for it. Those
+   that wait for a run are behind all others. */
+static struct call *first_of_file(const struct calls *self, const struct call *call) {
+  for (struct call *other = self->first; other != self->waiting; other = other->next)
+    if (changes_same(call, other))
+      return other;
+  return NULL;
+}
+
+/* The call was removed. */
+static void start_next_of_file(const struct calls *self, const struct call *call) {
+  const struct call *next = first_of_file(self, call);
+  if (next != NULL && next->run != NULL)
+    engine_start(next->run);
+}
+
 /* Its run, if there is one, goes on. */
 static void end_call(struct calls *self, struct call *call, const struct run_end *end) {
   remove_call(self, call);
+  start_next_of_file(self, call);
   self->type->over(self, call, end);
   if (call->state != CALL_RUNNING) {
     calls_forget(self, call);
@@ -328,9 +353,10 @@ void calls_door_want(struct door *door, unsigned requests) {
 
 void calls_door_begin(struct door *door, struct run *run) {
   struct call *call = run_ticket(run);
-  (void)door;
+  const struct call *first = first_of_file(self_of(door), call);
   call->run = run;
-  engine_start(run);
+  if (first == NULL || first == call)
+    engine_start(run);
 }
 
 void calls_door_flush(struct door *door) {
@@ -353,6 +379,7 @@ void calls_door_result(struct door *door, const struct run *run, const struct ru
     ended.exit_code = RUN_EXIT_TIMED_OUT;
   }
   remove_call(self, call);
+  start_next_of_file(self, call);
   self->type->over(self, call, call->fate == CALL_CANCELLED ? NULL : &ended);
   calls_forget(self, call);
   if (is_leaving(self))

@@ -16,6 +16,9 @@
  * which the first run, as many as the engine wants. The rules are the same for every such door:
  *
  *   order      a call that is only answered (`tool` is NULL) is so when all before it are over
+ *   files      calls that change the same file, by the text of its path, are executed one after the
+ *              other in that order; each has its run, which waits. Other names of the file, and
+ *              other agents, are known to agent/files/access/file_version.h alone
  *   room       a call begins while answers are read (speaker_has_room), and while those that run do
  *              not fill memory: large ones wait for each other
  *   full       when those that wait hold more than payload_limit() bytes (calls_are_full): the door

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/files/access/path.h"
 #include "agent/kinds/kind.h"
 #include "agent/tools/answer.h"
 #include "base/check.h"
@@ -18,6 +19,7 @@ struct tool_call {
   unsigned timeout;
   char *target;    /* the step's: program or path, as given */
   char *directory; /* `workdir` as given, else that of the settings */
+  char *changes;   /* see tool_call_changes; or NULL */
   size_t content_length;
 };
 
@@ -323,6 +325,8 @@ static int make_step(struct tool_call *self, cJSON *arguments, const struct tool
     return -1;
   if (needs_shell)
     use_shell(&self->step, target);
+  if (!is_command && !tool->kind->read_only)
+    self->changes = path_lexical(self->step.working_directory, self->step.target);
   return 0;
 }
 
@@ -349,6 +353,7 @@ void tool_call_free(struct tool_call *self) {
   step_release(&self->step);
   free(self->target);
   free(self->directory);
+  free(self->changes);
   free(self);
 }
 
@@ -356,6 +361,10 @@ void tool_call_request(struct tool_call *self, struct request *request) {
   CHECK(self->step.step_id != NULL);
   request->step = self->step;
   self->step = (struct step){0};
+}
+
+const char *tool_call_changes(const struct tool_call *self) {
+  return self->changes;
 }
 
 unsigned tool_call_timeout(const struct tool_call *self) {

@@ -77,6 +77,10 @@ void tool_call_request(struct tool_call *self, struct request *request);
 /* The trace of which it is a part, for the command and the log; NULL: none. Before the step is taken. */
 void tool_call_set_trace(struct tool_call *self, const char *traceparent);
 
+/* The file that it changes: a lexical path (agent/files/access/path.h), so that two names of one file
+   may differ. NULL if it changes none, or is a command. */
+const char *tool_call_changes(const struct tool_call *self);
+
 /* Its time limit, in seconds. */
 unsigned tool_call_timeout(const struct tool_call *self);
 
