@@ -1,13 +1,39 @@
 # Completion of sandbox(1) for bash: to /usr/share/bash-completion/completions/sandbox
 # shellcheck shell=bash
+#
+# Anyone who can write to Redis chooses job names and step ids. Only plain names are offered, and no candidate
+# passes through an expansion of the shell: "compgen -W" would execute the command in a name such as $(reboot).
 
-# The options before the command are those that say where Redis is, and they are passed on.
+# _sandbox_ask COMMAND FIELD: the names in this field, one a line.
+# The options before the command say where Redis is. They are passed on.
 _sandbox_ask() {
-  timeout 2 sandbox "${connection[@]}" --json "$1" 2>/dev/null | tr '{' '\n' | sed -n "s/.*\"$2\":\"\([^\"]*\)\".*/\1/p"
+  timeout 2 sandbox "${connection[@]}" --json "$1" 2>/dev/null |
+    LC_ALL=C grep -o "\"$2\":\"[A-Za-z0-9._:{}][A-Za-z0-9._:{}-]*\"" | cut -d '"' -f 4
+}
+
+# _sandbox_offer CANDIDATE…: those that begin with the current word.
+_sandbox_offer() {
+  local candidate
+  for candidate; do
+    [[ $candidate != "$word"* ]] || COMPREPLY+=("$candidate")
+  done
+}
+
+# _sandbox_offer_names COMMAND FIELD
+_sandbox_offer_names() {
+  local names
+  mapfile -t names < <(_sandbox_ask "$@")
+  _sandbox_offer "${names[@]}"
+}
+
+# _sandbox_offer_files -f|-d: readline quotes the names of files.
+_sandbox_offer_files() {
+  compopt -o filenames 2>/dev/null
+  mapfile -t COMPREPLY < <(compgen "$1" -- "$word")
 }
 
 _sandbox() {
-  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i command='' words='' connection=()
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} i command='' commands connection=()
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
@@ -24,29 +50,34 @@ _sandbox() {
     esac
   done
   case $command:$before in
-  :--color) words='auto always never' ;;
+  :--color) _sandbox_offer auto always never ;;
   :-j | :--job)
     connection=("${connection[@]:0:${#connection[@]}-2}") # the job itself, as far as it is typed
-    words=$(_sandbox_ask jobs job)
+    _sandbox_offer_names jobs job
     ;;
-  :--cacert | :--cert | :--key | follow:--html | follow:--cast)
-    mapfile -t COMPREPLY < <(compgen -f -- "$word") && return ;;
-  :--cacertdir) mapfile -t COMPREPLY < <(compgen -d -- "$word") && return ;;
-  :-u | :--redis-url | :--sni | run:-[wetc] | run:--id | follow:-n | follow:--since | read:-l | grep:-g) return ;;
+  :--cacert | :--cert | :--key | follow:--html | follow:--cast) _sandbox_offer_files -f ;;
+  :--cacertdir) _sandbox_offer_files -d ;;
+  :-u | :--redis-url | :--sni | run:-[wetc] | run:--id | follow:-n | follow:--since | read:-l | grep:-g) ;;
   :*)
-    words="$(sandbox --help 2>/dev/null | sed -n 's/^  \([a-z]*\)  .*/\1/p')
-      --redis-url --job --json --color --quiet --cacert --cacertdir --cert --key --sni --insecure --help --version"
+    mapfile -t commands < <(sandbox --help 2>/dev/null | sed -n 's/^  \([a-z]*\)  .*/\1/p')
+    _sandbox_offer "${commands[@]}" --redis-url --job --json --color --quiet --cacert --cacertdir --cert --key --sni \
+      --insecure --help --version
     ;;
-  run:*) words='-w -e -t -i -c --detach --id --json --help --' ;;
-  follow:*) words="-n --since --all --timestamps --html --cast --json --help $(_sandbox_ask ps id)" ;;
-  cancel:*) words="--running --waiting --all --help $(_sandbox_ask ps id)" ;;
-  read:*) words='-l --json --help' ;;
-  edit:*) words='--all --json --help' ;;
-  grep:*) words='-g -i --json --help' ;;
-  shutdown:*) words='--now --help' ;;
-  cp:*) mapfile -t COMPREPLY < <(compgen -f -- "$word") && [ -n "${COMPREPLY[*]}" ] && return ;;
-  *) words='--json --help' ;;
+  run:*) _sandbox_offer -w -e -t -i -c --detach --id --json --help -- ;;
+  follow:*)
+    _sandbox_offer -n --since --all --timestamps --html --cast --json --help
+    _sandbox_offer_names ps id
+    ;;
+  cancel:*)
+    _sandbox_offer --running --waiting --all --help
+    _sandbox_offer_names ps id
+    ;;
+  read:*) _sandbox_offer -l --json --help ;;
+  edit:*) _sandbox_offer --all --json --help ;;
+  grep:*) _sandbox_offer -g -i --json --help ;;
+  shutdown:*) _sandbox_offer --now --help ;;
+  cp:*) _sandbox_offer_files -f ;;
+  *) _sandbox_offer --json --help ;;
   esac
-  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }
 complete -F _sandbox sandbox
