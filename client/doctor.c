@@ -14,15 +14,16 @@
 
 /* --- findings ----------------------------------------------------------------------------------- */
 
-static void print_json(enum finding finding, const char *text, const char *fix) {
+static void print_json(struct terminal *terminal, enum finding finding, const char *text,
+                       const char *fix) {
   static const char *const levels[] = {"ok", "warning", "problem"};
   struct buffer json = {0};
   buffer_add_string(&json, "{");
   figure_add_json_text(&json, "level", levels[finding]);
   figure_add_json_text(&json, "text", text);
   figure_add_json_text(&json, "fix", fix);
-  buffer_add_string(&json, "}\n");
-  (void)fwrite(json.bytes, 1, json.length, stdout);
+  buffer_add_string(&json, "}");
+  (void)terminal_put_json(terminal, json.bytes, json.length);
   buffer_release(&json);
 }
 
@@ -53,7 +54,7 @@ void doctor_find(struct doctor *self, enum finding finding, const char *fix, con
   self->warnings += finding == FINDING_WARNING;
   self->problems += finding == FINDING_PROBLEM;
   if (self->program->json)
-    print_json(finding, text, fix);
+    print_json(&self->program->terminal, finding, text, fix);
   else
     print_text(&self->program->terminal, finding, text, fix);
   (void)terminal_flush(&self->program->terminal);

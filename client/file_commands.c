@@ -36,10 +36,10 @@ static int print_line(struct program *program, const char *text) {
 }
 
 /* With --json outputContent: what is JSON itself as it is, other text as a string. */
-static int print_json(const struct file_answer *answer, bool is_json) {
+static int print_json(struct program *program, const struct file_answer *answer, bool is_json) {
   const char *json = is_json && answer->content != NULL ? answer->content : answer->raw;
-  (void)puts(json != NULL ? json : "null");
-  return ferror(stdout) ? 128 + SIGPIPE : 0;
+  json = json != NULL ? json : "null";
+  return terminal_put_json(&program->terminal, json, strlen(json)) == 0 ? 0 : 128 + SIGPIPE;
 }
 
 /* Does the step of steps->json, and says what is wrong with it. */
@@ -62,7 +62,7 @@ static int show_text(struct file_steps *steps, bool is_exact) {
   struct program *program = steps->program;
   int code = do_step(steps, &answer, true);
   if (code == 0 && program->json)
-    code = print_json(&answer, false);
+    code = print_json(program, &answer, false);
   else if (code == 0)
     code = print_bytes(program, answer.content, answer.length);
   bool has_end = answer.length > 0 && answer.content[answer.length - 1] == '\n';
@@ -107,7 +107,7 @@ static int read_bytes(struct file_steps *steps, const char *path) {
   int code;
   while ((code = transfer_next(&in)) == 0 && in.bytes.length > 0) {
     if (program->json) {
-      code = print_json(&in.answer, true);
+      code = print_json(program, &in.answer, true);
     } else {
       buffer_add(&rest, in.bytes.bytes, in.bytes.length);
       const size_t whole =
@@ -122,7 +122,7 @@ static int read_bytes(struct file_steps *steps, const char *path) {
       break;
   }
   if (code == 0 && program->json && in.offset == 0)
-    code = print_json(&in.answer, true);
+    code = print_json(program, &in.answer, true);
   if (code == 0)
     code = print_bytes(program, rest.bytes, rest.length);
   buffer_release(&rest);
@@ -308,7 +308,8 @@ static int show_answer(struct file_steps *steps, show_list *show, bool *is_empty
     code = EXIT_CLIENT;
   }
   if (code == 0)
-    code = steps->program->json ? print_json(&answer, true) : show(steps->program, list);
+    code = steps->program->json ? print_json(steps->program, &answer, true)
+                                : show(steps->program, list);
   *is_empty = list != NULL && list->child == NULL;
   if (code == 0)
     file_steps_tell(steps);

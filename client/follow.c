@@ -199,7 +199,7 @@ static void show_line(struct follow *self, const struct followed *step,
 }
 
 static void show_json(struct follow *self, const char *json, size_t length) {
-  if (fwrite(json, 1, length, stdout) != length || fputc('\n', stdout) == EOF)
+  if (terminal_put_json(&self->program->terminal, json, length) != 0)
     self->is_unread = true;
 }
 

@@ -20,7 +20,7 @@ static const cJSON *steps_of(const struct job_agent *agent) {
 
 /* --- as JSON ----------------------------------------------------------------------------------- */
 
-static void print_json(const char *job, const struct job_agent *agent) {
+static void print_json(struct terminal *terminal, const char *job, const struct job_agent *agent) {
   static const char *const figures[][2] = {{"heldBytes", "HeldBytes"},
                                            {"reconnects", "Reconnects"},
                                            {"memoryBytes", "MemoryBytes"},
@@ -39,8 +39,8 @@ static void print_json(const char *job, const struct job_agent *agent) {
   buffer_add_string(&json, ",\"steps\":{");
   for (size_t i = 0; i < ENDS; i++)
     figure_add_json(&json, ends[i], figure_of(steps_of(agent), ends[i]));
-  buffer_add_string(&json, "}}\n");
-  (void)fwrite(json.bytes, 1, json.length, stdout);
+  buffer_add_string(&json, "}}");
+  (void)terminal_put_json(terminal, json.bytes, json.length);
   buffer_release(&json);
 }
 
@@ -87,7 +87,7 @@ static int list(struct program *program, const struct server_texts *ids, struct 
     keys_init(&keys, ids->texts[i]);
     result = job_read_agent(program, keys.heartbeat, &agent, error);
     if (result == 0 && agent.is_alive && program->json)
-      print_json(ids->texts[i], &agent);
+      print_json(&program->terminal, ids->texts[i], &agent);
     else if (result == 0 && agent.is_alive)
       add_row(&table, ids->texts[i], &agent);
     job_agent_release(&agent);

@@ -41,7 +41,7 @@ static void release_view(struct view *self) {
 
 /* --- as JSON ----------------------------------------------------------------------------------- */
 
-static void print_json(const struct view *self) {
+static void print_json(struct terminal *terminal, const struct view *self) {
   struct buffer json = {0};
   buffer_add_string(&json, "[");
   for (size_t i = 0; i < self->steps.count; i++) {
@@ -55,8 +55,8 @@ static void print_json(const struct view *self) {
     figure_add_json_text(&json, "target", step->target);
     buffer_add_string(&json, "}");
   }
-  buffer_add_string(&json, "]\n");
-  (void)fwrite(json.bytes, 1, json.length, stdout);
+  buffer_add_string(&json, "]");
+  (void)terminal_put_json(terminal, json.bytes, json.length);
   buffer_release(&json);
 }
 
@@ -132,7 +132,7 @@ static int ps(struct program *program, int argc, char **argv) {
     return program_usage(&ps_command);
   int result = read_view(program, &view, &error);
   if (result == 0 && program->json)
-    print_json(&view);
+    print_json(&program->terminal, &view);
   else if (result == 0 && (result = print_head(program, &view, &error)) == 0)
     print_steps(program, &view);
   release_view(&view);

@@ -296,10 +296,14 @@ static void add_colored(struct buffer *out, struct sgr *sgr, const char *text, s
 
 /* --- events ------------------------------------------------------------------------------------- */
 
+/* A player shows the title as it is. */
 static void begin_cast(struct recording *self) {
+  const char *const words[] = {self->job, self->id, self->command};
   struct buffer title = {0};
-  buffer_add_format(&title, "%s %s%s%s", self->job, self->id, self->command[0] != '\0' ? " " : "",
-                    self->command);
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    buffer_add_string(&title, i > 0 && words[i][0] != '\0' ? " " : "");
+    printable_add(&title, words[i], strlen(words[i]));
+  }
   buffer_add_format(
       &self->text, "{\"version\":2,\"width\":80,\"height\":24,\"timestamp\":%" PRId64 ",\"title\":",
       self->first_ms / 1000);

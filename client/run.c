@@ -50,7 +50,7 @@ static void show_event(void *owner, const char *json, size_t length, const struc
                        uint64_t missed) {
   struct run *self = owner;
   if (self->program->json) {
-    self->is_unread |= fwrite(json, 1, length, stdout) != length || fputc('\n', stdout) == EOF;
+    self->is_unread |= terminal_put_json(&self->program->terminal, json, length) != 0;
     return;
   }
   if (missed > 0)
@@ -69,12 +69,21 @@ static const struct exchange_handler handler = {.event = show_event, .turn = flu
 
 /* --- the end ----------------------------------------------------------------------------------- */
 
+static void print_result(struct terminal *terminal, const char *result) {
+  struct buffer json = {0};
+  buffer_add_string(&json, "{\"result\":");
+  buffer_add_string(&json, result != NULL ? result : "null");
+  buffer_add_string(&json, "}");
+  (void)terminal_put_json(terminal, json.bytes, json.length);
+  buffer_release(&json);
+}
+
 static int tell_end(struct run *self, struct exchange_answer *answer) {
   struct program *program = self->program;
   struct outcome outcome =
       outcome_make(answer->result, answer->exit_code, answer->timed_out, answer->was_cancelled);
   if (program->json) {
-    (void)printf("{\"result\":%s}\n", answer->result != NULL ? answer->result : "null");
+    print_result(&program->terminal, answer->result);
   } else if (outcome.code == EXIT_CLIENT || outcome.code == EXIT_NOT_FOUND ||
              outcome.code == EXIT_NOT_EXECUTABLE) {
     if (outcome.is_known)

@@ -8,6 +8,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
+#include "base/printable.h"
 #include "base/utf8.h"
 
 #define BUFFER_SIZE ((size_t)64 * 1024)
@@ -95,6 +97,18 @@ int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_
   return ferror(out) ? -1 : 0;
 }
 
+int terminal_put_json(struct terminal *self, const char *json, size_t length) {
+  for (const char *at = json, *end = json + length, *stop; at < end; at = stop + (stop < end)) {
+    stop = memchr(at, '\n', (size_t)(end - at));
+    stop = stop != NULL ? stop : end;
+    if (terminal_put(self, false, at, (size_t)(stop - at)) != 0)
+      return -1;
+    if (stop < end)
+      (void)terminal_put(self, false, " ", 1);
+  }
+  return terminal_put(self, false, "\n", 1);
+}
+
 int terminal_flush(struct terminal *self) {
   (void)self;
   return fflush(stdout) != 0 || fflush(stderr) != 0 || ferror(stdout) ? -1 : 0;
@@ -156,8 +170,12 @@ void terminal_status(struct terminal *self, const char *text) {
   bool shows = text[0] != '\0';
   if (!self->err_is_tty || self->quiet || (!shows && !self->has_status))
     return;
+  const size_t length = strlen(text), columns = (size_t)terminal_width(self) - 1;
+  struct buffer line = {0};
+  printable_add(&line, text, length > columns ? utf8_cut(text, columns) : length);
   (void)fflush(stdout);
-  (void)fprintf(stderr, "\r\x1b[K%.*s", terminal_width(self) - 1, text);
+  (void)fprintf(stderr, "\r\x1b[K%.*s", (int)line.length, line.length > 0 ? line.bytes : "");
   (void)fflush(stderr);
+  buffer_release(&line);
   self->has_status = shows;
 }

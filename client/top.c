@@ -236,10 +236,10 @@ static void print_json(const struct top *self) {
     figure_add_json(&json, "queue", (double)watched->queue);
     figure_add_json(&json, "steps", count_steps(beat));
     figure_add_json(&json, "stepsPerMinute", steps_per_minute(watched));
-    buffer_add_string(&json, "}\n");
+    buffer_add_string(&json, "}");
+    (void)terminal_put_json(&self->program->terminal, json.bytes, json.length);
+    json.length = 0;
   }
-  if (json.length > 0)
-    (void)fwrite(json.bytes, 1, json.length, stdout);
   buffer_release(&json);
 }
 

@@ -153,6 +153,16 @@ JOB_TEST(a_page_and_a_recording_are_written_whole) {
                  "");
 }
 
+JOB_TEST_NO_AGENT(the_title_of_a_recording_has_no_control_characters) {
+  char *cast = job_path(job, "out.cast");
+  add_event(job, ID, 1, "started", "a\\u001b]0;owned\\u0007 b\\u007f\\u009b2J", "");
+  add_event(job, ID, 2, "completed", "exit=0 timedOut=False", "");
+  sandbox_expect(job, job_format(job, "$S -j '%s' follow 1111 --cast %s", job->id, cast), 0, "",
+                 NULL);
+  sandbox_expect(job, job_format(job, "head -n 1 %s | sed 's/.*\"title\":\"[^ ]* //'", cast), 0,
+                 ID " a\uFFFD]0;owned\uFFFD b\uFFFD\uFFFD2J\"}\n", "");
+}
+
 JOB_TEST(a_page_that_is_not_whole_does_not_appear) {
   char *page = job_path(job, "out.html");
   const char *sleep = job_sleep(job, 60);
@@ -170,6 +180,24 @@ JOB_TEST(a_page_that_is_not_whole_does_not_appear) {
   agent_process_free(follow);
   sandbox_expect(job, "$S follow 1111 --html /dev/null", 125, "",
                  "sandbox: cannot write /dev/null: it is a character device\n");
+}
+
+/* Of an event that no agent writes, what follows its known fields need not be JSON. */
+JOB_TEST_NO_AGENT(an_event_is_one_line_of_json_and_moves_no_cursor) {
+  add_event(job, ID, 1, "stdout", "x", ",'more':'\x1b]0;owned\x07\n{}'");
+  add_event(job, ID, 2, "completed", "exit=0 timedOut=False", "");
+  sandbox_expect(job, "$S --json follow 1111 | wc -l", 0, "2\n", "");
+  struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S --json follow 1111");
+  sandbox_terminal_wait(terminal, "\"more\":\"\uFFFD]0;owned\uFFFD {}\"}\r\n");
+  sandbox_terminal_expect_exit(terminal, 0);
+}
+
+JOB_TEST_NO_AGENT(the_id_of_a_step_that_waits_moves_no_cursor) {
+  job_push_json(job, "{'stepId':'1\\u001bc\\n-of-a-step','command':'true'}");
+  struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S follow 1");
+  sandbox_terminal_wait(terminal, "1\uFFFDc\uFFFD waits");
+  sandbox_terminal_send(terminal, "\x03");
+  sandbox_terminal_expect_exit(terminal, 130);
 }
 
 JOB_TEST(a_terminal_sees_which_step_a_line_is_of) {

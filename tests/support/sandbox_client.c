@@ -143,6 +143,7 @@ static void expect_clean(struct sandbox_terminal *self) {
   rest = erased != NULL && erased >= rest ? erased + 4 : rest;
   if (rest[0] != '\0' || (hidden != NULL && (shown == NULL || shown < hidden)))
     job_fail(self->job, "the terminal is not as it was: `%s`", self->text);
+  memset(&after, 0, sizeof after); /* its padding is compared, too */
   assert_int_equal(tcgetattr(self->fd, &after), 0);
   assert_memory_equal(&after, &self->before, sizeof after);
 }
