@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,10 +229,11 @@ static void choose_local(struct copy *self, const char *to, enum transfer_type *
   struct stat status;
   bool is_there = stat(to, &status) == 0;
   self->to = is_there && S_ISDIR(status.st_mode) ? name_in(to, self->from) : trim_path(to);
-  is_there = stat(self->to, &status) == 0;
+  is_there = stat(self->to, &status) == 0 || lstat(self->to, &status) == 0;
   *type = !is_there                 ? TRANSFER_ABSENT
           : S_ISDIR(status.st_mode) ? TRANSFER_DIRECTORY
-                                    : TRANSFER_FILE;
+          : S_ISREG(status.st_mode) ? TRANSFER_FILE
+                                    : TRANSFER_STREAM;
   char *real = *type == TRANSFER_FILE ? realpath(self->to, NULL) : NULL;
   if (real != NULL) {
     free(self->to);
@@ -263,6 +266,65 @@ static int receive_content(struct copy *self, int fd) {
                                                : complain_locally(self, "cannot write", self->to);
 }
 
+/* Standard output or standard error, under whatever name, as /dev/stdout has many; -1: neither. */
+static int find_standard(const char *path) {
+  struct stat status, ours;
+  for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+    if (stat(path, &status) == 0 && fstat(fd, &ours) == 0 && status.st_dev == ours.st_dev &&
+        status.st_ino == ours.st_ino)
+      return fd;
+  return -1;
+}
+
+static bool is_fifo(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0 && S_ISFIFO(status.st_mode);
+}
+
+/* Waits until a FIFO has a reader, as cp(1) does. Returns 0, or the exit code. */
+static int open_stream(struct copy *self, int *fd) {
+  struct exchange *exchange = &self->steps.exchange;
+  while ((*fd = open(self->to, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) < 0) {
+    if (errno != ENXIO || !is_fifo(self->to))
+      return complain_locally(self, "cannot write", self->to);
+    server_turn(self->steps.program->server);
+    if (exchange_is_interrupted(exchange))
+      return 128 + exchange->first_signal;
+  }
+  return 0;
+}
+
+/* The descriptor does not block, so that a signal ends the copy while nobody reads it. */
+static int write_stream(struct copy *self, int fd, const char *bytes, size_t length) {
+  struct exchange *exchange = &self->steps.exchange;
+  while (length > 0) {
+    if (!exchange_wait_for(exchange, fd, POLLOUT))
+      return 128 + exchange->first_signal;
+    const ssize_t count = write(fd, bytes, length);
+    if (count < 0 && errno == EPIPE)
+      return 128 + SIGPIPE;
+    if (count < 0 && errno != EAGAIN && errno != EINTR)
+      return complain_locally(self, "cannot write", self->to);
+    bytes += count > 0 ? count : 0;
+    length -= count > 0 ? (size_t)count : 0;
+  }
+  return 0;
+}
+
+/* What is not a regular file is written to, and stays. */
+static int receive_stream(struct copy *self) {
+  int fd = -1, code = open_stream(self, &fd);
+  self->in = (struct transfer_in){.steps = &self->steps, .path = self->from};
+  while (code == 0 && (code = transfer_next(&self->in)) == 0 && self->in.bytes.length > 0) {
+    code = write_stream(self, fd, self->in.bytes.bytes, self->in.bytes.length);
+    show_progress(self, self->in.bytes.length, self->in.size);
+  }
+  if (fd >= 0)
+    (void)close(fd);
+  transfer_in_release(&self->in);
+  return code;
+}
+
 static int receive_file(struct copy *self, const char *to) {
   enum transfer_type type;
   mode_t mode;
@@ -271,6 +333,11 @@ static int receive_file(struct copy *self, const char *to) {
     file_steps_error(&self->steps, "is a directory: %s", self->to);
     return EXIT_CLIENT;
   }
+  const int standard = find_standard(self->to);
+  if (standard >= 0)
+    return transfer_print(&self->steps, self->from, standard == STDERR_FILENO);
+  if (type == TRANSFER_STREAM)
+    return receive_stream(self);
   int code = read_mode(self, &mode);
   code = code == 0 ? make_parents(self, self->to) : code;
   if (code != 0)
@@ -384,7 +451,7 @@ static int receive_directory(struct copy *self, const char *to) {
   struct file_answer answer;
   char name[48];
   choose_local(self, to, &type);
-  if (type == TRANSFER_FILE) {
+  if (type == TRANSFER_FILE || type == TRANSFER_STREAM) {
     file_steps_error(&self->steps, "is no directory: %s", self->to);
     return EXIT_CLIENT;
   }

@@ -191,8 +191,8 @@ bool exchange_is_interrupted(struct exchange *self) {
   return self->first_signal != 0;
 }
 
-bool exchange_wait_readable(struct exchange *self, int fd) {
-  struct pollfd fds[] = {{.fd = fd, .events = POLLIN}, {.fd = self->signal_fd, .events = POLLIN}};
+bool exchange_wait_for(struct exchange *self, int fd, short events) {
+  struct pollfd fds[] = {{.fd = fd, .events = events}, {.fd = self->signal_fd, .events = POLLIN}};
   while (!exchange_is_interrupted(self)) {
     if (poll(fds, 2, -1) > 0 && fds[0].revents != 0)
       return true;

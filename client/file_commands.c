@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,40 +100,25 @@ static int read_lines(const char *text, unsigned *from, unsigned *count) {
   return 0;
 }
 
-/* A terminal is given whole characters. */
-static int read_bytes(struct file_steps *steps, const char *path) {
+/* With --json: its pieces, of an empty file one. */
+static int read_pieces(struct file_steps *steps, const char *path) {
   struct transfer_in in = {.steps = steps, .path = path};
-  struct buffer rest = {0};
   struct program *program = steps->program;
   int code;
-  while ((code = transfer_next(&in)) == 0 && in.bytes.length > 0) {
-    if (program->json) {
+  do {
+    code = transfer_next(&in);
+    if (code == 0 && (in.bytes.length > 0 || in.offset == 0))
       code = print_json(program, &in.answer, true);
-    } else {
-      buffer_add(&rest, in.bytes.bytes, in.bytes.length);
-      const size_t whole =
-          program->terminal.out_is_tty ? utf8_cut(rest.bytes, rest.length) : rest.length;
-      code = print_bytes(program, rest.bytes, whole);
-      memmove(rest.bytes, rest.bytes + whole, rest.length - whole);
-      rest.length -= whole;
-    }
     if (code == 0 && terminal_flush(&program->terminal) != 0)
       code = 128 + SIGPIPE;
-    if (code != 0)
-      break;
-  }
-  if (code == 0 && program->json && in.offset == 0)
-    code = print_json(program, &in.answer, true);
-  if (code == 0)
-    code = print_bytes(program, rest.bytes, rest.length);
-  buffer_release(&rest);
+  } while (code == 0 && in.bytes.length > 0);
   transfer_in_release(&in);
   return code;
 }
 
 static int read_path(struct file_steps *steps, const char *path, unsigned from, unsigned count) {
   if (from == 0 && file_steps_can(steps, "readBytes"))
-    return read_bytes(steps, path);
+    return steps->program->json ? read_pieces(steps, path) : transfer_print(steps, path, false);
   if (ask_path(steps, "readFile", path) != 0)
     return EXIT_CLIENT;
   if (from > 0) {
@@ -172,7 +158,7 @@ static int read_input(struct file_steps *steps, struct buffer *input, size_t siz
   ssize_t length = 1;
   input->length = 0;
   while (length > 0 && input->length < size) {
-    if (!exchange_wait_readable(&steps->exchange, STDIN_FILENO))
+    if (!exchange_wait_for(&steps->exchange, STDIN_FILENO, POLLIN))
       return 128 + steps->exchange.first_signal;
     length = read(STDIN_FILENO, buffer_space(input, size - input->length), size - input->length);
     if (length > 0)

@@ -155,7 +155,8 @@ static int open_beside(struct recording *self, const char *path, const struct re
   struct stat status;
   char *real = realpath(path, NULL); /* of a link what it leads to is replaced */
   self->path = real != NULL ? real : memory_copy(path, strlen(path));
-  if (stat(self->path, &status) == 0 && !S_ISREG(status.st_mode))
+  bool is_there = stat(self->path, &status) == 0 || lstat(self->path, &status) == 0;
+  if (is_there && !S_ISREG(status.st_mode))
     return error_set(error, "cannot write %.150s: it is %s", path,
                      printable_file_kind(status.st_mode));
   const char *slash = strrchr(self->path, '/'), *name = slash != NULL ? slash + 1 : self->path;

@@ -1,6 +1,7 @@
 /* A command in the queue: its events as they come, and how it has ended. */
 #include <errno.h>
 #include <getopt.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,7 +105,7 @@ static int tell_end(struct run *self, struct exchange_answer *answer) {
 static int read_input(struct exchange *exchange, struct buffer *input, struct error *error) {
   ssize_t length = -1;
   do {
-    if (!exchange_wait_readable(exchange, STDIN_FILENO))
+    if (!exchange_wait_for(exchange, STDIN_FILENO, POLLIN))
       return error_set(error, "interrupted");
     char *space = buffer_space(input, 64 * 1024);
     length = read(STDIN_FILENO, space, 64 * 1024);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/printable.h"
 #include "base/random.h"
 #include "base/write_all.h"
 #include "client/tar.h"
@@ -395,11 +396,28 @@ static int unpack_root(struct unpack *self, const struct entry *entry) {
   return 0;
 }
 
+/* A device, a FIFO or a socket in the directory stays: an archive neither replaces it nor writes to it. */
+static bool leaves_out(struct unpack *self, int parent, const char *last,
+                       const struct entry *entry) {
+  struct stat status;
+  char why[64];
+  if (entry->type == TAR_DIRECTORY || fstatat(parent, last, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+      S_ISREG(status.st_mode) || S_ISLNK(status.st_mode) || S_ISDIR(status.st_mode))
+    return false;
+  (void)snprintf(why, sizeof why, "the name of %s here", printable_file_kind(status.st_mode));
+  self->source->leave_out(self->source->owner, entry->name, why);
+  return true;
+}
+
 static int unpack_named(struct unpack *self, const char *clean, const struct entry *entry) {
   const char *last;
   int parent = open_parent(self, clean, true, &last), result;
   if (parent < 0)
     return parent_fail(self, entry->name);
+  if (leaves_out(self, parent, last, entry)) {
+    (void)close(parent);
+    return skip(self, padded(entry->size));
+  }
   switch (entry->type) {
   case TAR_FILE:
   case TAR_OLD_FILE:

@@ -1,11 +1,13 @@
 #include "client/transfer.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/base64.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "client/exit_code.h"
 #include "wire/json.h"
 
@@ -92,6 +94,32 @@ int transfer_next(struct transfer_in *self) {
 void transfer_in_release(struct transfer_in *self) {
   buffer_release(&self->bytes);
   file_answer_release(&self->answer);
+}
+
+/* A terminal is given whole characters. */
+int transfer_print(struct file_steps *steps, const char *path, bool to_stderr) {
+  struct transfer_in in = {.steps = steps, .path = path};
+  struct terminal *terminal = &steps->program->terminal;
+  const bool is_tty = to_stderr ? terminal->err_is_tty : terminal->out_is_tty;
+  struct buffer rest = {0};
+  bool is_over = false;
+  int code = 0;
+  while (code == 0 && !is_over && (code = transfer_next(&in)) == 0) {
+    is_over = in.bytes.length == 0;
+    if (!is_over)
+      buffer_add(&rest, in.bytes.bytes, in.bytes.length);
+    const size_t whole = is_tty && !is_over ? utf8_cut(rest.bytes, rest.length) : rest.length;
+    if (whole > 0 && terminal_put(terminal, to_stderr, rest.bytes, whole) != 0)
+      code = 128 + SIGPIPE;
+    if (terminal_flush(terminal) != 0)
+      code = 128 + SIGPIPE;
+    rest.length -= whole;
+    if (rest.length > 0)
+      memmove(rest.bytes, rest.bytes + whole, rest.length);
+  }
+  buffer_release(&rest);
+  transfer_in_release(&in);
+  return code;
 }
 
 static bool begins(const char *text, const char *with) {
@@ -249,6 +277,9 @@ static int collect_part(struct transfer_out *self) {
 static int name_whole(struct transfer_out *self) {
   static const char script[] = "t=$(readlink -f -- \"$2\" 2>/dev/null) || t=$2\n"
                                "if [ -d \"$t\" ]; then echo \"is a directory: $2\"; exit 1; fi\n"
+                               "if [ -e \"$t\" ] && [ ! -f \"$t\" ]; then\n"
+                               "  echo \"is not a regular file: $2\"; exit 1\n"
+                               "fi\n"
                                "m=${3:-$(stat -L -c %a -- \"$t\" 2>/dev/null || echo 644)}\n"
                                "chmod \"$m\" \"$1\" && mv -f -- \"$1\" \"$t\"";
   char mode[16] = "";

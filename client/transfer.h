@@ -31,7 +31,15 @@ struct transfer_in {
 int transfer_next(struct transfer_in *self);
 void transfer_in_release(struct transfer_in *self);
 
-enum transfer_type { TRANSFER_ABSENT, TRANSFER_FILE, TRANSFER_DIRECTORY };
+/* Writes the whole file to standard output, or to standard error, by terminal_put. */
+int transfer_print(struct file_steps *steps, const char *path, bool to_stderr);
+
+enum transfer_type {
+  TRANSFER_ABSENT,
+  TRANSFER_FILE,
+  TRANSFER_DIRECTORY,
+  TRANSFER_STREAM /* of this side only: a device, a FIFO, a socket, or a link to nothing */
+};
 
 /* What lies under a path of the sandbox. */
 int transfer_look(struct file_steps *steps, const char *path, enum transfer_type *type);

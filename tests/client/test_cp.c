@@ -54,6 +54,57 @@ JOB_TEST(what_cannot_be_copied_is_said) {
   expect(job, "mkfifo d/p; $S cp d :$B/e", 1, "", "sandbox: left out, since it is a FIFO: ./p\n");
 }
 
+JOB_TEST(a_fifo_is_written_to_and_stays) {
+  expect(job,
+         "head -c 5000000 /dev/urandom > $B/f; mkfifo p; cat p > got & $S cp :$B/f p; c=$?; wait; "
+         "cmp $B/f got && echo $c; test -p p",
+         0, "0\n", "");
+  expect(job, "$S cp :$B/f p & head -c 1 p > one; wait $!; echo $?; test -p p", 0, "141\n", "");
+  expect(job,
+         "$S cp :$B/f p & p=$!; until grep -q 'SigBlk:.*4007$' /proc/$p/status; do sleep 0.02; "
+         "done; kill -INT $p; wait $p; echo $?; test -p p",
+         0, "130\n", NULL);
+  expect(job, "mkdir $B/d; $S cp :$B/d p; echo $?; test -p p", 0, "125\n",
+         "sandbox: is no directory: p\n");
+  expect(job, "ls -A", 0, "got\none\np\n", "");
+}
+
+/* As /dev/stdout is a link: what it leads to is a pipe, or a file that others have open. */
+JOB_TEST(standard_output_is_written_to_under_any_name) {
+  expect(job,
+         "ln -s /proc/self/fd/1 out; ln -s /proc/self/fd/2 err; echo a > $B/f; $S cp :$B/f out; "
+         "$S cp :$B/f err; test -L out -a -L err",
+         0, "a\n", "a\n");
+  expect(job, "{ echo head; $S cp :$B/f out; echo tail; } > log; cat log; test -L out", 0,
+         "head\na\ntail\n", "");
+  expect(job, "printf '\\033[2Jx' > $B/f; ls -A", 0, "err\nlog\nout\n", "");
+  struct sandbox_terminal *terminal = sandbox_terminal_start(
+      job, job_format(job, "exec $S cp :%s/f /proc/self/fd/1", job_path(job, "box")));
+  sandbox_terminal_wait(terminal, "\uFFFD[2Jx");
+  sandbox_terminal_free(terminal);
+}
+
+JOB_TEST(a_link_to_nothing_is_not_replaced) {
+  expect(job, "ln -s none l; echo a > $B/f; $S cp :$B/f l; echo $?; test -L l", 0, "125\n",
+         "sandbox: cannot write l: No such file or directory\n");
+  expect(job, "ls -A", 0, "l\n", "");
+}
+
+JOB_TEST(an_archive_replaces_no_fifo) {
+  expect(job,
+         "mkdir $B/d d; echo a > $B/d/p; echo b > $B/d/q; mkfifo d/p; $S cp :$B/d/. d; echo $?; "
+         "test -p d/p && cat d/q",
+         0, "1\nb\n", "sandbox: left out, since it is the name of a FIFO here: ./p\n");
+}
+
+/* Such a large file is put together by the sandbox's shell. */
+JOB_TEST(a_fifo_of_the_sandbox_is_not_replaced) {
+  expect(job,
+         "mkfifo $B/p; head -c 27000000 /dev/zero | $S write $B/p; echo $?; test -p $B/p && "
+         "ls -A $B",
+         0, "1\np\n", NULL);
+}
+
 JOB_TEST(an_interrupt_leaves_nothing_on_either_side) {
   expect(job,
          "mkdir d; head -c 60000000 /dev/urandom > d/f; "

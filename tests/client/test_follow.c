@@ -180,6 +180,9 @@ JOB_TEST(a_page_that_is_not_whole_does_not_appear) {
   agent_process_free(follow);
   sandbox_expect(job, "$S follow 1111 --html /dev/null", 125, "",
                  "sandbox: cannot write /dev/null: it is a character device\n");
+  const char *link = job_path(job, "link");
+  sandbox_expect(job, job_format(job, "ln -s none %s; $S follow 1111 --cast %s", link, link), 125,
+                 "", job_format(job, "sandbox: cannot write %s: it is a symbolic link\n", link));
 }
 
 /* Of an event that no agent writes, what follows its known fields need not be JSON. */
