@@ -429,7 +429,7 @@ $(integration_programs) $(client_test_programs) $(timed_programs): $(out)/%: $(o
 	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka
 
 # The server within a test has the program's buffers.
-$(call program,$(call named,the server within a test,$(patsubst %,tests/%/test_hostile_server.c,integration timed),\
+$(call program,$(call named,the server within a test,$(patsubst %,tests/%/test_hostile_server.c,client integration timed),\
   $(test_sources))): $(out)/libagent.a
 
 # The official clients and the conformance suite of MCP; and what the tests of the door have recorded, against the

@@ -352,7 +352,7 @@ static void take_last(void *owner, const redisReply *reply) {
   self->has_last = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
   if (self->has_last && reply->elements == 1 && reply->element[0]->type == REDIS_REPLY_ARRAY &&
       reply->element[0]->elements > 0)
-    (void)snprintf(self->last, sizeof self->last, "%s", reply->element[0]->element[0]->str);
+    (void)snprintf(self->last, sizeof self->last, "%s", server_text(reply->element[0]->element[0]));
 }
 
 #define LAST_EVENT(keys) SERVER_WORDS("XREVRANGE", (keys)->events, "+", "-", "COUNT", "1")
@@ -456,6 +456,7 @@ void exchange_end(struct exchange *self) {
   else if (!self->has_last)
     server_forget(self->reader);
   self->program->server = self->reader;
+  server_settle(self->reader);
   server_heed(self->reader, NULL);
   server_free(self->spare);
   event_free(self->signals);

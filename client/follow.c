@@ -362,6 +362,7 @@ static void watch_signals(struct follow *self) {
   self->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   self->signals =
       loop_event_new(self->program->base, self->signal_fd, EV_READ | EV_PERSIST, on_signals, self);
+  server_heed(self->program->server, &self->signal);
 }
 
 /* --- whether all is well ------------------------------------------------------------------------ */
@@ -525,6 +526,7 @@ static int follow_steps(struct program *program, const struct options *options) 
     recording_release(&self->recordings[--self->recording_count]);
   if (self->tick != NULL)
     event_free(self->tick);
+  server_heed(program->server, NULL);
   if (self->signals != NULL) {
     event_free(self->signals);
     close(self->signal_fd);

@@ -13,8 +13,12 @@
 #define SUFFIX ":heartbeat"
 static const char any_heartbeat[] = PREFIX "*" SUFFIX;
 
-/* Keys that are looked at in one SCAN. */
-#define SCAN_COUNT "1000"
+/* Keys that are looked at in one SCAN; and how often that is asked: 65 million keys. */
+#define SCAN_COUNT "4000"
+#define SCANS_MAX 16384
+
+/* Of all names, or of all elements of a list, that are held. */
+#define BYTES_MAX ((size_t)1024 * 1024 * 1024)
 
 /* An agent that was just started has a heartbeat within this. */
 #define START_MS 2000
@@ -32,43 +36,62 @@ struct scan {
   struct server_texts found;
 };
 
-static bool has_id(const struct server_texts *ids, const char *id, size_t length) {
-  for (size_t i = 0; i < ids->count; i++)
-    if (strlen(ids->texts[i]) == length && memcmp(ids->texts[i], id, length) == 0)
-      return true;
-  return false;
-}
-
-/* SCAN may name a key twice. */
-static void add_job(struct server_texts *ids, const char *key) {
-  const size_t around = sizeof PREFIX - 1 + sizeof SUFFIX - 1, length = strlen(key);
-  if (length <= around || has_id(ids, key + sizeof PREFIX - 1, length - around))
-    return;
-  ids->texts = memory_resize(ids->texts, (ids->count + 1) * sizeof *ids->texts);
-  ids->texts[ids->count++] = memory_copy(key + sizeof PREFIX - 1, length - around);
-}
-
+/* A key becomes the job's id. What is none is left out. */
 static void take_scan(void *context, const redisReply *reply) {
   struct scan *self = context;
+  const size_t around = sizeof PREFIX - 1 + sizeof SUFFIX - 1;
+  struct server_texts keys = {0}, ids = {0};
   self->cursor[0] = '\0';
-  if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
-      reply->element[1]->type != REDIS_REPLY_ARRAY)
+  if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
     return;
-  (void)snprintf(self->cursor, sizeof self->cursor, "%s", reply->element[0]->str);
-  for (size_t i = 0; i < reply->element[1]->elements; i++)
-    add_job(&self->found, reply->element[1]->element[i]->str);
+  (void)snprintf(self->cursor, sizeof self->cursor, "%s", server_text(reply->element[0]));
+  server_take_texts(&keys, reply->element[1]);
+  ids.texts = memory_zeros((keys.count + 1) * sizeof *ids.texts);
+  for (size_t i = 0; i < keys.count; i++) {
+    const size_t length = strlen(keys.texts[i]);
+    if (length <= around)
+      continue;
+    ids.texts[ids.count++] = memory_copy(keys.texts[i] + sizeof PREFIX - 1, length - around);
+    ids.bytes += length;
+  }
+  server_texts_release(&keys);
+  server_texts_append(&self->found, &ids);
+}
+
+static int compare_texts(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* In their order, each once: SCAN may name a key twice. */
+static void sort_texts(struct server_texts *self) {
+  size_t kept = 0;
+  if (self->count > 0)
+    qsort(self->texts, self->count, sizeof *self->texts, compare_texts);
+  for (size_t i = 0; i < self->count; i++) {
+    if (kept > 0 && strcmp(self->texts[kept - 1], self->texts[i]) == 0)
+      free(self->texts[i]);
+    else
+      self->texts[kept++] = self->texts[i];
+  }
+  self->count = kept;
 }
 
 int job_list(struct program *program, struct server_texts *ids, struct error *error) {
+  struct server_pages pages = {.server = program->server, .most = SCANS_MAX};
   struct scan scan = {.cursor = "0"};
+  int result;
   do {
-    if (server_call(program->server,
-                    SERVER_WORDS("SCAN", scan.cursor, "MATCH", any_heartbeat, "COUNT", SCAN_COUNT),
-                    take_scan, &scan, error) != 0) {
-      server_texts_release(&scan.found);
-      return -1;
-    }
-  } while (scan.cursor[0] != '\0' && strcmp(scan.cursor, "0") != 0);
+    result = server_next_page(
+        &pages, SERVER_WORDS("SCAN", scan.cursor, "MATCH", any_heartbeat, "COUNT", SCAN_COUNT),
+        take_scan, &scan, error);
+    if (result == 0 && scan.found.bytes > BYTES_MAX)
+      result = error_set(error, "redis has more jobs than this program can list");
+  } while (result == 0 && scan.cursor[0] != '\0' && strcmp(scan.cursor, "0") != 0);
+  if (result != 0) {
+    server_texts_release(&scan.found);
+    return -1;
+  }
+  sort_texts(&scan.found);
   *ids = scan.found;
   return 0;
 }
@@ -161,7 +184,9 @@ bool job_agent_can(const struct job_agent *self, const char *feature) {
 
 /* --- lists ------------------------------------------------------------------------------------ */
 
+/* Elements of one reply; and how many replies of one list are read: 2 million elements. */
 #define PAGE 500
+#define PAGES_MAX 4096
 
 struct page {
   struct server *server;
@@ -177,28 +202,17 @@ static void take_page(void *context, const redisReply *reply) {
   server_take_texts(&self->texts, reply);
 }
 
-static void append(struct server_texts *self, struct server_texts *texts) {
-  if (texts->count == 0) {
-    server_texts_release(texts);
-    return;
-  }
-  self->texts = memory_resize(self->texts, (self->count + texts->count + 1) * sizeof *self->texts);
-  memcpy(self->texts + self->count, texts->texts, texts->count * sizeof *texts->texts);
-  self->count += texts->count;
-  texts->count = 0;
-  server_texts_release(texts);
-}
-
-/* A page of `*size` texts from a place on, below zero from the tail, as a reply has a bound; where they are too
-   large the size becomes smaller, and the page stands for no place. */
-static int read_page(struct program *program, const char *key, long at, size_t *size,
+/* A page of `*size` texts from a place on, below zero from the tail, as a reply has a bound. If they are too
+   large, the size becomes smaller, and the page stands for no place. After any other page it becomes larger, up
+   to PAGE. */
+static int read_page(struct server_pages *pages, const char *key, long at, size_t *size,
                      struct page *page, struct error *error) {
   char first[24], last[24];
-  *page = (struct page){.server = program->server};
+  *page = (struct page){.server = pages->server};
   (void)snprintf(first, sizeof first, "%ld", at);
   (void)snprintf(last, sizeof last, "%ld", at + (long)*size - 1);
-  if (server_call(program->server, SERVER_WORDS("LRANGE", key, first, last), take_page, page,
-                  error) != 0)
+  if (server_next_page(pages, SERVER_WORDS("LRANGE", key, first, last), take_page, page, error) !=
+      0)
     return -1;
   if (page->is_cut && *size > 1) {
     server_texts_release(&page->texts);
@@ -207,6 +221,7 @@ static int read_page(struct program *program, const char *key, long at, size_t *
   }
   page->is_last = !page->is_cut && page->texts.count < *size;
   page->length = *size;
+  *size = *size * 4 < PAGE ? *size * 4 : PAGE;
   return 0;
 }
 
@@ -214,15 +229,18 @@ static int read_page(struct program *program, const char *key, long at, size_t *
    twice, but none is left out that is there all the time. */
 static int read_list(struct program *program, const char *key, struct server_texts *list,
                      struct error *error) {
+  struct server_pages pages = {.server = program->server, .most = PAGES_MAX};
   size_t size = PAGE;
   long at = 0;
   for (bool is_over = false; !is_over;) {
     struct page page;
-    if (read_page(program, key, at, &size, &page, error) != 0)
+    if (read_page(&pages, key, at, &size, &page, error) != 0)
       return -1;
     is_over = page.is_last;
     at += (long)page.length;
-    append(list, &page.texts);
+    server_texts_append(list, &page.texts);
+    if (list->bytes > BYTES_MAX)
+      return error_set(error, "%.100s is larger than this program can read", key);
   }
   return 0;
 }
@@ -369,6 +387,7 @@ static bool is_of_step(const char *json, const char *id) {
 /* From a place on towards the tail; of 0: from the head. */
 static int find_place(struct program *program, const char *key, const char *id, size_t *place,
                       struct error *error) {
+  struct server_pages pages = {.server = program->server, .most = PAGES_MAX};
   size_t page_max = FIND_PAGE_MIN, at = *place;
   int64_t length = 0;
   if (at == 0 && server_call(program->server, SERVER_WORDS("LLEN", key), server_take_number,
@@ -378,10 +397,9 @@ static int find_place(struct program *program, const char *key, const char *id, 
   *place = 0;
   while (at > 0 && *place == 0) {
     struct page page;
-    size_t size = at < page_max ? at : page_max;
-    if (read_page(program, key, -(long)at, &size, &page, error) != 0)
+    page_max = at < page_max ? at : page_max;
+    if (read_page(&pages, key, -(long)at, &page_max, &page, error) != 0)
       return -1;
-    page_max = page.length == 0 ? size : page_max * 4 < PAGE ? page_max * 4 : PAGE;
     at -= page.length;
     for (size_t i = 0; i < page.texts.count; i++)
       if (is_of_step(page.texts.texts[i], id))
@@ -462,8 +480,10 @@ int job_push(struct program *program, const char *id, const char *json, struct e
     if (push.state != PUSH_LOST)
       return push.state == PUSH_DONE ? 0 : -1;
     bool found;
-    if (is_there(program, id, &found, error) != 0)
-      return -1;
+    if (is_there(program, id, &found, error) != 0) {
+      const struct error why = *error;
+      return error_set(error, "%s; %.36s may run all the same", why.text, id);
+    }
     if (found)
       return 0;
     if (lost_ms == 0)
@@ -490,12 +510,13 @@ static char *copy_result(const struct server_texts *page, const char *id) {
 
 static int find_result(struct program *program, const char *id, char **result,
                        struct error *error) {
+  struct server_pages pages = {.server = program->server, .most = PAGES_MAX};
   size_t size = RESULTS_OF_PAGE;
   long at = 0;
   *result = NULL;
   for (bool is_over = false; !is_over && *result == NULL;) {
     struct page page;
-    if (read_page(program, program->keys.results, at, &size, &page, error) != 0)
+    if (read_page(&pages, program->keys.results, at, &size, &page, error) != 0)
       return -1;
     *result = copy_result(&page.texts, id);
     is_over = page.is_last;

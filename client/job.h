@@ -23,7 +23,7 @@ struct job_agent {
 /* Makes program->keys of program->job; or of the only job that has a heartbeat. */
 int job_choose(struct program *program, struct error *error);
 
-/* The ids of all jobs that have a heartbeat. */
+/* The ids of all jobs that have a heartbeat, in their order. */
 int job_list(struct program *program, struct server_texts *ids, struct error *error);
 
 /* Whether the program's job has a heartbeat. */

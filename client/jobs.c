@@ -73,10 +73,6 @@ static void add_row(struct table *table, const char *job, const struct job_agent
     add_number(table, figure_of(steps_of(agent), ends[i]));
 }
 
-static int compare(const void *a, const void *b) {
-  return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static int list(struct program *program, const struct server_texts *ids, struct error *error) {
   struct table table = {0};
   int result = 0;
@@ -108,8 +104,6 @@ static int jobs(struct program *program, int argc, char **argv) {
   if (argc != 1)
     return program_usage(&jobs_command);
   int result = job_list(program, &ids, &error);
-  if (ids.count > 0)
-    qsort(ids.texts, ids.count, sizeof *ids.texts, compare);
   if (result == 0)
     result = list(program, &ids, &error);
   server_texts_release(&ids);

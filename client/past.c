@@ -9,8 +9,10 @@
 #include "client/event.h"
 #include "client/job.h"
 
-/* Entries of one page. Where that is too large (server_is_cut) fewer are asked for. */
+/* Entries of one page. Where that is too large (server_is_cut) fewer are asked for. And how many pages there are:
+   16 million entries. */
 #define PAGE_MAX 1000
+#define PAGES_MAX 16384
 
 /* A whole GUID is one step's, whatever others there are. */
 #define GUID_LENGTH 36
@@ -118,7 +120,7 @@ static void take_entry(struct scan *self, const redisReply *entry) {
   if (entry->type != REDIS_REPLY_ARRAY || entry->elements != 2)
     return;
   const redisReply *id = entry->element[0], *fields = entry->element[1];
-  (void)snprintf(self->at, ENTRY_SIZE, "%s", id->str);
+  (void)snprintf(self->at, ENTRY_SIZE, "%s", server_text(id));
   if (fields->type != REDIS_REPLY_ARRAY || fields->elements < 2 ||
       fields->element[1]->type != REDIS_REPLY_STRING ||
       !event_parse(&view, fields->element[1]->str, fields->element[1]->len, &self->space))
@@ -145,15 +147,15 @@ static void take_page(void *context, const redisReply *reply) {
 }
 
 static int scan_back(struct program *program, struct scan *self, struct error *error) {
+  struct server_pages pages = {.server = program->server, .most = PAGES_MAX};
   int result = 0;
   (void)snprintf(self->at, ENTRY_SIZE, "%s", self->past->newest);
   while (result == 0 && !self->is_over) {
     char count[16];
     (void)snprintf(count, sizeof count, "%u", self->count);
-    result =
-        server_call(program->server,
-                    SERVER_WORDS("XREVRANGE", program->keys.events, self->at, "-", "COUNT", count),
-                    take_page, self, error);
+    result = server_next_page(
+        &pages, SERVER_WORDS("XREVRANGE", program->keys.events, self->at, "-", "COUNT", count),
+        take_page, self, error);
   }
   if (result == 0 && self->is_too_large)
     result = error_set(error, "an event is larger than this program reads");
@@ -169,7 +171,7 @@ static void take_newest(void *context, const redisReply *reply) {
     return;
   const redisReply *fields = reply->element[0]->element[1];
   struct event_view view;
-  (void)snprintf(self->past->newest, ENTRY_SIZE, "%s", reply->element[0]->element[0]->str);
+  (void)snprintf(self->past->newest, ENTRY_SIZE, "%s", server_text(reply->element[0]->element[0]));
   if (self->wish->id != NULL || fields->type != REDIS_REPLY_ARRAY || fields->elements < 2 ||
       fields->element[1]->type != REDIS_REPLY_STRING ||
       !event_parse(&view, fields->element[1]->str, fields->element[1]->len, &self->space) ||

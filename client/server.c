@@ -270,11 +270,19 @@ static bool has_orders(const struct server *self) {
   return question != NULL;
 }
 
+void server_settle(struct server *self) {
+  const int64_t begin_ms = clock_monotonic_ms();
+  while (has_orders(self) && !self->has_failed && !server_is_stopped(self, begin_ms) &&
+         clock_monotonic_ms() - begin_ms <= SERVER_PATIENCE_MS)
+    server_turn(self);
+  if (has_orders(self))
+    server_forget(self);
+}
+
 void server_free(struct server *self) {
   if (self == NULL)
     return;
-  while (has_orders(self) && !self->has_failed && server_away_ms(self) <= SERVER_PATIENCE_MS)
-    server_turn(self);
+  server_settle(self);
   client_free(self->client);
   drop_questions(self);
   free(self);
@@ -317,15 +325,34 @@ int server_call(struct server *self, const char *const *words, server_take *take
   return -1;
 }
 
+int server_next_page(struct server_pages *self, const char *const *words, server_take *take,
+                     void *owner, struct error *error) {
+  const int *signal = self->server->signal;
+  if (self->asked > 0 && signal != NULL && *signal != 0)
+    return error_set(error, "interrupted");
+  if (self->asked == self->most)
+    return error_set(error, "redis does not come to the end of %s: gave up after %zu replies",
+                     words[0], self->asked);
+  self->asked++;
+  return server_call(self->server, words, take, owner, error);
+}
+
 /* --- what is taken ---------------------------------------------------------------------------- */
 
 void server_take_number(void *number, const redisReply *reply) {
   *(int64_t *)number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
 }
 
+static bool is_text(const redisReply *reply) {
+  return reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS;
+}
+
+const char *server_text(const redisReply *reply) {
+  return is_text(reply) ? reply->str : "";
+}
+
 static char *copy_text(const redisReply *reply) {
-  bool is_text = reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS;
-  return is_text ? memory_copy(reply->str, reply->len) : NULL;
+  return is_text(reply) ? memory_copy(reply->str, reply->len) : NULL;
 }
 
 void server_take_text(void *text, const redisReply *reply) {
@@ -345,9 +372,21 @@ void server_take_texts(void *texts, const redisReply *reply) {
   self->texts = memory_zeros((reply->elements + 1) * sizeof *self->texts);
   for (size_t i = 0; i < reply->elements; i++) {
     char *text = copy_text(reply->element[i]);
-    if (text != NULL)
+    if (text != NULL) {
       self->texts[self->count++] = text;
+      self->bytes += reply->element[i]->len;
+    }
   }
+}
+
+void server_texts_append(struct server_texts *self, struct server_texts *more) {
+  self->texts = memory_resize(self->texts, (self->count + more->count + 1) * sizeof *self->texts);
+  if (more->count > 0)
+    memcpy(self->texts + self->count, more->texts, more->count * sizeof *more->texts);
+  self->count += more->count;
+  self->bytes += more->bytes;
+  more->count = 0;
+  server_texts_release(more);
 }
 
 void server_texts_release(struct server_texts *self) {

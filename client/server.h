@@ -34,9 +34,12 @@ typedef void server_take(void *owner, const redisReply *reply);
 /* The url must outlive the server; the name, in CLIENT LIST, is copied. Connects in the background. */
 struct server *server_new(struct event_base *base, const struct redis_url *url, const char *name);
 
-/* Runs the loop until what nobody takes the answer of has one, while Redis is not away for SERVER_PATIENCE_MS.
-   NULL is no server. */
+/* Settles the server first. NULL is no server. */
 void server_free(struct server *self);
+
+/* Runs the loop until everything that is asked until there is an answer has one. After SERVER_PATIENCE_MS, and
+   when a signal comes (server_heed), it gives up and forgets what was asked. */
+void server_settle(struct server *self);
 
 /* Sends a command, now or when there is a connection; `take` is called once, from the loop, and may ask
    the next one. Where nobody takes the answer (NULL) it is asked until there is one: for what may be
@@ -63,6 +66,24 @@ void server_heed(struct server *self, const int *signal);
 /* Whether that holds for what was asked then (monotonic). */
 bool server_is_stopped(const struct server *self, int64_t begin_ms);
 
+/*
+ * An answer that comes in pages, each of them a call:
+ *
+ *   struct server_pages pages = {.server = server, .most = PAGES_MAX};
+ *   while (there is more)
+ *     if (server_next_page(&pages, words, take, owner, &error) != 0)
+ *       …
+ *
+ * Fails as a call does; also when a signal has come since the page before (server_heed), and behind the last of
+ * `most` pages. A Redis that answers as it likes may have pages without end.
+ */
+struct server_pages {
+  struct server *server;
+  size_t most, asked;
+};
+int server_next_page(struct server_pages *self, const char *const *words, server_take *take,
+                     void *owner, struct error *error);
+
 /* Inside `take`: of the reply only a beginning has come. */
 bool server_is_cut(const struct server *self);
 
@@ -87,9 +108,15 @@ void server_take_nothing(void *nothing, const redisReply *reply);
 
 struct server_texts {
   char **texts;
-  size_t count;
+  size_t count, bytes; /* of the texts in all */
 };
 void server_take_texts(void *texts, const redisReply *reply);
+
+/* The text of a reply, or "" when the reply is none. */
+const char *server_text(const redisReply *reply);
+
+/* Moves the texts of `more` behind those of the other, and releases it. */
+void server_texts_append(struct server_texts *self, struct server_texts *more);
 void server_texts_release(struct server_texts *self);
 
 #endif

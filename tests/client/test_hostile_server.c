@@ -1,0 +1,215 @@
+/* A Redis that answers as it likes: the client ends, by itself or by a signal, and does not crash. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buffer.h"
+#include "tests/support/agent_process.h"
+#include "tests/support/fake_redis.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+/* Long enough for all pages that the client reads, on a busy machine. */
+#define PAGES_BOUND_MS 200000
+
+/* The client's page of a list. */
+#define PAGE 500
+
+struct scene {
+  struct event_base *base;
+  struct fake_redis *server;
+  struct agent_process *client;
+  struct buffer page; /* PAGE elements */
+  const char *scan;
+  bool has_agent;
+  struct buffer event, result; /* of the step that was pushed */
+  int pages, orders;           /* so many LRANGE and SCAN; LREM that are not answered */
+};
+
+static void add_bulk(struct buffer *out, const char *text) {
+  buffer_add_format(out, "$%zu\r\n%s\r\n", strlen(text), text);
+}
+
+/* Its events are there, and its result. */
+static void take_step(struct scene *self, const char *command) {
+  const char *id = strstr(command, "\"stepId\":\"");
+  char json[512];
+  assert_non_null(id);
+  id += strlen("\"stepId\":\"");
+  (void)snprintf(json, sizeof json,
+                 "{\"stepId\":\"%.36s\",\"kind\":\"completed\",\"line\":\"exit=0 "
+                 "timedOut=False\",\"seq\":1}",
+                 id);
+  buffer_add_string(&self->event,
+                    "*1\r\n*2\r\n$1\r\nk\r\n*1\r\n*2\r\n$3\r\n1-0\r\n*2\r\n$4\r\ndata\r\n");
+  add_bulk(&self->event, json);
+  buffer_add(&self->event, "", 1);
+  (void)snprintf(json, sizeof json, "{\"stepId\":\"%.36s\",\"exitCode\":0}", id);
+  buffer_add_string(&self->result, "*1\r\n");
+  add_bulk(&self->result, json);
+  buffer_add(&self->result, "", 1);
+}
+
+static const char *answer(void *owner, const char *command) {
+  struct scene *self = owner;
+  static const struct {
+    const char *command, *reply;
+  } others[] = {{"ROLE", "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"},
+                {"GET", "$-1\r\n"},
+                {"XREVRANGE", "*1\r\n*2\r\n:1\r\n:2\r\n"},
+                {"XREAD", "*-1\r\n"},
+                {"LLEN", ":4611686018427387904\r\n"}};
+  bool is_list = strncmp(command, "LRANGE", 6) == 0, is_scan = strncmp(command, "SCAN", 4) == 0;
+  self->pages += is_list || is_scan;
+  if (strncmp(command, "LPUSH", 5) == 0) {
+    take_step(self, command);
+    return ":1\r\n";
+  }
+  if (strncmp(command, "LREM", 4) == 0 && self->result.length > 0) {
+    self->orders++;
+    return NULL;
+  }
+  if (self->result.length > 0 && is_list)
+    return self->result.bytes;
+  if (self->event.length > 0 && strncmp(command, "XREAD", 5) == 0)
+    return self->event.bytes;
+  if (self->has_agent && strstr(command, "GET sandbox:j:heartbeat") != NULL)
+    return "$2\r\n{}\r\n";
+  if (is_scan || (is_list && strstr(command, " 1 0") == NULL))
+    return is_scan ? self->scan : self->page.bytes;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (strncmp(command, others[i].command, strlen(others[i].command)) == 0)
+      return others[i].reply;
+  return "+OK\r\n";
+}
+
+static int set_up(void **state) {
+  struct scene *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  self->base = event_base_new();
+  assert_non_null(self->base);
+  self->server = fake_redis_new(self->base, false);
+  fake_redis_answer_with(self->server, answer, self);
+  self->scan = "*2\r\n$1\r\n7\r\n*0\r\n";
+  buffer_add_format(&self->page, "*%d\r\n", PAGE);
+  for (int i = 0; i < PAGE; i++)
+    add_bulk(&self->page, "x");
+  buffer_add(&self->page, "", 1);
+  *state = self;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  struct scene *self = *state;
+  agent_process_free(self->client);
+  fake_redis_free(self->server);
+  event_base_free(self->base);
+  buffer_release(&self->page);
+  buffer_release(&self->event);
+  buffer_release(&self->result);
+  free(self);
+  return 0;
+}
+
+#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
+
+/* The words of a command, up to NULL. */
+static void start(struct scene *self, const char *job, const char *const *words) {
+  const char *program = getenv("SANDBOX");
+  char url[160];
+  (void)snprintf(url, sizeof url, "unix://%s", fake_redis_url(self->server).hosts[0].host);
+  const char *arguments[16] = {"-u", url};
+  size_t count = 2;
+  if (job != NULL) {
+    arguments[count++] = "-j";
+    arguments[count++] = job;
+  }
+  while (*words != NULL)
+    arguments[count++] = *words++;
+  self->client = agent_process_start(&(struct agent_setup){
+      .program = program != NULL ? program : "build/sandbox", .arguments = arguments});
+}
+#define START(SCENE, JOB, ...) start((SCENE), (JOB), (const char *const[]){__VA_ARGS__, NULL})
+
+/* The server has its turns until this comes true. */
+#define UNTIL(SCENE, CONDITION)                                                                    \
+  do {                                                                                             \
+    for (int64_t end_ms = wait_now_ms() + WAIT_BOUND_MS; !(CONDITION); pass_ms((SCENE), 5))        \
+      if (wait_now_ms() > end_ms)                                                                  \
+        agent_process_fail((SCENE)->client, "it never came to this: %s", #CONDITION);              \
+  } while (0)
+
+static void pass_ms(struct scene *self, int milliseconds) {
+  const struct timeval time = {.tv_usec = (suseconds_t)milliseconds * 1000};
+  event_base_loopexit(self->base, &time);
+  event_base_dispatch(self->base);
+}
+
+static void expect_exit(struct scene *self, int code, int bound_ms) {
+  for (int64_t end_ms = wait_now_ms() + bound_ms; agent_process_is_running(self->client);) {
+    pass_ms(self, 5);
+    if (wait_now_ms() > end_ms)
+      agent_process_fail(self->client, "it does not end");
+  }
+  assert_int_equal(agent_process_wait(self->client, 0), code);
+}
+
+static void expect_signal_to_end_it(struct scene *self, int signal_number) {
+  UNTIL(self, self->pages > 100);
+  assert_int_equal(kill(agent_process_pid(self->client), signal_number), 0);
+  expect_exit(self, 128 + signal_number, WAIT_BOUND_MS);
+}
+
+SCENE_TEST(a_signal_ends_a_list_without_end) {
+  START(scene, "j", "run", "--", "true");
+  expect_signal_to_end_it(scene, SIGTERM);
+}
+
+SCENE_TEST(an_interrupt_ends_a_list_without_end) {
+  START(scene, "j", "run", "--", "true");
+  expect_signal_to_end_it(scene, SIGINT);
+}
+
+SCENE_TEST(a_list_without_end_is_given_up) {
+  START(scene, "j", "ps");
+  expect_exit(scene, 125, PAGES_BOUND_MS);
+  assert_string_equal(agent_process_log(scene->client),
+                      "sandbox: redis does not come to the end of LRANGE: gave up after 4096 "
+                      "replies\n");
+}
+
+SCENE_TEST(a_scan_without_end_is_given_up) {
+  START(scene, NULL, "jobs");
+  expect_exit(scene, 125, PAGES_BOUND_MS);
+  assert_string_equal(agent_process_log(scene->client),
+                      "sandbox: redis does not come to the end of SCAN: gave up after 16384 "
+                      "replies\n");
+}
+
+/* The last command begins so. */
+static bool is_asked(const struct scene *self, const char *command) {
+  const size_t count = fake_redis_commands(self->server);
+  return count > 0 &&
+         strncmp(fake_redis_command(self->server, count - 1), command, strlen(command)) == 0;
+}
+
+SCENE_TEST(numbers_in_place_of_texts_do_no_harm) {
+  scene->scan = "*2\r\n:0\r\n*2\r\n:1\r\n*0\r\n";
+  START(scene, NULL, "jobs");
+  expect_exit(scene, 0, WAIT_BOUND_MS);
+  agent_process_free(scene->client);
+  START(scene, "j", "follow", "-n", "1");
+  UNTIL(scene, is_asked(scene, "XREAD"));
+  assert_int_equal(kill(agent_process_pid(scene->client), SIGINT), 0);
+  expect_exit(scene, 130, WAIT_BOUND_MS);
+}
+
+/* The step is over, and its result is to be removed. */
+SCENE_TEST(a_signal_ends_the_wait_for_an_order_that_is_not_answered) {
+  scene->has_agent = true;
+  START(scene, "j", "run", "--", "true");
+  UNTIL(scene, scene->orders > 0);
+  assert_int_equal(kill(agent_process_pid(scene->client), SIGTERM), 0);
+  expect_exit(scene, 0, 10000);
+}
