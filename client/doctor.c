@@ -44,6 +44,22 @@ static void print_text(struct terminal *terminal, enum finding finding, const ch
   buffer_release(&line);
 }
 
+void doctor_add_word(struct buffer *fix, const char *name) {
+  static const char plain[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:{}-";
+  if (name[strspn(name, plain)] == '\0') {
+    buffer_add_string(fix, name);
+    return;
+  }
+  buffer_add_string(fix, "'");
+  for (const char *at = name; *at != '\0'; at++)
+    if (*at == '\'')
+      buffer_add_string(fix, "'\\''");
+    else
+      buffer_add(fix, at, 1);
+  buffer_add_string(fix, "'");
+}
+
 void doctor_find(struct doctor *self, enum finding finding, const char *fix, const char *format,
                  ...) {
   char text[1024];
@@ -141,8 +157,9 @@ static void find_refused(struct doctor *self) {
   struct buffer fix = {0};
   if (self->refused.length == 0)
     return;
-  buffer_add_format(&fix, "ACL SETUSER %s%.*s", self->user, (int)self->refused.length,
-                    self->refused.bytes);
+  buffer_add_string(&fix, "ACL SETUSER ");
+  doctor_add_word(&fix, self->user);
+  buffer_add(&fix, self->refused.bytes, self->refused.length);
   buffer_add(&fix, "", 1);
   doctor_find(self, FINDING_WARNING, fix.bytes,
               "not everything was looked at: that takes more rights");

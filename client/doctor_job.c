@@ -100,27 +100,39 @@ static void find_alive(struct doctor *self, const struct job_agent *agent, int64
   find_features(self, agent);
 }
 
+/* The command that starts an agent for the job; to be released. */
+static struct buffer start_agent(const struct doctor *self) {
+  struct buffer fix = {0};
+  buffer_add_string(&fix, "agent --redis-url URL --job-id ");
+  doctor_add_word(&fix, self->program->job);
+  buffer_add(&fix, "", 1);
+  return fix;
+}
+
 /* The next one answers what was taken, and runs what waits. */
 static void find_no_agent(struct doctor *self) {
   const struct keys *keys = &self->program->keys;
   int64_t waiting = 0, taken = 0;
-  char *started = NULL, fix[300];
+  char *started = NULL;
   (void)doctor_ask(self, SERVER_WORDS("LLEN", keys->in), server_take_number, &waiting);
   (void)doctor_ask(self, SERVER_WORDS("LLEN", keys->inflight), server_take_number, &taken);
   (void)doctor_ask(self, SERVER_WORDS("GET", keys->started), server_take_text, &started);
-  (void)snprintf(fix, sizeof fix, "agent --redis-url URL --job-id %s", keys->job_id);
-  if (self->is_gone)
+  if (self->is_gone) {
+    free(started);
     return;
+  }
+  struct buffer fix = start_agent(self);
   if (taken > 0)
-    doctor_find(self, FINDING_PROBLEM, fix,
+    doctor_find(self, FINDING_PROBLEM, fix.bytes,
                 "no agent: no heartbeat, and %s step%s taken and not answered%s",
                 figure_count(taken).text, taken == 1 ? " was" : "s were",
                 started != NULL ? "; the next agent will answer one of them as interrupted" : "");
   else if (waiting > 0)
-    doctor_find(self, FINDING_PROBLEM, fix, "no agent: no heartbeat, and %s step%s",
+    doctor_find(self, FINDING_PROBLEM, fix.bytes, "no agent: no heartbeat, and %s step%s",
                 figure_count(waiting).text, waiting == 1 ? " waits" : "s wait");
   else
-    doctor_find(self, FINDING_WARNING, fix, "no agent: no heartbeat, and no step waits");
+    doctor_find(self, FINDING_WARNING, fix.bytes, "no agent: no heartbeat, and no step waits");
+  buffer_release(&fix);
   free(started);
 }
 
@@ -154,24 +166,31 @@ static bool look_at_agent(struct doctor *self, int64_t redis_ms) {
 
 /* Returns whether the key is of its type, or not there. */
 static bool check_type(struct doctor *self, const struct job_key *key, bool *is_there) {
-  char *type = NULL, fix[700];
+  struct buffer fix = {0};
+  char *type = NULL;
   *is_there = false;
   if (!doctor_learn(self, SERVER_WORDS("TYPE", key->name), server_take_text, &type) || type == NULL)
     return true;
   *is_there = strcmp(type, "none") != 0;
   const bool is_right = !*is_there || strcmp(type, key->type) == 0;
-  (void)snprintf(fix, sizeof fix, "RENAME %.300s %.300s:wrong, or DEL it", key->name, key->name);
-  if (!is_right)
-    doctor_find(self, FINDING_PROBLEM, fix, "%s is a %s, not a %s", key->name, type, key->type);
+  if (!is_right) {
+    buffer_add_string(&fix, "RENAME ");
+    doctor_add_word(&fix, key->name);
+    buffer_add_string(&fix, " ");
+    doctor_add_word(&fix, key->name);
+    buffer_add(&fix, ":wrong, or DEL it", sizeof ":wrong, or DEL it");
+    doctor_find(self, FINDING_PROBLEM, fix.bytes, "%s is a %s, not a %s", key->name, type,
+                key->type);
+  }
+  buffer_release(&fix);
   free(type);
   return is_right;
 }
 
 static void find_times(struct doctor *self, int64_t shortest, bool has_agent) {
-  char fix[300];
-  (void)snprintf(fix, sizeof fix, "agent --redis-url URL --job-id %s", self->program->job);
+  struct buffer fix = start_agent(self);
   if (shortest >= 0 && shortest < TTL_SHORT && !has_agent)
-    doctor_find(self, FINDING_WARNING, fix,
+    doctor_find(self, FINDING_WARNING, fix.bytes,
                 "keys have the right types; TTL %s, and no agent refreshes it",
                 figure_duration(shortest).text);
   else if (shortest >= 0)
@@ -179,6 +198,7 @@ static void find_times(struct doctor *self, int64_t shortest, bool has_agent) {
                 figure_duration(shortest).text);
   else
     doctor_find(self, FINDING_OK, NULL, "keys have the right types; no TTL");
+  buffer_release(&fix);
 }
 
 /* The heartbeat's time is another one, and `committed` stays for an hour where all else is gone. */
@@ -205,17 +225,20 @@ static void look_at_keys(struct doctor *self, bool has_agent) {
 
 static void look_at_results(struct doctor *self) {
   const char *key = self->program->keys.results;
+  struct buffer fix = {0};
   int64_t count = 0;
-  char fix[300];
   if (doctor_ask(self, SERVER_WORDS("LLEN", key), server_take_number, &count) != ANSWER_GIVEN)
     return;
-  (void)snprintf(fix, sizeof fix, "LRANGE %s -3 -1 shows the oldest", key);
+  buffer_add_string(&fix, "LRANGE ");
+  doctor_add_word(&fix, key);
+  buffer_add(&fix, " -3 -1 shows the oldest", sizeof " -3 -1 shows the oldest");
   if (count > RESULTS_MANY)
-    doctor_find(self, FINDING_WARNING, fix, "%s results wait in %s: does the server read them?",
-                figure_count(count).text, key);
+    doctor_find(self, FINDING_WARNING, fix.bytes,
+                "%s results wait in %s: does the server read them?", figure_count(count).text, key);
   else
     doctor_find(self, FINDING_OK, NULL, "results: %s wait%s", figure_count(count).text,
                 count == 1 ? "s" : "");
+  buffer_release(&fix);
 }
 
 /* The time in the id of the stream's oldest entry; -1: it has none. */

@@ -135,9 +135,13 @@ static void find_missing(struct doctor *self, enum finding finding, const char *
   struct buffer fix = {0};
   /* Without a job no key is known that the user must have. */
   const bool keys = missing->keys && self->program->has_keys;
-  buffer_add_format(&fix, "ACL SETUSER %s", user);
-  if (keys)
-    buffer_add_format(&fix, " ~sandbox:%s:*", self->program->job);
+  buffer_add_string(&fix, "ACL SETUSER ");
+  doctor_add_word(&fix, user);
+  if (keys) {
+    buffer_add_string(&fix, " ~sandbox:");
+    doctor_add_word(&fix, self->program->job);
+    buffer_add_string(&fix, ":*");
+  }
   if (missing->rules.length > 0)
     buffer_add(&fix, missing->rules.bytes, missing->rules.length);
   buffer_add(&fix, "", 1);

@@ -188,3 +188,12 @@ JOB_TEST(a_server_that_evicts_is_a_finding) {
 JOB_TEST_NO_AGENT(without_a_job_it_looks_at_the_server) {
   expect_finding(job, "env -u JOB_ID $S doctor", 0, "! no job was looked at", "→ sandbox -j JOB");
 }
+
+/* A person may paste what is said, and anyone who can write to Redis has chosen the name. */
+JOB_TEST_NO_AGENT(a_job_whose_name_is_a_command_is_quoted) {
+  expect_finding(job, "$S -j \"a\\$(b)'c\" doctor", 0, "! no agent: no heartbeat",
+                 "agent --redis-url URL --job-id 'a$(b)'\\''c'\n");
+  job_do(job, "SET %s x", "sandbox:a$b:results");
+  expect_finding(job, "$S -j 'a$b' doctor", 1, "✗ sandbox:a$b:results is a string",
+                 "RENAME 'sandbox:a$b:results' 'sandbox:a$b:results':wrong, or DEL it");
+}
