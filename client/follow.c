@@ -71,7 +71,7 @@ struct follow {
   struct event *signals, *tick;
   int signal; /* that came; 0: none */
   bool is_over, is_unread;
-  const char *failed; /* why the stream cannot be read; NULL: it can */
+  char *failed; /* why the stream cannot be read; NULL: it can */
   int64_t looked_ms, beat_ms;
   bool is_gone; /* the step neither waits nor runs */
   struct job_place place;
@@ -315,7 +315,8 @@ static void on_turn(void *owner) {
 
 static void on_failed(void *owner, const char *why) {
   struct follow *self = owner;
-  self->failed = why;
+  free(self->failed);
+  self->failed = memory_copy(why, strlen(why));
   self->is_over = true;
 }
 
@@ -531,6 +532,7 @@ static int follow_steps(struct program *program, const struct options *options) 
     event_free(self->signals);
     close(self->signal_fd);
   }
+  free(self->failed);
   free(self);
   return code;
 }

@@ -121,15 +121,20 @@ bool terminal_reader_is_gone(void) {
 
 /* --- what the client says ---------------------------------------------------------------------- */
 
-/* What an agent says of a step may hold what the step was given. */
+/* What an agent says of a step may hold what the step was given, and a name from Redis may hold anything: on a
+   terminal it stays one line without colors. */
 __attribute__((format(printf, 2, 0))) static void
 put_message(const struct terminal *self, const char *format, va_list arguments) {
   char text[2048];
+  struct buffer line = {0};
   (void)vsnprintf(text, sizeof text, format, arguments);
   if (self->err_is_tty)
-    put_visible(stderr, text, strlen(text));
+    printable_add(&line, text, strlen(text));
   else
-    (void)fputs(text, stderr);
+    buffer_add_string(&line, text);
+  if (line.length > 0)
+    (void)fwrite(line.bytes, 1, line.length, stderr);
+  buffer_release(&line);
 }
 
 void terminal_error(struct terminal *self, const char *format, ...) {

@@ -20,8 +20,8 @@ struct scene {
   struct event_base *base;
   struct fake_redis *server;
   struct agent_process *client;
-  struct buffer page; /* PAGE elements */
-  const char *scan;
+  struct buffer page;        /* PAGE elements */
+  const char *scan, *events; /* replies to SCAN and XREAD */
   bool has_agent;
   struct buffer event, result; /* of the step that was pushed */
   int pages, orders;           /* so many LRANGE and SCAN; LREM that are not answered */
@@ -53,12 +53,12 @@ static void take_step(struct scene *self, const char *command) {
 
 static const char *answer(void *owner, const char *command) {
   struct scene *self = owner;
-  static const struct {
+  const struct {
     const char *command, *reply;
   } others[] = {{"ROLE", "*3\r\n$6\r\nmaster\r\n:0\r\n*0\r\n"},
                 {"GET", "$-1\r\n"},
                 {"XREVRANGE", "*1\r\n*2\r\n:1\r\n:2\r\n"},
-                {"XREAD", "*-1\r\n"},
+                {"XREAD", self->events},
                 {"LLEN", ":4611686018427387904\r\n"}};
   bool is_list = strncmp(command, "LRANGE", 6) == 0, is_scan = strncmp(command, "SCAN", 4) == 0;
   self->pages += is_list || is_scan;
@@ -91,6 +91,7 @@ static int set_up(void **state) {
   assert_non_null(self->base);
   self->server = fake_redis_new(self->base, false);
   fake_redis_answer_with(self->server, answer, self);
+  self->events = "*-1\r\n";
   self->scan = "*2\r\n$1\r\n7\r\n*0\r\n";
   buffer_add_format(&self->page, "*%d\r\n", PAGE);
   for (int i = 0; i < PAGE; i++)
@@ -203,6 +204,14 @@ SCENE_TEST(numbers_in_place_of_texts_do_no_harm) {
   UNTIL(scene, is_asked(scene, "XREAD"));
   assert_int_equal(kill(agent_process_pid(scene->client), SIGINT), 0);
   expect_exit(scene, 130, WAIT_BOUND_MS);
+}
+
+SCENE_TEST(an_error_in_place_of_events_is_said) {
+  scene->events = "-ERR that is not for you\r\n";
+  START(scene, "j", "follow", "-n", "1");
+  expect_exit(scene, 125, WAIT_BOUND_MS);
+  assert_string_equal(agent_process_log(scene->client),
+                      "sandbox: cannot read the events: ERR that is not for you\n");
 }
 
 /* The step is over, and its result is to be removed. */

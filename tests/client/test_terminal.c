@@ -29,6 +29,13 @@ JOB_TEST(what_an_agent_says_moves_no_cursor) {
   sandbox_terminal_expect_exit(terminal, 127);
 }
 
+JOB_TEST(a_name_from_redis_is_one_line_without_colors) {
+  struct sandbox_terminal *terminal =
+      sandbox_terminal_start(job, "exec $S -j \"$(printf 'a\\033[8m\\nb')\" run -- true");
+  sandbox_terminal_wait(terminal, "no agent for a\uFFFD[8m\uFFFDb: ");
+  sandbox_terminal_expect_exit(terminal, 125);
+}
+
 static void expect_ended(const char *sleep) {
   assert_true(proc_wait_gone(sleep, 15000));
 }
