@@ -36,8 +36,8 @@ struct doctor {
 void doctor_find(struct doctor *self, enum finding finding, const char *fix, const char *format,
                  ...) __attribute__((format(printf, 4, 5)));
 
-/* Adds a name from Redis to a fix, as a word for a shell or redis-cli. A person may paste it, so a name with other
-   characters than letters, digits and "._:{}-" is quoted. */
+/* Adds a name from Redis to a fix, as a word for a shell or redis-cli. A person may paste it, so a
+   name with characters other than letters, digits and "._:{}-" is quoted. */
 void doctor_add_word(struct buffer *fix, const char *name);
 
 /* Asks one question. LOST: the connection was, which is a finding already. */

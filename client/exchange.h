@@ -88,7 +88,8 @@ int exchange_step(struct exchange *self, const char *id, const char *json,
 /* Whether a signal asks to end, between two steps. */
 bool exchange_is_interrupted(struct exchange *self);
 
-/* Waits until the descriptor is ready for these events of poll(2). Returns false when a signal asks to end. */
+/* Waits until the descriptor is ready for these events of poll(2). Returns false if a signal asks
+   to end. */
 bool exchange_wait_for(struct exchange *self, int fd, short events);
 
 #endif

@@ -202,9 +202,9 @@ static void take_page(void *context, const redisReply *reply) {
   server_take_texts(&self->texts, reply);
 }
 
-/* A page of `*size` texts from a place on, below zero from the tail, as a reply has a bound. If they are too
-   large, the size becomes smaller, and the page stands for no place. After any other page it becomes larger, up
-   to PAGE. */
+/* A page of `*size` texts from a place on, below zero from the tail, as a reply has a bound. If
+   they are too large, the size becomes smaller, and the page stands for no place. After any other
+   page it becomes larger, up to PAGE. */
 static int read_page(struct server_pages *pages, const char *key, long at, size_t *size,
                      struct page *page, struct error *error) {
   char first[24], last[24];

@@ -9,8 +9,8 @@
 #include "client/event.h"
 #include "client/job.h"
 
-/* Entries of one page. Where that is too large (server_is_cut) fewer are asked for. And how many pages there are:
-   16 million entries. */
+/* Entries of one page. If that is too large (server_is_cut), fewer are asked for. At most PAGES_MAX
+   pages are read: 16 million entries. */
 #define PAGE_MAX 1000
 #define PAGES_MAX 16384
 

@@ -37,8 +37,8 @@ struct server *server_new(struct event_base *base, const struct redis_url *url, 
 /* Settles the server first. NULL is no server. */
 void server_free(struct server *self);
 
-/* Runs the loop until everything that is asked until there is an answer has one. After SERVER_PATIENCE_MS, and
-   when a signal comes (server_heed), it gives up and forgets what was asked. */
+/* Runs the loop until every command without a `take` is answered. After SERVER_PATIENCE_MS, or when
+   a signal comes (server_heed), it gives up and forgets all commands. */
 void server_settle(struct server *self);
 
 /* Sends a command, now or when there is a connection; `take` is called once, from the loop, and may ask
@@ -74,8 +74,8 @@ bool server_is_stopped(const struct server *self, int64_t begin_ms);
  *     if (server_next_page(&pages, words, take, owner, &error) != 0)
  *       …
  *
- * Fails as a call does; also when a signal has come since the page before (server_heed), and behind the last of
- * `most` pages. A Redis that answers as it likes may have pages without end.
+ * Fails as a call does, also if a signal has come since the previous page (server_heed), or if
+ * there are more than `most` pages: a hostile Redis may send them without end.
  */
 struct server_pages {
   struct server *server;

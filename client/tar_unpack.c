@@ -396,7 +396,8 @@ static int unpack_root(struct unpack *self, const struct entry *entry) {
   return 0;
 }
 
-/* A device, a FIFO or a socket in the directory stays: an archive neither replaces it nor writes to it. */
+/* A device, a FIFO or a socket in the directory stays: an archive neither replaces it nor writes to
+   it. */
 static bool leaves_out(struct unpack *self, int parent, const char *last,
                        const struct entry *entry) {
   struct stat status;

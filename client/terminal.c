@@ -121,8 +121,8 @@ bool terminal_reader_is_gone(void) {
 
 /* --- what the client says ---------------------------------------------------------------------- */
 
-/* What an agent says of a step may hold what the step was given, and a name from Redis may hold anything: on a
-   terminal it stays one line without colors. */
+/* What an agent says of a step may hold what the step was given, and a name from Redis may hold
+   anything. On a terminal, a message is one line without colors. */
 __attribute__((format(printf, 2, 0))) static void
 put_message(const struct terminal *self, const char *format, va_list arguments) {
   char text[2048];

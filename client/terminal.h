@@ -32,8 +32,8 @@ int terminal_width(const struct terminal *self);
    stay. Returns 0, or -1 when nobody reads it. */
 int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_t length);
 
-/* Writes one JSON value as a line of standard output. What comes from Redis may be no JSON, so line ends within
-   it become spaces: nobody writes a line of their own. Returns as terminal_put does. */
+/* Writes one JSON value as a line of standard output. What comes from Redis may not be JSON, so
+   line ends within it become spaces. Returns what terminal_put returns. */
 int terminal_put_json(struct terminal *self, const char *json, size_t length);
 
 /* What a step has printed, in pieces: at the beginning of the text there is one of `piece` bytes. */
@@ -61,8 +61,8 @@ void terminal_say(struct terminal *self, enum terminal_color color, const char *
 /* The terminal has shown a key that interrupts ("^C"): what is said next stands behind it. */
 void terminal_see_key(struct terminal *self);
 
-/* Shows a line that the next output replaces, on a terminal; "" takes it away. Control characters become
-   U+FFFD. */
+/* Shows a line that the next output replaces, on a terminal; "" takes it away. Control characters
+   become U+FFFD. */
 void terminal_status(struct terminal *self, const char *text);
 
 /* The sequence that begins a color on standard output (or error), or ends it (COLOR_NONE); "" without

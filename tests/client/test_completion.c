@@ -1,4 +1,4 @@
-/* Completion in an interactive bash: what is in Redis and in directories is offered, and never executed. */
+/* Completion in an interactive bash: names from Redis and of files are offered, never executed. */
 #include <string.h>
 #include <unistd.h>
 

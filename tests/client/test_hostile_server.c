@@ -1,4 +1,4 @@
-/* A Redis that answers as it likes: the client ends, by itself or by a signal, and does not crash. */
+/* A hostile Redis: the client ends, by itself or by a signal, and does not crash. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
