@@ -31,7 +31,7 @@ static const char tail[] =
     "\n"
     "  -u, --redis-url URL  the Redis of the job [REDIS_URL]; TLS as the agent\n"
     "  -j, --job JOB        the job [JOB_ID]; without it the only one that is alive\n"
-    "  --json  one JSON object a line;  -q  only errors;  --color auto|always|never\n"
+    "  --json  one JSON value a line;  -q  only errors;  --color auto|always|never\n"
     "Exit codes: the command's; 124 timed out, 125 not run or unknown, 130 cancelled\n";
 
 static void print_help(FILE *out) {
