@@ -4,7 +4,6 @@
  * to. Longer ones have to end.
  */
 #include "agent/files/glob/glob.h"
-#include "base/utf8.h"
 #include "tests/fuzz/fuzz.h"
 
 #define PLAIN_MAX 64
@@ -12,41 +11,23 @@
 /* By `begins` and what is left of glob and path: tried in vain, so that trying everything ends. */
 static bool in_vain[2][PLAIN_MAX + 1][PLAIN_MAX + 1];
 
-static size_t character_size(const char *text) {
-  size_t size = utf8_sequence(text, strnlen(text, 4));
-  return size == 0 ? 1 : size;
-}
-
-/* Well-formed ones by their bytes, and all of them before the others. */
-static int compare(const char *one, const char *other) {
-  size_t one_size = utf8_sequence(one, strnlen(one, 4));
-  size_t other_size = utf8_sequence(other, strnlen(other, 4));
-  if ((one_size == 0) != (other_size == 0))
-    return one_size == 0 ? 1 : -1;
-  if (one_size != other_size)
-    return one_size < other_size ? -1 : 1;
-  return memcmp(one, other, one_size == 0 ? 1 : one_size);
-}
-
-/* Is the character in glob[0..length), a bracket expression? */
-static bool in_brackets(const char *glob, size_t length, const char *character) {
-  const char *end = glob + length - 1;
-  const char *at = glob + 1;
+/* Whether the byte is in glob[0..length), a bracket expression. */
+static bool in_brackets(const char *glob, size_t length, unsigned char byte) {
+  const unsigned char *end = (const unsigned char *)glob + length - 1;
+  const unsigned char *at = (const unsigned char *)glob + 1;
   bool negated = *at == '!' || *at == '^';
   at += negated;
   bool found = false;
   while (at < end) {
     at += *at == '\\';
-    const char *first = at;
-    const char *last = at;
-    at += character_size(at);
+    unsigned char first = *at++;
+    unsigned char last = first;
     if (*at == '-' && at + 1 < end) {
       at++;
       at += *at == '\\';
-      last = at;
-      at += character_size(at);
+      last = *at++;
     }
-    found = found || (compare(first, character) <= 0 && compare(character, last) <= 0);
+    found = found || (first <= byte && byte <= last);
   }
   return found != negated;
 }
@@ -75,7 +56,7 @@ static bool plain_untried(const char *glob, const char *path, bool begins) {
       (glob[2] == '\0' || glob[2] == '/' || strncmp(glob + 2, "\\/", 2) == 0))
     return plain_globstar(glob + 2, path);
   if (*glob == '*') {
-    for (;; path += character_size(path)) {
+    for (;; path++) {
       if (plain(glob + 1, path, false))
         return true;
       if (*path == '\0' || *path == '/')
@@ -86,13 +67,12 @@ static bool plain_untried(const char *glob, const char *path, bool begins) {
     return false;
   size_t unit = glob_text_unit(glob);
   if (*glob == '?')
-    return *path != '/' && plain(glob + 1, path + character_size(path), false);
+    return *path != '/' && plain(glob + 1, path + 1, false);
   if (*glob == '[')
-    return *path != '/' && in_brackets(glob, unit, path) &&
-           plain(glob + unit, path + character_size(path), false);
+    return *path != '/' && in_brackets(glob, unit, (unsigned char)*path) &&
+           plain(glob + unit, path + 1, false);
   glob += *glob == '\\';
-  size_t length = character_size(glob);
-  return compare(glob, path) == 0 && plain(glob + length, path + length, *glob == '/');
+  return *glob == *path && plain(glob + 1, path + 1, *glob == '/');
 }
 
 /* `begins`: glob is where a component begins. */

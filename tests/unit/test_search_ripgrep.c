@@ -11,9 +11,9 @@
  *
  * Where this program differs on purpose, the patterns that tell are left out here, and are rows of
  * tests/unit/test_ignore_rules.c and test_glob.c: a byte order mark, lines that are not UTF-8, "!" and
- * "}" alone, nested braces, negated brackets, escapes in them, what is beyond ASCII. The global ignore
- * file is anchored at the repository, as in git, and not at "/" (tests/unit/test_search_ignore.c): it
- * has names alone here. What else differs has a name:
+ * "}" alone, nested braces, negated brackets, escapes in them. The global ignore file is anchored at the
+ * repository, as in git, and not at "/" (tests/unit/test_search_ignore.c): it has names alone here. What
+ * else differs has a name:
  *
  *   RELATIVE   a relative path is the same as the absolute one; rg 13 compares what is above it with
  *              a path in which it occurs twice. So rg always gets the absolute one
@@ -110,10 +110,11 @@ struct scene {
 };
 
 static const char *const names[] = {
-    "a",   "b",       "foo",   "foo.c", "bar.o", ".env",   ".github",     ".x",    "a b",  "bang!",
-    "#x",  "B",       "FOO",   "build", "bin",   "vendor", "[x]",         "x*y",   "a\\b", "trail ",
-    "out", "log",     "x.log", "deep",  "lib.a", "c++",    "-dash",       "!bang", "a,b",  "{x}",
-    "obj", "foo.c.o", "ab",    "abc",   "aab",   "Foo.C",  "node_modules"};
+    "a",     "b",     "foo",   "foo.c",  "bar.o",        ".env",  ".github", ".x",
+    "a b",   "bang!", "#x",    "B",      "FOO",          "build", "bin",     "vendor",
+    "[x]",   "x*y",   "a\\b",  "trail ", "out",          "log",   "x.log",   "deep",
+    "lib.a", "c++",   "-dash", "!bang",  "a,b",          "{x}",   "obj",     "foo.c.o",
+    "ab",    "abc",   "aab",   "Foo.C",  "node_modules", "é",     "café.c",  "aéb"};
 
 static const char *random_name(void) {
   return names[below(sizeof names / sizeof *names)];
@@ -221,6 +222,20 @@ static void add_class(struct text *to, char character) {
     put(to, "[%c%c]", character, other);
 }
 
+static bool continues(char byte) {
+  return ((unsigned char)byte & 0xC0) == 0x80;
+}
+
+/* A character of two bytes, which wildcards take for two. */
+static void add_two_bytes(struct text *to, const char *character) {
+  if (chance(30))
+    put(to, "??");
+  else if (chance(30))
+    put(to, "[%.2sx][a-%.2s]", character, character);
+  else
+    put(to, "%.2s", character);
+}
+
 static void add_braces(struct text *to, const char *name) {
   put(to, "{%s,", chance(50) ? "foo" : "*.c");
   for (; *name != '\0' && *name != '/'; name++)
@@ -244,8 +259,12 @@ static void add_component(struct text *to, const char *name) {
       if (i == star) {
         put(to, "*");
         i += below((unsigned)(length - i));
+        while (continues(name[i]))
+          i--;
       }
-      if (chance(6))
+      if ((unsigned char)name[i] >= 0x80)
+        add_two_bytes(to, name + i++);
+      else if (chance(6))
         put(to, "?");
       else if (chance(8))
         add_class(to, name[i]);
@@ -584,6 +603,7 @@ static void ask_ripgrep(const struct scene *self, const struct question *questio
                         const char *directory, struct list *found) {
   struct arguments arguments = {.count = 0};
   argue(&arguments, "rg");
+  argue(&arguments, "-j1");
   argue(&arguments, "--max-filesize");
   argue(&arguments, "1000000");
   if (question->search_hidden) {

@@ -11,7 +11,7 @@
 
 /*
  * A star first matches nothing. Where what follows it does not match, the last star takes one more
- * character, and only that one: a star that has found the first place for what stands up to the next
+ * byte, and only that one: a star that has found the first place for what stands up to the next
  * star never has to find a later one, since that leaves less of the path for the rest. For "**" and
  * components it is the same.
  *
@@ -21,7 +21,7 @@
 
 #define NONE ((size_t)-1)
 
-/* --- units and characters --- */
+/* --- units and bytes --- */
 
 /* A bracket expression that begins at text[0]. */
 static size_t brackets(const char *text) {
@@ -48,41 +48,24 @@ size_t glob_text_unit(const char *text) {
   return 1;
 }
 
-/* A byte that is part of no well-formed sequence counts as a character behind all others. */
-#define BROKEN_BYTE 0x110000U
-
-static uint32_t next_character(const char *text, size_t length, size_t *at) {
-  unsigned char first = (unsigned char)text[*at];
-  size_t size = first < 0x80 ? 1 : utf8_sequence(text + *at, length - *at);
-  *at += size > 0 ? size : 1;
-  if (size == 0)
-    return BROKEN_BYTE + first;
-  if (size == 1)
-    return first;
-  uint32_t character = first & (0xFFU >> (size + 1));
-  for (size_t i = 1; i < size; i++)
-    character = character << 6 | ((unsigned char)text[*at - size + i] & 0x3FU);
-  return character;
-}
-
 /* One end of a range in brackets, which may be escaped. */
-static uint32_t bracket_character(const char *text, size_t length, size_t *at) {
+static unsigned char bracket_byte(const char *text, size_t *at) {
   *at += text[*at] == '\\';
-  return next_character(text, length, at);
+  return (unsigned char)text[(*at)++];
 }
 
 struct range {
-  uint32_t first, last;
+  unsigned char first, last;
 };
 
 /* The range at text[*at], which is stepped over; `end` is where the last "]" is. */
 static struct range next_range(const char *text, size_t end, size_t *at) {
   struct range range;
-  range.first = bracket_character(text, end, at);
+  range.first = bracket_byte(text, at);
   range.last = range.first;
   if (*at + 1 < end && text[*at] == '-') {
     ++*at;
-    range.last = bracket_character(text, end, at);
+    range.last = bracket_byte(text, at);
   }
   return range;
 }
@@ -92,12 +75,12 @@ static size_t ranges_begin(const char *text) {
 }
 
 /* `text` is a whole bracket expression. */
-static bool is_in_brackets(const char *text, size_t length, uint32_t character) {
+static bool is_in_brackets(const char *text, size_t length, unsigned char byte) {
   size_t at = ranges_begin(text);
   bool is_negated = at == 2, is_in = false;
   while (at < length - 1 && !is_in) { /* a "]" in front is literal: length counts the last one */
     struct range range = next_range(text, length - 1, &at);
-    is_in = range.first <= character && character <= range.last;
+    is_in = range.first <= byte && byte <= range.last;
   }
   return is_in != is_negated;
 }
@@ -214,21 +197,14 @@ int glob_text_expand(const char *text, struct buffer *texts, struct error *error
 
 /* --- a component --- */
 
-/* Whether the unit at glob[*at] matches the character at name[*in]; both are stepped over. */
-static bool match_unit(const char *glob, size_t glob_length, size_t *at, const char *name,
-                       size_t length, size_t *in) {
-  if (glob[*at] == '[') {
-    size_t unit = glob_text_unit(glob + *at);
-    *at += unit;
-    return is_in_brackets(glob + *at - unit, unit, next_character(name, length, in));
-  }
-  if (glob[*at] == '?') {
-    ++*at;
-    (void)next_character(name, length, in);
-    return true;
-  }
-  *at += glob[*at] == '\\';
-  return next_character(glob, glob_length, at) == next_character(name, length, in);
+/* Whether the unit at glob[*at], which is stepped over, matches the byte. */
+static bool match_unit(const char *glob, size_t *at, char byte) {
+  const char *unit = glob + *at;
+  size_t length = glob_text_unit(unit);
+  *at += length;
+  if (unit[0] == '[')
+    return is_in_brackets(unit, length, (unsigned char)byte);
+  return unit[0] == '?' || unit[length - 1] == byte;
 }
 
 static bool matches_name(const char *glob, size_t glob_length, const char *name, size_t length) {
@@ -243,12 +219,13 @@ static bool matches_name(const char *glob, size_t glob_length, const char *name,
         return true;
       star = at;
       taken = in;
-    } else if (at == glob_length || !match_unit(glob, glob_length, &at, name, length, &in)) {
-      if (star == NONE)
-        return false;
-      (void)next_character(name, length, &taken);
+    } else if (at < glob_length && match_unit(glob, &at, name[in])) {
+      in++;
+    } else if (star == NONE) {
+      return false;
+    } else {
       at = star;
-      in = taken;
+      in = ++taken;
     }
   }
   while (at < glob_length && glob[at] == '*')

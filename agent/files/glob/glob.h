@@ -17,13 +17,13 @@
  *   if (globs_judge(globs, path, strlen(path), is_directory) == GLOBS_MATCH) …
  *   globs_free(globs);
  *
- *   ?        one character, not "/"
- *   *        any number of characters, also none, but no "/"; names that begin with a dot too
+ *   ?        one byte, not "/"
+ *   *        any number of bytes, also none, but no "/"; names that begin with a dot too
  *   **       as a whole component: any number of components, none in front of another one, at least
  *            one at the end: "a/" with "**" is all that is below a, but not a. Beside other
  *            characters, or three of them: as *
- *   [a-z_]   one of these characters, [!…] and [^…] one of the others, never "/". A "]" in front
- *            and a "-" at either end are literal
+ *   [a-z_]   one of these bytes, [!…] and [^…] one of the others, never "/". A "]" in front and a
+ *            "-" at either end are literal
  *   {a,b}    one of these globs, of which each may be empty and contain braces
  *   \x       x itself, between brackets too
  *
@@ -36,8 +36,9 @@
  * nothing to take an exception from, and callers have separate fields for what to keep and what to
  * exclude. A "#" in front is more likely part of a name than a comment.
  *
- * Names are bytes. A well-formed UTF-8 sequence is one character, any other byte is one too, so
- * that "?" and [!a] match both; a range orders those bytes after all other characters. Case counts.
+ * Names and globs are bytes, as for git and ripgrep: "?" does not match a character of two bytes such
+ * as "é", "??" does. Between brackets such a character is its bytes: [é] is either of them, and ranges
+ * are in the order of bytes. Case counts.
  *
  * Time for one path is at most in proportion to its length times GLOB_EXPANDED_MAX, whatever the
  * glob is: "*a*a*a*b" backtracks over one star only.
