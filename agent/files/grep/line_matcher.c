@@ -475,6 +475,11 @@ struct line_matcher *line_matcher_new(const char *source, struct error *error) {
   struct regex *regex = regex_new(source, error);
   if (regex == NULL)
     return NULL;
+  if (regex_needs_line_break(regex)) {
+    regex_free(regex);
+    (void)error_set(error, LINE_MATCHER_LINE_BREAK);
+    return NULL;
+  }
   struct line_matcher *self = memory_allocate(sizeof *self);
   *self = (struct line_matcher){.regex = regex};
   self->in_blocks = read_pattern(source, &self->literals) && regex_min_length(regex) < LONG_MATCH;

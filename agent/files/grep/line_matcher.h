@@ -32,7 +32,12 @@ struct matched_line {
 
 struct line_matcher;
 
-/* NULL, with an error, for an expression that regex_new rejects. */
+/* NULL, with an error, for an expression that regex_new rejects, and with LINE_MATCHER_LINE_BREAK for one
+   that no line can match because it needs a line break. */
+#define LINE_MATCHER_LINE_BREAK                                                                    \
+  "pattern: it contains a line break and can never match, because each line is matched by "        \
+  "itself; "                                                                                       \
+  "search for one of the lines and show lines of context"
 struct line_matcher *line_matcher_new(const char *source, struct error *error);
 
 /* The text stays the caller's and is followed by MEMSCAN_SLACK readable bytes. `is_text`: with a NUL,

@@ -26,17 +26,30 @@
  * A pattern is unusual when it has what PCRE2's optimizations and machine code are known or likely to
  * get wrong: verbs, recursion, conditions, or a reference to a group from within a group that
  * captures. With the option x, whose comments are not told apart, any reference makes it unusual.
+ *
+ * A pattern needs a line break when every match contains "\n": a part that matches nothing else is in
+ * each alternative, may not be left out, and is in no negative lookaround or condition. Where that is
+ * not certain, the pattern does not need one.
  */
 /* PCRE2 rejects patterns with more open groups. */
 #define GROUPS_MAX 250
+
+/* A group that is open, or the pattern itself. */
+struct group {
+  bool captures;
+  bool is_exempt;   /* what is in it need not match */
+  bool needs_break; /* the alternative that is read, so far */
+  bool has_way;     /* an earlier alternative does not need a line break */
+};
 
 struct reader {
   const char *at; /* in the source */
   struct buffer *to;
   bool in_class, is_unusual, is_extended;
+  bool is_break;    /* the class lists line breaks alone, so far */
   size_t open;      /* groups */
   size_t capturing; /* of these */
-  bool captures[GROUPS_MAX];
+  struct group groups[GROUPS_MAX + 1];
 };
 
 static void copy(struct reader *self, size_t length) {
@@ -62,6 +75,66 @@ static long utf16_unit(const char *text) {
   return strtol(digits, NULL, 16);
 }
 
+/* --- line breaks --- */
+
+/* The groups beyond the maximum share one. */
+static struct group *innermost(struct reader *self) {
+  return &self->groups[self->open < GROUPS_MAX ? self->open : GROUPS_MAX];
+}
+
+/* Whether what stands in front may be left out, or a comment hides whether it may. */
+static bool may_be_optional(const struct reader *self) {
+  const char *at = self->at;
+  at += self->is_extended ? strspn(at, " \t\n\v\f\r") : 0;
+  if (*at == '{')
+    return is_one_of(at[1 + strspn(at + 1, " \t")], "0,");
+  return is_one_of(*at, "?*") || strncmp(at, "(?#", 3) == 0 || strncmp(at, "\\E", 2) == 0;
+}
+
+/* The part that was read last matches line breaks alone. */
+static void note_break(struct reader *self) {
+  if (!may_be_optional(self))
+    innermost(self)->needs_break = true;
+}
+
+static bool group_needs_break(const struct group *self) {
+  return self->needs_break && !self->has_way && !self->is_exempt;
+}
+
+static void end_alternative(struct group *self) {
+  self->has_way |= !self->needs_break;
+  self->needs_break = false;
+}
+
+/* Length of an escape that stands for "\n" and nothing else; 0 for any other. */
+static size_t break_escape(const char *at) {
+  static const char hex[] = "0123456789abcdefABCDEF";
+  if ((at[1] == 'x' || at[1] == 'o') && at[2] == '{') {
+    char *end;
+    unsigned long number = strtoul(at + 3, &end, at[1] == 'x' ? 16 : 8);
+    end += strspn(end, " \t");
+    return number == '\n' && *end == '}' ? (size_t)(end + 1 - at) : 0;
+  }
+  switch (at[1]) {
+  case 'n':
+    return 2;
+  case 'c':
+    return is_one_of(at[2], "Jj") ? 3 : 0;
+  case '0':
+    return strncmp(at + 1, "012", 3) == 0 ? 4 : 0;
+  case 'u':
+    return utf16_unit(at) == '\n' ? 6 : 0;
+  case 'x':
+    if (is_one_of(at[2], "Aa"))
+      return is_one_of(at[3], hex) ? 0 : 3;
+    return at[2] == '0' && is_one_of(at[3], "Aa") ? 4 : 0;
+  default:
+    return 0;
+  }
+}
+
+/* --- parts --- */
+
 static void rewrite_utf16(struct reader *self) {
   long number = utf16_unit(self->at);
   self->at += 6;
@@ -81,12 +154,24 @@ static void rewrite_hyphen(struct reader *self) {
     buffer_add_string(self->to, "\\");
 }
 
+static void read_quote(struct reader *self) {
+  const char *start = self->at;
+  copy_through(self, "\\E");
+  self->is_break = false;
+  if (!self->in_class && memchr(start, '\n', (size_t)(self->at - start)) != NULL)
+    note_break(self);
+}
+
 static void read_escape(struct reader *self) {
   char letter = self->at[1];
+  size_t break_length = break_escape(self->at);
+  self->is_break &= break_length > 0;
   if (letter == 'Q') {
-    copy_through(self, "\\E");
+    read_quote(self);
   } else if (utf16_unit(self->at) >= 0) {
     rewrite_utf16(self);
+  } else if (break_length > 0) {
+    copy(self, break_length);
   } else {
     self->is_unusual |= letter == 'g' && is_one_of(self->at[2], "<'");
     self->is_unusual |= is_one_of(letter, "123456789gk") && !self->in_class && self->capturing > 0;
@@ -100,12 +185,15 @@ static void read_escape(struct reader *self) {
     if (self->in_class && is_one_of(letter, "dDhHsSvVwWpP"))
       rewrite_hyphen(self);
   }
+  if (break_length > 0 && !self->in_class)
+    note_break(self);
 }
 
 /* "[" and what may follow it as itself. */
 static void open_class(struct reader *self) {
   self->in_class = true;
   copy(self, 1);
+  self->is_break = !is_one_of(*self->at, "^]");
   if (*self->at == '^')
     copy(self, 1);
   if (*self->at == ']')
@@ -117,10 +205,14 @@ static void read_in_class(struct reader *self) {
   if (name > 0 && strncmp(self->at + 2 + name, ":]", 2) == 0) {
     copy(self, name + 4);
     rewrite_hyphen(self);
+    self->is_break = false;
     return;
   }
   self->in_class = *self->at != ']';
+  self->is_break &= !self->in_class || *self->at == '\n';
   copy(self, 1);
+  if (!self->in_class && self->is_break)
+    note_break(self);
 }
 
 /* By what follows "(?": recursion, a condition, or a reference. */
@@ -145,55 +237,74 @@ static bool mentions_unusual(const char *text) {
 }
 
 static void open_group(struct reader *self) {
-  bool captures = self->at[1] != '?' && self->at[1] != '*';
+  struct group group = {.captures = self->at[1] != '?' && self->at[1] != '*'};
+  const char *at = self->at + 2;
   if (self->at[1] == '?') {
-    const char *at = self->at + 2;
     const char *name = at + (*at == 'P');
-    captures = *name == '\'' || (*name == '<' && !is_one_of(name[1], "=!*"));
+    group.captures = *name == '\'' || (*name == '<' && !is_one_of(name[1], "=!*"));
+    group.is_exempt = is_one_of(at[*at == '<'], "!(");
     self->is_unusual |= is_unusual_group(at);
     self->is_extended |= is_extended_group(at);
   }
   self->is_unusual |= self->at[1] == '*';
-  if (self->open < GROUPS_MAX)
-    self->captures[self->open] = captures;
+  self->groups[0].is_exempt |= self->at[1] == '*'; /* such as (*ACCEPT) */
   self->open++;
-  self->capturing += captures;
-  copy(self, 1);
+  *innermost(self) = group;
+  self->capturing += group.captures;
+  copy(self, self->at[1] == '?' && *at == '|' ? 3 : 1); /* that "|" parts no alternatives */
 }
 
 static void close_group(struct reader *self) {
-  if (self->open > 0 && self->open-- <= GROUPS_MAX)
-    self->capturing -= self->captures[self->open];
+  struct group group = *innermost(self);
   copy(self, 1);
+  if (self->open == 0)
+    return;
+  self->open--;
+  self->capturing -= group.captures;
+  if (group_needs_break(&group))
+    note_break(self);
 }
 
-static void read_part(struct reader *self) {
-  if (*self->at == '\\') {
-    read_escape(self);
-  } else if (self->in_class) {
-    read_in_class(self);
-  } else if (*self->at == '[') {
+static void read_outside(struct reader *self) {
+  if (*self->at == '[') {
     open_class(self);
   } else if (strncmp(self->at, "(?#", 3) == 0) {
     copy_through(self, ")");
   } else if (strncmp(self->at, "(?[", 3) == 0) {
     self->is_unusual = true; /* a class with operators, of which "-" is one */
+    self->groups[0].is_exempt = true;
     copy(self, strlen(self->at));
   } else if (*self->at == '(') {
     open_group(self);
   } else if (*self->at == ')') {
     close_group(self);
   } else {
+    bool is_break = *self->at == '\n' && !self->is_extended;
+    if (*self->at == '|')
+      end_alternative(innermost(self));
     copy(self, 1);
+    if (is_break)
+      note_break(self);
   }
 }
 
+static void read_part(struct reader *self) {
+  if (*self->at == '\\')
+    read_escape(self);
+  else if (self->in_class)
+    read_in_class(self);
+  else
+    read_outside(self);
+}
+
 /* Adds the pattern as PCRE2 takes it, with a NUL. Returns whether it is unusual. */
-static bool rewrite(const char *source, struct buffer *text) {
+static bool rewrite(const char *source, struct buffer *text, bool *needs_break) {
   struct reader reader = {.at = source, .to = text};
   while (*reader.at != '\0')
     read_part(&reader);
   buffer_add(text, "", 1);
+  bool may_have_comments = reader.is_extended && strchr(source, '#') != NULL;
+  *needs_break = group_needs_break(&reader.groups[0]) && !may_have_comments;
   return reader.is_unusual || (reader.is_extended && mentions_unusual(source));
 }
 
@@ -244,6 +355,7 @@ struct regex {
   struct buffer text;             /* the rewritten pattern */
   uint32_t options;               /* for all codes */
   bool is_interpreted;            /* machine code is not used */
+  bool needs_break;               /* as of regex_needs_line_break */
   struct code codes[REGEX_TEXTS]; /* that for ASCII may be NULL */
   /* The same with a callout before each item, which checks the clock; compiled when first needed.
      PCRE2's match limit counts backtracks from each start offset, not the bytes that an item runs
@@ -358,7 +470,7 @@ struct regex *regex_new(const char *source, struct error *error) {
   pcre2_set_callout(self->context, check_clock, self);
   pcre2_set_depth_limit(self->context, REGEX_TRIES_MAX);
   pcre2_set_heap_limit(self->context, REGEX_HEAP_KIB);
-  self->is_interpreted = rewrite(source, &self->text);
+  self->is_interpreted = rewrite(source, &self->text, &self->needs_break);
   self->options = workarounds(self->text.bytes, self->is_interpreted) | PCRE2_MULTILINE |
                   PCRE2_DUPNAMES | PCRE2_NEVER_BACKSLASH_C;
   if (compile_first(self, source, error) != 0) {
@@ -383,6 +495,10 @@ void regex_free(struct regex *self) {
   pcre2_match_context_free(self->context);
   pcre2_jit_stack_free(self->stack);
   free(self);
+}
+
+bool regex_needs_line_break(const struct regex *self) {
+  return self->needs_break;
 }
 
 size_t regex_min_length(const struct regex *self) {

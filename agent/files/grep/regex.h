@@ -1,6 +1,7 @@
 #ifndef AGENT_FILES_GREP_REGEX_H
 #define AGENT_FILES_GREP_REGEX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/error.h"
@@ -35,6 +36,9 @@ struct regex;
 
 /* NULL, with the compiler's message and the offset in the error. */
 struct regex *regex_new(const char *source, struct error *error);
+
+/* Whether every match is known to contain "\n": no text without one matches. */
+bool regex_needs_line_break(const struct regex *self);
 
 /* A lower bound for the length of a match, in characters. */
 size_t regex_min_length(const struct regex *self);
