@@ -10,9 +10,34 @@ struct grep {
   unsigned output; /* enum search_output */
 };
 
+/* Where nothing was found: one kind of what was not searched. */
+static void warn_gap(struct output *output, const struct search_gap *gap, const char *one,
+                     const char *several) {
+  if (gap->count == 1)
+    kind_warn(output, "grep ", "did not search 1 %s: %s", one, gap->first.text);
+  else if (gap->count > 1)
+    kind_warn(output, "grep ", "did not search %zu %s, the first: %s", gap->count, several,
+              gap->first.text);
+}
+
+/* An empty answer is no proof of absence as long as there is something else to search. */
+static void warn_gaps(const struct grep *self, const struct search_result *result,
+                      struct output *output) {
+  if (self->glob != NULL && result->files == 0)
+    kind_warn(output, "grep ",
+              self->glob[0] == '!' ? "found no file that the glob %s does not leave out"
+                                   : "found no file that matches the glob %s",
+              self->glob);
+  warn_gap(output, &result->excluded, "directory that is always left out",
+           "directories that are always left out");
+  warn_gap(output, &result->large, "file over 1,000,000 bytes", "files over 1,000,000 bytes");
+  warn_gap(output, &result->binary, "file that contains NUL bytes", "files that contain NUL bytes");
+}
+
 /* Adds the warnings. Fails where nothing was found, but not all was searched that was asked for: an
    empty answer would be taken for a proof. */
-static int report(const struct search_result *result, struct output *output, struct error *error) {
+static int report(const struct grep *self, const struct search_result *result,
+                  struct output *output, struct error *error) {
   struct error skipped = {.text = ""}, unread = {.text = ""};
   bool has_skipped = result->skipped > 0;
   bool has_unread = result->unread_directories + result->unread_files > 0;
@@ -35,6 +60,8 @@ static int report(const struct search_result *result, struct output *output, str
   if (result->hidden_directories + result->hidden_files > 0)
     kind_warn(output, "grep ", "left out %zu directories and %zu files that are hidden or ignored",
               result->hidden_directories, result->hidden_files);
+  if (result->matches == 0 && !result->is_cut)
+    warn_gaps(self, result, output);
   if (result->unused_ignores > 0)
     kind_warn(output, "grep ", "could not use %zu ignore files, the first: %s",
               result->unused_ignores, result->first_unused.text);
@@ -64,7 +91,7 @@ static int work(const struct step *step, struct output *output, struct error *er
     return -1;
   if (output->for_model && output->content.length == 0)
     buffer_add_string(&output->content, "(no matches)");
-  return report(&result, output, error);
+  return report(self, &result, output, error);
 }
 
 static const struct step_choice outputs[] = {[SEARCH_CONTENT] = {"content", 0},

@@ -94,8 +94,10 @@ static const struct argument grep_arguments[] = {
     {"path", "path", ARGUMENT_TEXT, false,
      .description = "File or directory to search. Defaults to the directory of the sandbox."},
     {"glob", "glob", ARGUMENT_TEXT, false,
-     .description = "Files to search, such as '*.c' or 'src/**/*.{ts,tsx}'; '!*.min.js' leaves "
-                    "files out. Defaults to all."},
+     .description =
+         "Files to search, such as '*.c' or 'src/**/*.{ts,tsx}', also in a hidden, ignored "
+         "or excluded directory that it names ('.github/**'); '!*.min.js' leaves files "
+         "out. Defaults to all."},
     {"search_hidden", "searchHidden", ARGUMENT_FLAG, false,
      .description = "Search hidden files, too, and those that .gitignore and the like leave out. "
                     "Defaults to false."},

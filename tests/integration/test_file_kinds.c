@@ -478,7 +478,7 @@ JOB_TEST(grep_modes_are_as_in_the_contract) {
        NULL},
       {GREP "'sub/b.h','pattern':'one','glob':'*.c'", 0, "[" MATCH("b.h", 1, "needle one") "]",
        NULL},
-      {GREP "'.','pattern':'no such thing'", 0, "[]", NULL},
+      {GREP "'sub/deep','pattern':'no such thing'", 0, "[]", NULL},
       {GREP "'node_modules','pattern':'needle'", 0, "[" MATCH("x.c", 1, "needle") "]", NULL},
   };
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
@@ -579,6 +579,81 @@ JOB_TEST(grep_leaves_out_what_the_repository_ignores) {
       {GREP "'.env'," NAMES ",'searchHidden':false", 0, "[" NAME(".env") "]", NULL},
       {GREP "'.'," NAMES ",'glob':'*.log','searchHidden':false", 0, "[" NAME("a.log") "]",
        "grep left out 2 directories and 0 files that are hidden or ignored"},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+}
+
+/* No match is a proof of absence only where everything was searched. */
+JOB_TEST(grep_that_finds_nothing_says_what_was_not_searched) {
+  make_tree(job);
+  char *large = malloc(1000002);
+  assert_non_null(large);
+  memset(large, 'x', 1000001);
+  large[1000001] = '\0';
+  kind_rows_file(job, "large", large);
+  free(large);
+  kind_rows_bytes(job, "sub/nul.bin", "a\0needle", 8);
+  kind_rows_bytes(job, "sub/deep/nul.bin", "a\0needle", 8);
+  static const struct kind_row rows[] = {
+      {GREP "'.','pattern':'no such thing'", 0, "[]",
+       "grep did not search 2 directories that are always left out, the first: node_modules\n"
+       "grep did not search 1 file over 1,000,000 bytes: large\n"
+       "grep did not search 2 files that contain NUL bytes, the first: sub/deep/nul.bin"},
+      {GREP "'.','pattern':'no such thing','prefixPaths':true,'glob':'sub/**'", 0, "[]",
+       "grep did not search 1 directory that is always left out: sub/obj\n"
+       "grep did not search 2 files that contain NUL bytes, the first: sub/deep/nul.bin"},
+      {GREP "'sub','pattern':'needle','prefixPaths':true,'glob':'*.bin'", 0, "[]",
+       "grep did not search 1 directory that is always left out: sub/obj\n"
+       "grep did not search 2 files that contain NUL bytes, the first: sub/deep/nul.bin"},
+      {GREP "'.','pattern':'needle','glob':'none/*.py'", 0, "[]",
+       "grep found no file that matches the glob none/*.py"},
+      {GREP "'.','pattern':'needle','glob':'!*'", 0, "[]",
+       "grep found no file that the glob !* does not leave out"},
+      {GREP "'.','pattern':'x','outputMode':'count','glob':'large'", 0, "[]",
+       "grep did not search 2 directories that are always left out, the first: node_modules\n"
+       "grep did not search 1 file over 1,000,000 bytes: large"},
+      {GREP "'.','pattern':'needle','outputMode':'count'", 0,
+       "[{'path':'.hidden','count':1},{'path':'a.c','count':1},{'path':'sub/b.h','count':2},"
+       "{'path':'sub/deep/c.txt','count':1}]",
+       NULL},
+      {GREP "'a.c','pattern':'no such thing','glob':'*.py'", 0, "[]", NULL},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+}
+
+JOB_TEST(grep_by_a_glob_searches_the_directories_that_it_names) {
+  make_tree(job);
+  kind_rows_file(job, ".github/workflows/ci.yml", "needle");
+  kind_rows_file(job, ".git/config", "needle");
+  kind_rows_file(job, ".gitignore", "out/\n");
+  kind_rows_file(job, "out/x.log", "needle");
+#define FILES(GLOB)                                                                                \
+  GREP "'.','pattern':'needle','outputMode':'filesWithMatches','searchHidden':false,'glob':'" GLOB \
+       "'"
+#define LEFT_OUT(COUNT) "grep left out " COUNT " directories and 0 files that are hidden or ignored"
+  static const struct kind_row rows[] = {
+      {FILES(".github/workflows/*.yml"), 0, "[{'path':'.github/workflows/ci.yml'}]", LEFT_OUT("1")},
+      {FILES(".git/*"), 0, "[{'path':'.git/config'}]", LEFT_OUT("2")},
+      {FILES("out/*"), 0, "[{'path':'out/x.log'}]", LEFT_OUT("1")},
+      {FILES("sub/obj/*.c"), 0, "[{'path':'sub/obj/x.c'}]", LEFT_OUT("2")},
+      {FILES("**/node_modules/**"), 0, "[{'path':'node_modules/x.c'}]", LEFT_OUT("2")},
+  };
+  kind_rows_run(job, rows, sizeof rows / sizeof *rows);
+}
+
+/* `?` is a byte, as in git. */
+JOB_TEST(grep_globs_and_ignore_files_match_bytes) {
+  kind_rows_file(job, "\xC3\xA9.txt", "needle");
+  kind_rows_file(job, "e.txt", "needle");
+  kind_rows_file(job, "sub/\xC3\xA9.txt", "needle");
+  kind_rows_file(job, "sub/e.txt", "needle");
+  kind_rows_file(job, "sub/.ignore", "?.txt");
+  static const struct kind_row rows[] = {
+      {GREP "'.','pattern':'needle','outputMode':'filesWithMatches','glob':'/?.txt'", 0,
+       "[{'path':'e.txt'}]", NULL},
+      {GREP "'sub','pattern':'needle','outputMode':'filesWithMatches','searchHidden':false", 0,
+       "[{'path':'\xC3\xA9.txt'}]",
+       "grep left out 0 directories and 2 files that are hidden or ignored"},
   };
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }

@@ -18,6 +18,10 @@ const char *kind_rows_path(struct job *job, const char *name) {
 }
 
 void kind_rows_file(struct job *job, const char *name, const char *content) {
+  kind_rows_bytes(job, name, content, strlen(content));
+}
+
+void kind_rows_bytes(struct job *job, const char *name, const char *bytes, size_t length) {
   char *path = job_format(job, "%s/%s", kind_rows_directory(job), name);
   for (char *slash = path + strlen(kind_rows_directory(job)) + 1;
        (slash = strchr(slash, '/')) != NULL; slash++) {
@@ -27,7 +31,7 @@ void kind_rows_file(struct job *job, const char *name, const char *content) {
     *slash = '/';
   }
   FILE *file = fopen(path, "w");
-  if (file == NULL || fputs(content, file) < 0 || fclose(file) != 0)
+  if (file == NULL || fwrite(bytes, 1, length, file) != length || fclose(file) != 0)
     fail_msg("%s: %s", path, strerror(errno));
 }
 
@@ -97,7 +101,10 @@ static void check(struct job *job, const struct kind_row *row) {
   const char *words = expand(job, row->words);
   job_expect_result(job, result, row->exit_code, row->exit_code == 0 ? NULL : words,
                     expand(job, row->content));
-  assert_int_equal(job_event_count(result), words == NULL ? 2 : 3);
+  int lines = words != NULL;
+  for (const char *at = words; at != NULL && (at = strchr(at, '\n')) != NULL; at++)
+    lines++;
+  assert_int_equal(job_event_count(result), 2 + lines);
   const char *line = job_format(job, "%s %s\n", job_text(step, "kind"), job_text(step, "path"));
   assert_string_equal(job_lines(job, step, "started"), line);
   assert_string_equal(job_lines(job, step, "stdout"), "");

@@ -14,7 +14,7 @@ struct kind_row {
   const char *fields;  /* of the step, without stepId and workingDirectory */
   int exit_code;       /* 0 or 1 */
   const char *content; /* outputContent; NULL: null */
-  const char *words;   /* the only line on standard error; NULL: none. With 1 also errorMessage */
+  const char *words;   /* the lines on standard error; NULL: none. With 1 also errorMessage */
 };
 
 /* Runs each row, and checks its result and its events: `started`, `words`, `completed`. */
@@ -26,6 +26,7 @@ const char *kind_rows_path(struct job *job, const char *name);
 
 /* Makes a file in it, and the directories above; and what it then holds. */
 void kind_rows_file(struct job *job, const char *name, const char *content);
+void kind_rows_bytes(struct job *job, const char *name, const char *bytes, size_t length);
 const char *kind_rows_content(struct job *job, const char *name);
 
 /* Makes one deeper than a walk goes: to root, nothing else is closed. */

@@ -295,6 +295,68 @@ TEST(a_slash_at_the_end_matches_directories_only) {
   check(rows, sizeof rows / sizeof *rows);
 }
 
+/* '-' nothing, 'b' something below the directory, 'n' its name is spelled out. */
+TEST(what_a_glob_can_match_below_a_directory) {
+  static const struct {
+    const char *glob, *path;
+    char reach;
+  } rows[] = {
+      {".github/workflows/*.yml", ".github", 'n'},
+      {".github/workflows/*.yml", ".github/workflows", 'n'},
+      {".github/workflows/*.yml", ".github/other", '-'},
+      {".github/workflows/*.yml", ".github/workflows/x.yml", '-'},
+      {".github/workflows/*.yml", "x/.github", '-'},
+      {".git/*", ".git", 'n'},
+      {".git/*", ".git/x", '-'},
+      {"/bin/*", "bin", 'n'},
+      {"./bin/*", "bin", 'n'},
+      {"bin/**", "bin", 'n'},
+      {"bin/**", "bin/x", 'b'},
+      {"bin/**", "bin/x/y", 'b'},
+      {"bin/**/z", "bin/z", 'b'},
+      {"**/bin/*", "bin", 'n'},
+      {"**/bin/*", "a/b/bin", 'n'},
+      {"**/bin/*", "bin/bin", 'n'},
+      {"**/bin/*", "a/b", 'b'},
+      {"**/bin/**/c", "bin/x", 'b'},
+      {"**/bin", "bin", 'b'},
+      {"**/*.c", "bin", 'b'},
+      {"**", "bin", 'b'},
+      {"*/x", "bin", 'b'},
+      {"?in/x", "bin", 'b'},
+      {"[b]in/x", "bin", 'b'},
+      {"b*/x", "bin", 'n'},
+      {"b?n/x", "bin", 'n'},
+      {".*/x", ".github", 'n'},
+      {"\\*/x", "*", 'n'},
+      {"a/*/x", "a/bin", 'b'},
+      {"a/bin/x", "a/bin", 'n'},
+      {"a/bin/x", "bin", '-'},
+      {"{a,bin}/x", "bin", 'n'},
+      {"{bin/x,*.c}", "bin", 'n'},
+      {"{bin/x,*/c}", "obj", 'b'},
+      {"{bin,obj/x}", "bin", '-'},
+      {"a\\/b", "a", 'n'},
+      {"a[/]b/c", "a[", '-'},
+      {"*.c", "bin", 'b'},
+      {"bin", "bin", 'b'},
+      {"/bin", "bin", '-'},
+      {"bin/", "bin", 'b'},
+      {"a//b", "a", 'n'},
+      {"a/b", "", 'b'},
+      {"", "a", '-'},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    struct error error;
+    struct globs *glob = only(rows[i].glob, &error);
+    assert_non_null(glob);
+    char reach = "-bn"[globs_reach(glob, rows[i].path, strlen(rows[i].path))];
+    if (reach != rows[i].reach)
+      fail_msg("%s and %s: %c, not %c", rows[i].glob, rows[i].path, reach, rows[i].reach);
+    globs_free(glob);
+  }
+}
+
 TEST(an_empty_glob_matches_nothing) {
   assert_false(fits("", "a"));
   assert_false(fits("", "a/"));
@@ -422,5 +484,12 @@ TEST(hostile_globs_take_bounded_time) {
   expect_fits(repeat("**/a/", 700, "[b]"), path, false);
   expect_fits(repeat("**/a/", 700, "a"), path, true);
   expect_fits(repeat("**/*a*/", 500, "[b]"), path, false);
+  struct error error;
+  char *text = repeat("**/*a*/", 500, "[b]");
+  struct globs *glob = only(text, &error);
+  assert_non_null(glob);
+  assert_int_equal(globs_reach(glob, path, 4095), GLOBS_BELOW);
+  globs_free(glob);
+  free(text);
   free(path);
 }

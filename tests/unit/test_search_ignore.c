@@ -126,7 +126,139 @@ TREE_TEST(the_reference_directory_is_left_out_unless_the_search_begins_in_it) {
   EXPECT(tree, "s/y x ", .path = "w/.agentsmith/reference/");
   EXPECT(tree, "y ", .path = "w/.agentsmith/reference/s");
   EXPECT(tree, "x ", .path = "w/.agentsmith/reference/x");
-  EXPECT(tree, "", .glob = ".agentsmith/reference/**");
+  EXPECT(tree, "", .glob = ".agentsmith/*/*");
+  EXPECT(tree, ".agentsmith/reference/s/y .agentsmith/reference/x ",
+         .glob = ".agentsmith/reference/**");
   EXPECT_VISIBLE(tree, "", .path = NULL);
   expect_hidden(2, 0); /* .agentsmith, d/.agentsmith */
+}
+
+/* --- a glob that names a directory that is left out --- */
+
+#define EXPECT_BOTH(TREE, NAMES, GLOB)                                                             \
+  do {                                                                                             \
+    EXPECT(TREE, NAMES, .glob = GLOB);                                                             \
+    EXPECT_VISIBLE(TREE, NAMES, .glob = GLOB);                                                     \
+  } while (0)
+
+TREE_TEST(a_glob_that_names_a_hidden_directory_searches_it) {
+  tree_make(tree, "home/ w/ w/.github/ w/.github/workflows/ w/.github/workflows/ci.yml=yes "
+                  "w/.github/workflows/.x.yml=yes w/.github/top.yml=yes w/a.yml=yes "
+                  "w/.github/.more/ w/.github/.more/b.yml=yes w/sub/ w/sub/.github/ "
+                  "w/sub/.github/c.yml=yes");
+  EXPECT_BOTH(tree, ".github/workflows/.x.yml .github/workflows/ci.yml ",
+              ".github/workflows/*.yml");
+  EXPECT_BOTH(tree, ".github/top.yml ", ".github/*.yml");
+  EXPECT_BOTH(tree, ".github/top.yml ", "./.github/*");
+  EXPECT_BOTH(tree, ".github/top.yml ", ".g*/*.yml");
+  EXPECT_BOTH(tree,
+              ".github/.more/b.yml .github/top.yml .github/workflows/.x.yml "
+              ".github/workflows/ci.yml ",
+              "/.github/**/*.yml");
+  EXPECT_BOTH(tree, ".github/top.yml sub/.github/c.yml ", "**/.github/*.yml");
+  EXPECT_BOTH(tree, "sub/.github/c.yml ", "{sub,none}/.github/c.yml");
+  /* One that does not name it keeps to the rules. */
+  EXPECT_VISIBLE(tree, "a.yml ", .glob = "**/*.yml");
+  expect_hidden(2, 0);
+  EXPECT_VISIBLE(tree, "", .glob = "*/workflows/*.yml");
+  EXPECT_VISIBLE(tree, "a.yml ", .glob = "*.yml");
+  EXPECT_VISIBLE(tree, "a.yml ", .glob = "!.github/x");
+}
+
+TREE_TEST(a_glob_that_names_an_ignored_directory_searches_it) {
+  tree_make(tree,
+            "home/ w/ w/out/ w/out/a.txt=yes w/out/sub/ w/out/sub/b.txt=yes w/out/sub/c.o=yes "
+            "w/src/ w/src/gen/ w/src/gen/d.txt=yes w/src/e.txt=yes");
+  tree_write(tree, "w/.ignore", "out/\n/out/*\ngen\n*.o\n", 0600);
+  EXPECT_BOTH(tree, "out/a.txt ", "out/*.txt");
+  EXPECT_BOTH(tree, "out/a.txt out/sub/b.txt ", "out/**/*.txt");
+  EXPECT_BOTH(tree, "out/sub/b.txt out/sub/c.o ", "out/sub/*");
+  EXPECT_BOTH(tree, "src/gen/d.txt ", "src/gen/*");
+  EXPECT_VISIBLE(tree, "src/e.txt ", .glob = "src/**/*.txt");
+  expect_hidden(2, 0); /* out, src/gen */
+  EXPECT_VISIBLE(tree, "gen/d.txt ", .path = "w/src",
+                 .glob = "src/gen/*");                                  /* from the repository */
+  EXPECT_VISIBLE(tree, "gen/d.txt ", .path = "w/src", .glob = "gen/*"); /* from the root */
+}
+
+TREE_TEST(a_glob_that_names_an_excluded_directory_searches_it) {
+  tree_make(tree,
+            "home/ w/ w/.git/ w/.git/config=yes w/.git/refs/ w/.git/refs/x=yes w/bin/ w/bin/a=yes "
+            "w/bin/sub/ w/bin/sub/b=yes w/bin/obj/ w/bin/obj/c=yes w/d/ w/d/vendor/ "
+            "w/d/vendor/e=yes w/d/vendor/bin/ w/d/vendor/bin/f=yes");
+  tree_write(tree, "w/.gitignore", "bin\n", 0600);
+  EXPECT_BOTH(tree, ".git/config ", ".git/*");
+  EXPECT_BOTH(tree, ".git/config ", ".git/config");
+  EXPECT_BOTH(tree, ".git/config .git/refs/x ", ".git/**");
+  EXPECT_BOTH(tree, "bin/a ", "bin/*");
+  EXPECT_BOTH(tree, "bin/a bin/obj/c bin/sub/b ", "bin/**");
+  EXPECT_BOTH(tree, "bin/sub/b ", "bin/sub/*");
+  EXPECT_BOTH(tree, "bin/a ", "**/bin/*"); /* vendor is not named */
+  EXPECT_BOTH(tree, "d/vendor/bin/f ", "**/vendor/bin/*");
+  EXPECT_BOTH(tree, "d/vendor/e ", "d/vendor/*");
+  EXPECT_BOTH(tree, "d/vendor/bin/f d/vendor/e ", "*/vendor/**");
+  EXPECT(tree, "", .glob = "*/*");
+  EXPECT(tree, "", .glob = "**/f");
+  EXPECT(tree, "", .glob = "bin");
+  EXPECT(tree, "", .glob = "d/**");
+}
+
+/* A directory that cannot be read is counted if the search looks into it. */
+TREE_TEST(a_named_directory_is_not_searched_beside_the_glob) {
+  tree_make(tree, "home/ w/ w/node_modules/ w/node_modules/a/ w/node_modules/a/x=yes "
+                  "w/node_modules/b/");
+  assert_int_equal(chmod(tree_path(tree, "."), 0755), 0);
+  assert_int_equal(chmod(tree_path(tree, "w/node_modules/b"), 0000), 0);
+  assert_int_equal(seteuid(NOBODY), 0);
+  EXPECT(tree, "node_modules/a/x ", .glob = "node_modules/a/*");
+  size_t unread = last.unread_directories;
+  EXPECT(tree, "node_modules/a/x ", .glob = "node_modules/*/x");
+  size_t all_unread = last.unread_directories;
+  assert_int_equal(seteuid(0), 0);
+  assert_int_equal(unread, 0);
+  assert_int_equal(all_unread, 1);
+}
+
+/* --- what was not searched --- */
+
+static void expect_gap(const struct search_gap *gap, size_t count, const char *first) {
+  assert_int_equal(gap->count, count);
+  if (count > 0)
+    assert_string_equal(gap->first.text, first);
+}
+
+TREE_TEST(what_was_not_searched_is_counted) {
+  static char large[SEARCH_FILE_MAX + 1];
+  memset(large, 'x', sizeof large);
+  tree_make(tree, "home/ w/ w/.git/ w/.git/x=yes w/src/ w/src/bin/ w/src/bin/x=yes w/src/a.c=no "
+                  "w/src/b.h=no");
+  for (int i = 0; i < 2; i++) {
+    FILE *file = fopen(tree_path(tree, i == 0 ? "w/large" : "w/nul"), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(i == 0 ? large : "\0no", 1, i == 0 ? sizeof large : 3, file),
+                     i == 0 ? sizeof large : 3);
+    assert_int_equal(fclose(file), 0);
+  }
+  EXPECT(tree, "", .path = NULL);
+  expect_gap(&last.excluded, 2, ".git");
+  expect_gap(&last.large, 1, "large");
+  expect_gap(&last.binary, 1, "nul");
+  assert_int_equal(last.files, 4);
+  /* Only what the glob could choose. */
+  EXPECT(tree, "", .glob = "src/**/*.c");
+  expect_gap(&last.excluded, 1, "src/bin");
+  expect_gap(&last.large, 0, NULL);
+  expect_gap(&last.binary, 0, NULL);
+  assert_int_equal(last.files, 1);
+  EXPECT(tree, "", .glob = "src/*.c");
+  expect_gap(&last.excluded, 0, NULL);
+  EXPECT(tree, "", .glob = "*.py");
+  expect_gap(&last.excluded, 2, ".git");
+  assert_int_equal(last.files, 0);
+  EXPECT(tree, "", .glob = "!*");
+  expect_gap(&last.excluded, 0, NULL);
+  assert_int_equal(last.files, 0);
+  EXPECT(tree, "", .path = "w/large", .glob = "*.py");
+  expect_gap(&last.large, 0, NULL);
+  assert_int_equal(last.files, 1);
 }

@@ -24,6 +24,9 @@
  *   ANCHOR     a glob without "!" is matched against the path from the root, too. So rg is asked
  *              twice, and both answers count; what is found in a directory that is hidden to one of
  *              them must be in an answer without ignore files
+ *   NAMED      a glob without "!" that names a directory searches it, though rg leaves it out. So what only
+ *              this program finds may be in a directory that is named, if rg finds it without ignore
+ *              files and without leaving out anything
  *   SELF       where the search begins above the repository, a negated glob does not leave the repository
  *              out; rg takes its path for "", which "**" matches. So there is none there
  *   LATE_NUL   a NUL anywhere makes a file binary; rg finds what is in front of it by 64 KiB. So these
@@ -486,6 +489,7 @@ struct question {
   bool has_glob;
   struct text glob;
   bool search_hidden;
+  bool excludes_nothing; /* of rg: NAMED */
 };
 
 struct list {
@@ -554,7 +558,7 @@ static bool is_in_excluded(const char *path) {
   (void)snprintf(copy, sizeof copy, "%s", path);
   char *rest = copy;
   for (char *name; (name = strsep(&rest, "/")) != NULL;)
-    if (walk_is_excluded(walk_default_excludes, name))
+    if (walk_is_excluded(name))
       return true;
   return false;
 }
@@ -598,6 +602,32 @@ static void run(const struct scene *self, const struct arguments *arguments, con
   check_errors(self);
 }
 
+/* The directories that this program always leaves out. */
+static void argue_excludes(struct arguments *arguments, const struct scene *self,
+                           const struct question *question, const char *directory) {
+  const char *root = below_directory(question->root, directory);
+  /* EXCLUDED: as a glob, of what is not below the directory with its whole path */
+  char anchor[PATH_MAX] = "";
+  if (root == NULL)
+    (void)snprintf(anchor, sizeof anchor, "**%s", as_glob(full(self, question->root)));
+  else if (root[0] != '\0')
+    (void)snprintf(anchor, sizeof anchor, "/%s", as_glob(root));
+  bool is_in = is_in_excluded(question->root);
+  for (size_t i = 0; walk_default_excludes[i] != NULL; i++) {
+    argue(arguments, "--glob");
+    if (is_in)
+      argue(arguments, "!%s/**/%s/**", anchor, walk_default_excludes[i]);
+    else
+      argue(arguments, "!**/%s/**", walk_default_excludes[i]);
+  }
+  static const char reference[] = "outer/work/.agentsmith/reference";
+  if (question->link[0] == '\0' && below_directory(question->root, reference) == NULL &&
+      below_directory(reference, directory) != NULL) {
+    argue(arguments, "--glob");
+    argue(arguments, "!/%s/**", below_directory(reference, directory));
+  }
+}
+
 /* `directory` is where a glob is anchored, from the scene. */
 static void ask_ripgrep(const struct scene *self, const struct question *question,
                         const char *directory, struct list *found) {
@@ -613,27 +643,8 @@ static void ask_ripgrep(const struct scene *self, const struct question *questio
   argue(&arguments, "--files-with-matches");
   if (question->has_glob)
     argue(&arguments, "--glob=%s", question->glob.bytes);
-  const char *root = below_directory(question->root, directory);
-  /* EXCLUDED: as a glob, of what is not below the directory with its whole path */
-  char anchor[PATH_MAX] = "";
-  if (root == NULL)
-    (void)snprintf(anchor, sizeof anchor, "**%s", as_glob(full(self, question->root)));
-  else if (root[0] != '\0')
-    (void)snprintf(anchor, sizeof anchor, "/%s", as_glob(root));
-  bool is_in = is_in_excluded(question->root);
-  for (size_t i = 0; walk_default_excludes[i] != NULL; i++) {
-    argue(&arguments, "--glob");
-    if (is_in)
-      argue(&arguments, "!%s/**/%s/**", anchor, walk_default_excludes[i]);
-    else
-      argue(&arguments, "!**/%s/**", walk_default_excludes[i]);
-  }
-  static const char reference[] = "outer/work/.agentsmith/reference";
-  if (question->link[0] == '\0' && below_directory(question->root, reference) == NULL &&
-      below_directory(reference, directory) != NULL) {
-    argue(&arguments, "--glob");
-    argue(&arguments, "!/%s/**", below_directory(reference, directory));
-  }
+  if (!question->excludes_nothing)
+    argue_excludes(&arguments, self, question, directory);
   argue(&arguments, "-e");
   argue(&arguments, "needle");
   argue(&arguments, "%s", full(self, question->root));
@@ -729,6 +740,29 @@ static bool is_of_both_ways(const struct scene *self, const struct question *que
   return is_found;
 }
 
+/* NAMED: of a component in front of another one. */
+static bool names_a_directory(const char *glob) {
+  for (const char *slash; (slash = strchr(glob, '/')) != NULL && slash[1] != '\0'; glob = slash + 1)
+    if (slash > glob && strchr("*?[", glob[0]) == NULL)
+      return true;
+  return false;
+}
+
+static bool is_in_named(const struct scene *self, const struct question *question,
+                        const char *name) {
+  if (!question->has_glob || question->glob.bytes[0] == '!' ||
+      !names_a_directory(question->glob.bytes))
+    return false;
+  struct question all = *question;
+  struct list found = {.count = 0};
+  all.search_hidden = true;
+  all.excludes_nothing = true;
+  answer_by_ripgrep(self, &all, &found);
+  bool is_found = list_has(&found, name);
+  list_release(&found);
+  return is_found;
+}
+
 static bool is_late_nul(const char *name) {
   const char *slash = strrchr(name, '/');
   return strcmp(slash == NULL ? name : slash + 1, LATE_NUL) == 0;
@@ -740,7 +774,8 @@ static void compare(const struct scene *self, uint64_t seed, const struct questi
     if (!list_has(own, rg->names[i]) && !is_late_nul(rg->names[i]))
       show(self, seed, question, rg->names[i], "rg");
   for (size_t i = 0; i < own->count; i++)
-    if (!list_has(rg, own->names[i]) && !is_of_both_ways(self, question, own->names[i]))
+    if (!list_has(rg, own->names[i]) && !is_of_both_ways(self, question, own->names[i]) &&
+        !is_in_named(self, question, own->names[i]))
       show(self, seed, question, own->names[i], "this program");
 }
 

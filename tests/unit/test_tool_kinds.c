@@ -132,6 +132,10 @@ FILES_TEST(errors_are_those_of_the_engine) {
   expect(files, "read_file", "{'path':'$/none'}", true, "Error: file not found: $/none");
   expect(files, "list_directory", "{'path':'$/none'}", true, "Error: directory not found: $/none");
   expect(files, "directory_tree", "{'path':'$/none'}", true, "Error: directory not found: $/none");
+  expect(
+      files, "grep", "{'path':'$','pattern':'a\\\\nb'}", true,
+      "Error: pattern: it contains a line break and can never match, because each line is matched "
+      "by itself; search for one of the lines and show lines of context");
   expect(files, "grep", "{'path':'$','pattern':'('}", true,
          "Error: pattern: missing closing parenthesis at offset 1");
   expect(files, "edit_file", "{'path':'$/f','edits':[{'old_string':'','new_string':'b'}]}", true,
@@ -198,6 +202,21 @@ FILES_TEST(matches_are_found) {
          "$/a.c:3:three\n... (left out 0 directories and 1 files that are hidden or ignored)");
   expect(files, "grep", "{'path':'$','pattern':'three','search_hidden':true}", false,
          "$/.env:1:three\n$/a.c:3:three");
+  assert_int_equal(mkdir(directory_path(files, "bin"), 0755), 0);
+  put(files, "bin/x", "four\n");
+  expect(files, "grep", "{'pattern':'four'}", false,
+         "(no matches)\n"
+         "... (left out 0 directories and 1 files that are hidden or ignored)\n"
+         "... (did not search 1 directory that is always left out: bin)");
+  expect(files, "grep", "{'path':'$','pattern':'four','search_hidden':true}", false,
+         "(no matches)\n... (did not search 1 directory that is always left out: $/bin)");
+  expect(files, "grep", "{'pattern':'four','glob':'*.py','search_hidden':true}", false,
+         "(no matches)\n"
+         "... (found no file that matches the glob *.py)\n"
+         "... (did not search 1 directory that is always left out: bin)");
+  expect(files, "grep", "{'pattern':'four','glob':'bin/*'}", false, "bin/x:1:four");
+  unlink(directory_path(files, "bin/x"));
+  rmdir(directory_path(files, "bin"));
   unlink(directory_path(files, ".env"));
   unlink(directory_path(files, "a.c"));
   unlink(directory_path(files, "b.h"));

@@ -23,7 +23,7 @@ static void add(struct listing *self, const struct walk_entry *entry) {
 TREE_TEST(a_skipped_directory_is_not_entered) {
   tree_make(tree, "a/ a/x b/ b/x");
   struct error error;
-  struct walk *walk = walk_new(tree->path, NULL, true, &error);
+  struct walk *walk = walk_new(tree->path, true, &error);
   struct listing listing = {.text = ""};
   struct walk_entry entry;
   while (walk_next(walk, &entry)) {
@@ -39,7 +39,7 @@ TREE_TEST(a_skipped_directory_is_not_entered) {
 TREE_TEST(what_changes_meanwhile_is_no_error) {
   tree_make(tree, "gone/ linked/ piped/ stays/ stays/x");
   struct error error;
-  struct walk *walk = walk_new(tree->path, NULL, true, &error);
+  struct walk *walk = walk_new(tree->path, true, &error);
   struct listing listing = {.text = ""};
   struct walk_entry entry;
   while (walk_next(walk, &entry)) {
@@ -79,7 +79,7 @@ TREE_TEST(too_many_names_are_sorted_in_portions) {
   char *seen = calloc(1, (size_t)count);
   assert_non_null(seen);
   struct error error;
-  struct walk *walk = walk_new(tree->path, NULL, true, &error);
+  struct walk *walk = walk_new(tree->path, true, &error);
   struct walk_entry entry;
   int at = 0;
   int last = -1;
@@ -99,7 +99,7 @@ TREE_TEST(too_many_names_are_sorted_in_portions) {
 TREE_TEST(directories_without_a_descriptor_are_counted) {
   tree_make(tree, "a/ a/b/ a/b/c/");
   struct error error;
-  struct walk *walk = walk_new(tree->path, NULL, true, &error);
+  struct walk *walk = walk_new(tree->path, true, &error);
   struct walk_entry entry;
   assert_true(walk_next(walk, &entry));
   struct rlimit before;

@@ -397,6 +397,83 @@ enum globs_verdict globs_judge(const struct globs *self, const char *path, size_
   return GLOBS_SILENT;
 }
 
+/* --- below a directory --- */
+
+/* For each component of a glob whether it can match the next component of the path: GLOBS_NOT_BELOW when
+   it cannot, else how the component in front of it came there. */
+struct way {
+  char *at, *next; /* an enum globs_reach each; `next` is behind one more component of the path */
+};
+
+/* The next component of a glob, whose "/" is stepped over. */
+static const char *next_component(const char *glob, const char *end, size_t *length) {
+  *length = component_length(glob, (size_t)(end - glob));
+  const char *slash = glob + *length;
+  return slash < end ? slash + glob_text_unit(slash) : end;
+}
+
+static void reach_more(char *reached, enum globs_reach reach) {
+  if (*reached < (char)reach)
+    *reached = (char)reach;
+}
+
+/* "**" stands for no component, or takes this one and stays. */
+static void step(struct way *self, size_t count, const char *glob, const char *end,
+                 const char *name, size_t length) {
+  memset(self->next, GLOBS_NOT_BELOW, count);
+  for (size_t i = 0; i < count; i++) {
+    size_t size;
+    const char *component = glob;
+    glob = next_component(glob, end, &size);
+    bool is_any = size == 2 && memcmp(component, "**", 2) == 0;
+    if (self->at[i] == GLOBS_NOT_BELOW)
+      continue;
+    if (is_any && i + 1 < count)
+      reach_more(&self->at[i + 1], GLOBS_BELOW);
+    if (is_any)
+      reach_more(&self->next[i], GLOBS_BELOW);
+    else if (i + 1 < count && matches_name(component, size, name, length))
+      reach_more(&self->next[i + 1],
+                 strchr("*?[", component[0]) == NULL ? GLOBS_NAMED : GLOBS_BELOW);
+  }
+  char *swap = self->at;
+  self->at = self->next;
+  self->next = swap;
+}
+
+static enum globs_reach reach_of_path(const char *glob, size_t glob_length, const char *path,
+                                      size_t length) {
+  const char *end = glob + glob_length;
+  size_t count = 1, size;
+  for (const char *at = glob; (at = next_component(at, end, &size)) < end;)
+    count++;
+  char *both = memory_allocate(2 * count);
+  memset(both, GLOBS_NOT_BELOW, 2 * count);
+  struct way way = {.at = both, .next = both + count};
+  way.at[0] = GLOBS_BELOW;
+  for (size_t in = 0, name; in < length; in += name + 1) {
+    name = name_length(path + in, length - in);
+    step(&way, count, glob, end, path + in, name);
+  }
+  enum globs_reach reach = GLOBS_NOT_BELOW;
+  for (size_t i = 0; i < count; i++)
+    reach = (enum globs_reach)way.at[i] > reach ? (enum globs_reach)way.at[i] : reach;
+  free(both);
+  return reach;
+}
+
+enum globs_reach globs_reach(const struct globs *self, const char *path, size_t length) {
+  enum globs_reach reach = GLOBS_NOT_BELOW;
+  for (size_t i = 0; i < self->count && reach < GLOBS_NAMED; i++) {
+    const struct rule *rule = &self->rules[i];
+    const char *glob = self->text.bytes + rule->glob;
+    enum globs_reach one =
+        rule->is_of_name ? GLOBS_BELOW : reach_of_path(glob, rule->length, path, length);
+    reach = one > reach ? one : reach;
+  }
+  return reach;
+}
+
 /* --- an ignore file --- */
 
 /* Adds a rule for each glob that this one stands for. */

@@ -81,6 +81,15 @@ struct globs *globs_of_ignore_file(const char *text, size_t length, bool *is_too
 enum globs_verdict globs_judge(const struct globs *self, const char *path, size_t length,
                                bool is_directory);
 
+/*
+ * What the globs can match below a directory, by its path. A glob names the directory when the component
+ * that matches the last one of the path does not begin with a wildcard ("*", "?" or "["), and another
+ * component follows it: ".github/" followed by "**", "bin/x", or "**" followed by "/node_modules/x". A
+ * glob that is matched against the base name alone names no directory.
+ */
+enum globs_reach { GLOBS_NOT_BELOW, GLOBS_BELOW, GLOBS_NAMED };
+enum globs_reach globs_reach(const struct globs *self, const char *path, size_t length);
+
 /* May be NULL. */
 void globs_free(struct globs *self);
 

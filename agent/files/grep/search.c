@@ -12,9 +12,8 @@
 
 #include "agent/files/access/path.h"
 #include "agent/files/access/regular_file.h"
-#include "agent/files/glob/glob.h"
 #include "agent/files/grep/line_matcher.h"
-#include "agent/files/ignore/ignore.h"
+#include "agent/files/grep/search_scope.h"
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
 #include "base/printable.h"
@@ -28,80 +27,8 @@ struct file_search {
   bool has_entries;
   struct buffer written; /* path of the file that is searched, as the answer has it */
   struct search_result result;
-  /* Which entries below the root are looked at: */
-  struct globs *glob;    /* NULL: all */
-  char *reference;       /* from the root; NULL: it is not below */
-  struct buffer lexical; /* path of the root with a "/", then of the entry; empty without a use */
-  size_t root;           /* bytes of the former */
-  struct ignore *ignore; /* NULL: ignore files and hidden names make no difference */
+  struct search_scope *scope;
 };
-
-/* --- which entries below the root are looked at --- */
-
-/* With a "/" at its end. */
-static void add_directory(struct buffer *to, const char *path) {
-  buffer_add_string(to, path);
-  if (to->bytes[to->length - 1] != '/')
-    buffer_add(to, "/", 1);
-}
-
-/* The root is this directory. */
-static void enter_root(struct file_search *self, int root) {
-  const struct search *search = self->search;
-  self->reference = walk_reference(search->repository, search->path);
-  if (search->respects_ignores)
-    self->ignore = ignore_new(root, search->path, search->home, search->config);
-  if (self->glob == NULL || search->repository == NULL)
-    return;
-  char *path = path_lexical(search->repository, search->path);
-  add_directory(&self->lexical, path);
-  self->root = self->lexical.length;
-  free(path);
-}
-
-static bool matches_below_repository(struct file_search *self, const struct walk_entry *entry) {
-  if (self->root == 0)
-    return false;
-  self->lexical.length = self->root;
-  buffer_add(&self->lexical, entry->path, entry->length + 1); /* with the NUL */
-  const char *path = self->lexical.bytes;
-  /* Of what is elsewhere it is the path with its "/", which only "**" and "*" match. */
-  const char *below = path_below(path, self->search->repository);
-  path = below != NULL ? below : path;
-  return globs_judge(self->glob, path, strlen(path), entry->type == DT_DIR) == GLOBS_MATCH;
-}
-
-/* What the glob says. */
-enum verdict { SILENT, TAKEN, LEFT_OUT };
-
-static enum verdict judge_by_glob(struct file_search *self, const struct walk_entry *entry) {
-  bool is_directory = entry->type == DT_DIR;
-  if (self->glob == NULL)
-    return SILENT;
-  if (self->search->glob[0] == '!')
-    return matches_below_repository(self, entry) ? LEFT_OUT : SILENT;
-  if (globs_judge(self->glob, entry->path, entry->length, is_directory) == GLOBS_MATCH ||
-      matches_below_repository(self, entry))
-    return TAKEN;
-  return is_directory ? SILENT : LEFT_OUT;
-}
-
-/* Of each entry of the walk, in its order. A directory that is not taken is to be skipped. */
-static bool takes(struct file_search *self, const struct walk_entry *entry) {
-  if (self->reference != NULL && strcmp(self->reference, entry->path) == 0)
-    return false;
-  bool is_directory = entry->type == DT_DIR;
-  enum verdict verdict = judge_by_glob(self, entry);
-  if (verdict == LEFT_OUT || self->ignore == NULL || (verdict == TAKEN && !is_directory))
-    return verdict != LEFT_OUT;
-  /* A directory is judged in any case: what is in it may be asked for. */
-  bool hides = ignore_hides(self->ignore, entry);
-  if (!hides || verdict == TAKEN)
-    return true;
-  self->result.hidden_directories += is_directory;
-  self->result.hidden_files += entry->type == DT_REG;
-  return false;
-}
 
 /* --- the answer --- */
 
@@ -320,21 +247,29 @@ static void finish_text(struct buffer *text) {
     text->length = utf16_decode(text->bytes, length, is_big_endian);
 }
 
-/* Reads a text; none where it is not searched. -1 with errno where reading fails. One byte more than
-   the limit tells a file that is too large. */
-static int fill(int fd, struct buffer *text) {
+/* Reads a text; none where it is not searched, be it because it is too large. -1 with errno where reading
+   fails. One byte more than the limit tells a file that is too large. */
+static int fill(int fd, struct buffer *text, bool *is_large) {
   struct stat file;
-  text->length = 0;
   if (fstat(fd, &file) != 0)
     return -1;
-  if (!S_ISREG(file.st_mode) || file.st_size > SEARCH_FILE_MAX)
+  if (!S_ISREG(file.st_mode))
     return 0;
-  if (regular_file_fill(fd, -1, (size_t)file.st_size, SEARCH_FILE_MAX + 1, text) != 0)
+  *is_large = file.st_size > SEARCH_FILE_MAX;
+  if (!*is_large && regular_file_fill(fd, -1, (size_t)file.st_size, SEARCH_FILE_MAX + 1, text) != 0)
     return -1;
-  if (text->length > SEARCH_FILE_MAX)
+  *is_large |= text->length > SEARCH_FILE_MAX;
+  if (*is_large)
     text->length = 0;
-  finish_text(text);
+  else
+    finish_text(text);
   return 0;
+}
+
+/* `path` is as the answer has it. */
+static void note_gap(struct search_gap *self, const struct buffer *path) {
+  if (self->count++ == 0)
+    (void)error_set(&self->first, "%.*s", (int)path->length, path->bytes);
 }
 
 /* Notes the full path of the first thing that could not be read; `below` is relative to the root. */
@@ -360,13 +295,17 @@ static void count_unread(struct file_search *self, const struct walk *walk) {
     note_unread(self, first);
 }
 
+/* Reads the text of a file; none where it is not searched. */
 static void read_entry(struct file_search *self, const struct walk_entry *entry,
-                       struct buffer *text) {
+                       const struct buffer *path, struct buffer *text) {
+  bool is_large = false;
   int fd = openat(entry->parent, entry->name, open_flags);
-  int result = fd >= 0 ? fill(fd, text) : -1;
+  int result = fd >= 0 ? fill(fd, text, &is_large) : -1;
   int reason = errno;
   if (fd >= 0)
     (void)close(fd);
+  if (is_large)
+    note_gap(&self->result.large, path);
   if (result == 0)
     return;
   text->length = 0;
@@ -375,6 +314,19 @@ static void read_entry(struct file_search *self, const struct walk_entry *entry,
     note_unread(self, entry->path);
     self->result.unread_files++;
   }
+}
+
+/* Whether the entry is looked at; counts those that are not. */
+static bool takes(struct file_search *self, const struct walk_entry *entry,
+                  const struct buffer *path) {
+  enum search_scope_verdict verdict = search_scope_judge(self->scope, entry);
+  bool is_directory = entry->type == DT_DIR, is_file = entry->type == DT_REG;
+  if (verdict == SEARCH_SCOPE_EXCLUDED)
+    note_gap(&self->result.excluded, path);
+  self->result.hidden_directories += verdict == SEARCH_SCOPE_HIDDEN && is_directory;
+  self->result.hidden_files += verdict == SEARCH_SCOPE_HIDDEN && is_file;
+  self->result.files += verdict == SEARCH_SCOPE_TAKEN && is_file;
+  return verdict == SEARCH_SCOPE_TAKEN;
 }
 
 /* `path` has the prefix. */
@@ -388,18 +340,21 @@ static int search_below(struct file_search *self, struct walk *walk, struct buff
   (void)buffer_space(&text, UTF16_DECODED_MAX(SEARCH_FILE_MAX) + MEMSCAN_SLACK);
   while (result == 0 && !self->result.is_cut && walk_next(walk, &entry)) {
     count_unread(self, walk);
-    if (!takes(self, &entry)) {
+    path->length = prefix;
+    buffer_add(path, entry.path, entry.length);
+    if (!takes(self, &entry, path)) {
       walk_skip(walk);
       continue;
     }
     text.length = 0;
     if (entry.type == DT_REG)
-      read_entry(self, &entry, &text);
+      read_entry(self, &entry, path, &text);
     if (text.length == 0)
       continue;
-    path->length = prefix;
-    buffer_add(path, entry.path, entry.length);
     result = search_text(self, path->bytes, path->length, text.bytes, text.length, false, error);
+    /* After the first match nobody asks. */
+    if (self->result.matches == 0 && memscan_first(text.bytes, text.length, '\0') < text.length)
+      note_gap(&self->result.binary, path);
   }
   count_unread(self, walk);
   buffer_release(&text);
@@ -407,16 +362,19 @@ static int search_below(struct file_search *self, struct walk *walk, struct buff
 }
 
 static int search_directory(struct file_search *self, const char *path, struct error *error) {
-  struct walk *walk = walk_new(path, walk_default_excludes, true, error);
+  struct walk *walk = walk_new(path, true, error);
   if (walk == NULL)
     return -1;
   struct buffer prefixed = {0};
-  enter_root(self, walk_root(walk));
-  if (self->search->prefix_paths && strcmp(path, ".") != 0)
-    add_directory(&prefixed, path);
+  search_scope_enter(self->scope, walk_root(walk));
+  if (self->search->prefix_paths && strcmp(path, ".") != 0) {
+    buffer_add_string(&prefixed, path);
+    if (prefixed.bytes[prefixed.length - 1] != '/')
+      buffer_add(&prefixed, "/", 1);
+  }
   int result = search_below(self, walk, &prefixed, error);
-  if (self->ignore != NULL)
-    self->result.unused_ignores = ignore_unused(self->ignore, &self->result.first_unused);
+  self->result.unused_ignores =
+      search_scope_unused_ignores(self->scope, &self->result.first_unused);
   buffer_release(&prefixed);
   walk_free(walk);
   return result;
@@ -504,6 +462,7 @@ static int named_file_read(struct named_file *self, int fd, const char *path, st
 static int search_file(struct file_search *self, int fd, const char *path, struct error *error) {
   struct named_file file = {.mapping = NULL};
   int result = named_file_read(&file, fd, path, error);
+  self->result.files = 1;
   if (result == 0) {
     const char *slash = strrchr(path, '/');
     const char *name = slash == NULL || self->search->prefix_paths ? path : slash + 1;
@@ -533,13 +492,10 @@ static int search_root(struct file_search *self, const char *path, struct error 
 int search_run(const struct search *self, struct buffer *content, struct search_result *result,
                struct error *error) {
   struct file_search search = {.search = self, .answer = content};
-  int found = 0;
-  if (self->glob != NULL) {
-    search.glob = globs_new();
-    found = globs_add(search.glob, self->glob + (self->glob[0] == '!'), error);
-  }
-  if (found == 0 && (search.pattern = line_matcher_new(self->pattern, error)) == NULL)
-    found = -1;
+  search.scope = search_scope_new(self, error);
+  if (search.scope != NULL)
+    search.pattern = line_matcher_new(self->pattern, error);
+  int found = search.pattern != NULL ? 0 : -1;
   if (found == 0) {
     add_either(&search, "[", "");
     found = search_root(&search, self->path, error);
@@ -547,10 +503,7 @@ int search_run(const struct search *self, struct buffer *content, struct search_
   }
   *result = search.result;
   line_matcher_free(search.pattern);
-  ignore_free(search.ignore);
+  search_scope_free(search.scope);
   buffer_release(&search.written);
-  buffer_release(&search.lexical);
-  free(search.reference);
-  globs_free(search.glob);
   return found;
 }

@@ -43,6 +43,9 @@
  *     regular file. No symbolic link is followed;
  *   - what cannot be read, which is counted, or has vanished.
  *
+ * A directory that a glob without "!" names (globs_reach of agent/files/glob/glob.h) is searched although
+ * it is always left out, hidden or ignored. The rule that would have left it out does not apply below it.
+ *
  * A root that is a file is searched in any case: whatever its name, its size and its bytes; a NUL is a
  * character. The root may be a symbolic link. One that does not exist, or is neither a regular file nor
  * a directory, is rejected. A file that begins with a byte order mark of UTF-16 is searched as UTF-8
@@ -94,6 +97,12 @@ struct search {
   bool as_lines; /* and no JSON */
 };
 
+/* What was not searched. */
+struct search_gap {
+  size_t count;
+  struct error first; /* the path of the first one, as the answer has paths */
+};
+
 struct search_result {
   size_t matches; /* in the answer, counted as the head limit is */
   bool is_cut;
@@ -103,13 +112,18 @@ struct search_result {
   struct error first_unread; /* the full path of the first of these */
   size_t hidden_directories; /* that ignore files or their names have hidden */
   size_t hidden_files;
+  size_t files; /* that were to be searched: the glob chooses them, nothing hides them */
+  struct search_gap
+      excluded; /* directories that are always left out, below which the glob may match */
+  struct search_gap large;   /* files of more than SEARCH_FILE_MAX bytes */
+  struct search_gap binary;  /* files; complete only as long as nothing was found */
   size_t unused_ignores;     /* ignore files that could not be used */
   struct error first_unused; /* the full path of the first of these */
 };
 
 /* Adds to the content. -1 for a pattern or a glob that does not compile, for a root that is
    rejected or cannot be read, and where a line makes the search fail; the content is then
-   incomplete. 0 also where nothing was found because something could not be read: the caller tells
+   incomplete. 0 also where nothing was found because something was not searched: the caller tells
    the two apart. */
 int search_run(const struct search *self, struct buffer *content, struct search_result *result,
                struct error *error);

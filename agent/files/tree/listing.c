@@ -71,7 +71,7 @@ static bool read_stat(struct listing_item *item, int parent, const char *name, b
 /* By size and by time all entries are looked at. */
 static int gather_all(struct levels *chosen, const char *path, unsigned max_depth,
                       struct error *error) {
-  struct walk *walk = walk_new(path, NULL, false, error);
+  struct walk *walk = walk_new(path, false, error);
   if (walk == NULL)
     return -1;
   struct walk_entry entry;
@@ -103,7 +103,7 @@ static void offer(struct levels *levels, const struct level_entry *entry, int pa
   struct listing_item item = {.entry = *entry};
   item.entry.text = path;
   item.entry.name = path + length - strlen(found->name);
-  item.entry.is_last |= entry->is_entered && walk_is_excluded(walk_default_excludes, found->name);
+  item.entry.is_last |= entry->is_entered && walk_is_excluded(found->name);
   if (levels_takes(levels, &item) && read_stat(&item, parent, found->name, entry->is_entered))
     levels_add(levels, &item);
 }

@@ -57,7 +57,7 @@ static bool is_at(const struct level_entry *entry, const char *path) {
 
 static bool is_excluded(const struct tree_choice *self, const struct tree_entry *tree) {
   const struct level_entry *entry = &tree->entry;
-  if (tree->is_directory && walk_is_excluded(walk_default_excludes, entry->name))
+  if (tree->is_directory && walk_is_excluded(entry->name))
     return true;
   if (self->reference != NULL && is_at(entry, self->reference))
     return true;

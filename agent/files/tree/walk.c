@@ -27,7 +27,6 @@ struct walk_level {
 };
 
 struct walk {
-  const char *const *excludes;
   bool sorted;
   bool enter;   /* the last entry, next */
   int depth;    /* open levels */
@@ -64,9 +63,9 @@ const char *const walk_default_excludes[] = {
     ".git",  "node_modules", "bin",      "obj",        ".vs",    ".idea",       "dist", "build",
     ".next", ".nuxt",        "coverage", ".terraform", "vendor", "__pycache__", NULL};
 
-bool walk_is_excluded(const char *const *excludes, const char *name) {
-  for (; excludes != NULL && *excludes != NULL; excludes++)
-    if (strcmp(*excludes, name) == 0)
+bool walk_is_excluded(const char *name) {
+  for (const char *const *exclude = walk_default_excludes; *exclude != NULL; exclude++)
+    if (strcmp(*exclude, name) == 0)
       return true;
   return false;
 }
@@ -83,14 +82,12 @@ char *walk_reference(const char *repository, const char *root) {
   return copy;
 }
 
-struct walk *walk_new(const char *path, const char *const *excludes, bool sorted,
-                      struct error *error) {
+struct walk *walk_new(const char *path, bool sorted, struct error *error) {
   DIR *directory = directory_open(path, error);
   if (directory == NULL)
     return NULL;
   struct walk *self = memory_allocate(sizeof *self);
   memset(self, 0, offsetof(struct walk, levels)); /* what follows is large, and written first */
-  self->excludes = excludes;
   self->sorted = sorted;
   push(self, directory, 0);
   return self;
@@ -162,8 +159,7 @@ static bool read_names(struct walk *self, struct walk_level *level) {
       level->is_read = true;
       break;
     }
-    if (found.type != DT_DIR || !walk_is_excluded(self->excludes, found.name))
-      keep_name(self, level, found.type, found.name);
+    keep_name(self, level, found.type, found.name);
   }
   if (level->count > 0)
     put_in_order(self, level);

@@ -10,7 +10,7 @@
 /*
  * Visits what is below a directory, depth first: a directory comes before what is in it.
  *
- *   struct walk *walk = walk_new(path, walk_default_excludes, true, &error);
+ *   struct walk *walk = walk_new(path, true, &error);
  *   while (walk_next(walk, &entry))
  *     … entry.path; to open it: openat(entry.parent, entry.name, O_NOFOLLOW | …)
  *     … walk_skip(walk), when it is a directory of no interest
@@ -38,11 +38,12 @@ struct walk_entry {
 
 struct walk;
 
-/* Names of directories that hold what tools made or fetched; ended by NULL. */
+/* Names of directories that hold what tools made or fetched; ended by NULL. The walk visits them, its
+   callers leave them out. */
 extern const char *const walk_default_excludes[];
 
-/* Whether the name is in the list, which ends with NULL or is NULL. */
-bool walk_is_excluded(const char *const *excludes, const char *name);
+/* Whether the name is in the list. */
+bool walk_is_excluded(const char *name);
 
 /* The directory of a repository that holds what users have uploaded for reference, such as copies
    of websites. It is not the project's, so that searches and trees leave it out, unless they begin
@@ -52,11 +53,9 @@ bool walk_is_excluded(const char *const *excludes, const char *name);
 #define WALK_REFERENCE ".agentsmith/reference"
 char *walk_reference(const char *repository, const char *root);
 
-/* `excludes` lists names of directories that do not become entries; it is read until walk_free.
-   `sorted`: each directory by name, in the order of bytes; a directory whose names do not fit
+/* `sorted`: each directory by name, in the order of bytes; a directory whose names do not fit
    WALK_NAMES_MAX is sorted in portions. NULL with the error of directory_open. */
-struct walk *walk_new(const char *path, const char *const *excludes, bool sorted,
-                      struct error *error);
+struct walk *walk_new(const char *path, bool sorted, struct error *error);
 
 /* The descriptor of the root, until the first walk_next. */
 int walk_root(const struct walk *self);
