@@ -575,9 +575,9 @@ static void run_line_by_line(struct regex *regex, const struct target *target, c
     size_t end = newline == NULL ? next : next - 1;
     if (newline != NULL && end > at && target->bytes[end - 1] == '\r')
       end--;
-    size_t start;
+    struct regex_span span;
     struct error error;
-    int found = regex_match(regex, REGEX_BROKEN, target->bytes + at, end - at, &start, &error);
+    int found = regex_match(regex, REGEX_BROKEN, target->bytes + at, end - at, &span, &error);
     if (found != 0)
       used += (size_t)snprintf(out + used, size - used, found > 0 ? "%zu " : "%zu? ", number);
     at = next;

@@ -222,6 +222,64 @@ FILES_TEST(matches_are_found) {
   unlink(directory_path(files, "b.h"));
 }
 
+static const char *times(int count, const char *text) {
+  static char texts[8][8192];
+  static unsigned next;
+  char *to = texts[next++ % 8];
+  size_t length = strlen(text);
+  assert_true(length * (size_t)count < sizeof texts[0]);
+  for (int i = 0; i < count; i++)
+    memcpy(to + length * (size_t)i, text, length);
+  to[length * (size_t)count] = '\0';
+  return to;
+}
+
+/* As in minified files. Of 240 characters 160 begin at the match, if the line is long enough. */
+FILES_TEST(the_text_of_a_match_shows_the_match) {
+  static const char arguments[] = "{'path':'f','pattern':'needle'}";
+  static const struct {
+    int before; /* characters in front of the match */
+    int after;
+    int shown_before, shown_after;
+  } rows[] = {{0, 240, 0, 234},      {234, 1000, 234, 0},  {235, 1000, 80, 154},
+              {1000, 2000, 80, 154}, {1000, 154, 80, 154}, {1000, 100, 134, 100},
+              {1000, 0, 234, 0},     {241, 0, 234, 0},     {100, 0, 100, 0}};
+  static const char *const characters[] = {"x", "\xC3\xA9", "\xF0\x9F\x98\x80"};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (size_t k = 0; k < sizeof characters / sizeof *characters; k++) {
+      int before = rows[i].before, after = rows[i].after;
+      if (k == 2 && before + after > 2000)
+        continue;
+      put(files, "f",
+          formatted("1\n%sneedle%s\n3\n", times(before, characters[k]),
+                    times(after, characters[k])));
+      expect(files, "grep", arguments, false,
+             formatted("f:2:%s%sneedle%s%s", before > rows[i].shown_before ? "…" : "",
+                       times(rows[i].shown_before, characters[k]),
+                       times(rows[i].shown_after, characters[k]),
+                       after > rows[i].shown_after ? "…" : ""));
+    }
+  /* The start of a match that is longer; context is shown from its own start. */
+  put(files, "f",
+      formatted("%s\n%sneedle%sb\n", times(300, "c"), times(300, "x"), times(300, "y")));
+  expect(files, "grep", "{'path':'f','pattern':'needley+b','context_before':1}", false,
+         formatted("f-1-%s…\nf:2:…%sneedle%s…", times(240, "c"), times(80, "x"), times(154, "y")));
+  expect(files, "grep", "{'path':'f','pattern':'x.*b'}", false,
+         formatted("f:2:%s…", times(240, "x")));
+  unlink(directory_path(files, "f"));
+}
+
+/* It is shown as text, which a NUL would end. */
+FILES_TEST(a_match_behind_a_nul_is_shown) {
+  FILE *file = fopen(directory_path(files, "f"), "w");
+  assert_non_null(file);
+  assert_int_equal(fwrite("a\0b needle\0c\n\xFF\xFFneedle\xFF\n", 1, 23, file), 23);
+  assert_int_equal(fclose(file), 0);
+  expect(files, "grep", "{'path':'f','pattern':'needle'}", false,
+         "f:1:…b needle\nf:2:\xFF\xFFneedle\xFF");
+  unlink(directory_path(files, "f"));
+}
+
 FILES_TEST(a_directory_of_more_than_a_thousand_is_cut) {
   for (int i = 0; i < 1001; i++)
     put(files, formatted("%04d", i), "");

@@ -533,11 +533,10 @@ static enum regex_text text_kind(const struct line_matcher *self, const char *te
   return self->is_utf8 || utf8_valid_prefix(text, length) == length ? REGEX_UTF8 : REGEX_BROKEN;
 }
 
-static int match_line(struct line_matcher *self, const struct matched_line *line,
-                      struct error *error) {
+static int match_line(struct line_matcher *self, struct matched_line *line, struct error *error) {
   const char *text = self->text + line->start;
-  size_t start, length = line->end - line->start;
-  return regex_match(self->regex, text_kind(self, text, length), text, length, &start, error);
+  size_t length = line->end - line->start;
+  return regex_match(self->regex, text_kind(self, text, length), text, length, &line->match, error);
 }
 
 /* The first line that matches of those that start before `limit`. */
@@ -594,20 +593,20 @@ static int next_by_block(struct line_matcher *self, size_t from, struct matched_
     size_t end = block_end(self, from);
     const char *text = self->text + from;
     enum regex_text kind = text_kind(self, text, end - from);
-    size_t start = 0;
+    struct regex_span span = {0};
     bool is_suitable = kind != REGEX_BROKEN && end - from <= 2 * BLOCK; /* no long line */
-    int found = is_suitable ? regex_try(self->regex, kind, text, end - from, &start) : -1;
+    int found = is_suitable ? regex_try(self->regex, kind, text, end - from, &span) : -1;
     if (found < 0) {
       found = next_by_line(self, from, end, line, error);
       if (found != 0)
         return found;
     }
     /* The end of the block, after its last "\n", is in none of its lines. */
-    if (found == 0 || (start == end - from && text[start - 1] == '\n')) {
+    if (found == 0 || (span.start == end - from && text[span.start - 1] == '\n')) {
       from = end;
       continue;
     }
-    line_around(self, from, from + start, line);
+    line_around(self, from, from + span.start, line);
     found = match_line(self, line, error);
     if (found != 0)
       return found;

@@ -28,6 +28,8 @@
 struct matched_line {
   size_t start, end;
   size_t next; /* where the next one starts, or the end of the text */
+  struct regex_span
+      match; /* the first one, from `start`; of a line that line_matcher_next has found */
 };
 
 struct line_matcher;

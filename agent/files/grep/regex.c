@@ -548,14 +548,15 @@ static int match_by(struct regex *self, struct code *code, enum regex_text kind,
   return result;
 }
 
-static int to_result(struct regex *self, int result, size_t *start) {
+static int to_result(struct regex *self, int result, struct regex_span *span) {
   if (result == PCRE2_ERROR_NOMATCH)
     return 0;
   if (result < 0) {
     self->error = result;
     return -1;
   }
-  *start = pcre2_get_ovector_pointer(self->found)[0];
+  const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(self->found);
+  *span = (struct regex_span){.start = ends[0], .end = ends[1]};
   return 1;
 }
 
@@ -565,22 +566,22 @@ static enum regex_text code_kind(const struct regex *self, enum regex_text kind)
 }
 
 int regex_try(struct regex *self, enum regex_text kind, const char *text, size_t length,
-              size_t *start) {
+              struct regex_span *span) {
   kind = code_kind(self, kind);
   self->end = INT64_MAX; /* none: for callouts in the expression itself */
   pcre2_set_match_limit(self->context, (uint32_t)(SHORT_TRIES / (length + 1) + 1));
-  return to_result(self, match_by(self, &self->codes[kind], kind, text, length), start);
+  return to_result(self, match_by(self, &self->codes[kind], kind, text, length), span);
 }
 
 int regex_match(struct regex *self, enum regex_text kind, const char *text, size_t length,
-                size_t *start, struct error *error) {
-  int found = length <= SHORT ? regex_try(self, kind, text, length, start) : -1;
+                struct regex_span *span, struct error *error) {
+  int found = length <= SHORT ? regex_try(self, kind, text, length, span) : -1;
   if (found >= 0)
     return found;
   kind = code_kind(self, kind);
   self->end = now() + REGEX_MILLISECONDS;
   pcre2_set_match_limit(self->context, REGEX_TRIES_MAX);
-  found = to_result(self, match_by(self, timed_code(self, kind), kind, text, length), start);
+  found = to_result(self, match_by(self, timed_code(self, kind), kind, text, length), span);
   if (found >= 0)
     return found;
   unsigned char message[128];

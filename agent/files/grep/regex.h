@@ -43,14 +43,19 @@ bool regex_needs_line_break(const struct regex *self);
 /* A lower bound for the length of a match, in characters. */
 size_t regex_min_length(const struct regex *self);
 
-/* Searches the text. 1 when it matches, `*start` is the offset; 0 when it does not; -1 with the reason
-   when PCRE2 gave up. */
+/* Offsets of the first match in a text. */
+struct regex_span {
+  size_t start, end;
+};
+
+/* Searches the text. 1 when it matches, with the span; 0 when it does not; -1 with the reason when PCRE2
+   gave up. */
 int regex_match(struct regex *self, enum regex_text kind, const char *text, size_t length,
-                size_t *start, struct error *error);
+                struct regex_span *span, struct error *error);
 
 /* Likewise, but gives up much earlier, and says no reason. */
 int regex_try(struct regex *self, enum regex_text kind, const char *text, size_t length,
-              size_t *start);
+              struct regex_span *span);
 
 /* May be NULL. */
 void regex_free(struct regex *self);

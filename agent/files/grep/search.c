@@ -62,15 +62,46 @@ static size_t cut(const char *text, size_t length, size_t characters) {
   return at;
 }
 
-/* In lines it ends before a NUL. */
-static void add_text(struct file_search *self, const char *text, size_t length) {
-  size_t shown = cut(text, length, SEARCH_LINE_SHOWN);
-  if (self->search->as_lines) {
-    size_t before_nul = strnlen(text, shown);
-    buffer_add(self->answer, text, before_nul);
-    buffer_add_string(self->answer, before_nul == shown && shown < length ? ELLIPSIS : "");
-    return;
+/* Of what is shown of a long line, the characters from the start of the match on, if there are as many. */
+#define SHOWN_FROM_MATCH 160
+
+static size_t step_back(const char *text, size_t at, size_t characters) {
+  for (; characters > 0 && at > 0; characters--) {
+    size_t first = at > 4 ? at - 4 : 0;
+    for (at--; at > first && ((unsigned char)text[at] & 0xC0) == 0x80;)
+      at--;
   }
+  return at;
+}
+
+/* Where the part of a line that is shown in lines begins, so that the match is in it. A NUL would end
+   it. */
+static size_t shown_from(const char *text, size_t length, const struct regex_span *match) {
+  size_t start = 0;
+  if (match->end > cut(text, length, SEARCH_LINE_SHOWN)) {
+    size_t behind = 0;
+    for (size_t at = match->start; at < length && behind < SHOWN_FROM_MATCH; behind++)
+      at += cut(text + at, length - at, 1);
+    start = step_back(text, match->start, SEARCH_LINE_SHOWN - behind);
+  }
+  const char *nul = memrchr(text + start, '\0', match->start - start);
+  return nul != NULL ? (size_t)(nul - text) + 1 : start;
+}
+
+/* `match`: NULL for context. */
+static void add_text_as_line(struct file_search *self, const char *text, size_t length,
+                             const struct regex_span *match) {
+  size_t start = match != NULL ? shown_from(text, length, match) : 0;
+  size_t shown = cut(text + start, length - start, SEARCH_LINE_SHOWN);
+  size_t before_nul = strnlen(text + start, shown);
+  buffer_add_string(self->answer, start > 0 ? ELLIPSIS : "");
+  buffer_add(self->answer, text + start, before_nul);
+  bool is_cut = before_nul == shown && start + shown < length;
+  buffer_add_string(self->answer, is_cut ? ELLIPSIS : "");
+}
+
+static void add_text_as_json(struct file_search *self, const char *text, size_t length) {
+  size_t shown = cut(text, length, SEARCH_LINE_SHOWN);
   buffer_add_json(self->answer, text, shown);
   if (shown < length) {
     self->answer->length--; /* within the quotes */
@@ -112,7 +143,11 @@ static void show(struct file_search *self, struct searched_file *file,
   add_either(self, ",\"line\":", separator);
   buffer_add_number(self->answer, number_of(file, line->start));
   add_either(self, ",\"text\":", separator);
-  add_text(self, file->text + line->start, line->end - line->start);
+  const char *text = file->text + line->start;
+  if (self->search->as_lines)
+    add_text_as_line(self, text, line->end - line->start, is_match ? &line->match : NULL);
+  else
+    add_text_as_json(self, text, line->end - line->start);
   add_either(self, is_match ? ",\"kind\":\"match\"}" : ",\"kind\":\"context\"}", "");
   self->result.matches += is_match;
 }

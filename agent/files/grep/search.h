@@ -27,8 +27,10 @@
  *   src/a.c
  *   src/a.c:3
  *
- * The text of a line is cut after SEARCH_LINE_SHOWN characters, and "…" replaces the rest. Bytes that
- * are not UTF-8 become U+FFFD, in JSON and in the paths of lines, where control characters do, too.
+ * The text of a line is cut after SEARCH_LINE_SHOWN characters, and "…" replaces the rest. In the second
+ * form, the text of a match is the part of this length that the first match is in, and "…" also replaces
+ * what is in front of it; a NUL ends the text, and one in front of the match counts as its start. Bytes
+ * that are not UTF-8 become U+FFFD, in JSON and in the paths of lines, where control characters do, too.
  *
  * Below the root it leaves out
  *
