@@ -25,8 +25,8 @@ static void warn_gaps(const struct grep *self, const struct search_result *resul
                       struct output *output) {
   if (self->glob != NULL && result->files == 0)
     kind_warn(output, "grep ",
-              self->glob[0] == '!' ? "found no file that the glob %s does not leave out"
-                                   : "found no file that matches the glob %s",
+              self->glob[0] == '!' ? "found no file that the glob '%s' does not leave out"
+                                   : "found no file that matches the glob '%s'",
               self->glob);
   warn_gap(output, &result->excluded, "directory that is always left out",
            "directories that are always left out");

@@ -61,7 +61,7 @@ JOB_TEST(matches_have_their_place) {
          job_format(job, "%s/g/a.txt:2:One\n", job_path(job, "shared")), "");
   expect(job, "$S grep none $D/g", 1, "", "");
   expect(job, "$S grep none $D/g -g '*.py'", 1, "",
-         "grep found no file that matches the glob *.py\n");
+         "grep found no file that matches the glob '*.py'\n");
 }
 
 JOB_TEST(json_is_what_the_kinds_answer) {

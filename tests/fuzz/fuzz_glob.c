@@ -118,6 +118,12 @@ static bool is_path(const char *path, size_t length) {
   return length > 0 && path[0] != '/' && path[length - 1] != '/' && strstr(path, "//") == NULL;
 }
 
+/* A file that matches is below each of its directories. */
+static void check_directories(const struct globs *globs, const char *path) {
+  for (const char *slash = path; (slash = strchr(slash, '/')) != NULL; slash++)
+    demand(globs_reach(globs, path, (size_t)(slash - path)) != GLOBS_NOT_BELOW);
+}
+
 static void check_path(const struct globs *globs, const char *text, const struct buffer *texts,
                        char *path) {
   size_t length = strlen(path);
@@ -125,6 +131,8 @@ static void check_path(const struct globs *globs, const char *text, const struct
   length -= is_directory;
   bool fits = globs_judge(globs, path, length, is_directory) == GLOBS_MATCH;
   path[length] = '\0';
+  if (is_path(path, length) && fits)
+    check_directories(globs, path);
   if (is_path(path, length) && strlen(text) <= PLAIN_MAX && length <= PLAIN_MAX)
     demand(fits == plain_any(text, texts, path, is_directory));
 }

@@ -606,9 +606,9 @@ JOB_TEST(grep_that_finds_nothing_says_what_was_not_searched) {
        "grep did not search 1 directory that is always left out: sub/obj\n"
        "grep did not search 2 files that contain NUL bytes, the first: sub/deep/nul.bin"},
       {GREP "'.','pattern':'needle','glob':'none/*.py'", 0, "[]",
-       "grep found no file that matches the glob none/*.py"},
+       "grep found no file that matches the glob `none/*.py`"},
       {GREP "'.','pattern':'needle','glob':'!*'", 0, "[]",
-       "grep found no file that the glob !* does not leave out"},
+       "grep found no file that the glob `!*` does not leave out"},
       {GREP "'.','pattern':'x','outputMode':'count','glob':'large'", 0, "[]",
        "grep did not search 2 directories that are always left out, the first: node_modules\n"
        "grep did not search 1 file over 1,000,000 bytes: large"},

@@ -212,7 +212,7 @@ FILES_TEST(matches_are_found) {
          "(no matches)\n... (did not search 1 directory that is always left out: $/bin)");
   expect(files, "grep", "{'pattern':'four','glob':'*.py','search_hidden':true}", false,
          "(no matches)\n"
-         "... (found no file that matches the glob *.py)\n"
+         "... (found no file that matches the glob '*.py')\n"
          "... (did not search 1 directory that is always left out: bin)");
   expect(files, "grep", "{'pattern':'four','glob':'bin/*'}", false, "bin/x:1:four");
   unlink(directory_path(files, "bin/x"));
