@@ -30,12 +30,31 @@ static enum json_text_state take_bytes(struct json_text *self, size_t count) {
   return JSON_TEXT_WHOLE;
 }
 
+/* Whether these bytes, or as many as there are, are an escape of U+D800 to U+DBFF, or where `is_low` of
+   U+DC00 to U+DFFF. */
+static bool is_surrogate(const char *escape, size_t left, bool is_low) {
+  const char *letters = is_low ? "CDEFcdef" : "89ABab";
+  return (left < 1 || escape[0] == '\\') && (left < 2 || escape[1] == 'u') &&
+         (left < 3 || escape[2] == 'D' || escape[2] == 'd') &&
+         (left < 4 || strchr(letters, escape[3]) != NULL) &&
+         (left < 5 || isxdigit((unsigned char)escape[4])) &&
+         (left < 6 || isxdigit((unsigned char)escape[5]));
+}
+
 static enum json_text_state take_unicode(struct json_text *self, const char *escape, size_t left) {
   size_t n = 2;
   while (n < ESCAPED_LENGTH && n < left && isxdigit((unsigned char)escape[n]))
     n++;
   if (n < ESCAPED_LENGTH)
     return stop_at(self, JSON_TEXT_HEX, n, n < left ? n : 0);
+  if (is_surrogate(escape, n, false)) {
+    bool is_pair = is_surrogate(escape + n, left - n, true);
+    if (is_pair && left >= n + ESCAPED_LENGTH)
+      return take_bytes(self, n + ESCAPED_LENGTH);
+    return stop_at(self, JSON_TEXT_SURROGATE, 0, is_pair ? 0 : n);
+  }
+  if (is_surrogate(escape, n, true))
+    return stop_at(self, JSON_TEXT_SURROGATE, 0, n);
   self->has_nul |= memcmp(escape, ESCAPED_NUL, ESCAPED_LENGTH) == 0;
   return take_bytes(self, n);
 }
@@ -276,6 +295,81 @@ enum json_text_state json_text_object(const char *bytes, size_t length, size_t *
   }
 }
 
+/* --- what can be read of an object --- */
+
+/* The one of the names that the token is; NULL: none. */
+static const char *find_name(const struct json_outline *self) {
+  const struct json_text *text = &self->text;
+  const size_t length = text->at - text->start;
+  for (const char *const *name = self->names; *name != NULL; name++)
+    if (length == strlen(*name) + 2 &&
+        memcmp(text->bytes + text->start + 1, *name, length - 2) == 0)
+      return *name;
+  return NULL;
+}
+
+static void copy_member(struct json_outline *self) {
+  const struct json_text *text = &self->text;
+  struct buffer *members = &self->members;
+  const size_t length = text->at - text->start;
+  if (members->length + strlen(self->name) + length + sizeof ",\"\":}" > JSON_OUTLINE_MAX)
+    return;
+  members->length -= members->length > 0; /* the bracket */
+  buffer_add_format(members, "%c\"%s\":%.*s}", members->length > 0 ? ',' : '{', self->name,
+                    (int)length, text->bytes + text->start);
+}
+
+static void outline_token(struct json_outline *self, bool is_whole) {
+  const char token = self->text.token;
+  const bool is_scalar =
+      is_whole && !self->is_long && (token == '"' || token == '0' || token == 'a');
+  if (is_scalar && self->has_colon)
+    copy_member(self);
+  const bool is_colon = token == ':' && self->name != NULL && !self->has_colon;
+  if (!is_colon) {
+    const bool may_be_name = is_scalar && token == '"' && !self->has_colon;
+    self->name = may_be_name && self->text.depth == 1 ? find_name(self) : NULL;
+  }
+  self->has_colon = is_colon;
+  self->is_long = self->is_long && self->text.is_open;
+}
+
+/* What is behind is not needed; the token that was begun may be. Returns where that is. */
+static size_t keep_begun(struct json_outline *self) {
+  struct json_text *text = &self->text;
+  const bool is_short = text->length - text->start <= JSON_OUTLINE_MAX;
+  size_t from = text->at;
+  if (text->is_open && !self->is_long && is_short)
+    from = text->start;
+  else if (text->is_open)
+    self->is_long = true;
+  else if (!is_short) {
+    from = text->at = text->length; /* the middle of a number */
+    self->has_colon = false;
+  }
+  text->at -= from;
+  text->start = 0;
+  return from;
+}
+
+size_t json_outline_add(struct json_outline *self, const char *bytes, size_t length) {
+  struct json_text *text = &self->text;
+  text->bytes = bytes;
+  text->length = length;
+  while (self->place != JSON_OUTLINE_BEHIND) {
+    enum json_text_state state = json_text_next(text);
+    if (state == JSON_TEXT_SHORT)
+      return keep_begun(self);
+    if (self->place == JSON_OUTLINE_INSIDE)
+      outline_token(self, state == JSON_TEXT_WHOLE);
+    else if (text->depth > 0)
+      self->place = text->token == '{' ? JSON_OUTLINE_INSIDE : JSON_OUTLINE_BEHIND;
+    if (self->place == JSON_OUTLINE_INSIDE && text->depth == 0)
+      self->place = JSON_OUTLINE_BEHIND;
+  }
+  return length;
+}
+
 /* --- trees --- */
 
 #define MARK_LENGTH (sizeof JSON_TREE_NUL - 1)
@@ -305,6 +399,9 @@ static void explain_fault(const struct json_text *text, enum json_text_fault fau
   static_assert(JSON_TEXT_DEPTH_MAX == 64, "as it says");
   if (fault == JSON_TEXT_MANY)
     (void)error_set(error, "expected at most %d values, got more", JSON_TEXT_VALUES_MAX);
+  else if (fault == JSON_TEXT_SURROGATE)
+    (void)error_set(error, "expected a pair of surrogates, got \\u%.4s alone at byte %zu",
+                    text->bytes + text->part + 2, text->part);
   else if (fault == JSON_TEXT_CONTROL)
     (void)error_set(error, "expected JSON, got a raw control character 0x%02x at byte %zu",
                     (unsigned)text->bytes[text->part], text->part);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/buffer.h"
 #include "base/error.h"
 
 /* --- tokens --- */
@@ -32,8 +33,9 @@ enum json_text_fault {
   JSON_TEXT_ESCAPE, /* another letter than those of escapes */
   JSON_TEXT_OTHER,  /* what begins no token, or no more than begins true, false or null */
   JSON_TEXT_UTF8,
-  JSON_TEXT_CONTROL, /* a raw control character */
-  JSON_TEXT_HEX,     /* a \u without four digits */
+  JSON_TEXT_CONTROL,   /* a raw control character */
+  JSON_TEXT_HEX,       /* a \u without four digits */
+  JSON_TEXT_SURROGATE, /* one half of a pair without the other */
   JSON_TEXT_NUMBER,
   JSON_TEXT_DEEP, /* a bracket beyond JSON_TEXT_DEPTH_MAX */
   JSON_TEXT_MANY  /* of a tree: JSON_TEXT_VALUES_MAX */
@@ -75,6 +77,37 @@ bool json_text_ends(struct json_text *self, const char *bytes, size_t length, si
 /* Whether a text is a JSON object, or can become one with more bytes: what another program is still
    writing. Does not check numbers. `*wrong`: what is wrong when it is broken. */
 enum json_text_state json_text_object(const char *bytes, size_t length, size_t *wrong);
+
+/*
+ * The members of these names that the outermost object has, as far as they can be read in text that may
+ * be broken, or too long to be held: who sent a request that cannot be parsed is found in it. The text
+ * may come in pieces. Takes time in proportion to the text, and memory for `members`.
+ *
+ *   struct json_outline outline = {.names = names};
+ *   done = json_outline_add(&outline, bytes, length)    the next call begins behind these
+ *     ...
+ *   outline.members                                     an object, or empty: none was found
+ *   buffer_release(&outline.members)
+ *
+ * Only strings, numbers, true, false and null that are whole are copied, each as it stands; a name is
+ * found when it is written without escapes. What would make `members` longer than JSON_OUTLINE_MAX is
+ * left out.
+ */
+#define JSON_OUTLINE_MAX ((size_t)8192)
+
+enum json_outline_place { JSON_OUTLINE_BEFORE, JSON_OUTLINE_INSIDE, JSON_OUTLINE_BEHIND };
+
+struct json_outline {
+  const char *const *names; /* ended by NULL */
+  struct buffer members;    /* the rest is json_outline's own */
+  struct json_text text;
+  enum json_outline_place place; /* in the object */
+  const char *name;              /* one of `names`, which was read; */
+  bool has_colon;                /* its colon, too */
+  bool is_long;                  /* an open string, whose beginning is not held */
+};
+
+size_t json_outline_add(struct json_outline *self, const char *bytes, size_t length);
 
 /* --- trees, and members as they stand --- */
 

@@ -40,43 +40,26 @@ int step_answer_version(const struct step *self) {
   return self->schema_version == STEP_VERSION_OLDEST ? STEP_VERSION_OLDEST : STEP_VERSION_NEWEST;
 }
 
-/* The string that the outermost object has for a stepId, as far as that is to be found in text that
-   may be broken; `text` is at it then. */
-static bool find_id(struct json_text *text) {
-  static const char name[] = "\"stepId\"";
-  enum { NOTHING, THE_NAME, ITS_COLON } before = NOTHING;
-  while (json_text_next(text) != JSON_TEXT_SHORT && text->depth == 0)
-    ;
-  if (text->token != '{')
-    return false;
-  for (enum json_text_state state; (state = json_text_next(text)) != JSON_TEXT_SHORT;) {
-    if (state == JSON_TEXT_BROKEN && text->fault == JSON_TEXT_ESCAPE)
-      continue; /* within a string, which cJSON refuses */
-    bool is_string = text->token == '"' && state == JSON_TEXT_WHOLE;
-    if (text->depth == 0 || (before == ITS_COLON && is_string))
-      return is_string;
-    if (is_string && text->depth == 1 && text->at - text->start == sizeof name - 1 &&
-        memcmp(text->bytes + text->start, name, sizeof name - 1) == 0)
-      before = THE_NAME;
-    else
-      before = before == THE_NAME && text->token == ':' ? ITS_COLON : NOTHING;
-  }
-  return false;
-}
-
-/* That stepId, or the nil id: for the answer when nothing else can be read. */
+/* The stepId, as far as it can be read in text that may be broken, or the nil id: for the answer when
+   nothing else can be read. */
 static char *echoed_id(const char *payload, size_t length) {
-  struct json_text text = {.bytes = payload, .length = length};
-  cJSON *value = NULL;
+  static const char *const names[] = {"stepId", NULL};
+  struct json_outline outline = {.names = names};
   struct error error;
-  if (find_id(&text))
-    value = json_tree_parse(payload + text.start, text.at - text.start, &error);
-  const char *id = cJSON_GetStringValue(value);
+  (void)json_outline_add(&outline, payload, length);
+  cJSON *members = outline.members.length == 0
+                       ? NULL
+                       : json_tree_parse(outline.members.bytes, outline.members.length, &error);
+  const cJSON *first = members != NULL ? members->child : NULL;
+  while (first != NULL && !cJSON_IsString(first))
+    first = first->next;
+  const char *id = cJSON_GetStringValue(first);
   size_t id_length = id != NULL ? strlen(id) : 0;
   if (id_length == 0 || id_length > STEP_ID_MAX || strstr(id, JSON_TREE_NUL) != NULL)
     id = STEP_NIL_ID;
   char *copy = memory_copy(id, strlen(id));
-  cJSON_Delete(value);
+  cJSON_Delete(members);
+  buffer_release(&outline.members);
   return copy;
 }
 

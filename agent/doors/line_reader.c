@@ -7,9 +7,21 @@
 /* A larger buffer is given back when it is empty. */
 #define KEPT_BYTES ((size_t)256 * 1024)
 
-void line_reader_release(struct line_reader *self) {
+const char *const line_reader_members[] = {"id", "jsonrpc", NULL};
+
+static void release_buffer(struct line_reader *self) {
   buffer_release(&self->buffer);
   self->given = self->searched = 0;
+}
+
+static void release_outline(struct line_reader *self) {
+  buffer_release(&self->outline.members);
+  self->outline = (struct json_outline){0};
+}
+
+void line_reader_release(struct line_reader *self) {
+  release_buffer(self);
+  release_outline(self);
 }
 
 static size_t left(const struct line_reader *self) {
@@ -18,7 +30,7 @@ static size_t left(const struct line_reader *self) {
 
 static void give_back(struct line_reader *self) {
   if (left(self) == 0 && self->buffer.capacity > KEPT_BYTES)
-    line_reader_release(self);
+    release_buffer(self);
 }
 
 /* What is over makes way once it is half of the buffer. */
@@ -76,36 +88,52 @@ static void consume(struct line_reader *self, const char *end) {
   self->given = self->searched = at < self->buffer.length ? at + 1 : at;
 }
 
+/* Bytes of a line that is too long. */
+static size_t outline(struct line_reader *self, const char *text, size_t length) {
+  self->outline.names = line_reader_members;
+  return json_outline_add(&self->outline, text, length);
+}
+
 /* What has come of a line without its end: with a `\r` it may have one byte more. */
-static bool begin_skipping(struct line_reader *self, struct input_line *line) {
-  bool too_long = self->begun && !self->skipping && left(self) > self->limit + 1;
-  self->skipping = self->skipping || too_long;
-  if (self->skipping)
-    self->given = self->searched = self->buffer.length;
-  if (too_long)
-    *line = (struct input_line){.too_long = true};
-  return too_long;
+static void skip(struct line_reader *self) {
+  self->skipping = self->skipping || (self->begun && left(self) > self->limit + 1);
+  if (!self->skipping || left(self) == 0)
+    return;
+  self->given += outline(self, self->buffer.bytes + self->given, left(self));
+  self->searched = self->buffer.length;
+}
+
+/* Of a line that is too long these are the last bytes. */
+static struct input_line end_line(struct line_reader *self, const char *text, size_t length) {
+  bool too_long = self->skipping || length > self->limit;
+  self->skipping = false;
+  if (!too_long)
+    return (struct input_line){.text = text, .length = length};
+  (void)outline(self, text, length);
+  const struct buffer *members = &self->outline.members;
+  return (struct input_line){.text = members->bytes, .length = members->length, .too_long = true};
 }
 
 bool line_reader_next(struct line_reader *self, struct input_line *line) {
+  if (!self->skipping)
+    release_outline(self);
   give_back(self);
   skip_mark(self);
   for (const char *end; self->begun && (end = find_end(self)) != NULL;) {
     const char *text = self->buffer.bytes + self->given;
     size_t length = (size_t)(end - text);
-    bool is_rest = self->skipping;
     consume(self, end);
-    self->skipping = false;
     if (length > 0 && text[length - 1] == '\r')
       length--;
-    bool too_long = length > self->limit;
-    if (is_rest || (!too_long && is_blank(text, length)))
-      continue;
-    *line = (struct input_line){
-        .text = too_long ? NULL : text, .length = too_long ? 0 : length, .too_long = too_long};
-    return true;
+    *line = end_line(self, text, length);
+    if (line->too_long || !is_blank(text, length))
+      return true;
   }
-  return begin_skipping(self, line);
+  skip(self);
+  bool is_last = self->skipping && self->ended && left(self) == 0;
+  if (is_last)
+    *line = end_line(self, "", 0);
+  return is_last;
 }
 
 void line_reader_error(const struct line_reader *self, struct error *error) {

@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "wire/json.h"
 
 /*
  * Cuts a stream of bytes into lines, for doors that read one message a line. A line ends with `\n`
@@ -20,24 +21,30 @@
  *   line_reader_release(&reader)
  *
  * Linear: each byte is searched once, and moved less than once on average. It holds the bytes that
- * are not given yet; the memory of a large line is given back with the next call after it.
+ * are not given yet; the memory of a large line is given back with the next call after it. Of a line
+ * that is too long only the outline is held.
  */
 struct line_reader {
-  size_t limit;         /* of a line, in bytes without its ending */
-  struct buffer buffer; /* the rest is line_reader's own */
-  size_t given;         /* bytes of the buffer that are over */
-  size_t searched;      /* bytes of it that are over, or have no line ending */
-  bool begun;           /* beyond the byte order mark */
-  bool skipping;        /* what is left of a line that was too long */
+  size_t limit;                /* of a line, in bytes without its ending */
+  struct buffer buffer;        /* the rest is line_reader's own */
+  size_t given;                /* bytes of the buffer that are over */
+  size_t searched;             /* bytes of it that are over, or have no line ending */
+  bool begun;                  /* beyond the byte order mark */
+  bool skipping;               /* what is left of a line that is too long */
+  struct json_outline outline; /* of that line */
   bool ended;
 };
 
 /* One line, without its ending. Valid until the next call. */
 struct input_line {
-  const char *text; /* NULL when it is too long */
+  const char *text; /* of one that is too long its outline, which may be empty */
   size_t length;
-  bool too_long; /* more than the limit; once for the line, and as soon as that is known */
+  bool
+      too_long; /* more than the limit; told once, at the end of the line: its id may stand there */
 };
+
+/* What the outline of a line has of a request: who sent it, and in which dialect. */
+extern const char *const line_reader_members[];
 
 void line_reader_add(struct line_reader *self, const char *bytes, size_t length);
 void line_reader_end(struct line_reader *self);

@@ -292,6 +292,29 @@ MCP_TEST(lines_end_and_begin_as_they_like) {
   assert_int_equal(mcp_client_exit(client), 0);
 }
 
+/* Whoever waits for the answer is told, instead of waiting for his own timeout. */
+static void expect_named_in_what_cannot_be_parsed(struct mcp_client *client) {
+  static const struct {
+    const char *text, *reason;
+  } rows[] = {{"\\ud83d", "expected a pair of surrogates, got \\\\ud83d alone at byte 87"},
+              {"\xFF", "expected UTF-8, broken at byte 87"},
+              {"\t", "expected JSON, got a raw control character 0x09 at byte 87"}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    mcp_client_send(client,
+                    formatted("{'method':'tools/call','params':{'name':'execute_command',"
+                              "'arguments':{'command':'echo %s'}},'jsonrpc':'2.0','id':%zu}",
+                              rows[i].text, i));
+    mcp_client_expect(client, formatted("{'jsonrpc':'2.0','id':%zu,'error':{'code':-32700,"
+                                        "'message':'Parse error: %s'}}",
+                                        i, rows[i].reason));
+  }
+  char deep[65 + 1];
+  memset(deep, '[', sizeof deep - 1);
+  deep[sizeof deep - 1] = '\0';
+  mcp_client_send(client, formatted("{'jsonrpc':'2.0','id':'d','params':%s", deep));
+  mcp_client_expect_part(client, "{'jsonrpc':'2.0','id':'d','error':{'code':-32700,");
+}
+
 MCP_TEST(what_is_no_json_is_answered_and_the_next_line_too) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_send(client, "hello");
@@ -301,6 +324,7 @@ MCP_TEST(what_is_no_json_is_answered_and_the_next_line_too) {
   mcp_client_expect_part(client, "'code':-32700,'message':'Parse error: a: expected once");
   mcp_client_send_bytes(client, "{\"a\":\"\xFF\"}\n", 10);
   mcp_client_expect_part(client, "'code':-32700,'message':'Parse error: expected UTF-8");
+  expect_named_in_what_cannot_be_parsed(client);
   ping(client, 2);
   expect_ping(client, 2);
 }
@@ -312,12 +336,13 @@ MCP_TEST(a_line_that_is_too_long_is_answered_and_the_next_line_too) {
   memset(piece, 'x', PIECE);
   mcp_client_start(client, NULL, NULL);
   mcp_client_end_transcript(client);
+  mcp_client_send_bytes(client, "{\"method\":\"", 11);
   for (int i = 0; i < PIECES; i++)
     mcp_client_send_bytes(client, piece, PIECE);
-  mcp_client_send_bytes(client, "\n", 1);
+  mcp_client_send(client, "','id':7}");
   free(piece);
-  mcp_client_expect_part(client,
-                         "'code':-32700,'message':'Parse error: expected a line of at most");
+  mcp_client_expect_part(client, "{'jsonrpc':'2.0','id':7,'error':{'code':-32700,'message':"
+                                 "'Parse error: expected a line of at most");
   ping(client, 1);
   expect_ping(client, 1);
 }

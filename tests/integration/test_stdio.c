@@ -245,19 +245,22 @@ TRIAL_TEST(mcp_is_told_the_way) {
 
 TRIAL_TEST(what_is_no_json_is_answered_and_the_next_line_served) {
   static const struct {
-    const char *line;
-    const char *reason;
-  } rows[] = {{"garbage", "expected JSON, got what is broken or cut off near byte 0"},
-              {"{'id':1,", "expected JSON, got what is broken or cut off near byte 7"},
-              {"{'id':1} x", "expected one object, got more behind it at byte 9"},
-              {"{'id':1,'id':2,'method':'ping'}", "id: expected once, got it twice"},
-              {"{'id':'\xFF','method':'ping'}", "expected UTF-8, broken at byte 7"}};
+    const char *line, *id, *reason;
+  } rows[] = {{"garbage", "null", "expected JSON, got what is broken or cut off near byte 0"},
+              {"{'id':1,", "1", "expected JSON, got what is broken or cut off near byte 7"},
+              {"{'id':1} x", "1", "expected one object, got more behind it at byte 9"},
+              {"{'id':1,'id':2,'method':'ping'}", "1", "id: expected once, got it twice"},
+              {"{'method':'execute','params':{'command':'\\ud83d'},'id':'r1'}", "'r1'",
+               "expected a pair of surrogates, got \\\\ud83d alone at byte 41"},
+              {"{'method':'execute','params':{'id':2,'command':'a\tb'},'id':-0.50}", "-0.50",
+               "expected JSON, got a raw control character 0x09 at byte 49"},
+              {"{'id':'\xFF','method':'ping'}", "null", "expected UTF-8, broken at byte 7"}};
   struct stdio_host *host = start(trial, NULL, NULL);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     stdio_host_send(host, formatted("%s\n{'id':7,'method':'ping'}\n", rows[i].line));
-    stdio_host_expect(host, formatted("{'id':null,'error':{'code':-32700,'message':"
+    stdio_host_expect(host, formatted("{'id':%s,'error':{'code':-32700,'message':"
                                       "'Parse error: %s'}}",
-                                      rows[i].reason));
+                                      rows[i].id, rows[i].reason));
     stdio_host_expect(host, "{'id':7,'result':{}}");
   }
   stdio_host_send(host, "[1,2]\n");
@@ -267,6 +270,10 @@ TRIAL_TEST(what_is_no_json_is_answered_and_the_next_line_served) {
   stdio_host_expect(host, "{'jsonrpc':'2.0','id':3,'result':{}}");
   stdio_host_expect(host, "{'jsonrpc':'2.0','id':0,'error':{'code':-32700,'message':'Parse error: "
                           "expected JSON, got what is broken or cut off near byte 0'}}");
+  /* A dialect that can be read, and an id. */
+  stdio_host_send(host, "{'id':4,'jsonrpc':'2.0',x\n");
+  stdio_host_expect(host, "{'jsonrpc':'2.0','id':4,'error':{'code':-32700,'message':'Parse error: "
+                          "expected JSON, got what is broken or cut off near byte 24'}}");
   stdio_host_send(host, "{'jsonrpc':'2.0'}\n"); /* neither is it a notification */
   stdio_host_expect(host, "{'jsonrpc':'2.0','id':0,'error':{'code':-32600,'message':'method: "
                           "required'}}");
@@ -323,11 +330,12 @@ TRIAL_TEST(a_line_that_is_too_long_is_answered_once) {
   assert_non_null(content);
   memset(content, 'x', PIECE);
   struct stdio_host *host = start(trial, NULL, NULL);
+  stdio_host_send(host, "{'params':{'command':'");
   for (int i = 0; i <= LIMIT / PIECE; i++)
     stdio_host_send_bytes(host, content, PIECE);
-  stdio_host_send(host, "\n{'id':1,'method':'ping'}\n");
+  stdio_host_send(host, "'},'id':7}\n{'id':1,'method':'ping'}\n");
   const char *line = stdio_host_line(host);
-  assert_non_null(strstr(line, "{\"id\":null,\"error\":{\"code\":-32700,\"message\":\"Parse error: "
+  assert_non_null(strstr(line, "{\"id\":7,\"error\":{\"code\":-32700,\"message\":\"Parse error: "
                                "expected a line of at most "));
   stdio_host_expect(host, "{'id':1,'result':{}}");
   free(content);

@@ -76,6 +76,7 @@ function expect(version, names, value, line) {
 class Session {
   negotiated = newestLegacy;
   requests = []; // without an answer: { id, method, version, token, asked }
+  unreadable = 0; // lines that were sent and cannot be parsed: what is answered to them may have an id
   progress = new Map(); // token -> seconds
 
   sent(line) {
@@ -83,6 +84,7 @@ class Session {
     try {
       messages = [JSON.parse(line.replace(/^\uFEFF/, ''))].flat();
     } catch {
+      this.unreadable++;
       return;
     }
     for (const message of messages) {
@@ -116,6 +118,10 @@ class Session {
   takeAnswer(message, line) {
     const id = JSON.stringify(message.id);
     const index = this.requests.findIndex((request) => request.id === id);
+    if (index < 0 && message.error?.code === -32700 && this.unreadable-- > 0) {
+      expect(this.negotiated, ['JSONRPCErrorResponse', 'JSONRPCError'], message, line);
+      return;
+    }
     if (index < 0) fail('an answer that nobody waits for', line);
     const [request] = this.requests.splice(index, 1);
     if (request.token !== undefined) this.progress.set(request.token, Infinity);

@@ -23,7 +23,7 @@ static const char *tokens_of(const char *bytes, size_t piece) {
     text.bytes = copy;
     text.length = length;
     for (enum json_text_state state; (state = json_text_next(&text)) != JSON_TEXT_SHORT;)
-      shown[count++] = state == JSON_TEXT_WHOLE ? text.token : "_E?UCHND"[text.fault];
+      shown[count++] = state == JSON_TEXT_WHOLE ? text.token : "_E?UCHSND"[text.fault];
     free(copy);
   }
   assert_int_equal(text.at, text.is_open || text.token != '\0' ? text.at : whole);
@@ -44,6 +44,9 @@ TEST(tokens_are_the_same_in_pieces_and_behind_what_is_broken) {
       {"\xEF\xBB\xBF{", "?{"},
       {"[\x01,x,tru,nulL,f'',+1,\xC3\xA4,\xFF", "[C,?,?,??,?\",?0,?,U"},
       {"['\n\xFF\\x\\u12\\uZ','']", "[CUEHH\",\"]"},
+      {"['\\ud83d\\uDE00','\\ud83d','\\uDFFFx','\\ud83d\\ud83d\\ude00','\\uD800\\u12']",
+       "[\",S\",S\",S\",SH\"]"},
+      {"['\\ud83d\\ude0", "["},
       {"'\\\"\\\\\\/\\b\\f\\n\\r\\t'1 ", "\"0"},
       {"['\xE2\x82", "["},
       {"['\\", "["},

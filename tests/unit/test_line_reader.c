@@ -28,11 +28,9 @@ static int tear_down(void **state) {
 static void take_lines(struct trial *self) {
   for (struct input_line line; line_reader_next(&self->reader, &line);) {
     size_t at = strlen(self->text);
-    assert_int_equal(line.too_long, line.text == NULL);
-    if (line.too_long)
-      snprintf(self->text + at, sizeof self->text - at, "!");
-    else
-      snprintf(self->text + at, sizeof self->text - at, "[%.*s]", (int)line.length, line.text);
+    const char *begin = line.too_long ? "!" : "[", *end = line.too_long ? "!" : "]";
+    snprintf(self->text + at, sizeof self->text - at, "%s%.*s%s", begin, (int)line.length,
+             line.length > 0 ? line.text : "", line.too_long && line.length == 0 ? "" : end);
   }
 }
 
@@ -86,16 +84,32 @@ TRIAL_TEST(a_line_beyond_the_limit_is_told_once_and_skipped) {
   expect(trial, "      \n   \n    \r\na", "!![a]"); /* what is blank, too */
 }
 
-TRIAL_TEST(it_is_told_before_its_end_arrives_and_is_not_kept) {
-  give(trial, "0123456789012345678", 19, 19);
-  assert_string_equal(trial->text, "!");
-  static const char more[65536];
-  for (int i = 0; i < 1000; i++)
-    give(trial, more, sizeof more, sizeof more);
-  assert_string_equal(trial->text, "!");
-  assert_true(trial->reader.buffer.capacity < 1 << 20);
-  give(trial, "\nb\n", 3, 3);
-  assert_string_equal(trial->text, "![b]");
+/* A string, a number and white space that go on for ever, too. */
+TRIAL_TEST(it_is_told_at_its_end_and_is_not_kept) {
+  static const char *const begins[] = {"0123456789012345678", "{\"a\":\"", "{\"a\":1", "{"};
+  static const char fills[] = {'\0', 'x', '1', ' '};
+  static char more[65536];
+  for (size_t row = 0; row < sizeof fills; row++) {
+    trial->text[0] = '\0';
+    memset(more, fills[row], sizeof more);
+    give(trial, begins[row], strlen(begins[row]), strlen(begins[row]));
+    for (int i = 0; i < 1000; i++)
+      give(trial, more, sizeof more, sizeof more);
+    assert_string_equal(trial->text, "");
+    assert_true(trial->reader.buffer.capacity < 1 << 20);
+    give(trial, "\nb\n", 3, 3);
+    assert_string_equal(trial->text, "![b]");
+  }
+}
+
+/* Clients write it in front of the parameters, or behind them. */
+TRIAL_TEST(the_id_of_a_line_beyond_the_limit_is_found) {
+  expect(trial, "{\"id\":\"r1\",\"params\":{\"id\":2,\"x\":\"0123456789\"}}\na\n",
+         "!{\"id\":\"r1\"}![a]");
+  expect(trial, "{\"params\":{\"x\":[\"01\\\"34\",{}]},\"jsonrpc\":\"2.0\",\"id\":-1.5e3}\r\n",
+         "!{\"jsonrpc\":\"2.0\",\"id\":-1.5e3}!");
+  expect(trial, "{\"x\":\"\\ud83d\t\xFF\",\"id\":null}", "!{\"id\":null}!");
+  expect(trial, "{\"params\":{},\"idx\":1,\"id\":{}}", "!");
 }
 
 /* Of a quadratic search the second would take 64 times as long as the first, and hours. */

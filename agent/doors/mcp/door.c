@@ -164,15 +164,27 @@ static void take_batch(struct mcp_door *self, struct mcp_line *line, size_t leng
   release_batch(&self->calls, batch);
 }
 
+/* A line that cannot be read: whoever waits for its answer is told. */
+static void refuse_line(struct mcp_door *self, const char *outline, size_t length,
+                        const struct error *reason) {
+  mcp_add_parse_error(answers_of(&self->calls, NULL), mcp_outline_id(outline, length), reason);
+  end_answer(&self->calls, NULL);
+}
+
 static void take_line(struct door *door, const struct input_line *text) {
   struct mcp_door *self = self_of(door);
   struct mcp_line line;
   struct error error;
-  if (text->too_long)
+  if (text->too_long) {
     line_reader_error(&self->calls.speaker.lines, &error);
-  if (text->too_long || mcp_line_parse(&line, text->text, text->length, &error) != 0) {
-    mcp_add_parse_error(answers_of(&self->calls, NULL), &error);
-    end_answer(&self->calls, NULL);
+    refuse_line(self, text->text, text->length, &error);
+    return;
+  }
+  if (mcp_line_parse(&line, text->text, text->length, &error) != 0) {
+    struct json_outline outline = {.names = line_reader_members};
+    (void)json_outline_add(&outline, text->text, text->length);
+    refuse_line(self, outline.members.bytes, outline.members.length, &error);
+    buffer_release(&outline.members);
     return;
   }
   if (line.is_batch)

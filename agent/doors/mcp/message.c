@@ -36,6 +36,16 @@ static struct json_member read_name(struct json_member object, const cJSON *tree
   return text;
 }
 
+struct json_member mcp_outline_id(const char *outline, size_t length) {
+  struct error error;
+  struct json_member id = {0};
+  cJSON *tree = length > 0 ? json_tree_parse(outline, length, &error) : NULL;
+  if (tree != NULL)
+    id = read_name((struct json_member){outline, length}, tree, "id");
+  cJSON_Delete(tree);
+  return id;
+}
+
 /* --- the line -------------------------------------------------------------------------------- */
 
 /* Each name once in each object. json_tree has bounded the depth. */

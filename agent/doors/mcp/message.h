@@ -61,4 +61,8 @@ void mcp_line_release(struct mcp_line *self);
 
 bool mcp_line_next(struct mcp_line *self, struct mcp_message *out);
 
+/* The id of a request that cannot be parsed, of which this is the outline (line_reader.h); none when it
+   cannot be read. It belongs to the outline. */
+struct json_member mcp_outline_id(const char *outline, size_t length);
+
 #endif

@@ -128,10 +128,10 @@ static void add_error(struct buffer *out, struct json_member id, int code, const
   buffer_add_string(out, "}}");
 }
 
-void mcp_add_parse_error(struct buffer *out, const struct error *reason) {
+void mcp_add_parse_error(struct buffer *out, struct json_member id, const struct error *reason) {
   char text[300];
   (void)snprintf(text, sizeof text, "Parse error: %s", reason->text);
-  add_error(out, (struct json_member){0}, PARSE_ERROR, text);
+  add_error(out, id, PARSE_ERROR, text);
 }
 
 static void open_text_result(struct buffer *out, struct json_member id, const struct buffer *text) {

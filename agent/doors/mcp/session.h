@@ -81,8 +81,8 @@ bool mcp_session_takes_batch(const struct mcp_session *self, int count, struct b
 #define MCP_BATCH_MAX 100
 
 /* The others add one message each, without a line ending and without a newline inside of it: the
-   error of a line that cannot be read; */
-void mcp_add_parse_error(struct buffer *out, const struct error *reason);
+   error of a line that cannot be read, under its id where that can; */
+void mcp_add_parse_error(struct buffer *out, struct json_member id, const struct error *reason);
 
 /* the result of a call that has not run, with the reason for the model; of one that has; */
 void mcp_add_refusal(const struct mcp_session *self, struct buffer *out, struct json_member id,

@@ -165,7 +165,7 @@ static void take_line(struct door *door, const struct input_line *line) {
   const struct stdio_rules rules = {.tool = self->tool, .speaks_json_rpc = self->speaks_json_rpc};
   if (line->too_long) {
     line_reader_error(&self->calls.speaker.lines, &error);
-    stdio_request_init_error(&request, &rules, &error);
+    stdio_request_init_error(&request, &rules, line->text, line->length, &error);
   } else {
     stdio_request_parse(&request, &rules, line->text, line->length);
   }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "agent/doors/line_reader.h"
 #include "agent/payload_limit.h"
 #include "agent/tools/answer.h"
 #include "wire/step_field.h"
@@ -38,9 +39,28 @@ static struct stdio_address unknown(bool is_json_rpc) {
   return is_json_rpc ? json_rpc : plain;
 }
 
+/* Who is answered, and how. False: the id is none. */
+static bool read_address(struct stdio_request *self, const char *line, size_t length,
+                         bool is_json_rpc) {
+  const cJSON *id = cJSON_GetObjectItemCaseSensitive(self->tree, "id");
+  bool has_id = cJSON_IsString(id) || cJSON_IsNumber(id) || cJSON_IsNull(id);
+  self->from = unknown(is_json_rpc);
+  if (has_id)
+    (void)json_member_find(line, length, "id", &self->from.id);
+  return has_id;
+}
+
 void stdio_request_init_error(struct stdio_request *self, const struct stdio_rules *rules,
-                              const struct error *error) {
-  *self = (struct stdio_request){.from = unknown(rules->speaks_json_rpc)};
+                              const char *outline, size_t length, const struct error *error) {
+  struct error ignored;
+  *self = (struct stdio_request){0};
+  if (length > 0) {
+    buffer_add(&self->outline, outline, length);
+    self->tree = json_tree_parse(self->outline.bytes, length, &ignored);
+  }
+  bool is_json_rpc =
+      rules->speaks_json_rpc || cJSON_GetObjectItemCaseSensitive(self->tree, "jsonrpc") != NULL;
+  (void)read_address(self, self->outline.bytes, length, is_json_rpc);
   (void)error_set(&self->error, "Parse error: %s", error->text);
   (void)reject(self, STDIO_PARSE_ERROR);
 }
@@ -51,10 +71,7 @@ static int read_envelope(struct stdio_request *self, const char *line, size_t le
   const cJSON *version = cJSON_GetObjectItemCaseSensitive(self->tree, "jsonrpc");
   const cJSON *id = cJSON_GetObjectItemCaseSensitive(self->tree, "id");
   const cJSON *method = get(self->tree, "method");
-  self->from = unknown(version != NULL);
-  bool has_id = cJSON_IsString(id) || cJSON_IsNumber(id) || cJSON_IsNull(id);
-  if (has_id)
-    (void)json_member_find(line, length, "id", &self->from.id);
+  bool has_id = read_address(self, line, length, version != NULL);
   if (id != NULL && !has_id)
     (void)step_field_reject("id", "a string, a number or null", id, &self->error);
   else if (version != NULL &&
@@ -182,8 +199,11 @@ void stdio_request_parse(struct stdio_request *self, const struct stdio_rules *r
   struct error error;
   cJSON *tree = json_tree_parse(line, length, &error);
   if (tree == NULL || (cJSON_IsObject(tree) && step_field_names_unique(tree, "", &error) != 0)) {
+    struct json_outline outline = {.names = line_reader_members};
     cJSON_Delete(tree);
-    stdio_request_init_error(self, rules, &error);
+    (void)json_outline_add(&outline, line, length);
+    stdio_request_init_error(self, rules, outline.members.bytes, outline.members.length, &error);
+    buffer_release(&outline.members);
     return;
   }
   *self = (struct stdio_request){.from = unknown(rules->speaks_json_rpc), .tree = tree};
@@ -222,6 +242,7 @@ void stdio_request_parse_arguments(struct stdio_request *self, const struct tool
 
 void stdio_request_release(struct stdio_request *self) {
   cJSON_Delete(self->tree);
+  buffer_release(&self->outline);
   *self = (struct stdio_request){0};
 }
 

@@ -61,7 +61,8 @@ struct stdio_rules {
 struct stdio_request {
   struct stdio_address from;
   enum stdio_method method;
-  cJSON *tree; /* owned; the rest points into it */
+  cJSON *tree;           /* owned; the rest points into it */
+  struct buffer outline; /* owned; of a line that cannot be parsed: its id is in it */
 
   const struct tool *tool; /* of a call */
   cJSON *arguments;        /* of it; NULL: none */
@@ -77,9 +78,10 @@ struct stdio_request {
 void stdio_request_parse(struct stdio_request *self, const struct stdio_rules *rules,
                          const char *line, size_t length);
 
-/* An invalid one, for what is not even read. */
+/* An invalid one, of a line that cannot be parsed, of which this is the outline (line_reader.h): it is
+   answered under its id, and in its dialect, where these can be read. */
 void stdio_request_init_error(struct stdio_request *self, const struct stdio_rules *rules,
-                              const struct error *error);
+                              const char *outline, size_t length, const struct error *error);
 
 /* The one of a runner, whose tool this is. No bytes but white space are no arguments. */
 void stdio_request_parse_arguments(struct stdio_request *self, const struct tool *tool,
