@@ -15,7 +15,7 @@ const struct step_kind step_shutdown = {.name = "shutdown", .number = 1};
 const struct step_kind step_cancel = {.name = "cancel", .number = STEP_CHOICE_NO_NUMBER};
 
 /* What every step has that runs; the target is called what the kind says. */
-enum { VERSION, STEP_ID, TARGET, DIRECTORY, TIMEOUT, SECRETS, FOR_MODEL };
+enum { VERSION, STEP_ID, TARGET, DIRECTORY, TIMEOUT, ENV, SECRETS, FOR_MODEL };
 static const struct step_field fields[] = {
     [VERSION] = STEP_FIELD("schemaVersion", int32, struct step, schema_version, .fallback = 1),
     [STEP_ID] = STEP_FIELD("stepId", text, struct step, step_id, .required = true, .minimum = 1,
@@ -25,6 +25,7 @@ static const struct step_field fields[] = {
     [TIMEOUT] =
         STEP_FIELD("timeoutSeconds", integer, struct step, timeout_seconds, .minimum = 1,
                    .maximum = STEP_TIMEOUT_MAX_SECONDS, .fallback = STEP_TIMEOUT_DEFAULT_SECONDS),
+    [ENV] = STEP_FIELD("env", env, struct step, env),
     [SECRETS] = STEP_FIELD("secrets", texts, struct step, secrets, .maximum = STEP_SECRETS_MAX),
     [FOR_MODEL] = STEP_FIELD(NULL, flag, struct step, for_model)}; /* never read */
 static const struct step_table table = STEP_TABLE(fields, struct step);
@@ -38,6 +39,14 @@ bool step_is_work(const struct step *self) {
 
 int step_answer_version(const struct step *self) {
   return self->schema_version == STEP_VERSION_OLDEST ? STEP_VERSION_OLDEST : STEP_VERSION_NEWEST;
+}
+
+const char *step_variable(const struct step *self, const char *name) {
+  const size_t length = strlen(name);
+  for (char *const *entry = self->env; entry != NULL && *entry != NULL; entry++)
+    if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
+      return *entry + length + 1;
+  return NULL;
 }
 
 /* The stepId, as far as it can be read in text that may be broken, or the nil id: for the answer when
@@ -89,6 +98,7 @@ static int read_work(struct step *self, const cJSON *root, struct error *error) 
   if (step_field_read(&target, root, "", self, error) != 0 ||
       step_field_read(&fields[DIRECTORY], root, "", self, error) != 0 ||
       step_field_read(&fields[TIMEOUT], root, "", self, error) != 0 ||
+      step_field_read(&fields[ENV], root, "", self, error) != 0 ||
       step_field_read(&fields[SECRETS], root, "", self, error) != 0)
     return -1;
   if (kind->table.count == 0)

@@ -52,6 +52,7 @@ struct step {
   char *target;
   char *working_directory; /* NULL when the step names none or an empty one */
   unsigned timeout_seconds;
+  char **env; /* "NAME=value", each name once, ended by NULL; may be NULL: none */
   char *
       *secrets; /* names of variables whose values are not to be shown, ended by NULL; NULL: none */
   void *fields; /* the kind's own, in the struct of its table */
@@ -69,6 +70,9 @@ bool step_is_work(const struct step *self);
 
 /* The schemaVersion of its events and its result, rejected or not: 1 of a step of 1, else 2. */
 int step_answer_version(const struct step *self);
+
+/* The value of a variable in its own env; NULL: there is none. */
+const char *step_variable(const struct step *self, const char *name);
 
 /* The most kinds that step_parse takes. */
 #define STEP_KINDS_MAX 32

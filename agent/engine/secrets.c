@@ -63,7 +63,7 @@ void secrets_release(struct secrets *self) {
 static const char *value_of(const struct step *step, const char *name) {
   if (strchr(name, '=') != NULL)
     return NULL;
-  const char *own = run_kind_variable(step, name);
+  const char *own = step_variable(step, name);
   return own != NULL ? own : getenv(name);
 }
 
@@ -112,7 +112,7 @@ static void add_named(struct secrets *self, struct not_masked *not_masked,
 
 static void add_matching(struct secrets *self, struct not_masked *not_masked,
                          const struct step *step) {
-  char *const *env = self->patterns != NULL ? run_kind_env(step) : NULL;
+  char *const *env = self->patterns != NULL ? step->env : NULL;
   for (char *const *entry = env; entry != NULL && *entry != NULL; entry++) {
     char *name = name_of(*entry);
     bool is_named = step->secrets != NULL && is_among(step->secrets, SIZE_MAX, name);

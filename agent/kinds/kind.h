@@ -76,10 +76,9 @@ KINDS(KIND_DECLARE)
 extern const struct step_kind *const kinds[];
 
 /* The fields of a `run` beside the command, which is the target. The step executes the command with
-   these arguments, unchanged, and with `env` added over the agent's own environment. */
+   these arguments, unchanged, and with the step's `env` added over the agent's own environment. */
 struct run_fields {
   char **args;             /* what follows the command, NULL-terminated */
-  char **env;              /* "NAME=value", NULL-terminated, each name once */
   struct step_bytes input; /* what it reads from standard input; absent: nothing */
 };
 
@@ -87,14 +86,8 @@ struct run_fields {
    only the script. Ends with "..." when it was cut; `size` is at least 4. */
 void run_kind_describe(const struct step *step, struct masker *masker, char *out, size_t size);
 
-/* The step's own env; NULL: the step is no run. */
-char *const *run_kind_env(const struct step *step);
-
 /* Its TRACEPARENT, where that has the form of W3C Trace Context; else NULL. */
 const char *run_kind_trace(const struct step *step);
-
-/* The value of a variable in it; NULL: there is none. */
-const char *run_kind_variable(const struct step *step, const char *name);
 
 /* The trace of which a run is a part, as its TRACEPARENT, unless its own env has that: a traceparent of
    W3C's Trace Context. Nothing happens with any other value (or NULL), and to other kinds. */

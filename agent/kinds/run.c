@@ -18,27 +18,15 @@
 
 static bool has_name(char *const *entries, const char *entry) {
   size_t name = strcspn(entry, "=");
-  for (; *entries != NULL; entries++)
+  for (; entries != NULL && *entries != NULL; entries++)
     if (strncmp(*entries, entry, name) == 0 && (*entries)[name] == '=')
       return true;
   return false;
 }
 
-char *const *run_kind_env(const struct step *step) {
-  return step->kind == &run_kind.wire ? ((const struct run_fields *)step->fields)->env : NULL;
-}
-
-const char *run_kind_variable(const struct step *step, const char *name) {
-  const size_t length = strlen(name);
-  for (char *const *entry = run_kind_env(step); entry != NULL && *entry != NULL; entry++)
-    if (strncmp(*entry, name, length) == 0 && (*entry)[length] == '=')
-      return *entry + length + 1;
-  return NULL;
-}
-
 static size_t count(char *const *entries) {
   size_t n = 0;
-  while (entries[n] != NULL)
+  while (entries != NULL && entries[n] != NULL)
     n++;
   return n;
 }
@@ -57,20 +45,19 @@ static bool is_traceparent(const char *text) {
 }
 
 const char *run_kind_trace(const struct step *step) {
-  const char *value = run_kind_variable(step, TRACE_VARIABLE);
+  const char *value = step_variable(step, TRACE_VARIABLE);
   return value != NULL && is_traceparent(value) ? value : NULL;
 }
 
 void run_kind_set_trace(struct step *step, const char *traceparent) {
-  struct run_fields *run = step->fields;
   if (step->kind != &run_kind.wire || traceparent == NULL || !is_traceparent(traceparent) ||
-      run_kind_variable(step, TRACE_VARIABLE) != NULL)
+      step_variable(step, TRACE_VARIABLE) != NULL)
     return;
-  size_t before = count(run->env), length = sizeof TRACE_VARIABLE "=" TRACE_FORM;
-  run->env = memory_resize(run->env, (before + 2) * sizeof *run->env);
-  run->env[before] = memory_allocate(length);
-  (void)snprintf(run->env[before], length, TRACE_VARIABLE "=%s", traceparent);
-  run->env[before + 1] = NULL;
+  size_t before = count(step->env), length = sizeof TRACE_VARIABLE "=" TRACE_FORM;
+  step->env = memory_resize(step->env, (before + 2) * sizeof *step->env);
+  step->env[before] = memory_allocate(length);
+  (void)snprintf(step->env[before], length, TRACE_VARIABLE "=%s", traceparent);
+  step->env[before + 1] = NULL;
 }
 
 /* argv and envp in one allocation, with the texts of the agent's own variables; all others are the
@@ -80,7 +67,7 @@ void run_kind_prepare_spec(const struct kind_context *context, const struct step
   const struct run_fields *run = step->fields;
   const char *directory = step->working_directory;
   size_t arguments = count(run->args) + 2;
-  size_t variables = 2 + count(run->env) + count(context->environment) + 1;
+  size_t variables = 2 + count(step->env) + count(context->environment) + 1;
   size_t texts = sizeof TAG_VARIABLE + strlen(tag) + sizeof ID_VARIABLE + strlen(step->step_id);
   char **argv = memory_allocate((arguments + variables) * sizeof *argv + texts);
   char **envp = argv + arguments, **next = envp;
@@ -90,10 +77,10 @@ void run_kind_prepare_spec(const struct kind_context *context, const struct step
   char *own[] = {(char *)(envp + variables), NULL, NULL};
   own[1] = stpcpy(stpcpy(own[0], TAG_VARIABLE), tag) + 1;
   const char *end = stpcpy(stpcpy(own[1], ID_VARIABLE), step->step_id) + 1;
-  char *const *const sources[] = {own, run->env, context->environment};
+  char *const *const sources[] = {own, step->env, context->environment};
   for (size_t i = 0; i < 3; i++)
-    for (char *const *entry = sources[i]; *entry != NULL; entry++)
-      if ((i < 1 || !has_name(own, *entry)) && (i < 2 || !has_name(run->env, *entry)))
+    for (char *const *entry = sources[i]; entry != NULL && *entry != NULL; entry++)
+      if ((i < 1 || !has_name(own, *entry)) && (i < 2 || !has_name(step->env, *entry)))
         *next++ = *entry;
   *next++ = NULL;
   CHECK(end == own[0] + texts && next <= envp + variables);
@@ -166,7 +153,6 @@ void run_kind_describe(const struct step *step, struct masker *masker, char *out
 }
 
 static const struct step_field fields[] = {STEP_FIELD("args", texts, struct run_fields, args),
-                                           STEP_FIELD("env", env, struct run_fields, env),
                                            STEP_FIELD("stdin", bytes, struct run_fields, input)};
 
 const struct kind run_kind = {KIND_WIRE("run", 0, "command", struct run_fields)};

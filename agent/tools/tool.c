@@ -253,19 +253,25 @@ static void use_shell(struct step *step, const char *command_line) {
   run->args[2] = NULL;
 }
 
-/* The arguments as the fields of the kind have them. */
-static int read_fields(const struct tool *tool, cJSON *arguments, const struct step *step,
+static int read_field(const struct step_field *field, cJSON *value, void *place,
+                      struct error *error) {
+  return field->type->read(field, value, (char *)place + field->offset, error);
+}
+
+/* The arguments as the fields of the step and of its kind have them. */
+static int read_fields(const struct tool *tool, cJSON *arguments, struct step *step,
                        struct error *error) {
+  static const struct step_field env = STEP_FIELD("env", env, struct step, env);
   const struct step_table *table = &step->kind->table;
   const char *more = tool->fields != NULL ? tool->fields : "{}";
   cJSON *others = json_tree_parse(more, strlen(more), error);
-  int result = 0;
   argument_table_translate(&tool->arguments, arguments);
+  int result = read_field(&env, argument_get(arguments, env.name), step, error);
   for (size_t i = 0; i < table->count && result == 0; i++) {
     const struct step_field *field = &table->fields[i];
     cJSON *value = argument_get(arguments, field->name);
-    result = field->type->read(field, value != NULL ? value : argument_get(others, field->name),
-                               (char *)step->fields + field->offset, error);
+    result = read_field(field, value != NULL ? value : argument_get(others, field->name),
+                        step->fields, error);
   }
   cJSON_Delete(others);
   return result;

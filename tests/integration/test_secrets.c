@@ -93,6 +93,18 @@ JOB_TEST(its_name_may_be_one_of_the_agents_variables) {
   job_expect_result(job, job_run(job, step), 0, NULL, "***\n");
 }
 
+/* Nothing gets it: it is what is not to be shown. */
+JOB_TEST(a_step_that_is_no_command_may_have_the_variable) {
+  const char *path = job_write(job, "dot_env", "TOKEN=" SECRET "\n", 0644);
+  const cJSON *result = job_run(
+      job, job_own(job, cJSON_Parse(job_json(job,
+                                             "{'schemaVersion':1,'stepId':'r','kind':'readFile',"
+                                             "'path':'%s','env':{'GIT_TOKEN':'" SECRET "'},"
+                                             "'secrets':['GIT_TOKEN']}",
+                                             path))));
+  job_expect_result(job, result, 0, NULL, "TOKEN=***\n");
+}
+
 JOB_TEST(a_name_that_is_no_variable_refuses_the_step) {
   cJSON *step = job_script(job, "echo on");
   cJSON *names = cJSON_AddArrayToObject(step, "secrets");

@@ -87,7 +87,7 @@ static const char *trace_with(const char *env, const char *traceparent) {
   const char *json = quoted(formatted("{'stepId':'s','command':'c','env':{%s}}", env));
   assert_int_equal(step_parse(&step, kinds, json, strlen(json), &error), 0);
   run_kind_set_trace(&step, traceparent);
-  const char *value = run_kind_variable(&step, "TRACEPARENT");
+  const char *value = step_variable(&step, "TRACEPARENT");
   (void)snprintf(found, sizeof found, "%s", value != NULL ? value : "none");
   step_release(&step);
   return found;

@@ -64,7 +64,7 @@ TEST(a_run_step_as_in_the_contract) {
   assert_string_equal(run_of(&step)->args[2], ".");
   assert_null(run_of(&step)->args[3]);
   assert_string_equal(step.working_directory, "/work");
-  assert_null(run_of(&step)->env[0]);
+  assert_null(step.env[0]);
   assert_int_equal(step.timeout_seconds, 600);
   step_release(&step);
   assert_null(step.step_id);
@@ -107,8 +107,8 @@ TEST(what_is_absent_or_null_has_its_default) {
     assert_non_null(run_of(&step)->args);
     assert_null(run_of(&step)->args[0]);
     assert_null(step.working_directory);
-    assert_non_null(run_of(&step)->env);
-    assert_null(run_of(&step)->env[0]);
+    assert_non_null(step.env);
+    assert_null(step.env[0]);
     assert_int_equal(step.timeout_seconds, 600);
     step_release(&step);
   }

@@ -255,7 +255,8 @@ void exec_request_step(const struct exec_request *self, const char *id, const ch
   step_init(out, &run_kind.wire, id, self->argv != NULL ? self->argv->child->valuestring : shell,
             directory, self->timeout_seconds);
   *(struct run_fields *)out->fields =
-      (struct run_fields){.args = make_arguments(self), .env = env, .input = make_input(self)};
+      (struct run_fields){.args = make_arguments(self), .input = make_input(self)};
+  out->env = env;
   run_kind_set_trace(out, self->traceparent);
 }
 
