@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/memory.h"
 #include "wire/json.h"
@@ -37,16 +38,13 @@ unsigned argument_timeout(const cJSON *arguments, const struct argument_limits *
 
 /* --- schema --- */
 
+/* Without additionalProperties, minimum, maximum and minItems: some APIs of models refuse these.
+   argument_table_accept checks them. */
+
 static void add_choices(struct buffer *out, const struct argument *self) {
   for (size_t i = 0; self->choices[i][0] != '\0'; i++)
     buffer_add_format(out, "%s\"%s\"", i == 0 ? ",\"enum\":[" : ",", self->choices[i]);
   buffer_add_string(out, "]");
-}
-
-static void add_range(struct buffer *out, unsigned minimum, unsigned maximum) {
-  buffer_add_format(out, ",\"minimum\":%u", minimum);
-  if (maximum > 0)
-    buffer_add_format(out, ",\"maximum\":%u", maximum);
 }
 
 static const char type_schemas[][sizeof "integer"] = {
@@ -62,16 +60,14 @@ static void add_schema(const struct argument *self, const struct argument_limits
   buffer_add_json(out, self->description, strlen(self->description));
   if (self->type == ARGUMENT_TIMEOUT) {
     out->length--; /* within the quotes */
-    buffer_add_format(out, " (default %u)\"", default_timeout(limits));
-    add_range(out, 1, limits->timeout_maximum);
-  } else if (self->type == ARGUMENT_INTEGER) {
-    add_range(out, self->minimum, self->maximum);
+    buffer_add_format(out, " (default %u, at most %u)\"", default_timeout(limits),
+                      limits->timeout_maximum);
   } else if (self->type == ARGUMENT_CHOICE) {
     add_choices(out, self);
   } else if (self->type == ARGUMENT_TEXTS) {
     buffer_add_string(out, ",\"items\":{\"type\":\"string\"}");
   } else if (self->type == ARGUMENT_OBJECTS) {
-    buffer_add_string(out, ",\"minItems\":1,\"items\":");
+    buffer_add_string(out, ",\"items\":");
     argument_table_schema(self->element, limits, out);
   }
   buffer_add_string(out, "}");
@@ -92,14 +88,56 @@ void argument_table_schema(const struct argument_table *self, const struct argum
     buffer_add_format(out, "%s\"%s\"", separator, self->rows[i].name);
     separator = ",";
   }
-  buffer_add_string(out, "],\"additionalProperties\":false}");
+  buffer_add_string(out, "]}");
+}
+
+/* --- texts that stand for other values --- */
+
+static bool is_expected(const struct argument *self, const cJSON *value) {
+  switch (self->type) {
+  case ARGUMENT_INTEGER:
+  case ARGUMENT_TIMEOUT:
+    return cJSON_IsNumber(value);
+  case ARGUMENT_FLAG:
+    return cJSON_IsBool(value);
+  case ARGUMENT_TEXTS:
+  case ARGUMENT_OBJECTS:
+    return cJSON_IsArray(value);
+  default:
+    return false;
+  }
+}
+
+/* Python writes True and False. */
+static cJSON *parse_text(const struct argument *self, const char *text) {
+  struct error ignored;
+  bool is_true = strcasecmp(text, "true") == 0;
+  if (self->type == ARGUMENT_FLAG && (is_true || strcasecmp(text, "false") == 0))
+    return cJSON_CreateBool(is_true);
+  return json_tree_parse(text, strlen(text), &ignored);
+}
+
+static void accept_text(const struct argument *self, cJSON *value) {
+  bool is_text =
+      self->type == ARGUMENT_TEXT || self->type == ARGUMENT_BYTES || self->type == ARGUMENT_CHOICE;
+  if (is_text || !cJSON_IsString(value))
+    return;
+  cJSON *meant = parse_text(self, value->valuestring);
+  if (meant != NULL && is_expected(self, meant)) {
+    free(value->valuestring);
+    value->valuestring = NULL;
+    value->type = meant->type;
+    value->valuedouble = meant->valuedouble;
+    value->child = meant->child;
+    meant->child = NULL;
+  }
+  cJSON_Delete(meant);
 }
 
 /* --- check --- */
 
 static int check_table(const struct argument_table *self, const char *owner, const char *path,
-                       const struct argument_limits *limits, const cJSON *object,
-                       struct error *error);
+                       const struct argument_limits *limits, cJSON *object, struct error *error);
 
 /* Those that follow return what was expected; NULL: the value is that. */
 static const char *expected_text(const cJSON *value, bool may_be_empty) {
@@ -160,15 +198,14 @@ static int expect(const char *expected, const char *path, struct error *error) {
 }
 
 static int check_array(const struct argument *self, const char *path,
-                       const struct argument_limits *limits, const cJSON *value,
-                       struct error *error) {
+                       const struct argument_limits *limits, cJSON *value, struct error *error) {
   bool texts = self->type == ARGUMENT_TEXTS;
   if (!cJSON_IsArray(value))
     return expect(texts ? "an array of strings" : "an array of objects", path, error);
   if (!texts && value->child == NULL)
     return expect("at least one", path, error);
   size_t index = 0;
-  for (const cJSON *item = value->child; item != NULL; item = item->next) {
+  for (cJSON *item = value->child; item != NULL; item = item->next) {
     char below[PATH_SIZE + 24];
     (void)snprintf(below, sizeof below, "%s[%zu]", path, index++);
     if (texts ? expect(expected_text(item, true), below, error) != 0
@@ -179,8 +216,7 @@ static int check_array(const struct argument *self, const char *path,
 }
 
 static int check_value(const struct argument *self, const char *path,
-                       const struct argument_limits *limits, const cJSON *value,
-                       struct error *error) {
+                       const struct argument_limits *limits, cJSON *value, struct error *error) {
   char text[EXPECTED_SIZE];
   switch (self->type) {
   case ARGUMENT_TEXT:
@@ -217,8 +253,7 @@ static int check_known(const struct argument_table *self, const char *owner, con
 }
 
 static int check_table(const struct argument_table *self, const char *owner, const char *path,
-                       const struct argument_limits *limits, const cJSON *object,
-                       struct error *error) {
+                       const struct argument_limits *limits, cJSON *object, struct error *error) {
   if (object != NULL && !cJSON_IsObject(object))
     return expect("an object", path, error);
   if (object != NULL && (check_known(self, owner, path, object, error) != 0 ||
@@ -226,20 +261,22 @@ static int check_table(const struct argument_table *self, const char *owner, con
     return -1;
   for (size_t i = 0; i < self->count; i++) {
     const struct argument *row = &self->rows[i];
-    const cJSON *value = argument_get(object, row->name);
+    cJSON *value = argument_get(object, row->name);
     char name[PATH_SIZE];
     (void)snprintf(name, sizeof name, "%s%s%s", path, path[0] != '\0' ? "." : "", row->name);
     if (value == NULL && row->required)
       return error_set(error, "%s: required", name);
+    if (value != NULL)
+      accept_text(row, value);
     if (value != NULL && check_value(row, name, limits, value, error) != 0)
       return -1;
   }
   return 0;
 }
 
-int argument_table_check(const struct argument_table *self, const char *owner,
-                         const struct argument_limits *limits, const cJSON *arguments,
-                         struct error *error) {
+int argument_table_accept(const struct argument_table *self, const char *owner,
+                          const struct argument_limits *limits, cJSON *arguments,
+                          struct error *error) {
   return check_table(self, owner, "", limits, arguments, error);
 }
 

@@ -105,11 +105,11 @@ static const struct argument grep_arguments[] = {
      .description = "content: lines as path:line:text (default); files_with_matches: paths; count: "
                     "path:number of lines."},
     {"head_limit", "headLimit", ARGUMENT_INTEGER, false, .minimum = 1, .maximum = 1000,
-     .description = "Maximum number of matches. Defaults to 200."},
+     .description = "Maximum number of matches, at most 1000. Defaults to 200."},
     {"context_before", "contextBefore", ARGUMENT_INTEGER, false, .maximum = 100,
-     .description = "Number of lines to show before each match. Defaults to 0."},
+     .description = "Number of lines to show before each match, at most 100. Defaults to 0."},
     {"context_after", "contextAfter", ARGUMENT_INTEGER, false, .maximum = 100,
-     .description = "Number of lines to show after each match. Defaults to 0."},
+     .description = "Number of lines to show after each match, at most 100. Defaults to 0."},
 };
 
 /* Paths as the other tools take them. */
@@ -119,7 +119,7 @@ static const struct argument tree_arguments[] = {
     {"path", "path", ARGUMENT_TEXT, false,
      .description = "Path of the directory. Defaults to the directory of the sandbox."},
     {"max_depth", "maxDepth", ARGUMENT_INTEGER, false, .minimum = 1, .maximum = 32,
-     .description = "Number of levels of directories to show. Defaults to 4."},
+     .description = "Number of levels of directories to show, at most 32. Defaults to 4."},
     {"exclude", "excludeGlobs", ARGUMENT_TEXTS, false,
      .description = "Globs of names to leave out, such as '*.o'."},
 };
@@ -226,6 +226,11 @@ void tool_add_input_schema(const struct tool *self, const struct tool_settings *
 
 /* --- a call: its step --- */
 
+/* A shell would expand it; the value of a variable is taken as it is. */
+static bool has_path(const char *value) {
+  return strstr(value, "$PATH") != NULL || strstr(value, "${PATH}") != NULL;
+}
+
 /* Makes an object of a list of NAME=value. */
 static int split_environment(cJSON *list, struct error *error) {
   size_t index = 0;
@@ -238,6 +243,9 @@ static int split_environment(cJSON *list, struct error *error) {
     item->string = item->valuestring;
     item->valuestring = memory_copy(equals + 1, strlen(equals + 1));
     *equals = '\0';
+    if (strcmp(item->string, "PATH") == 0 && has_path(equals + 1))
+      return error_set(error, "env.PATH: $PATH is not expanded here; name all directories, or set "
+                              "PATH in the command line");
   }
   list->type = cJSON_Object;
   return 0;
@@ -307,7 +315,7 @@ static size_t content_length(const cJSON *arguments) {
 static int make_step(struct tool_call *self, cJSON *arguments, const struct tool_settings *settings,
                      const char *step_id, struct error *error) {
   const struct tool *tool = self->tool;
-  if (argument_table_check(&tool->arguments, tool->name, &settings->limits, arguments, error) != 0)
+  if (argument_table_accept(&tool->arguments, tool->name, &settings->limits, arguments, error) != 0)
     return -1;
   bool is_command = tool_is_command(tool);
   const char *target = text_of(arguments, is_command ? "command" : "path", ".");
