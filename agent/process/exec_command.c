@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -17,13 +18,15 @@
 
 /* Facts about a file that execve(2) refused. */
 struct exec_probe {
-  int error;               /* of execve */
-  mode_t mode;             /* 0: the path leads to nothing */
-  ssize_t head_length;     /* -1: it cannot be read */
-  unsigned char head[257]; /* its first bytes, as many as the kernel looks at, and a NUL */
-  char loader[128];        /* that a 64-bit ELF program names; "": none */
-  char interpreter[257];   /* that the first line of a script names; "": none */
-  mode_t interpreter_mode; /* 0: it is not there */
+  int error;                   /* of execve */
+  mode_t mode;                 /* 0: the path leads to nothing */
+  ssize_t head_length;         /* -1: it cannot be read */
+  unsigned char head[257];     /* its first bytes, as many as the kernel looks at, and a NUL */
+  char loader[128];            /* that a 64-bit ELF program names; "": none */
+  char interpreter[257];       /* that the first line of a script names; "": none */
+  mode_t interpreter_mode;     /* 0: it is not there */
+  char mount[128];             /* a noexec mount, on which the file is; "": none */
+  char interpreter_mount[128]; /* the same of the interpreter */
 };
 
 static bool is_elf(const unsigned char *head, size_t length) {
@@ -68,12 +71,47 @@ static void read_interpreter(struct exec_probe *self) {
     self->interpreter_mode = mode_of(self->interpreter);
 }
 
+/* True: nothing on its file system may be executed. */
+static bool is_noexec(const char *path) {
+  struct statvfs system;
+  return statvfs(path, &system) == 0 && (system.f_flag & ST_NOEXEC) != 0;
+}
+
+static dev_t device_of(const char *path) {
+  struct stat stat_buffer = {0};
+  return stat(path, &stat_buffer) == 0 ? stat_buffer.st_dev : 0;
+}
+
+/* Writes the directory where the file's mount begins, if it is noexec. */
+static void find_noexec_mount(const char *path, char *mount, size_t size) {
+  char link[32], place[PATH_MAX] = "";
+  if (!is_noexec(path))
+    return;
+  int fd = open(path, O_PATH | O_CLOEXEC);
+  (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  if (fd < 0 || readlink(link, place, sizeof place - 1) < 0)
+    (void)snprintf(place, sizeof place, "%s", path);
+  if (fd >= 0)
+    close(fd);
+  const dev_t device = device_of(place);
+  for (char *slash; (slash = strrchr(place, '/')) != NULL && place[1] != '\0';) {
+    char parent[PATH_MAX];
+    (void)snprintf(parent, sizeof parent, "%.*s", slash > place ? (int)(slash - place) : 1, place);
+    if (device_of(parent) != device || !is_noexec(parent))
+      break;
+    slash[slash == place] = '\0';
+  }
+  (void)snprintf(mount, size, "%.*s", (int)size - 1, place);
+}
+
 static void look_at(struct exec_probe *self, const char *path, int exec_errno) {
   self->error = exec_errno;
   self->mode = mode_of(path);
   self->head_length = -1;
   if (exec_errno != ENOENT && exec_errno != ENOEXEC && exec_errno != EACCES && exec_errno != ELOOP)
     return;
+  if (exec_errno == EACCES && self->mode != 0)
+    find_noexec_mount(path, self->mount, sizeof self->mount);
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return;
@@ -81,6 +119,8 @@ static void look_at(struct exec_probe *self, const char *path, int exec_errno) {
   read_loader(self, fd);
   read_interpreter(self);
   close(fd);
+  if (self->interpreter_mode != 0)
+    find_noexec_mount(self->interpreter, self->interpreter_mount, sizeof self->interpreter_mount);
 }
 
 /* The machines that toolchain images are made for, by the beginnings of their names in uname(2). */
@@ -163,10 +203,16 @@ static struct reason not_permitted(const struct exec_probe *probe) {
     return plain("permission denied: it is a directory");
   if ((probe->mode & 0111) == 0)
     return plain("permission denied: not executable (no x in its mode)");
+  if (probe->mount[0] != '\0')
+    return about(70, "permission denied: the mount ", probe->mount,
+                 " is noexec: copy it elsewhere, or pass it to its interpreter");
   if (S_ISDIR(probe->interpreter_mode))
     return about(100, "its interpreter ", probe->interpreter, " is a directory");
   if (probe->interpreter_mode != 0 && (probe->interpreter_mode & 0111) == 0)
     return about(100, "its interpreter ", probe->interpreter, " is not executable");
+  if (probe->interpreter_mount[0] != '\0')
+    return about(80, "its interpreter is on the mount ", probe->interpreter_mount,
+                 ", which is noexec");
   return plain("permission denied");
 }
 
@@ -187,7 +233,8 @@ static struct reason reason_of(const struct exec_probe *probe) {
   if (probe->error == ENAMETOOLONG)
     return about(120, "the path, or a name in it, is too long", "", "");
   if (probe->error == E2BIG)
-    return about(100, "arguments and environment are too long", "", "");
+    return about(100, "arguments and environment are too long together: use stdin, or a file", "",
+                 "");
   return plain(strerror(probe->error));
 }
 
@@ -213,11 +260,17 @@ bool exec_command_is_missing(int error) {
   return error == ENOENT || error == ENOTDIR || error == ELOOP;
 }
 
-static const char *find_path(char *const *envp) {
+/* The value of a variable, which is named with its "="; NULL: it is not set. */
+static const char *find_variable(char *const *envp, const char *name) {
   for (char *const *entry = envp; *entry != NULL; entry++)
-    if (strncmp(*entry, "PATH=", 5) == 0)
-      return *entry + 5;
-  return EXEC_DEFAULT_PATH;
+    if (strncmp(*entry, name, strlen(name)) == 0)
+      return *entry + strlen(name);
+  return NULL;
+}
+
+static const char *find_path(char *const *envp) {
+  const char *path = find_variable(envp, "PATH=");
+  return path != NULL ? path : EXEC_DEFAULT_PATH;
 }
 
 /* The candidate that is there and cannot be run, else the first. */
@@ -266,45 +319,107 @@ static void try_candidates(const struct exec_command *self, struct search *searc
   }
 }
 
-/* Shows a relative path below the directory in which the command would have run. */
-static void explain(const struct exec_command *self, const struct search *search, bool in_directory,
-                    struct exec_failure *failure) {
+/* The most bytes of one argument, or of a variable with its name; the kernel's MAX_ARG_STRLEN without the
+   NUL. */
+static size_t text_max(void) {
+  return 32 * (size_t)sysconf(_SC_PAGESIZE) - 1;
+}
+
+/* The first that is longer; where none is, the number of them. */
+static size_t find_too_long(char *const *texts) {
+  size_t i = 0;
+  while (texts[i] != NULL && strlen(texts[i]) <= text_max())
+    i++;
+  return i;
+}
+
+/* Where one text alone is too long. */
+static bool explain_too_long(const struct exec_command *self, struct error *reason) {
+  const size_t argument = find_too_long(self->argv), variable = find_too_long(self->envp);
+  const char *text = self->argv[argument] != NULL ? self->argv[argument] : self->envp[variable];
+  char name[80];
+  if (text == NULL)
+    return false;
+  if (text == self->argv[argument])
+    (void)snprintf(name, sizeof name, "argument %zu", argument);
+  else
+    (void)snprintf(name, sizeof name, "the variable %.*s",
+                   (int)(strcspn(text, "=") < 40 ? strcspn(text, "=") : 40), text);
+  (void)error_set(reason,
+                  "cannot run %.60s: %s has %zu bytes, and Linux takes at most %zu (%zu KiB): "
+                  "use stdin, or a file",
+                  self->argv[0], name, strlen(text), text_max(), (text_max() + 1) / 1024);
+  reason->code = E2BIG;
+  return true;
+}
+
+/* Shows a relative path below the directory in which the command would have run; NULL: the caller's. */
+static void explain(const struct exec_command *self, const struct search *search,
+                    const char *directory, struct exec_failure *failure) {
   bool is_missing = search->error == ENOENT && access(search->path, F_OK) != 0;
   failure->stage = is_missing ? EXEC_NOT_FOUND : EXEC_NOT_EXECUTABLE;
   if (is_missing && strchr(self->argv[0], '/') == NULL) {
-    (void)error_set(&failure->reason, "%.150s: command not found on PATH", self->argv[0]);
+    const char *path = find_path(self->envp);
+    bool is_literal = strstr(path, "$PATH") != NULL || strstr(path, "${PATH}") != NULL;
+    (void)error_set(&failure->reason, "%.150s: command not found on PATH%s", self->argv[0],
+                    is_literal ? ": env.PATH has $PATH in it, which is not expanded" : "");
     failure->reason.code = search->error;
     return;
   }
-  bool is_below = search->path[0] != '/' && in_directory;
-  char shown[2 * PATH_MAX];
-  (void)snprintf(shown, sizeof shown, "%s%s%s", is_below ? self->directory : "",
-                 is_below ? "/" : "", search->path);
+  if (search->error == E2BIG && explain_too_long(self, &failure->reason))
+    return;
+  bool is_below = search->path[0] != '/' && directory != NULL;
+  char shown[2 * PATH_MAX + 2];
+  (void)snprintf(shown, sizeof shown, "%s%s%s", is_below ? directory : "", is_below ? "/" : "",
+                 search->path);
   exec_command_error(&failure->reason, shown, search->path, search->error);
 }
 
+/* `directory`, or with HOME in place of its "~", in `space`; NULL with the failure: there is no HOME. */
+static const char *find_directory(const struct exec_command *self, char space[PATH_MAX],
+                                  struct exec_failure *failure) {
+  const char *home = find_variable(self->envp, "HOME=");
+  struct stat entry;
+  if (self->home_at == 0)
+    return self->directory;
+  (void)snprintf(space, PATH_MAX, "%.*s", (int)self->home_at + 1, self->directory);
+  if (lstat(space, &entry) == 0)
+    return self->directory;
+  if (home != NULL && home[0] != '\0') {
+    (void)snprintf(space, PATH_MAX, "%s%s", home, self->directory + self->home_at + 1);
+    return space;
+  }
+  failure->stage = EXEC_NO_DIRECTORY;
+  (void)error_set(&failure->reason,
+                  "working directory %.120s: HOME is not set, so ~ stands for no directory",
+                  self->directory + self->home_at);
+  return NULL;
+}
+
 /* Returns whether the command may be executed. */
-static bool enter_directory(const struct exec_command *self, struct exec_failure *failure,
-                            bool *is_there) {
-  *is_there = self->directory != NULL && chdir(self->directory) == 0;
-  if (*is_there || self->directory == NULL ||
+static bool enter_directory(const struct exec_command *self, const char *directory,
+                            struct exec_failure *failure, bool *is_there) {
+  *is_there = directory != NULL && chdir(directory) == 0;
+  if (*is_there || directory == NULL ||
       (self->directory_may_be_missing && exec_command_is_missing(errno)))
     return true;
   int error = errno;
   failure->stage = EXEC_NO_DIRECTORY;
-  (void)error_set(&failure->reason, "working directory %.180s: %s", self->directory,
-                  strerror(error));
+  (void)error_set(&failure->reason, "working directory %.180s: %s", directory, strerror(error));
   failure->reason.code = error;
   return false;
 }
 
 void exec_command(const struct exec_command *self, struct exec_failure *failure) {
+  char space[PATH_MAX];
   bool in_directory;
-  if (!enter_directory(self, failure, &in_directory))
+  const char *directory = find_directory(self, space, failure);
+  if (failure->stage == EXEC_NO_DIRECTORY ||
+      !enter_directory(self, directory, failure, &in_directory))
     return;
   uint64_t none = 0; /* the kernel's sigset_t: the C libraries' leave out the signals of threads */
   (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
   struct search search = {.error = ENOENT};
   try_candidates(self, &search);
-  explain(self, &search, in_directory, failure);
+  explain(self, &search, in_directory ? directory : NULL, failure);
 }

@@ -2,6 +2,7 @@
 #define AGENT_PROCESS_EXEC_COMMAND_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/error.h"
 
@@ -28,6 +29,9 @@ struct exec_command {
   char *const *envp;
   const char *directory;         /* NULL: the caller's own */
   bool directory_may_be_missing; /* the caller's own then */
+  /* Where in `directory` a "~" is that stands for HOME as envp has it, unless there is an entry of that
+     name; 0: nowhere. */
+  size_t home_at;
 };
 
 /*

@@ -58,7 +58,7 @@
 /* What a child may add to the memory that it shares, and what the kernel's counters may be wrong by. */
 #define FLOOR_MARGIN_KIB 256
 
-/* Three times what exec_command needs. */
+/* Twice what exec_command needs. */
 #define CHILD_STACK_SIZE ((size_t)64 * 1024)
 
 #define FUTEX_WAIT 0 /* of linux/futex.h, which musl does not bring */
@@ -337,6 +337,7 @@ static void point_to_texts(struct keeper *self) {
       .envp = envp,
       .directory = message->has_directory ? at : NULL,
       .directory_may_be_missing = message->directory_may_be_missing,
+      .home_at = message->home_at,
   };
 }
 

@@ -61,6 +61,7 @@ struct keeper_message {
   uint32_t kind; /* enum keeper_message_kind */
   bool has_directory;
   bool directory_may_be_missing;
+  uint32_t home_at;
   bool lists_alive; /* RUN: before the first signal of an order it is told who is there */
   bool in_file;     /* the body is a file, in a fourth descriptor */
   uint32_t arguments;

@@ -362,16 +362,16 @@ static uint32_t add_texts(struct buffer *body, char *const *texts) {
 
 static struct keeper *give_command(struct keepers *self, const struct keeper_task *task) {
   const struct exec_command *exec = &task->exec;
+  char *const directory[] = {(char *)(uintptr_t)exec->directory, NULL};
   struct buffer *body = &self->body;
   struct keeper_message message = {.kind = KEEPER_MESSAGE_RUN,
                                    .lists_alive = task->lists_alive,
-                                   .has_directory = exec->directory != NULL,
-                                   .directory_may_be_missing = exec->directory_may_be_missing};
+                                   .directory_may_be_missing = exec->directory_may_be_missing,
+                                   .home_at = (uint32_t)exec->home_at};
   body->length = 0;
   message.arguments = add_texts(body, exec->argv);
   message.variables = add_texts(body, exec->envp);
-  if (exec->directory != NULL)
-    buffer_add(body, exec->directory, strlen(exec->directory) + 1);
+  message.has_directory = add_texts(body, directory) > 0;
   message.length = body->length;
   message.room = KEEPER_TEXTS_ROOM(message.arguments + message.variables);
   struct keeper *keeper = give(self, task, &message, body->bytes);

@@ -12,6 +12,7 @@
 struct trial {
   struct directory directory; /* for scripts */
   bool may_be_missing;        /* the directory that a test names */
+  size_t home_at;             /* in it */
   char output[4096];          /* of both streams */
   int status;
   struct exec_failure *failure; /* the child writes it, too */
@@ -43,7 +44,8 @@ static bool run_in(struct trial *self, const char *directory, char *const *argv,
   const struct exec_command command = {.argv = argv,
                                        .envp = envp,
                                        .directory = directory,
-                                       .directory_may_be_missing = self->may_be_missing};
+                                       .directory_may_be_missing = self->may_be_missing,
+                                       .home_at = self->home_at};
   pid_t pid = vfork();
   if (pid == 0) {
     dup2(out[1], STDOUT_FILENO);
@@ -136,6 +138,60 @@ TRIAL_TEST(a_path_that_is_too_long_is_said_to_be) {
   refused(trial, NULL, path, "PATH=", "the path, or a name in it, is too long");
   refused(trial, NULL, path + 4096 - 300, "PATH=/bin", "it is a directory");
   free(path);
+}
+
+/* The kernel's limit of one text; of all together it is another. */
+TRIAL_TEST(a_text_that_is_too_long_is_named_with_the_limit) {
+  const size_t limit = 32 * (size_t)sysconf(_SC_PAGESIZE);
+  char *text = malloc(limit + 10), expected[200];
+  assert_non_null(text);
+  memset(text, 'x', limit);
+  text[limit] = '\0';
+  char *argv[] = {"sh", "-c", text, NULL}, *envp[] = {"PATH=/bin", NULL, NULL};
+  assert_false(run_in(trial, NULL, argv, envp));
+  (void)snprintf(expected, sizeof expected,
+                 "cannot run sh: argument 2 has %zu bytes, and Linux takes at most %zu (%zu KiB): "
+                 "use stdin, or a file",
+                 limit, limit - 1, limit / 1024);
+  assert_string_equal(trial->failure->reason.text, expected);
+  memcpy(text, "A=", 2);
+  argv[2] = "exit";
+  envp[1] = text;
+  assert_false(run_in(trial, NULL, argv, envp));
+  assert_non_null(strstr(trial->failure->reason.text, "the variable A has "));
+  text[limit - 1] = '\0';
+  says(trial, NULL, argv, envp, "");
+  free(text);
+}
+
+TRIAL_TEST(a_path_that_a_shell_would_expand_is_named) {
+  refused(trial, NULL, "no-such-command", "PATH=/bin:$PATH",
+          "no-such-command: command not found on PATH: env.PATH has $PATH in it, which is not "
+          "expanded");
+  refused(trial, NULL, "no-such-command", "PATH=${PATH}",
+          "PATH: env.PATH has $PATH in it, which is not expanded");
+}
+
+TRIAL_TEST(a_directory_may_begin_at_the_home_directory) {
+  char directory[200], home[200], expected[300];
+  char *argv[] = {"/bin/pwd", NULL}, *envp[] = {home, NULL}, *none[] = {NULL};
+  assert_int_equal(mkdir(directory_path(&trial->directory, "own"), 0755), 0);
+  (void)snprintf(home, sizeof home, "HOME=%s", trial->directory.path);
+  (void)snprintf(directory, sizeof directory, "%s/~/own", trial->directory.path);
+  (void)snprintf(expected, sizeof expected, "%s/own\n", trial->directory.path);
+  trial->home_at = strlen(trial->directory.path) + 1;
+  says(trial, directory, argv, envp, expected);
+  assert_false(run_in(trial, directory, argv, none));
+  assert_string_equal(trial->failure->reason.text,
+                      "working directory ~/own: HOME is not set, so ~ stands for no directory");
+  assert_int_equal(mkdir(directory_path(&trial->directory, "~"), 0755), 0);
+  refused(trial, directory, "/bin/pwd", home, "~/own: No such file or directory");
+  assert_int_equal(mkdir(directory, 0755), 0);
+  (void)snprintf(expected, sizeof expected, "%s\n", directory);
+  says(trial, directory, argv, envp, expected);
+  static const char *const names[] = {"~/own", "~", "own"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    assert_int_equal(rmdir(directory_path(&trial->directory, names[i])), 0);
 }
 
 /* So that the child needs no memory for it. */

@@ -2,11 +2,13 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include "agent/process/exec_command.h"
+#include "tests/support/injection.h"
 #include "tests/support/quoted.h"
 #include "tests/support/tree.h"
 #include "tests/test.h"
@@ -58,9 +60,34 @@ TEST(a_file_that_may_not_be_run, setup, teardown) {
   assert_says("/no/such/file", EACCES, "cannot run /no/such/file: Permission denied");
 }
 
+/* The file's, also where it is reached by a link, or its interpreter's. */
+INJECTION_TEST(a_noexec_mount_is_named) {
+  injection_mount(self, "mount", NULL, MS_NOEXEC);
+  injection_make_directory(self, "mount/a", 0755, 0);
+  injection_write(self, "mount/a/file", "#!/bin/sh\n", 0755);
+  const char *mount = injection_path(self, "mount"), *link = injection_path(self, "link");
+  assert_int_equal(symlink(injection_path(self, "mount/a/file"), link), 0);
+  assert_says(link, EACCES,
+              formatted("cannot run %s: permission denied: the mount %s is noexec: copy it "
+                        "elsewhere, or pass it to its interpreter",
+                        link, mount));
+  injection_write(self, "script", formatted("#!%s/a/file\n", mount), 0755);
+  const char *script = injection_path(self, "script");
+  assert_says(script, EACCES,
+              formatted("cannot run %s: its interpreter is on the mount %s, which is noexec",
+                        script, mount));
+  injection_write(self, "mount/a/plain", "", 0644);
+  assert_says(injection_path(self, "mount/a/plain"), EACCES,
+              formatted("cannot run %s/a/plain: permission denied: not executable (no x in its "
+                        "mode)",
+                        mount));
+}
+
 TEST(other_reasons, setup, teardown) {
   make_file("", 0, 0755);
-  assert_says("file", E2BIG, "cannot run file: arguments and environment are too long");
+  assert_says("file", E2BIG,
+              "cannot run file: arguments and environment are too long together: use "
+              "stdin, or a file");
   assert_says("file", ETXTBSY, "cannot run file: Text file busy");
   assert_says("gone", ENOEXEC, "cannot run gone: Exec format error");
   assert_says("file", ELOOP, "cannot run file: Too many levels of symbolic links");
@@ -213,3 +240,5 @@ TEST(programs_for_other_machines, setup, teardown) {
   }
   assert_true(ours <= 1);
 }
+
+TEST_GROUP(injection_begin_group, NULL)
