@@ -98,6 +98,51 @@ TEST(what_cannot_be_applied_is_named) {
   CHECK_ROWS(rows);
 }
 
+#define WITH_OTHER " has it with other white space, quotes, dashes or Unicode normalization"
+
+/* What models get wrong when they repeat a text. */
+TEST(a_text_that_only_looks_alike_is_named_by_its_line) {
+  static const struct row rows[] = {
+      {"x\n\tif (a)\n\t\treturn;\n",
+       {"  if (a)\n    return;>y"},
+       NULL,
+       "old_string not found in the file; line 2" WITH_OTHER},
+      {"a\n\n\nb  c", {"b c>y"}, NULL, "old_string not found in the file; line 4" WITH_OTHER},
+      {"a\xC2\xA0"
+       "b",
+       {"a b>y"},
+       NULL,
+       "old_string not found in the file; line 1" WITH_OTHER},
+      {"say \u201Chi\u201D \u2014 it\u2019s",
+       {"\"hi\" - it's>y"},
+       NULL,
+       "old_string not found in the file; line 1" WITH_OTHER},
+      {"\ncaf\u00E9 \u1EC7",
+       {"cafe\u0301 e\u0323\u0302>y"},
+       NULL,
+       "old_string not found in the file; line 2" WITH_OTHER},
+      {"\nA\u030A\xFF",
+       {"\u00C5\xFF>y"},
+       NULL,
+       "old_string not found in the file; line 2" WITH_OTHER},
+      {"a b",
+       {"a b>c", "a\tb>c"},
+       NULL,
+       "edits[1]: old_string not found (an earlier edit may have changed it)"},
+      {"a b, d e",
+       {"a b>c", "d\te>c"},
+       NULL,
+       "edits[1]: old_string not found (an earlier edit may have changed it); line 1" WITH_OTHER},
+      {"a", {" \n>y"}, NULL, "old_string not found in the file"},
+      {"\u00D8 \u4E2D", {"O\u4E2D>y"}, NULL, "old_string not found in the file"},
+      {"a\xE2\x80",
+       {"a>b", "\xE2 \x80>c"},
+       NULL,
+       "edits[1]: old_string not found (an earlier edit may have changed it); line 1" WITH_OTHER},
+  };
+  CHECK_ROWS(rows);
+}
+
 /* The text as it is has "\r\n", "\n", or both. */
 TEST(line_endings_stay_as_they_are) {
   static const struct row rows[] = {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "agent/files/access/atomic_file.h"
+#include "base/text_fold.h"
 
 /* How many of the lines an error names. */
 #define LINES_NAMED 10
@@ -87,12 +88,58 @@ static bool fits(const struct editing *self, size_t occurrences) {
   return kept + occurrences * self->replacement.length <= ATOMIC_FILE_MAX;
 }
 
+static void add_folded(struct buffer *to, const struct buffer *text) {
+  char folded[4];
+  for (size_t at = 0, length; at < text->length;) {
+    at += text_fold_next(text->bytes + at, text->length - at, folded, &length);
+    buffer_add(to, folded, length);
+  }
+}
+
+/* The line on which the byte of the folded text is. */
+static size_t line_of_folded(const struct buffer *text, size_t offset) {
+  char folded[4];
+  size_t line = 1, passed = 0;
+  for (size_t at = 0, length; at < text->length; passed += length) {
+    const char byte = text->bytes[at];
+    at += text_fold_next(text->bytes + at, text->length - at, folded, &length);
+    if (passed + length > offset)
+      break;
+    line += byte == '\n';
+  }
+  return line;
+}
+
+/* The first line of a text that looks as the old one (base/text_fold.h); 0: there is none. */
+static size_t find_alike(const struct editing *self) {
+  struct buffer text = {0}, old = {0};
+  add_folded(&text, &self->text);
+  add_folded(&old, &self->old);
+  const char *found = text.length > 0 && old.length > 0
+                          ? memmem(text.bytes, text.length, old.bytes, old.length)
+                          : NULL;
+  size_t line = found != NULL ? line_of_folded(&self->text, (size_t)(found - text.bytes)) : 0;
+  buffer_release(&text);
+  buffer_release(&old);
+  return line;
+}
+
+static int reject_missing(const struct editing *self, bool first, const char *name,
+                          struct error *error) {
+  const char *where = first ? "in the file" : "(an earlier edit may have changed it)";
+  const size_t line = find_alike(self);
+  if (line == 0)
+    return error_set(error, "%sold_string not found %s", name, where);
+  return error_set(error,
+                   "%sold_string not found %s; line %zu has it with other white space, quotes, "
+                   "dashes or Unicode normalization",
+                   name, where, line);
+}
+
 static int check(const struct editing *self, size_t occurrences, bool first, const char *name,
                  struct error *error) {
-  if (occurrences == 0 && first)
-    return error_set(error, "%sold_string not found in the file", name);
   if (occurrences == 0)
-    return error_set(error, "%sold_string not found (an earlier edit may have changed it)", name);
+    return reject_missing(self, first, name, error);
   if (occurrences == 1 || self->edit->all)
     return fits(self, occurrences) ? 0 : error_set(error, "%scontent exceeds 10 MB limit", name);
   char lines[LINES_NAMED * 24];
