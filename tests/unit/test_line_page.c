@@ -93,7 +93,17 @@ TEST(a_longer_one_is_cut_after_the_last_whole_line) {
 
 TEST(a_line_that_is_too_long_is_cut_between_characters) {
   char *text = long_text(LINE_PAGE_MAX - 1, "\xC3\xA9\nsecond\n");
-  char *expected = long_text(LINE_PAGE_MAX - 1, "\n... (truncated mid-line 1 of 2)");
+  char *expected = long_text(LINE_PAGE_MAX - 1,
+                             "\n... (truncated mid-line 1 of 2; execute for the rest of it: sed -n "
+                             "1p FILE | tail -c +102400; continue with offset=2)");
+  expect(text, 0, 0, expected);
+  free(text);
+  free(expected);
+  text = long_text(LINE_PAGE_MAX + 4, "");
+  expected =
+      long_text(LINE_PAGE_MAX, "\n... (truncated mid-line 1 of 1; execute for the rest of it: "
+                               "sed -n 1p FILE | tail -c +102404)");
+  memcpy(text, "\xEF\xBB\xBF", 3);
   expect(text, 0, 0, expected);
   free(text);
   free(expected);
@@ -129,14 +139,14 @@ TEST(a_byte_order_mark_is_omitted) {
 /* More than a mebibyte: to count them would take as long as to read it all. */
 TEST(the_lines_of_a_large_file_are_not_counted) {
   enum { LINES = LINE_CHOICE_COUNTED / 8 + 100, LAST = LINES + 1 };
-  char *text = malloc(LINES * 8 + 10), *expected = malloc(LINE_PAGE_MAX + 100);
+  char *text = malloc(LINES * 8 + 10), *expected = malloc(LINE_PAGE_MAX + 200);
   assert_non_null(text);
   assert_non_null(expected);
   for (size_t i = 1; i <= LINES; i++)
     assert_int_equal(snprintf(text + (i - 1) * 8, 9, "%07zu\n", i), 8);
   strcpy(text + LINES * 8, "last\n");
   expect(text, 2, 2, "0000002\n0000003\n... (showing lines 2-3 of more; continue with offset=4)");
-  (void)snprintf(expected, LINE_PAGE_MAX + 100,
+  (void)snprintf(expected, LINE_PAGE_MAX + 200,
                  "%.*s... (truncated at line 12800 of more; continue with offset=12801)",
                  (int)LINE_PAGE_MAX, text);
   expect(text, 1, 0, expected);
@@ -149,8 +159,11 @@ TEST(the_lines_of_a_large_file_are_not_counted) {
          formatted("Error: offset %d is past the end of the file (%d lines)", LAST + 1, LAST));
   free(text);
   text = long_text(LINE_CHOICE_COUNTED, "\n");
-  (void)snprintf(expected, LINE_PAGE_MAX + 100, "%.*s\n... (truncated mid-line 1 of more)",
-                 (int)LINE_PAGE_MAX, text);
+  (void)snprintf(
+      expected, LINE_PAGE_MAX + 200,
+      "%.*s\n... (truncated mid-line 1 of more; execute for the rest of it: sed -n 1p FILE | "
+      "tail -c +102401; continue with offset=2)",
+      (int)LINE_PAGE_MAX, text);
   expect(text, 1, 1, expected);
   free(text);
   free(expected);

@@ -116,7 +116,8 @@ FILES_TEST(lines_are_read_from_a_file_of_any_size) {
   buffer_add(&page, text.bytes, 102400);
   buffer_add_string(&page, "... (truncated at line 12800 of more; continue with offset=12801)");
   buffer_add(&page, "", 1);
-  expect(files, "read_file", "{'path':'$/f'}", true, "Error: file exceeds 1 MB limit");
+  expect(files, "read_file", "{'path':'$/f'}", true,
+         "Error: file exceeds 1 MB limit: use offset and limit");
   expect(files, "read_file", "{'path':'$/f','offset':1}", false, page.bytes);
   expect(files, "read_file", "{'path':'$/f','offset':200000,'limit':1}", false,
          "0200000\n... (showing lines 200000-200000 of more; continue with offset=200001)");

@@ -37,6 +37,19 @@ static int add_shown(struct buffer *to, const char *text, size_t length, struct 
   return 0;
 }
 
+/* How the rest of a line is read of which so many bytes are shown: no tool begins within a line. */
+static void add_mid_line(const struct line_choice *choice, uint64_t line, size_t length,
+                         const char *total, struct buffer *to) {
+  const bool is_last = line_choice_is_counted(choice) && count_lines(choice) == line;
+  buffer_add_format(to,
+                    "\n... (truncated mid-line %" PRIu64 " of %s; execute for the rest of it: "
+                    "sed -n %" PRIu64 "p FILE | tail -c +%zu",
+                    line, total, line, length + 1);
+  if (!is_last)
+    buffer_add_format(to, "; continue with offset=%" PRIu64, line + 1);
+  buffer_add_string(to, ")");
+}
+
 /* More than fits: up to the end of the last whole line, or where there is none, within the first. */
 static int add_truncated(const struct line_choice *choice, const char *text, const char *total,
                          struct buffer *to, struct error *error) {
@@ -50,7 +63,7 @@ static int add_truncated(const struct line_choice *choice, const char *text, con
         to, "\n... (truncated at line %" PRIu64 " of %s; continue with offset=%" PRIu64 ")", last,
         total, last + 1);
   else
-    buffer_add_format(to, "\n... (truncated mid-line %" PRIu64 " of %s)", last, total);
+    add_mid_line(choice, last, length + (size_t)(text - choice->text.bytes), total, to);
   return 0;
 }
 

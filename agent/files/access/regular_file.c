@@ -138,7 +138,8 @@ static int add_choice(const struct line_choice *choice, const struct line_range 
   size_t length;
   const char *text = line_choice_text(choice, &length);
   if (is_all && choice->bytes > REGULAR_FILE_MAX)
-    return error_set(error, REGULAR_FILE_TOO_LARGE);
+    return error_set(error, "%s%s", REGULAR_FILE_TOO_LARGE,
+                     form == REGULAR_FILE_PAGE ? ": use offset and limit" : "");
   if (form != REGULAR_FILE_PAGE)
     return line_choice_length(choice) > REGULAR_FILE_MAX
                ? error_set(error, "the chosen lines exceed 1 MB")
@@ -165,10 +166,12 @@ static bool has(const struct buffer *file, size_t at, const char *bytes, size_t 
   return file->length >= at + length && memcmp(file->bytes + at, bytes, length) == 0;
 }
 
-/* A character may be cut at the end of what was read. */
+/* A character may be cut at the end of what was read. No text of an image's name has a NUL, and every image
+   has: a small GIF is ASCII otherwise. */
 static bool is_text(const struct buffer *file) {
   size_t whole = utf8_cut(file->bytes, file->length);
-  return utf8_valid_prefix(file->bytes, whole) == whole;
+  return utf8_valid_prefix(file->bytes, whole) == whole &&
+         memchr(file->bytes, '\0', file->length) == NULL;
 }
 
 /* By its first bytes, with which a text may begin, too. NULL: no image. */

@@ -30,7 +30,7 @@ enum regular_file_form {
        text/plain   its lines follow
        image/png    its bytes as base64; so with image/jpeg, image/gif and image/webp
 
-     An image is what begins as one and is not UTF-8. */
+     An image is what begins as one and is not UTF-8, or has a NUL. */
   REGULAR_FILE_MEDIA,
   REGULAR_FILE_PAGE, /* the same for a model, and the lines as line_page.h has them */
 };
