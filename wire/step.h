@@ -57,7 +57,7 @@ struct step {
       *secrets; /* names of variables whose values are not to be shown, ended by NULL; NULL: none */
   void *fields; /* the kind's own, in the struct of its table */
   /* Of the agent's own tools, never parsed: the content is text as a model reads it, warnings
-     included, where the kind has such. */
+     included, where the kind has such; and a "~" at the beginning of a path is the home directory. */
   bool for_model;
 
   bool borrows_texts; /* of step_unpack: all of them are within what was packed */

@@ -83,6 +83,29 @@ static int enter_directory(struct step *step, struct error *error) {
   return 0;
 }
 
+/* Of a tool: "~" is the home directory, unless there is an entry of that name. */
+static int find_home(struct step *step, struct error *error) {
+  const char *own = step->working_directory, *home = getenv("HOME");
+  struct stat entry;
+  char *path;
+  if (!step->for_model || !path_is_home(step->target))
+    return 0;
+  if (asprintf(&path, "%s/~", own != NULL ? own : KIND_DIRECTORY) < 0)
+    memory_exhausted("a buffer");
+  bool is_there = lstat(path, &entry) == 0;
+  free(path);
+  if (is_there)
+    return 0;
+  if (home == NULL || home[0] == '\0')
+    return error_set(error, "%s: HOME is not set, so ~ stands for no directory", step->target);
+  if (asprintf(&path, "%s%s", home, step->target + 1) < 0)
+    memory_exhausted("a buffer");
+  if (!step->borrows_texts)
+    free(step->target);
+  step->target = path;
+  return 0;
+}
+
 /* What is relative to it begins at the agent's own directory, unless `enter_directory` has entered it.
  */
 char *kind_repository(const struct step *step) {
@@ -165,7 +188,8 @@ static void end_for_model(struct output *self) {
 
 int kind_do(struct step *step, struct output *output, struct error *error) {
   output->for_model = step->for_model;
-  if (enter_directory(step, error) != 0 || kind_of(step)->work(step, output, error) != 0)
+  if (find_home(step, error) != 0 || enter_directory(step, error) != 0 ||
+      kind_of(step)->work(step, output, error) != 0)
     return -1;
   if (step->for_model && !output->is_bounded)
     end_for_model(output);

@@ -80,6 +80,7 @@ extern const struct step_kind *const kinds[];
 struct run_fields {
   char **args;             /* what follows the command, NULL-terminated */
   struct step_bytes input; /* what it reads from standard input; absent: nothing */
+  size_t home_at;          /* see struct exec_command */
 };
 
 /* kind_describe of a run: its words, in single quotes where they need them; of `sh -c` and its like

@@ -88,7 +88,8 @@ void run_kind_prepare_spec(const struct kind_context *context, const struct step
   spec->exec = (struct exec_command){.argv = argv,
                                      .envp = envp,
                                      .directory = directory != NULL ? directory : KIND_DIRECTORY,
-                                     .directory_may_be_missing = directory == NULL};
+                                     .directory_may_be_missing = directory == NULL,
+                                     .home_at = run->home_at};
   spec->memory = argv;
   spec->input = run->input.text;
   spec->input_length = run->input.length;

@@ -184,7 +184,7 @@ static const struct tool tools[] = {
     {"write_file", "Write file",
      "Creates a file, or replaces its whole content. To change a part, use edit_file.",
      CHANGES("true", "false"), &write_file_kind, .arguments = ARGUMENT_TABLE(write_arguments),
-     .answer = answer_write},
+     .for_model = true, .answer = answer_write},
     {"edit_file", "Edit file", "Replaces pieces of a text file. All edits are applied, or none.",
      CHANGES("false", "false"), &edit_file_kind, .arguments = ARGUMENT_TABLE(edit_arguments),
      .for_model = true, .answer = answer_content},
@@ -339,6 +339,8 @@ static int make_step(struct tool_call *self, cJSON *arguments, const struct tool
   self->step.for_model = tool->for_model;
   if (read_fields(tool, arguments, &self->step, error) != 0)
     return -1;
+  if (is_command && path_is_home(directory))
+    ((struct run_fields *)self->step.fields)->home_at = strlen(settings->directory) + 1;
   if (needs_shell)
     use_shell(&self->step, target);
   if (!is_command && !tool->kind->read_only)

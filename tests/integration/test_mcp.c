@@ -562,7 +562,44 @@ MCP_TEST(what_is_text_or_no_image_is_not_shown) {
   }
   free(put_image(client, "g.png", "x", 1, 1048576));
   mcp_client_call_tool(client, 20, "read_file", "'path':'g.png'");
-  mcp_client_expect_called(client, 20, "Error: file exceeds 1 MB limit", true);
+  mcp_client_expect_called(client, 20, "Error: file exceeds 1 MB limit: use offset and limit",
+                           true);
+}
+
+/* The smallest one is ASCII. */
+MCP_TEST(a_gif_that_is_ascii_is_an_image) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_call_tool(
+      client, 1, "write_file",
+      "'path':'f','content':'GIF89a\\u0001\\u0000\\u0001\\u0000\\u0000\\u0000\\u0000;'");
+  mcp_client_expect_called(client, 1, "Successfully wrote 14 bytes to f", false);
+  mcp_client_call_tool(client, 2, "read_file", "'path':'f'");
+  expect_image(client, 2, "image/gif", "R0lGODlhAQABAAAAADs=");
+}
+
+/* In the child: the loop asks no file system. */
+MCP_TEST(a_working_directory_may_begin_at_the_home_directory) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_call(client, 1, "mkdir home home/x; pwd", false);
+  cJSON *answer = mcp_client_answer(client, 1);
+  const char *directory =
+      cJSON_GetStringValue(cJSON_GetObjectItem(member(answer, "content")->child, "text"));
+  char with_home[300];
+  (void)snprintf(with_home, sizeof with_home,
+                 "'command':'pwd','workdir':'~/x','env':['HOME=%s/home']", directory);
+  mcp_client_call_tool(client, 2, "execute_command", with_home);
+  mcp_client_expect_called(client, 2, formatted("%s/home/x", directory), false);
+  mcp_client_call_tool(client, 3, "execute_command",
+                       "'command':'pwd','workdir':'~','env':['HOME=']");
+  mcp_client_expect_called(
+      client, 3, "Error: working directory ~: HOME is not set, so ~ stands for no directory", true);
+  mcp_client_call(client, 4, "mkdir ./~ ./~/x", false);
+  mcp_client_expect_called(client, 4, "(no output)", false);
+  mcp_client_call_tool(client, 5, "execute_command", with_home);
+  mcp_client_expect_called(client, 5, formatted("%s/~/x", directory), false);
+  mcp_client_call(client, 6, "rm -r ./~ home", false);
+  mcp_client_expect_called(client, 6, "(no output)", false);
+  cJSON_Delete(answer);
 }
 
 MCP_TEST(a_file_of_any_size_is_read_page_by_page) {

@@ -128,6 +128,31 @@ FILES_TEST(lines_are_read_from_a_file_of_any_size) {
   unlink(directory_path(files, "f"));
 }
 
+/* "~" is the home directory, unless there is an entry of that name. */
+FILES_TEST(paths_may_begin_at_the_home_directory) {
+  assert_int_equal(mkdir(directory_path(files, "home"), 0755), 0);
+  assert_int_equal(setenv("HOME", directory_path(files, "home"), 1), 0);
+  expect(files, "write_file", "{'path':'~/f','content':'one'}", false,
+         "Successfully wrote 3 bytes to ~/f");
+  expect(files, "read_file", "{'path':'$/home/f'}", false, "one");
+  expect(files, "edit_file", "{'path':'~/f','edits':[{'old_string':'one','new_string':'two'}]}",
+         false, "Edited $/home/f (1 change)\n\n@ line 1:\n- one\n+ two\n");
+  expect(files, "list_directory", "{'path':'~'}", false, "file          3  f\n");
+  expect(files, "grep", "{'path':'~/','pattern':'t'}", false, "$/home/f:1:two");
+  expect(files, "read_file", "{'path':'~f'}", true, "Error: file not found: $/~f");
+  assert_int_equal(unsetenv("HOME"), 0);
+  expect(files, "read_file", "{'path':'~/f'}", true,
+         "Error: ~/f: HOME is not set, so ~ stands for no directory");
+  assert_int_equal(mkdir(directory_path(files, "~"), 0755), 0);
+  expect(files, "read_file", "{'path':'~/f'}", true, "Error: file not found: $/~/f");
+  expect(files, "write_file", "{'path':'~/f','content':'its own'}", false,
+         "Successfully wrote 7 bytes to ~/f");
+  expect(files, "read_file", "{'path':'$/~/f'}", false, "its own");
+  static const char *const names[] = {"~/f", "~", "home/f", "home"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    assert_int_equal(remove(directory_path(files, names[i])), 0);
+}
+
 FILES_TEST(errors_are_those_of_the_engine) {
   put(files, "f", "a\nb\na\na");
   expect(files, "read_file", "{'path':'$/none'}", true, "Error: file not found: $/none");

@@ -64,6 +64,10 @@ int path_fail(struct error *error, int at, const char *path, const char *format,
   return -1;
 }
 
+bool path_is_home(const char *path) {
+  return path[0] == '~' && (path[1] == '\0' || path[1] == '/');
+}
+
 char *path_lexical(const char *directory, const char *path) {
   return join(directory, path, true);
 }

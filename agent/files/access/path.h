@@ -1,6 +1,8 @@
 #ifndef AGENT_FILES_ACCESS_PATH_H
 #define AGENT_FILES_ACCESS_PATH_H
 
+#include <stdbool.h>
+
 #include "base/error.h"
 
 /* Makes paths absolute by their texts: the file system is not asked. */
@@ -16,6 +18,9 @@ char *path_full(const char *path, struct error *error);
    it is too long. Returns -1. */
 int path_fail(struct error *error, int at, const char *path, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* Whether the path is "~" or begins with "~/", which a shell would take for the home directory. */
+bool path_is_home(const char *path);
 
 /* For comparing names that a sender wrote; what is opened is the path itself, since ".." behind a
    symbolic link leads elsewhere. A relative path begins at `directory`, which is absolute; ".."
