@@ -275,7 +275,9 @@ static const char *tokens_after(const struct json_text *text, bool is_key, bool 
 }
 
 enum json_text_state json_text_object(const char *bytes, size_t length, size_t *wrong) {
-  struct json_text text = {.bytes = bytes, .length = length};
+  const size_t mark = length < UTF8_MARK_LENGTH ? length : UTF8_MARK_LENGTH;
+  const bool is_marked = mark > 0 && memcmp(bytes, UTF8_MARK, mark) == 0;
+  struct json_text text = {.bytes = bytes, .length = length, .at = is_marked ? mark : 0};
   const char *expected = "{";
   uint64_t objects = 0; /* the lowest bit: the innermost level is an object, not an array */
   static_assert(JSON_TEXT_DEPTH_MAX <= 64, "a bit for each level");

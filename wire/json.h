@@ -75,7 +75,7 @@ enum json_text_state json_text_next(struct json_text *self);
 bool json_text_ends(struct json_text *self, const char *bytes, size_t length, size_t *extent);
 
 /* Whether a text is a JSON object, or can become one with more bytes: what another program is still
-   writing. Does not check numbers. `*wrong`: what is wrong when it is broken. */
+   writing. A byte order mark may be in front. Does not check numbers. `*wrong`: what is wrong when it is broken. */
 enum json_text_state json_text_object(const char *bytes, size_t length, size_t *wrong);
 
 /*

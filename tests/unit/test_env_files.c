@@ -27,7 +27,7 @@ static void expect(struct env_files *files, const char *expected) {
 TREE_TEST(values_are_files_without_line_endings_at_the_end) {
   struct log log = logged_open(LOG_WARN);
   tree_make(tree, "a=secret b l>a");
-  tree_write(tree, "c", "two\nlines\n\n", 0600);
+  tree_write(tree, "c", "\xEF\xBB\xBFtwo\nlines\n\n", 0600);
   struct env_files *files =
       env_files_new(formatted("A=%s:B=%s:C=%s:L=%s", tree_path(tree, "a"), tree_path(tree, "b"),
                               tree_path(tree, "c"), tree_path(tree, "l")),

@@ -52,6 +52,7 @@ TEST(a_request_becomes_a_step) {
        "'command':'bash','args':['-c','cat']," REST ",'stdin':'x\\n'"},
       {"{'id':5,'command':'ls','_meta':{'a':['b']},'other':{}}",
        "'command':'bash','args':['-c','ls']," REST},
+      {"\xEF\xBB\xBF{'command':'ls'}", "'command':'bash','args':['-c','ls']," REST},
       {" \n{'command':'ls','workDir':'','timeout':0}\n",
        "'command':'bash','args':['-c','ls']," REST},
       {"{'command':'ls','workDir':'/x y'}",

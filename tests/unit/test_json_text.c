@@ -118,7 +118,7 @@ static enum json_text_state judge_copy(const char *bytes, size_t length, size_t 
 
 TEST(each_beginning_of_an_object_is_short) {
   const char *bytes =
-      quoted("\n{'a':[1,{'b':'\\u00e4\\\\\xE2\x82\xAC'},true,-1.5e+3],'c':01,'d':[]}\t ");
+      quoted("\xEF\xBB\xBF\n{'a':[1,{'b':'\\u00e4\\\\\xE2\x82\xAC'},true,-1.5e+3],'c':01,'d':[]}\t ");
   size_t wrong, length = strlen(bytes), whole = length - 2;
   for (size_t n = 0; n <= length; n++)
     assert_int_equal(judge_copy(bytes, n, &wrong), n < whole ? JSON_TEXT_SHORT : JSON_TEXT_WHOLE);
@@ -131,7 +131,7 @@ TEST(what_no_bytes_can_mend_is_broken) {
   } rows[] = {{"[", 0},
               {"1", 0},
               {"x", 0},
-              {"\xEF", 0},
+              {"\xEF\xBC", 0},
               {"{}{", 2},
               {"{} x", 3},
               {"{,", 1},

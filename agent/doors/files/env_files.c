@@ -75,6 +75,10 @@ static const char *read_value(const char *path, struct buffer *value) {
     value->length += (size_t)length;
   const char *wrong = !regular ? "no regular file" : length < 0 ? strerror(errno) : NULL;
   close(fd);
+  if (value->length > 0 && utf8_is_marked(value->bytes, value->length)) {
+    value->length -= UTF8_MARK_LENGTH;
+    memmove(value->bytes, value->bytes + UTF8_MARK_LENGTH, value->length);
+  }
   while (value->length > 0 && value->bytes[value->length - 1] == '\n')
     value->length--;
   if (wrong == NULL && value->length >= ENV_FILES_VALUE_MAX)
