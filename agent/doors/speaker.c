@@ -238,7 +238,7 @@ static void close_now(struct speaker *self) {
   size_t unread = speaker_unread(self);
   if (unread > 0) {
     log_line(self->log, LOG_ERROR, NULL, "%zu bytes of output were not read", unread);
-    self->lost = self->type->gone;
+    self->lost = self->type->gone != 0 ? self->type->gone : AGENT_EXIT_ERROR;
   }
   self->closing = false;
   engine_door_closed(self->door, self->lost);

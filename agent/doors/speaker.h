@@ -17,7 +17,8 @@
  *   nothing is taken   while SPEAKER_HOLD_BYTES are not read, or the door takes nothing
  *   nobody reads       the program ends, with the exit code that the door has for it
  *   close              patient: until all is read, or for as long as the door says; prompt: for
- *                      `prompt_ms`; now: what is not read is logged, and counts as nobody reading
+ *                      `prompt_ms`; now. What is not read then is lost: it is logged, and the exit code is
+ *                      that of nobody reading, or AGENT_EXIT_ERROR where that is 0
  *
  * Other processes may share descriptors 0 and 1, so that their flags stay as they are, and neither is
  * made non-blocking. Regular files do, too. That the reader of a pipe, or of a local socket, is gone is

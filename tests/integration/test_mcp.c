@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/agent_process.h"
@@ -1053,6 +1054,26 @@ MCP_TEST(what_was_asked_before_the_end_of_the_input_is_answered) {
     mcp_client_expect_called(client, i, formatted("%d", i), false);
   cJSON_Delete(mcp_client_answer(client, 50));
   assert_int_equal(mcp_client_exit(client), 0);
+}
+
+static bool has_exited(void *context) {
+  siginfo_t info = {0};
+  const struct mcp_client *client = context;
+  return waitid(P_PID, (id_t)client->host->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid != 0;
+}
+
+/* A reader that comes later than that misses something. */
+MCP_TEST(output_that_nobody_has_read_in_time_is_lost_and_that_is_told) {
+  mcp_client_start(client, NULL, NULL);
+  mcp_client_end_transcript(client);
+  for (int i = 0; i < 4; i++)
+    mcp_client_call(client, i, "seq 10000", false);
+  mcp_client_end_input(client);
+  assert_true(wait_until(has_exited, client, WAIT_BOUND_MS));
+  close(client->host->out); /* a part of a line is there */
+  client->host->out = -1;
+  assert_int_equal(mcp_client_exit(client), 3);
 }
 
 /* Also of what the command has left in the background, or what ignores SIGTERM. */

@@ -17,7 +17,8 @@
  *
  *   0      standard input has ended, or nobody reads standard output any more
  *   128+N  it was stopped by signal N (130, 143)
- *   3      standard output cannot be written, such as to a full disk
+ *   3      output was lost: standard output cannot be written, such as to a full disk, or was not read
+ *          within MCP_DOOR_GONE_MS after the end of standard input
  */
 /* The end of standard input: what was asked for has so long to end, and all is over after so long.
    Clients end by force after two seconds. */

@@ -23,7 +23,7 @@
  * read is run and answered, then the program exits with 0; after a shutdown it does so at once.
  *
  * It exits with 0, too, when nobody reads standard output any more, with 3 when that cannot be
- * written, and with 128+N after signal N.
+ * written or was not read in time, and with 128+N after signal N.
  *
  * `tool-runner NAME` is one call. The input is the JSON object of the tool's arguments, which ends
  * with its last bracket: neither a newline nor the end of the input is waited for. The answer is one
