@@ -1,6 +1,5 @@
 #include "agent/startup.h"
 
-#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +19,7 @@
 #include "agent/call_filter.h"
 #include "agent/doors/redis/link/url.h"
 #include "agent/process/exec_command.h"
+#include "base/kernel_signal.h"
 #include "base/memory.h"
 #include "base/own_program.h"
 
@@ -63,27 +63,9 @@ static void close_inherited_on_exec(void) {
   closedir(fds);
 }
 
-/* The struct of rt_sigaction(2): the C libraries' functions leave out the signals that they keep for
-   threads (32 to 34), which a parent may have left ignored, and anybody may send. */
-struct kernel_sigaction {
-  void (*handler)(int);
-  unsigned long flags;
-  void (*restorer)(void);
-  unsigned long mask[2];
-};
-
-#define KERNEL_SIGNALS 64
-#define KERNEL_MASK_SIZE 8
-static_assert(KERNEL_MASK_SIZE * 8 >= KERNEL_SIGNALS, "a bit for each");
-
-static bool is_ignored(int signal) {
-  struct kernel_sigaction action = {0};
-  return syscall(SYS_rt_sigaction, signal, NULL, &action, KERNEL_MASK_SIZE) == 0 &&
-         action.handler == SIG_IGN;
-}
-
-/* Blocks all signals, and resets those that are ignored: a child only has to empty its mask. A
-   SIGHUP that was ignored (nohup) is not read and so has no effect. */
+/* Blocks all signals and resets those that the parent left ignored: a child only has to empty its mask,
+   and to reset the signals of threads, which are ignored here because nothing can keep them blocked
+   (base/kernel_signal.h). A SIGHUP that was ignored (nohup) is not read and so has no effect. */
 static int take_signals(void) {
   static const int orders[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1};
   static const uint64_t all = UINT64_MAX;
@@ -91,13 +73,14 @@ static int take_signals(void) {
   sigemptyset(&read_here);
   sigaddset(&read_here, SIGCHLD);
   for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
-    if (orders[i] != SIGHUP || !is_ignored(SIGHUP))
+    if (orders[i] != SIGHUP || !kernel_signal_is_ignored(SIGHUP))
       sigaddset(&read_here, orders[i]);
-  (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, KERNEL_MASK_SIZE);
-  static const struct kernel_sigaction as_new;
+  (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, sizeof all);
   for (int signal = 1; signal <= KERNEL_SIGNALS; signal++)
-    if (is_ignored(signal))
-      (void)syscall(SYS_rt_sigaction, signal, &as_new, NULL, KERNEL_MASK_SIZE);
+    if (kernel_signal_is_ignored(signal))
+      kernel_signal_set_action(signal, SIG_DFL);
+  for (int signal = KERNEL_SIGNAL_THREADS_FIRST; signal <= KERNEL_SIGNAL_THREADS_LAST; signal++)
+    kernel_signal_set_action(signal, SIG_IGN);
   return signalfd(-1, &read_here, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 

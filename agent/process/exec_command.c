@@ -14,6 +14,8 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/kernel_signal.h"
+
 /* --- why a file was refused ------------------------------------------------------------------- */
 
 /* Facts about a file that execve(2) refused. */
@@ -410,6 +412,14 @@ static bool enter_directory(const struct exec_command *self, const char *directo
   return false;
 }
 
+/* The agent and its keepers ignore the signals of threads, and block all signals. */
+static void reset_signals(void) {
+  static const uint64_t none; /* sigset_t of the kernel, see base/kernel_signal.h */
+  for (int signal = KERNEL_SIGNAL_THREADS_FIRST; signal <= KERNEL_SIGNAL_THREADS_LAST; signal++)
+    kernel_signal_set_action(signal, SIG_DFL);
+  (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
+}
+
 void exec_command(const struct exec_command *self, struct exec_failure *failure) {
   char space[PATH_MAX];
   bool in_directory;
@@ -417,8 +427,7 @@ void exec_command(const struct exec_command *self, struct exec_failure *failure)
   if (failure->stage == EXEC_NO_DIRECTORY ||
       !enter_directory(self, directory, failure, &in_directory))
     return;
-  uint64_t none = 0; /* the kernel's sigset_t: the C libraries' leave out the signals of threads */
-  (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
+  reset_signals();
   struct search search = {.error = ENOENT};
   try_candidates(self, &search);
   explain(self, &search, in_directory ? directory : NULL, failure);

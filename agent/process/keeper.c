@@ -97,7 +97,7 @@ static void wake(int signal) {
   (void)signal;
 }
 
-/* The kernel's masks and actions: the C libraries' leave out the signals of threads (32 to 34). */
+/* musl's sigaction() unblocks signals 33 and 34 again. They are ignored since the agent's start. */
 static void take_signals(void) {
   static const uint64_t all = UINT64_MAX;
   const struct sigaction action = {.sa_handler = wake};

@@ -98,6 +98,29 @@ JOB_TEST_NO_AGENT(a_stopped_keeper_goes_on) {
   read_file(job);
 }
 
+/* Sent by a step to the parent of its command, and to the agent. */
+#define SEND_THREAD_SIGNALS                                                                        \
+  "agent=$(sed 's/.*) . \\([0-9]*\\) .*/\\1/' /proc/$PPID/stat); "                                 \
+  "for i in 32 33 34; do kill -$i $PPID $agent; done; echo $PPID"
+
+/* The C libraries use 32 to 34 for threads. A write blocks and restores signals in the keeper, and a host
+   name is looked up by a thread of the agent. */
+JOB_TEST_NO_AGENT(signals_of_threads_end_neither_the_keeper_nor_the_agent) {
+  job->url = job_format(job, "%s://%slocalhost:%d", redis_server_scheme(), redis_server_login(),
+                        redis_server_port(job->server));
+  set_up_file(job);
+  static const struct kind_row write = {"'kind':'writeFile','path':'new','content':'x'", 0, NULL,
+                                        NULL};
+  const char *keeper = job_format(job, "%d\n", (int)wait_for_keeper(job));
+  for (int i = 0; i < 3; i++) {
+    job_expect_result(job, job_run(job, job_script(job, SEND_THREAD_SIGNALS)), 0, NULL, keeper);
+    kind_rows_run(job, &write, 1);
+    job_do(job, "CLIENT KILL TYPE normal SKIPME yes");
+    read_file(job);
+  }
+  job_shut_down(job);
+}
+
 JOB_TEST_NO_AGENT(a_cancelled_step_leaves_it_alone) {
   set_up_file(job);
   pid_t pid = wait_for_keeper(job);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "agent/startup.h"
+#include "base/kernel_signal.h"
 #include "tests/test.h"
 
 /*
@@ -132,18 +133,10 @@ CHILD_TEST(signals_are_read_from_a_descriptor) {
 }
 
 CHILD_TEST(dispositions_are_the_default_ones) {
-  /* A signal that the C library keeps for threads, and does not let through. */
-  struct {
-    void (*handler)(int);
-    unsigned long rest[4];
-  } action = {.handler = SIG_IGN};
-  expect(check, syscall(SYS_rt_sigaction, 33, &action, NULL, 8) == 0, "rt_sigaction");
   static const int ignored[] = {SIGPIPE, SIGINT, SIGQUIT, SIGCHLD, SIGHUP, SIGUSR1, SIGTSTP};
   for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++)
     expect(check, signal(ignored[i], SIG_IGN) != SIG_ERR, "signal");
   struct startup self = init(check);
-  expect(check, syscall(SYS_rt_sigaction, 33, NULL, &action, 8) == 0 && action.handler == SIG_DFL,
-         "signal 33 is still ignored");
   sigset_t blocked;
   expect(check, sigprocmask(SIG_SETMASK, NULL, &blocked) == 0, "sigprocmask");
   for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++) {
@@ -155,6 +148,13 @@ CHILD_TEST(dispositions_are_the_default_ones) {
   /* Started by nohup: the end of a terminal is no order. Interactive shells' SIGINT is one. */
   expect(check, raise(SIGHUP) == 0 && next_signal(&self) == 0, "SIGHUP arrives");
   expect(check, raise(SIGINT) == 0 && next_signal(&self) == SIGINT, "SIGINT does not arrive");
+  startup_release(&self);
+}
+
+CHILD_TEST(signals_of_threads_are_ignored) {
+  struct startup self = init(check);
+  for (int i = KERNEL_SIGNAL_THREADS_FIRST; i <= KERNEL_SIGNAL_THREADS_LAST; i++)
+    expect(check, kernel_signal_is_ignored(i), "a signal of threads is not ignored");
   startup_release(&self);
 }
 

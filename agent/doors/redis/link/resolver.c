@@ -170,8 +170,8 @@ LOOP_CALLBACK(on_answered, struct resolver *self) {
   let_go(self);
 }
 
-/* The thread gets no signals: the agent has blocked all of them (startup.c). Returns 0 or an errno.
- */
+/* The thread gets no signals: the agent has blocked all of them, except those that it ignores
+   (startup.c). Returns 0 or an errno. */
 static int start_thread(struct resolver *self) {
   pthread_attr_t attributes;
   pthread_t thread;
