@@ -90,8 +90,25 @@ static int fail(struct startup *self, struct error *error, const char *what) {
   return -1;
 }
 
+/* Each step that leaves a process in the background keeps two pipes open here. */
+static int raise_open_files(struct startup *self, struct error *error) {
+  if (getrlimit(RLIMIT_NOFILE, &self->open_files) != 0)
+    return error_set(error, "getrlimit: %s", strerror(errno));
+  struct rlimit raised = self->open_files;
+  if (raised.rlim_max < STARTUP_OPEN_FILES_MIN)
+    return error_set(error,
+                     "the open-file limit is %llu, the agent needs at least %d; raise the hard "
+                     "limit with ulimit -n",
+                     (unsigned long long)raised.rlim_max, STARTUP_OPEN_FILES_MIN);
+  raised.rlim_cur = raised.rlim_max;
+  (void)setrlimit(RLIMIT_NOFILE, &raised);
+  return 0;
+}
+
 int startup_init(struct startup *self, bool dumpable, struct error *error) {
   *self = (struct startup){.stdin_fd = -1, .signal_fd = -1};
+  if (raise_open_files(self, error) != 0)
+    return -1;
   if ((self->stdin_fd = open_empty_above_standard()) < 0)
     return error_set(error, "cannot open descriptors 0 to 2: %s", strerror(errno));
   close_inherited_on_exec();
@@ -99,12 +116,6 @@ int startup_init(struct startup *self, bool dumpable, struct error *error) {
     return fail(self, error, "prctl");
   /* Some emulators have no subreapers. The first process of a container gets its orphans anyway. */
   self->keeps_orphans = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 || getpid() == 1;
-  /* Each step that leaves a process in the background keeps two pipes open here. */
-  if (getrlimit(RLIMIT_NOFILE, &self->open_files) != 0)
-    return fail(self, error, "getrlimit");
-  struct rlimit raised = self->open_files;
-  raised.rlim_cur = raised.rlim_max;
-  (void)setrlimit(RLIMIT_NOFILE, &raised);
   if ((self->signal_fd = take_signals()) < 0)
     return fail(self, error, "signalfd");
   (void)call_filter_install();

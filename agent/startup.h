@@ -6,6 +6,9 @@
 
 #include "base/error.h"
 
+/* The fewest descriptors with which a step of Redis can run. */
+#define STARTUP_OPEN_FILES_MIN 32
+
 /* Prepares this process before anything else, so that steps can rely on it: descriptors 0 to 2 are
    open, inherited others close on exec, signals are blocked (and read from a descriptor) with
    default dispositions, orphans of steps become children of this process where the kernel can do

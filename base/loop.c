@@ -1,15 +1,22 @@
 #include "base/loop.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
 #include "base/memory.h"
 
-/* libevent's warnings are about failures that are reported here, in another form than the log's. */
-static void ignore_message(int severity, const char *message) {
-  (void)severity;
-  (void)message;
+/* libevent's warnings are about failures that are reported here, in another form than the log's. After an
+   error it would exit with a code of its own, such as for want of descriptors. */
+static void on_message(int severity, const char *message) {
+  if (severity < EVENT_LOG_ERR)
+    return;
+  (void)fprintf(stderr, "event loop: %s\n", message);
+  (void)fflush(stderr); /* the client buffers it */
+  _exit(MEMORY_EXHAUSTED_EXIT);
 }
 
 struct event_base *loop_event_base_new(void) {
-  event_set_log_callback(ignore_message);
+  event_set_log_callback(on_message);
   struct event_base *base = event_base_new();
   if (base == NULL)
     memory_exhausted("an event loop");

@@ -7,6 +7,7 @@
 
 void memory_exhausted(const char *what) {
   (void)fprintf(stderr, "out of memory: no %s\n", what);
+  (void)fflush(stderr); /* the client buffers it */
   _exit(MEMORY_EXHAUSTED_EXIT);
 }
 

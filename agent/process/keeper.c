@@ -176,7 +176,6 @@ static void set_up(struct keeper *self) {
   close(KEEPER_PAGE);
   if (self->page == MAP_FAILED)
     _exit(1);
-  (void)setrlimit(RLIMIT_NOFILE, &self->page->commands.open_files);
   int directory = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (directory >= 0 && directory != KEEPER_DIRECTORY) {
     (void)dup3(directory, KEEPER_DIRECTORY, O_CLOEXEC);
@@ -299,6 +298,7 @@ __attribute__((no_sanitize("address"))) static int run_child(void *context) {
   for (int i = 0; i < 3; i++)
     (void)dup2(self->descriptors[i], i);
   (void)setpriority(PRIO_PROCESS, 0, self->nice);
+  (void)setrlimit(RLIMIT_NOFILE, &self->page->commands.open_files);
   if (getppid() != self->keeper)
     _exit(127); /* the keeper died before prctl */
   wait_at_gate(self->page);
@@ -341,20 +341,33 @@ static void point_to_texts(struct keeper *self) {
   };
 }
 
+/* The command, or the work, is not begun. */
+static void set_not_started(struct keeper *self, int error) {
+  self->page->failure.reason.code = error;
+  self->page->failure.stage = EXEC_NO_PROCESS;
+  set_ended(self, 127 << 8);
+  release_message(self);
+}
+
+static void refuse_incomplete(struct keeper *self) {
+  struct rlimit limit = {0};
+  (void)getrlimit(RLIMIT_NOFILE, &limit);
+  (void)error_set(&self->page->failure.reason,
+                  "cannot start a process: the open-file limit of its supervisor is %llu",
+                  (unsigned long long)limit.rlim_cur);
+  set_not_started(self, EMFILE);
+}
+
 static void run(struct keeper *self) {
   point_to_texts(self);
   if (self->has_grown || self->message.in_file)
     know_floor(self);
   pid_t pid = make_child(self);
   if (pid < 0) {
-    struct exec_failure *failure = &self->page->failure;
     const int fork_errno = errno;
-    (void)error_set(&failure->reason, "cannot start %.100s: %s", self->child.exec.argv[0],
-                    strerror(fork_errno));
-    failure->reason.code = fork_errno;
-    failure->stage = EXEC_NO_PROCESS;
-    set_ended(self, 127 << 8);
-    release_message(self);
+    (void)error_set(&self->page->failure.reason, "cannot start %.100s: %s",
+                    self->child.exec.argv[0], strerror(fork_errno));
+    set_not_started(self, fork_errno);
   }
   close_all(self->child.descriptors);
   self->command = pid > 0 ? pid : 0;
@@ -409,6 +422,8 @@ static void obey_message(struct keeper *self) {
     close_all(self->child.descriptors);
     set_ended(self, SIGKILL);
     release_message(self);
+  } else if (self->child.descriptors[0] < 0) {
+    refuse_incomplete(self);
   } else if (self->message.kind == KEEPER_MESSAGE_WORK) {
     do_work(self);
     tidy_after_work(self);

@@ -76,6 +76,16 @@ static char *map_file(int fd, size_t length) {
   return mapped != MAP_FAILED ? mapped : NULL;
 }
 
+/* The kernel leaves out the descriptors for which the receiver has no number. */
+static void discard_incomplete(struct keeper_message *message, int fds[KEEPER_DESCRIPTORS_MAX]) {
+  for (size_t i = 0; i < KEEPER_DESCRIPTORS_MAX; i++) {
+    if (fds[i] >= 0)
+      close(fds[i]);
+    fds[i] = -1;
+  }
+  message->in_file = false;
+}
+
 int keeper_message_receive(int fd, struct keeper_message *message, char space[KEEPER_BODY_MAX],
                            char **body, int descriptors[3]) {
   union control control;
@@ -95,6 +105,8 @@ int keeper_message_receive(int fd, struct keeper_message *message, char space[KE
   const struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
   if (rights != NULL && rights->cmsg_type == SCM_RIGHTS)
     memcpy(fds, CMSG_DATA(rights), rights->cmsg_len - CMSG_LEN(0));
+  if ((header.msg_flags & MSG_CTRUNC) != 0)
+    discard_incomplete(message, fds);
   memcpy(descriptors, fds, 3 * sizeof *fds);
   *body = space;
   if (!message->in_file)

@@ -1,7 +1,10 @@
 #include "base/loop.h"
 
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "tests/test.h"
 
 enum { CALLS_MAX = 1000 };
@@ -87,4 +90,26 @@ BUSY_TEST(what_starts_itself_again_does_not_delay_a_timer) {
   event_base_dispatch(busy->base);
   assert_in_range(busy->calls, 2, 3);
   event_free(other);
+}
+
+TEST(a_loop_that_cannot_be_made_ends_the_program_with_the_reason) {
+  int ends[2], status;
+  char text[256];
+  assert_int_equal(pipe(ends), 0);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    dup2(ends[1], STDERR_FILENO);
+    (void)setrlimit(RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = 3, .rlim_max = 3});
+    (void)loop_event_base_new();
+    _exit(0);
+  }
+  close(ends[1]);
+  ssize_t length = read(ends[0], text, sizeof text - 1);
+  close(ends[0]);
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, MEMORY_EXHAUSTED_EXIT << 8);
+  assert_true(length > 0);
+  text[length] = '\0';
+  assert_non_null(strstr(text, "open files"));
 }
