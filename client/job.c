@@ -126,7 +126,8 @@ int job_choose(struct program *program, struct error *error) {
 
 static int64_t number_of(const cJSON *object, const char *name) {
   const cJSON *number = cJSON_GetObjectItemCaseSensitive(object, name);
-  return cJSON_IsNumber(number) ? (int64_t)number->valuedouble : 0;
+  const double value = cJSON_IsNumber(number) ? number->valuedouble : 0;
+  return value >= -JSON_EXACT_MAX && value <= JSON_EXACT_MAX ? (int64_t)value : 0;
 }
 
 int job_is_alive(struct program *program, bool *is_alive, struct error *error) {

@@ -36,7 +36,8 @@ static int read_piece(const struct file_answer *answer, uint64_t *size, struct b
   const cJSON *number = cJSON_GetObjectItemCaseSensitive(tree, "size");
   const cJSON *content = cJSON_GetObjectItemCaseSensitive(tree, "content");
   int result = -1;
-  if (cJSON_IsNumber(number) && cJSON_IsString(content) && number->valuedouble >= 0) {
+  if (cJSON_IsNumber(number) && cJSON_IsString(content) && number->valuedouble >= 0 &&
+      number->valuedouble <= JSON_EXACT_MAX) {
     *size = (uint64_t)number->valuedouble;
     result = decode(content->valuestring, bytes);
   }

@@ -111,6 +111,10 @@ size_t json_outline_add(struct json_outline *self, const char *bytes, size_t len
 
 /* --- trees, and members as they stand --- */
 
+/* The largest whole number that cJSON, which reads a double, tells from all others: 2^53 could have been
+   2^53 + 1. */
+#define JSON_EXACT_MAX 9007199254740991.0
+
 /*
  * Text as a tree of cJSON: one value and nothing after it. cJSON decides whether hostile text is
  * JSON; before that is refused what cJSON would accept wrongly or at too high a cost.

@@ -341,12 +341,10 @@ const struct step_field_type step_field_count = {.read = read_number,
                                                  .maximum = INT32_MAX,
                                                  .zero_is_absent = true};
 
-#define EXACT_MAX 0x1p53
-
 const struct step_field_type step_field_offset = {.read = read_number,
                                                   .size = sizeof(uint64_t),
-                                                  .minimum = -EXACT_MAX,
-                                                  .maximum = EXACT_MAX,
+                                                  .minimum = -JSON_EXACT_MAX,
+                                                  .maximum = JSON_EXACT_MAX,
                                                   .zero_is_absent = true};
 
 static int read_flag(const struct step_field *self, cJSON *value, void *place,

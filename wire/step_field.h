@@ -107,7 +107,7 @@ extern const struct step_field_type step_field_int32;
    counts as absent: senders in languages without an absent number send 0. */
 extern const struct step_field_type step_field_count;
 
-/* place: uint64_t; 0 when absent. The same up to 2^53: a larger number of JSON need not be exact. */
+/* place: uint64_t; 0 when absent. The same up to JSON_EXACT_MAX. */
 extern const struct step_field_type step_field_offset;
 
 /* place: bool. */

@@ -10,9 +10,6 @@
 #include "wire/json.h"
 #include "wire/step_field.h"
 
-/* The largest whole number up to which a double tells all apart. */
-#define INTEGER_MAX 9007199254740992.0
-
 /* "edits[12].old_string"; longer names are cut. */
 #define PATH_SIZE 80
 
@@ -157,7 +154,7 @@ static const char *expected_integer(const struct argument *self,
   bool is_timeout = self->type == ARGUMENT_TIMEOUT;
   unsigned minimum = is_timeout ? 1 : self->minimum;
   unsigned maximum = is_timeout ? limits->timeout_maximum : self->maximum;
-  if (!(number >= -INTEGER_MAX && number <= INTEGER_MAX) || number != (double)(int64_t)number)
+  if (!(number >= -JSON_EXACT_MAX && number <= JSON_EXACT_MAX) || number != (double)(int64_t)number)
     return "an integer";
   if ((is_timeout && limits->clamps_timeout) ||
       (number >= minimum && (maximum == 0 || number <= maximum)))

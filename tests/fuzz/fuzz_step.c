@@ -61,7 +61,7 @@ static void check_field(const struct step_field *field, const void *place) {
   } else if (type == &step_field_count) {
     demand(*(const unsigned *)place <= (field->maximum > 0 ? field->maximum : INT32_MAX));
   } else if (type == &step_field_offset) {
-    demand(*(const uint64_t *)place <= UINT64_C(1) << 53);
+    demand(*(const uint64_t *)place <= (uint64_t)JSON_EXACT_MAX);
   } else if (type == &step_field_choice) {
     demand(*(const unsigned *)place < choices_of(field));
   } else {

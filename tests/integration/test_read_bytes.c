@@ -34,7 +34,7 @@ JOB_TEST(bytes_come_as_base64) {
       {READ "'bytes','offset':3,'length':4194304", 0, "{'size':4,'content':'eg=='}", NULL},
       {READ "'bytes','offset':4", 0, "{'size':4,'content':''}", NULL},
       {READ "'bytes','offset':5", 0, "{'size':4,'content':''}", NULL},
-      {READ "'bytes','offset':9007199254740992,'length':1", 0, "{'size':4,'content':''}", NULL},
+      {READ "'bytes','offset':9007199254740991,'length':1", 0, "{'size':4,'content':''}", NULL},
       {READ "'empty'", 0, "{'size':0,'content':''}", NULL},
   };
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
@@ -80,11 +80,11 @@ JOB_TEST(what_is_refused) {
       {"'path':'x','length':1.5", "length: expected a whole number up to 4194304, got 1.5"},
       {"'path':'x','length':'1'", "length: expected a whole number up to 4194304, got a string"},
       {"'path':'x','offset':0.5",
-       "offset: expected a whole number up to 9007199254740992, got 0.5"},
-      {"'path':'x','offset':9007199254740994",
-       "offset: expected a whole number up to 9007199254740992, got 9.00719925474099e+15"},
+       "offset: expected a whole number up to 9007199254740991, got 0.5"},
+      {"'path':'x','offset':9007199254740993",
+       "offset: expected a whole number up to 9007199254740991, got 9.00719925474099e+15"},
       {"'path':'x','offset':true",
-       "offset: expected a whole number up to 9007199254740992, got a boolean"},
+       "offset: expected a whole number up to 9007199254740991, got a boolean"},
       {"'path':''", "path: expected a non-empty string, got an empty string"},
       {"'offset':1", "path: expected a non-empty string, got nothing"},
   };

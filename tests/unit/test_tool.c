@@ -290,6 +290,8 @@ TEST(numbers_must_be_whole_and_in_range) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     assert_refused("execute_command", formatted("{'command':'x','timeout':%s}", rows[i][0]),
                    formatted("Error: timeout: expected %s", rows[i][1]));
+  assert_refused("read_file", "{'path':'a','offset':9007199254740993}",
+                 "Error: offset: expected an integer");
   assert_refused("read_file", "{'path':'a','offset':0}",
                  "Error: offset: expected an integer of at least 1");
   assert_refused("grep", "{'pattern':'a','head_limit':1001}",
