@@ -173,7 +173,7 @@ static int fail(const struct log *log, const char *reason) {
 
 static size_t secrets_max(void) {
   const size_t most = payload_limit() / SECRETS_SHARE;
-  return most < MASKER_OFFERED_MAX ? most : MASKER_OFFERED_MAX;
+  return most < MASKER_BYTES_MAX ? most : MASKER_BYTES_MAX;
 }
 
 static int run(struct options *options) {

@@ -60,12 +60,12 @@ static bool has_long_line(const struct piece *value) {
   return false;
 }
 
-static bool has_value(const struct masker *self, const struct piece *value) {
+static struct masker_value *find_value(const struct masker *self, const struct piece *value) {
   for (size_t i = 0; i < self->value_count; i++)
     if (self->values[i].length == value->length &&
         memcmp(self->values[i].bytes, value->text, value->length) == 0)
-      return true;
-  return false;
+      return &self->values[i];
+  return NULL;
 }
 
 static bool has_line_end(const char *text, size_t length) {
@@ -110,30 +110,111 @@ static void add_needles(struct needles *needles, const struct buffer *forms) {
   }
 }
 
+/* What all values need, or all values and another one. */
+struct demand {
+  size_t values, bytes, needles;
+};
+
+static bool fits(const struct masker *self, const struct demand *demand) {
+  return demand->values <= MASKER_VALUES_MAX && demand->needles <= MASKER_NEEDLES_MAX &&
+         demand->bytes <= (self->bytes_max > 0 ? self->bytes_max : MASKER_BYTES_MAX);
+}
+
+/* The forms are made again, so more is dropped than is needed now: a quarter of each limit stays free, if
+   so many values are not held. */
+static bool leaves_room(const struct masker *self, const struct demand *demand) {
+  return fits(self, &(struct demand){.values = demand->values + MASKER_VALUES_MAX / 4,
+                                     .bytes = demand->bytes / 3 * 4,
+                                     .needles = demand->needles / 3 * 4});
+}
+
+static void fill_needles(struct masker *self) {
+  struct buffer forms = {0};
+  needles_release(&self->needles);
+  for (size_t i = 0; i < self->value_count; i++) {
+    const struct piece value = {self->values[i].bytes, self->values[i].length};
+    forms.length = 0;
+    add_all_forms(&forms, &value, MASKER_NEEDLES_MAX);
+    add_needles(&self->needles, &forms);
+  }
+  buffer_release(&forms);
+}
+
+/* Drops the oldest that nobody holds. Nothing changes where that would not be enough. */
+static bool make_room(struct masker *self, struct demand demand) {
+  struct demand least = demand;
+  for (size_t i = 0; i < self->value_count; i++)
+    if (self->values[i].holds == 0) {
+      least.values--;
+      least.bytes -= self->values[i].length;
+      least.needles -= self->values[i].needles;
+    }
+  if (!fits(self, &least) || self->following > 0)
+    return false;
+  size_t kept = 0;
+  for (size_t i = 0; i < self->value_count; i++) {
+    struct masker_value *value = &self->values[i];
+    if (value->holds > 0 || leaves_room(self, &demand)) {
+      self->values[kept++] = *value;
+      continue;
+    }
+    demand.values--;
+    demand.bytes -= value->length;
+    demand.needles -= value->needles;
+    self->bytes -= value->length;
+    free(value->bytes);
+  }
+  self->value_count = kept;
+  fill_needles(self);
+  return true;
+}
+
+static void hold_again(struct masker *self, struct masker_value *known) {
+  struct masker_value value = *known, *last = &self->values[self->value_count - 1];
+  value.holds++;
+  memmove(known, known + 1, (size_t)(last - known) * sizeof *known);
+  *last = value;
+}
+
+static enum masker_answer add_new(struct masker *self, const struct piece *value) {
+  struct buffer forms = {0};
+  add_all_forms(&forms, value, MASKER_NEEDLES_MAX);
+  const struct demand demand = {.values = self->value_count + 1,
+                                .bytes = self->bytes + value->length,
+                                .needles = self->needles.text.length + forms.length};
+  const bool has_room = fits(self, &demand) || make_room(self, demand);
+  if (has_room) {
+    add_needles(&self->needles, &forms);
+    self->values = memory_resize(self->values, (self->value_count + 1) * sizeof *self->values);
+    self->values[self->value_count++] =
+        (struct masker_value){.bytes = memory_copy(value->text, value->length),
+                              .length = value->length,
+                              .needles = forms.length,
+                              .holds = 1};
+    self->bytes += value->length;
+  }
+  buffer_release(&forms);
+  return has_room ? MASKER_MASKED : MASKER_FULL;
+}
+
 enum masker_answer masker_add(struct masker *self, const char *bytes, size_t length) {
   const struct piece value = trim(bytes, length);
-  const size_t most = self->offered_max > 0 ? self->offered_max : MASKER_OFFERED_MAX;
   if (value.length > MASKER_VALUE_MAX)
     return MASKER_TOO_LONG;
   if (!has_long_line(&value))
     return MASKER_TOO_SHORT;
-  if (has_value(self, &value))
-    return MASKER_MASKED;
-  if (self->value_count == MASKER_VALUES_MAX || value.length > most - self->offered)
-    return MASKER_FULL;
-  self->offered += value.length;
-  struct buffer forms = {0};
-  const size_t room = MASKER_NEEDLES_MAX - self->needles.text.length;
-  add_all_forms(&forms, &value, room);
-  bool fits = forms.length <= room;
-  if (fits) {
-    add_needles(&self->needles, &forms);
-    self->values = memory_resize(self->values, (self->value_count + 1) * sizeof *self->values);
-    self->values[self->value_count++] =
-        (struct masker_value){memory_copy(value.text, value.length), value.length};
-  }
-  buffer_release(&forms);
-  return fits ? MASKER_MASKED : MASKER_FULL;
+  struct masker_value *known = find_value(self, &value);
+  if (known == NULL)
+    return add_new(self, &value);
+  hold_again(self, known);
+  return MASKER_MASKED;
+}
+
+void masker_let_go(struct masker *self, const char *bytes, size_t length) {
+  const struct piece value = trim(bytes, length);
+  struct masker_value *known = find_value(self, &value);
+  if (known != NULL && known->holds > 0)
+    known->holds--;
 }
 
 void masker_release(struct masker *self) {
@@ -171,8 +252,17 @@ void mask_stream_init(struct mask_stream *self, struct masker *masker) {
   *self = (struct mask_stream){.masker = masker};
 }
 
+static void set_depth(struct mask_stream *self, size_t depth) {
+  if (depth > 0 && self->depth == 0)
+    self->masker->following++;
+  else if (depth == 0 && self->depth > 0)
+    self->masker->following--;
+  self->depth = depth;
+}
+
 void mask_stream_release(struct mask_stream *self) {
   free(self->runs);
+  set_depth(self, 0);
   mask_stream_init(self, self->masker);
 }
 
@@ -287,7 +377,7 @@ static void follow(struct pass *pass, const char *bytes, size_t length) {
   }
   self->read += length;
   self->node = node;
-  self->depth = needles_depth(needles, node);
+  set_depth(self, needles_depth(needles, node));
 }
 
 /* Takes a chunk; `ends`: no other follows. */
@@ -315,7 +405,7 @@ size_t mask_stream_put(struct mask_stream *self, char *text, size_t length) {
 size_t mask_stream_end(struct mask_stream *self, char *text) {
   size_t length = take_chunk(self, text, 0, true);
   self->node = NEEDLES_ROOT;
-  self->depth = 0;
+  set_depth(self, 0);
   self->masked = false;
   return length;
 }

@@ -30,40 +30,45 @@ static_assert(MASK_LENGTH <= NEEDLE_MIN, "masks in place");
 #define MASKER_VALUES_MAX ((size_t)256)
 #define MASKER_VALUE_MAX ((size_t)64 * 1024)
 
-/* The bytes of all values that were offered: what is done with them takes the time of two seconds at the
-   most, in the agent's life. And those of all needles, of which each takes NEEDLES_MEMORY bytes: a value of
+/* The bytes of all values, and of all their needles, of which each takes NEEDLES_MEMORY bytes: a value of
    letters and digits has nine needle bytes for each of its own, or 18 where it has several lines; JSON
    has up to 60. */
-#define MASKER_OFFERED_MAX ((size_t)128 * 1024)
+#define MASKER_BYTES_MAX ((size_t)128 * 1024)
 #define MASKER_NEEDLES_MAX ((size_t)2 * 1024 * 1024)
 
 struct masker_value {
   char *bytes;
   size_t length;
+  size_t needles; /* the bytes of its needles */
+  unsigned holds; /* calls of masker_add without masker_let_go; 0: it may be dropped */
 };
 
-/* All zeros is an empty one. What was added stays until masker_release. */
+/* All zeros is an empty one. A value stays while it is held, and after that until its room is needed. */
 struct masker {
   struct needles needles;
-  struct masker_value *values;
+  struct masker_value *values; /* the one that was added last is the last */
   size_t value_count;
-  size_t offered;     /* bytes */
-  size_t offered_max; /* 0: MASKER_OFFERED_MAX; else less, where there is little memory */
+  size_t bytes;     /* of all values */
+  size_t bytes_max; /* 0: MASKER_BYTES_MAX; else less, where there is little memory */
+  size_t following; /* streams that are within what may be a needle: nothing is dropped then */
 };
 
 enum masker_answer {
   MASKER_MASKED,
   MASKER_TOO_SHORT, /* no line of it has NEEDLE_MIN bytes */
   MASKER_TOO_LONG,  /* more than MASKER_VALUE_MAX bytes */
-  MASKER_FULL       /* one of the other limits */
+  MASKER_FULL       /* one of the other limits, and too little of it can be dropped */
 };
 
 void masker_release(struct masker *self);
 
-/* Adds a value; nothing of it unless the answer is MASKER_MASKED. A value that is there already is
-   found by comparing it with the others, and costs nothing else. Short lines of a value stay as
-   they are: "{" is no secret. */
+/* Adds a value and holds it; nothing of it unless the answer is MASKER_MASKED. A value that is there
+   already is found by comparing it with the others, and costs nothing else. Short lines of a value stay
+   as they are: "{" is no secret. Where room is needed, the oldest values that nobody holds are dropped. */
 enum masker_answer masker_add(struct masker *self, const char *value, size_t length);
+
+/* Ends the hold of one masker_add. The value is still masked, until it is dropped. */
+void masker_let_go(struct masker *self, const char *value, size_t length);
 
 static inline bool masker_is_empty(const struct masker *self) {
   return self->needles.count == 0;

@@ -339,6 +339,11 @@ bool engine_cancel(struct door *door, const char *step_id, const char *reason) {
   return false;
 }
 
+void engine_mask_rejected(struct door *door, const char *payload, size_t length,
+                          struct error *error) {
+  secrets_mask_rejected(door->engine->options.secrets, payload, length, error);
+}
+
 void engine_reap(struct engine *self) {
   bool has_died;
   if (keepers_reap(self->keepers, &has_died))

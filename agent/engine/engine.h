@@ -71,6 +71,10 @@ void engine_room(struct door *door);
 /* engine_stop for the run of this step, with the grace of the door's terms. False: there is none. */
 bool engine_cancel(struct door *door, const char *step_id, const char *reason);
 
+/* Masks the error of a step that is rejected, also the secrets that its payload names. */
+void engine_mask_rejected(struct door *door, const char *payload, size_t length,
+                          struct error *error);
+
 /* Waits until what agents of this job that were killed have left is ended, which their keepers do; not
    for ever. True: there is nothing; else interrupted_ended() follows. */
 bool engine_await_dead_agents(struct door *door);

@@ -220,6 +220,7 @@ static void end_stream(struct run *self, enum process_stream stream) {
   size_t size;
   if (held > 0)
     keep(self, stream, mask_stream_end(mask, make_space(self, stream, held, &size)), false);
+  mask_stream_release(mask); /* what is followed no more may be dropped */
   line_splitter_end(&self->splitters[stream]);
 }
 
@@ -345,20 +346,6 @@ static struct result_end make_cost(const struct run *self) {
   return cost;
 }
 
-/* Of proc(5) comm. */
-#define NAME_MAX_OF_KERNEL 15
-
-/* Texts that were cut when they were made. */
-static void mask_processes(struct run *self) {
-  struct masker *masker = &self->context->secrets->masker;
-  struct pipe_holder *holder = &self->outcome.holder;
-  for (size_t i = 0; i < self->outcome.alive_count; i++)
-    mask_string(masker, self->alive[i].command,
-                strlen(self->alive[i].command) == sizeof self->alive[i].command - 1);
-  mask_string(masker, holder->command, strlen(holder->command) == sizeof holder->command - 1);
-  mask_string(masker, holder->name, strlen(holder->name) == NAME_MAX_OF_KERNEL);
-}
-
 /* The reason of a start that failed shows a part of the name: where a secret is in the name, the errno is
    the reason. */
 static void mask_subject(struct run *self) {
@@ -444,17 +431,18 @@ static void finish_or_wait(struct run *self) {
 /* The process goes at once: the next run may begin before this one is over, and gets its keeper. */
 static void on_ended(void *owner, const struct process_outcome *outcome) {
   struct run *self = owner;
+  struct masker *masker = &self->context->secrets->masker;
   self->state = RUN_ENDED;
   (void)evtimer_del(self->timer);
   self->outcome = *outcome;
   self->how = how_it_ended(self, outcome);
   if (outcome->end == PROCESS_NOT_STARTED)
-    self->error = outcome->failure->reason;
+    run_end_mask_reason(&self->error, outcome, masker);
   if (outcome->alive_count > 0) {
     self->alive = memory_allocate(outcome->alive_count * sizeof *self->alive);
     memcpy(self->alive, outcome->alive, outcome->alive_count * sizeof *self->alive);
   }
-  mask_processes(self);
+  run_end_mask_processes(&self->outcome.holder, self->alive, outcome->alive_count, masker);
   process_free(self->process);
   self->process = NULL;
   read_clock(self);
@@ -565,6 +553,7 @@ void run_free(struct run *self) {
   if (self->process != NULL)
     process_free(self->process);
   event_free(self->timer);
+  secrets_end_step(self->context->secrets, &self->step);
   for (int i = 0; i < 2; i++) {
     mask_stream_release(&self->masks[i]);
     line_splitter_release(&self->splitters[i]);

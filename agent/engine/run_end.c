@@ -1,12 +1,14 @@
 #include "agent/engine/run_end.h"
 
-#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "agent/kinds/kind.h"
+#include "agent/process/process.h"
+#include "base/memory.h"
 #include "base/printable.h"
+#include "wire/json.h"
 
 bool run_end_is_success(const struct run_end *self) {
   return self->how == RUN_EXITED && self->exit_code == 0;
@@ -107,9 +109,6 @@ struct step_result run_end_step_result(const struct run_end *self, const struct 
   return result;
 }
 
-/* Bytes of a refused payload that are logged. */
-#define PAYLOAD_SHOWN 200
-
 void run_end_log(const struct run_end *self, const struct log *log, const struct step *step,
                  bool quiet) {
   bool succeeded = run_end_is_success(self);
@@ -136,37 +135,95 @@ void run_end_log(const struct run_end *self, const struct log *log, const struct
     log_line(log, LOG_WARN, step->step_id, "%zu processes survive SIGKILL", self->unkillable);
 }
 
-static bool is_word(char byte) {
-  return isalnum((unsigned char)byte) || byte == '_';
+/* --- secrets ------------------------------------------------------------------------------------- */
+
+void run_end_mask_reason(struct error *reason, const struct process_outcome *outcome,
+                         struct masker *masker) {
+  *reason = outcome->failure->reason;
+  if (outcome->failure->stage == EXEC_NO_PROCESS || masker_is_empty(masker))
+    return;
+  const size_t length = strnlen(outcome->whole_reason, EXEC_REASON_MAX);
+  char *whole = memory_copy(outcome->whole_reason, length);
+  char *masked = memory_copy(whole, length);
+  mask_string(masker, masked, length >= EXEC_REASON_MAX - 1);
+  if (strcmp(masked, whole) != 0) {
+    (void)error_set(reason, "%s", masked);
+    reason->code = outcome->failure->reason.code;
+  }
+  free(whole);
+  free(masked);
 }
 
-/* True at the word `env`, quoted or not: a refused payload need not be JSON. */
-static bool is_env(const char *payload, size_t length, size_t at) {
-  return length - at >= 3 && strncasecmp(payload + at, "env", 3) == 0 &&
-         (at == 0 || !is_word(payload[at - 1])) && (length - at == 3 || !is_word(payload[at + 3]));
+/* Of proc(5) comm. */
+#define NAME_MAX_OF_KERNEL 15
+
+static void mask_name(struct masker *masker, char *name) {
+  mask_string(masker, name, strlen(name) == NAME_MAX_OF_KERNEL);
 }
 
-/* True at a letter that is written as \u0065: it may be part of `env`. */
-static bool is_escaped_letter(const char *payload, size_t length, size_t at) {
-  return length - at >= 6 && strncasecmp(payload + at, "\\u00", 4) == 0 && payload[at + 4] >= '4' &&
-         payload[at + 4] <= '7';
+/* One that was cut when it was made, or a name in brackets. */
+static void mask_command(struct masker *masker, char *command, size_t size) {
+  const size_t length = strlen(command);
+  if (length == NAME_MAX_OF_KERNEL + 2 && command[0] == '[' && command[length - 1] == ']') {
+    command[length - 1] = '\0';
+    mask_name(masker, command + 1);
+    (void)memcpy(command + strlen(command), "]", sizeof "]");
+  } else {
+    mask_string(masker, command, length == size - 1);
+  }
 }
 
-/* What is logged ends before the word `env`, whose values may be secrets. */
-static size_t shown_length(const char *payload, size_t length) {
-  size_t shown = length < PAYLOAD_SHOWN ? length : PAYLOAD_SHOWN;
-  for (size_t i = 0; i < shown; i++)
-    if (is_env(payload, length, i) || is_escaped_letter(payload, length, i))
-      return i;
-  return shown;
+void run_end_mask_processes(struct pipe_holder *holder, struct step_process *alive, size_t count,
+                            struct masker *masker) {
+  for (size_t i = 0; i < count; i++)
+    mask_command(masker, alive[i].command, sizeof alive[i].command);
+  mask_command(masker, holder->command, sizeof holder->command);
+  mask_name(masker, holder->name);
+}
+
+/* --- a rejection ---------------------------------------------------------------------------------- */
+
+/* How many fields are named, of a payload of so many bytes, and how many bytes of each name. */
+#define FIELDS_SHOWN 16
+#define PAYLOAD_READ_MAX ((size_t)1024 * 1024)
+#define NAME_SHOWN 40
+
+static void add_field(struct buffer *out, struct masker *masker, const char *name, size_t length,
+                      size_t value_length) {
+  char *shown = memory_copy(name, length);
+  mask_string(masker, shown, false); /* before it is cut */
+  buffer_add_format(out, "%s %.*s (%zu bytes)", out->length > 0 ? "," : ":", NAME_SHOWN, shown,
+                    value_length);
+  free(shown);
+}
+
+/* The fields of an object and the sizes of their values. Any value may be a secret, and in what is no JSON
+   a value may stand in the place of a name. */
+static void add_fields(struct buffer *out, struct masker *masker, const char *payload,
+                       size_t length) {
+  struct json_text text = {.bytes = payload, .length = length};
+  struct json_member name = {0};
+  size_t value = 0, count = 0, wrong;
+  if (length > PAYLOAD_READ_MAX || json_text_object(payload, length, &wrong) != JSON_TEXT_WHOLE)
+    return;
+  while (count < FIELDS_SHOWN && json_text_next(&text) == JSON_TEXT_WHOLE) {
+    if (text.depth == 1 && text.token == ':') {
+      value = text.at;
+    } else if (text.depth == 1 && text.token == '"' && value == 0) {
+      name = (struct json_member){payload + text.start + 1, text.at - text.start - 2};
+    } else if (value > 0 && (text.depth == 0 || (text.depth == 1 && text.token == ','))) {
+      add_field(out, masker, name.text, name.length, text.start - value);
+      value = 0;
+      count++;
+    }
+  }
 }
 
 void run_end_log_refused(const struct log *log, const char *step_id, const struct error *error,
                          const char *payload, size_t length) {
-  char text[PAYLOAD_SHOWN + 1];
-  const size_t shown = shown_length(payload, length);
-  (void)snprintf(text, sizeof text, "%.*s", (int)shown, payload);
-  mask_string(log->masker, text, shown < length);
-  log_line(log, LOG_WARN, step_id, "refused: %s; payload: %s%s", error->text, text,
-           shown < length ? "..." : "");
+  struct buffer fields = {0};
+  add_fields(&fields, log->masker, payload, length);
+  log_line(log, LOG_WARN, step_id, "refused: %s; payload of %zu bytes%.*s", error->text, length,
+           (int)fields.length, fields.length > 0 ? fields.bytes : "");
+  buffer_release(&fields);
 }

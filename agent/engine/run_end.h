@@ -10,6 +10,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/mask.h"
 #include "wire/step.h"
 #include "wire/step_report.h"
 
@@ -84,7 +85,18 @@ struct step_result run_end_step_result(const struct run_end *self, const struct 
 void run_end_log(const struct run_end *self, const struct log *log, const struct step *step,
                  bool quiet);
 
-/* Logs that a payload was refused, and its beginning; never a value of its `env`. */
+struct process_outcome;
+
+/* The reason of a command that could not be started. If there is a secret in it, also where the reason is
+   cut, the secret is masked in the whole reason first. */
+void run_end_mask_reason(struct error *reason, const struct process_outcome *outcome,
+                         struct masker *masker);
+
+/* The command lines and names of processes, which were cut when they were made. */
+void run_end_mask_processes(struct pipe_holder *holder, struct step_process *alive, size_t count,
+                            struct masker *masker);
+
+/* Logs that a payload was refused, its size, and the names and sizes of its fields; never a value. */
 void run_end_log_refused(const struct log *log, const char *step_id, const struct error *error,
                          const char *payload, size_t length);
 

@@ -1,6 +1,7 @@
 #include "agent/engine/secrets.h"
 
 #include <assert.h>
+#include <cjson/cJSON.h>
 #include <fnmatch.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,13 +11,14 @@
 
 #include "agent/kinds/kind.h"
 #include "base/memory.h"
+#include "wire/json.h"
 
 static void log_not_masked(const struct log *log, const char *step_id, const char *name,
                            enum masker_answer answer) {
   static const char *const reasons[] = {
       [MASKER_TOO_SHORT] = "no line of it has 6 bytes",
       [MASKER_TOO_LONG] = "it has more than 65536 bytes",
-      [MASKER_FULL] = "too many or too long ones were masked before",
+      [MASKER_FULL] = "too many or too long ones are masked already",
   };
   static_assert(NEEDLE_MIN == 6 && MASKER_VALUE_MAX == 65536, "as the reasons say");
   log_line(log, LOG_WARN, step_id, "%s is not masked: %s", name, reasons[answer]);
@@ -45,7 +47,7 @@ static bool matches(const char *patterns, const char *name) {
 
 void secrets_init(struct secrets *self, const char *patterns, size_t bytes_max,
                   const struct log *log) {
-  *self = (struct secrets){.masker = {.offered_max = bytes_max}, .patterns = patterns};
+  *self = (struct secrets){.masker = {.bytes_max = bytes_max}, .patterns = patterns};
   for (char *const *entry = environ; patterns != NULL && *entry != NULL; entry++) {
     char *name = name_of(*entry);
     if (strchr(*entry, '=') != NULL && matches(patterns, name))
@@ -88,9 +90,10 @@ struct not_masked {
   size_t count;
 };
 
-static void add_variable(struct secrets *self, struct not_masked *not_masked, const char *name,
+static void add_variable(struct masker *masker, void *context, const char *name,
                          const char *value) {
-  enum masker_answer answer = masker_add(&self->masker, value, strlen(value));
+  struct not_masked *not_masked = context;
+  enum masker_answer answer = masker_add(masker, value, strlen(value));
   if (answer == MASKER_MASKED)
     return;
   const size_t count = ++not_masked->count;
@@ -101,23 +104,26 @@ static void add_variable(struct secrets *self, struct not_masked *not_masked, co
   not_masked->answers[count - 1] = answer;
 }
 
-static void add_named(struct secrets *self, struct not_masked *not_masked,
-                      const struct step *step) {
+typedef void variable_visitor(struct masker *masker, void *context, const char *name,
+                              const char *value);
+
+static void visit_named(struct secrets *self, const struct step *step, variable_visitor *visit,
+                        void *context) {
   for (size_t i = 0; step->secrets != NULL && step->secrets[i] != NULL; i++) {
     const char *value = value_of(step, step->secrets[i]);
     if (!is_among(step->secrets, i, step->secrets[i]))
-      add_variable(self, not_masked, step->secrets[i], value != NULL ? value : "");
+      visit(&self->masker, context, step->secrets[i], value != NULL ? value : "");
   }
 }
 
-static void add_matching(struct secrets *self, struct not_masked *not_masked,
-                         const struct step *step) {
+static void visit_matching(struct secrets *self, const struct step *step, variable_visitor *visit,
+                           void *context) {
   char *const *env = self->patterns != NULL ? step->env : NULL;
   for (char *const *entry = env; entry != NULL && *entry != NULL; entry++) {
     char *name = name_of(*entry);
     bool is_named = step->secrets != NULL && is_among(step->secrets, SIZE_MAX, name);
     if (!is_named && matches(self->patterns, name))
-      add_variable(self, not_masked, name, *entry + strlen(name) + 1);
+      visit(&self->masker, context, name, *entry + strlen(name) + 1);
     free(name);
   }
 }
@@ -125,8 +131,8 @@ static void add_matching(struct secrets *self, struct not_masked *not_masked,
 /* The log comes last: it is masked, too, by all of them. */
 char **secrets_add_step(struct secrets *self, const struct log *log, const struct step *step) {
   struct not_masked not_masked = {0};
-  add_named(self, &not_masked, step);
-  add_matching(self, &not_masked, step);
+  visit_named(self, step, add_variable, &not_masked);
+  visit_matching(self, step, add_variable, &not_masked);
   for (size_t i = 0; i < not_masked.count; i++)
     log_not_masked(log, step->step_id, not_masked.names[i], not_masked.answers[i]);
   free(not_masked.answers);
@@ -137,4 +143,59 @@ void secrets_free_names(char **names) {
   for (char **name = names; name != NULL && *name != NULL; name++)
     free(*name);
   free(names);
+}
+
+static void let_go(struct masker *masker, void *context, const char *name, const char *value) {
+  (void)context;
+  (void)name;
+  masker_let_go(masker, value, strlen(value));
+}
+
+void secrets_end_step(struct secrets *self, const struct step *step) {
+  visit_named(self, step, let_go, NULL);
+  visit_matching(self, step, let_go, NULL);
+}
+
+/* --- of a step that is rejected ------------------------------------------------------------------ */
+
+static const char *text_in(const cJSON *object, const char *name) {
+  return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
+}
+
+static const char *value_in(const cJSON *env, const char *name) {
+  const char *own = name != NULL ? text_in(env, name) : NULL;
+  return own != NULL || name == NULL ? own : getenv(name);
+}
+
+/* The values, up to STEP_SECRETS_MAX; returns how many. */
+static size_t find_rejected(const struct secrets *self, const cJSON *root,
+                            const char *values[STEP_SECRETS_MAX]) {
+  const cJSON *env = cJSON_GetObjectItemCaseSensitive(root, "env"), *item;
+  size_t count = 0;
+  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(root, "secrets")) {
+    const char *value = value_in(env, cJSON_GetStringValue(item));
+    if (value != NULL && count < STEP_SECRETS_MAX)
+      values[count++] = value;
+  }
+  cJSON_ArrayForEach(item, env) {
+    const char *value = cJSON_GetStringValue(item);
+    if (value != NULL && item->string != NULL && count < STEP_SECRETS_MAX &&
+        matches(self->patterns, item->string))
+      values[count++] = value;
+  }
+  return count;
+}
+
+void secrets_mask_rejected(struct secrets *self, const char *payload, size_t length,
+                           struct error *error) {
+  const char *values[STEP_SECRETS_MAX];
+  struct error ignored;
+  cJSON *root = json_tree_parse(payload, length, &ignored);
+  const size_t count = find_rejected(self, root, values);
+  for (size_t i = 0; i < count; i++)
+    (void)masker_add(&self->masker, values[i], strlen(values[i]));
+  mask_string(&self->masker, error->text, false);
+  for (size_t i = 0; i < count; i++)
+    masker_let_go(&self->masker, values[i], strlen(values[i]));
+  cJSON_Delete(root);
 }

@@ -240,7 +240,8 @@ static struct reason reason_of(const struct exec_probe *probe) {
   return plain(strerror(probe->error));
 }
 
-void exec_command_error(struct error *error, const char *shown, const char *path, int exec_errno) {
+void exec_command_error(struct error *error, char whole[EXEC_REASON_MAX], const char *shown,
+                        const char *path, int exec_errno) {
   struct exec_probe probe = {0};
   char subject[200];
   look_at(&probe, path, exec_errno);
@@ -250,6 +251,8 @@ void exec_command_error(struct error *error, const char *shown, const char *path
   (void)error_set_about(error, subject, "%s%.*s%s", reason.before, reason.shown, reason.detail,
                         reason.after);
   error->code = exec_errno;
+  (void)snprintf(whole, EXEC_REASON_MAX, "cannot run %s: %s%s%s", shown, reason.before,
+                 reason.detail, reason.after);
 }
 
 /* --- the execution --------------------------------------------------------------------------- */
@@ -335,8 +338,12 @@ static size_t find_too_long(char *const *texts) {
   return i;
 }
 
+#define TOO_LONG_FORMAT                                                                            \
+  "cannot run %.*s: %s has %zu bytes, and Linux takes at most %zu (%zu KiB): use stdin, or a file"
+
 /* Where one text alone is too long. */
-static bool explain_too_long(const struct exec_command *self, struct error *reason) {
+static bool explain_too_long(const struct exec_command *self, struct error *reason,
+                             char whole[EXEC_REASON_MAX]) {
   const size_t argument = find_too_long(self->argv), variable = find_too_long(self->envp);
   const char *text = self->argv[argument] != NULL ? self->argv[argument] : self->envp[variable];
   char name[80];
@@ -347,39 +354,42 @@ static bool explain_too_long(const struct exec_command *self, struct error *reas
   else
     (void)snprintf(name, sizeof name, "the variable %.*s",
                    (int)(strcspn(text, "=") < 40 ? strcspn(text, "=") : 40), text);
-  (void)error_set(reason,
-                  "cannot run %.60s: %s has %zu bytes, and Linux takes at most %zu (%zu KiB): "
-                  "use stdin, or a file",
-                  self->argv[0], name, strlen(text), text_max(), (text_max() + 1) / 1024);
+  (void)error_set(reason, TOO_LONG_FORMAT, 60, self->argv[0], name, strlen(text), text_max(),
+                  (text_max() + 1) / 1024);
+  (void)snprintf(whole, EXEC_REASON_MAX, TOO_LONG_FORMAT, 2 * PATH_MAX, self->argv[0], name,
+                 strlen(text), text_max(), (text_max() + 1) / 1024);
   reason->code = E2BIG;
   return true;
 }
 
 /* Shows a relative path below the directory in which the command would have run; NULL: the caller's. */
 static void explain(const struct exec_command *self, const struct search *search,
-                    const char *directory, struct exec_failure *failure) {
+                    const char *directory, struct exec_failure *failure,
+                    char whole[EXEC_REASON_MAX]) {
   bool is_missing = search->error == ENOENT && access(search->path, F_OK) != 0;
   failure->stage = is_missing ? EXEC_NOT_FOUND : EXEC_NOT_EXECUTABLE;
   if (is_missing && strchr(self->argv[0], '/') == NULL) {
     const char *path = find_path(self->envp);
     bool is_literal = strstr(path, "$PATH") != NULL || strstr(path, "${PATH}") != NULL;
-    (void)error_set(&failure->reason, "%.150s: command not found on PATH%s", self->argv[0],
-                    is_literal ? ": env.PATH has $PATH in it, which is not expanded" : "");
+    const char *why = is_literal ? ": env.PATH has $PATH in it, which is not expanded" : "";
+    (void)error_set(&failure->reason, "%.150s: command not found on PATH%s", self->argv[0], why);
     failure->reason.code = search->error;
+    (void)snprintf(whole, EXEC_REASON_MAX, "%.*s: command not found on PATH%s", 2 * PATH_MAX,
+                   self->argv[0], why);
     return;
   }
-  if (search->error == E2BIG && explain_too_long(self, &failure->reason))
+  if (search->error == E2BIG && explain_too_long(self, &failure->reason, whole))
     return;
   bool is_below = search->path[0] != '/' && directory != NULL;
   char shown[2 * PATH_MAX + 2];
   (void)snprintf(shown, sizeof shown, "%s%s%s", is_below ? directory : "", is_below ? "/" : "",
                  search->path);
-  exec_command_error(&failure->reason, shown, search->path, search->error);
+  exec_command_error(&failure->reason, whole, shown, search->path, search->error);
 }
 
 /* `directory`, or with HOME in place of its "~", in `space`; NULL with the failure: there is no HOME. */
 static const char *find_directory(const struct exec_command *self, char space[PATH_MAX],
-                                  struct exec_failure *failure) {
+                                  struct exec_failure *failure, char whole[EXEC_REASON_MAX]) {
   const char *home = find_variable(self->envp, "HOME=");
   struct stat entry;
   if (self->home_at == 0)
@@ -392,15 +402,17 @@ static const char *find_directory(const struct exec_command *self, char space[PA
     return space;
   }
   failure->stage = EXEC_NO_DIRECTORY;
-  (void)error_set(&failure->reason,
-                  "working directory %.120s: HOME is not set, so ~ stands for no directory",
-                  self->directory + self->home_at);
+  static const char format[] =
+      "working directory %.*s: HOME is not set, so ~ stands for no directory";
+  (void)error_set(&failure->reason, format, 120, self->directory + self->home_at);
+  (void)snprintf(whole, EXEC_REASON_MAX, format, 2 * PATH_MAX, self->directory + self->home_at);
   return NULL;
 }
 
 /* Returns whether the command may be executed. */
 static bool enter_directory(const struct exec_command *self, const char *directory,
-                            struct exec_failure *failure, bool *is_there) {
+                            struct exec_failure *failure, char whole[EXEC_REASON_MAX],
+                            bool *is_there) {
   *is_there = directory != NULL && chdir(directory) == 0;
   if (*is_there || directory == NULL ||
       (self->directory_may_be_missing && exec_command_is_missing(errno)))
@@ -409,6 +421,8 @@ static bool enter_directory(const struct exec_command *self, const char *directo
   failure->stage = EXEC_NO_DIRECTORY;
   (void)error_set(&failure->reason, "working directory %.180s: %s", directory, strerror(error));
   failure->reason.code = error;
+  (void)snprintf(whole, EXEC_REASON_MAX, "working directory %.*s: %s", 2 * PATH_MAX, directory,
+                 strerror(error));
   return false;
 }
 
@@ -420,15 +434,16 @@ static void reset_signals(void) {
   (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof none);
 }
 
-void exec_command(const struct exec_command *self, struct exec_failure *failure) {
+void exec_command(const struct exec_command *self, struct exec_failure *failure,
+                  char whole[EXEC_REASON_MAX]) {
   char space[PATH_MAX];
   bool in_directory;
-  const char *directory = find_directory(self, space, failure);
+  const char *directory = find_directory(self, space, failure, whole);
   if (failure->stage == EXEC_NO_DIRECTORY ||
-      !enter_directory(self, directory, failure, &in_directory))
+      !enter_directory(self, directory, failure, whole, &in_directory))
     return;
   reset_signals();
   struct search search = {.error = ENOENT};
   try_candidates(self, &search);
-  explain(self, &search, in_directory ? directory : NULL, failure);
+  explain(self, &search, in_directory ? directory : NULL, failure, whole);
 }

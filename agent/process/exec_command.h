@@ -1,6 +1,7 @@
 #ifndef AGENT_PROCESS_EXEC_COMMAND_H
 #define AGENT_PROCESS_EXEC_COMMAND_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -23,6 +24,10 @@ struct exec_failure {
   struct error reason; /* with the command's or the directory's name; nothing of EXEC_DONE */
 };
 
+/* The reason in full, with the bytes that `struct error` leaves out: so that a secret is found that is cut
+   there. A path and its directory, the interpreter, and words. */
+#define EXEC_REASON_MAX (2 * PATH_MAX + 1024)
+
 /* Texts that stay until the command is executed. */
 struct exec_command {
   char *const *argv; /* argv[0] is looked up on PATH as envp has it, unless it holds a slash */
@@ -37,9 +42,11 @@ struct exec_command {
 /*
  * Enters the directory and executes the command with an empty signal mask. Returns when that fails,
  * with the failure. For a process that shares its memory until then: it allocates nothing, and what it
- * changes beside `failure` are this process's directory and mask, and errno.
+ * changes beside `failure` and `whole`, which is its reason in full, are this process's directory and mask,
+ * and errno.
  */
-void exec_command(const struct exec_command *self, struct exec_failure *failure);
+void exec_command(const struct exec_command *self, struct exec_failure *failure,
+                  char whole[EXEC_REASON_MAX]);
 
 /*
  * Writes why execve(2) refused a file, for a person. The errno alone misleads: ENOENT for a file
@@ -48,7 +55,8 @@ void exec_command(const struct exec_command *self, struct exec_failure *failure)
  * at `path`, which may take as long as its file system needs; `shown` stands for it in the text.
  * Allocates nothing.
  */
-void exec_command_error(struct error *error, const char *shown, const char *path, int exec_errno);
+void exec_command_error(struct error *error, char whole[EXEC_REASON_MAX], const char *shown,
+                        const char *path, int exec_errno);
 
 /* Whether an errno of chdir(2) means that there is no such directory. */
 bool exec_command_is_missing(int error);

@@ -302,7 +302,7 @@ __attribute__((no_sanitize("address"))) static int run_child(void *context) {
   if (getppid() != self->keeper)
     _exit(127); /* the keeper died before prctl */
   wait_at_gate(self->page);
-  exec_command(&self->exec, &self->page->failure);
+  exec_command(&self->exec, &self->page->failure, self->page->whole_reason);
   _exit(127);
 }
 

@@ -53,6 +53,7 @@ struct keeper_page {
   struct step_usage usage; /* of those that the keeper has reaped; known when `ended` counts */
   atomic_uint alive_count; /* when the first order came: see `alive` of the message */
   struct step_process alive[KEEPER_ALIVE_MAX];
+  char whole_reason[EXEC_REASON_MAX]; /* of the failure, if it is exec_command's; else undefined */
 };
 
 /* The body of RUN: the texts of argv, of envp and of the directory if there is one, each with its

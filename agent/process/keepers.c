@@ -417,7 +417,8 @@ int keeper_status(const struct keeper *self) {
   return self->is_work ? self->own_status : SIGKILL;
 }
 
-const struct exec_failure *keeper_failure(const struct keeper *self) {
+const struct exec_failure *keeper_failure(const struct keeper *self, const char **whole) {
+  *whole = self->page->whole_reason;
   return &self->page->failure;
 }
 

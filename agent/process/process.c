@@ -53,7 +53,7 @@ static void maybe_end(struct process *self) {
     return;
   self->state = OVER;
   if (self->outcome.end == PROCESS_EXITED) {
-    self->outcome.failure = keeper_failure(self->keeper);
+    self->outcome.failure = keeper_failure(self->keeper, &self->outcome.whole_reason);
     if (self->outcome.failure->stage != EXEC_DONE)
       self->outcome.end = PROCESS_NOT_STARTED;
   }

@@ -55,6 +55,7 @@ struct process_outcome {
       *alive; /* when it was ended, if the context lists them; until process_free */
   size_t alive_count;
   const struct exec_failure *failure; /* PROCESS_NOT_STARTED: why; stays until process_free */
+  const char *whole_reason;           /* the same, in full: see keeper_failure */
 };
 
 struct process_handler {

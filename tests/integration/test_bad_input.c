@@ -108,26 +108,29 @@ JOB_TEST(a_crowd_of_refusals) {
   job_expect_result(job, job_result(job), 0, NULL, "behind\n");
 }
 
-JOB_TEST(the_log_has_the_payload_shortened) {
+JOB_TEST(the_log_has_the_sizes_of_a_payload) {
   char *padding = repeated("padding ", 20000);
   const char *payload = job_format(job, "{'stepId':'s','kind':['a-marker'],'x':'%s'}", padding);
   free(padding);
   expect_refusal(job, payload, "kind", "s");
-  agent_process_wait_log(job->agent, "a-marker");
+  agent_process_wait_log(job->agent,
+                         "payload of 160041 bytes: stepId (3 bytes), kind (12 bytes), x ("
+                         "160002 bytes)");
   size_t length = strlen(agent_process_log(job->agent));
   if (length > 8192)
     job_fail(job, "%zu bytes of log for one refusal", length);
 }
 
-/* A payload must not be able to forge a line of the log. */
-JOB_TEST(the_log_has_the_payload_on_one_line) {
+/* A name must not be able to forge a line of the log. */
+JOB_TEST(the_log_has_the_names_of_fields_on_one_line) {
   expect_refusal(job, "{'stepId':'s',\n'kind':['x'],\r\n'forged':'\x1b[31m\x7f'}", "payload", "s");
-  expect_refusal(job, "{'stepId':'s',\n'kind':['x'],\r\n'forged':''}", "kind", "s");
+  expect_refusal(job, "{'stepId':'s',\n'kind':['x'],\r\n'forged\x7f':''}", "kind", "s");
   agent_process_wait_log(job->agent, "forged");
   const char *log = agent_process_log(job->agent);
   assert_null(strstr(log, "\n\"kind\""));
   assert_null(strchr(log, '\x1b'));
   assert_null(strchr(log, '\r'));
+  assert_null(strchr(log, '\x7f'));
 }
 
 /* --- large payloads: of the shipped program, for a sanitizer checks each byte of them --- */

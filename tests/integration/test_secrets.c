@@ -1,6 +1,8 @@
 /* Secret values in what an agent says: events, results, the log, other doors' answers. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/job.h"
@@ -156,6 +158,34 @@ JOB_TEST_NO_AGENT(no_command_shows_it_where_it_is_cut_either) {
   expect_nowhere(job, "0tr0");
 }
 
+static void expect_masked_reason(struct job *job, const cJSON *result) {
+  job_expect_part(job, result, "errorMessage", "***");
+  if (strstr(job_text(result, "errorMessage"), "tr0") != NULL)
+    job_fail(job, "the reason shows it: %s", job_text(result, "errorMessage"));
+}
+
+/* In a directory of PATH, and in the first line of a script: neither is in the step's `command`. */
+JOB_TEST_NO_AGENT(no_reason_shows_it_where_it_is_not_in_the_command) {
+  job_start_agent(job, "--verbose", NULL);
+  run_quietly(job);
+  for (int before = 1; before < 200; before += 7) {
+    const char *directory = job_path(job, job_format(job, "%0*d" SECRET, before, 0));
+    assert_int_equal(mkdir(directory, 0755), 0);
+    FILE *file = fopen(job_format(job, "%s/tool", directory), "w");
+    assert_non_null(file);
+    (void)fprintf(file, "#!/%0*d%s/x\n", before, 0, SECRET);
+    assert_int_equal(fchmod(fileno(file), 0755), 0);
+    assert_int_equal(fclose(file), 0);
+    cJSON *step = job_step(job, "tool", NULL);
+    cJSON_AddStringToObject(cJSON_AddObjectToObject(step, "env"), "PATH", directory);
+    expect_masked_reason(job, job_run(job, step));
+    step = job_step(job, "./tool", NULL);
+    cJSON_AddStringToObject(step, "workingDirectory", directory);
+    expect_masked_reason(job, job_run(job, step));
+  }
+  expect_nowhere(job, "0tr0");
+}
+
 JOB_TEST(the_processes_that_live_do_not_show_it) {
   run_quietly(job);
   const cJSON *result = job_run(job, job_script(job, "sh -c 'sleep 600; : " SECRET "' & echo on"));
@@ -172,13 +202,46 @@ JOB_TEST(the_processes_that_live_do_not_show_it) {
   free(json);
 }
 
-JOB_TEST(a_refused_payload_is_logged_without_it) {
-  run_quietly(job);
-  job_push_json(job, "{'schemaVersion':1,'stepId':'1','kind':'run','command':'" SECRET
-                     "','timeoutSeconds':'x'}");
+JOB_TEST(no_value_of_a_refused_payload_is_logged) {
+  job_push_json(job, "{'stepId':'refused','command':'curl','args':['-u','" SECRET
+                     "'],'stdin':'" SECRET "','timeoutSeconds':'x'}");
   assert_int_equal(cJSON_GetObjectItem(job_result(job), "exitCode")->valueint, -1);
-  agent_process_wait_log(job->agent, "\"command\":\"***\"");
+  agent_process_wait_log(
+      job->agent, "step=refused refused: timeoutSeconds: expected a whole number from 1 to "
+                  "31536000, got a string; payload of 108 bytes: stepId (9 bytes), command (6 "
+                  "bytes), args (20 bytes), stdin (13 bytes), timeoutSeconds (3 bytes)");
   expect_nowhere(job, "tr0");
+}
+
+/* The field that is refused comes before the agent has read `secrets`. */
+JOB_TEST(what_a_refused_step_names_is_a_secret) {
+  job_push_json(job, "{'stepId':'s','command':'true','env':{'T':'" SECRET "','" SECRET
+                     "':'1','" SECRET "':'2'},'secrets':['T']}");
+  const cJSON *result = job_result(job);
+  assert_string_equal(job_text(result, "errorMessage"), "env.***: expected once, got it twice");
+  job_push_json(job, "{'stepId':'s','command':'','args':'x','" SECRET "':1,'env':{'T':'" SECRET
+                     "'},'secrets':['T']}");
+  (void)job_result(job);
+  agent_process_wait_log(job->agent, "*** (1 bytes)");
+  expect_nowhere(job, "tr0");
+  job_expect_result(job, job_run(job, job_script(job, "echo '" SECRET "'")), 0, NULL, "***\n");
+}
+
+/* Each has a token of its own, and the agent's variable stays a secret. */
+JOB_TEST_NO_AGENT(the_257th_secret_of_an_agent_is_masked) {
+  const char *const environment[] = {"OWN_TOKEN=of-the-agent", NULL};
+  job->setup.environment = environment;
+  job_start_agent(job, "--mask-env", "OWN_TOKEN", NULL);
+  for (int i = 0; i < 600; i++) {
+    cJSON *step =
+        with_secret(job_script(job, "echo $GIT_TOKEN $OWN_TOKEN; printf %s $GIT_TOKEN >&2"),
+                    job_format(job, "token-of-step-%d", i));
+    job_expect_result(job, job_run(job, step), 0, NULL, "*** ***\n");
+  }
+  job_expect_result(job, job_run(job, job_script(job, "echo token-of-step-550 token-of-step-1")), 0,
+                    NULL, "*** token-of-step-1\n");
+  expect_nowhere(job, "token-of-step-59");
+  assert_int_equal(agent_process_count_log(job->agent, "is not masked"), 0);
 }
 
 static const char *const with_password[] = {"--requirepass", "s3cret-Word", NULL};

@@ -16,6 +16,7 @@ struct trial {
   char output[4096];          /* of both streams */
   int status;
   struct exec_failure *failure; /* the child writes it, too */
+  char whole[EXEC_REASON_MAX];  /* vfork(2): the child's is this one */
 };
 
 static int set_up(void **state) {
@@ -49,7 +50,7 @@ static bool run_in(struct trial *self, const char *directory, char *const *argv,
   pid_t pid = vfork();
   if (pid == 0) {
     dup2(out[1], STDOUT_FILENO);
-    exec_command(&command, self->failure);
+    exec_command(&command, self->failure, self->whole);
     _exit(127);
   }
   close(out[1]);

@@ -33,7 +33,8 @@ static void make_file(const void *content, size_t length, mode_t mode) {
 }
 
 static void explain(struct error *error, const char *path, int exec_errno) {
-  exec_command_error(error, path, path, exec_errno);
+  char whole[EXEC_REASON_MAX];
+  exec_command_error(error, whole, path, path, exec_errno);
 }
 
 static void assert_says(const char *path, int exec_errno, const char *expected) {

@@ -180,7 +180,8 @@ TEST(values_are_bounded_in_length) {
   assert_int_equal(masker_add(&masker, value, MASKER_VALUE_MAX - 100), MASKER_FULL);
   assert_int_equal(masker.needles.text.length, bytes);
   assert_int_equal(masker_add(&masker, value, 100), MASKER_MASKED);
-  assert_int_equal(masker_add(&masker, value, 101), MASKER_FULL);
+  memset(value, 'b', MASKER_VALUE_MAX);
+  assert_int_equal(masker_add(&masker, value, MASKER_VALUE_MAX - 99), MASKER_FULL);
   free(value);
   masker_release(&masker);
 }
@@ -430,5 +431,103 @@ TEST(the_first_needle_may_be_added_while_a_stream_is_read) {
   end_reader(&reader);
   assert_out(&reader, "secret ***");
   release_reader(&reader);
+  masker_release(&masker);
+}
+
+/* --- values that are not held ------------------------------------------------------------------- */
+
+static enum masker_answer add_numbered(struct masker *masker, unsigned number) {
+  char value[32];
+  (void)snprintf(value, sizeof value, "value-number-%u.", number);
+  return masker_add(masker, value, strlen(value));
+}
+
+static void let_go_numbered(struct masker *masker, unsigned number) {
+  char value[32];
+  (void)snprintf(value, sizeof value, "value-number-%u.", number);
+  masker_let_go(masker, value, strlen(value));
+}
+
+static bool is_masked(struct masker *masker, unsigned number) {
+  char text[32];
+  (void)snprintf(text, sizeof text, "value-number-%u.", number);
+  mask_string(masker, text, false);
+  return strcmp(text, MASK) == 0;
+}
+
+TEST(the_oldest_that_nobody_holds_gives_way) {
+  struct masker masker = {0};
+  for (unsigned i = 0; i < MASKER_VALUES_MAX; i++)
+    assert_int_equal(add_numbered(&masker, i), MASKER_MASKED);
+  assert_int_equal(add_numbered(&masker, 1000), MASKER_FULL);
+  for (unsigned i = 0; i < MASKER_VALUES_MAX; i++)
+    if (i != 1 && i != 2)
+      let_go_numbered(&masker, i);
+  assert_int_equal(add_numbered(&masker, 3), MASKER_MASKED); /* again: it is the newest now */
+  let_go_numbered(&masker, 3);
+  assert_int_equal(add_numbered(&masker, 1000), MASKER_MASKED);
+  assert_false(is_masked(&masker, 0));
+  assert_true(is_masked(&masker, 1));
+  assert_true(is_masked(&masker, 2));
+  assert_true(is_masked(&masker, 3));
+  assert_true(is_masked(&masker, MASKER_VALUES_MAX - 1));
+  assert_true(is_masked(&masker, 1000));
+  masker_release(&masker);
+}
+
+TEST(a_value_may_be_held_more_than_once) {
+  struct masker masker = {0};
+  for (unsigned i = 0; i < MASKER_VALUES_MAX; i++)
+    assert_int_equal(add_numbered(&masker, i), MASKER_MASKED);
+  assert_int_equal(add_numbered(&masker, 5), MASKER_MASKED);
+  let_go_numbered(&masker, 5);
+  assert_int_equal(add_numbered(&masker, 1000), MASKER_FULL);
+  let_go_numbered(&masker, 5);
+  assert_int_equal(add_numbered(&masker, 1000), MASKER_MASKED);
+  masker_release(&masker);
+}
+
+TEST(bytes_are_room_too) {
+  struct masker masker = {.bytes_max = 3000};
+  char value[2001];
+  for (int i = 0; i < 8; i++) {
+    memset(value, 'a' + i, sizeof value - 1);
+    value[sizeof value - 1] = '\0';
+    assert_int_equal(masker_add(&masker, value, sizeof value - 1), MASKER_MASKED);
+    masker_let_go(&masker, value, sizeof value - 1);
+    mask_string(&masker, value, false);
+    assert_string_equal(value, MASK);
+  }
+  assert_int_equal(masker.value_count, 1);
+  assert_int_equal(masker_add(&masker, value, 3), MASKER_TOO_SHORT);
+  masker_release(&masker);
+}
+
+/* What a stream has held back is in the needles alone. */
+TEST(nothing_gives_way_while_a_stream_holds_bytes_back) {
+  struct masker masker = {0};
+  struct mask_stream stream;
+  char text[64] = "a value-num";
+  for (unsigned i = 0; i < MASKER_VALUES_MAX; i++) {
+    assert_int_equal(add_numbered(&masker, i), MASKER_MASKED);
+    let_go_numbered(&masker, i);
+  }
+  mask_stream_init(&stream, &masker);
+  assert_int_equal(mask_stream_put(&stream, text, strlen(text)), 2);
+  assert_int_equal(add_numbered(&masker, 1000), MASKER_FULL);
+  size_t held = mask_stream_held(&stream);
+  memcpy(text + held, "ber-7.x", 7);
+  assert_int_equal(mask_stream_put(&stream, text, 7), MASK_LENGTH + 1);
+  assert_memory_equal(text, MASK "x", MASK_LENGTH + 1);
+  assert_int_equal(add_numbered(&masker, 1000), MASKER_MASKED);
+  memcpy(text, "value-nu", 8);
+  assert_int_equal(mask_stream_put(&stream, text, 8), 0);
+  mask_stream_release(&stream);
+  for (unsigned i = 0; i < MASKER_VALUES_MAX; i++)
+    let_go_numbered(&masker, i);
+  for (unsigned i = 2000; i < 2100; i++) {
+    assert_int_equal(add_numbered(&masker, i), MASKER_MASKED);
+    let_go_numbered(&masker, i);
+  }
   masker_release(&masker);
 }

@@ -77,8 +77,8 @@ static void result(struct door *door, const struct run *run, const struct run_en
 }
 
 /* The step was parsed, or is all zeros. */
-static void refuse_step(struct once_door *self, const struct step *step, struct error *reason) {
-  mask_string(self->speaker.log->masker, reason->text, false);
+static void refuse_step(struct once_door *self, const struct step *step,
+                        const struct error *reason) {
   struct step_result result = step_result_of_agent(
       step->step_id != NULL ? step_answer_version(step) : STEP_VERSION_OLDEST,
       step->step_id != NULL ? step->step_id : STEP_NIL_ID, STEP_CAUSE_REFUSED, reason->text);
@@ -104,10 +104,12 @@ static void take_value(struct door *door, const char *bytes, size_t length) {
     if (refused == 0 && !step_is_work(&request.step))
       refused = error_set(&error, "kind: %s has no meaning with --once", request.step.kind->name);
   }
-  if (refused != 0)
-    refuse_step(self, &request.step, &error);
-  else
+  if (refused == 0) {
     engine_submit(door, &request);
+  } else {
+    engine_mask_rejected(door, bytes, length <= payload_limit() ? length : 0, &error);
+    refuse_step(self, &request.step, &error);
+  }
   step_release(&request.step);
 }
 

@@ -83,7 +83,7 @@ static void submit(struct redis_door *self, struct claimed_step *step) {
 }
 
 static void refuse(struct redis_door *self, struct claimed_step *step) {
-  mask_string(self->log->masker, step->error.text, false);
+  engine_mask_rejected(&self->door, step->claimed.payload, step->claimed.length, &step->error);
   struct step_result result = step_result_of_agent(step_answer_version(&step->step), step->step_id,
                                                    STEP_CAUSE_REFUSED, step->error.text);
   run_end_log_refused(self->log, step->step_id, &step->error, step->claimed.payload,
