@@ -331,6 +331,13 @@ int64_t cgroup_memory_unreclaimable(const struct cgroup *self) {
   return usage < reclaimable ? usage : usage - reclaimable;
 }
 
+int64_t cgroup_memory_shmem(const struct cgroup *self) {
+  char text[TEXT_SIZE];
+  return read_text(self->stat, text)
+             ? find_number(text, self->version == 2 ? "shmem" : "total_shmem")
+             : -1;
+}
+
 int64_t cgroup_oom_kills(const struct cgroup *self) {
   char text[TEXT_SIZE];
   return read_text(self->events, text) ? find_number(text, "oom_kill") : -1;

@@ -47,6 +47,9 @@ int64_t cgroup_memory_peak(const struct cgroup *self); /* since the group is the
    in memory count in cgroup_memory, and are given back. */
 int64_t cgroup_memory_unreclaimable(const struct cgroup *self);
 
+/* The part of it that is files in memory and shared memory: no process need have it. */
+int64_t cgroup_memory_shmem(const struct cgroup *self);
+
 /* Processes of the group that the kernel has killed, out of memory. */
 int64_t cgroup_oom_kills(const struct cgroup *self);
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/engine/memory_guard.h"
+#include "agent/engine/memory_victim.h"
 #include "agent/engine/run.h"
 #include "agent/engine/signal_origin.h"
 #include "agent/exit_code.h"
@@ -31,8 +32,6 @@
 #include "base/memory.h"
 #include "base/printable.h"
 #include "wire/features.h"
-
-#define MIB (1024 * 1024)
 
 enum phase {
   PHASE_RUNNING,
@@ -141,52 +140,30 @@ static struct run **find_slot(struct engine *self, const struct run *run) {
   return &self->runs[i];
 }
 
-/* Who has less than this part of the reserve is not ended: the memory is somebody else's. */
-#define MEMORY_SHARE 4
-
 /* What earlier steps have left counts, too. */
 static bool is_memory_guard_needed(void *owner) {
   const struct engine *self = owner;
   return self->run_count > 0 || keepers_are_busy(self->keepers);
 }
 
-static struct run *find_largest_run(const struct engine *self, int64_t *most) {
-  struct run *largest = NULL;
-  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++) {
-    int64_t own = self->runs[i] != NULL ? run_memory(self->runs[i]) : 0;
-    if (own > *most) {
-      *most = own;
-      largest = self->runs[i];
-    }
-  }
-  return largest;
-}
-
-/* Ends the largest: a step, or what an earlier one has left; and no other before that has given its
-   memory back. */
-static void on_memory_exhausted(void *owner, int64_t used, int64_t limit, int64_t reserve) {
+/* Ends one, and no other before that has given its memory back. */
+static void on_memory_exhausted(void *owner, const struct memory_shortage *shortage) {
   struct engine *self = owner;
-  int64_t most;
-  char text[160];
+  char text[MEMORY_VICTIM_TEXT_SIZE];
   if (keepers_are_killing(self->keepers))
     return;
-  struct keeper *keeper = keepers_largest_left(self->keepers, &most);
-  struct run *run = find_largest_run(self, &most);
-  bool is_nobodys = most == 0 || most < reserve / MEMORY_SHARE;
-  (void)snprintf(text, sizeof text, "the container's memory was exhausted (%lld of %lld MiB); %s",
-                 (long long)used / MIB, (long long)limit / MIB,
-                 is_nobodys    ? "no step has much of it"
-                 : run != NULL ? "the step was killed"
-                               : "what an earlier step has left was killed");
-  if (!is_nobodys && run != NULL) {
-    run_stop(run, 0, STEP_CAUSE_MEMORY_LIMIT, text);
+  const struct memory_victim victim =
+      memory_victim_find(self->runs, ENGINE_RUNS_MAX, self->keepers, shortage, text);
+  const bool is_nobodys = victim.run == NULL && victim.keeper == NULL;
+  if (victim.run != NULL) {
+    run_stop(victim.run, 0, STEP_CAUSE_MEMORY_LIMIT, text);
     return;
   }
   if (!is_nobodys || !self->memory_told)
     log_line(self->options.log, LOG_WARN, NULL, "%s", text);
   self->memory_told |= is_nobodys;
   if (!is_nobodys)
-    keeper_kill(keeper);
+    keeper_kill(victim.keeper);
 }
 
 static void on_memory_relieved(void *owner) {

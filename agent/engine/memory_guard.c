@@ -21,7 +21,8 @@ struct memory_guard {
   void *owner;
   struct event *look;
   bool is_on;
-  bool is_short; /* of memory, at the last look */
+  bool is_short;        /* of memory, at the last look */
+  int64_t shmem_before; /* at the last memory_guard_watch */
 };
 
 static int64_t between(int64_t least, int64_t number, int64_t most) {
@@ -42,6 +43,18 @@ static bool is_part_of(int64_t limit, int64_t reserve) {
   return 0 < reserve && reserve < limit;
 }
 
+static void tell_exhausted(const struct memory_guard *self, int64_t used, int64_t limit,
+                           int64_t reserve) {
+  const int64_t shmem = cgroup_memory_shmem(self->group);
+  const bool is_known = shmem >= 0 && self->shmem_before >= 0;
+  self->handler->exhausted(
+      self->owner,
+      &(struct memory_shortage){.used = used,
+                                .limit = limit,
+                                .reserve = reserve,
+                                .shmem_added = is_known ? shmem - self->shmem_before : 0});
+}
+
 /* A file that cannot be read now, as without a free descriptor, may be read at the next look. */
 LOOP_CALLBACK(on_look, struct memory_guard *self) {
   if (!self->handler->is_needed(self->owner))
@@ -58,12 +71,14 @@ LOOP_CALLBACK(on_look, struct memory_guard *self) {
   loop_timer_start(self->look, left > 0 ? between(LOOK_MIN_MS, left / FILLED_A_MS, LOOK_MAX_MS)
                                         : MEMORY_GUARD_PAUSE_MS);
   if (self->is_short)
-    self->handler->exhausted(self->owner, used, limit, reserve);
+    tell_exhausted(self, used, limit, reserve);
   else if (was_short)
     self->handler->relieved(self->owner);
 }
 
 void memory_guard_watch(struct memory_guard *self) {
+  if (self->is_on)
+    self->shmem_before = cgroup_memory_shmem(self->group);
   if (self->is_on && !evtimer_pending(self->look, NULL))
     loop_timer_start(self->look, LOOK_MIN_MS);
 }

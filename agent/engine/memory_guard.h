@@ -15,12 +15,19 @@
  */
 struct memory_guard;
 
+/* In bytes. */
+struct memory_shortage {
+  int64_t used, limit, reserve;
+  int64_t
+      shmem_added; /* to files in memory (tmpfs) and shared memory since the last memory_guard_watch */
+};
+
 /* Called from the event loop. */
 struct memory_guard_handler {
   /* Asked before each look: the guard stops when there is nobody who could be ended. */
   bool (*is_needed)(void *owner);
   /* Less than the reserve is left; again while it is so, not before MEMORY_GUARD_PAUSE_MS. */
-  void (*exhausted)(void *owner, int64_t used, int64_t limit, int64_t reserve);
+  void (*exhausted)(void *owner, const struct memory_shortage *shortage);
   /* More is left again, after it was less. */
   void (*relieved)(void *owner);
 };
@@ -38,7 +45,7 @@ void memory_guard_free(struct memory_guard *self);
 /* Whether it can tell: there was a limit when it was made, and the reserve was a part of it. */
 bool memory_guard_is_on(const struct memory_guard *self);
 
-/* Looks from now on, until it is not needed. */
+/* A step begins: looks from now on, until it is not needed. */
 void memory_guard_watch(struct memory_guard *self);
 
 #endif

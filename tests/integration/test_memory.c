@@ -158,6 +158,28 @@ LIMITED_TEST(the_page_cache_is_no_want_of_memory) {
   job_expect_result(job, result, 0, NULL, NULL);
 }
 
+/* What it has written stays when it is killed, and is not the next one's. */
+LIMITED_TEST(a_step_that_fills_a_memory_file_system_is_ended) {
+  struct job *job = limited->job;
+  const char *file = job_format(job, "/dev/shm/agent-test-%d", (int)getpid());
+  job_start_agent(job, GUARDED, NULL);
+  const cJSON *result = job_run(
+      job, job_script(job, job_format(job,
+                                      "while :; do dd if=/dev/zero bs=1M count=1 2>&- >>%s; "
+                                      "sleep 0.02; done",
+                                      file)));
+  expect_memory_limit(job, result);
+  job_expect_part(job, result, "errorMessage", "files in memory (tmpfs) have grown while it ran");
+  assert_int_equal(job_number(end_of(result), "oomKills"), 0);
+  agent_process_wait_log(job->agent, "exit=137");
+  const cJSON *next = job_push_until(job, job_script(job, "echo up; sleep 600.231"), "up");
+  agent_process_wait_log(job->agent, "no step has much of it");
+  assert_true(proc_find("sleep 600.231") > 0);
+  job_push_cancel(job, next);
+  assert_string_equal(job_text(end_of(job_result_of(job, next)), "cause"), "cancelled");
+  assert_int_equal(unlink(file), 0);
+}
+
 /* --- a kernel that ends the whole group: its files, below a real group ------------------------------ */
 
 struct faked {
@@ -289,6 +311,25 @@ FAKED_TEST(so_is_a_step_that_does_not_obey_its_cancel) {
   const cJSON *result = job_result_of(job, step);
   assert_string_equal(job_text(end_of(result), "cause"), "cancelled");
   assert_true(job_number(result, "durationSeconds") < 9);
+}
+
+static void use_files(const struct faked *self, int bytes, int files) {
+  char root[64], text[64];
+  (void)snprintf(root, sizeof root, "/proc/%d/root", (int)agent_process_pid(self->job->agent));
+  (void)snprintf(text, sizeof text, "active_anon %d\nshmem %d\n", bytes, files);
+  write_fake(root, self->path, "memory.stat", text);
+}
+
+FAKED_TEST(files_in_memory_are_not_a_steps_that_is_not_the_only_one) {
+  struct job *job = start_faked(faked);
+  (void)job_run(job, job_script(job, "sleep 600.232 >/dev/null 2>&1 &"));
+  use_files(faked, 10000000, 10000000);
+  const cJSON *step = job_push_endless(job, "sleep 600.233");
+  use_files(faked, 99000000, 90000000);
+  agent_process_wait_log(job->agent, EXHAUSTED "no step has much of it");
+  assert_true(proc_find("sleep 600.233") > 0);
+  job_push_cancel(job, step);
+  assert_string_equal(job_text(end_of(job_result_of(job, step)), "cause"), "cancelled");
 }
 
 struct again {

@@ -49,6 +49,7 @@ TREE_TEST(without_groups_nothing_is_known) {
   assert_int_equal(cgroup_memory(&group), -1);
   assert_int_equal(cgroup_memory_peak(&group), -1);
   assert_int_equal(cgroup_memory_unreclaimable(&group), -1);
+  assert_int_equal(cgroup_memory_shmem(&group), -1);
   assert_int_equal(cgroup_oom_kills(&group), -1);
   assert_int_equal(cgroup_cpu_us(&group), -1);
   assert_false(cgroup_oom_kills_group(&group));
@@ -68,6 +69,7 @@ TREE_TEST(version_2_in_a_container) {
   assert_int_equal(cgroup_memory(&group), 50000000);
   assert_int_equal(cgroup_memory_peak(&group), 60000000);
   assert_int_equal(cgroup_memory_unreclaimable(&group), 601234);
+  assert_int_equal(cgroup_memory_shmem(&group), 99999);
   assert_int_equal(cgroup_oom_kills(&group), 2);
   assert_int_equal(cgroup_cpu_us(&group), 1234567);
   assert_true(cgroup_oom_kills_group(&group));
