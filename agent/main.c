@@ -170,6 +170,7 @@ static int fail(const struct log *log, const char *reason) {
 /* What is searched for has up to 60 times the bytes of a value, and each of them takes NEEDLES_MEMORY: of a
    container with little memory a 16th at the most, for values as they are a 100th. */
 #define SECRETS_SHARE 256
+static_assert(PAYLOAD_LIMIT_MIN / SECRETS_SHARE >= MASKER_BYTES_MIN, "it is not asked for fewer");
 
 static size_t secrets_max(void) {
   const size_t most = payload_limit() / SECRETS_SHARE;
@@ -178,7 +179,7 @@ static size_t secrets_max(void) {
 
 static int run(struct options *options) {
   unsigned long dropped = 0;
-  struct secrets secrets;
+  struct secrets secrets = {0};
   struct log log = {.dropped = &dropped,
                     .least = options->verbose                 ? LOG_DEBUG
                              : options->action != OPTIONS_RUN ? LOG_WARN
@@ -189,14 +190,14 @@ static int run(struct options *options) {
                     .fd = STDERR_FILENO};
   struct error error;
   struct startup startup;
-  secrets_init(&secrets, options->mask_env, secrets_max(), &log);
-  if (options->url.password != NULL)
-    secrets_add(&secrets, &log, "the password of Redis", options->url.password);
   if (options->action != OPTIONS_RUN && options->action != OPTIONS_IPC &&
       fcntl(STDOUT_FILENO, F_GETFD) < 0)
     return fail(&log, "standard output is closed");
   if (startup_init(&startup, options->dumpable, &error) != 0)
     return fail(&log, error.text);
+  secrets_init(&secrets, options->mask_env, secrets_max, &log);
+  if (options->url.password != NULL)
+    secrets_add(&secrets, &log, "the password of Redis", options->url.password);
   if (!startup.keeps_orphans)
     log_line(&log, LOG_WARN, NULL,
              "this kernel has no child subreaper: a process that leaves its step is not ended with "

@@ -117,7 +117,8 @@ struct demand {
 
 static bool fits(const struct masker *self, const struct demand *demand) {
   return demand->values <= MASKER_VALUES_MAX && demand->needles <= MASKER_NEEDLES_MAX &&
-         demand->bytes <= (self->bytes_max > 0 ? self->bytes_max : MASKER_BYTES_MAX);
+         (demand->bytes <= MASKER_BYTES_MIN ||
+          demand->bytes <= (self->bytes_max != NULL ? self->bytes_max() : MASKER_BYTES_MAX));
 }
 
 /* The forms are made again, so more is dropped than is needed now: a quarter of each limit stays free, if

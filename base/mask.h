@@ -34,6 +34,7 @@ static_assert(MASK_LENGTH <= NEEDLE_MIN, "masks in place");
    letters and digits has nine needle bytes for each of its own, or 18 where it has several lines; JSON
    has up to 60. */
 #define MASKER_BYTES_MAX ((size_t)128 * 1024)
+#define MASKER_BYTES_MIN ((size_t)256)
 #define MASKER_NEEDLES_MAX ((size_t)2 * 1024 * 1024)
 
 struct masker_value {
@@ -48,8 +49,10 @@ struct masker {
   struct needles needles;
   struct masker_value *values; /* the one that was added last is the last */
   size_t value_count;
-  size_t bytes;     /* of all values */
-  size_t bytes_max; /* 0: MASKER_BYTES_MAX; else less, where there is little memory */
+  size_t bytes; /* of all values */
+  /* Returns the most that `bytes` may be: fewer where there is little memory, but at least
+     MASKER_BYTES_MIN, up to which it is not called. NULL: MASKER_BYTES_MAX. */
+  size_t (*bytes_max)(void);
   size_t following; /* streams that are within what may be a needle: nothing is dropped then */
 };
 

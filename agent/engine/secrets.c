@@ -45,7 +45,7 @@ static bool matches(const char *patterns, const char *name) {
   return found;
 }
 
-void secrets_init(struct secrets *self, const char *patterns, size_t bytes_max,
+void secrets_init(struct secrets *self, const char *patterns, size_t (*bytes_max)(void),
                   const struct log *log) {
   *self = (struct secrets){.masker = {.bytes_max = bytes_max}, .patterns = patterns};
   for (char *const *entry = environ; patterns != NULL && *entry != NULL; entry++) {

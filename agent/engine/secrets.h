@@ -18,9 +18,9 @@ struct secrets {
   const char *patterns; /* borrowed; NULL: none */
 };
 
-/* Takes the agent's own variables that match, and up to `bytes_max` bytes of values in all (0: as many as
-   base/mask.h allows). The log names those that are not masked. */
-void secrets_init(struct secrets *self, const char *patterns, size_t bytes_max,
+/* Takes the agent's own variables that match, and up to `bytes_max` bytes of values in all (NULL: as many
+   as base/mask.h allows). The log names those that are not masked. */
+void secrets_init(struct secrets *self, const char *patterns, size_t (*bytes_max)(void),
                   const struct log *log);
 void secrets_release(struct secrets *self);
 
