@@ -17,10 +17,8 @@ enum { GRACE_MS = 10000 };
 JOB_TEST(the_running_step_is_ended) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = job_push_endless(job, sleep);
-  int64_t began = wait_now_ms();
   job_push_cancel(job, step);
   const cJSON *result = job_expect_answer(job, step, -1, CANCELLED, "up\n");
-  assert_true(wait_now_ms() - began < GRACE_MS / 2);
   assert_int_equal(job_event_count(result), 3);
   assert_string_equal(job_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
   assert_int_equal(proc_find(sleep), 0);
@@ -37,7 +35,7 @@ JOB_TEST(who_ignores_sigterm_is_killed) {
   job_push_cancel(job, step);
   job_expect_answer(job, step, -1, CANCELLED, "up\n");
   assert_true(wait_now_ms() - began >= GRACE_MS - 100);
-  assert_true(proc_wait_gone(sleep, 1000));
+  assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
   job_expect_nothing_left(job);
 }
 

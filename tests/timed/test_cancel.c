@@ -1,53 +1,41 @@
 /* How soon a `cancel` step takes effect. */
 
-#include <time.h>
-
 #include "tests/support/crowd.h"
 #include "tests/support/job.h"
+#include "tests/support/machine_clock.h"
+#include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* The best of some: the machine has other work too. */
-enum { ATTEMPTS = 7, TO_SIGTERM_MS = 50, PROMISE_MS = 1000 };
+/* The best of some attempts counts: the first one also loads code from the disk. */
+enum { ATTEMPTS = 7, OBEYED_MS = 50, PROMISE_MS = 1000 };
 
-static double now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_REALTIME, &now);
-  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
-
-/* From the push of the order to the signal; bash tells the time without a process. */
-static double signalled_after_ms(struct job *job) {
-  const cJSON *step = job_step(job, "bash", "-c",
-                               "trap 'echo $EPOCHREALTIME; exit' TERM; echo up; "
-                               "while :; do read -rt 60 <> <(:); done",
-                               NULL);
-  job_push_until(job, step, "up");
-  double pushed_ms = now_ms();
+/* From the push of the order to the answer of a command that ends at SIGTERM. */
+static double obeyed_after_ms(struct job *job) {
+  const cJSON *step = job_push_endless(job, job_sleep(job, 600));
+  double pushed_ms = machine_clock_ms();
   job_push_cancel(job, step);
-  const char *told = job_text(job_result(job), "outputContent");
-  if (strncmp(told, "up\n", 3) != 0)
-    job_fail(job, "the command did not tell the time: %s", told);
-  return strtod(told + 3, NULL) * 1e3 - pushed_ms;
+  job_expect_answer(job, step, -1, "cancelled: by a cancel step", "up\n");
+  return machine_clock_ms() - pushed_ms;
 }
 
 /* From the push of the order to the answer. */
 static double answered_after_ms(struct job *job, size_t waiting, size_t padding_length) {
   const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   struct crowd crowd = crowd_push(job, waiting, padding_length);
-  double pushed_ms = now_ms();
+  double pushed_ms = machine_clock_ms();
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, "cancelled: by a cancel step", "up\n");
-  double took_ms = now_ms() - pushed_ms;
+  double took_ms = machine_clock_ms() - pushed_ms;
   crowd_expect(job, &crowd, SIZE_MAX);
   return took_ms;
 }
 
-JOB_TEST(from_the_push_to_sigterm) {
-  double took_ms = signalled_after_ms(job);
-  for (int i = 1; i < ATTEMPTS && took_ms > TO_SIGTERM_MS; i++)
-    took_ms = signalled_after_ms(job);
-  print_message("from the push to SIGTERM: %.3f ms\n", took_ms);
-  assert_true(took_ms <= TO_SIGTERM_MS);
+JOB_TEST(from_the_push_to_the_answer_of_what_obeys_sigterm) {
+  double took_ms = obeyed_after_ms(job);
+  for (int i = 1; i < ATTEMPTS && took_ms > OBEYED_MS; i++)
+    took_ms = obeyed_after_ms(job);
+  print_message("from the push to the answer: %.3f ms\n", took_ms);
+  assert_true(took_ms <= OBEYED_MS);
 }
 
 /* wire/PROTOCOL.md: within a second, whatever waits in front of it. */
@@ -81,10 +69,10 @@ JOB_TEST(of_the_last_of_65536_steps_that_wait) {
          job->id, WAITING);
   const cJSON *last = job_push_echo(job, "last");
   job_wait_length(job, "inflight", 1 + WAITING);
-  double pushed_ms = now_ms();
+  double pushed_ms = machine_clock_ms();
   job_push_cancel(job, last);
   job_expect_answer(job, last, -1, "cancelled: by a cancel step", NULL);
-  double took_ms = now_ms() - pushed_ms;
+  double took_ms = machine_clock_ms() - pushed_ms;
   print_message("of the last of %d: %.0f ms\n", WAITING, took_ms);
   assert_true(took_ms <= BOUND_MS);
 }
@@ -94,8 +82,9 @@ JOB_TEST(who_ignores_sigterm_is_killed_after_10_s) {
   const cJSON *step =
       job_script(job, job_format(job, "trap '' TERM; echo up; exec %s", job_sleep(job, 600)));
   job_push_until(job, step, "up");
-  double pushed_ms = now_ms();
+  double pushed_ms = wait_exact_ms(), pushed_machine_ms = machine_clock_ms();
   job_push_cancel(job, step);
   job_expect_answer(job, step, -1, "cancelled: by a cancel step", "up\n");
-  assert_in_range((long)(now_ms() - pushed_ms), GRACE_MS - 100, BOUND_MS);
+  assert_true(wait_exact_ms() - pushed_ms >= GRACE_MS - 100);
+  assert_true(machine_clock_ms() - pushed_machine_ms <= BOUND_MS);
 }

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/machine_clock.h"
 #include "tests/support/quoted.h"
 #include "tests/support/sidecar.h"
 #include "tests/support/wait.h"
@@ -23,7 +24,7 @@ enum {
   FILES = 400,
   FILE_SIZE = 256 * 1024,
   REQUESTS = 12,
-  CROWD_S = 60 /* it ends by itself */
+  CROWD_S = 500 /* it ends by itself */
 };
 
 /* --- the crowd ------------------------------------------------------------------------------- */
@@ -83,38 +84,38 @@ static void stop_changes(pid_t pid) {
 
 /* --- what is served meanwhile ---------------------------------------------------------------- */
 
-static void expect_within(const char *what, int64_t begin_ms, int64_t bound_ms) {
-  int64_t taken_ms = wait_now_ms() - begin_ms;
-  print_message("%s: %lld ms\n", what, (long long)taken_ms);
-  assert_in_range(taken_ms, 0, bound_ms);
+static void expect_within(const char *what, double begin_ms, double bound_ms) {
+  double taken_ms = machine_clock_ms() - begin_ms;
+  print_message("%s: %.0f ms\n", what, taken_ms);
+  assert_true(taken_ms <= bound_ms);
 }
 
 static void expect_requests_served(struct sidecar *sidecar) {
-  int64_t most_ms = 0;
+  double most_ms = 0;
   for (int i = 0; i < REQUESTS; i++) {
     const char *id = formatted("new-%d", i);
-    int64_t begin_ms = wait_now_ms();
+    double begin_ms = machine_clock_ms();
     sidecar_request(sidecar, id, "{'argv':['true'],'workDir':'/tmp'}");
     sidecar_wait_for(sidecar, sidecar_result_name(id));
-    int64_t taken_ms = wait_now_ms() - begin_ms;
+    double taken_ms = machine_clock_ms() - begin_ms;
     most_ms = taken_ms > most_ms ? taken_ms : most_ms;
     sidecar_delete(sidecar, id);
     (void)usleep(100000);
   }
-  print_message("%d requests: %lld ms at most\n", REQUESTS, (long long)most_ms);
-  assert_in_range(most_ms, 0, SERVED_MS);
+  print_message("%d requests: %.0f ms at most\n", REQUESTS, most_ms);
+  assert_true(most_ms <= SERVED_MS);
 }
 
 /* It begins in time, and ends in time. */
 static void expect_deadline_kept(struct sidecar *sidecar) {
-  int64_t begin_ms = wait_now_ms();
+  double begin_ms = machine_clock_ms();
   sidecar_request(sidecar, "late", "{'argv':['sleep','600.094'],'timeout':1,'workDir':'/tmp'}");
   sidecar_wait_for(sidecar, sidecar_result_name("late"));
   expect_within("a deadline of 1 s", begin_ms, 1000 + 2 * SERVED_MS);
 }
 
 static void expect_signal_obeyed(struct sidecar *sidecar) {
-  int64_t begin_ms = wait_now_ms();
+  double begin_ms = machine_clock_ms();
   assert_int_equal(kill(agent_process_pid(sidecar->agent), SIGTERM), 0);
   assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 128 + SIGTERM);
   expect_within("SIGTERM", begin_ms, SERVED_MS);

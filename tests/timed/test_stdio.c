@@ -2,13 +2,14 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "tests/support/machine_clock.h"
 #include "tests/support/proc.h"
 #include "tests/support/quoted.h"
 #include "tests/support/stdio_host.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* The best of some: the machine has other work too. */
+/* The best of some attempts counts: the first one also loads code from the disk. */
 enum { ATTEMPTS = 5 };
 
 static struct stdio_host *start(const char *name, const char *first, const char *second) {
@@ -45,9 +46,9 @@ static double shutdown_ms(void) {
   (void)stdio_host_line(host);
   stdio_host_send(host, "{'jsonrpc':'2.0','method':'shutdown','id':2}\n");
   (void)stdio_host_line(host);
-  double answered_ms = wait_exact_ms();
+  double answered_ms = machine_clock_ms();
   stdio_host_expect_exit(host, 0);
-  double took_ms = wait_exact_ms() - answered_ms;
+  double took_ms = machine_clock_ms() - answered_ms;
   stdio_host_free(host);
   return took_ms;
 }
@@ -60,10 +61,10 @@ static double end_of_input_ms(void) {
   struct stdio_host *host = start(NULL, NULL, NULL);
   stdio_host_send(host, "{'id':1,'method':'ping'}\n");
   (void)stdio_host_line(host);
-  double closed_ms = wait_exact_ms();
+  double closed_ms = machine_clock_ms();
   stdio_host_close_input(host);
   stdio_host_expect_exit(host, 0);
-  double took_ms = wait_exact_ms() - closed_ms;
+  double took_ms = machine_clock_ms() - closed_ms;
   stdio_host_free(host);
   return took_ms;
 }
@@ -74,12 +75,12 @@ TEST(it_exits_within_100_ms_of_the_end_of_its_input) {
 
 /* Standard input stays open, without a newline. */
 static double runner_ms(void) {
-  double started_ms = wait_exact_ms();
+  double started_ms = machine_clock_ms();
   struct stdio_host *host = start("tool-runner", "execute_command", NULL);
   stdio_host_send(host, "{'command':'echo hi'}");
   stdio_host_expect_rest(host, "{'output':'hi','metadata':{'exitCode':0,'timedOut':false,"
                                "'durationSeconds':S}}\n");
-  double took_ms = wait_exact_ms() - started_ms;
+  double took_ms = machine_clock_ms() - started_ms;
   stdio_host_free(host);
   return took_ms;
 }
@@ -91,10 +92,10 @@ TEST(a_runner_is_over_within_200_ms) {
 /* 0.1 s for what holds the output open, and what it takes to run the command. */
 static double background_ms(void) {
   struct stdio_host *host = start(NULL, NULL, NULL);
-  double sent_ms = wait_exact_ms();
+  double sent_ms = machine_clock_ms();
   send_command(host, "sleep 600.41 & echo ok", "");
   (void)stdio_host_line(host);
-  double took_ms = wait_exact_ms() - sent_ms;
+  double took_ms = machine_clock_ms() - sent_ms;
   stdio_host_free(host);
   return took_ms;
 }
@@ -107,13 +108,13 @@ TEST(a_background_process_delays_the_answer_by_100_ms) {
    which came at the same time. */
 static double deadline_ms(void) {
   struct stdio_host *host = start(NULL, "--deadline", "1");
-  double sent_ms = wait_exact_ms();
+  double sent_ms = machine_clock_ms();
   send_command(host, "trap `` TERM; echo up; while :; do sleep 600.42; done", ",'timeout':60");
   send_command(host, "sleep 600.43", "");
   stdio_host_expect(host, "{'id':1,'result':{'exitCode':124,'stdout':'up\\n','stderr':'',"
                           "'timedOut':true,'durationSeconds':S}}");
   (void)stdio_host_line(host);
-  double took_ms = wait_exact_ms() - sent_ms;
+  double took_ms = machine_clock_ms() - sent_ms;
   stdio_host_free(host);
   return took_ms;
 }
@@ -124,7 +125,7 @@ TEST(an_answer_leaves_at_its_deadline) {
 
 /* Its host waits for its arguments to be read, or has forgotten them. */
 static double no_arguments_ms(void) {
-  double started_ms = wait_exact_ms();
+  double started_ms = machine_clock_ms();
   const char *arguments[] = {"--deadline", "1", "execute_command", NULL};
   struct stdio_host *host =
       stdio_host_start(&(struct stdio_host_setup){.name = "tool-runner", .arguments = arguments});
@@ -132,7 +133,7 @@ static double no_arguments_ms(void) {
   stdio_host_expect(host, "{'output':'Error: no complete JSON object came on standard input in "
                           "time'}");
   stdio_host_expect_exit(host, 1);
-  double took_ms = wait_exact_ms() - started_ms;
+  double took_ms = machine_clock_ms() - started_ms;
   stdio_host_free(host);
   return took_ms;
 }
@@ -144,20 +145,23 @@ TEST(a_runner_without_arguments_answers_at_its_deadline) {
 /* A command that needs less than the deadline is not ended ahead of it. */
 TEST(a_deadline_leaves_most_of_its_time) {
   struct stdio_host *host = start(NULL, "--deadline", "2");
-  send_command(host, "sleep 1.5; echo done", ",'timeout':60");
-  stdio_host_expect(host, "{'id':1,'result':{'exitCode':0,'stdout':'done\\n','stderr':'',"
-                          "'timedOut':false,'durationSeconds':S}}");
+  double sent_ms = wait_exact_ms();
+  send_command(host, "exec sleep 600.47", ",'timeout':60");
+  stdio_host_expect(host, "{'id':1,'result':{'exitCode':124,'stdout':'','stderr':'',"
+                          "'timedOut':true,'durationSeconds':S}}");
+  assert_true(wait_exact_ms() - sent_ms >= 1500);
   stdio_host_free(host);
 }
 
 TEST(who_ignores_sigterm_is_killed_after_2_s) {
   enum { TIMEOUT_MS = 1000, GRACE_MS = 2000, BOUND_MS = 5000 };
   struct stdio_host *host = start(NULL, NULL, NULL);
-  double sent_ms = wait_exact_ms();
+  double sent_ms = wait_exact_ms(), sent_machine_ms = machine_clock_ms();
   send_command(host, "trap `` TERM; while :; do sleep 600.44; done", ",'timeout':1");
   stdio_host_expect(host, "{'id':1,'result':{'exitCode':124,'stdout':'','stderr':'',"
                           "'timedOut':true,'durationSeconds':S}}");
-  assert_in_range((long)(wait_exact_ms() - sent_ms), TIMEOUT_MS + GRACE_MS - 100, BOUND_MS);
+  assert_true(wait_exact_ms() - sent_ms >= TIMEOUT_MS + GRACE_MS - 100);
+  assert_true(machine_clock_ms() - sent_machine_ms <= BOUND_MS);
   stdio_host_free(host);
 }
 
@@ -168,11 +172,11 @@ static double unread_ms(void) {
     stdio_host_send(host, "{'id':1,'method':'info'}\n");
   send_command(host, "sleep 600.45", "");
   assert_true(proc_wait_for("sleep 600.45", WAIT_BOUND_MS) > 0);
-  double killed_ms = wait_exact_ms();
+  double killed_ms = machine_clock_ms();
   stdio_host_kill(host, SIGTERM);
   siginfo_t info;
   assert_int_equal(waitid(P_PID, (id_t)host->pid, &info, WEXITED | WNOWAIT), 0);
-  double took_ms = wait_exact_ms() - killed_ms;
+  double took_ms = machine_clock_ms() - killed_ms;
   stdio_host_free(host);
   return took_ms;
 }
@@ -186,10 +190,10 @@ static double ping_ms(void) {
   struct stdio_host *host = start(NULL, NULL, NULL);
   send_command(host, "sleep 600.45", "");
   assert_true(proc_wait_for("sleep 600.45", WAIT_BOUND_MS) > 0);
-  double sent_ms = wait_exact_ms();
+  double sent_ms = machine_clock_ms();
   stdio_host_send(host, "{'id':2,'method':'ping'}\n");
   stdio_host_expect(host, "{'id':2,'result':{}}");
-  double took_ms = wait_exact_ms() - sent_ms;
+  double took_ms = machine_clock_ms() - sent_ms;
   stdio_host_free(host);
   return took_ms;
 }
@@ -202,11 +206,11 @@ static double cancel_ms(void) {
   struct stdio_host *host = start(NULL, NULL, NULL);
   send_command(host, "sleep 600.46", "");
   assert_true(proc_wait_for("sleep 600.46", WAIT_BOUND_MS) > 0);
-  double sent_ms = wait_exact_ms();
+  double sent_ms = machine_clock_ms();
   stdio_host_send(host, "{'id':2,'method':'cancel','params':{'id':1}}\n");
   stdio_host_expect(host, "{'id':2,'result':{'cancelled':true}}");
   stdio_host_expect(host, "{'id':1,'error':{'code':-1,'message':'cancelled'}}");
-  double took_ms = wait_exact_ms() - sent_ms;
+  double took_ms = machine_clock_ms() - sent_ms;
   stdio_host_free(host);
   return took_ms;
 }
@@ -219,7 +223,7 @@ TEST(progress_comes_four_times_a_second_at_most) {
   struct stdio_host *host = start(NULL, NULL, NULL);
   double sent_ms = wait_exact_ms();
   send_command(host, "for i in $(seq 40); do echo $i; sleep 0.05; done",
-               ",'timeout':4,'_progress':true");
+               ",'timeout':60,'_progress':true");
   int lines = 0;
   const char *line;
   while (strstr(line = stdio_host_line(host), "\"progress\":") != NULL)
