@@ -81,7 +81,7 @@ JOB_TEST(nothing_is_left_of_the_commands) {
 JOB_TEST(an_interrupted_write_leaves_nothing) {
   expect(
       job,
-      "mkfifo q; (head -c 3000000 /dev/zero; exec sleep 60) > q & s=$!; $S write $D/a < q & p=$!; "
+      "mkfifo q; (head -c 3000000 /dev/zero; exec sleep 600) > q & s=$!; $S write $D/a < q & p=$!; "
       "until ls -A | grep -q part; do sleep 0.05; done; kill -INT $p; wait $p; echo $?; "
       "kill $s; ls -A",
       0, "130\nq\n", NULL);

@@ -45,7 +45,7 @@ JOB_TEST(an_id_must_be_one_steps) {
 }
 
 JOB_TEST(a_step_that_waits_is_followed_to_its_end) {
-  const char *sleep = job_sleep(job, 60);
+  const char *sleep = job_sleep(job, 600);
   const cJSON *first =
       job_push_until(job, job_script(job, job_format(job, "echo up; %s", sleep)), "up");
   sandbox_expect(job, "$S run --detach --id " ID " -t 1 -c 'echo mine; sleep 60'", 0, NULL, "");
@@ -57,7 +57,7 @@ JOB_TEST(a_step_that_waits_is_followed_to_its_end) {
 }
 
 JOB_TEST(a_step_that_ends_without_having_run_ends_it) {
-  const char *sleep = job_sleep(job, 60);
+  const char *sleep = job_sleep(job, 600);
   (void)job_push_until(job, job_script(job, job_format(job, "echo up; %s", sleep)), "up");
   sandbox_expect(job, "$S run --detach --id " ID " -- true", 0, NULL, "");
   struct agent_process *follow = sandbox_start(job, "exec $S follow 1111");
@@ -77,7 +77,7 @@ static bool has_shown(void *context) {
 }
 
 JOB_TEST(an_interrupt_leaves_and_stops_nothing) {
-  const char *sleep = job_sleep(job, 60);
+  const char *sleep = job_sleep(job, 600);
   run_script(job, OTHER, "echo before");
   struct agent_process *follow = sandbox_start(job, "exec $S follow -n 1");
   struct shown shown = {follow, "before\n"};
@@ -165,7 +165,7 @@ JOB_TEST_NO_AGENT(the_title_of_a_recording_has_no_control_characters) {
 
 JOB_TEST(a_page_that_is_not_whole_does_not_appear) {
   char *page = job_path(job, "out.html");
-  const char *sleep = job_sleep(job, 60);
+  const char *sleep = job_sleep(job, 600);
   sandbox_expect(job, job_format(job, "$S run --detach --id " ID " -c 'echo up; %s'", sleep), 0,
                  NULL, "");
   struct agent_process *follow =

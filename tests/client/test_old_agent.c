@@ -74,7 +74,7 @@ OLD_TEST(it_is_looked_at) {
 OLD_TEST(it_is_cancelled_and_shut_down) {
   struct job *job = old->job;
   struct sandbox_terminal *terminal = sandbox_terminal_start(
-      job, job_format(job, "exec $S run -c 'echo up; %s'", job_sleep(job, 60)));
+      job, job_format(job, "exec $S run -c 'echo up; %s'", job_sleep(job, 600)));
   sandbox_terminal_wait(terminal, "up\r\n");
   sandbox_expect(job, "$S cancel --running", 0, "", NULL);
   sandbox_terminal_wait(terminal, " cancelled");

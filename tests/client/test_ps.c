@@ -12,7 +12,7 @@ static void expect_shape(struct job *job, const char *command, const char *sed,
 }
 
 JOB_TEST(what_runs_is_first_and_what_waits_has_its_place) {
-  const char *sleep = job_sleep(job, 60);
+  const char *sleep = job_sleep(job, 600);
   (void)job_push_endless(job, sleep);
   job_push_json(job, "{'stepId':'bbbb2222','kind':'readFile','path':'/a\\u001b[2Jb'}");
   job_push_json(job, "{'stepId':'cccc3333','kind':'grep','pattern':'x'}");
@@ -66,7 +66,7 @@ JOB_TEST(the_jobs_are_those_with_an_agent) {
 }
 
 JOB_TEST(top_shows_a_round_where_nobody_watches) {
-  const char *sleep = job_sleep(job, 60);
+  const char *sleep = job_sleep(job, 600);
   (void)job_push_endless(job, sleep);
   (void)job_push_echo(job, "waits");
   job_wait_length(job, "inflight", 2);

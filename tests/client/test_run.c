@@ -154,7 +154,7 @@ static bool has_more_output(void *context) {
 }
 
 JOB_TEST(a_reader_that_leaves_cancels_it) {
-  const char *sleep = job_sleep(job, 60);
+  const char *sleep = job_sleep(job, 600);
   sandbox_expect(job, job_format(job, "$S run -c 'echo a; echo b; %s' | head -n 1", sleep), 0,
                  "a\n", NULL);
   assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
@@ -213,7 +213,7 @@ JOB_TEST(control_characters_do_not_reach_a_terminal) {
 }
 
 JOB_TEST(an_interrupt_cancels_the_step) {
-  const char *sleep = job_sleep(job, 60);
+  const char *sleep = job_sleep(job, 600);
   struct sandbox_terminal *terminal = sandbox_terminal_start(
       job, job_format(job, "exec $S run -c 'trap \"\" TERM; echo up; %s'", sleep));
   sandbox_terminal_wait(terminal, "up\r\n");
@@ -223,11 +223,11 @@ JOB_TEST(an_interrupt_cancels_the_step) {
   sandbox_terminal_wait(terminal, "is being ended");
   sandbox_terminal_send(terminal, "\x03");
   sandbox_terminal_expect_exit(terminal, 130);
-  assert_true(proc_wait_gone(sleep, 15000));
+  assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
 }
 
 JOB_TEST(what_waits_says_for_how_many_steps) {
-  const char *sleep = job_sleep(job, 60);
+  const char *sleep = job_sleep(job, 600);
   (void)job_push_endless(job, sleep);
   for (int i = 0; i < 40; i++)
     (void)job_push_echo(job, "waits");
@@ -239,7 +239,7 @@ JOB_TEST(what_waits_says_for_how_many_steps) {
 }
 
 JOB_TEST(a_quit_leaves_it_running) {
-  const char *sleep = job_sleep(job, 60);
+  const char *sleep = job_sleep(job, 600);
   struct sandbox_terminal *terminal =
       sandbox_terminal_start(job, job_format(job, "exec $S run -c 'echo up; %s'", sleep));
   sandbox_terminal_wait(terminal, "up\r\n");
@@ -248,5 +248,5 @@ JOB_TEST(a_quit_leaves_it_running) {
   sandbox_terminal_expect_exit(terminal, 128 + SIGQUIT);
   assert_true(proc_wait_for(sleep, WAIT_BOUND_MS) > 0);
   sandbox_expect(job, "$S cancel --running", 0, "", NULL);
-  assert_true(proc_wait_gone(sleep, 15000));
+  assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
 }

@@ -26,7 +26,7 @@ enum {
   REQUEST_MS = 60, /* how long a result is waited for, which may never come here */
   NAMES_AHEAD = 4, /* of those that the agent makes next */
   LOCK_LENGTH = 7 + 16,
-  NEIGHBOUR_S = 60 /* it ends by itself */
+  NEIGHBOUR_S = 500 /* it ends by itself */
 };
 
 /* --- the neighbour --------------------------------------------------------------------------- */

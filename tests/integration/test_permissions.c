@@ -7,9 +7,6 @@
 /* So that the database has to be selected, too. */
 enum { DATABASE = 3 };
 
-/* In which time all connections are there. */
-enum { NAMES_MS = 2000 };
-
 static void start_as(struct job *job, const char *name) {
   job->url = job_format(job, "redis://%s:PASSWORD@127.0.0.1:%d/%d", name,
                         redis_server_port(job->server), DATABASE);
@@ -24,6 +21,21 @@ static bool are_named(void *context) {
          strstr(clients, job_format(job, "name=sandbox:%s:heartbeat ", job->id)) != NULL;
 }
 
+/* A connection that waits for a step has had its name, if it has one. */
+static bool is_unnamed(struct job *job) {
+  const char *waiting = strstr(job_ask_text(job, "CLIENT LIST"), " cmd=blmove ");
+  if (waiting == NULL)
+    return false;
+  while (*waiting != '\n' && strncmp(waiting, " name=", 6) != 0)
+    waiting--;
+  return strncmp(waiting, " name= ", 7) == 0;
+}
+
+static bool has_left_or_connected(void *context) {
+  struct job *job = context;
+  return !agent_process_is_running(job->agent) || are_named(job) || is_unnamed(job);
+}
+
 static bool has_left_or_answered(void *context) {
   struct job *job = context;
   return !agent_process_is_running(job->agent) || job_length(job, "results") > 0;
@@ -36,7 +48,8 @@ static bool works(struct job *job) {
   job_push(job, job_step(job, "echo", "hello", NULL));
   start_as(job, "somebody");
   assert_true(wait_until(has_left_or_answered, job, WAIT_BOUND_MS));
-  if (!agent_process_is_running(job->agent) || !wait_until(are_named, job, NAMES_MS))
+  assert_true(wait_until(has_left_or_connected, job, WAIT_BOUND_MS));
+  if (!agent_process_is_running(job->agent) || !are_named(job))
     return false;
   job_expect_result(job, job_result(job), 0, NULL, "hello\n");
   job_shut_down(job);

@@ -88,7 +88,7 @@ JOB_TEST_NO_AGENT(a_thousand_steps) {
 
   assert_int_not_equal(proc_find(sleep), 0);
   job_shut_down(job);
-  assert_true(proc_wait_gone(sleep, 1000));
+  assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
 }
 
 /* That of the first step may be on its way to its end, since another one waits. */

@@ -77,10 +77,8 @@ JOB_TEST(a_large_step_that_waits_keeps_no_cancel) {
   job_push_until(job, running, "up");
   job_push(job, waiting);
   job_wait_length(job, "inflight", 2);
-  int64_t began = wait_now_ms();
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
-  assert_true(wait_now_ms() - began < 5000);
   job_expect_answer(job, waiting, 0, NULL, "waited\n");
   job_expect_nothing_left(job);
 }

@@ -4,18 +4,17 @@
 #include <unistd.h>
 
 #include "tests/support/agent_process.h"
+#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define URL "--redis-url", "redis://h"
 #define JOB "--job-id", "j"
 
-enum { BOUND_MS = 5000 };
-
 static struct agent_process *run(const char *const *arguments, const char *const *environment,
                                  int expected) {
   struct agent_process *agent = agent_process_start(
       &(struct agent_setup){.arguments = arguments, .environment = environment});
-  int code = agent_process_wait(agent, BOUND_MS);
+  int code = agent_process_wait(agent, WAIT_BOUND_MS);
   if (code != expected)
     agent_process_fail(agent, "exit code %d, not %d", code, expected);
   return agent;
@@ -60,7 +59,7 @@ TEST(what_nobody_can_read_is_an_error) {
   for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
     struct agent_process *agent = agent_process_start(&(struct agent_setup){
         .arguments = (const char *const[]){flags[i], NULL}, .prepare = put_output_on_a_full_disk});
-    assert_int_equal(agent_process_wait(agent, BOUND_MS), 3);
+    assert_int_equal(agent_process_wait(agent, WAIT_BOUND_MS), 3);
     assert_string_equal(agent_process_log(agent),
                         "agent: standard output: No space left on device\n");
     agent_process_free(agent);

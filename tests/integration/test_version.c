@@ -74,11 +74,11 @@ JOB_TEST(every_end_has_it) {
   job_expect_result(job, job_run(job, late), -1, "timed out after 1s", NULL);
   job_expect_part(job, job_run(job, job_step(job, "no-such-command", NULL)), "errorMessage",
                   "no-such-command");
-  const cJSON *running = job_push_until(job, job_script(job, "echo up; exec sleep 60"), "up");
+  const cJSON *running = job_push_until(job, job_script(job, "echo up; exec sleep 600"), "up");
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
   (void)job_events(job, running);
-  const cJSON *stopped = job_push_until(job, job_script(job, "echo up; exec sleep 60"), "up");
+  const cJSON *stopped = job_push_until(job, job_script(job, "echo up; exec sleep 600"), "up");
   assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
   job_expect_answer(job, stopped, -1, "cancelled: the agent was stopped by SIGTERM", "up\n");
   job_expect_exit(job, 128 + SIGTERM);
@@ -102,7 +102,7 @@ JOB_TEST(what_is_cancelled_while_it_waits_has_it) {
 
 JOB_TEST(what_was_interrupted_has_it) {
   job->schema_version = 2;
-  const cJSON *running = job_push_until(job, job_script(job, "echo up; exec sleep 60"), "up");
+  const cJSON *running = job_push_until(job, job_script(job, "echo up; exec sleep 600"), "up");
   const cJSON *waiting = job_push_echo(job, "waiting");
   job_wait_length(job, "inflight", 2);
   job_kill_agent(job);
@@ -114,7 +114,7 @@ JOB_TEST(what_was_interrupted_has_it) {
 /* Its payload is lost: the events in the stream tell. */
 JOB_TEST(what_was_interrupted_and_lost_has_it) {
   job->schema_version = 2;
-  const cJSON *running = job_push_until(job, job_script(job, "echo up; exec sleep 60"), "up");
+  const cJSON *running = job_push_until(job, job_script(job, "echo up; exec sleep 600"), "up");
   job_kill_agent(job);
   job_do(job, "DEL sandbox:%s:inflight", job->id);
   job_start_agent(job, NULL);

@@ -386,8 +386,7 @@ SENTINELS_TEST(a_silent_one_is_skipped) {
   scene->sentinels[0].answers[0] = NULL;
   int64_t start_ms = wait_now_ms();
   finds_it(scene);
-  assert_in_range(wait_now_ms() - start_ms, ENDPOINT_SENTINEL_MS - 100,
-                  ENDPOINT_SENTINEL_MS + 2000);
+  assert_true(wait_now_ms() - start_ms >= ENDPOINT_SENTINEL_MS - 100);
   were_asked(scene, 1, 1, 0);
 }
 
