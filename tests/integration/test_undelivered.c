@@ -103,11 +103,13 @@ static void read_until(int fd, const char *text) {
   } while (strstr(log, text) == NULL);
 }
 
-/* Half of a pipe at a time, and a pause after each: a page at a time would be as many turns of both
-   processes as a busy machine does not give them before the agent's time is over. */
+/* Half of a large pipe at a time, and a pause after each: a page at a time would be as many turns of
+   both processes as a busy machine does not give them before the agent's time is over. */
+enum { PIPE_SIZE = 512 * 1024 };
+
 static char *read_slowly(int fd, struct agent_process *agent) {
-  enum { PIECE = 32768 };
-  const struct timespec pause = {.tv_nsec = 16000000};
+  enum { PIECE = PIPE_SIZE / 2 };
+  const struct timespec pause = {.tv_nsec = 100000000};
   size_t length = 0, size = (size_t)4 << 20;
   char *text = malloc(size);
   assert_non_null(text);
@@ -131,6 +133,7 @@ JOB_TEST_NO_AGENT(a_slow_reader_of_the_log_gets_it_whole) {
   int ends[2];
   start_with_log(job, ends, "100000000");
   close(ends[1]);
+  assert_int_equal(fcntl(ends[0], F_SETPIPE_SZ, PIPE_SIZE), PIPE_SIZE);
   const cJSON *step = large_step(job);
   job_push(job, step);
   job_wait_event(job, step, "started", "sh");

@@ -13,7 +13,8 @@
  *
  * It never runs ahead of wait_exact_ms(), which is the clock for the least that something takes. The
  * first call starts the thread, which works until the program ends: only tests that run alone
- * (tests/timed) may call this.
+ * (tests/timed) may call this. Each process of TEST_OVERLAP has a thread of its own, so that more than
+ * two of them slow the clock down on a machine with two processors.
  */
 double machine_clock_ms(void);
 

@@ -67,4 +67,4 @@ JOB_TEST(who_holds_the_pipes_delays_the_answer_by_2_s_at_most) {
   expect_answer_in_time(job, &(struct row){"$SLEEP & echo hi", 600, 2500, 0});
 }
 
-TEST_OVERLAP(4)
+TEST_OVERLAP(2)

@@ -154,7 +154,8 @@ JOB_TEST(ten_lines_a_second_leave_alone) {
   assert_true(young);
 }
 
-/* Each batch but the first waits for those before it. */
+/* Each batch but the first waits for those before it. No line waits longer than 100 ms, so that half
+   of them wait no longer than 50 ms, also if a busy machine prints fewer lines a second. */
 JOB_TEST_NO_AGENT(two_thousand_lines_a_second_leave_together) {
   enum { LINES = 6000, WRITES_A_SECOND = 150 };
   job_start_agent(job, "--events-maxlen", "0", NULL);
@@ -166,7 +167,7 @@ JOB_TEST_NO_AGENT(two_thousand_lines_a_second_leave_together) {
   long long writes = executed(job, "exec") - before;
   print_message("%d lines in %.1f s: %lld writes\n", LINES, seconds, writes);
   assert_true((double)writes <= seconds * WRITES_A_SECOND + 10);
-  assert_true(is_near(ages.ours.median_ms, ages.bare.median_ms, 37));
+  assert_true(is_near(ages.ours.median_ms, ages.bare.median_ms, 50));
 }
 
 JOB_TEST_NO_AGENT(a_flood_leaves_by_the_thousand) {

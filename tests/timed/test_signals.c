@@ -101,4 +101,4 @@ JOB_TEST_NO_AGENT(without_a_step_there_is_nothing_to_drain) {
   expect_exit(job, SIGTERM, AT_ONCE_MS);
 }
 
-TEST_OVERLAP(3)
+TEST_OVERLAP(2)
