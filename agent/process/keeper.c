@@ -443,10 +443,12 @@ static void take_message(struct keeper *self) {
     self->agent_died = true;
 }
 
-/* Waits for a signal, for the agent's end, for a message if it is idle, or for so long (-1: for ever). */
+/* Waits for a signal, for the agent's end, for a message if it is idle, or for so long (-1: for ever). The
+   socket of an agent that is dead is not polled: it would be ready at each poll. */
 static void wait_for_news(struct keeper *self, int milliseconds) {
   static const uint64_t mask = ~(UINT64_C(1) << (SIGCHLD - 1) | UINT64_C(1) << (SIGCONT - 1));
-  struct pollfd socket = {.fd = KEEPER_SOCKET, .events = self->is_busy ? 0 : POLLIN};
+  struct pollfd socket = {.fd = self->agent_died ? -1 : KEEPER_SOCKET,
+                          .events = self->is_busy ? 0 : POLLIN};
   struct timespec limit = {.tv_sec = milliseconds / 1000,
                            .tv_nsec = (long)(milliseconds % 1000) * 1000000};
   long ready = syscall(SYS_ppoll, &socket, 1, milliseconds < 0 ? NULL : &limit, &mask, sizeof mask);

@@ -5,12 +5,14 @@
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/support/hanging_mount.h"
 #include "tests/support/injection.h"
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
+#include "tests/support/proc.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
@@ -87,6 +89,27 @@ TEST_WITH(struct job *job, a_signal_is_obeyed_while_a_step_hangs, job_setup_serv
   job_stop_agent(job, SIGTERM);
   assert_true(wait_now_ms() - ordered_ms < LEAVE_BOUND_MS);
   hanging_mount_release(&scene.mount);
+}
+
+static bool is_asleep(void *keeper) {
+  return proc_sleeps_in(*(const pid_t *)keeper, SYS_ppoll);
+}
+
+/* Its child waits in the kernel and cannot be killed: there is nothing to do but to wait. */
+TEST_WITH(struct job *job, a_keeper_whose_agent_is_dead_sleeps_while_its_step_hangs,
+          job_setup_server, tear_down) {
+  struct scene scene;
+  begin(&scene, job);
+  cJSON *step = step_in(&scene, scene.inside, "true");
+  job_push(job, step);
+  job_wait_event(job, step, "started", "true");
+  pid_t agent = agent_process_pid(job->agent), keeper = proc_child_of(agent, 0);
+  assert_true(keeper > 0);
+  assert_int_equal(kill(agent, SIGKILL), 0);
+  assert_int_equal(agent_process_wait(job->agent, WAIT_BOUND_MS), -SIGKILL);
+  assert_true(wait_until(is_asleep, &keeper, WAIT_BOUND_MS));
+  hanging_mount_release(&scene.mount);
+  assert_true(proc_wait_pid_gone(keeper, WAIT_BOUND_MS));
 }
 
 /* A step that names no directory is to be there; the agent itself does not look whether it is. */
