@@ -10,7 +10,9 @@
 
 #include "agent/process/process_table.h"
 
-#define ANCESTORS_MAX 65536
+/* A step may nest its processes deeper, and send a signal from each: to read them all would stall the event
+   loop. */
+#define ANCESTORS_MAX 256
 
 /* An ancestor may end meanwhile. One that exists and cannot be seen is another user's. */
 static enum signal_origin find_origin(pid_t pid) {
