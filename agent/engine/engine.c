@@ -147,23 +147,24 @@ static bool is_memory_guard_needed(void *owner) {
 }
 
 /* Ends one, and no other before that has given its memory back. */
-static void on_memory_exhausted(void *owner, const struct memory_shortage *shortage) {
+static bool on_memory_exhausted(void *owner, const struct memory_shortage *shortage) {
   struct engine *self = owner;
   char text[MEMORY_VICTIM_TEXT_SIZE];
   if (keepers_are_killing(self->keepers))
-    return;
+    return true;
+  if (!keepers_count(self->keepers))
+    return false;
   const struct memory_victim victim =
       memory_victim_find(self->runs, ENGINE_RUNS_MAX, self->keepers, shortage, text);
   const bool is_nobodys = victim.run == NULL && victim.keeper == NULL;
-  if (victim.run != NULL) {
+  if (victim.run != NULL)
     run_stop(victim.run, 0, STEP_CAUSE_MEMORY_LIMIT, text);
-    return;
-  }
-  if (!is_nobodys || !self->memory_told)
+  else if (!is_nobodys || !self->memory_told)
     log_line(self->options.log, LOG_WARN, NULL, "%s", text);
   self->memory_told |= is_nobodys;
-  if (!is_nobodys)
+  if (victim.keeper != NULL)
     keeper_kill(victim.keeper);
+  return true;
 }
 
 static void on_memory_relieved(void *owner) {

@@ -43,11 +43,11 @@ static bool is_part_of(int64_t limit, int64_t reserve) {
   return 0 < reserve && reserve < limit;
 }
 
-static void tell_exhausted(const struct memory_guard *self, int64_t used, int64_t limit,
+static bool tell_exhausted(const struct memory_guard *self, int64_t used, int64_t limit,
                            int64_t reserve) {
   const int64_t shmem = cgroup_memory_shmem(self->group);
   const bool is_known = shmem >= 0 && self->shmem_before >= 0;
-  self->handler->exhausted(
+  return self->handler->exhausted(
       self->owner,
       &(struct memory_shortage){.used = used,
                                 .limit = limit,
@@ -70,9 +70,9 @@ LOOP_CALLBACK(on_look, struct memory_guard *self) {
   self->is_short = left <= 0;
   loop_timer_start(self->look, left > 0 ? between(LOOK_MIN_MS, left / FILLED_A_MS, LOOK_MAX_MS)
                                         : MEMORY_GUARD_PAUSE_MS);
-  if (self->is_short)
-    tell_exhausted(self, used, limit, reserve);
-  else if (was_short)
+  if (self->is_short && !tell_exhausted(self, used, limit, reserve))
+    loop_timer_start(self->look, LOOK_MIN_MS);
+  else if (was_short && !self->is_short)
     self->handler->relieved(self->owner);
 }
 

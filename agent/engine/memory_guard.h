@@ -26,8 +26,9 @@ struct memory_shortage {
 struct memory_guard_handler {
   /* Asked before each look: the guard stops when there is nobody who could be ended. */
   bool (*is_needed)(void *owner);
-  /* Less than the reserve is left; again while it is so, not before MEMORY_GUARD_PAUSE_MS. */
-  void (*exhausted)(void *owner, const struct memory_shortage *shortage);
+  /* Less than the reserve is left. Returns false if it has to be called again at the next look, which is
+     soon. Otherwise it is called again while it is so, not before MEMORY_GUARD_PAUSE_MS. */
+  bool (*exhausted)(void *owner, const struct memory_shortage *shortage);
   /* More is left again, after it was less. */
   void (*relieved)(void *owner);
 };

@@ -1,6 +1,9 @@
 /*
- * Between two looks at the agent's order everything is bounded: 32 children reaped, one walk over the
+ * Between two looks at the agent's order everything is bounded: 1,024 children reaped, one walk over the
  * tree, one command made.
+ *
+ * Processes that fork and exit leave zombies faster than they can be killed. So while it kills, the keeper
+ * reaps before it walks, and walks again without a pause as long as something has ended.
  *
  * A command's child runs on this process's memory until it executes the command, so that nothing is
  * copied. This process goes on meanwhile, for the child may wait long: at the agent's gate, or for a
@@ -26,6 +29,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,6 +45,11 @@
 #define KEEPER_DIRECTORY 5
 
 #define REAPED_AT_ONCE 32
+#define REAPED_IN_A_TURN 1024
+
+/* How long it looks for the answer to the agent's question, at most twice: for the figures, and for who
+   holds the output. */
+#define CENSUS_MS 400
 
 /* While it kills: how long it waits for the death of somebody before it walks again, at first and when
    nothing has helped for a while. */
@@ -86,6 +95,7 @@ struct keeper {
   long first_pages; /* of its memory at its beginning */
   long floor_kib;   /* of a child's resident size: see know_floor */
   bool has_grown;   /* since that was found, by work */
+  ino_t pipes[2];   /* of the command's output; 0: it is no pipe */
   struct keeper_message message;
   char *body; /* of the message; NULL: released */
   struct keeper_child child;
@@ -259,14 +269,29 @@ static int order_of(struct keeper *self) {
 }
 
 static void signal_tree(struct keeper *self, int signal) {
-  const struct process_tree tree = {.root = getpid(), .command = self->command};
+  struct process_tree tree = {.command = self->command};
   atomic_store(&self->page->left, (unsigned)process_tree_signal(&tree, signal));
 }
 
 static void list_alive(struct keeper *self) {
-  const struct process_tree tree = {.root = getpid()};
+  const struct process_tree tree = {.turn_ms = 0};
   struct process_tree_census census = process_tree_list(&tree, self->page->alive, KEEPER_ALIVE_MAX);
   atomic_store(&self->page->alive_count, (unsigned)census.listed);
+}
+
+/* The agent waits for the answer, but not for long. */
+static void answer(struct keeper *self) {
+  const struct process_tree tree = {.turn_ms = CENSUS_MS};
+  const unsigned asked = atomic_load(&self->page->asked);
+  if (asked == atomic_load(&self->page->answered))
+    return;
+  struct process_tree_census census = process_tree_list(&tree, NULL, 0);
+  self->page->census = (struct keeper_census){.living = census.is_cut ? -1 : (int64_t)census.living,
+                                              .rss_bytes = census.rss_bytes};
+  if ((asked & KEEPER_ASKS_HOLDER) != 0)
+    self->page->census.holder = process_tree_holder(&tree, self->pipes);
+  atomic_store(&self->page->answered, asked);
+  send_news(self, KEEPER_COUNTED);
 }
 
 static void obey(struct keeper *self) {
@@ -282,6 +307,8 @@ static void obey(struct keeper *self) {
   if (order != self->obeyed)
     self->walk_ms = KILL_WALK_MS;
   self->obeyed = order;
+  if (!self->agent_died)
+    answer(self);
 }
 
 /* Woken for other reasons, too: a stop and a continue, or nothing at all. */
@@ -358,6 +385,11 @@ static void refuse_incomplete(struct keeper *self) {
   set_not_started(self, EMFILE);
 }
 
+static ino_t pipe_number(int fd) {
+  struct stat pipe;
+  return fstat(fd, &pipe) == 0 && S_ISFIFO(pipe.st_mode) ? pipe.st_ino : 0;
+}
+
 static void run(struct keeper *self) {
   point_to_texts(self);
   if (self->has_grown || self->message.in_file)
@@ -369,6 +401,8 @@ static void run(struct keeper *self) {
                     self->child.exec.argv[0], strerror(fork_errno));
     set_not_started(self, fork_errno);
   }
+  for (int i = 0; i < 2; i++)
+    self->pipes[i] = pipe_number(self->child.descriptors[1 + i]);
   close_all(self->child.descriptors);
   self->command = pid > 0 ? pid : 0;
   atomic_store(&self->page->pid, self->command);
@@ -460,11 +494,20 @@ static void wait_for_news(struct keeper *self, int milliseconds) {
     self->agent_died = true;
 }
 
-static void look_after_tree(struct keeper *self) {
+/* Returns as children_look does. */
+static int reap(struct keeper *self) {
   static const struct children_handler handler = {.ended = reap_one};
-  obey(self);
   struct child_stop space[REAPED_AT_ONCE];
-  int looked_at = children_look(&handler, self, space, REAPED_AT_ONCE);
+  int looked_at, all = 0;
+  do {
+    looked_at = children_look(&handler, self, space, REAPED_AT_ONCE);
+    all += looked_at > 0 ? looked_at : 0;
+  } while (looked_at == REAPED_AT_ONCE && all < REAPED_IN_A_TURN);
+  return looked_at < 0 ? -1 : all;
+}
+
+static void look_after_tree(struct keeper *self) {
+  int looked_at = reap(self);
   bool is_empty = looked_at < 0;
   CHECK(!is_empty || self->command == 0);
   bool has_news = !self->has_ended && (atomic_load(&self->page->ended) != 0 || is_empty);
@@ -475,10 +518,11 @@ static void look_after_tree(struct keeper *self) {
   }
   if (has_news)
     send_news(self, KEEPER_ENDED);
+  obey(self);
   bool is_killing = self->obeyed == KEEPER_ORDER_KILL;
   if (looked_at > 0)
     self->walk_ms = KILL_WALK_MS;
-  if (looked_at == REAPED_AT_ONCE || (looked_at > 0 && is_killing))
+  if (looked_at >= REAPED_IN_A_TURN || (looked_at > 0 && is_killing))
     return;
   wait_for_news(self, is_killing ? self->walk_ms : -1);
   self->walk_ms = self->walk_ms < KILL_WALK_MAX_MS / 2 ? 2 * self->walk_ms : KILL_WALK_MAX_MS;

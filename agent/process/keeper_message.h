@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "agent/process/exec_command.h"
+#include "agent/process/process_table.h"
 #include "wire/step_report.h"
 
 /*
@@ -17,13 +18,15 @@
  *
  *   agent -> keeper   RUN, WORK: a command or work, with its three descriptors; end-of-file: the
  *                     agent is dead
- *   keeper -> agent   one byte of KEEPER_ENDED, KEEPER_EMPTY, KEEPER_LEAVES; the first is 0: it is there
+ *   keeper -> agent   one byte of KEEPER_ENDED, KEEPER_EMPTY, KEEPER_LEAVES, KEEPER_COUNTED; the first is
+ *                     0: it is there
  */
 enum keeper_message_kind { KEEPER_MESSAGE_RUN, KEEPER_MESSAGE_WORK };
 
-#define KEEPER_ENDED 1  /* the page has how the command ended */
-#define KEEPER_EMPTY 2  /* no process of it is left */
-#define KEEPER_LEAVES 4 /* the keeper takes no further message, and exits */
+#define KEEPER_ENDED 1   /* the page has how the command ended */
+#define KEEPER_EMPTY 2   /* no process of it is left */
+#define KEEPER_LEAVES 4  /* the keeper takes no further message, and exits */
+#define KEEPER_COUNTED 8 /* the page has the answer to a question */
 
 /* What the keeper is to do with the processes below it. The agent raises it, and sends SIGCONT, which
    wakes a keeper that was stopped, too. */
@@ -35,20 +38,35 @@ enum keeper_gate { KEEPER_GATE_OPEN, KEEPER_GATE_CLOSED };
 
 #define KEEPER_ALIVE_MAX 32
 
+/* The processes below a keeper. Only the keeper reads /proc, because that takes as long as the processes
+   and their descriptors are many. */
+struct keeper_census {
+  int64_t living;    /* -1: not known */
+  int64_t rss_bytes; /* of all together; memory that they share counts for each */
+  /* One that has the command's output open; its pid is 0 if none was found. */
+  struct pipe_holder holder;
+};
+
 /* What is the same for all commands. */
 struct keeper_commands {
   struct rlimit open_files;
   int nice; /* above the agent's */
 };
 
+/* The lowest bit of a question: the holder is asked for, too. The other bits are its number. */
+#define KEEPER_ASKS_HOLDER 1U
+
 struct keeper_page {
   struct keeper_commands commands;
-  atomic_int order; /* enum keeper_order */
-  atomic_int gate;  /* enum keeper_gate */
-  atomic_int pid;   /* of the command's process */
-  atomic_int ended; /* `status` counts */
-  int status;       /* as waitpid(2) has it; of work its exit code */
-  atomic_uint left; /* processes that the last walk over the tree has found */
+  atomic_int order;  /* enum keeper_order */
+  atomic_int gate;   /* enum keeper_gate */
+  atomic_int pid;    /* of the command's process */
+  atomic_int ended;  /* `status` counts */
+  int status;        /* as waitpid(2) has it; of work its exit code */
+  atomic_uint left;  /* live processes that the last walk over the tree has found */
+  atomic_uint asked; /* the agent's last question, which SIGCONT follows: see KEEPER_ASKS_HOLDER */
+  atomic_uint answered; /* the question that `census` answers */
+  struct keeper_census census;
   struct exec_failure failure;
   struct step_usage usage; /* of those that the keeper has reaped; known when `ended` counts */
   atomic_uint alive_count; /* when the first order came: see `alive` of the message */

@@ -20,6 +20,7 @@
 
 #include "agent/process/children.h"
 #include "agent/process/keeper_message.h"
+#include "agent/process/keeper_question.h"
 #include "agent/process/pipe_drain.h"
 #include "agent/process/process_table.h"
 #include "agent/process/process_tree.h"
@@ -29,8 +30,10 @@
 #include "base/loop.h"
 #include "base/memory.h"
 
-/* From one walk over those of nobody to the next, while they are killed. */
+/* From one walk over those of nobody to the next, while they are killed: at first, and when nothing has
+   helped for a while. */
 #define WALK_MS 5
+#define WALK_MAX_MS 1000
 
 /* How long the first keeper may take to show that this program can be executed anew. */
 #define FIRST_NEWS_MS 5000
@@ -50,6 +53,8 @@ struct keeper {
   int64_t kill_ms; /* when it was ordered to kill; monotonic, 0: it was not */
   bool is_work;
   bool leaves;
+  bool is_asked; /* by keepers_count */
+  struct keeper_question question;
   int own_status; /* of the keeper itself, once it was reaped */
 };
 
@@ -60,10 +65,14 @@ struct keepers {
   unsigned idle_max;
   struct keeper *all;
   struct pipe_drains drains;
-  struct buffer body; /* of the message that is being sent */
-  struct event *walk; /* over those of nobody, and while everything ends */
-  int64_t give_up_ms; /* of those of keepers that died; 0: there are none */
-  int64_t kill_at_ms; /* while everything ends */
+  struct buffer body;          /* of the message that is being sent */
+  struct process_tree nobodys; /* the children of this process that are no keepers */
+  struct event *walk;          /* over those of nobody, and while everything ends */
+  bool ends_nobodys;           /* since a keeper has died, until none of them is left */
+  int64_t walk_ms;             /* see WALK_MS */
+  int64_t give_up_ms;          /* of those of keepers that died; 0: nobody waits for their end */
+  int64_t kill_at_ms;          /* while everything ends */
+  int64_t asked_ms;            /* by keepers_count; 0: it has ended */
   void (*gone)(void *owner, size_t left);
   void *gone_owner;
 };
@@ -79,10 +88,12 @@ static bool is_keeper(void *context, pid_t pid) {
   return find_keeper(context, pid) != NULL;
 }
 
+/* How long /proc may be read in one turn of the event loop. */
+#define WALK_TURN_MS 10
+
 /* To the children of this process that are no keepers, and to what is below them. */
 static size_t signal_nobodys(struct keepers *self, int signal) {
-  const struct process_tree tree = {.root = getpid(), .is_excepted = is_keeper, .context = self};
-  return process_tree_signal(&tree, signal);
+  return process_tree_signal(&self->nobodys, signal);
 }
 
 static bool is_idle(const struct keeper *self) {
@@ -164,7 +175,9 @@ LOOP_CALLBACK(on_news, struct keeper *self) {
     self->state = KEEPER_DONE;
   if ((news & KEEPER_LEAVES) != 0)
     self->leaves = true;
-  if ((news & (KEEPER_ENDED | KEEPER_EMPTY)) != 0)
+  if ((news & KEEPER_COUNTED) != 0)
+    keeper_question_take_answer(&self->question, self->page);
+  if ((news & (KEEPER_ENDED | KEEPER_EMPTY | KEEPER_COUNTED)) != 0)
     tell(self);
 }
 
@@ -340,6 +353,7 @@ static struct keeper *give(struct keepers *self, const struct keeper_task *task,
       return NULL;
     reset_page(keeper->page, task->waits);
     keeper->kill_ms = 0;
+    keeper->question = (struct keeper_question){0};
     keeper->is_work = message->kind == KEEPER_MESSAGE_WORK;
     if (keeper_message_send(keeper->fd, message, body, task->descriptors) == 0) {
       keeper->state = KEEPER_RUNS;
@@ -436,11 +450,31 @@ const struct step_process *keeper_alive(const struct keeper *self, size_t *count
   return self->page->alive;
 }
 
-struct process_tree_census keeper_census(const struct keeper *self) {
-  const struct process_tree tree = {.root = self->pid};
-  if (self->pid == 0 || !has_processes(self))
-    return (struct process_tree_census){0};
-  return process_tree_list(&tree, NULL, 0);
+bool keeper_ask(struct keeper *self, bool holder) {
+  if (self->pid == 0 || self->is_work || !has_processes(self))
+    return false;
+  keeper_question_ask(&self->question, self->page, holder);
+  (void)kill(self->pid, SIGCONT);
+  return true;
+}
+
+const struct keeper_census *keeper_answer(const struct keeper *self) {
+  return keeper_question_answer(&self->question);
+}
+
+bool keepers_count(struct keepers *self) {
+  const int64_t now_ms = clock_monotonic_ms();
+  if (self->asked_ms == 0 || now_ms >= self->asked_ms + 2 * KEEPERS_COUNT_MS) {
+    self->asked_ms = now_ms; /* answers that nobody has looked at for long are too old */
+    for (struct keeper *keeper = self->all; keeper != NULL; keeper = keeper->next)
+      keeper->is_asked = keeper_ask(keeper, false);
+  }
+  for (const struct keeper *keeper = self->all; keeper != NULL; keeper = keeper->next)
+    if (keeper->is_asked && has_processes(keeper) && keeper_question_is_open(&keeper->question) &&
+        now_ms < self->asked_ms + KEEPERS_COUNT_MS)
+      return false;
+  self->asked_ms = 0;
+  return true;
 }
 
 struct keeper *keepers_largest_left(const struct keepers *self, int64_t *rss_bytes) {
@@ -448,7 +482,8 @@ struct keeper *keepers_largest_left(const struct keepers *self, int64_t *rss_byt
   *rss_bytes = 0;
   for (struct keeper *keeper = self->all; keeper != NULL; keeper = keeper->next) {
     bool is_left = keeper->news == NULL && keeper->kill_ms == 0;
-    int64_t own = is_left ? keeper_census(keeper).rss_bytes : 0;
+    const struct keeper_census *census = is_left ? keeper_answer(keeper) : NULL;
+    int64_t own = census != NULL ? census->rss_bytes : 0;
     if (own > *rss_bytes) {
       *rss_bytes = own;
       largest = keeper;
@@ -505,8 +540,14 @@ static void finish_dead(struct keepers *self, size_t left) {
 
 static void end_nobodys(struct keepers *self, int64_t now_ms) {
   size_t left = signal_nobodys(self, SIGKILL);
-  if (left == 0 || now_ms >= self->give_up_ms)
+  self->ends_nobodys = left > 0;
+  if (self->give_up_ms != 0 && (left == 0 || now_ms >= self->give_up_ms))
     finish_dead(self, left);
+}
+
+static void walk_now(struct keepers *self) {
+  self->walk_ms = WALK_MS;
+  loop_timer_start_now(self->walk);
 }
 
 static size_t count_left(struct keepers *self) {
@@ -533,14 +574,16 @@ static void end_turn(struct keepers *self) {
 
 LOOP_CALLBACK(on_walk, struct keepers *self) {
   int64_t now_ms = clock_monotonic_ms();
-  if (self->give_up_ms != 0)
+  if (self->ends_nobodys)
     end_nobodys(self, now_ms);
   if (self->gone != NULL && now_ms >= self->kill_at_ms)
     keepers_kill(self);
-  if (self->give_up_ms != 0 || (self->gone != NULL && now_ms >= self->kill_at_ms))
-    loop_timer_start(self->walk, WALK_MS);
+  if (self->ends_nobodys || (self->gone != NULL && now_ms >= self->kill_at_ms))
+    loop_timer_start(self->walk, self->gone != NULL ? WALK_MS : self->walk_ms);
   else if (self->gone != NULL)
     loop_timer_start(self->walk, self->kill_at_ms - now_ms);
+  if (!self->nobodys.is_cut)
+    self->walk_ms = self->walk_ms < WALK_MAX_MS / 2 ? 2 * self->walk_ms : WALK_MAX_MS;
   end_turn(self);
 }
 
@@ -576,8 +619,9 @@ static void keeper_died(struct keeper *self, int status) {
   }
   self->state = self->is_work ? KEEPER_DONE : KEEPER_DIED;
   if (self->state == KEEPER_DIED) {
+    keepers->ends_nobodys = true;
     keepers->give_up_ms = clock_monotonic_ms() + KEEPERS_GIVE_UP_MS;
-    loop_timer_start_now(keepers->walk);
+    walk_now(keepers);
   }
   tell(self);
 }
@@ -595,8 +639,8 @@ static void reap_one(void *owner, const siginfo_t *info, const struct rusage *us
   if (keeper != NULL) {
     self->has_died = true;
     keeper_died(keeper, status);
-  } else if (self->give_up_ms != 0 || self->gone != NULL) {
-    loop_timer_start_now(self->walk);
+  } else if (self->ends_nobodys || self->gone != NULL) {
+    walk_now(self);
   }
 }
 
@@ -655,7 +699,8 @@ static void count_if_left(void *context, pid_t pid) {
 
 size_t keepers_of_dead_agents(const char *job) {
   struct dead_agents search = {.job = job};
-  process_table_each(count_if_left, &search);
+  struct process_scan scan = {.until_ms = 0};
+  (void)process_table_each(&scan, count_if_left, &search);
   return search.keepers;
 }
 
@@ -664,6 +709,8 @@ size_t keepers_of_dead_agents(const char *job) {
 struct keepers *keepers_new(const struct keepers_options *options) {
   struct keepers *self = memory_allocate(sizeof *self);
   *self = (struct keepers){.options = *options, .idle_max = 1};
+  self->nobodys =
+      (struct process_tree){.is_excepted = is_keeper, .context = self, .turn_ms = WALK_TURN_MS};
   self->walk = loop_timer_new(options->base, on_walk, self);
   return self;
 }

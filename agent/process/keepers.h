@@ -10,7 +10,6 @@
 #include "agent/process/exec_command.h"
 #include "agent/process/keeper.h"
 #include "agent/process/keeper_message.h"
-#include "agent/process/process_tree.h"
 #include "base/error.h"
 
 /*
@@ -97,8 +96,14 @@ const struct step_usage *keeper_usage(const struct keeper *self);
 /* Those that were there when it was ordered to end them (`lists_alive`), the largest first. */
 const struct step_process *keeper_alive(const struct keeper *self, size_t *count);
 
-/* Its processes that live. Reads /proc. */
-struct process_tree_census keeper_census(const struct keeper *self);
+/* Asks the keeper how many processes of it live, how much memory they have and, if it is asked for, who
+   holds the command's output. News follow when it has answered. Returns false if it cannot answer. Whoever
+   waits for the answer gives up after KEEPER_ANSWER_MS. */
+bool keeper_ask(struct keeper *self, bool holder);
+#define KEEPER_ANSWER_MS 1000
+
+/* The answer to the last question, until the next one; NULL: there is none yet. */
+const struct keeper_census *keeper_answer(const struct keeper *self);
 
 /* Ends what is below the keeper: SIGTERM to all, or SIGKILL until nobody is left. News follow when that
    is so. A command that waits executes nothing then; work is killed by either. */
@@ -113,8 +118,14 @@ void keeper_release(struct keeper *self);
    there may be more, in another turn of the loop. `has_died`: a keeper was reaped. */
 bool keepers_reap(struct keepers *self, bool *has_died);
 
+/* Asks all keepers that have processes. Returns true when all have answered, or when KEEPERS_COUNT_MS have
+   passed: then the answers count that are there, and the next call asks again. Otherwise returns false, and
+   is to be called again. */
+bool keepers_count(struct keepers *self);
+#define KEEPERS_COUNT_MS 200
+
 /* Of the keepers that stay with what was left in the background, and do not kill it, the one with the most
-   memory; NULL: none has any. Reads /proc. */
+   memory, by its answer; NULL: none has any. */
 struct keeper *keepers_largest_left(const struct keepers *self, int64_t *rss_bytes);
 
 /* Whether any process lives that is of a step. */

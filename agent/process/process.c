@@ -1,7 +1,7 @@
 /*
  * The end of a command has three parts that come in any order: the command ends, its two pipes end,
  * and, when it is being killed, its tree is gone. Every one of them calls maybe_end(), the only place
- * that decides.
+ * that decides. If processes are left then, their keeper is asked how many, and who holds the output.
  */
 #include "agent/process/process.h"
 
@@ -14,14 +14,20 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "agent/process/process_table.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
 #include "base/write_all.h"
 
-enum process_state { PREPARED, RUNNING, KILLING, ENDING, OVER }; /* process.h has the transitions */
+enum process_state {
+  PREPARED,
+  RUNNING,
+  KILLING,
+  ENDING,
+  COUNTING,
+  OVER
+}; /* process.h has the transitions */
 
 struct stream {
   struct process *process;
@@ -42,16 +48,35 @@ struct process {
   unsigned timeout_seconds;
   enum process_state state;
   bool command_ended;
+  bool is_held; /* a stream was limited: see limit_streams */
   bool paused;
   struct process_outcome outcome;
   int64_t started_ms;
 };
 
+/* Without an answer in time, what the keeper knows is not known. */
+static void end_count(struct process *self) {
+  struct process_outcome *outcome = &self->outcome;
+  const struct keeper_census *census = keeper_answer(self->keeper);
+  self->state = OVER;
+  outcome->survivors = (int64_t)outcome->unkillable;
+  if (census != NULL && self->is_held)
+    outcome->holder = census->holder;
+  if (outcome->unkillable == 0 && keeper_state(self->keeper) == KEEPER_HOLDS)
+    outcome->survivors = census != NULL ? census->living : -1;
+  outcome->usage = *keeper_usage(self->keeper);
+  if (outcome->usage.processes >= 0)
+    outcome->usage.processes =
+        outcome->survivors >= 0 ? outcome->usage.processes + outcome->survivors : -1;
+  outcome->alive = keeper_alive(self->keeper, &outcome->alive_count);
+  loop_timer_start_now(self->timer);
+}
+
 static void maybe_end(struct process *self) {
   if ((self->state != RUNNING && self->state != ENDING) || !self->command_ended ||
       self->streams[PROCESS_STDOUT].fd >= 0 || self->streams[PROCESS_STDERR].fd >= 0)
     return;
-  self->state = OVER;
+  self->state = COUNTING;
   if (self->outcome.end == PROCESS_EXITED) {
     self->outcome.failure = keeper_failure(self->keeper, &self->outcome.whole_reason);
     if (self->outcome.failure->stage != EXEC_DONE)
@@ -59,14 +84,10 @@ static void maybe_end(struct process *self) {
   }
   if (self->started_ms != 0)
     self->outcome.duration_ms = clock_monotonic_ms() - self->started_ms;
-  self->outcome.usage = *keeper_usage(self->keeper);
-  self->outcome.survivors = self->outcome.unkillable;
-  if (self->outcome.unkillable == 0 && keeper_state(self->keeper) == KEEPER_HOLDS)
-    self->outcome.survivors = keeper_census(self->keeper).living;
-  if (self->outcome.usage.processes >= 0)
-    self->outcome.usage.processes += (int64_t)self->outcome.survivors;
-  self->outcome.alive = keeper_alive(self->keeper, &self->outcome.alive_count);
-  loop_timer_start_now(self->timer);
+  if (keeper_ask(self->keeper, self->is_held))
+    loop_timer_start(self->timer, KEEPER_ANSWER_MS);
+  else
+    end_count(self);
 }
 
 static void stream_end(struct stream *stream, bool held) {
@@ -90,8 +111,7 @@ static void limit_streams(struct process *self) {
     (void)ioctl(stream->fd, FIONREAD, &waiting);
     stream->limited = true;
     stream->left = (size_t)waiting;
-    if (self->outcome.holder.pid == 0)
-      self->outcome.holder = process_table_pipe_holder(stream->fd);
+    self->is_held = true;
     if (waiting == 0)
       stream_end(stream, true);
   }
@@ -146,6 +166,10 @@ static void kill_or_give_up(struct process *self) {
 static void on_news(void *owner) {
   struct process *self = owner;
   enum keeper_state state = keeper_state(self->keeper);
+  if (self->state == COUNTING && (state >= KEEPER_DIED || keeper_answer(self->keeper) != NULL)) {
+    end_count(self);
+    return;
+  }
   if (state == KEEPER_RUNS || self->state == PREPARED)
     return;
   if (state == KEEPER_DIED && self->state == RUNNING && !self->command_ended)
@@ -183,6 +207,7 @@ static void end_tree(struct process *self, enum process_end reason, int64_t grac
     start_kill(self, grace_ms);
     break;
   case ENDING:
+  case COUNTING:
   case OVER:
     break;
   }
@@ -192,6 +217,8 @@ static void end_tree(struct process *self, enum process_end reason, int64_t grac
 LOOP_CALLBACK(on_timer, struct process *self) {
   if (self->state == OVER)
     self->handler->ended(self->owner, &self->outcome);
+  else if (self->state == COUNTING)
+    end_count(self);
   else if (self->state == KILLING)
     kill_or_give_up(self);
   else if (self->command_ended)
@@ -369,7 +396,8 @@ void process_stop(struct process *self, int64_t grace_ms) {
 }
 
 int64_t process_memory(const struct process *self) {
-  return keeper_census(self->keeper).rss_bytes;
+  const struct keeper_census *census = keeper_answer(self->keeper);
+  return census != NULL ? census->rss_bytes : 0;
 }
 
 pid_t process_pid(const struct process *self) {

@@ -21,7 +21,7 @@
  *
  *   PREPARED -- process_go --> RUNNING -- process_stop, deadline --> KILLING -- tree gone --> ENDING
  *      \____________________________ process_stop ____________________/
- *   RUNNING or ENDING -- command ended, both streams ended --> OVER
+ *   RUNNING or ENDING -- command ended, both streams ended --> COUNTING -- keeper's answer --> OVER
  *
  * A keeper (keepers.h) makes the child and knows its tree. A child that was prepared and is stopped or
  * freed instead leaves no trace: it executes nothing, enters no directory and has written nothing. The
@@ -29,7 +29,8 @@
  * `ended` after a process_stop.
  *
  * A process is over when the command and both streams have ended, in whichever order, and, if it had
- * to be killed, when its whole tree is gone. A stream ends at end-of-file; or, where a background
+ * to be killed, when its whole tree is gone. If processes of it are left, their keeper is asked who they
+ * are, for KEEPER_ANSWER_MS at most. A stream ends at end-of-file; or, where a background
  * process still holds it `drain_ms` after the command has ended, after the bytes that were in it at
  * that moment. The pipe is then drained (keepers_drain).
  */
@@ -48,8 +49,8 @@ struct process_outcome {
   int status;                /* of waitpid; -1 when the command's end is not known */
   int64_t duration_ms;       /* from process_go; 0 when it was stopped before */
   size_t unkillable;         /* processes that SIGKILL did not end */
-  size_t survivors;          /* those, or those in the background */
-  struct pipe_holder holder; /* who still holds a stream */
+  int64_t survivors;         /* those, or those in the background; -1: not known */
+  struct pipe_holder holder; /* one that still holds a stream; its pid is 0 if none was found */
   struct step_usage usage;
   const struct step_process
       *alive; /* when it was ended, if the context lists them; until process_free */
@@ -122,7 +123,8 @@ void process_pause(struct process *self, bool paused);
    streams, and the outcome is what it was. */
 void process_stop(struct process *self, int64_t grace_ms);
 
-/* The resident bytes of its tree; what processes share counts for each. Reads /proc. */
+/* The resident bytes of its tree when keepers_count asked last; memory that processes share counts for
+   each. */
 int64_t process_memory(const struct process *self);
 
 /* The pid of its child, which may be reaped already; 0 before one is made. */

@@ -1,16 +1,13 @@
 #include "agent/process/process_table.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/clock.h"
 
 bool process_table_is_known(void) {
   char text[16];
@@ -35,29 +32,53 @@ ssize_t process_table_read_file(pid_t pid, const char *name, char *out, size_t s
   return length;
 }
 
-/* Field 4 of proc(5) stat. The name in field 2 may hold anything, parentheses too, so the last one is
-   searched. One that is reaped while it is read has the parent 0. */
-pid_t process_table_parent(pid_t pid) {
-  char text[512];
-  if (process_table_read_file(pid, "stat", text, sizeof text) <= 0)
+/* Fields 3, 4 and 20 of proc(5) stat. The name in field 2 may hold anything, parentheses too, so the last
+   one is searched. A process that is reaped while it is read has the parent 0. */
+pid_t process_table_living(pid_t pid, bool *lives) {
+  char text[512], state;
+  int parent;
+  long threads = 0;
+  *lives = false;
+  if (process_table_read_file(pid, "stat", text, sizeof text) <= 0 ||
+      sscanf(process_table_after_name(text),
+             "%c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld", &state,
+             &parent, &threads) < 2)
     return -1;
-  const char *name_end = strrchr(text, ')');
-  if (name_end == NULL || name_end[1] != ' ' || name_end[2] == '\0')
-    return -1;
-  return (pid_t)strtol(name_end + 3, NULL, 10);
+  *lives = (state != 'Z' && state != 'X') || threads > 1;
+  return parent;
 }
 
-void process_table_each(void (*visit)(void *context, pid_t pid), void *context) {
+pid_t process_table_parent(pid_t pid) {
+  bool lives;
+  return process_table_living(pid, &lives);
+}
+
+/* How many processes are visited between two looks at the clock. */
+#define VISITED_AT_ONCE 128
+
+bool process_table_each(struct process_scan *scan, void (*visit)(void *context, pid_t pid),
+                        void *context) {
   DIR *proc = process_table_is_known() ? opendir("/proc") : NULL;
+  const long begin = scan->position;
+  scan->position = 0;
   if (proc == NULL)
-    return;
-  for (const struct dirent *entry; (entry = readdir(proc)) != NULL;) {
+    return true;
+  if (begin != 0)
+    seekdir(proc, begin);
+  const struct dirent *entry;
+  for (unsigned visited = 1; (entry = readdir(proc)) != NULL; visited++) {
     char *end;
     long pid = strtol(entry->d_name, &end, 10);
     if (*end == '\0' && pid > 0)
       visit(context, (pid_t)pid);
+    if (visited % VISITED_AT_ONCE == 0 && scan->until_ms != 0 &&
+        clock_monotonic_ms() >= scan->until_ms) {
+      scan->position = telldir(proc);
+      break;
+    }
   }
   closedir(proc);
+  return scan->position == 0;
 }
 
 /* --- what a process is called ------------------------------------------------------------------ */
@@ -74,6 +95,9 @@ const char *process_table_after_name(const char *stat) {
   return end != NULL && end[1] == ' ' ? end + 2 : "";
 }
 
+/* Of a process with more threads, not all are looked at: its arguments are not read. */
+#define THREADS_MAX 256
+
 /* To read its arguments takes the lock of its memory, which a thread may hold that waits for a dead file
    system: such a thread is in state D. */
 static bool may_hang(pid_t pid) {
@@ -81,12 +105,13 @@ static bool may_hang(pid_t pid) {
   (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
   DIR *tasks = opendir(path);
   bool hangs = tasks == NULL;
-  for (const struct dirent *entry; !hangs && (entry = readdir(tasks)) != NULL;) {
+  const struct dirent *entry;
+  for (int threads = 0; !hangs && (entry = readdir(tasks)) != NULL;) {
     if (entry->d_name[0] == '.')
       continue;
     (void)snprintf(name, sizeof name, "task/%s/stat", entry->d_name);
-    hangs = process_table_read_file(pid, name, stat, sizeof stat) > 0 &&
-            *process_table_after_name(stat) == 'D';
+    hangs = ++threads > THREADS_MAX || (process_table_read_file(pid, name, stat, sizeof stat) > 0 &&
+                                        *process_table_after_name(stat) == 'D');
   }
   if (tasks != NULL)
     closedir(tasks);
@@ -111,45 +136,34 @@ void process_table_command(pid_t pid, char *out, size_t size) {
 
 /* --- who has a pipe --------------------------------------------------------------------------- */
 
-struct holder_search {
-  char link[64]; /* what a descriptor of that pipe links to in /proc */
-  struct pipe_holder holder;
-};
+/* A process opens its output first, so that it is among the first descriptors. */
+#define DESCRIPTORS_MAX 1024
 
 /* Reads the links, without following them: another one may lead into a dead network mount. */
-static bool process_has_pipe(pid_t pid, const char *link) {
-  char path[64];
+bool process_table_has_pipe(pid_t pid, const ino_t pipes[2]) {
+  char path[64], links[2][64];
+  for (int i = 0; i < 2; i++)
+    (void)snprintf(links[i], sizeof links[i], "pipe:[%llu]", (unsigned long long)pipes[i]);
   (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
   DIR *fds = opendir(path);
   if (fds == NULL)
     return false;
   bool found = false;
-  for (const struct dirent *entry; !found && (entry = readdir(fds)) != NULL;) {
+  const struct dirent *entry;
+  for (int i = 0; !found && i < DESCRIPTORS_MAX && (entry = readdir(fds)) != NULL; i++) {
     char target[64];
     ssize_t length = readlinkat(dirfd(fds), entry->d_name, target, sizeof target - 1);
     target[length > 0 ? length : 0] = '\0';
-    found = strcmp(target, link) == 0;
+    found = (pipes[0] != 0 && strcmp(target, links[0]) == 0) ||
+            (pipes[1] != 0 && strcmp(target, links[1]) == 0);
   }
   closedir(fds);
   return found;
 }
 
-static void visit_holder(void *context, pid_t pid) {
-  struct holder_search *search = context;
-  struct pipe_holder *holder = &search->holder;
-  if (holder->pid != 0 || pid == getpid() || !process_has_pipe(pid, search->link))
-    return;
-  holder->pid = pid;
-  read_name(pid, holder->name, sizeof holder->name);
-  process_table_command(pid, holder->command, sizeof holder->command);
-}
-
-struct pipe_holder process_table_pipe_holder(int fd) {
-  struct holder_search search = {.holder = {.pid = 0}};
-  struct stat pipe;
-  if (fstat(fd, &pipe) == 0) {
-    (void)snprintf(search.link, sizeof search.link, "pipe:[%llu]", (unsigned long long)pipe.st_ino);
-    process_table_each(visit_holder, &search);
-  }
-  return search.holder;
+struct pipe_holder process_table_holder(pid_t pid) {
+  struct pipe_holder holder = {.pid = pid};
+  read_name(pid, holder.name, sizeof holder.name);
+  process_table_command(pid, holder.command, sizeof holder.command);
+  return holder;
 }

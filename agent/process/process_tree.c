@@ -14,10 +14,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/process/process_table.h"
+#include "base/clock.h"
 #include "base/memory.h"
 
 struct member {
@@ -25,82 +26,194 @@ struct member {
   pid_t parent;
 };
 
-struct walk {
-  const struct process_tree *tree;
-  struct member *members;
-  size_t count;
+struct members {
+  struct member *all;
+  size_t count, room;
 };
 
-/* Called for each before its children are listed. */
-typedef void visit_member(void *context, const struct walk *walk, const struct member *member);
+struct walk;
+
+/* Called once for each process that is found, before its children are listed. Returns false if it is dead
+   or somebody else's: then it does not count, and has no children. */
+typedef bool visit_member(void *context, const struct walk *walk, const struct member *member);
+
+struct walk {
+  const struct process_tree *tree;
+  pid_t root; /* this process */
+  visit_member *visit;
+  void *context;
+  bool kills; /* the visit sends SIGKILL */
+  struct members found;
+  /* Where the kernel has no lists of children (CONFIG_PROC_CHILDREN): all processes of /proc except the
+     root's children, by their parents. */
+  struct members others;
+  struct process_scan scan;
+  bool is_cut;
+};
+
+static void append(struct members *self, struct member member) {
+  if (self->count == self->room) {
+    self->room = self->room > 0 ? 2 * self->room : 64;
+    self->all = memory_resize(self->all, self->room * sizeof *self->all);
+  }
+  self->all[self->count++] = member;
+}
+
+static bool is_time_over(const struct walk *self) {
+  return self->scan.until_ms != 0 && clock_monotonic_ms() >= self->scan.until_ms;
+}
 
 static void add_member(struct walk *self, pid_t pid, pid_t parent) {
   const struct process_tree *tree = self->tree;
-  bool is_child = parent == tree->root;
-  if (is_child && tree->is_excepted != NULL && tree->is_excepted(tree->context, pid))
+  const struct member member = {pid, parent};
+  if (parent == self->root && tree->is_excepted != NULL && tree->is_excepted(tree->context, pid))
     return;
-  if (self->count == PROCESS_TREE_MAX)
-    return;
-  if ((self->count & (self->count - 1)) == 0) /* a power of two: full */
-    self->members = memory_resize(self->members,
-                                  (self->count == 0 ? 1 : 2 * self->count) * sizeof *self->members);
-  self->members[self->count++] = (struct member){pid, parent};
+  if (self->found.count < PROCESS_TREE_MAX && self->visit(self->context, self, &member))
+    append(&self->found, member);
 }
 
-/* One task's; the list is read in pieces that may end within a number. False: there is none. */
-static bool add_children_of_task(struct walk *self, pid_t pid, const char *task) {
+/* --- where the kernel lists a thread's children -------------------------------------------------- */
+
+/* The last ones of a list that may be longer. */
+struct newest {
+  size_t count; /* of the whole list */
+  pid_t pids[PROCESS_TREE_MAX];
+};
+
+/* The list is read in pieces that may end within a number. */
+static void read_children(struct newest *self, pid_t pid, const char *task) {
   char path[64], list[4096];
   (void)snprintf(path, sizeof path, "/proc/%d/task/%s/children", (int)pid, task);
   int fd = open(path, O_RDONLY | O_CLOEXEC);
+  self->count = 0;
   if (fd < 0)
-    return false;
+    return;
   pid_t child = 0;
-  for (ssize_t length;
-       self->count < PROCESS_TREE_MAX && (length = read(fd, list, sizeof list)) > 0;)
+  for (ssize_t length; (length = read(fd, list, sizeof list)) > 0;)
     for (ssize_t i = 0; i < length; i++)
       if (list[i] >= '0' && list[i] <= '9') {
         child = 10 * child + (list[i] - '0');
       } else if (child > 0) {
-        add_member(self, child, pid);
+        self->pids[self->count++ % PROCESS_TREE_MAX] = child;
         child = 0;
       }
   close(fd);
-  return true;
 }
 
-struct by_parent {
-  struct walk *walk;
-  pid_t parent;
-};
-
-static void add_if_child(void *context, pid_t pid) {
-  struct by_parent *search = context;
-  if (process_table_parent(pid) == search->parent)
-    add_member(search->walk, pid, search->parent);
+static void add_children_of_task(struct walk *self, pid_t pid, const char *task) {
+  struct newest *newest = memory_allocate(sizeof *newest);
+  read_children(newest, pid, task);
+  size_t end = newest->count > PROCESS_TREE_MAX ? newest->count - PROCESS_TREE_MAX : 0;
+  for (size_t i = newest->count; i > end; i--)
+    add_member(self, newest->pids[(i - 1) % PROCESS_TREE_MAX], pid);
+  free(newest);
 }
 
-/* Of each of its threads, which has its own. A kernel without CONFIG_PROC_CHILDREN has no lists. */
-static void add_children(struct walk *self, pid_t pid) {
+/* Of each of its threads, which has its own. */
+static void add_listed_children(struct walk *self, pid_t pid) {
   char path[32], task[16];
   struct stat tasks;
   (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
   (void)snprintf(task, sizeof task, "%d", (int)pid);
-  bool has_list = add_children_of_task(self, pid, task);
-  if (stat(path, &tasks) != 0)
+  add_children_of_task(self, pid, task);
+  if (stat(path, &tasks) != 0 || tasks.st_nlink <= 3) /* ".", ".." and one thread */
     return;
-  if (!has_list) {
-    struct by_parent search = {self, pid};
-    process_table_each(add_if_child, &search);
-    return;
-  }
-  DIR *directory = tasks.st_nlink > 3 ? opendir(path) : NULL; /* ".", ".." and one thread */
+  DIR *directory = opendir(path);
   if (directory == NULL)
     return;
-  for (const struct dirent *entry; (entry = readdir(directory)) != NULL;)
+  for (const struct dirent *entry; (entry = readdir(directory)) != NULL && !is_time_over(self);)
     if (entry->d_name[0] != '.' && strtol(entry->d_name, NULL, 10) != pid)
-      (void)add_children_of_task(self, pid, entry->d_name);
+      add_children_of_task(self, pid, entry->d_name);
   closedir(directory);
 }
+
+/* --- where it does not --------------------------------------------------------------------------- */
+
+enum child_state { NO_CHILD, CHILD_LIVES, CHILD_DEAD };
+
+/* Costs a fraction of what reading /proc does. A child is dead when all of its threads have ended. */
+static enum child_state look_at_child(pid_t pid) {
+  siginfo_t info = {0};
+  if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0)
+    return NO_CHILD;
+  return info.si_pid == 0 ? CHILD_LIVES : CHILD_DEAD;
+}
+
+static void kill_child(void *context, pid_t pid) {
+  const struct process_tree *tree = ((const struct walk *)context)->tree;
+  if (look_at_child(pid) == CHILD_LIVES &&
+      (tree->is_excepted == NULL || !tree->is_excepted(tree->context, pid)))
+    (void)kill(pid, SIGKILL);
+}
+
+static void note_process(void *context, pid_t pid) {
+  struct walk *self = context;
+  enum child_state state = look_at_child(pid);
+  bool lives;
+  if (state == CHILD_LIVES)
+    add_member(self, pid, self->root);
+  if (state != NO_CHILD)
+    return;
+  pid_t parent = process_table_living(pid, &lives);
+  if (lives)
+    append(&self->others, (struct member){pid, parent});
+}
+
+static int compare_parents(const void *left, const void *right) {
+  const struct member *one = left, *other = right;
+  int order = (one->parent > other->parent) - (one->parent < other->parent);
+  return order != 0 ? order : (one->pid < other->pid) - (one->pid > other->pid);
+}
+
+/* New processes have higher numbers, and come later in /proc: whoever reads it faster than processes fork
+   and exit has them all. So SIGKILL is sent before anything else is read. */
+static void scan_processes(struct walk *self) {
+  if (self->kills && self->scan.until_ms == 0)
+    (void)process_table_each(&self->scan, kill_child, self);
+  self->is_cut = !process_table_each(&self->scan, note_process, self);
+  if (self->others.count > 0)
+    qsort(self->others.all, self->others.count, sizeof *self->others.all, compare_parents);
+}
+
+static void add_noted_children(struct walk *self, pid_t parent) {
+  size_t begin = 0;
+  for (size_t end = self->others.count; begin < end;) {
+    size_t middle = begin + (end - begin) / 2;
+    if (self->others.all[middle].parent < parent)
+      begin = middle + 1;
+    else
+      end = middle;
+  }
+  for (; begin < self->others.count && self->others.all[begin].parent == parent; begin++)
+    add_member(self, self->others.all[begin].pid, parent);
+}
+
+/* --- the walk -------------------------------------------------------------------------------- */
+
+/* Returns how many were found. */
+static size_t walk_tree(struct walk *self) {
+  const struct process_tree *tree = self->tree;
+  self->root = getpid();
+  self->scan.position = tree->position;
+  self->scan.until_ms = tree->turn_ms > 0 ? clock_monotonic_ms() + tree->turn_ms : 0;
+  const bool has_lists = access("/proc/thread-self/children", R_OK) == 0;
+  if (has_lists)
+    add_listed_children(self, self->root);
+  else
+    scan_processes(self);
+  for (size_t i = 0; i < self->found.count && !self->is_cut; i++) {
+    if (has_lists)
+      add_listed_children(self, self->found.all[i].pid);
+    else
+      add_noted_children(self, self->found.all[i].pid);
+    self->is_cut = is_time_over(self);
+  }
+  free(self->found.all);
+  free(self->others.all);
+  return self->found.count;
+}
+
+/* --- signals -------------------------------------------------------------------------------- */
 
 static bool signal_by_number(pid_t pid, int signal) {
   bool is_there = kill(pid, signal) == 0;
@@ -114,23 +227,14 @@ struct order {
   bool group_has_it; /* the command's */
 };
 
-static void signal_member(void *context, const struct walk *self, const struct member *member) {
-  const struct order *order = context;
-  const int signal = order->signal;
-  const pid_t root = self->tree->root;
-  bool has_it =
-      signal != SIGKILL && order->group_has_it && getpgid(member->pid) == self->tree->command;
-  if (signal == 0 || has_it)
-    return;
-  if (member->parent == root) {
-    (void)signal_by_number(member->pid, signal);
-    return;
-  }
+static bool signal_descendant(const struct walk *self, const struct member *member, int signal) {
   int fd = (int)syscall(SYS_pidfd_open, member->pid, 0);
   if (fd < 0 && errno == ESRCH)
-    return;
-  pid_t parent = process_table_parent(member->pid);
-  if (parent == member->parent || parent == root) {
+    return false;
+  bool lives;
+  pid_t parent = process_table_living(member->pid, &lives);
+  lives = lives && (parent == member->parent || parent == self->root);
+  if (lives && signal != 0) {
     if (fd < 0 || syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) != 0)
       (void)signal_by_number(member->pid, signal); /* kernel before 5.3 */
     else if (signal == SIGTERM)
@@ -138,28 +242,37 @@ static void signal_member(void *context, const struct walk *self, const struct m
   }
   if (fd >= 0)
     close(fd);
+  return lives;
 }
 
-static size_t walk_tree(const struct process_tree *tree, visit_member *visit, void *context) {
-  struct walk walk = {.tree = tree};
-  add_children(&walk, tree->root);
-  for (size_t i = 0; i < walk.count; i++) {
-    visit(context, &walk, &walk.members[i]);
-    add_children(&walk, walk.members[i].pid);
-  }
-  free(walk.members);
-  return walk.count;
+static bool signal_member(void *context, const struct walk *self, const struct member *member) {
+  const struct order *order = context;
+  bool has_it = order->signal != SIGKILL && order->group_has_it &&
+                getpgid(member->pid) == self->tree->command;
+  int signal = has_it ? 0 : order->signal;
+  if (member->parent != self->root)
+    return signal_descendant(self, member, signal);
+  if (signal != 0)
+    (void)signal_by_number(member->pid, signal);
+  return look_at_child(member->pid) == CHILD_LIVES;
 }
 
-size_t process_tree_signal(const struct process_tree *self, int signal) {
+size_t process_tree_signal(struct process_tree *self, int signal) {
   struct order order = {.signal = signal};
   if (signal != 0 && self->command > 0) /* which leads no group yet right after its making */
     order.group_has_it = signal_by_number(-self->command, signal);
-  if (process_table_is_known())
-    return walk_tree(self, signal_member, &order);
-  if (signal != 0 && self->command > 0 && !order.group_has_it)
-    (void)signal_by_number(self->command, signal);
-  return self->command > 0;
+  if (!process_table_is_known()) {
+    if (signal != 0 && self->command > 0 && !order.group_has_it)
+      (void)signal_by_number(self->command, signal);
+    return self->command > 0;
+  }
+  struct walk walk = {
+      .tree = self, .visit = signal_member, .context = &order, .kills = signal == SIGKILL};
+  const size_t found = self->found + walk_tree(&walk);
+  self->is_cut = walk.is_cut;
+  self->position = walk.scan.position;
+  self->found = self->position != 0 ? found : 0;
+  return walk.is_cut && found == 0 ? 1 : found;
 }
 
 /* --- what lives of it -------------------------------------------------------------------------- */
@@ -171,32 +284,32 @@ struct list {
   int64_t now_ms, tick_ms, page_bytes;
 };
 
-/* The fields 3, 4, 14, 15, 22 and 24 of proc(5) stat. */
+/* The fields 3, 4, 14, 15, 20, 22 and 24 of proc(5) stat. */
 static bool read_stat(struct step_process *self, const struct list *list, pid_t pid) {
   char text[512];
   unsigned long user, system;
   unsigned long long begin;
-  long pages;
+  long threads, pages;
   if (process_table_read_file(pid, "stat", text, sizeof text) <= 0 ||
       sscanf(process_table_after_name(text),
-             "%c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %*d %*d %llu %*u "
+             "%c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d %ld %*d %llu %*u "
              "%ld",
-             &self->state, &self->parent, &user, &system, &begin, &pages) != 6)
+             &self->state, &self->parent, &user, &system, &threads, &begin, &pages) != 7)
     return false;
   self->pid = pid;
   self->cpu_ms = (int64_t)(user + system) * list->tick_ms;
   self->age_ms = list->now_ms - (int64_t)begin * list->tick_ms;
   self->rss_bytes = pages * list->page_bytes;
-  return self->state != 'Z' && self->state != 'X';
+  return (self->state != 'Z' && self->state != 'X') || threads > 1;
 }
 
 /* The smallest of those that are listed makes room. */
-static void list_member(void *context, const struct walk *walk, const struct member *member) {
+static bool list_member(void *context, const struct walk *walk, const struct member *member) {
   struct list *self = context;
   struct step_process process = {.pid = 0};
   (void)walk;
   if (!read_stat(&process, self, member->pid))
-    return;
+    return false;
   self->census.living++;
   self->census.rss_bytes += process.rss_bytes;
   size_t at = self->census.listed < self->max ? self->census.listed++ : self->max;
@@ -207,6 +320,7 @@ static void list_member(void *context, const struct walk *walk, const struct mem
   }
   if (at < self->max)
     self->processes[at] = process;
+  return true;
 }
 
 static const char *syscall_name(long number) {
@@ -277,11 +391,36 @@ struct process_tree_census process_tree_list(const struct process_tree *self,
                        .now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000,
                        .tick_ms = 1000 / sysconf(_SC_CLK_TCK),
                        .page_bytes = sysconf(_SC_PAGESIZE)};
+  struct walk walk = {.tree = self, .visit = list_member, .context = &state};
   if (process_table_is_known())
-    (void)walk_tree(self, list_member, &state);
+    (void)walk_tree(&walk);
+  state.census.is_cut = walk.is_cut;
   for (size_t i = 0; i < state.census.listed; i++) {
     process_table_command(list[i].pid, list[i].command, sizeof list[i].command);
     read_wait(&list[i]);
   }
   return state.census;
+}
+
+/* --- who holds its output ----------------------------------------------------------------------- */
+
+struct holder_search {
+  const ino_t *pipes;
+  struct pipe_holder holder;
+};
+
+static bool look_for_holder(void *context, const struct walk *walk, const struct member *member) {
+  struct holder_search *self = context;
+  if (self->holder.pid == 0 && !is_time_over(walk) &&
+      process_table_has_pipe(member->pid, self->pipes))
+    self->holder = process_table_holder(member->pid);
+  return true;
+}
+
+struct pipe_holder process_tree_holder(const struct process_tree *self, const ino_t pipes[2]) {
+  struct holder_search search = {.pipes = pipes};
+  struct walk walk = {.tree = self, .visit = look_for_holder, .context = &search};
+  if (process_table_is_known())
+    (void)walk_tree(&walk);
+  return search.holder;
 }

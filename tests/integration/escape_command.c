@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { REST_SECONDS = 60, RUN_SECONDS = 30, BOMB_DOUBLINGS = 7 };
+enum { REST_SECONDS = 60, RUN_SECONDS = 30, BOMB_DOUBLINGS = 7, CHAINS = 50 };
 
 static int file;
 
@@ -59,6 +59,23 @@ static void run_away(void) {
       _exit(0);
 }
 
+/* Each process of a chain forks and exits at once, so that zombies outnumber the live processes. The
+   chains stay in one process group, except every other one, which leaves it. */
+static void run_chains(void) {
+  for (int i = 0; i < CHAINS; i++)
+    if (fork() == 0) {
+      signal(SIGTERM, SIG_IGN);
+      for (time_t end = time(NULL) + RUN_SECONDS; time(NULL) < end;) {
+        if (i % 2 == 0)
+          setsid();
+        if (fork() != 0)
+          _exit(0);
+      }
+      _exit(0);
+    }
+  rest();
+}
+
 static void explode(void) {
   signal(SIGTERM, SIG_IGN);
   for (int i = 0; i < BOMB_DOUBLINGS; i++) {
@@ -77,6 +94,7 @@ int main(int argc, char **argv) {
               {"sibling", make_sibling},
               {"silent", make_silent_child},
               {"runaway", run_away},
+              {"chains", run_chains},
               {"bomb", explode}};
   if (argc != 3 || (file = open(argv[2], O_WRONLY | O_APPEND)) < 0 || flock(file, LOCK_SH) != 0)
     return 2;

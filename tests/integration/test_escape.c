@@ -160,6 +160,51 @@ JOB_TEST(the_keepers_death_ends_all) {
   job_expect_to_go_on(job);
 }
 
+/* Pushes a step that starts 50 chains of processes that fork and exit. */
+static const cJSON *push_chains(struct job *job, unsigned timeout_seconds, const char *suffix) {
+  const char *file = job_write(job, "chains", "", 0666);
+  const char *command =
+      job_format(job, "%s chains %s%s", directory_path(&directory, "escape"), file, suffix);
+  cJSON *step = job_script(job, command);
+  cJSON_AddNumberToObject(step, "timeoutSeconds", timeout_seconds);
+  job_push(job, step);
+  return step;
+}
+
+static bool have_chains_begun(void *context) {
+  struct stat file;
+  return stat(context, &file) == 0 && file.st_size > 0;
+}
+
+static void expect_chains_ended(struct job *job) {
+  if (!wait_until(is_free, job_path(job, "chains"), 1000))
+    job_fail(job, "a chain of processes goes on");
+}
+
+JOB_TEST(the_deadline_ends_chains_of_processes_that_fork_and_exit) {
+  const cJSON *step = push_chains(job, 1, "");
+  const cJSON *result = job_result_within(job, ANSWER_MS);
+  job_expect_result(job, result, -1, "timed out after 1s", NULL);
+  assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
+  assert_int_equal(job_number(cJSON_GetObjectItem(result, "end"), "survivors"), 0);
+  expect_chains_ended(job);
+  job_expect_to_go_on(job);
+}
+
+JOB_TEST(the_agents_death_ends_chains_of_processes_that_fork_and_exit) {
+  (void)push_chains(job, 60, "");
+  assert_true(wait_until(have_chains_begun, job_path(job, "chains"), WAIT_BOUND_MS));
+  assert_int_equal(kill(agent_process_pid(job->agent), SIGKILL), 0);
+  expect_chains_ended(job);
+}
+
+JOB_TEST(the_keepers_death_ends_chains_of_processes_that_fork_and_exit) {
+  (void)push_chains(job, 60, " & sleep 1; kill -KILL $PPID; sleep 60");
+  job_expect_part(job, job_result_within(job, ANSWER_MS), "errorMessage", "killed by signal 9");
+  expect_chains_ended(job);
+  job_expect_to_go_on(job);
+}
+
 static void expect_all_ends_in(struct job *job, const struct container *container) {
   job->setup.container = container;
   job_start_agent(job, NULL);

@@ -1,4 +1,5 @@
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -113,6 +114,54 @@ PROCESS_TEST(what_is_in_a_held_pipe_at_the_limit_counts) {
   assert_string_equal(owner->output[PROCESS_STDOUT], "hi\n");
   assert_true(owner->outcome.holder.pid > 0);
   assert_true(proc_wait_for("sleep 3001", WAIT_BOUND_MS) > 0);
+}
+
+/* Of the process's parent, which is its keeper; by another process, so that the keeper's own parent does
+   not let it go. Returns the pid of that process, whose end lets the keeper go on. */
+static pid_t freeze_keeper(pid_t keeper) {
+  int ends[2];
+  char byte = 0;
+  assert_int_equal(pipe(ends), 0);
+  pid_t pid = fork();
+  assert_true(pid >= 0);
+  if (pid == 0) {
+    bool is_frozen = ptrace(PTRACE_SEIZE, keeper, NULL, NULL) == 0 &&
+                     ptrace(PTRACE_INTERRUPT, keeper, NULL, NULL) == 0 &&
+                     waitpid(keeper, NULL, 0) == keeper;
+    (void)!write(ends[1], is_frozen ? "y" : "n", 1);
+    for (;;)
+      (void)pause();
+  }
+  assert_int_equal(read(ends[0], &byte, 1), 1);
+  assert_int_equal(byte, 'y');
+  close(ends[0]);
+  close(ends[1]);
+  return pid;
+}
+
+PROCESS_TEST(who_is_left_is_not_known_if_the_keeper_does_not_answer) {
+  process_owner_start(owner, "sleep 3011 & echo hi");
+  process_owner_reap(owner);
+  loop_settle(&owner->loop);
+  pid_t keeper = proc_child_of(getpid(), 0);
+  pid_t tracer = freeze_keeper(keeper);
+  process_owner_exits(owner, 0);
+  assert_string_equal(owner->output[PROCESS_STDOUT], "hi\n");
+  assert_int_equal(owner->outcome.survivors, -1);
+  assert_int_equal(owner->outcome.usage.processes, -1);
+  assert_int_equal(owner->outcome.holder.pid, 0);
+  assert_int_equal(kill(tracer, SIGKILL), 0);
+}
+
+/* The zombie's parent does not reap it. */
+PROCESS_TEST(who_is_left_is_counted_without_the_dead) {
+  process_owner_start(owner,
+                      "(sh -c 'sleep 0 & echo $! >$D/pid; exec sleep 3012' >$D/x 2>&1 &);"
+                      "until [ -s $D/pid ]; do :; done;"
+                      "until grep -q '^State:.Z' /proc/$(cat $D/pid)/status; do :; done; echo hi");
+  process_owner_exits(owner, 0);
+  assert_int_equal(owner->outcome.survivors, 1);
+  assert_int_equal(owner->outcome.holder.pid, 0);
 }
 
 PROCESS_TEST(what_is_freed_while_it_runs_is_killed) {
