@@ -63,9 +63,10 @@ static void close_inherited_on_exec(void) {
   closedir(fds);
 }
 
-/* Blocks all signals and resets those that the parent left ignored: a child only has to empty its mask,
-   and to reset the signals of threads, which are ignored here because nothing can keep them blocked
-   (base/kernel_signal.h). A SIGHUP that was ignored (nohup) is not read and so has no effect. */
+/* Blocks all signals and resets those that the parent left ignored: a child only has to empty its
+   mask, and to reset the signals of threads, which are ignored here because nothing can keep them
+   blocked (base/kernel_signal.h). A SIGHUP that was ignored (nohup) is not read and so has no
+   effect. */
 static int take_signals(void) {
   static const int orders[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1};
   static const uint64_t all = UINT64_MAX;

@@ -5,8 +5,8 @@
 
 #include "base/memory.h"
 
-/* libevent's warnings are about failures that are reported here, in another form than the log's. After an
-   error it would exit with a code of its own, such as for want of descriptors. */
+/* libevent's warnings are about failures that are reported here, in another form than the log's.
+   After an error it would exit with a code of its own, such as for want of descriptors. */
 static void on_message(int severity, const char *message) {
   if (severity < EVENT_LOG_ERR)
     return;

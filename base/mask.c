@@ -121,8 +121,8 @@ static bool fits(const struct masker *self, const struct demand *demand) {
           demand->bytes <= (self->bytes_max != NULL ? self->bytes_max() : MASKER_BYTES_MAX));
 }
 
-/* The forms are made again, so more is dropped than is needed now: a quarter of each limit stays free, if
-   so many values are not held. */
+/* The forms are made again, so more is dropped than is needed now: a quarter of each limit stays
+   free, if so many values are not held. */
 static bool leaves_room(const struct masker *self, const struct demand *demand) {
   return fits(self, &(struct demand){.values = demand->values + MASKER_VALUES_MAX / 4,
                                      .bytes = demand->bytes / 3 * 4,
@@ -150,7 +150,7 @@ static bool make_room(struct masker *self, struct demand demand) {
       least.bytes -= self->values[i].length;
       least.needles -= self->values[i].needles;
     }
-  if (!fits(self, &least) || self->following > 0)
+  if (!fits(self, &least))
     return false;
   size_t kept = 0;
   for (size_t i = 0; i < self->value_count; i++) {
@@ -166,6 +166,7 @@ static bool make_room(struct masker *self, struct demand demand) {
     free(value->bytes);
   }
   self->value_count = kept;
+  self->drops++;
   fill_needles(self);
   return true;
 }
@@ -253,17 +254,9 @@ void mask_stream_init(struct mask_stream *self, struct masker *masker) {
   *self = (struct mask_stream){.masker = masker};
 }
 
-static void set_depth(struct mask_stream *self, size_t depth) {
-  if (depth > 0 && self->depth == 0)
-    self->masker->following++;
-  else if (depth == 0 && self->depth > 0)
-    self->masker->following--;
-  self->depth = depth;
-}
-
 void mask_stream_release(struct mask_stream *self) {
   free(self->runs);
-  set_depth(self, 0);
+  free(self->tail);
   mask_stream_init(self, self->masker);
 }
 
@@ -343,17 +336,19 @@ static inline uint32_t follow_byte(struct mask_stream *self, uint32_t node, char
   return node;
 }
 
-/* Looks at the bytes of the node again, for needles that were added. The depth stays. */
+/* Looks at the bytes of the tail again, for needles that were added or dropped. What is dropped may
+   make it less deep. */
 static void follow_again(struct mask_stream *self) {
   const struct needles *needles = &self->masker->needles;
-  const char *bytes = needles_bytes(needles, self->node, self->depth);
   uint64_t begin = self->read - self->depth;
   uint32_t node = NEEDLES_ROOT;
   self->run_count = 0;
   for (size_t i = 0; i < self->depth; i++)
-    node = follow_byte(self, node, bytes[i], begin + i + 1);
-  CHECK(needles_depth(needles, node) == self->depth);
+    node = follow_byte(self, node, self->tail[i], begin + i + 1);
+  const size_t depth = needles_depth(needles, node);
+  CHECK(depth == self->depth || (depth < self->depth && self->drops != self->masker->drops));
   self->node = node;
+  self->depth = depth;
 }
 
 /* What needles_skip finds is followed at least so far, as it would find the same again. */
@@ -378,7 +373,17 @@ static void follow(struct pass *pass, const char *bytes, size_t length) {
   }
   self->read += length;
   self->node = node;
-  set_depth(self, needles_depth(needles, node));
+  self->depth = needles_depth(needles, node);
+}
+
+static void keep_tail(struct mask_stream *self) {
+  if (self->depth == 0)
+    return;
+  if (self->depth > self->tail_capacity) {
+    self->tail_capacity = self->depth;
+    self->tail = memory_resize(self->tail, self->tail_capacity);
+  }
+  memcpy(self->tail, needles_bytes(&self->masker->needles, self->node, self->depth), self->depth);
 }
 
 /* Takes a chunk; `ends`: no other follows. */
@@ -389,12 +394,14 @@ static size_t take_chunk(struct mask_stream *self, char *text, size_t length, bo
   needles_prepare(needles);
   size_t held = mask_stream_held(self);
   if (held > 0)
-    memcpy(text, needles_bytes(needles, self->node, held), held);
-  if (self->known != needles->prepared)
+    memcpy(text, self->tail + self->depth - held, held);
+  if (self->known != needles->prepared || self->drops != self->masker->drops)
     follow_again(self);
   self->known = needles->prepared;
+  self->drops = self->masker->drops;
   struct pass pass = {self, text, text};
   follow(&pass, text + held, length);
+  keep_tail(self);
   hand_out_decided(&pass, self->read - (ends ? 0 : self->depth));
   return (size_t)(pass.out - text);
 }
@@ -406,7 +413,7 @@ size_t mask_stream_put(struct mask_stream *self, char *text, size_t length) {
 size_t mask_stream_end(struct mask_stream *self, char *text) {
   size_t length = take_chunk(self, text, 0, true);
   self->node = NEEDLES_ROOT;
-  set_depth(self, 0);
+  self->depth = 0;
   self->masked = false;
   return length;
 }

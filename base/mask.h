@@ -30,9 +30,9 @@ static_assert(MASK_LENGTH <= NEEDLE_MIN, "masks in place");
 #define MASKER_VALUES_MAX ((size_t)256)
 #define MASKER_VALUE_MAX ((size_t)64 * 1024)
 
-/* The bytes of all values, and of all their needles, of which each takes NEEDLES_MEMORY bytes: a value of
-   letters and digits has nine needle bytes for each of its own, or 18 where it has several lines; JSON
-   has up to 60. */
+/* The bytes of all values, and of all their needles, of which each takes NEEDLES_MEMORY bytes: a
+   value of letters and digits has nine needle bytes for each of its own, or 18 where it has several
+   lines; JSON has up to 60. */
 #define MASKER_BYTES_MAX ((size_t)128 * 1024)
 #define MASKER_BYTES_MIN ((size_t)256)
 #define MASKER_NEEDLES_MAX ((size_t)2 * 1024 * 1024)
@@ -44,7 +44,8 @@ struct masker_value {
   unsigned holds; /* calls of masker_add without masker_let_go; 0: it may be dropped */
 };
 
-/* All zeros is an empty one. A value stays while it is held, and after that until its room is needed. */
+/* All zeros is an empty one. A value stays while it is held, and after that until its room is
+   needed. */
 struct masker {
   struct needles needles;
   struct masker_value *values; /* the one that was added last is the last */
@@ -53,7 +54,7 @@ struct masker {
   /* Returns the most that `bytes` may be: fewer where there is little memory, but at least
      MASKER_BYTES_MIN, up to which it is not called. NULL: MASKER_BYTES_MAX. */
   size_t (*bytes_max)(void);
-  size_t following; /* streams that are within what may be a needle: nothing is dropped then */
+  unsigned drops; /* how often values were dropped */
 };
 
 enum masker_answer {
@@ -65,9 +66,10 @@ enum masker_answer {
 
 void masker_release(struct masker *self);
 
-/* Adds a value and holds it; nothing of it unless the answer is MASKER_MASKED. A value that is there
-   already is found by comparing it with the others, and costs nothing else. Short lines of a value stay
-   as they are: "{" is no secret. Where room is needed, the oldest values that nobody holds are dropped. */
+/* Adds a value and holds it; nothing of it unless the answer is MASKER_MASKED. A value that is
+   there already is found by comparing it with the others, and costs nothing else. Short lines of a
+   value stay as they are: "{" is no secret. Where room is needed, the oldest values that nobody
+   holds are dropped. */
 enum masker_answer masker_add(struct masker *self, const char *value, size_t length);
 
 /* Ends the hold of one masker_add. The value is still masked, until it is dropped. */
@@ -100,8 +102,9 @@ struct mask_run {
  *   …
  *   length = mask_stream_end(&stream, space)            room for mask_stream_held bytes
  *
- * Where nothing is held and nothing found, the bytes are neither moved nor copied. What is held is
- * the beginning of a needle: the stream keeps no copy, and the next room may be another one.
+ * Where nothing is held and nothing found, the bytes are neither moved nor copied. The stream keeps
+ * a copy of what is held, so the next room may be another one. If its needle is dropped, it is
+ * handed out with the next chunk.
  *
  * A needle that is added to the masker between two chunks counts for an occurrence that begins in
  * what is held, or later. It may also begin in a run that was masked and may go on.
@@ -112,8 +115,11 @@ struct mask_stream {
   uint64_t decided; /* the place before which everything was handed out */
   uint32_t node;
   size_t depth; /* of the node */
-  size_t known; /* the needles' bytes, when it was found */
-  bool masked;  /* what was handed out ends with a MASK: a run that begins here belongs to it */
+  char *tail;   /* the last `depth` bytes that were put */
+  size_t tail_capacity;
+  size_t known;   /* the needles' bytes, when the node was found, */
+  unsigned drops; /* and the masker's */
+  bool masked;    /* what was handed out ends with a MASK: a run that begins here belongs to it */
   struct mask_run *runs; /* after `decided`, in order: each may still grow to the left */
   size_t run_count, run_capacity;
 };

@@ -111,8 +111,8 @@ size_t json_outline_add(struct json_outline *self, const char *bytes, size_t len
 
 /* --- trees, and members as they stand --- */
 
-/* The largest whole number that cJSON, which reads a double, tells from all others: 2^53 could have been
-   2^53 + 1. */
+/* The largest whole number that cJSON, which reads a double, tells from all others: 2^53 could have
+   been 2^53 + 1. */
 #define JSON_EXACT_MAX 9007199254740991.0
 
 /*

@@ -18,8 +18,7 @@ struct memory_guard;
 /* In bytes. */
 struct memory_shortage {
   int64_t used, limit, reserve;
-  int64_t
-      shmem_added; /* to files in memory (tmpfs) and shared memory since the last memory_guard_watch */
+  int64_t shmem_added; /* tmpfs and shared memory: growth since the last memory_guard_watch */
 };
 
 /* Called from the event loop. */

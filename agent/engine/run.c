@@ -220,7 +220,6 @@ static void end_stream(struct run *self, enum process_stream stream) {
   size_t size;
   if (held > 0)
     keep(self, stream, mask_stream_end(mask, make_space(self, stream, held, &size)), false);
-  mask_stream_release(mask); /* what is followed no more may be dropped */
   line_splitter_end(&self->splitters[stream]);
 }
 

@@ -135,7 +135,7 @@ void run_end_log(const struct run_end *self, const struct log *log, const struct
     log_line(log, LOG_WARN, step->step_id, "%zu processes survive SIGKILL", self->unkillable);
 }
 
-/* --- secrets ------------------------------------------------------------------------------------- */
+/* --- secrets ---------------------------------------------------------------------------------- */
 
 void run_end_mask_reason(struct error *reason, const struct process_outcome *outcome,
                          struct masker *masker) {
@@ -181,7 +181,7 @@ void run_end_mask_processes(struct pipe_holder *holder, struct step_process *ali
   mask_name(masker, holder->name);
 }
 
-/* --- a rejection ---------------------------------------------------------------------------------- */
+/* --- a rejection ------------------------------------------------------------------------------ */
 
 /* How many fields are named, of a payload of so many bytes, and how many bytes of each name. */
 #define FIELDS_SHOWN 16
@@ -197,8 +197,8 @@ static void add_field(struct buffer *out, struct masker *masker, const char *nam
   free(shown);
 }
 
-/* The fields of an object and the sizes of their values. Any value may be a secret, and in what is no JSON
-   a value may stand in the place of a name. */
+/* The fields of an object and the sizes of their values. Any value may be a secret, and in what is
+   no JSON a value may stand in the place of a name. */
 static void add_fields(struct buffer *out, struct masker *masker, const char *payload,
                        size_t length) {
   struct json_text text = {.bytes = payload, .length = length};

@@ -87,8 +87,8 @@ void run_end_log(const struct run_end *self, const struct log *log, const struct
 
 struct process_outcome;
 
-/* The reason of a command that could not be started. If there is a secret in it, also where the reason is
-   cut, the secret is masked in the whole reason first. */
+/* The reason of a command that could not be started. If there is a secret in it, also where the
+   reason is cut, the secret is masked in the whole reason first. */
 void run_end_mask_reason(struct error *reason, const struct process_outcome *outcome,
                          struct masker *masker);
 
@@ -96,7 +96,7 @@ void run_end_mask_reason(struct error *reason, const struct process_outcome *out
 void run_end_mask_processes(struct pipe_holder *holder, struct step_process *alive, size_t count,
                             struct masker *masker);
 
-/* Logs that a payload was refused, its size, and the names and sizes of its fields; never a value. */
+/* Logs that a payload was refused, its size, and the names and sizes of its fields, but no value. */
 void run_end_log_refused(const struct log *log, const char *step_id, const struct error *error,
                          const char *payload, size_t length);
 

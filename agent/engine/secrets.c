@@ -156,7 +156,7 @@ void secrets_end_step(struct secrets *self, const struct step *step) {
   visit_matching(self, step, let_go, NULL);
 }
 
-/* --- of a step that is rejected ------------------------------------------------------------------ */
+/* --- of a step that is rejected --------------------------------------------------------------- */
 
 static const char *text_in(const cJSON *object, const char *name) {
   return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));

@@ -8,10 +8,11 @@
 #include "wire/step.h"
 
 /*
- * Which values are secret: those of the variables that a step names in `secrets`, and of those whose
- * names match one of --mask-env's patterns (fnmatch(3), with commas or blanks between them), in the agent's own environment or in a step's. Each is
- * masked (base/mask.h) from then on, whichever step prints it: what secrets_init and secrets_add take until
- * the agent ends, what a step names until the step ends, and after that until the room is needed.
+ * Which values are secret: those of the variables that a step names in `secrets`, and of those
+ * whose names match one of --mask-env's patterns (fnmatch(3), with commas or blanks between them),
+ * in the agent's own environment or in a step's. Each is masked (base/mask.h) from then on,
+ * whichever step prints it: what secrets_init and secrets_add take until the agent ends, what a
+ * step names until the step ends, and after that until the room is needed.
  */
 struct secrets {
   struct masker masker;
@@ -31,15 +32,17 @@ void secrets_add(struct secrets *self, const struct log *log, const char *name, 
    env nor of the agent's. */
 int secrets_check(const struct step *step, struct error *error);
 
-/* Adds those of a step, and holds them until secrets_end_step. Returns the names of those that are not
-   masked, as the log says, ended by NULL; NULL: all are. The caller ends with secrets_free_names. */
+/* Adds those of a step, and holds them until secrets_end_step. Returns the names of those that are
+   not masked, as the log says, ended by NULL; NULL: all are. The caller ends with
+   secrets_free_names. */
 char **secrets_add_step(struct secrets *self, const struct log *log, const struct step *step);
 void secrets_free_names(char **names);
 
 /* Nothing more is said of the step. Its values are masked until their room is needed. */
 void secrets_end_step(struct secrets *self, const struct step *step);
 
-/* Adds the values that a rejected step names, as far as its payload can be read, and masks the error. */
+/* Adds the values that a rejected step names, as far as its payload can be read, and masks the
+   error. */
 void secrets_mask_rejected(struct secrets *self, const char *payload, size_t length,
                            struct error *error);
 

@@ -24,8 +24,8 @@ struct exec_failure {
   struct error reason; /* with the command's or the directory's name; nothing of EXEC_DONE */
 };
 
-/* The reason in full, with the bytes that `struct error` leaves out: so that a secret is found that is cut
-   there. A path and its directory, the interpreter, and words. */
+/* The reason in full, with the bytes that `struct error` leaves out: so that a secret is found that
+   is cut there. A path and its directory, the interpreter, and words. */
 #define EXEC_REASON_MAX (2 * PATH_MAX + 1024)
 
 /* Texts that stay until the command is executed. */
@@ -41,9 +41,9 @@ struct exec_command {
 
 /*
  * Enters the directory and executes the command with an empty signal mask. Returns when that fails,
- * with the failure. For a process that shares its memory until then: it allocates nothing, and what it
- * changes beside `failure` and `whole`, which is its reason in full, are this process's directory and mask,
- * and errno.
+ * with the failure. For a process that shares its memory until then: it allocates nothing, and what
+ * it changes beside `failure` and `whole`, which is its reason in full, are this process's
+ * directory and mask, and errno.
  */
 void exec_command(const struct exec_command *self, struct exec_failure *failure,
                   char whole[EXEC_REASON_MAX]);

@@ -102,10 +102,10 @@ struct keeper_message {
 int keeper_message_send(int fd, const struct keeper_message *message, const char *body,
                         const int descriptors[3]);
 
-/* Receives one, and waits for it. The body is in `space` or, where it travelled as a file, in a mapping
-   that keeper_message_release ends; `descriptors` are close-on-exec and the caller's. If this process
-   may not have that many descriptors, all of them are -1, and the body does not count. Returns 1, 0 at
-   end-of-file, -1 with errno. */
+/* Receives one, and waits for it. The body is in `space` or, where it travelled as a file, in a
+   mapping that keeper_message_release ends; `descriptors` are close-on-exec and the caller's. If
+   this process may not have that many descriptors, all of them are -1, and the body does not count.
+   Returns 1, 0 at end-of-file, -1 with errno. */
 int keeper_message_receive(int fd, struct keeper_message *message, char space[KEEPER_BODY_MAX],
                            char **body, int descriptors[3]);
 void keeper_message_release(const struct keeper_message *message, char *body);

@@ -83,8 +83,8 @@ pid_t keeper_pid(const struct keeper *self);
 /* After KEEPER_RUNS: how it ended, as of waitpid(2). Of a keeper that was killed, and took it along, its
    own end. */
 int keeper_status(const struct keeper *self);
-/* Also after KEEPER_RUNS. `*whole`: if exec_command has failed, its reason in full, EXEC_REASON_MAX bytes
-   which need not have a NUL. */
+/* Also after KEEPER_RUNS. `*whole`: if exec_command has failed, its reason in full, EXEC_REASON_MAX
+   bytes which need not have a NUL. */
 const struct exec_failure *keeper_failure(const struct keeper *self, const char **whole);
 
 /* How many processes are left, as far as is known while they are being killed. */

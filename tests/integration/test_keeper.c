@@ -103,8 +103,8 @@ JOB_TEST_NO_AGENT(a_stopped_keeper_goes_on) {
   "agent=$(sed 's/.*) . \\([0-9]*\\) .*/\\1/' /proc/$PPID/stat); "                                 \
   "for i in 32 33 34; do kill -$i $PPID $agent; done; echo $PPID"
 
-/* The C libraries use 32 to 34 for threads. A write blocks and restores signals in the keeper, and a host
-   name is looked up by a thread of the agent. */
+/* The C libraries use 32 to 34 for threads. A write blocks and restores signals in the keeper, and
+   a host name is looked up by a thread of the agent. */
 JOB_TEST_NO_AGENT(signals_of_threads_end_neither_the_keeper_nor_the_agent) {
   job->url = job_format(job, "%s://%slocalhost:%d", redis_server_scheme(), redis_server_login(),
                         redis_server_port(job->server));

@@ -1,4 +1,5 @@
-/* An open-file limit below what the agent needs: an error that names it, and no output that is lost. */
+/* An open-file limit below what the agent needs: an error that names it, and no output that is
+   lost. */
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -69,7 +70,8 @@ static void limit_keeper(struct job *job, rlim_t open_files) {
   assert_int_equal(prlimit(keeper, RLIMIT_NOFILE, &limit, NULL), 0);
 }
 
-/* A command without its output would look like one that printed nothing. The larger one travels as a file. */
+/* A command without its output would look like one that printed nothing. The larger one travels as
+   a file. */
 JOB_TEST(a_step_whose_descriptors_do_not_arrive_is_not_started) {
   const char *file = job_path(job, "file");
   job_expect_to_go_on(job);

@@ -434,7 +434,7 @@ TEST(the_first_needle_may_be_added_while_a_stream_is_read) {
   masker_release(&masker);
 }
 
-/* --- values that are not held ------------------------------------------------------------------- */
+/* --- values that are not held ----------------------------------------------------------------- */
 
 static enum masker_answer add_numbered(struct masker *masker, unsigned number) {
   char value[32];
@@ -507,31 +507,45 @@ TEST(bytes_are_room_too) {
   masker_release(&masker);
 }
 
-/* What a stream has held back is in the needles alone. */
-TEST(nothing_gives_way_while_a_stream_holds_bytes_back) {
-  struct masker masker = {0};
-  struct mask_stream stream;
-  char text[64] = "a value-num";
-  for (unsigned i = 0; i < MASKER_VALUES_MAX; i++) {
-    assert_int_equal(add_numbered(&masker, i), MASKER_MASKED);
-    let_go_numbered(&masker, i);
-  }
-  mask_stream_init(&stream, &masker);
-  assert_int_equal(mask_stream_put(&stream, text, strlen(text)), 2);
-  assert_int_equal(add_numbered(&masker, 1000), MASKER_FULL);
-  size_t held = mask_stream_held(&stream);
-  memcpy(text + held, "ber-7.x", 7);
-  assert_int_equal(mask_stream_put(&stream, text, 7), MASK_LENGTH + 1);
-  assert_memory_equal(text, MASK "x", MASK_LENGTH + 1);
-  assert_int_equal(add_numbered(&masker, 1000), MASKER_MASKED);
-  memcpy(text, "value-nu", 8);
-  assert_int_equal(mask_stream_put(&stream, text, 8), 0);
-  mask_stream_release(&stream);
+static void drop_all(struct masker *masker) {
   for (unsigned i = 0; i < MASKER_VALUES_MAX; i++)
-    let_go_numbered(&masker, i);
-  for (unsigned i = 2000; i < 2100; i++) {
+    let_go_numbered(masker, i);
+  for (unsigned i = 2000; i < 2000 + 2 * MASKER_VALUES_MAX; i++) {
+    assert_int_equal(add_numbered(masker, i), MASKER_MASKED);
+    let_go_numbered(masker, i);
+  }
+}
+
+/* Two streams hold back what begins a value. One of the two values is dropped. */
+TEST(what_a_stream_holds_back_outlives_its_value) {
+  static const char kept[] = "another-value", dropped[] = "value-number-7.";
+  struct masker masker = {0};
+  struct mask_stream streams[2];
+  char text[64];
+  add_value(&masker, kept);
+  for (unsigned i = 0; i < MASKER_VALUES_MAX - 1; i++)
     assert_int_equal(add_numbered(&masker, i), MASKER_MASKED);
-    let_go_numbered(&masker, i);
+  for (size_t cut = 1; cut < sizeof kept - 1; cut++) {
+    const char *const values[] = {kept, dropped};
+    assert_int_equal(add_numbered(&masker, 7), MASKER_MASKED);
+    for (int i = 0; i < 2; i++) {
+      mask_stream_init(&streams[i], &masker);
+      memcpy(text, values[i], cut);
+      assert_int_equal(mask_stream_put(&streams[i], text, cut), 0);
+    }
+    let_go_numbered(&masker, 7);
+    drop_all(&masker);
+    for (int i = 0; i < 2; i++) {
+      const char *const expected[] = {MASK "!", "value-number-7.!"};
+      size_t held = mask_stream_held(&streams[i]), left = strlen(values[i]) - cut;
+      memcpy(text + held, values[i] + cut, left);
+      text[held + left] = '!';
+      size_t length = mask_stream_put(&streams[i], text, left + 1);
+      length += mask_stream_end(&streams[i], text + length);
+      assert_int_equal(length, strlen(expected[i]));
+      assert_memory_equal(text, expected[i], length);
+      mask_stream_release(&streams[i]);
+    }
   }
   masker_release(&masker);
 }
