@@ -106,8 +106,7 @@ link_tail :=
 optimize := $(if $(COVERAGE)$(DEBUG),-O0,$(if $(SANITIZE),-O1,-O2))
 endif
 
-# A program with sanitizers takes a tenth of a second to start: its keepers are forks.
-instrument := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer -DKEEPER_PROGRAM=NULL)
+instrument := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 # Only our own code is measured.
 gcov := $(if $(COVERAGE),--coverage -fprofile-update=atomic)
 
@@ -201,7 +200,7 @@ for_speed := $(call named,for_speed,$(addprefix agent/, \
   $(addprefix doors/redis/link/, command.c connection.c reply_parser.c tls% transport.c) \
   $(addprefix doors/redis/delivery/, delivery.c outbox.c send_queue.c) \
   $(addprefix engine/, batcher.c capture.c lines.c run.c run_end.c) \
-  $(addprefix files/, glob/% grep/% tree/%) $(addprefix process/, children.c keeper.c keeper_message.c keepers.c process.c process_table.c)) \
+  $(addprefix files/, glob/% grep/% tree/%) $(addprefix process/, children.c keeper.c keeper_message.c keeper_process.c keepers.c process.c process_table.c)) \
   $(addprefix base/, buffer.c decimal.c json_string.c mask.c memory.c needles.c utf%) \
   $(addprefix wire/, json.c step_report.c),$(agent_sources))
 ifeq ($(optimize),-O2)
@@ -220,7 +219,7 @@ $(out)/libsupport.a: $(call object,$(support_sources)) $(out)/source-list
 # agent. What one that waits for steps from Redis uses comes first, with the C library; then what a step needs; then
 # TLS; then what is only needed now and then, or for another door.
 at_start := $(call named,at_start,agent/tools/tool.c \
-  $(addprefix agent/process/, keepers.c keeper.c),$(agent_sources))
+  $(addprefix agent/process/, keepers.c keeper.c keeper_process.c dead_agents.c),$(agent_sources))
 later = $(call object,$(filter-out $(at_start),$(call named,$(1),$(2),$(agent_sources))))
 for_steps := $(call later,for_steps,agent/kinds/% agent/process/% wire/% \
   $(addprefix agent/engine/, batcher.c capture.c lines.c run.c run_end.c run_stream.c)) $(out)/deps/libcjson.a

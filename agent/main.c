@@ -28,6 +28,7 @@
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/memory.h"
+#include "base/process_title.h"
 #include "inject/inject.h"
 #include "wire/features.h"
 #include "wire/version.h"
@@ -41,11 +42,6 @@ static const struct inject_carrier carrier = {
 /* One cycle of waiting without a step; --idle-cycles of them are the idle limit. */
 #ifndef IDLE_CYCLE_SECONDS
 #define IDLE_CYCLE_SECONDS 60
-#endif
-
-/* What is executed as a keeper; NULL: a keeper is a fork. */
-#ifndef KEEPER_PROGRAM
-#define KEEPER_PROGRAM "/proc/self/exe"
 #endif
 
 static int inject(const char *target) {
@@ -82,17 +78,19 @@ static void free_door(const struct options *options, struct door *door) {
 
 /* Serves the door that the options name, until its end. */
 static int serve(const struct options *options, const struct startup *startup,
-                 struct secrets *secrets, const struct log *log) {
+                 const struct process_title *title, struct secrets *secrets,
+                 const struct log *log) {
   bool redis = options->action == OPTIONS_RUN;
   struct engine_options engine_options = {
       .base = loop_event_base_new(),
       .log = log,
       .secrets = secrets,
-      .keepers = {.program = KEEPER_PROGRAM,
-                  .environment = environ,
-                  .work = kinds_work,
-                  .commands = {.open_files = startup->open_files, .nice = (int)options->nice},
-                  .stdin_fd = startup->stdin_fd},
+      .keepers.keeper = {.work = kinds_work,
+                         .commands = {.open_files = startup->open_files,
+                                      .nice = (int)options->nice},
+                         .stdin_fd = startup->stdin_fd,
+                         .oom_score_fd = startup->oom_score_fd,
+                         .title = title},
       .signal_fd = startup->signal_fd,
       .idle_limit_ms = redis ? (int64_t)options->idle_cycles * IDLE_CYCLE_SECONDS * 1000 : 0,
       .line_bytes = (size_t)options->line_bytes,
@@ -177,7 +175,7 @@ static size_t secrets_max(void) {
   return most < MASKER_BYTES_MAX ? most : MASKER_BYTES_MAX;
 }
 
-static int run(struct options *options) {
+static int run(struct options *options, const struct process_title *title) {
   unsigned long dropped = 0;
   struct secrets secrets = {0};
   struct log log = {.dropped = &dropped,
@@ -203,8 +201,9 @@ static int run(struct options *options) {
              "this kernel has no child subreaper: a process that leaves its step is not ended with "
              "it");
   startup_offer_tools();
-  int exit_code = complete(options, &log, &error) == 0 ? serve(options, &startup, &secrets, &log)
-                                                       : fail(&log, error.text);
+  int exit_code = complete(options, &log, &error) == 0
+                      ? serve(options, &startup, title, &secrets, &log)
+                      : fail(&log, error.text);
   log_line(&log, LOG_INFO, NULL, "exits with code %d", exit_code);
   tls_free(options->url.tls);
   startup_release(&startup);
@@ -237,8 +236,7 @@ static int inform(bool version) {
 int main(int argc, char **argv) {
   struct options options;
   struct error error;
-  if (keeper_is_meant(argc, argv))
-    keeper_main((pid_t)strtol(argv[3], NULL, 10), kinds_work);
+  const struct process_title title = process_title_find(argc, argv, environ);
   int parsed = options_parse(&options, argc, argv, &error);
   startup_hide_credentials(argc, argv);
   options_forget_variables();
@@ -252,7 +250,7 @@ int main(int argc, char **argv) {
   else if (options.action == OPTIONS_INJECT)
     exit_code = inject(options.inject_target);
   else
-    exit_code = run(&options);
+    exit_code = run(&options, &title);
   options_release(&options);
   return exit_code;
 }

@@ -85,6 +85,20 @@ static int take_signals(void) {
   return signalfd(-1, &read_here, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
+/* While this process is dumpable: later the file belongs to root. A score below what an ordinary user may
+   write is left alone, because it could not be written back after it was raised. Returns 0 then. */
+static int open_oom_score(void) {
+  char score[16];
+  int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+  if (fd < 0)
+    return 0;
+  ssize_t length = pread(fd, score, sizeof score, 0);
+  if (length > 0 && pwrite(fd, score, (size_t)length, 0) == length)
+    return fd;
+  close(fd);
+  return 0;
+}
+
 static int fail(struct startup *self, struct error *error, const char *what) {
   (void)error_set(error, "%s: %s", what, strerror(errno));
   startup_release(self);
@@ -113,6 +127,7 @@ int startup_init(struct startup *self, bool dumpable, struct error *error) {
   if ((self->stdin_fd = open_empty_above_standard()) < 0)
     return error_set(error, "cannot open descriptors 0 to 2: %s", strerror(errno));
   close_inherited_on_exec();
+  self->oom_score_fd = open_oom_score();
   if (prctl(PR_SET_DUMPABLE, dumpable) != 0)
     return fail(self, error, "prctl");
   /* Some emulators have no subreapers. The first process of a container gets its orphans anyway. */
@@ -128,6 +143,8 @@ void startup_release(struct startup *self) {
     close(self->stdin_fd);
   if (self->signal_fd >= 0)
     close(self->signal_fd);
+  if (self->oom_score_fd > 0)
+    close(self->oom_score_fd);
 }
 
 void startup_offer_tools(void) {

@@ -17,6 +17,7 @@
 struct startup {
   struct rlimit open_files; /* of commands: as they were found */
   int stdin_fd;             /* reads as empty */
+  int oom_score_fd;         /* of its oom_score_adj; 0: that cannot be written */
   int signal_fd;      /* SIGCHLD; SIGTERM, SIGINT, SIGQUIT, SIGHUP to stop; SIGUSR1 for a dump */
   bool keeps_orphans; /* else orphans become init's, and one that has left its step is not found */
 };

@@ -21,6 +21,7 @@
 #include "agent/engine/run.h"
 #include "agent/engine/signal_origin.h"
 #include "agent/exit_code.h"
+#include "agent/process/dead_agents.h"
 #include "agent/process/keepers.h"
 #include "agent/process/process_table.h"
 #include "base/buffer.h"
@@ -337,15 +338,15 @@ LOOP_CALLBACK(on_reap_on, struct engine *self) {
 /* --- what an earlier agent left -------------------------------------------------------------- */
 
 /* How often it is looked whether they are gone: they are nobody's children here. */
-#define DEAD_AGENTS_MS 10
+#define DEAD_AGENTS_PAUSE_MS 10
 
 static bool has_dead_agents(struct engine *self) {
-  return self->options.job_id != NULL && keepers_of_dead_agents(self->job) > 0;
+  return self->options.job_id != NULL && dead_agents_count_keepers(self->job) > 0;
 }
 
 LOOP_CALLBACK(on_dead_agents, struct engine *self) {
   if (has_dead_agents(self) && clock_monotonic_ms() < self->dead_agents_give_up_ms)
-    loop_timer_start(self->dead_agents, DEAD_AGENTS_MS);
+    loop_timer_start(self->dead_agents, DEAD_AGENTS_PAUSE_MS);
   else
     self->door->type->interrupted_ended(self->door);
 }
@@ -356,7 +357,7 @@ bool engine_await_dead_agents(struct door *door) {
     return true;
   log_line(self->options.log, LOG_WARN, NULL, "waiting for the end of what an earlier agent left");
   self->dead_agents_give_up_ms = clock_monotonic_ms() + KEEPERS_GIVE_UP_MS;
-  loop_timer_start(self->dead_agents, DEAD_AGENTS_MS);
+  loop_timer_start(self->dead_agents, DEAD_AGENTS_PAUSE_MS);
   return false;
 }
 
@@ -556,19 +557,21 @@ struct engine *engine_new(const struct engine_options *options) {
   *self = (struct engine){.options = *options};
   set_names(self);
   self->options.keepers.base = options->base;
-  self->options.keepers.job = self->job;
+  self->options.keepers.keeper.job = self->job;
+  self->options.keepers.keeper.log = options->log;
   self->keepers = keepers_new(&self->options.keepers);
-  self->run_context = (struct run_context){.stalled = on_run_stalled,
-                                           .done = on_run_done,
-                                           .engine = self,
-                                           .process = {.base = options->base,
-                                                       .keepers = self->keepers,
-                                                       .stdin_fd = options->keepers.stdin_fd},
-                                           .log = options->log,
-                                           .secrets = options->secrets,
-                                           .kind = options->kind,
-                                           .line_bytes = options->line_bytes,
-                                           .agent_tag = self->tag};
+  self->run_context =
+      (struct run_context){.stalled = on_run_stalled,
+                           .done = on_run_done,
+                           .engine = self,
+                           .process = {.base = options->base,
+                                       .keepers = self->keepers,
+                                       .stdin_fd = options->keepers.keeper.stdin_fd},
+                           .log = options->log,
+                           .secrets = options->secrets,
+                           .kind = options->kind,
+                           .line_bytes = options->line_bytes,
+                           .agent_tag = self->tag};
   if (options->signal_fd >= 0)
     self->signals =
         loop_event_new(options->base, options->signal_fd, EV_READ | EV_PERSIST, on_signals, self);

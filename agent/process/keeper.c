@@ -42,7 +42,7 @@
 #include "base/check.h"
 
 /* The directory in which it began, to which it returns after work. */
-#define KEEPER_DIRECTORY 5
+#define KEEPER_DIRECTORY 4
 
 #define REAPED_AT_ONCE 32
 #define REAPED_IN_A_TURN 1024
@@ -59,8 +59,6 @@
 /* Of its own memory after work, in pages of /proc/self/statm beside what it began with: above it, it is
    not used again. */
 #define WORK_PAGES_MAX 1024
-
-#define NAME "agent-keeper"
 
 #define BLOCK_SIZE 512 /* of getrusage(2)'s blocks */
 
@@ -79,6 +77,7 @@ struct keeper_child {
   int descriptors[3];
   pid_t keeper;
   int nice; /* its own */
+  struct rlimit open_files;
 };
 
 struct keeper {
@@ -116,15 +115,6 @@ static void take_signals(void) {
   (void)sigaction(SIGCONT, &action, NULL);
 }
 
-static void raise_oom_score(void) {
-  static const char score[] = "1000";
-  int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-  if (fd >= 0) {
-    (void)!write(fd, score, sizeof score - 1);
-    close(fd);
-  }
-}
-
 static long own_pages(void) {
   char text[64], *end;
   if (process_table_read_file(0, "statm", text, sizeof text) <= 0 || strtol(text, &end, 10) <= 0)
@@ -155,7 +145,7 @@ static void know_floor(struct keeper *self) {
 #define DESCRIPTORS_MAX (1024 * 1024)
 
 /* Before Linux 5.9, and where a seccomp filter is older than that, one by one. */
-void keeper_close_above(int last) {
+static void close_above(int last) {
   if (syscall(SYS_close_range, last + 1, ~0U, 0) == 0)
     return;
   struct rlimit limit = {.rlim_max = DESCRIPTORS_MAX};
@@ -165,27 +155,14 @@ void keeper_close_above(int last) {
     (void)close(fd);
 }
 
-bool keeper_is_meant(int argc, char *const *argv) {
-  int type;
-  socklen_t size = sizeof type;
-  return argc == 4 && strcmp(argv[1], KEEPER_ARGUMENT) == 0 &&
-         getsockopt(KEEPER_SOCKET, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
-         type == SOCK_SEQPACKET;
-}
-
-static void set_up(struct keeper *self) {
+static void set_up(void) {
   take_signals();
+  close_above(KEEPER_SOCKET);
   (void)setsid();
-  raise_oom_score();
-  (void)prctl(PR_SET_DUMPABLE, 0);
-  (void)prctl(PR_SET_NAME, NAME);
+  (void)prctl(PR_SET_DUMPABLE, 0); /* an agent with --dumpable has dumpable children */
+  (void)prctl(PR_SET_NAME, KEEPER_NAME);
   (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* an emulator may have none */
   (void)prctl(PR_SET_PDEATHSIG, SIGCONT);
-  (void)fcntl(KEEPER_SOCKET, F_SETFD, FD_CLOEXEC);
-  self->page = mmap(NULL, sizeof *self->page, PROT_READ | PROT_WRITE, MAP_SHARED, KEEPER_PAGE, 0);
-  close(KEEPER_PAGE);
-  if (self->page == MAP_FAILED)
-    _exit(1);
   int directory = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (directory >= 0 && directory != KEEPER_DIRECTORY) {
     (void)dup3(directory, KEEPER_DIRECTORY, O_CLOEXEC);
@@ -325,7 +302,7 @@ __attribute__((no_sanitize("address"))) static int run_child(void *context) {
   for (int i = 0; i < 3; i++)
     (void)dup2(self->descriptors[i], i);
   (void)setpriority(PRIO_PROCESS, 0, self->nice);
-  (void)setrlimit(RLIMIT_NOFILE, &self->page->commands.open_files);
+  (void)setrlimit(RLIMIT_NOFILE, &self->open_files);
   if (getppid() != self->keeper)
     _exit(127); /* the keeper died before prctl */
   wait_at_gate(self->page);
@@ -443,8 +420,8 @@ static void do_work(struct keeper *self) {
 static void tidy_after_work(struct keeper *self) {
   long pages = own_pages();
   self->has_grown = true;
-  keeper_close_above(KEEPER_DIRECTORY);
-  (void)prctl(PR_SET_NAME, NAME);
+  close_above(KEEPER_DIRECTORY);
+  (void)prctl(PR_SET_NAME, KEEPER_NAME);
   self->is_leaving = pages < 0 || self->first_pages < 0 ||
                      pages > self->first_pages + WORK_PAGES_MAX || fchdir(KEEPER_DIRECTORY) != 0;
 }
@@ -528,14 +505,16 @@ static void look_after_tree(struct keeper *self) {
   self->walk_ms = self->walk_ms < KILL_WALK_MAX_MS / 2 ? 2 * self->walk_ms : KILL_WALK_MAX_MS;
 }
 
-void keeper_main(pid_t agent, keeper_work *work) {
+void keeper_main(const struct keeper_setup *setup) {
   static struct keeper self;
-  self.agent = agent;
-  self.work = work;
-  set_up(&self);
+  self.agent = setup->agent;
+  self.page = setup->page;
+  self.work = setup->work;
+  set_up();
   self.child.page = self.page;
   self.child.keeper = getpid();
-  self.child.nice = getpriority(PRIO_PROCESS, 0) + self.page->commands.nice;
+  self.child.nice = getpriority(PRIO_PROCESS, 0) + setup->commands.nice;
+  self.child.open_files = setup->commands.open_files;
   self.first_pages = own_pages();
   know_floor(&self);
   send_news(&self, 0);

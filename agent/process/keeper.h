@@ -1,19 +1,22 @@
 #ifndef AGENT_PROCESS_KEEPER_H
 #define AGENT_PROCESS_KEEPER_H
 
-#include <stdbool.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
+struct keeper_page;
+
 /*
- * A small child of the agent that makes one command at a time, and keeps all processes that come of
+ * A child of the agent that makes one command at a time, and keeps all processes that come of
  * it: it is a child subreaper, so whoever has the command among his ancestors is below the keeper,
  * nobody else is, and the kernel keeps that book. This is the keeper's side; keepers.h is the agent's.
  *
  * It ends its tree when the agent orders it, and at once when the agent is dead, of which the kernel
  * tells it by SIGCONT: that wakes a keeper that a step has stopped, too. No other signal but SIGKILL does
- * anything to it. It is not dumpable, and the first that the out-of-memory killer takes, with all that
- * it makes.
+ * anything to it. It is not dumpable from its first instruction, because the agent is not: nobody of the
+ * same user can open its memory, or the page that it shares with the agent. The out-of-memory killer takes
+ * it first, with all that it makes.
  *
  * Work is done in the keeper itself: a function of this program, whose crash, hang or leak is the
  * step's own. The agent ends it with SIGKILL. A keeper whose work has taken much memory exits.
@@ -23,20 +26,27 @@
    and its directory changed. */
 typedef int keeper_work(char *packed, size_t length);
 
-/* The descriptors that it begins with, beside 0 to 2: its socket and the page (keeper_message.h). */
+/* How ps(1) and /proc call it. */
+#define KEEPER_NAME "agent-keeper"
+
+/* The keeper's socket (keeper_message.h), beside descriptors 0 to 2. */
 #define KEEPER_SOCKET 3
-#define KEEPER_PAGE 4
 
-/* What it is executed with: KEEPER_ARGUMENT, the job as keepers.h has it, the agent's pid. */
-#define KEEPER_ARGUMENT "--keeper"
+/* The settings of all commands. */
+struct keeper_commands {
+  struct rlimit open_files;
+  int nice; /* above the agent's */
+};
 
-/* For main(): whether this program was executed as a keeper, by these arguments and descriptors. */
-bool keeper_is_meant(int argc, char *const *argv);
+/* A keeper is a fork of the agent, so it gets all of this by memory. */
+struct keeper_setup {
+  pid_t agent;
+  struct keeper_page *page; /* shared with the agent */
+  struct keeper_commands commands;
+  keeper_work *work;
+};
 
-/* Never returns. `agent` is its parent, unless that is dead. */
-_Noreturn void keeper_main(pid_t agent, keeper_work *work);
-
-/* Closes every descriptor above this one. */
-void keeper_close_above(int last);
+/* Never returns. The caller is the child of a fork(2); it has placed descriptors 0 to 2 and KEEPER_SOCKET. */
+_Noreturn void keeper_main(const struct keeper_setup *setup);
 
 #endif

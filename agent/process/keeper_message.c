@@ -15,16 +15,33 @@ union control {
   char space[CMSG_SPACE(KEEPER_DESCRIPTORS_MAX * sizeof(int))];
 };
 
+static uint32_t add_texts(struct buffer *body, char *const *texts) {
+  uint32_t count = 0;
+  for (; texts[count] != NULL; count++)
+    buffer_add(body, texts[count], strlen(texts[count]) + 1);
+  return count;
+}
+
+void keeper_message_pack(struct keeper_message *self, struct buffer *body,
+                         const struct exec_command *exec) {
+  *self = (struct keeper_message){.kind = KEEPER_MESSAGE_RUN,
+                                  .has_directory = exec->directory != NULL,
+                                  .directory_may_be_missing = exec->directory_may_be_missing,
+                                  .home_at = (uint32_t)exec->home_at};
+  self->arguments = add_texts(body, exec->argv);
+  self->variables = add_texts(body, exec->envp);
+  if (exec->directory != NULL)
+    buffer_add(body, exec->directory, strlen(exec->directory) + 1);
+  self->length = body->length;
+  self->room = KEEPER_TEXTS_ROOM(self->arguments + self->variables);
+}
+
 static int send_all(int fd, struct msghdr *header) {
   ssize_t sent;
   do
     sent = sendmsg(fd, header, MSG_NOSIGNAL | MSG_DONTWAIT);
   while (sent < 0 && errno == EINTR);
-  if (sent >= 0)
-    return 0;
-  if (errno == EPIPE || errno == ECONNRESET)
-    errno = ESRCH;
-  return -1;
+  return sent >= 0 ? 0 : -1;
 }
 
 static void attach(struct msghdr *header, union control *control, const int *fds, size_t count) {
@@ -67,6 +84,50 @@ int keeper_message_send(int fd, const struct keeper_message *message, const char
     close(fds[3]);
     errno = send_errno;
   }
+  return result;
+}
+
+bool keeper_message_waits(int end) {
+  char byte;
+  return recv(end, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* Returns how many were received. */
+static size_t detach(struct msghdr *header, int fds[KEEPER_DESCRIPTORS_MAX]) {
+  const struct cmsghdr *rights = CMSG_FIRSTHDR(header);
+  if (rights == NULL || rights->cmsg_type != SCM_RIGHTS)
+    return 0;
+  memcpy(fds, CMSG_DATA(rights), rights->cmsg_len - CMSG_LEN(0));
+  return (rights->cmsg_len - CMSG_LEN(0)) / sizeof *fds;
+}
+
+int keeper_message_move(int end, int fd) {
+  char bytes[sizeof(struct keeper_message) + KEEPER_BODY_MAX];
+  union control control;
+  int fds[KEEPER_DESCRIPTORS_MAX];
+  struct iovec piece = {bytes, sizeof bytes};
+  struct msghdr header = {.msg_iov = &piece,
+                          .msg_iovlen = 1,
+                          .msg_control = &control,
+                          .msg_controllen = sizeof control};
+  ssize_t length = recvmsg(end, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  if (length <= 0)
+    return 0;
+  size_t count = detach(&header, fds);
+  int result = 1;
+  if ((header.msg_flags & MSG_CTRUNC) != 0) {
+    errno = EMFILE;
+    result = -1;
+  } else if (fd >= 0) {
+    piece.iov_len = (size_t)length;
+    header = (struct msghdr){.msg_iov = &piece, .msg_iovlen = 1};
+    attach(&header, &control, fds, count);
+    result = send_all(fd, &header) == 0 ? 1 : -1;
+  }
+  int move_errno = errno;
+  for (size_t i = 0; i < count; i++)
+    close(fds[i]);
+  errno = move_errno;
   return result;
 }
 

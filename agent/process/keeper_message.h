@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/resource.h>
 
 #include "agent/process/exec_command.h"
 #include "agent/process/process_table.h"
+#include "base/buffer.h"
 #include "wire/step_report.h"
 
 /*
@@ -47,17 +47,10 @@ struct keeper_census {
   struct pipe_holder holder;
 };
 
-/* What is the same for all commands. */
-struct keeper_commands {
-  struct rlimit open_files;
-  int nice; /* above the agent's */
-};
-
 /* The lowest bit of a question: the holder is asked for, too. The other bits are its number. */
 #define KEEPER_ASKS_HOLDER 1U
 
 struct keeper_page {
-  struct keeper_commands commands;
   atomic_int order;  /* enum keeper_order */
   atomic_int gate;   /* enum keeper_gate */
   atomic_int pid;    /* of the command's process */
@@ -97,10 +90,22 @@ struct keeper_message {
 
 #define KEEPER_DESCRIPTORS_MAX 4
 
-/* Sends a message with its three descriptors, which stay the caller's. Returns 0, or -1 with errno: ESRCH
-   when the keeper is dead. Does not wait. */
+/* Makes the message of a command, and adds its body to the buffer, which is empty. */
+void keeper_message_pack(struct keeper_message *self, struct buffer *body,
+                         const struct exec_command *exec);
+
+/* Sends a message with its three descriptors, which stay the caller's. Returns 0, or -1 with errno. Does not
+   wait. The caller has the keeper's end open, too, so a dead keeper is no error. */
 int keeper_message_send(int fd, const struct keeper_message *message, const char *body,
                         const int descriptors[3]);
+
+/* Whether the keeper at this end has not received the message that was sent to it. */
+bool keeper_message_waits(int end);
+
+/* Takes that message back, and sends it to another keeper through `fd` (-1: to nobody). What was taken back
+   no keeper will receive, so a message is received once at most. Returns 1; 0 if the keeper has received it
+   before; or -1 with errno, and then the message is lost. Does not wait. */
+int keeper_message_move(int end, int fd);
 
 /* Receives one, and waits for it. The body is in `space` or, where it travelled as a file, in a
    mapping that keeper_message_release ends; `descriptors` are close-on-exec and the caller's. If

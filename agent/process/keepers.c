@@ -6,23 +6,19 @@
 #include "agent/process/keepers.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/process/children.h"
+#include "agent/process/keeper_facts.h"
 #include "agent/process/keeper_message.h"
 #include "agent/process/keeper_question.h"
 #include "agent/process/pipe_drain.h"
-#include "agent/process/process_table.h"
 #include "agent/process/process_tree.h"
 #include "base/buffer.h"
 #include "base/check.h"
@@ -35,51 +31,58 @@
 #define WALK_MS 5
 #define WALK_MAX_MS 1000
 
-/* How long the first keeper may take to show that this program can be executed anew. */
-#define FIRST_NEWS_MS 5000
+/* How often it is looked at keepers that are silent. */
+#define SILENCE_MS 250
 
 #define FUTEX_WAKE 1 /* of linux/futex.h, which musl does not bring */
 
 struct keeper {
   struct keeper *next;
   struct keepers *keepers;
-  struct keeper_page *page;
+  struct keeper_process process;
   struct event *readable;
   void (*news)(void *owner); /* NULL: nobody has it */
   void *owner;
-  int fd; /* -1: it was told to go, or is dead */
-  pid_t pid;
   enum keeper_state state;
+  int order;       /* enum keeper_order; the page has a copy */
+  bool is_waiting; /* for keeper_go; the page has a copy */
   int64_t kill_ms; /* when it was ordered to kill; monotonic, 0: it was not */
+  /* Since when it has not reported that it is there or, if it got a message, has not received that; 0: it
+     has. */
+  int64_t silent_since_ms;
+  unsigned replaced; /* how often, since it got the message */
   bool is_work;
   bool leaves;
   bool is_asked; /* by keepers_count */
   struct keeper_question question;
   int own_status; /* of the keeper itself, once it was reaped */
+  size_t left;    /* of a keeper that died */
+  struct keeper_facts facts;
+  bool is_decided; /* the facts are the agent's own: the keeper did nothing */
 };
 
 struct keepers {
   struct keepers_options options;
-  bool is_proven; /* a keeper made of the program has reported */
-  bool has_died;  /* one was reaped */
+  bool has_died; /* one was reaped */
   unsigned idle_max;
   struct keeper *all;
   struct pipe_drains drains;
   struct buffer body;          /* of the message that is being sent */
   struct process_tree nobodys; /* the children of this process that are no keepers */
-  struct event *walk;          /* over those of nobody, and while everything ends */
-  bool ends_nobodys;           /* since a keeper has died, until none of them is left */
-  int64_t walk_ms;             /* see WALK_MS */
-  int64_t give_up_ms;          /* of those of keepers that died; 0: nobody waits for their end */
-  int64_t kill_at_ms;          /* while everything ends */
-  int64_t asked_ms;            /* by keepers_count; 0: it has ended */
+  struct event *silence;
+  struct event *walk; /* over those of nobody, and while everything ends */
+  bool ends_nobodys;  /* since a keeper has died, until none of them is left */
+  int64_t walk_ms;    /* see WALK_MS */
+  int64_t give_up_ms; /* of those of keepers that died; 0: nobody waits for their end */
+  int64_t kill_at_ms; /* while everything ends */
+  int64_t asked_ms;   /* by keepers_count; 0: it has ended */
   void (*gone)(void *owner, size_t left);
   void *gone_owner;
 };
 
 static struct keeper *find_keeper(const struct keepers *self, pid_t pid) {
   struct keeper *keeper = self->all;
-  while (keeper != NULL && keeper->pid != pid)
+  while (keeper != NULL && keeper->process.pid != pid)
     keeper = keeper->next;
   return keeper;
 }
@@ -97,7 +100,7 @@ static size_t signal_nobodys(struct keepers *self, int signal) {
 }
 
 static bool is_idle(const struct keeper *self) {
-  return self->state == KEEPER_DONE && self->news == NULL && self->fd >= 0;
+  return self->state == KEEPER_DONE && self->news == NULL && self->process.socket >= 0;
 }
 
 static struct keeper *find_idle(const struct keepers *self) {
@@ -113,18 +116,17 @@ static bool has_processes(const struct keeper *self) {
 
 /* --- its end -------------------------------------------------------------------------------- */
 
-/* It sees that nobody listens, and exits. */
 static void dismiss(struct keeper *self) {
-  if (self->fd < 0)
+  if (self->process.socket < 0)
     return;
   event_free(self->readable);
-  close(self->fd);
-  self->fd = -1;
+  keeper_process_dismiss(&self->process);
 }
 
 static void free_keeper(struct keeper *self) {
   dismiss(self);
-  (void)munmap(self->page, sizeof *self->page);
+  keeper_process_release(&self->process);
+  keeper_facts_release(&self->facts);
   free(self);
 }
 
@@ -139,7 +141,7 @@ static void remove_keeper(struct keeper *self) {
 /* It has nothing, and nobody has it. */
 static void keep_or_dismiss(struct keeper *self) {
   unsigned idle = 0;
-  if (self->pid == 0) {
+  if (self->process.pid == 0) {
     remove_keeper(self);
     return;
   }
@@ -163,12 +165,13 @@ static void tell(struct keeper *self) {
 /* One message, a byte. At end-of-file it is dead: the rest is told by keepers_reap. */
 LOOP_CALLBACK(on_news, struct keeper *self) {
   unsigned char news = 0;
-  ssize_t length = recv(self->fd, &news, sizeof news, MSG_DONTWAIT);
+  ssize_t length = recv(self->process.socket, &news, sizeof news, MSG_DONTWAIT);
   if (length == 0 || (length < 0 && errno != EAGAIN && errno != EINTR))
     (void)event_del(self->readable);
   if (length <= 0)
     return;
-  self->keepers->is_proven = true;
+  if (self->state != KEEPER_RUNS || news != 0)
+    self->silent_since_ms = 0;
   if ((news & KEEPER_ENDED) != 0 && self->state == KEEPER_RUNS)
     self->state = KEEPER_HOLDS;
   if ((news & KEEPER_EMPTY) != 0 && self->state != KEEPER_DIED)
@@ -176,154 +179,37 @@ LOOP_CALLBACK(on_news, struct keeper *self) {
   if ((news & KEEPER_LEAVES) != 0)
     self->leaves = true;
   if ((news & KEEPER_COUNTED) != 0)
-    keeper_question_take_answer(&self->question, self->page);
+    keeper_question_take_answer(&self->question, self->process.page);
   if ((news & (KEEPER_ENDED | KEEPER_EMPTY | KEEPER_COUNTED)) != 0)
     tell(self);
 }
 
 /* --- making one ------------------------------------------------------------------------------ */
 
-/* Leaves errno. */
-static void close_end(int fd) {
-  int kept_errno = errno;
-  close(fd);
-  errno = kept_errno;
+static void expect_report(struct keeper *self) {
+  struct event *timer = self->keepers->silence;
+  self->silent_since_ms = clock_monotonic_ms();
+  if (!evtimer_pending(timer, NULL))
+    loop_timer_start(timer, SILENCE_MS);
 }
 
-/* Above the numbers that it gets in the keeper. */
-static int move_up(int fd) {
-  int moved = fcntl(fd, F_DUPFD_CLOEXEC, KEEPER_PAGE + 1);
-  close_end(fd);
-  return moved;
-}
-
-static int make_page(struct keepers *self, struct keeper_page **page) {
-  int fd = memfd_create("keeper", MFD_CLOEXEC);
-  if (fd < 0 || (fd = move_up(fd)) < 0)
-    return -1;
-  *page = MAP_FAILED;
-  if (ftruncate(fd, sizeof **page) == 0)
-    *page = mmap(NULL, sizeof **page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (*page == MAP_FAILED) {
-    close_end(fd);
-    return -1;
-  }
-  (*page)->commands = self->options.commands;
-  return fd;
-}
-
-/* The descriptors of the keeper's process, which become those that it begins with. */
-static void place_descriptors(const struct keepers *self, int socket, int page) {
-  for (int i = 0; i < 3; i++)
-    (void)dup2(self->options.stdin_fd, i);
-  (void)dup2(socket, KEEPER_SOCKET);
-  (void)dup2(page, KEEPER_PAGE);
-}
-
-static void find_variables(const struct keepers *self, char *found[3]) {
-  static const char *const inherited[] = {"HOME=", "XDG_CONFIG_HOME="};
-  for (size_t i = 0; i < sizeof inherited / sizeof *inherited; i++)
-    for (char *const *entry = self->options.environment; entry != NULL && *entry != NULL; entry++)
-      if (strncmp(*entry, inherited[i], strlen(inherited[i])) == 0) {
-        *found++ = *entry;
-        break;
-      }
-  *found = NULL;
-}
-
-/* Not by posix_spawn(3), which changes the signal mask of its caller. Returns its pid, or -1 with errno;
-   0: this program cannot be executed here. */
-static pid_t execute(const struct keepers *self, int socket, int page) {
-  static char name[] = "agent-keeper", argument[] = KEEPER_ARGUMENT, no_job[] = "-";
-  char agent[16];
-  char *job = self->options.job != NULL ? (char *)self->options.job : no_job;
-  char *const argv[] = {name, argument, job, agent, NULL};
-  char *envp[3];
-  (void)snprintf(agent, sizeof agent, "%d", (int)getpid());
-  find_variables(self, envp);
-  volatile bool is_refused = false;
-  pid_t pid = vfork();
-  if (pid == 0) {
-    place_descriptors(self, socket, page);
-    (void)execve(self->options.program, argv, envp);
-    is_refused = true;
-    _exit(127);
-  }
-  if (pid < 0 || !is_refused)
-    return pid;
-  (void)waitpid(pid, NULL, 0);
-  return 0;
-}
-
-static pid_t fork_off(const struct keepers *self, int socket, int page) {
-  const pid_t agent = getpid();
-  pid_t pid = fork();
-  if (pid != 0)
-    return pid;
-  place_descriptors(self, socket, page);
-  keeper_close_above(KEEPER_PAGE);
-  keeper_main(agent, self->options.work);
-}
-
-static pid_t make_process(struct keepers *self, int socket, int page) {
-  pid_t pid = self->options.program != NULL ? execute(self, socket, page) : 0;
-  if (pid != 0)
-    return pid;
-  self->options.program = NULL;
-  return fork_off(self, socket, page);
-}
-
-static struct keeper *add_keeper(struct keepers *self, int fd, struct keeper_page *page,
-                                 pid_t pid) {
-  struct keeper *keeper = memory_allocate(sizeof *keeper);
-  *keeper = (struct keeper){
-      .next = self->all, .keepers = self, .page = page, .fd = fd, .pid = pid, .state = KEEPER_DONE};
-  keeper->readable = loop_event_new(self->options.base, fd, EV_READ | EV_PERSIST, on_news, keeper);
-  self->all = keeper;
-  return keeper;
+static void listen_to(struct keeper *self, const struct keeper_process *process) {
+  self->process = *process;
+  self->readable = loop_event_new(self->keepers->options.base, process->socket,
+                                  EV_READ | EV_PERSIST, on_news, self);
 }
 
 /* Returns NULL with errno. */
 static struct keeper *make_keeper(struct keepers *self) {
-  int ends[2];
-  struct keeper_page *page;
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+  struct keeper_process process;
+  if (keeper_process_make(&process, &self->options.keeper) != 0)
     return NULL;
-  ends[1] = move_up(ends[1]);
-  int page_fd = ends[1] >= 0 ? make_page(self, &page) : -1;
-  pid_t pid = page_fd >= 0 ? make_process(self, ends[1], page_fd) : -1;
-  close_end(page_fd);
-  close_end(ends[1]);
-  if (pid > 0)
-    return add_keeper(self, ends[0], page, pid);
-  if (page_fd >= 0)
-    (void)munmap(page, sizeof *page);
-  close_end(ends[0]);
-  return NULL;
-}
-
-/* Only the first keeper that is executed has to show that this works at all; in an emulator it may be
-   the emulator that is executed. */
-static bool is_proven(struct keeper *self) {
-  struct pollfd news = {.fd = self->fd, .events = POLLIN};
-  unsigned char byte;
-  if (self->keepers->options.program == NULL || self->keepers->is_proven)
-    return true;
-  self->keepers->is_proven = poll(&news, 1, FIRST_NEWS_MS) == 1 &&
-                             recv(self->fd, &byte, sizeof byte, MSG_DONTWAIT | MSG_PEEK) == 1;
-  return self->keepers->is_proven;
-}
-
-/* One that is idle, or a new one; NULL with errno. */
-static struct keeper *take_keeper(struct keepers *self) {
-  struct keeper *keeper = find_idle(self);
-  if (keeper == NULL)
-    keeper = make_keeper(self);
-  if (keeper == NULL || is_proven(keeper))
-    return keeper;
-  dismiss(keeper);
-  self->options.program = NULL;
-  return make_keeper(self);
+  struct keeper *keeper = memory_allocate(sizeof *keeper);
+  *keeper = (struct keeper){.next = self->all, .keepers = self, .state = KEEPER_DONE};
+  listen_to(keeper, &process);
+  expect_report(keeper);
+  self->all = keeper;
+  return keeper;
 }
 
 void keepers_make_spare(struct keepers *self) {
@@ -335,59 +221,39 @@ void keepers_make_spare(struct keepers *self) {
 
 static const struct step_usage unknown_usage = {-1, -1, -1, -1, -1, -1, -1, -1, -1};
 
-/* The list is long, and counts for nothing without its count. */
-static void reset_page(struct keeper_page *page, bool waits) {
-  const struct keeper_commands commands = page->commands;
-  memset(page, 0, offsetof(struct keeper_page, alive));
-  page->commands = commands;
-  page->usage = (struct step_usage){.max_rss_bytes = -1, .read_bytes = -1, .written_bytes = -1};
-  atomic_store(&page->gate, waits ? KEEPER_GATE_CLOSED : KEEPER_GATE_OPEN);
-}
-
-/* A keeper that was killed while it was idle has done nothing: the next one gets the message. */
+/* Returns NULL with errno. */
 static struct keeper *give(struct keepers *self, const struct keeper_task *task,
                            const struct keeper_message *message, const char *body) {
-  for (;;) {
-    struct keeper *keeper = take_keeper(self);
-    if (keeper == NULL)
-      return NULL;
-    reset_page(keeper->page, task->waits);
-    keeper->kill_ms = 0;
-    keeper->question = (struct keeper_question){0};
-    keeper->is_work = message->kind == KEEPER_MESSAGE_WORK;
-    if (keeper_message_send(keeper->fd, message, body, task->descriptors) == 0) {
-      keeper->state = KEEPER_RUNS;
-      keeper->news = task->news;
-      keeper->owner = task->owner;
-      return keeper;
-    }
-    if (errno != ESRCH)
-      return NULL;
-    dismiss(keeper);
-  }
-}
-
-static uint32_t add_texts(struct buffer *body, char *const *texts) {
-  uint32_t count = 0;
-  for (; texts[count] != NULL; count++)
-    buffer_add(body, texts[count], strlen(texts[count]) + 1);
-  return count;
+  struct keeper *keeper = find_idle(self);
+  if (keeper == NULL)
+    keeper = make_keeper(self);
+  if (keeper == NULL)
+    return NULL;
+  keeper_process_reset(&keeper->process, task->waits);
+  keeper_facts_release(&keeper->facts);
+  if (keeper_message_send(keeper->process.socket, message, body, task->descriptors) != 0)
+    return NULL;
+  keeper->state = KEEPER_RUNS;
+  keeper->order = KEEPER_ORDER_NONE;
+  keeper->is_waiting = task->waits;
+  keeper->kill_ms = 0;
+  keeper->question = (struct keeper_question){0};
+  keeper->replaced = 0;
+  keeper->is_work = message->kind == KEEPER_MESSAGE_WORK;
+  keeper->left = 0;
+  keeper->is_decided = false;
+  keeper->news = task->news;
+  keeper->owner = task->owner;
+  expect_report(keeper);
+  return keeper;
 }
 
 static struct keeper *give_command(struct keepers *self, const struct keeper_task *task) {
-  const struct exec_command *exec = &task->exec;
-  char *const directory[] = {(char *)(uintptr_t)exec->directory, NULL};
   struct buffer *body = &self->body;
-  struct keeper_message message = {.kind = KEEPER_MESSAGE_RUN,
-                                   .lists_alive = task->lists_alive,
-                                   .directory_may_be_missing = exec->directory_may_be_missing,
-                                   .home_at = (uint32_t)exec->home_at};
+  struct keeper_message message;
   body->length = 0;
-  message.arguments = add_texts(body, exec->argv);
-  message.variables = add_texts(body, exec->envp);
-  message.has_directory = add_texts(body, directory) > 0;
-  message.length = body->length;
-  message.room = KEEPER_TEXTS_ROOM(message.arguments + message.variables);
+  keeper_message_pack(&message, body, &task->exec);
+  message.lists_alive = task->lists_alive;
   struct keeper *keeper = give(self, task, &message, body->bytes);
   if (body->capacity > KEEPER_BODY_MAX)
     buffer_release(body); /* free(3) leaves errno */
@@ -409,52 +275,72 @@ struct keeper *keepers_give(struct keepers *self, const struct keeper_task *task
 }
 
 void keeper_go(struct keeper *self) {
-  atomic_store(&self->page->gate, KEEPER_GATE_OPEN);
-  (void)syscall(SYS_futex, &self->page->gate, FUTEX_WAKE, 1, NULL, NULL, 0);
+  self->is_waiting = false;
+  atomic_store(&self->process.page->gate, KEEPER_GATE_OPEN);
+  (void)syscall(SYS_futex, &self->process.page->gate, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
 /* --- what is known of it ---------------------------------------------------------------------- */
 
 /* The page may be ahead of the news. */
 enum keeper_state keeper_state(const struct keeper *self) {
-  bool has_ended = atomic_load(&self->page->ended) != 0;
+  bool has_ended = atomic_load(&self->process.page->ended) != 0;
   return self->state == KEEPER_RUNS && has_ended ? KEEPER_HOLDS : self->state;
 }
 
 pid_t keeper_pid(const struct keeper *self) {
-  return (pid_t)atomic_load(&self->page->pid);
+  int pid = atomic_load(&self->process.page->pid);
+  return pid > 0 ? (pid_t)pid : 0;
 }
 
-int keeper_status(const struct keeper *self) {
-  if (atomic_load(&self->page->ended) != 0)
-    return self->page->status;
-  return self->is_work ? self->own_status : SIGKILL;
+/* A page with impossible values is no keeper's: nothing is known, and the keeper serves no other step. */
+static void read_facts(struct keeper *self) {
+  const struct log *log = self->keepers->options.keeper.log;
+  if (self->is_decided || keeper_facts_read(&self->facts, self->process.page))
+    return;
+  if (!self->leaves && log != NULL)
+    log_line(log, LOG_ERROR, NULL,
+             "keeper %d reported impossible values about its step: the step counts as killed",
+             (int)self->process.pid);
+  self->leaves = true;
+}
+
+/* Of a command that ended as nobody knows: its keeper was killed, and took it along. */
+int keeper_status(struct keeper *self) {
+  read_facts(self);
+  if (self->facts.has_ended)
+    return self->facts.status;
+  return self->is_work && self->process.pid == 0 ? self->own_status : SIGKILL;
 }
 
 const struct exec_failure *keeper_failure(const struct keeper *self, const char **whole) {
-  *whole = self->page->whole_reason;
-  return &self->page->failure;
+  *whole = self->facts.whole_reason;
+  return &self->facts.failure;
 }
 
 size_t keeper_left(const struct keeper *self) {
-  return atomic_load(&self->page->left);
+  size_t left = atomic_load(&self->process.page->left);
+  if (self->process.pid == 0)
+    return self->left;
+  return left < PROCESS_TREE_MAX ? left : PROCESS_TREE_MAX;
 }
 
-const struct step_usage *keeper_usage(const struct keeper *self) {
-  bool is_known = self->pid != 0 && atomic_load(&self->page->ended) != 0;
-  return is_known ? &self->page->usage : &unknown_usage;
+const struct step_usage *keeper_usage(struct keeper *self) {
+  read_facts(self);
+  bool is_known = self->process.pid != 0 && self->facts.has_ended && !self->is_decided;
+  return is_known ? &self->facts.usage : &unknown_usage;
 }
 
 const struct step_process *keeper_alive(const struct keeper *self, size_t *count) {
-  *count = atomic_load(&self->page->alive_count);
-  return self->page->alive;
+  *count = self->facts.alive_count;
+  return self->facts.alive;
 }
 
 bool keeper_ask(struct keeper *self, bool holder) {
-  if (self->pid == 0 || self->is_work || !has_processes(self))
+  if (self->process.pid == 0 || self->is_work || !has_processes(self))
     return false;
-  keeper_question_ask(&self->question, self->page, holder);
-  (void)kill(self->pid, SIGCONT);
+  keeper_question_ask(&self->question, self->process.page, holder);
+  (void)kill(self->process.pid, SIGCONT);
   return true;
 }
 
@@ -495,10 +381,11 @@ struct keeper *keepers_largest_left(const struct keepers *self, int64_t *rss_byt
 /* --- orders ----------------------------------------------------------------------------------- */
 
 static void raise_order(struct keeper *self, int order) {
-  if (atomic_load(&self->page->order) < order)
-    atomic_store(&self->page->order, order);
-  if (self->pid > 0)
-    (void)kill(self->pid, SIGCONT);
+  if (self->order < order)
+    self->order = order;
+  atomic_store(&self->process.page->order, self->order);
+  if (self->process.pid > 0)
+    (void)kill(self->process.pid, SIGCONT);
 }
 
 void keeper_kill(struct keeper *self) {
@@ -507,12 +394,12 @@ void keeper_kill(struct keeper *self) {
   if (self->kill_ms == 0)
     self->kill_ms = clock_monotonic_ms();
   raise_order(self, KEEPER_ORDER_KILL);
-  if (self->is_work && self->pid > 0)
-    (void)kill(self->pid, SIGKILL);
+  if (self->is_work && self->process.pid > 0)
+    (void)kill(self->process.pid, SIGKILL);
 }
 
 void keeper_terminate(struct keeper *self) {
-  if (self->is_work || atomic_load(&self->page->gate) == KEEPER_GATE_CLOSED)
+  if (self->is_work || self->is_waiting)
     keeper_kill(self);
   else if (has_processes(self))
     raise_order(self, KEEPER_ORDER_TERMINATE);
@@ -524,6 +411,97 @@ void keeper_release(struct keeper *self) {
     keep_or_dismiss(self);
 }
 
+/* --- keepers that are silent ------------------------------------------------------------------ */
+
+/* Its message was taken back: nothing of the step exists. Without a reason it was ordered to end. */
+static void end_unstarted(struct keeper *self, const char *reason) {
+  keeper_facts_release(&self->facts);
+  self->facts.has_ended = true;
+  self->facts.status = SIGKILL;
+  if (reason != NULL) {
+    self->facts.status = 127 << 8;
+    self->facts.failure.stage = EXEC_NO_PROCESS;
+    (void)error_set(&self->facts.failure.reason, "cannot start a process: %s", reason);
+  }
+  self->is_decided = true;
+  self->state = KEEPER_DONE;
+  self->silent_since_ms = 0;
+  dismiss(self);
+  if (self->process.pid > 0)
+    (void)kill(self->process.pid, SIGKILL);
+  tell(self);
+}
+
+static void end_if_unstarted(struct keeper *self, const char *reason) {
+  if (keeper_message_move(self->process.other_end, -1) != 0)
+    end_unstarted(self, reason);
+  else
+    self->silent_since_ms = 0; /* it has received the message meanwhile */
+}
+
+/* Another process takes its place. The one that is killed has not received the message, and cannot any
+   more once that was taken back. */
+static void replace(struct keeper *self) {
+  struct keeper_process fresh;
+  if (self->replaced == KEEPER_REPLACED_MAX) {
+    end_if_unstarted(self, "its keeper does not respond: another process of the same user may stop "
+                           "or kill it");
+    return;
+  }
+  self->replaced++;
+  expect_report(self);
+  if (keeper_process_make(&fresh, &self->keepers->options.keeper) != 0)
+    return; /* the old one may respond yet */
+  keeper_process_reset(&fresh, self->is_waiting);
+  int moved = keeper_message_move(self->process.other_end, fresh.socket);
+  int move_errno = errno;
+  if (moved == 0) {
+    self->silent_since_ms = 0;
+    keeper_process_release(&fresh);
+    (void)kill(fresh.pid, SIGKILL);
+    return;
+  }
+  if (self->process.pid > 0)
+    (void)kill(self->process.pid, SIGKILL); /* it is reaped as one of nobody's */
+  dismiss(self);
+  keeper_process_release(&self->process);
+  listen_to(self, &fresh);
+  if (moved < 0)
+    end_unstarted(self, strerror(move_errno));
+}
+
+static void look_at_silent(struct keeper *self, int64_t now_ms) {
+  const bool has_message = self->state == KEEPER_RUNS;
+  const bool is_late = now_ms - self->silent_since_ms >= KEEPER_REPORT_MS;
+  if (has_message && !keeper_message_waits(self->process.other_end)) {
+    self->silent_since_ms = 0;
+    return;
+  }
+  if (self->process.pid > 0)
+    (void)kill(self->process.pid, is_late && !has_message ? SIGKILL : SIGCONT);
+  if (is_late && !has_message)
+    self->silent_since_ms = 0; /* nothing is lost: it had nothing */
+  else if (has_message && self->order != KEEPER_ORDER_NONE)
+    end_if_unstarted(self, NULL);
+  else if (is_late)
+    replace(self);
+}
+
+/* A process of the same user may stop a keeper, again and again. */
+LOOP_CALLBACK(on_silence, struct keepers *self) {
+  int64_t now_ms = clock_monotonic_ms();
+  bool is_any_silent = false;
+  for (struct keeper *keeper = self->all, *next; keeper != NULL; keeper = next) {
+    next = keeper->next;
+    if (keeper->silent_since_ms == 0)
+      continue;
+    is_any_silent = true;
+    look_at_silent(keeper, now_ms);
+  }
+  if (is_any_silent)
+    loop_timer_start(self->silence, SILENCE_MS);
+}
+
 /* --- those of nobody, and the end of all ------------------------------------------------------ */
 
 static void finish_dead(struct keepers *self, size_t left) {
@@ -532,7 +510,7 @@ static void finish_dead(struct keepers *self, size_t left) {
     next = keeper->next;
     if (keeper->state != KEEPER_DIED)
       continue;
-    atomic_store(&keeper->page->left, (unsigned)left);
+    keeper->left = left;
     keeper->state = KEEPER_DONE;
     tell(keeper);
   }
@@ -609,8 +587,16 @@ void keepers_end(struct keepers *self, int64_t grace_ms, void (*gone)(void *owne
 
 static void keeper_died(struct keeper *self, int status) {
   struct keepers *keepers = self->keepers;
-  self->pid = 0;
+  self->process.pid = 0;
   self->own_status = status;
+  if (self->state == KEEPER_RUNS && keeper_message_waits(self->process.other_end)) {
+    if (self->order != KEEPER_ORDER_NONE)
+      end_if_unstarted(self, NULL);
+    else
+      replace(self);
+    return;
+  }
+  self->silent_since_ms = 0;
   dismiss(self);
   if (self->state == KEEPER_DONE) {
     if (self->news == NULL)
@@ -677,33 +663,6 @@ bool keepers_have_processes(struct keepers *self) {
   return keepers_are_busy(self) || signal_nobodys(self, 0) > 0;
 }
 
-struct dead_agents {
-  const char *job;
-  size_t keepers;
-};
-
-static void count_if_left(void *context, pid_t pid) {
-  struct dead_agents *self = context;
-  char text[256];
-  ssize_t length = process_table_read_file(pid, "cmdline", text, sizeof text);
-  const char *argv[4] = {0};
-  const char *at = text;
-  for (int i = 0; i < 4 && at < text + length; i++, at += strlen(at) + 1)
-    argv[i] = at;
-  if (argv[3] == NULL || strcmp(argv[1], KEEPER_ARGUMENT) != 0 || strcmp(argv[2], self->job) != 0 ||
-      process_table_parent(pid) == strtol(argv[3], NULL, 10))
-    return;
-  (void)kill(pid, SIGCONT);
-  self->keepers++;
-}
-
-size_t keepers_of_dead_agents(const char *job) {
-  struct dead_agents search = {.job = job};
-  struct process_scan scan = {.until_ms = 0};
-  (void)process_table_each(&scan, count_if_left, &search);
-  return search.keepers;
-}
-
 /* --- the keepers themselves -------------------------------------------------------------------- */
 
 struct keepers *keepers_new(const struct keepers_options *options) {
@@ -712,6 +671,7 @@ struct keepers *keepers_new(const struct keepers_options *options) {
   self->nobodys =
       (struct process_tree){.is_excepted = is_keeper, .context = self, .turn_ms = WALK_TURN_MS};
   self->walk = loop_timer_new(options->base, on_walk, self);
+  self->silence = loop_timer_new(options->base, on_silence, self);
   return self;
 }
 
@@ -728,14 +688,18 @@ void keepers_free(struct keepers *self) {
   for (struct keeper *keeper = self->all, *next; keeper != NULL; keeper = next) {
     next = keeper->next;
     keeper_kill(keeper);
-    if (!has_processes(keeper) && keeper->pid > 0) {
-      (void)kill(keeper->pid, SIGKILL);
-      (void)waitpid(keeper->pid, NULL, 0);
+    bool has_nothing =
+        !has_processes(keeper) ||
+        (keeper->state == KEEPER_RUNS && keeper_message_move(keeper->process.other_end, -1) != 0);
+    if (has_nothing && keeper->process.pid > 0) {
+      (void)kill(keeper->process.pid, SIGKILL);
+      (void)waitpid(keeper->process.pid, NULL, 0);
     }
     free_keeper(keeper);
   }
   pipe_drains_release(&self->drains);
   event_free(self->walk);
+  event_free(self->silence);
   buffer_release(&self->body);
   free(self);
 }

@@ -4,12 +4,11 @@
 #include <event2/event.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "agent/process/exec_command.h"
-#include "agent/process/keeper.h"
 #include "agent/process/keeper_message.h"
+#include "agent/process/keeper_process.h"
 #include "base/error.h"
 
 /*
@@ -31,15 +30,9 @@
 struct keepers;
 struct keeper;
 
-/* Everything that is pointed to must outlive the keepers. */
 struct keepers_options {
-  struct event_base *base;
-  const char *program;             /* the path of this program; NULL: a keeper is a fork of it */
-  const char *job;                 /* for ps, and for keepers_of_dead_agents; NULL: none */
-  char *const *environment;        /* of work: HOME and XDG_CONFIG_HOME, where git's files are */
-  keeper_work *work;               /* kinds_work of agent/kinds/kind.h, or its like */
-  struct keeper_commands commands; /* the agent has raised its own number of open files */
-  int stdin_fd;                    /* reads as empty */
+  struct event_base *base; /* outlives the keepers */
+  struct keeper_options keeper;
 };
 
 struct keepers *keepers_new(const struct keepers_options *options);
@@ -69,6 +62,11 @@ struct keeper *keepers_give(struct keepers *self, const struct keeper_task *task
 
 void keeper_go(struct keeper *self);
 
+/* A keeper that has not received its task so long gets SIGCONT, and is then killed and replaced, so often at
+   most. Then the task fails as a command that cannot be executed. A task is received once at most. */
+#define KEEPER_REPORT_MS 2000
+#define KEEPER_REPLACED_MAX 3
+
 enum keeper_state {
   KEEPER_RUNS,  /* the command does */
   KEEPER_HOLDS, /* the command has ended, and has left processes */
@@ -81,17 +79,17 @@ enum keeper_state keeper_state(const struct keeper *self);
 pid_t keeper_pid(const struct keeper *self);
 
 /* After KEEPER_RUNS: how it ended, as of waitpid(2). Of a keeper that was killed, and took it along, its
-   own end. */
-int keeper_status(const struct keeper *self);
-/* Also after KEEPER_RUNS. `*whole`: if exec_command has failed, its reason in full, EXEC_REASON_MAX
-   bytes which need not have a NUL. */
+   own end. This and keeper_usage read what the keeper has reported; keeper_failure and keeper_alive
+   are of the same report. */
+int keeper_status(struct keeper *self);
+/* Also after KEEPER_RUNS. `*whole`: if exec_command has failed, its reason in full; else NULL. */
 const struct exec_failure *keeper_failure(const struct keeper *self, const char **whole);
 
 /* How many processes are left, as far as is known while they are being killed. */
 size_t keeper_left(const struct keeper *self);
 
 /* After KEEPER_RUNS: what those have used that have ended. Of a keeper that is dead nothing is known. */
-const struct step_usage *keeper_usage(const struct keeper *self);
+const struct step_usage *keeper_usage(struct keeper *self);
 
 /* Those that were there when it was ordered to end them (`lists_alive`), the largest first. */
 const struct step_process *keeper_alive(const struct keeper *self, size_t *count);
@@ -151,9 +149,5 @@ void keepers_kill(struct keepers *self);
    its output is read and discarded until the last writer is gone. A closed pipe would break a server
    that a command started for later steps. */
 void keepers_drain(struct keepers *self, int fd);
-
-/* The number of keepers of this job whose agent is dead. They are ending their trees; one that somebody
-   has stopped goes on. */
-size_t keepers_of_dead_agents(const char *job);
 
 #endif

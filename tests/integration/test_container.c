@@ -136,10 +136,8 @@ JOB_TEST_NO_AGENT(the_agents_limits_are_not_a_steps_to_set) {
   }
 }
 
-/* A command, what it starts at once, and its keeper; the agent keeps its own score. (A keeper that is a fork is
-   not dumpable from the beginning, and may not write its score as a user without rights.) */
-TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
-             a_step_is_killed_for_memory_before_the_agent, job_setup_server, job_teardown) {
+/* A command, what it starts at once, and its keeper; the agent keeps its own score. */
+JOB_TEST_NO_AGENT(a_step_is_killed_for_memory_before_the_agent) {
   static const char wait[] =
       "sleep 60 & for i in $$ $!; do "
       "until [ $(cat /proc/$i/oom_score_adj) = 1000 ]; do :; done; done; "

@@ -41,8 +41,10 @@ static void reap(void *owner) {
 }
 
 static void make_keepers(struct process_owner *self) {
-  struct keepers_options options = {.base = self->loop.base, .stdin_fd = self->context.stdin_fd};
-  getrlimit(RLIMIT_NOFILE, &options.commands.open_files);
+  struct keepers_options options = {
+      .base = self->loop.base,
+      .keeper = {.stdin_fd = self->context.stdin_fd, .oom_score_fd = self->oom_score_fd}};
+  getrlimit(RLIMIT_NOFILE, &options.keeper.commands.open_files);
   self->context.keepers = keepers_new(&options);
 }
 
@@ -56,6 +58,8 @@ int process_owner_set_up(void **state) {
   self->context.grace_ms = PROCESS_OWNER_GRACE_MS;
   self->context.drain_ms = PROCESS_OWNER_DRAIN_MS;
   self->context.stdin_fd = self->loop.stdin_fd;
+  self->oom_score_fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+  assert_true(self->oom_score_fd > 0);
   make_keepers(self);
   self->timeout_seconds = 600;
   self->read_size = 65536;
@@ -68,6 +72,7 @@ int process_owner_tear_down(void **state) {
   if (self->process != NULL)
     process_owner_free(self);
   keepers_free(self->context.keepers);
+  close(self->oom_score_fd);
   loop_release(&self->loop);
   free(self);
   return 0;

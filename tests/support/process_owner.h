@@ -18,6 +18,7 @@
 struct process_owner {
   struct loop loop;
   struct process_context context;
+  int oom_score_fd;        /* this process's */
   struct process *process; /* NULL when there is none */
   char script[1024];
   char *argv[4]; /* of the script */

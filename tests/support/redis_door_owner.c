@@ -48,18 +48,17 @@ int door_owner_tear_down(void **state) {
 }
 
 void door_owner_make(struct redis_door_owner *self) {
-  struct engine_options options = {.base = self->loop.base,
-                                   .log = &self->loop.log,
-                                   .secrets = &self->secrets,
-                                   .keepers = {.environment = self->loop.environment,
-                                               .work = kinds_work,
-                                               .stdin_fd = self->loop.stdin_fd},
-                                   .signal_fd = -1,
-                                   .idle_limit_ms = self->idle_limit_ms,
-                                   .line_bytes = LINE_BYTES_DEFAULT,
-                                   .job_id = "j",
-                                   .kind = {.environment = self->loop.environment, .known = kinds}};
-  getrlimit(RLIMIT_NOFILE, &options.keepers.commands.open_files);
+  struct engine_options options = {
+      .base = self->loop.base,
+      .log = &self->loop.log,
+      .secrets = &self->secrets,
+      .keepers.keeper = {.work = kinds_work, .stdin_fd = self->loop.stdin_fd},
+      .signal_fd = -1,
+      .idle_limit_ms = self->idle_limit_ms,
+      .line_bytes = LINE_BYTES_DEFAULT,
+      .job_id = "j",
+      .kind = {.environment = self->loop.environment, .known = kinds}};
+  getrlimit(RLIMIT_NOFILE, &options.keepers.keeper.commands.open_files);
   self->engine = engine_new(&options);
   self->door = redis_door_new(self->loop.base, &self->loop.log, &self->options);
   engine_set_door(self->engine, self->door);

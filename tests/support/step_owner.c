@@ -130,20 +130,20 @@ static void reap(void *owner) {
 }
 
 static void make_engine(struct step_owner *self) {
-  struct engine_options options = {.base = self->loop.base,
-                                   .log = &self->loop.log,
-                                   .secrets = &self->secrets,
-                                   .keepers = {.environment = self->loop.environment,
-                                               .work = self->work != NULL ? self->work : kinds_work,
-                                               .commands = {.open_files = self->open_files},
-                                               .stdin_fd = self->loop.stdin_fd},
-                                   .signal_fd = -1,
-                                   .idle_limit_ms = self->idle_limit_ms,
-                                   .drain_ms = self->drain_ms,
-                                   .line_bytes = STEP_OWNER_LINE_BYTES,
-                                   .job_id = "pipe-42",
-                                   .kind = {.environment = self->loop.environment,
-                                            .known = self->kinds != NULL ? self->kinds : kinds}};
+  struct engine_options options = {
+      .base = self->loop.base,
+      .log = &self->loop.log,
+      .secrets = &self->secrets,
+      .keepers.keeper = {.work = self->work != NULL ? self->work : kinds_work,
+                         .commands = {.open_files = self->open_files},
+                         .stdin_fd = self->loop.stdin_fd},
+      .signal_fd = -1,
+      .idle_limit_ms = self->idle_limit_ms,
+      .drain_ms = self->drain_ms,
+      .line_bytes = STEP_OWNER_LINE_BYTES,
+      .job_id = "pipe-42",
+      .kind = {.environment = self->loop.environment,
+               .known = self->kinds != NULL ? self->kinds : kinds}};
   self->engine = engine_new(&options);
   engine_set_door(self->engine, &self->door);
 }

@@ -1,0 +1,98 @@
+#include "agent/process/keeper_facts.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+/* JSON's largest exact number: above any real figure. */
+#define FIGURE_MAX (INT64_C(1) << 53)
+
+/* Linux has no larger errno. */
+#define ERRNO_MAX 4095
+
+/* -1: it is not known. */
+static bool is_figure(int64_t value) {
+  return value >= -1 && value <= FIGURE_MAX;
+}
+
+static bool is_terminated(const char *text, size_t size) {
+  return memchr(text, '\0', size) != NULL;
+}
+#define IS_TEXT(FIELD) is_terminated(FIELD, sizeof(FIELD))
+
+/* An exit code, or a signal and whether there is a core file. */
+static bool is_wait_status(int status) {
+  if ((status & 0xFF) == 0)
+    return status >= 0 && status <= 0xFF00;
+  return status > 0 && status <= 0xFF && (status & 0x7F) >= 1 && (status & 0x7F) <= 0x40;
+}
+
+static bool is_failure(const struct exec_failure *self) {
+  return self->stage >= EXEC_DONE && self->stage <= EXEC_NO_PROCESS && IS_TEXT(self->reason.text) &&
+         self->reason.code >= 0 && self->reason.code <= ERRNO_MAX &&
+         self->reason.why <= strlen(self->reason.text);
+}
+
+static bool is_usage(const struct step_usage *self) {
+  return is_figure(self->max_rss_bytes) && is_figure(self->user_us) && is_figure(self->system_us) &&
+         is_figure(self->read_bytes) && is_figure(self->written_bytes) &&
+         is_figure(self->major_faults) && is_figure(self->voluntary_switches) &&
+         is_figure(self->involuntary_switches) && is_figure(self->processes);
+}
+
+static bool is_process(const struct step_process *self) {
+  return self->pid > 0 && self->parent >= 0 && is_figure(self->rss_bytes) &&
+         is_figure(self->cpu_ms) && is_figure(self->age_ms) && self->state >= ' ' &&
+         self->state <= '~' && IS_TEXT(self->command) && IS_TEXT(self->wait) &&
+         IS_TEXT(self->syscall);
+}
+
+/* One line for each field that the agent uses. */
+static bool is_plausible(const struct keeper_page *copy) {
+  if (!is_wait_status(copy->status) || !is_failure(&copy->failure) || !is_usage(&copy->usage))
+    return false;
+  for (size_t i = 0; i < copy->alive_count; i++)
+    if (!is_process(&copy->alive[i]))
+      return false;
+  return true;
+}
+
+/* The list is long, and is copied only as far as it counts. Nothing is read again afterwards. */
+static bool copy_page(struct keeper_page *copy, const struct keeper_page *page) {
+  memcpy(copy, page, offsetof(struct keeper_page, alive));
+  atomic_signal_fence(memory_order_seq_cst);
+  if (copy->alive_count > KEEPER_ALIVE_MAX)
+    return false;
+  memcpy(copy->alive, page->alive, copy->alive_count * sizeof *copy->alive);
+  atomic_signal_fence(memory_order_seq_cst);
+  return true;
+}
+
+bool keeper_facts_read(struct keeper_facts *self, const struct keeper_page *page) {
+  struct keeper_page copy;
+  keeper_facts_release(self);
+  const bool has_ended = atomic_load(&page->ended) != 0; /* before the others, which it covers */
+  if (!copy_page(&copy, page) || !is_plausible(&copy))
+    return false;
+  *self = (struct keeper_facts){.has_ended = has_ended,
+                                .status = copy.status,
+                                .failure = copy.failure,
+                                .usage = copy.usage,
+                                .alive_count = copy.alive_count};
+  if (copy.failure.stage != EXEC_DONE && copy.failure.stage != EXEC_NO_PROCESS)
+    self->whole_reason =
+        memory_copy(page->whole_reason, strnlen(page->whole_reason, EXEC_REASON_MAX - 1));
+  if (self->alive_count > 0) {
+    self->alive = memory_allocate(self->alive_count * sizeof *self->alive);
+    memcpy(self->alive, copy.alive, self->alive_count * sizeof *self->alive);
+  }
+  return true;
+}
+
+void keeper_facts_release(struct keeper_facts *self) {
+  free(self->alive);
+  free(self->whole_reason);
+  *self = (struct keeper_facts){0};
+}

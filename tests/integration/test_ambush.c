@@ -1,0 +1,91 @@
+/* What a step has left in the background attacks the keepers of later steps, as their own user. */
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/as_user.h"
+#include "tests/support/command.h"
+#include "tests/support/directory.h"
+#include "tests/support/job.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+static struct directory directory;
+
+static int begin_group(void **state) {
+  (void)state;
+  directory_init(&directory);
+  assert_int_equal(chmod(directory.path, 0755), 0);
+  command_build("ambush", "", directory_path(&directory, "ambush"));
+  return 0;
+}
+
+static int end_group(void **state) {
+  (void)state;
+  directory_release(&directory);
+  return 0;
+}
+
+TEST_GROUP(begin_group, end_group)
+
+/* Returns the file with its result. */
+static const char *start_attack(struct job *job, const char *name) {
+  const char *file = job_write(job, name, "", 0666);
+  job->setup.uid = NOBODY;
+  job_start_agent(job, NULL);
+  const char *script = job_format(job, "setsid %s %s %d %s >/dev/null 2>&1 & echo up",
+                                  directory_path(&directory, "ambush"), name,
+                                  (int)agent_process_pid(job->agent), file);
+  job_expect_result(job, job_run(job, job_script(job, script)), 0, NULL, "up\n");
+  return file;
+}
+
+static bool is_written(void *path) {
+  struct stat status;
+  return stat(path, &status) == 0 && status.st_size > 0;
+}
+
+/* Returns how many children it saw. */
+static int end_attack(struct job *job, const char *file, int *opened) {
+  int seen = -1;
+  *opened = -1;
+  (void)close(open(job_format(job, "%s.end", file), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  assert_true(wait_until(is_written, (void *)file, WAIT_BOUND_MS));
+  FILE *result = fopen(file, "r");
+  assert_non_null(result);
+  assert_int_equal(fscanf(result, "seen %d opened %d", &seen, opened), 2);
+  assert_int_equal(fclose(result), 0);
+  return seen;
+}
+
+/* Each step leaves a process, so that its keeper serves no other. */
+JOB_TEST_NO_AGENT(no_keepers_memory_can_be_opened_at_any_moment) {
+  enum { STEPS = 200 };
+  int opened;
+  const char *file = start_attack(job, "memory");
+  for (int i = 0; i < STEPS; i++)
+    job_expect_result(job, job_run(job, job_script(job, "sleep 1 >/dev/null 2>&1 & echo up")), 0,
+                      NULL, "up\n");
+  assert_in_range(end_attack(job, file, &opened), STEPS / 4, 10 * STEPS);
+  assert_int_equal(opened, 0);
+  job_stop_agent(job, SIGTERM);
+}
+
+/* The agent waits for none of them: its heartbeat goes on, each step is answered, and SIGTERM ends it. */
+JOB_TEST_NO_AGENT(stopped_at_its_birth_a_keeper_delays_its_step_alone) {
+  enum { STEPS = 60 };
+  int opened;
+  const char *file = start_attack(job, "stop");
+  for (int i = 0; i < STEPS; i++) {
+    const cJSON *step = job_script(job, "sleep 1 >/dev/null 2>&1 & echo up");
+    const cJSON *result = job_run_within(job, step, 2 * WAIT_BOUND_MS);
+    if (job_number(result, "exitCode") != 0)
+      job_expect_part(job, result, "errorMessage", "its keeper does not respond");
+    assert_int_equal(job_ask_number(job, "EXISTS sandbox:%s:heartbeat", job->id), 1);
+  }
+  job_stop_agent(job, SIGTERM);
+  assert_in_range(end_attack(job, file, &opened), 1, 100 * STEPS);
+}
