@@ -76,16 +76,33 @@ static void free_door(const struct options *options, struct door *door) {
   frees[options->action](door);
 }
 
+/* The secrets that stay in the agent's memory. */
+struct own_secrets {
+  const struct redis_url *url;
+  struct secrets *secrets;
+};
+
+/* In a keeper. */
+static void forget_secrets(void *owner) {
+  const struct own_secrets *self = owner;
+  if (self->url->password != NULL)
+    explicit_bzero(self->url->password, strlen(self->url->password));
+  masker_erase(&self->secrets->masker);
+}
+
 /* Serves the door that the options name, until its end. */
 static int serve(const struct options *options, const struct startup *startup,
                  const struct process_title *title, struct secrets *secrets,
                  const struct log *log) {
   bool redis = options->action == OPTIONS_RUN;
+  struct own_secrets own = {&options->url, secrets};
   struct engine_options engine_options = {
       .base = loop_event_base_new(),
       .log = log,
       .secrets = secrets,
       .keepers.keeper = {.work = kinds_work,
+                         .forget = forget_secrets,
+                         .owner = &own,
                          .commands = {.open_files = startup->open_files,
                                       .nice = (int)options->nice},
                          .stdin_fd = startup->stdin_fd,

@@ -227,6 +227,13 @@ void masker_release(struct masker *self) {
   *self = (struct masker){0};
 }
 
+void masker_erase(struct masker *self) {
+  for (size_t i = 0; i < self->value_count; i++)
+    explicit_bzero(self->values[i].bytes, self->values[i].length);
+  if (self->needles.text.bytes != NULL)
+    explicit_bzero(self->needles.text.bytes, self->needles.text.capacity);
+}
+
 size_t mask_text(struct masker *self, char *text, size_t length) {
   struct mask_stream stream;
   mask_stream_init(&stream, self);

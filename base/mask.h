@@ -66,6 +66,10 @@ enum masker_answer {
 
 void masker_release(struct masker *self);
 
+/* Overwrites every value and needle. The masker must not be used afterwards: for a child that does not
+   mask. */
+void masker_erase(struct masker *self);
+
 /* Adds a value and holds it; nothing of it unless the answer is MASKER_MASKED. A value that is
    there already is found by comparing it with the others, and costs nothing else. Short lines of a
    value stay as they are: "{" is no secret. Where room is needed, the oldest values that nobody

@@ -83,6 +83,8 @@ struct keeper_child {
 struct keeper {
   struct keeper_page *page;
   keeper_work *work;
+  void (*forget)(void *owner); /* NULL: it was called */
+  void *owner;
   pid_t agent;
   pid_t command;   /* 0: there is none that is not reaped */
   bool is_busy;    /* a message was taken and EMPTY not sent */
@@ -402,6 +404,14 @@ static void add_own_usage(struct step_usage *self, const struct rusage *before) 
   self->written_bytes = (usage.ru_oublock - before->ru_oublock) * BLOCK_SIZE;
 }
 
+/* The memory is a copy of the agent's. A command never sees it, but work reads files that nobody vouches
+   for. An idle keeper shares the pages with the agent: they are copied only here. */
+static void forget_secrets(struct keeper *self) {
+  if (self->forget != NULL)
+    self->forget(self->owner);
+  self->forget = NULL;
+}
+
 static void do_work(struct keeper *self) {
   struct rusage before = {0};
   (void)getrusage(RUSAGE_SELF, &before);
@@ -409,6 +419,7 @@ static void do_work(struct keeper *self) {
   (void)dup2(self->child.descriptors[2], STDERR_FILENO);
   close_all(self->child.descriptors);
   atomic_store(&self->page->pid, getpid());
+  forget_secrets(self);
   int exit_code = self->work(self->body, self->message.length);
   add_own_usage(&self->page->usage, &before);
   (void)dup2(STDIN_FILENO, STDOUT_FILENO);
@@ -510,6 +521,8 @@ void keeper_main(const struct keeper_setup *setup) {
   self.agent = setup->agent;
   self.page = setup->page;
   self.work = setup->work;
+  self.forget = setup->forget;
+  self.owner = setup->owner;
   set_up();
   self.child.page = self.page;
   self.child.keeper = getpid();

@@ -44,6 +44,9 @@ struct keeper_setup {
   struct keeper_page *page; /* shared with the agent */
   struct keeper_commands commands;
   keeper_work *work;
+  void (*forget)(
+      void *owner); /* overwrites the agent's secrets, before the first work; NULL: none */
+  void *owner;
 };
 
 /* Never returns. The caller is the child of a fork(2); it has placed descriptors 0 to 2 and KEEPER_SOCKET. */

@@ -87,8 +87,12 @@ static void set_title(const struct keeper_options *options, pid_t agent) {
 _Noreturn static void be_keeper(const struct keeper_options *options, pid_t agent,
                                 struct keeper_page *page, int socket) {
   struct child_environment environment;
-  const struct keeper_setup setup = {
-      .agent = agent, .page = page, .commands = options->commands, .work = options->work};
+  const struct keeper_setup setup = {.agent = agent,
+                                     .page = page,
+                                     .commands = options->commands,
+                                     .work = options->work,
+                                     .forget = options->forget,
+                                     .owner = options->owner};
   for (int i = 0; i < 3; i++)
     (void)dup2(options->stdin_fd, i);
   if (socket != KEEPER_SOCKET)

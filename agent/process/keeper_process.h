@@ -23,7 +23,9 @@ struct keeper_process {
 
 /* Everything that is pointed to must outlive the processes. */
 struct keeper_options {
-  keeper_work *work;               /* kinds_work of agent/kinds/kind.h, or its like */
+  keeper_work *work;           /* kinds_work of agent/kinds/kind.h, or its like */
+  void (*forget)(void *owner); /* overwrites the agent's secrets in a keeper; NULL: none */
+  void *owner;
   struct keeper_commands commands; /* the agent has raised its own number of open files */
   int stdin_fd;                    /* reads as empty */
   int oom_score_fd; /* the agent's oom_score_adj; 0: keepers have the agent's score */

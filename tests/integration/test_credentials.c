@@ -1,5 +1,9 @@
 /* The Redis password is the agent's alone: no step can find it, and no log holds it. */
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tests/support/job.h"
@@ -100,6 +104,45 @@ TEST_WITH(struct job *job, a_step_can_not_look_into_the_agent, setup, job_teardo
   /* That is the agent's alone: a command may be looked into, by debuggers for one. */
   const cJSON *own = job_script(job, "head -c1 /proc/$$/environ >/dev/null");
   job_expect_result(job, job_run(job, own), 0, NULL, NULL);
+}
+
+/* Counts the text in the memory that the process may write. Needs root. */
+static int count_in_memory(pid_t pid, const char *text) {
+  char path[64];
+  int found = 0;
+  unsigned long from, to;
+  char *maps = proc_read(pid, "maps", NULL);
+  assert_non_null(maps);
+  snprintf(path, sizeof path, "/proc/%d/mem", (int)pid);
+  int memory = open(path, O_RDONLY | O_CLOEXEC);
+  assert_true(memory >= 0);
+  for (char *line = strtok(maps, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+    if (sscanf(line, "%lx-%lx rw-p", &from, &to) != 2 || strstr(line, " rw-p ") == NULL)
+      continue;
+    char *bytes = malloc(to - from);
+    ssize_t length = pread(memory, bytes, to - from, (off_t)from);
+    for (char *at = bytes;
+         length > 0 && (at = memmem(at, (size_t)(bytes + length - at), text, strlen(text))); at++)
+      found++;
+    free(bytes);
+  }
+  close(memory);
+  free(maps);
+  return found;
+}
+
+/* A search of files that a step names is done in the keeper, which began as a copy of the agent. A sanitizer
+   keeps what was freed. */
+TEST_WITH_IF(agent_process_is_shipped() && geteuid() == 0, struct job *job,
+             a_keeper_that_reads_files_has_forgotten_the_password, setup, job_teardown) {
+  start_with_flag(job, url_with_password(job), 65534);
+  const pid_t agent = agent_process_pid(job->agent);
+  cJSON *step = cJSON_Parse(job_json(job, "{'stepId':'1','kind':'readFile','path':'/dev/null'}"));
+  (void)job_run(job, job_own(job, step));
+  assert_true(count_in_memory(agent, PASSWORD) > 0);
+  pid_t keeper = proc_child_of(agent, 0);
+  assert_true(keeper > 0);
+  assert_int_equal(count_in_memory(keeper, PASSWORD), 0);
 }
 
 TEST_WITH(struct job *job, a_debugger_may_look_into_it_on_request, setup, job_teardown) {
