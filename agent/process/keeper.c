@@ -91,6 +91,7 @@ struct keeper {
   bool has_ended;  /* ENDED was sent */
   bool agent_died; /* or has closed the socket */
   bool is_leaving;
+  bool is_large;    /* see KEEPER_PAGES_MAX */
   int obeyed;       /* enum keeper_order */
   int walk_ms;      /* see KILL_WALK_MS */
   long first_pages; /* of its memory at its beginning */
@@ -117,7 +118,7 @@ static void take_signals(void) {
   (void)sigaction(SIGCONT, &action, NULL);
 }
 
-static long own_pages(void) {
+long keeper_own_pages(void) {
   char text[64], *end;
   if (process_table_read_file(0, "statm", text, sizeof text) <= 0 || strtol(text, &end, 10) <= 0)
     return -1;
@@ -429,17 +430,18 @@ static void do_work(struct keeper *self) {
 }
 
 static void tidy_after_work(struct keeper *self) {
-  long pages = own_pages();
+  long pages = keeper_own_pages();
   self->has_grown = true;
   close_above(KEEPER_DIRECTORY);
   (void)prctl(PR_SET_NAME, KEEPER_NAME);
-  self->is_leaving = pages < 0 || self->first_pages < 0 ||
-                     pages > self->first_pages + WORK_PAGES_MAX || fchdir(KEEPER_DIRECTORY) != 0;
+  self->is_leaving |= pages < 0 || self->first_pages < 0 ||
+                      pages > self->first_pages + WORK_PAGES_MAX || fchdir(KEEPER_DIRECTORY) != 0;
 }
 
 static void obey_message(struct keeper *self) {
   self->is_busy = true;
   self->has_ended = false;
+  self->is_leaving = self->is_large;
   if (order_of(self) != KEEPER_ORDER_NONE) {
     close_all(self->child.descriptors);
     set_ended(self, SIGKILL);
@@ -528,7 +530,9 @@ void keeper_main(const struct keeper_setup *setup) {
   self.child.keeper = getpid();
   self.child.nice = getpriority(PRIO_PROCESS, 0) + setup->commands.nice;
   self.child.open_files = setup->commands.open_files;
-  self.first_pages = own_pages();
+  self.first_pages = keeper_own_pages();
+  self.is_large =
+      setup->agent_pages > 0 && self.first_pages > setup->agent_pages + KEEPER_PAGES_MAX;
   know_floor(&self);
   send_news(&self, 0);
   while (self.is_busy || !(is_orphan(&self) || self.is_leaving))

@@ -43,11 +43,20 @@ struct keeper_setup {
   pid_t agent;
   struct keeper_page *page; /* shared with the agent */
   struct keeper_commands commands;
+  long agent_pages; /* when the agent began; -1: not known */
   keeper_work *work;
   void (*forget)(
       void *owner); /* overwrites the agent's secrets, before the first work; NULL: none */
   void *owner;
 };
+
+/* The resident pages of this process; -1: they are not known. */
+long keeper_own_pages(void);
+
+/* A keeper has a copy of what the agent had in memory when it was made. If that was so many pages more than
+   when the agent began, the keeper exits after its first task, because it would keep memory that the agent
+   has freed meanwhile. */
+#define KEEPER_PAGES_MAX 4096
 
 /* Never returns. The caller is the child of a fork(2); it has placed descriptors 0 to 2 and KEEPER_SOCKET. */
 _Noreturn void keeper_main(const struct keeper_setup *setup);

@@ -23,8 +23,9 @@ static uint32_t add_texts(struct buffer *body, char *const *texts) {
 }
 
 void keeper_message_pack(struct keeper_message *self, struct buffer *body,
-                         const struct exec_command *exec) {
+                         const struct exec_command *exec, bool lists_alive) {
   *self = (struct keeper_message){.kind = KEEPER_MESSAGE_RUN,
+                                  .lists_alive = lists_alive,
                                   .has_directory = exec->directory != NULL,
                                   .directory_may_be_missing = exec->directory_may_be_missing,
                                   .home_at = (uint32_t)exec->home_at};

@@ -92,7 +92,7 @@ struct keeper_message {
 
 /* Makes the message of a command, and adds its body to the buffer, which is empty. */
 void keeper_message_pack(struct keeper_message *self, struct buffer *body,
-                         const struct exec_command *exec);
+                         const struct exec_command *exec, bool lists_alive);
 
 /* Sends a message with its three descriptors, which stay the caller's. Returns 0, or -1 with errno. Does not
    wait. The caller has the keeper's end open, too, so a dead keeper is no error. */

@@ -90,6 +90,7 @@ _Noreturn static void be_keeper(const struct keeper_options *options, pid_t agen
   const struct keeper_setup setup = {.agent = agent,
                                      .page = page,
                                      .commands = options->commands,
+                                     .agent_pages = options->agent_pages,
                                      .work = options->work,
                                      .forget = options->forget,
                                      .owner = options->owner};

@@ -24,6 +24,7 @@ struct keeper_process {
 /* Everything that is pointed to must outlive the processes. */
 struct keeper_options {
   keeper_work *work;           /* kinds_work of agent/kinds/kind.h, or its like */
+  long agent_pages;            /* of keeper_setup */
   void (*forget)(void *owner); /* overwrites the agent's secrets in a keeper; NULL: none */
   void *owner;
   struct keeper_commands commands; /* the agent has raised its own number of open files */

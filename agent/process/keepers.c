@@ -21,7 +21,6 @@
 #include "agent/process/pipe_drain.h"
 #include "agent/process/process_tree.h"
 #include "base/buffer.h"
-#include "base/check.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
@@ -212,8 +211,10 @@ static struct keeper *make_keeper(struct keepers *self) {
   return keeper;
 }
 
+/* None that would keep much of the agent's memory, and exit after its first task. */
 void keepers_make_spare(struct keepers *self) {
-  if (find_idle(self) == NULL)
+  const long pages = self->options.keeper.agent_pages;
+  if (find_idle(self) == NULL && (pages < 0 || keeper_own_pages() <= pages + KEEPER_PAGES_MAX))
     (void)make_keeper(self);
 }
 
@@ -248,26 +249,19 @@ static struct keeper *give(struct keepers *self, const struct keeper_task *task,
   return keeper;
 }
 
-static struct keeper *give_command(struct keepers *self, const struct keeper_task *task) {
-  struct buffer *body = &self->body;
-  struct keeper_message message;
-  body->length = 0;
-  keeper_message_pack(&message, body, &task->exec);
-  message.lists_alive = task->lists_alive;
-  struct keeper *keeper = give(self, task, &message, body->bytes);
-  if (body->capacity > KEEPER_BODY_MAX)
-    buffer_release(body); /* free(3) leaves errno */
-  return keeper;
-}
-
 struct keeper *keepers_give(struct keepers *self, const struct keeper_task *task,
                             struct error *error) {
-  const struct keeper_message message = {.kind = KEEPER_MESSAGE_WORK, .length = task->work_length};
-  struct keeper *keeper =
-      task->work != NULL ? give(self, task, &message, task->work) : give_command(self, task);
+  struct buffer *body = &self->body;
+  struct keeper_message message = {.kind = KEEPER_MESSAGE_WORK, .length = task->work_length};
+  body->length = 0;
+  if (task->work == NULL)
+    keeper_message_pack(&message, body, &task->exec, task->lists_alive);
+  struct keeper *keeper = give(self, task, &message, task->work != NULL ? task->work : body->bytes);
+  const int give_errno = errno;
+  if (body->capacity > KEEPER_BODY_MAX)
+    buffer_release(body);
   if (keeper != NULL)
     return keeper;
-  const int give_errno = errno;
   (void)error_set(error, "cannot start %.100s: %s",
                   task->work != NULL ? "a process" : task->exec.argv[0], strerror(give_errno));
   error->code = give_errno;
@@ -470,20 +464,18 @@ static void replace(struct keeper *self) {
     end_unstarted(self, strerror(move_errno));
 }
 
+/* One that has no message had nothing to do: nothing is lost with it. */
 static void look_at_silent(struct keeper *self, int64_t now_ms) {
   const bool has_message = self->state == KEEPER_RUNS;
   const bool is_late = now_ms - self->silent_since_ms >= KEEPER_REPORT_MS;
-  if (has_message && !keeper_message_waits(self->process.other_end)) {
-    self->silent_since_ms = 0;
-    return;
-  }
+  const bool waits = has_message && keeper_message_waits(self->process.other_end);
   if (self->process.pid > 0)
     (void)kill(self->process.pid, is_late && !has_message ? SIGKILL : SIGCONT);
-  if (is_late && !has_message)
-    self->silent_since_ms = 0; /* nothing is lost: it had nothing */
-  else if (has_message && self->order != KEEPER_ORDER_NONE)
+  if (!waits && (has_message || is_late))
+    self->silent_since_ms = 0;
+  else if (waits && self->order != KEEPER_ORDER_NONE)
     end_if_unstarted(self, NULL);
-  else if (is_late)
+  else if (waits && is_late)
     replace(self);
 }
 
@@ -493,10 +485,9 @@ LOOP_CALLBACK(on_silence, struct keepers *self) {
   bool is_any_silent = false;
   for (struct keeper *keeper = self->all, *next; keeper != NULL; keeper = next) {
     next = keeper->next;
-    if (keeper->silent_since_ms == 0)
-      continue;
-    is_any_silent = true;
-    look_at_silent(keeper, now_ms);
+    is_any_silent |= keeper->silent_since_ms != 0;
+    if (keeper->silent_since_ms != 0)
+      look_at_silent(keeper, now_ms);
   }
   if (is_any_silent)
     loop_timer_start(self->silence, SILENCE_MS);
@@ -670,6 +661,7 @@ struct keepers *keepers_new(const struct keepers_options *options) {
   *self = (struct keepers){.options = *options, .idle_max = 1};
   self->nobodys =
       (struct process_tree){.is_excepted = is_keeper, .context = self, .turn_ms = WALK_TURN_MS};
+  self->options.keeper.agent_pages = keeper_own_pages();
   self->walk = loop_timer_new(options->base, on_walk, self);
   self->silence = loop_timer_new(options->base, on_silence, self);
   return self;

@@ -1,4 +1,7 @@
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -179,6 +182,12 @@ static void says(struct process_owner *owner, const char *script, const char *ex
   assert_string_equal(owner->output[PROCESS_STDOUT], expected);
 }
 
+static bool has_no_child(void *context) {
+  (void)context;
+  int zombies;
+  return proc_child_count(getpid(), &zombies) == zombies;
+}
+
 PROCESS_TEST(its_command_is_set_up_like_none_before) {
   says(owner, "cat; echo end", "end\n"); /* standard input is empty */
   says(owner, "exec sed -n '/^SigBlk/p;/^SigCgt/p' /proc/self/status",
@@ -186,6 +195,20 @@ PROCESS_TEST(its_command_is_set_up_like_none_before) {
   says(owner, "exec ls /proc/self/fd", "0\n1\n2\n3\n"); /* 3 is the directory that is listed */
   says(owner, "set -- $(cat /proc/$$/stat); test $1 = $5 && test $1 = $6 && echo leads", "leads\n");
   says(owner, "cat /proc/self/oom_score_adj", "1000\n");
+}
+
+/* It has a copy of what the agent had in memory, which the agent may free. */
+PROCESS_TEST(a_keeper_of_a_large_agent_serves_one_command) {
+  enum { LARGE = 2 * KEEPER_PAGES_MAX * 4096 };
+  char *memory = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(memory != MAP_FAILED);
+  memset(memory, 1, LARGE);
+  says(owner, "echo $PPID >$D/first", "");
+  assert_true(wait_until(has_no_child, NULL, WAIT_BOUND_MS));
+  assert_int_equal(munmap(memory, LARGE), 0);
+  says(owner, "echo $PPID >$D/second", "");
+  says(owner, "test $PPID = $(cat $D/second) && test $PPID != $(cat $D/first) && echo same",
+       "same\n");
 }
 
 /* From a message to a file in memory, where its end has no page for the pointers. */
