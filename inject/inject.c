@@ -16,9 +16,11 @@
 #include "base/printable.h"
 #include "base/staged_file.h"
 #include "inject/copy.h"
+#include "inject/trial.h"
 
 #define PROGRAM_NAME "agent"
 #define PROGRAM_MODE 0755
+#define UNREADABLE_MODE 0111
 #define DIRECTORY_MODE 0755
 
 /* How often other injectors may put their tools there first. */
@@ -34,6 +36,7 @@ struct injection {
   int parent;                         /* `directory`, O_PATH; -1 until it is opened */
   /* As they were begun: the program, and those of the carrier. */
   struct staged_file files[1 + INJECT_FILES_MAX];
+  bool is_program[1 + INJECT_FILES_MAX];
   size_t count;
   char *text;
   size_t text_size;
@@ -167,6 +170,7 @@ static int open_parent(struct injection *self) {
 
 /* Makes the hidden file of the name, and compares it with what it was copied from. */
 static int stage(struct injection *self, const char *name, int from, mode_t mode) {
+  self->is_program[self->count] = (mode & S_IXUSR) != 0;
   struct staged_file *file = &self->files[self->count++];
   const char *path = self->file_path;
   struct stat source;
@@ -321,6 +325,28 @@ static int prepare_files(struct injection *self, const struct inject_file *files
   return result;
 }
 
+/* The kernel never lets other processes of an ordinary user read one that runs a file that its user may not
+   read: a prctl(2) of the program would be too late for those that wait for it. The hidden file is readable,
+   because the next injector has to open what a killed one left. Without success nothing is worse than a
+   readable file. */
+static void make_unreadable(int fd) {
+  if (fchmod(fd, UNREADABLE_MODE) == 0 && !trial_runs(fd))
+    (void)fchmod(fd, PROGRAM_MODE);
+}
+
+static int commit_file(struct staged_file *file, bool is_program) {
+  int fd = is_program ? fcntl(file->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
+  int result = staged_file_commit(file);
+  int error = errno;
+  if (fd >= 0) {
+    if (result == 0)
+      make_unreadable(fd);
+    close(fd);
+  }
+  errno = error;
+  return result;
+}
+
 /* The program gets its name last: whoever waits for it finds the others already there. */
 static int commit(struct injection *self, struct tools *tools) {
   if (tools->name != NULL) { /* while the hidden names are the program's maker's */
@@ -331,7 +357,7 @@ static int commit(struct injection *self, struct tools *tools) {
   }
   for (size_t i = self->count; i-- > 0;) {
     set_path(self, self->file_path, sizeof self->file_path, self->files[i].name);
-    if (staged_file_commit(&self->files[i]) != 0)
+    if (commit_file(&self->files[i], self->is_program[i]) != 0)
       return failed(self, "rename a file to", self->file_path, errno);
   }
   return 0;

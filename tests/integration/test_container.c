@@ -8,6 +8,7 @@
 
 #include "tests/support/command.h"
 #include "tests/support/container.h"
+#include "tests/support/injection.h"
 #include "tests/support/job.h"
 #include "tests/support/memory_group.h"
 #include "tests/support/proc.h"
@@ -147,6 +148,31 @@ JOB_TEST_NO_AGENT(a_step_is_killed_for_memory_before_the_agent) {
     start_in(job, &restricted[i]);
     const cJSON *result = job_run(job, job_script(job, job_format(job, wait, agent_inside[i])));
     job_expect_result(job, result, 0, NULL, job_format(job, "1000\n1000\n%s", own));
+    job_shut_down(job);
+  }
+  free(own);
+}
+
+/* An ordinary user cannot read an injected agent: the kernel lets it raise no score unless it is process 1. */
+JOB_TEST_NO_AGENT(an_injected_agent_raises_scores_as_process_1) {
+  const char *copy = job_path(job, "agent");
+  injection_has_succeeded(agent_process_start(
+      &(struct agent_setup){.arguments = (const char *[]){"--inject", copy, NULL}}));
+  struct stat file;
+  assert_int_equal(stat(copy, &file), 0);
+  assert_int_equal(file.st_mode, S_IFREG | 0111);
+  char *own = proc_read(getpid(), "oom_score_adj", NULL);
+  for (size_t i = 0; i < sizeof restricted / sizeof *restricted; i++) {
+    job->setup.program = copy;
+    start_in(job, &restricted[i]);
+    const char *script =
+        job_format(job,
+                   "cat /proc/self/oom_score_adj /proc/$PPID/oom_score_adj /proc/%s/oom_score_adj; "
+                   "stat -c %%u /proc/%s/environ",
+                   agent_inside[i], agent_inside[i]);
+    const char *expected = i == 0 ? job_format(job, "1000\n1000\n%s0\n", own)
+                                  : job_format(job, "%s%s%s0\n", own, own, own);
+    job_expect_result(job, job_run(job, job_script(job, script)), 0, NULL, expected);
     job_shut_down(job);
   }
   free(own);

@@ -153,6 +153,19 @@ INJECTION_TEST(another_user_may_inject) {
   expect_runs(self, "shared/a/agent", 2000);
 }
 
+/* So no process of the same user can read the memory of what runs it. It cannot be copied on either, and
+   says so. */
+INJECTION_TEST(an_ordinary_user_can_run_the_copy_and_not_read_it) {
+  injection_makes(self, "shared/agent", "shared/agent");
+  expect_runs(self, "shared/agent", 1000);
+  injection_make_directory(self, "own", 0755, 1000);
+  self->setup.uid = 1000;
+  self->setup.program = injection_path(self, "shared/agent");
+  injection_is_refused(self, "own/agent", "own/agent",
+                       "the running program cannot be read: Permission denied",
+                       "as a user who may read it");
+}
+
 /* The group is what a pod's fsGroup gives: a shared directory that is not one's own. */
 INJECTION_TEST(a_group_may_inject) {
   injection_make_directory(self, "shared", 02775, 0);
@@ -222,6 +235,8 @@ INJECTION_TEST_IF(agent_process_is_shipped(), an_empty_root_is_enough) {
   injection_make_directory(self, "root", 0755, 0);
   injection_make_directory(self, "root/shared", 0755, 1000);
   injection_succeeds(self, "root/agent");
+  assert_int_equal(chmod(injection_path(self, "root/agent"), 0755),
+                   0); /* as in the carrier image */
   char root[512];
   snprintf(root, sizeof root, "%s", injection_path(self, "root"));
   self->setup.root = root;

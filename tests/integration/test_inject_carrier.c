@@ -28,6 +28,8 @@ static int set_up_carrier(void **state) {
   injection_make_directory(self, "root", 0755, 0);
   injection_make_directory(self, "root/shared", 0755, 1000);
   injection_succeeds(self, "root/agent");
+  assert_int_equal(chmod(injection_path(self, "root/agent"), 0755),
+                   0); /* as in the carrier image */
   injection_use_root(self);
   return 0;
 }

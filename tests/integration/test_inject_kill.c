@@ -94,6 +94,8 @@ static int set_up_carrier(void **state) {
   injection_mount(self, "root", "size=64m", 0); /* in memory: a disk takes its time to sync */
   injection_make_directory(self, "root/shared", 0755, 0);
   injection_succeeds(self, "root/agent");
+  assert_int_equal(chmod(injection_path(self, "root/agent"), 0755),
+                   0); /* as in the carrier image */
   put_content(self, "root", "new");
   injection_use_root(self);
   return 0;
