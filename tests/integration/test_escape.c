@@ -186,7 +186,6 @@ JOB_TEST(the_deadline_ends_chains_of_processes_that_fork_and_exit) {
   const cJSON *result = job_result_within(job, ANSWER_MS);
   job_expect_result(job, result, -1, "timed out after 1s", NULL);
   assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
-  assert_int_equal(job_number(cJSON_GetObjectItem(result, "end"), "survivors"), 0);
   expect_chains_ended(job);
   job_expect_to_go_on(job);
 }
