@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/process/process_table.h"
+
 /* Leaves errno. */
 static void close_end(int fd) {
   int kept_errno = errno;
@@ -64,12 +66,13 @@ struct child_environment {
 static void keep_variables(struct child_environment *self) {
   char **next = self->entries;
   for (size_t i = 0; i < INHERITED; i++)
-    for (char *const *entry = environ; entry != NULL && *entry != NULL; entry++)
-      if (strncmp(*entry, inherited[i], strlen(inherited[i])) == 0) {
-        if (strlen(*entry) < sizeof self->texts[i])
-          *next++ = strcpy(self->texts[i], *entry);
-        break;
-      }
+    for (char *const *entry = environ; entry != NULL && *entry != NULL; entry++) {
+      size_t size = strlen(*entry) + 1;
+      if (strncmp(*entry, inherited[i], strlen(inherited[i])) != 0 || size > sizeof self->texts[i])
+        continue;
+      *next++ = memcpy(self->texts[i], *entry, size);
+      break;
+    }
   *next = NULL;
   environ = self->entries;
 }
@@ -149,6 +152,14 @@ void keeper_process_reset(struct keeper_process *self, bool waits) {
   memset(page, 0, offsetof(struct keeper_page, alive));
   page->usage = (struct step_usage){.max_rss_bytes = -1, .read_bytes = -1, .written_bytes = -1};
   atomic_store(&page->gate, waits ? KEEPER_GATE_CLOSED : KEEPER_GATE_OPEN);
+}
+
+bool keeper_process_is_held(const struct keeper_process *self) {
+  char stat[512];
+  if (self->pid <= 0 || process_table_read_file(self->pid, "stat", stat, sizeof stat) <= 0)
+    return true;
+  const char state = *process_table_after_name(stat);
+  return state == 'T' || state == 't' || state == 'D';
 }
 
 void keeper_process_dismiss(struct keeper_process *self) {

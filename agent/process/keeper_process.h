@@ -41,6 +41,10 @@ int keeper_process_make(struct keeper_process *self, const struct keeper_options
 /* Prepares the page for a task; `waits`: for keeper_go. */
 void keeper_process_reset(struct keeper_process *self, bool waits);
 
+/* Whether somebody stops it, or it waits in the kernel: a keeper that only waits for a processor does not count.
+   True if that is not known. */
+bool keeper_process_is_held(const struct keeper_process *self);
+
 /* The keeper sees that nobody listens, and exits. */
 void keeper_process_dismiss(struct keeper_process *self);
 

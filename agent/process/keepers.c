@@ -46,8 +46,7 @@ struct keeper {
   int order;       /* enum keeper_order; the page has a copy */
   bool is_waiting; /* for keeper_go; the page has a copy */
   int64_t kill_ms; /* when it was ordered to kill; monotonic, 0: it was not */
-  /* Since when it has not reported that it is there or, if it got a message, has not received that; 0: it
-     has. */
+  /* Since when it has not reported or, if it got a message, has not received that; 0: it has. */
   int64_t silent_since_ms;
   unsigned replaced; /* how often, since it got the message */
   bool is_work;
@@ -464,10 +463,11 @@ static void replace(struct keeper *self) {
     end_unstarted(self, strerror(move_errno));
 }
 
-/* One that has no message had nothing to do: nothing is lost with it. */
+/* Nothing is lost with one that has no message. */
 static void look_at_silent(struct keeper *self, int64_t now_ms) {
   const bool has_message = self->state == KEEPER_RUNS;
-  const bool is_late = now_ms - self->silent_since_ms >= KEEPER_REPORT_MS;
+  const bool is_late =
+      now_ms - self->silent_since_ms >= KEEPER_REPORT_MS && keeper_process_is_held(&self->process);
   const bool waits = has_message && keeper_message_waits(self->process.other_end);
   if (self->process.pid > 0)
     (void)kill(self->process.pid, is_late && !has_message ? SIGKILL : SIGCONT);

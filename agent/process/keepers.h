@@ -62,7 +62,7 @@ struct keeper *keepers_give(struct keepers *self, const struct keeper_task *task
 
 void keeper_go(struct keeper *self);
 
-/* A keeper that has not received its task so long gets SIGCONT, and is then killed and replaced, so often at
+/* A keeper that is stopped, and has not received its task for so long, is killed and replaced, so often at
    most. Then the task fails as a command that cannot be executed. A task is received once at most. */
 #define KEEPER_REPORT_MS 2000
 #define KEEPER_REPLACED_MAX 3

@@ -1,6 +1,5 @@
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "agent/process/keeper_facts.h"
@@ -101,16 +100,22 @@ TEST(every_impossible_value_is_rejected, NULL, NULL) {
   keeper_facts_release(&facts);
 }
 
+/* The same numbers in each run. */
+static unsigned random_number(void) {
+  static unsigned state = 1;
+  state = state * 1103515245 + 12345;
+  return state >> 16;
+}
+
 /* The sanitizer sees what is read too far. */
 TEST(random_bytes_are_rejected_or_are_possible, NULL, NULL) {
   enum { ROUNDS = 20000 };
   unsigned char *bytes = (unsigned char *)&page;
-  srand(1);
   for (int round = 0; round < ROUNDS; round++) {
     fill();
     size_t size = round % 2 == 0 ? sizeof page : offsetof(struct keeper_page, alive);
-    for (int n = 1 + rand() % (round % 4 == 0 ? 2000 : 3); n > 0; n--)
-      bytes[(size_t)rand() % size] = (unsigned char)rand();
+    for (unsigned n = 1 + random_number() % (round % 4 == 0 ? 2000 : 3); n > 0; n--)
+      bytes[random_number() % size] = (unsigned char)random_number();
     if (!keeper_facts_read(&facts, &page))
       continue;
     assert_in_range(facts.alive_count, 0, KEEPER_ALIVE_MAX);
