@@ -140,9 +140,10 @@ TEST_WITH_IF(agent_process_is_shipped() && geteuid() == 0, struct job *job,
   cJSON *step = cJSON_Parse(job_json(job, "{'stepId':'1','kind':'readFile','path':'/dev/null'}"));
   (void)job_run(job, job_own(job, step));
   assert_true(count_in_memory(agent, PASSWORD) > 0);
-  pid_t keeper = proc_child_of(agent, 0);
-  assert_true(keeper > 0);
-  assert_int_equal(count_in_memory(keeper, PASSWORD), 0);
+  int forgotten = 0; /* by one: another keeper may wait already */
+  for (int i = 0; proc_child_of(agent, i) != 0; i++)
+    forgotten += count_in_memory(proc_child_of(agent, i), PASSWORD) == 0;
+  assert_int_equal(forgotten, 1);
 }
 
 TEST_WITH(struct job *job, a_debugger_may_look_into_it_on_request, setup, job_teardown) {
