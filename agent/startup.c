@@ -85,11 +85,11 @@ static int take_signals(void) {
   return signalfd(-1, &read_here, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-/* While this process is dumpable: otherwise the file belongs to root. A process whose program its user may not
-   read is not dumpable from its beginning. As process 1 it becomes dumpable for a moment, because nobody of
-   its user is there yet who could read its memory; another one leaves its score, and that of its keepers,
-   alone. A score below what an ordinary user may
-   write is left alone, because it could not be written back after it was raised. Returns 0 then. */
+/* While this process is dumpable: otherwise the file belongs to root. A process whose program its
+   user may not read is not dumpable from its beginning. As process 1 it becomes dumpable for a
+   moment, because nobody of its user is there yet who could read its memory; another one leaves its
+   score, and that of its keepers, alone. A score below what an ordinary user may write is left
+   alone, because it could not be written back after it was raised. Returns 0 then. */
 static int open_oom_score(void) {
   static const char path[] = "/proc/self/oom_score_adj";
   char score[16];

@@ -66,8 +66,8 @@ enum masker_answer {
 
 void masker_release(struct masker *self);
 
-/* Overwrites every value and needle. The masker must not be used afterwards: for a child that does not
-   mask. */
+/* Overwrites every value and needle. The masker must not be used afterwards: for a child that does
+   not mask. */
 void masker_erase(struct masker *self);
 
 /* Adds a value and holds it; nothing of it unless the answer is MASKER_MASKED. A value that is

@@ -325,10 +325,10 @@ static int prepare_files(struct injection *self, const struct inject_file *files
   return result;
 }
 
-/* The kernel never lets other processes of an ordinary user read one that runs a file that its user may not
-   read: a prctl(2) of the program would be too late for those that wait for it. The hidden file is readable,
-   because the next injector has to open what a killed one left. Without success nothing is worse than a
-   readable file. */
+/* The kernel never lets other processes of an ordinary user read one that runs a file that its user
+   may not read: a prctl(2) of the program would be too late for those that wait for it. The hidden
+   file is readable, because the next injector has to open what a killed one left. Without success
+   nothing is worse than a readable file. */
 static void make_unreadable(int fd) {
   if (fchmod(fd, UNREADABLE_MODE) == 0 && !trial_runs(fd))
     (void)fchmod(fd, PROGRAM_MODE);

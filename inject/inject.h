@@ -20,12 +20,12 @@ struct inject_carrier {
  * directory it may write: no /proc, no shell, constant memory.
  *
  * `target` is a file, or a directory (one that exists, or a name with a slash at its end), which
- * then gets the file "agent". Missing parents are created with mode 0755. The file appears
- * whole or not at all (base/staged_file.h), executable for everybody whatever the umask, and is
- * compared with the program before it is renamed. Then programs get mode 0111, so that no process of the
- * same user can read the memory of one that runs it; 0755 where such a file does not run (trial.h). A regular file of that name is replaced, and so is
- * a symbolic link to one or to nowhere; anything else is an error, as is anything but a directory in
- * the place of the tools.
+ * then gets the file "agent". Missing parents are created with mode 0755. The file appears whole
+ * or not at all (base/staged_file.h), executable for everybody whatever the umask, and is compared
+ * with the program before it is renamed. Then programs get mode 0111, so that no process of the
+ * same user can read the memory of one that runs it; 0755 where such a file does not run
+ * (trial.h). A regular file of that name is replaced, and so is a symbolic link to one or to
+ * nowhere; anything else is an error, as is anything but a directory in the place of the tools.
  *
  * Where the carrier's `tools` is a directory (the carrier image's /python), it is copied beside the
  * program, under its own name, and so is each of its `files` (/ca-certificates.crt, /sandbox), with

@@ -405,8 +405,8 @@ static void add_own_usage(struct step_usage *self, const struct rusage *before) 
   self->written_bytes = (usage.ru_oublock - before->ru_oublock) * BLOCK_SIZE;
 }
 
-/* The memory is a copy of the agent's. A command never sees it, but work reads files that nobody vouches
-   for. An idle keeper shares the pages with the agent: they are copied only here. */
+/* The memory is a copy of the agent's. A command never sees it, but work reads files that nobody
+   vouches for. An idle keeper shares the pages with the agent: they are copied only here. */
 static void forget_secrets(struct keeper *self) {
   if (self->forget != NULL)
     self->forget(self->owner);

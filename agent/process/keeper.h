@@ -12,11 +12,11 @@ struct keeper_page;
  * it: it is a child subreaper, so whoever has the command among his ancestors is below the keeper,
  * nobody else is, and the kernel keeps that book. This is the keeper's side; keepers.h is the agent's.
  *
- * It ends its tree when the agent orders it, and at once when the agent is dead, of which the kernel
- * tells it by SIGCONT: that wakes a keeper that a step has stopped, too. No other signal but SIGKILL does
- * anything to it. It is not dumpable from its first instruction, because the agent is not: nobody of the
- * same user can open its memory, or the page that it shares with the agent. The out-of-memory killer takes
- * it first, with all that it makes.
+ * It ends its tree when the agent orders it, and at once when the agent is dead, of which the
+ * kernel tells it by SIGCONT: that wakes a keeper that a step has stopped, too. No other signal
+ * but SIGKILL does anything to it. It is not dumpable from its first instruction, because the
+ * agent is not: nobody of the same user can open its memory, or the page that it shares with the
+ * agent. The out-of-memory killer takes it first, with all that it makes.
  *
  * Work is done in the keeper itself: a function of this program, whose crash, hang or leak is the
  * step's own. The agent ends it with SIGKILL. A keeper whose work has taken much memory exits.
@@ -53,12 +53,13 @@ struct keeper_setup {
 /* The resident pages of this process; -1: they are not known. */
 long keeper_own_pages(void);
 
-/* A keeper has a copy of what the agent had in memory when it was made. If that was so many pages more than
-   when the agent began, the keeper exits after its first task, because it would keep memory that the agent
-   has freed meanwhile. */
+/* A keeper has a copy of what the agent had in memory when it was made. If that was so many pages
+   more than when the agent began, the keeper exits after its first task, because it would keep
+   memory that the agent has freed meanwhile. */
 #define KEEPER_PAGES_MAX 4096
 
-/* Never returns. The caller is the child of a fork(2); it has placed descriptors 0 to 2 and KEEPER_SOCKET. */
+/* Never returns. The caller is the child of a fork(2); it has placed descriptors 0 to 2 and
+   KEEPER_SOCKET. */
 _Noreturn void keeper_main(const struct keeper_setup *setup);
 
 #endif

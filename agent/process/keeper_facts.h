@@ -7,9 +7,9 @@
 #include "agent/process/keeper_message.h"
 
 /*
- * The agent's own copy of what a keeper has written into the page, with every value checked. The agent
- * uses nothing of the page before that: a keeper searches files that nobody vouches for, so if somebody
- * takes it over the page may hold anything, and may change at any time.
+ * The agent's own copy of what a keeper has written into the page, with every value checked. The
+ * agent uses nothing of the page before that: a keeper searches files that nobody vouches for, so
+ * if somebody takes it over the page may hold anything, and may change at any time.
  */
 struct keeper_facts {
   bool has_ended; /* the status counts */

@@ -94,17 +94,17 @@ struct keeper_message {
 void keeper_message_pack(struct keeper_message *self, struct buffer *body,
                          const struct exec_command *exec, bool lists_alive);
 
-/* Sends a message with its three descriptors, which stay the caller's. Returns 0, or -1 with errno. Does not
-   wait. The caller has the keeper's end open, too, so a dead keeper is no error. */
+/* Sends a message with its three descriptors, which stay the caller's. Returns 0, or -1 with errno.
+   Does not wait. The caller has the keeper's end open, too, so a dead keeper is no error. */
 int keeper_message_send(int fd, const struct keeper_message *message, const char *body,
                         const int descriptors[3]);
 
 /* Whether the keeper at this end has not received the message that was sent to it. */
 bool keeper_message_waits(int end);
 
-/* Takes that message back, and sends it to another keeper through `fd` (-1: to nobody). What was taken back
-   no keeper will receive, so a message is received once at most. Returns 1; 0 if the keeper has received it
-   before; or -1 with errno, and then the message is lost. Does not wait. */
+/* Takes that message back, and sends it to another keeper through `fd` (-1: to nobody). What was
+   taken back no keeper will receive, so a message is received once at most. Returns 1; 0 if the
+   keeper has received it before; or -1 with errno, and then the message is lost. Does not wait. */
 int keeper_message_move(int end, int fd);
 
 /* Receives one, and waits for it. The body is in `space` or, where it travelled as a file, in a

@@ -22,9 +22,9 @@ static void close_end(int fd) {
 
 /* --- its oom_score_adj ------------------------------------------------------------------------ */
 
-/* A child inherits the score. The file of a process that is not dumpable belongs to root, so that a keeper
-   of an ordinary user cannot write its own: the agent opened its file before it became not dumpable, and
-   has the highest score itself while it forks. */
+/* A child inherits the score. The file of a process that is not dumpable belongs to root, so that a
+   keeper of an ordinary user cannot write its own: the agent opened its file before it became not
+   dumpable, and has the highest score itself while it forks. */
 struct score {
   int fd;
   char own[16]; /* "": it was not raised */

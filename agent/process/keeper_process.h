@@ -10,9 +10,10 @@
 #include "base/process_title.h"
 
 /*
- * A keeper's process, as the agent has it. It is a fork of the agent, which executes nothing: a process
- * that its user may not read stays so over fork(2), but would be readable for a moment after execve(2).
- * fork(2) also does not wait for the child, as vfork(2) does: somebody may stop it at its first instruction.
+ * A keeper's process, as the agent has it. It is a fork of the agent, which executes nothing: a
+ * process that its user may not read stays so over fork(2), but would be readable for a moment
+ * after execve(2). fork(2) also does not wait for the child, as vfork(2) does: somebody may stop
+ * it at its first instruction.
  */
 struct keeper_process {
   pid_t pid;                /* 0: it was reaped */
@@ -41,8 +42,8 @@ int keeper_process_make(struct keeper_process *self, const struct keeper_options
 /* Prepares the page for a task; `waits`: for keeper_go. */
 void keeper_process_reset(struct keeper_process *self, bool waits);
 
-/* Whether somebody stops it, or it waits in the kernel: a keeper that only waits for a processor does not count.
-   True if that is not known. */
+/* Whether somebody stops it, or it waits in the kernel: a keeper that only waits for a processor
+   does not count. True if that is not known. */
 bool keeper_process_is_held(const struct keeper_process *self);
 
 /* The keeper sees that nobody listens, and exits. */

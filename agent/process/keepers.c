@@ -286,7 +286,7 @@ pid_t keeper_pid(const struct keeper *self) {
   return pid > 0 ? (pid_t)pid : 0;
 }
 
-/* A page with impossible values is no keeper's: nothing is known, and the keeper serves no other step. */
+/* After a report of impossible values nothing is known, and the keeper serves no other step. */
 static void read_facts(struct keeper *self) {
   const struct log *log = self->keepers->options.keeper.log;
   if (self->is_decided || keeper_facts_read(&self->facts, self->process.page))
@@ -406,7 +406,7 @@ void keeper_release(struct keeper *self) {
 
 /* --- keepers that are silent ------------------------------------------------------------------ */
 
-/* Its message was taken back: nothing of the step exists. Without a reason it was ordered to end. */
+/* Its message was taken back: the step does not exist. Without a reason it was ordered to end. */
 static void end_unstarted(struct keeper *self, const char *reason) {
   keeper_facts_release(&self->facts);
   self->facts.has_ended = true;
@@ -432,8 +432,8 @@ static void end_if_unstarted(struct keeper *self, const char *reason) {
     self->silent_since_ms = 0; /* it has received the message meanwhile */
 }
 
-/* Another process takes its place. The one that is killed has not received the message, and cannot any
-   more once that was taken back. */
+/* Another process takes its place. The one that is killed has not received the message, and cannot
+   any more once that was taken back. */
 static void replace(struct keeper *self) {
   struct keeper_process fresh;
   if (self->replaced == KEEPER_REPLACED_MAX) {

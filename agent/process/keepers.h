@@ -62,8 +62,9 @@ struct keeper *keepers_give(struct keepers *self, const struct keeper_task *task
 
 void keeper_go(struct keeper *self);
 
-/* A keeper that is stopped, and has not received its task for so long, is killed and replaced, so often at
-   most. Then the task fails as a command that cannot be executed. A task is received once at most. */
+/* A keeper that is stopped, and has not received its task for so long, is killed and replaced, so
+   often at most. Then the task fails as a command that cannot be executed. A task is received once
+   at most. */
 #define KEEPER_REPORT_MS 2000
 #define KEEPER_REPLACED_MAX 3
 
@@ -78,9 +79,9 @@ enum keeper_state keeper_state(const struct keeper *self);
 /* The command's, 0 before it has one; of work the keeper's. */
 pid_t keeper_pid(const struct keeper *self);
 
-/* After KEEPER_RUNS: how it ended, as of waitpid(2). Of a keeper that was killed, and took it along, its
-   own end. This and keeper_usage read what the keeper has reported; keeper_failure and keeper_alive
-   are of the same report. */
+/* After KEEPER_RUNS: how it ended, as of waitpid(2). Of a keeper that was killed, and took it
+   along, its own end. This and keeper_usage read what the keeper has reported; keeper_failure and
+   keeper_alive are of the same report. */
 int keeper_status(struct keeper *self);
 /* Also after KEEPER_RUNS. `*whole`: if exec_command has failed, its reason in full; else NULL. */
 const struct exec_failure *keeper_failure(const struct keeper *self, const char **whole);

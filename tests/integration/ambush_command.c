@@ -3,8 +3,8 @@
  *   ambush memory AGENT FILE   tries to open the memory of each, to write into it
  *   ambush stop AGENT FILE     stops each, again and again
  *
- * Ends by SIGTERM, when FILE.end exists, when the agent is dead, or after two minutes; then FILE has the number of
- * children seen and, of "memory", how many were opened. */
+ * Ends by SIGTERM, when FILE.end exists, when the agent is dead, or after two minutes; then FILE
+ * has the number of children seen and, of "memory", how many were opened. */
 
 #include <fcntl.h>
 #include <signal.h>

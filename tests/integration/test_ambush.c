@@ -74,7 +74,8 @@ JOB_TEST_NO_AGENT(no_keepers_memory_can_be_opened_at_any_moment) {
   job_stop_agent(job, SIGTERM);
 }
 
-/* The agent waits for none of them: its heartbeat goes on, each step is answered, and SIGTERM ends it. */
+/* The agent waits for none of them: its heartbeat goes on, each step is answered, and SIGTERM ends
+   it. */
 JOB_TEST_NO_AGENT(stopped_at_its_birth_a_keeper_delays_its_step_alone) {
   enum { STEPS = 60 };
   int opened;

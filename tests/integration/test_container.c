@@ -153,7 +153,8 @@ JOB_TEST_NO_AGENT(a_step_is_killed_for_memory_before_the_agent) {
   free(own);
 }
 
-/* An ordinary user cannot read an injected agent: the kernel lets it raise no score unless it is process 1. */
+/* An ordinary user cannot read an injected agent: the kernel lets it raise no score unless it is
+   process 1. */
 JOB_TEST_NO_AGENT(an_injected_agent_raises_scores_as_process_1) {
   const char *copy = job_path(job, "agent");
   injection_has_succeeded(agent_process_start(

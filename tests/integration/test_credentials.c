@@ -131,8 +131,8 @@ static int count_in_memory(pid_t pid, const char *text) {
   return found;
 }
 
-/* A search of files that a step names is done in the keeper, which began as a copy of the agent. A sanitizer
-   keeps what was freed. */
+/* A search of files that a step names is done in the keeper, which began as a copy of the agent. A
+   sanitizer keeps what was freed. */
 TEST_WITH_IF(agent_process_is_shipped() && geteuid() == 0, struct job *job,
              a_keeper_that_reads_files_has_forgotten_the_password, setup, job_teardown) {
   start_with_flag(job, url_with_password(job), 65534);

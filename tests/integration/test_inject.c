@@ -153,8 +153,8 @@ INJECTION_TEST(another_user_may_inject) {
   expect_runs(self, "shared/a/agent", 2000);
 }
 
-/* So no process of the same user can read the memory of what runs it. It cannot be copied on either, and
-   says so. */
+/* So no process of the same user can read the memory of what runs it. It cannot be copied on
+   either, and says so. */
 INJECTION_TEST(an_ordinary_user_can_run_the_copy_and_not_read_it) {
   injection_makes(self, "shared/agent", "shared/agent");
   expect_runs(self, "shared/agent", 1000);

@@ -151,8 +151,7 @@ JOB_TEST_NO_AGENT(it_ends_with_the_agent) {
   assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
 }
 
-/* ps(1) shows whose it is, and no flag of the agent; the memory of the arguments is too small for that, so
-   that the title goes on in that of the environment. */
+/* ps(1) shows whose it is, and no flag of the agent. */
 JOB_TEST_NO_AGENT(its_title_names_the_job_and_the_agent) {
   set_up_file(job);
   char expected[64];

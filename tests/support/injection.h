@@ -70,8 +70,8 @@ void injection_has_succeeded(struct agent_process *injector);
 
 enum injection_state { INJECTION_ABSENT, INJECTION_WHOLE, INJECTION_OTHER };
 
-/* What a reader finds under this absolute path: nothing, the program with mode 0755 (for a moment) or 0111,
-   or anything else. */
+/* What a reader finds under this absolute path: nothing, the program with mode 0755 (for a moment)
+   or 0111, or anything else. */
 enum injection_state injection_look(const char *path);
 
 void injection_expect_copy(struct injection *self, const char *name);
