@@ -68,6 +68,31 @@ static struct masker_value *find_value(const struct masker *self, const struct p
   return NULL;
 }
 
+/* --- buffers of secrets: what they free has none in it -------------------------------------------- */
+
+static void erase(struct buffer *self) {
+  if (self->bytes != NULL)
+    explicit_bzero(self->bytes, self->capacity);
+  buffer_release(self);
+}
+
+static void reserve(struct buffer *self, size_t size) {
+  if (self->capacity - self->length >= size)
+    return;
+  struct buffer grown = {0};
+  (void)buffer_space(&grown, 2 * (self->length + size));
+  buffer_add(&grown, self->bytes, self->length);
+  erase(self);
+  *self = grown;
+}
+
+/* --- values and needles -------------------------------------------------------------------------- */
+
+/* More than all forms of a byte take, JSON's being up to 60, in the value and in its line. What is larger
+   than the limit grows without a copy that stays: realloc(3) moves its pages. */
+#define FORMS_PER_BYTE ((size_t)128)
+#define FORMS_RESERVED_MAX ((size_t)256 * 1024)
+
 static bool has_line_end(const char *text, size_t length) {
   return memchr(text, '\n', length) != NULL || memchr(text, '\r', length) != NULL;
 }
@@ -95,6 +120,8 @@ static void add_forms(struct buffer *out, const struct piece *piece) {
 /* Stops when they are more than `most` bytes. */
 static void add_all_forms(struct buffer *out, const struct piece *value, size_t most) {
   struct piece line;
+  size_t most_bytes = FORMS_PER_BYTE * (value->length + 1);
+  reserve(out, most_bytes < FORMS_RESERVED_MAX ? most_bytes : FORMS_RESERVED_MAX);
   add_forms(out, value);
   if (!has_line_end(value->text, value->length))
     return;
@@ -104,6 +131,7 @@ static void add_all_forms(struct buffer *out, const struct piece *value, size_t 
 }
 
 static void add_needles(struct needles *needles, const struct buffer *forms) {
+  reserve(&needles->text, forms->length);
   for (const char *at = forms->bytes, *end = at + forms->length, *next; at < end; at = next + 1) {
     next = memchr(at, '\n', (size_t)(end - at));
     needles_add(needles, at, (size_t)(next - at));
@@ -131,6 +159,7 @@ static bool leaves_room(const struct masker *self, const struct demand *demand) 
 
 static void fill_needles(struct masker *self) {
   struct buffer forms = {0};
+  erase(&self->needles.text);
   needles_release(&self->needles);
   for (size_t i = 0; i < self->value_count; i++) {
     const struct piece value = {self->values[i].bytes, self->values[i].length};
@@ -138,7 +167,7 @@ static void fill_needles(struct masker *self) {
     add_all_forms(&forms, &value, MASKER_NEEDLES_MAX);
     add_needles(&self->needles, &forms);
   }
-  buffer_release(&forms);
+  erase(&forms);
 }
 
 /* Drops the oldest that nobody holds. Nothing changes where that would not be enough. */
@@ -163,6 +192,7 @@ static bool make_room(struct masker *self, struct demand demand) {
     demand.bytes -= value->length;
     demand.needles -= value->needles;
     self->bytes -= value->length;
+    explicit_bzero(value->bytes, value->length);
     free(value->bytes);
   }
   self->value_count = kept;
@@ -195,7 +225,7 @@ static enum masker_answer add_new(struct masker *self, const struct piece *value
                               .holds = 1};
     self->bytes += value->length;
   }
-  buffer_release(&forms);
+  erase(&forms);
   return has_room ? MASKER_MASKED : MASKER_FULL;
 }
 

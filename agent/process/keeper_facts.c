@@ -70,24 +70,40 @@ static bool copy_page(struct keeper_page *copy, const struct keeper_page *page) 
   return true;
 }
 
+static const struct step_usage unknown_usage = {-1, -1, -1, -1, -1, -1, -1, -1, -1};
+
+static void take_end(struct keeper_facts *self, const struct keeper_page *copy, bool has_ended,
+                     const char whole_reason[EXEC_REASON_MAX]) {
+  self->has_ended = has_ended;
+  self->status = copy->status;
+  self->failure = copy->failure;
+  free(self->whole_reason);
+  self->whole_reason = NULL;
+  if (copy->failure.stage != EXEC_DONE && copy->failure.stage != EXEC_NO_PROCESS)
+    self->whole_reason = memory_copy(whole_reason, strnlen(whole_reason, EXEC_REASON_MAX - 1));
+}
+
+static void take_processes(struct keeper_facts *self, const struct keeper_page *copy) {
+  self->usage = copy->usage;
+  self->alive_count = copy->alive_count;
+  if (self->alive_count == 0)
+    return;
+  self->alive = memory_allocate(self->alive_count * sizeof *self->alive);
+  memcpy(self->alive, copy->alive, self->alive_count * sizeof *self->alive);
+}
+
 bool keeper_facts_read(struct keeper_facts *self, const struct keeper_page *page) {
   struct keeper_page copy;
-  keeper_facts_release(self);
+  free(self->alive);
+  self->alive = NULL;
+  self->alive_count = 0;
+  self->usage = unknown_usage;
   const bool has_ended = atomic_load(&page->ended) != 0; /* before the others, which it covers */
   if (!copy_page(&copy, page) || !is_plausible(&copy))
     return false;
-  *self = (struct keeper_facts){.has_ended = has_ended,
-                                .status = copy.status,
-                                .failure = copy.failure,
-                                .usage = copy.usage,
-                                .alive_count = copy.alive_count};
-  if (copy.failure.stage != EXEC_DONE && copy.failure.stage != EXEC_NO_PROCESS)
-    self->whole_reason =
-        memory_copy(page->whole_reason, strnlen(page->whole_reason, EXEC_REASON_MAX - 1));
-  if (self->alive_count > 0) {
-    self->alive = memory_allocate(self->alive_count * sizeof *self->alive);
-    memcpy(self->alive, copy.alive, self->alive_count * sizeof *self->alive);
-  }
+  if (!self->has_ended)
+    take_end(self, &copy, has_ended, page->whole_reason);
+  take_processes(self, &copy);
   return true;
 }
 

@@ -21,7 +21,8 @@ struct keeper_facts {
   struct step_process *alive; /* NULL if there are none */
 };
 
-/* Copies the page once. Returns false if a value is impossible; then nothing is known. */
+/* Copies the page once. How the command ended is taken once, the figures each time. Returns false if a value
+   is impossible; then the figures, and an end that was not taken before, are not known. */
 bool keeper_facts_read(struct keeper_facts *self, const struct keeper_page *page);
 
 /* Frees the texts and the list. All is zeros afterwards, which is valid: nothing is known. */

@@ -49,6 +49,7 @@ struct walk {
   struct members others;
   struct process_scan scan;
   bool is_cut;
+  bool saw_dead; /* a child of the root: what it has left may have been looked at too early */
 };
 
 static void append(struct members *self, struct member member) {
@@ -152,6 +153,7 @@ static void note_process(void *context, pid_t pid) {
   bool lives;
   if (state == CHILD_LIVES)
     add_member(self, pid, self->root);
+  self->saw_dead |= state == CHILD_DEAD;
   if (state != NO_CHILD)
     return;
   pid_t parent = process_table_living(pid, &lives);
@@ -225,6 +227,7 @@ static bool signal_by_number(pid_t pid, int signal) {
 struct order {
   int signal;
   bool group_has_it; /* the command's */
+  bool saw_dead;     /* as of the walk */
 };
 
 static bool signal_descendant(const struct walk *self, const struct member *member, int signal) {
@@ -246,7 +249,7 @@ static bool signal_descendant(const struct walk *self, const struct member *memb
 }
 
 static bool signal_member(void *context, const struct walk *self, const struct member *member) {
-  const struct order *order = context;
+  struct order *order = context;
   bool has_it = order->signal != SIGKILL && order->group_has_it &&
                 getpgid(member->pid) == self->tree->command;
   int signal = has_it ? 0 : order->signal;
@@ -254,7 +257,9 @@ static bool signal_member(void *context, const struct walk *self, const struct m
     return signal_descendant(self, member, signal);
   if (signal != 0)
     (void)signal_by_number(member->pid, signal);
-  return look_at_child(member->pid) == CHILD_LIVES;
+  const enum child_state state = look_at_child(member->pid);
+  order->saw_dead |= state == CHILD_DEAD;
+  return state == CHILD_LIVES;
 }
 
 size_t process_tree_signal(struct process_tree *self, int signal) {
@@ -269,10 +274,12 @@ size_t process_tree_signal(struct process_tree *self, int signal) {
   struct walk walk = {
       .tree = self, .visit = signal_member, .context = &order, .kills = signal == SIGKILL};
   const size_t found = self->found + walk_tree(&walk);
+  const bool saw_dead = self->saw_dead || walk.saw_dead || order.saw_dead;
   self->is_cut = walk.is_cut;
   self->position = walk.scan.position;
   self->found = self->position != 0 ? found : 0;
-  return walk.is_cut && found == 0 ? 1 : found;
+  self->saw_dead = self->position != 0 && saw_dead;
+  return found == 0 && (walk.is_cut || saw_dead) ? 1 : found;
 }
 
 /* --- what lives of it -------------------------------------------------------------------------- */

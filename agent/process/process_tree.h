@@ -27,13 +27,15 @@ struct process_tree {
   bool is_cut; /* by `turn_ms` */
   long position;
   size_t found;
+  bool saw_dead;
 };
 
 /*
  * Sends the signal (0: none) to each of them. The children are signalled as soon as they are listed, and
  * a process before its own children are listed: once SIGKILL is pending, a process makes no other one.
  * SIGTERM is followed by SIGCONT: a stopped process cannot obey. Returns how many were alive. A walk that
- * was cut by `turn_ms` returns at least 1; the next walk goes on from there.
+ * was cut by `turn_ms` returns at least 1; the next walk goes on from there. So does a walk that has seen
+ * a dead child: the children of that one may have come to the root after the walk had passed them.
  *
  * Processes that come meanwhile may be missed. To end all, reap and repeat it until there is no child.
  *

@@ -42,7 +42,8 @@ JOB_TEST(arguments_beyond_the_kernels_limit_are_said) {
   cJSON_AddItemToArray(cJSON_GetObjectItem(step, "args"), cJSON_CreateString(argument));
   const cJSON *result = job_run(job, step);
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, -1);
-  job_expect_part(job, result, "errorMessage", "too long");
+  job_expect_part(job, result, "errorMessage",
+                  "argument 1 has 200000 bytes, and Linux takes at most 131071 (128 KiB)");
 }
 
 JOB_TEST_NO_AGENT(the_steps_env_comes_on_top) {

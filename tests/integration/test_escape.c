@@ -183,7 +183,7 @@ static void expect_chains_ended(struct job *job) {
 
 JOB_TEST(the_deadline_ends_chains_of_processes_that_fork_and_exit) {
   const cJSON *step = push_chains(job, 1, "");
-  const cJSON *result = job_result_within(job, ANSWER_MS);
+  const cJSON *result = job_result_within(job, WAIT_BOUND_MS);
   job_expect_result(job, result, -1, "timed out after 1s", NULL);
   assert_string_equal(job_text(result, "stepId"), job_text(step, "stepId"));
   expect_chains_ended(job);
@@ -199,7 +199,7 @@ JOB_TEST(the_agents_death_ends_chains_of_processes_that_fork_and_exit) {
 
 JOB_TEST(the_keepers_death_ends_chains_of_processes_that_fork_and_exit) {
   (void)push_chains(job, 60, " & sleep 1; kill -KILL $PPID; sleep 60");
-  job_expect_part(job, job_result_within(job, ANSWER_MS), "errorMessage", "killed by signal 9");
+  job_expect_part(job, job_result_within(job, WAIT_BOUND_MS), "errorMessage", "killed by signal 9");
   expect_chains_ended(job);
   job_expect_to_go_on(job);
 }

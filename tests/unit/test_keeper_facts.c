@@ -23,6 +23,7 @@ static void fill(void) {
 }
 
 static void is_rejected(void) {
+  keeper_facts_release(&facts);
   assert_false(keeper_facts_read(&facts, &page));
   assert_false(facts.has_ended);
   assert_int_equal(facts.alive_count, 0);

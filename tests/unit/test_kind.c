@@ -229,6 +229,6 @@ STEP_TEST(the_child_is_set_up_like_a_command) {
   int other = open("/dev/null", O_RDONLY);
   assert_true(other > STDERR_FILENO);
   start(owner, "look", "");
-  step_owner_ends(owner, 0, NULL, "0 1 2 3 5 empty leader coreless blocked");
+  step_owner_ends(owner, 0, NULL, "0 1 2 3 4 empty leader coreless blocked");
   close(other);
 }
