@@ -64,6 +64,7 @@ struct run {
   struct batcher batcher;
   uint64_t events;     /* so far: the last one's seq */
   struct event *timer; /* for the flush of lines that wait; in ENDED for the end */
+  char **not_masked;   /* see secrets_add_step */
   char *step_id_json;
   size_t step_id_json_length;
   int64_t made_ms; /* monotonic */
@@ -465,13 +466,12 @@ static void make_step_id_json(struct run *self) {
 
 static void emit_started(struct run *self) {
   struct secrets *secrets = self->context->secrets;
-  char **not_masked = secrets_add_step(secrets, &self->log, &self->step);
+  self->not_masked = secrets_add_step(secrets, &self->log, &self->step);
   char *title = kind_title(&self->step, &secrets->masker);
   const struct line line = {.text = title, .length = strlen(title)};
   struct step_event event = event_after(self, STEP_EVENT_STARTED, &line);
-  event.not_masked = (const char *const *)not_masked;
+  event.not_masked = (const char *const *)self->not_masked;
   emit_event(self, &event);
-  secrets_free_names(not_masked);
   free(title);
 }
 
@@ -552,7 +552,8 @@ void run_free(struct run *self) {
   if (self->process != NULL)
     process_free(self->process);
   event_free(self->timer);
-  secrets_end_step(self->context->secrets, &self->step);
+  secrets_end_step(self->context->secrets, &self->step, self->not_masked);
+  secrets_free_names(self->not_masked);
   for (int i = 0; i < 2; i++) {
     mask_stream_release(&self->masks[i]);
     line_splitter_release(&self->splitters[i]);

@@ -145,15 +145,16 @@ void secrets_free_names(char **names) {
   free(names);
 }
 
+/* A value that was not taken may be another step's by now. */
 static void let_go(struct masker *masker, void *context, const char *name, const char *value) {
-  (void)context;
-  (void)name;
-  masker_let_go(masker, value, strlen(value));
+  char *const *not_masked = context;
+  if (not_masked == NULL || !is_among(not_masked, SIZE_MAX, name))
+    masker_let_go(masker, value, strlen(value));
 }
 
-void secrets_end_step(struct secrets *self, const struct step *step) {
-  visit_named(self, step, let_go, NULL);
-  visit_matching(self, step, let_go, NULL);
+void secrets_end_step(struct secrets *self, const struct step *step, char *const *not_masked) {
+  visit_named(self, step, let_go, (void *)(uintptr_t)not_masked);
+  visit_matching(self, step, let_go, (void *)(uintptr_t)not_masked);
 }
 
 /* --- of a step that is rejected --------------------------------------------------------------- */
@@ -189,13 +190,15 @@ static size_t find_rejected(const struct secrets *self, const cJSON *root,
 void secrets_mask_rejected(struct secrets *self, const char *payload, size_t length,
                            struct error *error) {
   const char *values[STEP_SECRETS_MAX];
+  bool is_held[STEP_SECRETS_MAX];
   struct error ignored;
   cJSON *root = json_tree_parse(payload, length, &ignored);
   const size_t count = find_rejected(self, root, values);
   for (size_t i = 0; i < count; i++)
-    (void)masker_add(&self->masker, values[i], strlen(values[i]));
+    is_held[i] = masker_add(&self->masker, values[i], strlen(values[i])) == MASKER_MASKED;
   mask_string(&self->masker, error->text, false);
   for (size_t i = 0; i < count; i++)
-    masker_let_go(&self->masker, values[i], strlen(values[i]));
+    if (is_held[i])
+      masker_let_go(&self->masker, values[i], strlen(values[i]));
   cJSON_Delete(root);
 }

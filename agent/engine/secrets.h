@@ -38,8 +38,9 @@ int secrets_check(const struct step *step, struct error *error);
 char **secrets_add_step(struct secrets *self, const struct log *log, const struct step *step);
 void secrets_free_names(char **names);
 
-/* Nothing more is said of the step. Its values are masked until their room is needed. */
-void secrets_end_step(struct secrets *self, const struct step *step);
+/* Nothing more is said of the step. Its values, except those of `not_masked` (see secrets_add_step), are
+   masked until their room is needed. */
+void secrets_end_step(struct secrets *self, const struct step *step, char *const *not_masked);
 
 /* Adds the values that a rejected step names, as far as its payload can be read, and masks the
    error. */

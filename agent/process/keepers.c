@@ -1,7 +1,7 @@
 /*
- * A keeper dies only when somebody kills it. Its command then dies with it, and what that has started
- * becomes this process's own child, among those of nobody: all of them are killed, for what a step made
- * must not outlive it, and nothing else makes children here.
+ * A keeper that is killed takes its command with it, and what that has started becomes this process's own
+ * child, among those of nobody: all of them are killed, for what a step made must not outlive it, and
+ * nothing else makes children here.
  */
 #include "agent/process/keepers.h"
 
@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/process/children.h"
@@ -51,7 +52,8 @@ struct keeper {
   unsigned replaced; /* how often, since it got the message */
   bool is_work;
   bool leaves;
-  bool is_asked; /* by keepers_count */
+  bool is_asked;    /* by keepers_count */
+  bool is_complete; /* it has reported that nothing is left of its task */
   struct keeper_question question;
   int own_status; /* of the keeper itself, once it was reaped */
   size_t left;    /* of a keeper that died */
@@ -160,25 +162,30 @@ static void tell(struct keeper *self) {
   end_turn(keepers);
 }
 
-/* One message, a byte. At end-of-file it is dead: the rest is told by keepers_reap. */
-LOOP_CALLBACK(on_news, struct keeper *self) {
+/* Takes one message, which is a byte; returns it, or -1 if there is none. That the keeper is dead is told by
+   keepers_reap: the agent has the other end, too. */
+static int take_news(struct keeper *self) {
   unsigned char news = 0;
-  ssize_t length = recv(self->process.socket, &news, sizeof news, MSG_DONTWAIT);
-  if (length == 0 || (length < 0 && errno != EAGAIN && errno != EINTR))
-    (void)event_del(self->readable);
-  if (length <= 0)
-    return;
+  if (recv(self->process.socket, &news, sizeof news, MSG_DONTWAIT) <= 0)
+    return -1;
   if (self->state != KEEPER_RUNS || news != 0)
     self->silent_since_ms = 0;
   if ((news & KEEPER_ENDED) != 0 && self->state == KEEPER_RUNS)
     self->state = KEEPER_HOLDS;
-  if ((news & KEEPER_EMPTY) != 0 && self->state != KEEPER_DIED)
+  if ((news & KEEPER_EMPTY) != 0 && self->state != KEEPER_DIED) {
     self->state = KEEPER_DONE;
+    self->is_complete = true;
+  }
   if ((news & KEEPER_LEAVES) != 0)
     self->leaves = true;
   if ((news & KEEPER_COUNTED) != 0)
     keeper_question_take_answer(&self->question, self->process.page);
-  if ((news & (KEEPER_ENDED | KEEPER_EMPTY | KEEPER_COUNTED)) != 0)
+  return news;
+}
+
+LOOP_CALLBACK(on_news, struct keeper *self) {
+  int news = take_news(self);
+  if (news > 0 && (news & (KEEPER_ENDED | KEEPER_EMPTY | KEEPER_COUNTED)) != 0)
     tell(self);
 }
 
@@ -242,6 +249,7 @@ static struct keeper *give(struct keepers *self, const struct keeper_task *task,
   keeper->is_work = message->kind == KEEPER_MESSAGE_WORK;
   keeper->left = 0;
   keeper->is_decided = false;
+  keeper->is_complete = false;
   keeper->news = task->news;
   keeper->owner = task->owner;
   expect_report(keeper);
@@ -320,7 +328,8 @@ size_t keeper_left(const struct keeper *self) {
 
 const struct step_usage *keeper_usage(struct keeper *self) {
   read_facts(self);
-  bool is_known = self->process.pid != 0 && self->facts.has_ended && !self->is_decided;
+  bool is_known =
+      (self->process.pid != 0 || self->is_complete) && self->facts.has_ended && !self->is_decided;
   return is_known ? &self->facts.usage : &unknown_usage;
 }
 
@@ -360,7 +369,7 @@ struct keeper *keepers_largest_left(const struct keepers *self, int64_t *rss_byt
   struct keeper *largest = NULL;
   *rss_bytes = 0;
   for (struct keeper *keeper = self->all; keeper != NULL; keeper = keeper->next) {
-    bool is_left = keeper->news == NULL && keeper->kill_ms == 0;
+    bool is_left = has_processes(keeper) && keeper->news == NULL && keeper->kill_ms == 0;
     const struct keeper_census *census = is_left ? keeper_answer(keeper) : NULL;
     int64_t own = census != NULL ? census->rss_bytes : 0;
     if (own > *rss_bytes) {
@@ -443,8 +452,11 @@ static void replace(struct keeper *self) {
   }
   self->replaced++;
   expect_report(self);
-  if (keeper_process_make(&fresh, &self->keepers->options.keeper) != 0)
-    return; /* the old one may respond yet */
+  if (keeper_process_make(&fresh, &self->keepers->options.keeper) != 0) {
+    if (self->process.pid == 0)
+      end_if_unstarted(self, strerror(errno));
+    return; /* else the old one may respond yet */
+  }
   keeper_process_reset(&fresh, self->is_waiting);
   int moved = keeper_message_move(self->process.other_end, fresh.socket);
   int move_errno = errno;
@@ -587,10 +599,15 @@ static void keeper_died(struct keeper *self, int status) {
       replace(self);
     return;
   }
+  const bool was_done = self->state == KEEPER_DONE;
   self->silent_since_ms = 0;
+  while (self->process.socket >= 0 && take_news(self) >= 0)
+    continue; /* it may have reported before it died */
   dismiss(self);
   if (self->state == KEEPER_DONE) {
-    if (self->news == NULL)
+    if (!was_done)
+      tell(self);
+    else if (self->news == NULL)
       remove_keeper(self);
     return;
   }
@@ -675,8 +692,20 @@ void keepers_limit_idle(struct keepers *self, unsigned count) {
   self->idle_max = count;
 }
 
+/* How long all keepers that have nothing may take to die. */
+#define REAP_MS 200
+
+/* One that is stuck in the kernel, or that somebody traces, is left to init. */
+static void reap_killed(pid_t pid, int64_t until_ms) {
+  static const struct timespec pause = {.tv_nsec = 200000};
+  (void)kill(pid, SIGKILL);
+  while (waitpid(pid, NULL, WNOHANG) == 0 && clock_monotonic_ms() < until_ms)
+    (void)nanosleep(&pause, NULL);
+}
+
 /* One that has something ends it when it finds nobody listening. */
 void keepers_free(struct keepers *self) {
+  const int64_t until_ms = clock_monotonic_ms() + REAP_MS;
   for (struct keeper *keeper = self->all, *next; keeper != NULL; keeper = next) {
     next = keeper->next;
     keeper_kill(keeper);
@@ -684,8 +713,7 @@ void keepers_free(struct keepers *self) {
         !has_processes(keeper) ||
         (keeper->state == KEEPER_RUNS && keeper_message_move(keeper->process.other_end, -1) != 0);
     if (has_nothing && keeper->process.pid > 0) {
-      (void)kill(keeper->process.pid, SIGKILL);
-      (void)waitpid(keeper->process.pid, NULL, 0);
+      reap_killed(keeper->process.pid, until_ms);
     }
     free_keeper(keeper);
   }

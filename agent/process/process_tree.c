@@ -306,6 +306,8 @@ static bool read_stat(struct step_process *self, const struct list *list, pid_t 
   self->pid = pid;
   self->cpu_ms = (int64_t)(user + system) * list->tick_ms;
   self->age_ms = list->now_ms - (int64_t)begin * list->tick_ms;
+  if (self->age_ms < 0)
+    self->age_ms = 0; /* it began after the walk did */
   self->rss_bytes = pages * list->page_bytes;
   return (self->state != 'Z' && self->state != 'X') || threads > 1;
 }

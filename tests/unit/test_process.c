@@ -167,6 +167,62 @@ PROCESS_TEST(who_is_left_is_counted_without_the_dead) {
   assert_int_equal(owner->outcome.holder.pid, 0);
 }
 
+static bool is_counted(void *context) {
+  const struct process_owner *owner = context;
+  return keepers_count(owner->context.keepers);
+}
+
+static bool is_idle(void *context) {
+  const struct process_owner *owner = context;
+  return !keepers_are_busy(owner->context.keepers);
+}
+
+/* What the keeper has answered about it is older. */
+PROCESS_TEST(what_was_left_and_is_gone_has_no_memory) {
+  struct keepers *keepers = owner->context.keepers;
+  int64_t bytes;
+  process_owner_start(owner, "exec >&- 2>&-; sleep 3013 &");
+  process_owner_exits(owner, 0);
+  assert_true(loop_until(&owner->loop, is_counted, owner));
+  assert_non_null(keepers_largest_left(keepers, &bytes));
+  assert_true(bytes > 0);
+  assert_int_equal(kill(proc_wait_for("sleep 3013", WAIT_BOUND_MS), SIGKILL), 0);
+  assert_true(loop_until(&owner->loop, is_idle, owner));
+  assert_null(keepers_largest_left(keepers, &bytes));
+  assert_int_equal(bytes, 0);
+}
+
+struct reporter {
+  pid_t pid;
+  const char *file;
+};
+
+/* It has reaped the command, and waits. */
+static bool has_reported(void *context) {
+  const struct reporter *self = context;
+  return access(self->file, F_OK) == 0 && proc_child_count(self->pid, NULL) == 0 &&
+         proc_state(self->pid) == 'S';
+}
+
+PROCESS_TEST(a_report_counts_although_its_keeper_has_died_meanwhile) {
+  char file[512];
+  bool has_died;
+  snprintf(file, sizeof file, "%s/done", owner->loop.directory.path);
+  process_owner_start(owner, "exit 0");
+  process_owner_exits(owner, 0);
+  struct reporter reporter = {.pid = proc_child_of(getpid(), 0), .file = file};
+  process_owner_start(owner, ": >$D/done");
+  assert_true(wait_until(has_reported, &reporter, WAIT_BOUND_MS));
+  assert_int_equal(kill(reporter.pid, SIGKILL), 0);
+  siginfo_t info;
+  assert_int_equal(waitid(P_PID, (id_t)reporter.pid, &info, WEXITED | WNOWAIT), 0);
+  (void)keepers_reap(owner->context.keepers, &has_died);
+  assert_true(has_died);
+  assert_false(keepers_are_killing(owner->context.keepers));
+  process_owner_exits(owner, 0);
+  assert_int_equal(owner->outcome.usage.processes, 1);
+}
+
 PROCESS_TEST(what_is_freed_while_it_runs_is_killed) {
   process_owner_start(owner, "setsid sleep 3002 & exec sleep 3003");
   assert_true(proc_wait_for("sleep 3002", WAIT_BOUND_MS) > 0);
