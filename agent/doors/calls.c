@@ -99,34 +99,52 @@ static void remove_call(struct calls *self, struct call *call) {
   call_ids_remove(&self->ids, &call->entry);
 }
 
-/* --- calls that change the same file --- */
+/* --- calls that change files --- */
 
-static bool changes_same(const struct call *call, const struct call *other) {
-  const char *file = call->tool != NULL ? tool_call_changes(call->tool) : NULL;
-  const char *other_file = other->tool != NULL ? tool_call_changes(other->tool) : NULL;
-  return file != NULL && other_file != NULL && strcmp(file, other_file) == 0;
+static const char *changed_file(const struct call *call) {
+  return call->tool != NULL ? tool_call_changes(call->tool) : NULL;
 }
 
-/* The first call that runs, or may run next, and changes the same file; those behind it wait for it. Those
-   that wait for a run are behind all others. */
-static struct call *first_of_file(const struct calls *self, const struct call *call) {
-  for (struct call *other = self->first; other != self->waiting; other = other->next)
-    if (changes_same(call, other))
-      return other;
-  return NULL;
+/* Whether the change has to wait for an earlier one that is not over. */
+static bool is_behind(const struct call *call, const struct call *other, int64_t now_ms) {
+  return changed_file(other) != NULL &&
+         (other->changes_from_ms == 0 || now_ms - other->changes_from_ms < CALLS_CHANGE_MS ||
+          strcmp(changed_file(call), changed_file(other)) == 0);
 }
 
-/* The call was removed. */
-static void start_next_of_file(const struct calls *self, const struct call *call) {
-  const struct call *next = first_of_file(self, call);
-  if (next != NULL && next->run != NULL)
-    engine_start(next->run);
+static bool has_to_wait(const struct calls *self, const struct call *call, int64_t now_ms) {
+  for (const struct call *other = self->first; other != call; other = other->next)
+    if (is_behind(call, other, now_ms))
+      return true;
+  return false;
+}
+
+/* Starts those that wait for no earlier one any more. */
+static void start_changes(struct calls *self) {
+  const int64_t now_ms = clock_monotonic_ms();
+  bool waits = false;
+  for (struct call *call = self->first; call != self->waiting; call = call->next) {
+    if (call->run == NULL || call->changes_from_ms != 0 || changed_file(call) == NULL)
+      continue;
+    if (has_to_wait(self, call, now_ms)) {
+      waits = true;
+    } else {
+      call->changes_from_ms = now_ms;
+      engine_start(call->run);
+    }
+  }
+  if (waits && !event_pending(self->changes, EV_TIMEOUT, NULL))
+    loop_timer_start(self->changes, CALLS_CHANGE_MS);
+}
+
+LOOP_CALLBACK(on_changes, struct calls *self) {
+  start_changes(self);
 }
 
 /* Its run, if there is one, goes on. */
 static void end_call(struct calls *self, struct call *call, const struct run_end *end) {
   remove_call(self, call);
-  start_next_of_file(self, call);
+  start_changes(self);
   self->type->over(self, call, end);
   if (call->state != CALL_RUNNING) {
     calls_forget(self, call);
@@ -353,9 +371,10 @@ void calls_door_want(struct door *door, unsigned requests) {
 
 void calls_door_begin(struct door *door, struct run *run) {
   struct call *call = run_ticket(run);
-  const struct call *first = first_of_file(self_of(door), call);
   call->run = run;
-  if (first == NULL || first == call)
+  if (changed_file(call) != NULL)
+    start_changes(self_of(door));
+  else
     engine_start(run);
 }
 
@@ -379,7 +398,7 @@ void calls_door_result(struct door *door, const struct run *run, const struct ru
     ended.exit_code = RUN_EXIT_TIMED_OUT;
   }
   remove_call(self, call);
-  start_next_of_file(self, call);
+  start_changes(self);
   self->type->over(self, call, call->fate == CALL_CANCELLED ? NULL : &ended);
   calls_forget(self, call);
   if (is_leaving(self))
@@ -407,6 +426,7 @@ void calls_init(struct calls *self, struct event_base *base, const struct log *l
   speaker_init(&self->speaker, base, log, &self->door, speaker);
   self->deadline = loop_timer_new(base, on_deadline, self);
   self->progress = loop_timer_new(base, on_progress, self);
+  self->changes = loop_timer_new(base, on_changes, self);
 }
 
 void calls_release(struct calls *self) {
@@ -419,5 +439,6 @@ void calls_release(struct calls *self) {
     end_hanging(self, self->hanging);
   event_free(self->deadline);
   event_free(self->progress);
+  event_free(self->changes);
   speaker_release(&self->speaker);
 }

@@ -16,9 +16,9 @@
  * which the first run, as many as the engine wants. The rules are the same for every such door:
  *
  *   order      a call that is only answered (`tool` is NULL) is so when all before it are over
- *   files      calls that change the same file, by the text of its path, are executed one after the
- *              other in that order; each has its run, which waits. Other names of the file, and
- *              other agents, are known to agent/files/access/file_version.h alone
+ *   files      calls that change files are executed one after the other in that order, because two
+ *              paths may be names of one file; each has its run, which waits. One that takes longer
+ *              than CALLS_CHANGE_MS holds up only those with the same path
  *   room       a call begins while answers are read (speaker_has_room), and while those that run do
  *              not fill memory: large ones wait for each other
  *   full       when those that wait hold more than payload_limit() bytes (calls_are_full): the door
@@ -48,11 +48,12 @@ struct call {
   size_t bytes;           /* that it holds, at the most */
   enum call_state state;
   enum call_fate fate;
-  bool killed;         /* at its deadline */
-  int64_t arrived_ms;  /* monotonic */
-  int64_t begun_ms;    /* its run, the same */
-  int64_t deadline_ms; /* the same; 0: there is none */
-  bool reports;        /* progress: */
+  bool killed;             /* at its deadline */
+  int64_t arrived_ms;      /* monotonic */
+  int64_t begun_ms;        /* its run, the same */
+  int64_t changes_from_ms; /* the same: when its change of a file was started; 0: it was not */
+  int64_t deadline_ms;     /* the same; 0: there is none */
+  bool reports;            /* progress: */
   bool has_reported;
   int64_t reported_ms;      /* when last; before that when it arrived */
   uint64_t reported_output; /* bytes of output, then */
@@ -82,7 +83,7 @@ struct calls {
   unsigned running; /* RUNNING and HANGING */
   uint64_t number;  /* of the last step */
   bool is_serving;
-  struct event *deadline, *progress;
+  struct event *deadline, *progress, *changes;
 };
 
 /* When a call reports progress, in milliseconds. Clients that begin their time limit anew at each report
@@ -90,6 +91,9 @@ struct calls {
 #define CALLS_PROGRESS_FIRST_MS 500
 #define CALLS_PROGRESS_PACE_MS 250  /* between two, when there is new output */
 #define CALLS_PROGRESS_BEAT_MS 5000 /* between two, when there is none */
+
+/* Longer than a change takes, unless its file system is slow or dead. */
+#define CALLS_CHANGE_MS 500
 
 /* So much before a deadline the answer leaves. */
 #define CALLS_ANSWER_AHEAD_MS 30

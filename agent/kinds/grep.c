@@ -1,6 +1,8 @@
 #include <stdlib.h>
 
 #include "agent/files/grep/search.h"
+#include <string.h>
+
 #include "agent/kinds/kind.h"
 
 struct grep {
@@ -28,6 +30,10 @@ static void warn_gaps(const struct grep *self, const struct search_result *resul
               self->glob[0] == '!' ? "found no file that the glob '%s' does not leave out"
                                    : "found no file that matches the glob '%s'",
               self->glob);
+  if (strchr(self->pattern, '\r') != NULL || strstr(self->pattern, "\\r") != NULL)
+    kind_warn(output, "grep ",
+              "did not search line endings: a line has neither its \\r\\n nor its "
+              "\\n");
   warn_gap(output, &result->excluded, "directory that is always left out",
            "directories that are always left out");
   warn_gap(output, &result->large, "file over 1,000,000 bytes", "files over 1,000,000 bytes");

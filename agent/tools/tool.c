@@ -1,5 +1,6 @@
 #include "agent/tools/tool.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -228,7 +229,13 @@ void tool_add_input_schema(const struct tool *self, const struct tool_settings *
 
 /* A shell would expand it; the value of a variable is taken as it is. */
 static bool has_path(const char *value) {
-  return strstr(value, "$PATH") != NULL || strstr(value, "${PATH}") != NULL;
+  for (const char *at = value; (at = strchr(at, '$')) != NULL;) {
+    const bool has_brace = *++at == '{';
+    const char *name = at + has_brace, *end = name + strlen("PATH");
+    if (strncmp(name, "PATH", strlen("PATH")) == 0 && !isalnum((unsigned char)*end) && *end != '_')
+      return true;
+  }
+  return false;
 }
 
 /* Makes an object of a list of NAME=value. */

@@ -124,6 +124,25 @@ MCP_TEST(calls_that_change_the_same_file_run_in_their_order) {
   }
 }
 
+MCP_TEST(so_do_calls_that_name_it_in_different_ways) {
+  static const char *const names[] = {"file", "link", "directory/file"};
+  int id = 0;
+  assert_int_equal(symlink("file", directory_path(&client->directory, "link")), 0);
+  assert_int_equal(symlink(".", directory_path(&client->directory, "directory")), 0);
+  mcp_client_start(client, NULL, NULL);
+  for (int round = 0; round < ROUNDS; round++) {
+    mcp_client_call_tool(client, ++id, "write_file", "'path':'file','content':'0'");
+    expect_success(client, id);
+    for (int i = 1; i < AT_ONCE; i++)
+      mcp_client_call_tool(client, ++id, "edit_file",
+                           formatted("'path':'%s','edits':[{'old_string':'%d','new_string':'%d'}]",
+                                     names[i % 3], i - 1, i));
+    for (int i = AT_ONCE - 2; i >= 0; i--)
+      expect_success(client, id - i);
+    assert_int_equal(count_lines(&client->directory, "file", "9"), 1);
+  }
+}
+
 /* Its turn is over without its having been executed. */
 MCP_TEST(a_cancelled_call_lets_the_next_one_of_its_file_run) {
   mcp_client_start(client, NULL, NULL);

@@ -61,5 +61,9 @@ int file_overwrite(int fd, const char *bytes, size_t length, bool *is_torn) {
   size_t head = (off_t)length < file.st_size ? length : (size_t)file.st_size;
   if (length > head && add_tail(fd, bytes + head, length - head, file.st_size, is_torn) != 0)
     return -1;
-  return replace_head(fd, bytes, length, head, file.st_size, is_torn);
+  if (replace_head(fd, bytes, length, head, file.st_size, is_torn) != 0)
+    return -1;
+  if ((file.st_mode & (S_ISUID | S_ISGID)) != 0) /* the kernel leaves them if CAP_FSETID is there */
+    (void)fchmod(fd, file.st_mode & ~(mode_t)(S_IFMT | S_ISUID | S_ISGID));
+  return 0;
 }

@@ -43,7 +43,7 @@ static void add_mid_line(const struct line_choice *choice, uint64_t line, size_t
   const bool is_last = line_choice_is_counted(choice) && count_lines(choice) == line;
   buffer_add_format(to,
                     "\n... (truncated mid-line %" PRIu64 " of %s; execute for the rest of it: "
-                    "sed -n %" PRIu64 "p FILE | tail -c +%zu",
+                    "sed -n %" PRIu64 "p FILE | tail -c +%zu | head -c 50000",
                     line, total, line, length + 1);
   if (!is_last)
     buffer_add_format(to, "; continue with offset=%" PRIu64, line + 1);

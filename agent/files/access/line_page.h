@@ -13,7 +13,7 @@
  *
  *   ... (showing lines 1-20 of 300; continue with offset=21)
  *   ... (truncated at line 812 of 3000; continue with offset=813)   more than LINE_PAGE_MAX bytes
- *   ... (truncated mid-line 1 of 3; execute for the rest of it: sed -n 1p FILE | tail -c +102401;
+ *   ... (truncated mid-line 1 of 3; execute for the rest of it: sed -n 1p FILE | tail -c +102401 | head -c 50000;
  *   continue with offset=2)                                         one line alone is more than that
  *
  * What follows the last "\n" is a line when it is not empty. Where not all lines were counted, `more`
