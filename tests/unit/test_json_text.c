@@ -117,8 +117,8 @@ static enum json_text_state judge_copy(const char *bytes, size_t length, size_t 
 }
 
 TEST(each_beginning_of_an_object_is_short) {
-  const char *bytes =
-      quoted("\xEF\xBB\xBF\n{'a':[1,{'b':'\\u00e4\\\\\xE2\x82\xAC'},true,-1.5e+3],'c':01,'d':[]}\t ");
+  const char *bytes = quoted(
+      "\xEF\xBB\xBF\n{'a':[1,{'b':'\\u00e4\\\\\xE2\x82\xAC'},true,-1.5e+3],'c':01,'d':[]}\t ");
   size_t wrong, length = strlen(bytes), whole = length - 2;
   for (size_t n = 0; n <= length; n++)
     assert_int_equal(judge_copy(bytes, n, &wrong), n < whole ? JSON_TEXT_SHORT : JSON_TEXT_WHOLE);
