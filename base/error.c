@@ -1,9 +1,11 @@
 #include "base/error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/memory.h"
 #include "base/utf8.h"
@@ -61,4 +63,17 @@ int error_set_about(struct error *self, const char *subject, const char *format,
 
 const char *error_why(const struct error *self) {
   return self->text + strnlen(self->text, self->why);
+}
+
+int error_set_reason(struct error *self, const char *what, int reason) {
+  struct rlimit limit;
+  if (reason == EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
+    (void)error_set(self,
+                    "%s: the open-file limit of %llu is reached; raise the hard limit with "
+                    "ulimit -n",
+                    what, (unsigned long long)limit.rlim_cur);
+  else
+    (void)error_set(self, "%s: %s", what, strerror(reason));
+  self->code = reason;
+  return -1;
 }

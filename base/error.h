@@ -22,4 +22,8 @@ int error_set_about(struct error *self, const char *subject, const char *format,
 /* The text without its subject. */
 const char *error_why(const struct error *self);
 
+/* Sets "<what>: <reason>". If the reason is that no descriptor is free (EMFILE), it names the limit and what
+   to do. The code is the errno. Returns -1. */
+int error_set_reason(struct error *self, const char *what, int reason);
+
 #endif

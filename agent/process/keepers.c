@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -269,9 +270,10 @@ struct keeper *keepers_give(struct keepers *self, const struct keeper_task *task
     buffer_release(body);
   if (keeper != NULL)
     return keeper;
-  (void)error_set(error, "cannot start %.100s: %s",
-                  task->work != NULL ? "a process" : task->exec.argv[0], strerror(give_errno));
-  error->code = give_errno;
+  char what[128];
+  (void)snprintf(what, sizeof what, "cannot start %.100s",
+                 task->work != NULL ? "a process" : task->exec.argv[0]);
+  (void)error_set_reason(error, what, give_errno);
   return NULL;
 }
 

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -255,23 +254,12 @@ static void close_ends(const int ends[3]) {
       close(ends[i]);
 }
 
-/* Names the limit if there are too many descriptors. Returns -1. */
-static int set_limit_error(struct error *error, const char *what, int reason) {
-  struct rlimit limit;
-  if (reason != EMFILE || getrlimit(RLIMIT_NOFILE, &limit) != 0)
-    return error_set(error, "%s: %s", what, strerror(reason));
-  return error_set(error,
-                   "%s: the open-file limit of %llu is reached; raise the hard limit with "
-                   "ulimit -n",
-                   what, (unsigned long long)limit.rlim_cur);
-}
-
 /* Makes a file in memory, at its beginning, that nobody can change: a command that does not read it
    is not waited for, and end-of-file comes by itself. */
 static int make_input(const char *input, size_t length, struct error *error) {
   int fd = memfd_create("stdin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0)
-    return set_limit_error(error, "standard input", errno);
+    return error_set_reason(error, "standard input", errno);
   if (write_all(fd, input, length) != 0 || lseek(fd, 0, SEEK_SET) != 0) {
     (void)error_set(error, "standard input: %s", strerror(errno));
     close(fd);
@@ -290,7 +278,7 @@ static int make_pipes(struct pipes *pipes, const struct process_spec *spec, stru
   for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) {
-      set_limit_error(error, "cannot make a pipe", errno);
+      (void)error_set_reason(error, "cannot make a pipe", errno);
       close_ends(pipes->own);
       close_ends(pipes->child);
       return -1;

@@ -112,7 +112,7 @@ static void compare(const char *pattern, const char *text, size_t length) {
   struct error error;
   struct line_matcher *matcher = line_matcher_new(pattern, &error);
   if (matcher == NULL) {
-    demand(strcmp(error.text, LINE_MATCHER_LINE_BREAK) == 0 && memchr(plain, true, length) == NULL);
+    demand(strcmp(error.text, LINE_MATCHER_LINE_BREAK) == 0 && memchr(plain, 1, length) == NULL);
     return;
   }
   line_matcher_begin(matcher, text, length, false);
