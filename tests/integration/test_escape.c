@@ -177,7 +177,7 @@ static bool have_chains_begun(void *context) {
 }
 
 static void expect_chains_ended(struct job *job) {
-  if (!wait_until(is_free, job_path(job, "chains"), 1000))
+  if (!wait_until(is_free, job_path(job, "chains"), WAIT_BOUND_MS))
     job_fail(job, "a chain of processes goes on");
 }
 
