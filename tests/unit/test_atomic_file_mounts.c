@@ -99,7 +99,8 @@ INJECTION_TEST(what_the_disk_cannot_take_in_place_keeps_the_old_content) {
        "content)"},
   };
   char *content = malloc(LONG), *found = malloc(2 * LONG);
-  assert_true(content != NULL && found != NULL);
+  assert_non_null(content);
+  assert_non_null(found);
   memset(content, 'x', LONG);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     char disk[16];

@@ -137,8 +137,8 @@ TREE_TEST(the_reference_directory_is_left_out_unless_the_search_begins_in_it) {
 
 #define EXPECT_BOTH(TREE, NAMES, GLOB)                                                             \
   do {                                                                                             \
-    EXPECT(TREE, NAMES, .glob = GLOB);                                                             \
-    EXPECT_VISIBLE(TREE, NAMES, .glob = GLOB);                                                     \
+    EXPECT(TREE, NAMES, .glob = (GLOB));                                                           \
+    EXPECT_VISIBLE(TREE, NAMES, .glob = (GLOB));                                                   \
   } while (0)
 
 TREE_TEST(a_glob_that_names_a_hidden_directory_searches_it) {
