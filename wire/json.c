@@ -358,6 +358,10 @@ size_t json_outline_add(struct json_outline *self, const char *bytes, size_t len
   struct json_text *text = &self->text;
   text->bytes = bytes;
   text->length = length;
+  if (text->at > length) /* the end of the line was cut off since */
+    text->at = length;
+  if (text->start > text->at)
+    text->start = text->at;
   while (self->place != JSON_OUTLINE_BEHIND) {
     enum json_text_state state = json_text_next(text);
     if (state == JSON_TEXT_SHORT)

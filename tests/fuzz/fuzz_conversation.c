@@ -395,6 +395,14 @@ void engine_stop(struct run *run, int64_t grace_ms, enum step_cause cause, const
   loop_timer_start(world.work, 1);
 }
 
+void engine_mask_rejected(struct door *door, const char *payload, size_t length,
+                          struct error *error) {
+  (void)door;
+  (void)payload;
+  (void)length;
+  (void)error;
+}
+
 void engine_room(struct door *door) {
   (void)door;
 }
