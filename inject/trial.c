@@ -12,6 +12,9 @@
 
 #define NOBODY 65534
 
+/* How long the program may take. An emulator is slow, but needs no second. */
+#define TRIAL_SECONDS 10
+
 /* The pipe holds what the program writes. An emulator opens the file again by its descriptor. */
 _Noreturn static void execute(int fd, int output) {
   static char name[] = "trial", version[] = "--version";
@@ -21,6 +24,7 @@ _Noreturn static void execute(int fd, int output) {
   (void)fcntl(fd, F_SETFD, 0);
   if (geteuid() == 0 && setgid(NOBODY) == 0)
     (void)!setuid(NOBODY);
+  (void)alarm(TRIAL_SECONDS); /* also ends the executed program */
   (void)syscall(SYS_execveat, fd, "", argv, envp, AT_EMPTY_PATH);
   _exit(127);
 }

@@ -11,8 +11,8 @@
  * Chooses what the engine ends when the container's memory is exhausted: the step, or what an
  * earlier step has left, whose processes have the most. A process that has written to a memory file
  * system has little itself, so that a step is also chosen if nothing else of the agent runs, and
- * files in memory have grown since it began. Whoever has less than a quarter of the reserve is not
- * chosen: the memory is somebody else's.
+ * files in memory have grown since it began. A step that has less than a quarter of the
+ * reserve is never chosen: the memory is somebody else's.
  */
 struct memory_victim {
   struct run *run;       /* NULL: none */

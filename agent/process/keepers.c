@@ -163,8 +163,8 @@ static void tell(struct keeper *self) {
   end_turn(keepers);
 }
 
-/* Takes one message, which is a byte; returns it, or -1 if there is none. That the keeper is dead is told by
-   keepers_reap: the agent has the other end, too. */
+/* Takes one message, which is a byte. Returns it, or -1 if there is none. There is no end-of-file, because the
+   agent has the other end, too: keepers_reap notices a dead keeper. */
 static int take_news(struct keeper *self) {
   unsigned char news = 0;
   if (recv(self->process.socket, &news, sizeof news, MSG_DONTWAIT) <= 0)
@@ -469,7 +469,7 @@ static void replace(struct keeper *self) {
     return;
   }
   if (self->process.pid > 0)
-    (void)kill(self->process.pid, SIGKILL); /* it is reaped as one of nobody's */
+    (void)kill(self->process.pid, SIGKILL); /* it is reaped as an orphan */
   dismiss(self);
   keeper_process_release(&self->process);
   listen_to(self, &fresh);

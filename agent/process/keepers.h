@@ -96,8 +96,8 @@ const struct step_usage *keeper_usage(struct keeper *self);
 const struct step_process *keeper_alive(const struct keeper *self, size_t *count);
 
 /* Asks the keeper how many processes of it live, how much memory they have and, if it is asked for, who
-   holds the command's output. News follow when it has answered. Returns false if it cannot answer. Whoever
-   waits for the answer gives up after KEEPER_ANSWER_MS. */
+   holds the command's output. The owner is notified when it has answered, and gives up after KEEPER_ANSWER_MS.
+   Returns false if it cannot answer. */
 bool keeper_ask(struct keeper *self, bool holder);
 #define KEEPER_ANSWER_MS 1000
 

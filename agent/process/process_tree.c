@@ -167,8 +167,8 @@ static int compare_parents(const void *left, const void *right) {
   return order != 0 ? order : (one->pid < other->pid) - (one->pid > other->pid);
 }
 
-/* New processes have higher numbers, and come later in /proc: whoever reads it faster than processes fork
-   and exit has them all. So SIGKILL is sent before anything else is read. */
+/* New processes have higher numbers, and come later in /proc: a reader that is faster than processes fork
+   and exit finds them all. So SIGKILL is sent before anything else is read. */
 static void scan_processes(struct walk *self) {
   if (self->kills && self->scan.until_ms == 0)
     (void)process_table_each(&self->scan, kill_child, self);

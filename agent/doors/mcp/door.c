@@ -164,7 +164,7 @@ static void take_batch(struct mcp_door *self, struct mcp_line *line, size_t leng
   release_batch(&self->calls, batch);
 }
 
-/* A line that cannot be read: whoever waits for its answer is told. */
+/* Answers a line that cannot be read, so that its sender does not wait. */
 static void refuse_line(struct mcp_door *self, const char *outline, size_t length,
                         const struct error *reason) {
   mcp_add_parse_error(answers_of(&self->calls, NULL), mcp_outline_id(outline, length), reason);

@@ -10,8 +10,8 @@
  * The file that a writer is going to replace, so that two writers do not lose each other's changes.
  *
  * Writers lock the file itself (flock(2)) and therefore take turns, whichever name of it they use, and
- * whichever user they are. A replaced file keeps its lock. Whoever has waited for it finds another file
- * under the name, and begins again with that one. Other programs do not ask for the lock, and some file
+ * whichever user they are. A replaced file keeps its lock. A writer that has waited for it finds another
+ * file under the name, and begins again with that one. Other programs do not ask for the lock, and some file
  * systems have none. The writer therefore also checks, right before it replaces the file, that it is
  * still the same one, and an edit checks that the content is still the one that it has read. A program
  * that had the file open for longer than that may still append to the old one: such a line is carried
