@@ -32,6 +32,7 @@ struct members {
 };
 
 struct walk;
+struct newest;
 
 /* Called once for each process that is found, before its children are listed. Returns false if it is dead
    or somebody else's: then it does not count, and has no children. */
@@ -44,6 +45,7 @@ struct walk {
   void *context;
   bool kills; /* the visit sends SIGKILL */
   struct members found;
+  struct newest *newest; /* children of one thread; made once, since a walk reads many lists */
   /* Where the kernel has no lists of children (CONFIG_PROC_CHILDREN): all processes of /proc except the
      root's children, by their parents. */
   struct members others;
@@ -102,12 +104,11 @@ static void read_children(struct newest *self, pid_t pid, const char *task) {
 }
 
 static void add_children_of_task(struct walk *self, pid_t pid, const char *task) {
-  struct newest *newest = memory_allocate(sizeof *newest);
+  struct newest *newest = self->newest;
   read_children(newest, pid, task);
   size_t end = newest->count > PROCESS_TREE_MAX ? newest->count - PROCESS_TREE_MAX : 0;
   for (size_t i = newest->count; i > end; i--)
     add_member(self, newest->pids[(i - 1) % PROCESS_TREE_MAX], pid);
-  free(newest);
 }
 
 /* Of each of its threads, which has its own. */
@@ -199,10 +200,12 @@ static size_t walk_tree(struct walk *self) {
   self->scan.position = tree->position;
   self->scan.until_ms = tree->turn_ms > 0 ? clock_monotonic_ms() + tree->turn_ms : 0;
   const bool has_lists = access("/proc/thread-self/children", R_OK) == 0;
-  if (has_lists)
+  if (has_lists) {
+    self->newest = memory_allocate(sizeof *self->newest);
     add_listed_children(self, self->root);
-  else
+  } else {
     scan_processes(self);
+  }
   for (size_t i = 0; i < self->found.count && !self->is_cut; i++) {
     if (has_lists)
       add_listed_children(self, self->found.all[i].pid);
@@ -210,6 +213,7 @@ static size_t walk_tree(struct walk *self) {
       add_noted_children(self, self->found.all[i].pid);
     self->is_cut = is_time_over(self);
   }
+  free(self->newest);
   free(self->found.all);
   free(self->others.all);
   return self->found.count;
