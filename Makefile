@@ -197,10 +197,10 @@ $(out)/obj/%.o: %.c $(out)/code-flags $(headers_ready)
 # What runs once for each step or connection, or less often, is for size; what runs for each byte, line, record
 # or file is for speed.
 for_speed := $(call named,for_speed,$(addprefix agent/, \
-  $(addprefix doors/redis/link/, command.c connection.c reply_parser.c tls% transport.c) \
-  $(addprefix doors/redis/delivery/, delivery.c outbox.c send_queue.c) \
-  $(addprefix engine/, batcher.c capture.c lines.c run.c run_end.c) \
-  $(addprefix files/, glob/% grep/% tree/%) $(addprefix process/, children.c keeper.c keeper_message.c keeper_process.c keepers.c process.c process_table.c)) \
+  $(addprefix frontends/redis/connection/, command.c redis_socket.c reply_parser.c tls% transport.c) \
+  $(addprefix frontends/redis/delivery/, delivery.c outbox.c send_queue.c) \
+  $(addprefix engine/, batcher.c capture.c lines.c execution.c execution_result.c) \
+  $(addprefix files/, glob/% grep/% tree/%) $(addprefix process/, children.c supervisor.c supervisor_message.c supervisor_process.c supervisors.c process.c process_table.c)) \
   $(addprefix base/, buffer.c decimal.c json_string.c mask.c memory.c needles.c utf%) \
   $(addprefix wire/, json.c step_report.c),$(agent_sources))
 ifeq ($(optimize),-O2)
@@ -217,15 +217,15 @@ $(out)/libsupport.a: $(call object,$(support_sources)) $(out)/source-list
 
 # The order of the code: the kernel maps 64 KB around each page that is used, all of which counts as memory of an
 # agent. What one that waits for steps from Redis uses comes first, with the C library; then what a step needs; then
-# TLS; then what is only needed now and then, or for another door.
+# TLS; then what is only needed now and then, or for another frontend.
 at_start := $(call named,at_start,agent/tools/tool.c \
-  $(addprefix agent/process/, keepers.c keeper.c keeper_process.c dead_agents.c),$(agent_sources))
+  $(addprefix agent/process/, supervisors.c supervisor.c supervisor_process.c dead_agents.c),$(agent_sources))
 later = $(call object,$(filter-out $(at_start),$(call named,$(1),$(2),$(agent_sources))))
 for_steps := $(call later,for_steps,agent/kinds/% agent/process/% wire/% \
-  $(addprefix agent/engine/, batcher.c capture.c lines.c run.c run_end.c run_stream.c)) $(out)/deps/libcjson.a
-for_tls := $(call later,for_tls,agent/doors/redis/link/tls%) $(out)/deps/libmbedtls.a
-rarely := $(call later,rarely,agent/doors/files/% agent/doors/mcp/% agent/doors/once/% agent/doors/stdio/% \
-  agent/doors/call% agent/doors/line_reader.c agent/doors/speaker.c \
+  $(addprefix agent/engine/, batcher.c capture.c lines.c execution.c execution_result.c captured_stream.c)) $(out)/deps/libcjson.a
+for_tls := $(call later,for_tls,agent/frontends/redis/connection/tls%) $(out)/deps/libmbedtls.a
+rarely := $(call later,rarely,agent/frontends/request_files/% agent/frontends/mcp/% agent/frontends/once/% agent/frontends/stdio/% \
+  agent/frontends/call% agent/frontends/line_reader.c agent/frontends/stdio_channel.c \
   agent/files/% agent/tools/% inject/%) $(out)/deps/libpcre2.a
 first := $(filter-out $(for_steps) $(for_tls) $(rarely),$(call object,$(agent_sources)) $(dep_libs))
 
@@ -266,7 +266,7 @@ $(agent): $(out)/agent $(agent).origin
 	@mv $@.new $@
 	@echo "  DONE    $@, $$(wc -c <$@) bytes"
 
-# The client takes of the agent what it needs: wire/, base/ and the connection of the Redis door.
+# The client takes of the agent what it needs: wire/, base/ and the connection of the Redis frontend.
 $(out)/libclient.a: $(call object,$(filter-out client/main.c,$(client_sources))) $(out)/source-list
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $(filter %.o,$^)
@@ -428,10 +428,10 @@ $(integration_programs) $(client_test_programs) $(timed_programs): $(out)/%: $(o
 	$(Q)$(CC) $(link_flags) -o $@ $(filter %.o %.a,$^) -lcmocka
 
 # The server within a test has the program's buffers.
-$(call program,$(call named,the server within a test,$(patsubst %,tests/%/test_hostile_server.c,client integration timed),\
+$(call program,$(call named,the server within a test,$(patsubst %,tests/%/test_untrusted_server.c,client integration timed),\
   $(test_sources))): $(out)/libagent.a
 
-# The official clients and the conformance suite of MCP; and what the tests of the door have recorded, against the
+# The official clients and the conformance suite of MCP; and what the tests of the frontend have recorded, against the
 # protocol's schemas, where there is a directory of them (<version>/schema.json), else against the SDK's types.
 MCP_SCHEMAS ?= $(abspath $(wildcard ../shared/mcp-schema))
 .PHONY: test-mcp run-test-mcp

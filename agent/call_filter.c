@@ -38,7 +38,7 @@ struct instruction { /* struct sock_filter */
   uint32_t value;
 };
 
-struct program { /* struct sock_fprog */
+struct filter_program { /* struct sock_fprog */
   unsigned short length;
   const struct instruction *instructions;
 };
@@ -136,7 +136,7 @@ static void write_part(struct instruction part[PART], const struct numbering *of
 
 bool call_filter_install(void) {
   struct instruction all[1 + NUMBERINGS * PART + 1] = {{LOAD, 0, 0, DATA_ARCH}};
-  const struct program program = {sizeof all / sizeof *all, all};
+  const struct filter_program program = {sizeof all / sizeof *all, all};
   uint32_t pid = (uint32_t)getpid();
   uint32_t group = (uint32_t)getpgrp();
   if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)

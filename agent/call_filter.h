@@ -11,14 +11,16 @@
  * ioprio_set that name this process, its group or all of the user. They cost a step nothing: the
  * filter is inherited.
  *
- * Refuses signals whose sender the kernel may forget, too, since signal_origin.h could not tell them
- * from an order of the runtime: where the pending signals of a user are at their limit that happens to
- * tkill, tgkill and rt_sigqueueinfo, which are refused towards this process, and to pidfd_send_signal
- * with a siginfo or to a thread, which is refused towards any. The sender of kill(2) is never forgotten.
+ * Refuses signals whose sender the kernel may forget, too, since signal_origin.h could not tell
+ * them from an order of the runtime: where the pending signals of a user are at their limit that
+ * happens to tkill, tgkill and rt_sigqueueinfo, which are refused towards this process, and to
+ * pidfd_send_signal with a siginfo or to a thread, which is refused towards any. The sender of
+ * kill(2) is never forgotten.
  *
  * Works only where no_new_privs is set already, as in a restricted pod; to set it would change what
  * programs like sudo do. Returns false where there is no filter. It refuses one case too many: a
- * process that has this one's number in a pid namespace of a step's own may not do the same to itself.
+ * process that has this one's number in a pid namespace of a step's own may not do the same to
+ * itself.
  */
 bool call_filter_install(void);
 

@@ -12,15 +12,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/doors/files/door.h"
-#include "agent/doors/mcp/door.h"
-#include "agent/doors/once/door.h"
-#include "agent/doors/redis/door.h"
-#include "agent/doors/redis/link/reply_parser.h"
-#include "agent/doors/redis/link/tls.h"
-#include "agent/doors/stdio/door.h"
 #include "agent/engine/engine.h"
 #include "agent/exit_code.h"
+#include "agent/frontends/mcp/frontend.h"
+#include "agent/frontends/once/frontend.h"
+#include "agent/frontends/redis/connection/reply_parser.h"
+#include "agent/frontends/redis/connection/tls.h"
+#include "agent/frontends/redis/frontend.h"
+#include "agent/frontends/request_files/frontend.h"
+#include "agent/frontends/stdio/frontend.h"
 #include "agent/kinds/kind.h"
 #include "agent/options.h"
 #include "agent/payload_limit.h"
@@ -35,7 +35,8 @@
 
 static_assert(MEMORY_EXHAUSTED_EXIT == AGENT_EXIT_ERROR, "one code for what cannot go on");
 
-/* What the carrier image holds besides: tools that steps may need, the authorities of tls.h, and the client. */
+/* What the carrier image holds besides: tools that steps may need, the authorities of tls.h, and
+   the client. */
 static const struct inject_carrier carrier = {
     .tools = "/python", .files = {{"/" TLS_BUNDLE, 0644}, {"/sandbox", 0755}}};
 
@@ -51,29 +52,29 @@ static int inject(const char *target) {
   return result == 0 ? 0 : AGENT_EXIT_ERROR;
 }
 
-static struct door *make_door(const struct options *options, struct event_base *base,
-                              const struct log *log) {
+static struct frontend *make_frontend(const struct options *options, struct event_base *base,
+                                      const struct log *log) {
   switch (options->action) {
   case OPTIONS_ONCE:
-    return once_door_new(base, log);
+    return once_frontend_new(base, log);
   case OPTIONS_IPC:
-    return files_door_new(base, log, &options->files);
+    return request_files_frontend_new(base, log, &options->files);
   case OPTIONS_STDIO:
-    return stdio_door_new(base, log, &options->stdio);
+    return stdio_frontend_new(base, log, &options->stdio);
   case OPTIONS_MCP:
-    return mcp_door_new(base, log, &options->mcp);
+    return mcp_frontend_new(base, log, &options->mcp);
   default:
-    return redis_door_new(base, log, &options->redis);
+    return redis_frontend_new(base, log, &options->redis);
   }
 }
 
-static void free_door(const struct options *options, struct door *door) {
-  static void (*const frees[])(struct door * door) = {
-      [OPTIONS_RUN] = redis_door_free, [OPTIONS_ONCE] = once_door_free,
-      [OPTIONS_IPC] = files_door_free, [OPTIONS_STDIO] = stdio_door_free,
-      [OPTIONS_MCP] = mcp_door_free,
+static void free_frontend(const struct options *options, struct frontend *frontend) {
+  static void (*const frees[])(struct frontend * frontend) = {
+      [OPTIONS_RUN] = redis_frontend_free,         [OPTIONS_ONCE] = once_frontend_free,
+      [OPTIONS_IPC] = request_files_frontend_free, [OPTIONS_STDIO] = stdio_frontend_free,
+      [OPTIONS_MCP] = mcp_frontend_free,
   };
-  frees[options->action](door);
+  frees[options->action](frontend);
 }
 
 /* The secrets that stay in the agent's memory. */
@@ -82,7 +83,7 @@ struct own_secrets {
   struct secrets *secrets;
 };
 
-/* In a keeper. */
+/* In a supervisor. */
 static void forget_secrets(void *owner) {
   const struct own_secrets *self = owner;
   if (self->url->password != NULL)
@@ -90,7 +91,7 @@ static void forget_secrets(void *owner) {
   masker_erase(&self->secrets->masker);
 }
 
-/* Serves the door that the options name, until its end. */
+/* Serves the frontend that the options name, until its end. */
 static int serve(const struct options *options, const struct startup *startup,
                  const struct process_title *title, struct secrets *secrets,
                  const struct log *log) {
@@ -100,14 +101,14 @@ static int serve(const struct options *options, const struct startup *startup,
       .base = loop_event_base_new(),
       .log = log,
       .secrets = secrets,
-      .keepers.keeper = {.work = kinds_work,
-                         .forget = forget_secrets,
-                         .owner = &own,
-                         .commands = {.open_files = startup->open_files,
-                                      .nice = (int)options->nice},
-                         .stdin_fd = startup->stdin_fd,
-                         .oom_score_fd = startup->oom_score_fd,
-                         .title = title},
+      .supervisors.supervisor = {.work = kinds_work,
+                                 .forget = forget_secrets,
+                                 .owner = &own,
+                                 .commands = {.open_files = startup->open_files,
+                                              .nice = (int)options->nice},
+                                 .stdin_fd = startup->stdin_fd,
+                                 .oom_score_fd = startup->oom_score_fd,
+                                 .title = title},
       .signal_fd = startup->signal_fd,
       .idle_limit_ms = redis ? (int64_t)options->idle_cycles * IDLE_CYCLE_SECONDS * 1000 : 0,
       .line_bytes = (size_t)options->line_bytes,
@@ -118,11 +119,11 @@ static int serve(const struct options *options, const struct startup *startup,
       .memory_reserve = options->memory_reserve,
       .keeps_spare = options->action != OPTIONS_ONCE};
   struct engine *engine = engine_new(&engine_options);
-  struct door *door = make_door(options, engine_options.base, log);
-  engine_set_door(engine, door);
+  struct frontend *frontend = make_frontend(options, engine_options.base, log);
+  engine_set_frontend(engine, frontend);
   int exit_code = engine_run(engine);
   engine_free(engine);
-  free_door(options, door);
+  free_frontend(options, frontend);
   event_base_free(engine_options.base);
   return exit_code;
 }
@@ -152,7 +153,7 @@ static int secure(struct options *options, const struct log *log, struct error *
   return url->tls != NULL ? 0 : -1;
 }
 
-/* Adds to the options of the doors what no setting says, or one says for several of them. */
+/* Adds to the options of the frontends what no setting says, or one says for several of them. */
 static int complete(struct options *options, const struct log *log, struct error *error) {
   struct tool_settings *tools = &options->tools;
   options->redis.url = &options->url;
@@ -182,8 +183,9 @@ static int fail(const struct log *log, const char *reason) {
   return AGENT_EXIT_ERROR;
 }
 
-/* What is searched for has up to 60 times the bytes of a value, and each of them takes NEEDLES_MEMORY: of a
-   container with little memory a 16th at the most, for values as they are a 100th. */
+/* What is searched for has up to 60 times the bytes of a value, and each of them takes
+   NEEDLES_MEMORY: of a container with little memory a 16th at the most, for values as they are a
+   100th. */
 #define SECRETS_SHARE 256
 static_assert(PAYLOAD_LIMIT_MIN / SECRETS_SHARE >= MASKER_BYTES_MIN, "it is not asked for fewer");
 

@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/doors/mcp/session.h"
-#include "agent/doors/redis/pace.h"
 #include "agent/engine/lines.h"
 #include "agent/engine/memory_guard.h"
+#include "agent/frontends/mcp/session.h"
+#include "agent/frontends/redis/rate_limit.h"
 #include "base/memory.h"
 #include "wire/step.h"
 
-/* The doors with which a setting counts. An action is none: it says what the program does, and its
-   variable, if it has one, gives no more than the argument. */
+/* The frontends with which a setting counts. An action is none: it says what the program does, and
+   its variable, if it has one, gives no more than the argument. */
 enum {
   ACTION = 0,
   WITH_REDIS = 1 << OPTIONS_RUN,
@@ -33,7 +33,7 @@ enum {
 struct setting {
   const char *flag;
   const char *argument; /* its name in --help, in [=brackets] when it may be left out; NULL: none */
-  unsigned doors;       /* ACTION: it is one */
+  unsigned frontends;   /* ACTION: it is one */
   enum options_action action;
   const char *variable; /* NULL: SANDBOX_ and the flag in capitals */
   const char *alias;    /* a variable that counts where that is not set; NULL: none */
@@ -120,7 +120,7 @@ static int parse_versions(struct options *self, const struct setting *setting, c
 enum { EVENTS_PACE_OF_A_RUN = 20000 };
 
 /* As no pace that can be asked for. */
-#define EVENTS_PACE_UNSET (PACE_MAX + 1)
+#define EVENTS_PACE_UNSET (RATE_LIMIT_MAX + 1)
 
 /* What the server has that this program was made for. */
 #define RUN_SET_DEFAULT "agentsmith:runs:active"
@@ -178,7 +178,8 @@ static const struct setting settings[] = {
      NUMBER(redis.events_keep_bytes, 0, 1ULL << 40, 8ULL * 1024 * 1024),
      .help = "keep events beyond that for 5 s, up to N bytes of them, for readers\n"
              "that poll, default 8388608; 0: trim at once"},
-    {"events-pace", "N", WITH_REDIS, NUMBER(redis.events_pace, 0, PACE_MAX, EVENTS_PACE_UNSET),
+    {"events-pace", "N", WITH_REDIS,
+     NUMBER(redis.events_pace, 0, RATE_LIMIT_MAX, EVENTS_PACE_UNSET),
      .help = "after a burst of --events-maxlen events, read the output of a command\n"
              "at N lines a second, for readers that need every event, default 20000\n"
              "with a run, else 0; 0: no limit"},
@@ -226,7 +227,7 @@ static const struct setting settings[] = {
      NUMBER(tools.limits.timeout_maximum, 1, STEP_TIMEOUT_MAX_SECONDS, 0),
      .help = "the longest time limit of a command, default 600; with --ipc 120"},
     {"concurrency", "N", WITH_IPC | WITH_MCP,
-     NUMBER(mcp.concurrency, 1, ENGINE_RUNS_MAX, ENGINE_RUNS_MAX),
+     NUMBER(mcp.concurrency, 1, ENGINE_EXECUTIONS_MAX, ENGINE_EXECUTIONS_MAX),
      .help = "run up to N commands at once, default 16; more wait"},
     {"workdir", "DIR", WITH_TOOLS, TEXT(tools.directory),
      .help = "the working directory of commands, and what paths are relative to,\n"
@@ -260,7 +261,8 @@ static const char help_begin[] =
     "       agent --inject TARGET\n"
     "Takes Steps from the Redis list sandbox:ID:in, runs them, and reports to\n"
     "sandbox:ID:events and sandbox:ID:results, until a shutdown step or a signal stops it.\n"
-    "--mcp, --stdio and --ipc are other doors to the same engine, without Redis; under the name\n"
+    "--mcp, --stdio and --ipc are other frontends of the same engine, without Redis; under the "
+    "name\n"
     "tool-executor or tool-executor.sh the program does as with --ipc, under tool-runner or a\n"
     "tool's name as with --stdio.\n"
     "\n";
@@ -372,10 +374,10 @@ static int unexpected(struct error *error, const char *what, const char *argumen
   return -1;
 }
 
-/* The flag of an action; "" for the door of Redis, which has none. */
+/* The flag of an action; "" for the frontend of Redis, which has none. */
 static const char *flag_of(enum options_action action) {
   for (size_t i = 0; i < SETTINGS; i++)
-    if (settings[i].doors == ACTION && settings[i].action == action)
+    if (settings[i].frontends == ACTION && settings[i].action == action)
       return settings[i].flag;
   return "";
 }
@@ -412,7 +414,7 @@ static int read_flags(struct options *self, const char *given[SETTINGS], int arg
                         argv[optind - 1]);
     const struct setting *setting = &settings[flag - FIRST_FLAG];
     given[flag - FIRST_FLAG] = setting->argument != NULL ? optarg : "1";
-    if (setting->doors == ACTION && choose(self, setting, error) != 0)
+    if (setting->frontends == ACTION && choose(self, setting, error) != 0)
       return -1;
     if (self->action == OPTIONS_HELP || self->action == OPTIONS_VERSION)
       return 0;
@@ -431,9 +433,9 @@ static const char *variable(const char *name) {
 }
 
 static bool counts(const struct options *self, const struct setting *setting) {
-  if (setting->doors == ACTION)
+  if (setting->frontends == ACTION)
     return setting->action == self->action && setting->parse != NULL;
-  return (setting->doors & 1U << self->action) != 0;
+  return (setting->frontends & 1U << self->action) != 0;
 }
 
 /* What a pod sets for all of its programs is no mistake; what somebody types is. */
@@ -444,7 +446,7 @@ static int reject_flag(const struct options *self, const struct setting *setting
                                                    : NULL;
   return error_set(error, "--%s: not with %s%s%s", setting->flag, name != NULL ? "" : "--",
                    name != NULL ? name : flag_of(self->action),
-                   setting->doors == WITH_REDIS ? ", which needs no Redis" : "");
+                   setting->frontends == WITH_REDIS ? ", which needs no Redis" : "");
 }
 
 static int convert(struct options *self, const struct setting *setting, const char *flag,
@@ -452,12 +454,12 @@ static int convert(struct options *self, const struct setting *setting, const ch
   if (setting->parse == parse_number)
     put_number(self, setting, setting->initial);
   if (!counts(self, setting)) {
-    bool is_wrong = self->action <= OPTIONS_MCP && setting->doors != ACTION && flag != NULL;
+    bool is_wrong = self->action <= OPTIONS_MCP && setting->frontends != ACTION && flag != NULL;
     return is_wrong ? reject_flag(self, setting, error) : 0;
   }
   const char *value = flag;
   struct name source = variable_of(setting);
-  if (flag == NULL && (setting->doors != ACTION || setting->variable != NULL))
+  if (flag == NULL && (setting->frontends != ACTION || setting->variable != NULL))
     value = variable(source.text);
   if (flag != NULL)
     (void)snprintf(source.text, sizeof source.text, "--%s", setting->flag);
@@ -536,7 +538,7 @@ int options_parse(struct options *self, int argc, char **argv, struct error *err
 
 void options_forget_variables(void) {
   for (size_t i = 0; i < SETTINGS; i++) {
-    if (settings[i].doors != ACTION || settings[i].variable != NULL)
+    if (settings[i].frontends != ACTION || settings[i].variable != NULL)
       (void)unsetenv(variable_of(&settings[i]).text);
     if (settings[i].alias != NULL)
       (void)unsetenv(settings[i].alias);

@@ -4,19 +4,19 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "agent/doors/files/door.h"
-#include "agent/doors/mcp/door.h"
-#include "agent/doors/redis/door.h"
-#include "agent/doors/redis/link/tls.h"
-#include "agent/doors/redis/link/url.h"
-#include "agent/doors/stdio/door.h"
+#include "agent/frontends/mcp/frontend.h"
+#include "agent/frontends/redis/connection/tls.h"
+#include "agent/frontends/redis/connection/url.h"
+#include "agent/frontends/redis/frontend.h"
+#include "agent/frontends/request_files/frontend.h"
+#include "agent/frontends/stdio/frontend.h"
 #include "agent/tools/tool.h"
 #include "base/error.h"
 #include "base/log.h"
 
-/* What the program does: it serves a door, as far as OPTIONS_MCP, or something else. */
+/* What the program does: it serves a frontend, as far as OPTIONS_MCP, or something else. */
 enum options_action {
-  OPTIONS_RUN, /* the door of Redis */
+  OPTIONS_RUN, /* the frontend of Redis */
   OPTIONS_ONCE,
   OPTIONS_IPC,
   OPTIONS_STDIO,
@@ -26,18 +26,18 @@ enum options_action {
   OPTIONS_VERSION
 };
 
-/* It owns its texts. What the command line says of each door is where the door takes it from; `main`
-   adds the rest. */
+/* It owns its texts. What the command line says of each frontend is where the frontend takes it
+   from; `main` adds the rest. */
 struct options {
   enum options_action action;
   const char *inject_target; /* NULL unless the action is OPTIONS_INJECT */
   struct redis_url url;
   struct tls_options tls;
-  struct redis_door_options redis; /* the job id is OPTIONS_ONCE's, too, which may have none */
-  struct files_door_options files;
-  struct stdio_door_options stdio;
-  struct mcp_door_options mcp;
-  struct tool_settings tools; /* of the doors without steps; the directory as it was named */
+  struct redis_frontend_options redis; /* the job id is OPTIONS_ONCE's, too, which may have none */
+  struct request_files_options files;
+  struct stdio_frontend_options stdio;
+  struct mcp_frontend_options mcp;
+  struct tool_settings tools; /* of the frontends without steps; the directory as it was named */
   bool verbose;
   enum log_format log_format;
   const char *mask_env; /* see secrets.h; NULL: none */
@@ -57,11 +57,11 @@ void options_print_help(FILE *out);
  * Command line and environment -> options. Where no flag says what the program does, the base name
  * of argv[0] may, for hosts that cannot pass any: see names[] in options.c. Each setting has a
  * variable, too: SANDBOX_ and the flag's name in capitals, unless the table in options.c names
- * another, or an alias. A flag wins over its variable, a variable over its alias, and an empty variable
- * counts as none. Copies what it keeps. argv may be reordered (getopt_long).
+ * another, or an alias. A flag wins over its variable, a variable over its alias, and an empty
+ * variable counts as none. Copies what it keeps. argv may be reordered (getopt_long).
  *
- * Never prints and never exits: on wrong usage it returns -1, the text says what is wrong, without any
- * password, and nothing is owned. After 0 the caller ends with options_release.
+ * Never prints and never exits: on wrong usage it returns -1, the text says what is wrong, without
+ * any password, and nothing is owned. After 0 the caller ends with options_release.
  */
 int options_parse(struct options *self, int argc, char **argv, struct error *error);
 void options_release(struct options *self);

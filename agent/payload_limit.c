@@ -33,7 +33,7 @@ size_t payload_limit(void) {
   return limit;
 }
 
-bool payload_limit_has_room(size_t held, size_t more) {
+bool payload_limit_has_capacity(size_t held, size_t more) {
   return held == 0 || held + more <= payload_limit();
 }
 

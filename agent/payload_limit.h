@@ -22,7 +22,7 @@ size_t payload_limit(void);
 
 /* Whether so many more bytes may be held by what runs, where `held` are: large ones wait for each
    other. */
-bool payload_limit_has_room(size_t held, size_t more);
+bool payload_limit_has_capacity(size_t held, size_t more);
 
 /* Sets the error of a payload that is longer. */
 void payload_limit_error(struct error *error);

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "agent/call_filter.h"
-#include "agent/doors/redis/link/url.h"
+#include "agent/frontends/redis/connection/url.h"
 #include "agent/process/exec_command.h"
 #include "base/kernel_signal.h"
 #include "base/memory.h"
@@ -88,7 +88,7 @@ static int take_signals(void) {
 /* While this process is dumpable: otherwise the file belongs to root. A process whose program its
    user may not read is not dumpable from its beginning. As process 1 it becomes dumpable for a
    moment, because nobody of its user is there yet who could read its memory; another one leaves its
-   score, and that of its keepers, alone. A score below what an ordinary user may write is left
+   score, and that of its supervisors, alone. A score below what an ordinary user may write is left
    alone, because it could not be written back after it was raised. Returns 0 then. */
 static int open_oom_score(void) {
   static const char path[] = "/proc/self/oom_score_adj";

@@ -33,8 +33,8 @@ void startup_offer_tools(void);
 /* The shell of command lines, as PATH has it now: "bash", else "sh"; NULL: there is neither. */
 const char *startup_shell(void);
 
-/* Replaces the directory, which is owned, by its absolute path; NULL by the current one, or "/" where
-   that is gone. Returns 0, or -1 with the reason when it is no directory. */
+/* Replaces the directory, which is owned, by its absolute path; NULL by the current one, or "/"
+   where that is gone. Returns 0, or -1 with the reason when it is no directory. */
 int startup_directory(const char **directory, struct error *error);
 
 /* Overwrites every password of a Redis URL, and the variable REDIS_URL, in the memory that

@@ -24,16 +24,16 @@ static void add_piece(struct arena *self, size_t least) {
   struct arena_piece *piece = memory_allocate(sizeof *piece + size);
   piece->older = self->newest;
   piece->size = size;
-  *self = (struct arena){.newest = piece, .at = piece->bytes, .room = size};
+  *self = (struct arena){.newest = piece, .at = piece->bytes, .capacity = size};
 }
 
 void *arena_allocate(struct arena *self, size_t size) {
   size_t aligned = (size + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
-  if (self->room < aligned)
+  if (self->capacity < aligned)
     add_piece(self, aligned);
   void *memory = self->at;
   self->at += aligned;
-  self->room -= aligned;
+  self->capacity -= aligned;
   return memory;
 }
 
@@ -51,7 +51,7 @@ void arena_clear(struct arena *self) {
   free_pieces(self->newest->older);
   self->newest->older = NULL;
   self->at = self->newest->bytes;
-  self->room = self->newest->size;
+  self->capacity = self->newest->size;
 }
 
 void arena_release(struct arena *self) {

@@ -3,12 +3,12 @@
 
 #include <stddef.h>
 
-/* Memory for many small things that are released together. All zeros is an empty one, which holds no
-   memory. Aborts when out of memory. */
+/* Memory for many small things that are released together. All zeros is an empty one, which holds
+   no memory. Aborts when out of memory. */
 struct arena {
   struct arena_piece *newest;
-  char *at;    /* where the room of the newest piece begins */
-  size_t room; /* in bytes */
+  char *at;        /* where the room of the newest piece begins */
+  size_t capacity; /* in bytes */
 };
 
 /* `size` bytes for any type, of no certain content, until arena_release. */

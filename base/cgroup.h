@@ -13,8 +13,8 @@
  * container they are the container's; a process in a nested group sees that one. Figures are bytes,
  * microseconds or numbers; -1 is one that cannot be known.
  *
- * The files are the kernel's (cgroups(7), admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst): to read them
- * waits for nobody. Descriptors are close-on-exec.
+ * The files are the kernel's (cgroups(7), admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst): to read
+ * them waits for nobody. Descriptors are close-on-exec.
  */
 struct cgroup {
   int version; /* of the group that counts memory; 0: there is none */
@@ -43,8 +43,8 @@ int64_t cgroup_memory_limit(const struct cgroup *self);
 int64_t cgroup_memory(const struct cgroup *self);
 int64_t cgroup_memory_peak(const struct cgroup *self); /* since the group is there */
 
-/* What the kernel cannot give back under pressure, which is what an out-of-memory kill is about: files
-   in memory count in cgroup_memory, and are given back. */
+/* What the kernel cannot give back under pressure, which is what an out-of-memory kill is about:
+   files in memory count in cgroup_memory, and are given back. */
 int64_t cgroup_memory_unreclaimable(const struct cgroup *self);
 
 /* The part of it that is files in memory and shared memory: no process need have it. */

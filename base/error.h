@@ -11,8 +11,8 @@ struct error {
   unsigned short why; /* where in the text the reason begins, when its subject is left out */
 };
 
-/* Writes the text; the code and `why` are 0. One that is too long has "…" in place of its middle: the
-   beginning says what failed, and the end on what. Returns -1, for the caller to return. */
+/* Writes the text; the code and `why` are 0. One that is too long has "…" in place of its middle:
+   the beginning says what failed, and the end on what. Returns -1, for the caller to return. */
 int error_set(struct error *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The same with "<subject>: " in front of it, behind which `why` begins. */
@@ -22,8 +22,8 @@ int error_set_about(struct error *self, const char *subject, const char *format,
 /* The text without its subject. */
 const char *error_why(const struct error *self);
 
-/* Sets "<what>: <reason>". If the reason is that no descriptor is free (EMFILE), it names the limit and what
-   to do. The code is the errno. Returns -1. */
+/* Sets "<what>: <reason>". If the reason is that no descriptor is free (EMFILE), it names the limit
+   and what to do. The code is the errno. Returns -1. */
 int error_set_reason(struct error *self, const char *what, int reason);
 
 #endif

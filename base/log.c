@@ -19,7 +19,8 @@
 static const char level_names[][sizeof "DEBUG "] = {"DEBUG ", "INFO  ", "WARN  ", "ERROR "};
 static_assert(sizeof level_names / sizeof *level_names == LOG_ERROR + 1, "each level has a name");
 
-/* Of a byte, as \x1b or \u009b. Not by printf(3): with --verbose whole lines of output are escaped. */
+/* Of a byte, as \x1b or \u009b. Not by printf(3): with --verbose whole lines of output are
+   escaped. */
 static void add_hex(struct buffer *out, const char *prefix, char byte) {
   static const char digits[] = "0123456789abcdef";
   const char hex[] = {digits[(unsigned char)byte >> 4], digits[(unsigned char)byte & 0xF]};

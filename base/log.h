@@ -8,9 +8,9 @@
  * The log on stderr, one line per fact:
  *   12:00:00.123 INFO  job=pipe-42 step=11111111 exit=0 in 12ms `git status`
  * Times are UTC. Control characters below U+0020, and bytes that are not UTF-8, are written as
- * \xNN, those from U+007F to U+009F as \u00NN. So a fact stays one line, a command cannot control the
- * reader's terminal, and JSON in a line keeps its meaning: it has escaped those below U+0020 itself.
- * Each line is one write(2), a long one a write per PIPE_BUF bytes.
+ * \xNN, those from U+007F to U+009F as \u00NN. So a fact stays one line, a command cannot control
+ * the reader's terminal, and JSON in a line keeps its meaning: it has escaped those below U+0020
+ * itself. Each line is one write(2), a long one a write per PIPE_BUF bytes.
  *
  * Secrets are masked in a message (base/mask.h) before anything else is done with it.
  *

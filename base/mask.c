@@ -27,21 +27,21 @@ static bool is_outside(char byte) {
 }
 
 /* A value or a line of it. */
-struct piece {
+struct mask_piece {
   const char *text;
   size_t length;
 };
 
-static struct piece trim(const char *text, size_t length) {
+static struct mask_piece trim(const char *text, size_t length) {
   while (length > 0 && is_outside(text[length - 1]))
     length--;
   for (; length > 0 && is_outside(*text); text++)
     length--;
-  return (struct piece){text, length};
+  return (struct mask_piece){text, length};
 }
 
 /* The next line of the value; `*at` is moved behind it. */
-static bool take_line(const struct piece *value, size_t *at, struct piece *line) {
+static bool take_line(const struct mask_piece *value, size_t *at, struct mask_piece *line) {
   if (*at >= value->length)
     return false;
   size_t end = *at;
@@ -52,15 +52,15 @@ static bool take_line(const struct piece *value, size_t *at, struct piece *line)
   return true;
 }
 
-static bool has_long_line(const struct piece *value) {
-  struct piece line;
+static bool has_long_line(const struct mask_piece *value) {
+  struct mask_piece line;
   for (size_t at = 0; take_line(value, &at, &line);)
     if (line.length >= NEEDLE_MIN)
       return true;
   return false;
 }
 
-static struct masker_value *find_value(const struct masker *self, const struct piece *value) {
+static struct masker_value *find_value(const struct masker *self, const struct mask_piece *value) {
   for (size_t i = 0; i < self->value_count; i++)
     if (self->values[i].length == value->length &&
         memcmp(self->values[i].bytes, value->text, value->length) == 0)
@@ -68,7 +68,7 @@ static struct masker_value *find_value(const struct masker *self, const struct p
   return NULL;
 }
 
-/* --- buffers of secrets: what they free has none in it -------------------------------------------- */
+/* --- buffers of secrets: what they free has none in it ---------------------------------------- */
 
 static void erase(struct buffer *self) {
   if (self->bytes != NULL)
@@ -86,10 +86,10 @@ static void reserve(struct buffer *self, size_t size) {
   *self = grown;
 }
 
-/* --- values and needles -------------------------------------------------------------------------- */
+/* --- values and needles ----------------------------------------------------------------------- */
 
-/* More than all forms of a byte take, JSON's being up to 60, in the value and in its line. What is larger
-   than the limit grows without a copy that stays: realloc(3) moves its pages. */
+/* More than all forms of a byte take, JSON's being up to 60, in the value and in its line. What is
+   larger than the limit grows without a copy that stays: realloc(3) moves its pages. */
 #define FORMS_PER_BYTE ((size_t)128)
 #define FORMS_RESERVED_MAX ((size_t)256 * 1024)
 
@@ -98,7 +98,7 @@ static bool has_line_end(const char *text, size_t length) {
 }
 
 /* Of one piece its different forms that are needles, with a "\n" after each. */
-static void add_forms(struct buffer *out, const struct piece *piece) {
+static void add_forms(struct buffer *out, const struct mask_piece *piece) {
   size_t begins[SECRET_FORMS + 1] = {out->length}, count = 0;
   for (enum secret_form form = 0; form < SECRET_FORMS; form++) {
     const size_t begin = out->length;
@@ -118,8 +118,8 @@ static void add_forms(struct buffer *out, const struct piece *piece) {
 }
 
 /* Stops when they are more than `most` bytes. */
-static void add_all_forms(struct buffer *out, const struct piece *value, size_t most) {
-  struct piece line;
+static void add_all_forms(struct buffer *out, const struct mask_piece *value, size_t most) {
+  struct mask_piece line;
   size_t most_bytes = FORMS_PER_BYTE * (value->length + 1);
   reserve(out, most_bytes < FORMS_RESERVED_MAX ? most_bytes : FORMS_RESERVED_MAX);
   add_forms(out, value);
@@ -151,7 +151,7 @@ static bool fits(const struct masker *self, const struct demand *demand) {
 
 /* The forms are made again, so more is dropped than is needed now: a quarter of each limit stays
    free, if so many values are not held. */
-static bool leaves_room(const struct masker *self, const struct demand *demand) {
+static bool leaves_capacity(const struct masker *self, const struct demand *demand) {
   return fits(self, &(struct demand){.values = demand->values + MASKER_VALUES_MAX / 4,
                                      .bytes = demand->bytes / 3 * 4,
                                      .needles = demand->needles / 3 * 4});
@@ -162,7 +162,7 @@ static void fill_needles(struct masker *self) {
   erase(&self->needles.text);
   needles_release(&self->needles);
   for (size_t i = 0; i < self->value_count; i++) {
-    const struct piece value = {self->values[i].bytes, self->values[i].length};
+    const struct mask_piece value = {self->values[i].bytes, self->values[i].length};
     forms.length = 0;
     add_all_forms(&forms, &value, MASKER_NEEDLES_MAX);
     add_needles(&self->needles, &forms);
@@ -171,7 +171,7 @@ static void fill_needles(struct masker *self) {
 }
 
 /* Drops the oldest that nobody holds. Nothing changes where that would not be enough. */
-static bool make_room(struct masker *self, struct demand demand) {
+static bool make_capacity(struct masker *self, struct demand demand) {
   struct demand least = demand;
   for (size_t i = 0; i < self->value_count; i++)
     if (self->values[i].holds == 0) {
@@ -184,7 +184,7 @@ static bool make_room(struct masker *self, struct demand demand) {
   size_t kept = 0;
   for (size_t i = 0; i < self->value_count; i++) {
     struct masker_value *value = &self->values[i];
-    if (value->holds > 0 || leaves_room(self, &demand)) {
+    if (value->holds > 0 || leaves_capacity(self, &demand)) {
       self->values[kept++] = *value;
       continue;
     }
@@ -208,14 +208,14 @@ static void hold_again(struct masker *self, struct masker_value *known) {
   *last = value;
 }
 
-static enum masker_answer add_new(struct masker *self, const struct piece *value) {
+static enum masker_answer add_new(struct masker *self, const struct mask_piece *value) {
   struct buffer forms = {0};
   add_all_forms(&forms, value, MASKER_NEEDLES_MAX);
   const struct demand demand = {.values = self->value_count + 1,
                                 .bytes = self->bytes + value->length,
                                 .needles = self->needles.text.length + forms.length};
-  const bool has_room = fits(self, &demand) || make_room(self, demand);
-  if (has_room) {
+  const bool has_capacity = fits(self, &demand) || make_capacity(self, demand);
+  if (has_capacity) {
     add_needles(&self->needles, &forms);
     self->values = memory_resize(self->values, (self->value_count + 1) * sizeof *self->values);
     self->values[self->value_count++] =
@@ -226,11 +226,11 @@ static enum masker_answer add_new(struct masker *self, const struct piece *value
     self->bytes += value->length;
   }
   erase(&forms);
-  return has_room ? MASKER_MASKED : MASKER_FULL;
+  return has_capacity ? MASKER_MASKED : MASKER_FULL;
 }
 
 enum masker_answer masker_add(struct masker *self, const char *bytes, size_t length) {
-  const struct piece value = trim(bytes, length);
+  const struct mask_piece value = trim(bytes, length);
   if (value.length > MASKER_VALUE_MAX)
     return MASKER_TOO_LONG;
   if (!has_long_line(&value))
@@ -243,7 +243,7 @@ enum masker_answer masker_add(struct masker *self, const char *bytes, size_t len
 }
 
 void masker_let_go(struct masker *self, const char *bytes, size_t length) {
-  const struct piece value = trim(bytes, length);
+  const struct mask_piece value = trim(bytes, length);
   struct masker_value *known = find_value(self, &value);
   if (known != NULL && known->holds > 0)
     known->holds--;

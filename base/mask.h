@@ -13,9 +13,10 @@
  *
  * The definition. A value, and each of its lines ("\n" or "\r" ends one), counts without blanks and
  * line ends at its beginning and its end. Each that has at least NEEDLE_MIN bytes has the forms of
- * secret_forms.h, and each form without a line end is a needle. Every byte of a text that lies in an
- * occurrence of a needle is secret, and MASK takes the place of each longest run of secret bytes. So
- * occurrences that overlap or touch become one MASK, and what is on both sides of a line end never does.
+ * secret_forms.h, and each form without a line end is a needle. Every byte of a text that lies in
+ * an occurrence of a needle is secret, and MASK takes the place of each longest run of secret
+ * bytes. So occurrences that overlap or touch become one MASK, and what is on both sides of a line
+ * end never does.
  *
  * A stream has the result of its whole text, however it is cut into chunks. It holds back what may
  * still become part of an occurrence: of the bytes after the last line end at most as many as the
@@ -86,8 +87,8 @@ static inline bool masker_is_empty(const struct masker *self) {
 /* Masks a whole text in place. Returns its length, which is never greater. */
 size_t mask_text(struct masker *self, char *text, size_t length);
 
-/* The same with a NUL at its end. `is_cut`: it is the beginning of a longer one; what a needle begins
-   with at its end goes then, too. A masker of NULL masks nothing. */
+/* The same with a NUL at its end. `is_cut`: it is the beginning of a longer one; what a needle
+   begins with at its end goes then, too. A masker of NULL masks nothing. */
 void mask_string(struct masker *self, char *text, bool is_cut);
 
 /* --- a stream -------------------------------------------------------------------------------- */

@@ -21,10 +21,10 @@
  * The hidden name, `.write-<user id>-<hash of the name>`, is always the same for one name and user.
  * The next writer therefore finds what a killed one left without searching the directory, which may
  * have a million entries. What lies under it is locked (flock) by its maker from begin to commit.
- * The lock dies with the maker. Whoever finds a hidden file takes an exclusive lock, which waits for
- * the maker, and then removes the file: it is never written to, since it may be a link to something
- * else or carry another owner's rights. On file systems without locks every maker counts as dead: of
- * two that write one file there at the same time, one may fail.
+ * The lock dies with the maker. Whoever finds a hidden file takes an exclusive lock, which waits
+ * for the maker, and then removes the file: it is never written to, since it may be a link to
+ * something else or carry another owner's rights. On file systems without locks every maker counts
+ * as dead: of two that write one file there at the same time, one may fail.
  *
  * SIGTERM is blocked from begin to release, so that only SIGKILL leaves a hidden file behind. It is
  * not blocked while another maker is waited for; that has no bound: a maker that is stopped, or
@@ -63,8 +63,8 @@ int staged_file_begin(struct staged_file *self, int directory, const char *name,
    file open for writing, so that it can be executed as soon as it has its name. */
 int staged_file_seal(struct staged_file *self, mode_t mode);
 
-/* What a commit does before the rename, for a caller that has something to check right before that: asks
-   for errors that a file system would report later. Nothing more is written to `fd`. */
+/* What a commit does before the rename, for a caller that has something to check right before that:
+   asks for errors that a file system would report later. Nothing more is written to `fd`. */
 int staged_file_flush(struct staged_file *self);
 
 /* Closes `fd`. A directory is not replaced (EISDIR). */

@@ -13,8 +13,8 @@
  *   if (hits != 0)
  *     found = text + swar_first(hits);
  *
- * In a mask the high bit of each byte that matches is set. After the first one that matches it may be
- * wrong: use it only for "none" and for swar_first. Masks may be or-ed.
+ * In a mask the high bit of each byte that matches is set. After the first one that matches it may
+ * be wrong: use it only for "none" and for swar_first. Masks may be or-ed.
  */
 #define SWAR_SIZE sizeof(uint64_t)
 #define SWAR_LOW_BITS UINT64_C(0x0101010101010101)

@@ -7,9 +7,9 @@
    -1 with errno; what was written until then stays. */
 int write_all(int fd, const char *bytes, size_t length);
 
-/* Asks for the errors that a file system would report only when the file is closed. Some over a network
-   say only then that they have no room for what they took. Nothing is synced. Returns 0, or -1 with
-   errno; `fd` stays open. */
+/* Asks for the errors that a file system would report only when the file is closed. Some over a
+   network say only then that they have no room for what they took. Nothing is synced. Returns 0, or
+   -1 with errno; `fd` stays open. */
 int write_all_flush(int fd);
 
 #endif

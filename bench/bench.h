@@ -14,9 +14,10 @@
  * With another build to compare with (BASELINE), all of this is done a second time for that build,
  * in turns with the first.
  *
- * One file of bench/ is one measurement, and one entry in main.c; of some, one more by TLS. Each runs in a process of its
- * own, with TMPDIR a directory that is removed behind it. What cannot be measured ends the process:
- * the assertions of the test support do. Standard output belongs to the table.
+ * One file of bench/ is one measurement, and one entry in main.c; of some, one more by TLS. Each
+ * runs in a process of its own, with TMPDIR a directory that is removed behind it. What cannot be
+ * measured ends the process: the assertions of the test support do. Standard output belongs to the
+ * table.
  */
 enum side { OURS, CEILING, SIDES };
 

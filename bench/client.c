@@ -1,6 +1,7 @@
 /*
- * The client for people: `sandbox run -- true`, from exec to exit, beside the same step by a program that makes three round trips (programs/order.c); and of 1,000,000 lines,
- * beside the same step with nobody reading what it prints.
+ * The client for people: `sandbox run -- true`, from exec to exit, beside the same step by a
+ * program that makes three round trips (programs/order.c); and of 1,000,000 lines, beside the same
+ * step with nobody reading what it prints.
  */
 #include <fcntl.h>
 #include <spawn.h>

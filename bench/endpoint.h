@@ -3,13 +3,13 @@
 
 #include <limits.h>
 
-#include "agent/doors/redis/link/tls.h"
+#include "agent/frontends/redis/connection/tls.h"
 #include "tests/support/certificates.h"
 #include "tests/support/redis_server.h"
 
 /*
- * Where agents and bare senders reach the server: its port of plain TCP, or a second one of TLS, for
- * which there is an authority of its own with a certificate for the loopback.
+ * Where agents and bare senders reach the server: its port of plain TCP, or a second one of TLS,
+ * for which there is an authority of its own with a certificate for the loopback.
  *
  *   server = endpoint_start(&endpoint, is_tls)
  *   endpoint.url, endpoint.authority

@@ -1,8 +1,8 @@
 /*
  * A search for every matching line in a tree of 50,000 source files, which are in the page cache,
  * against GNU grep -P and ripgrep with one thread: the same files, the same directories left out,
- * the output to a file. What each has found is counted, and must be the same. One search goes by the rules of
- * the repository, whose ignore file has IGNORED lines.
+ * the output to a file. What each has found is counted, and must be the same. One search goes by
+ * the rules of the repository, whose ignore file has IGNORED lines.
  *
  * Ours is a step: from its LPUSH until its result, which holds all that was found, is here.
  */

@@ -3,7 +3,8 @@
 
 #include "bench/bench.h"
 
-/* One per file of the same name, and where it has a second one by TLS, that; main.c lists them in the order of the table. */
+/* One per file of the same name, and where it has a second one by TLS, that; main.c lists them in
+   the order of the table. */
 extern const struct measurement bench_output;
 extern const struct measurement bench_output_tls;
 extern const struct measurement bench_step;

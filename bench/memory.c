@@ -1,8 +1,8 @@
 /*
  * The most that the agent has resident: when it waits for its first step; while a step prints a
  * million lines; while one prints a line that does not end. An agent of its own for each, since the
- * kernel keeps the peak of a process. By TLS the same but for that line, with one authority; and idle
- * with those of this machine's bundle, where there is one.
+ * kernel keeps the peak of a process. By TLS the same but for that line, with one authority; and
+ * idle with those of this machine's bundle, where there is one.
  */
 #include <unistd.h>
 

@@ -27,8 +27,8 @@ void piped_expect(const struct piped *self, const char *text);
 void piped_kill(pid_t pid);
 void piped_end(struct piped *self);
 
-/* `agent --once` with a step of this command, whose argument is "-": from the exec until its end, which
-   must be a good one; in milliseconds. */
+/* `agent --once` with a step of this command, whose argument is "-": from the exec until its end,
+   which must be a good one; in milliseconds. */
 double piped_once_ms(const char *command);
 
 #endif

@@ -78,12 +78,12 @@ static struct words draw(struct forest *self) {
 static void line(struct forest *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static void line(struct forest *self, const char *format, ...) {
-  size_t room = sizeof self->text - self->length;
+  size_t capacity = sizeof self->text - self->length;
   va_list arguments;
   va_start(arguments, format);
-  int length = vsnprintf(self->text + self->length, room, format, arguments);
+  int length = vsnprintf(self->text + self->length, capacity, format, arguments);
   va_end(arguments);
-  assert_in_range(length, 0, room - 3);
+  assert_in_range(length, 0, capacity - 3);
   self->length += (size_t)length;
   if (self->crlf)
     self->text[self->length++] = '\r';

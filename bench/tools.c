@@ -1,5 +1,5 @@
 /*
- * The doors without Redis: a call of the Model Context Protocol beside the same step by `agent
+ * The frontends without Redis: a call of the Model Context Protocol beside the same step by `agent
  * --once`, and a request file, from its rename until its result has its name, beside a script that
  * does the same with bash and jq (tests/support/executor.sh). Each command does nothing.
  */

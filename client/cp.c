@@ -1,8 +1,10 @@
 /*
- * cp: files by readBytes and writeBytes; directories as an archive that the sandbox's tar makes or unpacks,
- * in a file of the sandbox that is read or written like any other. Here it is packed and unpacked by tar.h.
+ * cp: files by readBytes and writeBytes; directories as an archive that the sandbox's tar makes or
+ * unpacks, in a file of the sandbox that is read or written like any other. Here it is packed and
+ * unpacked by tar.h.
  *
- * What is not whole yet has a hidden name on either side, which is removed at the end whatever has happened.
+ * What is not whole yet has a hidden name on either side, which is removed at the end whatever has
+ * happened.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,7 +61,7 @@ static void on_left_out(void *owner, const char *name, const char *why) {
   file_steps_error(&self->steps, "left out, since it is %s: %s", why, name);
 }
 
-/* --- names -------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 /* Without slashes at its end. */
 static char *trim_path(const char *path) {
@@ -91,7 +93,7 @@ static char *name_in(const char *directory, const char *from) {
   return joined.bytes;
 }
 
-/* --- into the sandbox --------------------------------------------------------------------------- */
+/* --- into the sandbox ------------------------------------------------------------------------- */
 
 /* Sets self->to, and what lies there. */
 static int choose_remote(struct copy *self, const char *to, enum transfer_type *type) {
@@ -208,7 +210,7 @@ static int send_directory(struct copy *self, const char *to) {
   return code;
 }
 
-/* --- out of the sandbox ------------------------------------------------------------------------- */
+/* --- out of the sandbox ----------------------------------------------------------------------- */
 
 /* Makes the directories above a path. */
 static int make_parents(struct copy *self, const char *path) {
@@ -360,8 +362,8 @@ static int receive_file(struct copy *self, const char *to) {
   return code;
 }
 
-/* The first directory that may be written and is not within what is packed; where all are, tar itself leaves
-   its archive out. Says its name. */
+/* The first directory that may be written and is not within what is packed; where all are, tar
+   itself leaves its archive out. Says its name. */
 #define EACH_PLACE "for d in \"${TMPDIR:-/tmp}\" /dev/shm /var/tmp .; do\n"
 static const char pack_script[] =
     "s=$(cd -- \"$1\" && pwd -P) || exit 1\n"
@@ -478,7 +480,7 @@ static int receive_directory(struct copy *self, const char *to) {
   return code;
 }
 
-/* --- the command -------------------------------------------------------------------------------- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 static int copy_out(struct copy *self, const char *to) {
   enum transfer_type type;

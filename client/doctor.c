@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/doors/redis/link/error_reply.h"
+#include "agent/frontends/redis/connection/error_reply.h"
 #include "base/clock.h"
 #include "base/printable.h"
 #include "client/exit_code.h"
 #include "client/figure.h"
 #include "client/job.h"
 
-/* --- findings ----------------------------------------------------------------------------------- */
+/* --- findings --------------------------------------------------------------------------------- */
 
 static void print_json(struct terminal *terminal, enum finding finding, const char *text,
                        const char *fix) {
@@ -76,7 +76,7 @@ void doctor_find(struct doctor *self, enum finding finding, const char *fix, con
   (void)terminal_flush(&self->program->terminal);
 }
 
-/* --- questions ----------------------------------------------------------------------------------- */
+/* --- questions -------------------------------------------------------------------------------- */
 
 struct question {
   struct doctor *doctor;
@@ -166,7 +166,7 @@ static void find_refused(struct doctor *self) {
   buffer_release(&fix);
 }
 
-/* --- the command ---------------------------------------------------------------------------------- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 /* The job of -j, or the only one that is alive. */
 static bool choose_job(struct doctor *self) {

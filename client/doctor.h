@@ -9,8 +9,8 @@
 #include "client/program.h"
 
 /*
- * Looks for what is wrong: each finding is a line, with the command that mends it. Each question has
- * DOCTOR_PATIENCE_MS; what the server refuses to say is named at the end.
+ * Looks for what is wrong: each finding is a line, with the command that mends it. Each question
+ * has DOCTOR_PATIENCE_MS; what the server refuses to say is named at the end.
  *
  *   doctor.c          the command, the findings, the questions
  *   doctor_server.c   the connection, TLS, memory, clocks

@@ -10,7 +10,8 @@
 /* Results that a server has not read: more than that, and it may not read them at all. */
 #define RESULTS_MANY 100
 
-/* The default of --events-maxlen; near it events may be trimmed, and readers that are slower miss some. */
+/* The default of --events-maxlen; near it events may be trimmed, and readers that are slower miss
+   some. */
 #define EVENTS_MAX 10000
 #define EVENTS_NEAR 9900
 #define EVENTS_AGE_MS (10 * 60 * 1000)
@@ -38,7 +39,7 @@ static void list_keys(const struct keys *keys, struct job_key out[7]) {
   out[6] = (struct job_key){keys->heartbeat, "string"};
 }
 
-/* --- the agent ------------------------------------------------------------------------------------ */
+/* --- the agent -------------------------------------------------------------------------------- */
 
 /* How long ago the heartbeat was set, by the clock of Redis; -1: not known. */
 static int64_t beat_age_ms(struct doctor *self) {
@@ -162,7 +163,7 @@ static bool look_at_agent(struct doctor *self, int64_t redis_ms) {
   return is_alive;
 }
 
-/* --- keys ------------------------------------------------------------------------------------------ */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 /* Returns whether the key is of its type, or not there. */
 static bool check_type(struct doctor *self, const struct job_key *key, bool *is_there) {
@@ -221,7 +222,7 @@ static void look_at_keys(struct doctor *self, bool has_agent) {
     find_times(self, shortest, has_agent);
 }
 
-/* --- results and events ----------------------------------------------------------------------------- */
+/* --- results and events ----------------------------------------------------------------------- */
 
 static void look_at_results(struct doctor *self) {
   const char *key = self->program->keys.results;

@@ -1,6 +1,6 @@
 /*
- * What users may do. ACL DRYRUN says it of any user, where the server has it (Redis 7) and lets this one
- * ask; otherwise the commands that change nothing are tried, for this user alone.
+ * What users may do. ACL DRYRUN says it of any user, where the server has it (Redis 7) and lets
+ * this one ask; otherwise the commands that change nothing are tried, for this user alone.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,7 +65,7 @@ static void take_dry_run(void *context, const redisReply *reply) {
     (void)snprintf(self->text, sizeof self->text, "%s", reply->str);
 }
 
-/* --- a need --------------------------------------------------------------------------------------- */
+/* --- a need ----------------------------------------------------------------------------------- */
 
 /* Writes the words with the job's keys; `names` is where those are. */
 static void fill_words(const struct doctor *self, const struct need *need, const char *words[],
@@ -128,7 +128,7 @@ static void try_need(struct doctor *self, const struct need *need, struct missin
     add_missing(missing, need->words[0]);
 }
 
-/* --- users ---------------------------------------------------------------------------------------- */
+/* --- users ------------------------------------------------------------------------------------ */
 
 static void find_missing(struct doctor *self, enum finding finding, const char *user,
                          const char *who, struct missing *missing) {
@@ -213,8 +213,8 @@ static bool read_agents_user(struct doctor *self, char *user, size_t size) {
   return found;
 }
 
-/* Where an agent is alive, but not whose: it has what it needs. Without one, this user may be the next
-   agent's. */
+/* Where an agent is alive, but not whose: it has what it needs. Without one, this user may be the
+   next agent's. */
 static void look_at_agent(struct doctor *self, bool has_agent) {
   const size_t count = sizeof agent_needs / sizeof *agent_needs;
   struct missing missing = {0};

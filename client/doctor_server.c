@@ -5,8 +5,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "agent/doors/redis/link/error_reply.h"
-#include "agent/doors/redis/link/trouble.h"
+#include "agent/frontends/redis/connection/connection_error.h"
+#include "agent/frontends/redis/connection/error_reply.h"
 #include "base/clock.h"
 #include "client/doctor.h"
 #include "client/figure.h"
@@ -31,7 +31,7 @@ static void name_server(const struct redis_url *url, char *out, size_t size) {
                    url->master != NULL ? "+sentinel" : "", hosts);
 }
 
-/* --- the connection ------------------------------------------------------------------------------ */
+/* --- the connection --------------------------------------------------------------------------- */
 
 /* docs/redis.md has more words on each. */
 static const char *mend_connection(const struct redis_url *url, int code) {
@@ -41,30 +41,33 @@ static const char *mend_connection(const struct redis_url *url, int code) {
   } mends[] = {
       {ECONNREFUSED, "start redis-server there, or -u another URL"},
       {ENOENT, "start redis-server there, or -u another URL"},
-      {TROUBLE_UNRESOLVED,
+      {CONNECTION_ERROR_UNRESOLVED,
        "-u another host, or an entry in /etc/hosts; or look at the name servers"},
-      {TROUBLE_CLOSED, "-u rediss://…"},
-      {TROUBLE_NOT_REDIS, "-u another URL: what answers is no Redis"},
-      {TROUBLE_REPLICA, "-u redis://MASTER…"},
-      {TROUBLE_NO_MASTER, "-u redis+sentinel://…/NAME, which SENTINEL MASTERS lists"},
-      {TROUBLE_WRONG_PASSWORD, "-u redis://USER:PASSWORD@…, or ACL SETUSER USER on '>PASSWORD'"},
-      {TROUBLE_NO_PASSWORD, "-u redis://USER:PASSWORD@…"},
-      {TROUBLE_NEEDLESS_PASSWORD, "-u without a password, or CONFIG SET requirepass PASSWORD"},
-      {TROUBLE_NO_RIGHT, "ACL SETUSER USER …, by the rights of docs/redis.md"},
-      {TROUBLE_LOADING, "wait until it has read its data"},
-      {TROUBLE_SPEAKS_TLS, "-u rediss://…"},
-      {TROUBLE_SPEAKS_NO_TLS, "-u redis://…, or the port of TLS"},
-      {TROUBLE_UNTRUSTED, "--cacert FILE"},
-      {TROUBLE_OTHER_NAME, "--sni NAME, or connect by a name that it has"},
-      {TROUBLE_EXPIRED, "renew the server's certificate"},
-      {TROUBLE_NOT_YET_VALID, "set the clock of this machine"},
-      {TROUBLE_UNKNOWN_NAME, "--sni NAME"},
-      {TROUBLE_WANTS_CERTIFICATE, "--cert FILE --key FILE"},
-      {TROUBLE_CERTIFICATE_REFUSED, "--cert FILE --key FILE, signed by the server's authority"}};
+      {CONNECTION_ERROR_CLOSED, "-u rediss://…"},
+      {CONNECTION_ERROR_NOT_REDIS, "-u another URL: what answers is no Redis"},
+      {CONNECTION_ERROR_REPLICA, "-u redis://MASTER…"},
+      {CONNECTION_ERROR_NO_MASTER, "-u redis+sentinel://…/NAME, which SENTINEL MASTERS lists"},
+      {CONNECTION_ERROR_WRONG_PASSWORD,
+       "-u redis://USER:PASSWORD@…, or ACL SETUSER USER on '>PASSWORD'"},
+      {CONNECTION_ERROR_NO_PASSWORD, "-u redis://USER:PASSWORD@…"},
+      {CONNECTION_ERROR_NEEDLESS_PASSWORD,
+       "-u without a password, or CONFIG SET requirepass PASSWORD"},
+      {CONNECTION_ERROR_NO_RIGHT, "ACL SETUSER USER …, by the rights of docs/redis.md"},
+      {CONNECTION_ERROR_LOADING, "wait until it has read its data"},
+      {CONNECTION_ERROR_SPEAKS_TLS, "-u rediss://…"},
+      {CONNECTION_ERROR_SPEAKS_NO_TLS, "-u redis://…, or the port of TLS"},
+      {CONNECTION_ERROR_UNTRUSTED, "--cacert FILE"},
+      {CONNECTION_ERROR_OTHER_NAME, "--sni NAME, or connect by a name that it has"},
+      {CONNECTION_ERROR_EXPIRED, "renew the server's certificate"},
+      {CONNECTION_ERROR_NOT_YET_VALID, "set the clock of this machine"},
+      {CONNECTION_ERROR_UNKNOWN_NAME, "--sni NAME"},
+      {CONNECTION_ERROR_WANTS_CERTIFICATE, "--cert FILE --key FILE"},
+      {CONNECTION_ERROR_CERTIFICATE_REFUSED,
+       "--cert FILE --key FILE, signed by the server's authority"}};
   for (size_t i = 0; i < sizeof mends / sizeof *mends; i++)
     if (mends[i].code == code)
       return mends[i].fix;
-  if (code != TROUBLE_NO_ANSWER)
+  if (code != CONNECTION_ERROR_NO_ANSWER)
     return "-u another URL; or look at the network and its policies";
   return url->secure ? "-u redis://…, where the port does not speak TLS"
                      : "-u rediss://…, where the port speaks TLS; or look at the network";
@@ -74,7 +77,7 @@ void doctor_find_no_connection(struct doctor *self) {
   struct program *program = self->program;
   struct error error;
   self->is_gone = true;
-  server_trouble(program->server, &error);
+  server_connection_error(program->server, &error);
   server_forget(program->server);
   doctor_find(self, FINDING_PROBLEM, mend_connection(&program->url, error.code), "%s",
               error_reply_explain(error.text, &program->url).text);
@@ -114,7 +117,7 @@ bool doctor_look_at_connection(struct doctor *self) {
   return !self->is_gone;
 }
 
-/* --- the server ---------------------------------------------------------------------------------- */
+/* --- the server ------------------------------------------------------------------------------- */
 
 /* What is sent does not leave this machine. */
 static bool is_local(const struct redis_url *url) {

@@ -8,7 +8,8 @@
 #include "base/buffer.h"
 #include "wire/step_report.h"
 
-/* A StepEvent as it was read. Texts are within the JSON, or in the space that event_parse was given. */
+/* A StepEvent as it was read. Texts are within the JSON, or in the space that event_parse was
+   given. */
 struct event_view {
   enum step_event_kind kind;
   const char *step_id;

@@ -1,6 +1,6 @@
 /*
- * Everything that may wait is done from the loop in wait_for_end, between two turns: the events go on
- * meanwhile.
+ * Everything that may wait is done from the loop in wait_for_end, between two turns: the events go
+ * on meanwhile.
  */
 #include "client/exchange.h"
 
@@ -14,7 +14,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "agent/doors/redis/link/error_reply.h"
+#include "agent/frontends/redis/connection/error_reply.h"
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
@@ -111,7 +111,8 @@ static void watch_signals(struct exchange *self) {
   loop_timer_start(self->tick, LOOK_MS / 4);
 }
 
-/* Returns 0; 1 where another signal came before Redis has answered; -1 when it could not be said. */
+/* Returns 0; 1 where another signal came before Redis has answered; -1 when it could not be
+   said. */
 static int cancel(struct exchange *self) {
   struct buffer json = {0};
   struct error error;
@@ -200,7 +201,7 @@ bool exchange_wait_for(struct exchange *self, int fd, short events) {
   return false;
 }
 
-/* --- whether all is well ----------------------------------------------------------------------- */
+/* --- whether all is well ---------------------------------------------------------------------- */
 
 static void show_place(struct exchange *self, size_t before) {
   char text[80];
@@ -272,7 +273,7 @@ static int look(struct exchange *self) {
   bool is_alive;
   int64_t now_ms = clock_monotonic_ms();
   if (server_away_ms(self->reader) > SERVER_PATIENCE_MS) {
-    server_trouble(self->reader, &error);
+    server_connection_error(self->reader, &error);
     terminal_error(&program->terminal, "redis is gone: %s", error.text);
     return EXIT_CLIENT;
   }
@@ -291,7 +292,7 @@ static int look(struct exchange *self) {
   return look_for_step(self, now_ms);
 }
 
-/* --- a step ------------------------------------------------------------------------------------ */
+/* --- a step ----------------------------------------------------------------------------------- */
 
 /* A reader that is gone is seen also while nothing is printed. */
 static void look_for_reader(struct exchange *self) {
@@ -329,8 +330,8 @@ static int wait_for_end(struct exchange *self) {
   return EXIT_CLIENT;
 }
 
-/* Whatever a step needs behind its push is asked for before it, in a way that changes nothing: a step whose events
-   cannot be read, or whose result cannot be taken, is not pushed. */
+/* Whatever a step needs behind its push is asked for before it, in a way that changes nothing: a
+   step whose events cannot be read, or whose result cannot be taken, is not pushed. */
 static void take_right(void *owner, const redisReply *reply) {
   struct exchange *self = owner;
   if (reply != NULL && reply->type == REDIS_REPLY_ERROR && self->refusal == NULL)
@@ -394,7 +395,8 @@ static void begin_step(struct exchange *self, const char *id) {
   self->result = NULL;
 }
 
-/* A step leaves the lists with its result: what is in none and has no result was taken by somebody else. */
+/* A step leaves the lists with its result: what is in none and has no result was taken by somebody
+   else. */
 static void take_result(struct exchange *self) {
   struct error error;
   bool is_there = true;

@@ -9,9 +9,9 @@
 #include "client/stream.h"
 
 /*
- * Steps, one after the other: each is pushed, waited for, and its result taken, which is nobody else's.
- * While it waits an interrupt cancels the step, and it is seen when the agent is gone, the step is lost
- * or Redis is away.
+ * Steps, one after the other: each is pushed, waited for, and its result taken, which is nobody
+ * else's. While it waits an interrupt cancels the step, and it is seen when the agent is gone, the
+ * step is lost or Redis is away.
  *
  *   exchange_begin(&exchange, program, &handler, owner);
  *   step_id_make(id);
@@ -24,8 +24,8 @@ struct exchange_handler {
   /* An event of the step; `missed`: events before it that were trimmed. May be NULL. */
   void (*event)(void *owner, const char *json, size_t length, const struct event_view *view,
                 uint64_t missed);
-  /* All that were there were given. False: nobody reads them any more; the step is cancelled, and its end
-     waited for. May be NULL: then nobody is to read standard output before the answer. */
+  /* All that were there were given. False: nobody reads them any more; the step is cancelled, and
+     its end waited for. May be NULL: then nobody is to read standard output before the answer. */
   bool (*turn)(void *owner);
 };
 
@@ -36,8 +36,8 @@ struct exchange {
   bool tidies;     /* the owner's: steps follow the one that a signal cancels, to be waited for */
   bool is_tidying; /* the owner's: these; a signal does not cancel them */
 
-  /* The program's server reads the events while there is a step; what is asked meanwhile a spare one
-     is asked, which is made when it is needed first. */
+  /* The program's server reads the events while there is a step; what is asked meanwhile a spare
+     one is asked, which is made when it is needed first. */
   struct server *reader, *spare;
   struct stream stream;
   bool has_stream;
@@ -80,8 +80,8 @@ void exchange_begin(struct exchange *self, struct program *program,
                     const struct exchange_handler *handler, void *owner);
 void exchange_end(struct exchange *self);
 
-/* Returns -1 with the answer; or the code to exit with, when that is not known: why was said. No step
-   begins after a signal, except to tidy up. */
+/* Returns -1 with the answer; or the code to exit with, when that is not known: why was said. No
+   step begins after a signal, except to tidy up. */
 int exchange_step(struct exchange *self, const char *id, const char *json,
                   struct exchange_answer *answer);
 

@@ -1,8 +1,8 @@
 #ifndef CLIENT_EXIT_CODE_H
 #define CLIENT_EXIT_CODE_H
 
-/* What `sandbox` exits with, beside a command's own code and 128 + N of one that signal N has ended: as
-   timeout(1), env(1) and docker-run(1). */
+/* What `sandbox` exits with, beside a command's own code and 128 + N of one that signal N has
+   ended: as timeout(1), env(1) and docker-run(1). */
 #define EXIT_FOUND 1 /* doctor has found something */
 #define EXIT_USAGE 64
 #define EXIT_TIMED_OUT 124

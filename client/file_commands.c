@@ -55,7 +55,7 @@ static int do_step(struct file_steps *steps, struct file_answer *answer, bool ne
   return code;
 }
 
-/* --- text --------------------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------------------- */
 
 /* An answer that is text; `is_exact`: without a line end that it has not. */
 static int show_text(struct file_steps *steps, bool is_exact) {
@@ -81,7 +81,7 @@ static int ask_path(struct file_steps *steps, const char *kind, const char *path
   return file_steps_add(steps, "path", path) ? 0 : EXIT_CLIENT;
 }
 
-/* --- read --------------------------------------------------------------------------------------- */
+/* --- read ------------------------------------------------------------------------------------- */
 
 /* FROM, or FROM:COUNT. Returns 0, or -1. */
 static int read_lines(const char *text, unsigned *from, unsigned *count) {
@@ -151,7 +151,7 @@ const struct command read_command = {.name = "read",
                                      .run = read_command_run,
                                      .needs_job = true};
 
-/* --- write -------------------------------------------------------------------------------------- */
+/* --- write ------------------------------------------------------------------------------------ */
 
 /* Reads up to `size` bytes, fewer only at the end. Returns 0, or the exit code. */
 static int read_input(struct file_steps *steps, struct buffer *input, size_t size) {
@@ -232,7 +232,7 @@ const struct command write_command = {.name = "write",
                                       .run = write_command_run,
                                       .needs_job = true};
 
-/* --- edit --------------------------------------------------------------------------------------- */
+/* --- edit ------------------------------------------------------------------------------------- */
 
 static bool add_edit(struct file_steps *steps, const char *old_text, const char *new_text,
                      bool all) {
@@ -277,7 +277,7 @@ const struct command edit_command = {.name = "edit",
                                      .run = edit_command_run,
                                      .needs_job = true};
 
-/* --- lists -------------------------------------------------------------------------------------- */
+/* --- lists ------------------------------------------------------------------------------------ */
 
 /* Shows the elements of an array. */
 typedef int show_list(struct program *program, const cJSON *list);
@@ -315,7 +315,7 @@ static double number_of(const cJSON *object, const char *name) {
   return cJSON_IsNumber(number) ? number->valuedouble : -1;
 }
 
-/* --- ls ----------------------------------------------------------------------------------------- */
+/* --- ls --------------------------------------------------------------------------------------- */
 
 static void write_size(const cJSON *entry, char size[24]) {
   const double bytes = number_of(entry, "size_bytes");
@@ -365,7 +365,7 @@ const struct command ls_command = {.name = "ls",
                                    .run = ls_command_run,
                                    .needs_job = true};
 
-/* --- grep --------------------------------------------------------------------------------------- */
+/* --- grep ------------------------------------------------------------------------------------- */
 
 static int show_matches(struct program *program, const cJSON *list) {
   int code = 0;
@@ -428,7 +428,7 @@ const struct command grep_command = {.name = "grep",
                                      .run = grep_command_run,
                                      .needs_job = true};
 
-/* --- tree --------------------------------------------------------------------------------------- */
+/* --- tree ------------------------------------------------------------------------------------- */
 
 static int tree_command_run(struct program *program, int argc, char **argv) {
   struct file_steps steps;

@@ -79,7 +79,7 @@ bool file_steps_add(struct file_steps *self, const char *name, const char *text)
   return is_text;
 }
 
-/* --- the answer -------------------------------------------------------------------------------- */
+/* --- the answer ------------------------------------------------------------------------------- */
 
 static void read_result(struct file_answer *answer, const char *result) {
   struct error ignored;
@@ -128,7 +128,7 @@ void file_answer_release(struct file_answer *self) {
   *self = (struct file_answer){0};
 }
 
-/* --- what is said ------------------------------------------------------------------------------ */
+/* --- what is said ----------------------------------------------------------------------------- */
 
 void file_steps_error(struct file_steps *self, const char *format, ...) {
   struct terminal *terminal = &self->program->terminal;

@@ -29,8 +29,8 @@ struct file_steps {
 
 struct file_answer {
   int code; /* as an exit code; 0: done */
-  /* outputContent as text, with a NUL behind it, and as it is in the result; NULL: there is none, which
-     without `is_known` is since somebody else took the result. */
+  /* outputContent as text, with a NUL behind it, and as it is in the result; NULL: there is none,
+     which without `is_known` is since somebody else took the result. */
   char *content, *raw;
   size_t length;
   bool is_known;
@@ -50,7 +50,8 @@ bool file_steps_can(const struct file_steps *self, const char *feature);
 /* Begins self->json, to be completed by step_text_…, but not ended. */
 void file_steps_new(struct file_steps *self, const char *kind);
 
-/* A path, or another text; false, which is said, where it cannot be one of a step: it is no UTF-8. */
+/* A path, or another text; false, which is said, where it cannot be one of a step: it is no
+   UTF-8. */
 bool file_steps_add(struct file_steps *self, const char *name, const char *text);
 
 /* Returns answer->code. The answer is to be released in any case. */
@@ -63,7 +64,8 @@ void file_steps_complain(struct file_steps *self, const struct file_answer *answ
 /* What the step has said beside its answer, on standard error. */
 void file_steps_tell(struct file_steps *self);
 
-/* "sandbox: TEXT" of what others have written, on standard error: control characters reach no terminal. */
+/* "sandbox: TEXT" of what others have written, on standard error: control characters reach no
+   terminal. */
 void file_steps_error(struct file_steps *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -1,6 +1,6 @@
 /*
- * Shows the events of the steps of a job, of all or of one, and pushes nothing. What is there already is
- * shown as far as it was asked for: past.h says where that begins.
+ * Shows the events of the steps of a job, of all or of one, and pushes nothing. What is there
+ * already is shown as far as it was asked for: past.h says where that begins.
  */
 #include <getopt.h>
 #include <poll.h>
@@ -83,7 +83,7 @@ struct follow {
   struct error error; /* why not */
 };
 
-/* --- steps -------------------------------------------------------------------------------------- */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 static void name_step(struct follow *self, struct followed *step) {
   size_t length = 4;
@@ -116,7 +116,7 @@ static struct followed *add_step(struct follow *self, const char *id, size_t len
   return &self->steps[self->count++];
 }
 
-/* --- what is shown ------------------------------------------------------------------------------ */
+/* --- what is shown ---------------------------------------------------------------------------- */
 
 static void put(struct follow *self, bool to_stderr, const char *text, size_t length) {
   if (terminal_put(&self->program->terminal, to_stderr, text, length) != 0)
@@ -217,7 +217,7 @@ static void show_beginning(struct follow *self, const struct followed *step,
   buffer_release(&text);
 }
 
-/* --- events ------------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 struct gap {
   char text[64];
@@ -231,8 +231,8 @@ static struct gap describe_gap(uint64_t lines) {
   return gap;
 }
 
-/* Lines that were in the stream between what was seen and this event. Where the first that is seen is not
-   the step's first, it was asked for so, or another step was looked at. */
+/* Lines that were in the stream between what was seen and this event. Where the first that is seen
+   is not the step's first, it was asked for so, or another step was looked at. */
 static uint64_t missed_lines(const struct follow *self, const struct followed *step, uint64_t seq) {
   const struct past_wish *wish = &self->options->past;
   bool wants_whole = wish->id != NULL && !wish->has_lines && wish->since_ms == 0;
@@ -323,7 +323,7 @@ static void on_failed(void *owner, const char *why) {
 static const struct stream_handler stream_handler = {
     .event = on_event, .turn = on_turn, .failed = on_failed};
 
-/* --- signals ------------------------------------------------------------------------------------ */
+/* --- signals ---------------------------------------------------------------------------------- */
 
 static const int leaving[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 #define LEAVING_COUNT (sizeof leaving / sizeof *leaving)
@@ -335,7 +335,8 @@ static void step_off_key(int number) {
     (void)!write(STDERR_FILENO, "\n", 1);
 }
 
-/* Nothing is stopped, and nothing is left to do: it leaves also while nobody reads what it shows. */
+/* Nothing is stopped, and nothing is left to do: it leaves also while nobody reads what it
+   shows. */
 static void leave(int number) {
   step_off_key(number);
   _exit(128 + number);
@@ -366,7 +367,7 @@ static void watch_signals(struct follow *self) {
   server_heed(self->program->server, &self->signal);
 }
 
-/* --- whether all is well ------------------------------------------------------------------------ */
+/* --- whether all is well ---------------------------------------------------------------------- */
 
 /* What is in neither list has had its last event by then. */
 static bool has_vanished(struct follow *self) {
@@ -398,7 +399,7 @@ static int look(struct follow *self) {
   struct error error;
   int64_t now_ms = clock_monotonic_ms();
   if (server_away_ms(self->reader) > SERVER_PATIENCE_MS) {
-    server_trouble(self->reader, &error);
+    server_connection_error(self->reader, &error);
     make_way(self);
     terminal_error(&program->terminal, "redis is gone: %s", error.text);
     return EXIT_CLIENT;
@@ -427,7 +428,7 @@ static void show_waiting(struct follow *self) {
   terminal_status(&self->program->terminal, text);
 }
 
-/* --- the end ------------------------------------------------------------------------------------ */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static int record_end(struct follow *self) {
   for (size_t i = 0; i < self->recording_count && !self->cannot_record; i++)
@@ -477,7 +478,7 @@ static int finish(struct follow *self) {
   return self->outcome.code;
 }
 
-/* --- the beginning ------------------------------------------------------------------------------ */
+/* --- the beginning ---------------------------------------------------------------------------- */
 
 static int begin_recording(struct follow *self, enum recording_format format, const char *path,
                            struct error *error) {
@@ -537,7 +538,7 @@ static int follow_steps(struct program *program, const struct options *options) 
   return code;
 }
 
-/* --- options ------------------------------------------------------------------------------------ */
+/* --- options ---------------------------------------------------------------------------------- */
 
 /* 30s, 5m, 2h, 1d: when that was. */
 static bool read_since(const char *text, int64_t *since_ms) {

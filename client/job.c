@@ -226,8 +226,8 @@ static int read_page(struct server_pages *pages, const char *key, long at, size_
   return 0;
 }
 
-/* A list from its head on. Between two pages others push at the head and take at the tail: then a text comes
-   twice, but none is left out that is there all the time. */
+/* A list from its head on. Between two pages others push at the head and take at the tail: then a
+   text comes twice, but none is left out that is there all the time. */
 static int read_list(struct program *program, const char *key, struct server_texts *list,
                      struct error *error) {
   struct server_pages pages = {.server = program->server, .most = PAGES_MAX};
@@ -302,7 +302,8 @@ static void shorten(struct job_step *self, const struct job_step *other) {
     self->short_length++;
 }
 
-/* Of steps with the same id the first stays; who shares most of an id is its neighbour in their order. */
+/* Of steps with the same id the first stays; who shares most of an id is its neighbour in their
+   order. */
 static void settle_ids(struct job_steps *self) {
   struct listed *sorted = memory_allocate((self->count + 1) * sizeof *sorted);
   struct job_step *last = NULL;
@@ -329,8 +330,8 @@ static void settle_ids(struct job_steps *self) {
   self->count = kept;
 }
 
-/* The oldest is at the tail of each list. `in` comes first: what moves to `inflight` meanwhile is in both
-   then, and not in none. */
+/* The oldest is at the tail of each list. `in` comes first: what moves to `inflight` meanwhile is
+   in both then, and not in none. */
 int job_read_steps(struct program *program, struct job_steps *steps, struct error *error) {
   struct server_texts in = {0}, inflight = {0};
   char *running = NULL;
@@ -373,7 +374,7 @@ struct job_short_id job_shorten_step(const struct job_step *step) {
   return result;
 }
 
-/* --- where one is ------------------------------------------------------------------------------ */
+/* --- where one is ----------------------------------------------------------------------------- */
 
 static bool is_of_step(const char *json, const char *id) {
   struct json_member step;
@@ -436,7 +437,7 @@ int job_find_step(struct program *program, const char *id, struct job_place *pla
   return result;
 }
 
-/* --- pushing, and the answer ------------------------------------------------------------------- */
+/* --- pushing, and the answer ------------------------------------------------------------------ */
 
 struct push {
   enum { PUSH_ASKED, PUSH_LOST, PUSH_DONE, PUSH_REFUSED } state;
@@ -490,7 +491,7 @@ int job_push(struct program *program, const char *id, const char *json, struct e
     if (lost_ms == 0)
       lost_ms = clock_monotonic_ms();
     if (clock_monotonic_ms() - lost_ms > SERVER_PATIENCE_MS) {
-      server_trouble(program->server, error);
+      server_connection_error(program->server, error);
       return -1;
     }
   }

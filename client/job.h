@@ -8,7 +8,8 @@
 #include "base/error.h"
 #include "client/program.h"
 
-/* One job, as Redis has it (wire/PROTOCOL.md, Keys). All of these return 0, or -1 with the error. */
+/* One job, as Redis has it (wire/PROTOCOL.md, Keys). All of these return 0, or -1 with the
+   error. */
 
 /* What the heartbeat says. */
 struct job_agent {
@@ -56,21 +57,23 @@ struct job_steps {
 int job_read_steps(struct program *program, struct job_steps *steps, struct error *error);
 void job_steps_release(struct job_steps *self);
 
-/* Where a step was seen last, as places from the tail of a list, 1 being the oldest; 0: not there, or never
-   looked for. It only comes nearer to the tail, so that what lies before it in a long list is not read again. */
+/* Where a step was seen last, as places from the tail of a list, 1 being the oldest; 0: not there,
+   or never looked for. It only comes nearer to the tail, so that what lies before it in a long list
+   is not read again. */
 struct job_place {
   size_t in, inflight;
 };
 
-/* Finds a step by its id, and how many are before it: `is_found` false where it is in neither list. */
+/* Finds a step by its id, and how many are before it: `is_found` false where it is in neither
+   list. */
 int job_find_step(struct program *program, const char *id, struct job_place *place, size_t *before,
                   bool *is_found, struct error *error);
 
 /* Pushes a step, once: where the connection is lost meanwhile it looks whether it is there. */
 int job_push(struct program *program, const char *id, const char *json, struct error *error);
 
-/* The result of this step, to be freed, and removes it from the list, of which it takes nothing else; NULL:
-   there is none. */
+/* The result of this step, to be freed, and removes it from the list, of which it takes nothing
+   else; NULL: there is none. */
 int job_take_result(struct program *program, const char *id, char **result, struct error *error);
 
 /* "7f3a": the first 4 digits of an id; of a listed step as many as are unique among the others. */

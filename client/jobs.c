@@ -18,7 +18,7 @@ static const cJSON *steps_of(const struct job_agent *agent) {
   return cJSON_GetObjectItemCaseSensitive(agent->beat, "Steps");
 }
 
-/* --- as JSON ----------------------------------------------------------------------------------- */
+/* --- as JSON ---------------------------------------------------------------------------------- */
 
 static void print_json(struct terminal *terminal, const char *job, const struct job_agent *agent) {
   static const char *const figures[][2] = {{"heldBytes", "HeldBytes"},
@@ -44,7 +44,7 @@ static void print_json(struct terminal *terminal, const char *job, const struct 
   buffer_release(&json);
 }
 
-/* --- as text ----------------------------------------------------------------------------------- */
+/* --- as text ---------------------------------------------------------------------------------- */
 
 static void add_heads(struct table *table) {
   static const char *const heads[] = {"JOB", "AGENT", "PID",    "ALIVE",     "STEP",     "MEM",

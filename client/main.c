@@ -130,8 +130,8 @@ static int take_option(struct program *self, struct settings *settings, int opti
   }
 }
 
-/* Returns the index of the command's name; argc when there is none; -1 for wrong usage; -2 when all is
-   done, as for --help. */
+/* Returns the index of the command's name; argc when there is none; -1 for wrong usage; -2 when all
+   is done, as for --help. */
 static int read_options(struct program *self, struct settings *settings, int argc, char **argv) {
   static const struct option options[] = {{"redis-url", required_argument, NULL, 'u'},
                                           {"job", required_argument, NULL, 'j'},
@@ -174,8 +174,8 @@ static bool has_value(const struct command *command, const char *word) {
                  : word[1] != '\0' && word[2] == '\0' && strchr(command->before, word[1]) != NULL;
 }
 
-/* These flags may stand behind the command, too; not behind "--", nor behind the first word of what is run. Takes
-   them out; returns how many words are left. */
+/* These flags may stand behind the command, too; not behind "--", nor behind the first word of what
+   is run. Takes them out; returns how many words are left. */
 static int take_flags(struct program *self, struct settings *settings,
                       const struct command *command, int argc, char **argv) {
   int kept = 1, at = 1;
@@ -217,7 +217,7 @@ static int read_url(struct program *self, const struct settings *settings, int a
   return self->url.tls != NULL ? 0 : -1;
 }
 
-/* --- a command --------------------------------------------------------------------------------- */
+/* --- a command -------------------------------------------------------------------------------- */
 
 static int run_found(struct program *self, const struct command *command, int argc, char **argv) {
   struct error error;
@@ -266,7 +266,8 @@ static int run_named(struct program *self, struct settings *settings, int argc, 
   return code;
 }
 
-/* What was not written, as on a full disk, was not done. Who reads no further, as head(1), has enough. */
+/* What was not written, as on a full disk, was not done. Who reads no further, as head(1), has
+   enough. */
 static int end_output(struct program *self, int code) {
   if (terminal_flush(&self->terminal) == 0 || code != 0 || terminal_reader_is_gone())
     return code;
@@ -274,8 +275,8 @@ static int end_output(struct program *self, int code) {
   return EXIT_CLIENT;
 }
 
-/* What is closed would be given to the first file or connection that is opened. Without a standard output writing
-   goes on to fail. */
+/* What is closed would be given to the first file or connection that is opened. Without a standard
+   output writing goes on to fail. */
 static void open_missing(void) {
   static const int modes[] = {O_RDONLY, O_RDONLY, O_WRONLY};
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -286,7 +287,8 @@ static void open_missing(void) {
 int main(int argc, char **argv) {
   struct program program = {0};
   struct settings settings = {0};
-  /* In a pod it has the user of the steps, and the password in its environment: they do not read /proc then. */
+  /* In a pod it has the user of the steps, and the password in its environment: they do not read
+     /proc then. */
   (void)prctl(PR_SET_DUMPABLE, 0);
   open_missing();
   (void)signal(SIGPIPE, SIG_IGN);

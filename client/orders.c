@@ -35,7 +35,7 @@ static int fail(struct program *program, const struct error *error) {
   return EXIT_CLIENT;
 }
 
-/* --- cancel ------------------------------------------------------------------------------------ */
+/* --- cancel ----------------------------------------------------------------------------------- */
 
 enum chosen { CHOSEN_ID, CHOSEN_RUNNING, CHOSEN_WAITING, CHOSEN_ALL };
 
@@ -103,7 +103,7 @@ const struct command cancel_command = {.name = "cancel",
                                        .run = cancel,
                                        .needs_job = true};
 
-/* --- shutdown ---------------------------------------------------------------------------------- */
+/* --- shutdown --------------------------------------------------------------------------------- */
 
 static int shut_down(struct program *program, int argc, char **argv) {
   struct error error;

@@ -5,7 +5,8 @@
 
 #include "client/program.h"
 
-/* How a step has ended, of its StepResult or, where somebody else took that, of its `completed` event. */
+/* How a step has ended, of its StepResult or, where somebody else took that, of its `completed`
+   event. */
 struct outcome {
   int code;             /* that the client exits with: exit_code.h */
   bool is_known;        /* there is a result */
@@ -20,7 +21,8 @@ struct outcome {
 /* `result`: NULL is none. `was_cancelled`: by this client, which explains an exit of -1. */
 struct outcome outcome_make(const char *result, int exit_code, bool timed_out, bool was_cancelled);
 
-/* "✗ 7f3a exit 1 after 12.4s, 3.1s CPU, 210 MiB, output was cut", on a terminal's standard error. */
+/* "✗ 7f3a exit 1 after 12.4s, 3.1s CPU, 210 MiB, output was cut", on a terminal's standard
+   error. */
 void outcome_say(struct program *program, const char *id, const struct outcome *outcome);
 
 #endif

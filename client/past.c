@@ -17,7 +17,7 @@
 /* A whole GUID is one step's, whatever others there are. */
 #define GUID_LENGTH 36
 
-/* --- entries ----------------------------------------------------------------------------------- */
+/* --- entries ---------------------------------------------------------------------------------- */
 
 static void read_entry(const char *entry, uint64_t *ms, uint64_t *number) {
   char *end;
@@ -45,7 +45,7 @@ static void entry_before(char out[ENTRY_SIZE], const char *entry) {
   (void)snprintf(out, ENTRY_SIZE, "%" PRIu64 "-%" PRIu64, ms, number);
 }
 
-/* --- backwards --------------------------------------------------------------------------------- */
+/* --- backwards -------------------------------------------------------------------------------- */
 
 struct scan {
   struct server *server;
@@ -162,7 +162,7 @@ static int scan_back(struct program *program, struct scan *self, struct error *e
   return result;
 }
 
-/* --- which step --------------------------------------------------------------------------------- */
+/* --- which step ------------------------------------------------------------------------------- */
 
 static void take_newest(void *context, const redisReply *reply) {
   struct scan *self = context;

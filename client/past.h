@@ -7,8 +7,8 @@
 #include "client/program.h"
 
 /*
- * Where in the stream of a job's events somebody begins who wants to see what is there already. It is
- * read backwards, in pages, of which nothing is kept.
+ * Where in the stream of a job's events somebody begins who wants to see what is there already. It
+ * is read backwards, in pages, of which nothing is kept.
  */
 
 /* The id of a stream's entry, "1700000000000-0". */
@@ -34,7 +34,8 @@ struct past {
   bool is_waiting;         /* the step is in the queue */
 };
 
-/* Returns 0, or -1 with the error: also where no step, or more than one, has an id that begins so. */
+/* Returns 0, or -1 with the error: also where no step, or more than one, has an id that begins
+   so. */
 int past_find(struct program *program, const struct past_wish *wish, struct past *past,
               struct error *error);
 

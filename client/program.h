@@ -4,9 +4,9 @@
 #include <event2/event.h>
 #include <stdbool.h>
 
-#include "agent/doors/redis/keys.h"
-#include "agent/doors/redis/link/tls.h"
-#include "agent/doors/redis/link/url.h"
+#include "agent/frontends/redis/connection/tls.h"
+#include "agent/frontends/redis/connection/url.h"
+#include "agent/frontends/redis/keys.h"
 #include "base/error.h"
 #include "client/server.h"
 #include "client/terminal.h"
@@ -33,8 +33,8 @@ struct command {
   /* `argv[0]` is the name. Returns the exit code. */
   int (*run)(struct program *program, int argc, char **argv);
   bool needs_job;
-  /* Of a command that is given another one: its options with a value, by their letters. What comes behind them
-     is no flag. NULL: flags may stand anywhere. */
+  /* Of a command that is given another one: its options with a value, by their letters. What comes
+     behind them is no flag. NULL: flags may stand anywhere. */
   const char *before;
 };
 

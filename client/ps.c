@@ -39,7 +39,7 @@ static void release_view(struct view *self) {
   free(self->started);
 }
 
-/* --- as JSON ----------------------------------------------------------------------------------- */
+/* --- as JSON ---------------------------------------------------------------------------------- */
 
 static void print_json(struct terminal *terminal, const struct view *self) {
   struct buffer json = {0};
@@ -60,7 +60,7 @@ static void print_json(struct terminal *terminal, const struct view *self) {
   buffer_release(&json);
 }
 
-/* --- as text ----------------------------------------------------------------------------------- */
+/* --- as text ---------------------------------------------------------------------------------- */
 
 static void add_agent(struct buffer *out, const struct job_agent *agent) {
   if (!agent->is_alive) {

@@ -1,6 +1,6 @@
 /*
- * Both formats are written from the front as the events come. What a page says at its beginning of the
- * step's end has room there, which is filled last.
+ * Both formats are written from the front as the events come. What a page says at its beginning of
+ * the step's end has room there, which is filled last.
  */
 #include "client/recording.h"
 
@@ -25,10 +25,10 @@
 /* So much is written at once. */
 #define CHUNK 65536
 
-/* Room for the lines of a page that are filled last. Of a text in them at most TEXT_MAX bytes are shown,
-   each of which may become six ("&quot;"). */
-#define TITLE_ROOM 2048
-#define ABOUT_ROOM 4096
+/* Room for the lines of a page that are filled last. Of a text in them at most TEXT_MAX bytes are
+   shown, each of which may become six ("&quot;"). */
+#define TITLE_CAPACITY 2048
+#define ABOUT_CAPACITY 4096
 #define TEXT_MAX 100
 
 static const char page_head[] =
@@ -62,7 +62,7 @@ static const char *const colors[16] = {
     "#666", "#e06c75", "#7ec699", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#ccc",
     "#888", "#ff7b86", "#a5e3b8", "#ffdb8a", "#8cc8ff", "#e2a3f5", "#7fdbe6", "#fff"};
 
-/* --- texts -------------------------------------------------------------------------------------- */
+/* --- texts ------------------------------------------------------------------------------------ */
 
 /* How many bytes at the beginning are text as it is. */
 static size_t plain_prefix(const char *text, size_t length) {
@@ -113,7 +113,7 @@ static void add_seconds(struct buffer *out, int64_t ms) {
   out->length += (size_t)(end - at);
 }
 
-/* --- the file ----------------------------------------------------------------------------------- */
+/* --- the file --------------------------------------------------------------------------------- */
 
 static int fail(struct recording *self, struct error *error) {
   return error_set(error, "cannot write %.150s: %s", self->path, strerror(errno));
@@ -134,7 +134,7 @@ static off_t position(const struct recording *self) {
 }
 
 /* Spaces that are filled at the end; returns where. */
-static off_t add_room(struct recording *self, size_t size) {
+static off_t add_capacity(struct recording *self, size_t size) {
   off_t at = position(self);
   memset(buffer_space(&self->text, size), ' ', size);
   self->text.length += size;
@@ -175,7 +175,7 @@ static int open_beside(struct recording *self, const char *path, const struct re
 static void begin_page(struct recording *self) {
   struct buffer *out = &self->text;
   buffer_add_string(out, page_head);
-  self->title_at = add_room(self, TITLE_ROOM);
+  self->title_at = add_capacity(self, TITLE_CAPACITY);
   buffer_add_string(out, page_style);
   for (int i = 0; i < 16; i++)
     buffer_add_format(out, ".f%d{color:%s}.k%d{background:%s}\n", i, colors[i], i, colors[i]);
@@ -184,7 +184,7 @@ static void begin_page(struct recording *self) {
                          "</style>\n</head>\n<body>\n<header>\n<h1>");
   add_short(out, self->job);
   buffer_add_string(out, "</h1>\n");
-  self->about_at = add_room(self, ABOUT_ROOM);
+  self->about_at = add_capacity(self, ABOUT_CAPACITY);
   buffer_add_string(out,
                     "<p>Seconds since the beginning; <b>out</b> is standard output, <b>ERR</b> "
                     "standard error.</p>\n</header>\n<pre tabindex=\"0\">\n");
@@ -206,7 +206,7 @@ int recording_begin(struct recording *self, enum recording_format format, const 
   return 0;
 }
 
-/* --- colours ------------------------------------------------------------------------------------ */
+/* --- colours ---------------------------------------------------------------------------------- */
 
 static bool set_color(int *color, int value, int dark, int bright) {
   if (value >= dark && value < dark + 8)
@@ -295,7 +295,7 @@ static void add_colored(struct buffer *out, struct sgr *sgr, const char *text, s
   close_color(out, sgr);
 }
 
-/* --- events ------------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 /* A player shows the title as it is. */
 static void begin_cast(struct recording *self) {
@@ -403,10 +403,10 @@ int recording_add(struct recording *self, const struct event_view *view, const c
   return write_out(self, CHUNK, error);
 }
 
-/* --- the end ------------------------------------------------------------------------------------ */
+/* --- the end ---------------------------------------------------------------------------------- */
 
-static int fill_room(struct recording *self, off_t at, size_t size, const struct buffer *text,
-                     struct error *error) {
+static int fill_capacity(struct recording *self, off_t at, size_t size, const struct buffer *text,
+                         struct error *error) {
   CHECK(text->length <= size);
   ssize_t length = pwrite(self->file.fd, text->bytes, text->length, at);
   if (length >= 0 && (size_t)length < text->length)
@@ -445,9 +445,9 @@ static int finish_page(struct recording *self, const char *how, struct error *er
   buffer_add_string(&about, "</b>");
   add_when(self, &about);
   buffer_add_string(&about, "</p>");
-  int result = fill_room(self, self->title_at, TITLE_ROOM, &title, error);
+  int result = fill_capacity(self, self->title_at, TITLE_CAPACITY, &title, error);
   if (result == 0)
-    result = fill_room(self, self->about_at, ABOUT_ROOM, &about, error);
+    result = fill_capacity(self, self->about_at, ABOUT_CAPACITY, &about, error);
   buffer_release(&title);
   buffer_release(&about);
   return result;

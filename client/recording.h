@@ -17,7 +17,8 @@
  *   recording_finish(&recording, "exit 1", &error)
  *   recording_release(&recording)                     always; in the reverse order of their begins
  *
- * All but begin and release return 0, or -1 with the error. What is written does not stay in memory.
+ * All but begin and release return 0, or -1 with the error. What is written does not stay in
+ * memory.
  */
 enum recording_format {
   RECORDING_PAGE, /* HTML that needs no script and loads nothing */
@@ -50,8 +51,8 @@ struct recording {
     .directory = -1, .file = STAGED_FILE_NONE                                                      \
   }
 
-/* The job and the id outlive it. `other`: one that is open, which must not be the same file; NULL: none.
-   Waits while another process makes the file. */
+/* The job and the id outlive it. `other`: one that is open, which must not be the same file; NULL:
+   none. Waits while another process makes the file. */
 int recording_begin(struct recording *self, enum recording_format format, const char *path,
                     const struct recording *other, const char *job, const char *id,
                     struct error *error);

@@ -68,7 +68,7 @@ static bool flush_events(void *owner) {
 
 static const struct exchange_handler handler = {.event = show_event, .turn = flush_events};
 
-/* --- the end ----------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static void print_result(struct terminal *terminal, const char *result) {
   struct buffer json = {0};
@@ -100,7 +100,7 @@ static int tell_end(struct run *self, struct exchange_answer *answer) {
   return EXIT_CLIENT;
 }
 
-/* --- the step ----------------------------------------------------------------------------------- */
+/* --- the step --------------------------------------------------------------------------------- */
 
 static int read_input(struct exchange *exchange, struct buffer *input, struct error *error) {
   ssize_t length = -1;
@@ -196,7 +196,7 @@ static int push_and_wait(struct run *self, struct exchange *exchange, const char
   return code < 0 ? tell_end(self, &answer) : code;
 }
 
-static int run_step(struct program *program, const struct options *options) {
+static int execution_step(struct program *program, const struct options *options) {
   struct run self = {.program = program, .options = options};
   struct exchange exchange;
   struct buffer json = {0};
@@ -222,7 +222,7 @@ static int run_step(struct program *program, const struct options *options) {
   return code;
 }
 
-/* --- options ------------------------------------------------------------------------------------ */
+/* --- options ---------------------------------------------------------------------------------- */
 
 /* NAME takes the value from this environment. Returns 0, or -1 where it has none. */
 static int add_variable(struct options *options, const char *text) {
@@ -283,7 +283,7 @@ static int read_options(struct options *options, int argc, char **argv) {
 static int run(struct program *program, int argc, char **argv) {
   struct options options = {.variables =
                                 memory_zeros(((size_t)argc + 1) * sizeof *options.variables)};
-  int code = read_options(&options, argc, argv) == 0 ? run_step(program, &options)
+  int code = read_options(&options, argc, argv) == 0 ? execution_step(program, &options)
                                                      : program_usage(&run_command);
   for (size_t i = 0; i < options.variable_count; i++)
     free(options.variables[i]);

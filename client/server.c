@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/doors/redis/link/client.h"
-#include "agent/doors/redis/link/command.h"
+#include "agent/frontends/redis/connection/command.h"
+#include "agent/frontends/redis/connection/redis_connection.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -24,8 +24,8 @@ struct question {
 
 struct server {
   struct event_base *base;
-  struct log log; /* to nowhere: what is wrong is told by server_trouble */
-  struct client *client;
+  struct log log; /* to nowhere: what is wrong is told by server_connection_error */
+  struct redis_connection *client;
   struct question *first, **end; /* those that are not answered; where the next one is put */
   struct question **unsent;      /* the first that was not sent whole, or the end */
   size_t sent;                   /* bytes of that one */
@@ -36,16 +36,16 @@ struct server {
 };
 
 static void send_more(struct server *self) {
-  while (*self->unsent != NULL && client_is_ready(self->client)) {
+  while (*self->unsent != NULL && redis_connection_is_ready(self->client)) {
     struct question *question = *self->unsent;
     struct iovec piece = {question->command + self->sent, question->length - self->sent};
-    self->sent += client_write(self->client, &piece, 1);
+    self->sent += redis_connection_write(self->client, &piece, 1);
     if (self->sent < question->length)
       break;
     self->unsent = &question->next;
     self->sent = 0;
   }
-  client_set_reply_timeout(self->client, self->first != NULL ? ANSWER_MS : 0);
+  redis_connection_set_reply_timeout(self->client, self->first != NULL ? ANSWER_MS : 0);
 }
 
 static void free_question(struct question *question) {
@@ -76,7 +76,7 @@ static void answer(struct server *self, const redisReply *reply) {
   if (self->end == &question->next)
     self->end = &self->first;
   if (self->first == NULL)
-    client_set_reply_timeout(self->client, 0);
+    redis_connection_set_reply_timeout(self->client, 0);
   if (question->take != NULL)
     question->take(question->owner, reply);
   free_question(question);
@@ -104,13 +104,13 @@ static void on_greeted(void *owner) {
 /* What is asked of another node, or later, is asked anew: see on_disconnected. */
 static void on_reply(void *owner, const redisReply *reply) {
   struct server *self = owner;
-  client_mark_healthy(self->client);
-  if (reply->type == REDIS_REPLY_ERROR && client_recover(self->client, reply->str))
+  redis_connection_mark_healthy(self->client);
+  if (reply->type == REDIS_REPLY_ERROR && redis_connection_recover(self->client, reply->str))
     return;
   if (self->unsent != &self->first)
     answer(self, reply);
   else
-    client_reconnect(self->client, "a reply to no request");
+    redis_connection_reconnect(self->client, "a reply to no request");
 }
 
 static void on_writable(void *owner) {
@@ -161,24 +161,24 @@ static size_t largest_string(void) {
 }
 
 struct server *server_new(struct event_base *base, const struct redis_url *url, const char *name) {
-  static const struct client_handler handler = {.ready = on_ready,
-                                                .greeted = on_greeted,
-                                                .reply = on_reply,
-                                                .writable = on_writable,
-                                                .disconnected = on_disconnected,
-                                                .failed = on_failed};
+  static const struct redis_connection_handler handler = {.ready = on_ready,
+                                                          .greeted = on_greeted,
+                                                          .reply = on_reply,
+                                                          .writable = on_writable,
+                                                          .disconnected = on_disconnected,
+                                                          .failed = on_failed};
   struct server *self = memory_allocate(sizeof *self);
   *self = (struct server){
       .base = base, .log = {.least = LOG_ERROR, .fd = -1}, .away_ms = clock_monotonic_ms()};
   (void)take_questions(self);
-  const struct client_options options = {.url = url,
-                                         .role = "client",
-                                         .name = name,
-                                         .early = true,
-                                         .keep_memory = true,
-                                         .largest_string = largest_string};
-  self->client = client_new(base, &self->log, &options, &handler, self);
-  (void)client_start(self->client);
+  const struct redis_connection_options options = {.url = url,
+                                                   .role = "client",
+                                                   .name = name,
+                                                   .early = true,
+                                                   .keep_memory = true,
+                                                   .largest_string = largest_string};
+  self->client = redis_connection_new(base, &self->log, &options, &handler, self);
+  (void)redis_connection_start(self->client);
   return self;
 }
 
@@ -194,7 +194,7 @@ void server_ask(struct server *self, const char *const *words, server_take *take
 }
 
 bool server_is_cut(const struct server *self) {
-  return client_reply_is_truncated(self->client);
+  return redis_connection_reply_is_truncated(self->client);
 }
 
 int64_t server_away_ms(const struct server *self) {
@@ -202,18 +202,18 @@ int64_t server_away_ms(const struct server *self) {
 }
 
 bool server_is_unreachable(const struct server *self) {
-  return client_is_unreachable(self->client);
+  return redis_connection_is_unreachable(self->client);
 }
 
 bool server_has_failed(const struct server *self) {
   return self->has_failed;
 }
 
-void server_trouble(const struct server *self, struct error *error) {
+void server_connection_error(const struct server *self, struct error *error) {
   if (self->has_failed)
     *error = self->failure;
   else
-    client_trouble(self->client, error);
+    redis_connection_error(self->client, error);
 }
 
 /* --- with the loop ---------------------------------------------------------------------------- */
@@ -231,7 +231,8 @@ static void take_call(void *context, const redisReply *reply) {
   if (reply == NULL) {
     self->state = CALL_LOST;
   } else if (reply->type == REDIS_REPLY_ERROR) {
-    (void)error_set(self->error, "%s", client_explain(self->server->client, reply->str).text);
+    (void)error_set(self->error, "%s",
+                    redis_connection_explain(self->server->client, reply->str).text);
     self->state = CALL_REFUSED;
   } else {
     self->take(self->owner, reply);
@@ -260,7 +261,7 @@ void server_forget(struct server *self) {
   bool was_sent = self->unsent != &self->first || self->sent > 0;
   drop_questions(self);
   if (was_sent)
-    client_reconnect(self->client, "given up");
+    redis_connection_reconnect(self->client, "given up");
 }
 
 static bool has_orders(const struct server *self) {
@@ -283,7 +284,7 @@ void server_free(struct server *self) {
   if (self == NULL)
     return;
   server_settle(self);
-  client_free(self->client);
+  redis_connection_free(self->client);
   drop_questions(self);
   free(self);
 }
@@ -320,7 +321,7 @@ int server_call(struct server *self, const char *const *words, server_take *take
     return 0;
   if (call.state != CALL_REFUSED) {
     server_forget(self);
-    server_trouble(self, error);
+    server_connection_error(self, error);
   }
   return -1;
 }

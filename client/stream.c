@@ -48,8 +48,8 @@ static void take_entries(struct stream *self, const redisReply *entries) {
   }
 }
 
-/* While much is printed the next entries are asked for before these are taken: Redis is not to wait for
-   this program. At the end of a step its server is free at once. */
+/* While much is printed the next entries are asked for before these are taken: Redis is not to wait
+   for this program. At the end of a step its server is free at once. */
 static bool may_ask_ahead(struct stream *self, const redisReply *entries) {
   struct event_view view;
   return entries->elements >= AHEAD_MIN && !self->is_paused &&

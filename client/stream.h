@@ -7,8 +7,8 @@
 #include "client/server.h"
 
 /*
- * The events of a job as they come, from a place in its stream on, each once and in order; also when the
- * connection is lost meanwhile.
+ * The events of a job as they come, from a place in its stream on, each once and in order; also
+ * when the connection is lost meanwhile.
  *
  *   stream_begin(&stream, server, key, "0-0", &handler, owner)
  *     the loop runs: event() and turn() after each read

@@ -48,7 +48,7 @@ static wchar_t decode(const char *text, size_t length) {
 }
 
 /* How many bytes at the start fit into so many columns of a terminal; says how many these take. */
-static size_t fit(const char *text, size_t room, size_t *taken) {
+static size_t fit(const char *text, size_t capacity, size_t *taken) {
   size_t at = 0, length = strlen(text);
   *taken = 0;
   while (at < length) {
@@ -56,7 +56,7 @@ static size_t fit(const char *text, size_t room, size_t *taken) {
     const size_t step = sequence > 0 ? sequence : 1;
     const int width = sequence > 0 ? wcwidth(decode(text + at, step)) : 1;
     const size_t columns = width >= 0 ? (size_t)width : 1;
-    if (*taken + columns > room)
+    if (*taken + columns > capacity)
       break;
     *taken += columns;
     at += step;

@@ -27,8 +27,8 @@ void table_add_format(struct table *self, const char *format, ...)
 /* The same, but an empty text stays empty. */
 void table_add_or_nothing(struct table *self, const char *text);
 
-/* To standard output. On a terminal a row has no more columns than that, and with `rows` above 0 no more
-   rows are shown. */
+/* To standard output. On a terminal a row has no more columns than that, and with `rows` above 0 no
+   more rows are shown. */
 void table_print(const struct table *self, struct terminal *terminal, size_t rows);
 
 void table_release(struct table *self);

@@ -9,15 +9,16 @@
 #include "base/error.h"
 
 /*
- * Directories as tar, as sandbox cp moves them. It is written and read here rather than by the tar of this
- * machine: there may be none (the carrier image has none), each has other options, and what a sandbox sends
- * must not be trusted with a name.
+ * Directories as tar, as sandbox cp moves them. It is written and read here rather than by the tar
+ * of this machine: there may be none (the carrier image has none), each has other options, and what
+ * a sandbox sends must not be trusted with a name.
  *
- * Written is ustar; what does not fit, long names and sizes from 8 GiB on, as GNU tar does, since that is
- * what busybox and toybox read, too, which do not know the names of pax. Read are all of these, and pax.
+ * Written is ustar; what does not fit, long names and sizes from 8 GiB on, as GNU tar does, since
+ * that is what busybox and toybox read, too, which do not know the names of pax. Read are all of
+ * these, and pax.
  */
 
-/* --- writing ----------------------------------------------------------------------------------- */
+/* --- writing ---------------------------------------------------------------------------------- */
 
 struct tar_sink {
   /* Returns 0; another value ends it. */
@@ -27,11 +28,11 @@ struct tar_sink {
   void *owner;
 };
 
-/* Writes what is in the directory; its own entry is "./". Returns 0; what `put` has returned; or -1 with the
-   error. */
+/* Writes what is in the directory; its own entry is "./". Returns 0; what `put` has returned; or -1
+   with the error. */
 int tar_pack(const char *directory, const struct tar_sink *sink, struct error *error);
 
-/* --- reading ----------------------------------------------------------------------------------- */
+/* --- reading ---------------------------------------------------------------------------------- */
 
 struct tar_source {
   /* Reads up to `size` bytes: sets how many, 0 at the end. Returns 0; another value ends it. */
@@ -41,10 +42,10 @@ struct tar_source {
 };
 
 /*
- * Makes what the archive has, below an open directory and never elsewhere: absolute names, ".." and names
- * that lead through a link end it. Links that lead out, devices and the like are left out. A file gets its
- * name when it is whole. Owners and set-id bits are not kept; directories that are there keep their modes,
- * with `is_new` except the open one. Returns as tar_pack.
+ * Makes what the archive has, below an open directory and never elsewhere: absolute names, ".." and
+ * names that lead through a link end it. Links that lead out, devices and the like are left out. A
+ * file gets its name when it is whole. Owners and set-id bits are not kept; directories that are
+ * there keep their modes, with `is_new` except the open one. Returns as tar_pack.
  */
 int tar_unpack(int directory, bool is_new, const struct tar_source *source, struct error *error);
 

@@ -1,8 +1,8 @@
 /*
- * An archive of somebody who is not trusted. Each directory on the way to an entry is opened by itself, from
- * the one above it and never through a link, so that an entry lies where its name says. Links that are made
- * lead from where they are up to the directory at most, and then down: what a later reader follows stays
- * below it.
+ * An archive of somebody who is not trusted. Each directory on the way to an entry is opened by
+ * itself, from the one above it and never through a link, so that an entry lies where its name
+ * says. Links that are made lead from where they are up to the directory at most, and then down:
+ * what a later reader follows stays below it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -59,7 +59,7 @@ static int make_fail(struct unpack *self, const char *name) {
   return error_set(self->error, "cannot write %.150s: %s", name, strerror(errno));
 }
 
-/* --- the stream --------------------------------------------------------------------------------- */
+/* --- the stream ------------------------------------------------------------------------------- */
 
 /* All of the bytes; at a clean end, where that may be, `*is_end`. */
 static int get_all(struct unpack *self, char *bytes, size_t size, bool *is_end) {
@@ -101,7 +101,7 @@ static int get_extra(struct unpack *self, uint64_t size, char **text) {
   return result;
 }
 
-/* --- headers ------------------------------------------------------------------------------------ */
+/* --- headers ---------------------------------------------------------------------------------- */
 
 static uint64_t read_number(const char *field, size_t size) {
   uint64_t number = 0;
@@ -210,9 +210,10 @@ static void release_entry(struct entry *self) {
   free(self->link);
 }
 
-/* --- names -------------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
-/* A name as it is walked: without "." and slashes too many. Returns NULL with the error when it leads out. */
+/* A name as it is walked: without "." and slashes too many. Returns NULL with the error when it
+   leads out. */
 static char *clean_name(struct unpack *self, const char *name) {
   struct buffer clean = {0};
   if (name[0] == '/' || strlen(name) > NAME_MAX_LENGTH) {
@@ -238,7 +239,8 @@ static char *clean_name(struct unpack *self, const char *name) {
   return clean.bytes;
 }
 
-/* Opens the directory of a clean name, for the caller to close; -1 with the error. Makes what is missing. */
+/* Opens the directory of a clean name, for the caller to close; -1 with the error. Makes what is
+   missing. */
 static int open_parent(struct unpack *self, const char *name, bool makes, const char **last) {
   int at = fcntl(self->root, F_DUPFD_CLOEXEC, 0);
   const char *slash;
@@ -264,7 +266,8 @@ static int parent_fail(struct unpack *self, const char *name) {
              : make_fail(self, name);
 }
 
-/* A relative link may go up to the root, and then down; ".." behind a name could be behind a link. */
+/* A relative link may go up to the root, and then down; ".." behind a name could be behind a
+   link. */
 static bool leads_out(const char *name, const char *link) {
   size_t depth = 0;
   bool is_down = false;
@@ -283,7 +286,7 @@ static bool leads_out(const char *name, const char *link) {
   return false;
 }
 
-/* --- entries ------------------------------------------------------------------------------------ */
+/* --- entries ---------------------------------------------------------------------------------- */
 
 static void make_hidden_name(char name[40]) {
   (void)snprintf(name, 40, ".sandbox-%016llx", (unsigned long long)random_u64());
@@ -455,7 +458,7 @@ static int unpack_entry(struct unpack *self, struct entry *entry) {
   return result;
 }
 
-/* --- all of it ---------------------------------------------------------------------------------- */
+/* --- all of it -------------------------------------------------------------------------------- */
 
 /* From the last to the first, so that those below are still reached. */
 static int set_modes(struct unpack *self) {

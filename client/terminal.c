@@ -26,7 +26,8 @@ void terminal_init(struct terminal *self, enum terminal_colors colors, bool quie
       colors == TERMINAL_ALWAYS || (colors == TERMINAL_AUTO && may && self->err_is_tty);
 }
 
-/* musl's own buffer of stdout has 1 KiB, and stderr has none. They are the streams' until the process has ended. */
+/* musl's own buffer of stdout has 1 KiB, and stderr has none. They are the streams' until the
+   process has ended. */
 void terminal_buffer(void) {
   static char out[BUFFER_SIZE], err[BUFFER_SIZE];
   (void)setvbuf(stdout, out, _IOFBF, sizeof out);
@@ -119,7 +120,7 @@ bool terminal_reader_is_gone(void) {
   return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
 
-/* --- what the client says ---------------------------------------------------------------------- */
+/* --- what the client says --------------------------------------------------------------------- */
 
 /* What an agent says of a step may hold what the step was given, and a name from Redis may hold
    anything. On a terminal, a message is one line without colors. */

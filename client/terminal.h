@@ -5,8 +5,8 @@
 #include <stddef.h>
 
 /*
- * Standard output and standard error, as people see them. What steps print is for either; what the client
- * itself says goes to standard error.
+ * Standard output and standard error, as people see them. What steps print is for either; what the
+ * client itself says goes to standard error.
  */
 enum terminal_colors { TERMINAL_AUTO, TERMINAL_ALWAYS, TERMINAL_NEVER };
 
@@ -27,16 +27,17 @@ void terminal_init(struct terminal *self, enum terminal_colors colors, bool quie
 /* In columns: COLUMNS, the terminal's, or 80. */
 int terminal_width(const struct terminal *self);
 
-/* Writes bytes of a step to standard output (or error). On a terminal control characters become U+FFFD,
-   except tabs and colour sequences (SGR), so that a step moves no cursor and sets no title; elsewhere they
-   stay. Returns 0, or -1 when nobody reads it. */
+/* Writes bytes of a step to standard output (or error). On a terminal control characters become
+   U+FFFD, except tabs and colour sequences (SGR), so that a step moves no cursor and sets no title;
+   elsewhere they stay. Returns 0, or -1 when nobody reads it. */
 int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_t length);
 
 /* Writes one JSON value as a line of standard output. What comes from Redis may not be JSON, so
    line ends within it become spaces. Returns what terminal_put returns. */
 int terminal_put_json(struct terminal *self, const char *json, size_t length);
 
-/* What a step has printed, in pieces: at the beginning of the text there is one of `piece` bytes. */
+/* What a step has printed, in pieces: at the beginning of the text there is one of `piece`
+   bytes. */
 enum terminal_piece {
   PIECE_TEXT,    /* a character */
   PIECE_COLOR,   /* a sequence that sets colours (SGR) */
@@ -65,8 +66,8 @@ void terminal_see_key(struct terminal *self);
    become U+FFFD. */
 void terminal_status(struct terminal *self, const char *text);
 
-/* The sequence that begins a color on standard output (or error), or ends it (COLOR_NONE); "" without
-   colors. */
+/* The sequence that begins a color on standard output (or error), or ends it (COLOR_NONE); ""
+   without colors. */
 const char *terminal_color(const struct terminal *self, bool to_stderr, enum terminal_color color);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * top: what the jobs use. An agent reads its figures anew each fifth beat, and so processor time and steps
- * a minute are of two of these readings, not of two beats.
+ * top: what the jobs use. An agent reads its figures anew each fifth beat, and so processor time
+ * and steps a minute are of two of these readings, not of two beats.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ struct top {
   unsigned rounds;
 };
 
-/* --- readings ---------------------------------------------------------------------------------- */
+/* --- readings --------------------------------------------------------------------------------- */
 
 static double count_steps(const cJSON *beat) {
   const cJSON *steps = cJSON_GetObjectItemCaseSensitive(beat, "Steps"), *end;
@@ -105,7 +105,7 @@ static double steps_per_minute(const struct watched *self) {
   return done < 0 ? -1 : 60 * done / seconds_between(&self->readings[0], last);
 }
 
-/* --- a round ------------------------------------------------------------------------------------ */
+/* --- a round ---------------------------------------------------------------------------------- */
 
 static void release_watched(struct watched *self) {
   keys_release(&self->keys);
@@ -202,7 +202,7 @@ static bool is_shown(const struct top *self, const struct watched *watched) {
   return watched->agent.is_alive || self->program->job != NULL;
 }
 
-/* --- as JSON ------------------------------------------------------------------------------------ */
+/* --- as JSON ---------------------------------------------------------------------------------- */
 
 static void add_step(struct buffer *json, const struct watched *self) {
   if (self->step_id == NULL) {
@@ -243,7 +243,7 @@ static void print_json(const struct top *self) {
   buffer_release(&json);
 }
 
-/* --- as text ------------------------------------------------------------------------------------ */
+/* --- as text ---------------------------------------------------------------------------------- */
 
 static void add_running(struct table *table, const struct watched *self) {
   if (!self->agent.is_alive)
@@ -298,7 +298,7 @@ static void print_table(const struct top *self) {
   table_release(&table);
 }
 
-/* --- the command -------------------------------------------------------------------------------- */
+/* --- the command ------------------------------------------------------------------------------ */
 
 /* Nothing has to be put back: it may be in the midst of a question. */
 LOOP_CALLBACK(on_interrupt, struct top *self) {

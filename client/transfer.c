@@ -11,14 +11,15 @@
 #include "client/exit_code.h"
 #include "wire/json.h"
 
-/* Bytes of one readBytes, and of one file that writeBytes makes (wire/PROTOCOL.md); whole pieces. */
+/* Bytes of one readBytes, and of one file that writeBytes makes (wire/PROTOCOL.md); whole
+   pieces. */
 #define READ_MAX 4194304
 #define PART_MAX ((size_t)26214400 / TRANSFER_PIECE * TRANSFER_PIECE)
 
 /* What a new file has where nothing else is said; so a file with this mode needs no chmod. */
 #define USUAL_MODE 0644
 
-/* --- out --------------------------------------------------------------------------------------- */
+/* --- out -------------------------------------------------------------------------------------- */
 
 static int decode(const char *text, struct buffer *bytes) {
   struct base64_reader reader = base64_reader(text, strlen(text));
@@ -56,8 +57,8 @@ static int ask_piece(struct file_steps *steps, const char *path, uint64_t offset
   return file_steps_do(steps, answer);
 }
 
-/* Of what has no size, as in /proc, `size` is what was read so far: a piece that is full may not be the
-   last. */
+/* Of what has no size, as in /proc, `size` is what was read so far: a piece that is full may not be
+   the last. */
 int transfer_next(struct transfer_in *self) {
   uint64_t size = 0;
   self->bytes.length = 0;
@@ -144,7 +145,7 @@ int transfer_look(struct file_steps *steps, const char *path, enum transfer_type
   return is_known ? 0 : code;
 }
 
-/* --- beside ------------------------------------------------------------------------------------ */
+/* --- beside ----------------------------------------------------------------------------------- */
 
 char *transfer_beside(const char *path, const char *name) {
   const char *slash = strrchr(path, '/');
@@ -189,7 +190,7 @@ void transfer_remove(struct file_steps *steps, const char *const *paths, size_t 
     file_steps_error(steps, "may be left in the sandbox: %s", paths[i]);
 }
 
-/* --- into -------------------------------------------------------------------------------------- */
+/* --- into ------------------------------------------------------------------------------------- */
 
 void transfer_out_begin(struct transfer_out *self, struct file_steps *steps, const char *path) {
   char id[STEP_ID_SIZE], name[64];
@@ -274,7 +275,8 @@ static int collect_part(struct transfer_out *self) {
                                   "sh", self->part, self->whole));
 }
 
-/* As writeBytes does: a link stays, and so does the mode of what is replaced, where none is asked for. */
+/* As writeBytes does: a link stays, and so does the mode of what is replaced, where none is asked
+   for. */
 static int name_whole(struct transfer_out *self) {
   static const char script[] = "t=$(readlink -f -- \"$2\" 2>/dev/null) || t=$2\n"
                                "if [ -d \"$t\" ]; then echo \"is a directory: $2\"; exit 1; fi\n"
@@ -297,8 +299,8 @@ int transfer_put(struct transfer_out *self, const char *bytes, size_t length) {
       code = send_piece(self, NULL);
     if (self->part_size == PART_MAX && code == 0)
       code = collect_part(self);
-    const size_t room = TRANSFER_PIECE - self->piece.length;
-    const size_t count = length < room ? length : room;
+    const size_t capacity = TRANSFER_PIECE - self->piece.length;
+    const size_t count = length < capacity ? length : capacity;
     buffer_add(&self->piece, bytes, count);
     bytes += count;
     length -= count;

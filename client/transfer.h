@@ -7,10 +7,10 @@
 
 #include "client/file_steps.h"
 
-/* Bytes of any number out of a file of the sandbox, and into one. Functions return 0, or the exit code after
-   they said why. */
+/* Bytes of any number out of a file of the sandbox, and into one. Functions return 0, or the exit
+   code after they said why. */
 
-/* --- out: readBytes ---------------------------------------------------------------------------- */
+/* --- out: readBytes --------------------------------------------------------------------------- */
 
 /*
  *   struct transfer_in in = {.steps = &steps, .path = path};
@@ -44,10 +44,11 @@ enum transfer_type {
 /* What lies under a path of the sandbox. */
 int transfer_look(struct file_steps *steps, const char *path, enum transfer_type *type);
 
-/* --- into: writeBytes -------------------------------------------------------------------------- */
+/* --- into: writeBytes ------------------------------------------------------------------------- */
 
 /*
- * A file that has its name when it is whole. Until then it lies under a hidden name beside that one.
+ * A file that has its name when it is whole. Until then it lies under a hidden name beside that
+ * one.
  *
  *   transfer_out_begin(&out, &steps, path)
  *   out.mode = 0755                                  0: as the sandbox has it
@@ -55,8 +56,8 @@ int transfer_look(struct file_steps *steps, const char *path, enum transfer_type
  *   transfer_commit(&out)
  *   transfer_out_release(&out)                       always; removes what was not committed
  *
- * One step makes a file of up to TRANSFER_PIECE bytes. writeBytes ends at 25 MiB: a larger one is put
- * together by the sandbox's sh, cat and mv.
+ * One step makes a file of up to TRANSFER_PIECE bytes. writeBytes ends at 25 MiB: a larger one is
+ * put together by the sandbox's sh, cat and mv.
  */
 #define TRANSFER_PIECE ((size_t)1024 * 1024)
 
@@ -76,7 +77,7 @@ int transfer_put(struct transfer_out *self, const char *bytes, size_t length);
 int transfer_commit(struct transfer_out *self);
 void transfer_out_release(struct transfer_out *self);
 
-/* --- beside ------------------------------------------------------------------------------------ */
+/* --- beside ----------------------------------------------------------------------------------- */
 
 /* The path of another name beside this one's; to be freed. */
 char *transfer_beside(const char *path, const char *name);
@@ -88,7 +89,8 @@ int transfer_run(struct file_steps *steps, const char *const *words, struct file
 /* Like that, but what failed is said. */
 int transfer_run_loudly(struct file_steps *steps, const char *const *words);
 
-/* Removes files and directories of the sandbox, whatever has happened; says which are left when it cannot. */
+/* Removes files and directories of the sandbox, whatever has happened; says which are left when it
+   cannot. */
 void transfer_remove(struct file_steps *steps, const char *const *paths, size_t count);
 
 #endif

@@ -1,15 +1,15 @@
 /*
- * What is compiled of mbedTLS: a client of TLS 1.2 and 1.3 that is authenticated by certificates, on
- * Linux. It replaces the library's own mbedtls/mbedtls_config.h.
+ * What is compiled of mbedTLS: a client of TLS 1.2 and 1.3 that is authenticated by certificates,
+ * on Linux. It replaces the library's own mbedtls/mbedtls_config.h.
  *
- * Forward secrecy and authenticated encryption only: ECDHE with AES-GCM or ChaCha20-Poly1305, X25519,
- * P-256 and P-384; certificates of RSA and ECDSA, with SHA-2. There is no renegotiation, no session
- * ticket, no compression, no pre-shared key and no older version.
+ * Forward secrecy and authenticated encryption only: ECDHE with AES-GCM or ChaCha20-Poly1305,
+ * X25519, P-256 and P-384; certificates of RSA and ECDSA, with SHA-2. There is no renegotiation, no
+ * session user data, no compression, no pre-shared key and no older version.
  */
 #ifndef DEPS_MBEDTLS_CONFIG_H
 #define DEPS_MBEDTLS_CONFIG_H
 
-/* The system. Random bytes are getrandom(2)'s: agent/doors/redis/link/tls.c. */
+/* The system. Random bytes are getrandom(2)'s: agent/frontends/redis/connection/tls.c. */
 #define MBEDTLS_HAVE_ASM
 #define MBEDTLS_HAVE_TIME
 #define MBEDTLS_HAVE_TIME_DATE

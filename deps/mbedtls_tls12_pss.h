@@ -1,7 +1,8 @@
 /*
- * A client that offers RSA-PSS accepts it from a server of TLS 1.2, too (RFC 8446, 4.2.3); OpenSSL signs
- * with it. mbedTLS 3.6.6 offers it and then refuses it, by mistake: Mbed-TLS/mbedtls pull request 10672.
- * This is included before ssl_tls12_client.c; remove it with the first version that has that change.
+ * A client that offers RSA-PSS accepts it from a server of TLS 1.2, too (RFC 8446, 4.2.3); OpenSSL
+ * signs with it. mbedTLS 3.6.6 offers it and then refuses it, by mistake: Mbed-TLS/mbedtls pull
+ * request 10672. This is included before ssl_tls12_client.c; remove it with the first version that
+ * has that change.
  */
 #ifndef DEPS_MBEDTLS_TLS12_PSS_H
 #define DEPS_MBEDTLS_TLS12_PSS_H

@@ -132,8 +132,8 @@ static int copy_content(const struct copied_entry *entry, char *where, size_t wh
     return close_with(from, -1);
   int result = is_directory ? copy_tree(from, to, where, where_size)
                             : copy_bytes(from, to, entry->stat.st_size);
-  /* Times, because Python compares them with those in its compiled files. The mode comes after them,
-     since it may forbid writing. */
+  /* Times, because Python compares them with those in its compiled files. The mode comes after
+     them, since it may forbid writing. */
   const struct timespec times[] = {entry->stat.st_atim, entry->stat.st_mtim};
   if (result == 0 && (futimens(to, times) != 0 ||
                       fchmod(to, entry->stat.st_mode & MODE_BITS) != 0 || fsync(to) != 0))

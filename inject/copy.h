@@ -7,8 +7,8 @@
 /* Copies files in constant memory. Functions return -1 with errno, after which a part may have been
    copied. Descriptors stay the caller's. */
 
-/* Copies `size` bytes from the beginning of one file to an empty other one: inside the kernel, which
-   shares the blocks where the file system can, else through a buffer. Returns 0 or -1. */
+/* Copies `size` bytes from the beginning of one file to an empty other one: inside the kernel,
+   which shares the blocks where the file system can, else through a buffer. Returns 0 or -1. */
 int copy_bytes(int from, int to, off_t size);
 
 /* 1 when both files consist of the same `size` bytes, else 0; -1 when one cannot be read. */
@@ -20,8 +20,8 @@ int copy_bytes_same(int left, int right, off_t size);
    been appended to `where`, a string in a buffer of `where_size` bytes, cut where that ends. */
 int copy_tree(int from, int to, char *where, size_t where_size);
 
-/* Removes a file, or a directory with all that is in it; no name is no error. Others may do the same
-   meanwhile. Returns 0 or -1. */
+/* Removes a file, or a directory with all that is in it; no name is no error. Others may do the
+   same meanwhile. Returns 0 or -1. */
 int copy_tree_remove(int directory, const char *name);
 
 #endif

@@ -218,7 +218,8 @@ static bool contains(int outer, const char *inner) {
   return found;
 }
 
-/* The tools under their hidden names, which belong to whoever has the hidden file of the program. */
+/* The tools under their hidden names, which belong to whoever has the hidden file of the
+   program. */
 struct tools {
   const char *name; /* what the new ones are to be called; NULL: there are none, or they are */
   int fd;           /* the new ones */

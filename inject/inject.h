@@ -31,12 +31,12 @@ struct inject_carrier {
  * program, under its own name, and so is each of its `files` (/ca-certificates.crt, /sandbox), with
  * its mode. What does not exist is not copied.
  *
- * Each of these, and the program, is made under a hidden name beside its own, and renamed when all are
- * made: the tools first and the program last, so that whoever waits for it finds the others already
- * there. Whenever this process is killed, or the machine crashes, each is the old one, the whole new
- * one or, of tools, not there: a directory takes the place of another in two renames. The next injector
- * of the same target and user removes what a killed one left under hidden names; it waits for one that
- * lives.
+ * Each of these, and the program, is made under a hidden name beside its own, and renamed when all
+ * are made: the tools first and the program last, so that whoever waits for it finds the others
+ * already there. Whenever this process is killed, or the machine crashes, each is the old one, the
+ * whole new one or, of tools, not there: a directory takes the place of another in two renames. The
+ * next injector of the same target and user removes what a killed one left under hidden names; it
+ * waits for one that lives.
  *
  * Returns 0, with one line in `text` that names the file (and says whether its directory is closed
  * to other users), or -1 with one line: the path, the reason, and what to do. What was created on

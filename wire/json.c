@@ -30,8 +30,8 @@ static enum json_text_state take_bytes(struct json_text *self, size_t count) {
   return JSON_TEXT_WHOLE;
 }
 
-/* Whether these bytes, or as many as there are, are an escape of U+D800 to U+DBFF, or where `is_low` of
-   U+DC00 to U+DFFF. */
+/* Whether these bytes, or as many as there are, are an escape of U+D800 to U+DBFF, or where
+   `is_low` of U+DC00 to U+DFFF. */
 static bool is_surrogate(const char *escape, size_t left, bool is_low) {
   const char *letters = is_low ? "CDEFcdef" : "89ABab";
   return (left < 1 || escape[0] == '\\') && (left < 2 || escape[1] == 'u') &&
@@ -381,8 +381,8 @@ size_t json_outline_add(struct json_outline *self, const char *bytes, size_t len
 #define MARK_LENGTH (sizeof JSON_TREE_NUL - 1)
 static_assert(MARK_LENGTH <= ESCAPED_LENGTH, "a marked copy is no longer than its text");
 
-/* Reads to the end, or to the first fault that cJSON would let pass: JSON_TEXT_UTF8 or one behind it
-   in the list. It is `part` that has it. */
+/* Reads to the end, or to the first fault that cJSON would let pass: JSON_TEXT_UTF8 or one behind
+   it in the list. It is `part` that has it. */
 static enum json_text_fault check(struct json_text *self) {
   for (;;) {
     enum json_text_state state = next_token(self);
@@ -455,8 +455,8 @@ static size_t text_offset(const char *copy, size_t offset) {
   return offset + marks * (ESCAPED_LENGTH - MARK_LENGTH);
 }
 
-/* Nothing but white space may come after the value. Of cJSON exhausted memory and bad JSON look alike;
-   malloc(3) tells them apart. */
+/* Nothing but white space may come after the value. Of cJSON exhausted memory and bad JSON look
+   alike; malloc(3) tells them apart. */
 static cJSON *parse_all(const char *text, size_t length, struct error *error) {
   const char *end = text;
   errno = 0;

@@ -11,15 +11,16 @@
 /* --- tokens --- */
 
 /*
- * The tokens of text that may be anything: hostile, broken, or still on its way. No grammar but that
- * of a token, so that a reader may go on behind what is broken. Linear, without recursion or
+ * The tokens of text that may be anything: hostile, broken, or still on its way. No grammar but
+ * that of a token, so that a reader may go on behind what is broken. Linear, without recursion or
  * allocation.
  *
  *   struct json_text text = {.bytes = bytes, .length = length};
  *   while ((state = json_text_next(&text)) != JSON_TEXT_SHORT)
  *     when it is JSON_TEXT_WHOLE: text.token, from text.start to text.at
  *
- * When more bytes have come after JSON_TEXT_SHORT, set `bytes` and `length` to all of them, and go on.
+ * When more bytes have come after JSON_TEXT_SHORT, set `bytes` and `length` to all of them, and go
+ * on.
  */
 enum json_text_state {
   JSON_TEXT_WHOLE,
@@ -75,13 +76,14 @@ enum json_text_state json_text_next(struct json_text *self);
 bool json_text_ends(struct json_text *self, const char *bytes, size_t length, size_t *extent);
 
 /* Whether a text is a JSON object, or can become one with more bytes: what another program is still
-   writing. A byte order mark may be in front. Does not check numbers. `*wrong`: what is wrong when it is broken. */
+   writing. A byte order mark may be in front. Does not check numbers. `*wrong`: what is wrong when
+   it is broken. */
 enum json_text_state json_text_object(const char *bytes, size_t length, size_t *wrong);
 
 /*
- * The members of these names that the outermost object has, as far as they can be read in text that may
- * be broken, or too long to be held: who sent a request that cannot be parsed is found in it. The text
- * may come in pieces. Takes time in proportion to the text, and memory for `members`.
+ * The members of these names that the outermost object has, as far as they can be read in text that
+ * may be broken, or too long to be held: who sent a request that cannot be parsed is found in it.
+ * The text may come in pieces. Takes time in proportion to the text, and memory for `members`.
  *
  *   struct json_outline outline = {.names = names};
  *   done = json_outline_add(&outline, bytes, length)    the next call begins behind these
@@ -89,9 +91,9 @@ enum json_text_state json_text_object(const char *bytes, size_t length, size_t *
  *   outline.members                                     an object, or empty: none was found
  *   buffer_release(&outline.members)
  *
- * Only strings, numbers, true, false and null that are whole are copied, each as it stands; a name is
- * found when it is written without escapes. What would make `members` longer than JSON_OUTLINE_MAX is
- * left out.
+ * Only strings, numbers, true, false and null that are whole are copied, each as it stands; a name
+ * is found when it is written without escapes. What would make `members` longer than
+ * JSON_OUTLINE_MAX is left out.
  */
 #define JSON_OUTLINE_MAX ((size_t)8192)
 

@@ -49,8 +49,8 @@ const char *step_variable(const struct step *self, const char *name) {
   return NULL;
 }
 
-/* The stepId, as far as it can be read in text that may be broken, or the nil id: for the answer when
-   nothing else can be read. */
+/* The stepId, as far as it can be read in text that may be broken, or the nil id: for the answer
+   when nothing else can be read. */
 static char *echoed_id(const char *payload, size_t length) {
   static const char *const names[] = {"stepId", NULL};
   struct json_outline outline = {.names = names};
@@ -136,7 +136,8 @@ static int read_payload(struct step *self, const struct step_kind *const *kinds,
   self->memory = length + values * VALUE_BYTES;
   int result = cJSON_IsObject(root) ? read_fields(self, kinds, root, error)
                                     : step_field_reject("payload", "an object", root, error);
-  /* A rejection under the stepId of a cancel would look like the answer of the step that it names. */
+  /* A rejection under the stepId of a cancel would look like the answer of the step that it
+     names. */
   const struct step_kind *kind = NULL;
   if (result != 0 && find_kind(&kind, kinds, root, &reason) == 0 && kind == &step_cancel) {
     free(self->step_id);
@@ -177,14 +178,14 @@ void step_release(struct step *self) {
 
 /* --- packing: one walk over the tables writes what they describe, or reads it --- */
 
-struct pack {
+struct step_packer {
   struct buffer *out; /* NULL: it reads */
   char *at, *end;     /* what is left to read */
   bool is_short;
 };
 
 /* NULL when fewer are left. */
-static char *take(struct pack *self, size_t length) {
+static char *take(struct step_packer *self, size_t length) {
   char *at = self->at;
   self->is_short |= (size_t)(self->end - at) < length;
   if (self->is_short)
@@ -193,7 +194,7 @@ static char *take(struct pack *self, size_t length) {
   return at;
 }
 
-static void pack_plain(struct pack *self, void *place, size_t size) {
+static void pack_plain(struct step_packer *self, void *place, size_t size) {
   const char *taken = self->out == NULL ? take(self, size) : NULL;
   if (self->out != NULL)
     buffer_add(self->out, place, size);
@@ -201,14 +202,14 @@ static void pack_plain(struct pack *self, void *place, size_t size) {
     memcpy(place, taken, size);
 }
 
-static size_t pack_size(struct pack *self, size_t size) {
+static size_t pack_size(struct step_packer *self, size_t size) {
   uint64_t number = size;
   pack_plain(self, &number, sizeof number);
   return self->is_short ? 0 : (size_t)number;
 }
 
 /* With its NUL; an absent one has length 0. */
-static void pack_bytes(struct pack *self, char **text, size_t *length) {
+static void pack_bytes(struct step_packer *self, char **text, size_t *length) {
   size_t size = pack_size(self, *text != NULL ? *length + 1 : 0);
   if (self->out != NULL)
     buffer_add(self->out, *text, size);
@@ -216,19 +217,19 @@ static void pack_bytes(struct pack *self, char **text, size_t *length) {
     *length = size - 1;
 }
 
-static void pack_text(struct pack *self, char **text) {
+static void pack_text(struct step_packer *self, char **text) {
   size_t length = *text != NULL ? strlen(*text) : 0;
   pack_bytes(self, text, &length);
 }
 
 /* Of items that take at least eight bytes each. */
-static size_t pack_count(struct pack *self, size_t count) {
+static size_t pack_count(struct step_packer *self, size_t count) {
   count = pack_size(self, count);
   self->is_short |= self->out == NULL && count > (size_t)(self->end - self->at);
   return self->is_short ? 0 : count;
 }
 
-static void pack_texts(struct pack *self, char ***texts) {
+static void pack_texts(struct step_packer *self, char ***texts) {
   size_t count = 0;
   while (*texts != NULL && (*texts)[count] != NULL)
     count++;
@@ -239,9 +240,10 @@ static void pack_texts(struct pack *self, char ***texts) {
     pack_text(self, &(*texts)[i]);
 }
 
-static void pack_table(struct pack *self, const struct step_table *fields_of, void *place);
+static void pack_table(struct step_packer *self, const struct step_table *fields_of, void *place);
 
-static void pack_list(struct pack *self, const struct step_table *element, struct step_list *list) {
+static void pack_list(struct step_packer *self, const struct step_table *element,
+                      struct step_list *list) {
   size_t count = pack_count(self, list->count);
   if (self->out == NULL && count > 0)
     *list = (struct step_list){element, memory_zeros(count * element->size), count};
@@ -249,7 +251,7 @@ static void pack_list(struct pack *self, const struct step_table *element, struc
     pack_table(self, element, (char *)list->items + i * element->size);
 }
 
-static void pack_table(struct pack *self, const struct step_table *fields_of, void *place) {
+static void pack_table(struct step_packer *self, const struct step_table *fields_of, void *place) {
   for (size_t i = 0; i < fields_of->count; i++) {
     const struct step_field *field = &fields_of->fields[i];
     void *at = (char *)place + field->offset;
@@ -269,7 +271,7 @@ static void pack_table(struct pack *self, const struct step_table *fields_of, vo
 }
 
 void step_pack(const struct step *self, const struct step_kind *const *kinds, struct buffer *out) {
-  struct pack pack = {.out = out};
+  struct step_packer pack = {.out = out};
   struct step step = *self; /* the walk writes into one that it reads */
   size_t kind = 0;
   while (kinds[kind] != self->kind)
@@ -282,7 +284,7 @@ void step_pack(const struct step *self, const struct step_kind *const *kinds, st
 
 int step_unpack(struct step *self, const struct step_kind *const *kinds, char *packed,
                 size_t length) {
-  struct pack pack = {.end = packed + length};
+  struct step_packer pack = {.end = packed + length};
   pack.at = packed;
   *self = (struct step){.borrows_texts = true};
   size_t kind = pack_size(&pack, 0), count = 0;

@@ -33,8 +33,8 @@ struct step_kind {
   /* The value of `kind`. A number may be sent in its place; or STEP_CHOICE_NO_NUMBER. */
   const char *name;
   int number;
-  /* The field that says what it is about, a text, required, not empty: the command of a run, a path;
-     NULL: it has none, and nothing is run for it. */
+  /* The field that says what it is about, a text, required, not empty: the command of a run, a
+     path; NULL: it has none, and nothing is run for it. */
   const char *target;
   struct step_table table; /* the other fields that only this kind has */
 };
@@ -57,7 +57,8 @@ struct step {
       *secrets; /* names of variables whose values are not to be shown, ended by NULL; NULL: none */
   void *fields; /* the kind's own, in the struct of its table */
   /* Of the agent's own tools, never parsed: the content is text as a model reads it, warnings
-     included, where the kind has such; and a "~" at the beginning of a path is the home directory. */
+     included, where the kind has such; and a "~" at the beginning of a path is the home
+     directory. */
   bool for_model;
 
   bool borrows_texts; /* of step_unpack: all of them are within what was packed */
@@ -81,11 +82,11 @@ const char *step_variable(const struct step *self, const char *name);
  * Parses one payload (JSON, `length` bytes, no NUL needed after them). `kinds` lists the known
  * kinds, ended by NULL, at most STEP_KINDS_MAX; a step that names none is of the first. Ignores
  * fields that the kind does not have. Returns 0, or -1 when it rejects the step. Then error->text
- * names the field and what was expected, and shows no value except a number; the error of an unknown
- * kind is the sentence that servers know (wire/PROTOCOL.md, Step). Of a rejected step two members are
- * valid: schema_version, and step_id. That is the payload's where it could be read, also from broken
- * JSON, else STEP_NIL_ID; and STEP_NIL_ID for a cancel, whose stepId is another step's. Either way the
- * caller ends with step_release.
+ * names the field and what was expected, and shows no value except a number; the error of an
+ * unknown kind is the sentence that servers know (wire/PROTOCOL.md, Step). Of a rejected step two
+ * members are valid: schema_version, and step_id. That is the payload's where it could be read,
+ * also from broken JSON, else STEP_NIL_ID; and STEP_NIL_ID for a cancel, whose stepId is another
+ * step's. Either way the caller ends with step_release.
  *
  * Time is linear in `length`, except that names are sorted. Memory, beside the payload, is at most
  * three times `length` for strings and 100 bytes for each value of the JSON, of which there are at
@@ -102,12 +103,14 @@ void step_init(struct step *self, const struct step_kind *kind, const char *step
 /* May be called for a step that is all zeros. Leaves it all zeros. */
 void step_release(struct step *self);
 
-/* From one process of this program to another one of the same build: adds what step_parse has made of
-   the step, in the order of its tables. The kind is one of `kinds`, which is as for step_parse. */
+/* From one process of this program to another one of the same build: adds what step_parse has made
+   of the step, in the order of its tables. The kind is one of `kinds`, which is as for
+   step_parse. */
 void step_pack(const struct step *self, const struct step_kind *const *kinds, struct buffer *out);
 
-/* Its texts stay in `packed`, which the caller may change only after step_release. Nothing is checked.
-   Returns 0, or -1 when these bytes are no whole step; either way the caller ends with step_release. */
+/* Its texts stay in `packed`, which the caller may change only after step_release. Nothing is
+   checked. Returns 0, or -1 when these bytes are no whole step; either way the caller ends with
+   step_release. */
 int step_unpack(struct step *self, const struct step_kind *const *kinds, char *packed,
                 size_t length);
 

@@ -15,8 +15,8 @@ struct step_field {
   const struct step_field_type *type;
   size_t offset; /* of the place in the struct that the table is for */
   bool required; /* of a text, bytes or a list: it must not be absent */
-  /* Of a text the length in bytes, of texts their number, of an integer or a count the value. Maximum
-     0: no limit of its own. */
+  /* Of a text the length in bytes, of texts their number, of an integer or a count the value.
+     Maximum 0: no limit of its own. */
   unsigned minimum, maximum;
   unsigned fallback; /* of an integer, a count or a flag that is absent; of an unknown choice */
   const struct step_choice *choices; /* of a choice: ended by one without a name */
@@ -38,8 +38,8 @@ struct step_table {
   size_t size; /* of the struct */
 };
 
-/* A row: the name in the JSON, the type's name behind step_field_, where the value goes, and what else
-   is not 0. */
+/* A row: the name in the JSON, the type's name behind step_field_, where the value goes, and what
+   else is not 0. */
 #define STEP_FIELD(NAME, TYPE, STRUCT, MEMBER, ...)                                                \
   { .name = (NAME), .type = &step_field_##TYPE, .offset = offsetof(STRUCT, MEMBER), __VA_ARGS__ }
 
@@ -47,8 +47,8 @@ struct step_table {
   { .fields = (FIELDS), .count = sizeof(FIELDS) / sizeof *(FIELDS), .size = sizeof(STRUCT) }
 
 /* Reads one field of an object, or all of them, into the struct at `place`, which is all zeros. An
-   error names a field "<path>.<name>"; the path of the outermost object is "". Either way the caller
-   ends with step_table_release. */
+   error names a field "<path>.<name>"; the path of the outermost object is "". Either way the
+   caller ends with step_table_release. */
 int step_field_read(const struct step_field *self, const cJSON *object, const char *path,
                     void *place, struct error *error);
 int step_table_read(const struct step_table *self, const cJSON *object, const char *path,
@@ -67,8 +67,8 @@ enum step_shape {
 };
 
 /* `read` gets the field's value, of its type, NULL when the field is absent or null (but see
-   takes_null), and the place to write to, all zeros. It returns 0, or -1 with an error that names the
-   field and what was expected. It may move strings out of the value into the place. */
+   takes_null), and the place to write to, all zeros. It returns 0, or -1 with an error that names
+   the field and what was expected. It may move strings out of the value into the place. */
 struct step_field_type {
   enum step_shape shape;
   cJSON_bool (*is)(const cJSON *value); /* NULL: what is expected is for `read` to say */
@@ -103,8 +103,8 @@ extern const struct step_field_type step_field_integer;
 /* place: int. Any whole number of 32 bits, negative ones too. */
 extern const struct step_field_type step_field_int32;
 
-/* place: unsigned. An integer up to the maximum, which is 2^31-1 where the field has none. One below 1
-   counts as absent: senders in languages without an absent number send 0. */
+/* place: unsigned. An integer up to the maximum, which is 2^31-1 where the field has none. One
+   below 1 counts as absent: senders in languages without an absent number send 0. */
 extern const struct step_field_type step_field_count;
 
 /* place: uint64_t; 0 when absent. The same up to JSON_EXACT_MAX. */
@@ -113,10 +113,10 @@ extern const struct step_field_type step_field_offset;
 /* place: bool. */
 extern const struct step_field_type step_field_flag;
 
-/* place: unsigned, the index of one of `choices`; 0 when absent. It is sent as the name, in upper or
-   lower case, as the number, or as the number in a string; space around a string does not count. An
-   array or an object is refused. Any other value that is none of the choices, null and booleans too,
-   is read as the fallback, so that the step of a newer sender is not refused. */
+/* place: unsigned, the index of one of `choices`; 0 when absent. It is sent as the name, in upper
+   or lower case, as the number, or as the number in a string; space around a string does not count.
+   An array or an object is refused. Any other value that is none of the choices, null and booleans
+   too, is read as the fallback, so that the step of a newer sender is not refused. */
 extern const struct step_field_type step_field_choice;
 
 /* place: struct step_list, of an array of objects, which has one at least. */
@@ -132,9 +132,9 @@ struct step_list {
 int step_field_reject(const char *path, const char *expected, const cJSON *value,
                       struct error *error);
 
-/* Checks that no name is in the object twice. Returns 0, or -1 with "<path>.<name>: expected once, got
-   it twice" for one of those that are; the path of the outermost object is "". Takes n log n time,
-   whatever the names are. */
+/* Checks that no name is in the object twice. Returns 0, or -1 with "<path>.<name>: expected once,
+   got it twice" for one of those that are; the path of the outermost object is "". Takes n log n
+   time, whatever the names are. */
 int step_field_names_unique(const cJSON *object, const char *path, struct error *error);
 
 #endif

@@ -11,8 +11,8 @@
 #include "base/swar.h"
 #include "wire/json.h"
 
-/* Where a report goes: the same walk counts its bytes, and then writes them. Which of the two it does
-   the compiler knows. */
+/* Where a report goes: the same walk counts its bytes, and then writes them. Which of the two it
+   does the compiler knows. */
 struct sink {
   bool counts;
   size_t length;

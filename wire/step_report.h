@@ -17,8 +17,9 @@ enum step_event_kind {
 /* "2026-05-05T10:00:00.123+00:00" and a NUL. */
 #define STEP_EVENT_TIMESTAMP_SIZE 30
 
-/* What is reported of a step, as JSON: events and one result. First get the length, then write exactly
-   that many bytes, without a NUL after them, straight into the buffer that is sent; returns the end. */
+/* What is reported of a step, as JSON: events and one result. First get the length, then write
+   exactly that many bytes, without a NUL after them, straight into the buffer that is sent; returns
+   the end. */
 
 /* One StepEvent. Owns nothing: what it points to must be valid during the calls below. */
 struct step_event {
@@ -80,8 +81,8 @@ enum step_cause {
   STEP_CAUSE_LOST     /* nobody knows whether it ran */
 };
 
-/* `end` of a result: why the step has ended, and what it has cost. Without a usage: the cause alone;
-   the figures of one may be unknown, all of them too. */
+/* `end` of a result: why the step has ended, and what it has cost. Without a usage: the cause
+   alone; the figures of one may be unknown, all of them too. */
 struct result_end {
   enum step_cause cause;
   int signal; /* of CAUSE_SIGNAL, by its number */

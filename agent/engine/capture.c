@@ -45,15 +45,15 @@ static void add_to_tail(struct capture_tail *self, const char *text, size_t leng
     text += length - self->size;
     length = self->size;
   }
-  const size_t room = self->size - self->at;
-  if (length < room) {
+  const size_t capacity = self->size - self->at;
+  if (length < capacity) {
     memcpy(self->bytes + self->at, text, length);
     self->at += length;
     return;
   }
-  memcpy(self->bytes + self->at, text, room);
-  memcpy(self->bytes, text + room, length - room);
-  self->at = length - room;
+  memcpy(self->bytes + self->at, text, capacity);
+  memcpy(self->bytes, text + capacity, length - capacity);
+  self->at = length - capacity;
   self->is_full = true;
 }
 
@@ -103,9 +103,9 @@ static void begin_tail(struct capture_stream *self) {
     add_to_tail(&self->tail, head->bytes + head->length - kept, kept);
 }
 
-struct run_stream capture_stream(struct capture *self, bool is_stderr) {
+struct captured_stream capture_stream(struct capture *self, bool is_stderr) {
   struct capture_stream *stream = &self->streams[is_stderr];
-  struct run_stream kept = {.bytes = stream->head.bytes, .length = stream->head.length};
+  struct captured_stream kept = {.bytes = stream->head.bytes, .length = stream->head.length};
   if (!stream->truncated)
     return kept;
   kept.truncated = true;
@@ -115,7 +115,7 @@ struct run_stream capture_stream(struct capture *self, bool is_stderr) {
   if (stream->tail.max > 0) {
     size_t length;
     const char *text = text_of_tail(&stream->tail, &length);
-    const size_t at = run_stream_tail_at(text, length, stream->tail.max);
+    const size_t at = captured_stream_tail_at(text, length, stream->tail.max);
     kept.tail = text + at;
     kept.tail_length = length - at;
   }
@@ -190,8 +190,8 @@ char *capture_content_space(struct capture *self, size_t before, size_t *size) {
 void capture_content_filled(struct capture *self, size_t length) {
   struct buffer *head = &self->streams[0].head;
   CHECK(length <= head->capacity - head->length);
-  size_t room = CAPTURE_CONTENT_MAX - head->length;
-  head->length += length < room ? length : room;
+  size_t capacity = CAPTURE_CONTENT_MAX - head->length;
+  head->length += length < capacity ? length : capacity;
 }
 
 /* --- raw ------------------------------------------------------------------------------------- */
@@ -216,8 +216,8 @@ void capture_raw_filled(struct capture *self, bool is_stderr, size_t length) {
   struct capture_stream *stream = &self->streams[is_stderr];
   self->total += length;
   self->newest = is_stderr;
-  size_t room = self->raw_limit - stream->head.length;
-  size_t taken = length < room ? length : room;
+  size_t capacity = self->raw_limit - stream->head.length;
+  size_t taken = length < capacity ? length : capacity;
   buffer_add(&stream->head, self->raw_space, taken);
   if (taken == length)
     return;
@@ -234,8 +234,8 @@ static bool is_line_end(char byte) {
   return byte == '\n' || byte == '\r';
 }
 
-/* Copies the end of the stream to `end`, in which `*line` points to its last line that is not empty;
-   returns the length of that. */
+/* Copies the end of the stream to `end`, in which `*line` points to its last line that is not
+   empty; returns the length of that. */
 static size_t last_line(const struct capture_stream *self, char end[LAST_LINE_MAX],
                         const char **line) {
   const bool has_tail = self->tail.bytes != NULL;

@@ -5,12 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "agent/engine/run_end.h"
+#include "agent/engine/execution_result.h"
 #include "base/buffer.h"
 
 /*
- * Keeps of a step's output what its end shows: the beginning of a stream, and when that is not all the
- * end, too. Its memory is bounded whatever the command prints. It is filled in one of three ways:
+ * Keeps of a step's output what its end shows: the beginning of a stream, and when that is not all
+ * the end, too. Its memory is bounded whatever the command prints. It is filled in one of three
+ * ways:
  *
  *   lines     capture_add: stdout (outputContent, outputTail), and the end of both streams in the
  *             order in which they were read (errorMessage)
@@ -64,8 +65,8 @@ struct capture {
   size_t raw_space_size;
 };
 
-/* Of each raw stream `raw_limit` bytes of the beginning are kept and, when that is not all, `raw_tail`
-   bytes of the end, at most `raw_limit`. 0 and 0: the output is no raw one. */
+/* Of each raw stream `raw_limit` bytes of the beginning are kept and, when that is not all,
+   `raw_tail` bytes of the end, at most `raw_limit`. 0 and 0: the output is no raw one. */
 void capture_init(struct capture *self, size_t raw_limit, size_t raw_tail);
 void capture_release(struct capture *self);
 
@@ -73,8 +74,8 @@ void capture_release(struct capture *self);
 void capture_add(struct capture *self, bool from_stdout, const char *text, size_t length,
                  bool partial);
 
-/* Return room for `before` bytes and behind them CAPTURE_READ bytes, of content `size`, to read into;
-   `length` bytes were written there, without NUL where they are raw. */
+/* Return room for `before` bytes and behind them CAPTURE_READ bytes, of content `size`, to read
+   into; `length` bytes were written there, without NUL where they are raw. */
 #define CAPTURE_READ ((size_t)64 * 1024)
 char *capture_content_space(struct capture *self, size_t before, size_t *size);
 void capture_content_filled(struct capture *self, size_t length);
@@ -83,14 +84,15 @@ void capture_raw_filled(struct capture *self, bool is_stderr, size_t length);
 
 /* What these return is valid until the next call that adds. */
 
-/* The streams: of lines and content stdout alone, whose beginning ends with a line or a piece of one. */
-struct run_stream capture_stream(struct capture *self, bool is_stderr);
+/* The streams: of lines and content stdout alone, whose beginning ends with a line or a piece of
+   one. */
+struct captured_stream capture_stream(struct capture *self, bool is_stderr);
 
 /* The end of both streams, without the last "\n", cut at a UTF-8 boundary; NULL when there was no
    output. Of lines, and of stderr beside content. */
 const char *capture_errors(struct capture *self, size_t *length);
 
-/* See run_last_line. */
+/* See execution_last_line. */
 size_t capture_last_line(const struct capture *self, char *out, size_t size);
 
 #endif

@@ -1,12 +1,13 @@
 /*
- * The end of the program, in this order: no more requests, the runs end and are answered, what earlier
- * steps left in the background ends, the door delivers what it holds, the loop ends.
+ * The end of the program, in this order: no more requests, the runs end and are answered, what
+ * earlier steps left in the background ends, the frontend delivers what it holds, the loop ends.
  *
  *   RUNNING --leave--> ENDING_RUNS --runs over--> ENDING_TREE --tree gone--> CLOSING --closed--> OVER
  *     |                    `---------no run----------^
  *     `--SIGTERM--> DRAINING --runs over, SIGTERM, limit--> as if leaving now
  *
- * Another signal, or a limit, goes to CLOSING at once and closes the door with DOOR_CLOSE_NOW.
+ * Another signal, or a limit, goes to CLOSING at once and closes the frontend with
+ * FRONTEND_CLOSE_IMMEDIATE.
  */
 #include "agent/engine/engine.h"
 
@@ -16,14 +17,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/engine/execution.h"
 #include "agent/engine/memory_guard.h"
 #include "agent/engine/memory_victim.h"
-#include "agent/engine/run.h"
 #include "agent/engine/signal_origin.h"
 #include "agent/exit_code.h"
 #include "agent/process/dead_agents.h"
-#include "agent/process/keepers.h"
 #include "agent/process/process_table.h"
+#include "agent/process/supervisors.h"
 #include "base/buffer.h"
 #include "base/cgroup.h"
 #include "base/check.h"
@@ -45,15 +46,15 @@ enum phase {
 
 struct engine {
   struct engine_options options;
-  struct door *door;
-  struct run *runs[ENGINE_RUNS_MAX]; /* the table of runs; NULL: free */
+  struct frontend *frontend;
+  struct execution *executions[ENGINE_EXECUTIONS_MAX]; /* the table of runs; NULL: free */
   unsigned run_count;
   uint64_t run_number; /* of the run made last */
-  struct run_context run_context;
-  struct keepers *keepers;
+  struct execution_context execution_context;
+  struct supervisors *supervisors;
   struct memory_guard *memory_guard; /* NULL before the first step */
   bool memory_told;                  /* that nobody has much of it; until it is relieved */
-  struct event *spare;               /* makes a keeper ahead of time */
+  struct event *spare;               /* makes a supervisor ahead of time */
   char job[8 + 1];                   /* a hash of its id */
   char tag[64];
   struct event *dead_agents;      /* looks again: see engine_await_dead_agents */
@@ -63,7 +64,7 @@ struct engine {
   int64_t asked_ms;               /* and the state */
   struct event *reap_on;    /* pending while there may be more children than are reaped in a turn */
   struct event *idle_limit; /* pending while nothing executes */
-  bool asked_idle;          /* the door was asked at the limit, and has not answered */
+  bool asked_idle;          /* the frontend was asked at the limit, and has not answered */
   enum phase phase;
   struct event *outage_limit; /* how long a patient close waits for a server that is away */
   struct event *deadline;     /* after a signal */
@@ -80,7 +81,7 @@ static bool is_leaving(const struct engine *self) {
 
 /* Time that runs already runs on. */
 static void begin_idle(struct engine *self) {
-  CHECK(self->options.idle_limit_ms == 0 || self->door->terms.runs == 1);
+  CHECK(self->options.idle_limit_ms == 0 || self->frontend->terms.executions == 1);
   if (self->options.idle_limit_ms > 0 && !is_leaving(self) && !self->asked_idle &&
       !evtimer_pending(self->idle_limit, NULL))
     loop_timer_start(self->idle_limit, self->options.idle_limit_ms);
@@ -95,27 +96,27 @@ LOOP_CALLBACK(on_idle_limit, struct engine *self) {
   log_line(self->options.log, LOG_INFO, NULL, "no step for %lld s",
            (long long)(self->options.idle_limit_ms / 1000));
   self->asked_idle = true;
-  self->door->type->idle(self->door);
+  self->frontend->type->idle(self->frontend);
 }
 
-void engine_touch(struct door *door) {
-  struct engine *self = door->engine;
+void engine_touch(struct frontend *frontend) {
+  struct engine *self = frontend->engine;
   if (self->run_count > 0)
-    return; /* it may be the time that runs in which the door has no room */
+    return; /* it may be the time that runs in which the frontend has no room */
   end_idle(self);
   begin_idle(self);
 }
 
-int64_t engine_idle_left_ms(const struct door *door) {
+int64_t engine_idle_left_ms(const struct frontend *frontend) {
   struct timeval end, now;
-  if (!evtimer_pending(door->engine->idle_limit, &end))
+  if (!evtimer_pending(frontend->engine->idle_limit, &end))
     return 0;
   evutil_gettimeofday(&now, NULL);
   return (int64_t)(end.tv_sec - now.tv_sec) * 1000 + (end.tv_usec - now.tv_usec) / 1000;
 }
 
-void engine_wait_on(struct door *door, int64_t milliseconds) {
-  struct engine *self = door->engine;
+void engine_wait_on(struct frontend *frontend, int64_t milliseconds) {
+  struct engine *self = frontend->engine;
   if (!self->asked_idle)
     return; /* withdrawn */
   self->asked_idle = false;
@@ -127,44 +128,44 @@ void engine_wait_on(struct door *door, int64_t milliseconds) {
 /* --- runs ----------------------------------------------------------------------------------- */
 
 static void tell_activity(struct engine *self) {
-  if (self->door->type->activity != NULL)
-    self->door->type->activity(self->door, self->run_count);
+  if (self->frontend->type->activity != NULL)
+    self->frontend->type->activity(self->frontend, self->run_count);
 }
 
-/* The place of this run, NULL for a free one. There is one: a door submits no more than it was
+/* The place of this run, NULL for a free one. There is one: a frontend submits no more than it was
    asked for. */
-static struct run **find_slot(struct engine *self, const struct run *run) {
+static struct execution **find_slot(struct engine *self, const struct execution *execution) {
   size_t i = 0;
-  while (i < ENGINE_RUNS_MAX && self->runs[i] != run)
+  while (i < ENGINE_EXECUTIONS_MAX && self->executions[i] != execution)
     i++;
-  CHECK(i < ENGINE_RUNS_MAX);
-  return &self->runs[i];
+  CHECK(i < ENGINE_EXECUTIONS_MAX);
+  return &self->executions[i];
 }
 
 /* What earlier steps have left counts, too. */
 static bool is_memory_guard_needed(void *owner) {
   const struct engine *self = owner;
-  return self->run_count > 0 || keepers_are_busy(self->keepers);
+  return self->run_count > 0 || supervisors_are_busy(self->supervisors);
 }
 
 /* Ends one, and no other before that has given its memory back. */
 static bool on_memory_exhausted(void *owner, const struct memory_shortage *shortage) {
   struct engine *self = owner;
   char text[MEMORY_VICTIM_TEXT_SIZE];
-  if (keepers_are_killing(self->keepers))
+  if (supervisors_are_killing(self->supervisors))
     return true;
-  if (!keepers_count(self->keepers))
+  if (!supervisors_count(self->supervisors))
     return false;
-  const struct memory_victim victim =
-      memory_victim_find(self->runs, ENGINE_RUNS_MAX, self->keepers, shortage, text);
-  const bool is_nobodys = victim.run == NULL && victim.keeper == NULL;
-  if (victim.run != NULL)
-    run_stop(victim.run, 0, STEP_CAUSE_MEMORY_LIMIT, text);
+  const struct memory_victim victim = memory_victim_find(self->executions, ENGINE_EXECUTIONS_MAX,
+                                                         self->supervisors, shortage, text);
+  const bool is_nobodys = victim.execution == NULL && victim.supervisor == NULL;
+  if (victim.execution != NULL)
+    execution_stop(victim.execution, 0, STEP_CAUSE_MEMORY_LIMIT, text);
   else if (!is_nobodys || !self->memory_told)
     log_line(self->options.log, LOG_WARN, NULL, "%s", text);
   self->memory_told |= is_nobodys;
-  if (victim.keeper != NULL)
-    keeper_kill(victim.keeper);
+  if (victim.supervisor != NULL)
+    supervisor_kill(victim.supervisor);
   return true;
 }
 
@@ -210,59 +211,61 @@ static void look_around(struct engine *self) {
 #define SPARE_START_MS 50
 
 LOOP_CALLBACK(on_spare, struct engine *self) {
-  if (self->run_count < self->door->terms.runs)
-    keepers_make_spare(self->keepers);
+  if (self->run_count < self->frontend->terms.executions)
+    supervisors_make_spare(self->supervisors);
 }
 
-/* As long as more may run, one keeper waits for it. */
+/* As long as more may run, one supervisor waits for it. */
 static void make_spare_in(struct engine *self, int64_t milliseconds) {
   if (self->options.keeps_spare && !is_leaving(self) && !evtimer_pending(self->spare, NULL))
     loop_timer_start(self->spare, milliseconds);
 }
 
-void engine_submit(struct door *door, struct request *request) {
-  struct engine *self = door->engine;
+void engine_submit(struct frontend *frontend, struct request *request) {
+  struct engine *self = frontend->engine;
   end_idle(self);
-  struct run **slot = find_slot(self, NULL);
-  struct run *run = run_new(&self->run_context, door, request, ++self->run_number);
-  *slot = run;
+  struct execution **slot = find_slot(self, NULL);
+  struct execution *execution =
+      execution_new(&self->execution_context, frontend, request, ++self->run_number);
+  *slot = execution;
   self->run_count++;
   tell_activity(self);
   begin_idle(self);
-  door->type->begin(door, run);
-  run_prepare(run);  /* while the door makes the start durable */
-  look_around(self); /* and the process is being made */
+  frontend->type->begin(frontend, execution);
+  execution_prepare(execution); /* while the frontend makes the start durable */
+  look_around(self);            /* and the process is being made */
   memory_guard_watch(self->memory_guard);
 }
 
-void engine_start(struct run *run) {
-  struct engine *self = run_door(run)->engine;
+void engine_start(struct execution *execution) {
+  struct engine *self = execution_frontend(execution)->engine;
   end_idle(self);
-  run_start(run);
+  execution_start(execution);
 }
 
-void engine_stop(struct run *run, int64_t grace_ms, enum step_cause cause, const char *reason) {
-  run_stop(run, grace_ms, cause, reason);
+void engine_stop(struct execution *execution, int64_t grace_ms, enum step_cause cause,
+                 const char *reason) {
+  execution_stop(execution, grace_ms, cause, reason);
 }
 
-void engine_room(struct door *door) {
-  struct engine *self = door->engine;
-  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
-    if (self->runs[i] != NULL)
-      run_resume(self->runs[i]);
+void engine_capacity_freed(struct frontend *frontend) {
+  struct engine *self = frontend->engine;
+  for (size_t i = 0; i < ENGINE_EXECUTIONS_MAX; i++)
+    if (self->executions[i] != NULL)
+      execution_resume(self->executions[i]);
 }
 
-static void close_door(struct engine *self, enum door_close how) {
+static void close_frontend(struct engine *self, enum frontend_close how) {
   self->phase = PHASE_CLOSING;
-  self->door->type->close(self->door, how);
+  self->frontend->type->close(self->frontend, how);
 }
 
 /* From here on it is time without a step. Without a server there may never be room. */
-static void on_run_stalled(void *engine, struct run *run) {
+static void on_execution_stalled(void *engine, struct execution *execution) {
   struct engine *self = engine;
   begin_idle(self);
   if (is_leaving(self))
-    run_ignore_room(run);
+    execution_ignore_capacity(execution);
 }
 
 /* A shutdown step waits for a server that is away, everything else exits without it. */
@@ -271,61 +274,63 @@ static void on_tree_gone(void *owner, size_t survivors) {
   if (survivors > 0)
     log_line(self->options.log, LOG_WARN, NULL, "%zu processes survive SIGKILL", survivors);
   if (self->phase == PHASE_ENDING_TREE)
-    close_door(self,
-               self->exit_code == AGENT_EXIT_SHUTDOWN ? DOOR_CLOSE_PATIENT : DOOR_CLOSE_PROMPT);
+    close_frontend(self, self->exit_code == AGENT_EXIT_SHUTDOWN ? FRONTEND_CLOSE_GRACEFUL
+                                                                : FRONTEND_CLOSE_FAST);
 }
 
 static void end_tree(struct engine *self, int64_t grace_ms) {
   self->phase = PHASE_ENDING_TREE;
-  keepers_end(self->keepers, grace_ms, on_tree_gone, self);
+  supervisors_end(self->supervisors, grace_ms, on_tree_gone, self);
 }
 
 static void obey_signal(struct engine *self);
 
 /* The answer leaves together with the start of the next step, and before it is logged: somebody
    waits for it. */
-static void on_run_done(void *engine, struct run *run, const struct run_end *end) {
+static void on_execution_done(void *engine, struct execution *execution,
+                              const struct execution_result *end) {
   struct engine *self = engine;
-  struct door *door = self->door;
-  *find_slot(self, run) = NULL;
+  struct frontend *frontend = self->frontend;
+  *find_slot(self, execution) = NULL;
   self->run_count--;
-  door->type->result(door, run, end);
+  frontend->type->result(frontend, execution, end);
   tell_activity(self);
   begin_idle(self);
   if (!is_leaving(self))
-    door->type->want(door, 1);
-  if (door->type->flush != NULL)
-    door->type->flush(door);
-  run_end_log(end, run_log(run), run_step(run), door->terms.output_bytes > 0);
-  run_free(run);
+    frontend->type->want(frontend, 1);
+  if (frontend->type->flush != NULL)
+    frontend->type->flush(frontend);
+  execution_result_log(end, execution_log(execution), execution_step(execution),
+                       frontend->terms.output_bytes > 0);
+  execution_free(execution);
   make_spare_in(self, 0);
   if (self->phase == PHASE_DRAINING && self->run_count == 0)
     obey_signal(self);
   else if (self->phase == PHASE_ENDING_RUNS && self->run_count == 0)
-    end_tree(self, door->terms.leave_background_ms);
+    end_tree(self, frontend->terms.leave_background_ms);
 }
 
-bool engine_cancel(struct door *door, const char *step_id, const char *reason) {
-  struct engine *self = door->engine;
-  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++) {
-    struct run *run = self->runs[i];
-    if (run == NULL || strcmp(run_step(run)->step_id, step_id) != 0)
+bool engine_cancel(struct frontend *frontend, const char *step_id, const char *reason) {
+  struct engine *self = frontend->engine;
+  for (size_t i = 0; i < ENGINE_EXECUTIONS_MAX; i++) {
+    struct execution *execution = self->executions[i];
+    if (execution == NULL || strcmp(execution_step(execution)->step_id, step_id) != 0)
       continue;
-    log_line(run_log(run), LOG_INFO, step_id, "cancel: ending the running step");
-    engine_stop(run, door->terms.grace_ms, STEP_CAUSE_CANCELLED, reason);
+    log_line(execution_log(execution), LOG_INFO, step_id, "cancel: ending the running step");
+    engine_stop(execution, frontend->terms.grace_ms, STEP_CAUSE_CANCELLED, reason);
     return true;
   }
   return false;
 }
 
-void engine_mask_rejected(struct door *door, const char *payload, size_t length,
+void engine_mask_rejected(struct frontend *frontend, const char *payload, size_t length,
                           struct error *error) {
-  secrets_mask_rejected(door->engine->options.secrets, payload, length, error);
+  secrets_mask_rejected(frontend->engine->options.secrets, payload, length, error);
 }
 
 void engine_reap(struct engine *self) {
   bool has_died;
-  if (keepers_reap(self->keepers, &has_died))
+  if (supervisors_reap(self->supervisors, &has_died))
     loop_timer_start(self->reap_on, 0);
   if (has_died)
     make_spare_in(self, SPARE_PAUSE_MS);
@@ -341,41 +346,41 @@ LOOP_CALLBACK(on_reap_on, struct engine *self) {
 #define DEAD_AGENTS_PAUSE_MS 10
 
 static bool has_dead_agents(struct engine *self) {
-  return self->options.job_id != NULL && dead_agents_count_keepers(self->job) > 0;
+  return self->options.job_id != NULL && dead_agents_count_supervisors(self->job) > 0;
 }
 
 LOOP_CALLBACK(on_dead_agents, struct engine *self) {
   if (has_dead_agents(self) && clock_monotonic_ms() < self->dead_agents_give_up_ms)
     loop_timer_start(self->dead_agents, DEAD_AGENTS_PAUSE_MS);
   else
-    self->door->type->interrupted_ended(self->door);
+    self->frontend->type->interrupted_ended(self->frontend);
 }
 
-bool engine_await_dead_agents(struct door *door) {
-  struct engine *self = door->engine;
+bool engine_await_dead_agents(struct frontend *frontend) {
+  struct engine *self = frontend->engine;
   if (!has_dead_agents(self))
     return true;
   log_line(self->options.log, LOG_WARN, NULL, "waiting for the end of what an earlier agent left");
-  self->dead_agents_give_up_ms = clock_monotonic_ms() + KEEPERS_GIVE_UP_MS;
+  self->dead_agents_give_up_ms = clock_monotonic_ms() + SUPERVISORS_GIVE_UP_MS;
   loop_timer_start(self->dead_agents, DEAD_AGENTS_PAUSE_MS);
   return false;
 }
 
 /* --- the end -------------------------------------------------------------------------------- */
 
-const char *engine_leaving(const struct door *door) {
-  return door->engine->leaving;
+const char *engine_leaving(const struct frontend *frontend) {
+  return frontend->engine->leaving;
 }
 
 /* What is over and has no room left for its output. */
 static void let_stalled_end(struct engine *self) {
-  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
-    if (self->runs[i] != NULL && run_is_stalled(self->runs[i]))
-      run_ignore_room(self->runs[i]);
+  for (size_t i = 0; i < ENGINE_EXECUTIONS_MAX; i++)
+    if (self->executions[i] != NULL && execution_is_stalled(self->executions[i]))
+      execution_ignore_capacity(self->executions[i]);
 }
 
-void engine_leave(struct door *door, int exit_code, const char *reason) {
-  struct engine *self = door->engine;
+void engine_leave(struct frontend *frontend, int exit_code, const char *reason) {
+  struct engine *self = frontend->engine;
   if (self->phase > PHASE_DRAINING)
     return;
   end_idle(self);
@@ -390,18 +395,19 @@ void engine_leave(struct door *door, int exit_code, const char *reason) {
     loop_timer_start(self->outage_limit, self->options.idle_limit_ms);
   self->phase = PHASE_ENDING_RUNS;
   if (self->run_count == 0)
-    end_tree(self, door->terms.leave_grace_ms);
-  door->type->want(door, 0);
+    end_tree(self, frontend->terms.leave_grace_ms);
+  frontend->type->want(frontend, 0);
   char text[96];
   (void)snprintf(text, sizeof text, "cancelled: the agent was stopped by %s", reason);
-  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
-    if (self->runs[i] != NULL)
-      run_stop(self->runs[i], door->terms.leave_grace_ms, STEP_CAUSE_CANCELLED, text);
+  for (size_t i = 0; i < ENGINE_EXECUTIONS_MAX; i++)
+    if (self->executions[i] != NULL)
+      execution_stop(self->executions[i], frontend->terms.leave_grace_ms, STEP_CAUSE_CANCELLED,
+                     text);
   let_stalled_end(self);
 }
 
-void engine_door_closed(struct door *door, int lost) {
-  struct engine *self = door->engine;
+void engine_frontend_closed(struct frontend *frontend, int lost) {
+  struct engine *self = frontend->engine;
   if (lost != 0 && self->signal == 0)
     self->exit_code = lost;
   self->phase = PHASE_OVER;
@@ -411,20 +417,20 @@ void engine_door_closed(struct door *door, int lost) {
 static void end_at_once(struct engine *self) {
   if (self->phase == PHASE_OVER)
     return;
-  keepers_kill(self->keepers);
-  close_door(self, DOOR_CLOSE_NOW);
+  supervisors_kill(self->supervisors);
+  close_frontend(self, FRONTEND_CLOSE_IMMEDIATE);
 }
 
 /* In order, within ENGINE_DEADLINE_MS. */
 static void obey_signal(struct engine *self) {
   loop_timer_start(self->deadline, ENGINE_DEADLINE_MS);
   if (self->phase == PHASE_CLOSING)
-    close_door(self, DOOR_CLOSE_PROMPT);
-  engine_leave(self->door, self->exit_code, printable_signal(self->signal));
+    close_frontend(self, FRONTEND_CLOSE_FAST);
+  engine_leave(self->frontend, self->exit_code, printable_signal(self->signal));
 }
 
-/* What runs may end by itself. The door is asked for nothing more, and so begins nothing; but it goes on
-   taking in what may be a cancel, which want(0) would end. */
+/* What runs may end by itself. The frontend is asked for nothing more, and so begins nothing; but
+   it goes on taking in what may be a cancel, which want(0) would end. */
 static void begin_draining(struct engine *self) {
   log_line(self->options.log, LOG_INFO, NULL, "draining: the running step has %lld s to finish",
            (long long)(self->options.drain_ms / 1000));
@@ -458,15 +464,15 @@ static void dump(const struct engine *self) {
            : is_leaving(self)                        ? "stopping"
            : evtimer_pending(self->idle_limit, NULL) ? "idle time runs"
                                                      : "busy");
-  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++) {
+  for (size_t i = 0; i < ENGINE_EXECUTIONS_MAX; i++) {
     char text[256];
-    if (self->runs[i] == NULL)
+    if (self->executions[i] == NULL)
       continue;
-    run_describe(self->runs[i], text, sizeof text);
-    log_line(run_log(self->runs[i]), LOG_WARN, run_step(self->runs[i])->step_id, "state: run %s",
-             text);
+    execution_describe(self->executions[i], text, sizeof text);
+    log_line(execution_log(self->executions[i]), LOG_WARN,
+             execution_step(self->executions[i])->step_id, "state: run %s", text);
   }
-  self->door->type->dump(self->door);
+  self->frontend->type->dump(self->frontend);
 }
 
 void engine_signal(struct engine *self, int signal) {
@@ -514,8 +520,8 @@ static bool is_too_soon(int64_t *last_ms) {
 /* A signal of a step is no order: SIGTERM to process 1 would end the job. */
 static bool is_order(const struct engine *self, const struct signalfd_siginfo *info) {
   enum signal_origin origin = signal_origin_of(info);
-  bool has_steps =
-      origin == SIGNAL_OF_GONE && (self->run_count > 0 || keepers_have_processes(self->keepers));
+  bool has_steps = origin == SIGNAL_OF_GONE &&
+                   (self->run_count > 0 || supervisors_have_processes(self->supervisors));
   return origin != SIGNAL_OF_STEP && !has_steps;
 }
 
@@ -541,8 +547,8 @@ LOOP_CALLBACK(on_signals, struct engine *self) {
 
 /* --- the engine itself ---------------------------------------------------------------------- */
 
-/* Of a door with several runs at a time. */
-#define IDLE_KEEPERS_MAX 4
+/* Of a frontend with several runs at a time. */
+#define IDLE_SUPERVISORS_MAX 4
 
 static void set_names(struct engine *self) {
   const char *job_id = self->options.job_id != NULL ? self->options.job_id : "";
@@ -556,22 +562,22 @@ struct engine *engine_new(const struct engine_options *options) {
   struct engine *self = memory_allocate(sizeof *self);
   *self = (struct engine){.options = *options};
   set_names(self);
-  self->options.keepers.base = options->base;
-  self->options.keepers.keeper.job = self->job;
-  self->options.keepers.keeper.log = options->log;
-  self->keepers = keepers_new(&self->options.keepers);
-  self->run_context =
-      (struct run_context){.stalled = on_run_stalled,
-                           .done = on_run_done,
-                           .engine = self,
-                           .process = {.base = options->base,
-                                       .keepers = self->keepers,
-                                       .stdin_fd = options->keepers.keeper.stdin_fd},
-                           .log = options->log,
-                           .secrets = options->secrets,
-                           .kind = options->kind,
-                           .line_bytes = options->line_bytes,
-                           .agent_tag = self->tag};
+  self->options.supervisors.base = options->base;
+  self->options.supervisors.supervisor.job = self->job;
+  self->options.supervisors.supervisor.log = options->log;
+  self->supervisors = supervisors_new(&self->options.supervisors);
+  self->execution_context =
+      (struct execution_context){.stalled = on_execution_stalled,
+                                 .done = on_execution_done,
+                                 .engine = self,
+                                 .process = {.base = options->base,
+                                             .supervisors = self->supervisors,
+                                             .stdin_fd = options->supervisors.supervisor.stdin_fd},
+                                 .log = options->log,
+                                 .secrets = options->secrets,
+                                 .kind = options->kind,
+                                 .line_bytes = options->line_bytes,
+                                 .agent_tag = self->tag};
   if (options->signal_fd >= 0)
     self->signals =
         loop_event_new(options->base, options->signal_fd, EV_READ | EV_PERSIST, on_signals, self);
@@ -585,9 +591,9 @@ struct engine *engine_new(const struct engine_options *options) {
 }
 
 void engine_free(struct engine *self) {
-  for (size_t i = 0; i < ENGINE_RUNS_MAX; i++)
-    if (self->runs[i] != NULL)
-      run_free(self->runs[i]);
+  for (size_t i = 0; i < ENGINE_EXECUTIONS_MAX; i++)
+    if (self->executions[i] != NULL)
+      execution_free(self->executions[i]);
   if (self->signals != NULL)
     event_free(self->signals);
   event_free(self->idle_limit);
@@ -596,27 +602,29 @@ void engine_free(struct engine *self) {
   event_free(self->reap_on);
   event_free(self->outage_limit);
   event_free(self->deadline);
-  keepers_free(self->keepers);
+  supervisors_free(self->supervisors);
   if (self->memory_guard != NULL)
     memory_guard_free(self->memory_guard);
   free(self);
 }
 
-void engine_set_door(struct engine *self, struct door *door) {
-  CHECK(door->terms.runs >= 1 && door->terms.runs <= ENGINE_RUNS_MAX);
-  CHECK(self->options.drain_ms == 0 || door->terms.runs == 1);
-  door->engine = self;
-  self->door = door;
-  self->run_context.process.grace_ms = door->terms.grace_ms;
-  self->run_context.process.drain_ms = door->terms.drain_ms;
-  self->run_context.process.lists_alive = door->terms.output_bytes == 0; /* its results have room */
-  keepers_limit_idle(self->keepers,
-                     door->terms.runs < IDLE_KEEPERS_MAX ? door->terms.runs : IDLE_KEEPERS_MAX);
+void engine_set_frontend(struct engine *self, struct frontend *frontend) {
+  CHECK(frontend->terms.executions >= 1 && frontend->terms.executions <= ENGINE_EXECUTIONS_MAX);
+  CHECK(self->options.drain_ms == 0 || frontend->terms.executions == 1);
+  frontend->engine = self;
+  self->frontend = frontend;
+  self->execution_context.process.grace_ms = frontend->terms.grace_ms;
+  self->execution_context.process.drain_ms = frontend->terms.drain_ms;
+  self->execution_context.process.lists_alive =
+      frontend->terms.output_bytes == 0; /* its results have room */
+  supervisors_limit_idle(self->supervisors, frontend->terms.executions < IDLE_SUPERVISORS_MAX
+                                                ? frontend->terms.executions
+                                                : IDLE_SUPERVISORS_MAX);
 }
 
 int engine_run(struct engine *self) {
   begin_idle(self);
-  self->door->type->want(self->door, self->door->terms.runs);
+  self->frontend->type->want(self->frontend, self->frontend->terms.executions);
   make_spare_in(self, SPARE_START_MS);
   if (self->phase != PHASE_OVER)
     (void)event_base_dispatch(self->options.base);

@@ -30,22 +30,22 @@ static void pack(struct line_splitter *self) {
 }
 
 /* When more bytes are needed, at most one piece is left in the buffer: so there is always room. */
-static void grow(struct line_splitter *self, size_t room) {
-  const size_t most = self->piece_max + room - self->read + LINE_SPLITTER_READ;
-  size_t capacity = self->capacity > 0 ? 2 * self->capacity : room;
-  if (capacity < self->end + room)
-    capacity = self->end + room;
+static void grow(struct line_splitter *self, size_t free_bytes) {
+  const size_t most = self->piece_max + free_bytes - self->read + LINE_SPLITTER_READ;
+  size_t capacity = self->capacity > 0 ? 2 * self->capacity : free_bytes;
+  if (capacity < self->end + free_bytes)
+    capacity = self->end + free_bytes;
   self->capacity = capacity < most ? capacity : most;
   self->buffer = memory_resize(self->buffer, self->capacity);
 }
 
 char *line_splitter_space(struct line_splitter *self, size_t before, size_t *size) {
-  const size_t room = before + self->read;
-  if (self->capacity - self->end < room && self->start > 0)
+  const size_t free_bytes = before + self->read;
+  if (self->capacity - self->end < free_bytes && self->start > 0)
     pack(self);
-  if (self->capacity - self->end < room)
-    grow(self, room);
-  CHECK(self->capacity - self->end >= room); /* what is left is at most one piece */
+  if (self->capacity - self->end < free_bytes)
+    grow(self, free_bytes);
+  CHECK(self->capacity - self->end >= free_bytes); /* what is left is at most one piece */
   *size = self->capacity - self->end - before;
   return self->buffer + self->end;
 }

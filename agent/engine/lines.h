@@ -63,8 +63,8 @@ void line_splitter_init(struct line_splitter *self, size_t piece_max);
 void line_splitter_release(struct line_splitter *self);
 
 /* Returns room for `before` bytes and behind them for `size` bytes, to read into: at least
-   LINE_SPLITTER_FIRST_READ bytes, LINE_SPLITTER_READ once the room was full often enough. Only after
-   line_splitter_next has returned false. Aborts when out of memory. */
+   LINE_SPLITTER_FIRST_READ bytes, LINE_SPLITTER_READ once the room was full often enough. Only
+   after line_splitter_next has returned false. Aborts when out of memory. */
 char *line_splitter_space(struct line_splitter *self, size_t before, size_t *size);
 
 /* `length` bytes were written there; `was_full`: as many were read as there was room for. */

@@ -8,10 +8,10 @@
 #include "base/cgroup.h"
 
 /*
- * Tells when the container's memory is nearly exhausted, before the kernel ends somebody for it: where
- * it ends the whole group (memory.oom.group, as kubelet sets it), it ends the agent, too. Looks only
- * while it is needed, and the sooner again the less is left. What the kernel can give back under
- * pressure is not counted: a full page cache is no want of memory.
+ * Tells when the container's memory is nearly exhausted, before the kernel ends somebody for it:
+ * where it ends the whole group (memory.oom.group, as kubelet sets it), it ends the agent, too.
+ * Looks only while it is needed, and the sooner again the less is left. What the kernel can give
+ * back under pressure is not counted: a full page cache is no want of memory.
  */
 struct memory_guard;
 
@@ -25,16 +25,17 @@ struct memory_shortage {
 struct memory_guard_handler {
   /* Asked before each look: the guard stops when there is nobody who could be ended. */
   bool (*is_needed)(void *owner);
-  /* Less than the reserve is left. Returns false if it has to be called again at the next look, which is
-     soon. Otherwise it is called again while it is so, not before MEMORY_GUARD_PAUSE_MS. */
+  /* Less than the reserve is left. Returns false if it has to be called again at the next look,
+     which is soon. Otherwise it is called again while it is so, not before
+     MEMORY_GUARD_PAUSE_MS. */
   bool (*exhausted)(void *owner, const struct memory_shortage *shortage);
   /* More is left again, after it was less. */
   void (*relieved)(void *owner);
 };
 
-/* `reserve`: how many bytes of the limit are left when it tells; MEMORY_RESERVE_AUTO: a sixteenth, at
-   least 16 and at most 64 MiB, and only where the kernel ends the whole group; 0: it never tells. The
-   group and the handler must outlive the guard. */
+/* `reserve`: how many bytes of the limit are left when it tells; MEMORY_RESERVE_AUTO: a sixteenth,
+   at least 16 and at most 64 MiB, and only where the kernel ends the whole group; 0: it never
+   tells. The group and the handler must outlive the guard. */
 #define MEMORY_RESERVE_AUTO UINT64_MAX
 #define MEMORY_GUARD_PAUSE_MS 250
 struct memory_guard *memory_guard_new(struct event_base *base, const struct cgroup *group,

@@ -3,9 +3,9 @@
 
 #include <stddef.h>
 
+#include "agent/engine/execution.h"
 #include "agent/engine/memory_guard.h"
-#include "agent/engine/run.h"
-#include "agent/process/keepers.h"
+#include "agent/process/supervisors.h"
 
 /*
  * Chooses what the engine ends when the container's memory is exhausted: the step, or what an
@@ -15,14 +15,15 @@
  * reserve is never chosen: the memory is somebody else's.
  */
 struct memory_victim {
-  struct run *run;       /* NULL: none */
-  struct keeper *keeper; /* if there is no run: of what an earlier step has left; NULL: none */
+  struct execution *execution; /* NULL: none */
+  struct supervisor
+      *supervisor; /* if there is no run: of what an earlier step has left; NULL: none */
 };
 
 /* `runs` has NULL in free places. Writes what is exhausted, and what is ended, into `text`. */
 #define MEMORY_VICTIM_TEXT_SIZE 224
-struct memory_victim memory_victim_find(struct run *const *runs, size_t count,
-                                        const struct keepers *keepers,
+struct memory_victim memory_victim_find(struct execution *const *executions, size_t count,
+                                        const struct supervisors *supervisors,
                                         const struct memory_shortage *shortage,
                                         char text[MEMORY_VICTIM_TEXT_SIZE]);
 

@@ -10,8 +10,8 @@
 
 #include "agent/process/process_table.h"
 
-/* A step may nest its processes deeper, and send a signal from each: to read them all would stall the event
-   loop. */
+/* A step may nest its processes deeper, and send a signal from each: to read them all would stall
+   the event loop. */
 #define ANCESTORS_MAX 256
 
 /* An ancestor may end meanwhile. One that exists and cannot be seen is another user's. */
@@ -49,8 +49,8 @@ static enum signal_origin origin_of_process(pid_t pid) {
 }
 
 /* Where as many signals of the user are pending as may be, the kernel forgets who sent one, which
-   then looks like one from outside. Half of that is enough: some may be gone again. All may be, when
-   the sender has ended: call_filter.h has what is certain. */
+   then looks like one from outside. Half of that is enough: some may be gone again. All may be,
+   when the sender has ended: call_filter.h has what is certain. */
 static bool may_be_forgotten(void) {
   static const char name[] = "\nSigQ:";
   char status[4096];

@@ -6,14 +6,14 @@ struct edit_file {
   struct step_list edits;
 };
 
-struct editing {
+struct edit_request {
   const struct step *step;
   struct buffer *report;
 };
 
 /* An edit that is applied again is reported again. */
 static int apply(void *context, struct buffer *text, struct error *error) {
-  const struct editing *self = context;
+  const struct edit_request *self = context;
   const struct edit_file *fields = self->step->fields;
   size_t count = fields->edits.count;
   self->report->length = 0;
@@ -23,7 +23,7 @@ static int apply(void *context, struct buffer *text, struct error *error) {
 }
 
 static int work(const struct step *step, struct output *output, struct error *error) {
-  struct editing editing = {step, &output->content};
+  struct edit_request editing = {step, &output->content};
   const struct atomic_file_edit edit = {apply, &editing};
   return atomic_file_edit(step->target, &edit, error);
 }

@@ -106,8 +106,8 @@ static int find_home(struct step *step, struct error *error) {
   return 0;
 }
 
-/* What is relative to it begins at the agent's own directory, unless `enter_directory` has entered it.
- */
+/* What is relative to it begins at the agent's own directory, unless `enter_directory` has entered
+   it. */
 char *kind_repository(const struct step *step) {
   const char *own = step->working_directory;
   struct stat file;
@@ -120,8 +120,8 @@ char *kind_repository(const struct step *step) {
   return path_lexical(current, own == NULL || is_entered ? "." : own);
 }
 
-/* A name in it must not look like a line of its own. What is behind the subject is cut alike with it
-   and without it. */
+/* A name in it must not look like a line of its own. What is behind the subject is cut alike with
+   it and without it. */
 static void add_line(struct buffer *lines, const char *subject, bool shows_subject,
                      const char *text) {
   struct buffer printable = {0};

@@ -18,9 +18,10 @@
  *
  * Every step runs in a process of its own, so that deadline, cancel and a crash are the same for
  * all kinds. `run` executes a command. Every other kind has a function `work` that runs in a
- * keeper: where a file system hangs or a pattern never ends, the agent goes on, and ends the keeper
- * like a command. What it writes to standard output is the step's outputContent, each line
- * on standard error is an event, and its exit code is the step's. All signals are blocked in it.
+ * supervisor: where a file system hangs or a pattern never ends, the agent goes on, and ends the
+ * supervisor like a command. What it writes to standard output is the step's outputContent, each
+ * line on standard error is an event, and its exit code is the step's. All signals are blocked in
+ * it.
  */
 
 /* What `work` produces; all zeros before but `for_model`. */
@@ -90,8 +91,9 @@ void run_kind_describe(const struct step *step, struct masker *masker, char *out
 /* Its TRACEPARENT, where that has the form of W3C Trace Context; else NULL. */
 const char *run_kind_trace(const struct step *step);
 
-/* The trace of which a run is a part, as its TRACEPARENT, unless its own env has that: a traceparent of
-   W3C's Trace Context. Nothing happens with any other value (or NULL), and to other kinds. */
+/* The trace of which a run is a part, as its TRACEPARENT, unless its own env has that: a
+   traceparent of W3C's Trace Context. Nothing happens with any other value (or NULL), and to other
+   kinds. */
 void run_kind_set_trace(struct step *step, const char *traceparent);
 
 /* Fills in the execution of a run, its input and the memory. */
@@ -109,12 +111,12 @@ void kind_warn(struct output *output, const char *subject, const char *format, .
 /* The same, before all others: that the kind's own limit has cut the content. */
 void kind_warn_cut(struct output *output, const char *subject, size_t limit, const char *what);
 
-/* The most bytes of a content for a model. A longer one is cut after its last whole line, and a line
-   says so. The warnings follow, as lines of the content. */
+/* The most bytes of a content for a model. A longer one is cut after its last whole line, and a
+   line says so. The warnings follow, as lines of the content. */
 #define KIND_MODEL_MAX ((size_t)102400)
 
-/* For `work`: the directory at which a relative target begins, by its text, absolute; to be freed. NULL
-   where the agent's own directory is needed for it, and was removed. */
+/* For `work`: the directory at which a relative target begins, by its text, absolute; to be freed.
+   NULL where the agent's own directory is needed for it, and was removed. */
 char *kind_repository(const struct step *step);
 
 /* Adds a warning of how many directories could not be read, if any. */
@@ -132,21 +134,21 @@ char *kind_title(const struct step *step, struct masker *masker);
 /* Writes one line for the log, cut at the buffer's end. */
 void kind_describe(const struct step *step, struct masker *masker, char *out, size_t size);
 
-/* What process_new needs to run this step; `tag` is the step's. It points into the step and into its
-   memory, which the caller frees afterwards. */
+/* What process_new needs to run this step; `tag` is the step's. It points into the step and into
+   its memory, which the caller frees afterwards. */
 struct process_spec kind_process_spec(const struct kind_context *context, const struct step *step,
                                       const char *tag);
 
 /* Frees the step's text for standard input, once its process is made and has it. */
 void kind_release_input(struct step *step);
 
-/* Executes the step's `work`; the content is as a model is to have it where the step says so. Returns
-   0, or -1 with the reason. */
+/* Executes the step's `work`; the content is as a model is to have it where the step says so.
+   Returns 0, or -1 with the reason. */
 int kind_do(struct step *step, struct output *output, struct error *error);
 
-/* A keeper's work (agent/process/keeper.h): kind_do for a step that was packed with the `known` kinds,
-   and with `kinds`; writes to standard output and standard error what comes of it. May change the
-   current directory. Returns the exit code. */
+/* A supervisor's work (agent/process/supervisor.h): kind_do for a step that was packed with the
+   `known` kinds, and with `kinds`; writes to standard output and standard error what comes of it.
+   May change the current directory. Returns the exit code. */
 int kind_work_packed(const struct step_kind *const *known, char *packed, size_t length);
 int kinds_work(char *packed, size_t length);
 

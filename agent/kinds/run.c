@@ -61,7 +61,8 @@ void run_kind_set_trace(struct step *step, const char *traceparent) {
 }
 
 /* argv and envp in one allocation, with the texts of the agent's own variables; all others are the
-   step's and the agent's. A step's variable wins over an inherited one, the agent's own over both. */
+   step's and the agent's. A step's variable wins over an inherited one, the agent's own over
+   both. */
 void run_kind_prepare_spec(const struct kind_context *context, const struct step *step,
                            const char *tag, struct process_spec *spec) {
   const struct run_fields *run = step->fields;

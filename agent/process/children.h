@@ -11,10 +11,11 @@
  * A command may ask to be traced by its parent (PTRACE_TRACEME), as programs do that guard against
  * debuggers; so may any of its threads, and an orphan that has become a child of this program. From
  * then on it stops at each signal that it gets, at ignored ones too. This program traces nobody: it
- * lets the child go on, untraced, which may ask again, and stop again. What it has stopped for happens
- * as without a tracer: a handler runs, a default action is taken, a SIGSTOP of another process stops it
- * until a SIGCONT. Two signals are for a tracer alone and are dropped: the SIGTRAP of an execve(2), and a
- * SIGSTOP that the child has sent itself, or was born with, to wait for its tracer.
+ * lets the child go on, untraced, which may ask again, and stop again. What it has stopped for
+ * happens as without a tracer: a handler runs, a default action is taken, a SIGSTOP of another
+ * process stops it until a SIGCONT. Two signals are for a tracer alone and are dropped: the SIGTRAP
+ * of an execve(2), and a SIGSTOP that the child has sent itself, or was born with, to wait for its
+ * tracer.
  */
 struct children_handler {
   /* Reaps it. The usage is also of those that it has reaped itself. */
@@ -28,9 +29,9 @@ struct child_stop {
   int signal;
 };
 
-/* Looks at those that have ended or stopped, at most `most`, for which there is `space`. Those that have
-   stopped go on when all others were looked at: they may stop again at once, and come first. Returns
-   how many there were; `most`: there may be more; -1: no child is left. */
+/* Looks at those that have ended or stopped, at most `most`, for which there is `space`. Those that
+   have stopped go on when all others were looked at: they may stop again at once, and come first.
+   Returns how many there were; `most`: there may be more; -1: no child is left. */
 int children_look(const struct children_handler *handler, void *owner, struct child_stop *space,
                   int most);
 

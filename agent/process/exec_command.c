@@ -257,8 +257,8 @@ void exec_command_error(struct error *error, char whole[EXEC_REASON_MAX], const 
 
 /* --- the execution --------------------------------------------------------------------------- */
 
-/* A candidate is an entry of PATH and the command's name; execve(2) takes no path that is longer than
-   PATH_MAX, and fails as it should with one that is cut here. */
+/* A candidate is an entry of PATH and the command's name; execve(2) takes no path that is longer
+   than PATH_MAX, and fails as it should with one that is cut here. */
 #define CANDIDATE_SIZE (PATH_MAX + 2)
 
 bool exec_command_is_missing(int error) {
@@ -279,7 +279,7 @@ static const char *find_path(char *const *envp) {
 }
 
 /* The candidate that is there and cannot be run, else the first. */
-struct search {
+struct path_search {
   int error;
   bool found;
   char path[CANDIDATE_SIZE];
@@ -288,7 +288,7 @@ struct search {
 /* As execvp(3): skips a candidate that is not there; remembers one that is there but may not be
    executed. False: no other one is to be tried. */
 static bool try_candidate(const struct exec_command *self, const char *path,
-                          struct search *search) {
+                          struct path_search *search) {
   (void)execve(path, self->argv, self->envp);
   int error = errno;
   if (search->path[0] == '\0')
@@ -307,7 +307,7 @@ static bool try_candidate(const struct exec_command *self, const char *path,
   return error == EACCES;
 }
 
-static void try_candidates(const struct exec_command *self, struct search *search) {
+static void try_candidates(const struct exec_command *self, struct path_search *search) {
   const char *name = self->argv[0];
   if (strchr(name, '/') != NULL) {
     (void)try_candidate(self, name, search);
@@ -324,8 +324,8 @@ static void try_candidates(const struct exec_command *self, struct search *searc
   }
 }
 
-/* The most bytes of one argument, or of a variable with its name; the kernel's MAX_ARG_STRLEN without the
-   NUL. */
+/* The most bytes of one argument, or of a variable with its name; the kernel's MAX_ARG_STRLEN
+   without the NUL. */
 static size_t text_max(void) {
   return 32 * (size_t)sysconf(_SC_PAGESIZE) - 1;
 }
@@ -362,8 +362,9 @@ static bool explain_too_long(const struct exec_command *self, struct error *reas
   return true;
 }
 
-/* Shows a relative path below the directory in which the command would have run; NULL: the caller's. */
-static void explain(const struct exec_command *self, const struct search *search,
+/* Shows a relative path below the directory in which the command would have run; NULL: the
+   caller's. */
+static void explain(const struct exec_command *self, const struct path_search *search,
                     const char *directory, struct exec_failure *failure,
                     char whole[EXEC_REASON_MAX]) {
   bool is_missing = search->error == ENOENT && access(search->path, F_OK) != 0;
@@ -387,7 +388,8 @@ static void explain(const struct exec_command *self, const struct search *search
   exec_command_error(&failure->reason, whole, shown, search->path, search->error);
 }
 
-/* `directory`, or with HOME in place of its "~", in `space`; NULL with the failure: there is no HOME. */
+/* `directory`, or with HOME in place of its "~", in `space`; NULL with the failure: there is no
+   HOME. */
 static const char *find_directory(const struct exec_command *self, char space[PATH_MAX],
                                   struct exec_failure *failure, char whole[EXEC_REASON_MAX]) {
   const char *home = find_variable(self->envp, "HOME=");
@@ -426,7 +428,7 @@ static bool enter_directory(const struct exec_command *self, const char *directo
   return false;
 }
 
-/* The agent and its keepers ignore the signals of threads, and block all signals. */
+/* The agent and its supervisors ignore the signals of threads, and block all signals. */
 static void reset_signals(void) {
   static const uint64_t none; /* sigset_t of the kernel, see base/kernel_signal.h */
   for (int signal = KERNEL_SIGNAL_THREADS_FIRST; signal <= KERNEL_SIGNAL_THREADS_LAST; signal++)
@@ -443,7 +445,7 @@ void exec_command(const struct exec_command *self, struct exec_failure *failure,
       !enter_directory(self, directory, failure, whole, &in_directory))
     return;
   reset_signals();
-  struct search search = {.error = ENOENT};
+  struct path_search search = {.error = ENOENT};
   try_candidates(self, &search);
   explain(self, &search, in_directory ? directory : NULL, failure, whole);
 }

@@ -34,8 +34,8 @@ struct exec_command {
   char *const *envp;
   const char *directory;         /* NULL: the caller's own */
   bool directory_may_be_missing; /* the caller's own then */
-  /* Where in `directory` a "~" is that stands for HOME as envp has it, unless there is an entry of that
-     name; 0: nowhere. */
+  /* Where in `directory` a "~" is that stands for HOME as envp has it, unless there is an entry of
+     that name; 0: nowhere. */
   size_t home_at;
 };
 
@@ -51,9 +51,9 @@ void exec_command(const struct exec_command *self, struct exec_failure *failure,
 /*
  * Writes why execve(2) refused a file, for a person. The errno alone misleads: ENOENT for a file
  * that exists means that its interpreter or loader is missing (a glibc program in a musl image),
- * and ENOEXEC may be a program for another machine or a script without its first line. Opens the file
- * at `path`, which may take as long as its file system needs; `shown` stands for it in the text.
- * Allocates nothing.
+ * and ENOEXEC may be a program for another machine or a script without its first line. Opens the
+ * file at `path`, which may take as long as its file system needs; `shown` stands for it in the
+ * text. Allocates nothing.
  */
 void exec_command_error(struct error *error, char whole[EXEC_REASON_MAX], const char *shown,
                         const char *path, int exec_errno);

@@ -3,9 +3,9 @@
 
 #include <event2/event.h>
 
-/* Pipes of processes that are over, which somebody in the background holds: what comes is read and discarded
-   until the last writer is gone. A closed pipe would break a server that a command started for later
-   steps. All zeros: none. */
+/* Pipes of processes that are over, which somebody in the background holds: what comes is read and
+   discarded until the last writer is gone. A closed pipe would break a server that a command
+   started for later steps. All zeros: none. */
 struct pipe_drains {
   struct pipe_drain *first;
 };

@@ -1,7 +1,8 @@
 /*
  * The end of a command has three parts that come in any order: the command ends, its two pipes end,
- * and, when it is being killed, its tree is gone. Every one of them calls maybe_end(), the only place
- * that decides. If processes are left then, their keeper is asked how many, and who holds the output.
+ * and, when it is being killed, its tree is gone. Every one of them calls maybe_end(), the only
+ * place that decides. If processes are left then, their supervisor is asked how many, and who holds
+ * the output.
  */
 #include "agent/process/process.h"
 
@@ -29,7 +30,7 @@ enum process_state {
   OVER
 }; /* process.h has the transitions */
 
-struct stream {
+struct output_stream {
   struct process *process;
   struct event *readable;
   int fd;       /* -1: ended */
@@ -41,8 +42,8 @@ struct process {
   const struct process_handler *handler;
   void *owner;
   const struct process_context *context;
-  struct keeper *keeper;
-  struct stream streams[2];
+  struct supervisor *supervisor;
+  struct output_stream streams[2];
   struct event *timer; /* of what the process waits for: see on_timer */
   int64_t kill_at_ms;  /* KILLING: when SIGKILL is sent; 0: it was */
   unsigned timeout_seconds;
@@ -54,21 +55,21 @@ struct process {
   int64_t started_ms;
 };
 
-/* Without an answer in time, what the keeper knows is not known. */
+/* Without an answer in time, what the supervisor knows is not known. */
 static void end_count(struct process *self) {
   struct process_outcome *outcome = &self->outcome;
-  const struct keeper_census *census = keeper_answer(self->keeper);
+  const struct supervisor_census *census = supervisor_answer(self->supervisor);
   self->state = OVER;
   outcome->survivors = (int64_t)outcome->unkillable;
   if (census != NULL && self->is_held)
     outcome->holder = census->holder;
-  if (outcome->unkillable == 0 && keeper_state(self->keeper) == KEEPER_HOLDS)
+  if (outcome->unkillable == 0 && supervisor_state(self->supervisor) == SUPERVISOR_HOLDS)
     outcome->survivors = census != NULL ? census->living : -1;
-  outcome->usage = *keeper_usage(self->keeper);
+  outcome->usage = *supervisor_usage(self->supervisor);
   if (outcome->usage.processes >= 0)
     outcome->usage.processes =
         outcome->survivors >= 0 ? outcome->usage.processes + outcome->survivors : -1;
-  outcome->alive = keeper_alive(self->keeper, &outcome->alive_count);
+  outcome->alive = supervisor_alive(self->supervisor, &outcome->alive_count);
   loop_timer_start_now(self->timer);
 }
 
@@ -78,23 +79,23 @@ static void maybe_end(struct process *self) {
     return;
   self->state = COUNTING;
   if (self->outcome.end == PROCESS_EXITED) {
-    self->outcome.failure = keeper_failure(self->keeper, &self->outcome.whole_reason);
+    self->outcome.failure = supervisor_failure(self->supervisor, &self->outcome.whole_reason);
     if (self->outcome.failure->stage != EXEC_DONE)
       self->outcome.end = PROCESS_NOT_STARTED;
   }
   if (self->started_ms != 0)
     self->outcome.duration_ms = clock_monotonic_ms() - self->started_ms;
-  if (keeper_ask(self->keeper, self->is_held))
-    loop_timer_start(self->timer, KEEPER_ANSWER_MS);
+  if (supervisor_ask(self->supervisor, self->is_held))
+    loop_timer_start(self->timer, SUPERVISOR_ANSWER_MS);
   else
     end_count(self);
 }
 
-static void stream_end(struct stream *stream, bool held) {
+static void stream_end(struct output_stream *stream, bool held) {
   event_free(stream->readable);
   stream->readable = NULL;
   if (held)
-    keepers_drain(stream->process->context->keepers, stream->fd);
+    supervisors_drain(stream->process->context->supervisors, stream->fd);
   else
     close(stream->fd);
   stream->fd = -1;
@@ -104,7 +105,7 @@ static void stream_end(struct stream *stream, bool held) {
 /* From now on only the bytes count that are in the pipes already. */
 static void limit_streams(struct process *self) {
   for (int i = 0; i < 2; i++) {
-    struct stream *stream = &self->streams[i];
+    struct output_stream *stream = &self->streams[i];
     if (stream->fd < 0 || stream->limited)
       continue;
     int waiting = 0;
@@ -123,7 +124,7 @@ static void limit_streams(struct process *self) {
 /* From now on only its streams, or its tree, delay its end. */
 static void command_ended(struct process *self) {
   self->command_ended = true;
-  self->outcome.status = keeper_status(self->keeper);
+  self->outcome.status = supervisor_status(self->supervisor);
   if (self->state == RUNNING)
     loop_timer_start(self->timer, self->context->drain_ms);
   maybe_end(self);
@@ -146,38 +147,39 @@ static void start_kill(struct process *self, int64_t grace_ms) {
     return;
   self->kill_at_ms = kill_at_ms;
   if (grace_ms > 0 && is_first)
-    keeper_terminate(self->keeper);
+    supervisor_terminate(self->supervisor);
   loop_timer_start(self->timer, grace_ms);
 }
 
 /* The grace is over, or the time for what is left to obey SIGKILL. */
 static void kill_or_give_up(struct process *self) {
   if (self->kill_at_ms == 0) {
-    size_t left = keeper_left(self->keeper);
+    size_t left = supervisor_left(self->supervisor);
     tree_gone(self, left > 0 ? left : 1);
     return;
   }
   self->kill_at_ms = 0;
-  keeper_kill(self->keeper);
-  loop_timer_start(self->timer, KEEPERS_GIVE_UP_MS);
+  supervisor_kill(self->supervisor);
+  loop_timer_start(self->timer, SUPERVISORS_GIVE_UP_MS);
 }
 
 /* What is told before process_go is looked at then, unless it is being ended. */
-static void on_news(void *owner) {
+static void on_notification(void *owner) {
   struct process *self = owner;
-  enum keeper_state state = keeper_state(self->keeper);
-  if (self->state == COUNTING && (state >= KEEPER_DIED || keeper_answer(self->keeper) != NULL)) {
+  enum supervisor_state state = supervisor_state(self->supervisor);
+  if (self->state == COUNTING &&
+      (state >= SUPERVISOR_DIED || supervisor_answer(self->supervisor) != NULL)) {
     end_count(self);
     return;
   }
-  if (state == KEEPER_RUNS || self->state == PREPARED)
+  if (state == SUPERVISOR_RUNS || self->state == PREPARED)
     return;
-  if (state == KEEPER_DIED && self->state == RUNNING && !self->command_ended)
+  if (state == SUPERVISOR_DIED && self->state == RUNNING && !self->command_ended)
     start_kill(self, 0); /* what is left of it is being killed: that is waited for */
   if (!self->command_ended)
     command_ended(self);
-  if (state == KEEPER_DONE && self->state == KILLING)
-    tree_gone(self, keeper_left(self->keeper));
+  if (state == SUPERVISOR_DONE && self->state == KILLING)
+    tree_gone(self, supervisor_left(self->supervisor));
 }
 
 /* The child has done nothing: there is nothing to read, and it needs no grace. */
@@ -186,7 +188,7 @@ static void end_prepared(struct process *self) {
   for (int i = 0; i < 2; i++)
     stream_end(&self->streams[i], false);
   start_kill(self, 0);
-  on_news(self);
+  on_notification(self);
 }
 
 static void end_tree(struct process *self, enum process_end reason, int64_t grace_ms) {
@@ -195,7 +197,7 @@ static void end_tree(struct process *self, enum process_end reason, int64_t grac
     end_prepared(self);
     break;
   case RUNNING:
-    on_news(self); /* that the command has ended may not have been told yet */
+    on_notification(self); /* that the command has ended may not have been told yet */
     if (self->command_ended) {
       limit_streams(self);
       break;
@@ -227,7 +229,7 @@ LOOP_CALLBACK(on_timer, struct process *self) {
     end_tree(self, PROCESS_TIMED_OUT, self->context->grace_ms);
 }
 
-LOOP_CALLBACK(on_readable, struct stream *stream) {
+LOOP_CALLBACK(on_readable, struct output_stream *stream) {
   struct process *self = stream->process;
   if (self->state == PREPARED) {
     (void)event_del(stream->readable); /* a child that died; process_go adds it again */
@@ -237,8 +239,8 @@ LOOP_CALLBACK(on_readable, struct stream *stream) {
 }
 
 static void stream_open(struct process *self, int i, int fd) {
-  struct stream *stream = &self->streams[i];
-  *stream = (struct stream){.process = self, .fd = fd};
+  struct output_stream *stream = &self->streams[i];
+  *stream = (struct output_stream){.process = self, .fd = fd};
   stream->readable =
       loop_event_new(self->context->base, fd, EV_READ | EV_PERSIST, on_readable, stream);
 }
@@ -290,21 +292,21 @@ static int make_pipes(struct pipes *pipes, const struct process_spec *spec, stru
   return 0;
 }
 
-/* Gives it to a keeper, with its ends of the pipes. */
-static struct keeper *give(struct process *self, const struct process_spec *spec, bool waits,
-                           const struct pipes *pipes, struct error *error) {
+/* Gives it to a supervisor, with its ends of the pipes. */
+static struct supervisor *give(struct process *self, const struct process_spec *spec, bool waits,
+                               const struct pipes *pipes, struct error *error) {
   int input = pipes->child[STDIN_FILENO];
   const int descriptors[3] = {input >= 0 ? input : self->context->stdin_fd,
                               pipes->child[STDOUT_FILENO], pipes->child[STDERR_FILENO]};
-  const struct keeper_task task = {.exec = spec->exec,
-                                   .waits = waits,
-                                   .lists_alive = self->context->lists_alive,
-                                   .work = spec->work,
-                                   .work_length = spec->work_length,
-                                   .descriptors = descriptors,
-                                   .news = on_news,
-                                   .owner = self};
-  return keepers_give(self->context->keepers, &task, error);
+  const struct supervisor_task task = {.exec = spec->exec,
+                                       .waits = waits,
+                                       .lists_alive = self->context->lists_alive,
+                                       .work = spec->work,
+                                       .work_length = spec->work_length,
+                                       .descriptors = descriptors,
+                                       .notify = on_notification,
+                                       .owner = self};
+  return supervisors_acquire(self->context->supervisors, &task, error);
 }
 
 static void begin(struct process *self, int64_t started_ms) {
@@ -327,9 +329,9 @@ struct process *process_new(const struct process_context *context, const struct 
                            .context = context,
                            .timeout_seconds = spec->timeout_seconds,
                            .outcome = {.status = -1}};
-  self->keeper = give(self, spec, waits, &pipes, error);
+  self->supervisor = give(self, spec, waits, &pipes, error);
   close_ends(pipes.child);
-  if (self->keeper == NULL) {
+  if (self->supervisor == NULL) {
     close_ends(pipes.own);
     free(self);
     return NULL;
@@ -346,16 +348,16 @@ void process_go(struct process *self) {
   if (self->state != PREPARED)
     return;
   begin(self, clock_monotonic_ms());
-  keeper_go(self->keeper);
+  supervisor_start(self->supervisor);
   if (!self->paused)
     process_pause(self, false);
-  on_news(self);
+  on_notification(self);
 }
 
 void process_free(struct process *self) {
   if (self->state != OVER)
-    keeper_kill(self->keeper);
-  keeper_release(self->keeper);
+    supervisor_kill(self->supervisor);
+  supervisor_release(self->supervisor);
   for (int i = 0; i < 2; i++)
     if (self->streams[i].fd >= 0) {
       event_free(self->streams[i].readable);
@@ -366,7 +368,7 @@ void process_free(struct process *self) {
 }
 
 ssize_t process_read(struct process *self, enum process_stream which, char *out, size_t size) {
-  struct stream *stream = &self->streams[which];
+  struct output_stream *stream = &self->streams[which];
   if (stream->fd < 0)
     return 0;
   if (stream->limited && stream->left < size)
@@ -396,10 +398,10 @@ void process_stop(struct process *self, int64_t grace_ms) {
 }
 
 int64_t process_memory(const struct process *self) {
-  const struct keeper_census *census = keeper_answer(self->keeper);
+  const struct supervisor_census *census = supervisor_answer(self->supervisor);
   return census != NULL ? census->rss_bytes : 0;
 }
 
 pid_t process_pid(const struct process *self) {
-  return keeper_pid(self->keeper);
+  return supervisor_pid(self->supervisor);
 }

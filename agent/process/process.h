@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "agent/process/keepers.h"
 #include "agent/process/process_table.h"
+#include "agent/process/supervisors.h"
 #include "base/error.h"
 
 /*
@@ -21,18 +21,18 @@
  *
  *   PREPARED -- process_go --> RUNNING -- process_stop, deadline --> KILLING -- tree gone --> ENDING
  *      \____________________________ process_stop ____________________/
- *   RUNNING or ENDING -- command ended, both streams ended --> COUNTING -- keeper's answer --> OVER
+ *   RUNNING or ENDING -- command ended, both streams ended --> COUNTING -- supervisor's answer --> OVER
  *
- * A keeper (keepers.h) makes the child and knows its tree. A child that was prepared and is stopped or
- * freed instead leaves no trace: it executes nothing, enters no directory and has written nothing. The
- * outcome is PROCESS_STOPPED, with a duration of 0. Before process_go nothing is called back, except
- * `ended` after a process_stop.
+ * A supervisor (supervisors.h) makes the child and knows its tree. A child that was prepared and is
+ * stopped or freed instead leaves no trace: it executes nothing, enters no directory and has
+ * written nothing. The outcome is PROCESS_STOPPED, with a duration of 0. Before process_go nothing
+ * is called back, except `ended` after a process_stop.
  *
- * A process is over when the command and both streams have ended, in whichever order, and, if it had
- * to be killed, when its whole tree is gone. If processes of it are left, their keeper is asked who they
- * are, for KEEPER_ANSWER_MS at most. A stream ends at end-of-file; or, where a background
- * process still holds it `drain_ms` after the command has ended, after the bytes that were in it at
- * that moment. The pipe is then drained (keepers_drain).
+ * A process is over when the command and both streams have ended, in whichever order, and, if it
+ * had to be killed, when its whole tree is gone. If processes of it are left, their supervisor is
+ * asked who they are, for SUPERVISOR_ANSWER_MS at most. A stream ends at end-of-file; or, where a
+ * background process still holds it `drain_ms` after the command has ended, after the bytes that
+ * were in it at that moment. The pipe is then drained (supervisors_drain).
  */
 
 enum process_stream { PROCESS_STDOUT, PROCESS_STDERR };
@@ -56,7 +56,7 @@ struct process_outcome {
       *alive; /* when it was ended, if the context lists them; until process_free */
   size_t alive_count;
   const struct exec_failure *failure; /* PROCESS_NOT_STARTED: why; stays until process_free */
-  const char *whole_reason;           /* the same, in full: see keeper_failure */
+  const char *whole_reason;           /* the same, in full: see supervisor_failure */
 };
 
 struct process_handler {
@@ -71,7 +71,7 @@ struct process_handler {
 /* What all processes of one agent share. Owns nothing. */
 struct process_context {
   struct event_base *base;
-  struct keepers *keepers;
+  struct supervisors *supervisors;
   int stdin_fd;     /* reads as empty */
   int64_t grace_ms; /* from SIGTERM to SIGKILL, at the deadline */
   int64_t drain_ms; /* see above */
@@ -93,8 +93,8 @@ struct process_spec {
 struct process;
 
 /*
- * Makes the pipes and the child, which goes at once, a little faster than by process_go; or, where it
- * is a command, sets itself up and waits. Never waits for a file system: that there is no such
+ * Makes the pipes and the child, which goes at once, a little faster than by process_go; or, where
+ * it is a command, sets itself up and waits. Never waits for a file system: that there is no such
  * command, say, is in the outcome. Returns NULL, with the reason, when not even a process could be
  * made. `handler` and `owner` must outlive the process; it calls them from the event loop only.
  */
@@ -117,14 +117,14 @@ ssize_t process_read(struct process *self, enum process_stream stream, char *out
    keeps running. May be called before process_go, too. */
 void process_pause(struct process *self, bool paused);
 
-/* Ends the tree as at a deadline: SIGTERM, `grace_ms` milliseconds, SIGKILL; 0 kills at once. It is at
-   most that of the context: the deadline does not shorten it. The outcome is PROCESS_STOPPED, unless
-   it was already over its time. After the command has ended this only cuts short the wait for its
-   streams, and the outcome is what it was. */
+/* Ends the tree as at a deadline: SIGTERM, `grace_ms` milliseconds, SIGKILL; 0 kills at once. It is
+   at most that of the context: the deadline does not shorten it. The outcome is PROCESS_STOPPED,
+   unless it was already over its time. After the command has ended this only cuts short the wait
+   for its streams, and the outcome is what it was. */
 void process_stop(struct process *self, int64_t grace_ms);
 
-/* The resident bytes of its tree when keepers_count asked last; memory that processes share counts for
-   each. */
+/* The resident bytes of its tree when supervisors_count asked last; memory that processes share
+   counts for each. */
 int64_t process_memory(const struct process *self);
 
 /* The pid of its child, which may be reaped already; 0 before one is made. */

@@ -32,8 +32,8 @@ ssize_t process_table_read_file(pid_t pid, const char *name, char *out, size_t s
   return length;
 }
 
-/* Fields 3, 4 and 20 of proc(5) stat. The name in field 2 may hold anything, parentheses too, so the last
-   one is searched. A process that is reaped while it is read has the parent 0. */
+/* Fields 3, 4 and 20 of proc(5) stat. The name in field 2 may hold anything, parentheses too, so
+   the last one is searched. A process that is reaped while it is read has the parent 0. */
 pid_t process_table_living(pid_t pid, bool *lives) {
   char text[512], state;
   int parent;
@@ -81,7 +81,7 @@ bool process_table_each(struct process_scan *scan, void (*visit)(void *context, 
   return scan->position == 0;
 }
 
-/* --- what a process is called ------------------------------------------------------------------ */
+/* --- what a process is called ----------------------------------------------------------------- */
 
 static void read_name(pid_t pid, char *out, size_t size) {
   (void)snprintf(out, size, "?");
@@ -98,8 +98,8 @@ const char *process_table_after_name(const char *stat) {
 /* Of a process with more threads, not all are looked at: its arguments are not read. */
 #define THREADS_MAX 256
 
-/* To read its arguments takes the lock of its memory, which a thread may hold that waits for a dead file
-   system: such a thread is in state D. */
+/* To read its arguments takes the lock of its memory, which a thread may hold that waits for a dead
+   file system: such a thread is in state D. */
 static bool may_hang(pid_t pid) {
   char path[64], name[320], stat[512];
   (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);

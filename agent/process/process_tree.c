@@ -1,7 +1,8 @@
 /*
- * A pid that was listed may be another process's when it is signalled: its own parent may have reaped
- * it meanwhile. A child of the tree's root cannot be reaped by anybody else; of others a pidfd is taken
- * and the parent read again, which is the listed one or, when that has died, the root.
+ * A pid that was listed may be another process's when it is signalled: its own parent may have
+ * reaped it meanwhile. A child of the tree's root cannot be reaped by anybody else; of others a
+ * pidfd is taken and the parent read again, which is the listed one or, when that has died, the
+ * root.
  */
 #include "agent/process/process_tree.h"
 
@@ -21,24 +22,25 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-struct member {
+struct tree_member {
   pid_t pid;
   pid_t parent;
 };
 
 struct members {
-  struct member *all;
-  size_t count, room;
+  struct tree_member *all;
+  size_t count, capacity;
 };
 
-struct walk;
+struct tree_walk;
 struct newest;
 
-/* Called once for each process that is found, before its children are listed. Returns false if it is dead
-   or somebody else's: then it does not count, and has no children. */
-typedef bool visit_member(void *context, const struct walk *walk, const struct member *member);
+/* Called once for each process that is found, before its children are listed. Returns false if it
+   is dead or somebody else's: then it does not count, and has no children. */
+typedef bool visit_member(void *context, const struct tree_walk *walk,
+                          const struct tree_member *member);
 
-struct walk {
+struct tree_walk {
   const struct process_tree *tree;
   pid_t root; /* this process */
   visit_member *visit;
@@ -46,36 +48,36 @@ struct walk {
   bool kills; /* the visit sends SIGKILL */
   struct members found;
   struct newest *newest; /* children of one thread; made once, since a walk reads many lists */
-  /* Where the kernel has no lists of children (CONFIG_PROC_CHILDREN): all processes of /proc except the
-     root's children, by their parents. */
+  /* Where the kernel has no lists of children (CONFIG_PROC_CHILDREN): all processes of /proc except
+     the root's children, by their parents. */
   struct members others;
   struct process_scan scan;
   bool is_cut;
   bool saw_dead; /* a child of the root: what it has left may have been looked at too early */
 };
 
-static void append(struct members *self, struct member member) {
-  if (self->count == self->room) {
-    self->room = self->room > 0 ? 2 * self->room : 64;
-    self->all = memory_resize(self->all, self->room * sizeof *self->all);
+static void append(struct members *self, struct tree_member member) {
+  if (self->count == self->capacity) {
+    self->capacity = self->capacity > 0 ? 2 * self->capacity : 64;
+    self->all = memory_resize(self->all, self->capacity * sizeof *self->all);
   }
   self->all[self->count++] = member;
 }
 
-static bool is_time_over(const struct walk *self) {
+static bool is_time_over(const struct tree_walk *self) {
   return self->scan.until_ms != 0 && clock_monotonic_ms() >= self->scan.until_ms;
 }
 
-static void add_member(struct walk *self, pid_t pid, pid_t parent) {
+static void add_member(struct tree_walk *self, pid_t pid, pid_t parent) {
   const struct process_tree *tree = self->tree;
-  const struct member member = {pid, parent};
+  const struct tree_member member = {pid, parent};
   if (parent == self->root && tree->is_excepted != NULL && tree->is_excepted(tree->context, pid))
     return;
   if (self->found.count < PROCESS_TREE_MAX && self->visit(self->context, self, &member))
     append(&self->found, member);
 }
 
-/* --- where the kernel lists a thread's children -------------------------------------------------- */
+/* --- where the kernel lists a thread's children ----------------------------------------------- */
 
 /* The last ones of a list that may be longer. */
 struct newest {
@@ -103,7 +105,7 @@ static void read_children(struct newest *self, pid_t pid, const char *task) {
   close(fd);
 }
 
-static void add_children_of_task(struct walk *self, pid_t pid, const char *task) {
+static void add_children_of_task(struct tree_walk *self, pid_t pid, const char *task) {
   struct newest *newest = self->newest;
   read_children(newest, pid, task);
   size_t end = newest->count > PROCESS_TREE_MAX ? newest->count - PROCESS_TREE_MAX : 0;
@@ -112,7 +114,7 @@ static void add_children_of_task(struct walk *self, pid_t pid, const char *task)
 }
 
 /* Of each of its threads, which has its own. */
-static void add_listed_children(struct walk *self, pid_t pid) {
+static void add_listed_children(struct tree_walk *self, pid_t pid) {
   char path[32], task[16];
   struct stat tasks;
   (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
@@ -129,11 +131,12 @@ static void add_listed_children(struct walk *self, pid_t pid) {
   closedir(directory);
 }
 
-/* --- where it does not --------------------------------------------------------------------------- */
+/* --- where it does not ------------------------------------------------------------------------ */
 
 enum child_state { NO_CHILD, CHILD_LIVES, CHILD_DEAD };
 
-/* Costs a fraction of what reading /proc does. A child is dead when all of its threads have ended. */
+/* Costs a fraction of what reading /proc does. A child is dead when all of its threads have
+   ended. */
 static enum child_state look_at_child(pid_t pid) {
   siginfo_t info = {0};
   if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0)
@@ -142,14 +145,14 @@ static enum child_state look_at_child(pid_t pid) {
 }
 
 static void kill_child(void *context, pid_t pid) {
-  const struct process_tree *tree = ((const struct walk *)context)->tree;
+  const struct process_tree *tree = ((const struct tree_walk *)context)->tree;
   if (look_at_child(pid) == CHILD_LIVES &&
       (tree->is_excepted == NULL || !tree->is_excepted(tree->context, pid)))
     (void)kill(pid, SIGKILL);
 }
 
 static void note_process(void *context, pid_t pid) {
-  struct walk *self = context;
+  struct tree_walk *self = context;
   enum child_state state = look_at_child(pid);
   bool lives;
   if (state == CHILD_LIVES)
@@ -159,18 +162,18 @@ static void note_process(void *context, pid_t pid) {
     return;
   pid_t parent = process_table_living(pid, &lives);
   if (lives)
-    append(&self->others, (struct member){pid, parent});
+    append(&self->others, (struct tree_member){pid, parent});
 }
 
 static int compare_parents(const void *left, const void *right) {
-  const struct member *one = left, *other = right;
+  const struct tree_member *one = left, *other = right;
   int order = (one->parent > other->parent) - (one->parent < other->parent);
   return order != 0 ? order : (one->pid < other->pid) - (one->pid > other->pid);
 }
 
-/* New processes have higher numbers, and come later in /proc: a reader that is faster than processes fork
-   and exit finds them all. So SIGKILL is sent before anything else is read. */
-static void scan_processes(struct walk *self) {
+/* New processes have higher numbers, and come later in /proc: a reader that is faster than
+   processes fork and exit finds them all. So SIGKILL is sent before anything else is read. */
+static void scan_processes(struct tree_walk *self) {
   if (self->kills && self->scan.until_ms == 0)
     (void)process_table_each(&self->scan, kill_child, self);
   self->is_cut = !process_table_each(&self->scan, note_process, self);
@@ -178,7 +181,7 @@ static void scan_processes(struct walk *self) {
     qsort(self->others.all, self->others.count, sizeof *self->others.all, compare_parents);
 }
 
-static void add_noted_children(struct walk *self, pid_t parent) {
+static void add_noted_children(struct tree_walk *self, pid_t parent) {
   size_t begin = 0;
   for (size_t end = self->others.count; begin < end;) {
     size_t middle = begin + (end - begin) / 2;
@@ -194,7 +197,7 @@ static void add_noted_children(struct walk *self, pid_t parent) {
 /* --- the walk -------------------------------------------------------------------------------- */
 
 /* Returns how many were found. */
-static size_t walk_tree(struct walk *self) {
+static size_t walk_tree(struct tree_walk *self) {
   const struct process_tree *tree = self->tree;
   self->root = getpid();
   self->scan.position = tree->position;
@@ -234,7 +237,8 @@ struct order {
   bool saw_dead;     /* as of the walk */
 };
 
-static bool signal_descendant(const struct walk *self, const struct member *member, int signal) {
+static bool signal_descendant(const struct tree_walk *self, const struct tree_member *member,
+                              int signal) {
   int fd = (int)syscall(SYS_pidfd_open, member->pid, 0);
   if (fd < 0 && errno == ESRCH)
     return false;
@@ -252,7 +256,8 @@ static bool signal_descendant(const struct walk *self, const struct member *memb
   return lives;
 }
 
-static bool signal_member(void *context, const struct walk *self, const struct member *member) {
+static bool signal_member(void *context, const struct tree_walk *self,
+                          const struct tree_member *member) {
   struct order *order = context;
   bool has_it = order->signal != SIGKILL && order->group_has_it &&
                 getpgid(member->pid) == self->tree->command;
@@ -275,7 +280,7 @@ size_t process_tree_signal(struct process_tree *self, int signal) {
       (void)signal_by_number(self->command, signal);
     return self->command > 0;
   }
-  struct walk walk = {
+  struct tree_walk walk = {
       .tree = self, .visit = signal_member, .context = &order, .kills = signal == SIGKILL};
   const size_t found = self->found + walk_tree(&walk);
   const bool saw_dead = self->saw_dead || walk.saw_dead || order.saw_dead;
@@ -286,7 +291,7 @@ size_t process_tree_signal(struct process_tree *self, int signal) {
   return found == 0 && (walk.is_cut || saw_dead) ? 1 : found;
 }
 
-/* --- what lives of it -------------------------------------------------------------------------- */
+/* --- what lives of it ------------------------------------------------------------------------- */
 
 struct list {
   struct step_process *processes;
@@ -317,7 +322,8 @@ static bool read_stat(struct step_process *self, const struct list *list, pid_t 
 }
 
 /* The smallest of those that are listed makes room. */
-static bool list_member(void *context, const struct walk *walk, const struct member *member) {
+static bool list_member(void *context, const struct tree_walk *walk,
+                        const struct tree_member *member) {
   struct list *self = context;
   struct step_process process = {.pid = 0};
   (void)walk;
@@ -404,7 +410,7 @@ struct process_tree_census process_tree_list(const struct process_tree *self,
                        .now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000,
                        .tick_ms = 1000 / sysconf(_SC_CLK_TCK),
                        .page_bytes = sysconf(_SC_PAGESIZE)};
-  struct walk walk = {.tree = self, .visit = list_member, .context = &state};
+  struct tree_walk walk = {.tree = self, .visit = list_member, .context = &state};
   if (process_table_is_known())
     (void)walk_tree(&walk);
   state.census.is_cut = walk.is_cut;
@@ -415,14 +421,15 @@ struct process_tree_census process_tree_list(const struct process_tree *self,
   return state.census;
 }
 
-/* --- who holds its output ----------------------------------------------------------------------- */
+/* --- who holds its output --------------------------------------------------------------------- */
 
 struct holder_search {
   const ino_t *pipes;
   struct pipe_holder holder;
 };
 
-static bool look_for_holder(void *context, const struct walk *walk, const struct member *member) {
+static bool look_for_holder(void *context, const struct tree_walk *walk,
+                            const struct tree_member *member) {
   struct holder_search *self = context;
   if (self->holder.pid == 0 && !is_time_over(walk) &&
       process_table_has_pipe(member->pid, self->pipes))
@@ -432,7 +439,7 @@ static bool look_for_holder(void *context, const struct walk *walk, const struct
 
 struct pipe_holder process_tree_holder(const struct process_tree *self, const ino_t pipes[2]) {
   struct holder_search search = {.pipes = pipes};
-  struct walk walk = {.tree = self, .visit = look_for_holder, .context = &search};
+  struct tree_walk walk = {.tree = self, .visit = look_for_holder, .context = &search};
   if (process_table_is_known())
     (void)walk_tree(&walk);
   return search.holder;

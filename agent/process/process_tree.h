@@ -10,12 +10,12 @@
 #include "wire/step_report.h"
 
 /*
- * The processes below this process, which is a child subreaper: its children, their children, and so on.
- * Who has lost his parent is a child of the subreaper, so that nobody leaves the tree but by his end,
- * whatever his session, his environment or his name.
+ * The processes below this process, which is a child subreaper: its children, their children, and
+ * so on. Who has lost his parent is a child of the subreaper, so that nobody leaves the tree but by
+ * his end, whatever his session, his environment or his name.
  *
- * Only live processes count. A walk looks at PROCESS_TREE_MAX of them at most, the newest children of a
- * parent first: among processes that fork and exit, the newest are those that go on.
+ * Only live processes count. A walk looks at PROCESS_TREE_MAX of them at most, the newest children
+ * of a parent first: among processes that fork and exit, the newest are those that go on.
  */
 struct process_tree {
   pid_t command; /* a child that leads a process group and is not reaped; 0: there is none */
@@ -31,13 +31,15 @@ struct process_tree {
 };
 
 /*
- * Sends the signal (0: none) to each of them. The children are signalled as soon as they are listed, and
- * a process before its own children are listed: once SIGKILL is pending, a process makes no other one.
- * SIGTERM is followed by SIGCONT: a stopped process cannot obey. Returns how many were alive. A walk that
- * was cut by `turn_ms` returns at least 1; the next walk goes on from there. So does a walk that has seen
- * a dead child: the children of that one may have come to the root after the walk had passed them.
+ * Sends the signal (0: none) to each of them. The children are signalled as soon as they are
+ * listed, and a process before its own children are listed: once SIGKILL is pending, a process
+ * makes no other one. SIGTERM is followed by SIGCONT: a stopped process cannot obey. Returns how
+ * many were alive. A walk that was cut by `turn_ms` returns at least 1; the next walk goes on from
+ * there. So does a walk that has seen a dead child: the children of that one may have come to the
+ * root after the walk had passed them.
  *
- * Processes that come meanwhile may be missed. To end all, reap and repeat it until there is no child.
+ * Processes that come meanwhile may be missed. To end all, reap and repeat it until there is no
+ * child.
  *
  * If /proc is not this pid namespace's, only the command's process group is signalled.
  */

@@ -16,19 +16,19 @@ static void begin_part(struct buffer *text, size_t begin) {
 }
 
 /* All of it, or its two ends with a line between them. */
-static void add_ends(struct buffer *text, const struct run_stream *stream) {
+static void add_ends(struct buffer *text, const struct captured_stream *stream) {
   buffer_add(text, stream->bytes, stream->length);
   if (!stream->truncated)
     return;
   if (stream->length > 0 && stream->bytes[stream->length - 1] != '\n')
     buffer_add(text, "\n", 1);
-  buffer_add_format(text, "...(%" PRIu64 " bytes left out)\n", run_stream_left_out(stream));
+  buffer_add_format(text, "...(%" PRIu64 " bytes left out)\n", captured_stream_left_out(stream));
   buffer_add(text, stream->tail, stream->tail_length);
 }
 
 static void add_stream(struct buffer *text, size_t begin, const char *name,
-                       struct run_stream stream) {
-  stream = run_stream_ends(run_stream_shown(stream, SIZE_MAX), ANSWER_STREAM_SIDE);
+                       struct captured_stream stream) {
+  stream = captured_stream_ends(captured_stream_shown(stream, SIZE_MAX), ANSWER_STREAM_SIDE);
   if (stream.length == 0)
     return;
   begin_part(text, begin);
@@ -38,14 +38,14 @@ static void add_stream(struct buffer *text, size_t begin, const char *name,
     text->length--;
 }
 
-void answer_command(const struct run_end *end, struct buffer *text) {
+void answer_command(const struct execution_result *end, struct buffer *text) {
   size_t begin = text->length;
   add_stream(text, begin, "", end->output);
   add_stream(text, begin, "STDERR: ", end->errors);
-  if (end->how == RUN_TIMED_OUT) {
+  if (end->how == EXECUTION_TIMED_OUT) {
     begin_part(text, begin);
     buffer_add_string(text, "(command timed out)");
-  } else if (end->how == RUN_MEMORY_LIMIT) {
+  } else if (end->how == EXECUTION_MEMORY_LIMIT) {
     begin_part(text, begin);
     buffer_add_format(text, "(%s)", end->error.text);
   }
@@ -67,7 +67,8 @@ const char answer_outcome_schema[] =
     "\"required\":[\"exitCode\",\"timedOut\",\"durationSeconds\",\"stdout\",\"stderr\","
     "\"stdoutTruncated\",\"stderrTruncated\"]}";
 
-static void add_stream_json(struct buffer *out, const char *name, const struct run_stream *stream) {
+static void add_stream_json(struct buffer *out, const char *name,
+                            const struct captured_stream *stream) {
   struct buffer text = {0};
   add_ends(&text, stream);
   buffer_add_string(out, name);
@@ -75,17 +76,17 @@ static void add_stream_json(struct buffer *out, const char *name, const struct r
   buffer_release(&text);
 }
 
-static size_t encoded_length(const struct run_stream *stream) {
+static size_t encoded_length(const struct captured_stream *stream) {
   return json_string_length(stream->bytes, stream->length) +
          (stream->truncated ? json_string_length(stream->tail, stream->tail_length) : 0);
 }
 
 /* An escape has six bytes at most, such as \u0001. */
-static struct run_stream bound_stream(struct run_stream stream) {
+static struct captured_stream bound_stream(struct captured_stream stream) {
   const size_t always_fits = ANSWER_STREAM_MAX / 6;
   return stream.length + stream.tail_length > always_fits &&
                  encoded_length(&stream) > ANSWER_STREAM_MAX
-             ? run_stream_ends(stream, always_fits / 2)
+             ? captured_stream_ends(stream, always_fits / 2)
              : stream;
 }
 
@@ -93,16 +94,16 @@ static void add_flag(struct buffer *out, const char *name, bool flag) {
   buffer_add_format(out, "%s%s", name, flag ? "true" : "false");
 }
 
-static void add_end(struct buffer *out, const struct run_end *end) {
+static void add_end(struct buffer *out, const struct execution_result *end) {
   char seconds[STEP_RESULT_SECONDS_SIZE];
   step_result_seconds(seconds, end->duration_ms);
-  add_flag(out, ",\"timedOut\":", end->how == RUN_TIMED_OUT);
+  add_flag(out, ",\"timedOut\":", end->how == EXECUTION_TIMED_OUT);
   buffer_add_format(out, ",\"durationSeconds\":%s", seconds);
 }
 
-void answer_outcome(enum answer_form form, const struct run_end *end, struct buffer *out) {
-  struct run_stream output = run_stream_ends(end->output, ANSWER_STREAM_SIDE);
-  struct run_stream errors = run_stream_ends(end->errors, ANSWER_STREAM_SIDE);
+void answer_outcome(enum answer_form form, const struct execution_result *end, struct buffer *out) {
+  struct captured_stream output = captured_stream_ends(end->output, ANSWER_STREAM_SIDE);
+  struct captured_stream errors = captured_stream_ends(end->errors, ANSWER_STREAM_SIDE);
   if (form == ANSWER_STRUCTURED) {
     output = bound_stream(output);
     errors = bound_stream(errors);

@@ -59,16 +59,16 @@ unsigned argument_timeout(const cJSON *arguments, const struct argument_limits *
 void argument_table_schema(const struct argument_table *self, const struct argument_limits *limits,
                            struct buffer *out);
 
-/* Checks the arguments, which may be NULL. A text that is the JSON of a number, a boolean or an array
-   ("30", "true", "[…]") becomes that value where one is expected: models send both. Returns 0, or -1
-   with the error, which names the argument and what was expected, or all arguments that `owner`
-   takes. */
+/* Checks the arguments, which may be NULL. A text that is the JSON of a number, a boolean or an
+   array ("30", "true", "[…]") becomes that value where one is expected: models send both. Returns
+   0, or -1 with the error, which names the argument and what was expected, or all arguments that
+   `owner` takes. */
 int argument_table_accept(const struct argument_table *self, const char *owner,
                           const struct argument_limits *limits, cJSON *arguments,
                           struct error *error);
 
-/* Makes of arguments that were checked what the fields of a step read: of an integer that is too large for
-   them the largest. They may be NULL. */
+/* Makes of arguments that were checked what the fields of a step read: of an integer that is too
+   large for them the largest. They may be NULL. */
 void argument_table_translate(const struct argument_table *self, cJSON *arguments);
 
 #endif

@@ -131,13 +131,13 @@ static void add_error(struct buffer *text, const char *reason, size_t length) {
 }
 
 /* Of readFile with its media type: what follows that line; the line itself is in front of it. */
-static struct run_stream body_of(const struct run_end *end) {
-  const struct run_stream *content = &end->output;
+static struct captured_stream body_of(const struct execution_result *end) {
+  const struct captured_stream *content = &end->output;
   const char *line = content->length > 0 ? memchr(content->bytes, '\n', content->length) : NULL;
   if (line == NULL)
-    return (struct run_stream){0};
-  return (struct run_stream){.bytes = line + 1,
-                             .length = content->length - (size_t)(line + 1 - content->bytes)};
+    return (struct captured_stream){0};
+  return (struct captured_stream){.bytes = line + 1,
+                                  .length = content->length - (size_t)(line + 1 - content->bytes)};
 }
 
 static size_t decoded_length(const struct tool_image *image) {
@@ -147,10 +147,10 @@ static size_t decoded_length(const struct tool_image *image) {
   return image->length / 4 * 3 - padding;
 }
 
-static void answer_read(const struct tool_call *call, const struct run_end *end,
+static void answer_read(const struct tool_call *call, const struct execution_result *end,
                         struct buffer *text) {
   struct tool_image image;
-  const struct run_stream body = body_of(end);
+  const struct captured_stream body = body_of(end);
   if (tool_call_image(call, end, &image))
     buffer_add_format(text, "(%.*s, %zu bytes: not shown as text)", (int)image.type_length,
                       image.type, decoded_length(&image));
@@ -158,13 +158,13 @@ static void answer_read(const struct tool_call *call, const struct run_end *end,
     buffer_add(text, body.bytes, body.length);
 }
 
-static void answer_write(const struct tool_call *call, const struct run_end *end,
+static void answer_write(const struct tool_call *call, const struct execution_result *end,
                          struct buffer *text) {
   buffer_add_format(text, "Successfully wrote %zu bytes to %s", call->content_length, call->target);
   (void)end;
 }
 
-static void answer_content(const struct tool_call *call, const struct run_end *end,
+static void answer_content(const struct tool_call *call, const struct execution_result *end,
                            struct buffer *text) {
   buffer_add(text, end->output.bytes, end->output.length);
   (void)call;
@@ -412,13 +412,13 @@ static void add_name(struct buffer *text, const char *name) {
   buffer_add_string(text, is_long ? "\xE2\x80\xA6" : "");
 }
 
-static void answer_not_run(const struct tool_call *self, const struct run_end *end,
+static void answer_not_run(const struct tool_call *self, const struct execution_result *end,
                            struct buffer *text) {
-  if (end->how == RUN_NOT_FOUND) {
+  if (end->how == EXECUTION_NOT_FOUND) {
     buffer_add_string(text, TOOL_ERROR "cannot run '");
     add_name(text, self->target);
     buffer_add_string(text, "': No such file or directory");
-  } else if (end->how == RUN_NO_DIRECTORY &&
+  } else if (end->how == EXECUTION_NO_DIRECTORY &&
              (end->error.code == ENOENT || end->error.code == ENOTDIR)) {
     buffer_add_string(text, TOOL_ERROR "workdir: no such directory: ");
     add_name(text, self->directory);
@@ -431,38 +431,38 @@ void tool_call_set_trace(struct tool_call *self, const char *traceparent) {
   run_kind_set_trace(&self->step, traceparent);
 }
 
-bool tool_call_answer(const struct tool_call *self, const struct run_end *end,
+bool tool_call_answer(const struct tool_call *self, const struct execution_result *end,
                       struct buffer *text) {
-  if (!run_end_was_executed(end)) {
+  if (!execution_result_was_executed(end)) {
     answer_not_run(self, end, text);
     return true;
   }
   if (tool_call_is_command(self)) {
     answer_command(end, text);
-    return !run_end_is_success(end);
+    return !execution_result_is_success(end);
   }
-  if (run_end_is_success(end)) {
+  if (execution_result_is_success(end)) {
     self->tool->answer(self, end, text);
     return false;
   }
-  if (end->how == RUN_TIMED_OUT) {
-    answer_command(&(struct run_end){.how = end->how, .exit_code = end->exit_code}, text);
+  if (end->how == EXECUTION_TIMED_OUT) {
+    answer_command(&(struct execution_result){.how = end->how, .exit_code = end->exit_code}, text);
     return true;
   }
   struct error line;
-  const struct run_stream message = run_end_message(end, self->timeout, &line);
+  const struct captured_stream message = execution_result_message(end, self->timeout, &line);
   add_error(text, message.bytes, message.length);
   return true;
 }
 
-bool tool_call_image(const struct tool_call *self, const struct run_end *end,
+bool tool_call_image(const struct tool_call *self, const struct execution_result *end,
                      struct tool_image *image) {
   static const char prefix[] = "image/";
-  const struct run_stream *content = &end->output;
-  if (self->tool->answer != answer_read || !run_end_is_success(end) ||
+  const struct captured_stream *content = &end->output;
+  if (self->tool->answer != answer_read || !execution_result_is_success(end) ||
       content->length < sizeof prefix - 1 || memcmp(content->bytes, prefix, sizeof prefix - 1) != 0)
     return false;
-  const struct run_stream body = body_of(end);
+  const struct captured_stream body = body_of(end);
   if (body.bytes == NULL || memchr(body.bytes, '*', body.length) != NULL)
     return false; /* a masked one is no base64 */
   *image = (struct tool_image){.type = content->bytes,

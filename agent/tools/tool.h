@@ -6,8 +6,8 @@
 
 #include <cjson/cJSON.h>
 
-#include "agent/engine/door.h"
-#include "agent/engine/run_end.h"
+#include "agent/engine/execution_result.h"
+#include "agent/engine/frontend.h"
 #include "agent/kinds/kind.h"
 #include "agent/tools/argument.h"
 #include "base/buffer.h"
@@ -19,7 +19,7 @@
  *   tool = tool_find("read_file")
  *   call = tool_call_new(tool, arguments, ...)       NULL: the text says what is wrong with them
  *   tool_call_request(call, &request)                engine_submit takes it over
- *     ...                                            in the door's result():
+ *     ...                                            in the frontend's result():
  *   tool_call_answer(call, end, &text)              returns whether it has failed
  *   tool_call_free(call)
  */
@@ -34,18 +34,19 @@ struct tool {
   bool for_model;          /* see struct step */
   struct argument_table arguments;
   /* Adds the text of a run that has succeeded. NULL of commands. */
-  void (*answer)(const struct tool_call *call, const struct run_end *end, struct buffer *text);
+  void (*answer)(const struct tool_call *call, const struct execution_result *end,
+                 struct buffer *text);
 };
 
 /* In one fixed order. NULL after the last one. */
 const struct tool *tool_at(size_t index);
 const struct tool *tool_find(const char *name);
 
-/* Whether its runs are commands, whose streams and exit code a door may show apart, as an object of
-   answer.h. */
+/* Whether its runs are commands, whose streams and exit code a frontend may show apart, as an
+   object of answer.h. */
 bool tool_is_command(const struct tool *self);
 
-/* What the calls of one door share. Nothing is owned. */
+/* What the calls of one frontend share. Nothing is owned. */
 struct tool_settings {
   struct argument_limits limits;
   const char *directory; /* absolute: what paths and `workdir` are relative to */
@@ -71,14 +72,15 @@ struct tool_call *tool_call_new(const struct tool *tool, cJSON *arguments,
                                 struct buffer *text);
 void tool_call_free(struct tool_call *self);
 
-/* Fills in the step, once. The call must outlive the run; the ticket is the door's. */
+/* Fills in the step, once. The call must outlive the run; the user data is the frontend's. */
 void tool_call_request(struct tool_call *self, struct request *request);
 
-/* The trace of which it is a part, for the command and the log; NULL: none. Before the step is taken. */
+/* The trace of which it is a part, for the command and the log; NULL: none. Before the step is
+   taken. */
 void tool_call_set_trace(struct tool_call *self, const char *traceparent);
 
-/* The file that it changes: a lexical path (agent/files/access/path.h), so that two names of one file
-   may differ. NULL if it changes none, or is a command. */
+/* The file that it changes: a lexical path (agent/files/access/path.h), so that two names of one
+   file may differ. NULL if it changes none, or is a command. */
 const char *tool_call_changes(const struct tool_call *self);
 
 /* Its time limit, in seconds. */
@@ -95,13 +97,14 @@ struct tool_image {
   size_t length;
 };
 
-/* Whether that is what the call has for the model; the text only says so then, for doors that
+/* Whether that is what the call has for the model; the text only says so then, for frontends that
    cannot show it. */
-bool tool_call_image(const struct tool_call *self, const struct run_end *end,
+bool tool_call_image(const struct tool_call *self, const struct execution_result *end,
                      struct tool_image *image);
 
 /* Adds the text for the model, which is at most some 105,000 bytes long. Returns true when the tool
    failed. */
-bool tool_call_answer(const struct tool_call *self, const struct run_end *end, struct buffer *text);
+bool tool_call_answer(const struct tool_call *self, const struct execution_result *end,
+                      struct buffer *text);
 
 #endif

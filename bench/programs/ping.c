@@ -8,7 +8,7 @@
 #include <hiredis/sds.h>
 #include <stdlib.h>
 
-#include "agent/doors/redis/link/tls.h"
+#include "agent/frontends/redis/connection/tls.h"
 
 static ssize_t read_tls(redisContext *redis, char *bytes, size_t size) {
   struct transport *transport = redis->privctx;

@@ -1,5 +1,5 @@
-/* `tree SHAPE FIFO`: processes that each have the FIFO open, write one byte when they are there, and end
-   after a minute. */
+/* `tree SHAPE FIFO`: processes that each have the FIFO open, write one byte when they are there,
+   and end after a minute. */
 
 #include <fcntl.h>
 #include <signal.h>

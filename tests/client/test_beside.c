@@ -1,5 +1,5 @@
-/* sandbox beside a server that drives the same job: the server's events and results are all its own, each
-   once, while clients run, look, follow and cancel. */
+/* sandbox beside a server that drives the same job: the server's events and results are all its
+   own, each once, while clients run, look, follow and cancel. */
 #include <string.h>
 
 #include "tests/support/sandbox_client.h"
@@ -16,8 +16,8 @@ struct step {
   int results; /* that were taken */
 };
 
-/* Reads and pops as the live one does: events by XREAD from the last one on, any result by RPOP, of which it
-   throws away what nobody waits for. */
+/* Reads and pops as the live one does: events by XREAD from the last one on, any result by RPOP, of
+   which it throws away what nobody waits for. */
 struct producer {
   struct job *job;
   struct step steps[STEPS];
@@ -97,7 +97,7 @@ static bool has_result(void *context) {
   return self->steps[self->pushed - 1].results > 0;
 }
 
-/* --- the clients --------------------------------------------------------------------------------- */
+/* --- the clients ------------------------------------------------------------------------------ */
 
 /* Each goes round until there is the file, twice at least, and says where it went wrong. */
 #define ROUND(BODY)                                                                                \

@@ -115,7 +115,7 @@ JOB_TEST(an_interrupt_leaves_nothing_on_either_side) {
          0, "130\n143\n", NULL);
 }
 
-/* --- a sandbox whose tar is not to be trusted --------------------------------------------------- */
+/* --- a sandbox whose tar is not to be trusted ------------------------------------------------- */
 
 /* What the sandbox's tar packs is what this script writes to "$a" with the real one. */
 static void start_hostile(struct job *job, const char *script) {

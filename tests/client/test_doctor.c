@@ -51,34 +51,34 @@ JOB_TEST(rights_that_lack_are_named) {
                  "→ ACL SETUSER narrow ~sandbox:");
 }
 
-/* --- no connection ------------------------------------------------------------------------------ */
+/* --- no connection ---------------------------------------------------------------------------- */
 
 /* $PORT of the flags is the port. */
-static void expect_trouble(struct job *job, const char *flags, int port, const char *beginning,
-                           const char *fix) {
+static void expect_connection_error(struct job *job, const char *flags, int port,
+                                    const char *beginning, const char *fix) {
   const char *command = job_format(job, "PORT=%d; $S %s doctor", port, flags);
   expect_finding(job, command, 1, beginning, fix);
 }
 
 JOB_TEST_NO_AGENT(a_server_that_is_not_there_is_a_finding) {
-  expect_trouble(job, "-u redis://127.0.0.1:$PORT", 1, "✗ cannot connect to 127.0.0.1:1",
-                 "→ start redis-server");
-  expect_trouble(job, "-u unix:///nowhere/$PORT", 1, "✗ cannot connect to /nowhere/1",
-                 "→ start redis-server");
+  expect_connection_error(job, "-u redis://127.0.0.1:$PORT", 1, "✗ cannot connect to 127.0.0.1:1",
+                          "→ start redis-server");
+  expect_connection_error(job, "-u unix:///nowhere/$PORT", 1, "✗ cannot connect to /nowhere/1",
+                          "→ start redis-server");
   /* No name server is asked for a label of more than 63 bytes. */
-  expect_trouble(job, "-u redis://$(printf %064d 0).invalid:$PORT", 1, "✗ cannot connect to 000",
-                 "→ -u another host");
+  expect_connection_error(job, "-u redis://$(printf %064d 0).invalid:$PORT", 1,
+                          "✗ cannot connect to 000", "→ -u another host");
 }
 
 JOB_TEST_NO_AGENT(a_password_that_is_wrong_is_a_finding) {
   const int port = redis_server_port(job->server);
-  expect_trouble(job, "-u redis://u:s3cret@127.0.0.1:$PORT", port, "✗ redis at",
-                 "→ -u redis://USER:PASSWORD@…, or ACL SETUSER");
-  expect_trouble(job, "-u redis://:s3cret@127.0.0.1:$PORT", port, "✗ redis at",
-                 "→ -u without a password");
+  expect_connection_error(job, "-u redis://u:s3cret@127.0.0.1:$PORT", port, "✗ redis at",
+                          "→ -u redis://USER:PASSWORD@…, or ACL SETUSER");
+  expect_connection_error(job, "-u redis://:s3cret@127.0.0.1:$PORT", port, "✗ redis at",
+                          "→ -u without a password");
   job_do(job, "CONFIG SET requirepass s3cret");
-  expect_trouble(job, "-u redis://127.0.0.1:$PORT", port, "✗ redis at",
-                 "→ -u redis://USER:PASSWORD@…");
+  expect_connection_error(job, "-u redis://127.0.0.1:$PORT", port, "✗ redis at",
+                          "→ -u redis://USER:PASSWORD@…");
 }
 
 /* Answers each connection with this text at once; the child's pid and its port. */
@@ -103,24 +103,28 @@ static pid_t start_greeter(const char *text, int *port) {
   }
 }
 
-static void expect_trouble_with_greeter(struct job *job, const char *text, const char *flags,
-                                        const char *beginning, const char *fix) {
+static void expect_connection_error_with_greeter(struct job *job, const char *text,
+                                                 const char *flags, const char *beginning,
+                                                 const char *fix) {
   int port;
   pid_t pid = start_greeter(text, &port);
-  expect_trouble(job, flags, port, beginning, fix);
+  expect_connection_error(job, flags, port, beginning, fix);
   assert_int_equal(kill(pid, SIGKILL), 0);
   assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
 JOB_TEST_NO_AGENT(what_is_no_redis_is_a_finding) {
-  expect_trouble_with_greeter(job, "HTTP/1.1 400 Bad Request\r\n\r\n", "-u redis://127.0.0.1:$PORT",
-                              "✗ cannot connect to", "→ -u another URL: what answers is no Redis");
-  expect_trouble_with_greeter(job, "*1\r\n$1\r\nx\r\n", "-u redis://127.0.0.1:$PORT",
-                              "✗ cannot connect to", "→ -u another URL: what answers is no Redis");
-  expect_trouble_with_greeter(job, "", "-u redis://127.0.0.1:$PORT", "✗ no answer from",
-                              "→ -u rediss://…, where the port speaks TLS");
-  expect_trouble_with_greeter(job, "-LOADING Redis is loading\r\n", "-u redis://127.0.0.1:$PORT",
-                              "✗ cannot connect to", "→ wait until it has read its data");
+  expect_connection_error_with_greeter(job, "HTTP/1.1 400 Bad Request\r\n\r\n",
+                                       "-u redis://127.0.0.1:$PORT", "✗ cannot connect to",
+                                       "→ -u another URL: what answers is no Redis");
+  expect_connection_error_with_greeter(job, "*1\r\n$1\r\nx\r\n", "-u redis://127.0.0.1:$PORT",
+                                       "✗ cannot connect to",
+                                       "→ -u another URL: what answers is no Redis");
+  expect_connection_error_with_greeter(job, "", "-u redis://127.0.0.1:$PORT", "✗ no answer from",
+                                       "→ -u rediss://…, where the port speaks TLS");
+  expect_connection_error_with_greeter(job, "-LOADING Redis is loading\r\n",
+                                       "-u redis://127.0.0.1:$PORT", "✗ cannot connect to",
+                                       "→ wait until it has read its data");
 }
 
 JOB_TEST_NO_AGENT(what_is_wrong_with_tls_is_a_finding) {
@@ -135,19 +139,20 @@ JOB_TEST_NO_AGENT(what_is_wrong_with_tls_is_a_finding) {
   setenv("OTHER", certificates_path(certificates, "other.pem"), 1);
   expect_finding(job, job_format(job, "$S --cacert $CA -u rediss://127.0.0.1:%d doctor", port), 0,
                  "✓ TLS: the server's certificate is good", "");
-  expect_trouble(job, "--cacert $OTHER -u rediss://127.0.0.1:$PORT", port, "✗ cannot connect to",
-                 "→ --cacert FILE");
-  expect_trouble(job, "--cacert $CA --sni other.example -u rediss://127.0.0.1:$PORT", port,
-                 "✗ cannot connect to", "→ --sni NAME");
-  expect_trouble(job, "-u redis://127.0.0.1:$PORT", port, "✗ cannot connect to", "→ -u rediss://…");
+  expect_connection_error(job, "--cacert $OTHER -u rediss://127.0.0.1:$PORT", port,
+                          "✗ cannot connect to", "→ --cacert FILE");
+  expect_connection_error(job, "--cacert $CA --sni other.example -u rediss://127.0.0.1:$PORT", port,
+                          "✗ cannot connect to", "→ --sni NAME");
+  expect_connection_error(job, "-u redis://127.0.0.1:$PORT", port, "✗ cannot connect to",
+                          "→ -u rediss://…");
   /* It waits for the end of a line, unless there is one in the first bytes of the handshake. */
-  expect_trouble(job, "--cacert $CA -u rediss://127.0.0.1:$PORT", redis_server_port(server), "✗ ",
-                 "→ -u redis://…, ");
+  expect_connection_error(job, "--cacert $CA -u rediss://127.0.0.1:$PORT",
+                          redis_server_port(server), "✗ ", "→ -u redis://…, ");
   redis_server_stop(server);
   certificates_free(certificates);
 }
 
-/* --- the job --------------------------------------------------------------------------------------- */
+/* --- the job ---------------------------------------------------------------------------------- */
 
 JOB_TEST_NO_AGENT(what_nobody_answers_is_a_finding) {
   const char *in = job_format(job, "sandbox:%s:inflight", job->id);

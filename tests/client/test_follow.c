@@ -1,4 +1,5 @@
-/* sandbox follow: what steps print, live and from what is there already; and the files it writes. */
+/* sandbox follow: what steps print, live and from what is there already; and the files it
+   writes. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,5 @@
-/* sandbox run while Redis is killed and comes back with its data: each line once, and the step's code. */
+/* sandbox run while Redis is killed and comes back with its data: each line once, and the step's
+   code. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

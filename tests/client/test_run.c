@@ -65,7 +65,7 @@ JOB_TEST(what_cannot_be_written_is_no_success) {
 }
 
 /* Each time it refuses it is connected to anew. */
-JOB_TEST_NO_AGENT(a_server_without_room_is_not_asked_for_ever) {
+JOB_TEST_NO_AGENT(a_server_without_capacity_is_not_asked_for_ever) {
   job_do(job, "CONFIG SET maxmemory-policy noeviction");
   job_do(job, "CONFIG SET maxmemory 1");
   sandbox_expect(job, "$S run --detach -- true", 125, "", NULL);

@@ -1,4 +1,5 @@
-/* sandbox at a terminal: keys, signals and a resize; and the terminal is as it was, however it ends. */
+/* sandbox at a terminal: keys, signals and a resize; and the terminal is as it was, however it
+   ends. */
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -40,7 +41,7 @@ static void expect_ended(const char *sleep) {
   assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
 }
 
-/* --- keys --------------------------------------------------------------------------------------- */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 JOB_TEST(one_interrupt_cancels_and_waits_for_the_end) {
   const char *sleep = job_sleep(job, 600);
@@ -98,7 +99,7 @@ JOB_TEST(after_a_quit_it_is_found_again) {
   sandbox_terminal_expect_exit(terminal, 125);
 }
 
-/* --- the status line ------------------------------------------------------------------------------ */
+/* --- the status line -------------------------------------------------------------------------- */
 
 JOB_TEST(the_place_in_the_queue_fits_and_goes_when_the_step_begins) {
   const char *first = job_sleep(job, 600), *second = job_sleep(job, 600);
@@ -120,7 +121,7 @@ JOB_TEST(the_place_in_the_queue_fits_and_goes_when_the_step_begins) {
   sandbox_terminal_expect_exit(terminal, 130);
 }
 
-/* --- the terminal is as it was ------------------------------------------------------------------- */
+/* --- the terminal is as it was ---------------------------------------------------------------- */
 
 static void expect_signal_cancels(struct job *job, int signal_number) {
   const char *sleep = job_sleep(job, 600);
@@ -174,7 +175,7 @@ JOB_TEST(who_only_looks_leaves_a_clean_line) {
   assert_true(proc_wait_for(sleep, WAIT_BOUND_MS) > 0);
 }
 
-/* --- without Redis -------------------------------------------------------------------------------- */
+/* --- without Redis ---------------------------------------------------------------------------- */
 
 JOB_TEST(a_redis_that_is_gone_for_good_ends_it) {
   struct sandbox_terminal *terminal = start_running(job, job_sleep(job, 600));

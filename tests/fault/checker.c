@@ -1,7 +1,7 @@
 #include "tests/fault/checker.h"
 #include "tests/test.h"
 
-/* Of what died with its keeper: 128 and SIGKILL. */
+/* Of what died with its supervisor: 128 and SIGKILL. */
 enum { KILLED_EXIT_CODE = 137 };
 
 /* What a result says that stands for one that nobody knows. */
@@ -24,7 +24,7 @@ struct seen {
   long odd_seq;
   long results;
   bool interrupted;  /* says the result */
-  bool killed;       /* says the result, where a keeper may be killed */
+  bool killed;       /* says the result, where a supervisor may be killed */
   bool is_said_lost; /* of a step of a server that went back several times */
 };
 
@@ -214,8 +214,8 @@ static long count_missing(const struct work_step *step, const struct seen *seen)
   return missing;
 }
 
-/* Of a step that appends: its chunk is there once and whole; of one that is not known to have ended,
-   at most once. */
+/* Of a step that appends: its chunk is there once and whole; of one that is not known to have
+   ended, at most once. */
 static void check_chunk(struct checker *self, long number, const struct work_chunk *chunk) {
   const struct work_step *step = &self->work->steps[number];
   const struct seen *seen = &self->seen[number];

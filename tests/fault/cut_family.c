@@ -5,8 +5,8 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* Six steps, of which one fails on stderr, one prints in two batches, one reads a file and two append
-   to one, and the shutdown. */
+/* Six steps, of which one fails on stderr, one prints in two batches, one reads a file and two
+   append to one, and the shutdown. */
 static void run_small_job(struct trial *trial, const struct proxy_plan *plan) {
   trial_open(trial, NULL);
   trial_put_proxy(trial, plan);

@@ -24,8 +24,11 @@ const struct family families[] = {
     {"failover", server_failover, .amount = {10, 2}, .over_tls = {10, 0}},
     {"kill-agent", kill_agent, .shares_server = true, .by_cuts = true, .amount = {300, 30},
      .over_tls = {300, 0}},
-    {"kill-keeper", kill_keeper, .shares_server = true, .by_cuts = true, .amount = {600, 60}},
-    {"stop-keeper", stop_keeper, .shares_server = true, .by_cuts = true, .amount = {600, 60}},
-    {"orphan-keeper", orphan_keeper, .shares_server = true, .by_cuts = true, .amount = {300, 30}},
+    {"kill-supervisor", kill_supervisor, .shares_server = true, .by_cuts = true,
+     .amount = {600, 60}},
+    {"stop-supervisor", stop_supervisor, .shares_server = true, .by_cuts = true,
+     .amount = {600, 60}},
+    {"orphan-supervisor", orphan_supervisor, .shares_server = true, .by_cuts = true,
+     .amount = {300, 30}},
 };
 const size_t families_count = sizeof families / sizeof *families;

@@ -47,8 +47,8 @@ void server_failover(struct trial *trial);
 
 void kill_agent(struct trial *trial);
 
-void kill_keeper(struct trial *trial);
-void stop_keeper(struct trial *trial);
-void orphan_keeper(struct trial *trial);
+void kill_supervisor(struct trial *trial);
+void stop_supervisor(struct trial *trial);
+void orphan_supervisor(struct trial *trial);
 
 #endif

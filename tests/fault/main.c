@@ -82,8 +82,8 @@ static bool parse(char **arguments, struct wish *out) {
   return parse_family(*arguments, out) && parse_trial(arguments + 1, out);
 }
 
-/* Trials that restart their servers take whole processors: with more of them at a time, a server does
-   not answer within the bound of a wait. */
+/* Trials that restart their servers take whole processors: with more of them at a time, a server
+   does not answer within the bound of a wait. */
 static int places(void) {
   long wanted;
   if (!read_number(getenv("FAULT_PLACES"), &wanted) || wanted == 0)

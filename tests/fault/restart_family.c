@@ -72,7 +72,7 @@ static struct work_step *push_gated(struct trial *trial) {
 }
 
 /* The server takes nothing more from the agent; how many events it has in the end. */
-static long close_doors(struct trial *trial) {
+static long close_frontends(struct trial *trial) {
   trial_command(trial, "CLIENT PAUSE 60000 WRITE");
   return stream_length(trial);
 }
@@ -82,7 +82,7 @@ void restart_empty(struct trial *trial) {
   struct work_step *running = push_gated(trial);
   trial_start_agent(trial);
   work_wait_events(&trial->work, 1 + trial_random(trial, LONG_LINES / 2));
-  running->gap_until = close_doors(trial);
+  running->gap_until = close_frontends(trial);
   restart(trial);
   trial_open_gate(trial);
   work_push_chunk(&trial->work, 1);
@@ -144,7 +144,7 @@ void restart_snapshot(struct trial *trial) {
   work_wait_events(&trial->work, before + LONG_LINES / 4 + trial_random(trial, LONG_LINES / 4));
   if (!wait_until(is_queue_taken, trial, WAIT_BOUND_MS))
     tally_find(trial->tally, TALLY_WRONG, 1, "no step is taken while another one runs");
-  running->gap_until = close_doors(trial) - before;
+  running->gap_until = close_frontends(trial) - before;
   restart(trial);
   trial_open_gate(trial);
   if (kind == STEP_IS_FORGOTTEN) {

@@ -71,8 +71,8 @@ void trial_kill_agent(struct trial *self);
 struct work_step *trial_push_gated(struct trial *self, long before, const char *script, long more);
 void trial_open_gate(struct trial *self);
 
-/* Waits until the agent has left with 0 by itself (a shutdown must have been pushed), as long as more
-   events come within the bound, and holds what there is against the work. */
+/* Waits until the agent has left with 0 by itself (a shutdown must have been pushed), as long as
+   more events come within the bound, and holds what there is against the work. */
 void trial_finish(struct trial *self, int bound_ms);
 
 /* Waits until there are so many results; false when they do not come. */

@@ -35,7 +35,7 @@ struct work {
   struct work_step steps[WORK_STEPS_MAX];
   size_t count;
   bool may_be_interrupted; /* the agent is killed on purpose */
-  bool may_be_killed;      /* keepers are */
+  bool may_be_killed;      /* supervisors are */
   bool redis_may_be_away;  /* when the agent leaves */
   char runs[PATH_MAX];     /* one line for each run of a step: its place in `steps` */
   char file[PATH_MAX];     /* what a step reads */

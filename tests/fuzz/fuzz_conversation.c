@@ -1,7 +1,8 @@
 /*
- * Whole conversations: the door of Redis, from its handshakes on, with a server whose answers are
- * any bytes. Nothing is sent: the dialer hands out a transport whose bytes are the input's, time is
- * virtual, commands are not executed but answered, and the random number is the same in each run.
+ * Whole conversations: the frontend of Redis, from its handshakes on, with a server whose answers
+ * are any bytes. Nothing is sent: the dialer hands out a transport whose bytes are the input's,
+ * time is virtual, commands are not executed but answered, and the random number is the same in
+ * each run.
  *
  * The server is honest, but for what the input, a script, says of one of the connections:
  *
@@ -16,11 +17,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "agent/doors/redis/door.h"
-#include "agent/doors/redis/link/command.h"
-#include "agent/doors/redis/link/dialer.h"
-#include "agent/doors/redis/link/transport.h"
 #include "agent/engine/engine.h"
+#include "agent/frontends/redis/connection/command.h"
+#include "agent/frontends/redis/connection/dialer.h"
+#include "agent/frontends/redis/connection/transport.h"
+#include "agent/frontends/redis/frontend.h"
 #include "agent/kinds/kind.h"
 #include "base/buffer.h"
 #include "base/loop.h"
@@ -32,7 +33,8 @@
 enum role { OUTBOX, CONSUMER, HEARTBEAT, ROLES };
 
 /* Without that time goes by: commands that are answered with no step; and connections. An answer
-   with a string may be a step, and the next one, without an end: so many, and it is honest again. */
+   with a string may be a step, and the next one, without an end: so many, and it is honest
+   again. */
 enum { COMMANDS_MAX = 20000, CONNECTIONS_MAX = 200, STRINGS_MAX = 200, TURNS_MAX = 200000 };
 
 enum { SENT_AT_ONCE = 1000, END_MS = 20000 };
@@ -49,18 +51,18 @@ struct peer {
   bool is_closed;
 };
 
-struct run {
+struct execution {
   struct step step;
-  void *ticket;
+  void *user_data;
   bool is_started, is_stopped;
 };
 
 /* One run of the target; the functions of the engine and of the dialer have no owner. */
 static struct world {
   struct event_base *base;
-  struct door *door;
+  struct frontend *frontend;
   struct event *work; /* of the run */
-  struct run *run;
+  struct execution *execution;
   const char *leaving;
   bool is_over;
   struct peer *peers[ROLES];
@@ -298,7 +300,7 @@ static void on_dialed(evutil_socket_t fd, short what, void *context) {
   (void)what;
   struct dialer *self = context;
   demand(++world.connections < CONNECTIONS_MAX);
-  self->done(self->owner, peer_new(), (struct trouble){0});
+  self->done(self->owner, peer_new(), (struct connection_error){0});
   dialer_cancel(self);
 }
 
@@ -315,18 +317,18 @@ struct dialer *dialer_start(struct event_base *base, const struct redis_address 
 
 /* --- in place of the engine ------------------------------------------------------------------ */
 
-const struct step *run_step(const struct run *run) {
-  return &run->step;
+const struct step *execution_step(const struct execution *execution) {
+  return &execution->step;
 }
 
-const struct log *run_log(const struct run *run) {
+const struct log *execution_log(const struct execution *execution) {
   static const struct log nowhere = {.least = LOG_ERROR + 1, .fd = -1};
-  (void)run;
+  (void)execution;
   return &nowhere;
 }
 
-void *run_ticket(const struct run *run) {
-  return run->ticket;
+void *execution_user_data(const struct execution *execution) {
+  return execution->user_data;
 }
 
 static struct step_event event_of(enum step_event_kind kind, const char *line, uint64_t seq) {
@@ -340,10 +342,12 @@ static struct step_event event_of(enum step_event_kind kind, const char *line, u
                              .seq = seq};
 }
 
-void run_step_end(const struct run *run, const struct run_end *end, struct step_end *out) {
+void execution_step_end(const struct execution *execution, const struct execution_result *end,
+                        struct step_end *out) {
   (void)end;
   out->completed = event_of(STEP_EVENT_COMPLETED, "", 3);
-  out->result = step_result_of_agent(1, run->step.step_id, STEP_CAUSE_CANCELLED, "not executed");
+  out->result =
+      step_result_of_agent(1, execution->step.step_id, STEP_CAUSE_CANCELLED, "not executed");
 }
 
 /* A step prints one line, and is over. */
@@ -351,104 +355,105 @@ static void on_work(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   (void)context;
-  struct run *run = world.run;
-  if (run == NULL || (!run->is_started && !run->is_stopped))
+  struct execution *execution = world.execution;
+  if (execution == NULL || (!execution->is_started && !execution->is_stopped))
     return;
   const struct step_event line = event_of(STEP_EVENT_STDOUT, "a line", 2);
-  const struct run_end end = {.how = RUN_STOPPED};
-  if (run->is_started && world.door->type->room(world.door) > 0)
-    world.door->type->event(world.door, run, &line);
-  world.door->type->result(world.door, run, &end);
-  world.run = NULL;
-  step_release(&run->step);
-  free(run);
-  world.door->type->activity(world.door, 0);
-  world.door->type->flush(world.door);
+  const struct execution_result end = {.how = EXECUTION_STOPPED};
+  if (execution->is_started && world.frontend->type->capacity(world.frontend) > 0)
+    world.frontend->type->event(world.frontend, execution, &line);
+  world.frontend->type->result(world.frontend, execution, &end);
+  world.execution = NULL;
+  step_release(&execution->step);
+  free(execution);
+  world.frontend->type->activity(world.frontend, 0);
+  world.frontend->type->flush(world.frontend);
   if (world.leaving == NULL)
-    world.door->type->want(world.door, 1);
+    world.frontend->type->want(world.frontend, 1);
 }
 
-void engine_submit(struct door *door, struct request *request) {
-  demand(world.run == NULL && request->step.step_id != NULL);
-  struct run *run = memory_allocate(sizeof *run);
-  *run = (struct run){.step = request->step, .ticket = request->ticket};
+void engine_submit(struct frontend *frontend, struct request *request) {
+  demand(world.execution == NULL && request->step.step_id != NULL);
+  struct execution *execution = memory_allocate(sizeof *execution);
+  *execution = (struct execution){.step = request->step, .user_data = request->user_data};
   request->step = (struct step){0};
-  world.run = run;
+  world.execution = execution;
   const struct step_event started = event_of(STEP_EVENT_STARTED, "", 1);
-  door->type->activity(door, 1);
-  door->type->event(door, run, &started);
-  door->type->begin(door, run);
+  frontend->type->activity(frontend, 1);
+  frontend->type->event(frontend, execution, &started);
+  frontend->type->begin(frontend, execution);
 }
 
-void engine_start(struct run *run) {
-  demand(run == world.run && !run->is_started);
-  run->is_started = true;
+void engine_start(struct execution *execution) {
+  demand(execution == world.execution && !execution->is_started);
+  execution->is_started = true;
   loop_timer_start(world.work, 1);
 }
 
-void engine_stop(struct run *run, int64_t grace_ms, enum step_cause cause, const char *reason) {
+void engine_stop(struct execution *execution, int64_t grace_ms, enum step_cause cause,
+                 const char *reason) {
   (void)cause;
   (void)grace_ms;
   (void)reason;
-  demand(run == world.run);
-  run->is_stopped = true;
+  demand(execution == world.execution);
+  execution->is_stopped = true;
   loop_timer_start(world.work, 1);
 }
 
-void engine_mask_rejected(struct door *door, const char *payload, size_t length,
+void engine_mask_rejected(struct frontend *frontend, const char *payload, size_t length,
                           struct error *error) {
-  (void)door;
+  (void)frontend;
   (void)payload;
   (void)length;
   (void)error;
 }
 
-void engine_room(struct door *door) {
-  (void)door;
+void engine_capacity_freed(struct frontend *frontend) {
+  (void)frontend;
 }
 
-bool engine_cancel(struct door *door, const char *step_id, const char *reason) {
-  (void)door;
-  if (world.run == NULL || strcmp(world.run->step.step_id, step_id) != 0)
+bool engine_cancel(struct frontend *frontend, const char *step_id, const char *reason) {
+  (void)frontend;
+  if (world.execution == NULL || strcmp(world.execution->step.step_id, step_id) != 0)
     return false;
-  engine_stop(world.run, 0, STEP_CAUSE_CANCELLED, reason);
+  engine_stop(world.execution, 0, STEP_CAUSE_CANCELLED, reason);
   return true;
 }
 
-bool engine_await_dead_agents(struct door *door) {
-  (void)door;
+bool engine_await_dead_agents(struct frontend *frontend) {
+  (void)frontend;
   return world.commands % 2 == 0;
 }
 
-void engine_touch(struct door *door) {
-  (void)door;
+void engine_touch(struct frontend *frontend) {
+  (void)frontend;
 }
 
-int64_t engine_idle_left_ms(const struct door *door) {
-  (void)door;
+int64_t engine_idle_left_ms(const struct frontend *frontend) {
+  (void)frontend;
   return 60000;
 }
 
-void engine_wait_on(struct door *door, int64_t milliseconds) {
-  (void)door;
+void engine_wait_on(struct frontend *frontend, int64_t milliseconds) {
+  (void)frontend;
   (void)milliseconds;
 }
 
-void engine_leave(struct door *door, int exit_code, const char *reason) {
+void engine_leave(struct frontend *frontend, int exit_code, const char *reason) {
   (void)exit_code;
   if (world.leaving != NULL)
     return;
   world.leaving = reason;
-  door->type->want(door, 0);
+  frontend->type->want(frontend, 0);
 }
 
-const char *engine_leaving(const struct door *door) {
-  (void)door;
+const char *engine_leaving(const struct frontend *frontend) {
+  (void)frontend;
   return world.leaving;
 }
 
-void engine_door_closed(struct door *door, int lost) {
-  (void)door;
+void engine_frontend_closed(struct frontend *frontend, int lost) {
+  (void)frontend;
   (void)lost;
   demand(!world.is_over);
   world.is_over = true;
@@ -514,10 +519,10 @@ static void play(const char *at, const char *end) {
 static void leave(void) {
   for (int role = 0; role < ROLES; role++)
     world.always[role].length = 0;
-  engine_leave(world.door, 0, "the end");
-  world.door->type->close(world.door, DOOR_CLOSE_PROMPT);
+  engine_leave(world.frontend, 0, "the end");
+  world.frontend->type->close(world.frontend, FRONTEND_CLOSE_FAST);
   pass_ms(END_MS);
-  world.door->type->close(world.door, DOOR_CLOSE_NOW);
+  world.frontend->type->close(world.frontend, FRONTEND_CLOSE_IMMEDIATE);
   demand(world.is_over);
 }
 
@@ -528,24 +533,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (nowhere < 0)
     nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
   const struct log log = {.least = LOG_INFO, .fd = nowhere};
-  const struct redis_door_options options = {.url = &url,
-                                             .job_id = "j",
-                                             .idle_cycle_ms = 60000,
-                                             .events_maxlen = 10000,
-                                             .hold_bytes = (size_t)1 << 20};
+  const struct redis_frontend_options options = {.url = &url,
+                                                 .job_id = "j",
+                                                 .idle_cycle_ms = 60000,
+                                                 .events_maxlen = 10000,
+                                                 .hold_bytes = (size_t)1 << 20};
   virtual_time_ms = 1000000;
   world = (struct world){.base = loop_event_base_new()};
   world.work = loop_timer_new(world.base, on_work, NULL);
-  world.door = redis_door_new(world.base, &log, &options);
-  world.door->type->want(world.door, 1);
+  world.frontend = redis_frontend_new(world.base, &log, &options);
+  world.frontend->type->want(world.frontend, 1);
   pass_ms(1);
   play((const char *)data, (const char *)data + size);
   leave();
-  if (world.run != NULL) {
-    step_release(&world.run->step);
-    free(world.run);
+  if (world.execution != NULL) {
+    step_release(&world.execution->step);
+    free(world.execution);
   }
-  redis_door_free(world.door);
+  redis_frontend_free(world.frontend);
   event_free(world.work);
   event_base_free(world.base);
   return 0;

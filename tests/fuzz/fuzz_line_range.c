@@ -1,7 +1,7 @@
 /*
- * Ranges of a file against the file itself, which is walked line by line. The first byte is the first line
- * that is asked for and whether numbers are, the second the number of lines, the third the length of the
- * pieces in which the rest arrives, which is the file.
+ * Ranges of a file against the file itself, which is walked line by line. The first byte is the
+ * first line that is asked for and whether numbers are, the second the number of lines, the third
+ * the length of the pieces in which the rest arrives, which is the file.
  */
 #include "agent/files/access/line_range.h"
 #include "base/utf8.h"

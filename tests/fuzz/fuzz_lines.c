@@ -11,7 +11,7 @@
 /* Enough for a line of three pieces. */
 #define STREAM_MAX (2 * PIECE_MAX + LINE_SPLITTER_READ)
 
-struct run {
+struct execution {
   struct line_splitter splitter;
   char *stream;  /* all that was read */
   size_t length; /* of it */
@@ -24,7 +24,7 @@ static bool ends_line(char byte) {
 }
 
 /* The piece is what comes next in the stream, and is cut where the header says. */
-static void check(struct run *self, const struct line *line) {
+static void check(struct execution *self, const struct line *line) {
   demand(line->length <= PIECE_MAX && line->length <= self->length - self->at);
   demand(line->length == 0 || memcmp(self->stream + self->at, line->text, line->length) == 0);
   demand(line->length == 0 || (memchr(line->text, '\n', line->length) == NULL &&
@@ -48,7 +48,7 @@ static void check(struct run *self, const struct line *line) {
 
 /* What is in no line: a byte order mark at the beginning, and the rest of "\r\n", which may be read
    later than the line is taken. */
-static void step_over(struct run *self) {
+static void step_over(struct execution *self) {
   if (self->at == 0 && utf8_is_marked(self->stream, self->length))
     self->begin = self->at = UTF8_MARK_LENGTH;
   if (self->at > 0 && self->at < self->length && self->begin == self->at &&
@@ -57,7 +57,7 @@ static void step_over(struct run *self) {
 }
 
 /* Up to so many pieces; whether there were less. */
-static bool take(struct run *self, size_t most) {
+static bool take(struct execution *self, size_t most) {
   struct line line;
   for (size_t i = 0; i < most; i++) {
     if (!line_splitter_next(&self->splitter, &line))
@@ -69,21 +69,22 @@ static bool take(struct run *self, size_t most) {
 }
 
 /* One read, of as much of the stream's next bytes as there is room for. */
-static size_t read_some(struct run *self, size_t length) {
-  size_t room;
-  char *space = line_splitter_space(&self->splitter, 0, &room);
-  demand(room >= LINE_SPLITTER_FIRST_READ);
+static size_t read_some(struct execution *self, size_t length) {
+  size_t capacity;
+  char *space = line_splitter_space(&self->splitter, 0, &capacity);
+  demand(capacity >= LINE_SPLITTER_FIRST_READ);
   demand(self->splitter.capacity <= PIECE_MAX + LINE_SPLITTER_READ);
-  size_t n = length < room ? length : room;
+  size_t n = length < capacity ? length : capacity;
   memcpy(space, self->stream + self->length, n);
   self->length += n;
-  line_splitter_filled(&self->splitter, n, n == room);
+  line_splitter_filled(&self->splitter, n, n == capacity);
   return n;
 }
 
 /* The text `times` times, in reads of up to a splitter's room. All lines are taken before a read,
    as the header wants it, and `most` of them after it, so that the end finds some left. */
-static void feed(struct run *self, const char *text, size_t length, size_t times, size_t most) {
+static void feed(struct execution *self, const char *text, size_t length, size_t times,
+                 size_t most) {
   size_t total = length * times;
   if (total > STREAM_MAX - self->length)
     total = STREAM_MAX - self->length;
@@ -102,7 +103,7 @@ static void feed(struct run *self, const char *text, size_t length, size_t times
   }
 }
 
-static void finish(struct run *self) {
+static void finish(struct execution *self) {
   line_splitter_end(&self->splitter);
   demand(take(self, SIZE_MAX));
   step_over(self);
@@ -111,9 +112,9 @@ static void finish(struct run *self) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  struct run run = {.stream = malloc(STREAM_MAX)};
-  demand(run.stream != NULL);
-  line_splitter_init(&run.splitter, PIECE_MAX);
+  struct execution execution = {.stream = malloc(STREAM_MAX)};
+  demand(execution.stream != NULL);
+  line_splitter_init(&execution.splitter, PIECE_MAX);
   while (size > 0) {
     /* The low half of a command is the length of its text, the high half says how often. */
     size_t length = *data & 0xF;
@@ -123,12 +124,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size--;
     if (length > size)
       length = size;
-    feed(&run, (const char *)data, length, times, scale);
+    feed(&execution, (const char *)data, length, times, scale);
     data += length;
     size -= length;
   }
-  finish(&run);
-  line_splitter_release(&run.splitter);
-  free(run.stream);
+  finish(&execution);
+  line_splitter_release(&execution.splitter);
+  free(execution.stream);
   return 0;
 }

@@ -11,7 +11,7 @@
 #define TEXT_MAX ((size_t)4096)
 #define NEEDLES_MAX ((size_t)400)
 
-struct run {
+struct execution {
   struct masker masker;
   struct mask_stream stream;
   struct buffer text, out;
@@ -29,11 +29,11 @@ static bool ends_line(char byte) {
 }
 
 /* Up to here the stream may not look back any more. */
-static size_t border(const struct run *self) {
+static size_t border(const struct execution *self) {
   return self->text.length - self->stream.depth;
 }
 
-static void list_needle(struct run *self, const char *bytes, size_t length) {
+static void list_needle(struct execution *self, const char *bytes, size_t length) {
   for (size_t i = 0; i < self->count; i++)
     if (self->needles[i].length == length && memcmp(self->needles[i].bytes, bytes, length) == 0)
       return;
@@ -44,7 +44,7 @@ static void list_needle(struct run *self, const char *bytes, size_t length) {
   self->longest = length > self->longest ? length : self->longest;
 }
 
-static void add_needle(struct run *self, const char *bytes, size_t length) {
+static void add_needle(struct execution *self, const char *bytes, size_t length) {
   if (length < NEEDLE_MIN || memchr(bytes, '\n', length) != NULL ||
       memchr(bytes, '\r', length) != NULL || self->count > NEEDLES_MAX / 2)
     return;
@@ -64,7 +64,7 @@ static void trim(const char **text, size_t *length) {
 }
 
 /* What a value, or a line of it, has for needles. */
-static bool list_forms(struct run *self, const char *text, size_t length) {
+static bool list_forms(struct execution *self, const char *text, size_t length) {
   trim(&text, &length);
   for (enum secret_form form = SECRET_RAW; form < SECRET_FORMS && length >= NEEDLE_MIN; form++) {
     struct buffer out = {0};
@@ -79,7 +79,7 @@ static bool list_forms(struct run *self, const char *text, size_t length) {
   return length >= NEEDLE_MIN;
 }
 
-static void add_value(struct run *self, const char *value, size_t length) {
+static void add_value(struct execution *self, const char *value, size_t length) {
   if (self->count > NEEDLES_MAX / 2)
     return;
   enum masker_answer answer = masker_add(&self->masker, value, length);
@@ -95,7 +95,7 @@ static void add_value(struct run *self, const char *value, size_t length) {
 }
 
 /* Marks what has become secret with the last bytes; whether an occurrence may still begin there. */
-static void find_secrets(struct run *self, size_t from) {
+static void find_secrets(struct execution *self, size_t from) {
   for (size_t i = 0; i < self->count; i++) {
     size_t length = self->needles[i].length;
     size_t first = from > length ? from - length : 0;
@@ -107,7 +107,7 @@ static void find_secrets(struct run *self, size_t from) {
 }
 
 /* The longest end of the text that a needle begins with. */
-static size_t longest_beginning(const struct run *self) {
+static size_t longest_beginning(const struct execution *self) {
   for (size_t length = self->longest; length > 0; length--)
     for (size_t i = 0; i < self->count && length <= self->text.length; i++)
       if (length <= self->needles[i].length &&
@@ -119,7 +119,7 @@ static size_t longest_beginning(const struct run *self) {
 }
 
 /* What is handed out is what the definition says of so many bytes. */
-static void compare(const struct run *self, size_t decided) {
+static void compare(const struct execution *self, size_t decided) {
   size_t place = 0;
   for (size_t i = 0; i < decided; i++) {
     if (self->secret[i] && i > 0 && self->secret[i - 1])
@@ -134,34 +134,34 @@ static void compare(const struct run *self, size_t decided) {
 }
 
 /* A chunk, in an array of its own, so that nothing beside it is touched. */
-static void put(struct run *self, const char *bytes, size_t length) {
+static void put(struct execution *self, const char *bytes, size_t length) {
   if (length > TEXT_MAX - self->text.length)
     length = TEXT_MAX - self->text.length;
   size_t held = mask_stream_held(&self->stream), before = border(self);
-  char *room = malloc(held + length + 1);
-  demand(room != NULL);
+  char *capacity = malloc(held + length + 1);
+  demand(capacity != NULL);
   if (length > 0)
-    memcpy(room + held, bytes, length);
+    memcpy(capacity + held, bytes, length);
   buffer_add(&self->text, bytes, length);
-  buffer_add(&self->out, room, mask_stream_put(&self->stream, room, length));
-  free(room);
+  buffer_add(&self->out, capacity, mask_stream_put(&self->stream, capacity, length));
+  free(capacity);
   find_secrets(self, before);
   demand(mask_stream_held(&self->stream) <= longest_beginning(self));
   compare(self, self->text.length - mask_stream_held(&self->stream));
 }
 
-static void finish(struct run *self) {
+static void finish(struct execution *self) {
   size_t held = mask_stream_held(&self->stream);
-  char *room = malloc(held + 1);
-  demand(room != NULL);
-  buffer_add(&self->out, room, mask_stream_end(&self->stream, room));
-  free(room);
+  char *capacity = malloc(held + 1);
+  demand(capacity != NULL);
+  buffer_add(&self->out, capacity, mask_stream_end(&self->stream, capacity));
+  free(capacity);
   find_secrets(self, 0);
   demand(mask_stream_held(&self->stream) == 0);
   compare(self, self->text.length);
 }
 
-static void release(struct run *self) {
+static void release(struct execution *self) {
   for (size_t i = 0; i < self->count; i++)
     free(self->needles[i].bytes);
   mask_stream_release(&self->stream);
@@ -171,7 +171,7 @@ static void release(struct run *self) {
 }
 
 /* A part of a needle, with which a text comes close to it. */
-static void put_part(struct run *self, size_t number, size_t begin, size_t length) {
+static void put_part(struct execution *self, size_t number, size_t begin, size_t length) {
   if (self->count == 0)
     return;
   number %= self->count;
@@ -181,16 +181,16 @@ static void put_part(struct run *self, size_t number, size_t begin, size_t lengt
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  struct run *run = calloc(1, sizeof *run);
-  demand(run != NULL);
-  mask_stream_init(&run->stream, &run->masker);
+  struct execution *execution = calloc(1, sizeof *execution);
+  demand(execution != NULL);
+  mask_stream_init(&execution->stream, &execution->masker);
   while (size >= 4) {
     unsigned order = *data >> 5;
     size_t length = *data & 0x1F;
     data++;
     size--;
     if (order >= 5) { /* 32 bytes of the needle or more, or up to 31 */
-      put_part(run, data[0], data[1], order == 5 ? 32 + length * 8 : length);
+      put_part(execution, data[0], data[1], order == 5 ? 32 + length * 8 : length);
       data += 2;
       size -= 2;
       continue;
@@ -198,16 +198,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     length = length < size ? length : size;
     const char *bytes = (const char *)data;
     if (order == 0)
-      add_needle(run, bytes, length);
+      add_needle(execution, bytes, length);
     else if (order == 1)
-      add_value(run, bytes, length);
+      add_value(execution, bytes, length);
     else
-      put(run, bytes, length);
+      put(execution, bytes, length);
     data += length;
     size -= length;
   }
-  finish(run);
-  release(run);
-  free(run);
+  finish(execution);
+  release(execution);
+  free(execution);
   return 0;
 }

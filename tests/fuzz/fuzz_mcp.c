@@ -4,8 +4,8 @@
  */
 #include <cjson/cJSON.h>
 
-#include "agent/doors/call_ids.h"
-#include "agent/doors/mcp/session.h"
+#include "agent/frontends/call_ids.h"
+#include "agent/frontends/mcp/session.h"
 #include "tests/fuzz/fuzz.h"
 
 static void check_answer(const struct mcp_message *message, const struct buffer *answer) {

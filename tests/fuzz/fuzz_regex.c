@@ -1,7 +1,7 @@
 /*
  * Line one is a pattern, the others are a text: which of its lines match, as grep searches it,
- * against PCRE2's interpreter without optimizations, line by line. A byte of the pattern that is not
- * ASCII stands for a piece of syntax, so that random bytes make patterns.
+ * against PCRE2's interpreter without optimizations, line by line. A byte of the pattern that is
+ * not ASCII stands for a piece of syntax, so that random bytes make patterns.
  */
 
 #define PCRE2_CODE_UNIT_WIDTH 8

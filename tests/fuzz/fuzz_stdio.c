@@ -3,8 +3,8 @@
  * those of the stream, whatever the pieces are; each request is answered by one line of JSON, or by
  * none when it is a notification.
  */
-#include "agent/doors/line_reader.h"
-#include "agent/doors/stdio/stdio_line.h"
+#include "agent/frontends/line_reader.h"
+#include "agent/frontends/stdio/stdio_line.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,10 +1,10 @@
 /*
  * Any bytes as tokens of JSON, as a payload, and as a request file. A step that is taken keeps the
- * promises of wire/step.h; one that is refused has an id to answer with and one short line that says
- * why. A request that is ready is a step; one that is not says why; none looks broken before it is
- * whole.
+ * promises of wire/step.h; one that is refused has an id to answer with and one short line that
+ * says why. A request that is ready is a step; one that is not says why; none looks broken before
+ * it is whole.
  */
-#include "agent/doors/files/exec_request.h"
+#include "agent/frontends/request_files/exec_request.h"
 #include "agent/kinds/kind.h"
 #include "base/memory.h"
 #include "base/utf8.h"

@@ -1,7 +1,7 @@
 /*
- * An archive of a hostile sandbox: the first byte says into what kind of directory it is unpacked, the rest is
- * the archive, in which the checksums of headers are put right. Beside the directory lies a file that must
- * stay as it is, and nothing else may come to lie there.
+ * An archive of a hostile sandbox: the first byte says into what kind of directory it is unpacked,
+ * the rest is the archive, in which the checksums of headers are put right. Beside the directory
+ * lies a file that must stay as it is, and nothing else may come to lie there.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -57,7 +57,7 @@ static void put_sums_right(struct archive *self) {
   }
 }
 
-/* --- what is there afterwards ---------------------------------------------------------------------- */
+/* --- what is there afterwards ----------------------------------------------------------------- */
 
 /* A link that leads anywhere leads below the directory. */
 static void check_link(int directory, const char *name, const char *root) {
@@ -70,7 +70,8 @@ static void check_link(int directory, const char *name, const char *root) {
            (real[strlen(root)] == '/' || real[strlen(root)] == '\0'));
 }
 
-/* Files, directories and links: with no bits but those of modes, and no name that was for a while. */
+/* Files, directories and links: with no bits but those of modes, and no name that was for a
+   while. */
 static void check_tree(int parent, const char *name, const char *root, bool is_clean,
                        unsigned depth) {
   (void)fchmodat(parent, name, 0700, 0);
@@ -96,10 +97,10 @@ static void check_tree(int parent, const char *name, const char *root, bool is_c
   (void)closedir(directory);
 }
 
-static void check_room(int room) {
+static void check_capacity(int capacity) {
   struct stat status;
   size_t count = 0;
-  int copy = openat(room, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int copy = openat(capacity, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *directory = fdopendir(copy);
   if (directory == NULL)
     abort();
@@ -107,25 +108,25 @@ static void check_room(int room) {
     count++;
   (void)closedir(directory);
   demand(count == 4); /* ".", "..", these two */
-  demand(fstatat(room, "target", &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode));
-  demand(fstatat(room, "other", &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode) &&
+  demand(fstatat(capacity, "target", &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode));
+  demand(fstatat(capacity, "other", &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode) &&
          status.st_size == 5 && status.st_nlink == 1 && (status.st_mode & 07777) == 0600 &&
          status.st_mtim.tv_sec == 1);
 }
 
-/* --- a run ------------------------------------------------------------------------------------------ */
+/* --- a run ------------------------------------------------------------------------------------ */
 
-static int make_room(char *path, bool has_link) {
+static int make_capacity(char *path, bool has_link) {
   static const struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
   demand(mkdtemp(path) != NULL);
-  int room = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  int other = openat(room, "other", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  int capacity = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int other = openat(capacity, "other", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   demand(write(other, "other", 5) == 5 && futimens(other, times) == 0);
   (void)close(other);
-  demand(mkdirat(room, "target", 0700) == 0);
-  demand(!has_link ||
-         (symlinkat("..", room, "target/l") == 0 && symlinkat("../other", room, "target/f") == 0));
-  return room;
+  demand(mkdirat(capacity, "target", 0700) == 0);
+  demand(!has_link || (symlinkat("..", capacity, "target/l") == 0 &&
+                       symlinkat("../other", capacity, "target/f") == 0));
+  return capacity;
 }
 
 static bool holds(const struct archive *self, const char *text) {
@@ -143,8 +144,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   put_sums_right(&archive);
 
   char path[] = "/dev/shm/fuzz-tar-XXXXXX", root[sizeof path + 8];
-  int room = make_room(path, (flags & HAS_LINK) != 0);
-  int target = openat(room, "target", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int capacity = make_capacity(path, (flags & HAS_LINK) != 0);
+  int target = openat(capacity, "target", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const struct tar_source source = {.get = get, .leave_out = leave_out, .owner = &archive};
   struct error error = {.text = ""};
   int result = tar_unpack(target, (flags & IS_NEW) != 0, &source, &error);
@@ -152,12 +153,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   (void)close(target);
 
   (void)snprintf(root, sizeof root, "%s/target", path);
-  check_room(room);
-  check_tree(room, "target", (flags & HAS_LINK) != 0 ? NULL : root, !holds(&archive, ".sandbox-"),
-             0);
-  tar_remove(room, "target");
-  demand(unlinkat(room, "other", 0) == 0 && rmdir(path) == 0);
-  (void)close(room);
+  check_capacity(capacity);
+  check_tree(capacity, "target", (flags & HAS_LINK) != 0 ? NULL : root,
+             !holds(&archive, ".sandbox-"), 0);
+  tar_remove(capacity, "target");
+  demand(unlinkat(capacity, "other", 0) == 0 && rmdir(path) == 0);
+  (void)close(capacity);
   free(archive.bytes);
   return 0;
 }

@@ -23,7 +23,7 @@ static cJSON *parse(const char *text, size_t length) {
 
 static void answer(const struct tool_call *call, const uint8_t *data, size_t size) {
   struct buffer text = {0};
-  struct run_end end = {.output = {.bytes = (const char *)data, .length = size}};
+  struct execution_result end = {.output = {.bytes = (const char *)data, .length = size}};
   if (size % 2 == 0) {
     end.output.truncated = true;
     end.output.tail = (const char *)data;
@@ -33,7 +33,8 @@ static void answer(const struct tool_call *call, const uint8_t *data, size_t siz
   (void)tool_call_answer(call, &end, &text);
   demand(text.length <= 2 * size + FRAME_MAX);
   text.length = 0;
-  end.errors = (struct run_stream){.bytes = (const char *)data, .length = size < 256 ? size : 256};
+  end.errors =
+      (struct captured_stream){.bytes = (const char *)data, .length = size < 256 ? size : 256};
   (void)tool_call_answer(call, &end, &text);
   buffer_release(&text);
 }

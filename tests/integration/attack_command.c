@@ -1,5 +1,5 @@
-/* What a step may try on its agent, or on itself: `attack NAME PID`. Says what the kernel said. Built
-   by test_container. */
+/* What a step may try on its agent, or on itself: `attack NAME PID`. Says what the kernel said.
+   Built by test_container. */
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 /*
- * Gets away from whoever would end it, and rests for a minute: `escape WAY FILE`. Whoever comes of it
- * holds a shared lock of the file; when one rests it has written a byte there. Built by test_escape.
+ * Gets away from whoever would end it, and rests for a minute: `escape WAY FILE`. Whoever comes of
+ * it holds a shared lock of the file; when one rests it has written a byte there. Built by
+ * test_escape.
  */
 
 #include <fcntl.h>
@@ -59,8 +60,8 @@ static void run_away(void) {
       _exit(0);
 }
 
-/* Each process of a chain forks and exits at once, so that zombies outnumber the live processes. The
-   chains stay in one process group, except every other one, which leaves it. */
+/* Each process of a chain forks and exits at once, so that zombies outnumber the live processes.
+   The chains stay in one process group, except every other one, which leaves it. */
 static void run_chains(void) {
   for (int i = 0; i < CHAINS; i++)
     if (fork() == 0) {

@@ -1,4 +1,5 @@
-/* What a step has left in the background attacks the keepers of later steps, as their own user. */
+/* What a step has left in the background attacks the supervisors of later steps, as their own
+   user. */
 
 #include <fcntl.h>
 #include <signal.h>
@@ -61,8 +62,8 @@ static int end_attack(struct job *job, const char *file, int *opened) {
   return seen;
 }
 
-/* Each step leaves a process, so that its keeper serves no other. */
-JOB_TEST_NO_AGENT(no_keepers_memory_can_be_opened_at_any_moment) {
+/* Each step leaves a process, so that its supervisor serves no other. */
+JOB_TEST_NO_AGENT(no_supervisors_memory_can_be_opened_at_any_moment) {
   enum { STEPS = 200 };
   int opened;
   const char *file = start_attack(job, "memory");
@@ -76,7 +77,7 @@ JOB_TEST_NO_AGENT(no_keepers_memory_can_be_opened_at_any_moment) {
 
 /* The agent waits for none of them: its heartbeat goes on, each step is answered, and SIGTERM ends
    it. */
-JOB_TEST_NO_AGENT(stopped_at_its_birth_a_keeper_delays_its_step_alone) {
+JOB_TEST_NO_AGENT(stopped_at_its_birth_a_supervisor_delays_its_step_alone) {
   enum { STEPS = 60 };
   int opened;
   const char *file = start_attack(job, "stop");
@@ -84,7 +85,7 @@ JOB_TEST_NO_AGENT(stopped_at_its_birth_a_keeper_delays_its_step_alone) {
     const cJSON *step = job_script(job, "sleep 1 >/dev/null 2>&1 & echo up");
     const cJSON *result = job_run_within(job, step, 2 * WAIT_BOUND_MS);
     if (job_number(result, "exitCode") != 0)
-      job_expect_part(job, result, "errorMessage", "its keeper does not respond");
+      job_expect_part(job, result, "errorMessage", "its supervisor does not respond");
     assert_int_equal(job_ask_number(job, "EXISTS sandbox:%s:heartbeat", job->id), 1);
   }
   job_stop_agent(job, SIGTERM);

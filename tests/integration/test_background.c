@@ -89,7 +89,7 @@ JOB_TEST(a_failure_in_front_of_a_holder_is_a_failure) {
   job_expect_result(job, job_run(job, step), 9, "bad", NULL);
 }
 
-/* --- what the agent itself reads of /proc ------------------------------------------------------- */
+/* --- what the agent itself reads of /proc ----------------------------------------------------- */
 
 enum { CROWD = 16, CROWD_DESCRIPTORS = 8000, DAEMONS = 50, CPU_MS_MAX = 60 };
 

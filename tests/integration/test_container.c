@@ -49,8 +49,8 @@ static void start_in(struct job *job, const struct container *container) {
   job_start_agent(job, NULL);
 }
 
-/* Its numbers mean other processes: it is as good as none. (The sanitizer for leaks looks for itself
-   there, and fails.) */
+/* Its numbers mean other processes: it is as good as none. (The sanitizer for leaks looks for
+   itself there, and fails.) */
 TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
              a_proc_of_another_namespace_is_not_believed, job_setup_server, job_teardown) {
   static const struct container rows[] = {{.outer_proc = true}, {.init = true, .outer_proc = true}};
@@ -137,7 +137,7 @@ JOB_TEST_NO_AGENT(the_agents_limits_are_not_a_steps_to_set) {
   }
 }
 
-/* A command, what it starts at once, and its keeper; the agent keeps its own score. */
+/* A command, what it starts at once, and its supervisor; the agent keeps its own score. */
 JOB_TEST_NO_AGENT(a_step_is_killed_for_memory_before_the_agent) {
   static const char wait[] =
       "sleep 60 & for i in $$ $!; do "

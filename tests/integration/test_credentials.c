@@ -131,16 +131,16 @@ static int count_in_memory(pid_t pid, const char *text) {
   return found;
 }
 
-/* A search of files that a step names is done in the keeper, which began as a copy of the agent. A
-   sanitizer keeps what was freed. */
+/* A search of files that a step names is done in the supervisor, which began as a copy of the
+   agent. A sanitizer keeps what was freed. */
 TEST_WITH_IF(agent_process_is_shipped() && geteuid() == 0, struct job *job,
-             a_keeper_that_reads_files_has_forgotten_the_password, setup, job_teardown) {
+             a_supervisor_that_reads_files_has_forgotten_the_password, setup, job_teardown) {
   start_with_flag(job, url_with_password(job), 65534);
   const pid_t agent = agent_process_pid(job->agent);
   cJSON *step = cJSON_Parse(job_json(job, "{'stepId':'1','kind':'readFile','path':'/dev/null'}"));
   (void)job_run(job, job_own(job, step));
   assert_true(count_in_memory(agent, PASSWORD) > 0);
-  int forgotten = 0; /* by one: another keeper may wait already */
+  int forgotten = 0; /* by one: another supervisor may wait already */
   for (int i = 0; proc_child_of(agent, i) != 0; i++)
     forgotten += count_in_memory(proc_child_of(agent, i), PASSWORD) == 0;
   assert_int_equal(forgotten, 1);

@@ -1,5 +1,5 @@
-/* A step that is over its time: its whole tree ends (test_escape.c too), nothing else does, and the answer
-   comes. */
+/* A step that is over its time: its whole tree ends (test_escape.c too), nothing else does, and the
+   answer comes. */
 
 #include "tests/support/job.h"
 #include "tests/support/proc.h"

@@ -42,10 +42,10 @@ static const char *in_log(struct job *job, const cJSON *step) {
   return job_format(job, "step=%.8s", job_text(step, "stepId"));
 }
 
-JOB_TEST(an_idle_agent_says_its_doors) {
+JOB_TEST(an_idle_agent_says_its_frontends) {
   job_expect_to_go_on(job);
   for (int i = 0; i < 3; i++)
-    expect_dump(job, (const char *const[]){"door", "redis", NULL});
+    expect_dump(job, (const char *const[]){"frontend", "redis", NULL});
   job_expect_to_go_on(job);
   job_shut_down(job);
 }
@@ -54,7 +54,7 @@ JOB_TEST(a_run_is_there_with_its_pid) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = job_push_endless(job, sleep);
   pid_t pid = proc_wait_for(sleep, WAIT_BOUND_MS);
-  expect_dump(job, (const char *const[]){"door", "redis", in_log(job, step),
+  expect_dump(job, (const char *const[]){"frontend", "redis", in_log(job, step),
                                          job_format(job, "pid %d", (int)pid), "waits for", NULL});
   job_push_cancel(job, step);
   job_expect_answer(job, step, -1, "cancelled: by a cancel step", "up\n");
@@ -71,7 +71,7 @@ JOB_TEST(who_asks_may_be_gone) {
     _exit(kill(agent, SIGUSR1));
   assert_int_equal(waitpid(sender, NULL, 0), sender);
   assert_int_equal(kill(agent, SIGCONT), 0);
-  agent_process_wait_log(job->agent, "state: door redis");
+  agent_process_wait_log(job->agent, "state: frontend redis");
   job_push_cancel(job, step);
   job_expect_answer(job, step, -1, "cancelled: by a cancel step", "up\n");
 }
@@ -81,8 +81,8 @@ JOB_TEST(an_outage_is_there) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
   job_push_until(job, step, job->id);
   redis_server_freeze(job->server);
-  expect_dump(job, (const char *const[]){"door", "redis", in_log(job, step), "waits for room",
-                                         "not acknowledged", NULL});
+  expect_dump(job, (const char *const[]){"frontend", "redis", in_log(job, step),
+                                         "waits for capacity", "not acknowledged", NULL});
   assert_true(agent_process_is_running(job->agent));
   redis_server_thaw(job->server);
   job_push_cancel(job, step);
@@ -95,6 +95,6 @@ JOB_TEST_NO_AGENT(an_agent_without_redis_says_so) {
   redis_server_kill(job->server);
   job_start_agent(job, NULL);
   agent_process_wait_log(job->agent, "redis");
-  expect_dump(job, (const char *const[]){"door", "redis", NULL});
+  expect_dump(job, (const char *const[]){"frontend", "redis", NULL});
   assert_true(agent_process_is_running(job->agent));
 }

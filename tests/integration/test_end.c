@@ -70,7 +70,7 @@ JOB_TEST(a_step_that_an_agent_has_left_is_lost) {
 
 /* --- usage ------------------------------------------------------------------------------------ */
 
-/* An orphan is waited for by nobody but its keeper: to be there it need not be dead. */
+/* An orphan is waited for by nobody but its supervisor: to be there it need not be dead. */
 JOB_TEST(the_usage_is_of_the_whole_tree) {
   const cJSON *end = run_for_end(
       job, DIRECTORY "(dd if=/dev/zero of=/dev/null bs=64M count=8 2>/dev/null & echo $! >pid) &"
@@ -97,7 +97,7 @@ JOB_TEST(each_step_has_its_own_usage) {
   assert_int_equal(job_number(end, "processes"), 1);
 }
 
-/* What its keeper has had for the step before is not its own. */
+/* What its supervisor has had for the step before is not its own. */
 JOB_TEST(a_small_step_has_no_other_s_resident_size) {
   char *path = job_path(job, "f");
   (void)job_run(job, job_script(job, job_format(job, "head -c 4194304 /dev/zero >%s", path)));

@@ -1,5 +1,5 @@
-/* Processes that get away from whoever looks for groups, sessions, parents, environments or numbers: each
-   end of a step, of the job or of the agent ends all of them. */
+/* Processes that get away from whoever looks for groups, sessions, parents, environments or
+   numbers: each end of a step, of the job or of the agent ends all of them. */
 
 #include <fcntl.h>
 #include <signal.h>
@@ -148,7 +148,7 @@ JOB_TEST(the_agents_death_ends_all) {
 }
 
 /* The command kills it, when all have got away. */
-JOB_TEST(the_keepers_death_ends_all) {
+JOB_TEST(the_supervisors_death_ends_all) {
   const char *gate = directory_path(&directory, "gate");
   const cJSON *step =
       escaping_step(job, "", job_format(job, GATE("%s") "kill -KILL $PPID; sleep 600", gate, gate));
@@ -197,7 +197,7 @@ JOB_TEST(the_agents_death_ends_chains_of_processes_that_fork_and_exit) {
   expect_chains_ended(job);
 }
 
-JOB_TEST(the_keepers_death_ends_chains_of_processes_that_fork_and_exit) {
+JOB_TEST(the_supervisors_death_ends_chains_of_processes_that_fork_and_exit) {
   (void)push_chains(job, 60, " & sleep 1; kill -KILL $PPID; sleep 60");
   job_expect_part(job, job_result_within(job, WAIT_BOUND_MS), "errorMessage", "killed by signal 9");
   expect_chains_ended(job);

@@ -91,13 +91,13 @@ TEST_WITH(struct job *job, a_signal_is_obeyed_while_a_step_hangs, job_setup_serv
   hanging_mount_release(&scene.mount);
 }
 
-struct hanging_keeper {
+struct hanging_supervisor {
   pid_t agent, pid;
 };
 
-/* Finds the keeper whose child hangs. */
+/* Finds the supervisor whose child hangs. */
 static bool has_hanging_child(void *context) {
-  struct hanging_keeper *self = context;
+  struct hanging_supervisor *self = context;
   for (int i = 0; (self->pid = proc_child_of(self->agent, i)) != 0; i++)
     if (proc_sleeps_in(proc_child_of(self->pid, 0), SYS_chdir))
       return true;
@@ -105,23 +105,23 @@ static bool has_hanging_child(void *context) {
 }
 
 static bool is_asleep(void *context) {
-  const struct hanging_keeper *self = context;
+  const struct hanging_supervisor *self = context;
   return proc_sleeps_in(self->pid, SYS_ppoll);
 }
 
 /* Its child waits in the kernel and cannot be killed: there is nothing to do but to wait. */
-TEST_WITH(struct job *job, a_keeper_whose_agent_is_dead_sleeps_while_its_step_hangs,
+TEST_WITH(struct job *job, a_supervisor_whose_agent_is_dead_sleeps_while_its_step_hangs,
           job_setup_server, tear_down) {
   struct scene scene;
   begin(&scene, job);
   job_push(job, step_in(&scene, scene.inside, "true"));
-  struct hanging_keeper keeper = {.agent = agent_process_pid(job->agent)};
-  assert_true(wait_until(has_hanging_child, &keeper, WAIT_BOUND_MS));
-  assert_int_equal(kill(keeper.agent, SIGKILL), 0);
+  struct hanging_supervisor supervisor = {.agent = agent_process_pid(job->agent)};
+  assert_true(wait_until(has_hanging_child, &supervisor, WAIT_BOUND_MS));
+  assert_int_equal(kill(supervisor.agent, SIGKILL), 0);
   assert_int_equal(agent_process_wait(job->agent, WAIT_BOUND_MS), -SIGKILL);
-  assert_true(wait_until(is_asleep, &keeper, WAIT_BOUND_MS));
+  assert_true(wait_until(is_asleep, &supervisor, WAIT_BOUND_MS));
   hanging_mount_release(&scene.mount);
-  assert_true(proc_wait_pid_gone(keeper.pid, WAIT_BOUND_MS));
+  assert_true(proc_wait_pid_gone(supervisor.pid, WAIT_BOUND_MS));
 }
 
 /* A step that names no directory is to be there; the agent itself does not look whether it is. */

@@ -1,5 +1,6 @@
-/* The carrier image: `/python` is copied beside the agent, and steps find it; so are the client, `/sandbox`,
-   and `/ca-certificates.crt`, which the agent trusts where the image that it runs in has no bundle. */
+/* The carrier image: `/python` is copied beside the agent, and steps find it; so are the client,
+   `/sandbox`, and `/ca-certificates.crt`, which the agent trusts where the image that it runs in
+   has no bundle. */
 
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -21,7 +22,8 @@ enum { OLD = 1000000000 };
 /* What is beside the agent when all are copied. */
 enum { BESIDE = 3 };
 
-/* Nothing but the program, and a place for it that is user 1000's. The test's injectors run in it. */
+/* Nothing but the program, and a place for it that is user 1000's. The test's injectors run in
+   it. */
 static int set_up_carrier(void **state) {
   injection_set_up(state);
   struct injection *self = *state;

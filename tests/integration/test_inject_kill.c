@@ -1,6 +1,7 @@
-/* Injectors that are killed at any moment, that find no room at any moment, and many at once: the program, the
-   bundle and the client are the old ones or the new ones, whole, or not there where there was none; the tools
-   are whole or not there. What the killed leave behind is cleared by the next. */
+/* Injectors that are killed at any moment, that find no room at any moment, and many at once: the
+   program, the bundle and the client are the old ones or the new ones, whole, or not there where
+   there was none; the tools are whole or not there. What the killed leave behind is cleared by the
+   next. */
 
 #include <fcntl.h>
 #include <signal.h>
@@ -272,7 +273,7 @@ static void fill_everywhere(struct injection *self, const char *old) {
   expect_new(self);
 }
 
-CARRIER_TEST(no_room_leaves_what_there_was) {
+CARRIER_TEST(no_capacity_leaves_what_there_was) {
   fill_everywhere(self, NULL);
   assert_int_equal(umount(injection_path(self, "root/shared")), 0);
   fill_everywhere(self, "old");

@@ -757,7 +757,7 @@ MCP_TEST(of_long_output_both_ends_are_returned) {
   cJSON_Delete(answer);
 }
 
-/* --- the trace of a call ----------------------------------------------------------------------- */
+/* --- the trace of a call ---------------------------------------------------------------------- */
 
 #define TRACE "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -897,7 +897,8 @@ MCP_TEST(a_message_of_progress_has_200_characters) {
   mcp_client_open_gate(client, "go.1");
 }
 
-/* Readers that take the next line for the answer are lost by a line that they have not asked for. */
+/* Readers that take the next line for the answer are lost by a line that they have not asked
+   for. */
 MCP_TEST(there_is_no_progress_without_a_token) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-11-25");

@@ -91,7 +91,7 @@ LIMITED_TEST(one_that_succeeds_has_the_number_alone) {
   assert_true(cJSON_IsFalse(cJSON_GetObjectItem(end_of(result), "oomKilled")));
 }
 
-/* --- what the guard ends before ---------------------------------------------------------------- */
+/* --- what the guard ends before --------------------------------------------------------------- */
 
 #define GUARDED "--memory-reserve", "16777216"
 
@@ -158,8 +158,8 @@ LIMITED_TEST(the_page_cache_is_no_want_of_memory) {
   job_expect_result(job, result, 0, NULL, NULL);
 }
 
-/* Whichever of its processes is the largest at that moment. What it has written stays when it is killed, and
-   is not the next step's. */
+/* Whichever of its processes is the largest at that moment. What it has written stays when it is
+   killed, and is not the next step's. */
 LIMITED_TEST(a_step_that_fills_a_memory_file_system_is_ended) {
   struct job *job = limited->job;
   const char *file = job_format(job, "/dev/shm/agent-test-%d", (int)getpid());
@@ -180,7 +180,7 @@ LIMITED_TEST(a_step_that_fills_a_memory_file_system_is_ended) {
   assert_int_equal(unlink(file), 0);
 }
 
-/* --- a kernel that ends the whole group: its files, below a real group ------------------------------ */
+/* --- a kernel that ends the whole group: its files, below a real group ------------------------ */
 
 struct faked {
   struct job *job;

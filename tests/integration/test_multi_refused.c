@@ -61,8 +61,8 @@ JOB_TEST_NO_AGENT(so_it_is_for_a_user_without_the_permission) {
   expect_exit_without_a_change(job, "refuses MULTI: NOPERM: the user needs +multi");
 }
 
-/* Redis applies a change of rights to connections that are there. What was begun then is answered by
-   the next agent, once. */
+/* Redis applies a change of rights to connections that are there. What was begun then is answered
+   by the next agent, once. */
 JOB_TEST_NO_AGENT(a_permission_that_goes_while_the_agent_runs_ends_it) {
   redis_server_make_user(job->redis, "somebody", NULL);
   job->url =

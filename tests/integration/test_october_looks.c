@@ -137,8 +137,8 @@ OCTOBER_TEST(a_large_file_that_is_named_is_searched) {
   expect_look(server, "repo/other", OCTOBER_NO_MATCH);
 }
 
-/* As ripgrep does. A `stderr` event says so (test_file_kinds.c); what the server makes of the answer is
-   the same. */
+/* As ripgrep does. A `stderr` event says so (test_file_kinds.c); what the server makes of the
+   answer is the same. */
 OCTOBER_TEST(a_large_file_that_is_not_named_is_passed_over) {
   make_large(server, "repo/package-lock.json", "needle\n");
   expect_look(server, "repo", OCTOBER_NO_MATCH);

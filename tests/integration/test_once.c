@@ -278,7 +278,7 @@ ONCE_TEST(the_url_in_the_environment_is_ignored) {
 
 /* The last line comes with the end of the command, so that it is not written when the result needs
    room; and then all is written at once. */
-ONCE_TEST(a_result_finds_room_where_output_is_taken_at_once) {
+ONCE_TEST(a_result_finds_capacity_where_output_is_taken_at_once) {
   start(self, 0, open("/dev/null", O_WRONLY | O_CLOEXEC));
   send_text(self, script_step("seq 60000; printf end"));
   stdio_host_close_input(self->host);

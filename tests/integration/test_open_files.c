@@ -59,15 +59,15 @@ JOB_TEST_NO_AGENT(the_least_hard_limit_is_enough_for_a_step) {
   job_shut_down(job);
 }
 
-static bool has_keeper(void *job) {
+static bool has_supervisor(void *job) {
   return proc_child_of(agent_process_pid(((struct job *)job)->agent), 0) != 0;
 }
 
-static void limit_keeper(struct job *job, rlim_t open_files) {
+static void limit_supervisor(struct job *job, rlim_t open_files) {
   const struct rlimit limit = {.rlim_cur = open_files, .rlim_max = 4096};
-  assert_true(wait_until(has_keeper, job, WAIT_BOUND_MS));
-  pid_t keeper = proc_child_of(agent_process_pid(job->agent), 0);
-  assert_int_equal(prlimit(keeper, RLIMIT_NOFILE, &limit, NULL), 0);
+  assert_true(wait_until(has_supervisor, job, WAIT_BOUND_MS));
+  pid_t supervisor = proc_child_of(agent_process_pid(job->agent), 0);
+  assert_int_equal(prlimit(supervisor, RLIMIT_NOFILE, &limit, NULL), 0);
 }
 
 /* A command without its output would look like one that printed nothing. The larger one travels as
@@ -77,13 +77,13 @@ JOB_TEST(a_step_whose_descriptors_do_not_arrive_is_not_started) {
   job_expect_to_go_on(job);
   for (int i = 0; i < 2; i++) {
     const char *argument = job_format(job, "%0*d", i == 0 ? 1 : 100000, 0);
-    limit_keeper(job, 6);
+    limit_supervisor(job, 6);
     const cJSON *step =
         job_step(job, "sh", "-c", job_format(job, "touch %s", file), argument, NULL);
     job_expect_result(job, job_run(job, step), -1,
                       "cannot start a process: the open-file limit of its supervisor is 6", NULL);
     assert_int_equal(access(file, F_OK), -1);
-    limit_keeper(job, 4096);
+    limit_supervisor(job, 4096);
     job_expect_to_go_on(job);
   }
 }

@@ -139,8 +139,8 @@ JOB_TEST(the_end_is_there_however_the_command_ended) {
   expect_cut(result, 200000 * 8 + 5, TAIL_MAX - 3, "1191809\n", "1199999\nlast\n");
 }
 
-/* "\r\n" and a lone "\r" count as the "\n" that they are in outputContent, and a last line without an
-   end has one; the mark at the beginning counts nothing. */
+/* "\r\n" and a lone "\r" count as the "\n" that they are in outputContent, and a last line without
+   an end has one; the mark at the beginning counts nothing. */
 JOB_TEST(bytes_are_counted_as_lines) {
   const char *script = "printf '\\357\\273\\277'; yes `printf '123456\\r'` | head -n 100000; "
                        "yes 123456 | head -n 50000 | tr '\\n' '\\r'; printf end";
@@ -148,7 +148,8 @@ JOB_TEST(bytes_are_counted_as_lines) {
              "123456\nend\n");
 }
 
-/* Where none begins in the last bytes: of one line of characters that are cut, from a whole one on. */
+/* Where none begins in the last bytes: of one line of characters that are cut, from a whole one
+   on. */
 JOB_TEST(the_end_of_one_long_line_begins_with_a_character) {
   const char *script = "head -c 400000 /dev/zero | LC_ALL=C sed 's/\\x00/\\xe6\\xbc\\xa2/g'; "
                        "echo; head -c 100000 /dev/zero | LC_ALL=C sed 's/\\x00/\\xe6\\xbc\\xa2/g'; "

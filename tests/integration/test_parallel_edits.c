@@ -1,5 +1,5 @@
-/* Calls and steps that change the same file at the same time: every change is in the file, which keeps
-   its owner. */
+/* Calls and steps that change the same file at the same time: every change is in the file, which
+   keeps its owner. */
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -9,8 +9,9 @@
 
 enum { STEPS = 1000, SETTLED = 100, WITH_BACKGROUND = 50 };
 
-/* What a step sees of the agent, which is its keeper's parent: resident KiB and open descriptors. The
-   least of several looks: at the first one the agent may not have closed the command's ends yet. */
+/* What a step sees of the agent, which is its supervisor's parent: resident KiB and open
+   descriptors. The least of several looks: at the first one the agent may not have closed the
+   command's ends yet. */
 static const char look_at_agent[] =
     "agent=$(sed 's/.*) . \\([0-9]*\\) .*/\\1/' /proc/$PPID/stat); "
     "sed -n 's/^VmRSS:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/$agent/status; "
@@ -44,7 +45,7 @@ static int children_of(const struct job *job) {
 }
 
 /* That of the last step may be on its way to its rest. */
-static bool has_two_keepers(void *context) {
+static bool has_two_supervisors(void *context) {
   return children_of(context) == 2;
 }
 
@@ -76,9 +77,10 @@ JOB_TEST_NO_AGENT(a_thousand_steps) {
   }
   free(ids);
 
-  if (!wait_until(has_two_keepers, job, WAIT_BOUND_MS))
+  if (!wait_until(has_two_supervisors, job, WAIT_BOUND_MS))
     job_fail(job, "%d children, where one keeps a sleeper and one waits", children_of(job));
-  /* The sleeper's keeper, which has two, and the heartbeat's connection may have come after the first one. */
+  /* The sleeper's supervisor, which has two, and the heartbeat's connection may have come after the
+     first one. */
   if (last.descriptors < first.descriptors || last.descriptors > first.descriptors + 3)
     job_fail(job, "%ld descriptors at first, %ld at last", first.descriptors, last.descriptors);
   print_message("resident: %ld KiB after step %d, %ld KiB after step %d\n", settled.rss_kib,
@@ -92,13 +94,13 @@ JOB_TEST_NO_AGENT(a_thousand_steps) {
 }
 
 /* That of the first step may be on its way to its end, since another one waits. */
-static bool has_one_keeper(void *context) {
+static bool has_one_supervisor(void *context) {
   const struct job *job = context;
   int zombies;
   return proc_child_count(agent_process_pid(job->agent), &zombies) == 1 && zombies == 0;
 }
 
-/* Orphans that come to a keeper as their next parent are reaped too. */
+/* Orphans that come to a supervisor as their next parent are reaped too. */
 JOB_TEST(strangers_leave_no_zombies) {
   const char *sleep = job_sleep(job, 1);
   const char *script = job_format(
@@ -106,10 +108,10 @@ JOB_TEST(strangers_leave_no_zombies) {
   job_expect_result(job, job_run(job, job_script(job, script)), 0, NULL, NULL);
   assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
   const cJSON *result = job_run(job, job_script(job, "echo $PPID"));
-  pid_t keeper = (pid_t)atoi(job_text(result, "outputContent"));
-  if (!wait_until(has_one_keeper, job, WAIT_BOUND_MS))
-    job_fail(job, "%d children, where one keeper waits", children_of(job));
-  assert_int_equal(proc_child_count(keeper, NULL), 0);
+  pid_t supervisor = (pid_t)atoi(job_text(result, "outputContent"));
+  if (!wait_until(has_one_supervisor, job, WAIT_BOUND_MS))
+    job_fail(job, "%d children, where one supervisor waits", children_of(job));
+  assert_int_equal(proc_child_count(supervisor, NULL), 0);
 }
 
 /* One round trip for each, and not two: the number that is committed is that of the windows. */

@@ -1,4 +1,4 @@
-/* Secret values in what an agent says: events, results, the log, other doors' answers. */
+/* Secret values in what an agent says: events, results, the log, other frontends' answers. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -142,7 +142,7 @@ JOB_TEST_NO_AGENT(variables_that_match_a_pattern_are_masked) {
   assert_non_null(strstr(job_raw_events(job), "\"notMasked\":[\"B_KEY\"]"));
 }
 
-/* --- what the agent itself says of a step -------------------------------------------------------- */
+/* --- what the agent itself says of a step ----------------------------------------------------- */
 
 JOB_TEST_NO_AGENT(no_command_shows_it_where_it_is_cut_either) {
   job_start_agent(job, "--verbose", NULL);
@@ -286,11 +286,11 @@ JOB_TEST(many_large_ones_take_little_time) {
   assert_true(used.tv_sec < MOST_SECONDS);
 }
 
-/* --- other doors ------------------------------------------------------------------------------ */
+/* --- other frontends -------------------------------------------------------------------------- */
 
-static struct stdio_host *start_host(const char *door) {
+static struct stdio_host *start_host(const char *frontend) {
   static const char *const variables[] = {"OWN_TOKEN=of-the-agent", NULL};
-  const char *const arguments[] = {door, "--mask-env", "X, *_TOKEN", NULL};
+  const char *const arguments[] = {frontend, "--mask-env", "X, *_TOKEN", NULL};
   return stdio_host_start(
       &(struct stdio_host_setup){.arguments = arguments, .variables = variables});
 }

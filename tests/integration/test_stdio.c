@@ -154,7 +154,7 @@ TRIAL_TEST(tools_are_methods_and_parameters) {
   end_input(host);
 }
 
-TRIAL_TEST(a_door_of_one_tool_serves_no_other) {
+TRIAL_TEST(a_frontend_of_one_tool_serves_no_other) {
   struct stdio_host *host = start(trial, "--tool", "read_file");
   stdio_host_send(host, "{'id':1,'method':'execute','params':{'path':'none'}}\n");
   expect_error(host, "1", formatted("file not found: %s/none", trial->directory.path));
@@ -234,10 +234,10 @@ TRIAL_TEST(mcp_is_told_the_way) {
   struct stdio_host *host = start(trial, NULL, NULL);
   stdio_host_send(host, "{'jsonrpc':'2.0','id':0,'method':'initialize','params':{}}\n");
   stdio_host_expect(host, "{'jsonrpc':'2.0','id':0,'error':{'code':-32601,'message':"
-                          "'this is the stdio door; MCP is --mcp'}}");
+                          "'this is the stdio frontend; MCP is --mcp'}}");
   stdio_host_send(host, "{'id':0,'method':'initialize'}\n");
   stdio_host_expect(host, "{'id':0,'error':{'code':-32601,'message':"
-                          "'this is the stdio door; MCP is --mcp'}}");
+                          "'this is the stdio frontend; MCP is --mcp'}}");
   end_input(host);
 }
 
@@ -539,7 +539,7 @@ TRIAL_TEST(progress_does_not_come_otherwise) {
   end_input(host);
 }
 
-/* --- JSON-RPC: a plugin ------------------------------------------------------------------------ */
+/* --- JSON-RPC: a plugin ----------------------------------------------------------------------- */
 
 static void expect_schema(const cJSON *tool, const char *name) {
   assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(tool, "name")), name);
@@ -568,7 +568,7 @@ TRIAL_TEST(a_plugin_tells_about_itself_and_shuts_down) {
   }
 }
 
-TRIAL_TEST(a_door_of_all_tools_lists_them) {
+TRIAL_TEST(a_frontend_of_all_tools_lists_them) {
   struct stdio_host *host = start(trial, NULL, NULL);
   stdio_host_send(host, "{'jsonrpc':'2.0','method':'info','id':1}\n");
   cJSON *answer = cJSON_Parse(stdio_host_line(host));
@@ -648,7 +648,7 @@ TRIAL_TEST(a_cancelled_call_of_json_rpc_fails) {
   end_input(host);
 }
 
-/* --- one shot: tool-runner ---------------------------------------------------------------------- */
+/* --- one shot: tool-runner -------------------------------------------------------------------- */
 
 /* Its host neither ends the line nor the stream, and reads to the end of the output. */
 TRIAL_TEST(a_runner_waits_for_neither_newline_nor_end) {
@@ -727,7 +727,7 @@ TRIAL_TEST(broken_arguments_of_a_runner_are_answered) {
   stdio_host_expect_exit(host, 1);
 }
 
-/* --- hosts, and what goes wrong with them ------------------------------------------------------ */
+/* --- hosts, and what goes wrong with them ----------------------------------------------------- */
 
 /* One exchange: spawn, a line, a line, SIGKILL. */
 TRIAL_TEST(a_host_kills_it_after_the_first_line) {

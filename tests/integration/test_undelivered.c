@@ -103,8 +103,8 @@ static void read_until(int fd, const char *text) {
   } while (strstr(log, text) == NULL);
 }
 
-/* Half of a large pipe at a time, and a pause after each: a page at a time would be as many turns of
-   both processes as a busy machine does not give them before the agent's time is over. */
+/* Half of a large pipe at a time, and a pause after each: a page at a time would be as many turns
+   of both processes as a busy machine does not give them before the agent's time is over. */
 enum { PIPE_SIZE = 512 * 1024 };
 
 static char *read_slowly(int fd, struct agent_process *agent) {
@@ -220,7 +220,8 @@ static void fill(struct job *job, int fd) {
   close(again);
 }
 
-/* The 8 s that they may take are for all of them together: for each of them they would be minutes. */
+/* The 8 s that they may take are for all of them together: for each of them they would be
+   minutes. */
 JOB_TEST_NO_AGENT(many_results_to_nobody_take_no_longer) {
   enum { STEPS = 60 };
   int ends[2];

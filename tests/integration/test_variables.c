@@ -1,5 +1,5 @@
-/* The variables that are flags of the agent: no command gets them, in whatever door. Which they are
-   says --help, which is written from the same table. */
+/* The variables that are flags of the agent: no command gets them, in whatever frontend. Which they
+   are says --help, which is written from the same table. */
 
 #include <ctype.h>
 
@@ -109,13 +109,13 @@ static const char *variable_in(const char *text, const char *name) {
 }
 
 /* What `env` has printed. */
-static void expect_none(const char *door, const char *text, const char *but) {
+static void expect_none(const char *frontend, const char *text, const char *but) {
   if (variable_in(text, "OF_THE_POD") == NULL || variable_in(text, "SANDBOX_VERSION") == NULL ||
       variable_in(text, "SANDBOX_STEP_ID") == NULL || variable_in(text, "SANDBOX_STEP_TAG") == NULL)
-    fail_msg("%s: not all is kept in %s", door, text);
+    fail_msg("%s: not all is kept in %s", frontend, text);
   for (size_t i = 0; i < variables.count; i++)
     if (strcmp(variables.names[i], but) != 0 && variable_in(text, variables.names[i]) != NULL)
-      fail_msg("%s: %s in %s", door, variables.names[i], text);
+      fail_msg("%s: %s in %s", frontend, variables.names[i], text);
 }
 
 JOB_TEST_NO_AGENT(no_command_of_redis_gets_one) {
@@ -150,15 +150,15 @@ JOB_TEST_NO_AGENT(nor_what_the_agent_was_started_with) {
 }
 
 /* The next line that has what `env` printed. */
-static void expect_none_of_host(struct stdio_host *host, const char *door, const char *but) {
+static void expect_none_of_host(struct stdio_host *host, const char *frontend, const char *but) {
   const char *line;
   do
     line = stdio_host_line(host);
   while (line != NULL && (strstr(line, "OF_THE_POD") == NULL || strstr(line, "PATH=") == NULL));
   if (line == NULL)
-    fail_msg("%s: no answer; log: %s", door, stdio_host_log(host));
+    fail_msg("%s: no answer; log: %s", frontend, stdio_host_log(host));
   else
-    expect_none(door, line, but);
+    expect_none(frontend, line, but);
 }
 
 static struct stdio_host *start(const char *flag) {

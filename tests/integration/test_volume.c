@@ -44,9 +44,9 @@ static redisReply *reply_or_fail(struct job *job, redisReply *reply) {
   return reply;
 }
 
-/* Reads the job's stream along while a step fills it, and deletes what it has read: as much may flow as a test
-   likes, Redis holds little of it. The job's other calls must not be used meanwhile. Calls `visit` for every
-   event until the first `completed`, in the stream's order. */
+/* Reads the job's stream along while a step fills it, and deletes what it has read: as much may
+   flow as a test likes, Redis holds little of it. The job's other calls must not be used meanwhile.
+   Calls `visit` for every event until the first `completed`, in the stream's order. */
 static void follower_run(struct job *job,
                          void (*visit)(const struct follower_event *event, void *context),
                          void *context) {

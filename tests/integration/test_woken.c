@@ -1,5 +1,5 @@
-/* Whoever waits for room is woken: outputs around every bound, through each door, to readers that
-   take everything, little, or nothing for a while. */
+/* Whoever waits for room is woken: outputs around every bound, through each frontend, to readers
+   that take everything, little, or nothing for a while. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,9 +25,9 @@
 /* How long a reader takes nothing. */
 enum { PAUSE_MS = 20 };
 
-/* Around the batch of 50 lines, 256 KiB of events and of result, 1,000,000 bytes of result and more, a line
-   of 1 MiB. A last line without its newline comes with the end of the command; one that follows at
-   once has no batch of its own. */
+/* Around the batch of 50 lines, 256 KiB of events and of result, 1,000,000 bytes of result and
+   more, a line of 1 MiB. A last line without its newline comes with the end of the command; one
+   that follows at once has no batch of its own. */
 static const char *const outputs[] = {
     "true",
     "seq 49",
@@ -229,7 +229,7 @@ static void expect_exit(struct trial *self, int expected) {
     fail_with_log(self, formatted("exit code %d", code));
 }
 
-/* --- the doors ------------------------------------------------------------------------------- */
+/* --- the frontends ---------------------------------------------------------------------------- */
 
 /* Every event with its number, and the result, which counts them. */
 static void expect_events(const struct trial *self) {
@@ -341,7 +341,7 @@ READER_TESTS(who_pauses_at_a_small_pipe, .what = A_PIPE, .capacity = SMALLEST, .
              .pauses = true)
 READER_TESTS(who_pauses_at_a_socket, .what = A_SOCKET, .piece = MUCH, .pauses = true)
 
-/* --- the files door: its reader is a file system ----------------------------------------------- */
+/* --- the files frontend: its reader is a file system ------------------------------------------ */
 
 SIDECAR_TEST(a_directory_holds_nobody_up) {
   sidecar_start(sidecar, NULL);
@@ -353,7 +353,7 @@ SIDECAR_TEST(a_directory_holds_nobody_up) {
   }
 }
 
-/* --- the Redis door -------------------------------------------------------------------------- */
+/* --- the Redis frontend ----------------------------------------------------------------------- */
 
 /* The stream keeps all: it is as long as the result says. */
 static void expect_answered(struct job *job, const cJSON *step) {
@@ -371,7 +371,7 @@ static void expect_outputs(struct job *job) {
   }
 }
 
-JOB_TEST_NO_AGENT(a_redis_with_the_least_room_holds_nobody_up) {
+JOB_TEST_NO_AGENT(a_redis_with_the_least_capacity_holds_nobody_up) {
   job_start_agent(job, "--hold-bytes", "65536", "--events-maxlen", "0", NULL);
   expect_outputs(job);
 }

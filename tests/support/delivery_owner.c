@@ -2,8 +2,8 @@
 
 #include <unistd.h>
 
-#include "agent/doors/redis/door.h"
-#include "agent/doors/redis/link/command.h"
+#include "agent/frontends/redis/connection/command.h"
+#include "agent/frontends/redis/frontend.h"
 #include "tests/support/logged.h"
 #include "tests/test.h"
 
@@ -27,7 +27,7 @@ static void on_delivered(void *owner) {
   struct delivery_owner *self = owner;
   count(self, &self->delivered, "delivered");
   if (self->outbox != NULL) {
-    self->room += outbox_has_room_again(self->outbox);
+    self->capacity += outbox_has_capacity_again(self->outbox);
     self->empty += outbox_is_empty(self->outbox);
     return;
   }
@@ -85,7 +85,7 @@ int delivery_owner_tear_down(void **state) {
 }
 
 void delivery_owner_make(struct delivery_owner *self, unsigned long long key_ttl_seconds) {
-  struct redis_door_options options = {.url = &self->url, .key_ttl_seconds = key_ttl_seconds};
+  struct redis_frontend_options options = {.url = &self->url, .key_ttl_seconds = key_ttl_seconds};
   self->delivery = delivery_new(self->loop.base, &self->loop.log, &options, &self->keys,
                                 &self->send_queue, &handler, self);
   delivery_start(self->delivery);
@@ -126,7 +126,7 @@ int delivery_owner_connections(const struct delivery_owner *self) {
   return logged_count_in(redis_store_received(self->store, NULL), "$7\r\nSETNAME\r\n");
 }
 
-int delivery_owner_probes(const struct delivery_owner *self) {
+int delivery_owner_checks(const struct delivery_owner *self) {
   return logged_count_in(redis_store_received(self->store, NULL),
                          "$3\r\nGET\r\n$19\r\nsandbox:j:committed\r\n");
 }
@@ -146,13 +146,13 @@ void delivery_owner_deliver(struct delivery_owner *self, const char *text) {
 }
 
 void delivery_owner_lose(struct delivery_owner *self, const char *text, bool done) {
-  int probes = delivery_owner_probes(self), delivered = self->delivered;
+  int probes = delivery_owner_checks(self), delivered = self->delivered;
   redis_store_inject(self->store, (struct redis_store_fault){.command = "LPUSH",
                                                              .effect = done ? REDIS_STORE_MUTES
                                                                             : REDIS_STORE_HOLDS,
                                                              .times = 1});
   delivery_owner_send(self, text);
-  LOOP_UNTIL(&self->loop, delivery_owner_probes(self) > probes);
+  LOOP_UNTIL(&self->loop, delivery_owner_checks(self) > probes);
   loop_settle(&self->loop);
   assert_int_equal(self->delivered, delivered);
   redis_store_lose(self->store, "out", false);
@@ -200,10 +200,10 @@ const char *delivery_owner_last_commands(struct delivery_owner *self, size_t cou
 
 void delivery_owner_make_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
                                 size_t hold_bytes) {
-  struct redis_door_options options = {.url = &self->url,
-                                       .events_maxlen = 10000,
-                                       .key_ttl_seconds = key_ttl_seconds,
-                                       .hold_bytes = hold_bytes};
+  struct redis_frontend_options options = {.url = &self->url,
+                                           .events_maxlen = 10000,
+                                           .key_ttl_seconds = key_ttl_seconds,
+                                           .hold_bytes = hold_bytes};
   self->outbox =
       outbox_new(self->loop.base, &self->loop.log, &options, &self->keys, &handler, self);
 }

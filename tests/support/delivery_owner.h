@@ -1,8 +1,8 @@
 #ifndef TESTS_SUPPORT_DELIVERY_OWNER_H
 #define TESTS_SUPPORT_DELIVERY_OWNER_H
 
-#include "agent/doors/redis/delivery/delivery.h"
-#include "agent/doors/redis/delivery/outbox.h"
+#include "agent/frontends/redis/delivery/delivery.h"
+#include "agent/frontends/redis/delivery/outbox.h"
 #include "base/buffer.h"
 #include "tests/support/loop.h"
 #include "tests/support/recorder.h"
@@ -22,8 +22,8 @@ struct delivery_owner {
   struct recorder recorder;       /* the callbacks in order, but for unreachable() */
   int owned;
   int delivered;
-  int room;  /* deliveries after which the outbox takes more again */
-  int empty; /* deliveries that left nothing in it */
+  int capacity; /* deliveries after which the outbox takes more again */
+  int empty;    /* deliveries that left nothing in it */
   int lost_data;
   int unreachable;
   int failed;
@@ -67,10 +67,10 @@ const char *delivery_owner_last_transaction(const struct delivery_owner *self);
 const char *delivery_owner_commands(struct delivery_owner *self);
 const char *delivery_owner_last_commands(struct delivery_owner *self, size_t count);
 
-/* How many connections there were; how often GET committed has arrived, which ends each handshake and
-   each request. */
+/* How many connections there were; how often GET committed has arrived, which ends each handshake
+   and each request. */
 int delivery_owner_connections(const struct delivery_owner *self);
-int delivery_owner_probes(const struct delivery_owner *self);
+int delivery_owner_checks(const struct delivery_owner *self);
 
 /* How many times the text is in the executed commands; how many transactions are. */
 int delivery_owner_done(const struct delivery_owner *self, const char *text);
@@ -89,8 +89,8 @@ void delivery_owner_put_result(struct delivery_owner *self, const char *payload)
 /* Runs the loop until everything is delivered. */
 void delivery_owner_drain(struct delivery_owner *self);
 
-/* Asserts that Redis has executed, since the last call, exactly the commands of these beginnings, one
-   line each; a transaction's stand between "MULTI" and "EXEC". */
+/* Asserts that Redis has executed, since the last call, exactly the commands of these beginnings,
+   one line each; a transaction's stand between "MULTI" and "EXEC". */
 void delivery_owner_has_done(struct delivery_owner *self, const char *beginnings);
 
 #endif

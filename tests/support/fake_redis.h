@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/doors/redis/link/url.h"
+#include "agent/frontends/redis/connection/url.h"
 
 /*
  * A server in the test's own loop whose replies are the test's, byte for byte: half a reply, a

@@ -7,8 +7,8 @@
  * and all of a small machine.
  */
 
-/* Waits in a script, whose word for the path this is. The script must not catch signals meanwhile: what
-   a shell does then is not defined. */
+/* Waits in a script, whose word for the path this is. The script must not catch signals meanwhile:
+   what a shell does then is not defined. */
 #define GATE(path) "mkfifo " path " 2>/dev/null; : <" path "; "
 
 /* Opens it to all that wait, and to those that come, until this process ends or closes it. */

@@ -117,8 +117,8 @@ void job_expect_nothing_left(struct job *self);
 /* SIGKILL for the agent and all that descends from it, as if its container had ended. */
 void job_kill_agent(struct job *self);
 
-/* The length of the job's list of this name ("in", "results", …); waits until it is so long, as long
-   as it changes within WAIT_BOUND_MS. */
+/* The length of the job's list of this name ("in", "results", …); waits until it is so long, as
+   long as it changes within WAIT_BOUND_MS. */
 long long job_length(struct job *self, const char *list);
 void job_wait_length(struct job *self, const char *list, long long length);
 

@@ -43,7 +43,8 @@ int mcp_client_tear_down(void **state);
 #define MCP_TEST(NAME)                                                                             \
   TEST_WITH(struct mcp_client *client, NAME, mcp_client_set_up, mcp_client_tear_down)
 
-/* `flag`: `--mcp` when NULL; `other`: one more, or NULL. May be called again after mcp_client_exit. */
+/* `flag`: `--mcp` when NULL; `other`: one more, or NULL. May be called again after
+   mcp_client_exit. */
 void mcp_client_start(struct mcp_client *self, const char *flag, const char *other);
 
 /* The line, and a newline. */
@@ -87,7 +88,8 @@ int mcp_client_count(const struct mcp_client *self, const char *part);
 /* Reads to the end; its exit code, or minus the signal. */
 int mcp_client_exit(struct mcp_client *self);
 
-/* A file of its directory: waits until it is there. A gate (tests/support/gate.h) in it: opens it. */
+/* A file of its directory: waits until it is there. A gate (tests/support/gate.h) in it: opens
+   it. */
 void mcp_client_await_file(struct mcp_client *self, const char *name);
 void mcp_client_open_gate(struct mcp_client *self, const char *name);
 bool mcp_client_has_file(const struct mcp_client *self, const char *name);

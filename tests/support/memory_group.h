@@ -4,8 +4,8 @@
 #include <limits.h>
 #include <stddef.h>
 
-/* A control group of the kernel's, of version 1 or 2, with a limit of memory, as a container has one. To
-   be made by root; what cannot be done fails the test. */
+/* A control group of the kernel's, of version 1 or 2, with a limit of memory, as a container has
+   one. To be made by root; what cannot be done fails the test. */
 struct memory_group {
   char path[PATH_MAX];
 };

@@ -22,7 +22,7 @@ struct answer {
   struct answer *next;
 };
 
-/* --- what it makes of output ------------------------------------------------------------------- */
+/* --- what it makes of output ------------------------------------------------------------------ */
 
 /*
  * The server holds the beginning of a stream up to a mebibyte, and of what follows its last lines.

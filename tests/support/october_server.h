@@ -9,9 +9,9 @@
 #include "tests/support/october_step.h"
 
 /*
- * The server of October, as far as it speaks with an agent: what it sends, how it reads, and what it
- * makes of what it has read. It knows nothing of this agent: an answer that its reader would throw
- * at, or that does not come, fails the test.
+ * The server of October, as far as it speaks with an agent: what it sends, how it reads, and what
+ * it makes of what it has read. It knows nothing of this agent: an answer that its reader would
+ * throw at, or that does not come, fails the test.
  *
  *   OCTOBER_TEST(says_hello) {
  *     const struct october_answer *answer =
@@ -19,7 +19,8 @@
  *   }
  *
  * The agent is started as in its pods: --job-id and --run-id; REDIS_URL, JOB_ID, a secret and the
- * idle limit, which later releases set, in the environment. What is returned belongs to the server, and lives until its teardown.
+ * idle limit, which later releases set, in the environment. What is returned belongs to the server,
+ * and lives until its teardown.
  */
 struct october_server {
   struct job *job;
@@ -94,12 +95,12 @@ const struct october_answer *october_run_script(struct october_server *self, con
 /* Whether the agent has left without an answer to the step, and its heartbeat has stopped. */
 bool october_vanishes(struct october_server *self, const char *id);
 
-/* Shutdown, as the server disposes of a sandbox: the agent leaves with 0, for which the server waits
-   ten seconds, and deletes its three keys. */
+/* Shutdown, as the server disposes of a sandbox: the agent leaves with 0, for which the server
+   waits ten seconds, and deletes its three keys. */
 void october_dispose(struct october_server *self);
 
-/* The upload of a file into a directory (an absolute one, or "" for /work). NULL, or what the server
-   says of its failure. `checked`: its own check of the size comes first. */
+/* The upload of a file into a directory (an absolute one, or "" for /work). NULL, or what the
+   server says of its failure. `checked`: its own check of the size comes first. */
 const char *october_upload(struct october_server *self, const char *directory, const char *name,
                            const void *bytes, size_t length, bool checked);
 

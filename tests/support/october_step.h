@@ -7,7 +7,8 @@
 /*
  * A step as the server of October has it, and the bytes that it sends for it: those of
  * System.Text.Json with camelCase names, without nulls, and with its default encoder. Compared with
- * .NET 10 once: the three examples in tests/integration/test_october_server.c, and every code point.
+ * .NET 10 once: the three examples in tests/integration/test_october_server.c, and every code
+ * point.
  *
  * What is NULL or 0 here is not set, and has the server's default, or is left out.
  */

@@ -30,7 +30,7 @@ struct old_agent {
   int seq; /* of its last event */
 };
 
-/* --- Redis -------------------------------------------------------------------------------------- */
+/* --- Redis ------------------------------------------------------------------------------------ */
 
 static void do_command(struct old_agent *self, const char *format, ...) {
   va_list arguments;
@@ -97,7 +97,7 @@ static void drop_oldest(struct old_agent *self) {
   memmove(self->queue, self->queue + 1, --self->count * sizeof *self->queue);
 }
 
-/* --- steps -------------------------------------------------------------------------------------- */
+/* --- steps ------------------------------------------------------------------------------------ */
 
 static const char *text_of(const cJSON *step, const char *name, const char *fallback) {
   const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(step, name));
@@ -143,7 +143,8 @@ static pid_t start_command(const cJSON *step, int output[2], int errors[2]) {
   _exit(127);
 }
 
-/* What is there becomes lines; what these tests print comes in one piece. Returns false at the end. */
+/* What is there becomes lines; what these tests print comes in one piece. Returns false at the
+   end. */
 static bool read_lines(struct old_agent *self, int fd, const char *kind) {
   char text[4096], *rest = text;
   struct pollfd readable = {.fd = fd, .events = POLLIN};
@@ -212,7 +213,7 @@ static void do_step(struct old_agent *self, const cJSON *step) {
   self->id = NULL;
 }
 
-/* --- its life ------------------------------------------------------------------------------------ */
+/* --- its life --------------------------------------------------------------------------------- */
 
 static void live(struct old_agent *self) {
   while (!self->is_over) {

@@ -4,9 +4,9 @@
 #include "tests/support/job.h"
 
 /*
- * An agent of 0.1.0, as a client sees it: its heartbeat says Ts, Pid and StepInFlight and no more, its
- * results have no `end`, fields that came later are passed over, kinds that came later are refused. It runs
- * commands; of the file kinds it answers what files of these tests hold.
+ * An agent of 0.1.0, as a client sees it: its heartbeat says Ts, Pid and StepInFlight and no more,
+ * its results have no `end`, fields that came later are passed over, kinds that came later are
+ * refused. It runs commands; of the file kinds it answers what files of these tests hold.
  *
  *   JOB_TEST_NO_AGENT(…) {
  *     struct old_agent *agent = old_agent_start(job);

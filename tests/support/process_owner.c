@@ -16,8 +16,8 @@
 static void on_readable(void *owner, enum process_stream stream) {
   struct process_owner *self = owner;
   self->readable[stream]++;
-  size_t room = sizeof self->output[stream] - 1 - self->length[stream];
-  assert_true(room > self->read_size);
+  size_t capacity = sizeof self->output[stream] - 1 - self->length[stream];
+  assert_true(capacity > self->read_size);
   ssize_t n = process_read(self->process, stream, self->output[stream] + self->length[stream],
                            self->read_size);
   if (n > 0)
@@ -37,15 +37,15 @@ static void on_ended(void *owner, const struct process_outcome *outcome) {
 static void reap(void *owner) {
   struct process_owner *self = owner;
   bool has_died;
-  (void)keepers_reap(self->context.keepers, &has_died);
+  (void)supervisors_reap(self->context.supervisors, &has_died);
 }
 
-static void make_keepers(struct process_owner *self) {
-  struct keepers_options options = {
+static void make_supervisors(struct process_owner *self) {
+  struct supervisors_options options = {
       .base = self->loop.base,
-      .keeper = {.stdin_fd = self->context.stdin_fd, .oom_score_fd = self->oom_score_fd}};
-  getrlimit(RLIMIT_NOFILE, &options.keeper.commands.open_files);
-  self->context.keepers = keepers_new(&options);
+      .supervisor = {.stdin_fd = self->context.stdin_fd, .oom_score_fd = self->oom_score_fd}};
+  getrlimit(RLIMIT_NOFILE, &options.supervisor.commands.open_files);
+  self->context.supervisors = supervisors_new(&options);
 }
 
 int process_owner_set_up(void **state) {
@@ -60,7 +60,7 @@ int process_owner_set_up(void **state) {
   self->context.stdin_fd = self->loop.stdin_fd;
   self->oom_score_fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
   assert_true(self->oom_score_fd > 0);
-  make_keepers(self);
+  make_supervisors(self);
   self->timeout_seconds = 600;
   self->read_size = 65536;
   *state = self;
@@ -71,7 +71,7 @@ int process_owner_tear_down(void **state) {
   struct process_owner *self = *state;
   if (self->process != NULL)
     process_owner_free(self);
-  keepers_free(self->context.keepers);
+  supervisors_free(self->context.supervisors);
   close(self->oom_score_fd);
   loop_release(&self->loop);
   free(self);

@@ -16,10 +16,10 @@
 #include "tests/test.h"
 
 /*
- * A relay is one connection through the proxy: the agent's socket, the server's socket, and the bytes
- * between them. Its role is known when the agent names the connection (CLIENT SETNAME), or when it
- * begins a handshake of TLS, which hides the name; until then no byte is forwarded. Nothing in a relay
- * blocks.
+ * A relay is one connection through the proxy: the agent's socket, the server's socket, and the
+ * bytes between them. Its role is known when the agent names the connection (CLIENT SETNAME), or
+ * when it begins a handshake of TLS, which hides the name; until then no byte is forwarded. Nothing
+ * in a relay blocks.
  */
 
 /* On a delayed connection: bytes up to this one, counted from the first, are forwarded at due_ms.
@@ -183,7 +183,7 @@ static void drop_old_marks(struct relay_flow *flow) {
   memmove(flow->marks, flow->marks + old, flow->marks_count * sizeof *flow->marks);
 }
 
-static bool has_room(const struct relay *self, enum relay_direction direction) {
+static bool has_capacity(const struct relay *self, enum relay_direction direction) {
   const struct relay_flow *flow = &self->flow[direction];
   return self->fd[direction] >= 0 && !flow->ended && flow->length < sizeof flow->bytes &&
          flow->marks_count < RELAY_MARKS;
@@ -191,7 +191,7 @@ static bool has_room(const struct relay *self, enum relay_direction direction) {
 
 static void take_in(struct relay *self, enum relay_direction direction) {
   struct relay_flow *flow = &self->flow[direction];
-  if (!has_room(self, direction))
+  if (!has_capacity(self, direction))
     return;
   ssize_t got = recv(self->fd[direction], flow->bytes + flow->length,
                      sizeof flow->bytes - flow->length, MSG_DONTWAIT);
@@ -293,7 +293,7 @@ static int64_t relay_interest(const struct relay *self, struct pollfd out[RELAY_
   for (enum relay_direction i = RELAY_REQUEST; i <= RELAY_REPLY; i++) {
     bool sends = !self->cut && count_ready(self, other(i)) > 0;
     out[i].fd = self->fd[i];
-    out[i].events = (short)((has_room(self, i) ? POLLIN : 0) | (sends ? POLLOUT : 0));
+    out[i].events = (short)((has_capacity(self, i) ? POLLIN : 0) | (sends ? POLLOUT : 0));
     if (out[i].events == 0)
       out[i].fd = -1; /* poll would report an end that was seen again and again */
     for (size_t mark = 0; mark < self->flow[i].marks_count; mark++)

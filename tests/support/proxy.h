@@ -59,7 +59,8 @@ void proxy_deafen(struct proxy *self, enum relay_role role);
 void proxy_freeze(struct proxy *self, enum relay_role role);
 void proxy_thaw(struct proxy *self, enum relay_role role);
 
-/* The port from which the last connection of this role goes on to the server: CLIENT LIST has it. */
+/* The port from which the last connection of this role goes on to the server: CLIENT LIST has
+   it. */
 int proxy_server_side_port(const struct proxy *self, enum relay_role role);
 
 /* Connections so far; faults that have happened. */

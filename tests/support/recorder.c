@@ -4,9 +4,10 @@
 
 void recorder_add(struct recorder *self, const char *word) {
   assert_true(word[0] != '\0' && strchr(word, ' ') == NULL);
-  size_t room = sizeof self->text - self->length;
-  int length = snprintf(self->text + self->length, room, "%s%s", self->length > 0 ? " " : "", word);
-  assert_true(length > 0 && (size_t)length < room);
+  size_t capacity = sizeof self->text - self->length;
+  int length =
+      snprintf(self->text + self->length, capacity, "%s%s", self->length > 0 ? " " : "", word);
+  assert_true(length > 0 && (size_t)length < capacity);
   self->length += (size_t)length;
 }
 

@@ -99,8 +99,9 @@ static size_t add_tls(const struct redis_server *self, const char **arguments, s
   return count + added;
 }
 
-/* Large pages for large payloads, if the machine has them: to touch 200 MiB in small ones takes a busy
-   one half a minute. Debian's allocator listens to the first name, the servers' own to the second. */
+/* Large pages for large payloads, if the machine has them: to touch 200 MiB in small ones takes a
+   busy one half a minute. Debian's allocator listens to the first name, the servers' own to the
+   second. */
 static void use_large_pages(void) {
   setenv("MALLOC_CONF", "thp:always", 1);
   setenv("JE_MALLOC_CONF", "thp:always", 1);

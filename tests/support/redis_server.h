@@ -68,8 +68,8 @@ const char *redis_server_directory(const struct redis_server *self);
 const char *redis_server_socket(const struct redis_server *self);
 
 /*
- * The Redis user of docs/redis.md: its line `ACL SETUSER …`, taken from there, so that what is promised
- * and what is tested cannot differ.
+ * The Redis user of docs/redis.md: its line `ACL SETUSER …`, taken from there, so that what is
+ * promised and what is tested cannot differ.
  */
 #define REDIS_USER "sandbox-agent"
 #define REDIS_USER_LOGIN "sandbox-agent:PASSWORD@"

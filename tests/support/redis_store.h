@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "agent/doors/redis/link/url.h"
+#include "agent/frontends/redis/connection/url.h"
 
 /*
  * A Redis in the test's own loop, as far as an agent needs one: any number of connections, strings,

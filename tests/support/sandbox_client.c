@@ -19,8 +19,8 @@ static const char *program(void) {
   return path == NULL || *path == '\0' ? "build/sandbox" : path;
 }
 
-/* With the variables in front of it, which the harness takes from the environment of agents. An agent
-   of the job has its heartbeat by then. */
+/* With the variables in front of it, which the harness takes from the environment of agents. An
+   agent of the job has its heartbeat by then. */
 static const char *with_variables(struct job *job, const char *script) {
   if (job->agent != NULL && agent_process_is_running(job->agent))
     assert_true(wait_until(job_agent_waits, job, WAIT_BOUND_MS));

@@ -7,16 +7,16 @@
 #include "tests/support/job.h"
 
 /*
- * The client under test (SANDBOX, else build/sandbox), beside a job: REDIS_URL and JOB_ID are the job's,
- * unless the script sets others.
+ * The client under test (SANDBOX, else build/sandbox), beside a job: REDIS_URL and JOB_ID are the
+ * job's, unless the script sets others.
  *
  *   JOB_TEST(it_has_the_steps_code) {
  *     sandbox_expect(job, "$S run -- sh -c 'echo a; exit 3'", 3, "a\n", "");
  *   }
  */
 
-/* Runs a script of sh, in which $S is the client; its exit code and all that it writes must be as said
-   (NULL: anything). */
+/* Runs a script of sh, in which $S is the client; its exit code and all that it writes must be as
+   said (NULL: anything). */
 void sandbox_expect(struct job *job, const char *script, int code, const char *output,
                     const char *errors);
 
@@ -47,8 +47,8 @@ void sandbox_terminal_forget(struct sandbox_terminal *self);
 /* It has so many columns from here on, and hears of it (SIGWINCH). */
 void sandbox_terminal_resize(struct sandbox_terminal *self, unsigned short columns);
 
-/* Waits for its end: this code; and the terminal must be as it was before: its settings, a cursor, the
-   line clean. Frees it. */
+/* Waits for its end: this code; and the terminal must be as it was before: its settings, a cursor,
+   the line clean. Frees it. */
 void sandbox_terminal_expect_exit(struct sandbox_terminal *self, int code);
 
 /* The terminal is gone, as when its window is closed. */

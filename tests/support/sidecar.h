@@ -36,8 +36,8 @@ int sidecar_tear_down(void **state);
 /* The directory becomes a tmpfs with these options. Before the start. */
 void sidecar_mount(struct sidecar *self, const char *options);
 
-/* Starts the agent as `tool-executor.sh` is started: without arguments, by its name. `setup` may add
-   to that; NULL: nothing. Returns when it has said that it watches. */
+/* Starts the agent as `tool-executor.sh` is started: without arguments, by its name. `setup` may
+   add to that; NULL: nothing. Returns when it has said that it watches. */
 void sidecar_start(struct sidecar *self, const struct agent_setup *setup);
 
 /* The same, and does not wait for anything. */

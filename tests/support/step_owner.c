@@ -15,8 +15,8 @@
 #include "agent/kinds/kind.h"
 #include "base/memory.h"
 
-static struct step_owner *self_of(struct door *door) {
-  return (struct step_owner *)door;
+static struct step_owner *self_of(struct frontend *frontend) {
+  return (struct step_owner *)frontend;
 }
 
 static void note(struct step_owner *self, const char *call) {
@@ -24,14 +24,15 @@ static void note(struct step_owner *self, const char *call) {
     recorder_add(&self->calls, call);
 }
 
-static void keep_event(struct door *door, const struct run *run, const struct step_event *event) {
+static void keep_event(struct frontend *frontend, const struct execution *execution,
+                       const struct step_event *event) {
   static const char *const names[] = {"started", "stdout", "stderr", "completed"};
-  struct step_owner *self = self_of(door);
-  (void)run;
-  size_t room = sizeof self->events - self->length;
-  int n = snprintf(self->events + self->length, room, "%s%c%.*s\n", names[event->kind],
+  struct step_owner *self = self_of(frontend);
+  (void)execution;
+  size_t capacity = sizeof self->events - self->length;
+  int n = snprintf(self->events + self->length, capacity, "%s%c%.*s\n", names[event->kind],
                    event->partial ? '+' : ' ', (int)event->line_length, event->line);
-  assert_true(n > 0 && (size_t)n < room);
+  assert_true(n > 0 && (size_t)n < capacity);
   note(self, names[event->kind]);
   self->length += (size_t)n;
   self->event_count++;
@@ -41,42 +42,43 @@ static void keep_event(struct door *door, const struct run *run, const struct st
   strcpy(self->timestamp, event->timestamp);
 }
 
-static void flush(struct door *door) {
-  struct step_owner *self = self_of(door);
+static void flush(struct frontend *frontend) {
+  struct step_owner *self = self_of(frontend);
   note(self, "flush");
   self->flushes++;
   self->flushed_events = self->event_count;
 }
 
-static size_t room(const struct door *door) {
-  const struct step_owner *self = (const struct step_owner *)door;
-  return self->full ? 0 : self->room > 0 ? self->room + 1 : SIZE_MAX;
+static size_t capacity(const struct frontend *frontend) {
+  const struct step_owner *self = (const struct step_owner *)frontend;
+  return self->full ? 0 : self->capacity > 0 ? self->capacity + 1 : SIZE_MAX;
 }
 
-static void begin(struct door *door, struct run *run) {
-  struct step_owner *self = self_of(door);
+static void begin(struct frontend *frontend, struct execution *execution) {
+  struct step_owner *self = self_of(frontend);
   note(self, "begin");
-  self->run = run;
-  flush(door);
+  self->execution = execution;
+  flush(frontend);
 }
 
-static void want(struct door *door, unsigned requests) {
-  struct step_owner *self = self_of(door);
+static void want(struct frontend *frontend, unsigned requests) {
+  struct step_owner *self = self_of(frontend);
   note(self, requests == 0 ? "want:0" : "want:1");
   assert_in_range(requests, 0, 1);
   self->wanted += requests;
 }
 
-static void activity(struct door *door, unsigned running) {
-  note(self_of(door), running > 0 ? "running:1" : "running:0");
+static void activity(struct frontend *frontend, unsigned running) {
+  note(self_of(frontend), running > 0 ? "running:1" : "running:0");
 }
 
-static void result(struct door *door, const struct run *run, const struct run_end *end) {
-  struct step_owner *self = self_of(door);
+static void result(struct frontend *frontend, const struct execution *execution,
+                   const struct execution_result *end) {
+  struct step_owner *self = self_of(frontend);
   struct step_end answer;
-  run_step_end(run, end, &answer);
+  execution_step_end(execution, end, &answer);
   const struct step_result *result = &answer.result;
-  keep_event(door, run, &answer.completed);
+  keep_event(frontend, execution, &answer.completed);
   note(self, "result");
   self->done++;
   self->result = *result;
@@ -84,45 +86,45 @@ static void result(struct door *door, const struct run *run, const struct run_en
     self->output_content = memory_copy(result->output_content, result->output_content_length);
   if (result->error_message != NULL)
     self->error_message = strndup(result->error_message, result->error_message_length);
-  self->run = NULL;
+  self->execution = NULL;
 }
 
-static void idle(struct door *door) {
-  struct step_owner *self = self_of(door);
+static void idle(struct frontend *frontend) {
+  struct step_owner *self = self_of(frontend);
   note(self, "idle");
   self->idle++;
   if (self->leaves_when_idle)
-    engine_leave(door, AGENT_EXIT_IDLE, "the idle limit");
+    engine_leave(frontend, AGENT_EXIT_IDLE, "the idle limit");
 }
 
-static void close_door(struct door *door, enum door_close how) {
+static void close_frontend(struct frontend *frontend, enum frontend_close how) {
   static const char *const names[] = {"close:patient", "close:prompt", "close:now"};
-  struct step_owner *self = self_of(door);
+  struct step_owner *self = self_of(frontend);
   note(self, names[how]);
   self->close = how;
   self->closes++;
-  if (self->delivery == DELIVERS || self->delivery == LOSES || how == DOOR_CLOSE_NOW)
-    engine_door_closed(door, self->delivery == DELIVERS || self->delivery == DELIVERS_AT_LAST
-                                 ? 0
-                                 : AGENT_EXIT_ERROR);
+  if (self->delivery == DELIVERS || self->delivery == LOSES || how == FRONTEND_CLOSE_IMMEDIATE)
+    engine_frontend_closed(
+        frontend,
+        self->delivery == DELIVERS || self->delivery == DELIVERS_AT_LAST ? 0 : AGENT_EXIT_ERROR);
 }
 
-static void dump(const struct door *door) {
-  const struct step_owner *self = (const struct step_owner *)door;
-  log_line(&self->loop.log, LOG_INFO, NULL, "state: door test");
+static void dump(const struct frontend *frontend) {
+  const struct step_owner *self = (const struct step_owner *)frontend;
+  log_line(&self->loop.log, LOG_INFO, NULL, "state: frontend test");
 }
 
-static const struct door_type door_type = {.name = "test",
-                                           .want = want,
-                                           .begin = begin,
-                                           .room = room,
-                                           .event = keep_event,
-                                           .flush = flush,
-                                           .result = result,
-                                           .activity = activity,
-                                           .idle = idle,
-                                           .close = close_door,
-                                           .dump = dump};
+static const struct frontend_type frontend_type = {.name = "test",
+                                                   .want = want,
+                                                   .begin = begin,
+                                                   .capacity = capacity,
+                                                   .event = keep_event,
+                                                   .flush = flush,
+                                                   .result = result,
+                                                   .activity = activity,
+                                                   .idle = idle,
+                                                   .close = close_frontend,
+                                                   .dump = dump};
 
 static void reap(void *owner) {
   struct step_owner *self = owner;
@@ -134,9 +136,9 @@ static void make_engine(struct step_owner *self) {
       .base = self->loop.base,
       .log = &self->loop.log,
       .secrets = &self->secrets,
-      .keepers.keeper = {.work = self->work != NULL ? self->work : kinds_work,
-                         .commands = {.open_files = self->open_files},
-                         .stdin_fd = self->loop.stdin_fd},
+      .supervisors.supervisor = {.work = self->work != NULL ? self->work : kinds_work,
+                                 .commands = {.open_files = self->open_files},
+                                 .stdin_fd = self->loop.stdin_fd},
       .signal_fd = -1,
       .idle_limit_ms = self->idle_limit_ms,
       .drain_ms = self->drain_ms,
@@ -145,7 +147,7 @@ static void make_engine(struct step_owner *self) {
       .kind = {.environment = self->loop.environment,
                .known = self->kinds != NULL ? self->kinds : kinds}};
   self->engine = engine_new(&options);
-  engine_set_door(self->engine, &self->door);
+  engine_set_frontend(self->engine, &self->frontend);
 }
 
 int step_owner_set_up(void **state) {
@@ -155,8 +157,8 @@ int step_owner_set_up(void **state) {
   self->loop.reap = reap;
   self->loop.owner = self;
   getrlimit(RLIMIT_NOFILE, &self->open_files);
-  self->door.type = &door_type;
-  self->door.terms = (struct door_terms)DOOR_TERMS_OF_PROTOCOL;
+  self->frontend.type = &frontend_type;
+  self->frontend.terms = (struct frontend_terms)FRONTEND_TERMS_OF_PROTOCOL;
   make_engine(self);
   *state = self;
   return 0;
@@ -185,19 +187,19 @@ void step_owner_drain(struct step_owner *self, int64_t milliseconds) {
   make_engine(self);
 }
 
-void step_owner_free_run(struct step_owner *self) {
+void step_owner_free_execution(struct step_owner *self) {
   engine_free(self->engine);
-  self->run = NULL;
+  self->execution = NULL;
   make_engine(self);
 }
 
 bool step_owner_is_stalled(void *owner) {
   const struct step_owner *self = owner;
-  return self->run != NULL && run_is_stalled(self->run);
+  return self->execution != NULL && execution_is_stalled(self->execution);
 }
 
 void step_owner_use_kinds(struct step_owner *self, const struct step_kind *const *known,
-                          keeper_work *known_work) {
+                          supervisor_work *known_work) {
   engine_free(self->engine);
   self->kinds = known;
   self->work = known_work;
@@ -205,7 +207,7 @@ void step_owner_use_kinds(struct step_owner *self, const struct step_kind *const
 }
 
 void step_owner_make(struct step_owner *self, const char *json) {
-  struct request request = {.ticket = self};
+  struct request request = {.user_data = self};
   struct error error;
   if (step_parse(&request.step, self->kinds != NULL ? self->kinds : kinds, json, strlen(json),
                  &error) != 0)
@@ -217,16 +219,16 @@ void step_owner_make(struct step_owner *self, const char *json) {
   self->length = 0;
   self->event_count = self->flushes = self->flushed_events = self->done = 0;
   self->out_of_sequence = 0;
-  engine_submit(&self->door, &request);
-  assert_non_null(self->run);
-  assert_ptr_equal(run_ticket(self->run), self);
+  engine_submit(&self->frontend, &request);
+  assert_non_null(self->execution);
+  assert_ptr_equal(execution_user_data(self->execution), self);
   assert_null(request.step.target); /* the step was taken over */
   assert_int_equal(self->done, 0);
 }
 
 void step_owner_start(struct step_owner *self, const char *json) {
   step_owner_make(self, json);
-  engine_start(self->run);
+  engine_start(self->execution);
   assert_int_equal(self->done, 0);
 }
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 #include "agent/engine/engine.h"
-#include "agent/engine/run.h"
+#include "agent/engine/execution.h"
 #include "tests/support/loop.h"
 #include "tests/support/recorder.h"
 
@@ -13,32 +13,32 @@
 enum { STEP_OWNER_LINE_BYTES = 256 * 1024 };
 
 /*
- * An engine with a door that keeps what it is given: a step's events, and what its result said. The
- * command finds a directory of its own in $D, which is also its working directory where the step
- * names it.
+ * An engine with a frontend that keeps what it is given: a step's events, and what its result said.
+ * The command finds a directory of its own in $D, which is also its working directory where the
+ * step names it.
  */
 struct step_owner {
-  struct door door; /* first */
+  struct frontend frontend; /* first */
   struct loop loop;
   struct secrets secrets;
   struct engine *engine;
-  struct run *run; /* NULL when there is none */
+  struct execution *execution; /* NULL when there is none */
   struct rlimit open_files;
   const struct step_kind *const *kinds; /* NULL: those of the agent */
-  keeper_work *work;
+  supervisor_work *work;
   int64_t idle_limit_ms; /* 0: no limit */
   int64_t drain_ms;
   unsigned wanted;
   int idle; /* calls */
   int closes;
-  enum door_close close; /* of the last call */
-  bool keeps_calls;      /* in `calls`: what the engine called, in order */
+  enum frontend_close close; /* of the last call */
+  bool keeps_calls;          /* in `calls`: what the engine called, in order */
   struct recorder calls;
   bool leaves_when_idle; /* idle() ends the program */
-  /* How close() answers: at once; or only with DOOR_CLOSE_NOW, when it has to. */
+  /* How close() answers: at once; or only with FRONTEND_CLOSE_IMMEDIATE, when it has to. */
   enum { HOLDS, DELIVERS_AT_LAST, DELIVERS, LOSES } delivery;
   bool full;
-  size_t room;          /* for so many bytes at once; 0: for any */
+  size_t capacity;      /* for so many bytes at once; 0: for any */
   char events[1 << 20]; /* one line each: kind, a space (for a partial one a +), the text */
   size_t length;
   int event_count;
@@ -63,19 +63,19 @@ int step_owner_tear_down(void **state);
 /* Makes the step that this JSON means: its first event is there, its command does not run. */
 void step_owner_make(struct step_owner *self, const char *json);
 
-/* From now on its steps are of these kinds, and this is a keeper's work for them. */
+/* From now on its steps are of these kinds, and this is a supervisor's work for them. */
 void step_owner_use_kinds(struct step_owner *self, const struct step_kind *const *known,
-                          keeper_work *known_work);
+                          supervisor_work *known_work);
 
 /* A new engine, which has this idle limit, or drains for so long. */
 void step_owner_limit_idle_time(struct step_owner *self, int64_t milliseconds);
 void step_owner_drain(struct step_owner *self, int64_t milliseconds);
 
-/* The command is over, and the door has no room for what is left; for loop_until. */
+/* The command is over, and the frontend has no room for what is left; for loop_until. */
 bool step_owner_is_stalled(void *owner);
 
 /* Frees the engine with the run, and makes a new one. */
-void step_owner_free_run(struct step_owner *self);
+void step_owner_free_execution(struct step_owner *self);
 
 /* Makes and starts it. */
 void step_owner_start(struct step_owner *self, const char *json);

@@ -6,8 +6,8 @@
 
 /*
  * A directory for files in directories, by descriptor; removed with all that is in it. It is below
- * TMPDIR where that is short, for the sockets in it, else below /tmp. Whatever can not be done fails
- * the test.
+ * TMPDIR where that is short, for the sockets in it, else below /tmp. Whatever can not be done
+ * fails the test.
  */
 struct tree {
   char path[40];

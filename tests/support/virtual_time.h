@@ -66,7 +66,8 @@ int epoll_wait(int fd, struct epoll_event *events, int most, int timeout_ms) {
   return count;
 }
 
-/* In place of loop.c's: each tick is a sched_yield, which on a busy machine lets all others go first. */
+/* In place of loop.c's: each tick is a sched_yield, which on a busy machine lets all others go
+   first. */
 int loop_tick_ms = 100;
 
 /* Runs the loop while so much time passes, without looking in between as loop_until does: time goes

@@ -7,8 +7,9 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* The limit is one cycle here. Clocks may differ by EARLY_MS. An agent that misses its limit stays for
-   at least 30 cycles, which is longer than the tests wait: they do not measure how late it leaves. */
+/* The limit is one cycle here. Clocks may differ by EARLY_MS. An agent that misses its limit stays
+   for at least 30 cycles, which is longer than the tests wait: they do not measure how late it
+   leaves. */
 enum { CYCLE_MS = AGENT_SHORT_IDLE_MS, EARLY_MS = 100 };
 
 /* How long a step takes that is there from the beginning, more than a cycle or less. */

@@ -26,7 +26,7 @@ static long long age_of(double taken_ms, const char *line) {
   return (long long)(taken_ms + 1 - strtod(line, NULL) * 1000);
 }
 
-/* --- the bare program, which only copies lines from a pipe to a stream ---------------------------- */
+/* --- the bare program, which only copies lines from a pipe to a stream ------------------------ */
 
 static void copy_lines(struct job *job, const char *script) {
   char line[64];
@@ -73,7 +73,7 @@ static size_t bare_ages(struct job *job, pid_t pid, long long *ages, size_t max)
   return count;
 }
 
-/* --- both at once --------------------------------------------------------------------------------- */
+/* --- both at once ----------------------------------------------------------------------------- */
 
 /* How old lines were when Redis took them. */
 struct age {
@@ -154,8 +154,8 @@ JOB_TEST(ten_lines_a_second_leave_alone) {
   assert_true(young);
 }
 
-/* Each batch but the first waits for those before it. No line waits longer than 100 ms, so that half
-   of them wait no longer than 50 ms, also if a busy machine prints fewer lines a second. */
+/* Each batch but the first waits for those before it. No line waits longer than 100 ms, so that
+   half of them wait no longer than 50 ms, also if a busy machine prints fewer lines a second. */
 JOB_TEST_NO_AGENT(two_thousand_lines_a_second_leave_together) {
   enum { LINES = 6000, WRITES_A_SECOND = 150 };
   job_start_agent(job, "--events-maxlen", "0", NULL);

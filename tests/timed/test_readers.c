@@ -13,8 +13,8 @@ TEST_OVERLAP(2)
 enum { SLOWNESS = 5, POLL_MS = SLOWNESS * OCTOBER_POLL_MS };
 #define PACE "4000"
 
-/* As a server of the first version reads: 10,000 entries at a time. Every event of the step is there,
-   the last one is `completed`. */
+/* As a server of the first version reads: 10,000 entries at a time. Every event of the step is
+   there, the last one is `completed`. */
 static void expect_all_polled(struct job *job, long long lines, int poll_ms) {
   char last[64] = "0";
   long long seq = 0;

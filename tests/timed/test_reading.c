@@ -1,5 +1,5 @@
-/* What Redis gets for kinds that change nothing, within the 100 ms that they may take before their start
-   is made known: events and result are one transaction. */
+/* What Redis gets for kinds that change nothing, within the 100 ms that they may take before their
+   start is made known: events and result are one transaction. */
 
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
@@ -11,8 +11,8 @@ struct transactions {
   char text[4096];
 };
 
-/* Reads along until the next LPUSH to `results` is executed; each transaction is a line of commands.
-   One is open between two batches: MONITOR shows what is in it when it is executed. */
+/* Reads along until the next LPUSH to `results` is executed; each transaction is a line of
+   commands. One is open between two batches: MONITOR shows what is in it when it is executed. */
 static void follow(redisContext *monitor, struct transactions *out) {
   bool answered = false, executed = false;
   out->text[0] = '\0';

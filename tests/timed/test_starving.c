@@ -1,4 +1,4 @@
-/* Input that never ends, at the doors of standard input: signals and deadlines come through. */
+/* Input that never ends, at the frontends of standard input: signals and deadlines come through. */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -21,11 +21,11 @@ enum { FILE_BYTES = 10 << 20 };
 
 /* A call of a command, whose seconds come before the end of it; and a request that is answered with
    much. */
-static const struct door {
+static const struct frontend {
   const char *flag;
   const char *call, *call_end;
   const char *request;
-} doors[] = {
+} frontends[] = {
     {"--mcp",
      "{'jsonrpc':'2.0','id':0,'method':'tools/call','params':{'name':'execute_command',"
      "'arguments':{'command':'exec sleep 600.081','timeout':",
@@ -37,26 +37,26 @@ static const struct door {
 
 /* --- what is read ---------------------------------------------------------------------------- */
 
-typedef int input(const struct door *door, int seconds);
+typedef int input(const struct frontend *frontend, int seconds);
 
 /* One that cannot be polled, and has no lines. */
-static int zeros(const struct door *door, int seconds) {
-  (void)door;
+static int zeros(const struct frontend *frontend, int seconds) {
+  (void)frontend;
   (void)seconds;
   return open("/dev/zero", O_RDONLY | O_CLOEXEC);
 }
 
-static const char *call_of(const struct door *door, int seconds) {
-  return quoted(formatted("%s%d%s", door->call, seconds, door->call_end));
+static const char *call_of(const struct frontend *frontend, int seconds) {
+  return quoted(formatted("%s%d%s", frontend->call, seconds, frontend->call_end));
 }
 
 /* One that cannot be polled, of the call and of requests. */
-static int file(const struct door *door, int seconds) {
+static int file(const struct frontend *frontend, int seconds) {
   int fd = memfd_create("requests", MFD_CLOEXEC);
   FILE *out = fdopen(fcntl(fd, F_DUPFD_CLOEXEC, 0), "w");
   assert_non_null(out);
-  fprintf(out, "%s\n", call_of(door, seconds));
-  const char *request = quoted(door->request);
+  fprintf(out, "%s\n", call_of(frontend, seconds));
+  const char *request = quoted(frontend->request);
   while (ftell(out) < FILE_BYTES)
     fprintf(out, "%s\n", request);
   assert_int_equal(fclose(out), 0);
@@ -65,9 +65,9 @@ static int file(const struct door *door, int seconds) {
 }
 
 /* The call, then lines without an end, from a process that waits for nothing but the pipe. */
-static int busy_pipe(const struct door *door, int seconds) {
+static int busy_pipe(const struct frontend *frontend, int seconds) {
   int ends[2];
-  const char *call = call_of(door, seconds);
+  const char *call = call_of(frontend, seconds);
   assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
   pid_t writer = fork();
   assert_true(writer >= 0);
@@ -86,11 +86,11 @@ static int busy_pipe(const struct door *door, int seconds) {
 
 /* --- the program ----------------------------------------------------------------------------- */
 
-static struct stdio_host *start(const struct door *door, input *open_input, int seconds) {
-  const char *const arguments[] = {door->flag, NULL};
+static struct stdio_host *start(const struct frontend *frontend, input *open_input, int seconds) {
+  const char *const arguments[] = {frontend->flag, NULL};
   return stdio_host_start(
       &(struct stdio_host_setup){.arguments = arguments,
-                                 .in = open_input(door, seconds),
+                                 .in = open_input(frontend, seconds),
                                  .out = open("/dev/null", O_WRONLY | O_CLOEXEC)});
 }
 
@@ -117,8 +117,8 @@ static bool has_call(input *open_input) {
 }
 
 /* From SIGTERM to the end of the command, or of the program where there is no command. */
-static double signal_ms(const struct door *door, input *open_input) {
-  struct stdio_host *host = start(door, open_input, 600);
+static double signal_ms(const struct frontend *frontend, input *open_input) {
+  struct stdio_host *host = start(frontend, open_input, 600);
   if (has_call(open_input))
     assert_true(proc_wait_for("sleep 600.081", WAIT_BOUND_MS) > 0);
   else
@@ -133,8 +133,8 @@ static double signal_ms(const struct door *door, input *open_input) {
 }
 
 /* From when the command is there to its end by its deadline. */
-static double deadline_ms(const struct door *door, input *open_input) {
-  struct stdio_host *host = start(door, open_input, DEADLINE_MS / 1000);
+static double deadline_ms(const struct frontend *frontend, input *open_input) {
+  struct stdio_host *host = start(frontend, open_input, DEADLINE_MS / 1000);
   assert_true(proc_wait_for("sleep 600.081", WAIT_BOUND_MS) > 0);
   double start_ms = machine_clock_ms();
   bool is_gone = proc_wait_gone("sleep 600.081", WAIT_BOUND_MS);
@@ -145,55 +145,55 @@ static double deadline_ms(const struct door *door, input *open_input) {
   return took_ms;
 }
 
-static void expect_at_most(const char *what, double (*measure)(const struct door *, input *),
-                           const struct door *door, input *open_input, double most_ms) {
-  double took_ms = measure(door, open_input);
-  print_message("%s, %s: %.1f ms\n", door->flag, what, took_ms);
+static void expect_at_most(const char *what, double (*measure)(const struct frontend *, input *),
+                           const struct frontend *frontend, input *open_input, double most_ms) {
+  double took_ms = measure(frontend, open_input);
+  print_message("%s, %s: %.1f ms\n", frontend->flag, what, took_ms);
   assert_true(took_ms <= most_ms);
 }
 
 enum { MCP, STDIO, ONCE };
 
-static void expect_served(const struct door *door, input *open_input) {
-  expect_at_most("SIGTERM", signal_ms, door, open_input, LATE_MS);
+static void expect_served(const struct frontend *frontend, input *open_input) {
+  expect_at_most("SIGTERM", signal_ms, frontend, open_input, LATE_MS);
   if (has_call(open_input))
-    expect_at_most("a deadline of three seconds", deadline_ms, door, open_input,
+    expect_at_most("a deadline of three seconds", deadline_ms, frontend, open_input,
                    DEADLINE_MS + LATE_MS);
 }
 
 TEST(zeros_keep_nothing_from_mcp) {
-  expect_served(&doors[MCP], zeros);
+  expect_served(&frontends[MCP], zeros);
 }
 
 TEST(zeros_keep_nothing_from_stdio) {
-  expect_served(&doors[STDIO], zeros);
+  expect_served(&frontends[STDIO], zeros);
 }
 
 /* They are refused as soon as they are more than a step may have. */
 TEST(zeros_are_no_step) {
-  assert_int_equal(exit_of(start(&doors[ONCE], zeros, 0)), 125);
+  assert_int_equal(exit_of(start(&frontends[ONCE], zeros, 0)), 125);
 }
 
 TEST(a_file_of_requests_keeps_nothing_from_mcp) {
-  expect_served(&doors[MCP], file);
+  expect_served(&frontends[MCP], file);
 }
 
 TEST(a_file_of_requests_keeps_nothing_from_stdio) {
-  expect_served(&doors[STDIO], file);
+  expect_served(&frontends[STDIO], file);
 }
 
 TEST(a_file_behind_it_keeps_nothing_from_a_step) {
-  expect_served(&doors[ONCE], file);
+  expect_served(&frontends[ONCE], file);
 }
 
 TEST(a_busy_writer_keeps_nothing_from_mcp) {
-  expect_served(&doors[MCP], busy_pipe);
+  expect_served(&frontends[MCP], busy_pipe);
 }
 
 TEST(a_busy_writer_keeps_nothing_from_stdio) {
-  expect_served(&doors[STDIO], busy_pipe);
+  expect_served(&frontends[STDIO], busy_pipe);
 }
 
 TEST(a_busy_writer_keeps_nothing_from_a_step) {
-  expect_served(&doors[ONCE], busy_pipe);
+  expect_served(&frontends[ONCE], busy_pipe);
 }

@@ -17,8 +17,8 @@
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
-/* Every descriptor is closed again. Returns the error's text, "" where there is none; valid until the next
-   call. */
+/* Every descriptor is closed again. Returns the error's text, "" where there is none; valid until
+   the next call. */
 static const char *try_to_write(const struct tree *tree, const char *path, const char *content,
                                 size_t length) {
   static struct error error;
@@ -282,8 +282,8 @@ static ino_t inode_of(const struct tree *tree, const char *name) {
   return file.st_ino;
 }
 
-/* A file that cannot be given to its owner or its group again is written in place, by all of its names.
-   Set-id bits go then, as they do at any write. */
+/* A file that cannot be given to its owner or its group again is written in place, by all of its
+   names. Set-id bits go then, as they do at any write. */
 TREE_TEST(owner_group_and_mode_are_kept) {
   static const struct {
     uid_t owner;
@@ -348,8 +348,8 @@ TREE_TEST(files_of_a_group_directory_stay_the_groups) {
   assert_int_equal(directory.st_mode, S_IFDIR | 02755);
 }
 
-/* Write-protected, or in a directory that is. The files of others are written in place where they cannot be
-   replaced: in such a directory, or in one as /tmp is. */
+/* Write-protected, or in a directory that is. The files of others are written in place where they
+   cannot be replaced: in such a directory, or in one as /tmp is. */
 TREE_TEST(what_is_not_permitted_is_rejected) {
   static const struct {
     const char *path, *reason;

@@ -72,7 +72,8 @@ static pid_t start_traced(const struct tree *tree, writer *write, const char *pa
   _exit(write(tree, path, 'b') == 0 ? 0 : 1);
 }
 
-/* Kills a writer between its system calls number n and n + 1. Returns false when it has left before. */
+/* Kills a writer between its system calls number n and n + 1. Returns false when it has left
+   before. */
 static bool kill_between_calls(const struct tree *tree, writer *write, const char *path,
                                int number) {
   pid_t pid = start_traced(tree, write, path);

@@ -84,8 +84,8 @@ static int write_it(void *context, struct error *error) {
   return atomic_file_write(AT_FDCWD, self->path, self->content, self->length, error);
 }
 
-/* The file of another user, which is written in place. A hole has no space of its own, as any content on a
-   file system that never writes to the same blocks again. */
+/* The file of another user, which is written in place. A hole has no space of its own, as any
+   content on a file system that never writes to the same blocks again. */
 INJECTION_TEST(what_the_disk_cannot_take_in_place_keeps_the_old_content) {
   static const struct {
     off_t size; /* of the file, with a hole behind "old" */

@@ -42,7 +42,7 @@ static const char *content_of(const char *path) {
   return content;
 }
 
-/* --- what somebody else does meanwhile ---------------------------------------------------------- */
+/* --- what somebody else does meanwhile -------------------------------------------------------- */
 
 static void put(const char *path, int flags, const char *text) {
   int fd = open(path, O_WRONLY | O_CLOEXEC | flags, 0666);
@@ -70,7 +70,7 @@ static void mend(const struct tree *tree) {
   put(tree_path(tree, "file"), O_TRUNC, "other\n");
 }
 
-/* --- between any two system calls --------------------------------------------------------------- */
+/* --- between any two system calls ------------------------------------------------------------- */
 
 static pid_t start_traced(const char *path, uid_t user) {
   pid_t pid = fork();
@@ -85,8 +85,8 @@ static pid_t start_traced(const char *path, uid_t user) {
   _exit(edit(path) == 0 ? 0 : 1);
 }
 
-/* Stops an edit at the entry or the exit of a system call, and lets the other one write then. Returns its
-   exit code; `*was_stopped`: it was not over before. */
+/* Stops an edit at the entry or the exit of a system call, and lets the other one write then.
+   Returns its exit code; `*was_stopped`: it was not over before. */
 static int edit_with_stop(const struct tree *tree, uid_t user, int stop,
                           void (*other)(const struct tree *tree), bool *was_stopped) {
   pid_t pid = start_traced(tree_path(tree, "file"), user);
@@ -132,9 +132,9 @@ static int count_lost(const struct tree *tree, const struct race *race, int *sto
   return lost;
 }
 
-/* Between the last check and the rename there are two stops: the exit of the one, the entry of the other.
-   What is appended there is carried over. A write in place takes more of them. An edit that has failed
-   is not undone before it ends. */
+/* Between the last check and the rename there are two stops: the exit of the one, the entry of the
+   other. What is appended there is carried over. A write in place takes more of them. An edit that
+   has failed is not undone before it ends. */
 TREE_TEST(what_others_write_meanwhile_is_not_lost) {
   static const struct race races[] = {
       {append, "before\n", 0, 0},      {change, "before\n", 0, 2},
@@ -174,7 +174,7 @@ TREE_TEST(what_is_appended_to_the_old_file_is_carried_over) {
   tree_expect(tree, "file", "before\nedited\nother\n", 0644);
 }
 
-/* --- many writers -------------------------------------------------------------------------------- */
+/* --- many writers ----------------------------------------------------------------------------- */
 
 static int edit_often(void *context, struct error *error) {
   const struct tree *tree = context;

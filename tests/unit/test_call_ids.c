@@ -1,4 +1,4 @@
-#include "agent/doors/call_ids.h"
+#include "agent/frontends/call_ids.h"
 
 #include "tests/support/quoted.h"
 #include "tests/test.h"

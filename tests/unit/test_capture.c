@@ -26,7 +26,7 @@ static void add_filled(struct capture *capture, bool from_stdout, char fill, siz
 }
 
 static void assert_head(struct capture *capture, const char *expected, size_t length) {
-  const struct run_stream head = capture_stream(capture, false);
+  const struct captured_stream head = capture_stream(capture, false);
   assert_false(head.truncated);
   assert_int_equal(head.length, length);
   assert_memory_equal(head.bytes, expected, length);
@@ -162,13 +162,13 @@ static void take_output(struct capture *capture, size_t piece_max, const struct 
   struct line line;
   line_splitter_init(&splitter, piece_max);
   for (size_t at = 0, n; at < model->output_length; at += n) {
-    size_t room;
-    char *space = line_splitter_space(&splitter, 0, &room);
+    size_t capacity;
+    char *space = line_splitter_space(&splitter, 0, &capacity);
     n = model->output_length - at;
     n = n < size ? n : size;
-    n = n < room ? n : room;
+    n = n < capacity ? n : capacity;
     memcpy(space, model->output + at, n);
-    line_splitter_filled(&splitter, n, n == room);
+    line_splitter_filled(&splitter, n, n == capacity);
     while (line_splitter_next(&splitter, &line))
       capture_add(capture, true, line.text, line.length, line.partial);
   }
@@ -178,8 +178,9 @@ static void take_output(struct capture *capture, size_t piece_max, const struct 
   line_splitter_release(&splitter);
 }
 
-/* The last 64 KiB from the first line on that begins in them, else without the rest of a character. */
-static void expect_end(const struct model *model, const struct run_stream *kept) {
+/* The last 64 KiB from the first line on that begins in them, else without the rest of a
+   character. */
+static void expect_end(const struct model *model, const struct captured_stream *kept) {
   const size_t total = model->all_length;
   assert_int_equal(kept->truncated, kept->length < total);
   if (!kept->truncated) {
@@ -202,7 +203,7 @@ static void expect_body(const struct model *model, const char *what) {
   struct capture capture;
   capture_init(&capture, 0, 0);
   take_output(&capture, LINE_BYTES_MAX, model, 64 * 1024);
-  const struct run_stream kept = capture_stream(&capture, false);
+  const struct captured_stream kept = capture_stream(&capture, false);
   if (kept.length != model->body_length)
     fail_msg("%s: %zu bytes, expected %zu", what, kept.length, model->body_length);
   if (kept.length > 0)
@@ -241,7 +242,7 @@ TEST(a_line_in_pieces_is_cut_after_the_piece_that_reaches_the_bound) {
     size_t count = (size_t)PIECE * PIECES / bytes;
     model_line(model, which, count, "\n");
     take_output(&capture, PIECE, model, 64 * 1024);
-    const struct run_stream kept = capture_stream(&capture, false);
+    const struct captured_stream kept = capture_stream(&capture, false);
     /* Each piece has as many whole characters as fit. */
     size_t piece = PIECE / bytes;
     size_t pieces =
@@ -267,8 +268,8 @@ TEST(what_is_as_long_as_the_head_is_not_cut) {
   }
 }
 
-/* Where the end begins, whatever came before: with a line that begins there exactly, after a line end
-   that lies before it, inside of a character, in the last line alone. */
+/* Where the end begins, whatever came before: with a line that begins there exactly, after a line
+   end that lies before it, inside of a character, in the last line alone. */
 TEST(the_end_begins_with_a_line_or_a_character) {
   static const size_t lasts[] = {4, 65532, 65533, 65534, 65535, 65536, 65537, 200000};
   for (size_t which = 0; which < 4; which++)
@@ -354,7 +355,7 @@ CAPTURE_TEST(content_is_bounded_and_no_tail) {
     capture_content_filled(capture, size);
     filled += size;
   }
-  const struct run_stream kept = capture_stream(capture, false);
+  const struct captured_stream kept = capture_stream(capture, false);
   assert_int_equal(kept.length, CAPTURE_CONTENT_MAX);
   assert_true(capture->streams[0].head.capacity < 3 * CAPTURE_CONTENT_MAX);
   assert_int_equal(kept.bytes[0], 'x');
@@ -392,7 +393,7 @@ TEST(of_a_raw_stream_both_ends_are_kept) {
     capture_init(&capture, LIMIT, TAIL);
     fill_raw(&capture, true, text, size);
     assert_int_equal(capture_stream(&capture, false).length, 0);
-    const struct run_stream kept = capture_stream(&capture, true);
+    const struct captured_stream kept = capture_stream(&capture, true);
     assert_int_equal(kept.length, size < LIMIT ? size : LIMIT);
     assert_memory_equal(kept.bytes, text, kept.length);
     assert_int_equal(kept.truncated, size > LIMIT);
@@ -417,7 +418,7 @@ TEST(newlines_behind_the_head_are_no_cut) {
   fill_raw(&capture, false, "abcd\n\n\n", 7);
   assert_false(capture_stream(&capture, false).truncated);
   fill_raw(&capture, false, "ef", 2);
-  const struct run_stream kept = capture_stream(&capture, false);
+  const struct captured_stream kept = capture_stream(&capture, false);
   assert_true(kept.truncated);
   assert_int_equal(kept.total, 9);
   assert_int_equal(kept.tail_length, 4);
@@ -429,7 +430,7 @@ TEST(without_a_tail_the_head_is_all_that_is_kept) {
   struct capture capture;
   capture_init(&capture, 4, 0);
   fill_raw(&capture, false, "ab\xC3\xA9\xC3\xA9", 6);
-  const struct run_stream kept = capture_stream(&capture, false);
+  const struct captured_stream kept = capture_stream(&capture, false);
   assert_true(kept.truncated);
   assert_int_equal(kept.length, 4);
   assert_null(kept.tail);

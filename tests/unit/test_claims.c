@@ -1,4 +1,4 @@
-#include "agent/doors/files/claims.h"
+#include "agent/frontends/request_files/claims.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -141,9 +141,9 @@ TREE_TEST(a_sweep_removes_what_the_dead_have_left) {
 
 /* It takes one after the other, also when there is nothing to be removed of one. */
 TREE_TEST(sweeps_come_to_each_of_the_dead) {
-  struct claims keeper = begin(tree), claims = begin(tree);
-  assert_int_equal(claims_take(&keeper, "1"), CLAIM_TAKEN);
-  die(&keeper);
+  struct claims supervisor = begin(tree), claims = begin(tree);
+  assert_int_equal(claims_take(&supervisor, "1"), CLAIM_TAKEN);
+  die(&supervisor);
   for (int i = 0; i < 9; i++) {
     struct claims dead = begin(tree);
     die(&dead);

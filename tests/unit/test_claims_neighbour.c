@@ -1,7 +1,7 @@
 /* Claims while another program gives their names to something else, at each moment that there is:
    before the first system call with a name, before the second, … */
 
-#include "agent/doors/files/claims.h"
+#include "agent/frontends/request_files/claims.h"
 
 #include <dirent.h>
 #include <fcntl.h>

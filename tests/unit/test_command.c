@@ -1,4 +1,4 @@
-#include "agent/doors/redis/link/command.h"
+#include "agent/frontends/redis/connection/command.h"
 #include "tests/test.h"
 
 static bool is_word(const struct command_word *word, const char *text, size_t length) {

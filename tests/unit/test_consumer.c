@@ -1,4 +1,4 @@
-#include "agent/doors/redis/intake/consumer.h"
+#include "agent/frontends/redis/intake/consumer.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/recorder.h"
 #include "tests/test.h"

@@ -24,7 +24,8 @@ static int new_file(bool in_memory, size_t size) {
   return fd;
 }
 
-/* Within and between file systems; and where data is appended, to which the kernel does not copy. */
+/* Within and between file systems; and where data is appended, to which the kernel does not
+   copy. */
 TEST(every_size_is_copied) {
   for (size_t i = 0; i < SIZES * 8; i++) {
     size_t size = sizes[i / 8];

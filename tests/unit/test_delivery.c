@@ -1,7 +1,7 @@
 /* What is delivered, and that it is delivered once, whatever the connection does; what a delivery
    does when it is refused, superseded, asked or gets no answer. In virtual time. */
 
-#include "agent/doors/redis/link/command.h"
+#include "agent/frontends/redis/connection/command.h"
 #include "tests/support/delivery_owner.h"
 #include "tests/support/logged.h"
 #include "tests/support/virtual_time.h"
@@ -81,7 +81,7 @@ static size_t arrived(const struct delivery_owner *owner) {
 }
 
 static void await_probes(struct delivery_owner *owner, int number) {
-  LOOP_UNTIL(&owner->loop, delivery_owner_probes(owner) >= number);
+  LOOP_UNTIL(&owner->loop, delivery_owner_checks(owner) >= number);
 }
 
 NEW_DELIVERY_TEST(the_job_is_taken_over_before_anything_is_sent) {
@@ -147,7 +147,7 @@ DELIVERY_TEST(what_is_queued_meanwhile_leaves_with_the_next_batch) {
   /* The ownership transaction, and the first of them. */
   LOOP_UNTIL(&owner->loop, delivery_owner_transactions(owner) >= 2);
   loop_settle(&owner->loop);
-  assert_int_equal(delivery_owner_probes(owner), 3);
+  assert_int_equal(delivery_owner_checks(owner), 3);
   assert_int_equal(owner->delivered, 0);
   assert_string_equal(delivery_owner_last_commands(owner, 3), PROBE "MULTI\n");
   owner->put_when_delivered = "four";
@@ -173,7 +173,7 @@ DELIVERY_TEST(a_batch_whose_reply_was_lost_is_not_sent_again) {
 }
 
 DELIVERY_TEST(a_lost_batch_is_sent_again_byte_for_byte) {
-  int probes = delivery_owner_probes(owner);
+  int probes = delivery_owner_checks(owner);
   delivery_owner_lose(owner, "one", false);
   char *first = strdup(delivery_owner_last_transaction(owner));
   delivery_owner_put(owner, "two"); /* is no part of it */
@@ -239,7 +239,7 @@ DELIVERY_TEST(a_batch_that_was_not_executed_is_sent_again) {
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   is_committed(owner, 1, 2);
   /* Handshake, ownership, the nil, the repetition. */
-  assert_int_equal(delivery_owner_probes(owner), 4);
+  assert_int_equal(delivery_owner_checks(owner), 4);
   assert_int_equal(delivery_owner_connections(owner), 1);
   delivery_owner_expect(owner, "owned delivered");
 }
@@ -302,7 +302,7 @@ DELIVERY_TEST(a_batch_without_a_reply_is_a_lost_connection) {
 
 /* The time of an answer begins anew with each request, and ends with its last answer. */
 DELIVERY_TEST(an_idle_connection_is_probed) {
-  int probes = delivery_owner_probes(owner);
+  int probes = delivery_owner_checks(owner);
   int64_t start_ms = virtual_time_ms;
   await_probes(owner, probes + 5);
   assert_in_range(since_ms(start_ms), 5 * 12000 - LATE_MS, 5 * (12000 + LATE_MS));
@@ -325,7 +325,7 @@ DELIVERY_TEST(a_probe_finds_redis_emptied) {
   delivery_owner_deliver(owner, "one");
   write_committed(owner, NULL);
   loop_await(&owner->loop, &owner->lost_data, 1);
-  int probes = delivery_owner_probes(owner);
+  int probes = delivery_owner_checks(owner);
   await_probes(owner, probes + 2);
   assert_int_equal(owner->lost_data, 1); /* it is reported once */
   delivery_owner_deliver(owner, "two");
@@ -335,7 +335,7 @@ DELIVERY_TEST(a_probe_finds_redis_emptied) {
 /* Nothing is left that could be refused: the end of the outage is logged. */
 DELIVERY_TEST(a_probe_ends_the_outage) {
   loop_settle(&owner->loop);
-  int probes = delivery_owner_probes(owner);
+  int probes = delivery_owner_checks(owner);
   lose_connection(owner);
   await_probes(owner, probes + 1);
   loop_settle(&owner->loop);
@@ -472,7 +472,7 @@ TEST(a_final_refusal_names_command_and_key, delivery_owner_set_up, delivery_owne
 DELIVERY_TEST(a_refusal_after_a_transaction_may_pass) {
   loop_settle(&owner->loop);
   refuse_command(owner, "WATCH " COMMITTED, "CLUSTERDOWN The cluster is down", 0);
-  int probes = delivery_owner_probes(owner);
+  int probes = delivery_owner_checks(owner);
   delivery_owner_send(owner, "one");
   await_probes(owner, probes + 2);
   assert_int_equal(owner->delivered, 0);
@@ -500,9 +500,10 @@ DELIVERY_TEST(another_agent_takes_over_during_an_outage) {
   assert_string_equal(committed_value(owner), OTHERS);
 }
 
-/* --- MULTI is refused --------------------------------------------------------------------------- */
+/* --- MULTI is refused ------------------------------------------------------------------------- */
 
-/* The batch before it is delivered, and its owner hears of that; of the next one nothing has left. */
+/* The batch before it is delivered, and its owner hears of that; of the next one nothing has
+   left. */
 DELIVERY_TEST(a_multi_refused_for_now_opens_another_connection) {
   loop_settle(&owner->loop);
   refuse_command(owner, "MULTI", "LOADING Redis is loading the dataset in memory", 1);

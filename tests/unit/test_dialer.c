@@ -9,8 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "agent/doors/redis/link/dialer.h"
-#include "agent/doors/redis/link/resolver.h"
+#include "agent/frontends/redis/connection/dialer.h"
+#include "agent/frontends/redis/connection/resolver.h"
 #include "tests/support/directory.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
@@ -120,7 +120,7 @@ static int tear_down(void **state) {
 
 #define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
 
-static void on_done(void *owner, struct transport *transport, struct trouble why) {
+static void on_done(void *owner, struct transport *transport, struct connection_error why) {
   struct scene *scene = owner;
   scene->done++;
   scene->transport = transport;

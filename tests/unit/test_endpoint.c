@@ -1,6 +1,6 @@
 #include <unistd.h>
 
-#include "agent/doors/redis/link/endpoint.h"
+#include "agent/frontends/redis/connection/endpoint.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
 #include "tests/support/wait.h"
@@ -117,7 +117,7 @@ static int tear_down(void **state) {
 
 #define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
 
-static void on_done(void *owner, struct transport *transport, struct trouble why) {
+static void on_done(void *owner, struct transport *transport, struct connection_error why) {
   struct scene *scene = owner;
   scene->done++;
   scene->transport = transport;

@@ -36,8 +36,8 @@ static void expect_idle_after(struct step_owner *owner, int64_t begin_ms, int64_
 
 #define ENGINE_TEST(NAME) TEST_WITH(struct step_owner *owner, NAME, set_up, step_owner_tear_down)
 
-ENGINE_TEST(without_a_step_the_door_is_asked_at_the_limit) {
-  engine_touch(&owner->door);
+ENGINE_TEST(without_a_step_the_frontend_is_asked_at_the_limit) {
+  engine_touch(&owner->frontend);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   assert_int_equal(loop_logged(&owner->loop, "no step for 1 s"), 1);
   virtual_time_pass(&owner->loop, 3 * LIMIT_MS); /* it has not answered: nobody asks again */
@@ -54,74 +54,74 @@ ENGINE_TEST(the_limit_counts_from_the_start) {
 }
 
 ENGINE_TEST(who_waits_on_is_asked_again) {
-  engine_touch(&owner->door);
+  engine_touch(&owner->frontend);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2); /* an answer may take its time */
-  engine_wait_on(&owner->door, 0);
+  engine_wait_on(&owner->frontend, 0);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
-  engine_wait_on(&owner->door, 0);
-  engine_wait_on(&owner->door, 0); /* answered already */
+  engine_wait_on(&owner->frontend, 0);
+  engine_wait_on(&owner->frontend, 0); /* answered already */
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
 }
 
 ENGINE_TEST(who_waits_on_may_want_to_be_asked_sooner) {
-  engine_touch(&owner->door);
+  engine_touch(&owner->frontend);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
-  engine_wait_on(&owner->door, LIMIT_MS / 4);
+  engine_wait_on(&owner->frontend, LIMIT_MS / 4);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS / 4);
-  engine_wait_on(&owner->door, 0);
+  engine_wait_on(&owner->frontend, 0);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
 }
 
 ENGINE_TEST(a_request_without_a_run_begins_it_anew) {
-  engine_touch(&owner->door);
+  engine_touch(&owner->frontend);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
-  engine_touch(&owner->door);
+  engine_touch(&owner->frontend);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
-  engine_touch(&owner->door); /* the question is withdrawn */
+  engine_touch(&owner->frontend); /* the question is withdrawn */
   int64_t begin_ms = virtual_time_ms;
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
-  engine_wait_on(&owner->door, 0); /* too late to count */
+  engine_wait_on(&owner->frontend, 0); /* too late to count */
   expect_idle_after(owner, begin_ms, LIMIT_MS);
 }
 
 /* It is time without a step until it executes: without a server that may be never. */
 ENGINE_TEST(a_step_begins_it_anew_and_its_start_ends_it) {
-  engine_touch(&owner->door);
+  engine_touch(&owner->frontend);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   step_owner_make_script(owner, "exec sleep 4021");
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
-  engine_wait_on(&owner->door, 0);
+  engine_wait_on(&owner->frontend, 0);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
-  engine_touch(&owner->door); /* counts for nothing: that the step waits is known */
+  engine_touch(&owner->frontend); /* counts for nothing: that the step waits is known */
   virtual_time_pass(&owner->loop, LIMIT_MS / 4);
   assert_int_equal(owner->idle, 1);
   expect_idle_after(owner, virtual_time_ms - 3 * LIMIT_MS / 4, LIMIT_MS);
 }
 
 ENGINE_TEST(a_submit_withdraws_the_question) {
-  engine_touch(&owner->door);
+  engine_touch(&owner->frontend);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   step_owner_make_script(owner, "exec sleep 4022");
   int64_t begin_ms = virtual_time_ms;
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
-  engine_wait_on(&owner->door, 0); /* the answer to the question before */
+  engine_wait_on(&owner->frontend, 0); /* the answer to the question before */
   expect_idle_after(owner, begin_ms, LIMIT_MS);
 }
 
 ENGINE_TEST(what_executes_is_not_idle) {
-  engine_touch(&owner->door);
+  engine_touch(&owner->frontend);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   step_owner_start_script(owner, "echo ready; exec sleep 4023", FOREVER_S);
   step_owner_expect(owner, "started sh\nstdout ready\n");
   virtual_time_pass(&owner->loop, 5 * LIMIT_MS);
   assert_int_equal(owner->idle, 0);
-  assert_true(engine_cancel(&owner->door, "s-1", "cancelled: by a test"));
+  assert_true(engine_cancel(&owner->frontend, "s-1", "cancelled: by a test"));
   assert_true(loop_until(&owner->loop, loop_is_counted, &owner->done));
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
 }
 
-ENGINE_TEST(what_waits_for_room_is_idle) {
+ENGINE_TEST(what_waits_for_capacity_is_idle) {
   step_owner_start_script(owner, "echo one", FOREVER_S);
   owner->full = true;
   assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
@@ -130,16 +130,16 @@ ENGINE_TEST(what_waits_for_room_is_idle) {
 
 ENGINE_TEST(without_a_limit_nobody_is_asked) {
   step_owner_limit_idle_time(owner, 0);
-  engine_touch(&owner->door);
+  engine_touch(&owner->frontend);
   virtual_time_pass(&owner->loop, 10 * LIMIT_MS);
   assert_int_equal(owner->idle, 0);
 }
 
 ENGINE_TEST(nor_when_the_agent_leaves) {
-  engine_touch(&owner->door);
+  engine_touch(&owner->frontend);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
-  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
-  engine_touch(&owner->door);
+  engine_leave(&owner->frontend, AGENT_EXIT_SHUTDOWN, "a test");
+  engine_touch(&owner->frontend);
   virtual_time_pass(&owner->loop, LIMIT_MS * 3 / 4);
   assert_int_equal(owner->idle, 0);
   assert_int_equal(owner->closes, 1);
@@ -150,15 +150,15 @@ ENGINE_TEST(nor_when_the_agent_leaves) {
 static void expect_closed_now_after(struct step_owner *owner, int64_t begin_ms,
                                     int64_t milliseconds) {
   virtual_time_pass(&owner->loop, begin_ms + milliseconds - virtual_time_ms - LATE_MS);
-  assert_false(owner->closes > 0 && owner->close == DOOR_CLOSE_NOW);
+  assert_false(owner->closes > 0 && owner->close == FRONTEND_CLOSE_IMMEDIATE);
   virtual_time_pass(&owner->loop, 2 * LATE_MS);
-  assert_true(owner->closes > 0 && owner->close == DOOR_CLOSE_NOW);
+  assert_true(owner->closes > 0 && owner->close == FRONTEND_CLOSE_IMMEDIATE);
 }
 
-ENGINE_TEST(a_door_that_does_not_close_has_until_the_idle_limit) {
+ENGINE_TEST(a_frontend_that_does_not_close_has_until_the_idle_limit) {
   int64_t begin_ms = virtual_time_ms;
   owner->delivery = HOLDS;
-  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
+  engine_leave(&owner->frontend, AGENT_EXIT_SHUTDOWN, "a test");
   expect_closed_now_after(owner, begin_ms, LIMIT_MS);
   assert_int_equal(owner->closes, 2); /* patient, now */
   assert_int_equal(engine_run(owner->engine), AGENT_EXIT_ERROR);
@@ -167,7 +167,7 @@ ENGINE_TEST(a_door_that_does_not_close_has_until_the_idle_limit) {
 ENGINE_TEST(what_is_delivered_by_then_is_no_error) {
   int64_t begin_ms = virtual_time_ms;
   owner->delivery = DELIVERS_AT_LAST;
-  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
+  engine_leave(&owner->frontend, AGENT_EXIT_SHUTDOWN, "a test");
   expect_closed_now_after(owner, begin_ms, LIMIT_MS);
   assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SHUTDOWN);
 }
@@ -183,12 +183,12 @@ ENGINE_TEST(a_signal_has_a_deadline) {
 
 ENGINE_TEST(a_signal_to_one_who_leaves_has_it_too) {
   step_owner_limit_idle_time(owner, 0);
-  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
+  engine_leave(&owner->frontend, AGENT_EXIT_SHUTDOWN, "a test");
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
-  assert_int_equal(owner->close, DOOR_CLOSE_PATIENT);
+  assert_int_equal(owner->close, FRONTEND_CLOSE_GRACEFUL);
   int64_t begin_ms = virtual_time_ms;
   engine_signal(owner->engine, SIGTERM);
-  assert_int_equal(owner->close, DOOR_CLOSE_PROMPT);
+  assert_int_equal(owner->close, FRONTEND_CLOSE_FAST);
   expect_closed_now_after(owner, begin_ms, ENGINE_DEADLINE_MS);
   assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SIGNAL + SIGTERM);
 }
@@ -209,7 +209,7 @@ ENGINE_TEST(a_run_has_its_grace) {
   step_owner_expect(owner, "started sh\nstdout ready\n");
   assert_true(proc_wait_for("sleep 4024", WAIT_BOUND_MS) > 0);
   int64_t begin_ms = virtual_time_ms;
-  engine_leave(&owner->door, AGENT_EXIT_SHUTDOWN, "a test");
-  expect_killed_after(owner, "sleep 4024", begin_ms, owner->door.terms.leave_grace_ms);
+  engine_leave(&owner->frontend, AGENT_EXIT_SHUTDOWN, "a test");
+  expect_killed_after(owner, "sleep 4024", begin_ms, owner->frontend.terms.leave_grace_ms);
   assert_int_equal(owner->done, 1);
 }

@@ -1,4 +1,4 @@
-#include "agent/doors/files/env_files.h"
+#include "agent/frontends/request_files/env_files.h"
 
 #include <fcntl.h>
 #include <unistd.h>

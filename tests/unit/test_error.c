@@ -31,15 +31,15 @@ TEST(a_long_text_is_cut_in_its_middle) {
   struct {
     struct error error;
     char next;
-  } room = {.next = '!'};
-  assert_int_equal(error_set(&room.error, "%s", text), -1);
-  assert_string_equal(room.error.text, text); /* it fits */
-  assert_int_equal(error_set(&room.error, "%s%s", text, "the end"), -1);
-  assert_int_equal(strlen(room.error.text), MAX);
-  assert_memory_equal(room.error.text, text, HEAD);
-  assert_memory_equal(room.error.text + HEAD, "\u2026", 3);
-  assert_string_equal(room.error.text + MAX - 10, formatted("%sthe end", text + MAX - 3));
-  assert_int_equal(room.next, '!');
+  } capacity = {.next = '!'};
+  assert_int_equal(error_set(&capacity.error, "%s", text), -1);
+  assert_string_equal(capacity.error.text, text); /* it fits */
+  assert_int_equal(error_set(&capacity.error, "%s%s", text, "the end"), -1);
+  assert_int_equal(strlen(capacity.error.text), MAX);
+  assert_memory_equal(capacity.error.text, text, HEAD);
+  assert_memory_equal(capacity.error.text + HEAD, "\u2026", 3);
+  assert_string_equal(capacity.error.text + MAX - 10, formatted("%sthe end", text + MAX - 3));
+  assert_int_equal(capacity.next, '!');
 }
 
 TEST(no_character_is_cut) {

@@ -1,4 +1,4 @@
-#include "agent/doors/redis/link/error_reply.h"
+#include "agent/frontends/redis/connection/error_reply.h"
 #include "tests/test.h"
 
 TEST(some_errors_are_transient) {
@@ -46,16 +46,17 @@ TEST(some_errors_are_transient) {
 }
 
 TEST(refusals_of_a_login_have_codes) {
-  static const struct trouble rows[] = {
-      {"WRONGPASS invalid username-password pair or user is disabled.", TROUBLE_WRONG_PASSWORD},
-      {"ERR invalid password", TROUBLE_WRONG_PASSWORD},
-      {"NOAUTH Authentication required.", TROUBLE_NO_PASSWORD},
-      {"ERR Client sent AUTH, but no password is set", TROUBLE_NEEDLESS_PASSWORD},
+  static const struct connection_error rows[] = {
+      {"WRONGPASS invalid username-password pair or user is disabled.",
+       CONNECTION_ERROR_WRONG_PASSWORD},
+      {"ERR invalid password", CONNECTION_ERROR_WRONG_PASSWORD},
+      {"NOAUTH Authentication required.", CONNECTION_ERROR_NO_PASSWORD},
+      {"ERR Client sent AUTH, but no password is set", CONNECTION_ERROR_NEEDLESS_PASSWORD},
       {"ERR AUTH <password> called without any password configured for the default user. Are you "
        "sure your configuration is correct?",
-       TROUBLE_NEEDLESS_PASSWORD},
-      {"NOPERM this user has no permissions to run the 'brpop' command", TROUBLE_NO_RIGHT},
-      {"LOADING Redis is loading the dataset in memory", TROUBLE_LOADING},
+       CONNECTION_ERROR_NEEDLESS_PASSWORD},
+      {"NOPERM this user has no permissions to run the 'brpop' command", CONNECTION_ERROR_NO_RIGHT},
+      {"LOADING Redis is loading the dataset in memory", CONNECTION_ERROR_LOADING},
       {"ERR unknown command 'XADD'", 0},
       {"", 0}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -117,12 +118,12 @@ TEST(user_and_password_are_not_shown) {
 
 /* The cut does not leave the beginning of one. */
 TEST(what_is_cut_was_redacted_before) {
-  enum { ROOM = sizeof((struct error_reply_text *)NULL)->text };
-  char text[2 * ROOM], secret[] = "secret";
+  enum { CAPACITY = sizeof((struct error_reply_text *)NULL)->text };
+  char text[2 * CAPACITY], secret[] = "secret";
   memset(text, 'x', sizeof text);
-  memcpy(text + ROOM - 4, "secret", sizeof "secret");
+  memcpy(text + CAPACITY - 4, "secret", sizeof "secret");
   struct error_reply_text shown =
       error_reply_explain(text, &(struct redis_url){.password = secret});
-  assert_int_equal(strlen(shown.text), ROOM - 1);
-  assert_string_equal(shown.text + ROOM - 5, "x***");
+  assert_int_equal(strlen(shown.text), CAPACITY - 1);
+  assert_string_equal(shown.text + CAPACITY - 5, "x***");
 }

@@ -1,4 +1,4 @@
-#include "agent/doors/files/exec_request.h"
+#include "agent/frontends/request_files/exec_request.h"
 
 #include "tests/support/quoted.h"
 #include "tests/support/same_step.h"

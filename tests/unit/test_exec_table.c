@@ -1,4 +1,4 @@
-#include "agent/doors/files/exec_table.h"
+#include "agent/frontends/request_files/exec_table.h"
 
 #include "tests/test.h"
 

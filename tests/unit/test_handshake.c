@@ -1,8 +1,8 @@
 /* The handshake of a client, by what a server gets and answers. */
 #include <unistd.h>
 
-#include "agent/doors/redis/link/client.h"
-#include "agent/doors/redis/link/command.h"
+#include "agent/frontends/redis/connection/command.h"
+#include "agent/frontends/redis/connection/redis_connection.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/logged.h"
 #include "tests/support/loop.h"
@@ -12,7 +12,8 @@
 
 static char user[] = "smith", password[] = "secret", getter[] = "get";
 
-/* How often the password was overwritten. Replaces the C library's function, so that a test sees it. */
+/* How often the password was overwritten. Replaces the C library's function, so that a test sees
+   it. */
 static int erased;
 
 void explicit_bzero(void *memory, size_t length) {
@@ -29,9 +30,9 @@ struct trial {
   struct fake_redis *server;
   struct redis_address hosts[2]; /* twice the server */
   struct redis_url url;
-  struct handshake_probe probe;
+  struct handshake_commands final_commands;
   bool is_early;
-  struct client *client;
+  struct redis_connection *client;
   char answers[8][128]; /* in order; "": none */
   int connection;       /* the one that is answered */
   size_t answered;
@@ -55,7 +56,7 @@ static void on_reply(void *owner, const redisReply *reply) {
 static void on_unreachable(void *owner) {
   struct trial *trial = owner;
   recorder_add(&trial->recorder, "again");
-  client_stop(trial->client);
+  redis_connection_stop(trial->client);
 }
 
 static void on_failed(void *owner, const struct error *error) {
@@ -91,7 +92,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
   struct trial *trial = *state;
   if (trial->client != NULL)
-    client_free(trial->client);
+    redis_connection_free(trial->client);
   fake_redis_free(trial->server);
   close(trial->log.fd);
   loop_release(&trial->loop);
@@ -102,15 +103,15 @@ static int tear_down(void **state) {
 #define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
 
 static void start(struct trial *trial) {
-  static const struct client_handler handler = {
+  static const struct redis_connection_handler handler = {
       .ready = on_ready, .reply = on_reply, .unreachable = on_unreachable, .failed = on_failed};
-  struct client_options options = {.url = &trial->url,
-                                   .role = "test",
-                                   .name = "its-name",
-                                   .probe = trial->probe,
-                                   .early = trial->is_early};
-  trial->client = client_new(trial->loop.base, &trial->log, &options, &handler, trial);
-  assert_false(client_start(trial->client));
+  struct redis_connection_options options = {.url = &trial->url,
+                                             .role = "test",
+                                             .name = "its-name",
+                                             .final_commands = trial->final_commands,
+                                             .early = trial->is_early};
+  trial->client = redis_connection_new(trial->loop.base, &trial->log, &options, &handler, trial);
+  assert_false(redis_connection_start(trial->client));
 }
 
 static void expect(struct trial *trial, const char *transcript) {
@@ -118,11 +119,13 @@ static void expect(struct trial *trial, const char *transcript) {
 }
 
 /* "SET a;GET b", encoded. */
-static struct handshake_probe probe_of(const char *text, char out[256]) {
-  struct handshake_probe probe = {.text = out, .multi_key = strncmp(text, "WATCH", 5) == 0};
+static struct handshake_commands probe_of(const char *text, char out[256]) {
+  struct handshake_commands final_commands = {.text = out,
+                                              .multi_key = strncmp(text, "WATCH", 5) == 0};
   char copy[64], *rest = strcpy(copy, text);
   out[0] = '\0';
-  for (char *command; *text != '\0' && (command = strsep(&rest, ";")) != NULL; probe.count++) {
+  for (char *command; *text != '\0' && (command = strsep(&rest, ";")) != NULL;
+       final_commands.count++) {
     const char *words[4];
     size_t count = 0;
     while ((words[count] = strsep(&command, " ")) != NULL)
@@ -131,8 +134,8 @@ static struct handshake_probe probe_of(const char *text, char out[256]) {
     strcat(out, encoded);
     free(encoded);
   }
-  probe.length = strlen(out);
-  return probe;
+  final_commands.length = strlen(out);
+  return final_commands;
 }
 
 TEST(it_sends_what_the_url_asks_for, set_up, tear_down) {
@@ -169,8 +172,8 @@ TEST(it_sends_what_the_url_asks_for, set_up, tear_down) {
 /* A refusal of one of the first leaves the others where they are. */
 TRIAL_TEST(what_must_not_stand_alone_leaves_after_the_replies_to_the_first) {
   char text[256];
-  trial->probe = probe_of("MULTI;DEL k;DISCARD", text);
-  trial->probe.first = 1;
+  trial->final_commands = probe_of("MULTI;DEL k;DISCARD", text);
+  trial->final_commands.first = 1;
   trial->answers[1][0] = '\0';
   start(trial);
   LOOP_UNTIL(&trial->loop, fake_redis_commands(trial->server) == 2);
@@ -189,7 +192,7 @@ TEST(the_value_is_that_of_one_command, set_up, tear_down) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct trial *trial = *state;
     char text[256];
-    trial->probe = probe_of("GET a;GET b", text);
+    trial->final_commands = probe_of("GET a;GET b", text);
     strcpy(trial->answers[1], rows[i][0]);
     strcpy(trial->answers[2], "$2\r\nOK\r\n");
     start(trial);
@@ -205,7 +208,7 @@ TRIAL_TEST(with_a_name_alone_it_may_be_ready_before_the_reply) {
   strcpy(trial->answers[0], "-ERR unknown command 'CLIENT'\r\n");
   start(trial);
   expect(trial, "ready");
-  client_send(trial->client, "*1\r\n$4\r\nPING\r\n");
+  redis_connection_send(trial->client, "*1\r\n$4\r\nPING\r\n");
   expect(trial, "ready reply");
 }
 
@@ -239,7 +242,7 @@ enum verdict { READY, AGAIN, FAILED };
 struct exchange {
   const char *name;
   const struct redis_url *url; /* its credentials and database; of several hosts or of one */
-  const char *probe;           /* its commands; WATCH names several keys */
+  const char *final_commands;  /* its commands; WATCH names several keys */
   const char *replies;         /* "OK;ERR no" */
   enum verdict verdict;
   const char *command, *text; /* of the refusal; no text: the last reply */
@@ -320,7 +323,7 @@ static void expect_verdict(struct trial *trial, const struct exchange *row) {
   trial->url.hosts = trial->hosts;
   if (trial->url.host_count == 0)
     trial->url.host_count = 1;
-  trial->probe = probe_of(row->probe, text);
+  trial->final_commands = probe_of(row->final_commands, text);
   for (size_t i = 0; (reply = strsep(&rest, ";")) != NULL; i++)
     (void)snprintf(trial->answers[i], sizeof trial->answers[i], "%s%s\r\n",
                    strcmp(reply, "OK") == 0 ? "+" : "-", reply);

@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "tests/test.h"
 
-/* What is said of a path, a directory where it ends in "/": "-" nothing, "h" it is hidden, "s" shown.
- */
+/* What is said of a path, a directory where it ends in "/": "-" nothing, "h" it is hidden, "s"
+   shown. */
 static char judged(const char *text, size_t length, const char *path) {
   static const char verdicts[] = {[GLOBS_SILENT] = '-', [GLOBS_MATCH] = 'h', [GLOBS_EXCEPT] = 's'};
   bool is_too_long;

@@ -1,4 +1,4 @@
-#include "agent/doors/redis/intake/inflight_reader.h"
+#include "agent/frontends/redis/intake/inflight_reader.h"
 #include "tests/support/delivery_owner.h"
 #include "tests/support/logged.h"
 #include "tests/test.h"

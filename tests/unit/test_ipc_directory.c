@@ -1,4 +1,4 @@
-#include "agent/doors/files/ipc_directory.h"
+#include "agent/frontends/request_files/ipc_directory.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "agent/doors/redis/keys.h"
+#include "agent/frontends/redis/keys.h"
 #include "tests/test.h"
 
 TEST(the_names_are_those_of_the_contract_with_the_job_id_verbatim) {

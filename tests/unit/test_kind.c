@@ -140,7 +140,7 @@ static void make(struct step_owner *owner, const char *fields) {
 
 static void start_fields(struct step_owner *owner, const char *fields) {
   make(owner, fields);
-  run_start(owner->run);
+  execution_start(owner->execution);
 }
 
 static void start(struct step_owner *owner, const char *kind, const char *more) {
@@ -207,7 +207,7 @@ STEP_TEST(a_step_that_hangs_ends_at_its_deadline) {
   assert_true(owner->result.timed_out);
 
   start_fields(owner, fields);
-  run_stop(owner->run, FOREVER_MS, STEP_CAUSE_CANCELLED, "cancelled: by a test");
+  execution_stop(owner->execution, FOREVER_MS, STEP_CAUSE_CANCELLED, "cancelled: by a test");
   step_owner_ends(owner, -1, "cancelled: by a test", NULL);
 }
 

@@ -1,6 +1,6 @@
 /* The book against a list: positions, whatever leaves the list meanwhile. How the steps that are
    in it run is told in test_window.c. */
-#include "agent/doors/redis/intake/ledger.h"
+#include "agent/frontends/redis/intake/ledger.h"
 
 #include "tests/test.h"
 

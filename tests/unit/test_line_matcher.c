@@ -355,8 +355,8 @@ TEST(an_expensive_pattern_is_an_error) {
   no_jit_run(check_limits);
 }
 
-/* More than the stack of machine code, which ends at 25,000: the interpreter has room for it, and by
-   far enough time. */
+/* More than the stack of machine code, which ends at 25,000: the interpreter has room for it, and
+   by far enough time. */
 static int check_long_line(void) {
   enum { LENGTH = 40000 };
   char *text = malloc(LENGTH);

@@ -58,8 +58,8 @@ static void expect_refused(const char *content, size_t length) {
 
 #define TEN "a\nb\nc\nd\ne\nf\ng\nh\ni\nj"
 
-/* Joined by "\n", and as they are without a wish. What follows the last "\n" is a line, empty or not. Numbers
-   have the width of the last line's; a byte order mark is omitted. */
+/* Joined by "\n", and as they are without a wish. What follows the last "\n" is a line, empty or
+   not. Numbers have the width of the last line's; a byte order mark is omitted. */
 TEST(the_chosen_lines_are_cut) {
   static const struct {
     bool numbered;
@@ -131,8 +131,8 @@ TEST(only_the_chosen_lines_must_be_text) {
   expect_all(&(struct line_range){4, 0, false}, "\xFF\nb\n\xE2\x82", "");
 }
 
-/* Numbers have the width of the last line's in a file of a mebibyte, and of the last chosen one's in
-   every larger one. */
+/* Numbers have the width of the last line's in a file of a mebibyte, and of the last chosen one's
+   in every larger one. */
 TEST(the_lines_of_a_large_file_are_not_counted) {
   for (size_t more = 0; more < 2; more++) {
     size_t length = LINE_CHOICE_COUNTED + more;

@@ -1,4 +1,4 @@
-#include "agent/doors/line_reader.h"
+#include "agent/frontends/line_reader.h"
 
 #include "tests/support/wait.h"
 #include "tests/test.h"

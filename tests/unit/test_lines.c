@@ -52,13 +52,13 @@ static void drain(struct line_splitter *splitter, struct record *record) {
 static void feed(struct line_splitter *splitter, struct record *record, const char *text,
                  size_t length, size_t size) {
   while (length > 0) {
-    size_t room;
-    char *space = line_splitter_space(splitter, 0, &room);
-    assert_true(room >= LINE_SPLITTER_FIRST_READ);
+    size_t capacity;
+    char *space = line_splitter_space(splitter, 0, &capacity);
+    assert_true(capacity >= LINE_SPLITTER_FIRST_READ);
     size_t n = length < size ? length : size;
-    n = n < room ? n : room;
+    n = n < capacity ? n : capacity;
     memcpy(space, text, n);
-    line_splitter_filled(splitter, n, n == room);
+    line_splitter_filled(splitter, n, n == capacity);
     drain(splitter, record);
     text += n;
     length -= n;
@@ -320,14 +320,14 @@ TEST(what_a_long_line_needed_is_given_back) {
   line_splitter_init(&splitter, LINE_BYTES_DEFAULT);
   for (size_t length = LINE_BYTES_DEFAULT - 1; length <= LINE_BYTES_DEFAULT + 1; length++) {
     for (size_t left = length; left > 0;) {
-      size_t room;
-      char *space = line_splitter_space(&splitter, 0, &room);
-      room = room < left ? room : left;
-      memset(space, 'x', room);
-      left -= room;
+      size_t capacity;
+      char *space = line_splitter_space(&splitter, 0, &capacity);
+      capacity = capacity < left ? capacity : left;
+      memset(space, 'x', capacity);
+      left -= capacity;
       if (left == 0)
-        space[room - 1] = '\n';
-      line_splitter_filled(&splitter, room, true);
+        space[capacity - 1] = '\n';
+      line_splitter_filled(&splitter, capacity, true);
       if (left > 0)
         assert_false(line_splitter_next(&splitter, &line));
     }

@@ -36,13 +36,13 @@ struct reader {
 /* In an array of exactly the room that the header asks for. */
 static void put_bytes(struct reader *self, const char *bytes, size_t length) {
   size_t held = mask_stream_held(&self->stream);
-  char *room = memory_allocate(held + length + (held + length == 0));
-  memset(room, '?', held);
-  memcpy(room + held, bytes, length);
-  size_t ready = mask_stream_put(&self->stream, room, length);
+  char *capacity = memory_allocate(held + length + (held + length == 0));
+  memset(capacity, '?', held);
+  memcpy(capacity + held, bytes, length);
+  size_t ready = mask_stream_put(&self->stream, capacity, length);
   assert_true(ready <= held + length);
-  buffer_add(&self->out, room, ready);
-  free(room);
+  buffer_add(&self->out, capacity, ready);
+  free(capacity);
 }
 
 static void put_string(struct reader *self, const char *string) {
@@ -51,9 +51,9 @@ static void put_string(struct reader *self, const char *string) {
 
 static void end_reader(struct reader *self) {
   size_t held = mask_stream_held(&self->stream);
-  char *room = memory_allocate(held + 1);
-  buffer_add(&self->out, room, mask_stream_end(&self->stream, room));
-  free(room);
+  char *capacity = memory_allocate(held + 1);
+  buffer_add(&self->out, capacity, mask_stream_end(&self->stream, capacity));
+  free(capacity);
   assert_int_equal(mask_stream_held(&self->stream), 0);
 }
 
@@ -491,7 +491,7 @@ static size_t three_thousand(void) {
   return 3000;
 }
 
-TEST(bytes_are_room_too) {
+TEST(bytes_are_capacity_too) {
   struct masker masker = {.bytes_max = three_thousand};
   char value[2001];
   for (int i = 0; i < 8; i++) {

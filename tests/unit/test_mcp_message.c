@@ -1,6 +1,6 @@
 /* Lines -> messages: what is a request, and its id byte for byte. */
 
-#include "agent/doors/mcp/message.h"
+#include "agent/frontends/mcp/message.h"
 
 #include "tests/support/quoted.h"
 #include "tests/test.h"

@@ -35,9 +35,9 @@ static const struct {
 
 enum { TWINS = sizeof twins / sizeof *twins };
 
-/* The same of the doors without steps, with one that each is for. */
+/* The same of the frontends without steps, with one that each is for. */
 static const struct {
-  const char *flag, *variable, *good, *bad, *door;
+  const char *flag, *variable, *good, *bad, *frontend;
 } tool_twins[] = {
     {"--ipc", "SANDBOX_IPC_DIR", "/d", NULL, "--ipc"},
     {"--tool", "SANDBOX_TOOL", "grep", "no_such_tool", "--stdio"},
@@ -112,7 +112,8 @@ static void add_number(struct buffer *to, const char *name, unsigned long long v
     buffer_add_string(to, formatted(" %s=%llu", name, value));
 }
 
-/* What the program does, and, unless that is to print, each setting without its default; valid until the next call. */
+/* What the program does, and, unless that is to print, each setting without its default; valid
+   until the next call. */
 static const char *described(const struct options *options) {
   static const char *const actions[] = {
       [OPTIONS_RUN] = "run",     [OPTIONS_ONCE] = "once",       [OPTIONS_IPC] = "ipc",
@@ -296,13 +297,14 @@ TEST(every_flag_has_a_variable, clear_environment) {
   options_release(&options);
 }
 
-/* Every value that may be wrong is refused with its door, and nobody minds it elsewhere. */
-TEST(flags_of_doors_have_variables, clear_environment) {
+/* Every value that may be wrong is refused with its frontend, and nobody minds it elsewhere. */
+TEST(flags_of_frontends_have_variables, clear_environment) {
   struct options options;
   for (size_t i = 0; i < TOOL_TWINS; i++) {
     struct error error;
-    const char *const by_flag[] = {tool_twins[i].door, tool_twins[i].flag, tool_twins[i].bad, NULL};
-    const char *const by_variable[] = {tool_twins[i].door, NULL};
+    const char *const by_flag[] = {tool_twins[i].frontend, tool_twins[i].flag, tool_twins[i].bad,
+                                   NULL};
+    const char *const by_variable[] = {tool_twins[i].frontend, NULL};
     if (tool_twins[i].bad != NULL) {
       bool is_switch = strcmp(tool_twins[i].bad, "yes") == 0;
       assert_int_equal(is_switch ? -1 : parse(&options, &error, by_flag), -1);
@@ -349,7 +351,7 @@ TEST(once_knows_no_redis, clear_environment) {
 }
 
 /* The name of the program may choose one, for hosts that cannot pass flags. */
-TEST(doors_have_names_and_arguments, clear_environment) {
+TEST(frontends_have_names_and_arguments, clear_environment) {
   CHECK_ROWS(
       {NULL, {"--ipc"}, "ipc max=120"}, {NULL, {"--stdio"}, "stdio"}, {NULL, {"--mcp"}, "mcp"},
       {NULL, {"--mcp=2025-11-25,2026-07-28"}, "mcp versions=24"},
@@ -431,7 +433,7 @@ TEST(wrong_usage, clear_environment) {
       {NULL, {"--redis-url=h", "stray", "--job-id=j"}, "unexpected argument 'stray'"},
       {NULL, {REDIS, "--", "--verbose"}, "unexpected argument '--verbose'"},
       {NULL, {""}, "unexpected argument ''"},
-      /* One door is enough. */
+      /* One frontend is enough. */
       {NULL, {"--mcp", "--stdio"}, "--stdio: not with --mcp"},
       {NULL, {"--once", "--ipc"}, "--ipc: not with --once"},
       {NULL, {"--inject=x", "--mcp"}, "--mcp: not with --inject"},

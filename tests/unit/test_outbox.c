@@ -1,5 +1,5 @@
-#include "agent/doors/redis/door.h"
-#include "agent/doors/redis/link/command.h"
+#include "agent/frontends/redis/connection/command.h"
+#include "agent/frontends/redis/frontend.h"
 #include "tests/support/delivery_owner.h"
 #include "tests/test.h"
 
@@ -39,40 +39,41 @@ NEW_DELIVERY_TEST(refreshes_do_not_pile_up_during_an_outage) {
   assert_true(outbox_is_empty(owner->outbox));
 }
 
-NEW_DELIVERY_TEST(it_says_when_there_is_room_again) {
+NEW_DELIVERY_TEST(it_says_when_there_is_capacity_again) {
   delivery_owner_start_outbox(owner, 0, 800000);
   int events = 0;
-  while (outbox_room(owner->outbox) > 0)
+  while (outbox_capacity(owner->outbox) > 0)
     delivery_owner_put_event(owner, events++, 500);
-  assert_int_equal(owner->room, 0);
-  assert_false(outbox_has_room_again(owner->outbox));
+  assert_int_equal(owner->capacity, 0);
+  assert_false(outbox_has_capacity_again(owner->outbox));
   outbox_flush(owner->outbox);
-  while (owner->room == 0) {
+  while (owner->capacity == 0) {
     assert_int_equal(owner->empty, 0);
     event_base_loop(owner->loop.base, EVLOOP_ONCE);
   }
-  assert_in_range(outbox_room(owner->outbox), 1, 799000); /* something is queued */
+  assert_in_range(outbox_capacity(owner->outbox), 1, 799000); /* something is queued */
   /* Ownership, one batch, perhaps the next. */
   assert_in_range(delivery_owner_transactions(owner), 1 + 1, 1 + 2);
   delivery_owner_drain(owner);
-  assert_int_equal(owner->room, 2); /* with each batch */
+  assert_int_equal(owner->capacity, 2); /* with each batch */
   assert_int_equal(owner->empty, 1);
-  assert_true(outbox_room(owner->outbox) == SIZE_MAX); /* empty: it accepts a record of any size */
+  assert_true(outbox_capacity(owner->outbox) ==
+              SIZE_MAX); /* empty: it accepts a record of any size */
 }
 
 NEW_DELIVERY_TEST(one_record_may_be_larger_than_the_queue) {
   delivery_owner_start_outbox(owner, 0, 1000);
   delivery_owner_put_event(owner, 1, 5000);
-  assert_int_equal(outbox_room(owner->outbox), 0);
+  assert_int_equal(outbox_capacity(owner->outbox), 0);
   delivery_owner_drain(owner);
-  assert_int_equal(owner->room, 1);
+  assert_int_equal(owner->capacity, 1);
   char *payload = calloc(1, 5001);
   memset(payload, 'x', 5000);
   delivery_owner_put_result(owner, payload);
   free(payload);
-  assert_int_equal(outbox_room(owner->outbox), 0);
+  assert_int_equal(outbox_capacity(owner->outbox), 0);
   delivery_owner_drain(owner);
-  assert_int_equal(owner->room, 2);
+  assert_int_equal(owner->capacity, 2);
 }
 
 NEW_DELIVERY_TEST(it_is_unreachable_when_a_reconnect_failed) {
@@ -121,14 +122,14 @@ NEW_DELIVERY_TEST(a_beat_alone_counts_as_empty) {
   assert_false(outbox_is_empty(owner->outbox));
 }
 
-/* --- what it adds, as commands: it is not started ---------------------------------------------- */
+/* --- what it adds, as commands: it is not started --------------------------------------------- */
 
 static void make(struct delivery_owner *owner, unsigned long long maxlen, unsigned long long keep,
                  unsigned long long ttl) {
-  struct redis_door_options options = {.url = &owner->url,
-                                       .events_maxlen = maxlen,
-                                       .events_keep_bytes = keep,
-                                       .key_ttl_seconds = ttl};
+  struct redis_frontend_options options = {.url = &owner->url,
+                                           .events_maxlen = maxlen,
+                                           .events_keep_bytes = keep,
+                                           .key_ttl_seconds = ttl};
   if (owner->outbox != NULL)
     outbox_free(owner->outbox);
   owner->outbox =

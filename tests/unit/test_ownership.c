@@ -1,4 +1,4 @@
-#include "agent/doors/redis/delivery/ownership.h"
+#include "agent/frontends/redis/delivery/ownership.h"
 #include "tests/test.h"
 
 #define INSTANCE 0xabcdef0123456789U

@@ -1,5 +1,5 @@
-#include "agent/doors/redis/delivery/delivery.h"
-#include "agent/doors/redis/link/command.h"
+#include "agent/frontends/redis/connection/command.h"
+#include "agent/frontends/redis/delivery/delivery.h"
 #include "tests/test.h"
 
 #define KEY "sandbox:{j}:"
@@ -66,8 +66,8 @@ TEST(every_command_and_every_key_is_checked) {
   free(preflight);
 }
 
-/* Nothing of what writes is done: it stands between MULTI and DISCARD, which ends the watch, too. That
-   none of it leaves before MULTI is accepted is told in test_multi_refused.c. */
+/* Nothing of what writes is done: it stands between MULTI and DISCARD, which ends the watch, too.
+   That none of it leaves before MULTI is accepted is told in test_multi_refused.c. */
 TEST(the_preflight_changes_nothing) {
   char *preflight = make();
   const char *at = preflight;

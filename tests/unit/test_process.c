@@ -7,8 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/process/keeper_message.h"
 #include "agent/process/process.h"
+#include "agent/process/supervisor_message.h"
 #include "tests/support/gate.h"
 #include "tests/support/proc.h"
 #include "tests/support/process_owner.h"
@@ -119,18 +119,19 @@ PROCESS_TEST(what_is_in_a_held_pipe_at_the_limit_counts) {
   assert_true(proc_wait_for("sleep 3001", WAIT_BOUND_MS) > 0);
 }
 
-/* Of the process's parent, which is its keeper; by another process, so that the keeper's own parent does
-   not let it go. Returns the pid of that process, whose end lets the keeper go on. */
-static pid_t freeze_keeper(pid_t keeper) {
+/* Of the process's parent, which is its supervisor; by another process, so that the supervisor's
+   own parent does not let it go. Returns the pid of that process, whose end lets the supervisor go
+   on. */
+static pid_t freeze_supervisor(pid_t supervisor) {
   int ends[2];
   char byte = 0;
   assert_int_equal(pipe(ends), 0);
   pid_t pid = fork();
   assert_true(pid >= 0);
   if (pid == 0) {
-    bool is_frozen = ptrace(PTRACE_SEIZE, keeper, NULL, NULL) == 0 &&
-                     ptrace(PTRACE_INTERRUPT, keeper, NULL, NULL) == 0 &&
-                     waitpid(keeper, NULL, 0) == keeper;
+    bool is_frozen = ptrace(PTRACE_SEIZE, supervisor, NULL, NULL) == 0 &&
+                     ptrace(PTRACE_INTERRUPT, supervisor, NULL, NULL) == 0 &&
+                     waitpid(supervisor, NULL, 0) == supervisor;
     (void)!write(ends[1], is_frozen ? "y" : "n", 1);
     for (;;)
       (void)pause();
@@ -142,12 +143,12 @@ static pid_t freeze_keeper(pid_t keeper) {
   return pid;
 }
 
-PROCESS_TEST(who_is_left_is_not_known_if_the_keeper_does_not_answer) {
+PROCESS_TEST(who_is_left_is_not_known_if_the_supervisor_does_not_answer) {
   process_owner_start(owner, "sleep 3011 & echo hi");
   process_owner_reap(owner);
   loop_settle(&owner->loop);
-  pid_t keeper = proc_child_of(getpid(), 0);
-  pid_t tracer = freeze_keeper(keeper);
+  pid_t supervisor = proc_child_of(getpid(), 0);
+  pid_t tracer = freeze_supervisor(supervisor);
   process_owner_exits(owner, 0);
   assert_string_equal(owner->output[PROCESS_STDOUT], "hi\n");
   assert_int_equal(owner->outcome.survivors, -1);
@@ -171,25 +172,25 @@ PROCESS_TEST(who_is_left_is_counted_without_the_dead) {
 static bool has_memory(void *context) {
   const struct process_owner *owner = context;
   int64_t bytes;
-  return keepers_count(owner->context.keepers) &&
-         keepers_largest_left(owner->context.keepers, &bytes) != NULL && bytes > 0;
+  return supervisors_count(owner->context.supervisors) &&
+         supervisors_largest_left(owner->context.supervisors, &bytes) != NULL && bytes > 0;
 }
 
 static bool is_idle(void *context) {
   const struct process_owner *owner = context;
-  return !keepers_are_busy(owner->context.keepers);
+  return !supervisors_are_busy(owner->context.supervisors);
 }
 
-/* What the keeper has answered about it is older. */
+/* What the supervisor has answered about it is older. */
 PROCESS_TEST(what_was_left_and_is_gone_has_no_memory) {
-  struct keepers *keepers = owner->context.keepers;
+  struct supervisors *supervisors = owner->context.supervisors;
   int64_t bytes;
   process_owner_start(owner, "exec >&- 2>&-; sleep 3013 &");
   process_owner_exits(owner, 0);
   assert_true(loop_until(&owner->loop, has_memory, owner));
   assert_int_equal(kill(proc_wait_for("sleep 3013", WAIT_BOUND_MS), SIGKILL), 0);
   assert_true(loop_until(&owner->loop, is_idle, owner));
-  assert_null(keepers_largest_left(keepers, &bytes));
+  assert_null(supervisors_largest_left(supervisors, &bytes));
   assert_int_equal(bytes, 0);
 }
 
@@ -205,7 +206,7 @@ static bool has_reported(void *context) {
          proc_state(self->pid) == 'S';
 }
 
-PROCESS_TEST(a_report_counts_although_its_keeper_has_died_meanwhile) {
+PROCESS_TEST(a_report_counts_although_its_supervisor_has_died_meanwhile) {
   char file[512];
   bool has_died;
   snprintf(file, sizeof file, "%s/done", owner->loop.directory.path);
@@ -217,9 +218,9 @@ PROCESS_TEST(a_report_counts_although_its_keeper_has_died_meanwhile) {
   assert_int_equal(kill(reporter.pid, SIGKILL), 0);
   siginfo_t info;
   assert_int_equal(waitid(P_PID, (id_t)reporter.pid, &info, WEXITED | WNOWAIT), 0);
-  (void)keepers_reap(owner->context.keepers, &has_died);
+  (void)supervisors_reap(owner->context.supervisors, &has_died);
   assert_true(has_died);
-  assert_false(keepers_are_killing(owner->context.keepers));
+  assert_false(supervisors_are_killing(owner->context.supervisors));
   process_owner_exits(owner, 0);
   assert_int_equal(owner->outcome.usage.processes, 1);
 }
@@ -255,8 +256,8 @@ PROCESS_TEST(its_command_is_set_up_like_none_before) {
 }
 
 /* It has a copy of what the agent had in memory, which the agent may free. */
-PROCESS_TEST(a_keeper_of_a_large_agent_serves_one_command) {
-  enum { LARGE = 2 * KEEPER_PAGES_MAX * 4096 };
+PROCESS_TEST(a_supervisor_of_a_large_agent_serves_one_command) {
+  enum { LARGE = 2 * SUPERVISOR_PAGES_MAX * 4096 };
   char *memory = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   assert_true(memory != MAP_FAILED);
   memset(memory, 1, LARGE);
@@ -272,7 +273,7 @@ PROCESS_TEST(a_keeper_of_a_large_agent_serves_one_command) {
 PROCESS_TEST(all_arguments_arrive_however_many) {
   static char sh[] = "sh", option[] = "-c", script[] = "echo $# ${1} $(eval echo \\${$#})";
   static char first[] = "first", last[] = "last", none[] = "";
-  enum { MOST = KEEPER_BODY_MAX / sizeof(char *) };
+  enum { MOST = SUPERVISOR_BODY_MAX / sizeof(char *) };
   char **argv = calloc(MOST + 8, sizeof *argv);
   for (int count = 64; count <= MOST; count += count < MOST - 512 ? MOST / 8 - 8 : 64) {
     char expected[64];
@@ -291,7 +292,7 @@ PROCESS_TEST(all_arguments_arrive_however_many) {
   free(argv);
 }
 
-PROCESS_TEST(a_stopped_keeper_obeys_its_orders) {
+PROCESS_TEST(a_stopped_supervisor_obeys_its_orders) {
   process_owner_start(owner, "kill -STOP $PPID; setsid sleep 3021 & echo ready; sleep 3022");
   process_owner_expect(owner, "ready\n");
   process_stop(owner->process, 100);

@@ -195,7 +195,7 @@ PROCESS_TEST(its_time_begins_when_it_goes) {
   assert_true(owner->outcome.duration_ms < 3000);
 }
 
-static bool one_keeper_is_left(void *context) {
+static bool one_supervisor_is_left(void *context) {
   (void)context;
   return proc_child_count(getpid(), NULL) <= 1 && proc_child_of(proc_child_of(getpid(), 0), 0) == 0;
 }
@@ -212,7 +212,7 @@ PROCESS_TEST(many_leave_nothing) {
       process_owner_free(owner);
     }
   }
-  assert_true(loop_until(&owner->loop, one_keeper_is_left, NULL));
-  assert_in_range(proc_fd_count(getpid()), descriptors, descriptors + 2); /* a keeper's */
+  assert_true(loop_until(&owner->loop, one_supervisor_is_left, NULL));
+  assert_in_range(proc_fd_count(getpid()), descriptors, descriptors + 2); /* a supervisor's */
   assert_false(directory_has(&owner->loop.directory, "made"));
 }

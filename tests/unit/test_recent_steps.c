@@ -1,4 +1,4 @@
-#include "agent/doors/redis/intake/recent_steps.h"
+#include "agent/frontends/redis/intake/recent_steps.h"
 #include "tests/test.h"
 
 /* One event of a story; or false, when the step of this id is judged otherwise. */

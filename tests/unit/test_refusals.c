@@ -1,8 +1,8 @@
 /*
  * The whole life of an agent, at a Redis that refuses one command: the first, the second, … of all
- * that are sent, until none is left. Whatever it is, and whatever stands behind it: nothing is lost,
- * nothing happens twice, and nothing is written that does not belong there. Where the refusal ends
- * the agent, the next one goes on.
+ * that are sent, until none is left. Whatever it is, and whatever stands behind it: nothing is
+ * lost, nothing happens twice, and nothing is written that does not belong there. Where the refusal
+ * ends the agent, the next one goes on.
  */
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include "agent/exit_code.h"
 #include "tests/support/logged.h"
 #include "tests/support/quoted.h"
-#include "tests/support/redis_door_owner.h"
+#include "tests/support/redis_frontend_owner.h"
 #include "tests/support/virtual_time.h"
 #include "tests/test.h"
 
@@ -22,7 +22,7 @@ static const char *const ids[] = {"left", "short", "long", "never"};
 enum { STEPS = sizeof ids / sizeof *ids };
 
 /* An agent before this one was killed while it ran `left`. */
-static void leave_a_job(struct redis_door_owner *owner) {
+static void leave_a_job(struct redis_frontend_owner *owner) {
   redis_store_do(owner->store, 3,
                  "LPUSH " KEY "inflight {\"stepId\":\"left\",\"command\":\"false\"}");
   redis_store_do(owner->store, 3, "SET " KEY "started left");
@@ -43,7 +43,7 @@ static bool is_outside_of_a_transaction(const char *line) {
 }
 
 /* What the agents have written: the outbox in transactions alone, and nothing of the preflight. */
-static void check_written(const struct redis_door_owner *owner) {
+static void check_written(const struct redis_frontend_owner *owner) {
   bool inside = false;
   for (const char *line = redis_store_executed(owner->store), *end; *line != '\0'; line = end + 1) {
     end = strchr(line, '\n');
@@ -61,7 +61,7 @@ static void check_written(const struct redis_door_owner *owner) {
 /* --- a life ---------------------------------------------------------------------------------- */
 
 struct life {
-  struct redis_door_owner *owner;
+  struct redis_frontend_owner *owner;
   int results;      /* that are awaited */
   const char *text; /* so is an event with it */
   size_t number;    /* of the command */
@@ -70,10 +70,11 @@ struct life {
 };
 
 static bool is_over(const struct life *life) {
-  return engine_leaving(life->owner->door) != NULL;
+  return engine_leaving(life->owner->frontend) != NULL;
 }
 
-/* Time passes as it does while a command runs, or where the kernel does not say so; else at once. */
+/* Time passes as it does while a command runs, or where the kernel does not say so; else at
+   once. */
 static void keep_pace(void) {
   char children[16];
   int fd = open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC);
@@ -85,36 +86,37 @@ static void keep_pace(void) {
 static bool has_results_or_is_over(void *context) {
   const struct life *life = context;
   keep_pace();
-  return is_over(life) || door_owner_count(life->owner, "results", "\n") >= life->results;
+  return is_over(life) || frontend_owner_count(life->owner, "results", "\n") >= life->results;
 }
 
 /* Or it was answered before that, as interrupted. */
 static bool has_event_or_is_over(void *context) {
   const struct life *life = context;
-  return has_results_or_is_over(context) || door_owner_count(life->owner, "events", life->text) > 0;
+  return has_results_or_is_over(context) ||
+         frontend_owner_count(life->owner, "events", life->text) > 0;
 }
 
-static int end_agent(struct redis_door_owner *owner) {
+static int end_agent(struct redis_frontend_owner *owner) {
   int exit_code = engine_run(owner->engine);
   engine_free(owner->engine);
-  redis_door_free(owner->door);
+  redis_frontend_free(owner->frontend);
   owner->engine = NULL;
   return exit_code;
 }
 
 /* Waits; when the refusal has ended the agent, the next one takes its place. */
 static void await(struct life *life, bool (*condition)(void *context)) {
-  struct redis_door_owner *owner = life->owner;
+  struct redis_frontend_owner *owner = life->owner;
   if (!loop_until(&owner->loop, condition, life))
-    fail_msg("command %zu: %s", life->number, door_owner_story(owner));
+    fail_msg("command %zu: %s", life->number, frontend_owner_story(owner));
   while (is_over(life)) {
     end_agent(owner);
     assert_true(redis_store_injected(owner->store) > 0);
     life->refused = life->ended = true;
     redis_store_inject(owner->store, (struct redis_store_fault){0});
-    door_owner_make(owner);
+    frontend_owner_make(owner);
     if (!loop_until(&owner->loop, condition, life))
-      fail_msg("command %zu, the next agent: %s", life->number, door_owner_story(owner));
+      fail_msg("command %zu, the next agent: %s", life->number, frontend_owner_story(owner));
   }
 }
 
@@ -123,15 +125,15 @@ static void await_results(struct life *life, int number) {
   await(life, has_results_or_is_over);
 }
 
-static void push_script(struct redis_door_owner *owner, const char *id, const char *script) {
+static void push_script(struct redis_frontend_owner *owner, const char *id, const char *script) {
   char text[256];
   snprintf(text, sizeof text, "echo ran >> $D/%s; %s", id, script);
-  door_owner_push_script(owner, id, text);
+  frontend_owner_push_script(owner, id, text);
 }
 
 /* The connection of the outbox is lost once, and that of the consumer. */
 static void live(struct life *life) {
-  struct redis_door_owner *owner = life->owner;
+  struct redis_frontend_owner *owner = life->owner;
   await_results(life, 1 + 1);
   push_script(owner, "short", "echo out-of-short");
   await_results(life, 1 + 2);
@@ -141,8 +143,8 @@ static void live(struct life *life) {
   life->results = 1 + 3;
   await(life, has_event_or_is_over);
   redis_store_lose(owner->store, "out", false);
-  door_owner_push(owner, "{'schemaVersion':1,'stepId':'never','kind':'cancel'}");
-  door_owner_push(owner, "{'schemaVersion':1,'stepId':'long','kind':'cancel'}");
+  frontend_owner_push(owner, "{'schemaVersion':1,'stepId':'never','kind':'cancel'}");
+  frontend_owner_push(owner, "{'schemaVersion':1,'stepId':'long','kind':'cancel'}");
   await_results(life, 1 + 4);
   redis_store_lose(owner->store, "in", false);
 }
@@ -154,22 +156,22 @@ static void await_end(struct life *life) {
 
 /* Where the refusal ends the agent before the shutdown is removed, the next one finds that. */
 static void leave(struct life *life) {
-  struct redis_door_owner *owner = life->owner;
-  door_owner_push(owner, "{'schemaVersion':1,'stepId':'end','kind':'shutdown'}");
+  struct redis_frontend_owner *owner = life->owner;
+  frontend_owner_push(owner, "{'schemaVersion':1,'stepId':'end','kind':'shutdown'}");
   await_end(life);
   int exit_code = end_agent(owner);
   life->refused |= redis_store_injected(owner->store) > 0;
   redis_store_inject(owner->store, (struct redis_store_fault){0});
-  if (door_owner_count(owner, "inflight", "\n") + door_owner_count(owner, "in", "\n") == 0)
+  if (frontend_owner_count(owner, "inflight", "\n") + frontend_owner_count(owner, "in", "\n") == 0)
     return;
   assert_int_equal(exit_code, AGENT_EXIT_ERROR);
   life->ended = true;
-  door_owner_make(owner);
+  frontend_owner_make(owner);
   await_end(life);
   assert_int_equal(end_agent(owner), AGENT_EXIT_SHUTDOWN);
 }
 
-static int lines_of(const struct redis_door_owner *owner, const char *id) {
+static int lines_of(const struct redis_frontend_owner *owner, const char *id) {
   char path[128], line[64];
   snprintf(path, sizeof path, "%s/%s", owner->loop.directory.path, id);
   FILE *file = fopen(path, "re");
@@ -182,29 +184,29 @@ static int lines_of(const struct redis_door_owner *owner, const char *id) {
 }
 
 static void check_end(const struct life *life) {
-  const struct redis_door_owner *owner = life->owner;
-  door_owner_lacks(owner, "in");
-  door_owner_lacks(owner, "inflight");
-  door_owner_lacks(owner, "started");
-  door_owner_has_once(owner, "results", "earlier\n");
-  door_owner_has_once(owner, "events", "{\"seq\":1,\"stepId\":\"left\"}");
-  assert_int_equal(door_owner_count(owner, "results", "\n"), 1 + STEPS);
+  const struct redis_frontend_owner *owner = life->owner;
+  frontend_owner_lacks(owner, "in");
+  frontend_owner_lacks(owner, "inflight");
+  frontend_owner_lacks(owner, "started");
+  frontend_owner_has_once(owner, "results", "earlier\n");
+  frontend_owner_has_once(owner, "events", "{\"seq\":1,\"stepId\":\"left\"}");
+  assert_int_equal(frontend_owner_count(owner, "results", "\n"), 1 + STEPS);
   for (size_t i = 0; i < STEPS; i++) {
     char text[64];
     snprintf(text, sizeof text, "\"stepId\":\"%s\",\"exitCode\":", ids[i]);
-    door_owner_has_once(owner, "results", text);
+    frontend_owner_has_once(owner, "results", text);
     assert_in_range(lines_of(owner, ids[i]), 0, 1);
   }
   assert_int_equal(lines_of(owner, "left"), 0); /* it has run before */
   int least = life->ended ? 0 : 1;
-  assert_in_range(door_owner_count(owner, "events", "\"line\":\"out-of-short\""), least, 1);
-  assert_in_range(door_owner_count(owner, "events", "\"line\":\"out-of-long\""), least, 1);
-  assert_in_range(door_owner_count(owner, "results", "interrupted: "), 1, 2 - least);
+  assert_in_range(frontend_owner_count(owner, "events", "\"line\":\"out-of-short\""), least, 1);
+  assert_in_range(frontend_owner_count(owner, "events", "\"line\":\"out-of-long\""), least, 1);
+  assert_in_range(frontend_owner_count(owner, "results", "interrupted: "), 1, 2 - least);
   check_written(owner);
 }
 
 /* Returns whether there was a command of this number. */
-static bool survives(struct redis_door_owner *owner, size_t number, const char *error) {
+static bool survives(struct redis_frontend_owner *owner, size_t number, const char *error) {
   struct life life = {.owner = owner, .number = number};
   leave_a_job(owner);
   redis_store_forget_executed(owner->store);
@@ -213,7 +215,7 @@ static bool survives(struct redis_door_owner *owner, size_t number, const char *
                                                               .text = error,
                                                               .skip = number - 1,
                                                               .times = 1});
-  door_owner_make(owner);
+  frontend_owner_make(owner);
   live(&life);
   leave(&life);
   check_end(&life);
@@ -225,18 +227,18 @@ static void survives_every(void **state, const char *error) {
   size_t number = 1;
   while (survives(*state, number, error)) {
     number++;
-    door_owner_tear_down(state);
-    door_owner_set_up(state);
+    frontend_owner_tear_down(state);
+    frontend_owner_set_up(state);
   }
   print_message("%zu commands\n", number - 1);
   assert_true(number > 100);
 }
 
-TEST(a_refusal_for_good, door_owner_set_up, door_owner_tear_down) {
+TEST(a_refusal_for_good, frontend_owner_set_up, frontend_owner_tear_down) {
   survives_every(state, "ERR refused by the test");
 }
 
-TEST(a_refusal_that_passes, door_owner_set_up, door_owner_tear_down) {
+TEST(a_refusal_that_passes, frontend_owner_set_up, frontend_owner_tear_down) {
   survives_every(state, "LOADING refused by the test");
 }
 

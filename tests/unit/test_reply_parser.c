@@ -2,7 +2,7 @@
 #include <hiredis/alloc.h>
 #include <malloc.h>
 
-#include "agent/doors/redis/link/reply_parser.h"
+#include "agent/frontends/redis/connection/reply_parser.h"
 #include "tests/test.h"
 
 /* Large enough for the pieces that are fed here. */
@@ -356,7 +356,8 @@ TEST_WITH(struct trial *trial, what_is_too_large_is_not_collected, set_up_counti
   free(piece);
 }
 
-/* Each of its strings and lines is small; together they are as large as a reply may be, and more. */
+/* Each of its strings and lines is small; together they are as large as a reply may be, and
+   more. */
 TEST_WITH(struct trial *trial, a_reply_of_many_items_is_not_collected, set_up_counting,
           tear_down_counting) {
   static const struct {
@@ -451,7 +452,8 @@ TRIAL_TEST(a_protocol_error_is_final) {
   }
 }
 
-/* However the bytes are cut, the replies before are these, and then it is broken for this reason. */
+/* However the bytes are cut, the replies before are these, and then it is broken for this
+   reason. */
 static void is_refused(struct trial *trial, const char *transcript, const char *why) {
   for (size_t i = 0; i < PIECES; i++) {
     reply_parser_release(&trial->parser);

@@ -2,7 +2,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/doors/redis/link/resolver.h"
+#include "agent/frontends/redis/connection/resolver.h"
 #include "tests/support/directory.h"
 #include "tests/support/loop.h"
 #include "tests/support/proc.h"

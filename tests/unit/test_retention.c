@@ -1,4 +1,4 @@
-#include "agent/doors/redis/delivery/retention.h"
+#include "agent/frontends/redis/delivery/retention.h"
 #include "tests/test.h"
 
 enum { MAXLEN = 1000, KEEP = 100000, BYTES = 10 };

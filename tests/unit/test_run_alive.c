@@ -1,6 +1,6 @@
 #include <unistd.h>
 
-#include "agent/doors/redis/beat/run_alive.h"
+#include "agent/frontends/redis/heartbeat/run_alive.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
 #include "tests/support/virtual_time.h"

@@ -9,7 +9,7 @@
 
 /* Runs a step with these fields behind its id, with quotes as in quoted.h; returns what it wrote.
  */
-static const char *run(struct step_owner *owner, const char *fields) {
+static const char *execution(struct step_owner *owner, const char *fields) {
   step_owner_start(owner, quoted(formatted("{'schemaVersion':1,'stepId':'s-1',%s}", fields)));
   step_owner_wait(owner);
   return owner->output_content == NULL ? "" : owner->output_content;
@@ -50,20 +50,20 @@ static void has_tag_number(const char *lines, int number) {
 }
 
 STEP_TEST(the_agents_environment_is_inherited_and_the_step_is_told) {
-  const char *lines = run(owner, "'command':'env'");
+  const char *lines = execution(owner, "'command':'env'");
   has_line(lines, owner->loop.variable);
   has_line(lines, "PATH=/usr/bin:/bin");
   has_line(lines, "SANDBOX_STEP_ID=s-1");
   has_tag_number(lines, 1);
   assert_int_equal(lines_that_begin(lines, "SANDBOX_"), 2);
-  has_tag_number(run(owner, "'command':'env'"), 2); /* each step has its own */
+  has_tag_number(execution(owner, "'command':'env'"), 2); /* each step has its own */
 }
 
 STEP_TEST(what_the_agent_sets_cannot_be_overruled) {
   static char inherited[] = STEP_TAG "=outer";
   owner->loop.environment[2] = inherited;
-  const char *lines = run(owner, "'command':'env','env':{'SANDBOX_STEP_ID':'x',"
-                                 "'" STEP_TAG "':'x'}");
+  const char *lines = execution(owner, "'command':'env','env':{'SANDBOX_STEP_ID':'x',"
+                                       "'" STEP_TAG "':'x'}");
   has_line(lines, "SANDBOX_STEP_ID=s-1");
   has_tag_number(lines, 1);
   assert_int_equal(lines_that_begin(lines, "SANDBOX_"), 2);
@@ -74,7 +74,8 @@ STEP_TEST(without_a_directory_there_is_a_default) {
   struct stat work;
   char *own = getcwd(NULL, 0);
   bool there = stat("/work", &work) == 0 && S_ISDIR(work.st_mode);
-  assert_string_equal(run(owner, "'command':'/bin/pwd'"), formatted("%s\n", there ? "/work" : own));
+  assert_string_equal(execution(owner, "'command':'/bin/pwd'"),
+                      formatted("%s\n", there ? "/work" : own));
   free(own);
 }
 

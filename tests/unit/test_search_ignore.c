@@ -1,6 +1,6 @@
 /* What a search leaves out below its root: ignore files, hidden names, globs, the reference
-   directory. That it is what ripgrep leaves out, tests/unit/test_search_ripgrep.c shows; here are the
-   rules by name, and what rg has no word for. */
+   directory. That it is what ripgrep leaves out, tests/unit/test_search_ripgrep.c shows; here are
+   the rules by name, and what rg has no word for. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>

@@ -5,15 +5,15 @@
  *      one --glob for each directory that is left out, one for the reference directory
  *      -e needle PATH
  *
- * Random trees with random ignore files in every place that counts are searched by both, from random
- * roots with random globs. SEARCH_CASES sets how many searches there are, SEARCH_SEED where they
- * begin: a failure prints the seed of its tree.
+ * Random trees with random ignore files in every place that counts are searched by both, from
+ * random roots with random globs. SEARCH_CASES sets how many searches there are, SEARCH_SEED where
+ * they begin: a failure prints the seed of its tree.
  *
  * Where this program differs on purpose, the patterns that tell are left out here, and are rows of
- * tests/unit/test_ignore_rules.c and test_glob.c: a byte order mark, lines that are not UTF-8, "!" and
- * "}" alone, nested braces, negated brackets, escapes in them. The global ignore file is anchored at the
- * repository, as in git, and not at "/" (tests/unit/test_search_ignore.c): it has names alone here. What
- * else differs has a name:
+ * tests/unit/test_ignore_rules.c and test_glob.c: a byte order mark, lines that are not UTF-8, "!"
+ * and "}" alone, nested braces, negated brackets, escapes in them. The global ignore file is
+ * anchored at the repository, as in git, and not at "/" (tests/unit/test_search_ignore.c): it has
+ * names alone here. What else differs has a name:
  *
  *   RELATIVE   a relative path is the same as the absolute one; rg 13 compares what is above it with
  *              a path in which it occurs twice. So rg always gets the absolute one

@@ -1,4 +1,4 @@
-#include "agent/doors/redis/delivery/send_queue.h"
+#include "agent/frontends/redis/delivery/send_queue.h"
 #include "tests/test.h"
 
 #define CHUNK SEND_QUEUE_CHUNK_SIZE

@@ -1,5 +1,5 @@
 /* What a heartbeat says beside that there is one. */
-#include "agent/doors/redis/beat/status.h"
+#include "agent/frontends/redis/heartbeat/status.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
 

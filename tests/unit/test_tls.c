@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/doors/redis/link/tls.h"
+#include "agent/frontends/redis/connection/tls.h"
 #include "tests/support/certificates.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/wait.h"
@@ -113,11 +113,11 @@ static void dial(struct scene *self, const struct plan *plan) {
 
 /* One way: returns the bytes, 0 at the end, -1 where there are none. */
 static ssize_t pass(int from, int to, char *bytes, size_t size) {
-  struct pollfd room = {.fd = to, .events = POLLOUT};
-  ssize_t length = poll(&room, 1, 0) == 1 ? recv(from, bytes, size, 0) : -1;
+  struct pollfd capacity = {.fd = to, .events = POLLOUT};
+  ssize_t length = poll(&capacity, 1, 0) == 1 ? recv(from, bytes, size, 0) : -1;
   for (ssize_t done = 0; done < length;) {
     ssize_t sent = send(to, bytes + done, (size_t)(length - done), MSG_NOSIGNAL);
-    if (sent < 0 && poll(&room, 1, WAIT_BOUND_MS) != 1)
+    if (sent < 0 && poll(&capacity, 1, WAIT_BOUND_MS) != 1)
       return 0;
     done += sent > 0 ? sent : 0;
   }
@@ -127,11 +127,11 @@ static ssize_t pass(int from, int to, char *bytes, size_t size) {
 static void pass_reply(struct scene *self) {
   char bytes[4096];
   const struct plan *plan = &self->plan;
-  struct pollfd room = {.fd = self->near, .events = POLLOUT};
+  struct pollfd capacity = {.fd = self->near, .events = POLLOUT};
   size_t size = plan->chunk > 0 ? plan->chunk : sizeof bytes;
   if (plan->cut > 0 && plan->cut - self->sent < size)
     size = plan->cut - self->sent;
-  ssize_t length = poll(&room, 1, 0) == 1 ? recv(self->far, bytes, size, 0) : -1;
+  ssize_t length = poll(&capacity, 1, 0) == 1 ? recv(self->far, bytes, size, 0) : -1;
   if (length == 0) {
     close_far(self);
     return;
@@ -319,8 +319,8 @@ static void a_turn_is_bounded(struct scene *self) {
   move(self);
   size_t most = 0;
   for (size_t all = 0; all < LARGE;) {
-    struct pollfd room = {.fd = self->near, .events = POLLOUT};
-    while (self->sent < LARGE && poll(&room, 1, 0) == 1)
+    struct pollfd capacity = {.fd = self->near, .events = POLLOUT};
+    while (self->sent < LARGE && poll(&capacity, 1, 0) == 1)
       pass_reply(self); /* until the socket is full */
     pass_reply(self);
     size_t turn = 0;

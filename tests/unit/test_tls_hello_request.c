@@ -1,6 +1,6 @@
 /* TLS towards a server that does what redis-server does not: openssl(1), which renegotiates. */
 
-#include "agent/doors/redis/link/tls.h"
+#include "agent/frontends/redis/connection/tls.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/doors/redis/link/transport.h"
+#include "agent/frontends/redis/connection/transport.h"
 #include "tests/support/certificates.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/wait.h"
@@ -158,7 +158,7 @@ static void drain(const struct scene *self, bool (*done)(const struct scene *sel
   }
 }
 
-static bool has_answer_and_room(const struct scene *self) {
+static bool has_answer_and_capacity(const struct scene *self) {
   int unread = -1;
   assert_int_equal(ioctl(self->transport->fd, SIOCOUTQ, &unread), 0);
   return unread == 0 && poll(&(struct pollfd){self->transport->fd, POLLIN, 0}, 1, 0) == 1;
@@ -172,7 +172,7 @@ TEST_WITH(struct scene *scene, what_the_library_sends_by_itself_is_not_sent_agai
   shake_hands(scene);
   size_t sent = fill(scene);
   assert_int_equal(write(scene->orders, "R\n", 2), 2);
-  drain(scene, has_answer_and_room, &received);
+  drain(scene, has_answer_and_capacity, &received);
   assert_int_equal(transport->type->read(transport, bytes, sizeof bytes), TRANSPORT_WAITS);
   ssize_t written;
   while ((written = transport->type->write(transport, &(struct iovec){"~", 1}, 1)) == 0)

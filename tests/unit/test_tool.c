@@ -11,7 +11,7 @@ static const struct tool_settings settings = {
     .directory = "/box",
     .shell = "bash"};
 
-/* The arguments as a door reads them; with quotes as in quoted.h. */
+/* The arguments as a frontend reads them; with quotes as in quoted.h. */
 static cJSON *parse(const char *json) {
   struct error error;
   const char *text = quoted(json);
@@ -36,9 +36,9 @@ static void assert_step_with(const struct tool_settings *with, const char *tool,
   if (call == NULL)
     fail_msg("refused: %s", text.bytes);
   assert_int_equal(text.length, 1);
-  struct request request = {.ticket = call};
+  struct request request = {.user_data = call};
   tool_call_request(call, &request);
-  assert_ptr_equal(request.ticket, call);
+  assert_ptr_equal(request.user_data, call);
   assert_same_step(&request.step, quoted(expected));
   assert_int_equal(request.step.timeout_seconds, tool_call_timeout(call));
   step_release(&request.step);

@@ -11,17 +11,18 @@ static const struct tool_settings settings = {
     .directory = "/box",
     .shell = "bash"};
 
-static struct run_stream stream(const char *bytes) {
-  return (struct run_stream){.bytes = bytes, .length = strlen(bytes)};
+static struct captured_stream stream(const char *bytes) {
+  return (struct captured_stream){.bytes = bytes, .length = strlen(bytes)};
 }
 
-static struct run_end printed(const char *output) {
-  return (struct run_end){.output = stream(output)};
+static struct execution_result printed(const char *output) {
+  return (struct execution_result){.output = stream(output)};
 }
 
-static struct run_end failed(enum run_how how, int exit_code, const char *reason) {
-  struct run_end end = {.how = how, .exit_code = exit_code};
-  if (run_end_is_own(&end))
+static struct execution_result failed(enum execution_outcome how, int exit_code,
+                                      const char *reason) {
+  struct execution_result end = {.how = how, .exit_code = exit_code};
+  if (execution_result_is_own(&end))
     end.errors = stream(reason);
   else
     (void)error_set(&end.error, "%s", reason);
@@ -29,7 +30,7 @@ static struct run_end failed(enum run_how how, int exit_code, const char *reason
 }
 
 /* The text of a call with these arguments (quotes as in quoted.h), to be freed. */
-static char *answer_of(const char *tool, const char *json, const struct run_end *result,
+static char *answer_of(const char *tool, const char *json, const struct execution_result *result,
                        bool fails) {
   cJSON *arguments = cJSON_Parse(quoted(json));
   struct buffer text = {0};
@@ -46,7 +47,7 @@ static char *answer_of(const char *tool, const char *json, const struct run_end 
   return text.bytes;
 }
 
-static void expect(const char *tool, const char *json, struct run_end result, bool fails,
+static void expect(const char *tool, const char *json, struct execution_result result, bool fails,
                    const char *expected) {
   char *text = answer_of(tool, json, &result, fails);
   assert_string_equal(text, expected);
@@ -60,10 +61,10 @@ static void expect(const char *tool, const char *json, struct run_end result, bo
 
 static void expect_end(const char *output, const char *errors, int exit_code, bool timed_out,
                        const char *expected) {
-  struct run_end result = printed(output);
+  struct execution_result result = printed(output);
   result.errors = stream(errors);
   result.exit_code = exit_code;
-  result.how = timed_out ? RUN_TIMED_OUT : RUN_EXITED;
+  result.how = timed_out ? EXECUTION_TIMED_OUT : EXECUTION_EXITED;
   EXPECT_COMMAND(result, exit_code != 0, expected);
 }
 
@@ -82,7 +83,7 @@ TEST(what_a_command_prints_and_how_it_ends_are_lines) {
 
 TEST(one_that_was_ended_for_want_of_memory_says_so) {
   static const char why[] = "the container's memory was exhausted (94 of 100 MiB)";
-  struct run_end end = failed(RUN_MEMORY_LIMIT, 137, why);
+  struct execution_result end = failed(EXECUTION_MEMORY_LIMIT, 137, why);
   EXPECT_COMMAND(end, true,
                  "(the container's memory was exhausted (94 of 100 MiB))\n(exit code: 137)");
   end.output = stream("out\n");
@@ -93,18 +94,18 @@ TEST(one_that_was_ended_for_want_of_memory_says_so) {
          "Error: the container's memory was exhausted (94 of 100 MiB)");
 }
 
-static struct run_stream cut_stream(const char *head, const char *tail, uint64_t total) {
-  return (struct run_stream){.bytes = head,
-                             .length = strlen(head),
-                             .truncated = true,
-                             .tail = tail,
-                             .tail_length = strlen(tail),
-                             .total = total};
+static struct captured_stream cut_stream(const char *head, const char *tail, uint64_t total) {
+  return (struct captured_stream){.bytes = head,
+                                  .length = strlen(head),
+                                  .truncated = true,
+                                  .tail = tail,
+                                  .tail_length = strlen(tail),
+                                  .total = total};
 }
 
 TEST(a_stream_that_was_cut_says_so_between_its_ends) {
-  struct run_end result = {.output = cut_stream("abc\n", "xyz\n\n", 60000),
-                           .errors = cut_stream("err", "or", 70000)};
+  struct execution_result result = {.output = cut_stream("abc\n", "xyz\n\n", 60000),
+                                    .errors = cut_stream("err", "or", 70000)};
   EXPECT_COMMAND(result, false,
                  "abc\n...(59991 bytes left out)\nxyz\n"
                  "STDERR: err\n...(69995 bytes left out)\nor");
@@ -126,13 +127,14 @@ TEST(a_stream_of_two_sides_is_whole) {
 }
 
 TEST(a_command_that_was_not_executed_is_an_error) {
-  EXPECT_COMMAND(failed(RUN_NOT_FOUND, 127, "foo: command not found on PATH"), true,
+  EXPECT_COMMAND(failed(EXECUTION_NOT_FOUND, 127, "foo: command not found on PATH"), true,
                  "Error: cannot run 'foo': No such file or directory");
-  EXPECT_COMMAND(failed(RUN_NOT_EXECUTABLE, 126, "cannot run /bin/foo: permission denied"), true,
-                 "Error: cannot run /bin/foo: permission denied");
-  EXPECT_COMMAND(failed(RUN_NO_PROCESS, 125, "cannot start foo: Resource busy"), true,
+  EXPECT_COMMAND(failed(EXECUTION_NOT_EXECUTABLE, 126, "cannot run /bin/foo: permission denied"),
+                 true, "Error: cannot run /bin/foo: permission denied");
+  EXPECT_COMMAND(failed(EXECUTION_NO_PROCESS, 125, "cannot start foo: Resource busy"), true,
                  "Error: cannot start foo: Resource busy");
-  struct run_end end = failed(RUN_NO_DIRECTORY, 125, "working directory /box/sub: Denied");
+  struct execution_result end =
+      failed(EXECUTION_NO_DIRECTORY, 125, "working directory /box/sub: Denied");
   end.error.code = ENOENT;
   EXPECT_COMMAND(end, true, "Error: workdir: no such directory: sub");
   expect("execute_command", "{'command':'x'}", end, true,
@@ -144,8 +146,8 @@ TEST(a_command_that_was_not_executed_is_an_error) {
 }
 
 TEST(a_call_that_was_stopped_is_cancelled) {
-  EXPECT_COMMAND(failed(RUN_STOPPED, 143, "cancelled: x"), true, "Error: cancelled: x");
-  expect("grep", "{'pattern':'x'}", failed(RUN_STOPPED, 143, "cancelled: x"), true,
+  EXPECT_COMMAND(failed(EXECUTION_STOPPED, 143, "cancelled: x"), true, "Error: cancelled: x");
+  expect("grep", "{'pattern':'x'}", failed(EXECUTION_STOPPED, 143, "cancelled: x"), true,
          "Error: cancelled: x");
 }
 
@@ -162,7 +164,7 @@ TEST(a_read_is_the_text) {
 }
 
 /* What the call has for who can show it; type "": nothing. */
-static void expect_image(const char *tool, const char *json, struct run_end result,
+static void expect_image(const char *tool, const char *json, struct execution_result result,
                          const char *type, const char *data) {
   cJSON *arguments = cJSON_Parse(quoted(json));
   struct buffer text = {0};
@@ -191,30 +193,30 @@ TEST(an_image_is_named_and_can_be_shown) {
   expect_image("read_file", "{'path':'f'}", printed("image/png\nAAAA"), "image/png", "AAAA");
   expect_image("read_file", "{'path':'f'}", printed(TEXT "image/png\nAAAA"), "", "");
   expect_image("read_file", "{'path':'f'}", printed(TEXT), "", "");
-  expect_image("read_file", "{'path':'f'}", failed(RUN_EXITED, 1, "image exceeds 5 MB limit"), "",
-               "");
+  expect_image("read_file", "{'path':'f'}", failed(EXECUTION_EXITED, 1, "image exceeds 5 MB limit"),
+               "", "");
   expect_image("read_file", "{'path':'f'}", printed("image/png"), "", "");
-  struct run_end late = printed("image/png\nAAAA");
-  late.how = RUN_TIMED_OUT;
+  struct execution_result late = printed("image/png\nAAAA");
+  late.how = EXECUTION_TIMED_OUT;
   late.exit_code = 124;
   expect_image("read_file", "{'path':'f'}", late, "", "");
   expect_image("execute_command", "{'command':'x'}", printed("image/png\nAAAA"), "", "");
 }
 
 TEST(a_file_tool_that_was_ended_says_how) {
-  struct run_end result = printed("[{");
-  result.how = RUN_TIMED_OUT;
-  result.exit_code = RUN_EXIT_TIMED_OUT;
+  struct execution_result result = printed("[{");
+  result.how = EXECUTION_TIMED_OUT;
+  result.exit_code = EXECUTION_EXIT_TIMED_OUT;
   expect("list_directory", LISTED, result, true, "(command timed out)\n(exit code: 124)");
   result = printed("");
-  result.how = RUN_SIGNALED;
+  result.how = EXECUTION_SIGNALED;
   result.signal = 9;
   expect("list_directory", LISTED, result, true, "Error: killed by signal 9 (SIGKILL)");
 }
 
 /* --- for programs --- */
 
-static void expect_outcome(enum answer_form form, const struct run_end *result,
+static void expect_outcome(enum answer_form form, const struct execution_result *result,
                            const char *expected) {
   struct buffer text = {0};
   answer_outcome(form, result, &text);
@@ -224,7 +226,7 @@ static void expect_outcome(enum answer_form form, const struct run_end *result,
 }
 
 TEST(outcomes_have_their_members_in_order) {
-  struct run_end result = printed("hi\n");
+  struct execution_result result = printed("hi\n");
   result.duration_ms = 3;
   expect_outcome(ANSWER_METADATA, &result,
                  "{'exitCode':0,'timedOut':false,'durationSeconds':0.003}");
@@ -233,7 +235,7 @@ TEST(outcomes_have_their_members_in_order) {
                  "'durationSeconds':0.003}");
   result.errors = cut_stream("\xFF", "\n\xFF\n", 60000);
   result.exit_code = 124;
-  result.how = RUN_TIMED_OUT;
+  result.how = EXECUTION_TIMED_OUT;
   result.duration_ms = 30000;
   expect_outcome(ANSWER_STRUCTURED, &result,
                  "{'exitCode':124,'timedOut':true,'durationSeconds':30,'stdout':'hi\\n',"
@@ -252,7 +254,7 @@ TEST(a_structured_outcome_is_bounded_in_any_escaping) {
   assert_non_null(control);
   memset(control, 1, LENGTH);
   control[LENGTH] = '\0';
-  struct run_end result = printed(control);
+  struct execution_result result = printed(control);
   result.errors = stream(control);
   struct buffer text = {0};
   answer_outcome(ANSWER_STRUCTURED, &result, &text);
@@ -273,7 +275,7 @@ TEST(a_long_name_is_cut_in_an_error) {
   char *arguments = malloc(LENGTH + 64);
   assert_non_null(arguments);
   (void)snprintf(arguments, LENGTH + 64, "{'command':'%0*d','args':['a']}", LENGTH, 0);
-  const struct run_end result = failed(RUN_NOT_FOUND, 127, "not found");
+  const struct execution_result result = failed(EXECUTION_NOT_FOUND, 127, "not found");
   char *text = answer_of("execute_command", arguments, &result, true);
   assert_in_range(strlen(text), 256, 400);
   assert_non_null(strstr(text, "\xE2\x80\xA6': No such file or directory"));

@@ -39,17 +39,17 @@ static bool run(struct tool_call *call, struct buffer *text) {
   struct request request = {0};
   struct output output = {0};
   struct error error = {.text = ""};
-  struct run_end end = {0};
+  struct execution_result end = {0};
   tool_call_request(call, &request);
   int before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   assert_int_equal(chdir(request.step.working_directory), 0);
   if (kind_do(&request.step, &output, &error) == 0) {
     end.output =
-        (struct run_stream){.bytes = output.content.bytes, .length = output.content.length};
+        (struct captured_stream){.bytes = output.content.bytes, .length = output.content.length};
     assert_int_equal(output.warnings.length, 0);
   } else {
     end.exit_code = 1;
-    end.errors = (struct run_stream){.bytes = error.text, .length = strlen(error.text)};
+    end.errors = (struct captured_stream){.bytes = error.text, .length = strlen(error.text)};
   }
   bool failed = tool_call_answer(call, &end, text);
   assert_int_equal(fchdir(before), 0);

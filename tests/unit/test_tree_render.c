@@ -10,8 +10,8 @@
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
-/* Valid until the next one. The text has no line end at its end: one is added, so that all lines are
-   alike. */
+/* Valid until the next one. The text has no line end at its end: one is added, so that all lines
+   are alike. */
 static const char *draw(struct levels_found *result, const char *path, unsigned max_depth,
                         const char *const *globs) {
   static struct buffer content;

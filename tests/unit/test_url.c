@@ -1,4 +1,4 @@
-#include "agent/doors/redis/link/url.h"
+#include "agent/frontends/redis/connection/url.h"
 #include "tests/test.h"
 
 /* Either both are NULL or they are the same text. */

@@ -1,4 +1,4 @@
-#include "agent/doors/files/watch.h"
+#include "agent/frontends/request_files/watch.h"
 
 #include <fcntl.h>
 #include <stdio.h>

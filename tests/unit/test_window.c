@@ -1,7 +1,7 @@
 /* A window with the outbox and the Redis that it works with, and an owner that runs steps. */
 
-#include "agent/doors/redis/door.h"
-#include "agent/doors/redis/intake/window.h"
+#include "agent/frontends/redis/frontend.h"
+#include "agent/frontends/redis/intake/window.h"
 #include "tests/support/loop.h"
 #include "tests/support/redis_store.h"
 #include "tests/test.h"
@@ -145,7 +145,7 @@ static void start(struct scene *self) {
                                                 .changed = on_changed,
                                                 .answered = on_answered,
                                                 .failed = on_error};
-  struct redis_door_options options = {.url = &self->url, .hold_bytes = HOLD_BYTES};
+  struct redis_frontend_options options = {.url = &self->url, .hold_bytes = HOLD_BYTES};
   self->outbox =
       outbox_new(self->loop.base, &self->loop.log, &options, &self->keys, &outbox_handler, self);
   self->window = window_new(self->loop.base, &self->loop.log, &self->url, &self->keys, self->outbox,
@@ -372,7 +372,7 @@ static void fill_outbox(struct scene *self) {
                              .line_length = sizeof line,
                              .timestamp = "2026-05-05T10:00:00.123+00:00",
                              .seq = 1};
-  while (outbox_room(self->outbox) > 0)
+  while (outbox_capacity(self->outbox) > 0)
     outbox_event(self->outbox, &event);
   outbox_flush(self->outbox);
 }
@@ -460,8 +460,8 @@ SCENE_TEST(a_second_loss_runs_nothing_again) {
   redis_store_snapshot_free(snapshot);
 }
 
-/* The running step is answered when a page of the list is asked for, and leaves the list before the next
-   one. */
+/* The running step is answered when a page of the list is asked for, and leaves the list before the
+   next one. */
 static void leave_between_pages(struct scene *self) {
   redis_store_hold(self->store, NULL);
   run_all(self);

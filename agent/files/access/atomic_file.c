@@ -36,7 +36,7 @@ static bool has_byte_order_mark(int fd) {
 }
 
 /* What was asked for, and where its error goes. */
-struct request {
+struct file_request {
   int at;
   const char *path, *content;
   size_t length;
@@ -45,33 +45,33 @@ struct request {
   struct error *error;
 };
 
-static int fail(const struct request *self, const char *what, const char *why) {
+static int fail(const struct file_request *self, const char *what, const char *why) {
   return path_fail(self->error, self->at, self->path, "%s%s)", what, why);
 }
 
 /* Explains what errno alone would say misleadingly. */
-static int fail_to_write(const struct request *self) {
+static int fail_to_write(const struct file_request *self) {
   bool was_raced = errno == EWOULDBLOCK;
   return fail(self, "cannot write file (",
               was_raced ? "another process wrote it at the same time" : strerror(errno));
 }
 
-static int fail_to_begin(const struct request *self, const struct file_target *target) {
+static int fail_to_begin(const struct file_request *self, const struct file_target *target) {
   if (!target->exists || errno == EWOULDBLOCK)
     return fail_to_write(self);
   return fail(self, "cannot replace file (no file can be created beside it: ", strerror(errno));
 }
 
-static int fail_to_keep(const struct request *self) {
+static int fail_to_keep(const struct file_request *self) {
   return fail(self, "cannot replace file (its rights cannot be kept: ", strerror(errno));
 }
 
-static int fail_to_commit(const struct request *self) {
+static int fail_to_commit(const struct file_request *self) {
   return errno == EBUSY ? fail(self, "cannot replace file (", "it is a mount point")
                         : fail_to_write(self);
 }
 
-static int fail_to_overwrite(const struct request *self, bool is_torn) {
+static int fail_to_overwrite(const struct file_request *self, bool is_torn) {
   if (!is_torn)
     return fail_to_write(self);
   return path_fail(self->error, self->at, self->path,
@@ -80,7 +80,7 @@ static int fail_to_overwrite(const struct request *self, bool is_torn) {
 }
 
 /* The number of times is bounded, whatever others do. */
-static bool begins_again(const struct request *self, int *result, int *attempts) {
+static bool begins_again(const struct file_request *self, int *result, int *attempts) {
   if (*result != AGAIN)
     return false;
   if (++*attempts < ATTEMPTS_MAX)
@@ -95,9 +95,9 @@ static int open_to_write(const struct file_target *target, int access) {
                 access | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
 }
 
-/* Opens and locks the file that exists. Where it may not be read, it may be written, which is enough to
-   ask for its attributes. Returns 0, -1 or AGAIN; it is to be released in any case. */
-static int open_version(const struct request *self, const struct file_target *target,
+/* Opens and locks the file that exists. Where it may not be read, it may be written, which is
+   enough to ask for its attributes. Returns 0, -1 or AGAIN; it is to be released in any case. */
+static int open_version(const struct file_request *self, const struct file_target *target,
                         struct file_version *version) {
   struct error ignored;
   *version = (struct file_version){.fd = -1};
@@ -112,7 +112,7 @@ static int open_version(const struct request *self, const struct file_target *ta
                                                                                           : AGAIN;
 }
 
-static bool is_current(const struct request *self, const struct file_target *target,
+static bool is_current(const struct file_request *self, const struct file_target *target,
                        const struct file_version *version) {
   return file_version_is_current(version, self->text, target->directory, target->name,
                                  AT_SYMLINK_NOFOLLOW);
@@ -129,11 +129,11 @@ static int copy(int to, int from) {
   return length == 0 ? 0 : -1;
 }
 
-static bool adds_mark(const struct request *self, int old) {
+static bool adds_mark(const struct file_request *self, int old) {
   return !utf8_is_marked(self->content, self->length) && has_byte_order_mark(old);
 }
 
-static int fill(const struct request *self, int fd, int old) {
+static int fill(const struct file_request *self, int fd, int old) {
   if (self->source >= 0)
     return copy(fd, self->source);
   /* Else ext4 finds a place for the content during the rename, which then takes longer. */
@@ -144,7 +144,7 @@ static int fill(const struct request *self, int fd, int old) {
 }
 
 /* Returns 0, -1 or AGAIN, as do the functions below. */
-static int commit(const struct request *self, struct staged_file *staged,
+static int commit(const struct file_request *self, struct staged_file *staged,
                   const struct file_target *target, const struct file_version *version) {
   bool is_flushed = staged_file_flush(staged) == 0;
   if (is_flushed && !is_current(self, target, version))
@@ -154,8 +154,9 @@ static int commit(const struct request *self, struct staged_file *staged,
   return errno == EWOULDBLOCK ? AGAIN : fail_to_commit(self);
 }
 
-/* The content is in place, and `fd` has it; the lock of the staged file lasts until that is closed. */
-static int carry_over(const struct request *self, int fd, const struct file_version *version) {
+/* The content is in place, and `fd` has it; the lock of the staged file lasts until that is
+   closed. */
+static int carry_over(const struct file_request *self, int fd, const struct file_version *version) {
   struct buffer appended = {0};
   int result = 0;
   if (file_version_add_appended(version, self->text, &appended) != 0 ||
@@ -166,7 +167,7 @@ static int carry_over(const struct request *self, int fd, const struct file_vers
   return result;
 }
 
-static int replace(const struct request *self, struct staged_file *staged,
+static int replace(const struct file_request *self, struct staged_file *staged,
                    const struct file_target *target, const struct file_version *version) {
   if (fill(self, staged->fd, version->fd) != 0)
     return fail_to_write(self);
@@ -185,7 +186,7 @@ static int replace(const struct request *self, struct staged_file *staged,
 }
 
 /* All of the content in one piece. Returns 0, or -1 with errno. */
-static int add_content(const struct request *self, int old, struct buffer *content) {
+static int add_content(const struct file_request *self, int old, struct buffer *content) {
   if (self->source >= 0)
     return regular_file_fill(self->source, 0, 0, ATOMIC_FILE_UPLOAD_FILE_MAX, content);
   if (adds_mark(self, old))
@@ -194,7 +195,7 @@ static int add_content(const struct request *self, int old, struct buffer *conte
   return 0;
 }
 
-static int overwrite_open(const struct request *self, int fd, const struct file_target *target,
+static int overwrite_open(const struct file_request *self, int fd, const struct file_target *target,
                           const struct file_version *version) {
   bool is_torn = false;
   struct buffer content = {0};
@@ -208,7 +209,7 @@ static int overwrite_open(const struct request *self, int fd, const struct file_
   return result;
 }
 
-static int overwrite(const struct request *self, const struct file_target *target,
+static int overwrite(const struct file_request *self, const struct file_target *target,
                      const struct file_version *version) {
   int fd = open_to_write(target, O_RDWR);
   if (fd < 0 && errno == EACCES)
@@ -226,7 +227,7 @@ static bool is_foreign(const struct file_version *version) {
          (errno == EACCES || errno == EPERM);
 }
 
-static int write_version(const struct request *self, const struct file_target *target,
+static int write_version(const struct file_request *self, const struct file_target *target,
                          const struct file_version *version) {
   struct staged_file staged;
   int result;
@@ -242,7 +243,7 @@ static int write_version(const struct request *self, const struct file_target *t
   return result;
 }
 
-static int write_target(const struct request *self, const struct file_target *target) {
+static int write_target(const struct file_request *self, const struct file_target *target) {
   struct file_version version;
   int result = open_version(self, target, &version);
   if (result == 0)
@@ -251,7 +252,7 @@ static int write_target(const struct request *self, const struct file_target *ta
   return result;
 }
 
-static int write_path(const struct request *self) {
+static int write_path(const struct file_request *self) {
   struct file_target target;
   if (file_target_find(&target, self->at, self->path, true, self->error) != 0)
     return -1;
@@ -264,7 +265,7 @@ int atomic_file_write(int at, const char *path, const char *content, size_t leng
                       struct error *error) {
   if (length > ATOMIC_FILE_MAX)
     return error_set(error, "content exceeds 10 MB limit");
-  const struct request request = {at, path, content, length, -1, NULL, error};
+  const struct file_request request = {at, path, content, length, -1, NULL, error};
   int result, attempts = 0;
   do
     result = write_path(&request);
@@ -274,7 +275,7 @@ int atomic_file_write(int at, const char *path, const char *content, size_t leng
 
 /* --- editing --- */
 
-static int write_edited(struct request *self, const struct file_version *version,
+static int write_edited(struct file_request *self, const struct file_version *version,
                         const struct buffer *edited) {
   if (edited->length > ATOMIC_FILE_MAX)
     return error_set(self->error, "content exceeds 10 MB limit");
@@ -289,7 +290,7 @@ static int write_edited(struct request *self, const struct file_version *version
 }
 
 /* An edit may have failed because of what somebody else has changed meanwhile. */
-static int edit_text(struct request *self, const struct file_version *version,
+static int edit_text(struct file_request *self, const struct file_version *version,
                      const struct atomic_file_edit *edit) {
   struct buffer edited = {0};
   buffer_add(&edited, self->text->bytes, self->text->length);
@@ -302,7 +303,7 @@ static int edit_text(struct request *self, const struct file_version *version,
   return result;
 }
 
-static int edit_version(struct request *self, const struct file_version *version,
+static int edit_version(struct file_request *self, const struct file_version *version,
                         const struct atomic_file_edit *edit) {
   struct buffer text = {0};
   self->text = &text;
@@ -314,7 +315,7 @@ static int edit_version(struct request *self, const struct file_version *version
   return result;
 }
 
-static int edit_path(struct request *self, const struct atomic_file_edit *edit) {
+static int edit_path(struct file_request *self, const struct atomic_file_edit *edit) {
   struct file_version version = {.fd = regular_file_open(self->at, self->path, self->error)};
   if (version.fd < 0)
     return -1;
@@ -326,7 +327,7 @@ static int edit_path(struct request *self, const struct atomic_file_edit *edit) 
 }
 
 int atomic_file_edit(const char *path, const struct atomic_file_edit *edit, struct error *error) {
-  struct request request = {.at = AT_FDCWD, .path = path, .source = -1, .error = error};
+  struct file_request request = {.at = AT_FDCWD, .path = path, .source = -1, .error = error};
   int result, attempts = 0;
   do
     result = edit_path(&request, edit);
@@ -336,9 +337,10 @@ int atomic_file_edit(const char *path, const struct atomic_file_edit *edit, stru
 
 /* --- moving --- */
 
-/* What is to be moved has the name, and is open as `source`. Where it cannot get the owner of the file
-   that it replaces, or is on another file system, its content is written, and the name removed. */
-static int move(const struct request *self, int directory, const char *name,
+/* What is to be moved has the name, and is open as `source`. Where it cannot get the owner of the
+   file that it replaces, or is on another file system, its content is written, and the name
+   removed. */
+static int move(const struct file_request *self, int directory, const char *name,
                 const struct file_target *to, const struct file_version *version) {
   bool exists = version->fd >= 0;
   if (!exists || file_attributes_keep_owner(self->source, version->fd)) {
@@ -357,7 +359,7 @@ static int move(const struct request *self, int directory, const char *name,
   return result;
 }
 
-static int move_to_path(const struct request *self, int directory, const char *name) {
+static int move_to_path(const struct file_request *self, int directory, const char *name) {
   struct file_target to;
   struct file_version version = {.fd = -1};
   if (file_target_find(&to, self->at, self->path, true, self->error) != 0)
@@ -375,7 +377,7 @@ static int move_to_path(const struct request *self, int directory, const char *n
 
 int atomic_file_move(int fd, int directory, const char *name, const char *path,
                      struct error *error) {
-  const struct request request = {.at = AT_FDCWD, .path = path, .source = fd, .error = error};
+  const struct file_request request = {.at = AT_FDCWD, .path = path, .source = fd, .error = error};
   int result, attempts = 0;
   do
     result = move_to_path(&request, directory, name);
@@ -386,12 +388,12 @@ int atomic_file_move(int fd, int directory, const char *name, const char *path,
 /* --- a file in chunks --- */
 
 /* Decoded this much at a time, twice: first all of it is checked. The chunk is never in memory as a
-   whole beside its text, which a forked child shares with the agent. Whole groups of base64 and whole
-   pages: a chunk that is cut short by a kill ends with a page. */
+   whole beside its text, which a forked child shares with the agent. Whole groups of base64 and
+   whole pages: a chunk that is cut short by a kill ends with a page. */
 #define PIECE ((size_t)3 * 16 * 1024)
 
-/* Returns the number of bytes, which are written unless `fd` is -1; -1 when it is not base64, or with
-   errno when they cannot be written. */
+/* Returns the number of bytes, which are written unless `fd` is -1; -1 when it is not base64, or
+   with errno when they cannot be written. */
 static ssize_t decode(const struct atomic_file_chunk *chunk, int fd) {
   char piece[PIECE];
   struct base64_reader reader = base64_reader(chunk->base64, chunk->length);
@@ -474,7 +476,7 @@ static bool has_name(const struct stat *file, const char *path) {
 
 static int write_checked_chunk(const struct atomic_file_chunk *chunk, ssize_t length,
                                bool *is_foreign, struct error *error) {
-  const struct request request = {.at = AT_FDCWD, .path = chunk->path, .error = error};
+  const struct file_request request = {.at = AT_FDCWD, .path = chunk->path, .error = error};
   int result, attempts = 0;
   do
     result = write_chunk(chunk, length, is_foreign, error);

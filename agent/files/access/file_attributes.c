@@ -47,7 +47,8 @@ static bool is_left_out(const char *name) {
   return false;
 }
 
-/* Attributes that are access lists of NFS are rights; a file without any other attribute is only poorer. */
+/* Attributes that are access lists of NFS are rights; a file without any other attribute is only
+   poorer. */
 static bool may_be_lost(const char *name, int error) {
   return is_forbidden(error) && strcmp(name, "system.nfs4_acl") != 0;
 }

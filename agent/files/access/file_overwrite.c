@@ -30,9 +30,9 @@ static int add_tail(int fd, const char *bytes, size_t length, off_t size, bool *
   return -1;
 }
 
-/* Writes the first `head` bytes, which the old content has, too, and cuts the rest of that off. After an
-   error they are the old ones again: as many as were overwritten, because the others may lie in a hole,
-   for which there may be no space either. */
+/* Writes the first `head` bytes, which the old content has, too, and cuts the rest of that off.
+   After an error they are the old ones again: as many as were overwritten, because the others may
+   lie in a hole, for which there may be no space either. */
 static int replace_head(int fd, const char *bytes, size_t length, size_t head, off_t size,
                         bool *is_torn) {
   struct buffer old = {0};

@@ -27,8 +27,8 @@ static int open_directory(int at, const char *path) {
   return openat(at, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Opens an entry of `fd` as a directory, which is created if it is missing and `creates` says so, and
-   closes `fd`. */
+/* Opens an entry of `fd` as a directory, which is created if it is missing and `creates` says so,
+   and closes `fd`. */
 static int descend(int fd, const char *from, size_t length, bool creates) {
   char name[NAME_MAX + 1];
   int below = -1;

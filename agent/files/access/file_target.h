@@ -17,10 +17,11 @@ struct file_target {
   struct stat file; /* when it exists: a regular file that may be written */
 };
 
-/* A relative path begins at the directory `at`, or AT_FDCWD. With `creates`, makes missing directories, as
-   mkdir(1) -p does. Follows symbolic links to files, dangling ones too, where the kernel would; not to missing
-   directories, nor those of /proc to an open file that has no name. Rejects what is not a regular file
-   or is write-protected. After an error nothing is to be released; directories that were created stay. */
+/* A relative path begins at the directory `at`, or AT_FDCWD. With `creates`, makes missing
+   directories, as mkdir(1) -p does. Follows symbolic links to files, dangling ones too, where the
+   kernel would; not to missing directories, nor those of /proc to an open file that has no name.
+   Rejects what is not a regular file or is write-protected. After an error nothing is to be
+   released; directories that were created stay. */
 int file_target_find(struct file_target *self, int at, const char *path, bool creates,
                      struct error *error);
 void file_target_release(struct file_target *self);

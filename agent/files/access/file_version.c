@@ -75,9 +75,9 @@ bool file_version_is_current(const struct file_version *self, const struct buffe
                       is_same_time(now.st_ctim, then->st_ctim)));
 }
 
-/* Waits until nobody has the file open for writing, which is when fcntl(2) grants a lease for reading. The
-   file of another user has none, and is not waited for. A process that opens the file meanwhile sends the
-   signal: by default SIGURG is ignored. */
+/* Waits until nobody has the file open for writing, which is when fcntl(2) grants a lease for
+   reading. The file of another user has none, and is not waited for. A process that opens the file
+   meanwhile sends the signal: by default SIGURG is ignored. */
 static void await_writers(int fd) {
   int64_t end_ms = clock_monotonic_ms() + APPEND_WAIT_MS;
   (void)fcntl(fd, F_SETSIG, SIGURG);

@@ -50,7 +50,8 @@ static void add_mid_line(const struct line_choice *choice, uint64_t line, size_t
   buffer_add_string(to, ")");
 }
 
-/* More than fits: up to the end of the last whole line, or where there is none, within the first. */
+/* More than fits: up to the end of the last whole line, or where there is none, within the
+   first. */
 static int add_truncated(const struct line_choice *choice, const char *text, const char *total,
                          struct buffer *to, struct error *error) {
   const char *cut = memrchr(text, '\n', LINE_PAGE_MAX + 1);

@@ -16,16 +16,16 @@
  *   ... (truncated mid-line 1 of 3; execute for the rest of it: sed -n 1p FILE | tail -c +102401 | head -c 50000;
  *   continue with offset=2)                                         one line alone is more than that
  *
- * What follows the last "\n" is a line when it is not empty. Where not all lines were counted, `more`
- * stands for their number. What is shown must be UTF-8; a byte order mark is omitted.
+ * What follows the last "\n" is a line when it is not empty. Where not all lines were counted,
+ * `more` stands for their number. What is shown must be UTF-8; a byte order mark is omitted.
  */
 #define LINE_PAGE_MAX ((size_t)102400)
 
 /* What the choice must keep of the text. */
 #define LINE_PAGE_KEPT (LINE_PAGE_MAX + 4)
 
-/* Returns 0, or -1 with the error, among others when the first line is past the end; nothing is added
-   then. */
+/* Returns 0, or -1 with the error, among others when the first line is past the end; nothing is
+   added then. */
 int line_page_add(const struct line_choice *choice, struct buffer *to, struct error *error);
 
 #endif

@@ -53,8 +53,8 @@ static const char *skip_lines(struct line_choice *self, const char *at, const ch
 }
 
 static void keep(struct line_choice *self, const char *bytes, size_t length) {
-  const size_t room = self->max - self->text.length;
-  buffer_add(&self->text, bytes, length < room ? length : room);
+  const size_t capacity = self->max - self->text.length;
+  buffer_add(&self->text, bytes, length < capacity ? length : capacity);
   self->chosen += length;
 }
 

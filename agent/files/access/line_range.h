@@ -11,9 +11,9 @@
 /*
  * A range of lines of a text file, for readFile. Pure.
  *
- * The text is split at each `\n`: what follows the last one is a line, empty or not, and an empty file
- * has one line. The chosen lines are joined by `\n`, so that none follows the last one; all of them are
- * the text as it is. A `\r` is text.
+ * The text is split at each `\n`: what follows the last one is a line, empty or not, and an empty
+ * file has one line. The chosen lines are joined by `\n`, so that none follows the last one; all of
+ * them are the text as it is. A `\r` is text.
  */
 struct line_range {
   unsigned start_line; /* from 1; 0: the first */
@@ -28,8 +28,8 @@ bool line_range_is_all(const struct line_range *self);
 int line_range_check(const char *content, size_t length, struct error *error);
 
 /*
- * The lines of a range, of a text of any length that comes in pieces. Takes memory for what is chosen,
- * up to a bound. Pure.
+ * The lines of a range, of a text of any length that comes in pieces. Takes memory for what is
+ * chosen, up to a bound. Pure.
  *
  *   line_choice_init(&choice, &range, max)
  *   while there are pieces and line_choice_goes_on(&choice)
@@ -74,10 +74,11 @@ uint64_t line_choice_length(const struct line_choice *self);
 /* The number of the last chosen line. */
 uint64_t line_choice_last(const struct line_choice *self);
 
-/* Adds the chosen lines to `to`; fewer where the file ends earlier. Numbers are right-aligned to the
-   width of the file's last one, so that ranges of one file line up; of a file of which not all lines
-   were counted, to that of the last chosen one. A UTF-8 byte order mark is omitted. The chosen lines
-   must be text. `to` grows by at most 11 bytes a line more than them; after an error it is unchanged. */
+/* Adds the chosen lines to `to`; fewer where the file ends earlier. Numbers are right-aligned to
+   the width of the file's last one, so that ranges of one file line up; of a file of which not all
+   lines were counted, to that of the last chosen one. A UTF-8 byte order mark is omitted. The
+   chosen lines must be text. `to` grows by at most 11 bytes a line more than them; after an error
+   it is unchanged. */
 int line_range_add(const struct line_choice *choice, bool numbered, struct buffer *to,
                    struct error *error);
 

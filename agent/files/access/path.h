@@ -27,8 +27,8 @@ bool path_is_home(const char *path);
    takes away what is in front of it. The caller frees the result. */
 char *path_lexical(const char *directory, const char *path);
 
-/* What follows the directory and its "/" in a path, a pointer into it; "" where they are the same, NULL
-   where the path is not below. Both are lexical paths. */
+/* What follows the directory and its "/" in a path, a pointer into it; "" where they are the same,
+   NULL where the path is not below. Both are lexical paths. */
 const char *path_below(const char *path, const char *directory);
 
 #endif

@@ -166,8 +166,8 @@ static bool has(const struct buffer *file, size_t at, const char *bytes, size_t 
   return file->length >= at + length && memcmp(file->bytes + at, bytes, length) == 0;
 }
 
-/* A character may be cut at the end of what was read. No text of an image's name has a NUL, and every image
-   has: a small GIF is ASCII otherwise. */
+/* A character may be cut at the end of what was read. No text of an image's name has a NUL, and
+   every image has: a small GIF is ASCII otherwise. */
 static bool is_text(const struct buffer *file) {
   size_t whole = utf8_cut(file->bytes, file->length);
   return utf8_valid_prefix(file->bytes, whole) == whole &&

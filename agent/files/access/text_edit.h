@@ -11,9 +11,9 @@
 /*
  * Replaces pieces of a text by others, for editFile. Pure.
  *
- * A line ending in an edit, "\n" or "\r\n", stands for either in the text. The new piece gets the line
- * endings of the old one, or, where that has none, the first of the text. The rest of the text stays
- * byte for byte.
+ * A line ending in an edit, "\n" or "\r\n", stands for either in the text. The new piece gets the
+ * line endings of the old one, or, where that has none, the first of the text. The rest of the text
+ * stays byte for byte.
  */
 struct text_edit {
   struct step_bytes old; /* not empty, and not the new text */

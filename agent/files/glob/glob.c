@@ -15,8 +15,8 @@
  * star never has to find a later one, since that leaves less of the path for the rest. For "**" and
  * components it is the same.
  *
- * A glob is read anew for each path. That costs less than to compile it: most names differ from it in
- * their first byte.
+ * A glob is read anew for each path. That costs less than to compile it: most names differ from it
+ * in their first byte.
  */
 
 #define NONE ((size_t)-1)
@@ -177,9 +177,9 @@ static bool expand_round(const struct buffer *from, struct buffer *to) {
   return had_braces;
 }
 
-/* Expands all texts round by round, not each by itself: no round copies much more than the limit, and
-   there are at most as many rounds as braces. So nested braces and thousands of empty ones take no
-   longer than others. */
+/* Expands all texts round by round, not each by itself: no round copies much more than the limit,
+   and there are at most as many rounds as braces. So nested braces and thousands of empty ones take
+   no longer than others. */
 int glob_text_expand(const char *text, struct buffer *texts, struct error *error) {
   struct buffer from = {0};
   buffer_add(&from, text, strlen(text) + 1);
@@ -399,8 +399,8 @@ enum globs_verdict globs_judge(const struct globs *self, const char *path, size_
 
 /* --- below a directory --- */
 
-/* For each component of a glob whether it can match the next component of the path: GLOBS_NOT_BELOW when
-   it cannot, else how the component in front of it came there. */
+/* For each component of a glob whether it can match the next component of the path: GLOBS_NOT_BELOW
+   when it cannot, else how the component in front of it came there. */
 struct way {
   char *at, *next; /* an enum globs_reach each; `next` is behind one more component of the path */
 };

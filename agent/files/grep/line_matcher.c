@@ -17,19 +17,20 @@
  *     after it;
  *   - else, and where PCRE2 gives up on a block, it gets each line by itself.
  *
- * Local is a pattern that, where it matches a line by itself, also matches in any text that contains
- * the line, in the line or before it; the converse does not hold. Searching such a text is not slow: no
- * part of the pattern matches an unbounded number of lines.
+ * Local is a pattern that, where it matches a line by itself, also matches in any text that
+ * contains the line, in the line or before it; the converse does not hold. Searching such a text is
+ * not slow: no part of the pattern matches an unbounded number of lines.
  *
- * Without the literals, grep is 2.2 times as slow as `rg -j1` for \b\w+Exception\b (with them 1.0), and
- * line by line 1.4 to 1.8 times as slow for each pattern of the bench.
+ * Without the literals, grep is 2.2 times as slow as `rg -j1` for \b\w+Exception\b (with them 1.0),
+ * and line by line 1.4 to 1.8 times as slow for each pattern of the bench.
  */
 
 /* --- reading a pattern --- */
 
-/* The syntax is that of PCRE2, without any options except those that the pattern sets itself. Recursion,
-   verbs, conditions, back references, comments and whatever else is not surely understood end the
-   reading: then nothing is known of the pattern. It is read one atom after the other. */
+/* The syntax is that of PCRE2, without any options except those that the pattern sets itself.
+   Recursion, verbs, conditions, back references, comments and whatever else is not surely
+   understood end the reading: then nothing is known of the pattern. It is read one atom after the
+   other. */
 #define DEPTH_MAX 50
 
 struct pattern_reader {

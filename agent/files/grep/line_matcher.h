@@ -22,8 +22,8 @@
  * Lines end with "\n", which is not part of them, nor is a "\r" before it. After a last "\n" there
  * is no further line. The expression (agent/files/grep/regex.h) is matched against each line by
  * itself: no match is longer than a line, ^ and $ are its ends, so are \A and \z, and lookaround
- * sees nothing of other lines. A text with a NUL is binary and has no lines, unless it is said to be
- * text all the same: a NUL is then a character.
+ * sees nothing of other lines. A text with a NUL is binary and has no lines, unless it is said to
+ * be text all the same: a NUL is then a character.
  */
 struct matched_line {
   size_t start, end;
@@ -34,16 +34,16 @@ struct matched_line {
 
 struct line_matcher;
 
-/* NULL, with an error, for an expression that regex_new rejects, and with LINE_MATCHER_LINE_BREAK for one
-   that no line can match because it needs a line break. */
+/* NULL, with an error, for an expression that regex_new rejects, and with LINE_MATCHER_LINE_BREAK
+   for one that no line can match because it needs a line break. */
 #define LINE_MATCHER_LINE_BREAK                                                                    \
   "pattern: it contains a line break and can never match, because each line is matched by "        \
   "itself; "                                                                                       \
   "search for one of the lines and show lines of context"
 struct line_matcher *line_matcher_new(const char *source, struct error *error);
 
-/* The text stays the caller's and is followed by MEMSCAN_SLACK readable bytes. `is_text`: with a NUL,
-   too. */
+/* The text stays the caller's and is followed by MEMSCAN_SLACK readable bytes. `is_text`: with a
+   NUL, too. */
 void line_matcher_begin(struct line_matcher *self, const char *text, size_t length, bool is_text);
 
 /* Finds the first line that matches, from offset `from` on, at which a line starts. 1; 0 when there

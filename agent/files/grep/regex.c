@@ -15,21 +15,22 @@
 /* --- the pattern as PCRE2 takes it --- */
 
 /*
- * A pattern is read as far as its parts can be told apart: escapes, quotes (\Q..\E), classes, groups
- * and comments. What other engines take and PCRE2 rejects is rewritten; everything else is copied:
+ * A pattern is read as far as its parts can be told apart: escapes, quotes (\Q..\E), classes,
+ * groups and comments. What other engines take and PCRE2 rejects is rewritten; everything else is
+ * copied:
  *
  *   \u00e9, \ud83d\ude00   \x{00e9}, \x{1f600}
  *   [\w-.], [[:alpha:]-.]  [\w\-.], [[:alpha:]\-.]: after a class, a hyphen begins no range
  *
  * [\w-[.]] is copied, and rejected: in .NET it subtracts.
  *
- * A pattern is unusual when it has what PCRE2's optimizations and machine code are known or likely to
- * get wrong: verbs, recursion, conditions, or a reference to a group from within a group that
+ * A pattern is unusual when it has what PCRE2's optimizations and machine code are known or likely
+ * to get wrong: verbs, recursion, conditions, or a reference to a group from within a group that
  * captures. With the option x, whose comments are not told apart, any reference makes it unusual.
  *
- * A pattern needs a line break when every match contains "\n": a part that matches nothing else is in
- * each alternative, may not be left out, and is in no negative lookaround or condition. Where that is
- * not certain, the pattern does not need one.
+ * A pattern needs a line break when every match contains "\n": a part that matches nothing else is
+ * in each alternative, may not be left out, and is in no negative lookaround or condition. Where
+ * that is not certain, the pattern does not need one.
  */
 /* PCRE2 rejects patterns with more open groups. */
 #define GROUPS_MAX 250
@@ -420,7 +421,8 @@ static pcre2_code *compile(struct regex *self, uint32_t more, bool lookbehind) {
   return made;
 }
 
-/* The code for text that is not UTF-8 accepts whatever the others do. Machine code for lookbehind of
+/* The code for text that is not UTF-8 accepts whatever the others do. Machine code for lookbehind
+   of
    variable length is wrong in PCRE2 10.46: by (?<=\b|ab?)if it does not find "if". */
 static int compile_first(struct regex *self, const char *source, struct error *error) {
   struct code *code = &self->codes[REGEX_BROKEN];

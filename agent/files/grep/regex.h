@@ -7,9 +7,9 @@
 #include "base/error.h"
 
 /*
- * Matches a regular expression of PCRE2, or of .NET and JavaScript as far as it can be rewritten. It is
- * compiled to machine code where the kernel allows it, and interpreted elsewhere and where the machine
- * code of PCRE2 10.46 is wrong; results are the same. Pure.
+ * Matches a regular expression of PCRE2, or of .NET and JavaScript as far as it can be rewritten.
+ * It is compiled to machine code where the kernel allows it, and interpreted elsewhere and where
+ * the machine code of PCRE2 10.46 is wrong; results are the same. Pure.
  *
  * Characters are those of Unicode, in \w, \d, \s, \b and caseless matching too; ^ and $ match at
  * the ends of lines, which are separated by "\n"; \C is rejected; group names may repeat.
@@ -48,8 +48,8 @@ struct regex_span {
   size_t start, end;
 };
 
-/* Searches the text. 1 when it matches, with the span; 0 when it does not; -1 with the reason when PCRE2
-   gave up. */
+/* Searches the text. 1 when it matches, with the span; 0 when it does not; -1 with the reason when
+   PCRE2 gave up. */
 int regex_match(struct regex *self, enum regex_text kind, const char *text, size_t length,
                 struct regex_span *span, struct error *error);
 

@@ -62,7 +62,8 @@ static size_t cut(const char *text, size_t length, size_t characters) {
   return at;
 }
 
-/* Of what is shown of a long line, the characters from the start of the match on, if there are as many. */
+/* Of what is shown of a long line, the characters from the start of the match on, if there are as
+   many. */
 #define SHOWN_FROM_MATCH 160
 
 static size_t step_back(const char *text, size_t at, size_t characters) {
@@ -74,8 +75,8 @@ static size_t step_back(const char *text, size_t at, size_t characters) {
   return at;
 }
 
-/* Where the part of a line that is shown in lines begins, so that the match is in it. A NUL would end
-   it. */
+/* Where the part of a line that is shown in lines begins, so that the match is in it. A NUL would
+   end it. */
 static size_t shown_from(const char *text, size_t length, const struct regex_span *match) {
   size_t start = 0;
   if (match->end > cut(text, length, SEARCH_LINE_SHOWN)) {
@@ -129,7 +130,7 @@ static size_t number_of(struct searched_file *self, size_t start) {
 }
 
 /* Whether one more match is within the head limit; otherwise the answer ends here. */
-static bool has_room(struct file_search *self) {
+static bool has_capacity(struct file_search *self) {
   self->result.is_cut |= self->result.matches == self->search->head_limit;
   return !self->result.is_cut;
 }
@@ -206,7 +207,7 @@ static int add_lines(struct file_search *self, struct searched_file *file,
     if (found < 0)
       return -1;
     show_context(self, file, after, found ? line->start : file->length);
-    if (found == 0 || !has_room(self))
+    if (found == 0 || !has_capacity(self))
       return 0;
     file->shown = start_before(file, line->start, self->search->context_before);
     show_context(self, file, self->search->context_before, line->start);
@@ -222,7 +223,7 @@ static int add_lines(struct file_search *self, struct searched_file *file,
 static int add_file(struct file_search *self, const struct searched_file *file,
                     struct matched_line *line, struct error *error) {
   int found = next_line(self, file, 0, line, error);
-  if (found <= 0 || !has_room(self))
+  if (found <= 0 || !has_capacity(self))
     return found < 0 ? -1 : 0;
   size_t count = 0;
   if (self->search->output == SEARCH_COUNTS) {
@@ -242,8 +243,8 @@ static int add_file(struct file_search *self, const struct searched_file *file,
   return 0;
 }
 
-/* The text is followed by MEMSCAN_SLACK readable bytes; `is_text`: it is searched though it has a NUL.
-   -1 when a line cannot be matched in bounded time and may not be skipped. */
+/* The text is followed by MEMSCAN_SLACK readable bytes; `is_text`: it is searched though it has a
+   NUL. -1 when a line cannot be matched in bounded time and may not be skipped. */
 static int search_text(struct file_search *self, const char *path, size_t path_length,
                        const char *text, size_t length, bool is_text, struct error *error) {
   if (utf8_is_marked(text, length)) {
@@ -282,8 +283,8 @@ static void finish_text(struct buffer *text) {
     text->length = utf16_decode(text->bytes, length, is_big_endian);
 }
 
-/* Reads a text; none where it is not searched, be it because it is too large. -1 with errno where reading
-   fails. One byte more than the limit tells a file that is too large. */
+/* Reads a text; none where it is not searched, be it because it is too large. -1 with errno where
+   reading fails. One byte more than the limit tells a file that is too large. */
 static int fill(int fd, struct buffer *text, bool *is_large) {
   struct stat file;
   if (fstat(fd, &file) != 0)
@@ -307,7 +308,8 @@ static void note_gap(struct search_gap *self, const struct buffer *path) {
     (void)error_set(&self->first, "%.*s", (int)path->length, path->bytes);
 }
 
-/* Notes the full path of the first thing that could not be read; `below` is relative to the root. */
+/* Notes the full path of the first thing that could not be read; `below` is relative to the
+   root. */
 static void note_unread(struct file_search *self, const char *below) {
   struct error *first = &self->result.first_unread;
   struct error error;

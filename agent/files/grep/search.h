@@ -27,10 +27,11 @@
  *   src/a.c
  *   src/a.c:3
  *
- * The text of a line is cut after SEARCH_LINE_SHOWN characters, and "…" replaces the rest. In the second
- * form, the text of a match is the part of this length that the first match is in, and "…" also replaces
- * what is in front of it; a NUL ends the text, and one in front of the match counts as its start. Bytes
- * that are not UTF-8 become U+FFFD, in JSON and in the paths of lines, where control characters do, too.
+ * The text of a line is cut after SEARCH_LINE_SHOWN characters, and "…" replaces the rest. In the
+ * second form, the text of a match is the part of this length that the first match is in, and "…"
+ * also replaces what is in front of it; a NUL ends the text, and one in front of the match counts
+ * as its start. Bytes that are not UTF-8 become U+FFFD, in JSON and in the paths of lines, where
+ * control characters do, too.
  *
  * Below the root it leaves out
  *
@@ -45,13 +46,14 @@
  *     regular file. No symbolic link is followed;
  *   - what cannot be read, which is counted, or has vanished.
  *
- * A directory that a glob without "!" names (globs_reach of agent/files/glob/glob.h) is searched although
- * it is always left out, hidden or ignored. The rule that would have left it out does not apply below it.
+ * A directory that a glob without "!" names (globs_reach of agent/files/glob/glob.h) is searched
+ * although it is always left out, hidden or ignored. The rule that would have left it out does not
+ * apply below it.
  *
- * A root that is a file is searched in any case: whatever its name, its size and its bytes; a NUL is a
- * character. The root may be a symbolic link. One that does not exist, or is neither a regular file nor
- * a directory, is rejected. A file that begins with a byte order mark of UTF-16 is searched as UTF-8
- * (base/utf8.h).
+ * A root that is a file is searched in any case: whatever its name, its size and its bytes; a NUL
+ * is a character. The root may be a symbolic link. One that does not exist, or is neither a regular
+ * file nor a directory, is rejected. A file that begins with a byte order mark of UTF-16 is
+ * searched as UTF-8 (base/utf8.h).
  *
  * A line that cannot be matched in bounded time (agent/files/grep/regex.h) makes the search fail,
  * unless it has more than SEARCH_LINE_MAX bytes: then the file is to blame rather than the pattern,
@@ -59,20 +61,20 @@
  *
  * Files come in the order of a sorted walk: by the bytes of their names, the content of a directory
  * in its place. Paths are relative to the root; a root that is a file is named by its base name.
- * With `prefix_paths` paths begin with the root as it is given, unless that is ".", and a root that is
- * a file is named as it is given. A byte order mark is not part of the first line.
+ * With `prefix_paths` paths begin with the root as it is given, unless that is ".", and a root that
+ * is a file is named as it is given. A byte order mark is not part of the first line.
  *
  * The head limit counts matching lines; for SEARCH_FILES and SEARCH_COUNTS files, so that a count
  * is always complete. The answer ends in front of the first match beyond the limit, or where it is
- * SEARCH_ANSWER_MAX long, which it exceeds by one entry at most, and `is_cut` is set. A line of context
- * comes once, in order; a line that matches is a match, not context.
+ * SEARCH_ANSWER_MAX long, which it exceeds by one entry at most, and `is_cut` is set. A line of
+ * context comes once, in order; a line that matches is a match, not context.
  *
  * Memory: a file of SEARCH_FILE_MAX bytes, half as much again for UTF-16, the answer, a walk
- * (agent/files/tree/walk.h), the ignore files, and a regular expression (agent/files/grep/regex.h). A
- * root that is a larger file is mapped, and takes no memory that the kernel could not take back; where
- * it has to be copied (UTF-16, and files of /proc, which have no size), it has SEARCH_COPY_MAX bytes at
- * most. When it becomes shorter meanwhile, the process ends with exit code 1 and a line on standard
- * error: searches are made in children.
+ * (agent/files/tree/walk.h), the ignore files, and a regular expression (agent/files/grep/regex.h).
+ * A root that is a larger file is mapped, and takes no memory that the kernel could not take back;
+ * where it has to be copied (UTF-16, and files of /proc, which have no size), it has
+ * SEARCH_COPY_MAX bytes at most. When it becomes shorter meanwhile, the process ends with exit code
+ * 1 and a line on standard error: searches are made in children.
  */
 #define SEARCH_FILE_MAX 1000000
 #define SEARCH_COPY_MAX ((size_t)64 * 1024 * 1024)

@@ -65,8 +65,8 @@ size_t search_scope_unused_ignores(const struct search_scope *self, struct error
 
 /* --- the glob --- */
 
-/* The path from the repository. Of an entry that is elsewhere it is the whole path with its "/", which
-   only "**" and "*" match. NULL where the repository is not known. */
+/* The path from the repository. Of an entry that is elsewhere it is the whole path with its "/",
+   which only "**" and "*" match. NULL where the repository is not known. */
 static const char *below_repository(struct search_scope *self, const struct walk_entry *entry) {
   if (self->root == 0)
     return NULL;

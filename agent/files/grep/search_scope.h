@@ -5,9 +5,9 @@
 #include "agent/files/tree/walk.h"
 
 /*
- * Decides which entries below its root a search looks at. Three rules leave entries out: the directories
- * that are always left out, the glob, and with `respects_ignores` the rules of the repository
- * (agent/files/grep/search.h has them in full).
+ * Decides which entries below its root a search looks at. Three rules leave entries out: the
+ * directories that are always left out, the glob, and with `respects_ignores` the rules of the
+ * repository (agent/files/grep/search.h has them in full).
  *
  *   struct search_scope *scope = search_scope_new(&search, &error);
  *   search_scope_enter(scope, walk_root(walk));
@@ -16,9 +16,9 @@
  *       walk_skip(walk);
  *   search_scope_free(scope);
  *
- * The hard part is a glob that names a directory which a rule leaves out, such as ".github/" followed by
- * "**". The directory is then entered, and the same rule does not apply below it. The other rule does, so
- * that a search that respects fewer rules never finds less.
+ * The hard part is a glob that names a directory which a rule leaves out, such as ".github/"
+ * followed by "**". The directory is then entered, and the same rule does not apply below it. The
+ * other rule does, so that a search that respects fewer rules never finds less.
  */
 enum search_scope_verdict {
   SEARCH_SCOPE_TAKEN,
@@ -29,7 +29,8 @@ enum search_scope_verdict {
 
 struct search_scope;
 
-/* NULL, with an error, for a glob that globs_add rejects. The search is read until search_scope_free. */
+/* NULL, with an error, for a glob that globs_add rejects. The search is read until
+   search_scope_free. */
 struct search_scope *search_scope_new(const struct search *search, struct error *error);
 
 /* The root is a directory, by its descriptor, which is used only here. */

@@ -62,8 +62,8 @@ static const int looking = O_PATH | O_DIRECTORY | O_CLOEXEC;
 /* Reads a regular file of at most `max` bytes into an empty buffer; a longer one is unreadable. */
 static enum found read_file(int at, const char *path, size_t max, struct buffer *text) {
   struct stat file;
-  /* Most directories have none, and what is not opened is not woken. Where nobody may look, as in the
-     home directory of another user, nothing says that there is one. */
+  /* Most directories have none, and what is not opened is not woken. Where nobody may look, as in
+     the home directory of another user, nothing says that there is one. */
   if (fstatat(at, path, &file, 0) != 0)
     return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EACCES
                ? FILE_NONE
@@ -110,8 +110,8 @@ static int open_named(int directory) {
   return shared;
 }
 
-/* Opens the directory that has info/exclude: the entry `.git` of a directory, or where that is a file,
-   what it names. -1: there is none. */
+/* Opens the directory that has info/exclude: the entry `.git` of a directory, or where that is a
+   file, what it names. -1: there is none. */
 static int open_git_directory(int directory, bool *is_repository) {
   struct stat file;
   *is_repository = fstatat(directory, ".git", &file, 0) == 0;
@@ -171,7 +171,8 @@ static char *excludes_of(char *path, const char *home) {
   return value;
 }
 
-/* The path of git's global ignore file, whether it exists or not; to be freed. NULL: there is none. */
+/* The path of git's global ignore file, whether it exists or not; to be freed. NULL: there is
+   none. */
 static char *global_path(const char *home, const char *config) {
   home = home != NULL && home[0] == '/' ? home : NULL;
   char *directory = NULL;

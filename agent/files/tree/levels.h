@@ -22,8 +22,8 @@
  * entry, and gives that to levels_add where levels_takes says so.
  *
  * A level is read when all of the one above it is chosen. So the directories to read are among the
- * chosen items, and there are never more than these. They are opened from the root by mere names, so
- * that no symbolic link is followed.
+ * chosen items, and there are never more than these. They are opened from the root by mere names,
+ * so that no symbolic link is followed.
  */
 #define LEVELS_MAX 1000
 
@@ -63,7 +63,8 @@ int levels_read(struct levels *self, const char *path, unsigned max_depth, struc
 /* Whether the item is among the first so far of its level. */
 bool levels_takes(struct levels *self, const void *item);
 
-/* Adds a copy of an item that was taken, and of its text; what there is no more room for is freed. */
+/* Adds a copy of an item that was taken, and of its text; what there is no more room for is
+   freed. */
 void levels_add(struct levels *self, const void *item);
 
 /* Puts all items in the caller's order, whatever their level. */

@@ -19,19 +19,19 @@
  *   dir           -  src
  *
  * where control characters and what is not UTF-8 become U+FFFD. Paths are full ones (path_full).
- * Directories have no `size_bytes`. A symbolic link has the values of its target, or its own where it
- * is dangling; it is not descended into. An entry of a directory without search permission has neither
- * `size_bytes` nor `mtime`. What vanishes meanwhile is no entry; a directory that cannot be read is one,
- * without its content.
+ * Directories have no `size_bytes`. A symbolic link has the values of its target, or its own where
+ * it is dangling; it is not descended into. An entry of a directory without search permission has
+ * neither `size_bytes` nor `mtime`. What vanishes meanwhile is no entry; a directory that cannot be
+ * read is one, without its content.
  *
  * The entries of all levels are ordered together, ties by path, whatever order the file system has.
- * Directories count as files of size 0. Of more than LISTING_MAX entries, by size and by time the first
- * in this order are given. By name these would be the whole of the first directory and nothing of the
- * root. So entries are then chosen level by level, the first by path within a level, those in the
- * directories of walk_default_excludes last of all, and ordered as always.
+ * Directories count as files of size 0. Of more than LISTING_MAX entries, by size and by time the
+ * first in this order are given. By name these would be the whole of the first directory and
+ * nothing of the root. So entries are then chosen level by level, the first by path within a level,
+ * those in the directories of walk_default_excludes last of all, and ordered as always.
  *
- * The list also ends where it is LISTING_BYTES_MAX long, which it exceeds by one entry at most. Only
- * long paths full of characters that JSON has to escape get it there.
+ * The list also ends where it is LISTING_BYTES_MAX long, which it exceeds by one entry at most.
+ * Only long paths full of characters that JSON has to escape get it there.
  *
  * Memory: LISTING_MAX paths, the text, and an unsorted walk (agent/files/tree/walk.h). A path of
  * PATH_MAX bytes or more below the root is no entry, since no system call takes it. Time is in

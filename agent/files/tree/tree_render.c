@@ -39,7 +39,8 @@ static bool is_before(const struct level_entry *directory, const struct level_en
 
 /* --- choosing --- */
 
-/* Whether the entry is what is left of the path, whose components are compared from the last one. */
+/* Whether the entry is what is left of the path, whose components are compared from the last
+   one. */
 static bool is_at(const struct level_entry *entry, const char *path) {
   size_t length = strlen(path);
   for (; entry != NULL; entry = entry->parent) {

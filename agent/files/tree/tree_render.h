@@ -22,9 +22,9 @@
  * as a directory, without its content. Directories named in walk_default_excludes are excluded,
  * except the root, and so is the reference directory (agent/files/tree/walk.h).
  *
- * Of more than TREE_RENDER_MAX entries the upper levels are shown: all that is directly in the root,
- * then the next level, and so on; of a level the first, in the order of their directories. The last
- * line then is TREE_RENDER_CUT.
+ * Of more than TREE_RENDER_MAX entries the upper levels are shown: all that is directly in the
+ * root, then the next level, and so on; of a level the first, in the order of their directories.
+ * The last line then is TREE_RENDER_CUT.
  *
  * A name never looks like another line: control characters (C1 and the separators U+2028 and U+2029
  * too) and bytes that are not UTF-8 become U+FFFD. A directory that cannot be read is shown without

@@ -38,8 +38,8 @@ struct walk_entry {
 
 struct walk;
 
-/* Names of directories that hold what tools made or fetched; ended by NULL. The walk visits them, its
-   callers leave them out. */
+/* Names of directories that hold what tools made or fetched; ended by NULL. The walk visits them,
+   its callers leave them out. */
 extern const char *const walk_default_excludes[];
 
 /* Whether the name is in the list. */
@@ -67,8 +67,8 @@ bool walk_next(struct walk *self, struct walk_entry *entry);
 void walk_skip(struct walk *self);
 
 /* Number of directories that could not be read, or not to their end: no permission, too deep, no
-   descriptor left. Those that vanished are not counted. `*first` is the path of the first of them, from
-   the root, where there is one; "" for the root. */
+   descriptor left. Those that vanished are not counted. `*first` is the path of the first of them,
+   from the root, where there is one; "" for the root. */
 size_t walk_unread(const struct walk *self, const char **first);
 
 /* May be NULL. */

@@ -1,0 +1,660 @@
+#include "agent/engine/execution.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "agent/engine/batcher.h"
+#include "agent/engine/capture.h"
+#include "agent/engine/lines.h"
+#include "agent/kinds/kind.h"
+#include "base/buffer.h"
+#include "base/cgroup.h"
+#include "base/clock.h"
+#include "base/json_string.h"
+#include "base/log.h"
+#include "base/loop.h"
+#include "base/memory.h"
+#include "base/printable.h"
+
+/*
+ * Each arrow is the only way from one to the next:
+ *
+ *   NEW --start--> RUNNING --command over, pipes not--> DRAINING --pipes drained--> ENDED --> DONE
+ *    |                `----------command over, pipes drained-------------------------^
+ *    `--stop, or no process could be made--------------------------------------------^
+ *
+ * In ENDED lines may still wait for room in the frontend.
+ */
+enum execution_state { RUN_NEW, RUN_RUNNING, RUN_DRAINING, RUN_ENDED, RUN_DONE };
+
+/* What becomes of the output, from the run's making on. */
+enum run_output {
+  RUN_LINES,   /* of a command: each line is an event, and a part is kept */
+  RUN_RAW,     /* of a command, where the frontend's terms have output_bytes */
+  RUN_CONTENT, /* of a file kind: stdout is its content, lines of stderr are events and kept */
+};
+
+/* Of the container when the process was made; -1: not known. */
+struct memory_before {
+  int64_t oom_kills, peak_bytes, limit_bytes;
+};
+
+struct execution {
+  const struct execution_context *context;
+  struct frontend *frontend;
+  void *user_data;
+  struct step step;
+  struct log log; /* the engine's, with the trace of the step */
+  char tag[128];
+  enum execution_state state;
+  enum run_output output;
+  struct process *process;    /* NULL: there is none yet, or it is over */
+  enum execution_outcome how; /* from ENDED on */
+  enum step_cause stop_cause;
+  struct process_outcome outcome;
+  struct step_process *alive; /* of the outcome; NULL: none */
+  struct memory_before before;
+  struct buffer message;             /* of a step that was short of memory; empty: none */
+  struct mask_stream masks[2];       /* of the bytes as they are read */
+  struct line_splitter splitters[2]; /* not RAW */
+  struct capture capture;
+  struct batcher batcher;
+  uint64_t events;     /* so far: the last one's seq */
+  struct event *timer; /* for the flush of lines that wait; in ENDED for the end */
+  char **not_masked;   /* see secrets_add_step */
+  char *step_id_json;
+  size_t step_id_json_length;
+  int64_t made_ms; /* monotonic */
+  int64_t now_ms;  /* UTC; read once per turn of the loop */
+  char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
+  bool was_started;      /* by execution_start */
+  bool was_stopped;      /* by execution_stop */
+  bool paused;           /* the pipes are not read: the frontend has no room */
+  bool ignores_capacity; /* see execution_ignore_capacity */
+  struct error error;    /* why it was not started, was stopped or was ended by a signal */
+  char *subject;         /* of the end, where a secret in it is masked; else NULL */
+};
+
+static void read_clock(struct execution *self) {
+  int64_t now_ms = clock_unix_ms();
+  if (now_ms <= self->now_ms)
+    return; /* within a step timestamps do not go back, even where the clock is set */
+  self->now_ms = now_ms;
+  step_event_timestamp(self->timestamp, now_ms);
+}
+
+static struct step_event event_after(const struct execution *self, enum step_event_kind kind,
+                                     const struct line *line) {
+  return (struct step_event){.schema_version = step_answer_version(&self->step),
+                             .kind = kind,
+                             .step_id = self->step_id_json,
+                             .step_id_length = self->step_id_json_length,
+                             .line = line->text,
+                             .line_length = line->length,
+                             .partial = line->partial,
+                             .timestamp = self->timestamp,
+                             .seq = self->events + 1};
+}
+
+static void log_event(const struct execution *self, const struct step_event *event) {
+  static const char *const names[] = {"started", "stdout", "stderr", "completed"};
+  if (self->log.least <= LOG_DEBUG)
+    log_line(&self->log, LOG_DEBUG, self->step.step_id, "%s: %.*s", names[event->kind],
+             (int)event->line_length, event->line);
+}
+
+static void emit_event(struct execution *self, const struct step_event *event) {
+  self->events++;
+  if (self->frontend->type->event != NULL)
+    self->frontend->type->event(self->frontend, self, event);
+  log_event(self, event);
+  batcher_add(&self->batcher, self->now_ms);
+}
+
+static void emit_line(struct execution *self, enum step_event_kind kind, const struct line *line) {
+  const struct step_event event = event_after(self, kind, line);
+  emit_event(self, &event);
+}
+
+static bool has_capacity(const struct execution *self, size_t bytes) {
+  return self->ignores_capacity || self->frontend->type->capacity == NULL ||
+         self->frontend->type->capacity(self->frontend) > bytes;
+}
+
+static void flush_frontend(const struct execution *self) {
+  if (self->frontend->type->flush != NULL)
+    self->frontend->type->flush(self->frontend);
+}
+
+static void flush(struct execution *self) {
+  batcher_flushed(&self->batcher, self->now_ms);
+  if (self->state != RUN_ENDED)
+    (void)evtimer_del(self->timer);
+  flush_frontend(self);
+}
+
+static void flush_when_due(struct execution *self) {
+  int64_t wait_ms = batcher_due_in_ms(&self->batcher, self->now_ms);
+  if (wait_ms == 0) {
+    flush(self);
+  } else if (wait_ms > 0 && !evtimer_pending(self->timer, NULL)) {
+    loop_timer_start(self->timer, wait_ms);
+  }
+}
+
+/* Hands on the lines that are there; false when the frontend has no room. */
+static bool take_lines(struct execution *self, enum process_stream stream) {
+  struct line line;
+  while (has_capacity(self, 0)) {
+    if (!line_splitter_next(&self->splitters[stream], &line))
+      return true;
+    emit_line(self, stream == PROCESS_STDOUT ? STEP_EVENT_STDOUT : STEP_EVENT_STDERR, &line);
+    capture_add(&self->capture, stream == PROCESS_STDOUT, line.text, line.length, line.partial);
+    /* What was read with it leaves with it; but the frontend need not wait for that. */
+    if (self->batcher.lines % BATCHER_LINES == 0)
+      flush_frontend(self);
+  }
+  return false;
+}
+
+static bool is_command(const struct execution *self) {
+  return kind_of(&self->step)->work == NULL;
+}
+
+static bool has_lines(const struct execution *self, enum process_stream stream) {
+  return self->output == RUN_LINES || (self->output == RUN_CONTENT && stream == PROCESS_STDERR);
+}
+
+/* Room for `before` bytes, and behind them for `size` to read. */
+static char *make_space(struct execution *self, enum process_stream stream, size_t before,
+                        size_t *size) {
+  if (has_lines(self, stream))
+    return line_splitter_space(&self->splitters[stream], before, size);
+  if (self->output == RUN_CONTENT)
+    return capture_content_space(&self->capture, before, size);
+  *size = CAPTURE_READ;
+  return capture_raw_space(&self->capture, before);
+}
+
+/* So many bytes are in the space now, secrets masked. */
+static void keep(struct execution *self, enum process_stream stream, size_t length, bool was_full) {
+  if (has_lines(self, stream))
+    line_splitter_filled(&self->splitters[stream], length, was_full);
+  else if (self->output == RUN_CONTENT)
+    capture_content_filled(&self->capture, length);
+  else
+    capture_raw_filled(&self->capture, stream == PROCESS_STDERR, length);
+}
+
+/* Drops each NUL; returns the new length. */
+static size_t drop_nul(char *bytes, size_t length) {
+  char *out = memchr(bytes, '\0', length);
+  if (out == NULL)
+    return length;
+  for (const char *at = out; at < bytes + length; at++)
+    if (*at != '\0')
+      *out++ = *at;
+  return (size_t)(out - bytes);
+}
+
+static void read_stream(struct execution *self, enum process_stream stream) {
+  struct mask_stream *mask = &self->masks[stream];
+  const size_t held = mask_stream_held(mask);
+  size_t size;
+  char *space = make_space(self, stream, held, &size);
+  ssize_t count = process_read(self->process, stream, space + held, size);
+  if (count <= 0)
+    return;
+  size_t length = (size_t)count;
+  const bool was_full = length == size;
+  if (self->output == RUN_RAW)
+    length = drop_nul(space + held, length); /* before a secret is looked for */
+  keep(self, stream, mask_stream_put(mask, space, length), was_full);
+}
+
+/* Nothing more is read: what was held back is no secret, or a whole one. */
+static void end_stream(struct execution *self, enum process_stream stream) {
+  struct mask_stream *mask = &self->masks[stream];
+  const size_t held = mask_stream_held(mask);
+  size_t size;
+  if (held > 0)
+    keep(self, stream, mask_stream_end(mask, make_space(self, stream, held, &size)), false);
+  line_splitter_end(&self->splitters[stream]);
+}
+
+static void on_readable(void *owner, enum process_stream stream) {
+  struct execution *self = owner;
+  if (!has_lines(self, stream)) {
+    read_stream(self, stream);
+    return;
+  }
+  read_clock(self);
+  read_stream(self, stream);
+  if (take_lines(self, stream)) {
+    flush_when_due(self);
+    return;
+  }
+  self->paused = true;
+  process_pause(self->process, true);
+  flush(self); /* only what has left makes room */
+  if (self->state == RUN_DRAINING)
+    self->context->stalled(self->context->engine, self);
+}
+
+static void on_remains(void *owner) {
+  struct execution *self = owner;
+  self->state = RUN_DRAINING;
+  if (self->paused)
+    self->context->stalled(self->context->engine, self);
+}
+
+static enum execution_outcome how_it_ended(const struct execution *self,
+                                           const struct process_outcome *outcome) {
+  static const enum execution_outcome failures[] = {[EXEC_DONE] = EXECUTION_EXITED,
+                                                    [EXEC_NO_DIRECTORY] = EXECUTION_NO_DIRECTORY,
+                                                    [EXEC_NOT_FOUND] = EXECUTION_NOT_FOUND,
+                                                    [EXEC_NOT_EXECUTABLE] =
+                                                        EXECUTION_NOT_EXECUTABLE,
+                                                    [EXEC_NO_PROCESS] = EXECUTION_NO_PROCESS};
+  switch (outcome->end) {
+  case PROCESS_EXITED:
+    return WIFSIGNALED(outcome->status) ? EXECUTION_SIGNALED : EXECUTION_EXITED;
+  case PROCESS_NOT_STARTED:
+    return failures[outcome->failure->stage];
+  case PROCESS_TIMED_OUT:
+    return EXECUTION_TIMED_OUT;
+  case PROCESS_STOPPED:
+    break;
+  }
+  return self->stop_cause == STEP_CAUSE_MEMORY_LIMIT ? EXECUTION_MEMORY_LIMIT : EXECUTION_STOPPED;
+}
+
+static int exit_code_of(const struct execution *self, const struct execution_result *end) {
+  static const int codes[] = {[EXECUTION_TIMED_OUT] = EXECUTION_EXIT_TIMED_OUT,
+                              [EXECUTION_STOPPED] = EXECUTION_EXIT_NOT_RUN,
+                              [EXECUTION_MEMORY_LIMIT] = 128 + SIGKILL,
+                              [EXECUTION_NO_DIRECTORY] = EXECUTION_EXIT_NOT_RUN,
+                              [EXECUTION_NOT_FOUND] = EXECUTION_EXIT_NOT_FOUND,
+                              [EXECUTION_NOT_EXECUTABLE] = EXECUTION_EXIT_NOT_EXECUTABLE,
+                              [EXECUTION_NO_PROCESS] = EXECUTION_EXIT_NOT_RUN};
+  if (end->how == EXECUTION_EXITED)
+    return WEXITSTATUS(self->outcome.status);
+  return end->how == EXECUTION_SIGNALED ? 128 + end->signal : codes[end->how];
+}
+
+static void set_output(struct execution *self, struct execution_result *end) {
+  if (self->output == RUN_RAW)
+    end->errors = capture_stream(&self->capture, true);
+  else
+    end->errors.bytes = capture_errors(&self->capture, &end->errors.length);
+  if (self->output != RUN_CONTENT || execution_result_is_success(end))
+    end->output = capture_stream(&self->capture, false);
+  if (end->output.length == 0)
+    end->output.bytes = NULL;
+}
+
+static enum step_cause cause_of(const struct execution *self) {
+  switch (self->how) {
+  case EXECUTION_EXITED:
+    return STEP_CAUSE_EXITED;
+  case EXECUTION_SIGNALED:
+    return STEP_CAUSE_SIGNAL;
+  case EXECUTION_TIMED_OUT:
+    return STEP_CAUSE_TIMEOUT;
+  case EXECUTION_STOPPED:
+  case EXECUTION_MEMORY_LIMIT:
+    return self->stop_cause;
+  case EXECUTION_NO_DIRECTORY:
+  case EXECUTION_NOT_FOUND:
+  case EXECUTION_NOT_EXECUTABLE:
+  case EXECUTION_NO_PROCESS:
+    break;
+  }
+  return STEP_CAUSE_NOT_STARTED;
+}
+
+static void set_memory(const struct execution *self, struct result_end *cost) {
+  const struct memory_before *before = &self->before;
+  const struct cgroup *group = cgroup_own();
+  int64_t kills = cgroup_oom_kills(group), peak = cgroup_memory_peak(group);
+  if (before->oom_kills >= 0 && kills >= before->oom_kills)
+    cost->oom_kills = kills - before->oom_kills;
+  cost->oom_killed = cost->oom_kills > 0 &&
+                     !(self->how == EXECUTION_EXITED && WEXITSTATUS(self->outcome.status) == 0);
+  cost->memory_limit_bytes = before->limit_bytes;
+  if (before->peak_bytes >= 0 && peak > before->peak_bytes)
+    cost->memory_peak_bytes = peak;
+}
+
+static struct result_end make_cost(const struct execution *self) {
+  struct result_end cost = {.cause = cause_of(self)};
+  if (!self->was_started || cost.cause == STEP_CAUSE_NOT_STARTED)
+    return cost;
+  cost = (struct result_end){.cause = cost.cause,
+                             .usage = &self->outcome.usage,
+                             .oom_kills = -1,
+                             .memory_peak_bytes = -1,
+                             .survivors = (int64_t)self->outcome.survivors,
+                             .holder = self->outcome.holder.pid,
+                             .holder_command = self->outcome.holder.command,
+                             .alive = self->alive,
+                             .alive_count = self->outcome.alive_count};
+  if (cost.cause == STEP_CAUSE_SIGNAL) {
+    cost.signal = WTERMSIG(self->outcome.status);
+    cost.signal_name = printable_signal(cost.signal);
+    cost.core_dumped = WCOREDUMP(self->outcome.status);
+  }
+  set_memory(self, &cost);
+  return cost;
+}
+
+/* The reason of a start that failed shows a part of the name: where a secret is in the name, the
+   errno is the reason. */
+static void mask_subject(struct execution *self) {
+  struct masker *masker = &self->context->secrets->masker;
+  const char *subject =
+      self->how == EXECUTION_NO_DIRECTORY ? self->step.working_directory : self->step.target;
+  if (masker_is_empty(masker) || subject == NULL)
+    return;
+  self->subject = memory_copy(subject, strlen(subject));
+  mask_string(masker, self->subject, false);
+  const bool is_masked = strcmp(self->subject, subject) != 0;
+  const int code = self->error.code;
+  if (!is_masked || self->how < EXECUTION_NO_DIRECTORY)
+    return;
+  (void)error_set(&self->error, "cannot start %s: %s", self->subject,
+                  code != 0 ? strerror(code) : "failed");
+  self->error.code = code;
+}
+
+static struct execution_result make_end(struct execution *self) {
+  mask_subject(self);
+  struct execution_result end = {.how = self->how,
+                                 .duration_ms = self->outcome.duration_ms,
+                                 .subject = self->how == EXECUTION_NO_DIRECTORY
+                                                ? self->step.working_directory
+                                                : self->step.target,
+                                 .error = self->error,
+                                 .holder = self->outcome.holder,
+                                 .unkillable = self->outcome.unkillable,
+                                 .cost = make_cost(self)};
+  if (end.how == EXECUTION_SIGNALED)
+    end.signal = WTERMSIG(self->outcome.status);
+  if (self->subject != NULL)
+    end.subject = self->subject;
+  end.exit_code = exit_code_of(self, &end);
+  set_output(self, &end);
+  return end;
+}
+
+void execution_step_end(const struct execution *self, const struct execution_result *end,
+                        struct step_end *out) {
+  out->result = execution_result_step_result(end, &self->step, &out->line);
+  out->result.event_count = (int64_t)self->events + 1;
+  int length = snprintf(out->text, sizeof out->text, "exit=%d timedOut=%s", out->result.exit_code,
+                        out->result.timed_out ? "True" : "False");
+  const struct line line = {.text = out->text, .length = (size_t)length};
+  out->completed = event_after(self, STEP_EVENT_COMPLETED, &line);
+}
+
+static void finish_run(struct execution *self) {
+  struct execution_result end = make_end(self);
+  if (is_command(self)) /* a file kind's error is its own */
+    execution_result_tell_memory(&end, &self->message);
+  read_clock(self);
+  self->state = RUN_DONE;
+  self->context->done(self->context->engine, self, &end);
+}
+
+/* The result repeats what is kept of the output; it must not come on top of a full frontend. */
+static bool has_capacity_for_result(struct execution *self) {
+  if (self->output == RUN_RAW)
+    return has_capacity(self, 0);
+  const struct captured_stream output = capture_stream(&self->capture, false);
+  return has_capacity(self, output.length + output.tail_length);
+}
+
+/* The process is over: what is left is in the splitters, or was held back. */
+static bool take_rest(struct execution *self, enum process_stream stream) {
+  if (!take_lines(self, stream))
+    return false;
+  end_stream(self, stream);
+  return take_lines(self, stream);
+}
+
+static void finish_or_wait(struct execution *self) {
+  if (take_rest(self, PROCESS_STDOUT) && take_rest(self, PROCESS_STDERR) &&
+      has_capacity_for_result(self)) {
+    finish_run(self);
+  } else {
+    flush(self);
+    self->context->stalled(self->context->engine, self);
+  }
+}
+
+/* The process goes at once: the next run may begin before this one is over, and gets its
+   supervisor. */
+static void on_ended(void *owner, const struct process_outcome *outcome) {
+  struct execution *self = owner;
+  struct masker *masker = &self->context->secrets->masker;
+  self->state = RUN_ENDED;
+  (void)evtimer_del(self->timer);
+  self->outcome = *outcome;
+  self->how = how_it_ended(self, outcome);
+  if (outcome->end == PROCESS_NOT_STARTED)
+    execution_result_mask_reason(&self->error, outcome, masker);
+  if (outcome->alive_count > 0) {
+    self->alive = memory_allocate(outcome->alive_count * sizeof *self->alive);
+    memcpy(self->alive, outcome->alive, outcome->alive_count * sizeof *self->alive);
+  }
+  execution_result_mask_processes(&self->outcome.holder, self->alive, outcome->alive_count, masker);
+  process_free(self->process);
+  self->process = NULL;
+  read_clock(self);
+  finish_or_wait(self);
+}
+
+LOOP_CALLBACK(on_timer, struct execution *self) {
+  read_clock(self);
+  if (self->state == RUN_ENDED)
+    finish_or_wait(self);
+  else
+    flush(self);
+}
+
+static void make_step_id_json(struct execution *self) {
+  size_t length = strlen(self->step.step_id);
+  self->step_id_json_length = json_string_length(self->step.step_id, length);
+  self->step_id_json = memory_allocate(self->step_id_json_length);
+  (void)json_string_write(self->step_id_json, self->step.step_id, length);
+}
+
+static void emit_started(struct execution *self) {
+  struct secrets *secrets = self->context->secrets;
+  self->not_masked = secrets_add_step(secrets, &self->log, &self->step);
+  char *title = kind_title(&self->step, &secrets->masker);
+  const struct line line = {.text = title, .length = strlen(title)};
+  struct step_event event = event_after(self, STEP_EVENT_STARTED, &line);
+  event.not_masked = (const char *const *)self->not_masked;
+  emit_event(self, &event);
+  free(title);
+}
+
+struct execution *execution_new(const struct execution_context *context, struct frontend *frontend,
+                                struct request *request, uint64_t number) {
+  struct execution *self = memory_allocate(sizeof *self);
+  *self = (struct execution){.context = context,
+                             .frontend = frontend,
+                             .user_data = request->user_data,
+                             .step = request->step,
+                             .log = *context->log,
+                             .made_ms = clock_monotonic_ms()};
+  request->step = (struct step){0};
+  self->log.traceparent = run_kind_trace(&self->step);
+  self->outcome.status = -1;
+  self->timer = loop_timer_new(context->process.base, on_timer, self);
+  self->output = !is_command(self)                  ? RUN_CONTENT
+                 : frontend->terms.output_bytes > 0 ? RUN_RAW
+                                                    : RUN_LINES;
+  for (int i = 0; i < 2; i++) {
+    mask_stream_init(&self->masks[i], &context->secrets->masker);
+    line_splitter_init(&self->splitters[i], context->line_bytes);
+  }
+  capture_init(&self->capture, frontend->terms.output_bytes, frontend->terms.tail_bytes);
+  make_step_id_json(self);
+  (void)snprintf(self->tag, sizeof self->tag, "%s-%llu", context->agent_tag,
+                 (unsigned long long)number);
+  read_clock(self);
+  batcher_init(&self->batcher, self->now_ms);
+  emit_started(self);
+  batcher_flushed(&self->batcher, self->now_ms); /* it leaves when begin() says so */
+  return self;
+}
+
+/* There will be no process: the run ends, from the loop. */
+static void end_without_process(struct execution *self) {
+  self->state = RUN_ENDED;
+  self->how = self->was_stopped ? EXECUTION_STOPPED : EXECUTION_NO_PROCESS;
+  loop_timer_start_now(self->timer);
+}
+
+static const struct process_handler process_handler = {
+    .readable = on_readable, .remains = on_remains, .ended = on_ended};
+
+static void make_process(struct execution *self, bool waits) {
+  const struct process_spec spec = kind_process_spec(&self->context->kind, &self->step, self->tag);
+  self->process =
+      process_new(&self->context->process, &spec, waits, &process_handler, self, &self->error);
+  free(spec.memory);
+  if (self->process == NULL) {
+    end_without_process(self);
+    return;
+  }
+  kind_release_input(&self->step);
+  const struct cgroup *group = cgroup_own();
+  self->before = (struct memory_before){.oom_kills = cgroup_oom_kills(group),
+                                        .peak_bytes = cgroup_memory_peak(group),
+                                        .limit_bytes = cgroup_memory_limit(group)};
+}
+
+void execution_prepare(struct execution *self) {
+  if (self->state == RUN_NEW && !self->was_stopped && is_command(self))
+    make_process(self, true);
+}
+
+void execution_start(struct execution *self) {
+  if (self->state != RUN_NEW || self->was_stopped)
+    return;
+  self->state = RUN_RUNNING;
+  self->was_started = true;
+  if (self->process != NULL)
+    process_go(self->process);
+  else
+    make_process(self, false);
+}
+
+void execution_free(struct execution *self) {
+  if (self->process != NULL)
+    process_free(self->process);
+  event_free(self->timer);
+  secrets_end_step(self->context->secrets, &self->step, self->not_masked);
+  secrets_free_names(self->not_masked);
+  for (int i = 0; i < 2; i++) {
+    mask_stream_release(&self->masks[i]);
+    line_splitter_release(&self->splitters[i]);
+  }
+  capture_release(&self->capture);
+  free(self->step_id_json);
+  free(self->subject);
+  free(self->alive);
+  buffer_release(&self->message);
+  step_release(&self->step);
+  free(self);
+}
+
+const struct log *execution_log(const struct execution *self) {
+  return &self->log;
+}
+
+const struct step *execution_step(const struct execution *self) {
+  return &self->step;
+}
+
+uint64_t execution_output_total(const struct execution *self) {
+  return self->capture.total;
+}
+
+size_t execution_last_line(const struct execution *self, char *out, size_t size) {
+  return self->output == RUN_RAW ? capture_last_line(&self->capture, out, size) : 0;
+}
+
+void *execution_user_data(const struct execution *self) {
+  return self->user_data;
+}
+
+struct frontend *execution_frontend(const struct execution *self) {
+  return self->frontend;
+}
+
+bool execution_is_stalled(const struct execution *self) {
+  return self->state >= RUN_ENDED || (self->state == RUN_DRAINING && self->paused);
+}
+
+void execution_resume(struct execution *self) {
+  if (self->state == RUN_ENDED) {
+    loop_timer_start_now(self->timer);
+    return;
+  }
+  if (!self->paused)
+    return;
+  read_clock(self);
+  if (take_lines(self, PROCESS_STDOUT) && take_lines(self, PROCESS_STDERR)) {
+    self->paused = false;
+    process_pause(self->process, false);
+    flush_when_due(self);
+  } else {
+    flush(self);
+  }
+}
+
+void execution_ignore_capacity(struct execution *self) {
+  self->ignores_capacity = true;
+  execution_resume(self);
+}
+
+void execution_stop(struct execution *self, int64_t grace_ms, enum step_cause cause,
+                    const char *reason) {
+  if (self->state == RUN_ENDED || self->state == RUN_DONE)
+    return;
+  if (!self->was_stopped) {
+    self->stop_cause = cause;
+    (void)error_set(&self->error, "%s", reason);
+  }
+  self->was_stopped = true;
+  if (self->process != NULL)
+    process_stop(self->process, grace_ms);
+  else
+    end_without_process(self);
+}
+
+int64_t execution_memory(const struct execution *self) {
+  return self->process != NULL && self->was_started ? process_memory(self->process) : 0;
+}
+
+void execution_describe(const struct execution *self, char *out, size_t size) {
+  static const char *const waits[] = {
+      [RUN_NEW] = "waits until its start is acknowledged",
+      [RUN_RUNNING] = "waits for its process",
+      [RUN_DRAINING] = "waits for the end of its pipes",
+      [RUN_ENDED] = "waits for capacity for its last output",
+      [RUN_DONE] = "is over",
+  };
+  const char *what = self->paused ? "waits for capacity for its output" : waits[self->state];
+  pid_t pid = self->process != NULL ? process_pid(self->process) : 0;
+  (void)snprintf(out, size, "%s, pid %d, age %.1f s, %llu events: %s", self->step.kind->name,
+                 (int)pid, (double)(clock_monotonic_ms() - self->made_ms) / 1000,
+                 (unsigned long long)self->events, what);
+}

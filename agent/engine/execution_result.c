@@ -1,0 +1,230 @@
+#include "agent/engine/execution_result.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/kinds/kind.h"
+#include "agent/process/process.h"
+#include "base/memory.h"
+#include "base/printable.h"
+#include "wire/json.h"
+
+bool execution_result_is_success(const struct execution_result *self) {
+  return self->how == EXECUTION_EXITED && self->exit_code == 0;
+}
+
+bool execution_result_is_own(const struct execution_result *self) {
+  return self->how == EXECUTION_EXITED || self->how == EXECUTION_SIGNALED;
+}
+
+bool execution_result_has_code(const struct execution_result *self) {
+  return execution_result_is_own(self) || self->how == EXECUTION_MEMORY_LIMIT;
+}
+
+bool execution_result_was_executed(const struct execution_result *self) {
+  return execution_result_has_code(self) || self->how == EXECUTION_TIMED_OUT;
+}
+
+struct captured_stream execution_result_message(const struct execution_result *self,
+                                                unsigned timeout_seconds, struct error *line) {
+  if (self->message.length > 0)
+    return self->message;
+  if (execution_result_is_own(self) && self->errors.length > 0)
+    return self->errors;
+  switch (self->how) {
+  case EXECUTION_EXITED:
+    (void)error_set(line, "exited with code %d and wrote nothing", self->exit_code);
+    break;
+  case EXECUTION_SIGNALED:
+    (void)error_set(line, "killed by signal %d (%s)", self->signal, printable_signal(self->signal));
+    break;
+  case EXECUTION_TIMED_OUT:
+    (void)error_set(line, "timed out after %us", timeout_seconds);
+    break;
+  case EXECUTION_STOPPED:
+  case EXECUTION_MEMORY_LIMIT:
+  case EXECUTION_NO_DIRECTORY:
+  case EXECUTION_NOT_FOUND:
+  case EXECUTION_NOT_EXECUTABLE:
+  case EXECUTION_NO_PROCESS:
+    *line = self->error;
+    break;
+  }
+  return (struct captured_stream){.bytes = line->text, .length = strlen(line->text)};
+}
+
+static void add_bytes(struct buffer *out, int64_t bytes) {
+  static const char units[] = "KMGT";
+  size_t unit = 0;
+  for (bytes /= 1024; bytes >= 1024 && bytes % 1024 == 0 && unit < sizeof units - 2; unit++)
+    bytes /= 1024;
+  buffer_add_format(out, "%lld %ciB", (long long)bytes, units[unit]);
+}
+
+void execution_result_tell_memory(struct execution_result *self, struct buffer *text) {
+  if (!self->cost.oom_killed || !execution_result_is_own(self))
+    return;
+  if (self->how == EXECUTION_SIGNALED)
+    buffer_add_format(text, "killed by signal %d (%s)", self->signal,
+                      printable_signal(self->signal));
+  else
+    buffer_add_format(text, "exited with code %d", self->exit_code);
+  buffer_add_string(text, ": out of memory");
+  if (self->cost.memory_limit_bytes >= 0) {
+    buffer_add_string(text, ", the container has ");
+    add_bytes(text, self->cost.memory_limit_bytes);
+  }
+  if (self->errors.length > 0) {
+    buffer_add_string(text, "\n");
+    buffer_add(text, self->errors.bytes, self->errors.length);
+  }
+  self->message = (struct captured_stream){.bytes = text->bytes, .length = text->length};
+}
+
+/* A command's output is shown however it ended. */
+struct step_result execution_result_step_result(const struct execution_result *self,
+                                                const struct step *step, struct error *line) {
+  struct step_result result = {.schema_version = step_answer_version(step),
+                               .step_id = step->step_id,
+                               .exit_code = execution_result_has_code(self) ? self->exit_code : -1,
+                               .timed_out = self->how == EXECUTION_TIMED_OUT,
+                               .duration_ms = self->duration_ms,
+                               .output_content = self->output.bytes,
+                               .output_content_length = self->output.length,
+                               .end = self->cost};
+  if (self->output.truncated) {
+    result.output_bytes = self->output.total;
+    result.output_tail = self->output.tail;
+    result.output_tail_length = self->output.tail_length;
+  }
+  bool succeeded = execution_result_is_success(self);
+  if (result.output_content == NULL && kind_of(step)->has_content && succeeded)
+    result.output_content = "";
+  if (succeeded)
+    return result;
+  const struct captured_stream message =
+      execution_result_message(self, step->timeout_seconds, line);
+  result.error_message = message.bytes;
+  result.error_message_length = message.length;
+  return result;
+}
+
+void execution_result_log(const struct execution_result *self, const struct log *log,
+                          const struct step *step, bool quiet) {
+  bool succeeded = execution_result_is_success(self);
+  enum log_level failure = quiet ? LOG_DEBUG : LOG_WARN;
+  char command[400];
+  kind_describe(step, log->masker, command, sizeof command);
+  /* Only a message of the agent's own: what a command wrote is in the stream. */
+  bool own = !execution_result_is_own(self) || kind_of(step)->work != NULL;
+  bool has_message = own && !succeeded;
+  struct error line;
+  struct captured_stream message = {.bytes = ""};
+  if (has_message)
+    message = execution_result_message(self, step->timeout_seconds, &line);
+  log_line(log, succeeded && !quiet ? LOG_INFO : failure, step->step_id,
+           "exit=%d in %lldms `%s`%s%.*s", execution_result_has_code(self) ? self->exit_code : -1,
+           (long long)self->duration_ms, command, has_message ? ": " : "", (int)message.length,
+           message.bytes);
+  if (self->holder.pid != 0)
+    log_line(log, failure, step->step_id,
+             "pid %d (%s) still holds its output in the background; what it prints from now on is "
+             "dropped",
+             (int)self->holder.pid, self->holder.name);
+  if (self->unkillable > 0)
+    log_line(log, LOG_WARN, step->step_id, "%zu processes survive SIGKILL", self->unkillable);
+}
+
+/* --- secrets ---------------------------------------------------------------------------------- */
+
+void execution_result_mask_reason(struct error *reason, const struct process_outcome *outcome,
+                                  struct masker *masker) {
+  *reason = outcome->failure->reason;
+  if (outcome->failure->stage == EXEC_NO_PROCESS || masker_is_empty(masker))
+    return;
+  const size_t length = strnlen(outcome->whole_reason, EXEC_REASON_MAX);
+  char *whole = memory_copy(outcome->whole_reason, length);
+  char *masked = memory_copy(whole, length);
+  mask_string(masker, masked, length >= EXEC_REASON_MAX - 1);
+  if (strcmp(masked, whole) != 0) {
+    (void)error_set(reason, "%s", masked);
+    reason->code = outcome->failure->reason.code;
+  }
+  free(whole);
+  free(masked);
+}
+
+/* Of proc(5) comm. */
+#define NAME_MAX_OF_KERNEL 15
+
+static void mask_name(struct masker *masker, char *name) {
+  mask_string(masker, name, strlen(name) == NAME_MAX_OF_KERNEL);
+}
+
+/* One that was cut when it was made, or a name in brackets. */
+static void mask_command(struct masker *masker, char *command, size_t size) {
+  const size_t length = strlen(command);
+  if (length == NAME_MAX_OF_KERNEL + 2 && command[0] == '[' && command[length - 1] == ']') {
+    command[length - 1] = '\0';
+    mask_name(masker, command + 1);
+    (void)memcpy(command + strlen(command), "]", sizeof "]");
+  } else {
+    mask_string(masker, command, length == size - 1);
+  }
+}
+
+void execution_result_mask_processes(struct pipe_holder *holder, struct step_process *alive,
+                                     size_t count, struct masker *masker) {
+  for (size_t i = 0; i < count; i++)
+    mask_command(masker, alive[i].command, sizeof alive[i].command);
+  mask_command(masker, holder->command, sizeof holder->command);
+  mask_name(masker, holder->name);
+}
+
+/* --- a rejection ------------------------------------------------------------------------------ */
+
+/* How many fields are named, of a payload of so many bytes, and how many bytes of each name. */
+#define FIELDS_SHOWN 16
+#define PAYLOAD_READ_MAX ((size_t)1024 * 1024)
+#define NAME_SHOWN 40
+
+static void add_field(struct buffer *out, struct masker *masker, const char *name, size_t length,
+                      size_t value_length) {
+  char *shown = memory_copy(name, length);
+  mask_string(masker, shown, false); /* before it is cut */
+  buffer_add_format(out, "%s %.*s (%zu bytes)", out->length > 0 ? "," : ":", NAME_SHOWN, shown,
+                    value_length);
+  free(shown);
+}
+
+/* The fields of an object and the sizes of their values. Any value may be a secret, and in what is
+   no JSON a value may stand in the place of a name. */
+static void add_fields(struct buffer *out, struct masker *masker, const char *payload,
+                       size_t length) {
+  struct json_text text = {.bytes = payload, .length = length};
+  struct json_member name = {0};
+  size_t value = 0, count = 0, wrong;
+  if (length > PAYLOAD_READ_MAX || json_text_object(payload, length, &wrong) != JSON_TEXT_WHOLE)
+    return;
+  while (count < FIELDS_SHOWN && json_text_next(&text) == JSON_TEXT_WHOLE) {
+    if (text.depth == 1 && text.token == ':') {
+      value = text.at;
+    } else if (text.depth == 1 && text.token == '"' && value == 0) {
+      name = (struct json_member){payload + text.start + 1, text.at - text.start - 2};
+    } else if (value > 0 && (text.depth == 0 || (text.depth == 1 && text.token == ','))) {
+      add_field(out, masker, name.text, name.length, text.start - value);
+      value = 0;
+      count++;
+    }
+  }
+}
+
+void execution_result_log_refused(const struct log *log, const char *step_id,
+                                  const struct error *error, const char *payload, size_t length) {
+  struct buffer fields = {0};
+  add_fields(&fields, log->masker, payload, length);
+  log_line(log, LOG_WARN, step_id, "refused: %s; payload of %zu bytes%.*s", error->text, length,
+           (int)fields.length, fields.length > 0 ? fields.bytes : "");
+  buffer_release(&fields);
+}

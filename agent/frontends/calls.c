@@ -1,0 +1,447 @@
+/*
+ * Before a deadline: the grace, and then the time to collect what was killed, are a sixteenth of
+ * the whole time each, within bounds.
+ *
+ *   deadline - grace - kill ahead   SIGTERM
+ *   deadline - kill ahead           SIGKILL
+ *   deadline - ANSWER_AHEAD_MS      the answer
+ *
+ * Where all calls have one, deadlines have the order of the queue, so that those of its first call
+ * are all that there is to watch.
+ */
+#include "agent/frontends/calls.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/exit_code.h"
+#include "agent/payload_limit.h"
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/memory.h"
+#include "base/utf8.h"
+
+/* Beside its text, what a call takes. */
+#define CALL_BYTES 1024
+
+/* The longest message of progress. */
+#define MESSAGE_CHARACTERS 200
+
+#define DEADLINE_SHARE 16
+#define KILL_AHEAD_MIN_MS 100
+#define KILL_AHEAD_MAX_MS 1000
+
+static struct calls *self_of(struct frontend *frontend) {
+  return (struct calls *)frontend;
+}
+
+static bool is_leaving(const struct calls *self) {
+  return engine_leaving(&self->frontend) != NULL;
+}
+
+/* --- the queue ------------------------------------------------------------------------------- */
+
+struct call *calls_make(size_t size, struct json_member id, size_t bytes) {
+  struct call *call = memory_allocate(size);
+  memset(call, 0, size);
+  call->id = id;
+  if (id.text != NULL)
+    call->id.text = memory_copy(id.text, id.length);
+  call->bytes = bytes + CALL_BYTES;
+  call->arrived_ms = call->reported_ms = clock_monotonic_ms();
+  return call;
+}
+
+bool calls_make_step(struct calls *self, struct call *call, const struct tool *tool,
+                     cJSON *arguments, struct buffer *text) {
+  char id[48];
+  (void)snprintf(id, sizeof id, "%s-%llu", self->frontend.type->name,
+                 (unsigned long long)++self->number);
+  call->tool = tool_call_new(tool, arguments, &self->settings, id, text);
+  return call->tool != NULL;
+}
+
+void calls_forget(struct calls *self, struct call *call) {
+  if (self->type->release != NULL)
+    self->type->release(self, call);
+  tool_call_free(call->tool);
+  free((char *)(uintptr_t)call->id.text);
+  free(call);
+}
+
+void calls_add(struct calls *self, struct call *call) {
+  call->previous = self->last;
+  *(self->last != NULL ? &self->last->next : &self->first) = call;
+  self->last = call;
+  if (self->waiting == NULL)
+    self->waiting = call;
+  if (call->tool != NULL && call->id.text != NULL) {
+    call_ids_add(&self->ids, &call->entry, call->id, call);
+    call->bytes += call->entry.length;
+  }
+  self->waiting_bytes += call->bytes;
+  if (call->reports && !event_pending(self->progress, EV_TIMEOUT, NULL))
+    loop_timer_start(self->progress, CALLS_PROGRESS_FIRST_MS);
+}
+
+bool calls_are_full(const struct calls *self, size_t bytes) {
+  return self->waiting != NULL && self->waiting_bytes + bytes > payload_limit();
+}
+
+static void remove_call(struct calls *self, struct call *call) {
+  *(call->previous != NULL ? &call->previous->next : &self->first) = call->next;
+  *(call->next != NULL ? &call->next->previous : &self->last) = call->previous;
+  if (self->waiting == call)
+    self->waiting = call->next;
+  if (call->state == CALL_WAITING)
+    self->waiting_bytes -= call->bytes;
+  call_ids_remove(&self->ids, &call->entry);
+}
+
+/* --- calls that change files --- */
+
+static const char *changed_file(const struct call *call) {
+  return call->tool != NULL ? tool_call_changes(call->tool) : NULL;
+}
+
+/* Whether the change has to wait for an earlier one that is not over. */
+static bool is_behind(const struct call *call, const struct call *other, int64_t now_ms) {
+  return changed_file(other) != NULL &&
+         (other->changes_from_ms == 0 || now_ms - other->changes_from_ms < CALLS_CHANGE_MS ||
+          strcmp(changed_file(call), changed_file(other)) == 0);
+}
+
+static bool has_to_wait(const struct calls *self, const struct call *call, int64_t now_ms) {
+  for (const struct call *other = self->first; other != call; other = other->next)
+    if (is_behind(call, other, now_ms))
+      return true;
+  return false;
+}
+
+/* Starts those that wait for no earlier one any more. */
+static void start_changes(struct calls *self) {
+  const int64_t now_ms = clock_monotonic_ms();
+  bool waits = false;
+  for (struct call *call = self->first; call != self->waiting; call = call->next) {
+    if (call->execution == NULL || call->changes_from_ms != 0 || changed_file(call) == NULL)
+      continue;
+    if (has_to_wait(self, call, now_ms)) {
+      waits = true;
+    } else {
+      call->changes_from_ms = now_ms;
+      engine_start(call->execution);
+    }
+  }
+  if (waits && !event_pending(self->changes, EV_TIMEOUT, NULL))
+    loop_timer_start(self->changes, CALLS_CHANGE_MS);
+}
+
+LOOP_CALLBACK(on_changes, struct calls *self) {
+  start_changes(self);
+}
+
+/* Its run, if there is one, goes on. */
+static void end_call(struct calls *self, struct call *call, const struct execution_result *end) {
+  remove_call(self, call);
+  start_changes(self);
+  self->type->over(self, call, end);
+  if (call->state != CALL_RUNNING) {
+    calls_forget(self, call);
+    return;
+  }
+  call->state = CALL_HANGING;
+  call->next = self->hanging;
+  self->hanging = call;
+}
+
+static void end_hanging(struct calls *self, struct call *call) {
+  struct call **link = &self->hanging;
+  while (*link != call)
+    link = &(*link)->next;
+  *link = call->next;
+  calls_forget(self, call);
+}
+
+static void set_outcome(struct calls *self, struct call *call, enum call_outcome outcome) {
+  call->outcome = outcome;
+  call_ids_remove(&self->ids, &call->entry);
+}
+
+void calls_cancel(struct calls *self, struct json_member id) {
+  for (struct call *call; (call = call_ids_find(&self->ids, id)) != NULL;) {
+    set_outcome(self, call, CALL_CANCELLED);
+    if (call->state == CALL_RUNNING)
+      engine_stop(call->execution, self->frontend.terms.grace_ms, STEP_CAUSE_CANCELLED,
+                  "cancelled");
+    else
+      end_call(self, call, NULL);
+  }
+}
+
+/* --- deadlines ------------------------------------------------------------------------------- */
+
+static int64_t share_of(const struct call *call) {
+  return (call->deadline_ms - call->arrived_ms) / DEADLINE_SHARE;
+}
+
+static int64_t deadline_grace_ms(const struct call *call) {
+  return share_of(call) < CALLS_GRACE_MS ? share_of(call) : CALLS_GRACE_MS;
+}
+
+static int64_t kill_ahead_ms(const struct call *call) {
+  int64_t share_ms = share_of(call) > KILL_AHEAD_MIN_MS ? share_of(call) : KILL_AHEAD_MIN_MS;
+  return share_ms < KILL_AHEAD_MAX_MS ? share_ms : KILL_AHEAD_MAX_MS;
+}
+
+/* When the next thing is to be done for it. */
+static int64_t due_ms(const struct call *call) {
+  int64_t kill_at_ms = call->deadline_ms - kill_ahead_ms(call);
+  if (call->state == CALL_RUNNING && call->outcome == CALL_OPEN)
+    return kill_at_ms - deadline_grace_ms(call);
+  if (call->state == CALL_RUNNING && !call->killed)
+    return kill_at_ms;
+  return call->deadline_ms - CALLS_ANSWER_AHEAD_MS;
+}
+
+/* Does it; true when the call is over. */
+static bool is_expired(struct calls *self, struct call *call) {
+  int64_t now_ms = clock_monotonic_ms();
+  if (call->tool == NULL || call->deadline_ms == 0)
+    return false;
+  while (due_ms(call) <= now_ms) {
+    if (call->state == CALL_RUNNING && !call->killed) {
+      call->killed = call->outcome != CALL_OPEN;
+      if (call->outcome == CALL_OPEN)
+        set_outcome(self, call, CALL_EXPIRED);
+      engine_stop(call->execution, call->killed ? 0 : deadline_grace_ms(call), STEP_CAUSE_TIMEOUT,
+                  "deadline");
+      if (self->first != call)
+        return true; /* it was over at once */
+      continue;
+    }
+    const struct execution_result end = {.how = EXECUTION_TIMED_OUT,
+                                         .exit_code = EXECUTION_EXIT_TIMED_OUT,
+                                         .duration_ms = now_ms - call->arrived_ms};
+    end_call(self, call, call->outcome == CALL_CANCELLED ? NULL : &end);
+    return true;
+  }
+  loop_timer_start(self->deadline, due_ms(call) - now_ms);
+  return false;
+}
+
+/* --- runs ------------------------------------------------------------------------------------ */
+
+static bool has_capacity(const struct calls *self, const struct call *call) {
+  return stdio_channel_has_capacity(&self->stdio_channel) &&
+         payload_limit_has_capacity(self->running_bytes, call->bytes);
+}
+
+static void begin_call(struct calls *self, struct call *call) {
+  struct request request = {.user_data = call};
+  tool_call_request(call->tool, &request);
+  call->state = CALL_RUNNING;
+  call->begun_ms = clock_monotonic_ms();
+  self->waiting = call->next;
+  self->waiting_bytes -= call->bytes;
+  self->running_bytes += call->bytes;
+  self->running++;
+  self->wanted--;
+  engine_submit(&self->frontend, &request);
+}
+
+/* Does the next thing that can be done; false: there is none. */
+static bool serve_next(struct calls *self) {
+  struct call *first = self->first, *call = self->waiting;
+  if (first != NULL && is_expired(self, first))
+    return true;
+  if (call == NULL || is_leaving(self))
+    return false;
+  if (call->tool == NULL && call == first) {
+    end_call(self, call, NULL);
+    return true;
+  }
+  if (call->tool == NULL || self->wanted == 0 || !has_capacity(self, call))
+    return false;
+  begin_call(self, call);
+  return true;
+}
+
+void calls_serve(struct calls *self) {
+  if (self->is_serving)
+    return;
+  self->is_serving = true;
+  (void)event_del(self->deadline);
+  while (serve_next(self))
+    continue;
+  self->is_serving = false;
+}
+
+void calls_frontend_go_on(struct frontend *frontend) {
+  struct calls *self = self_of(frontend);
+  calls_serve(self);
+  stdio_channel_go_on(&self->stdio_channel);
+  if (stdio_channel_is_silent(&self->stdio_channel) && self->first == NULL && self->running == 0)
+    engine_leave(frontend, AGENT_EXIT_SHUTDOWN, "the end of standard input");
+}
+
+LOOP_CALLBACK(on_deadline, struct calls *self) {
+  calls_frontend_go_on(&self->frontend);
+}
+
+/* --- progress -------------------------------------------------------------------------------- */
+
+/* The earliest time of the next report. */
+static int64_t next_report_ms(const struct call *call) {
+  return call->reported_ms +
+         (call->has_reported ? CALLS_PROGRESS_PACE_MS : CALLS_PROGRESS_FIRST_MS);
+}
+
+/* When it is due, it counts as reported. */
+static bool is_report_due(struct call *call, int64_t now_ms) {
+  uint64_t output = call->execution != NULL ? execution_output_total(call->execution) : 0;
+  bool is_news = !call->has_reported || output != call->reported_output;
+  if (now_ms < (is_news ? next_report_ms(call) : call->reported_ms + CALLS_PROGRESS_BEAT_MS))
+    return false;
+  call->reported_ms = now_ms;
+  call->has_reported = true;
+  call->reported_output = output;
+  return true;
+}
+
+/* The length of the message that is cut from this line. */
+static size_t cut_message(const char *line, size_t length) {
+  size_t at = 0;
+  for (int i = 0; i < MESSAGE_CHARACTERS && at < length; i++) {
+    size_t n = utf8_sequence(line + at, length - at);
+    at += n > 0 ? n : utf8_broken(line + at, length - at);
+  }
+  return at;
+}
+
+static void report_progress(struct calls *self, const struct call *call) {
+  static const char waits[] = "waiting for other calls to end";
+  char line[4 * MESSAGE_CHARACTERS];
+  size_t length;
+  if (call->execution == NULL) {
+    self->type->report(self, call, waits, sizeof waits - 1);
+    return;
+  }
+  length = execution_last_line(call->execution, line, sizeof line);
+  self->type->report(self, call, line, cut_message(line, length));
+}
+
+LOOP_CALLBACK(on_progress, struct calls *self) {
+  int64_t now_ms = clock_monotonic_ms(), wait_ms = 0;
+  for (struct call *call = self->first; call != NULL; call = call->next) {
+    if (!call->reports || call->outcome != CALL_OPEN)
+      continue;
+    if (is_report_due(call, now_ms) &&
+        stdio_channel_unread(&self->stdio_channel) <= STDIO_CHANNEL_HOLD_PROGRESS_BYTES)
+      report_progress(self, call);
+    int64_t left_ms = next_report_ms(call) - now_ms;
+    int64_t call_ms = left_ms > 0 ? left_ms : CALLS_PROGRESS_PACE_MS;
+    wait_ms = wait_ms == 0 || call_ms < wait_ms ? call_ms : wait_ms;
+  }
+  if (wait_ms > 0)
+    loop_timer_start(self->progress, wait_ms);
+  stdio_channel_flush(&self->stdio_channel);
+}
+
+/* --- the frontend ----------------------------------------------------------------------------- */
+
+/* There are no more runs. Where calls run one after the other, answers keep the order. */
+static void drop_waiting(struct calls *self) {
+  while (self->waiting != NULL &&
+         (self->frontend.terms.executions > 1 || self->waiting == self->first)) {
+    self->waiting->outcome = CALL_DROPPED;
+    end_call(self, self->waiting, NULL);
+  }
+}
+
+void calls_frontend_want(struct frontend *frontend, unsigned requests) {
+  struct calls *self = self_of(frontend);
+  self->wanted = requests > 0 ? self->wanted + requests : 0;
+  if (requests > 0) {
+    calls_frontend_go_on(frontend);
+    return;
+  }
+  stdio_channel_stop(&self->stdio_channel);
+  (void)event_del(self->deadline);
+  drop_waiting(self);
+}
+
+void calls_frontend_begin(struct frontend *frontend, struct execution *execution) {
+  struct call *call = execution_user_data(execution);
+  call->execution = execution;
+  if (changed_file(call) != NULL)
+    start_changes(self_of(frontend));
+  else
+    engine_start(execution);
+}
+
+void calls_frontend_flush(struct frontend *frontend) {
+  stdio_channel_flush(&self_of(frontend)->stdio_channel);
+}
+
+void calls_frontend_result(struct frontend *frontend, const struct execution *execution,
+                           const struct execution_result *end) {
+  struct calls *self = self_of(frontend);
+  struct call *call = execution_user_data(execution);
+  struct execution_result ended = *end;
+  self->running--;
+  self->running_bytes -= call->bytes;
+  call->execution = NULL;
+  if (call->state == CALL_HANGING) {
+    end_hanging(self, call);
+    return;
+  }
+  if (end->how == EXECUTION_STOPPED && call->outcome == CALL_EXPIRED) {
+    ended.how = EXECUTION_TIMED_OUT;
+    ended.exit_code = EXECUTION_EXIT_TIMED_OUT;
+  }
+  remove_call(self, call);
+  start_changes(self);
+  self->type->over(self, call, call->outcome == CALL_CANCELLED ? NULL : &ended);
+  calls_forget(self, call);
+  if (is_leaving(self))
+    drop_waiting(self);
+}
+
+void calls_frontend_close(struct frontend *frontend, enum frontend_close how) {
+  stdio_channel_close(&self_of(frontend)->stdio_channel, how, -1);
+}
+
+void calls_frontend_dump(const struct frontend *frontend) {
+  const struct calls *self = (const struct calls *)frontend;
+  size_t waiting = 0;
+  for (const struct call *call = self->waiting; call != NULL; call = call->next)
+    waiting++;
+  log_line(self->stdio_channel.log, LOG_WARN, NULL,
+           "state: frontend %s: %u calls run, %zu wait, of %zu bytes; %zu bytes not read",
+           frontend->type->name, self->running, waiting, self->waiting_bytes + self->running_bytes,
+           stdio_channel_unread(&self->stdio_channel));
+}
+
+void calls_init(struct calls *self, struct event_base *base, const struct log *log,
+                const struct calls_type *type, const struct stdio_channel_type *stdio_channel) {
+  self->type = type;
+  stdio_channel_init(&self->stdio_channel, base, log, &self->frontend, stdio_channel);
+  self->deadline = loop_timer_new(base, on_deadline, self);
+  self->progress = loop_timer_new(base, on_progress, self);
+  self->changes = loop_timer_new(base, on_changes, self);
+}
+
+void calls_release(struct calls *self) {
+  while (self->first != NULL) {
+    struct call *call = self->first;
+    remove_call(self, call);
+    calls_forget(self, call);
+  }
+  while (self->hanging != NULL)
+    end_hanging(self, self->hanging);
+  event_free(self->deadline);
+  event_free(self->progress);
+  event_free(self->changes);
+  stdio_channel_release(&self->stdio_channel);
+}

@@ -1,0 +1,256 @@
+/*
+ * All that is known before a tool runs is decided by mcp_session_take, and answered at once; so is
+ * a call that finds the queue full: a ping and a cancel are answered at any time.
+ */
+#include "agent/frontends/mcp/frontend.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/exit_code.h"
+#include "agent/frontends/calls.h"
+#include "agent/frontends/mcp/session.h"
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/memory.h"
+
+/* The answers of one batch, which leave together, as an array. */
+struct reply_batch {
+  struct buffer answers; /* each with a comma after it */
+  size_t pending;
+};
+
+struct mcp_call {
+  struct call call;          /* first */
+  struct reply_batch *batch; /* NULL: it came alone */
+  enum mcp_version version;
+  struct json_member token; /* owned; none: no progress is reported */
+};
+
+struct mcp_frontend {
+  struct calls calls; /* first */
+  struct mcp_session session;
+  struct event *end; /* of what was asked for, after the end of the input */
+  int64_t ended_ms;  /* that; monotonic */
+};
+
+#define NOT_RUN TOOL_ERROR "not run: "
+
+static struct mcp_frontend *self_of(struct frontend *frontend) {
+  return (struct mcp_frontend *)frontend;
+}
+
+static struct mcp_call *call_of(struct call *call) {
+  return (struct mcp_call *)call;
+}
+
+/* --- answers --------------------------------------------------------------------------------- */
+
+static struct buffer *answers_of(struct calls *calls, struct reply_batch *batch) {
+  return batch != NULL ? &batch->answers : stdio_channel_out(&calls->stdio_channel);
+}
+
+/* After each answer. */
+static void end_answer(struct calls *calls, struct reply_batch *batch) {
+  buffer_add(answers_of(calls, batch), batch != NULL ? "," : "\n", 1);
+}
+
+/* One of a batch is answered, or never will be. */
+static void release_batch(struct calls *calls, struct reply_batch *batch) {
+  if (batch == NULL || --batch->pending > 0)
+    return;
+  if (batch->answers.length > 0) {
+    struct buffer *out = stdio_channel_out(&calls->stdio_channel);
+    buffer_add(out, "[", 1);
+    buffer_add(out, batch->answers.bytes, batch->answers.length - 1);
+    buffer_add(out, "]\n", 2);
+  }
+  buffer_release(&batch->answers);
+  free(batch);
+}
+
+/* It has not run. */
+static void refuse_call(struct calls *calls, const struct mcp_call *call,
+                        const struct buffer *reason) {
+  const struct mcp_frontend *self = (const struct mcp_frontend *)calls;
+  mcp_add_refusal(&self->session, answers_of(calls, call->batch), call->call.id, call->version,
+                  reason);
+  end_answer(calls, call->batch);
+}
+
+static void over(struct calls *calls, struct call *base, const struct execution_result *end) {
+  const struct mcp_frontend *self = (const struct mcp_frontend *)calls;
+  const struct mcp_call *call = call_of(base);
+  struct buffer reason = {0};
+  if (end != NULL) {
+    mcp_add_result(&self->session, answers_of(calls, call->batch), base->id, call->version,
+                   base->tool, end);
+    end_answer(calls, call->batch);
+  } else if (base->outcome == CALL_DROPPED) {
+    buffer_add_format(&reason, NOT_RUN "%s", engine_leaving(&calls->frontend));
+    refuse_call(calls, call, &reason);
+  }
+  buffer_release(&reason);
+}
+
+static void report(struct calls *calls, const struct call *base, const char *line, size_t length) {
+  const struct mcp_call *call = (const struct mcp_call *)base;
+  struct buffer *out = stdio_channel_out(&calls->stdio_channel);
+  mcp_add_progress(out, call->token, call->version, base->reported_ms - base->arrived_ms, line,
+                   length);
+  buffer_add(out, "\n", 1);
+}
+
+static void release_call(struct calls *calls, struct call *base) {
+  release_batch(calls, call_of(base)->batch);
+  free((char *)(uintptr_t)call_of(base)->token.text);
+}
+
+/* --- calls ----------------------------------------------------------------------------------- */
+
+static void take_call(struct mcp_frontend *self, const struct mcp_order *order, size_t length,
+                      struct reply_batch *batch) {
+  struct calls *calls = &self->calls;
+  struct buffer text = {0};
+  struct call *base = calls_make(sizeof(struct mcp_call), order->id, length);
+  struct mcp_call *call = call_of(base);
+  call->version = order->version;
+  call->batch = batch;
+  if (batch != NULL)
+    batch->pending++;
+  call->token = order->token;
+  if (order->token.text != NULL)
+    call->token.text = memory_copy(order->token.text, order->token.length);
+  base->reports = order->token.text != NULL;
+  if (calls_are_full(calls, length)) {
+    buffer_add_string(&text, NOT_RUN "too many calls wait; try again when some have ended");
+  } else if (calls_make_step(calls, base, order->tool, order->arguments, &text)) {
+    tool_call_set_trace(base->tool, order->traceparent);
+    calls_add(calls, base);
+  }
+  if (text.length > 0) {
+    refuse_call(calls, call, &text);
+    calls_forget(calls, base);
+  }
+  buffer_release(&text);
+  calls_serve(calls);
+}
+
+/* --- lines ----------------------------------------------------------------------------------- */
+
+static void take_messages(struct mcp_frontend *self, struct mcp_line *line, size_t length,
+                          struct reply_batch *batch) {
+  struct mcp_message message;
+  while (mcp_line_next(line, &message)) {
+    struct mcp_order order =
+        mcp_session_take(&self->session, &message, batch != NULL, answers_of(&self->calls, batch));
+    if (order.kind == MCP_ANSWER)
+      end_answer(&self->calls, batch);
+    else if (order.kind == MCP_CALL)
+      take_call(self, &order, length, batch);
+    else if (order.kind == MCP_CANCEL)
+      calls_cancel(&self->calls, order.id);
+  }
+}
+
+static void take_batch(struct mcp_frontend *self, struct mcp_line *line, size_t length) {
+  if (!mcp_session_takes_batch(&self->session, line->count, answers_of(&self->calls, NULL))) {
+    end_answer(&self->calls, NULL);
+    return;
+  }
+  struct reply_batch *batch = memory_allocate(sizeof *batch);
+  *batch = (struct reply_batch){.pending = 1}; /* until all of it was taken */
+  take_messages(self, line, length / (size_t)line->count, batch);
+  release_batch(&self->calls, batch);
+}
+
+/* Answers a line that cannot be read, so that its sender does not wait. */
+static void refuse_line(struct mcp_frontend *self, const char *outline, size_t length,
+                        const struct error *reason) {
+  mcp_add_parse_error(answers_of(&self->calls, NULL), mcp_outline_id(outline, length), reason);
+  end_answer(&self->calls, NULL);
+}
+
+static void take_line(struct frontend *frontend, const struct input_line *text) {
+  struct mcp_frontend *self = self_of(frontend);
+  struct mcp_line line;
+  struct error error;
+  if (text->too_long) {
+    line_reader_error(&self->calls.stdio_channel.lines, &error);
+    refuse_line(self, text->text, text->length, &error);
+    return;
+  }
+  if (mcp_line_parse(&line, text->text, text->length, &error) != 0) {
+    struct json_outline outline = {.names = line_reader_members};
+    (void)json_outline_add(&outline, text->text, text->length);
+    refuse_line(self, outline.members.bytes, outline.members.length, &error);
+    buffer_release(&outline.members);
+    return;
+  }
+  if (line.is_batch)
+    take_batch(self, &line, text->length);
+  else
+    take_messages(self, &line, text->length, NULL);
+  mcp_line_release(&line);
+}
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+static void on_input_ended(struct frontend *frontend) {
+  struct mcp_frontend *self = self_of(frontend);
+  self->ended_ms = clock_monotonic_ms();
+  loop_timer_start(self->end, MCP_FRONTEND_END_MS);
+}
+
+LOOP_CALLBACK(on_end, struct mcp_frontend *self) {
+  engine_leave(&self->calls.frontend, AGENT_EXIT_SHUTDOWN, "the end of standard input");
+}
+
+static void close_frontend(struct frontend *frontend, enum frontend_close how) {
+  struct mcp_frontend *self = self_of(frontend);
+  int64_t left_ms = self->ended_ms + MCP_FRONTEND_GONE_MS - clock_monotonic_ms();
+  stdio_channel_close(&self->calls.stdio_channel, how, left_ms > 0 ? left_ms : 0);
+}
+
+/* --- the frontend ----------------------------------------------------------------------------- */
+
+static const struct frontend_type mcp_frontend_type = {.name = "mcp",
+                                                       .want = calls_frontend_want,
+                                                       .begin = calls_frontend_begin,
+                                                       .flush = calls_frontend_flush,
+                                                       .result = calls_frontend_result,
+                                                       .close = close_frontend,
+                                                       .dump = calls_frontend_dump};
+
+struct frontend *mcp_frontend_new(struct event_base *base, const struct log *log,
+                                  const struct mcp_frontend_options *options) {
+  static const struct calls_type calls_type = {
+      .over = over, .report = report, .release = release_call};
+  static const struct stdio_channel_type stdio_channel_type = {.line = take_line,
+                                                               .ended = on_input_ended,
+                                                               .go_on = calls_frontend_go_on,
+                                                               .gone = AGENT_EXIT_SHUTDOWN,
+                                                               .fast_ms = STDIO_CHANNEL_FAST_MS};
+  struct mcp_frontend *self = memory_allocate(sizeof *self);
+  *self = (struct mcp_frontend){
+      .calls = {.frontend = {.type = &mcp_frontend_type,
+                             .terms = CALLS_TERMS(options->concurrency, 500, 100)},
+                .settings = options->tools},
+      .session = {.program_version = options->program_version,
+                  .versions = options->versions != 0 ? options->versions : MCP_VERSIONS_ALL,
+                  .structured = options->structured,
+                  .tools = &self->calls.settings}};
+  self->calls.settings.limits.clamps_timeout = false;
+  self->calls.settings.masker = log->masker;
+  mcp_session_begin(&self->session);
+  calls_init(&self->calls, base, log, &calls_type, &stdio_channel_type);
+  self->end = loop_timer_new(base, on_end, self);
+  return &self->calls.frontend;
+}
+
+void mcp_frontend_free(struct frontend *frontend) {
+  struct mcp_frontend *self = self_of(frontend);
+  calls_release(&self->calls);
+  event_free(self->end);
+  free(self);
+}

@@ -1,0 +1,101 @@
+#include "agent/frontends/redis/connection/error_reply.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+static bool begins_with(const char *text, const char *prefix) {
+  return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+/* The reason why EXEC was refused; other texts as they are. */
+static const char *skip_execabort(const char *text) {
+  static const char aborted[] = "EXECABORT Transaction discarded because of: ";
+  return begins_with(text, aborted) ? text + sizeof aborted - 1 : text;
+}
+
+/*
+ * ASK is not followed: the agent waits until it becomes MOVED. Its commands name several keys at
+ * once, and while a slot migrates no node has all of them. The source replies ASK for keys that
+ * have moved or do not exist, the target replies TRYAGAIN while one of them is missing. Nor may
+ * they be read one by one at the target, where a key that is missing may not have arrived yet.
+ */
+bool error_reply_is_transient(const char *text) {
+  static const char *const transient[] = {"OOM ",
+                                          "LOADING ",
+                                          "READONLY ",
+                                          "MISCONF ",
+                                          "CLUSTERDOWN ",
+                                          "BUSY ",
+                                          "TRYAGAIN ",
+                                          "MOVED ",
+                                          "ASK ",
+                                          "MASTERDOWN ",
+                                          "NOREPLICAS ",
+                                          "UNBLOCKED ",
+                                          "ERR max number of clients"};
+  text = skip_execabort(text);
+  for (size_t i = 0; i < sizeof transient / sizeof *transient; i++)
+    if (begins_with(text, transient[i]))
+      return true;
+  return false;
+}
+
+bool error_reply_is_last(const char *text) {
+  return begins_with(text, "ERR Protocol error");
+}
+
+int error_reply_code(const char *text) {
+  static const struct connection_error codes[] = {
+      {"WRONGPASS", CONNECTION_ERROR_WRONG_PASSWORD},
+      {"ERR invalid password",
+       CONNECTION_ERROR_WRONG_PASSWORD}, /* of Redis 5, and the next line but one */
+      {"NOAUTH", CONNECTION_ERROR_NO_PASSWORD},
+      {"ERR Client sent AUTH, but no password", CONNECTION_ERROR_NEEDLESS_PASSWORD},
+      {"ERR AUTH <password> called without any password", CONNECTION_ERROR_NEEDLESS_PASSWORD},
+      {"NOPERM", CONNECTION_ERROR_NO_RIGHT},
+      {"LOADING ", CONNECTION_ERROR_LOADING}};
+  for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+    if (begins_with(text, codes[i].text))
+      return codes[i].code;
+  return 0;
+}
+
+/* MOVED <slot> <host>:<port> */
+const char *error_reply_redirect(const char *text) {
+  const char *space = begins_with(text, "MOVED ") ? strchr(text + strlen("MOVED "), ' ') : NULL;
+  return space != NULL ? space + 1 : NULL;
+}
+
+static const char *advise(const char *text) {
+  if (begins_with(text, "CROSSSLOT"))
+    return "CROSSSLOT: in a cluster, put the job id in braces, like {pipe-42}";
+  if (strcmp(text, "ERR Protocol error: invalid bulk length") == 0)
+    return "ERR Protocol error: invalid bulk length (longer than its proto-max-bulk-len)";
+  return skip_execabort(text);
+}
+
+/* The secret is looked for in the text, and written over in its copy: one of asterisks is found as
+   often as it is there. */
+static void mask(char *copy, const char *text, size_t length, const char *secret) {
+  size_t size = secret != NULL ? strlen(secret) : 0;
+  const char *end = text + length;
+  for (const char *at = text;
+       size > 0 && (at = memmem(at, (size_t)(end - at), secret, size)) != NULL; at += size)
+    memset(copy + (at - text), '*', size);
+}
+
+struct error_reply_text error_reply_explain(const char *text, const struct redis_url *url) {
+  struct error_reply_text explained;
+  const char *advice = advise(text), *arguments = strstr(advice, ", with args");
+  size_t length = arguments != NULL ? (size_t)(arguments - advice) : strlen(advice);
+  char *shown = memory_copy(advice, length);
+  mask(shown, advice, length, url->password);
+  mask(shown, advice, length, url->user);
+  (void)snprintf(explained.text, sizeof explained.text, "%s", shown);
+  free(shown);
+  return explained;
+}

@@ -1,0 +1,620 @@
+/*
+ * A state machine (client.h). Every failure goes through lose(), which closes the connection, calls
+ * the owner and either pauses or gives up; a redirection through redial(). An owner may call any
+ * function from inside a callback, so that a callback is the last thing that is done.
+ */
+#include "agent/frontends/redis/connection/redis_connection.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "agent/frontends/redis/connection/command.h"
+#include "agent/frontends/redis/connection/endpoint.h"
+#include "agent/frontends/redis/connection/redis_socket.h"
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/memory.h"
+#include "base/random.h"
+
+/* From the connected socket to the last reply of the handshake. */
+#define HANDSHAKE_MS 5000
+
+/* Of the client itself, at most; and their words. */
+#define HANDSHAKE_COMMANDS 4
+#define HANDSHAKE_WORDS 3
+
+static const char set_name[] = "CLIENT SETNAME";
+static const char role[] = "ROLE";
+
+struct handshake {
+  char *text; /* the encoded commands, which hold the password, and those of the probe */
+  size_t length;
+  const char *names[HANDSHAKE_COMMANDS]; /* of the client's own commands, for people */
+  int count;                             /* of these */
+  size_t sent;                           /* bytes */
+  int answered;
+  redisReply value; /* the probe's; its text is owned */
+};
+
+/* Names of a certificate, of its issuer and of the server are in the longest. */
+#define REASON_SIZE 512
+
+/* From the first failure until a reply is useful. */
+struct outage {
+  bool ongoing;
+  bool was_news;            /* one of its failures was, so that its end is, too */
+  char reason[REASON_SIZE]; /* of the last failure that was news */
+  int64_t news_ms;          /* when that was; 0: never */
+  int64_t since_ms;         /* its start */
+};
+
+struct redis_connection {
+  const struct log *log;
+  struct redis_connection_options options;
+  const struct redis_connection_handler *handler;
+  void *owner;
+  char server[256]; /* for people */
+  char name[128];   /* for CLIENT LIST */
+  enum redis_connection_state state;
+  struct event *timer;        /* of the pause and the handshake */
+  struct endpoint *endpoint;  /* busy while REDIS_CONNECTION_DIALING */
+  struct redis_socket socket; /* open from REDIS_CONNECTION_HANDSHAKING on */
+  struct handshake handshake;
+  bool preparing;    /* redis_connection_prepare was called, and redis_connection_start not yet */
+  uint64_t connects; /* times that it was ready */
+  unsigned attempts; /* failed ones since it was ready last */
+  int pause_ms;      /* the next pause, before chance; 0: the shortest */
+  struct outage outage;
+  char connection_error[REASON_SIZE]; /* of the last attempt, or loss */
+  int connection_error_code;          /* beside it: trouble.h */
+  bool refuses;                       /* it is an error reply */
+  struct {
+    char server[256];
+    char why[REASON_SIZE];
+    int code;
+  } obstacle; /* of several hosts, the first that failed in this round; "": none but replicas */
+};
+
+static void release_handshake(struct handshake *self) {
+  if (self->text != NULL)
+    explicit_bzero(self->text, self->length);
+  free(self->text);
+  free(self->value.str);
+  *self = (struct handshake){0};
+}
+
+static void disconnect(struct redis_connection *self) {
+  endpoint_cancel(self->endpoint);
+  redis_socket_close(&self->socket);
+  release_handshake(&self->handshake);
+}
+
+/* The pause before the next attempt; the one after that is longer. */
+static int take_pause(struct redis_connection *self) {
+  int pause_ms = self->pause_ms;
+  if (pause_ms == 0)
+    pause_ms = self->connects > 0 ? REDIS_CONNECTION_PAUSE_MIN_MS : CLIENT_BOOT_PAUSE_MS;
+  self->pause_ms =
+      pause_ms < REDIS_CONNECTION_PAUSE_MAX_MS / 2 ? 2 * pause_ms : REDIS_CONNECTION_PAUSE_MAX_MS;
+  if (self->connects == 0)
+    return pause_ms;
+  return pause_ms / 2 + (int)(random_u64() % (unsigned)(pause_ms / 2 + 1));
+}
+
+static bool is_known(const struct outage *self, const char *reason, bool is_error_reply,
+                     int64_t now_ms) {
+  if (!is_error_reply)
+    return self->ongoing && strcmp(self->reason, reason) == 0;
+  bool lately = self->ongoing || now_ms - self->news_ms < REDIS_CONNECTION_NEWS_MS;
+  size_t kind = strcspn(reason, " ") + 1;
+  return self->news_ms > 0 && lately && strncmp(self->reason, reason, kind) == 0;
+}
+
+/* A failure; the first word of an error reply is its kind. True when it is news. */
+static bool is_news(struct outage *self, const char *reason, bool is_error_reply, int64_t now_ms) {
+  bool news = !is_known(self, reason, is_error_reply, now_ms);
+  self->was_news = (self->ongoing && self->was_news) || news;
+  if (!self->ongoing)
+    self->since_ms = now_ms;
+  self->ongoing = true;
+  if (news) {
+    (void)snprintf(self->reason, sizeof self->reason, "%s", reason);
+    self->news_ms = now_ms;
+  }
+  return news;
+}
+
+/* For so long after a loss it is not news that the server is away: it may be starting again. */
+#define RESTART_MS 3000
+
+static void log_failed_attempt(struct redis_connection *self, const char *reason, int pause_ms) {
+  int64_t now_ms = clock_monotonic_ms();
+  bool is_early = self->connects > 0 && now_ms - self->outage.since_ms < RESTART_MS;
+  bool news = !is_early && is_news(&self->outage, reason, false, now_ms);
+  log_line(self->log, news ? LOG_WARN : LOG_DEBUG, NULL,
+           "redis %s: cannot connect to %s: %s; attempt %u follows in %d ms", self->options.role,
+           self->server, reason, self->attempts + 1, pause_ms);
+}
+
+/* Of several hosts, one is the primary. */
+static void try_next_host(struct redis_connection *self, struct connection_error reason) {
+  log_line(self->log, LOG_DEBUG, NULL, "redis %s: cannot connect to %s: %s; the next host follows",
+           self->options.role, self->server, reason.text);
+  if (self->obstacle.why[0] == '\0' && reason.code != CONNECTION_ERROR_REPLICA) {
+    memcpy(self->obstacle.server, self->server, sizeof self->server);
+    (void)snprintf(self->obstacle.why, sizeof self->obstacle.why, "%s", reason.text);
+    self->obstacle.code = reason.code;
+  }
+  self->state = REDIS_CONNECTION_PAUSING;
+  loop_timer_start_now(self->timer);
+}
+
+/* Each host has failed: what hinders is rather what the first of them said than that the last one
+   is a replica. */
+static void name_obstacle(struct redis_connection *self, char *why, size_t size, int *code) {
+  if (self->obstacle.why[0] == '\0')
+    return;
+  memcpy(self->server, self->obstacle.server, sizeof self->server);
+  (void)snprintf(why, size, "%s", self->obstacle.why);
+  *code = self->obstacle.code;
+  self->obstacle.why[0] = '\0';
+}
+
+/* The connection, or the attempt to make one, has failed. */
+static void lose(struct redis_connection *self, struct connection_error reason,
+                 bool is_error_reply) {
+  if (self->preparing) {
+    redis_connection_stop(self);
+    return;
+  }
+  bool was_ready = self->state == REDIS_CONNECTION_READY;
+  char why[REASON_SIZE]; /* a copy: the reason may lie in what is closed now */
+  (void)snprintf(why, sizeof why, "%s", reason.text);
+  disconnect(self);
+  if (!was_ready && endpoint_has_untried(self->endpoint)) {
+    try_next_host(self, (struct connection_error){why, reason.code});
+    return;
+  }
+  if (was_ready) {
+    bool news = is_news(&self->outage, why, is_error_reply, clock_monotonic_ms());
+    log_line(self->log, news ? LOG_WARN : LOG_DEBUG, NULL,
+             is_error_reply ? "redis %s: %s refuses for now: %s; reconnecting"
+                            : "redis %s: connection to %s lost: %s; reconnecting",
+             self->options.role, self->server, why);
+  } else {
+    name_obstacle(self, why, sizeof why, &reason.code);
+    self->attempts++;
+  }
+  (void)snprintf(self->connection_error, sizeof self->connection_error, "%s", why);
+  self->connection_error_code = reason.code;
+  self->refuses = was_ready && is_error_reply;
+  self->state = REDIS_CONNECTION_PAUSING;
+  int pause_ms = take_pause(self);
+  if (!was_ready)
+    log_failed_attempt(self, why, pause_ms);
+  loop_timer_start(self->timer, pause_ms);
+  void (*callback)(void *owner) =
+      was_ready ? self->handler->disconnected : self->handler->unreachable;
+  if (callback != NULL)
+    callback(self->owner);
+}
+
+static void lose_because(struct redis_connection *self, const char *text, int code) {
+  lose(self, (struct connection_error){text, code}, false);
+}
+
+static void on_lost(void *owner, struct connection_error reason) {
+  lose(owner, reason, false);
+}
+
+/* Reconnects at once; this is no failure. */
+static void redial(struct redis_connection *self) {
+  bool was_ready = self->state == REDIS_CONNECTION_READY;
+  disconnect(self);
+  self->obstacle.why[0] = '\0';
+  self->state = REDIS_CONNECTION_PAUSING;
+  loop_timer_start_now(self->timer);
+  if (was_ready && self->handler->disconnected != NULL)
+    self->handler->disconnected(self->owner);
+}
+
+/* Follows a redirection to another node of a cluster. False when the error reply is none, or when
+   there were too many in a row. */
+static bool follow_redirect(struct redis_connection *self, const char *text) {
+  const char *target = error_reply_redirect(text);
+  if (target == NULL || !endpoint_redirect(self->endpoint, target))
+    return false;
+  log_line(self->log, LOG_DEBUG, NULL, "redis %s: redirected to %s", self->options.role, target);
+  redial(self);
+  return true;
+}
+
+static void become_ready(struct redis_connection *self) {
+  self->obstacle.why[0] = '\0';
+  self->state = REDIS_CONNECTION_READY;
+  self->attempts = 0;
+  if (self->connects++ == 0)
+    self->pause_ms = 0;
+}
+
+/* --- the handshake --------------------------------------------------------------------------- */
+
+/* Moves past so many commands; fills in the first words of the last. */
+static const char *skip_commands(const struct handshake *self, int count,
+                                 struct command_word words[2]) {
+  const char *at = self->text;
+  for (int i = 0; i < count; i++)
+    (void)command_read(&at, self->text + self->length, words, 2);
+  return at;
+}
+
+static void send_handshake(struct redis_connection *self) {
+  const struct handshake_commands *final_commands = &self->options.final_commands;
+  struct handshake *now = &self->handshake;
+  struct command_word words[2];
+  size_t end = now->length;
+  if (final_commands->first > 0 && now->answered < now->count + final_commands->first)
+    end = (size_t)(skip_commands(now, now->count + final_commands->first, words) - now->text);
+  struct iovec rest = {.iov_base = now->text + now->sent, .iov_len = end - now->sent};
+  if (rest.iov_len > 0)
+    now->sent += redis_socket_write(&self->socket, &rest, 1);
+}
+
+static void leave_handshake(struct redis_connection *self, const redisReply *value) {
+  log_line(self->log, LOG_DEBUG, NULL, "redis %s: connected to %s", self->options.role,
+           self->server);
+  if (self->options.discard_values)
+    reply_parser_discard_values(&self->socket.parser);
+  if (self->options.keep_memory)
+    reply_parser_keep_memory(&self->socket.parser);
+  if (self->options.poll_replies)
+    redis_socket_poll_replies(&self->socket, true);
+  if (self->preparing) {
+    self->state = REDIS_CONNECTION_PREPARED;
+  } else {
+    become_ready(self);
+    self->handler->ready(self->owner, value);
+  }
+}
+
+static void end_handshake(struct redis_connection *self) {
+  redisReply value = self->handshake.value;
+  self->handshake.value.str = NULL;
+  release_handshake(&self->handshake);
+  (void)evtimer_del(self->timer);
+  if (self->handler->greeted != NULL)
+    self->handler->greeted(self->owner);
+  if (self->state == REDIS_CONNECTION_HANDSHAKING)
+    leave_handshake(self, &value);
+  free(value.str);
+}
+
+/* What the handshake has is sent; nothing in it must succeed before the owner sends. */
+static bool may_leave_early(const struct redis_connection *self) {
+  const struct handshake *now = &self->handshake;
+  return self->options.early && now->count == 1 && now->names[0] == set_name &&
+         self->options.final_commands.count == 0 && now->sent == now->length;
+}
+
+/* The text is measured, allocated and written once: no copy of the password is left behind. */
+static void begin_handshake(struct redis_connection *self) {
+  static const char *const names[] = {"AUTH", set_name, "SELECT", role};
+  const struct redis_url *url = self->options.url;
+  const struct handshake_commands *final_commands = &self->options.final_commands;
+  struct handshake *now = &self->handshake;
+  char database[16];
+  (void)snprintf(database, sizeof database, "%u", url->database);
+  bool has_user = url->user != NULL;
+  const char *const all[][HANDSHAKE_WORDS] = {
+      {"AUTH", has_user ? url->user : url->password, has_user ? url->password : NULL},
+      {"CLIENT", "SETNAME", self->name},
+      {"SELECT", database},
+      {role}};
+  const bool wanted[] = {url->password != NULL, true, url->database != 0,
+                         url->master != NULL || url->host_count > 1};
+  struct command_word words[HANDSHAKE_COMMANDS][HANDSHAKE_WORDS];
+  size_t counts[HANDSHAKE_COMMANDS] = {0};
+  *now = (struct handshake){.length = final_commands->length, .value.type = REDIS_REPLY_NIL};
+  for (size_t i = 0; i < HANDSHAKE_COMMANDS; i++) {
+    size_t *count = &counts[now->count];
+    if (!wanted[i])
+      continue;
+    for (; *count < HANDSHAKE_WORDS && all[i][*count] != NULL; ++*count)
+      words[now->count][*count] = command_word(all[i][*count]);
+    now->length += command_length(words[now->count], *count);
+    now->names[now->count++] = names[i];
+  }
+  char *out = now->text = memory_allocate(now->length);
+  for (int i = 0; i < now->count; i++)
+    out = command_write(out, words[i], counts[i]);
+  if (final_commands->length > 0)
+    memcpy(out, final_commands->text, final_commands->length);
+  self->state = REDIS_CONNECTION_HANDSHAKING;
+  loop_timer_start(self->timer, HANDSHAKE_MS);
+  send_handshake(self);
+  if (may_leave_early(self))
+    leave_handshake(self, &now->value);
+}
+
+/* Sentinels name the former master until all of them have learned of the new one. */
+static bool is_replica(const redisReply *reply) {
+  return reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
+         reply->element[0]->type == REDIS_REPLY_STRING &&
+         strcmp(reply->element[0]->str, "master") != 0;
+}
+
+/* Names the ACL rule that is missing. The server does not name the key. What it names as the
+   command is repeated only when it is the command that was sent: it could be the password. */
+static void explain_denial(const char *text, const char *command, struct error_reply_text *why) {
+  static const char before_command[] = "permissions to run the '";
+  const char *named = strstr(text, before_command), *key = strchr(command, ' ');
+  size_t length = strcspn(command, " ");
+  if (named != NULL) {
+    named += sizeof before_command - 1;
+    if (strncasecmp(named, command, length) == 0 && named[length] == '\'')
+      (void)snprintf(why->text, sizeof why->text, "NOPERM: the user needs +%.*s", (int)length,
+                     named);
+  } else if (key != NULL && strstr(text, " key") != NULL) {
+    (void)snprintf(why->text, sizeof why->text, "NOPERM: the user needs ~%s", key + 1);
+  }
+}
+
+/* The name is optional: an old server, a narrow ACL or an unusual job id must not stop the agent.
+   NOAUTH and DENIED (protected mode) are not about the name. Without the permission for ROLE, the
+   first command that writes finds out. */
+static bool may_be_refused(const struct redis_connection *self, const char *name, int of_probe,
+                           const char *text) {
+  bool is_denied = strncmp(text, "NOPERM", 6) == 0;
+  if (name == set_name)
+    return is_denied || (strncmp(text, "ERR ", 4) == 0 && !error_reply_is_transient(text));
+  bool is_multi_key = of_probe >= 0 && of_probe < self->options.final_commands.multi_key;
+  return is_denied && (name == role || is_multi_key);
+}
+
+/* `name` is NULL for a command of the probe, which is named with its key. */
+static void take_refusal(struct redis_connection *self, const char *name, const char *text) {
+  struct error_reply_text why = redis_connection_explain(self, text);
+  if (error_reply_is_transient(text)) {
+    if (!follow_redirect(self, text))
+      lose_because(self, why.text, error_reply_code(text));
+    return;
+  }
+  char command[128];
+  struct command_word words[2] = {{.text = ""}, {.text = ""}};
+  if (name != NULL)
+    words[0] = command_word(name);
+  else
+    (void)skip_commands(&self->handshake, self->handshake.answered, words);
+  (void)snprintf(command, sizeof command, "%.*s%s%.*s", (int)words[0].length, words[0].text,
+                 words[1].length > 0 ? " " : "", (int)words[1].length,
+                 words[1].length > 0 ? words[1].text : "");
+  if (strncmp(text, "NOPERM", 6) == 0)
+    explain_denial(text, command, &why);
+  struct error error;
+  bool preparing = self->preparing;
+  (void)error_set(&error, "redis at %.60s refuses %.80s: %.120s", self->server, command, why.text);
+  error.code = error_reply_code(text);
+  redis_connection_stop(self);
+  if (!preparing)
+    self->handler->failed(self->owner, &error);
+}
+
+static void take_handshake_reply(struct redis_connection *self, const redisReply *reply) {
+  struct handshake *now = &self->handshake;
+  int number = now->answered++, of_probe = number - now->count;
+  const char *name = of_probe < 0 ? now->names[number] : NULL;
+  if (name == role && is_replica(reply)) {
+    lose_because(self, "it is a replica, not yet the master", CONNECTION_ERROR_REPLICA);
+  } else if (name != NULL && name != role && reply->type != REDIS_REPLY_STATUS &&
+             reply->type != REDIS_REPLY_ERROR) {
+    char why[64];
+    (void)snprintf(why, sizeof why, "the answer to %s is none of redis", name);
+    lose_because(self, why, CONNECTION_ERROR_NOT_REDIS);
+  } else if (reply->type == REDIS_REPLY_ERROR &&
+             !may_be_refused(self, name, of_probe, reply->str)) {
+    take_refusal(self, name, reply->str);
+  } else {
+    if (of_probe == self->options.final_commands.value && reply->type == REDIS_REPLY_STRING)
+      now->value = (redisReply){.type = REDIS_REPLY_STRING,
+                                .str = memory_copy(reply->str, reply->len),
+                                .len = reply->len};
+    if (now->answered < now->count + self->options.final_commands.count)
+      send_handshake(self);
+    else if (now->sent < now->length)
+      lose_because(self, "a reply to no request", CONNECTION_ERROR_NOT_REDIS);
+    else
+      end_handshake(self);
+  }
+}
+
+/* --- the connection -------------------------------------------------------------------------- */
+
+static void on_reply(void *owner, const redisReply *reply) {
+  struct redis_connection *self = owner;
+  if (self->state == REDIS_CONNECTION_PREPARED)
+    lose_because(self, "unexpected reply", CONNECTION_ERROR_NOT_REDIS);
+  else if (self->state == REDIS_CONNECTION_READY && self->handshake.text == NULL)
+    self->handler->reply(self->owner, reply);
+  else
+    take_handshake_reply(self, reply);
+}
+
+static void on_writable(void *owner) {
+  struct redis_connection *self = owner;
+  if (self->state == REDIS_CONNECTION_HANDSHAKING)
+    send_handshake(self);
+  else if (self->state == REDIS_CONNECTION_READY && self->handler->writable != NULL)
+    self->handler->writable(self->owner);
+}
+
+static void on_dialed(void *owner, struct transport *transport, struct connection_error why) {
+  struct redis_connection *self = owner;
+  endpoint_name(self->endpoint, self->server, sizeof self->server);
+  if (transport == NULL) {
+    lose(self, why, false);
+    return;
+  }
+  redis_socket_open(&self->socket, transport);
+  begin_handshake(self);
+  if (self->handler->connected != NULL)
+    self->handler->connected(self->owner);
+}
+
+static void dial(struct redis_connection *self) {
+  self->state = REDIS_CONNECTION_DIALING;
+  endpoint_dial(self->endpoint, on_dialed, self);
+}
+
+LOOP_CALLBACK(on_timer, struct redis_connection *self) {
+  if (self->state == REDIS_CONNECTION_PAUSING)
+    dial(self);
+  else
+    lose(self, redis_socket_timeout(&self->socket), false);
+}
+
+static size_t shortest_limit(void) {
+  return REPLY_PARSER_BEGINNING;
+}
+
+struct redis_connection *redis_connection_new(struct event_base *base, const struct log *log,
+                                              const struct redis_connection_options *options,
+                                              const struct redis_connection_handler *handler,
+                                              void *owner) {
+  static const struct redis_socket_handler redis_socket_handler = {
+      .reply = on_reply, .writable = on_writable, .lost = on_lost};
+  struct redis_connection *self = memory_allocate(sizeof *self);
+  *self = (struct redis_connection){.log = log,
+                                    .options = *options,
+                                    .handler = handler,
+                                    .owner = owner,
+                                    .endpoint = endpoint_new(base, options->url)};
+  endpoint_name(self->endpoint, self->server, sizeof self->server);
+  (void)snprintf(self->name, sizeof self->name, "%s", options->name);
+  redis_socket_init(&self->socket, base,
+                    options->largest_string != NULL ? options->largest_string : shortest_limit,
+                    &redis_socket_handler, self);
+  self->timer = loop_timer_new(base, on_timer, self);
+  return self;
+}
+
+void redis_connection_free(struct redis_connection *self) {
+  redis_connection_stop(self);
+  endpoint_free(self->endpoint);
+  event_free(self->timer);
+  free(self);
+}
+
+void redis_connection_prepare(struct redis_connection *self) {
+  if (self->state != REDIS_CONNECTION_STOPPED)
+    return;
+  self->preparing = true;
+  dial(self);
+}
+
+bool redis_connection_start(struct redis_connection *self) {
+  self->preparing = false;
+  if (self->state == REDIS_CONNECTION_STOPPED)
+    dial(self);
+  else if (self->state == REDIS_CONNECTION_PREPARED)
+    become_ready(self);
+  return self->state == REDIS_CONNECTION_READY;
+}
+
+void redis_connection_stop(struct redis_connection *self) {
+  self->obstacle.why[0] = '\0';
+  self->state = REDIS_CONNECTION_STOPPED;
+  self->preparing = false;
+  (void)evtimer_del(self->timer);
+  disconnect(self);
+}
+
+uint64_t redis_connection_reconnections(const struct redis_connection *self) {
+  return self->connects > 0 ? self->connects - 1 : 0;
+}
+
+void redis_connection_error(const struct redis_connection *self, struct error *error) {
+  if (self->connection_error[0] == '\0')
+    (void)error_set(error, "no answer from %s yet", self->server);
+  else
+    (void)error_set(error, self->refuses ? "%.100s refuses: %s" : "cannot connect to %.100s: %s",
+                    self->server, self->connection_error);
+  error->code =
+      self->connection_error[0] == '\0' ? CONNECTION_ERROR_NO_ANSWER : self->connection_error_code;
+}
+
+bool redis_connection_is_ready(const struct redis_connection *self) {
+  return self->state == REDIS_CONNECTION_READY;
+}
+
+bool redis_connection_is_unreachable(const struct redis_connection *self) {
+  return self->state == REDIS_CONNECTION_STOPPED ||
+         (self->state != REDIS_CONNECTION_READY && self->attempts > 0);
+}
+
+/* During the handshake the socket is not the owner's. */
+size_t redis_connection_write(struct redis_connection *self, const struct iovec *pieces,
+                              int count) {
+  return self->state == REDIS_CONNECTION_READY ? redis_socket_write(&self->socket, pieces, count)
+                                               : 0;
+}
+
+void redis_connection_send(struct redis_connection *self, const char *commands) {
+  struct iovec piece = {.iov_base = (char *)(uintptr_t)commands, .iov_len = strlen(commands)};
+  if (redis_connection_write(self, &piece, 1) < piece.iov_len)
+    redis_connection_reconnect(self, "the socket takes no more");
+}
+
+void redis_connection_set_reply_timeout(struct redis_connection *self, int milliseconds_from_now) {
+  if (self->state == REDIS_CONNECTION_READY)
+    redis_socket_set_reply_timeout(&self->socket, milliseconds_from_now);
+}
+
+bool redis_connection_take_replies(struct redis_connection *self, const char *known,
+                                   size_t known_length) {
+  return self->state == REDIS_CONNECTION_READY &&
+         redis_socket_take_replies(&self->socket, known, known_length);
+}
+
+void redis_connection_stop_polling(struct redis_connection *self) {
+  if (self->state == REDIS_CONNECTION_READY)
+    redis_socket_poll_replies(&self->socket, false);
+}
+
+void redis_connection_reconnect(struct redis_connection *self, const char *why) {
+  if (self->state == REDIS_CONNECTION_READY)
+    lose_because(self, why, 0);
+}
+
+struct error_reply_text redis_connection_explain(const struct redis_connection *self,
+                                                 const char *text) {
+  return error_reply_explain(text, self->options.url);
+}
+
+bool redis_connection_recover(struct redis_connection *self, const char *text) {
+  if (!error_reply_is_transient(text))
+    return false;
+  if (self->state == REDIS_CONNECTION_READY && !follow_redirect(self, text))
+    lose(self,
+         (struct connection_error){redis_connection_explain(self, text).text,
+                                   error_reply_code(text)},
+         true);
+  return true;
+}
+
+void redis_connection_mark_healthy(struct redis_connection *self) {
+  endpoint_mark_healthy(self->endpoint);
+  self->pause_ms = 0;
+  if (!self->outage.ongoing)
+    return;
+  self->outage.ongoing = false;
+  log_line(self->log, self->outage.was_news ? LOG_INFO : LOG_DEBUG, NULL,
+           "redis %s: connected to %s again after %.1f s", self->options.role, self->server,
+           (double)(clock_monotonic_ms() - self->outage.since_ms) / 1000);
+}
+
+bool redis_connection_reply_is_truncated(const struct redis_connection *self) {
+  return self->socket.is_truncated;
+}

@@ -1,0 +1,94 @@
+#include "agent/frontends/redis/delivery/ownership.h"
+
+#include "base/decimal.h"
+#include <assert.h>
+
+/* In hexadecimal digits. */
+#define INSTANCE_LENGTH 16
+
+static_assert(OWNERSHIP_TEXT_SIZE > 2 * DECIMAL_LENGTH_MAX + INSTANCE_LENGTH + 2, "and two colons");
+
+/* From here on raising the epoch would end in an overflow one day; no agent gets there. */
+#define EPOCH_MAX (UINT64_MAX / 2)
+
+/* As decimal_write has it: without sign and without zeros in front. */
+static bool take_decimal(const char **at, const char *end, uint64_t *number) {
+  const char *begin = *at;
+  *number = 0;
+  for (; *at < end && **at >= '0' && **at <= '9'; ++*at) {
+    const uint64_t digit = (uint64_t)(**at - '0');
+    if (*number > (UINT64_MAX - digit) / 10)
+      return false;
+    *number = 10 * *number + digit;
+  }
+  return (size_t)(*at - begin) == decimal_length(*number);
+}
+
+static bool take_instance(const char **at, const char *end, uint64_t *instance) {
+  *instance = 0;
+  if (end - *at < INSTANCE_LENGTH)
+    return false;
+  for (int i = 0; i < INSTANCE_LENGTH; i++, ++*at) {
+    const bool is_letter = **at >= 'a' && **at <= 'f';
+    if (!is_letter && (**at < '0' || **at > '9'))
+      return false;
+    *instance = *instance << 4 | (uint64_t)(is_letter ? **at - 'a' + 10 : **at - '0');
+  }
+  return true;
+}
+
+static bool take_colon(const char **at, const char *end) {
+  return *at < end && *(*at)++ == ':';
+}
+
+/* A value of another form was not written by an agent: it counts as no owner at all, epoch 0. */
+static struct ownership parse(const char *value, size_t length) {
+  struct ownership ownership;
+  if (value == NULL)
+    return (struct ownership){0};
+  const char *at = value, *end = value + length;
+  bool is_ours = take_decimal(&at, end, &ownership.epoch) && take_colon(&at, end) &&
+                 take_instance(&at, end, &ownership.instance) && take_colon(&at, end) &&
+                 take_decimal(&at, end, &ownership.delivered) && at == end &&
+                 ownership.epoch < EPOCH_MAX;
+  return is_ours ? ownership : (struct ownership){0};
+}
+
+enum ownership_state ownership_update(struct ownership *self, bool executed, const char *value,
+                                      size_t length) {
+  if (self->epoch == 0) {
+    self->epoch = parse(value, length).epoch + 1;
+    return OWNERSHIP_PENDING;
+  }
+  self->delivered += executed;
+  enum ownership_state state = ownership_compare(self, value, length);
+  self->delivered += state == OWNERSHIP_DELIVERED;
+  return state;
+}
+
+enum ownership_state ownership_compare(const struct ownership *self, const char *value,
+                                       size_t length) {
+  struct ownership theirs = parse(value, length);
+  if (theirs.epoch == self->epoch && theirs.instance == self->instance) {
+    if (theirs.delivered == self->delivered + 1)
+      return OWNERSHIP_DELIVERED;
+    return theirs.delivered == self->delivered ? OWNERSHIP_PENDING : OWNERSHIP_LOST_DATA;
+  }
+  if (theirs.epoch >= self->epoch)
+    return OWNERSHIP_TAKEN;
+  /* An earlier owner, or none. Before the first transaction that is as it should be; after it,
+     Redis went back to an older state. */
+  return self->delivered == 0 ? OWNERSHIP_PENDING : OWNERSHIP_LOST_DATA;
+}
+
+size_t ownership_text(const struct ownership *self, uint64_t sequence,
+                      char out[OWNERSHIP_TEXT_SIZE]) {
+  char *at = decimal_write(out, self->epoch);
+  *at++ = ':';
+  for (int shift = 4 * (INSTANCE_LENGTH - 1); shift >= 0; shift -= 4)
+    *at++ = "0123456789abcdef"[self->instance >> shift & 0xF];
+  *at++ = ':';
+  at = decimal_write(at, sequence);
+  *at = '\0';
+  return (size_t)(at - out);
+}

@@ -1,0 +1,89 @@
+#include "agent/frontends/redis/delivery/retention.h"
+
+bool retention_is_on(const struct retention *self) {
+  return self->maxlen > 0 && self->keep_bytes > 0;
+}
+
+static struct retention_span *span(struct retention *self, size_t index) {
+  return &self->spans[(self->first + index) % RETENTION_SPANS];
+}
+
+static void drop_oldest(struct retention *self) {
+  self->events -= span(self, 0)->events;
+  self->bytes -= span(self, 0)->bytes;
+  self->first = (self->first + 1) % RETENTION_SPANS;
+  self->count--;
+}
+
+static struct retention_span *open_span(struct retention *self) {
+  struct retention_span *opened = span(self, self->count++);
+  *opened = (struct retention_span){.opened_ms = RETENTION_NEVER, .delivered_ms = RETENTION_NEVER};
+  return opened;
+}
+
+/* The span that takes what is queued now; *opened: it is a new one. */
+static struct retention_span *last_span(struct retention *self, bool *opened) {
+  struct retention_span *last = self->count > 0 ? span(self, self->count - 1) : NULL;
+  *opened = last == NULL || last->bytes >= self->keep_bytes / RETENTION_PARTS ||
+            (last->delivered_ms != RETENTION_NEVER &&
+             last->delivered_ms - last->opened_ms >= RETENTION_SPAN_MS);
+  if (self->count == RETENTION_SPANS)
+    return last;
+  return *opened ? open_span(self) : last;
+}
+
+void retention_resume(struct retention *self) {
+  if (!retention_is_on(self))
+    return;
+  self->length = self->maxlen + RETENTION_SLACK + 1;
+  if (self->count == 0)
+    (void)open_span(self);
+}
+
+uint64_t retention_add(struct retention *self, uint64_t events, uint64_t bytes, uint64_t end) {
+  if (!retention_is_on(self))
+    return 0;
+  bool opened;
+  struct retention_span *last = last_span(self, &opened);
+  last->events += events;
+  last->bytes += bytes;
+  last->end = end;
+  last->delivered_ms = RETENTION_NEVER;
+  self->events += events;
+  self->bytes += bytes;
+  self->length += events;
+  if (!opened)
+    return 0;
+  while (self->count > 0 && self->bytes > self->keep_bytes)
+    drop_oldest(self);
+  uint64_t most = self->events > self->maxlen ? self->events : self->maxlen;
+  if (self->length <= most + RETENTION_SLACK)
+    return 0;
+  self->length = most;
+  return most;
+}
+
+void retention_delivered(struct retention *self, uint64_t bytes, int64_t now_ms) {
+  for (size_t i = self->count; i-- > 0 && span(self, i)->delivered_ms == RETENTION_NEVER;) {
+    struct retention_span *waiting = span(self, i);
+    if (waiting->end > bytes)
+      continue;
+    waiting->delivered_ms = now_ms;
+    if (waiting->opened_ms == RETENTION_NEVER)
+      waiting->opened_ms = now_ms;
+  }
+  while (self->count > 0 && span(self, 0)->delivered_ms != RETENTION_NEVER &&
+         now_ms - span(self, 0)->delivered_ms >= RETENTION_MS)
+    drop_oldest(self);
+}
+
+bool retention_is_settled(const struct retention *self) {
+  return self->length <= self->maxlen + RETENTION_SLACK;
+}
+
+bool retention_is_due(struct retention *self) {
+  if (retention_is_settled(self) || self->count > 0)
+    return false;
+  self->length = self->maxlen;
+  return true;
+}

@@ -1,0 +1,126 @@
+#include "agent/frontends/redis/delivery/send_queue.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "base/memory.h"
+
+struct send_queue_chunk {
+  struct send_queue_chunk *next;
+  size_t size;
+  size_t start;    /* offset of what is not delivered */
+  size_t end;      /* offset after what is committed */
+  size_t commands; /* between the two */
+  char bytes[];
+};
+
+static_assert(sizeof(struct send_queue_chunk) <= 40,
+              "the head that SEND_QUEUE_CHUNK_SIZE leaves room for");
+
+static void free_chunks(struct send_queue_chunk *chunk) {
+  for (struct send_queue_chunk *next; chunk != NULL; chunk = next) {
+    next = chunk->next;
+    free(chunk);
+  }
+}
+
+void send_queue_free(struct send_queue *self) {
+  free_chunks(self->first);
+  free_chunks(self->spares);
+  *self = (struct send_queue){0};
+}
+
+static struct send_queue_chunk *new_chunk(struct send_queue *self, size_t length) {
+  size_t size = length > SEND_QUEUE_CHUNK_SIZE ? length : SEND_QUEUE_CHUNK_SIZE;
+  struct send_queue_chunk *chunk = self->spares;
+  if (length > SEND_QUEUE_CHUNK_SIZE || chunk == NULL) {
+    chunk = memory_allocate(sizeof *chunk + size);
+  } else {
+    self->spares = chunk->next;
+    self->spare_count--;
+  }
+  *chunk = (struct send_queue_chunk){.size = size};
+  return chunk;
+}
+
+static void drop_first(struct send_queue *self) {
+  struct send_queue_chunk *chunk = self->first;
+  self->first = chunk->next;
+  if (chunk->size != SEND_QUEUE_CHUNK_SIZE || self->spare_count == BATCH_PIECES) {
+    free(chunk);
+  } else {
+    chunk->next = self->spares;
+    self->spares = chunk;
+    self->spare_count++;
+  }
+  if (self->first != NULL)
+    return;
+  self->last = NULL;
+  if (self->spares != NULL) {
+    free_chunks(self->spares->next);
+    self->spares->next = NULL;
+    self->spare_count = 1;
+  }
+}
+
+char *send_queue_reserve(struct send_queue *self, size_t length) {
+  CHECK(length > 0 && self->reserved == 0);
+  if (self->last == NULL || self->last->size - self->last->end < length) {
+    struct send_queue_chunk *chunk = new_chunk(self, length);
+    if (self->last == NULL)
+      self->first = chunk;
+    else
+      self->last->next = chunk;
+    self->last = chunk;
+  }
+  self->reserved = length;
+  return self->last->bytes + self->last->end;
+}
+
+void send_queue_commit(struct send_queue *self, size_t commands) {
+  CHECK(self->reserved > 0);
+  self->last->end += self->reserved;
+  self->last->commands += commands;
+  self->bytes += self->reserved;
+  self->reserved = 0;
+}
+
+/* It ends where a chunk ends. A chunk that is larger than a batch is one by itself. */
+static struct batch make_batch(const struct send_queue *self) {
+  struct batch batch = {0};
+  for (struct send_queue_chunk *chunk = self->first; chunk != NULL && batch.count < BATCH_PIECES;
+       chunk = chunk->next) {
+    size_t length = chunk->end - chunk->start;
+    if (batch.count > 0 && batch.length + length > BATCH_PIECES * SEND_QUEUE_CHUNK_SIZE)
+      break;
+    batch.commands += chunk->commands;
+    batch.length += length;
+    if (length > 0)
+      batch.pieces[batch.count++] =
+          (struct iovec){.iov_base = chunk->bytes + chunk->start, .iov_len = length};
+  }
+  return batch;
+}
+
+const struct batch *send_queue_batch(struct send_queue *self) {
+  if (self->batch.count == 0)
+    self->batch = make_batch(self);
+  return self->batch.count > 0 ? &self->batch : NULL;
+}
+
+void send_queue_delivered(struct send_queue *self) {
+  size_t commands = self->batch.commands;
+  for (int i = 0; i < self->batch.count; i++) {
+    struct send_queue_chunk *chunk = self->first;
+    size_t gone = commands < chunk->commands ? commands : chunk->commands;
+    chunk->start += self->batch.pieces[i].iov_len;
+    chunk->commands -= gone;
+    commands -= gone;
+    if (chunk->start == chunk->end)
+      drop_first(self);
+  }
+  self->bytes -= self->batch.length;
+  self->gone += self->batch.length;
+  self->batch = (struct batch){0};
+}

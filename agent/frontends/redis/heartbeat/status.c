@@ -1,0 +1,76 @@
+#include "agent/frontends/redis/heartbeat/status.h"
+
+#include <string.h>
+
+#include "wire/features.h"
+
+void status_init(struct status *self, const char *version) {
+  *self = (struct status){0};
+  struct buffer *out = &self->text;
+  buffer_add_format(
+      out, ",\"Version\":\"%s\",\"Protocol\":\"" PROTOCOL_VERSIONS "\",\"Features\":[", version);
+  for (size_t i = 0; protocol_features[i] != NULL; i++)
+    buffer_add_format(out, "%s\"%s\"", i > 0 ? "," : "", protocol_features[i]);
+  buffer_add_string(out, "]");
+  self->agent_length = out->length;
+}
+
+void status_release(struct status *self) {
+  buffer_release(&self->text);
+}
+
+void status_count(struct status *self, const struct step_result *result) {
+  enum step_cause cause = result->end.cause;
+  if (cause == STEP_CAUSE_TIMEOUT)
+    self->steps.timed_out++;
+  else if (cause == STEP_CAUSE_CANCELLED)
+    self->steps.cancelled++;
+  else if (cause == STEP_CAUSE_EXITED && result->exit_code == 0)
+    self->steps.ok++;
+  else
+    self->steps.failed++;
+}
+
+/* `name`: what stands before it. */
+static void add_number(struct buffer *out, const char *name, uint64_t number) {
+  buffer_add_string(out, name);
+  buffer_add_number(out, number);
+}
+
+static void add_figure(struct buffer *out, const char *name, int64_t figure) {
+  if (figure >= 0)
+    add_number(out, name, (uint64_t)figure);
+}
+
+bool status_is_due(const struct status *self) {
+  return self->written == 0 || self->written % STATUS_REFRESHED == 1;
+}
+
+void status_read(struct status *self, const struct cgroup *container, size_t held_bytes,
+                 uint64_t reconnects) {
+  struct buffer *out = &self->text;
+  out->length = self->agent_length;
+  add_number(out, ",\"Steps\":{\"ok\":", self->steps.ok);
+  add_number(out, ",\"failed\":", self->steps.failed);
+  add_number(out, ",\"timedOut\":", self->steps.timed_out);
+  add_number(out, ",\"cancelled\":", self->steps.cancelled);
+  add_number(out, "},\"HeldBytes\":", held_bytes);
+  add_number(out, ",\"Reconnects\":", reconnects);
+  if (container == NULL)
+    return;
+  add_figure(out, ",\"MemoryBytes\":", cgroup_memory(container));
+  add_figure(out, ",\"MemoryLimitBytes\":", cgroup_memory_limit(container));
+  add_figure(out, ",\"MemoryPeakBytes\":", cgroup_memory_peak(container));
+  char seconds[STEP_RESULT_SECONDS_SIZE];
+  int64_t cpu_us = cgroup_cpu_us(container);
+  if (cpu_us < 0)
+    return;
+  step_result_seconds(seconds, cpu_us / 1000);
+  buffer_add_string(out, ",\"CpuSeconds\":");
+  buffer_add_string(out, seconds);
+}
+
+void status_write(struct status *self, struct buffer *out) {
+  self->written++;
+  buffer_add(out, self->text.bytes, self->text.length);
+}

@@ -1,0 +1,173 @@
+#include "agent/frontends/redis/intake/consumer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/frontends/redis/connection/command.h"
+#include "agent/frontends/redis/connection/redis_connection.h"
+#include "agent/payload_limit.h"
+#include "base/clock.h"
+#include "base/memory.h"
+
+/* The longest that an answer may take: Redis answers after CONSUMER_BLOCK_SECONDS at the latest,
+   and 3 s are left for the network. */
+#define ANSWER_MS (CONSUMER_BLOCK_SECONDS * 1000 + 3000)
+
+/* An answer without a step that comes so soon is not that of a Redis that has waited; so many of
+   them in a row, and the connection is dropped: that there are pauses in between. */
+#define EARLY_MS 1000
+#define EARLY_ANSWERS_MAX 3
+
+struct consumer {
+  const struct consumer_handler *handler;
+  void *owner;
+  struct redis_connection *connection;
+  const char *key;
+  char *move;        /* BLMOVE, or BRPOPLPUSH on a Redis older than 6.2 */
+  char *old_move;    /* BRPOPLPUSH; NULL once it is in use */
+  bool wanted;       /* consumer_take was called, and no callback has come since */
+  bool asked;        /* the command was sent, on this connection */
+  int64_t asked_ms;  /* when */
+  unsigned early;    /* answers without a step, in a row, for which Redis did not wait */
+  bool needs_resync; /* a connection was lost, and none was ready since */
+};
+
+static void ask(struct consumer *self) {
+  self->asked = true;
+  self->asked_ms = clock_monotonic_ms();
+  redis_connection_send(self->connection, self->move);
+  redis_connection_set_reply_timeout(self->connection, ANSWER_MS);
+}
+
+static void on_ready(void *owner, const redisReply *value) {
+  (void)value;
+  struct consumer *self = owner;
+  bool needs_resync = self->needs_resync;
+  self->needs_resync = self->asked = false;
+  if (needs_resync) {
+    self->wanted = false;
+    self->handler->needs_resync(self->owner);
+  } else if (self->wanted) {
+    ask(self);
+  }
+}
+
+static void on_down(void *owner) {
+  struct consumer *self = owner;
+  self->needs_resync = true;
+}
+
+static void on_error(struct consumer *self, const char *text) {
+  static const char unknown[] = "ERR unknown command";
+  if (self->old_move != NULL && strncmp(text, unknown, sizeof unknown - 1) == 0) {
+    free(self->move);
+    self->move = self->old_move;
+    self->old_move = NULL;
+    ask(self);
+    return;
+  }
+  /* The command was not executed; but a Redis that changes its role may have lost data too. */
+  if (redis_connection_recover(self->connection, text))
+    return;
+  struct error error;
+  (void)error_set(&error, "redis refuses %s %.120s: %.100s",
+                  self->old_move != NULL ? "BLMOVE" : "BRPOPLPUSH", self->key,
+                  redis_connection_explain(self->connection, text).text);
+  redis_connection_stop(self->connection);
+  self->handler->failed(self->owner, &error);
+}
+
+/* What is wrong with an answer that is no error; NULL: nothing. */
+static const char *fault_of(struct consumer *self, const redisReply *reply) {
+  bool is_early =
+      reply->type == REDIS_REPLY_NIL && clock_monotonic_ms() - self->asked_ms < EARLY_MS;
+  self->early = is_early ? self->early + 1 : 0;
+  if (reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_NIL)
+    return "a reply that redis does not give to what was asked";
+  return self->early > EARLY_ANSWERS_MAX ? "it does not wait for a step" : NULL;
+}
+
+static void on_reply(void *owner, const redisReply *reply) {
+  struct consumer *self = owner;
+  if (!self->asked) {
+    redis_connection_reconnect(self->connection, "an answer nobody asked for");
+    return;
+  }
+  if (reply->type == REDIS_REPLY_ERROR) {
+    on_error(self, reply->str);
+    return;
+  }
+  const char *fault = fault_of(self, reply);
+  if (fault != NULL) {
+    redis_connection_reconnect(self->connection, fault);
+    return;
+  }
+  self->wanted = self->asked = false;
+  redis_connection_mark_healthy(self->connection);
+  redis_connection_set_reply_timeout(self->connection, 0);
+  struct claimed claimed = {.payload = reply->str,
+                            .length = reply->len,
+                            .truncated = redis_connection_reply_is_truncated(self->connection)};
+  if (reply->type == REDIS_REPLY_STRING)
+    self->handler->step(self->owner, &claimed);
+  else
+    self->handler->nothing(self->owner);
+}
+
+static void on_failed(void *owner, const struct error *error) {
+  struct consumer *self = owner;
+  self->handler->failed(self->owner, error);
+}
+
+struct consumer *consumer_new(struct event_base *base, const struct log *log,
+                              const struct redis_url *url, const struct keys *keys,
+                              const struct consumer_handler *handler, void *owner) {
+  static const struct redis_connection_handler redis_connection_handler = {
+      .ready = on_ready, .reply = on_reply, .disconnected = on_down, .failed = on_failed};
+  struct consumer *self = memory_allocate(sizeof *self);
+  *self = (struct consumer){.handler = handler, .owner = owner, .key = keys->in};
+  char seconds[8];
+  (void)snprintf(seconds, sizeof seconds, "%d", CONSUMER_BLOCK_SECONDS);
+  const char *words[] = {"BLMOVE", keys->in, keys->inflight, "RIGHT", "LEFT", seconds};
+  const char *old_words[] = {"BRPOPLPUSH", keys->in, keys->inflight, seconds};
+  self->move = command_new(words, 6);
+  self->old_move = command_new(old_words, 4);
+  struct client_name name = keys_client_name(keys, "in");
+  struct redis_connection_options options = {
+      .url = url, .role = "consumer", .name = name.text, .largest_string = payload_limit};
+  self->connection = redis_connection_new(base, log, &options, &redis_connection_handler, self);
+  return self;
+}
+
+void consumer_free(struct consumer *self) {
+  redis_connection_free(self->connection);
+  free(self->move);
+  free(self->old_move);
+  free(self);
+}
+
+void consumer_prepare(struct consumer *self) {
+  redis_connection_prepare(self->connection);
+}
+
+void consumer_take(struct consumer *self) {
+  if (self->wanted)
+    return;
+  self->wanted = true;
+  if (redis_connection_start(self->connection))
+    ask(self);
+}
+
+bool consumer_is_waiting(const struct consumer *self) {
+  return self->wanted;
+}
+
+void consumer_stop(struct consumer *self) {
+  self->wanted = false;
+  redis_connection_stop(self->connection);
+}
+
+uint64_t consumer_reconnections(const struct consumer *self) {
+  return redis_connection_reconnections(self->connection);
+}

@@ -1,0 +1,29 @@
+#ifndef AGENT_FRONTENDS_REDIS_KEYS_H
+#define AGENT_FRONTENDS_REDIS_KEYS_H
+
+/*
+ * The Redis keys of one job. The job id is used verbatim: `{pipe-42}` is a hash tag that puts them
+ * all in one Redis Cluster slot.
+ */
+struct keys {
+  const char *job_id;
+  char *in;       /* LIST: Steps, taken from the tail */
+  char *events;   /* STREAM: StepEvents */
+  char *results;  /* LIST: StepResults, pushed at the head */
+  char *inflight; /* LIST: Steps that were claimed and have no result yet, the newest at the head */
+  char *started;  /* STRING: stepId of the step that was started and has no result yet */
+  char *committed; /* STRING: who owns the job, and what it delivered last */
+  char *heartbeat; /* STRING: exists while the agent runs */
+};
+
+/* Builds the names, which keys_release frees; the job id is borrowed. Aborts when out of memory. */
+void keys_init(struct keys *self, const char *job_id);
+void keys_release(struct keys *self);
+
+/* "sandbox:<job>:<role>", for CLIENT LIST. */
+struct client_name {
+  char text[128];
+};
+struct client_name keys_client_name(const struct keys *self, const char *role);
+
+#endif

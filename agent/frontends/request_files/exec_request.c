@@ -1,0 +1,302 @@
+#include "agent/frontends/request_files/exec_request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/kinds/kind.h"
+#include "base/memory.h"
+#include "base/utf8.h"
+#include "wire/json.h"
+#include "wire/step_field.h"
+
+#define MESSAGE_PREFIX "tool-executor: "
+
+bool exec_request_id_is_valid(const char *id) {
+  size_t length = strlen(id);
+  if (length == 0 || length > EXEC_REQUEST_ID_MAX || utf8_valid_prefix(id, length) != length)
+    return false;
+  for (size_t i = 0; i < length; i++) {
+    unsigned char byte = (unsigned char)id[i];
+    unsigned char next = i + 1 < length ? (unsigned char)id[i + 1] : 0;
+    if (byte < 0x20 || byte == 0x7F || (byte == 0xC2 && next < 0xA0)) /* U+0080 to U+009F */
+      return false;
+  }
+  return true;
+}
+
+/* --- the fields ------------------------------------------------------------------------------ */
+
+/* NULL when it is absent or null. */
+static cJSON *field(const struct exec_request *self, const char *name) {
+  cJSON *value = cJSON_GetObjectItemCaseSensitive(self->root, name);
+  return cJSON_IsNull(value) ? NULL : value;
+}
+
+static bool has_nul(const char *text) {
+  return strstr(text, JSON_TREE_NUL) != NULL;
+}
+
+static int check_text(const char *name, const cJSON *value, struct error *error) {
+  if (value == NULL)
+    return 0;
+  if (!cJSON_IsString(value))
+    return step_field_reject(name, "a string", value, error);
+  return has_nul(value->valuestring)
+             ? error_set(error, "%s: expected a string without NUL, got one with it", name)
+             : 0;
+}
+
+static int check_texts(const char *name, const cJSON *value, struct error *error) {
+  if (value == NULL)
+    return 0;
+  if (!cJSON_IsArray(value))
+    return step_field_reject(name, "an array of strings", value, error);
+  for (const cJSON *item = value->child; item != NULL; item = item->next)
+    if (check_text(name, item, error) != 0)
+      return -1;
+  return 0;
+}
+
+/* The next of a name, 0 at its end: case and white space do not count, which a person may have
+   written otherwise into a manifest than a program. */
+static int next_letter(const char **text) {
+  *text += strspn(*text, " \t\n\v\f\r");
+  int letter = (unsigned char)**text;
+  *text += letter != '\0';
+  return letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter;
+}
+
+/* Whether it is for the sidecar of this pack. One that is empty is for any. */
+static bool is_for(const cJSON *target, const char *pack) {
+  const char *left = cJSON_IsString(target) ? target->valuestring : "";
+  const char *right = pack != NULL ? pack : "";
+  int wanted = next_letter(&left), own = next_letter(&right);
+  if (wanted == '\0' || own == '\0')
+    return true;
+  for (; wanted == own && wanted != '\0'; wanted = next_letter(&left))
+    own = next_letter(&right);
+  return wanted == own;
+}
+
+/* A number, or digits, rounded down; 0 for anything else. */
+static double seconds_of(const cJSON *value) {
+  if (cJSON_IsNumber(value))
+    return value->valuedouble;
+  if (!cJSON_IsString(value))
+    return 0;
+  double seconds = 0;
+  for (const char *digit = value->valuestring; *digit != '\0'; digit++) {
+    if (*digit < '0' || *digit > '9')
+      return 0;
+    seconds = seconds * 10 + (*digit - '0');
+  }
+  return seconds;
+}
+
+static void read_timeout(struct exec_request *self, const struct exec_request_rules *rules) {
+  double seconds = seconds_of(field(self, "timeout"));
+  if (!(seconds >= 1))
+    seconds = rules->timeout_seconds;
+  self->timeout_seconds =
+      seconds < rules->timeout_max_seconds ? (unsigned)seconds : rules->timeout_max_seconds;
+}
+
+static int read_command(struct exec_request *self, struct error *error) {
+  const cJSON *argv = field(self, "argv");
+  if (check_texts("argv", argv, error) != 0)
+    return -1;
+  if (argv != NULL && argv->child != NULL) {
+    if (argv->child->valuestring[0] == '\0')
+      return error_set(error, "argv: expected the name of a program, got an empty string");
+    self->argv = argv;
+    return 0;
+  }
+  const cJSON *command = field(self, "command");
+  const cJSON *args = field(self, "args");
+  if (check_text("command", command, error) != 0 || check_texts("args", args, error) != 0)
+    return -1;
+  if (command == NULL || command->valuestring[0] == '\0')
+    return step_field_reject("command", "a non-empty string", command, error);
+  self->command = command->valuestring;
+  self->args = args;
+  return 0;
+}
+
+/* The input may hold NUL. */
+static int read_input(struct exec_request *self, struct error *error) {
+  cJSON *input = field(self, "stdin");
+  if (input == NULL)
+    return 0;
+  if (!cJSON_IsString(input))
+    return step_field_reject("stdin", "a string", input, error);
+  size_t length = json_tree_unmark_nul(input->valuestring);
+  if (length > 0) {
+    self->input = input->valuestring;
+    self->input_length = length;
+  }
+  return 0;
+}
+
+static int read_directory(struct exec_request *self, const char *fallback, struct error *error) {
+  const cJSON *directory = field(self, "workDir");
+  if (check_text("workDir", directory, error) != 0)
+    return -1;
+  if (directory != NULL && directory->valuestring[0] != '\0')
+    self->directory = directory->valuestring;
+  else
+    self->directory = fallback != NULL ? fallback : EXEC_REQUEST_DIRECTORY;
+  return 0;
+}
+
+static void read_trace(struct exec_request *self) {
+  const cJSON *parent = cJSON_GetObjectItemCaseSensitive(field(self, "_meta"), "traceparent");
+  self->traceparent = cJSON_IsString(parent) ? parent->valuestring : NULL;
+}
+
+static int read_fields(struct exec_request *self, const char *id,
+                       const struct exec_request_rules *rules, struct error *error) {
+  const cJSON *target = field(self, "target"), *own_id = field(self, "id");
+  self->other_id = cJSON_IsString(own_id) && strcmp(own_id->valuestring, id) != 0;
+  read_timeout(self, rules);
+  read_trace(self);
+  if (step_field_names_unique(self->root, "", error) != 0)
+    return -1;
+  if (target != NULL && !cJSON_IsString(target))
+    return step_field_reject("target", "a string", target, error);
+  if (read_directory(self, rules->directory, error) != 0 || read_command(self, error) != 0)
+    return -1;
+  return read_input(self, error);
+}
+
+/* --- the text -------------------------------------------------------------------------------- */
+
+enum request_found exec_request_parse(struct exec_request *self, const char *text, size_t length,
+                                      const char *id, const struct exec_request_rules *rules,
+                                      struct error *error) {
+  *self = (struct exec_request){0};
+  size_t at;
+  switch (json_text_object(text, length, &at)) {
+  case JSON_TEXT_SHORT:
+    if (length == 0)
+      (void)error_set(error, "request is not valid JSON: it is empty");
+    else
+      (void)error_set(error, "request is not valid JSON: it ends too early, after %zu bytes",
+                      length);
+    return REQUEST_SHORT;
+  case JSON_TEXT_BROKEN:
+    (void)error_set(error, "request is not valid JSON: broken at byte %zu", at);
+    return REQUEST_BROKEN;
+  case JSON_TEXT_WHOLE:
+    break;
+  }
+  struct error reason;
+  self->root = json_tree_parse(text, length, &reason);
+  if (self->root == NULL) {
+    (void)error_set(error, "request is not valid JSON: %s", reason.text);
+    return REQUEST_BROKEN;
+  }
+  if (!is_for(field(self, "target"), rules->pack))
+    return REQUEST_OF_OTHERS;
+  return read_fields(self, id, rules, error) == 0 ? REQUEST_READY : REQUEST_REFUSED;
+}
+
+void exec_request_release(struct exec_request *self) {
+  cJSON_Delete(self->root);
+  *self = (struct exec_request){0};
+}
+
+/* --- the step -------------------------------------------------------------------------------- */
+
+static void add_line(const struct exec_request *self, struct buffer *line) {
+  buffer_add_string(line, self->command);
+  for (const cJSON *item = self->args != NULL ? self->args->child : NULL; item != NULL;
+       item = item->next) {
+    buffer_add(line, " ", 1);
+    buffer_add_string(line, item->valuestring);
+  }
+}
+
+static char *copy_text(const char *text) {
+  return memory_copy(text, strlen(text));
+}
+
+/* Of a program all but its name. */
+static char **make_arguments(const struct exec_request *self) {
+  if (self->argv == NULL) {
+    struct buffer line = {0};
+    char **args = memory_allocate(3 * sizeof *args);
+    add_line(self, &line);
+    buffer_add(&line, "", 1);
+    args[0] = copy_text("-c");
+    args[1] = line.bytes;
+    args[2] = NULL;
+    return args;
+  }
+  size_t count = 0;
+  char **args = memory_allocate((size_t)cJSON_GetArraySize(self->argv) * sizeof *args);
+  for (const cJSON *item = self->argv->child->next; item != NULL; item = item->next)
+    args[count++] = copy_text(item->valuestring);
+  args[count] = NULL;
+  return args;
+}
+
+/* Tools read lines: the input ends with a line ending, as it does for the reference. */
+static struct step_bytes make_input(const struct exec_request *self) {
+  struct buffer input = {0};
+  if (self->input == NULL)
+    return (struct step_bytes){0};
+  buffer_add(&input, self->input, self->input_length);
+  buffer_add(&input, "\n", 2); /* and a NUL behind it */
+  return (struct step_bytes){.text = input.bytes, .length = input.length - 1};
+}
+
+void exec_request_step(const struct exec_request *self, const char *id, const char *shell,
+                       const char *directory, char **env, struct step *out) {
+  step_init(out, &run_kind.wire, id, self->argv != NULL ? self->argv->child->valuestring : shell,
+            directory, self->timeout_seconds);
+  *(struct run_fields *)out->fields =
+      (struct run_fields){.args = make_arguments(self), .input = make_input(self)};
+  out->env = env;
+  run_kind_set_trace(out, self->traceparent);
+}
+
+void exec_request_add_text(const struct exec_request *self, struct buffer *out) {
+  if (self->argv == NULL) {
+    add_line(self, out);
+    return;
+  }
+  for (const cJSON *item = self->argv->child; item != NULL; item = item->next) {
+    if (item != self->argv->child)
+      buffer_add(out, " ", 1);
+    buffer_add_string(out, item->valuestring);
+  }
+}
+
+/* --- the result ------------------------------------------------------------------------------ */
+
+static void add_stream(struct buffer *out, const char *key, struct captured_stream stream,
+                       size_t max, const char *message) {
+  struct buffer text = {0};
+  stream = captured_stream_shown(stream, max);
+  if (stream.length > 0)
+    buffer_add(&text, stream.bytes, stream.length);
+  buffer_add_string(&text, stream.truncated ? EXEC_RESULT_CUT : "");
+  if (message[0] != '\0') {
+    buffer_add_string(&text, text.length > 0 ? "\n" MESSAGE_PREFIX : MESSAGE_PREFIX);
+    buffer_add_string(&text, message);
+  }
+  buffer_add_string(out, key);
+  buffer_add_json(out, text.length > 0 ? text.bytes : "", text.length);
+  buffer_release(&text);
+}
+
+void exec_request_add_result(const char *id, const struct execution_result *end,
+                             const char *message, size_t stream_max, struct buffer *out) {
+  buffer_add_string(out, "{\"id\":");
+  buffer_add_json(out, id, strlen(id));
+  buffer_add_format(out, ",\"exitCode\":%d", end->exit_code);
+  add_stream(out, ",\"stdout\":", end->output, stream_max, "");
+  add_stream(out, ",\"stderr\":", end->errors, stream_max, message);
+  buffer_add_string(out, ",\"timedOut\":");
+  buffer_add_string(out, end->how == EXECUTION_TIMED_OUT ? "true}\n" : "false}\n");
+}

@@ -1,0 +1,531 @@
+#include "agent/frontends/request_files/inbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/engine/engine.h"
+#include "agent/payload_limit.h"
+#include "base/clock.h"
+#include "base/printable.h"
+
+/* How long a request that is not whole, or not JSON, must stay as it is until it is answered: who
+   writes it may be slow. */
+#define SHORT_MS 5000
+#define BROKEN_MS 200
+
+/* Where there is no space for a result: the bytes of each stream that it has then, how often it is
+   tried again, and how long. */
+#define SMALL_STREAM_MAX 4096
+#define RETRY_MS 200
+#define GIVE_UP_MS 10000
+
+/* In a turn of the loop: files that are read, not longer than READ_SHORT, and one that is. */
+#define READS_A_TURN 32
+#define READ_SHORT (32 * 1024)
+
+/* A file that was read so often and is not whole yet has no hurry. */
+#define READS_SOON 8
+
+/* After an EXEC_BEHIND there is a pause, so that what takes several turns is not held up in each:
+   as long as the reading took, and so many times as long where there is nothing to be run of it. */
+#define BEHIND_PAUSE 4
+
+/* In a turn of the loop: names of a scan, each of which may be a claim, several system calls. */
+#define NAMES_A_TURN 512
+
+/* Claims and locks that dead agents have left are looked for in each n-th scan. */
+#define SWEEP_SCANS 10
+
+static struct ipc_name request_name(const char *id) {
+  return ipc_name(EXEC_REQUEST_PREFIX, id, EXEC_SUFFIX);
+}
+
+static struct ipc_name result_name(const char *id) {
+  return ipc_name(EXEC_RESULT_PREFIX, id, EXEC_SUFFIX);
+}
+
+static bool has_request(const struct inbox *self, const char *id) {
+  return ipc_directory_has(&self->ipc, request_name(id).text);
+}
+
+static bool has_result(const struct inbox *self, const char *id) {
+  return ipc_directory_has_file(&self->ipc, result_name(id).text);
+}
+
+static bool find_file(const struct inbox *self, const struct exec *exec, struct stat *file) {
+  return fstatat(self->ipc.tools, request_name(exec->id).text, file, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+static bool is_like(const struct stat *left, const struct stat *right) {
+  return left->st_ino == right->st_ino && left->st_size == right->st_size &&
+         left->st_mode == right->st_mode && left->st_ctim.tv_sec == right->st_ctim.tv_sec &&
+         left->st_ctim.tv_nsec == right->st_ctim.tv_nsec;
+}
+
+static void note_file(struct exec *exec, const struct stat *file) {
+  if (!is_like(&exec->file, file))
+    exec->since_ms = 0;
+  exec->file = *file;
+}
+
+/* This file of a request is to be read after so many scans. */
+static void mark_request(struct inbox *self, struct exec *exec, const struct stat *file,
+                         uint64_t round) {
+  bool behind = file->st_size > READ_SHORT || exec->reads >= READS_SOON;
+  exec_table_set(&self->execs, exec, behind ? EXEC_BEHIND : EXEC_FOUND);
+  exec->round = round;
+  note_file(exec, file);
+}
+
+void inbox_drop(struct inbox *self, struct exec *exec) {
+  struct stat file;
+  claims_drop(&self->claims, exec->id);
+  exec->elsewhere = exec->logged = exec->closed = false;
+  exec->reads = 0;
+  exec->since_ms = 0;
+  if (find_file(self, exec, &file))
+    mark_request(self, exec, &file, self->scans);
+  else
+    exec_table_remove(&self->execs, exec);
+}
+
+/* --- results --------------------------------------------------------------------------------- */
+
+/* Writes the text: then it is answered. Returns 0, or the errno. */
+static int write_result(struct inbox *self, struct exec *exec) {
+  if (ipc_directory_write(&self->ipc, claims_make_name(&self->claims).text,
+                          result_name(exec->id).text, &exec->result) != 0)
+    return errno;
+  log_plain(self->log, INBOX_LOG_PREFIX "done [%s]: exit=%d timed_out=%s", exec->id,
+            exec->exit_code, exec->timed_out ? "true" : "false");
+  buffer_release(&exec->result);
+  exec_table_set(&self->execs, exec, EXEC_ANSWERED);
+  return 0;
+}
+
+/* Whoever waited for it is gone when the request is: then there is no result. */
+void inbox_answer(struct inbox *self, struct exec *exec, const struct execution_result *end,
+                  const char *message) {
+  if (!has_request(self, exec->id)) {
+    inbox_drop(self, exec);
+    return;
+  }
+  exec->exit_code = end->exit_code;
+  exec->timed_out = end->how == EXECUTION_TIMED_OUT;
+  exec->result.length = 0;
+  exec_request_add_result(exec->id, end, message, EXEC_RESULT_STREAM_MAX, &exec->result);
+  int wrong = write_result(self, exec);
+  if (wrong == ENOSPC || wrong == EDQUOT) {
+    log_line(self->log, LOG_WARN, NULL, "[%s]: the result is cut: %s", exec->id, strerror(wrong));
+    buffer_release(&exec->result);
+    exec_request_add_result(exec->id, end, message, SMALL_STREAM_MAX, &exec->result);
+    wrong = write_result(self, exec);
+  }
+  if (wrong == 0)
+    return;
+  log_line(self->log, LOG_WARN, NULL, "[%s]: the result cannot be written: %s: tried for %d s",
+           exec->id, strerror(wrong), GIVE_UP_MS / 1000);
+  exec_table_set(&self->execs, exec, EXEC_ANSWERING);
+  exec->since_ms = clock_monotonic_ms();
+  exec->due_ms = exec->since_ms + RETRY_MS;
+}
+
+static void answer_again(struct inbox *self, struct exec *exec, bool last) {
+  if (!has_request(self, exec->id)) {
+    inbox_drop(self, exec);
+    return;
+  }
+  int64_t now_ms = clock_monotonic_ms();
+  int wrong = write_result(self, exec);
+  exec->due_ms = now_ms + RETRY_MS;
+  if (wrong == 0 || (!last && now_ms < exec->since_ms + GIVE_UP_MS))
+    return;
+  log_line(self->log, LOG_ERROR, NULL, "[%s]: the result (exit=%d) is lost: %s", exec->id,
+           exec->exit_code, strerror(wrong));
+  buffer_release(&exec->result);
+  exec_table_set(&self->execs, exec, EXEC_ANSWERED); /* the claim stays: it does not run again */
+}
+
+void inbox_refuse(struct inbox *self, struct exec *exec, int exit_code, const char *reason) {
+  struct error masked;
+  (void)error_set(&masked, "%s", reason);
+  mask_string(self->log->masker, masked.text, false);
+  inbox_answer(self, exec,
+               &(struct execution_result){.how = EXECUTION_NO_PROCESS, .exit_code = exit_code},
+               masked.text);
+}
+
+/* --- reading a request ----------------------------------------------------------------------- */
+
+static enum request_found read_file(struct inbox *self, const char *id, struct stat *file,
+                                    struct exec_request *request, struct error *error) {
+  const size_t max = payload_limit() < EXEC_REQUEST_MAX ? payload_limit() : EXEC_REQUEST_MAX;
+  const struct ipc_name name = request_name(id);
+  if (!exec_request_id_is_valid(id)) {
+    (void)error_set(error, "its name is no id in UTF-8 without control characters");
+    return ipc_directory_has(&self->ipc, name.text) ? REQUEST_NONE : REQUEST_GONE;
+  }
+  self->text.length = 0;
+  if (ipc_directory_read(&self->ipc, name.text, max, &self->text, file) == 0)
+    return exec_request_parse(request, self->text.length > 0 ? self->text.bytes : "",
+                              self->text.length, id, &self->rules, error);
+  switch (errno) {
+  case ENOENT:
+    return REQUEST_GONE;
+  case ENXIO:
+    (void)error_set(error, "it is %s", printable_file_kind(file->st_mode));
+    return REQUEST_NONE;
+  case EFBIG:
+    (void)error_set(error, "request is longer than %zu bytes", max);
+    return REQUEST_REFUSED;
+  default:
+    (void)error_set(error, "%s", strerror(errno));
+    return REQUEST_UNREADABLE;
+  }
+}
+
+enum request_found inbox_look(struct inbox *self, struct exec *exec, struct exec_request *request,
+                              struct error *error) {
+  struct stat file = exec->file;
+  *request = (struct exec_request){0};
+  error->text[0] = '\0';
+  enum request_found found = read_file(self, exec->id, &file, request, error);
+  note_file(exec, &file);
+  return found;
+}
+
+/* What is not whole is waited for: while it changes, and until it has been so for long enough. What
+   is not JSON may be the middle of a rewrite, unless its writer has closed it. */
+static bool has_to_wait(struct inbox *self, struct exec *exec, enum request_found found,
+                        bool closed) {
+  if (found != REQUEST_SHORT && (found != REQUEST_BROKEN || closed))
+    return false;
+  int64_t now_ms = clock_monotonic_ms();
+  if (exec->since_ms == 0)
+    exec->since_ms = now_ms;
+  exec->due_ms = exec->since_ms + (found == REQUEST_SHORT ? SHORT_MS : BROKEN_MS);
+  if (now_ms >= exec->due_ms)
+    return false;
+  exec_table_set(&self->execs, exec, EXEC_WAITING);
+  return true;
+}
+
+/* `how` may be NULL: that is not told. */
+static void put_off(struct inbox *self, struct exec *exec, enum exec_state state, const char *how,
+                    const char *why) {
+  if (how != NULL && !exec->logged) {
+    log_line(self->log, LOG_WARN, NULL, "[%s] %s: %s%s", exec->id, how, why,
+             state == EXEC_REFUSED ? ": tried again" : "");
+    exec->logged = true;
+  }
+  exec_table_set(&self->execs, exec, state);
+}
+
+/* Of a claim that is not ours. One of an agent that is dead is answered for it. */
+static void look_at_claim(struct inbox *self, struct exec *exec) {
+  int lock;
+  bool answered = has_result(self, exec->id);
+  exec_table_set(&self->execs, exec, answered ? EXEC_ANSWERED : EXEC_FOREIGN);
+  if (answered)
+    return;
+  switch (claims_owner(&self->claims, exec->id, &lock)) {
+  case CLAIM_OF_DEAD:
+    if (!has_result(self, exec->id)) /* asked again, as the lock is held now */
+      inbox_refuse(
+          self, exec, EXECUTION_EXIT_NOT_RUN,
+          "interrupted: the sidecar ended while this request was running; it was not run again");
+    break;
+  case CLAIM_OF_SELF: /* of a cancelled one of this name: it could not be removed then */
+    claims_drop(&self->claims, exec->id);
+    exec_table_set(&self->execs, exec, EXEC_NEW);
+    break;
+  case CLAIM_OF_NOBODY:
+    exec_table_set(&self->execs, exec, EXEC_NEW);
+    break;
+  case CLAIM_OF_SCRIPT:
+  case CLAIM_OF_AGENT:
+    break;
+  }
+  ipc_directory_close_entry(lock);
+}
+
+/* True: it is ours now. Else the exec may be gone. */
+static bool claim_request(struct inbox *self, struct exec *exec) {
+  if (has_result(self, exec->id)) {
+    exec_table_set(&self->execs, exec, EXEC_ANSWERED);
+    return false;
+  }
+  switch (claims_take(&self->claims, exec->id)) {
+  case CLAIM_TAKEN:
+    if (has_request(self, exec->id) && !has_result(self, exec->id))
+      return true;
+    inbox_drop(self, exec); /* another one was faster, and is through */
+    break;
+  case CLAIM_FOREIGN:
+    look_at_claim(self, exec);
+    break;
+  case CLAIM_REFUSED:
+    put_off(self, exec, EXEC_REFUSED, "cannot be claimed", strerror(errno));
+    break;
+  }
+  return false;
+}
+
+static void take_claimed(struct inbox *self, struct exec *exec, const struct exec_request *request,
+                         enum request_found found, const struct error *error) {
+  if (request->other_id)
+    log_line(self->log, LOG_WARN, NULL, "[%s] has another id inside, which does not count",
+             exec->id);
+  if (found != REQUEST_READY) {
+    inbox_refuse(self, exec, EXECUTION_EXIT_NOT_RUN, error->text);
+    return;
+  }
+  exec->round = 0;
+  exec_table_set(&self->execs, exec, EXEC_QUEUED);
+}
+
+/* Reads one that is marked, and decides. The exec may be gone afterwards. */
+static void read_request(struct inbox *self, struct exec *exec) {
+  struct exec_request request;
+  struct error error;
+  bool closed = exec->closed;
+  exec->closed = false;
+  exec->reads++;
+  enum request_found found = inbox_look(self, exec, &request, &error);
+  if (found == REQUEST_GONE)
+    exec_table_remove(&self->execs, exec);
+  else if (found == REQUEST_OF_OTHERS || found == REQUEST_NONE)
+    put_off(self, exec, EXEC_OTHERS, found == REQUEST_NONE ? "is ignored" : NULL, error.text);
+  else if (found == REQUEST_UNREADABLE)
+    put_off(self, exec, EXEC_REFUSED, "cannot be read", error.text);
+  else if (!has_to_wait(self, exec, found, closed) && claim_request(self, exec))
+    take_claimed(self, exec, &request, found, &error);
+  exec_request_release(&request);
+}
+
+/* What a scan under way has found has its turn when the scan has seen all names. */
+static bool is_due(const struct inbox *self, const struct exec *exec) {
+  return exec->round <= self->scans;
+}
+
+static void read_one_behind(struct inbox *self) {
+  int64_t begin_ms = clock_monotonic_ms();
+  size_t queued = self->execs.in[EXEC_QUEUED];
+  struct exec *exec =
+      begin_ms >= self->behind_ms ? exec_table_first(&self->execs, EXEC_BEHIND) : NULL;
+  if (exec == NULL || !is_due(self, exec))
+    return;
+  read_request(self, exec);
+  int64_t end_ms = clock_monotonic_ms();
+  int64_t share = self->execs.in[EXEC_QUEUED] > queued ? 1 : BEHIND_PAUSE;
+  self->behind_ms = end_ms + (end_ms - begin_ms) * share;
+}
+
+static void read_requests(struct inbox *self) {
+  struct exec *found[READS_A_TURN];
+  size_t count = exec_table_oldest(&self->execs, EXEC_FOUND, found, READS_A_TURN);
+  for (size_t i = 0; i < count && is_due(self, found[i]); i++)
+    read_request(self, found[i]);
+  read_one_behind(self);
+}
+
+/* --- what has gone --------------------------------------------------------------------------- */
+
+/* When its file is gone, and its answer is taken where it was given, by whomever. The exec may be
+   gone afterwards. */
+static void end_if_gone(struct inbox *self, struct exec *exec) {
+  if (exec->state == EXEC_CANCELLED || has_request(self, exec->id) ||
+      (exec->state == EXEC_ANSWERED && has_result(self, exec->id)))
+    return;
+  if (exec->state <= EXEC_FOREIGN) { /* never this agent's */
+    exec_table_remove(&self->execs, exec);
+    return;
+  }
+  if (exec->state != EXEC_RUNNING) {
+    inbox_drop(self, exec);
+    return;
+  }
+  log_plain(self->log, INBOX_LOG_PREFIX "cancelled [%s]: its request was deleted", exec->id);
+  exec_table_set(&self->execs, exec, EXEC_CANCELLED);
+  engine_stop(exec->execution, FILES_GRACE_MS, STEP_CAUSE_CANCELLED, "its request was deleted");
+}
+
+/* --- what is there --------------------------------------------------------------------------- */
+
+/* The exec whose request or result has this name; with `make` of a request there is one. */
+static struct exec *exec_of(struct inbox *self, const char *name, const char *prefix, bool make) {
+  size_t begin = strlen(prefix), length = strlen(name), suffix = sizeof EXEC_SUFFIX - 1;
+  struct ipc_name id = {.text = ""};
+  if (length < begin + suffix || memcmp(name, prefix, begin) != 0 ||
+      memcmp(name + length - suffix, EXEC_SUFFIX, suffix) != 0)
+    return NULL;
+  memcpy(id.text, name + begin, length - begin - suffix);
+  return exec_table_get(&self->execs, id.text, make);
+}
+
+/* A change of its file matters: it is not decided yet. It is read in its turn, which is that of
+   before where it has one. */
+void inbox_changed(struct inbox *self, const char *name, bool written) {
+  struct stat file;
+  struct exec *exec = exec_of(self, name, EXEC_RESULT_PREFIX, false);
+  if (exec != NULL)
+    end_if_gone(self, exec);
+  exec = exec_of(self, name, EXEC_REQUEST_PREFIX, written);
+  if (exec == NULL)
+    return;
+  if (!find_file(self, exec, &file)) {
+    end_if_gone(self, exec);
+  } else if (written && exec->state <= EXEC_BEHIND) {
+    exec->closed = true;
+    if (exec->state <= EXEC_REFUSED)
+      mark_request(self, exec, &file, self->scans);
+    else if (exec->round > self->scans)
+      exec->round = self->scans;
+  }
+}
+
+/* It is read when the scan has seen all names, the oldest first. */
+static void note_found(struct inbox *self, struct exec *exec) {
+  struct stat file;
+  bool was_read = exec->state == EXEC_WAITING || exec->state == EXEC_OTHERS;
+  exec->seen = self->scans + 1;
+  if (exec->state == EXEC_FOREIGN)
+    look_at_claim(self, exec);
+  else if (exec->state <= EXEC_REFUSED && find_file(self, exec, &file) &&
+           !(was_read && is_like(&file, &exec->file)))
+    mark_request(self, exec, &file, self->scans + 1);
+}
+
+static bool is_sweep(const struct inbox *self) {
+  return self->scans % SWEEP_SCANS == 0;
+}
+
+/* A claim whose request and result are both gone, and what else dead agents leave. The request may
+   be there and not known yet. */
+static void sweep_name(struct inbox *self, const char *name) {
+  const char *id = claims_sweep_name(&self->claims, name);
+  if (id != NULL && exec_table_get(&self->execs, id, false) == NULL && !has_request(self, id) &&
+      !has_result(self, id))
+    claims_drop(&self->claims, id);
+}
+
+/* --- a scan ---------------------------------------------------------------------------------- */
+
+void inbox_scan_stop(struct inbox *self) {
+  if (self->names != NULL)
+    closedir(self->names);
+  self->names = NULL;
+}
+
+/* All names were seen; or there are none, as there is no directory. */
+static void end_scan(struct inbox *self) {
+  inbox_scan_stop(self);
+  if (is_sweep(self))
+    claims_sweep_end(&self->claims);
+  self->scans++;
+  self->unseen = self->execs.count;
+}
+
+void inbox_scan_begin(struct inbox *self) {
+  if (self->names != NULL)
+    return;
+  int fd = openat(self->ipc.tools, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  self->names = fd >= 0 ? fdopendir(fd) : NULL;
+  if (self->names == NULL && fd >= 0)
+    close(fd);
+  if (is_sweep(self))
+    claims_sweep_begin(&self->claims);
+  if (self->names == NULL)
+    end_scan(self);
+}
+
+static void scan_names(struct inbox *self) {
+  for (int i = 0; i < NAMES_A_TURN && self->names != NULL; i++) {
+    const struct dirent *entry = readdir(self->names);
+    struct exec *exec =
+        entry != NULL ? exec_of(self, entry->d_name, EXEC_REQUEST_PREFIX, true) : NULL;
+    if (entry == NULL)
+      end_scan(self);
+    else if (exec != NULL)
+      note_found(self, exec);
+    else if (is_sweep(self))
+      sweep_name(self, entry->d_name);
+  }
+}
+
+/* From the end, as a removal moves the ones after it. What comes and goes meanwhile may move one
+   past it: the next scan finds that. */
+static void end_unseen(struct inbox *self) {
+  for (int i = 0; i < NAMES_A_TURN && self->unseen > 0; i++) {
+    if (self->unseen > self->execs.count)
+      self->unseen = self->execs.count;
+    else if (self->execs.items[--self->unseen]->seen != self->scans)
+      end_if_gone(self, self->execs.items[self->unseen]);
+  }
+}
+
+/* --- turns ----------------------------------------------------------------------------------- */
+
+static bool waits_for_time(const struct exec *exec, bool serving) {
+  return exec->state == EXEC_ANSWERING || (exec->state == EXEC_WAITING && serving);
+}
+
+static void take_due(struct inbox *self, bool serving) {
+  int64_t now_ms = clock_monotonic_ms();
+  int answers = 0;
+  for (size_t i = self->execs.count; i > 0; i--) {
+    struct exec *exec = self->execs.items[i - 1];
+    if (!waits_for_time(exec, serving) || exec->due_ms > now_ms)
+      continue;
+    if (exec->state == EXEC_WAITING) {
+      exec->reads = READS_SOON; /* it can wait for new ones, too */
+      mark_request(self, exec, &exec->file, self->scans);
+    } else if (answers++ < INBOX_ANSWERS_A_TURN) {
+      answer_again(self, exec, false);
+    }
+  }
+}
+
+void inbox_turn(struct inbox *self, bool serving) {
+  if (serving) {
+    scan_names(self);
+    end_unseen(self);
+  }
+  take_due(self, serving);
+  if (serving)
+    read_requests(self);
+}
+
+int64_t inbox_due_ms(const struct inbox *self, bool serving) {
+  if (serving && (self->names != NULL || self->unseen > 0 || self->execs.in[EXEC_FOUND] > 0))
+    return 0;
+  int64_t due_ms = serving && self->execs.in[EXEC_BEHIND] > 0 ? self->behind_ms : INT64_MAX;
+  for (size_t i = 0; i < self->execs.count; i++) {
+    const struct exec *exec = self->execs.items[i];
+    if (waits_for_time(exec, serving) && exec->due_ms < due_ms)
+      due_ms = exec->due_ms;
+  }
+  return due_ms;
+}
+
+void inbox_init(struct inbox *self, const struct log *log, const struct exec_request_rules *rules) {
+  *self =
+      (struct inbox){.log = log, .rules = *rules, .ipc = IPC_DIRECTORY_NONE, .claims = CLAIMS_NONE};
+}
+
+void inbox_close(struct inbox *self) {
+  for (size_t i = self->execs.count; i > 0; i--)
+    if (self->execs.items[i - 1]->state == EXEC_ANSWERING)
+      answer_again(self, self->execs.items[i - 1], true);
+  claims_close(&self->claims);
+}
+
+void inbox_release(struct inbox *self) {
+  inbox_scan_stop(self);
+  buffer_release(&self->text);
+  claims_close(&self->claims);
+  ipc_directory_close(&self->ipc);
+  exec_table_release(&self->execs);
+}

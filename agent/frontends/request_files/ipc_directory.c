@@ -1,0 +1,192 @@
+#include "agent/frontends/request_files/ipc_directory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/staged_file.h"
+#include "base/write_all.h"
+
+#define READ_SIZE ((size_t)16 * 1024)
+
+static const int reading = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+
+void ipc_directory_close_entry(int fd) {
+  int error = errno;
+  if (fd >= 0)
+    close(fd);
+  errno = error;
+}
+
+int ipc_directory_open(struct ipc_directory *self, const char *path, struct error *error) {
+  self->top = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  return self->top >= 0 ? 0 : error_set(error, "%.200s: %s", path, strerror(errno));
+}
+
+void ipc_directory_close(struct ipc_directory *self) {
+  ipc_directory_close_entry(self->tools);
+  ipc_directory_close_entry(self->top);
+  *self = IPC_DIRECTORY_NONE;
+}
+
+/* --- tools ----------------------------------------------------------------------------------- */
+
+/* What the system does not show now, because of its rights, is taken to be as it was. */
+static bool is_open(const struct ipc_directory *self) {
+  errno = ENOENT;
+  return staged_file_has_name(self->tools, self->top, IPC_TOOLS) || errno != ENOENT;
+}
+
+static int open_tools(const struct ipc_directory *self) {
+  return openat(self->top, IPC_TOOLS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* Opened, or made; -1 with errno. The set-group-ID bit is inherited. */
+static int make_tools(const struct ipc_directory *self) {
+  struct stat top;
+  int fd = open_tools(self);
+  if (fd >= 0 || errno != ENOENT)
+    return fd;
+  if (fstat(self->top, &top) != 0 ||
+      (ipc_directory_make(self->top, IPC_TOOLS, top.st_mode & 01777) != 0 && errno != EEXIST))
+    return -1;
+  return open_tools(self);
+}
+
+bool ipc_directory_find_tools(struct ipc_directory *self, struct error *error) {
+  if (is_open(self))
+    return false;
+  ipc_directory_close_entry(self->tools);
+  self->tools = make_tools(self);
+  if (self->tools < 0)
+    (void)error_set(error, IPC_TOOLS ": %s", strerror(errno));
+  return true;
+}
+
+bool ipc_directory_is_done(const struct ipc_directory *self) {
+  struct stat file;
+  return fstatat(self->top, IPC_DONE, &file, 0) == 0 && S_ISREG(file.st_mode);
+}
+
+/* --- files ----------------------------------------------------------------------------------- */
+
+bool ipc_directory_has(const struct ipc_directory *self, const char *name) {
+  struct stat file;
+  return self->tools >= 0 &&
+         (fstatat(self->tools, name, &file, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT);
+}
+
+bool ipc_directory_has_file(const struct ipc_directory *self, const char *name) {
+  struct stat file;
+  return fstatat(self->tools, name, &file, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(file.st_mode);
+}
+
+/* Of this size; it may grow meanwhile. A byte more is asked for, so that the end is found without
+   more memory: what is touched first costs more than what is read into it. */
+static int read_open(int fd, size_t size, size_t max, struct buffer *out) {
+  size_t before = out->length;
+  (void)buffer_space(out, size + 1);
+  while (out->length - before <= max) {
+    size_t left = out->capacity - out->length;
+    size_t capacity = left > 0 ? left : READ_SIZE;
+    ssize_t length = read(fd, buffer_space(out, capacity), capacity);
+    if (length < 0 && errno == EINTR)
+      continue;
+    if (length <= 0)
+      return (int)length;
+    out->length += (size_t)length;
+  }
+  errno = EFBIG;
+  return -1;
+}
+
+int ipc_directory_read(const struct ipc_directory *self, const char *name, size_t max,
+                       struct buffer *out, struct stat *file) {
+  int fd = ipc_directory_open_file(self->tools, name, file);
+  if (fd < 0)
+    return -1;
+  errno = EFBIG;
+  int result = -1;
+  if ((unsigned long long)file->st_size <= max)
+    result = read_open(fd, (size_t)file->st_size, max, out);
+  ipc_directory_close_entry(fd);
+  return result;
+}
+
+int ipc_directory_write(const struct ipc_directory *self, const char *hidden, const char *name,
+                        const struct buffer *bytes) {
+  if (ipc_directory_make_file(self->tools, hidden, bytes->bytes, bytes->length) != 0)
+    return -1;
+  int result = renameat(self->tools, hidden, self->tools, name);
+  if (result != 0)
+    ipc_directory_remove(self->tools, hidden, 0);
+  return result;
+}
+
+/* --- entries --------------------------------------------------------------------------------- */
+
+struct ipc_name ipc_name(const char *prefix, const char *id, const char *suffix) {
+  struct ipc_name name;
+  (void)snprintf(name.text, sizeof name.text, "%s%s%s", prefix, id, suffix);
+  return name;
+}
+
+/* Opens what was found, whatever has its name now. Where /proc is not mounted the name is looked up
+   again, and has to be that of the same file. */
+static int open_found(int found, int directory, const char *name, const struct stat *file) {
+  struct stat opened;
+  char path[64];
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", found);
+  int fd = openat(AT_FDCWD, path, reading); /* not open(2): musl then calls fcntl(2), too */
+  if (fd >= 0 || errno != ENOENT)
+    return fd;
+  fd = openat(directory, name, reading | O_NOFOLLOW);
+  if (fd < 0 ||
+      (fstat(fd, &opened) == 0 && opened.st_ino == file->st_ino && opened.st_dev == file->st_dev))
+    return fd;
+  close(fd);
+  errno = EAGAIN;
+  return -1;
+}
+
+int ipc_directory_open_file(int directory, const char *name, struct stat *file) {
+  int found = openat(directory, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  if (found < 0)
+    return -1;
+  int fd = -1;
+  if (fstat(found, file) == 0) {
+    errno = ENXIO;
+    if (S_ISREG(file->st_mode))
+      fd = open_found(found, directory, name, file);
+  }
+  ipc_directory_close_entry(found);
+  return fd;
+}
+
+int ipc_directory_make(int directory, const char *name, mode_t mode) {
+  mode_t before = umask(0);
+  int made = mkdirat(directory, name, mode);
+  (void)umask(before);
+  return made;
+}
+
+int ipc_directory_make_file(int directory, const char *name, const char *bytes, size_t length) {
+  int fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+  if (fd < 0)
+    return -1;
+  int result = fchmod(fd, 0644); /* whatever the umask: the reader may be another user */
+  if (result == 0)
+    result = write_all(fd, bytes, length);
+  ipc_directory_close_entry(fd);
+  if (result != 0)
+    ipc_directory_remove(directory, name, 0);
+  return result;
+}
+
+void ipc_directory_remove(int directory, const char *name, int flags) {
+  int error = errno;
+  (void)unlinkat(directory, name, flags);
+  errno = error;
+}

@@ -1,0 +1,547 @@
+/*
+ * Between two looks at the agent's order everything is bounded: 1,024 children reaped, one walk
+ * over the tree, one command made.
+ *
+ * Processes that fork and exit leave zombies faster than they can be killed. So while it kills, the
+ * supervisor reaps before it walks, and walks again without a pause as long as something has ended.
+ *
+ * A command's child runs on this process's memory until it executes the command, so that nothing is
+ * copied. This process goes on meanwhile, for the child may wait long: at the agent's gate, or for
+ * a dead file system; and the execution does not wake it (after a vfork(2) it would, for 5 % of a
+ * step). So the child has a stack of its own, allocates nothing, and changes nothing here but
+ * errno, which the two share: whoever reads it here while a child waits must do right by any number
+ * that it has. What the child reads stays until the command has ended.
+ *
+ * A command's status is stored before it is reaped, so that it is known also when somebody kills
+ * the supervisor.
+ */
+#include "agent/process/supervisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/process/children.h"
+#include "agent/process/exec_command.h"
+#include "agent/process/process_table.h"
+#include "agent/process/process_tree.h"
+#include "agent/process/supervisor_message.h"
+#include "base/check.h"
+
+/* The directory in which it began, to which it returns after work. */
+#define SUPERVISOR_DIRECTORY 4
+
+#define REAPED_AT_ONCE 32
+#define REAPED_IN_A_TURN 1024
+
+/* How long it looks for the answer to the agent's question, at most twice: for the figures, and for
+   who holds the output. */
+#define CENSUS_MS 400
+
+/* While it kills: how long it waits for the death of somebody before it walks again, at first and
+   when nothing has helped for a while. */
+#define KILL_WALK_MS 5
+#define KILL_WALK_MAX_MS 1000
+
+/* Of its own memory after work, in pages of /proc/self/statm beside what it began with: above it,
+   it is not used again. */
+#define WORK_PAGES_MAX 1024
+
+#define BLOCK_SIZE 512 /* of getrusage(2)'s blocks */
+
+/* What a child may add to the memory that it shares, and what the kernel's counters may be wrong
+   by. */
+#define FLOOR_MARGIN_KIB 256
+
+/* Twice what exec_command needs. */
+#define CHILD_STACK_SIZE ((size_t)64 * 1024)
+
+#define FUTEX_WAIT 0 /* of linux/futex.h, which musl does not bring */
+
+/* What a command's child reads. */
+struct supervisor_child {
+  struct supervisor_page *page;
+  struct exec_command exec;
+  int descriptors[3];
+  pid_t supervisor;
+  int nice; /* its own */
+  struct rlimit open_files;
+};
+
+struct supervision {
+  struct supervisor_page *page;
+  supervisor_work *work;
+  void (*forget)(void *owner); /* NULL: it was called */
+  void *owner;
+  pid_t agent;
+  pid_t command;   /* 0: there is none that is not reaped */
+  bool is_busy;    /* a message was taken and EMPTY not sent */
+  bool has_ended;  /* ENDED was sent */
+  bool agent_died; /* or has closed the socket */
+  bool is_leaving;
+  bool is_large;    /* see SUPERVISOR_PAGES_MAX */
+  int obeyed;       /* enum supervisor_order */
+  int walk_ms;      /* see KILL_WALK_MS */
+  long first_pages; /* of its memory at its beginning */
+  long floor_kib;   /* of a child's resident size: see know_floor */
+  bool has_grown;   /* since that was found, by work */
+  ino_t pipes[2];   /* of the command's output; 0: it is no pipe */
+  struct supervisor_message message;
+  char *body; /* of the message; NULL: released */
+  struct supervisor_child child;
+  char body_space[SUPERVISOR_BODY_MAX];
+  _Alignas(16) char child_stack[CHILD_STACK_SIZE];
+};
+
+static void wake(int signal) {
+  (void)signal;
+}
+
+/* musl's sigaction() unblocks signals 33 and 34 again. They are ignored since the agent's start. */
+static void take_signals(void) {
+  static const uint64_t all = UINT64_MAX;
+  const struct sigaction action = {.sa_handler = wake};
+  (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, sizeof all);
+  (void)sigaction(SIGCHLD, &action, NULL);
+  (void)sigaction(SIGCONT, &action, NULL);
+}
+
+long supervisor_own_pages(void) {
+  char text[64], *end;
+  if (process_table_read_file(0, "statm", text, sizeof text) <= 0 || strtol(text, &end, 10) <= 0)
+    return -1;
+  return strtol(end, NULL, 10);
+}
+
+static long own_peak_kib(void) {
+  static const char name[] = "VmHWM:";
+  struct rusage usage = {0};
+  char text[2048];
+  const char *field =
+      process_table_read_file(0, "status", text, sizeof text) > 0 ? strstr(text, name) : NULL;
+  if (field != NULL)
+    return strtol(field + sizeof name - 1, NULL, 10);
+  (void)getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+/* The most that a child has had resident counts what it had before it executed its command, which
+   is all that this process ever had: what is no more than that says nothing of the command. */
+static void know_floor(struct supervision *self) {
+  self->floor_kib = own_peak_kib() + FLOOR_MARGIN_KIB;
+  self->has_grown = false;
+}
+
+/* The kernel's fs.nr_open, unless somebody raised it. */
+#define DESCRIPTORS_MAX (1024 * 1024)
+
+/* Before Linux 5.9, and where a seccomp filter is older than that, one by one. */
+static void close_above(int last) {
+  if (syscall(SYS_close_range, last + 1, ~0U, 0) == 0)
+    return;
+  struct rlimit limit = {.rlim_max = DESCRIPTORS_MAX};
+  (void)getrlimit(RLIMIT_NOFILE, &limit);
+  int end = limit.rlim_max < DESCRIPTORS_MAX ? (int)limit.rlim_max : DESCRIPTORS_MAX;
+  for (int fd = last + 1; fd < end; fd++)
+    (void)close(fd);
+}
+
+static void set_up(void) {
+  take_signals();
+  close_above(SUPERVISOR_SOCKET);
+  (void)setsid();
+  (void)prctl(PR_SET_DUMPABLE, 0); /* an agent with --dumpable has dumpable children */
+  (void)prctl(PR_SET_NAME, SUPERVISOR_NAME);
+  (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* an emulator may have none */
+  (void)prctl(PR_SET_PDEATHSIG, SIGCONT);
+  int directory = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (directory >= 0 && directory != SUPERVISOR_DIRECTORY) {
+    (void)dup3(directory, SUPERVISOR_DIRECTORY, O_CLOEXEC);
+    close(directory);
+  }
+}
+
+static void send_notification(struct supervision *self, unsigned char notification) {
+  if (self->is_leaving)
+    notification |= SUPERVISOR_LEAVES;
+  if (send(SUPERVISOR_SOCKET, &notification, sizeof notification, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    self->agent_died = true;
+}
+
+/* Nothing is left of what it had. */
+static void become_idle(struct supervision *self, bool has_changed) {
+  self->is_busy = false;
+  self->obeyed = SUPERVISOR_ORDER_NONE;
+  atomic_store(&self->page->left, 0);
+  send_notification(self, SUPERVISOR_EMPTY | (has_changed ? SUPERVISOR_ENDED : 0));
+}
+
+static void set_ended(struct supervision *self, int status) {
+  self->page->status = status;
+  atomic_store(&self->page->ended, 1);
+}
+
+static int status_of(const siginfo_t *info) {
+  if (info->si_code == CLD_EXITED)
+    return (info->si_status & 0xFF) << 8;
+  return info->si_status | (info->si_code == CLD_DUMPED ? 0x80 : 0);
+}
+
+static void release_message(struct supervision *self) {
+  supervisor_message_release(&self->message, self->body);
+  self->body = NULL;
+}
+
+static int64_t microseconds(struct timeval time) {
+  return (int64_t)time.tv_sec * 1000000 + time.tv_usec;
+}
+
+/* Of one that was reaped, and of those that it has reaped itself. A kernel that counts no resident
+   size (gVisor) counts no blocks either: getrusage(2) has 0 for both. */
+static void add_usage(struct step_usage *self, const struct rusage *usage, long floor_kib) {
+  self->user_us += microseconds(usage->ru_utime);
+  self->system_us += microseconds(usage->ru_stime);
+  self->major_faults += usage->ru_majflt;
+  self->voluntary_switches += usage->ru_nvcsw;
+  self->involuntary_switches += usage->ru_nivcsw;
+  self->processes++;
+  if (usage->ru_maxrss == 0)
+    return;
+  if (self->read_bytes < 0)
+    self->read_bytes = self->written_bytes = 0;
+  int64_t max_rss_bytes = (int64_t)usage->ru_maxrss * 1024;
+  if (usage->ru_maxrss > floor_kib && max_rss_bytes > self->max_rss_bytes)
+    self->max_rss_bytes = max_rss_bytes;
+  self->read_bytes += usage->ru_inblock * BLOCK_SIZE;
+  self->written_bytes += usage->ru_oublock * BLOCK_SIZE;
+}
+
+static void reap_one(void *owner, const siginfo_t *info, const struct rusage *usage) {
+  struct supervision *self = owner;
+  add_usage(&self->page->usage, usage, self->floor_kib);
+  if (info->si_pid == self->command) {
+    set_ended(self, status_of(info));
+    self->command = 0;
+    release_message(self);
+  }
+  (void)waitpid(info->si_pid, NULL, WNOHANG | __WALL);
+}
+
+static bool is_orphan(struct supervision *self) {
+  self->agent_died |= getppid() != self->agent;
+  return self->agent_died;
+}
+
+static int order_of(struct supervision *self) {
+  return is_orphan(self) ? SUPERVISOR_ORDER_KILL : atomic_load(&self->page->order);
+}
+
+static void signal_tree(struct supervision *self, int signal) {
+  struct process_tree tree = {.command = self->command};
+  atomic_store(&self->page->left, (unsigned)process_tree_signal(&tree, signal));
+}
+
+static void list_alive(struct supervision *self) {
+  const struct process_tree tree = {.turn_ms = 0};
+  struct process_tree_census census =
+      process_tree_list(&tree, self->page->alive, SUPERVISOR_ALIVE_MAX);
+  atomic_store(&self->page->alive_count, (unsigned)census.listed);
+}
+
+/* The agent waits for the answer, but not for long. */
+static void answer(struct supervision *self) {
+  const struct process_tree tree = {.turn_ms = CENSUS_MS};
+  const unsigned asked = atomic_load(&self->page->asked);
+  if (asked == atomic_load(&self->page->answered))
+    return;
+  struct process_tree_census census = process_tree_list(&tree, NULL, 0);
+  self->page->census = (struct supervisor_census){
+      .living = census.is_cut ? -1 : (int64_t)census.living, .rss_bytes = census.rss_bytes};
+  if ((asked & SUPERVISOR_ASKS_HOLDER) != 0)
+    self->page->census.holder = process_tree_holder(&tree, self->pipes);
+  atomic_store(&self->page->answered, asked);
+  send_notification(self, SUPERVISOR_COUNTED);
+}
+
+static void obey(struct supervision *self) {
+  int order = order_of(self);
+  if (order != SUPERVISOR_ORDER_NONE && self->obeyed == SUPERVISOR_ORDER_NONE &&
+      self->message.lists_alive && !self->agent_died &&
+      atomic_load(&self->page->gate) == SUPERVISOR_GATE_OPEN)
+    list_alive(self);
+  if (order == SUPERVISOR_ORDER_KILL)
+    signal_tree(self, SIGKILL);
+  else if (order == SUPERVISOR_ORDER_TERMINATE && self->obeyed < order)
+    signal_tree(self, SIGTERM);
+  if (order != self->obeyed)
+    self->walk_ms = KILL_WALK_MS;
+  self->obeyed = order;
+  if (!self->agent_died)
+    answer(self);
+}
+
+/* Woken for other reasons, too: a stop and a continue, or nothing at all. */
+static void wait_at_gate(struct supervisor_page *page) {
+  while (atomic_load(&page->gate) == SUPERVISOR_GATE_CLOSED)
+    (void)syscall(SYS_futex, &page->gate, FUTEX_WAIT, SUPERVISOR_GATE_CLOSED, NULL, NULL, 0);
+}
+
+/* AddressSanitizer knows nothing of the child's stack. */
+__attribute__((no_sanitize("address"))) static int run_child(void *context) {
+  const struct supervisor_child *self = context;
+  (void)setsid();
+  (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+  for (int i = 0; i < 3; i++)
+    (void)dup2(self->descriptors[i], i);
+  (void)setpriority(PRIO_PROCESS, 0, self->nice);
+  (void)setrlimit(RLIMIT_NOFILE, &self->open_files);
+  if (getppid() != self->supervisor)
+    _exit(127); /* the supervisor died before prctl */
+  wait_at_gate(self->page);
+  exec_command(&self->exec, &self->page->failure, self->page->whole_reason);
+  _exit(127);
+}
+
+static void close_all(const int descriptors[3]) {
+  for (int i = 0; i < 3; i++)
+    close(descriptors[i]);
+}
+
+/* An emulator may refuse a process that shares memory: then it gets a copy. */
+static pid_t make_child(struct supervision *self) {
+  void *stack = self->child_stack + sizeof self->child_stack;
+  pid_t pid = clone(run_child, stack, CLONE_VM | SIGCHLD, &self->child);
+  if (pid < 0 && errno == EINVAL)
+    pid = clone(run_child, stack, SIGCHLD, &self->child);
+  return pid;
+}
+
+/* argv, then envp. */
+static void point_to_texts(struct supervision *self) {
+  const struct supervisor_message *message = &self->message;
+  const uintptr_t end = (uintptr_t)self->body + message->length;
+  char **argv = (char **)((end + sizeof *argv - 1) / sizeof *argv * sizeof *argv);
+  char **envp = argv + message->arguments + 1, *at = self->body;
+  for (uint32_t i = 0; i < message->arguments; i++, at += strlen(at) + 1)
+    argv[i] = at;
+  argv[message->arguments] = NULL;
+  for (uint32_t i = 0; i < message->variables; i++, at += strlen(at) + 1)
+    envp[i] = at;
+  envp[message->variables] = NULL;
+  self->child.exec = (struct exec_command){
+      .argv = argv,
+      .envp = envp,
+      .directory = message->has_directory ? at : NULL,
+      .directory_may_be_missing = message->directory_may_be_missing,
+      .home_at = message->home_at,
+  };
+}
+
+/* The command, or the work, is not begun. */
+static void set_not_started(struct supervision *self, int error) {
+  self->page->failure.reason.code = error;
+  self->page->failure.stage = EXEC_NO_PROCESS;
+  set_ended(self, 127 << 8);
+  release_message(self);
+}
+
+static void refuse_incomplete(struct supervision *self) {
+  struct rlimit limit = {0};
+  (void)getrlimit(RLIMIT_NOFILE, &limit);
+  (void)error_set(&self->page->failure.reason,
+                  "cannot start a process: the open-file limit of its supervisor is %llu",
+                  (unsigned long long)limit.rlim_cur);
+  set_not_started(self, EMFILE);
+}
+
+static ino_t pipe_number(int fd) {
+  struct stat pipe;
+  return fstat(fd, &pipe) == 0 && S_ISFIFO(pipe.st_mode) ? pipe.st_ino : 0;
+}
+
+static void run(struct supervision *self) {
+  point_to_texts(self);
+  if (self->has_grown || self->message.in_file)
+    know_floor(self);
+  pid_t pid = make_child(self);
+  if (pid < 0) {
+    const int fork_errno = errno;
+    (void)error_set(&self->page->failure.reason, "cannot start %.100s: %s",
+                    self->child.exec.argv[0], strerror(fork_errno));
+    set_not_started(self, fork_errno);
+  }
+  for (int i = 0; i < 2; i++)
+    self->pipes[i] = pipe_number(self->child.descriptors[1 + i]);
+  close_all(self->child.descriptors);
+  self->command = pid > 0 ? pid : 0;
+  atomic_store(&self->page->pid, self->command);
+}
+
+/* Of the supervisor itself; its resident size is also of earlier work. */
+static void add_own_usage(struct step_usage *self, const struct rusage *before) {
+  struct rusage usage = {0};
+  (void)getrusage(RUSAGE_SELF, &usage);
+  usage.ru_maxrss = 0;
+  add_usage(self, &usage, 0);
+  self->user_us -= microseconds(before->ru_utime);
+  self->system_us -= microseconds(before->ru_stime);
+  self->major_faults -= before->ru_majflt;
+  self->voluntary_switches -= before->ru_nvcsw;
+  self->involuntary_switches -= before->ru_nivcsw;
+  if (before->ru_maxrss == 0)
+    return;
+  self->read_bytes = (usage.ru_inblock - before->ru_inblock) * BLOCK_SIZE;
+  self->written_bytes = (usage.ru_oublock - before->ru_oublock) * BLOCK_SIZE;
+}
+
+/* The memory is a copy of the agent's. A command never sees it, but work reads files that nobody
+   vouches for. An idle supervisor shares the pages with the agent: they are copied only here. */
+static void forget_secrets(struct supervision *self) {
+  if (self->forget != NULL)
+    self->forget(self->owner);
+  self->forget = NULL;
+}
+
+static void do_work(struct supervision *self) {
+  struct rusage before = {0};
+  (void)getrusage(RUSAGE_SELF, &before);
+  (void)dup2(self->child.descriptors[1], STDOUT_FILENO);
+  (void)dup2(self->child.descriptors[2], STDERR_FILENO);
+  close_all(self->child.descriptors);
+  atomic_store(&self->page->pid, getpid());
+  forget_secrets(self);
+  int exit_code = self->work(self->body, self->message.length);
+  add_own_usage(&self->page->usage, &before);
+  (void)dup2(STDIN_FILENO, STDOUT_FILENO);
+  (void)dup2(STDIN_FILENO, STDERR_FILENO);
+  set_ended(self, (exit_code & 0xFF) << 8);
+  release_message(self);
+}
+
+static void tidy_after_work(struct supervision *self) {
+  long pages = supervisor_own_pages();
+  self->has_grown = true;
+  close_above(SUPERVISOR_DIRECTORY);
+  (void)prctl(PR_SET_NAME, SUPERVISOR_NAME);
+  self->is_leaving |= pages < 0 || self->first_pages < 0 ||
+                      pages > self->first_pages + WORK_PAGES_MAX ||
+                      fchdir(SUPERVISOR_DIRECTORY) != 0;
+}
+
+static void obey_message(struct supervision *self) {
+  self->is_busy = true;
+  self->has_ended = false;
+  self->is_leaving = self->is_large;
+  if (order_of(self) != SUPERVISOR_ORDER_NONE) {
+    close_all(self->child.descriptors);
+    set_ended(self, SIGKILL);
+    release_message(self);
+  } else if (self->child.descriptors[0] < 0) {
+    refuse_incomplete(self);
+  } else if (self->message.kind == SUPERVISOR_MESSAGE_WORK) {
+    do_work(self);
+    tidy_after_work(self);
+  } else {
+    run(self);
+  }
+}
+
+static void take_message(struct supervision *self) {
+  int received = supervisor_message_receive(SUPERVISOR_SOCKET, &self->message, self->body_space,
+                                            &self->body, self->child.descriptors);
+  if (received < 0)
+    _exit(1); /* no memory: the agent is told by its end */
+  if (received > 0)
+    obey_message(self);
+  else
+    self->agent_died = true;
+}
+
+/* Waits for a signal, for the agent's end, for a message if it is idle, or for so long (-1: for
+   ever). The socket of an agent that is dead is not polled: it would be ready at each poll. */
+static void wait_for_event(struct supervision *self, int milliseconds) {
+  static const uint64_t mask = ~(UINT64_C(1) << (SIGCHLD - 1) | UINT64_C(1) << (SIGCONT - 1));
+  struct pollfd socket = {.fd = self->agent_died ? -1 : SUPERVISOR_SOCKET,
+                          .events = self->is_busy ? 0 : POLLIN};
+  struct timespec limit = {.tv_sec = milliseconds / 1000,
+                           .tv_nsec = (long)(milliseconds % 1000) * 1000000};
+  long ready = syscall(SYS_ppoll, &socket, 1, milliseconds < 0 ? NULL : &limit, &mask, sizeof mask);
+  if (ready <= 0)
+    return;
+  if ((socket.revents & POLLIN) != 0)
+    take_message(self);
+  else
+    self->agent_died = true;
+}
+
+/* Returns as children_look does. */
+static int reap(struct supervision *self) {
+  static const struct children_handler handler = {.ended = reap_one};
+  struct child_stop space[REAPED_AT_ONCE];
+  int looked_at, all = 0;
+  do {
+    looked_at = children_look(&handler, self, space, REAPED_AT_ONCE);
+    all += looked_at > 0 ? looked_at : 0;
+  } while (looked_at == REAPED_AT_ONCE && all < REAPED_IN_A_TURN);
+  return looked_at < 0 ? -1 : all;
+}
+
+static void look_after_tree(struct supervision *self) {
+  int looked_at = reap(self);
+  bool is_empty = looked_at < 0;
+  CHECK(!is_empty || self->command == 0);
+  bool has_changed = !self->has_ended && (atomic_load(&self->page->ended) != 0 || is_empty);
+  self->has_ended |= has_changed;
+  if (is_empty) {
+    become_idle(self, has_changed);
+    return;
+  }
+  if (has_changed)
+    send_notification(self, SUPERVISOR_ENDED);
+  obey(self);
+  bool is_killing = self->obeyed == SUPERVISOR_ORDER_KILL;
+  if (looked_at > 0)
+    self->walk_ms = KILL_WALK_MS;
+  if (looked_at >= REAPED_IN_A_TURN || (looked_at > 0 && is_killing))
+    return;
+  wait_for_event(self, is_killing ? self->walk_ms : -1);
+  self->walk_ms = self->walk_ms < KILL_WALK_MAX_MS / 2 ? 2 * self->walk_ms : KILL_WALK_MAX_MS;
+}
+
+void supervisor_main(const struct supervisor_setup *setup) {
+  static struct supervision self;
+  self.agent = setup->agent;
+  self.page = setup->page;
+  self.work = setup->work;
+  self.forget = setup->forget;
+  self.owner = setup->owner;
+  set_up();
+  self.child.page = self.page;
+  self.child.supervisor = getpid();
+  self.child.nice = getpriority(PRIO_PROCESS, 0) + setup->commands.nice;
+  self.child.open_files = setup->commands.open_files;
+  self.first_pages = supervisor_own_pages();
+  self.is_large =
+      setup->agent_pages > 0 && self.first_pages > setup->agent_pages + SUPERVISOR_PAGES_MAX;
+  know_floor(&self);
+  send_notification(&self, 0);
+  while (self.is_busy || !(is_orphan(&self) || self.is_leaving))
+    if (self.is_busy)
+      look_after_tree(&self);
+    else
+      wait_for_event(&self, -1);
+  _exit(0);
+}

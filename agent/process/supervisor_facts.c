@@ -1,0 +1,114 @@
+#include "agent/process/supervisor_facts.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+/* JSON's largest exact number: above any real figure. */
+#define FIGURE_MAX (INT64_C(1) << 53)
+
+/* Linux has no larger errno. */
+#define ERRNO_MAX 4095
+
+/* -1: it is not known. */
+static bool is_figure(int64_t value) {
+  return value >= -1 && value <= FIGURE_MAX;
+}
+
+static bool is_terminated(const char *text, size_t size) {
+  return memchr(text, '\0', size) != NULL;
+}
+#define IS_TEXT(FIELD) is_terminated(FIELD, sizeof(FIELD))
+
+/* An exit code, or a signal and whether there is a core file. */
+static bool is_wait_status(int status) {
+  if ((status & 0xFF) == 0)
+    return status >= 0 && status <= 0xFF00;
+  return status > 0 && status <= 0xFF && (status & 0x7F) >= 1 && (status & 0x7F) <= 0x40;
+}
+
+static bool is_failure(const struct exec_failure *self) {
+  return self->stage >= EXEC_DONE && self->stage <= EXEC_NO_PROCESS && IS_TEXT(self->reason.text) &&
+         self->reason.code >= 0 && self->reason.code <= ERRNO_MAX &&
+         self->reason.why <= strlen(self->reason.text);
+}
+
+static bool is_usage(const struct step_usage *self) {
+  return is_figure(self->max_rss_bytes) && is_figure(self->user_us) && is_figure(self->system_us) &&
+         is_figure(self->read_bytes) && is_figure(self->written_bytes) &&
+         is_figure(self->major_faults) && is_figure(self->voluntary_switches) &&
+         is_figure(self->involuntary_switches) && is_figure(self->processes);
+}
+
+static bool is_process(const struct step_process *self) {
+  return self->pid > 0 && self->parent >= 0 && is_figure(self->rss_bytes) &&
+         is_figure(self->cpu_ms) && is_figure(self->age_ms) && self->state >= ' ' &&
+         self->state <= '~' && IS_TEXT(self->command) && IS_TEXT(self->wait) &&
+         IS_TEXT(self->syscall);
+}
+
+/* One line for each field that the agent uses. */
+static bool is_plausible(const struct supervisor_page *copy) {
+  if (!is_wait_status(copy->status) || !is_failure(&copy->failure) || !is_usage(&copy->usage))
+    return false;
+  for (size_t i = 0; i < copy->alive_count; i++)
+    if (!is_process(&copy->alive[i]))
+      return false;
+  return true;
+}
+
+/* The list is long, and is copied only as far as it counts. Nothing is read again afterwards. */
+static bool copy_page(struct supervisor_page *copy, const struct supervisor_page *page) {
+  memcpy(copy, page, offsetof(struct supervisor_page, alive));
+  atomic_signal_fence(memory_order_seq_cst);
+  if (copy->alive_count > SUPERVISOR_ALIVE_MAX)
+    return false;
+  memcpy(copy->alive, page->alive, copy->alive_count * sizeof *copy->alive);
+  atomic_signal_fence(memory_order_seq_cst);
+  return true;
+}
+
+static const struct step_usage unknown_usage = {-1, -1, -1, -1, -1, -1, -1, -1, -1};
+
+static void take_end(struct supervisor_facts *self, const struct supervisor_page *copy,
+                     bool has_ended, const char whole_reason[EXEC_REASON_MAX]) {
+  self->has_ended = has_ended;
+  self->status = copy->status;
+  self->failure = copy->failure;
+  free(self->whole_reason);
+  self->whole_reason = NULL;
+  if (copy->failure.stage != EXEC_DONE && copy->failure.stage != EXEC_NO_PROCESS)
+    self->whole_reason = memory_copy(whole_reason, strnlen(whole_reason, EXEC_REASON_MAX - 1));
+}
+
+static void take_processes(struct supervisor_facts *self, const struct supervisor_page *copy) {
+  self->usage = copy->usage;
+  self->alive_count = copy->alive_count;
+  if (self->alive_count == 0)
+    return;
+  self->alive = memory_allocate(self->alive_count * sizeof *self->alive);
+  memcpy(self->alive, copy->alive, self->alive_count * sizeof *self->alive);
+}
+
+bool supervisor_facts_read(struct supervisor_facts *self, const struct supervisor_page *page) {
+  struct supervisor_page copy;
+  free(self->alive);
+  self->alive = NULL;
+  self->alive_count = 0;
+  self->usage = unknown_usage;
+  const bool has_ended = atomic_load(&page->ended) != 0; /* before the others, which it covers */
+  if (!copy_page(&copy, page) || !is_plausible(&copy))
+    return false;
+  if (!self->has_ended)
+    take_end(self, &copy, has_ended, page->whole_reason);
+  take_processes(self, &copy);
+  return true;
+}
+
+void supervisor_facts_release(struct supervisor_facts *self) {
+  free(self->alive);
+  free(self->whole_reason);
+  *self = (struct supervisor_facts){0};
+}

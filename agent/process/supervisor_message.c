@@ -1,0 +1,184 @@
+#include "agent/process/supervisor_message.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/write_all.h"
+
+union control {
+  struct cmsghdr header;
+  char space[CMSG_SPACE(SUPERVISOR_DESCRIPTORS_MAX * sizeof(int))];
+};
+
+static uint32_t add_texts(struct buffer *body, char *const *texts) {
+  uint32_t count = 0;
+  for (; texts[count] != NULL; count++)
+    buffer_add(body, texts[count], strlen(texts[count]) + 1);
+  return count;
+}
+
+void supervisor_message_pack(struct supervisor_message *self, struct buffer *body,
+                             const struct exec_command *exec, bool lists_alive) {
+  *self = (struct supervisor_message){.kind = SUPERVISOR_MESSAGE_RUN,
+                                      .lists_alive = lists_alive,
+                                      .has_directory = exec->directory != NULL,
+                                      .directory_may_be_missing = exec->directory_may_be_missing,
+                                      .home_at = (uint32_t)exec->home_at};
+  self->arguments = add_texts(body, exec->argv);
+  self->variables = add_texts(body, exec->envp);
+  if (exec->directory != NULL)
+    buffer_add(body, exec->directory, strlen(exec->directory) + 1);
+  self->length = body->length;
+  self->capacity = SUPERVISOR_TEXTS_CAPACITY(self->arguments + self->variables);
+}
+
+static int send_all(int fd, struct msghdr *header) {
+  ssize_t sent;
+  do
+    sent = sendmsg(fd, header, MSG_NOSIGNAL | MSG_DONTWAIT);
+  while (sent < 0 && errno == EINTR);
+  return sent >= 0 ? 0 : -1;
+}
+
+static void attach(struct msghdr *header, union control *control, const int *fds, size_t count) {
+  memset(control, 0, sizeof *control);
+  header->msg_control = control;
+  header->msg_controllen = (socklen_t)CMSG_SPACE(count * sizeof *fds);
+  struct cmsghdr *rights = CMSG_FIRSTHDR(header);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = (socklen_t)CMSG_LEN(count * sizeof *fds);
+  memcpy(CMSG_DATA(rights), fds, count * sizeof *fds);
+}
+
+static int make_file(const char *body, const struct supervisor_message *message) {
+  int fd = memfd_create("step", MFD_CLOEXEC);
+  if (fd >= 0 && (write_all(fd, body, message->length) != 0 ||
+                  ftruncate(fd, (off_t)(message->length + message->capacity)) != 0)) {
+    int write_errno = errno;
+    close(fd);
+    errno = write_errno;
+    return -1;
+  }
+  return fd;
+}
+
+int supervisor_message_send(int fd, const struct supervisor_message *message, const char *body,
+                            const int descriptors[3]) {
+  struct supervisor_message sent = *message;
+  int fds[SUPERVISOR_DESCRIPTORS_MAX] = {descriptors[0], descriptors[1], descriptors[2]};
+  union control control;
+  sent.in_file = message->length + message->capacity > SUPERVISOR_BODY_MAX;
+  if (sent.in_file && (fds[3] = make_file(body, message)) < 0)
+    return -1;
+  struct iovec pieces[] = {{&sent, sizeof sent}, {(char *)body, sent.in_file ? 0 : sent.length}};
+  struct msghdr header = {.msg_iov = pieces, .msg_iovlen = 2};
+  attach(&header, &control, fds, sent.in_file ? 4 : 3);
+  int result = send_all(fd, &header);
+  if (sent.in_file) {
+    int send_errno = errno;
+    close(fds[3]);
+    errno = send_errno;
+  }
+  return result;
+}
+
+bool supervisor_message_waits(int end) {
+  char byte;
+  return recv(end, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* Returns how many were received. */
+static size_t detach(struct msghdr *header, int fds[SUPERVISOR_DESCRIPTORS_MAX]) {
+  const struct cmsghdr *rights = CMSG_FIRSTHDR(header);
+  if (rights == NULL || rights->cmsg_type != SCM_RIGHTS)
+    return 0;
+  memcpy(fds, CMSG_DATA(rights), rights->cmsg_len - CMSG_LEN(0));
+  return (rights->cmsg_len - CMSG_LEN(0)) / sizeof *fds;
+}
+
+int supervisor_message_move(int end, int fd) {
+  char bytes[sizeof(struct supervisor_message) + SUPERVISOR_BODY_MAX];
+  union control control;
+  int fds[SUPERVISOR_DESCRIPTORS_MAX];
+  struct iovec piece = {bytes, sizeof bytes};
+  struct msghdr header = {.msg_iov = &piece,
+                          .msg_iovlen = 1,
+                          .msg_control = &control,
+                          .msg_controllen = sizeof control};
+  ssize_t length = recvmsg(end, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  if (length <= 0)
+    return 0;
+  size_t count = detach(&header, fds);
+  int result = 1;
+  if ((header.msg_flags & MSG_CTRUNC) != 0) {
+    errno = EMFILE;
+    result = -1;
+  } else if (fd >= 0) {
+    piece.iov_len = (size_t)length;
+    header = (struct msghdr){.msg_iov = &piece, .msg_iovlen = 1};
+    attach(&header, &control, fds, count);
+    result = send_all(fd, &header) == 0 ? 1 : -1;
+  }
+  int move_errno = errno;
+  for (size_t i = 0; i < count; i++)
+    close(fds[i]);
+  errno = move_errno;
+  return result;
+}
+
+static char *map_file(int fd, size_t length) {
+  void *mapped = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+  close(fd);
+  return mapped != MAP_FAILED ? mapped : NULL;
+}
+
+/* The kernel leaves out the descriptors for which the receiver has no number. */
+static void discard_incomplete(struct supervisor_message *message,
+                               int fds[SUPERVISOR_DESCRIPTORS_MAX]) {
+  for (size_t i = 0; i < SUPERVISOR_DESCRIPTORS_MAX; i++) {
+    if (fds[i] >= 0)
+      close(fds[i]);
+    fds[i] = -1;
+  }
+  message->in_file = false;
+}
+
+int supervisor_message_receive(int fd, struct supervisor_message *message,
+                               char space[SUPERVISOR_BODY_MAX], char **body, int descriptors[3]) {
+  union control control;
+  int fds[SUPERVISOR_DESCRIPTORS_MAX] = {-1, -1, -1, -1};
+  struct iovec pieces[] = {{message, sizeof *message}, {space, SUPERVISOR_BODY_MAX}};
+  struct msghdr header = {.msg_iov = pieces,
+                          .msg_iovlen = 2,
+                          .msg_control = &control,
+                          .msg_controllen = sizeof control};
+  ssize_t length;
+  do
+    length = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
+  while (length < 0 && errno == EINTR);
+  if (length <= 0)
+    return (int)length;
+  CHECK(length >= (ssize_t)sizeof *message);
+  const struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+  if (rights != NULL && rights->cmsg_type == SCM_RIGHTS)
+    memcpy(fds, CMSG_DATA(rights), rights->cmsg_len - CMSG_LEN(0));
+  if ((header.msg_flags & MSG_CTRUNC) != 0)
+    discard_incomplete(message, fds);
+  memcpy(descriptors, fds, 3 * sizeof *fds);
+  *body = space;
+  if (!message->in_file)
+    return 1;
+  *body = map_file(fds[3], message->length + message->capacity);
+  return *body != NULL ? 1 : -1;
+}
+
+void supervisor_message_release(const struct supervisor_message *message, char *body) {
+  if (message->in_file && body != NULL)
+    (void)munmap(body, message->length + message->capacity);
+}

@@ -1,0 +1,177 @@
+#include "agent/process/supervisor_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/process/process_table.h"
+
+/* Leaves errno. */
+static void close_end(int fd) {
+  int kept_errno = errno;
+  close(fd);
+  errno = kept_errno;
+}
+
+/* --- its oom_score_adj ------------------------------------------------------------------------ */
+
+/* A child inherits the score. The file of a process that is not dumpable belongs to root, so that a
+   supervisor of an ordinary user cannot write its own: the agent opened its file before it became
+   not dumpable, and has the highest score itself while it forks. */
+struct score {
+  int fd;
+  char own[16]; /* "": it was not raised */
+};
+
+static void raise_score(struct score *self) {
+  static const char highest[] = "1000";
+  ssize_t length = self->fd > 0 ? pread(self->fd, self->own, sizeof self->own - 1, 0) : 0;
+  self->own[length > 0 ? length : 0] = '\0';
+  if (length > 0 && pwrite(self->fd, highest, sizeof highest - 1, 0) < 0)
+    self->own[0] = '\0';
+}
+
+/* Leaves errno. startup.h has tried that this score can be written. */
+static void restore_score(const struct score *self, const struct log *log) {
+  int kept_errno = errno;
+  size_t length = strlen(self->own);
+  if (length > 0 && pwrite(self->fd, self->own, length, 0) < 0 &&
+      pwrite(self->fd, self->own, length, 0) < 0 && log != NULL)
+    log_line(log, LOG_ERROR, NULL,
+             "cannot write oom_score_adj back to %d: %s; it is 1000: the kernel may kill the agent "
+             "before its steps",
+             (int)strtol(self->own, NULL, 10), strerror(errno));
+  errno = kept_errno;
+}
+
+/* --- the child -------------------------------------------------------------------------------- */
+
+/* The only variables that work reads: git's files are there. */
+static const char *const inherited[] = {"HOME=", "XDG_CONFIG_HOME="};
+enum { INHERITED = sizeof inherited / sizeof *inherited };
+
+struct child_environment {
+  char texts[INHERITED][PATH_MAX + sizeof "XDG_CONFIG_HOME="];
+  char *entries[INHERITED + 1];
+};
+
+/* The title may overwrite what `environ` points to. */
+static void keep_variables(struct child_environment *self) {
+  char **next = self->entries;
+  for (size_t i = 0; i < INHERITED; i++)
+    for (char *const *entry = environ; entry != NULL && *entry != NULL; entry++) {
+      size_t size = strlen(*entry) + 1;
+      if (strncmp(*entry, inherited[i], strlen(inherited[i])) != 0 || size > sizeof self->texts[i])
+        continue;
+      *next++ = memcpy(self->texts[i], *entry, size);
+      break;
+    }
+  *next = NULL;
+  environ = self->entries;
+}
+
+static void set_title(const struct supervisor_options *options, pid_t agent) {
+  char text[64];
+  if (options->title == NULL)
+    return;
+  (void)snprintf(text, sizeof text, SUPERVISOR_NAME " %s %d",
+                 options->job != NULL ? options->job : "-", (int)agent);
+  process_title_set(options->title, text);
+}
+
+/* On the stack, of which the child has touched a page anyway. */
+_Noreturn static void be_supervisor(const struct supervisor_options *options, pid_t agent,
+                                    struct supervisor_page *page, int socket) {
+  struct child_environment environment;
+  const struct supervisor_setup setup = {.agent = agent,
+                                         .page = page,
+                                         .commands = options->commands,
+                                         .agent_pages = options->agent_pages,
+                                         .work = options->work,
+                                         .forget = options->forget,
+                                         .owner = options->owner};
+  for (int i = 0; i < 3; i++)
+    (void)dup2(options->stdin_fd, i);
+  if (socket != SUPERVISOR_SOCKET)
+    (void)dup3(socket, SUPERVISOR_SOCKET, O_CLOEXEC);
+  keep_variables(&environment);
+  set_title(options, agent);
+  supervisor_main(&setup);
+}
+
+/* --- making one ------------------------------------------------------------------------------- */
+
+static pid_t fork_supervisor(const struct supervisor_options *options, struct supervisor_page *page,
+                             int socket) {
+  const pid_t agent = getpid();
+  struct score score = {.fd = options->oom_score_fd};
+  raise_score(&score);
+  pid_t pid = fork();
+  if (pid == 0)
+    be_supervisor(options, agent, page, socket);
+  restore_score(&score, options->log);
+  return pid;
+}
+
+/* The other supervisors do not inherit the page. */
+static struct supervisor_page *make_page(void) {
+  struct supervisor_page *page =
+      mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return page != MAP_FAILED ? page : NULL;
+}
+
+int supervisor_process_make(struct supervisor_process *self,
+                            const struct supervisor_options *options) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return -1;
+  struct supervisor_page *page = make_page();
+  pid_t pid = page != NULL ? fork_supervisor(options, page, ends[1]) : -1;
+  if (pid < 0) {
+    if (page != NULL)
+      (void)munmap(page, sizeof *page);
+    close_end(ends[0]);
+    close_end(ends[1]);
+    return -1;
+  }
+  (void)madvise(page, sizeof *page, MADV_DONTFORK);
+  *self = (struct supervisor_process){
+      .pid = pid, .socket = ends[0], .other_end = ends[1], .page = page};
+  return 0;
+}
+
+/* The list is long, and counts for nothing without its count. */
+void supervisor_process_reset(struct supervisor_process *self, bool waits) {
+  struct supervisor_page *page = self->page;
+  memset(page, 0, offsetof(struct supervisor_page, alive));
+  page->usage = (struct step_usage){.max_rss_bytes = -1, .read_bytes = -1, .written_bytes = -1};
+  atomic_store(&page->gate, waits ? SUPERVISOR_GATE_CLOSED : SUPERVISOR_GATE_OPEN);
+}
+
+bool supervisor_process_is_held(const struct supervisor_process *self) {
+  char stat[512];
+  if (self->pid <= 0 || process_table_read_file(self->pid, "stat", stat, sizeof stat) <= 0)
+    return true;
+  const char state = *process_table_after_name(stat);
+  return state == 'T' || state == 't' || state == 'D';
+}
+
+void supervisor_process_dismiss(struct supervisor_process *self) {
+  if (self->socket < 0)
+    return;
+  close(self->socket);
+  close(self->other_end);
+  self->socket = self->other_end = -1;
+}
+
+void supervisor_process_release(struct supervisor_process *self) {
+  supervisor_process_dismiss(self);
+  (void)munmap(self->page, sizeof *self->page);
+}

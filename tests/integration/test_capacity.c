@@ -1,0 +1,107 @@
+/* Payloads as large as what the agent holds for Redis, or larger: nothing waits for room that only
+   itself could make. */
+
+#include "tests/support/job.h"
+#include "tests/support/marks.h"
+#include "tests/support/proc.h"
+#include "tests/support/proxy.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+#define CANCELLED "cancelled: by a cancel step"
+
+/* So many bytes more, in a field that nobody reads. */
+static cJSON *padded(struct job *job, cJSON *step, size_t bytes) {
+  char *padding = malloc(bytes + 1);
+  assert_non_null(padding);
+  memset(padding, 'x', bytes);
+  padding[bytes] = '\0';
+  cJSON_AddStringToObject(step, "padding", job_own_text(job, padding));
+  return step;
+}
+
+static cJSON *cancel_of(struct job *job, const char *step_id) {
+  cJSON *order = job_own(job, cJSON_CreateObject());
+  cJSON_AddStringToObject(order, "kind", "cancel");
+  cJSON_AddStringToObject(order, "stepId", step_id);
+  return order;
+}
+
+/* Both are there when the agent comes, so that the step is next while the order's removal waits. */
+static void expect_step_behind_cancel(struct job *job, size_t bytes, const char *hold_bytes) {
+  job_push(job, padded(job, cancel_of(job, "nobody"), bytes));
+  const cJSON *step = job_push_echo(job, "on");
+  job_start_agent(job, hold_bytes == NULL ? NULL : "--hold-bytes", hold_bytes, NULL);
+  job_expect_answer(job, step, 0, NULL, "on\n");
+  job_expect_nothing_left(job);
+}
+
+JOB_TEST_NO_AGENT(a_removal_that_fills_a_small_hold_keeps_no_step) {
+  expect_step_behind_cancel(job, 3000000, "65536");
+}
+
+JOB_TEST_NO_AGENT(a_removal_that_fills_the_hold_keeps_no_step) {
+  expect_step_behind_cancel(job, 5000000, NULL);
+}
+
+/* What waits is put back into `inflight`, which fills the hold while lines come one by one. */
+JOB_TEST_NO_AGENT(what_is_put_back_leaves_capacity_for_output) {
+  enum { WAITING = 4, LINES = 300 };
+  const cJSON *running = marks_step(
+      job,
+      job_format(job,
+                 "echo up; gate; i=0; while [ $i -lt %d ]; do sleep 0; echo $i; i=$((i+1)); done",
+                 LINES));
+  job_start_agent(job, "--hold-bytes", "65536", NULL);
+  const cJSON *waiting[WAITING];
+  job_push_until(job, running, "up");
+  for (int i = 0; i < WAITING; i++) {
+    waiting[i] = padded(job, job_step(job, "echo", "waited", NULL), 1000000);
+    job_push(job, waiting[i]);
+  }
+  job_wait_length(job, "inflight", 1 + WAITING);
+  job_do(job, "FLUSHALL");
+  marks_open_gate(job, "");
+  const cJSON *result = job_result_of(job, running);
+  assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
+  assert_int_equal(job_event_count(result), 1 + 1 + LINES + 1);
+  for (int i = 0; i < WAITING; i++)
+    job_expect_answer(job, waiting[i], 0, NULL, "waited\n");
+  job_expect_nothing_left(job);
+}
+
+/* One payload that is as much as may wait in the agent keeps no order out. */
+JOB_TEST(a_large_step_that_waits_keeps_no_cancel) {
+  const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
+  const cJSON *waiting = padded(job, job_step(job, "echo", "waited", NULL), 5000000);
+  job_push_until(job, running, "up");
+  job_push(job, waiting);
+  job_wait_length(job, "inflight", 2);
+  job_push_cancel(job, running);
+  job_expect_answer(job, running, -1, CANCELLED, "up\n");
+  job_expect_answer(job, waiting, 0, NULL, "waited\n");
+  job_expect_nothing_left(job);
+}
+
+/* Nothing is acknowledged, and every order leaves its removal: no more of them are taken than there
+   is room for. */
+JOB_TEST_NO_AGENT(orders_that_cannot_be_removed_pile_up_in_redis) {
+  enum { ORDERS = 50, MOST_KIB = 64 * 1024 };
+  struct proxy *proxy = proxy_start(redis_server_port(job->server), NULL);
+  job_use_port(job, proxy_port(proxy));
+  job_start_agent(job, NULL);
+  job_run(job, job_step(job, "true", NULL));
+  job_wait_length(job, "inflight", 0);
+  proxy_deafen(proxy, RELAY_OUTBOX);
+  const cJSON *order = padded(job, cancel_of(job, "nobody"), 2000000);
+  for (int i = 0; i < ORDERS; i++)
+    job_push(job, order);
+  const cJSON *step = job_push_echo(job, "on");
+  job_expect_answer(job, step, 0, NULL, "on\n"); /* on the next connection */
+  long peak = proc_status_kib(agent_process_pid(job->agent), "VmHWM");
+  print_message("resident at most: %ld KiB\n", peak);
+  if (agent_process_is_shipped() && peak > MOST_KIB)
+    job_fail(job, "%ld KiB resident", peak);
+  job_expect_nothing_left(job);
+  proxy_stop(proxy);
+}

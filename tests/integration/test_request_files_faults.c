@@ -1,0 +1,462 @@
+/* `agent --ipc` and what others put into its directory, or take out of it: what goes wrong with the
+   script that it replaces. */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/support/as_user.h"
+#include "tests/support/proc.h"
+#include "tests/support/quoted.h"
+#include "tests/support/sidecar.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+/* A request that must be answered while another one is something else. */
+static void expect_service(struct sidecar *sidecar, const char *id) {
+  sidecar_request(sidecar, id, "{'command':'echo served'}");
+  sidecar_expect(sidecar, id, 0, "served", "");
+}
+
+/* --- requests that are not whole ------------------------------------------------------------- */
+
+/* The runner creates the file, and writes it then. */
+SIDECAR_TEST(an_empty_request_is_not_run_and_waited_for) {
+  sidecar_start(sidecar, NULL);
+  int fd =
+      open(sidecar_path(sidecar, sidecar_request_name("1")), O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+  assert_true(fd >= 0);
+  expect_service(sidecar, "2");
+  assert_false(sidecar_has(sidecar, sidecar_claim_name("1")));
+  const char *text = quoted("{'command':'echo whole'}");
+  assert_int_equal(write(fd, text, 10), 10);
+  expect_service(sidecar, "3");
+  assert_false(sidecar_has(sidecar, sidecar_claim_name("1")));
+  assert_int_equal(write(fd, text + 10, strlen(text) - 10), strlen(text) - 10);
+  close(fd);
+  sidecar_expect(sidecar, "1", 0, "whole", "");
+}
+
+SIDECAR_TEST(half_a_request_is_answered_in_the_end) {
+  sidecar_start(sidecar, NULL);
+  int64_t begin_ms = wait_now_ms();
+  sidecar_write(sidecar, sidecar_request_name("0"), "", 0);
+  sidecar_request(sidecar, "1", "{'command':'touch ");
+  sidecar_expect(sidecar, "0", 125, "", "tool-executor: request is not valid JSON: it is empty");
+  sidecar_expect(sidecar, "1", 125, "",
+                 "tool-executor: request is not valid JSON: it ends too early, after 18 bytes");
+  assert_true(wait_now_ms() - begin_ms >= 5000);
+}
+
+/* Its writer has it open: what is there may be the middle of a rewrite. */
+SIDECAR_TEST(what_is_not_json_is_answered_also_when_nobody_closes_it) {
+  sidecar_start(sidecar, NULL);
+  int fd =
+      open(sidecar_path(sidecar, sidecar_request_name("1")), O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+  assert_int_equal(write(fd, "nonsense", 8), 8);
+  sidecar_expect(sidecar, "1", 125, "",
+                 "tool-executor: request is not valid JSON: broken at byte 0");
+  close(fd);
+}
+
+/* It is whole when all of it is written. */
+SIDECAR_TEST(a_request_that_is_too_long_is_refused) {
+  enum { LENGTH = 8 * 1024 * 1024 + 1 };
+  static const char request[] = "{\"command\":\"echo x\"}";
+  char *text = malloc(LENGTH);
+  assert_non_null(text);
+  memset(text, ' ', LENGTH);
+  memcpy(text + LENGTH - (sizeof request - 1), request, sizeof request - 1);
+  sidecar_start(sidecar, NULL);
+  sidecar_write(sidecar, sidecar_request_name("1"), text, LENGTH);
+  sidecar_write(sidecar, sidecar_request_name("2"), text + 1, LENGTH - 1);
+  free(text);
+  sidecar_expect(sidecar, "1", 125, "", "tool-executor: request is longer than 8388608 bytes");
+  sidecar_expect(sidecar, "2", 0, "x", "");
+}
+
+/* A hard link tells inotify nothing that counts. */
+SIDECAR_TEST(a_request_that_appears_without_being_written_is_found) {
+  sidecar_start(sidecar, NULL);
+  sidecar_write(sidecar, "tools/other", quoted("{'command':'echo x'}"), 20);
+  assert_int_equal(
+      link(sidecar_path(sidecar, "tools/other"), sidecar_path(sidecar, sidecar_request_name("1"))),
+      0);
+  sidecar_expect(sidecar, "1", 0, "x", "");
+}
+
+/* What it has read, in bytes. */
+static unsigned long long bytes_read(const struct sidecar *sidecar) {
+  unsigned long long bytes = 0;
+  FILE *file = fopen(formatted("/proc/%d/io", (int)agent_process_pid(sidecar->agent)), "re");
+  assert_non_null(file);
+  assert_int_equal(fscanf(file, "rchar: %llu", &bytes), 1);
+  (void)fclose(file);
+  return bytes;
+}
+
+/* However often it is looked for: when it has come, and before it is answered. */
+SIDECAR_TEST(a_request_that_does_not_change_is_not_read_again) {
+  enum { LENGTH = 4 * 1024 * 1024 };
+  char *text = calloc(1, LENGTH);
+  assert_non_null(text);
+  memset(text, ' ', LENGTH);
+  sidecar_start(sidecar, NULL);
+  unsigned long long before = bytes_read(sidecar);
+  sidecar_write(sidecar, "tools/new", text, LENGTH);
+  free(text);
+  assert_int_equal(
+      rename(sidecar_path(sidecar, "tools/new"), sidecar_path(sidecar, sidecar_request_name("1"))),
+      0);
+  sidecar_expect(
+      sidecar, "1", 125, "",
+      "tool-executor: request is not valid JSON: it ends too early, after 4194304 bytes");
+  unsigned long long taken = bytes_read(sidecar) - before;
+  print_message("%llu bytes read\n", taken);
+  assert_in_range(taken, 2 * LENGTH, 3 * LENGTH);
+}
+
+/* --- requests that are no files -------------------------------------------------------------- */
+
+SIDECAR_TEST(what_is_no_regular_file_is_ignored_and_logged_once) {
+  tree_make(sidecar->tree, "victim={} tools/ tools/exec-request-f.json| tools/exec-request-d.json/ "
+                           "tools/exec-request-l.json>../victim tools/exec-request-n.json>none");
+  sidecar_start(sidecar, NULL);
+  expect_service(sidecar, "1");
+  tree_make(sidecar->tree, "tools/exec-request-g.json|"); /* in which the script hangs for ever */
+  expect_service(sidecar, "2");
+  agent_process_wait_log(sidecar->agent, "[g] is ignored: it is a FIFO");
+  assert_int_equal(agent_process_count_log(sidecar->agent, "[f] is ignored: it is a FIFO"), 1);
+  assert_int_equal(agent_process_count_log(sidecar->agent, "[d] is ignored: it is a directory"), 1);
+  assert_int_equal(agent_process_count_log(sidecar->agent, "is ignored: it is a symbolic link"), 2);
+  assert_false(sidecar_has(sidecar, sidecar_claim_name("l")));
+  /* A file in its place counts. */
+  sidecar_request_whole(sidecar, "f", "{'command':'echo now'}");
+  sidecar_expect(sidecar, "f", 0, "now", "");
+  assert_int_equal(agent_process_count_log(sidecar->agent, "[g] is ignored"), 1);
+  sidecar_write(sidecar, "done", "done", 4);
+  assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 0);
+}
+
+SIDECAR_TEST(a_name_that_is_no_text_is_ignored) {
+  sidecar_start(sidecar, NULL);
+  sidecar_request(sidecar, "\xFF", "{'command':'true'}");
+  sidecar_request(sidecar, "a\nb", "{'command':'true'}");
+  sidecar_request(sidecar, "", "{'command':'true'}");
+  expect_service(sidecar, "a b \xC3\xA4");
+  char longest[238];
+  memset(longest, 'x', 237);
+  longest[237] = '\0';
+  expect_service(sidecar, longest);
+  agent_process_wait_log(sidecar->agent, "[\\xff] is ignored: its name is no id");
+  agent_process_wait_log(sidecar->agent, "[a\\x0ab] is ignored: its name is no id");
+  agent_process_wait_log(sidecar->agent, "[] is ignored: its name is no id");
+}
+
+static bool has_forgotten_all(void *context) {
+  struct sidecar *sidecar = context;
+  assert_int_equal(kill(agent_process_pid(sidecar->agent), SIGUSR1), 0);
+  return agent_process_count_log(sidecar->agent, ", 0 requests known, ") > 0;
+}
+
+/* More than a scan goes over in a turn. */
+SIDECAR_TEST(however_many_vanish_they_are_forgotten) {
+  enum { REQUESTS = 1500 };
+  sidecar_start(sidecar, NULL);
+  for (int i = 0; i < REQUESTS; i++)
+    sidecar_request(sidecar, formatted("%d", i), "{");
+  expect_service(sidecar, "served");
+  sidecar_delete(sidecar, "served");
+  assert_int_equal(rename(sidecar_path(sidecar, "tools"), sidecar_path(sidecar, "before")), 0);
+  assert_true(wait_until(has_forgotten_all, sidecar, WAIT_BOUND_MS));
+}
+
+static int make_unreadable(void *context, struct error *error) {
+  (void)error;
+  int fd =
+      open(sidecar_path(context, sidecar_request_name("1")), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  return fd >= 0 && write(fd, "{}", 2) == 2 ? 0 : -1;
+}
+
+/* As another user of the pod may write it. */
+SIDECAR_TEST(a_request_that_cannot_be_read_is_told_and_read_when_it_can) {
+  struct error error;
+  assert_int_equal(chmod(sidecar->path, 0777), 0);
+  sidecar_start(sidecar, &(struct agent_setup){.uid = NOBODY});
+  assert_int_equal(make_unreadable(sidecar, &error), 0);
+  agent_process_wait_log(sidecar->agent, "[1] cannot be read: Permission denied");
+  assert_int_equal(chmod(sidecar_path(sidecar, sidecar_request_name("1")), 0644), 0);
+  sidecar_expect(sidecar, "1", 125, "",
+                 "tool-executor: command: expected a non-empty string, got nothing");
+}
+
+SIDECAR_TEST(what_others_keep_there_is_never_touched) {
+  tree_make(sidecar->tree,
+            "tools/ tools/mcp-tools.json=[] tools/mcp-request-1.json=x tools/.agent=x "
+            "tools/exec-result-1718100000000000001.json=bus tools/.claim-script/ "
+            "tools/exec-request-1.json.tmp={} tools/exec-result-2.json.tmp=half");
+  sidecar_start(sidecar, NULL);
+  expect_service(sidecar, "1");
+  sidecar_delete(sidecar, "1");
+  sidecar_wait_gone(sidecar, sidecar_claim_name("1"));
+  assert_int_equal(tree_count(sidecar->tree, "tools"), 8);
+}
+
+/* --- results --------------------------------------------------------------------------------- */
+
+/* A script opens its `.tmp` with `>`, and writes where a link leads. */
+SIDECAR_TEST(no_link_is_followed_to_write_a_result) {
+  tree_make(sidecar->tree, "victim=old tools/ tools/exec-result-1.json>../victim "
+                           "tools/exec-result-1.json.tmp>../victim");
+  sidecar_start(sidecar, NULL);
+  sidecar_request(sidecar, "1", "{'command':'echo x'}");
+  struct stat file;
+  do
+    assert_int_equal(lstat(sidecar_path(sidecar, sidecar_result_name("1")), &file), 0);
+  while (S_ISLNK(file.st_mode));
+  sidecar_expect(sidecar, "1", 0, "x", "");
+  tree_expect(sidecar->tree, "victim", "old", 0644);
+}
+
+static void expect_cut(const cJSON *result, const char *field, size_t length) {
+  static const char more[] = "...(truncated)";
+  const char *text = cJSON_GetObjectItem(result, field)->valuestring;
+  assert_int_equal(strlen(text), length + sizeof more - 1);
+  assert_string_equal(text + length, more);
+}
+
+/* 50 MB, far more than the sidecar's memory takes twice. */
+SIDECAR_TEST(output_is_cut_while_it_arrives) {
+  enum { LIMIT = 51200, RSS_MAX_KIB = 10 * 1024 };
+  sidecar_start(sidecar, NULL);
+  sidecar_request(sidecar, "1",
+                  "{'command':'head -c 50000000 /dev/zero | tr `\\\\0` a & "
+                  "head -c 50000000 /dev/zero | tr `\\\\0` b >&2; wait'}");
+  const cJSON *result = sidecar_result(sidecar, "1");
+  expect_cut(result, "stdout", LIMIT);
+  expect_cut(result, "stderr", LIMIT);
+  long peak = proc_status_kib(agent_process_pid(sidecar->agent), "VmHWM");
+  print_message("resident: %ld KiB at most\n", peak);
+  if (agent_process_is_shipped())
+    assert_true(peak < RSS_MAX_KIB);
+}
+
+/* Characters of three bytes, more than the script's jq takes as an argument; no character is
+   cut. */
+SIDECAR_TEST(output_is_cut_between_characters) {
+  sidecar_start(sidecar, NULL);
+  sidecar_request(sidecar, "1", "{'command':'yes \xE2\x82\xAC | head -60000 | tr -d `\\\\n`'}");
+  expect_cut(sidecar_result(sidecar, "1"), "stdout", 51198);
+  sidecar_request(sidecar, "2", "{'command':'yes x | head -51200 | tr -d `\\\\n`; echo; echo'}");
+  const cJSON *result = sidecar_result(sidecar, "2");
+  assert_int_equal(strlen(cJSON_GetObjectItem(result, "stdout")->valuestring), 51200);
+}
+
+SIDECAR_TEST(bytes_that_are_no_text_are_replaced_and_nul_is_dropped) {
+  sidecar_start(sidecar, NULL);
+  sidecar_request(sidecar, "1", "{'command':'printf `a\\\\0b\\\\377c\\\\r\\\\n\\\\n`'}");
+  sidecar_expect(sidecar, "1", 0,
+                 "ab\xEF\xBF\xBD"
+                 "c\r",
+                 "");
+}
+
+/* The whole directory has 64 KiB; somebody else fills it. */
+SIDECAR_TEST(without_space_a_result_is_cut_and_without_any_it_waits) {
+  sidecar_mount(sidecar, "size=64k");
+  sidecar_start(sidecar, NULL);
+  sidecar_request(sidecar, "1", "{'command':'yes | head -c 51000; yes | head -c 51000 >&2'}");
+  expect_cut(sidecar_result(sidecar, "1"), "stdout", 4096);
+  agent_process_wait_log(sidecar->agent, "[1]: the result is cut: No space left on device");
+  sidecar_request(
+      sidecar, "2",
+      formatted("{'command':'echo x; dd if=/dev/zero of=%s/full bs=4096'}", sidecar->path));
+  agent_process_wait_log(sidecar->agent, "[2]: the result cannot be written: ");
+  assert_false(sidecar_has(sidecar, sidecar_result_name("2")));
+  assert_int_equal(unlink(sidecar_path(sidecar, "full")), 0);
+  sidecar_expect(sidecar, "2", 1, "x", NULL);
+}
+
+static bool has_result_after_event(void *context) {
+  const struct sidecar *sidecar = context;
+  sidecar_write(sidecar, "tools/busy", "", 0);
+  return sidecar_has(sidecar, sidecar_result_name("1"));
+}
+
+/* Where something happens all the time, it is tried again nevertheless. */
+SIDECAR_TEST(a_result_that_waits_for_space_is_not_put_off_by_events) {
+  sidecar_mount(sidecar, "size=64k");
+  sidecar_start(sidecar, NULL);
+  sidecar_write(sidecar, "tools/busy", "", 0);
+  sidecar_request(
+      sidecar, "1",
+      formatted("{'command':'echo x; dd if=/dev/zero of=%s/full bs=4096'}", sidecar->path));
+  agent_process_wait_log(sidecar->agent, "[1]: the result cannot be written: ");
+  assert_int_equal(unlink(sidecar_path(sidecar, "full")), 0);
+  assert_true(wait_until(has_result_after_event, sidecar, WAIT_BOUND_MS));
+}
+
+/* --- the directory --------------------------------------------------------------------------- */
+
+SIDECAR_TEST(a_directory_that_is_deleted_is_made_again) {
+  sidecar_start(sidecar, NULL);
+  expect_service(sidecar, "1");
+  assert_int_equal(rename(sidecar_path(sidecar, "tools"), sidecar_path(sidecar, "before")), 0);
+  sidecar_wait_for(sidecar, "tools");
+  expect_service(sidecar, "2");
+  sidecar_request(sidecar, "long", "{'command':'sleep 600.075'}");
+  assert_true(proc_wait_for("sleep 600.075", WAIT_BOUND_MS) > 0);
+  const char *remove[] = {"rm", "-rf", sidecar_path(sidecar, "tools"), NULL};
+  pid_t pid = fork();
+  if (pid == 0) {
+    execvp(remove[0], (char **)(uintptr_t)remove);
+    _exit(1);
+  }
+  assert_true(proc_wait_gone("sleep 600.075", WAIT_BOUND_MS)); /* its request is gone */
+  sidecar_wait_for(sidecar, "tools");
+  expect_service(sidecar, "3");
+}
+
+SIDECAR_TEST(a_directory_that_is_missing_ends_it) {
+  sidecar->agent = sidecar_spawn(
+      sidecar, &(struct agent_setup){.arguments = (const char *[]){"--verbose", NULL}});
+  agent_process_wait_log(sidecar->agent, "started");
+  sidecar_kill(sidecar);
+  (void)snprintf(sidecar->path + strlen(sidecar->path), 6, "/none");
+  sidecar->agent = sidecar_spawn(sidecar, NULL);
+  assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 3);
+  agent_process_wait_log(sidecar->agent, "/none: No such file or directory");
+}
+
+SIDECAR_TEST(a_tools_that_cannot_be_made_ends_it) {
+  assert_int_equal(chmod(sidecar->path, 0755), 0);
+  sidecar->agent = sidecar_spawn(sidecar, &(struct agent_setup){.uid = NOBODY});
+  assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 3);
+  agent_process_wait_log(sidecar->agent, "/tools: Permission denied");
+}
+
+/* Where it lacks descriptors, it serves when it has some. */
+SIDECAR_TEST(what_it_lacks_for_a_time_loses_no_request) {
+  sidecar_start(sidecar, NULL);
+  struct rlimit before;
+  pid_t agent = agent_process_pid(sidecar->agent);
+  assert_int_equal(prlimit(agent, RLIMIT_NOFILE, NULL, &before), 0);
+  const struct rlimit standard = {.rlim_cur = 3, .rlim_max = before.rlim_max};
+  assert_int_equal(prlimit(agent, RLIMIT_NOFILE, &standard, NULL), 0);
+  sidecar_request(sidecar, "1", "{'command':'echo x'}");
+  agent_process_wait_log(sidecar->agent, "[1] cannot be read: ");
+  assert_int_equal(prlimit(agent, RLIMIT_NOFILE, &before, NULL), 0);
+  sidecar_expect(sidecar, "1", 0, "x", "");
+}
+
+/* Indistinguishable from "claimed" for the script, which is silent for ever. */
+SIDECAR_TEST(a_claim_that_is_refused_is_told_once_and_tried_again) {
+  tree_make_directory(sidecar->tree, "tools", 0755);
+  assert_int_equal(chmod(sidecar->path, 0755), 0);
+  sidecar_request(sidecar, "1", "{'command':'echo x'}");
+  sidecar_start(sidecar, &(struct agent_setup){.uid = NOBODY});
+  agent_process_wait_log(sidecar->agent, "[1] cannot be claimed: Permission denied");
+  assert_int_equal(chmod(sidecar_path(sidecar, "tools"), 0777), 0);
+  sidecar_expect(sidecar, "1", 0, "x", "");
+  assert_int_equal(agent_process_count_log(sidecar->agent, "cannot be claimed"), 1);
+}
+
+/* The claim of one that was cancelled while it could not be removed. */
+SIDECAR_TEST(a_claim_that_remains_does_not_hold_up_a_new_request_of_its_name) {
+  static const char *const arguments[] = {"--concurrency=1", NULL};
+  assert_int_equal(chmod(sidecar->path, 0777), 0);
+  sidecar_start(sidecar, &(struct agent_setup){.uid = NOBODY, .arguments = arguments});
+  sidecar_request(sidecar, "1", "{'command':'exec sleep 600.089'}");
+  assert_true(proc_wait_for("sleep 600.089", WAIT_BOUND_MS) > 0);
+  sidecar_request(sidecar, "2", "{'command':'true'}"); /* which runs after the end of the other */
+  sidecar_wait_for(sidecar, sidecar_claim_name("2"));
+  const char *tools = sidecar_path(sidecar, "tools");
+  assert_int_equal(chmod(tools, 0555), 0);
+  assert_int_equal(unlink(sidecar_path(sidecar, sidecar_request_name("1"))), 0);
+  agent_process_wait_log(sidecar->agent, "exec [2]");
+  assert_true(sidecar_has(sidecar, sidecar_claim_name("1")));
+  sidecar_request(sidecar, "1", "{'command':'echo new'}");
+  assert_int_equal(chmod(tools, 0777), 0);
+  sidecar_expect(sidecar, "1", 0, "new", "");
+}
+
+/* --- what the system does not have ----------------------------------------------------------- */
+
+struct refused_call {
+  int number;
+  int error;
+};
+
+static void refuse_call(const void *context) {
+  const struct refused_call *refused = context;
+  struct sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)refused->number, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)refused->error),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const struct sock_fprog program = {.len = sizeof filter / sizeof *filter, .filter = filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+      prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    _exit(AGENT_PROCESS_NO_START);
+}
+
+static void expect_service_without(struct sidecar *sidecar, const struct refused_call *refused) {
+  sidecar_start(sidecar, &(struct agent_setup){.prepare = refuse_call, .prepare_context = refused});
+  const cJSON *result = sidecar_dispatch(sidecar, "1", "{'command':'echo served'}", WAIT_BOUND_MS);
+  assert_non_null(result);
+  assert_string_equal(cJSON_GetObjectItem(result, "stdout")->valuestring, "served");
+  sidecar_wait_gone(sidecar, sidecar_claim_name("1"));
+}
+
+/* As many as a user may have, and every pod's user is the same. */
+SIDECAR_TEST(without_inotify_it_looks_by_itself) {
+  expect_service_without(sidecar, &(struct refused_call){SYS_inotify_init1, EMFILE});
+  assert_int_equal(agent_process_count_log(sidecar->agent, "inotify: "), 1);
+  sidecar_request(sidecar, "long", "{'command':'sleep 600.076'}");
+  assert_true(proc_wait_for("sleep 600.076", WAIT_BOUND_MS) > 0);
+  assert_int_equal(unlink(sidecar_path(sidecar, sidecar_request_name("long"))), 0);
+  assert_true(proc_wait_gone("sleep 600.076", WAIT_BOUND_MS));
+  sidecar_write(sidecar, "done", "", 0);
+  assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 0);
+}
+
+/* Nothing tells that the request is gone before its result is written. */
+SIDECAR_TEST(without_inotify_what_is_deleted_is_not_answered_either) {
+  sidecar_start(sidecar, &(struct agent_setup){
+                             .prepare = refuse_call,
+                             .prepare_context = &(struct refused_call){SYS_inotify_init1, EMFILE}});
+  sidecar_request(
+      sidecar, "1",
+      formatted("{'command':'rm %s'}", sidecar_path(sidecar, sidecar_request_name("1"))));
+  sidecar_wait_gone(sidecar, sidecar_request_name("1"));
+  sidecar_wait_gone(sidecar, sidecar_claim_name("1"));
+  assert_false(sidecar_has(sidecar, sidecar_result_name("1")));
+}
+
+SIDECAR_TEST(without_watches_it_looks_by_itself) {
+  expect_service_without(sidecar, &(struct refused_call){SYS_inotify_add_watch, ENOSPC});
+}
+
+/* Its reader may be another user: a file that stays its writer's is no answer. */
+SIDECAR_TEST(a_result_that_others_cannot_read_is_not_given) {
+  sidecar_start(
+      sidecar, &(struct agent_setup){.prepare = refuse_call,
+                                     .prepare_context = &(struct refused_call){SYS_fchmod, EPERM}});
+  sidecar_request(sidecar, "1", "{'command':'echo served'}");
+  agent_process_wait_log(sidecar->agent, "Operation not permitted");
+  assert_false(sidecar_has(sidecar, sidecar_result_name("1")));
+}
+
+SIDECAR_TEST(without_renameat2_claims_are_made_in_place) {
+  expect_service_without(sidecar, &(struct refused_call){SYS_renameat2, EINVAL});
+}
+
+TEST_OVERLAP(6)

@@ -1,0 +1,311 @@
+/* `agent --ipc`: whose a request is, and how the program begins and ends. */
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/container.h"
+#include "tests/support/proc.h"
+#include "tests/support/quoted.h"
+#include "tests/support/sidecar.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+/* A file's time and the clock of the loop advance by ticks of the kernel. */
+#define TICK_MS 10
+
+#define INTERRUPTED                                                                                \
+  "tool-executor: interrupted: the sidecar ended while this request was running; it was not run "  \
+  "again"
+
+/* --- claims ---------------------------------------------------------------------------------- */
+
+SIDECAR_TEST(of_two_agents_one_runs_a_request) {
+  enum { REQUESTS = 60 };
+  struct agent_process *other = sidecar_spawn(sidecar, NULL);
+  agent_process_wait_log(other, "started");
+  sidecar_start(sidecar, NULL);
+  for (int i = 0; i < REQUESTS; i++)
+    sidecar_request(sidecar, formatted("%d", i),
+                    formatted("{'command':'echo %d >>%s/ran'}", i, sidecar->path));
+  for (int i = 0; i < REQUESTS; i++) {
+    sidecar_expect(sidecar, formatted("%d", i), 0, "", "");
+    sidecar_delete(sidecar, formatted("%d", i));
+  }
+  for (int i = 0; i < REQUESTS; i++)
+    sidecar_wait_gone(sidecar, sidecar_claim_name(formatted("%d", i)));
+  struct stat file;
+  assert_int_equal(stat(sidecar_path(sidecar, "ran"), &file), 0);
+  assert_int_equal(file.st_size, 10 * 2 + (REQUESTS - 10) * 3);
+  print_message("%d and %d of them\n", agent_process_count_log(sidecar->agent, "done ["),
+                agent_process_count_log(other, "done ["));
+  agent_process_free(other);
+}
+
+/* The scripts of other sidecars in the pod, with the timeout(1) of coreutils and that of
+   busybox. */
+SIDECAR_TEST(beside_scripts_each_request_runs_once) {
+  enum { REQUESTS = 40 };
+  static const char *const limits[] = {"timeout", "busybox timeout"};
+  struct agent_process *scripts[2];
+  tree_make(sidecar->tree, "tools/");
+  for (int i = 0; i < REQUESTS; i++)
+    sidecar_request_whole(sidecar, formatted("%d", i),
+                          formatted("{'command':'echo %d >>%s/ran'}", i, sidecar->path));
+  for (int i = 0; i < 2; i++) {
+    const char *const arguments[] = {"tests/support/executor.sh", sidecar_path(sidecar, "tools"),
+                                     limits[i], NULL};
+    scripts[i] =
+        agent_process_start(&(struct agent_setup){.arguments = arguments, .program = "/bin/bash"});
+  }
+  sidecar_wait_for(sidecar, "ran");
+  sidecar_start(sidecar, NULL);
+  for (int i = 0; i < REQUESTS; i++)
+    sidecar_expect(sidecar, formatted("%d", i), 0, "", "");
+  struct stat file;
+  assert_int_equal(stat(sidecar_path(sidecar, "ran"), &file), 0);
+  assert_int_equal(file.st_size, 10 * 2 + (REQUESTS - 10) * 3);
+  for (int i = 0; i < 2; i++)
+    agent_process_free(scripts[i]);
+}
+
+SIDECAR_TEST(what_a_script_has_claimed_is_the_script_s) {
+  tree_make(sidecar->tree, "tools/ tools/.claim-1/");
+  sidecar_request(sidecar, "1", "{'command':'echo no'}");
+  sidecar_start(sidecar, NULL);
+  tree_make(sidecar->tree, "tools/.claim-2/");
+  sidecar_request(sidecar, "2", "{'command':'echo no'}");
+  sidecar_request(sidecar, "3", "{'command':'echo 3'}");
+  sidecar_expect(sidecar, "3", 0, "3", "");
+  assert_true(mkdir(sidecar_path(sidecar, sidecar_claim_name("3")), 0755) != 0); /* as a script */
+  assert_false(sidecar_has(sidecar, sidecar_result_name("1")));
+  assert_false(sidecar_has(sidecar, sidecar_result_name("2")));
+  /* The script answers, the runner deletes: the claim stays, as with scripts alone. */
+  sidecar_write(sidecar, sidecar_result_name("2"), "{}", 2);
+  sidecar_delete(sidecar, "2");
+  sidecar_delete(sidecar, "3");
+  sidecar_wait_gone(sidecar, sidecar_claim_name("3"));
+  assert_true(sidecar_has(sidecar, sidecar_claim_name("2")));
+}
+
+SIDECAR_TEST(what_is_answered_already_is_not_run) {
+  tree_make(sidecar->tree, "tools/ tools/exec-result-1.json={}");
+  sidecar_request(sidecar, "1", "{'command':'echo no'}");
+  sidecar_start(sidecar, NULL);
+  sidecar_request(sidecar, "2", "{'command':'echo 2'}");
+  sidecar_expect(sidecar, "2", 0, "2", "");
+  tree_expect(sidecar->tree, "tools/exec-result-1.json", "{}", 0644);
+  assert_false(sidecar_has(sidecar, sidecar_claim_name("1")));
+}
+
+/* The runner does not write again, but somebody may: it is one request. */
+SIDECAR_TEST(a_request_that_is_written_again_does_not_run_again) {
+  sidecar_start(sidecar, NULL);
+  sidecar_request(sidecar, "1", "{'command':'echo first'}");
+  sidecar_expect(sidecar, "1", 0, "first", "");
+  sidecar_request(sidecar, "1", "{'command':'echo second'}");
+  sidecar_request(sidecar, "2", "{'command':'echo 2'}");
+  sidecar_expect(sidecar, "2", 0, "2", "");
+  sidecar_expect(sidecar, "1", 0, "first", "");
+  /* When both are gone the id is free. */
+  sidecar_delete(sidecar, "1");
+  sidecar_wait_gone(sidecar, sidecar_claim_name("1"));
+  sidecar_request(sidecar, "1", "{'command':'echo third'}");
+  sidecar_expect(sidecar, "1", 0, "third", "");
+}
+
+/* --- restart --------------------------------------------------------------------------------- */
+
+SIDECAR_TEST(after_a_restart_what_ran_is_answered_and_not_run_again) {
+  const char *const arguments[] = {"--concurrency=1", NULL};
+  const struct agent_setup setup = {.arguments = arguments};
+  sidecar_start(sidecar, &setup);
+  sidecar_request(sidecar, "answered", "{'command':'true'}");
+  (void)sidecar_result(sidecar, "answered");
+  sidecar_request(sidecar, "running",
+                  formatted("{'command':'echo x >>%s/ran; exec sleep 600.077'}", sidecar->path));
+  pid_t command = proc_wait_for("sleep 600.077", WAIT_BOUND_MS);
+  assert_true(command > 0);
+  sidecar_request(sidecar, "queued", "{'command':'true'}");
+  sidecar_wait_for(sidecar, sidecar_claim_name("queued"));
+  sidecar_request(sidecar, "deleted", "{'command':'true'}");
+  sidecar_wait_for(sidecar, sidecar_claim_name("deleted"));
+  sidecar_kill(sidecar);
+  (void)kill(command, SIGKILL);
+  assert_int_equal(unlink(sidecar_path(sidecar, sidecar_request_name("deleted"))), 0);
+  sidecar_start(sidecar, &setup);
+  sidecar_expect(sidecar, "running", 125, "", INTERRUPTED);
+  sidecar_expect(sidecar, "queued", 125, "", INTERRUPTED);
+  sidecar_expect(sidecar, "answered", 0, "", "");
+  sidecar_wait_gone(sidecar, sidecar_claim_name("deleted"));
+  tree_expect(sidecar->tree, "ran", "x\n", 0644);
+  static const char *const ids[] = {"running", "queued", "answered"};
+  for (size_t i = 0; i < 3; i++) {
+    sidecar_delete(sidecar, ids[i]);
+    sidecar_wait_gone(sidecar, sidecar_claim_name(ids[i]));
+  }
+  assert_int_equal(agent_process_count_log(sidecar->agent, "exec ["), 0);
+}
+
+SIDECAR_TEST(an_agent_that_lives_answers_for_one_that_died) {
+  struct agent_process *other = sidecar_spawn(sidecar, NULL);
+  agent_process_wait_log(other, "started");
+  sidecar_request(sidecar, "1", "{'command':'exec sleep 600.078'}");
+  pid_t command = proc_wait_for("sleep 600.078", WAIT_BOUND_MS);
+  assert_true(command > 0);
+  sidecar_start(sidecar, NULL);
+  sidecar_request(sidecar, "2", "{'command':'true'}");
+  (void)sidecar_result(sidecar, "2");
+  assert_false(sidecar_has(sidecar, sidecar_result_name("1")));
+  assert_int_equal(kill(agent_process_pid(other), SIGKILL), 0);
+  (void)agent_process_wait(other, WAIT_BOUND_MS);
+  agent_process_free(other);
+  sidecar_expect(sidecar, "1", 125, "", INTERRUPTED);
+  (void)kill(command, SIGKILL);
+}
+
+/* --- cancel ---------------------------------------------------------------------------------- */
+
+SIDECAR_TEST(a_request_that_vanishes_is_cancelled) {
+  const char *const arguments[] = {"--concurrency=1", NULL};
+  sidecar_start(sidecar, &(struct agent_setup){.arguments = arguments});
+  sidecar_request(sidecar, "1", "{'command':'setsid sleep 600.081 & sleep 600.082'}");
+  assert_true(proc_wait_for("sleep 600.081", WAIT_BOUND_MS) > 0);
+  sidecar_request(sidecar, "2", "{'command':'echo no'}");
+  sidecar_wait_for(sidecar, sidecar_claim_name("2"));
+  assert_int_equal(unlink(sidecar_path(sidecar, sidecar_request_name("2"))), 0);
+  sidecar_wait_gone(sidecar, sidecar_claim_name("2"));
+  assert_int_equal(unlink(sidecar_path(sidecar, sidecar_request_name("1"))), 0);
+  sidecar_wait_gone(sidecar, sidecar_claim_name("1"));
+  assert_int_equal(proc_find("sleep 600.081"), 0);
+  assert_int_equal(proc_find("sleep 600.082"), 0);
+  sidecar_request(sidecar, "3", "{'command':'echo 3'}");
+  sidecar_expect(sidecar, "3", 0, "3", "");
+  assert_int_equal(tree_count(sidecar->tree, "tools"), 4);
+}
+
+SIDECAR_TEST(a_new_request_of_a_cancelled_one_s_name_runs) {
+  sidecar_start(sidecar, NULL);
+  sidecar_request(sidecar, "1", "{'command':'trap \\\"\\\" TERM; sleep 600.083; echo no'}");
+  assert_true(proc_wait_for("sleep 600.083", WAIT_BOUND_MS) > 0);
+  assert_int_equal(unlink(sidecar_path(sidecar, sidecar_request_name("1"))), 0);
+  assert_true(proc_wait_gone("sleep 600.083", WAIT_BOUND_MS));
+  sidecar_request(sidecar, "1", "{'command':'echo again'}");
+  sidecar_expect(sidecar, "1", 0, "again", "");
+}
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+SIDECAR_TEST(with_done_at_the_start_nothing_runs) {
+  tree_make(sidecar->tree, "done=done tools/");
+  sidecar_request(sidecar, "1", "{'command':'echo no'}");
+  sidecar->agent = sidecar_spawn(sidecar, NULL);
+  assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 0);
+  agent_process_wait_log(sidecar->agent, "[tool-executor] agent done, exiting\n");
+  assert_int_equal(tree_count(sidecar->tree, "tools"), 1);
+}
+
+SIDECAR_TEST(a_directory_named_done_is_not_done) {
+  tree_make(sidecar->tree, "done/");
+  sidecar_start(sidecar, NULL);
+  sidecar_request(sidecar, "1", "{'command':'echo x'}");
+  sidecar_expect(sidecar, "1", 0, "x", "");
+}
+
+/* The milliseconds between the last changes of two files of the directory. */
+static int64_t ms_between(struct sidecar *sidecar, const char *first, const char *second) {
+  struct stat a;
+  struct stat b;
+  assert_int_equal(stat(sidecar_path(sidecar, first), &a), 0);
+  assert_int_equal(stat(sidecar_path(sidecar, second), &b), 0);
+  return (b.st_mtim.tv_sec - a.st_mtim.tv_sec) * (int64_t)1000 +
+         (b.st_mtim.tv_nsec - a.st_mtim.tv_nsec) / 1000000;
+}
+
+/* The first request ends by itself within the second that it has. If the machine stands still for
+   that long, the request is told to end, but not before. The second obeys SIGTERM, the third does
+   not. */
+SIDECAR_TEST(at_done_what_runs_may_end_and_is_ended) {
+  static const char *const settings[] = {"SANDBOX_CONCURRENCY=3", NULL};
+  sidecar_start(sidecar, &(struct agent_setup){.environment = settings});
+  sidecar_request(sidecar, "1",
+                  formatted("{'command':'trap \\\"touch %s/told; exit 3\\\" TERM; touch %s/up; "
+                            "until [ -e %s/done ]; do sleep 0.02; done'}",
+                            sidecar->path, sidecar->path, sidecar->path));
+  sidecar_request(sidecar, "2", "{'command':'exec sleep 600.084'}");
+  sidecar_request(sidecar, "3", "{'command':'trap \\\"\\\" TERM; sleep 600.085; sleep 600.085'}");
+  sidecar_wait_for(sidecar, "up");
+  assert_true(proc_wait_for("sleep 600.084", WAIT_BOUND_MS) > 0);
+  assert_true(proc_wait_for("sleep 600.085", WAIT_BOUND_MS) > 0);
+  sidecar_request(sidecar, "4", "{'command':'true'}");
+  sidecar_wait_for(sidecar, sidecar_claim_name("4"));
+  sidecar_write(sidecar, "done", "done", 4);
+  assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 0);
+  assert_int_equal(agent_process_count_log(sidecar->agent, "agent done, exiting"), 1);
+  static const char stopped[] = "tool-executor: stopped by the end of the agent";
+  if (access(sidecar_path(sidecar, "told"), F_OK) != 0)
+    sidecar_expect(sidecar, "1", 0, "", "");
+  else
+    assert_in_range(ms_between(sidecar, "done", "told"), 1000 - TICK_MS, WAIT_BOUND_MS);
+  sidecar_expect(sidecar, "2", 125, "", stopped);
+  sidecar_expect(sidecar, "3", 125, "", stopped);
+  sidecar_expect(sidecar, "4", 125, "", stopped);
+  assert_int_equal(proc_find("sleep 600.084"), 0);
+  assert_int_equal(proc_find("sleep 600.085"), 0);
+}
+
+SIDECAR_TEST(a_signal_stops_what_runs_and_answers_it) {
+  static const char *const settings[] = {"SANDBOX_CONCURRENCY=2", NULL};
+  sidecar_start(sidecar, &(struct agent_setup){.environment = settings});
+  sidecar_request(sidecar, "1", "{'command':'echo out; echo err >&2; exec sleep 600.086'}");
+  sidecar_request(sidecar, "2", "{'command':'trap \\\"\\\" TERM; sleep 600.087; sleep 600.087'}");
+  assert_true(proc_wait_for("sleep 600.086", WAIT_BOUND_MS) > 0);
+  assert_true(proc_wait_for("sleep 600.087", WAIT_BOUND_MS) > 0);
+  sidecar_request(sidecar, "3", "{'command':'true'}");
+  sidecar_wait_for(sidecar, sidecar_claim_name("3"));
+  assert_int_equal(kill(agent_process_pid(sidecar->agent), SIGTERM), 0);
+  assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 128 + SIGTERM);
+  sidecar_expect(sidecar, "1", 125, "out", "err\ntool-executor: stopped by SIGTERM");
+  sidecar_expect(sidecar, "2", 125, "", "tool-executor: stopped by SIGTERM");
+  sidecar_expect(sidecar, "3", 125, "", "tool-executor: stopped by SIGTERM");
+  assert_int_equal(proc_find("sleep 600.087"), 0);
+}
+
+SIDECAR_TEST(a_signal_answers_all_that_is_queued) {
+  enum { REQUESTS = 200 };
+  static const char *const settings[] = {"SANDBOX_CONCURRENCY=1", NULL};
+  sidecar_start(sidecar, &(struct agent_setup){.environment = settings});
+  sidecar_request(sidecar, "first", "{'command':'exec sleep 600.095'}");
+  assert_true(proc_wait_for("sleep 600.095", WAIT_BOUND_MS) > 0);
+  for (int i = 0; i < REQUESTS; i++)
+    sidecar_request(sidecar, formatted("%d", i), "{'command':'true'}");
+  for (int i = 0; i < REQUESTS; i++)
+    sidecar_wait_for(sidecar, sidecar_claim_name(formatted("%d", i)));
+  assert_int_equal(kill(agent_process_pid(sidecar->agent), SIGTERM), 0);
+  assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 128 + SIGTERM);
+  for (int i = 0; i < REQUESTS; i++)
+    sidecar_expect(sidecar, formatted("%d", i), 125, "", "tool-executor: stopped by SIGTERM");
+}
+
+/* As process 1 of a container that keeps to the restricted standard, in a directory of which only
+   the group is its own. */
+SIDECAR_TEST(in_a_pod_it_serves_and_ends) {
+  const struct container pod = {.restricted = true};
+  assert_int_equal(chown(sidecar->path, 0, CONTAINER_USER), 0);
+  assert_int_equal(chmod(sidecar->path, 02777), 0);
+  sidecar_start(sidecar, &(struct agent_setup){.container = &pod});
+  struct stat file;
+  assert_int_equal(stat(sidecar_path(sidecar, "tools"), &file), 0);
+  assert_int_equal(file.st_mode & 0777, 0777);
+  const cJSON *result = sidecar_dispatch(
+      sidecar, "1", "{'command':'setsid sleep 600.088 & id -u','workDir':'/tmp'}", WAIT_BOUND_MS);
+  assert_non_null(result);
+  assert_string_equal(cJSON_GetObjectItem(result, "stdout")->valuestring, "1000");
+  sidecar_wait_gone(sidecar, sidecar_claim_name("1"));
+  sidecar_write(sidecar, "done", "done", 4);
+  assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 0);
+  assert_int_equal(proc_find("sleep 600.088"), 0);
+}
+
+TEST_OVERLAP(6)

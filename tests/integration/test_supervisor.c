@@ -1,0 +1,214 @@
+/* The child that makes a step's process and keeps its tree: whatever a step, or another one, does
+   to it, each step has its answer, and nothing of it goes on. */
+
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/hanging_mount.h"
+#include "tests/support/injection.h"
+#include "tests/support/job.h"
+#include "tests/support/kind_rows.h"
+#include "tests/support/proc.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+static pid_t agent_of(const struct job *job) {
+  return agent_process_pid(job->agent);
+}
+
+static bool has_supervisor(void *job) {
+  return proc_child_of(agent_of(job), 0) != 0;
+}
+
+/* Returns the pid of the agent's only child. */
+static pid_t wait_for_supervisor(struct job *job) {
+  if (!wait_until(has_supervisor, job, WAIT_BOUND_MS))
+    job_fail(job, "there is no supervisor");
+  return proc_child_of(agent_of(job), 0);
+}
+
+static void read_file(struct job *job) {
+  static const struct kind_row row = {"'kind':'readFile','path':'file'", 0, "content\n", NULL};
+  kind_rows_run(job, &row, 1);
+}
+
+static void set_up_file(struct job *job) {
+  kind_rows_file(job, "file", "content\n");
+  job_start_agent(job, NULL);
+  read_file(job);
+}
+
+/* Git's own ignore file is in the directory of the agent's user. */
+JOB_TEST_NO_AGENT(it_knows_where_git_has_its_files) {
+  kind_rows_file(job, "home/.config/git/ignore", "file\n");
+  kind_rows_file(job, ".git/HEAD", "");
+  const char *home = getenv("HOME");
+  char *before = home != NULL ? strdup(home) : NULL;
+  assert_int_equal(setenv("HOME", kind_rows_path(job, "home"), 1), 0);
+  set_up_file(job);
+  assert_int_equal(before != NULL ? setenv("HOME", before, 1) : unsetenv("HOME"), 0);
+  free(before);
+  const struct kind_row row = {
+      "'kind':'grep','path':'.','pattern':'content','searchHidden':false", 0, "[]",
+      "grep left out 1 directories and 1 files that are hidden or ignored\n"
+      "grep did not search 1 directory that is always left out: .git"};
+  (void)wait_for_supervisor(job);
+  kind_rows_run(job, &row, 1);
+}
+
+JOB_TEST_NO_AGENT(a_killed_one_costs_no_answer) {
+  set_up_file(job);
+  for (int i = 0; i < 20; i++) {
+    pid_t pid = wait_for_supervisor(job);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
+    read_file(job);
+  }
+}
+
+/* A step whose supervisor is killed is answered, whether it had begun or not, and nothing of it is
+   left. */
+JOB_TEST_NO_AGENT(a_step_dies_with_its_supervisor) {
+  set_up_file(job);
+  for (int i = 0; i < 5; i++) {
+    const char *sleep = job_sleep(job, 600);
+    const cJSON *step =
+        job_script(job, job_format(job,
+                                   "(setsid env -i sh -c '%s & %s' &); setsid %s & "
+                                   "while [ $(pgrep -fc '^%s') -lt 3 ]; do :; done; "
+                                   "kill -KILL $PPID; %s",
+                                   sleep, sleep, sleep, sleep, sleep));
+    job_expect_result(job, job_run(job, step), 137, "killed by signal 9 (SIGKILL)", NULL);
+    assert_int_equal(proc_find(sleep), 0);
+    read_file(job);
+  }
+}
+
+JOB_TEST_NO_AGENT(a_stopped_supervisor_goes_on) {
+  set_up_file(job);
+  const cJSON *step = job_script(job, "kill -STOP $PPID; exit 3");
+  job_expect_part(job, job_run(job, step), "errorMessage", "exited with code 3 and wrote nothing");
+  read_file(job);
+}
+
+/* Sent by a step to the parent of its command, and to the agent. */
+#define SEND_THREAD_SIGNALS                                                                        \
+  "agent=$(sed 's/.*) . \\([0-9]*\\) .*/\\1/' /proc/$PPID/stat); "                                 \
+  "for i in 32 33 34; do kill -$i $PPID $agent; done; echo $PPID"
+
+/* The C libraries use 32 to 34 for threads. A write blocks and restores signals in the supervisor,
+   and a host name is looked up by a thread of the agent. */
+JOB_TEST_NO_AGENT(signals_of_threads_end_neither_the_supervisor_nor_the_agent) {
+  job->url = job_format(job, "%s://%slocalhost:%d", redis_server_scheme(), redis_server_login(),
+                        redis_server_port(job->server));
+  set_up_file(job);
+  static const struct kind_row write = {"'kind':'writeFile','path':'new','content':'x'", 0, NULL,
+                                        NULL};
+  const char *supervisor = job_format(job, "%d\n", (int)wait_for_supervisor(job));
+  for (int i = 0; i < 3; i++) {
+    job_expect_result(job, job_run(job, job_script(job, SEND_THREAD_SIGNALS)), 0, NULL, supervisor);
+    kind_rows_run(job, &write, 1);
+    job_do(job, "CLIENT KILL TYPE normal SKIPME yes");
+    read_file(job);
+  }
+  job_shut_down(job);
+}
+
+JOB_TEST_NO_AGENT(a_cancelled_step_leaves_it_alone) {
+  set_up_file(job);
+  pid_t pid = wait_for_supervisor(job);
+  const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
+  job_push(job, running);
+  job_wait_event(job, running, "stdout", "up");
+  job_push_cancel(job, running);
+  job_expect_answer(job, running, -1, "cancelled: by a cancel step", "up\n");
+  assert_int_equal(wait_for_supervisor(job), pid);
+  read_file(job);
+}
+
+/* No answer to a step is to be forged in the process that will give it, nor its memory read. */
+JOB_TEST_NO_AGENT(no_other_process_may_attach_to_it) {
+  set_up_file(job);
+  struct stat status;
+  char path[64];
+  (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)wait_for_supervisor(job));
+  assert_int_equal(stat(path, &status), 0);
+  assert_int_equal(status.st_uid, 0); /* whoever runs it: not dumpable, proc(5) */
+}
+
+JOB_TEST_NO_AGENT(it_ends_with_the_agent) {
+  set_up_file(job);
+  pid_t pid = wait_for_supervisor(job);
+  assert_int_equal(kill(agent_process_pid(job->agent), SIGKILL), 0);
+  assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
+  agent_process_free(job->agent);
+  job->agent = NULL;
+  job_do(job, "DEL sandbox:%s:inflight", job->id);
+  job_start_agent(job, NULL);
+  read_file(job);
+  pid = wait_for_supervisor(job);
+  job_shut_down(job);
+  assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
+}
+
+/* ps(1) shows whose it is, and no flag of the agent. */
+JOB_TEST_NO_AGENT(its_title_names_the_job_and_the_agent) {
+  set_up_file(job);
+  char expected[64];
+  size_t length;
+  char *title = proc_read(wait_for_supervisor(job), "cmdline", &length);
+  assert_non_null(title);
+  assert_int_equal(strlen(title) == length || title[length - 1] == '\0', true);
+  const char *pid = strrchr(title, ' ');
+  (void)snprintf(expected, sizeof expected, " %d", (int)agent_of(job));
+  assert_non_null(pid);
+  assert_string_equal(pid, expected);
+  assert_memory_equal(title, "agent-supervise ", strlen("agent-supervise "));
+  assert_int_equal(pid - title, strlen("agent-supervise 01234567"));
+  free(title);
+}
+
+/* Also where the program may not be executed again. */
+JOB_TEST_NO_AGENT(a_supervisor_needs_no_program) {
+  const char *copy = job_path(job, "agent");
+  injection_has_succeeded(agent_process_start(
+      &(struct agent_setup){.arguments = (const char *[]){"--inject", copy, NULL}}));
+  job->setup.program = copy;
+  set_up_file(job);
+  pid_t pid = wait_for_supervisor(job);
+  assert_int_equal(unlink(copy), 0);
+  assert_int_equal(kill(pid, SIGKILL), 0);
+  assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
+  for (int i = 0; i < 3; i++)
+    read_file(job);
+  job_expect_result(job, job_run(job, job_script(job, "echo up")), 0, NULL, "up\n");
+}
+
+static struct hanging_mount hanging;
+
+/* It must go before the directory that it is in, also when the test has failed. */
+static int release_mount(void **state) {
+  hanging_mount_release(&hanging);
+  return job_teardown(state);
+}
+
+TEST(a_mount_that_hangs_ends_the_step_alone, job_setup_server, release_mount) {
+  struct job *job = *state;
+  const char *path = kind_rows_path(job, "mount");
+  assert_int_equal(mkdir(path, 0777), 0);
+  hanging_mount_init(&hanging, path);
+  set_up_file(job);
+  (void)wait_for_supervisor(job);
+  const cJSON *step = kind_rows_step(job, "'kind':'readFile','path':'mount/x'");
+  job_push(job, step);
+  job_wait_event(job, step, "started", "readFile mount/x");
+  job_push_cancel(job, step);
+  job_expect_answer(job, step, -1, "cancelled: by a cancel step", NULL);
+  hanging_mount_release(&hanging);
+  read_file(job);
+  job_shut_down(job);
+}
+
+TEST_GROUP(injection_begin_group, NULL)

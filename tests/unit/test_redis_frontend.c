@@ -1,0 +1,213 @@
+/* The Redis frontend with an engine and a Redis in the test's loop, in real time: whatever runs a
+   command. Limits are in test_redis_frontend_time.c. */
+#include "agent/frontends/redis/frontend.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "agent/exit_code.h"
+#include "tests/support/gate.h"
+#include "tests/support/redis_frontend_owner.h"
+#include "tests/test.h"
+
+#define BEGUN "( +started started )"
+#define ANSWERED "( completed result -inflight -started )"
+
+static void told(struct redis_frontend_owner *owner, const char *expected) {
+  assert_string_equal(frontend_owner_story(owner), expected);
+  redis_store_forget_executed(owner->store);
+}
+
+/* At no time a job has an owner and no heartbeat, and no step is claimed by one who is not it. */
+NEW_FRONTEND_TEST(the_job_is_taken_over_before_a_step_is_claimed) {
+  frontend_owner_push_script(owner, "s-1", "true");
+  frontend_owner_make(owner);
+  frontend_owner_await_results(owner, 1);
+  const char *executed = redis_store_executed(owner->store);
+  const char *committed = strstr(executed, "out SET sandbox:j:committed 1:");
+  const char *heartbeat = strstr(executed, "out SET sandbox:j:heartbeat {\"Ts\":");
+  const char *claim = strstr(executed, "in BLMOVE ");
+  assert_non_null(committed);
+  assert_non_null(heartbeat);
+  assert_non_null(claim);
+  assert_true(strncmp(executed, "out MULTI\n", 10) == 0);
+  assert_true(committed < claim && heartbeat < claim);
+  assert_true(heartbeat < strstr(executed, "out EXEC\n")); /* in one transaction */
+  frontend_owner_logged_once(owner, "started: pid ");
+}
+
+FRONTEND_TEST(a_step_is_claimed_begun_and_answered_in_order) {
+  frontend_owner_push_script(owner, "s-1", "true");
+  frontend_owner_await_results(owner, 1);
+  assert_int_equal(strncmp(redis_store_executed(owner->store), "in BLMOVE {", 11), 0);
+  told(owner, BEGUN " " ANSWERED);
+  frontend_owner_has_once(owner, "results", "\"stepId\":\"s-1\",\"exitCode\":0");
+  frontend_owner_lacks(owner, "inflight");
+  frontend_owner_lacks(owner, "started");
+}
+
+/* The command exists meanwhile, and waits. */
+FRONTEND_TEST(a_command_executes_when_its_start_is_acknowledged) {
+  redis_store_hold(owner->store, "out");
+  frontend_owner_push_script(owner, "s-1", "touch $D/ran");
+  frontend_owner_await(owner, "inflight", "s-1");
+  for (int i = 0; i < 10; i++) {
+    usleep(10000);
+    loop_settle(&owner->loop);
+  }
+  assert_false(directory_has(&owner->loop.directory, "ran"));
+  redis_store_hold(owner->store, NULL);
+  frontend_owner_await_results(owner, 1);
+  assert_true(directory_has(&owner->loop.directory, "ran"));
+}
+
+FRONTEND_TEST(an_answer_leaves_with_the_next_start) {
+  redis_store_hold(owner->store, "in");
+  frontend_owner_push_script(owner, "s-1", GATE("$D/go"));
+  frontend_owner_push_script(owner, "s-2", "true");
+  redis_store_hold(owner->store, NULL);
+  frontend_owner_await(owner, "started", "s-1");
+  frontend_owner_await(owner, "inflight", "s-2");
+  loop_settle(&owner->loop);
+  loop_open_gate(&owner->loop, "go");
+  frontend_owner_await_results(owner, 2);
+  told(owner, BEGUN " ( completed result -inflight -started +started started ) " ANSWERED);
+}
+
+/* Enough to search for much longer than a reading step is kept to itself. */
+static void make_much_to_search(const struct redis_frontend_owner *owner) {
+  char path[128], link_path[128];
+  snprintf(path, sizeof path, "%s/0", owner->loop.directory.path);
+  FILE *file = fopen(path, "we");
+  assert_non_null(file);
+  for (int i = 0; i < 90000; i++)
+    fputs("0123456789\n", file);
+  fclose(file);
+  for (int i = 1; i < 5000; i++) {
+    snprintf(link_path, sizeof link_path, "%s/%d", owner->loop.directory.path, i);
+    assert_int_equal(link(path, link_path), 0);
+  }
+}
+
+NEW_FRONTEND_TEST(a_reading_step_that_takes_longer_is_made_known) {
+  char step[512];
+  make_much_to_search(owner);
+  frontend_owner_begin(owner);
+  snprintf(step, sizeof step,
+           "{'schemaVersion':1,'stepId':'g-1','kind':'grep','pattern':'[a-f]{3}9','path':'%s'}",
+           owner->loop.directory.path);
+  frontend_owner_push(owner, step);
+  frontend_owner_await(owner, "started", "g-1");
+  loop_settle(&owner->loop);
+  told(owner, BEGUN);
+  assert_int_equal(frontend_owner_count(owner, "results", "\n"), 0);
+  frontend_owner_push(owner, "{'schemaVersion':1,'stepId':'g-1','kind':'cancel'}");
+  frontend_owner_await_results(owner, 1);
+  frontend_owner_has_once(owner, "results", "cancelled: by a cancel step");
+  frontend_owner_lacks(owner, "started");
+  frontend_owner_lacks(owner, "inflight");
+}
+
+NEW_FRONTEND_TEST(a_shutdown_waits_for_a_redis_that_is_away) {
+  frontend_owner_leave_without_redis(owner);
+  loop_settle(&owner->loop);
+  assert_int_equal(loop_logged(&owner->loop, "undelivered"), 0);
+  redis_store_come_back(owner->store);
+  assert_int_equal(frontend_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN);
+  frontend_owner_has_once(owner, "results", "\n");
+  frontend_owner_has_once(owner, "results", "\"exitCode\":5");
+  frontend_owner_lacks(owner, "inflight");
+  frontend_owner_lacks(owner, "heartbeat");
+}
+
+#define RUN_ONCE "[ ! -e $D/ran ] || touch $D/ran-again; touch $D/ran"
+
+/* Of two steps the first is over in the end, and Redis has a snapshot in which it is not. The
+   second one runs until "go" is there. */
+static struct redis_store_snapshot *begin_second_of_two(struct redis_frontend_owner *owner) {
+  frontend_owner_push_script(owner, "s-1", GATE("$D/first") RUN_ONCE);
+  frontend_owner_push_script(owner, "s-2", GATE("$D/go"));
+  frontend_owner_await(owner, "started", "s-1");
+  frontend_owner_await(owner, "inflight", "s-2");
+  loop_settle(&owner->loop);
+  struct redis_store_snapshot *snapshot = redis_store_snapshot(owner->store);
+  loop_open_gate(&owner->loop, "first");
+  frontend_owner_await(owner, "started", "s-2");
+  loop_settle(&owner->loop);
+  return snapshot;
+}
+
+/* Redis goes back to it, and the consumer's connection is not there yet. */
+static void go_back(struct redis_frontend_owner *owner, struct redis_store_snapshot *snapshot) {
+  redis_store_hold(owner->store, "in");
+  redis_store_restore(owner->store, snapshot);
+  redis_store_snapshot_free(snapshot);
+}
+
+/* It is left to no agent after this one, which would run it again. */
+static void expect_first_answered(const struct redis_frontend_owner *owner) {
+  assert_int_equal(frontend_owner_count(owner, "inflight", "\"s-1\""), 0);
+  frontend_owner_has_once(owner, "results", "\"stepId\":\"s-1\"");
+  frontend_owner_has_once(owner, "results",
+                          "lost: the step has run, and redis has lost its result");
+  assert_false(directory_has(&owner->loop.directory, "ran-again"));
+}
+
+#define WAITING "{'schemaVersion':1,'stepId':'s-3','kind':'run','command':'false'}"
+
+FRONTEND_TEST(a_shutdown_answers_what_redis_has_forgotten) {
+  struct redis_store_snapshot *snapshot = begin_second_of_two(owner);
+  frontend_owner_push(owner, "{'schemaVersion':1,'stepId':'end','kind':'shutdown'}");
+  frontend_owner_await(owner, "inflight", "end");
+  loop_settle(&owner->loop);
+  go_back(owner, snapshot);
+  loop_await_log(&owner->loop, "redis has lost what it had acknowledged");
+  loop_open_gate(&owner->loop, "go");
+  assert_int_equal(frontend_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN);
+  expect_first_answered(owner);
+  frontend_owner_lacks(owner, "inflight");
+  frontend_owner_lacks(owner, "heartbeat");
+}
+
+/* And leaves alone what waits. */
+FRONTEND_TEST(a_signal_answers_what_redis_has_forgotten) {
+  struct redis_store_snapshot *snapshot = begin_second_of_two(owner);
+  frontend_owner_push(owner, WAITING);
+  frontend_owner_await(owner, "inflight", "s-3");
+  loop_settle(&owner->loop);
+  go_back(owner, snapshot);
+  loop_await_log(&owner->loop, "redis has lost what it had acknowledged");
+  engine_signal(owner->engine, SIGTERM);
+  assert_int_equal(frontend_owner_exit_code(owner), AGENT_EXIT_SIGNAL + SIGTERM);
+  expect_first_answered(owner);
+  frontend_owner_has_once(owner, "inflight", "\n");
+  frontend_owner_has_once(owner, "inflight", "s-3");
+}
+
+/* It has been waited for, and comes back older. */
+FRONTEND_TEST(a_close_answers_what_redis_has_forgotten) {
+  struct redis_store_snapshot *snapshot = begin_second_of_two(owner);
+  redis_store_go_away(owner->store);
+  loop_open_gate(&owner->loop, "go");
+  loop_await_log(&owner->loop, "step=s-2 exit=0 in ");
+  engine_leave(owner->frontend, AGENT_EXIT_SHUTDOWN, "shutdown step");
+  loop_settle(&owner->loop);
+  go_back(owner, snapshot);
+  assert_int_equal(frontend_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN);
+  expect_first_answered(owner);
+  frontend_owner_lacks(owner, "inflight");
+}
+
+FRONTEND_TEST(an_error_that_does_not_pass_ends_the_agent) {
+  redis_store_inject(owner->store,
+                     (struct redis_store_fault){.command = "LPUSH sandbox:j:results",
+                                                .effect = REDIS_STORE_REFUSES,
+                                                .text = "WRONGTYPE Operation against a key"});
+  frontend_owner_push_script(owner, "s-1", "exit 6");
+  assert_int_equal(frontend_owner_exit_code(owner), AGENT_EXIT_ERROR);
+  frontend_owner_logged_once(owner, "LPUSH sandbox:j:results: WRONGTYPE");
+  frontend_owner_logged_once(owner, "undelivered result: {");
+  frontend_owner_logged_once(owner, "\"exitCode\":6");
+  /* Nobody knows whose the job is now: its heartbeat is left alone. */
+  assert_string_not_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
+}

@@ -1,0 +1,257 @@
+/* The Redis frontend's limits, in virtual time. */
+#include "agent/exit_code.h"
+#include "agent/frontends/redis/frontend.h"
+#include "agent/frontends/redis/heartbeat/heartbeat.h"
+#include "agent/frontends/redis/heartbeat/run_alive.h"
+#include "tests/support/gate.h"
+#include "tests/support/logged.h"
+#include "tests/support/redis_frontend_owner.h"
+#include "tests/support/virtual_time.h"
+#include "tests/test.h"
+
+#define LIMIT_MS 3000
+#define RUNS "runs:alive"
+
+/* More than a timer may be late by: a test looks now and then only. */
+enum { LATE_MS = 200 };
+
+static int set_up(void **state) {
+  frontend_owner_set_up(state);
+  virtual_time_pace_ms = 0;
+  struct redis_frontend_owner *owner = *state;
+  owner->idle_limit_ms = LIMIT_MS;
+  return 0;
+}
+
+#define CYCLE_MS (LIMIT_MS / 5)
+
+#define LIMITED_TEST(NAME)                                                                         \
+  TEST_WITH(struct redis_frontend_owner *owner, NAME, set_up, frontend_owner_tear_down)
+
+static int set_up_with_a_run(void **state) {
+  set_up(state);
+  struct redis_frontend_owner *owner = *state;
+  owner->options.run_id = "run-7";
+  owner->options.run_set = RUNS;
+  return 0;
+}
+
+#define GUARDED_TEST(NAME)                                                                         \
+  TEST_WITH(struct redis_frontend_owner *owner, NAME, set_up_with_a_run, frontend_owner_tear_down)
+
+static void expect_exit_after(struct redis_frontend_owner *owner, int64_t begin_ms,
+                              int64_t milliseconds, int exit_code) {
+  assert_int_equal(frontend_owner_exit_code(owner), exit_code);
+  assert_in_range(virtual_time_ms - begin_ms, milliseconds, milliseconds + LATE_MS);
+}
+
+/* --- steps that change nothing: a hundred milliseconds must be enough for a process ----------- */
+
+static void push_read(struct redis_frontend_owner *owner, const char *id) {
+  char step[512];
+  snprintf(step, sizeof step,
+           "{'schemaVersion':1,'stepId':'%s','kind':'readFile','path':'%s/file'}", id,
+           owner->loop.directory.path);
+  frontend_owner_push(owner, step);
+}
+
+static void write_file(const struct redis_frontend_owner *owner, const char *text) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/file", owner->loop.directory.path);
+  FILE *file = fopen(path, "we");
+  assert_non_null(file);
+  fputs(text, file);
+  fclose(file);
+}
+
+/* Its first event used the pace up, which has grown since, unseen: what the step waits for is there
+   already, and no acknowledgement will tell of it. */
+LIMITED_TEST(a_reading_step_is_told_of_a_pace_that_has_grown) {
+  owner->options.events_maxlen = 1;
+  owner->options.events_pace = 1000;
+  write_file(owner, "content");
+  frontend_owner_begin(owner);
+  virtual_time_ms += 1000;
+  virtual_time_pace_ms = 20;
+  push_read(owner, "r-1");
+  frontend_owner_await_results(owner, 1);
+  assert_string_equal(frontend_owner_story(owner), "( started completed result -inflight )");
+}
+
+/* It does not wait for Redis: while nothing is acknowledged it has executed. */
+LIMITED_TEST(a_reading_step_does_not_wait_for_redis) {
+  write_file(owner, "content");
+  frontend_owner_begin(owner);
+  redis_store_hold(owner->store, "out");
+  virtual_time_pace_ms = 20;
+  push_read(owner, "r-1");
+  frontend_owner_await(owner, "inflight", "r-1");
+  loop_await_log(&owner->loop, "exit=0 in ");
+  redis_store_hold(owner->store, NULL);
+  frontend_owner_await_results(owner, 1);
+}
+
+/* --- the idle limit --------------------------------------------------------------------------- */
+
+GUARDED_TEST(a_run_that_is_alive_is_asked_for_again) {
+  int64_t begin_ms = virtual_time_ms;
+  redis_store_do(owner->store, 3, "LPUSH " RUNS " run-7");
+  frontend_owner_begin(owner);
+  virtual_time_pass(&owner->loop, 2 * LIMIT_MS + LIMIT_MS / 2);
+  assert_int_equal(loop_logged(&owner->loop, "run run-7 is alive: waiting on"), 2);
+  assert_null(engine_leaving(owner->frontend));
+  redis_store_do(owner->store, 2, "DEL " RUNS);
+  expect_exit_after(owner, begin_ms, 3 * LIMIT_MS, AGENT_EXIT_IDLE);
+}
+
+/* It is no "no": the agent waits for another cycle, and asks again. */
+GUARDED_TEST(an_answer_that_cannot_be_had_is_asked_for_again) {
+  int64_t begin_ms = virtual_time_ms;
+  owner->options.idle_cycle_ms = CYCLE_MS;
+  redis_store_inject(owner->store, (struct redis_store_fault){.command = "SISMEMBER",
+                                                              .effect = REDIS_STORE_REFUSES,
+                                                              .text = "ERR no"});
+  frontend_owner_begin(owner);
+  virtual_time_pass(&owner->loop, LIMIT_MS + 2 * CYCLE_MS + CYCLE_MS / 2);
+  assert_int_equal(
+      loop_logged(&owner->loop, "whether run run-7 is in " RUNS " is not known: ERR no"), 3);
+  assert_null(engine_leaving(owner->frontend));
+  redis_store_inject(owner->store, (struct redis_store_fault){0});
+  expect_exit_after(owner, begin_ms, LIMIT_MS + 3 * CYCLE_MS, AGENT_EXIT_IDLE);
+}
+
+/* Whatever the id is like that nobody would want to read. */
+GUARDED_TEST(the_log_says_it_in_a_line) {
+  char execution[4000] = "", shown[256];
+  memset(execution, 'r', sizeof execution - 1);
+  owner->options.run_id = execution;
+  owner->options.run_set = RUNS;
+  frontend_owner_begin(owner);
+  assert_int_equal(frontend_owner_exit_code(owner), AGENT_EXIT_IDLE);
+  snprintf(shown, sizeof shown, "run %.200s is not in", execution);
+  frontend_owner_logged_once(owner, shown);
+}
+
+GUARDED_TEST(a_step_wins_over_an_open_question) {
+  frontend_owner_begin(owner);
+  redis_store_hold(owner->store, "guard");
+  while (redis_store_connections(owner->store, "guard") == 0)
+    virtual_time_pass(&owner->loop, 1000);
+  frontend_owner_push_script(owner, "s-1", GATE("$D/go"));
+  frontend_owner_await(owner, "started", "s-1");
+  virtual_time_pass(&owner->loop, 2 * LIMIT_MS);
+  assert_null(engine_leaving(owner->frontend));
+  assert_int_equal(redis_store_connections(owner->store, "guard"), 0);
+  loop_open_gate(&owner->loop, "go");
+  frontend_owner_await_results(owner, 1);
+}
+
+/* Nobody is asked: there is nobody. */
+GUARDED_TEST(a_redis_that_never_comes_is_waited_for_until_the_idle_limit) {
+  int64_t begin_ms = virtual_time_ms;
+  redis_store_go_away(owner->store);
+  frontend_owner_make(owner);
+  expect_exit_after(owner, begin_ms, LIMIT_MS, AGENT_EXIT_IDLE);
+  frontend_owner_logged_once(owner, "waiting for redis until the idle limit, 3 s from now");
+  redis_store_come_back(owner->store);
+}
+
+LIMITED_TEST(the_connect_timeout_ends_with_the_boot) {
+  owner->idle_limit_ms = 0;
+  owner->options.connect_timeout_ms = LIMIT_MS;
+  frontend_owner_begin(owner);
+  redis_store_go_away(owner->store);
+  virtual_time_pass(&owner->loop, 2 * LIMIT_MS);
+  assert_null(engine_leaving(owner->frontend));
+  redis_store_come_back(owner->store);
+}
+
+/* Nobody is asked: that the run is alive does not bring back Redis. */
+GUARDED_TEST(a_redis_that_takes_nothing_is_an_error) {
+  frontend_owner_begin(owner);
+  redis_store_hold(owner->store, "out");
+  frontend_owner_push_script(owner, "s-1", "touch $D/ran");
+  frontend_owner_await(owner, "inflight", "s-1");
+  assert_int_equal(frontend_owner_exit_code(owner), AGENT_EXIT_ERROR);
+  assert_int_equal(loop_logged(&owner->loop, "is alive"), 0);
+  assert_int_equal(loop_logged(&owner->loop, "is not known"), 0);
+  assert_false(directory_has(&owner->loop.directory, "ran"));
+}
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+LIMITED_TEST(the_heartbeats_removal_is_not_waited_for_long) {
+  frontend_owner_begin(owner);
+  virtual_time_pass(&owner->loop, HEARTBEAT_MS);
+  redis_store_hold(owner->store, "out");
+  int64_t begin_ms = virtual_time_ms;
+  engine_leave(owner->frontend, AGENT_EXIT_SHUTDOWN, "a test");
+  assert_int_equal(frontend_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN); /* it expires */
+  assert_in_range(virtual_time_ms - begin_ms, 1000, 3000);
+}
+
+LIMITED_TEST(a_graceful_close_ends_at_the_idle_limit) {
+  frontend_owner_leave_without_redis(owner);
+  int64_t begin_ms = virtual_time_ms;
+  expect_exit_after(owner, begin_ms, LIMIT_MS - 10, AGENT_EXIT_ERROR);
+  frontend_owner_logged_once(owner, "undelivered result: {");
+  frontend_owner_logged_once(owner, "\"exitCode\":5");
+}
+
+/* Redis lost data, and what it may hand out again is not read: the consumer's connection is
+   away. */
+static void lose_data(struct redis_frontend_owner *owner) {
+  frontend_owner_begin(owner);
+  redis_store_hold(owner->store, "in");
+  redis_store_restore(owner->store, NULL);
+  LOOP_UNTIL(&owner->loop, strstr(redis_store_executed(owner->store), "out DEL sandbox:j:started"));
+  loop_settle(&owner->loop);
+}
+
+LIMITED_TEST(what_redis_has_forgotten_is_waited_for_until_the_idle_limit) {
+  lose_data(owner);
+  redis_store_go_away(owner->store);
+  int64_t begin_ms = virtual_time_ms;
+  engine_leave(owner->frontend, AGENT_EXIT_SHUTDOWN, "a test");
+  expect_exit_after(owner, begin_ms, LIMIT_MS - 10, AGENT_EXIT_SHUTDOWN);
+  redis_store_come_back(owner->store);
+}
+
+LIMITED_TEST(or_as_long_as_a_signal_allows) {
+  owner->idle_limit_ms = 0;
+  lose_data(owner);
+  redis_store_hold(owner->store, "out"); /* connected, and silent */
+  int64_t begin_ms = virtual_time_ms;
+  engine_signal(owner->engine, 15);
+  expect_exit_after(owner, begin_ms, ENGINE_DEADLINE_MS - 10, AGENT_EXIT_SIGNAL + 15);
+}
+
+LIMITED_TEST(and_a_signal_does_not_wait_for_a_redis_that_is_away) {
+  lose_data(owner);
+  redis_store_go_away(owner->store);
+  int64_t begin_ms = virtual_time_ms;
+  engine_signal(owner->engine, 15);
+  expect_exit_after(owner, begin_ms, 0, AGENT_EXIT_SIGNAL + 15);
+  redis_store_come_back(owner->store);
+}
+
+/* What is put back is lost at once, and put back in pauses. */
+LIMITED_TEST(a_redis_that_keeps_no_step_is_told_once) {
+  owner->idle_limit_ms = 0;
+  frontend_owner_begin(owner);
+  frontend_owner_push_script(owner, "1", GATE("$D/go") "exit 5");
+  frontend_owner_await(owner, "events", "\"kind\":\"started\"");
+  redis_store_inject(owner->store, (struct redis_store_fault){.command = "LINDEX",
+                                                              .effect = REDIS_STORE_ANSWERS,
+                                                              .text = "$-1\r\n"});
+  redis_store_forget_executed(owner->store);
+  redis_store_lose(owner->store, "in", false);
+  virtual_time_pass(&owner->loop, 30000);
+  assert_in_range(
+      logged_count_in(redis_store_executed(owner->store), "out RPUSH sandbox:j:inflight"), 2, 31);
+  frontend_owner_logged_once(owner, "redis has lost that steps were taken");
+  redis_store_inject(owner->store, (struct redis_store_fault){0});
+  loop_open_gate(&owner->loop, "go");
+  frontend_owner_await_results(owner, 1);
+  frontend_owner_has_once(owner, "results", "\"exitCode\":5");
+}
