@@ -68,15 +68,6 @@ static struct frontend *make_frontend(const struct options *options, struct even
   }
 }
 
-static void free_frontend(const struct options *options, struct frontend *frontend) {
-  static void (*const frees[])(struct frontend * frontend) = {
-      [OPTIONS_RUN] = redis_frontend_free,         [OPTIONS_ONCE] = once_frontend_free,
-      [OPTIONS_IPC] = request_files_frontend_free, [OPTIONS_STDIO] = stdio_frontend_free,
-      [OPTIONS_MCP] = mcp_frontend_free,
-  };
-  frees[options->action](frontend);
-}
-
 /* The secrets that stay in the agent's memory. */
 struct own_secrets {
   const struct redis_url *url;
@@ -123,7 +114,7 @@ static int serve(const struct options *options, const struct startup *startup,
   engine_set_frontend(engine, frontend);
   int exit_code = engine_run(engine);
   engine_free(engine);
-  free_frontend(options, frontend);
+  frontend->type->free(frontend);
   event_base_free(engine_options.base);
   return exit_code;
 }

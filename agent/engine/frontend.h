@@ -124,6 +124,10 @@ struct frontend_type {
 
   /* Logs its state in a few lines: what it is connected to, what it holds. */
   void (*dump)(const struct frontend *self);
+
+  /* Frees the frontend, after engine_free. The engine does not call it; whoever made the frontend
+     does. */
+  void (*free)(struct frontend *self);
 };
 
 /* What a frontend may ask of a run. */

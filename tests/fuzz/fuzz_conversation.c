@@ -550,7 +550,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     step_release(&world.execution->step);
     free(world.execution);
   }
-  redis_frontend_free(world.frontend);
+  world.frontend->type->free(world.frontend);
   event_free(world.work);
   event_base_free(world.base);
   return 0;

@@ -37,7 +37,7 @@ int frontend_owner_tear_down(void **state) {
   struct redis_frontend_owner *self = *state;
   if (self->engine != NULL) {
     engine_free(self->engine);
-    redis_frontend_free(self->frontend);
+    self->frontend->type->free(self->frontend);
   }
   self->engine = NULL;
   secrets_release(&self->secrets);

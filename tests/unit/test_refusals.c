@@ -99,7 +99,7 @@ static bool has_event_or_is_over(void *context) {
 static int end_agent(struct redis_frontend_owner *owner) {
   int exit_code = engine_run(owner->engine);
   engine_free(owner->engine);
-  redis_frontend_free(owner->frontend);
+  owner->frontend->type->free(owner->frontend);
   owner->engine = NULL;
   return exit_code;
 }

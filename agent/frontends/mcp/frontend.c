@@ -214,13 +214,21 @@ static void close_frontend(struct frontend *frontend, enum frontend_close how) {
 
 /* --- the frontend ----------------------------------------------------------------------------- */
 
+static void free_frontend(struct frontend *frontend) {
+  struct mcp_frontend *self = self_of(frontend);
+  calls_release(&self->calls);
+  event_free(self->end);
+  free(self);
+}
+
 static const struct frontend_type mcp_frontend_type = {.name = "mcp",
                                                        .want = calls_frontend_want,
                                                        .begin = calls_frontend_begin,
                                                        .flush = calls_frontend_flush,
                                                        .result = calls_frontend_result,
                                                        .close = close_frontend,
-                                                       .dump = calls_frontend_dump};
+                                                       .dump = calls_frontend_dump,
+                                                       .free = free_frontend};
 
 struct frontend *mcp_frontend_new(struct event_base *base, const struct log *log,
                                   const struct mcp_frontend_options *options) {
@@ -246,11 +254,4 @@ struct frontend *mcp_frontend_new(struct event_base *base, const struct log *log
   calls_init(&self->calls, base, log, &calls_type, &stdio_channel_type);
   self->end = loop_timer_new(base, on_end, self);
   return &self->calls.frontend;
-}
-
-void mcp_frontend_free(struct frontend *frontend) {
-  struct mcp_frontend *self = self_of(frontend);
-  calls_release(&self->calls);
-  event_free(self->end);
-  free(self);
 }

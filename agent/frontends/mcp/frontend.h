@@ -38,6 +38,5 @@ struct mcp_frontend_options {
    flags. */
 struct frontend *mcp_frontend_new(struct event_base *base, const struct log *log,
                                   const struct mcp_frontend_options *options);
-void mcp_frontend_free(struct frontend *frontend);
 
 #endif

@@ -141,6 +141,12 @@ static void dump(const struct frontend *frontend) {
            states[self->state], stdio_channel_unread(&self->stdio_channel));
 }
 
+static void free_frontend(struct frontend *frontend) {
+  struct once_frontend *self = self_of(frontend);
+  stdio_channel_release(&self->stdio_channel);
+  free(self);
+}
+
 static const struct frontend_type once_frontend_type = {.name = "once",
                                                         .want = want,
                                                         .begin = begin,
@@ -149,7 +155,8 @@ static const struct frontend_type once_frontend_type = {.name = "once",
                                                         .flush = flush,
                                                         .result = result,
                                                         .close = close_frontend,
-                                                        .dump = dump};
+                                                        .dump = dump,
+                                                        .free = free_frontend};
 
 struct frontend *once_frontend_new(struct event_base *base, const struct log *log) {
   static const struct stdio_channel_type stdio_channel_type = {
@@ -159,10 +166,4 @@ struct frontend *once_frontend_new(struct event_base *base, const struct log *lo
       .frontend = {.type = &once_frontend_type, .terms = FRONTEND_TERMS_OF_PROTOCOL}};
   stdio_channel_init(&self->stdio_channel, base, log, &self->frontend, &stdio_channel_type);
   return &self->frontend;
-}
-
-void once_frontend_free(struct frontend *frontend) {
-  struct once_frontend *self = self_of(frontend);
-  stdio_channel_release(&self->stdio_channel);
-  free(self);
 }

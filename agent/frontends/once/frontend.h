@@ -28,6 +28,5 @@
 /* It reads with the engine's first want(). Uses descriptors 0 and 1 without changing their flags,
    which other processes share. */
 struct frontend *once_frontend_new(struct event_base *base, const struct log *log);
-void once_frontend_free(struct frontend *frontend);
 
 #endif

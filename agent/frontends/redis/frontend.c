@@ -491,6 +491,21 @@ static void dump(const struct frontend *frontend) {
 
 /* --- the frontend itself ---------------------------------------------------------------------- */
 
+static void free_frontend(struct frontend *frontend) {
+  struct redis_frontend *self = self_of(frontend);
+  withdraw_question(self);
+  window_free(self->window);
+  heartbeat_free(self->heartbeat);
+  status_release(&self->status);
+  outbox_free(self->outbox);
+  event_free(self->rate_limit_wait);
+  event_free(self->read_limit);
+  event_free(self->removal_limit);
+  event_free(self->connect_limit);
+  keys_release(&self->keys);
+  free(self);
+}
+
 static const struct frontend_type redis_frontend_type = {.name = "redis",
                                                          .want = want,
                                                          .begin = begin,
@@ -502,7 +517,8 @@ static const struct frontend_type redis_frontend_type = {.name = "redis",
                                                          .interrupted_ended = interrupted_ended,
                                                          .idle = idle,
                                                          .close = close_frontend,
-                                                         .dump = dump};
+                                                         .dump = dump,
+                                                         .free = free_frontend};
 
 static const struct delivery_handler delivery_handler = {.connected = on_connected,
                                                          .ownership_command = on_ownership_command,
@@ -556,19 +572,4 @@ struct frontend *redis_frontend_new(struct event_base *base, const struct log *l
   log_line(log, LOG_INFO, NULL, "started: pid %d, redis %s, steps from %s", (int)getpid(), server,
            self->keys.in);
   return &self->frontend;
-}
-
-void redis_frontend_free(struct frontend *frontend) {
-  struct redis_frontend *self = self_of(frontend);
-  withdraw_question(self);
-  window_free(self->window);
-  heartbeat_free(self->heartbeat);
-  status_release(&self->status);
-  outbox_free(self->outbox);
-  event_free(self->rate_limit_wait);
-  event_free(self->read_limit);
-  event_free(self->removal_limit);
-  event_free(self->connect_limit);
-  keys_release(&self->keys);
-  free(self);
 }

@@ -38,6 +38,5 @@ struct redis_frontend_options {
 /* It begins to connect with the engine's first want(). Everything must outlive the frontend. */
 struct frontend *redis_frontend_new(struct event_base *base, const struct log *log,
                                     const struct redis_frontend_options *options);
-void redis_frontend_free(struct frontend *frontend);
 
 #endif

@@ -353,12 +353,23 @@ static void dump(const struct frontend *frontend) {
       self->watch != NULL && watch_has_inotify(self->watch) ? "inotify" : "no inotify");
 }
 
+static void free_frontend(struct frontend *frontend) {
+  struct request_files_frontend *self = self_of(frontend);
+  if (self->watch != NULL)
+    watch_free(self->watch);
+  inbox_release(&self->inbox);
+  env_files_free(self->env_files);
+  event_free(self->turn);
+  free(self);
+}
+
 static const struct frontend_type request_files_frontend_type = {.name = "files",
                                                                  .want = want,
                                                                  .begin = begin,
                                                                  .result = result,
                                                                  .close = close_frontend,
-                                                                 .dump = dump};
+                                                                 .dump = dump,
+                                                                 .free = free_frontend};
 
 struct frontend *request_files_frontend_new(struct event_base *base, const struct log *log,
                                             const struct request_files_options *options) {
@@ -377,14 +388,4 @@ struct frontend *request_files_frontend_new(struct event_base *base, const struc
   self->env_files = env_files_new(options->env_files, log);
   self->turn = loop_timer_new(base, on_turn, self);
   return &self->frontend;
-}
-
-void request_files_frontend_free(struct frontend *frontend) {
-  struct request_files_frontend *self = self_of(frontend);
-  if (self->watch != NULL)
-    watch_free(self->watch);
-  inbox_release(&self->inbox);
-  env_files_free(self->env_files);
-  event_free(self->turn);
-  free(self);
 }

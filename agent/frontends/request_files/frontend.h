@@ -32,6 +32,5 @@ struct request_files_options {
 /* The options' texts must outlive the frontend. */
 struct frontend *request_files_frontend_new(struct event_base *base, const struct log *log,
                                             const struct request_files_options *options);
-void request_files_frontend_free(struct frontend *frontend);
 
 #endif

@@ -219,13 +219,21 @@ static void want(struct frontend *frontend, unsigned requests) {
     refuse_call(self, "unknown tool: ", tool);
 }
 
+static void free_frontend(struct frontend *frontend) {
+  struct stdio_frontend *self = self_of(frontend);
+  calls_release(&self->calls);
+  event_free(self->limit);
+  free(self);
+}
+
 static const struct frontend_type stdio_frontend_type = {.name = "stdio",
                                                          .want = want,
                                                          .begin = calls_frontend_begin,
                                                          .flush = calls_frontend_flush,
                                                          .result = calls_frontend_result,
                                                          .close = calls_frontend_close,
-                                                         .dump = calls_frontend_dump};
+                                                         .dump = calls_frontend_dump,
+                                                         .free = free_frontend};
 
 static const struct stdio_channel_type stdio_channel_type = {.line = take_line,
                                                              .takes = takes_lines,
@@ -259,11 +267,4 @@ struct frontend *stdio_frontend_new(struct event_base *base, const struct log *l
   if (is_runner)
     loop_timer_start(self->limit, deadline_ms(self, STDIO_RUNNER) - CALLS_ANSWER_AHEAD_MS);
   return &self->calls.frontend;
-}
-
-void stdio_frontend_free(struct frontend *frontend) {
-  struct stdio_frontend *self = self_of(frontend);
-  calls_release(&self->calls);
-  event_free(self->limit);
-  free(self);
 }

@@ -52,6 +52,5 @@ struct stdio_frontend_options {
 /* The tool must be one of tool_find. Uses descriptors 0 and 1 without changing their flags. */
 struct frontend *stdio_frontend_new(struct event_base *base, const struct log *log,
                                     const struct stdio_frontend_options *options);
-void stdio_frontend_free(struct frontend *frontend);
 
 #endif
