@@ -200,7 +200,7 @@ for_speed := $(call named,for_speed,$(addprefix agent/, \
   $(addprefix frontends/redis/connection/, command.c redis_socket.c reply_parser.c tls% transport.c) \
   $(addprefix frontends/redis/delivery/, delivery.c outbox.c send_queue.c) \
   $(addprefix engine/, batcher.c capture.c lines.c execution.c execution_result.c) \
-  $(addprefix files/, glob/% grep/% tree/%) $(addprefix process/, children.c supervisor.c supervisor_message.c supervisor_process.c supervisors.c process.c process_table.c)) \
+  $(addprefix files/, glob/% grep/% tree/%) $(addprefix process/, children.c supervisor.c supervisor_message.c supervisor_process.c supervisor_handle.c supervisors.c process.c process_table.c)) \
   $(addprefix base/, buffer.c decimal.c json_string.c mask.c memory.c needles.c utf%) \
   $(addprefix wire/, json.c step_report.c),$(agent_sources))
 ifeq ($(optimize),-O2)
@@ -219,7 +219,7 @@ $(out)/libsupport.a: $(call object,$(support_sources)) $(out)/source-list
 # agent. What one that waits for steps from Redis uses comes first, with the C library; then what a step needs; then
 # TLS; then what is only needed now and then, or for another frontend.
 at_start := $(call named,at_start,agent/tools/tool.c \
-  $(addprefix agent/process/, supervisors.c supervisor.c supervisor_process.c dead_agents.c),$(agent_sources))
+  $(addprefix agent/process/, supervisors.c supervisor.c supervisor_process.c supervisor_handle.c),$(agent_sources))
 later = $(call object,$(filter-out $(at_start),$(call named,$(1),$(2),$(agent_sources))))
 for_steps := $(call later,for_steps,agent/kinds/% agent/process/% wire/% \
   $(addprefix agent/engine/, batcher.c capture.c lines.c execution.c execution_result.c captured_stream.c)) $(out)/deps/libcjson.a

@@ -22,7 +22,7 @@
 #include "agent/engine/memory_victim.h"
 #include "agent/engine/signal_origin.h"
 #include "agent/exit_code.h"
-#include "agent/process/dead_agents.h"
+#include "agent/process/supervisor_process.h"
 #include "agent/process/process_table.h"
 #include "agent/process/supervisors.h"
 #include "base/buffer.h"
@@ -346,7 +346,7 @@ LOOP_CALLBACK(on_reap_on, struct engine *self) {
 #define DEAD_AGENTS_PAUSE_MS 10
 
 static bool has_dead_agents(struct engine *self) {
-  return self->options.job_id != NULL && dead_agents_count_supervisors(self->job) > 0;
+  return self->options.job_id != NULL && supervisor_process_count_orphaned(self->job) > 0;
 }
 
 LOOP_CALLBACK(on_dead_agents, struct engine *self) {

@@ -10,9 +10,9 @@
 
 #include "agent/process/process_table.h"
 
-/* Takes the report, which does not come again. False when the child is not stopped any more: it may
-   have ended meanwhile. */
-static bool take(struct child_stop *self, pid_t pid) {
+/* Consumes the report of a stop. Returns false if the child is no longer stopped: it may have ended
+   in the meantime. */
+static bool consume_stop(struct child_stop *self, pid_t pid) {
   siginfo_t info = {0};
   if (waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOHANG | __WALL) != 0 || info.si_pid != pid)
     return false;
@@ -20,12 +20,12 @@ static bool take(struct child_stop *self, pid_t pid) {
   return true;
 }
 
-/* `child` may be a thread of the process that sent it. */
+/* Whether the process of `child`, which may be a thread, sent the signal. */
 static bool is_own(const siginfo_t *signal, pid_t child) {
   return syscall(SYS_tgkill, signal->si_pid, child, 0) == 0 || errno == EPERM;
 }
 
-/* The SIGTRAP of an execve(2) looks like one that the child has sent itself by kill(2). */
+/* The SIGTRAP of an execve(2) looks as if the child had sent it with kill(2). */
 static bool is_in_kill(pid_t child) {
   char text[256];
   return process_table_read_file(child, "syscall", text, sizeof text) > 0 &&
@@ -39,38 +39,38 @@ static bool is_for_tracer(const siginfo_t *signal, pid_t child) {
          !is_in_kill(child);
 }
 
-/* Where there is no siginfo, all of the child's process is stopped, by a signal that another thread
-   of it got: the child stays so without a tracer. */
-static void let_go(const struct child_stop *self) {
+/* Without a siginfo the whole process was stopped by a signal to another thread of it: the child
+   stays stopped without a tracer. */
+static void detach(const struct child_stop *self) {
   siginfo_t signal = {0};
   bool has_signal = ptrace(PTRACE_GETSIGINFO, self->pid, NULL, &signal) == 0;
   long passed = has_signal && !is_for_tracer(&signal, self->pid) ? self->signal : 0;
-  (void)ptrace(PTRACE_DETACH, self->pid, NULL, passed); /* fails when it was killed meanwhile */
+  (void)ptrace(PTRACE_DETACH, self->pid, NULL, passed); /* fails if it was killed */
 }
 
-/* Stops of those that asked to be traced are reported whatever waitid(2) is asked for. */
-int children_look(const struct children_handler *handler, void *owner, struct child_stop *space,
-                  int most) {
+/* waitid(2) reports the stops of traced children even without WSTOPPED. */
+int children_handle(const struct children_handler *handler, void *owner, struct child_stop *space,
+                    int most) {
   const int what = WEXITED | WNOHANG | WNOWAIT | __WALL | (handler->stopped != NULL ? WSTOPPED : 0);
-  int looked_at = 0, count = 0;
+  int handled = 0, count = 0;
   bool has_any = true;
-  for (; looked_at < most; looked_at++) {
+  for (; handled < most; handled++) {
     siginfo_t info = {0};
     struct rusage usage = {0};
-    /* The C libraries' waitid(3) leaves out the usage, which wait4(2) gives when it is too late. */
+    /* waitid(3) of the C libraries has no usage, and wait4(2) returns it only after reaping. */
     if (syscall(SYS_waitid, P_ALL, 0, &info, what, &usage) != 0)
       has_any = errno != ECHILD;
     if (info.si_pid == 0)
       break;
     if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)
       handler->ended(owner, &info, &usage);
-    else if (take(&space[count], info.si_pid))
+    else if (consume_stop(&space[count], info.si_pid))
       count++;
   }
   while (count > 0) {
-    let_go(&space[--count]);
+    detach(&space[--count]);
     if (handler->stopped != NULL)
       handler->stopped(owner, space[count].pid);
   }
-  return has_any ? looked_at : -1;
+  return has_any ? handled : -1;
 }

@@ -6,22 +6,22 @@
 #include <sys/types.h>
 
 /*
- * The children of this process, also those that it did not start: it is a subreaper.
+ * Handles the children of this process, including those that it did not start: it is a subreaper.
  *
- * A command may ask to be traced by its parent (PTRACE_TRACEME), as programs do that guard against
- * debuggers; so may any of its threads, and an orphan that has become a child of this program. From
- * then on it stops at each signal that it gets, at ignored ones too. This program traces nobody: it
- * lets the child go on, untraced, which may ask again, and stop again. What it has stopped for
- * happens as without a tracer: a handler runs, a default action is taken, a SIGSTOP of another
- * process stops it until a SIGCONT. Two signals are for a tracer alone and are dropped: the SIGTRAP
- * of an execve(2), and a SIGSTOP that the child has sent itself, or was born with, to wait for its
- * tracer.
+ * The hard part is a command that asks to be traced by its parent (PTRACE_TRACEME), as programs do
+ * to keep debuggers away. A thread of it, or an orphan that became a child of this program, may do
+ * the same. From then on the child stops at each signal, also at ignored ones. This program traces
+ * nothing: it lets the child continue untraced, and does so again if the child asks again. The
+ * signal that stopped it takes effect as without a tracer: a handler runs, a default action is
+ * taken, a SIGSTOP of another process stops it until a SIGCONT. Two signals are meant for a tracer
+ * only and are dropped: the SIGTRAP of an execve(2), and a SIGSTOP that the child sent to itself or
+ * was born with, to wait for its tracer.
  */
 struct children_handler {
-  /* Reaps it. The usage is also of those that it has reaped itself. */
+  /* The child has ended: reaps it. The usage includes the children that it has reaped itself. */
   void (*ended)(void *owner, const siginfo_t *info, const struct rusage *usage);
-  void (*stopped)(void *owner,
-                  pid_t pid); /* by a signal; NULL: of these only who asked to be traced is seen */
+  /* The child was stopped by a signal. NULL: only stops of traced children are handled. */
+  void (*stopped)(void *owner, pid_t pid);
 };
 
 struct child_stop {
@@ -29,10 +29,11 @@ struct child_stop {
   int signal;
 };
 
-/* Looks at those that have ended or stopped, at most `most`, for which there is `space`. Those that
-   have stopped go on when all others were looked at: they may stop again at once, and come first.
-   Returns how many there were; `most`: there may be more; -1: no child is left. */
-int children_look(const struct children_handler *handler, void *owner, struct child_stop *space,
-                  int most);
+/* Handles at most `most` children that have ended or stopped; `space` has room for that many.
+   Stopped children continue after all others were handled, because they may stop again at once and
+   are reported first. Returns how many there were; `most`: there may be more; -1: no child is
+   left. */
+int children_handle(const struct children_handler *handler, void *owner, struct child_stop *space,
+                    int most);
 
 #endif

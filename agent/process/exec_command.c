@@ -16,19 +16,19 @@
 
 #include "base/kernel_signal.h"
 
-/* --- why a file was refused ------------------------------------------------------------------- */
+/* --- why a file was rejected ------------------------------------------------------------------ */
 
-/* Facts about a file that execve(2) refused. */
+/* The facts about a file that execve(2) rejected. */
 struct exec_probe {
   int error;                   /* of execve */
-  mode_t mode;                 /* 0: the path leads to nothing */
-  ssize_t head_length;         /* -1: it cannot be read */
-  unsigned char head[257];     /* its first bytes, as many as the kernel looks at, and a NUL */
-  char loader[128];            /* that a 64-bit ELF program names; "": none */
-  char interpreter[257];       /* that the first line of a script names; "": none */
-  mode_t interpreter_mode;     /* 0: it is not there */
-  char mount[128];             /* a noexec mount, on which the file is; "": none */
-  char interpreter_mount[128]; /* the same of the interpreter */
+  mode_t mode;                 /* 0: there is no file */
+  ssize_t head_length;         /* -1: the file cannot be read */
+  unsigned char head[257];     /* the bytes that the kernel reads, and a NUL */
+  char loader[128];            /* of a 64-bit ELF program; "": none */
+  char interpreter[257];       /* of the first line of a script; "": none */
+  mode_t interpreter_mode;     /* 0: it does not exist */
+  char mount[128];             /* the noexec mount of the file; "": none */
+  char interpreter_mount[128]; /* of the interpreter */
 };
 
 static bool is_elf(const unsigned char *head, size_t length) {
@@ -73,7 +73,6 @@ static void read_interpreter(struct exec_probe *self) {
     self->interpreter_mode = mode_of(self->interpreter);
 }
 
-/* True: nothing on its file system may be executed. */
 static bool is_noexec(const char *path) {
   struct statvfs system;
   return statvfs(path, &system) == 0 && (system.f_flag & ST_NOEXEC) != 0;
@@ -84,7 +83,7 @@ static dev_t device_of(const char *path) {
   return stat(path, &stat_buffer) == 0 ? stat_buffer.st_dev : 0;
 }
 
-/* Writes the directory where the file's mount begins, if it is noexec. */
+/* Writes the root of the file's mount if that is noexec. */
 static void find_noexec_mount(const char *path, char *mount, size_t size) {
   char link[32], place[PATH_MAX] = "";
   if (!is_noexec(path))
@@ -106,7 +105,7 @@ static void find_noexec_mount(const char *path, char *mount, size_t size) {
   (void)snprintf(mount, size, "%.*s", (int)size - 1, place);
 }
 
-static void look_at(struct exec_probe *self, const char *path, int exec_errno) {
+static void examine(struct exec_probe *self, const char *path, int exec_errno) {
   self->error = exec_errno;
   self->mode = mode_of(path);
   self->head_length = -1;
@@ -125,7 +124,7 @@ static void look_at(struct exec_probe *self, const char *path, int exec_errno) {
     find_noexec_mount(self->interpreter, self->interpreter_mount, sizeof self->interpreter_mount);
 }
 
-/* The machines that toolchain images are made for, by the beginnings of their names in uname(2). */
+/* Returns the beginning of the machine's name in uname(2), for machines of toolchain images. */
 static const char *machine_name(unsigned machine) {
   static const struct {
     unsigned machine;
@@ -138,9 +137,9 @@ static const char *machine_name(unsigned machine) {
   return "another machine";
 }
 
-/* Why a file cannot be run. */
+/* A reason is "<before><detail><after>". */
 struct reason {
-  int shown; /* bytes of its path, and of `detail`, so that the reason fits behind them */
+  int shown; /* how many bytes of the path and of `detail` are shown, so that the reason fits */
   const char *before, *detail, *after;
 };
 
@@ -159,11 +158,10 @@ static struct reason missing_interpreter(const struct exec_probe *probe) {
   if (probe->interpreter[0] == '\0')
     return plain("it exists, but its interpreter or loader does not");
   if (strchr(probe->interpreter, '\r') != NULL)
-    return about(
-        80,
-        "its first line ends in a carriage return, which belongs to the interpreter's name "
-        "(Windows line endings)",
-        "", "");
+    return about(80,
+                 "its first line ends in a carriage return, which belongs to the interpreter's "
+                 "name (Windows line endings)",
+                 "", "");
   return about(100, "it exists, but its interpreter ", probe->interpreter, " does not");
 }
 
@@ -172,7 +170,7 @@ static bool is_own_machine(const char *name) {
   return uname(&own) == 0 && strncmp(own.machine, name, strlen(name)) == 0;
 }
 
-/* Of a file that is no program, or none for this kernel. */
+/* Explains a file that is not an ELF program. */
 static const char *why_no_script(const struct exec_probe *probe) {
   static const char mark[] = "\xEF\xBB\xBF#!";
   const char *head = (const char *)probe->head;
@@ -221,7 +219,7 @@ static struct reason not_permitted(const struct exec_probe *probe) {
 static struct reason reason_of(const struct exec_probe *probe) {
   const bool is_there = probe->mode != 0;
   if ((probe->mode & 0111) != 0 && strncmp((const char *)probe->head, "#!", 2) == 0 &&
-      probe->interpreter[0] == '\0') /* the errno hangs on the kernel */
+      probe->interpreter[0] == '\0') /* the errno depends on the kernel */
     return plain("its #! names no interpreter");
   if (probe->error == EACCES && is_there)
     return not_permitted(probe);
@@ -244,7 +242,7 @@ void exec_command_error(struct error *error, char whole[EXEC_REASON_MAX], const 
                         const char *path, int exec_errno) {
   struct exec_probe probe = {0};
   char subject[200];
-  look_at(&probe, path, exec_errno);
+  examine(&probe, path, exec_errno);
   const struct reason reason = reason_of(&probe);
   (void)snprintf(subject, sizeof subject, "cannot run %.*s%s", reason.shown, shown,
                  exec_errno == ENAMETOOLONG ? "…" : "");
@@ -257,15 +255,15 @@ void exec_command_error(struct error *error, char whole[EXEC_REASON_MAX], const 
 
 /* --- the execution --------------------------------------------------------------------------- */
 
-/* A candidate is an entry of PATH and the command's name; execve(2) takes no path that is longer
-   than PATH_MAX, and fails as it should with one that is cut here. */
+/* A candidate is an entry of PATH and the command's name. execve(2) rejects a path longer than
+   PATH_MAX, also if it was cut here. */
 #define CANDIDATE_SIZE (PATH_MAX + 2)
 
 bool exec_command_is_missing(int error) {
   return error == ENOENT || error == ENOTDIR || error == ELOOP;
 }
 
-/* The value of a variable, which is named with its "="; NULL: it is not set. */
+/* `name` ends in "=". Returns NULL if the variable is not set. */
 static const char *find_variable(char *const *envp, const char *name) {
   for (char *const *entry = envp; *entry != NULL; entry++)
     if (strncmp(*entry, name, strlen(name)) == 0)
@@ -278,15 +276,15 @@ static const char *find_path(char *const *envp) {
   return path != NULL ? path : EXEC_DEFAULT_PATH;
 }
 
-/* The candidate that is there and cannot be run, else the first. */
+/* Remembers the first candidate that exists but cannot be executed, else the first one. */
 struct path_search {
   int error;
   bool found;
   char path[CANDIDATE_SIZE];
 };
 
-/* As execvp(3): skips a candidate that is not there; remembers one that is there but may not be
-   executed. False: no other one is to be tried. */
+/* Like execvp(3): skips a candidate that does not exist. Returns false if no other one is to be
+   tried. */
 static bool try_candidate(const struct exec_command *self, const char *path,
                           struct path_search *search) {
   (void)execve(path, self->argv, self->envp);
@@ -324,13 +322,12 @@ static void try_candidates(const struct exec_command *self, struct path_search *
   }
 }
 
-/* The most bytes of one argument, or of a variable with its name; the kernel's MAX_ARG_STRLEN
-   without the NUL. */
+/* The longest argument, or variable with its name: MAX_ARG_STRLEN without the NUL. */
 static size_t text_max(void) {
   return 32 * (size_t)sysconf(_SC_PAGESIZE) - 1;
 }
 
-/* The first that is longer; where none is, the number of them. */
+/* Returns the index of the first text that is longer; of the NULL if there is none. */
 static size_t find_too_long(char *const *texts) {
   size_t i = 0;
   while (texts[i] != NULL && strlen(texts[i]) <= text_max())
@@ -338,15 +335,22 @@ static size_t find_too_long(char *const *texts) {
   return i;
 }
 
-#define TOO_LONG_FORMAT                                                                            \
-  "cannot run %.*s: %s has %zu bytes, and Linux takes at most %zu (%zu KiB): use stdin, or a file"
+/* Sets "<before><subject><after>", where `shown` bytes of the subject are shown in the reason. */
+static void set_failure(struct exec_failure *failure, char whole[EXEC_REASON_MAX],
+                        enum exec_stage stage, int code, int shown, const char *before,
+                        const char *subject, const char *after) {
+  failure->stage = stage;
+  (void)error_set(&failure->reason, "%s%.*s%s", before, shown, subject, after);
+  failure->reason.code = code;
+  (void)snprintf(whole, EXEC_REASON_MAX, "%s%.*s%s", before, 2 * PATH_MAX, subject, after);
+}
 
-/* Where one text alone is too long. */
-static bool explain_too_long(const struct exec_command *self, struct error *reason,
+/* Returns false if no single text is too long. */
+static bool explain_too_long(const struct exec_command *self, struct exec_failure *failure,
                              char whole[EXEC_REASON_MAX]) {
   const size_t argument = find_too_long(self->argv), variable = find_too_long(self->envp);
   const char *text = self->argv[argument] != NULL ? self->argv[argument] : self->envp[variable];
-  char name[80];
+  char name[80], why[256];
   if (text == NULL)
     return false;
   if (text == self->argv[argument])
@@ -354,42 +358,40 @@ static bool explain_too_long(const struct exec_command *self, struct error *reas
   else
     (void)snprintf(name, sizeof name, "the variable %.*s",
                    (int)(strcspn(text, "=") < 40 ? strcspn(text, "=") : 40), text);
-  (void)error_set(reason, TOO_LONG_FORMAT, 60, self->argv[0], name, strlen(text), text_max(),
-                  (text_max() + 1) / 1024);
-  (void)snprintf(whole, EXEC_REASON_MAX, TOO_LONG_FORMAT, 2 * PATH_MAX, self->argv[0], name,
-                 strlen(text), text_max(), (text_max() + 1) / 1024);
-  reason->code = E2BIG;
+  (void)snprintf(why, sizeof why,
+                 ": %s has %zu bytes, and Linux takes at most %zu (%zu KiB): use stdin, or a file",
+                 name, strlen(text), text_max(), (text_max() + 1) / 1024);
+  set_failure(failure, whole, EXEC_NOT_EXECUTABLE, E2BIG, 60, "cannot run ", self->argv[0], why);
   return true;
 }
 
-/* Shows a relative path below the directory in which the command would have run; NULL: the
+/* `directory` is where the command would have run, to show a relative path below it; NULL: the
    caller's. */
 static void explain(const struct exec_command *self, const struct path_search *search,
                     const char *directory, struct exec_failure *failure,
                     char whole[EXEC_REASON_MAX]) {
   bool is_missing = search->error == ENOENT && access(search->path, F_OK) != 0;
-  failure->stage = is_missing ? EXEC_NOT_FOUND : EXEC_NOT_EXECUTABLE;
   if (is_missing && strchr(self->argv[0], '/') == NULL) {
     const char *path = find_path(self->envp);
     bool is_literal = strstr(path, "$PATH") != NULL || strstr(path, "${PATH}") != NULL;
-    const char *why = is_literal ? ": env.PATH has $PATH in it, which is not expanded" : "";
-    (void)error_set(&failure->reason, "%.150s: command not found on PATH%s", self->argv[0], why);
-    failure->reason.code = search->error;
-    (void)snprintf(whole, EXEC_REASON_MAX, "%.*s: command not found on PATH%s", 2 * PATH_MAX,
-                   self->argv[0], why);
+    set_failure(failure, whole, EXEC_NOT_FOUND, search->error, 150, "", self->argv[0],
+                is_literal ? ": command not found on PATH: env.PATH has $PATH in it, which is not "
+                             "expanded"
+                           : ": command not found on PATH");
     return;
   }
-  if (search->error == E2BIG && explain_too_long(self, &failure->reason, whole))
+  if (search->error == E2BIG && explain_too_long(self, failure, whole))
     return;
   bool is_below = search->path[0] != '/' && directory != NULL;
   char shown[2 * PATH_MAX + 2];
   (void)snprintf(shown, sizeof shown, "%s%s%s", is_below ? directory : "", is_below ? "/" : "",
                  search->path);
+  failure->stage = is_missing ? EXEC_NOT_FOUND : EXEC_NOT_EXECUTABLE;
   exec_command_error(&failure->reason, whole, shown, search->path, search->error);
 }
 
-/* `directory`, or with HOME in place of its "~", in `space`; NULL with the failure: there is no
-   HOME. */
+/* Returns `directory`, or in `space` the same with HOME in place of its "~"; NULL with the failure:
+   HOME is not set. */
 static const char *find_directory(const struct exec_command *self, char space[PATH_MAX],
                                   struct exec_failure *failure, char whole[EXEC_REASON_MAX]) {
   const char *home = find_variable(self->envp, "HOME=");
@@ -403,15 +405,12 @@ static const char *find_directory(const struct exec_command *self, char space[PA
     (void)snprintf(space, PATH_MAX, "%s%s", home, self->directory + self->home_at + 1);
     return space;
   }
-  failure->stage = EXEC_NO_DIRECTORY;
-  static const char format[] =
-      "working directory %.*s: HOME is not set, so ~ stands for no directory";
-  (void)error_set(&failure->reason, format, 120, self->directory + self->home_at);
-  (void)snprintf(whole, EXEC_REASON_MAX, format, 2 * PATH_MAX, self->directory + self->home_at);
+  set_failure(failure, whole, EXEC_NO_DIRECTORY, 0, 120, "working directory ",
+              self->directory + self->home_at, ": HOME is not set, so ~ stands for no directory");
   return NULL;
 }
 
-/* Returns whether the command may be executed. */
+/* Returns whether the command may be executed. `*is_there`: in that directory. */
 static bool enter_directory(const struct exec_command *self, const char *directory,
                             struct exec_failure *failure, char whole[EXEC_REASON_MAX],
                             bool *is_there) {
@@ -420,15 +419,13 @@ static bool enter_directory(const struct exec_command *self, const char *directo
       (self->directory_may_be_missing && exec_command_is_missing(errno)))
     return true;
   int error = errno;
-  failure->stage = EXEC_NO_DIRECTORY;
-  (void)error_set(&failure->reason, "working directory %.180s: %s", directory, strerror(error));
-  failure->reason.code = error;
-  (void)snprintf(whole, EXEC_REASON_MAX, "working directory %.*s: %s", 2 * PATH_MAX, directory,
-                 strerror(error));
+  char why[128];
+  (void)snprintf(why, sizeof why, ": %s", strerror(error));
+  set_failure(failure, whole, EXEC_NO_DIRECTORY, error, 180, "working directory ", directory, why);
   return false;
 }
 
-/* The agent and its supervisors ignore the signals of threads, and block all signals. */
+/* The agent and its supervisors ignore the signals of threads and block all signals. */
 static void reset_signals(void) {
   static const uint64_t none; /* sigset_t of the kernel, see base/kernel_signal.h */
   for (int signal = KERNEL_SIGNAL_THREADS_FIRST; signal <= KERNEL_SIGNAL_THREADS_LAST; signal++)

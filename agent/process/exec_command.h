@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-/* Where a command is looked for when PATH is not set, as in a scratch image. */
+/* The value of PATH if it is not set, as in a scratch image. */
 #define EXEC_DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /* Why a process never became its command. */
@@ -15,50 +15,50 @@ enum exec_stage {
   EXEC_DONE, /* it did */
   EXEC_NO_DIRECTORY,
   EXEC_NOT_FOUND,
-  EXEC_NOT_EXECUTABLE, /* the command is there */
-  EXEC_NO_PROCESS      /* there is none for it */
+  EXEC_NOT_EXECUTABLE, /* the command exists */
+  EXEC_NO_PROCESS      /* no process could be made */
 };
 
 struct exec_failure {
   enum exec_stage stage;
-  struct error reason; /* with the command's or the directory's name; nothing of EXEC_DONE */
+  struct error reason; /* with the name of the command or the directory; not of EXEC_DONE */
 };
 
-/* The reason in full, with the bytes that `struct error` leaves out: so that a secret is found that
-   is cut there. A path and its directory, the interpreter, and words. */
+/* The size of an uncut reason, in which a secret is found that `struct error` would cut: a path and
+   its directory, the interpreter, and words. */
 #define EXEC_REASON_MAX (2 * PATH_MAX + 1024)
 
-/* Texts that stay until the command is executed. */
+/* The texts stay valid until the command is executed. */
 struct exec_command {
-  char *const *argv; /* argv[0] is looked up on PATH as envp has it, unless it holds a slash */
+  char *const *argv; /* argv[0] is searched in the PATH of envp, unless it contains a slash */
   char *const *envp;
-  const char *directory;         /* NULL: the caller's own */
-  bool directory_may_be_missing; /* the caller's own then */
-  /* Where in `directory` a "~" is that stands for HOME as envp has it, unless there is an entry of
-     that name; 0: nowhere. */
+  const char *directory;         /* NULL: the caller's */
+  bool directory_may_be_missing; /* then the caller's is used */
+  /* The offset of a "~" in `directory` that stands for the HOME of envp, unless there is an entry
+     of that name; 0: none. */
   size_t home_at;
 };
 
 /*
- * Enters the directory and executes the command with an empty signal mask. Returns when that fails,
- * with the failure. For a process that shares its memory until then: it allocates nothing, and what
- * it changes beside `failure` and `whole`, which is its reason in full, are this process's
- * directory and mask, and errno.
+ * Enters the directory and executes the command with an empty signal mask. Returns only if that
+ * fails, with the failure and the uncut reason. A child that shares the memory of its supervisor
+ * calls it. So it allocates nothing, and changes only `failure`, `whole`, errno, and this process's
+ * directory and signal mask.
  */
 void exec_command(const struct exec_command *self, struct exec_failure *failure,
                   char whole[EXEC_REASON_MAX]);
 
 /*
- * Writes why execve(2) refused a file, for a person. The errno alone misleads: ENOENT for a file
+ * Explains to a person why execve(2) rejected a file. The errno alone misleads: ENOENT for a file
  * that exists means that its interpreter or loader is missing (a glibc program in a musl image),
  * and ENOEXEC may be a program for another machine or a script without its first line. Opens the
- * file at `path`, which may take as long as its file system needs; `shown` stands for it in the
- * text. Allocates nothing.
+ * file at `path`, which may block on its file system. `shown` is its name in the text. Allocates
+ * nothing.
  */
 void exec_command_error(struct error *error, char whole[EXEC_REASON_MAX], const char *shown,
                         const char *path, int exec_errno);
 
-/* Whether an errno of chdir(2) means that there is no such directory. */
+/* Whether an errno of chdir(2) means that the directory does not exist. */
 bool exec_command_is_missing(int error);
 
 #endif

@@ -3,16 +3,16 @@
 
 #include <event2/event.h>
 
-/* Pipes of processes that are over, which somebody in the background holds: what comes is read and
-   discarded until the last writer is gone. A closed pipe would break a server that a command
-   started for later steps. All zeros: none. */
-struct pipe_drains {
-  struct pipe_drain *first;
-};
+#include "base/list.h"
 
-/* Takes over a descriptor that does not block. */
-void pipe_drains_add(struct pipe_drains *self, struct event_base *base, int fd);
+/* Drains the pipes of finished commands that processes in the background still have open: reads and
+   discards their output until the last writer is gone. A closed pipe would break a server that a
+   command started for later steps. */
 
-void pipe_drains_release(struct pipe_drains *self);
+/* Takes over a non-blocking descriptor. The list is of drains; zeros at first. */
+void pipe_drain_add(struct list *drains, struct event_base *base, int fd);
+
+/* Closes all pipes. */
+void pipe_drain_release(struct list *drains);
 
 #endif

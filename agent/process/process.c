@@ -1,8 +1,7 @@
 /*
- * The end of a command has three parts that come in any order: the command ends, its two pipes end,
- * and, when it is being killed, its tree is gone. Every one of them calls maybe_end(), the only
- * place that decides. If processes are left then, their supervisor is asked how many, and who holds
- * the output.
+ * The command's end, the ends of its two pipes and, while it is being killed, the end of its tree
+ * come in any order. Each of them calls end_if_complete(), the only place that decides. If
+ * processes are left then, it asks their supervisor how many, and which one has the output open.
  */
 #include "agent/process/process.h"
 
@@ -21,19 +20,13 @@
 #include "base/memory.h"
 #include "base/write_all.h"
 
-enum process_state {
-  PREPARED,
-  RUNNING,
-  KILLING,
-  ENDING,
-  COUNTING,
-  OVER
-}; /* process.h has the transitions */
+/* process.h has the transitions. */
+enum process_state { PREPARED, RUNNING, KILLING, ENDING, COUNTING, OVER };
 
 struct output_stream {
   struct process *process;
   struct event *readable;
-  int fd;       /* -1: ended */
+  int fd;       /* -1: it has ended */
   bool limited; /* only `left` more bytes count */
   size_t left;
 };
@@ -44,18 +37,18 @@ struct process {
   const struct process_context *context;
   struct supervisor *supervisor;
   struct output_stream streams[2];
-  struct event *timer; /* of what the process waits for: see on_timer */
-  int64_t kill_at_ms;  /* KILLING: when SIGKILL is sent; 0: it was */
+  struct event *timer; /* for what the state waits for: see on_timer */
+  int64_t kill_at_ms;  /* KILLING: when SIGKILL is sent; 0: it was sent */
   unsigned timeout_seconds;
   enum process_state state;
   bool command_ended;
-  bool is_held; /* a stream was limited: see limit_streams */
+  bool is_held; /* a background process had a stream open: see limit_streams */
   bool paused;
   struct process_outcome outcome;
   int64_t started_ms;
 };
 
-/* Without an answer in time, what the supervisor knows is not known. */
+/* Without an answer in time the figures are unknown. */
 static void end_count(struct process *self) {
   struct process_outcome *outcome = &self->outcome;
   const struct supervisor_census *census = supervisor_answer(self->supervisor);
@@ -73,7 +66,7 @@ static void end_count(struct process *self) {
   loop_timer_start_now(self->timer);
 }
 
-static void maybe_end(struct process *self) {
+static void end_if_complete(struct process *self) {
   if ((self->state != RUNNING && self->state != ENDING) || !self->command_ended ||
       self->streams[PROCESS_STDOUT].fd >= 0 || self->streams[PROCESS_STDERR].fd >= 0)
     return;
@@ -91,7 +84,7 @@ static void maybe_end(struct process *self) {
     end_count(self);
 }
 
-static void stream_end(struct output_stream *stream, bool held) {
+static void end_stream(struct output_stream *stream, bool held) {
   event_free(stream->readable);
   stream->readable = NULL;
   if (held)
@@ -99,10 +92,10 @@ static void stream_end(struct output_stream *stream, bool held) {
   else
     close(stream->fd);
   stream->fd = -1;
-  maybe_end(stream->process);
+  end_if_complete(stream->process);
 }
 
-/* From now on only the bytes count that are in the pipes already. */
+/* Each stream ends after the bytes that are in its pipe now. */
 static void limit_streams(struct process *self) {
   for (int i = 0; i < 2; i++) {
     struct output_stream *stream = &self->streams[i];
@@ -114,29 +107,29 @@ static void limit_streams(struct process *self) {
     stream->left = (size_t)waiting;
     self->is_held = true;
     if (waiting == 0)
-      stream_end(stream, true);
+      end_stream(stream, true);
   }
   bool open = self->streams[PROCESS_STDOUT].fd >= 0 || self->streams[PROCESS_STDERR].fd >= 0;
   if (open && self->handler->remains != NULL)
     self->handler->remains(self->owner);
 }
 
-/* From now on only its streams, or its tree, delay its end. */
-static void command_ended(struct process *self) {
+/* Only the streams or the tree delay the end now. */
+static void on_command_ended(struct process *self) {
   self->command_ended = true;
   self->outcome.status = supervisor_status(self->supervisor);
   if (self->state == RUNNING)
     loop_timer_start(self->timer, self->context->drain_ms);
-  maybe_end(self);
+  end_if_complete(self);
 }
 
-static void tree_gone(struct process *self, size_t survivors) {
+static void on_tree_gone(struct process *self, size_t survivors) {
   self->state = ENDING;
   self->outcome.unkillable = survivors;
-  self->command_ended = true; /* it may never be: stuck in the kernel */
+  self->command_ended = true; /* or it is stuck in the kernel, and never will */
   (void)event_del(self->timer);
   limit_streams(self);
-  maybe_end(self);
+  end_if_complete(self);
 }
 
 static void start_kill(struct process *self, int64_t grace_ms) {
@@ -151,11 +144,11 @@ static void start_kill(struct process *self, int64_t grace_ms) {
   loop_timer_start(self->timer, grace_ms);
 }
 
-/* The grace is over, or the time for what is left to obey SIGKILL. */
+/* The grace is over; or, after SIGKILL, the time to die. */
 static void kill_or_give_up(struct process *self) {
   if (self->kill_at_ms == 0) {
     size_t left = supervisor_left(self->supervisor);
-    tree_gone(self, left > 0 ? left : 1);
+    on_tree_gone(self, left > 0 ? left : 1);
     return;
   }
   self->kill_at_ms = 0;
@@ -163,7 +156,7 @@ static void kill_or_give_up(struct process *self) {
   loop_timer_start(self->timer, SUPERVISORS_GIVE_UP_MS);
 }
 
-/* What is told before process_go is looked at then, unless it is being ended. */
+/* process_go calls this again for notifications that came before it. */
 static void on_notification(void *owner) {
   struct process *self = owner;
   enum supervisor_state state = supervisor_state(self->supervisor);
@@ -175,18 +168,18 @@ static void on_notification(void *owner) {
   if (state == SUPERVISOR_RUNS || self->state == PREPARED)
     return;
   if (state == SUPERVISOR_DIED && self->state == RUNNING && !self->command_ended)
-    start_kill(self, 0); /* what is left of it is being killed: that is waited for */
+    start_kill(self, 0); /* waits for the rest, which is being killed */
   if (!self->command_ended)
-    command_ended(self);
+    on_command_ended(self);
   if (state == SUPERVISOR_DONE && self->state == KILLING)
-    tree_gone(self, supervisor_left(self->supervisor));
+    on_tree_gone(self, supervisor_left(self->supervisor));
 }
 
-/* The child has done nothing: there is nothing to read, and it needs no grace. */
+/* The child has done nothing: it has no output and needs no grace. */
 static void end_prepared(struct process *self) {
   self->outcome.end = PROCESS_STOPPED;
   for (int i = 0; i < 2; i++)
-    stream_end(&self->streams[i], false);
+    end_stream(&self->streams[i], false);
   start_kill(self, 0);
   on_notification(self);
 }
@@ -197,7 +190,7 @@ static void end_tree(struct process *self, enum process_end reason, int64_t grac
     end_prepared(self);
     break;
   case RUNNING:
-    on_notification(self); /* that the command has ended may not have been told yet */
+    on_notification(self); /* the page may be ahead of the notifications */
     if (self->command_ended) {
       limit_streams(self);
       break;
@@ -215,7 +208,7 @@ static void end_tree(struct process *self, enum process_end reason, int64_t grac
   }
 }
 
-/* The end is told from here, never from within an owner's call. */
+/* `ended` is called here, and so never inside a function that the owner calls. */
 LOOP_CALLBACK(on_timer, struct process *self) {
   if (self->state == OVER)
     self->handler->ended(self->owner, &self->outcome);
@@ -232,20 +225,20 @@ LOOP_CALLBACK(on_timer, struct process *self) {
 LOOP_CALLBACK(on_readable, struct output_stream *stream) {
   struct process *self = stream->process;
   if (self->state == PREPARED) {
-    (void)event_del(stream->readable); /* a child that died; process_go adds it again */
+    (void)event_del(stream->readable); /* the child died; process_go adds the event again */
     return;
   }
   self->handler->readable(self->owner, (enum process_stream)(stream - self->streams));
 }
 
-static void stream_open(struct process *self, int i, int fd) {
+static void open_stream(struct process *self, int i, int fd) {
   struct output_stream *stream = &self->streams[i];
   *stream = (struct output_stream){.process = self, .fd = fd};
   stream->readable =
       loop_event_new(self->context->base, fd, EV_READ | EV_PERSIST, on_readable, stream);
 }
 
-/* The ends of its pipes, by the descriptors that they become in the child; -1: there is none. */
+/* The ends of the pipes, by the child's descriptors; -1: none. */
 struct pipes {
   int own[3], child[3];
 };
@@ -256,8 +249,8 @@ static void close_ends(const int ends[3]) {
       close(ends[i]);
 }
 
-/* Makes a file in memory, at its beginning, that nobody can change: a command that does not read it
-   is not waited for, and end-of-file comes by itself. */
+/* Makes a sealed file in memory, at its beginning. Unlike a pipe, it needs no writer that waits for
+   a command that does not read it. */
 static int make_input(const char *input, size_t length, struct error *error) {
   int fd = memfd_create("stdin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0)
@@ -271,7 +264,6 @@ static int make_input(const char *input, size_t length, struct error *error) {
   return fd;
 }
 
-/* This process's ends of output do not block. */
 static int make_pipes(struct pipes *pipes, const struct process_spec *spec, struct error *error) {
   *pipes = (struct pipes){{-1, -1, -1}, {-1, -1, -1}};
   if (spec->input != NULL &&
@@ -285,16 +277,17 @@ static int make_pipes(struct pipes *pipes, const struct process_spec *spec, stru
       close_ends(pipes->child);
       return -1;
     }
-    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK); /* not the child's end */
     pipes->own[i] = ends[0];
     pipes->child[i] = ends[1];
   }
   return 0;
 }
 
-/* Gives it to a supervisor, with its ends of the pipes. */
-static struct supervisor *give(struct process *self, const struct process_spec *spec, bool waits,
-                               const struct pipes *pipes, struct error *error) {
+/* Gives the task to a supervisor, with the child's ends of the pipes. */
+static struct supervisor *acquire_supervisor(struct process *self, const struct process_spec *spec,
+                                             bool waits, const struct pipes *pipes,
+                                             struct error *error) {
   int input = pipes->child[STDIN_FILENO];
   const int descriptors[3] = {input >= 0 ? input : self->context->stdin_fd,
                               pipes->child[STDOUT_FILENO], pipes->child[STDERR_FILENO]};
@@ -329,7 +322,7 @@ struct process *process_new(const struct process_context *context, const struct 
                            .context = context,
                            .timeout_seconds = spec->timeout_seconds,
                            .outcome = {.status = -1}};
-  self->supervisor = give(self, spec, waits, &pipes, error);
+  self->supervisor = acquire_supervisor(self, spec, waits, &pipes, error);
   close_ends(pipes.child);
   if (self->supervisor == NULL) {
     close_ends(pipes.own);
@@ -337,8 +330,8 @@ struct process *process_new(const struct process_context *context, const struct 
     return NULL;
   }
   self->timer = loop_timer_new(context->base, on_timer, self);
-  stream_open(self, PROCESS_STDOUT, pipes.own[STDOUT_FILENO]);
-  stream_open(self, PROCESS_STDERR, pipes.own[STDERR_FILENO]);
+  open_stream(self, PROCESS_STDOUT, pipes.own[STDOUT_FILENO]);
+  open_stream(self, PROCESS_STDERR, pipes.own[STDERR_FILENO]);
   if (!waits)
     begin(self, started_ms);
   return self;
@@ -377,11 +370,11 @@ ssize_t process_read(struct process *self, enum process_stream which, char *out,
   if (length < 0 && (errno == EAGAIN || errno == EINTR))
     return -1;
   if (length <= 0) {
-    stream_end(stream, false);
+    end_stream(stream, false);
     return 0;
   }
   if (stream->limited && (stream->left -= (size_t)length) == 0)
-    stream_end(stream, true);
+    end_stream(stream, true);
   return length;
 }
 

@@ -11,28 +11,30 @@
 #include "base/error.h"
 
 /*
- * One command, or work, from its start until it is over. Bytes and an outcome: it knows no lines.
+ * One command, or work, from its start until it is over. It deals in bytes and an outcome, and
+ * knows no lines. The hard part is the end, which has three parts in any order: the command, its
+ * two pipes, and its tree.
  *
  *   process = process_new(…)         the child exists and waits; nothing has happened yet
  *   process_go(process)              it executes; the deadline and the duration begin
  *     readable(stream)  -> process_read, once or more often
- *     process_pause(true), (false)     when the bytes cannot be taken, and can again
- *     ended(outcome)    once: nothing more comes; process_free
+ *     process_pause(true), (false)   when the bytes cannot be accepted, and can again
+ *     ended(outcome)    once: nothing more follows; process_free
  *
- *   PREPARED -- process_go --> RUNNING -- process_stop, deadline --> KILLING -- tree gone --> ENDING
+ *   PREPARED -- process_go --> RUNNING -- process_stop, deadline --> KILLING -- gone --> ENDING
  *      \____________________________ process_stop ____________________/
- *   RUNNING or ENDING -- command ended, both streams ended --> COUNTING -- supervisor's answer --> OVER
+ *   RUNNING or ENDING -- command and both streams ended --> COUNTING -- the answer --> OVER
  *
- * A supervisor (supervisors.h) makes the child and knows its tree. A child that was prepared and is
- * stopped or freed instead leaves no trace: it executes nothing, enters no directory and has
- * written nothing. The outcome is PROCESS_STOPPED, with a duration of 0. Before process_go nothing
- * is called back, except `ended` after a process_stop.
+ * A supervisor (supervisors.h) makes the child and knows its tree. If a prepared child is stopped
+ * or freed, it leaves no trace: it executes nothing, enters no directory and writes nothing. The
+ * outcome is PROCESS_STOPPED, with a duration of 0. Before process_go nothing is called back,
+ * except `ended` after a process_stop.
  *
- * A process is over when the command and both streams have ended, in whichever order, and, if it
- * had to be killed, when its whole tree is gone. If processes of it are left, their supervisor is
- * asked who they are, for SUPERVISOR_ANSWER_MS at most. A stream ends at end-of-file; or, where a
- * background process still holds it `drain_ms` after the command has ended, after the bytes that
- * were in it at that moment. The pipe is then drained (supervisors_drain).
+ * A process is over when the command and both streams have ended and, if it had to be killed, its
+ * whole tree is gone. If processes are left, their supervisor is asked which, for at most
+ * SUPERVISOR_ANSWER_MS. A stream ends at end-of-file. If a background process still has it open
+ * `drain_ms` after the command ended, it ends after the bytes that were in it at that moment, and
+ * is then drained (pipe_drain.h).
  */
 
 enum process_stream { PROCESS_STDOUT, PROCESS_STDERR };
@@ -46,29 +48,28 @@ enum process_end {
 
 struct process_outcome {
   enum process_end end;
-  int status;                /* of waitpid; -1 when the command's end is not known */
-  int64_t duration_ms;       /* from process_go; 0 when it was stopped before */
-  size_t unkillable;         /* processes that SIGKILL did not end */
-  int64_t survivors;         /* those, or those in the background; -1: not known */
-  struct pipe_holder holder; /* one that still holds a stream; its pid is 0 if none was found */
+  int status;                /* of waitpid(2); -1: the command's end is unknown */
+  int64_t duration_ms;       /* from process_go; 0 if it was stopped before */
+  size_t unkillable;         /* processes that survived SIGKILL */
+  int64_t survivors;         /* those, or background processes; -1: unknown */
+  struct pipe_holder holder; /* a process that still has a stream open; its pid is 0 if none has */
   struct step_usage usage;
-  const struct step_process
-      *alive; /* when it was ended, if the context lists them; until process_free */
+  const struct step_process *alive; /* when the tree was ended, if the context lists them */
   size_t alive_count;
-  const struct exec_failure *failure; /* PROCESS_NOT_STARTED: why; stays until process_free */
-  const char *whole_reason;           /* the same, in full: see supervisor_failure */
+  const struct exec_failure *failure; /* of PROCESS_NOT_STARTED */
+  const char *whole_reason;           /* the same uncut: see supervisor_failure */
 };
 
 struct process_handler {
   void (*readable)(void *owner, enum process_stream stream);
-  /* The command is over, and so is its tree if it had to be killed: only what its pipes hold now is
-     still to be read. Not called where `ended` follows at once; may be NULL. */
+  /* The command is over and, if it had to be killed, so is its tree: only the bytes in its pipes
+     are still to be read. Not called if `ended` follows at once. May be NULL. */
   void (*remains)(void *owner);
-  /* The owner may free the process. */
+  /* The owner may free the process. The outcome's pointers are valid until then. */
   void (*ended)(void *owner, const struct process_outcome *outcome);
 };
 
-/* What all processes of one agent share. Owns nothing. */
+/* What all processes of an agent share. Owns nothing. */
 struct process_context {
   struct event_base *base;
   struct supervisors *supervisors;
@@ -78,56 +79,56 @@ struct process_context {
   bool lists_alive; /* of commands: see struct process_outcome */
 };
 
-/* Nothing in it has to stay after the call that gets it. */
+/* The pointers need to be valid during process_new only. */
 struct process_spec {
   struct exec_command exec;
-  const char *input; /* its standard input, a file in memory; NULL: empty */
+  const char *input; /* standard input, as a file in memory; NULL: empty */
   size_t input_length;
-  /* Work instead of a command, which the fields above concern; NULL: a command. */
+  /* Packed work, which has no command and no input; NULL: a command. */
   const char *work;
   size_t work_length;
   unsigned timeout_seconds;
-  void *memory; /* for who has made the spec: what it points to */
+  void *memory; /* for the maker of the spec: what the pointers point into */
 };
 
 struct process;
 
 /*
- * Makes the pipes and the child, which goes at once, a little faster than by process_go; or, where
- * it is a command, sets itself up and waits. Never waits for a file system: that there is no such
- * command, say, is in the outcome. Returns NULL, with the reason, when not even a process could be
- * made. `handler` and `owner` must outlive the process; it calls them from the event loop only.
+ * Makes the pipes and the child, which runs at once, a little sooner than by process_go; or, if
+ * `waits`, a command that sets itself up and waits. Never blocks on a file system: that a command
+ * does not exist, for example, is in the outcome. Returns NULL, with the reason, if no process
+ * could be made. `handler` and `owner` must outlive the process, which calls them from the event
+ * loop.
  */
 struct process *process_new(const struct process_context *context, const struct process_spec *spec,
                             bool waits, const struct process_handler *handler, void *owner,
                             struct error *error);
 
-/* Lets a prepared child execute. Nothing happens when it was stopped before, or again. A child that
-   could not be made, or died while it waited, is reported through `ended`. */
+/* Lets a prepared child execute. Does nothing if it was stopped before, or goes already. A child
+   that could not be made, or died while it waited, is reported with `ended`. */
 void process_go(struct process *self);
 
-/* After `ended`, or to give up: then the tree is killed without checking that it is gone. */
+/* After `ended`, or to give up: then the tree is killed, and nothing checks that it is gone. */
 void process_free(struct process *self);
 
-/* Reads up to `size` bytes of a stream. Returns their number, 0 when it has ended, -1 when there is
-   nothing now. The last bytes may be followed by `ended` without a 0. */
+/* Reads up to `size` bytes of a stream. Returns their number, 0 if it has ended, -1 if there are
+   none now. `ended` may follow the last bytes without a 0. */
 ssize_t process_read(struct process *self, enum process_stream stream, char *out, size_t size);
 
-/* While paused nothing is readable and the command waits when its pipes are full. Its deadline
-   keeps running. May be called before process_go, too. */
+/* While paused, `readable` is not called, and the command blocks when its pipes are full. Its
+   deadline continues. May be called before process_go. */
 void process_pause(struct process *self, bool paused);
 
-/* Ends the tree as at a deadline: SIGTERM, `grace_ms` milliseconds, SIGKILL; 0 kills at once. It is
-   at most that of the context: the deadline does not shorten it. The outcome is PROCESS_STOPPED,
-   unless it was already over its time. After the command has ended this only cuts short the wait
-   for its streams, and the outcome is what it was. */
+/* Ends the tree as at a deadline: SIGTERM, `grace_ms`, SIGKILL; 0: SIGKILL at once. The grace is at
+   most the context's. The outcome is PROCESS_STOPPED, unless the deadline was first. After the
+   command has ended, this only cuts short the wait for its streams, and the outcome stays. */
 void process_stop(struct process *self, int64_t grace_ms);
 
-/* The resident bytes of its tree when supervisors_count asked last; memory that processes share
-   counts for each. */
+/* Returns the resident bytes of its tree, as of supervisors_count; shared memory counts for each
+   process. */
 int64_t process_memory(const struct process *self);
 
-/* The pid of its child, which may be reaped already; 0 before one is made. */
+/* Returns the pid of its child, which may be reaped already; 0 before it is made. */
 pid_t process_pid(const struct process *self);
 
 #endif

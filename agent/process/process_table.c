@@ -32,8 +32,7 @@ ssize_t process_table_read_file(pid_t pid, const char *name, char *out, size_t s
   return length;
 }
 
-/* Fields 3, 4 and 20 of proc(5) stat. The name in field 2 may hold anything, parentheses too, so
-   the last one is searched. A process that is reaped while it is read has the parent 0. */
+/* Reads the fields 3, 4 and 20 of proc(5) stat. A process that is reaped meanwhile has parent 0. */
 pid_t process_table_living(pid_t pid, bool *lives) {
   char text[512], state;
   int parent;
@@ -53,7 +52,7 @@ pid_t process_table_parent(pid_t pid) {
   return process_table_living(pid, &lives);
 }
 
-/* How many processes are visited between two looks at the clock. */
+/* How many processes are visited before the clock is read again. */
 #define VISITED_AT_ONCE 128
 
 bool process_table_each(struct process_scan *scan, void (*visit)(void *context, pid_t pid),
@@ -89,17 +88,17 @@ static void read_name(pid_t pid, char *out, size_t size) {
     out[strcspn(out, "\n")] = '\0';
 }
 
-/* Of "pid (name) state …"; the name may hold anything. */
+/* The text is "pid (name) state …". The name may contain parentheses, so the last one counts. */
 const char *process_table_after_name(const char *stat) {
   const char *end = strrchr(stat, ')');
   return end != NULL && end[1] == ' ' ? end + 2 : "";
 }
 
-/* Of a process with more threads, not all are looked at: its arguments are not read. */
+/* The arguments of a process with more threads are not read. */
 #define THREADS_MAX 256
 
-/* To read its arguments takes the lock of its memory, which a thread may hold that waits for a dead
-   file system: such a thread is in state D. */
+/* Reading the arguments takes the lock of the memory, which a thread may hold while it waits for a
+   dead file system. Such a thread is in state D. */
 static bool may_hang(pid_t pid) {
   char path[64], name[320], stat[512];
   (void)snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
@@ -136,10 +135,10 @@ void process_table_command(pid_t pid, char *out, size_t size) {
 
 /* --- who has a pipe --------------------------------------------------------------------------- */
 
-/* A process opens its output first, so that it is among the first descriptors. */
+/* A process inherits its output, so it is among the first descriptors. */
 #define DESCRIPTORS_MAX 1024
 
-/* Reads the links, without following them: another one may lead into a dead network mount. */
+/* Reads the links without following them, because one may lead into a dead network mount. */
 bool process_table_has_pipe(pid_t pid, const ino_t pipes[2]) {
   char path[64], links[2][64];
   for (int i = 0; i < 2; i++)

@@ -8,34 +8,33 @@
 
 #include "wire/step_report.h"
 
-/* What /proc says of processes. They come and go while it is read. */
+/* Reads /proc. Processes come and go in the meantime. */
 
-/* Whether /proc can be read, and is this pid namespace's: in any other one the numbers mean other
+/* Whether /proc is readable and of this pid namespace. In another one the numbers mean other
    processes. */
 bool process_table_is_known(void);
 
-/* The parent of a process, a zombie too; 0: it has none here. -1: there is no such process. */
+/* Returns the parent of a process or zombie; 0: it has none here; -1: there is no such process. */
 pid_t process_table_parent(pid_t pid);
 
-/* The same, and whether a thread of it still runs: the process may go on without its first thread,
+/* Returns the same. `*lives`: a thread of it still runs. A process may outlive its first thread,
    and then looks like a zombie except for the number of its threads. */
 pid_t process_table_living(pid_t pid, bool *lives);
 
-/* How far /proc has been read, and until when it may be read. All zeros: from the beginning,
-   without a limit. */
+/* How far /proc was read, and until when it may be read. All zeros: from the beginning, without a
+   limit. */
 struct process_scan {
   long position;
   int64_t until_ms; /* of clock_monotonic_ms; 0: no limit */
 };
 
-/* Calls back for each process from the position on; for none when /proc is not known. Returns true
-   at the end of /proc, and sets the position to the beginning. Returns false when the time is over:
-   the next call continues there. */
+/* Visits each process from the position on; none if /proc is not known. Returns true at the end of
+   /proc, and resets the position. Returns false if the time is over; the next call continues. */
 bool process_table_each(struct process_scan *scan, void (*visit)(void *context, pid_t pid),
                         void *context);
 
-/* Reads /proc/<pid>/<name> (0: /proc/self) up to size - 1 bytes, adds a NUL; returns the length, or
-   -1. */
+/* Reads up to size - 1 bytes of /proc/<pid>/<name> (0: /proc/self) and appends a NUL. Returns the
+   length, or -1. */
 ssize_t process_table_read_file(pid_t pid, const char *name, char *out, size_t size);
 
 /* A process that has a pipe open. */
@@ -45,18 +44,19 @@ struct pipe_holder {
   char command[STEP_PROCESS_COMMAND_SIZE]; /* as of process_table_command */
 };
 
-/* Whether the process has one of the pipes open, by their inode numbers (0: none). Looks at the
-   first 1,024 descriptors of the process. */
+/* Whether the process has one of the pipes open, by their inode numbers (0: none). Reads only its
+   first 1,024 descriptors. */
 bool process_table_has_pipe(pid_t pid, const ino_t pipes[2]);
 
-/* Who holds it: the process's name and command. */
+/* Returns the process with its name and command. */
 struct pipe_holder process_table_holder(pid_t pid);
 
-/* Writes its arguments with spaces between them; where it has none, or reading them could wait for
-   what it waits for itself, its name in brackets. "": it is gone. */
+/* Writes the arguments of a process with spaces between them; its name in brackets if it has none,
+   or if reading them could block as long as the process does; "" if it is gone. */
 void process_table_command(pid_t pid, char *out, size_t size);
 
-/* The fields of proc(5) stat behind the name, which may hold anything; "" where there are none. */
+/* Returns the fields of proc(5) stat behind the name, which may contain anything; "": there are
+   none. */
 const char *process_table_after_name(const char *stat);
 
 #endif

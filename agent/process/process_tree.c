@@ -1,8 +1,8 @@
 /*
- * A pid that was listed may be another process's when it is signalled: its own parent may have
- * reaped it meanwhile. A child of the tree's root cannot be reaped by anybody else; of others a
- * pidfd is taken and the parent read again, which is the listed one or, when that has died, the
- * root.
+ * The hard part: a pid that was listed may be another process's when it is signalled, because its
+ * parent may have reaped it. Only this process can reap the children of the root. For the others
+ * the walk opens a pidfd and reads the parent again, which must be the listed one or, if that has
+ * died, the root.
  */
 #include "agent/process/process_tree.h"
 
@@ -35,8 +35,8 @@ struct members {
 struct tree_walk;
 struct newest;
 
-/* Called once for each process that is found, before its children are listed. Returns false if it
-   is dead or somebody else's: then it does not count, and has no children. */
+/* Called once per process, before its children are listed. Returns false if the process is dead or
+   does not belong to the tree: then it does not count, and its children are not listed. */
 typedef bool visit_member(void *context, const struct tree_walk *walk,
                           const struct tree_member *member);
 
@@ -47,13 +47,13 @@ struct tree_walk {
   void *context;
   bool kills; /* the visit sends SIGKILL */
   struct members found;
-  struct newest *newest; /* children of one thread; made once, since a walk reads many lists */
-  /* Where the kernel has no lists of children (CONFIG_PROC_CHILDREN): all processes of /proc except
-     the root's children, by their parents. */
+  struct newest *newest; /* the children of one thread; allocated once per walk */
+  /* If the kernel has no lists of children (CONFIG_PROC_CHILDREN): all processes of /proc except
+     the root's children, sorted by their parents. */
   struct members others;
   struct process_scan scan;
   bool is_cut;
-  bool saw_dead; /* a child of the root: what it has left may have been looked at too early */
+  bool saw_dead; /* a child of the root, whose children may have been missed */
 };
 
 static void append(struct members *self, struct tree_member member) {
@@ -77,15 +77,16 @@ static void add_member(struct tree_walk *self, pid_t pid, pid_t parent) {
     append(&self->found, member);
 }
 
-/* --- where the kernel lists a thread's children ----------------------------------------------- */
+/* --- with the kernel's lists of children -------------------------------------------------------
+   */
 
-/* The last ones of a list that may be longer. */
+/* The end of a list of children, as a ring. */
 struct newest {
   size_t count; /* of the whole list */
   pid_t pids[PROCESS_TREE_MAX];
 };
 
-/* The list is read in pieces that may end within a number. */
+/* Each read may end within a number. */
 static void read_children(struct newest *self, pid_t pid, const char *task) {
   char path[64], list[4096];
   (void)snprintf(path, sizeof path, "/proc/%d/task/%s/children", (int)pid, task);
@@ -113,7 +114,7 @@ static void add_children_of_task(struct tree_walk *self, pid_t pid, const char *
     add_member(self, newest->pids[(i - 1) % PROCESS_TREE_MAX], pid);
 }
 
-/* Of each of its threads, which has its own. */
+/* Each thread has a list of its own. */
 static void add_listed_children(struct tree_walk *self, pid_t pid) {
   char path[32], task[16];
   struct stat tasks;
@@ -131,13 +132,12 @@ static void add_listed_children(struct tree_walk *self, pid_t pid) {
   closedir(directory);
 }
 
-/* --- where it does not ------------------------------------------------------------------------ */
+/* --- without them ----------------------------------------------------------------------------- */
 
 enum child_state { NO_CHILD, CHILD_LIVES, CHILD_DEAD };
 
-/* Costs a fraction of what reading /proc does. A child is dead when all of its threads have
-   ended. */
-static enum child_state look_at_child(pid_t pid) {
+/* Much cheaper than reading /proc. A child is dead when all of its threads have ended. */
+static enum child_state state_of_child(pid_t pid) {
   siginfo_t info = {0};
   if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0)
     return NO_CHILD;
@@ -146,14 +146,14 @@ static enum child_state look_at_child(pid_t pid) {
 
 static void kill_child(void *context, pid_t pid) {
   const struct process_tree *tree = ((const struct tree_walk *)context)->tree;
-  if (look_at_child(pid) == CHILD_LIVES &&
+  if (state_of_child(pid) == CHILD_LIVES &&
       (tree->is_excepted == NULL || !tree->is_excepted(tree->context, pid)))
     (void)kill(pid, SIGKILL);
 }
 
 static void note_process(void *context, pid_t pid) {
   struct tree_walk *self = context;
-  enum child_state state = look_at_child(pid);
+  enum child_state state = state_of_child(pid);
   bool lives;
   if (state == CHILD_LIVES)
     add_member(self, pid, self->root);
@@ -171,8 +171,8 @@ static int compare_parents(const void *left, const void *right) {
   return order != 0 ? order : (one->pid < other->pid) - (one->pid > other->pid);
 }
 
-/* New processes have higher numbers, and come later in /proc: a reader that is faster than
-   processes fork and exit finds them all. So SIGKILL is sent before anything else is read. */
+/* New processes have higher numbers and come later in /proc. A reader that is faster than processes
+   fork and exit finds all of them, so SIGKILL is sent before anything else is read. */
 static void scan_processes(struct tree_walk *self) {
   if (self->kills && self->scan.until_ms == 0)
     (void)process_table_each(&self->scan, kill_child, self);
@@ -196,7 +196,7 @@ static void add_noted_children(struct tree_walk *self, pid_t parent) {
 
 /* --- the walk -------------------------------------------------------------------------------- */
 
-/* Returns how many were found. */
+/* Returns how many processes were found. */
 static size_t walk_tree(struct tree_walk *self) {
   const struct process_tree *tree = self->tree;
   self->root = getpid();
@@ -233,8 +233,8 @@ static bool signal_by_number(pid_t pid, int signal) {
 
 struct order {
   int signal;
-  bool group_has_it; /* the command's */
-  bool saw_dead;     /* as of the walk */
+  bool was_sent_to_group; /* of the command */
+  bool saw_dead;          /* a child of the root */
 };
 
 static bool signal_descendant(const struct tree_walk *self, const struct tree_member *member,
@@ -259,24 +259,24 @@ static bool signal_descendant(const struct tree_walk *self, const struct tree_me
 static bool signal_member(void *context, const struct tree_walk *self,
                           const struct tree_member *member) {
   struct order *order = context;
-  bool has_it = order->signal != SIGKILL && order->group_has_it &&
+  bool has_it = order->signal != SIGKILL && order->was_sent_to_group &&
                 getpgid(member->pid) == self->tree->command;
   int signal = has_it ? 0 : order->signal;
   if (member->parent != self->root)
     return signal_descendant(self, member, signal);
   if (signal != 0)
     (void)signal_by_number(member->pid, signal);
-  const enum child_state state = look_at_child(member->pid);
+  const enum child_state state = state_of_child(member->pid);
   order->saw_dead |= state == CHILD_DEAD;
   return state == CHILD_LIVES;
 }
 
 size_t process_tree_signal(struct process_tree *self, int signal) {
   struct order order = {.signal = signal};
-  if (signal != 0 && self->command > 0) /* which leads no group yet right after its making */
-    order.group_has_it = signal_by_number(-self->command, signal);
+  if (signal != 0 && self->command > 0) /* fails while the command leads no group yet */
+    order.was_sent_to_group = signal_by_number(-self->command, signal);
   if (!process_table_is_known()) {
-    if (signal != 0 && self->command > 0 && !order.group_has_it)
+    if (signal != 0 && self->command > 0 && !order.was_sent_to_group)
       (void)signal_by_number(self->command, signal);
     return self->command > 0;
   }
@@ -291,7 +291,7 @@ size_t process_tree_signal(struct process_tree *self, int signal) {
   return found == 0 && (walk.is_cut || saw_dead) ? 1 : found;
 }
 
-/* --- what lives of it ------------------------------------------------------------------------- */
+/* --- live processes --------------------------------------------------------------------------- */
 
 struct list {
   struct step_process *processes;
@@ -300,7 +300,7 @@ struct list {
   int64_t now_ms, tick_ms, page_bytes;
 };
 
-/* The fields 3, 4, 14, 15, 20, 22 and 24 of proc(5) stat. */
+/* Reads the fields 3, 4, 14, 15, 20, 22 and 24 of proc(5) stat. Returns whether it lives. */
 static bool read_stat(struct step_process *self, const struct list *list, pid_t pid) {
   char text[512];
   unsigned long user, system;
@@ -316,12 +316,12 @@ static bool read_stat(struct step_process *self, const struct list *list, pid_t 
   self->cpu_ms = (int64_t)(user + system) * list->tick_ms;
   self->age_ms = list->now_ms - (int64_t)begin * list->tick_ms;
   if (self->age_ms < 0)
-    self->age_ms = 0; /* it began after the walk did */
+    self->age_ms = 0; /* it is younger than the walk */
   self->rss_bytes = pages * list->page_bytes;
   return (self->state != 'Z' && self->state != 'X') || threads > 1;
 }
 
-/* The smallest of those that are listed makes room. */
+/* Keeps the list sorted; if it is full, the smallest process is dropped. */
 static bool list_member(void *context, const struct tree_walk *walk,
                         const struct tree_member *member) {
   struct list *self = context;
@@ -389,7 +389,7 @@ static const char *syscall_name(long number) {
   return "";
 }
 
-/* In "wchan" a process that runs has 0; in "syscall" the word running. */
+/* If the process runs, "wchan" is 0 and "syscall" is the word running. */
 static void read_wait(struct step_process *self) {
   char text[256], *end;
   if (process_table_read_file(self->pid, "wchan", text, sizeof text) > 0 && text[0] != '0')
@@ -421,15 +421,15 @@ struct process_tree_census process_tree_list(const struct process_tree *self,
   return state.census;
 }
 
-/* --- who holds its output --------------------------------------------------------------------- */
+/* --- the holder of a pipe --------------------------------------------------------------------- */
 
 struct holder_search {
   const ino_t *pipes;
   struct pipe_holder holder;
 };
 
-static bool look_for_holder(void *context, const struct tree_walk *walk,
-                            const struct tree_member *member) {
+static bool find_holder(void *context, const struct tree_walk *walk,
+                        const struct tree_member *member) {
   struct holder_search *self = context;
   if (self->holder.pid == 0 && !is_time_over(walk) &&
       process_table_has_pipe(member->pid, self->pipes))
@@ -439,7 +439,7 @@ static bool look_for_holder(void *context, const struct tree_walk *walk,
 
 struct pipe_holder process_tree_holder(const struct process_tree *self, const ino_t pipes[2]) {
   struct holder_search search = {.pipes = pipes};
-  struct tree_walk walk = {.tree = self, .visit = look_for_holder, .context = &search};
+  struct tree_walk walk = {.tree = self, .visit = find_holder, .context = &search};
   if (process_table_is_known())
     (void)walk_tree(&walk);
   return search.holder;

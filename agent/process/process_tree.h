@@ -10,20 +10,21 @@
 #include "wire/step_report.h"
 
 /*
- * The processes below this process, which is a child subreaper: its children, their children, and
- * so on. Who has lost his parent is a child of the subreaper, so that nobody leaves the tree but by
- * his end, whatever his session, his environment or his name.
+ * Signals, counts and lists the descendants of this process. It is a child subreaper, so an
+ * orphaned descendant becomes its child: no process leaves the tree before it ends, whatever its
+ * session, its environment or its name. Supervisors use it for their commands, the agent for
+ * orphans.
  *
- * Only live processes count. A walk looks at PROCESS_TREE_MAX of them at most, the newest children
- * of a parent first: among processes that fork and exit, the newest are those that go on.
+ * Only live processes count. A walk visits at most PROCESS_TREE_MAX of them, and of each parent the
+ * newest children first, because among processes that fork and exit the newest ones continue.
  */
 struct process_tree {
-  pid_t command; /* a child that leads a process group and is not reaped; 0: there is none */
-  /* Children that do not belong, with all that is below them; NULL: all belong. */
+  pid_t command; /* a child that leads a process group and is not reaped; 0: none */
+  /* Children that do not belong to the tree, with their descendants; NULL: all belong. */
   bool (*is_excepted)(void *context, pid_t child);
   void *context;
   int64_t turn_ms; /* how long a walk may take; 0: no limit */
-  /* Of the last walk; zeros at first. */
+  /* The state of the last walk; zeros at first. */
   bool is_cut; /* by `turn_ms` */
   long position;
   size_t found;
@@ -31,28 +32,27 @@ struct process_tree {
 };
 
 /*
- * Sends the signal (0: none) to each of them. The children are signalled as soon as they are
- * listed, and a process before its own children are listed: once SIGKILL is pending, a process
- * makes no other one. SIGTERM is followed by SIGCONT: a stopped process cannot obey. Returns how
- * many were alive. A walk that was cut by `turn_ms` returns at least 1; the next walk goes on from
- * there. So does a walk that has seen a dead child: the children of that one may have come to the
- * root after the walk had passed them.
+ * Sends the signal (0: none) to each process, and returns how many were alive. A process is
+ * signalled before its children are listed: it makes no more once SIGKILL is pending. SIGCONT
+ * follows SIGTERM, because a stopped process cannot react.
  *
- * Processes that come meanwhile may be missed. To end all, reap and repeat it until there is no
- * child.
+ * A walk that was cut returns at least 1; the next one continues there. A walk that has seen a dead
+ * child also returns at least 1, because that child's own children may have come to the root after
+ * the walk passed it. Processes that are made meanwhile may be missed. To end all, reap and repeat
+ * until there is no child.
  *
- * If /proc is not this pid namespace's, only the command's process group is signalled.
+ * If /proc is not of this pid namespace, only the command's process group is signalled.
  */
 size_t process_tree_signal(struct process_tree *self, int signal);
 
 struct process_tree_census {
   size_t living;
-  int64_t rss_bytes; /* of all together; memory that they share counts for each */
+  int64_t rss_bytes; /* of all together; shared memory counts for each */
   size_t listed;
-  bool is_cut; /* the figures are too low, because the time was over */
+  bool is_cut; /* the time was over, so the figures are too low */
 };
 
-/* Counts the processes, and lists the largest of them first, at most `max`. */
+/* Counts the processes, and lists at most `max` of them, the largest first. */
 struct process_tree_census process_tree_list(const struct process_tree *self,
                                              struct step_process *list, size_t max);
 

@@ -1,19 +1,18 @@
 /*
- * Between two looks at the agent's order everything is bounded: 1,024 children reaped, one walk
- * over the tree, one command made.
+ * Between two checks of the agent's order the work is bounded: 1,024 children reaped, one walk over
+ * the tree, one command made. Processes that fork and exit leave zombies faster than they can be
+ * killed. So while it kills, the supervisor reaps before it walks, and walks again without a pause
+ * as long as something has ended.
  *
- * Processes that fork and exit leave zombies faster than they can be killed. So while it kills, the
- * supervisor reaps before it walks, and walks again without a pause as long as something has ended.
+ * A command's child runs on this process's memory until it executes the command, so nothing is
+ * copied. Unlike after vfork(2), this process goes on, because the child may wait long: at the
+ * gate, or for a dead file system; and execve(2) does not wake it, which would cost 5 % of a step.
+ * The child has its own stack, allocates nothing, and changes nothing here but errno, which the two
+ * share: code that reads errno here while a child waits must be correct for any value. The memory
+ * that the child reads stays until the command has ended.
  *
- * A command's child runs on this process's memory until it executes the command, so that nothing is
- * copied. This process goes on meanwhile, for the child may wait long: at the agent's gate, or for
- * a dead file system; and the execution does not wake it (after a vfork(2) it would, for 5 % of a
- * step). So the child has a stack of its own, allocates nothing, and changes nothing here but
- * errno, which the two share: whoever reads it here while a child waits must do right by any number
- * that it has. What the child reads stays until the command has ended.
- *
- * A command's status is stored before it is reaped, so that it is known also when somebody kills
- * the supervisor.
+ * A command's status is stored before the command is reaped, so that it is known even if somebody
+ * kills the supervisor.
  */
 #include "agent/process/supervisor.h"
 
@@ -39,39 +38,37 @@
 #include "agent/process/process_table.h"
 #include "agent/process/process_tree.h"
 #include "agent/process/supervisor_message.h"
+#include "agent/process/supervisor_page.h"
 #include "base/check.h"
 
-/* The directory in which it began, to which it returns after work. */
+/* A descriptor of the directory in which it began, to which it returns after work. */
 #define SUPERVISOR_DIRECTORY 4
 
 #define REAPED_AT_ONCE 32
 #define REAPED_IN_A_TURN 1024
 
-/* How long it looks for the answer to the agent's question, at most twice: for the figures, and for
-   who holds the output. */
+/* The time to answer a query, at most twice: for the figures, and for the holder. */
 #define CENSUS_MS 400
 
-/* While it kills: how long it waits for the death of somebody before it walks again, at first and
-   when nothing has helped for a while. */
+/* How long it waits for a death before it walks again, while it kills: at first, and after nothing
+   has helped for a while. */
 #define KILL_WALK_MS 5
 #define KILL_WALK_MAX_MS 1000
 
-/* Of its own memory after work, in pages of /proc/self/statm beside what it began with: above it,
-   it is not used again. */
+/* The growth of its memory, in pages, after which it does no more work. */
 #define WORK_PAGES_MAX 1024
 
-#define BLOCK_SIZE 512 /* of getrusage(2)'s blocks */
+#define BLOCK_SIZE 512 /* of getrusage(2) */
 
-/* What a child may add to the memory that it shares, and what the kernel's counters may be wrong
-   by. */
+/* The memory that a child may add to what it shares, and the error of the kernel's counters. */
 #define FLOOR_MARGIN_KIB 256
 
 /* Twice what exec_command needs. */
 #define CHILD_STACK_SIZE ((size_t)64 * 1024)
 
-#define FUTEX_WAIT 0 /* of linux/futex.h, which musl does not bring */
+#define FUTEX_WAIT 0 /* of linux/futex.h, which musl does not have */
 
-/* What a command's child reads. */
+/* Read by a command's child. */
 struct supervisor_child {
   struct supervisor_page *page;
   struct exec_command exec;
@@ -84,20 +81,20 @@ struct supervisor_child {
 struct supervision {
   struct supervisor_page *page;
   supervisor_work *work;
-  void (*forget)(void *owner); /* NULL: it was called */
+  void (*forget)(void *owner); /* NULL after it was called */
   void *owner;
   pid_t agent;
-  pid_t command;   /* 0: there is none that is not reaped */
-  bool is_busy;    /* a message was taken and EMPTY not sent */
-  bool has_ended;  /* ENDED was sent */
+  pid_t command;   /* 0: none, or it was reaped */
+  bool is_busy;    /* a message was received, and SUPERVISOR_EMPTY not sent */
+  bool has_ended;  /* SUPERVISOR_ENDED was sent */
   bool agent_died; /* or has closed the socket */
   bool is_leaving;
   bool is_large;    /* see SUPERVISOR_PAGES_MAX */
   int obeyed;       /* enum supervisor_order */
-  int walk_ms;      /* see KILL_WALK_MS */
-  long first_pages; /* of its memory at its beginning */
-  long floor_kib;   /* of a child's resident size: see know_floor */
-  bool has_grown;   /* since that was found, by work */
+  int walk_ms;      /* the next pause: see KILL_WALK_MS */
+  long first_pages; /* its size when it began */
+  long floor_kib;   /* see measure_floor */
+  bool has_grown;   /* by work, since the floor was measured */
   ino_t pipes[2];   /* of the command's output; 0: it is no pipe */
   struct supervisor_message message;
   char *body; /* of the message; NULL: released */
@@ -110,8 +107,9 @@ static void wake(int signal) {
   (void)signal;
 }
 
-/* musl's sigaction() unblocks signals 33 and 34 again. They are ignored since the agent's start. */
-static void take_signals(void) {
+/* musl's sigaction() unblocks signals 33 and 34 again. The agent has ignored them since its start.
+   */
+static void block_signals(void) {
   static const uint64_t all = UINT64_MAX;
   const struct sigaction action = {.sa_handler = wake};
   (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, sizeof all);
@@ -138,17 +136,17 @@ static long own_peak_kib(void) {
   return usage.ru_maxrss;
 }
 
-/* The most that a child has had resident counts what it had before it executed its command, which
-   is all that this process ever had: what is no more than that says nothing of the command. */
-static void know_floor(struct supervision *self) {
+/* A child's peak resident size includes the time before it executed its command, and so this
+   process's own peak. A peak that is not above that floor says nothing about the command. */
+static void measure_floor(struct supervision *self) {
   self->floor_kib = own_peak_kib() + FLOOR_MARGIN_KIB;
   self->has_grown = false;
 }
 
-/* The kernel's fs.nr_open, unless somebody raised it. */
+/* The default of fs.nr_open. */
 #define DESCRIPTORS_MAX (1024 * 1024)
 
-/* Before Linux 5.9, and where a seccomp filter is older than that, one by one. */
+/* Before Linux 5.9, or behind an older seccomp filter, descriptors are closed one by one. */
 static void close_above(int last) {
   if (syscall(SYS_close_range, last + 1, ~0U, 0) == 0)
     return;
@@ -160,12 +158,12 @@ static void close_above(int last) {
 }
 
 static void set_up(void) {
-  take_signals();
+  block_signals();
   close_above(SUPERVISOR_SOCKET);
   (void)setsid();
-  (void)prctl(PR_SET_DUMPABLE, 0); /* an agent with --dumpable has dumpable children */
+  (void)prctl(PR_SET_DUMPABLE, 0); /* the agent may run with --dumpable */
   (void)prctl(PR_SET_NAME, SUPERVISOR_NAME);
-  (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* an emulator may have none */
+  (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* some emulators have none */
   (void)prctl(PR_SET_PDEATHSIG, SIGCONT);
   int directory = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (directory >= 0 && directory != SUPERVISOR_DIRECTORY) {
@@ -181,7 +179,7 @@ static void send_notification(struct supervision *self, unsigned char notificati
     self->agent_died = true;
 }
 
-/* Nothing is left of what it had. */
+/* No process of the task is left. */
 static void become_idle(struct supervision *self, bool has_changed) {
   self->is_busy = false;
   self->obeyed = SUPERVISOR_ORDER_NONE;
@@ -209,8 +207,8 @@ static int64_t microseconds(struct timeval time) {
   return (int64_t)time.tv_sec * 1000000 + time.tv_usec;
 }
 
-/* Of one that was reaped, and of those that it has reaped itself. A kernel that counts no resident
-   size (gVisor) counts no blocks either: getrusage(2) has 0 for both. */
+/* Adds the usage of a process that was reaped, which includes those that it reaped itself. A kernel
+   that counts no resident size (gVisor) counts no blocks either: both are 0. */
 static void add_usage(struct step_usage *self, const struct rusage *usage, long floor_kib) {
   self->user_us += microseconds(usage->ru_utime);
   self->system_us += microseconds(usage->ru_stime);
@@ -229,7 +227,7 @@ static void add_usage(struct step_usage *self, const struct rusage *usage, long 
   self->written_bytes += usage->ru_oublock * BLOCK_SIZE;
 }
 
-static void reap_one(void *owner, const siginfo_t *info, const struct rusage *usage) {
+static void on_child_ended(void *owner, const siginfo_t *info, const struct rusage *usage) {
   struct supervision *self = owner;
   add_usage(&self->page->usage, usage, self->floor_kib);
   if (info->si_pid == self->command) {
@@ -240,13 +238,14 @@ static void reap_one(void *owner, const siginfo_t *info, const struct rusage *us
   (void)waitpid(info->si_pid, NULL, WNOHANG | __WALL);
 }
 
-static bool is_orphan(struct supervision *self) {
+/* Returns whether the agent is dead. */
+static bool check_agent(struct supervision *self) {
   self->agent_died |= getppid() != self->agent;
   return self->agent_died;
 }
 
-static int order_of(struct supervision *self) {
-  return is_orphan(self) ? SUPERVISOR_ORDER_KILL : atomic_load(&self->page->order);
+static int read_order(struct supervision *self) {
+  return check_agent(self) ? SUPERVISOR_ORDER_KILL : atomic_load(&self->page->order);
 }
 
 static void signal_tree(struct supervision *self, int signal) {
@@ -261,8 +260,8 @@ static void list_alive(struct supervision *self) {
   atomic_store(&self->page->alive_count, (unsigned)census.listed);
 }
 
-/* The agent waits for the answer, but not for long. */
-static void answer(struct supervision *self) {
+/* The agent waits for the answer, but only for SUPERVISOR_ANSWER_MS. */
+static void answer_query(struct supervision *self) {
   const struct process_tree tree = {.turn_ms = CENSUS_MS};
   const unsigned asked = atomic_load(&self->page->asked);
   if (asked == atomic_load(&self->page->answered))
@@ -277,7 +276,7 @@ static void answer(struct supervision *self) {
 }
 
 static void obey(struct supervision *self) {
-  int order = order_of(self);
+  int order = read_order(self);
   if (order != SUPERVISOR_ORDER_NONE && self->obeyed == SUPERVISOR_ORDER_NONE &&
       self->message.lists_alive && !self->agent_died &&
       atomic_load(&self->page->gate) == SUPERVISOR_GATE_OPEN)
@@ -290,16 +289,16 @@ static void obey(struct supervision *self) {
     self->walk_ms = KILL_WALK_MS;
   self->obeyed = order;
   if (!self->agent_died)
-    answer(self);
+    answer_query(self);
 }
 
-/* Woken for other reasons, too: a stop and a continue, or nothing at all. */
+/* futex(2) may also return without a wake-up, such as after a stop and a continue. */
 static void wait_at_gate(struct supervisor_page *page) {
   while (atomic_load(&page->gate) == SUPERVISOR_GATE_CLOSED)
     (void)syscall(SYS_futex, &page->gate, FUTEX_WAIT, SUPERVISOR_GATE_CLOSED, NULL, NULL, 0);
 }
 
-/* AddressSanitizer knows nothing of the child's stack. */
+/* AddressSanitizer does not know the child's stack. */
 __attribute__((no_sanitize("address"))) static int run_child(void *context) {
   const struct supervisor_child *self = context;
   (void)setsid();
@@ -320,7 +319,7 @@ static void close_all(const int descriptors[3]) {
     close(descriptors[i]);
 }
 
-/* An emulator may refuse a process that shares memory: then it gets a copy. */
+/* If an emulator refuses a process that shares memory, the child gets a copy. */
 static pid_t make_child(struct supervision *self) {
   void *stack = self->child_stack + sizeof self->child_stack;
   pid_t pid = clone(run_child, stack, CLONE_VM | SIGCHLD, &self->child);
@@ -329,7 +328,7 @@ static pid_t make_child(struct supervision *self) {
   return pid;
 }
 
-/* argv, then envp. */
+/* Builds argv and envp behind the texts. */
 static void point_to_texts(struct supervision *self) {
   const struct supervisor_message *message = &self->message;
   const uintptr_t end = (uintptr_t)self->body + message->length;
@@ -350,7 +349,7 @@ static void point_to_texts(struct supervision *self) {
   };
 }
 
-/* The command, or the work, is not begun. */
+/* Reports that the command or the work was not begun. */
 static void set_not_started(struct supervision *self, int error) {
   self->page->failure.reason.code = error;
   self->page->failure.stage = EXEC_NO_PROCESS;
@@ -372,10 +371,10 @@ static ino_t pipe_number(int fd) {
   return fstat(fd, &pipe) == 0 && S_ISFIFO(pipe.st_mode) ? pipe.st_ino : 0;
 }
 
-static void run(struct supervision *self) {
+static void start_command(struct supervision *self) {
   point_to_texts(self);
   if (self->has_grown || self->message.in_file)
-    know_floor(self);
+    measure_floor(self);
   pid_t pid = make_child(self);
   if (pid < 0) {
     const int fork_errno = errno;
@@ -390,7 +389,8 @@ static void run(struct supervision *self) {
   atomic_store(&self->page->pid, self->command);
 }
 
-/* Of the supervisor itself; its resident size is also of earlier work. */
+/* Adds the usage of the supervisor itself, except the resident size, which earlier work may have
+   caused. */
 static void add_own_usage(struct step_usage *self, const struct rusage *before) {
   struct rusage usage = {0};
   (void)getrusage(RUSAGE_SELF, &usage);
@@ -407,8 +407,8 @@ static void add_own_usage(struct step_usage *self, const struct rusage *before) 
   self->written_bytes = (usage.ru_oublock - before->ru_oublock) * BLOCK_SIZE;
 }
 
-/* The memory is a copy of the agent's. A command never sees it, but work reads files that nobody
-   vouches for. An idle supervisor shares the pages with the agent: they are copied only here. */
+/* The supervisor has a copy of the agent's memory. A command never sees it, but work reads
+   untrusted files. This copies the pages, which an idle supervisor shares with the agent. */
 static void forget_secrets(struct supervision *self) {
   if (self->forget != NULL)
     self->forget(self->owner);
@@ -441,11 +441,11 @@ static void tidy_after_work(struct supervision *self) {
                       fchdir(SUPERVISOR_DIRECTORY) != 0;
 }
 
-static void obey_message(struct supervision *self) {
+static void handle_message(struct supervision *self) {
   self->is_busy = true;
   self->has_ended = false;
   self->is_leaving = self->is_large;
-  if (order_of(self) != SUPERVISOR_ORDER_NONE) {
+  if (read_order(self) != SUPERVISOR_ORDER_NONE) {
     close_all(self->child.descriptors);
     set_ended(self, SIGKILL);
     release_message(self);
@@ -455,23 +455,23 @@ static void obey_message(struct supervision *self) {
     do_work(self);
     tidy_after_work(self);
   } else {
-    run(self);
+    start_command(self);
   }
 }
 
-static void take_message(struct supervision *self) {
+static void receive_message(struct supervision *self) {
   int received = supervisor_message_receive(SUPERVISOR_SOCKET, &self->message, self->body_space,
                                             &self->body, self->child.descriptors);
   if (received < 0)
-    _exit(1); /* no memory: the agent is told by its end */
+    _exit(1); /* no memory: the agent sees its end */
   if (received > 0)
-    obey_message(self);
+    handle_message(self);
   else
     self->agent_died = true;
 }
 
-/* Waits for a signal, for the agent's end, for a message if it is idle, or for so long (-1: for
-   ever). The socket of an agent that is dead is not polled: it would be ready at each poll. */
+/* Waits for a signal, the agent's end, a message if it is idle, or the time (-1: no limit). The
+   socket of a dead agent is not polled, because it would always be ready. */
 static void wait_for_event(struct supervision *self, int milliseconds) {
   static const uint64_t mask = ~(UINT64_C(1) << (SIGCHLD - 1) | UINT64_C(1) << (SIGCONT - 1));
   struct pollfd socket = {.fd = self->agent_died ? -1 : SUPERVISOR_SOCKET,
@@ -482,26 +482,26 @@ static void wait_for_event(struct supervision *self, int milliseconds) {
   if (ready <= 0)
     return;
   if ((socket.revents & POLLIN) != 0)
-    take_message(self);
+    receive_message(self);
   else
     self->agent_died = true;
 }
 
-/* Returns as children_look does. */
+/* Returns how many children it handled; -1: none is left. */
 static int reap(struct supervision *self) {
-  static const struct children_handler handler = {.ended = reap_one};
+  static const struct children_handler handler = {.ended = on_child_ended};
   struct child_stop space[REAPED_AT_ONCE];
-  int looked_at, all = 0;
+  int handled, all = 0;
   do {
-    looked_at = children_look(&handler, self, space, REAPED_AT_ONCE);
-    all += looked_at > 0 ? looked_at : 0;
-  } while (looked_at == REAPED_AT_ONCE && all < REAPED_IN_A_TURN);
-  return looked_at < 0 ? -1 : all;
+    handled = children_handle(&handler, self, space, REAPED_AT_ONCE);
+    all += handled > 0 ? handled : 0;
+  } while (handled == REAPED_AT_ONCE && all < REAPED_IN_A_TURN);
+  return handled < 0 ? -1 : all;
 }
 
-static void look_after_tree(struct supervision *self) {
-  int looked_at = reap(self);
-  bool is_empty = looked_at < 0;
+static void supervise_tree(struct supervision *self) {
+  int handled = reap(self);
+  bool is_empty = handled < 0;
   CHECK(!is_empty || self->command == 0);
   bool has_changed = !self->has_ended && (atomic_load(&self->page->ended) != 0 || is_empty);
   self->has_ended |= has_changed;
@@ -513,9 +513,9 @@ static void look_after_tree(struct supervision *self) {
     send_notification(self, SUPERVISOR_ENDED);
   obey(self);
   bool is_killing = self->obeyed == SUPERVISOR_ORDER_KILL;
-  if (looked_at > 0)
+  if (handled > 0)
     self->walk_ms = KILL_WALK_MS;
-  if (looked_at >= REAPED_IN_A_TURN || (looked_at > 0 && is_killing))
+  if (handled >= REAPED_IN_A_TURN || (handled > 0 && is_killing))
     return;
   wait_for_event(self, is_killing ? self->walk_ms : -1);
   self->walk_ms = self->walk_ms < KILL_WALK_MAX_MS / 2 ? 2 * self->walk_ms : KILL_WALK_MAX_MS;
@@ -536,11 +536,11 @@ void supervisor_main(const struct supervisor_setup *setup) {
   self.first_pages = supervisor_own_pages();
   self.is_large =
       setup->agent_pages > 0 && self.first_pages > setup->agent_pages + SUPERVISOR_PAGES_MAX;
-  know_floor(&self);
+  measure_floor(&self);
   send_notification(&self, 0);
-  while (self.is_busy || !(is_orphan(&self) || self.is_leaving))
+  while (self.is_busy || !(check_agent(&self) || self.is_leaving))
     if (self.is_busy)
-      look_after_tree(&self);
+      supervise_tree(&self);
     else
       wait_for_event(&self, -1);
   _exit(0);

@@ -10,9 +10,11 @@
 #include "base/check.h"
 #include "base/write_all.h"
 
+#define DESCRIPTORS_MAX 4
+
 union control {
   struct cmsghdr header;
-  char space[CMSG_SPACE(SUPERVISOR_DESCRIPTORS_MAX * sizeof(int))];
+  char space[CMSG_SPACE(DESCRIPTORS_MAX * sizeof(int))];
 };
 
 static uint32_t add_texts(struct buffer *body, char *const *texts) {
@@ -24,7 +26,7 @@ static uint32_t add_texts(struct buffer *body, char *const *texts) {
 
 void supervisor_message_pack(struct supervisor_message *self, struct buffer *body,
                              const struct exec_command *exec, bool lists_alive) {
-  *self = (struct supervisor_message){.kind = SUPERVISOR_MESSAGE_RUN,
+  *self = (struct supervisor_message){.kind = SUPERVISOR_MESSAGE_COMMAND,
                                       .lists_alive = lists_alive,
                                       .has_directory = exec->directory != NULL,
                                       .directory_may_be_missing = exec->directory_may_be_missing,
@@ -34,7 +36,8 @@ void supervisor_message_pack(struct supervisor_message *self, struct buffer *bod
   if (exec->directory != NULL)
     buffer_add(body, exec->directory, strlen(exec->directory) + 1);
   self->length = body->length;
-  self->capacity = SUPERVISOR_TEXTS_CAPACITY(self->arguments + self->variables);
+  /* The pointers, a NULL behind each array, and one for the alignment. */
+  self->capacity = ((size_t)self->arguments + self->variables + 3) * sizeof(char *);
 }
 
 static int send_all(int fd, struct msghdr *header) {
@@ -56,13 +59,18 @@ static void attach(struct msghdr *header, union control *control, const int *fds
   memcpy(CMSG_DATA(rights), fds, count * sizeof *fds);
 }
 
+/* Preserves errno. */
+static void close_fd(int fd) {
+  int kept_errno = errno;
+  close(fd);
+  errno = kept_errno;
+}
+
 static int make_file(const char *body, const struct supervisor_message *message) {
   int fd = memfd_create("step", MFD_CLOEXEC);
   if (fd >= 0 && (write_all(fd, body, message->length) != 0 ||
                   ftruncate(fd, (off_t)(message->length + message->capacity)) != 0)) {
-    int write_errno = errno;
-    close(fd);
-    errno = write_errno;
+    close_fd(fd);
     return -1;
   }
   return fd;
@@ -71,7 +79,7 @@ static int make_file(const char *body, const struct supervisor_message *message)
 int supervisor_message_send(int fd, const struct supervisor_message *message, const char *body,
                             const int descriptors[3]) {
   struct supervisor_message sent = *message;
-  int fds[SUPERVISOR_DESCRIPTORS_MAX] = {descriptors[0], descriptors[1], descriptors[2]};
+  int fds[DESCRIPTORS_MAX] = {descriptors[0], descriptors[1], descriptors[2]};
   union control control;
   sent.in_file = message->length + message->capacity > SUPERVISOR_BODY_MAX;
   if (sent.in_file && (fds[3] = make_file(body, message)) < 0)
@@ -80,21 +88,18 @@ int supervisor_message_send(int fd, const struct supervisor_message *message, co
   struct msghdr header = {.msg_iov = pieces, .msg_iovlen = 2};
   attach(&header, &control, fds, sent.in_file ? 4 : 3);
   int result = send_all(fd, &header);
-  if (sent.in_file) {
-    int send_errno = errno;
-    close(fds[3]);
-    errno = send_errno;
-  }
+  if (sent.in_file)
+    close_fd(fds[3]);
   return result;
 }
 
-bool supervisor_message_waits(int end) {
+bool supervisor_message_is_pending(int end) {
   char byte;
   return recv(end, &byte, sizeof byte, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-/* Returns how many were received. */
-static size_t detach(struct msghdr *header, int fds[SUPERVISOR_DESCRIPTORS_MAX]) {
+/* Returns how many descriptors were received. */
+static size_t detach(struct msghdr *header, int fds[DESCRIPTORS_MAX]) {
   const struct cmsghdr *rights = CMSG_FIRSTHDR(header);
   if (rights == NULL || rights->cmsg_type != SCM_RIGHTS)
     return 0;
@@ -105,7 +110,7 @@ static size_t detach(struct msghdr *header, int fds[SUPERVISOR_DESCRIPTORS_MAX])
 int supervisor_message_move(int end, int fd) {
   char bytes[sizeof(struct supervisor_message) + SUPERVISOR_BODY_MAX];
   union control control;
-  int fds[SUPERVISOR_DESCRIPTORS_MAX];
+  int fds[DESCRIPTORS_MAX];
   struct iovec piece = {bytes, sizeof bytes};
   struct msghdr header = {.msg_iov = &piece,
                           .msg_iovlen = 1,
@@ -125,10 +130,8 @@ int supervisor_message_move(int end, int fd) {
     attach(&header, &control, fds, count);
     result = send_all(fd, &header) == 0 ? 1 : -1;
   }
-  int move_errno = errno;
   for (size_t i = 0; i < count; i++)
-    close(fds[i]);
-  errno = move_errno;
+    close_fd(fds[i]);
   return result;
 }
 
@@ -138,10 +141,9 @@ static char *map_file(int fd, size_t length) {
   return mapped != MAP_FAILED ? mapped : NULL;
 }
 
-/* The kernel leaves out the descriptors for which the receiver has no number. */
-static void discard_incomplete(struct supervisor_message *message,
-                               int fds[SUPERVISOR_DESCRIPTORS_MAX]) {
-  for (size_t i = 0; i < SUPERVISOR_DESCRIPTORS_MAX; i++) {
+/* The kernel drops descriptors beyond the receiver's limit. */
+static void discard_incomplete(struct supervisor_message *message, int fds[DESCRIPTORS_MAX]) {
+  for (size_t i = 0; i < DESCRIPTORS_MAX; i++) {
     if (fds[i] >= 0)
       close(fds[i]);
     fds[i] = -1;
@@ -152,7 +154,7 @@ static void discard_incomplete(struct supervisor_message *message,
 int supervisor_message_receive(int fd, struct supervisor_message *message,
                                char space[SUPERVISOR_BODY_MAX], char **body, int descriptors[3]) {
   union control control;
-  int fds[SUPERVISOR_DESCRIPTORS_MAX] = {-1, -1, -1, -1};
+  int fds[DESCRIPTORS_MAX] = {-1, -1, -1, -1};
   struct iovec pieces[] = {{message, sizeof *message}, {space, SUPERVISOR_BODY_MAX}};
   struct msghdr header = {.msg_iov = pieces,
                           .msg_iovlen = 2,
@@ -165,9 +167,7 @@ int supervisor_message_receive(int fd, struct supervisor_message *message,
   if (length <= 0)
     return (int)length;
   CHECK(length >= (ssize_t)sizeof *message);
-  const struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-  if (rights != NULL && rights->cmsg_type == SCM_RIGHTS)
-    memcpy(fds, CMSG_DATA(rights), rights->cmsg_len - CMSG_LEN(0));
+  (void)detach(&header, fds);
   if ((header.msg_flags & MSG_CTRUNC) != 0)
     discard_incomplete(message, fds);
   memcpy(descriptors, fds, 3 * sizeof *fds);

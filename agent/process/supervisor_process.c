@@ -1,8 +1,10 @@
 #include "agent/process/supervisor_process.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +14,9 @@
 #include <unistd.h>
 
 #include "agent/process/process_table.h"
+#include "base/clock.h"
 
-/* Leaves errno. */
+/* Preserves errno. */
 static void close_end(int fd) {
   int kept_errno = errno;
   close(fd);
@@ -22,12 +25,12 @@ static void close_end(int fd) {
 
 /* --- its oom_score_adj ------------------------------------------------------------------------ */
 
-/* A child inherits the score. The file of a process that is not dumpable belongs to root, so that a
-   supervisor of an ordinary user cannot write its own: the agent opened its file before it became
-   not dumpable, and has the highest score itself while it forks. */
+/* A child inherits the score. The file of a process that is not dumpable belongs to root, so an
+   ordinary user's supervisor cannot write its own. The agent opened its own file while it was
+   dumpable, and raises its own score to the highest while it forks. */
 struct score {
   int fd;
-  char own[16]; /* "": it was not raised */
+  char own[16]; /* the agent's; "": it was not raised */
 };
 
 static void raise_score(struct score *self) {
@@ -38,22 +41,22 @@ static void raise_score(struct score *self) {
     self->own[0] = '\0';
 }
 
-/* Leaves errno. startup.h has tried that this score can be written. */
+/* Preserves errno. startup.c has checked that this score can be written. */
 static void restore_score(const struct score *self, const struct log *log) {
   int kept_errno = errno;
   size_t length = strlen(self->own);
   if (length > 0 && pwrite(self->fd, self->own, length, 0) < 0 &&
       pwrite(self->fd, self->own, length, 0) < 0 && log != NULL)
     log_line(log, LOG_ERROR, NULL,
-             "cannot write oom_score_adj back to %d: %s; it is 1000: the kernel may kill the agent "
-             "before its steps",
+             "cannot write oom_score_adj back to %d: %s; it stays 1000, so the kernel may kill the "
+             "agent before its steps",
              (int)strtol(self->own, NULL, 10), strerror(errno));
   errno = kept_errno;
 }
 
 /* --- the child -------------------------------------------------------------------------------- */
 
-/* The only variables that work reads: git's files are there. */
+/* The only variables that work reads, to find git's configuration. */
 static const char *const inherited[] = {"HOME=", "XDG_CONFIG_HOME="};
 enum { INHERITED = sizeof inherited / sizeof *inherited };
 
@@ -62,7 +65,7 @@ struct child_environment {
   char *entries[INHERITED + 1];
 };
 
-/* The title may overwrite what `environ` points to. */
+/* The title may overwrite the memory that `environ` points to. */
 static void keep_variables(struct child_environment *self) {
   char **next = self->entries;
   for (size_t i = 0; i < INHERITED; i++)
@@ -86,7 +89,7 @@ static void set_title(const struct supervisor_options *options, pid_t agent) {
   process_title_set(options->title, text);
 }
 
-/* On the stack, of which the child has touched a page anyway. */
+/* The environment is on the stack, because the child has touched a page of it anyway. */
 _Noreturn static void be_supervisor(const struct supervisor_options *options, pid_t agent,
                                     struct supervisor_page *page, int socket) {
   struct child_environment environment;
@@ -106,7 +109,7 @@ _Noreturn static void be_supervisor(const struct supervisor_options *options, pi
   supervisor_main(&setup);
 }
 
-/* --- making one ------------------------------------------------------------------------------- */
+/* --- the agent's side ------------------------------------------------------------------------- */
 
 static pid_t fork_supervisor(const struct supervisor_options *options, struct supervisor_page *page,
                              int socket) {
@@ -120,7 +123,6 @@ static pid_t fork_supervisor(const struct supervisor_options *options, struct su
   return pid;
 }
 
-/* The other supervisors do not inherit the page. */
 static struct supervisor_page *make_page(void) {
   struct supervisor_page *page =
       mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -141,13 +143,13 @@ int supervisor_process_make(struct supervisor_process *self,
     close_end(ends[1]);
     return -1;
   }
-  (void)madvise(page, sizeof *page, MADV_DONTFORK);
+  (void)madvise(page, sizeof *page, MADV_DONTFORK); /* other supervisors do not inherit it */
   *self = (struct supervisor_process){
       .pid = pid, .socket = ends[0], .other_end = ends[1], .page = page};
   return 0;
 }
 
-/* The list is long, and counts for nothing without its count. */
+/* The list is long, and invalid without its count. */
 void supervisor_process_reset(struct supervisor_process *self, bool waits) {
   struct supervisor_page *page = self->page;
   memset(page, 0, offsetof(struct supervisor_page, alive));
@@ -174,4 +176,47 @@ void supervisor_process_dismiss(struct supervisor_process *self) {
 void supervisor_process_release(struct supervisor_process *self) {
   supervisor_process_dismiss(self);
   (void)munmap(self->page, sizeof *self->page);
+}
+
+/* --- supervisors of dead agents --------------------------------------------------------------- */
+
+#define PROCESSES_MAX 16384
+#define COUNT_MS 50
+
+/* The name is read first, which never blocks. The command line is read only of processes with that
+   name, if it cannot block either. The title is "agent-supervise JOB PID", with the agent's pid. A
+   step may forge it, which delays the start a little. */
+static bool is_orphaned(pid_t pid, const char *job) {
+  static const char prefix[] = SUPERVISOR_NAME " ";
+  char title[128];
+  if (process_table_read_file(pid, "comm", title, sizeof title) <= 0 ||
+      strcmp(title, SUPERVISOR_NAME "\n") != 0)
+    return false;
+  process_table_command(pid, title, sizeof title);
+  const char *at = title + sizeof prefix - 1;
+  if (strncmp(title, prefix, sizeof prefix - 1) != 0 || strncmp(at, job, strlen(job)) != 0 ||
+      at[strlen(job)] != ' ')
+    return false;
+  const pid_t agent = (pid_t)strtol(at + strlen(job), NULL, 10);
+  return agent > 0 && process_table_parent(pid) != agent;
+}
+
+struct orphaned_search {
+  const char *job;
+  size_t count, visited;
+};
+
+static void count_if_orphaned(void *context, pid_t pid) {
+  struct orphaned_search *self = context;
+  if (self->visited++ >= PROCESSES_MAX || !is_orphaned(pid, self->job))
+    return;
+  (void)kill(pid, SIGCONT);
+  self->count++;
+}
+
+size_t supervisor_process_count_orphaned(const char *job) {
+  struct orphaned_search search = {.job = job};
+  struct process_scan scan = {.until_ms = clock_monotonic_ms() + COUNT_MS};
+  (void)process_table_each(&scan, count_if_orphaned, &search);
+  return search.count;
 }

@@ -2,29 +2,30 @@
 #define AGENT_PROCESS_SUPERVISOR_PROCESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 #include "agent/process/supervisor.h"
-#include "agent/process/supervisor_message.h"
+#include "agent/process/supervisor_page.h"
 #include "base/log.h"
 #include "base/process_title.h"
 
 /*
- * A supervisor's process, as the agent has it. It is a fork of the agent, which executes nothing: a
- * process that its user may not read stays so over fork(2), but would be readable for a moment
- * after execve(2). fork(2) also does not wait for the child, as vfork(2) does: somebody may stop
- * it at its first instruction.
+ * The process of a supervisor, as the agent sees it. It is a fork of the agent that executes no
+ * other program: a process that its user cannot read stays unreadable across fork(2), but would be
+ * readable for a moment after execve(2). fork(2) also does not wait for the child as vfork(2) does,
+ * which matters because a step may stop it at its first instruction.
  */
 struct supervisor_process {
   pid_t pid;     /* 0: it was reaped */
-  int socket;    /* -1: the supervisor was told to go */
-  int other_end; /* the supervisor's, for a message that it does not receive; -1 as above */
-  struct supervisor_page *page; /* shared with the supervisor, and with nobody else */
+  int socket;    /* -1: the supervisor was dismissed */
+  int other_end; /* the supervisor's, to take back a message that it did not receive; or -1 */
+  struct supervisor_page *page;
 };
 
 /* Everything that is pointed to must outlive the processes. */
 struct supervisor_options {
-  supervisor_work *work;       /* kinds_work of agent/kinds/kind.h, or its like */
+  supervisor_work *work;       /* kinds_work of agent/kinds/kind.h */
   long agent_pages;            /* of supervisor_setup */
   void (*forget)(void *owner); /* overwrites the agent's secrets in a supervisor; NULL: none */
   void *owner;
@@ -36,21 +37,26 @@ struct supervisor_options {
   const struct log *log;             /* NULL: no log */
 };
 
-/* Returns 0, or -1 with errno. */
+/* Makes the process. Returns 0, or -1 with errno. */
 int supervisor_process_make(struct supervisor_process *self,
                             const struct supervisor_options *options);
 
-/* Prepares the page for a task; `waits`: for supervisor_start. */
+/* Prepares the page for a task. `waits`: with the gate closed. */
 void supervisor_process_reset(struct supervisor_process *self, bool waits);
 
-/* Whether somebody stops it, or it waits in the kernel: a supervisor that only waits for a
-   processor does not count. True if that is not known. */
+/* Whether it is stopped, or blocked in the kernel, or its state is unknown; not if it only waits
+   for a processor. */
 bool supervisor_process_is_held(const struct supervisor_process *self);
 
-/* The supervisor sees that nobody listens, and exits. */
+/* Closes the socket, after which the supervisor exits. */
 void supervisor_process_dismiss(struct supervisor_process *self);
 
-/* Frees the memory; the process goes on as long as it has something to do. */
+/* Frees the memory. The process goes on as long as it has something to do. */
 void supervisor_process_release(struct supervisor_process *self);
+
+/* Returns the number of supervisors of this job whose agent is dead; they are ending their
+   processes. Sends SIGCONT to each, because a step may have stopped it. Looks at 16,384 processes
+   and for 50 ms at most. Misses a supervisor whose title was cut (base/process_title.h). */
+size_t supervisor_process_count_orphaned(const char *job);
 
 #endif

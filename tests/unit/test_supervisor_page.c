@@ -2,15 +2,15 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "agent/process/supervisor_facts.h"
+#include "agent/process/supervisor_page.h"
 #include "tests/test.h"
 
 static struct supervisor_page page;
-static struct supervisor_facts facts;
+static struct supervisor_report report;
 
 /* A page as a supervisor leaves it. */
 static void fill(void) {
-  supervisor_facts_release(&facts);
+  supervisor_report_release(&report);
   memset(&page, 0, sizeof page);
   atomic_store(&page.pid, 4242);
   page.status = 3 << 8;
@@ -23,34 +23,34 @@ static void fill(void) {
 }
 
 static void is_rejected(void) {
-  supervisor_facts_release(&facts);
-  assert_false(supervisor_facts_read(&facts, &page));
-  assert_false(facts.has_ended);
-  assert_int_equal(facts.alive_count, 0);
-  assert_null(facts.alive);
+  supervisor_report_release(&report);
+  assert_false(supervisor_report_read(&report, &page));
+  assert_false(report.has_ended);
+  assert_int_equal(report.alive_count, 0);
+  assert_null(report.alive);
   fill();
-  assert_true(supervisor_facts_read(&facts, &page));
+  assert_true(supervisor_report_read(&report, &page));
 }
 
 TEST(a_real_report_is_copied, NULL, NULL) {
   fill();
-  assert_true(supervisor_facts_read(&facts, &page));
+  assert_true(supervisor_report_read(&report, &page));
   memset(&page, 0xFF, sizeof page);
-  assert_true(facts.has_ended);
-  assert_int_equal(facts.status, 3 << 8);
-  assert_int_equal(facts.usage.user_us, 1000);
-  assert_int_equal(facts.alive_count, 2);
-  assert_int_equal(facts.alive[1].pid, 8);
-  assert_string_equal(facts.alive[1].command, "sleep 60");
-  supervisor_facts_release(&facts);
+  assert_true(report.has_ended);
+  assert_int_equal(report.status, 3 << 8);
+  assert_int_equal(report.usage.user_us, 1000);
+  assert_int_equal(report.alive_count, 2);
+  assert_int_equal(report.alive[1].pid, 8);
+  assert_string_equal(report.alive[1].command, "sleep 60");
+  supervisor_report_release(&report);
 }
 
 TEST(before_the_end_no_status_counts, NULL, NULL) {
   fill();
   atomic_store(&page.ended, 0);
-  assert_true(supervisor_facts_read(&facts, &page));
-  assert_false(facts.has_ended);
-  supervisor_facts_release(&facts);
+  assert_true(supervisor_report_read(&report, &page));
+  assert_false(report.has_ended);
+  supervisor_report_release(&report);
 }
 
 TEST(every_impossible_value_is_rejected, NULL, NULL) {
@@ -59,7 +59,7 @@ TEST(every_impossible_value_is_rejected, NULL, NULL) {
   for (size_t i = 0; i < sizeof possible / sizeof *possible; i++) {
     fill();
     page.status = possible[i];
-    assert_true(supervisor_facts_read(&facts, &page));
+    assert_true(supervisor_report_read(&report, &page));
   }
   for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++) {
     fill();
@@ -98,7 +98,7 @@ TEST(every_impossible_value_is_rejected, NULL, NULL) {
   is_rejected();
   memset(page.alive[0].syscall, 'x', sizeof page.alive[0].syscall);
   is_rejected();
-  supervisor_facts_release(&facts);
+  supervisor_report_release(&report);
 }
 
 /* The same numbers in each run. */
@@ -117,13 +117,13 @@ TEST(random_bytes_are_rejected_or_are_possible, NULL, NULL) {
     size_t size = round % 2 == 0 ? sizeof page : offsetof(struct supervisor_page, alive);
     for (unsigned n = 1 + random_number() % (round % 4 == 0 ? 2000 : 3); n > 0; n--)
       bytes[random_number() % size] = (unsigned char)random_number();
-    if (!supervisor_facts_read(&facts, &page))
+    if (!supervisor_report_read(&report, &page))
       continue;
-    assert_in_range(facts.alive_count, 0, SUPERVISOR_ALIVE_MAX);
-    assert_in_range(facts.failure.stage, EXEC_DONE, EXEC_NO_PROCESS);
-    assert_true(strlen(error_why(&facts.failure.reason)) < sizeof facts.failure.reason.text);
-    for (size_t i = 0; i < facts.alive_count; i++)
-      assert_true(strlen(facts.alive[i].command) < sizeof facts.alive[i].command);
+    assert_in_range(report.alive_count, 0, SUPERVISOR_ALIVE_MAX);
+    assert_in_range(report.failure.stage, EXEC_DONE, EXEC_NO_PROCESS);
+    assert_true(strlen(error_why(&report.failure.reason)) < sizeof report.failure.reason.text);
+    for (size_t i = 0; i < report.alive_count; i++)
+      assert_true(strlen(report.alive[i].command) < sizeof report.alive[i].command);
   }
-  supervisor_facts_release(&facts);
+  supervisor_report_release(&report);
 }

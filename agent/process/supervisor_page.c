@@ -1,18 +1,19 @@
-#include "agent/process/supervisor_facts.h"
+#include "agent/process/supervisor_page.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/process/process_tree.h"
 #include "base/memory.h"
 
-/* JSON's largest exact number: above any real figure. */
+/* JSON's largest exact integer, which is above any real figure. */
 #define FIGURE_MAX (INT64_C(1) << 53)
 
-/* Linux has no larger errno. */
+/* The largest errno of Linux. */
 #define ERRNO_MAX 4095
 
-/* -1: it is not known. */
+/* -1 is an unknown figure. */
 static bool is_figure(int64_t value) {
   return value >= -1 && value <= FIGURE_MAX;
 }
@@ -22,7 +23,7 @@ static bool is_terminated(const char *text, size_t size) {
 }
 #define IS_TEXT(FIELD) is_terminated(FIELD, sizeof(FIELD))
 
-/* An exit code, or a signal and whether there is a core file. */
+/* Bits 8 to 15 are an exit code, or bits 0 to 6 a signal and bit 7 tells of a core file. */
 static bool is_wait_status(int status) {
   if ((status & 0xFF) == 0)
     return status >= 0 && status <= 0xFF00;
@@ -49,7 +50,7 @@ static bool is_process(const struct step_process *self) {
          IS_TEXT(self->syscall);
 }
 
-/* One line for each field that the agent uses. */
+/* Checks each field that the agent uses. */
 static bool is_plausible(const struct supervisor_page *copy) {
   if (!is_wait_status(copy->status) || !is_failure(&copy->failure) || !is_usage(&copy->usage))
     return false;
@@ -59,7 +60,7 @@ static bool is_plausible(const struct supervisor_page *copy) {
   return true;
 }
 
-/* The list is long, and is copied only as far as it counts. Nothing is read again afterwards. */
+/* The list is long, so only its valid part is copied. Nothing is read again afterwards. */
 static bool copy_page(struct supervisor_page *copy, const struct supervisor_page *page) {
   memcpy(copy, page, offsetof(struct supervisor_page, alive));
   atomic_signal_fence(memory_order_seq_cst);
@@ -70,9 +71,7 @@ static bool copy_page(struct supervisor_page *copy, const struct supervisor_page
   return true;
 }
 
-static const struct step_usage unknown_usage = {-1, -1, -1, -1, -1, -1, -1, -1, -1};
-
-static void take_end(struct supervisor_facts *self, const struct supervisor_page *copy,
+static void copy_end(struct supervisor_report *self, const struct supervisor_page *copy,
                      bool has_ended, const char whole_reason[EXEC_REASON_MAX]) {
   self->has_ended = has_ended;
   self->status = copy->status;
@@ -83,7 +82,7 @@ static void take_end(struct supervisor_facts *self, const struct supervisor_page
     self->whole_reason = memory_copy(whole_reason, strnlen(whole_reason, EXEC_REASON_MAX - 1));
 }
 
-static void take_processes(struct supervisor_facts *self, const struct supervisor_page *copy) {
+static void copy_processes(struct supervisor_report *self, const struct supervisor_page *copy) {
   self->usage = copy->usage;
   self->alive_count = copy->alive_count;
   if (self->alive_count == 0)
@@ -92,23 +91,53 @@ static void take_processes(struct supervisor_facts *self, const struct superviso
   memcpy(self->alive, copy->alive, self->alive_count * sizeof *self->alive);
 }
 
-bool supervisor_facts_read(struct supervisor_facts *self, const struct supervisor_page *page) {
+bool supervisor_report_read(struct supervisor_report *self, const struct supervisor_page *page) {
   struct supervisor_page copy;
   free(self->alive);
   self->alive = NULL;
   self->alive_count = 0;
-  self->usage = unknown_usage;
-  const bool has_ended = atomic_load(&page->ended) != 0; /* before the others, which it covers */
+  self->usage = (struct step_usage)SUPERVISOR_UNKNOWN_USAGE;
+  const bool has_ended = atomic_load(&page->ended) != 0; /* first, because it guards the rest */
   if (!copy_page(&copy, page) || !is_plausible(&copy))
     return false;
   if (!self->has_ended)
-    take_end(self, &copy, has_ended, page->whole_reason);
-  take_processes(self, &copy);
+    copy_end(self, &copy, has_ended, page->whole_reason);
+  copy_processes(self, &copy);
   return true;
 }
 
-void supervisor_facts_release(struct supervisor_facts *self) {
+void supervisor_report_release(struct supervisor_report *self) {
   free(self->alive);
   free(self->whole_reason);
-  *self = (struct supervisor_facts){0};
+  *self = (struct supervisor_report){0};
+}
+
+/* --- queries ---------------------------------------------------------------------------------- */
+
+/* Each query differs from the one before in the bits above the lowest. */
+void supervisor_query_ask(struct supervisor_query *self, struct supervisor_page *page,
+                          bool holder) {
+  holder |= supervisor_query_is_open(self) && (self->asked & SUPERVISOR_ASKS_HOLDER) != 0;
+  self->asked = (self->asked | SUPERVISOR_ASKS_HOLDER) + 1 + (holder ? SUPERVISOR_ASKS_HOLDER : 0);
+  atomic_store(&page->asked, self->asked);
+}
+
+void supervisor_query_read_answer(struct supervisor_query *self,
+                                  const struct supervisor_page *page) {
+  struct supervisor_census *answer = &self->answer;
+  self->answered = atomic_load(&page->answered);
+  *answer = page->census;
+  answer->holder.name[sizeof answer->holder.name - 1] = '\0';
+  answer->holder.command[sizeof answer->holder.command - 1] = '\0';
+  if (answer->living < -1 || answer->living > PROCESS_TREE_MAX || answer->rss_bytes < 0 ||
+      answer->holder.pid < 0)
+    *answer = (struct supervisor_census){.living = -1};
+}
+
+bool supervisor_query_is_open(const struct supervisor_query *self) {
+  return self->asked != self->answered;
+}
+
+const struct supervisor_census *supervisor_query_answer(const struct supervisor_query *self) {
+  return self->asked != 0 && !supervisor_query_is_open(self) ? &self->answer : NULL;
 }

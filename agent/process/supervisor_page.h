@@ -1,0 +1,111 @@
+#ifndef AGENT_PROCESS_SUPERVISOR_PAGE_H
+#define AGENT_PROCESS_SUPERVISOR_PAGE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/process/exec_command.h"
+#include "agent/process/process_table.h"
+#include "wire/step_report.h"
+
+/*
+ * The page of memory that the agent shares with one supervisor. It holds what must not queue behind
+ * a message (orders, the gate, queries), and what must survive the supervisor (how the command
+ * ended). The supervisor sends a notification, a byte of the bits below, when it has written
+ * something. The first one is 0 and says that the supervisor is ready.
+ *
+ * The agent trusts nothing in the page: work reads untrusted files inside a supervisor, so the page
+ * of a compromised supervisor may hold anything and change at any time. The agent copies it, checks
+ * each value, and uses only the copy: supervisor_report, supervisor_query.
+ */
+enum supervisor_notification {
+  SUPERVISOR_ENDED = 1,  /* the page has how the command ended */
+  SUPERVISOR_EMPTY = 2,  /* no process of the task is left */
+  SUPERVISOR_LEAVES = 4, /* the supervisor accepts no more messages, and exits */
+  SUPERVISOR_COUNTED = 8 /* the page has the answer to a query */
+};
+
+/* What the supervisor does with its processes. The agent only raises it, and then sends SIGCONT,
+   which also wakes a supervisor that was stopped. */
+enum supervisor_order { SUPERVISOR_ORDER_NONE, SUPERVISOR_ORDER_TERMINATE, SUPERVISOR_ORDER_KILL };
+
+/* Where a command's child waits before it does anything that leaves a trace. The agent opens the
+   gate and wakes the child with futex(2). */
+enum supervisor_gate { SUPERVISOR_GATE_OPEN, SUPERVISOR_GATE_CLOSED };
+
+#define SUPERVISOR_ALIVE_MAX 32
+
+/* The answer to a query. Only the supervisor reads /proc for it, because that takes long if there
+   are many processes or descriptors. */
+struct supervisor_census {
+  int64_t living;            /* processes; -1: unknown */
+  int64_t rss_bytes;         /* of all together; shared memory counts for each */
+  struct pipe_holder holder; /* has the command's output open; pid 0: none was found */
+};
+
+/* The lowest bit of a query asks for the holder, too. The other bits are its number. */
+#define SUPERVISOR_ASKS_HOLDER 1U
+
+struct supervisor_page {
+  atomic_int order;     /* enum supervisor_order */
+  atomic_int gate;      /* enum supervisor_gate */
+  atomic_int pid;       /* of the command; 0 before it has one */
+  atomic_int ended;     /* `status` is valid */
+  int status;           /* as of waitpid(2); of work its exit code */
+  atomic_uint left;     /* live processes that the last walk over the tree found */
+  atomic_uint asked;    /* the agent's last query, which SIGCONT follows */
+  atomic_uint answered; /* the query that `census` answers */
+  struct supervisor_census census;
+  struct exec_failure failure;
+  struct step_usage usage; /* of the processes that were reaped; valid when `ended` is */
+  atomic_uint alive_count; /* of `alive`, which the first order fills in: see `lists_alive` */
+  struct step_process alive[SUPERVISOR_ALIVE_MAX];
+  char whole_reason[EXEC_REASON_MAX]; /* of a failure of exec_command; else undefined */
+};
+
+/* The agent's checked copy of how the task ended. All zeros: nothing is known. */
+struct supervisor_report {
+  bool has_ended; /* `status` is valid */
+  int status;     /* as of waitpid(2) */
+  struct exec_failure failure;
+  char *whole_reason; /* of a failure of exec_command, uncut; NULL: none */
+  struct step_usage usage;
+  size_t alive_count;
+  struct step_process *alive; /* NULL if there are none */
+};
+
+/* Copies the page. The end of the command is copied once, the figures each time. Returns false if a
+   value is impossible. Then the figures, and an end that was not copied before, are unknown. */
+bool supervisor_report_read(struct supervisor_report *self, const struct supervisor_page *page);
+
+/* Frees the texts and the list, and sets everything to zero. */
+void supervisor_report_release(struct supervisor_report *self);
+
+/* A usage that is not known. */
+#define SUPERVISOR_UNKNOWN_USAGE                                                                   \
+  { -1, -1, -1, -1, -1, -1, -1, -1, -1 }
+
+/* The agent's side of a query: how many processes live, how much memory they use, and which one
+   holds the output. All zeros: nothing was asked. */
+struct supervisor_query {
+  unsigned asked;
+  unsigned answered;
+  struct supervisor_census answer; /* a checked copy */
+};
+
+/* Asks; the caller wakes the supervisor. The answer also answers an earlier query that is open. */
+void supervisor_query_ask(struct supervisor_query *self, struct supervisor_page *page, bool holder);
+
+/* Copies the answer after SUPERVISOR_COUNTED. Impossible values become an answer of "unknown". */
+void supervisor_query_read_answer(struct supervisor_query *self,
+                                  const struct supervisor_page *page);
+
+/* Whether the last query has no answer yet. */
+bool supervisor_query_is_open(const struct supervisor_query *self);
+
+/* Returns the answer to the last query; NULL: there is none yet. */
+const struct supervisor_census *supervisor_query_answer(const struct supervisor_query *self);
+
+#endif
