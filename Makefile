@@ -222,7 +222,7 @@ at_start := $(call named,at_start,agent/tools/tool.c \
   $(addprefix agent/process/, supervisors.c supervisor.c supervisor_process.c supervisor_handle.c),$(agent_sources))
 later = $(call object,$(filter-out $(at_start),$(call named,$(1),$(2),$(agent_sources))))
 for_steps := $(call later,for_steps,agent/kinds/% agent/process/% wire/% \
-  $(addprefix agent/engine/, batcher.c capture.c lines.c execution.c execution_result.c captured_stream.c)) $(out)/deps/libcjson.a
+  $(addprefix agent/engine/, batcher.c capture.c lines.c execution.c execution_result.c)) $(out)/deps/libcjson.a
 for_tls := $(call later,for_tls,agent/frontends/redis/connection/tls%) $(out)/deps/libmbedtls.a
 rarely := $(call later,rarely,agent/frontends/request_files/% agent/frontends/mcp/% agent/frontends/once/% agent/frontends/stdio/% \
   agent/frontends/call% agent/frontends/line_reader.c agent/frontends/stdio_channel.c \

@@ -2,7 +2,7 @@
 
 void batcher_init(struct batcher *self, int64_t now_ms) {
   *self =
-      (struct batcher){.newest_ms = now_ms - BATCHER_AGE_MS, .left_ms = now_ms - BATCHER_AGE_MS};
+      (struct batcher){.newest_ms = now_ms - BATCHER_AGE_MS, .sent_ms = now_ms - BATCHER_AGE_MS};
 }
 
 void batcher_add(struct batcher *self, int64_t now_ms) {
@@ -20,8 +20,8 @@ int64_t batcher_due_in_ms(const struct batcher *self, int64_t now_ms) {
   if (self->lines == 0)
     return -1;
   int64_t due_ms = self->oldest_ms + BATCHER_AGE_MS;
-  if (self->quick > 0 && self->left_ms + BATCHER_GAP_MS < due_ms)
-    due_ms = self->left_ms + BATCHER_GAP_MS;
+  if (self->quick > 0 && self->sent_ms + BATCHER_GAP_MS < due_ms)
+    due_ms = self->sent_ms + BATCHER_GAP_MS;
   if (self->after_pause || self->lines >= BATCHER_LINES || now_ms >= due_ms)
     return 0;
   return due_ms - now_ms;
@@ -31,5 +31,5 @@ void batcher_flushed(struct batcher *self, int64_t now_ms) {
   if (self->lines > 0 && !self->after_pause && self->quick > 0)
     self->quick--;
   self->lines = 0;
-  self->left_ms = now_ms;
+  self->sent_ms = now_ms;
 }

@@ -8,11 +8,68 @@
 #include "base/swar.h"
 #include "base/utf8.h"
 
-/* The end of a raw stream in which its last line is looked for. */
+/* How much of the end of a raw stream is searched for its last line. */
 #define LAST_LINE_MAX ((size_t)1024)
 
-/* What is allocated for stdout first: enough for most commands. */
+/* The first allocation for stdout, which is enough for most commands. */
 #define HEAD_FIRST ((size_t)4096)
+
+/* --- captured streams ------------------------------------------------------------------------- */
+
+/* `at` is neither 0 nor the end of the text. */
+static bool line_begins(const char *text, size_t at) {
+  return text[at - 1] == '\n' || (text[at - 1] == '\r' && text[at] != '\n');
+}
+
+size_t captured_stream_tail_at(const char *text, size_t length, size_t max) {
+  if (length <= max)
+    return 0;
+  const size_t first = length - max;
+  for (size_t at = first; at < length; at++)
+    if (line_begins(text, at))
+      return at;
+  return first + utf8_rest(text + first, max);
+}
+
+/* Returns where to cut the first `max` bytes of a longer text. */
+static size_t head_end(const char *text, size_t max) {
+  for (size_t at = max; at > 0; at--)
+    if (line_begins(text, at))
+      return at;
+  return utf8_cut(text, max);
+}
+
+struct captured_stream captured_stream_shown(struct captured_stream self, size_t max) {
+  while (!self.truncated && self.length > 0 && self.bytes[self.length - 1] == '\n')
+    self.length--;
+  if (self.length > max) {
+    self.length = utf8_cut(self.bytes, max);
+    self.truncated = true;
+  }
+  return self;
+}
+
+struct captured_stream captured_stream_ends(struct captured_stream self, size_t side) {
+  if (!self.truncated && self.length <= 2 * side)
+    return self;
+  if (!self.truncated) {
+    self.tail = self.bytes;
+    self.tail_length = self.total = self.length;
+    self.truncated = true;
+  }
+  const size_t at = captured_stream_tail_at(self.tail, self.tail_length, side);
+  self.tail += at;
+  self.tail_length -= at;
+  if (self.length > side)
+    self.length = head_end(self.bytes, side);
+  return self;
+}
+
+uint64_t captured_stream_left_out(const struct captured_stream *self) {
+  return self->total - self->length - self->tail_length;
+}
+
+/* --- the capture ------------------------------------------------------------------------------ */
 
 void capture_init(struct capture *self, size_t raw_limit, size_t raw_tail) {
   const size_t tail = raw_limit > 0 ? raw_tail : CAPTURE_OUTPUT_TAIL_MAX;
@@ -57,7 +114,7 @@ static void add_to_tail(struct capture_tail *self, const char *text, size_t leng
   self->is_full = true;
 }
 
-/* For each line of output. */
+/* The fast path, because this runs for each line of output. */
 static inline void add_line_to_tail(struct capture_tail *self, const char *text, size_t length,
                                     bool partial) {
   if (length + 1 < self->size - self->at) {
@@ -72,14 +129,14 @@ static inline void add_line_to_tail(struct capture_tail *self, const char *text,
     add_to_tail(self, "\n", 1);
 }
 
-/* The last `length` bytes of those that there are. */
+/* Copies the last `length` bytes; the tail has at least this many. */
 static void copy_of_tail(const struct capture_tail *self, char *out, size_t length) {
   const size_t wrapped = self->at < length ? length - self->at : 0;
   memcpy(out, self->bytes + self->size - wrapped, wrapped);
   memcpy(out + wrapped, self->bytes + self->at - (length - wrapped), length - wrapped);
 }
 
-/* Lays it out from its first byte on. */
+/* Returns the bytes in order, after rotating the ring if necessary. */
 static const char *text_of_tail(struct capture_tail *self, size_t *length) {
   *length = length_of_tail(self);
   if (self->is_full && self->at > 0) {
@@ -94,7 +151,7 @@ static const char *text_of_tail(struct capture_tail *self, size_t *length) {
 
 /* --- streams --------------------------------------------------------------------------------- */
 
-/* The head is full, and the tail begins with the end of it. */
+/* The head is full: the tail begins with the end of it. */
 static void begin_tail(struct capture_stream *self) {
   const struct buffer *head = &self->head;
   const size_t size = self->tail.max + 1;
@@ -124,8 +181,8 @@ struct captured_stream capture_stream(struct capture *self, bool is_stderr) {
 
 /* --- lines ----------------------------------------------------------------------------------- */
 
-/* A unit has at least one byte: shorter output is not counted. */
-static bool is_head_full(struct capture *self) {
+/* A unit has at least one byte, so the units of a shorter head need not be counted. */
+static bool fills_head(struct capture *self) {
   const struct buffer *head = &self->streams[0].head;
   if (head->length < CAPTURE_HEAD_UNITS)
     return false;
@@ -143,7 +200,7 @@ static void add_to_head(struct capture *self, const char *text, size_t length, b
   if (!partial)
     *end++ = '\n';
   head->length = (size_t)(end - head->bytes);
-  self->head_full = is_head_full(self);
+  self->head_full = fills_head(self);
 }
 
 static void add_behind(struct capture_stream *self, const char *text, size_t length, bool partial) {
@@ -177,8 +234,8 @@ const char *capture_errors(struct capture *self, size_t *length) {
 
 /* --- content --------------------------------------------------------------------------------- */
 
-/* What is beyond CAPTURE_CONTENT_MAX is read, too, and overwritten. A short content never moves:
-   the first room is enough to read it and to see its end. */
+/* Bytes beyond CAPTURE_CONTENT_MAX are read, too, and overwritten. Short content is never moved:
+   the first allocation is enough to read it and its end-of-file. */
 char *capture_content_space(struct capture *self, size_t before, size_t *size) {
   struct buffer *head = &self->streams[0].head;
   char *space =
@@ -234,8 +291,8 @@ static bool is_line_end(char byte) {
   return byte == '\n' || byte == '\r';
 }
 
-/* Copies the end of the stream to `end`, in which `*line` points to its last line that is not
-   empty; returns the length of that. */
+/* Copies the end of the stream to `end`. `*line` is its last line that is not empty, in `end`.
+   Returns its length. */
 static size_t last_line(const struct capture_stream *self, char end[LAST_LINE_MAX],
                         const char **line) {
   const bool has_tail = self->tail.bytes != NULL;
@@ -250,7 +307,7 @@ static size_t last_line(const struct capture_stream *self, char end[LAST_LINE_MA
   size_t start = stop;
   while (start > 0 && !is_line_end(end[start - 1]))
     start--;
-  start += utf8_rest(end + start, stop - start); /* the end may begin inside of a character */
+  start += utf8_rest(end + start, stop - start); /* `end` may begin inside a character */
   *line = end + start;
   return stop - start;
 }

@@ -20,24 +20,32 @@
 #include "base/printable.h"
 
 /*
- * Each arrow is the only way from one to the next:
+ * Each arrow is the only way from one state to the next:
  *
- *   NEW --start--> RUNNING --command over, pipes not--> DRAINING --pipes drained--> ENDED --> DONE
- *    |                `----------command over, pipes drained-------------------------^
+ *   NEW --start--> RUNNING --command over, pipes open--> DRAINING --pipes drained--> ENDED --> DONE
+ *    |                `---------command over, pipes drained--------------------------^
  *    `--stop, or no process could be made--------------------------------------------^
  *
- * In ENDED lines may still wait for room in the frontend.
+ * In ENDED lines may still wait for capacity in the frontend.
  */
-enum execution_state { RUN_NEW, RUN_RUNNING, RUN_DRAINING, RUN_ENDED, RUN_DONE };
+enum execution_state { NEW, RUNNING, DRAINING, ENDED, DONE };
 
-/* What becomes of the output, from the run's making on. */
-enum run_output {
-  RUN_LINES,   /* of a command: each line is an event, and a part is kept */
-  RUN_RAW,     /* of a command, where the frontend's terms have output_bytes */
-  RUN_CONTENT, /* of a file kind: stdout is its content, lines of stderr are events and kept */
+static const char *const waits_for[] = {
+    [NEW] = "waits until its start is acknowledged",
+    [RUNNING] = "waits for its process",
+    [DRAINING] = "waits for the end of its pipes",
+    [ENDED] = "waits for capacity for its last output",
+    [DONE] = "is over",
 };
 
-/* Of the container when the process was made; -1: not known. */
+/* Where the output goes. */
+enum execution_output {
+  OUTPUT_LINES,   /* of a command: each line is an event, and a part is kept */
+  OUTPUT_RAW,     /* of a command if the frontend's terms have output_bytes */
+  OUTPUT_CONTENT, /* of a file kind: stdout is its content, lines of stderr are events and kept */
+};
+
+/* Of the container when the process was made; -1: unknown. */
 struct memory_before {
   int64_t oom_kills, peak_bytes, limit_bytes;
 };
@@ -50,38 +58,38 @@ struct execution {
   struct log log; /* the engine's, with the trace of the step */
   char tag[128];
   enum execution_state state;
-  enum run_output output;
-  struct process *process;    /* NULL: there is none yet, or it is over */
-  enum execution_outcome how; /* from ENDED on */
+  enum execution_output output;
+  struct process *process;        /* NULL before it is made, and when it is over */
+  enum execution_outcome outcome; /* from ENDED on */
   enum step_cause stop_cause;
-  struct process_outcome outcome;
-  struct step_process *alive; /* of the outcome; NULL: none */
+  struct process_outcome process_outcome;
+  struct step_process *alive; /* a copy of the process outcome's list; NULL: none */
   struct memory_before before;
-  struct buffer message;             /* of a step that was short of memory; empty: none */
-  struct mask_stream masks[2];       /* of the bytes as they are read */
-  struct line_splitter splitters[2]; /* not RAW */
+  struct buffer message;             /* of a step that ran out of memory; else empty */
+  struct mask_stream masks[2];       /* mask the bytes as they are read */
+  struct line_splitter splitters[2]; /* not of OUTPUT_RAW */
   struct capture capture;
   struct batcher batcher;
-  uint64_t events;     /* so far: the last one's seq */
-  struct event *timer; /* for the flush of lines that wait; in ENDED for the end */
+  uint64_t events;     /* so far, which is the seq of the last one */
+  struct event *timer; /* flushes lines that wait; in ENDED ends the execution */
   char **not_masked;   /* see secrets_add_step */
   char *step_id_json;
   size_t step_id_json_length;
   int64_t made_ms; /* monotonic */
-  int64_t now_ms;  /* UTC; read once per turn of the loop */
+  int64_t now_ms;  /* UTC; read once per callback */
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
-  bool was_started;      /* by execution_start */
-  bool was_stopped;      /* by execution_stop */
-  bool paused;           /* the pipes are not read: the frontend has no room */
-  bool ignores_capacity; /* see execution_ignore_capacity */
-  struct error error;    /* why it was not started, was stopped or was ended by a signal */
-  char *subject;         /* of the end, where a secret in it is masked; else NULL */
+  bool was_started; /* by execution_start */
+  bool was_stopped; /* by execution_stop */
+  bool is_paused;   /* the pipes are not read because the frontend has no capacity */
+  bool ignores_capacity;
+  struct error error; /* why it was not started, was stopped or was killed */
+  char *subject;      /* of the result, with its secrets masked; NULL if nothing is masked */
 };
 
 static void read_clock(struct execution *self) {
   int64_t now_ms = clock_unix_ms();
   if (now_ms <= self->now_ms)
-    return; /* within a step timestamps do not go back, even where the clock is set */
+    return; /* a step's timestamps never go back, even if the clock is set back */
   self->now_ms = now_ms;
   step_event_timestamp(self->timestamp, now_ms);
 }
@@ -131,7 +139,7 @@ static void flush_frontend(const struct execution *self) {
 
 static void flush(struct execution *self) {
   batcher_flushed(&self->batcher, self->now_ms);
-  if (self->state != RUN_ENDED)
+  if (self->state != ENDED)
     (void)evtimer_del(self->timer);
   flush_frontend(self);
 }
@@ -145,15 +153,15 @@ static void flush_when_due(struct execution *self) {
   }
 }
 
-/* Hands on the lines that are there; false when the frontend has no room. */
-static bool take_lines(struct execution *self, enum process_stream stream) {
+/* Passes on the lines that are complete. Returns false if the frontend has no capacity. */
+static bool pass_lines(struct execution *self, enum process_stream stream) {
   struct line line;
   while (has_capacity(self, 0)) {
     if (!line_splitter_next(&self->splitters[stream], &line))
       return true;
     emit_line(self, stream == PROCESS_STDOUT ? STEP_EVENT_STDOUT : STEP_EVENT_STDERR, &line);
     capture_add(&self->capture, stream == PROCESS_STDOUT, line.text, line.length, line.partial);
-    /* What was read with it leaves with it; but the frontend need not wait for that. */
+    /* One read may give thousands of lines: the frontend gets them batch by batch. */
     if (self->batcher.lines % BATCHER_LINES == 0)
       flush_frontend(self);
   }
@@ -165,31 +173,32 @@ static bool is_command(const struct execution *self) {
 }
 
 static bool has_lines(const struct execution *self, enum process_stream stream) {
-  return self->output == RUN_LINES || (self->output == RUN_CONTENT && stream == PROCESS_STDERR);
+  return self->output == OUTPUT_LINES ||
+         (self->output == OUTPUT_CONTENT && stream == PROCESS_STDERR);
 }
 
-/* Room for `before` bytes, and behind them for `size` to read. */
+/* Returns space for `before` bytes and, behind them, `size` bytes to read into. */
 static char *make_space(struct execution *self, enum process_stream stream, size_t before,
                         size_t *size) {
   if (has_lines(self, stream))
     return line_splitter_space(&self->splitters[stream], before, size);
-  if (self->output == RUN_CONTENT)
+  if (self->output == OUTPUT_CONTENT)
     return capture_content_space(&self->capture, before, size);
   *size = CAPTURE_READ;
   return capture_raw_space(&self->capture, before);
 }
 
-/* So many bytes are in the space now, secrets masked. */
+/* The space has `length` bytes now, with secrets masked. */
 static void keep(struct execution *self, enum process_stream stream, size_t length, bool was_full) {
   if (has_lines(self, stream))
     line_splitter_filled(&self->splitters[stream], length, was_full);
-  else if (self->output == RUN_CONTENT)
+  else if (self->output == OUTPUT_CONTENT)
     capture_content_filled(&self->capture, length);
   else
     capture_raw_filled(&self->capture, stream == PROCESS_STDERR, length);
 }
 
-/* Drops each NUL; returns the new length. */
+/* Removes each NUL byte. Returns the new length. */
 static size_t drop_nul(char *bytes, size_t length) {
   char *out = memchr(bytes, '\0', length);
   if (out == NULL)
@@ -210,12 +219,12 @@ static void read_stream(struct execution *self, enum process_stream stream) {
     return;
   size_t length = (size_t)count;
   const bool was_full = length == size;
-  if (self->output == RUN_RAW)
-    length = drop_nul(space + held, length); /* before a secret is looked for */
+  if (self->output == OUTPUT_RAW)
+    length = drop_nul(space + held, length); /* before secrets are searched */
   keep(self, stream, mask_stream_put(mask, space, length), was_full);
 }
 
-/* Nothing more is read: what was held back is no secret, or a whole one. */
+/* Nothing more is read: the bytes that the mask held back are a whole secret, or none. */
 static void end_stream(struct execution *self, enum process_stream stream) {
   struct mask_stream *mask = &self->masks[stream];
   const size_t held = mask_stream_held(mask);
@@ -233,37 +242,36 @@ static void on_readable(void *owner, enum process_stream stream) {
   }
   read_clock(self);
   read_stream(self, stream);
-  if (take_lines(self, stream)) {
+  if (pass_lines(self, stream)) {
     flush_when_due(self);
     return;
   }
-  self->paused = true;
+  self->is_paused = true;
   process_pause(self->process, true);
-  flush(self); /* only what has left makes room */
-  if (self->state == RUN_DRAINING)
+  flush(self); /* only sent events free capacity */
+  if (self->state == DRAINING)
     self->context->stalled(self->context->engine, self);
 }
 
 static void on_remains(void *owner) {
   struct execution *self = owner;
-  self->state = RUN_DRAINING;
-  if (self->paused)
+  self->state = DRAINING;
+  if (self->is_paused)
     self->context->stalled(self->context->engine, self);
 }
 
-static enum execution_outcome how_it_ended(const struct execution *self,
-                                           const struct process_outcome *outcome) {
-  static const enum execution_outcome failures[] = {[EXEC_DONE] = EXECUTION_EXITED,
-                                                    [EXEC_NO_DIRECTORY] = EXECUTION_NO_DIRECTORY,
-                                                    [EXEC_NOT_FOUND] = EXECUTION_NOT_FOUND,
-                                                    [EXEC_NOT_EXECUTABLE] =
-                                                        EXECUTION_NOT_EXECUTABLE,
-                                                    [EXEC_NO_PROCESS] = EXECUTION_NO_PROCESS};
-  switch (outcome->end) {
+static enum execution_outcome outcome_of(const struct execution *self,
+                                         const struct process_outcome *process) {
+  static const enum execution_outcome failures[] = {
+      [EXEC_DONE] = EXECUTION_EXITED,           [EXEC_NO_DIRECTORY] = EXECUTION_NO_DIRECTORY,
+      [EXEC_NOT_FOUND] = EXECUTION_NOT_FOUND,   [EXEC_NOT_EXECUTABLE] = EXECUTION_NOT_EXECUTABLE,
+      [EXEC_NO_PROCESS] = EXECUTION_NO_PROCESS,
+  };
+  switch (process->end) {
   case PROCESS_EXITED:
-    return WIFSIGNALED(outcome->status) ? EXECUTION_SIGNALED : EXECUTION_EXITED;
+    return WIFSIGNALED(process->status) ? EXECUTION_SIGNALED : EXECUTION_EXITED;
   case PROCESS_NOT_STARTED:
-    return failures[outcome->failure->stage];
+    return failures[process->failure->stage];
   case PROCESS_TIMED_OUT:
     return EXECUTION_TIMED_OUT;
   case PROCESS_STOPPED:
@@ -272,48 +280,31 @@ static enum execution_outcome how_it_ended(const struct execution *self,
   return self->stop_cause == STEP_CAUSE_MEMORY_LIMIT ? EXECUTION_MEMORY_LIMIT : EXECUTION_STOPPED;
 }
 
-static int exit_code_of(const struct execution *self, const struct execution_result *end) {
-  static const int codes[] = {[EXECUTION_TIMED_OUT] = EXECUTION_EXIT_TIMED_OUT,
-                              [EXECUTION_STOPPED] = EXECUTION_EXIT_NOT_RUN,
-                              [EXECUTION_MEMORY_LIMIT] = 128 + SIGKILL,
-                              [EXECUTION_NO_DIRECTORY] = EXECUTION_EXIT_NOT_RUN,
-                              [EXECUTION_NOT_FOUND] = EXECUTION_EXIT_NOT_FOUND,
-                              [EXECUTION_NOT_EXECUTABLE] = EXECUTION_EXIT_NOT_EXECUTABLE,
-                              [EXECUTION_NO_PROCESS] = EXECUTION_EXIT_NOT_RUN};
-  if (end->how == EXECUTION_EXITED)
-    return WEXITSTATUS(self->outcome.status);
-  return end->how == EXECUTION_SIGNALED ? 128 + end->signal : codes[end->how];
-}
+/* The exit code and the cause of each outcome. */
+static const struct {
+  int exit_code;
+  enum step_cause cause;
+} ends[] = {
+    [EXECUTION_EXITED] = {0, STEP_CAUSE_EXITED}, /* the command has its own exit code */
+    [EXECUTION_SIGNALED] = {128, STEP_CAUSE_SIGNAL},
+    [EXECUTION_TIMED_OUT] = {EXECUTION_EXIT_TIMED_OUT, STEP_CAUSE_TIMEOUT},
+    [EXECUTION_STOPPED] = {EXECUTION_EXIT_NOT_RUN, STEP_CAUSE_CANCELLED}, /* or stop_cause */
+    [EXECUTION_MEMORY_LIMIT] = {128 + SIGKILL, STEP_CAUSE_MEMORY_LIMIT},
+    [EXECUTION_NO_DIRECTORY] = {EXECUTION_EXIT_NOT_RUN, STEP_CAUSE_NOT_STARTED},
+    [EXECUTION_NOT_FOUND] = {EXECUTION_EXIT_NOT_FOUND, STEP_CAUSE_NOT_STARTED},
+    [EXECUTION_NOT_EXECUTABLE] = {EXECUTION_EXIT_NOT_EXECUTABLE, STEP_CAUSE_NOT_STARTED},
+    [EXECUTION_NO_PROCESS] = {EXECUTION_EXIT_NOT_RUN, STEP_CAUSE_NOT_STARTED},
+};
 
 static void set_output(struct execution *self, struct execution_result *end) {
-  if (self->output == RUN_RAW)
+  if (self->output == OUTPUT_RAW)
     end->errors = capture_stream(&self->capture, true);
   else
     end->errors.bytes = capture_errors(&self->capture, &end->errors.length);
-  if (self->output != RUN_CONTENT || execution_result_is_success(end))
+  if (self->output != OUTPUT_CONTENT || execution_result_is_success(end))
     end->output = capture_stream(&self->capture, false);
   if (end->output.length == 0)
     end->output.bytes = NULL;
-}
-
-static enum step_cause cause_of(const struct execution *self) {
-  switch (self->how) {
-  case EXECUTION_EXITED:
-    return STEP_CAUSE_EXITED;
-  case EXECUTION_SIGNALED:
-    return STEP_CAUSE_SIGNAL;
-  case EXECUTION_TIMED_OUT:
-    return STEP_CAUSE_TIMEOUT;
-  case EXECUTION_STOPPED:
-  case EXECUTION_MEMORY_LIMIT:
-    return self->stop_cause;
-  case EXECUTION_NO_DIRECTORY:
-  case EXECUTION_NOT_FOUND:
-  case EXECUTION_NOT_EXECUTABLE:
-  case EXECUTION_NO_PROCESS:
-    break;
-  }
-  return STEP_CAUSE_NOT_STARTED;
 }
 
 static void set_memory(const struct execution *self, struct result_end *cost) {
@@ -322,70 +313,74 @@ static void set_memory(const struct execution *self, struct result_end *cost) {
   int64_t kills = cgroup_oom_kills(group), peak = cgroup_memory_peak(group);
   if (before->oom_kills >= 0 && kills >= before->oom_kills)
     cost->oom_kills = kills - before->oom_kills;
-  cost->oom_killed = cost->oom_kills > 0 &&
-                     !(self->how == EXECUTION_EXITED && WEXITSTATUS(self->outcome.status) == 0);
+  cost->oom_killed = cost->oom_kills > 0 && !(self->outcome == EXECUTION_EXITED &&
+                                              WEXITSTATUS(self->process_outcome.status) == 0);
   cost->memory_limit_bytes = before->limit_bytes;
   if (before->peak_bytes >= 0 && peak > before->peak_bytes)
     cost->memory_peak_bytes = peak;
 }
 
 static struct result_end make_cost(const struct execution *self) {
-  struct result_end cost = {.cause = cause_of(self)};
+  const bool is_stopped = self->outcome == EXECUTION_STOPPED;
+  struct result_end cost = {.cause = is_stopped ? self->stop_cause : ends[self->outcome].cause};
   if (!self->was_started || cost.cause == STEP_CAUSE_NOT_STARTED)
     return cost;
   cost = (struct result_end){.cause = cost.cause,
-                             .usage = &self->outcome.usage,
+                             .usage = &self->process_outcome.usage,
                              .oom_kills = -1,
                              .memory_peak_bytes = -1,
-                             .survivors = (int64_t)self->outcome.survivors,
-                             .holder = self->outcome.holder.pid,
-                             .holder_command = self->outcome.holder.command,
+                             .survivors = (int64_t)self->process_outcome.survivors,
+                             .holder = self->process_outcome.holder.pid,
+                             .holder_command = self->process_outcome.holder.command,
                              .alive = self->alive,
-                             .alive_count = self->outcome.alive_count};
+                             .alive_count = self->process_outcome.alive_count};
   if (cost.cause == STEP_CAUSE_SIGNAL) {
-    cost.signal = WTERMSIG(self->outcome.status);
+    cost.signal = WTERMSIG(self->process_outcome.status);
     cost.signal_name = printable_signal(cost.signal);
-    cost.core_dumped = WCOREDUMP(self->outcome.status);
+    cost.core_dumped = WCOREDUMP(self->process_outcome.status);
   }
   set_memory(self, &cost);
   return cost;
 }
 
-/* The reason of a start that failed shows a part of the name: where a secret is in the name, the
-   errno is the reason. */
+/* The reason of a failed start shows a part of the name. If the name contains a secret, the reason
+   becomes the errno's text. */
 static void mask_subject(struct execution *self) {
   struct masker *masker = &self->context->secrets->masker;
   const char *subject =
-      self->how == EXECUTION_NO_DIRECTORY ? self->step.working_directory : self->step.target;
+      self->outcome == EXECUTION_NO_DIRECTORY ? self->step.working_directory : self->step.target;
   if (masker_is_empty(masker) || subject == NULL)
     return;
   self->subject = memory_copy(subject, strlen(subject));
   mask_string(masker, self->subject, false);
   const bool is_masked = strcmp(self->subject, subject) != 0;
   const int code = self->error.code;
-  if (!is_masked || self->how < EXECUTION_NO_DIRECTORY)
+  if (!is_masked || self->outcome < EXECUTION_NO_DIRECTORY)
     return;
   (void)error_set(&self->error, "cannot start %s: %s", self->subject,
                   code != 0 ? strerror(code) : "failed");
   self->error.code = code;
 }
 
-static struct execution_result make_end(struct execution *self) {
+static struct execution_result make_result(struct execution *self) {
+  const enum execution_outcome outcome = self->outcome;
   mask_subject(self);
-  struct execution_result end = {.how = self->how,
-                                 .duration_ms = self->outcome.duration_ms,
-                                 .subject = self->how == EXECUTION_NO_DIRECTORY
+  struct execution_result end = {.how = outcome,
+                                 .exit_code = ends[outcome].exit_code,
+                                 .duration_ms = self->process_outcome.duration_ms,
+                                 .subject = outcome == EXECUTION_NO_DIRECTORY
                                                 ? self->step.working_directory
                                                 : self->step.target,
                                  .error = self->error,
-                                 .holder = self->outcome.holder,
-                                 .unkillable = self->outcome.unkillable,
+                                 .holder = self->process_outcome.holder,
+                                 .unkillable = self->process_outcome.unkillable,
                                  .cost = make_cost(self)};
-  if (end.how == EXECUTION_SIGNALED)
-    end.signal = WTERMSIG(self->outcome.status);
+  if (outcome == EXECUTION_EXITED)
+    end.exit_code = WEXITSTATUS(self->process_outcome.status);
+  if (outcome == EXECUTION_SIGNALED)
+    end.exit_code += end.signal = WTERMSIG(self->process_outcome.status);
   if (self->subject != NULL)
     end.subject = self->subject;
-  end.exit_code = exit_code_of(self, &end);
   set_output(self, &end);
   return end;
 }
@@ -400,57 +395,58 @@ void execution_step_end(const struct execution *self, const struct execution_res
   out->completed = event_after(self, STEP_EVENT_COMPLETED, &line);
 }
 
-static void finish_run(struct execution *self) {
-  struct execution_result end = make_end(self);
-  if (is_command(self)) /* a file kind's error is its own */
-    execution_result_tell_memory(&end, &self->message);
+static void finish(struct execution *self) {
+  struct execution_result end = make_result(self);
+  if (is_command(self)) /* a file kind describes its own error */
+    execution_result_explain_memory(&end, &self->message);
   read_clock(self);
-  self->state = RUN_DONE;
+  self->state = DONE;
   self->context->done(self->context->engine, self, &end);
 }
 
-/* The result repeats what is kept of the output; it must not come on top of a full frontend. */
+/* The result repeats the captured output, which must not be added to a full frontend. */
 static bool has_capacity_for_result(struct execution *self) {
-  if (self->output == RUN_RAW)
+  if (self->output == OUTPUT_RAW)
     return has_capacity(self, 0);
   const struct captured_stream output = capture_stream(&self->capture, false);
   return has_capacity(self, output.length + output.tail_length);
 }
 
-/* The process is over: what is left is in the splitters, or was held back. */
-static bool take_rest(struct execution *self, enum process_stream stream) {
-  if (!take_lines(self, stream))
+/* The process is over: the rest of its output is in the splitter, or the mask holds it back. */
+static bool pass_rest(struct execution *self, enum process_stream stream) {
+  if (!pass_lines(self, stream))
     return false;
   end_stream(self, stream);
-  return take_lines(self, stream);
+  return pass_lines(self, stream);
 }
 
 static void finish_or_wait(struct execution *self) {
-  if (take_rest(self, PROCESS_STDOUT) && take_rest(self, PROCESS_STDERR) &&
+  if (pass_rest(self, PROCESS_STDOUT) && pass_rest(self, PROCESS_STDERR) &&
       has_capacity_for_result(self)) {
-    finish_run(self);
+    finish(self);
   } else {
     flush(self);
     self->context->stalled(self->context->engine, self);
   }
 }
 
-/* The process goes at once: the next run may begin before this one is over, and gets its
+/* Frees the process at once: the next execution, which may begin before this one is done, gets its
    supervisor. */
 static void on_ended(void *owner, const struct process_outcome *outcome) {
   struct execution *self = owner;
   struct masker *masker = &self->context->secrets->masker;
-  self->state = RUN_ENDED;
+  self->state = ENDED;
   (void)evtimer_del(self->timer);
-  self->outcome = *outcome;
-  self->how = how_it_ended(self, outcome);
+  self->process_outcome = *outcome;
+  self->outcome = outcome_of(self, outcome);
   if (outcome->end == PROCESS_NOT_STARTED)
     execution_result_mask_reason(&self->error, outcome, masker);
   if (outcome->alive_count > 0) {
     self->alive = memory_allocate(outcome->alive_count * sizeof *self->alive);
     memcpy(self->alive, outcome->alive, outcome->alive_count * sizeof *self->alive);
   }
-  execution_result_mask_processes(&self->outcome.holder, self->alive, outcome->alive_count, masker);
+  execution_result_mask_processes(&self->process_outcome.holder, self->alive, outcome->alive_count,
+                                  masker);
   process_free(self->process);
   self->process = NULL;
   read_clock(self);
@@ -459,7 +455,7 @@ static void on_ended(void *owner, const struct process_outcome *outcome) {
 
 LOOP_CALLBACK(on_timer, struct execution *self) {
   read_clock(self);
-  if (self->state == RUN_ENDED)
+  if (self->state == ENDED)
     finish_or_wait(self);
   else
     flush(self);
@@ -494,11 +490,11 @@ struct execution *execution_new(const struct execution_context *context, struct 
                              .made_ms = clock_monotonic_ms()};
   request->step = (struct step){0};
   self->log.traceparent = run_kind_trace(&self->step);
-  self->outcome.status = -1;
+  self->process_outcome.status = -1;
   self->timer = loop_timer_new(context->process.base, on_timer, self);
-  self->output = !is_command(self)                  ? RUN_CONTENT
-                 : frontend->terms.output_bytes > 0 ? RUN_RAW
-                                                    : RUN_LINES;
+  self->output = !is_command(self)                  ? OUTPUT_CONTENT
+                 : frontend->terms.output_bytes > 0 ? OUTPUT_RAW
+                                                    : OUTPUT_LINES;
   for (int i = 0; i < 2; i++) {
     mask_stream_init(&self->masks[i], &context->secrets->masker);
     line_splitter_init(&self->splitters[i], context->line_bytes);
@@ -510,14 +506,14 @@ struct execution *execution_new(const struct execution_context *context, struct 
   read_clock(self);
   batcher_init(&self->batcher, self->now_ms);
   emit_started(self);
-  batcher_flushed(&self->batcher, self->now_ms); /* it leaves when begin() says so */
+  batcher_flushed(&self->batcher, self->now_ms); /* begin() decides when it is sent */
   return self;
 }
 
-/* There will be no process: the run ends, from the loop. */
+/* There will be no process: the execution ends, from the event loop. */
 static void end_without_process(struct execution *self) {
-  self->state = RUN_ENDED;
-  self->how = self->was_stopped ? EXECUTION_STOPPED : EXECUTION_NO_PROCESS;
+  self->state = ENDED;
+  self->outcome = self->was_stopped ? EXECUTION_STOPPED : EXECUTION_NO_PROCESS;
   loop_timer_start_now(self->timer);
 }
 
@@ -541,14 +537,14 @@ static void make_process(struct execution *self, bool waits) {
 }
 
 void execution_prepare(struct execution *self) {
-  if (self->state == RUN_NEW && !self->was_stopped && is_command(self))
+  if (self->state == NEW && !self->was_stopped && is_command(self))
     make_process(self, true);
 }
 
 void execution_start(struct execution *self) {
-  if (self->state != RUN_NEW || self->was_stopped)
+  if (self->state != NEW || self->was_stopped)
     return;
-  self->state = RUN_RUNNING;
+  self->state = RUNNING;
   self->was_started = true;
   if (self->process != NULL)
     process_go(self->process);
@@ -588,7 +584,7 @@ uint64_t execution_output_total(const struct execution *self) {
 }
 
 size_t execution_last_line(const struct execution *self, char *out, size_t size) {
-  return self->output == RUN_RAW ? capture_last_line(&self->capture, out, size) : 0;
+  return self->output == OUTPUT_RAW ? capture_last_line(&self->capture, out, size) : 0;
 }
 
 void *execution_user_data(const struct execution *self) {
@@ -600,19 +596,19 @@ struct frontend *execution_frontend(const struct execution *self) {
 }
 
 bool execution_is_stalled(const struct execution *self) {
-  return self->state >= RUN_ENDED || (self->state == RUN_DRAINING && self->paused);
+  return self->state >= ENDED || (self->state == DRAINING && self->is_paused);
 }
 
 void execution_resume(struct execution *self) {
-  if (self->state == RUN_ENDED) {
+  if (self->state == ENDED) {
     loop_timer_start_now(self->timer);
     return;
   }
-  if (!self->paused)
+  if (!self->is_paused)
     return;
   read_clock(self);
-  if (take_lines(self, PROCESS_STDOUT) && take_lines(self, PROCESS_STDERR)) {
-    self->paused = false;
+  if (pass_lines(self, PROCESS_STDOUT) && pass_lines(self, PROCESS_STDERR)) {
+    self->is_paused = false;
     process_pause(self->process, false);
     flush_when_due(self);
   } else {
@@ -627,7 +623,7 @@ void execution_ignore_capacity(struct execution *self) {
 
 void execution_stop(struct execution *self, int64_t grace_ms, enum step_cause cause,
                     const char *reason) {
-  if (self->state == RUN_ENDED || self->state == RUN_DONE)
+  if (self->state == ENDED || self->state == DONE)
     return;
   if (!self->was_stopped) {
     self->stop_cause = cause;
@@ -645,16 +641,9 @@ int64_t execution_memory(const struct execution *self) {
 }
 
 void execution_describe(const struct execution *self, char *out, size_t size) {
-  static const char *const waits[] = {
-      [RUN_NEW] = "waits until its start is acknowledged",
-      [RUN_RUNNING] = "waits for its process",
-      [RUN_DRAINING] = "waits for the end of its pipes",
-      [RUN_ENDED] = "waits for capacity for its last output",
-      [RUN_DONE] = "is over",
-  };
-  const char *what = self->paused ? "waits for capacity for its output" : waits[self->state];
+  const char *wait = self->is_paused ? "waits for capacity for its output" : waits_for[self->state];
   pid_t pid = self->process != NULL ? process_pid(self->process) : 0;
   (void)snprintf(out, size, "%s, pid %d, age %.1f s, %llu events: %s", self->step.kind->name,
                  (int)pid, (double)(clock_monotonic_ms() - self->made_ms) / 1000,
-                 (unsigned long long)self->events, what);
+                 (unsigned long long)self->events, wait);
 }

@@ -11,21 +11,21 @@
 #include "agent/process/process.h"
 
 /*
- * One step in flight: a process, and what becomes of its output. The engine's own; frontends see
- * what frontend.h shows of it.
+ * The execution of one step: its process, and the way of its output to the frontend. The engine
+ * uses this; frontends see only what frontend.h declares.
  *
- *   run = execution_new(…)               event(started)
- *   execution_prepare(run)               its process is made, and waits
- *   execution_start(run)                 the process executes
- *     event(…) …, flush()          while it prints
- *     stalled()                    the command is over, its output is not: the frontend has no room
- *     done()                       once, from the event loop
- *   execution_free(run)                  from there, or to give up
+ *   execution = execution_new(…)       event(started)
+ *   execution_prepare(execution)       its process is made, and waits
+ *   execution_start(execution)         the process executes the step
+ *     event(…) …, flush()              while it prints
+ *     stalled()                        it is over, but the frontend has no capacity for its output
+ *     done()                           once, from the event loop
+ *   execution_free(execution)          after done(), or to give up
  */
 
-/* What all runs of an engine share. Nothing is owned. */
+/* What all executions of an engine share. Nothing is owned. */
 struct execution_context {
-  /* What a run tells its engine, from the event loop only. */
+  /* Called from the event loop only, except `stalled`, which execution_stop may call, too. */
   void (*stalled)(void *engine, struct execution *execution);
   void (*done)(void *engine, struct execution *execution, const struct execution_result *end);
   void *engine;
@@ -33,45 +33,44 @@ struct execution_context {
   const struct log *log;
   struct secrets *secrets;
   struct kind_context kind;
-  size_t line_bytes;     /* of the longest line that comes whole, see lines.h */
-  const char *agent_tag; /* unique to this agent process; every run's tag begins with it */
+  size_t line_bytes;     /* a longer line is split: see lines.h */
+  const char *agent_tag; /* unique to this agent; the tag of each execution begins with it */
 };
 
-/* Takes the request over: its step is empty afterwards. `number` is unique in this engine. The
-   context and the frontend must outlive the run. */
+/* Takes ownership of the request's step, which is empty afterwards. `number` is unique in this
+   engine. The context and the frontend must outlive the execution. */
 struct execution *execution_new(const struct execution_context *context, struct frontend *frontend,
                                 struct request *request, uint64_t number);
 
-/* Kills what may still run. */
+/* Kills the processes that still run. */
 void execution_free(struct execution *self);
 
-/* Makes the process ahead of execution_start; not needed. */
+/* Makes the process ahead of execution_start, which would else make it. */
 void execution_prepare(struct execution *self);
 
-/* A command that cannot be started is reported through done(), like everything else. Nothing
-   happens when the run was stopped before. */
+/* If the command cannot be started, done() reports it like any other end. Does nothing if the
+   execution was stopped before. */
 void execution_start(struct execution *self);
 
-/* The frontend has room again. */
+/* The frontend has capacity again. */
 void execution_resume(struct execution *self);
 
-/* From now on the frontend counts as having room: what is over is little, and its result is worth
-   it. */
+/* Passes on all output from now on, whether or not the frontend has capacity. */
 void execution_ignore_capacity(struct execution *self);
 
 /* See engine_stop. */
 void execution_stop(struct execution *self, int64_t grace_ms, enum step_cause cause,
                     const char *reason);
 
-/* As of process_memory; 0: it has no process, or was not started. */
+/* Returns process_memory; 0 if it has no process or was not started. */
 int64_t execution_memory(const struct execution *self);
 
 struct frontend *execution_frontend(const struct execution *self);
 
-/* It is over but for its last output, for which the frontend has no room. */
+/* Whether it is over except for its last output, for which the frontend has no capacity. */
 bool execution_is_stalled(const struct execution *self);
 
-/* One line for the log: its pid, its age, and what it waits for. */
+/* Writes a line for the log: the pid, the age, and what the execution waits for. */
 void execution_describe(const struct execution *self, char *out, size_t size);
 
 #endif

@@ -62,7 +62,7 @@ static void add_bytes(struct buffer *out, int64_t bytes) {
   buffer_add_format(out, "%lld %ciB", (long long)bytes, units[unit]);
 }
 
-void execution_result_tell_memory(struct execution_result *self, struct buffer *text) {
+void execution_result_explain_memory(struct execution_result *self, struct buffer *text) {
   if (!self->cost.oom_killed || !execution_result_is_own(self))
     return;
   if (self->how == EXECUTION_SIGNALED)
@@ -82,7 +82,7 @@ void execution_result_tell_memory(struct execution_result *self, struct buffer *
   self->message = (struct captured_stream){.bytes = text->bytes, .length = text->length};
 }
 
-/* A command's output is shown however it ended. */
+/* A command's output is part of the result however it ended. */
 struct step_result execution_result_step_result(const struct execution_result *self,
                                                 const struct step *step, struct error *line) {
   struct step_result result = {.schema_version = step_answer_version(step),
@@ -116,7 +116,7 @@ void execution_result_log(const struct execution_result *self, const struct log 
   enum log_level failure = quiet ? LOG_DEBUG : LOG_WARN;
   char command[400];
   kind_describe(step, log->masker, command, sizeof command);
-  /* Only a message of the agent's own: what a command wrote is in the stream. */
+  /* Only the agent's own message: a command's output was logged or sent already. */
   bool own = !execution_result_is_own(self) || kind_of(step)->work != NULL;
   bool has_message = own && !succeeded;
   struct error line;
@@ -155,14 +155,14 @@ void execution_result_mask_reason(struct error *reason, const struct process_out
   free(masked);
 }
 
-/* Of proc(5) comm. */
+/* The longest comm of proc(5). */
 #define NAME_MAX_OF_KERNEL 15
 
 static void mask_name(struct masker *masker, char *name) {
   mask_string(masker, name, strlen(name) == NAME_MAX_OF_KERNEL);
 }
 
-/* One that was cut when it was made, or a name in brackets. */
+/* A command line, which may be cut, or a name in brackets. */
 static void mask_command(struct masker *masker, char *command, size_t size) {
   const size_t length = strlen(command);
   if (length == NAME_MAX_OF_KERNEL + 2 && command[0] == '[' && command[length - 1] == ']') {
@@ -184,7 +184,7 @@ void execution_result_mask_processes(struct pipe_holder *holder, struct step_pro
 
 /* --- a rejection ------------------------------------------------------------------------------ */
 
-/* How many fields are named, of a payload of so many bytes, and how many bytes of each name. */
+/* Bounds of the log line: the fields, the bytes of a payload that is read, and of a name. */
 #define FIELDS_SHOWN 16
 #define PAYLOAD_READ_MAX ((size_t)1024 * 1024)
 #define NAME_SHOWN 40
@@ -192,14 +192,14 @@ void execution_result_mask_processes(struct pipe_holder *holder, struct step_pro
 static void add_field(struct buffer *out, struct masker *masker, const char *name, size_t length,
                       size_t value_length) {
   char *shown = memory_copy(name, length);
-  mask_string(masker, shown, false); /* before it is cut */
+  mask_string(masker, shown, false); /* before the name is cut */
   buffer_add_format(out, "%s %.*s (%zu bytes)", out->length > 0 ? "," : ":", NAME_SHOWN, shown,
                     value_length);
   free(shown);
 }
 
-/* The fields of an object and the sizes of their values. Any value may be a secret, and in what is
-   no JSON a value may stand in the place of a name. */
+/* Adds the names of an object's fields and the sizes of their values, because any value may be a
+   secret. In invalid JSON a value may stand in place of a name. */
 static void add_fields(struct buffer *out, struct masker *masker, const char *payload,
                        size_t length) {
   struct json_text text = {.bytes = payload, .length = length};

@@ -19,8 +19,7 @@ void line_splitter_release(struct line_splitter *self) {
   line_splitter_init(self, self->piece_max);
 }
 
-/* Moves what is left to the front. A byte is moved at most once: after that its line begins at 0.
- */
+/* Moves the rest to the front. A byte is moved at most once, because its line begins at 0 then. */
 static void pack(struct line_splitter *self) {
   if (self->end > self->start)
     memmove(self->buffer, self->buffer + self->start, self->end - self->start);
@@ -29,7 +28,7 @@ static void pack(struct line_splitter *self) {
   self->start = 0;
 }
 
-/* When more bytes are needed, at most one piece is left in the buffer: so there is always room. */
+/* If more bytes are needed, at most one piece is in the buffer, so the growth is bounded. */
 static void grow(struct line_splitter *self, size_t free_bytes) {
   const size_t most = self->piece_max + free_bytes - self->read + LINE_SPLITTER_READ;
   size_t capacity = self->capacity > 0 ? 2 * self->capacity : free_bytes;
@@ -45,7 +44,7 @@ char *line_splitter_space(struct line_splitter *self, size_t before, size_t *siz
     pack(self);
   if (self->capacity - self->end < free_bytes)
     grow(self, free_bytes);
-  CHECK(self->capacity - self->end >= free_bytes); /* what is left is at most one piece */
+  CHECK(self->capacity - self->end >= free_bytes); /* the rest is at most one piece */
   *size = self->capacity - self->end - before;
   return self->buffer + self->end;
 }
@@ -61,7 +60,7 @@ void line_splitter_end(struct line_splitter *self) {
   self->ended = true;
 }
 
-/* Index of the first "\n" or "\r" in text[from..to), or `to`. */
+/* Returns the index of the first "\n" or "\r" in text[from..to), or `to`. */
 static size_t find_line_end(const char *text, size_t from, size_t to) {
   for (; to - from >= SWAR_SIZE; from += SWAR_SIZE) {
     uint64_t word = swar_load(text + from);
@@ -74,7 +73,7 @@ static size_t find_line_end(const char *text, size_t from, size_t to) {
   return from;
 }
 
-/* Gives back what only a long line needed; no line is in use. */
+/* Frees the memory that only a long line needed. No line is in use. */
 static void shrink(struct line_splitter *self) {
   if (self->capacity <= LINE_SPLITTER_KEPT || self->end - self->start > LINE_SPLITTER_KEPT / 2)
     return;
@@ -83,14 +82,14 @@ static void shrink(struct line_splitter *self) {
   self->buffer = memory_resize(self->buffer, self->capacity);
 }
 
-/* Hands out `length` bytes and steps over them. */
-static bool take(struct line_splitter *self, struct line *line, size_t length, bool partial) {
+/* Returns the next `length` bytes as a line. */
+static bool split_off(struct line_splitter *self, struct line *line, size_t length, bool partial) {
   *line = (struct line){self->buffer + self->start, length, partial};
   self->start += length;
   return true;
 }
 
-/* Steps over a byte order mark. False while more bytes may make it one. */
+/* Skips a byte order mark. Returns false if more bytes are needed to know whether it is one. */
 static bool begin(struct line_splitter *self) {
   size_t length = self->end;
   if (length < UTF8_MARK_LENGTH && !self->ended &&
@@ -111,20 +110,20 @@ bool line_splitter_next(struct line_splitter *self, struct line *line) {
   if (self->scanned < self->start)
     self->scanned = self->start;
 
-  /* One byte more than a piece: it may be the end of a line of exactly that length. */
+  /* One more byte than a piece, which may end a line of exactly that length. */
   size_t left = self->end - self->start;
   size_t limit = left > self->piece_max ? self->start + self->piece_max + 1 : self->end;
   self->scanned = find_line_end(self->buffer, self->scanned, limit);
   if (self->scanned < limit) {
     self->swallow_newline = self->buffer[self->scanned] == '\r';
-    take(self, line, self->scanned - self->start, false);
+    split_off(self, line, self->scanned - self->start, false);
     self->start++;
     return true;
   }
   if (left > self->piece_max)
-    return take(self, line, utf8_cut(self->buffer + self->start, self->piece_max), true);
+    return split_off(self, line, utf8_cut(self->buffer + self->start, self->piece_max), true);
   if (self->ended && left > 0)
-    return take(self, line, left, false);
+    return split_off(self, line, left, false);
   shrink(self);
   return false;
 }

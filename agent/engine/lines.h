@@ -5,21 +5,20 @@
 #include <stddef.h>
 
 /*
- * The longest piece in bytes, chosen by the owner of a splitter within these bounds. A line of up
- * to this length comes whole. A longer one comes in partial pieces of this length, or up to three
- * bytes less so that no UTF-8 sequence is cut, and a last piece, which is neither partial nor
- * empty. The upper bound leaves room in what Redis takes (proto-max-bulk-len, 512 MiB) for each
- * byte of a line as the six of \u0000.
+ * The bounds of `piece_max`, in bytes. A line of up to `piece_max` bytes arrives whole. A longer
+ * one arrives in partial pieces of this length, or up to three bytes less so that no UTF-8 sequence
+ * is cut, and a last piece that is neither partial nor empty. The upper bound fits into Redis'
+ * proto-max-bulk-len (512 MiB) even if each byte becomes the six of \u0000.
  */
 #define LINE_BYTES_MIN ((size_t)1024)
 #define LINE_BYTES_DEFAULT ((size_t)1024 * 1024)
 #define LINE_BYTES_MAX ((size_t)64 * 1024 * 1024)
 
 /*
- * Splits the bytes of one output stream into lines. "\n", "\r\n" and a lone "\r" each end a line. A
- * lone "\r" ends its line at once, so that a progress bar is seen as it is drawn; a "\n" that
- * follows it later is swallowed. A UTF-8 byte order mark at the beginning of the stream is dropped.
- * Does no I/O: the caller reads.
+ * Splits the bytes of one output stream into lines, without I/O: the caller reads. "\n", "\r\n" and
+ * a lone "\r" end a line. A "\r" ends its line at once, so that a progress bar is visible while it
+ * is drawn; a "\n" that follows is skipped, also if it comes later. A UTF-8 byte order mark at the
+ * beginning of the stream is dropped.
  *
  *   for (;;) {
  *     while (line_splitter_next(&splitter, &line))
@@ -29,11 +28,10 @@
  *     n > 0 ? line_splitter_filled(&splitter, n, n == size) : line_splitter_end(&splitter);
  *   }
  *
- * The caller may stop between two lines: what is not taken stays. Each splitter has one buffer,
- * allocated at the first use. It begins with LINE_SPLITTER_FIRST_READ bytes, enough for a command
- * that says little, and grows to a piece + LINE_SPLITTER_READ and what is to be in front of it, no
- * further. What a long line needed beyond
- * LINE_SPLITTER_KEPT is given back when the line was handed out.
+ * The caller may stop between two lines; the rest stays. A splitter has one buffer, allocated at
+ * the first use. It begins with LINE_SPLITTER_FIRST_READ bytes, which is enough for short output,
+ * and grows to at most `piece_max` + LINE_SPLITTER_READ + `before`. After a long line it shrinks to
+ * LINE_SPLITTER_KEPT.
  */
 #define LINE_SPLITTER_FIRST_READ ((size_t)128)
 #define LINE_SPLITTER_READ ((size_t)64 * 1024)
@@ -43,37 +41,36 @@ struct line_splitter {
   size_t piece_max;
   char *buffer;
   size_t capacity;
-  size_t read;          /* bytes of room to make */
-  size_t start;         /* offset of the first byte that was not handed out */
-  size_t scanned;       /* offset; before it there is no line end */
-  size_t end;           /* offset after the last byte */
-  bool begun;           /* what the stream begins with was looked at: a byte order mark or not */
+  size_t read;          /* how many bytes of space to make */
+  size_t start;         /* offset of the next line */
+  size_t scanned;       /* offset; no line ends before it */
+  size_t end;           /* offset behind the last byte */
+  bool begun;           /* the beginning was checked for a byte order mark */
   bool swallow_newline; /* the last line ended in "\r" */
   bool ended;
 };
 
 struct line {
-  const char *text; /* inside the splitter's buffer, valid until the next call */
+  const char *text; /* in the splitter's buffer, valid until the next call */
   size_t length;
   bool partial; /* more of this line follows */
 };
 
-/* `piece_max`: from LINE_BYTES_MIN to LINE_BYTES_MAX. */
 void line_splitter_init(struct line_splitter *self, size_t piece_max);
 void line_splitter_release(struct line_splitter *self);
 
-/* Returns room for `before` bytes and behind them for `size` bytes, to read into: at least
-   LINE_SPLITTER_FIRST_READ bytes, LINE_SPLITTER_READ once the room was full often enough. Only
-   after line_splitter_next has returned false. Aborts when out of memory. */
+/* Returns space for `before` bytes and, behind them, `size` bytes to read into: at least
+   LINE_SPLITTER_FIRST_READ, and LINE_SPLITTER_READ after the space was full often enough. To be
+   called only after line_splitter_next returned false. */
 char *line_splitter_space(struct line_splitter *self, size_t before, size_t *size);
 
-/* `length` bytes were written there; `was_full`: as many were read as there was room for. */
+/* The caller has written `length` bytes to the space; `was_full`: the read filled it. */
 void line_splitter_filled(struct line_splitter *self, size_t length, bool was_full);
 
-/* No more bytes follow: what is left, unless it is empty, is the last line. */
+/* No more bytes follow: the rest, unless it is empty, is the last line. */
 void line_splitter_end(struct line_splitter *self);
 
-/* Fills in the next line. False when more bytes are needed, or after the end when none is left. */
+/* Returns the next line; false if more bytes are needed, or if none is left after the end. */
 bool line_splitter_next(struct line_splitter *self, struct line *line);
 
 #endif

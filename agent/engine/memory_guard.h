@@ -2,51 +2,38 @@
 #define AGENT_ENGINE_MEMORY_GUARD_H
 
 #include <event2/event.h>
-#include <stdbool.h>
 #include <stdint.h>
 
-#include "base/cgroup.h"
+#include "agent/engine/execution.h"
+#include "agent/process/supervisors.h"
+#include "base/log.h"
 
 /*
- * Tells when the container's memory is nearly exhausted, before the kernel ends somebody for it:
- * where it ends the whole group (memory.oom.group, as kubelet sets it), it ends the agent, too.
- * Looks only while it is needed, and the sooner again the less is left. What the kernel can give
- * back under pressure is not counted: a full page cache is no want of memory.
+ * Kills the step that uses the most memory before the container runs out of it. The kernel would
+ * kill any process, and if it kills the whole control group (memory.oom.group, which the kubelet
+ * sets), also the agent. The engine makes the guard when the first step arrives. The guard reads
+ * the group's counters only while a step has processes, and more often the less memory is left.
+ * Memory that the kernel can reclaim does not count: a full page cache is no shortage.
+ *
+ * The victim is the execution, or the processes that an earlier step left in the background, with
+ * the most resident memory. A process that fills a memory file system has little resident memory
+ * itself: if such files have grown since the only step began, and nothing else runs, that step is
+ * the victim. A step that uses less than a quarter of the reserve is never killed, because another
+ * program uses the memory.
  */
 struct memory_guard;
 
-/* In bytes. */
-struct memory_shortage {
-  int64_t used, limit, reserve;
-  int64_t shmem_added; /* tmpfs and shared memory: growth since the last memory_guard_watch */
-};
-
-/* Called from the event loop. */
-struct memory_guard_handler {
-  /* Asked before each look: the guard stops when there is nobody who could be ended. */
-  bool (*is_needed)(void *owner);
-  /* Less than the reserve is left. Returns false if it has to be called again at the next look,
-     which is soon. Otherwise it is called again while it is so, not before
-     MEMORY_GUARD_PAUSE_MS. */
-  bool (*exhausted)(void *owner, const struct memory_shortage *shortage);
-  /* More is left again, after it was less. */
-  void (*relieved)(void *owner);
-};
-
-/* `reserve`: how many bytes of the limit are left when it tells; MEMORY_RESERVE_AUTO: a sixteenth,
-   at least 16 and at most 64 MiB, and only where the kernel ends the whole group; 0: it never
-   tells. The group and the handler must outlive the guard. */
+/* The guard acts when less than `reserve` bytes of the limit are left. 0: never.
+   MEMORY_RESERVE_AUTO: a sixteenth of the limit, from 16 to 64 MiB, if the kernel kills the whole
+   group; else never. `executions` has ENGINE_EXECUTIONS_MAX places, NULL if free. Everything that
+   is passed must outlive the guard. Logs whether the guard is active. */
 #define MEMORY_RESERVE_AUTO UINT64_MAX
-#define MEMORY_GUARD_PAUSE_MS 250
-struct memory_guard *memory_guard_new(struct event_base *base, const struct cgroup *group,
-                                      uint64_t reserve, const struct memory_guard_handler *handler,
-                                      void *owner);
+struct memory_guard *memory_guard_new(struct event_base *base, const struct log *log,
+                                      uint64_t reserve, struct execution *const *executions,
+                                      struct supervisors *supervisors);
 void memory_guard_free(struct memory_guard *self);
 
-/* Whether it can tell: there was a limit when it was made, and the reserve was a part of it. */
-bool memory_guard_is_on(const struct memory_guard *self);
-
-/* A step begins: looks from now on, until it is not needed. */
+/* A step begins: the guard watches the memory until no step has processes. */
 void memory_guard_watch(struct memory_guard *self);
 
 #endif

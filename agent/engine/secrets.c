@@ -20,7 +20,7 @@ static void log_not_masked(const struct log *log, const char *step_id, const cha
       [MASKER_TOO_LONG] = "it has more than 65536 bytes",
       [MASKER_FULL] = "too many or too long ones are masked already",
   };
-  static_assert(NEEDLE_MIN == 6 && MASKER_VALUE_MAX == 65536, "as the reasons say");
+  static_assert(NEEDLE_MIN == 6 && MASKER_VALUE_MAX == 65536, "the reasons name them");
   log_line(log, LOG_WARN, step_id, "%s is not masked: %s", name, reasons[answer]);
 }
 
@@ -60,7 +60,8 @@ void secrets_release(struct secrets *self) {
   masker_release(&self->masker);
 }
 
-/* --- of a step -------------------------------------------------------------------------------- */
+/* --- a step's secrets --------------------------------------------------------------------------
+   */
 
 static const char *value_of(const struct step *step, const char *name) {
   if (strchr(name, '=') != NULL)
@@ -83,9 +84,9 @@ static bool is_among(char *const *names, size_t count, const char *name) {
   return false;
 }
 
-/* Those of a step that are not masked. */
+/* The variables of a step that cannot be masked. */
 struct not_masked {
-  char **names; /* ended by NULL */
+  char **names; /* terminated by NULL */
   enum masker_answer *answers;
   size_t count;
 };
@@ -128,7 +129,7 @@ static void visit_matching(struct secrets *self, const struct step *step, variab
   }
 }
 
-/* The log comes last: it is masked, too, by all of them. */
+/* Logs last, because all of the values are masked in the log, too. */
 char **secrets_add_step(struct secrets *self, const struct log *log, const struct step *step) {
   struct not_masked not_masked = {0};
   visit_named(self, step, add_variable, &not_masked);
@@ -145,19 +146,21 @@ void secrets_free_names(char **names) {
   free(names);
 }
 
-/* A value that was not taken may be another step's by now. */
-static void let_go(struct masker *masker, void *context, const char *name, const char *value) {
+/* The masker may have a value that this step could not add, but another step's. */
+static void release_variable(struct masker *masker, void *context, const char *name,
+                             const char *value) {
   char *const *not_masked = context;
   if (not_masked == NULL || !is_among(not_masked, SIZE_MAX, name))
     masker_let_go(masker, value, strlen(value));
 }
 
 void secrets_end_step(struct secrets *self, const struct step *step, char *const *not_masked) {
-  visit_named(self, step, let_go, (void *)(uintptr_t)not_masked);
-  visit_matching(self, step, let_go, (void *)(uintptr_t)not_masked);
+  visit_named(self, step, release_variable, (void *)(uintptr_t)not_masked);
+  visit_matching(self, step, release_variable, (void *)(uintptr_t)not_masked);
 }
 
-/* --- of a step that is rejected --------------------------------------------------------------- */
+/* --- a rejected step's secrets -----------------------------------------------------------------
+   */
 
 static const char *text_in(const cJSON *object, const char *name) {
   return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
@@ -168,7 +171,7 @@ static const char *value_in(const cJSON *env, const char *name) {
   return own != NULL || name == NULL ? own : getenv(name);
 }
 
-/* The values, up to STEP_SECRETS_MAX; returns how many. */
+/* Finds up to STEP_SECRETS_MAX values. Returns how many. */
 static size_t find_rejected(const struct secrets *self, const cJSON *root,
                             const char *values[STEP_SECRETS_MAX]) {
   const cJSON *env = cJSON_GetObjectItemCaseSensitive(root, "env"), *item;

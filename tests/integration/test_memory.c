@@ -280,7 +280,7 @@ FAKED_TEST(where_the_kernel_ends_all_the_guard_is_on) {
   struct job *job = start_faked(faked);
   const cJSON *step =
       job_push_until(job, job_script(job, "echo up; " HOLDER("sleep 600.226")), "up");
-  agent_process_wait_log(job->agent, "an out-of-memory kill would end the agent, too");
+  agent_process_wait_log(job->agent, "the kernel would kill the agent together with a step");
   wait_holding();
   use_memory(faked, 99000000);
   const cJSON *result = job_result_of(job, step);

@@ -1,4 +1,4 @@
-#include "agent/engine/captured_stream.h"
+#include "agent/engine/capture.h"
 #include "tests/test.h"
 
 static struct captured_stream whole(const char *text) {

@@ -77,25 +77,25 @@ ENGINE_TEST(a_rejected_run_is_answered_and_has_not_executed) {
 
 ENGINE_TEST(a_dump_has_a_line_for_each_execution_and_for_the_frontend) {
   engine_signal(owner->engine, SIGUSR1);
-  assert_int_equal(loop_logged(&owner->loop, "state: 0 runs, "), 1);
-  assert_int_equal(loop_logged(&owner->loop, "state: run "), 0);
+  assert_int_equal(loop_logged(&owner->loop, "state: 0 executions, "), 1);
+  assert_int_equal(loop_logged(&owner->loop, "state: execution "), 0);
   assert_int_equal(loop_logged(&owner->loop, "state: frontend test"), 1);
   step_owner_make_script(owner, "echo one; exec sleep 4013");
   engine_signal(owner->engine, SIGUSR1);
-  assert_int_equal(loop_logged(&owner->loop, "state: 1 runs, "), 1);
+  assert_int_equal(loop_logged(&owner->loop, "state: 1 executions, "), 1);
   assert_int_equal(loop_logged(&owner->loop, "events: waits until its start is acknowledged"), 1);
   engine_start(owner->execution);
   step_owner_expect(owner, "started sh\nstdout one\n");
   engine_signal(owner->engine, SIGUSR1);
   assert_int_equal(loop_logged(&owner->loop, "2 events: waits for its process"), 1);
   char pid[64];
-  snprintf(pid, sizeof pid, "state: run run, pid %d, age ",
+  snprintf(pid, sizeof pid, "state: execution run, pid %d, age ",
            (int)proc_wait_for("sleep 4013", WAIT_BOUND_MS));
   assert_true(loop_logged(&owner->loop, pid) >= 1);
   assert_null(engine_leaving(&owner->frontend));
   engine_leave(&owner->frontend, AGENT_EXIT_SHUTDOWN, "a test");
   engine_signal(owner->engine, SIGUSR1);
-  assert_int_equal(loop_logged(&owner->loop, "state: 1 runs, stopping"), 1);
+  assert_int_equal(loop_logged(&owner->loop, "state: 1 executions, stopping"), 1);
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
