@@ -1,7 +1,7 @@
-/* The filter has a table for each numbering of system calls that the kernel takes from a process of
-   this machine. The numbers and structs are the kernel's (linux/seccomp.h, filter.h, audit.h),
-   which musl does not bring. Of each argument the lower half is compared: pids have 32 bits, and
-   the kernel ignores the rest. */
+/* The filter has a part for each numbering of system calls that the kernel accepts on this machine.
+   The numbers and structs are the kernel's (linux/seccomp.h, filter.h, audit.h), which musl does
+   not have. It compares the lower half of each argument: pids have 32 bits, and the kernel ignores
+   the rest. */
 #include "agent/call_filter.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define SECCOMP_SET_MODE_FILTER 1
-/* Else processes become slower before Linux 5.16. */
+/* Before Linux 5.16 processes would be slower without it. */
 #define SECCOMP_FILTER_FLAG_SPEC_ALLOW (1U << 2)
 #define SECCOMP_RET_ALLOW 0x7fff0000U
 #define SECCOMP_RET_ERRNO 0x00050000U
@@ -45,8 +45,8 @@ struct filter_program { /* struct sock_fprog */
 
 struct numbering {
   uint32_t arch;   /* AUDIT_ARCH_… */
-  uint32_t mask;   /* of the number; x32 is amd64 with a bit */
-  uint32_t pid[9]; /* whose first argument is a pid: prlimit64, sched_set…, rt_…sigqueueinfo */
+  uint32_t mask;   /* of the number: x32 is amd64 with another bit */
+  uint32_t pid[9]; /* calls whose first argument is a pid: prlimit64, sched_set…, … */
   uint32_t ioprio_set, setpriority;
   uint32_t tkill, tgkill, pidfd_send_signal;
 };
@@ -57,7 +57,7 @@ struct numbering {
 #define NATIVE_OTHERS SYS_ioprio_set, SYS_setpriority, SYS_tkill, SYS_tgkill, SYS_pidfd_send_signal
 
 static const struct numbering numberings[] = {
-#if defined(__x86_64__) /* and i386; 524, 536: rt_…sigqueueinfo of x32 alone */
+#if defined(__x86_64__) /* and i386; 524 and 536 are rt_…sigqueueinfo of x32 */
     {0xc000003e, ~0x40000000U, {NATIVE_PID, 524, 536}, NATIVE_OTHERS},
     {0x40000003, ~0U, {340, 156, 154, 351, 241, 178, 335, 178, 335}, 289, 97, 238, 270, 424},
 #elif defined(__aarch64__) /* and arm */
@@ -68,9 +68,9 @@ static const struct numbering numberings[] = {
 
 enum { NUMBERINGS = sizeof numberings / sizeof *numberings, PART = 45 };
 
-/* Where the jumps of a part lead. */
+/* The targets of the jumps in a part. */
 enum {
-  PIDS = 3, /* from here on, one for each of numbering.pid */
+  PIDS = 3, /* one jump for each of numbering.pid */
   OTHERS = 12,
   BY_PID = 18,
   BY_IO = 20,
@@ -84,7 +84,7 @@ enum {
   DENY = 44
 };
 
-/* The arguments `which` of ioprio_set are those of setpriority, from 1 on. */
+/* `which` of ioprio_set has the values of setpriority, plus 1. */
 static void write_part(struct instruction part[PART], const struct numbering *of, uint32_t pid,
                        uint32_t group) {
 #define IF(VALUE, AT, TRUE, FALSE)                                                                 \
@@ -118,7 +118,7 @@ static void write_part(struct instruction part[PART], const struct numbering *of
       IF(SIGABRT, 34, ALLOW, 35), /* abort(3) */
       {LOAD, 0, 0, DATA_FIRST},
       IF(pid, 36, DENY, ALLOW),
-      [PIDFD] = {LOAD, 0, 0, DATA_THIRD}, /* a siginfo of its own */
+      [PIDFD] = {LOAD, 0, 0, DATA_THIRD}, /* with a siginfo */
       IF(0, 38, 39, DENY),
       {LOAD, 0, 0, DATA_THIRD + 4},
       IF(0, 40, 41, DENY),
@@ -141,7 +141,7 @@ bool call_filter_install(void) {
   uint32_t group = (uint32_t)getpgrp();
   if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
     return false;
-  for (size_t i = 0; i < NUMBERINGS; i++) /* a group of 0 is outside of the pid namespace */
+  for (size_t i = 0; i < NUMBERINGS; i++) /* a group of 0 is outside the pid namespace */
     write_part(&all[1 + i * PART], &numberings[i], pid, group != 0 ? group : pid);
   all[1 + NUMBERINGS * PART] = (struct instruction){RETURN, 0, 0, SECCOMP_RET_ALLOW};
   return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, &program) ==

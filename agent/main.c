@@ -33,14 +33,14 @@
 #include "wire/features.h"
 #include "wire/version.h"
 
-static_assert(MEMORY_EXHAUSTED_EXIT == AGENT_EXIT_ERROR, "one code for what cannot go on");
+static_assert(MEMORY_EXHAUSTED_EXIT == AGENT_EXIT_ERROR, "exit_code.h names it");
 
-/* What the carrier image holds besides: tools that steps may need, the authorities of tls.h, and
+/* The files beside the program in the carrier image: tools for steps, the authorities of tls.h, and
    the client. */
 static const struct inject_carrier carrier = {
     .tools = "/python", .files = {{"/" TLS_BUNDLE, 0644}, {"/sandbox", 0755}}};
 
-/* One cycle of waiting without a step; --idle-cycles of them are the idle limit. */
+/* The idle limit is --idle-cycles of these. */
 #ifndef IDLE_CYCLE_SECONDS
 #define IDLE_CYCLE_SECONDS 60
 #endif
@@ -68,13 +68,13 @@ static struct frontend *make_frontend(const struct options *options, struct even
   }
 }
 
-/* The secrets that stay in the agent's memory. */
+/* The secrets in the agent's memory. */
 struct own_secrets {
   const struct redis_url *url;
   struct secrets *secrets;
 };
 
-/* In a supervisor. */
+/* Called in a supervisor. */
 static void forget_secrets(void *owner) {
   const struct own_secrets *self = owner;
   if (self->url->password != NULL)
@@ -82,7 +82,7 @@ static void forget_secrets(void *owner) {
   masker_erase(&self->secrets->masker);
 }
 
-/* Serves the frontend that the options name, until its end. */
+/* Serves the frontend of the options. Returns the exit code. */
 static int serve(const struct options *options, const struct startup *startup,
                  const struct process_title *title, struct secrets *secrets,
                  const struct log *log) {
@@ -119,32 +119,32 @@ static int serve(const struct options *options, const struct startup *startup,
   return exit_code;
 }
 
-static bool are_any_set(const struct tls_options *tls) {
+static bool has_tls_options(const struct tls_options *tls) {
   return tls->ca_file != NULL || tls->ca_directory != NULL || tls->certificate != NULL ||
          tls->key != NULL || tls->name != NULL || tls->insecure;
 }
 
-/* The url as it is connected to; without TLS that needs nothing. */
-static int secure(struct options *options, const struct log *log, struct error *error) {
+/* Prepares TLS if the URL asks for it. */
+static int prepare_tls(struct options *options, const struct log *log, struct error *error) {
   struct redis_url *url = &options->url;
   if (url->ignored != NULL)
-    log_line(log, LOG_DEBUG, NULL, "ignored of the connection string: %s", url->ignored);
+    log_line(log, LOG_DEBUG, NULL, "ignoring parts of the connection string: %s", url->ignored);
   if (!url->secure) {
-    if (are_any_set(&options->tls))
+    if (has_tls_options(&options->tls))
       log_line(log, LOG_WARN, NULL,
-               "the options of TLS have no effect: the connection to redis is plain, without "
+               "the TLS options have no effect: the connection to Redis is not encrypted; use "
                "rediss:// or ssl=true");
     return 0;
   }
   url->tls = tls_new(&options->tls, error);
   if (url->tls != NULL && options->tls.insecure)
     log_line(log, LOG_WARN, NULL,
-             "--insecure: the server's certificate is not checked: anybody on the way can read and "
-             "change everything");
+             "--insecure: the server's certificate is not verified, so anyone on the network path "
+             "can read and change the data");
   return url->tls != NULL ? 0 : -1;
 }
 
-/* Adds to the options of the frontends what no setting says, or one says for several of them. */
+/* Completes the options of the frontends with what is no setting of their own. */
 static int complete(struct options *options, const struct log *log, struct error *error) {
   struct tool_settings *tools = &options->tools;
   options->redis.url = &options->url;
@@ -160,7 +160,7 @@ static int complete(struct options *options, const struct log *log, struct error
   options->files.verbose = options->verbose;
   options->stdio.version = options->mcp.program_version = SANDBOX_VERSION;
   if (options->action == OPTIONS_RUN)
-    return secure(options, log, error);
+    return prepare_tls(options, log, error);
   options->files.shell = tools->shell = startup_shell();
   if ((options->action == OPTIONS_STDIO || options->action == OPTIONS_MCP) &&
       startup_directory(&tools->directory, error) != 0)
@@ -174,18 +174,18 @@ static int fail(const struct log *log, const char *reason) {
   return AGENT_EXIT_ERROR;
 }
 
-/* What is searched for has up to 60 times the bytes of a value, and each of them takes
-   NEEDLES_MEMORY: of a container with little memory a 16th at the most, for values as they are a
-   100th. */
+/* The forms of a value that the masker searches for have up to 60 times its bytes, and each byte
+   takes NEEDLES_MEMORY. So the masker uses at most a 16th of a small container's memory; for
+   typical values a 100th. */
 #define SECRETS_SHARE 256
-static_assert(PAYLOAD_LIMIT_MIN / SECRETS_SHARE >= MASKER_BYTES_MIN, "it is not asked for fewer");
+static_assert(PAYLOAD_LIMIT_MIN / SECRETS_SHARE >= MASKER_BYTES_MIN, "the masker needs this many");
 
 static size_t secrets_max(void) {
   const size_t most = payload_limit() / SECRETS_SHARE;
   return most < MASKER_BYTES_MAX ? most : MASKER_BYTES_MAX;
 }
 
-static int run(struct options *options, const struct process_title *title) {
+static int run_agent(struct options *options, const struct process_title *title) {
   unsigned long dropped = 0;
   struct secrets secrets = {0};
   struct log log = {.dropped = &dropped,
@@ -208,21 +208,21 @@ static int run(struct options *options, const struct process_title *title) {
     secrets_add(&secrets, &log, "the password of Redis", options->url.password);
   if (!startup.keeps_orphans)
     log_line(&log, LOG_WARN, NULL,
-             "this kernel has no child subreaper: a process that leaves its step is not ended with "
-             "it");
+             "this kernel has no child subreaper: a process that leaves its step's tree is not "
+             "killed with the step");
   startup_offer_tools();
   int exit_code = complete(options, &log, &error) == 0
                       ? serve(options, &startup, title, &secrets, &log)
                       : fail(&log, error.text);
-  log_line(&log, LOG_INFO, NULL, "exits with code %d", exit_code);
+  log_line(&log, LOG_INFO, NULL, "exiting with code %d", exit_code);
   tls_free(options->url.tls);
   startup_release(&startup);
   secrets_release(&secrets);
   return exit_code;
 }
 
-/* Help or version. */
-static int inform(bool version) {
+/* Prints the help or the version. */
+static int print_info(bool version) {
   char pcre2[64]; /* with its date */
   (void)pcre2_config(PCRE2_CONFIG_VERSION, pcre2);
   if (version) {
@@ -256,11 +256,11 @@ int main(int argc, char **argv) {
   }
   int exit_code = 0;
   if (options.action == OPTIONS_HELP || options.action == OPTIONS_VERSION)
-    exit_code = inform(options.action == OPTIONS_VERSION);
+    exit_code = print_info(options.action == OPTIONS_VERSION);
   else if (options.action == OPTIONS_INJECT)
     exit_code = inject(options.inject_target);
   else
-    exit_code = run(&options, &title);
+    exit_code = run_agent(&options, &title);
   options_release(&options);
   return exit_code;
 }

@@ -16,8 +16,8 @@
 #include "base/memory.h"
 #include "wire/step.h"
 
-/* The frontends with which a setting counts. An action is none: it says what the program does, and
-   its variable, if it has one, gives no more than the argument. */
+/* The frontends that a setting is for. An ACTION chooses the frontend; its variable, if it has one,
+   gives only its argument. */
 enum {
   ACTION = 0,
   WITH_REDIS = 1 << OPTIONS_RUN,
@@ -32,12 +32,12 @@ enum {
 
 struct setting {
   const char *flag;
-  const char *argument; /* its name in --help, in [=brackets] when it may be left out; NULL: none */
-  unsigned frontends;   /* ACTION: it is one */
+  const char *argument; /* its name in --help, in [=brackets] if it is optional; NULL: none */
+  unsigned frontends;   /* bits of WITH_…, or ACTION */
   enum options_action action;
   const char *variable; /* NULL: SANDBOX_ and the flag in capitals */
-  const char *alias;    /* a variable that counts where that is not set; NULL: none */
-  /* Converts the value and puts it at the offset. An error says what is wrong with it. */
+  const char *alias;    /* another variable if that is not set; NULL: none */
+  /* Stores the value at the offset. An error says what is wrong with it. */
   int (*parse)(struct options *self, const struct setting *setting, const char *value,
                struct error *error);
   size_t offset, size;
@@ -45,7 +45,6 @@ struct setting {
   const char *help;
 };
 
-/* All are unsigned. */
 static void put_number(struct options *self, const struct setting *setting,
                        unsigned long long number) {
   void *place = (char *)self + setting->offset;
@@ -115,14 +114,14 @@ static int parse_versions(struct options *self, const struct setting *setting, c
   return mcp_versions_parse(value, &self->mcp.versions, error);
 }
 
-/* The server of a run polls: it reads up to 10,000 events each 250 ms, and none of a step that came
-   before the last one. At this pace it sees all, where its pages take no longer than that. */
+/* The server of a run polls: every 250 ms it reads up to 10,000 events of the last step. At this
+   rate it reads all of them, if no page takes it longer. */
 enum { EVENTS_PACE_OF_A_RUN = 20000 };
 
-/* As no pace that can be asked for. */
+/* A value that the flag cannot have. */
 #define EVENTS_PACE_UNSET (RATE_LIMIT_MAX + 1)
 
-/* What the server has that this program was made for. */
+/* The key of the server that this program was made for. */
 #define RUN_SET_DEFAULT "agentsmith:runs:active"
 
 #define KEY_TTL_MAX_SECONDS (100ULL * 365 * 24 * 3600)
@@ -134,153 +133,159 @@ enum { EVENTS_PACE_OF_A_RUN = 20000 };
 #define NUMBER(FIELD, LEAST, MOST, INITIAL)                                                        \
   .parse = parse_number, AT(FIELD), .least = (LEAST), .most = (MOST), .initial = (INITIAL)
 
-/* The bounds: a thousand years of idle time, more memory than a container has, and a hundred
+/* The bounds are a thousand years of idle time, more memory than any container has, and a hundred
    years, which Redis can add to its clock in milliseconds without an overflow. */
 static const struct setting settings[] = {
     {"redis-url", "URL", WITH_REDIS, .variable = "REDIS_URL", .parse = parse_url,
-     .help = "redis://[user:password@]host[:port][/db],\n"
-             "redis+sentinel://[user:password@]host[:port],.../master-name[/db],\n"
-             "the same by TLS: rediss:// and rediss+sentinel://,\n"
-             "unix://[user:password@]/path/to/socket[?db=n],\n"
-             "or host[:port],...[,password=...][,user=...][,defaultDatabase=n]\n"
+     .help = "Redis server to connect to. Forms:\n"
+             "redis://[user:password@]host[:port][/db]\n"
+             "redis+sentinel://[user:password@]host[:port],.../master-name[/db]\n"
+             "rediss://... and rediss+sentinel://... for TLS\n"
+             "unix://[user:password@]/path/to/socket[?db=n]\n"
+             "host[:port],...[,password=...][,user=...][,defaultDatabase=n]\n"
              "[,ssl=true][,sslHost=name][,serviceName=master]"},
     {"cacert", "FILE", WITH_REDIS, .variable = "REDIS_CACERT", TEXT(tls.ca_file),
-     .help = "with TLS: trust the certificate authorities in this PEM file, default\n"
-             "SSL_CERT_FILE and SSL_CERT_DIR, else those of the system, else\n"
-             "ca-certificates.crt beside the program"},
+     .help = "With TLS: trust the certificate authorities in this PEM file (default:\n"
+             "SSL_CERT_FILE and SSL_CERT_DIR, else the system's authorities, else\n"
+             "ca-certificates.crt beside the program)"},
     {"cacertdir", "DIR", WITH_REDIS, .variable = "REDIS_CACERTDIR", TEXT(tls.ca_directory),
-     .help = "with TLS: trust those in the files of this directory"},
+     .help = "With TLS: trust the authorities in the files of this directory"},
     {"cert", "FILE", WITH_REDIS, .variable = "REDIS_CERT", TEXT(tls.certificate),
-     .help = "with TLS: authenticate with this client certificate, PEM"},
+     .help = "With TLS: authenticate with this client certificate (PEM)"},
     {"key", "FILE", WITH_REDIS, .variable = "REDIS_KEY", TEXT(tls.key),
-     .help = "the private key of --cert, PEM, without a passphrase"},
+     .help = "Private key of --cert (PEM, without a passphrase)"},
     {"sni", "NAME", WITH_REDIS, .variable = "REDIS_SNI", TEXT(tls.name),
-     .help = "with TLS: the server name to ask for, which the certificate must have,\n"
-             "default the host of the URL"},
+     .help = "With TLS: server name to request and to verify in the certificate\n"
+             "(default: the host of the URL)"},
     {"insecure", NULL, WITH_REDIS, SWITCH(tls.insecure),
-     .help = "with TLS: do not check the server's certificate"},
+     .help = "With TLS: do not verify the server's certificate"},
     {"job-id", "ID", WITH_STEPS, .variable = "JOB_ID", TEXT(redis.job_id),
-     .help = "the job whose steps this agent runs"},
+     .help = "Job whose steps to run"},
     {"run-id", "ID", WITH_REDIS, .alias = "AGENTSMITH_RUN_ID", TEXT(redis.run_id),
-     .help = "at the idle limit, keep waiting while this run is a member of the\n"
-             "set --run-set"},
+     .help = "At the idle limit, keep waiting while this run is a member of the set\n"
+             "--run-set"},
     {"run-set", "KEY", WITH_REDIS, TEXT(redis.run_set),
-     .help = "the Redis set of the runs that are alive, default " RUN_SET_DEFAULT},
+     .help = "Redis set of the active runs (default: " RUN_SET_DEFAULT ")"},
     {"idle-cycles", "N", WITH_REDIS, .alias = "AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES",
      NUMBER(idle_cycles, 1, 525600000, 30),
-     .help = "exit after N times 60 s without a step, default 30"},
+     .help = "Exit after N times 60 s without a step (default: 30)"},
     {"connect-timeout", "SECONDS", WITH_REDIS, NUMBER(connect_timeout_seconds, 1, 1000000000, 0),
-     .help = "exit with 3 when Redis cannot be reached at boot for this long;\n"
-             "default: wait for it until the idle limit"},
+     .help = "Exit with 3 if Redis cannot be reached within this time after the start\n"
+             "(default: wait until the idle limit)"},
     {"events-maxlen", "N", WITH_REDIS, NUMBER(redis.events_maxlen, 0, 1ULL << 62, 10000),
-     .help = "trim the event stream to about N entries, default 10000; 0: no limit"},
+     .help = "Trim the event stream to about N entries (default: 10000; 0: no limit)"},
     {"events-keep-bytes", "N", WITH_REDIS,
      NUMBER(redis.events_keep_bytes, 0, 1ULL << 40, 8ULL * 1024 * 1024),
-     .help = "keep events beyond that for 5 s, up to N bytes of them, for readers\n"
-             "that poll, default 8388608; 0: trim at once"},
+     .help = "Keep up to N bytes of events beyond that for 5 s, for readers that poll\n"
+             "(default: 8388608; 0: trim at once)"},
     {"events-pace", "N", WITH_REDIS,
      NUMBER(redis.events_pace, 0, RATE_LIMIT_MAX, EVENTS_PACE_UNSET),
-     .help = "after a burst of --events-maxlen events, read the output of a command\n"
-             "at N lines a second, for readers that need every event, default 20000\n"
-             "with a run, else 0; 0: no limit"},
+     .help = "After a burst of --events-maxlen events, read a command's output at N\n"
+             "lines per second, for readers that need every event (default: 20000\n"
+             "with --run-id, else 0; 0: no limit)"},
     {"hold-bytes", "N", WITH_REDIS, NUMBER(redis.hold_bytes, 65536, 1ULL << 40, 4ULL * 1024 * 1024),
-     .help = "queue up to N bytes of output that Redis has not acknowledged; beyond\n"
-             "that the command waits; default 4194304"},
+     .help = "Queue up to N bytes of output that Redis has not acknowledged; then the\n"
+             "command blocks (default: 4194304)"},
     {"line-bytes", "N", WITH_STEPS,
      NUMBER(line_bytes, LINE_BYTES_MIN, LINE_BYTES_MAX, LINE_BYTES_DEFAULT),
-     .help = "a line of more than N bytes arrives in pieces, default 1048576"},
+     .help = "Split lines that are longer than N bytes (default: 1048576)"},
     {"memory-reserve", "BYTES", ALWAYS, NUMBER(memory_reserve, 0, 1ULL << 62, MEMORY_RESERVE_AUTO),
-     .help = "end the largest step when less of the container's memory than this\n"
-             "is left; 0: never; default: where an out-of-memory kill would end\n"
-             "the agent, too, a sixteenth, 16 to 64 MiB"},
+     .help = "Kill the step that uses the most memory if less than this is left of the\n"
+             "container's memory (default: a sixteenth, 16 to 64 MiB, if the kernel\n"
+             "would kill the agent together with the step; else 0; 0: never)"},
     {"drain-seconds", "N", WITH_STEPS, NUMBER(drain_seconds, 0, 1000000, 0),
-     .help = "at the first SIGTERM the running step may finish for N seconds, and no\n"
-             "other begins; default 0. The second does what the first does else"},
+     .help = "After the first SIGTERM, start no more steps and let the running one\n"
+             "finish for N seconds, unless a second SIGTERM stops it (default: 0)"},
     {"nice", "N", ALWAYS, NUMBER(nice, 0, 19, 5),
-     .help = "run commands at a nice value of N above the agent's, default 5, so that\n"
-             "a build cannot starve it"},
+     .help = "Run commands with a nice value N above the agent's, so that a build\n"
+             "cannot starve the agent (default: 5)"},
     {"key-ttl", "SECONDS", WITH_REDIS, NUMBER(redis.key_ttl_seconds, 0, KEY_TTL_MAX_SECONDS, 86400),
-     .help = "time to live of the job's keys, which a running agent refreshes,\n"
-             "default 86400; 0: they do not expire"},
+     .help = "Time to live of the job's keys, which a running agent refreshes\n"
+             "(default: 86400; 0: no expiry)"},
     {"once", NULL, ACTION, .action = OPTIONS_ONCE,
-     .help = "run the one Step on standard input, without Redis; write its events\n"
-             "and its result to standard output, a line each, and exit with its code"},
+     .help = "Run one Step from standard input without Redis, write its events and its\n"
+             "result to standard output as lines of JSON, and exit with its exit code"},
     {"mcp", "[=VERSION,...]", ACTION, .action = OPTIONS_MCP, .parse = parse_versions,
-     .help = "serve the Model Context Protocol on standard input and output, in\n"
-             "these versions of it only, default all"},
+     .help = "Serve the Model Context Protocol on standard input and output, in these\n"
+             "versions (default: all)"},
     {"ipc", "[=DIR]", ACTION, .action = OPTIONS_IPC, .variable = "SANDBOX_IPC_DIR",
      TEXT(files.directory),
-     .help = "run the commands of the request files in DIR/tools, default /ipc, and\n"
-             "answer each by a file, until the file DIR/done is there"},
+     .help = "Run the commands of the request files in DIR/tools and write a result\n"
+             "file for each, until the file DIR/done exists (default: /ipc)"},
     {"stdio", NULL, ACTION, .action = OPTIONS_STDIO,
-     .help = "serve tools to a host that writes a request a line to standard input"},
-    {"tool", "NAME", WITH_STDIO, TEXT(stdio.tool), .help = "this tool only"},
+     .help = "Serve tools to a host that writes one request per line to standard input"},
+    {"tool", "NAME", WITH_STDIO, TEXT(stdio.tool), .help = "Serve only this tool"},
     {"deadline", "SECONDS", WITH_STDIO,
      NUMBER(stdio.deadline_seconds, 1, STEP_TIMEOUT_MAX_SECONDS, 0),
-     .help = "answer each request within this time"},
+     .help = "Answer each request within this time"},
     {"structured", NULL, WITH_MCP, SWITCH(mcp.structured),
-     .help = "give the result of a command as an object, too"},
+     .help = "Return the result of a command as an object, too"},
     {"default-timeout", "SECONDS", WITH_TOOLS,
      NUMBER(tools.limits.timeout_default, 1, STEP_TIMEOUT_MAX_SECONDS, 30),
-     .help = "the time limit of a command that names none, default 30"},
+     .help = "Time limit of commands that name none (default: 30)"},
     {"max-timeout", "SECONDS", WITH_TOOLS,
      NUMBER(tools.limits.timeout_maximum, 1, STEP_TIMEOUT_MAX_SECONDS, 0),
-     .help = "the longest time limit of a command, default 600; with --ipc 120"},
+     .help = "Longest time limit of a command (default: 600; with --ipc: 120)"},
     {"concurrency", "N", WITH_IPC | WITH_MCP,
      NUMBER(mcp.concurrency, 1, ENGINE_EXECUTIONS_MAX, ENGINE_EXECUTIONS_MAX),
-     .help = "run up to N commands at once, default 16; more wait"},
+     .help = "Run up to N commands at a time; more wait (default: 16)"},
     {"workdir", "DIR", WITH_TOOLS, TEXT(tools.directory),
-     .help = "the working directory of commands, and what paths are relative to,\n"
-             "default the current one; with --ipc /workspace"},
+     .help = "Working directory of commands, and the base of relative paths (default:\n"
+             "the current directory; with --ipc: /workspace)"},
     {"env-files", "NAME=PATH:...", WITH_IPC, TEXT(files.env_files),
-     .help = "set these variables of commands to what the files hold"},
+     .help = "Set these variables of commands to the contents of the files"},
     {"inject", "TARGET", ACTION, .action = OPTIONS_INJECT, TEXT(inject_target),
-     .help = "copy this program to TARGET, a file or a directory, with what the carrier\n"
-             "image holds beside it, and exit"},
+     .help = "Copy this program and the files beside it in its image to TARGET, a file\n"
+             "or a directory, and exit"},
     {"dumpable", NULL, ALWAYS, SWITCH(dumpable),
-     .help = "let debuggers of the same user attach to the agent (gdb, strace), and\n"
-             "any of its processes read its memory, passwords included"},
+     .help = "Let debuggers of the same user (gdb, strace) attach to the agent. Any\n"
+             "process of the user can then read its memory, passwords included"},
     {"mask-env", "PATTERNS", ALWAYS, TEXT(mask_env),
-     .help = "mask the values of variables with these names in all output and in the\n"
-             "log, such as '*_TOKEN,*_PASSWORD,*_SECRET,*_KEY'"},
+     .help = "Mask the values of variables with matching names in all output and in\n"
+             "the log, such as '*_TOKEN,*_PASSWORD,*_SECRET,*_KEY'"},
     {"log-format", "FORMAT", ALWAYS, .parse = parse_log_format,
-     .help = "text, the default, or json: an object a line"},
+     .help = "Format of the log: text, or json for one object per line (default: text)"},
     {"verbose", NULL, ALWAYS, SWITCH(verbose),
-     .help = "log at debug level; with Redis and --once every line of output, too"},
-    {"help", NULL, ACTION, .action = OPTIONS_HELP, .help = "show this and exit"},
+     .help = "Log at debug level; with Redis and --once also every line of output"},
+    {"help", NULL, ACTION, .action = OPTIONS_HELP, .help = "Show this help and exit"},
     {"version", NULL, ACTION, .action = OPTIONS_VERSION,
-     .help = "show the version and those of the linked libraries, and exit"},
+     .help = "Show the versions of the program and of its libraries, and exit"},
 };
 
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
 static const char help_begin[] =
     "Usage: agent --redis-url URL --job-id ID [OPTION]...\n"
-    "       agent --once [--job-id ID] [--line-bytes N] [--verbose] <STEP\n"
+    "       agent --once [--job-id ID] [OPTION]... <STEP\n"
     "       agent --mcp | --stdio | --ipc [OPTION]...\n"
     "       agent --inject TARGET\n"
-    "Takes Steps from the Redis list sandbox:ID:in, runs them, and reports to\n"
-    "sandbox:ID:events and sandbox:ID:results, until a shutdown step or a signal stops it.\n"
-    "--mcp, --stdio and --ipc are other frontends of the same engine, without Redis; under the "
-    "name\n"
-    "tool-executor or tool-executor.sh the program does as with --ipc, under tool-runner or a\n"
-    "tool's name as with --stdio.\n"
-    "\n";
+    "\n"
+    "Runs the steps of the Redis list sandbox:ID:in, and reports to sandbox:ID:events\n"
+    "and sandbox:ID:results, until a shutdown step or a signal stops it. --once, --mcp,\n"
+    "--stdio and --ipc need no Redis. If the program is called tool-executor or\n"
+    "tool-executor.sh, --ipc is the default; if it is called tool-runner or like a tool,\n"
+    "--stdio is.\n"
+    "\n"
+    "Options:\n";
 
 static const char help_end[] =
     "\n"
-    "Instead of a flag, but for those that say what the program does, an environment variable\n"
-    "can be set: the one in [brackets], or else SANDBOX_ and the name in capitals, like\n"
-    "SANDBOX_EVENTS_MAXLEN=20000 and SANDBOX_VERBOSE=1. A flag wins over its variable; an empty\n"
-    "variable is none.\n"
-    "Exit codes: 0 shutdown step, or injected; 2 idle limit; 3 an error that cannot be recovered\n"
-    "from; 64 wrong usage; 128+N stopped by signal N. With --once: the step's exit code; 124 "
-    "timed\n"
-    "out; 125 refused or not started; 141 nobody reads the output.\n";
+    "Each option, except those that choose what the program does, can also be set by an\n"
+    "environment variable: the one in [brackets], else SANDBOX_ and the name in capitals,\n"
+    "such as SANDBOX_EVENTS_MAXLEN=20000 and SANDBOX_VERBOSE=1. An option overrides its\n"
+    "variable. An empty variable counts as not set.\n"
+    "\n"
+    "Exit codes:\n"
+    "  0 shutdown step, or injected\n"
+    "  2 idle limit\n"
+    "  3 an error that the program cannot recover from\n"
+    "  64 wrong usage\n"
+    "  128+N stopped by signal N\n"
+    "With --once: the exit code of the step; 124 timed out; 125 rejected or not started;\n"
+    "141 standard output is closed.\n";
 
-/* The longest: SANDBOX_EVENTS_KEEP_BYTES, and two flags. */
 struct name {
-  char text[80];
+  char text[80]; /* the longest is SANDBOX_EVENTS_KEEP_BYTES */
 };
 
 static struct name variable_of(const struct setting *setting) {
@@ -297,7 +302,7 @@ static bool is_argument_optional(const struct setting *setting) {
   return setting->argument != NULL && setting->argument[0] == '[';
 }
 
-/* The column of the texts in --help. */
+/* The column of the descriptions in --help. */
 enum { HELP_COLUMN = 26 };
 
 static void print_setting(FILE *out, const struct setting *setting) {
@@ -330,7 +335,7 @@ void options_print_help(FILE *out) {
   (void)fputs(help_end, out);
 }
 
-/* What the program does under these names. */
+/* The actions of other names of the program. */
 static const struct {
   const char *name;
   enum options_action action;
@@ -338,8 +343,8 @@ static const struct {
              {"tool-executor.sh", OPTIONS_IPC},
              {"tool-runner", OPTIONS_STDIO}};
 
-/* A tool that is named without its flag is given like by the flag: its variable does not count. */
-static void give_tool(const char *given[], const char *name) {
+/* Counts as the flag --tool, and so overrides its variable. */
+static void set_tool_flag(const char *given[], const char *name) {
   for (size_t i = 0; i < SETTINGS; i++)
     if (settings[i].parse == parse_text &&
         settings[i].offset == offsetof(struct options, stdio.tool) && given[i] == NULL)
@@ -357,16 +362,16 @@ static void choose_by_name(struct options *self, const char *given[], const char
   }
   if (tool_find(name) != NULL) {
     self->action = OPTIONS_STDIO;
-    give_tool(given, name);
+    set_tool_flag(given, name);
   }
 }
 
-/* The values of getopt_long, above every letter. */
+/* The flags in getopt_long, above every letter. */
 enum { FIRST_FLAG = 256 };
 
 static int unexpected(struct error *error, const char *what, const char *argument) {
-  /* It may be a URL without --redis-url before it. The whole text is redacted and then cut, since
-     in a part of a URL the password could not be found. */
+  /* It may be a URL. The whole text is redacted and then cut, because the password could not be
+     found in a part of a URL. */
   char *shown = memory_copy(argument, strlen(argument));
   redis_url_redact(shown);
   (void)error_set(error, "%s '%.99s'", what, shown);
@@ -374,7 +379,7 @@ static int unexpected(struct error *error, const char *what, const char *argumen
   return -1;
 }
 
-/* The flag of an action; "" for the frontend of Redis, which has none. */
+/* Returns the flag of an action; "" for OPTIONS_RUN, which has none. */
 static const char *flag_of(enum options_action action) {
   for (size_t i = 0; i < SETTINGS; i++)
     if (settings[i].frontends == ACTION && settings[i].action == action)
@@ -405,7 +410,7 @@ static int read_flags(struct options *self, const char *given[SETTINGS], int arg
   for (int flag; (flag = getopt_long(argc, argv, ":", flags, NULL)) != -1;) {
     if (flag == ':')
       return unexpected(error, "a value is missing after", argv[optind - 1]);
-    /* In -xyz each letter is an option, and optind is not after the argument yet. */
+    /* In -xyz each letter is an option, and optind is not behind the argument yet. */
     const char letter[] = {'-', (char)optopt, '\0'};
     if (flag < FIRST_FLAG && optopt > 0 && optopt < FIRST_FLAG)
       return unexpected(error, "unknown option", letter);
@@ -422,23 +427,23 @@ static int read_flags(struct options *self, const char *given[SETTINGS], int arg
   if (self->action == OPTIONS_RUN && argc > 0)
     choose_by_name(self, given, argv[0]);
   if (self->stdio.is_runner && optind < argc)
-    give_tool(given, argv[optind++]);
+    set_tool_flag(given, argv[optind++]);
   return optind < argc ? unexpected(error, "unexpected argument", argv[optind]) : 0;
 }
 
-/* An empty variable counts as one that is not set, as manifests often have it. */
-static const char *variable(const char *name) {
+/* An empty variable counts as not set, because manifests often have empty ones. */
+static const char *read_variable(const char *name) {
   const char *value = getenv(name);
   return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-static bool counts(const struct options *self, const struct setting *setting) {
+static bool applies(const struct options *self, const struct setting *setting) {
   if (setting->frontends == ACTION)
     return setting->action == self->action && setting->parse != NULL;
   return (setting->frontends & 1U << self->action) != 0;
 }
 
-/* What a pod sets for all of its programs is no mistake; what somebody types is. */
+/* A variable may be set for all programs of a pod, but a flag that does not apply is a mistake. */
 static int reject_flag(const struct options *self, const struct setting *setting,
                        struct error *error) {
   const char *name = self->stdio.is_runner         ? "tool-runner"
@@ -453,35 +458,36 @@ static int convert(struct options *self, const struct setting *setting, const ch
                    struct error *error) {
   if (setting->parse == parse_number)
     put_number(self, setting, setting->initial);
-  if (!counts(self, setting)) {
+  if (!applies(self, setting)) {
     bool is_wrong = self->action <= OPTIONS_MCP && setting->frontends != ACTION && flag != NULL;
     return is_wrong ? reject_flag(self, setting, error) : 0;
   }
   const char *value = flag;
   struct name source = variable_of(setting);
   if (flag == NULL && (setting->frontends != ACTION || setting->variable != NULL))
-    value = variable(source.text);
+    value = read_variable(source.text);
   if (flag != NULL)
     (void)snprintf(source.text, sizeof source.text, "--%s", setting->flag);
-  else if (value == NULL && setting->alias != NULL && (value = variable(setting->alias)) != NULL)
+  else if (value == NULL && setting->alias != NULL &&
+           (value = read_variable(setting->alias)) != NULL)
     (void)snprintf(source.text, sizeof source.text, "%s", setting->alias);
   struct error reason;
   if (value == NULL || setting->parse(self, setting, value, &reason) == 0)
     return 0;
-  if (setting->parse == parse_url && value == flag) /* it says itself that this is a URL */
+  if (setting->parse == parse_url && value == flag) /* the error names the URL itself */
     return error_set(error, "%s", reason.text);
   return error_set(error, "%s: %s", source.text, reason.text);
 }
 
 #define IPC_DIRECTORY "/ipc"
 
-/* The longest time limits: of tool executors in the field; and of a build. */
+/* The longest time limits: as of existing tool executors, and long enough for a build. */
 enum { IPC_MAX_TIMEOUT = 120, TOOL_MAX_TIMEOUT = 600 };
 
-/* Only for the name `tool-runner`: no flag says it. */
+/* Only for the name `tool-runner`; it belongs to no flag. */
 #define TOOL_VARIABLE "TOOL_NAME"
 
-/* What depends on other settings. */
+/* Sets what depends on other settings. */
 static void set_defaults(struct options *self) {
   if (self->redis.run_set == NULL)
     put_text(&self->redis.run_set, RUN_SET_DEFAULT);
@@ -494,8 +500,8 @@ static void set_defaults(struct options *self) {
   if (self->tools.limits.timeout_maximum == 0)
     self->tools.limits.timeout_maximum =
         self->action == OPTIONS_IPC ? IPC_MAX_TIMEOUT : TOOL_MAX_TIMEOUT;
-  if (self->stdio.is_runner && self->stdio.tool == NULL && variable(TOOL_VARIABLE) != NULL)
-    put_text(&self->stdio.tool, variable(TOOL_VARIABLE));
+  if (self->stdio.is_runner && self->stdio.tool == NULL && read_variable(TOOL_VARIABLE) != NULL)
+    put_text(&self->stdio.tool, read_variable(TOOL_VARIABLE));
 }
 
 static int check(const struct options *self, struct error *error) {
@@ -510,14 +516,14 @@ static int check(const struct options *self, struct error *error) {
     return error_set(error, "--cert and --key: one without the other");
   if (self->action == OPTIONS_INJECT && self->inject_target == NULL)
     return error_set(error, "--inject: expected a file or a directory, got nothing");
-  /* A tool runner answers its host itself. */
+  /* A tool runner reports an unknown tool to its host. */
   if (tool != NULL && !self->stdio.is_runner && tool_find(tool) == NULL)
     return error_set(error, "--tool: unknown tool '%.40s'", tool);
   return 0;
 }
 
 int options_parse(struct options *self, int argc, char **argv, struct error *error) {
-  const char *given[SETTINGS] = {NULL}; /* by flags */
+  const char *given[SETTINGS] = {NULL}; /* values of flags */
   *self = (struct options){.action = OPTIONS_RUN};
   int result = read_flags(self, given, argc, argv, error);
   if (result == 0 && (self->action == OPTIONS_HELP || self->action == OPTIONS_VERSION))
@@ -533,7 +539,7 @@ int options_parse(struct options *self, int argc, char **argv, struct error *err
   return result;
 }
 
-/* Earlier versions set it for commands, and one of those may have started this agent. */
+/* Earlier versions set it for commands, and such a command may have started this agent. */
 #define FORMER_VARIABLE "SANDBOX_JOB_ID"
 
 void options_forget_variables(void) {

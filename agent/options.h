@@ -14,9 +14,9 @@
 #include "base/error.h"
 #include "base/log.h"
 
-/* What the program does: it serves a frontend, as far as OPTIONS_MCP, or something else. */
+/* What the program does. Up to OPTIONS_MCP it serves a frontend. */
 enum options_action {
-  OPTIONS_RUN, /* the frontend of Redis */
+  OPTIONS_RUN, /* serves Redis */
   OPTIONS_ONCE,
   OPTIONS_IPC,
   OPTIONS_STDIO,
@@ -26,48 +26,48 @@ enum options_action {
   OPTIONS_VERSION
 };
 
-/* It owns its texts. What the command line says of each frontend is where the frontend takes it
-   from; `main` adds the rest. */
+/* The options of each frontend are in the struct that the frontend reads; main adds the rest. Owns
+   its texts. */
 struct options {
   enum options_action action;
   const char *inject_target; /* NULL unless the action is OPTIONS_INJECT */
   struct redis_url url;
   struct tls_options tls;
-  struct redis_frontend_options redis; /* the job id is OPTIONS_ONCE's, too, which may have none */
+  struct redis_frontend_options redis; /* its job id is also OPTIONS_ONCE's, which may have none */
   struct request_files_options files;
   struct stdio_frontend_options stdio;
   struct mcp_frontend_options mcp;
-  struct tool_settings tools; /* of the frontends without steps; the directory as it was named */
+  struct tool_settings tools; /* of the other frontends; the directory as it was given */
   bool verbose;
   enum log_format log_format;
   const char *mask_env; /* see secrets.h; NULL: none */
-  bool dumpable;        /* other processes of the same user may attach to this one */
+  bool dumpable;        /* other processes of the same user may read its memory */
   unsigned long long idle_cycles;
-  unsigned long long connect_timeout_seconds; /* 0: up to the idle limit */
+  unsigned long long connect_timeout_seconds; /* 0: until the idle limit */
   unsigned long long line_bytes;
   unsigned long long memory_reserve;
   unsigned long long nice;
   unsigned long long drain_seconds;
 };
 
-/* What --help prints. */
+/* Prints the text of --help. */
 void options_print_help(FILE *out);
 
 /*
- * Command line and environment -> options. Where no flag says what the program does, the base name
- * of argv[0] may, for hosts that cannot pass any: see names[] in options.c. Each setting has a
- * variable, too: SANDBOX_ and the flag's name in capitals, unless the table in options.c names
- * another, or an alias. A flag wins over its variable, a variable over its alias, and an empty
- * variable counts as none. Copies what it keeps. argv may be reordered (getopt_long).
+ * Reads the command line and the environment. If no flag chooses the action, the base name of
+ * argv[0] may, for hosts that cannot pass flags: see names[] in options.c. Each setting also has a
+ * variable: SANDBOX_ and the flag in capitals, unless the table in options.c names another one or
+ * an alias. A flag overrides its variable, a variable overrides its alias, and an empty variable
+ * counts as not set. The texts are copied. getopt_long may reorder argv.
  *
- * Never prints and never exits: on wrong usage it returns -1, the text says what is wrong, without
- * any password, and nothing is owned. After 0 the caller ends with options_release.
+ * Never prints and never exits. Returns 0, and the caller calls options_release; or -1 on wrong
+ * usage, with the reason, which contains no password. Then nothing is owned.
  */
 int options_parse(struct options *self, int argc, char **argv, struct error *error);
 void options_release(struct options *self);
 
-/* Removes the variables of all settings from the environment: they are this program's alone, and no
-   command inherits one. To be called after they were read, and before a process is made. */
+/* Removes the variables of all settings from the environment, so that commands do not inherit them.
+   To be called after options_parse, and before a process is made. */
 void options_forget_variables(void);
 
 #endif

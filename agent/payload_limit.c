@@ -1,11 +1,14 @@
 #include "agent/payload_limit.h"
 
+#include <stdint.h>
 #include <sys/resource.h>
 
 #include "base/cgroup.h"
 #include "wire/step.h"
 
-/* What ulimit(1) sets, which counts addresses, used or not. */
+#define SHARE 8
+
+/* The limits of ulimit(1) count addresses, whether or not they are used. */
 static uint64_t process_limit(void) {
   struct rlimit space = {.rlim_cur = RLIM_INFINITY}, data = {.rlim_cur = RLIM_INFINITY};
   (void)getrlimit(RLIMIT_AS, &space);
@@ -18,18 +21,15 @@ static uint64_t group_limit(void) {
   return limit >= 0 ? (uint64_t)limit : UINT64_MAX;
 }
 
-size_t payload_limit_for(uint64_t group_bytes) {
-  uint64_t own = process_limit(), limit = own < group_bytes ? own : group_bytes;
-  uint64_t share = limit / PAYLOAD_LIMIT_SHARE;
-  if (share >= STEP_PAYLOAD_MAX)
-    return STEP_PAYLOAD_MAX;
-  return share > PAYLOAD_LIMIT_MIN ? (size_t)share : PAYLOAD_LIMIT_MIN;
-}
-
 size_t payload_limit(void) {
   static size_t limit;
-  if (limit == 0)
-    limit = payload_limit_for(group_limit());
+  if (limit == 0) {
+    uint64_t own = process_limit(), group = group_limit();
+    uint64_t share = (own < group ? own : group) / SHARE;
+    limit = share >= STEP_PAYLOAD_MAX   ? STEP_PAYLOAD_MAX
+            : share > PAYLOAD_LIMIT_MIN ? (size_t)share
+                                        : PAYLOAD_LIMIT_MIN;
+  }
   return limit;
 }
 

@@ -24,11 +24,11 @@
 #include "base/own_program.h"
 
 #ifndef CLOSE_RANGE_CLOEXEC
-#define CLOSE_RANGE_CLOEXEC (1U << 2) /* linux/close_range.h */
+#define CLOSE_RANGE_CLOEXEC (1U << 2) /* of linux/close_range.h */
 #endif
 
-/* Opens a descriptor that reads as empty. Where there is no /dev/null (a bare chroot), a pipe
-   without a writer does the same. */
+/* Opens a descriptor that reads as empty. Without /dev/null (a bare chroot), a pipe without a
+   writer does the same. */
 static int open_empty(void) {
   int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
   if (fd >= 0)
@@ -40,8 +40,8 @@ static int open_empty(void) {
   return ends[0];
 }
 
-/* Opens those of 0, 1 and 2 that are closed: a descriptor of the agent that got one of their
-   numbers would be lost in a child, which gets its own three. Returns one above them, or -1. */
+/* Opens those of 0, 1 and 2 that are closed. A descriptor of the agent with such a number would be
+   lost in a child, which gets its own three. Returns an empty one above them, or -1. */
 static int open_empty_above_standard(void) {
   int fd;
   while ((fd = open_empty()) >= 0 && fd <= STDERR_FILENO)
@@ -52,7 +52,7 @@ static int open_empty_above_standard(void) {
 static void close_inherited_on_exec(void) {
   if (syscall(SYS_close_range, STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC) == 0)
     return;
-  DIR *fds = opendir("/proc/self/fd"); /* kernel before 5.11 */
+  DIR *fds = opendir("/proc/self/fd"); /* before Linux 5.11 */
   if (fds == NULL)
     return;
   for (const struct dirent *entry; (entry = readdir(fds)) != NULL;) {
@@ -63,19 +63,19 @@ static void close_inherited_on_exec(void) {
   closedir(fds);
 }
 
-/* Blocks all signals and resets those that the parent left ignored: a child only has to empty its
-   mask, and to reset the signals of threads, which are ignored here because nothing can keep them
-   blocked (base/kernel_signal.h). A SIGHUP that was ignored (nohup) is not read and so has no
+/* Blocks all signals and resets those that the parent ignored, so a child only has to empty its
+   mask and to reset the signals of threads. Those are ignored here because nothing can keep them
+   blocked (base/kernel_signal.h). A SIGHUP that was ignored (nohup) is not read, and so has no
    effect. */
-static int take_signals(void) {
-  static const int orders[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1};
+static int open_signals(void) {
+  static const int read_signals[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1};
   static const uint64_t all = UINT64_MAX;
   sigset_t read_here;
   sigemptyset(&read_here);
   sigaddset(&read_here, SIGCHLD);
-  for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
-    if (orders[i] != SIGHUP || !kernel_signal_is_ignored(SIGHUP))
-      sigaddset(&read_here, orders[i]);
+  for (size_t i = 0; i < sizeof read_signals / sizeof *read_signals; i++)
+    if (read_signals[i] != SIGHUP || !kernel_signal_is_ignored(SIGHUP))
+      sigaddset(&read_here, read_signals[i]);
   (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, sizeof all);
   for (int signal = 1; signal <= KERNEL_SIGNALS; signal++)
     if (kernel_signal_is_ignored(signal))
@@ -85,11 +85,11 @@ static int take_signals(void) {
   return signalfd(-1, &read_here, SFD_NONBLOCK | SFD_CLOEXEC);
 }
 
-/* While this process is dumpable: otherwise the file belongs to root. A process whose program its
-   user may not read is not dumpable from its beginning. As process 1 it becomes dumpable for a
-   moment, because nobody of its user is there yet who could read its memory; another one leaves its
-   score, and that of its supervisors, alone. A score below what an ordinary user may write is left
-   alone, because it could not be written back after it was raised. Returns 0 then. */
+/* Opens the file while this process is dumpable, because otherwise it belongs to root. A process
+   whose program is unreadable to its user never was dumpable. Process 1 becomes dumpable for a
+   moment, because no process of its user exists yet that could read its memory. Returns 0 if the
+   file is not writable, or the score is below what an ordinary user may write and could not be
+   restored after it was raised. */
 static int open_oom_score(void) {
   static const char path[] = "/proc/self/oom_score_adj";
   char score[16];
@@ -111,7 +111,7 @@ static int fail(struct startup *self, struct error *error, const char *what) {
   return -1;
 }
 
-/* Each step that leaves a process in the background keeps two pipes open here. */
+/* Each step that leaves a process in the background keeps two pipes open in the agent. */
 static int raise_open_files(struct startup *self, struct error *error) {
   if (getrlimit(RLIMIT_NOFILE, &self->open_files) != 0)
     return error_set(error, "getrlimit: %s", strerror(errno));
@@ -136,9 +136,9 @@ int startup_init(struct startup *self, bool dumpable, struct error *error) {
   self->oom_score_fd = open_oom_score();
   if (prctl(PR_SET_DUMPABLE, dumpable) != 0)
     return fail(self, error, "prctl");
-  /* Some emulators have no subreapers. The first process of a container gets its orphans anyway. */
+  /* Some emulators have no subreapers. Process 1 of a container gets its orphans anyway. */
   self->keeps_orphans = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 || getpid() == 1;
-  if ((self->signal_fd = take_signals()) < 0)
+  if ((self->signal_fd = open_signals()) < 0)
     return fail(self, error, "signalfd");
   (void)call_filter_install();
   return 0;
@@ -161,7 +161,7 @@ void startup_offer_tools(void) {
     return;
   (void)snprintf(tools, sizeof tools, "%s/python/bin", directory);
   if (stat(tools, &stat_buffer) != 0 || !S_ISDIR(stat_buffer.st_mode) ||
-      strchr(directory, ':') != NULL) /* PATH cannot name it */
+      strchr(directory, ':') != NULL) /* which PATH cannot contain */
     return;
   const char *path = getenv("PATH");
   char *extended;
@@ -178,7 +178,7 @@ static bool is_on_path(const char *program) {
     char candidate[PATH_MAX];
     int length = (int)strcspn(at, ":");
     int size = snprintf(candidate, sizeof candidate, "%.*s%s%s", length, at, length > 0 ? "/" : "",
-                        program); /* "": the current directory */
+                        program); /* an empty entry is the current directory */
     struct stat stat_buffer;
     if (size > 0 && (size_t)size < sizeof candidate && stat(candidate, &stat_buffer) == 0 &&
         S_ISREG(stat_buffer.st_mode) && access(candidate, X_OK) == 0)

@@ -187,7 +187,7 @@ SCENE_TEST(without_a_check_it_warns) {
   start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
   scene->job->url = url_of(scene, "rediss", "localhost");
   job_start_agent(scene->job, "--insecure", NULL);
-  agent_process_wait_log(scene->job->agent, "--insecure: the server's certificate is not checked");
+  agent_process_wait_log(scene->job->agent, "--insecure: the server's certificate is not verified");
   expect_to_work(scene);
 }
 

@@ -384,7 +384,7 @@ TEST(help_and_version_need_nothing, clear_environment) {
 TEST(help_names_every_flag_and_exit_code, clear_environment) {
   char words[] =
       "--redis-url URL|--job-id ID|--idle-cycles N|--events-maxlen N|--hold-bytes N|"
-      "--line-bytes N|default 1048576|--key-ttl SECONDS|--run-id "
+      "--line-bytes N|default: 1048576|--key-ttl SECONDS|--run-id "
       "|--verbose|--dumpable|--help|--version|[REDIS_URL]|[JOB_ID]|"
       "--cacert FILE|--cacertdir DIR|--cert FILE|--key FILE|--sni NAME|--insecure|[REDIS_CACERT]|"
       "[REDIS_CACERTDIR]|[REDIS_CERT]|[REDIS_KEY]|[REDIS_SNI]|rediss://|rediss+sentinel://"
@@ -392,7 +392,7 @@ TEST(help_names_every_flag_and_exit_code, clear_environment) {
       ", or AGENTSMITH_RUN_ID]|"
       ", or AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES]|SANDBOX_ and the "
       "name|redis+sentinel://|redis://|unix://|"
-      "defaultDatabase|default 30|default 10000|default 20000|default 4194304|default "
+      "defaultDatabase|default: 30|default: 10000|default: 20000|default: 4194304|default: "
       "86400|"
       "0 shutdown|2 idle|3 an error|64 wrong usage|128+N";
   char *help, *rest = words;
