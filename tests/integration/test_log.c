@@ -56,6 +56,12 @@ JOB_TEST_NO_AGENT(one_line_says_how_a_step_went) {
   assert_int_equal(agent_process_count_log(job->agent, "step=1234abcd"), 1);
 }
 
+JOB_TEST(words_are_quoted_as_a_shell_reads_them) {
+  job_run(job, job_step(job, "printf", "", "a b", "it's", "$HOME", "*.c", "x=y,1/2@", NULL));
+  job_shut_down(job);
+  expect_line(job, "`printf '' 'a b' 'it'.''s' '[$]HOME' '[*][.]c' x=y,1/2@`$");
+}
+
 JOB_TEST_NO_AGENT(a_failure_is_a_warning) {
   use_plain_job_id(job);
   job_start_agent(job, NULL);

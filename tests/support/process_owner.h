@@ -7,19 +7,17 @@
 #include "agent/process/process.h"
 #include "tests/support/loop.h"
 
-/* Of its processes, in milliseconds: see struct process_context. */
+/* See struct process_context. */
 #define PROCESS_OWNER_GRACE_MS 10000
 #define PROCESS_OWNER_DRAIN_MS 1500
 
-/*
- * Who owns a process in a test: starts `sh -c script` in a loop, reads what comes, remembers how it
- * ended. The script finds a directory of its own in $D.
- */
+/* The owner of a process in a test: starts `sh -c script`, reads its output and records its outcome.
+   The script has a directory of its own in $D. */
 struct process_owner {
   struct loop loop;
   struct process_context context;
-  int oom_score_fd;        /* this process's */
-  struct process *process; /* NULL when there is none */
+  int oom_score_fd;        /* of this process */
+  struct process *process; /* NULL: none */
   char script[1024];
   char *argv[4]; /* of the script */
   unsigned timeout_seconds;
@@ -33,34 +31,33 @@ struct process_owner {
   struct exec_failure failure; /* of the outcome */
 };
 
-/* For cmocka: the state is a process_owner without a process. */
+/* Fixtures; the state is a process_owner without a process. */
 int process_owner_set_up(void **state);
 int process_owner_tear_down(void **state);
 #define PROCESS_TEST(NAME)                                                                         \
   TEST_WITH(struct process_owner *owner, NAME, process_owner_set_up, process_owner_tear_down)
 
-/* Starts it; fails the test when it does not start. */
+/* Starts a script. */
 void process_owner_start(struct process_owner *self, const char *script);
 
-/* The same for any command, in a directory (NULL: this process's); both must stay until it is
-   freed. */
+/* Starts a command in a directory (NULL: this process's). Both must stay until it is freed. */
 void process_owner_start_argv(struct process_owner *self, char *const *argv, const char *directory);
 
-/* The same, but it waits: the caller calls process_go. */
+/* The same, but the child waits for process_go. */
 void process_owner_prepare(struct process_owner *self, const char *script);
 void process_owner_prepare_argv(struct process_owner *self, char *const *argv,
                                 const char *directory);
 
-/* Frees it while it may run. */
+/* Frees the process, which may still run. */
 void process_owner_free(struct process_owner *self);
 
 /* Runs the loop until the command was reaped. */
 void process_owner_reap(struct process_owner *self);
 
-/* Runs the loop until it has ended, and frees it. */
+/* Runs the loop until the process has ended, and frees it. */
 void process_owner_wait(struct process_owner *self);
 
-/* The same; it has ended in this way, or by itself with this code. */
+/* The same, and check the outcome or the exit code. */
 void process_owner_ends(struct process_owner *self, enum process_end end);
 void process_owner_exits(struct process_owner *self, int exit_code);
 

@@ -98,7 +98,7 @@ static void idle(struct frontend *frontend) {
 }
 
 static void close_frontend(struct frontend *frontend, enum frontend_close how) {
-  static const char *const names[] = {"close:patient", "close:prompt", "close:now"};
+  static const char *const names[] = {"close:graceful", "close:fast", "close:immediate"};
   struct step_owner *self = self_of(frontend);
   note(self, names[how]);
   self->close = how;

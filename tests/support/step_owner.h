@@ -9,22 +9,19 @@
 #include "tests/support/loop.h"
 #include "tests/support/recorder.h"
 
-/* A line of more bytes comes in pieces. */
+/* A longer line is split. */
 enum { STEP_OWNER_LINE_BYTES = 256 * 1024 };
 
-/*
- * An engine with a frontend that keeps what it is given: a step's events, and what its result said.
- * The command finds a directory of its own in $D, which is also its working directory where the
- * step names it.
- */
+/* An engine with a test frontend, which records the events and the result of a step. The command has
+   a directory of its own in $D, which is the working directory of scripts. */
 struct step_owner {
   struct frontend frontend; /* first */
   struct loop loop;
   struct secrets secrets;
   struct engine *engine;
-  struct execution *execution; /* NULL when there is none */
+  struct execution *execution; /* NULL: none */
   struct rlimit open_files;
-  const struct step_kind *const *kinds; /* NULL: those of the agent */
+  const struct step_kind *const *kinds; /* NULL: the agent's */
   supervisor_work *work;
   int64_t idle_limit_ms; /* 0: no limit */
   int64_t drain_ms;
@@ -32,66 +29,65 @@ struct step_owner {
   int idle; /* calls */
   int closes;
   enum frontend_close close; /* of the last call */
-  bool keeps_calls;          /* in `calls`: what the engine called, in order */
+  bool keeps_calls;          /* records the calls of the engine in `calls` */
   struct recorder calls;
   bool leaves_when_idle; /* idle() ends the program */
-  /* How close() answers: at once; or only with FRONTEND_CLOSE_IMMEDIATE, when it has to. */
+  /* How close() answers. The first two answer only to FRONTEND_CLOSE_IMMEDIATE. */
   enum { HOLDS, DELIVERS_AT_LAST, DELIVERS, LOSES } delivery;
   bool full;
-  size_t capacity;      /* for so many bytes at once; 0: for any */
-  char events[1 << 20]; /* one line each: kind, a space (for a partial one a +), the text */
+  size_t capacity;      /* in bytes; 0: unlimited */
+  char events[1 << 20]; /* a line each: kind, a space (a + if it is partial), text */
   size_t length;
   int event_count;
-  int out_of_sequence; /* events whose seq was not their place in the step */
+  int out_of_sequence; /* events with a wrong seq */
   int flushes;
   int flushed_events; /* events before the last flush */
   char step_id[64];   /* of the last event, as it goes into JSON */
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
-  int timestamps_back; /* events that were older than the one before */
+  int timestamps_back; /* events that are older than the one before */
   int done;
   struct step_result result;
-  char *output_content; /* NULL when there was none */
-  char *error_message;  /* NULL when there was none */
+  char *output_content; /* NULL: none */
+  char *error_message;  /* NULL: none */
 };
 
-/* For cmocka: the state is a step_owner without a step. */
+/* Fixtures; the state is a step_owner without a step. */
 int step_owner_set_up(void **state);
 int step_owner_tear_down(void **state);
 #define STEP_TEST(NAME)                                                                            \
   TEST_WITH(struct step_owner *owner, NAME, step_owner_set_up, step_owner_tear_down)
 
-/* Makes the step that this JSON means: its first event is there, its command does not run. */
+/* Submits the step of this JSON. Its first event exists, but its command does not run. */
 void step_owner_make(struct step_owner *self, const char *json);
 
-/* From now on its steps are of these kinds, and this is a supervisor's work for them. */
+/* Makes a new engine for steps of these kinds, with this work. */
 void step_owner_use_kinds(struct step_owner *self, const struct step_kind *const *known,
                           supervisor_work *known_work);
 
-/* A new engine, which has this idle limit, or drains for so long. */
+/* Make a new engine with this idle limit or drain time. */
 void step_owner_limit_idle_time(struct step_owner *self, int64_t milliseconds);
 void step_owner_drain(struct step_owner *self, int64_t milliseconds);
 
-/* The command is over, and the frontend has no room for what is left; for loop_until. */
+/* Whether the step is over and waits for capacity; for loop_until. */
 bool step_owner_is_stalled(void *owner);
 
-/* Frees the engine with the run, and makes a new one. */
+/* Frees the engine with its execution, and makes a new one. */
 void step_owner_free_execution(struct step_owner *self);
 
-/* Makes and starts it. */
+/* Submits and starts a step. */
 void step_owner_start(struct step_owner *self, const char *json);
 
-/* The same for `sh -c script`; the script holds no quote and no backslash. */
+/* The same for `sh -c script`. The script contains no double quote and no backslash. */
 void step_owner_make_script(struct step_owner *self, const char *script);
 void step_owner_start_script(struct step_owner *self, const char *script, unsigned timeout_seconds);
 
-/* Runs the loop until it is done, and a little further. Every event had its number, and the result
-   has theirs. */
+/* Runs the loop until the step is done, and a little longer. Checks the numbers of the events. */
 void step_owner_wait(struct step_owner *self);
 
-/* Runs the loop until all events are these, and were flushed. */
+/* Runs the loop until exactly these events were flushed. */
 void step_owner_expect(struct step_owner *self, const char *events);
 
-/* step_owner_wait; the result is this one, and all events were flushed. NULL: there is none. */
+/* Calls step_owner_wait, and checks the result (NULL: no text) and that all events were flushed. */
 void step_owner_ends(struct step_owner *self, int exit_code, const char *error_message,
                      const char *output_content);
 

@@ -11,7 +11,7 @@ TEST(nothing_is_due_without_lines) {
   assert_int_equal(batcher_due_in_ms(&batcher, 999999), -1);
 }
 
-TEST(the_first_line_leaves_at_once) {
+TEST(the_first_line_is_due_at_once) {
   static const int64_t starts[] = {0, 1, 1000, INT64_C(1700000000000)};
   for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
     struct batcher batcher;
@@ -21,13 +21,13 @@ TEST(the_first_line_leaves_at_once) {
   }
 }
 
-/* Adds a line; returns how long its batch may wait. */
+/* Adds a line. Returns how long its batch may wait. */
 static int64_t add(struct batcher *batcher, int64_t now_ms) {
   batcher_add(batcher, now_ms);
   return batcher_due_in_ms(batcher, now_ms);
 }
 
-/* A batcher whose first line left at once, at this time. */
+/* Returns a batcher whose first line was sent at this time. */
 static struct batcher after_a_line(int64_t now_ms) {
   struct batcher batcher;
   batcher_init(&batcher, now_ms);
@@ -36,8 +36,8 @@ static struct batcher after_a_line(int64_t now_ms) {
   return batcher;
 }
 
-/* A batcher that has used up its quick batches: a line every 5 ms, each batch as soon as it is due.
-   Returns the time of the last batch and of the last line in *now_ms. */
+/* Returns a batcher that has used up its quick batches, with a line every 5 ms and each batch sent
+   when it is due. Sets *now_ms to the time of the last batch and the last line. */
 static struct batcher after_a_burst(int64_t *now_ms) {
   struct batcher batcher = after_a_line(*now_ms);
   int batches = 0;
@@ -51,20 +51,20 @@ static struct batcher after_a_burst(int64_t *now_ms) {
   return batcher;
 }
 
-TEST(a_short_burst_waits_for_the_gap_only) {
+TEST(a_short_burst_waits_only_for_the_gap) {
   struct batcher batcher = after_a_line(1000);
-  assert_int_equal(add(&batcher, 1001), 9); /* since the batch before it left */
+  assert_int_equal(add(&batcher, 1001), 9); /* since the last batch */
   assert_int_equal(add(&batcher, 1004), 6); /* a newer line changes nothing */
   assert_int_equal(batcher_due_in_ms(&batcher, 1009), 1);
   assert_int_equal(batcher_due_in_ms(&batcher, 1010), 0);
-  assert_int_equal(batcher_due_in_ms(&batcher, 5000), 0); /* late is due, not past */
+  assert_int_equal(batcher_due_in_ms(&batcher, 5000), 0); /* it stays due */
   batcher_flushed(&batcher, 1013);                        /* late, too */
   assert_int_equal(add(&batcher, 1014), 9);
   batcher_flushed(&batcher, 1023);
-  assert_int_equal(add(&batcher, 1040), 0); /* the gap was over before the line came */
+  assert_int_equal(add(&batcher, 1040), 0); /* the gap is over */
 }
 
-TEST(a_stream_that_goes_on_waits_for_the_bound) {
+TEST(a_continuous_stream_waits_for_the_bound) {
   int64_t now_ms = 1000;
   struct batcher batcher = after_a_burst(&now_ms);
   assert_int_equal(now_ms, 1000 + BATCHER_QUICK * BATCHER_GAP_MS);
@@ -79,7 +79,7 @@ TEST(a_stream_that_goes_on_waits_for_the_bound) {
   }
 }
 
-/* Lines that are closer together than a pause, for ten seconds. */
+/* Lines without a pause, for ten seconds. */
 TEST(a_stream_costs_ten_batches_a_second) {
   struct batcher batcher;
   int batches = 0;
@@ -95,7 +95,7 @@ TEST(a_stream_costs_ten_batches_a_second) {
   assert_in_range(batches, 90, 100 + 1 + BATCHER_QUICK);
 }
 
-TEST(lines_that_come_one_by_one_leave_one_by_one) {
+TEST(single_lines_are_sent_one_by_one) {
   int64_t now_ms = 1000;
   struct batcher batcher = after_a_burst(&now_ms);
   for (int i = 0; i < 100; i++) {
@@ -106,7 +106,7 @@ TEST(lines_that_come_one_by_one_leave_one_by_one) {
   assert_int_equal(add(&batcher, now_ms + BATCHER_PAUSE_MS - 1), BATCHER_AGE_MS);
 }
 
-/* What comes with a line after a pause leaves with it; it costs no quick batch. */
+/* A line that follows is sent with the line after a pause, and costs no quick batch. */
 TEST(a_pause_is_no_silence) {
   int64_t now_ms = 1000;
   struct batcher batcher = after_a_burst(&now_ms);
@@ -114,7 +114,7 @@ TEST(a_pause_is_no_silence) {
   assert_int_equal(add(&batcher, now_ms), 0);
   assert_int_equal(add(&batcher, now_ms + 1), 0);
   batcher_flushed(&batcher, now_ms + 1);
-  assert_int_equal(add(&batcher, now_ms + 2), BATCHER_AGE_MS); /* no more quick ones */
+  assert_int_equal(add(&batcher, now_ms + 2), BATCHER_AGE_MS); /* no quick batch is left */
 }
 
 TEST(after_a_silence_there_are_quick_batches_again) {
@@ -133,7 +133,7 @@ TEST(after_a_silence_there_are_quick_batches_again) {
   }
 }
 
-/* A flush is no line: a pause and a silence count from the last line that was collected. */
+/* A pause and a silence count from the last line, not from the last batch. */
 TEST(silence_counts_from_the_last_line) {
   int64_t now_ms = 1000;
   struct batcher batcher = after_a_burst(&now_ms);

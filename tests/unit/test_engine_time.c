@@ -1,5 +1,5 @@
-/* The engine's limits, in virtual time: an hour passes at once. A command that runs meanwhile only
-   waits, with a time limit that is longer. */
+/* The limits of the engine, in virtual time, in which an hour passes at once. Commands only sleep,
+   with a longer time limit. */
 #include <signal.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 
 #define LIMIT_MS 1000
 
-/* More than a timer may be late by: a test looks now and then only. */
+/* The most that a timer may be late. */
 enum { LATE_MS = 50 };
 
 #define FOREVER_S 10000000
@@ -40,7 +40,7 @@ ENGINE_TEST(without_a_step_the_frontend_is_asked_at_the_limit) {
   engine_touch(&owner->frontend);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   assert_int_equal(loop_logged(&owner->loop, "no step for 1 s"), 1);
-  virtual_time_pass(&owner->loop, 3 * LIMIT_MS); /* it has not answered: nobody asks again */
+  virtual_time_pass(&owner->loop, 3 * LIMIT_MS); /* without an answer there is no second question */
   assert_int_equal(owner->idle, 1);
 }
 
@@ -53,10 +53,10 @@ ENGINE_TEST(the_limit_counts_from_the_start) {
   assert_int_equal(owner->idle, 1);
 }
 
-ENGINE_TEST(who_waits_on_is_asked_again) {
+ENGINE_TEST(a_frontend_that_waits_on_is_asked_again) {
   engine_touch(&owner->frontend);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
-  virtual_time_pass(&owner->loop, LIMIT_MS / 2); /* an answer may take its time */
+  virtual_time_pass(&owner->loop, LIMIT_MS / 2); /* the answer may come later */
   engine_wait_on(&owner->frontend, 0);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   engine_wait_on(&owner->frontend, 0);
@@ -64,7 +64,7 @@ ENGINE_TEST(who_waits_on_is_asked_again) {
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
 }
 
-ENGINE_TEST(who_waits_on_may_want_to_be_asked_sooner) {
+ENGINE_TEST(a_frontend_that_waits_on_may_be_asked_sooner) {
   engine_touch(&owner->frontend);
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   engine_wait_on(&owner->frontend, LIMIT_MS / 4);
@@ -73,7 +73,7 @@ ENGINE_TEST(who_waits_on_may_want_to_be_asked_sooner) {
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
 }
 
-ENGINE_TEST(a_request_without_a_run_begins_it_anew) {
+ENGINE_TEST(a_request_without_an_execution_restarts_the_idle_time) {
   engine_touch(&owner->frontend);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   engine_touch(&owner->frontend);
@@ -85,15 +85,15 @@ ENGINE_TEST(a_request_without_a_run_begins_it_anew) {
   expect_idle_after(owner, begin_ms, LIMIT_MS);
 }
 
-/* It is time without a step until it executes: without a server that may be never. */
-ENGINE_TEST(a_step_begins_it_anew_and_its_start_ends_it) {
+/* Idle time runs until the step executes, which may be never without a server. */
+ENGINE_TEST(a_step_restarts_the_idle_time_and_its_start_ends_it) {
   engine_touch(&owner->frontend);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   step_owner_make_script(owner, "exec sleep 4021");
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
   engine_wait_on(&owner->frontend, 0);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
-  engine_touch(&owner->frontend); /* counts for nothing: that the step waits is known */
+  engine_touch(&owner->frontend); /* has no effect while a step waits */
   virtual_time_pass(&owner->loop, LIMIT_MS / 4);
   assert_int_equal(owner->idle, 1);
   expect_idle_after(owner, virtual_time_ms - 3 * LIMIT_MS / 4, LIMIT_MS);
@@ -105,11 +105,11 @@ ENGINE_TEST(a_submit_withdraws_the_question) {
   step_owner_make_script(owner, "exec sleep 4022");
   int64_t begin_ms = virtual_time_ms;
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
-  engine_wait_on(&owner->frontend, 0); /* the answer to the question before */
+  engine_wait_on(&owner->frontend, 0); /* answers the withdrawn question */
   expect_idle_after(owner, begin_ms, LIMIT_MS);
 }
 
-ENGINE_TEST(what_executes_is_not_idle) {
+ENGINE_TEST(idle_time_does_not_run_during_a_step) {
   engine_touch(&owner->frontend);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   step_owner_start_script(owner, "echo ready; exec sleep 4023", FOREVER_S);
@@ -121,21 +121,21 @@ ENGINE_TEST(what_executes_is_not_idle) {
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
 }
 
-ENGINE_TEST(what_waits_for_capacity_is_idle) {
+ENGINE_TEST(idle_time_runs_while_a_step_waits_for_capacity) {
   step_owner_start_script(owner, "echo one", FOREVER_S);
   owner->full = true;
   assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
   expect_idle_after(owner, virtual_time_ms, LIMIT_MS);
 }
 
-ENGINE_TEST(without_a_limit_nobody_is_asked) {
+ENGINE_TEST(without_a_limit_the_frontend_is_not_asked) {
   step_owner_limit_idle_time(owner, 0);
   engine_touch(&owner->frontend);
   virtual_time_pass(&owner->loop, 10 * LIMIT_MS);
   assert_int_equal(owner->idle, 0);
 }
 
-ENGINE_TEST(nor_when_the_agent_leaves) {
+ENGINE_TEST(the_frontend_is_not_asked_during_the_end) {
   engine_touch(&owner->frontend);
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
   engine_leave(&owner->frontend, AGENT_EXIT_SHUTDOWN, "a test");
@@ -160,11 +160,11 @@ ENGINE_TEST(a_frontend_that_does_not_close_has_until_the_idle_limit) {
   owner->delivery = HOLDS;
   engine_leave(&owner->frontend, AGENT_EXIT_SHUTDOWN, "a test");
   expect_closed_now_after(owner, begin_ms, LIMIT_MS);
-  assert_int_equal(owner->closes, 2); /* patient, now */
+  assert_int_equal(owner->closes, 2); /* graceful, immediate */
   assert_int_equal(engine_run(owner->engine), AGENT_EXIT_ERROR);
 }
 
-ENGINE_TEST(what_is_delivered_by_then_is_no_error) {
+ENGINE_TEST(a_late_delivery_is_no_error) {
   int64_t begin_ms = virtual_time_ms;
   owner->delivery = DELIVERS_AT_LAST;
   engine_leave(&owner->frontend, AGENT_EXIT_SHUTDOWN, "a test");
@@ -181,7 +181,7 @@ ENGINE_TEST(a_signal_has_a_deadline) {
   assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SIGNAL + SIGINT);
 }
 
-ENGINE_TEST(a_signal_to_one_who_leaves_has_it_too) {
+ENGINE_TEST(a_signal_during_the_end_has_a_deadline_too) {
   step_owner_limit_idle_time(owner, 0);
   engine_leave(&owner->frontend, AGENT_EXIT_SHUTDOWN, "a test");
   virtual_time_pass(&owner->loop, LIMIT_MS / 2);
@@ -193,7 +193,7 @@ ENGINE_TEST(a_signal_to_one_who_leaves_has_it_too) {
   assert_int_equal(engine_run(owner->engine), AGENT_EXIT_SIGNAL + SIGTERM);
 }
 
-/* What ignores SIGTERM: not one millisecond less. How much more is the machine's affair. */
+/* Checks the grace from below only, because the machine may be busy. */
 static void expect_killed_after(struct step_owner *owner, const char *command_line,
                                 int64_t begin_ms, int64_t grace_ms) {
   virtual_time_pass(&owner->loop, begin_ms + grace_ms - virtual_time_ms - LATE_MS);
@@ -203,7 +203,7 @@ static void expect_killed_after(struct step_owner *owner, const char *command_li
   assert_true(proc_wait_gone(command_line, WAIT_BOUND_MS));
 }
 
-ENGINE_TEST(a_run_has_its_grace) {
+ENGINE_TEST(a_step_has_its_grace_at_the_end) {
   step_owner_limit_idle_time(owner, 0);
   step_owner_start_script(owner, "trap '' TERM; echo ready; exec sleep 4024", FOREVER_S);
   step_owner_expect(owner, "started sh\nstdout ready\n");

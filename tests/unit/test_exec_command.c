@@ -8,15 +8,15 @@
 #include "tests/support/directory.h"
 #include "tests/test.h"
 
-/* What a test executes in a child, and what came of it. */
+/* A command that a test executes in a child, and its outcome. */
 struct trial {
   struct directory directory; /* for scripts */
-  bool may_be_missing;        /* the directory that a test names */
-  size_t home_at;             /* in it */
-  char output[4096];          /* of both streams */
+  bool may_be_missing;        /* the directory */
+  size_t home_at;             /* in the directory */
+  char output[4096];          /* stdout */
   int status;
-  struct exec_failure *failure; /* the child writes it, too */
-  char whole[EXEC_REASON_MAX];  /* vfork(2): the child's is this one */
+  struct exec_failure *failure; /* shared with the child */
+  char whole[EXEC_REASON_MAX];  /* shared by vfork(2) */
 };
 
 static int set_up(void **state) {
@@ -36,7 +36,7 @@ static int tear_down(void **state) {
   return 0;
 }
 
-/* Executes it in a child and collects what that writes; whether it became the program. */
+/* Executes the command in a child and reads its output. Returns whether execve(2) succeeded. */
 static bool run_in(struct trial *self, const char *directory, char *const *argv,
                    char *const *envp) {
   int out[2];
@@ -60,7 +60,7 @@ static bool run_in(struct trial *self, const char *directory, char *const *argv,
   self->output[length] = '\0';
   close(out[0]);
   assert_int_equal(waitpid(pid, &self->status, 0), pid);
-  /* One that had been cut would fill it, and error_set would have allocated memory for that. */
+  /* A cut reason would fill the buffer, and error_set would have allocated memory. */
   assert_true(strlen(self->failure->reason.text) < sizeof self->failure->reason.text - 1);
   return self->failure->stage == EXEC_DONE;
 }
@@ -72,7 +72,7 @@ static void says(struct trial *self, const char *directory, char *const *argv, c
   assert_string_equal(self->output, expected);
 }
 
-/* A file in the trial's directory, and a PATH that begins there. */
+/* Writes a file in the trial's directory. */
 static void make_file(struct trial *self, const char *name, const char *text, mode_t mode) {
   const char *path = directory_path(&self->directory, name);
   FILE *file = fopen(path, "we");
@@ -93,7 +93,7 @@ static void refused(struct trial *self, const char *directory, char *command, ch
 
 #define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
 
-TRIAL_TEST(empty_path_entry_is_the_childs_directory) {
+TRIAL_TEST(an_empty_path_entry_is_the_working_directory) {
   make_file(trial, "here", "#!/bin/sh\necho found\n", 0755);
   char *paths[] = {"PATH=", "PATH=:/nowhere", "PATH=/nowhere:", "PATH=/nowhere::/nowhere"};
   for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
@@ -103,7 +103,7 @@ TRIAL_TEST(empty_path_entry_is_the_childs_directory) {
   }
 }
 
-TRIAL_TEST(without_a_path_the_usual_places_are_searched) {
+TRIAL_TEST(without_a_path_the_default_path_is_searched) {
   char *argv[] = {"echo", "found", NULL};
   char *envp[] = {NULL};
   says(trial, NULL, argv, envp, "found\n");
@@ -132,7 +132,7 @@ TRIAL_TEST(a_first_line_that_leads_nowhere_is_explained) {
           "PATH=", "its first line is longer than the 255 bytes that the kernel reads");
 }
 
-TRIAL_TEST(a_path_that_is_too_long_is_said_to_be) {
+TRIAL_TEST(a_path_that_is_too_long_is_explained) {
   char *path = malloc(4097);
   memset(path, '/', 4096);
   path[4096] = '\0';
@@ -141,7 +141,7 @@ TRIAL_TEST(a_path_that_is_too_long_is_said_to_be) {
   free(path);
 }
 
-/* The kernel's limit of one text; of all together it is another. */
+/* The kernel limits one text and, separately, all of them together. */
 TRIAL_TEST(a_text_that_is_too_long_is_named_with_the_limit) {
   const size_t limit = 32 * (size_t)sysconf(_SC_PAGESIZE);
   char *text = malloc(limit + 10), expected[200];
@@ -195,8 +195,8 @@ TRIAL_TEST(a_directory_may_begin_at_the_home_directory) {
     assert_int_equal(rmdir(directory_path(&trial->directory, names[i])), 0);
 }
 
-/* So that the child needs no memory for it. */
-TRIAL_TEST(of_a_long_name_the_beginning_is_told) {
+/* The child cannot allocate memory for it. */
+TRIAL_TEST(a_reason_shows_the_beginning_of_a_long_name) {
   enum { LENGTH = 5000, LONG = 95 };
   char *name = malloc(LENGTH + 1), expected[300];
   assert_non_null(name);
@@ -226,7 +226,7 @@ TRIAL_TEST(of_a_long_name_the_beginning_is_told) {
   free(name);
 }
 
-TRIAL_TEST(a_directory_that_may_be_missing_is_passed_over) {
+TRIAL_TEST(a_directory_that_may_be_missing_is_skipped) {
   char *argv[] = {"pwd", NULL};
   char *own = getcwd(NULL, 0);
   trial->may_be_missing = true;
@@ -235,7 +235,7 @@ TRIAL_TEST(a_directory_that_may_be_missing_is_passed_over) {
   assert_true(run_in(trial, "/bin/true", argv, environ));
   assert_int_equal(strncmp(trial->output, own, strlen(own)), 0);
   says(trial, "/usr", argv, environ, "/usr\n");
-  /* What is relative is then not shown below a directory that is not there. */
+  /* A relative path is not shown below a missing directory. */
   refused(trial, "/no/such/place", "./gone", "PATH=", "cannot run ./gone: no such file");
   refused(trial, "/usr", "./gone", "PATH=", "cannot run /usr/./gone: no such file");
   free(own);

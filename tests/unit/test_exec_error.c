@@ -13,7 +13,7 @@
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
-/* Every test runs in an empty directory, where the file is called "file". */
+/* Each test runs in an empty directory, with a file that is called "file". */
 static int setup(void **state) {
   (void)tree_set_up(state);
   return fchdir(((const struct tree *)*state)->fd);
@@ -43,7 +43,7 @@ static void assert_says(const char *path, int exec_errno, const char *expected) 
   assert_string_equal(error.text, expected);
 }
 
-TEST(a_file_that_is_not_there, setup, teardown) {
+TEST(a_missing_file, setup, teardown) {
   assert_says("/no/such/file", ENOENT, "cannot run /no/such/file: no such file");
   assert_says("file", ENOENT, "cannot run file: no such file");
   assert_says("", ENOENT, "cannot run : no such file");
@@ -51,17 +51,17 @@ TEST(a_file_that_is_not_there, setup, teardown) {
   assert_says("file", ENOENT, "cannot run file: no such file");
 }
 
-TEST(a_file_that_may_not_be_run, setup, teardown) {
+TEST(a_file_without_permission, setup, teardown) {
   assert_says("/tmp", EACCES, "cannot run /tmp: permission denied: it is a directory");
   make_file("#!/bin/sh\n", 10, 0644);
   assert_says("file", EACCES,
               "cannot run file: permission denied: not executable (no x in its mode)");
-  make_file("#!/bin/sh\n", 10, 0711); /* a noexec mount, say */
+  make_file("#!/bin/sh\n", 10, 0711); /* such as on a noexec mount */
   assert_says("file", EACCES, "cannot run file: permission denied");
   assert_says("/no/such/file", EACCES, "cannot run /no/such/file: Permission denied");
 }
 
-/* The file's, also where it is reached by a link, or its interpreter's. */
+/* The mount of the file, also behind a link, or of its interpreter. */
 INJECTION_TEST(a_noexec_mount_is_named) {
   injection_mount(self, "mount", NULL, MS_NOEXEC);
   injection_make_directory(self, "mount/a", 0755, 0);
@@ -133,7 +133,7 @@ TEST(long_names_are_cut, setup, teardown) {
   for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
     explain(&error, path, reasons[i]);
     assert_memory_equal(error.text, "cannot run .///", 15);
-    assert_true(strlen(error.text) < sizeof error.text - 1); /* the reason is whole */
+    assert_true(strlen(error.text) < sizeof error.text - 1); /* the reason is not cut */
   }
 }
 
@@ -166,7 +166,7 @@ TEST(programs_without_their_loader, setup, teardown) {
               "another libc?)");
 }
 
-/* Whatever a header says, nothing worse happens than that no loader is named. */
+/* Whatever the header contains, the text only lacks the name of the loader. */
 TEST(broken_programs, setup, teardown) {
   static const char unnamed[] =
       "cannot run file: it exists, but its interpreter or loader does not";
@@ -187,7 +187,7 @@ TEST(broken_programs, setup, teardown) {
   rows[5].segments[1].p_filesz = 0;
   rows[6].segments[1].p_type = PT_NULL;
   rows[6].elf.e_phnum = UINT16_MAX;
-  rows[7].elf.e_ident[EI_CLASS] = ELFCLASS32; /* a loader may well be missing, but not this one */
+  rows[7].elf.e_ident[EI_CLASS] = ELFCLASS32; /* its loader is not read */
   for (size_t i = 0; i < 8; i++) {
     make_file(&rows[i], sizeof rows[i], 0755);
     assert_says("file", ENOENT, unnamed);
@@ -201,7 +201,7 @@ TEST(broken_programs, setup, teardown) {
   assert_non_null(strstr(error.text, "its loader llll"));
 }
 
-TEST(what_is_no_program, setup, teardown) {
+TEST(files_that_are_no_programs, setup, teardown) {
   static const char *const contents[] = {"", "#", "text\n", "\177EL", "MZ\x90", "\177ELF\x02"};
   for (size_t i = 0; i < sizeof contents / sizeof contents[0]; i++) {
     make_file(contents[i], strlen(contents[i]), 0755);
@@ -235,7 +235,7 @@ TEST(programs_for_other_machines, setup, teardown) {
     program.elf.e_machine = htobe16(rows[i].machine);
     make_file(&program, sizeof program, 0755);
     assert_says("file", ENOEXEC, expected);
-    /* Cut before the machine is told. */
+    /* The file ends before the machine. */
     make_file(&program, offsetof(Elf64_Ehdr, e_machine) + 1, 0755);
     assert_says("file", ENOEXEC, "cannot run file: exec format error: no whole program");
   }

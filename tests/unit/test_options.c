@@ -6,7 +6,7 @@
 
 enum { ARGUMENTS_MAX = 14 };
 
-/* Every flag but those that say what the program does, and its variable. */
+/* Each flag, except actions, and its variable. */
 static const struct {
   const char *flag, *variable, *good, *bad;
 } twins[] = {
@@ -35,7 +35,7 @@ static const struct {
 
 enum { TWINS = sizeof twins / sizeof *twins };
 
-/* The same of the frontends without steps, with one that each is for. */
+/* The same of the other frontends, with a frontend that has the flag. */
 static const struct {
   const char *flag, *variable, *good, *bad, *frontend;
 } tool_twins[] = {
@@ -65,7 +65,7 @@ static int clear_environment(void **state) {
   return 0;
 }
 
-/* Parses copies, which are gone afterwards: what is kept must have been copied. */
+/* Parses copies and frees them, so that the options must have copied their texts. */
 static int parse_as(const char *program, struct options *options, struct error *error,
                     const char *const *arguments) {
   char *argv[ARGUMENTS_MAX + 2] = {strdup(program)};
@@ -85,14 +85,14 @@ static int parse(struct options *options, struct error *error, const char *const
   return parse_as("agent", options, error, arguments);
 }
 
-static void assert_taken(struct options *options, const char *const *arguments) {
+static void assert_accepted(struct options *options, const char *const *arguments) {
   struct error error = {.text = "untouched"};
   if (parse(options, &error, arguments) != 0)
     fail_msg("%s", error.text);
   assert_string_equal(error.text, "untouched");
 }
 
-static void assert_refused(const char *const *arguments, const char *message) {
+static void assert_rejected(const char *const *arguments, const char *message) {
   struct options options;
   struct error error = {.text = ""};
   assert_int_equal(parse(&options, &error, arguments), -1);
@@ -112,8 +112,7 @@ static void add_number(struct buffer *to, const char *name, unsigned long long v
     buffer_add_string(to, formatted(" %s=%llu", name, value));
 }
 
-/* What the program does, and, unless that is to print, each setting without its default; valid
-   until the next call. */
+/* Returns the action and each setting that is not the default, valid until the next call. */
 static const char *described(const struct options *options) {
   static const char *const actions[] = {
       [OPTIONS_RUN] = "run",     [OPTIONS_ONCE] = "once",       [OPTIONS_IPC] = "ipc",
@@ -165,7 +164,7 @@ static const char *described(const struct options *options) {
 
 struct row {
   const char *variables;     /* "NAME=value", separated by "|"; NULL: none */
-  const char *arguments[11]; /* "as NAME" in front: the program's own name */
+  const char *arguments[11]; /* the first may be "as NAME": the name of the program */
   const char *expected;      /* as described, or the error */
 };
 
@@ -206,7 +205,7 @@ static void check_rows(const struct row *rows, size_t count) {
     check_rows(rows, sizeof rows / sizeof *rows);                                                  \
   } while (0)
 
-/* An empty variable counts as none; a flag wins over its variable, even when it is of no use. */
+/* An empty variable counts as not set. A flag overrides its variable, even if its value is empty. */
 TEST(flags_and_variables_of_redis, clear_environment) {
   CHECK_ROWS(
       {NULL, {"--redis-url", "redis://h", "--job-id", "j"}, "run host=h job=j"},
@@ -222,7 +221,7 @@ TEST(flags_and_variables_of_redis, clear_environment) {
        "--idle-cycles: expected a whole number from 1 to 525600000, got ''"},
       {"REDIS_URL=|AGENTSMITH_SANDBOX_MAX_IDLE_CYCLES=", {REDIS}, "run host=h job=j"},
       {"REDIS_URL=", {"--job-id=j"}, "--redis-url (or REDIS_URL) is required"},
-      /* What TLS checks. */
+      /* The name that TLS verifies. */
       {NULL, {"--redis-url=h,ssl=true,sslHost=a", "--job-id=j"}, "run host=h job=j sni=a"},
       {NULL,
        {"--redis-url=h,ssl=true,sslHost=a", "--job-id=j", "--sni=b", "--insecure"},
@@ -271,7 +270,7 @@ TEST(every_flag_has_a_variable, clear_environment) {
   struct options options;
   for (size_t i = 0; i < TWINS; i++)
     assert_int_equal(setenv(twins[i].variable, twins[i].good, 1), 0);
-  assert_taken(&options, (const char *[]){NULL});
+  assert_accepted(&options, (const char *[]){NULL});
   assert_sevens(&options);
   options_release(&options);
   for (size_t i = 0; i < TWINS; i++) {
@@ -284,20 +283,20 @@ TEST(every_flag_has_a_variable, clear_environment) {
     assert_int_equal(parse(&options, &error, (const char *[]){NULL}), -1);
     assert_int_equal(strncmp(error.text, found, strlen(found)), 0);
     bool is_switch = i >= TWINS - 2;
-    assert_taken(&options, (const char *[]){twins[i].flag, is_switch ? NULL : value, NULL});
+    assert_accepted(&options, (const char *[]){twins[i].flag, is_switch ? NULL : value, NULL});
     assert_sevens(&options);
     options_release(&options);
     assert_int_equal(setenv(twins[i].variable, value, 1), 0);
   }
   assert_int_equal(setenv("SANDBOX_VERBOSE", "0", 1), 0);
   assert_int_equal(setenv("SANDBOX_DUMPABLE", "false", 1), 0);
-  assert_taken(&options, (const char *[]){NULL});
+  assert_accepted(&options, (const char *[]){NULL});
   assert_false(options.verbose);
   assert_false(options.dumpable);
   options_release(&options);
 }
 
-/* Every value that may be wrong is refused with its frontend, and nobody minds it elsewhere. */
+/* A wrong value is rejected for its frontend, and ignored for others. */
 TEST(flags_of_frontends_have_variables, clear_environment) {
   struct options options;
   for (size_t i = 0; i < TOOL_TWINS; i++) {
@@ -310,36 +309,36 @@ TEST(flags_of_frontends_have_variables, clear_environment) {
       assert_int_equal(is_switch ? -1 : parse(&options, &error, by_flag), -1);
       assert_int_equal(setenv(tool_twins[i].variable, tool_twins[i].bad, 1), 0);
       assert_int_equal(parse(&options, &error, by_variable), -1);
-      assert_taken(&options, (const char *[]){"--once", NULL});
+      assert_accepted(&options, (const char *[]){"--once", NULL});
       options_release(&options);
     }
     assert_int_equal(setenv(tool_twins[i].variable, tool_twins[i].good, 1), 0);
   }
-  assert_taken(&options, (const char *[]){"--stdio", NULL});
+  assert_accepted(&options, (const char *[]){"--stdio", NULL});
   assert_string_equal(options.stdio.tool, "grep");
   assert_int_equal(options.stdio.deadline_seconds, 7);
   assert_int_equal(options.tools.limits.timeout_default, 7);
   assert_int_equal(options.tools.limits.timeout_maximum, 7);
   assert_string_equal(options.tools.directory, "/w");
   options_release(&options);
-  assert_taken(&options, (const char *[]){"--ipc", NULL});
+  assert_accepted(&options, (const char *[]){"--ipc", NULL});
   assert_int_equal(options.mcp.concurrency, 7);
   assert_string_equal(options.files.env_files, "A=/a");
   options_release(&options);
-  assert_taken(&options, (const char *[]){"--mcp", NULL});
+  assert_accepted(&options, (const char *[]){"--mcp", NULL});
   assert_true(options.mcp.structured);
   options_release(&options);
 }
 
-/* What a pod sets for all of its programs is no mistake; what somebody types is. */
-TEST(once_knows_no_redis, clear_environment) {
+/* A variable may be set for all programs of a pod; a flag that does not apply is an error. */
+TEST(once_rejects_the_flags_of_redis, clear_environment) {
   static const char *const flags[] = {"--redis-url",         "--run-id",        "--idle-cycles",
                                       "--hold-bytes",        "--events-maxlen", "--key-ttl",
                                       "--events-keep-bytes", "--events-pace"};
   for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
     const char *message = formatted("%s: not with --once, which needs no Redis", flags[i]);
-    assert_refused((const char *[]){"--once", flags[i], "1", NULL}, message);
-    assert_refused((const char *[]){flags[i], "1", "--once", NULL}, message);
+    assert_rejected((const char *[]){"--once", flags[i], "1", NULL}, message);
+    assert_rejected((const char *[]){flags[i], "1", "--once", NULL}, message);
   }
   CHECK_ROWS({NULL, {"--once"}, "once"},
              {NULL, {"--verbose", "--once", "--job-id", "j"}, "once job=j verbose=1"},
@@ -350,7 +349,7 @@ TEST(once_knows_no_redis, clear_environment) {
              {"JOB_ID=", {"--once"}, "once"});
 }
 
-/* The name of the program may choose one, for hosts that cannot pass flags. */
+/* The name of the program chooses one, for hosts that cannot pass flags. */
 TEST(frontends_have_names_and_arguments, clear_environment) {
   CHECK_ROWS(
       {NULL, {"--ipc"}, "ipc max=120"}, {NULL, {"--stdio"}, "stdio"}, {NULL, {"--mcp"}, "mcp"},
@@ -426,14 +425,14 @@ TEST(wrong_usage, clear_environment) {
        "--cert and --key: one without the other"},
       {NULL, {"--jump"}, "unknown option '--jump'"},
       {NULL, {"--jump=1", "--redis-url=h"}, "unknown option '--jump=1'"},
-      {NULL, {"--h"}, "unknown option '--h'"}, /* may be two of them */
+      {NULL, {"--h"}, "unknown option '--h'"}, /* it is ambiguous */
       {NULL, {"-v"}, "unknown option '-v'"}, {NULL, {"-xyz"}, "unknown option '-x'"},
       {NULL, {"--verbose=yes"}, "no value is expected in '--verbose=yes'"},
       {NULL, {"stray"}, "unexpected argument 'stray'"},
       {NULL, {"--redis-url=h", "stray", "--job-id=j"}, "unexpected argument 'stray'"},
       {NULL, {REDIS, "--", "--verbose"}, "unexpected argument '--verbose'"},
       {NULL, {""}, "unexpected argument ''"},
-      /* One frontend is enough. */
+      /* Only one frontend at a time. */
       {NULL, {"--mcp", "--stdio"}, "--stdio: not with --mcp"},
       {NULL, {"--once", "--ipc"}, "--ipc: not with --once"},
       {NULL, {"--inject=x", "--mcp"}, "--mcp: not with --inject"},
@@ -470,14 +469,14 @@ TEST(numbers, clear_environment) {
     for (size_t k = 0; k < 2; k++) {
       struct options options;
       arguments[3] = rows[i].good[k];
-      assert_taken(&options, arguments);
+      assert_accepted(&options, arguments);
       options_release(&options);
     }
     for (size_t k = 0; k < 2 + sizeof never / sizeof never[0]; k++) {
       arguments[3] = k < 2 ? rows[i].bad[k] : never[k - 2];
       const char *message = formatted("%s: expected a whole number from %s to %s, got '%s'",
                                       rows[i].flag, rows[i].good[0], rows[i].good[1], arguments[3]);
-      assert_refused(arguments, message);
+      assert_rejected(arguments, message);
     }
   }
 }
@@ -495,8 +494,8 @@ TEST(no_message_shows_a_password, clear_environment) {
       assert_null(strstr(error.text, "u:0"));
     }
   }
-  assert_refused((const char *[]){"--redis-uri=redis://u:s3cret@h", NULL},
-                 "unknown option '--redis-uri=redis://u:******@h'");
-  assert_refused((const char *[]){"h:1,password=s3cret", NULL},
-                 "unexpected argument 'h:1,password=******'");
+  assert_rejected((const char *[]){"--redis-uri=redis://u:s3cret@h", NULL},
+                  "unknown option '--redis-uri=redis://u:******@h'");
+  assert_rejected((const char *[]){"h:1,password=s3cret", NULL},
+                  "unexpected argument 'h:1,password=******'");
 }

@@ -15,8 +15,8 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* One more descriptor at a time, until it can start: on the way nothing is lost. */
-PROCESS_TEST(without_descriptors_it_says_so) {
+/* Allows one more descriptor at a time until the process can be made; no failure leaks one. */
+PROCESS_TEST(too_few_descriptors_are_an_error_that_names_the_limit) {
   char *argv[] = {"true", NULL};
   char *envp[] = {"PATH=/usr/bin:/bin", NULL};
   const struct process_spec spec = {.exec = {.argv = argv, .envp = envp}, .timeout_seconds = 60};
@@ -100,9 +100,8 @@ static bool drain_is_over(void *since_ms) {
   return wait_now_ms() - *(const int64_t *)since_ms > PROCESS_OWNER_DRAIN_MS + 100;
 }
 
-/* The limit comes while the owner reads nothing: what is in the pipe counts, what follows does not.
- */
-PROCESS_TEST(what_is_in_a_held_pipe_at_the_limit_counts) {
+/* The drain ends while the owner reads nothing: later output is not read. */
+PROCESS_TEST(output_that_is_in_a_held_pipe_when_the_drain_ends_is_read) {
   process_owner_start(owner,
                       "(" GATE("$D/go") "echo late; touch $D/alive; exec sleep 3001) & echo hi");
   process_pause(owner->process, true);
@@ -119,9 +118,8 @@ PROCESS_TEST(what_is_in_a_held_pipe_at_the_limit_counts) {
   assert_true(proc_wait_for("sleep 3001", WAIT_BOUND_MS) > 0);
 }
 
-/* Of the process's parent, which is its supervisor; by another process, so that the supervisor's
-   own parent does not let it go. Returns the pid of that process, whose end lets the supervisor go
-   on. */
+/* Stops the supervisor with a tracer, because its parent would continue it after a SIGSTOP. Returns
+   the pid of the tracer, whose end continues the supervisor. */
 static pid_t freeze_supervisor(pid_t supervisor) {
   int ends[2];
   char byte = 0;
@@ -143,7 +141,7 @@ static pid_t freeze_supervisor(pid_t supervisor) {
   return pid;
 }
 
-PROCESS_TEST(who_is_left_is_not_known_if_the_supervisor_does_not_answer) {
+PROCESS_TEST(survivors_are_unknown_if_the_supervisor_does_not_answer) {
   process_owner_start(owner, "sleep 3011 & echo hi");
   process_owner_reap(owner);
   loop_settle(&owner->loop);
@@ -157,8 +155,8 @@ PROCESS_TEST(who_is_left_is_not_known_if_the_supervisor_does_not_answer) {
   assert_int_equal(kill(tracer, SIGKILL), 0);
 }
 
-/* The zombie's parent does not reap it. */
-PROCESS_TEST(who_is_left_is_counted_without_the_dead) {
+/* The parent of the zombie does not reap it. */
+PROCESS_TEST(survivors_are_counted_without_zombies) {
   process_owner_start(owner,
                       "(sh -c 'sleep 0 & echo $! >$D/pid; exec sleep 3012' >$D/x 2>&1 &);"
                       "until [ -s $D/pid ]; do :; done;"
@@ -168,7 +166,7 @@ PROCESS_TEST(who_is_left_is_counted_without_the_dead) {
   assert_int_equal(owner->outcome.holder.pid, 0);
 }
 
-/* An answer may be late on a busy machine, and a process that has just begun may have no page. */
+/* On a busy machine an answer may be late, and a new process may have no page yet. */
 static bool has_memory(void *context) {
   const struct process_owner *owner = context;
   int64_t bytes;
@@ -181,8 +179,8 @@ static bool is_idle(void *context) {
   return !supervisors_are_busy(owner->context.supervisors);
 }
 
-/* What the supervisor has answered about it is older. */
-PROCESS_TEST(what_was_left_and_is_gone_has_no_memory) {
+/* The last answer of the supervisor is out of date. */
+PROCESS_TEST(background_processes_that_are_gone_use_no_memory) {
   struct supervisors *supervisors = owner->context.supervisors;
   int64_t bytes;
   process_owner_start(owner, "exec >&- 2>&-; sleep 3013 &");
@@ -199,14 +197,14 @@ struct reporter {
   const char *file;
 };
 
-/* It has reaped the command, and waits. */
+/* It has reaped the command and waits. */
 static bool has_reported(void *context) {
   const struct reporter *self = context;
   return access(self->file, F_OK) == 0 && proc_child_count(self->pid, NULL) == 0 &&
          proc_state(self->pid) == 'S';
 }
 
-PROCESS_TEST(a_report_counts_although_its_supervisor_has_died_meanwhile) {
+PROCESS_TEST(a_report_counts_if_its_supervisor_dies_after_it) {
   char file[512];
   bool has_died;
   snprintf(file, sizeof file, "%s/done", owner->loop.directory.path);
@@ -225,15 +223,6 @@ PROCESS_TEST(a_report_counts_although_its_supervisor_has_died_meanwhile) {
   assert_int_equal(owner->outcome.usage.processes, 1);
 }
 
-PROCESS_TEST(what_is_freed_while_it_runs_is_killed) {
-  process_owner_start(owner, "setsid sleep 3002 & exec sleep 3003");
-  assert_true(proc_wait_for("sleep 3002", WAIT_BOUND_MS) > 0);
-  assert_true(proc_wait_for("sleep 3003", WAIT_BOUND_MS) > 0);
-  process_owner_free(owner);
-  assert_true(proc_wait_gone("sleep 3002", WAIT_BOUND_MS));
-  assert_true(proc_wait_gone("sleep 3003", WAIT_BOUND_MS));
-}
-
 static void says(struct process_owner *owner, const char *script, const char *expected) {
   process_owner_start(owner, script);
   process_owner_exits(owner, 0);
@@ -246,16 +235,16 @@ static bool has_no_child(void *context) {
   return proc_child_count(getpid(), &zombies) == zombies;
 }
 
-PROCESS_TEST(its_command_is_set_up_like_none_before) {
+PROCESS_TEST(a_command_has_a_clean_environment) {
   says(owner, "cat; echo end", "end\n"); /* standard input is empty */
   says(owner, "exec sed -n '/^SigBlk/p;/^SigCgt/p' /proc/self/status",
        "SigBlk:\t0000000000000000\nSigCgt:\t0000000000000000\n");
-  says(owner, "exec ls /proc/self/fd", "0\n1\n2\n3\n"); /* 3 is the directory that is listed */
+  says(owner, "exec ls /proc/self/fd", "0\n1\n2\n3\n"); /* 3 is the directory that ls reads */
   says(owner, "set -- $(cat /proc/$$/stat); test $1 = $5 && test $1 = $6 && echo leads", "leads\n");
   says(owner, "cat /proc/self/oom_score_adj", "1000\n");
 }
 
-/* It has a copy of what the agent had in memory, which the agent may free. */
+/* It has a copy of the memory, which the agent may free. */
 PROCESS_TEST(a_supervisor_of_a_large_agent_serves_one_command) {
   enum { LARGE = 2 * SUPERVISOR_PAGES_MAX * 4096 };
   char *memory = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -269,8 +258,8 @@ PROCESS_TEST(a_supervisor_of_a_large_agent_serves_one_command) {
        "same\n");
 }
 
-/* From a message to a file in memory, where its end has no page for the pointers. */
-PROCESS_TEST(all_arguments_arrive_however_many) {
+/* Up to messages that travel as a file, whose last page has no space for the pointers. */
+PROCESS_TEST(all_arguments_arrive_whatever_their_number) {
   static char sh[] = "sh", option[] = "-c", script[] = "echo $# ${1} $(eval echo \\${$#})";
   static char first[] = "first", last[] = "last", none[] = "";
   enum { MOST = SUPERVISOR_BODY_MAX / sizeof(char *) };
@@ -292,7 +281,7 @@ PROCESS_TEST(all_arguments_arrive_however_many) {
   free(argv);
 }
 
-PROCESS_TEST(a_stopped_supervisor_obeys_its_orders) {
+PROCESS_TEST(a_stopped_supervisor_obeys_an_order) {
   process_owner_start(owner, "kill -STOP $PPID; setsid sleep 3021 & echo ready; sleep 3022");
   process_owner_expect(owner, "ready\n");
   process_stop(owner->process, 100);
@@ -301,16 +290,42 @@ PROCESS_TEST(a_stopped_supervisor_obeys_its_orders) {
   assert_int_equal(proc_find("sleep 302"), 0);
 }
 
-PROCESS_TEST(sigterm_comes_once_and_to_all) {
-  process_owner_start(owner, "trap 'echo one' TERM; (trap 'echo two' TERM; setsid sleep 3031 & "
-                             "touch $D/a; while :; do wait; done) & touch $D/b;"
-                             "while :; do wait; done");
-  loop_await_file(&owner->loop, "a");
-  loop_await_file(&owner->loop, "b");
-  assert_true(proc_wait_for("sleep 3031", WAIT_BOUND_MS) > 0);
-  process_stop(owner->process, 300);
-  process_owner_ends(owner, PROCESS_STOPPED);
-  assert_true(strcmp(owner->output[PROCESS_STDOUT], "one\ntwo\n") == 0 ||
-              strcmp(owner->output[PROCESS_STDOUT], "two\none\n") == 0);
-  assert_int_equal(owner->outcome.survivors, 0);
+/* --- process_stop ----------------------------------------------------------------------------- */
+
+/* A grace that is longer than a test may take. */
+#define FOREVER_MS 3600000
+
+#define STUBBORN "trap 'echo term' TERM; echo ready; while :; do sleep 0.01; done 2>&-"
+
+PROCESS_TEST(a_stop_may_precede_the_execution) {
+  for (int i = 0; i < 40; i++) {
+    process_owner_start(owner, "exec sleep 3114");
+    process_stop(owner->process, i % 2 == 0 ? FOREVER_MS : 0);
+    process_owner_wait(owner);
+    assert_int_equal(owner->outcome.end, PROCESS_STOPPED);
+    assert_int_equal(owner->outcome.survivors, 0);
+  }
+}
+
+PROCESS_TEST(a_stop_after_the_deadline_keeps_the_outcome) {
+  owner->timeout_seconds = 1;
+  process_owner_start(owner, STUBBORN);
+  process_owner_expect(owner, "ready\nterm\n");
+  process_stop(owner->process, 0);
+  process_owner_ends(owner, PROCESS_TIMED_OUT);
+}
+
+PROCESS_TEST(a_stop_ends_the_wait_for_a_background_process) {
+  process_owner_start(owner, "sleep 3112 & echo hi; exit 2");
+  process_owner_expect(owner, "hi\n");
+  process_owner_reap(owner);
+  int64_t start_ms = wait_now_ms();
+  process_stop(owner->process, FOREVER_MS);
+  assert_int_equal(owner->ended, 0); /* never from inside a call */
+  process_stop(owner->process, 0);
+  process_owner_wait(owner);
+  assert_true(wait_now_ms() - start_ms < PROCESS_OWNER_DRAIN_MS);
+  assert_int_equal(owner->outcome.end, PROCESS_EXITED);
+  assert_int_equal(WEXITSTATUS(owner->outcome.status), 2);
+  assert_true(proc_wait_for("sleep 3112", WAIT_BOUND_MS) > 0);
 }

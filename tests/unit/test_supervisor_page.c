@@ -8,7 +8,7 @@
 static struct supervisor_page page;
 static struct supervisor_report report;
 
-/* A page as a supervisor leaves it. */
+/* Writes a page as a supervisor leaves it. */
 static void fill(void) {
   supervisor_report_release(&report);
   memset(&page, 0, sizeof page);
@@ -32,7 +32,7 @@ static void is_rejected(void) {
   assert_true(supervisor_report_read(&report, &page));
 }
 
-TEST(a_real_report_is_copied, NULL, NULL) {
+TEST(a_valid_report_is_copied, NULL, NULL) {
   fill();
   assert_true(supervisor_report_read(&report, &page));
   memset(&page, 0xFF, sizeof page);
@@ -45,7 +45,7 @@ TEST(a_real_report_is_copied, NULL, NULL) {
   supervisor_report_release(&report);
 }
 
-TEST(before_the_end_no_status_counts, NULL, NULL) {
+TEST(before_the_end_the_status_is_invalid, NULL, NULL) {
   fill();
   atomic_store(&page.ended, 0);
   assert_true(supervisor_report_read(&report, &page));
@@ -101,15 +101,15 @@ TEST(every_impossible_value_is_rejected, NULL, NULL) {
   supervisor_report_release(&report);
 }
 
-/* The same numbers in each run. */
+/* Returns the same numbers in each run of the test. */
 static unsigned random_number(void) {
   static unsigned state = 1;
   state = state * 1103515245 + 12345;
   return state >> 16;
 }
 
-/* The sanitizer sees what is read too far. */
-TEST(random_bytes_are_rejected_or_are_possible, NULL, NULL) {
+/* The sanitizers report an access out of bounds. */
+TEST(random_bytes_are_rejected_or_possible, NULL, NULL) {
   enum { ROUNDS = 20000 };
   unsigned char *bytes = (unsigned char *)&page;
   for (int round = 0; round < ROUNDS; round++) {
