@@ -1,25 +1,22 @@
 /*
- * The library reads and writes through receive() and send_bytes(), which only move bytes: every
- * decision about what may be repeated is in write_tls(). A record that could not be sent as a whole
- * stays within the library, and its plain bytes count as written. Only the library knows whether
- * something is left: it also sends on its own account, when it answers what it reads by an alert.
+ * The library reads and writes through receive() and send_bytes(), which only move bytes;
+ * write_tls() decides what may be repeated. The library keeps a record that could not be sent as a
+ * whole, and the record's plain bytes count as written. Only the library knows whether bytes are
+ * left, because it also sends alerts of its own.
  *
- * verify() sees each certificate of the chain, from the authority down to the server's own, and
- * puts the first thing that is wrong into words, for as long as there is a certificate to show.
+ * The library calls verify() for each certificate of the chain, from the authority down to the
+ * server's own. verify() stores the first problem as text, because the certificate is gone later.
  */
 #include "agent/frontends/redis/connection/tls.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <mbedtls/build_info.h>
@@ -37,17 +34,17 @@
 #include <sys/auxv.h>
 #endif
 
+#include "agent/frontends/redis/connection/tls_authorities.h"
 #include "base/check.h"
 #include "base/memory.h"
-#include "base/own_program.h"
 
-/* A record's plain bytes, at most: RFC 8446, 5.1. */
+/* The most plain bytes of a record: RFC 8446, 5.1. */
 #define RECORD_BYTES ((size_t)16384)
 
-/* Read at once: a record's header and most answers. */
+/* The size of one read(2), enough for a record's header and most answers. */
 #define AHEAD_BYTES ((size_t)4096)
 
-/* So often in a turn of the loop: the library goes on as long as there are bytes. */
+/* The most reads of the socket in a turn of the loop. */
 #define READS_PER_TURN 16
 
 struct tls {
@@ -61,16 +58,16 @@ struct tls {
 struct tls_transport {
   struct transport transport; /* first */
   mbedtls_ssl_context ssl;
-  char *expected; /* in the certificate: the host, or the name that was set */
+  char *expected; /* name or address in the certificate: the host, or tls_options.name */
   unsigned char address[16];
   size_t address_length; /* of `expected`; 0: it is a name */
-  bool speaks_tls;       /* its first byte was that of a record */
+  bool speaks_tls;       /* the server's first byte was a record type */
   bool is_up;            /* the handshake is done */
-  bool has_certificate;  /* of its own */
-  unsigned reads;        /* of the socket, since it last had to wait */
-  size_t ahead, taken;   /* bytes in `bytes`, and those that the library has got of them */
+  bool has_certificate;  /* this client sends one */
+  unsigned reads;        /* since the socket last had no bytes */
+  size_t ahead, taken;   /* length of `bytes`, and how many of them the library has taken */
   char bytes[AHEAD_BYTES];
-  char why[512]; /* `error`, from the first thing that is wrong */
+  char why[512]; /* transport.error points here; "" until something is wrong */
 };
 
 static struct tls_transport *self_of(struct transport *transport) {
@@ -81,7 +78,7 @@ const char *tls_library(void) {
   return "mbedTLS " MBEDTLS_VERSION_STRING;
 }
 
-/* The library's own hook: MBEDTLS_PSA_CRYPTO_EXTERNAL_RNG. */
+/* The library calls this for random bytes (MBEDTLS_PSA_CRYPTO_EXTERNAL_RNG). */
 psa_status_t mbedtls_psa_external_get_random(mbedtls_psa_external_random_context_t *context,
                                              uint8_t *output, size_t size, size_t *length) {
   (void)context;
@@ -93,12 +90,12 @@ psa_status_t mbedtls_psa_external_get_random(mbedtls_psa_external_random_context
   return PSA_SUCCESS;
 }
 
-/* --- what is wrong with a certificate -------------------------------------------------------- */
+/* --- certificates ---------------------------------------------------------------------------- */
 
 #define CUT "…"
 
 struct text {
-  char bytes[128]; /* a longer one ends with CUT */
+  char bytes[128]; /* ends with CUT if it was longer */
 };
 
 static void mark_cut(struct text *text, size_t length) {
@@ -106,7 +103,7 @@ static void mark_cut(struct text *text, size_t length) {
     memcpy(text->bytes + sizeof text->bytes - sizeof CUT, CUT, sizeof CUT);
 }
 
-/* By its common name, where it has one: the last part that a person needs. */
+/* Returns the common name if there is one, else the whole distinguished name. */
 static struct text subject_of(const mbedtls_x509_name *name) {
   struct text text = {""};
   const mbedtls_x509_name *part = name;
@@ -127,7 +124,7 @@ static struct text date_of(const mbedtls_x509_time *time) {
   return text;
 }
 
-/* Writes one of the names that a certificate is for; false: it is of a type that no server has. */
+/* Writes a DNS name or an address of the certificate; false for other types of names. */
 static bool name_of(const mbedtls_x509_buf *name, char *out, size_t size) {
   int type = name->tag & MBEDTLS_ASN1_TAG_VALUE_MASK;
   if (type == MBEDTLS_X509_SAN_DNS_NAME)
@@ -161,8 +158,8 @@ static struct text names_of(const mbedtls_x509_crt *certificate) {
   "the server has a certificate that cannot be read here: with a key or a signature that is "      \
   "neither RSA nor of P-256 or P-384, or with a critical extension like nameConstraints"
 
-__attribute__((format(printf, 3, 4))) static void say(struct tls_transport *self, int code,
-                                                      const char *format, ...) {
+__attribute__((format(printf, 3, 4))) static void set_why(struct tls_transport *self, int code,
+                                                          const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   (void)vsnprintf(self->why, sizeof self->why, format, arguments);
@@ -176,28 +173,31 @@ static void explain(struct tls_transport *self, const mbedtls_x509_crt *certific
   const struct text issuer = subject_of(&certificate->issuer);
   if (self->why[0] != '\0')
     return;
-  if (certificate->raw.p == NULL) /* one was passed over, for its signature */
-    say(self, 0, UNREADABLE);
+  if (certificate->raw.p == NULL) /* the library skipped one because of its signature */
+    set_why(self, 0, UNREADABLE);
   else if (flags & MBEDTLS_X509_BADCERT_EXPIRED)
-    say(self, CONNECTION_ERROR_EXPIRED, "the certificate of %s expired on %s (issuer %s)",
-        subject.bytes, date_of(&certificate->valid_to).bytes, issuer.bytes);
+    set_why(self, CONNECTION_ERROR_EXPIRED, "the certificate of %s expired on %s (issuer %s)",
+            subject.bytes, date_of(&certificate->valid_to).bytes, issuer.bytes);
   else if (flags & MBEDTLS_X509_BADCERT_FUTURE)
-    say(self, CONNECTION_ERROR_NOT_YET_VALID,
-        "the certificate of %s is not valid before %s (issuer %s): is this clock right?",
-        subject.bytes, date_of(&certificate->valid_from).bytes, issuer.bytes);
+    set_why(self, CONNECTION_ERROR_NOT_YET_VALID,
+            "the certificate of %s is not valid before %s (issuer %s): is this clock right?",
+            subject.bytes, date_of(&certificate->valid_from).bytes, issuer.bytes);
   else if (flags & MBEDTLS_X509_BADCERT_NOT_TRUSTED)
-    say(self, CONNECTION_ERROR_UNTRUSTED,
+    set_why(
+        self, CONNECTION_ERROR_UNTRUSTED,
         "the certificate of %s is signed by %s, which is not trusted: pass the certificate of that "
         "authority with --cacert",
         subject.bytes, issuer.bytes);
   else if (flags & MBEDTLS_X509_BADCERT_CN_MISMATCH)
-    say(self, CONNECTION_ERROR_OTHER_NAME,
+    set_why(
+        self, CONNECTION_ERROR_OTHER_NAME,
         "the certificate is for %s, not for %s%s: connect by a name that it has, or pass that with "
         "--sni",
         names_of(certificate).bytes, self->expected,
         self->address_length > 0 ? " as a subjectAltName" : "");
   else if (flags != 0)
-    say(self, 0,
+    set_why(
+        self, 0,
         "the certificate of %s (issuer %s) has a key or a signature that is too weak, or may not "
         "sign others",
         subject.bytes, issuer.bytes);
@@ -212,7 +212,7 @@ static bool is_for_address(const struct tls_transport *self, const mbedtls_x509_
   return false;
 }
 
-/* An address is no server name of TLS (RFC 6066, 3), so that the library is not told of it. */
+/* The library checks names but not addresses, which TLS has no server name for (RFC 6066, 3). */
 static int verify(void *context, mbedtls_x509_crt *certificate, int depth, uint32_t *flags) {
   struct tls_transport *self = context;
   if (depth == 0 && self->address_length > 0 && !is_for_address(self, certificate))
@@ -221,9 +221,9 @@ static int verify(void *context, mbedtls_x509_crt *certificate, int depth, uint3
   return 0;
 }
 
-/* --- what went wrong ------------------------------------------------------------------------- */
+/* --- errors ---------------------------------------------------------------------------------- */
 
-/* RFC 8446, 6.2. */
+/* The alerts of RFC 8446, 6.2. */
 static struct connection_error alert_connection_error(unsigned char alert, bool has_certificate) {
   switch (alert) {
   case MBEDTLS_SSL_ALERT_MSG_NO_CERT:
@@ -263,26 +263,24 @@ static void explain_alert(struct tls_transport *self) {
   unsigned char alert = self->ssl.MBEDTLS_PRIVATE(in_msg)[1];
   const struct connection_error why = alert_connection_error(alert, self->has_certificate);
   if (why.text != NULL)
-    say(self, why.code, "%s", why.text);
+    set_why(self, why.code, "%s", why.text);
   else
-    say(self, 0, "the server ends TLS by alert %u", alert);
+    set_why(self, 0, "the server ends TLS by alert %u", alert);
 }
 
-/* The library puts a message of the handshake together from records, within the room that it has
-   for one of them. */
+/* A handshake message must fit into the library's buffer for one record. */
 static bool is_too_long(const struct tls_transport *self) {
   return !self->is_up && self->ssl.MBEDTLS_PRIVATE(in_hslen) > MBEDTLS_SSL_IN_CONTENT_LEN;
 }
 
 static const char *result_text(const struct tls_transport *self, int result) {
-  /* The library looks at these two after verify(); before it, there is no result. */
+  /* The library sets these two flags after verify(); before that, the flags are UINT32_MAX. */
   uint32_t flags = mbedtls_ssl_get_verify_result(&self->ssl);
   if (flags != UINT32_MAX &&
       (flags & (MBEDTLS_X509_BADCERT_KEY_USAGE | MBEDTLS_X509_BADCERT_EXT_KEY_USAGE)) != 0)
     return "the server's certificate is not for a server: its extendedKeyUsage lacks serverAuth, "
            "or its keyUsage digitalSignature";
-  /* The library's numbers for certificates that it cannot read, and for their keys:
-     mbedtls/error.h. */
+  /* mbedtls/error.h: the ranges of X.509 errors, and of errors of keys. */
   bool of_certificates =
       (result <= -0x2080 && result >= -0x2F80) || (result <= -0x3880 && result >= -0x3F80);
   return of_certificates ? UNREADABLE : "TLS with this server fails";
@@ -294,22 +292,22 @@ static int fail(struct tls_transport *self, int result) {
   if (self->why[0] != '\0')
     return TRANSPORT_FAILED;
   if (self->ahead > 0 && !self->speaks_tls)
-    say(self, CONNECTION_ERROR_SPEAKS_NO_TLS,
-        "this port does not speak TLS: use redis://, or ssl=false");
+    set_why(self, CONNECTION_ERROR_SPEAKS_NO_TLS,
+            "this port does not speak TLS: use redis://, or ssl=false");
   else if (is_too_long(self))
-    say(self, 0,
-        "the server sends more than 16 KiB of certificates, or of names of authorities, which "
-        "is more than fits here: let it send its own and those between it and the authority "
-        "alone");
+    set_why(self, 0,
+            "the server sends more than 16 KiB of certificates, or of names of authorities, which "
+            "is more than fits here: let it send its own and those between it and the authority "
+            "alone");
   else
-    say(self, 0, "%s (mbedTLS -0x%04X)", result_text(self, result), (unsigned)-result);
+    set_why(self, 0, "%s (mbedTLS -0x%04X)", result_text(self, result), (unsigned)-result);
   return TRANSPORT_FAILED;
 }
 
 /* --- the socket ------------------------------------------------------------------------------ */
 
 static int fail_by_errno(struct tls_transport *self) {
-  say(self, errno, "%s", strerror(errno));
+  set_why(self, errno, "%s", strerror(errno));
   return MBEDTLS_ERR_SSL_INTERNAL_ERROR;
 }
 
@@ -319,7 +317,7 @@ static int send_bytes(void *context, const unsigned char *bytes, size_t length) 
   self->transport.wants_to_write = sent < (ssize_t)length;
   if (sent >= 0)
     return (int)sent;
-  /* The server has closed: why, it may have said before. A handshake ends by reading. */
+  /* The server has closed. It may have sent an alert before, which the next read finds. */
   if (!self->is_up && (errno == EPIPE || errno == ECONNRESET)) {
     self->transport.wants_to_write = false;
     return (int)length;
@@ -327,8 +325,8 @@ static int send_bytes(void *context, const unsigned char *bytes, size_t length) 
   return errno == EAGAIN || errno == EINTR ? MBEDTLS_ERR_SSL_WANT_WRITE : fail_by_errno(self);
 }
 
-/* A server that sends without a pause must not hold the loop: after some reads it waits, with
-   nothing left here, and the socket that is readable wakes the loop up again. */
+/* A server that sends without a pause must not block the loop. After READS_PER_TURN reads this
+   reports that it waits; no byte is left here then, so the readable socket wakes the loop again. */
 static int read_ahead(struct tls_transport *self) {
   if (self->reads++ == READS_PER_TURN) {
     self->reads = 0;
@@ -372,7 +370,7 @@ static int handshake(struct transport *transport) {
   if (is_waiting(result))
     return TRANSPORT_WAITS;
   if (result == MBEDTLS_ERR_SSL_CONN_EOF) {
-    say(self, CONNECTION_ERROR_SPEAKS_NO_TLS, "closed by the server during the TLS handshake");
+    set_why(self, CONNECTION_ERROR_SPEAKS_NO_TLS, "closed by the server during the TLS handshake");
     return TRANSPORT_FAILED;
   }
   self->is_up = result == 0;
@@ -393,8 +391,8 @@ static bool holds_bytes(const struct tls_transport *self) {
   return self->ssl.MBEDTLS_PRIVATE(out_left) > 0;
 }
 
-/* Sends what the library holds, which it does before it looks at what it is given. True: nothing is
-   left. */
+/* Sends the rest of the last record, which the library does before it looks at new bytes. Returns
+   true if nothing is left. */
 static bool send_rest(struct tls_transport *self, int *result) {
   self->transport.wants_to_write = false;
   *result = 0;
@@ -404,14 +402,14 @@ static bool send_rest(struct tls_transport *self, int *result) {
   return *result > 0;
 }
 
-/* The next bytes of the pieces, up to `size`; moves `piece` and `offset` past them. */
+/* Copies the next bytes of the pieces, up to `size`; moves `piece` and `offset` past them. */
 static size_t gather(const struct iovec *pieces, int count, int *piece, size_t *offset,
                      unsigned char *out, size_t size) {
   size_t length = 0;
   while (*piece < count && length < size) {
     size_t left = pieces[*piece].iov_len - *offset;
     size_t part = left < size - length ? left : size - length;
-    if (part > 0) /* a piece of no bytes may have no address */
+    if (part > 0) /* an empty piece may have no address */
       memcpy(out + length, (const char *)pieces[*piece].iov_base + *offset, part);
     length += part;
     *offset += part;
@@ -457,7 +455,8 @@ static void free_tls(struct transport *transport) {
 static const struct transport_type tls_type = {
     .handshake = handshake, .read = read_tls, .write = write_tls, .free = free_tls};
 
-/* The zone of a link-local address is a matter of this machine, not of the certificate. */
+/* Returns the length of the address, or 0 for a name. A link-local address' zone is not in the
+   certificate. */
 static size_t parse_address(const char *host, unsigned char address[16]) {
   char text[INET6_ADDRSTRLEN];
   (void)snprintf(text, sizeof text, "%.*s", (int)strcspn(host, "%"), host);
@@ -471,7 +470,7 @@ struct transport *tls_transport_new(struct tls *tls, int fd, const char *host) {
   *self = (struct tls_transport){.transport = {.type = &tls_type, .fd = fd},
                                  .has_certificate = tls->certificate.version != 0};
   self->transport.error = self->why;
-  /* A name of the DNS may end with a dot, which is not part of it in TLS (RFC 6066, 3). */
+  /* A DNS name may end with a dot, which TLS leaves out (RFC 6066, 3). */
   const char *name = tls->name != NULL ? tls->name : host;
   size_t length = strlen(name);
   self->expected = memory_copy(name, length - (length > 1 && name[length - 1] == '.'));
@@ -485,7 +484,7 @@ struct transport *tls_transport_new(struct tls *tls, int fd, const char *host) {
   return &self->transport;
 }
 
-/* --- what is offered, what is trusted, and who this is ---------------------------------------- */
+/* --- configuration --------------------------------------------------------------------------- */
 
 #define AES_SUITES                                                                                 \
   MBEDTLS_TLS1_3_AES_128_GCM_SHA256, MBEDTLS_TLS1_3_AES_256_GCM_SHA384,                            \
@@ -498,12 +497,12 @@ struct transport *tls_transport_new(struct tls *tls, int fd, const char *host) {
   MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256, MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,  \
       MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256
 
-/* The fastest first: AES-GCM where the processor has instructions for it. */
+/* The fastest first: AES-GCM if the processor has instructions for it. */
 static const int aes_first[] = {AES_SUITES, CHACHA_SUITES, 0};
 static const int chacha_first[] = {CHACHA_SUITES, AES_SUITES, 0};
 
-/* For the blocks and for the multiplication of GCM. */
-static bool has_instructions(void) {
+/* Returns true if the processor has instructions for AES and for the multiplication of GCM. */
+static bool has_aes_instructions(void) {
 #if defined(__x86_64__)
   unsigned eax, ebx, ecx, edx;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_AES) != 0 &&
@@ -515,140 +514,13 @@ static bool has_instructions(void) {
 #endif
 }
 
-/* Debian, Alpine and others; Fedora and RHEL; SUSE. */
-static const char *const bundles[] = {
-    "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", "/etc/ssl/ca-bundle.pem",
-    "/var/lib/ca-certificates/ca-bundle.pem"};
-
-/* Says unless what a flag or a variable has named is a regular file that can be read: the library
-   would wait for a FIFO. */
-static int check_file(const char *source, const char *path, struct error *error) {
-  struct stat file;
-  if (access(path, R_OK) != 0 || stat(path, &file) != 0)
-    return error_set(error, "%s: cannot read %.150s: %s", source, path, strerror(errno));
-  if (S_ISDIR(file.st_mode))
-    return error_set(error, "%s: %.150s is a directory", source, path);
-  return S_ISREG(file.st_mode) ? 0 : error_set(error, "%s: %.150s is not a file", source, path);
-}
-
-static int refuse_file(const char *source, const char *path, struct error *error) {
-  return error_set(error,
-                   "%s: no certificate in PEM in %.150s that can be used (RSA, P-256 or P-384; no "
-                   "critical nameConstraints)",
-                   source, path);
-}
-
-/* Takes certificates away that are in the chain before `last`, too: a directory often has each of
-   them alone, and all of them in a bundle. */
-static void drop_known(mbedtls_x509_crt *chain, mbedtls_x509_crt *last) {
-  mbedtls_x509_crt *before = last;
-  for (mbedtls_x509_crt *at = last->next; at != NULL; at = before->next) {
-    const mbedtls_x509_crt *known = chain;
-    while (known != at &&
-           (known->raw.len != at->raw.len || memcmp(known->raw.p, at->raw.p, at->raw.len) != 0))
-      known = known->next;
-    if (known == at) {
-      before = at;
-      continue;
-    }
-    before->next = at->next;
-    at->next = NULL;
-    mbedtls_x509_crt_free(at);
-    free(at);
-  }
-}
-
-/* Whether it holds a certificate at least that can be used. */
-static bool add_file(mbedtls_x509_crt *chain, const char *path) {
-  struct error ignored;
-  mbedtls_x509_crt *last = chain;
-  if (check_file("", path, &ignored) != 0)
-    return false;
-  while (last->next != NULL)
-    last = last->next;
-  bool was_empty = chain->version == 0;
-  (void)mbedtls_x509_crt_parse_file(chain, path); /* the number of those that are passed over */
-  bool is_added = last->next != NULL || (was_empty && chain->version != 0);
-  drop_known(chain, last);
-  return is_added;
-}
-
-/* Whether its files hold a certificate at least. */
-static bool add_directory(mbedtls_x509_crt *chain, const char *path) {
-  DIR *names = opendir(path);
-  bool found = false;
-  for (const struct dirent *entry; names != NULL && (entry = readdir(names)) != NULL;) {
-    char file[PATH_MAX];
-    int length = snprintf(file, sizeof file, "%s/%s", path, entry->d_name);
-    if (entry->d_name[0] != '.' && length < (int)sizeof file)
-      found |= add_file(chain, file);
-  }
-  if (names != NULL)
-    closedir(names);
-  return found;
-}
-
-/* Several have ':' between them, as OpenSSL has it: of these some may be missing. */
-static int load_directories(mbedtls_x509_crt *chain, const char *paths, const char *source,
-                            struct error *error) {
-  bool found = false;
-  for (const char *path = paths; *path != '\0'; path += *path == ':') {
-    char directory[PATH_MAX];
-    size_t length = strcspn(path, ":");
-    (void)snprintf(directory, sizeof directory, "%.*s", (int)length, path);
-    found |= length > 0 && add_directory(chain, directory);
-    path += length;
-  }
-  return found
-             ? 0
-             : error_set(error, "%s: no certificate in PEM in the files of %.150s", source, paths);
-}
-
-static int load_system(mbedtls_x509_crt *chain, struct error *error) {
-  char directory[PATH_MAX], beside[PATH_MAX + sizeof TLS_BUNDLE];
-  for (size_t i = 0; i < sizeof bundles / sizeof *bundles; i++)
-    if (add_file(chain, bundles[i]))
-      return 0;
-  if (own_program_directory(directory, sizeof directory)) {
-    (void)snprintf(beside, sizeof beside, "%s/" TLS_BUNDLE, directory);
-    if (add_file(chain, beside))
-      return 0;
-  }
-  return error_set(error, "TLS: this image has no bundle of certificate authorities, and there is "
-                          "no " TLS_BUNDLE " beside the agent: pass one with --cacert FILE");
-}
-
-/* The authorities that are trusted. Where neither a file nor a directory is given: SSL_CERT_FILE
-   and SSL_CERT_DIR of the environment, as OpenSSL has them; else the first of the places where
-   distributions keep their bundle; else the bundle beside this program. Certificates that cannot be
-   parsed are passed over, as long as there is one that can. */
-static int load_trusted(mbedtls_x509_crt *chain, const char *file, const char *directory,
-                        struct error *error) {
-  const char *file_source = "--cacert", *directory_source = "--cacertdir";
-  if (file == NULL && directory == NULL) {
-    file = getenv("SSL_CERT_FILE");
-    directory = getenv("SSL_CERT_DIR");
-    file_source = "SSL_CERT_FILE";
-    directory_source = "SSL_CERT_DIR";
-  }
-  bool has_file = file != NULL && file[0] != '\0';
-  bool has_directory = directory != NULL && directory[0] != '\0';
-  if (!has_file && !has_directory)
-    return load_system(chain, error);
-  if (has_file && check_file(file_source, file, error) != 0)
-    return -1;
-  if (has_file && !add_file(chain, file))
-    return refuse_file(file_source, file, error);
-  return has_directory ? load_directories(chain, directory, directory_source, error) : 0;
-}
-
 static int load_own(struct tls *self, const struct tls_options *options, struct error *error) {
   const char *certificate = options->certificate, *key = options->key;
-  if (check_file("--cert", certificate, error) != 0 || check_file("--key", key, error) != 0)
+  if (tls_authorities_check_file("--cert", certificate, error) != 0 ||
+      tls_authorities_check_file("--key", key, error) != 0)
     return -1;
   if (mbedtls_x509_crt_parse_file(&self->certificate, certificate) != 0)
-    return refuse_file("--cert", certificate, error);
+    return tls_authorities_reject_file("--cert", certificate, error);
   if (mbedtls_pk_parse_keyfile(&self->key, key, NULL, mbedtls_psa_get_random, NULL) != 0)
     return error_set(error, "--key: no RSA or ECDSA key without a passphrase in PEM in %.150s",
                      key);
@@ -668,11 +540,11 @@ static int load(struct tls *self, const struct tls_options *options, struct erro
                                   MBEDTLS_SSL_PRESET_DEFAULT) != 0)
     return error_set(error, "TLS: out of memory");
   mbedtls_ssl_conf_rng(config, mbedtls_psa_get_random, NULL);
-  mbedtls_ssl_conf_ciphersuites(config, has_instructions() ? aes_first : chacha_first);
+  mbedtls_ssl_conf_ciphersuites(config, has_aes_instructions() ? aes_first : chacha_first);
   mbedtls_ssl_conf_authmode(config, options->insecure ? MBEDTLS_SSL_VERIFY_NONE
                                                       : MBEDTLS_SSL_VERIFY_REQUIRED);
   if (!options->insecure &&
-      load_trusted(&self->trusted, options->ca_file, options->ca_directory, error) != 0)
+      tls_authorities_load(&self->trusted, options->ca_file, options->ca_directory, error) != 0)
     return -1;
   mbedtls_ssl_conf_ca_chain(config, &self->trusted, NULL);
   return options->certificate != NULL ? load_own(self, options, error) : 0;

@@ -7,35 +7,36 @@
 #include "base/error.h"
 
 /*
- * TLS 1.2 and 1.3 towards Redis, by mbedTLS: what is trusted, and who this client is. The server's
+ * Connects to Redis over TLS 1.2 or 1.3, with mbedTLS. A `tls` holds the trusted authorities and
+ * the client's own certificate; it makes a transport for each connection. The server's certificate
  * chain, its dates and its name or address are checked.
  *
- *   tls = tls_new(&options, &error)                 NULL: the error says what, and which flag helps
+ *   tls = tls_new(&options, &error)                 NULL: the error names the flag to change
  *   transport = tls_transport_new(tls, fd, host)    for each connection
- *   tls_free(tls)                                   after all transports
+ *   tls_free(tls)                                   after the last transport was freed
  */
 struct tls_options {
-  const char *ca_file;      /* authorities, in PEM; with NULL here and below, those of the system */
-  const char *ca_directory; /* files of such */
-  const char *certificate;  /* a file in PEM; with its key, or neither */
+  const char *ca_file;      /* PEM; if this and the next are NULL, the system's authorities */
+  const char *ca_directory; /* of PEM files */
+  const char *certificate;  /* a PEM file; NULL: none, and no key */
   const char *key;
-  const char *name; /* to ask for, and to expect in the certificate; NULL: the host */
-  bool insecure;    /* nothing is checked */
+  const char *name; /* for SNI, and expected in the certificate; NULL: the host */
+  bool insecure;    /* the server's certificate is not checked */
 };
 
 struct tls;
 
-/* One at a time: the library's state is the program's. */
+/* Only one may exist at a time, because the library's random number state is global. */
 struct tls *tls_new(const struct tls_options *options, struct error *error);
 void tls_free(struct tls *self);
 
-/* Takes the descriptor over. The host is a name or an address, and is copied. */
+/* Takes ownership of the descriptor. The host is a name or an address, and is copied. */
 struct transport *tls_transport_new(struct tls *self, int fd, const char *host);
 
-/* The bundle of authorities that --inject brings along, beside the program. */
+/* The bundle of authorities that --inject copies, beside the program. */
 #define TLS_BUNDLE "ca-certificates.crt"
 
-/* "mbedTLS 3.6.6": the library this program was compiled with. */
+/* The library's name and version, such as "mbedTLS 3.6.6". */
 const char *tls_library(void);
 
 #endif
