@@ -9,12 +9,12 @@
 #include "base/memory.h"
 #include "wire/json.h"
 
-/* --- the one form ---------------------------------------------------------------------------- */
+/* --- the canonical form ---------------------------------------------------------------------- */
 
-/* Larger exponents are not reckoned with. */
+/* A number with a larger exponent is compared as text. */
 #define EXPONENT_MAX INT64_C(1000000000)
 
-/* A string, without its closing quote: what comes after the first one may be any text. */
+/* Adds the string's value after a quote, which no number begins with. */
 static void add_string(struct buffer *out, struct json_member id) {
   struct error error;
   cJSON *value = json_tree_parse(id.text, id.length, &error);
@@ -28,7 +28,7 @@ static bool is_digit(char byte) {
   return byte >= '0' && byte <= '9';
 }
 
-/* What an `e` says, from behind it on; false when it is out of bounds. */
+/* Reads the exponent after an `e`; returns false if it is too large. */
 static bool read_exponent(const char *at, const char *end, int64_t *out) {
   bool is_negative = at < end && *at == '-';
   int64_t value = 0;
@@ -41,8 +41,8 @@ static bool read_exponent(const char *at, const char *end, int64_t *out) {
   return true;
 }
 
-/* The digits as a whole number without zeros at either end, and the power of ten that it is to be
-   multiplied by. False when that is out of bounds. */
+/* Adds the digits as an integer without zeros at either end, and its power of ten. Returns false if
+   that is too large. */
 static bool add_number(struct buffer *out, struct json_member id) {
   const char *end = id.text + id.length, *at = id.text;
   int64_t power = 0, after_point = 0;
@@ -60,7 +60,7 @@ static bool add_number(struct buffer *out, struct json_member id) {
   for (; out->length > 0 && out->bytes[out->length - 1] == '0'; power++)
     out->length--;
   if (out->length == 0)
-    power = 0; /* of zero there is one, too */
+    power = 0; /* zero is the same with any exponent and sign */
   else if (*id.text == '-')
     buffer_add(out, "-", 1);
   buffer_add_string(out, power < 0 ? "e-" : "e");
@@ -68,7 +68,7 @@ static bool add_number(struct buffer *out, struct json_member id) {
   return true;
 }
 
-static struct buffer one_form(struct json_member id) {
+static struct buffer canonical_form(struct json_member id) {
   struct buffer out = {0};
   bool is_number = *id.text == '-' || is_digit(*id.text);
   if (*id.text == '"') {
@@ -83,36 +83,34 @@ static struct buffer one_form(struct json_member id) {
 /* --- the calls ------------------------------------------------------------------------------- */
 
 void call_ids_add(struct call_ids *self, struct call_id *entry, struct json_member id, void *call) {
-  struct buffer form = one_form(id);
+  struct buffer form = canonical_form(id);
   *entry = (struct call_id){.call = call,
                             .text = memory_copy(form.bytes, form.length),
                             .length = form.length,
                             .hash = hash_bytes(form.bytes, form.length)};
-  size_t chain = entry->hash % CALL_IDS_CHAINS;
-  struct call_id *last = self->chains[chain].last;
   buffer_release(&form);
-  entry->previous = last;
-  *(last != NULL ? &last->next : &self->chains[chain].first) = entry;
-  self->chains[chain].last = entry;
+  list_append(&self->chains[entry->hash % CALL_IDS_CHAINS], &entry->node);
 }
 
 void call_ids_remove(struct call_ids *self, struct call_id *entry) {
-  size_t chain = entry->hash % CALL_IDS_CHAINS;
   if (entry->text == NULL)
     return;
-  *(entry->previous != NULL ? &entry->previous->next : &self->chains[chain].first) = entry->next;
-  *(entry->next != NULL ? &entry->next->previous : &self->chains[chain].last) = entry->previous;
+  list_remove(&self->chains[entry->hash % CALL_IDS_CHAINS], &entry->node);
   free(entry->text);
   *entry = (struct call_id){0};
 }
 
 void *call_ids_find(const struct call_ids *self, struct json_member id) {
-  struct buffer form = one_form(id);
+  struct buffer form = canonical_form(id);
   uint64_t hash = hash_bytes(form.bytes, form.length);
-  const struct call_id *entry = self->chains[hash % CALL_IDS_CHAINS].first;
-  while (entry != NULL && (entry->hash != hash || entry->length != form.length ||
-                           memcmp(entry->text, form.bytes, form.length) != 0))
-    entry = entry->next;
+  void *call = NULL;
+  LIST_FOR_EACH (struct call_id, entry, &self->chains[hash % CALL_IDS_CHAINS], node) {
+    if (entry->hash != hash || entry->length != form.length ||
+        memcmp(entry->text, form.bytes, form.length) != 0)
+      continue;
+    call = entry->call;
+    break;
+  }
   buffer_release(&form);
-  return entry != NULL ? entry->call : NULL;
+  return call;
 }

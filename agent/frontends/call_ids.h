@@ -4,43 +4,41 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "wire/json.h"
 
 /*
- * The calls that may be cancelled, by their ids, for frontends whose cancel names an id. Two ids
- * are the same when their JSON values are: 1 is 1.0 and 10e-1, but not "1"; "a" is "\u0061".
- * Numbers are compared exactly, however many digits they have; what is no string and no number, by
- * its text.
+ * Finds the call that a cancel names. The hard part is that two ids are equal if their JSON values
+ * are: 1 equals 1.0 and 10e-1, but not "1"; "a" equals "\u0061". Numbers are compared exactly,
+ * however many digits they have. Other values are compared as text.
  *
  *   call_ids_add(&ids, &call->entry, id, call)      when the call arrives
- *   call = call_ids_find(&ids, id)                  a cancel: the oldest one with this id, or NULL
+ *   call = call_ids_find(&ids, id)                  the oldest call with this id, or NULL
  *   call_ids_remove(&ids, &call->entry)             once it can no longer be cancelled
  *
- * An id is brought into one form once, when it is added: finding it does not look at every call.
- * Pure. The ids were parsed: they are JSON and UTF-8.
+ * Each id is brought into a canonical form once and hashed, so a search does not compare all of
+ * them. Pure. Every id must be JSON that was parsed before.
  */
 
-/* One call's place, a part of the call; nothing but zeros while it is not added. */
+/* The entry of one call, a member of the call; zeros while it is not added. */
 struct call_id {
-  struct call_id *next, *previous; /* in its chain, older ones first */
+  struct list_node node; /* in its chain, older ones first */
   void *call;
-  char *text; /* the id in the one form; owned; NULL: not added */
+  char *text; /* the canonical id; owned; NULL: not added */
   size_t length;
   uint64_t hash;
 };
 
 #define CALL_IDS_CHAINS 1024
 
-/* Zeros: empty. */
+/* Zeros are an empty set. */
 struct call_ids {
-  struct {
-    struct call_id *first, *last;
-  } chains[CALL_IDS_CHAINS];
+  struct list chains[CALL_IDS_CHAINS];
 };
 
 void call_ids_add(struct call_ids *self, struct call_id *entry, struct json_member id, void *call);
 
-/* Nothing happens when it is not added. */
+/* Does nothing if the entry is not added. */
 void call_ids_remove(struct call_ids *self, struct call_id *entry);
 
 void *call_ids_find(const struct call_ids *self, struct json_member id);

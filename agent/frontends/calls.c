@@ -1,13 +1,13 @@
 /*
- * Before a deadline: the grace, and then the time to collect what was killed, are a sixteenth of
- * the whole time each, within bounds.
+ * Before a call's deadline, the grace and then the time to reap the killed processes take a
+ * sixteenth of the whole time each, within bounds:
  *
  *   deadline - grace - kill ahead   SIGTERM
  *   deadline - kill ahead           SIGKILL
  *   deadline - ANSWER_AHEAD_MS      the answer
  *
- * Where all calls have one, deadlines have the order of the queue, so that those of its first call
- * are all that there is to watch.
+ * If calls have deadlines at all, these have the order of the queue, so only the first call's
+ * deadline is watched.
  */
 #include "agent/frontends/calls.h"
 
@@ -22,10 +22,10 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
-/* Beside its text, what a call takes. */
+/* The memory that a call takes in addition to its text. */
 #define CALL_BYTES 1024
 
-/* The longest message of progress. */
+/* The longest message of a progress report. */
 #define MESSAGE_CHARACTERS 200
 
 #define DEADLINE_SHARE 16
@@ -40,6 +40,14 @@ static bool is_leaving(const struct calls *self) {
   return engine_leaving(&self->frontend) != NULL;
 }
 
+static struct call *call_of(const struct list_node *node) {
+  return LIST_ELEMENT(node, struct call, node);
+}
+
+static struct call *first_of(const struct calls *self) {
+  return call_of(self->queue.first);
+}
+
 /* --- the queue ------------------------------------------------------------------------------- */
 
 struct call *calls_make(size_t size, struct json_member id, size_t bytes) {
@@ -49,7 +57,7 @@ struct call *calls_make(size_t size, struct json_member id, size_t bytes) {
   if (id.text != NULL)
     call->id.text = memory_copy(id.text, id.length);
   call->bytes = bytes + CALL_BYTES;
-  call->arrived_ms = call->reported_ms = clock_monotonic_ms();
+  call->arrived_ms = clock_monotonic_ms();
   return call;
 }
 
@@ -62,7 +70,7 @@ bool calls_make_step(struct calls *self, struct call *call, const struct tool *t
   return call->tool != NULL;
 }
 
-void calls_forget(struct calls *self, struct call *call) {
+void calls_free(struct calls *self, struct call *call) {
   if (self->type->release != NULL)
     self->type->release(self, call);
   tool_call_free(call->tool);
@@ -71,9 +79,7 @@ void calls_forget(struct calls *self, struct call *call) {
 }
 
 void calls_add(struct calls *self, struct call *call) {
-  call->previous = self->last;
-  *(self->last != NULL ? &self->last->next : &self->first) = call;
-  self->last = call;
+  list_append(&self->queue, &call->node);
   if (self->waiting == NULL)
     self->waiting = call;
   if (call->tool != NULL && call->id.text != NULL) {
@@ -90,10 +96,9 @@ bool calls_are_full(const struct calls *self, size_t bytes) {
 }
 
 static void remove_call(struct calls *self, struct call *call) {
-  *(call->previous != NULL ? &call->previous->next : &self->first) = call->next;
-  *(call->next != NULL ? &call->next->previous : &self->last) = call->previous;
   if (self->waiting == call)
-    self->waiting = call->next;
+    self->waiting = call_of(call->node.next);
+  list_remove(&self->queue, &call->node);
   if (call->state == CALL_WAITING)
     self->waiting_bytes -= call->bytes;
   call_ids_remove(&self->ids, &call->entry);
@@ -105,25 +110,25 @@ static const char *changed_file(const struct call *call) {
   return call->tool != NULL ? tool_call_changes(call->tool) : NULL;
 }
 
-/* Whether the change has to wait for an earlier one that is not over. */
-static bool is_behind(const struct call *call, const struct call *other, int64_t now_ms) {
+/* Returns true if the call's change must wait for the earlier call `other`. */
+static bool waits_for(const struct call *call, const struct call *other, int64_t now_ms) {
   return changed_file(other) != NULL &&
          (other->changes_from_ms == 0 || now_ms - other->changes_from_ms < CALLS_CHANGE_MS ||
           strcmp(changed_file(call), changed_file(other)) == 0);
 }
 
 static bool has_to_wait(const struct calls *self, const struct call *call, int64_t now_ms) {
-  for (const struct call *other = self->first; other != call; other = other->next)
-    if (is_behind(call, other, now_ms))
+  for (const struct call *other = first_of(self); other != call; other = call_of(other->node.next))
+    if (waits_for(call, other, now_ms))
       return true;
   return false;
 }
 
-/* Starts those that wait for no earlier one any more. */
+/* Starts the changes that no longer wait for an earlier one. */
 static void start_changes(struct calls *self) {
   const int64_t now_ms = clock_monotonic_ms();
   bool waits = false;
-  for (struct call *call = self->first; call != self->waiting; call = call->next) {
+  for (struct call *call = first_of(self); call != self->waiting; call = call_of(call->node.next)) {
     if (call->execution == NULL || call->changes_from_ms != 0 || changed_file(call) == NULL)
       continue;
     if (has_to_wait(self, call, now_ms)) {
@@ -141,26 +146,22 @@ LOOP_CALLBACK(on_changes, struct calls *self) {
   start_changes(self);
 }
 
-/* Its run, if there is one, goes on. */
+/* Answers the call; an execution that it has goes on. */
 static void end_call(struct calls *self, struct call *call, const struct execution_result *end) {
   remove_call(self, call);
   start_changes(self);
   self->type->over(self, call, end);
   if (call->state != CALL_RUNNING) {
-    calls_forget(self, call);
+    calls_free(self, call);
     return;
   }
   call->state = CALL_HANGING;
-  call->next = self->hanging;
-  self->hanging = call;
+  list_append(&self->hanging, &call->node);
 }
 
 static void end_hanging(struct calls *self, struct call *call) {
-  struct call **link = &self->hanging;
-  while (*link != call)
-    link = &(*link)->next;
-  *link = call->next;
-  calls_forget(self, call);
+  list_remove(&self->hanging, &call->node);
+  calls_free(self, call);
 }
 
 static void set_outcome(struct calls *self, struct call *call, enum call_outcome outcome) {
@@ -194,7 +195,7 @@ static int64_t kill_ahead_ms(const struct call *call) {
   return share_ms < KILL_AHEAD_MAX_MS ? share_ms : KILL_AHEAD_MAX_MS;
 }
 
-/* When the next thing is to be done for it. */
+/* Returns when the call's next signal or its answer is due. */
 static int64_t due_ms(const struct call *call) {
   int64_t kill_at_ms = call->deadline_ms - kill_ahead_ms(call);
   if (call->state == CALL_RUNNING && call->outcome == CALL_OPEN)
@@ -204,8 +205,8 @@ static int64_t due_ms(const struct call *call) {
   return call->deadline_ms - CALLS_ANSWER_AHEAD_MS;
 }
 
-/* Does it; true when the call is over. */
-static bool is_expired(struct calls *self, struct call *call) {
+/* Sends the signals and the answer that are due. Returns true if the call is over. */
+static bool expire_call(struct calls *self, struct call *call) {
   int64_t now_ms = clock_monotonic_ms();
   if (call->tool == NULL || call->deadline_ms == 0)
     return false;
@@ -216,8 +217,8 @@ static bool is_expired(struct calls *self, struct call *call) {
         set_outcome(self, call, CALL_EXPIRED);
       engine_stop(call->execution, call->killed ? 0 : deadline_grace_ms(call), STEP_CAUSE_TIMEOUT,
                   "deadline");
-      if (self->first != call)
-        return true; /* it was over at once */
+      if (first_of(self) != call)
+        return true; /* the stop has ended it at once */
       continue;
     }
     const struct execution_result end = {.how = EXECUTION_TIMED_OUT,
@@ -230,7 +231,7 @@ static bool is_expired(struct calls *self, struct call *call) {
   return false;
 }
 
-/* --- runs ------------------------------------------------------------------------------------ */
+/* --- executions ------------------------------------------------------------------------------ */
 
 static bool has_capacity(const struct calls *self, const struct call *call) {
   return stdio_channel_has_capacity(&self->stdio_channel) &&
@@ -242,7 +243,7 @@ static void begin_call(struct calls *self, struct call *call) {
   tool_call_request(call->tool, &request);
   call->state = CALL_RUNNING;
   call->begun_ms = clock_monotonic_ms();
-  self->waiting = call->next;
+  self->waiting = call_of(call->node.next);
   self->waiting_bytes -= call->bytes;
   self->running_bytes += call->bytes;
   self->running++;
@@ -250,10 +251,10 @@ static void begin_call(struct calls *self, struct call *call) {
   engine_submit(&self->frontend, &request);
 }
 
-/* Does the next thing that can be done; false: there is none. */
+/* Begins or answers one call; returns false if there is none whose turn has come. */
 static bool serve_next(struct calls *self) {
-  struct call *first = self->first, *call = self->waiting;
-  if (first != NULL && is_expired(self, first))
+  struct call *first = first_of(self), *call = self->waiting;
+  if (first != NULL && expire_call(self, first))
     return true;
   if (call == NULL || is_leaving(self))
     return false;
@@ -281,7 +282,8 @@ void calls_frontend_go_on(struct frontend *frontend) {
   struct calls *self = self_of(frontend);
   calls_serve(self);
   stdio_channel_go_on(&self->stdio_channel);
-  if (stdio_channel_is_silent(&self->stdio_channel) && self->first == NULL && self->running == 0)
+  if (stdio_channel_has_ended(&self->stdio_channel) && self->queue.first == NULL &&
+      self->running == 0)
     engine_leave(frontend, AGENT_EXIT_SHUTDOWN, "the end of standard input");
 }
 
@@ -291,25 +293,22 @@ LOOP_CALLBACK(on_deadline, struct calls *self) {
 
 /* --- progress -------------------------------------------------------------------------------- */
 
-/* The earliest time of the next report. */
+/* Returns the earliest time of the next report. */
 static int64_t next_report_ms(const struct call *call) {
-  return call->reported_ms +
-         (call->has_reported ? CALLS_PROGRESS_PACE_MS : CALLS_PROGRESS_FIRST_MS);
+  return call->reported_ms > 0 ? call->reported_ms + CALLS_PROGRESS_PACE_MS
+                               : call->arrived_ms + CALLS_PROGRESS_FIRST_MS;
 }
 
-/* When it is due, it counts as reported. */
-static bool is_report_due(struct call *call, int64_t now_ms) {
-  uint64_t output = call->execution != NULL ? execution_output_total(call->execution) : 0;
-  bool is_news = !call->has_reported || output != call->reported_output;
-  if (now_ms < (is_news ? next_report_ms(call) : call->reported_ms + CALLS_PROGRESS_BEAT_MS))
-    return false;
-  call->reported_ms = now_ms;
-  call->has_reported = true;
-  call->reported_output = output;
-  return true;
+static uint64_t output_of(const struct call *call) {
+  return call->execution != NULL ? execution_output_total(call->execution) : 0;
 }
 
-/* The length of the message that is cut from this line. */
+static bool is_report_due(const struct call *call, int64_t now_ms) {
+  bool is_new = call->reported_ms == 0 || output_of(call) != call->reported_output;
+  return now_ms >= (is_new ? next_report_ms(call) : call->reported_ms + CALLS_PROGRESS_BEAT_MS);
+}
+
+/* Returns the length of the line's beginning that the message has. */
 static size_t cut_message(const char *line, size_t length) {
   size_t at = 0;
   for (int i = 0; i < MESSAGE_CHARACTERS && at < length; i++) {
@@ -319,10 +318,15 @@ static size_t cut_message(const char *line, size_t length) {
   return at;
 }
 
-static void report_progress(struct calls *self, const struct call *call) {
+/* A report that is left out because its host does not read counts as made. */
+static void report_progress(struct calls *self, struct call *call, int64_t now_ms) {
   static const char waits[] = "waiting for other calls to end";
   char line[4 * MESSAGE_CHARACTERS];
   size_t length;
+  call->reported_ms = now_ms;
+  call->reported_output = output_of(call);
+  if (stdio_channel_unread(&self->stdio_channel) > STDIO_CHANNEL_HOLD_PROGRESS_BYTES)
+    return;
   if (call->execution == NULL) {
     self->type->report(self, call, waits, sizeof waits - 1);
     return;
@@ -333,12 +337,11 @@ static void report_progress(struct calls *self, const struct call *call) {
 
 LOOP_CALLBACK(on_progress, struct calls *self) {
   int64_t now_ms = clock_monotonic_ms(), wait_ms = 0;
-  for (struct call *call = self->first; call != NULL; call = call->next) {
+  LIST_FOR_EACH (struct call, call, &self->queue, node) {
     if (!call->reports || call->outcome != CALL_OPEN)
       continue;
-    if (is_report_due(call, now_ms) &&
-        stdio_channel_unread(&self->stdio_channel) <= STDIO_CHANNEL_HOLD_PROGRESS_BYTES)
-      report_progress(self, call);
+    if (is_report_due(call, now_ms))
+      report_progress(self, call, now_ms);
     int64_t left_ms = next_report_ms(call) - now_ms;
     int64_t call_ms = left_ms > 0 ? left_ms : CALLS_PROGRESS_PACE_MS;
     wait_ms = wait_ms == 0 || call_ms < wait_ms ? call_ms : wait_ms;
@@ -350,10 +353,11 @@ LOOP_CALLBACK(on_progress, struct calls *self) {
 
 /* --- the frontend ----------------------------------------------------------------------------- */
 
-/* There are no more runs. Where calls run one after the other, answers keep the order. */
+/* The engine wants no more executions. If calls are executed one after the other, a waiting call
+   is dropped only once it is the first, so answers keep the order. */
 static void drop_waiting(struct calls *self) {
   while (self->waiting != NULL &&
-         (self->frontend.terms.executions > 1 || self->waiting == self->first)) {
+         (self->frontend.terms.executions > 1 || self->waiting == first_of(self))) {
     self->waiting->outcome = CALL_DROPPED;
     end_call(self, self->waiting, NULL);
   }
@@ -403,7 +407,7 @@ void calls_frontend_result(struct frontend *frontend, const struct execution *ex
   remove_call(self, call);
   start_changes(self);
   self->type->over(self, call, call->outcome == CALL_CANCELLED ? NULL : &ended);
-  calls_forget(self, call);
+  calls_free(self, call);
   if (is_leaving(self))
     drop_waiting(self);
 }
@@ -415,7 +419,7 @@ void calls_frontend_close(struct frontend *frontend, enum frontend_close how) {
 void calls_frontend_dump(const struct frontend *frontend) {
   const struct calls *self = (const struct calls *)frontend;
   size_t waiting = 0;
-  for (const struct call *call = self->waiting; call != NULL; call = call->next)
+  for (const struct call *call = self->waiting; call != NULL; call = call_of(call->node.next))
     waiting++;
   log_line(self->stdio_channel.log, LOG_WARN, NULL,
            "state: frontend %s: %u calls run, %zu wait, of %zu bytes; %zu bytes not read",
@@ -433,13 +437,12 @@ void calls_init(struct calls *self, struct event_base *base, const struct log *l
 }
 
 void calls_release(struct calls *self) {
-  while (self->first != NULL) {
-    struct call *call = self->first;
+  LIST_FOR_EACH (struct call, call, &self->queue, node) {
     remove_call(self, call);
-    calls_forget(self, call);
+    calls_free(self, call);
   }
-  while (self->hanging != NULL)
-    end_hanging(self, self->hanging);
+  LIST_FOR_EACH (struct call, hanging, &self->hanging, node)
+    calls_free(self, hanging);
   event_free(self->deadline);
   event_free(self->progress);
   event_free(self->changes);

@@ -1,7 +1,7 @@
 /*
- * Descriptors 0 and 1 may be shared with a shell or a terminal, so that they stay blocking: input
- * is read only when there is some, and output is written in pieces of PIPE_BUF bytes, which a pipe
- * that is writable takes at once (pipe(7)).
+ * Descriptors 0 and 1 may be shared with a shell or a terminal, so they stay blocking. Input is
+ * read only when poll(2) reports some, and output is written in pieces of PIPE_BUF bytes, which a
+ * writable pipe takes at once (pipe(7)).
  */
 #include "agent/frontends/stdio_channel.h"
 
@@ -18,17 +18,17 @@
 #include "agent/payload_limit.h"
 #include "base/loop.h"
 
-/* What is read in one turn of the loop: some thousand short lines, whose answers keep signals and
-   children waiting for some milliseconds. */
+/* The size of one read(2): some thousand short lines, whose answers delay signals and children by
+   some milliseconds. */
 #define READ_SIZE ((size_t)16 * 1024)
 
-/* A larger buffer of output is given back when all of it is written. */
+/* A larger output buffer is freed once it is written. */
 #define KEPT_OUTPUT ((size_t)256 * 1024)
 
-/* --- what is told ---------------------------------------------------------------------------- */
+/* --- output ---------------------------------------------------------------------------------- */
 
 size_t stdio_channel_unread(const struct stdio_channel *self) {
-  return self->broken ? 0 : self->output.length - self->written;
+  return self->state == OUTPUT_BROKEN ? 0 : self->output.length - self->written;
 }
 
 bool stdio_channel_has_capacity(const struct stdio_channel *self) {
@@ -41,17 +41,18 @@ static void drop_output(struct stdio_channel *self) {
 }
 
 static void close_when_read(struct stdio_channel *self) {
-  if (!self->closing || stdio_channel_unread(self) > 0)
+  if (self->state != OUTPUT_CLOSING || stdio_channel_unread(self) > 0)
     return;
-  self->closing = false;
-  engine_frontend_closed(self->frontend, self->lost);
+  self->state = OUTPUT_CLOSED;
+  engine_frontend_closed(self->frontend, self->exit_code);
 }
 
-/* `error`: an errno, EPIPE when nobody reads. */
+/* `error` is an errno; EPIPE if the reader is gone. */
 static void become_broken(struct stdio_channel *self, int error) {
   const char *reason = "a closed standard output";
-  self->broken = true;
-  self->lost = self->type->gone;
+  bool was_closing = self->state == OUTPUT_CLOSING;
+  self->state = OUTPUT_BROKEN;
+  self->exit_code = self->type->gone;
   drop_output(self);
   (void)event_del(self->writable);
   (void)event_del(self->made_capacity);
@@ -60,10 +61,16 @@ static void become_broken(struct stdio_channel *self, int error) {
   if (error != EPIPE) {
     log_line(self->log, LOG_ERROR, NULL, "cannot write to standard output: %s", strerror(error));
     reason = "an error of standard output";
-    self->lost = AGENT_EXIT_ERROR;
+    self->exit_code = AGENT_EXIT_ERROR;
   }
-  engine_leave(self->frontend, self->lost, reason);
-  close_when_read(self);
+  engine_leave(self->frontend, self->exit_code, reason);
+  if (was_closing)
+    engine_frontend_closed(self->frontend, self->exit_code);
+}
+
+static void start_stall_timer(struct stdio_channel *self) {
+  if (self->stall_ms > 0)
+    loop_timer_start(self->end, self->stall_ms);
 }
 
 static bool is_writable(void) {
@@ -83,14 +90,16 @@ void stdio_channel_flush(struct stdio_channel *self) {
     }
     self->written += written > 0 ? (size_t)written : 0;
   }
-  if (self->written > before)
+  if (self->written > before) {
     loop_timer_start_now(self->made_capacity);
+    start_stall_timer(self);
+  }
   if (stdio_channel_unread(self) > 0) {
     (void)event_add(self->writable, NULL);
     return;
   }
   self->output.length = self->written = 0;
-  if (self->broken || self->output.capacity > KEPT_OUTPUT)
+  if (self->state == OUTPUT_BROKEN || self->output.capacity > KEPT_OUTPUT)
     drop_output(self);
 }
 
@@ -103,19 +112,20 @@ LOOP_CALLBACK(on_made_capacity, struct stdio_channel *self) {
   close_when_read(self);
 }
 
-/* A socket's peer may only have ended what it writes. */
+/* A peer of a socket may have shut down only its writing side. */
 static void on_reader_gone(evutil_socket_t fd, short what, void *context) {
   struct stdio_channel *self = context;
-  struct pollfd out = {.fd = fd}; /* for POLLHUP, which nobody need ask for */
+  struct pollfd out = {.fd = fd}; /* POLLHUP is always reported */
   if (what == EV_CLOSED && poll(&out, 1, 0) == 0)
     (void)event_del(self->reader_gone);
   else
     become_broken(self, EPIPE);
 }
 
-/* What is written makes way once it is half of the buffer: moving costs no more than writing. */
+/* Written bytes are removed once they are half of the buffer, so a byte is moved at most once on
+   average. */
 struct buffer *stdio_channel_out(struct stdio_channel *self) {
-  if (self->broken)
+  if (self->state == OUTPUT_BROKEN)
     drop_output(self);
   if (self->written > 0 && self->written >= stdio_channel_unread(self)) {
     memmove(self->output.bytes, self->output.bytes + self->written, stdio_channel_unread(self));
@@ -131,51 +141,56 @@ char *stdio_channel_space(struct stdio_channel *self, size_t length) {
   return space;
 }
 
-/* --- what it says ---------------------------------------------------------------------------- */
+/* --- input ----------------------------------------------------------------------------------- */
 
-static bool takes_more(const struct stdio_channel *self) {
-  return !self->stopped && stdio_channel_has_capacity(self) &&
-         (self->type->takes == NULL || self->type->takes(self->frontend));
+static bool may_take(const struct stdio_channel *self) {
+  return self->input != INPUT_STOPPED && stdio_channel_has_capacity(self) &&
+         (self->type->may_take == NULL || self->type->may_take(self->frontend));
 }
 
-bool stdio_channel_is_silent(const struct stdio_channel *self) {
-  return self->input == STDIO_CHANNEL_ENDED && self->all_taken;
+bool stdio_channel_has_ended(const struct stdio_channel *self) {
+  return self->input == INPUT_ENDED && self->taking == LINES_TAKEN;
 }
 
-/* Reads, or pauses. */
-static void set_reading(struct stdio_channel *self, bool on) {
-  if (self->input != (on ? STDIO_CHANNEL_PAUSED : STDIO_CHANNEL_READING))
+static void start_reading(struct stdio_channel *self) {
+  if (self->input != INPUT_PAUSED)
     return;
-  self->input = on ? STDIO_CHANNEL_READING : STDIO_CHANNEL_PAUSED;
-  if (!on) {
-    (void)event_del(self->readable);
-    (void)event_del(self->read_on);
-    return;
-  }
-  self->unpollable = self->unpollable || event_add(self->readable, NULL) != 0;
-  if (self->unpollable)
+  self->input = INPUT_READING;
+  self->is_unpollable = self->is_unpollable || event_add(self->readable, NULL) != 0;
+  if (self->is_unpollable)
     loop_timer_start_now(self->read_on);
+}
+
+static void pause_reading(struct stdio_channel *self) {
+  if (self->input != INPUT_READING)
+    return;
+  self->input = INPUT_PAUSED;
+  (void)event_del(self->readable);
+  (void)event_del(self->read_on);
 }
 
 void stdio_channel_go_on(struct stdio_channel *self) {
   struct input_line line;
-  if (self->is_taking)
+  bool is_taken = false;
+  if (self->taking == LINES_TAKING)
     return;
-  self->is_taking = true;
-  self->all_taken = false;
-  while (!self->all_taken && takes_more(self)) {
-    self->all_taken = self->type->value != NULL || !line_reader_next(&self->lines, &line);
-    if (!self->all_taken)
+  self->taking = LINES_TAKING;
+  while (!is_taken && may_take(self)) {
+    is_taken = self->type->value != NULL || !line_reader_next(&self->lines, &line);
+    if (!is_taken)
       self->type->line(self->frontend, &line);
   }
-  self->is_taking = false;
-  set_reading(self, self->all_taken && !self->stopped);
+  self->taking = is_taken ? LINES_TAKEN : LINES_LEFT;
+  if (is_taken)
+    start_reading(self);
+  else
+    pause_reading(self);
   stdio_channel_flush(self);
 }
 
 void stdio_channel_stop(struct stdio_channel *self) {
-  self->stopped = true;
-  set_reading(self, false);
+  pause_reading(self);
+  self->input = INPUT_STOPPED;
 }
 
 static void end_value(struct stdio_channel *self) {
@@ -186,7 +201,7 @@ static void end_value(struct stdio_channel *self) {
   buffer_release(&value);
 }
 
-static void take_input(struct stdio_channel *self, const char *bytes, size_t length) {
+static void add_input(struct stdio_channel *self, const char *bytes, size_t length) {
   if (self->type->value == NULL) {
     line_reader_add(&self->lines, bytes, length);
     self->type->go_on(self->frontend);
@@ -200,8 +215,8 @@ static void take_input(struct stdio_channel *self, const char *bytes, size_t len
 }
 
 static void end_input(struct stdio_channel *self) {
-  set_reading(self, false);
-  self->input = STDIO_CHANNEL_ENDED;
+  pause_reading(self);
+  self->input = INPUT_ENDED;
   line_reader_end(&self->lines);
   if (self->type->value != NULL) {
     end_value(self);
@@ -212,12 +227,12 @@ static void end_input(struct stdio_channel *self) {
   self->type->go_on(self->frontend);
 }
 
-/* One read, which does not wait: the descriptor is readable, or a regular file. */
+/* One read, which does not block: the descriptor is readable, or a regular file. */
 static void read_input(struct stdio_channel *self) {
   char input[READ_SIZE];
   ssize_t length = read(STDIN_FILENO, input, sizeof input);
   if (length > 0)
-    take_input(self, input, (size_t)length);
+    add_input(self, input, (size_t)length);
   else if (length == 0 || (errno != EINTR && errno != EAGAIN))
     end_input(self);
 }
@@ -228,7 +243,7 @@ LOOP_CALLBACK(on_readable, struct stdio_channel *self) {
 
 LOOP_CALLBACK(on_read_on, struct stdio_channel *self) {
   read_input(self);
-  if (self->input == STDIO_CHANNEL_READING)
+  if (self->input == INPUT_READING)
     loop_timer_start_now(self->read_on);
 }
 
@@ -238,23 +253,25 @@ static void close_now(struct stdio_channel *self) {
   size_t unread = stdio_channel_unread(self);
   if (unread > 0) {
     log_line(self->log, LOG_ERROR, NULL, "%zu bytes of output were not read", unread);
-    self->lost = self->type->gone != 0 ? self->type->gone : AGENT_EXIT_ERROR;
+    self->exit_code = self->type->gone != 0 ? self->type->gone : AGENT_EXIT_ERROR;
   }
-  self->closing = false;
-  engine_frontend_closed(self->frontend, self->lost);
+  self->state = OUTPUT_CLOSED;
+  engine_frontend_closed(self->frontend, self->exit_code);
 }
 
 LOOP_CALLBACK(on_end, struct stdio_channel *self) {
-  if (self->closing)
+  if (self->state == OUTPUT_CLOSING)
     close_now(self);
 }
 
 void stdio_channel_close(struct stdio_channel *self, enum frontend_close how, int64_t left_ms) {
-  if (how == FRONTEND_CLOSE_IMMEDIATE) {
+  if (how == FRONTEND_CLOSE_IMMEDIATE || self->state == OUTPUT_BROKEN) {
     close_now(self);
     return;
   }
-  self->closing = true;
+  self->state = OUTPUT_CLOSING;
+  self->stall_ms = how == FRONTEND_CLOSE_GRACEFUL ? self->type->stall_ms : 0;
+  start_stall_timer(self);
   if (how == FRONTEND_CLOSE_FAST)
     left_ms = self->type->fast_ms > 0 ? self->type->fast_ms : -1;
   if (left_ms >= 0)
@@ -263,12 +280,12 @@ void stdio_channel_close(struct stdio_channel *self, enum frontend_close how, in
   close_when_read(self);
 }
 
-/* --- the stdio channel itself ----------------------------------------------------------------- */
+/* --- the channel ----------------------------------------------------------------------------- */
 
-/* The writing end of a pipe is never readable, but it has an error when the reader is gone. Not a
-   FIFO that was opened for both directions (exec 3<>fifo), which reads what it has written, and is
-   its own reader. 0: nothing tells. */
-static short what_tells_that_the_reader_is_gone(int fd) {
+/* Returns the event of standard output that reports that its reader is gone; 0 if none does. The
+   writing end of a pipe is never readable, but it has an error then. A FIFO that is open for both
+   directions (exec 3<>fifo) reads what it writes, and is its own reader. */
+static short event_of_gone_reader(int fd) {
   struct stat stat_buffer;
   int flags = fcntl(fd, F_GETFL);
   if (flags < 0 || fstat(fd, &stat_buffer) != 0)
@@ -287,7 +304,7 @@ void stdio_channel_init(struct stdio_channel *self, struct event_base *base, con
   self->writable = loop_event_new_idle(base, STDOUT_FILENO, EV_WRITE, on_writable, self);
   self->made_capacity = loop_timer_new(base, on_made_capacity, self);
   self->end = loop_timer_new(base, on_end, self);
-  short what = what_tells_that_the_reader_is_gone(STDOUT_FILENO);
+  short what = event_of_gone_reader(STDOUT_FILENO);
   self->reader_gone =
       what != 0 ? loop_event_new(base, STDOUT_FILENO, what, on_reader_gone, self) : NULL;
 }

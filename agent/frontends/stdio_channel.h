@@ -11,73 +11,66 @@
 #include "wire/json.h"
 
 /*
- * A frontend's host at the other ends of standard input and standard output: what it says, as lines
- * or as one JSON value, and what it is told. The rules are the same for every frontend that speaks
- * there:
+ * Standard input and standard output, for the frontends that serve one host there. The channel
+ * reads lines, or one JSON value, and writes what the frontend adds to its buffer. The hard part is
+ * that other processes may share descriptors 0 and 1: their flags must not change, so neither can
+ * be made non-blocking.
  *
- *   nothing is taken   while STDIO_CHANNEL_HOLD_BYTES are not read, or the frontend takes nothing
- *   nobody reads       the program ends, with the exit code that the frontend has for it
- *   close              patient: until all is read, or for as long as the frontend says; prompt: for
- *                      `fast_ms`; now. What is not read then is lost: it is logged, and the exit code is
- *                      that of nobody reading, or AGENT_EXIT_ERROR where that is 0
+ *   stdio_channel_init(&channel, base, log, frontend, &type)
+ *     stdio_channel_go_on(&channel)       calls line() for each line, or value() once; reads on
+ *     out = stdio_channel_out(&channel)   the frontend adds its output to this buffer
+ *     stdio_channel_flush(&channel)       writes as much as standard output takes now
+ *     stdio_channel_stop(&channel)        reads no more
+ *   stdio_channel_close(&channel, how, left_ms)
+ *   stdio_channel_release(&channel)
  *
- * Other processes may share descriptors 0 and 1, so that their flags stay as they are, and neither
- * is made non-blocking. Regular files do, too. That the reader of a pipe, or of a local socket, is
- * gone is noticed at once.
- *
- *   stdio_channel_init(&stdio channel, base, log, frontend, &type)
- *     stdio_channel_go_on(&stdio channel)       line() for each line, value() once; reads on
- *     out = stdio_channel_out(&stdio channel)   whatever is added to this buffer; it has no bound
- *     stdio_channel_flush(&stdio channel)       writes what standard output takes now
- *     stdio_channel_stop(&stdio channel)        nothing more is taken
- *   stdio_channel_close(&stdio channel, how, left_ms)
- *   stdio_channel_release(&stdio channel)
+ * The channel reads nothing while more than STDIO_CHANNEL_HOLD_BYTES of output are unread or the
+ * frontend's may_take() is false. It notices at once if the reader of a pipe or a local socket is
+ * gone; the program then ends with the exit code `gone`.
  */
 #define STDIO_CHANNEL_HOLD_BYTES ((size_t)16 * 1024 * 1024)
 
-/* With more bytes that are not read, what may be left out is: progress. */
+/* While more bytes than these are unread, progress reports are left out. */
 #define STDIO_CHANNEL_HOLD_PROGRESS_BYTES ((size_t)64 * 1024)
 
-/* How long a prompt close of a frontend with calls waits: clients give it some 200 ms. */
+/* How long a fast close waits for the reader of calls: clients allow about 200 ms. */
 #define STDIO_CHANNEL_FAST_MS 100
 
 struct stdio_channel_type {
-  void (*line)(struct frontend *frontend,
-               const struct input_line *line); /* valid during the call */
-  /* In place of lines: one JSON value, to its end; or what has come when the input ends, or when it
-     is longer than payload_limit(). */
+  /* One line, which is valid during the call. */
+  void (*line)(struct frontend *frontend, const struct input_line *line);
+  /* Instead of line(): the whole JSON value; or what has arrived when the input ends or exceeds
+     payload_limit(). */
   void (*value)(struct frontend *frontend, const char *bytes, size_t length);
-  bool (*takes)(const struct frontend *frontend); /* NULL: always */
-  void (*ended)(struct frontend *frontend); /* the input has; lines may be left. NULL: nothing */
-  /* Something has come, or was read: always from the loop, also when a flush has written all of it
-     at once. So whoever waits for room is told in this one way. */
+  bool (*may_take)(const struct frontend *frontend); /* NULL: always */
+  void (*ended)(struct frontend *frontend); /* end of input; lines may be left. May be NULL */
+  /* Input has arrived, or output was written. It comes from the loop, also if one flush has written
+     everything, so that a frontend that waits for capacity needs no other wake-up. */
   void (*go_on)(struct frontend *frontend);
-  int gone;        /* the exit code when nobody reads any more */
-  int64_t fast_ms; /* how long a prompt close waits for the reader; 0: as the engine does */
+  int gone;         /* the exit code if the reader of standard output is gone */
+  int64_t fast_ms;  /* how long a fast close waits for the reader; 0: without a bound */
+  int64_t stall_ms; /* how long a graceful close waits for the next byte to be read; 0: no bound */
 };
-
-enum stdio_channel_input { STDIO_CHANNEL_PAUSED, STDIO_CHANNEL_READING, STDIO_CHANNEL_ENDED };
 
 struct stdio_channel {
   const struct stdio_channel_type *type;
   struct frontend *frontend;
   const struct log *log;
-  enum stdio_channel_input input;
-  bool unpollable; /* standard input: epoll(7) refuses regular files */
+  enum { INPUT_PAUSED, INPUT_READING, INPUT_ENDED, INPUT_STOPPED } input;
+  enum { LINES_LEFT, LINES_TAKING, LINES_TAKEN } taking; /* of the bytes that were read */
+  enum { OUTPUT_OPEN, OUTPUT_CLOSING, OUTPUT_CLOSED, OUTPUT_BROKEN } state;
+  bool is_unpollable; /* standard input is a regular file, which epoll(7) refuses */
+  int exit_code;      /* for engine_frontend_closed: not 0 once output was lost */
+  int64_t stall_ms;   /* of a graceful close */
   struct line_reader lines;
   struct buffer value;
   struct json_text extent; /* of the value */
-  bool is_taking;          /* lines */
-  bool all_taken;          /* of those that were read */
-  bool stopped, closing;
-  bool broken;          /* standard output takes nothing more */
-  int lost;             /* the exit code of that */
-  struct buffer output; /* from `written` on not yet written */
+  struct buffer output;    /* from `written` on not written yet */
   size_t written;
-  struct event *readable, *read_on; /* standard input; from the loop, where it cannot be polled */
+  struct event *readable, *read_on; /* standard input; from the loop, if it is unpollable */
   struct event *writable;
   struct event *made_capacity; /* calls go_on() from the loop */
-  struct event *reader_gone;   /* of a pipe or a socket; NULL: standard output is neither */
+  struct event *reader_gone;   /* NULL unless standard output is a pipe or a socket */
   struct event *end;           /* of close */
 };
 
@@ -85,24 +78,28 @@ void stdio_channel_init(struct stdio_channel *self, struct event_base *base, con
                         struct frontend *frontend, const struct stdio_channel_type *type);
 void stdio_channel_release(struct stdio_channel *self);
 
-/* Takes what has come and reads on, as far as there is room. Nothing happens inside of line(). */
+/* Calls line() for the lines that have arrived and reads on, as far as may_take() and the unread
+   output allow. Does nothing inside line(). */
 void stdio_channel_go_on(struct stdio_channel *self);
 void stdio_channel_stop(struct stdio_channel *self);
 
-/* The input has ended, and all of its lines were taken. */
-bool stdio_channel_is_silent(const struct stdio_channel *self);
+/* Returns true if the input has ended and the frontend got all of its lines. */
+bool stdio_channel_has_ended(const struct stdio_channel *self);
 
-/* The buffer of the output, to add to its end, until the next call for this `self`. What is added
-   when nobody reads any more goes nowhere. */
+/* Returns the output buffer, which the caller may append to until the next call with this `self`.
+   It has no bound. Output for a reader that is gone is discarded. */
 struct buffer *stdio_channel_out(struct stdio_channel *self);
-/* Room for exactly `length` more bytes of it, which count as written there. */
+/* Appends `length` bytes to the output, which the caller must fill in. */
 char *stdio_channel_space(struct stdio_channel *self, size_t length);
 void stdio_channel_flush(struct stdio_channel *self);
-/* Bytes that are held. */
+/* Returns the number of bytes that are not written yet. */
 size_t stdio_channel_unread(const struct stdio_channel *self);
 bool stdio_channel_has_capacity(const struct stdio_channel *self);
 
-/* See frontend.h. `left_ms`: the longest that a patient one waits; -1: for ever. */
+/* Writes the rest and calls engine_frontend_closed. A graceful close waits for the reader at most
+   `left_ms` (-1: without a bound), or until it reads nothing for `stall_ms`; a fast one waits
+   `fast_ms`. Output that is lost is logged, and the exit code is `gone`, or AGENT_EXIT_ERROR if
+   that is 0. */
 void stdio_channel_close(struct stdio_channel *self, enum frontend_close how, int64_t left_ms);
 
 #endif

@@ -470,6 +470,30 @@ TRIAL_TEST(a_host_that_reads_no_more_ends_it) {
   assert_int_equal(proc_find("sleep 600.15"), 0);
 }
 
+static bool has_exited(void *context) {
+  const struct stdio_host *host = context;
+  siginfo_t child = {0};
+  (void)waitid(P_PID, (id_t)host->pid, &child, WEXITED | WNOWAIT | WNOHANG);
+  return child.si_pid == host->pid;
+}
+
+/* The answers are more than a pipe holds. */
+TRIAL_TEST(the_end_does_not_wait_for_a_host_that_reads_nothing) {
+  for (int with_shutdown = 0; with_shutdown < 2; with_shutdown++) {
+    struct stdio_host *host = start(trial, NULL, NULL);
+    for (int i = 0; i < 50; i++)
+      stdio_host_send(host, formatted("{'id':%d,'method':'info'}\n", i));
+    if (with_shutdown)
+      stdio_host_send(host, "{'id':-1,'method':'shutdown'}\n");
+    else
+      stdio_host_close_input(host);
+    assert_true(wait_until(has_exited, host, WAIT_BOUND_MS));
+    stdio_host_close_output(host);
+    assert_int_equal(stdio_host_wait(host), 3);
+    assert_non_null(strstr(stdio_host_log(host), "bytes of output were not read"));
+  }
+}
+
 static bool has_last(void *context) {
   return directory_has(context, "last");
 }

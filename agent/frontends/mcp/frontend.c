@@ -130,7 +130,7 @@ static void take_call(struct mcp_frontend *self, const struct mcp_order *order, 
   }
   if (text.length > 0) {
     refuse_call(calls, call, &text);
-    calls_forget(calls, base);
+    calls_free(calls, base);
   }
   buffer_release(&text);
   calls_serve(calls);

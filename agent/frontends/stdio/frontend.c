@@ -202,7 +202,7 @@ LOOP_CALLBACK(on_limit, struct stdio_frontend *self) {
 }
 
 /* A host may write all before it reads, and is to be answered in order. */
-static bool takes_lines(const struct frontend *frontend) {
+static bool may_take_lines(const struct frontend *frontend) {
   return !calls_are_full((const struct calls *)frontend, 0);
 }
 
@@ -236,10 +236,11 @@ static const struct frontend_type stdio_frontend_type = {.name = "stdio",
                                                          .free = free_frontend};
 
 static const struct stdio_channel_type stdio_channel_type = {.line = take_line,
-                                                             .takes = takes_lines,
+                                                             .may_take = may_take_lines,
                                                              .go_on = calls_frontend_go_on,
                                                              .gone = AGENT_EXIT_SHUTDOWN,
-                                                             .fast_ms = STDIO_CHANNEL_FAST_MS};
+                                                             .fast_ms = STDIO_CHANNEL_FAST_MS,
+                                                             .stall_ms = STDIO_FRONTEND_STALL_MS};
 
 static const struct stdio_channel_type runner_stdio_channel_type = {
     .value = take_arguments,

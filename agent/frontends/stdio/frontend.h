@@ -23,7 +23,7 @@
  * read is run and answered, then the program exits with 0; after a shutdown it does so at once.
  *
  * It exits with 0, too, when nobody reads standard output any more, with 3 when that cannot be
- * written or was not read in time, and with 128+N after signal N.
+ * written or was not read for STDIO_FRONTEND_STALL_MS at the end, and with 128+N after signal N.
  *
  * `tool-runner NAME` is one call. The input is the JSON object of the tool's arguments, which ends
  * with its last bracket: neither a newline nor the end of the input is waited for. The answer is
@@ -34,6 +34,9 @@
  *   64    there is no such tool
  *   141   nobody reads standard output any more (128 + SIGPIPE)
  */
+
+/* How long the end of the program waits for the next byte to be read, in milliseconds. */
+#define STDIO_FRONTEND_STALL_MS 5000
 
 /* Until when an answer leaves, in seconds after its request, where the options name no deadline: of
    JSON-RPC, and of a runner after its start. Hosts of both end a process that has not answered
