@@ -362,6 +362,7 @@ static bool explain_too_long(const struct exec_command *self, struct exec_failur
                  ": %s has %zu bytes, and Linux takes at most %zu (%zu KiB): use stdin, or a file",
                  name, strlen(text), text_max(), (text_max() + 1) / 1024);
   set_failure(failure, whole, EXEC_NOT_EXECUTABLE, E2BIG, 60, "cannot run ", self->argv[0], why);
+  failure->reason.why = (unsigned short)(strlen("cannot run : ") + strnlen(self->argv[0], 60));
   return true;
 }
 

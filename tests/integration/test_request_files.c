@@ -29,6 +29,25 @@ SIDECAR_TEST(the_runner_gets_its_answer_and_nothing_remains) {
   assert_int_equal(tree_count(sidecar->tree, "tools"), 1); /* its lock */
 }
 
+/* The kernel's limit of one argument is 128 KiB. */
+SIDECAR_TEST(a_command_that_is_too_long_is_named_once) {
+  enum { LENGTH = 131072 };
+  static char text[LENGTH + 1], request[LENGTH + 100];
+  memset(text, 'x', LENGTH);
+  sidecar_start(sidecar, NULL);
+  int size = snprintf(request, sizeof request, "{\"command\":\"%s\"}", text);
+  sidecar_write(sidecar, sidecar_request_name("1"), request, (size_t)size);
+  sidecar_expect(sidecar, "1", 126, "",
+                 "tool-executor: the command line has 131072 bytes, and Linux takes at most 131071 "
+                 "(128 KiB): use stdin, or a file");
+  size = snprintf(request, sizeof request, "{\"argv\":[\"echo\",\"%s\"]}", text);
+  sidecar_write(sidecar, sidecar_request_name("2"), request, (size_t)size);
+  sidecar_expect(
+      sidecar, "2", 126, "",
+      "tool-executor: cannot run 'echo': argument 1 has 131072 bytes, and Linux takes at "
+      "most 131071 (128 KiB): use stdin, or a file");
+}
+
 /* `CMD ["/usr/local/bin/tool-executor.sh"]`, and variables. */
 SIDECAR_TEST(its_name_is_enough_to_start_it) {
   char program[96];

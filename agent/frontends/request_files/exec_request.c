@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/kinds/kind.h"
 #include "base/memory.h"
@@ -214,6 +215,21 @@ static void add_line(const struct exec_request *self, struct buffer *line) {
     buffer_add(line, " ", 1);
     buffer_add_string(line, item->valuestring);
   }
+}
+
+/* The kernel accepts no argument of more than 32 pages (MAX_ARG_STRLEN), with its NUL. */
+int exec_request_check_line(const struct exec_request *self, struct error *error) {
+  const size_t max = 32 * (size_t)sysconf(_SC_PAGESIZE) - 1;
+  size_t length = self->command != NULL ? strlen(self->command) : 0;
+  const cJSON *item = self->command != NULL && self->args != NULL ? self->args->child : NULL;
+  for (; item != NULL; item = item->next)
+    length += 1 + strlen(item->valuestring);
+  if (length <= max)
+    return 0;
+  return error_set(error,
+                   "the command line has %zu bytes, and Linux takes at most %zu (%zu KiB): use "
+                   "stdin, or a file",
+                   length, max, (max + 1) / 1024);
 }
 
 static char *copy_text(const char *text) {

@@ -88,6 +88,9 @@ void exec_request_release(struct exec_request *self);
 void exec_request_step(const struct exec_request *self, const char *id, const char *shell,
                        const char *directory, char **env, struct step *out);
 
+/* Returns -1 and the error if the line for a shell is longer than the kernel accepts. */
+int exec_request_check_line(const struct exec_request *self, struct error *error);
+
 /* Adds what is executed, for a log. */
 void exec_request_add_text(const struct exec_request *self, struct buffer *out);
 

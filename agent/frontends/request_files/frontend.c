@@ -122,6 +122,8 @@ static void submit_request(struct request_files_frontend *self, struct exec *exe
                  error.text[0] != '\0' ? error.text : "request was changed");
   else if (request.argv == NULL && self->options.shell == NULL)
     inbox_refuse(inbox, exec, EXECUTION_EXIT_NOT_FOUND, "no shell (bash, sh) in this image");
+  else if (exec_request_check_line(&request, &error) != 0)
+    inbox_refuse(inbox, exec, EXECUTION_EXIT_NOT_EXECUTABLE, error.text);
   else
     run_request(self, exec, &request);
   exec_request_release(&request);
