@@ -12,6 +12,14 @@ struct grep {
   unsigned output; /* enum search_output */
 };
 
+static const char *directories(size_t count) {
+  return count == 1 ? "directory" : "directories";
+}
+
+static const char *files(size_t count) {
+  return count == 1 ? "file" : "files";
+}
+
 /* Where nothing was found: one kind of what was not searched. */
 static void warn_gap(struct output *output, const struct search_gap *gap, const char *one,
                      const char *several) {
@@ -52,8 +60,9 @@ static int report(const struct grep *self, const struct search_result *result,
                     "passed over %zu lines that are too long for the pattern, the first in %s",
                     result->skipped, result->first);
   if (has_unread)
-    (void)error_set(&unread, "%zu directories and %zu files could not be read, the first: %s",
-                    result->unread_directories, result->unread_files, result->first_unread.text);
+    (void)error_set(&unread, "%zu %s and %zu %s could not be read, the first: %s",
+                    result->unread_directories, directories(result->unread_directories),
+                    result->unread_files, files(result->unread_files), result->first_unread.text);
   if (result->matches == 0 && (has_skipped || has_unread))
     return error_set(error, "nothing found, but %s%s%s%s", has_skipped ? "grep " : "", skipped.text,
                      has_skipped && has_unread ? "; " : "", unread.text);
@@ -64,8 +73,9 @@ static int report(const struct grep *self, const struct search_result *result,
   if (has_unread)
     kind_warn(output, "", "%s", unread.text);
   if (result->hidden_directories + result->hidden_files > 0)
-    kind_warn(output, "grep ", "left out %zu directories and %zu files that are hidden or ignored",
-              result->hidden_directories, result->hidden_files);
+    kind_warn(output, "grep ", "left out %zu %s and %zu %s that are hidden or ignored",
+              result->hidden_directories, directories(result->hidden_directories),
+              result->hidden_files, files(result->hidden_files));
   if (result->matches == 0 && !result->is_cut)
     warn_gaps(self, result, output);
   if (result->unused_ignores > 0)

@@ -550,7 +550,7 @@ JOB_TEST(grep_what_is_missing_is_told) {
   step = kind_rows_step(job, GREP "'.','pattern':'^no'");
   assert_int_equal(cJSON_GetObjectItem(job_run(job, step), "exitCode")->valueint, 1);
   static const char gap[] =
-      "nothing found, but 1 directories and 0 files could not be read, the first: /";
+      "nothing found, but 1 directory and 0 files could not be read, the first: /";
   assert_memory_equal(job_lines(job, step, "stderr"), gap, sizeof gap - 1);
 }
 
@@ -630,13 +630,14 @@ JOB_TEST(grep_by_a_glob_searches_the_directories_that_it_names) {
 #define FILES(GLOB)                                                                                \
   GREP "'.','pattern':'needle','outputMode':'filesWithMatches','searchHidden':false,'glob':'" GLOB \
        "'"
-#define LEFT_OUT(COUNT) "grep left out " COUNT " directories and 0 files that are hidden or ignored"
+#define LEFT_OUT(COUNT) "grep left out " COUNT " and 0 files that are hidden or ignored"
   static const struct kind_row rows[] = {
-      {FILES(".github/workflows/*.yml"), 0, "[{'path':'.github/workflows/ci.yml'}]", LEFT_OUT("1")},
-      {FILES(".git/*"), 0, "[{'path':'.git/config'}]", LEFT_OUT("2")},
-      {FILES("out/*"), 0, "[{'path':'out/x.log'}]", LEFT_OUT("1")},
-      {FILES("sub/obj/*.c"), 0, "[{'path':'sub/obj/x.c'}]", LEFT_OUT("2")},
-      {FILES("**/node_modules/**"), 0, "[{'path':'node_modules/x.c'}]", LEFT_OUT("2")},
+      {FILES(".github/workflows/*.yml"), 0, "[{'path':'.github/workflows/ci.yml'}]",
+       LEFT_OUT("1 directory")},
+      {FILES(".git/*"), 0, "[{'path':'.git/config'}]", LEFT_OUT("2 directories")},
+      {FILES("out/*"), 0, "[{'path':'out/x.log'}]", LEFT_OUT("1 directory")},
+      {FILES("sub/obj/*.c"), 0, "[{'path':'sub/obj/x.c'}]", LEFT_OUT("2 directories")},
+      {FILES("**/node_modules/**"), 0, "[{'path':'node_modules/x.c'}]", LEFT_OUT("2 directories")},
   };
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }

@@ -52,7 +52,7 @@ JOB_TEST_NO_AGENT(it_knows_where_git_has_its_files) {
   free(before);
   const struct kind_row row = {
       "'kind':'grep','path':'.','pattern':'content','searchHidden':false", 0, "[]",
-      "grep left out 1 directories and 1 files that are hidden or ignored\n"
+      "grep left out 1 directory and 1 file that are hidden or ignored\n"
       "grep did not search 1 directory that is always left out: .git"};
   (void)wait_for_supervisor(job);
   kind_rows_run(job, &row, 1);

@@ -225,14 +225,14 @@ FILES_TEST(matches_are_found) {
   expect(files, "grep", "{'path':'$','pattern':'four'}", false, "(no matches)");
   put(files, ".env", "three\n");
   expect(files, "grep", "{'path':'$','pattern':'three'}", false,
-         "$/a.c:3:three\n... (left out 0 directories and 1 files that are hidden or ignored)");
+         "$/a.c:3:three\n... (left out 0 directories and 1 file that are hidden or ignored)");
   expect(files, "grep", "{'path':'$','pattern':'three','search_hidden':true}", false,
          "$/.env:1:three\n$/a.c:3:three");
   assert_int_equal(mkdir(directory_path(files, "bin"), 0755), 0);
   put(files, "bin/x", "four\n");
   expect(files, "grep", "{'pattern':'four'}", false,
          "(no matches)\n"
-         "... (left out 0 directories and 1 files that are hidden or ignored)\n"
+         "... (left out 0 directories and 1 file that are hidden or ignored)\n"
          "... (did not search 1 directory that is always left out: bin)");
   expect(files, "grep", "{'path':'$','pattern':'four','search_hidden':true}", false,
          "(no matches)\n... (did not search 1 directory that is always left out: $/bin)");
