@@ -106,20 +106,25 @@ static bool is_expected(const struct argument *self, const cJSON *value) {
 }
 
 /* Python writes True and False. */
-static cJSON *parse_text(const struct argument *self, const char *text) {
-  struct error ignored;
+static cJSON *parse_text(const struct argument *self, const char *text, struct error *error) {
   bool is_true = strcasecmp(text, "true") == 0;
   if (self->type == ARGUMENT_FLAG && (is_true || strcasecmp(text, "false") == 0))
     return cJSON_CreateBool(is_true);
-  return json_tree_parse(text, strlen(text), &ignored);
+  return json_tree_parse(text, strlen(text), error);
 }
 
-static void accept_text(const struct argument *self, cJSON *value) {
+/* Returns -1, and the parser's reason, for a malformed array in a text. */
+static int accept_text(const struct argument *self, const char *path, cJSON *value,
+                       struct error *error) {
+  struct error reason;
   bool is_text =
       self->type == ARGUMENT_TEXT || self->type == ARGUMENT_BYTES || self->type == ARGUMENT_CHOICE;
   if (is_text || !cJSON_IsString(value))
-    return;
-  cJSON *meant = parse_text(self, value->valuestring);
+    return 0;
+  const char *text = value->valuestring + strspn(value->valuestring, " \t\r\n");
+  cJSON *meant = parse_text(self, value->valuestring, &reason);
+  if (meant == NULL && *text == '[')
+    return error_set(error, "%s: %s", path, reason.text);
   if (meant != NULL && is_expected(self, meant)) {
     free(value->valuestring);
     value->valuestring = NULL;
@@ -129,6 +134,7 @@ static void accept_text(const struct argument *self, cJSON *value) {
     meant->child = NULL;
   }
   cJSON_Delete(meant);
+  return 0;
 }
 
 /* --- check --- */
@@ -263,8 +269,8 @@ static int check_table(const struct argument_table *self, const char *owner, con
     (void)snprintf(name, sizeof name, "%s%s%s", path, path[0] != '\0' ? "." : "", row->name);
     if (value == NULL && row->required)
       return error_set(error, "%s: required", name);
-    if (value != NULL)
-      accept_text(row, value);
+    if (value != NULL && accept_text(row, name, value, error) != 0)
+      return -1;
     if (value != NULL && check_value(row, name, limits, value, error) != 0)
       return -1;
   }
