@@ -298,6 +298,9 @@ const struct step_field_type step_field_list = {.shape = STEP_SHAPE_LIST,
 
 /* --- numbers --- */
 
+/* Up to this size, whole numbers are shown with all of their digits. */
+#define WHOLE_MAX 1e17
+
 static int reject_number(const struct step_field *self, const cJSON *value, double minimum,
                          double maximum, struct error *error) {
   char expected[64] = "a whole number of 32 bits";
@@ -305,9 +308,12 @@ static int reject_number(const struct step_field *self, const cJSON *value, doub
     (void)snprintf(expected, sizeof expected, "a whole number from %.0f to %.0f", minimum, maximum);
   else if (self->type->zero_is_absent)
     (void)snprintf(expected, sizeof expected, "a whole number up to %.0f", maximum);
-  return cJSON_IsNumber(value) ? error_set(error, "%s: expected %s, got %.15g", self->name,
-                                           expected, value->valuedouble)
-                               : step_field_reject(self->name, expected, value, error);
+  if (!cJSON_IsNumber(value))
+    return step_field_reject(self->name, expected, value, error);
+  double number = value->valuedouble;
+  bool is_whole = number >= -WHOLE_MAX && number <= WHOLE_MAX && number == (double)(int64_t)number;
+  return error_set(error, is_whole ? "%s: expected %s, got %.0f" : "%s: expected %s, got %.15g",
+                   self->name, expected, number);
 }
 
 static int read_number(const struct step_field *self, cJSON *value, void *place,

@@ -82,7 +82,7 @@ JOB_TEST(what_is_refused) {
       {"'path':'x','offset':0.5",
        "offset: expected a whole number up to 9007199254740991, got 0.5"},
       {"'path':'x','offset':9007199254740993",
-       "offset: expected a whole number up to 9007199254740991, got 9.00719925474099e+15"},
+       "offset: expected a whole number up to 9007199254740991, got 9007199254740992"},
       {"'path':'x','offset':true",
        "offset: expected a whole number up to 9007199254740991, got a boolean"},
       {"'path':''", "path: expected a non-empty string, got an empty string"},
