@@ -46,24 +46,6 @@ static int set_up(void **state) {
   return 0;
 }
 
-static const char *answer(void *owner, const char *command) {
-  const struct scene *scene = owner;
-  assert_memory_equal(command, "SENTINEL ", 9);
-  return scene->answer;
-}
-
-static int set_up_sentinel(void **state) {
-  static char name[] = "pipes";
-  set_up(state);
-  struct scene *scene = *state;
-  fake_redis_answer_with(scene->servers[1], answer, scene);
-  scene->url = fake_redis_url(scene->servers[1]);
-  scene->url.master = name;
-  endpoint_free(scene->endpoint);
-  scene->endpoint = endpoint_new(scene->loop.base, &scene->url);
-  return 0;
-}
-
 static int set_up_hosts(void **state) {
   set_up(state);
   struct scene *scene = *state;
@@ -155,25 +137,6 @@ static void fails_to_connect(struct scene *scene, const char *why) {
   assert_non_null(strstr(scene->why, why));
 }
 
-SCENE_TEST(it_connects_to_the_url) {
-  expect_name(scene, scene->names[0]);
-  connects_to(scene, 0);
-  connects_to(scene, 0);
-  endpoint_mark_healthy(scene->endpoint);
-  connects_to(scene, 0);
-}
-
-SCENE_TEST(a_redirection_is_followed) {
-  connects_to(scene, 0);
-  assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
-  connects_to(scene, 1);
-  assert_true(endpoint_redirect(scene->endpoint, scene->names[2]));
-  connects_to(scene, 2);
-  /* An address that works is kept. */
-  endpoint_mark_healthy(scene->endpoint);
-  connects_to(scene, 2);
-}
-
 SCENE_TEST(a_redirection_without_a_host_is_to_the_same_one) {
   connects_to(scene, 0);
   assert_true(endpoint_redirect(scene->endpoint, strrchr(scene->names[1], ':')));
@@ -198,12 +161,6 @@ SCENE_TEST(a_node_that_is_not_there_is_dropped) {
   assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
   fails_to_connect(scene, "refused");
   expect_name(scene, scene->names[1]);
-  connects_to(scene, 0);
-}
-
-SCENE_TEST(a_node_that_never_worked_is_dropped) {
-  assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
-  connects_to(scene, 1);
   connects_to(scene, 0);
 }
 
@@ -242,15 +199,6 @@ SCENE_TEST(a_malformed_redirection_leads_back) {
 
 #define HOSTS_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up_hosts, tear_down)
 
-HOSTS_TEST(each_of_several_hosts_is_tried_once_in_a_round) {
-  for (int round = 0; round < 2; round++) {
-    connects_to(scene, 0);
-    assert_true(endpoint_has_untried(scene->endpoint));
-    connects_to(scene, 1);
-    assert_false(endpoint_has_untried(scene->endpoint));
-  }
-}
-
 HOSTS_TEST(a_redirection_is_no_try_of_a_host) {
   connects_to(scene, 0);
   assert_true(endpoint_redirect(scene->endpoint, scene->names[2]));
@@ -258,42 +206,6 @@ HOSTS_TEST(a_redirection_is_no_try_of_a_host) {
   assert_true(endpoint_has_untried(scene->endpoint));
   connects_to(scene, 1);
   assert_false(endpoint_has_untried(scene->endpoint));
-}
-
-HOSTS_TEST(a_node_that_is_lost_leads_to_the_hosts) {
-  connects_to(scene, 0);
-  assert_true(endpoint_redirect(scene->endpoint, scene->names[2]));
-  connects_to(scene, 2);
-  endpoint_mark_healthy(scene->endpoint);
-  fake_redis_refuse(scene->servers[2]);
-  fails_to_connect(scene, "refused");
-  assert_true(endpoint_has_untried(scene->endpoint));
-}
-
-TEST_WITH(struct scene *scene, sentinels_are_asked_at_each_dial, set_up_sentinel, tear_down) {
-  char expected[64];
-  (void)snprintf(expected, sizeof expected, "pipes at %s", scene->names[1]);
-  expect_name(scene, expected);
-  for (int server = 0; server <= 2; server += 2) {
-    say_master(scene, server);
-    connects_to(scene, server);
-    endpoint_mark_healthy(scene->endpoint);
-    connects_to(scene, server);
-  }
-  assert_int_equal(fake_redis_connections(scene->servers[1]), 4);
-  assert_false(
-      endpoint_redirect(scene->endpoint, scene->names[2])); /* only sentinels name the master */
-  strcpy(scene->answer, "*-1\r\n");
-  fails_to_connect(scene, "it knows no master 'pipes'");
-  expect_name(scene, expected);
-}
-
-TEST_WITH(struct scene *scene, a_cancelled_dial_is_not_reported, set_up_sentinel, tear_down) {
-  endpoint_dial(scene->endpoint, on_done, scene);
-  endpoint_cancel(scene->endpoint);
-  endpoint_cancel(scene->endpoint);
-  loop_settle(&scene->loop);
-  assert_int_equal(scene->done, 0);
 }
 
 /* --- sentinels ------------------------------------------------------------------------------- */
@@ -314,14 +226,6 @@ static void were_asked(const struct scene *scene, int first, int second, int thi
   assert_int_equal(fake_redis_connections(scene->servers[0]), first);
   assert_int_equal(fake_redis_connections(scene->servers[1]), second);
   assert_int_equal(fake_redis_connections(scene->servers[2]), third);
-}
-
-SENTINELS_TEST(the_first_is_asked) {
-  finds_it(scene);
-  were_asked(scene, 1, 0, 0);
-  assert_string_equal(fake_redis_command(scene->servers[0], 0), QUERY);
-  assert_int_equal(fake_redis_commands(scene->servers[0]), 1);
-  assert_false(fake_redis_is_connected(scene->servers[0]));
 }
 
 SENTINELS_TEST(the_one_that_knew_is_asked_first) {
@@ -382,22 +286,6 @@ static void ask_silent(struct scene *scene) {
   LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->servers[0]) != 0);
 }
 
-SENTINELS_TEST(a_silent_one_is_skipped) {
-  scene->sentinels[0].answers[0] = NULL;
-  int64_t start_ms = wait_now_ms();
-  finds_it(scene);
-  assert_true(wait_now_ms() - start_ms >= ENDPOINT_SENTINEL_MS - 100);
-  were_asked(scene, 1, 1, 0);
-}
-
-SENTINELS_TEST(one_that_disconnects_is_skipped) {
-  ask_silent(scene);
-  fake_redis_close_connection(scene->servers[0]);
-  loop_await(&scene->loop, &scene->done, 1);
-  assert_string_equal(scene->why, "");
-  scene->transport->type->free(scene->transport);
-}
-
 /* The reason is that of this one. */
 static void fails(struct scene *scene, size_t sentinel, const char *why) {
   char expected[128];
@@ -405,20 +293,6 @@ static void fails(struct scene *scene, size_t sentinel, const char *why) {
                  scene->hosts[sentinel].port, why);
   dial(scene);
   assert_string_equal(scene->why, expected);
-}
-
-SENTINELS_TEST(a_name_that_one_does_not_know_is_the_reason) {
-  fake_redis_refuse(scene->servers[0]);
-  scene->sentinels[1].answers[0] = "*-1\r\n";
-  fake_redis_refuse(scene->servers[2]);
-  fails(scene, 1, "it knows no master 'pipes'");
-}
-
-SENTINELS_TEST(all_of_them_may_refuse) {
-  for (size_t i = 0; i < SENTINELS; i++)
-    fake_redis_refuse(scene->servers[i]);
-  for (int i = 0; i < SENTINELS; i++)
-    fails(scene, 0, "Connection refused");
 }
 
 /* Whichever is asked first: the reason is the same each time. */
@@ -466,12 +340,6 @@ SENTINELS_TEST(a_wrong_password_leads_to_the_next) {
     assert_memory_equal(strstr(scene->why, ": ") + 2, answers[i] + 1, 8);
     assert_null(strstr(scene->why, "s3cret"));
   }
-}
-
-SENTINELS_TEST(without_a_password_it_is_an_error) {
-  scene->sentinels[0].answers[0] = "-NOAUTH Authentication required.\r\n";
-  finds_it(scene);
-  were_asked(scene, 1, 1, 0);
 }
 
 SENTINELS_TEST(a_cancelled_query_is_not_reported) {

@@ -207,16 +207,6 @@ SCENE_TEST(a_time_may_become_longer) {
   assert_in_range(after, 100000, 199999);
 }
 
-BEATING_TEST(an_answer_is_read_with_the_next_beat) {
-  int looked = scene->looked;
-  virtual_time_pass(&scene->loop, HEARTBEAT_MS / 2);
-  assert_int_equal(scene->sets, 1);
-  assert_int_equal(scene->looked, looked);
-  await(scene, &scene->sets, 2);
-  loop_settle(&scene->loop);
-  assert_int_equal(scene->looked, looked + 1);
-}
-
 /* Answers that are as ever are not taken apart, but these are others. */
 BEATING_TEST(what_changes_is_told) {
   static const char *const values[] = {"1:2:4", "2:2:1", "1:2:33", "1:2:3", "1:2:3"};

@@ -28,7 +28,7 @@ struct endpoint {
   unsigned redirects;          /* since something worked */
   /* Of the sentinel that is asked: */
   struct event *timer;
-  struct redis_socket connection;
+  struct redis_socket sentinel;
   enum { WITHOUT_PASSWORD, PASSWORD_SENT, PASSWORD_ACCEPTED } login;
   /* Of the sentinels that have failed in this dial: */
   size_t failed;
@@ -43,7 +43,7 @@ void endpoint_cancel(struct endpoint *self) {
   if (self->dialer != NULL)
     dialer_cancel(self->dialer);
   self->dialer = NULL;
-  redis_socket_close(&self->connection);
+  redis_socket_close(&self->sentinel);
 }
 
 static void on_dialed(void *owner, struct transport *transport, struct connection_error why) {
@@ -98,10 +98,10 @@ static void fail_because(struct endpoint *self, const char *text, int code) {
 static bool send_command(struct endpoint *self, const char *const *words, size_t count) {
   char *command = command_new(words, count);
   struct iovec piece = {.iov_base = command, .iov_len = strlen(command)};
-  size_t sent = redis_socket_write(&self->connection, &piece, 1);
+  size_t sent = redis_socket_write(&self->sentinel, &piece, 1);
   explicit_bzero(command, piece.iov_len);
   free(command);
-  return sent == piece.iov_len || self->connection.is_shaking_hands;
+  return sent == piece.iov_len || self->sentinel.state == SOCKET_HANDSHAKING;
 }
 
 static bool send_query(struct endpoint *self) {
@@ -133,7 +133,7 @@ static void take_master(struct endpoint *self, const redisReply *reply) {
 
 static void on_reply(void *owner, const redisReply *reply) {
   struct endpoint *self = owner;
-  if (self->connection.is_truncated) {
+  if (self->sentinel.is_truncated) {
     fail_because(self, "its answer is too large", CONNECTION_ERROR_NOT_REDIS);
   } else if (reply->type == REDIS_REPLY_ERROR) {
     bool wants_password = strncmp(reply->str, "NOAUTH", 6) == 0 && self->login == WITHOUT_PASSWORD;
@@ -154,7 +154,7 @@ static void on_reply(void *owner, const redisReply *reply) {
 }
 
 LOOP_CALLBACK(on_timer, struct endpoint *self) {
-  fail(self, redis_socket_timeout(&self->connection));
+  fail(self, redis_socket_timeout(&self->sentinel));
 }
 
 static void on_sentinel_dialed(void *owner, struct transport *transport,
@@ -165,7 +165,7 @@ static void on_sentinel_dialed(void *owner, struct transport *transport,
     fail(self, why);
     return;
   }
-  redis_socket_open(&self->connection, transport);
+  redis_socket_open(&self->sentinel, transport);
   self->login = WITHOUT_PASSWORD;
   if (!send_query(self))
     fail_because(self, "the socket buffer is full", 0);
@@ -195,7 +195,7 @@ struct endpoint *endpoint_new(struct event_base *base, const struct redis_url *u
       .reply = on_reply, .writable = on_writable, .lost = fail};
   struct endpoint *self = memory_allocate(sizeof *self);
   *self = (struct endpoint){.base = base, .url = url};
-  redis_socket_init(&self->connection, base, largest_string, &handler, self);
+  redis_socket_init(&self->sentinel, base, largest_string, &handler, self);
   self->timer = loop_timer_new(base, on_timer, self);
   return self;
 }

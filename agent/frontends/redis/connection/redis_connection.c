@@ -1,7 +1,7 @@
 /*
- * A state machine (client.h). Every failure goes through lose(), which closes the connection, calls
- * the owner and either pauses or gives up; a redirection through redial(). An owner may call any
- * function from inside a callback, so that a callback is the last thing that is done.
+ * Every failure goes through lose(), which closes the connection and either pauses or gives up; a
+ * redirection goes through redial(). The owner may call any function inside a callback, so a
+ * callback is the last thing that a function does.
  */
 #include "agent/frontends/redis/connection/redis_connection.h"
 
@@ -22,33 +22,36 @@
 /* From the connected socket to the last reply of the handshake. */
 #define HANDSHAKE_MS 5000
 
-/* Of the client itself, at most; and their words. */
-#define HANDSHAKE_COMMANDS 4
-#define HANDSHAKE_WORDS 3
+/* The most commands of the login, and the most words of each. */
+#define LOGIN_COMMANDS 4
+#define LOGIN_WORDS 3
 
 static const char set_name[] = "CLIENT SETNAME";
 static const char role[] = "ROLE";
 
 struct handshake {
-  char *text; /* the encoded commands, which hold the password, and those of the probe */
+  char *text; /* the encoded commands of the login, with the password, and of the owner */
   size_t length;
-  const char *names[HANDSHAKE_COMMANDS]; /* of the client's own commands, for people */
-  int count;                             /* of these */
-  size_t sent;                           /* bytes */
-  int answered;
-  redisReply value; /* the probe's; its text is owned */
+  const char *names[LOGIN_COMMANDS]; /* of the commands of the login, for people */
+  int count;                         /* of these */
+  size_t sent;                       /* bytes */
+  int answered;                      /* commands */
+  redisReply value;                  /* for ready(); its text is owned */
 };
 
-/* Names of a certificate, of its issuer and of the server are in the longest. */
+/* The longest reason names a certificate, its issuer and the server. */
 #define REASON_SIZE 512
 
-/* From the first failure until a reply is useful. */
+struct reason {
+  char text[REASON_SIZE]; /* "": none */
+  int code;               /* see connection_error.h */
+};
+
 struct outage {
-  bool ongoing;
-  bool was_news;            /* one of its failures was, so that its end is, too */
-  char reason[REASON_SIZE]; /* of the last failure that was news */
-  int64_t news_ms;          /* when that was; 0: never */
-  int64_t since_ms;         /* its start */
+  enum { NO_OUTAGE, OUTAGE, LOGGED_OUTAGE } state;
+  char reason[REASON_SIZE]; /* the last one that was logged */
+  int64_t logged_ms;        /* when that was; 0: never */
+  int64_t since_ms;
 };
 
 struct redis_connection {
@@ -63,19 +66,17 @@ struct redis_connection {
   struct endpoint *endpoint;  /* busy while REDIS_CONNECTION_DIALING */
   struct redis_socket socket; /* open from REDIS_CONNECTION_HANDSHAKING on */
   struct handshake handshake;
-  bool preparing;    /* redis_connection_prepare was called, and redis_connection_start not yet */
-  uint64_t connects; /* times that it was ready */
-  unsigned attempts; /* failed ones since it was ready last */
+  bool is_preparing; /* redis_connection_start has not been called yet */
+  bool is_rejecting; /* `last_error` is an error reply */
+  uint64_t connects; /* how many times it was ready */
+  unsigned attempts; /* that have failed since it was ready last */
   int pause_ms;      /* the next pause, before chance; 0: the shortest */
   struct outage outage;
-  char connection_error[REASON_SIZE]; /* of the last attempt, or loss */
-  int connection_error_code;          /* beside it: trouble.h */
-  bool refuses;                       /* it is an error reply */
-  struct {
-    char server[256];
-    char why[REASON_SIZE];
-    int code;
-  } obstacle; /* of several hosts, the first that failed in this round; "": none but replicas */
+  struct reason last_error;
+  /* The first failure of this round, if the URL has several hosts. A host that is a replica does
+     not count. */
+  struct reason host_error;
+  char failed_host[256];
 };
 
 static void release_handshake(struct handshake *self) {
@@ -92,11 +93,11 @@ static void disconnect(struct redis_connection *self) {
   release_handshake(&self->handshake);
 }
 
-/* The pause before the next attempt; the one after that is longer. */
-static int take_pause(struct redis_connection *self) {
+/* Returns the pause before the next attempt, and doubles the one after that. */
+static int next_pause(struct redis_connection *self) {
   int pause_ms = self->pause_ms;
   if (pause_ms == 0)
-    pause_ms = self->connects > 0 ? REDIS_CONNECTION_PAUSE_MIN_MS : CLIENT_BOOT_PAUSE_MS;
+    pause_ms = self->connects > 0 ? REDIS_CONNECTION_PAUSE_MIN_MS : REDIS_CONNECTION_FIRST_PAUSE_MS;
   self->pause_ms =
       pause_ms < REDIS_CONNECTION_PAUSE_MAX_MS / 2 ? 2 * pause_ms : REDIS_CONNECTION_PAUSE_MAX_MS;
   if (self->connects == 0)
@@ -104,97 +105,100 @@ static int take_pause(struct redis_connection *self) {
   return pause_ms / 2 + (int)(random_u64() % (unsigned)(pause_ms / 2 + 1));
 }
 
-static bool is_known(const struct outage *self, const char *reason, bool is_error_reply,
-                     int64_t now_ms) {
+/* Returns true if the reason was logged before. The first word of an error reply is its kind. */
+static bool is_repeated(const struct outage *self, const char *reason, bool is_error_reply,
+                        int64_t now_ms) {
+  bool is_ongoing = self->state != NO_OUTAGE;
   if (!is_error_reply)
-    return self->ongoing && strcmp(self->reason, reason) == 0;
-  bool lately = self->ongoing || now_ms - self->news_ms < REDIS_CONNECTION_NEWS_MS;
+    return is_ongoing && strcmp(self->reason, reason) == 0;
+  bool is_recent = is_ongoing || now_ms - self->logged_ms < REDIS_CONNECTION_REPEAT_MS;
   size_t kind = strcspn(reason, " ") + 1;
-  return self->news_ms > 0 && lately && strncmp(self->reason, reason, kind) == 0;
+  return self->logged_ms > 0 && is_recent && strncmp(self->reason, reason, kind) == 0;
 }
 
-/* A failure; the first word of an error reply is its kind. True when it is news. */
-static bool is_news(struct outage *self, const char *reason, bool is_error_reply, int64_t now_ms) {
-  bool news = !is_known(self, reason, is_error_reply, now_ms);
-  self->was_news = (self->ongoing && self->was_news) || news;
-  if (!self->ongoing)
+/* Begins or continues the outage. Returns the level at which this failure is logged. */
+static enum log_level note_failure(struct outage *self, const char *reason, bool is_error_reply,
+                                   int64_t now_ms) {
+  bool is_new = !is_repeated(self, reason, is_error_reply, now_ms);
+  if (self->state == NO_OUTAGE)
     self->since_ms = now_ms;
-  self->ongoing = true;
-  if (news) {
+  if (self->state != LOGGED_OUTAGE)
+    self->state = is_new ? LOGGED_OUTAGE : OUTAGE;
+  if (is_new) {
     (void)snprintf(self->reason, sizeof self->reason, "%s", reason);
-    self->news_ms = now_ms;
+    self->logged_ms = now_ms;
   }
-  return news;
+  return is_new ? LOG_WARN : LOG_DEBUG;
 }
 
-/* For so long after a loss it is not news that the server is away: it may be starting again. */
+/* Redis may be restarting after a loss, so failed attempts are not logged for this long. */
 #define RESTART_MS 3000
 
-static void log_failed_attempt(struct redis_connection *self, const char *reason, int pause_ms) {
+static void log_failed_attempt(struct redis_connection *self, int pause_ms) {
   int64_t now_ms = clock_monotonic_ms();
+  const char *reason = self->last_error.text;
   bool is_early = self->connects > 0 && now_ms - self->outage.since_ms < RESTART_MS;
-  bool news = !is_early && is_news(&self->outage, reason, false, now_ms);
-  log_line(self->log, news ? LOG_WARN : LOG_DEBUG, NULL,
-           "redis %s: cannot connect to %s: %s; attempt %u follows in %d ms", self->options.role,
-           self->server, reason, self->attempts + 1, pause_ms);
+  log_line(self->log, is_early ? LOG_DEBUG : note_failure(&self->outage, reason, false, now_ms),
+           NULL, "redis %s: cannot connect to %s: %s; attempt %u follows in %d ms",
+           self->options.role, self->server, reason, self->attempts + 1, pause_ms);
 }
 
-/* Of several hosts, one is the primary. */
-static void try_next_host(struct redis_connection *self, struct connection_error reason) {
+static void set_reason(struct reason *self, const char *text, int code) {
+  (void)snprintf(self->text, sizeof self->text, "%s", text);
+  self->code = code;
+}
+
+static void try_next_host(struct redis_connection *self, const char *why, int code) {
   log_line(self->log, LOG_DEBUG, NULL, "redis %s: cannot connect to %s: %s; the next host follows",
-           self->options.role, self->server, reason.text);
-  if (self->obstacle.why[0] == '\0' && reason.code != CONNECTION_ERROR_REPLICA) {
-    memcpy(self->obstacle.server, self->server, sizeof self->server);
-    (void)snprintf(self->obstacle.why, sizeof self->obstacle.why, "%s", reason.text);
-    self->obstacle.code = reason.code;
+           self->options.role, self->server, why);
+  if (self->host_error.text[0] == '\0' && code != CONNECTION_ERROR_REPLICA) {
+    memcpy(self->failed_host, self->server, sizeof self->server);
+    set_reason(&self->host_error, why, code);
   }
   self->state = REDIS_CONNECTION_PAUSING;
   loop_timer_start_now(self->timer);
 }
 
-/* Each host has failed: what hinders is rather what the first of them said than that the last one
-   is a replica. */
-static void name_obstacle(struct redis_connection *self, char *why, size_t size, int *code) {
-  if (self->obstacle.why[0] == '\0')
+/* Every host has failed: the first failure says more than that the last host is a replica. */
+static void use_host_error(struct redis_connection *self) {
+  if (self->host_error.text[0] == '\0')
     return;
-  memcpy(self->server, self->obstacle.server, sizeof self->server);
-  (void)snprintf(why, size, "%s", self->obstacle.why);
-  *code = self->obstacle.code;
-  self->obstacle.why[0] = '\0';
+  memcpy(self->server, self->failed_host, sizeof self->server);
+  self->last_error = self->host_error;
+  self->host_error.text[0] = '\0';
 }
 
-/* The connection, or the attempt to make one, has failed. */
+/* Handles the loss of the connection, or of the attempt to make one. */
 static void lose(struct redis_connection *self, struct connection_error reason,
                  bool is_error_reply) {
-  if (self->preparing) {
+  if (self->is_preparing) {
     redis_connection_stop(self);
     return;
   }
   bool was_ready = self->state == REDIS_CONNECTION_READY;
-  char why[REASON_SIZE]; /* a copy: the reason may lie in what is closed now */
+  char why[REASON_SIZE]; /* a copy: disconnect() may free the reason */
   (void)snprintf(why, sizeof why, "%s", reason.text);
   disconnect(self);
   if (!was_ready && endpoint_has_untried(self->endpoint)) {
-    try_next_host(self, (struct connection_error){why, reason.code});
+    try_next_host(self, why, reason.code);
     return;
   }
+  set_reason(&self->last_error, why, reason.code);
+  self->is_rejecting = was_ready && is_error_reply;
   if (was_ready) {
-    bool news = is_news(&self->outage, why, is_error_reply, clock_monotonic_ms());
-    log_line(self->log, news ? LOG_WARN : LOG_DEBUG, NULL,
+    log_line(self->log, note_failure(&self->outage, why, is_error_reply, clock_monotonic_ms()),
+             NULL,
              is_error_reply ? "redis %s: %s refuses for now: %s; reconnecting"
                             : "redis %s: connection to %s lost: %s; reconnecting",
              self->options.role, self->server, why);
   } else {
-    name_obstacle(self, why, sizeof why, &reason.code);
+    use_host_error(self);
     self->attempts++;
   }
-  (void)snprintf(self->connection_error, sizeof self->connection_error, "%s", why);
-  self->connection_error_code = reason.code;
-  self->refuses = was_ready && is_error_reply;
   self->state = REDIS_CONNECTION_PAUSING;
-  int pause_ms = take_pause(self);
+  int pause_ms = next_pause(self);
   if (!was_ready)
-    log_failed_attempt(self, why, pause_ms);
+    log_failed_attempt(self, pause_ms);
   loop_timer_start(self->timer, pause_ms);
   void (*callback)(void *owner) =
       was_ready ? self->handler->disconnected : self->handler->unreachable;
@@ -210,19 +214,19 @@ static void on_lost(void *owner, struct connection_error reason) {
   lose(owner, reason, false);
 }
 
-/* Reconnects at once; this is no failure. */
+/* Reconnects at once. This is not a failure. */
 static void redial(struct redis_connection *self) {
   bool was_ready = self->state == REDIS_CONNECTION_READY;
   disconnect(self);
-  self->obstacle.why[0] = '\0';
+  self->host_error.text[0] = '\0';
   self->state = REDIS_CONNECTION_PAUSING;
   loop_timer_start_now(self->timer);
   if (was_ready && self->handler->disconnected != NULL)
     self->handler->disconnected(self->owner);
 }
 
-/* Follows a redirection to another node of a cluster. False when the error reply is none, or when
-   there were too many in a row. */
+/* Follows a redirection to another node of a cluster. Returns false if the error reply is not one,
+   or after too many in a row. */
 static bool follow_redirect(struct redis_connection *self, const char *text) {
   const char *target = error_reply_redirect(text);
   if (target == NULL || !endpoint_redirect(self->endpoint, target))
@@ -233,7 +237,7 @@ static bool follow_redirect(struct redis_connection *self, const char *text) {
 }
 
 static void become_ready(struct redis_connection *self) {
-  self->obstacle.why[0] = '\0';
+  self->host_error.text[0] = '\0';
   self->state = REDIS_CONNECTION_READY;
   self->attempts = 0;
   if (self->connects++ == 0)
@@ -242,7 +246,7 @@ static void become_ready(struct redis_connection *self) {
 
 /* --- the handshake --------------------------------------------------------------------------- */
 
-/* Moves past so many commands; fills in the first words of the last. */
+/* Returns the end of the first `count` commands, and the first words of the last of them. */
 static const char *skip_commands(const struct handshake *self, int count,
                                  struct command_word words[2]) {
   const char *at = self->text;
@@ -270,9 +274,7 @@ static void leave_handshake(struct redis_connection *self, const redisReply *val
     reply_parser_discard_values(&self->socket.parser);
   if (self->options.keep_memory)
     reply_parser_keep_memory(&self->socket.parser);
-  if (self->options.poll_replies)
-    redis_socket_poll_replies(&self->socket, true);
-  if (self->preparing) {
+  if (self->is_preparing) {
     self->state = REDIS_CONNECTION_PREPARED;
   } else {
     become_ready(self);
@@ -292,14 +294,14 @@ static void end_handshake(struct redis_connection *self) {
   free(value.str);
 }
 
-/* What the handshake has is sent; nothing in it must succeed before the owner sends. */
+/* Returns true if the handshake is sent, and nothing in it must succeed before the owner sends. */
 static bool may_leave_early(const struct redis_connection *self) {
   const struct handshake *now = &self->handshake;
   return self->options.early && now->count == 1 && now->names[0] == set_name &&
          self->options.final_commands.count == 0 && now->sent == now->length;
 }
 
-/* The text is measured, allocated and written once: no copy of the password is left behind. */
+/* The text is measured, allocated and written once, so no copy of the password is left behind. */
 static void begin_handshake(struct redis_connection *self) {
   static const char *const names[] = {"AUTH", set_name, "SELECT", role};
   const struct redis_url *url = self->options.url;
@@ -308,21 +310,21 @@ static void begin_handshake(struct redis_connection *self) {
   char database[16];
   (void)snprintf(database, sizeof database, "%u", url->database);
   bool has_user = url->user != NULL;
-  const char *const all[][HANDSHAKE_WORDS] = {
+  const char *const all[][LOGIN_WORDS] = {
       {"AUTH", has_user ? url->user : url->password, has_user ? url->password : NULL},
       {"CLIENT", "SETNAME", self->name},
       {"SELECT", database},
       {role}};
   const bool wanted[] = {url->password != NULL, true, url->database != 0,
                          url->master != NULL || url->host_count > 1};
-  struct command_word words[HANDSHAKE_COMMANDS][HANDSHAKE_WORDS];
-  size_t counts[HANDSHAKE_COMMANDS] = {0};
+  struct command_word words[LOGIN_COMMANDS][LOGIN_WORDS];
+  size_t counts[LOGIN_COMMANDS] = {0};
   *now = (struct handshake){.length = final_commands->length, .value.type = REDIS_REPLY_NIL};
-  for (size_t i = 0; i < HANDSHAKE_COMMANDS; i++) {
+  for (size_t i = 0; i < LOGIN_COMMANDS; i++) {
     size_t *count = &counts[now->count];
     if (!wanted[i])
       continue;
-    for (; *count < HANDSHAKE_WORDS && all[i][*count] != NULL; ++*count)
+    for (; *count < LOGIN_WORDS && all[i][*count] != NULL; ++*count)
       words[now->count][*count] = command_word(all[i][*count]);
     now->length += command_length(words[now->count], *count);
     now->names[now->count++] = names[i];
@@ -339,15 +341,15 @@ static void begin_handshake(struct redis_connection *self) {
     leave_handshake(self, &now->value);
 }
 
-/* Sentinels name the former master until all of them have learned of the new one. */
+/* Sentinels name the former master until they have all learned of the new one. */
 static bool is_replica(const redisReply *reply) {
   return reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 &&
          reply->element[0]->type == REDIS_REPLY_STRING &&
          strcmp(reply->element[0]->str, "master") != 0;
 }
 
-/* Names the ACL rule that is missing. The server does not name the key. What it names as the
-   command is repeated only when it is the command that was sent: it could be the password. */
+/* Names the missing ACL rule. The server does not name the key. The command that it names is
+   repeated only if it was sent, because it could be the password. */
 static void explain_denial(const char *text, const char *command, struct error_reply_text *why) {
   static const char before_command[] = "permissions to run the '";
   const char *named = strstr(text, before_command), *key = strchr(command, ' ');
@@ -362,20 +364,20 @@ static void explain_denial(const char *text, const char *command, struct error_r
   }
 }
 
-/* The name is optional: an old server, a narrow ACL or an unusual job id must not stop the agent.
-   NOAUTH and DENIED (protected mode) are not about the name. Without the permission for ROLE, the
-   first command that writes finds out. */
-static bool may_be_refused(const struct redis_connection *self, const char *name, int of_probe,
-                           const char *text) {
+/* The connection's name is optional: an old server, a narrow ACL or an unusual job id must not stop
+   the agent. NOAUTH and DENIED (protected mode) are not about the name. Without the permission for
+   ROLE, the first write tells whether the server is the master. */
+static bool may_be_rejected(const struct redis_connection *self, const char *name, int owned,
+                            const char *text) {
   bool is_denied = strncmp(text, "NOPERM", 6) == 0;
   if (name == set_name)
     return is_denied || (strncmp(text, "ERR ", 4) == 0 && !error_reply_is_transient(text));
-  bool is_multi_key = of_probe >= 0 && of_probe < self->options.final_commands.multi_key;
+  bool is_multi_key = owned >= 0 && owned < self->options.final_commands.multi_key;
   return is_denied && (name == role || is_multi_key);
 }
 
-/* `name` is NULL for a command of the probe, which is named with its key. */
-static void take_refusal(struct redis_connection *self, const char *name, const char *text) {
+/* `name` is NULL for a command of the owner, which is named with its key. */
+static void handle_rejection(struct redis_connection *self, const char *name, const char *text) {
   struct error_reply_text why = redis_connection_explain(self, text);
   if (error_reply_is_transient(text)) {
     if (!follow_redirect(self, text))
@@ -394,7 +396,7 @@ static void take_refusal(struct redis_connection *self, const char *name, const 
   if (strncmp(text, "NOPERM", 6) == 0)
     explain_denial(text, command, &why);
   struct error error;
-  bool preparing = self->preparing;
+  bool preparing = self->is_preparing;
   (void)error_set(&error, "redis at %.60s refuses %.80s: %.120s", self->server, command, why.text);
   error.code = error_reply_code(text);
   redis_connection_stop(self);
@@ -402,10 +404,11 @@ static void take_refusal(struct redis_connection *self, const char *name, const 
     self->handler->failed(self->owner, &error);
 }
 
-static void take_handshake_reply(struct redis_connection *self, const redisReply *reply) {
+/* `owned` is the index of a command of the owner; it is negative for the login. */
+static void handle_handshake_reply(struct redis_connection *self, const redisReply *reply) {
   struct handshake *now = &self->handshake;
-  int number = now->answered++, of_probe = number - now->count;
-  const char *name = of_probe < 0 ? now->names[number] : NULL;
+  int number = now->answered++, owned = number - now->count;
+  const char *name = owned < 0 ? now->names[number] : NULL;
   if (name == role && is_replica(reply)) {
     lose_because(self, "it is a replica, not yet the master", CONNECTION_ERROR_REPLICA);
   } else if (name != NULL && name != role && reply->type != REDIS_REPLY_STATUS &&
@@ -413,11 +416,10 @@ static void take_handshake_reply(struct redis_connection *self, const redisReply
     char why[64];
     (void)snprintf(why, sizeof why, "the answer to %s is none of redis", name);
     lose_because(self, why, CONNECTION_ERROR_NOT_REDIS);
-  } else if (reply->type == REDIS_REPLY_ERROR &&
-             !may_be_refused(self, name, of_probe, reply->str)) {
-    take_refusal(self, name, reply->str);
+  } else if (reply->type == REDIS_REPLY_ERROR && !may_be_rejected(self, name, owned, reply->str)) {
+    handle_rejection(self, name, reply->str);
   } else {
-    if (of_probe == self->options.final_commands.value && reply->type == REDIS_REPLY_STRING)
+    if (owned == self->options.final_commands.value && reply->type == REDIS_REPLY_STRING)
       now->value = (redisReply){.type = REDIS_REPLY_STRING,
                                 .str = memory_copy(reply->str, reply->len),
                                 .len = reply->len};
@@ -439,7 +441,7 @@ static void on_reply(void *owner, const redisReply *reply) {
   else if (self->state == REDIS_CONNECTION_READY && self->handshake.text == NULL)
     self->handler->reply(self->owner, reply);
   else
-    take_handshake_reply(self, reply);
+    handle_handshake_reply(self, reply);
 }
 
 static void on_writable(void *owner) {
@@ -510,12 +512,12 @@ void redis_connection_free(struct redis_connection *self) {
 void redis_connection_prepare(struct redis_connection *self) {
   if (self->state != REDIS_CONNECTION_STOPPED)
     return;
-  self->preparing = true;
+  self->is_preparing = true;
   dial(self);
 }
 
 bool redis_connection_start(struct redis_connection *self) {
-  self->preparing = false;
+  self->is_preparing = false;
   if (self->state == REDIS_CONNECTION_STOPPED)
     dial(self);
   else if (self->state == REDIS_CONNECTION_PREPARED)
@@ -524,9 +526,9 @@ bool redis_connection_start(struct redis_connection *self) {
 }
 
 void redis_connection_stop(struct redis_connection *self) {
-  self->obstacle.why[0] = '\0';
+  self->host_error.text[0] = '\0';
   self->state = REDIS_CONNECTION_STOPPED;
-  self->preparing = false;
+  self->is_preparing = false;
   (void)evtimer_del(self->timer);
   disconnect(self);
 }
@@ -536,13 +538,14 @@ uint64_t redis_connection_reconnections(const struct redis_connection *self) {
 }
 
 void redis_connection_error(const struct redis_connection *self, struct error *error) {
-  if (self->connection_error[0] == '\0')
+  if (self->last_error.text[0] == '\0')
     (void)error_set(error, "no answer from %s yet", self->server);
   else
-    (void)error_set(error, self->refuses ? "%.100s refuses: %s" : "cannot connect to %.100s: %s",
-                    self->server, self->connection_error);
+    (void)error_set(error,
+                    self->is_rejecting ? "%.100s refuses: %s" : "cannot connect to %.100s: %s",
+                    self->server, self->last_error.text);
   error->code =
-      self->connection_error[0] == '\0' ? CONNECTION_ERROR_NO_ANSWER : self->connection_error_code;
+      self->last_error.text[0] == '\0' ? CONNECTION_ERROR_NO_ANSWER : self->last_error.code;
 }
 
 bool redis_connection_is_ready(const struct redis_connection *self) {
@@ -554,7 +557,6 @@ bool redis_connection_is_unreachable(const struct redis_connection *self) {
          (self->state != REDIS_CONNECTION_READY && self->attempts > 0);
 }
 
-/* During the handshake the socket is not the owner's. */
 size_t redis_connection_write(struct redis_connection *self, const struct iovec *pieces,
                               int count) {
   return self->state == REDIS_CONNECTION_READY ? redis_socket_write(&self->socket, pieces, count)
@@ -570,17 +572,6 @@ void redis_connection_send(struct redis_connection *self, const char *commands) 
 void redis_connection_set_reply_timeout(struct redis_connection *self, int milliseconds_from_now) {
   if (self->state == REDIS_CONNECTION_READY)
     redis_socket_set_reply_timeout(&self->socket, milliseconds_from_now);
-}
-
-bool redis_connection_take_replies(struct redis_connection *self, const char *known,
-                                   size_t known_length) {
-  return self->state == REDIS_CONNECTION_READY &&
-         redis_socket_take_replies(&self->socket, known, known_length);
-}
-
-void redis_connection_stop_polling(struct redis_connection *self) {
-  if (self->state == REDIS_CONNECTION_READY)
-    redis_socket_poll_replies(&self->socket, false);
 }
 
 void redis_connection_reconnect(struct redis_connection *self, const char *why) {
@@ -607,12 +598,12 @@ bool redis_connection_recover(struct redis_connection *self, const char *text) {
 void redis_connection_mark_healthy(struct redis_connection *self) {
   endpoint_mark_healthy(self->endpoint);
   self->pause_ms = 0;
-  if (!self->outage.ongoing)
+  if (self->outage.state == NO_OUTAGE)
     return;
-  self->outage.ongoing = false;
-  log_line(self->log, self->outage.was_news ? LOG_INFO : LOG_DEBUG, NULL,
+  log_line(self->log, self->outage.state == LOGGED_OUTAGE ? LOG_INFO : LOG_DEBUG, NULL,
            "redis %s: connected to %s again after %.1f s", self->options.role, self->server,
            (double)(clock_monotonic_ms() - self->outage.since_ms) / 1000);
+  self->outage.state = NO_OUTAGE;
 }
 
 bool redis_connection_reply_is_truncated(const struct redis_connection *self) {

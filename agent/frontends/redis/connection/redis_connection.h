@@ -14,38 +14,36 @@
 #include "base/log.h"
 
 /*
- * A connection to Redis that reconnects by itself, to wherever the server is by then (endpoint.h).
- * It resolves, connects and does the handshake without blocking the loop. Then it moves bytes:
- * commands that the owner has encoded go out, replies come back in order. It neither keeps nor
- * repeats commands: what was not answered when the connection is lost, the owner sends again.
- *
- * No callback comes from inside redis_connection_start or redis_connection_write. Inside a callback
- * the owner may call every function but redis_connection_free.
+ * A connection to Redis that reconnects by itself, to the server that has the job's keys at that
+ * time (endpoint.h). It resolves, connects and does the handshake without blocking the loop; then
+ * the owner's encoded commands go out, and replies come back in order. It neither keeps nor repeats
+ * commands: after a loss the owner sends again whatever was not answered.
  *
  *   STOPPED -> DIALING              redis_connection_start, redis_connection_prepare
- *   DIALING -> HANDSHAKING          the socket is connected: AUTH, SELECT and ROLE as far as the url
- *                                   asks for them, CLIENT SETNAME and the probe leave in one write
- *   HANDSHAKING -> READY            the last reply of the handshake is good
- *   HANDSHAKING -> PREPARED         the same, when it was only prepared
+ *   DIALING -> HANDSHAKING          the socket is connected: AUTH, SELECT and ROLE as far as the URL
+ *                                   needs them, CLIENT SETNAME and the owner's commands are sent
+ *   HANDSHAKING -> READY            every reply of the handshake is good
+ *   HANDSHAKING -> PREPARED         the same, before redis_connection_start
  *   PREPARED -> READY               redis_connection_start
- *   DIALING, HANDSHAKING, READY -> PAUSING      lost or refused for now
- *   PAUSING -> DIALING              the pause is over; a redirection has none
- *   any -> STOPPED                  redis_connection_stop, before failed(), or what was prepared failed
+ *   DIALING, HANDSHAKING, READY -> PAUSING      lost, or rejected with a transient error
+ *   PAUSING -> DIALING              the pause is over; there is none after a redirection
+ *   any -> STOPPED                  redis_connection_stop; before failed(); or preparing has failed
  *
- * Pauses double: before it was ready for the first time without chance, since a person may be
- * watching; after it half of each is random, so that a fleet of agents does not come back in one
- * wave. A useful reply makes them the shortest again: to be connected is not enough, for the next
- * command may lose it for the same reason as before. It never gives up: the owner knows how long to
- * wait.
+ * Pauses double until a reply is useful. A connected socket is not enough, because the next command
+ * may lose it for the same reason. Once the connection has been ready, half of each pause is random,
+ * so that a fleet of agents does not reconnect in one wave. The connection never gives up: its owner
+ * knows how long to wait.
  *
- * An outage lasts from the first failure until a reply is useful. A failure with the same reason as
- * the one before is logged once an outage. An error reply that comes and goes, as OOM does, is
- * logged once in REDIS_CONNECTION_NEWS_MS, however many outages it makes.
+ * An outage lasts from the first failure until a reply is useful. Each reason is logged once per
+ * outage. An error reply that comes and goes, such as OOM, is logged once in
+ * REDIS_CONNECTION_REPEAT_MS, however many outages it causes.
+ *
+ * The owner may call every function except redis_connection_free inside a callback.
  */
-#define CLIENT_BOOT_PAUSE_MS 500
+#define REDIS_CONNECTION_FIRST_PAUSE_MS 500 /* before the connection was ready for the first time */
 #define REDIS_CONNECTION_PAUSE_MIN_MS 100
 #define REDIS_CONNECTION_PAUSE_MAX_MS 5000
-#define REDIS_CONNECTION_NEWS_MS (60 * 1000)
+#define REDIS_CONNECTION_REPEAT_MS (60 * 1000)
 
 enum redis_connection_state {
   REDIS_CONNECTION_STOPPED,
@@ -56,67 +54,68 @@ enum redis_connection_state {
   REDIS_CONNECTION_READY
 };
 
+/* Every function except `ready`, `reply` and `failed` may be NULL. */
 struct redis_connection_handler {
-  /* The socket is connected and the handshake is under way. May be NULL. */
+  /* The socket is connected and the handshake has begun. */
   void (*connected)(void *owner);
-  /* The handshake succeeded: the owner may send. `value` is the probe's; nil where it has none. */
+  /* The owner may send. `value` is the reply that handshake_commands.value names, or nil. */
   void (*ready)(void *owner, const redisReply *value);
-  /* The handshake succeeded, also where it was ready before that: see `early`. May be NULL. */
+  /* The handshake has succeeded; with `early`, this may be after ready(). */
   void (*greeted)(void *owner);
   /* One for each command, in order. */
   void (*reply)(void *owner, const redisReply *reply);
-  /* After redis_connection_write took less than all. May be NULL. */
+  /* redis_connection_write may write more, after it has written less than all. */
   void (*writable)(void *owner);
-  /* A ready connection was lost; it reconnects. Whether Redis executed what was not answered is
-     unknown. May be NULL. */
+  /* A ready connection was lost; it reconnects. Redis may or may not have executed the commands
+     without a reply. */
   void (*disconnected)(void *owner);
-  /* An attempt to connect failed; another follows. May be NULL. */
+  /* An attempt to connect has failed; another one follows. */
   void (*unreachable)(void *owner);
-  /* Stopped for good: the handshake was refused in a way that another attempt would not change
-     (wrong password, no permission). */
+  /* The connection has stopped: Redis rejects the handshake with a permanent error, such as a wrong
+     password or a missing permission. */
   void (*failed)(void *owner, const struct error *error);
 };
 
 /* Commands of the owner that must succeed before the connection is ready. Borrowed. The first
-   `multi_key` ones name several keys, and later ones name each key alone: NOPERM for the first ones
-   is ignored, as it does not say which key is meant. */
+   `multi_key` ones name several keys, and later ones name each key alone; NOPERM for the first ones
+   is ignored, because it does not tell which key is meant. */
 struct handshake_commands {
-  const char *text; /* encoded commands */
+  const char *text; /* encoded */
   size_t length;
   int count; /* of commands */
   int multi_key;
-  int first; /* so many commands leave with the login, the others when these are replied to and none
-                is refused; 0: all leave with the login */
-  int value; /* the index of the command whose reply the owner wants; a string */
+  int first; /* this many are sent with the login, and the others only after good replies to them;
+                0: all are sent with the login */
+  int value; /* the index of the command whose string reply ready() gets */
 };
 
 struct redis_connection_options {
   const struct redis_url *url;
   const char *role;                         /* in the log: "outbox" */
   const char *name;                         /* in CLIENT LIST, if Redis accepts it */
-  struct handshake_commands final_commands; /* ends every handshake */
-  bool discard_values;                      /* once ready: see reply_parser_discard_values */
-  bool poll_replies;                        /* once ready: see connection_poll_replies */
-  bool early;       /* ready once it is dialed, where the handshake is the name alone: what
-                                   that is answered is looked at when it comes */
-  bool keep_memory; /* once ready: see reply_parser_keep_memory */
+  struct handshake_commands final_commands; /* the end of every handshake */
+  bool discard_values;                      /* see reply_parser_discard_values */
+  bool keep_memory;                         /* see reply_parser_keep_memory */
+  bool early; /* ready before the reply, if CLIENT SETNAME is the whole handshake */
   size_t (*largest_string)(void); /* see reply_parser_init; NULL: REPLY_PARSER_BEGINNING */
 };
 
 struct redis_connection;
 
-/* The url, the log, the handler and the probe must outlive the client; the name is copied. */
+/* The URL, the log, the handler and the final commands must outlive the connection; the name is
+   copied. */
 struct redis_connection *redis_connection_new(struct event_base *base, const struct log *log,
                                               const struct redis_connection_options *options,
                                               const struct redis_connection_handler *handler,
                                               void *owner);
 void redis_connection_free(struct redis_connection *self);
 
-/* Connects once, ahead of redis_connection_start, with no callback but connected(), nor anything in
-   the log when that fails. Does nothing unless it is stopped. */
+/* Connects once, ahead of redis_connection_start. A failure is neither logged nor reported; the only
+   callbacks are connected() and greeted(). Does nothing unless the connection is stopped. */
 void redis_connection_prepare(struct redis_connection *self);
 
-/* Idempotent. True when it is ready already, because it was prepared: ready() does not follow. */
+/* Connects. Returns true if the connection is ready already because it was prepared; ready() does
+   not follow then. Idempotent. */
 bool redis_connection_start(struct redis_connection *self);
 
 /* Closes the connection and does not reconnect. Idempotent. */
@@ -124,53 +123,42 @@ void redis_connection_stop(struct redis_connection *self);
 
 bool redis_connection_is_ready(const struct redis_connection *self);
 
-/* Why it is not ready, for a person: "cannot connect to redis:6379: …", or that it is still trying.
-   The code is one of trouble.h. */
+/* Sets the reason why the connection is not ready, for a person: "cannot connect to redis:6379:
+   …", or that there is no answer yet. The code is one of connection_error.h, or an errno. */
 void redis_connection_error(const struct redis_connection *self, struct error *error);
 
-/* How often the connection was made again. */
+/* How many times the connection was ready again after a loss. */
 uint64_t redis_connection_reconnections(const struct redis_connection *self);
 
-/* True when it is stopped, or when at least one attempt has failed since the connection was
-   lost. */
+/* Returns true if the connection is stopped, or an attempt has failed since it was ready last. */
 bool redis_connection_is_unreachable(const struct redis_connection *self);
 
-/* Writes what the socket takes now and returns the number of bytes; 0 when it is not ready. When
-   that is less than all, writable() follows, or disconnected(). */
+/* Writes what the socket takes now and returns the number of bytes; 0 unless the connection is
+   ready. writable() or disconnected() follows if that is less than all. */
 size_t redis_connection_write(struct redis_connection *self, const struct iovec *pieces, int count);
 
-/* The same for encoded commands that the socket takes at once, unless something is wrong with it:
-   then the client reconnects, and disconnected() may come from inside. */
+/* Writes encoded commands that a socket in order takes at once; reconnects if it does not. */
 void redis_connection_send(struct redis_connection *self, const char *commands);
 
-/* See connection_set_reply_timeout. */
+/* See redis_socket_set_reply_timeout. */
 void redis_connection_set_reply_timeout(struct redis_connection *self, int milliseconds_from_now);
 
-/* With poll_replies: takes the replies that have arrived (reply(), disconnected() or failed() come
-   from inside), or returns true when they are the known ones: see connection.h; ends it for this
-   connection. */
-bool redis_connection_take_replies(struct redis_connection *self, const char *known,
-                                   size_t known_length);
-void redis_connection_stop_polling(struct redis_connection *self);
-
-/* Closes this connection and reconnects after a pause. The reason is logged once an outage, which
-   lasts until redis_connection_mark_healthy. */
+/* Closes a ready connection, calls disconnected(), and reconnects after a pause. */
 void redis_connection_reconnect(struct redis_connection *self, const char *why);
 
-/* An error reply came. When it may be different on another connection, makes that one and returns
-   true: at once when the keys have moved to another node of a cluster, otherwise like
-   redis_connection_reconnect. False when only a person can help; then nothing was done. */
+/* Handles an error reply. If another connection may help, reconnects and returns true: at once if
+   the keys have moved to another node of a cluster, else as redis_connection_reconnect does. Returns
+   false for a permanent error; nothing was done then. */
 bool redis_connection_recover(struct redis_connection *self, const char *text);
 
-/* The text of an error reply, for people and for the log: see error_reply_explain. */
+/* Returns the text of an error reply for people; see error_reply_explain. */
 struct error_reply_text redis_connection_explain(const struct redis_connection *self,
                                                  const char *text);
 
-/* A reply was useful: ends an outage, which is logged if its beginning was, and resets the
-   pauses. */
+/* A reply was useful: ends an outage and resets the pauses. */
 void redis_connection_mark_healthy(struct redis_connection *self);
 
-/* Inside reply(): see `is_truncated` of struct connection. */
+/* Inside reply(): see redis_socket.is_truncated. */
 bool redis_connection_reply_is_truncated(const struct redis_connection *self);
 
 #endif

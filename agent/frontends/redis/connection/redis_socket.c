@@ -1,22 +1,14 @@
 /*
- * The owner may close it inside a callback: after each one nothing is touched unless it is still
- * open. SIGPIPE is blocked (startup.c).
+ * The owner may close the socket inside a callback, so after each callback nothing is touched
+ * unless the socket is still open. SIGPIPE is blocked (startup.c).
  */
 #include "agent/frontends/redis/connection/redis_socket.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/loop.h"
 
 #define READ_SIZE ((size_t)64 * 1024)
-
-/* The low-water mark while replies are polled: more bytes than the replies that gather
-   meanwhile. */
-#define POLLED_BYTES 1024
 
 void redis_socket_init(struct redis_socket *self, struct event_base *base,
                        size_t (*largest_string)(void), const struct redis_socket_handler *handler,
@@ -25,25 +17,25 @@ void redis_socket_init(struct redis_socket *self, struct event_base *base,
       .base = base, .largest_string = largest_string, .handler = handler, .owner = owner};
 }
 
-static void start_timer(struct redis_socket *self) {
+static void restart_timeout(struct redis_socket *self) {
   self->without_reply = 0;
-  if (self->is_broken)
-    return; /* it is about the loss */
-  if (self->expect_ms == 0)
+  if (self->state == SOCKET_BROKEN)
+    return; /* the timer reports the loss */
+  if (self->reply_timeout_ms == 0)
     (void)evtimer_del(self->timer);
   else
-    loop_timer_start(self->timer, self->expect_ms);
+    loop_timer_start(self->timer, self->reply_timeout_ms);
 }
 
 void redis_socket_set_reply_timeout(struct redis_socket *self, int milliseconds_from_now) {
-  if (milliseconds_from_now == self->expect_ms)
+  if (milliseconds_from_now == self->reply_timeout_ms)
     return;
-  self->expect_ms = milliseconds_from_now;
-  start_timer(self);
+  self->reply_timeout_ms = milliseconds_from_now;
+  restart_timeout(self);
 }
 
 struct connection_error redis_socket_timeout(const struct redis_socket *self) {
-  if (self->transport == NULL || !self->is_shaking_hands)
+  if (self->transport == NULL || self->state != SOCKET_HANDSHAKING)
     return (struct connection_error){"no answer in time", CONNECTION_ERROR_NO_ANSWER};
   return (struct connection_error){
       "no answer in time to the TLS handshake: if this port does not speak TLS, use "
@@ -58,12 +50,12 @@ static void parse(struct redis_socket *self, const char *bytes, size_t length) {
     redisReply *reply;
     enum reply_parser_result result = reply_parser_next(&self->parser, &reply);
     if (result == REPLY_PARSER_MORE && progress)
-      start_timer(self);
+      restart_timeout(self);
     if (result == REPLY_PARSER_MORE)
       return;
     progress = true;
     if (result == REPLY_PARSER_BROKEN) {
-      char why[160]; /* a copy: the owner closes it, and releases the parser */
+      char why[160]; /* a copy: closing the socket releases the parser */
       (void)snprintf(why, sizeof why, "%s", reply_parser_error(&self->parser));
       self->handler->lost(self->owner, (struct connection_error){why, CONNECTION_ERROR_NOT_REDIS});
       return;
@@ -74,7 +66,7 @@ static void parse(struct redis_socket *self, const char *bytes, size_t length) {
   }
 }
 
-static void lose(struct redis_socket *self, ssize_t result) {
+static void report_loss(struct redis_socket *self, ssize_t result) {
   const struct connection_error why = {result == 0 ? "closed by the server"
                                                    : self->transport->error,
                                        result == 0 ? 0 : self->transport->code};
@@ -86,88 +78,79 @@ static void await_capacity(struct redis_socket *self) {
     (void)event_add(self->writable, NULL);
 }
 
-/* A transport that is not plain may hold bytes, of which the socket would not tell: it is read
-   until it waits, which it does after a bounded number of them, whatever the server sends. */
-bool redis_socket_take_replies(struct redis_socket *self, const char *known, size_t known_length) {
+/* TLS may hold bytes of which the socket does not tell, so it is read until it waits; it does so
+   after a bounded number of bytes, whatever the server sends. */
+static void read_replies(struct redis_socket *self) {
   char bytes[READ_SIZE];
   bool is_plain = self->transport->type->is_plain;
   ssize_t length;
   do {
     length = self->transport->type->read(self->transport, bytes, sizeof bytes);
-    if (is_plain && length > 0 && (size_t)length == known_length &&
-        memcmp(bytes, known, known_length) == 0)
-      return true;
     if (length > 0)
       parse(self, bytes, (size_t)length);
-    else if (length != TRANSPORT_WAITS || self->is_broken)
-      lose(self, length == TRANSPORT_WAITS ? TRANSPORT_FAILED : length);
+    else if (length != TRANSPORT_WAITS || self->state == SOCKET_BROKEN)
+      report_loss(self, length == TRANSPORT_WAITS ? TRANSPORT_FAILED : length);
   } while (length > 0 && !is_plain && self->transport != NULL);
   if (!is_plain && self->transport != NULL)
     await_capacity(self);
-  return false;
 }
 
-static void take_replies(struct redis_socket *self) {
-  (void)redis_socket_take_replies(self, "", 0);
-}
-
-/* What the owner wanted to write meanwhile it may write when it is done. */
-static void shake_hands(struct redis_socket *self) {
+static void continue_handshake(struct redis_socket *self) {
   int result = self->transport->type->handshake(self->transport);
   if (result == TRANSPORT_FAILED) {
-    lose(self, result);
+    report_loss(self, result);
     return;
   }
-  self->is_shaking_hands = result != 0;
-  if (result != 0 ? self->transport->wants_to_write : self->wants_capacity)
+  bool is_done = result == 0;
+  self->state = is_done ? SOCKET_OPEN : SOCKET_HANDSHAKING;
+  if (is_done ? self->wants_capacity : self->transport->wants_to_write)
     (void)event_add(self->writable, NULL);
-  if (result == 0)
-    take_replies(self); /* it may have come together with the end of the handshake */
+  if (is_done)
+    read_replies(self); /* some may have arrived with the end of the handshake */
 }
 
 LOOP_CALLBACK(on_readable, struct redis_socket *self) {
-  if (self->is_shaking_hands)
-    shake_hands(self);
+  if (self->state == SOCKET_HANDSHAKING)
+    continue_handshake(self);
   else
-    take_replies(self);
+    read_replies(self);
 }
 
 LOOP_CALLBACK(on_timer, struct redis_socket *self) {
-  if (!self->is_broken) {
+  if (self->state != SOCKET_BROKEN) {
     self->handler->lost(self->owner, redis_socket_timeout(self));
     return;
   }
-  take_replies(self);
+  read_replies(self);
   if (self->transport != NULL)
     loop_timer_start_now(self->timer);
 }
 
 LOOP_CALLBACK(on_writable, struct redis_socket *self) {
-  if (self->is_shaking_hands) {
-    shake_hands(self);
+  if (self->state == SOCKET_HANDSHAKING) {
+    continue_handshake(self);
     return;
   }
-  start_timer(self);
+  restart_timeout(self);
   bool wanted_capacity = self->wants_capacity;
-  (void)redis_socket_write(self, NULL, 0); /* what the transport holds */
+  (void)redis_socket_write(self, NULL, 0); /* the bytes that the transport holds */
   if (wanted_capacity && self->handler->writable != NULL)
     self->handler->writable(self->owner);
   if (self->transport != NULL && !self->transport->type->is_plain)
-    take_replies(self); /* it may have waited for that */
+    read_replies(self); /* TLS may have waited for the socket before it could read */
 }
 
 void redis_socket_open(struct redis_socket *self, struct transport *transport) {
   int fd = transport->fd;
   self->transport = transport;
-  self->is_shaking_hands = !transport->type->is_plain;
+  self->state = transport->type->is_plain ? SOCKET_OPEN : SOCKET_HANDSHAKING;
   self->wants_capacity = false;
-  self->is_broken = false;
-  self->expect_ms = 0;
+  self->reply_timeout_ms = 0;
   self->timer = loop_timer_new(self->base, on_timer, self);
   self->readable = loop_event_new(self->base, fd, EV_READ | EV_PERSIST, on_readable, self);
   self->writable = loop_event_new_idle(self->base, fd, EV_WRITE, on_writable, self);
   reply_parser_init(&self->parser, self->largest_string);
-  if (self->is_shaking_hands)
+  if (self->state == SOCKET_HANDSHAKING)
     (void)event_add(self->writable, NULL);
 }
 
@@ -187,23 +170,15 @@ size_t redis_socket_write(struct redis_socket *self, const struct iovec *pieces,
   for (int i = 0; i < count; i++)
     wanted += pieces[i].iov_len;
   ssize_t written = 0;
-  if (!self->is_shaking_hands && !self->is_broken)
+  if (self->state == SOCKET_OPEN)
     written = self->transport->type->write(self->transport, pieces, count);
-  if (written < 0 || self->is_broken) {
-    self->is_broken = true;
+  if (written < 0 || self->state == SOCKET_BROKEN) {
+    self->state = SOCKET_BROKEN;
     loop_timer_start_now(self->timer); /* reading reports the loss */
     return 0;
   }
   self->wants_capacity = (size_t)written < wanted;
-  if (!self->is_shaking_hands)
+  if (self->state == SOCKET_OPEN)
     await_capacity(self);
   return (size_t)written;
-}
-
-/* Below the low-water mark poll(2) does not report the socket as readable, but it reports its
-   end. */
-void redis_socket_poll_replies(struct redis_socket *self, bool poll_replies) {
-  int bytes = poll_replies ? POLLED_BYTES : 1;
-  if (self->transport->type->is_plain)
-    (void)setsockopt(self->transport->fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes);
 }

@@ -19,9 +19,6 @@
 
 #define BEAT_COMMANDS 2
 
-/* More than an agent's own value of `committed` has. */
-#define COMMITTED_MAX 128
-
 #define SECONDS_TEXT "10" /* HEARTBEAT_SECONDS */
 
 /* Waits so long after the job was taken over: what the start still has to do comes first. */
@@ -39,8 +36,7 @@ struct heartbeat {
   char *final_commands; /* GET committed */
   /* An idle agent does little but this, of thousands: the room of the last beat stays, and so do
      the answers to one while nothing happens. */
-  struct buffer value, command, known;
-  size_t known_at; /* in them the value of `committed` */
+  struct buffer value, command;
   bool step_in_flight;
   enum state state;
   unsigned unanswered; /* commands */
@@ -128,34 +124,6 @@ static void beat(struct heartbeat *self) {
   redis_connection_send(self->connection, self->command.bytes);
 }
 
-static void learn_answers(struct heartbeat *self, const redisReply *committed) {
-  struct buffer *known = &self->known;
-  known->length = 0;
-  if (committed->str == NULL || committed->len > COMMITTED_MAX)
-    return;
-  buffer_add_string(known, "+OK\r\n$");
-  buffer_add_number(known, committed->len);
-  buffer_add_string(known, "\r\n");
-  self->known_at = known->length;
-  buffer_add(known, committed->str, committed->len);
-  buffer_add_string(known, "\r\n");
-}
-
-/* They are mostly the same as the last time, and then are not parsed. */
-static void take_answers(struct heartbeat *self) {
-  const struct buffer *known = &self->known;
-  const size_t length = self->unanswered == BEAT_COMMANDS ? known->length : 0;
-  if (!redis_connection_take_replies(self->connection, known->bytes, length))
-    return;
-  self->unanswered = 0;
-  self->full = self->no_capacity = false;
-  redis_connection_mark_healthy(self->connection);
-  confirm_visible(self);
-  if (!self->handler->committed(self->owner, known->bytes + self->known_at,
-                                known->length - self->known_at - strlen("\r\n")))
-    heartbeat_stop(self);
-}
-
 static void end(struct heartbeat *self) {
   heartbeat_stop(self);
   self->handler->ended(self->owner);
@@ -188,9 +156,6 @@ LOOP_CALLBACK(on_tick, struct heartbeat *self) {
     (void)redis_connection_start(self->connection);
     return;
   }
-  take_answers(self);
-  if (self->state != BEATING)
-    return;
   if (redis_connection_is_ready(self->connection))
     beat_again(self);
   else
@@ -199,7 +164,6 @@ LOOP_CALLBACK(on_tick, struct heartbeat *self) {
 }
 
 static void take_committed(struct heartbeat *self, const redisReply *reply) {
-  learn_answers(self, reply);
   if (!self->handler->committed(self->owner, reply->str, reply->len))
     heartbeat_stop(self);
 }
@@ -289,8 +253,7 @@ struct heartbeat *heartbeat_new(struct event_base *base, const struct log *log,
       .final_commands = {.text = self->final_commands,
                          .length = strlen(self->final_commands),
                          .count = 1},
-      .discard_values = true,
-      .poll_replies = true};
+      .discard_values = true};
   self->connection = redis_connection_new(base, log, &options, &redis_connection_handler, self);
   self->tick = loop_timer_new(base, on_tick, self);
   return self;
@@ -302,7 +265,6 @@ void heartbeat_free(struct heartbeat *self) {
   free(self->final_commands);
   buffer_release(&self->value);
   buffer_release(&self->command);
-  buffer_release(&self->known);
   free(self);
 }
 
@@ -323,7 +285,6 @@ bool heartbeat_end(struct heartbeat *self) {
   if (self->state == BEATING && redis_connection_is_ready(self->connection) &&
       self->unanswered > 0) {
     self->state = ENDING;
-    redis_connection_stop_polling(self->connection);
     loop_timer_start(self->tick, HEARTBEAT_END_MS);
     return false;
   }
