@@ -94,7 +94,7 @@ char *command_head_write(const struct command_head *self, char *out, size_t last
   return write_number(out + self->length, '$', last);
 }
 
-/* Reads the number after a type byte; moves past its line. */
+/* Reads the number after a type byte, and moves past its line. */
 static size_t read_number(const char **at) {
   size_t number = 0;
   for (++*at; **at != '\r'; ++*at)

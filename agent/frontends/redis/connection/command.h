@@ -4,34 +4,30 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/*
- * Encodes commands for the server, each as an array of bulk strings, and decodes what was encoded
- * here. Pure.
- */
+/* Encodes commands for Redis as arrays of bulk strings, and decodes commands encoded here. Pure. */
 struct command_word {
   const char *text;
   size_t length;
 };
 
-/* From a NUL-terminated text, which is borrowed. */
+/* Makes a word of a NUL-terminated text, which is borrowed. */
 struct command_word command_word(const char *text);
 
-/* The encoded length in bytes; writes that many and returns their end. */
+/* Return the encoded length in bytes, and the end of the bytes that were written. */
 size_t command_length(const struct command_word *words, size_t count);
 char *command_write(char *out, const struct command_word *words, size_t count);
 
-/* Encodes a command of NUL-terminated texts into memory of its own, with a NUL after it; the caller
-   frees it. */
+/* Encodes a command into new memory, with a NUL after it, which the caller frees. */
 char *command_new(const char *const *texts, size_t count);
 
-/* The same for several commands, one after another; the texts of each end with a NULL. It allocates
-   once: no copy of a password is left behind. */
+/* Encodes several commands, one after another; the texts of each end with a NULL. It allocates
+   once, so no copy of a password is left behind. */
 #define COMMAND_LIST_WORDS 9
 char *command_list_new(const char *const (*commands)[COMMAND_LIST_WORDS], size_t count);
 
 /*
- * A command without its last word, encoded once, for many commands that differ in that word alone.
- * The last word is written in place; only its length has to be known before:
+ * A command without its last word, encoded once for many commands that differ only in that word.
+ * The caller writes the last word in place, and must know only its length before:
  *
  *   out = command_head_write(&head, out, n);  … exactly n bytes …  out = command_close(out);
  */
@@ -40,17 +36,17 @@ struct command_head {
   size_t length;
 };
 
-/* `texts` are all words except the last, at most COMMAND_LIST_WORDS. */
+/* `texts` are all words except the last; at most COMMAND_LIST_WORDS. */
 void command_head_init(struct command_head *self, const char *const *texts, size_t count);
 void command_head_release(struct command_head *self);
 
-/* The length of the whole command, with a last word of `last` bytes. */
+/* Returns the length of the whole command, with a last word of `last` bytes. */
 size_t command_head_length(const struct command_head *self, size_t last);
 char *command_head_write(const struct command_head *self, char *out, size_t last);
 char *command_close(char *out);
 
-/* Decodes one command, which must have been encoded here: fills in up to `max` of its words; those
-   that it does not have are empty. Moves *at past it. False when *at is the end. */
+/* Decodes one command that was encoded here, and moves *at past it. Fills in `max` words; missing
+   ones are empty. Returns false if *at is the end. */
 bool command_read(const char **at, const char *end, struct command_word *words, size_t max);
 
 #endif

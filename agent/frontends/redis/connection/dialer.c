@@ -22,16 +22,16 @@ struct dialer {
   struct tls *tls;
   transport_done *done;
   void *owner;
-  struct resolver *resolver;  /* NULL when none is under way */
+  struct resolver *resolver;  /* NULL while no name is looked up */
   struct addrinfo *addresses; /* of a host */
-  struct sockaddr_un path;    /* of a socket */
+  struct sockaddr_un path;    /* of a Unix socket */
   struct addrinfo at_path;
   const struct addrinfo *next_address;
   struct event *connected; /* of the socket being connected, or NULL */
   struct event *timer;
-  int fd;        /* -1 for none */
+  int fd;        /* or -1 */
   char why[128]; /* why the last address failed */
-  int code;      /* beside it */
+  int code;      /* of that reason */
 };
 
 static void fail_by_errno(struct dialer *self, int error) {
@@ -58,7 +58,7 @@ void dialer_cancel(struct dialer *self) {
   free(self);
 }
 
-/* Hands over the socket, if there is one, and frees the dialer. */
+/* Reports the socket, or the reason why there is none, and frees the dialer. */
 static void finish(struct dialer *self) {
   struct transport *transport = NULL;
   if (self->fd >= 0)
@@ -70,7 +70,7 @@ static void finish(struct dialer *self) {
   dialer_cancel(self);
 }
 
-/* The kernel finds a dead peer within about 15 s, also while no reply is due. */
+/* Makes the kernel detect a dead peer within about 15 s, even if no reply is due. */
 static void set_tcp_options(int fd) {
   static const int options[][2] = {{TCP_NODELAY, 1},
                                    {TCP_KEEPIDLE, 6},
@@ -96,7 +96,7 @@ LOOP_CALLBACK(on_connected, struct dialer *self) {
   connect_next(self);
 }
 
-/* Begins to connect; returns 0 or an errno. */
+/* Begins to connect. Returns 0 or an errno. */
 static int connect_to(struct dialer *self, const struct addrinfo *address) {
   close_socket(self);
   loop_timer_start(self->timer, DIALER_ADDRESS_MS);
@@ -111,7 +111,7 @@ static int connect_to(struct dialer *self, const struct addrinfo *address) {
   return 0;
 }
 
-/* A name may have several addresses. When the last one has failed, the timer tells it. */
+/* Tries the remaining addresses. After the last one the timer reports the failure. */
 static void connect_next(struct dialer *self) {
   for (const struct addrinfo *address; (address = self->next_address) != NULL;) {
     self->next_address = address->ai_next;
@@ -135,7 +135,7 @@ static void on_resolved(void *owner, struct addrinfo *addresses, const char *why
   connect_next(self);
 }
 
-/* The deadline: an address that drops packets must not keep the next one from being tried. */
+/* A deadline is over: an address that drops packets must not delay the next one forever. */
 LOOP_CALLBACK(on_timer, struct dialer *self) {
   if (self->resolver != NULL) {
     (void)snprintf(self->why, sizeof self->why, "the name servers do not answer");
@@ -163,7 +163,7 @@ static void set_path(struct dialer *self) {
   }
 }
 
-/* False when the host is a name: then a thread has to ask for its addresses. */
+/* Returns false if the host is a name, which a thread has to look up. */
 static bool set_number(struct dialer *self) {
   const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
                                  .ai_socktype = SOCK_STREAM,

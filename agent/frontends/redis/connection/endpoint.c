@@ -11,7 +11,7 @@
 #include "base/loop.h"
 #include "base/memory.h"
 
-/* Of a sentinel: more than the longest address, and than the reply parser requires. */
+/* The longest string of a sentinel's reply: more than an address, and than the parser requires. */
 #define LARGEST_STRING ((size_t)72 * 1024)
 
 struct endpoint {
@@ -20,22 +20,22 @@ struct endpoint {
   transport_done *done;
   void *owner;
   size_t host;                 /* the index of the server, or sentinel, whose turn it is */
-  size_t tried;                /* of several servers, in this round */
-  struct redis_address target; /* a node or master; without a host: the url's own address */
-  struct redis_address at;     /* what is or was dialed; owns nothing */
-  struct dialer *dialer;       /* NULL when none is under way */
-  bool unproven;               /* dialed, and nothing has worked since */
+  size_t tried;                /* how many of several servers, in this round */
+  struct redis_address target; /* a node or master; without a host, the URL's own address */
+  struct redis_address at;     /* the address of the last dial; borrowed */
+  struct dialer *dialer;       /* NULL unless one is at work */
+  bool unproven;               /* nothing has worked since the last dial */
   unsigned redirects;          /* since something worked */
-  /* Of the sentinel that is asked: */
+  /* The sentinel that is asked: */
   struct event *timer;
   struct redis_socket sentinel;
   enum { WITHOUT_PASSWORD, PASSWORD_SENT, PASSWORD_ACCEPTED } login;
-  /* Of the sentinels that have failed in this dial: */
-  size_t failed;
-  char why[640];  /* the reason */
-  int code;       /* beside it */
-  size_t witness; /* the index of the one whose it is */
-  bool unknown;   /* that one has replied that it knows no such master */
+  /* The sentinels that have failed in this dial: */
+  size_t failed;  /* their number */
+  char why[640];  /* the reason that is reported */
+  int code;       /* of the reason */
+  size_t witness; /* the index of the sentinel that gave the reason */
+  bool unknown;   /* the reason is that it does not know the master */
 };
 
 void endpoint_cancel(struct endpoint *self) {
@@ -65,8 +65,8 @@ static void dial(struct endpoint *self) {
 
 static void ask_sentinel(struct endpoint *self);
 
-/* Best is that one knows no such master, then what the first of them says: queries that fail alike
-   have the same reason, whichever is asked first. */
+/* Keeps the most useful reason: that a sentinel does not know the master, else that of the first
+   sentinel. So the reason does not depend on which one is asked first. */
 static void keep_reason(struct endpoint *self, struct connection_error why, bool unknown) {
   char name[80];
   if (unknown == self->unknown ? self->host > self->witness : self->unknown)
@@ -80,7 +80,7 @@ static void keep_reason(struct endpoint *self, struct connection_error why, bool
 
 static void fail(void *owner, struct connection_error why) {
   struct endpoint *self = owner;
-  keep_reason(self, why, false); /* before it is gone with the connection */
+  keep_reason(self, why, false); /* closing the socket frees it */
   endpoint_cancel(self);
   self->host = (self->host + 1) % self->url->host_count;
   if (++self->failed < self->url->host_count)
@@ -93,8 +93,8 @@ static void fail_because(struct endpoint *self, const char *text, int code) {
   fail(self, (struct connection_error){text, code});
 }
 
-/* False when the socket does not take all of it at once, as a new one does. While the transport
-   shakes hands it takes nothing, and on_writable() follows. */
+/* Returns false if the socket does not take the command at once, as a new one does. During the TLS
+   handshake it takes nothing, and on_writable() follows. */
 static bool send_command(struct endpoint *self, const char *const *words, size_t count) {
   char *command = command_new(words, count);
   struct iovec piece = {.iov_base = command, .iov_len = strlen(command)};
@@ -171,7 +171,7 @@ static void on_sentinel_dialed(void *owner, struct transport *transport,
     fail_because(self, "the socket buffer is full", 0);
 }
 
-/* The handshake of the transport is done: what could not be sent before it can be sent now. */
+/* The TLS handshake is done. */
 static void on_writable(void *owner) {
   struct endpoint *self = owner;
   if (!send_query(self))
@@ -235,7 +235,7 @@ void endpoint_name(const struct endpoint *self, char *out, size_t size) {
 
 bool endpoint_redirect(struct endpoint *self, const char *target) {
   struct redis_address address;
-  const char *same_host = self->at.port > 0 ? self->at.host : NULL; /* a path is none */
+  const char *same_host = self->at.port > 0 ? self->at.host : NULL; /* not a path */
   if (self->url->master == NULL && self->redirects < ENDPOINT_REDIRECTS_MAX &&
       redis_address_parse_redirect(&address, target, same_host) == 0) {
     redis_address_release(&self->target);

@@ -11,17 +11,17 @@ static bool begins_with(const char *text, const char *prefix) {
   return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* The reason why EXEC was refused; other texts as they are. */
+/* Returns the reason of an EXECABORT; other texts unchanged. */
 static const char *skip_execabort(const char *text) {
   static const char aborted[] = "EXECABORT Transaction discarded because of: ";
   return begins_with(text, aborted) ? text + sizeof aborted - 1 : text;
 }
 
 /*
- * ASK is not followed: the agent waits until it becomes MOVED. Its commands name several keys at
- * once, and while a slot migrates no node has all of them. The source replies ASK for keys that
- * have moved or do not exist, the target replies TRYAGAIN while one of them is missing. Nor may
- * they be read one by one at the target, where a key that is missing may not have arrived yet.
+ * ASK is not followed: the agent waits until it becomes MOVED. Commands name several keys, and no
+ * node has all of them while a slot migrates: the source replies ASK for keys that have moved or do
+ * not exist, and the target TRYAGAIN while one is missing. Single keys cannot be read at the target
+ * either, because a missing key may not have arrived yet.
  */
 bool error_reply_is_transient(const char *text) {
   static const char *const transient[] = {"OOM ",
@@ -52,7 +52,7 @@ int error_reply_code(const char *text) {
   static const struct connection_error codes[] = {
       {"WRONGPASS", CONNECTION_ERROR_WRONG_PASSWORD},
       {"ERR invalid password",
-       CONNECTION_ERROR_WRONG_PASSWORD}, /* of Redis 5, and the next line but one */
+       CONNECTION_ERROR_WRONG_PASSWORD}, /* this, and the next "ERR", are of Redis 5 */
       {"NOAUTH", CONNECTION_ERROR_NO_PASSWORD},
       {"ERR Client sent AUTH, but no password", CONNECTION_ERROR_NEEDLESS_PASSWORD},
       {"ERR AUTH <password> called without any password", CONNECTION_ERROR_NEEDLESS_PASSWORD},
@@ -64,7 +64,7 @@ int error_reply_code(const char *text) {
   return 0;
 }
 
-/* MOVED <slot> <host>:<port> */
+/* The form is "MOVED <slot> <host>:<port>". */
 const char *error_reply_redirect(const char *text) {
   const char *space = begins_with(text, "MOVED ") ? strchr(text + strlen("MOVED "), ' ') : NULL;
   return space != NULL ? space + 1 : NULL;
@@ -78,8 +78,7 @@ static const char *advise(const char *text) {
   return skip_execabort(text);
 }
 
-/* The secret is looked for in the text, and written over in its copy: one of asterisks is found as
-   often as it is there. */
+/* Searches the text and overwrites the copy, so that a secret of asterisks is found, too. */
 static void mask(char *copy, const char *text, size_t length, const char *secret) {
   size_t size = secret != NULL ? strlen(secret) : 0;
   const char *end = text + length;

@@ -1,8 +1,8 @@
 /*
- * hiredis keeps every byte of a reply until the reply is whole, and has no bound for it. So each
- * byte is scanned before hiredis gets it. At the length of a string that is too large the parser
- * goes on with a new reader, which is given a shorter string instead; what the old one had of the
- * reply is freed with it.
+ * hiredis keeps every byte of a reply until the reply is whole, without a bound, so each byte is
+ * scanned before hiredis gets it. At the length of a string that is too large, the parser continues
+ * with a new reader, which gets a shorter string instead; the old one is freed with its part of the
+ * reply.
  */
 #include "agent/frontends/redis/connection/reply_parser.h"
 
@@ -13,10 +13,10 @@
 #include "base/memory.h"
 #include "base/swar.h"
 
-/* The buffer is given back after a reply of more bytes than this: more than those to a batch. */
+/* The buffer is freed after a larger reply; the replies to a batch are smaller. */
 #define LARGE_REPLY ((size_t)64 * 1024)
 
-/* Of an item whose number is none: "$-1", or nothing that hiredis accepts. */
+/* The number of an item that has none: "$-1", or text that hiredis rejects. */
 #define NO_NUMBER UINT64_MAX
 
 /* --- the scanner --- */
@@ -29,7 +29,7 @@ static void end_item(struct reply_scanner *self) {
   self->state = SCAN_TYPE;
 }
 
-/* A byte that is no type is left to hiredis, which names it. */
+/* hiredis rejects and names bytes that are no type. */
 static void begin_item(struct reply_scanner *self, char type) {
   if (self->items == 0)
     self->items = 1;
@@ -37,7 +37,7 @@ static void begin_item(struct reply_scanner *self, char type) {
   self->number = 0;
   self->at_return = false;
   self->state = type == '$' || type == '*' ? SCAN_NUMBER : SCAN_LINE;
-  switch (type) { /* a call of memchr(3) for each reply costs more */
+  switch (type) { /* faster than memchr(3) */
   case ',':
   case '_':
   case '#':
@@ -75,7 +75,7 @@ static void end_number(struct reply_scanner *self) {
   }
 }
 
-/* At a line feed, of which hiredis takes only one after a carriage return for the end of a line. */
+/* At a line feed. hiredis takes it for the end of a line only after a carriage return. */
 static void end_line(struct reply_scanner *self) {
   if (!self->at_return)
     self->refusal = "a line that does not end as lines do";
@@ -102,7 +102,7 @@ static const char *scan_number(struct reply_scanner *self, const char *at, const
   return at;
 }
 
-/* A call of memchr(3) costs more: lines are short. */
+/* Lines are short, so this is faster than memchr(3). */
 static const char *scan_line(struct reply_scanner *self, const char *at, const char *end) {
   const char *begin = at;
   uint64_t hits = 0;
@@ -128,8 +128,8 @@ static const char *scan_string(struct reply_scanner *self, const char *at, const
   return at;
 }
 
-/* Scans one item, or what there is of it, but stops between the length of a string and its bytes,
-   and at what it refuses. There is at least one byte. */
+/* Scans one item, or the part of it that has arrived; there is at least one byte. Stops between the
+   length of a string and its bytes, and when it rejects the reply. */
 static const char *scan(struct reply_scanner *self, const char *at, const char *end) {
   if (self->state == SCAN_TYPE)
     begin_item(self, *at++);
@@ -146,18 +146,18 @@ static const char *scan(struct reply_scanner *self, const char *at, const char *
 
 /* --- the reader --- */
 
-/* Every status of a parser that discards values. Never written to, though the types of hiredis
-   cannot say so. */
+/* Every status of a parser that discards values. Nobody writes to it, although it cannot be const
+   for hiredis. */
 static const redisReply discarded = {
     .type = REDIS_REPLY_STATUS, .str = (char *)(uintptr_t) "", .len = 0};
 
-/* A reply that is no item of another one, and all that it consists of. */
+/* A reply that is not an item of another one, with the memory of all its items. */
 struct whole_reply {
   struct arena arena;
   redisReply reply;
 };
 
-/* Attaches it to the array that it is an item of. */
+/* Makes a reply and attaches it to the array whose item it is. */
 static redisReply *create_reply(const redisReadTask *task, int type) {
   struct reply_parser *self = task->privdata;
   const redisReadTask *parent = task->parent;
@@ -178,8 +178,7 @@ static void *create_string(const redisReadTask *task, char *text, size_t length)
   bool in_array = task->parent != NULL && task->parent->parent == NULL;
   if (self->discard_values && ((in_array && task->type == REDIS_REPLY_STRING) ||
                                (task->parent == NULL && task->type == REDIS_REPLY_STATUS)))
-    return (
-        void *)(uintptr_t)&discarded; /* in an array: what it returns is only compared to NULL */
+    return (void *)(uintptr_t)&discarded; /* hiredis only compares an item of an array to NULL */
   redisReply *reply = create_reply(task, task->type);
   reply->str = arena_allocate(&self->arena, length + 1);
   *swar_copy(reply->str, text, length) = '\0';
@@ -207,12 +206,12 @@ static void *create_nil(const redisReadTask *task) {
   return create_reply(task, REDIS_REPLY_NIL);
 }
 
-/* What the reader drops is freed with the arena. */
+/* The arena frees the items. */
 static void free_nothing(void *reply) {
   (void)reply;
 }
 
-/* What only RESP3 has is missing: the scanner refuses it. */
+/* The types of RESP3 are missing, because the scanner rejects them. */
 static const redisReplyObjectFunctions functions = {.createString = create_string,
                                                     .createArray = create_array,
                                                     .createInteger = create_integer,
@@ -232,7 +231,7 @@ void reply_parser_free(struct reply_parser *self, redisReply *reply) {
   if (reply == &discarded)
     return;
   struct whole_reply *whole = (void *)((char *)reply - offsetof(struct whole_reply, reply));
-  struct arena arena = whole->arena; /* which lies in its own memory */
+  struct arena arena = whole->arena; /* a copy, because it lies in its own memory */
   if (self->reader == NULL) {
     arena_release(&arena);
   } else {
@@ -241,14 +240,13 @@ void reply_parser_free(struct reply_parser *self, redisReply *reply) {
   }
 }
 
-/* `maxelements` is a field that the manual of hiredis documents for this use. The functions are not
-   written to, though the types of hiredis cannot say so. */
+/* The manual of hiredis documents `maxelements` for this use. */
 static void renew_reader(struct reply_parser *self) {
   reply_parser_release(self);
   self->reader = redisReaderCreateWithFunctions((redisReplyObjectFunctions *)(uintptr_t)&functions);
   if (self->reader == NULL)
     memory_exhausted("a buffer");
-  self->reader->privdata = self; /* what redisReaderSetPrivdata does, without its cast to int */
+  self->reader->privdata = self; /* redisReaderSetPrivdata casts it to int */
   self->reader->maxelements = REPLY_PARSER_ITEMS_MAX;
 }
 
@@ -282,16 +280,16 @@ void reply_parser_feed(struct reply_parser *self, const char *bytes, size_t leng
   self->input_length = length;
 }
 
-/* --- between them --- */
+/* --- the scanner in front of the reader --- */
 
-/* What hiredis may get of a reply, in bytes. */
+/* Returns the most bytes of a reply that hiredis may get. */
 static size_t largest_reply(const struct reply_parser *self) {
   size_t largest = self->largest_string();
   return largest < SIZE_MAX - REPLY_PARSER_REST_MAX ? largest + REPLY_PARSER_REST_MAX : SIZE_MAX;
 }
 
-/* After the length of a string that is too large, by itself or with what came before it, or where
-   lines alone have become too much. */
+/* Returns true after the length of a string that is too large by itself or for the rest of the
+   reply, and if lines alone have become too large. */
 static bool is_at_limit(const struct reply_parser *self) {
   const struct reply_scanner *scanner = &self->scanner;
   const uint64_t string = scanner->state == SCAN_STRING ? scanner->number : 0;
@@ -304,8 +302,8 @@ static bool is_at_limit(const struct reply_parser *self) {
   return string > 2 && (string - 2 > self->largest_string() || string > largest - self->reply_size);
 }
 
-/* Stops at the limit, and at what the scanner refuses: hiredis may have replies before it to give,
-   or find that it is none. */
+/* Gives hiredis the input up to the limit, or up to a rejection: hiredis may have replies before
+   that, or find an error itself. */
 static void collect_input(struct reply_parser *self) {
   const char *at = self->input, *end = at + self->input_length;
   while (at < end && self->mode == REPLY_PARSER_COLLECTS && self->scanner.refusal == NULL) {
@@ -354,9 +352,9 @@ static void discard_input(struct reply_parser *self) {
   self->input_length = (size_t)(end - at);
 }
 
-/* hiredis gives a large buffer back when more is fed; that may be a whole step later. After small
-   replies, however many, the buffer is kept: it is needed again at once. */
-static void give_memory_back(struct reply_parser *self) {
+/* hiredis frees a large buffer only when more is fed, which may be a whole step later. The buffer of
+   small replies is kept, because it is needed again at once. */
+static void free_large_buffer(struct reply_parser *self) {
   if (self->scanner.items > 0 || !self->had_large_reply || self->keep_memory)
     return;
   renew_reader(self);
@@ -378,7 +376,7 @@ enum reply_parser_result reply_parser_next(struct reply_parser *self, redisReply
     if (self->mode == REPLY_PARSER_AT_LIMIT)
       begin_discarding(self);
     if (self->input_length == 0) {
-      give_memory_back(self);
+      free_large_buffer(self);
       return REPLY_PARSER_MORE;
     }
     if (self->mode == REPLY_PARSER_DISCARDS)

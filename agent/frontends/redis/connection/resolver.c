@@ -18,14 +18,14 @@
 #include "base/loop.h"
 #include "base/memory.h"
 
-/* The C libraries' resolvers keep their packets on the stack: musl some 10 KiB, glibc up to 70. */
+/* The C library keeps its packets on the stack: musl some 10 KiB, glibc up to 70 KiB. */
 #define STACK_BYTES ((size_t)256 * 1024)
 
-/* In the third byte of a reply: RFC 1035, 4.1.1. */
+/* A bit of the third byte of a reply: RFC 1035, 4.1.1. */
 #define TRUNCATED 2
 
-/* Held by the loop and by the thread; who lets go last frees it. The thread writes addresses and
-   `why` before it tells the loop by `answered_fd`; everything else is the loop's. */
+/* The loop and the thread hold a reference each. The thread writes `addresses` and `why`, and then
+   wakes the loop with `answered_fd`; only the loop uses the other members. */
 struct resolver {
   atomic_int holders;
   char *host;
@@ -95,15 +95,15 @@ bool resolver_find_in_hosts(const char *path, char *name) {
   return found;
 }
 
-/* musl asks by UDP alone: where no address fits into the reply, it finds none. The reply is left in
-   the buffer also when res_query fails for want of a record. */
+/* musl asks over UDP only, so it finds no address if none fits into the reply. res_query leaves the
+   reply in the buffer even if it fails because there is no record. */
 static bool is_cut_short(const char *host) {
   unsigned char reply[512] = {0};
   (void)res_query(host, ns_c_in, ns_t_a, reply, sizeof reply);
   return (reply[2] & TRUNCATED) != 0;
 }
 
-/* What a person can do something about. */
+/* Writes a reason that tells a person what to repair. */
 static void explain(struct resolver *self, int error, int error_number) {
   static const char silent[] = "no answer from a name server of /etc/resolv.conf: ";
   if (error == EAI_AGAIN) {
@@ -120,8 +120,8 @@ static void explain(struct resolver *self, int error, int error_number) {
   }
 }
 
-/* "localhost" is the loopback (RFC 6761), also where there is no /etc/hosts: of no host getaddrinfo
-   tells the addresses of the loopback. */
+/* "localhost" is the loopback (RFC 6761), even without /etc/hosts. For no host at all, getaddrinfo
+   gives the addresses of the loopback. */
 static int ask(struct resolver *self, int family) {
   struct addrinfo hints = {
       .ai_family = family, .ai_socktype = SOCK_STREAM, .ai_protocol = IPPROTO_TCP};
@@ -130,8 +130,8 @@ static int ask(struct resolver *self, int family) {
   return getaddrinfo(is_local ? NULL : self->host, self->service, &hints, &self->addresses);
 }
 
-/* musl compares names of /etc/hosts with case. */
-static bool has_become_lower_case(char *text) {
+/* musl compares the names of /etc/hosts case-sensitively. Returns true if the text has changed. */
+static bool make_lower_case(char *text) {
   bool changed = false;
   for (; *text != '\0'; text++) {
     changed |= isupper((unsigned char)*text) != 0;
@@ -140,16 +140,16 @@ static bool has_become_lower_case(char *text) {
   return changed;
 }
 
-/* A dot at the end says that the name is whole: no search domain is added. /etc/hosts has names
-   without it, and the C libraries do not find them there by a name with it. Some name servers do
-   not answer questions for IPv6 addresses: then those for IPv4 will do. */
+/* The thread. A name with a dot at its end gets no search domain, but the C libraries do not find
+   it in /etc/hosts. Some name servers do not answer queries for IPv6 addresses, so a failure is
+   followed by a query for IPv4 alone. */
 static void *look_up(void *context) {
   struct resolver *self = context;
   size_t length = strlen(self->host);
   if (length > 1 && self->host[length - 1] == '.')
     (void)resolver_find_in_hosts("/etc/hosts", self->host);
   int error = ask(self, AF_UNSPEC);
-  if (error == EAI_NONAME && has_become_lower_case(self->host))
+  if (error == EAI_NONAME && make_lower_case(self->host))
     error = ask(self, AF_UNSPEC);
   if (error == EAI_AGAIN)
     error = ask(self, AF_INET);
@@ -157,7 +157,7 @@ static void *look_up(void *context) {
     self->addresses = NULL;
     explain(self, error, errno);
   }
-  (void)eventfd_write(self->answered_fd, 1); /* from 0 it never fails */
+  (void)eventfd_write(self->answered_fd, 1); /* cannot fail at 0 */
   let_go(self);
   return NULL;
 }
@@ -170,8 +170,8 @@ LOOP_CALLBACK(on_answered, struct resolver *self) {
   let_go(self);
 }
 
-/* The thread gets no signals: the agent has blocked all of them, except those that it ignores
-   (startup.c). Returns 0 or an errno. */
+/* The thread gets no signals, because the agent blocks them all (startup.c). Returns 0 or an
+   errno. */
 static int start_thread(struct resolver *self) {
   pthread_attr_t attributes;
   pthread_t thread;

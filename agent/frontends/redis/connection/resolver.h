@@ -6,32 +6,32 @@
 #include <stdbool.h>
 
 /*
- * Resolves a host name to its addresses, in the order in which they are to be tried, as the C
- * library does: by /etc/hosts, then by the name servers and search domains of /etc/resolv.conf. It
- * asks in a thread of its own, since getaddrinfo(3) blocks. A name with a dot at its end is found
- * in /etc/hosts without it; no search domain is added to it. Both files are read for every look-up,
- * since those of a container may change; nothing is cached.
+ * Resolves a host name to its addresses, as the C library does: with /etc/hosts, then with the name
+ * servers and search domains of /etc/resolv.conf. getaddrinfo(3) blocks, so it runs in a thread of
+ * its own. A name with a dot at its end is found in /etc/hosts without the dot, and gets no search
+ * domain. Nothing is cached, because the files of a container may change.
  */
 struct resolver;
 
-/* Addresses, which the owner frees with freeaddrinfo, or NULL and the reason. */
+/* Gets the addresses, which the owner frees with freeaddrinfo, or NULL and the reason. */
 typedef void resolver_done(void *owner, struct addrinfo *addresses, const char *why);
 
-/* Calls `done` once, from the loop; the resolver is valid until then. It has no deadline of its
-   own: the C library gives name servers that do not answer 5 s, or as /etc/resolv.conf says, for
-   each name that it tries. The host is copied. */
+/* Calls `done` once, from the loop; the resolver is valid until then. There is no deadline: the C
+   library waits 5 s, or as /etc/resolv.conf says, for each name that it tries. The host is
+   copied. */
 struct resolver *resolver_start(struct event_base *base, const char *host, unsigned port,
                                 resolver_done *done, void *owner);
 
-/* `done` is not called. The thread ends, and frees what it has, when the C library returns. */
+/* Drops the look-up without calling `done`. The thread ends, and frees its memory, when the C
+   library returns. */
 void resolver_cancel(struct resolver *self);
 
-/* True when this file (hosts(5)) has the name, whose dot at the end does not count; `name` is then
-   as it stands there. */
+/* Returns true if this file (hosts(5)) has the name, with or without a dot at its end, and changes
+   `name` to the file's spelling. */
 bool resolver_find_in_hosts(const char *path, char *name);
 
-/* Writes the addresses of the name servers of this file (resolv.conf(5)) into `out`, with a comma
-   between them, as far as there is room: for a person who looks for one that is dead. */
+/* Writes the addresses of the name servers in this file (resolv.conf(5)), separated by commas, as
+   far as `size` allows. */
 void resolver_name_servers(const char *path, char *out, size_t size);
 
 #endif

@@ -21,8 +21,7 @@ static ssize_t waits_or_fails(struct transport *self) {
   return TRANSPORT_FAILED;
 }
 
-/* A server of TLS answers a client that does not speak it by an alert of any version, or it
-   closes. */
+/* A TLS server answers a plain client with an alert, or closes the connection. */
 static ssize_t check_first(struct plain *self, const unsigned char *bytes, ssize_t length) {
   bool is_alert = length >= 2 && bytes[0] == 21 && bytes[1] == 3;
   bool is_closed = length == 0 || (length < 0 && errno == ECONNRESET);
@@ -45,7 +44,6 @@ static ssize_t read_plain(struct transport *transport, void *bytes, size_t size)
   return length == -1 ? waits_or_fails(transport) : length;
 }
 
-/* What it has not taken is its caller's. */
 static ssize_t write_plain(struct transport *self, const struct iovec *pieces, int count) {
   ssize_t written = count > 0 ? writev(self->fd, pieces, count) : 0;
   if (written < 0)

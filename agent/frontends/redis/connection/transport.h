@@ -9,55 +9,53 @@
 #include "agent/frontends/redis/connection/connection_error.h"
 
 /*
- * How the bytes of a connection travel: as they are (plain_transport_new), or within TLS
- * (tls_transport_new). It owns a connected socket that does not block, and knows no event loop:
- * whoever has it calls it when the socket is readable, and, as long as it wants to write, when it
- * is writable.
+ * Moves the bytes of a connection: as they are (plain_transport_new), or over TLS
+ * (tls_transport_new). A transport owns a connected socket that does not block. It knows no event
+ * loop: its owner calls it when the socket is readable, and also when it is writable while the
+ * transport wants to write.
  */
 
-/* In place of a number of bytes. */
+/* Results that are not a number of bytes. */
 enum {
   TRANSPORT_WAITS = -1, /* for the socket */
-  TRANSPORT_FAILED = -2 /* for good: `error` says why */
+  TRANSPORT_FAILED = -2 /* for good; `error` says why */
 };
 
 struct transport;
 
 struct transport_type {
-  /* All that the socket has is read at once, and no byte is held: a low-water mark of the socket is
-     one of what is read. */
-  bool is_plain;
+  bool is_plain; /* it holds no bytes, and one read takes all that the socket has */
 
-  /* Goes on with the handshake, which a plain one has not. Returns 0 when it is done, or one of the
-     above. */
+  /* Continues the handshake, which a plain transport does not have. Returns 0 when it is done, or
+     one of the above. */
   int (*handshake)(struct transport *self);
 
-  /* Returns the number of bytes, 0 when the server has closed, or one of the above. TRANSPORT_WAITS
-     comes after a bounded number of bytes, and then it holds none: the socket tells of more. The
-     same holds for the handshake. */
+  /* Returns the number of bytes, 0 if the server has closed the connection, or one of the above. It
+     returns TRANSPORT_WAITS after a bounded number of bytes; the transport holds none then, so the
+     socket reports any others. The same is true for the handshake. */
   ssize_t (*read)(struct transport *self, void *bytes, size_t size);
 
-  /* Writes what it takes now and returns the number of bytes, or TRANSPORT_FAILED. What it has
-     taken may still have to be sent. With no pieces it sends only that. */
+  /* Takes as many bytes as it can now and returns their number, or TRANSPORT_FAILED. Bytes that it
+     has taken may still have to be sent; without pieces it only sends these. */
   ssize_t (*write)(struct transport *self, const struct iovec *pieces, int count);
 
-  /* Closes the socket, too. */
+  /* Also closes the socket. */
   void (*free)(struct transport *self);
 };
 
 struct transport {
   const struct transport_type *type;
   int fd;
-  bool wants_to_write; /* the socket has not taken all that it was given */
-  const char *error;   /* once it has failed; valid as long as the transport */
-  int code;            /* beside it: trouble.h */
+  bool wants_to_write; /* it holds bytes that the socket has not taken */
+  const char *error;   /* once it has failed; valid until it is freed */
+  int code;            /* of the error: see connection_error.h */
 };
 
-/* What is told of an attempt to connect: a transport, which the owner frees, or NULL and the
+/* Reports the end of an attempt to connect: a transport, which the owner frees, or NULL and the
    reason. */
 typedef void transport_done(void *owner, struct transport *transport, struct connection_error why);
 
-/* Takes the descriptor over. */
+/* Takes ownership of the descriptor. */
 struct transport *plain_transport_new(int fd);
 
 #endif

@@ -11,12 +11,11 @@
 /* StackExchange.Redis' default with ssl=true: EndPointCollection.SetDefaultPorts. */
 #define SSL_PORT 6380
 
-/* In upper or lower case. */
 static bool begins_with(const char *text, const char *prefix) {
   return strncasecmp(text, prefix, strlen(prefix)) == 0;
 }
 
-/* A decimal number up to `max`; false for anything else. */
+/* Returns false unless the text is a decimal number up to `max`. */
 static bool parse_number(const char *text, size_t length, unsigned max, unsigned *out) {
   unsigned long value = 0;
   if (length == 0 || length > 9)
@@ -44,7 +43,7 @@ static void drop_if_empty(char **text) {
   }
 }
 
-/* A copy with %XX decoded; NULL when one is malformed or a NUL. */
+/* Returns a copy with %XX decoded; NULL if one is malformed or a NUL. */
 static char *decode(const char *text, size_t length) {
   char *decoded = memory_copy(text, length), *out = decoded;
   for (const char *at = decoded; *at != '\0'; at++) {
@@ -65,7 +64,7 @@ static char *decode(const char *text, size_t length) {
   return decoded;
 }
 
-/* Where the value of the option of this name begins; 0 when it is another option. */
+/* Returns the offset of the option's value; 0 if the option has another name. */
 static size_t option_value(const char *option, const char *name) {
   if (!begins_with(option, name))
     return 0;
@@ -79,7 +78,7 @@ int redis_address_parse_port(const char *text, size_t length, unsigned *port) {
   return parse_number(text, length, 65535, port) && *port > 0 ? 0 : -1;
 }
 
-/* A host appears in the log, and text in the wrong place may be a password. */
+/* A host is logged, and text in the wrong place may be a password. */
 static bool is_host(const char *text, const char *end) {
   for (const char *c = text; c < end; c++)
     if ((unsigned char)*c <= ' ' || strchr("@=/?#,", *c) != NULL)
@@ -87,7 +86,7 @@ static bool is_host(const char *text, const char *end) {
   return true;
 }
 
-/* "host", "host:port" or "[v6]:port", all of the bytes. On failure nothing is owned. */
+/* Parses "host", "host:port" or "[v6]:port". On failure nothing is owned. */
 static int parse_address(struct redis_address *self, const char *text, size_t length,
                          unsigned default_port, struct error *error) {
   const char *end = text + length;
@@ -122,7 +121,7 @@ int redis_address_parse_redirect(struct redis_address *self, const char *text,
   if (colon == NULL || !is_host(text, colon) ||
       redis_address_parse_port(colon + 1, strlen(colon + 1), &port) != 0)
     return -1;
-  /* A server that does not know its own name says '?'. */
+  /* A server that does not know its own name writes '?'. */
   bool unknown = colon == text + 1 && *text == '?';
   if (unknown || (colon == text && same_host == NULL))
     return -1;
@@ -148,15 +147,15 @@ int redis_address_name(const struct redis_address *self, char *out, size_t size)
 
 /* --- connection strings --- */
 
-/* The '@' that ends the credentials; NULL when there are none. A password may hold a raw '/' or
-   '@': the last '@' ends it, or the first before the path of a socket. */
+/* Returns the '@' that ends the credentials, or NULL. A password may have a '/' or '@' in it: the
+   last '@' ends it, or the first before the path of a socket. */
 static const char *find_at(const char *text, bool of_socket) {
   if (!of_socket)
     return strrchr(text, '@');
   return text[0] != '/' ? strstr(text, "@/") : NULL;
 }
 
-/* In "user:password", "password" or ":password", as redis-cli accepts them. */
+/* Credentials are "user:password", "password" or ":password", as for redis-cli. */
 static const char *find_password(const char *text, const char *at) {
   const char *colon = memchr(text, ':', (size_t)(at - text));
   return colon != NULL ? colon + 1 : text;
@@ -193,7 +192,7 @@ static int add_host(struct redis_url *self, const char *text, size_t length, uns
   return 0;
 }
 
-/* Moves past the hosts: one, or several sentinels with commas between them. */
+/* Moves past the host, or several sentinels separated by commas. */
 static int skip_hosts(struct redis_url *self, const char **text, bool sentinels,
                       struct error *error) {
   for (bool more = true; more; *text += more) {
@@ -220,7 +219,7 @@ static int skip_master(struct redis_url *self, const char **text, struct error *
   return 0;
 }
 
-/* What follows redis:// or, with sentinels, redis+sentinel://. */
+/* Parses the text after redis:// or, with sentinels, redis+sentinel://. */
 static int parse_redis(struct redis_url *self, const char *text, bool sentinels,
                        struct error *error) {
   if (parse_credentials(self, &text, false, error) != 0 ||
@@ -251,7 +250,7 @@ static int parse_unix(struct redis_url *self, const char *text, struct error *er
   return parse_database(self, query + 3, strlen(query + 3), error);
 }
 
-/* The name alone: a value may be secret. */
+/* Notes the name only, because a value may be secret. */
 static void ignore(struct redis_url *self, const char *name, size_t length) {
   size_t before = self->ignored != NULL ? strlen(self->ignored) : 0;
   self->ignored = memory_resize(self->ignored, before + length + sizeof ", ");
@@ -299,8 +298,8 @@ static int parse_option(struct redis_url *self, const char *text, size_t length,
   return 0;
 }
 
-/* An empty name is none. */
-static void settle_names(struct redis_url *self) {
+/* Drops empty names and sets the ports that were not given. */
+static void set_defaults(struct redis_url *self) {
   drop_if_empty(&self->master);
   drop_if_empty(&self->tls_name);
   unsigned port = self->secure ? SSL_PORT : REDIS_URL_DEFAULT_PORT;
@@ -311,8 +310,8 @@ static void settle_names(struct redis_url *self) {
       self->hosts[i].port = port;
 }
 
-/* Hosts come before options: what follows a password may be the rest of it. A port that was not
-   named is 0 until it is known whose it is. */
+/* Hosts come before options, because text after a password may be the rest of it. A port is 0 until
+   the options have told whether the host is a sentinel. */
 static int parse_options(struct redis_url *self, const char *text, struct error *error) {
   bool had_option = false;
   for (bool first = true; first || *text == ',';) {
@@ -333,11 +332,11 @@ static int parse_options(struct redis_url *self, const char *text, struct error 
     text += length;
     first = false;
   }
-  settle_names(self);
+  set_defaults(self);
   return 0;
 }
 
-/* An empty user or password is none, as where a template had nothing to fill in; but a user always
+/* A template may have nothing to fill in, so an empty user or password is none; but a user always
    has a password. */
 static void normalize_credentials(struct redis_url *self) {
   drop_if_empty(&self->user);
@@ -391,7 +390,7 @@ void redis_url_name(const struct redis_url *self, char *out, size_t size) {
   }
 }
 
-/* What follows a password's comma may be the rest of it. */
+/* Text after a comma may be the rest of the password. */
 void redis_url_redact(char *text) {
   /* Both forms are searched before either is overwritten: a password may look like the other. */
   const char *scheme = strstr(text, "://"), *at = NULL, *password = NULL;
