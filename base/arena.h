@@ -3,24 +3,25 @@
 
 #include <stddef.h>
 
-/* Memory for many small things that are released together. All zeros is an empty one, which holds
-   no memory. Aborts when out of memory. */
+/* Memory for many small objects that are released together. An arena that is all zeros is empty and
+   holds no memory. Running out of memory ends the program (memory.h). */
 struct arena {
-  struct arena_piece *newest;
-  char *at;        /* where the room of the newest piece begins */
-  size_t capacity; /* in bytes */
+  struct arena_block *newest;
+  char *at;        /* the free part of the newest block */
+  size_t capacity; /* its size in bytes */
 };
 
-/* `size` bytes for any type, of no certain content, until arena_release. */
+/* Returns `size` uninitialized bytes, aligned for any type and valid until the arena is cleared or
+   released. */
 void *arena_allocate(struct arena *self, size_t size);
 
-/* The bytes that it holds, with the room. */
+/* Returns how many bytes the arena holds, used or not. */
 size_t arena_size(const struct arena *self);
 
-/* Frees what was allocated; most of the memory stays for what is allocated next. */
+/* Frees all objects but keeps the largest block for the next ones. */
 void arena_clear(struct arena *self);
 
-/* Frees all of it; the arena is empty afterwards. */
+/* Frees all objects and all memory; the arena is empty afterwards. */
 void arena_release(struct arena *self);
 
 #endif

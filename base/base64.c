@@ -5,26 +5,22 @@
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* What a character stands for: up to 63 six bits; above, one of these. */
-enum { BLANK = 64, PADDING = 65, NOTHING = 66 };
+/* The value of a character: six bits, or one of these. */
+enum { BLANK = 64, PADDING = 65, INVALID = 66 };
 
-struct meanings {
-  uint8_t of[256];
-};
-
-static void set_meanings(struct meanings *self) {
-  memset(self->of, NOTHING, sizeof self->of);
+static void set_values(uint8_t values[256]) {
+  memset(values, INVALID, 256);
   for (uint8_t i = 0; i < 64; i++)
-    self->of[(unsigned char)alphabet[i]] = i;
-  self->of[' '] = self->of['\t'] = self->of['\r'] = self->of['\n'] = BLANK;
-  self->of['='] = PADDING;
+    values[(unsigned char)alphabet[i]] = i;
+  values[' '] = values['\t'] = values['\r'] = values['\n'] = BLANK;
+  values['='] = PADDING;
 }
 
 size_t base64_length(size_t bytes) {
   return (bytes + 2) / 3 * 4;
 }
 
-static char *put_four(char *out, uint32_t bits) {
+static char *write_four(char *out, uint32_t bits) {
   out[0] = alphabet[bits >> 18];
   out[1] = alphabet[bits >> 12 & 63];
   out[2] = alphabet[bits >> 6 & 63];
@@ -35,15 +31,15 @@ static char *put_four(char *out, uint32_t bits) {
 char *base64_encode(char *out, const char *bytes, size_t length) {
   const unsigned char *from = (const unsigned char *)bytes;
   for (; length >= 3; length -= 3, from += 3)
-    out = put_four(out, (uint32_t)from[0] << 16 | (uint32_t)from[1] << 8 | from[2]);
+    out = write_four(out, (uint32_t)from[0] << 16 | (uint32_t)from[1] << 8 | from[2]);
   if (length == 0)
     return out;
-  out = put_four(out, (uint32_t)from[0] << 16 | (length == 2 ? (uint32_t)from[1] << 8 : 0));
+  out = write_four(out, (uint32_t)from[0] << 16 | (length == 2 ? (uint32_t)from[1] << 8 : 0));
   memset(out - 3 + length, '=', 3 - length);
   return out;
 }
 
-static char *put_three(char *out, uint32_t bits) {
+static char *write_three(char *out, uint32_t bits) {
   out[0] = (char)(bits >> 16);
   out[1] = (char)(bits >> 8);
   out[2] = (char)bits;
@@ -54,37 +50,37 @@ struct base64_reader base64_reader(const char *text, size_t length) {
   return (struct base64_reader){.at = text, .end = text + length};
 }
 
-/* Decodes whole groups of four, as far as nothing else is among them. Returns the end. */
-static char *read_groups(struct base64_reader *self, const struct meanings *meanings, char *out,
+/* Decodes groups of four characters up to the first that has anything else in it. Returns the end
+   of the output. */
+static char *read_groups(struct base64_reader *self, const uint8_t values[256], char *out,
                          const char *limit) {
   while (self->end - self->at >= 4 && limit - out >= 3) {
     const unsigned char *at = (const unsigned char *)self->at;
-    uint32_t a = meanings->of[at[0]], b = meanings->of[at[1]];
-    uint32_t c = meanings->of[at[2]], d = meanings->of[at[3]];
+    uint32_t a = values[at[0]], b = values[at[1]], c = values[at[2]], d = values[at[3]];
     if ((a | b | c | d) >= BLANK)
       return out;
-    out = put_three(out, a << 18 | b << 12 | c << 6 | d);
+    out = write_three(out, a << 18 | b << 12 | c << 6 | d);
     self->at += 4;
   }
   return out;
 }
 
-/* Takes one character; false when it must not be here. */
-static bool take(struct base64_reader *self, uint8_t meaning) {
-  if (meaning == BLANK)
+/* Adds one character to the group; returns false if it is not allowed here. */
+static bool add_character(struct base64_reader *self, uint8_t value) {
+  if (value == BLANK)
     return true;
-  if (meaning == PADDING && self->characters >= 2 && self->characters + self->padding < 4) {
+  if (value == PADDING && self->characters >= 2 && self->characters + self->padding < 4) {
     self->padding++;
     return true;
   }
-  if (meaning >= BLANK || self->padding > 0)
+  if (value >= BLANK || self->padding > 0)
     return false;
-  self->bits = self->bits << 6 | meaning;
+  self->bits = self->bits << 6 | value;
   self->characters++;
   return true;
 }
 
-/* At the end of the text. */
+/* Decodes the incomplete group at the end of the text. */
 static ssize_t read_rest(struct base64_reader *self, char *out) {
   unsigned characters = self->characters;
   if (characters == 0)
@@ -98,19 +94,19 @@ static ssize_t read_rest(struct base64_reader *self, char *out) {
 }
 
 ssize_t base64_read(struct base64_reader *self, char *out, size_t size) {
-  struct meanings meanings;
+  uint8_t values[256];
   const char *limit = out + size;
   char *end = out;
-  set_meanings(&meanings);
+  set_values(values);
   while (limit - end >= 3) {
     if (self->characters == 0)
-      end = read_groups(self, &meanings, end, limit);
+      end = read_groups(self, values, end, limit);
     if (self->at == self->end || limit - end < 3)
       break;
-    if (!take(self, meanings.of[(unsigned char)*self->at++]))
+    if (!add_character(self, values[(unsigned char)*self->at++]))
       return -1;
     if (self->characters == 4) {
-      end = put_three(end, self->bits);
+      end = write_three(end, self->bits);
       self->characters = 0;
     }
   }

@@ -6,33 +6,33 @@
 #include <sys/types.h>
 
 /*
- * Base64 (RFC 4648, section 4): "+" and "/", with padding. Pure.
+ * Base64 (RFC 4648, section 4): the alphabet with "+" and "/", padded. Pure.
  *
- * Decoding takes what senders of this protocol may send, and nothing else: blanks, tabs, carriage
- * returns and line feeds anywhere do not count; without them the length is a multiple of four, and
- * nothing follows the padding. Bits of the last character that stand for no whole byte are dropped.
+ * The decoder accepts what PROTOCOL.md allows and nothing else. It ignores spaces, tabs, carriage
+ * returns and line feeds anywhere; without them, the length must be a multiple of four and nothing
+ * may follow the padding. It drops the bits of the last character that form no whole byte.
  *
  *   struct base64_reader reader = base64_reader(text, length);
  *   while ((n = base64_read(&reader, bytes, sizeof bytes)) > 0)
- *     …                                                          -1: it is not base64
+ *     …                                              n is -1 if the text is not base64
  */
 
-/* The length of what base64_encode writes. */
+/* Returns the length of the encoding of so many bytes. */
 size_t base64_length(size_t bytes);
 
-/* Writes base64_length(length) characters, no NUL after them; returns the end. */
+/* Writes base64_length(length) characters without a NUL and returns their end. */
 char *base64_encode(char *out, const char *bytes, size_t length);
 
 struct base64_reader {
-  const char *at, *end; /* what is left of the text */
-  uint32_t bits;        /* of the group that has begun */
+  const char *at, *end; /* the rest of the text */
+  uint32_t bits;        /* of the current group of four characters */
   unsigned characters, padding;
 };
 
 struct base64_reader base64_reader(const char *text, size_t length);
 
-/* Decodes up to `size` bytes, at least 3. Returns how many, 0 at the end of the text, or -1 as soon
-   as it is not base64. */
+/* Decodes at most `size` bytes, which must be at least 3. Returns their number, 0 at the end of the
+   text, or -1 as soon as the text turns out not to be base64. */
 ssize_t base64_read(struct base64_reader *self, char *out, size_t size);
 
 #endif

@@ -3,8 +3,8 @@
 
 #include <stddef.h>
 
-/* An array of bytes that grows. All zeros is an empty one; `bytes` has no NUL after it and is NULL
-   while nothing was added. Aborts when out of memory. */
+/* A growing array of bytes. A buffer that is all zeros is empty. `bytes` is not NUL-terminated, and
+   is NULL until something is added. Running out of memory ends the program (memory.h). */
 struct buffer {
   char *bytes;
   size_t length, capacity;
@@ -19,14 +19,14 @@ void buffer_add_number(struct buffer *self, unsigned long long number);
 void buffer_add_format(struct buffer *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Adds the bytes as a JSON string, quotes included: see json_string.h. */
+/* Adds the bytes as a JSON string with its quotes (json_string.h). */
 void buffer_add_json(struct buffer *self, const char *bytes, size_t length);
 
-/* Adds the bytes as base64: see base64.h. */
+/* Adds the bytes as base64 (base64.h). */
 void buffer_add_base64(struct buffer *self, const char *bytes, size_t length);
 
-/* Makes room for `size` bytes, at least one, after the end, and returns where it begins. The caller
-   fills it and adds to `length`. */
+/* Reserves `size` bytes, at least one, after the end and returns their address. The caller fills
+   them and adds to `length`. */
 char *buffer_space(struct buffer *self, size_t size);
 
 #endif

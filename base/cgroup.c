@@ -9,28 +9,21 @@
 
 #include "base/buffer.h"
 
-/* As version 1 has a group without a limit: the largest number of pages. */
+/* Half the limit that version 1 reports for a group without one, which is the largest number of
+   pages. */
 #define NO_LIMIT (INT64_MAX / 4096 * 4096 / 2)
 
-/* --- which they are --------------------------------------------------------------------------- */
+/* --- finding the groups ----------------------------------------------------------------------- */
 
-/* A control group hierarchy, and where it is mounted. */
+/* A control group hierarchy and where it is mounted. */
 struct hierarchy {
-  const char *controller; /* NULL: version 2 */
-  char group[PATH_MAX];   /* of this process, as /proc/self/cgroup has it; "": none */
+  const char *controller; /* of version 1; NULL for version 2 */
+  char group[PATH_MAX];   /* of this process, as in /proc/self/cgroup; "" if there is none */
   char root[PATH_MAX];    /* the group that is mounted */
-  char mount[PATH_MAX];   /* where; "": nowhere */
+  char mount[PATH_MAX];   /* where it is mounted; "" if it is not */
 };
 
-struct hierarchies {
-  struct hierarchy second, memory, cpu; /* version 2, and two controllers of version 1 */
-};
-
-/* The unused bytes of the paths stay untouched: three times twelve KiB. */
-static void hierarchy_init(struct hierarchy *self, const char *controller) {
-  self->controller = controller;
-  self->group[0] = self->root[0] = self->mount[0] = '\0';
-}
+enum { SECOND, MEMORY, CPU, HIERARCHIES }; /* version 2, and two controllers of version 1 */
 
 static bool has_word(const char *list, const char *word) {
   const size_t length = strlen(word);
@@ -40,26 +33,20 @@ static bool has_word(const char *list, const char *word) {
   return false;
 }
 
-/* A line of /proc/self/cgroup is number:controllers:group. Version 2 has no controllers there. */
-static void take_group(struct hierarchy *self, const char *controllers, const char *group) {
-  if (self->controller == NULL ? controllers[0] == '\0' : has_word(controllers, self->controller))
-    (void)snprintf(self->group, sizeof self->group, "%s", group);
-}
-
-/* Returns false: every line is read. */
-static bool take_group_line(struct hierarchies *self, char *line) {
+/* Reads a line number:controllers:group of /proc/self/cgroup; version 2 has no controllers. */
+static void read_group(struct hierarchy *self, char *line) {
   char *controllers = strchr(line, ':');
   char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
   if (group == NULL)
-    return false;
+    return;
   *group++ = '\0';
-  take_group(&self->second, controllers + 1, group);
-  take_group(&self->memory, controllers + 1, group);
-  take_group(&self->cpu, controllers + 1, group);
-  return false;
+  controllers++;
+  for (int i = 0; i < HIERARCHIES; i++, self++)
+    if (self->controller == NULL ? controllers[0] == '\0' : has_word(controllers, self->controller))
+      (void)snprintf(self->group, sizeof self->group, "%s", group);
 }
 
-/* mountinfo writes spaces and other special bytes as \040. */
+/* mountinfo escapes spaces and other special bytes, as in \040. */
 static void copy_unescaped(char out[PATH_MAX], const char *text) {
   size_t length = 0;
   for (; *text != '\0' && length < PATH_MAX - 1; text++) {
@@ -75,52 +62,35 @@ static void copy_unescaped(char out[PATH_MAX], const char *text) {
   out[length] = '\0';
 }
 
-/* The fields of a mountinfo line that matter here. */
-struct mount {
-  const char *root, *point, *type, *options;
-};
-
-static void take_mount(struct hierarchy *self, const struct mount *mount) {
-  if (self->mount[0] != '\0' ||
-      (self->controller == NULL
-           ? strcmp(mount->type, "cgroup2") != 0
-           : strcmp(mount->type, "cgroup") != 0 || !has_word(mount->options, self->controller)))
-    return;
-  copy_unescaped(self->root, mount->root);
-  copy_unescaped(self->mount, mount->point);
-}
-
-static bool is_found(const struct hierarchy *self) {
-  return self->group[0] == '\0' || self->mount[0] != '\0';
-}
-
-/* A line of proc(5) mountinfo: number, parent, device, root, mount point, options, …, " - ", type,
-   source, options of the file system. Returns true when no further line is needed. */
-static bool take_mount_line(struct hierarchies *self, char *line) {
+/* Reads a line of proc(5) mountinfo: number, parent, device, root, mount point, options, …, " - ",
+   type, source, options of the file system. */
+static void read_mount(struct hierarchy *self, char *line) {
   char *end = strstr(line, " - "), *saved = NULL;
-  struct mount mount = {0};
   if (end == NULL || strncmp(end + 3, "cgroup", strlen("cgroup")) != 0)
-    return false;
+    return;
   *end = '\0';
-  mount.type = strtok_r(end + 3, " ", &saved);
+  const char *type = strtok_r(end + 3, " ", &saved);
   (void)strtok_r(NULL, " ", &saved);
-  mount.options = strtok_r(NULL, " ", &saved);
+  const char *options = strtok_r(NULL, " ", &saved);
   for (int i = 0; i < 3; i++, line = NULL)
     (void)strtok_r(line, " ", &saved);
-  mount.root = strtok_r(NULL, " ", &saved);
-  mount.point = strtok_r(NULL, " ", &saved);
-  if (mount.type == NULL || mount.options == NULL || mount.root == NULL || mount.point == NULL)
-    return false;
-  take_mount(&self->second, &mount);
-  take_mount(&self->memory, &mount);
-  take_mount(&self->cpu, &mount);
-  return is_found(&self->second) && is_found(&self->memory) && is_found(&self->cpu);
+  const char *root = strtok_r(NULL, " ", &saved), *point = strtok_r(NULL, " ", &saved);
+  if (type == NULL || options == NULL || root == NULL || point == NULL)
+    return;
+  for (int i = 0; i < HIERARCHIES; i++, self++)
+    if (self->mount[0] == '\0' &&
+        (self->controller == NULL
+             ? strcmp(type, "cgroup2") == 0
+             : strcmp(type, "cgroup") == 0 && has_word(options, self->controller))) {
+      copy_unescaped(self->root, root);
+      copy_unescaped(self->mount, point);
+    }
 }
 
-/* Hands each line of /proc/self/<name> to `take`, until it returns true. */
-static void each_line(const char *root, const char *name,
-                      bool (*take)(struct hierarchies *self, char *line),
-                      struct hierarchies *self) {
+/* Calls `read_line` for each line of /proc/self/<name>. */
+static void read_lines(const char *root, const char *name,
+                       void (*read_line)(struct hierarchy *self, char *line),
+                       struct hierarchy *self) {
   enum { READ_SIZE = 16 * 1024 };
   char path[PATH_MAX];
   struct buffer text = {0};
@@ -134,14 +104,13 @@ static void each_line(const char *root, const char *name,
   buffer_add(&text, "", 1);
   for (char *line = text.bytes, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
     *end = '\0';
-    if (take(self, line))
-      break;
+    read_line(self, line);
   }
   buffer_release(&text);
 }
 
-/* The group's path below the mount point. "" where the group lies elsewhere, as in a container that
-   sees the host's path of it: then what is mounted is the container's own group. */
+/* Returns the group's path below the mount point. It is "" if the group lies elsewhere, as in a
+   container that sees the host's path: its own group is then what is mounted. */
 static const char *path_below(const struct hierarchy *self) {
   size_t length = strlen(self->root);
   if (strcmp(self->root, "/") == 0)
@@ -152,7 +121,7 @@ static const char *path_below(const struct hierarchy *self) {
              : "";
 }
 
-/* Returns a descriptor of the group's directory if that has the file, else -1. */
+/* Returns a descriptor of the group's directory if that has the file, or else -1. */
 static int open_directory(const char *root, const struct hierarchy *hierarchy, const char *file) {
   char path[3 * PATH_MAX];
   if (hierarchy->group[0] == '\0' || hierarchy->mount[0] == '\0')
@@ -193,12 +162,12 @@ static void open_limits(struct cgroup *self, int directory) {
 }
 
 static void open_memory(struct cgroup *self, const char *root,
-                        const struct hierarchies *hierarchies) {
+                        const struct hierarchy *hierarchies) {
   self->version = 2;
-  int directory = open_directory(root, &hierarchies->second, "memory.stat");
+  int directory = open_directory(root, &hierarchies[SECOND], "memory.stat");
   if (directory < 0) {
     self->version = 1;
-    directory = open_directory(root, &hierarchies->memory, "memory.stat");
+    directory = open_directory(root, &hierarchies[MEMORY], "memory.stat");
   }
   if (directory < 0) {
     self->version = 0;
@@ -214,27 +183,30 @@ static void open_memory(struct cgroup *self, const char *root,
   close(directory);
 }
 
-/* If memory is counted by version 1, version 1 is preferred for processor time, too. */
-static void open_cpu(struct cgroup *self, const char *root, const struct hierarchies *hierarchies) {
+/* If version 1 counts memory, it is preferred for processor time, too. */
+static void open_cpu(struct cgroup *self, const char *root, const struct hierarchy *hierarchies) {
   int directory =
-      self->version != 2 ? open_directory(root, &hierarchies->cpu, "cpuacct.usage") : -1;
+      self->version != 2 ? open_directory(root, &hierarchies[CPU], "cpuacct.usage") : -1;
   self->cpu_is_stat = directory < 0;
   if (self->cpu_is_stat)
-    directory = open_directory(root, &hierarchies->second, "cpu.stat");
+    directory = open_directory(root, &hierarchies[SECOND], "cpu.stat");
   self->cpu = open_file(directory, self->cpu_is_stat ? "cpu.stat" : "cpuacct.usage");
   close_if_open(directory);
 }
 
 void cgroup_open(struct cgroup *self, const char *root) {
-  struct hierarchies hierarchies;
-  hierarchy_init(&hierarchies.second, NULL);
-  hierarchy_init(&hierarchies.memory, "memory");
-  hierarchy_init(&hierarchies.cpu, "cpuacct");
+  static const char *const controllers[HIERARCHIES] = {
+      [SECOND] = NULL, [MEMORY] = "memory", [CPU] = "cpuacct"};
+  struct hierarchy hierarchies[HIERARCHIES]; /* most of their 36 KiB stays untouched */
+  for (int i = 0; i < HIERARCHIES; i++) {
+    hierarchies[i].controller = controllers[i];
+    hierarchies[i].group[0] = hierarchies[i].root[0] = hierarchies[i].mount[0] = '\0';
+  }
   *self = CGROUP_NONE;
-  each_line(root, "cgroup", take_group_line, &hierarchies);
-  each_line(root, "mountinfo", take_mount_line, &hierarchies);
-  open_memory(self, root, &hierarchies);
-  open_cpu(self, root, &hierarchies);
+  read_lines(root, "cgroup", read_group, hierarchies);
+  read_lines(root, "mountinfo", read_mount, hierarchies);
+  open_memory(self, root, hierarchies);
+  open_cpu(self, root, hierarchies);
 }
 
 const struct cgroup *cgroup_own(void) {
@@ -247,18 +219,16 @@ const struct cgroup *cgroup_own(void) {
 }
 
 void cgroup_close(struct cgroup *self) {
-  close_if_open(self->events);
-  close_if_open(self->stat);
-  close_if_open(self->usage);
-  close_if_open(self->peak);
-  close_if_open(self->kills_group);
-  close_if_open(self->cpu);
+  const int files[] = {self->events, self->stat,        self->usage,
+                       self->peak,   self->kills_group, self->cpu};
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    close_if_open(files[i]);
   for (size_t i = 0; i < self->limit_count; i++)
     close(self->limits[i]);
   *self = CGROUP_NONE;
 }
 
-/* --- what they say ---------------------------------------------------------------------------- */
+/* --- reading their figures -------------------------------------------------------------------- */
 
 /* memory.stat has some 60 lines. */
 #define TEXT_SIZE 8192
@@ -280,7 +250,7 @@ static int64_t read_number(int fd) {
   return read_text(fd, text) ? number_in(text) : -1;
 }
 
-/* Of a line "name number"; -1: there is none. */
+/* Returns the number of the line "name number", or -1 if there is none. */
 static int64_t find_number(const char *text, const char *name) {
   const size_t length = strlen(name);
   for (; *text != '\0'; text += strcspn(text, "\n"), text += *text == '\n')
@@ -317,7 +287,8 @@ int64_t cgroup_memory_peak(const struct cgroup *self) {
 }
 
 int64_t cgroup_memory_unreclaimable(const struct cgroup *self) {
-  /* Its lists, for locked memory counts in anon or shmem, too: each page is on one. */
+  /* The sizes of lists, because each page is on one list, while locked memory also counts in anon
+     or shmem. */
   static const char *const held[] = {
       "inactive_anon", "active_anon", "unevictable", "slab_unreclaimable",
       "kernel_stack",  "pagetables",  NULL};

@@ -5,55 +5,56 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of nested groups: those that are looked at. */
+/* How many nested groups are examined at most. */
 #define CGROUP_DEPTH_MAX 32
 
 /*
- * What the control groups of this process say of memory and processor time, in version 1 or 2. In a
- * container they are the container's; a process in a nested group sees that one. Figures are bytes,
- * microseconds or numbers; -1 is one that cannot be known.
+ * What the control groups of this process report about memory and processor time, for version 1 and
+ * version 2. In a container these are the container's groups. Figures are bytes, microseconds or
+ * counts; -1 means unknown.
  *
- * The files are the kernel's (cgroups(7), admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst): to read
- * them waits for nobody. Descriptors are close-on-exec.
+ * The files are the kernel's (cgroups(7), admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst), so that
+ * reading them never blocks. Descriptors are close-on-exec.
  */
 struct cgroup {
-  int version; /* of the group that counts memory; 0: there is none */
-  /* Files; -1: there is none. */
+  int version; /* of the hierarchy that counts memory; 0 if there is none */
+  /* Open files; -1 for those that do not exist. */
   int events, stat, usage, peak;
   int kills_group;
   int cpu;
-  bool cpu_is_stat;             /* which is one of version 2 */
-  int limits[CGROUP_DEPTH_MAX]; /* of the own group, and of each above it */
+  bool cpu_is_stat;             /* `cpu` is cpu.stat of version 2, not cpuacct.usage of version 1 */
+  int limits[CGROUP_DEPTH_MAX]; /* of this process's group, then of each group above it */
   size_t limit_count;
 };
 
-/* Before cgroup_open, and after cgroup_close. */
+/* The value before cgroup_open and after cgroup_close. */
 #define CGROUP_NONE ((struct cgroup){0, -1, -1, -1, -1, -1, -1, false, {0}, 0})
 
-/* Finds them by /proc/self/cgroup and /proc/self/mountinfo below `root`, "" for this system. */
+/* Finds the groups by /proc/self/cgroup and /proc/self/mountinfo. `root` is prepended to every
+   path; it is "" except in tests. */
 void cgroup_open(struct cgroup *self, const char *root);
 void cgroup_close(struct cgroup *self);
 
-/* This process's own groups, opened by the first call and kept until the process ends. */
+/* Returns this process's own groups, which the first call opens and nobody closes. */
 const struct cgroup *cgroup_own(void);
 
-/* The lowest of the own group and those above it that can be seen. */
+/* Returns the lowest memory limit of the group and of the visible groups above it. */
 int64_t cgroup_memory_limit(const struct cgroup *self);
 
 int64_t cgroup_memory(const struct cgroup *self);
-int64_t cgroup_memory_peak(const struct cgroup *self); /* since the group is there */
+int64_t cgroup_memory_peak(const struct cgroup *self); /* since the group was created */
 
-/* What the kernel cannot give back under pressure, which is what an out-of-memory kill is about:
-   files in memory count in cgroup_memory, and are given back. */
+/* Returns the memory that the kernel cannot reclaim under pressure, which is what triggers an
+   out-of-memory kill. The page cache counts in cgroup_memory, but can be reclaimed. */
 int64_t cgroup_memory_unreclaimable(const struct cgroup *self);
 
-/* The part of it that is files in memory and shared memory: no process need have it. */
+/* Returns how much of that is tmpfs files and shared memory, which belong to no single process. */
 int64_t cgroup_memory_shmem(const struct cgroup *self);
 
-/* Processes of the group that the kernel has killed, out of memory. */
+/* Returns how many processes of the group the out-of-memory killer has killed. */
 int64_t cgroup_oom_kills(const struct cgroup *self);
 
-/* Whether such a kill takes all processes of the group (memory.oom.group, version 2). */
+/* Whether such a kill takes all processes of the group (memory.oom.group of version 2). */
 bool cgroup_oom_kills_group(const struct cgroup *self);
 
 int64_t cgroup_cpu_us(const struct cgroup *self);

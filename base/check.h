@@ -2,14 +2,14 @@
 #define BASE_CHECK_H
 
 /*
- * An invariant of this program, checked in every build, the shipped one too. One that does not hold
- * is a bug here and never an error of a user, a file or a peer: it writes file, line and expression
- * to stderr and aborts.
+ * Checks an invariant of this program in every build, the shipped one too. A failure is a bug here,
+ * never an error of a user, a file or a peer: it writes the file, the line and the expression to
+ * stderr and aborts.
  *
  *   CHECK(self->state == PREPARED);
  *
- * The expression is evaluated once and must have no effect. What the compiler can know is a
- * static_assert instead.
+ * The expression is evaluated once and must have no side effect. Use static_assert for what the
+ * compiler can know.
  */
 #define CHECK(expression)                                                                          \
   (__builtin_expect(!(expression), 0) ? check_failed(__FILE__, __LINE__, #expression) : (void)0)

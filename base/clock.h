@@ -3,10 +3,10 @@
 
 #include <stdint.h>
 
-/* Milliseconds of a clock that never jumps: for deadlines and durations. */
+/* Returns milliseconds of a clock that never jumps, for deadlines and durations. */
 int64_t clock_monotonic_ms(void);
 
-/* Milliseconds since 1970, UTC: for timestamps. It jumps when the clock is set. */
+/* Returns milliseconds since 1970 (UTC), for timestamps. Setting the clock makes it jump. */
 int64_t clock_unix_ms(void);
 
 #endif

@@ -15,7 +15,7 @@ size_t decimal_length(uint64_t number) {
   }
 }
 
-/* Two digits for each division. */
+/* Each division yields two digits. */
 char *decimal_write_padded(char *out, uint64_t number, size_t digits) {
   static const char pairs[] = "0001020304050607080910111213141516171819"
                               "2021222324252627282930313233343536373839"

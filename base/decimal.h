@@ -4,19 +4,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whole numbers as decimal digits, without a NUL, straight into a buffer. printf(3) takes ten times
-   as long, and each line of output needs several. */
+/* Writes whole numbers as decimal digits, without a NUL, directly into a buffer. printf(3) takes
+   ten times as long, and each line of output needs several numbers. */
 
-/* The longest, 2^64 - 1. */
+/* The number of digits of 2^64 - 1. */
 #define DECIMAL_LENGTH_MAX 20
 
-/* How many digits the number has; 0 has one. */
+/* Returns how many digits the number has; 0 has one. */
 size_t decimal_length(uint64_t number);
 
-/* Writes decimal_length(number) digits; returns the end. */
+/* Writes decimal_length(number) digits and returns their end. */
 char *decimal_write(char *out, uint64_t number);
 
-/* Writes the last `digits` digits of the number, with zeros before it; returns the end. */
+/* Writes the last `digits` digits of the number, with leading zeros, and returns their end. */
 char *decimal_write_padded(char *out, uint64_t number, size_t digits);
 
 #endif

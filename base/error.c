@@ -12,17 +12,14 @@
 
 #define ELLIPSIS "\u2026"
 
-/* Bytes of a long text that stay at its beginning: more than a reason has without a path. */
+/* Bytes that are kept at the beginning of a long text: more than a reason without a path has. */
 #define HEAD ((size_t)100)
 
-/* The text is longer than the buffer. */
+/* Copies a text that is longer than the buffer. */
 static void cut(char *out, size_t size, const char *text, size_t length) {
   const char *tail = text + length - (size - 1 - HEAD - strlen(ELLIPSIS));
-  const char *last = tail + 3; /* a character has no more bytes after its first */
-  const char *begin = tail;
-  while (begin < last && (*begin & 0xC0) == 0x80)
-    begin++;
-  (void)snprintf(out, size, "%.*s" ELLIPSIS "%s", (int)utf8_cut(text, HEAD), text, begin);
+  (void)snprintf(out, size, "%.*s" ELLIPSIS "%s", (int)utf8_cut(text, HEAD), text,
+                 tail + utf8_rest(tail, 3));
 }
 
 __attribute__((format(printf, 2, 0))) static void set(struct error *self, const char *format,

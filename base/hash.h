@@ -4,9 +4,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A hash of the bytes, to recognize texts that are too long to keep: FNV-1a for 64 bits, with the
-   offset basis and the prime of its authors (draft-eastlake-fnv). It is the same in every process.
-   Not for use against an adversary: collisions are easy to make. */
+/* Hashes bytes, to recognize texts that are too long to keep: FNV-1a with 64 bits, by the constants
+   of its authors (draft-eastlake-fnv), the same in every process. Collisions are easy to construct,
+   so it does not protect against an adversary. */
 static inline uint64_t hash_bytes(const char *bytes, size_t length) {
   uint64_t value = UINT64_C(0xcbf29ce484222325);
   for (size_t i = 0; i < length; i++)

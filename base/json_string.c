@@ -20,7 +20,7 @@ size_t json_string_plain(const char *text, size_t length) {
       return at + swar_first(hits);
   }
   if (at > 0 && at < length) {
-    /* The rest as one word, which begins with bytes that are already known to be plain. */
+    /* Check the rest as one word, which begins with bytes that are known to be plain. */
     uint64_t hits = not_plain(swar_load(text + length - SWAR_SIZE));
     return hits == 0 ? length : length - SWAR_SIZE + swar_first(hits);
   }
@@ -30,22 +30,22 @@ size_t json_string_plain(const char *text, size_t length) {
   return at;
 }
 
-/* Of a byte to escape: the letter of the two-byte escape, or 0 where there is only \u00XX. */
+/* Returns the letter of a byte's two-byte escape, or 0 if it has to be \u00XX. */
 static char escape_letter(char byte) {
   static const char letters[] = {['"'] = '"',  ['\\'] = '\\', ['\b'] = 'b', ['\t'] = 't',
                                  ['\n'] = 'n', ['\f'] = 'f',  ['\r'] = 'r'};
   return letters[(unsigned char)byte];
 }
 
-/* How many bytes at the start are copied as they are: after them comes the end, a byte to escape,
-   or the first of a broken sequence. */
+/* Returns how many bytes at the start are copied: up to the end, to a byte that needs an escape, or
+   to an ill-formed sequence. */
 static size_t copied_run(const char *text, size_t length) {
   size_t at = 0;
   for (;;) {
     at += json_string_plain(text + at, length - at);
     if (at == length || (unsigned char)text[at] < 0x80)
       return at;
-    /* One sequence is seldom alone: go on by words after the last. */
+    /* Sequences come in groups, so go on by words only after the last one. */
     do {
       size_t n = utf8_sequence(text + at, length - at);
       if (n == 0)

@@ -3,16 +3,16 @@
 
 #include <stddef.h>
 
-/* Encodes any bytes as the inside of a JSON string (the caller writes the quotes): escapes what
-   JSON must escape, copies well-formed UTF-8, and writes one U+FFFD for each maximal subpart of
-   ill-formed bytes; NUL becomes \u0000. First get the length, then write exactly that many bytes,
-   straight into the buffer that is sent. Both go eight bytes at a time where nothing changes. */
+/* Encodes any bytes as the content of a JSON string; the caller writes the quotes. Escapes what
+   JSON must escape, copies well-formed UTF-8, and writes one U+FFFD for each maximal subpart of an
+   ill-formed sequence. Get the length first, then write exactly that many bytes directly into the
+   buffer that is sent. Both functions process eight bytes at a time as long as nothing changes. */
 size_t json_string_length(const char *text, size_t length);
 
-/* Writes json_string_length(text, length) bytes, no NUL after them; returns the end. */
+/* Writes json_string_length(text, length) bytes without a NUL and returns their end. */
 char *json_string_write(char *out, const char *text, size_t length);
 
-/* How many bytes at the start of text are ASCII that a JSON string holds unescaped. */
+/* Returns how many bytes at the start of the text are ASCII that needs no escape. */
 size_t json_string_plain(const char *text, size_t length);
 
 #endif

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The struct of rt_sigaction(2). */
+/* The kernel's own struct, of rt_sigaction(2). */
 struct kernel_sigaction {
   void (*handler)(int);
   unsigned long flags;

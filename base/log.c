@@ -19,8 +19,7 @@
 static const char level_names[][sizeof "DEBUG "] = {"DEBUG ", "INFO  ", "WARN  ", "ERROR "};
 static_assert(sizeof level_names / sizeof *level_names == LOG_ERROR + 1, "each level has a name");
 
-/* Of a byte, as \x1b or \u009b. Not by printf(3): with --verbose whole lines of output are
-   escaped. */
+/* Adds a byte as \x1b or \u009b. printf(3) would be slow: with --verbose, all output comes here. */
 static void add_hex(struct buffer *out, const char *prefix, char byte) {
   static const char digits[] = "0123456789abcdef";
   const char hex[] = {digits[(unsigned char)byte >> 4], digits[(unsigned char)byte & 0xF]};
@@ -34,8 +33,8 @@ static void add_escaped(struct buffer *out, const char *text, size_t length) {
     if (character == 0 || (unsigned char)*text < 0x20)
       add_hex(out, "\\x", *text);
     else if (*text == 0x7f || (*text == '\xC2' && (unsigned char)text[1] < 0xA0))
-      /* U+007F to U+009F, which JSON allows in a string and some terminals take for controls: its
-         last byte is its number */
+      /* JSON allows U+007F to U+009F in a string, but some terminals obey them. The last byte is
+         the number of the character. */
       add_hex(out, "\\u00", text[character - 1]);
     else
       buffer_add(out, text, character);
@@ -60,7 +59,7 @@ static void add_time(struct buffer *out, bool with_date) {
                     now.tv_nsec / 1000000);
 }
 
-/* What JSON leaves as it is, and a terminal does not, is escaped, too. */
+/* Also escapes what JSON allows and a terminal obeys. */
 static void add_member(struct buffer *out, const char *name, const char *value) {
   struct buffer json = {0};
   buffer_add_json(&json, value, strlen(value));
@@ -85,7 +84,7 @@ static void add_object(const struct log *self, struct buffer *out, enum log_leve
   buffer_add_string(out, "}");
 }
 
-/* To be freed. */
+/* Returns the masked message; the caller frees it. */
 __attribute__((format(printf, 2, 0))) static char *
 make_text(const struct log *self, const char *format, va_list arguments) {
   char *text;
@@ -95,8 +94,8 @@ make_text(const struct log *self, const char *format, va_list arguments) {
   return text;
 }
 
-/* The descriptor may be shared with others, so that it must not be made non-blocking. Where it has
-   room, a write of up to PIPE_BUF bytes does not block. */
+/* The descriptor may be shared with other processes and must not be made non-blocking. If poll(2)
+   says that it is writable, a write of at most PIPE_BUF bytes does not block. */
 static bool write_all(const struct log *self, const char *text, size_t length) {
   struct pollfd descriptor = {.fd = self->fd, .events = POLLOUT};
   while (length > 0) {
@@ -113,7 +112,7 @@ static bool write_all(const struct log *self, const char *text, size_t length) {
   return true;
 }
 
-/* Before it a line that says how many were dropped, if any. */
+/* Writes the line, after one that says how many were dropped if there were any. */
 static void write_line(const struct log *self, struct buffer *line) {
   bool noted = self->dropped == NULL || *self->dropped == 0;
   if (!noted) {

@@ -5,45 +5,44 @@
 #include <stdint.h>
 
 /*
- * The log on stderr, one line per fact:
+ * Writes the log to stderr, one line for each fact:
  *   12:00:00.123 INFO  job=pipe-42 step=11111111 exit=0 in 12ms `git status`
- * Times are UTC. Control characters below U+0020, and bytes that are not UTF-8, are written as
- * \xNN, those from U+007F to U+009F as \u00NN. So a fact stays one line, a command cannot control
- * the reader's terminal, and JSON in a line keeps its meaning: it has escaped those below U+0020
- * itself. Each line is one write(2), a long one a write per PIPE_BUF bytes.
  *
- * Secrets are masked in a message (base/mask.h) before anything else is done with it.
+ * Times are UTC. Control characters below U+0020 and bytes that are not UTF-8 become \xNN; those
+ * from U+007F to U+009F become \u00NN. A fact therefore stays one line, a command cannot control
+ * the reader's terminal, and JSON within a line stays valid. Secrets are masked first (mask.h).
  *
- * The log never delays the agent: a line that a full pipe does not take at once is dropped, and
- * counted in a line of its own as soon as there is room. At the end of the agent's life lines may
- * wait: all lines with the same `wait_until_ms` wait until then together, however many they are.
+ * The log never delays the agent: if a full pipe does not take a line at once, the line is dropped
+ * and counted, and a later line reports the count. While the agent shuts down, lines may wait: all
+ * lines with the same `wait_until_ms` together wait until that time at most. A line is written with
+ * one write(2), a long one with one for each PIPE_BUF bytes.
  *
- * With LOG_JSON a line is an object, and a step's id is whole:
+ * With LOG_JSON, each line is an object with the complete step ID:
  *   {"time":"2026-05-05T12:00:00.123Z","level":"info","job":"pipe-42","step":"1…","message":"…"}
  */
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
-struct masker;
-
 enum log_format { LOG_TEXT, LOG_JSON };
 
+struct masker;
+
 struct log {
-  enum log_level least; /* lines below are not written */
-  const char *job;      /* NULL before it is known */
+  enum log_level least; /* lower levels are not written */
+  const char *job;      /* NULL until it is known */
   int fd;
-  int64_t wait_until_ms;  /* monotonic (base/clock.h): lines wait for a reader; 0: they do not */
-  unsigned long *dropped; /* how many since the last line that was not; NULL: not counted */
+  int64_t wait_until_ms;  /* on the monotonic clock; 0 if lines do not wait */
+  unsigned long *dropped; /* lines since the last one that was written; NULL: not counted */
   enum log_format format;
-  const char *traceparent; /* of what the lines are about, for LOG_JSON; NULL: none */
-  struct masker *masker;   /* of what is written; NULL: nothing is masked */
+  const char *traceparent; /* the trace that the lines belong to, for LOG_JSON; NULL: none */
+  struct masker *masker;   /* NULL: nothing is masked */
 };
 
-/* `step_id` may be NULL; the line has its first eight bytes. */
+/* `step_id` may be NULL; a text line has its first eight bytes. */
 void log_line(const struct log *self, enum log_level level, const char *step_id, const char *format,
               ...) __attribute__((format(printf, 4, 5)));
 
-/* A line without time, level and job, whatever `least` is: where another program's log is to be
-   read. With LOG_JSON an object as all lines. */
+/* Writes a line without time, level and job, whatever `least` is, for readers that expect another
+   program's log. With LOG_JSON it is an object like any other line. */
 void log_plain(const struct log *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

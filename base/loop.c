@@ -5,8 +5,8 @@
 
 #include "base/memory.h"
 
-/* libevent's warnings are about failures that are reported here, in another form than the log's.
-   After an error it would exit with a code of its own, such as for want of descriptors. */
+/* Warnings are about failures that the functions below report. After an error, such as running out
+   of descriptors, libevent would exit with its own code. */
 static void on_message(int severity, const char *message) {
   if (severity < EVENT_LOG_ERR)
     return;
@@ -53,8 +53,8 @@ void loop_timer_start(struct event *timer, int64_t milliseconds) {
     memory_exhausted("a timer");
 }
 
-/* libevent takes a time that is over for due after it has polled, and what is made active for due
-   before it polls again. */
+/* libevent runs an expired timer after it has polled, but an activated event before it polls
+   again. */
 void loop_timer_start_now(struct event *timer) {
   loop_timer_start(timer, 0);
 }

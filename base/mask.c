@@ -8,40 +8,40 @@
 #include "base/secret_forms.h"
 
 /*
- * The hard part is what may be handed out. After each byte the node says how many of the last bytes
- * a needle begins with, `depth` of them: no occurrence that is still to come begins before these,
- * so that everything before them is decided. A run of secret bytes that begins at or before this
- * border is decided as a whole, although its end may be behind it: its MASK is written, and
- * `decided` is then its end. Other runs wait, because an occurrence that is still to come may begin
- * to their left: with the needles "abcdefghi" and "cdefgh", "abcdefgh" waits for one more byte.
+ * The hard part is to know what may be output. After each byte, the node says how many of the last
+ * bytes are the beginning of a needle: `depth` of them. No later occurrence begins before these, so
+ * that everything before this border is decided. A run of secret bytes that begins at or before the
+ * border is decided as a whole, even if its end lies behind it: its MASK is written, and `decided`
+ * becomes its end. Other runs wait, because a later occurrence may begin to their left: with the
+ * needles "abcdefghi" and "cdefgh", the text "abcdefgh" waits for one more byte.
  */
 
-/* --- the masker ------------------------------------------------------------------------------ */
+/* --- pieces of a value ------------------------------------------------------------------------ */
 
 static bool is_line_end(char byte) {
   return byte == '\n' || byte == '\r';
 }
 
-static bool is_outside(char byte) {
+static bool is_trimmed(char byte) {
   return is_line_end(byte) || byte == ' ' || byte == '\t';
 }
 
-/* A value or a line of it. */
+/* A value, or a line of it. */
 struct mask_piece {
   const char *text;
   size_t length;
 };
 
 static struct mask_piece trim(const char *text, size_t length) {
-  while (length > 0 && is_outside(text[length - 1]))
+  while (length > 0 && is_trimmed(text[length - 1]))
     length--;
-  for (; length > 0 && is_outside(*text); text++)
+  for (; length > 0 && is_trimmed(*text); text++)
     length--;
   return (struct mask_piece){text, length};
 }
 
-/* The next line of the value; `*at` is moved behind it. */
-static bool take_line(const struct mask_piece *value, size_t *at, struct mask_piece *line) {
+/* Sets the next line of the value and moves `*at` behind it; returns false at the end. */
+static bool next_line(const struct mask_piece *value, size_t *at, struct mask_piece *line) {
   if (*at >= value->length)
     return false;
   size_t end = *at;
@@ -54,7 +54,7 @@ static bool take_line(const struct mask_piece *value, size_t *at, struct mask_pi
 
 static bool has_long_line(const struct mask_piece *value) {
   struct mask_piece line;
-  for (size_t at = 0; take_line(value, &at, &line);)
+  for (size_t at = 0; next_line(value, &at, &line);)
     if (line.length >= NEEDLE_MIN)
       return true;
   return false;
@@ -68,7 +68,7 @@ static struct masker_value *find_value(const struct masker *self, const struct m
   return NULL;
 }
 
-/* --- buffers of secrets: what they free has none in it ---------------------------------------- */
+/* --- buffers of secrets, which are erased before they are freed ------------------------------- */
 
 static void erase(struct buffer *self) {
   if (self->bytes != NULL)
@@ -88,8 +88,8 @@ static void reserve(struct buffer *self, size_t size) {
 
 /* --- values and needles ----------------------------------------------------------------------- */
 
-/* More than all forms of a byte take, JSON's being up to 60, in the value and in its line. What is
-   larger than the limit grows without a copy that stays: realloc(3) moves its pages. */
+/* More than all forms of a byte take in a value and in its line (up to 60 each for JSON). A buffer
+   above the limit leaves no copy behind when it grows, because realloc(3) moves its pages. */
 #define FORMS_PER_BYTE ((size_t)128)
 #define FORMS_RESERVED_MAX ((size_t)256 * 1024)
 
@@ -97,7 +97,7 @@ static bool has_line_end(const char *text, size_t length) {
   return memchr(text, '\n', length) != NULL || memchr(text, '\r', length) != NULL;
 }
 
-/* Of one piece its different forms that are needles, with a "\n" after each. */
+/* Adds the distinct forms of a piece that are needles, with a "\n" after each. */
 static void add_forms(struct buffer *out, const struct mask_piece *piece) {
   size_t begins[SECRET_FORMS + 1] = {out->length}, count = 0;
   for (enum secret_form form = 0; form < SECRET_FORMS; form++) {
@@ -117,7 +117,7 @@ static void add_forms(struct buffer *out, const struct mask_piece *piece) {
   }
 }
 
-/* Stops when they are more than `most` bytes. */
+/* Adds the needles of a value and stops when there are more than `most` bytes. */
 static void add_all_forms(struct buffer *out, const struct mask_piece *value, size_t most) {
   struct mask_piece line;
   size_t most_bytes = FORMS_PER_BYTE * (value->length + 1);
@@ -125,7 +125,7 @@ static void add_all_forms(struct buffer *out, const struct mask_piece *value, si
   add_forms(out, value);
   if (!has_line_end(value->text, value->length))
     return;
-  for (size_t at = 0; out->length <= most && take_line(value, &at, &line);)
+  for (size_t at = 0; out->length <= most && next_line(value, &at, &line);)
     if (line.length >= NEEDLE_MIN)
       add_forms(out, &line);
 }
@@ -138,7 +138,7 @@ static void add_needles(struct needles *needles, const struct buffer *forms) {
   }
 }
 
-/* What all values need, or all values and another one. */
+/* What all values together need. */
 struct demand {
   size_t values, bytes, needles;
 };
@@ -149,8 +149,8 @@ static bool fits(const struct masker *self, const struct demand *demand) {
           demand->bytes <= (self->bytes_max != NULL ? self->bytes_max() : MASKER_BYTES_MAX));
 }
 
-/* The forms are made again, so more is dropped than is needed now: a quarter of each limit stays
-   free, if so many values are not held. */
+/* Dropping makes all forms again, so it drops more than is needed now: a quarter of each limit
+   becomes free, if enough values are not held. */
 static bool leaves_capacity(const struct masker *self, const struct demand *demand) {
   return fits(self, &(struct demand){.values = demand->values + MASKER_VALUES_MAX / 4,
                                      .bytes = demand->bytes / 3 * 4,
@@ -170,7 +170,7 @@ static void fill_needles(struct masker *self) {
   erase(&forms);
 }
 
-/* Drops the oldest that nobody holds. Nothing changes where that would not be enough. */
+/* Drops the oldest values that nobody holds; changes nothing if that is not enough. */
 static bool make_capacity(struct masker *self, struct demand demand) {
   struct demand least = demand;
   for (size_t i = 0; i < self->value_count; i++)
@@ -264,15 +264,6 @@ void masker_erase(struct masker *self) {
     explicit_bzero(self->needles.text.bytes, self->needles.text.capacity);
 }
 
-size_t mask_text(struct masker *self, char *text, size_t length) {
-  struct mask_stream stream;
-  mask_stream_init(&stream, self);
-  size_t masked = mask_stream_put(&stream, text, length);
-  masked += mask_stream_end(&stream, text + masked);
-  mask_stream_release(&stream);
-  return masked;
-}
-
 void mask_string(struct masker *self, char *text, bool is_cut) {
   if (self == NULL || masker_is_empty(self))
     return;
@@ -297,53 +288,52 @@ void mask_stream_release(struct mask_stream *self) {
   mask_stream_init(self, self->masker);
 }
 
-/* One chunk on its way: what is handed out is written over what was decided. */
+/* The output of one chunk, which overwrites the part of the input that is decided. */
 struct pass {
   struct mask_stream *stream;
   char *out;
   const char *in; /* the byte at the stream's `decided` */
 };
 
-static void step_over(struct pass *self, uint64_t place) {
-  self->in += place - self->stream->decided;
-  self->stream->decided = place;
+static void skip_to(struct pass *self, uint64_t offset) {
+  self->in += offset - self->stream->decided;
+  self->stream->decided = offset;
 }
 
-/* Hands out the bytes before a place. */
-static void hand_out(struct pass *self, uint64_t place) {
-  if (place <= self->stream->decided)
+static void output_to(struct pass *self, uint64_t offset) {
+  if (offset <= self->stream->decided)
     return;
-  size_t length = (size_t)(place - self->stream->decided);
+  size_t length = (size_t)(offset - self->stream->decided);
   if (self->out != self->in)
     memmove(self->out, self->in, length);
   self->out += length;
-  step_over(self, place);
+  skip_to(self, offset);
   self->stream->masked = false;
 }
 
-static void hand_out_run(struct pass *self, const struct mask_run *run) {
-  hand_out(self, run->begin);
+static void output_run(struct pass *self, const struct mask_run *run) {
+  output_to(self, run->begin);
   if (!self->stream->masked) {
     memcpy(self->out, MASK, MASK_LENGTH);
     self->out += MASK_LENGTH;
   }
-  step_over(self, run->end);
+  skip_to(self, run->end);
   self->stream->masked = true;
 }
 
-/* No occurrence that is still to come begins before the border. */
-static void hand_out_decided(struct pass *self, uint64_t border) {
+/* Outputs everything up to the border, before which no later occurrence begins. */
+static void output_decided(struct pass *self, uint64_t border) {
   struct mask_stream *stream = self->stream;
-  size_t taken = 0;
-  while (taken < stream->run_count && stream->runs[taken].begin <= border)
-    hand_out_run(self, &stream->runs[taken++]);
-  stream->run_count -= taken;
+  size_t done = 0;
+  while (done < stream->run_count && stream->runs[done].begin <= border)
+    output_run(self, &stream->runs[done++]);
+  stream->run_count -= done;
   if (stream->run_count > 0)
-    memmove(stream->runs, stream->runs + taken, stream->run_count * sizeof *stream->runs);
-  hand_out(self, border);
+    memmove(stream->runs, stream->runs + done, stream->run_count * sizeof *stream->runs);
+  output_to(self, border);
 }
 
-/* An occurrence; none before it ends later. */
+/* Adds an occurrence; no earlier one ends later. */
 static void add_occurrence(struct mask_stream *self, uint64_t begin, uint64_t end) {
   if (end <= self->decided)
     return;
@@ -362,19 +352,18 @@ static void add_occurrence(struct mask_stream *self, uint64_t begin, uint64_t en
   self->runs[self->run_count++] = (struct mask_run){begin, end};
 }
 
-/* `place` is that after the byte. */
+/* `end` is the offset behind the byte. */
 static inline uint32_t follow_byte(struct mask_stream *self, uint32_t node, char byte,
-                                   uint64_t place) {
+                                   uint64_t end) {
   const struct needles *needles = &self->masker->needles;
   node = needles_next(needles, node, byte);
   size_t ending = needles_ending(needles, node);
   if (ending > 0)
-    add_occurrence(self, place - ending, place);
+    add_occurrence(self, end - ending, end);
   return node;
 }
 
-/* Looks at the bytes of the tail again, for needles that were added or dropped. What is dropped may
-   make it less deep. */
+/* Follows the tail again after needles were added or dropped. A drop may reduce the depth. */
 static void follow_again(struct mask_stream *self) {
   const struct needles *needles = &self->masker->needles;
   uint64_t begin = self->read - self->depth;
@@ -388,7 +377,8 @@ static void follow_again(struct mask_stream *self) {
   self->depth = depth;
 }
 
-/* What needles_skip finds is followed at least so far, as it would find the same again. */
+/* How many bytes are followed at least from where needles_skip has stopped, because it would stop
+   there again. */
 #define FOLLOWED_MIN 3
 
 static void follow(struct pass *pass, const char *bytes, size_t length) {
@@ -399,7 +389,7 @@ static void follow(struct pass *pass, const char *bytes, size_t length) {
   while (at < length) {
     if (node == NEEDLES_ROOT) {
       if (self->run_count > 0)
-        hand_out_decided(pass, self->read + at);
+        output_decided(pass, self->read + at);
       at = needles_skip(needles, bytes, at, length);
     }
     size_t least = at + FOLLOWED_MIN;
@@ -413,7 +403,7 @@ static void follow(struct pass *pass, const char *bytes, size_t length) {
   self->depth = needles_depth(needles, node);
 }
 
-static void keep_tail(struct mask_stream *self) {
+static void save_tail(struct mask_stream *self) {
   if (self->depth == 0)
     return;
   if (self->depth > self->tail_capacity) {
@@ -423,8 +413,7 @@ static void keep_tail(struct mask_stream *self) {
   memcpy(self->tail, needles_bytes(&self->masker->needles, self->node, self->depth), self->depth);
 }
 
-/* Takes a chunk; `ends`: no other follows. */
-static size_t take_chunk(struct mask_stream *self, char *text, size_t length, bool ends) {
+static size_t mask_chunk(struct mask_stream *self, char *text, size_t length, bool is_last) {
   struct needles *needles = &self->masker->needles;
   if (masker_is_empty(self->masker))
     return length;
@@ -438,17 +427,17 @@ static size_t take_chunk(struct mask_stream *self, char *text, size_t length, bo
   self->drops = self->masker->drops;
   struct pass pass = {self, text, text};
   follow(&pass, text + held, length);
-  keep_tail(self);
-  hand_out_decided(&pass, self->read - (ends ? 0 : self->depth));
+  save_tail(self);
+  output_decided(&pass, self->read - (is_last ? 0 : self->depth));
   return (size_t)(pass.out - text);
 }
 
 size_t mask_stream_put(struct mask_stream *self, char *text, size_t length) {
-  return take_chunk(self, text, length, false);
+  return mask_chunk(self, text, length, false);
 }
 
 size_t mask_stream_end(struct mask_stream *self, char *text) {
-  size_t length = take_chunk(self, text, 0, true);
+  size_t length = mask_chunk(self, text, 0, true);
   self->node = NEEDLES_ROOT;
   self->depth = 0;
   self->masked = false;

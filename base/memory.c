@@ -12,7 +12,7 @@ void memory_exhausted(const char *what) {
 }
 
 void *memory_resize(void *old, size_t size) {
-  /* For a size of 0 NULL may be no failure. */
+  /* For a size of 0, NULL may be no failure. */
   void *memory = realloc(old, size > 0 ? size : 1);
   if (memory == NULL) {
     char what[40];

@@ -7,21 +7,21 @@
 #include "base/memory.h"
 
 /*
- * Nearly all bytes of a text are far from any needle, and few are looked at: windows of four bytes,
- * WINDOW_STRIDE bytes apart, each by one bit of the filter. A needle of NEEDLE_MIN bytes or more
- * that begins anywhere has a window at the offset 0, 1 or 2, and one of these is among those that
- * are looked at. So what is skipped has no needle, for certain. A bit that is set by chance, or by
- * a needle that is not complete, costs a few bytes that are followed one by one.
+ * Nearly all bytes of a text are far from any needle. needles_skip therefore looks only at windows
+ * of four bytes, WINDOW_STRIDE bytes apart, and at one bit of the filter for each. A needle has
+ * windows at the offsets 0, 1 and 2, one of which is always among those, so that no needle is
+ * skipped. A bit that is set by chance, or by part of a needle, costs a few bytes that are followed
+ * one by one.
  *
- * Following is done in the trie of all needles. Almost all of its nodes have one child, the next
- * byte of the same needle, and the needles themselves are the table of these: only where needles
- * part, an edge is written down.
+ * needles_next follows bytes in the trie of all needles. Almost all nodes have a single child, the
+ * next byte of the same needle, and the text of the needles is the table of these. Only where
+ * needles part is there an edge.
  */
 #define WINDOW ((size_t)4)
 #define WINDOW_STRIDE (NEEDLE_MIN - WINDOW + 1)
 
-/* Bits of the filter for each window of a needle, of which one is set, and bounds: 1 KiB, so that
-   no table is too small for one needle, and 64 KiB, about a processor's first cache. */
+/* The filter has this many bits for each window, which sets one of them, but at least 1 KiB and at
+   most 64 KiB, about the size of a first-level cache. */
 #define BITS_PER_WINDOW 256
 #define FILTER_BITS_MIN 13
 #define FILTER_BITS_MAX 19
@@ -55,18 +55,18 @@ static uint64_t edge_key(uint32_t node, char byte) {
   return (uint64_t)node << 8 | (unsigned char)byte;
 }
 
-/* The edge with this key, or the free place where it would be. By the constant of Fibonacci
-   hashing: 2^64 divided by the golden ratio. */
+/* Returns the edge with this key, or the free slot for it. The factor is that of Fibonacci hashing,
+   2^64 divided by the golden ratio. */
 static struct needle_edge *find_edge(const struct needles *self, uint64_t key) {
-  size_t place = (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> self->edge_shift);
+  size_t slot = (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> self->edge_shift);
   size_t last = (size_t)(UINT64_MAX >> self->edge_shift);
-  while (self->edges[place].key != key && self->edges[place].node != NEEDLES_ROOT)
-    place = (place + 1) & last;
-  return &self->edges[place];
+  while (self->edges[slot].key != key && self->edges[slot].node != NEEDLES_ROOT)
+    slot = (slot + 1) & last;
+  return &self->edges[slot];
 }
 
 uint32_t needles_next(const struct needles *self, uint32_t node, char byte) {
-  if (byte == '\n') /* is behind each needle, and in none */
+  if (byte == '\n') /* follows each needle in `text`, and is in none */
     return NEEDLES_ROOT;
   for (; node != NEEDLES_ROOT; node = self->nodes[node].fail) {
     if (self->text.bytes[node] == byte)
@@ -82,7 +82,7 @@ uint32_t needles_next(const struct needles *self, uint32_t node, char byte) {
 
 /* --- skipping -------------------------------------------------------------------------------- */
 
-/* As above, with 2^32. */
+/* Likewise, with 2^32. */
 static inline uint32_t window_hash(const char *window, unsigned shift) {
   uint32_t word;
   memcpy(&word, window, sizeof word);
@@ -107,8 +107,8 @@ size_t needles_skip(const struct needles *self, const char *text, size_t at, siz
   }
   while (window + WINDOW <= length && filter_bit(filter, shift, text + window) == 0)
     window += WINDOW_STRIDE;
-  size_t place = window - (WINDOW_STRIDE - 1);
-  return place < length ? place : length;
+  size_t found = window - (WINDOW_STRIDE - 1);
+  return found < length ? found : length;
 }
 
 /* --- preparing ------------------------------------------------------------------------------- */
@@ -137,7 +137,7 @@ static uint32_t count_shared(const struct needle *a, const struct needle *b) {
   return shared;
 }
 
-/* At least half of the places stay free. */
+/* Leaves at least half of the slots free. */
 static void make_edges(struct needles *self) {
   unsigned bits = 1;
   while (self->count * 2 >> bits > 0)
@@ -146,8 +146,8 @@ static void make_edges(struct needles *self) {
   self->edges = memory_zeros(sizeof *self->edges << bits);
 }
 
-/* Where each needle leaves those before it. `path` has the needles that own a part of the way to
-   the needle before, the deepest part last. */
+/* Adds an edge where each needle leaves the previous ones. `path` has the needles that own a part
+   of the way to the previous needle, the deepest part last. */
 static void link_edges(struct needles *self) {
   uint32_t *path = memory_allocate(self->count * sizeof *path);
   size_t deep = 0;
@@ -172,7 +172,7 @@ static void link_edges(struct needles *self) {
   free(path);
 }
 
-/* All nodes that are less deep are complete. */
+/* Sets one node; all nodes of smaller depth are complete. */
 static void set_node(struct needles *self, const struct needle *needle, uint32_t depth) {
   uint32_t number = needle->start + depth;
   uint32_t parent = depth - 1 > needle->shared ? number - 1 : needle->parent;

@@ -16,11 +16,11 @@ int own_program_open(void) {
   int fd = open(own_link, O_RDONLY | O_CLOEXEC);
   if (fd >= 0)
     return fd;
-  const char *path = (const char *)getauxval(AT_EXECFN); /* NULL: it is not known */
+  const char *path = (const char *)getauxval(AT_EXECFN); /* NULL if it is not known */
   int error = errno;
   fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
   if (fd < 0 && error != ENOENT)
-    errno = error; /* there is a /proc: what it says is the reason */
+    errno = error; /* /proc is mounted, so its error is the reason */
   return fd;
 }
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Returns where the strings end that follow each other in memory, beginning at `end`. */
+/* Returns the end of the strings that lie one after the other in memory, starting at `end`. */
 static char *find_end(char *end, char *const *texts) {
   for (; *texts != NULL && *texts == end; texts++)
     end += strlen(*texts) + 1;

@@ -4,8 +4,8 @@
 #include <sys/random.h>
 #include <sys/types.h>
 
-/* One system call. libevent's own generator, which begins by opening and reading several files,
-   serves where it is missing (an old kernel, a strict seccomp filter). */
+/* libevent's generator, which first opens and reads several files, replaces the system call if that
+   is missing (old kernels, strict seccomp filters). */
 uint64_t random_u64(void) {
   uint64_t number;
   if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-/* A random number from the kernel's generator, also where getrandom(2) is missing. */
+/* Returns a random number from the kernel's generator, even if getrandom(2) is missing. */
 uint64_t random_u64(void);
 
 #endif

@@ -1,5 +1,6 @@
 #include "base/secret_forms.h"
 
+#include <ctype.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -7,24 +8,25 @@
 #include "base/base64.h"
 #include "base/utf8.h"
 
-/* How one form is made. What is not of its kind is 0 or NULL. */
+/* How to make one form. Members that do not belong to its format are 0 or NULL. */
 struct style {
   void (*add)(const struct style *style, const char *value, size_t length, struct buffer *out);
-  const char *special;     /* of ASCII: what is escaped, or what is not */
-  bool upper;              /* hex digits */
-  bool ascii;              /* JSON: what is not printable ASCII is escaped */
+  const char *special;     /* JSON: ASCII that is escaped; URL: ASCII that is not */
+  bool upper;              /* capital hex digits */
+  bool ascii;              /* JSON: everything but printable ASCII is escaped */
   bool slash;              /* JSON: "/" is "\/" */
   bool plus;               /* URL: a space is "+" */
   bool url;                /* base64: "-" and "_" */
+  bool xml;                /* XML: & < > are replaced; else shell */
   unsigned shift;          /* base64: bytes in front of the value */
-  const char *quot, *apos; /* XML; NULL: stays. Shell */
+  const char *quot, *apos; /* XML and shell: their replacements; NULL if they are kept */
 };
 
 static void add_byte(struct buffer *out, char byte) {
   buffer_add(out, &byte, 1);
 }
 
-/* The last `digits` digits. */
+/* Adds the last `digits` hex digits. */
 static void add_hex(struct buffer *out, uint32_t number, unsigned digits, bool upper) {
   const char *alphabet = upper ? "0123456789ABCDEF" : "0123456789abcdef";
   while (digits-- > 0)
@@ -43,7 +45,7 @@ static void add_raw(const struct style *style, const char *value, size_t length,
 
 /* --- JSON ------------------------------------------------------------------------------------ */
 
-/* \uXXXX, or two of them above U+FFFF (RFC 8259, section 7). */
+/* Adds \uXXXX, or two of them for a character above U+FFFF (RFC 8259, section 7). */
 static void add_unicode(const struct style *style, uint32_t character, struct buffer *out) {
   if (character > 0xFFFF) {
     add_unicode(style, 0xD800 + ((character - 0x10000) >> 10), out);
@@ -51,14 +53,6 @@ static void add_unicode(const struct style *style, uint32_t character, struct bu
   }
   buffer_add_string(out, "\\u");
   add_hex(out, character, 4, style->upper);
-}
-
-/* What a well-formed sequence of two to four bytes stands for. */
-static uint32_t decode_sequence(const char *text, size_t length) {
-  uint32_t character = (unsigned char)text[0] & (0xFFU >> (length + 1));
-  for (size_t i = 1; i < length; i++)
-    character = character << 6 | ((unsigned char)text[i] & 0x3F);
-  return character;
 }
 
 static void add_json_ascii(const struct style *style, char byte, struct buffer *out) {
@@ -92,24 +86,19 @@ static void add_json(const struct style *style, const char *value, size_t length
       sequence = sizeof UTF8_REPLACEMENT - 1;
     }
     if (style->ascii)
-      add_unicode(style, decode_sequence(text, sequence), out);
+      add_unicode(style, utf8_decode(text, sequence), out);
     else
       buffer_add(out, text, sequence);
   }
 }
 
-/* --- others ---------------------------------------------------------------------------------- */
-
-static bool is_letter_or_digit(char byte) {
-  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-         (byte >= '0' && byte <= '9');
-}
+/* --- other formats --------------------------------------------------------------------------- */
 
 static void add_url(const struct style *style, const char *value, size_t length,
                     struct buffer *out) {
   for (size_t i = 0; i < length; i++) {
     char byte = value[i];
-    if (is_letter_or_digit(byte) || is_among(style->special, byte)) {
+    if (isalnum((unsigned char)byte) || is_among(style->special, byte)) {
       add_byte(out, byte);
     } else if (byte == ' ' && style->plus) {
       add_byte(out, '+');
@@ -120,8 +109,8 @@ static void add_url(const struct style *style, const char *value, size_t length,
   }
 }
 
-/* Of n bytes the first n * 8 / 6 characters depend on nothing that follows; of the `shift` bytes in
-   front of the value, a character has bits up to shift * 8 / 6, rounded up. */
+/* The first n * 8 / 6 characters of n bytes depend on no later byte. The first shift * 8 / 6,
+   rounded up, have bits of the bytes in front of the value. */
 static void add_base64(const struct style *style, const char *value, size_t length,
                        struct buffer *out) {
   struct buffer bytes = {0};
@@ -139,41 +128,19 @@ static void add_base64(const struct style *style, const char *value, size_t leng
       encoded[i] = encoded[i] == '+' ? '-' : '_';
 }
 
-static const char *xml_entity(const struct style *style, char byte) {
-  switch (byte) {
-  case '&':
-    return "&amp;";
-  case '<':
-    return "&lt;";
-  case '>':
-    return "&gt;";
-  case '"':
-    return style->quot;
-  case '\'':
-    return style->apos;
-  default:
-    return NULL;
-  }
-}
-
-static void add_xml(const struct style *style, const char *value, size_t length,
-                    struct buffer *out) {
+/* Adds the value with a replacement for each quote that has one and, in XML, for & < >. */
+static void add_quoted(const struct style *style, const char *value, size_t length,
+                       struct buffer *out) {
   for (size_t i = 0; i < length; i++) {
-    const char *entity = xml_entity(style, value[i]);
-    if (entity != NULL)
-      buffer_add_string(out, entity);
+    const char byte = value[i];
+    const char *text = byte == '"' ? style->quot : byte == '\'' ? style->apos : NULL;
+    if (style->xml)
+      text = byte == '&' ? "&amp;" : byte == '<' ? "&lt;" : byte == '>' ? "&gt;" : text;
+    if (text != NULL)
+      buffer_add_string(out, text);
     else
-      add_byte(out, value[i]);
+      add_byte(out, byte);
   }
-}
-
-static void add_shell(const struct style *style, const char *value, size_t length,
-                      struct buffer *out) {
-  for (size_t i = 0; i < length; i++)
-    if (value[i] == '\'')
-      buffer_add_string(out, style->apos);
-    else
-      add_byte(out, value[i]);
 }
 
 static void add_hex_bytes(const struct style *style, const char *value, size_t length,
@@ -205,13 +172,13 @@ static const struct style styles[SECRET_FORMS] = {
     [SECRET_BASE64URL_0] = {.add = add_base64, .url = true},
     [SECRET_BASE64URL_1] = {.add = add_base64, .url = true, .shift = 1},
     [SECRET_BASE64URL_2] = {.add = add_base64, .url = true, .shift = 2},
-    [SECRET_XML] = {.add = add_xml, .quot = "&quot;", .apos = "&apos;"},
-    [SECRET_XML_TEXT] = {.add = add_xml},
-    [SECRET_HTML] = {.add = add_xml, .quot = "&quot;", .apos = "&#39;"},
-    [SECRET_HTML_HEX] = {.add = add_xml, .quot = "&quot;", .apos = "&#x27;"},
-    [SECRET_HTML_DEC] = {.add = add_xml, .quot = "&#34;", .apos = "&#39;"},
-    [SECRET_SHELL] = {.add = add_shell, .apos = "'\\''"},
-    [SECRET_SHELL_DOUBLE] = {.add = add_shell, .apos = "'\"'\"'"},
+    [SECRET_XML] = {.add = add_quoted, .xml = true, .quot = "&quot;", .apos = "&apos;"},
+    [SECRET_XML_TEXT] = {.add = add_quoted, .xml = true},
+    [SECRET_HTML] = {.add = add_quoted, .xml = true, .quot = "&quot;", .apos = "&#39;"},
+    [SECRET_HTML_HEX] = {.add = add_quoted, .xml = true, .quot = "&quot;", .apos = "&#x27;"},
+    [SECRET_HTML_DEC] = {.add = add_quoted, .xml = true, .quot = "&#34;", .apos = "&#39;"},
+    [SECRET_SHELL] = {.add = add_quoted, .apos = "'\\''"},
+    [SECRET_SHELL_DOUBLE] = {.add = add_quoted, .apos = "'\"'\"'"},
     [SECRET_HEX] = {.add = add_hex_bytes},
     [SECRET_HEX_UPPER] = {.add = add_hex_bytes, .upper = true},
 };

@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "base/write_all.h"
 
-/* How often other processes may come first; each time one of them has made progress. */
+/* How often other processes may come first. Each time, one of them makes progress. */
 #define ATTEMPTS_MAX 1000
 
 static int remove_hidden(const struct staged_file *self) {
@@ -33,15 +33,15 @@ bool staged_file_has_name(int fd, int directory, const char *name) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
-/* Whether the hidden name is that of the open file. It stays so while the file is locked. */
+/* Whether the hidden name belongs to the open file; while the file is locked, it keeps it. */
 static bool is_hidden(const struct staged_file *self, int fd) {
   return staged_file_has_name(fd, self->directory, self->hidden);
 }
 
-/* Waits for the maker of what lies under the hidden name. Which access a lock takes depends on the
-   file system, and which one there is on the file's mode; not to write is best, as long as it may
-   be executed. Returns a descriptor, or -1 with ENOENT when there is no such file, else when it
-   cannot be locked. */
+/* Waits for the owner of the hidden file. The file system decides which access a lock needs, and
+   the file's mode which access is granted; reading comes first, because a file that is open for
+   writing cannot be executed. Returns a descriptor, or -1 with ENOENT if there is no such file, or
+   with ENOLCK if it cannot be locked. */
 static int lock_found(const struct staged_file *self) {
   static const int accesses[] = {O_RDONLY, O_WRONLY};
   for (size_t i = 0; i < sizeof accesses / sizeof accesses[0]; i++) {
@@ -58,11 +58,11 @@ static int lock_found(const struct staged_file *self) {
   return -1;
 }
 
-/* A file does not make room for itself by removing a directory (EISDIR). */
+/* Removes the hidden file, but not a directory of that name (EISDIR). */
 static int remove_found(const struct staged_file *self) {
   int fd = lock_found(self);
   int result = 0;
-  /* Its maker may have renamed it meanwhile: then it is the target, which is left alone. */
+  /* If its owner has renamed it meanwhile, it is the target and stays. */
   if (fd >= 0 ? is_hidden(self, fd) : errno != ENOENT)
     result = remove_hidden(self);
   int error = errno;
@@ -74,17 +74,17 @@ static int remove_found(const struct staged_file *self) {
 
 /* --- begin --- */
 
-/* Returns whether it was made; errno EEXIST: not this time. */
-static bool make(struct staged_file *self, mode_t mode) {
-  /* SIGTERM comes before SIGKILL when a step is to end: by then the file is finished. */
+/* Returns whether the file was created. errno is EEXIST if another attempt may succeed. */
+static bool create(struct staged_file *self, mode_t mode) {
+  /* A step gets SIGTERM some time before SIGKILL, in which the file can be finished. */
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   (void)sigprocmask(SIG_BLOCK, &signals, &self->mask);
   int fd = openat(self->directory, self->hidden, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                   mode);
-  /* Until it is locked it looks like a dead maker's, and may be removed. A shared lock, for
-     staged_file_seal; or there are none. */
+  /* Until the file is locked, it looks abandoned and may be removed. The lock is shared so that
+     staged_file_seal can take it again; the file system may have none. */
   if (fd >= 0 && (lock(fd, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) &&
       is_hidden(self, fd)) {
     self->fd = fd;
@@ -104,7 +104,7 @@ int staged_file_begin(struct staged_file *self, int directory, const char *name,
   (void)snprintf(self->hidden, sizeof self->hidden, ".write-%u-%016llx", (unsigned)geteuid(),
                  (unsigned long long)hash_bytes(name, strlen(name)));
   for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    if (make(self, mode))
+    if (create(self, mode))
       return 0;
     if (errno != EEXIST || remove_found(self) != 0)
       return -1;
@@ -115,8 +115,8 @@ int staged_file_begin(struct staged_file *self, int directory, const char *name,
 
 /* --- seal, flush, commit, release --- */
 
-/* So that the new name, too, outlives a power failure. Everybody sees the name already: a file
-   system that cannot sync a directory is no reason to take it back. */
+/* Makes the new name survive a power failure. Others see it already, so that an error here is no
+   reason to undo the rename. */
 static void sync_directory(int directory) {
   int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0)
@@ -126,11 +126,11 @@ static void sync_directory(int directory) {
 }
 
 int staged_file_seal(struct staged_file *self, mode_t mode) {
-  /* A file system that has nothing to sync to loses nothing. */
+  /* EINVAL and ENOSYS: the file system has no storage to sync to. */
   if (fchmod(self->fd, mode) != 0 || (fsync(self->fd) != 0 && errno != EINVAL && errno != ENOSYS))
     return -1;
   self->state = STAGED_SEALED;
-  /* The new descriptor has the shared lock, too, before the old one is closed. */
+  /* The new descriptor takes the shared lock, too, before the old one is closed. */
   int fd = openat(self->directory, self->hidden, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0)
     return -1;
@@ -159,7 +159,7 @@ int staged_file_commit(struct staged_file *self) {
   if (renameat(self->directory, self->hidden, self->directory, self->name) != 0)
     return -1;
   self->state = STAGED_IN_PLACE;
-  /* Nothing is lost by it any more: all of it was synced or flushed. The lock ends here. */
+  /* The content was synced or flushed, so the close can lose nothing. It ends the lock. */
   close(self->fd);
   self->fd = -1;
   if (is_sealed)

@@ -13,21 +13,21 @@
  *   if (hits != 0)
  *     found = text + swar_first(hits);
  *
- * In a mask the high bit of each byte that matches is set. After the first one that matches it may
- * be wrong: use it only for "none" and for swar_first. Masks may be or-ed.
+ * A mask has the high bit of each matching byte set. Bytes after the first match may be wrong, so a
+ * mask is good only for "none" and for swar_first. Masks may be or-ed.
  */
 #define SWAR_SIZE sizeof(uint64_t)
 #define SWAR_LOW_BITS UINT64_C(0x0101010101010101)
 #define SWAR_HIGH_BITS UINT64_C(0x8080808080808080)
 
-/* The first byte of text becomes the lowest of the word, on every machine. */
+/* Loads eight bytes; the first one becomes the lowest of the word on every machine. */
 static inline uint64_t swar_load(const char *text) {
   uint64_t word;
   memcpy(&word, text, sizeof word);
   return le64toh(word);
 }
 
-/* Bytes below `limit`, which is at most 0x80. */
+/* Matches bytes below `limit`, which is at most 0x80. */
 static inline uint64_t swar_below(uint64_t word, unsigned char limit) {
   return (word - SWAR_LOW_BITS * limit) & ~word & SWAR_HIGH_BITS;
 }
@@ -36,21 +36,21 @@ static inline uint64_t swar_equal(uint64_t word, unsigned char byte) {
   return swar_below(word ^ (SWAR_LOW_BITS * byte), 1);
 }
 
-/* Bytes that are not ASCII. */
+/* Matches bytes that are not ASCII. */
 static inline uint64_t swar_high(uint64_t word) {
   return word & SWAR_HIGH_BITS;
 }
 
-/* Index of the first byte that matches; the mask is not 0. */
+/* Returns the index of the first matching byte of a mask that is not 0. */
 static inline size_t swar_first(uint64_t hits) {
   return (size_t)__builtin_ctzll(hits) / 8;
 }
 
-/* Longer texts are left to memcpy(3). */
+/* memcpy(3) copies longer texts. */
 #define SWAR_COPY_MAX 512
 
-/* memcpy(3) for texts of a line's length: musl's uses `rep movsq`, whose start-up takes longer than
-   such a copy. Returns the end of what was written. */
+/* Copies like memcpy(3) and returns the end of the copy. For the length of a line it is faster: the
+   `rep movsq` of musl takes longer to start than such a copy takes. */
 static inline char *swar_copy(char *restrict out, const char *restrict text, size_t length) {
   char *end = out + length;
   if (length > SWAR_COPY_MAX) {
@@ -59,7 +59,7 @@ static inline char *swar_copy(char *restrict out, const char *restrict text, siz
     memcpy(out, text, SWAR_SIZE / 2);
     memcpy(end - SWAR_SIZE / 2, text + length - SWAR_SIZE / 2, SWAR_SIZE / 2);
   } else if (length < SWAR_SIZE / 2) {
-    /* No loop over bytes, of which a compiler makes a call of memcpy(3). */
+    /* A loop over the bytes would be compiled to a call of memcpy(3). */
     if (length > 0) {
       out[0] = text[0];
       out[length / 2] = text[length / 2];
@@ -68,7 +68,7 @@ static inline char *swar_copy(char *restrict out, const char *restrict text, siz
   } else {
     for (; (size_t)(end - out) > 2 * SWAR_SIZE; out += 2 * SWAR_SIZE, text += 2 * SWAR_SIZE)
       memcpy(out, text, 2 * SWAR_SIZE);
-    /* The rest as its first and its last word, which may overlap each other and the text before. */
+    /* Copy the rest as its first and its last word, which may overlap. */
     ptrdiff_t rest = end - out;
     if (rest > (ptrdiff_t)SWAR_SIZE)
       memcpy(out, text, SWAR_SIZE);

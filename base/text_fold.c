@@ -8,8 +8,8 @@
 #define LATIN_FIRST 0xC0
 #define VIETNAMESE_FIRST 0x1E00
 
-/* The letter of each character that is one with a mark; a blank: it is none. Unicode's canonical
-   decompositions. */
+/* The base letter of each character by Unicode's canonical decompositions; a blank if it has
+   none. */
 static const char latin[] = "AAAAAA CEEEEIIII NOOOOO  UUUUY  aaaaaa ceeeeiiii nooooo  uuuuy y"
                             "AaAaAaCcCcCcCcDd  EeEeEeEeEeGgGgGgGgHh  IiIiIiIiI   JjKk LlLlLl "
                             "   NnNnNn   OoOoOo  RrRrRrSsSsSsSsTtTt  UuUuUuUuUuUuWwYyYZzZzZz ";
@@ -17,14 +17,6 @@ static const char vietnamese[] = "AaBbBbBbCcDdDdDdDdDdEeEeEeEeEeFfGgHhHhHhHhHhIi
                                  "MmMmNnNnNnNnOoOoOoOoPpPpRrRrRrRrSsSsSsSsSsTtTtTtTtUuUuUuUuUuVvVv"
                                  "WwWwWwWwWwXxXxYyZzZzZzhtwy      AaAaAaAaAaAaAaAaAaAaAaAaEeEeEeEe"
                                  "EeEeEeEeIiIiOoOoOoOoOoOoOoOoOoOoOoOoUuUuUuUuUuUuUuYyYyYyYy      ";
-
-static unsigned decode(const char *text, size_t length) {
-  const unsigned char first = (unsigned char)text[0];
-  unsigned character = length == 1 ? first : first & (0x7FU >> length);
-  for (size_t i = 1; i < length; i++)
-    character = character << 6 | ((unsigned char)text[i] & 0x3F);
-  return character;
-}
 
 static char letter_of(unsigned character) {
   if (character >= LATIN_FIRST && character < LATIN_FIRST + sizeof latin - 1)
@@ -34,7 +26,7 @@ static char letter_of(unsigned character) {
   return ' ';
 }
 
-static bool is_left_out(unsigned character) {
+static bool is_removed(unsigned character) {
   return (character >= '\t' && character <= '\r') || character == ' ' || character == 0x85 ||
          character == 0xA0 || (character >= 0x300 && character <= 0x36F) ||
          (character >= 0x2000 && character <= 0x200D) || character == 0x2028 ||
@@ -42,7 +34,7 @@ static bool is_left_out(unsigned character) {
          character == 0x3000 || character == 0xFEFF;
 }
 
-/* In ASCII; 0: it stays as it is. */
+/* Returns the character in ASCII, or 0 if it is kept. */
 static char plain_of(unsigned character) {
   if (character == 0xB4 || (character >= 0x2018 && character <= 0x201B) || character == 0x2032)
     return '\'';
@@ -57,9 +49,9 @@ static char plain_of(unsigned character) {
 
 size_t text_fold_next(const char *text, size_t length, char out[4], size_t *folded) {
   const size_t taken = utf8_sequence(text, length);
-  const unsigned character = taken > 0 ? decode(text, taken) : 0;
+  const unsigned character = taken > 0 ? utf8_decode(text, taken) : 0;
   const char plain = taken > 0 ? plain_of(character) : 0;
-  *folded = taken > 0 && is_left_out(character) ? 0 : plain != 0 || taken == 0 ? 1 : taken;
+  *folded = taken > 0 && is_removed(character) ? 0 : plain != 0 || taken == 0 ? 1 : taken;
   out[0] = plain != 0 ? plain : text[0];
   if (*folded > 1)
     memcpy(out, text, *folded);

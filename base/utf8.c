@@ -9,9 +9,9 @@ bool utf8_is_marked(const char *text, size_t length) {
   return length >= UTF8_MARK_LENGTH && memcmp(text, UTF8_MARK, UTF8_MARK_LENGTH) == 0;
 }
 
-/* RFC 3629's table by the first byte: the length of its sequences, 0 when it begins none, and the
-   range of the second byte, which excludes overlong forms, surrogates and what is above U+10FFFF.
- */
+/* The table of RFC 3629 by the first byte: returns the length of its sequences, 0 if it begins
+   none, and sets the range of the second byte, which excludes overlong forms, surrogates and
+   characters above U+10FFFF. */
 static size_t lead(unsigned char first, unsigned char *low, unsigned char *high) {
   *low = 0x80;
   *high = 0xBF;
@@ -37,8 +37,8 @@ static size_t lead(unsigned char first, unsigned char *low, unsigned char *high)
   return 4;
 }
 
-/* How many bytes at the start of text, which is not empty, belong to a sequence of `*needed` bytes;
-   0, and 0 needed, where none begins. */
+/* Returns how many bytes at the start of a text that is not empty belong to a sequence, whose
+   length it writes to `*needed`; both are 0 if no sequence begins there. */
 static size_t begun(const char *text, size_t length, size_t *needed) {
   unsigned char low, high;
   *needed = lead((unsigned char)text[0], &low, &high);
@@ -60,6 +60,14 @@ size_t utf8_sequence(const char *text, size_t length) {
   size_t needed;
   size_t n = begun(text, length, &needed);
   return n == needed ? n : 0;
+}
+
+unsigned utf8_decode(const char *sequence, size_t length) {
+  const unsigned char first = (unsigned char)sequence[0];
+  unsigned character = length == 1 ? first : first & (0x7FU >> length);
+  for (size_t i = 1; i < length; i++)
+    character = character << 6 | ((unsigned char)sequence[i] & 0x3F);
+  return character;
 }
 
 size_t utf8_broken(const char *text, size_t length) {
@@ -132,8 +140,8 @@ static unsigned unit_at(const char *text, bool is_big_endian) {
   return is_big_endian ? first << 8 | second : second << 8 | first;
 }
 
-/* The text is moved to the end of its room first: a unit becomes three bytes at most, so that what
-   is written never reaches what is not read yet. */
+/* First moves the text to the end of its array. A unit becomes at most three bytes, so that writing
+   never overtakes reading. */
 size_t utf16_decode(char *text, size_t length, bool is_big_endian) {
   const char *end = text + UTF16_DECODED_MAX(length);
   const char *at = memmove(text + UTF16_DECODED_MAX(length) - length, text, length);

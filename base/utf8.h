@@ -4,54 +4,57 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* U+FEFF, encoded: the byte order mark, with which some programs begin a file. */
+/* U+FEFF, the byte order mark with which some programs begin a file. */
 #define UTF8_MARK "\xEF\xBB\xBF"
 #define UTF8_MARK_LENGTH (sizeof UTF8_MARK - 1)
 
 /* Whether the text begins with UTF8_MARK. */
 bool utf8_is_marked(const char *text, size_t length);
 
-/* U+FFFD, encoded: what a decoder writes for bytes that are not UTF-8. */
+/* U+FFFD, which a decoder writes for bytes that are not UTF-8. */
 #define UTF8_REPLACEMENT "\xEF\xBF\xBD"
 
-/* Length of the well-formed sequence (RFC 3629: no overlong form, no surrogate, nothing above
-   U+10FFFF) at the start of text: 1 to 4, or 0 where there is none within `length` bytes. */
+/* Returns the length of the well-formed sequence at the start of the text, 1 to 4, or 0 if there is
+   none within `length` bytes. RFC 3629: no overlong form, no surrogate, nothing above U+10FFFF. */
 size_t utf8_sequence(const char *text, size_t length);
 
-/* Where utf8_sequence returns 0 and `length` is not 0: how many bytes one replacement stands for, 1
-   to 3. That is Unicode's maximal subpart, the longest start of a well-formed sequence, or else one
-   byte. */
+/* Returns the character of a well-formed sequence of this length. */
+unsigned utf8_decode(const char *sequence, size_t length);
+
+/* Returns how many bytes one replacement stands for, 1 to 3, if utf8_sequence returns 0 and
+   `length` is not 0. That is Unicode's maximal subpart: the longest start of a well-formed
+   sequence, or else one byte. */
 size_t utf8_broken(const char *text, size_t length);
 
-/* How many bytes at the start of text are well-formed; `length` when all are. */
+/* Returns how many bytes at the start of the text are well-formed. */
 size_t utf8_valid_prefix(const char *text, size_t length);
 
-/* The longest n <= length for which text[0..n) does not end inside a sequence: `length` itself,
-   unless its last one to three bytes begin a sequence that is not complete. It does not cut at
-   bytes that are not UTF-8, so that n > 0 for every length > 3. */
+/* Returns where to cut the text so that no sequence is split: `length`, or one to three bytes less
+   if the text ends with an incomplete sequence. It does not cut at bytes that are not UTF-8, so the
+   result is positive for every length above 3. */
 size_t utf8_cut(const char *text, size_t length);
 
-/* How many bytes at the start of text are the rest of a sequence that began before it: up to three
-   that continue one. */
+/* Returns how many bytes at the start of the text, at most three, continue a sequence that began
+   before it. */
 size_t utf8_rest(const char *text, size_t length);
 
 /* --- UTF-16 --- */
 
-/* Room for `length` bytes of UTF-16 as UTF-8. */
+/* The most bytes that `length` bytes of UTF-16 become as UTF-8. */
 #define UTF16_DECODED_MAX(length) (((length) + 1) / 2 * 3)
 
-/* Whether the text begins with a byte order mark of UTF-16; `*is_big_endian` is set when it does.
-   That of UTF-32 in little endian order begins so, too. */
+/* Whether the text begins with a byte order mark of UTF-16; sets `*is_big_endian` if it does. The
+   mark of little-endian UTF-32 begins the same way. */
 bool utf16_is_marked(const char *text, size_t length, bool *is_big_endian);
 
-/* Replaces UTF-16 by UTF-8, in place: the array has room for UTF16_DECODED_MAX(length) bytes. A
-   surrogate without the other half becomes U+FFFD, and so does a byte that is left at the end; a
-   byte order mark becomes that of UTF-8. Returns the length. */
+/* Converts UTF-16 to UTF-8 in place, in an array of UTF16_DECODED_MAX(length) bytes, and returns
+   the new length. An unpaired surrogate and a single byte at the end become U+FFFD; a byte order
+   mark becomes that of UTF-8. */
 size_t utf16_decode(char *text, size_t length, bool is_big_endian);
 
-/* How many units of UTF-16 a decoder makes of UTF-8: two of a sequence of four bytes, one of every
-   other sequence, and one, U+FFFD, of each part that utf8_broken names. So there are at most as
-   many as there are bytes. The counts of two texts add up where no sequence lies in both. */
+/* Returns how many UTF-16 units a decoder makes of UTF-8, which is never more than the bytes: two
+   of a sequence of four bytes, one of every other sequence and of each part that utf8_broken names.
+   The counts of two texts add up if no sequence lies in both. */
 size_t utf16_units(const char *text, size_t length);
 
 #endif

@@ -18,7 +18,7 @@ int write_all(int fd, const char *bytes, size_t length) {
   return 0;
 }
 
-/* A file system is told of each descriptor that is closed, not of the last one only. */
+/* The file system learns of each descriptor that is closed, not only of the last one. */
 int write_all_flush(int fd) {
   int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
   return copy >= 0 && (close(copy) == 0 || errno == EINTR) ? 0 : -1;

@@ -21,8 +21,7 @@ static struct masker with_needles(const char *const *needles) {
 
 static void assert_masked(struct masker *masker, const char *text, const char *expected) {
   char *bytes = memory_copy(text, strlen(text));
-  size_t length = mask_text(masker, bytes, strlen(text));
-  bytes[length] = '\0';
+  mask_string(masker, bytes, false);
   assert_string_equal(bytes, expected);
   free(bytes);
 }
