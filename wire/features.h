@@ -1,11 +1,11 @@
 #ifndef WIRE_FEATURES_H
 #define WIRE_FEATURES_H
 
-/* The schemaVersions of steps that are taken, the lowest and the highest. */
+/* The lowest and the highest schemaVersion of the steps that the agent accepts. */
 #define PROTOCOL_VERSIONS "1-2"
 
-/* What a server may depend on beyond the first version of the protocol: an agent ignores a field
-   that it does not know, and so a server looks here first. NULL-terminated. */
+/* What a server may use beyond the first version of the protocol, ended by NULL. An agent ignores
+   fields that it does not know, so a server checks this list first. */
 extern const char *const protocol_features[];
 
 #endif

@@ -15,7 +15,7 @@
 #define ESCAPED_NUL "\\u0000"
 #define ESCAPED_LENGTH (sizeof ESCAPED_NUL - 1)
 
-/* `wrong` and `skipped` count from where the part begins. Only what is broken is skipped. */
+/* `wrong` and `skipped` count from the beginning of the part; nothing of a short one is skipped. */
 static enum json_text_state stop_at(struct json_text *self, enum json_text_fault fault,
                                     size_t wrong, size_t skipped) {
   self->fault = fault;
@@ -25,13 +25,13 @@ static enum json_text_state stop_at(struct json_text *self, enum json_text_fault
   return skipped > 0 ? JSON_TEXT_BROKEN : JSON_TEXT_SHORT;
 }
 
-static enum json_text_state take_bytes(struct json_text *self, size_t count) {
+static enum json_text_state accept(struct json_text *self, size_t count) {
   self->at += count;
   return JSON_TEXT_WHOLE;
 }
 
-/* Whether these bytes, or as many as there are, are an escape of U+D800 to U+DBFF, or where
-   `is_low` of U+DC00 to U+DFFF. */
+/* Whether the bytes, or as many of them as there are, are an escape of U+D800 to U+DBFF, or of
+   U+DC00 to U+DFFF if `is_low`. */
 static bool is_surrogate(const char *escape, size_t left, bool is_low) {
   const char *letters = is_low ? "CDEFcdef" : "89ABab";
   return (left < 1 || escape[0] == '\\') && (left < 2 || escape[1] == 'u') &&
@@ -41,7 +41,7 @@ static bool is_surrogate(const char *escape, size_t left, bool is_low) {
          (left < 6 || isxdigit((unsigned char)escape[5]));
 }
 
-static enum json_text_state take_unicode(struct json_text *self, const char *escape, size_t left) {
+static enum json_text_state read_unicode(struct json_text *self, const char *escape, size_t left) {
   size_t n = 2;
   while (n < ESCAPED_LENGTH && n < left && isxdigit((unsigned char)escape[n]))
     n++;
@@ -50,46 +50,34 @@ static enum json_text_state take_unicode(struct json_text *self, const char *esc
   if (is_surrogate(escape, n, false)) {
     bool is_pair = is_surrogate(escape + n, left - n, true);
     if (is_pair && left >= n + ESCAPED_LENGTH)
-      return take_bytes(self, n + ESCAPED_LENGTH);
+      return accept(self, n + ESCAPED_LENGTH);
     return stop_at(self, JSON_TEXT_SURROGATE, 0, is_pair ? 0 : n);
   }
   if (is_surrogate(escape, n, true))
     return stop_at(self, JSON_TEXT_SURROGATE, 0, n);
   self->has_nul |= memcmp(escape, ESCAPED_NUL, ESCAPED_LENGTH) == 0;
-  return take_bytes(self, n);
+  return accept(self, n);
 }
 
-static enum json_text_state take_escape(struct json_text *self) {
+static enum json_text_state read_escape(struct json_text *self) {
   const char *escape = self->bytes + self->at;
   size_t left = self->length - self->at;
   if (left < 2)
     return stop_at(self, JSON_TEXT_FINE, 0, 0);
-  switch (escape[1]) {
-  case '"':
-  case '\\':
-  case '/':
-  case 'b':
-  case 'f':
-  case 'n':
-  case 'r':
-  case 't':
-    return take_bytes(self, 2);
-  case 'u':
-    return take_unicode(self, escape, left);
-  default:
-    return stop_at(self, JSON_TEXT_ESCAPE, 1, 2);
-  }
+  if (escape[1] == 'u')
+    return read_unicode(self, escape, left);
+  return memchr("\"\\/bfnrt", escape[1], 8) != NULL ? accept(self, 2)
+                                                    : stop_at(self, JSON_TEXT_ESCAPE, 1, 2);
 }
 
-static enum json_text_state take_character(struct json_text *self) {
+static enum json_text_state read_character(struct json_text *self) {
   const char *character = self->bytes + self->at;
   size_t left = self->length - self->at, n = utf8_sequence(character, left);
-  return n > 0 ? take_bytes(self, n)
-               : stop_at(self, JSON_TEXT_UTF8, 0, utf8_cut(character, left) > 0);
+  return n > 0 ? accept(self, n) : stop_at(self, JSON_TEXT_UTF8, 0, utf8_cut(character, left) > 0);
 }
 
-/* From its first byte that is not plain, or where it was left. */
-static enum json_text_state take_open_string(struct json_text *self) {
+/* Reads a string from its first byte that is not plain, or from where the last call stopped. */
+static enum json_text_state read_open_string(struct json_text *self) {
   enum json_text_state state;
   do {
     size_t at = self->at + json_string_plain(self->bytes + self->at, self->length - self->at);
@@ -99,10 +87,10 @@ static enum json_text_state take_open_string(struct json_text *self) {
     unsigned char byte = (unsigned char)self->bytes[at];
     if (byte == '"') {
       self->is_open = false;
-      return take_bytes(self, 1);
+      return accept(self, 1);
     }
-    state = byte == '\\'   ? take_escape(self)
-            : byte >= 0x80 ? take_character(self)
+    state = byte == '\\'   ? read_escape(self)
+            : byte >= 0x80 ? read_character(self)
                            : stop_at(self, JSON_TEXT_CONTROL, 0, 1);
   } while (state == JSON_TEXT_WHOLE);
   return state;
@@ -119,7 +107,7 @@ static const char *skip_digits(const char *at, const char *end) {
   return at;
 }
 
-/* cJSON accepts what strtod accepts: 01, 1. and -.5 too. */
+/* Stricter than cJSON, which accepts what strtod(3) accepts: 01, 1. and -.5, too. */
 static bool is_number(const char *at, const char *end) {
   const char *digits = at + (*at == '-');
   at = skip_digits(digits, end);
@@ -138,42 +126,42 @@ static bool is_number(const char *at, const char *end) {
   return is_fine && at == end;
 }
 
-static enum json_text_state take_any_number(struct json_text *self) {
+static enum json_text_state read_any_number(struct json_text *self) {
   const char *first = self->bytes + self->at;
   size_t n = 1, left = self->length - self->at;
   while (n < left && is_of_number(first[n]))
     n++;
   bool is_fine = is_number(first, first + n);
   if (is_fine && n < left)
-    return take_bytes(self, n);
+    return accept(self, n);
   return stop_at(self, is_fine ? JSON_TEXT_FINE : JSON_TEXT_NUMBER, 0, n < left ? n : 0);
 }
 
-/* Most are digits and nothing else. */
-static inline enum json_text_state take_number(struct json_text *self) {
+/* Most numbers have only digits. */
+static inline enum json_text_state read_number(struct json_text *self) {
   const char *first = self->bytes + self->at, *end = self->bytes + self->length;
   self->token = '0';
   const char *at = *first == '0' ? first + 1 : skip_digits(first, end);
   if (at == first || at == end || is_of_number(*at))
-    return take_any_number(self);
-  return take_bytes(self, (size_t)(at - first));
+    return read_any_number(self);
+  return accept(self, (size_t)(at - first));
 }
 
-static enum json_text_state take_word(struct json_text *self, const char *word) {
+static enum json_text_state read_word(struct json_text *self, const char *word) {
   self->token = 'a';
   size_t n = 1, left = self->length - self->at;
   while (n < left && word[n] != '\0' && self->bytes[self->at + n] == word[n])
     n++;
   if (word[n] == '\0')
-    return take_bytes(self, n);
+    return accept(self, n);
   return stop_at(self, n < left ? JSON_TEXT_OTHER : JSON_TEXT_FINE, n, n < left ? n : 0);
 }
 
-static enum json_text_state take_other(struct json_text *self, char byte) {
+static enum json_text_state read_other(struct json_text *self, char byte) {
   self->token = '?';
   size_t n = utf8_sequence(self->bytes + self->at, self->length - self->at);
   if (n == 0)
-    return take_character(self);
+    return read_character(self);
   return stop_at(self, (unsigned char)byte < 0x20 ? JSON_TEXT_CONTROL : JSON_TEXT_OTHER, 0, n);
 }
 
@@ -181,11 +169,11 @@ static bool is_space(char byte) {
   return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
 }
 
-/* Inline: a check reads every payload, and a token may be a single byte. */
+/* Inline, because it checks every payload and a token may be a single byte. */
 static inline __attribute__((always_inline)) enum json_text_state
 next_token(struct json_text *self) {
   if (self->is_open)
-    return take_open_string(self);
+    return read_open_string(self);
   size_t at = self->at;
   while (at < self->length && is_space(self->bytes[at]))
     at++;
@@ -193,7 +181,7 @@ next_token(struct json_text *self) {
   char byte = at < self->length ? self->bytes[at] : '\0';
   self->token = byte;
   switch (byte) {
-  case ',': /* each value but the outermost follows one, or an opening bracket */
+  case ',': /* each value except the outermost follows a comma or an opening bracket */
     self->values++;
     break;
   case ':':
@@ -215,17 +203,17 @@ next_token(struct json_text *self) {
       break;
     self->at = at;
     self->is_open = true;
-    return take_open_string(self);
+    return read_open_string(self);
   case 't':
-    return take_word(self, "true");
+    return read_word(self, "true");
   case 'f':
-    return take_word(self, "false");
+    return read_word(self, "false");
   case 'n':
-    return take_word(self, "null");
+    return read_word(self, "null");
   default:
     if (at == self->length)
       return stop_at(self, JSON_TEXT_FINE, 0, 0);
-    return byte == '-' || isdigit((unsigned char)byte) ? take_number(self) : take_other(self, byte);
+    return byte == '-' || isdigit((unsigned char)byte) ? read_number(self) : read_other(self, byte);
   }
   self->at = at + 1;
   return JSON_TEXT_WHOLE;
@@ -241,7 +229,7 @@ bool json_text_ends(struct json_text *self, const char *bytes, size_t length, si
   while (self->token != '0' || self->depth > 0) {
     enum json_text_state state = json_text_next(self);
     if (state == JSON_TEXT_SHORT && self->token == '0')
-      self->at = length; /* it may be long, and what it is does not matter */
+      self->at = length; /* the number may be long, and its value does not matter */
     if (state == JSON_TEXT_SHORT)
       return false;
     bool is_mark = self->start == 0 && utf8_is_marked(bytes, length);
@@ -256,7 +244,7 @@ bool json_text_ends(struct json_text *self, const char *bytes, size_t length, si
   return newline != NULL;
 }
 
-/* The tokens that may come after this one. */
+/* Returns the tokens that may follow this one. */
 static const char *tokens_after(const struct json_text *text, bool is_key, bool in_object) {
   switch (text->token) {
   case '{':
@@ -279,11 +267,11 @@ enum json_text_state json_text_object(const char *bytes, size_t length, size_t *
   const bool is_marked = mark > 0 && memcmp(bytes, UTF8_MARK, mark) == 0;
   struct json_text text = {.bytes = bytes, .length = length, .at = is_marked ? mark : 0};
   const char *expected = "{";
-  uint64_t objects = 0; /* the lowest bit: the innermost level is an object, not an array */
+  uint64_t objects = 0; /* a bit for each level, the innermost lowest: it is an object */
   static_assert(JSON_TEXT_DEPTH_MAX <= 64, "a bit for each level");
   for (;;) {
     enum json_text_state state = json_text_next(&text);
-    bool is_expected = strchr(expected, text.token) != NULL; /* the end always is */
+    bool is_expected = strchr(expected, text.token) != NULL; /* always true for the end */
     *wrong = is_expected ? text.wrong : text.start;
     if (!is_expected || (state == JSON_TEXT_BROKEN && text.token != '0'))
       return JSON_TEXT_BROKEN;
@@ -297,9 +285,9 @@ enum json_text_state json_text_object(const char *bytes, size_t length, size_t *
   }
 }
 
-/* --- what can be read of an object --- */
+/* --- outlines --- */
 
-/* The one of the names that the token is; NULL: none. */
+/* Returns the name that the token is, or NULL. */
 static const char *find_name(const struct json_outline *self) {
   const struct json_text *text = &self->text;
   const size_t length = text->at - text->start;
@@ -336,8 +324,8 @@ static void outline_token(struct json_outline *self, bool is_whole) {
   self->is_long = self->is_long && self->text.is_open;
 }
 
-/* What is behind is not needed; the token that was begun may be. Returns where that is. */
-static size_t keep_begun(struct json_outline *self) {
+/* Returns from where on the text is needed again: the beginning of an unfinished token. */
+static size_t keep_unfinished(struct json_outline *self) {
   struct json_text *text = &self->text;
   const bool is_short = text->length - text->start <= JSON_OUTLINE_MAX;
   size_t from = text->at;
@@ -358,14 +346,14 @@ size_t json_outline_add(struct json_outline *self, const char *bytes, size_t len
   struct json_text *text = &self->text;
   text->bytes = bytes;
   text->length = length;
-  if (text->at > length) /* the end of the line was cut off since */
+  if (text->at > length) /* the caller has cut off the line ending */
     text->at = length;
   if (text->start > text->at)
     text->start = text->at;
   while (self->place != JSON_OUTLINE_BEHIND) {
     enum json_text_state state = json_text_next(text);
     if (state == JSON_TEXT_SHORT)
-      return keep_begun(self);
+      return keep_unfinished(self);
     if (self->place == JSON_OUTLINE_INSIDE)
       outline_token(self, state == JSON_TEXT_WHOLE);
     else if (text->depth > 0)
@@ -381,8 +369,8 @@ size_t json_outline_add(struct json_outline *self, const char *bytes, size_t len
 #define MARK_LENGTH (sizeof JSON_TREE_NUL - 1)
 static_assert(MARK_LENGTH <= ESCAPED_LENGTH, "a marked copy is no longer than its text");
 
-/* Reads to the end, or to the first fault that cJSON would let pass: JSON_TEXT_UTF8 or one behind
-   it in the list. It is `part` that has it. */
+/* Reads to the end, or to the first fault that cJSON would accept, which is JSON_TEXT_UTF8 or one
+   behind it in the enum; `part` is where it is. */
 static enum json_text_fault check(struct json_text *self) {
   for (;;) {
     enum json_text_state state = next_token(self);
@@ -402,7 +390,7 @@ static void explain_fault(const struct json_text *text, enum json_text_fault fau
       [JSON_TEXT_HEX] = "expected four hexadecimal digits after \\u",
       [JSON_TEXT_NUMBER] = "expected a JSON number",
       [JSON_TEXT_DEEP] = "expected at most 64 levels of nesting, got more"};
-  static_assert(JSON_TEXT_DEPTH_MAX == 64, "as it says");
+  static_assert(JSON_TEXT_DEPTH_MAX == 64, "the text above says 64");
   if (fault == JSON_TEXT_MANY)
     (void)error_set(error, "expected at most %d values, got more", JSON_TEXT_VALUES_MAX);
   else if (fault == JSON_TEXT_SURROGATE)
@@ -415,7 +403,7 @@ static void explain_fault(const struct json_text *text, enum json_text_fault fau
     (void)error_set(error, "%s at byte %zu", faults[fault], text->part);
 }
 
-/* A copy with the mark, raw, in place of each escaped NUL. */
+/* Returns a copy with JSON_TREE_NUL in place of each escaped NUL. */
 static char *mark_nul(const char *text, size_t *length) {
   const char *end = text + *length, *escape;
   char *copy = memory_allocate(*length), *out = copy;
@@ -423,7 +411,7 @@ static char *mark_nul(const char *text, size_t *length) {
     size_t left = (size_t)(end - escape);
     bool is_nul = left >= ESCAPED_LENGTH && memcmp(escape, ESCAPED_NUL, ESCAPED_LENGTH) == 0;
     out = swar_copy(out, text, (size_t)(escape - text));
-    /* The byte after a backslash is part of the escape: it may itself be a backslash. */
+    /* The byte after a backslash, which may itself be a backslash, is part of the escape. */
     out = swar_copy(out, is_nul ? JSON_TREE_NUL : escape, left < 2 ? left : 2);
     text = escape + (is_nul ? ESCAPED_LENGTH : left < 2 ? left : 2);
   }
@@ -447,7 +435,7 @@ size_t json_tree_unmark_nul(char *text) {
   }
 }
 
-/* The offset in the text of one in its marked copy. */
+/* Converts an offset in the marked copy to one in the original text. */
 static size_t text_offset(const char *copy, size_t offset) {
   size_t marks = 0;
   for (size_t i = 0; i < offset; i++)
@@ -455,8 +443,8 @@ static size_t text_offset(const char *copy, size_t offset) {
   return offset + marks * (ESCAPED_LENGTH - MARK_LENGTH);
 }
 
-/* Nothing but white space may come after the value. Of cJSON exhausted memory and bad JSON look
-   alike; malloc(3) tells them apart. */
+/* Only white space may follow the value. cJSON reports exhausted memory like bad JSON; errno tells
+   them apart. */
 static cJSON *parse_all(const char *text, size_t length, struct error *error) {
   const char *end = text;
   errno = 0;
@@ -499,10 +487,10 @@ cJSON *json_tree_parse(const char *text, size_t length, struct error *error) {
   return json_tree_parse_counted(text, length, &values, error);
 }
 
-/* --- members as they stand --- */
+/* --- members in their original text --- */
 
-/* Moves to the end of the value that the token begins; false when it begins none. */
-static bool take_value(struct json_text *text, struct json_member *out) {
+/* Moves to the end of the value that the token begins; returns false if it begins none. */
+static bool read_value(struct json_text *text, struct json_member *out) {
   size_t start = text->start, depth = text->depth;
   bool is_nested = text->token == '{' || text->token == '[';
   if (!is_nested && text->token != '"' && text->token != '0' && text->token != 'a')
@@ -535,8 +523,8 @@ bool json_member_find(const char *json, size_t length, const char *name, struct 
     struct json_member key;
     if (text.token == ',')
       continue;
-    if (text.token != '"' || !take_value(&text, &key) || json_text_next(&text) != JSON_TEXT_WHOLE ||
-        text.token != ':' || json_text_next(&text) != JSON_TEXT_WHOLE || !take_value(&text, out))
+    if (text.token != '"' || !read_value(&text, &key) || json_text_next(&text) != JSON_TEXT_WHOLE ||
+        text.token != ':' || json_text_next(&text) != JSON_TEXT_WHOLE || !read_value(&text, out))
       return false;
     if (is_name(key, name))
       return true;
@@ -550,5 +538,5 @@ bool json_element_next(struct json_text *array, struct json_member *out) {
       return false;
   } while (array->token == ',' || (array->token == '[' && array->depth == 1) ||
            array->token == '?');
-  return take_value(array, out);
+  return read_value(array, out);
 }

@@ -14,7 +14,7 @@
 const struct step_kind step_shutdown = {.name = "shutdown", .number = 1};
 const struct step_kind step_cancel = {.name = "cancel", .number = STEP_CHOICE_NO_NUMBER};
 
-/* What every step has that runs; the target is called what the kind says. */
+/* The fields of every step that runs. The kind gives the target its name. */
 enum { VERSION, STEP_ID, TARGET, DIRECTORY, TIMEOUT, ENV, SECRETS, FOR_MODEL };
 static const struct step_field fields[] = {
     [VERSION] = STEP_FIELD("schemaVersion", int32, struct step, schema_version, .fallback = 1),
@@ -30,7 +30,7 @@ static const struct step_field fields[] = {
     [FOR_MODEL] = STEP_FIELD(NULL, flag, struct step, for_model)}; /* never read */
 static const struct step_table table = STEP_TABLE(fields, struct step);
 
-/* What a value takes beside its text: a pointer, and the rounding up of its allocation. */
+/* The memory of a value beside its text: a pointer, and the rounding of its allocation. */
 #define VALUE_BYTES 32
 
 bool step_is_work(const struct step *self) {
@@ -49,8 +49,8 @@ const char *step_variable(const struct step *self, const char *name) {
   return NULL;
 }
 
-/* The stepId, as far as it can be read in text that may be broken, or the nil id: for the answer
-   when nothing else can be read. */
+/* Returns the stepId of text that may be broken, or the nil ID, for an answer to a step of which
+   nothing else can be read. */
 static char *echoed_id(const char *payload, size_t length) {
   static const char *const names[] = {"stepId", NULL};
   struct json_outline outline = {.names = names};
@@ -72,7 +72,7 @@ static char *echoed_id(const char *payload, size_t length) {
   return copy;
 }
 
-/* NULL is a kind that is unknown. */
+/* Sets `*found` to NULL if the kind is unknown. */
 static int find_kind(const struct step_kind **found, const struct step_kind *const *kinds,
                      const cJSON *root, struct error *error) {
   struct step_choice choices[STEP_KINDS_MAX + 1] = {0};
@@ -90,24 +90,22 @@ static int find_kind(const struct step_kind **found, const struct step_kind *con
   return 0;
 }
 
-/* Reads the fields of every kind with a target, and those of this one. */
+/* Reads the fields that every kind with a target has, and those of this kind. */
 static int read_work(struct step *self, const cJSON *root, struct error *error) {
   const struct step_kind *kind = self->kind;
-  struct step_field target = fields[TARGET];
-  target.name = kind->target;
-  if (step_field_read(&target, root, "", self, error) != 0 ||
-      step_field_read(&fields[DIRECTORY], root, "", self, error) != 0 ||
-      step_field_read(&fields[TIMEOUT], root, "", self, error) != 0 ||
-      step_field_read(&fields[ENV], root, "", self, error) != 0 ||
-      step_field_read(&fields[SECRETS], root, "", self, error) != 0)
-    return -1;
+  for (size_t i = TARGET; i <= SECRETS; i++) {
+    struct step_field field = fields[i];
+    field.name = i == TARGET ? kind->target : field.name;
+    if (step_field_read(&field, root, "", self, error) != 0)
+      return -1;
+  }
   if (kind->table.count == 0)
     return 0;
   self->fields = memory_zeros(kind->table.size);
   return step_table_read(&kind->table, root, "", self->fields, error);
 }
 
-/* The version is the first of all: whatever is wrong is answered in it. */
+/* Reads the version first, because every error is answered in it. */
 static int read_fields(struct step *self, const struct step_kind *const *kinds, const cJSON *root,
                        struct error *error) {
   if (step_field_read(&fields[VERSION], root, "", self, error) != 0 ||
@@ -136,8 +134,7 @@ static int read_payload(struct step *self, const struct step_kind *const *kinds,
   self->memory = length + values * VALUE_BYTES;
   int result = cJSON_IsObject(root) ? read_fields(self, kinds, root, error)
                                     : step_field_reject("payload", "an object", root, error);
-  /* A rejection under the stepId of a cancel would look like the answer of the step that it
-     names. */
+  /* A rejection under the stepId of a cancel would look like the answer to the step it names. */
   const struct step_kind *kind = NULL;
   if (result != 0 && find_kind(&kind, kinds, root, &reason) == 0 && kind == &step_cancel) {
     free(self->step_id);
@@ -176,16 +173,16 @@ void step_release(struct step *self) {
   *self = (struct step){0};
 }
 
-/* --- packing: one walk over the tables writes what they describe, or reads it --- */
+/* --- packing: the same walk over the tables writes the step or reads it --- */
 
 struct step_packer {
-  struct buffer *out; /* NULL: it reads */
-  char *at, *end;     /* what is left to read */
+  struct buffer *out; /* NULL when reading */
+  char *at, *end;     /* the rest of the bytes to read */
   bool is_short;
 };
 
-/* NULL when fewer are left. */
-static char *take(struct step_packer *self, size_t length) {
+/* Returns the next `length` bytes, or NULL if fewer are left. */
+static char *next_bytes(struct step_packer *self, size_t length) {
   char *at = self->at;
   self->is_short |= (size_t)(self->end - at) < length;
   if (self->is_short)
@@ -195,11 +192,11 @@ static char *take(struct step_packer *self, size_t length) {
 }
 
 static void pack_plain(struct step_packer *self, void *place, size_t size) {
-  const char *taken = self->out == NULL ? take(self, size) : NULL;
+  const char *bytes = self->out == NULL ? next_bytes(self, size) : NULL;
   if (self->out != NULL)
     buffer_add(self->out, place, size);
-  else if (taken != NULL)
-    memcpy(place, taken, size);
+  else if (bytes != NULL)
+    memcpy(place, bytes, size);
 }
 
 static size_t pack_size(struct step_packer *self, size_t size) {
@@ -208,12 +205,12 @@ static size_t pack_size(struct step_packer *self, size_t size) {
   return self->is_short ? 0 : (size_t)number;
 }
 
-/* With its NUL; an absent one has length 0. */
+/* Packs a text with its NUL; an absent one has length 0. */
 static void pack_bytes(struct step_packer *self, char **text, size_t *length) {
   size_t size = pack_size(self, *text != NULL ? *length + 1 : 0);
   if (self->out != NULL)
     buffer_add(self->out, *text, size);
-  else if (size > 0 && (*text = take(self, size)) != NULL)
+  else if (size > 0 && (*text = next_bytes(self, size)) != NULL)
     *length = size - 1;
 }
 
@@ -222,7 +219,7 @@ static void pack_text(struct step_packer *self, char **text) {
   pack_bytes(self, text, &length);
 }
 
-/* Of items that take at least eight bytes each. */
+/* Packs the number of items; each takes at least one byte. */
 static size_t pack_count(struct step_packer *self, size_t count) {
   count = pack_size(self, count);
   self->is_short |= self->out == NULL && count > (size_t)(self->end - self->at);
@@ -272,7 +269,7 @@ static void pack_table(struct step_packer *self, const struct step_table *fields
 
 void step_pack(const struct step *self, const struct step_kind *const *kinds, struct buffer *out) {
   struct step_packer pack = {.out = out};
-  struct step step = *self; /* the walk writes into one that it reads */
+  struct step step = *self; /* a copy, because the walk takes no const */
   size_t kind = 0;
   while (kinds[kind] != self->kind)
     CHECK(kinds[kind++] != NULL);

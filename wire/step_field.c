@@ -29,8 +29,8 @@ int step_field_reject(const char *path, const char *expected, const cJSON *value
   return error_set(error, "%s: expected %s, got %s", path, expected, type_name(value));
 }
 
-/* A name, or what else is short: its ASCII, one question mark for each other character, and "..."
-   when that is not all. The size is with the NUL. */
+/* A name in an error: its ASCII, a question mark for each other character, and "..." if it is cut.
+   The size includes the NUL. */
 #define SHOWN_SIZE 41
 
 static void show(char out[SHOWN_SIZE], const char *text, size_t length) {
@@ -49,8 +49,8 @@ static void show(char out[SHOWN_SIZE], const char *text, size_t length) {
   out[n] = '\0';
 }
 
-/* "<path>.<name>", such as env.PATH. What follows a "=" in a name may be meant as a value, and
-   values are not shown. */
+/* The size of "<path>.<name>", such as env.PATH. The part of a name behind a "=" may be a value,
+   and values are not shown. */
 #define PATH_SIZE 80
 
 static void make_path(char out[PATH_SIZE], const char *path, const char *name) {
@@ -59,8 +59,8 @@ static void make_path(char out[PATH_SIZE], const char *path, const char *name) {
   (void)snprintf(out, PATH_SIZE, "%s%s%s", path, path[0] != '\0' ? "." : "", shown);
 }
 
-/* Sorted by hash first: any order will do, and to compare numbers touches no memory but the array.
-   Names that were made to collide cost no more than sorting strings does. */
+/* Sorted by hash first: any order will do, and comparing numbers touches no memory outside the
+   array. Names that were made to collide only cost what sorting strings costs. */
 struct hashed_name {
   uint64_t hash;
   const char *name;
@@ -94,7 +94,7 @@ int step_field_names_unique(const cJSON *object, const char *path, struct error 
   return result;
 }
 
-/* In a tree only a marked NUL has this byte, which is never part of UTF-8. */
+/* Only a marked NUL has this byte, which is never part of UTF-8. */
 static bool has_nul(const char *text) {
   return strchr(text, (unsigned char)JSON_TREE_NUL[0]) != NULL;
 }
@@ -107,14 +107,13 @@ static int check_text(const char *path, const cJSON *value, struct error *error)
   return 0;
 }
 
-/* Moves the string instead of copying it: it may be most of a large payload. */
-static char *take_text(cJSON *value) {
+/* Moves the string instead of copying it, because it may be most of a large payload. */
+static char *move_text(cJSON *value) {
   char *text = value->valuestring;
   value->valuestring = NULL;
   return text;
 }
 
-/* Of a type that says what it expects. */
 static const char *expected_of(const struct step_field *self) {
   return self->minimum > 0 ? "a non-empty string" : self->type->expected;
 }
@@ -132,14 +131,13 @@ static int read_text(const struct step_field *self, cJSON *value, void *place,
     return error_set(error, "%s: expected at most %u bytes, got %zu", self->name, self->maximum,
                      length);
   if (length > 0)
-    *(char **)place = take_text(value);
+    *(char **)place = move_text(value);
   return 0;
 }
 
 const struct step_field_type step_field_text = {
     .shape = STEP_SHAPE_TEXT, .is = cJSON_IsString, .expected = "a string", .read = read_text};
 
-/* Each NUL in it is marked. */
 static int read_bytes(const struct step_field *self, cJSON *value, void *place,
                       struct error *error) {
   struct step_bytes *bytes = place;
@@ -147,7 +145,7 @@ static int read_bytes(const struct step_field *self, cJSON *value, void *place,
   (void)error;
   if (value == NULL)
     return 0;
-  bytes->text = take_text(value);
+  bytes->text = move_text(value);
   bytes->length = json_tree_unmark_nul(bytes->text);
   return 0;
 }
@@ -155,7 +153,7 @@ static int read_bytes(const struct step_field *self, cJSON *value, void *place,
 const struct step_field_type step_field_bytes = {
     .shape = STEP_SHAPE_BYTES, .is = cJSON_IsString, .expected = "a string", .read = read_bytes};
 
-/* An empty list with room for the value's members. */
+/* Returns an empty list with space for the value's members. */
 static char **new_texts(const cJSON *value) {
   return memory_zeros(((size_t)cJSON_GetArraySize(value) + 1) * sizeof(char *));
 }
@@ -169,13 +167,13 @@ static int read_texts(const struct step_field *self, cJSON *value, void *place,
   count = 0;
   cJSON *item;
   cJSON_ArrayForEach(item, value) {
-    /* There may be many: make a path only for a bad one. */
+    /* There may be many, so make a path only for a bad one. */
     if (!cJSON_IsString(item) || has_nul(item->valuestring)) {
       char path[PATH_SIZE];
       (void)snprintf(path, sizeof path, "%s[%zu]", self->name, count);
       return check_text(path, item, error);
     }
-    texts[count++] = take_text(item);
+    texts[count++] = move_text(item);
   }
   return 0;
 }
@@ -192,7 +190,7 @@ static int check_variable(const char *field, const cJSON *item, struct error *er
   const char *wrong = strchr(name, '=') != NULL ? "\"=\"" : has_nul(name) ? "NUL" : NULL;
   if (wrong == NULL && cJSON_IsString(item) && !has_nul(item->valuestring))
     return 0;
-  char path[PATH_SIZE]; /* made for a bad one only */
+  char path[PATH_SIZE];
   make_path(path, field, name);
   return wrong == NULL
              ? check_text(path, item, error)
@@ -264,7 +262,7 @@ void step_table_release(const struct step_table *self, void *place, bool owns_te
         free(*text);
       free(texts);
     } else if (shape != STEP_SHAPE_PLAIN && owns_texts) {
-      free(*(char **)field); /* of bytes the text comes first */
+      free(*(char **)field); /* the text is the first member of step_bytes */
     }
   }
 }

@@ -11,8 +11,8 @@
 #include "base/swar.h"
 #include "wire/json.h"
 
-/* Where a report goes: the same walk counts its bytes, and then writes them. Which of the two it
-   does the compiler knows. */
+/* The same walk first counts the bytes of a report and then writes them. `counts` is a constant for
+   the compiler. */
 struct sink {
   bool counts;
   size_t length;
@@ -45,35 +45,25 @@ static inline void put_number(struct sink *self, uint64_t number) {
 /* --- events --- */
 
 #define TIMESTAMP_LENGTH ((size_t)STEP_EVENT_TIMESTAMP_SIZE - 1)
-static_assert(sizeof "2026-05-05T10:00:00.123+00:00" == STEP_EVENT_TIMESTAMP_SIZE, "its NUL too");
+static_assert(sizeof "2026-05-05T10:00:00.123+00:00" == STEP_EVENT_TIMESTAMP_SIZE, "with a NUL");
 
 /* 9999-12-31T23:59:59.999 */
 #define LAST_MS INT64_C(253402300799999)
 
 void step_event_timestamp(char out[STEP_EVENT_TIMESTAMP_SIZE], int64_t unix_ms) {
-  if (unix_ms < 0)
-    unix_ms = 0;
-  if (unix_ms > LAST_MS)
-    unix_ms = LAST_MS;
+  unix_ms = unix_ms < 0 ? 0 : unix_ms < LAST_MS ? unix_ms : LAST_MS;
   time_t seconds = (time_t)(unix_ms / 1000);
   struct tm utc;
   (void)gmtime_r(&seconds, &utc);
-
-  /* Called for each line: snprintf would cost more than all the rest of an event. */
-  out = decimal_write_padded(out, (uint64_t)utc.tm_year + 1900, 4);
-  *out++ = '-';
-  out = decimal_write_padded(out, (uint64_t)utc.tm_mon + 1, 2);
-  *out++ = '-';
-  out = decimal_write_padded(out, (uint64_t)utc.tm_mday, 2);
-  *out++ = 'T';
-  out = decimal_write_padded(out, (uint64_t)utc.tm_hour, 2);
-  *out++ = ':';
-  out = decimal_write_padded(out, (uint64_t)utc.tm_min, 2);
-  *out++ = ':';
-  out = decimal_write_padded(out, (uint64_t)utc.tm_sec, 2);
-  *out++ = '.';
-  out = decimal_write_padded(out, (uint64_t)(unix_ms % 1000), 3);
-  memcpy(out, "+00:00", sizeof "+00:00");
+  /* Each line has a timestamp: snprintf(3) would cost more than the rest of its event. */
+  const int parts[] = {utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,          utc.tm_hour,
+                       utc.tm_min,         utc.tm_sec,     (int)(unix_ms % 1000)};
+  static const unsigned char digits[] = {4, 2, 2, 2, 2, 2, 3};
+  for (size_t i = 0; i < sizeof digits; i++) {
+    out = decimal_write_padded(out, (uint64_t)parts[i], digits[i]);
+    *out++ = "--T::.+"[i];
+  }
+  memcpy(out, "00:00", sizeof "00:00");
 }
 
 static void put_names(struct sink *out, const char *const *names) {
@@ -184,7 +174,7 @@ static void put_text(struct sink *out, const char *name, const char *text) {
   put_nullable(out, text, strlen(text));
 }
 
-/* `name` with all that precedes the value; nothing where the figure is not known. */
+/* `name` has everything that precedes the value. Writes nothing if the figure is unknown. */
 static void put_figure(struct sink *out, const char *name, int64_t figure) {
   if (figure < 0)
     return;
@@ -262,7 +252,7 @@ static void put_alive(struct sink *out, const struct result_end *self) {
   PUT(out, "]");
 }
 
-/* What it has cost, and what is left. */
+/* Writes what the step used, and which of its processes are left. */
 static void put_execution(struct sink *out, const struct result_end *self) {
   if (self->cause == STEP_CAUSE_SIGNAL) {
     put_figure(out, ",\"signal\":", self->signal);

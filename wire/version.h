@@ -1,7 +1,7 @@
 #ifndef WIRE_VERSION_H
 #define WIRE_VERSION_H
 
-/* Of both programs: in the heartbeat, in `--version`, and of a release (Makefile). */
+/* The version of both programs: in the heartbeat, in `--version`, and of a release (Makefile). */
 #define SANDBOX_VERSION "0.2.0"
 
 #endif
