@@ -10,8 +10,8 @@
 
 #include "base/loop.h"
 #include "client/exit_code.h"
-#include "client/job.h"
 #include "client/program.h"
+#include "client/redis/job.h"
 #include "wire/version.h"
 
 static const struct command *const commands[] = {

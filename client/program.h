@@ -8,8 +8,8 @@
 #include "agent/frontends/redis/connection/url.h"
 #include "agent/frontends/redis/keys.h"
 #include "base/error.h"
-#include "client/server.h"
-#include "client/terminal.h"
+#include "client/redis/pipeline.h"
+#include "client/screen/terminal.h"
 
 /* What all commands of `sandbox` share. */
 struct program {

@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/tar.h"
-#include "client/tar_format.h"
+#include "client/tar/tar.h"
+#include "client/tar/tar_format.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { IS_NEW = 1, HAS_LINK = 2, SHORT_READS = 4 };

@@ -1,0 +1,540 @@
+/*
+ * cp: files by readBytes and writeBytes; directories as an archive that the sandbox's tar makes or
+ * unpacks, in a file of the sandbox that is read or written like any other. Here it is packed and
+ * unpacked by tar.h.
+ *
+ * What is not whole yet has a hidden name on either side, which is removed at the end whatever has
+ * happened.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/write_all.h"
+#include "client/exit_code.h"
+#include "client/program.h"
+#include "client/steps/transfer.h"
+#include "client/tar/tar.h"
+
+struct copy {
+  struct file_steps steps;
+  const char *from; /* without its colon */
+  char *to;         /* the copy's own name; NULL: not known yet */
+  char id[STEP_ID_SIZE];
+  char hidden[32]; /* ".sandbox-7f3a91bc", of either side */
+  uint64_t moved;
+  bool has_left_out;
+  struct transfer_in in;
+  struct transfer_out out;
+  size_t in_at; /* of in.bytes, what was unpacked */
+  int code;     /* why a callback has ended it */
+};
+
+static int complain_locally(struct copy *self, const char *what, const char *path) {
+  file_steps_error(&self->steps, "%s %s: %s", what, path, strerror(errno));
+  return EXIT_CLIENT;
+}
+
+static void show_progress(struct copy *self, uint64_t bytes, uint64_t size) {
+  char text[160];
+  const double mib = 1024.0 * 1024.0;
+  self->moved += bytes;
+  if (size > 0)
+    (void)snprintf(text, sizeof text, "%.1f of %.1f MiB", (double)self->moved / mib,
+                   (double)size / mib);
+  else
+    (void)snprintf(text, sizeof text, "%.1f MiB", (double)self->moved / mib);
+  terminal_status(&self->steps.program->terminal, text);
+}
+
+static void on_left_out(void *owner, const char *name, const char *why) {
+  struct copy *self = owner;
+  self->has_left_out = true;
+  file_steps_error(&self->steps, "left out, since it is %s: %s", why, name);
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+/* Without slashes at its end. */
+static char *trim_path(const char *path) {
+  size_t length = strlen(path);
+  while (length > 1 && path[length - 1] == '/')
+    length--;
+  return memory_copy(path, length);
+}
+
+/* The last name of a path that has no slash at its end; NULL: it is no name, as of "..". */
+static const char *last_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  const char *name = slash != NULL ? slash + 1 : path;
+  return name[0] == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ? NULL : name;
+}
+
+/* Where the copy lies in a directory that is there: what has no name goes into it. */
+static char *name_in(const char *directory, const char *from) {
+  char *trimmed = trim_path(from), *path = trim_path(directory);
+  const char *name = last_name(trimmed);
+  struct buffer joined = {0};
+  buffer_add_string(&joined, path);
+  if (name != NULL && strcmp(path, "/") != 0)
+    buffer_add_string(&joined, "/");
+  buffer_add_string(&joined, name != NULL ? name : "");
+  buffer_add(&joined, "", 1);
+  free(trimmed);
+  free(path);
+  return joined.bytes;
+}
+
+/* --- into the sandbox ------------------------------------------------------------------------- */
+
+/* Sets self->to, and what lies there. */
+static int choose_remote(struct copy *self, const char *to, enum transfer_type *type) {
+  int code = transfer_look(&self->steps, to, type);
+  if (code != 0 || *type != TRANSFER_DIRECTORY) {
+    self->to = trim_path(to);
+    return code;
+  }
+  self->to = name_in(to, self->from);
+  return transfer_look(&self->steps, self->to, type);
+}
+
+static int send_content(struct copy *self, int fd, uint64_t size) {
+  char *bytes = memory_allocate(TRANSFER_PIECE);
+  ssize_t length;
+  int code = 0;
+  while (code == 0 && (length = read(fd, bytes, TRANSFER_PIECE)) != 0) {
+    if (length < 0 && errno != EINTR)
+      code = complain_locally(self, "cannot read", self->from);
+    if (length > 0) {
+      code = transfer_put(&self->out, bytes, (size_t)length);
+      show_progress(self, (uint64_t)length, size);
+    }
+  }
+  free(bytes);
+  return code == 0 ? transfer_commit(&self->out) : code;
+}
+
+static int send_file(struct copy *self, const char *to) {
+  struct stat status;
+  enum transfer_type type;
+  int fd = open(self->from, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0)
+    return complain_locally(self, "cannot read", self->from);
+  int code = fstat(fd, &status) == 0 ? choose_remote(self, to, &type)
+                                     : complain_locally(self, "cannot read", self->from);
+  if (code == 0 && type == TRANSFER_DIRECTORY) {
+    file_steps_error(&self->steps, "is a directory: %s", self->to);
+    code = 1;
+  }
+  if (code == 0) {
+    transfer_out_begin(&self->out, &self->steps, self->to);
+    self->out.mode = status.st_mode & 0777;
+    self->out.replaces = type == TRANSFER_FILE;
+    code = send_content(self, fd, (uint64_t)status.st_size);
+    transfer_out_release(&self->out);
+  }
+  (void)close(fd);
+  return code;
+}
+
+static int put_packed(void *owner, const char *bytes, size_t length) {
+  struct copy *self = owner;
+  self->code = transfer_put(&self->out, bytes, length);
+  show_progress(self, length, 0);
+  return self->code;
+}
+
+static int send_archive(struct copy *self, const char *archive) {
+  const struct tar_sink sink = {put_packed, on_left_out, self};
+  struct error error;
+  transfer_out_begin(&self->out, &self->steps, archive);
+  self->out.mode = 0600;
+  int code = tar_pack(self->from, &sink, &error);
+  if (code < 0) {
+    file_steps_error(&self->steps, "%s", error.text);
+    code = EXIT_CLIENT;
+  }
+  code = code == 0 ? transfer_commit(&self->out) : code;
+  transfer_out_release(&self->out);
+  return code;
+}
+
+/* Without them it would be found out after all was sent. */
+static int check_tar(struct copy *self) {
+  struct file_answer answer;
+  int code = transfer_run(&self->steps, TRANSFER_WORDS("sh", "-c", "command -v tar"), &answer);
+  if (code == 1 || code == EXIT_NOT_FOUND || code == EXIT_NOT_EXECUTABLE)
+    file_steps_error(&self->steps, "a directory needs sh and tar in the sandbox's image");
+  else
+    file_steps_complain(&self->steps, &answer);
+  file_answer_release(&answer);
+  return code;
+}
+
+/* A directory that is there gets the entries; else it is made under the hidden name first. */
+static const char unpack_script[] =
+    "if [ -d \"$3\" ]; then tar -xpof \"$1\" -C \"$3\"; exit; fi\n"
+    "mkdir -- \"$2\" && tar -xpof \"$1\" -C \"$2\" && mv -- \"$2\" \"$3\"";
+
+static int send_directory(struct copy *self, const char *to) {
+  enum transfer_type type;
+  char name[48];
+  int code = check_tar(self);
+  code = code == 0 ? choose_remote(self, to, &type) : code;
+  if (code != 0)
+    return code;
+  if (type == TRANSFER_FILE) {
+    file_steps_error(&self->steps, "is no directory: %s", self->to);
+    return 1;
+  }
+  (void)snprintf(name, sizeof name, "%s.tar", self->hidden);
+  char *archive = transfer_beside(self->to, name);
+  char *directory = transfer_beside(self->to, self->hidden);
+  code = send_archive(self, archive);
+  if (code == 0)
+    code = transfer_run_loudly(&self->steps, TRANSFER_WORDS("sh", "-c", unpack_script, "sh",
+                                                            archive, directory, self->to));
+  const char *const left[] = {archive, directory};
+  if (self->out.is_begun)
+    transfer_remove(&self->steps, left, 2);
+  free(archive);
+  free(directory);
+  return code;
+}
+
+/* --- out of the sandbox ----------------------------------------------------------------------- */
+
+/* Makes the directories above a path. */
+static int make_parents(struct copy *self, const char *path) {
+  char *text = memory_copy(path, strlen(path));
+  int code = 0;
+  for (char *slash = text; code == 0 && (slash = strchr(slash + 1, '/')) != NULL;) {
+    *slash = '\0';
+    if (mkdir(text, 0777) != 0 && errno != EEXIST)
+      code = complain_locally(self, "cannot make", text);
+    *slash = '/';
+  }
+  free(text);
+  return code;
+}
+
+/* Sets self->to, and what lies there; a link to a file is followed. */
+static void choose_local(struct copy *self, const char *to, enum transfer_type *type) {
+  struct stat status;
+  bool is_there = stat(to, &status) == 0;
+  self->to = is_there && S_ISDIR(status.st_mode) ? name_in(to, self->from) : trim_path(to);
+  is_there = stat(self->to, &status) == 0 || lstat(self->to, &status) == 0;
+  *type = !is_there                 ? TRANSFER_ABSENT
+          : S_ISDIR(status.st_mode) ? TRANSFER_DIRECTORY
+          : S_ISREG(status.st_mode) ? TRANSFER_FILE
+                                    : TRANSFER_STREAM;
+  char *real = *type == TRANSFER_FILE ? realpath(self->to, NULL) : NULL;
+  if (real != NULL) {
+    free(self->to);
+    self->to = real;
+  }
+}
+
+/* 0 where it is not known. */
+static int read_mode(struct copy *self, mode_t *mode) {
+  struct file_answer answer;
+  int code = transfer_run(&self->steps, TRANSFER_WORDS("stat", "-L", "-c", "%a", "--", self->from),
+                          &answer);
+  *mode = code == 0 && answer.content != NULL ? (mode_t)strtoul(answer.content, NULL, 8) & 0777 : 0;
+  bool is_over = self->steps.is_lost || self->steps.exchange.first_signal != 0;
+  if (*mode == 0 && !is_over)
+    file_steps_error(&self->steps, "the mode of %s is not kept: %s", self->from,
+                     answer.message != NULL ? answer.message : "unknown");
+  file_answer_release(&answer);
+  return is_over ? code : 0;
+}
+
+static int receive_content(struct copy *self, int fd) {
+  int code;
+  while ((code = transfer_next(&self->in)) == 0 && self->in.bytes.length > 0) {
+    if (write_all(fd, self->in.bytes.bytes, self->in.bytes.length) != 0)
+      return complain_locally(self, "cannot write", self->to);
+    show_progress(self, self->in.bytes.length, self->in.size);
+  }
+  return code != 0 || write_all_flush(fd) == 0 ? code
+                                               : complain_locally(self, "cannot write", self->to);
+}
+
+/* Standard output or standard error, under whatever name, as /dev/stdout has many; -1: neither. */
+static int find_standard(const char *path) {
+  struct stat status, ours;
+  for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+    if (stat(path, &status) == 0 && fstat(fd, &ours) == 0 && status.st_dev == ours.st_dev &&
+        status.st_ino == ours.st_ino)
+      return fd;
+  return -1;
+}
+
+static bool is_fifo(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0 && S_ISFIFO(status.st_mode);
+}
+
+/* Waits until a FIFO has a reader, as cp(1) does. Returns 0, or the exit code. */
+static int open_stream(struct copy *self, int *fd) {
+  struct exchange *exchange = &self->steps.exchange;
+  while ((*fd = open(self->to, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) < 0) {
+    if (errno != ENXIO || !is_fifo(self->to))
+      return complain_locally(self, "cannot write", self->to);
+    server_turn(self->steps.program->server);
+    if (exchange_is_interrupted(exchange))
+      return 128 + exchange->first_signal;
+  }
+  return 0;
+}
+
+/* The descriptor does not block, so that a signal ends the copy while nobody reads it. */
+static int write_stream(struct copy *self, int fd, const char *bytes, size_t length) {
+  struct exchange *exchange = &self->steps.exchange;
+  while (length > 0) {
+    if (!exchange_wait_for(exchange, fd, POLLOUT))
+      return 128 + exchange->first_signal;
+    const ssize_t count = write(fd, bytes, length);
+    if (count < 0 && errno == EPIPE)
+      return 128 + SIGPIPE;
+    if (count < 0 && errno != EAGAIN && errno != EINTR)
+      return complain_locally(self, "cannot write", self->to);
+    bytes += count > 0 ? count : 0;
+    length -= count > 0 ? (size_t)count : 0;
+  }
+  return 0;
+}
+
+/* What is not a regular file is written to, and stays. */
+static int receive_stream(struct copy *self) {
+  int fd = -1, code = open_stream(self, &fd);
+  self->in = (struct transfer_in){.steps = &self->steps, .path = self->from};
+  while (code == 0 && (code = transfer_next(&self->in)) == 0 && self->in.bytes.length > 0) {
+    code = write_stream(self, fd, self->in.bytes.bytes, self->in.bytes.length);
+    show_progress(self, self->in.bytes.length, self->in.size);
+  }
+  if (fd >= 0)
+    (void)close(fd);
+  transfer_in_release(&self->in);
+  return code;
+}
+
+static int receive_file(struct copy *self, const char *to) {
+  enum transfer_type type;
+  mode_t mode;
+  choose_local(self, to, &type);
+  if (type == TRANSFER_DIRECTORY) {
+    file_steps_error(&self->steps, "is a directory: %s", self->to);
+    return EXIT_CLIENT;
+  }
+  const int standard = find_standard(self->to);
+  if (standard >= 0)
+    return transfer_print(&self->steps, self->from, standard == STDERR_FILENO);
+  if (type == TRANSFER_STREAM)
+    return receive_stream(self);
+  int code = read_mode(self, &mode);
+  code = code == 0 ? make_parents(self, self->to) : code;
+  if (code != 0)
+    return code;
+  char *hidden = transfer_beside(self->to, self->hidden);
+  int fd = open(hidden, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode != 0 ? 0600 : 0666);
+  if (fd < 0) {
+    code = complain_locally(self, "cannot write", self->to);
+  } else {
+    self->in = (struct transfer_in){.steps = &self->steps, .path = self->from};
+    code = receive_content(self, fd);
+    if (code == 0 && ((mode != 0 && fchmod(fd, mode) != 0) || rename(hidden, self->to) != 0))
+      code = complain_locally(self, "cannot write", self->to);
+    (void)close(fd);
+    if (code != 0)
+      (void)unlink(hidden);
+    transfer_in_release(&self->in);
+  }
+  free(hidden);
+  return code;
+}
+
+/* The first directory that may be written and is not within what is packed; where all are, tar
+   itself leaves its archive out. Says its name. */
+#define EACH_PLACE "for d in \"${TMPDIR:-/tmp}\" /dev/shm /var/tmp .; do\n"
+static const char pack_script[] =
+    "s=$(cd -- \"$1\" && pwd -P) || exit 1\n"
+    "p=\n" EACH_PLACE "  [ -d \"$d\" ] && [ -w \"$d\" ] || continue\n"
+    "  d=$(cd -- \"$d\" && pwd -P) || continue\n"
+    "  case \"$d/\" in \"${s%/}\"/*) p=${p:-$d}; continue;; esac\n"
+    "  p=$d; break\n"
+    "done\n"
+    "[ -n \"$p\" ] || { echo 'no directory to write an archive to' >&2; exit 1; }\n"
+    "umask 077; tar -cf \"$p/$2\" -C \"$s\" . && echo \"$p/$2\"";
+static const char tidy_script[] = EACH_PLACE "  rm -f -- \"$d/$1\"\ndone";
+
+static int get_packed(void *owner, char *bytes, size_t size, size_t *length) {
+  struct copy *self = owner;
+  if (self->in_at == self->in.bytes.length) {
+    self->in_at = 0;
+    self->code = transfer_next(&self->in);
+    show_progress(self, self->in.bytes.length, self->in.size);
+    if (self->code != 0)
+      return self->code;
+  }
+  const size_t left = self->in.bytes.length - self->in_at;
+  *length = left < size ? left : size;
+  memcpy(bytes, self->in.bytes.bytes + self->in_at, *length);
+  self->in_at += *length;
+  return 0;
+}
+
+static int unpack_into(struct copy *self, int directory, bool is_new) {
+  const struct tar_source source = {get_packed, on_left_out, self};
+  struct error error;
+  int code = tar_unpack(directory, is_new, &source, &error);
+  if (code < 0) {
+    file_steps_error(&self->steps, "%s", error.text);
+    code = EXIT_CLIENT;
+  }
+  return code;
+}
+
+/* Under a hidden name, until all of it is there. */
+static int unpack_new(struct copy *self) {
+  char *hidden = transfer_beside(self->to, self->hidden);
+  int directory = -1, code = make_parents(self, self->to);
+  if (code == 0) {
+    if (mkdir(hidden, 0700) != 0 ||
+        (directory = open(hidden, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+      code = complain_locally(self, "cannot make", hidden);
+    else
+      code = unpack_into(self, directory, true);
+    if (code == 0 && rename(hidden, self->to) != 0)
+      code = complain_locally(self, "cannot make", self->to);
+    if (code != 0)
+      tar_remove(AT_FDCWD, hidden);
+  }
+  if (directory >= 0)
+    (void)close(directory);
+  free(hidden);
+  return code;
+}
+
+static int unpack_local(struct copy *self, enum transfer_type type) {
+  if (type == TRANSFER_ABSENT)
+    return unpack_new(self);
+  int directory = open(self->to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0)
+    return complain_locally(self, "cannot open", self->to);
+  int code = unpack_into(self, directory, false);
+  (void)close(directory);
+  return code;
+}
+
+static void tidy_archive(struct copy *self, const char *name) {
+  struct file_answer answer = {.code = EXIT_CLIENT};
+  if (!self->steps.is_lost) {
+    self->steps.exchange.is_tidying = true;
+    (void)transfer_run(&self->steps, TRANSFER_WORDS("sh", "-c", tidy_script, "sh", name), &answer);
+    self->steps.exchange.is_tidying = false;
+  }
+  if (answer.code != 0)
+    file_steps_error(&self->steps, "may be left in the sandbox's directory for temporary files: %s",
+                     name);
+  file_answer_release(&answer);
+}
+
+static int receive_directory(struct copy *self, const char *to) {
+  enum transfer_type type;
+  struct file_answer answer;
+  char name[48];
+  choose_local(self, to, &type);
+  if (type == TRANSFER_FILE || type == TRANSFER_STREAM) {
+    file_steps_error(&self->steps, "is no directory: %s", self->to);
+    return EXIT_CLIENT;
+  }
+  int code = check_tar(self);
+  if (code != 0)
+    return code;
+  (void)snprintf(name, sizeof name, "%s.tar", self->hidden);
+  code = transfer_run(&self->steps, TRANSFER_WORDS("sh", "-c", pack_script, "sh", self->from, name),
+                      &answer);
+  file_steps_complain(&self->steps, &answer);
+  if (code == 0 && answer.content == NULL) {
+    file_steps_error(&self->steps, "somebody else took the result of packing %s", self->from);
+    code = EXIT_CLIENT;
+  }
+  if (code == 0) {
+    answer.content[strcspn(answer.content, "\n")] = '\0';
+    self->in = (struct transfer_in){.steps = &self->steps, .path = answer.content};
+    file_steps_tell(&self->steps);
+    code = unpack_local(self, type);
+    transfer_in_release(&self->in);
+  }
+  tidy_archive(self, name);
+  file_answer_release(&answer);
+  return code;
+}
+
+/* --- the command ------------------------------------------------------------------------------ */
+
+static int copy_out(struct copy *self, const char *to) {
+  enum transfer_type type;
+  int code = transfer_look(&self->steps, self->from, &type);
+  if (code == 0 && type == TRANSFER_ABSENT) {
+    file_steps_error(&self->steps, "no such file in the sandbox: %s", self->from);
+    code = 1;
+  }
+  if (code != 0)
+    return code;
+  return type == TRANSFER_DIRECTORY ? receive_directory(self, to) : receive_file(self, to);
+}
+
+static int copy_in(struct copy *self, const char *to) {
+  struct stat status;
+  if (stat(self->from, &status) != 0)
+    return complain_locally(self, "cannot read", self->from);
+  if (S_ISDIR(status.st_mode))
+    return send_directory(self, to);
+  if (S_ISREG(status.st_mode))
+    return send_file(self, to);
+  file_steps_error(&self->steps, "is neither a file nor a directory: %s", self->from);
+  return EXIT_CLIENT;
+}
+
+static int cp(struct program *program, int argc, char **argv) {
+  static const struct option none[] = {{NULL, 0, NULL, 0}};
+  struct copy self = {0};
+  optind = 0;
+  if (getopt_long(argc, argv, "", none, NULL) != -1 || argc - optind != 2)
+    return program_usage(&cp_command);
+  const char *from = argv[optind], *to = argv[optind + 1];
+  bool is_out = from[0] == ':';
+  if (is_out == (to[0] == ':') || from[is_out] == '\0' || to[!is_out] == '\0')
+    return program_usage(&cp_command);
+  int code = file_steps_begin(&self.steps, program);
+  if (code != 0)
+    return code;
+  self.steps.exchange.tidies = true;
+  self.from = from + is_out;
+  step_id_make(self.id);
+  (void)snprintf(self.hidden, sizeof self.hidden, ".sandbox-%.8s", self.id);
+  if (!file_steps_need(&self.steps, "readBytes") || !file_steps_need(&self.steps, "writeBytes"))
+    code = EXIT_CLIENT;
+  else
+    code = is_out ? copy_out(&self, to) : copy_in(&self, to + 1);
+  free(self.to);
+  if (code == 0 && self.has_left_out)
+    code = 1;
+  return file_steps_end(&self.steps, code);
+}
+
+const struct command cp_command = {.name = "cp",
+                                   .usage = "SRC DST    (:PATH is in the sandbox)",
+                                   .help = "copy a file or directory into the sandbox or out of it",
+                                   .run = cp,
+                                   .needs_job = true};

@@ -1,0 +1,119 @@
+/* jobs: whose agents are alive. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/exit_code.h"
+#include "client/program.h"
+#include "client/redis/job.h"
+#include "client/redis/redis_info.h"
+#include "client/screen/figure.h"
+#include "client/screen/table.h"
+
+static const char *const ends[] = {"ok", "failed", "timedOut", "cancelled"};
+
+#define ENDS (sizeof ends / sizeof *ends)
+
+static const cJSON *steps_of(const struct job_agent *agent) {
+  return cJSON_GetObjectItemCaseSensitive(agent->beat, "Steps");
+}
+
+/* --- as JSON ---------------------------------------------------------------------------------- */
+
+static void print_json(struct terminal *terminal, const char *job, const struct job_agent *agent) {
+  static const char *const figures[][2] = {{"heldBytes", "HeldBytes"},
+                                           {"reconnects", "Reconnects"},
+                                           {"memoryBytes", "MemoryBytes"},
+                                           {"memoryLimitBytes", "MemoryLimitBytes"},
+                                           {"memoryPeakBytes", "MemoryPeakBytes"},
+                                           {"cpuSeconds", "CpuSeconds"}};
+  struct buffer json = {0};
+  buffer_add_string(&json, "{");
+  figure_add_json_text(&json, "job", job);
+  figure_add_json_text(&json, "version", agent->version);
+  figure_add_json(&json, "pid", agent->pid);
+  figure_add_json(&json, "ageSeconds", agent->age_ms > 0 ? (double)agent->age_ms / 1000 : 0);
+  buffer_add_format(&json, ",\"stepInFlight\":%s", agent->has_step ? "true" : "false");
+  for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+    figure_add_json(&json, figures[i][0], figure_of(agent->beat, figures[i][1]));
+  buffer_add_string(&json, ",\"steps\":{");
+  for (size_t i = 0; i < ENDS; i++)
+    figure_add_json(&json, ends[i], figure_of(steps_of(agent), ends[i]));
+  buffer_add_string(&json, "}}");
+  (void)terminal_put_json(terminal, json.bytes, json.length);
+  buffer_release(&json);
+}
+
+/* --- as text ---------------------------------------------------------------------------------- */
+
+static void add_heads(struct table *table) {
+  static const char *const heads[] = {"JOB", "AGENT", "PID",    "ALIVE",     "STEP",     "MEM",
+                                      "CPU", "OK",    "FAILED", "TIMED OUT", "CANCELLED"};
+  table->columns = sizeof heads / sizeof *heads;
+  for (size_t i = 0; i < table->columns; i++)
+    table_add(table, heads[i]);
+}
+
+static void add_number(struct table *table, double number) {
+  table_add(table, number >= 0 ? figure_count((int64_t)number).text : "-");
+}
+
+static void add_row(struct table *table, const char *job, const struct job_agent *agent) {
+  const double cpu = figure_of(agent->beat, "CpuSeconds");
+  table_add(table, job);
+  table_add(table, agent->version != NULL ? agent->version : "0.1.0 or older");
+  table_add_format(table, "%d", agent->pid);
+  table_add_format(table, "%s ago", figure_duration(agent->age_ms / 1000).text);
+  table_add(table, agent->has_step ? "running" : "-");
+  table_add(table, figure_memory(figure_of(agent->beat, "MemoryBytes"),
+                                 figure_of(agent->beat, "MemoryLimitBytes"))
+                       .text);
+  table_add(table, cpu >= 0 ? figure_duration((int64_t)cpu).text : "-");
+  for (size_t i = 0; i < ENDS; i++)
+    add_number(table, figure_of(steps_of(agent), ends[i]));
+}
+
+static int list(struct program *program, const struct server_texts *ids, struct error *error) {
+  struct table table = {0};
+  int result = 0;
+  add_heads(&table);
+  for (size_t i = 0; i < ids->count && result == 0; i++) {
+    struct job_agent agent;
+    struct keys keys;
+    keys_init(&keys, ids->texts[i]);
+    result = job_read_agent(program, keys.heartbeat, &agent, error);
+    if (result == 0 && agent.is_alive && program->json)
+      print_json(&program->terminal, ids->texts[i], &agent);
+    else if (result == 0 && agent.is_alive)
+      add_row(&table, ids->texts[i], &agent);
+    job_agent_release(&agent);
+    keys_release(&keys);
+  }
+  if (result == 0 && table.count > table.columns)
+    table_print(&table, &program->terminal, 0);
+  else if (result == 0 && !program->json)
+    terminal_say(&program->terminal, COLOR_NONE, "no job is alive");
+  table_release(&table);
+  return result;
+}
+
+static int jobs(struct program *program, int argc, char **argv) {
+  struct server_texts ids = {0};
+  struct error error;
+  (void)argv;
+  if (argc != 1)
+    return program_usage(&jobs_command);
+  int result = job_list(program, &ids, &error);
+  if (result == 0)
+    result = list(program, &ids, &error);
+  server_texts_release(&ids);
+  if (result != 0) {
+    terminal_error(&program->terminal, "%s", error.text);
+    return EXIT_CLIENT;
+  }
+  redis_info_warn_of_cluster(program);
+  return 0;
+}
+
+const struct command jobs_command = {
+    .name = "jobs", .usage = "", .help = "the jobs whose agents are alive", .run = jobs};

@@ -1,0 +1,149 @@
+/* ps: what runs, and what waits. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/printable.h"
+#include "client/exit_code.h"
+#include "client/program.h"
+#include "client/redis/job.h"
+#include "client/redis/redis_info.h"
+#include "client/screen/figure.h"
+#include "client/screen/table.h"
+#include "client/steps/started.h"
+
+struct view {
+  struct job_agent agent;
+  struct job_steps steps;
+  struct started *started; /* of each step that runs */
+};
+
+static int read_view(struct program *program, struct view *self, struct error *error) {
+  *self = (struct view){0};
+  if (job_read_agent(program, program->keys.heartbeat, &self->agent, error) != 0 ||
+      job_read_steps(program, &self->steps, error) != 0)
+    return -1;
+  self->started = calloc(self->steps.count + 1, sizeof *self->started);
+  for (size_t i = 0; i < self->steps.count; i++)
+    if (self->steps.list[i].is_running &&
+        started_find(program, program->keys.events, self->steps.list[i].id, &self->started[i],
+                     error) != 0)
+      return -1;
+  return 0;
+}
+
+static void release_view(struct view *self) {
+  job_agent_release(&self->agent);
+  job_steps_release(&self->steps);
+  free(self->started);
+}
+
+/* --- as JSON ---------------------------------------------------------------------------------- */
+
+static void print_json(struct terminal *terminal, const struct view *self) {
+  struct buffer json = {0};
+  buffer_add_string(&json, "[");
+  for (size_t i = 0; i < self->steps.count; i++) {
+    const struct job_step *step = &self->steps.list[i];
+    const char *since = self->started[i].timestamp;
+    buffer_add_string(&json, i > 0 ? ",{" : "{");
+    figure_add_json_text(&json, "id", step->id);
+    figure_add_json_text(&json, "kind", step->kind);
+    figure_add_json_text(&json, "state", step->is_running ? "running" : "waiting");
+    figure_add_json_text(&json, "since", since[0] != '\0' ? since : NULL);
+    figure_add_json_text(&json, "target", step->target);
+    buffer_add_string(&json, "}");
+  }
+  buffer_add_string(&json, "]");
+  (void)terminal_put_json(terminal, json.bytes, json.length);
+  buffer_release(&json);
+}
+
+/* --- as text ---------------------------------------------------------------------------------- */
+
+static void add_agent(struct buffer *out, const struct job_agent *agent) {
+  if (!agent->is_alive) {
+    buffer_add_string(out, "no agent");
+    return;
+  }
+  buffer_add_string(out, "agent ");
+  if (agent->version != NULL)
+    printable_add(out, agent->version, strlen(agent->version));
+  else
+    buffer_add_string(out, "of 0.1.0 or older");
+  buffer_add_format(out, " pid %d, alive %s ago", agent->pid,
+                    figure_duration(agent->age_ms / 1000).text);
+}
+
+static int print_head(struct program *program, const struct view *self, struct error *error) {
+  struct buffer line = {0};
+  int64_t results = 0;
+  char version[64];
+  if (server_call(program->server, SERVER_WORDS("LLEN", program->keys.results), server_take_number,
+                  &results, error) != 0)
+    return -1;
+  char *info = redis_info_read(program);
+  buffer_add_string(&line, "JOB ");
+  printable_add(&line, program->job, strlen(program->job));
+  buffer_add_string(&line, "   ");
+  add_agent(&line, &self->agent);
+  if (redis_info_version(info, version, sizeof version))
+    buffer_add_format(&line, ", redis %s", version);
+  buffer_add_format(&line, "   results waiting: %s\n", figure_count(results).text);
+  (void)terminal_put(&program->terminal, false, line.bytes, line.length);
+  buffer_release(&line);
+  free(info);
+  return 0;
+}
+
+static void add_since(struct table *table, const struct started *started, size_t place) {
+  if (place > 0)
+    table_add_format(table, "%zu", place);
+  else if (started->timestamp[0] != '\0')
+    table_add(table, figure_duration((clock_unix_ms() - started->unix_ms) / 1000).text);
+  else
+    table_add(table, "-");
+}
+
+static void print_steps(struct program *program, const struct view *self) {
+  static const char *const heads[] = {"ID", "KIND", "STATE", "SINCE", "COMMAND"};
+  struct table table = {.columns = sizeof heads / sizeof *heads};
+  size_t place = 0;
+  for (size_t i = 0; i < table.columns; i++)
+    table_add(&table, heads[i]);
+  for (size_t i = 0; i < self->steps.count; i++) {
+    const struct job_step *step = &self->steps.list[i];
+    table_add(&table, job_shorten_step(step).text);
+    table_add(&table, step->kind);
+    table_add(&table, step->is_running ? "running" : "waiting");
+    add_since(&table, &self->started[i], step->is_running ? 0 : ++place);
+    table_add_or_nothing(&table, step->target);
+  }
+  table_print(&table, &program->terminal, 0);
+  table_release(&table);
+}
+
+static int ps(struct program *program, int argc, char **argv) {
+  struct view view;
+  struct error error;
+  (void)argv;
+  if (argc != 1)
+    return program_usage(&ps_command);
+  int result = read_view(program, &view, &error);
+  if (result == 0 && program->json)
+    print_json(&program->terminal, &view);
+  else if (result == 0 && (result = print_head(program, &view, &error)) == 0)
+    print_steps(program, &view);
+  release_view(&view);
+  if (result == 0)
+    return 0;
+  terminal_error(&program->terminal, "%s", error.text);
+  return EXIT_CLIENT;
+}
+
+const struct command ps_command = {.name = "ps",
+                                   .usage = "",
+                                   .help = "the step that runs, and those that wait",
+                                   .run = ps,
+                                   .needs_job = true};

@@ -1,0 +1,377 @@
+/*
+ * top: what the jobs use. An agent reads its figures anew each fifth beat, and so processor time
+ * and steps a minute are of two of these readings, not of two beats.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/memory.h"
+#include "client/exit_code.h"
+#include "client/program.h"
+#include "client/redis/job.h"
+#include "client/redis/redis_info.h"
+#include "client/screen/figure.h"
+#include "client/screen/table.h"
+#include "client/steps/started.h"
+
+#define ROUND_MS 2000
+
+/* So often it is looked which jobs there are. */
+#define ROUNDS_PER_LIST 5
+
+/* Between two readings of an agent's figures, when all is well; and how many are kept: a minute. */
+#define READING_MS 10000
+#define READINGS 7
+
+struct reading {
+  int64_t at_ms; /* by the agent's clock */
+  double cpu_seconds, steps;
+};
+
+/* A job, from round to round. */
+struct watched {
+  char *job;
+  struct keys keys;
+  int pid;
+  struct reading readings[READINGS]; /* the oldest first */
+  size_t count;
+  char *step_id; /* that `started` is of; NULL: nothing runs */
+  struct started started;
+  int64_t queue;
+  struct job_agent agent;
+};
+
+struct top {
+  struct program *program;
+  struct watched *list;
+  size_t count;
+  unsigned rounds;
+};
+
+/* --- readings --------------------------------------------------------------------------------- */
+
+static double count_steps(const cJSON *beat) {
+  const cJSON *steps = cJSON_GetObjectItemCaseSensitive(beat, "Steps"), *end;
+  double count = cJSON_IsObject(steps) ? 0 : -1;
+  cJSON_ArrayForEach(end, steps) count += cJSON_IsNumber(end) ? end->valuedouble : 0;
+  return count;
+}
+
+/* One is new where a figure is, or when it must be: of an agent that does nothing they stay. */
+static void note_reading(struct watched *self) {
+  const cJSON *beat = self->agent.beat;
+  const struct reading now = {.at_ms = (int64_t)figure_of(beat, "Ts"),
+                              .cpu_seconds = figure_of(beat, "CpuSeconds"),
+                              .steps = count_steps(beat)};
+  if (self->agent.pid != self->pid)
+    self->count = 0;
+  self->pid = self->agent.pid;
+  const struct reading *last = self->count > 0 ? &self->readings[self->count - 1] : NULL;
+  if (last != NULL && last->cpu_seconds == now.cpu_seconds && last->steps == now.steps &&
+      now.at_ms - last->at_ms < READING_MS)
+    return;
+  if (self->count == READINGS)
+    memmove(self->readings, self->readings + 1, --self->count * sizeof *self->readings);
+  self->readings[self->count++] = now;
+}
+
+/* The first that was seen is older than it looks. */
+static double seconds_between(const struct reading *a, const struct reading *b) {
+  const int64_t ms = b->at_ms - a->at_ms;
+  return (double)(ms > READING_MS ? ms : READING_MS) / 1000;
+}
+
+/* -1: not known. */
+static double cpu_percent(const struct watched *self) {
+  if (self->count < 2 || self->readings[self->count - 2].cpu_seconds < 0)
+    return -1;
+  const struct reading *before = &self->readings[self->count - 2], *last = before + 1;
+  const double used = last->cpu_seconds - before->cpu_seconds;
+  return used < 0 ? -1 : 100 * used / seconds_between(before, last);
+}
+
+static double steps_per_minute(const struct watched *self) {
+  if (self->count < 2 || self->readings[0].steps < 0)
+    return -1;
+  const struct reading *last = &self->readings[self->count - 1];
+  const double done = last->steps - self->readings[0].steps;
+  return done < 0 ? -1 : 60 * done / seconds_between(&self->readings[0], last);
+}
+
+/* --- a round ---------------------------------------------------------------------------------- */
+
+static void release_watched(struct watched *self) {
+  keys_release(&self->keys);
+  job_agent_release(&self->agent);
+  free(self->step_id);
+  free(self->job);
+}
+
+static bool is_watched(const struct top *self, const char *job) {
+  for (size_t i = 0; i < self->count; i++)
+    if (strcmp(self->list[i].job, job) == 0)
+      return true;
+  return false;
+}
+
+static void watch(struct top *self, const char *job) {
+  if (is_watched(self, job))
+    return;
+  self->list = memory_resize(self->list, (self->count + 1) * sizeof *self->list);
+  struct watched *watched = &self->list[self->count++];
+  *watched = (struct watched){.job = memory_copy(job, strlen(job))};
+  keys_init(&watched->keys, watched->job);
+}
+
+static int compare(const void *a, const void *b) {
+  return strcmp(((const struct watched *)a)->job, ((const struct watched *)b)->job);
+}
+
+static int look_for_jobs(struct top *self, struct error *error) {
+  struct server_texts ids = {0};
+  if (self->program->job != NULL) {
+    watch(self, self->program->job);
+    return 0;
+  }
+  if (self->rounds % ROUNDS_PER_LIST != 0)
+    return 0;
+  if (job_list(self->program, &ids, error) != 0)
+    return -1;
+  for (size_t i = 0; i < ids.count; i++)
+    watch(self, ids.texts[i]);
+  server_texts_release(&ids);
+  if (self->count > 0)
+    qsort(self->list, self->count, sizeof *self->list, compare);
+  return 0;
+}
+
+/* What runs; its event is searched once. */
+static int read_step(struct program *program, struct watched *self, struct error *error) {
+  char *id = NULL;
+  if (server_call(program->server, SERVER_WORDS("GET", self->keys.started), server_take_text, &id,
+                  error) != 0)
+    return -1;
+  const bool is_same = id != NULL && self->step_id != NULL && strcmp(id, self->step_id) == 0;
+  free(self->step_id);
+  self->step_id = id;
+  if (id == NULL || is_same)
+    return 0;
+  return started_find(program, self->keys.events, id, &self->started, error);
+}
+
+static int read_queue(struct program *program, struct watched *self, struct error *error) {
+  int64_t in = 0, inflight = 0;
+  if (server_call(program->server, SERVER_WORDS("LLEN", self->keys.in), server_take_number, &in,
+                  error) != 0 ||
+      server_call(program->server, SERVER_WORDS("LLEN", self->keys.inflight), server_take_number,
+                  &inflight, error) != 0)
+    return -1;
+  self->queue = in + inflight - (inflight > 0 && self->step_id != NULL);
+  return 0;
+}
+
+static int read_round(struct top *self, struct error *error) {
+  struct program *program = self->program;
+  if (look_for_jobs(self, error) != 0)
+    return -1;
+  for (size_t i = 0; i < self->count; i++) {
+    struct watched *watched = &self->list[i];
+    job_agent_release(&watched->agent);
+    if (job_read_agent(program, watched->keys.heartbeat, &watched->agent, error) != 0)
+      return -1;
+    if (watched->agent.is_alive)
+      note_reading(watched);
+    else
+      watched->count = 0;
+    if ((watched->agent.is_alive || program->job != NULL) &&
+        (read_step(program, watched, error) != 0 || read_queue(program, watched, error) != 0))
+      return -1;
+  }
+  self->rounds++;
+  return 0;
+}
+
+static bool is_shown(const struct top *self, const struct watched *watched) {
+  return watched->agent.is_alive || self->program->job != NULL;
+}
+
+/* --- as JSON ---------------------------------------------------------------------------------- */
+
+static void add_step(struct buffer *json, const struct watched *self) {
+  if (self->step_id == NULL) {
+    buffer_add_string(json, ",\"step\":null");
+    return;
+  }
+  const bool is_known = self->started.timestamp[0] != '\0';
+  buffer_add_string(json, ",\"step\":{");
+  figure_add_json_text(json, "id", self->step_id);
+  figure_add_json_text(json, "line", is_known ? self->started.line : NULL);
+  figure_add_json_text(json, "since", is_known ? self->started.timestamp : NULL);
+  buffer_add_string(json, "}");
+}
+
+static void print_json(const struct top *self) {
+  struct buffer json = {0};
+  for (size_t i = 0; i < self->count; i++) {
+    const struct watched *watched = &self->list[i];
+    const cJSON *beat = watched->agent.beat;
+    if (!is_shown(self, watched))
+      continue;
+    buffer_add_string(&json, "{");
+    figure_add_json_text(&json, "job", watched->job);
+    buffer_add_format(&json, ",\"alive\":%s", watched->agent.is_alive ? "true" : "false");
+    add_step(&json, watched);
+    figure_add_json(&json, "cpuPercent", cpu_percent(watched));
+    figure_add_json(&json, "cpuSeconds", figure_of(beat, "CpuSeconds"));
+    figure_add_json(&json, "memoryBytes", figure_of(beat, "MemoryBytes"));
+    figure_add_json(&json, "memoryLimitBytes", figure_of(beat, "MemoryLimitBytes"));
+    figure_add_json(&json, "heldBytes", figure_of(beat, "HeldBytes"));
+    figure_add_json(&json, "queue", (double)watched->queue);
+    figure_add_json(&json, "steps", count_steps(beat));
+    figure_add_json(&json, "stepsPerMinute", steps_per_minute(watched));
+    buffer_add_string(&json, "}");
+    (void)terminal_put_json(&self->program->terminal, json.bytes, json.length);
+    json.length = 0;
+  }
+  buffer_release(&json);
+}
+
+/* --- as text ---------------------------------------------------------------------------------- */
+
+static void add_running(struct table *table, const struct watched *self) {
+  if (!self->agent.is_alive)
+    table_add(table, "no agent");
+  else if (self->step_id == NULL)
+    table_add(table, "-");
+  else if (self->started.timestamp[0] == '\0')
+    table_add(table, "running");
+  else
+    table_add_format(table, "%.40s %s", self->started.line,
+                     figure_duration((clock_unix_ms() - self->started.unix_ms) / 1000).text);
+}
+
+static void add_row(struct table *table, const struct watched *self) {
+  const cJSON *beat = self->agent.beat;
+  const double cpu = cpu_percent(self), held = figure_of(beat, "HeldBytes"),
+               rate = steps_per_minute(self);
+  table_add(table, self->job);
+  add_running(table, self);
+  if (cpu >= 0)
+    table_add_format(table, "%.0f%%", cpu);
+  else
+    table_add(table, "-");
+  table_add(
+      table,
+      figure_memory(figure_of(beat, "MemoryBytes"), figure_of(beat, "MemoryLimitBytes")).text);
+  table_add(table, held == 0 ? "0" : figure_memory(held, -1).text);
+  table_add(table, figure_count(self->queue).text);
+  if (rate >= 0)
+    table_add_format(table, "%.0f", rate);
+  else
+    table_add(table, "-");
+}
+
+static size_t rows_of_terminal(void) {
+  struct winsize size = {0};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 1 ? size.ws_row - 1U : 0;
+}
+
+static void print_table(const struct top *self) {
+  static const char *const heads[] = {"JOB", "STEP", "CPU", "MEM", "HELD", "QUEUE", "STEPS/MIN"};
+  struct terminal *terminal = &self->program->terminal;
+  struct table table = {.columns = sizeof heads / sizeof *heads};
+  for (size_t i = 0; i < table.columns; i++)
+    table_add(&table, heads[i]);
+  for (size_t i = 0; i < self->count; i++)
+    if (is_shown(self, &self->list[i]))
+      add_row(&table, &self->list[i]);
+  table_print(&table, terminal, terminal->out_is_tty ? rows_of_terminal() : 0);
+  if (table.count == table.columns && !terminal->out_is_tty)
+    terminal_say(terminal, COLOR_NONE, "no job is alive");
+  table_release(&table);
+}
+
+/* --- the command ------------------------------------------------------------------------------ */
+
+/* Nothing has to be put back: it may be in the midst of a question. */
+LOOP_CALLBACK(on_interrupt, struct top *self) {
+  (void)terminal_put(&self->program->terminal, false, "\n", 1);
+  (void)terminal_flush(&self->program->terminal);
+  _exit(0);
+}
+
+static void wait_for_round(struct program *program) {
+  const int64_t next_ms = clock_monotonic_ms() + ROUND_MS;
+  while (clock_monotonic_ms() < next_ms)
+    server_turn(program->server);
+}
+
+static void clear(struct program *program) {
+  (void)terminal_flush(&program->terminal);
+  (void)fputs("\x1b[H\x1b[J", stdout);
+}
+
+/* Until it is interrupted, or nobody looks. */
+static int go_on(struct top *self) {
+  struct program *program = self->program;
+  struct error error;
+  sigset_t set;
+  (void)sigemptyset(&set);
+  (void)sigaddset(&set, SIGINT);
+  (void)sigprocmask(SIG_BLOCK, &set, NULL);
+  const int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  struct event *interrupt =
+      loop_event_new(program->base, fd, EV_READ | EV_PERSIST, on_interrupt, self);
+  int result = read_round(self, &error);
+  while (result == 0) {
+    clear(program);
+    print_table(self);
+    if (terminal_flush(&program->terminal) != 0)
+      break;
+    wait_for_round(program);
+    result = read_round(self, &error);
+  }
+  if (result != 0)
+    terminal_error(&program->terminal, "%s", error.text);
+  event_free(interrupt);
+  (void)close(fd);
+  return result == 0 ? 0 : EXIT_CLIENT;
+}
+
+static int look_once(struct top *self) {
+  struct error error;
+  if (read_round(self, &error) != 0) {
+    terminal_error(&self->program->terminal, "%s", error.text);
+    return EXIT_CLIENT;
+  }
+  if (self->program->json)
+    print_json(self);
+  else
+    print_table(self);
+  if (self->program->job == NULL)
+    redis_info_warn_of_cluster(self->program);
+  return 0;
+}
+
+static int top(struct program *program, int argc, char **argv) {
+  struct top self = {.program = program};
+  (void)argv;
+  if (argc != 1)
+    return program_usage(&top_command);
+  const bool is_watched_by_people = program->terminal.out_is_tty && !program->json;
+  const int code = is_watched_by_people ? go_on(&self) : look_once(&self);
+  for (size_t i = 0; i < self.count; i++)
+    release_watched(&self.list[i]);
+  free(self.list);
+  return code;
+}
+
+const struct command top_command = {
+    .name = "top", .usage = "", .help = "what jobs use: CPU, memory, steps a minute", .run = top};

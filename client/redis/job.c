@@ -1,0 +1,538 @@
+#include "client/redis/job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "wire/json.h"
+
+#define PREFIX "sandbox:"
+#define SUFFIX ":heartbeat"
+static const char any_heartbeat[] = PREFIX "*" SUFFIX;
+
+/* Keys that are looked at in one SCAN; and how often that is asked: 65 million keys. */
+#define SCAN_COUNT "4000"
+#define SCANS_MAX 16384
+
+/* Of all names, or of all elements of a list, that are held. */
+#define BYTES_MAX ((size_t)1024 * 1024 * 1024)
+
+/* An agent that was just started has a heartbeat within this. */
+#define START_MS 2000
+
+/* False: the time is over. */
+static bool wait_for_start(struct program *program, int64_t end_ms) {
+  server_turn(program->server);
+  return clock_monotonic_ms() < end_ms;
+}
+
+/* --- which job -------------------------------------------------------------------------------- */
+
+struct scan {
+  char cursor[32];
+  struct server_texts found;
+};
+
+/* A key becomes the job's id. What is none is left out. */
+static void take_scan(void *context, const redisReply *reply) {
+  struct scan *self = context;
+  const size_t around = sizeof PREFIX - 1 + sizeof SUFFIX - 1;
+  struct server_texts keys = {0}, ids = {0};
+  self->cursor[0] = '\0';
+  if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
+    return;
+  (void)snprintf(self->cursor, sizeof self->cursor, "%s", server_text(reply->element[0]));
+  server_take_texts(&keys, reply->element[1]);
+  ids.texts = memory_zeros((keys.count + 1) * sizeof *ids.texts);
+  for (size_t i = 0; i < keys.count; i++) {
+    const size_t length = strlen(keys.texts[i]);
+    if (length <= around)
+      continue;
+    ids.texts[ids.count++] = memory_copy(keys.texts[i] + sizeof PREFIX - 1, length - around);
+    ids.bytes += length;
+  }
+  server_texts_release(&keys);
+  server_texts_append(&self->found, &ids);
+}
+
+static int compare_texts(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* In their order, each once: SCAN may name a key twice. */
+static void sort_texts(struct server_texts *self) {
+  size_t kept = 0;
+  if (self->count > 0)
+    qsort(self->texts, self->count, sizeof *self->texts, compare_texts);
+  for (size_t i = 0; i < self->count; i++) {
+    if (kept > 0 && strcmp(self->texts[kept - 1], self->texts[i]) == 0)
+      free(self->texts[i]);
+    else
+      self->texts[kept++] = self->texts[i];
+  }
+  self->count = kept;
+}
+
+int job_list(struct program *program, struct server_texts *ids, struct error *error) {
+  struct server_pages pages = {.server = program->server, .most = SCANS_MAX};
+  struct scan scan = {.cursor = "0"};
+  int result;
+  do {
+    result = server_next_page(
+        &pages, SERVER_WORDS("SCAN", scan.cursor, "MATCH", any_heartbeat, "COUNT", SCAN_COUNT),
+        take_scan, &scan, error);
+    if (result == 0 && scan.found.bytes > BYTES_MAX)
+      result = error_set(error, "redis has more jobs than this program can list");
+  } while (result == 0 && scan.cursor[0] != '\0' && strcmp(scan.cursor, "0") != 0);
+  if (result != 0) {
+    server_texts_release(&scan.found);
+    return -1;
+  }
+  sort_texts(&scan.found);
+  *ids = scan.found;
+  return 0;
+}
+
+int job_choose(struct program *program, struct error *error) {
+  struct server_texts ids = {0};
+  int result = 0;
+  const int64_t end_ms = clock_monotonic_ms() + START_MS;
+  do {
+    server_texts_release(&ids);
+    result = program->job == NULL ? job_list(program, &ids, error) : 0;
+  } while (result == 0 && program->job == NULL && ids.count == 0 &&
+           wait_for_start(program, end_ms));
+  if (result != 0)
+    return -1;
+  if (program->job != NULL)
+    keys_init(&program->keys, program->job);
+  else if (ids.count == 1)
+    keys_init(&program->keys, program->found_job = memory_copy(ids.texts[0], strlen(ids.texts[0])));
+  else if (ids.count == 0)
+    result = error_set(error, "no job is alive: pass -j JOB, or set JOB_ID");
+  else
+    result =
+        error_set(error, "%zu jobs are alive (sandbox jobs lists them): pass -j JOB", ids.count);
+  server_texts_release(&ids);
+  program->has_keys = result == 0;
+  program->job = result == 0 ? program->keys.job_id : NULL;
+  return result;
+}
+
+/* --- its agent -------------------------------------------------------------------------------- */
+
+static int64_t number_of(const cJSON *object, const char *name) {
+  const cJSON *number = cJSON_GetObjectItemCaseSensitive(object, name);
+  const double value = cJSON_IsNumber(number) ? number->valuedouble : 0;
+  return value >= -JSON_EXACT_MAX && value <= JSON_EXACT_MAX ? (int64_t)value : 0;
+}
+
+int job_is_alive(struct program *program, bool *is_alive, struct error *error) {
+  char *beat = NULL;
+  int result = server_call(program->server, SERVER_WORDS("GET", program->keys.heartbeat),
+                           server_take_text, &beat, error);
+  *is_alive = beat != NULL;
+  free(beat);
+  return result;
+}
+
+int job_await_agent(struct program *program, bool *is_alive, struct error *error) {
+  const int64_t end_ms = clock_monotonic_ms() + START_MS;
+  int result;
+  do
+    result = job_is_alive(program, is_alive, error);
+  while (result == 0 && !*is_alive && wait_for_start(program, end_ms));
+  return result;
+}
+
+int job_read_agent(struct program *program, const char *heartbeat_key, struct job_agent *agent,
+                   struct error *error) {
+  char *text = NULL;
+  struct error ignored;
+  *agent = (struct job_agent){0};
+  if (server_call(program->server, SERVER_WORDS("GET", heartbeat_key), server_take_text, &text,
+                  error) != 0)
+    return -1;
+  agent->is_alive = text != NULL;
+  agent->beat = text != NULL ? json_tree_parse(text, strlen(text), &ignored) : NULL;
+  free(text);
+  const cJSON *version = cJSON_GetObjectItemCaseSensitive(agent->beat, "Version");
+  agent->age_ms = clock_unix_ms() - number_of(agent->beat, "Ts");
+  agent->pid = (int)number_of(agent->beat, "Pid");
+  agent->has_step = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(agent->beat, "StepInFlight"));
+  if (cJSON_IsString(version))
+    agent->version = memory_copy(version->valuestring, strlen(version->valuestring));
+  return 0;
+}
+
+void job_agent_release(struct job_agent *self) {
+  free(self->version);
+  cJSON_Delete(self->beat);
+  *self = (struct job_agent){0};
+}
+
+bool job_agent_can(const struct job_agent *self, const char *feature) {
+  const cJSON *item;
+  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(
+                               self->beat, "Features")) if (cJSON_IsString(item) &&
+                                                            strcmp(item->valuestring, feature) ==
+                                                                0) return true;
+  return false;
+}
+
+/* --- lists ------------------------------------------------------------------------------------ */
+
+/* Elements of one reply; and how many replies of one list are read: 2 million elements. */
+#define PAGE 500
+#define PAGES_MAX 4096
+
+struct page {
+  struct server *server;
+  struct server_texts texts;
+  bool is_cut;
+  bool is_last;
+  size_t length; /* places of the list that it stands for */
+};
+
+static void take_page(void *context, const redisReply *reply) {
+  struct page *self = context;
+  self->is_cut = server_is_cut(self->server);
+  server_take_texts(&self->texts, reply);
+}
+
+/* A page of `*size` texts from a place on, below zero from the tail, as a reply has a bound. If
+   they are too large, the size becomes smaller, and the page stands for no place. After any other
+   page it becomes larger, up to PAGE. */
+static int read_page(struct server_pages *pages, const char *key, long at, size_t *size,
+                     struct page *page, struct error *error) {
+  char first[24], last[24];
+  *page = (struct page){.server = pages->server};
+  (void)snprintf(first, sizeof first, "%ld", at);
+  (void)snprintf(last, sizeof last, "%ld", at + (long)*size - 1);
+  if (server_next_page(pages, SERVER_WORDS("LRANGE", key, first, last), take_page, page, error) !=
+      0)
+    return -1;
+  if (page->is_cut && *size > 1) {
+    server_texts_release(&page->texts);
+    *size = *size / 4 > 0 ? *size / 4 : 1;
+    return 0;
+  }
+  page->is_last = !page->is_cut && page->texts.count < *size;
+  page->length = *size;
+  *size = *size * 4 < PAGE ? *size * 4 : PAGE;
+  return 0;
+}
+
+/* A list from its head on. Between two pages others push at the head and take at the tail: then a
+   text comes twice, but none is left out that is there all the time. */
+static int read_list(struct program *program, const char *key, struct server_texts *list,
+                     struct error *error) {
+  struct server_pages pages = {.server = program->server, .most = PAGES_MAX};
+  size_t size = PAGE;
+  long at = 0;
+  for (bool is_over = false; !is_over;) {
+    struct page page;
+    if (read_page(&pages, key, at, &size, &page, error) != 0)
+      return -1;
+    is_over = page.is_last;
+    at += (long)page.length;
+    server_texts_append(list, &page.texts);
+    if (list->bytes > BYTES_MAX)
+      return error_set(error, "%.100s is larger than this program can read", key);
+  }
+  return 0;
+}
+
+/* --- its steps -------------------------------------------------------------------------------- */
+
+static char *copy_text(const cJSON *object, const char *name, const char *fallback) {
+  const cJSON *text = cJSON_GetObjectItemCaseSensitive(object, name);
+  const char *value = cJSON_IsString(text) ? text->valuestring : fallback;
+  return memory_copy(value, strlen(value));
+}
+
+/* Each kind has one of these. */
+static char *copy_target(const cJSON *step) {
+  static const char *const names[] = {"command", "path", "pattern"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (cJSON_IsString(cJSON_GetObjectItemCaseSensitive(step, names[i])))
+      return copy_text(step, names[i], "");
+  return memory_copy("", 0);
+}
+
+static void release_step(struct job_step *self) {
+  free(self->id);
+  free(self->kind);
+  free(self->target);
+  free(self->json);
+  *self = (struct job_step){0};
+}
+
+static void add_step(struct job_steps *self, const char *json, const char *running) {
+  struct error ignored;
+  cJSON *tree = json_tree_parse(json, strlen(json), &ignored);
+  char *id = copy_text(tree, "stepId", "?");
+  self->list[self->count++] =
+      (struct job_step){.id = id,
+                        .kind = copy_text(tree, "kind", tree != NULL ? "run" : "?"),
+                        .target = copy_target(tree),
+                        .is_running = running != NULL && strcmp(running, id) == 0,
+                        .json = memory_copy(json, strlen(json)),
+                        .short_length = 4};
+  cJSON_Delete(tree);
+}
+
+struct listed {
+  struct job_step *step;
+};
+
+static int compare_ids(const void *left, const void *right) {
+  const struct job_step *a = ((const struct listed *)left)->step;
+  const struct job_step *b = ((const struct listed *)right)->step;
+  const int order = strcasecmp(a->id, b->id);
+  return order != 0 ? order : (a > b) - (a < b);
+}
+
+static void shorten(struct job_step *self, const struct job_step *other) {
+  while (self->short_length < strlen(self->id) &&
+         strncasecmp(self->id, other->id, self->short_length) == 0)
+    self->short_length++;
+}
+
+/* Of steps with the same id the first stays; who shares most of an id is its neighbour in their
+   order. */
+static void settle_ids(struct job_steps *self) {
+  struct listed *sorted = memory_allocate((self->count + 1) * sizeof *sorted);
+  struct job_step *last = NULL;
+  for (size_t i = 0; i < self->count; i++)
+    sorted[i].step = &self->list[i];
+  qsort(sorted, self->count, sizeof *sorted, compare_ids);
+  for (size_t i = 0; i < self->count; i++) {
+    struct job_step *step = sorted[i].step;
+    if (last != NULL && strcmp(step->id, "?") != 0 && strcasecmp(last->id, step->id) == 0) {
+      release_step(step);
+      continue;
+    }
+    if (last != NULL) {
+      shorten(last, step);
+      shorten(step, last);
+    }
+    last = step;
+  }
+  free(sorted);
+  size_t kept = 0;
+  for (size_t i = 0; i < self->count; i++)
+    if (self->list[i].id != NULL)
+      self->list[kept++] = self->list[i];
+  self->count = kept;
+}
+
+/* The oldest is at the tail of each list. `in` comes first: what moves to `inflight` meanwhile is
+   in both then, and not in none. */
+int job_read_steps(struct program *program, struct job_steps *steps, struct error *error) {
+  struct server_texts in = {0}, inflight = {0};
+  char *running = NULL;
+  const struct keys *keys = &program->keys;
+  *steps = (struct job_steps){0};
+  int result = read_list(program, keys->in, &in, error);
+  if (result == 0)
+    result = read_list(program, keys->inflight, &inflight, error);
+  if (result == 0)
+    result = server_call(program->server, SERVER_WORDS("GET", keys->started), server_take_text,
+                         &running, error);
+  steps->list = memory_allocate((in.count + inflight.count + 1) * sizeof *steps->list);
+  for (size_t i = inflight.count; i > 0; i--)
+    add_step(steps, inflight.texts[i - 1], running);
+  for (size_t i = in.count; i > 0; i--)
+    add_step(steps, in.texts[i - 1], running);
+  settle_ids(steps);
+  server_texts_release(&in);
+  server_texts_release(&inflight);
+  free(running);
+  return result;
+}
+
+void job_steps_release(struct job_steps *self) {
+  for (size_t i = 0; i < self->count; i++)
+    release_step(&self->list[i]);
+  free(self->list);
+  *self = (struct job_steps){0};
+}
+
+struct job_short_id job_shorten(const char *id) {
+  struct job_short_id result;
+  (void)snprintf(result.text, sizeof result.text, "%.4s", id);
+  return result;
+}
+
+struct job_short_id job_shorten_step(const struct job_step *step) {
+  struct job_short_id result;
+  (void)snprintf(result.text, sizeof result.text, "%.*s", (int)step->short_length, step->id);
+  return result;
+}
+
+/* --- where one is ----------------------------------------------------------------------------- */
+
+static bool is_of_step(const char *json, const char *id) {
+  struct json_member step;
+  const size_t length = strlen(id);
+  return json_member_find(json, strlen(json), "stepId", &step) && step.length == length + 2 &&
+         strncasecmp(step.text + 1, id, length) == 0;
+}
+
+/* The most steps that are read at once: the first page is small, as others may be large. */
+#define FIND_PAGE_MIN 4
+
+/* From a place on towards the tail; of 0: from the head. */
+static int find_place(struct program *program, const char *key, const char *id, size_t *place,
+                      struct error *error) {
+  struct server_pages pages = {.server = program->server, .most = PAGES_MAX};
+  size_t page_max = FIND_PAGE_MIN, at = *place;
+  int64_t length = 0;
+  if (at == 0 && server_call(program->server, SERVER_WORDS("LLEN", key), server_take_number,
+                             &length, error) != 0)
+    return -1;
+  at = at > 0 ? at : (size_t)(length > 0 ? length : 0);
+  *place = 0;
+  while (at > 0 && *place == 0) {
+    struct page page;
+    page_max = at < page_max ? at : page_max;
+    if (read_page(&pages, key, -(long)at, &page_max, &page, error) != 0)
+      return -1;
+    at -= page.length;
+    for (size_t i = 0; i < page.texts.count; i++)
+      if (is_of_step(page.texts.texts[i], id))
+        *place = at + page.texts.count - i;
+    server_texts_release(&page.texts);
+  }
+  return 0;
+}
+
+/* `in` comes first: as in job_read_steps. */
+static int find_in_lists(struct program *program, const char *id, struct job_place *place,
+                         struct error *error) {
+  const struct keys *keys = &program->keys;
+  if (place->inflight == 0 && find_place(program, keys->in, id, &place->in, error) != 0)
+    return -1;
+  return place->in > 0 ? 0 : find_place(program, keys->inflight, id, &place->inflight, error);
+}
+
+int job_find_step(struct program *program, const char *id, struct job_place *place, size_t *before,
+                  bool *is_found, struct error *error) {
+  const bool was_known = place->in + place->inflight > 0;
+  int64_t others = 0;
+  int result = find_in_lists(program, id, place, error);
+  /* Where Redis went back to older data it may be farther away than before. */
+  if (result == 0 && was_known && place->in + place->inflight == 0)
+    result = find_in_lists(program, id, place, error);
+  *is_found = result == 0 && place->in + place->inflight > 0;
+  if (*is_found && place->in > 0)
+    result = server_call(program->server, SERVER_WORDS("LLEN", program->keys.inflight),
+                         server_take_number, &others, error);
+  if (*is_found)
+    *before = place->in + place->inflight - 1 + (size_t)(others > 0 ? others : 0);
+  return result;
+}
+
+/* --- pushing, and the answer ------------------------------------------------------------------ */
+
+struct push {
+  enum { PUSH_ASKED, PUSH_LOST, PUSH_DONE, PUSH_REFUSED } state;
+  struct error *error;
+};
+
+static void take_push(void *context, const redisReply *reply) {
+  struct push *self = context;
+  self->state = reply == NULL                        ? PUSH_LOST
+                : reply->type == REDIS_REPLY_INTEGER ? PUSH_DONE
+                                                     : PUSH_REFUSED;
+  if (self->state == PUSH_REFUSED)
+    (void)error_set(self->error, "%s", reply->str != NULL ? reply->str : "redis refuses the step");
+}
+
+/* Whether it is in one of the lists, or has an event. Returns -1 with the error. */
+static int is_there(struct program *program, const char *id, bool *found, struct error *error) {
+  struct job_place place = {0};
+  size_t before;
+  struct server_texts results = {0};
+  int result = job_find_step(program, id, &place, &before, found, error);
+  if (result == 0 && !*found)
+    result = read_list(program, program->keys.results, &results, error);
+  for (size_t i = 0; i < results.count; i++)
+    *found |= strstr(results.texts[i], id) != NULL;
+  server_texts_release(&results);
+  return result;
+}
+
+int job_push(struct program *program, const char *id, const char *json, struct error *error) {
+  for (int64_t lost_ms = 0;;) {
+    struct push push = {.error = error};
+    const int64_t begin_ms = clock_monotonic_ms();
+    server_ask(program->server, SERVER_WORDS("LPUSH", program->keys.in, json), take_push, &push);
+    while (push.state == PUSH_ASKED && server_away_ms(program->server) <= SERVER_PATIENCE_MS &&
+           !server_is_stopped(program->server, begin_ms))
+      server_turn(program->server);
+    if (push.state == PUSH_ASKED) {
+      server_forget(program->server);
+      (void)error_set(error, "redis does not answer; %.36s may run all the same", id);
+    }
+    if (push.state != PUSH_LOST)
+      return push.state == PUSH_DONE ? 0 : -1;
+    bool found;
+    if (is_there(program, id, &found, error) != 0) {
+      const struct error why = *error;
+      return error_set(error, "%s; %.36s may run all the same", why.text, id);
+    }
+    if (found)
+      return 0;
+    if (lost_ms == 0)
+      lost_ms = clock_monotonic_ms();
+    if (clock_monotonic_ms() - lost_ms > SERVER_PATIENCE_MS) {
+      server_connection_error(program->server, error);
+      return -1;
+    }
+  }
+}
+
+/* Of a page of results. NULL: it is none of them. */
+static char *copy_result(const struct server_texts *page, const char *id) {
+  for (size_t i = 0; i < page->count; i++) {
+    const char *text = page->texts[i];
+    if (is_of_step(text, id))
+      return memory_copy(text, strlen(text));
+  }
+  return NULL;
+}
+
+/* The newest are at the head, and ours is one of them: few pages are read, and small ones. */
+#define RESULTS_OF_PAGE 32
+
+static int find_result(struct program *program, const char *id, char **result,
+                       struct error *error) {
+  struct server_pages pages = {.server = program->server, .most = PAGES_MAX};
+  size_t size = RESULTS_OF_PAGE;
+  long at = 0;
+  *result = NULL;
+  for (bool is_over = false; !is_over && *result == NULL;) {
+    struct page page;
+    if (read_page(&pages, program->keys.results, at, &size, &page, error) != 0)
+      return -1;
+    *result = copy_result(&page.texts, id);
+    is_over = page.is_last;
+    at += (long)page.length;
+    server_texts_release(&page.texts);
+  }
+  return 0;
+}
+
+int job_take_result(struct program *program, const char *id, char **result, struct error *error) {
+  if (find_result(program, id, result, error) != 0)
+    return -1;
+  if (*result != NULL)
+    server_ask(program->server, SERVER_WORDS("LREM", program->keys.results, "1", *result), NULL,
+               NULL);
+  return 0;
+}

@@ -1,0 +1,474 @@
+/*
+ * Both formats are written from the front as the events come. What a page says at its beginning of
+ * the step's end has room there, which is filled last.
+ */
+#include "client/screen/recording.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "base/decimal.h"
+#include "base/memory.h"
+#include "base/printable.h"
+#include "base/utf8.h"
+#include "base/write_all.h"
+#include "client/screen/terminal.h"
+
+/* So much is written at once. */
+#define CHUNK 65536
+
+/* Room for the lines of a page that are filled last. Of a text in them at most TEXT_MAX bytes are
+   shown, each of which may become six ("&quot;"). */
+#define TITLE_CAPACITY 2048
+#define ABOUT_CAPACITY 4096
+#define TEXT_MAX 100
+
+static const char page_head[] =
+    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+    "<meta http-equiv=\"Content-Security-Policy\""
+    " content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n"
+    "<link rel=\"icon\" href=\"data:,\">\n";
+
+static const char page_style[] =
+    "<style>\n"
+    ":root{color-scheme:dark}\n"
+    "body{margin:0;display:flex;flex-direction:column;height:100vh;background:#111;color:#ddd;"
+    "font:14px/1.4 system-ui,sans-serif}\n"
+    "header{padding:.6em 1em;border-bottom:1px solid #444;overflow-wrap:anywhere}\n"
+    "h1{margin:0;font-size:1.1em}\n"
+    "p{margin:.2em 0 0;color:#bbb}\n"
+    "pre{flex:1;min-height:0;margin:0;padding:.6em 1em;overflow:auto;"
+    "font:13px/1.45 ui-monospace,monospace;tab-size:8}\n"
+    "pre>span{unicode-bidi:isolate}\n"
+    "pre>span::before{display:inline-block;min-width:18ch;text-align:right;color:#999;"
+    "font-style:normal;white-space:pre;user-select:none}\n"
+    ".o::before{content:attr(data-t) \" out \xE2\x94\x82 \"}\n"
+    ".e::before{content:attr(data-t) \" ERR \xE2\x94\x83 \"}\n"
+    ".e{color:#ffb4a8;font-style:italic}\n"
+    "em{color:#e5c07b}\n"
+    ".b{font-weight:bold}\n";
+
+/* xterm's, of which black and blue are lighter: they are read on black. */
+static const char *const colors[16] = {
+    "#666", "#e06c75", "#7ec699", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#ccc",
+    "#888", "#ff7b86", "#a5e3b8", "#ffdb8a", "#8cc8ff", "#e2a3f5", "#7fdbe6", "#fff"};
+
+/* --- texts ------------------------------------------------------------------------------------ */
+
+/* How many bytes at the beginning are text as it is. */
+static size_t plain_prefix(const char *text, size_t length) {
+  size_t at = 0;
+  while (at < length && text[at] >= ' ' && text[at] <= '~' && strchr("&<>\"", text[at]) == NULL)
+    at++;
+  return at;
+}
+
+static void add_escaped(struct buffer *out, const char *text, size_t length) {
+  for (size_t at = 0, piece; at < length; at += piece) {
+    piece = plain_prefix(text + at, length - at);
+    if (piece > 0) {
+      buffer_add(out, text + at, piece);
+      continue;
+    }
+    enum terminal_piece what = terminal_next(text + at, length - at, &piece);
+    if (what == PIECE_COLOR) /* where colours are shown they do not come here */
+      piece = 1;
+    if (what != PIECE_TEXT || text[at] == '\n')
+      buffer_add_string(out, UTF8_REPLACEMENT);
+    else if (text[at] == '&')
+      buffer_add_string(out, "&amp;");
+    else if (text[at] == '<')
+      buffer_add_string(out, "&lt;");
+    else if (text[at] == '>')
+      buffer_add_string(out, "&gt;");
+    else if (text[at] == '"')
+      buffer_add_string(out, "&quot;");
+    else
+      buffer_add(out, text + at, piece);
+  }
+}
+
+/* As much of it as there is room for. */
+static void add_short(struct buffer *out, const char *text) {
+  size_t length = strlen(text);
+  add_escaped(out, text, length > TEXT_MAX ? utf8_cut(text, TEXT_MAX) : length);
+  buffer_add_string(out, length > TEXT_MAX ? "…" : "");
+}
+
+/* 12.345, of each event: printf(3) would take most of the time. */
+static void add_seconds(struct buffer *out, int64_t ms) {
+  uint64_t time_ms = ms > 0 ? (uint64_t)ms : 0;
+  char *at = buffer_space(out, DECIMAL_LENGTH_MAX + 4), *end = decimal_write(at, time_ms / 1000);
+  *end++ = '.';
+  end = decimal_write_padded(end, time_ms % 1000, 3);
+  out->length += (size_t)(end - at);
+}
+
+/* --- the file --------------------------------------------------------------------------------- */
+
+static int fail(struct recording *self, struct error *error) {
+  return error_set(error, "cannot write %.150s: %s", self->path, strerror(errno));
+}
+
+static int write_out(struct recording *self, size_t least, struct error *error) {
+  if (self->text.length < least)
+    return 0;
+  if (write_all(self->file.fd, self->text.bytes, self->text.length) != 0)
+    return fail(self, error);
+  self->written += (off_t)self->text.length;
+  self->text.length = 0;
+  return 0;
+}
+
+static off_t position(const struct recording *self) {
+  return self->written + (off_t)self->text.length;
+}
+
+/* Spaces that are filled at the end; returns where. */
+static off_t add_capacity(struct recording *self, size_t size) {
+  off_t at = position(self);
+  memset(buffer_space(&self->text, size), ' ', size);
+  self->text.length += size;
+  buffer_add_string(&self->text, "\n");
+  return at;
+}
+
+static bool is_same_file(const struct recording *other, int directory, const char *name) {
+  struct stat theirs, ours;
+  return strcmp(other->file.name, name) == 0 && fstat(other->directory, &theirs) == 0 &&
+         fstat(directory, &ours) == 0 && theirs.st_dev == ours.st_dev &&
+         theirs.st_ino == ours.st_ino;
+}
+
+/* A device or a pipe has no place for another file. */
+static int open_beside(struct recording *self, const char *path, const struct recording *other,
+                       struct error *error) {
+  struct stat status;
+  char *real = realpath(path, NULL); /* of a link what it leads to is replaced */
+  self->path = real != NULL ? real : memory_copy(path, strlen(path));
+  bool is_there = stat(self->path, &status) == 0 || lstat(self->path, &status) == 0;
+  if (is_there && !S_ISREG(status.st_mode))
+    return error_set(error, "cannot write %.150s: it is %s", path,
+                     printable_file_kind(status.st_mode));
+  const char *slash = strrchr(self->path, '/'), *name = slash != NULL ? slash + 1 : self->path;
+  self->directory_name = slash == NULL ? memory_copy(".", 1)
+                         : slash == self->path
+                             ? memory_copy("/", 1)
+                             : memory_copy(self->path, (size_t)(slash - self->path));
+  self->directory = open(self->directory_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (self->directory >= 0 && other != NULL && is_same_file(other, self->directory, name))
+    return error_set(error, "cannot write %.150s: it is written already", path);
+  if (self->directory < 0 || staged_file_begin(&self->file, self->directory, name, 0666) != 0)
+    return fail(self, error);
+  return 0;
+}
+
+static void begin_page(struct recording *self) {
+  struct buffer *out = &self->text;
+  buffer_add_string(out, page_head);
+  self->title_at = add_capacity(self, TITLE_CAPACITY);
+  buffer_add_string(out, page_style);
+  for (int i = 0; i < 16; i++)
+    buffer_add_format(out, ".f%d{color:%s}.k%d{background:%s}\n", i, colors[i], i, colors[i]);
+  buffer_add_string(out, "@media print{body{height:auto;background:#fff;color:#000}"
+                         "pre{overflow:visible;white-space:pre-wrap}}\n"
+                         "</style>\n</head>\n<body>\n<header>\n<h1>");
+  add_short(out, self->job);
+  buffer_add_string(out, "</h1>\n");
+  self->about_at = add_capacity(self, ABOUT_CAPACITY);
+  buffer_add_string(out,
+                    "<p>Seconds since the beginning; <b>out</b> is standard output, <b>ERR</b> "
+                    "standard error.</p>\n</header>\n<pre tabindex=\"0\">\n");
+}
+
+int recording_begin(struct recording *self, enum recording_format format, const char *path,
+                    const struct recording *other, const char *job, const char *id,
+                    struct error *error) {
+  *self = RECORDING_NONE;
+  self->format = format;
+  self->job = job;
+  self->id = id;
+  for (int i = 0; i < 2; i++)
+    self->sgr[i] = (struct sgr){.color = -1, .background = -1};
+  if (open_beside(self, path, other, error) != 0)
+    return -1;
+  if (format == RECORDING_PAGE)
+    begin_page(self);
+  return 0;
+}
+
+/* --- colours ---------------------------------------------------------------------------------- */
+
+static bool set_color(int *color, int value, int dark, int bright) {
+  if (value >= dark && value < dark + 8)
+    *color = value - dark;
+  else if (value >= bright && value < bright + 8)
+    *color = value - bright + 8;
+  else if (value == dark + 9)
+    *color = -1;
+  else
+    return false;
+  return true;
+}
+
+/* 38;5;N and 38;2;R;G;B: returns how many of the numbers behind the first are its own. */
+static size_t take_extended(int *color, const int *values, size_t count) {
+  if (count > 1 && values[0] == 5 && values[1] >= 0 && values[1] < 16)
+    *color = values[1];
+  return count == 0 ? 0 : values[0] == 5 ? (count > 1 ? 2 : 1) : values[0] == 2 ? 4 : 0;
+}
+
+static void apply_numbers(struct sgr *sgr, const int *values, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    int value = values[i];
+    if (value == 0)
+      *sgr = (struct sgr){.color = -1, .background = -1};
+    else if (value == 1 || value == 22)
+      sgr->bold = value == 1;
+    else if (value == 38 || value == 48)
+      i += take_extended(value == 38 ? &sgr->color : &sgr->background, values + i + 1,
+                         count - i - 1);
+    else if (!set_color(&sgr->color, value, 30, 90))
+      (void)set_color(&sgr->background, value, 40, 100);
+  }
+}
+
+/* ESC [ 1 ; 31 m. Numbers with colons, of other standards, are passed over. */
+static void apply_sequence(struct sgr *sgr, const char *text, size_t length) {
+  int values[32];
+  size_t count = 0;
+  const char *at = text + 2, *end = text + length - 1;
+  for (; at <= end && count < 32; at++) {
+    const char *stop = at;
+    while (*stop != ';' && *stop != 'm')
+      stop++;
+    values[count++] = memchr(at, ':', (size_t)(stop - at)) != NULL ? -1 : (int)strtol(at, NULL, 10);
+    at = stop;
+  }
+  apply_numbers(sgr, values, count);
+}
+
+static bool is_plain(const struct sgr *sgr) {
+  return !sgr->bold && sgr->color < 0 && sgr->background < 0;
+}
+
+static void open_color(struct buffer *out, const struct sgr *sgr) {
+  const char *space = "";
+  if (is_plain(sgr))
+    return;
+  buffer_add_string(out, "<span class=\"");
+  if (sgr->bold)
+    buffer_add_string(out, "b"), space = " ";
+  if (sgr->color >= 0)
+    buffer_add_format(out, "%sf%d", space, sgr->color), space = " ";
+  if (sgr->background >= 0)
+    buffer_add_format(out, "%sk%d", space, sgr->background);
+  buffer_add_string(out, "\">");
+}
+
+static void close_color(struct buffer *out, const struct sgr *sgr) {
+  buffer_add_string(out, is_plain(sgr) ? "" : "</span>");
+}
+
+static void add_colored(struct buffer *out, struct sgr *sgr, const char *text, size_t length) {
+  size_t plain = 0, piece;
+  open_color(out, sgr);
+  for (size_t at = 0; at < length; at += piece) {
+    if (terminal_next(text + at, length - at, &piece) != PIECE_COLOR)
+      continue;
+    add_escaped(out, text + plain, at - plain);
+    close_color(out, sgr);
+    apply_sequence(sgr, text + at, piece);
+    open_color(out, sgr);
+    plain = at + piece;
+  }
+  add_escaped(out, text + plain, length - plain);
+  close_color(out, sgr);
+}
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+/* A player shows the title as it is. */
+static void begin_cast(struct recording *self) {
+  const char *const words[] = {self->job, self->id, self->command};
+  struct buffer title = {0};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    buffer_add_string(&title, i > 0 && words[i][0] != '\0' ? " " : "");
+    printable_add(&title, words[i], strlen(words[i]));
+  }
+  buffer_add_format(
+      &self->text, "{\"version\":2,\"width\":80,\"height\":24,\"timestamp\":%" PRId64 ",\"title\":",
+      self->first_ms / 1000);
+  buffer_add_json(&self->text, title.bytes, title.length);
+  buffer_add_string(&self->text, "}\n");
+  buffer_release(&title);
+}
+
+static void add_cast(struct recording *self, const char *text, size_t length) {
+  buffer_add_string(&self->text, "[");
+  add_seconds(&self->text, self->now_ms - self->first_ms);
+  buffer_add_string(&self->text, ",\"o\",");
+  buffer_add_json(&self->text, text, length);
+  buffer_add_string(&self->text, "]\n");
+}
+
+static void end_line(struct recording *self) {
+  if (self->is_open && self->format == RECORDING_PAGE)
+    buffer_add_string(&self->text, "</span>\n");
+  else if (self->is_open)
+    add_cast(self, "\r\n", 2);
+  self->is_open = false;
+}
+
+static void add_page_line(struct recording *self, const struct event_view *view, bool is_new) {
+  if (is_new) {
+    buffer_add_string(&self->text, self->is_stderr ? "<span class=\"e\" data-t=\""
+                                                   : "<span class=\"o\" data-t=\"");
+    add_seconds(&self->text, self->now_ms - self->first_ms);
+    buffer_add_string(&self->text, "\">");
+  }
+  add_colored(&self->text, &self->sgr[self->is_stderr], view->line, view->line_length);
+  self->is_open = true;
+}
+
+/* What is played moves no cursor and sets no title. */
+static void add_cast_line(struct recording *self, const struct event_view *view) {
+  struct buffer text = {0};
+  for (size_t at = 0, piece; at < view->line_length; at += piece) {
+    if (terminal_next(view->line + at, view->line_length - at, &piece) == PIECE_CONTROL)
+      buffer_add_string(&text, UTF8_REPLACEMENT);
+    else
+      buffer_add(&text, view->line + at, piece);
+  }
+  if (!view->partial)
+    buffer_add_string(&text, "\r\n");
+  add_cast(self, text.length > 0 ? text.bytes : "", text.length);
+  buffer_release(&text);
+  self->is_open = view->partial;
+}
+
+static void add_line(struct recording *self, const struct event_view *view) {
+  bool is_stderr = view->kind == STEP_EVENT_STDERR;
+  bool goes_on = self->is_open && self->is_stderr == is_stderr;
+  if (!goes_on)
+    end_line(self);
+  self->is_stderr = is_stderr;
+  if (self->format == RECORDING_PAGE)
+    add_page_line(self, view, !goes_on);
+  else
+    add_cast_line(self, view);
+  if (!view->partial && self->format == RECORDING_PAGE)
+    end_line(self);
+}
+
+static void add_note(struct recording *self, const char *text) {
+  end_line(self);
+  if (self->format == RECORDING_PAGE) {
+    buffer_add_format(&self->text, "<em>%s</em>\n", text);
+  } else {
+    add_cast(self, text, strlen(text));
+    add_cast(self, "\r\n", 2);
+  }
+}
+
+int recording_add(struct recording *self, const struct event_view *view, const char *note,
+                  struct error *error) {
+  int64_t time_ms;
+  if (event_read_time(view, &time_ms))
+    self->now_ms = time_ms;
+  if (!self->has_begun) {
+    self->first_ms = self->now_ms;
+    if (view->kind == STEP_EVENT_STARTED)
+      (void)snprintf(
+          self->command, sizeof self->command, "%.*s",
+          (int)utf8_cut(view->line, view->line_length < TEXT_MAX ? view->line_length : TEXT_MAX),
+          view->line);
+    if (self->format == RECORDING_CAST)
+      begin_cast(self);
+  }
+  self->has_begun = true;
+  if (note != NULL)
+    add_note(self, note);
+  if (view->kind == STEP_EVENT_STDOUT || view->kind == STEP_EVENT_STDERR)
+    add_line(self, view);
+  return write_out(self, CHUNK, error);
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+static int fill_capacity(struct recording *self, off_t at, size_t size, const struct buffer *text,
+                         struct error *error) {
+  CHECK(text->length <= size);
+  ssize_t length = pwrite(self->file.fd, text->bytes, text->length, at);
+  if (length >= 0 && (size_t)length < text->length)
+    errno = ENOSPC;
+  return length == (ssize_t)text->length ? 0 : fail(self, error);
+}
+
+static void add_when(struct recording *self, struct buffer *out) {
+  char when[48];
+  struct tm tm;
+  time_t seconds = (time_t)(self->first_ms / 1000);
+  if (!self->has_begun || gmtime_r(&seconds, &tm) == NULL)
+    return;
+  (void)strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &tm);
+  buffer_add_format(out, " · <time datetime=\"%s\">%s</time> · ", when, when);
+  add_seconds(out, self->now_ms - self->first_ms);
+  buffer_add_string(out, " s");
+}
+
+static int finish_page(struct recording *self, const char *how, struct error *error) {
+  struct buffer title = {0}, about = {0};
+  buffer_add_string(&title, "<title>");
+  add_short(&title, self->job);
+  buffer_add_string(&title, " · ");
+  add_short(&title, self->id);
+  buffer_add_string(&title, " · ");
+  add_short(&title, how);
+  buffer_add_string(&title, "</title>");
+  buffer_add_string(&about, "<p>step <code>");
+  add_short(&about, self->id);
+  buffer_add_string(&about, "</code>");
+  buffer_add_string(&about, self->command[0] != '\0' ? " · " : "");
+  add_short(&about, self->command);
+  buffer_add_string(&about, " · <b>");
+  add_short(&about, how);
+  buffer_add_string(&about, "</b>");
+  add_when(self, &about);
+  buffer_add_string(&about, "</p>");
+  int result = fill_capacity(self, self->title_at, TITLE_CAPACITY, &title, error);
+  if (result == 0)
+    result = fill_capacity(self, self->about_at, ABOUT_CAPACITY, &about, error);
+  buffer_release(&title);
+  buffer_release(&about);
+  return result;
+}
+
+int recording_finish(struct recording *self, const char *how, struct error *error) {
+  end_line(self);
+  if (self->format == RECORDING_PAGE)
+    buffer_add_string(&self->text, "</pre>\n</body>\n</html>\n");
+  if (write_out(self, 1, error) != 0 ||
+      (self->format == RECORDING_PAGE && finish_page(self, how, error) != 0))
+    return -1;
+  return staged_file_commit(&self->file) == 0 ? 0 : fail(self, error);
+}
+
+void recording_release(struct recording *self) {
+  staged_file_release(&self->file);
+  if (self->directory >= 0)
+    close(self->directory);
+  free(self->path);
+  free(self->directory_name);
+  buffer_release(&self->text);
+  *self = RECORDING_NONE;
+}

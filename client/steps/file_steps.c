@@ -1,0 +1,163 @@
+#include "client/steps/file_steps.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/utf8.h"
+#include "client/exit_code.h"
+#include "client/steps/outcome.h"
+#include "wire/json.h"
+
+static void keep_note(void *owner, const char *json, size_t length, const struct event_view *view,
+                      uint64_t missed) {
+  struct file_steps *self = owner;
+  (void)json;
+  (void)length;
+  (void)missed;
+  if (view->kind != STEP_EVENT_STDERR)
+    return;
+  buffer_add(&self->notes, view->line, view->line_length);
+  if (!view->partial)
+    buffer_add_string(&self->notes, "\n");
+}
+
+static const struct exchange_handler handler = {.event = keep_note};
+
+int file_steps_begin(struct file_steps *self, struct program *program) {
+  struct error error;
+  *self = (struct file_steps){.program = program};
+  exchange_begin(&self->exchange, program, &handler, self);
+  int result = job_read_agent(program, program->keys.heartbeat, &self->agent, &error);
+  if (result == 0 && !self->agent.is_alive)
+    result = error_set(&error, "no agent for %.100s: no heartbeat", program->job);
+  if (result == 0)
+    return 0;
+  terminal_error(&program->terminal, "%s", error.text);
+  exchange_end(&self->exchange);
+  job_agent_release(&self->agent);
+  return EXIT_CLIENT;
+}
+
+int file_steps_end(struct file_steps *self, int code) {
+  if (code != 0 && self->exchange.first_signal != 0)
+    code = 128 + self->exchange.first_signal;
+  terminal_status(&self->program->terminal, "");
+  exchange_end(&self->exchange);
+  job_agent_release(&self->agent);
+  buffer_release(&self->json);
+  buffer_release(&self->notes);
+  return code;
+}
+
+bool file_steps_can(const struct file_steps *self, const char *feature) {
+  return job_agent_can(&self->agent, feature);
+}
+
+bool file_steps_need(struct file_steps *self, const char *feature) {
+  bool can = file_steps_can(self, feature);
+  if (!can)
+    terminal_error(&self->program->terminal, "needs an agent with %s", feature);
+  return can;
+}
+
+void file_steps_new(struct file_steps *self, const char *kind) {
+  self->json.length = 0;
+  step_id_make(self->id);
+  step_text_begin(&self->json, self->id, kind);
+}
+
+bool file_steps_add(struct file_steps *self, const char *name, const char *text) {
+  const size_t length = strlen(text);
+  bool is_text = utf8_valid_prefix(text, length) == length;
+  if (is_text)
+    step_text_string(&self->json, name, text);
+  else
+    file_steps_error(self, "not UTF-8: %s", text);
+  return is_text;
+}
+
+/* --- the answer ------------------------------------------------------------------------------- */
+
+static void read_result(struct file_answer *answer, const char *result) {
+  struct error ignored;
+  struct json_member raw;
+  const size_t length = strlen(result);
+  cJSON *tree = json_tree_parse(result, length, &ignored);
+  const cJSON *content = cJSON_GetObjectItemCaseSensitive(tree, "outputContent");
+  const cJSON *message = cJSON_GetObjectItemCaseSensitive(tree, "errorMessage");
+  answer->is_known = true;
+  if (json_member_find(result, length, "outputContent", &raw))
+    answer->raw = memory_copy(raw.text, raw.length);
+  if (cJSON_IsString(content)) {
+    answer->length = json_tree_unmark_nul(content->valuestring);
+    answer->content = memory_copy(content->valuestring, answer->length);
+  }
+  if (cJSON_IsString(message))
+    answer->message = memory_copy(message->valuestring, strlen(message->valuestring));
+  cJSON_Delete(tree);
+}
+
+int file_steps_do(struct file_steps *self, struct file_answer *answer) {
+  struct exchange_answer end;
+  *answer = (struct file_answer){0};
+  self->notes.length = 0;
+  step_text_end(&self->json);
+  answer->code = exchange_step(&self->exchange, self->id, self->json.bytes, &end);
+  self->is_lost |=
+      answer->code >= 0 && (self->exchange.first_signal == 0 || self->exchange.interrupts >= 3);
+  if (answer->code >= 0)
+    return answer->code;
+  const struct outcome outcome =
+      outcome_make(end.result, end.exit_code, end.timed_out, end.was_cancelled);
+  answer->code = outcome.code;
+  if (end.result != NULL)
+    read_result(answer, end.result);
+  if (answer->code != 0 && answer->message == NULL)
+    answer->message = memory_copy(outcome.what, strlen(outcome.what));
+  free(end.result);
+  return answer->code;
+}
+
+void file_answer_release(struct file_answer *self) {
+  free(self->content);
+  free(self->raw);
+  free(self->message);
+  *self = (struct file_answer){0};
+}
+
+/* --- what is said ----------------------------------------------------------------------------- */
+
+void file_steps_error(struct file_steps *self, const char *format, ...) {
+  struct terminal *terminal = &self->program->terminal;
+  char *text = NULL;
+  va_list arguments;
+  va_start(arguments, format);
+  int length = vasprintf(&text, format, arguments);
+  va_end(arguments);
+  if (length < 0)
+    memory_exhausted("a message");
+  (void)terminal_flush(terminal);
+  (void)terminal_put(terminal, true, "sandbox: ", 9);
+  (void)terminal_put(terminal, true, text, (size_t)length);
+  (void)terminal_put(terminal, true, "\n", 1);
+  (void)terminal_flush(terminal);
+  free(text);
+}
+
+void file_steps_complain(struct file_steps *self, const struct file_answer *answer) {
+  bool was_cancelled = self->exchange.first_signal != 0; /* that was said */
+  if (answer->code != 0 && answer->message != NULL && !was_cancelled)
+    file_steps_error(self, "%s", answer->message);
+}
+
+void file_steps_tell(struct file_steps *self) {
+  struct terminal *terminal = &self->program->terminal;
+  if (self->notes.length == 0)
+    return;
+  (void)terminal_flush(terminal);
+  (void)terminal_put(terminal, true, self->notes.bytes, self->notes.length);
+  (void)terminal_flush(terminal);
+}

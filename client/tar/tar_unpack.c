@@ -1,0 +1,537 @@
+/*
+ * An archive of somebody who is not trusted. Each directory on the way to an entry is opened by
+ * itself, from the one above it and never through a link, so that an entry lies where its name
+ * says. Links that are made lead from where they are up to the directory at most, and then down:
+ * what a later reader follows stays below it.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/printable.h"
+#include "base/random.h"
+#include "base/write_all.h"
+#include "client/tar/tar.h"
+#include "client/tar/tar_format.h"
+
+/* Of a name, of the directories in it, and of what says it. */
+#define NAME_MAX_LENGTH 4096
+#define DEPTH_MAX 256
+#define EXTRA_MAX ((uint64_t)1024 * 1024)
+
+struct entry {
+  char type;
+  uint64_t size;
+  mode_t mode;
+  int64_t mtime;
+  char *name, *link;
+};
+
+/* A directory gets its mode at the end: until then there must be room for entries. */
+struct directory_mode {
+  char *name;
+  mode_t mode;
+};
+
+struct unpack {
+  int root;
+  bool is_new;
+  const struct tar_source *source;
+  struct error *error;
+  char *long_name, *long_link; /* of the entry that comes next; NULL: none */
+  uint64_t pax_size;
+  bool has_pax_size;
+  struct directory_mode *modes;
+  size_t mode_count;
+};
+
+static int refuse(struct unpack *self, const char *name, const char *why) {
+  return error_set(self->error, "refused, since %s: %.150s", why, name);
+}
+
+static int make_fail(struct unpack *self, const char *name) {
+  return error_set(self->error, "cannot write %.150s: %s", name, strerror(errno));
+}
+
+/* --- the stream ------------------------------------------------------------------------------- */
+
+/* All of the bytes; at a clean end, where that may be, `*is_end`. */
+static int get_all(struct unpack *self, char *bytes, size_t size, bool *is_end) {
+  size_t at = 0, length = 1;
+  int result = 0;
+  while (at < size && result == 0 && length > 0) {
+    result = self->source->get(self->source->owner, bytes + at, size - at, &length);
+    at += result == 0 ? length : 0;
+  }
+  if (is_end != NULL)
+    *is_end = result == 0 && at == 0;
+  if (result != 0 || at == size || (is_end != NULL && at == 0))
+    return result;
+  return error_set(self->error, "the archive is not whole");
+}
+
+static uint64_t padded(uint64_t size) {
+  return (size + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
+}
+
+static int skip(struct unpack *self, uint64_t size) {
+  char bytes[16 * TAR_BLOCK];
+  int result = 0;
+  while (size > 0 && result == 0) {
+    const size_t length = size < sizeof bytes ? (size_t)size : sizeof bytes;
+    result = get_all(self, bytes, length, NULL);
+    size -= length;
+  }
+  return result;
+}
+
+/* The content of an entry that says something of the next one. */
+static int get_extra(struct unpack *self, uint64_t size, char **text) {
+  if (size > EXTRA_MAX)
+    return error_set(self->error, "refused, since a name has %llu bytes", (unsigned long long)size);
+  *text = memory_zeros((size_t)padded(size) + 1);
+  int result = get_all(self, *text, (size_t)padded(size), NULL);
+  (*text)[size] = '\0';
+  return result;
+}
+
+/* --- headers ---------------------------------------------------------------------------------- */
+
+static uint64_t read_number(const char *field, size_t size) {
+  uint64_t number = 0;
+  if ((field[0] & 0x80) != 0) {
+    for (size_t i = 1; i < size; i++)
+      number = number << 8 | (unsigned char)field[i];
+    return number;
+  }
+  for (size_t i = 0; i < size; i++)
+    if (field[i] >= '0' && field[i] <= '7')
+      number = number << 3 | (unsigned)(field[i] - '0');
+    else if (field[i] != ' ' || number > 0)
+      break;
+  return number;
+}
+
+static bool is_sum_right(const struct tar_header *header) {
+  unsigned sum = 0;
+  const unsigned char *bytes = (const unsigned char *)header;
+  const size_t first = offsetof(struct tar_header, checksum);
+  for (size_t i = 0; i < sizeof *header; i++)
+    sum += i >= first && i < first + sizeof header->checksum ? ' ' : bytes[i];
+  return sum == read_number(header->checksum, sizeof header->checksum);
+}
+
+/* "LENGTH KEY=VALUE\n" again and again. */
+static void read_pax(struct unpack *self, char *text, size_t size) {
+  for (size_t at = 0, length; at < size; at += length) {
+    char *end, *key;
+    length = strtoul(text + at, &end, 10);
+    if (length == 0 || length > size - at || *end != ' ' || end > text + at + length)
+      return;
+    key = end + 1;
+    text[at + length - 1] = '\0';
+    if (strncmp(key, "path=", 5) == 0) {
+      free(self->long_name);
+      self->long_name = memory_copy(key + 5, strlen(key + 5));
+    } else if (strncmp(key, "linkpath=", 9) == 0) {
+      free(self->long_link);
+      self->long_link = memory_copy(key + 9, strlen(key + 9));
+    } else if (strncmp(key, "size=", 5) == 0) {
+      self->pax_size = strtoull(key + 5, NULL, 10);
+      self->has_pax_size = true;
+    }
+  }
+}
+
+/* True, with the result, for an entry that is about the next one. */
+static bool take_extra(struct unpack *self, const struct tar_header *header, int *result) {
+  const uint64_t size = read_number(header->size, sizeof header->size);
+  char *text = NULL, **place = NULL;
+  if (header->type == TAR_PAX_GLOBAL) {
+    *result = size <= EXTRA_MAX ? skip(self, padded(size)) : get_extra(self, size, &text);
+    free(text);
+    return true;
+  }
+  if (header->type == TAR_GNU_NAME)
+    place = &self->long_name;
+  else if (header->type == TAR_GNU_LINK)
+    place = &self->long_link;
+  else if (header->type != TAR_PAX)
+    return false;
+  *result = get_extra(self, size, &text);
+  if (place != NULL) {
+    free(*place);
+    *place = text;
+  } else {
+    if (*result == 0 && text != NULL)
+      read_pax(self, text, (size_t)size);
+    free(text);
+  }
+  return true;
+}
+
+static char *join_name(const struct tar_header *header) {
+  struct buffer name = {0};
+  if (memcmp(header->magic, "ustar", 6) == 0 && header->prefix[0] != '\0') {
+    buffer_add(&name, header->prefix, strnlen(header->prefix, sizeof header->prefix));
+    buffer_add_string(&name, "/");
+  }
+  buffer_add(&name, header->name, strnlen(header->name, sizeof header->name));
+  buffer_add(&name, "", 1);
+  return name.bytes;
+}
+
+static void make_entry(struct unpack *self, const struct tar_header *header, struct entry *entry) {
+  *entry = (struct entry){
+      .type = header->type,
+      .size = self->has_pax_size ? self->pax_size : read_number(header->size, sizeof header->size),
+      .mode = (mode_t)read_number(header->mode, sizeof header->mode) & 0777,
+      .mtime = (int64_t)read_number(header->mtime, sizeof header->mtime),
+      .name = self->long_name != NULL ? self->long_name : join_name(header),
+      .link = self->long_link != NULL
+                  ? self->long_link
+                  : memory_copy(header->link, strnlen(header->link, sizeof header->link))};
+  self->long_name = self->long_link = NULL;
+  self->has_pax_size = false;
+  /* What has no content has no size, whatever some programs write. */
+  if (entry->type == TAR_HARD_LINK || entry->type == TAR_SYMBOLIC_LINK ||
+      entry->type == TAR_DIRECTORY)
+    entry->size = 0;
+}
+
+static void release_entry(struct entry *self) {
+  free(self->name);
+  free(self->link);
+}
+
+/* --- names ------------------------------------------------------------------------------------ */
+
+/* A name as it is walked: without "." and slashes too many. Returns NULL with the error when it
+   leads out. */
+static char *clean_name(struct unpack *self, const char *name) {
+  struct buffer clean = {0};
+  if (name[0] == '/' || strlen(name) > NAME_MAX_LENGTH) {
+    (void)refuse(self, name, name[0] == '/' ? "it is an absolute name" : "the name is too long");
+    return NULL;
+  }
+  unsigned depth = 0;
+  for (const char *at = name; *at != '\0';) {
+    const size_t length = strcspn(at, "/");
+    bool is_up = length == 2 && memcmp(at, "..", 2) == 0;
+    if (is_up || ++depth > DEPTH_MAX) {
+      (void)refuse(self, name, is_up ? "it leads out" : "it is too deep");
+      buffer_release(&clean);
+      return NULL;
+    }
+    if (length > 0 && !(length == 1 && at[0] == '.')) {
+      buffer_add_string(&clean, clean.length > 0 ? "/" : "");
+      buffer_add(&clean, at, length);
+    }
+    at += length + (at[length] == '/');
+  }
+  buffer_add(&clean, "", 1);
+  return clean.bytes;
+}
+
+/* Opens the directory of a clean name, for the caller to close; -1 with the error. Makes what is
+   missing. */
+static int open_parent(struct unpack *self, const char *name, bool makes, const char **last) {
+  int at = fcntl(self->root, F_DUPFD_CLOEXEC, 0);
+  const char *slash;
+  while (at >= 0 && (slash = strchr(name, '/')) != NULL) {
+    char *part = memory_copy(name, (size_t)(slash - name));
+    if (makes && mkdirat(at, part, 0777) != 0 && errno != EEXIST)
+      (void)0; /* opening it says why */
+    int next = openat(at, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const int failure = errno;
+    free(part);
+    (void)close(at);
+    errno = failure;
+    at = next;
+    name = slash + 1;
+  }
+  *last = name;
+  return at;
+}
+
+static int parent_fail(struct unpack *self, const char *name) {
+  return errno == ELOOP || errno == ENOTDIR
+             ? refuse(self, name, "it leads through a link or a file")
+             : make_fail(self, name);
+}
+
+/* A relative link may go up to the root, and then down; ".." behind a name could be behind a
+   link. */
+static bool leads_out(const char *name, const char *link) {
+  size_t depth = 0;
+  bool is_down = false;
+  for (const char *at = name; (at = strchr(at, '/')) != NULL; at++)
+    depth++;
+  if (link[0] == '/' || link[0] == '\0')
+    return true;
+  for (const char *at = link; *at != '\0';) {
+    const size_t length = strcspn(at, "/");
+    bool is_up = length == 2 && memcmp(at, "..", 2) == 0;
+    if (is_up && (is_down || depth-- == 0))
+      return true;
+    is_down |= !is_up && length > 0 && !(length == 1 && at[0] == '.');
+    at += length + (at[length] == '/');
+  }
+  return false;
+}
+
+/* --- entries ---------------------------------------------------------------------------------- */
+
+static void make_hidden_name(char name[40]) {
+  (void)snprintf(name, 40, ".sandbox-%016llx", (unsigned long long)random_u64());
+}
+
+static int copy_content(struct unpack *self, int fd, const char *name, uint64_t size) {
+  char bytes[16 * TAR_BLOCK];
+  int result = 0;
+  for (uint64_t left = size; left > 0 && result == 0;) {
+    const size_t length = left < sizeof bytes ? (size_t)left : sizeof bytes;
+    result = get_all(self, bytes, length, NULL);
+    if (result == 0 && write_all(fd, bytes, length) != 0)
+      result = make_fail(self, name);
+    left -= length;
+  }
+  return result == 0 ? skip(self, padded(size) - size) : result;
+}
+
+static int unpack_file(struct unpack *self, int parent, const char *last,
+                       const struct entry *entry) {
+  char hidden[40];
+  make_hidden_name(hidden);
+  const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = (time_t)entry->mtime}};
+  int fd = openat(parent, hidden, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0)
+    return make_fail(self, entry->name);
+  int result = copy_content(self, fd, entry->name, entry->size);
+  if (result == 0 && (fchmod(fd, entry->mode) != 0 || write_all_flush(fd) != 0))
+    result = make_fail(self, entry->name);
+  if (result == 0)
+    (void)futimens(fd, times);
+  (void)close(fd);
+  if (result == 0 && renameat(parent, hidden, parent, last) != 0)
+    result = make_fail(self, entry->name);
+  if (result != 0)
+    (void)unlinkat(parent, hidden, 0);
+  return result;
+}
+
+static void add_mode(struct unpack *self, const char *clean, mode_t mode) {
+  self->modes = memory_resize(self->modes, (self->mode_count + 1) * sizeof *self->modes);
+  self->modes[self->mode_count++] =
+      (struct directory_mode){.name = memory_copy(clean, strlen(clean)), .mode = mode};
+}
+
+static int unpack_directory(struct unpack *self, int parent, const char *last, const char *clean,
+                            mode_t mode) {
+  bool is_made = mkdirat(parent, last, 0700) == 0;
+  if (!is_made && errno != EEXIST)
+    return make_fail(self, clean);
+  int fd = openat(parent, last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0)
+    return parent_fail(self, clean);
+  (void)close(fd);
+  if (is_made)
+    add_mode(self, clean, mode);
+  return 0;
+}
+/* A link that was made under a hidden name gets its own. */
+static int name_link(struct unpack *self, int parent, const char *hidden, const char *last,
+                     const struct entry *entry) {
+  int result = renameat(parent, hidden, parent, last) == 0 ? 0 : make_fail(self, entry->name);
+  (void)unlinkat(parent, hidden, 0); /* of a link to the file that is there it stays */
+  return result;
+}
+
+static int unpack_symbolic_link(struct unpack *self, int parent, const char *last,
+                                const char *clean, const struct entry *entry) {
+  char hidden[40];
+  if (leads_out(clean, entry->link)) {
+    self->source->leave_out(self->source->owner, entry->name, "a link that leads out");
+    return 0;
+  }
+  make_hidden_name(hidden);
+  return symlinkat(entry->link, parent, hidden) == 0 ? name_link(self, parent, hidden, last, entry)
+                                                     : make_fail(self, entry->name);
+}
+
+/* To a file that lies below the root, by a name like any other. */
+static int unpack_hard_link(struct unpack *self, int parent, const char *last,
+                            const struct entry *entry) {
+  char hidden[40];
+  const char *target;
+  struct stat status;
+  char *clean = clean_name(self, entry->link);
+  if (clean == NULL)
+    return -1;
+  make_hidden_name(hidden);
+  int result = -1, from = open_parent(self, clean, false, &target);
+  if (from < 0)
+    result = parent_fail(self, entry->link);
+  else if (fstatat(from, target, &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(status.st_mode))
+    result = refuse(self, entry->name, "it links to what is no file");
+  else if (linkat(from, target, parent, hidden, 0) != 0)
+    result = make_fail(self, entry->name);
+  else
+    result = name_link(self, parent, hidden, last, entry);
+  if (from >= 0)
+    (void)close(from);
+  free(clean);
+  return result;
+}
+
+/* The root is there. */
+static int unpack_root(struct unpack *self, const struct entry *entry) {
+  if (entry->type != TAR_DIRECTORY)
+    return refuse(self, entry->name, "it has no name");
+  if (self->is_new)
+    add_mode(self, ".", entry->mode);
+  return 0;
+}
+
+/* A device, a FIFO or a socket in the directory stays: an archive neither replaces it nor writes to
+   it. */
+static bool leaves_out(struct unpack *self, int parent, const char *last,
+                       const struct entry *entry) {
+  struct stat status;
+  char why[64];
+  if (entry->type == TAR_DIRECTORY || fstatat(parent, last, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+      S_ISREG(status.st_mode) || S_ISLNK(status.st_mode) || S_ISDIR(status.st_mode))
+    return false;
+  (void)snprintf(why, sizeof why, "the name of %s here", printable_file_kind(status.st_mode));
+  self->source->leave_out(self->source->owner, entry->name, why);
+  return true;
+}
+
+static int unpack_named(struct unpack *self, const char *clean, const struct entry *entry) {
+  const char *last;
+  int parent = open_parent(self, clean, true, &last), result;
+  if (parent < 0)
+    return parent_fail(self, entry->name);
+  if (leaves_out(self, parent, last, entry)) {
+    (void)close(parent);
+    return skip(self, padded(entry->size));
+  }
+  switch (entry->type) {
+  case TAR_FILE:
+  case TAR_OLD_FILE:
+  case TAR_CONTIGUOUS_FILE:
+    result = unpack_file(self, parent, last, entry);
+    break;
+  case TAR_DIRECTORY:
+    result = unpack_directory(self, parent, last, clean, entry->mode);
+    break;
+  case TAR_SYMBOLIC_LINK:
+    result = unpack_symbolic_link(self, parent, last, clean, entry);
+    break;
+  case TAR_HARD_LINK:
+    result = unpack_hard_link(self, parent, last, entry);
+    break;
+  default:
+    self->source->leave_out(self->source->owner, entry->name,
+                            "neither a file, a directory nor a link");
+    result = skip(self, padded(entry->size));
+  }
+  (void)close(parent);
+  return result;
+}
+
+static int unpack_entry(struct unpack *self, struct entry *entry) {
+  char *clean = clean_name(self, entry->name);
+  if (clean == NULL)
+    return -1;
+  const size_t length = strlen(entry->name);
+  if (entry->type == TAR_OLD_FILE && length > 0 && entry->name[length - 1] == '/')
+    entry->type = TAR_DIRECTORY;
+  int result = clean[0] == '\0' ? unpack_root(self, entry) : unpack_named(self, clean, entry);
+  free(clean);
+  return result;
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
+/* From the last to the first, so that those below are still reached. */
+static int set_modes(struct unpack *self) {
+  int result = 0;
+  while (self->mode_count > 0) {
+    struct directory_mode *directory = &self->modes[--self->mode_count];
+    const char *last;
+    int parent = open_parent(self, directory->name, false, &last);
+    int fd =
+        parent < 0 ? -1 : openat(parent, last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (result == 0 && (fd < 0 || fchmod(fd, directory->mode) != 0))
+      result = make_fail(self, directory->name);
+    if (parent >= 0)
+      (void)close(parent);
+    if (fd >= 0)
+      (void)close(fd);
+    free(directory->name);
+  }
+  free(self->modes);
+  return result;
+}
+
+/* One entry; at the end `*is_over`. */
+static int unpack_next(struct unpack *self, bool *is_over) {
+  struct tar_header header;
+  struct entry entry;
+  int result = get_all(self, (char *)&header, sizeof header, is_over);
+  if (result != 0 || *is_over)
+    return result;
+  if (header.name[0] == '\0' && self->long_name == NULL && read_number(header.checksum, 8) == 0) {
+    *is_over = true;
+    return 0;
+  }
+  if (!is_sum_right(&header))
+    return error_set(self->error, "the archive is broken");
+  if (take_extra(self, &header, &result))
+    return result;
+  make_entry(self, &header, &entry);
+  result = entry.size > UINT64_MAX / 2 ? refuse(self, entry.name, "it has no size")
+                                       : unpack_entry(self, &entry);
+  release_entry(&entry);
+  return result;
+}
+
+int tar_unpack(int directory, bool is_new, const struct tar_source *source, struct error *error) {
+  struct unpack self = {.root = directory, .is_new = is_new, .source = source, .error = error};
+  bool is_over = false;
+  int result = 0;
+  while (result == 0 && !is_over)
+    result = unpack_next(&self, &is_over);
+  free(self.long_name);
+  free(self.long_link);
+  const int modes = set_modes(&self);
+  return result != 0 ? result : modes;
+}
+
+/* A directory that may not be read or written is made so first. */
+void tar_remove(int parent, const char *name) {
+  if (unlinkat(parent, name, 0) == 0)
+    return;
+  int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0 && errno == EACCES && fchmodat(parent, name, 0700, 0) == 0)
+    fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
+  if (directory == NULL) {
+    if (fd >= 0)
+      (void)close(fd);
+    return;
+  }
+  (void)fchmod(fd, 0700);
+  for (const struct dirent *entry; (entry = readdir(directory)) != NULL;)
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+      tar_remove(fd, entry->d_name);
+  (void)closedir(directory);
+  (void)unlinkat(parent, name, AT_REMOVEDIR);
+}
