@@ -224,13 +224,13 @@ static int run_found(struct program *self, const struct command *command, int ar
   char name[64];
   (void)snprintf(name, sizeof name, "sandbox-%s", command->name);
   self->base = loop_event_base_new();
-  self->server = server_new(self->base, &self->url, name);
+  self->redis = pipeline_new(self->base, &self->url, name);
   int code = EXIT_CLIENT;
   if (command->needs_job && job_choose(self, &error) != 0)
     terminal_error(&self->terminal, "%s", error.text);
   else
     code = command->run(self, argc, argv);
-  server_free(self->server);
+  pipeline_free(self->redis);
   event_base_free(self->base);
   if (self->has_keys)
     keys_release(&self->keys);

@@ -22,7 +22,7 @@ struct program {
   bool json;
   struct terminal terminal;
   struct event_base *base;
-  struct server *server;
+  struct pipeline *redis;
 };
 
 /* A command of `sandbox`: a row in main.c. */

@@ -24,8 +24,8 @@ static int push_order(struct program *program, const char *id, const char *kind,
   int64_t length = 0;
   step_text_begin(&json, id, kind);
   step_text_end(&json);
-  int result = server_call(program->server, SERVER_WORDS("LPUSH", program->keys.in, json.bytes),
-                           server_take_number, &length, error);
+  int result = pipeline_call(program->redis, WORDS("LPUSH", program->keys.in, json.bytes),
+                             reply_to_number, &length, error);
   buffer_release(&json);
   return result;
 }

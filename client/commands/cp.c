@@ -170,7 +170,7 @@ static int send_archive(struct copy *self, const char *archive) {
 /* Without them it would be found out after all was sent. */
 static int check_tar(struct copy *self) {
   struct file_answer answer;
-  int code = transfer_run(&self->steps, TRANSFER_WORDS("sh", "-c", "command -v tar"), &answer);
+  int code = transfer_run(&self->steps, WORDS("sh", "-c", "command -v tar"), &answer);
   if (code == 1 || code == EXIT_NOT_FOUND || code == EXIT_NOT_EXECUTABLE)
     file_steps_error(&self->steps, "a directory needs sh and tar in the sandbox's image");
   else
@@ -200,8 +200,8 @@ static int send_directory(struct copy *self, const char *to) {
   char *directory = transfer_beside(self->to, self->hidden);
   code = send_archive(self, archive);
   if (code == 0)
-    code = transfer_run_loudly(&self->steps, TRANSFER_WORDS("sh", "-c", unpack_script, "sh",
-                                                            archive, directory, self->to));
+    code = transfer_run_loudly(
+        &self->steps, WORDS("sh", "-c", unpack_script, "sh", archive, directory, self->to));
   const char *const left[] = {archive, directory};
   if (self->out.is_begun)
     transfer_remove(&self->steps, left, 2);
@@ -246,8 +246,7 @@ static void choose_local(struct copy *self, const char *to, enum transfer_type *
 /* 0 where it is not known. */
 static int read_mode(struct copy *self, mode_t *mode) {
   struct file_answer answer;
-  int code = transfer_run(&self->steps, TRANSFER_WORDS("stat", "-L", "-c", "%a", "--", self->from),
-                          &answer);
+  int code = transfer_run(&self->steps, WORDS("stat", "-L", "-c", "%a", "--", self->from), &answer);
   *mode = code == 0 && answer.content != NULL ? (mode_t)strtoul(answer.content, NULL, 8) & 0777 : 0;
   bool is_over = self->steps.is_lost || self->steps.exchange.first_signal != 0;
   if (*mode == 0 && !is_over)
@@ -289,7 +288,7 @@ static int open_stream(struct copy *self, int *fd) {
   while ((*fd = open(self->to, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) < 0) {
     if (errno != ENXIO || !is_fifo(self->to))
       return complain_locally(self, "cannot write", self->to);
-    server_turn(self->steps.program->server);
+    pipeline_turn(self->steps.program->redis);
     if (exchange_is_interrupted(exchange))
       return 128 + exchange->first_signal;
   }
@@ -439,7 +438,7 @@ static void tidy_archive(struct copy *self, const char *name) {
   struct file_answer answer = {.code = EXIT_CLIENT};
   if (!self->steps.is_lost) {
     self->steps.exchange.is_tidying = true;
-    (void)transfer_run(&self->steps, TRANSFER_WORDS("sh", "-c", tidy_script, "sh", name), &answer);
+    (void)transfer_run(&self->steps, WORDS("sh", "-c", tidy_script, "sh", name), &answer);
     self->steps.exchange.is_tidying = false;
   }
   if (answer.code != 0)
@@ -461,8 +460,8 @@ static int receive_directory(struct copy *self, const char *to) {
   if (code != 0)
     return code;
   (void)snprintf(name, sizeof name, "%s.tar", self->hidden);
-  code = transfer_run(&self->steps, TRANSFER_WORDS("sh", "-c", pack_script, "sh", self->from, name),
-                      &answer);
+  code =
+      transfer_run(&self->steps, WORDS("sh", "-c", pack_script, "sh", self->from, name), &answer);
   file_steps_complain(&self->steps, &answer);
   if (code == 0 && answer.content == NULL) {
     file_steps_error(&self->steps, "somebody else took the result of packing %s", self->from);

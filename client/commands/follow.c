@@ -39,27 +39,27 @@
 /* Of a command in what is said of a step. */
 #define COMMAND_MAX 60
 
-struct options {
-  struct past_wish past;
+struct follow_options {
+  struct history_query past;
   bool all, timestamps;
   const char *html, *cast;
 };
 
 /* One that has begun, and not ended. */
 struct followed {
-  char id[PAST_ID_SIZE];
-  char name[PAST_ID_SIZE]; /* a beginning of the id that no other has */
-  unsigned number;         /* 1, 2, …: of its colour */
-  uint64_t seq;            /* of its last event; 0: none was seen */
-  int64_t started_ms;      /* 0: not known */
+  char id[HISTORY_ID_SIZE];
+  char name[HISTORY_ID_SIZE]; /* a beginning of the id that no other has */
+  unsigned number;            /* 1, 2, …: of its colour */
+  uint64_t seq;               /* of its last event; 0: none was seen */
+  int64_t started_ms;         /* 0: not known */
 };
 
 struct follow {
   struct program *program;
-  const struct options *options;
-  struct past past;
-  struct server *reader;
-  struct stream stream;
+  const struct follow_options *options;
+  struct history past;
+  struct pipeline *reader;
+  struct event_stream stream;
   struct followed steps[STEPS_MAX];
   size_t count;
   unsigned numbers;
@@ -234,7 +234,7 @@ static struct gap describe_gap(uint64_t lines) {
 /* Lines that were in the stream between what was seen and this event. Where the first that is seen
    is not the step's first, it was asked for so, or another step was looked at. */
 static uint64_t missed_lines(const struct follow *self, const struct followed *step, uint64_t seq) {
-  const struct past_wish *wish = &self->options->past;
+  const struct history_query *wish = &self->options->past;
   bool wants_whole = wish->id != NULL && !wish->has_lines && wish->since_ms == 0;
   if (step->seq > 0)
     return seq > step->seq ? seq - step->seq - 1 : 0;
@@ -278,7 +278,7 @@ static void on_event(void *owner, const char *entry, const char *json, size_t le
   struct follow *self = owner;
   const char *id = self->options->past.id != NULL ? self->past.id : NULL;
   (void)entry;
-  if (self->is_over || view->step_id_length >= PAST_ID_SIZE ||
+  if (self->is_over || view->step_id_length >= HISTORY_ID_SIZE ||
       (id != NULL && (view->step_id_length != strlen(id) ||
                       strncasecmp(view->step_id, id, view->step_id_length) != 0)))
     return;
@@ -320,7 +320,7 @@ static void on_failed(void *owner, const char *why) {
   self->is_over = true;
 }
 
-static const struct stream_handler stream_handler = {
+static const struct event_stream_handler event_stream_handler = {
     .event = on_event, .turn = on_turn, .failed = on_failed};
 
 /* --- signals ---------------------------------------------------------------------------------- */
@@ -364,7 +364,7 @@ static void watch_signals(struct follow *self) {
   self->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   self->signals =
       loop_event_new(self->program->base, self->signal_fd, EV_READ | EV_PERSIST, on_signals, self);
-  server_heed(self->program->server, &self->signal);
+  pipeline_stop_on(self->program->redis, &self->signal);
 }
 
 /* --- whether all is well ---------------------------------------------------------------------- */
@@ -379,7 +379,7 @@ static bool has_vanished(struct follow *self) {
   if (found)
     self->is_gone = false;
   else if (!self->is_gone)
-    self->is_gone = past_newest(self->program, self->gone, &ignored) == 0;
+    self->is_gone = history_newest(self->program, self->gone, &ignored) == 0;
   return self->is_gone && !self->is_over && entry_compare(self->stream.last, self->gone) >= 0;
 }
 
@@ -398,14 +398,14 @@ static int look(struct follow *self) {
   struct program *program = self->program;
   struct error error;
   int64_t now_ms = clock_monotonic_ms();
-  if (server_away_ms(self->reader) > SERVER_PATIENCE_MS) {
-    server_connection_error(self->reader, &error);
+  if (pipeline_away_ms(self->reader) > PIPELINE_TIMEOUT_MS) {
+    pipeline_connection_error(self->reader, &error);
     make_way(self);
     terminal_error(&program->terminal, "redis is gone: %s", error.text);
     return EXIT_CLIENT;
   }
   if (self->options->past.id == NULL || now_ms < self->looked_ms + LOOK_MS ||
-      server_away_ms(program->server) > 0)
+      pipeline_away_ms(program->redis) > 0)
     return -1;
   self->looked_ms = now_ms;
   const char *what = NULL;
@@ -490,10 +490,10 @@ static int begin_recording(struct follow *self, enum recording_format format, co
 }
 
 static int begin(struct follow *self, struct error *error) {
-  const struct options *options = self->options;
+  const struct follow_options *options = self->options;
   for (size_t i = 0; i < LEAVING_COUNT; i++)
     (void)signal(leaving[i], leave);
-  if (past_find(self->program, &options->past, &self->past, error) != 0 ||
+  if (history_find(self->program, &options->past, &self->past, error) != 0 ||
       begin_recording(self, RECORDING_PAGE, options->html, error) != 0 ||
       begin_recording(self, RECORDING_CAST, options->cast, error) != 0)
     return -1;
@@ -508,18 +508,18 @@ static int begin(struct follow *self, struct error *error) {
   return 0;
 }
 
-static int follow_steps(struct program *program, const struct options *options) {
+static int follow_steps(struct program *program, const struct follow_options *options) {
   struct follow *self = memory_zeros(sizeof *self);
   struct error error;
   *self = (struct follow){.program = program, .options = options, .signal_fd = -1};
   int code = EXIT_CLIENT;
   if (begin(self, &error) == 0) {
-    self->reader = server_new(program->base, &program->url, "sandbox-follow");
-    stream_begin(&self->stream, self->reader, program->keys.events, self->past.after,
-                 &stream_handler, self);
+    self->reader = pipeline_new(program->base, &program->url, "sandbox-follow");
+    event_stream_begin(&self->stream, self->reader, program->keys.events, self->past.after,
+                       &event_stream_handler, self);
     code = wait_for_end(self);
-    stream_end(&self->stream);
-    server_free(self->reader);
+    event_stream_end(&self->stream);
+    pipeline_free(self->reader);
     code = code >= 0 ? code : finish(self);
   } else {
     terminal_error(&program->terminal, "%s", error.text);
@@ -528,7 +528,7 @@ static int follow_steps(struct program *program, const struct options *options) 
     recording_release(&self->recordings[--self->recording_count]);
   if (self->tick != NULL)
     event_free(self->tick);
-  server_heed(program->server, NULL);
+  pipeline_stop_on(program->redis, NULL);
   if (self->signals != NULL) {
     event_free(self->signals);
     close(self->signal_fd);
@@ -560,7 +560,7 @@ static bool read_lines(const char *text, uint64_t *lines) {
   return text[0] >= '0' && text[0] <= '9' && *end == '\0';
 }
 
-static bool take_option(struct options *options, int flag) {
+static bool take_option(struct follow_options *options, int flag) {
   switch (flag) {
   case 'n':
     options->past.has_lines = true;
@@ -582,7 +582,7 @@ static bool take_option(struct options *options, int flag) {
   }
 }
 
-static int read_options(struct options *options, int argc, char **argv) {
+static int read_options(struct follow_options *options, int argc, char **argv) {
   static const struct option flags[] = {
       {"since", required_argument, NULL, 'S'}, {"all", no_argument, NULL, 'A'},
       {"timestamps", no_argument, NULL, 'T'},  {"html", required_argument, NULL, 'H'},
@@ -603,7 +603,7 @@ static int read_options(struct options *options, int argc, char **argv) {
 }
 
 static int follow(struct program *program, int argc, char **argv) {
-  struct options options = {0};
+  struct follow_options options = {0};
   return read_options(&options, argc, argv) == 0 ? follow_steps(program, &options)
                                                  : program_usage(&follow_command);
 }

@@ -73,7 +73,7 @@ static void add_row(struct table *table, const char *job, const struct job_agent
     add_number(table, figure_of(steps_of(agent), ends[i]));
 }
 
-static int list(struct program *program, const struct server_texts *ids, struct error *error) {
+static int list(struct program *program, const struct texts *ids, struct error *error) {
   struct table table = {0};
   int result = 0;
   add_heads(&table);
@@ -98,7 +98,7 @@ static int list(struct program *program, const struct server_texts *ids, struct 
 }
 
 static int jobs(struct program *program, int argc, char **argv) {
-  struct server_texts ids = {0};
+  struct texts ids = {0};
   struct error error;
   (void)argv;
   if (argc != 1)
@@ -106,7 +106,7 @@ static int jobs(struct program *program, int argc, char **argv) {
   int result = job_list(program, &ids, &error);
   if (result == 0)
     result = list(program, &ids, &error);
-  server_texts_release(&ids);
+  texts_release(&ids);
   if (result != 0) {
     terminal_error(&program->terminal, "%s", error.text);
     return EXIT_CLIENT;

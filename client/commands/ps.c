@@ -80,8 +80,8 @@ static int print_head(struct program *program, const struct view *self, struct e
   struct buffer line = {0};
   int64_t results = 0;
   char version[64];
-  if (server_call(program->server, SERVER_WORDS("LLEN", program->keys.results), server_take_number,
-                  &results, error) != 0)
+  if (pipeline_call(program->redis, WORDS("LLEN", program->keys.results), reply_to_number, &results,
+                    error) != 0)
     return -1;
   char *info = redis_info_read(program);
   buffer_add_string(&line, "JOB ");

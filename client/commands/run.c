@@ -20,7 +20,7 @@
 #define INPUT_MAX ((size_t)16 * 1024 * 1024)
 #define STEP_MAX ((size_t)64 * 1024 * 1024)
 
-struct options {
+struct run_options {
   const char *directory, *script, *id;
   char **variables; /* NAME=value */
   size_t variable_count;
@@ -30,16 +30,16 @@ struct options {
   int words;
 };
 
-struct run {
+struct run_step {
   struct program *program;
-  const struct options *options;
+  const struct run_options *options;
   char id[STEP_ID_SIZE];
   bool is_unread;
 };
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-static void show_line(struct run *self, const struct event_view *view) {
+static void show_line(struct run_step *self, const struct event_view *view) {
   struct terminal *terminal = &self->program->terminal;
   bool to_stderr = view->kind == STEP_EVENT_STDERR;
   if (terminal_put(terminal, to_stderr, view->line, view->line_length) != 0 ||
@@ -49,7 +49,7 @@ static void show_line(struct run *self, const struct event_view *view) {
 
 static void show_event(void *owner, const char *json, size_t length, const struct event_view *view,
                        uint64_t missed) {
-  struct run *self = owner;
+  struct run_step *self = owner;
   if (self->program->json) {
     self->is_unread |= terminal_put_json(&self->program->terminal, json, length) != 0;
     return;
@@ -62,7 +62,7 @@ static void show_event(void *owner, const char *json, size_t length, const struc
 }
 
 static bool flush_events(void *owner) {
-  struct run *self = owner;
+  struct run_step *self = owner;
   return terminal_flush(&self->program->terminal) == 0 && !self->is_unread;
 }
 
@@ -79,7 +79,7 @@ static void print_result(struct terminal *terminal, const char *result) {
   buffer_release(&json);
 }
 
-static int tell_end(struct run *self, struct exchange_answer *answer) {
+static int tell_end(struct run_step *self, struct exchange_answer *answer) {
   struct program *program = self->program;
   struct outcome outcome =
       outcome_make(answer->result, answer->exit_code, answer->timed_out, answer->was_cancelled);
@@ -124,7 +124,7 @@ static int read_input(struct exchange *exchange, struct buffer *input, struct er
   return 0;
 }
 
-static int make_step(const struct options *options, const char *id, struct exchange *exchange,
+static int make_step(const struct run_options *options, const char *id, struct exchange *exchange,
                      struct buffer *json, struct error *error) {
   static char dash_c[] = "-c";
   struct buffer input = {0};
@@ -163,7 +163,7 @@ static int check_stdin(struct program *program, struct error *error) {
 }
 
 /* Without one the step would wait for an agent that may never come. */
-static int check_agent(struct program *program, const struct options *options,
+static int check_agent(struct program *program, const struct run_options *options,
                        struct error *error) {
   struct job_steps steps;
   bool is_alive;
@@ -180,7 +180,7 @@ static int check_agent(struct program *program, const struct options *options,
                    program->job, waiting, waiting == 1 ? " waits" : "s wait");
 }
 
-static int push_and_leave(struct run *self, struct exchange *exchange, const char *json) {
+static int push_and_leave(struct run_step *self, struct exchange *exchange, const char *json) {
   struct error error;
   if (job_push(self->program, self->id, json, &error) == 0) {
     (void)printf("%s\n", self->id);
@@ -190,14 +190,14 @@ static int push_and_leave(struct run *self, struct exchange *exchange, const cha
   return exchange_is_interrupted(exchange) ? 128 + exchange->first_signal : EXIT_CLIENT;
 }
 
-static int push_and_wait(struct run *self, struct exchange *exchange, const char *json) {
+static int push_and_wait(struct run_step *self, struct exchange *exchange, const char *json) {
   struct exchange_answer answer;
   int code = exchange_step(exchange, self->id, json, &answer);
   return code < 0 ? tell_end(self, &answer) : code;
 }
 
-static int execution_step(struct program *program, const struct options *options) {
-  struct run self = {.program = program, .options = options};
+static int execution_step(struct program *program, const struct run_options *options) {
+  struct run_step self = {.program = program, .options = options};
   struct exchange exchange;
   struct buffer json = {0};
   struct error error;
@@ -225,7 +225,7 @@ static int execution_step(struct program *program, const struct options *options
 /* --- options ---------------------------------------------------------------------------------- */
 
 /* NAME takes the value from this environment. Returns 0, or -1 where it has none. */
-static int add_variable(struct options *options, const char *text) {
+static int add_variable(struct run_options *options, const char *text) {
   const char *equals = strchr(text, '=');
   const char *value = equals == NULL ? getenv(text) : equals + 1;
   const size_t length = equals == NULL ? strlen(text) : (size_t)(equals - text);
@@ -239,7 +239,7 @@ static int add_variable(struct options *options, const char *text) {
   return 0;
 }
 
-static int take_option(struct options *options, int flag, const char *value) {
+static int take_option(struct run_options *options, int flag, const char *value) {
   char *end;
   switch (flag) {
   case 'w':
@@ -268,7 +268,7 @@ static int take_option(struct options *options, int flag, const char *value) {
 }
 
 /* Returns 0, or -1 for wrong usage. */
-static int read_options(struct options *options, int argc, char **argv) {
+static int read_options(struct run_options *options, int argc, char **argv) {
   static const struct option flags[] = {
       {"detach", no_argument, NULL, 'D'}, {"id", required_argument, NULL, 'I'}, {NULL, 0, NULL, 0}};
   optind = 0;
@@ -281,8 +281,8 @@ static int read_options(struct options *options, int argc, char **argv) {
 }
 
 static int run(struct program *program, int argc, char **argv) {
-  struct options options = {.variables =
-                                memory_zeros(((size_t)argc + 1) * sizeof *options.variables)};
+  struct run_options options = {.variables =
+                                    memory_zeros(((size_t)argc + 1) * sizeof *options.variables)};
   int code = read_options(&options, argc, argv) == 0 ? execution_step(program, &options)
                                                      : program_usage(&run_command);
   for (size_t i = 0; i < options.variable_count; i++)

@@ -135,7 +135,7 @@ static int compare(const void *a, const void *b) {
 }
 
 static int look_for_jobs(struct top *self, struct error *error) {
-  struct server_texts ids = {0};
+  struct texts ids = {0};
   if (self->program->job != NULL) {
     watch(self, self->program->job);
     return 0;
@@ -146,7 +146,7 @@ static int look_for_jobs(struct top *self, struct error *error) {
     return -1;
   for (size_t i = 0; i < ids.count; i++)
     watch(self, ids.texts[i]);
-  server_texts_release(&ids);
+  texts_release(&ids);
   if (self->count > 0)
     qsort(self->list, self->count, sizeof *self->list, compare);
   return 0;
@@ -155,8 +155,8 @@ static int look_for_jobs(struct top *self, struct error *error) {
 /* What runs; its event is searched once. */
 static int read_step(struct program *program, struct watched *self, struct error *error) {
   char *id = NULL;
-  if (server_call(program->server, SERVER_WORDS("GET", self->keys.started), server_take_text, &id,
-                  error) != 0)
+  if (pipeline_call(program->redis, WORDS("GET", self->keys.started), reply_to_text, &id, error) !=
+      0)
     return -1;
   const bool is_same = id != NULL && self->step_id != NULL && strcmp(id, self->step_id) == 0;
   free(self->step_id);
@@ -168,10 +168,10 @@ static int read_step(struct program *program, struct watched *self, struct error
 
 static int read_queue(struct program *program, struct watched *self, struct error *error) {
   int64_t in = 0, inflight = 0;
-  if (server_call(program->server, SERVER_WORDS("LLEN", self->keys.in), server_take_number, &in,
-                  error) != 0 ||
-      server_call(program->server, SERVER_WORDS("LLEN", self->keys.inflight), server_take_number,
-                  &inflight, error) != 0)
+  if (pipeline_call(program->redis, WORDS("LLEN", self->keys.in), reply_to_number, &in, error) !=
+          0 ||
+      pipeline_call(program->redis, WORDS("LLEN", self->keys.inflight), reply_to_number, &inflight,
+                    error) != 0)
     return -1;
   self->queue = in + inflight - (inflight > 0 && self->step_id != NULL);
   return 0;
@@ -310,7 +310,7 @@ LOOP_CALLBACK(on_interrupt, struct top *self) {
 static void wait_for_round(struct program *program) {
   const int64_t next_ms = clock_monotonic_ms() + ROUND_MS;
   while (clock_monotonic_ms() < next_ms)
-    server_turn(program->server);
+    pipeline_turn(program->redis);
 }
 
 static void clear(struct program *program) {

@@ -78,15 +78,15 @@ void doctor_find(struct doctor *self, enum finding finding, const char *fix, con
 
 /* --- questions -------------------------------------------------------------------------------- */
 
-struct question {
+struct doctor_query {
   struct doctor *doctor;
-  server_take *take;
+  reply_handler *take;
   void *owner;
   enum { QUESTION_OPEN, QUESTION_LOST, QUESTION_REFUSED, QUESTION_ANSWERED } state;
 };
 
 static void take_answer(void *context, const redisReply *reply) {
-  struct question *self = context;
+  struct doctor_query *self = context;
   struct doctor *doctor = self->doctor;
   if (reply == NULL) {
     self->state = QUESTION_LOST;
@@ -100,26 +100,26 @@ static void take_answer(void *context, const redisReply *reply) {
 }
 
 /* Before it has answered at all the first failure says enough. */
-static bool is_lost(const struct question *self) {
-  const struct server *server = self->doctor->program->server;
-  return server_has_failed(server) ||
+static bool is_lost(const struct doctor_query *self) {
+  const struct pipeline *redis = self->doctor->program->redis;
+  return pipeline_has_failed(redis) ||
          (!self->doctor->has_answered &&
-          (self->state == QUESTION_LOST || server_is_unreachable(server)));
+          (self->state == QUESTION_LOST || pipeline_is_unreachable(redis)));
 }
 
-enum answer doctor_ask(struct doctor *self, const char *const *words, server_take *take,
+enum answer doctor_ask(struct doctor *self, const char *const *words, reply_handler *take,
                        void *owner) {
-  struct server *server = self->program->server;
-  struct question question = {.doctor = self, .take = take, .owner = owner};
+  struct pipeline *redis = self->program->redis;
+  struct doctor_query question = {.doctor = self, .take = take, .owner = owner};
   const int64_t end_ms = clock_monotonic_ms() + DOCTOR_PATIENCE_MS;
   if (self->is_gone)
     return ANSWER_LOST;
-  server_ask(server, words, take_answer, &question);
+  pipeline_send(redis, words, take_answer, &question);
   while (question.state <= QUESTION_LOST && !is_lost(&question) && clock_monotonic_ms() < end_ms) {
-    server_turn(server);
+    pipeline_turn(redis);
     if (question.state == QUESTION_LOST && !is_lost(&question)) {
       question.state = QUESTION_OPEN;
-      server_ask(server, words, take_answer, &question);
+      pipeline_send(redis, words, take_answer, &question);
     }
   }
   if (question.state <= QUESTION_LOST) {
@@ -135,7 +135,7 @@ bool doctor_is_denied(const struct doctor *self, bool *of_key) {
   return strncmp(self->refusal, "NOPERM", 6) == 0;
 }
 
-bool doctor_learn(struct doctor *self, const char *const *words, server_take *take, void *owner) {
+bool doctor_learn(struct doctor *self, const char *const *words, reply_handler *take, void *owner) {
   const enum answer answer = doctor_ask(self, words, take, owner);
   bool of_key;
   if (answer != ANSWER_REFUSED || !doctor_is_denied(self, &of_key) || of_key)

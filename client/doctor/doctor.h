@@ -42,11 +42,11 @@ void doctor_add_word(struct buffer *fix, const char *name);
 
 /* Asks one question. LOST: the connection was, which is a finding already. */
 enum answer { ANSWER_LOST, ANSWER_REFUSED, ANSWER_GIVEN };
-enum answer doctor_ask(struct doctor *self, const char *const *words, server_take *take,
+enum answer doctor_ask(struct doctor *self, const char *const *words, reply_handler *take,
                        void *owner);
 
 /* The same; that it was refused is told at the end. True: it was answered. */
-bool doctor_learn(struct doctor *self, const char *const *words, server_take *take, void *owner);
+bool doctor_learn(struct doctor *self, const char *const *words, reply_handler *take, void *owner);
 
 /* Whether the last refusal is for want of a right; and whether of one for a key. */
 bool doctor_is_denied(const struct doctor *self, bool *of_key);

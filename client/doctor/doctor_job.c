@@ -44,7 +44,7 @@ static void list_keys(const struct keys *keys, struct job_key out[7]) {
 /* How long ago the heartbeat was set, by the clock of Redis; -1: not known. */
 static int64_t beat_age_ms(struct doctor *self) {
   int64_t left_ms = -1;
-  if (!doctor_learn(self, SERVER_WORDS("PTTL", self->program->keys.heartbeat), server_take_number,
+  if (!doctor_learn(self, WORDS("PTTL", self->program->keys.heartbeat), reply_to_number,
                     &left_ms) ||
       left_ms < 0 || left_ms > BEAT_LIFE_MS)
     return -1;
@@ -115,9 +115,9 @@ static void find_no_agent(struct doctor *self) {
   const struct keys *keys = &self->program->keys;
   int64_t waiting = 0, taken = 0;
   char *started = NULL;
-  (void)doctor_ask(self, SERVER_WORDS("LLEN", keys->in), server_take_number, &waiting);
-  (void)doctor_ask(self, SERVER_WORDS("LLEN", keys->inflight), server_take_number, &taken);
-  (void)doctor_ask(self, SERVER_WORDS("GET", keys->started), server_take_text, &started);
+  (void)doctor_ask(self, WORDS("LLEN", keys->in), reply_to_number, &waiting);
+  (void)doctor_ask(self, WORDS("LLEN", keys->inflight), reply_to_number, &taken);
+  (void)doctor_ask(self, WORDS("GET", keys->started), reply_to_text, &started);
   if (self->is_gone) {
     free(started);
     return;
@@ -170,7 +170,7 @@ static bool check_type(struct doctor *self, const struct job_key *key, bool *is_
   struct buffer fix = {0};
   char *type = NULL;
   *is_there = false;
-  if (!doctor_learn(self, SERVER_WORDS("TYPE", key->name), server_take_text, &type) || type == NULL)
+  if (!doctor_learn(self, WORDS("TYPE", key->name), reply_to_text, &type) || type == NULL)
     return true;
   *is_there = strcmp(type, "none") != 0;
   const bool is_right = !*is_there || strcmp(type, key->type) == 0;
@@ -213,7 +213,7 @@ static void look_at_keys(struct doctor *self, bool has_agent) {
     are_right = check_type(self, &list[i], &is_there) && are_right;
     is_any |= is_there;
     if (i >= 5 || !is_there ||
-        !doctor_learn(self, SERVER_WORDS("TTL", list[i].name), server_take_number, &left))
+        !doctor_learn(self, WORDS("TTL", list[i].name), reply_to_number, &left))
       continue;
     if (left >= 0 && (shortest < 0 || left < shortest))
       shortest = left;
@@ -228,7 +228,7 @@ static void look_at_results(struct doctor *self) {
   const char *key = self->program->keys.results;
   struct buffer fix = {0};
   int64_t count = 0;
-  if (doctor_ask(self, SERVER_WORDS("LLEN", key), server_take_number, &count) != ANSWER_GIVEN)
+  if (doctor_ask(self, WORDS("LLEN", key), reply_to_number, &count) != ANSWER_GIVEN)
     return;
   buffer_add_string(&fix, "LRANGE ");
   doctor_add_word(&fix, key);
@@ -255,10 +255,10 @@ static void take_oldest(void *ms, const redisReply *reply) {
 static void look_at_events(struct doctor *self, int64_t redis_ms) {
   const char *key = self->program->keys.events;
   int64_t count = 0, oldest_ms = -1;
-  if (!doctor_learn(self, SERVER_WORDS("XLEN", key), server_take_number, &count))
+  if (!doctor_learn(self, WORDS("XLEN", key), reply_to_number, &count))
     return;
   if (count > 0)
-    (void)doctor_ask(self, SERVER_WORDS("XREAD", "COUNT", "1", "STREAMS", key, "0-0"), take_oldest,
+    (void)doctor_ask(self, WORDS("XREAD", "COUNT", "1", "STREAMS", key, "0-0"), take_oldest,
                      &oldest_ms);
   if (self->is_gone)
     return;

@@ -77,8 +77,8 @@ void doctor_find_no_connection(struct doctor *self) {
   struct program *program = self->program;
   struct error error;
   self->is_gone = true;
-  server_connection_error(program->server, &error);
-  server_forget(program->server);
+  pipeline_connection_error(program->redis, &error);
+  pipeline_discard(program->redis);
   doctor_find(self, FINDING_PROBLEM, mend_connection(&program->url, error.code), "%s",
               error_reply_explain(error.text, &program->url).text);
 }
@@ -86,7 +86,7 @@ void doctor_find_no_connection(struct doctor *self) {
 static void read_user(struct doctor *self) {
   const char *user = self->program->url.user;
   char *name = NULL;
-  (void)doctor_ask(self, SERVER_WORDS("ACL", "WHOAMI"), server_take_text, &name);
+  (void)doctor_ask(self, WORDS("ACL", "WHOAMI"), reply_to_text, &name);
   (void)snprintf(self->user, sizeof self->user, "%s",
                  name != NULL   ? name
                  : user != NULL ? user
@@ -101,13 +101,13 @@ bool doctor_look_at_connection(struct doctor *self) {
   for (int i = 0; i < 2;
        i++) { /* the first one waits for the connection; a refusal is an answer, too */
     const double before_ms = now_ms();
-    if (doctor_ask(self, SERVER_WORDS("PING"), server_take_text, &pong) == ANSWER_LOST)
+    if (doctor_ask(self, WORDS("PING"), reply_to_text, &pong) == ANSWER_LOST)
       return false;
     took_ms = now_ms() - before_ms;
     free(pong);
     pong = NULL;
   }
-  (void)doctor_learn(self, SERVER_WORDS("INFO"), server_take_text, &self->info);
+  (void)doctor_learn(self, WORDS("INFO"), reply_to_text, &self->info);
   read_user(self);
   name_server(&program->url, server, sizeof server);
   const bool has_version = redis_info_version(self->info, version, sizeof version);
@@ -185,11 +185,11 @@ static void look_at_role(struct doctor *self) {
 }
 
 int64_t doctor_redis_ms(struct doctor *self) {
-  struct server_texts time = {0};
+  struct texts time = {0};
   int64_t ms = -1;
-  if (doctor_learn(self, SERVER_WORDS("TIME"), server_take_texts, &time) && time.count == 2)
+  if (doctor_learn(self, WORDS("TIME"), reply_to_texts, &time) && time.count == 2)
     ms = strtoll(time.texts[0], NULL, 10) * 1000 + strtoll(time.texts[1], NULL, 10) / 1000;
-  server_texts_release(&time);
+  texts_release(&time);
   return ms;
 }
 

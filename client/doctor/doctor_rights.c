@@ -8,11 +8,11 @@
 
 #include "client/doctor/doctor.h"
 
-#define WORDS 8
+#define NEED_WORDS 8
 
 /* A word with '$' is a key of the job. */
 struct need {
-  const char *words[WORDS];
+  const char *words[NEED_WORDS];
   bool is_order; /* it changes something: it is not tried */
 };
 
@@ -73,7 +73,7 @@ static void fill_words(const struct doctor *self, const struct need *need, const
   const char *job = self->program->has_keys ? self->program->job : "doctor";
   size_t keys = 0;
   size_t i = 0;
-  for (; i < WORDS && need->words[i] != NULL; i++) {
+  for (; i < NEED_WORDS && need->words[i] != NULL; i++) {
     words[i] = need->words[i];
     if (words[i][0] == '$') {
       (void)snprintf(names[keys], sizeof names[keys], "sandbox:%s:%s", job, words[i] + 1);
@@ -95,7 +95,7 @@ static void add_missing(struct missing *self, const char *command) {
 /* Returns whether this way of looking works at all. */
 static bool dry_run(struct doctor *self, const char *user, const struct need *need,
                     struct missing *missing) {
-  const char *words[WORDS + 4] = {"ACL", "DRYRUN", user};
+  const char *words[NEED_WORDS + 4] = {"ACL", "DRYRUN", user};
   char names[2][256];
   struct answer_text answer = {""};
   fill_words(self, need, words + 3, names);
@@ -111,7 +111,7 @@ static bool dry_run(struct doctor *self, const char *user, const struct need *ne
 }
 
 static void try_need(struct doctor *self, const struct need *need, struct missing *missing) {
-  const char *words[WORDS + 1];
+  const char *words[NEED_WORDS + 1];
   char names[2][256];
   bool of_key;
   if (need->is_order) {
@@ -119,7 +119,7 @@ static void try_need(struct doctor *self, const struct need *need, struct missin
     return;
   }
   fill_words(self, need, words, names);
-  const enum answer answer = doctor_ask(self, words, server_take_nothing, NULL);
+  const enum answer answer = doctor_ask(self, words, reply_to_nothing, NULL);
   if (answer != ANSWER_REFUSED || !doctor_is_denied(self, &of_key))
     return;
   if (of_key)
@@ -205,7 +205,7 @@ static bool find_user(const char *list, const char *name, char *user, size_t siz
 static bool read_agents_user(struct doctor *self, char *user, size_t size) {
   struct client_name name = keys_client_name(&self->program->keys, "");
   char *list = NULL;
-  if (doctor_ask(self, SERVER_WORDS("CLIENT", "LIST"), server_take_text, &list) != ANSWER_GIVEN ||
+  if (doctor_ask(self, WORDS("CLIENT", "LIST"), reply_to_text, &list) != ANSWER_GIVEN ||
       list == NULL)
     return false;
   const bool found = find_user(list, name.text, user, size);

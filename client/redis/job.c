@@ -25,27 +25,27 @@ static const char any_heartbeat[] = PREFIX "*" SUFFIX;
 
 /* False: the time is over. */
 static bool wait_for_start(struct program *program, int64_t end_ms) {
-  server_turn(program->server);
+  pipeline_turn(program->redis);
   return clock_monotonic_ms() < end_ms;
 }
 
 /* --- which job -------------------------------------------------------------------------------- */
 
-struct scan {
+struct job_scan {
   char cursor[32];
-  struct server_texts found;
+  struct texts found;
 };
 
 /* A key becomes the job's id. What is none is left out. */
 static void take_scan(void *context, const redisReply *reply) {
-  struct scan *self = context;
+  struct job_scan *self = context;
   const size_t around = sizeof PREFIX - 1 + sizeof SUFFIX - 1;
-  struct server_texts keys = {0}, ids = {0};
+  struct texts keys = {0}, ids = {0};
   self->cursor[0] = '\0';
   if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
     return;
-  (void)snprintf(self->cursor, sizeof self->cursor, "%s", server_text(reply->element[0]));
-  server_take_texts(&keys, reply->element[1]);
+  (void)snprintf(self->cursor, sizeof self->cursor, "%s", reply_text(reply->element[0]));
+  reply_to_texts(&keys, reply->element[1]);
   ids.texts = memory_zeros((keys.count + 1) * sizeof *ids.texts);
   for (size_t i = 0; i < keys.count; i++) {
     const size_t length = strlen(keys.texts[i]);
@@ -54,8 +54,8 @@ static void take_scan(void *context, const redisReply *reply) {
     ids.texts[ids.count++] = memory_copy(keys.texts[i] + sizeof PREFIX - 1, length - around);
     ids.bytes += length;
   }
-  server_texts_release(&keys);
-  server_texts_append(&self->found, &ids);
+  texts_release(&keys);
+  texts_append(&self->found, &ids);
 }
 
 static int compare_texts(const void *a, const void *b) {
@@ -63,7 +63,7 @@ static int compare_texts(const void *a, const void *b) {
 }
 
 /* In their order, each once: SCAN may name a key twice. */
-static void sort_texts(struct server_texts *self) {
+static void sort_texts(struct texts *self) {
   size_t kept = 0;
   if (self->count > 0)
     qsort(self->texts, self->count, sizeof *self->texts, compare_texts);
@@ -76,19 +76,19 @@ static void sort_texts(struct server_texts *self) {
   self->count = kept;
 }
 
-int job_list(struct program *program, struct server_texts *ids, struct error *error) {
-  struct server_pages pages = {.server = program->server, .most = SCANS_MAX};
-  struct scan scan = {.cursor = "0"};
+int job_list(struct program *program, struct texts *ids, struct error *error) {
+  struct pipeline_pages pages = {.redis = program->redis, .most = SCANS_MAX};
+  struct job_scan scan = {.cursor = "0"};
   int result;
   do {
-    result = server_next_page(
-        &pages, SERVER_WORDS("SCAN", scan.cursor, "MATCH", any_heartbeat, "COUNT", SCAN_COUNT),
-        take_scan, &scan, error);
+    result = pipeline_next_page(
+        &pages, WORDS("SCAN", scan.cursor, "MATCH", any_heartbeat, "COUNT", SCAN_COUNT), take_scan,
+        &scan, error);
     if (result == 0 && scan.found.bytes > BYTES_MAX)
       result = error_set(error, "redis has more jobs than this program can list");
   } while (result == 0 && scan.cursor[0] != '\0' && strcmp(scan.cursor, "0") != 0);
   if (result != 0) {
-    server_texts_release(&scan.found);
+    texts_release(&scan.found);
     return -1;
   }
   sort_texts(&scan.found);
@@ -97,11 +97,11 @@ int job_list(struct program *program, struct server_texts *ids, struct error *er
 }
 
 int job_choose(struct program *program, struct error *error) {
-  struct server_texts ids = {0};
+  struct texts ids = {0};
   int result = 0;
   const int64_t end_ms = clock_monotonic_ms() + START_MS;
   do {
-    server_texts_release(&ids);
+    texts_release(&ids);
     result = program->job == NULL ? job_list(program, &ids, error) : 0;
   } while (result == 0 && program->job == NULL && ids.count == 0 &&
            wait_for_start(program, end_ms));
@@ -116,7 +116,7 @@ int job_choose(struct program *program, struct error *error) {
   else
     result =
         error_set(error, "%zu jobs are alive (sandbox jobs lists them): pass -j JOB", ids.count);
-  server_texts_release(&ids);
+  texts_release(&ids);
   program->has_keys = result == 0;
   program->job = result == 0 ? program->keys.job_id : NULL;
   return result;
@@ -132,8 +132,8 @@ static int64_t number_of(const cJSON *object, const char *name) {
 
 int job_is_alive(struct program *program, bool *is_alive, struct error *error) {
   char *beat = NULL;
-  int result = server_call(program->server, SERVER_WORDS("GET", program->keys.heartbeat),
-                           server_take_text, &beat, error);
+  int result = pipeline_call(program->redis, WORDS("GET", program->keys.heartbeat), reply_to_text,
+                             &beat, error);
   *is_alive = beat != NULL;
   free(beat);
   return result;
@@ -153,8 +153,7 @@ int job_read_agent(struct program *program, const char *heartbeat_key, struct jo
   char *text = NULL;
   struct error ignored;
   *agent = (struct job_agent){0};
-  if (server_call(program->server, SERVER_WORDS("GET", heartbeat_key), server_take_text, &text,
-                  error) != 0)
+  if (pipeline_call(program->redis, WORDS("GET", heartbeat_key), reply_to_text, &text, error) != 0)
     return -1;
   agent->is_alive = text != NULL;
   agent->beat = text != NULL ? json_tree_parse(text, strlen(text), &ignored) : NULL;
@@ -190,8 +189,8 @@ bool job_agent_can(const struct job_agent *self, const char *feature) {
 #define PAGES_MAX 4096
 
 struct page {
-  struct server *server;
-  struct server_texts texts;
+  struct pipeline *redis;
+  struct texts texts;
   bool is_cut;
   bool is_last;
   size_t length; /* places of the list that it stands for */
@@ -199,24 +198,23 @@ struct page {
 
 static void take_page(void *context, const redisReply *reply) {
   struct page *self = context;
-  self->is_cut = server_is_cut(self->server);
-  server_take_texts(&self->texts, reply);
+  self->is_cut = pipeline_is_truncated(self->redis);
+  reply_to_texts(&self->texts, reply);
 }
 
 /* A page of `*size` texts from a place on, below zero from the tail, as a reply has a bound. If
    they are too large, the size becomes smaller, and the page stands for no place. After any other
    page it becomes larger, up to PAGE. */
-static int read_page(struct server_pages *pages, const char *key, long at, size_t *size,
+static int read_page(struct pipeline_pages *pages, const char *key, long at, size_t *size,
                      struct page *page, struct error *error) {
   char first[24], last[24];
-  *page = (struct page){.server = pages->server};
+  *page = (struct page){.redis = pages->redis};
   (void)snprintf(first, sizeof first, "%ld", at);
   (void)snprintf(last, sizeof last, "%ld", at + (long)*size - 1);
-  if (server_next_page(pages, SERVER_WORDS("LRANGE", key, first, last), take_page, page, error) !=
-      0)
+  if (pipeline_next_page(pages, WORDS("LRANGE", key, first, last), take_page, page, error) != 0)
     return -1;
   if (page->is_cut && *size > 1) {
-    server_texts_release(&page->texts);
+    texts_release(&page->texts);
     *size = *size / 4 > 0 ? *size / 4 : 1;
     return 0;
   }
@@ -228,9 +226,9 @@ static int read_page(struct server_pages *pages, const char *key, long at, size_
 
 /* A list from its head on. Between two pages others push at the head and take at the tail: then a
    text comes twice, but none is left out that is there all the time. */
-static int read_list(struct program *program, const char *key, struct server_texts *list,
+static int read_list(struct program *program, const char *key, struct texts *list,
                      struct error *error) {
-  struct server_pages pages = {.server = program->server, .most = PAGES_MAX};
+  struct pipeline_pages pages = {.redis = program->redis, .most = PAGES_MAX};
   size_t size = PAGE;
   long at = 0;
   for (bool is_over = false; !is_over;) {
@@ -239,7 +237,7 @@ static int read_list(struct program *program, const char *key, struct server_tex
       return -1;
     is_over = page.is_last;
     at += (long)page.length;
-    server_texts_append(list, &page.texts);
+    texts_append(list, &page.texts);
     if (list->bytes > BYTES_MAX)
       return error_set(error, "%.100s is larger than this program can read", key);
   }
@@ -333,7 +331,7 @@ static void settle_ids(struct job_steps *self) {
 /* The oldest is at the tail of each list. `in` comes first: what moves to `inflight` meanwhile is
    in both then, and not in none. */
 int job_read_steps(struct program *program, struct job_steps *steps, struct error *error) {
-  struct server_texts in = {0}, inflight = {0};
+  struct texts in = {0}, inflight = {0};
   char *running = NULL;
   const struct keys *keys = &program->keys;
   *steps = (struct job_steps){0};
@@ -341,16 +339,16 @@ int job_read_steps(struct program *program, struct job_steps *steps, struct erro
   if (result == 0)
     result = read_list(program, keys->inflight, &inflight, error);
   if (result == 0)
-    result = server_call(program->server, SERVER_WORDS("GET", keys->started), server_take_text,
-                         &running, error);
+    result =
+        pipeline_call(program->redis, WORDS("GET", keys->started), reply_to_text, &running, error);
   steps->list = memory_allocate((in.count + inflight.count + 1) * sizeof *steps->list);
   for (size_t i = inflight.count; i > 0; i--)
     add_step(steps, inflight.texts[i - 1], running);
   for (size_t i = in.count; i > 0; i--)
     add_step(steps, in.texts[i - 1], running);
   settle_ids(steps);
-  server_texts_release(&in);
-  server_texts_release(&inflight);
+  texts_release(&in);
+  texts_release(&inflight);
   free(running);
   return result;
 }
@@ -389,11 +387,11 @@ static bool is_of_step(const char *json, const char *id) {
 /* From a place on towards the tail; of 0: from the head. */
 static int find_place(struct program *program, const char *key, const char *id, size_t *place,
                       struct error *error) {
-  struct server_pages pages = {.server = program->server, .most = PAGES_MAX};
+  struct pipeline_pages pages = {.redis = program->redis, .most = PAGES_MAX};
   size_t page_max = FIND_PAGE_MIN, at = *place;
   int64_t length = 0;
-  if (at == 0 && server_call(program->server, SERVER_WORDS("LLEN", key), server_take_number,
-                             &length, error) != 0)
+  if (at == 0 &&
+      pipeline_call(program->redis, WORDS("LLEN", key), reply_to_number, &length, error) != 0)
     return -1;
   at = at > 0 ? at : (size_t)(length > 0 ? length : 0);
   *place = 0;
@@ -406,7 +404,7 @@ static int find_place(struct program *program, const char *key, const char *id, 
     for (size_t i = 0; i < page.texts.count; i++)
       if (is_of_step(page.texts.texts[i], id))
         *place = at + page.texts.count - i;
-    server_texts_release(&page.texts);
+    texts_release(&page.texts);
   }
   return 0;
 }
@@ -430,8 +428,8 @@ int job_find_step(struct program *program, const char *id, struct job_place *pla
     result = find_in_lists(program, id, place, error);
   *is_found = result == 0 && place->in + place->inflight > 0;
   if (*is_found && place->in > 0)
-    result = server_call(program->server, SERVER_WORDS("LLEN", program->keys.inflight),
-                         server_take_number, &others, error);
+    result = pipeline_call(program->redis, WORDS("LLEN", program->keys.inflight), reply_to_number,
+                           &others, error);
   if (*is_found)
     *before = place->in + place->inflight - 1 + (size_t)(others > 0 ? others : 0);
   return result;
@@ -457,13 +455,13 @@ static void take_push(void *context, const redisReply *reply) {
 static int is_there(struct program *program, const char *id, bool *found, struct error *error) {
   struct job_place place = {0};
   size_t before;
-  struct server_texts results = {0};
+  struct texts results = {0};
   int result = job_find_step(program, id, &place, &before, found, error);
   if (result == 0 && !*found)
     result = read_list(program, program->keys.results, &results, error);
   for (size_t i = 0; i < results.count; i++)
     *found |= strstr(results.texts[i], id) != NULL;
-  server_texts_release(&results);
+  texts_release(&results);
   return result;
 }
 
@@ -471,12 +469,12 @@ int job_push(struct program *program, const char *id, const char *json, struct e
   for (int64_t lost_ms = 0;;) {
     struct push push = {.error = error};
     const int64_t begin_ms = clock_monotonic_ms();
-    server_ask(program->server, SERVER_WORDS("LPUSH", program->keys.in, json), take_push, &push);
-    while (push.state == PUSH_ASKED && server_away_ms(program->server) <= SERVER_PATIENCE_MS &&
-           !server_is_stopped(program->server, begin_ms))
-      server_turn(program->server);
+    pipeline_send(program->redis, WORDS("LPUSH", program->keys.in, json), take_push, &push);
+    while (push.state == PUSH_ASKED && pipeline_away_ms(program->redis) <= PIPELINE_TIMEOUT_MS &&
+           !pipeline_is_stopped(program->redis, begin_ms))
+      pipeline_turn(program->redis);
     if (push.state == PUSH_ASKED) {
-      server_forget(program->server);
+      pipeline_discard(program->redis);
       (void)error_set(error, "redis does not answer; %.36s may run all the same", id);
     }
     if (push.state != PUSH_LOST)
@@ -490,15 +488,15 @@ int job_push(struct program *program, const char *id, const char *json, struct e
       return 0;
     if (lost_ms == 0)
       lost_ms = clock_monotonic_ms();
-    if (clock_monotonic_ms() - lost_ms > SERVER_PATIENCE_MS) {
-      server_connection_error(program->server, error);
+    if (clock_monotonic_ms() - lost_ms > PIPELINE_TIMEOUT_MS) {
+      pipeline_connection_error(program->redis, error);
       return -1;
     }
   }
 }
 
 /* Of a page of results. NULL: it is none of them. */
-static char *copy_result(const struct server_texts *page, const char *id) {
+static char *copy_result(const struct texts *page, const char *id) {
   for (size_t i = 0; i < page->count; i++) {
     const char *text = page->texts[i];
     if (is_of_step(text, id))
@@ -512,7 +510,7 @@ static char *copy_result(const struct server_texts *page, const char *id) {
 
 static int find_result(struct program *program, const char *id, char **result,
                        struct error *error) {
-  struct server_pages pages = {.server = program->server, .most = PAGES_MAX};
+  struct pipeline_pages pages = {.redis = program->redis, .most = PAGES_MAX};
   size_t size = RESULTS_OF_PAGE;
   long at = 0;
   *result = NULL;
@@ -523,7 +521,7 @@ static int find_result(struct program *program, const char *id, char **result,
     *result = copy_result(&page.texts, id);
     is_over = page.is_last;
     at += (long)page.length;
-    server_texts_release(&page.texts);
+    texts_release(&page.texts);
   }
   return 0;
 }
@@ -532,7 +530,6 @@ int job_take_result(struct program *program, const char *id, char **result, stru
   if (find_result(program, id, result, error) != 0)
     return -1;
   if (*result != NULL)
-    server_ask(program->server, SERVER_WORDS("LREM", program->keys.results, "1", *result), NULL,
-               NULL);
+    pipeline_send(program->redis, WORDS("LREM", program->keys.results, "1", *result), NULL, NULL);
   return 0;
 }

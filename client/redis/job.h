@@ -25,7 +25,7 @@ struct job_agent {
 int job_choose(struct program *program, struct error *error);
 
 /* The ids of all jobs that have a heartbeat, in their order. */
-int job_list(struct program *program, struct server_texts *ids, struct error *error);
+int job_list(struct program *program, struct texts *ids, struct error *error);
 
 /* Whether the program's job has a heartbeat. */
 int job_is_alive(struct program *program, bool *is_alive, struct error *error);

@@ -7,7 +7,7 @@
 char *redis_info_read(struct program *program) {
   char *info = NULL;
   struct error ignored;
-  (void)server_call(program->server, SERVER_WORDS("INFO"), server_take_text, &info, &ignored);
+  (void)pipeline_call(program->redis, WORDS("INFO"), reply_to_text, &info, &ignored);
   return info;
 }
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Entries of one reply. Where that is too large (server_is_cut) fewer are asked for. */
+/* Entries of one reply. Where that is too large (pipeline_is_truncated) fewer are asked for. */
 #define COUNT_MAX 1000
 
 /* So many of one reply: much is printed. */
@@ -12,7 +12,7 @@
 /* How long Redis waits for the first. */
 #define BLOCK_MS "1000"
 
-static void ask(struct stream *self);
+static void ask(struct event_stream *self);
 
 static bool is_entry(const redisReply *entry) {
   return entry->type == REDIS_REPLY_ARRAY && entry->elements == 2 &&
@@ -21,7 +21,8 @@ static bool is_entry(const redisReply *entry) {
          entry->element[1]->element[1]->type == REDIS_REPLY_STRING;
 }
 
-static bool parse_entry(struct stream *self, const redisReply *entry, struct event_view *view) {
+static bool parse_entry(struct event_stream *self, const redisReply *entry,
+                        struct event_view *view) {
   const redisReply *data = is_entry(entry) ? entry->element[1]->element[1] : NULL;
   return data != NULL && event_parse(view, data->str, data->len, &self->space);
 }
@@ -38,7 +39,7 @@ static const redisReply *find_entries(const redisReply *reply) {
                                                                                         : NULL;
 }
 
-static void take_entries(struct stream *self, const redisReply *entries) {
+static void take_entries(struct event_stream *self, const redisReply *entries) {
   struct event_view view;
   for (size_t i = 0; i < entries->elements && !self->is_over; i++) {
     const redisReply *entry = entries->element[i];
@@ -50,7 +51,7 @@ static void take_entries(struct stream *self, const redisReply *entries) {
 
 /* While much is printed the next entries are asked for before these are taken: Redis is not to wait
    for this program. At the end of a step its server is free at once. */
-static bool may_ask_ahead(struct stream *self, const redisReply *entries) {
+static bool may_ask_ahead(struct event_stream *self, const redisReply *entries) {
   struct event_view view;
   return entries->elements >= AHEAD_MIN && !self->is_paused &&
          parse_entry(self, entries->element[entries->elements - 1], &view) &&
@@ -58,12 +59,12 @@ static bool may_ask_ahead(struct stream *self, const redisReply *entries) {
 }
 
 static void take_reply(void *owner, const redisReply *reply) {
-  struct stream *self = owner;
+  struct event_stream *self = owner;
   const redisReply *entries = NULL;
   self->is_asking = false;
-  if (reply != NULL && server_is_cut(self->server) && self->count == 1)
+  if (reply != NULL && pipeline_is_truncated(self->redis) && self->count == 1)
     self->handler->failed(self->owner, "an event is larger than this program reads");
-  else if (reply != NULL && server_is_cut(self->server))
+  else if (reply != NULL && pipeline_is_truncated(self->redis))
     self->count = self->count / 4 > 0 ? self->count / 4 : 1;
   else if (reply != NULL && reply->type == REDIS_REPLY_ERROR)
     self->handler->failed(self->owner, reply->str);
@@ -83,37 +84,37 @@ static void take_reply(void *owner, const redisReply *reply) {
     ask(self);
 }
 
-static void ask(struct stream *self) {
+static void ask(struct event_stream *self) {
   char count[16];
   (void)snprintf(count, sizeof count, "%u", self->count);
   self->is_asking = true;
-  server_ask(
-      self->server,
-      SERVER_WORDS("XREAD", "COUNT", count, "BLOCK", BLOCK_MS, "STREAMS", self->key, self->last),
-      take_reply, self);
+  pipeline_send(self->redis,
+                WORDS("XREAD", "COUNT", count, "BLOCK", BLOCK_MS, "STREAMS", self->key, self->last),
+                take_reply, self);
 }
 
-void stream_begin(struct stream *self, struct server *server, const char *key, const char *after,
-                  const struct stream_handler *handler, void *owner) {
-  *self = (struct stream){
-      .server = server, .key = key, .handler = handler, .owner = owner, .count = COUNT_MAX};
+void event_stream_begin(struct event_stream *self, struct pipeline *redis, const char *key,
+                        const char *after, const struct event_stream_handler *handler,
+                        void *owner) {
+  *self = (struct event_stream){
+      .redis = redis, .key = key, .handler = handler, .owner = owner, .count = COUNT_MAX};
   (void)snprintf(self->last, sizeof self->last, "%s", after);
   ask(self);
 }
 
-void stream_pause(struct stream *self) {
+void event_stream_pause(struct event_stream *self) {
   self->is_paused = true;
 }
 
-void stream_resume(struct stream *self) {
+void event_stream_resume(struct event_stream *self) {
   self->is_paused = false;
   if (!self->is_asking)
     ask(self);
 }
 
-void stream_end(struct stream *self) {
+void event_stream_end(struct event_stream *self) {
   if (self->is_asking)
-    server_forget(self->server);
+    pipeline_discard(self->redis);
   self->is_over = true;
   buffer_release(&self->space);
 }

@@ -10,14 +10,14 @@
  * The events of a job as they come, from a place in its stream on, each once and in order; also
  * when the connection is lost meanwhile.
  *
- *   stream_begin(&stream, server, key, "0-0", &handler, owner)
+ *   event_stream_begin(&stream, server, key, "0-0", &handler, owner)
  *     the loop runs: event() and turn() after each read
- *   stream_pause(&stream)       inside event() or turn(): nothing more is asked for; the server is free,
+ *   event_stream_pause(&stream)       inside event() or turn(): nothing more is asked for; the server is free,
  *                               unless that was asked before (is_asking)
- *   stream_resume(&stream)      on from there
- *   stream_end(&stream)
+ *   event_stream_resume(&stream)      on from there
+ *   event_stream_end(&stream)
  */
-struct stream_handler {
+struct event_stream_handler {
   /* One event: its entry's id, its JSON, and what that says. */
   void (*event)(void *owner, const char *entry, const char *json, size_t length,
                 const struct event_view *view);
@@ -27,10 +27,10 @@ struct stream_handler {
   void (*failed)(void *owner, const char *why);
 };
 
-struct stream {
-  struct server *server;
+struct event_stream {
+  struct pipeline *redis;
   const char *key;
-  const struct stream_handler *handler;
+  const struct event_stream_handler *handler;
   void *owner;
   char last[48];  /* entry */
   unsigned count; /* entries that are asked for */
@@ -40,10 +40,10 @@ struct stream {
 };
 
 /* Reads what comes after the entry `after`. While it reads the server is the stream's alone. */
-void stream_begin(struct stream *self, struct server *server, const char *key, const char *after,
-                  const struct stream_handler *handler, void *owner);
-void stream_pause(struct stream *self);
-void stream_resume(struct stream *self);
-void stream_end(struct stream *self);
+void event_stream_begin(struct event_stream *self, struct pipeline *redis, const char *key,
+                        const char *after, const struct event_stream_handler *handler, void *owner);
+void event_stream_pause(struct event_stream *self);
+void event_stream_resume(struct event_stream *self);
+void event_stream_end(struct event_stream *self);
 
 #endif

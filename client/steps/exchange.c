@@ -57,28 +57,28 @@ static void on_turn(void *owner) {
   if (self->handler->turn != NULL && !self->handler->turn(self->owner))
     self->is_unread = true;
   if (self->is_over)
-    stream_pause(&self->stream);
+    event_stream_pause(&self->stream);
 }
 
 static void on_failed(void *owner, const char *why) {
   struct exchange *self = owner;
   self->failed = strdup(why);
   self->is_over = true;
-  stream_pause(&self->stream);
+  event_stream_pause(&self->stream);
 }
 
-static const struct stream_handler stream_handler = {
+static const struct event_stream_handler event_stream_handler = {
     .event = on_event, .turn = on_turn, .failed = on_failed};
 
 /* Makes the program's server one that can be asked. */
-static void choose_server(struct exchange *self) {
+static void choose_connection(struct exchange *self) {
   struct program *program = self->program;
   bool is_reading = self->has_stream && self->stream.is_asking;
   if (is_reading && self->spare == NULL)
-    self->spare = server_new(program->base, &program->url, "sandbox");
+    self->spare = pipeline_new(program->base, &program->url, "sandbox");
   if (self->spare != NULL)
-    server_heed(self->spare, &self->signal);
-  program->server = is_reading ? self->spare : self->reader;
+    pipeline_stop_on(self->spare, &self->signal);
+  program->redis = is_reading ? self->spare : self->reader;
 }
 
 /* --- signals ---------------------------------------------------------------------------------- */
@@ -119,10 +119,10 @@ static int cancel(struct exchange *self) {
   step_text_begin(&json, self->id, "cancel");
   step_text_end(&json);
   int64_t length = 0;
-  choose_server(self);
+  choose_connection(self);
   int result =
-      server_call(self->program->server, SERVER_WORDS("LPUSH", self->program->keys.in, json.bytes),
-                  server_take_number, &length, &error);
+      pipeline_call(self->program->redis, WORDS("LPUSH", self->program->keys.in, json.bytes),
+                    reply_to_number, &length, &error);
   buffer_release(&json);
   self->was_cancelled = true;
   self->is_ordered = result == 0;
@@ -218,8 +218,8 @@ static bool is_running(struct exchange *self) {
   char *running = NULL;
   struct error error;
   bool found = self->is_started &&
-               server_call(self->program->server, SERVER_WORDS("GET", self->program->keys.started),
-                           server_take_text, &running, &error) == 0 &&
+               pipeline_call(self->program->redis, WORDS("GET", self->program->keys.started),
+                             reply_to_text, &running, &error) == 0 &&
                running != NULL && strcmp(running, self->id) == 0;
   free(running);
   return found;
@@ -272,15 +272,15 @@ static int look(struct exchange *self) {
   struct error error;
   bool is_alive;
   int64_t now_ms = clock_monotonic_ms();
-  if (server_away_ms(self->reader) > SERVER_PATIENCE_MS) {
-    server_connection_error(self->reader, &error);
+  if (pipeline_away_ms(self->reader) > PIPELINE_TIMEOUT_MS) {
+    pipeline_connection_error(self->reader, &error);
     terminal_error(&program->terminal, "redis is gone: %s", error.text);
     return EXIT_CLIENT;
   }
   if (now_ms < self->looked_ms + LOOK_MS)
     return -1;
-  choose_server(self);
-  if (server_away_ms(program->server) > 0)
+  choose_connection(self);
+  if (pipeline_away_ms(program->redis) > 0)
     return -1;
   self->looked_ms = now_ms;
   if (job_is_alive(program, &is_alive, &error) == 0 && is_alive)
@@ -339,12 +339,12 @@ static void take_right(void *owner, const redisReply *reply) {
 }
 
 static void ask_for_rights(struct exchange *self) {
-  struct server *server = self->program->server;
+  struct pipeline *redis = self->program->redis;
   const struct keys *keys = &self->program->keys;
-  server_ask(server, SERVER_WORDS("XREAD", "COUNT", "1", "STREAMS", keys->events, "$"), take_right,
-             self);
-  server_ask(server, SERVER_WORDS("LRANGE", keys->results, "1", "0"), take_right, self);
-  server_ask(server, SERVER_WORDS("LREM", keys->results, "1", ""), take_right, self);
+  pipeline_send(redis, WORDS("XREAD", "COUNT", "1", "STREAMS", keys->events, "$"), take_right,
+                self);
+  pipeline_send(redis, WORDS("LRANGE", keys->results, "1", "0"), take_right, self);
+  pipeline_send(redis, WORDS("LREM", keys->results, "1", ""), take_right, self);
 }
 
 /* The events are read from the last one before the first step on. */
@@ -353,10 +353,10 @@ static void take_last(void *owner, const redisReply *reply) {
   self->has_last = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
   if (self->has_last && reply->elements == 1 && reply->element[0]->type == REDIS_REPLY_ARRAY &&
       reply->element[0]->elements > 0)
-    (void)snprintf(self->last, sizeof self->last, "%s", server_text(reply->element[0]->element[0]));
+    (void)snprintf(self->last, sizeof self->last, "%s", reply_text(reply->element[0]->element[0]));
 }
 
-#define LAST_EVENT(keys) SERVER_WORDS("XREVRANGE", (keys)->events, "+", "-", "COUNT", "1")
+#define LAST_EVENT(keys) WORDS("XREVRANGE", (keys)->events, "+", "-", "COUNT", "1")
 
 /* It was asked for at the beginning, ahead of time, and behind the rights. */
 static int await_last(struct exchange *self, struct error *error) {
@@ -365,7 +365,7 @@ static int await_last(struct exchange *self, struct error *error) {
   if (was_lost)
     ask_for_rights(self);
   if (was_lost &&
-      server_call(program->server, LAST_EVENT(&program->keys), take_last, self, error) != 0)
+      pipeline_call(program->redis, LAST_EVENT(&program->keys), take_last, self, error) != 0)
     return -1;
   return self->refusal == NULL ? 0
                                : error_set(error, "%s: sandbox doctor names what is missing",
@@ -374,10 +374,10 @@ static int await_last(struct exchange *self, struct error *error) {
 
 static void read_events(struct exchange *self) {
   if (!self->has_stream)
-    stream_begin(&self->stream, self->reader, self->program->keys.events, self->last,
-                 &stream_handler, self);
+    event_stream_begin(&self->stream, self->reader, self->program->keys.events, self->last,
+                       &event_stream_handler, self);
   else if (self->stream.is_paused)
-    stream_resume(&self->stream);
+    event_stream_resume(&self->stream);
   self->has_stream = true;
 }
 
@@ -404,7 +404,7 @@ static void take_result(struct exchange *self) {
   while (self->result == NULL &&
          job_take_result(self->program, self->id, &self->result, &error) == 0 &&
          self->result == NULL && is_there && self->signal == 0 && clock_monotonic_ms() < end_ms) {
-    server_turn(self->program->server);
+    pipeline_turn(self->program->redis);
     is_there = is_running(self) || is_somewhere(self);
   }
 }
@@ -416,7 +416,7 @@ int exchange_step(struct exchange *self, const char *id, const char *json,
   if (exchange_is_interrupted(self) && !self->is_tidying)
     return 128 + self->first_signal;
   begin_step(self, id);
-  choose_server(self);
+  choose_connection(self);
   if (await_last(self, &error) != 0 || job_push(self->program, id, json, &error) != 0) {
     self->id = NULL;
     terminal_error(&self->program->terminal, "%s", error.text);
@@ -424,7 +424,7 @@ int exchange_step(struct exchange *self, const char *id, const char *json,
   }
   read_events(self);
   int code = wait_for_end(self);
-  choose_server(self);
+  choose_connection(self);
   if (code < 0) {
     take_result(self);
     *answer = (struct exchange_answer){.result = self->result,
@@ -444,23 +444,23 @@ void exchange_begin(struct exchange *self, struct program *program,
                             .handler = handler,
                             .owner = owner,
                             .signal_fd = -1,
-                            .reader = program->server,
+                            .reader = program->redis,
                             .last = "0-0"};
   ask_for_rights(self);
-  server_ask(program->server, LAST_EVENT(&program->keys), take_last, self);
+  pipeline_send(program->redis, LAST_EVENT(&program->keys), take_last, self);
   watch_signals(self);
-  server_heed(program->server, &self->signal);
+  pipeline_stop_on(program->redis, &self->signal);
 }
 
 void exchange_end(struct exchange *self) {
   if (self->has_stream)
-    stream_end(&self->stream);
+    event_stream_end(&self->stream);
   else if (!self->has_last)
-    server_forget(self->reader);
-  self->program->server = self->reader;
-  server_settle(self->reader);
-  server_heed(self->reader, NULL);
-  server_free(self->spare);
+    pipeline_discard(self->reader);
+  self->program->redis = self->reader;
+  pipeline_flush(self->reader);
+  pipeline_stop_on(self->reader, NULL);
+  pipeline_free(self->spare);
   event_free(self->signals);
   event_free(self->tick);
   (void)close(self->signal_fd);

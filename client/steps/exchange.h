@@ -38,8 +38,8 @@ struct exchange {
 
   /* The program's server reads the events while there is a step; what is asked meanwhile a spare
      one is asked, which is made when it is needed first. */
-  struct server *reader, *spare;
-  struct stream stream;
+  struct pipeline *reader, *spare;
+  struct event_stream stream;
   bool has_stream;
   bool has_last;
   char last[48];      /* entry of the last event before the first step */

@@ -9,7 +9,7 @@
 #include "client/redis/job.h"
 #include "client/steps/event.h"
 
-/* Entries of one page. If that is too large (server_is_cut), fewer are asked for. At most PAGES_MAX
+/* Entries of one page. If that is too large (pipeline_is_truncated), fewer are asked for. At most PAGES_MAX
    pages are read: 16 million entries. */
 #define PAGE_MAX 1000
 #define PAGES_MAX 16384
@@ -47,10 +47,10 @@ static void entry_before(char out[ENTRY_SIZE], const char *entry) {
 
 /* --- backwards -------------------------------------------------------------------------------- */
 
-struct scan {
-  struct server *server;
-  const struct past_wish *wish;
-  struct past *past;
+struct history_scan {
+  struct pipeline *redis;
+  const struct history_query *wish;
+  struct history *past;
   struct buffer space;
   char at[ENTRY_SIZE]; /* the page ends there */
   unsigned count;
@@ -70,14 +70,14 @@ static bool is_of(const struct event_view *view, const char *id) {
   return view->step_id_length == strlen(id) && begins_with(view, id);
 }
 
-static void set_id(struct past *past, const struct event_view *view) {
+static void set_id(struct history *past, const struct event_view *view) {
   (void)snprintf(past->id, sizeof past->id, "%.*s", (int)view->step_id_length, view->step_id);
 }
 
 /* Whether the event is of what was asked for; of another step it may end the search. */
-static bool is_wanted(struct scan *self, const struct event_view *view) {
+static bool is_wanted(struct history_scan *self, const struct event_view *view) {
   const char *id = self->wish->id;
-  if (view->step_id_length >= PAST_ID_SIZE || (id != NULL && !begins_with(view, id)))
+  if (view->step_id_length >= HISTORY_ID_SIZE || (id != NULL && !begins_with(view, id)))
     return false;
   if (self->past->id[0] == '\0')
     set_id(self->past, view);
@@ -91,8 +91,8 @@ static bool is_wanted(struct scan *self, const struct event_view *view) {
 }
 
 /* Whether it is one too many: what is wanted begins behind it. */
-static bool is_beyond(struct scan *self, const struct event_view *view) {
-  const struct past_wish *wish = self->wish;
+static bool is_beyond(struct history_scan *self, const struct event_view *view) {
+  const struct history_query *wish = self->wish;
   int64_t time_ms;
   if (view->kind == STEP_EVENT_COMPLETED && wish->id != NULL)
     return false; /* it is waited for */
@@ -103,7 +103,7 @@ static bool is_beyond(struct scan *self, const struct event_view *view) {
   return ends_line && wish->has_lines && self->lines++ == wish->lines;
 }
 
-static void look_at(struct scan *self, const char *entry, const struct event_view *view) {
+static void look_at(struct history_scan *self, const char *entry, const struct event_view *view) {
   if (!is_wanted(self, view))
     return;
   if (!self->has_begin && is_beyond(self, view)) {
@@ -115,12 +115,12 @@ static void look_at(struct scan *self, const char *entry, const struct event_vie
   }
 }
 
-static void take_entry(struct scan *self, const redisReply *entry) {
+static void take_entry(struct history_scan *self, const redisReply *entry) {
   struct event_view view;
   if (entry->type != REDIS_REPLY_ARRAY || entry->elements != 2)
     return;
   const redisReply *id = entry->element[0], *fields = entry->element[1];
-  (void)snprintf(self->at, ENTRY_SIZE, "%s", server_text(id));
+  (void)snprintf(self->at, ENTRY_SIZE, "%s", reply_text(id));
   if (fields->type != REDIS_REPLY_ARRAY || fields->elements < 2 ||
       fields->element[1]->type != REDIS_REPLY_STRING ||
       !event_parse(&view, fields->element[1]->str, fields->element[1]->len, &self->space))
@@ -132,8 +132,8 @@ static void take_entry(struct scan *self, const redisReply *entry) {
 }
 
 static void take_page(void *context, const redisReply *reply) {
-  struct scan *self = context;
-  if (server_is_cut(self->server)) {
+  struct history_scan *self = context;
+  if (pipeline_is_truncated(self->redis)) {
     self->is_too_large = self->count == 1;
     self->is_over = self->is_too_large;
     self->count = self->count / 4 > 0 ? self->count / 4 : 1;
@@ -146,16 +146,16 @@ static void take_page(void *context, const redisReply *reply) {
   entry_before(self->at, self->at);
 }
 
-static int scan_back(struct program *program, struct scan *self, struct error *error) {
-  struct server_pages pages = {.server = program->server, .most = PAGES_MAX};
+static int scan_back(struct program *program, struct history_scan *self, struct error *error) {
+  struct pipeline_pages pages = {.redis = program->redis, .most = PAGES_MAX};
   int result = 0;
   (void)snprintf(self->at, ENTRY_SIZE, "%s", self->past->newest);
   while (result == 0 && !self->is_over) {
     char count[16];
     (void)snprintf(count, sizeof count, "%u", self->count);
-    result = server_next_page(
-        &pages, SERVER_WORDS("XREVRANGE", program->keys.events, self->at, "-", "COUNT", count),
-        take_page, self, error);
+    result = pipeline_next_page(
+        &pages, WORDS("XREVRANGE", program->keys.events, self->at, "-", "COUNT", count), take_page,
+        self, error);
   }
   if (result == 0 && self->is_too_large)
     result = error_set(error, "an event is larger than this program reads");
@@ -165,35 +165,35 @@ static int scan_back(struct program *program, struct scan *self, struct error *e
 /* --- which step ------------------------------------------------------------------------------- */
 
 static void take_newest(void *context, const redisReply *reply) {
-  struct scan *self = context;
+  struct history_scan *self = context;
   if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 ||
       reply->element[0]->type != REDIS_REPLY_ARRAY || reply->element[0]->elements != 2)
     return;
   const redisReply *fields = reply->element[0]->element[1];
   struct event_view view;
-  (void)snprintf(self->past->newest, ENTRY_SIZE, "%s", server_text(reply->element[0]->element[0]));
+  (void)snprintf(self->past->newest, ENTRY_SIZE, "%s", reply_text(reply->element[0]->element[0]));
   if (self->wish->id != NULL || fields->type != REDIS_REPLY_ARRAY || fields->elements < 2 ||
       fields->element[1]->type != REDIS_REPLY_STRING ||
       !event_parse(&view, fields->element[1]->str, fields->element[1]->len, &self->space) ||
-      view.step_id_length >= PAST_ID_SIZE)
+      view.step_id_length >= HISTORY_ID_SIZE)
     return;
   set_id(self->past, &view);
   self->past->seq = view.seq;
 }
 
-static int read_newest(struct program *program, struct scan *self, struct error *error) {
+static int read_newest(struct program *program, struct history_scan *self, struct error *error) {
   (void)snprintf(self->past->newest, ENTRY_SIZE, "0-0");
-  int result = server_call(program->server,
-                           SERVER_WORDS("XREVRANGE", program->keys.events, "+", "-", "COUNT", "1"),
-                           take_newest, self, error);
+  int result = pipeline_call(program->redis,
+                             WORDS("XREVRANGE", program->keys.events, "+", "-", "COUNT", "1"),
+                             take_newest, self, error);
   (void)snprintf(self->past->after, ENTRY_SIZE, "%s", self->past->newest);
   return result;
 }
 
-int past_newest(struct program *program, char entry[ENTRY_SIZE], struct error *error) {
-  static const struct past_wish any = {.id = ""};
-  struct past past = {0};
-  struct scan scan = {.server = program->server, .wish = &any, .past = &past};
+int history_newest(struct program *program, char entry[ENTRY_SIZE], struct error *error) {
+  static const struct history_query any = {.id = ""};
+  struct history past = {0};
+  struct history_scan scan = {.redis = program->redis, .wish = &any, .past = &past};
   int result = read_newest(program, &scan, error);
   (void)snprintf(entry, ENTRY_SIZE, "%s", past.newest);
   buffer_release(&scan.space);
@@ -201,14 +201,14 @@ int past_newest(struct program *program, char entry[ENTRY_SIZE], struct error *e
 }
 
 /* Before the events: a step that ends meanwhile has one by then. */
-static int look_in_lists(struct program *program, const char *id, struct past *past,
+static int look_in_lists(struct program *program, const char *id, struct history *past,
                          struct error *error) {
   struct job_steps steps;
   size_t found = 0;
   int result = job_read_steps(program, &steps, error);
   for (size_t i = 0; i < steps.count && result == 0; i++) {
     if (strncasecmp(steps.list[i].id, id, strlen(id)) != 0 ||
-        strlen(steps.list[i].id) >= PAST_ID_SIZE)
+        strlen(steps.list[i].id) >= HISTORY_ID_SIZE)
       continue;
     found++;
     (void)snprintf(past->id, sizeof past->id, "%s", steps.list[i].id);
@@ -218,10 +218,11 @@ static int look_in_lists(struct program *program, const char *id, struct past *p
   return found > 1 ? error_set(error, "%zu steps begin with '%.40s'", found, id) : result;
 }
 
-int past_find(struct program *program, const struct past_wish *wish, struct past *past,
-              struct error *error) {
-  struct scan scan = {.server = program->server, .wish = wish, .past = past, .count = PAGE_MAX};
-  *past = (struct past){0};
+int history_find(struct program *program, const struct history_query *wish, struct history *past,
+                 struct error *error) {
+  struct history_scan scan = {
+      .redis = program->redis, .wish = wish, .past = past, .count = PAGE_MAX};
+  *past = (struct history){0};
   int result = wish->id != NULL ? look_in_lists(program, wish->id, past, error) : 0;
   if (result == 0)
     result = read_newest(program, &scan, error);

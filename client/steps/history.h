@@ -16,9 +16,9 @@
 int entry_compare(const char *entry, const char *other);
 
 /* Of an event's stepId, which others may have written. */
-#define PAST_ID_SIZE 64
+#define HISTORY_ID_SIZE 64
 
-struct past_wish {
+struct history_query {
   const char *id; /* of a step, or its beginning; NULL: any */
   bool one_step;  /* without an id: of the step that printed last */
   bool has_lines; /* no more than the last `lines` */
@@ -26,20 +26,20 @@ struct past_wish {
   int64_t since_ms; /* nothing older than this (since 1970); 0: anything */
 };
 
-struct past {
-  char after[ENTRY_SIZE];  /* what is wanted comes behind this entry */
-  char newest[ENTRY_SIZE]; /* "0-0": the stream is empty */
-  char id[PAST_ID_SIZE];   /* of the step that was asked for, else of the newest event */
-  uint64_t seq;            /* of the newest event */
-  bool is_waiting;         /* the step is in the queue */
+struct history {
+  char after[ENTRY_SIZE];   /* what is wanted comes behind this entry */
+  char newest[ENTRY_SIZE];  /* "0-0": the stream is empty */
+  char id[HISTORY_ID_SIZE]; /* of the step that was asked for, else of the newest event */
+  uint64_t seq;             /* of the newest event */
+  bool is_waiting;          /* the step is in the queue */
 };
 
 /* Returns 0, or -1 with the error: also where no step, or more than one, has an id that begins
    so. */
-int past_find(struct program *program, const struct past_wish *wish, struct past *past,
-              struct error *error);
+int history_find(struct program *program, const struct history_query *wish, struct history *past,
+                 struct error *error);
 
 /* The newest entry, "0-0" where there is none. */
-int past_newest(struct program *program, char entry[ENTRY_SIZE], struct error *error);
+int history_newest(struct program *program, char entry[ENTRY_SIZE], struct error *error);
 
 #endif

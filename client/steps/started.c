@@ -11,7 +11,7 @@
 #define PAGE 500
 #define ENTRIES_MAX 40000
 
-struct search {
+struct started_search {
   struct program *program;
   const char *id;
   struct started *found;
@@ -33,7 +33,7 @@ static int64_t read_timestamp(const char *text) {
   return (int64_t)timegm(&tm) * 1000 + ms;
 }
 
-static void take_event(struct search *self, const char *json, size_t length) {
+static void take_event(struct started_search *self, const char *json, size_t length) {
   struct event_view view;
   if (!event_parse(&view, json, length, &self->space) || view.step_id_length != strlen(self->id) ||
       memcmp(view.step_id, self->id, view.step_id_length) != 0)
@@ -52,8 +52,8 @@ static void take_event(struct search *self, const char *json, size_t length) {
 }
 
 static void take_page(void *context, const redisReply *reply) {
-  struct search *self = context;
-  self->is_cut = server_is_cut(self->program->server);
+  struct started_search *self = context;
+  self->is_cut = pipeline_is_truncated(self->program->redis);
   self->count = 0;
   if (self->is_cut || reply->type != REDIS_REPLY_ARRAY)
     return;
@@ -73,7 +73,7 @@ static void take_page(void *context, const redisReply *reply) {
 
 int started_find(struct program *program, const char *events_key, const char *id,
                  struct started *self, struct error *error) {
-  struct search search = {.program = program, .id = id, .found = self, .oldest = "+"};
+  struct started_search search = {.program = program, .id = id, .found = self, .oldest = "+"};
   size_t page = PAGE, seen = 0;
   int result = 0;
   *self = (struct started){0};
@@ -81,9 +81,9 @@ int started_find(struct program *program, const char *events_key, const char *id
     /* The oldest of the page before comes again: "(" is of Redis 6.2. */
     char count[16];
     (void)snprintf(count, sizeof count, "%zu", page + (seen > 0));
-    result = server_call(program->server,
-                         SERVER_WORDS("XREVRANGE", events_key, search.oldest, "-", "COUNT", count),
-                         take_page, &search, error);
+    result = pipeline_call(program->redis,
+                           WORDS("XREVRANGE", events_key, search.oldest, "-", "COUNT", count),
+                           take_page, &search, error);
     if (result == 0 && search.is_cut && page == 1)
       break;
     if (search.is_cut) {

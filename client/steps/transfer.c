@@ -235,7 +235,7 @@ static int set_mode(struct transfer_out *self, const char *path) {
   struct file_answer answer;
   char mode[16];
   (void)snprintf(mode, sizeof mode, "%o", (unsigned)self->mode);
-  int code = transfer_run(self->steps, TRANSFER_WORDS("chmod", "--", mode, path), &answer);
+  int code = transfer_run(self->steps, WORDS("chmod", "--", mode, path), &answer);
   bool goes_on = code == 0 || (code > 0 && code != EXIT_CLIENT && code < 128);
   if (!goes_on)
     file_steps_complain(self->steps, &answer);
@@ -270,9 +270,9 @@ static int collect_part(struct transfer_out *self) {
   self->is_large = true;
   self->has_part = false;
   self->part_size = 0;
-  return transfer_run_loudly(
-      self->steps, TRANSFER_WORDS("sh", "-c", "umask 077; cat \"$1\" >> \"$2\" && rm -f -- \"$1\"",
-                                  "sh", self->part, self->whole));
+  return transfer_run_loudly(self->steps,
+                             WORDS("sh", "-c", "umask 077; cat \"$1\" >> \"$2\" && rm -f -- \"$1\"",
+                                   "sh", self->part, self->whole));
 }
 
 /* As writeBytes does: a link stays, and so does the mode of what is replaced, where none is asked
@@ -288,8 +288,8 @@ static int name_whole(struct transfer_out *self) {
   char mode[16] = "";
   if (self->mode != 0)
     (void)snprintf(mode, sizeof mode, "%o", (unsigned)self->mode);
-  return transfer_run_loudly(
-      self->steps, TRANSFER_WORDS("sh", "-c", script, "sh", self->whole, self->path, mode));
+  return transfer_run_loudly(self->steps,
+                             WORDS("sh", "-c", script, "sh", self->whole, self->path, mode));
 }
 
 int transfer_put(struct transfer_out *self, const char *bytes, size_t length) {

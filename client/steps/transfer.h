@@ -84,7 +84,6 @@ char *transfer_beside(const char *path, const char *name);
 
 /* Runs a command, of words up to NULL. The answer is to be released; nothing is said. */
 int transfer_run(struct file_steps *steps, const char *const *words, struct file_answer *answer);
-#define TRANSFER_WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* Like that, but what failed is said. */
 int transfer_run_loudly(struct file_steps *steps, const char *const *words);
