@@ -21,6 +21,7 @@ void keys_init(struct keys *self, const char *job_id) {
   self->started = name(job_id, "started");
   self->committed = name(job_id, "committed");
   self->heartbeat = name(job_id, "heartbeat");
+  self->control = name(job_id, "control");
 }
 
 void keys_release(struct keys *self) {
@@ -31,6 +32,7 @@ void keys_release(struct keys *self) {
   free(self->started);
   free(self->committed);
   free(self->heartbeat);
+  free(self->control);
   *self = (struct keys){0};
 }
 

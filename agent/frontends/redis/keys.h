@@ -14,6 +14,7 @@ struct keys {
   char *started;  /* STRING: stepId of the step that was started and has no result yet */
   char *committed; /* STRING: who owns the job, and what it delivered last */
   char *heartbeat; /* STRING: exists while the agent runs */
+  char *control;   /* LIST: control messages, such as cancel, pushed at the head */
 };
 
 /* Builds the names, which keys_release frees; the job id is borrowed. Aborts when out of memory. */
