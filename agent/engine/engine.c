@@ -328,7 +328,7 @@ void engine_free(struct engine *self) {
   event_free(self->spare);
   event_free(self->dead_agents);
   event_free(self->reap_again);
-  shutdown_release(self);
+  event_free(self->shutdown.limit);
   supervisors_free(self->supervisors);
   if (self->memory_guard != NULL)
     memory_guard_free(self->memory_guard);

@@ -4,7 +4,6 @@
 #include <event2/event.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "agent/engine/frontend.h"
 #include "agent/engine/secrets.h"
@@ -15,7 +14,7 @@
 /*
  * The engine executes steps and reports them through a frontend (frontend.h). It has the table of
  * executions, measures the time without a step, reaps children, and ends the program in order
- * (shutdown.h). It knows nothing of Redis.
+ * (shutdown.c). It knows nothing of Redis.
  *
  *   engine = engine_new(&options)
  *   engine_set_frontend(engine, frontend)

@@ -4,8 +4,27 @@
 #include "agent/engine/engine.h"
 #include "agent/engine/execution.h"
 #include "agent/engine/memory_guard.h"
-#include "agent/engine/shutdown.h"
 #include "agent/engine/signals.h"
+
+/* See shutdown.c. */
+enum shutdown_phase {
+  SHUTDOWN_RUNNING,
+  SHUTDOWN_DRAINING,
+  SHUTDOWN_ENDING_STEPS,
+  SHUTDOWN_ENDING_TREE,
+  SHUTDOWN_CLOSING,
+  SHUTDOWN_OVER
+};
+
+struct shutdown {
+  enum shutdown_phase phase;
+  /* While it drains: how long the step may take. Then, after a signal: when everything must be
+     over; else how long a graceful close waits for a server that is away. */
+  struct event *limit;
+  const char *reason; /* NULL: the program does not end */
+  int exit_code;
+  int signal; /* the first one that ends the program; 0: none */
+};
 
 /* The state of the engine. Only engine.c and shutdown.c include this. */
 struct engine {
@@ -31,5 +50,16 @@ struct engine {
 
 /* The idle time ends: a step arrived, or the program ends. */
 void engine_end_idle(struct engine *self);
+
+void shutdown_init(struct engine *engine);
+
+/* Whether the program ends or drains. */
+bool shutdown_has_begun(const struct engine *engine);
+
+/* The last execution is over. */
+void shutdown_no_executions(struct engine *engine);
+
+/* Begins the end, or makes it faster: see engine_signal. */
+void shutdown_signal(struct engine *engine, int signal);
 
 #endif

@@ -3,7 +3,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "agent/engine/frontend.h"
 #include "agent/engine/secrets.h"

@@ -1,6 +1,5 @@
 #include "agent/engine/execution_result.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 #ifndef AGENT_ENGINE_FRONTEND_H
 #define AGENT_ENGINE_FRONTEND_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -108,17 +108,14 @@ static void add_variable(struct masker *masker, void *context, const char *name,
 typedef void variable_visitor(struct masker *masker, void *context, const char *name,
                               const char *value);
 
-static void visit_named(struct secrets *self, const struct step *step, variable_visitor *visit,
-                        void *context) {
+/* Visits the variables that the step names, and those of its env that match a pattern. */
+static void visit_secrets(struct secrets *self, const struct step *step, variable_visitor *visit,
+                          void *context) {
   for (size_t i = 0; step->secrets != NULL && step->secrets[i] != NULL; i++) {
     const char *value = value_of(step, step->secrets[i]);
     if (!is_among(step->secrets, i, step->secrets[i]))
       visit(&self->masker, context, step->secrets[i], value != NULL ? value : "");
   }
-}
-
-static void visit_matching(struct secrets *self, const struct step *step, variable_visitor *visit,
-                           void *context) {
   char *const *env = self->patterns != NULL ? step->env : NULL;
   for (char *const *entry = env; entry != NULL && *entry != NULL; entry++) {
     char *name = name_of(*entry);
@@ -132,8 +129,7 @@ static void visit_matching(struct secrets *self, const struct step *step, variab
 /* Logs last, because all of the values are masked in the log, too. */
 char **secrets_add_step(struct secrets *self, const struct log *log, const struct step *step) {
   struct not_masked not_masked = {0};
-  visit_named(self, step, add_variable, &not_masked);
-  visit_matching(self, step, add_variable, &not_masked);
+  visit_secrets(self, step, add_variable, &not_masked);
   for (size_t i = 0; i < not_masked.count; i++)
     log_not_masked(log, step->step_id, not_masked.names[i], not_masked.answers[i]);
   free(not_masked.answers);
@@ -155,8 +151,7 @@ static void release_variable(struct masker *masker, void *context, const char *n
 }
 
 void secrets_end_step(struct secrets *self, const struct step *step, char *const *not_masked) {
-  visit_named(self, step, release_variable, (void *)(uintptr_t)not_masked);
-  visit_matching(self, step, release_variable, (void *)(uintptr_t)not_masked);
+  visit_secrets(self, step, release_variable, (void *)(uintptr_t)not_masked);
 }
 
 /* --- a rejected step's secrets -----------------------------------------------------------------

@@ -1,9 +1,19 @@
-#include "agent/engine/shutdown.h"
+/*
+ * The end of the program, in this order: no more requests, the executions end and are answered,
+ * the processes that earlier steps left in the background end, the frontend delivers what it
+ * queues, the event loop ends. A frontend starts it with engine_leave, a signal with engine_signal.
+ *
+ *   RUNNING --leave--> ENDING_STEPS --over--> ENDING_TREE --gone--> CLOSING --closed--> OVER
+ *     |                    `------no step------^
+ *     `--SIGTERM--> DRAINING --steps over, SIGTERM, limit--> as if leaving now
+ *
+ * Another signal, or a limit, goes to CLOSING at once, with FRONTEND_CLOSE_IMMEDIATE.
+ */
+#include "agent/engine/engine_state.h"
 
 #include <signal.h>
 #include <stdio.h>
 
-#include "agent/engine/engine_state.h"
 #include "agent/exit_code.h"
 #include "base/loop.h"
 #include "base/printable.h"
@@ -55,10 +65,10 @@ void engine_leave(struct frontend *frontend, int exit_code, const char *reason) 
   shutdown->reason = reason;
   if (shutdown->signal == 0)
     shutdown->exit_code = exit_code;
-  else /* because of the signal, or while it drained */
-    loop_timer_start(shutdown->deadline, ENGINE_DEADLINE_MS);
-  if (self->options.idle_limit_ms > 0)
-    loop_timer_start(shutdown->outage_limit, self->options.idle_limit_ms);
+  if (shutdown->signal != 0) /* it caused this, or the step drained */
+    loop_timer_start(shutdown->limit, ENGINE_DEADLINE_MS);
+  else if (self->options.idle_limit_ms > 0)
+    loop_timer_start(shutdown->limit, self->options.idle_limit_ms);
   shutdown->phase = SHUTDOWN_ENDING_STEPS;
   if (self->execution_count == 0)
     end_tree(self, frontend->terms.leave_grace_ms);
@@ -89,7 +99,7 @@ static void end_at_once(struct engine *self) {
 
 /* Ends in order, within ENGINE_DEADLINE_MS. */
 static void leave_by_signal(struct engine *self) {
-  loop_timer_start(self->shutdown.deadline, ENGINE_DEADLINE_MS);
+  loop_timer_start(self->shutdown.limit, ENGINE_DEADLINE_MS);
   if (self->shutdown.phase == SHUTDOWN_CLOSING)
     close_frontend(self, FRONTEND_CLOSE_FAST);
   engine_leave(self->frontend, self->shutdown.exit_code, printable_signal(self->shutdown.signal));
@@ -109,7 +119,7 @@ static void begin_draining(struct engine *self) {
            (long long)(self->options.drain_ms / 1000));
   self->shutdown.phase = SHUTDOWN_DRAINING;
   (void)evtimer_del(self->spare);
-  loop_timer_start(self->shutdown.deadline, self->options.drain_ms);
+  loop_timer_start(self->shutdown.limit, self->options.drain_ms);
   finish_stalled(self);
 }
 
@@ -143,11 +153,5 @@ void shutdown_signal(struct engine *self, int signal) {
 }
 
 void shutdown_init(struct engine *self) {
-  self->shutdown.outage_limit = loop_timer_new(self->options.base, on_limit, self);
-  self->shutdown.deadline = loop_timer_new(self->options.base, on_limit, self);
-}
-
-void shutdown_release(struct engine *self) {
-  event_free(self->shutdown.outage_limit);
-  event_free(self->shutdown.deadline);
+  self->shutdown.limit = loop_timer_new(self->options.base, on_limit, self);
 }

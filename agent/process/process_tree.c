@@ -343,46 +343,25 @@ static bool list_member(void *context, const struct tree_walk *walk,
 }
 
 static const char *syscall_name(long number) {
+#define ROW(NAME)                                                                                  \
+  { SYS_##NAME, #NAME }
   static const struct {
     long number;
     const char *name;
   } rows[] = {
-      {SYS_read, "read"},
-      {SYS_write, "write"},
-      {SYS_readv, "readv"},
-      {SYS_writev, "writev"},
-      {SYS_pread64, "pread64"},
-      {SYS_openat, "openat"},
-      {SYS_close, "close"},
-      {SYS_ppoll, "ppoll"},
-      {SYS_pselect6, "pselect6"},
-      {SYS_epoll_pwait, "epoll_pwait"},
-      {SYS_futex, "futex"},
-      {SYS_wait4, "wait4"},
-      {SYS_waitid, "waitid"},
-      {SYS_nanosleep, "nanosleep"},
-      {SYS_clock_nanosleep, "clock_nanosleep"},
-      {SYS_connect, "connect"},
-      {SYS_accept, "accept"},
-      {SYS_accept4, "accept4"},
-      {SYS_recvfrom, "recvfrom"},
-      {SYS_recvmsg, "recvmsg"},
-      {SYS_sendto, "sendto"},
-      {SYS_sendmsg, "sendmsg"},
-      {SYS_flock, "flock"},
-      {SYS_fcntl, "fcntl"},
-      {SYS_fsync, "fsync"},
-      {SYS_fdatasync, "fdatasync"},
-      {SYS_rt_sigsuspend, "rt_sigsuspend"},
-      {SYS_rt_sigtimedwait, "rt_sigtimedwait"},
+      ROW(read),     ROW(write),       ROW(readv),         ROW(writev),
+      ROW(pread64),  ROW(openat),      ROW(close),         ROW(ppoll),
+      ROW(pselect6), ROW(epoll_pwait), ROW(futex),         ROW(wait4),
+      ROW(waitid),   ROW(nanosleep),   ROW(connect),       ROW(clock_nanosleep),
+      ROW(accept),   ROW(accept4),     ROW(recvfrom),      ROW(recvmsg),
+      ROW(sendto),   ROW(sendmsg),     ROW(flock),         ROW(fcntl),
+      ROW(fsync),    ROW(fdatasync),   ROW(rt_sigsuspend), ROW(rt_sigtimedwait),
 #ifdef SYS_poll /* x86 has the older ones, too */
-      {SYS_poll, "poll"},
-      {SYS_select, "select"},
-      {SYS_epoll_wait, "epoll_wait"},
-      {SYS_pause, "pause"},
-      {SYS_open, "open"},
+      ROW(poll),     ROW(select),      ROW(epoll_wait),    ROW(pause),
+      ROW(open),
 #endif
   };
+#undef ROW
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (rows[i].number == number)
       return rows[i].name;

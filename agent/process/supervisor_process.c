@@ -1,6 +1,5 @@
 #include "agent/process/supervisor_process.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

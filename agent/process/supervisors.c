@@ -12,7 +12,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "agent/process/children.h"
 #include "agent/process/pipe_drain.h"
