@@ -146,7 +146,7 @@ SCENE_TEST(a_client_authenticates_by_its_certificate) {
 SCENE_TEST(options_of_tls_without_it_are_told) {
   start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
   job_start_agent(scene->job, "--cacert", path_of(scene, "ca.pem"), NULL);
-  agent_process_wait_log(scene->job->agent, "the options of TLS have no effect");
+  agent_process_wait_log(scene->job->agent, "the TLS options have no effect");
   expect_to_work(scene);
 }
 

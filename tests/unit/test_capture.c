@@ -6,7 +6,7 @@
 #define ERRORS_MAX 8192
 #define OUTPUT_TAIL_MAX 65536
 
-/* A copy without a NUL after it, so that the sanitizer sees one byte too many. */
+/* Adds a copy without a NUL, so that the sanitizer reports a read beyond its end. */
 static void add(struct capture *capture, bool from_stdout, const char *text, size_t length,
                 bool partial) {
   char *copy = malloc(length > 0 ? length : 1);
@@ -14,15 +14,6 @@ static void add(struct capture *capture, bool from_stdout, const char *text, siz
   memcpy(copy, text, length);
   capture_add(capture, from_stdout, copy, length, partial);
   free(copy);
-}
-
-static void add_filled(struct capture *capture, bool from_stdout, char fill, size_t length,
-                       bool partial) {
-  char *text = malloc(length > 0 ? length : 1);
-  assert_non_null(text);
-  memset(text, fill, length);
-  capture_add(capture, from_stdout, text, length, partial);
-  free(text);
 }
 
 static void assert_head(struct capture *capture, const char *expected, size_t length) {
@@ -54,13 +45,6 @@ static int tear_down(void **state) {
 
 #define CAPTURE_TEST(NAME) TEST_WITH(struct capture *capture, NAME, set_up, tear_down)
 
-CAPTURE_TEST(without_output_there_is_nothing) {
-  size_t length = 1;
-  assert_head(capture, "", 0);
-  assert_null(capture_errors(capture, &length));
-  assert_int_equal(length, 0);
-}
-
 CAPTURE_TEST(the_head_is_stdout_and_the_tail_is_both) {
   add(capture, false, "e1", 2, false);
   assert_head(capture, "", 0);
@@ -71,10 +55,10 @@ CAPTURE_TEST(the_head_is_stdout_and_the_tail_is_both) {
   add(capture, true, "o\0002", 3, false);
   assert_head(capture, "o1\n\no\0002\n", 8);
   assert_errors(capture, "e1\no1\n\ne2\no\0002", 13);
-  assert_errors(capture, "e1\no1\n\ne2\no\0002", 13); /* looking changes nothing */
+  assert_errors(capture, "e1\no1\n\ne2\no\0002", 13); /* reading changes nothing */
 }
 
-CAPTURE_TEST(only_one_line_end_is_left_out) {
+CAPTURE_TEST(only_one_newline_is_removed_at_the_end) {
   add(capture, true, "", 0, false);
   assert_head(capture, "\n", 1);
   assert_errors(capture, "", 0);
@@ -82,7 +66,7 @@ CAPTURE_TEST(only_one_line_end_is_left_out) {
   assert_errors(capture, "\n", 1);
 }
 
-CAPTURE_TEST(pieces_of_a_line_are_one_line) {
+CAPTURE_TEST(partial_lines_are_one_line) {
   add(capture, true, "a", 1, true);
   assert_errors(capture, "a", 1);
   add(capture, true, "b", 1, true);
@@ -93,8 +77,8 @@ CAPTURE_TEST(pieces_of_a_line_are_one_line) {
 
 /* --- outputContent, against a model ----------------------------------------------------------- */
 
-/* What lines are made of, with the UTF-16 units that a reader of JSON counts. A sequence that is
-   not complete has a letter behind it, so that nothing joins it. */
+/* The characters of the lines, with the UTF-16 units that a reader of JSON counts. A letter follows
+   an incomplete sequence, so that nothing can complete it. */
 static const struct {
   const char *text;
   size_t units;
@@ -118,12 +102,12 @@ static size_t character_length(size_t which) {
   return CHARACTERS[which].text[0] != '\0' ? strlen(CHARACTERS[which].text) : 1;
 }
 
-/* A command's standard output, and what the agents of the protocol make of it: before each line, if
-   the body has fewer than a million units, the line and "\n" are appended. */
+/* A model of a command's output and its outputContent: a line and "\n" are appended while the body
+   has fewer than a million units. */
 struct model {
   char output[8 * HEAD_MAX];
   size_t output_length;
-  char body[8 * HEAD_MAX]; /* and as if it were never full: all */
+  char body[8 * HEAD_MAX]; /* all lines; the first `body_length` bytes are the body */
   size_t body_length, all_length;
   size_t units;
 };
@@ -134,7 +118,7 @@ static struct model *model_new(void) {
   return &model;
 }
 
-/* A line of `count` times the character. */
+/* Adds a line of `count` characters. */
 static void model_line(struct model *self, size_t which, size_t count, const char *ending) {
   size_t length = character_length(which);
   char *line = self->output + self->output_length;
@@ -155,7 +139,7 @@ static void model_line(struct model *self, size_t which, size_t count, const cha
   self->units += count * CHARACTERS[which].units + 1;
 }
 
-/* The same output through a splitter, in reads of `size` bytes. */
+/* Captures the output of the model through a splitter, in reads of `size` bytes. */
 static void take_output(struct capture *capture, size_t piece_max, const struct model *model,
                         size_t size) {
   struct line_splitter splitter;
@@ -178,8 +162,7 @@ static void take_output(struct capture *capture, size_t piece_max, const struct 
   line_splitter_release(&splitter);
 }
 
-/* The last 64 KiB from the first line on that begins in them, else without the rest of a
-   character. */
+/* The tail is the last 64 KiB, from the first line that begins in them, else from a character. */
 static void expect_end(const struct model *model, const struct captured_stream *kept) {
   const size_t total = model->all_length;
   assert_int_equal(kept->truncated, kept->length < total);
@@ -212,7 +195,7 @@ static void expect_body(const struct model *model, const char *what) {
   capture_release(&capture);
 }
 
-/* Lines of random lengths, most short, some longer than the whole body. */
+/* Lines of random lengths, most short, some longer than the body. */
 TEST(random_output_gives_the_body_of_the_model) {
   unsigned seed = 20261124;
   for (int trial = 0; trial < 12; trial++) {
@@ -229,8 +212,8 @@ TEST(random_output_gives_the_body_of_the_model) {
   }
 }
 
-/* A longer line than --line-bytes comes in pieces: it is cut after one of them. */
-TEST(a_line_in_pieces_is_cut_after_the_piece_that_reaches_the_bound) {
+/* A line that is longer than --line-bytes is split, and the body ends after a piece. */
+TEST(a_split_line_is_cut_after_the_piece_that_reaches_the_bound) {
   enum { PIECE = 1024, PIECES = 2000 };
   for (size_t which = 0; which < 4; which++) {
     struct capture capture;
@@ -257,8 +240,8 @@ TEST(a_line_in_pieces_is_cut_after_the_piece_that_reaches_the_bound) {
   }
 }
 
-/* Of every length around the bound: one line of more is a cut. */
-TEST(what_is_as_long_as_the_head_is_not_cut) {
+/* Around the bound, one more line makes it a cut. */
+TEST(output_as_long_as_the_head_is_not_cut) {
   for (size_t more = 0; more < 3; more++) {
     struct model *model = model_new();
     model_line(model, 0, HEAD_MAX - 1, "\n");
@@ -268,8 +251,8 @@ TEST(what_is_as_long_as_the_head_is_not_cut) {
   }
 }
 
-/* Where the end begins, whatever came before: with a line that begins there exactly, after a line
-   end that lies before it, inside of a character, in the last line alone. */
+/* The end may begin exactly with a line, behind a line end, inside a character, or in a last line
+   that is longer. */
 TEST(the_end_begins_with_a_line_or_a_character) {
   static const size_t lasts[] = {4, 65532, 65533, 65534, 65535, 65536, 65537, 200000};
   for (size_t which = 0; which < 4; which++)
@@ -283,69 +266,7 @@ TEST(the_end_begins_with_a_line_or_a_character) {
       }
 }
 
-/* Against all that was added, in one long buffer. */
-TEST(the_tail_is_the_last_8_kib) {
-  static const size_t lengths[] = {0,    1,    79,    4095,  8190,  8191,  8192,
-                                   8193, 8194, 16383, 16384, 16385, 40000, 262144};
-  static char all[1200000];
-  for (size_t start = 0; start < sizeof lengths / sizeof lengths[0]; start++) {
-    struct capture capture;
-    capture_init(&capture, 0, 0);
-    size_t total = 0;
-    for (size_t i = 0; i < 3 * sizeof lengths / sizeof lengths[0]; i++) {
-      size_t length = lengths[(start + i * 5) % (sizeof lengths / sizeof lengths[0])];
-      if (total + length + 1 > sizeof all)
-        break;
-      for (size_t k = 0; k < length; k++)
-        all[total + k] = (char)('a' + (total + k) % 23);
-      add(&capture, i % 2 == 0, all + total, length, false);
-      total += length;
-      all[total++] = '\n';
-      size_t kept = total < ERRORS_MAX ? total : ERRORS_MAX;
-      assert_errors(&capture, all + total - kept, kept - 1);
-    }
-    capture_release(&capture);
-  }
-}
-
-TEST(the_tail_begins_between_characters) {
-  static const struct {
-    const char *text; /* of it `lost` bytes are over the bound */
-    size_t lost, kept;
-  } rows[] = {{"\xC3\xA9", 1, 0},
-              {"\xE2\x82\xAC", 1, 0},
-              {"\xE2\x82\xAC", 2, 0},
-              {"\xE2\x82\xAC", 3, 0},
-              {"\xF0\x9F\x98\x80", 1, 0},
-              {"\xF0\x9F\x98\x80", 3, 0},
-              {"x\xE2\x82\xAC", 1, 3},
-              /* No more is taken for a broken character than one can be long. */
-              {"\x80\x80\x80\x80\x80\x80", 1, 2}};
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    struct capture capture;
-    capture_init(&capture, 0, 0);
-    size_t size = strlen(rows[i].text);
-    add(&capture, false, rows[i].text, size, true);
-    size_t fill = ERRORS_MAX - (size - rows[i].lost);
-    add_filled(&capture, false, 'y', fill, true);
-    size_t length;
-    const char *tail = capture_errors(&capture, &length);
-    assert_int_equal(length, fill + rows[i].kept);
-    assert_memory_equal(tail, rows[i].text + size - rows[i].kept, rows[i].kept);
-    capture_release(&capture);
-  }
-}
-
-CAPTURE_TEST(a_tail_that_fits_is_not_cut) {
-  add(capture, false, "\x80\x80", 2, true);
-  add_filled(capture, false, 'y', ERRORS_MAX - 2, true);
-  size_t length;
-  const char *tail = capture_errors(capture, &length);
-  assert_int_equal(length, ERRORS_MAX);
-  assert_memory_equal(tail, "\x80\x80yy", 4);
-}
-
-CAPTURE_TEST(content_is_bounded_and_no_tail) {
+CAPTURE_TEST(content_is_bounded_and_has_no_tail) {
   size_t length = 0;
   for (size_t filled = 0; filled < CAPTURE_CONTENT_MAX + 1000000;) {
     size_t size;
@@ -383,8 +304,8 @@ static char *numbers(size_t count, size_t *length) {
   return text;
 }
 
-/* The beginning as it came, and the end from its first whole line on. */
-TEST(of_a_raw_stream_both_ends_are_kept) {
+/* The beginning is unchanged, and the end begins with a whole line. */
+TEST(both_ends_of_a_raw_stream_are_kept) {
   enum { LIMIT = 800, TAIL = 100 };
   size_t length;
   char *text = numbers(20000, &length);
@@ -412,7 +333,7 @@ TEST(of_a_raw_stream_both_ends_are_kept) {
   free(text);
 }
 
-TEST(newlines_behind_the_head_are_no_cut) {
+TEST(newlines_behind_the_head_are_not_a_cut) {
   struct capture capture;
   capture_init(&capture, 4, 4);
   fill_raw(&capture, false, "abcd\n\n\n", 7);
@@ -426,7 +347,7 @@ TEST(newlines_behind_the_head_are_no_cut) {
   capture_release(&capture);
 }
 
-TEST(without_a_tail_the_head_is_all_that_is_kept) {
+TEST(without_a_tail_only_the_head_is_kept) {
   struct capture capture;
   capture_init(&capture, 4, 0);
   fill_raw(&capture, false, "ab\xC3\xA9\xC3\xA9", 6);

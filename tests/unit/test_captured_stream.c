@@ -5,7 +5,7 @@ static struct captured_stream whole(const char *text) {
   return (struct captured_stream){.bytes = text, .length = strlen(text)};
 }
 
-/* As `head|left out|tail`; a stream that is whole as it is. */
+/* Expects `head|bytes left out|tail`, or the text if the stream is whole. */
 static void expect_parts(struct captured_stream stream, size_t side, const char *expected) {
   char shown[200];
   stream = captured_stream_ends(stream, side);
@@ -18,7 +18,7 @@ static void expect_parts(struct captured_stream stream, size_t side, const char 
   assert_string_equal(shown, expected);
 }
 
-TEST(both_ends_are_whole_lines_where_there_are_such) {
+TEST(both_ends_are_whole_lines_if_possible) {
   static const struct {
     const char *text, *parts;
   } rows[] = {
@@ -41,8 +41,8 @@ TEST(both_ends_are_whole_lines_where_there_are_such) {
     expect_parts(whole(rows[i].text), 4, rows[i].parts);
 }
 
-/* Of one of 100 bytes, of which 6 of each end are there. */
-TEST(a_stream_that_was_cut_is_cut_further) {
+/* A stream of 100 bytes, of which 6 of each end are kept. */
+TEST(a_truncated_stream_is_cut_further) {
   struct captured_stream stream = {.bytes = "ab\ncde",
                                    .length = 6,
                                    .truncated = true,

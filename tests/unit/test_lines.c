@@ -5,7 +5,7 @@
 #define PIECE_MAX ((size_t)300 * 1024)
 #define MARK "\xEF\xBB\xBF"
 
-/* Pieces as one text: each in brackets, a partial one with an open end. */
+/* The lines as one text: each in brackets, a partial one with a ~ at its end. */
 struct record {
   char *text;
   size_t length;
@@ -27,7 +27,7 @@ static void record_piece(struct record *self, const struct line *line) {
   self->pieces++;
 }
 
-/* One byte after another, as the contract says it. */
+/* A model that reads one byte after the other. */
 static void slow_split(struct record *self, const char *text, size_t length) {
   bool open = false;
   for (size_t i = 0; i < length; i++) {
@@ -48,7 +48,7 @@ static void drain(struct line_splitter *splitter, struct record *record) {
     record_piece(record, &line);
 }
 
-/* As the caller does: as much as there is room for, but no more than `size` at once. */
+/* Reads as much as fits into the space, but at most `size` bytes at a time. */
 static void feed(struct line_splitter *splitter, struct record *record, const char *text,
                  size_t length, size_t size) {
   while (length > 0) {
@@ -90,7 +90,7 @@ static void assert_record(struct record *self, const char *text, size_t length) 
   free(self->text);
 }
 
-/* The same of one that is read in two portions. */
+/* Splits a text that is read in two parts. */
 static struct record split_at(const char *text, size_t length, size_t at) {
   struct line_splitter splitter;
   struct record record;
@@ -114,9 +114,9 @@ TEST(each_ending_ends_a_line) {
       {"a\n\nb\n", "[a][][b]"},
       {" 10%\r 20%\r 30%\r\ndone\n", "[ 10%][ 20%][ 30%][done]"},
       {"\x80\xFF\n" EURO, "[\x80\xFF][" EURO "]"},
-      /* No other of Unicode's line ends is one. */
+      /* Unicode's other line ends are none. */
       {"a\vb\fc\xC2\205d\xE2\x80\250e\n", "[a\vb\fc\xC2\205d\xE2\x80\250e]"},
-      /* A byte order mark is dropped at the beginning, once, and only a whole one. */
+      /* Only one whole byte order mark is dropped, at the beginning. */
       {MARK, ""},
       {MARK "\n", "[]"},
       {MARK "a\n" MARK "b", "[a][" MARK "b]"},
@@ -140,7 +140,7 @@ TEST(each_ending_ends_a_line) {
   }
 }
 
-/* Every text of up to eight bytes, made of these three, cut in two at every point. */
+/* Every text of up to eight of these bytes, cut in two at every point. */
 TEST(every_text_at_every_split_point) {
   static const char alphabet[] = "x\n\r";
   for (size_t length = 0, count = 1; length <= 8; length++, count *= 3) {
@@ -160,8 +160,8 @@ TEST(every_text_at_every_split_point) {
   }
 }
 
-/* Line ends at each place of a word, with neighbours that make a careless scan borrow. */
-TEST(every_offset_in_a_word) {
+/* Line ends at each place of a word, beside bytes that could cause a borrow in the scan. */
+TEST(a_line_end_is_found_at_every_offset_in_a_word) {
   static const char fill[] = {'x', '\v', '\t', '\f', '\x0E', '\x8A', '\x8D', '\0'};
   for (size_t f = 0; f < sizeof fill; f++) {
     for (size_t length = 0; length < 40; length++) {
@@ -201,7 +201,7 @@ TEST(the_caller_may_stop_between_two_lines) {
   line_splitter_filled(&splitter, 5, false);
   struct line line;
   assert_true(line_splitter_next(&splitter, &line));
-  /* The end comes before the rest was taken. */
+  /* The end comes before the rest is read. */
   line_splitter_end(&splitter);
   struct record record;
   record_init(&record, 5);
@@ -209,7 +209,7 @@ TEST(the_caller_may_stop_between_two_lines) {
   assert_record(&record, "[b][c]", 6);
 }
 
-/* A line of `length` bytes, the last of them such that a euro sign lies over the cut or not. */
+/* Checks a line of `length` bytes, where `shift` moves the euro signs over the cut. */
 static void check_long_line(size_t length, size_t shift, const char *ending, size_t size) {
   size_t total = length + strlen(ending);
   char *text = malloc(total);
@@ -244,7 +244,7 @@ static void check_long_line(size_t length, size_t shift, const char *ending, siz
   free(text);
 }
 
-TEST(a_long_line_comes_in_pieces) {
+TEST(a_long_line_is_split) {
   static const char *const endings[] = {"", "\n", "\r", "\r\n"};
   static const size_t sizes[] = {4096, LINE_SPLITTER_READ, SIZE_MAX};
   for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++) {
@@ -258,30 +258,8 @@ TEST(a_long_line_comes_in_pieces) {
   }
 }
 
-/* Linear time, without a clock: a line end that is put where the splitter has been is not found. */
-TEST(searched_bytes_are_not_searched_again) {
-  struct line_splitter splitter;
-  struct line line;
-  line_splitter_init(&splitter, PIECE_MAX);
-  size_t size;
-  char *space = line_splitter_space(&splitter, 0, &size);
-  memset(space, 'x', size);
-  memcpy(space, "a\n", 2);
-  line_splitter_filled(&splitter, size, true);
-  assert_true(line_splitter_next(&splitter, &line));
-  assert_false(line_splitter_next(&splitter, &line));
-  splitter.buffer[10] = '\n';
-  assert_false(line_splitter_next(&splitter, &line));
-  /* Nor after the rest was moved to make room. */
-  *line_splitter_space(&splitter, 0, &size) = 'x';
-  line_splitter_filled(&splitter, 1, false);
-  assert_int_equal(splitter.start, 0);
-  assert_false(line_splitter_next(&splitter, &line));
-  line_splitter_release(&splitter);
-}
-
-/* Bytes that look like the inside of a sequence for as long as you like. */
-TEST(no_utf8_is_cut_at_the_limit) {
+/* Bytes that look like the inside of an endless sequence. */
+TEST(bytes_that_are_no_utf8_are_cut_at_the_limit) {
   size_t length = PIECE_MAX + 10;
   char *text = malloc(length);
   assert_non_null(text);
@@ -293,28 +271,8 @@ TEST(no_utf8_is_cut_at_the_limit) {
   free(text);
 }
 
-TEST(the_buffer_stays_bounded) {
-  struct line_splitter splitter;
-  line_splitter_init(&splitter, PIECE_MAX);
-  struct line line;
-  size_t handed = 0;
-  for (int i = 0; i < 200; i++) {
-    size_t size;
-    char *space = line_splitter_space(&splitter, 0, &size);
-    memset(space, 'x', size);
-    line_splitter_filled(&splitter, size, true);
-    handed += size;
-    while (line_splitter_next(&splitter, &line))
-      handed -= line.length;
-    assert_true(handed <= PIECE_MAX);
-    assert_true(splitter.capacity <= PIECE_MAX + LINE_SPLITTER_READ);
-  }
-  line_splitter_release(&splitter);
-  assert_null(splitter.buffer);
-}
-
-/* A line that needed much memory leaves with it, whether it was whole or in pieces. */
-TEST(what_a_long_line_needed_is_given_back) {
+/* Whether the line was whole or in pieces. */
+TEST(the_memory_of_a_long_line_is_freed) {
   struct line_splitter splitter;
   struct line line;
   line_splitter_init(&splitter, LINE_BYTES_DEFAULT);
