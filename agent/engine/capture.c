@@ -182,14 +182,14 @@ struct captured_stream capture_stream(struct capture *self, bool is_stderr) {
 /* --- lines ----------------------------------------------------------------------------------- */
 
 /* A unit has at least one byte, so the units of a shorter head need not be counted. */
-static bool fills_head(struct capture *self) {
+static void update_head_full(struct capture *self) {
   const struct buffer *head = &self->streams[0].head;
   if (head->length < CAPTURE_HEAD_UNITS)
-    return false;
+    return;
   self->head_units +=
       utf16_units(head->bytes + self->head_counted, head->length - self->head_counted);
   self->head_counted = head->length;
-  return self->head_units >= CAPTURE_HEAD_UNITS;
+  self->head_full = self->head_units >= CAPTURE_HEAD_UNITS;
 }
 
 static void add_to_head(struct capture *self, const char *text, size_t length, bool partial) {
@@ -200,7 +200,7 @@ static void add_to_head(struct capture *self, const char *text, size_t length, b
   if (!partial)
     *end++ = '\n';
   head->length = (size_t)(end - head->bytes);
-  self->head_full = fills_head(self);
+  update_head_full(self);
 }
 
 static void add_behind(struct capture_stream *self, const char *text, size_t length, bool partial) {

@@ -207,8 +207,8 @@ LOOP_CALLBACK(on_reap_again, struct engine *self) {
   engine_reap(self);
 }
 
-bool engine_has_processes(struct engine *self) {
-  return self->execution_count > 0 || supervisors_have_processes(self->supervisors);
+bool engine_find_processes(struct engine *self) {
+  return self->execution_count > 0 || supervisors_find_processes(self->supervisors);
 }
 
 /* --- dead agents ------------------------------------------------------------------------------ */
@@ -216,12 +216,12 @@ bool engine_has_processes(struct engine *self) {
 /* How often /proc is read: their supervisors are no children of this process. */
 #define DEAD_AGENTS_PAUSE_MS 10
 
-static bool has_dead_agents(const struct engine *self) {
-  return self->options.job_id != NULL && supervisor_process_count_orphaned(self->job) > 0;
+static size_t count_dead_agents(const struct engine *self) {
+  return self->options.job_id != NULL ? supervisor_process_count_orphaned(self->job) : 0;
 }
 
 LOOP_CALLBACK(on_dead_agents, struct engine *self) {
-  if (has_dead_agents(self) && clock_monotonic_ms() < self->dead_agents_give_up_ms)
+  if (count_dead_agents(self) > 0 && clock_monotonic_ms() < self->dead_agents_give_up_ms)
     loop_timer_start(self->dead_agents, DEAD_AGENTS_PAUSE_MS);
   else
     self->frontend->type->interrupted_ended(self->frontend);
@@ -229,7 +229,7 @@ LOOP_CALLBACK(on_dead_agents, struct engine *self) {
 
 bool engine_await_dead_agents(struct frontend *frontend) {
   struct engine *self = frontend->engine;
-  if (!has_dead_agents(self))
+  if (count_dead_agents(self) == 0)
     return true;
   log_line(self->options.log, LOG_WARN, NULL, "waiting for the processes of a dead agent to end");
   self->dead_agents_give_up_ms = clock_monotonic_ms() + SUPERVISORS_GIVE_UP_MS;

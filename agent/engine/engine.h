@@ -115,7 +115,7 @@ void engine_signal(struct engine *self, int signal);
 /* Handles SIGCHLD. */
 void engine_reap(struct engine *self);
 
-/* Returns whether any process of a step lives. */
-bool engine_has_processes(struct engine *self);
+/* Returns whether any process of a step lives; may read /proc. */
+bool engine_find_processes(struct engine *self);
 
 #endif

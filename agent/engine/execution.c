@@ -405,7 +405,7 @@ static void finish(struct execution *self) {
 }
 
 /* The result repeats the captured output, which must not be added to a full frontend. */
-static bool has_capacity_for_result(struct execution *self) {
+static bool check_result_capacity(struct execution *self) {
   if (self->output == OUTPUT_RAW)
     return has_capacity(self, 0);
   const struct captured_stream output = capture_stream(&self->capture, false);
@@ -422,7 +422,7 @@ static bool pass_rest(struct execution *self, enum process_stream stream) {
 
 static void finish_or_wait(struct execution *self) {
   if (pass_rest(self, PROCESS_STDOUT) && pass_rest(self, PROCESS_STDERR) &&
-      has_capacity_for_result(self)) {
+      check_result_capacity(self)) {
     finish(self);
   } else {
     flush(self);

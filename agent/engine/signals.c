@@ -101,7 +101,7 @@ static enum origin origin_of(const struct signalfd_siginfo *info) {
 
 static bool is_from_step(const struct signals *self, const struct signalfd_siginfo *info) {
   enum origin origin = origin_of(info);
-  return origin == ORIGIN_STEP || (origin == ORIGIN_GONE && engine_has_processes(self->engine));
+  return origin == ORIGIN_STEP || (origin == ORIGIN_GONE && engine_find_processes(self->engine));
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */

@@ -133,7 +133,7 @@ void process_table_command(pid_t pid, char *out, size_t size) {
     (void)snprintf(out, size, "[%.*s]", (int)strcspn(name, "\n"), name);
 }
 
-/* --- who has a pipe --------------------------------------------------------------------------- */
+/* --- the holder of a pipe --------------------------------------------------------------------- */
 
 /* A process inherits its output, so it is among the first descriptors. */
 #define DESCRIPTORS_MAX 1024

@@ -78,23 +78,22 @@ struct supervisor_child {
 };
 
 struct supervision {
+  const struct supervisor_options *options;
   struct supervisor_page *page;
-  supervisor_work *work;
-  void (*forget)(void *owner); /* NULL after it was called */
-  void *owner;
   pid_t agent;
   pid_t command;   /* 0: none, or it was reaped */
   bool is_busy;    /* a message was received, and SUPERVISOR_EMPTY not sent */
   bool has_ended;  /* SUPERVISOR_ENDED was sent */
   bool agent_died; /* or has closed the socket */
   bool is_leaving;
-  bool is_large;    /* see SUPERVISOR_PAGES_MAX */
-  int obeyed;       /* enum supervisor_order */
-  int walk_ms;      /* the next pause: see KILL_WALK_MS */
-  long first_pages; /* its size when it began */
-  long floor_kib;   /* see measure_floor */
-  bool has_grown;   /* by work, since the floor was measured */
-  ino_t pipes[2];   /* of the command's output; 0: it is no pipe */
+  bool is_large;      /* see SUPERVISOR_PAGES_MAX */
+  int obeyed;         /* enum supervisor_order */
+  int walk_ms;        /* the next pause: see KILL_WALK_MS */
+  long first_pages;   /* its size when it began */
+  long floor_kib;     /* see measure_floor */
+  bool has_grown;     /* by work, since the floor was measured */
+  bool has_forgotten; /* the agent's secrets */
+  ino_t pipes[2];     /* of the command's output; 0: it is no pipe */
   struct supervisor_message message;
   char *body; /* of the message; NULL: released */
   struct supervisor_child child;
@@ -409,9 +408,9 @@ static void add_own_usage(struct step_usage *self, const struct rusage *before) 
 /* The supervisor has a copy of the agent's memory. A command never sees it, but work reads
    untrusted files. This copies the pages, which an idle supervisor shares with the agent. */
 static void forget_secrets(struct supervision *self) {
-  if (self->forget != NULL)
-    self->forget(self->owner);
-  self->forget = NULL;
+  if (!self->has_forgotten && self->options->forget != NULL)
+    self->options->forget(self->options->owner);
+  self->has_forgotten = true;
 }
 
 static void do_work(struct supervision *self) {
@@ -422,7 +421,7 @@ static void do_work(struct supervision *self) {
   close_all(self->child.descriptors);
   atomic_store(&self->page->pid, getpid());
   forget_secrets(self);
-  int exit_code = self->work(self->body, self->message.length);
+  int exit_code = self->options->work(self->body, self->message.length);
   add_own_usage(&self->page->usage, &before);
   (void)dup2(STDIN_FILENO, STDOUT_FILENO);
   (void)dup2(STDIN_FILENO, STDERR_FILENO);
@@ -520,21 +519,19 @@ static void supervise_tree(struct supervision *self) {
   self->walk_ms = self->walk_ms < KILL_WALK_MAX_MS / 2 ? 2 * self->walk_ms : KILL_WALK_MAX_MS;
 }
 
-void supervisor_main(const struct supervisor_setup *setup) {
+void supervisor_main(const struct supervisor_options *options, pid_t agent,
+                     struct supervisor_page *page) {
   static struct supervision self;
-  self.agent = setup->agent;
-  self.page = setup->page;
-  self.work = setup->work;
-  self.forget = setup->forget;
-  self.owner = setup->owner;
+  self.options = options;
+  self.agent = agent;
+  self.page = self.child.page = page;
   set_up();
-  self.child.page = self.page;
   self.child.supervisor = getpid();
-  self.child.nice = getpriority(PRIO_PROCESS, 0) + setup->commands.nice;
-  self.child.open_files = setup->commands.open_files;
+  self.child.nice = getpriority(PRIO_PROCESS, 0) + options->commands.nice;
+  self.child.open_files = options->commands.open_files;
   self.first_pages = supervisor_own_pages();
   self.is_large =
-      setup->agent_pages > 0 && self.first_pages > setup->agent_pages + SUPERVISOR_PAGES_MAX;
+      options->agent_pages > 0 && self.first_pages > options->agent_pages + SUPERVISOR_PAGES_MAX;
   measure_floor(&self);
   send_notification(&self, 0);
   while (self.is_busy || !(check_agent(&self) || self.is_leaving))

@@ -4,6 +4,9 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include "base/log.h"
+#include "base/process_title.h"
+
 struct supervisor_page;
 
 /*
@@ -39,15 +42,19 @@ struct supervisor_commands {
   int nice; /* above the agent's */
 };
 
-/* The supervisor inherits this by fork(2). */
-struct supervisor_setup {
-  pid_t agent;
-  struct supervisor_page *page;
-  struct supervisor_commands commands;
-  long agent_pages; /* when the agent began; -1: unknown */
-  supervisor_work *work;
+/* The supervisor inherits the options by fork(2). Everything that is pointed to must outlive the
+   supervisors. */
+struct supervisor_options {
+  supervisor_work *work;       /* kinds_work of agent/kinds/kind.h */
+  long agent_pages;            /* resident when the agent began; -1: unknown */
   void (*forget)(void *owner); /* overwrites the agent's secrets before the first work; or NULL */
   void *owner;
+  struct supervisor_commands commands;
+  int stdin_fd;     /* reads as empty */
+  int oom_score_fd; /* the agent's oom_score_adj; 0: supervisors have the agent's score */
+  const char *job;  /* for the title; NULL: none */
+  const struct process_title *title; /* of the agent; NULL: supervisors keep it */
+  const struct log *log;             /* NULL: no log */
 };
 
 /* Returns the number of resident pages of this process; -1: unknown. */
@@ -60,6 +67,7 @@ long supervisor_own_pages(void);
 
 /* To be called in the child of a fork(2), after descriptors 0 to 2 and SUPERVISOR_SOCKET were set
    up. */
-_Noreturn void supervisor_main(const struct supervisor_setup *setup);
+_Noreturn void supervisor_main(const struct supervisor_options *options, pid_t agent,
+                               struct supervisor_page *page);
 
 #endif

@@ -92,20 +92,13 @@ static void set_title(const struct supervisor_options *options, pid_t agent) {
 _Noreturn static void be_supervisor(const struct supervisor_options *options, pid_t agent,
                                     struct supervisor_page *page, int socket) {
   struct child_environment environment;
-  const struct supervisor_setup setup = {.agent = agent,
-                                         .page = page,
-                                         .commands = options->commands,
-                                         .agent_pages = options->agent_pages,
-                                         .work = options->work,
-                                         .forget = options->forget,
-                                         .owner = options->owner};
   for (int i = 0; i < 3; i++)
     (void)dup2(options->stdin_fd, i);
   if (socket != SUPERVISOR_SOCKET)
     (void)dup3(socket, SUPERVISOR_SOCKET, O_CLOEXEC);
   keep_variables(&environment);
   set_title(options, agent);
-  supervisor_main(&setup);
+  supervisor_main(options, agent, page);
 }
 
 /* --- the agent's side ------------------------------------------------------------------------- */

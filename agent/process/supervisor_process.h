@@ -7,8 +7,6 @@
 
 #include "agent/process/supervisor.h"
 #include "agent/process/supervisor_page.h"
-#include "base/log.h"
-#include "base/process_title.h"
 
 /*
  * The process of a supervisor, as the agent sees it. It is a fork of the agent that executes no
@@ -21,20 +19,6 @@ struct supervisor_process {
   int socket;    /* -1: the supervisor was dismissed */
   int other_end; /* the supervisor's, to take back a message that it did not receive; or -1 */
   struct supervisor_page *page;
-};
-
-/* Everything that is pointed to must outlive the processes. */
-struct supervisor_options {
-  supervisor_work *work;       /* kinds_work of agent/kinds/kind.h */
-  long agent_pages;            /* of supervisor_setup */
-  void (*forget)(void *owner); /* overwrites the agent's secrets in a supervisor; NULL: none */
-  void *owner;
-  struct supervisor_commands commands; /* the agent has raised its own number of open files */
-  int stdin_fd;                        /* reads as empty */
-  int oom_score_fd; /* the agent's oom_score_adj; 0: supervisors have the agent's score */
-  const char *job;  /* for the title; NULL: none */
-  const struct process_title *title; /* of this process; NULL: supervisors keep it */
-  const struct log *log;             /* NULL: no log */
 };
 
 /* Makes the process. Returns 0, or -1 with errno. */

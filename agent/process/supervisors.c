@@ -487,7 +487,7 @@ bool supervisors_are_killing(const struct supervisors *self) {
   return self->give_up_ms != 0;
 }
 
-bool supervisors_have_processes(struct supervisors *self) {
+bool supervisors_find_processes(struct supervisors *self) {
   return supervisors_are_busy(self) || signal_orphans(self, 0) > 0;
 }
 

@@ -135,10 +135,10 @@ bool supervisors_count(struct supervisors *self);
    and is not killing them; NULL: none uses any. */
 struct supervisor *supervisors_largest_left(const struct supervisors *self, int64_t *rss_bytes);
 
-/* Whether any process of a step lives. */
-bool supervisors_have_processes(struct supervisors *self);
+/* Returns whether any process of a step lives; may read /proc. */
+bool supervisors_find_processes(struct supervisors *self);
 
-/* The same, as far as the supervisors have reported; reads nothing. */
+/* The same, as far as the supervisors have reported. */
 bool supervisors_are_busy(const struct supervisors *self);
 
 /* Whether a tree is being killed, for at most SUPERVISORS_GIVE_UP_MS. */
