@@ -17,7 +17,7 @@ static struct claims begin(const struct tree *tree) {
   return claims;
 }
 
-/* As SIGKILL does: the lock is free, its file stays. */
+/* Like SIGKILL: the lock is free, and its file stays. */
 static void die(struct claims *self) {
   close(self->lock);
   self->lock = -1;
@@ -46,40 +46,7 @@ static char *lock_name(const struct claims *self) {
   return name;
 }
 
-TREE_TEST(one_of_two_gets_it) {
-  struct claims a = begin(tree), b = begin(tree);
-  assert_string_not_equal(a.instance, b.instance);
-  assert_int_equal(claims_take(&a, "1"), CLAIM_TAKEN);
-  assert_int_equal(claims_take(&b, "1"), CLAIM_FOREIGN);
-  assert_int_equal(owner(&a, "1"), CLAIM_OF_SELF);
-  assert_int_equal(owner(&b, "1"), CLAIM_OF_AGENT);
-  assert_int_equal(owner(&b, "2"), CLAIM_OF_NOBODY);
-  claims_drop(&b, "1");
-  assert_true(tree_has(tree, ".claim-1"));
-  claims_drop(&a, "1");
-  assert_false(tree_has(tree, ".claim-1"));
-  claims_close(&a);
-  claims_close(&b);
-  assert_int_equal(tree_count(tree, "."), 0);
-}
-
-/* The directory of a script is empty: a rename(2) would replace it. */
-TREE_TEST(a_script_s_is_left_alone) {
-  struct claims claims = begin(tree);
-  tree_make(tree,
-            ".claim-1/ .claim-2/ .claim-2/owner=nobody .claim-3/ .claim-3/owner>.claim-2/owner "
-            ".claim-4/ .claim-4/owner|");
-  for (const char *id = "1\0002\0003\0004\0"; *id != '\0'; id += 2) {
-    assert_int_equal(claims_take(&claims, id), CLAIM_FOREIGN);
-    assert_int_equal(owner(&claims, id), CLAIM_OF_SCRIPT);
-    claims_drop(&claims, id);
-  }
-  assert_int_equal(tree_count(tree, ".claim-1"), 0);
-  assert_true(tree_has(tree, ".claim-4/owner"));
-  claims_close(&claims);
-}
-
-TREE_TEST(what_its_place_is_taken_by_is_no_claim_of_ours) {
+TREE_TEST(other_entries_with_the_name_of_a_claim_are_foreign) {
   struct claims claims = begin(tree);
   tree_make(tree, ".claim-1=text .claim-2>nowhere");
   assert_int_equal(claims_take(&claims, "1"), CLAIM_FOREIGN);
@@ -89,36 +56,7 @@ TREE_TEST(what_its_place_is_taken_by_is_no_claim_of_ours) {
   claims_close(&claims);
 }
 
-TREE_TEST(without_a_rename_that_replaces_nothing_it_is_made_in_place) {
-  struct claims a = begin(tree), b = begin(tree);
-  a.plain_mkdir = b.plain_mkdir = true;
-  assert_int_equal(claims_take(&a, "1"), CLAIM_TAKEN);
-  assert_int_equal(claims_take(&b, "1"), CLAIM_FOREIGN);
-  assert_int_equal(owner(&b, "1"), CLAIM_OF_AGENT);
-  claims_close(&a);
-  claims_close(&b);
-}
-
-TREE_TEST(one_of_the_dead_is_known_and_removed) {
-  struct claims dead = begin(tree), claims = begin(tree);
-  assert_int_equal(claims_take(&dead, "1"), CLAIM_TAKEN);
-  assert_int_equal(claims_take(&dead, "2"), CLAIM_TAKEN);
-  die(&dead);
-  int lock, again;
-  assert_int_equal(claims_owner(&claims, "1", &lock), CLAIM_OF_DEAD);
-  assert_true(lock >= 0);
-  struct claims third = begin(tree);
-  assert_int_equal(claims_owner(&third, "1", &again), CLAIM_OF_AGENT); /* somebody judges it */
-  ipc_directory_close_entry(lock);
-  claims_drop(&claims, "1");
-  assert_false(tree_has(tree, ".claim-1"));
-  assert_int_equal(unlinkat(tree->fd, lock_name(&dead), 0), 0);
-  assert_int_equal(owner(&claims, "2"), CLAIM_OF_DEAD); /* also without its lock */
-  claims_close(&third);
-  claims_close(&claims);
-}
-
-TREE_TEST(a_sweep_removes_what_the_dead_have_left) {
+TREE_TEST(a_sweep_removes_the_files_of_a_dead_agent) {
   struct claims dead = begin(tree), claims = begin(tree), other = begin(tree);
   tree_write(tree, claims_make_name(&dead).text, "half a result", 0600);
   struct ipc_name name = claims_make_name(&dead);
@@ -126,10 +64,10 @@ TREE_TEST(a_sweep_removes_what_the_dead_have_left) {
   tree_write(tree, formatted("%s/owner", name.text), "", 0600);
   assert_int_equal(claims_take(&dead, "1"), CLAIM_TAKEN);
   die(&dead);
-  sweep(&claims); /* finds it */
+  sweep(&claims); /* finds the dead agent */
   sweep(&claims); /* its claim is still there */
   assert_true(tree_has(tree, lock_name(&dead)));
-  assert_int_equal(tree_count(tree, "."), 4); /* with two that live */
+  assert_int_equal(tree_count(tree, "."), 4); /* two of them are locks of live agents */
   claims_drop(&claims, "1");
   sweep(&claims);
   assert_false(tree_has(tree, lock_name(&dead)));
@@ -139,23 +77,24 @@ TREE_TEST(a_sweep_removes_what_the_dead_have_left) {
   claims_close(&claims);
 }
 
-/* It takes one after the other, also when there is nothing to be removed of one. */
-TREE_TEST(sweeps_come_to_each_of_the_dead) {
-  struct claims supervisor = begin(tree), claims = begin(tree);
-  assert_int_equal(claims_take(&supervisor, "1"), CLAIM_TAKEN);
-  die(&supervisor);
+/* Each sweep is about another one, even if nothing of the last one could be removed. */
+TREE_TEST(sweeps_come_to_every_dead_agent) {
+  struct claims holder = begin(tree), claims = begin(tree);
+  assert_int_equal(claims_take(&holder, "1"), CLAIM_TAKEN);
+  die(&holder);
   for (int i = 0; i < 9; i++) {
     struct claims dead = begin(tree);
     die(&dead);
   }
   for (int i = 0; i < 11; i++)
     sweep(&claims);
-  assert_int_equal(tree_count(tree, "."), 3); /* the claim and its lock, and one that lives */
+  assert_int_equal(tree_count(tree, "."),
+                   3); /* the claim and its lock, and that of the live agent */
   claims_close(&claims);
 }
 
-/* Under a name of a dead agent there may be anything: what no agent makes is left alone. */
-TREE_TEST(a_sweep_removes_nothing_that_no_agent_makes) {
+/* Other processes may use the names of a dead agent for anything. */
+TREE_TEST(a_sweep_removes_only_files_that_agents_make) {
   struct claims claims = begin(tree);
   tree_make(tree, ".agent-0123456789abcdef .agent-0123456789abcdef.1/ .agent-0123456789abcdef.1/x "
                   ".agent-0123456789abcdef.2/ .agent-0123456789abcdef.2/owner=me "
@@ -172,7 +111,7 @@ TREE_TEST(a_sweep_removes_nothing_that_no_agent_makes) {
   claims_close(&claims);
 }
 
-TREE_TEST(a_lock_that_is_no_regular_file_is_not_opened) {
+TREE_TEST(a_lock_that_is_not_a_regular_file_is_not_opened) {
   struct claims claims = begin(tree);
   tree_make(tree, ".agent-0123456789abcdef| .agent-0123456789abcdee>nowhere");
   sweep(&claims);
@@ -181,7 +120,7 @@ TREE_TEST(a_lock_that_is_no_regular_file_is_not_opened) {
   claims_close(&claims);
 }
 
-TREE_TEST(a_lock_that_somebody_removed_is_made_again) {
+TREE_TEST(a_removed_lock_is_made_again) {
   struct claims claims = begin(tree), other = begin(tree);
   assert_int_equal(claims_take(&claims, "1"), CLAIM_TAKEN);
   assert_int_equal(unlinkat(tree->fd, lock_name(&claims), 0), 0);
@@ -190,23 +129,6 @@ TREE_TEST(a_lock_that_somebody_removed_is_made_again) {
   assert_int_equal(owner(&other, "1"), CLAIM_OF_AGENT);
   claims_close(&claims);
   claims_close(&other);
-}
-
-static int take_as_nobody(void *context, struct error *error) {
-  const struct tree *tree = context;
-  struct claims claims = CLAIMS_NONE;
-  claims_open(&claims, tree->fd);
-  enum claim claim = claims_take(&claims, "1");
-  return error_set(error, "%d %d", (int)claim, errno);
-}
-
-TREE_TEST(what_the_system_refuses_is_told) {
-  struct error error;
-  char expected[32];
-  assert_int_equal(chmod(tree->path, 0755), 0);
-  (void)as_user(NOBODY, NOBODY, take_as_nobody, tree, &error);
-  (void)snprintf(expected, sizeof expected, "%d %d", (int)CLAIM_REFUSED, EACCES);
-  assert_string_equal(error.text, expected);
 }
 
 static int drop_without_rights(void *context, struct error *error) {
@@ -223,8 +145,8 @@ static int drop_without_rights(void *context, struct error *error) {
              : error_set(error, "%d %d", (int)claim, (int)owner);
 }
 
-/* Else it would be taken for a script's, and never removed. */
-TREE_TEST(one_that_cannot_be_removed_keeps_its_owner) {
+/* Without its owner it would look like a script's, and never be removed. */
+TREE_TEST(a_claim_that_cannot_be_removed_keeps_its_owner) {
   struct error error = {.text = ""};
   assert_int_equal(fchown(tree->fd, NOBODY, NOBODY), 0);
   int dropped = as_user(NOBODY, NOBODY, drop_without_rights, tree, &error);
@@ -233,7 +155,7 @@ TREE_TEST(one_that_cannot_be_removed_keeps_its_owner) {
   assert_int_equal(fchmod(tree->fd, 0700), 0);
 }
 
-/* Who may write in the directory may remove a claim in it. */
+/* Every user who may write in the directory may remove a claim. */
 TREE_TEST(a_claim_has_the_mode_of_its_directory) {
   struct stat file;
   assert_int_equal(chmod(tree->path, 02775), 0);

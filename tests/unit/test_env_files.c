@@ -9,7 +9,7 @@
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
-/* The variables, a line each. */
+/* Each variable is followed by a semicolon. */
 static void expect(struct env_files *files, const char *expected) {
   struct buffer out = {0};
   char **variables = env_files_read(files);
@@ -24,39 +24,8 @@ static void expect(struct env_files *files, const char *expected) {
   buffer_release(&out);
 }
 
-TREE_TEST(values_are_files_without_line_endings_at_the_end) {
-  struct log log = logged_open(LOG_WARN);
-  tree_make(tree, "a=secret b l>a");
-  tree_write(tree, "c", "\xEF\xBB\xBFtwo\nlines\n\n", 0600);
-  struct env_files *files =
-      env_files_new(formatted("A=%s:B=%s:C=%s:L=%s", tree_path(tree, "a"), tree_path(tree, "b"),
-                              tree_path(tree, "c"), tree_path(tree, "l")),
-                    &log);
-  expect(files, "A=secret;B=;C=two\nlines;L=secret;");
-  tree_write(tree, "a", "rotated", 0600);
-  expect(files, "A=rotated;B=;C=two\nlines;L=rotated;");
-  env_files_free(files);
-  close(log.fd);
-}
-
-TREE_TEST(a_file_that_is_missing_is_no_variable_and_one_warning) {
-  struct log log = logged_open(LOG_WARN);
-  struct env_files *files = env_files_new(formatted("A=%s", tree_path(tree, "a")), &log);
-  expect(files, "");
-  expect(files, "");
-  assert_int_equal(logged_count(&log, "commands have no A: "), 1);
-  assert_int_equal(logged_count(&log, "No such file or directory"), 1);
-  tree_write(tree, "a", "x", 0600);
-  expect(files, "A=x;");
-  assert_int_equal(unlinkat(tree->fd, "a", 0), 0);
-  expect(files, "");
-  assert_int_equal(logged_count(&log, "commands have no A: "), 2);
-  env_files_free(files);
-  close(log.fd);
-}
-
-/* None of them blocks. */
-TREE_TEST(what_no_variable_can_hold_is_left_out) {
+/* Reading them does not block. */
+TREE_TEST(files_that_cannot_be_variables_are_left_out) {
   struct log log = logged_open(LOG_WARN);
   tree_make(tree, "d/ f|");
   tree_write(tree, "bad", "\xFF", 0600);
@@ -71,7 +40,7 @@ TREE_TEST(what_no_variable_can_hold_is_left_out) {
   close(log.fd);
 }
 
-TREE_TEST(what_is_no_name_and_path_is_ignored) {
+TREE_TEST(anything_but_a_name_and_a_path_is_ignored) {
   struct log log = logged_open(LOG_WARN);
   tree_make(tree, "a=x");
   struct env_files *files =

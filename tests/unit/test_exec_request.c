@@ -1,69 +1,15 @@
 #include "agent/frontends/request_files/exec_request.h"
 
 #include "tests/support/quoted.h"
-#include "tests/support/same_step.h"
 #include "tests/test.h"
 
-static enum request_found parse_for(const char *pack, struct exec_request *self, const char *text,
-                                    struct error *error) {
-  const struct exec_request_rules rules = {
-      .pack = pack, .timeout_seconds = 30, .timeout_max_seconds = 120};
+static enum request_found parse(struct exec_request *self, const char *text, struct error *error) {
+  const struct exec_request_rules rules = {.timeout_seconds = 30, .timeout_max_seconds = 120};
   *error = (struct error){.text = ""};
   return exec_request_parse(self, quoted(text), strlen(text), "17", &rules, error);
 }
 
-static enum request_found parse(struct exec_request *self, const char *text, struct error *error) {
-  return parse_for(NULL, self, text, error);
-}
-
-struct row {
-  const char *request;
-  const char *step; /* of the field after stepId on */
-};
-
-static void expect_step(const struct row *row) {
-  struct exec_request request;
-  struct step step;
-  struct error error;
-  if (parse(&request, row->request, &error) != REQUEST_READY)
-    fail_msg("%s: %s", row->request, error.text);
-  char **env = calloc(1, sizeof *env);
-  exec_request_step(&request, "17", "bash", request.directory, env, &step);
-  assert_same_step(&step, quoted(formatted("{'stepId':'17',%s}", row->step)));
-  step_release(&step);
-  exec_request_release(&request);
-}
-
-TEST(a_request_becomes_a_step) {
-#define REST "'workingDirectory':'/workspace','timeoutSeconds':30"
-  static const struct row rows[] = {
-      {"{'command':'ls'}", "'command':'bash','args':['-c','ls']," REST},
-      {"{'command':'ls','args':['-l','*.c']}", "'command':'bash','args':['-c','ls -l *.c']," REST},
-      {"{'command':'ls','args':[],'argv':[],'stdin':'','target':null}",
-       "'command':'bash','args':['-c','ls']," REST},
-      {"{'command':'ls','args':null,'argv':null,'stdin':null,'workDir':null,'timeout':null}",
-       "'command':'bash','args':['-c','ls']," REST},
-      {"{'command':5,'args':6,'argv':['ls']}", "'command':'ls','args':[]," REST},
-      {"{'argv':['a','b c','']}", "'command':'a','args':['b c','']," REST},
-      {"{'argv':['cat'],'stdin':'x'}", "'command':'cat','args':[]," REST ",'stdin':'x\\n'"},
-      {"{'argv':['cat'],'stdin':'x\\u0000y'}",
-       "'command':'cat','args':[]," REST ",'stdin':'x\\u0000y\\n'"},
-      {"{'command':'cat','stdin':'x'}",
-       "'command':'bash','args':['-c','cat']," REST ",'stdin':'x\\n'"},
-      {"{'id':5,'command':'ls','_meta':{'a':['b']},'other':{}}",
-       "'command':'bash','args':['-c','ls']," REST},
-      {"\xEF\xBB\xBF{'command':'ls'}", "'command':'bash','args':['-c','ls']," REST},
-      {" \n{'command':'ls','workDir':'','timeout':0}\n",
-       "'command':'bash','args':['-c','ls']," REST},
-      {"{'command':'ls','workDir':'/x y'}",
-       "'command':'bash','args':['-c','ls'],'workingDirectory':'/x y','timeoutSeconds':30"},
-  };
-#undef REST
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    expect_step(&rows[i]);
-}
-
-TEST(the_timeout_is_rounded_down_and_bounded) {
+TEST(a_timeout_is_rounded_down_and_bounded) {
   static const struct {
     const char *text;
     unsigned seconds;
@@ -113,7 +59,7 @@ static void expect_refused(enum request_found expected, const struct refusal *ro
   }
 }
 
-TEST(what_cannot_be_executed_is_refused) {
+TEST(a_request_that_cannot_be_executed_is_refused) {
   static const struct refusal rows[] = {
       {"{}", "command: expected a non-empty string, got nothing"},
       {"{'command':''}", "command: expected a non-empty string, got an empty string"},
@@ -136,27 +82,4 @@ TEST(what_cannot_be_executed_is_refused) {
       {"{'command':'ls','command':'rm'}", "command: expected once, got it twice"},
   };
   expect_refused(REQUEST_REFUSED, rows, sizeof rows / sizeof *rows);
-}
-
-TEST(a_target_is_compared_without_case_and_white_space) {
-  static const struct {
-    const char *target, *pack;
-    bool is_for;
-  } rows[] = {
-      {"'k8s-ops'", "k8s-ops", true},   {"' K8s\\t-OPS \\n'", "k8s-ops", true},
-      {"'k8s-ops'", " K8S-ops ", true}, {"'k8s-ops'", "echotool", false},
-      {"'k8s-ops'", NULL, true},        {"'k8s-ops'", "", true},
-      {"'k8s-ops'", " ", true},         {"''", "echotool", true},
-      {"' '", "echotool", true},        {"null", "echotool", true},
-      {"5", "echotool", true},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    struct exec_request request;
-    struct error error;
-    const char *text = formatted("{'command':'ls','target':%s}", rows[i].target);
-    bool is_for = parse_for(rows[i].pack, &request, text, &error) != REQUEST_OF_OTHERS;
-    if (is_for != rows[i].is_for)
-      fail_msg("%s for %s", rows[i].target, rows[i].pack);
-    exec_request_release(&request);
-  }
 }

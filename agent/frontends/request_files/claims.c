@@ -1,15 +1,15 @@
 /*
- * A claim is made under a name of the agent's own, `owner` in it, and then renamed to `.claim-<id>`
- * without replacing: whoever sees it sees its owner too, and a plain rename(2) would replace the
+ * A claim is made under a hidden name, with `owner` in it, and then renamed to `.claim-<id>` without
+ * replacing. So every process that sees the claim sees its owner; a plain rename(2) would replace the
  * empty directory that a script has made.
  *
- * Any name may be somebody else's a moment later, also a link to a directory elsewhere. So a
- * claim's directory is opened once; `owner` is made, read and removed below that descriptor, and
- * only where the descriptor has been found to be this agent's own, or the claim of one that is
- * dead. By name a directory is only renamed, or removed when it is empty.
+ * Any name may belong to another process a moment later, and may be a link to a directory elsewhere.
+ * So a claim's directory is opened once; `owner` is made, read and removed below that descriptor, and
+ * only after the descriptor was found to be a claim of this agent or of a dead one. By name, a
+ * directory is only renamed, or removed if it is empty.
  *
- * Two agents may find the same dead one. Whoever judges it holds its lock meanwhile, and has read
- * `owner` after taking it: the other one finds the lock held, as if the owner lived.
+ * Two agents may find the same dead one. The first holds the dead agent's lock, and reads `owner`
+ * after taking it; the second finds the lock held, as if the owner were alive.
  */
 #include "agent/frontends/request_files/claims.h"
 
@@ -27,7 +27,7 @@
 #include "base/staged_file.h"
 
 #ifndef RENAME_NOREPLACE
-#define RENAME_NOREPLACE (1U << 0) /* linux/fs.h, which musl's headers do not come with */
+#define RENAME_NOREPLACE (1U << 0) /* of linux/fs.h, which musl does not have */
 #endif
 
 #define AGENT_PREFIX ".agent-"
@@ -54,15 +54,15 @@ static bool is_instance(const char *text) {
   return strspn(text, "0123456789abcdef") >= CLAIMS_INSTANCE_LENGTH;
 }
 
-/* By O_PATH: for names below it and for fstat. -1 with errno. */
+/* Opens a directory with O_PATH, for names below it and for fstat(2). Returns -1 with errno. */
 static int open_directory(int directory, const char *name) {
   return openat(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
 /* --- the lock -------------------------------------------------------------------------------- */
 
-/* Takes the lock of an open file, which it closes when it cannot: another process holds it
-   (EWOULDBLOCK), or who had it last has removed it (ENOENT). */
+/* Takes the lock of an open file. Returns -1, and closes it, if another process holds the lock
+   (EWOULDBLOCK) or its last holder has removed the file (ENOENT). */
 static int lock_open(int fd) {
   struct stat file;
   if (fd < 0)
@@ -79,11 +79,11 @@ static int lock_open(int fd) {
 static int make_lock(int directory, const char *name) {
   int fd = openat(directory, name, O_RDONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (fd >= 0)
-    (void)fchmod(fd, 0644); /* whatever the umask: others have to open it */
+    (void)fchmod(fd, 0644); /* whatever the umask is: other users must open it */
   return lock_open(fd);
 }
 
-/* -1: it is held, or not there (ENOENT), or no lock. */
+/* Returns -1 if the lock is held, is missing (ENOENT), or is not a regular file. */
 static int take_lock(const struct claims *self, const char *instance) {
   struct stat file;
   return lock_open(ipc_directory_open_file(self->directory, lock_name(instance).text, &file));
@@ -104,7 +104,7 @@ int claims_renew(struct claims *self) {
       return 0;
     if (errno != EEXIST && errno != ENOENT && errno != EWOULDBLOCK)
       break;
-    self->instance[0] = '\0'; /* somebody has this name */
+    self->instance[0] = '\0'; /* another agent has this name */
   }
   return -1;
 }
@@ -126,7 +126,7 @@ void claims_close(struct claims *self) {
 
 /* --- one claim ------------------------------------------------------------------------------- */
 
-/* Reads the beginning of `owner`, a text; the length, or -1. */
+/* Reads the beginning of `owner`. Returns its length, or -1. */
 static ssize_t read_owner(int claim, char text[CLAIMS_INSTANCE_LENGTH + 1]) {
   struct stat file;
   int fd = ipc_directory_open_file(claim, OWNER, &file);
@@ -138,12 +138,12 @@ static ssize_t read_owner(int claim, char text[CLAIMS_INSTANCE_LENGTH + 1]) {
   return length;
 }
 
-/* False: it is nobody's that is an agent. */
+/* Returns false unless the owner is an agent. */
 static bool has_owner(int claim, char instance[CLAIMS_INSTANCE_LENGTH + 1]) {
   return read_owner(claim, instance) == CLAIMS_INSTANCE_LENGTH && is_instance(instance);
 }
 
-/* Whether a directory was made by this agent's user, whoever that is on this file system. */
+/* Returns true if this agent's user made the directory; a file system may map users. */
 static bool is_own(const struct claims *self, int claim) {
   struct stat made, lock;
   if (fstat(claim, &made) != 0 || fstat(self->lock, &lock) != 0)
@@ -152,13 +152,13 @@ static bool is_own(const struct claims *self, int claim) {
   return made.st_uid == lock.st_uid;
 }
 
-/* Removes one that is this agent's or a dead one's, and has this name now. */
+/* Removes a claim of this agent, or of a dead one, that has this name now. */
 static void remove_claim(const struct claims *self, const char *name, int claim) {
   ipc_directory_remove(claim, OWNER, 0);
   ipc_directory_remove(self->directory, name, AT_REMOVEDIR);
 }
 
-/* Makes it, with its owner; a descriptor, or -1. */
+/* Makes a claim with its owner. Returns a descriptor, or -1 with errno. */
 static int make_claim(const struct claims *self, const char *name) {
   struct stat directory;
   if (fstat(self->directory, &directory) != 0 ||
@@ -179,7 +179,7 @@ static enum claim failure(void) {
   return errno == EEXIST || errno == ENOTEMPTY ? CLAIM_FOREIGN : CLAIM_REFUSED;
 }
 
-/* Closes it. What has the claim's name now may be something else, which counts as no claim. */
+/* Closes the claim. Another process may have its name by now: then it is not taken. */
 static enum claim check_taken(const struct claims *self, const char *name, int claim) {
   bool taken = staged_file_has_name(claim, self->directory, name);
   if (!taken)
@@ -194,7 +194,7 @@ enum claim claims_take(struct claims *self, const char *id) {
   struct stat file;
   if (fstatat(self->directory, name.text, &file, AT_SYMLINK_NOFOLLOW) == 0)
     return CLAIM_FOREIGN;
-  if (claims_renew(self) != 0) /* a claim without a lock would look like one of the dead */
+  if (claims_renew(self) != 0) /* without a lock, this agent would look dead */
     return CLAIM_REFUSED;
   if (!self->plain_mkdir) {
     struct ipc_name hidden = claims_make_name(self);
@@ -214,7 +214,7 @@ enum claim claims_take(struct claims *self, const char *id) {
   return claim >= 0 ? check_taken(self, name.text, claim) : failure();
 }
 
-/* See claims_owner; `*claim` is open for the caller, or -1. */
+/* See claims_owner. The caller closes `*claim`, which may be -1. */
 static enum claim_owner find_owner(const struct claims *self, const char *name, int *claim,
                                    int *lock) {
   char instance[CLAIMS_INSTANCE_LENGTH + 1], again[CLAIMS_INSTANCE_LENGTH + 1];
@@ -249,7 +249,7 @@ void claims_drop(struct claims *self, const char *id) {
   int claim, lock;
   enum claim_owner owner = find_owner(self, name.text, &claim, &lock);
   if (owner == CLAIM_OF_SELF || owner == CLAIM_OF_DEAD) {
-    /* Not in its place: without its owner it would look like a script's. */
+    /* It is renamed first: without its owner it would look like a script's. */
     struct ipc_name hidden = claims_make_name(self);
     if (renameat(self->directory, name.text, self->directory, hidden.text) == 0)
       remove_claim(self, hidden.text, claim);
@@ -258,9 +258,9 @@ void claims_drop(struct claims *self, const char *id) {
   ipc_directory_close_entry(lock);
 }
 
-/* --- what the dead leave --------------------------------------------------------------------- */
+/* --- the sweep ------------------------------------------------------------------------------- */
 
-/* The instance of a name that is a lock's, or (`dot`) one of those that begin with a lock's. */
+/* Reads the instance from the name of a lock or, with `dot`, from a hidden name. */
 static bool read_instance(const char *name, bool dot, char instance[CLAIMS_INSTANCE_LENGTH + 1]) {
   size_t prefix = sizeof AGENT_PREFIX - 1;
   if (strncmp(name, AGENT_PREFIX, prefix) != 0 ||
@@ -286,12 +286,12 @@ static void sweep_claim(struct claims *self, const char *name) {
   close(claim);
 }
 
-/* From the instance that the sweep is about, in a circle of all. */
+/* Returns the distance of an instance from this sweep's, in the circle of all instances. */
 static unsigned long long distance_to(const struct claims *self, const char *instance) {
   return strtoull(instance, NULL, 16) - strtoull(self->sweep.dead, NULL, 16);
 }
 
-/* The nearest of the dead is the next. */
+/* The next sweep is about the nearest dead agent. */
 static void sweep_lock(struct claims *self, const char *instance) {
   struct claims_sweep *sweep = &self->sweep;
   if (strcmp(instance, sweep->dead) == 0 || strcmp(instance, self->instance) == 0 ||
@@ -303,7 +303,7 @@ static void sweep_lock(struct claims *self, const char *instance) {
     memcpy(sweep->next, instance, sizeof sweep->next);
 }
 
-/* Half a result, or a claim that was not in its place yet; nothing else of this name is removed. */
+/* Removes an incomplete result or claim; anything else with such a name stays. */
 static void remove_hidden(struct claims *self, const char *name) {
   char owner[CLAIMS_INSTANCE_LENGTH + 1];
   int lock = take_lock(self, self->sweep.dead);

@@ -20,7 +20,7 @@ struct env_file {
 
 struct env_files {
   const struct log *log;
-  char *text; /* what names and paths are in */
+  char *text; /* holds the names and paths */
   size_t count;
   struct env_file files[];
 };
@@ -62,8 +62,7 @@ void env_files_free(struct env_files *self) {
   free(self);
 }
 
-/* Reads a regular file; what else a path may lead to could block. Returns what is wrong, or
-   NULL. */
+/* Reads a regular file, because another one may block. Returns NULL, or what is wrong. */
 static const char *read_value(const char *path, struct buffer *value) {
   struct stat file;
   int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -105,7 +104,7 @@ char **env_files_read(struct env_files *self) {
     if (wrong == NULL && asprintf(&variables[count++], "%s=%.*s", file->name, (int)value.length,
                                   value.length > 0 ? value.bytes : "") < 0)
       memory_exhausted("a variable");
-    /* It may be a secret. */
+    /* The value may be a secret. */
     if (value.capacity > 0)
       explicit_bzero(value.bytes, value.capacity);
     buffer_release(&value);

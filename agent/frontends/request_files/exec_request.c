@@ -27,7 +27,7 @@ bool exec_request_id_is_valid(const char *id) {
 
 /* --- the fields ------------------------------------------------------------------------------ */
 
-/* NULL when it is absent or null. */
+/* Returns NULL if the field is absent or null. */
 static cJSON *field(const struct exec_request *self, const char *name) {
   cJSON *value = cJSON_GetObjectItemCaseSensitive(self->root, name);
   return cJSON_IsNull(value) ? NULL : value;
@@ -58,8 +58,8 @@ static int check_texts(const char *name, const cJSON *value, struct error *error
   return 0;
 }
 
-/* The next of a name, 0 at its end: case and white space do not count, which a person may have
-   written otherwise into a manifest than a program. */
+/* Returns the next letter of a name, 0 at its end. Case and white space do not count, because people
+   write names into manifests. */
 static int next_letter(const char **text) {
   *text += strspn(*text, " \t\n\v\f\r");
   int letter = (unsigned char)**text;
@@ -67,7 +67,7 @@ static int next_letter(const char **text) {
   return letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter;
 }
 
-/* Whether it is for the sidecar of this pack. One that is empty is for any. */
+/* Returns true if the target is this pack. An empty one is any pack. */
 static bool is_for(const cJSON *target, const char *pack) {
   const char *left = cJSON_IsString(target) ? target->valuestring : "";
   const char *right = pack != NULL ? pack : "";
@@ -79,7 +79,7 @@ static bool is_for(const cJSON *target, const char *pack) {
   return wanted == own;
 }
 
-/* A number, or digits, rounded down; 0 for anything else. */
+/* Returns a number, or the value of a string of digits; 0 for anything else. */
 static double seconds_of(const cJSON *value) {
   if (cJSON_IsNumber(value))
     return value->valuedouble;
@@ -236,7 +236,7 @@ static char *copy_text(const char *text) {
   return memory_copy(text, strlen(text));
 }
 
-/* Of a program all but its name. */
+/* Returns the arguments without the name of the program. */
 static char **make_arguments(const struct exec_request *self) {
   if (self->argv == NULL) {
     struct buffer line = {0};
@@ -256,13 +256,13 @@ static char **make_arguments(const struct exec_request *self) {
   return args;
 }
 
-/* Tools read lines: the input ends with a line ending, as it does for the reference. */
+/* The input ends with a line ending, as it does in the reference implementation: tools read lines. */
 static struct step_bytes make_input(const struct exec_request *self) {
   struct buffer input = {0};
   if (self->input == NULL)
     return (struct step_bytes){0};
   buffer_add(&input, self->input, self->input_length);
-  buffer_add(&input, "\n", 2); /* and a NUL behind it */
+  buffer_add(&input, "\n", 2); /* with the NUL */
   return (struct step_bytes){.text = input.bytes, .length = input.length - 1};
 }
 

@@ -12,30 +12,30 @@
 #include "wire/step.h"
 
 /*
- * What a file exec-request-<id>.json says, and what is written to its exec-result-<id>.json: the
- * one place that knows their fields. Pure.
+ * Parses exec-request-<id>.json and writes exec-result-<id>.json; no other module knows their
+ * fields. Pure.
  *
  *   {"id":"17…","command":"ls","args":["-l"],"workDir":"/workspace","timeout":30,
  *    "target":"k8s-ops","argv":["ls","-l"],"stdin":"…","_meta":{…}}
  *
  *   {"id":"17…","exitCode":0,"stdout":"…","stderr":"","timedOut":false}
  *
- * `argv` that is not empty is executed without a shell, and `command` and `args` do not count; else
- * `command` and `args`, joined by blanks, are one line for a shell. null counts as absent, and
- * other fields are ignored. A result has always all of its fields, in one line.
+ * A non-empty `argv` is executed without a shell, and `command` and `args` are ignored; else
+ * `command` and `args`, joined by blanks, are one line for a shell. null counts as absent, and other
+ * fields are ignored. A result always has all of its fields, in one line.
  */
 #define EXEC_REQUEST_PREFIX "exec-request-"
 #define EXEC_RESULT_PREFIX "exec-result-"
 #define EXEC_SUFFIX ".json"
 
-/* The longest id: a file name has 255 bytes. */
+/* The longest id: a file name has at most 255 bytes. */
 #define EXEC_REQUEST_ID_MAX 237
 
 /* The largest request, in bytes. */
 #define EXEC_REQUEST_MAX ((size_t)8 * 1024 * 1024)
 
-/* The bytes of each stream of a result; more are cut at a character's end, and EXEC_RESULT_CUT
-   follows. */
+/* The most bytes of each stream of a result. A longer one is cut after a whole character, and
+   EXEC_RESULT_CUT follows. */
 #define EXEC_RESULT_STREAM_MAX ((size_t)51200)
 #define EXEC_RESULT_CUT "...(truncated)"
 
@@ -44,22 +44,22 @@
 
 enum request_found {
   REQUEST_READY,
-  REQUEST_REFUSED,   /* it is JSON, but cannot be executed: to be answered with the error */
-  REQUEST_SHORT,     /* it ends too early: perhaps it is still being written */
-  REQUEST_BROKEN,    /* it is not JSON, whatever may come */
-  REQUEST_OF_OTHERS, /* for another sidecar */
-  /* Of a file, not of its text: */
-  REQUEST_NONE,       /* something that is no request; the error says what */
-  REQUEST_UNREADABLE, /* now; the error says why */
+  REQUEST_REFUSED,   /* it is JSON, but cannot be executed; the error is its answer */
+  REQUEST_SHORT,     /* it ends too early: it may still be written */
+  REQUEST_BROKEN,    /* it is not JSON, whatever follows */
+  REQUEST_OF_OTHERS, /* it is for another sidecar */
+  /* These are of a file, not of its text: */
+  REQUEST_NONE,       /* it is not a request; the error says what it is */
+  REQUEST_UNREADABLE, /* it cannot be read now; the error says why */
   REQUEST_GONE
 };
 
-/* Whole when it is READY. */
+/* Complete if it is REQUEST_READY. */
 struct exec_request {
-  cJSON *root;           /* what the texts below are in */
-  bool other_id;         /* it has another `id` than the file's name */
-  const cJSON *argv;     /* strings, one at least; NULL: a line for a shell */
-  const char *command;   /* not empty, without argv */
+  cJSON *root;           /* owns the texts below */
+  bool other_id;         /* its `id` is not that of the file's name */
+  const cJSON *argv;     /* at least one string; NULL: a line for a shell */
+  const char *command;   /* not empty if there is no argv */
   const cJSON *args;     /* strings; or NULL */
   const char *directory; /* never NULL */
   const char *input;     /* NULL: none */
@@ -68,38 +68,38 @@ struct exec_request {
   const char *traceparent; /* of `_meta`; NULL: none */
 };
 
-/* Whose requests are read, and what those that do not say so have. Nothing is owned. */
+/* Which requests are read, and their defaults. Nothing is owned. */
 struct exec_request_rules {
-  const char *pack;      /* of this sidecar; NULL or "": it takes all */
+  const char *pack;      /* of this sidecar; NULL or "": it takes all requests */
   const char *directory; /* NULL: EXEC_REQUEST_DIRECTORY */
   unsigned timeout_seconds;
-  unsigned timeout_max_seconds; /* a longer one is changed to this */
+  unsigned timeout_max_seconds; /* a longer timeout is reduced to this */
 };
 
-/* Reads a whole request, or says why not in `error`. The id is that of the file's name. The caller
-   ends with exec_request_release, whatever comes back. */
+/* Parses a request; the id is that of the file's name. Sets the error unless it is REQUEST_READY or
+   REQUEST_OF_OTHERS. The caller calls exec_request_release, whatever the result is. */
 enum request_found exec_request_parse(struct exec_request *self, const char *text, size_t length,
                                       const char *id, const struct exec_request_rules *rules,
                                       struct error *error);
 void exec_request_release(struct exec_request *self);
 
-/* Makes the step of kind `run`, for step_release, with this id, to run in this directory. `shell`
-   is NULL only where there is argv; `env`, NAME=value ended by NULL, is taken over. */
+/* Makes a step of kind `run`, which the caller releases. `shell` may be NULL if there is argv; the
+   step owns `env`, a list of NAME=value ended by NULL. */
 void exec_request_step(const struct exec_request *self, const char *id, const char *shell,
                        const char *directory, char **env, struct step *out);
 
 /* Returns -1 and the error if the line for a shell is longer than the kernel accepts. */
 int exec_request_check_line(const struct exec_request *self, struct error *error);
 
-/* Adds what is executed, for a log. */
+/* Appends the command, for the log. */
 void exec_request_add_text(const struct exec_request *self, struct buffer *out);
 
-/* Whether an id is one: 1 to EXEC_REQUEST_ID_MAX bytes, UTF-8, no control character. */
+/* Returns true for 1 to EXEC_REQUEST_ID_MAX bytes of UTF-8 without control characters. */
 bool exec_request_id_is_valid(const char *id);
 
-/* Adds the result. The streams are without their trailing line endings; bytes that are not UTF-8
-   become U+FFFD. `message` is this program's, in the last line of stderr, which is never cut; "":
-   none. `stream_max`: bytes of each stream, EXEC_RESULT_STREAM_MAX or less. */
+/* Appends the result. The streams lose their trailing line endings; bytes that are not UTF-8 become
+   U+FFFD. `message`, unless it is "", is the last line of stderr, which is never cut. `stream_max` is
+   at most EXEC_RESULT_STREAM_MAX bytes. */
 void exec_request_add_result(const char *id, const struct execution_result *end,
                              const char *message, size_t stream_max, struct buffer *out);
 

@@ -8,7 +8,7 @@
 
 #define FIRST_CAPACITY 16
 
-/* Where the id is, or would be. */
+/* Returns the index of the id, or that where it would be inserted. */
 static size_t place_of(const struct exec_table *self, const char *id) {
   size_t low = 0, high = self->count;
   while (low < high) {

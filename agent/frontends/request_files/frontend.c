@@ -18,16 +18,18 @@
 #include "base/loop.h"
 #include "base/memory.h"
 
-/* Bytes of requests that begin to run in a turn of the loop, unless one alone has more. */
+/* The most bytes of requests that begin to run in a turn of the loop, unless one has more. */
 #define SUBMIT_A_TURN ((size_t)1024 * 1024)
 
-/* An orchestrator waits 30 s, and this program 3 s. */
+/* An orchestrator gives a pod 30 s to end; these make it 3 s. */
 #define DRAIN_MS 100
 #define LEAVE_BACKGROUND_MS 500
 #define DONE_GRACE_MS 1000
 #define DONE_BACKGROUND_MS 200
 
-enum state { IDLE, SERVING, FINISHING, LEAVING, CLOSED };
+/* FINISHING: there is a file `done`. LEAVING: the engine wants no more. CLOSING: the engine closes the
+   frontend, and queued requests are answered first. */
+enum state { IDLE, SERVING, FINISHING, LEAVING, CLOSING, CLOSED };
 
 struct request_files_frontend {
   struct frontend frontend; /* first */
@@ -39,14 +41,13 @@ struct request_files_frontend {
   struct env_files *env_files;
   struct event *turn; /* see arm_turn */
   int64_t turn_ms;    /* when it is due, if it is pending */
-  int64_t finish_ms;  /* FINISHING: its end, monotonic; 0: nothing runs any more */
-  unsigned wanted;    /* runs that may be submitted */
+  int64_t finish_ms;  /* the end of FINISHING, monotonic; 0: nothing is running */
+  unsigned wanted;    /* executions that the engine wants */
   unsigned running;
   size_t running_bytes; /* of their requests */
-  bool submits;         /* there may be something to submit */
-  bool closing;         /* LEAVING: when nothing is queued any more */
-  bool tools_logged;    /* that it is missing */
-  bool no_workspace;    /* EXEC_REQUEST_DIRECTORY was missing when it was needed last */
+  bool may_submit;      /* there may be a request to submit */
+  bool tools_logged;    /* `tools` is missing, and that was logged */
+  bool no_workspace;    /* EXEC_REQUEST_DIRECTORY was missing when it was last needed */
 };
 
 static struct request_files_frontend *self_of(struct frontend *frontend) {
@@ -55,9 +56,9 @@ static struct request_files_frontend *self_of(struct frontend *frontend) {
 
 static void arm_turn(struct request_files_frontend *self);
 
-/* --- running --------------------------------------------------------------------------------- */
+/* --- executions ------------------------------------------------------------------------------ */
 
-/* Where a request's directory is missing; `out` has PATH_MAX bytes. */
+/* Returns the directory that replaces a missing workspace; `out` has PATH_MAX bytes. */
 static const char *own_directory(char *out) {
   return getcwd(out, PATH_MAX) != NULL && out[0] == '/' ? out : "/";
 }
@@ -70,20 +71,20 @@ static void log_exec(const struct request_files_frontend *self, const struct exe
     exec_request_add_text(request, &text);
   }
   buffer_add(&text, "", 1);
-  mask_string(self->inbox.log->masker, text.bytes, false); /* before it is cut */
+  mask_string(self->inbox.log->masker, text.bytes, false); /* before the text is cut */
   log_plain(self->inbox.log, INBOX_LOG_PREFIX "exec [%s] (timeout=%us, workdir=%s)%.2000s",
             exec->id, request->timeout_seconds, directory, text.bytes);
   buffer_release(&text);
 }
 
-/* Asked only when a child has found it missing, so that to ask does not block. */
-static bool has_no_workspace(struct request_files_frontend *self) {
+/* Looks for the workspace only after a child has found it missing, so stat(2) does not block. */
+static bool check_workspace_missing(struct request_files_frontend *self) {
   struct stat file;
   self->no_workspace = stat(EXEC_REQUEST_DIRECTORY, &file) != 0 && errno == ENOENT;
   return self->no_workspace;
 }
 
-/* However many slashes it ends with. */
+/* The name may end with slashes. */
 static bool is_workspace(const char *directory) {
   size_t length = strlen(EXEC_REQUEST_DIRECTORY);
   return strncmp(directory, EXEC_REQUEST_DIRECTORY, length) == 0 &&
@@ -95,7 +96,7 @@ static void run_request(struct request_files_frontend *self, struct exec *exec,
   char path[PATH_MAX];
   bool again = exec->elsewhere;
   if (self->no_workspace && is_workspace(request->directory))
-    exec->elsewhere = has_no_workspace(self);
+    exec->elsewhere = check_workspace_missing(self);
   const char *directory = exec->elsewhere ? own_directory(path) : request->directory;
   struct request step = {.user_data = exec};
   exec_request_step(request, exec->id, self->options.shell, directory,
@@ -104,17 +105,17 @@ static void run_request(struct request_files_frontend *self, struct exec *exec,
   self->wanted--;
   self->running++;
   self->running_bytes += (size_t)exec->file.st_size;
-  engine_submit(&self->frontend, &step); /* and now what is secret in it is known */
+  engine_submit(&self->frontend, &step); /* now its secrets are known, and are masked in the log */
   if (!again)
     log_exec(self, exec, request, directory);
 }
 
-/* What it says may have changed since it was queued. */
+/* Reads the request again, because it may have changed since it was queued, and runs it. */
 static void submit_request(struct request_files_frontend *self, struct exec *exec) {
   struct inbox *inbox = &self->inbox;
   struct exec_request request;
   struct error error;
-  enum request_found found = inbox_look(inbox, exec, &request, &error);
+  enum request_found found = inbox_read(inbox, exec, &request, &error);
   if (found == REQUEST_GONE)
     inbox_drop(inbox, exec);
   else if (found != REQUEST_READY)
@@ -132,11 +133,11 @@ static void submit_request(struct request_files_frontend *self, struct exec *exe
 static void submit_queued(struct request_files_frontend *self) {
   size_t bytes = 0;
   struct exec *exec;
-  self->submits = false;
+  self->may_submit = false;
   while (self->wanted > 0 && (exec = exec_table_first(&self->inbox.execs, EXEC_QUEUED)) != NULL &&
          payload_limit_has_capacity(self->running_bytes, (size_t)exec->file.st_size)) {
-    self->submits = bytes > 0 && bytes + (size_t)exec->file.st_size > SUBMIT_A_TURN;
-    if (self->submits)
+    self->may_submit = bytes > 0 && bytes + (size_t)exec->file.st_size > SUBMIT_A_TURN;
+    if (self->may_submit)
       return;
     bytes += (size_t)exec->file.st_size;
     submit_request(self, exec);
@@ -150,19 +151,19 @@ static void begin(struct frontend *frontend, struct execution *execution) {
   engine_start(execution);
 }
 
-/* True: it has only to run in another directory. */
-static bool runs_elsewhere(struct request_files_frontend *self, struct exec *exec,
-                           const struct execution *execution, const struct execution_result *end) {
+/* Queues a request again, for another directory, if its workspace is missing. */
+static bool retry_elsewhere(struct request_files_frontend *self, struct exec *exec,
+                            const struct execution *execution, const struct execution_result *end) {
   if (self->state != SERVING || end->how != EXECUTION_NO_DIRECTORY || exec->elsewhere ||
-      !is_workspace(execution_step(execution)->working_directory) || !has_no_workspace(self))
+      !is_workspace(execution_step(execution)->working_directory) || !check_workspace_missing(self))
     return false;
   exec->elsewhere = true;
   exec_table_set(&self->inbox.execs, exec, EXEC_QUEUED);
-  self->submits = true;
+  self->may_submit = true;
   return true;
 }
 
-/* What this program has to say of a run that was not executed to its end; else "". */
+/* Sets the reason why the command was not executed to its end; "" if it was. */
 static void explain_end(const struct request_files_frontend *self,
                         const struct execution_result *end, struct error *out) {
   out->text[0] = '\0';
@@ -187,26 +188,31 @@ static void result(struct frontend *frontend, const struct execution *execution,
     self->finish_ms = 0;
   exec->execution = NULL;
   if (exec->state == EXEC_CANCELLED) {
-    inbox_drop(&self->inbox, exec); /* there may be a new one of its name */
-  } else if (!runs_elsewhere(self, exec, execution, end)) {
+    inbox_drop(&self->inbox, exec); /* a new request may have its name */
+  } else if (!retry_elsewhere(self, exec, execution, end)) {
     explain_end(self, end, &message);
     inbox_answer(&self->inbox, exec, end, message.text);
   }
-  self->submits = true;
+  self->may_submit = true;
   arm_turn(self);
 }
 
-/* --- a turn ---------------------------------------------------------------------------------- */
+/* --- turns ----------------------------------------------------------------------------------- */
 
 static size_t count_queued(const struct request_files_frontend *self) {
   return self->inbox.execs.in[EXEC_QUEUED];
 }
 
-/* When there is work, in the next turn of the loop, after what else has happened; else when there
-   is what waits for time alone. A turn that is due earlier stays: events must not put it off. */
+/* The engine wants no more executions: queued requests are only answered. */
+static bool is_leaving(const struct request_files_frontend *self) {
+  return self->state == LEAVING || self->state == CLOSING;
+}
+
+/* Schedules a turn: at once if there is work, after other events; else when a request is due. An
+   earlier turn stays, because events must not delay it. */
 static void arm_turn(struct request_files_frontend *self) {
   bool has_work =
-      self->state == SERVING ? self->submits : self->state == LEAVING && count_queued(self) > 0;
+      self->state == SERVING ? self->may_submit : is_leaving(self) && count_queued(self) > 0;
   int64_t now_ms = clock_monotonic_ms();
   int64_t due_ms = has_work ? now_ms : inbox_due_ms(&self->inbox, self->state == SERVING);
   if (self->state == FINISHING && self->finish_ms < due_ms)
@@ -218,7 +224,7 @@ static void arm_turn(struct request_files_frontend *self) {
   loop_timer_start(self->turn, due_ms > now_ms ? due_ms - now_ms : 0);
 }
 
-/* No run is begun any more: what was only queued is answered. */
+/* Answers requests that were queued and will not be executed. */
 static void refuse_queued(struct request_files_frontend *self) {
   char reason[64];
   struct exec *exec;
@@ -229,7 +235,7 @@ static void refuse_queued(struct request_files_frontend *self) {
     inbox_refuse(&self->inbox, exec, EXECUTION_EXIT_NOT_RUN, reason);
 }
 
-/* Nobody waits for what cannot be written now: the agent is gone, or the pod is. */
+/* Results that cannot be written now are lost: the requester or the pod is gone. */
 static void close_now(struct request_files_frontend *self) {
   self->state = CLOSED;
   (void)event_del(self->turn);
@@ -245,19 +251,19 @@ LOOP_CALLBACK(on_turn, struct request_files_frontend *self) {
   inbox_turn(&self->inbox, self->state == SERVING);
   if (self->state == SERVING)
     submit_queued(self);
-  else if (self->state == LEAVING)
+  else if (is_leaving(self))
     refuse_queued(self);
   if (self->inbox.execs.in[EXEC_BEHIND] == 0)
     buffer_release(&self->inbox.text);
-  if (self->closing && count_queued(self) == 0)
+  if (self->state == CLOSING && count_queued(self) == 0)
     close_now(self);
   else
     arm_turn(self);
 }
 
-/* --- what happens ---------------------------------------------------------------------------- */
+/* --- the directory --------------------------------------------------------------------------- */
 
-/* False: there is no `tools`, and it cannot be made. */
+/* Returns false if there is no `tools` and it cannot be made. */
 static bool find_tools(struct request_files_frontend *self) {
   struct inbox *inbox = &self->inbox;
   struct error error;
@@ -327,8 +333,8 @@ static void start_serving(struct request_files_frontend *self) {
 static void want(struct frontend *frontend, unsigned requests) {
   struct request_files_frontend *self = self_of(frontend);
   self->wanted = requests > 0 ? self->wanted + requests : 0;
-  self->submits = true;
-  if (requests == 0 && self->state != CLOSED)
+  self->may_submit = true;
+  if (requests == 0 && self->state < LEAVING)
     self->state = LEAVING;
   else if (self->state == IDLE)
     start_serving(self);
@@ -339,7 +345,7 @@ static void close_frontend(struct frontend *frontend, enum frontend_close how) {
   struct request_files_frontend *self = self_of(frontend);
   if (self->state == CLOSED)
     return;
-  self->closing = true;
+  self->state = CLOSING;
   if (how == FRONTEND_CLOSE_IMMEDIATE || count_queued(self) == 0)
     close_now(self);
 }

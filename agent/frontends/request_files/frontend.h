@@ -10,13 +10,14 @@
 
 /*
  * `agent --ipc`: requests and results are files in a directory that the containers of a pod share,
- * as Sympozium's skill sidecars have them. For each `tools/exec-request-<id>.json` (exec_request.h)
- * one command runs, several at once, and `tools/exec-result-<id>.json` is its answer. The
- * requester deletes both; what it deletes before the answer is cancelled.
+ * as Sympozium's skill sidecars write them. For each `tools/exec-request-<id>.json`
+ * (exec_request.h) the agent runs one command, several at once, and answers in
+ * `tools/exec-result-<id>.json`. The requester deletes both files; a request that it deletes before
+ * the answer is cancelled.
  *
- * The program ends with 0 when there is a file `done` in the directory: what runs has
- * REQUEST_FILES_DONE_MS to end by itself, then it is stopped. It ends with 3 where `tools` is
- * missing and cannot be made.
+ * If the directory has a file `done`, the program exits with 0; running commands have
+ * REQUEST_FILES_DONE_MS to end by themselves before that. If `tools` is missing and cannot be made,
+ * it exits with 3.
  */
 #define REQUEST_FILES_DONE_MS 1000
 
@@ -24,9 +25,9 @@ struct request_files_options {
   const char *directory; /* "/ipc" */
   struct exec_request_rules rules;
   unsigned concurrency;  /* 1 to ENGINE_EXECUTIONS_MAX */
-  const char *env_files; /* env_files.h; or NULL */
+  const char *env_files; /* see env_files.h; or NULL */
   const char *shell;     /* "bash" or "sh"; NULL: there is none */
-  bool verbose;          /* the log shows commands, which may hold secrets */
+  bool verbose;          /* log commands, which may contain secrets */
 };
 
 /* The options' texts must outlive the frontend. */

@@ -10,32 +10,32 @@
 #include "base/clock.h"
 #include "base/printable.h"
 
-/* How long a request that is not whole, or not JSON, must stay as it is until it is answered: who
-   writes it may be slow. */
+/* How long a request that is incomplete, or not JSON, must stay unchanged until it is answered: its
+   writer may be slow. */
 #define SHORT_MS 5000
 #define BROKEN_MS 200
 
-/* Where there is no space for a result: the bytes of each stream that it has then, how often it is
-   tried again, and how long. */
+/* If there is no space for a result: the bytes of each stream that are kept, the time between
+   attempts, and their end. */
 #define SMALL_STREAM_MAX 4096
 #define RETRY_MS 200
 #define GIVE_UP_MS 10000
 
-/* In a turn of the loop: files that are read, not longer than READ_SHORT, and one that is. */
+/* The most files of up to READ_SHORT bytes that are read in a turn of the loop. */
 #define READS_A_TURN 32
 #define READ_SHORT (32 * 1024)
 
-/* A file that was read so often and is not whole yet has no hurry. */
+/* A file that was read this many times and is still incomplete is read behind the others. */
 #define READS_SOON 8
 
-/* After an EXEC_BEHIND there is a pause, so that what takes several turns is not held up in each:
-   as long as the reading took, and so many times as long where there is nothing to be run of it. */
+/* After an EXEC_BEHIND was read there is a pause, so that other work is not delayed in every turn: as
+   long as reading it took, and this many times as long if there is nothing to run. */
 #define BEHIND_PAUSE 4
 
-/* In a turn of the loop: names of a scan, each of which may be a claim, several system calls. */
+/* The most names of a scan in a turn of the loop; a name of a claim costs several system calls. */
 #define NAMES_A_TURN 512
 
-/* Claims and locks that dead agents have left are looked for in each n-th scan. */
+/* One of this many scans looks for claims and locks of dead agents. */
 #define SWEEP_SCANS 10
 
 static struct ipc_name request_name(const char *id) {
@@ -70,7 +70,7 @@ static void note_file(struct exec *exec, const struct stat *file) {
   exec->file = *file;
 }
 
-/* This file of a request is to be read after so many scans. */
+/* Marks a request to be read after the scan `round`. */
 static void mark_request(struct inbox *self, struct exec *exec, const struct stat *file,
                          uint64_t round) {
   bool behind = file->st_size > READ_SHORT || exec->reads >= READS_SOON;
@@ -93,7 +93,7 @@ void inbox_drop(struct inbox *self, struct exec *exec) {
 
 /* --- results --------------------------------------------------------------------------------- */
 
-/* Writes the text: then it is answered. Returns 0, or the errno. */
+/* Writes the result. Returns 0, or the errno. */
 static int write_result(struct inbox *self, struct exec *exec) {
   if (ipc_directory_write(&self->ipc, claims_make_name(&self->claims).text,
                           result_name(exec->id).text, &exec->result) != 0)
@@ -105,7 +105,7 @@ static int write_result(struct inbox *self, struct exec *exec) {
   return 0;
 }
 
-/* Whoever waited for it is gone when the request is: then there is no result. */
+/* If the request is gone, nobody waits for the result. */
 void inbox_answer(struct inbox *self, struct exec *exec, const struct execution_result *end,
                   const char *message) {
   if (!has_request(self, exec->id)) {
@@ -145,7 +145,7 @@ static void answer_again(struct inbox *self, struct exec *exec, bool last) {
   log_line(self->log, LOG_ERROR, NULL, "[%s]: the result (exit=%d) is lost: %s", exec->id,
            exec->exit_code, strerror(wrong));
   buffer_release(&exec->result);
-  exec_table_set(&self->execs, exec, EXEC_ANSWERED); /* the claim stays: it does not run again */
+  exec_table_set(&self->execs, exec, EXEC_ANSWERED); /* the claim stays, so it never runs again */
 }
 
 void inbox_refuse(struct inbox *self, struct exec *exec, int exit_code, const char *reason) {
@@ -186,7 +186,7 @@ static enum request_found read_file(struct inbox *self, const char *id, struct s
   }
 }
 
-enum request_found inbox_look(struct inbox *self, struct exec *exec, struct exec_request *request,
+enum request_found inbox_read(struct inbox *self, struct exec *exec, struct exec_request *request,
                               struct error *error) {
   struct stat file = exec->file;
   *request = (struct exec_request){0};
@@ -196,10 +196,10 @@ enum request_found inbox_look(struct inbox *self, struct exec *exec, struct exec
   return found;
 }
 
-/* What is not whole is waited for: while it changes, and until it has been so for long enough. What
-   is not JSON may be the middle of a rewrite, unless its writer has closed it. */
-static bool has_to_wait(struct inbox *self, struct exec *exec, enum request_found found,
-                        bool closed) {
+/* Waits for an incomplete file while it changes, and for a time after that. A file that is not JSON
+   may be rewritten just now, unless its writer has closed it. Returns false if the time is over. */
+static bool wait_for_rest(struct inbox *self, struct exec *exec, enum request_found found,
+                          bool closed) {
   if (found != REQUEST_SHORT && (found != REQUEST_BROKEN || closed))
     return false;
   int64_t now_ms = clock_monotonic_ms();
@@ -212,7 +212,7 @@ static bool has_to_wait(struct inbox *self, struct exec *exec, enum request_foun
   return true;
 }
 
-/* `how` may be NULL: that is not told. */
+/* Sets a state and logs the reason once; not if `how` is NULL. */
 static void put_off(struct inbox *self, struct exec *exec, enum exec_state state, const char *how,
                     const char *why) {
   if (how != NULL && !exec->logged) {
@@ -223,8 +223,8 @@ static void put_off(struct inbox *self, struct exec *exec, enum exec_state state
   exec_table_set(&self->execs, exec, state);
 }
 
-/* Of a claim that is not ours. One of an agent that is dead is answered for it. */
-static void look_at_claim(struct inbox *self, struct exec *exec) {
+/* Handles a request that another process has claimed. Answers it if that was an agent and is dead. */
+static void check_foreign_claim(struct inbox *self, struct exec *exec) {
   int lock;
   bool answered = has_result(self, exec->id);
   exec_table_set(&self->execs, exec, answered ? EXEC_ANSWERED : EXEC_FOREIGN);
@@ -232,12 +232,12 @@ static void look_at_claim(struct inbox *self, struct exec *exec) {
     return;
   switch (claims_owner(&self->claims, exec->id, &lock)) {
   case CLAIM_OF_DEAD:
-    if (!has_result(self, exec->id)) /* asked again, as the lock is held now */
+    if (!has_result(self, exec->id)) /* again, because the lock is held now */
       inbox_refuse(
           self, exec, EXECUTION_EXIT_NOT_RUN,
           "interrupted: the sidecar ended while this request was running; it was not run again");
     break;
-  case CLAIM_OF_SELF: /* of a cancelled one of this name: it could not be removed then */
+  case CLAIM_OF_SELF: /* of a cancelled request of this name, which could not be removed then */
     claims_drop(&self->claims, exec->id);
     exec_table_set(&self->execs, exec, EXEC_NEW);
     break;
@@ -251,7 +251,7 @@ static void look_at_claim(struct inbox *self, struct exec *exec) {
   ipc_directory_close_entry(lock);
 }
 
-/* True: it is ours now. Else the exec may be gone. */
+/* Returns true if the request belongs to this agent now. Otherwise the exec may be freed. */
 static bool claim_request(struct inbox *self, struct exec *exec) {
   if (has_result(self, exec->id)) {
     exec_table_set(&self->execs, exec, EXEC_ANSWERED);
@@ -261,10 +261,10 @@ static bool claim_request(struct inbox *self, struct exec *exec) {
   case CLAIM_TAKEN:
     if (has_request(self, exec->id) && !has_result(self, exec->id))
       return true;
-    inbox_drop(self, exec); /* another one was faster, and is through */
+    inbox_drop(self, exec); /* another agent was faster, and has finished */
     break;
   case CLAIM_FOREIGN:
-    look_at_claim(self, exec);
+    check_foreign_claim(self, exec);
     break;
   case CLAIM_REFUSED:
     put_off(self, exec, EXEC_REFUSED, "cannot be claimed", strerror(errno));
@@ -273,8 +273,8 @@ static bool claim_request(struct inbox *self, struct exec *exec) {
   return false;
 }
 
-static void take_claimed(struct inbox *self, struct exec *exec, const struct exec_request *request,
-                         enum request_found found, const struct error *error) {
+static void queue_claimed(struct inbox *self, struct exec *exec, const struct exec_request *request,
+                          enum request_found found, const struct error *error) {
   if (request->other_id)
     log_line(self->log, LOG_WARN, NULL, "[%s] has another id inside, which does not count",
              exec->id);
@@ -286,26 +286,26 @@ static void take_claimed(struct inbox *self, struct exec *exec, const struct exe
   exec_table_set(&self->execs, exec, EXEC_QUEUED);
 }
 
-/* Reads one that is marked, and decides. The exec may be gone afterwards. */
+/* Reads a marked request and decides what happens with it. May free the exec. */
 static void read_request(struct inbox *self, struct exec *exec) {
   struct exec_request request;
   struct error error;
   bool closed = exec->closed;
   exec->closed = false;
   exec->reads++;
-  enum request_found found = inbox_look(self, exec, &request, &error);
+  enum request_found found = inbox_read(self, exec, &request, &error);
   if (found == REQUEST_GONE)
     exec_table_remove(&self->execs, exec);
   else if (found == REQUEST_OF_OTHERS || found == REQUEST_NONE)
     put_off(self, exec, EXEC_OTHERS, found == REQUEST_NONE ? "is ignored" : NULL, error.text);
   else if (found == REQUEST_UNREADABLE)
     put_off(self, exec, EXEC_REFUSED, "cannot be read", error.text);
-  else if (!has_to_wait(self, exec, found, closed) && claim_request(self, exec))
-    take_claimed(self, exec, &request, found, &error);
+  else if (!wait_for_rest(self, exec, found, closed) && claim_request(self, exec))
+    queue_claimed(self, exec, &request, found, &error);
   exec_request_release(&request);
 }
 
-/* What a scan under way has found has its turn when the scan has seen all names. */
+/* Files that the current scan has found are read when the scan is complete. */
 static bool is_due(const struct inbox *self, const struct exec *exec) {
   return exec->round <= self->scans;
 }
@@ -331,15 +331,14 @@ static void read_requests(struct inbox *self) {
   read_one_behind(self);
 }
 
-/* --- what has gone --------------------------------------------------------------------------- */
+/* --- deleted files --------------------------------------------------------------------------- */
 
-/* When its file is gone, and its answer is taken where it was given, by whomever. The exec may be
-   gone afterwards. */
+/* Ends a request whose file is gone, and whose result is gone if it has one. May free the exec. */
 static void end_if_gone(struct inbox *self, struct exec *exec) {
   if (exec->state == EXEC_CANCELLED || has_request(self, exec->id) ||
       (exec->state == EXEC_ANSWERED && has_result(self, exec->id)))
     return;
-  if (exec->state <= EXEC_FOREIGN) { /* never this agent's */
+  if (exec->state <= EXEC_FOREIGN) { /* was never claimed by this agent */
     exec_table_remove(&self->execs, exec);
     return;
   }
@@ -352,9 +351,9 @@ static void end_if_gone(struct inbox *self, struct exec *exec) {
   engine_stop(exec->execution, FILES_GRACE_MS, STEP_CAUSE_CANCELLED, "its request was deleted");
 }
 
-/* --- what is there --------------------------------------------------------------------------- */
+/* --- new and changed files ------------------------------------------------------------------- */
 
-/* The exec whose request or result has this name; with `make` of a request there is one. */
+/* Returns the exec whose request or result has this name; with `make`, adds it. */
 static struct exec *exec_of(struct inbox *self, const char *name, const char *prefix, bool make) {
   size_t begin = strlen(prefix), length = strlen(name), suffix = sizeof EXEC_SUFFIX - 1;
   struct ipc_name id = {.text = ""};
@@ -365,8 +364,7 @@ static struct exec *exec_of(struct inbox *self, const char *name, const char *pr
   return exec_table_get(&self->execs, id.text, make);
 }
 
-/* A change of its file matters: it is not decided yet. It is read in its turn, which is that of
-   before where it has one. */
+/* A changed request that is not claimed yet is read again, at its old place if it had one. */
 void inbox_changed(struct inbox *self, const char *name, bool written) {
   struct stat file;
   struct exec *exec = exec_of(self, name, EXEC_RESULT_PREFIX, false);
@@ -386,13 +384,13 @@ void inbox_changed(struct inbox *self, const char *name, bool written) {
   }
 }
 
-/* It is read when the scan has seen all names, the oldest first. */
+/* Marks a request to be read after this scan. */
 static void note_found(struct inbox *self, struct exec *exec) {
   struct stat file;
   bool was_read = exec->state == EXEC_WAITING || exec->state == EXEC_OTHERS;
   exec->seen = self->scans + 1;
   if (exec->state == EXEC_FOREIGN)
-    look_at_claim(self, exec);
+    check_foreign_claim(self, exec);
   else if (exec->state <= EXEC_REFUSED && find_file(self, exec, &file) &&
            !(was_read && is_like(&file, &exec->file)))
     mark_request(self, exec, &file, self->scans + 1);
@@ -402,8 +400,8 @@ static bool is_sweep(const struct inbox *self) {
   return self->scans % SWEEP_SCANS == 0;
 }
 
-/* A claim whose request and result are both gone, and what else dead agents leave. The request may
-   be there and not known yet. */
+/* Removes a claim whose request and result are gone, and files of dead agents. A request may be there
+   and not known yet. */
 static void sweep_name(struct inbox *self, const char *name) {
   const char *id = claims_sweep_name(&self->claims, name);
   if (id != NULL && exec_table_get(&self->execs, id, false) == NULL && !has_request(self, id) &&
@@ -419,7 +417,7 @@ void inbox_scan_stop(struct inbox *self) {
   self->names = NULL;
 }
 
-/* All names were seen; or there are none, as there is no directory. */
+/* Completes the scan, also if there is no directory. */
 static void end_scan(struct inbox *self) {
   inbox_scan_stop(self);
   if (is_sweep(self))
@@ -455,8 +453,8 @@ static void scan_names(struct inbox *self) {
   }
 }
 
-/* From the end, as a removal moves the ones after it. What comes and goes meanwhile may move one
-   past it: the next scan finds that. */
+/* Goes from the end to the start, because a removal moves the entries after it. An entry that moves
+   past this place meanwhile is found by the next scan. */
 static void end_unseen(struct inbox *self) {
   for (int i = 0; i < NAMES_A_TURN && self->unseen > 0; i++) {
     if (self->unseen > self->execs.count)
@@ -472,7 +470,7 @@ static bool waits_for_time(const struct exec *exec, bool serving) {
   return exec->state == EXEC_ANSWERING || (exec->state == EXEC_WAITING && serving);
 }
 
-static void take_due(struct inbox *self, bool serving) {
+static void handle_due(struct inbox *self, bool serving) {
   int64_t now_ms = clock_monotonic_ms();
   int answers = 0;
   for (size_t i = self->execs.count; i > 0; i--) {
@@ -480,7 +478,7 @@ static void take_due(struct inbox *self, bool serving) {
     if (!waits_for_time(exec, serving) || exec->due_ms > now_ms)
       continue;
     if (exec->state == EXEC_WAITING) {
-      exec->reads = READS_SOON; /* it can wait for new ones, too */
+      exec->reads = READS_SOON; /* new requests are read first */
       mark_request(self, exec, &exec->file, self->scans);
     } else if (answers++ < INBOX_ANSWERS_A_TURN) {
       answer_again(self, exec, false);
@@ -493,7 +491,7 @@ void inbox_turn(struct inbox *self, bool serving) {
     scan_names(self);
     end_unseen(self);
   }
-  take_due(self, serving);
+  handle_due(self, serving);
   if (serving)
     read_requests(self);
 }

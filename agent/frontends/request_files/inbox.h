@@ -12,24 +12,22 @@
 #include "base/log.h"
 
 /*
- * The requests in a shared directory and their results: what is known of each (exec_table.h), which
- * file is to be read next, whose it is, and its answer. It runs nothing: what is claimed is
- * EXEC_QUEUED, and the frontend takes it from there, and answers it.
+ * Finds the requests in a shared directory, claims them, and writes their results. It runs nothing:
+ * the frontend takes requests that are EXEC_QUEUED, and answers them.
  *
- * A request's file is the truth, not what is remembered of it: it is read again when its turn has
- * come, and asked for before its result is written. Events only say where to look (inbox_changed);
- * a scan finds the same without them.
+ * The file of a request is the truth: it is read again before the request runs, and must still be
+ * there when the result is written. Events only say where to look (inbox_changed); a scan finds the
+ * same changes without them.
  *
- * Whoever shares the directory decides how many files there are, how large they are and how often
- * they change. So everything that takes time is done in turns, and a turn is bounded: so many names
- * of a scan, so many files that are read, one large one. A file that has not changed is not read
- * again. Of those that are to be read the ones that an earlier scan has found come first, so that
- * nobody's changes keep others from their turn; large ones, and those that change all the time,
- * have a lane of their own, EXEC_BEHIND.
+ * Other containers decide how many files there are, how large they are and how often they change. So
+ * all work is done in bounded turns: a number of names, a number of files, one large file. A file
+ * that has not changed is not read again. Files that an earlier scan has found are read first, so
+ * that changes of some do not delay others; large files, and those that change all the time, wait in
+ * a second queue, EXEC_BEHIND.
  *
  * At most once: the claim is made before the command runs, and removed when request and result are
- * both gone. Another agent that has read the request before may take the claim after that: who has
- * a claim therefore looks whether the request is still there.
+ * both gone. Another agent may have read the request before and take the claim after that, so an
+ * agent with a new claim checks whether the request is still there.
  */
 struct inbox {
   const struct log *log;
@@ -37,53 +35,53 @@ struct inbox {
   struct ipc_directory ipc;
   struct claims claims;
   struct exec_table execs;
-  DIR *names;         /* of a scan that is under way; or NULL */
-  uint64_t scans;     /* that have seen all names */
-  size_t unseen;      /* after that: so many are still to be asked whether they have vanished */
-  int64_t behind_ms;  /* when the next EXEC_BEHIND may be read */
-  struct buffer text; /* of what is read: to touch new memory costs more than to read into it */
+  DIR *names;        /* of the scan; NULL: there is none now */
+  uint64_t scans;    /* that were completed */
+  size_t unseen;     /* after a scan: entries that are not checked yet whether they have vanished */
+  int64_t behind_ms; /* when the next EXEC_BEHIND may be read */
+  struct buffer text; /* of the file that is read; kept, because touching new memory is slow */
 };
 
-/* In a turn of the loop: results that are written again, or refuse what was queued. */
+/* The most results that are written in a turn of the loop, again or for queued requests. */
 #define INBOX_ANSWERS_A_TURN 32
 
-/* From SIGTERM to SIGKILL: the requester gives up 10 s after the timeout. */
+/* From SIGTERM to SIGKILL. The requester gives up 10 s after the timeout. */
 #define FILES_GRACE_MS 2000
 
 #define INBOX_LOG_PREFIX "[tool-executor] "
 
-/* Nothing is opened. */
+/* Opens nothing. */
 void inbox_init(struct inbox *self, const struct log *log, const struct exec_request_rules *rules);
 
-/* Tries for the last time to write what could not be written, and removes the lock. */
+/* Tries for the last time to write the unwritten results, and removes the lock. */
 void inbox_close(struct inbox *self);
 void inbox_release(struct inbox *self);
 
-void inbox_scan_begin(struct inbox *self); /* nothing happens where one is under way */
+void inbox_scan_begin(struct inbox *self); /* unless there is one */
 void inbox_scan_stop(struct inbox *self);
 
-/* A file's name was given to something, by a writer that has closed it (`written`); or taken. */
+/* A file of this name was written and closed, or got the name (`written`); or lost it. */
 void inbox_changed(struct inbox *self, const char *name, bool written);
 
-/* Writes results again that are due; and with `serving` goes on with a scan, and reads. */
+/* Writes the results that are due. With `serving`, also continues the scan and reads requests. */
 void inbox_turn(struct inbox *self, bool serving);
 
-/* When the next turn has something to do, in monotonic milliseconds; INT64_MAX: never. */
+/* Returns when the next turn is due, in monotonic milliseconds; INT64_MAX: never. */
 int64_t inbox_due_ms(const struct inbox *self, bool serving);
 
-/* What is found where its file should be, at this moment: who writes it may not be through. The
-   caller ends with exec_request_release, whatever comes back. */
-enum request_found inbox_look(struct inbox *self, struct exec *exec, struct exec_request *request,
+/* Reads the file of a request, which may be incomplete at this moment. The caller calls
+   exec_request_release, whatever the result is. */
+enum request_found inbox_read(struct inbox *self, struct exec *exec, struct exec_request *request,
                               struct error *error);
 
-/* --- an exec that is ours: it may be gone afterwards --- */
+/* These three may free the exec, which must be claimed by this agent. */
 
-/* There is no result when the request is gone. `message`: of this program; "": none. */
+/* Writes the result, unless the request is gone. `message` is the agent's; "": none. */
 void inbox_answer(struct inbox *self, struct exec *exec, const struct execution_result *end,
                   const char *message);
-/* It was not executed. */
+/* Writes the result of a request that was not executed. */
 void inbox_refuse(struct inbox *self, struct exec *exec, int exit_code, const char *reason);
-/* It is over without a result: a new request of its name may begin. */
+/* Forgets a request without a result; a new one of the same name may begin. */
 void inbox_drop(struct inbox *self, struct exec *exec);
 
 #endif

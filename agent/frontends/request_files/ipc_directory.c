@@ -33,7 +33,7 @@ void ipc_directory_close(struct ipc_directory *self) {
 
 /* --- tools ----------------------------------------------------------------------------------- */
 
-/* What the system does not show now, because of its rights, is taken to be as it was. */
+/* If the system does not tell, because of missing rights, `tools` is taken to be the same. */
 static bool is_open(const struct ipc_directory *self) {
   errno = ENOENT;
   return staged_file_has_name(self->tools, self->top, IPC_TOOLS) || errno != ENOENT;
@@ -43,7 +43,7 @@ static int open_tools(const struct ipc_directory *self) {
   return openat(self->top, IPC_TOOLS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Opened, or made; -1 with errno. The set-group-ID bit is inherited. */
+/* Opens or makes `tools`; returns -1 with errno. It inherits the set-group-ID bit. */
 static int make_tools(const struct ipc_directory *self) {
   struct stat top;
   int fd = open_tools(self);
@@ -83,8 +83,8 @@ bool ipc_directory_has_file(const struct ipc_directory *self, const char *name) 
   return fstatat(self->tools, name, &file, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(file.st_mode);
 }
 
-/* Of this size; it may grow meanwhile. A byte more is asked for, so that the end is found without
-   more memory: what is touched first costs more than what is read into it. */
+/* Reads a file of about this size. One more byte is asked for, so that the end is found without more
+   memory: touching new memory costs more than reading into it. */
 static int read_open(int fd, size_t size, size_t max, struct buffer *out) {
   size_t before = out->length;
   (void)buffer_space(out, size + 1);
@@ -133,13 +133,13 @@ struct ipc_name ipc_name(const char *prefix, const char *id, const char *suffix)
   return name;
 }
 
-/* Opens what was found, whatever has its name now. Where /proc is not mounted the name is looked up
-   again, and has to be that of the same file. */
+/* Opens the file that was found, whatever has its name now. Without /proc, the name is looked up
+   again, and must be that of the same file. */
 static int open_found(int found, int directory, const char *name, const struct stat *file) {
   struct stat opened;
   char path[64];
   (void)snprintf(path, sizeof path, "/proc/self/fd/%d", found);
-  int fd = openat(AT_FDCWD, path, reading); /* not open(2): musl then calls fcntl(2), too */
+  int fd = openat(AT_FDCWD, path, reading); /* musl's open(2) also calls fcntl(2) */
   if (fd >= 0 || errno != ENOENT)
     return fd;
   fd = openat(directory, name, reading | O_NOFOLLOW);
@@ -176,7 +176,7 @@ int ipc_directory_make_file(int directory, const char *name, const char *bytes, 
   int fd = openat(directory, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (fd < 0)
     return -1;
-  int result = fchmod(fd, 0644); /* whatever the umask: the reader may be another user */
+  int result = fchmod(fd, 0644); /* whatever the umask is: the reader may be another user */
   if (result == 0)
     result = write_all(fd, bytes, length);
   ipc_directory_close_entry(fd);

@@ -10,13 +10,13 @@
 #include "base/error.h"
 
 /*
- * The directory that containers of a pod share, and `tools` in it, where requests and results are.
- * Everybody may give any name in it to anything else at any moment. A name is therefore looked up
- * once, and what was found is worked on by its descriptor. No link is followed, and nothing is
- * opened that is not a regular file or a directory.
+ * The directory that containers of a pod share, and `tools` in it, which has the requests and
+ * results. Every container may rename or replace any file at any moment. So each name is looked up
+ * once, and the rest is done with the descriptor. No link is followed, and only regular files and
+ * directories are opened.
  *
  *   ipc_directory_open(&ipc, "/ipc", &error)
- *   ipc_directory_find_tools(&ipc, &error)     at the start, and again now and then
+ *   ipc_directory_find_tools(&ipc, &error)     at the start, and with each scan
  *   ipc_directory_read / _has / _write
  *   ipc_directory_close(&ipc)
  */
@@ -37,54 +37,53 @@ struct ipc_directory {
 int ipc_directory_open(struct ipc_directory *self, const char *path, struct error *error);
 void ipc_directory_close(struct ipc_directory *self);
 
-/* Opens `tools` unless it is open, and makes it with the mode of the upper directory where there is
-   none, so that whoever may write there may write in it. False: it is the one of before. True: it
-   is another one, or -1, as it can be neither opened nor made, and the error says why. */
+/* Opens `tools`, or makes it with the mode of the shared directory, so that the same users may write
+   in it. Returns false if the directory that is open still has the name. Otherwise `tools` is another
+   one, or -1, and the error says why it can be neither opened nor made. */
 bool ipc_directory_find_tools(struct ipc_directory *self, struct error *error);
 
-/* Whether the agent in the other container has said that it is done: a regular file `done`, or a
-   link to one. */
+/* Returns true if there is a regular file `done`, or a link to one: the requester has finished. */
 bool ipc_directory_is_done(const struct ipc_directory *self);
 
-/* Adds a file's bytes. Returns 0, or -1 with errno: ENOENT where there is no such file, ENXIO where
-   it is no regular file, EFBIG where it has more than `max`; `*file` is valid for the latter
-   two. */
+/* Appends a file's bytes to `out`. Returns 0, or -1 with errno: ENOENT if there is no such file,
+   ENXIO if it is not a regular file, EFBIG if it has more than `max` bytes; `*file` is valid for the
+   latter two. */
 int ipc_directory_read(const struct ipc_directory *self, const char *name, size_t max,
                        struct buffer *out, struct stat *file);
 
-/* Whether there is anything of this name, which what the system does not show counts as; whether it
-   is a regular file. */
+/* Returns true if anything has this name; also if the system does not tell. */
 bool ipc_directory_has(const struct ipc_directory *self, const char *name);
+/* Returns true if a regular file has this name. */
 bool ipc_directory_has_file(const struct ipc_directory *self, const char *name);
 
-/* Writes a file that appears whole: under `hidden` first. Everybody may read it. Returns 0, or -1
-   with errno, and leaves nothing then. */
+/* Writes a file that every user may read. It is written under the name `hidden` and then renamed, so
+   it appears whole. Returns 0, or -1 with errno, and leaves no file then. */
 int ipc_directory_write(const struct ipc_directory *self, const char *hidden, const char *name,
                         const struct buffer *bytes);
 
-/* A file's name, of what stands in front of an id and behind it. */
+/* A file name that is made of a prefix, an id and a suffix. */
 struct ipc_name {
   char text[NAME_MAX + 1];
 };
 
 struct ipc_name ipc_name(const char *prefix, const char *id, const char *suffix);
 
-/* Opens a regular file for reading. What it is is known before it is opened: to open a FIFO would
-   wake its writer, to open a device may start it. Returns a descriptor that does not block and is
-   close-on-exec, or -1 with errno: ENXIO where it is no regular file, and `*file` says what. */
+/* Opens a regular file for reading. Its type is checked before that, because opening a FIFO wakes
+   its writer, and opening a device may start it. Returns a descriptor that does not block and is
+   close-on-exec, or -1 with errno: ENXIO if it is not a regular file; `*file` tells its type. */
 int ipc_directory_open_file(int directory, const char *name, struct stat *file);
 
-/* Makes a directory with this mode whatever the umask, so that nothing need be changed afterwards
-   that may have become another one. Returns 0, or -1 with errno. */
+/* Makes a directory with this mode, whatever the umask is, because a later chmod(2) might change
+   another one. Returns 0, or -1 with errno. */
 int ipc_directory_make(int directory, const char *name, mode_t mode);
 
-/* Makes a file that everybody may read. Returns 0, or -1 with errno, and leaves none then. */
+/* Makes a file that every user may read. Returns 0, or -1 with errno, and leaves no file then. */
 int ipc_directory_make_file(int directory, const char *name, const char *bytes, size_t length);
 
-/* unlinkat(2); errno stays. */
+/* Calls unlinkat(2) and keeps errno. */
 void ipc_directory_remove(int directory, const char *name, int flags);
 
-/* Closes what was opened, unless it is -1; errno stays. */
+/* Closes a descriptor unless it is -1, and keeps errno. */
 void ipc_directory_close_entry(int fd);
 
 #endif

@@ -12,7 +12,7 @@
 #include "base/memory.h"
 
 #define TOOLS_MASK (IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE | IN_MOVED_FROM)
-/* DELETE_SELF does not come while the directory is open: its name's end is seen above it. */
+/* DELETE_SELF does not come while the directory is open, so its name is watched from above. */
 #define TOP_MASK (IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_DELETE | IN_MOVED_FROM)
 
 struct watch {
@@ -47,8 +47,8 @@ static void give_up(struct watch *self, const char *what) {
 
 /* --- events ---------------------------------------------------------------------------------- */
 
-/* Tells of it. True: everything is to be looked at. */
-static bool take(struct watch *self, const struct inotify_event *event) {
+/* Reports a change in `tools`. Returns true if the owner must look at all names. */
+static bool handle_event(struct watch *self, const struct inotify_event *event) {
   const char *name = event->len > 0 ? event->name : "";
   if ((event->mask & (IN_Q_OVERFLOW | IN_IGNORED | IN_UNMOUNT)) != 0)
     return true;
@@ -61,15 +61,15 @@ static bool take(struct watch *self, const struct inotify_event *event) {
 
 LOOP_CALLBACK(on_readable, struct watch *self) {
   _Alignas(struct inotify_event) char bytes[16 * 1024];
-  bool scan = false, has_told = false;
+  bool scan = false, is_changed = false;
   ssize_t length = read(self->fd, bytes, sizeof bytes);
   for (ssize_t at = 0; at < length;) {
     const struct inotify_event *event = (const void *)(bytes + at);
-    scan |= take(self, event);
-    has_told |= event->wd == self->tools;
+    scan |= handle_event(self, event);
+    is_changed |= event->wd == self->tools;
     at += (ssize_t)sizeof *event + (ssize_t)event->len;
   }
-  if (scan || has_told)
+  if (scan || is_changed)
     self->handler->settled(self->owner, scan);
 }
 
@@ -80,7 +80,7 @@ LOOP_CALLBACK(on_timer, struct watch *self) {
 
 /* --- the rest -------------------------------------------------------------------------------- */
 
-/* inotify takes paths alone. This one leads to the directory that is open, whatever its name is. */
+/* inotify takes only paths. This one leads to the open directory, whatever its name is now. */
 static int add_watch(const struct watch *self, int directory, uint32_t mask) {
   char path[64];
   (void)snprintf(path, sizeof path, "/proc/self/fd/%d", directory);
@@ -110,7 +110,7 @@ void watch_tools(struct watch *self, int tools) {
   self->tools = add_watch(self, tools, TOOLS_MASK);
   int error = errno;
   if (before >= 0 && before != self->tools)
-    (void)inotify_rm_watch(self->fd, before); /* fails where the kernel has removed it */
+    (void)inotify_rm_watch(self->fd, before); /* fails if the kernel has removed it */
   errno = error;
   if (self->tools < 0) {
     give_up(self, "inotify");
