@@ -35,13 +35,13 @@ static void check_id(struct json_member id) {
 static void take_message(struct mcp_session *session, const struct mcp_message *message,
                          bool in_batch) {
   struct buffer answer = {0};
-  struct mcp_order order = mcp_session_take(session, message, in_batch, &answer);
-  demand((order.kind == MCP_ANSWER) == (answer.length > 0));
+  struct mcp_action action = mcp_session_handle(session, message, in_batch, &answer);
+  demand((action.kind == MCP_ANSWER) == (answer.length > 0));
   demand(message->kind == MCP_REQUEST || message->kind == MCP_INVALID || answer.length == 0);
-  demand(order.kind != MCP_CALL || (message->kind == MCP_REQUEST && order.tool != NULL));
-  demand(order.kind != MCP_CANCEL || message->kind == MCP_NOTIFICATION);
-  if (order.kind == MCP_CANCEL)
-    check_id(order.id);
+  demand(action.kind != MCP_CALL || (message->kind == MCP_REQUEST && action.tool != NULL));
+  demand(action.kind != MCP_CANCEL || message->kind == MCP_NOTIFICATION);
+  if (action.kind == MCP_CANCEL)
+    check_id(action.id);
   if (answer.length > 0)
     check_answer(message, &answer);
   buffer_release(&answer);
@@ -54,7 +54,7 @@ static void take_line(struct mcp_session *session, const char *text, size_t leng
   struct buffer answer = {0};
   if (mcp_line_parse(&line, text, length, &error) != 0)
     return;
-  if (!line.is_batch || mcp_session_takes_batch(session, line.count, &answer)) {
+  if (!line.is_batch || mcp_session_accept_batch(session, line.count, &answer)) {
     int count = 0;
     for (; mcp_line_next(&line, &message); count++)
       take_message(session, &message, line.is_batch);

@@ -1,6 +1,6 @@
 /*
- * All that is known before a tool runs is decided by mcp_session_take, and answered at once; so is
- * a call that finds the queue full: a ping and a cancel are answered at any time.
+ * mcp_session_handle answers at once whatever needs no tool, and so is a call answered that finds the
+ * queue full: a ping and a cancel never wait.
  */
 #include "agent/frontends/mcp/frontend.h"
 
@@ -14,24 +14,24 @@
 #include "base/loop.h"
 #include "base/memory.h"
 
-/* The answers of one batch, which leave together, as an array. */
+/* The answers of one batch, which are sent together, as an array. */
 struct reply_batch {
-  struct buffer answers; /* each with a comma after it */
-  size_t pending;
+  struct buffer answers; /* each followed by a comma */
+  size_t pending;        /* messages that are not answered yet */
 };
 
 struct mcp_call {
   struct call call;          /* first */
-  struct reply_batch *batch; /* NULL: it came alone */
+  struct reply_batch *batch; /* NULL: the call is not part of one */
   enum mcp_version version;
-  struct json_member token; /* owned; none: no progress is reported */
+  struct json_member token; /* owned; without a text no progress is reported */
 };
 
 struct mcp_frontend {
   struct calls calls; /* first */
   struct mcp_session session;
-  struct event *end; /* of what was asked for, after the end of the input */
-  int64_t ended_ms;  /* that; monotonic */
+  struct event *end; /* of the calls, after the end of the input */
+  int64_t ended_ms;  /* the end of the input; monotonic */
 };
 
 #define NOT_RUN TOOL_ERROR "not run: "
@@ -50,12 +50,11 @@ static struct buffer *answers_of(struct calls *calls, struct reply_batch *batch)
   return batch != NULL ? &batch->answers : stdio_channel_out(&calls->stdio_channel);
 }
 
-/* After each answer. */
 static void end_answer(struct calls *calls, struct reply_batch *batch) {
   buffer_add(answers_of(calls, batch), batch != NULL ? "," : "\n", 1);
 }
 
-/* One of a batch is answered, or never will be. */
+/* One message of a batch is answered, or never will be; sends the array after the last one. */
 static void release_batch(struct calls *calls, struct reply_batch *batch) {
   if (batch == NULL || --batch->pending > 0)
     return;
@@ -69,7 +68,7 @@ static void release_batch(struct calls *calls, struct reply_batch *batch) {
   free(batch);
 }
 
-/* It has not run. */
+/* Answers a call that was not executed. */
 static void refuse_call(struct calls *calls, const struct mcp_call *call,
                         const struct buffer *reason) {
   const struct mcp_frontend *self = (const struct mcp_frontend *)calls;
@@ -108,24 +107,24 @@ static void release_call(struct calls *calls, struct call *base) {
 
 /* --- calls ----------------------------------------------------------------------------------- */
 
-static void take_call(struct mcp_frontend *self, const struct mcp_order *order, size_t length,
+static void take_call(struct mcp_frontend *self, const struct mcp_action *action, size_t length,
                       struct reply_batch *batch) {
   struct calls *calls = &self->calls;
   struct buffer text = {0};
-  struct call *base = calls_make(sizeof(struct mcp_call), order->id, length);
+  struct call *base = calls_make(sizeof(struct mcp_call), action->id, length);
   struct mcp_call *call = call_of(base);
-  call->version = order->version;
+  call->version = action->version;
   call->batch = batch;
   if (batch != NULL)
     batch->pending++;
-  call->token = order->token;
-  if (order->token.text != NULL)
-    call->token.text = memory_copy(order->token.text, order->token.length);
-  base->reports = order->token.text != NULL;
+  call->token = action->token;
+  if (action->token.text != NULL)
+    call->token.text = memory_copy(action->token.text, action->token.length);
+  base->reports = action->token.text != NULL;
   if (calls_are_full(calls, length)) {
     buffer_add_string(&text, NOT_RUN "too many calls wait; try again when some have ended");
-  } else if (calls_make_step(calls, base, order->tool, order->arguments, &text)) {
-    tool_call_set_trace(base->tool, order->traceparent);
+  } else if (calls_make_step(calls, base, action->tool, action->arguments, &text)) {
+    tool_call_set_trace(base->tool, action->traceparent);
     calls_add(calls, base);
   }
   if (text.length > 0) {
@@ -142,29 +141,29 @@ static void take_messages(struct mcp_frontend *self, struct mcp_line *line, size
                           struct reply_batch *batch) {
   struct mcp_message message;
   while (mcp_line_next(line, &message)) {
-    struct mcp_order order =
-        mcp_session_take(&self->session, &message, batch != NULL, answers_of(&self->calls, batch));
-    if (order.kind == MCP_ANSWER)
+    struct mcp_action action = mcp_session_handle(&self->session, &message, batch != NULL,
+                                                  answers_of(&self->calls, batch));
+    if (action.kind == MCP_ANSWER)
       end_answer(&self->calls, batch);
-    else if (order.kind == MCP_CALL)
-      take_call(self, &order, length, batch);
-    else if (order.kind == MCP_CANCEL)
-      calls_cancel(&self->calls, order.id);
+    else if (action.kind == MCP_CALL)
+      take_call(self, &action, length, batch);
+    else if (action.kind == MCP_CANCEL)
+      calls_cancel(&self->calls, action.id);
   }
 }
 
 static void take_batch(struct mcp_frontend *self, struct mcp_line *line, size_t length) {
-  if (!mcp_session_takes_batch(&self->session, line->count, answers_of(&self->calls, NULL))) {
+  if (!mcp_session_accept_batch(&self->session, line->count, answers_of(&self->calls, NULL))) {
     end_answer(&self->calls, NULL);
     return;
   }
   struct reply_batch *batch = memory_allocate(sizeof *batch);
-  *batch = (struct reply_batch){.pending = 1}; /* until all of it was taken */
+  *batch = (struct reply_batch){.pending = 1}; /* until all messages are handled */
   take_messages(self, line, length / (size_t)line->count, batch);
   release_batch(&self->calls, batch);
 }
 
-/* Answers a line that cannot be read, so that its sender does not wait. */
+/* Answers a line that cannot be parsed, so that its sender does not wait. */
 static void refuse_line(struct mcp_frontend *self, const char *outline, size_t length,
                         const struct error *reason) {
   mcp_add_parse_error(answers_of(&self->calls, NULL), mcp_outline_id(outline, length), reason);

@@ -1,7 +1,4 @@
-/*
- * cJSON reads numbers as doubles and decodes strings, so that ids and tokens are taken from the
- * text itself.
- */
+/* cJSON reads numbers as doubles and decodes strings, so ids and tokens are copied from the text. */
 #include "agent/frontends/mcp/message.h"
 
 #include <string.h>
@@ -12,7 +9,7 @@
 
 /* --- ids and tokens -------------------------------------------------------------------------- */
 
-/* A whole number, however many digits it has. 1.0 is one, as in a JSON Schema. */
+/* An integer may have any number of digits. 1.0 is one, as in JSON Schema. */
 static bool is_integer(struct json_member raw) {
   const char *at = raw.text, *end = at + raw.length;
   at += at < end && *at == '-';
@@ -24,7 +21,7 @@ static bool is_integer(struct json_member raw) {
   return at == end;
 }
 
-/* The text of a member that is to be a string or an integer; none when it is something else. */
+/* Returns the text of a member if it is a string or an integer. */
 static struct json_member read_name(struct json_member object, const cJSON *tree,
                                     const char *name) {
   const cJSON *value = cJSON_GetObjectItemCaseSensitive(tree, name);
@@ -48,7 +45,7 @@ struct json_member mcp_outline_id(const char *outline, size_t length) {
 
 /* --- the line -------------------------------------------------------------------------------- */
 
-/* Each name once in each object. json_tree has bounded the depth. */
+/* Rejects a name that an object has twice. json_tree_parse has bounded the depth. */
 static int check_names(const cJSON *root, struct error *error) {
   const cJSON *parents[JSON_TEXT_DEPTH_MAX + 1];
   size_t depth = 0;

@@ -10,34 +10,34 @@
 #include "wire/json.h"
 
 /*
- * What comes in: a line of text -> JSON-RPC messages, classified. Pure.
+ * Parses a line of text into JSON-RPC messages and classifies them. Pure.
  *
  *   if (mcp_line_parse(&line, text, length, &error) == 0)
- *     while (mcp_line_next(&line, &message))          once, but for a batch
+ *     while (mcp_line_next(&line, &message))          once, except for a batch
  *       ...
  *   mcp_line_release(&line)
  */
 
 enum mcp_message_kind {
-  MCP_REQUEST,      /* is answered */
-  MCP_NOTIFICATION, /* never is, whatever its method and its params are */
-  MCP_RESPONSE,     /* to a request of ours; there are none */
-  MCP_INVALID       /* no JSON-RPC 2.0 */
+  MCP_REQUEST,
+  MCP_NOTIFICATION, /* is never answered, even if it is wrong */
+  MCP_RESPONSE,     /* this server sends no requests, so it is ignored */
+  MCP_INVALID       /* not JSON-RPC 2.0 */
 };
 
-/* All of it belongs to the line. Ids and tokens are echoed byte for byte: a number may have more
-   digits than a double. Their `text` is NULL where there is none. */
+/* The line owns all members. Ids and tokens are echoed byte for byte, because a number may have more
+   digits than a double; their `text` is NULL if there is none. */
 struct mcp_message {
   enum mcp_message_kind kind;
-  struct json_member id;     /* of a request; of what is invalid when its id is not */
+  struct json_member id;     /* of a request; of an invalid message if the id is valid */
   const char *method;        /* of a request or a notification */
-  const char *reason;        /* why it is invalid */
-  const cJSON *params;       /* an object, or NULL: absent, null, or something else */
-  bool params_unusable;      /* something else */
+  const char *reason;        /* why the message is invalid */
+  const cJSON *params;       /* an object; NULL if it is absent, null or of another type */
+  bool params_unusable;      /* of another type */
   const cJSON *meta;         /* params._meta: an object, or NULL */
-  bool is_modern;            /* names what only requests of MCP_MODERN have */
+  bool is_modern;            /* has members that only requests of MCP_MODERN have */
   struct json_member token;  /* the progressToken: a string or an integer */
-  struct json_member target; /* params.requestId, of the same types: whom to cancel */
+  struct json_member target; /* of a cancel: params.requestId, a string or an integer */
 };
 
 struct mcp_line {
@@ -48,21 +48,21 @@ struct mcp_line {
   struct json_text text;
 };
 
-/* The names of a modern request's own `_meta`. */
+/* The members of `_meta` of a modern request. */
 #define MCP_META_VERSION "io.modelcontextprotocol/protocolVersion"
 #define MCP_META_CAPABILITIES "io.modelcontextprotocol/clientCapabilities"
 #define MCP_META_CLIENT "io.modelcontextprotocol/clientInfo"
 #define MCP_META_LOG_LEVEL "io.modelcontextprotocol/logLevel"
 
-/* `text` must outlive the line. In strings an escaped NUL is JSON_TREE_NUL. Returns -1 for what is
-   no JSON, not UTF-8, nested too deep, or has a name twice; the line is released then. */
+/* `text` must outlive the line. In strings, an escaped NUL is JSON_TREE_NUL. Returns -1 for text that
+   is not JSON in UTF-8, is nested too deeply, or has a name twice; nothing is owned then. */
 int mcp_line_parse(struct mcp_line *self, const char *text, size_t length, struct error *error);
 void mcp_line_release(struct mcp_line *self);
 
 bool mcp_line_next(struct mcp_line *self, struct mcp_message *out);
 
-/* The id of a request that cannot be parsed, of which this is the outline (line_reader.h); none
-   when it cannot be read. It belongs to the outline. */
+/* Returns the id of a request that cannot be parsed, if its outline (line_reader.h) has one. The
+   outline owns it. */
 struct json_member mcp_outline_id(const char *outline, size_t length);
 
 #endif

@@ -9,7 +9,6 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
-/* Codes of errors. */
 enum {
   PARSE_ERROR = -32700,
   INVALID_REQUEST = -32600,
@@ -21,7 +20,7 @@ enum {
 #define SERVER "{\"name\":\"sandbox-agent\",\"version\":\"%s\"}"
 #define CACHE_MEMBERS ",\"ttlMs\":3600000,\"cacheScope\":\"public\""
 
-/* For the model, below 2 KB: longer ones are cut by clients. */
+/* Instructions for the model. Clients cut those of 2 KB or more. */
 static const char instructions[] =
     "Commands and files of one Linux sandbox, with no state between calls but its files and what "
     "runs in the background. Relative paths start at the working directory of this server.\n\n"
@@ -45,7 +44,7 @@ static const char instructions[] =
 static const char *const version_names[MCP_VERSIONS] = {"2024-11-05", "2025-03-26", "2025-06-18",
                                                         "2025-11-25", "2026-07-28"};
 
-/* MCP_VERSIONS: there is none of this name. */
+/* Returns MCP_VERSIONS if none has this name. */
 static unsigned find_version(const char *name, size_t length) {
   unsigned i = 0;
   while (i < MCP_VERSIONS &&
@@ -77,7 +76,7 @@ static bool serves(const struct mcp_session *self, unsigned version) {
   return (self->versions >> version & 1) != 0;
 }
 
-/* The newest that initialize negotiates; false: there is none. */
+/* Selects the newest legacy version; returns false if none is served. */
 static bool use_newest_legacy(struct mcp_session *self) {
   for (unsigned i = MCP_MODERN; i-- > 0;)
     if (serves(self, i)) {
@@ -91,15 +90,14 @@ void mcp_session_begin(struct mcp_session *self) {
   self->serves_legacy = use_newest_legacy(self);
 }
 
-/* --- what is sent ---------------------------------------------------------------------------- */
+/* --- answers --------------------------------------------------------------------------------- */
 
 static void add_text(struct buffer *out, const char *name, const char *text) {
   buffer_add_string(out, name);
   buffer_add_json(out, text, strlen(text));
 }
 
-/* Up to the member that is `error` or `result`. No id: what came had none, or none that is
-   valid. */
+/* Begins an answer up to its `error` or `result`. Without a valid id, the answer has none. */
 static void open_response(struct buffer *out, struct json_member id, const char *member) {
   buffer_add_string(out, "{\"jsonrpc\":\"2.0\",");
   if (id.text != NULL)
@@ -107,7 +105,7 @@ static void open_response(struct buffer *out, struct json_member id, const char 
   buffer_add_format(out, "\"%s\":{", member);
 }
 
-/* Where the version has it, the end of every result. */
+/* Ends a result, with the members that the version requires. */
 static void close_result(const struct mcp_session *self, struct buffer *out,
                          enum mcp_version version) {
   if (version >= MCP_MODERN)
@@ -141,7 +139,7 @@ static void open_text_result(struct buffer *out, struct json_member id, const st
   buffer_add_json(out, text->length > 0 ? text->bytes : "", text->length);
 }
 
-/* Nothing in it needs an escape. */
+/* Base64 and media types need no escapes. */
 static void open_image_result(struct buffer *out, struct json_member id,
                               const struct tool_image *image) {
   open_response(out, id, "result");
@@ -195,10 +193,9 @@ void mcp_add_progress(struct buffer *out, struct json_member token, enum mcp_ver
   buffer_add_string(out, "}}");
 }
 
-/* --- a request ------------------------------------------------------------------------------- */
+/* --- requests -------------------------------------------------------------------------------- */
 
-/* One request on its way through the rules. */
-struct turn {
+struct request_context {
   struct mcp_session *session;
   const struct mcp_message *message;
   enum mcp_version version;
@@ -206,16 +203,16 @@ struct turn {
   struct buffer *answer;
 };
 
-static const struct mcp_order answered = {.kind = MCP_ANSWER};
+static const struct mcp_action answered = {.kind = MCP_ANSWER};
 
-static struct mcp_order refuse(const struct turn *self, int code, const char *message) {
+static struct mcp_action refuse(const struct request_context *self, int code, const char *message) {
   add_error(self->answer, self->message->id, code, message);
   return answered;
 }
 
-/* With the version that is served without initialize. `requested` may be NULL. */
-static struct mcp_order refuse_version(const struct turn *self, int code, const char *message,
-                                       const char *requested) {
+/* The error names the version that is served without initialize. `requested` may be NULL. */
+static struct mcp_action refuse_version(const struct request_context *self, int code,
+                                        const char *message, const char *requested) {
   open_error(self->answer, self->message->id, code, message);
   buffer_add_format(self->answer, ",\"data\":{\"supported\":[\"%s\"]", version_names[MCP_MODERN]);
   if (requested != NULL)
@@ -224,11 +221,11 @@ static struct mcp_order refuse_version(const struct turn *self, int code, const 
   return answered;
 }
 
-/* The most of a value that an error repeats, in bytes. */
+/* The most bytes of a value that an error repeats. */
 #define VALUE_SHOWN_MAX 200
 
-static struct mcp_order refuse_value(const struct turn *self, int code, const char *message,
-                                     const char *value) {
+static struct mcp_action refuse_value(const struct request_context *self, int code,
+                                      const char *message, const char *value) {
   char text[256], *masked = memory_copy(value, strlen(value));
   mask_string(self->session->tools->masker, masked, false);
   const size_t length = strlen(masked);
@@ -242,13 +239,13 @@ static bool is_absent(const cJSON *value) {
   return value == NULL || cJSON_IsNull(value);
 }
 
-static cJSON *parameter(const struct turn *self, const char *name) {
+static cJSON *parameter(const struct request_context *self, const char *name) {
   return cJSON_GetObjectItemCaseSensitive(self->message->params, name);
 }
 
 /* --- methods --------------------------------------------------------------------------------- */
 
-static struct mcp_order end_result(const struct turn *self) {
+static struct mcp_action end_result(const struct request_context *self) {
   close_result(self->session, self->answer, self->version);
   return answered;
 }
@@ -257,7 +254,7 @@ static void add_capabilities(struct buffer *out) {
   add_text(out, ",\"capabilities\":{\"tools\":{}},\"instructions\":", instructions);
 }
 
-static struct mcp_order initialize(const struct turn *self) {
+static struct mcp_action initialize(const struct request_context *self) {
   const cJSON *asked = parameter(self, "protocolVersion");
   struct mcp_session *session = self->session;
   if (self->in_batch)
@@ -276,7 +273,7 @@ static struct mcp_order initialize(const struct turn *self) {
   return end_result(self);
 }
 
-static struct mcp_order discover(const struct turn *self) {
+static struct mcp_action discover(const struct request_context *self) {
   open_response(self->answer, self->message->id, "result");
   buffer_add_format(self->answer, "\"supportedVersions\":[\"%s\"]", version_names[MCP_MODERN]);
   add_capabilities(self->answer);
@@ -284,7 +281,7 @@ static struct mcp_order discover(const struct turn *self) {
   return end_result(self);
 }
 
-static void add_tool(const struct turn *self, const struct tool *tool) {
+static void add_tool(const struct request_context *self, const struct tool *tool) {
   struct buffer *out = self->answer;
   buffer_add_format(out, "{\"name\":\"%s\"", tool->name);
   if (self->version >= MCP_2025_06_18)
@@ -299,7 +296,7 @@ static void add_tool(const struct turn *self, const struct tool *tool) {
   buffer_add_string(out, "}");
 }
 
-static struct mcp_order list_tools(const struct turn *self) {
+static struct mcp_action list_tools(const struct request_context *self) {
   const cJSON *cursor = parameter(self, "cursor");
   /* There is one page, so that no cursor was ever given out. */
   if (!is_absent(cursor) && !(cJSON_IsString(cursor) && cursor->valuestring[0] == '\0'))
@@ -313,7 +310,7 @@ static struct mcp_order list_tools(const struct turn *self) {
   return end_result(self);
 }
 
-static struct mcp_order call_tool(const struct turn *self) {
+static struct mcp_action call_tool(const struct request_context *self) {
   const cJSON *name = parameter(self, "name");
   cJSON *arguments = parameter(self, "arguments");
   if (!cJSON_IsString(name))
@@ -323,19 +320,19 @@ static struct mcp_order call_tool(const struct turn *self) {
   const struct tool *tool = tool_find(name->valuestring);
   if (tool == NULL)
     return refuse_value(self, INVALID_PARAMS, "Unknown tool", name->valuestring);
-  return (struct mcp_order){.kind = MCP_CALL,
-                            .id = self->message->id,
-                            .version = self->version,
-                            .token = self->message->token,
-                            .tool = tool,
-                            .arguments = is_absent(arguments) ? NULL : arguments,
-                            .traceparent = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(
-                                self->message->meta, "traceparent"))};
+  return (struct mcp_action){.kind = MCP_CALL,
+                             .id = self->message->id,
+                             .version = self->version,
+                             .token = self->message->token,
+                             .tool = tool,
+                             .arguments = is_absent(arguments) ? NULL : arguments,
+                             .traceparent = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(
+                                 self->message->meta, "traceparent"))};
 }
 
-/* {}, or of a list that is not declared {"name":[]}: some clients take an error for the end of the
-   server. */
-static struct mcp_order answer_empty(const struct turn *self, const char *list) {
+/* Answers {}, or an empty list for a capability that is not declared: some clients take an error for
+   the end of the server. */
+static struct mcp_action answer_empty(const struct request_context *self, const char *list) {
   open_response(self->answer, self->message->id, "result");
   if (list != NULL)
     buffer_add_format(self->answer, "\"%s\":[]", list);
@@ -347,7 +344,7 @@ enum era { LEGACY = 1, MODERN = 2, BOTH = LEGACY | MODERN };
 static const struct method {
   const char *name;
   enum era eras;
-  struct mcp_order (*take)(const struct turn *self); /* NULL: answer_empty */
+  struct mcp_action (*take)(const struct request_context *self); /* NULL: answer_empty */
   const char *list;
 } methods[] = {
     {"tools/call", BOTH, call_tool, NULL},
@@ -360,15 +357,15 @@ static const struct method {
     {"resources/templates/list", LEGACY, NULL, "resourceTemplates"},
 };
 
-/* A client of an older version learns from the text which version to ask for. */
-static struct mcp_order refuse_initialize(const struct turn *self) {
+/* The text tells a client of an older version which version it must ask for. */
+static struct mcp_action refuse_initialize(const struct request_context *self) {
   char text[128];
   (void)snprintf(text, sizeof text, "Method not found: initialize (served without it: %s)",
                  version_names[MCP_MODERN]);
   return refuse_version(self, METHOD_NOT_FOUND, text, NULL);
 }
 
-static struct mcp_order dispatch(const struct turn *self) {
+static struct mcp_action dispatch(const struct request_context *self) {
   const char *name = self->message->method;
   bool is_modern = self->version >= MCP_MODERN;
   if (is_modern && strcmp(name, "initialize") == 0)
@@ -385,7 +382,7 @@ static struct mcp_order dispatch(const struct turn *self) {
 
 /* --- eras ------------------------------------------------------------------------------------ */
 
-static const cJSON *meta_of(const struct turn *self, const char *name) {
+static const cJSON *meta_of(const struct request_context *self, const char *name) {
   return cJSON_GetObjectItemCaseSensitive(self->message->meta, name);
 }
 
@@ -398,8 +395,8 @@ static bool is_log_level(const cJSON *value) {
   return false;
 }
 
-/* Nothing is ever logged to the client; a level is only checked. */
-static struct mcp_order take_modern(const struct turn *self) {
+/* A log level is only checked, because nothing is logged to the client. */
+static struct mcp_action take_modern(const struct request_context *self) {
   const cJSON *version = meta_of(self, MCP_META_VERSION);
   const cJSON *level = meta_of(self, MCP_META_LOG_LEVEL);
   if (self->in_batch)
@@ -425,19 +422,19 @@ static bool is_modern(const struct mcp_session *self, const struct mcp_message *
          (message->is_modern || strcmp(message->method, "server/discover") == 0);
 }
 
-static struct mcp_order take_request(struct mcp_session *self, const struct mcp_message *message,
-                                     bool in_batch, struct buffer *answer) {
+static struct mcp_action take_request(struct mcp_session *self, const struct mcp_message *message,
+                                      bool in_batch, struct buffer *answer) {
   bool modern = is_modern(self, message);
-  const struct turn turn = {.session = self,
-                            .message = message,
-                            .version = modern ? MCP_MODERN : self->version,
-                            .in_batch = in_batch,
-                            .answer = answer};
-  return modern ? take_modern(&turn) : dispatch(&turn);
+  const struct request_context context = {.session = self,
+                                          .message = message,
+                                          .version = modern ? MCP_MODERN : self->version,
+                                          .in_batch = in_batch,
+                                          .answer = answer};
+  return modern ? take_modern(&context) : dispatch(&context);
 }
 
-struct mcp_order mcp_session_take(struct mcp_session *self, const struct mcp_message *message,
-                                  bool in_batch, struct buffer *answer) {
+struct mcp_action mcp_session_handle(struct mcp_session *self, const struct mcp_message *message,
+                                     bool in_batch, struct buffer *answer) {
   if (message->kind == MCP_REQUEST)
     return take_request(self, message, in_batch, answer);
   if (message->kind == MCP_INVALID) {
@@ -448,11 +445,11 @@ struct mcp_order mcp_session_take(struct mcp_session *self, const struct mcp_mes
   }
   if (message->kind == MCP_NOTIFICATION && message->target.text != NULL &&
       strcmp(message->method, "notifications/cancelled") == 0)
-    return (struct mcp_order){.kind = MCP_CANCEL, .id = message->target};
-  return (struct mcp_order){.kind = MCP_NOTHING};
+    return (struct mcp_action){.kind = MCP_CANCEL, .id = message->target};
+  return (struct mcp_action){.kind = MCP_NOTHING};
 }
 
-bool mcp_session_takes_batch(const struct mcp_session *self, int count, struct buffer *answer) {
+bool mcp_session_accept_batch(const struct mcp_session *self, int count, struct buffer *answer) {
   char text[128];
   if (self->takes_batches && count > 0 && count <= MCP_BATCH_MAX)
     return true;

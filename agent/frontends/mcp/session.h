@@ -12,14 +12,14 @@
 #include "base/error.h"
 
 /*
- * What each message asks for, by the rules of the protocol, and what is answered. Nothing is pinned
- * to an era: each request says whether it is modern (message.h), and the others are of the version
- * that the last initialize has negotiated, before it of the newest legacy one. Pure.
+ * Decides what each message asks for, by the rules of the Model Context Protocol, and writes answers.
+ * The hard part is that one process serves all versions: each request tells whether it is modern
+ * (message.h), and other requests have the version that the last initialize has negotiated, or
+ * before it the newest legacy one. Pure.
  */
 
-/* The revisions of the Model Context Protocol that are served. Those before MCP_MODERN are
-   "legacy": initialize negotiates one. MCP_MODERN has no session: each request names its
-   version. */
+/* The supported versions of the protocol. initialize negotiates a "legacy" one, which is any before
+   MCP_MODERN. MCP_MODERN has no session: each request names its version. */
 enum mcp_version {
   MCP_2024_11_05,
   MCP_2025_03_26, /* + annotations of tools, messages of progress, batches */
@@ -31,39 +31,39 @@ enum mcp_version {
 
 #define MCP_MODERN MCP_2026_07_28
 
-/* Sets of versions: bit 1 << version. */
+/* A set of versions has the bits 1 << version. */
 #define MCP_VERSIONS_ALL ((1U << MCP_VERSIONS) - 1)
 
-/* "VERSION[,VERSION]…" Returns -1 when one is not known. */
+/* Parses "VERSION[,VERSION]…". Returns -1 if one is unknown. */
 int mcp_versions_parse(const char *text, unsigned *set, struct error *error);
 
 /* Nothing is owned. */
 struct mcp_session {
-  /* The same for all that is sent: */
+  /* Set by the owner: */
   const char *program_version;
-  unsigned versions; /* that are served */
-  bool structured;   /* results of commands in members, too, where the version has that */
+  unsigned versions; /* the set that is served */
+  bool structured;   /* results of commands also have structuredContent, if the version knows it */
   const struct tool_settings *tools;
-  /* The session's own: */
+  /* Private: */
   bool serves_legacy;
   enum mcp_version version; /* of legacy requests */
   bool takes_batches;
 };
 
-/* The first members are set. */
+/* The owner has set its members. */
 void mcp_session_begin(struct mcp_session *self);
 
-enum mcp_order_kind {
-  MCP_NOTHING, /* and no answer */
-  MCP_ANSWER,  /* it was added to the buffer */
-  MCP_CALL,    /* to be answered when the tool has ended */
-  MCP_CANCEL   /* of the call with this id, if there is one */
+enum mcp_action_kind {
+  MCP_NOTHING,
+  MCP_ANSWER, /* the answer was appended to the buffer; the caller ends it */
+  MCP_CALL,   /* the caller runs the tool and answers when it has ended */
+  MCP_CANCEL  /* the caller cancels the call with this id, if there is one */
 };
 
-/* All of it belongs to the message. */
-struct mcp_order {
-  enum mcp_order_kind kind;
-  struct json_member id; /* of the call; of a cancel: whom */
+/* What the owner of a session must do. The message owns all members. */
+struct mcp_action {
+  enum mcp_action_kind kind;
+  struct json_member id; /* of the call, or of the call to cancel */
   /* Of a call: */
   enum mcp_version version;
   struct json_member token;
@@ -72,27 +72,28 @@ struct mcp_order {
   const char *traceparent; /* NULL: none */
 };
 
-struct mcp_order mcp_session_take(struct mcp_session *self, const struct mcp_message *message,
-                                  bool in_batch, struct buffer *answer);
+struct mcp_action mcp_session_handle(struct mcp_session *self, const struct mcp_message *message,
+                                     bool in_batch, struct buffer *answer);
 
-/* Whether a line may be this batch; else the error was added. */
-bool mcp_session_takes_batch(const struct mcp_session *self, int count, struct buffer *answer);
+/* Returns true if a line may be a batch of `count` messages; otherwise appends the error. */
+bool mcp_session_accept_batch(const struct mcp_session *self, int count, struct buffer *answer);
 
-/* The most messages of a batch, whose answers leave together. */
+/* The most messages of a batch. */
 #define MCP_BATCH_MAX 100
 
-/* The others add one message each, without a line ending and without a newline inside of it: the
-   error of a line that cannot be read, under its id where that can; */
+/* Each of these appends one message, without a line ending and without a newline in it. */
+
+/* The error of a line that cannot be parsed. */
 void mcp_add_parse_error(struct buffer *out, struct json_member id, const struct error *reason);
 
-/* the result of a call that has not run, with the reason for the model; of one that has; */
+/* The result of a call that was not executed, with the reason for the model; of one that was. */
 void mcp_add_refusal(const struct mcp_session *self, struct buffer *out, struct json_member id,
                      enum mcp_version version, const struct buffer *reason);
 void mcp_add_result(const struct mcp_session *self, struct buffer *out, struct json_member id,
                     enum mcp_version version, const struct tool_call *call,
                     const struct execution_result *end);
 
-/* the notification, whose message is left out where the version has none or it is empty. */
+/* A notification of progress. Its message is left out if it is empty or the version has none. */
 void mcp_add_progress(struct buffer *out, struct json_member token, enum mcp_version version,
                       int64_t elapsed_ms, const char *message, size_t length);
 

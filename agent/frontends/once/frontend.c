@@ -11,7 +11,7 @@
 #include "agent/payload_limit.h"
 #include "base/memory.h"
 
-/* The state of the step: read from standard input, run, answered. */
+/* The state of the step. */
 enum state { READING, RUNNING, ANSWERED };
 
 struct once_frontend {
@@ -78,7 +78,7 @@ static void result(struct frontend *frontend, const struct execution *execution,
   leave_answered(self, end->how == EXECUTION_TIMED_OUT ? ONCE_FRONTEND_EXIT_TIMED_OUT : code);
 }
 
-/* The step was parsed, or is all zeros. */
+/* Answers a step that was parsed, or is all zeros. */
 static void refuse_step(struct once_frontend *self, const struct step *step,
                         const struct error *reason) {
   struct step_result result = step_result_of_agent(
@@ -123,7 +123,7 @@ static void want(struct frontend *frontend, unsigned requests) {
     stdio_channel_stop(&self->stdio_channel);
 }
 
-/* --- the rest -------------------------------------------------------------------------------- */
+/* --- the frontend ----------------------------------------------------------------------------- */
 
 static void begin(struct frontend *frontend, struct execution *execution) {
   flush(frontend);

@@ -1,6 +1,6 @@
 /*
- * What is wrong in a line, and what a tool refuses, waits among the calls for its turn, so that the
- * answers have the order of the lines: no host that is known compares ids.
+ * Errors of invalid lines, and of arguments that a tool rejects, wait among the calls for their turn,
+ * so answers have the order of the lines: no known host compares ids.
  */
 #include "agent/frontends/stdio/frontend.h"
 
@@ -19,16 +19,16 @@
 /* The answer to a call that was cancelled. */
 #define CANCELLED TOOL_ERROR "cancelled"
 
-/* Of a runner whose tool has failed. */
+/* The exit code of a runner whose tool has failed. */
 #define EXIT_FAILED 1
 
 /* A request that is answered in its turn. */
 struct stdio_call {
   struct call call; /* first */
   enum stdio_dialect dialect;
-  bool is_shutdown;   /* the last one */
-  int code;           /* of an error; 0: the tool has refused its arguments */
-  struct buffer text; /* the answer, where no tool is called */
+  bool is_shutdown;   /* the last request */
+  int code;           /* of an error; 0: the tool has rejected its arguments */
+  struct buffer text; /* the answer, if no tool is called */
 };
 
 struct stdio_frontend {
@@ -36,8 +36,8 @@ struct stdio_frontend {
   struct stdio_frontend_options options;
   const struct tool *tool; /* the only one, or NULL */
   int64_t made_ms;         /* monotonic */
-  struct event *limit;     /* of a runner: until its arguments are there */
-  bool speaks_json_rpc;    /* an earlier line did */
+  struct event *limit;     /* of a runner: the time for its arguments */
+  bool speaks_json_rpc;    /* an earlier line was JSON-RPC */
 };
 
 static struct stdio_frontend *self_of(struct frontend *frontend) {
@@ -50,7 +50,6 @@ static struct stdio_call *call_of(struct call *call) {
 
 /* --- answers --------------------------------------------------------------------------------- */
 
-/* After its one answer. */
 static void leave_runner(struct calls *calls, bool failed) {
   const struct stdio_frontend *self = (const struct stdio_frontend *)calls;
   int exit_code = failed ? EXIT_FAILED : 0;
@@ -98,7 +97,7 @@ static const struct calls_type calls_type = {
 
 /* --- requests -------------------------------------------------------------------------------- */
 
-/* After its arrival; 0: none. */
+/* Returns the time from the arrival of a request to its deadline; 0: it has none. */
 static int64_t deadline_ms(const struct stdio_frontend *self, enum stdio_dialect dialect) {
   unsigned seconds = self->options.deadline_seconds;
   if (seconds == 0 && dialect != STDIO_PLAIN)
@@ -145,7 +144,7 @@ static void serve_request(struct stdio_frontend *self, const struct stdio_reques
     stdio_answer_json(out, to, "{}");
     return;
   case STDIO_CANCEL:
-    /* First this answer: then those of the calls follow. */
+    /* This answer comes before those of the calls. */
     stdio_answer_json(out, to,
                       call_ids_find(&self->calls.ids, request->cancelled) != NULL
                           ? "{\"cancelled\":true}"
@@ -176,7 +175,7 @@ static void take_line(struct frontend *frontend, const struct input_line *line) 
   calls_serve(&self->calls);
 }
 
-/* Of a runner: what has come is all that comes. */
+/* Calls the runner's tool. */
 static void take_arguments(struct frontend *frontend, const char *bytes, size_t length) {
   struct stdio_frontend *self = self_of(frontend);
   struct stdio_request request;
@@ -189,7 +188,7 @@ static void take_arguments(struct frontend *frontend, const char *bytes, size_t 
   calls_serve(&self->calls);
 }
 
-/* Of a runner, which has not come to that. */
+/* Answers for a runner that cannot call its tool. */
 static void refuse_call(struct stdio_frontend *self, const char *reason, const char *subject) {
   struct stdio_request request = {.from = {.dialect = STDIO_RUNNER}};
   (void)error_set(&request.error, "%s%s", reason, subject);
@@ -201,7 +200,7 @@ LOOP_CALLBACK(on_limit, struct stdio_frontend *self) {
   refuse_call(self, "no complete JSON object came on standard input in time", "");
 }
 
-/* A host may write all before it reads, and is to be answered in order. */
+/* A host may write all requests before it reads, so lines wait in the pipe if the queue is full. */
 static bool may_take_lines(const struct frontend *frontend) {
   return !calls_are_full((const struct calls *)frontend, 0);
 }

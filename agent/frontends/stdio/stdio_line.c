@@ -7,18 +7,18 @@
 #include "agent/tools/answer.h"
 #include "wire/step_field.h"
 
-/* The tool of `execute` where none is named. */
+/* The tool of `execute` if none is named. */
 #define DEFAULT_TOOL "execute_command"
 
-/* The member of this name; NULL when it is absent or null. */
+/* Returns NULL if the member is absent or null. */
 static cJSON *get(const cJSON *object, const char *name) {
   cJSON *value = cJSON_GetObjectItemCaseSensitive(object, name);
   return cJSON_IsNull(value) ? NULL : value;
 }
 
-/* --- what is wrong --------------------------------------------------------------------------- */
+/* --- errors ---------------------------------------------------------------------------------- */
 
-/* To be called after the error was set. `code`: as in JSON-RPC. Returns -1. */
+/* Makes the request invalid, after its error was set. `code` is that of JSON-RPC. Returns -1. */
 static int reject(struct stdio_request *self, int code) {
   bool has_codes = self->from.dialect == STDIO_JSON_RPC || code == STDIO_PARSE_ERROR;
   self->method = STDIO_INVALID;
@@ -32,19 +32,19 @@ static int reject_value(struct stdio_request *self, int code, const char *name,
   return reject(self, code);
 }
 
-/* A reader of JSON-RPC may want a number, and nothing but a number. */
-static struct stdio_address unknown(bool is_json_rpc) {
+/* Some readers of JSON-RPC accept only numbers as an id. */
+static struct stdio_address unknown_address(bool is_json_rpc) {
   static const struct stdio_address plain = {.id = {.text = "null", .length = 4}};
   static const struct stdio_address json_rpc = {STDIO_JSON_RPC, {.text = "0", .length = 1}};
   return is_json_rpc ? json_rpc : plain;
 }
 
-/* Who is answered, and how. False: the id is none. */
+/* Reads how the request is answered. Returns false if it has no valid id. */
 static bool read_address(struct stdio_request *self, const char *line, size_t length,
                          bool is_json_rpc) {
   const cJSON *id = cJSON_GetObjectItemCaseSensitive(self->tree, "id");
   bool has_id = cJSON_IsString(id) || cJSON_IsNumber(id) || cJSON_IsNull(id);
-  self->from = unknown(is_json_rpc);
+  self->from = unknown_address(is_json_rpc);
   if (has_id)
     (void)json_member_find(line, length, "id", &self->from.id);
   return has_id;
@@ -111,7 +111,7 @@ static int reject_method(struct stdio_request *self, const char *name) {
   return reject(self, STDIO_METHOD_NOT_FOUND);
 }
 
-/* The tool that a method or a parameter names. */
+/* Sets the tool that a method or a parameter names. */
 static int choose_tool(struct stdio_request *self, const struct stdio_rules *rules,
                        const struct tool *tool, int code) {
   if (rules->tool != NULL && tool != rules->tool) {
@@ -122,7 +122,7 @@ static int choose_tool(struct stdio_request *self, const struct stdio_rules *rul
   return 0;
 }
 
-/* `execute`: the parameters may name the tool, and hold the arguments or be the arguments. */
+/* The parameters of `execute` may name the tool; they have the arguments in them, or are these. */
 static int read_execute(struct stdio_request *self, const struct stdio_rules *rules,
                         cJSON *params) {
   const cJSON *name = get(params, "tool");
@@ -147,8 +147,8 @@ static int read_execute(struct stdio_request *self, const struct stdio_rules *ru
   return choose_tool(self, rules, tool, STDIO_INVALID_PARAMS);
 }
 
-/* What is in the parameters for the frontend. A model that has chosen the method may have named it
-   among the arguments, all of which its host sends. */
+/* Removes the parameters that are for the frontend. A model may repeat the method among the
+   arguments. */
 static void take_own_params(struct stdio_request *self, cJSON *params, const char *method) {
   self->wants_progress = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(params, "_progress"));
   cJSON_DeleteItemFromObjectCaseSensitive(params, "_progress");
@@ -206,14 +206,14 @@ void stdio_request_parse(struct stdio_request *self, const struct stdio_rules *r
     buffer_release(&outline.members);
     return;
   }
-  *self = (struct stdio_request){.from = unknown(rules->speaks_json_rpc), .tree = tree};
+  *self = (struct stdio_request){.from = unknown_address(rules->speaks_json_rpc), .tree = tree};
   if (!cJSON_IsObject(tree)) {
     (void)reject_value(self, STDIO_INVALID_REQUEST, "request", "an object", tree);
     return;
   }
   if (read_envelope(self, line, length) != 0 || read_method(self, rules, line, length) != 0)
     self->method = STDIO_INVALID;
-  /* A notification has no answer, whatever is wrong with what it asks for. */
+  /* A notification has no answer, even if it is invalid. */
   if (self->from.dialect == STDIO_JSON_RPC && self->code != STDIO_INVALID_REQUEST &&
       cJSON_GetObjectItemCaseSensitive(tree, "id") == NULL)
     self->from.id = (struct json_member){0};
@@ -248,7 +248,7 @@ void stdio_request_release(struct stdio_request *self) {
 
 /* --- answers --------------------------------------------------------------------------------- */
 
-/* What stands before the answer's own member; false: there is no answer. */
+/* Begins the line of an answer; returns false if there is none. */
 static bool begin_line(struct buffer *out, const struct stdio_address *to, const char *member) {
   if (to->dialect == STDIO_RUNNER)
     return true;
@@ -263,7 +263,7 @@ static void end_line(struct buffer *out, const struct stdio_address *to) {
   buffer_add_string(out, to->dialect == STDIO_RUNNER ? "\n" : "}\n");
 }
 
-/* {"output":…}, with `success` in JSON-RPC, and how a run has ended, unless `end` is NULL. */
+/* Appends {"output":…}, with `success` in JSON-RPC, and with the outcome unless `end` is NULL. */
 static void add_output(struct buffer *out, const struct stdio_address *to, const char *text,
                        size_t length, bool failed, const struct execution_result *end) {
   if (!begin_line(out, to, "result"))
@@ -297,7 +297,7 @@ void stdio_answer_json(struct buffer *out, const struct stdio_address *to, const
   end_line(out, to);
 }
 
-/* A plain one is an error, without what it begins with in texts for models. */
+/* A plain request gets an error without the prefix of texts for models. */
 void stdio_answer_refusal(struct buffer *out, const struct stdio_address *to, const char *reason,
                           size_t length) {
   size_t prefix = strlen(TOOL_ERROR);
@@ -309,7 +309,7 @@ void stdio_answer_refusal(struct buffer *out, const struct stdio_address *to, co
     stdio_answer_error(out, to, STDIO_ERROR, reason, length);
 }
 
-/* A plain one has the streams of a command, whatever its exit code is. */
+/* A plain request gets the streams of a command, whatever its exit code is. */
 bool stdio_answer_result(struct buffer *out, const struct stdio_address *to,
                          const struct tool_call *call, const struct execution_result *end) {
   struct buffer text = {0};

@@ -13,15 +13,14 @@
 #include "wire/json.h"
 
 /*
- * The lines of the frontend: what one asks for, and those that answer. Pure.
+ * Parses the requests of `--stdio` and `tool-runner`, and writes their answers. Pure.
  *
  *   stdio_request_parse(&request, &rules, line, length)
  *   stdio_answer_…(out, &request.from, …)
  *   stdio_request_release(&request)
  */
 
-/* What a request looks like, and its answer. A line with `jsonrpc` is JSON-RPC; the dialect of
-   every other one has no name in the field. */
+/* The form of a request and its answer. A line with `jsonrpc` is JSON-RPC. */
 enum stdio_dialect {
   STDIO_PLAIN,    /* {"id":…,"method":…,"params":…} */
   STDIO_JSON_RPC, /* the same with "jsonrpc":"2.0" */
@@ -37,7 +36,7 @@ enum stdio_method {
   STDIO_SHUTDOWN
 };
 
-/* Codes of errors; those of JSON-RPC 2.0 but for the first. */
+/* Error codes: those of JSON-RPC 2.0, except the first. */
 enum {
   STDIO_ERROR = -1,
   STDIO_PARSE_ERROR = -32700,
@@ -46,8 +45,8 @@ enum {
   STDIO_INVALID_PARAMS = -32602
 };
 
-/* Who is answered. The id is as it came, inside the line, or static; text NULL: a notification,
-   which has no answer. A runner has none, and is answered. */
+/* How a request is answered. The id is part of the line, or static; without a text, the request is a
+   notification and gets no answer, except that of a runner. */
 struct stdio_address {
   enum stdio_dialect dialect;
   struct json_member id;
@@ -55,22 +54,24 @@ struct stdio_address {
 
 struct stdio_rules {
   const struct tool *tool; /* the only one; NULL: all */
-  bool speaks_json_rpc;    /* an earlier line was JSON-RPC: so is what is no JSON */
+  bool speaks_json_rpc;    /* an earlier line was JSON-RPC, so a line that is not JSON is, too */
 };
 
 struct stdio_request {
   struct stdio_address from;
   enum stdio_method method;
-  cJSON *tree;           /* owned; the rest points into it */
-  struct buffer outline; /* owned; of a line that cannot be parsed: its id is in it */
+  cJSON *tree;           /* owned; other members point into it */
+  struct buffer outline; /* owned; of a line that cannot be parsed, with its id */
 
-  const struct tool *tool; /* of a call */
-  cJSON *arguments;        /* of it; NULL: none */
+  /* Of a call: */
+  const struct tool *tool;
+  cJSON *arguments; /* or NULL */
   bool wants_progress;
 
-  struct json_member cancelled; /* of a cancel: the id, inside the line */
+  struct json_member cancelled; /* of a cancel: the id, part of the line */
 
-  int code; /* of an invalid one */
+  /* Of an invalid request: */
+  int code;
   struct error error;
 };
 
@@ -78,37 +79,37 @@ struct stdio_request {
 void stdio_request_parse(struct stdio_request *self, const struct stdio_rules *rules,
                          const char *line, size_t length);
 
-/* An invalid one, of a line that cannot be parsed, of which this is the outline (line_reader.h): it
-   is answered under its id, and in its dialect, where these can be read. */
+/* Makes an invalid request of a line that cannot be parsed. The outline (line_reader.h) tells its id
+   and its dialect, if they can be read. */
 void stdio_request_init_error(struct stdio_request *self, const struct stdio_rules *rules,
                               const char *outline, size_t length, const struct error *error);
 
-/* The one of a runner, whose tool this is. No bytes but white space are no arguments. */
+/* Parses the input of a runner for this tool. White space alone means no arguments. */
 void stdio_request_parse_arguments(struct stdio_request *self, const struct tool *tool,
                                    const char *text, size_t length);
 void stdio_request_release(struct stdio_request *self);
 
-/* Each adds one line, with its line ending. */
+/* Each of these appends one line, with its line ending. */
 void stdio_answer_error(struct buffer *out, const struct stdio_address *to, int code,
                         const char *message, size_t length);
 
 /* The result is this JSON: "null", "{}". */
 void stdio_answer_json(struct buffer *out, const struct stdio_address *to, const char *json);
 
-/* A call that has not run: its arguments were refused, or it was cancelled. The reason begins with
-   TOOL_ERROR. */
+/* Answers a call that was not executed, because its arguments were rejected or it was cancelled. The
+   reason begins with TOOL_ERROR. */
 void stdio_answer_refusal(struct buffer *out, const struct stdio_address *to, const char *reason,
                           size_t length);
 
-/* A call that has run. Returns whether the tool failed. */
+/* Answers a call that was executed. Returns true if the tool failed. */
 bool stdio_answer_result(struct buffer *out, const struct stdio_address *to,
                          const struct tool_call *call, const struct execution_result *end);
 
-/* `tool`: the only one; NULL: all. */
+/* `tool` is the only one that is served; NULL: all. */
 void stdio_answer_info(struct buffer *out, const struct stdio_address *to, const struct tool *tool,
                        const struct tool_settings *settings, const char *version);
 
-/* How far a call is, of 99 at the most. */
+/* Reports the progress of a call, of at most 99 percent. */
 void stdio_answer_progress(struct buffer *out, const struct stdio_address *to, unsigned percent,
                            const char *message, size_t length);
 
