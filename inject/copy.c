@@ -14,7 +14,7 @@
 
 #define BUFFER_SIZE 65536
 
-/* Fewer bytes only at the end of the file. */
+/* Reads fewer bytes than `size` only at the end of the file. */
 static ssize_t read_all(int fd, char *buffer, size_t size, off_t at) {
   size_t done = 0;
   while (done < size) {
@@ -50,9 +50,8 @@ static int copy_through_buffer(int from, int to, off_t at, off_t size) {
   return 0;
 }
 
-/* Copies by the kernel as far as it can (not between some file systems, not in old kernels).
-   Returns the offset reached; the rest, and the report of errors, is left to copy_through_buffer.
- */
+/* Copies in the kernel as far as that works: not between some file systems, nor in old kernels.
+   Returns the offset it has reached; copy_through_buffer copies the rest and reports errors. */
 static off_t copy_in_kernel(int from, int to, off_t size) {
   off_t at = 0;
   while (at < size) {
@@ -73,7 +72,7 @@ int copy_bytes(int from, int to, off_t size) {
 
 int copy_bytes_same(int left, int right, off_t size) {
   char left_buffer[BUFFER_SIZE], right_buffer[BUFFER_SIZE];
-  /* One byte more than there should be, so that a longer file is not the same. */
+  /* Reads beyond `size`, so that a longer file is not the same. */
   for (off_t at = 0; at <= size;) {
     ssize_t left_length = read_all(left, left_buffer, BUFFER_SIZE, at);
     ssize_t right_length = read_all(right, right_buffer, BUFFER_SIZE, at);
@@ -93,7 +92,7 @@ int copy_bytes_same(int left, int right, off_t size) {
 
 #define MODE_BITS 07777
 
-/* One entry, and the directories that it is copied from and to. */
+/* An entry, and the directories that it is copied from and to. */
 struct copied_entry {
   int from, to;
   const char *name;
@@ -117,7 +116,7 @@ static int copy_link(const struct copied_entry *entry) {
   return symlinkat(target, entry->to, entry->name);
 }
 
-/* A file or a directory. */
+/* Copies a file or a directory. */
 static int copy_content(const struct copied_entry *entry, char *where, size_t where_size) {
   bool is_directory = S_ISDIR(entry->stat.st_mode);
   int how = O_NOFOLLOW | O_CLOEXEC | (is_directory ? O_DIRECTORY : 0);
@@ -132,8 +131,8 @@ static int copy_content(const struct copied_entry *entry, char *where, size_t wh
     return close_with(from, -1);
   int result = is_directory ? copy_tree(from, to, where, where_size)
                             : copy_bytes(from, to, entry->stat.st_size);
-  /* Times, because Python compares them with those in its compiled files. The mode comes after
-     them, since it may forbid writing. */
+  /* Python compares times with those in its compiled files. The mode comes last, because it may
+     forbid writing. */
   const struct timespec times[] = {entry->stat.st_atim, entry->stat.st_mtim};
   if (result == 0 && (futimens(to, times) != 0 ||
                       fchmod(to, entry->stat.st_mode & MODE_BITS) != 0 || fsync(to) != 0))
@@ -141,7 +140,7 @@ static int copy_content(const struct copied_entry *entry, char *where, size_t wh
   return close_with(from, close_with(to, result));
 }
 
-/* Appends the name to `where`, and removes it again unless the copy fails. */
+/* Appends the name to `where` and removes it again after a success. */
 static int copy_entry(struct copied_entry *entry, char *where, size_t where_size) {
   size_t length = strlen(where);
   (void)snprintf(where + length, where_size - length, "/%s", entry->name);
@@ -155,7 +154,7 @@ static int copy_entry(struct copied_entry *entry, char *where, size_t where_size
   return result;
 }
 
-/* NULL at the end, errno 0 then, or with another one. */
+/* Returns NULL with errno 0 at the end, or NULL with another errno. */
 static const struct dirent *next_entry(DIR *directory) {
   const struct dirent *entry;
   do {
@@ -189,7 +188,7 @@ int copy_tree_remove(int directory, const char *name) {
   int fd = openat(directory, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0)
     return errno == ENOENT ? 0 : -1;
-  (void)fchmod(fd, 0700); /* a directory may forbid even its owner to empty it */
+  (void)fchmod(fd, 0700); /* the mode may forbid even the owner to empty the directory */
   DIR *opened = fdopendir(fd);
   if (opened == NULL)
     return close_with(fd, -1);

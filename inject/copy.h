@@ -4,24 +4,24 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Copies files in constant memory. Functions return -1 with errno, after which a part may have been
-   copied. Descriptors stay the caller's. */
+/* Copies files in constant memory. Functions return -1 with errno; part of the data may have been
+   copied then. They close none of the caller's descriptors. */
 
-/* Copies `size` bytes from the beginning of one file to an empty other one: inside the kernel,
-   which shares the blocks where the file system can, else through a buffer. Returns 0 or -1. */
+/* Copies the first `size` bytes of one file to another one, which is empty: in the kernel, which
+   may share the blocks, or else through a buffer. Returns 0 or -1. */
 int copy_bytes(int from, int to, off_t size);
 
-/* 1 when both files consist of the same `size` bytes, else 0; -1 when one cannot be read. */
+/* Returns 1 if both files consist of the same `size` bytes, 0 if not, -1 if one cannot be read. */
 int copy_bytes_same(int left, int right, off_t size);
 
-/* Copies the content of one directory into an empty one: files with their modes and times, symbolic
-   links as links, directories recursively, all of it written out to the disk. Other kinds of files
-   are skipped. Returns 0, or -1; then the path at which it failed, relative to the directory, has
-   been appended to `where`, a string in a buffer of `where_size` bytes, cut where that ends. */
+/* Copies the content of a directory into an empty one and syncs it: files with their modes and
+   times, symbolic links as links, directories recursively. Skips other kinds of files. Returns 0,
+   or -1 after it has appended the path that failed, relative to the directory, to the string
+   `where`, which is truncated to `where_size` bytes. */
 int copy_tree(int from, int to, char *where, size_t where_size);
 
-/* Removes a file, or a directory with all that is in it; no name is no error. Others may do the
-   same meanwhile. Returns 0 or -1. */
+/* Removes a file, or a directory with its content. It is no error if there is none, or if others
+   remove it at the same time. Returns 0 or -1. */
 int copy_tree_remove(int directory, const char *name);
 
 #endif

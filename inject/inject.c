@@ -10,31 +10,41 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/own_program.h"
 #include "base/printable.h"
 #include "base/staged_file.h"
 #include "inject/copy.h"
-#include "inject/trial.h"
+
+#ifndef AT_EMPTY_PATH
+#define AT_EMPTY_PATH 0x1000 /* linux/fcntl.h */
+#endif
 
 #define PROGRAM_NAME "agent"
 #define PROGRAM_MODE 0755
 #define UNREADABLE_MODE 0111
 #define DIRECTORY_MODE 0755
 
-/* How often other injectors may put their tools there first. */
+/* How often other injectors may rename their tools first. */
 #define ATTEMPTS_MAX 1000
 
-/* The target, and what was made for it. */
+#define NOBODY 65534
+
+/* How long a trial of the program may take. An emulator is slow, but needs less than a second. */
+#define TRIAL_SECONDS 10
+
+/* The target, and what was created for it. */
 struct injection {
   char directory[PATH_MAX], name[NAME_MAX + 1];
-  char path[PATH_MAX + NAME_MAX + 2]; /* directory and name, for people */
-  char tools_path[2 * PATH_MAX];      /* likewise of the tools; grows to where copying them fails */
-  char file_path[2 * PATH_MAX];       /* likewise of the file that is being copied or renamed */
-  bool made[PATH_MAX];                /* the parts of `directory`, by length, that were made here */
+  char path[PATH_MAX + NAME_MAX + 2]; /* directory and name, for messages */
+  char tools_path[2 * PATH_MAX];      /* of the tools; grows to the path where copying them fails */
+  char file_path[2 * PATH_MAX];       /* of the file that is being copied or renamed */
+  bool made[PATH_MAX];                /* which prefixes of `directory`, by length, were created */
   int parent;                         /* `directory`, O_PATH; -1 until it is opened */
-  /* As they were begun: the program, and those of the carrier. */
+  /* In the order of their begins: the program, then those of the carrier. */
   struct staged_file files[1 + INJECT_FILES_MAX];
   bool is_program[1 + INJECT_FILES_MAX];
   size_t count;
@@ -64,7 +74,7 @@ static const char *advice(int error) {
   return "see whether the volume is healthy";
 }
 
-/* Returns -1. */
+/* Writes the line for the user and returns -1. */
 __attribute__((format(printf, 2, 3))) static int refuse(const struct injection *self,
                                                         const char *format, ...) {
   va_list arguments;
@@ -74,7 +84,6 @@ __attribute__((format(printf, 2, 3))) static int refuse(const struct injection *
   return -1;
 }
 
-/* `what` cannot be done to `path`. */
 static int failed(const struct injection *self, const char *what, const char *path, int error) {
   return refuse(self, "cannot %s %s: %s; %s", what, path, strerror(error), advice(error));
 }
@@ -84,14 +93,14 @@ static bool is_directory(const char *path) {
   return stat(path, &stat_buffer) == 0 && S_ISDIR(stat_buffer.st_mode);
 }
 
-/* A path in the directory, for people. */
+/* Sets the path of a name in the directory, for messages. */
 static void set_path(const struct injection *self, char *path, size_t size, const char *name) {
   (void)snprintf(path, size, "%s%s%s", self->directory,
                  strcmp(self->directory, "/") == 0 ? "" : "/", name);
 }
 
 /* Splits the target into directory and name. */
-static int find_target(struct injection *self, const char *target) {
+static int split_target(struct injection *self, const char *target) {
   size_t length = strlen(target);
   bool is_inside = length > 0 && (target[length - 1] == '/' || is_directory(target));
   int written = snprintf(self->directory, sizeof self->directory, "%s%s", target,
@@ -128,7 +137,7 @@ static int make_parents(struct injection *self) {
   return result;
 }
 
-/* From the deepest up; a directory with content of somebody else stays. */
+/* Removes them from the deepest up; a directory that is not empty stays. */
 static void remove_parents(struct injection *self) {
   for (size_t end = strlen(self->directory); end > 0; end--)
     if (self->made[end]) {
@@ -143,8 +152,8 @@ static int reject_kind(const struct injection *self, const char *path, const cha
                 printable_file_kind(mode), wanted);
 }
 
-/* A rename would replace a FIFO or a device without a word. Links to files are replaced, and so are
-   those that lead nowhere. Checked before anything is replaced. */
+/* Rejects what a rename would replace silently, such as a FIFO or a device. Links to files or to
+   nowhere may be replaced. */
 static int check_target(const struct injection *self, const char *path) {
   struct stat target, named;
   if (stat(path, &target) != 0 || S_ISREG(target.st_mode))
@@ -168,7 +177,7 @@ static int open_parent(struct injection *self) {
   return 0;
 }
 
-/* Makes the hidden file of the name, and compares it with what it was copied from. */
+/* Copies an open file to the hidden file of the name and compares the two. */
 static int stage(struct injection *self, const char *name, int from, mode_t mode) {
   self->is_program[self->count] = (mode & S_IXUSR) != 0;
   struct staged_file *file = &self->files[self->count++];
@@ -199,7 +208,7 @@ static const char *name_of(const char *path) {
   return slash != NULL ? slash + 1 : path;
 }
 
-/* Whether the directory is `inner` or lies above it: a copy into itself would have no end. */
+/* Whether the directory is `inner` or lies above it. A copy into itself would never end. */
 static bool contains(int outer, const char *inner) {
   struct stat wanted, here;
   struct stat below = {0};
@@ -218,17 +227,16 @@ static bool contains(int outer, const char *inner) {
   return found;
 }
 
-/* The tools under their hidden names, which belong to whoever has the hidden file of the
-   program. */
+/* The tools under their hidden names, which belong to the owner of the program's hidden file. */
 struct tools {
-  const char *name; /* what the new ones are to be called; NULL: there are none, or they are */
+  const char *name; /* the future name of the new ones; NULL if there are none, or they have it */
   int fd;           /* the new ones */
   char hidden[80];
-  char old[84]; /* what they replace, and what a killed injector left */
+  char old[84]; /* the ones that they replace, or that a killed injector left */
 };
 
-/* Who made what lies under the hidden name may live after all, where there are no locks: once it is
-   renamed, that one cannot give it its name any more while it is being emptied. */
+/* On a file system without locks, the owner of the hidden tools may still live. After the rename it
+   cannot give them their name while they are being emptied. */
 static int remove_hidden_tools(const struct injection *self, const struct tools *tools) {
   if (copy_tree_remove(self->parent, tools->old) != 0)
     return -1;
@@ -237,7 +245,7 @@ static int remove_hidden_tools(const struct injection *self, const struct tools 
   return copy_tree_remove(self->parent, tools->old);
 }
 
-/* Copies the directory `from`, which is `path`, into a hidden one beside the program. */
+/* Copies the directory `from`, whose path is `path`, into a hidden one beside the program. */
 static int copy_tools(struct injection *self, struct tools *tools, const char *path, int from) {
   const char *name = name_of(path);
   char *where = self->tools_path;
@@ -260,7 +268,7 @@ static int copy_tools(struct injection *self, struct tools *tools, const char *p
   return 0;
 }
 
-/* Nothing when there is no such directory. */
+/* Does nothing if there is no such directory. */
 static int prepare_tools(struct injection *self, struct tools *tools, const char *path) {
   (void)snprintf(tools->hidden, sizeof tools->hidden, "%s-tools", self->files[0].hidden);
   (void)snprintf(tools->old, sizeof tools->old, "%s-old", tools->hidden);
@@ -274,7 +282,8 @@ static int prepare_tools(struct injection *self, struct tools *tools, const char
   return result;
 }
 
-/* A directory cannot be renamed over one that is not empty. */
+/* First moves the old tools away, because a directory cannot be renamed over one that is not
+   empty. */
 static int rename_tools(const struct injection *self, const struct tools *tools) {
   for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     if (!staged_file_has_name(tools->fd, self->parent, tools->hidden)) {
@@ -299,7 +308,7 @@ static void release_tools(const struct injection *self, const struct tools *tool
     close(tools->fd);
 }
 
-/* Nothing when there is no such file. */
+/* Does nothing if there is no such file. */
 static int prepare_file(struct injection *self, const struct inject_file *wanted) {
   const char *name = name_of(wanted->path);
   struct stat file;
@@ -326,12 +335,45 @@ static int prepare_files(struct injection *self, const struct inject_file *files
   return result;
 }
 
-/* The kernel never lets other processes of an ordinary user read one that runs a file that its user
-   may not read: a prctl(2) of the program would be too late for those that wait for it. The hidden
-   file is readable, because the next injector has to open what a killed one left. Without success
-   nothing is worse than a readable file. */
+/* Executes the open file with --version. Its output stays in the pipe. An emulator opens the file
+   again by its descriptor. */
+_Noreturn static void execute(int fd, int output) {
+  static char name[] = "trial", version[] = "--version";
+  char *const argv[] = {name, version, NULL}, *const envp[] = {NULL};
+  (void)dup2(output, STDOUT_FILENO);
+  (void)dup2(output, STDERR_FILENO);
+  (void)fcntl(fd, F_SETFD, 0);
+  if (geteuid() == 0 && setgid(NOBODY) == 0)
+    (void)!setuid(NOBODY);
+  (void)alarm(TRIAL_SECONDS); /* survives execve(2) */
+  (void)syscall(SYS_execveat, fd, "", argv, envp, AT_EMPTY_PATH);
+  _exit(127);
+}
+
+/* Whether a user who may execute the open file, but not read it, can run it. Not so with an
+   emulator that has to read the file, or on a volume whose server checks the rights of one host
+   user for everybody. root tries it as nobody. Needs no /proc. */
+static bool can_run(int fd) {
+  int ends[2], status;
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return false;
+  pid_t pid = fork();
+  if (pid == 0)
+    execute(fd, ends[1]);
+  while (pid > 0 && waitpid(pid, &status, 0) < 0)
+    if (errno != EINTR)
+      pid = -1;
+  close(ends[0]);
+  close(ends[1]);
+  return pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/* If a user may not read the file of a program, the kernel never lets the user's other processes
+   read the memory of a process that runs it; a prctl(2) of the program would come too late for
+   processes that lie in wait. The hidden file is readable, because the next injector may have to
+   open it. */
 static void make_unreadable(int fd) {
-  if (fchmod(fd, UNREADABLE_MODE) == 0 && !trial_runs(fd))
+  if (fchmod(fd, UNREADABLE_MODE) == 0 && !can_run(fd))
     (void)fchmod(fd, PROGRAM_MODE);
 }
 
@@ -348,9 +390,9 @@ static int commit_file(struct staged_file *file, bool is_program) {
   return result;
 }
 
-/* The program gets its name last: whoever waits for it finds the others already there. */
+/* The program gets its name last, so that anyone who waits for it finds the others. */
 static int commit(struct injection *self, struct tools *tools) {
-  if (tools->name != NULL) { /* while the hidden names are the program's maker's */
+  if (tools->name != NULL) { /* first, while the program's hidden file still guards their names */
     if (rename_tools(self, tools) != 0)
       return failed(self, "copy to", self->tools_path, errno);
     tools->name = NULL;
@@ -364,8 +406,9 @@ static int commit(struct injection *self, struct tools *tools) {
   return 0;
 }
 
-/* A main container often runs as another user than the one that injects. */
-static void say_success(const struct injection *self, off_t size) {
+/* Warns about a directory that other users cannot reach, because the main container often runs as
+   another user than the injector. */
+static void report_success(const struct injection *self, off_t size) {
   struct stat directory;
   bool closed = fstat(self->parent, &directory) == 0 && (directory.st_mode & S_IXOTH) == 0;
   char mode[80] = "";
@@ -385,8 +428,8 @@ static int inject(struct injection *self, int program, const struct inject_carri
                  prepare_tools(self, &tools, carrier->tools) == 0 &&
                  prepare_files(self, carrier->files) == 0 && commit(self, &tools) == 0;
   if (is_done)
-    say_success(self, file.st_size);
-  release_tools(self, &tools); /* before the program's hidden name, which guards theirs */
+    report_success(self, file.st_size);
+  release_tools(self, &tools); /* before the program's hidden file, which guards their names */
   while (self->count > 0)
     staged_file_release(&self->files[--self->count]);
   if (self->parent >= 0)
@@ -404,11 +447,11 @@ int inject_program(const char *target, const struct inject_carrier *carrier, cha
                   "cannot inject into %s: the running program cannot be read: %s; start it by its "
                   "whole path, as a user who may read it",
                   target, strerror(errno));
-  /* Modes are as they are given from the beginning: a chmod afterwards would keep others
-     out where it is not reached. A file that may not grow is an error, not the end. */
+  /* Files get their modes when they are created: a chmod that is not reached would keep other users
+     out. A limit on the size of files is an error and does not kill. */
   mode_t mask = umask(0);
   (void)signal(SIGXFSZ, SIG_IGN);
-  bool is_done = find_target(&self, target) == 0 && make_parents(&self) == 0 &&
+  bool is_done = split_target(&self, target) == 0 && make_parents(&self) == 0 &&
                  inject(&self, program, carrier) == 0;
   if (!is_done)
     remove_parents(&self);
