@@ -11,7 +11,7 @@ struct edit_request {
   struct buffer *report;
 };
 
-/* An edit that is applied again is reported again. */
+/* Reports from the beginning, because the edits may be applied again. */
 static int apply(void *context, struct buffer *text, struct error *error) {
   const struct edit_request *self = context;
   const struct edit_file *fields = self->step->fields;

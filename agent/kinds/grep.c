@@ -1,8 +1,7 @@
 #include <stdlib.h>
-
-#include "agent/files/grep/search.h"
 #include <string.h>
 
+#include "agent/files/grep/search.h"
 #include "agent/kinds/kind.h"
 
 struct grep {
@@ -20,7 +19,6 @@ static const char *files(size_t count) {
   return count == 1 ? "file" : "files";
 }
 
-/* Where nothing was found: one kind of what was not searched. */
 static void warn_gap(struct output *output, const struct search_gap *gap, const char *one,
                      const char *several) {
   if (gap->count == 1)
@@ -30,7 +28,7 @@ static void warn_gap(struct output *output, const struct search_gap *gap, const 
               gap->first.text);
 }
 
-/* An empty answer is no proof of absence as long as there is something else to search. */
+/* Says what was not searched, because an empty answer must not look like a proof of absence. */
 static void warn_gaps(const struct grep *self, const struct search_result *result,
                       struct output *output) {
   if (self->glob != NULL && result->files == 0)
@@ -48,8 +46,8 @@ static void warn_gaps(const struct grep *self, const struct search_result *resul
   warn_gap(output, &result->binary, "file that contains NUL bytes", "files that contain NUL bytes");
 }
 
-/* Adds the warnings. Fails where nothing was found, but not all was searched that was asked for: an
-   empty answer would be taken for a proof. */
+/* Adds the warnings. Fails if nothing was found and part of what was asked for could not be
+   searched. */
 static int report(const struct grep *self, const struct search_result *result,
                   struct output *output, struct error *error) {
   struct error skipped = {.text = ""}, unread = {.text = ""};

@@ -61,13 +61,13 @@ static bool is_relative(const char *path) {
   return path != NULL && path[0] != '/';
 }
 
-static void begin_at(const char *directory, char **path) {
+static void make_absolute(const char *directory, char **path) {
   if (is_relative(*path) && asprintf(path, "%s/%s", directory, *path) < 0)
     memory_exhausted("a buffer");
 }
 
-/* Where the step's own directory is missing, its paths are made absolute and the kind goes on: it
-   reports that there is no such file, or creates it. */
+/* Enters the step's directory if one of its paths is relative. If that directory is missing, makes
+   the paths absolute: the kind then reports that there is no such file, or creates it. */
 static int enter_directory(struct step *step, struct error *error) {
   char **other = other_path(step);
   if (!is_relative(step->target) && !is_relative(*other))
@@ -78,13 +78,13 @@ static int enter_directory(struct step *step, struct error *error) {
     return 0;
   if (!exec_command_is_missing(errno))
     return error_set(error, "working directory %s: %s", directory, strerror(errno));
-  begin_at(own, &step->target);
-  begin_at(own, other);
+  make_absolute(own, &step->target);
+  make_absolute(own, other);
   return 0;
 }
 
-/* Of a tool: "~" is the home directory, unless there is an entry of that name. */
-static int find_home(struct step *step, struct error *error) {
+/* Replaces the "~" of a tool's path by the home directory, unless there is a file of that name. */
+static int expand_home(struct step *step, struct error *error) {
   const char *own = step->working_directory, *home = getenv("HOME");
   struct stat entry;
   char *path;
@@ -106,8 +106,7 @@ static int find_home(struct step *step, struct error *error) {
   return 0;
 }
 
-/* What is relative to it begins at the agent's own directory, unless `enter_directory` has entered
-   it. */
+/* A relative directory begins at the agent's own, unless enter_directory has entered it. */
 char *kind_repository(const struct step *step) {
   const char *own = step->working_directory;
   struct stat file;
@@ -120,8 +119,8 @@ char *kind_repository(const struct step *step) {
   return path_lexical(current, own == NULL || is_entered ? "." : own);
 }
 
-/* A name in it must not look like a line of its own. What is behind the subject is cut alike with
-   it and without it. */
+/* Makes the text printable, so that no name in it looks like another line. It is truncated in the
+   same place whether the subject is shown or not. */
 static void add_line(struct buffer *lines, const char *subject, bool shows_subject,
                      const char *text) {
   struct buffer printable = {0};
@@ -165,8 +164,9 @@ static void add_note(struct buffer *text, const char *note, size_t length) {
   buffer_add_string(text, ")");
 }
 
-/* What has cut the content before says nothing when it is cut again. */
-static void end_for_model(struct output *self) {
+/* Truncates the content and adds the warnings to it. If it is truncated here, the first warning,
+   that it was truncated before, is omitted. */
+static void finish_for_model(struct output *self) {
   static const char note[] = "truncated at 100 KB";
   struct buffer *text = &self->content;
   size_t at = 0;
@@ -188,17 +188,17 @@ static void end_for_model(struct output *self) {
 
 int kind_do(struct step *step, struct output *output, struct error *error) {
   output->for_model = step->for_model;
-  if (find_home(step, error) != 0 || enter_directory(step, error) != 0 ||
+  if (expand_home(step, error) != 0 || enter_directory(step, error) != 0 ||
       kind_of(step)->work(step, output, error) != 0)
     return -1;
   if (step->for_model && !output->is_bounded)
-    end_for_model(output);
+    finish_for_model(output);
   return 0;
 }
 
 /* --- the child's side ------------------------------------------------------------------------ */
 
-static int work_and_put(struct step *step) {
+static int work_and_write(struct step *step) {
   struct output output = {0};
   struct error error;
   bool done = kind_do(step, &output, &error) == 0;
@@ -222,7 +222,7 @@ int kind_work_packed(const struct step_kind *const *known, char *packed, size_t 
       kind_of(&step)->work != NULL) {
     const char *target = step.target, *other = *other_path(&step);
     (void)prctl(PR_SET_NAME, step.kind->name); /* for ps */
-    exit_code = work_and_put(&step);
+    exit_code = work_and_write(&step);
     if (step.target != target)
       free(step.target);
     if (*other_path(&step) != other)

@@ -3,7 +3,7 @@
 #include "agent/files/access/regular_file.h"
 #include "agent/kinds/kind.h"
 
-/* The most bytes of one answer; wire/PROTOCOL.md, readBytes. */
+/* The most bytes of one result (wire/PROTOCOL.md, readBytes). */
 #define LENGTH_MAX 4194304
 
 struct read_bytes {

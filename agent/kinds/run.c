@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
-/* The variables that the agent sets. */
+/* The variables that the agent adds. */
 #define TAG_VARIABLE "SANDBOX_STEP_TAG="
 #define ID_VARIABLE "SANDBOX_STEP_ID="
 
@@ -31,13 +31,13 @@ static size_t count(char *const *entries) {
   return n;
 }
 
-/* So many digits, which are not all the same one. */
+/* Whether the text begins with so many hex digits, not all of which are `same`. */
 static bool has_digits(const char *text, size_t length, char same) {
   return strspn(text, "0123456789abcdef") == length &&
          strspn(text, (const char[]){same, '\0'}) < length;
 }
 
-/* version-trace-parent-flags */
+/* The form of W3C Trace Context: version-trace-parent-flags. */
 static bool is_traceparent(const char *text) {
   return strlen(text) == sizeof TRACE_FORM - 1 && text[2] == '-' && text[35] == '-' &&
          text[52] == '-' && has_digits(text, 2, 'f') && has_digits(text + 3, 32, '0') &&
@@ -60,9 +60,9 @@ void run_kind_set_trace(struct step *step, const char *traceparent) {
   step->env[before + 1] = NULL;
 }
 
-/* argv and envp in one allocation, with the texts of the agent's own variables; all others are the
-   step's and the agent's. A step's variable wins over an inherited one, the agent's own over
-   both. */
+/* Makes argv and envp in one allocation, together with the texts of the agent's own variables; the
+   other texts belong to the step and the context. A variable of the step overrides an inherited
+   one; the agent's own override both. */
 void run_kind_prepare_spec(const struct kind_context *context, const struct step *step,
                            const char *tag, struct process_spec *spec) {
   const struct run_fields *run = step->fields;
@@ -106,7 +106,7 @@ void kind_release_input(struct step *step) {
 
 /* --- for the log --- */
 
-/* Not much more than `most` bytes altogether; a word that is cut ends where it is. */
+/* Stops soon after `out` has `most` bytes. */
 static void add_word(struct buffer *out, const char *word, size_t most) {
   bool quoted = word[0] == '\0' || strpbrk(word, " \t\r\n'\"\\$`;&|<>()*?[]{}!#~") != NULL;
   buffer_add_string(out, quoted ? "'" : "");
@@ -115,7 +115,7 @@ static void add_word(struct buffer *out, const char *word, size_t most) {
   buffer_add_string(out, quoted && out->length <= most ? "'" : "");
 }
 
-/* The script of `sh -c SCRIPT`, `bash -lc SCRIPT`, `bash -l -c SCRIPT`; else NULL. */
+/* Returns the script of `sh -c SCRIPT`, `bash -lc SCRIPT` or `bash -l -c SCRIPT`, or else NULL. */
 static const char *shell_script(const char *command, char *const *args) {
   static const char *const shells[] = {"sh", "bash", "dash", "ash", "zsh", "ksh"};
   const char *slash = strrchr(command, '/');
@@ -130,9 +130,9 @@ static const char *shell_script(const char *command, char *const *args) {
 
 void run_kind_describe(const struct step *step, struct masker *masker, char *out, size_t size) {
   char *const *args = ((const struct run_fields *)step->fields)->args;
-  static const char mark[] = "...";
-  CHECK(size >= sizeof mark);
-  size_t most = size - sizeof mark;
+  static const char ellipsis[] = "...";
+  CHECK(size >= sizeof ellipsis);
+  size_t most = size - sizeof ellipsis;
   struct buffer text = {0};
   const char *script = shell_script(step->target, args);
   if (script != NULL)
@@ -150,7 +150,8 @@ void run_kind_describe(const struct step *step, struct masker *masker, char *out
     text.length = strlen(text.bytes);
   }
   size_t shown = text.length > most ? utf8_cut(text.bytes, most) : text.length;
-  (void)snprintf(out, size, "%.*s%s", (int)shown, shown > 0 ? text.bytes : "", is_cut ? mark : "");
+  (void)snprintf(out, size, "%.*s%s", (int)shown, shown > 0 ? text.bytes : "",
+                 is_cut ? ellipsis : "");
   buffer_release(&text);
 }
 

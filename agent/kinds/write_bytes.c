@@ -23,7 +23,7 @@ static const struct step_field fields[] = {
     STEP_FIELD("append", flag, struct write_bytes, append),
     STEP_FIELD("renameTo", text, struct write_bytes, rename_to, .minimum = 1)};
 
-/* An appended chunk must not be appended twice: it waits for the acknowledgement like a command. */
+/* Not read_only, because a chunk must not be appended twice. */
 const struct kind write_bytes_kind = {KIND_WIRE("writeBytes", 7, "path", struct write_bytes),
                                       .work = work,
                                       .other_path = offsetof(struct write_bytes, rename_to)};

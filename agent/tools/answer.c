@@ -15,7 +15,7 @@ static void begin_part(struct buffer *text, size_t begin) {
     buffer_add(text, "\n", 1);
 }
 
-/* All of it, or its two ends with a line between them. */
+/* Adds the whole stream, or its two ends with a line between them. */
 static void add_ends(struct buffer *text, const struct captured_stream *stream) {
   buffer_add(text, stream->bytes, stream->length);
   if (!stream->truncated)
@@ -81,7 +81,7 @@ static size_t encoded_length(const struct captured_stream *stream) {
          (stream->truncated ? json_string_length(stream->tail, stream->tail_length) : 0);
 }
 
-/* An escape has six bytes at most, such as \u0001. */
+/* An escape such as \u0001 has at most six bytes. */
 static struct captured_stream bound_stream(struct captured_stream stream) {
   const size_t always_fits = ANSWER_STREAM_MAX / 6;
   return stream.length + stream.tail_length > always_fits &&

@@ -35,8 +35,8 @@ unsigned argument_timeout(const cJSON *arguments, const struct argument_limits *
 
 /* --- schema --- */
 
-/* Without additionalProperties, minimum, maximum and minItems: some APIs of models refuse these.
-   argument_table_accept checks them. */
+/* The schema lacks additionalProperties, minimum, maximum and minItems, which some model APIs
+   reject. argument_table_accept checks them. */
 
 static void add_choices(struct buffer *out, const struct argument *self) {
   for (size_t i = 0; self->choices[i][0] != '\0'; i++)
@@ -88,7 +88,7 @@ void argument_table_schema(const struct argument_table *self, const struct argum
   buffer_add_string(out, "]}");
 }
 
-/* --- texts that stand for other values --- */
+/* --- texts with the JSON of other values --- */
 
 static bool is_expected(const struct argument *self, const cJSON *value) {
   switch (self->type) {
@@ -142,7 +142,7 @@ static int accept_text(const struct argument *self, const char *path, cJSON *val
 static int check_table(const struct argument_table *self, const char *owner, const char *path,
                        const struct argument_limits *limits, cJSON *object, struct error *error);
 
-/* Those that follow return what was expected; NULL: the value is that. */
+/* The following functions return what was expected, or NULL if the value is valid. */
 static const char *expected_text(const cJSON *value, bool may_be_empty) {
   if (!cJSON_IsString(value))
     return "a string";
@@ -177,7 +177,7 @@ static void add_name(char names[EXPECTED_SIZE], const char *separator, const cha
   (void)snprintf(names + used, EXPECTED_SIZE - used, "%s%s", used > 0 ? separator : "", name);
 }
 
-/* The number of the choice that the value is; where it is none, that of all. */
+/* Returns the index of the choice, or the number of choices if the value is none of them. */
 static size_t find_choice(const struct argument *self, const cJSON *value) {
   size_t i = 0;
   while (self->choices[i][0] != '\0' &&
@@ -283,7 +283,7 @@ int argument_table_accept(const struct argument_table *self, const char *owner,
   return check_table(self, owner, "", limits, arguments, error);
 }
 
-/* --- what a step gets --- */
+/* --- translation --- */
 
 static void translate(const struct argument *self, cJSON *value) {
   if (self->type == ARGUMENT_CHOICE) {

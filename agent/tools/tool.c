@@ -18,8 +18,8 @@ struct tool_call {
   const struct tool *tool;
   struct step step; /* all zeros after tool_call_request */
   unsigned timeout;
-  char *target;    /* the step's: program or path, as given */
-  char *directory; /* `workdir` as given, else that of the settings */
+  char *target;    /* of the step: program or path, as given */
+  char *directory; /* `workdir` as given, or that of the settings */
   char *changes;   /* see tool_call_changes; or NULL */
   size_t content_length;
 };
@@ -86,7 +86,7 @@ static const struct argument list_arguments[] = {
     {"path", "path", ARGUMENT_TEXT, true, .description = "Path of the directory."},
 };
 
-/* As the kind numbers them. */
+/* In the order of the kind's choices. */
 static const char output_modes[][20] = {"content", "files_with_matches", "count", ""};
 
 static const struct argument grep_arguments[] = {
@@ -113,7 +113,7 @@ static const struct argument grep_arguments[] = {
      .description = "Number of lines to show after each match, at most 100. Defaults to 0."},
 };
 
-/* Paths as the other tools take them. */
+/* The paths in the answer are paths for the other tools. */
 #define GREP_FIELDS "{\"prefixPaths\":true,\"searchHidden\":false,\"headLimit\":200}"
 
 static const struct argument tree_arguments[] = {
@@ -130,7 +130,7 @@ static void add_error(struct buffer *text, const char *reason, size_t length) {
   buffer_add(text, reason, length);
 }
 
-/* Of readFile with its media type: what follows that line; the line itself is in front of it. */
+/* Returns the content of a readFile behind the line with its media type. */
 static struct captured_stream body_of(const struct execution_result *end) {
   const struct captured_stream *content = &end->output;
   const char *line = content->length > 0 ? memchr(content->bytes, '\n', content->length) : NULL;
@@ -227,7 +227,7 @@ void tool_add_input_schema(const struct tool *self, const struct tool_settings *
 
 /* --- a call: its step --- */
 
-/* A shell would expand it; the value of a variable is taken as it is. */
+/* Whether the value has $PATH, which a shell would expand. */
 static bool has_path(const char *value) {
   for (const char *at = value; (at = strchr(at, '$')) != NULL;) {
     const bool has_brace = *++at == '{';
@@ -238,7 +238,7 @@ static bool has_path(const char *value) {
   return false;
 }
 
-/* Makes an object of a list of NAME=value. */
+/* Turns a list of NAME=value into an object. */
 static int split_environment(cJSON *list, struct error *error) {
   size_t index = 0;
   if (list == NULL)
@@ -258,7 +258,7 @@ static int split_environment(cJSON *list, struct error *error) {
   return 0;
 }
 
-/* The command line becomes the second argument of `sh -c`. */
+/* Makes the command line the second argument of `sh -c`. */
 static void use_shell(struct step *step, const char *command_line) {
   struct run_fields *run = step->fields;
   free(run->args);
@@ -273,7 +273,7 @@ static int read_field(const struct step_field *field, cJSON *value, void *place,
   return field->type->read(field, value, (char *)place + field->offset, error);
 }
 
-/* The arguments as the fields of the step and of its kind have them. */
+/* Reads the arguments into the fields of the step and of its kind. */
 static int read_fields(const struct tool *tool, cJSON *arguments, struct step *step,
                        struct error *error) {
   static const struct step_field env = STEP_FIELD("env", env, struct step, env);
@@ -301,7 +301,7 @@ static char *absolute(const char *directory, const struct tool_settings *setting
   return path;
 }
 
-/* A text that is not empty; else the fallback. */
+/* Returns the text, or the fallback if it is empty or absent. */
 static const char *text_of(const cJSON *arguments, const char *name, const char *fallback) {
   const cJSON *value = argument_get(arguments, name);
   return value != NULL && value->valuestring[0] != '\0' ? value->valuestring : fallback;
@@ -317,8 +317,8 @@ static size_t content_length(const cJSON *arguments) {
   return length;
 }
 
-/* An empty list of arguments may be meant as none, so that it only says
-   to do without a shell where there is none anyway. */
+/* Models send an empty `args` when they mean none, so that it only means "without a shell" if there
+   is no shell anyway. */
 static int make_step(struct tool_call *self, cJSON *arguments, const struct tool_settings *settings,
                      const char *step_id, struct error *error) {
   const struct tool *tool = self->tool;
@@ -402,7 +402,7 @@ bool tool_call_is_command(const struct tool_call *self) {
 
 /* --- a call: its answer --- */
 
-/* The most of a program's or a directory's name that an error repeats. */
+/* The most bytes of a program's or a directory's name that an error repeats. */
 #define NAME_SHOWN_MAX 256
 
 static void add_name(struct buffer *text, const char *name) {
@@ -464,7 +464,7 @@ bool tool_call_image(const struct tool_call *self, const struct execution_result
     return false;
   const struct captured_stream body = body_of(end);
   if (body.bytes == NULL || memchr(body.bytes, '*', body.length) != NULL)
-    return false; /* a masked one is no base64 */
+    return false; /* a masked image is not base64 any more */
   *image = (struct tool_image){.type = content->bytes,
                                .type_length = (size_t)(body.bytes - 1 - content->bytes),
                                .base64 = body.bytes,

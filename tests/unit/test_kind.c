@@ -147,7 +147,7 @@ static void start(struct step_owner *owner, const char *kind, const char *more) 
   start_fields(owner, formatted("'kind':'%s','path':'/the/path'%s", kind, more));
 }
 
-STEP_TEST(what_a_kind_returns_is_the_result_and_its_events) {
+STEP_TEST(the_output_of_a_kind_becomes_result_and_events) {
   static const struct {
     const char *promise, *kind;
     int exit_code;
@@ -180,7 +180,7 @@ STEP_TEST(what_a_kind_returns_is_the_result_and_its_events) {
   }
 }
 
-STEP_TEST(the_title_is_one_line_with_an_end) {
+STEP_TEST(the_title_is_one_line_of_bounded_length) {
   start_fields(owner, "'kind':'echo','path':'/a\\nb\\r\\nc'");
   assert_string_equal(owner->events, "started echo /a b  c\n");
   step_owner_ends(owner, 0, NULL, "/a\nb\r\nc");

@@ -59,7 +59,7 @@ STEP_TEST(the_agents_environment_is_inherited_and_the_step_is_told) {
   has_tag_number(execution(owner, "'command':'env'"), 2); /* each step has its own */
 }
 
-STEP_TEST(what_the_agent_sets_cannot_be_overruled) {
+STEP_TEST(a_step_cannot_override_the_agents_variables) {
   static char inherited[] = STEP_TAG "=outer";
   owner->loop.environment[2] = inherited;
   const char *lines = execution(owner, "'command':'env','env':{'SANDBOX_STEP_ID':'x',"
@@ -70,7 +70,7 @@ STEP_TEST(what_the_agent_sets_cannot_be_overruled) {
 }
 
 /* /work where there is one, else where the agent is: what holds here is looked up here. */
-STEP_TEST(without_a_directory_there_is_a_default) {
+STEP_TEST(there_is_a_default_working_directory) {
   struct stat work;
   char *own = getcwd(NULL, 0);
   bool there = stat("/work", &work) == 0 && S_ISDIR(work.st_mode);
@@ -98,7 +98,7 @@ static const char *trace_with(const char *env, const char *traceparent) {
 #define PARENT_ID "00f067aa0ba902b7"
 #define TRACEPARENT "00-" TRACE_ID "-" PARENT_ID "-01"
 
-TEST(a_traceparent_is_one_of_w3c_or_nothing) {
+TEST(a_traceparent_has_the_form_of_w3c_or_is_ignored) {
   static const char *const others[] = {
       "",
       "00-1-2-01",

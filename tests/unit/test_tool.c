@@ -82,28 +82,6 @@ TEST(seven_tools_in_a_fixed_order) {
   assert_null(tool_find("shell"));
 }
 
-TEST(titles_and_hints_are_those_of_the_contract) {
-  static const struct {
-    const char *name, *title, *hints;
-  } rows[] = {
-      {"execute_command", "Execute command",
-       "'readOnlyHint':false,'destructiveHint':true,'idempotentHint':false,'openWorldHint':true"},
-      {"read_file", "Read file", "'readOnlyHint':true,'openWorldHint':false"},
-      {"write_file", "Write file",
-       "'readOnlyHint':false,'destructiveHint':true,'idempotentHint':true,'openWorldHint':false"},
-      {"edit_file", "Edit file",
-       "'readOnlyHint':false,'destructiveHint':true,'idempotentHint':false,'openWorldHint':false"},
-      {"list_directory", "List directory", "'readOnlyHint':true,'openWorldHint':false"},
-      {"grep", "Search files", "'readOnlyHint':true,'openWorldHint':false"},
-      {"directory_tree", "Directory tree", "'readOnlyHint':true,'openWorldHint':false"},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    const struct tool *tool = tool_find(rows[i].name);
-    assert_string_equal(tool->title, rows[i].title);
-    assert_string_equal(tool->hints, quoted(rows[i].hints));
-  }
-}
-
 static cJSON *schema_of(const char *tool, const struct tool_settings *with) {
   struct buffer text = {0};
   tool_add_input_schema(tool_find(tool), with, &text);
@@ -173,23 +151,9 @@ TEST(the_schema_has_the_timeouts_of_the_settings) {
   cJSON_Delete(schema);
 }
 
-TEST(the_schema_of_outcomes_is_an_object) {
-  cJSON *schema = cJSON_Parse(answer_outcome_schema);
-  assert_string_equal(cJSON_GetObjectItem(schema, "type")->valuestring, "object");
-  assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(schema, "properties")), 7);
-  assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(schema, "required")), 7);
-  cJSON_Delete(schema);
-}
-
 /* --- steps --- */
 
 #define STEP(KIND) "{'schemaVersion':1,'stepId':'id-1','kind':'" KIND "','workingDirectory':"
-
-TEST(a_command_line_is_for_the_shell) {
-  assert_step("execute_command", "{'command':'echo hi | cat'}",
-              STEP("run") "'/box','timeoutSeconds':30,'command':'bash',"
-                          "'args':['-c','echo hi | cat']}");
-}
 
 TEST(a_program_with_arguments_needs_no_shell) {
   assert_step("execute_command", "{'command':'ls','args':['-l','a b','']}",
@@ -345,7 +309,7 @@ TEST(a_text_may_stand_for_a_number_a_flag_or_an_array) {
 }
 
 /* A shell would expand it. */
-TEST(a_path_in_a_path_is_refused) {
+TEST(a_variable_in_path_is_rejected) {
   static const char *const values[] = {"/opt/bin:$PATH", "${PATH}:/opt/bin"};
   for (size_t i = 0; i < sizeof values / sizeof *values; i++)
     assert_refused("execute_command", formatted("{'command':'x','env':['PATH=%s']}", values[i]),

@@ -81,7 +81,7 @@ TEST(what_a_command_prints_and_how_it_ends_are_lines) {
   expect_end("", "", 137, false, "(exit code: 137)");
 }
 
-TEST(one_that_was_ended_for_want_of_memory_says_so) {
+TEST(a_command_killed_for_memory_says_so) {
   static const char why[] = "the container's memory was exhausted (94 of 100 MiB)";
   struct execution_result end = failed(EXECUTION_MEMORY_LIMIT, 137, why);
   EXPECT_COMMAND(end, true,

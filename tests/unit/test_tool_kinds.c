@@ -153,34 +153,6 @@ FILES_TEST(paths_may_begin_at_the_home_directory) {
     assert_int_equal(remove(directory_path(files, names[i])), 0);
 }
 
-FILES_TEST(errors_are_those_of_the_engine) {
-  put(files, "f", "a\nb\na\na");
-  expect(files, "read_file", "{'path':'$/none'}", true, "Error: file not found: $/none");
-  expect(files, "list_directory", "{'path':'$/none'}", true, "Error: directory not found: $/none");
-  expect(files, "directory_tree", "{'path':'$/none'}", true, "Error: directory not found: $/none");
-  expect(
-      files, "grep", "{'path':'$','pattern':'a\\\\nb'}", true,
-      "Error: pattern: it contains a line break and can never match, because each line is matched "
-      "by itself; search for one of the lines and show lines of context");
-  expect(files, "grep", "{'path':'$','pattern':'('}", true,
-         "Error: pattern: missing closing parenthesis at offset 1");
-  expect(files, "edit_file", "{'path':'$/f','edits':[{'old_string':'','new_string':'b'}]}", true,
-         "Error: old_string is required");
-  expect(files, "edit_file", "{'path':'$/f','edits':[{'old_string':'b','new_string':'b'}]}", true,
-         "Error: old_string and new_string are identical");
-  expect(files, "edit_file", "{'path':'$/f','edits':[{'old_string':'x','new_string':'y'}]}", true,
-         "Error: old_string not found in the file");
-  expect(files, "edit_file", "{'path':'$/f','edits':[{'old_string':'a','new_string':'y'}]}", true,
-         "Error: old_string matches 3 times at lines 1, 3, 4 \u2014 add surrounding context to "
-         "make it unique, or set replace_all");
-  expect(files, "edit_file",
-         "{'path':'$/f','edits':[{'old_string':'b','new_string':'c'},"
-         "{'old_string':'b','new_string':'c'}]}",
-         true, "Error: edits[1]: old_string not found (an earlier edit may have changed it)");
-  expect(files, "read_file", "{'path':'$/f'}", false, "a\nb\na\na");
-  unlink(directory_path(files, "f"));
-}
-
 FILES_TEST(directories_are_listed_and_drawn) {
   expect(files, "list_directory", "{'path':'$'}", false, "(empty directory)");
   put(files, "a\nb", "");
