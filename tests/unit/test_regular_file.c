@@ -30,7 +30,7 @@ static void expect_refused(const struct tree *tree, const char *name, const char
 /* Closes it. */
 static void expect_content(int fd, const char *expected) {
   struct buffer content = {0};
-  assert_int_equal(regular_file_fill(fd, -1, 0, 16, &content), 0);
+  assert_int_equal(regular_file_fill(fd, -1, 16, &content), 0);
   assert_int_equal(content.length, strlen(expected));
   assert_memory_equal(content.bytes, expected, content.length);
   buffer_release(&content);
@@ -38,7 +38,7 @@ static void expect_content(int fd, const char *expected) {
 }
 
 /* What is opened stays what it is, whatever becomes of its name. */
-TREE_TEST(the_descriptor_is_that_of_the_path) {
+TREE_TEST(the_descriptor_stays_that_of_the_opened_file) {
   tree_write(tree, "text", "old", 0644);
   int fd = open_file(tree, "text");
   int flags = fcntl(fd, F_GETFL);

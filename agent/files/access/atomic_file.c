@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "agent/files/access/file_attributes.h"
-#include "agent/files/access/file_overwrite.h"
 #include "agent/files/access/file_target.h"
 #include "agent/files/access/file_version.h"
 #include "agent/files/access/path.h"
@@ -22,26 +21,25 @@
 
 /* --- writing --- */
 
-/* How often a write begins again. Each time somebody else has written the file. */
+/* How often a write begins again. Each time, another process has written the file. */
 #define ATTEMPTS_MAX 1000
 
-/* Returned instead of 0 or -1: begin again. */
+/* A result beside 0 and -1: begin again. */
 #define AGAIN 1
 
-/* False too where the file cannot be read. */
+/* Also false if the file cannot be read. */
 static bool has_byte_order_mark(int fd) {
   char begin[UTF8_MARK_LENGTH];
   ssize_t n = pread(fd, begin, sizeof begin, 0);
   return n > 0 && utf8_is_marked(begin, (size_t)n);
 }
 
-/* What was asked for, and where its error goes. */
 struct file_request {
   int at;
   const char *path, *content;
   size_t length;
-  int source; /* a file that has the content, from its beginning; -1: `content` is it */
-  const struct buffer *text; /* that the content was made from; NULL: it was made from none */
+  int source;                /* a file with the content, instead of `content`; -1 for none */
+  const struct buffer *text; /* the text that the content was made from; NULL for none */
   struct error *error;
 };
 
@@ -49,7 +47,7 @@ static int fail(const struct file_request *self, const char *what, const char *w
   return path_fail(self->error, self->at, self->path, "%s%s)", what, why);
 }
 
-/* Explains what errno alone would say misleadingly. */
+/* Explains errors whose errno would be misleading. */
 static int fail_to_write(const struct file_request *self) {
   bool was_raced = errno == EWOULDBLOCK;
   return fail(self, "cannot write file (",
@@ -79,8 +77,8 @@ static int fail_to_overwrite(const struct file_request *self, bool is_torn) {
                    strerror(errno));
 }
 
-/* The number of times is bounded, whatever others do. */
-static bool begins_again(const struct file_request *self, int *result, int *attempts) {
+/* Limits the number of attempts. */
+static bool try_again(const struct file_request *self, int *result, int *attempts) {
   if (*result != AGAIN)
     return false;
   if (++*attempts < ATTEMPTS_MAX)
@@ -95,8 +93,9 @@ static int open_to_write(const struct file_target *target, int access) {
                 access | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
 }
 
-/* Opens and locks the file that exists. Where it may not be read, it may be written, which is
-   enough to ask for its attributes. Returns 0, -1 or AGAIN; it is to be released in any case. */
+/* Opens and locks the file if it exists. A file that may not be read may be writable, which is
+   enough to get its attributes. Returns 0, -1 or AGAIN; the caller releases the version in any
+   case. */
 static int open_version(const struct file_request *self, const struct file_target *target,
                         struct file_version *version) {
   struct error ignored;
@@ -125,7 +124,7 @@ static int copy(int to, int from) {
     if (write_all(to, bytes, (size_t)length) != 0)
       return -1;
   if (length < 0 && errno == EBADF)
-    errno = EACCES; /* it could be opened for writing only */
+    errno = EACCES; /* it is open for writing only */
   return length == 0 ? 0 : -1;
 }
 
@@ -136,14 +135,14 @@ static bool adds_mark(const struct file_request *self, int old) {
 static int fill(const struct file_request *self, int fd, int old) {
   if (self->source >= 0)
     return copy(fd, self->source);
-  /* Else ext4 finds a place for the content during the rename, which then takes longer. */
+  /* Otherwise ext4 allocates the space during the rename, which then takes longer. */
   (void)fallocate(fd, 0, 0, (off_t)self->length);
   if (adds_mark(self, old) && write_all(fd, UTF8_MARK, UTF8_MARK_LENGTH) != 0)
     return -1;
   return write_all(fd, self->content, self->length);
 }
 
-/* Returns 0, -1 or AGAIN, as do the functions below. */
+/* Returns 0, -1 or AGAIN, like the functions below. */
 static int commit(const struct file_request *self, struct staged_file *staged,
                   const struct file_target *target, const struct file_version *version) {
   bool is_flushed = staged_file_flush(staged) == 0;
@@ -154,8 +153,8 @@ static int commit(const struct file_request *self, struct staged_file *staged,
   return errno == EWOULDBLOCK ? AGAIN : fail_to_commit(self);
 }
 
-/* The content is in place, and `fd` has it; the lock of the staged file lasts until that is
-   closed. */
+/* Appends what others have appended to the replaced file. `fd` has the new content and, until it is
+   closed, the lock of the staged file. */
 static int carry_over(const struct file_request *self, int fd, const struct file_version *version) {
   struct buffer appended = {0};
   int result = 0;
@@ -185,13 +184,75 @@ static int replace(const struct file_request *self, struct staged_file *staged,
   return result;
 }
 
-/* All of the content in one piece. Returns 0, or -1 with errno. */
+/* Adds the whole content. Returns 0, or -1 with errno. */
 static int add_content(const struct file_request *self, int old, struct buffer *content) {
   if (self->source >= 0)
-    return regular_file_fill(self->source, 0, 0, ATOMIC_FILE_UPLOAD_FILE_MAX, content);
+    return regular_file_fill(self->source, 0, ATOMIC_FILE_UPLOAD_FILE_MAX, content);
   if (adds_mark(self, old))
     buffer_add(content, UTF8_MARK, UTF8_MARK_LENGTH);
   buffer_add(content, self->content, self->length);
+  return 0;
+}
+
+/* Returns 0, or -1 with errno; `*done` is the number of bytes written in any case. */
+static int write_at(int fd, const char *bytes, size_t length, off_t offset, size_t *done) {
+  for (*done = 0; *done < length;) {
+    ssize_t written = pwrite(fd, bytes + *done, length - *done, offset + (off_t)*done);
+    if (written < 0 && errno != EINTR)
+      return -1;
+    *done += written > 0 ? (size_t)written : 0;
+  }
+  return 0;
+}
+
+/* Writes the part beyond the old end. After an error the file has its old length again. */
+static int add_tail(int fd, const char *bytes, size_t length, off_t size, bool *is_torn) {
+  size_t done;
+  if (write_at(fd, bytes, length, size, &done) == 0 && write_all_flush(fd) == 0)
+    return 0;
+  int error = errno;
+  *is_torn = ftruncate(fd, size) != 0;
+  errno = error;
+  return -1;
+}
+
+/* Writes the first `head` bytes over the old ones and cuts off the rest of the old content. After
+   an error it restores only what was overwritten, because the rest may lie in a hole, for which
+   there may be no space either. */
+static int replace_head(int fd, const char *bytes, size_t length, size_t head, off_t size,
+                        bool *is_torn) {
+  struct buffer old = {0};
+  bool is_saved = head == 0 || (regular_file_fill(fd, 0, head, &old) == 0 && old.length == head);
+  size_t done, restored;
+  int result = -1;
+  if (write_at(fd, bytes, head, 0, &done) == 0 && write_all_flush(fd) == 0 &&
+      ((off_t)length >= size || ftruncate(fd, (off_t)length) == 0))
+    result = 0;
+  if (result != 0) {
+    int error = errno;
+    *is_torn = (done > 0 && !is_saved) || write_at(fd, old.bytes, done, 0, &restored) != 0 ||
+               write_all_flush(fd) != 0 || ftruncate(fd, size) != 0;
+    errno = error;
+  }
+  buffer_release(&old);
+  return result;
+}
+
+/* Replaces the content of an open file, the tail first, which needs the space. `fd` is open for
+   writing, and for reading if the file may be read. Returns 0, or -1 with errno: the old content is
+   then there, unless `*is_torn`. */
+static int write_over(int fd, const char *bytes, size_t length, bool *is_torn) {
+  struct stat file;
+  *is_torn = false;
+  if (fstat(fd, &file) != 0)
+    return -1;
+  size_t head = (off_t)length < file.st_size ? length : (size_t)file.st_size;
+  if (length > head && add_tail(fd, bytes + head, length - head, file.st_size, is_torn) != 0)
+    return -1;
+  if (replace_head(fd, bytes, length, head, file.st_size, is_torn) != 0)
+    return -1;
+  if ((file.st_mode & (S_ISUID | S_ISGID)) != 0) /* which the kernel keeps with CAP_FSETID */
+    (void)fchmod(fd, file.st_mode & ~(mode_t)(S_IFMT | S_ISUID | S_ISGID));
   return 0;
 }
 
@@ -203,7 +264,7 @@ static int overwrite_open(const struct file_request *self, int fd, const struct 
   if (result == 0 && (!staged_file_has_name(fd, target->directory, target->name) ||
                       !is_current(self, target, version)))
     result = AGAIN;
-  if (result == 0 && file_overwrite(fd, content.bytes, content.length, &is_torn) != 0)
+  if (result == 0 && write_over(fd, content.bytes, content.length, &is_torn) != 0)
     result = fail_to_overwrite(self, is_torn);
   buffer_release(&content);
   return result;
@@ -221,7 +282,7 @@ static int overwrite(const struct file_request *self, const struct file_target *
   return result;
 }
 
-/* In a directory that is closed to this process, too, the files of others are written in place. */
+/* Whether it is a file of another user in a directory where this process may create none. */
 static bool is_foreign(const struct file_version *version) {
   return version->fd >= 0 && version->file.st_uid != geteuid() &&
          (errno == EACCES || errno == EPERM);
@@ -231,7 +292,7 @@ static int write_version(const struct file_request *self, const struct file_targ
                          const struct file_version *version) {
   struct staged_file staged;
   int result;
-  /* Until the old rights are set, nobody else may read the new content. */
+  /* Until the old permissions are set, nobody else may read the new content. */
   if (staged_file_begin(&staged, target->directory, target->name, target->exists ? 0600 : 0666) !=
       0)
     result = is_foreign(version) ? overwrite(self, target, version) : fail_to_begin(self, target);
@@ -269,7 +330,7 @@ int atomic_file_write(int at, const char *path, const char *content, size_t leng
   int result, attempts = 0;
   do
     result = write_path(&request);
-  while (begins_again(&request, &result, &attempts));
+  while (try_again(&request, &result, &attempts));
   return result;
 }
 
@@ -289,7 +350,7 @@ static int write_edited(struct file_request *self, const struct file_version *ve
   return result;
 }
 
-/* An edit may have failed because of what somebody else has changed meanwhile. */
+/* Begins again if the edit may have failed because another process has changed the file. */
 static int edit_text(struct file_request *self, const struct file_version *version,
                      const struct atomic_file_edit *edit) {
   struct buffer edited = {0};
@@ -331,15 +392,14 @@ int atomic_file_edit(const char *path, const struct atomic_file_edit *edit, stru
   int result, attempts = 0;
   do
     result = edit_path(&request, edit);
-  while (begins_again(&request, &result, &attempts));
+  while (try_again(&request, &result, &attempts));
   return result;
 }
 
 /* --- moving --- */
 
-/* What is to be moved has the name, and is open as `source`. Where it cannot get the owner of the
-   file that it replaces, or is on another file system, its content is written, and the name
-   removed. */
+/* Renames the file that is open as `source`. If it cannot get the owner of the file that it
+   replaces, or is on another file system, writes its content and removes the name. */
 static int move(const struct file_request *self, int directory, const char *name,
                 const struct file_target *to, const struct file_version *version) {
   bool exists = version->fd >= 0;
@@ -381,19 +441,19 @@ int atomic_file_move(int fd, int directory, const char *name, const char *path,
   int result, attempts = 0;
   do
     result = move_to_path(&request, directory, name);
-  while (begins_again(&request, &result, &attempts));
+  while (try_again(&request, &result, &attempts));
   return result;
 }
 
 /* --- a file in chunks --- */
 
-/* Decoded this much at a time, twice: first all of it is checked. The chunk is never in memory as a
-   whole beside its text, which a forked child shares with the agent. Whole groups of base64 and
-   whole pages: a chunk that is cut short by a kill ends with a page. */
+/* A chunk is decoded twice, the first time to check it, so much at a time. It is never in memory
+   beside its text, which a forked child shares with the agent. The size is a multiple of base64
+   groups and of pages, so that a chunk that a kill cuts short ends with a page. */
 #define PIECE ((size_t)3 * 16 * 1024)
 
-/* Returns the number of bytes, which are written unless `fd` is -1; -1 when it is not base64, or
-   with errno when they cannot be written. */
+/* Decodes the chunk and writes it unless `fd` is -1. Returns its size, or -1 if it is not base64
+   or, with errno, if it cannot be written. */
 static ssize_t decode(const struct atomic_file_chunk *chunk, int fd) {
   char piece[PIECE];
   struct base64_reader reader = base64_reader(chunk->base64, chunk->length);
@@ -408,8 +468,8 @@ static int fail_upload(const struct atomic_file_chunk *chunk, struct error *erro
   return path_fail(error, AT_FDCWD, chunk->path, "cannot write file (%s)", strerror(errno));
 }
 
-/* Nothing is truncated before it is known to be a file. It is read again where it moves to another
-   device. */
+/* Does not truncate, because this may be no regular file. Opens for reading, too, because a move to
+   another device reads the file. */
 static int open_file(const struct atomic_file_chunk *chunk, const struct file_target *target,
                      struct error *error) {
   static const int flags = O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
@@ -441,7 +501,7 @@ static int add_chunk(const struct atomic_file_chunk *chunk, ssize_t length, int 
   return fail_upload(chunk, error);
 }
 
-/* The lock keeps the chunks of two writers apart, and the size true. */
+/* The lock separates the chunks of two writers and keeps the size valid. */
 static int write_chunk_to(const struct atomic_file_chunk *chunk, ssize_t length,
                           const struct file_target *target, struct file_version *file,
                           struct error *error) {
@@ -454,7 +514,7 @@ static int write_chunk_to(const struct atomic_file_chunk *chunk, ssize_t length,
              : atomic_file_move(file->fd, target->directory, target->name, chunk->rename_to, error);
 }
 
-/* `*is_foreign`: it may not be written, so that no chunk before this one has made it. */
+/* Sets `*is_foreign` if the file may not be written, so that no earlier chunk can have made it. */
 static int write_chunk(const struct atomic_file_chunk *chunk, ssize_t length, bool *is_foreign,
                        struct error *error) {
   struct file_target target;
@@ -480,7 +540,7 @@ static int write_checked_chunk(const struct atomic_file_chunk *chunk, ssize_t le
   int result, attempts = 0;
   do
     result = write_chunk(chunk, length, is_foreign, error);
-  while (begins_again(&request, &result, &attempts));
+  while (try_again(&request, &result, &attempts));
   return result;
 }
 

@@ -7,84 +7,67 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
-/* The longest content, in bytes; wire/PROTOCOL.md, writeFile. */
+/* The longest content in bytes (wire/PROTOCOL.md, writeFile). */
 #define ATOMIC_FILE_MAX 10485760
 
 /*
- * Writes a file so that a reader sees all of the old content or all of the new, also when the
- * writer is killed. Nothing is synced to the disk: a sandbox and its disk end together. A killed
- * writer leaves at most one hidden file (base/staged_file.h), which the next write of the same file
- * by the same user removes.
+ * Writes a file as PROTOCOL.md, writeFile and "Several writers of one file", promises: a reader
+ * sees the whole old content or the whole new one, even if the writer is killed, and writers of one
+ * file take turns (file_version.h). A killed writer leaves at most one hidden file
+ * (base/staged_file.h).
  *
- * Writers of one file take turns, and do not lose each other's changes (file_version.h).
+ * The hard part is the file that cannot simply be replaced. Its byte order mark, its owner, group,
+ * mode, access list and extended attributes are kept (file_attributes.h). If the new file cannot
+ * have the same owner and group, or no file can be created beside that of another user, the content
+ * is written into the old file. A full disk does not destroy the old content then: the file gets
+ * its new length first, and what was overwritten is restored from memory if a later write fails.
  *
- * A relative path begins at the directory `at`, or AT_FDCWD. Symbolic links are followed and stay,
- * and missing directories are created.
- *
- * A file that exists keeps its UTF-8 byte order mark (which is put in front of content without
- * one), its owner, group, mode, access list and extended attributes (file_attributes.h). Other hard
- * links keep the old content. A new file has the mode 0666 less the umask, or what the default
- * access list of its directory says.
- *
- * If this process cannot give the new file the owner and the group of the old one, it writes the
- * content into the old file (file_overwrite.h). That is not atomic. The same happens to a file of
- * another user in a directory in which this process may not create files.
- *
- * A file cannot be replaced where its directory is not writable, where its access list cannot be
- * kept, or where it is a mount point itself, as /etc/hosts in a container. It is then not written
- * at all.
- *
- * After an error the old content is there and nothing else is left, except directories that were
- * created. The error names the reason first and the full path last (path_fail). It says so if a
- * write in place has failed and the old content could not be put back.
+ * A relative path begins at the directory `at`, or AT_FDCWD. Symbolic links are followed and kept,
+ * and missing directories are created. After an error, the old content is there and nothing else is
+ * left except created directories. The error names the reason first and the full path last
+ * (path_fail).
  */
 int atomic_file_write(int at, const char *path, const char *content, size_t length,
                       struct error *error);
 
-/* Makes the new content of a file from its text. */
+/* Makes the new content of a file from the old one. */
 struct atomic_file_edit {
-  /* Changes the text in place. Returns 0, or -1 with the reason. It is called again with the new
-     text when somebody else has written the file meanwhile. */
+  /* Changes the text in place and returns 0, or -1 with the reason. It is called again if another
+     process has written the file meanwhile. */
   int (*apply)(void *context, struct buffer *text, struct error *error);
   void *context;
 };
 
-/* Reads a text file, changes it and writes it as atomic_file_write does. Errors of the read are as
-   of regular_file.h. A change that somebody else makes between the read and the write is not lost:
-   the edit is applied to the new content. */
+/* Reads a text file (regular_file.h), edits it and writes it as atomic_file_write does. If another
+   process changes the file between the read and the write, the edit is made again. */
 int atomic_file_edit(const char *path, const struct atomic_file_edit *edit, struct error *error);
 
-/* Gives a file, which is open for reading and writing as `fd` and has this name in the directory,
-   the name `path`. What lies there is replaced or written in place, as by atomic_file_write, except
-   for the byte order mark. When it is this very file nothing happens. On another file system, and
-   to be written in place, the file is copied, then removed. After an error it has its old name. */
+/* Renames a file, which is open for reading and writing as `fd` and has the name `name` in the
+   directory, to `path`. A file of that name is replaced or written in place as by
+   atomic_file_write, except for the byte order mark; if it is the same file, nothing happens. To
+   another file system, or in place, the file is copied and then removed. After an error it keeps
+   its old name. */
 int atomic_file_move(int fd, int directory, const char *name, const char *path,
                      struct error *error);
 
-/*
- * A file that arrives in chunks: the first one makes it, each further one is appended, and with the
- * last one it gets its name. Between them it is there for everybody under the name that it has.
- *
- * Paths are as of atomic_file_write: a relative one begins at the current directory, links are
- * followed and stay, missing directories are created, and only a regular file is written. What lies
- * under the new name is replaced as by atomic_file_move.
- */
-
-/* The most bytes of a chunk, and of the file; wire/PROTOCOL.md, writeBytes. */
+/* The most bytes of a chunk and of the whole file (wire/PROTOCOL.md, writeBytes). */
 #define ATOMIC_FILE_UPLOAD_CHUNK_MAX 4194304
 #define ATOMIC_FILE_UPLOAD_FILE_MAX 26214400
 
+/* A part of a file that arrives in chunks: the first one creates the file, which is visible from
+   then on, further ones are appended, and the last one renames it as by atomic_file_move. Paths are
+   as for atomic_file_write, relative to the current directory. */
 struct atomic_file_chunk {
   const char *path, *base64;
-  size_t length;         /* of that */
-  bool append;           /* else what the file had before is gone */
+  size_t length;         /* of the base64 */
+  bool append;           /* otherwise the old content is dropped */
   const char *rename_to; /* of the last chunk; else NULL */
 };
 
-/* A chunk is appended whole or not at all, unless the process is killed meanwhile. When the last
-   one fails the file is removed, since nobody will name it again, except where `path` is a link,
-   leads to the file of the new name or to no regular file, or may not be written. The error has the
-   reason first. */
+/* Appends the whole chunk or nothing, unless the process is killed. If the last chunk fails,
+   removes the file, since nobody will name it again. It stays if `path` is a link, leads to the
+   file of the new name or to no regular file, or may not be written. The error names the reason
+   first. */
 int atomic_file_append(const struct atomic_file_chunk *chunk, struct error *error);
 
 #endif

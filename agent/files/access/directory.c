@@ -35,7 +35,7 @@ DIR *directory_open(const char *path, struct error *error) {
     if (directory != NULL)
       return directory;
   }
-  /* Either it is no directory itself, or a component on the way is none. */
+  /* ENOTDIR: either this is no directory, or a component of the path is none. */
   if (reason == ENOTDIR && stat(path, &file) == 0)
     (void)path_fail(error, AT_FDCWD, path, "is %s, not a directory",
                     printable_file_kind(file.st_mode));

@@ -7,39 +7,39 @@
 #include "base/error.h"
 
 /*
- * Opens and reads directories, by descriptor.
+ * Opens and reads directories by descriptor.
  *
- *   DIR *root = directory_open(path, &error);                    -- one that a step names
- *   DIR *below = directory_open_below(dirfd(root), "name");      -- from there on
+ *   DIR *root = directory_open(path, &error);                    (the path of a step)
+ *   DIR *below = directory_open_below(dirfd(root), "name");
  *   while (directory_next(below, &entry))
  *     … entry.name, directory_is_one(dirfd(below), &entry) …
  *   closedir(below), closedir(root)
  */
 
-/* The longest name in bytes. Most file systems allow 255; those of other systems count characters,
-   and FUSE allows 1024 (FUSE_NAME_MAX). */
+/* The longest name in bytes. Most file systems allow 255; FUSE allows 1024 (FUSE_NAME_MAX). */
 #define DIRECTORY_NAME_MAX 1024
 
 struct directory_entry {
   const char *name;   /* valid until the next call */
-  unsigned char type; /* DT_REG, …; DT_UNKNOWN where stat is not permitted */
+  unsigned char type; /* DT_REG, …; DT_UNKNOWN if stat is not permitted */
 };
 
-/* Follows symbolic links. NULL with an error that names the reason first and the full path last. */
+/* Follows symbolic links. Returns NULL with an error that names the reason first and the full path
+   last. */
 DIR *directory_open(const char *path, struct error *error);
 
-/* `name` is an entry of `parent`, or "."; symbolic links are not followed. NULL with errno. */
+/* `name` is an entry of `parent`, or "."; links are not followed. Returns NULL with errno. */
 DIR *directory_open_below(int parent, const char *name);
 
-/* Reads the next entry, in no order, without "." and "..", and without what vanishes meanwhile. At
-   the end false with errno 0; after an error false with another errno. */
+/* Reads the next entry, in no order, without "." and ".." and without entries that vanish
+   meanwhile. Returns false with errno 0 at the end, or with another errno after an error. */
 bool directory_next(DIR *self, struct directory_entry *entry);
 
-/* Looks up the type of an entry where the file system returned DT_UNKNOWN; -1: it has vanished. For
-   directory_next. */
+/* Returns the type of an entry, which it looks up if the file system reports DT_UNKNOWN, or -1 if
+   the entry has vanished. For directory_next. */
 int directory_type(int parent, const char *name, unsigned char type);
 
-/* Whether it is a directory or a symbolic link to one. */
+/* Whether the entry is a directory or a symbolic link to one. */
 bool directory_is_one(int parent, const struct directory_entry *entry);
 
 #endif

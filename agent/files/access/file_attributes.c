@@ -15,7 +15,7 @@ static bool has_owner(int fd, const struct stat *old) {
   return fstat(fd, &file) == 0 && file.st_uid == old->st_uid && file.st_gid == old->st_gid;
 }
 
-/* A file system may also report success and give the file to somebody else (NFS root_squash). */
+/* A file system may also report success and give the file to another user (NFS root_squash). */
 bool file_attributes_keep_owner(int to, int from) {
   struct stat old;
   if (fstat(from, &old) != 0)
@@ -23,22 +23,22 @@ bool file_attributes_keep_owner(int to, int from) {
   return has_owner(to, &old) || (fchown(to, old.st_uid, old.st_gid) == 0 && has_owner(to, &old));
 }
 
-/* XATTR_SIZE_MAX and XATTR_LIST_MAX of linux/limits.h: the longest value, and all names. */
+/* XATTR_SIZE_MAX and XATTR_LIST_MAX of linux/limits.h: the limits for a value and for all names. */
 #define VALUE_MAX 65536
 
 #define ACCESS_LIST "system.posix_acl_access"
 
-/* What is known not to be there, or not to be this process's to read or set. */
 static bool is_missing(int error) {
   return error == ENODATA || error == EOPNOTSUPP || error == ENOSYS;
 }
 
+/* Whether the attribute is missing, or this process may not read or set it. */
 static bool is_forbidden(int error) {
   return is_missing(error) || error == EPERM || error == EACCES || error == EINVAL;
 }
 
-/* The access list is copied by itself. */
-static bool is_left_out(const char *name) {
+/* Includes the access list, which copy_rights copies. */
+static bool is_skipped(const char *name) {
   static const char *const names[] = {ACCESS_LIST, "security.capability", "security.ima",
                                       "security.evm"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -47,8 +47,7 @@ static bool is_left_out(const char *name) {
   return false;
 }
 
-/* Attributes that are access lists of NFS are rights; a file without any other attribute is only
-   poorer. */
+/* An access list of NFS grants and denies access, so it must not be lost; other attributes may. */
 static bool may_be_lost(const char *name, int error) {
   return is_forbidden(error) && strcmp(name, "system.nfs4_acl") != 0;
 }
@@ -58,7 +57,7 @@ static int copy_extended(int to, int from, char *names, char *value) {
   if (size < 0)
     return is_forbidden(errno) ? 0 : -1;
   for (const char *name = names; name < names + size; name += strlen(name) + 1) {
-    if (is_left_out(name))
+    if (is_skipped(name))
       continue;
     ssize_t length = fgetxattr(from, name, value, VALUE_MAX);
     if ((length < 0 || fsetxattr(to, name, value, (size_t)length, 0) != 0) &&
@@ -74,7 +73,7 @@ static ssize_t read_list(int fd, void *list) {
   return length < 0 && is_missing(errno) ? 0 : length;
 }
 
-/* The mode comes last: a change of the owner or of the access list changes it. */
+/* Sets the mode last, because changing the owner or the access list changes it. */
 static int copy_rights(int to, int from, void *list) {
   struct stat old, file;
   ssize_t inherited = read_list(to, list);
@@ -87,7 +86,7 @@ static int copy_rights(int to, int from, void *list) {
     return -1;
   if (fstat(to, &file) != 0)
     return -1;
-  /* Some file systems have one mode for all files and refuse to change it. */
+  /* Some file systems have one mode for all files and do not allow to change it. */
   mode_t mode = old.st_mode & 07777;
   return (file.st_mode & 07777) == mode ? 0 : fchmod(to, mode);
 }

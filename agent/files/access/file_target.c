@@ -11,10 +11,10 @@
 #include "agent/files/access/path.h"
 #include "base/printable.h"
 
-/* As many as the kernel follows (MAXSYMLINKS). */
+/* The kernel's own limit (MAXSYMLINKS). */
 #define LINKS_MAX 40
 
-/* PROC_SUPER_MAGIC of linux/magic.h, which musl's headers do not come with. */
+/* PROC_SUPER_MAGIC of linux/magic.h, which musl does not have. */
 #define PROC_MAGIC 0x9fa0
 
 void file_target_release(struct file_target *self) {
@@ -27,8 +27,7 @@ static int open_directory(int at, const char *path) {
   return openat(at, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Opens an entry of `fd` as a directory, which is created if it is missing and `creates` says so,
-   and closes `fd`. */
+/* Opens an entry of `fd` as a directory, which it creates if `creates` is set, and closes `fd`. */
 static int descend(int fd, const char *from, size_t length, bool creates) {
   char name[NAME_MAX + 1];
   int below = -1;
@@ -47,7 +46,7 @@ static int descend(int fd, const char *from, size_t length, bool creates) {
   return below;
 }
 
-/* Sets directory and name for a path: opens the directory of its last component. */
+/* Opens the directory of the path's last component, and sets the name. */
 static int enter(struct file_target *self, int at, const char *path, bool creates) {
   const char *slash = strrchr(path, '/');
   const char *name = slash == NULL ? path : slash + 1;
@@ -71,8 +70,8 @@ static int enter(struct file_target *self, int at, const char *path, bool create
   return 0;
 }
 
-/* Symbolic links of processes in /proc lead to open files. Their text is the name that the file
-   once had, or no path at all, so that it has to be checked. */
+/* Symbolic links in /proc lead to open files. Their text may be an old name of the file, or no path
+   at all, so it has to be checked. */
 static bool is_text_valid(const struct file_target *self, int fd, const char *text) {
   struct statfs where;
   struct stat file, named;
@@ -98,8 +97,7 @@ static ssize_t read_link(const struct file_target *self, int fd, char text[PATH_
   return -1;
 }
 
-/* Finds out what has the name. Returns the length of a symbolic link's text, 0 for anything else.
- */
+/* Looks up the name. Returns the length of a symbolic link's text, or 0 for anything else. */
 static ssize_t examine(struct file_target *self, char text[PATH_MAX]) {
   int fd = openat(self->directory, self->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
   self->exists = fd >= 0;
@@ -129,8 +127,8 @@ static int follow(struct file_target *self, int at, const char *path, bool creat
   return -1;
 }
 
-/* Asks the kernel, before anything is created, whether it would follow the path: it knows rules for
-   links beside their text (fs.protected_symlinks in /tmp). */
+/* Asks the kernel, before anything is created, whether it would follow the path, because it has
+   more rules for links (fs.protected_symlinks in /tmp). */
 static int ask_kernel(struct file_target *self, int at, const char *path) {
   int fd = openat(at, path, O_PATH | O_CLOEXEC);
   self->exists = fd >= 0;
@@ -151,8 +149,8 @@ int file_target_find(struct file_target *self, int at, const char *path, bool cr
   int result = ask_kernel(self, at, path);
   if (result == 0 && !is_other_kind(self))
     result = follow(self, at, path, creates);
-  /* A rename would replace a write-protected file. Without flags, since faccessat2 is not allowed
-     in every container. */
+  /* A rename would replace a write-protected file. No flags, because some containers do not allow
+     faccessat2. */
   if (result == 0 && self->exists && !is_other_kind(self))
     result = faccessat(self->directory, self->name, W_OK, 0);
   if (result == 0 && !is_other_kind(self))

@@ -6,10 +6,8 @@
 
 #include "base/error.h"
 
-/*
- * Finds the file that is to be written under a path: an open directory and a name in it that is no
- * symbolic link. Only these two are used from then on, whatever becomes of the path.
- */
+/* The file to write under a path: an open directory and a name in it that is no symbolic link. The
+   path is not used again, so it does not matter if it changes. */
 struct file_target {
   int directory; /* O_PATH; -1: released */
   char name[256];
@@ -17,11 +15,11 @@ struct file_target {
   struct stat file; /* when it exists: a regular file that may be written */
 };
 
-/* A relative path begins at the directory `at`, or AT_FDCWD. With `creates`, makes missing
-   directories, as mkdir(1) -p does. Follows symbolic links to files, dangling ones too, where the
-   kernel would; not to missing directories, nor those of /proc to an open file that has no name.
-   Rejects what is not a regular file or is write-protected. After an error nothing is to be
-   released; directories that were created stay. */
+/* A relative path begins at the directory `at`, or AT_FDCWD. With `creates`, missing directories
+   are created as by mkdir(1) -p. Follows symbolic links to files, even dangling ones, if the kernel
+   would follow them; but not links to missing directories, nor those of /proc to open files without
+   a name. Rejects anything but a regular file that may be written. After an error there is nothing
+   to release; created directories stay. */
 int file_target_find(struct file_target *self, int at, const char *path, bool creates,
                      struct error *error);
 void file_target_release(struct file_target *self);

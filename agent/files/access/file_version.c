@@ -15,7 +15,7 @@
 /* A writer takes less than this for a file of usual size. */
 #define PAUSE_MAX_MS 8
 
-/* To append a line takes much less, also on a busy machine. */
+/* Appending a line takes much less, even on a busy machine. */
 #define APPEND_WAIT_MS 100
 
 void file_version_release(struct file_version *self) {
@@ -51,11 +51,11 @@ static bool is_same_time(struct timespec a, struct timespec b) {
   return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-/* Compares the content, too: within one tick of its clock a file may change without a new time. */
+/* Compares the content, because a file may change twice within one tick of its clock. */
 static bool has_text(const struct file_version *self, const struct buffer *text) {
   struct buffer now = {0};
   bool has = text->length == 0 ||
-             (regular_file_fill(self->fd, 0, text->length, text->length, &now) == 0 &&
+             (regular_file_fill(self->fd, 0, text->length, &now) == 0 &&
               now.length == text->length && memcmp(now.bytes, text->bytes, text->length) == 0);
   buffer_release(&now);
   return has;
@@ -75,9 +75,9 @@ bool file_version_is_current(const struct file_version *self, const struct buffe
                       is_same_time(now.st_ctim, then->st_ctim)));
 }
 
-/* Waits until nobody has the file open for writing, which is when fcntl(2) grants a lease for
-   reading. The file of another user has none, and is not waited for. A process that opens the file
-   meanwhile sends the signal: by default SIGURG is ignored. */
+/* Waits until nobody has the file open for writing, which is when fcntl(2) grants a read lease; not
+   for a file of another user, which grants none. A process that opens the file meanwhile causes a
+   signal: SIGURG, which is ignored by default. */
 static void await_writers(int fd) {
   int64_t end_ms = clock_monotonic_ms() + APPEND_WAIT_MS;
   (void)fcntl(fd, F_SETSIG, SIGURG);
@@ -97,6 +97,6 @@ int file_version_add_appended(const struct file_version *self, const struct buff
     return -1;
   if (file.st_size <= (off_t)text->length || !has_text(self, text))
     return 0;
-  return regular_file_fill(self->fd, (off_t)text->length, 0, (size_t)file.st_size - text->length,
+  return regular_file_fill(self->fd, (off_t)text->length, (size_t)file.st_size - text->length,
                            appended);
 }

@@ -9,7 +9,7 @@
 #include "base/utf8.h"
 
 static_assert(LINE_PAGE_KEPT == LINE_PAGE_MAX + 1 + UTF8_MARK_LENGTH,
-              "one byte more shows the cut");
+              "one byte more shows that the text is longer");
 
 static uint64_t count_lines(const struct line_choice *choice) {
   return choice->ends + (choice->bytes > 0 && choice->newest != '\n');
@@ -37,7 +37,7 @@ static int add_shown(struct buffer *to, const char *text, size_t length, struct 
   return 0;
 }
 
-/* How the rest of a line is read of which so many bytes are shown: no tool begins within a line. */
+/* Says how to read the rest of a line of which `length` bytes are shown, since no tool can. */
 static void add_mid_line(const struct line_choice *choice, uint64_t line, size_t length,
                          const char *total, struct buffer *to) {
   const bool is_last = line_choice_is_counted(choice) && count_lines(choice) == line;
@@ -50,8 +50,7 @@ static void add_mid_line(const struct line_choice *choice, uint64_t line, size_t
   buffer_add_string(to, ")");
 }
 
-/* More than fits: up to the end of the last whole line, or where there is none, within the
-   first. */
+/* Adds as many whole lines as fit, or else the beginning of the first line. */
 static int add_truncated(const struct line_choice *choice, const char *text, const char *total,
                          struct buffer *to, struct error *error) {
   const char *cut = memrchr(text, '\n', LINE_PAGE_MAX + 1);

@@ -31,7 +31,7 @@ void line_choice_release(struct line_choice *self) {
   buffer_release(&self->text);
 }
 
-/* Behind the next "\n", which is counted; NULL when there is none. */
+/* Counts the next "\n" and returns the end of it, or NULL if there is none. */
 static const char *next_line(struct line_choice *self, const char *at, const char *end) {
   const char *newline = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
   if (newline == NULL)
@@ -40,7 +40,7 @@ static const char *next_line(struct line_choice *self, const char *at, const cha
   return newline + 1;
 }
 
-/* These return where they stop: at the end, or where the next one begins. */
+/* Skips lines before the range, and returns where it begins or `end`. */
 static const char *skip_lines(struct line_choice *self, const char *at, const char *end) {
   while (self->place == LINE_CHOICE_BEFORE) {
     at = next_line(self, at, end);
@@ -58,7 +58,8 @@ static void keep(struct line_choice *self, const char *bytes, size_t length) {
   self->chosen += length;
 }
 
-static const char *take_lines(struct line_choice *self, const char *at, const char *end) {
+/* Keeps the lines of the range, and returns where it ends or `end`. */
+static const char *keep_lines(struct line_choice *self, const char *at, const char *end) {
   const char *line = at;
   while (self->place == LINE_CHOICE_INSIDE) {
     line = next_line(self, line, end);
@@ -81,7 +82,7 @@ void line_choice_add(struct line_choice *self, const char *piece, size_t length)
   self->bytes += length;
   self->newest = end[-1];
   piece = skip_lines(self, piece, end);
-  piece = take_lines(self, piece, end);
+  piece = keep_lines(self, piece, end);
   self->behind += (size_t)(end - piece);
   while (piece != NULL)
     piece = next_line(self, piece, end);
@@ -112,10 +113,6 @@ uint64_t line_choice_length(const struct line_choice *self) {
   return self->chosen - mark_length(self);
 }
 
-uint64_t line_choice_last(const struct line_choice *self) {
-  return self->place == LINE_CHOICE_BEHIND ? self->last : self->ends + 1;
-}
-
 /* --- the lines ------------------------------------------------------------------------------- */
 
 static char *put_number(char *to, uint64_t number, size_t width) {
@@ -125,11 +122,11 @@ static char *put_number(char *to, uint64_t number, size_t width) {
   return to;
 }
 
-/* Makes room for all lines at once: a buffer that grows may take twice as much. */
+/* Reserves space for all lines at once, because a growing buffer may take twice as much. */
 static void add_numbered(struct buffer *to, const struct line_choice *choice, const char *text,
                          size_t length) {
   const char *end = text + length;
-  const uint64_t last = line_choice_last(choice);
+  const uint64_t last = choice->place == LINE_CHOICE_BEHIND ? choice->last : choice->ends + 1;
   const size_t width = decimal_length(line_choice_is_counted(choice) ? choice->ends + 1 : last);
   const size_t added = length + (size_t)(last - choice->first + 1) * (width + 1);
   char *at = buffer_space(to, added);

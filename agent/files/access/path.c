@@ -12,8 +12,8 @@
 
 #include "base/memory.h"
 
-/* Adds the components of a path behind `end`, each with a slash in front; `goes_up`: ".." takes one
-   away instead. Returns the new end. */
+/* Appends the components of a path at `end`, each with a slash in front. With `goes_up`, ".."
+   removes a component instead. Returns the new end. */
 static char *append(const char *full, char *end, const char *path, bool goes_up) {
   while (*path != '\0') {
     size_t length = strcspn(path, "/");

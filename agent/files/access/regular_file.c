@@ -31,8 +31,8 @@ static int check(int fd, int at, const char *path, struct error *error) {
   return 0;
 }
 
-/* Opens what was found. Where /proc is not mounted, the path is resolved again and its type checked
-   again. */
+/* Opens the file that was found. If /proc is not mounted, resolves the path again and checks the
+   type again. */
 static int open_found(int found, int at, const char *path, struct error *error) {
   char self[64];
   (void)snprintf(self, sizeof self, "/proc/self/fd/%d", found);
@@ -57,33 +57,19 @@ int regular_file_open(int at, const char *path, struct error *error) {
   return fd;
 }
 
-int regular_file_fill(int fd, off_t offset, size_t size, size_t max, struct buffer *bytes) {
+/* The most bytes of one read(2): files of /proc/sys reject 4 MiB and more. */
+#define READ_MAX ((size_t)2 * 1024 * 1024)
+
+int regular_file_fill(int fd, off_t offset, size_t max, struct buffer *bytes) {
   char *space = buffer_space(bytes, max);
   ssize_t n = 1;
-  for (size_t filled = 0; filled < max && n != 0 && (filled == 0 || filled != size);
-       filled += n > 0 ? (size_t)n : 0) {
-    n = offset < 0 ? read(fd, space + filled, max - filled)
-                   : pread(fd, space + filled, max - filled, offset + (off_t)filled);
+  for (size_t filled = 0; filled < max && n != 0; filled += n > 0 ? (size_t)n : 0) {
+    size_t size = max - filled < READ_MAX ? max - filled : READ_MAX;
+    n = offset < 0 ? read(fd, space + filled, size)
+                   : pread(fd, space + filled, size, offset + (off_t)filled);
     if (n < 0 && errno != EINTR)
       return -1;
     bytes->length += n > 0 ? (size_t)n : 0;
-  }
-  return 0;
-}
-
-/* Of one read: files of /proc/sys refuse 4 MiB and more. */
-#define READ_MIN ((size_t)4096)
-#define READ_MAX ((size_t)1024 * 1024)
-
-int regular_file_read_on(int fd, size_t max, struct buffer *bytes) {
-  size_t filled = 0, last = 1;
-  while (last > 0 && filled <= max) {
-    size_t piece = filled < READ_MIN ? READ_MIN : filled < READ_MAX ? filled : READ_MAX;
-    size_t before = bytes->length, most = max + 1 - filled;
-    if (regular_file_fill(fd, -1, 0, piece < most ? piece : most, bytes) != 0)
-      return -1;
-    last = bytes->length - before;
-    filled += last;
   }
   return 0;
 }
@@ -96,7 +82,7 @@ int regular_file_bytes(const char *path, uint64_t offset, size_t length, struct 
     return -1;
   int result = fstat(fd, &file);
   if (result == 0)
-    result = regular_file_fill(fd, (off_t)offset, 0, length, bytes);
+    result = regular_file_fill(fd, (off_t)offset, length, bytes);
   if (result != 0)
     (void)unreadable(error, AT_FDCWD, path);
   close(fd);
@@ -105,9 +91,9 @@ int regular_file_bytes(const char *path, uint64_t offset, size_t length, struct 
   return result;
 }
 
-/* One byte more tells a file that ends at the limit from one that goes on. */
+/* Reads one byte more, which shows that the file is too large. */
 int regular_file_text(int fd, const char *path, struct buffer *text, struct error *error) {
-  int result = regular_file_fill(fd, -1, 0, REGULAR_FILE_MAX + 1, text) == 0
+  int result = regular_file_fill(fd, -1, REGULAR_FILE_MAX + 1, text) == 0
                    ? 0
                    : unreadable(error, AT_FDCWD, path);
   if (result == 0 && text->length > REGULAR_FILE_MAX)
@@ -119,13 +105,13 @@ int regular_file_text(int fd, const char *path, struct buffer *text, struct erro
 
 #define PIECE ((size_t)64 * 1024)
 
-/* From where the descriptor is. Returns 0, or -1 with errno. */
+/* Reads from the position of the descriptor. Returns 0, or -1 with errno. */
 static int choose_lines(int fd, struct line_choice *choice) {
   struct buffer piece = {0};
   int result = 0;
   do {
     piece.length = 0;
-    result = regular_file_fill(fd, -1, 0, PIECE, &piece);
+    result = regular_file_fill(fd, -1, PIECE, &piece);
     line_choice_add(choice, piece.bytes, piece.length);
   } while (result == 0 && piece.length == PIECE && line_choice_goes_on(choice));
   buffer_release(&piece);
@@ -166,15 +152,15 @@ static bool has(const struct buffer *file, size_t at, const char *bytes, size_t 
   return file->length >= at + length && memcmp(file->bytes + at, bytes, length) == 0;
 }
 
-/* A character may be cut at the end of what was read. No text of an image's name has a NUL, and
-   every image has: a small GIF is ASCII otherwise. */
+/* The last character may be incomplete. A NUL tells an image from a text that begins like one; a
+   small GIF may otherwise be ASCII. */
 static bool is_text(const struct buffer *file) {
   size_t whole = utf8_cut(file->bytes, file->length);
   return utf8_valid_prefix(file->bytes, whole) == whole &&
          memchr(file->bytes, '\0', file->length) == NULL;
 }
 
-/* By its first bytes, with which a text may begin, too. NULL: no image. */
+/* Returns the type by the first bytes, with which a text may also begin, or NULL. */
 static const char *image_type(const struct buffer *file) {
   if (has(file, 0, "\x89PNG\r\n\x1A\n", 8))
     return "image/png";
@@ -197,15 +183,15 @@ static int add_image(const char *type, const struct buffer *file, struct buffer 
   return 0;
 }
 
-/* The file is at its beginning, and stays there. */
+/* The descriptor is at the beginning of the file, and its position stays there. */
 static int add_media(int fd, const char *path, const struct line_range *range,
                      enum regular_file_form form, struct buffer *to, struct error *error) {
   struct buffer file = {0};
-  int result = regular_file_fill(fd, 0, 0, TYPE_BYTES, &file);
+  int result = regular_file_fill(fd, 0, TYPE_BYTES, &file);
   const char *type = image_type(&file);
   if (result == 0 && type != NULL) {
     file.length = 0;
-    result = regular_file_fill(fd, 0, 0, (size_t)REGULAR_FILE_IMAGE_MAX + 1, &file);
+    result = regular_file_fill(fd, 0, (size_t)REGULAR_FILE_IMAGE_MAX + 1, &file);
   }
   if (result != 0) {
     result = unreadable(error, AT_FDCWD, path);

@@ -1,18 +1,19 @@
 #include "agent/files/access/text_edit.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "agent/files/access/atomic_file.h"
-#include "base/text_fold.h"
+#include "base/utf8.h"
 
-/* How many of the lines an error names. */
+/* The most lines that an error names. */
 #define LINES_NAMED 10
 
-/* --- text without "\r\n": all that is compared --- */
+/* --- flat text, in which every "\r\n" is a "\n": only flat texts are compared --- */
 
-/* Adds the bytes with one line ending in place of the other. */
+/* Adds the bytes with line endings `ending` instead of `old`. */
 static void add_with_ending(struct buffer *to, const char *bytes, size_t length, const char *old,
                             const char *ending) {
   for (const char *found;
@@ -25,7 +26,7 @@ static void add_with_ending(struct buffer *to, const char *bytes, size_t length,
   buffer_add(to, bytes, length);
 }
 
-/* One edit under way: all three flat. */
+/* One edit, with flat texts. */
 struct editing {
   const struct text_edit *edit;
   struct buffer text, old, replacement;
@@ -45,7 +46,7 @@ static void editing_release(struct editing *self) {
   buffer_release(&self->replacement);
 }
 
-/* Where the old text is next, from this offset on; SIZE_MAX: nowhere. */
+/* Returns the offset of the next occurrence of the old text, or SIZE_MAX. */
 static size_t find(const struct editing *self, size_t from) {
   const char *found = self->text.length == 0
                           ? NULL
@@ -65,9 +66,70 @@ static size_t count_lines(const char *bytes, size_t length) {
   return lines;
 }
 
-/* --- whether it can be applied --- */
+/* --- folded text, in which texts that look alike are equal --- */
 
-/* Of so many occurrences: "1, 4", and "…" where there are more. */
+/* A model that quotes a file often differs from it in white space, which is removed, including
+   no-break and zero-width spaces; in quotes and dashes, of which typographic ones become ' " and -;
+   and in Latin letters from U+00C0 to U+017F and U+1E00 to U+1EFF, which lose their marks, composed
+   or combining. Everything else is kept, including bytes that are not UTF-8. */
+#define LATIN_FIRST 0xC0
+#define VIETNAMESE_FIRST 0x1E00
+
+/* The base letter of each character by Unicode's canonical decompositions; a blank if it has
+   none. */
+static const char latin[] = "AAAAAA CEEEEIIII NOOOOO  UUUUY  aaaaaa ceeeeiiii nooooo  uuuuy y"
+                            "AaAaAaCcCcCcCcDd  EeEeEeEeEeGgGgGgGgHh  IiIiIiIiI   JjKk LlLlLl "
+                            "   NnNnNn   OoOoOo  RrRrRrSsSsSsSsTtTt  UuUuUuUuUuUuWwYyYZzZzZz ";
+static const char vietnamese[] = "AaBbBbBbCcDdDdDdDdDdEeEeEeEeEeFfGgHhHhHhHhHhIiIiKkKkKkLlLlLlLlMm"
+                                 "MmMmNnNnNnNnOoOoOoOoPpPpRrRrRrRrSsSsSsSsSsTtTtTtTtUuUuUuUuUuVvVv"
+                                 "WwWwWwWwWwXxXxYyZzZzZzhtwy      AaAaAaAaAaAaAaAaAaAaAaAaEeEeEeEe"
+                                 "EeEeEeEeIiIiOoOoOoOoOoOoOoOoOoOoOoOoUuUuUuUuUuUuUuYyYyYyYy      ";
+
+static char letter_of(unsigned character) {
+  if (character >= LATIN_FIRST && character < LATIN_FIRST + sizeof latin - 1)
+    return latin[character - LATIN_FIRST];
+  if (character >= VIETNAMESE_FIRST && character < VIETNAMESE_FIRST + sizeof vietnamese - 1)
+    return vietnamese[character - VIETNAMESE_FIRST];
+  return ' ';
+}
+
+static bool is_removed(unsigned character) {
+  return (character >= '\t' && character <= '\r') || character == ' ' || character == 0x85 ||
+         character == 0xA0 || (character >= 0x300 && character <= 0x36F) ||
+         (character >= 0x2000 && character <= 0x200D) || character == 0x2028 ||
+         character == 0x2029 || character == 0x202F || character == 0x205F || character == 0x2060 ||
+         character == 0x3000 || character == 0xFEFF;
+}
+
+/* Returns the character in ASCII, or 0 if it is kept. */
+static char plain_of(unsigned character) {
+  if (character == 0xB4 || (character >= 0x2018 && character <= 0x201B) || character == 0x2032)
+    return '\'';
+  if (character == 0xAB || character == 0xBB || (character >= 0x201C && character <= 0x201F) ||
+      character == 0x2033)
+    return '"';
+  if ((character >= 0x2010 && character <= 0x2015) || character == 0x2212)
+    return '-';
+  const char letter = letter_of(character);
+  return letter != ' ' ? letter : 0;
+}
+
+/* Folds the first character of a text that is not empty. Writes its bytes, at most four and no more
+   than it had, and sets `*folded` to their number. Returns the length of the character. */
+static size_t fold_next(const char *text, size_t length, char out[4], size_t *folded) {
+  const size_t taken = utf8_sequence(text, length);
+  const unsigned character = taken > 0 ? utf8_decode(text, taken) : 0;
+  const char plain = taken > 0 ? plain_of(character) : 0;
+  *folded = taken > 0 && is_removed(character) ? 0 : plain != 0 || taken == 0 ? 1 : taken;
+  out[0] = plain != 0 ? plain : text[0];
+  if (*folded > 1)
+    memcpy(out, text, *folded);
+  return taken > 0 ? taken : 1;
+}
+
+/* --- checking --- */
+
+/* Writes the lines of the occurrences, "1, 4", and "…" if there are too many. */
 static void name_lines(const struct editing *self, char *out, size_t size) {
   size_t used = 0, line = 1, counted = 0, named = 0;
   for (size_t at = find(self, 0); at != SIZE_MAX && used < size; at = next(self, at)) {
@@ -82,7 +144,7 @@ static void name_lines(const struct editing *self, char *out, size_t size) {
   }
 }
 
-/* A short piece may be there often, and its replacement be long. */
+/* A short text may occur often, and its replacement may be long. */
 static bool fits(const struct editing *self, size_t occurrences) {
   size_t kept = self->text.length - occurrences * self->old.length;
   return kept + occurrences * self->replacement.length <= ATOMIC_FILE_MAX;
@@ -91,18 +153,18 @@ static bool fits(const struct editing *self, size_t occurrences) {
 static void add_folded(struct buffer *to, const struct buffer *text) {
   char folded[4];
   for (size_t at = 0, length; at < text->length;) {
-    at += text_fold_next(text->bytes + at, text->length - at, folded, &length);
+    at += fold_next(text->bytes + at, text->length - at, folded, &length);
     buffer_add(to, folded, length);
   }
 }
 
-/* The line on which the byte of the folded text is. */
+/* Returns the line of the byte at this offset of the folded text. */
 static size_t line_of_folded(const struct buffer *text, size_t offset) {
   char folded[4];
   size_t line = 1, passed = 0;
   for (size_t at = 0, length; at < text->length; passed += length) {
     const char byte = text->bytes[at];
-    at += text_fold_next(text->bytes + at, text->length - at, folded, &length);
+    at += fold_next(text->bytes + at, text->length - at, folded, &length);
     if (passed + length > offset)
       break;
     line += byte == '\n';
@@ -110,7 +172,7 @@ static size_t line_of_folded(const struct buffer *text, size_t offset) {
   return line;
 }
 
-/* The first line of a text that looks as the old one (base/text_fold.h); 0: there is none. */
+/* Returns the first line of a text that looks like the old one, or 0. */
 static size_t find_alike(const struct editing *self) {
   struct buffer text = {0}, old = {0};
   add_folded(&text, &self->text);
@@ -157,9 +219,10 @@ static size_t count_occurrences(const struct editing *self) {
   return occurrences;
 }
 
-/* --- what it changes --- */
+/* --- replacing --- */
 
-/* So many flat bytes on, in the text as it is; before the "\r" of a line ending, not behind it. */
+/* Returns the offset so many flat bytes further in the original text, in front of the "\r" of a
+   line ending. */
 static size_t advance(const struct buffer *text, size_t at, size_t flat_bytes) {
   for (; flat_bytes > 0; flat_bytes--, at++)
     if (text->bytes[at] == '\r' && at + 1 < text->length && text->bytes[at + 1] == '\n')
@@ -167,7 +230,7 @@ static size_t advance(const struct buffer *text, size_t at, size_t flat_bytes) {
   return at;
 }
 
-/* 1 and 0: the first line ending is "\r\n", or is not; -1: there is none. */
+/* Returns 1 if the first line ending is "\r\n", 0 if it is "\n", -1 if there is none. */
 static int ends_with_crlf(const char *bytes, size_t length) {
   const char *newline = length > 0 ? memchr(bytes, '\n', length) : NULL;
   return newline == NULL ? -1 : newline > bytes && newline[-1] == '\r';
@@ -175,7 +238,7 @@ static int ends_with_crlf(const char *bytes, size_t length) {
 
 static void replace(const struct editing *self, struct buffer *text) {
   struct buffer edited = {0};
-  size_t from = 0, flat_from = 0; /* behind the last occurrence, in both texts */
+  size_t from = 0, flat_from = 0; /* behind the previous occurrence, in both texts */
   int text_crlf = ends_with_crlf(text->bytes, text->length);
   for (size_t match = find(self, 0); match != SIZE_MAX; match = next(self, match)) {
     size_t begin = advance(text, from, match - flat_from);

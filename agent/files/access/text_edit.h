@@ -8,25 +8,19 @@
 #include "base/error.h"
 #include "wire/step_field.h"
 
-/*
- * Replaces pieces of a text by others, for editFile. Pure.
- *
- * A line ending in an edit, "\n" or "\r\n", stands for either in the text. The new piece gets the
- * line endings of the old one, or, where that has none, the first of the text. The rest of the text
- * stays byte for byte.
- */
+/* Replaces parts of a text, as PROTOCOL.md, editFile, describes. Pure. */
 struct text_edit {
-  struct step_bytes old; /* not empty, and not the new text */
+  struct step_bytes old; /* not empty, and different from `new` */
   struct step_bytes new; /* may be empty */
-  bool all;              /* each occurrence of the old text; else there must be exactly one */
+  bool all;              /* replaces every occurrence; otherwise there must be exactly one */
 };
 
-/* The most lines of an edit's old and of its new text that the report shows. */
+/* The most lines that the report shows of the old and of the new text of an edit. */
 #define TEXT_EDIT_LINES_MAX 20
 
-/* Applies the edits in their order, each to the text that the one before has left, and adds to
-   `report` where each was and what it changed. An error names the edit where there are several; the
-   edits before it may have changed the text. */
+/* Applies the edits in order, each to the result of the one before, and adds to `report` where each
+   was and what it changed. If there are several, an error names the edit. Earlier edits may have
+   changed the text then. */
 int text_edit_apply(const struct text_edit *edits, size_t count, struct buffer *text,
                     struct buffer *report, struct error *error);
 

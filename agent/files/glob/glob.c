@@ -10,21 +10,20 @@
 #include "base/utf8.h"
 
 /*
- * A star first matches nothing. Where what follows it does not match, the last star takes one more
- * byte, and only that one: a star that has found the first place for what stands up to the next
- * star never has to find a later one, since that leaves less of the path for the rest. For "**" and
- * components it is the same.
+ * A star first matches nothing. If what follows it does not match, the last star takes one more
+ * byte. Earlier stars never change: a later match of the text between two stars would only leave
+ * less of the path for the rest. The same holds for "**" and components.
  *
- * A glob is read anew for each path. That costs less than to compile it: most names differ from it
- * in their first byte.
+ * A glob is interpreted again for each path. That is cheaper than compiling it, because most names
+ * differ from it in their first byte.
  */
 
 #define NONE ((size_t)-1)
 
 /* --- units and bytes --- */
 
-/* A bracket expression that begins at text[0]. */
-static size_t brackets(const char *text) {
+/* Returns the length of the bracket expression at the start of the text, or 0. */
+static size_t brackets_length(const char *text) {
   size_t at = 1;
   if (text[at] == '!' || text[at] == '^')
     at++;
@@ -42,13 +41,13 @@ static size_t brackets(const char *text) {
 
 size_t glob_text_unit(const char *text) {
   if (text[0] == '[')
-    return brackets(text);
+    return brackets_length(text);
   if (text[0] == '\\')
     return text[1] == '\0' ? 0 : 2;
   return 1;
 }
 
-/* One end of a range in brackets, which may be escaped. */
+/* Reads one end of a range in brackets, which may be escaped. */
 static unsigned char bracket_byte(const char *text, size_t *at) {
   *at += text[*at] == '\\';
   return (unsigned char)text[(*at)++];
@@ -58,7 +57,7 @@ struct range {
   unsigned char first, last;
 };
 
-/* The range at text[*at], which is stepped over; `end` is where the last "]" is. */
+/* Reads the range at text[*at] and moves behind it; `end` is the offset of the last "]". */
 static struct range next_range(const char *text, size_t end, size_t *at) {
   struct range range;
   range.first = bracket_byte(text, at);
@@ -78,7 +77,7 @@ static size_t ranges_begin(const char *text) {
 static bool is_in_brackets(const char *text, size_t length, unsigned char byte) {
   size_t at = ranges_begin(text);
   bool is_negated = at == 2, is_in = false;
-  while (at < length - 1 && !is_in) { /* a "]" in front is literal: length counts the last one */
+  while (at < length - 1 && !is_in) { /* a leading "]" is literal */
     struct range range = next_range(text, length - 1, &at);
     is_in = range.first <= byte && byte <= range.last;
   }
@@ -87,7 +86,7 @@ static bool is_in_brackets(const char *text, size_t length, unsigned char byte) 
 
 /* --- the text --- */
 
-/* Of brackets that are closed. */
+/* Checks the ranges of closed brackets. */
 static int check_ranges(const char *glob, struct error *error) {
   size_t unit;
   for (size_t start = 0; glob[start] != '\0'; start += unit) {
@@ -124,7 +123,7 @@ int glob_text_check(const char *text, struct error *error) {
   return check_ranges(text, error);
 }
 
-/* Offset of the first brace, or of the end. */
+/* Returns the offset of the first brace, or of the end. */
 static size_t find_brace(const char *text) {
   size_t at = 0;
   while (text[at] != '\0' && text[at] != '{')
@@ -132,7 +131,7 @@ static size_t find_brace(const char *text) {
   return at;
 }
 
-/* Offset of the "," or "}" that ends the alternative at `at`. */
+/* Returns the offset of the "," or "}" that ends the alternative at `at`. */
 static size_t alternative_end(const char *text, size_t at) {
   for (size_t depth = 0;; at += glob_text_unit(text + at)) {
     if (depth == 0 && (text[at] == ',' || text[at] == '}'))
@@ -144,7 +143,7 @@ static size_t alternative_end(const char *text, size_t at) {
   }
 }
 
-/* Adds `text` once for each alternative of its first braces, with that in their place. */
+/* Adds `text` once for each alternative of its first braces, which the alternative replaces. */
 static void expand_braces(const char *text, size_t brace, struct buffer *to) {
   size_t length = strlen(text);
   size_t end = brace;
@@ -159,7 +158,7 @@ static void expand_braces(const char *text, size_t brace, struct buffer *to) {
   }
 }
 
-/* Expands the first braces of each text. Returns false when there were none. */
+/* Expands the first braces of each text. Returns false if there were none. */
 static bool expand_round(const struct buffer *from, struct buffer *to) {
   bool had_braces = false;
   to->length = 0;
@@ -177,9 +176,8 @@ static bool expand_round(const struct buffer *from, struct buffer *to) {
   return had_braces;
 }
 
-/* Expands all texts round by round, not each by itself: no round copies much more than the limit,
-   and there are at most as many rounds as braces. So nested braces and thousands of empty ones take
-   no longer than others. */
+/* Expands all texts round by round. No round copies much more than the limit, and there are at most
+   as many rounds as braces, so that nested braces and thousands of empty ones take no longer. */
 int glob_text_expand(const char *text, struct buffer *texts, struct error *error) {
   struct buffer from = {0};
   buffer_add(&from, text, strlen(text) + 1);
@@ -197,7 +195,7 @@ int glob_text_expand(const char *text, struct buffer *texts, struct error *error
 
 /* --- a component --- */
 
-/* Whether the unit at glob[*at], which is stepped over, matches the byte. */
+/* Whether the unit at glob[*at] matches the byte; moves behind the unit. */
 static bool match_unit(const char *glob, size_t *at, char byte) {
   const char *unit = glob + *at;
   size_t length = glob_text_unit(unit);
@@ -209,8 +207,8 @@ static bool match_unit(const char *glob, size_t *at, char byte) {
 
 static bool matches_name(const char *glob, size_t glob_length, const char *name, size_t length) {
   size_t at = 0, in = 0;
-  size_t star = NONE; /* what follows the last one */
-  size_t taken = 0;   /* where what it has taken ends */
+  size_t star = NONE; /* behind the last star */
+  size_t taken = 0;   /* the end of what it has matched */
   while (in < length) {
     if (at < glob_length && glob[at] == '*') {
       while (at < glob_length && glob[at] == '*')
@@ -235,12 +233,12 @@ static bool matches_name(const char *glob, size_t glob_length, const char *name,
 
 /* --- components --- */
 
-/* A "/", which may be escaped. */
+/* Also true for an escaped "/". */
 static bool is_slash(const char *text) {
   return text[0] == '/' || (text[0] == '\\' && text[1] == '/');
 }
 
-/* How long the component at the start of a text is. */
+/* Returns the length of the component at the start of a glob. */
 static size_t component_length(const char *text, size_t length) {
   size_t at = 0;
   while (at < length && !is_slash(text + at))
@@ -253,18 +251,18 @@ static size_t name_length(const char *path, size_t length) {
   return slash == NULL ? length : (size_t)(slash - path);
 }
 
-/* The whole path, whose components are not empty. */
+/* Matches a whole path, whose components are not empty. */
 static bool matches_path(const char *glob, size_t glob_length, const char *path, size_t length) {
   size_t at = 0, in = 0;
-  size_t stars = NONE; /* the component after the last "**" */
-  size_t taken = 0;    /* where what it has taken ends */
+  size_t stars = NONE; /* behind the last "**" */
+  size_t taken = 0;    /* the end of what it has matched */
   for (;;) {
     size_t component = component_length(glob + at, glob_length - at);
     bool is_last = at + component == glob_length;
     size_t next = is_last ? glob_length : at + component + glob_text_unit(glob + at + component);
     if (component == 2 && memcmp(glob + at, "**", 2) == 0) {
       if (is_last)
-        return true; /* a component is left: each step below leaves one */
+        return true; /* a component is left, since each step below leaves one */
       at = stars = next;
       taken = in;
       continue;
@@ -287,17 +285,17 @@ static bool matches_path(const char *glob, size_t glob_length, const char *path,
 
 /* --- a list --- */
 
-/* A file of some hundred lines is common, and each entry of a tree is held against all of it. So
-   the rules are in buckets by the last byte of what they match, linked from the last rule to the
-   first, and those that end with a wildcard are in one more. An entry is held against two buckets,
-   in the order of their rules together. */
+/* Ignore files of some hundred lines are common, and each entry of a tree is matched against all of
+   them. So the rules are in buckets by the last byte that they match, linked from the last rule to
+   the first, and those that end with a wildcard are in another one. An entry is matched against two
+   buckets, whose rules are merged in order. */
 #define BUCKETS 257
 #define ANY_BYTE 256
 #define NO_RULE UINT32_MAX
 
 struct rule {
   uint32_t glob;   /* offset of its text, without braces */
-  uint32_t before; /* the rule in front of it in its bucket */
+  uint32_t before; /* the previous rule of its bucket */
   uint16_t length;
   bool shows, only_directories, is_of_name;
 };
@@ -306,11 +304,11 @@ struct globs {
   struct buffer text; /* of the globs */
   struct rule *rules;
   uint32_t count, capacity;
-  size_t in_vain; /* bytes that braces were expanded to, which are too many for a glob */
+  size_t wasted; /* bytes of expanded braces that were too many for a glob */
   uint32_t last[BUCKETS];
 };
 
-static_assert(GLOB_EXPANDED_MAX <= UINT16_MAX, "the length of a rule");
+static_assert(GLOB_EXPANDED_MAX <= UINT16_MAX, "the type of a rule's length");
 
 struct globs *globs_new(void) {
   struct globs *self = memory_allocate(sizeof *self);
@@ -327,7 +325,7 @@ void globs_free(struct globs *self) {
   free(self);
 }
 
-/* Offset of the last unit; 0 for an empty text. */
+/* Returns the offset of the last unit, or 0 for an empty text. */
 static size_t last_unit(const char *glob, size_t length) {
   size_t last = 0;
   for (size_t at = 0; at < length; at += glob_text_unit(glob + at))
@@ -335,7 +333,7 @@ static size_t last_unit(const char *glob, size_t length) {
   return last;
 }
 
-/* A glob that is empty matches nothing. */
+/* An empty glob matches nothing. */
 static void add_rule(struct globs *self, struct rule rule, const char *glob, size_t length) {
   if (length == 0)
     return;
@@ -343,7 +341,7 @@ static void add_rule(struct globs *self, struct rule rule, const char *glob, siz
     self->capacity = self->capacity * 2 + 16;
     self->rules = memory_resize(self->rules, self->capacity * sizeof *self->rules);
   }
-  /* The last byte of every path that it matches, where that is always the same. */
+  /* If the last unit is plain, every matching path ends with the same byte. */
   bool is_plain = strchr("*?[", glob[last_unit(glob, length)]) == NULL;
   uint32_t *last = &self->last[is_plain ? (unsigned char)glob[length - 1] : ANY_BYTE];
   rule.glob = (uint32_t)self->text.length;
@@ -354,7 +352,7 @@ static void add_rule(struct globs *self, struct rule rule, const char *glob, siz
   buffer_add(&self->text, glob, length + 1); /* with its NUL, or the "/" that was there */
 }
 
-/* Without the "/" at its ends. */
+/* Adds a rule without the slashes at the ends of the glob. */
 static void add_alternative(struct globs *self, struct rule rule, const char *glob) {
   glob += glob[0] == '.' && glob[1] == '/';
   glob += glob[0] == '/';
@@ -399,13 +397,13 @@ enum globs_verdict globs_judge(const struct globs *self, const char *path, size_
 
 /* --- below a directory --- */
 
-/* For each component of a glob whether it can match the next component of the path: GLOBS_NOT_BELOW
-   when it cannot, else how the component in front of it came there. */
+/* The components of a glob that may match the next component of the path: for each an enum
+   globs_reach, GLOBS_NOT_BELOW if it may not, or else how the component before it has matched. */
 struct way {
-  char *at, *next; /* an enum globs_reach each; `next` is behind one more component of the path */
+  char *at, *next; /* `next` is one component of the path further */
 };
 
-/* The next component of a glob, whose "/" is stepped over. */
+/* Sets the length of the glob's next component and returns the end of its "/". */
 static const char *next_component(const char *glob, const char *end, size_t *length) {
   *length = component_length(glob, (size_t)(end - glob));
   const char *slash = glob + *length;
@@ -417,7 +415,7 @@ static void reach_more(char *reached, enum globs_reach reach) {
     *reached = (char)reach;
 }
 
-/* "**" stands for no component, or takes this one and stays. */
+/* Moves over one component of the path. "**" matches no component, or this one and remains. */
 static void step(struct way *self, size_t count, const char *glob, const char *end,
                  const char *name, size_t length) {
   memset(self->next, GLOBS_NOT_BELOW, count);
@@ -476,7 +474,7 @@ enum globs_reach globs_reach(const struct globs *self, const char *path, size_t 
 
 /* --- an ignore file --- */
 
-/* Adds a rule for each glob that this one stands for. */
+/* Adds a rule for each glob that the braces expand to. */
 static void add_ignored(struct globs *self, struct rule rule, const char *glob) {
   struct error error;
   struct buffer texts = {0};
@@ -487,13 +485,13 @@ static void add_ignored(struct globs *self, struct rule rule, const char *glob) 
     return;
   }
   if (glob_text_expand(glob, &texts, &error) != 0)
-    self->in_vain += GLOB_EXPANDED_MAX;
+    self->wasted += GLOB_EXPANDED_MAX;
   for (size_t at = 0; at < texts.length; at += strlen(texts.bytes + at) + 1)
     add_rule(self, rule, texts.bytes + at, strlen(texts.bytes + at));
   buffer_release(&texts);
 }
 
-/* `line` has no line ending; it is written to. */
+/* `line` has no line ending; the function writes to it. */
 static void add_line(struct globs *self, char *line) {
   size_t length = strlen(line);
   if (length < 2 || memcmp(line + length - 2, "\\ ", 2) != 0)
@@ -533,7 +531,7 @@ struct globs *globs_of_ignore_file(const char *text, size_t length, bool *is_too
     if (is_text)
       add_line(self, line);
     free(line);
-    *is_too_long = self->text.length + self->in_vain > 2 * GLOBS_FILE_MAX;
+    *is_too_long = self->text.length + self->wasted > 2 * GLOBS_FILE_MAX;
   }
   if (self->count > 0 && !*is_too_long)
     return self;

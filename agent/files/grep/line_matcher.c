@@ -8,29 +8,28 @@
 #include "base/utf8.h"
 
 /*
- * A call of PCRE2 costs more than most lines do. So
+ * A call of PCRE2 costs more than most lines are worth, so there are three ways to search:
  *
- *   - where every match contains one of a few literals, these are searched for, and only lines that
- *     contain one are given to PCRE2;
- *   - else, where the pattern is local, PCRE2 gets BLOCK bytes of lines at once. What it finds there is
- *     in the first line that matches or before: that line is matched alone, and the search goes on
- *     after it;
- *   - else, and where PCRE2 gives up on a block, it gets each line by itself.
+ *   - If every match contains one of a few literals, these are searched for, and PCRE2 gets only
+ * the lines that contain one.
+ *   - Otherwise, if the pattern is local, PCRE2 gets BLOCK bytes of lines at once. Its match lies
+ * in the first matching line or before it. The line that contains it is matched alone, and the
+ * search continues behind it.
+ *   - Otherwise, and if PCRE2 gives up on a block, it gets each line alone.
  *
- * Local is a pattern that, where it matches a line by itself, also matches in any text that
- * contains the line, in the line or before it; the converse does not hold. Searching such a text is
- * not slow: no part of the pattern matches an unbounded number of lines.
+ * A pattern is local if it matches in any text that contains a matching line, in that line or
+ * before it. The converse does not hold. Searching such a text is not slow, because no part of the
+ * pattern matches an unbounded number of lines.
  *
- * Without the literals, grep is 2.2 times as slow as `rg -j1` for \b\w+Exception\b (with them 1.0),
- * and line by line 1.4 to 1.8 times as slow for each pattern of the bench.
+ * Without literals, \b\w+Exception\b takes 2.2 times as long as with `rg -j1` (with them 1.0
+ * times), and line by line each pattern of the bench takes 1.4 to 1.8 times as long.
  */
 
 /* --- reading a pattern --- */
 
-/* The syntax is that of PCRE2, without any options except those that the pattern sets itself.
-   Recursion, verbs, conditions, back references, comments and whatever else is not surely
-   understood end the reading: then nothing is known of the pattern. It is read one atom after the
-   other. */
+/* The pattern is read atom by atom, in the syntax of PCRE2 with only the options that it sets
+   itself. Recursion, verbs, conditions, back references, comments and everything else that is not
+   certainly understood end the reading, and then nothing is known about the pattern. */
 #define DEPTH_MAX 50
 
 struct pattern_reader {
@@ -45,8 +44,8 @@ struct pattern_reader {
 enum atom_kind {
   ATOM_CHARACTER,  /* a literal character */
   ATOM_EMPTY,      /* matches no character: \b, (?i), … */
-  ATOM_GROUP,      /* what is in it follows */
-  ATOM_LOOKAROUND, /* likewise, but matches no character itself */
+  ATOM_GROUP,      /* its content follows */
+  ATOM_LOOKAROUND, /* likewise, but it matches no character itself */
   ATOM_OTHER
 };
 
@@ -54,8 +53,8 @@ struct atom {
   enum atom_kind kind;
   const char *text; /* of a character */
   size_t length;
-  bool spans;     /* may match the end of a line */
-  bool spans_far; /* repeated, may match any number of lines */
+  bool spans;     /* it may match the end of a line */
+  bool spans_far; /* repeated, it may match any number of lines */
 };
 
 struct repetition {
@@ -69,8 +68,9 @@ static void give_up(struct pattern_reader *self) {
   self->is_local = false;
 }
 
-/* Length of {n}, {n,}, {,m} or {n,m}, which may contain spaces; 0 when it is none of these.
-   `*optional`: n is 0 or missing. */
+/* Returns the length of {n}, {n,}, {,m} or {n,m}, which may contain spaces, or 0 for anything else.
+   Sets
+   `*optional` if n is 0 or missing. */
 static size_t braces(const char *text, bool *optional) {
   size_t at = 1 + strspn(text + 1, " ");
   size_t digits = strspn(text + at, "0123456789");
@@ -87,7 +87,7 @@ static size_t braces(const char *text, bool *optional) {
   return digits > 0 && text[at] == '}' ? at + 1 : 0;
 }
 
-/* A brace that begins no repetition is a literal; one that nearly does is not understood. */
+/* A brace that begins no repetition is a literal; one that almost does is not understood. */
 static bool is_brace_literal(const char *text) {
   return !isdigit((unsigned char)text[1]) && text[1] != ',' && text[1] != ' ' && text[1] != '\t';
 }
@@ -142,7 +142,7 @@ static struct atom read_escape(struct pattern_reader *self) {
   return atom;
 }
 
-/* The end of [:alpha:] within a class; NULL for what only looks like it. */
+/* Returns the end of [:alpha:] within a class, or NULL for what only looks like it. */
 static const char *skip_posix(const char *at) {
   if (*at == '^')
     at++;
@@ -166,7 +166,7 @@ static struct atom read_class(struct pattern_reader *self) {
     }
     if (posix != NULL) {
       at = posix;
-      has_newline |= !negated; /* it may, in either case the worse is assumed */
+      has_newline |= !negated; /* perhaps; the worse is assumed either way */
     } else if (*at == '\\') {
       has_newline |= negated ? at[1] == 'n' || at[1] == 's'
                              : isalpha((unsigned char)at[1]) && strchr("dwhSrtb", at[1]) == NULL;
@@ -180,7 +180,7 @@ static struct atom read_class(struct pattern_reader *self) {
   return atom;
 }
 
-/* (?flags) or (?flags: up to and with the last character; false for anything else. */
+/* Reads (?flags) or (?flags: including the last character; returns false for anything else. */
 static bool read_flags(struct pattern_reader *self, const char *at) {
   bool on = true;
   for (; *at != ')' && *at != ':'; at++) {
@@ -191,7 +191,7 @@ static bool read_flags(struct pattern_reader *self, const char *at) {
     case 's':
       self->dot_is_any = on;
       break;
-    case 'm': /* PCRE2_MULTILINE is set anyway, and makes no difference within a line */
+    case 'm': /* is always set, and makes no difference within a line */
       self->is_local &= on;
       break;
     case 'n':
@@ -211,7 +211,7 @@ static bool read_flags(struct pattern_reader *self, const char *at) {
   return true;
 }
 
-/* The end of the name of a group; NULL when it has none. */
+/* Returns the end of a group's name, or NULL if it has none. */
 static const char *skip_name(const char *at) {
   at += *at == 'P';
   char end = *at == '<' ? '>' : *at;
@@ -223,7 +223,7 @@ static const char *skip_name(const char *at) {
   return *at == end ? at + 1 : NULL;
 }
 
-/* Reads from "(" up to the content of the group; (?i) has none. */
+/* Reads from "(" to the content of the group; (?i) has none. */
 static enum atom_kind read_group_head(struct pattern_reader *self) {
   const char *at = self->at + 1;
   self->at = at;
@@ -311,7 +311,7 @@ static struct repetition read_repetition(struct pattern_reader *self) {
 
 /* --- literals --- */
 
-/* Every match contains one of these; none: not known. */
+/* Every match contains one of these, unless there are none. */
 struct literals {
   struct byte_literal items[MEMSCAN_LITERALS_MAX];
   size_t count;
@@ -327,7 +327,8 @@ static size_t shortest(const struct literals *self) {
   return length;
 }
 
-/* Every match contains one of either; keeps the better. A single byte is in too many lines. */
+/* Every match contains one of either list. Keeps the better list; a single byte is in too many
+ * lines. */
 static void keep_better(struct literals *best, const struct literals *other) {
   size_t length = shortest(other);
   size_t before = shortest(best);
@@ -350,8 +351,8 @@ static void end_run(struct literals *best, struct literals *run) {
   run->items[0].length = 0;
 }
 
-/* Whether only an ASCII letter in either case matches: not for k and s, which Unicode also folds to
-   the Kelvin sign and the long s, nor for letters outside of ASCII. */
+/* Whether caseless matching accepts nothing but ASCII: not for k and s, which Unicode also folds to
+   the Kelvin sign and the long s, nor for letters outside ASCII. */
 static bool can_fold(const struct atom *atom) {
   return atom->length == 1 && (unsigned char)atom->text[0] < 0x80 &&
          (atom->text[0] | 0x20) != 'k' && (atom->text[0] | 0x20) != 's';
@@ -401,9 +402,8 @@ static struct literals read_group(struct pattern_reader *self) {
   return content;
 }
 
-/* An atom that cannot match the end of a line stops there as it does at the end of a text. One that
-   can makes the pattern non-local within lookaround and where it gives nothing back (possessive);
-   within any group that is assumed. */
+/* An atom that cannot match the end of a line stops there like at the end of a text. One that can
+   makes the pattern non-local in lookaround and if it is possessive, as any group may be. */
 static struct literals read_sequence(struct pattern_reader *self) {
   struct literals best = {.count = 0};
   struct literals run = {.count = 1};
@@ -453,11 +453,11 @@ static bool read_pattern(const char *pattern, struct literals *literals) {
 
 /* --- matching --- */
 
-/* The time for a block may grow with its square, so that it is a small one. */
+/* Small, because the time for a block may grow with its square. */
 #define BLOCK ((size_t)2048)
 
-/* PCRE2 rejects lines that are shorter than the shortest match at once. A pattern whose matches are
-   at least this long, in characters, is not matched in blocks. */
+/* A pattern whose matches have at least this many characters is not matched in blocks, because
+   PCRE2 rejects shorter lines at once. */
 #define LONG_MATCH 16
 
 struct line_matcher {
@@ -466,8 +466,8 @@ struct line_matcher {
   bool in_blocks;
   const char *text;
   size_t length;
-  bool is_text;     /* whatever is in it */
-  bool is_examined; /* traits and is_utf8 are those of the text */
+  bool is_text;     /* even if it has a NUL */
+  bool is_examined; /* `traits` and `is_utf8` are set */
   unsigned traits;
   bool is_utf8;
 };
@@ -519,8 +519,8 @@ void matched_line_from(struct matched_line *line, const char *text, size_t lengt
   line->end = end < length && end > start && text[end - 1] == '\r' ? end - 1 : end;
 }
 
-/* Sets `*line` to the line that contains the byte at `at`, which may be its "\n"; the line starts
-   at `from` or later. */
+/* Sets `*line` to the line of the byte at `at`, which may be its "\n"; it starts at `from` or
+ * later. */
 static void line_around(const struct line_matcher *self, size_t from, size_t at,
                         struct matched_line *line) {
   const char *before = memrchr(self->text + from, '\n', at - from);
@@ -540,7 +540,7 @@ static int match_line(struct line_matcher *self, struct matched_line *line, stru
   return regex_match(self->regex, text_kind(self, text, length), text, length, &line->match, error);
 }
 
-/* The first line that matches of those that start before `limit`. */
+/* Finds the first matching line that starts before `limit`. */
 static int next_by_line(struct line_matcher *self, size_t from, size_t limit,
                         struct matched_line *line, struct error *error) {
   int found = 0;
@@ -571,7 +571,7 @@ static int next_by_literal(struct line_matcher *self, size_t from, struct matche
   }
 }
 
-/* The end of the line that contains the byte BLOCK bytes after `from`. */
+/* Returns the end of the line that contains the byte BLOCK bytes after `from`. */
 static size_t block_end(const struct line_matcher *self, size_t from) {
   if (self->length - from <= BLOCK)
     return self->length;
@@ -580,7 +580,7 @@ static size_t block_end(const struct line_matcher *self, size_t from) {
   return last.next;
 }
 
-/* Where one line matches, the next one often does: it is matched first. */
+/* Matches the next line alone first, because matching lines often follow each other. */
 static int next_by_block(struct line_matcher *self, size_t from, struct matched_line *line,
                          struct error *error) {
   if (from < self->length) {
@@ -595,14 +595,14 @@ static int next_by_block(struct line_matcher *self, size_t from, struct matched_
     const char *text = self->text + from;
     enum regex_text kind = text_kind(self, text, end - from);
     struct regex_span span = {0};
-    bool is_suitable = kind != REGEX_BROKEN && end - from <= 2 * BLOCK; /* no long line */
+    bool is_suitable = kind != REGEX_BROKEN && end - from <= 2 * BLOCK;
     int found = is_suitable ? regex_try(self->regex, kind, text, end - from, &span) : -1;
     if (found < 0) {
       found = next_by_line(self, from, end, line, error);
       if (found != 0)
         return found;
     }
-    /* The end of the block, after its last "\n", is in none of its lines. */
+    /* A match at the end of the block, behind its last "\n", is in none of its lines. */
     if (found == 0 || (span.start == end - from && text[span.start - 1] == '\n')) {
       from = end;
       continue;
@@ -624,7 +624,7 @@ int line_matcher_next(struct line_matcher *self, size_t from, struct matched_lin
     examine_text(self);
   if (is_binary(self))
     return 0;
-  /* In a block, $ does not match before "\r\n". */
+  /* In a block, $ would not match before "\r\n". */
   if (self->in_blocks && (self->traits & BYTE_RETURN) == 0)
     return next_by_block(self, from, line, error);
   return next_by_line(self, from, self->length, line, error);

@@ -14,44 +14,42 @@
  *   struct line_matcher *pattern = line_matcher_new("\\bclass\\s+\\w+", &error);
  *   if (pattern == NULL)
  *     … error.text is the compiler's message, with the offset
- *   line_matcher_begin(pattern, text, length, false);   -- which must stay
+ *   line_matcher_begin(pattern, text, length, false);          (the text must stay)
  *   for (size_t at = 0; line_matcher_next(pattern, at, &line, &error) > 0; at = line.next)
  *     … text + line.start, line.end - line.start
  *   line_matcher_free(pattern);
  *
- * Lines end with "\n", which is not part of them, nor is a "\r" before it. After a last "\n" there
- * is no further line. The expression (agent/files/grep/regex.h) is matched against each line by
- * itself: no match is longer than a line, ^ and $ are its ends, so are \A and \z, and lookaround
- * sees nothing of other lines. A text with a NUL is binary and has no lines, unless it is said to
- * be text all the same: a NUL is then a character.
+ * A line ends before its "\n" or "\r\n", and no line follows the last "\n". The expression
+ * (regex.h) is matched against each line alone: no match is longer than a line, ^ and $, as well as
+ * \A and \z, are its ends, and lookaround does not see other lines. A text with a NUL is binary and
+ * has no lines, unless the caller says that it is text; a NUL is then a character.
  */
 struct matched_line {
   size_t start, end;
-  size_t next; /* where the next one starts, or the end of the text */
-  struct regex_span
-      match; /* the first one, from `start`; of a line that line_matcher_next has found */
+  size_t next;             /* where the next line starts, or the end of the text */
+  struct regex_span match; /* the first one, relative to `start`, from line_matcher_next */
 };
 
 struct line_matcher;
 
-/* NULL, with an error, for an expression that regex_new rejects, and with LINE_MATCHER_LINE_BREAK
-   for one that no line can match because it needs a line break. */
+/* Returns NULL with an error for an expression that regex_new rejects, or with
+   LINE_MATCHER_LINE_BREAK for one that no line can match because it needs a line break. */
 #define LINE_MATCHER_LINE_BREAK                                                                    \
   "pattern: it contains a line break and can never match, because each line is matched by "        \
   "itself; "                                                                                       \
   "search for one of the lines and show lines of context"
 struct line_matcher *line_matcher_new(const char *source, struct error *error);
 
-/* The text stays the caller's and is followed by MEMSCAN_SLACK readable bytes. `is_text`: with a
-   NUL, too. */
+/* Starts with another text, which belongs to the caller and is followed by MEMSCAN_SLACK readable
+   bytes. With `is_text`, it is text even if it has a NUL. */
 void line_matcher_begin(struct line_matcher *self, const char *text, size_t length, bool is_text);
 
-/* Finds the first line that matches, from offset `from` on, at which a line starts. 1; 0 when there
-   is none; -1 with an error when a line, `*line`, cannot be matched in bounded time. */
+/* Finds the first line that matches, from offset `from` on, where a line must start. Returns 1, 0
+   if there is none, or -1 with an error if `*line` cannot be matched in bounded time. */
 int line_matcher_next(struct line_matcher *self, size_t from, struct matched_line *line,
                       struct error *error);
 
-/* May be NULL. */
+/* Accepts NULL. */
 void line_matcher_free(struct line_matcher *self);
 
 /* Sets `*line` to the line that starts at `start`, which is less than `length`. The text is

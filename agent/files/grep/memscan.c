@@ -24,7 +24,7 @@ static bool any(block mask) {
   return (half[0] | half[1]) != 0;
 }
 
-/* The last block overlaps the one before it, which makes no difference to or-ed traits. */
+/* The last block overlaps the one before it, which does not change or-ed traits. */
 unsigned memscan_traits(const char *text, size_t length) {
   unsigned traits = 0;
   if (length < BLOCK) {
@@ -48,8 +48,8 @@ unsigned memscan_traits(const char *text, size_t length) {
          (any(high & all(0x80)) ? BYTE_HIGH : 0U);
 }
 
-/* Index of the first byte that is not 0, in a mask that has one. Both architectures are
-   little-endian. */
+/* Returns the index of the first byte that is not 0, in a mask that has one. Both supported
+   architectures are little-endian. */
 static size_t first_in(block mask) {
   halves half = (halves)mask;
   return (size_t)(half[0] != 0 ? __builtin_ctzll(half[0]) / 8 : 8 + __builtin_ctzll(half[1]) / 8);
@@ -80,7 +80,8 @@ size_t memscan_count(const char *text, size_t length, char byte) {
   return count;
 }
 
-/* Rank of a byte in source files, from common to rare; a byte that is not listed is rarer still. */
+/* Returns the rank of a byte in source files, from common to rare. Bytes that are not listed are
+ * rarest. */
 static size_t rareness(unsigned char byte) {
   static const char common[] = " etaonirslcdupmhfg.,()_\tb;y-v=w\"*/kx:0>{}I1'CTSEA2PLR<NDMFzqOBj";
   const char *at = byte == 0 ? NULL : strchr(common, byte);
@@ -135,7 +136,7 @@ static void probes_init(struct probe *probes, const struct byte_literal *literal
   }
 }
 
-/* A mask of the offsets in this block at which one of the literals may begin. */
+/* Returns a mask of the offsets in this block at which one of the literals may begin. */
 static block candidates(const char *text, const struct probe *probes, size_t count) {
   block found = {0};
   for (size_t i = 0; i < count; i++) {

@@ -12,44 +12,45 @@
 #include "base/buffer.h"
 #include "base/memory.h"
 
-/* --- the pattern as PCRE2 takes it --- */
+/* --- rewriting the pattern for PCRE2 --- */
 
 /*
- * A pattern is read as far as its parts can be told apart: escapes, quotes (\Q..\E), classes,
- * groups and comments. What other engines take and PCRE2 rejects is rewritten; everything else is
- * copied:
+ * A pattern is divided into escapes, quotes (\Q..\E), classes, groups and comments. Parts that
+ * other engines accept and PCRE2 rejects are rewritten, all others are copied:
  *
- *   \u00e9, \ud83d\ude00   \x{00e9}, \x{1f600}
- *   [\w-.], [[:alpha:]-.]  [\w\-.], [[:alpha:]\-.]: after a class, a hyphen begins no range
+ *   \u00e9, \ud83d\ude00   become \x{00e9}, \x{1f600}
+ *   [\w-.], [[:alpha:]-.]  become [\w\-.], [[:alpha:]\-.], as a hyphen behind a class begins no
+ * range
  *
- * [\w-[.]] is copied, and rejected: in .NET it subtracts.
+ * [\w-[.]], which subtracts in .NET, is copied and rejected.
  *
- * A pattern is unusual when it has what PCRE2's optimizations and machine code are known or likely
- * to get wrong: verbs, recursion, conditions, or a reference to a group from within a group that
- * captures. With the option x, whose comments are not told apart, any reference makes it unusual.
+ * A pattern is unusual if PCRE2's optimizations and machine code are known or likely to get it
+ * wrong: if it has verbs, recursion, conditions, or a reference to a group from within a capturing
+ * group. With the option x, whose comments are not recognized, any reference makes it unusual.
  *
- * A pattern needs a line break when every match contains "\n": a part that matches nothing else is
- * in each alternative, may not be left out, and is in no negative lookaround or condition. Where
- * that is not certain, the pattern does not need one.
+ * A pattern needs a line break if every match contains "\n": each alternative has a part that
+ * matches nothing else, is not optional, and is in no negative lookaround or condition. If that is
+ * not certain, the pattern does not need one.
  */
+
 /* PCRE2 rejects patterns with more open groups. */
 #define GROUPS_MAX 250
 
-/* A group that is open, or the pattern itself. */
+/* An open group, or the pattern itself. */
 struct group {
   bool captures;
-  bool is_exempt;   /* what is in it need not match */
-  bool needs_break; /* the alternative that is read, so far */
-  bool has_way;     /* an earlier alternative does not need a line break */
+  bool is_exempt;   /* its content need not match */
+  bool needs_break; /* of the current alternative, so far */
+  bool has_way;     /* an earlier alternative needs no line break */
 };
 
 struct reader {
   const char *at; /* in the source */
   struct buffer *to;
   bool in_class, is_unusual, is_extended;
-  bool is_break;    /* the class lists line breaks alone, so far */
+  bool is_break;    /* the class has nothing but line breaks so far */
   size_t open;      /* groups */
-  size_t capturing; /* of these */
+  size_t capturing; /* groups among these */
   struct group groups[GROUPS_MAX + 1];
 };
 
@@ -58,7 +59,7 @@ static void copy(struct reader *self, size_t length) {
   self->at += length;
 }
 
-/* Copies up to and with the end; all that is left where there is none. */
+/* Copies up to and including `end`, or the rest if there is none. */
 static void copy_through(struct reader *self, const char *end) {
   const char *found = strstr(self->at, end);
   copy(self, found == NULL ? strlen(self->at) : (size_t)(found - self->at) + strlen(end));
@@ -68,7 +69,7 @@ static bool is_one_of(char byte, const char *bytes) {
   return byte != '\0' && strchr(bytes, byte) != NULL;
 }
 
-/* The number of \uhhhh; -1 for anything else. */
+/* Returns the number of \uhhhh, or -1 for anything else. */
 static long utf16_unit(const char *text) {
   if (text[0] != '\\' || text[1] != 'u' || strspn(text + 2, "0123456789abcdefABCDEF") < 4)
     return -1;
@@ -78,12 +79,12 @@ static long utf16_unit(const char *text) {
 
 /* --- line breaks --- */
 
-/* The groups beyond the maximum share one. */
+/* Groups beyond the maximum share one. */
 static struct group *innermost(struct reader *self) {
   return &self->groups[self->open < GROUPS_MAX ? self->open : GROUPS_MAX];
 }
 
-/* Whether what stands in front may be left out, or a comment hides whether it may. */
+/* Whether the part in front may be optional; a comment may hide that. */
 static bool may_be_optional(const struct reader *self) {
   const char *at = self->at;
   at += self->is_extended ? strspn(at, " \t\n\v\f\r") : 0;
@@ -92,7 +93,7 @@ static bool may_be_optional(const struct reader *self) {
   return is_one_of(*at, "?*") || strncmp(at, "(?#", 3) == 0 || strncmp(at, "\\E", 2) == 0;
 }
 
-/* The part that was read last matches line breaks alone. */
+/* Notes that the last part matches nothing but line breaks. */
 static void note_break(struct reader *self) {
   if (!may_be_optional(self))
     innermost(self)->needs_break = true;
@@ -107,7 +108,7 @@ static void end_alternative(struct group *self) {
   self->needs_break = false;
 }
 
-/* Length of an escape that stands for "\n" and nothing else; 0 for any other. */
+/* Returns the length of an escape that stands for "\n" alone, or 0 for any other. */
 static size_t break_escape(const char *at) {
   static const char hex[] = "0123456789abcdefABCDEF";
   if ((at[1] == 'x' || at[1] == 'o') && at[2] == '{') {
@@ -149,7 +150,7 @@ static void rewrite_utf16(struct reader *self) {
              (size_t)snprintf(code, sizeof code, "\\x{%04lx}", (unsigned long)number));
 }
 
-/* After \w and the like, in a class. */
+/* Escapes a hyphen behind \w and the like in a class. */
 static void rewrite_hyphen(struct reader *self) {
   if (self->at[0] == '-' && self->at[1] != '\0' && !is_one_of(self->at[1], "[]"))
     buffer_add_string(self->to, "\\");
@@ -190,7 +191,7 @@ static void read_escape(struct reader *self) {
     note_break(self);
 }
 
-/* "[" and what may follow it as itself. */
+/* Reads "[" and the characters that are literal behind it. */
 static void open_class(struct reader *self) {
   self->in_class = true;
   copy(self, 1);
@@ -216,19 +217,19 @@ static void read_in_class(struct reader *self) {
     note_break(self);
 }
 
-/* By what follows "(?": recursion, a condition, or a reference. */
+/* Whether "(?" and this text begin a recursion, a condition, or a reference. */
 static bool is_unusual_group(const char *at) {
   return is_one_of(*at, "R&(+0123456789") || (at[0] == 'P' && is_one_of(at[1], "=>")) ||
          (at[0] == '-' && is_one_of(at[1], "0123456789"));
 }
 
-/* By what follows "(?": flags, x among them. */
+/* Whether "(?" and this text set the flag x. */
 static bool is_extended_group(const char *at) {
   size_t flags = strspn(at, "abcdefghijklmnopqrstuvwxyzADJPSTUW^-");
   return is_one_of(at[flags], ":)") && memchr(at, 'x', flags) != NULL;
 }
 
-/* Anywhere in the text, be it in a comment. */
+/* Whether the text has anything unusual, even in a comment. */
 static bool mentions_unusual(const char *text) {
   for (; (text = strpbrk(text, "\\(")) != NULL; text++)
     if (text[0] == '\\' ? is_one_of(text[1], "123456789gk")
@@ -252,7 +253,7 @@ static void open_group(struct reader *self) {
   self->open++;
   *innermost(self) = group;
   self->capturing += group.captures;
-  copy(self, self->at[1] == '?' && *at == '|' ? 3 : 1); /* that "|" parts no alternatives */
+  copy(self, self->at[1] == '?' && *at == '|' ? 3 : 1); /* this "|" separates no alternatives */
 }
 
 static void close_group(struct reader *self) {
@@ -272,7 +273,7 @@ static void read_outside(struct reader *self) {
   } else if (strncmp(self->at, "(?#", 3) == 0) {
     copy_through(self, ")");
   } else if (strncmp(self->at, "(?[", 3) == 0) {
-    self->is_unusual = true; /* a class with operators, of which "-" is one */
+    self->is_unusual = true; /* a class with operators, such as "-" */
     self->groups[0].is_exempt = true;
     copy(self, strlen(self->at));
   } else if (*self->at == '(') {
@@ -298,7 +299,7 @@ static void read_part(struct reader *self) {
     read_outside(self);
 }
 
-/* Adds the pattern as PCRE2 takes it, with a NUL. Returns whether it is unusual. */
+/* Adds the rewritten pattern with a NUL. Returns whether it is unusual. */
 static bool rewrite(const char *source, struct buffer *text, bool *needs_break) {
   struct reader reader = {.at = source, .to = text};
   while (*reader.at != '\0')
@@ -309,12 +310,12 @@ static bool rewrite(const char *source, struct buffer *text, bool *needs_break) 
   return reader.is_unusual || (reader.is_extended && mentions_unusual(source));
 }
 
-/* The offset in the source of the part that is at the offset in the rewritten text. */
+/* Converts an offset in the rewritten text to one in the source. */
 static size_t source_offset(const char *source, size_t offset) {
   struct buffer text = {.bytes = NULL};
   struct reader reader = {.at = source, .to = &text};
-  const char *at = source; /* of the part that is read */
-  size_t start = 0;        /* of the same in the text */
+  const char *at = source; /* the current part */
+  size_t start = 0;        /* its offset in the text */
   while (*reader.at != '\0' && text.length < offset) {
     at = reader.at;
     start = text.length;
@@ -330,16 +331,16 @@ static size_t source_offset(const char *source, size_t offset) {
 
 #define STACK_FIRST ((size_t)32 * 1024)
 
-/* A text of at most this length is first matched without checks of the clock: with a limit on the
-   backtracks of all start offsets together that few texts need. */
+/* A text of at most this length is first matched without checking the clock, but with a limit on
+   the backtracks from all start offsets together that is rarely reached. */
 #define SHORT ((size_t)4096)
 #define SHORT_TRIES 2000000
 
 /* Callouts between two checks of the clock. */
 #define CALLOUTS 64
 
-/* PCRE2 10.46 takes a leading .* for one that matches from the start of a line or not at all: in
-   text that is not UTF-8 it also matches after an invalid byte. */
+/* PCRE2_NO_DOTSTAR_ANCHOR: PCRE2 10.46 assumes that a leading .* matches only from the start of a
+   line, but in text that is not UTF-8 it may also match from an invalid byte on. */
 static const uint32_t options[] = {
     [REGEX_ASCII] = 0,
     [REGEX_UTF8] = PCRE2_UTF | PCRE2_UCP,
@@ -348,31 +349,31 @@ static const uint32_t options[] = {
 
 struct code {
   pcre2_code *code;
-  bool is_ready;   /* machine code was requested */
-  bool is_machine; /* and exists */
+  bool is_ready;   /* machine code was requested, */
+  bool is_machine; /* and it exists */
 };
 
 struct regex {
   struct buffer text;             /* the rewritten pattern */
-  uint32_t options;               /* for all codes */
+  uint32_t options;               /* of all codes */
   bool is_interpreted;            /* machine code is not used */
-  bool needs_break;               /* as of regex_needs_line_break */
-  struct code codes[REGEX_TEXTS]; /* that for ASCII may be NULL */
-  /* The same with a callout before each item, which checks the clock; compiled when first needed.
-     PCRE2's match limit counts backtracks from each start offset, not the bytes that an item runs
-     over: in a long text that is no measure of time. */
+  bool needs_break;               /* see regex_needs_line_break */
+  struct code codes[REGEX_TEXTS]; /* the one for ASCII may be NULL */
+  /* The same with a callout before each item, which checks the clock; compiled on first use.
+     PCRE2's match limit counts backtracks from each start offset, but not the bytes that an item
+     runs over, so it is no measure of time in a long text. */
   struct code timed[REGEX_TEXTS];
   pcre2_match_data *found;
   pcre2_match_context *context;
   pcre2_jit_stack *stack;
   size_t calls;
-  int64_t end; /* of the time for this text, as of now() */
-  int error;   /* of PCRE2, the last one; of the compiler: */
-  size_t offset;
+  int64_t end;   /* of the time for this text, by now() */
+  int error;     /* the last error of PCRE2, */
+  size_t offset; /* and its offset if it is the compiler's */
 };
 
-/* Whether the pattern has a count in braces and an alternative; x?, x*, x{0,1} and x{,1} are
-   alternatives too. Braces may belong to something else, as in \p{L}. */
+/* Whether the pattern has a count in braces and an alternative, such as x?, x*, x{0,1} and x{,1}.
+   May be wrong about other braces, as in \p{L}. */
 static bool counts_and_chooses(const char *source) {
   const char *brace = strchr(source, '{');
   bool counts = brace != NULL;
@@ -382,19 +383,19 @@ static bool counts_and_chooses(const char *source) {
   return counts && chooses;
 }
 
-/* Avoids what is wrong in PCRE2 10.46. A search without any of these optimizations would take up to
-   twice as long.
+/* Returns options that avoid errors of PCRE2 10.46. Without all of these optimizations, a search
+   would take up to twice as long.
 
-   - Auto-possessification takes some neighbours for disjoint that are not: \P{Nd}*\P{Lu} does not
-     match "a", nor \R*\s "\r" without Unicode. Nor does it see what follows an atomic or possessive
-     group that may be empty: n*(?:s)?+. does not match "n". What it is looked for by may also be in
-     a class or after a backslash, which costs time only.
-   - The search of the machine code for the start of a match applies a count to the next alternative
-     too: foo\d{2}|bar is searched for as if it were foo\d{2}|bbar.
-   - An unusual pattern is matched by the interpreter without optimizations. Where
-     a group refers to itself, the shortest match is taken for longer than it is, (kelvi|ab\1?) does
-     not match "ab", and machine code may crash, by ([^a]+\1?){2,}+. Verbs such as (*COMMIT) act on
-     what the optimizations leave, and machine code takes (*SKIP) differently within recursion. */
+   - Auto-possessification assumes that some neighbors are disjoint that are not: \P{Nd}*\P{Lu} does
+   not match "a", nor \R*\s "\r" without Unicode. It also overlooks what follows an atomic or
+   possessive group that may be empty: n*(?:s)?+. does not match "n". The search for these neighbors
+   may be wrong about a class or a backslash, which costs only time.
+   - The machine code's search for the start of a match applies a count to the next alternative,
+   too: it searches for foo\d{2}|bar as if it were foo\d{2}|bbar.
+   - An unusual pattern is interpreted without optimizations. If a group refers to itself, the
+   length of the shortest match is overestimated, so that (kelvi|ab\1?) does not match "ab", and
+   machine code may crash, with ([^a]+\1?){2,}+. Verbs such as (*COMMIT) act on what the
+   optimizations leave, and machine code treats (*SKIP) differently within recursion. */
 static uint32_t workarounds(const char *text, bool is_unusual) {
   static const char *const neighbours[] = {"\\P", "\\p{^", "\\p{ ^", "\\R", "(?>",
                                            "?+",  "*+",    "++",     "}+"};
@@ -407,7 +408,7 @@ static uint32_t workarounds(const char *text, bool is_unusual) {
   return found;
 }
 
-/* `lookbehind`: whether lookbehind of variable length is allowed. */
+/* `lookbehind` allows lookbehind of variable length. */
 static pcre2_code *compile(struct regex *self, uint32_t more, bool lookbehind) {
   pcre2_compile_context *context = pcre2_compile_context_create(NULL);
   if (context == NULL)
@@ -421,9 +422,8 @@ static pcre2_code *compile(struct regex *self, uint32_t more, bool lookbehind) {
   return made;
 }
 
-/* The code for text that is not UTF-8 accepts whatever the others do. Machine code for lookbehind
-   of
-   variable length is wrong in PCRE2 10.46: by (?<=\b|ab?)if it does not find "if". */
+/* The code for text that is not UTF-8 accepts every pattern that the others accept. With lookbehind
+   of variable length, the machine code of PCRE2 10.46 is wrong: (?<=\b|ab?)if misses "if". */
 static int compile_first(struct regex *self, const char *source, struct error *error) {
   struct code *code = &self->codes[REGEX_BROKEN];
   code->code = compile(self, options[REGEX_BROKEN], false);
@@ -439,9 +439,9 @@ static int compile_first(struct regex *self, const char *source, struct error *e
                    source_offset(source, self->offset));
 }
 
-/* Whether the expression means the same for ASCII text with and without Unicode: it does when it is
-   ASCII itself and has no verb in front that sets a mode. One that names a character above U+00FF
-   is not even compiled without Unicode. */
+/* Whether the expression matches the same ASCII text with and without Unicode: it is ASCII itself
+   and has no leading verb that sets a mode. One that names a character above U+00FF does not even
+   compile without Unicode. */
 static bool is_same_in_ascii(const char *source) {
   for (const char *at = source; *at != '\0'; at++)
     if ((unsigned char)*at >= 0x80)
@@ -449,7 +449,7 @@ static bool is_same_in_ascii(const char *source) {
   return strstr(source, "(*") == NULL;
 }
 
-/* Processor time in milliseconds: it does not advance while the process is stopped or waits. */
+/* Returns processor time in milliseconds, which stands still while the process waits. */
 static int64_t now(void) {
   struct timespec time;
   if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) != 0)
@@ -509,8 +509,8 @@ size_t regex_min_length(const struct regex *self) {
   return length;
 }
 
-/* Compiles to machine code, which takes longer than one use of it: called when it is first needed.
-   Where that fails, the code is interpreted. */
+/* Compiles to machine code on first use, because that takes longer than one match. If it fails, the
+   code is interpreted. */
 static void make_ready(struct regex *self, struct code *code) {
   code->is_ready = true;
   code->is_machine = pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE) == 0;
@@ -521,8 +521,7 @@ static void make_ready(struct regex *self, struct code *code) {
     pcre2_jit_stack_assign(self->context, NULL, self->stack);
 }
 
-/* The code that checks the clock is longer: where it is too long for PCRE2, the other one is used.
- */
+/* Returns the code that checks the clock, or the other one if that is too long for PCRE2. */
 static struct code *timed_code(struct regex *self, enum regex_text kind) {
   struct code *timed = &self->timed[kind];
   if (timed->code == NULL && !timed->is_ready)
@@ -539,10 +538,10 @@ static int match_by(struct regex *self, struct code *code, enum regex_text kind,
     make_ready(self, code);
   PCRE2_SPTR target = (PCRE2_SPTR)text;
   int result = PCRE2_ERROR_JIT_STACKLIMIT;
-  /* It does not know of (*NOTEMPTY), but patterns with verbs are interpreted. */
+  /* pcre2_jit_match ignores (*NOTEMPTY), but patterns with verbs are interpreted. */
   if (code->is_machine)
     result = pcre2_jit_match(code->code, target, length, 0, 0, self->found, self->context);
-  /* The interpreter has more room to backtrack than machine code. */
+  /* The interpreter has more memory to backtrack than machine code. */
   if (result == PCRE2_ERROR_JIT_STACKLIMIT)
     result = pcre2_match(code->code, target, length, 0,
                          PCRE2_NO_JIT | (kind == REGEX_BROKEN ? 0 : PCRE2_NO_UTF_CHECK),
@@ -562,7 +561,7 @@ static int to_result(struct regex *self, int result, struct regex_span *span) {
   return 1;
 }
 
-/* The text kind whose code is used. */
+/* Returns the kind of text whose code is used. */
 static enum regex_text code_kind(const struct regex *self, enum regex_text kind) {
   return self->codes[kind].code == NULL ? REGEX_UTF8 : kind;
 }
@@ -570,7 +569,7 @@ static enum regex_text code_kind(const struct regex *self, enum regex_text kind)
 int regex_try(struct regex *self, enum regex_text kind, const char *text, size_t length,
               struct regex_span *span) {
   kind = code_kind(self, kind);
-  self->end = INT64_MAX; /* none: for callouts in the expression itself */
+  self->end = INT64_MAX; /* for callouts of the expression itself */
   pcre2_set_match_limit(self->context, (uint32_t)(SHORT_TRIES / (length + 1) + 1));
   return to_result(self, match_by(self, &self->codes[kind], kind, text, length), span);
 }

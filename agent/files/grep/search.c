@@ -19,13 +19,13 @@
 #include "base/printable.h"
 #include "base/utf8.h"
 
-/* A search under way. Once its result is cut, no further file is searched. */
+/* A search in progress, which ends when its result is cut. */
 struct file_search {
   const struct search *search;
   struct line_matcher *pattern;
   struct buffer *answer;
   bool has_entries;
-  struct buffer written; /* path of the file that is searched, as the answer has it */
+  struct buffer written; /* the path of the current file, as in the answer */
   struct search_result result;
   struct search_scope *scope;
 };
@@ -38,7 +38,7 @@ static void add_either(struct file_search *self, const char *json, const char *l
   buffer_add_string(self->answer, self->search->as_lines ? lines : json);
 }
 
-/* Begins an entry. Where there is no room for it, the answer ends, and this is false. */
+/* Begins an entry. Returns false, and ends the answer, if it is long enough. */
 static bool open_entry(struct file_search *self) {
   if (self->answer->length >= SEARCH_ANSWER_MAX) {
     self->result.is_cut = true;
@@ -50,7 +50,7 @@ static bool open_entry(struct file_search *self) {
   return true;
 }
 
-/* Length in bytes of the first `characters` characters, or of the whole text. */
+/* Returns the length in bytes of the first `characters` characters, or of the whole text. */
 static size_t cut(const char *text, size_t length, size_t characters) {
   if (length <= characters)
     return length;
@@ -62,8 +62,8 @@ static size_t cut(const char *text, size_t length, size_t characters) {
   return at;
 }
 
-/* Of what is shown of a long line, the characters from the start of the match on, if there are as
-   many. */
+/* How many of the characters that are shown of a long line begin at the match, if there are as
+ * many. */
 #define SHOWN_FROM_MATCH 160
 
 static size_t step_back(const char *text, size_t at, size_t characters) {
@@ -75,8 +75,8 @@ static size_t step_back(const char *text, size_t at, size_t characters) {
   return at;
 }
 
-/* Where the part of a line that is shown in lines begins, so that the match is in it. A NUL would
-   end it. */
+/* Returns where the shown part of a line begins, so that the match is in it and no NUL in front of
+   the match. */
 static size_t shown_from(const char *text, size_t length, const struct regex_span *match) {
   size_t start = 0;
   if (match->end > cut(text, length, SEARCH_LINE_SHOWN)) {
@@ -89,7 +89,7 @@ static size_t shown_from(const char *text, size_t length, const struct regex_spa
   return nul != NULL ? (size_t)(nul - text) + 1 : start;
 }
 
-/* `match`: NULL for context. */
+/* `match` is NULL for context. */
 static void add_text_as_line(struct file_search *self, const char *text, size_t length,
                              const struct regex_span *match) {
   size_t start = match != NULL ? shown_from(text, length, match) : 0;
@@ -112,13 +112,12 @@ static void add_text_as_json(struct file_search *self, const char *text, size_t 
 
 /* --- the text of one file --- */
 
-/* The file that is being searched, from its start to its end. */
 struct searched_file {
   const char *path;
   size_t path_length;
   const char *text;
   size_t length;
-  size_t shown;   /* offset up to which lines were shown or are left out */
+  size_t shown;   /* offset up to which lines were shown or skipped */
   size_t number;  /* of the line that starts at `counted` */
   size_t counted; /* offset */
 };
@@ -129,8 +128,8 @@ static size_t number_of(struct searched_file *self, size_t start) {
   return self->number;
 }
 
-/* Whether one more match is within the head limit; otherwise the answer ends here. */
-static bool has_capacity(struct file_search *self) {
+/* Ends the answer if the head limit is reached. Returns whether there may be one more match. */
+static bool check_limit(struct file_search *self) {
   self->result.is_cut |= self->result.matches == self->search->head_limit;
   return !self->result.is_cut;
 }
@@ -163,7 +162,7 @@ static void show_context(struct file_search *self, struct searched_file *file, s
   }
 }
 
-/* The start of the first of `lines` lines before this one that were not shown yet. */
+/* Returns where the lines before this one begin, at most `lines` that were not shown. */
 static size_t start_before(const struct searched_file *file, size_t start, size_t lines) {
   for (; lines > 0 && start > file->shown; lines--) {
     const char *newline = memrchr(file->text + file->shown, '\n', start - 1 - file->shown);
@@ -207,7 +206,7 @@ static int add_lines(struct file_search *self, struct searched_file *file,
     if (found < 0)
       return -1;
     show_context(self, file, after, found ? line->start : file->length);
-    if (found == 0 || !has_capacity(self))
+    if (found == 0 || !check_limit(self))
       return 0;
     file->shown = start_before(file, line->start, self->search->context_before);
     show_context(self, file, self->search->context_before, line->start);
@@ -219,11 +218,11 @@ static int add_lines(struct file_search *self, struct searched_file *file,
   }
 }
 
-/* For SEARCH_FILES and SEARCH_COUNTS: adds the file itself, once. */
+/* Adds the file itself, for SEARCH_FILES and SEARCH_COUNTS. */
 static int add_file(struct file_search *self, const struct searched_file *file,
                     struct matched_line *line, struct error *error) {
   int found = next_line(self, file, 0, line, error);
-  if (found <= 0 || !has_capacity(self))
+  if (found <= 0 || !check_limit(self))
     return found < 0 ? -1 : 0;
   size_t count = 0;
   if (self->search->output == SEARCH_COUNTS) {
@@ -243,8 +242,8 @@ static int add_file(struct file_search *self, const struct searched_file *file,
   return 0;
 }
 
-/* The text is followed by MEMSCAN_SLACK readable bytes; `is_text`: it is searched though it has a
-   NUL. -1 when a line cannot be matched in bounded time and may not be skipped. */
+/* The text is followed by MEMSCAN_SLACK readable bytes. With `is_text`, it is searched even if it
+   has a NUL. Returns -1 if a line can be neither matched in bounded time nor skipped. */
 static int search_text(struct file_search *self, const char *path, size_t path_length,
                        const char *text, size_t length, bool is_text, struct error *error) {
   if (utf8_is_marked(text, length)) {
@@ -273,7 +272,7 @@ static int search_text(struct file_search *self, const char *path, size_t path_l
 
 static const int open_flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | O_NOCTTY;
 
-/* Makes UTF-8 of UTF-16, and room behind the text. */
+/* Converts UTF-16 to UTF-8, and reserves the space behind the text. */
 static void finish_text(struct buffer *text) {
   size_t length = text->length;
   bool is_big_endian;
@@ -283,8 +282,8 @@ static void finish_text(struct buffer *text) {
     text->length = utf16_decode(text->bytes, length, is_big_endian);
 }
 
-/* Reads a text; none where it is not searched, be it because it is too large. -1 with errno where
-   reading fails. One byte more than the limit tells a file that is too large. */
+/* Reads a text, or nothing if the file is not searched. Returns -1 with errno if reading fails.
+   Files of unknown size are read one byte beyond the limit, to notice those that are too large. */
 static int fill(int fd, struct buffer *text, bool *is_large) {
   struct stat file;
   if (fstat(fd, &file) != 0)
@@ -292,7 +291,8 @@ static int fill(int fd, struct buffer *text, bool *is_large) {
   if (!S_ISREG(file.st_mode))
     return 0;
   *is_large = file.st_size > SEARCH_FILE_MAX;
-  if (!*is_large && regular_file_fill(fd, -1, (size_t)file.st_size, SEARCH_FILE_MAX + 1, text) != 0)
+  size_t size = file.st_size > 0 ? (size_t)file.st_size : SEARCH_FILE_MAX + 1;
+  if (!*is_large && regular_file_fill(fd, -1, size, text) != 0)
     return -1;
   *is_large |= text->length > SEARCH_FILE_MAX;
   if (*is_large)
@@ -302,14 +302,14 @@ static int fill(int fd, struct buffer *text, bool *is_large) {
   return 0;
 }
 
-/* `path` is as the answer has it. */
+/* `path` is as in the answer. */
 static void note_gap(struct search_gap *self, const struct buffer *path) {
   if (self->count++ == 0)
     (void)error_set(&self->first, "%.*s", (int)path->length, path->bytes);
 }
 
-/* Notes the full path of the first thing that could not be read; `below` is relative to the
-   root. */
+/* Notes the full path of the first file or directory that could not be read; `below` is relative to
+   the root. */
 static void note_unread(struct file_search *self, const char *below) {
   struct error *first = &self->result.first_unread;
   struct error error;
@@ -324,7 +324,7 @@ static void note_unread(struct file_search *self, const char *below) {
   free(path);
 }
 
-/* The directories that the walk could not read so far. */
+/* Counts the directories that the walk could not read so far. */
 static void count_unread(struct file_search *self, const struct walk *walk) {
   const char *first;
   self->result.unread_directories = walk_unread(walk, &first);
@@ -332,7 +332,7 @@ static void count_unread(struct file_search *self, const struct walk *walk) {
     note_unread(self, first);
 }
 
-/* Reads the text of a file; none where it is not searched. */
+/* Reads the text of a file, or nothing if it is not searched. */
 static void read_entry(struct file_search *self, const struct walk_entry *entry,
                        const struct buffer *path, struct buffer *text) {
   bool is_large = false;
@@ -356,7 +356,7 @@ static void read_entry(struct file_search *self, const struct walk_entry *entry,
 /* Whether the entry is looked at; counts those that are not. */
 static bool takes(struct file_search *self, const struct walk_entry *entry,
                   const struct buffer *path) {
-  enum search_scope_verdict verdict = search_scope_judge(self->scope, entry);
+  enum search_scope_verdict verdict = search_scope_classify(self->scope, entry);
   bool is_directory = entry->type == DT_DIR, is_file = entry->type == DT_REG;
   if (verdict == SEARCH_SCOPE_EXCLUDED)
     note_gap(&self->result.excluded, path);
@@ -366,14 +366,14 @@ static bool takes(struct file_search *self, const struct walk_entry *entry,
   return verdict == SEARCH_SCOPE_TAKEN;
 }
 
-/* `path` has the prefix. */
+/* `path` is the prefix of all paths. */
 static int search_below(struct file_search *self, struct walk *walk, struct buffer *path,
                         struct error *error) {
   struct walk_entry entry;
   struct buffer text = {0};
   int result = 0;
   const size_t prefix = path->length;
-  /* All that a file may take, so that it never moves. */
+  /* Reserve the most that a file may take, so that the buffer never moves. */
   (void)buffer_space(&text, UTF16_DECODED_MAX(SEARCH_FILE_MAX) + MEMSCAN_SLACK);
   while (result == 0 && !self->result.is_cut && walk_next(walk, &entry)) {
     count_unread(self, walk);
@@ -389,7 +389,7 @@ static int search_below(struct file_search *self, struct walk *walk, struct buff
     if (text.length == 0)
       continue;
     result = search_text(self, path->bytes, path->length, text.bytes, text.length, false, error);
-    /* After the first match nobody asks. */
+    /* Binary files matter only as long as nothing was found. */
     if (self->result.matches == 0 && memscan_first(text.bytes, text.length, '\0') < text.length)
       note_gap(&self->result.binary, path);
   }
@@ -419,9 +419,9 @@ static int search_directory(struct file_search *self, const char *path, struct e
 
 /* --- a file that the search names --- */
 
-/* Its text, whatever its size. */
+/* The text of a file of any size. */
 struct named_file {
-  void *mapping; /* of a large one; NULL: it is a copy */
+  void *mapping; /* of a large file; NULL if there is a copy */
   size_t size, mapped;
   struct buffer copy;
 };
@@ -437,7 +437,7 @@ static int fail_to_read(struct error *error, const char *path, int reason) {
   return path_fail(error, AT_FDCWD, path, "cannot read file (%s)", strerror(reason));
 }
 
-/* What a mapping has lost cannot be read any more, and there is no way back into the search. */
+/* A mapping has lost its file's end, and there is no way back into the search. */
 static void end_at_bus_error(int signal) {
   static const char text[] = "cannot read file (it became shorter meanwhile)\n";
   (void)signal;
@@ -445,7 +445,7 @@ static void end_at_bus_error(int signal) {
   _exit(1);
 }
 
-/* The file lies in a mapping without a file that is longer: so there is something behind it. */
+/* Maps the file over a longer anonymous mapping, so that it is followed by readable bytes. */
 static int map(struct named_file *self, int fd, size_t size, const char *path,
                struct error *error) {
   self->mapped = size + MEMSCAN_SLACK;
@@ -480,7 +480,7 @@ static int copy_mapping(struct named_file *self, const char *path, struct error 
   return 0;
 }
 
-/* A copy is read to its end: of a file of /proc the size is not known, and another may grow. */
+/* Reads a copy to the end, because the size of a file of /proc is unknown, and another may grow. */
 static int named_file_read(struct named_file *self, int fd, const char *path, struct error *error) {
   struct stat file;
   if (fstat(fd, &file) != 0)
@@ -488,8 +488,12 @@ static int named_file_read(struct named_file *self, int fd, const char *path, st
   self->size = (size_t)file.st_size;
   if (file.st_size > SEARCH_FILE_MAX)
     return map(self, fd, self->size, path, error) == 0 ? copy_mapping(self, path, error) : -1;
-  if (regular_file_read_on(fd, SEARCH_COPY_MAX, &self->copy) != 0)
-    return fail_to_read(error, path, errno);
+  size_t before;
+  do {
+    before = self->copy.length;
+    if (regular_file_fill(fd, -1, SEARCH_FILE_MAX + 1, &self->copy) != 0)
+      return fail_to_read(error, path, errno);
+  } while (self->copy.length - before > SEARCH_FILE_MAX && self->copy.length <= SEARCH_COPY_MAX);
   if (self->copy.length > SEARCH_COPY_MAX)
     return path_fail(error, AT_FDCWD, path, "cannot read file (it has no end)");
   finish_text(&self->copy);

@@ -12,13 +12,13 @@
 
 struct search_scope {
   const struct search *search;
-  struct globs *glob;    /* NULL: all */
-  char *reference;       /* from the root; NULL: it is not below */
-  struct buffer lexical; /* path of the root with a "/", then of the entry; empty without a use */
-  size_t root;           /* bytes of the former */
-  struct ignore *ignore; /* NULL: ignore files and hidden names make no difference */
-  /* The depth of the directory that the glob names and below which a rule does not apply; NOWHERE:
-     there is none around the entry. */
+  struct globs *glob;    /* NULL for all */
+  char *reference;       /* relative to the root; NULL if it is not below */
+  struct buffer lexical; /* path of the root with a "/", then of the entry; empty if not needed */
+  size_t root;           /* bytes of the root's path */
+  struct ignore *ignore; /* NULL if ignore files and hidden names make no difference */
+  /* The depth of the directory around the entry that the glob names, below which a rule does not
+     apply; or NOWHERE. */
   int past_excludes, past_ignores;
 };
 
@@ -65,8 +65,8 @@ size_t search_scope_unused_ignores(const struct search_scope *self, struct error
 
 /* --- the glob --- */
 
-/* The path from the repository. Of an entry that is elsewhere it is the whole path with its "/",
-   which only "**" and "*" match. NULL where the repository is not known. */
+/* Returns the entry's path from the repository; if it is elsewhere, its whole path with the leading
+   "/", which only "**" and "*" match; or NULL if the repository is not known. */
 static const char *below_repository(struct search_scope *self, const struct walk_entry *entry) {
   if (self->root == 0)
     return NULL;
@@ -81,7 +81,7 @@ static bool is_match(struct search_scope *self, const char *path, bool is_direct
   return path != NULL && globs_judge(self->glob, path, strlen(path), is_directory) == GLOBS_MATCH;
 }
 
-/* What the glob says. */
+/* The verdict of the glob. */
 enum choice { SILENT, CHOSEN, LEFT_OUT };
 
 static enum choice choose(struct search_scope *self, const struct walk_entry *entry) {
@@ -96,7 +96,7 @@ static enum choice choose(struct search_scope *self, const struct walk_entry *en
   return is_directory ? SILENT : LEFT_OUT;
 }
 
-/* What the glob can choose below a directory. */
+/* Returns what the glob can choose below a directory. */
 static enum globs_reach reach(struct search_scope *self, const struct walk_entry *entry) {
   if (self->glob == NULL || self->search->glob[0] == '!')
     return GLOBS_BELOW;
@@ -121,9 +121,9 @@ static void leave(int *past, const struct walk_entry *entry) {
 }
 
 static enum search_scope_verdict
-judge_directory(struct search_scope *self, const struct walk_entry *entry, enum choice choice) {
+classify_directory(struct search_scope *self, const struct walk_entry *entry, enum choice choice) {
   bool excludes = self->past_excludes == NOWHERE && is_excluded(self, entry);
-  /* It is judged even if the glob chooses it: what is in it may have to be judged. */
+  /* ignore_hides is called even if the glob chooses the directory, since its entries may follow. */
   bool hides = self->ignore != NULL && self->past_ignores == NOWHERE &&
                ignore_hides(self->ignore, entry) && choice != CHOSEN;
   bool is_past = self->past_excludes != NOWHERE || self->past_ignores != NOWHERE;
@@ -141,15 +141,15 @@ judge_directory(struct search_scope *self, const struct walk_entry *entry, enum 
   return SEARCH_SCOPE_TAKEN;
 }
 
-enum search_scope_verdict search_scope_judge(struct search_scope *self,
-                                             const struct walk_entry *entry) {
+enum search_scope_verdict search_scope_classify(struct search_scope *self,
+                                                const struct walk_entry *entry) {
   leave(&self->past_excludes, entry);
   leave(&self->past_ignores, entry);
   enum choice choice = choose(self, entry);
   if (choice == LEFT_OUT)
     return SEARCH_SCOPE_NOT_CHOSEN;
   if (entry->type == DT_DIR)
-    return judge_directory(self, entry, choice);
+    return classify_directory(self, entry, choice);
   bool hides = choice != CHOSEN && self->ignore != NULL && ignore_hides(self->ignore, entry);
   return hides ? SEARCH_SCOPE_HIDDEN : SEARCH_SCOPE_TAKEN;
 }

@@ -15,27 +15,27 @@
 #include "base/buffer.h"
 #include "base/memory.h"
 
-/* There is a level for each directory from "/" to that of the last entry. Each knows, for each kind
-   of file, the next one upwards that has rules: an entry is held against those few, whatever its
-   depth. A repository cuts the ways of git's kinds to what is above it. */
+/* There is a level for each directory from "/" to that of the last entry. Each level has a link,
+   for each kind of file, to the next one upwards that has rules, so that an entry is matched only
+   against those. A repository has no links for git's files to directories above it. */
 enum kind { RGIGNORE, IGNORE, GITIGNORE, EXCLUDE, GLOBAL, KINDS };
 
 static const char *const names[] = {
     [RGIGNORE] = ".rgignore", [IGNORE] = ".ignore", [GITIGNORE] = ".gitignore"};
-static const char exclude[] = "info/exclude"; /* of git's directory */
+static const char exclude[] = "info/exclude"; /* in git's directory */
 
-/* The rules of a file, and those of the next one upwards. */
+/* The rules of a file, linked to those of the next one upwards. */
 struct source {
   struct globs *rules;
   size_t text;  /* bytes of its file */
-  size_t start; /* of what is below its directory, in a full path */
+  size_t start; /* the offset, in a full path, of the part below its directory */
   const struct source *above;
 };
 
 struct level {
   struct source own[KINDS];
   const struct source *nearest[KINDS];
-  int kinds; /* outside of a repository those of git do not count */
+  int kinds; /* those of git count only in a repository */
 };
 
 struct ignore {
@@ -43,11 +43,11 @@ struct ignore {
   struct level *levels;
   size_t count;
   size_t base;        /* levels above the root */
-  struct buffer path; /* full, of the root with a "/", then of the entry */
-  size_t root;        /* bytes of the former */
+  struct buffer path; /* the full path of the root with a "/", then that of the entry */
+  size_t root;        /* bytes of the root's path */
   size_t text;        /* bytes of all files */
   size_t unused;
-  struct error first_unused; /* the path of the first of these */
+  struct error first_unused; /* the path of the first one */
 };
 
 /* --- files --- */
@@ -62,8 +62,8 @@ static const int looking = O_PATH | O_DIRECTORY | O_CLOEXEC;
 /* Reads a regular file of at most `max` bytes into an empty buffer; a longer one is unreadable. */
 static enum found read_file(int at, const char *path, size_t max, struct buffer *text) {
   struct stat file;
-  /* Most directories have none, and what is not opened is not woken. Where nobody may look, as in
-     the home directory of another user, nothing says that there is one. */
+  /* Most directories have no such file, and anything but a regular file must not be opened. EACCES,
+     as in the home directory of another user, does not mean that there is one. */
   if (fstatat(at, path, &file, 0) != 0)
     return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == EACCES
                ? FILE_NONE
@@ -74,14 +74,14 @@ static enum found read_file(int at, const char *path, size_t max, struct buffer 
   if (fd < 0)
     return errno == ENOENT ? FILE_NONE : FILE_UNREADABLE;
   bool is_read = fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
-                 regular_file_read_on(fd, max, text) == 0 && text->length <= max;
+                 regular_file_fill(fd, -1, max + 1, text) == 0 && text->length <= max;
   (void)close(fd);
   return is_read ? FILE_READ : FILE_UNREADABLE;
 }
 
 /* --- git's directories and its global file --- */
 
-/* The first line of a file, to be freed; NULL when there is none. */
+/* Returns the first line of a file, to be freed, or NULL. */
 static char *first_line(int at, const char *path) {
   struct buffer text = {0};
   char *line = NULL;
@@ -93,7 +93,8 @@ static char *first_line(int at, const char *path) {
   return line;
 }
 
-/* What a `.git` file names, and of a worktree the directory that all of them share. */
+/* Opens the directory that a `.git` file names or, for a worktree, the directory that all of them
+   share. */
 static int open_named(int directory) {
   static const char prefix[] = "gitdir: ";
   char *line = first_line(directory, ".git");
@@ -110,8 +111,8 @@ static int open_named(int directory) {
   return shared;
 }
 
-/* Opens the directory that has info/exclude: the entry `.git` of a directory, or where that is a
-   file, what it names. -1: there is none. */
+/* Opens the directory that has info/exclude: `.git`, or the one that a `.git` file names. Returns
+   -1 if there is none. */
 static int open_git_directory(int directory, bool *is_repository) {
   struct stat file;
   *is_repository = fstatat(directory, ".git", &file, 0) == 0;
@@ -127,7 +128,7 @@ static char *joined(const char *directory, const char *path) {
   return whole;
 }
 
-/* Without the spaces at its ends. */
+/* Removes the spaces at both ends. */
 static char *trimmed(char *text) {
   static const char spaces[] = " \t\r";
   text += strspn(text, spaces);
@@ -138,8 +139,8 @@ static char *trimmed(char *text) {
   return text;
 }
 
-/* The value of a line `excludesFile = value`, to be freed; NULL for another line. `line` is written
-   to. */
+/* Returns the value of a line `excludesFile = value`, to be freed, or NULL for another line. Writes
+   to `line`. */
 static char *excludes_value(char *line, const char *home) {
   char *key = trimmed(strsep(&line, "="));
   if (line == NULL || strcasecmp(key, "excludesfile") != 0)
@@ -155,7 +156,7 @@ static char *excludes_value(char *line, const char *home) {
   return value[0] == '/' ? joined("", value + 1) : NULL;
 }
 
-/* `path` is freed. */
+/* Returns the excludesFile of a git configuration, whose path it frees. */
 static char *excludes_of(char *path, const char *home) {
   struct buffer text = {0};
   char *value = NULL;
@@ -171,8 +172,7 @@ static char *excludes_of(char *path, const char *home) {
   return value;
 }
 
-/* The path of git's global ignore file, whether it exists or not; to be freed. NULL: there is
-   none. */
+/* Returns the path of git's global ignore file, which may not exist, to be freed, or NULL. */
 static char *global_path(const char *home, const char *config) {
   home = home != NULL && home[0] == '/' ? home : NULL;
   char *directory = NULL;
@@ -197,7 +197,7 @@ static void report_unused(struct ignore *self, size_t directory, const char *nam
     (void)error_set(&self->first_unused, "%.*s%s%s", (int)directory, self->path.bytes, below, name);
 }
 
-/* `directory` is the descriptor, and `name` is relative to it; `start` as in the source. */
+/* Reads the file `name` below the descriptor `directory`; `start` is as in the source. */
 static void read_source(struct ignore *self, struct source *source, int directory, const char *name,
                         size_t start) {
   struct buffer text = {0};
@@ -248,14 +248,14 @@ static void pop(struct ignore *self) {
 
 /* --- above the root --- */
 
-/* The path of an open directory, without links; of the descriptor, so that it is the same one. */
+/* Returns the path of an open directory without links, by its descriptor. */
 static char *real_path(int directory, const char *path) {
   char self[64], target[PATH_MAX];
   (void)snprintf(self, sizeof self, "/proc/self/fd/%d", directory);
   ssize_t length = readlink(self, target, sizeof target);
   if (length > 0 && (size_t)length < sizeof target && target[0] == '/')
     return memory_copy(target, (size_t)length);
-  return realpath(path, NULL); /* where /proc is not mounted */
+  return realpath(path, NULL); /* /proc is not mounted */
 }
 
 static size_t count_components(const char *path) {
@@ -265,7 +265,7 @@ static size_t count_components(const char *path) {
   return count;
 }
 
-/* Pushes "/" and what is between it and the root; `path` is the root's. */
+/* Pushes "/" and the directories between it and the root, whose path is `path`. */
 static void push_above(struct ignore *self, char *path) {
   int directory = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
   for (char *name = path + 1; directory >= 0 && self->count < self->base;) {
@@ -281,7 +281,7 @@ static void push_above(struct ignore *self, char *path) {
   }
   if (directory >= 0)
     (void)close(directory);
-  self->base = self->count; /* fewer, where one cannot be entered any more */
+  self->base = self->count; /* fewer if one can no longer be entered */
 }
 
 static void read_global(struct ignore *self, const char *home, const char *config) {
@@ -328,7 +328,7 @@ size_t ignore_unused(const struct ignore *self, struct error *first) {
   return self->unused;
 }
 
-/* --- judging --- */
+/* --- matching --- */
 
 bool ignore_hides(struct ignore *self, const struct walk_entry *entry) {
   self->path.length = self->root;

@@ -23,7 +23,7 @@ static void insert(struct levels *self, void *item) {
     else
       high = middle;
   }
-  /* musl's memmove goes by bytes here. */
+  /* memmove(3) of musl would move this by bytes. */
   for (self->count++; low < self->count; low++) {
     void *moved = self->items[low];
     self->items[low] = item;
@@ -64,7 +64,7 @@ void levels_release(struct levels *self) {
 static void read_entries(struct levels *self, struct level_entry *parent, DIR *directory) {
   struct directory_entry found;
   errno = 0;
-  /* Where all places are taken, it only matters whether there is one more. */
+  /* If no item of this level can be added, it only matters whether there is one. */
   while ((self->begin < LEVELS_MAX || !self->found->is_cut) && directory_next(directory, &found)) {
     const struct level_entry entry = {.parent = parent,
                                       .text = found.name,
@@ -78,7 +78,7 @@ static void read_entries(struct levels *self, struct level_entry *parent, DIR *d
   self->found->unread += errno != 0 && errno != ENOENT; /* read in part */
 }
 
-/* NULL with errno. */
+/* Returns NULL with errno. */
 static DIR *open_entry(const struct levels *self, const struct level_entry *entry) {
   const char *names[WALK_DEPTH_MAX];
   unsigned count = 0;
@@ -98,7 +98,7 @@ static DIR *open_entry(const struct levels *self, const struct level_entry *entr
 static void enter(struct levels *self, struct level_entry *entry) {
   if (self->found->is_cut && self->count == LEVELS_MAX &&
       (self->begin == LEVELS_MAX || !self->is_before(entry, self->items[LEVELS_MAX - 1])))
-    return; /* all that is in it comes after what there is room for */
+    return; /* all its entries come after the last item */
   if (entry->depth == WALK_DEPTH_MAX) {
     self->found->unread++;
     return;
@@ -108,7 +108,7 @@ static void enter(struct levels *self, struct level_entry *entry) {
     read_entries(self, entry, directory);
     closedir(directory);
   } else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
-    self->found->unread++; /* otherwise it has vanished, or is something else by now */
+    self->found->unread++; /* otherwise it has vanished or was replaced */
   }
 }
 

@@ -16,9 +16,9 @@
 #include "base/printable.h"
 #include "wire/step_report.h"
 
-/* Its text is the path from the root. */
+/* The text of an item is the path from the root. */
 struct listing_item {
-  struct level_entry entry; /* by size and by time no more than the text and the name */
+  struct level_entry entry; /* by size and by time, only its text and name are set */
   bool is_directory;
   bool has_stat; /* size and mtime are known */
   int64_t size;
@@ -53,7 +53,7 @@ static int by_mtime(const void *one, const void *other) {
 static int (*const comparisons[])(const void *one, const void *other) = {
     [LISTING_BY_NAME] = by_name, [LISTING_BY_SIZE] = by_size, [LISTING_BY_MTIME] = by_mtime};
 
-/* Returns false when it has vanished. */
+/* Returns false if the entry has vanished. */
 static bool read_stat(struct listing_item *item, int parent, const char *name, bool is_directory) {
   struct stat file;
   item->has_stat = fstatat(parent, name, &file, 0) == 0 ||
@@ -68,7 +68,7 @@ static bool read_stat(struct listing_item *item, int parent, const char *name, b
   return true;
 }
 
-/* By size and by time all entries are looked at. */
+/* Looks at all entries, for the orders by size and by time. */
 static int gather_all(struct levels *chosen, const char *path, unsigned max_depth,
                       struct error *error) {
   struct walk *walk = walk_new(path, false, error);
@@ -116,7 +116,7 @@ static bool is_before(const struct level_entry *directory, const struct level_en
 
 /* --- the answer --- */
 
-/* Since 1970; times before it and after the year 9999 are clamped. */
+/* Returns milliseconds since 1970, from 1970 to somewhat above the year 9999. */
 static int64_t milliseconds(struct timespec time) {
   const int64_t last_year = INT64_C(10000) * 366 * 86400;
   if (time.tv_sec < 0)
@@ -148,7 +148,7 @@ static void add_line(struct buffer *content, const struct listing_item *item) {
   buffer_add_string(content, "\n");
 }
 
-/* Returns how many items there was room for. */
+/* Returns how many items were added. */
 static size_t add_items(struct buffer *content, const struct levels *chosen, const char *root,
                         enum listing_form form) {
   bool is_json = form != LISTING_LINES;

@@ -10,17 +10,17 @@
 #include "base/memory.h"
 #include "base/printable.h"
 
-/* First entries are chosen, level by level. Then they are drawn. */
+/* Entries are first chosen, level by level, and then drawn. */
 struct tree_entry {
   struct level_entry entry; /* its text is the name */
-  size_t first;             /* of what is chosen in it, by its order; 0: nothing */
+  size_t first;             /* the order of the first chosen entry in it; 0 if there is none */
   bool is_directory;        /* or a link to one */
 };
 
 struct tree_choice {
   struct levels levels;
   struct globs *excludes;
-  char *reference; /* from the root; NULL: it is not below */
+  char *reference; /* relative to the root; NULL if it is not below */
 };
 
 static int compare(const void *one, const void *other) {
@@ -39,8 +39,7 @@ static bool is_before(const struct level_entry *directory, const struct level_en
 
 /* --- choosing --- */
 
-/* Whether the entry is what is left of the path, whose components are compared from the last
-   one. */
+/* Whether the entry has this path, whose components are compared from the last one. */
 static bool is_at(const struct level_entry *entry, const char *path) {
   size_t length = strlen(path);
   for (; entry != NULL; entry = entry->parent) {
@@ -75,7 +74,7 @@ static void offer(struct levels *levels, const struct level_entry *entry, int pa
 
 /* --- drawing --- */
 
-/* What is chosen in one directory are neighbours. */
+/* The chosen entries of one directory are neighbors. */
 static bool is_last(const struct levels *chosen, const struct level_entry *entry) {
   size_t next = entry->order + 1;
   return next == chosen->count ||
@@ -114,7 +113,7 @@ static void draw(const struct levels *chosen, struct buffer *content) {
 
 /* --- the root --- */
 
-static int take_globs(struct globs *self, const char *const *globs, struct error *error) {
+static int add_globs(struct globs *self, const char *const *globs, struct error *error) {
   for (size_t i = 0; globs != NULL && globs[i] != NULL; i++) {
     if (i == TREE_RENDER_GLOBS_MAX)
       return error_set(error, "more than %zu globs", TREE_RENDER_GLOBS_MAX);
@@ -125,7 +124,7 @@ static int take_globs(struct globs *self, const char *const *globs, struct error
   return 0;
 }
 
-/* The last component: "." where the path ends in it, slashes aside. */
+/* Returns the last component, or "." if the path ends in it. */
 static const char *root_name(const char *path, const char *full_path) {
   size_t length = strlen(path);
   while (length > 0 && path[length - 1] == '/')
@@ -164,7 +163,7 @@ int tree_render_write(const char *path, unsigned max_depth, const char *const *e
                                           .found = found},
                                .excludes = globs_new(),
                                .reference = walk_reference(repository, path)};
-  int result = take_globs(choice.excludes, exclude_globs, error);
+  int result = add_globs(choice.excludes, exclude_globs, error);
   if (result == 0)
     result = draw_root(&choice.levels, path, max_depth, content, error);
   found->entries = choice.levels.count;

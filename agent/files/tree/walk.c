@@ -10,14 +10,14 @@
 #include "agent/files/access/path.h"
 #include "base/memory.h"
 
-/* Without sorting, names are read in portions of this many bytes. */
+/* An unsorted walk reads names in portions of this many bytes. */
 #define PORTION ((size_t)4096)
 
-/* A directory on the way to the current entry. Its names are read in portions; each is stored as
-   its type, in one byte, the name and a NUL. */
+/* A directory on the way to the current entry. Its names are read in portions; each is stored as a
+   byte with the type, the name and a NUL. */
 struct walk_level {
   DIR *directory;
-  size_t path; /* length of its path, with the slash */
+  size_t path; /* length of its path with the slash */
   char *names;
   size_t size; /* bytes of names */
   size_t capacity;
@@ -28,11 +28,11 @@ struct walk_level {
 
 struct walk {
   bool sorted;
-  bool enter;   /* the last entry, next */
+  bool enter;   /* the last entry is a directory to enter next */
   int depth;    /* open levels */
   size_t names; /* bytes of names and their order in all levels */
   size_t unread;
-  char *first_unread; /* NULL: none */
+  char *first_unread; /* or NULL */
   struct walk_level levels[WALK_DEPTH_MAX];
   char path[WALK_DEPTH_MAX * (NAME_MAX + 1) + DIRECTORY_NAME_MAX];
 };
@@ -41,7 +41,7 @@ static void push(struct walk *self, DIR *directory, size_t path) {
   self->levels[self->depth++] = (struct walk_level){.directory = directory, .path = path};
 }
 
-/* The directory whose path has this length. */
+/* Counts the directory whose path has this length. */
 static void report_unread(struct walk *self, size_t length) {
   if (self->unread++ == 0)
     self->first_unread = memory_copy(self->path, length);
@@ -87,7 +87,8 @@ struct walk *walk_new(const char *path, bool sorted, struct error *error) {
   if (directory == NULL)
     return NULL;
   struct walk *self = memory_allocate(sizeof *self);
-  memset(self, 0, offsetof(struct walk, levels)); /* what follows is large, and written first */
+  memset(self, 0,
+         offsetof(struct walk, levels)); /* the rest is large, and written before it is read */
   self->sorted = sorted;
   push(self, directory, 0);
   return self;
@@ -133,7 +134,7 @@ static int by_name(const void *one, const void *other) {
   return strcmp(*(const char *const *)one, *(const char *const *)other);
 }
 
-/* Called when all names of the portion are stored, which then do not move any more. */
+/* Called after all names of the portion are stored, which then no longer move. */
 static void put_in_order(const struct walk *self, struct walk_level *level) {
   level->order = memory_resize(level->order, level->count * sizeof *level->order);
   const char *name = level->names + 1;
@@ -166,7 +167,7 @@ static bool read_names(struct walk *self, struct walk_level *level) {
   return level->count > 0;
 }
 
-/* Opens the directory that was the last entry, whose path is still in self->path. */
+/* Opens the directory that was the last entry, whose path is still in `path`. */
 static void enter(struct walk *self) {
   const struct walk_level *level = &self->levels[self->depth - 1];
   const char *name = self->path + level->path;
@@ -180,7 +181,7 @@ static void enter(struct walk *self) {
     self->path[length] = '/';
     push(self, directory, length + 1);
   } else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
-    report_unread(self, length); /* otherwise it has vanished, or is something else by now */
+    report_unread(self, length); /* otherwise it has vanished or was replaced */
   }
 }
 

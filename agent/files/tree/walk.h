@@ -8,70 +8,70 @@
 #include "base/error.h"
 
 /*
- * Visits what is below a directory, depth first: a directory comes before what is in it.
+ * Visits everything below a directory, depth first, a directory before its entries.
  *
  *   struct walk *walk = walk_new(path, true, &error);
  *   while (walk_next(walk, &entry))
  *     … entry.path; to open it: openat(entry.parent, entry.name, O_NOFOLLOW | …)
- *     … walk_skip(walk), when it is a directory of no interest
+ *     … walk_skip(walk) if it is a directory of no interest
  *   walk_free(walk);
  *
- * Each directory is opened below its parent's descriptor by its mere name, and no symbolic link is
- * followed: whatever is renamed or replaced meanwhile, the walk neither leaves the root nor goes in
- * a circle. What vanishes meanwhile is no error.
+ * Each directory is opened below its parent's descriptor by its name alone, without following
+ * links. Whatever is renamed or replaced meanwhile, the walk neither leaves the root nor loops.
+ * Entries that vanish meanwhile are no error.
  *
- * Memory is bounded: one descriptor and a buffer of the C library for each of WALK_DEPTH_MAX
- * levels at most, one path, and for names to be sorted WALK_NAMES_MAX bytes on all levels together
- * (twice that while the room for them grows), enough for a million names of 50 bytes.
+ * Memory is bounded: a descriptor and a buffer of the C library for each of at most WALK_DEPTH_MAX
+ * levels, one path, and WALK_NAMES_MAX bytes for the sorted names of all levels (twice that while
+ * they grow), enough for a million names of 50 bytes.
  */
 #define WALK_DEPTH_MAX 256
 #define WALK_NAMES_MAX ((size_t)64 * 1024 * 1024)
 
 struct walk_entry {
-  const char *path;   /* from the root, without "./" in front; with a NUL */
+  const char *path;   /* from the root, without a leading "./"; with a NUL */
   size_t length;      /* of the path */
   const char *name;   /* its last component */
-  int parent;         /* the descriptor of the directory that it is in; not to be closed */
-  int depth;          /* 0: directly in the root */
-  unsigned char type; /* DT_REG, …; DT_UNKNOWN where stat is not permitted */
+  int parent;         /* the descriptor of its directory, which belongs to the walk */
+  int depth;          /* 0 directly below the root */
+  unsigned char type; /* DT_REG, …; DT_UNKNOWN if stat is not permitted */
 };
 
 struct walk;
 
-/* Names of directories that hold what tools made or fetched; ended by NULL. The walk visits them,
-   its callers leave them out. */
+/* Names of directories with generated or fetched files, ended by NULL. The walk visits them; its
+   callers omit them. */
 extern const char *const walk_default_excludes[];
 
 /* Whether the name is in the list. */
 bool walk_is_excluded(const char *name);
 
-/* The directory of a repository that holds what users have uploaded for reference, such as copies
-   of websites. It is not the project's, so that searches and trees leave it out, unless they begin
-   in it. walk_reference returns its path relative to `root`, to be freed; NULL where it is not
-   below the root, or is the root, or `repository` is NULL. All by their texts: a relative root
-   begins at the repository. */
+/* The directory of a repository with files that users have uploaded for reference, such as copies
+   of websites. Searches and trees omit it unless they begin in it. walk_reference returns its path
+   relative to `root`, to be freed, or NULL if it is not below the root, is the root, or
+   `repository` is NULL. Works on the texts alone; a relative root begins at the repository. */
 #define WALK_REFERENCE ".agentsmith/reference"
 char *walk_reference(const char *repository, const char *root);
 
-/* `sorted`: each directory by name, in the order of bytes; a directory whose names do not fit
-   WALK_NAMES_MAX is sorted in portions. NULL with the error of directory_open. */
+/* With `sorted`, each directory is in the order of bytes; one whose names exceed WALK_NAMES_MAX is
+   sorted in portions. Returns NULL with the error of directory_open. */
 struct walk *walk_new(const char *path, bool sorted, struct error *error);
 
-/* The descriptor of the root, until the first walk_next. */
+/* Returns the descriptor of the root. Call it before the first walk_next. */
 int walk_root(const struct walk *self);
 
 /* Returns false at the end. The entry is valid until the next call. */
 bool walk_next(struct walk *self, struct walk_entry *entry);
 
-/* Skips what is in the directory that was the last entry. */
+/* Skips the content of the directory that was the last entry. */
 void walk_skip(struct walk *self);
 
-/* Number of directories that could not be read, or not to their end: no permission, too deep, no
-   descriptor left. Those that vanished are not counted. `*first` is the path of the first of them,
-   from the root, where there is one; "" for the root. */
+/* Returns how many directories could not be read, or not to their end, because of permissions,
+   depth or descriptors; those that vanished do not count. `*first` is the path of the first one
+   from the root,
+   "" for the root itself. */
 size_t walk_unread(const struct walk *self, const char **first);
 
-/* May be NULL. */
+/* Accepts NULL. */
 void walk_free(struct walk *self);
 
 #endif
