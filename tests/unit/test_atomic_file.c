@@ -86,7 +86,7 @@ TREE_TEST(a_file_is_made_or_replaced) {
 }
 
 /* Who reads it reads on, and other names of it are other files from then on. */
-TREE_TEST(the_old_file_is_another_one) {
+TREE_TEST(an_open_file_keeps_the_old_content) {
   char text[32];
   tree_make(tree, "file=old");
   assert_int_equal(linkat(tree->fd, "file", tree->fd, "other", 0), 0);
@@ -154,7 +154,7 @@ TREE_TEST(each_limit_is_exact) {
 }
 
 /* A link of /proc leads to an open file. What it says may be no path, or no longer the file's. */
-TREE_TEST(links_of_proc_are_checked) {
+TREE_TEST(links_in_proc_are_checked) {
   int ends[2];
   tree_make(tree, "file=old");
   int fd = openat(tree->fd, "file", O_RDONLY | O_CLOEXEC);
@@ -192,7 +192,7 @@ static void expect_edit(const struct tree *tree, const char *name, const char *r
 }
 
 /* What cannot be read has the errors of a read, and no directory is made for it. */
-TREE_TEST(a_text_is_edited_or_stays) {
+TREE_TEST(a_text_is_edited_or_kept) {
   static const struct {
     const char *name, *reason; /* NULL: it is edited; else the path follows a colon */
   } rows[] = {
@@ -312,7 +312,7 @@ TREE_TEST(owner_group_and_mode_are_kept) {
 }
 
 /* Longer, shorter, of the same length, empty; and with a mark. */
-TREE_TEST(a_file_written_in_place_has_the_new_content_alone) {
+TREE_TEST(a_file_written_in_place_has_only_the_new_content) {
   static const char *const texts[] = {"new",  "n", "", "as long as that", "as long as this",
                                       "short"};
   struct error error = {.text = ""};
@@ -332,7 +332,7 @@ TREE_TEST(a_file_written_in_place_has_the_new_content_alone) {
 
 /* As Kubernetes sets up a volume with an fsGroup: whoever is in the group writes, and what is made
    is the group's. */
-TREE_TEST(files_of_a_group_directory_stay_the_groups) {
+TREE_TEST(files_of_a_group_directory_keep_their_group) {
   struct stat directory;
   assert_int_equal(fchown(tree->fd, 0, TEAM), 0);
   assert_int_equal(fchmod(tree->fd, 02775), 0);
@@ -394,7 +394,7 @@ static int open_it(void *context, struct error *error) {
 }
 
 /* By default it does not go where another user points to in a directory such as /tmp. */
-TREE_TEST(links_are_followed_where_the_kernel_does) {
+TREE_TEST(links_are_followed_if_the_kernel_follows_them) {
   struct error error = {.text = ""};
   struct writing writing = {tree, "tmp/link"};
   tree_make_directory(tree, "tmp", 01777);
@@ -480,7 +480,7 @@ static const struct access_list for_other = {
     {{OWNER, 6, NO_ID}, {USER, 4, OTHER}, {GROUP, 0, NO_ID}, {MASK, 4, NO_ID}, {OTHERS, 0, NO_ID}}};
 
 /* What the directory gives to new files, a replaced one does not get. */
-TREE_TEST(a_default_list_is_for_new_files) {
+TREE_TEST(a_default_access_list_applies_to_new_files) {
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   make(tree, "plain", 0, TEAM, 0640);
   make(tree, "listed", 0, TEAM, 0600);
@@ -502,7 +502,7 @@ TREE_TEST(a_default_list_is_for_new_files) {
   expect_list(tree, "below/made", &for_other);
 }
 
-TREE_TEST(an_access_list_stays_where_owner_and_group_cannot_be_kept) {
+TREE_TEST(an_access_list_is_kept_if_the_owner_cannot_be) {
   const struct access_list list = {2,
                                    {{OWNER, 6, NO_ID},
                                     {USER, 6, NOBODY},
@@ -565,7 +565,7 @@ static int write_without_attributes(void *context, struct error *error) {
   return write_it(context, error);
 }
 
-TREE_TEST(a_list_that_cannot_be_kept_keeps_the_old_file) {
+TREE_TEST(an_access_list_that_cannot_be_kept_keeps_the_old_file) {
   struct error error;
   struct writing writing = {tree, "file"};
   make(tree, "file", 0, 0, 0600);

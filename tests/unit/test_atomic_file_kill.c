@@ -124,7 +124,7 @@ static void no_file(const struct tree *tree) {
 }
 
 /* Each moment that makes a difference, one after the other. */
-TREE_TEST(killed_while_it_writes) {
+TREE_TEST(a_kill_during_a_write_leaves_a_whole_file) {
   static const struct {
     const char *path, *directory;
     int before;
@@ -160,7 +160,7 @@ TREE_TEST(killed_while_it_writes) {
 }
 
 /* The old file, or the one that was moved, which is whole under its old name until then. */
-TREE_TEST(killed_while_it_moves) {
+TREE_TEST(a_kill_during_a_move_leaves_whole_files) {
   int calls = 0, were_done = 0;
   for (;; calls++) {
     old_file(tree);
@@ -222,7 +222,7 @@ static bool reader_has_seen_it(void *context) {
 
 /* One of them writes without end, is killed when it was seen at work, and another takes its place.
  */
-TREE_TEST(many_writers_at_once) {
+TREE_TEST(many_writers_at_once_leave_one_whole_file) {
   struct shared *shared =
       mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   assert_true(shared != MAP_FAILED);

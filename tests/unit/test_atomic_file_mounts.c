@@ -39,7 +39,7 @@ static void expect_rejected(struct injection *self, const char *name, size_t len
 }
 
 /* Full, without inodes, read-only. */
-INJECTION_TEST(what_the_disk_cannot_take_keeps_the_old_file) {
+INJECTION_TEST(a_full_disk_keeps_the_old_file) {
   static const struct {
     const char *options;
     size_t length;
@@ -86,7 +86,7 @@ static int write_it(void *context, struct error *error) {
 
 /* The file of another user, which is written in place. A hole has no space of its own, as any
    content on a file system that never writes to the same blocks again. */
-INJECTION_TEST(what_the_disk_cannot_take_in_place_keeps_the_old_content) {
+INJECTION_TEST(a_full_disk_keeps_the_old_content_in_place) {
   static const struct {
     off_t size; /* of the file, with a hole behind "old" */
     mode_t mode;
@@ -192,44 +192,6 @@ INJECTION_TEST(a_file_is_moved_to_another_device) {
   assert_int_equal(file.st_uid, 1234);
   assert_int_equal(file.st_gid, 4321);
   assert_int_equal(injection_count(self, "other"), 1);
-}
-
-/* Somebody exchanges the name meanwhile. */
-INJECTION_TEST(what_is_moved_to_another_device_is_what_was_opened) {
-  struct error error = {.text = ""};
-  injection_mount(self, "other", "size=1m", 0);
-  injection_write(self, "from", "new", 0644);
-  injection_write(self, "another", "another", 0644);
-  const char *from = injection_path(self, "from");
-  int fd = open(from, O_RDWR | O_CLOEXEC);
-  assert_true(fd >= 0);
-  assert_int_equal(rename(injection_path(self, "another"), injection_path(self, "from")), 0);
-  (void)atomic_file_move(fd, AT_FDCWD, from, injection_path(self, "other/file"), &error);
-  assert_string_equal(error.text, "");
-  close(fd);
-  expect_content(self, "other/file", "new");
-}
-
-INJECTION_TEST(a_move_to_a_full_device_keeps_both_files) {
-  injection_mount(self, "small", "size=64k", 0);
-  injection_write(self, "small/file", "old", 0644);
-  injection_write(self, "from", "", 0644);
-  assert_int_equal(truncate(injection_path(self, "from"), LONG), 0);
-  cannot_move(self, "from", "small/file", "cannot write file (No space left on device)");
-  expect_content(self, "small/file", "old");
-  assert_int_equal(injection_count(self, "small"), 1);
-}
-
-INJECTION_TEST(a_file_is_not_moved_over_a_mount_point) {
-  injection_write(self, "outside", "old", 0644);
-  injection_write(self, "hosts", "", 0644);
-  injection_write(self, "from", "new", 0644);
-  assert_int_equal(
-      mount(injection_path(self, "outside"), injection_path(self, "hosts"), NULL, MS_BIND, NULL),
-      0);
-  cannot_move(self, "from", "hosts", "cannot replace file (it is a mount point)");
-  expect_content(self, "outside", "old");
-  assert_int_equal(umount2(injection_path(self, "hosts"), MNT_DETACH), 0);
 }
 
 /* A minimal root file system has none. What is opened is then looked at again. */

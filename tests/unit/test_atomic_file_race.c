@@ -135,7 +135,7 @@ static int count_lost(const struct tree *tree, const struct race *race, int *sto
 /* Between the last check and the rename there are two stops: the exit of the one, the entry of the
    other. What is appended there is carried over. A write in place takes more of them. An edit that
    has failed is not undone before it ends. */
-TREE_TEST(what_others_write_meanwhile_is_not_lost) {
+TREE_TEST(concurrent_writes_are_not_lost) {
   static const struct race races[] = {
       {append, "before\n", 0, 0},      {change, "before\n", 0, 2},
       {replace, "before\n", 0, 2},     {mend, "torn\n", 0, 8},
@@ -149,7 +149,7 @@ TREE_TEST(what_others_write_meanwhile_is_not_lost) {
 }
 
 /* A program opens the file before it is replaced, and appends to it afterwards. */
-TREE_TEST(what_is_appended_to_the_old_file_is_carried_over) {
+TREE_TEST(lines_appended_to_the_old_file_are_carried_over) {
   struct stat file;
   ino_t old;
   int status, stops = 0;

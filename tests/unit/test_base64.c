@@ -14,7 +14,7 @@ static ssize_t decode_by(size_t size, const char *text, size_t length, char *out
 }
 
 /* RFC 4648, section 10. */
-TEST(the_vectors_of_the_standard) {
+TEST(the_test_vectors_of_the_standard_pass) {
   static const char *const rows[][2] = {{"", ""},
                                         {"f", "Zg=="},
                                         {"fo", "Zm8="},
@@ -79,7 +79,7 @@ TEST(all_short_texts_are_as_the_rules_say) {
 }
 
 /* Each value of each byte of a group, in each place. */
-TEST(all_bytes_come_back) {
+TEST(all_bytes_survive_a_round_trip) {
   enum { LENGTH = 65536 + 3 };
   static char bytes[LENGTH], text[(LENGTH + 2) / 3 * 4], back[LENGTH + 3];
   for (size_t i = 0; i < LENGTH; i++)

@@ -64,7 +64,7 @@ TEST(every_byte_and_the_length_are_compared) {
   }
 }
 
-TEST(what_cannot_be_read_or_written_is_an_error) {
+TEST(a_failed_read_or_write_is_an_error) {
   int file = new_file(false, 1000);
   int to = new_file(false, 0);
   int full = open("/dev/full", O_WRONLY | O_CLOEXEC);

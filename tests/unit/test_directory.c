@@ -39,7 +39,7 @@ static void expect_refusal(const struct tree *tree, const char *name, const char
   assert_string_equal(error.text, expected);
 }
 
-TREE_TEST(what_is_no_directory_is_rejected_by_its_kind) {
+TREE_TEST(anything_but_a_directory_is_rejected_by_its_kind) {
   make_kinds(tree);
   for (size_t i = 0; i < KINDS; i++) {
     struct error error = {.text = "none"};

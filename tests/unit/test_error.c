@@ -3,13 +3,7 @@
 #include "tests/support/quoted.h"
 #include "tests/test.h"
 
-TEST(it_formats_and_returns_minus_one) {
-  struct error error;
-  assert_int_equal(error_set(&error, "%s: expected %d", "field", 7), -1);
-  assert_string_equal(error.text, "field: expected 7");
-}
-
-TEST(a_reason_is_told_from_its_subject) {
+TEST(the_reason_can_be_separated_from_the_subject) {
   struct error error;
   assert_int_equal(error_set_about(&error, "file: 1", "%s: %d", "wrong", 7), -1);
   assert_string_equal(error.text, "file: 1: wrong: 7");
@@ -56,7 +50,7 @@ TEST(no_character_is_cut) {
 }
 
 /* Names of files may have any bytes. */
-TEST(bytes_that_are_no_text_are_cut_too) {
+TEST(invalid_utf8_is_cut_too) {
   struct error error;
   char text[601];
   memset(text, 0x80, sizeof text - 1);

@@ -48,21 +48,6 @@ static void check(const struct row *rows, size_t count) {
   }
 }
 
-TEST(letters_are_literal) {
-  static const struct row rows[] = {
-      {"a", "a x/a x/y/a a/", "A b aa ab ba a/b a/b/c x/ab .a"},
-      {"main.c", "main.c src/main.c", "main,c main_c main.cc xmain.c main.c/x"},
-      {"a]b", "a]b", "ab a"},
-      {"^a", "^a", "a"},
-      {"$", "$", "a"},
-      {"(a|b)", "(a|b)", "a b ab"},
-      {"a+", "a+", "a aa"},
-      {".", "", "a .a a/"},
-      {"..", "", "a"},
-  };
-  check(rows, sizeof rows / sizeof *rows);
-}
-
 /* As in git and ripgrep. */
 TEST(a_question_mark_is_one_byte) {
   static const struct row rows[] = {
@@ -245,7 +230,7 @@ TEST(a_backslash_makes_it_literal) {
   check(rows, sizeof rows / sizeof *rows);
 }
 
-TEST(what_gitignore_adds_is_literal) {
+TEST(the_extras_of_gitignore_are_literal) {
   static const struct row rows[] = {
       {"!a", "!a x/!a", "a b"},      {"!", "!", "a"},          {"!!a", "!!a", "!a a"},
       {"!*.c", "!a.c !.c", "a.c b"}, {"#a", "#a x/#a", "a b"}, {"#*", "# #a", "a"},
@@ -357,26 +342,6 @@ TEST(what_a_glob_can_match_below_a_directory) {
   }
 }
 
-TEST(an_empty_glob_matches_nothing) {
-  assert_false(fits("", "a"));
-  assert_false(fits("", "a/"));
-  assert_false(fits("", ""));
-  assert_false(fits("*", ""));
-  assert_false(fits("**", ""));
-  assert_false(fits("{,a}", ""));
-}
-
-TEST(a_path_needs_no_nul) {
-  struct error error;
-  struct globs *glob = only("*.c", &error);
-  assert_non_null(glob);
-  assert_true(matches(glob, "x/a.cpp", 5, false));
-  assert_false(matches(glob, "x/a.cpp", 7, false));
-  assert_true(matches(glob, "a.c/b", 3, false));
-  globs_free(glob);
-  globs_free(NULL);
-}
-
 TEST(a_bad_glob_is_rejected) {
   static const struct {
     const char *globs, *error;
@@ -430,15 +395,6 @@ static void expect_fits(char *text, const char *path, bool expected) {
   free(text);
 }
 
-TEST(too_long_a_glob_is_rejected) {
-  char *path = repeat("a", GLOB_LENGTH_MAX, "");
-  expect_fits(repeat("a", GLOB_LENGTH_MAX, ""), path, true);
-  expect_fits(repeat("?", GLOB_LENGTH_MAX, ""), path, true);
-  expect_fits(repeat("*", GLOB_LENGTH_MAX, ""), path, true);
-  free(path);
-  expect_rejected(repeat("a", GLOB_LENGTH_MAX + 1, ""), "glob: longer than 4096 bytes");
-}
-
 TEST(braces_expand_up_to_the_limit) {
   static const char why[] = "glob: its braces expand to more than 16384 bytes";
   /* 2 to the 10th times 11 bytes, and 2 to the 11th times 12. */
@@ -472,7 +428,7 @@ TEST(braces_expand_up_to_the_limit) {
 }
 
 /* With a way back for each star these would not end. */
-TEST(hostile_globs_take_bounded_time) {
+TEST(the_worst_globs_take_bounded_time) {
   char *name = repeat("a", 4095, "");
   expect_fits(repeat("*a", 30, "*b"), name, false);
   expect_fits(repeat("*a", 1500, "*"), name, true);

@@ -104,19 +104,3 @@ TEST(one_replacement_for_each_maximal_subpart) {
   assert_encodes("caf\xC3", 4, "caf" R);
 #undef R
 }
-
-TEST(plain_is_what_stands_as_it_is) {
-  for (size_t length = 0; length <= 33; length++) {
-    char text[TEXT_MAX];
-    memset(text, '~', sizeof text);
-    assert_int_equal(json_string_plain(text, length), length);
-    for (size_t at = 0; at < length; at++) {
-      static const char bad[] = {'"', '\\', '\0', '\x1F', '\x80', '\xFF'};
-      for (size_t i = 0; i < sizeof bad; i++) {
-        text[at] = bad[i];
-        assert_int_equal(json_string_plain(text, length), at);
-      }
-      text[at] = '~';
-    }
-  }
-}

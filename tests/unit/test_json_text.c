@@ -31,7 +31,7 @@ static const char *tokens_of(const char *bytes, size_t piece) {
   return shown;
 }
 
-TEST(tokens_are_the_same_in_pieces_and_behind_what_is_broken) {
+TEST(tokens_are_the_same_in_pieces_and_behind_faults) {
   static const struct {
     const char *text, *tokens;
   } rows[] = {
@@ -61,7 +61,7 @@ TEST(tokens_are_the_same_in_pieces_and_behind_what_is_broken) {
     }
 }
 
-TEST(a_value_ends_where_nothing_more_is_to_be_waited_for) {
+TEST(a_value_ends_as_soon_as_it_is_complete) {
   static const struct {
     const char *text;
     size_t extent; /* 0: it does not end */
@@ -116,7 +116,7 @@ static enum json_text_state judge_copy(const char *bytes, size_t length, size_t 
   return judged;
 }
 
-TEST(each_beginning_of_an_object_is_short) {
+TEST(each_prefix_of_an_object_is_short) {
   const char *bytes = quoted(
       "\xEF\xBB\xBF\n{'a':[1,{'b':'\\u00e4\\\\\xE2\x82\xAC'},true,-1.5e+3],'c':01,'d':[]}\t ");
   size_t wrong, length = strlen(bytes), whole = length - 2;
@@ -124,7 +124,7 @@ TEST(each_beginning_of_an_object_is_short) {
     assert_int_equal(judge_copy(bytes, n, &wrong), n < whole ? JSON_TEXT_SHORT : JSON_TEXT_WHOLE);
 }
 
-TEST(what_no_bytes_can_mend_is_broken) {
+TEST(a_prefix_of_no_object_is_broken) {
   static const struct {
     const char *text;
     size_t wrong;

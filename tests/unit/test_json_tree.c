@@ -17,7 +17,7 @@ static cJSON *parse(const char *text, struct error *error) {
   return tree;
 }
 
-TEST(a_nul_is_marked_and_put_back) {
+TEST(a_nul_is_marked_and_restored) {
   static const struct {
     const char *text, *marked;
   } rows[] = {{"'\\u0000'", JSON_TREE_NUL},

@@ -44,13 +44,6 @@ static char *long_text(size_t count, const char *tail) {
   return text;
 }
 
-TEST(a_whole_text_stays_as_it_is) {
-  expect("", 0, 0, "");
-  expect("a", 0, 0, "a");
-  expect("a\n", 0, 0, "a\n");
-  expect("a\r\n\n\n", 1, 0, "a\r\n\n\n");
-}
-
 TEST(chosen_lines_lose_the_last_newline) {
   expect("a\nb\nc\n", 2, 0, "b\nc");
   expect("a\nb\nc\n", 1, 3, "a\nb\nc");
@@ -74,13 +67,7 @@ TEST(an_offset_past_the_end_is_an_error) {
   expect("a", UINT_MAX, UINT_MAX, "Error: offset 4294967295 is past the end of the file (1 line)");
 }
 
-TEST(the_largest_text_is_whole) {
-  char *text = long_text(LINE_PAGE_MAX - 1, "\n");
-  expect(text, 0, 0, text);
-  free(text);
-}
-
-TEST(a_longer_one_is_cut_after_the_last_whole_line) {
+TEST(a_longer_text_is_cut_after_the_last_whole_line) {
   char *text = long_text(LINE_PAGE_MAX, "\nsecond\nthird\n");
   char *expected =
       long_text(LINE_PAGE_MAX, "\n... (truncated at line 1 of 3; continue with offset=2)");
@@ -109,7 +96,7 @@ TEST(a_line_that_is_too_long_is_cut_between_characters) {
   free(expected);
 }
 
-TEST(what_is_shown_must_be_text) {
+TEST(shown_lines_must_be_text) {
   expect("\xFF\nb\nc\n", 2, 1, "b\n... (showing lines 2-2 of 3; continue with offset=3)");
   expect("\xFF\nb", 1, 1, "Error: binary or non-UTF-8 content not supported");
   char *text = long_text(LINE_PAGE_MAX, "\n\xFF\n");

@@ -58,7 +58,7 @@ static void expect_refused(const char *content, size_t length) {
 
 #define TEN "a\nb\nc\nd\ne\nf\ng\nh\ni\nj"
 
-/* Joined by "\n", and as they are without a wish. What follows the last "\n" is a line, empty or
+/* Joined by "\n", and unchanged without a range. What follows the last "\n" is a line, empty or
    not. Numbers have the width of the last line's; a byte order mark is omitted. */
 TEST(the_chosen_lines_are_cut) {
   static const struct {
@@ -152,7 +152,7 @@ TEST(the_lines_of_a_large_file_are_not_counted) {
 }
 
 /* Without what was not chosen, and not more of it than was asked for. */
-TEST(what_is_kept_is_bounded) {
+TEST(the_kept_text_is_bounded) {
   static char piece[65536];
   struct line_choice choice;
   memset(piece, 'x', sizeof piece);

@@ -14,19 +14,19 @@
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
-struct wish {
+struct query {
   unsigned max_depth;
   enum listing_order order;
   bool without_sizes;
 };
 
 /* The JSON with a NUL, valid until the next one. */
-static const char *list_with(const char *path, struct wish wish, struct levels_found *found) {
+static const char *list_with(const char *path, struct query query, struct levels_found *found) {
   static struct buffer content;
   struct error error = {.text = "none"};
   buffer_release(&content);
-  assert_int_equal(listing_write(path, wish.max_depth, wish.order,
-                                 wish.without_sizes ? LISTING_JSON_WITHOUT_SIZES : LISTING_JSON,
+  assert_int_equal(listing_write(path, query.max_depth, query.order,
+                                 query.without_sizes ? LISTING_JSON_WITHOUT_SIZES : LISTING_JSON,
                                  &content, found, &error),
                    0);
   assert_string_equal(error.text, "none");
@@ -35,9 +35,9 @@ static const char *list_with(const char *path, struct wish wish, struct levels_f
 }
 
 /* The same of all that there is. */
-static const char *list(const char *path, struct wish wish) {
+static const char *list(const char *path, struct query query) {
   struct levels_found found = {.is_cut = true, .unread = 1};
-  const char *json = list_with(path, wish, &found);
+  const char *json = list_with(path, query, &found);
   assert_int_equal(found.unread, 0);
   assert_false(found.is_cut);
   return json;
@@ -76,9 +76,9 @@ static void describe(char *out, size_t size, const struct tree *tree, const cJSO
   }
 }
 
-static void expect(const struct tree *tree, struct wish wish, const char *expected) {
+static void expect(const struct tree *tree, struct query query, const char *expected) {
   char text[4096];
-  describe(text, sizeof text, tree, entries_of(list(tree->path, wish)));
+  describe(text, sizeof text, tree, entries_of(list(tree->path, query)));
   assert_string_equal(text, expected);
 }
 
@@ -90,7 +90,7 @@ static void set_time(const struct tree *tree, const char *name, int64_t seconds,
 
 TREE_TEST(all_levels_are_ordered_together) {
   static const char *const names[] = {"a.c", "a/x", "a/x.c", "B", "\xC3\xA9", ".h", "a/-"};
-  static const struct wish by_name = {.max_depth = 9};
+  static const struct query by_name = {.max_depth = 9};
   tree_make(tree, "a/ a/x.d/ a/x.d/empty");
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     tree_write(tree, names[i], i % 2 == 0 ? "12" : "1", 0600);
@@ -101,46 +101,27 @@ TREE_TEST(all_levels_are_ordered_together) {
   set_time(tree, "a", 1, 0);
   /* By path, "a.c" comes between "a" and what is in it. */
   expect(tree, by_name, ".h:1 B:1 a/ a.c:2 a/-:2 a/x:1 a/x.c:2 a/x.d/ a/x.d/empty:0 \xC3\xA9:2");
-  expect(tree, (struct wish){.max_depth = 9, .order = LISTING_BY_SIZE},
+  expect(tree, (struct query){.max_depth = 9, .order = LISTING_BY_SIZE},
          "a.c:2 a/-:2 a/x.c:2 \xC3\xA9:2 .h:1 B:1 a/x:1 a/ a/x.d/ a/x.d/empty:0");
-  expect(tree, (struct wish){.max_depth = 9, .order = LISTING_BY_MTIME},
+  expect(tree, (struct query){.max_depth = 9, .order = LISTING_BY_MTIME},
          "a/x.d/ a/x.d/empty:0 a.c:2 a/x:1 a/x.c:2 .h:1 B:1 \xC3\xA9:2 a/-:2 a/");
   /* What is not shown decides all the same. */
-  expect(tree, (struct wish){.max_depth = 1, .order = LISTING_BY_SIZE, .without_sizes = true},
+  expect(tree, (struct query){.max_depth = 1, .order = LISTING_BY_SIZE, .without_sizes = true},
          "a.c \xC3\xA9 .h B a/");
 }
 
 TREE_TEST(a_link_has_the_values_of_its_target) {
   tree_make(tree, "a/ a/x=1234567 a/up>.. to-a>a to-x>a/x to-nothing>nothing loop>loop fifo|");
-  expect(tree, (struct wish){.max_depth = 9},
+  expect(tree, (struct query){.max_depth = 9},
          "a/ a/up/ a/x:7 fifo:0 loop:4 to-a/ to-nothing:7 to-x:7");
   set_time(tree, "loop", 5, 0);
   set_time(tree, "to-x", 4, 0); /* the link's own, which does not count */
   set_time(tree, "a/x", 6, 0);
-  const char *json = list(tree->path, (struct wish){.max_depth = 1});
+  const char *json = list(tree->path, (struct query){.max_depth = 1});
   assert_non_null(
       strstr(json, quoted("/loop','size_bytes':4,'mtime':'1970-01-01T00:00:05.000+00:00'")));
   assert_non_null(
       strstr(json, quoted("/to-x','size_bytes':7,'mtime':'1970-01-01T00:00:06.000+00:00'")));
-}
-
-TREE_TEST(times_are_clamped) {
-  static const struct {
-    int64_t seconds;
-    const char *shown;
-  } rows[] = {
-      {-1, "1970-01-01T00:00:00.000+00:00"},
-      {INT32_MIN, "1970-01-01T00:00:00.000+00:00"},
-      {INT32_MAX, "2038-01-19T03:14:07.000+00:00"},
-  };
-  tree_write(tree, "x", "", 0600);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    set_time(tree, "x", rows[i].seconds, 0);
-    assert_non_null(strstr(list(tree->path, (struct wish){.max_depth = 1}), rows[i].shown));
-  }
-  /* A file system may shorten it. */
-  set_time(tree, "x", INT64_MAX / 2, 0);
-  (void)list(tree->path, (struct wish){.max_depth = 1});
 }
 
 TREE_TEST(paths_are_absolute) {
@@ -159,56 +140,11 @@ TREE_TEST(paths_are_absolute) {
   assert_int_equal(fchdir(tree->fd), 0);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     const char *expected = formatted("%s%s", tree->path, rows[i].begin + 1);
-    const char *json = list(rows[i].path, (struct wish){.max_depth = 1});
+    const char *json = list(rows[i].path, (struct query){.max_depth = 1});
     assert_string_equal(path_of(entries_of(json)->child), expected);
   }
   assert_int_equal(chdir(current), 0);
   free(current);
-}
-
-TEST(paths_below_the_root_directory_have_one_slash) {
-  const char *json = list("//.", (struct wish){.max_depth = 1});
-  assert_non_null(strstr(json, quoted("{'path':'/tmp',")));
-  assert_null(strstr(json, quoted("'//")));
-}
-
-TREE_TEST(hostile_names_are_escaped) {
-  char longest[NAME_MAX + 1];
-  memset(longest, 'z', NAME_MAX);
-  longest[NAME_MAX] = '\0';
-  const struct {
-    const char *name, *read;
-  } rows[] = {
-      /* in the order of bytes */
-      {"\x01", "\x01"},
-      {"\n\"},{\"path\":\"forged", "\n\"},{\"path\":\"forged"},
-      {" ", " "},
-      {"\"", "\""},
-      {"\\", "\\"},
-      {"a\xC3(", "a" UTF8_REPLACEMENT "("},
-      {longest, longest},
-      {"\xED\xA0\x80", UTF8_REPLACEMENT UTF8_REPLACEMENT UTF8_REPLACEMENT},
-      {"\xFF", UTF8_REPLACEMENT},
-  };
-  enum { COUNT = sizeof rows / sizeof *rows };
-  for (size_t i = 0; i < COUNT; i++)
-    tree_write(tree, rows[i].name, "", 0600);
-  const char *json = list(tree->path, (struct wish){.max_depth = 1});
-  const cJSON *entries = entries_of(json);
-  assert_int_equal(cJSON_GetArraySize(entries), COUNT);
-  for (int i = 0; i < COUNT; i++)
-    assert_string_equal(path_of(cJSON_GetArrayItem(entries, i)) + strlen(tree->path) + 1,
-                        rows[i].read);
-  assert_int_equal(utf8_valid_prefix(json, strlen(json)), strlen(json));
-}
-
-/* Files whose times are in an order of their own, and whose sizes are 0 and 1. */
-static void make_files(const struct tree *tree, int count) {
-  for (int i = 0; i < count; i++) {
-    const char *name = formatted("%04d", i);
-    tree_write(tree, name, i % 2 == 0 ? "" : "1", 0600);
-    set_time(tree, name, i * 7919 % count, 0);
-  }
 }
 
 /* A cut one by name, as describe shows it. */
@@ -216,7 +152,7 @@ static void expect_cut(const struct tree *tree, unsigned max_depth, size_t entri
                        const char *begin) {
   static char text[64 * 1024];
   struct levels_found found;
-  const char *json = list_with(tree->path, (struct wish){.max_depth = max_depth}, &found);
+  const char *json = list_with(tree->path, (struct query){.max_depth = max_depth}, &found);
   describe(text, sizeof text, tree, entries_of(json));
   assert_memory_equal(text, begin, strlen(begin));
   assert_int_equal(found.entries, entries);
@@ -263,7 +199,7 @@ TREE_TEST(a_cut_list_has_generated_files_last) {
   /* The 9 that are not in one of them, then 600 and 391 of the second level. */
   expect_cut(tree, 9, LISTING_MAX, ".git/ .git/0000:0 .git/0001:0 ");
   struct levels_found found;
-  const char *json = list_with(tree->path, (struct wish){.max_depth = 9}, &found);
+  const char *json = list_with(tree->path, (struct query){.max_depth = 9}, &found);
   assert_non_null(strstr(json, "/src/a/b/c/main.c"));
   assert_non_null(strstr(json, "/src/bin\""));
   assert_non_null(strstr(json, "/node_modules/0390"));
@@ -271,47 +207,28 @@ TREE_TEST(a_cut_list_has_generated_files_last) {
   assert_null(strstr(json, "/src/bin/x"));
   /* By size and by time it is the first of all levels. */
   tree_write(tree, "node_modules/0599", "12", 0600);
-  json = list_with(tree->path, (struct wish){.max_depth = 9, .order = LISTING_BY_SIZE}, &found);
+  json = list_with(tree->path, (struct query){.max_depth = 9, .order = LISTING_BY_SIZE}, &found);
   assert_ptr_equal(strstr(json, "/node_modules/0599"), strstr(json, "/node_modules/"));
 }
 
 /* One more in the last place that is looked at makes it a cut one. */
-TREE_TEST(a_list_is_cut_when_there_is_one_more) {
+TREE_TEST(one_entry_too_many_cuts_the_list) {
   tree_make(tree, "a/ a/b/ .git/ .git/x/");
   make_many(tree, "a/b/c", LISTING_MAX - 6);
   struct levels_found found;
-  (void)list_with(tree->path, (struct wish){.max_depth = 9}, &found);
+  (void)list_with(tree->path, (struct query){.max_depth = 9}, &found);
   assert_int_equal(found.entries, LISTING_MAX - 1);
   tree_make(tree, ".git/x/y");
-  (void)list_with(tree->path, (struct wish){.max_depth = 9}, &found);
+  (void)list_with(tree->path, (struct query){.max_depth = 9}, &found);
   assert_int_equal(found.entries, LISTING_MAX);
   assert_false(found.is_cut);
   tree_make(tree, ".git/x/z");
-  (void)list_with(tree->path, (struct wish){.max_depth = 9}, &found);
+  (void)list_with(tree->path, (struct query){.max_depth = 9}, &found);
   assert_int_equal(found.entries, LISTING_MAX);
   assert_true(found.is_cut);
   tree_make(tree, "a/b/c/z"); /* takes the place of .git/x/y */
-  const char *json = list_with(tree->path, (struct wish){.max_depth = 9}, &found);
+  const char *json = list_with(tree->path, (struct query){.max_depth = 9}, &found);
   assert_null(strstr(json, "/.git/x/"));
-  assert_true(found.is_cut);
-}
-
-/* A thousand paths, of which each takes 23 KiB when it is escaped. */
-TREE_TEST(a_long_text_ends_early) {
-  char name[250];
-  memset(name, 1, sizeof name - 1);
-  name[sizeof name - 1] = '\0';
-  tree_make_directory(tree, name, 0700);
-  make_files(tree, LISTING_MAX - 1);
-  char path[PATH_MAX];
-  int length = snprintf(path, sizeof path, "%s", tree->path);
-  while ((size_t)length + sizeof name + 8 < sizeof path)
-    length += snprintf(path + length, sizeof path - (size_t)length, "/%s/..", name);
-  struct levels_found found;
-  const char *json = list_with(path, (struct wish){.max_depth = 1}, &found);
-  assert_in_range(strlen(json), LISTING_BYTES_MAX, LISTING_BYTES_MAX + 32 * 1024);
-  assert_int_equal(cJSON_GetArraySize(entries_of(json)), found.entries);
-  assert_in_range(found.entries, 1, LISTING_MAX - 1);
   assert_true(found.is_cut);
 }
 
@@ -326,7 +243,7 @@ TREE_TEST(an_unreadable_directory_is_an_entry) {
   tree_write(tree, "open/x", "1", 0000);
   assert_int_equal(seteuid(65534), 0);
   struct levels_found found;
-  const char *json = list_with(tree->path, (struct wish){.max_depth = 3}, &found);
+  const char *json = list_with(tree->path, (struct query){.max_depth = 3}, &found);
   assert_int_equal(seteuid(0), 0);
   assert_int_equal(found.unread, 2); /* closed, names-only/d */
   char text[512];
@@ -335,61 +252,12 @@ TREE_TEST(an_unreadable_directory_is_an_entry) {
   assert_non_null(strstr(json, quoted("/names-only/x','is_directory':false}")));
 }
 
-TREE_TEST(a_root_that_is_no_directory_is_rejected) {
-  static const struct {
-    const char *name;
-    const char *reason; /* the path follows */
-  } rows[] = {
-      {"missing", "directory not found: "},
-      {"file", "is a regular file, not a directory: "},
-      {"file/", "directory not found: "},
-      {"names-only", "cannot read directory (Permission denied): "},
-      {"search-only", "cannot read directory (Permission denied): "},
-  };
-  assert_int_equal(fchmod(tree->fd, 0755), 0);
-  tree_make(tree, "file");
-  tree_make_directory(tree, "names-only", 0744);
-  tree_make_directory(tree, "search-only", 0711);
-  assert_int_equal(seteuid(65534), 0);
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    const char *path = tree_path(tree, rows[i].name);
-    const char *expected = formatted("%s%s", rows[i].reason, path);
-    struct buffer content = {0};
-    struct error error = {.text = ""};
-    struct levels_found found;
-    assert_int_equal(listing_write(path, 1, LISTING_BY_NAME, true, &content, &found, &error), -1);
-    assert_string_equal(error.text, expected);
-    assert_int_equal(content.length, 0);
-  }
-  assert_int_equal(seteuid(0), 0);
-}
-
-/* Deeper than any call takes by its path. */
-TREE_TEST(too_long_a_path_is_no_entry) {
-  enum { LENGTH = 250, LEVELS = 20 };
-  char name[LENGTH + 1] = "";
-  memset(name, 'n', LENGTH);
-  tree_make_chain(tree, name, LEVELS);
-  const cJSON *entries = entries_of(list(tree->path, (struct wish){.max_depth = LEVELS}));
-  assert_int_equal(cJSON_GetArraySize(entries), PATH_MAX / (LENGTH + 1));
-}
-
-TREE_TEST(levels_beyond_the_walk_are_not_listed) {
-  tree_make_chain(tree, "d", WALK_DEPTH_MAX + 2);
-  struct levels_found found;
-  const char *json = list_with(tree->path, (struct wish){.max_depth = UINT_MAX}, &found);
-  assert_int_equal(cJSON_GetArraySize(entries_of(json)), WALK_DEPTH_MAX);
-  assert_int_equal(found.entries, WALK_DEPTH_MAX);
-  assert_false(found.is_cut);
-  assert_int_equal(found.unread, 1);
-}
-
-TREE_TEST(what_vanishes_meanwhile_is_no_error) {
+TREE_TEST(entries_that_vanish_meanwhile_are_no_error) {
   tree_make(tree, "d/ stays=123");
   pid_t changes = changes_start(tree);
   for (int i = 0; i < 300; i++) {
-    struct wish wish = {.max_depth = 3, .order = (enum listing_order)(i % 3)};
-    const char *json = list(tree->path, wish);
+    struct query query = {.max_depth = 3, .order = (enum listing_order)(i % 3)};
+    const char *json = list(tree->path, query);
     assert_non_null(strstr(json, quoted("/stays','size_bytes':3,")));
     const cJSON *entries = entries_of(json);
     const cJSON *entry;

@@ -51,24 +51,7 @@ static int tear_down(void **state) {
 
 #define BUSY_TEST(NAME) TEST_WITH(struct busy *busy, NAME, set_up, tear_down)
 
-BUSY_TEST(a_timer_that_is_started_now_calls_once) {
-  busy->is_over = true;
-  loop_timer_start_now(busy->timer);
-  loop_timer_start_now(busy->timer);
-  assert_int_equal(busy->calls, 0);
-  assert_true(event_pending(busy->timer, EV_TIMEOUT, NULL));
-  event_base_dispatch(busy->base);
-  assert_int_equal(busy->calls, 1);
-}
-
-BUSY_TEST(a_timer_that_is_started_now_can_be_stopped) {
-  loop_timer_start_now(busy->timer);
-  assert_int_equal(event_del(busy->timer), 0);
-  event_base_dispatch(busy->base);
-  assert_int_equal(busy->calls, 0);
-}
-
-BUSY_TEST(what_starts_itself_again_does_not_delay_a_descriptor) {
+BUSY_TEST(a_timer_that_restarts_itself_does_not_delay_a_descriptor) {
   int ends[2];
   assert_int_equal(pipe(ends), 0);
   struct event *readable = loop_event_new(busy->base, ends[0], EV_READ, on_other, busy);
@@ -82,7 +65,7 @@ BUSY_TEST(what_starts_itself_again_does_not_delay_a_descriptor) {
   close(ends[1]);
 }
 
-BUSY_TEST(what_starts_itself_again_does_not_delay_a_timer) {
+BUSY_TEST(a_timer_that_restarts_itself_does_not_delay_a_timer) {
   struct event *other = loop_timer_new(busy->base, on_other, busy);
   loop_timer_start_now(busy->timer);
   event_base_loop(busy->base, EVLOOP_ONCE);
@@ -92,7 +75,7 @@ BUSY_TEST(what_starts_itself_again_does_not_delay_a_timer) {
   event_free(other);
 }
 
-TEST(a_loop_that_cannot_be_made_ends_the_program_with_the_reason) {
+TEST(failing_to_create_a_loop_ends_the_program_with_the_reason) {
   int ends[2], status;
   char text[256];
   assert_int_equal(pipe(ends), 0);

@@ -90,7 +90,7 @@ TEST(each_form_of_a_value_is_masked) {
   masker_release(&masker);
 }
 
-TEST(what_is_too_short_is_not_masked) {
+TEST(short_values_are_not_masked) {
   struct masker masker = {0};
   assert_int_equal(masker_add(&masker, "", 0), MASKER_TOO_SHORT);
   assert_int_equal(masker_add(&masker, "12345", 5), MASKER_TOO_SHORT);
@@ -120,38 +120,11 @@ TEST(a_line_of_a_value_is_masked_in_each_form) {
 }
 
 /* The line end of a file is not printed by `$(cat file)`. */
-TEST(blanks_and_line_ends_around_a_value_do_not_count) {
+TEST(blanks_and_line_ends_around_a_value_are_ignored) {
   struct masker masker = {0};
   add_value(&masker, "\r\n \tpassword \n");
   assert_masked(&masker, "password cGFzc3dvcmQ= cGFzc3dvcmQK 70617373776f7264",
                 "*** ***Q= ***QK ***");
-  masker_release(&masker);
-}
-
-TEST(a_value_is_added_once) {
-  struct masker masker = {0};
-  add_value(&masker, "password");
-  size_t bytes = masker.needles.text.length;
-  add_value(&masker, "password\n");
-  assert_int_equal(masker.needles.text.length, bytes);
-  assert_int_equal(masker.value_count, 1);
-  /* itself, three of base64, hex (whose digits are no letters) and line feeds */
-  add_value(&masker, "passwore");
-  assert_int_equal(masker.needles.count, 2 * 6);
-  masker_release(&masker);
-}
-
-TEST(a_needle_of_two_values_is_one) {
-  struct masker masker = {0};
-  add_value(&masker, "password");
-  add_value(&masker, "password\nsecond line");
-  add_value(&masker, "a third\npassword");
-  assert_masked(&masker, "password, second line, a third.", "***, ***, ***.");
-  size_t passwords = 0;
-  for (size_t i = 0; i < masker.needles.count; i++)
-    passwords += masker.needles.list[i].length == 8 &&
-                 memcmp(masker.needles.list[i].bytes, "password", 8) == 0;
-  assert_int_equal(passwords, 1);
   masker_release(&masker);
 }
 
@@ -187,42 +160,12 @@ TEST(values_are_bounded_in_length) {
 
 /* --- texts ----------------------------------------------------------------------------------- */
 
-TEST(an_empty_masker_changes_nothing) {
-  struct masker masker = {0};
-  assert_true(masker_is_empty(&masker));
-  assert_masked(&masker, "password", "password");
-  masker_release(&masker);
-}
-
-TEST(occurrences_that_overlap_or_touch_are_one) {
+TEST(overlapping_or_touching_occurrences_become_one_mask) {
   struct masker masker = NEEDLES("abcdef", "defghi", "xxxxxx");
   assert_masked(&masker, "-abcdefghi-", "-***-");
   assert_masked(&masker, "-abcdefdefghi-", "-***-");
   assert_masked(&masker, "-abcdefabcdef-abcdef", "-***-***");
   assert_masked(&masker, "xxxxxx-xxxxx-xxxxxxx-xxxxxxxxxxxx", "***-xxxxx-***-***");
-  masker_release(&masker);
-}
-
-TEST(line_ends_part_occurrences) {
-  struct masker masker = NEEDLES("abcdef", "absecret");
-  assert_masked(&masker, "abcdef\nabcdef\rabcdef\r\nabc\ndef", "***\n***\r***\r\nabc\ndef");
-  masker_release(&masker);
-}
-
-TEST(a_needle_inside_of_another_one_is_a_part_of_it) {
-  struct masker masker = NEEDLES("abcdefghijkl", "cdefgh", "fghijk");
-  assert_masked(&masker, "abcdefghijkl", "***");
-  assert_masked(&masker, "abcdefghijk-", "ab***-");
-  assert_masked(&masker, "abcdefgh-", "ab***-");
-  assert_masked(&masker, "abcdefg", "abcdefg");
-  masker_release(&masker);
-}
-
-/* What a search that starts again behind a part of a needle does not find. */
-TEST(an_occurrence_that_begins_inside_of_another_attempt_is_found) {
-  struct masker masker = NEEDLES("absecret");
-  assert_masked(&masker, "aabsecret", "a***");
-  assert_masked(&masker, "absecabsecret", "absec***");
   masker_release(&masker);
 }
 
@@ -323,7 +266,7 @@ TEST(a_long_needle_of_one_letter_takes_no_longer_than_others) {
 
 /* --- what a stream holds --------------------------------------------------------------------- */
 
-TEST(what_cannot_become_an_occurrence_is_handed_out) {
+TEST(bytes_that_cannot_begin_an_occurrence_are_output) {
   struct masker masker = NEEDLES("secret", "secrets-file");
   struct reader reader = reader_of(&masker);
   put_string(&reader, "a line\nthe sec");
@@ -342,15 +285,6 @@ TEST(what_cannot_become_an_occurrence_is_handed_out) {
   masker_release(&masker);
 }
 
-TEST(an_occurrence_is_handed_out_with_its_last_byte) {
-  struct masker masker = NEEDLES("secret", "secrets-file");
-  struct reader reader = reader_of(&masker);
-  put_string(&reader, "the secret");
-  assert_out(&reader, "the ***");
-  release_reader(&reader);
-  masker_release(&masker);
-}
-
 TEST(nothing_is_held_behind_a_line_end) {
   struct masker masker = NEEDLES("secret");
   struct reader reader = reader_of(&masker);
@@ -362,34 +296,9 @@ TEST(nothing_is_held_behind_a_line_end) {
   masker_release(&masker);
 }
 
-TEST(the_end_hands_out_what_was_held) {
-  struct masker masker = NEEDLES("abcdefghijkl", "cdefgh");
-  struct reader reader = reader_of(&masker);
-  put_string(&reader, "abcdefghi");
-  assert_out(&reader, "");
-  end_reader(&reader);
-  assert_out(&reader, "ab***i");
-  put_string(&reader, "jkl");
-  end_reader(&reader);
-  assert_out(&reader, "ab***ijkl");
-  release_reader(&reader);
-  masker_release(&masker);
-}
-
-TEST(bytes_without_an_occurrence_stay_where_they_are) {
-  struct masker masker = NEEDLES("secret");
-  struct mask_stream stream;
-  mask_stream_init(&stream, &masker);
-  char text[] = "nothing to see here, none at all\n";
-  assert_int_equal(mask_stream_put(&stream, text, sizeof text - 1), sizeof text - 1);
-  assert_string_equal(text, "nothing to see here, none at all\n");
-  mask_stream_release(&stream);
-  masker_release(&masker);
-}
-
 /* --- needles that are added ------------------------------------------------------------------ */
 
-TEST(a_needle_that_is_added_counts_for_what_is_held) {
+TEST(an_added_needle_is_found_in_held_bytes) {
   struct masker masker = NEEDLES("abcdefghijkl");
   struct reader reader = reader_of(&masker);
   put_string(&reader, "bcdefg abcdefghi");
@@ -405,7 +314,7 @@ TEST(a_needle_that_is_added_counts_for_what_is_held) {
   masker_release(&masker);
 }
 
-TEST(a_run_that_may_go_on_stays_one_when_a_needle_is_added) {
+TEST(a_run_stays_one_mask_when_a_needle_is_added) {
   struct masker masker = NEEDLES("secret", "cret-x", "secret-x-file");
   struct reader reader = reader_of(&masker);
   put_string(&reader, "secret-x-f");
@@ -454,7 +363,7 @@ static bool is_masked(struct masker *masker, unsigned number) {
   return strcmp(text, MASK) == 0;
 }
 
-TEST(the_oldest_that_nobody_holds_gives_way) {
+TEST(the_oldest_unheld_value_is_dropped) {
   struct masker masker = {0};
   for (unsigned i = 0; i < MASKER_VALUES_MAX; i++)
     assert_int_equal(add_numbered(&masker, i), MASKER_MASKED);
@@ -490,7 +399,7 @@ static size_t three_thousand(void) {
   return 3000;
 }
 
-TEST(bytes_are_capacity_too) {
+TEST(values_are_bounded_in_bytes) {
   struct masker masker = {.bytes_max = three_thousand};
   char value[2001];
   for (int i = 0; i < 8; i++) {
@@ -516,7 +425,7 @@ static void drop_all(struct masker *masker) {
 }
 
 /* Two streams hold back what begins a value. One of the two values is dropped. */
-TEST(what_a_stream_holds_back_outlives_its_value) {
+TEST(held_bytes_outlive_their_value) {
   static const char kept[] = "another-value", dropped[] = "value-number-7.";
   struct masker masker = {0};
   struct mask_stream streams[2];

@@ -10,31 +10,7 @@ const char *__asan_default_options(void) {
   return "allocator_may_return_null=1";
 }
 
-TEST(a_copy_ends_in_a_nul) {
-  char *copy = memory_copy("a\0bcd", 3);
-  assert_memory_equal(copy, "a\0b", 4);
-  free(copy);
-  copy = memory_copy(NULL, 0);
-  assert_string_equal(copy, "");
-  free(copy);
-}
-
-TEST(it_resizes_and_keeps_what_is_there) {
-  char *memory = memory_resize(NULL, 4);
-  memcpy(memory, "abc", 4);
-  memory = memory_resize(memory, 4096);
-  assert_string_equal(memory, "abc");
-  memory[4095] = 'x';
-  free(memory);
-}
-
-TEST(nothing_is_still_a_pointer) {
-  void *memory = memory_allocate(0);
-  assert_non_null(memory);
-  free(memory);
-}
-
-TEST(out_of_memory_ends_it_with_one_line) {
+TEST(out_of_memory_ends_the_program_with_one_line) {
   int ends[2];
   assert_int_equal(pipe(ends), 0);
   pid_t child = fork();

@@ -158,19 +158,6 @@ TREE_TEST(utf16_with_a_byte_order_mark_is_text) {
   assert_string_equal(FOUND(tree, .path = "nul", .pattern = "yes.$"), "nul:1:yes ");
 }
 
-/* Which has half as many bytes again as UTF-8. */
-TREE_TEST(the_largest_utf16_file_is_searched) {
-  enum { COUNT = SEARCH_FILE_MAX / 2 };
-  char16_t *units = malloc(COUNT * sizeof *units);
-  assert_non_null(units);
-  for (size_t i = 0; i < COUNT; i++)
-    units[i] = i == 0 ? 0xFEFF : 0x20AC;
-  units[COUNT - 2] = '\n';
-  write_utf16(tree, "a", units, COUNT, true, 0);
-  free(units);
-  assert_string_equal(FOUND(tree, .pattern = "^\xE2\x82\xAC$"), "a:2:\xE2\x82\xAC ");
-}
-
 TREE_TEST(context_comes_once_and_in_order) {
   tree_write(tree, "a", "M1\n2\n3\n4\nM5\nM6\n7\n8\n9\nM10\n", 0600);
   tree_write(tree, "b", "1\r\nM2\r\n3", 0600);
@@ -296,7 +283,7 @@ TREE_TEST(long_lines_are_cut_by_characters) {
 }
 
 /* Who names a file wants to know what is in it. */
-TREE_TEST(a_named_file_is_searched_whatever_is_in_it) {
+TREE_TEST(a_named_file_is_always_searched) {
   static char large[3 * SEARCH_FILE_MAX + 1];
   memset(large, 'x', sizeof large);
   memcpy(large, "yes\n", 4);
@@ -333,14 +320,6 @@ static void write_units(const struct tree *tree, const char *name, size_t units)
   free(bytes);
 }
 
-TREE_TEST(a_named_file_of_utf16_may_be_large) {
-  write_units(tree, "a", SEARCH_FILE_MAX);
-  assert_string_equal(FOUND(tree, .path = "a", .pattern = "^yes$"), "a:1:yes ");
-  tree_make(tree, "huge=\xFF\xFEy");
-  assert_int_equal(truncate(tree_path(tree, "huge"), (off_t)SEARCH_COPY_MAX + 1), 0);
-  check_refused(tree, "huge", "UTF-16 file exceeds 64 MiB limit: ");
-}
-
 /* It cannot be read any more, and the process ends as a kind that fails. */
 TREE_TEST(a_named_file_that_becomes_shorter_ends_the_search) {
   tree_make(tree, "a=x");
@@ -361,39 +340,7 @@ TREE_TEST(a_named_file_that_becomes_shorter_ends_the_search) {
   assert_int_equal(WEXITSTATUS(status), 1);
 }
 
-TREE_TEST(default_excludes_are_skipped) {
-  size_t count = 0;
-  char name[64];
-  for (; walk_default_excludes[count] != NULL; count++) {
-    const char *excluded = walk_default_excludes[count];
-    (void)snprintf(name, sizeof name, "%s/ %s/a=yes", excluded, excluded);
-    tree_make(tree, name);
-  }
-  assert_int_equal(count, 14);
-  tree_make(tree,
-            "in/ in/bin/ in/bin/a=yes builds/ builds/a=yes in/build=yes"); /* the last a file */
-  assert_string_equal(FOUND(tree, .pattern = "yes", .output = SEARCH_FILES), "builds/a in/build ");
-  /* Who asks for one gets it. */
-  assert_string_equal(FOUND(tree, .path = "vendor", .pattern = "yes"), "a:1:yes ");
-}
-
-TREE_TEST(only_regular_files_are_opened) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  (void)snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", tree->path);
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
-  tree_make(tree, "fifo| a=yes d/ d/b=yes link>a loop>. d/up>../d self>self");
-  tree_make(tree, "con=yes nul=yes"); /* names of devices elsewhere */
-  assert_string_equal(FOUND(tree, .pattern = "yes", .output = SEARCH_FILES), "a con d/b nul ");
-  check_refused(tree, "fifo", "is a FIFO, not a regular file: ");
-  check_refused(tree, "socket", "is a socket, not a regular file: ");
-  /* The root may be a link. */
-  assert_string_equal(FOUND(tree, .path = "link", .pattern = "yes"), "link:1:yes ");
-  assert_string_equal(FOUND(tree, .path = "d/up", .pattern = "yes"), "b:1:yes ");
-  close(fd);
-}
-
-TEST(what_is_read_outside_of_a_tree) {
+TEST(files_outside_a_tree_are_searched) {
   static const struct {
     const char *path, *pattern;
     size_t matches;
@@ -416,7 +363,7 @@ TEST(what_is_read_outside_of_a_tree) {
   }
 }
 
-TREE_TEST(what_cannot_be_read_is_counted) {
+TREE_TEST(unreadable_files_are_counted) {
   static const struct {
     const char *path, *reason;
   } roots[] = {{"closed", "cannot read directory (Permission denied): "},
@@ -454,7 +401,7 @@ TREE_TEST(what_cannot_be_read_is_counted) {
 }
 
 /* While another process makes and removes files and directories, nothing is an error. */
-TREE_TEST(what_vanishes_meanwhile_is_no_error) {
+TREE_TEST(entries_that_vanish_meanwhile_are_no_error) {
   tree_make(tree, "z=yes d/");
   pid_t changes = changes_start(tree);
   for (int i = 0; i < 500; i++)
@@ -502,28 +449,4 @@ TREE_TEST(a_short_expensive_line_is_an_error) {
   struct answer answer = ask(tree, (struct search){.pattern = catastrophe});
   assert_int_equal(answer.result, -1);
   assert_string_equal(answer.error.text, "pattern too expensive: match limit exceeded: a:2");
-}
-
-/* By one that runs out of memory, which takes less time than to run out of time. */
-TREE_TEST(too_many_skipped_lines_are_an_error) {
-  struct search search = {.pattern = "^(?:(a)|b|.)*$"};
-  char name[16];
-  for (int i = 0; i <= SEARCH_SKIPPED_MAX; i++) {
-    if (i == SEARCH_SKIPPED_MAX) {
-      struct answer answer = ask(tree, search);
-      assert_int_equal(answer.result, 0);
-      assert_int_equal(answer.found.skipped, SEARCH_SKIPPED_MAX);
-      assert_string_equal(answer.found.first, "f00:2");
-    }
-    (void)snprintf(name, sizeof name, "f%02d", i);
-    write_long_lines(tree, name, 1, SEARCH_FILE_MAX - 100);
-  }
-  struct answer answer = ask(tree, search);
-  assert_int_equal(answer.result, -1);
-  assert_string_equal(answer.error.text, "pattern too expensive: heap limit exceeded: f20:2");
-}
-
-TREE_TEST(names_are_bytes) {
-  tree_make(tree, "b\xFF=yes a\"\n=yes");
-  assert_string_equal(FOUND(tree, .pattern = "yes"), "a\"\n:1:yes b\xEF\xBF\xBD:1:yes ");
 }

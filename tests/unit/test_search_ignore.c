@@ -50,7 +50,7 @@ static void expect_hidden(size_t directories, size_t files) {
   assert_int_equal(last.hidden_files, files);
 }
 
-TREE_TEST(the_files_of_git_count_in_a_repository_only) {
+TREE_TEST(the_files_of_git_count_only_in_a_repository) {
   tree_make(tree,
             "home/ home/.config/ home/.config/git/ w/ w/a=yes w/b=yes w/c=yes w/d=yes w/e=yes");
   tree_write(tree, "w/.gitignore", "a\n", 0600);
@@ -102,7 +102,7 @@ static int search_as_nobody(void *context, struct error *error) {
 }
 
 /* As where HOME is another user's. */
-TREE_TEST(where_nobody_may_look_there_is_no_ignore_file) {
+TREE_TEST(a_directory_without_access_has_no_ignore_file) {
   struct error error = {.text = ""};
   tree_make(tree, "home/ w/ w/.git/ w/a=yes");
   assert_int_equal(chmod(tree_path(tree, "."), 0755), 0);
@@ -227,7 +227,7 @@ static void expect_gap(const struct search_gap *gap, size_t count, const char *f
     assert_string_equal(gap->first.text, first);
 }
 
-TREE_TEST(what_was_not_searched_is_counted) {
+TREE_TEST(files_that_were_not_searched_are_counted) {
   static char large[SEARCH_FILE_MAX + 1];
   memset(large, 'x', sizeof large);
   tree_make(tree, "home/ w/ w/.git/ w/.git/x=yes w/src/ w/src/bin/ w/src/bin/x=yes w/src/a.c=no "

@@ -11,58 +11,49 @@ static void assert_form(enum secret_form form, const char *value, const char *ex
 
 #define AWKWARD "a\"\\/\b\n\x1b\x7f<>&+'` \xC3\xA9\xF0\x9F\x98\x80\xFF~!"
 
-TEST(a_form_is_the_value_itself) {
-  assert_form(SECRET_RAW, AWKWARD, AWKWARD);
-}
-
-TEST(json_as_javascript_writes_it) {
-  assert_form(SECRET_JSON, AWKWARD,
-              "a\\\"\\\\/\\b\\n\\u001b\x7f<>&+'` \xC3\xA9\xF0\x9F\x98\x80\xEF\xBF\xBD~!");
-  assert_form(SECRET_JSON_UPPER, AWKWARD,
-              "a\\\"\\\\/\\b\\n\\u001B\x7f<>&+'` \xC3\xA9\xF0\x9F\x98\x80\xEF\xBF\xBD~!");
-}
-
-TEST(json_in_ascii_as_python_writes_it) {
-  assert_form(SECRET_JSON_ASCII, AWKWARD,
-              "a\\\"\\\\/\\b\\n\\u001b\\u007f<>&+'` \\u00e9\\ud83d\\ude00\\ufffd~!");
-  assert_form(SECRET_JSON_ASCII_UPPER, AWKWARD,
-              "a\\\"\\\\/\\b\\n\\u001B\\u007F<>&+'` \\u00E9\\uD83D\\uDE00\\uFFFD~!");
-}
-
-TEST(json_with_slashes_escaped_as_php_writes_it) {
-  assert_form(SECRET_JSON_SLASH, "https://x\xC3\xA9", "https:\\/\\/x\xC3\xA9");
-  assert_form(SECRET_JSON_SLASH_ASCII, "https://x\xC3\xA9", "https:\\/\\/x\\u00e9");
-}
-
-TEST(json_for_html_as_go_writes_it) {
-  assert_form(SECRET_JSON_HTML, "<a href=\"x\">&'\xC3\xA9",
-              "\\u003ca href=\\\"x\\\"\\u003e\\u0026'\xC3\xA9");
-}
-
-TEST(json_as_dot_net_writes_it) {
-  assert_form(SECRET_JSON_NET, AWKWARD,
-              "a\\u0022\\\\/\\b\\n\\u001B\\u007F\\u003C\\u003E\\u0026\\u002B\\u0027\\u0060 "
-              "\\u00E9\\uD83D\\uDE00\\uFFFD~!");
-}
-
-TEST(json_as_gson_writes_it) {
-  assert_form(SECRET_JSON_GSON, "<a=\"'\">&\xC3\xA9",
-              "\\u003ca\\u003d\\\"\\u0027\\\"\\u003e\\u0026\xC3\xA9");
-}
-
-TEST(urls_have_each_other_byte_in_hex) {
-  assert_form(SECRET_URL, "p/w: \xC3\xBF+~!", "p%2Fw%3A%20%C3%BF%2B~%21");
-  assert_form(SECRET_URL_LOWER, "p/w: \xC3\xBF+~!", "p%2fw%3a%20%c3%bf%2b~%21");
-  assert_form(SECRET_URL_PLUS, "p/w: \xC3\xBF+~!", "p%2Fw%3A+%C3%BF%2B~%21");
-  assert_form(SECRET_URL_PLUS_LOWER, "p/w: \xC3\xBF+~!", "p%2fw%3a+%c3%bf%2b~%21");
-  assert_form(SECRET_URL_COMPONENT, "p/w: (!*')-", "p%2Fw%3A%20(!*')-");
-  assert_form(SECRET_URL_PATH, "p/w: !", "p/w%3A%20%21");
-}
-
-/* base64("pass?>word") is "cGFzcz8+d29yZA==". */
-TEST(base64_has_what_depends_on_the_value_alone) {
-  assert_form(SECRET_BASE64_0, "pass?>word", "cGFzcz8+d29yZ");
-  assert_form(SECRET_BASE64URL_0, "pass?>word", "cGFzcz8-d29yZ");
+TEST(each_form_is_what_programs_print) {
+  static const struct {
+    enum secret_form form;
+    const char *value, *expected;
+  } rows[] = {
+      {SECRET_RAW, AWKWARD, AWKWARD},
+      {SECRET_JSON, AWKWARD,
+       "a\\\"\\\\/\\b\\n\\u001b\x7f<>&+'` \xC3\xA9\xF0\x9F\x98\x80\xEF\xBF\xBD~!"},
+      {SECRET_JSON_UPPER, AWKWARD,
+       "a\\\"\\\\/\\b\\n\\u001B\x7f<>&+'` \xC3\xA9\xF0\x9F\x98\x80\xEF\xBF\xBD~!"},
+      {SECRET_JSON_ASCII, AWKWARD,
+       "a\\\"\\\\/\\b\\n\\u001b\\u007f<>&+'` \\u00e9\\ud83d\\ude00\\ufffd~!"},
+      {SECRET_JSON_ASCII_UPPER, AWKWARD,
+       "a\\\"\\\\/\\b\\n\\u001B\\u007F<>&+'` \\u00E9\\uD83D\\uDE00\\uFFFD~!"},
+      {SECRET_JSON_SLASH, "https://x\xC3\xA9", "https:\\/\\/x\xC3\xA9"},
+      {SECRET_JSON_SLASH_ASCII, "https://x\xC3\xA9", "https:\\/\\/x\\u00e9"},
+      {SECRET_JSON_HTML, "<a href=\"x\">&'\xC3\xA9",
+       "\\u003ca href=\\\"x\\\"\\u003e\\u0026'\xC3\xA9"},
+      {SECRET_JSON_NET, AWKWARD,
+       "a\\u0022\\\\/\\b\\n\\u001B\\u007F\\u003C\\u003E\\u0026\\u002B\\u0027\\u0060 "
+       "\\u00E9\\uD83D\\uDE00\\uFFFD~!"},
+      {SECRET_JSON_GSON, "<a=\"'\">&\xC3\xA9",
+       "\\u003ca\\u003d\\\"\\u0027\\\"\\u003e\\u0026\xC3\xA9"},
+      {SECRET_URL, "p/w: \xC3\xBF+~!", "p%2Fw%3A%20%C3%BF%2B~%21"},
+      {SECRET_URL_LOWER, "p/w: \xC3\xBF+~!", "p%2fw%3a%20%c3%bf%2b~%21"},
+      {SECRET_URL_PLUS, "p/w: \xC3\xBF+~!", "p%2Fw%3A+%C3%BF%2B~%21"},
+      {SECRET_URL_PLUS_LOWER, "p/w: \xC3\xBF+~!", "p%2fw%3a+%c3%bf%2b~%21"},
+      {SECRET_URL_COMPONENT, "p/w: (!*')-", "p%2Fw%3A%20(!*')-"},
+      {SECRET_URL_PATH, "p/w: !", "p/w%3A%20%21"},
+      {SECRET_BASE64_0, "pass?>word", "cGFzcz8+d29yZ"}, /* of "cGFzcz8+d29yZA==" */
+      {SECRET_BASE64URL_0, "pass?>word", "cGFzcz8-d29yZ"},
+      {SECRET_XML, "<&>\"'", "&lt;&amp;&gt;&quot;&apos;"},
+      {SECRET_XML_TEXT, "<&>\"'", "&lt;&amp;&gt;\"'"},
+      {SECRET_HTML, "<&>\"'", "&lt;&amp;&gt;&quot;&#39;"},
+      {SECRET_HTML_HEX, "<&>\"'", "&lt;&amp;&gt;&quot;&#x27;"},
+      {SECRET_HTML_DEC, "<&>\"'", "&lt;&amp;&gt;&#34;&#39;"},
+      {SECRET_SHELL, "it's", "it'\\''s"},
+      {SECRET_SHELL_DOUBLE, "it's", "it'\"'\"'s"},
+      {SECRET_HEX, "J\x01\xAB", "4a01ab"},
+      {SECRET_HEX_UPPER, "J\x01\xAB", "4A01AB"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    assert_form(rows[i].form, rows[i].value, rows[i].expected);
 }
 
 /* Each value in each surrounding, in base64, has the form of its place. */
@@ -84,24 +75,6 @@ TEST(base64_is_found_behind_and_before_anything) {
       buffer_release(&encoded);
       buffer_release(&form);
     }
-}
-
-TEST(xml_has_entities) {
-  assert_form(SECRET_XML, "<&>\"'", "&lt;&amp;&gt;&quot;&apos;");
-  assert_form(SECRET_XML_TEXT, "<&>\"'", "&lt;&amp;&gt;\"'");
-  assert_form(SECRET_HTML, "<&>\"'", "&lt;&amp;&gt;&quot;&#39;");
-  assert_form(SECRET_HTML_HEX, "<&>\"'", "&lt;&amp;&gt;&quot;&#x27;");
-  assert_form(SECRET_HTML_DEC, "<&>\"'", "&lt;&amp;&gt;&#34;&#39;");
-}
-
-TEST(a_shell_has_quotes_around_a_quote) {
-  assert_form(SECRET_SHELL, "it's", "it'\\''s");
-  assert_form(SECRET_SHELL_DOUBLE, "it's", "it'\"'\"'s");
-}
-
-TEST(hex_has_two_digits_for_each_byte) {
-  assert_form(SECRET_HEX, "J\x01\xAB", "4a01ab");
-  assert_form(SECRET_HEX_UPPER, "J\x01\xAB", "4A01AB");
 }
 
 TEST(no_form_is_longer_than_the_header_says) {

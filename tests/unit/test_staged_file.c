@@ -42,7 +42,7 @@ static void put_file(const struct tree *tree) {
 
 /* Begun; sealed; with a close that says only then that there is no room, as over a network; over a
    directory, which is not replaced. */
-TREE_TEST(without_a_commit_nothing_stays) {
+TREE_TEST(without_a_commit_nothing_is_left) {
   int descriptors = proc_fd_count(getpid());
   tree_write(tree, "file", "old", 0600);
   for (int i = 0; i < 4; i++) {
@@ -84,7 +84,7 @@ static void hidden_name(const struct tree *tree, char *name) {
 }
 
 /* Whoever put it there: it is removed, not written to. */
-TREE_TEST(what_lies_there_is_not_written_to) {
+TREE_TEST(an_abandoned_hidden_file_is_not_written_to) {
   char hidden[64];
   struct staged_file staged;
   hidden_name(tree, hidden);
@@ -109,7 +109,7 @@ TREE_TEST(what_lies_there_is_not_written_to) {
 }
 
 /* One that has lost its name has nothing to commit, and removes nobody else's. */
-TREE_TEST(a_lost_file_is_not_committed) {
+TREE_TEST(a_file_that_has_lost_its_name_is_not_committed) {
   struct staged_file staged;
   begin(&staged, tree);
   assert_int_equal(unlinkat(tree->fd, staged.hidden, 0), 0);

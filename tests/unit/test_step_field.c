@@ -43,44 +43,6 @@ TEST(offsets) {
   }
 }
 
-TEST(counts_may_have_a_maximum) {
-  const struct step_field field = {
-      .name = "n", .type = &step_field_count, .maximum = 10, .fallback = 7};
-  static const char *const good[] = {"null", "-1", "0", "1", "10"};
-  static const unsigned numbers[] = {7, 7, 7, 1, 10};
-  struct error error;
-  unsigned number = 0;
-  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-    cJSON *value = i > 0 ? cJSON_Parse(good[i]) : NULL;
-    assert_int_equal(step_field_count.read(&field, value, &number, &error), 0);
-    assert_int_equal(number, numbers[i]);
-    cJSON_Delete(value);
-  }
-  cJSON *value = cJSON_CreateNumber(11);
-  assert_int_equal(step_field_count.read(&field, value, &number, &error), -1);
-  assert_string_equal(error.text, "n: expected a whole number up to 10, got 11");
-  cJSON_Delete(value);
-}
-
-TEST(other_counts_end_where_int_does) {
-  static const char *const bad[][2] = {
-      {"2147483648", "2147483648"}, {"1.5", "1.5"}, {"1e300", "1e+300"}, {"'1'", "a string"}};
-  const struct step_field field = {.name = "n", .type = &step_field_count, .fallback = 7};
-  struct error error;
-  unsigned number = 0;
-  cJSON *value = cJSON_CreateNumber(2147483647);
-  assert_int_equal(step_field_count.read(&field, value, &number, &error), 0);
-  assert_int_equal(number, 2147483647);
-  cJSON_Delete(value);
-  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-    value = cJSON_Parse(quoted(bad[i][0]));
-    assert_int_equal(step_field_count.read(&field, value, &number, &error), -1);
-    assert_string_equal(
-        error.text, formatted("n: expected a whole number up to 2147483647, got %s", bad[i][1]));
-    cJSON_Delete(value);
-  }
-}
-
 /* As `kind`, `outputMode` and `sortBy` are read. */
 TEST(choices) {
   static const struct step_choice choices[] = {
@@ -155,7 +117,7 @@ static void expect_path(const char *path, const char *name, const char *expected
   cJSON_Delete(object);
 }
 
-TEST(what_is_long_or_strange_is_shown_on_one_short_line) {
+TEST(long_or_strange_names_are_shown_on_one_short_line) {
   static const struct {
     const char *text, *shown;
   } rows[] = {
@@ -171,7 +133,7 @@ TEST(what_is_long_or_strange_is_shown_on_one_short_line) {
 }
 
 /* Pairwise, this would be 20,000,000,000 comparisons. */
-TEST(many_names_are_no_trouble) {
+TEST(many_names_are_checked_quickly) {
   enum { COUNT = 200000, SIZE = 16 };
   char *json = malloc((size_t)COUNT * SIZE + 2);
   assert_non_null(json);

@@ -27,7 +27,7 @@ static const struct step_usage usage = {.max_rss_bytes = 63791104,
                                         .involuntary_switches = 23,
                                         .processes = 4};
 
-TEST(it_is_the_contract_s_example) {
+TEST(it_matches_the_golden_file) {
   char golden[1024] = "";
   FILE *file = fopen("tests/unit/golden/step_result.json", "r");
   assert_non_null(file);
@@ -85,14 +85,14 @@ TEST(each_cause_has_its_word) {
                 formatted("{'cause':'%s'}", words[i]));
 }
 
-TEST(what_is_not_known_is_absent) {
+TEST(unknown_figures_are_omitted) {
   static const struct step_usage unknown = {-1, -1, -1, -1, -1, -1, -1, -1, -1};
   const struct result_end end = {
       .usage = &unknown, .oom_kills = -1, .memory_limit_bytes = -1, .memory_peak_bytes = -1};
   assert_ends(&end, "{'cause':'exited','survivors':0}");
 }
 
-TEST(an_end_by_a_signal_for_want_of_memory) {
+TEST(an_out_of_memory_kill_is_reported) {
   const struct result_end end = {.cause = STEP_CAUSE_SIGNAL,
                                  .signal = 9,
                                  .signal_name = "SIGKILL",
@@ -112,7 +112,7 @@ TEST(an_end_by_a_signal_for_want_of_memory) {
                     "'survivors':2,'heldBy':{'pid':7,'command':'sleep 1000'}}");
 }
 
-TEST(those_that_were_alive) {
+TEST(living_processes_are_listed) {
   static const struct step_usage unknown = {-1, -1, -1, -1, -1, -1, -1, -1, -1};
   static const struct step_process alive[] = {{.pid = 12,
                                                .parent = 9,
@@ -158,7 +158,7 @@ TEST(texts_may_be_any_bytes) {
                        "\xE2\x82\xAC\xEF\xBF\xBD','eventCount':null,'end':{'cause':'exited'}}"));
 }
 
-TEST(what_was_cut_is_behind_the_other_fields) {
+TEST(truncated_output_follows_the_other_fields) {
   struct step_result self = {.schema_version = 2,
                              .step_id = "s",
                              .output_content = "a\n",

@@ -59,7 +59,7 @@ TEST(one_occurrence_is_replaced) {
   CHECK_ROWS(rows);
 }
 
-TEST(all_occurrences_are_replaced_where_that_is_wanted) {
+TEST(all_occurrences_are_replaced_on_request) {
   static const struct row rows[] = {
       {"a b a", {"*a>x"}, "x b x", "\n\n@ line 1 (2 occurrences):\n- a\n+ x\n"},
       {"b\na", {"*a>aa"}, "b\naa", "\n\n@ line 2 (1 occurrence):\n- a\n+ aa\n"},
@@ -69,7 +69,7 @@ TEST(all_occurrences_are_replaced_where_that_is_wanted) {
   CHECK_ROWS(rows);
 }
 
-TEST(what_cannot_be_applied_is_named) {
+TEST(edits_that_cannot_be_applied_are_named) {
   static const struct row rows[] = {
       {"a", {">x"}, NULL, "old_string is required"},
       {"a", {"*>x"}, NULL, "old_string is required"},
@@ -164,7 +164,7 @@ TEST(line_endings_stay_as_they_are) {
 }
 
 /* It would be 20 TB. */
-TEST(what_would_be_too_large_is_not_made) {
+TEST(a_text_that_would_be_too_large_is_rejected) {
   enum { LENGTH = 1000000, LONG = 20000000 };
   struct buffer text = {0}, report = {0};
   struct error error;

@@ -186,18 +186,6 @@ static void expect_refusal(const char *path, const char *const *globs, const cha
   buffer_release(&content);
 }
 
-TREE_TEST(a_root_that_is_no_directory_is_rejected) {
-  const char *file = tree_path(tree, "file");
-  const char *closed = tree_path(tree, "names-only");
-  tree_make(tree, "file");
-  tree_make_directory(tree, "names-only", 0744);
-  assert_int_equal(fchmod(tree->fd, 0755), 0);
-  assert_int_equal(seteuid(65534), 0);
-  expect_refusal(file, NULL, formatted("is a regular file, not a directory: %s", file));
-  expect_refusal(closed, NULL, formatted("cannot read directory (Permission denied): %s", closed));
-  assert_int_equal(seteuid(0), 0);
-}
-
 TREE_TEST(a_bad_glob_is_named_in_the_error) {
   static const char *const wrong[] = {"*.c", "src[a", "{", NULL};
   expect_refusal(tree->path, wrong, "glob: no ] for the [ at offset 3: src[a");
@@ -256,7 +244,7 @@ static void expect_next(const char **at, const char *expected) {
   *at += strlen(expected);
 }
 
-TREE_TEST(exactly_a_thousand_are_no_cut) {
+TREE_TEST(exactly_a_thousand_entries_are_not_cut) {
   make_many(tree, "f", 999, false);
   tree_make_directory(tree, "d", 0700);
   struct levels_found result;
@@ -272,20 +260,6 @@ TREE_TEST(exactly_a_thousand_are_no_cut) {
   assert_string_equal(text + strlen(text) - (sizeof last - 1), last);
   (void)draw(&result, tree->path, 1, NULL); /* what is deeper was not asked for */
   assert_false(result.is_cut);
-}
-
-/* The first ones are shown whatever the order is in which they are read. */
-TREE_TEST(the_first_of_too_many_are_shown) {
-  make_many(tree, "f", 1500, false);
-  tree_make(tree, "z/ z/in");
-  struct levels_found result;
-  const char *text = draw(&result, tree->path, 4, NULL);
-  const char *at = strchr(text, '\n') + 1;
-  expect_next(&at, "├── z/\n");
-  for (int i = 0; i < 998; i++)
-    expect_next(&at, formatted("├── f%04d\n", i));
-  expect_next(&at, "└── f0998\n" TREE_RENDER_CUT "\n");
-  assert_int_equal(*at, '\0');
 }
 
 /* One large directory does not hide what is beside it. */
@@ -306,26 +280,4 @@ TREE_TEST(upper_levels_come_first) {
   expect_next(&at, "└── c\n" TREE_RENDER_CUT "\n");
   assert_int_equal(*at, '\0');
   assert_int_equal(result.entries, 1000);
-}
-
-TREE_TEST(levels_beyond_the_walk_are_not_shown) {
-  tree_make_chain(tree, "d", WALK_DEPTH_MAX + 2);
-  struct levels_found result;
-  (void)draw(&result, tree->path, UINT_MAX, NULL);
-  assert_int_equal(result.entries, WALK_DEPTH_MAX);
-  assert_int_equal(result.unread, 1);
-  assert_false(result.is_cut);
-}
-
-TREE_TEST(what_vanishes_meanwhile_is_no_error) {
-  tree_make(tree, "d/ stays");
-  pid_t changes = changes_start(tree);
-  for (int i = 0; i < 300; i++) {
-    struct levels_found result;
-    const char *text = draw(&result, tree->path, 4, NULL);
-    assert_false(result.is_cut);
-    static const char last[] = "\n└── stays\n";
-    assert_string_equal(text + strlen(text) - (sizeof last - 1), last);
-  }
-  changes_stop(changes);
 }

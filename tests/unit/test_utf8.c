@@ -104,20 +104,6 @@ TEST(every_code_point) {
   }
 }
 
-TEST(four_bytes_that_break_off) {
-  static const struct {
-    const char *text;
-    size_t length, broken;
-  } rows[] = {
-      {"\xF0\x9F\230a", 4, 3},    {"\xF0\x9F\x98\xFF", 4, 3}, {"\xF0\x8F\xBF\xBF", 4, 1},
-      {"\xF4\x90\x80\x80", 4, 1}, {"\xF5\x80\x80\x80", 4, 1}, {"\xF4\x8F\xBF\xC0", 4, 3},
-  };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    assert_int_equal(utf8_sequence(rows[i].text, rows[i].length), 0);
-    assert_int_equal(utf8_broken(rows[i].text, rows[i].length), rows[i].broken);
-  }
-}
-
 TEST(the_valid_prefix_ends_at_the_first_bad_byte) {
   static const char *const bad[] = {"\x80", "\xC0\x80", "\xE2\x82", "\xED\xA0\x80", "\xFF"};
   static const char *const good[] = {"", "a", "\xC3\xA9", "\xE2\x82\xAC", "\xF0\x9F\x98\x80"};
@@ -138,13 +124,6 @@ TEST(the_valid_prefix_ends_at_the_first_bad_byte) {
   }
   assert_int_equal(utf8_valid_prefix("a\0b", 3), 3);
   assert_int_equal(utf8_valid_prefix(NULL, 0), 0);
-}
-
-TEST(a_mark_is_three_bytes) {
-  assert_true(utf8_is_marked("\xEF\xBB\xBF", 3));
-  assert_false(utf8_is_marked("\xEF\xBB\xBF", 2));
-  assert_false(utf8_is_marked("\xEF\xBB\xBE", 3));
-  assert_false(utf8_is_marked(NULL, 0));
 }
 
 TEST(a_cut_leaves_sequences_whole) {
