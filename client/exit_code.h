@@ -1,12 +1,12 @@
 #ifndef CLIENT_EXIT_CODE_H
 #define CLIENT_EXIT_CODE_H
 
-/* What `sandbox` exits with, beside a command's own code and 128 + N of one that signal N has
-   ended: as timeout(1), env(1) and docker-run(1). */
-#define EXIT_FOUND 1 /* doctor has found something */
+/* The exit codes of `sandbox`, besides the ones of commands. They follow timeout(1), env(1) and
+   docker-run(1). 128 + N stands for signal N. */
+#define EXIT_FOUND 1 /* a file is missing, grep found nothing, or doctor found a problem */
 #define EXIT_USAGE 64
 #define EXIT_TIMED_OUT 124
-#define EXIT_CLIENT 125 /* the client's own failure; refused, interrupted, lost, no agent */
+#define EXIT_CLIENT 125 /* the client failed, or the step was rejected, interrupted or lost */
 #define EXIT_NOT_EXECUTABLE 126
 #define EXIT_NOT_FOUND 127
 #define EXIT_CANCELLED 130

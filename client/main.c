@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
@@ -9,35 +8,69 @@
 #include <unistd.h>
 
 #include "base/loop.h"
+#include "client/commands/command.h"
 #include "client/exit_code.h"
-#include "client/program.h"
 #include "client/redis/job.h"
 #include "wire/version.h"
 
-static const struct command *const commands[] = {
-    &run_command,  &follow_command,   &ps_command,     &cancel_command,
-    &read_command, &write_command,    &edit_command,   &ls_command,
-    &grep_command, &tree_command,     &cp_command,     &top_command,
-    &jobs_command, &shutdown_command, &doctor_command, NULL};
+struct command {
+  const char *name, *help;
+  const char *usage; /* what follows the name; "": the command takes no arguments */
+  command_function *run;
+  bool needs_job;
+  /* Only for a command that takes another one: the letters of its options that have a value. NULL:
+     the flags of `sandbox` may stand anywhere. */
+  const char *value_options;
+};
 
-/* What needs an agent that can start a step beside others. */
+static const struct command commands[] = {
+    {"run", "run a command; show its output and exit with its code",
+     "[-w DIR] [-e NAME[=VALUE]]... [-t SECONDS] [-i] [--detach] [--id GUID] -- COMMAND...\n"
+     "       sandbox run ... -c SCRIPT",
+     run_command, true, "wetc"},
+    {"follow", "show the output of steps live; with an ID, exit with its code",
+     "[-n LINES] [--since 30s|5m|2h] [--timestamps] [--all]\n"
+     "       sandbox follow ID [-n LINES] [--since 5m] [--timestamps] [--html FILE] [--cast FILE]",
+     follow_command, true, NULL},
+    {"ps", "list the running step and the waiting steps", "", ps_command, true, NULL},
+    {"cancel", "cancel steps by ID or unique prefix", "ID | --running | --waiting | --all",
+     cancel_command, true, NULL},
+    {"read", "print a file; with -l, print numbered lines", "PATH [-l FROM[:COUNT]]", read_command,
+     true, NULL},
+    {"write", "write standard input to a file", "PATH < FILE", write_command, true, NULL},
+    {"edit", "replace a unique text in a file, or each one with --all", "PATH OLD NEW [--all]",
+     edit_command, true, NULL},
+    {"ls", "list a directory: type, size, name", "[PATH]", ls_command, true, NULL},
+    {"grep", "search files: path:line:text; exit with 1 if nothing matches",
+     "PATTERN [PATH] [-g GLOB] [-i]", grep_command, true, NULL},
+    {"tree", "draw a directory tree", "[PATH]", tree_command, true, NULL},
+    {"cp", "copy a file or directory into or out of the sandbox",
+     "SRC DST    (:PATH is in the sandbox)", cp_command, true, NULL},
+    {"top", "show what jobs use: CPU, memory, steps per minute", "", top_command, false, NULL},
+    {"jobs", "list the jobs that have an agent", "", jobs_command, false, NULL},
+    {"shutdown", "stop the agent after its steps, or now", "[--now]", shutdown_command, true, NULL},
+    {"doctor", "diagnose problems and suggest fixes", "", doctor_command, false, NULL},
+};
+#define COMMANDS (sizeof commands / sizeof *commands)
+
+/* Commands of a later version: they need an agent that can run steps in parallel. */
 static const char *const later[] = {"exec", "sh", "start", "wait", "signal"};
 
-/* With the line that was typed and the next prompt it fits 24 lines of 80 columns. */
+/* Together with the command line and the next prompt, the help fits 24 lines of 80 columns. */
 static const char head[] = "Usage: sandbox [-u URL] [-j JOB] [OPTION]... COMMAND [ARGUMENT]...\n"
-                           "sandbox COMMAND --help says how that one is used.\n";
+                           "sandbox COMMAND --help shows the usage of a command.\n";
 
 static const char tail[] =
     "\n"
-    "  -u, --redis-url URL  the Redis of the job [REDIS_URL]; TLS as the agent\n"
-    "  -j, --job JOB        the job [JOB_ID]; without it the only one that is alive\n"
-    "  --json  one JSON value a line;  -q  only errors;  --color auto|always|never\n"
+    "  -u, --redis-url URL  Redis [REDIS_URL]; the TLS options are those of the agent\n"
+    "  -j, --job JOB        the job [JOB_ID]; default: the only one that is alive\n"
+    "  --json  one JSON value per line;  -q  only errors;  --color auto|always|never\n"
     "Exit codes: the command's; 124 timed out, 125 not run or unknown, 130 cancelled\n";
 
 static void print_help(FILE *out) {
   (void)fputs(head, out);
-  for (size_t i = 0; commands[i] != NULL; i++)
-    (void)fprintf(out, "  %-10s%s\n", commands[i]->name, commands[i]->help);
+  for (size_t i = 0; i < COMMANDS; i++)
+    (void)fprintf(out, "  %-10s%s\n", commands[i].name, commands[i].help);
   (void)fputs(tail, out);
 }
 
@@ -46,109 +79,83 @@ static void print_usage(FILE *out, const struct command *command) {
                 command->usage);
 }
 
-int program_usage(const struct command *command) {
-  print_usage(stderr, command);
-  return EXIT_USAGE;
-}
-
 static const struct command *find_command(const char *name) {
-  for (size_t i = 0; commands[i] != NULL; i++)
-    if (strcmp(commands[i]->name, name) == 0)
-      return commands[i];
+  for (size_t i = 0; i < COMMANDS; i++)
+    if (strcmp(commands[i].name, name) == 0)
+      return &commands[i];
   return NULL;
 }
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-enum { CACERT = 256, CACERTDIR, CERT, KEY, SNI, INSECURE, JSON, COLOR, HELP, VERSION };
+/* Options with a text have an environment variable, too. */
+enum { URL, JOB, CACERT, CACERTDIR, CERT, KEY, SNI, TEXTS };
+static const char *const variables[TEXTS] = {"REDIS_URL",       "JOB_ID",     "REDIS_CACERT",
+                                             "REDIS_CACERTDIR", "REDIS_CERT", "REDIS_KEY",
+                                             "REDIS_SNI"};
+
+enum { TEXT_OPTION = 256, INSECURE = TEXT_OPTION + TEXTS, JSON, COLOR, HELP, VERSION };
 
 struct settings {
-  const char *url;
-  char *late_url; /* the same, where it stands behind the command; NULL: it does not */
+  const char *texts[TEXTS];
+  char *late_url; /* a URL behind the command; NULL: none */
   enum terminal_colors colors;
   bool quiet;
 };
 
-static const char *variable(const char *name) {
-  const char *value = getenv(name);
-  return value != NULL && value[0] != '\0' ? value : NULL;
-}
-
-static void read_variables(struct program *self, struct settings *settings) {
-  settings->url = variable("REDIS_URL");
-  self->job = variable("JOB_ID");
-  self->tls = (struct tls_options){.ca_file = variable("REDIS_CACERT"),
-                                   .ca_directory = variable("REDIS_CACERTDIR"),
-                                   .certificate = variable("REDIS_CERT"),
-                                   .key = variable("REDIS_KEY"),
-                                   .name = variable("REDIS_SNI")};
-}
-
-/* Returns 0, or -1 for wrong usage. */
-static int take_option(struct program *self, struct settings *settings, int option) {
-  static const char *const colors[] = {"auto", "always", "never"};
-  switch (option) {
-  case 'u':
-    settings->url = optarg;
-    return 0;
-  case 'j':
-    self->job = optarg;
-    return 0;
-  case 'q':
-    settings->quiet = true;
-    return 0;
-  case JSON:
-    self->json = true;
-    return 0;
-  case CACERT:
-    self->tls.ca_file = optarg;
-    return 0;
-  case CACERTDIR:
-    self->tls.ca_directory = optarg;
-    return 0;
-  case CERT:
-    self->tls.certificate = optarg;
-    return 0;
-  case KEY:
-    self->tls.key = optarg;
-    return 0;
-  case SNI:
-    self->tls.name = optarg;
-    return 0;
-  case INSECURE:
-    self->tls.insecure = true;
-    return 0;
-  case COLOR:
-    for (int i = 0; i < 3; i++)
-      if (strcmp(optarg, colors[i]) == 0) {
-        settings->colors = (enum terminal_colors)i;
-        return 0;
-      }
-    return -1;
-  default:
-    return -1;
+static void read_variables(struct settings *settings) {
+  for (size_t i = 0; i < TEXTS; i++) {
+    const char *value = getenv(variables[i]);
+    settings->texts[i] = value != NULL && value[0] != '\0' ? value : NULL;
   }
 }
 
-/* Returns the index of the command's name; argc when there is none; -1 for wrong usage; -2 when all
-   is done, as for --help. */
+static int set_color(struct settings *settings, const char *name) {
+  static const char *const names[] = {"auto", "always", "never"};
+  for (int i = 0; i < 3; i++)
+    if (strcmp(name, names[i]) == 0) {
+      settings->colors = (enum terminal_colors)i;
+      return 0;
+    }
+  return -1;
+}
+
+/* Returns 0, or -1 for wrong usage. */
+static int set_option(struct program *self, struct settings *settings, int option) {
+  if (option >= TEXT_OPTION && option < TEXT_OPTION + TEXTS)
+    settings->texts[option - TEXT_OPTION] = optarg;
+  else if (option == INSECURE)
+    self->tls.insecure = true;
+  else if (option == JSON)
+    self->json = true;
+  else if (option == 'q')
+    settings->quiet = true;
+  else
+    return option == COLOR ? set_color(settings, optarg) : -1;
+  return 0;
+}
+
+/* Returns the index of the command's name or, without one, argc. Returns -1 for wrong usage, and -2
+   if nothing remains to be done, as after --help. */
 static int read_options(struct program *self, struct settings *settings, int argc, char **argv) {
-  static const struct option options[] = {{"redis-url", required_argument, NULL, 'u'},
-                                          {"job", required_argument, NULL, 'j'},
-                                          {"quiet", no_argument, NULL, 'q'},
-                                          {"json", no_argument, NULL, JSON},
-                                          {"color", required_argument, NULL, COLOR},
-                                          {"cacert", required_argument, NULL, CACERT},
-                                          {"cacertdir", required_argument, NULL, CACERTDIR},
-                                          {"cert", required_argument, NULL, CERT},
-                                          {"key", required_argument, NULL, KEY},
-                                          {"sni", required_argument, NULL, SNI},
-                                          {"insecure", no_argument, NULL, INSECURE},
-                                          {"help", no_argument, NULL, HELP},
-                                          {"version", no_argument, NULL, VERSION},
-                                          {NULL, 0, NULL, 0}};
-  read_variables(self, settings);
+  static const struct option options[] = {
+      {"redis-url", required_argument, NULL, TEXT_OPTION + URL},
+      {"job", required_argument, NULL, TEXT_OPTION + JOB},
+      {"cacert", required_argument, NULL, TEXT_OPTION + CACERT},
+      {"cacertdir", required_argument, NULL, TEXT_OPTION + CACERTDIR},
+      {"cert", required_argument, NULL, TEXT_OPTION + CERT},
+      {"key", required_argument, NULL, TEXT_OPTION + KEY},
+      {"sni", required_argument, NULL, TEXT_OPTION + SNI},
+      {"insecure", no_argument, NULL, INSECURE},
+      {"quiet", no_argument, NULL, 'q'},
+      {"json", no_argument, NULL, JSON},
+      {"color", required_argument, NULL, COLOR},
+      {"help", no_argument, NULL, HELP},
+      {"version", no_argument, NULL, VERSION},
+      {NULL, 0, NULL, 0}};
+  read_variables(settings);
   for (int option; (option = getopt_long(argc, argv, "+u:j:qh", options, NULL)) != -1;) {
+    option = option == 'u' ? TEXT_OPTION + URL : option == 'j' ? TEXT_OPTION + JOB : option;
     if (option == 'h' || option == HELP) {
       print_help(stdout);
       return -2;
@@ -157,7 +164,7 @@ static int read_options(struct program *self, struct settings *settings, int arg
       (void)printf("sandbox %s\n", SANDBOX_VERSION);
       return -2;
     }
-    if (take_option(self, settings, option) != 0)
+    if (set_option(self, settings, option) != 0)
       return -1;
   }
   return optind;
@@ -167,31 +174,33 @@ static bool is_flag(const char *word, const char *name, const char *other) {
   return strcmp(word, name) == 0 || strcmp(word, other) == 0;
 }
 
-/* An option of the command whose value is the next word. */
+/* Whether the next word is the value of this option of the command. */
 static bool has_value(const struct command *command, const char *word) {
-  bool is_long = strncmp(word, "--", 2) == 0;
+  const bool is_long = strncmp(word, "--", 2) == 0;
   return is_long ? strcmp(word, "--id") == 0
-                 : word[1] != '\0' && word[2] == '\0' && strchr(command->before, word[1]) != NULL;
+                 : word[1] != '\0' && word[2] == '\0' &&
+                       strchr(command->value_options, word[1]) != NULL;
 }
 
-/* These flags may stand behind the command, too; not behind "--", nor behind the first word of what
-   is run. Takes them out; returns how many words are left. */
-static int take_flags(struct program *self, struct settings *settings,
-                      const struct command *command, int argc, char **argv) {
+/* Takes the flags that may also follow the command, except after "--" and after the first word of a
+   command that is run. Returns how many words are left. */
+static int take_late_flags(struct program *self, struct settings *settings,
+                           const struct command *command, int argc, char **argv) {
+  const bool takes_command = command->value_options != NULL;
   int kept = 1, at = 1;
   for (; at < argc && strcmp(argv[at], "--") != 0; at++) {
-    bool has_next = at + 1 < argc;
-    if (command->before != NULL && argv[at][0] != '-')
+    const bool has_next = at + 1 < argc;
+    if (takes_command && argv[at][0] != '-')
       break;
     if (strcmp(argv[at], "--json") == 0)
       self->json = true;
     else if (is_flag(argv[at], "-q", "--quiet"))
       self->terminal.quiet = true;
     else if (is_flag(argv[at], "-j", "--job") && has_next)
-      self->job = argv[++at];
+      settings->texts[JOB] = argv[++at];
     else if (is_flag(argv[at], "-u", "--redis-url") && has_next)
-      settings->url = settings->late_url = argv[++at];
-    else if ((argv[kept++] = argv[at])[0] == '-' && command->before != NULL && has_next &&
+      settings->texts[URL] = settings->late_url = argv[++at];
+    else if ((argv[kept++] = argv[at])[0] == '-' && takes_command && has_next &&
              has_value(command, argv[at]))
       argv[kept++] = argv[++at];
   }
@@ -201,12 +210,12 @@ static int take_flags(struct program *self, struct settings *settings,
   return kept;
 }
 
-/* The URL as it is connected to. What others can see of it is overwritten. */
+/* Parses the URL. A password in it is overwritten in the arguments, which ps(1) shows. */
 static int read_url(struct program *self, const struct settings *settings, int argc, char **argv,
                     struct error *error) {
-  if (settings->url == NULL)
-    return error_set(error, "no Redis: pass -u URL, or set REDIS_URL");
-  int result = redis_url_parse(&self->url, settings->url, error);
+  if (settings->texts[URL] == NULL)
+    return error_set(error, "no Redis URL: pass -u URL, or set REDIS_URL");
+  int result = redis_url_parse(&self->url, settings->texts[URL], error);
   for (int i = 1; i < argc; i++)
     redis_url_redact(argv[i]);
   if (settings->late_url != NULL)
@@ -219,17 +228,18 @@ static int read_url(struct program *self, const struct settings *settings, int a
 
 /* --- a command -------------------------------------------------------------------------------- */
 
-static int run_found(struct program *self, const struct command *command, int argc, char **argv) {
+static int connect_and_run(struct program *self, const struct command *command, int argc,
+                           char **argv) {
   struct error error;
   char name[64];
   (void)snprintf(name, sizeof name, "sandbox-%s", command->name);
   self->base = loop_event_base_new();
   self->redis = pipeline_new(self->base, &self->url, name);
-  int code = EXIT_CLIENT;
-  if (command->needs_job && job_choose(self, &error) != 0)
-    terminal_error(&self->terminal, "%s", error.text);
-  else
-    code = command->run(self, argc, argv);
+  int code = COMMAND_USAGE;
+  if (command->usage[0] != '\0' || argc == 1)
+    code = command->needs_job && job_choose(self, &error) != 0
+               ? terminal_fail(&self->terminal, &error)
+               : command->run(self, argc, argv);
   pipeline_free(self->redis);
   event_base_free(self->base);
   if (self->has_keys)
@@ -238,8 +248,9 @@ static int run_found(struct program *self, const struct command *command, int ar
   return code;
 }
 
-static int run_named(struct program *self, struct settings *settings, int argc, char **argv,
-                     int at) {
+/* `argv[0]` to `argv[at - 1]` are the options before the command. */
+static int run_command_at(struct program *self, struct settings *settings, int argc, char **argv,
+                          int at) {
   struct error error;
   const struct command *command = find_command(argv[at]);
   for (size_t i = 0; i < sizeof later / sizeof *later; i++)
@@ -255,53 +266,60 @@ static int run_named(struct program *self, struct settings *settings, int argc, 
     print_usage(stdout, command);
     return 0;
   }
-  const int words = take_flags(self, settings, command, argc - at, argv + at);
+  const int words = take_late_flags(self, settings, command, argc - at, argv + at);
+  self->job = settings->texts[JOB];
+  self->tls.ca_file = settings->texts[CACERT];
+  self->tls.ca_directory = settings->texts[CACERTDIR];
+  self->tls.certificate = settings->texts[CERT];
+  self->tls.key = settings->texts[KEY];
+  self->tls.name = settings->texts[SNI];
   if (read_url(self, settings, at, argv, &error) != 0) {
-    terminal_error(&self->terminal, "%s", error.text);
-    return settings->url == NULL ? EXIT_USAGE : EXIT_CLIENT;
+    const int code = terminal_fail(&self->terminal, &error);
+    return settings->texts[URL] == NULL ? EXIT_USAGE : code;
   }
-  int code = run_found(self, command, words, argv + at);
+  int code = connect_and_run(self, command, words, argv + at);
+  if (code == COMMAND_USAGE) {
+    print_usage(stderr, command);
+    code = EXIT_USAGE;
+  }
   tls_free(self->url.tls);
   redis_url_release(&self->url);
   return code;
 }
 
-/* What was not written, as on a full disk, was not done. Who reads no further, as head(1), has
-   enough. */
-static int end_output(struct program *self, int code) {
+/* A full disk is an error. A reader such as head(1) that has read enough is not. */
+static int flush_output(struct program *self, int code) {
   if (terminal_flush(&self->terminal) == 0 || code != 0 || terminal_reader_is_gone())
     return code;
-  terminal_error(&self->terminal, "standard output: it could not be written to");
+  terminal_error(&self->terminal, "cannot write to standard output");
   return EXIT_CLIENT;
 }
 
-/* What is closed would be given to the first file or connection that is opened. Without a standard
-   output writing goes on to fail. */
-static void open_missing(void) {
+/* Otherwise the first file or connection that is opened would become standard input, output or
+   error. Standard output is opened for reading, so that writing to it still fails. */
+static void open_closed_descriptors(void) {
   static const int modes[] = {O_RDONLY, O_RDONLY, O_WRONLY};
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
     if (fcntl(fd, F_GETFD) < 0)
-      (void)open("/dev/null", modes[fd]); /* the lowest that is free */
+      (void)open("/dev/null", modes[fd]); /* returns the lowest free descriptor */
 }
 
 int main(int argc, char **argv) {
   struct program program = {0};
   struct settings settings = {0};
-  /* In a pod it has the user of the steps, and the password in its environment: they do not read
-     /proc then. */
+  /* In a pod, steps have the same user. They must not read the password from /proc. */
   (void)prctl(PR_SET_DUMPABLE, 0);
-  open_missing();
+  open_closed_descriptors();
   (void)signal(SIGPIPE, SIG_IGN);
   terminal_buffer();
   int at = read_options(&program, &settings, argc, argv);
   terminal_init(&program.terminal, settings.colors, settings.quiet);
   if (at == -2)
-    return end_output(&program, 0);
+    return flush_output(&program, 0);
   if (at < 0 || at == argc) {
     if (at == argc)
       print_help(stderr);
     return EXIT_USAGE;
   }
-  int code = run_named(&program, &settings, argc, argv, at);
-  return end_output(&program, code);
+  return flush_output(&program, run_command_at(&program, &settings, argc, argv, at));
 }

@@ -1,10 +1,9 @@
 /*
- * cp: files by readBytes and writeBytes; directories as an archive that the sandbox's tar makes or
- * unpacks, in a file of the sandbox that is read or written like any other. Here it is packed and
- * unpacked by tar.h.
+ * cp: copies a file with readBytes or writeBytes. A directory is packed into an archive, which is
+ * copied like a file and unpacked on the other side: by the sandbox's tar there, and by tar.h here.
  *
- * What is not whole yet has a hidden name on either side, which is removed at the end whatever has
- * happened.
+ * The hard part is to leave nothing incomplete. Until a copy is complete, it has a hidden name on
+ * either side, which is removed at the end in any case.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,26 +18,25 @@
 
 #include "base/memory.h"
 #include "base/write_all.h"
+#include "client/commands/command.h"
 #include "client/exit_code.h"
-#include "client/program.h"
 #include "client/steps/transfer.h"
 #include "client/tar/tar.h"
 
 struct copy {
   struct file_steps steps;
-  const char *from; /* without its colon */
-  char *to;         /* the copy's own name; NULL: not known yet */
+  const char *from; /* without the colon */
+  char *to;         /* the path of the copy; NULL: unknown yet */
   char id[STEP_ID_SIZE];
-  char hidden[32]; /* ".sandbox-7f3a91bc", of either side */
+  char hidden[32]; /* ".sandbox-7f3a91bc", on either side */
   uint64_t moved;
   bool has_left_out;
   struct transfer_in in;
   struct transfer_out out;
-  size_t in_at; /* of in.bytes, what was unpacked */
-  int code;     /* why a callback has ended it */
+  size_t in_at; /* bytes of in.bytes that were unpacked */
 };
 
-static int complain_locally(struct copy *self, const char *what, const char *path) {
+static int fail_locally(struct copy *self, const char *what, const char *path) {
   file_steps_error(&self->steps, "%s %s: %s", what, path, strerror(errno));
   return EXIT_CLIENT;
 }
@@ -58,12 +56,12 @@ static void show_progress(struct copy *self, uint64_t bytes, uint64_t size) {
 static void on_left_out(void *owner, const char *name, const char *why) {
   struct copy *self = owner;
   self->has_left_out = true;
-  file_steps_error(&self->steps, "left out, since it is %s: %s", why, name);
+  file_steps_error(&self->steps, "left out %s: %s", name, why);
 }
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-/* Without slashes at its end. */
+/* Copies a path without the slashes at its end. */
 static char *trim_path(const char *path) {
   size_t length = strlen(path);
   while (length > 1 && path[length - 1] == '/')
@@ -71,14 +69,14 @@ static char *trim_path(const char *path) {
   return memory_copy(path, length);
 }
 
-/* The last name of a path that has no slash at its end; NULL: it is no name, as of "..". */
+/* Returns the last part of a trimmed path, or NULL if it is no name, like "..". */
 static const char *last_name(const char *path) {
   const char *slash = strrchr(path, '/');
   const char *name = slash != NULL ? slash + 1 : path;
   return name[0] == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ? NULL : name;
 }
 
-/* Where the copy lies in a directory that is there: what has no name goes into it. */
+/* Returns the path of the copy in an existing directory. "." and ".." are copied into it. */
 static char *name_in(const char *directory, const char *from) {
   char *trimmed = trim_path(from), *path = trim_path(directory);
   const char *name = last_name(trimmed);
@@ -95,15 +93,15 @@ static char *name_in(const char *directory, const char *from) {
 
 /* --- into the sandbox ------------------------------------------------------------------------- */
 
-/* Sets self->to, and what lies there. */
+/* Sets self->to and its type. */
 static int choose_remote(struct copy *self, const char *to, enum transfer_type *type) {
-  int code = transfer_look(&self->steps, to, type);
+  int code = transfer_find_type(&self->steps, to, type);
   if (code != 0 || *type != TRANSFER_DIRECTORY) {
     self->to = trim_path(to);
     return code;
   }
   self->to = name_in(to, self->from);
-  return transfer_look(&self->steps, self->to, type);
+  return transfer_find_type(&self->steps, self->to, type);
 }
 
 static int send_content(struct copy *self, int fd, uint64_t size) {
@@ -112,7 +110,7 @@ static int send_content(struct copy *self, int fd, uint64_t size) {
   int code = 0;
   while (code == 0 && (length = read(fd, bytes, TRANSFER_PIECE)) != 0) {
     if (length < 0 && errno != EINTR)
-      code = complain_locally(self, "cannot read", self->from);
+      code = fail_locally(self, "cannot read", self->from);
     if (length > 0) {
       code = transfer_put(&self->out, bytes, (size_t)length);
       show_progress(self, (uint64_t)length, size);
@@ -127,11 +125,11 @@ static int send_file(struct copy *self, const char *to) {
   enum transfer_type type;
   int fd = open(self->from, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
-    return complain_locally(self, "cannot read", self->from);
+    return fail_locally(self, "cannot read", self->from);
   int code = fstat(fd, &status) == 0 ? choose_remote(self, to, &type)
-                                     : complain_locally(self, "cannot read", self->from);
+                                     : fail_locally(self, "cannot read", self->from);
   if (code == 0 && type == TRANSFER_DIRECTORY) {
-    file_steps_error(&self->steps, "is a directory: %s", self->to);
+    file_steps_error(&self->steps, "cannot replace %s: it is a directory", self->to);
     code = 1;
   }
   if (code == 0) {
@@ -147,9 +145,9 @@ static int send_file(struct copy *self, const char *to) {
 
 static int put_packed(void *owner, const char *bytes, size_t length) {
   struct copy *self = owner;
-  self->code = transfer_put(&self->out, bytes, length);
+  int code = transfer_put(&self->out, bytes, length);
   show_progress(self, length, 0);
-  return self->code;
+  return code;
 }
 
 static int send_archive(struct copy *self, const char *archive) {
@@ -167,7 +165,7 @@ static int send_archive(struct copy *self, const char *archive) {
   return code;
 }
 
-/* Without them it would be found out after all was sent. */
+/* Otherwise a missing tar would only be noticed after everything was sent. */
 static int check_tar(struct copy *self) {
   struct file_answer answer;
   int code = transfer_run(&self->steps, WORDS("sh", "-c", "command -v tar"), &answer);
@@ -179,7 +177,7 @@ static int check_tar(struct copy *self) {
   return code;
 }
 
-/* A directory that is there gets the entries; else it is made under the hidden name first. */
+/* Unpacks into the directory if it exists. Otherwise makes it under the hidden name first. */
 static const char unpack_script[] =
     "if [ -d \"$3\" ]; then tar -xpof \"$1\" -C \"$3\"; exit; fi\n"
     "mkdir -- \"$2\" && tar -xpof \"$1\" -C \"$2\" && mv -- \"$2\" \"$3\"";
@@ -192,7 +190,7 @@ static int send_directory(struct copy *self, const char *to) {
   if (code != 0)
     return code;
   if (type == TRANSFER_FILE) {
-    file_steps_error(&self->steps, "is no directory: %s", self->to);
+    file_steps_error(&self->steps, "cannot replace %s: it is not a directory", self->to);
     return 1;
   }
   (void)snprintf(name, sizeof name, "%s.tar", self->hidden);
@@ -202,9 +200,8 @@ static int send_directory(struct copy *self, const char *to) {
   if (code == 0)
     code = transfer_run_loudly(
         &self->steps, WORDS("sh", "-c", unpack_script, "sh", archive, directory, self->to));
-  const char *const left[] = {archive, directory};
-  if (self->out.is_begun)
-    transfer_remove(&self->steps, left, 2);
+  if (self->out.state != OUT_NEW)
+    transfer_remove(&self->steps, archive, directory);
   free(archive);
   free(directory);
   return code;
@@ -219,14 +216,14 @@ static int make_parents(struct copy *self, const char *path) {
   for (char *slash = text; code == 0 && (slash = strchr(slash + 1, '/')) != NULL;) {
     *slash = '\0';
     if (mkdir(text, 0777) != 0 && errno != EEXIST)
-      code = complain_locally(self, "cannot make", text);
+      code = fail_locally(self, "cannot make", text);
     *slash = '/';
   }
   free(text);
   return code;
 }
 
-/* Sets self->to, and what lies there; a link to a file is followed. */
+/* Sets self->to and its type. A link to a file is followed. */
 static void choose_local(struct copy *self, const char *to, enum transfer_type *type) {
   struct stat status;
   bool is_there = stat(to, &status) == 0;
@@ -243,12 +240,12 @@ static void choose_local(struct copy *self, const char *to, enum transfer_type *
   }
 }
 
-/* 0 where it is not known. */
+/* Sets the mode, or 0 with a warning if it is unknown. */
 static int read_mode(struct copy *self, mode_t *mode) {
   struct file_answer answer;
   int code = transfer_run(&self->steps, WORDS("stat", "-L", "-c", "%a", "--", self->from), &answer);
   *mode = code == 0 && answer.content != NULL ? (mode_t)strtoul(answer.content, NULL, 8) & 0777 : 0;
-  bool is_over = self->steps.is_lost || self->steps.exchange.first_signal != 0;
+  const bool is_over = self->steps.is_lost || self->steps.exchange.first_signal != 0;
   if (*mode == 0 && !is_over)
     file_steps_error(&self->steps, "the mode of %s is not kept: %s", self->from,
                      answer.message != NULL ? answer.message : "unknown");
@@ -260,14 +257,14 @@ static int receive_content(struct copy *self, int fd) {
   int code;
   while ((code = transfer_next(&self->in)) == 0 && self->in.bytes.length > 0) {
     if (write_all(fd, self->in.bytes.bytes, self->in.bytes.length) != 0)
-      return complain_locally(self, "cannot write", self->to);
+      return fail_locally(self, "cannot write", self->to);
     show_progress(self, self->in.bytes.length, self->in.size);
   }
   return code != 0 || write_all_flush(fd) == 0 ? code
-                                               : complain_locally(self, "cannot write", self->to);
+                                               : fail_locally(self, "cannot write", self->to);
 }
 
-/* Standard output or standard error, under whatever name, as /dev/stdout has many; -1: neither. */
+/* Returns the descriptor if the path is standard output or standard error under any name, else -1. */
 static int find_standard(const char *path) {
   struct stat status, ours;
   for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
@@ -284,35 +281,35 @@ static bool is_fifo(const char *path) {
 
 /* Waits until a FIFO has a reader, as cp(1) does. Returns 0, or the exit code. */
 static int open_stream(struct copy *self, int *fd) {
-  struct exchange *exchange = &self->steps.exchange;
+  int code;
   while ((*fd = open(self->to, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) < 0) {
     if (errno != ENXIO || !is_fifo(self->to))
-      return complain_locally(self, "cannot write", self->to);
+      return fail_locally(self, "cannot write", self->to);
     pipeline_turn(self->steps.program->redis);
-    if (exchange_is_interrupted(exchange))
-      return 128 + exchange->first_signal;
+    if ((code = exchange_check_signals(&self->steps.exchange)) != 0)
+      return code;
   }
   return 0;
 }
 
-/* The descriptor does not block, so that a signal ends the copy while nobody reads it. */
+/* The descriptor does not block, so that a signal ends a copy that nobody reads. */
 static int write_stream(struct copy *self, int fd, const char *bytes, size_t length) {
-  struct exchange *exchange = &self->steps.exchange;
   while (length > 0) {
-    if (!exchange_wait_for(exchange, fd, POLLOUT))
-      return 128 + exchange->first_signal;
+    const int code = exchange_wait_for(&self->steps.exchange, fd, POLLOUT);
+    if (code != 0)
+      return code;
     const ssize_t count = write(fd, bytes, length);
     if (count < 0 && errno == EPIPE)
       return 128 + SIGPIPE;
     if (count < 0 && errno != EAGAIN && errno != EINTR)
-      return complain_locally(self, "cannot write", self->to);
+      return fail_locally(self, "cannot write", self->to);
     bytes += count > 0 ? count : 0;
     length -= count > 0 ? (size_t)count : 0;
   }
   return 0;
 }
 
-/* What is not a regular file is written to, and stays. */
+/* Writes to a device, a FIFO or a socket instead of replacing it. */
 static int receive_stream(struct copy *self) {
   int fd = -1, code = open_stream(self, &fd);
   self->in = (struct transfer_in){.steps = &self->steps, .path = self->from};
@@ -331,7 +328,7 @@ static int receive_file(struct copy *self, const char *to) {
   mode_t mode;
   choose_local(self, to, &type);
   if (type == TRANSFER_DIRECTORY) {
-    file_steps_error(&self->steps, "is a directory: %s", self->to);
+    file_steps_error(&self->steps, "cannot replace %s: it is a directory", self->to);
     return EXIT_CLIENT;
   }
   const int standard = find_standard(self->to);
@@ -346,12 +343,12 @@ static int receive_file(struct copy *self, const char *to) {
   char *hidden = transfer_beside(self->to, self->hidden);
   int fd = open(hidden, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode != 0 ? 0600 : 0666);
   if (fd < 0) {
-    code = complain_locally(self, "cannot write", self->to);
+    code = fail_locally(self, "cannot write", self->to);
   } else {
     self->in = (struct transfer_in){.steps = &self->steps, .path = self->from};
     code = receive_content(self, fd);
     if (code == 0 && ((mode != 0 && fchmod(fd, mode) != 0) || rename(hidden, self->to) != 0))
-      code = complain_locally(self, "cannot write", self->to);
+      code = fail_locally(self, "cannot write", self->to);
     (void)close(fd);
     if (code != 0)
       (void)unlink(hidden);
@@ -361,8 +358,8 @@ static int receive_file(struct copy *self, const char *to) {
   return code;
 }
 
-/* The first directory that may be written and is not within what is packed; where all are, tar
-   itself leaves its archive out. Says its name. */
+/* Prints the path of the archive. It is in the first writable directory that is not packed itself;
+   if there is none, tar leaves its archive out. */
 #define EACH_PLACE "for d in \"${TMPDIR:-/tmp}\" /dev/shm /var/tmp .; do\n"
 static const char pack_script[] =
     "s=$(cd -- \"$1\" && pwd -P) || exit 1\n"
@@ -373,16 +370,16 @@ static const char pack_script[] =
     "done\n"
     "[ -n \"$p\" ] || { echo 'no directory to write an archive to' >&2; exit 1; }\n"
     "umask 077; tar -cf \"$p/$2\" -C \"$s\" . && echo \"$p/$2\"";
-static const char tidy_script[] = EACH_PLACE "  rm -f -- \"$d/$1\"\ndone";
+static const char remove_script[] = EACH_PLACE "  rm -f -- \"$d/$1\"\ndone";
 
 static int get_packed(void *owner, char *bytes, size_t size, size_t *length) {
   struct copy *self = owner;
   if (self->in_at == self->in.bytes.length) {
     self->in_at = 0;
-    self->code = transfer_next(&self->in);
+    int code = transfer_next(&self->in);
     show_progress(self, self->in.bytes.length, self->in.size);
-    if (self->code != 0)
-      return self->code;
+    if (code != 0)
+      return code;
   }
   const size_t left = self->in.bytes.length - self->in_at;
   *length = left < size ? left : size;
@@ -402,18 +399,18 @@ static int unpack_into(struct copy *self, int directory, bool is_new) {
   return code;
 }
 
-/* Under a hidden name, until all of it is there. */
+/* Unpacks under a hidden name until the copy is complete. */
 static int unpack_new(struct copy *self) {
   char *hidden = transfer_beside(self->to, self->hidden);
   int directory = -1, code = make_parents(self, self->to);
   if (code == 0) {
     if (mkdir(hidden, 0700) != 0 ||
         (directory = open(hidden, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-      code = complain_locally(self, "cannot make", hidden);
+      code = fail_locally(self, "cannot make", hidden);
     else
       code = unpack_into(self, directory, true);
     if (code == 0 && rename(hidden, self->to) != 0)
-      code = complain_locally(self, "cannot make", self->to);
+      code = fail_locally(self, "cannot make", self->to);
     if (code != 0)
       tar_remove(AT_FDCWD, hidden);
   }
@@ -428,23 +425,10 @@ static int unpack_local(struct copy *self, enum transfer_type type) {
     return unpack_new(self);
   int directory = open(self->to, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory < 0)
-    return complain_locally(self, "cannot open", self->to);
+    return fail_locally(self, "cannot open", self->to);
   int code = unpack_into(self, directory, false);
   (void)close(directory);
   return code;
-}
-
-static void tidy_archive(struct copy *self, const char *name) {
-  struct file_answer answer = {.code = EXIT_CLIENT};
-  if (!self->steps.is_lost) {
-    self->steps.exchange.is_tidying = true;
-    (void)transfer_run(&self->steps, WORDS("sh", "-c", tidy_script, "sh", name), &answer);
-    self->steps.exchange.is_tidying = false;
-  }
-  if (answer.code != 0)
-    file_steps_error(&self->steps, "may be left in the sandbox's directory for temporary files: %s",
-                     name);
-  file_answer_release(&answer);
 }
 
 static int receive_directory(struct copy *self, const char *to) {
@@ -453,7 +437,7 @@ static int receive_directory(struct copy *self, const char *to) {
   char name[48];
   choose_local(self, to, &type);
   if (type == TRANSFER_FILE || type == TRANSFER_STREAM) {
-    file_steps_error(&self->steps, "is no directory: %s", self->to);
+    file_steps_error(&self->steps, "cannot replace %s: it is not a directory", self->to);
     return EXIT_CLIENT;
   }
   int code = check_tar(self);
@@ -470,11 +454,11 @@ static int receive_directory(struct copy *self, const char *to) {
   if (code == 0) {
     answer.content[strcspn(answer.content, "\n")] = '\0';
     self->in = (struct transfer_in){.steps = &self->steps, .path = answer.content};
-    file_steps_tell(&self->steps);
+    file_steps_show_notes(&self->steps);
     code = unpack_local(self, type);
     transfer_in_release(&self->in);
   }
-  tidy_archive(self, name);
+  transfer_clean_up(&self->steps, WORDS("sh", "-c", remove_script, "sh", name), WORDS(name), 1);
   file_answer_release(&answer);
   return code;
 }
@@ -483,9 +467,9 @@ static int receive_directory(struct copy *self, const char *to) {
 
 static int copy_out(struct copy *self, const char *to) {
   enum transfer_type type;
-  int code = transfer_look(&self->steps, self->from, &type);
+  int code = transfer_find_type(&self->steps, self->from, &type);
   if (code == 0 && type == TRANSFER_ABSENT) {
-    file_steps_error(&self->steps, "no such file in the sandbox: %s", self->from);
+    file_steps_error(&self->steps, "cannot read %s: no such file in the sandbox", self->from);
     code = 1;
   }
   if (code != 0)
@@ -496,33 +480,35 @@ static int copy_out(struct copy *self, const char *to) {
 static int copy_in(struct copy *self, const char *to) {
   struct stat status;
   if (stat(self->from, &status) != 0)
-    return complain_locally(self, "cannot read", self->from);
+    return fail_locally(self, "cannot read", self->from);
   if (S_ISDIR(status.st_mode))
     return send_directory(self, to);
   if (S_ISREG(status.st_mode))
     return send_file(self, to);
-  file_steps_error(&self->steps, "is neither a file nor a directory: %s", self->from);
+  file_steps_error(&self->steps, "cannot copy %s: it is neither a file nor a directory",
+                   self->from);
   return EXIT_CLIENT;
 }
 
-static int cp(struct program *program, int argc, char **argv) {
+int cp_command(struct program *program, int argc, char **argv) {
   static const struct option none[] = {{NULL, 0, NULL, 0}};
   struct copy self = {0};
   optind = 0;
   if (getopt_long(argc, argv, "", none, NULL) != -1 || argc - optind != 2)
-    return program_usage(&cp_command);
+    return COMMAND_USAGE;
   const char *from = argv[optind], *to = argv[optind + 1];
   bool is_out = from[0] == ':';
   if (is_out == (to[0] == ':') || from[is_out] == '\0' || to[!is_out] == '\0')
-    return program_usage(&cp_command);
+    return COMMAND_USAGE;
   int code = file_steps_begin(&self.steps, program);
   if (code != 0)
     return code;
-  self.steps.exchange.tidies = true;
+  self.steps.exchange.policy = EXCHANGE_CLEANS_UP;
   self.from = from + is_out;
   step_id_make(self.id);
   (void)snprintf(self.hidden, sizeof self.hidden, ".sandbox-%.8s", self.id);
-  if (!file_steps_need(&self.steps, "readBytes") || !file_steps_need(&self.steps, "writeBytes"))
+  if (!file_steps_require(&self.steps, "readBytes") ||
+      !file_steps_require(&self.steps, "writeBytes"))
     code = EXIT_CLIENT;
   else
     code = is_out ? copy_out(&self, to) : copy_in(&self, to + 1);
@@ -531,9 +517,3 @@ static int cp(struct program *program, int argc, char **argv) {
     code = 1;
   return file_steps_end(&self.steps, code);
 }
-
-const struct command cp_command = {.name = "cp",
-                                   .usage = "SRC DST    (:PATH is in the sandbox)",
-                                   .help = "copy a file or directory into the sandbox or out of it",
-                                   .run = cp,
-                                   .needs_job = true};

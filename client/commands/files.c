@@ -1,4 +1,4 @@
-/* read, write, edit, ls, grep, tree: the file kinds, as text for people. */
+/* read, write, edit, ls, grep, tree: run the file kinds and show their answers. */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -11,21 +11,22 @@
 
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "client/commands/command.h"
 #include "client/exit_code.h"
-#include "client/program.h"
+#include "client/redis/json_field.h"
 #include "client/steps/transfer.h"
 #include "wire/json.h"
 
-/* The longest content of writeFile (wire/PROTOCOL.md). */
+/* The most bytes of a writeFile (wire/PROTOCOL.md). */
 #define WRITE_FILE_MAX 10485760
 
-/* Options may stand behind the words. */
+/* Options may follow the arguments. */
 static int next_option(int argc, char **argv, const char *options) {
   static const struct option none[] = {{NULL, 0, NULL, 0}};
   return getopt_long(argc, argv, options, none, NULL);
 }
 
-/* Writes of an answer; returns 0, or the code of who has no reader. */
+/* Returns 0, or the exit code if nobody reads the output. */
 static int print_bytes(struct program *program, const char *bytes, size_t length) {
   return length == 0 || terminal_put(&program->terminal, false, bytes, length) == 0 ? 0
                                                                                     : 128 + SIGPIPE;
@@ -36,19 +37,19 @@ static int print_line(struct program *program, const char *text) {
   return code == 0 ? print_bytes(program, "\n", 1) : code;
 }
 
-/* With --json outputContent: what is JSON itself as it is, other text as a string. */
+/* Prints outputContent for --json: JSON as it is, other text as a string. */
 static int print_json(struct program *program, const struct file_answer *answer, bool is_json) {
   const char *json = is_json && answer->content != NULL ? answer->content : answer->raw;
   json = json != NULL ? json : "null";
   return terminal_put_json(&program->terminal, json, strlen(json)) == 0 ? 0 : 128 + SIGPIPE;
 }
 
-/* Does the step of steps->json, and says what is wrong with it. */
+/* Runs the step in steps->json. Writes an error message if it fails. */
 static int do_step(struct file_steps *steps, struct file_answer *answer, bool needs_content) {
   int code = file_steps_do(steps, answer);
   if (code != 0) {
     file_steps_complain(steps, answer);
-  } else if (needs_content && answer->content == NULL && !answer->is_known) {
+  } else if (needs_content && answer->content == NULL && !answer->has_result) {
     file_steps_error(steps, "somebody else took the result of %s", job_shorten(steps->id).text);
     code = EXIT_CLIENT;
   }
@@ -57,7 +58,7 @@ static int do_step(struct file_steps *steps, struct file_answer *answer, bool ne
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-/* An answer that is text; `is_exact`: without a line end that it has not. */
+/* Shows an answer that is text. Adds a missing line end, unless `is_exact` is set. */
 static int show_text(struct file_steps *steps, bool is_exact) {
   struct file_answer answer;
   struct program *program = steps->program;
@@ -70,12 +71,12 @@ static int show_text(struct file_steps *steps, bool is_exact) {
   if (code == 0 && !program->json && !is_exact && !has_end)
     code = print_bytes(program, "\n", 1);
   if (code == 0)
-    file_steps_tell(steps);
+    file_steps_show_notes(steps);
   file_answer_release(&answer);
   return code;
 }
 
-/* Without options: the kind takes a path. */
+/* Begins a step whose only field is a path. */
 static int ask_path(struct file_steps *steps, const char *kind, const char *path) {
   file_steps_new(steps, kind);
   return file_steps_add(steps, "path", path) ? 0 : EXIT_CLIENT;
@@ -83,7 +84,7 @@ static int ask_path(struct file_steps *steps, const char *kind, const char *path
 
 /* --- read ------------------------------------------------------------------------------------- */
 
-/* FROM, or FROM:COUNT. Returns 0, or -1. */
+/* Parses FROM or FROM:COUNT. Returns 0, or -1. */
 static int read_lines(const char *text, unsigned *from, unsigned *count) {
   char *end;
   unsigned long long first = strtoull(text, &end, 10), number = 0;
@@ -100,7 +101,7 @@ static int read_lines(const char *text, unsigned *from, unsigned *count) {
   return 0;
 }
 
-/* With --json: its pieces, of an empty file one. */
+/* Prints the pieces of a file for --json; an empty file has one. */
 static int read_pieces(struct file_steps *steps, const char *path) {
   struct transfer_in in = {.steps = steps, .path = path};
   struct program *program = steps->program;
@@ -130,36 +131,31 @@ static int read_path(struct file_steps *steps, const char *path, unsigned from, 
   return show_text(steps, from == 0);
 }
 
-static int read_command_run(struct program *program, int argc, char **argv) {
+int read_command(struct program *program, int argc, char **argv) {
   struct file_steps steps;
   unsigned from = 0, count = 0;
   optind = 0;
   for (int flag; (flag = next_option(argc, argv, "l:")) != -1;)
     if (flag != 'l' || read_lines(optarg, &from, &count) != 0)
-      return program_usage(&read_command);
+      return COMMAND_USAGE;
   if (argc - optind != 1 || argv[optind][0] == '\0')
-    return program_usage(&read_command);
+    return COMMAND_USAGE;
   int code = file_steps_begin(&steps, program);
   if (code != 0)
     return code;
   return file_steps_end(&steps, read_path(&steps, argv[optind], from, count));
 }
 
-const struct command read_command = {.name = "read",
-                                     .usage = "PATH [-l FROM[:COUNT]]",
-                                     .help = "print a file; with -l lines of it, with numbers",
-                                     .run = read_command_run,
-                                     .needs_job = true};
-
 /* --- write ------------------------------------------------------------------------------------ */
 
-/* Reads up to `size` bytes, fewer only at the end. Returns 0, or the exit code. */
+/* Reads `size` bytes, or fewer at the end. Returns 0, or the exit code. */
 static int read_input(struct file_steps *steps, struct buffer *input, size_t size) {
   ssize_t length = 1;
   input->length = 0;
   while (length > 0 && input->length < size) {
-    if (!exchange_wait_for(&steps->exchange, STDIN_FILENO, POLLIN))
-      return 128 + steps->exchange.first_signal;
+    const int code = exchange_wait_for(&steps->exchange, STDIN_FILENO, POLLIN);
+    if (code != 0)
+      return code;
     length = read(STDIN_FILENO, buffer_space(input, size - input->length), size - input->length);
     if (length > 0)
       input->length += (size_t)length;
@@ -168,7 +164,7 @@ static int read_input(struct file_steps *steps, struct buffer *input, size_t siz
   }
   if (length >= 0)
     return 0;
-  file_steps_error(steps, "standard input: %s", strerror(errno));
+  file_steps_error(steps, "cannot read standard input: %s", strerror(errno));
   return EXIT_CLIENT;
 }
 
@@ -195,7 +191,7 @@ static int write_text(struct file_steps *steps, const char *path) {
   int code = read_input(steps, &input, WRITE_FILE_MAX + 1);
   if (code == 0 && (input.length > WRITE_FILE_MAX ||
                     utf8_valid_prefix(input.bytes, input.length) != input.length)) {
-    (void)file_steps_need(steps, "writeBytes");
+    (void)file_steps_require(steps, "writeBytes");
     code = EXIT_CLIENT;
   }
   if (code == 0)
@@ -209,28 +205,22 @@ static int write_text(struct file_steps *steps, const char *path) {
   return code;
 }
 
-static int write_command_run(struct program *program, int argc, char **argv) {
+int write_command(struct program *program, int argc, char **argv) {
   struct file_steps steps;
   optind = 0;
   if (next_option(argc, argv, "") != -1 || argc - optind != 1 || argv[optind][0] == '\0')
-    return program_usage(&write_command);
+    return COMMAND_USAGE;
   const char *path = argv[optind];
   int code = file_steps_begin(&steps, program);
   if (code != 0)
     return code;
-  steps.exchange.tidies = true;
+  steps.exchange.policy = EXCHANGE_CLEANS_UP;
   code =
       file_steps_can(&steps, "writeBytes") ? write_pieces(&steps, path) : write_text(&steps, path);
   if (code == 0 && program->json)
     (void)puts("null");
   return file_steps_end(&steps, code);
 }
-
-const struct command write_command = {.name = "write",
-                                      .usage = "PATH < FILE",
-                                      .help = "write standard input to a file",
-                                      .run = write_command_run,
-                                      .needs_job = true};
 
 /* --- edit ------------------------------------------------------------------------------------- */
 
@@ -250,20 +240,20 @@ static bool add_edit(struct file_steps *steps, const char *old_text, const char 
   return true;
 }
 
-static int edit_command_run(struct program *program, int argc, char **argv) {
+int edit_command(struct program *program, int argc, char **argv) {
   static const struct option flags[] = {{"all", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
   struct file_steps steps;
   bool all = false;
   optind = 0;
   for (int flag; (flag = getopt_long(argc, argv, "", flags, NULL)) != -1; all = true)
     if (flag != 'a')
-      return program_usage(&edit_command);
+      return COMMAND_USAGE;
   if (argc - optind != 3 || argv[optind][0] == '\0')
-    return program_usage(&edit_command);
+    return COMMAND_USAGE;
   int code = file_steps_begin(&steps, program);
   if (code != 0)
     return code;
-  if (!file_steps_need(&steps, "editFile") || ask_path(&steps, "editFile", argv[optind]) != 0 ||
+  if (!file_steps_require(&steps, "editFile") || ask_path(&steps, "editFile", argv[optind]) != 0 ||
       !add_edit(&steps, argv[optind + 1], argv[optind + 2], all))
     code = EXIT_CLIENT;
   else
@@ -271,15 +261,8 @@ static int edit_command_run(struct program *program, int argc, char **argv) {
   return file_steps_end(&steps, code);
 }
 
-const struct command edit_command = {.name = "edit",
-                                     .usage = "PATH OLD NEW [--all]",
-                                     .help = "replace text in a file, that is there once or --all",
-                                     .run = edit_command_run,
-                                     .needs_job = true};
-
 /* --- lists ------------------------------------------------------------------------------------ */
 
-/* Shows the elements of an array. */
 typedef int show_list(struct program *program, const cJSON *list);
 
 static int show_answer(struct file_steps *steps, show_list *show, bool *is_empty) {
@@ -290,7 +273,7 @@ static int show_answer(struct file_steps *steps, show_list *show, bool *is_empty
   if (code == 0 && answer.content != NULL)
     list = json_tree_parse(answer.content, answer.length, &error);
   if (code == 0 && list == NULL) {
-    file_steps_error(steps, "the answer is no JSON, since a secret in it is masked");
+    file_steps_error(steps, "cannot read the answer: a secret in it is masked");
     code = EXIT_CLIENT;
   }
   if (code == 0)
@@ -298,27 +281,16 @@ static int show_answer(struct file_steps *steps, show_list *show, bool *is_empty
                                 : show(steps->program, list);
   *is_empty = list != NULL && list->child == NULL;
   if (code == 0)
-    file_steps_tell(steps);
+    file_steps_show_notes(steps);
   cJSON_Delete(list);
   file_answer_release(&answer);
   return code;
 }
 
-static const char *text_of(const cJSON *object, const char *name) {
-  const cJSON *text = cJSON_GetObjectItemCaseSensitive(object, name);
-  return cJSON_IsString(text) ? text->valuestring : "";
-}
-
-/* -1: it has none */
-static double number_of(const cJSON *object, const char *name) {
-  const cJSON *number = cJSON_GetObjectItemCaseSensitive(object, name);
-  return cJSON_IsNumber(number) ? number->valuedouble : -1;
-}
-
 /* --- ls --------------------------------------------------------------------------------------- */
 
 static void write_size(const cJSON *entry, char size[24]) {
-  const double bytes = number_of(entry, "size_bytes");
+  const double bytes = json_field_number(entry, "size_bytes", -1);
   (void)snprintf(size, 24, bytes < 0 ? "-" : "%.0f", bytes);
 }
 
@@ -331,10 +303,10 @@ static int show_entries(struct program *program, const cJSON *list) {
     width = (int)strlen(size) > width ? (int)strlen(size) : width;
   }
   cJSON_ArrayForEach(entry, list) {
-    const char *path = text_of(entry, "path"), *slash = strrchr(path, '/');
+    const char *path = json_field_text(entry, "path"), *slash = strrchr(path, '/');
     struct buffer line = {0};
     write_size(entry, size);
-    bool is_directory = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(entry, "is_directory"));
+    const bool is_directory = json_field_is_true(entry, "is_directory");
     buffer_add_format(&line, "%-4s  %*s  ", is_directory ? "dir" : "file", width, size);
     buffer_add_string(&line, slash != NULL ? slash + 1 : path);
     buffer_add(&line, is_directory ? "/\n" : "\n", is_directory ? 3 : 2);
@@ -344,12 +316,12 @@ static int show_entries(struct program *program, const cJSON *list) {
   return code;
 }
 
-static int ls_command_run(struct program *program, int argc, char **argv) {
+int ls_command(struct program *program, int argc, char **argv) {
   struct file_steps steps;
   bool is_empty;
   optind = 0;
   if (next_option(argc, argv, "") != -1 || argc - optind > 1)
-    return program_usage(&ls_command);
+    return COMMAND_USAGE;
   int code = file_steps_begin(&steps, program);
   if (code != 0)
     return code;
@@ -359,12 +331,6 @@ static int ls_command_run(struct program *program, int argc, char **argv) {
   return file_steps_end(&steps, code);
 }
 
-const struct command ls_command = {.name = "ls",
-                                   .usage = "[PATH]",
-                                   .help = "list a directory: type, size, name",
-                                   .run = ls_command_run,
-                                   .needs_job = true};
-
 /* --- grep ------------------------------------------------------------------------------------- */
 
 static int show_matches(struct program *program, const cJSON *list) {
@@ -372,9 +338,9 @@ static int show_matches(struct program *program, const cJSON *list) {
   const cJSON *match;
   cJSON_ArrayForEach(match, list) {
     struct buffer line = {0};
-    buffer_add_string(&line, text_of(match, "path"));
-    buffer_add_format(&line, ":%.0f:", number_of(match, "line"));
-    buffer_add_string(&line, text_of(match, "text"));
+    buffer_add_string(&line, json_field_text(match, "path"));
+    buffer_add_format(&line, ":%.0f:", json_field_number(match, "line", -1));
+    buffer_add_string(&line, json_field_text(match, "text"));
     buffer_add(&line, "", 1);
     code = code == 0 ? print_line(program, line.bytes) : code;
     buffer_release(&line);
@@ -395,20 +361,20 @@ static bool ask_matches(struct file_steps *steps, const char *pattern, const cha
   return is_text;
 }
 
-/* As grep(1): 1 when there is nothing. */
-static int grep_command_run(struct program *program, int argc, char **argv) {
+/* Exits with 1 if nothing matches, like grep(1). */
+int grep_command(struct program *program, int argc, char **argv) {
   struct file_steps steps;
   const char *glob = NULL;
   bool ignores_case = false, is_empty;
   optind = 0;
   for (int flag; (flag = next_option(argc, argv, "g:i")) != -1;) {
     if (flag == '?')
-      return program_usage(&grep_command);
+      return COMMAND_USAGE;
     glob = flag == 'g' ? optarg : glob;
     ignores_case |= flag == 'i';
   }
   if (argc - optind < 1 || argc - optind > 2 || argv[optind][0] == '\0')
-    return program_usage(&grep_command);
+    return COMMAND_USAGE;
   int code = file_steps_begin(&steps, program);
   if (code != 0)
     return code;
@@ -421,20 +387,13 @@ static int grep_command_run(struct program *program, int argc, char **argv) {
   return file_steps_end(&steps, code);
 }
 
-const struct command grep_command = {.name = "grep",
-                                     .usage = "PATTERN [PATH] [-g GLOB] [-i]",
-                                     .help =
-                                         "search files: path:line:text; 1 when nothing is found",
-                                     .run = grep_command_run,
-                                     .needs_job = true};
-
 /* --- tree ------------------------------------------------------------------------------------- */
 
-static int tree_command_run(struct program *program, int argc, char **argv) {
+int tree_command(struct program *program, int argc, char **argv) {
   struct file_steps steps;
   optind = 0;
   if (next_option(argc, argv, "") != -1 || argc - optind > 1)
-    return program_usage(&tree_command);
+    return COMMAND_USAGE;
   int code = file_steps_begin(&steps, program);
   if (code != 0)
     return code;
@@ -443,9 +402,3 @@ static int tree_command_run(struct program *program, int argc, char **argv) {
     code = show_text(&steps, false);
   return file_steps_end(&steps, code);
 }
-
-const struct command tree_command = {.name = "tree",
-                                     .usage = "[PATH]",
-                                     .help = "draw a directory and what is below",
-                                     .run = tree_command_run,
-                                     .needs_job = true};

@@ -1,11 +1,11 @@
-/* jobs: whose agents are alive. */
+/* jobs: lists the jobs that have an agent. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/exit_code.h"
-#include "client/program.h"
+#include "client/commands/command.h"
 #include "client/redis/job.h"
+#include "client/redis/json_field.h"
 #include "client/redis/redis_info.h"
 #include "client/screen/figure.h"
 #include "client/screen/table.h"
@@ -15,7 +15,7 @@ static const char *const ends[] = {"ok", "failed", "timedOut", "cancelled"};
 #define ENDS (sizeof ends / sizeof *ends)
 
 static const cJSON *steps_of(const struct job_agent *agent) {
-  return cJSON_GetObjectItemCaseSensitive(agent->beat, "Steps");
+  return cJSON_GetObjectItemCaseSensitive(agent->heartbeat, "Steps");
 }
 
 /* --- as JSON ---------------------------------------------------------------------------------- */
@@ -33,12 +33,13 @@ static void print_json(struct terminal *terminal, const char *job, const struct 
   figure_add_json_text(&json, "version", agent->version);
   figure_add_json(&json, "pid", agent->pid);
   figure_add_json(&json, "ageSeconds", agent->age_ms > 0 ? (double)agent->age_ms / 1000 : 0);
-  buffer_add_format(&json, ",\"stepInFlight\":%s", agent->has_step ? "true" : "false");
+  buffer_add_format(&json, ",\"stepInFlight\":%s",
+                    json_field_is_true(agent->heartbeat, "StepInFlight") ? "true" : "false");
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-    figure_add_json(&json, figures[i][0], figure_of(agent->beat, figures[i][1]));
+    figure_add_json(&json, figures[i][0], json_field_number(agent->heartbeat, figures[i][1], -1));
   buffer_add_string(&json, ",\"steps\":{");
   for (size_t i = 0; i < ENDS; i++)
-    figure_add_json(&json, ends[i], figure_of(steps_of(agent), ends[i]));
+    figure_add_json(&json, ends[i], json_field_number(steps_of(agent), ends[i], -1));
   buffer_add_string(&json, "}}");
   (void)terminal_put_json(terminal, json.bytes, json.length);
   buffer_release(&json);
@@ -59,18 +60,18 @@ static void add_number(struct table *table, double number) {
 }
 
 static void add_row(struct table *table, const char *job, const struct job_agent *agent) {
-  const double cpu = figure_of(agent->beat, "CpuSeconds");
+  const double cpu = json_field_number(agent->heartbeat, "CpuSeconds", -1);
   table_add(table, job);
-  table_add(table, agent->version != NULL ? agent->version : "0.1.0 or older");
+  table_add(table, job_agent_version(agent));
   table_add_format(table, "%d", agent->pid);
   table_add_format(table, "%s ago", figure_duration(agent->age_ms / 1000).text);
-  table_add(table, agent->has_step ? "running" : "-");
-  table_add(table, figure_memory(figure_of(agent->beat, "MemoryBytes"),
-                                 figure_of(agent->beat, "MemoryLimitBytes"))
+  table_add(table, json_field_is_true(agent->heartbeat, "StepInFlight") ? "running" : "-");
+  table_add(table, figure_memory(json_field_number(agent->heartbeat, "MemoryBytes", -1),
+                                 json_field_number(agent->heartbeat, "MemoryLimitBytes", -1))
                        .text);
   table_add(table, cpu >= 0 ? figure_duration((int64_t)cpu).text : "-");
   for (size_t i = 0; i < ENDS; i++)
-    add_number(table, figure_of(steps_of(agent), ends[i]));
+    add_number(table, json_field_number(steps_of(agent), ends[i], -1));
 }
 
 static int list(struct program *program, const struct texts *ids, struct error *error) {
@@ -97,23 +98,17 @@ static int list(struct program *program, const struct texts *ids, struct error *
   return result;
 }
 
-static int jobs(struct program *program, int argc, char **argv) {
+int jobs_command(struct program *program, int argc, char **argv) {
   struct texts ids = {0};
   struct error error;
+  (void)argc;
   (void)argv;
-  if (argc != 1)
-    return program_usage(&jobs_command);
   int result = job_list(program, &ids, &error);
   if (result == 0)
     result = list(program, &ids, &error);
   texts_release(&ids);
-  if (result != 0) {
-    terminal_error(&program->terminal, "%s", error.text);
-    return EXIT_CLIENT;
-  }
+  if (result != 0)
+    return terminal_fail(&program->terminal, &error);
   redis_info_warn_of_cluster(program);
   return 0;
 }
-
-const struct command jobs_command = {
-    .name = "jobs", .usage = "", .help = "the jobs whose agents are alive", .run = jobs};

@@ -1,22 +1,21 @@
-/* ps: what runs, and what waits. */
+/* ps: lists the running step and the waiting steps. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/printable.h"
-#include "client/exit_code.h"
-#include "client/program.h"
+#include "client/commands/command.h"
 #include "client/redis/job.h"
 #include "client/redis/redis_info.h"
 #include "client/screen/figure.h"
 #include "client/screen/table.h"
-#include "client/steps/started.h"
+#include "client/steps/history.h"
 
 struct view {
   struct job_agent agent;
   struct job_steps steps;
-  struct started *started; /* of each step that runs */
+  struct started *started; /* of each step; empty unless it runs */
 };
 
 static int read_view(struct program *program, struct view *self, struct error *error) {
@@ -27,8 +26,8 @@ static int read_view(struct program *program, struct view *self, struct error *e
   self->started = calloc(self->steps.count + 1, sizeof *self->started);
   for (size_t i = 0; i < self->steps.count; i++)
     if (self->steps.list[i].is_running &&
-        started_find(program, program->keys.events, self->steps.list[i].id, &self->started[i],
-                     error) != 0)
+        history_find_started(program, program->keys.events, self->steps.list[i].id,
+                             &self->started[i], error) != 0)
       return -1;
   return 0;
 }
@@ -68,10 +67,7 @@ static void add_agent(struct buffer *out, const struct job_agent *agent) {
     return;
   }
   buffer_add_string(out, "agent ");
-  if (agent->version != NULL)
-    printable_add(out, agent->version, strlen(agent->version));
-  else
-    buffer_add_string(out, "of 0.1.0 or older");
+  printable_add(out, job_agent_version(agent), strlen(job_agent_version(agent)));
   buffer_add_format(out, " pid %d, alive %s ago", agent->pid,
                     figure_duration(agent->age_ms / 1000).text);
 }
@@ -124,26 +120,16 @@ static void print_steps(struct program *program, const struct view *self) {
   table_release(&table);
 }
 
-static int ps(struct program *program, int argc, char **argv) {
+int ps_command(struct program *program, int argc, char **argv) {
   struct view view;
   struct error error;
+  (void)argc;
   (void)argv;
-  if (argc != 1)
-    return program_usage(&ps_command);
   int result = read_view(program, &view, &error);
   if (result == 0 && program->json)
     print_json(&program->terminal, &view);
   else if (result == 0 && (result = print_head(program, &view, &error)) == 0)
     print_steps(program, &view);
   release_view(&view);
-  if (result == 0)
-    return 0;
-  terminal_error(&program->terminal, "%s", error.text);
-  return EXIT_CLIENT;
+  return result == 0 ? 0 : terminal_fail(&program->terminal, &error);
 }
-
-const struct command ps_command = {.name = "ps",
-                                   .usage = "",
-                                   .help = "the step that runs, and those that wait",
-                                   .run = ps,
-                                   .needs_job = true};

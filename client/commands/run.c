@@ -1,4 +1,4 @@
-/* A command in the queue: its events as they come, and how it has ended. */
+/* run: runs a command in the queue, shows its output, and exits with its code. */
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
@@ -10,13 +10,12 @@
 
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "client/commands/command.h"
 #include "client/exit_code.h"
-#include "client/program.h"
 #include "client/steps/exchange.h"
 #include "client/steps/outcome.h"
-#include "client/steps/step_text.h"
 
-/* What is read from standard input, and a whole step, at the most (wire/PROTOCOL.md). */
+/* The most bytes of standard input, and of a step (wire/PROTOCOL.md). */
 #define INPUT_MAX ((size_t)16 * 1024 * 1024)
 #define STEP_MAX ((size_t)64 * 1024 * 1024)
 
@@ -34,39 +33,34 @@ struct run_step {
   struct program *program;
   const struct run_options *options;
   char id[STEP_ID_SIZE];
-  bool is_unread;
+  bool is_unread; /* its output cannot be written */
 };
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-static void show_line(struct run_step *self, const struct event_view *view) {
+static void on_event(void *owner, const struct event_view *view, uint64_t missed) {
+  struct run_step *self = owner;
   struct terminal *terminal = &self->program->terminal;
-  bool to_stderr = view->kind == STEP_EVENT_STDERR;
+  const bool to_stderr = view->kind == STEP_EVENT_STDERR;
+  if (self->program->json) {
+    self->is_unread |= terminal_put_json(terminal, view->json, view->length) != 0;
+    return;
+  }
+  if (missed > 0)
+    terminal_say(terminal, COLOR_YELLOW, "… %llu lines were trimmed …", (unsigned long long)missed);
+  if (view->kind != STEP_EVENT_STDOUT && view->kind != STEP_EVENT_STDERR)
+    return;
   if (terminal_put(terminal, to_stderr, view->line, view->line_length) != 0 ||
       (!view->partial && terminal_put(terminal, to_stderr, "\n", 1) != 0))
     self->is_unread = true;
 }
 
-static void show_event(void *owner, const char *json, size_t length, const struct event_view *view,
-                       uint64_t missed) {
-  struct run_step *self = owner;
-  if (self->program->json) {
-    self->is_unread |= terminal_put_json(&self->program->terminal, json, length) != 0;
-    return;
-  }
-  if (missed > 0)
-    terminal_say(&self->program->terminal, COLOR_YELLOW, "… %llu lines were trimmed …",
-                 (unsigned long long)missed);
-  if (view->kind == STEP_EVENT_STDOUT || view->kind == STEP_EVENT_STDERR)
-    show_line(self, view);
-}
-
-static bool flush_events(void *owner) {
+static bool on_turn(void *owner) {
   struct run_step *self = owner;
   return terminal_flush(&self->program->terminal) == 0 && !self->is_unread;
 }
 
-static const struct exchange_handler handler = {.event = show_event, .turn = flush_events};
+static const struct exchange_handler handler = {.event = on_event, .turn = on_turn};
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
@@ -79,24 +73,21 @@ static void print_result(struct terminal *terminal, const char *result) {
   buffer_release(&json);
 }
 
-static int tell_end(struct run_step *self, struct exchange_answer *answer) {
+static int finish(struct run_step *self, struct exchange_answer *answer) {
   struct program *program = self->program;
-  struct outcome outcome =
-      outcome_make(answer->result, answer->exit_code, answer->timed_out, answer->was_cancelled);
-  if (program->json) {
+  struct outcome outcome = outcome_make(answer->result, answer->completion, answer->was_cancelled);
+  if (program->json)
     print_result(&program->terminal, answer->result);
-  } else if (outcome.code == EXIT_CLIENT || outcome.code == EXIT_NOT_FOUND ||
-             outcome.code == EXIT_NOT_EXECUTABLE) {
-    if (outcome.is_known)
-      terminal_error(&program->terminal, "%s", outcome.what);
-  }
+  else if (outcome.has_result && (outcome.code == EXIT_CLIENT || outcome.code == EXIT_NOT_FOUND ||
+                                  outcome.code == EXIT_NOT_EXECUTABLE))
+    terminal_error(&program->terminal, "%s", outcome.text);
   outcome_say(program, job_shorten(self->id).text, &outcome);
   free(answer->result);
   if (!answer->is_unread)
     return outcome.code;
   if (terminal_reader_is_gone())
     return 128 + SIGPIPE;
-  terminal_error(&program->terminal, "standard output: it could not be written to");
+  terminal_error(&program->terminal, "cannot write to standard output");
   return EXIT_CLIENT;
 }
 
@@ -105,7 +96,7 @@ static int tell_end(struct run_step *self, struct exchange_answer *answer) {
 static int read_input(struct exchange *exchange, struct buffer *input, struct error *error) {
   ssize_t length = -1;
   do {
-    if (!exchange_wait_for(exchange, STDIN_FILENO, POLLIN))
+    if (exchange_wait_for(exchange, STDIN_FILENO, POLLIN) != 0)
       return error_set(error, "interrupted");
     char *space = buffer_space(input, 64 * 1024);
     length = read(STDIN_FILENO, space, 64 * 1024);
@@ -113,14 +104,11 @@ static int read_input(struct exchange *exchange, struct buffer *input, struct er
       input->length += (size_t)length;
   } while ((length > 0 || (length < 0 && errno == EINTR)) && input->length <= INPUT_MAX);
   if (length < 0)
-    return error_set(error, "standard input: %s", strerror(errno));
+    return error_set(error, "cannot read standard input: %s", strerror(errno));
   if (input->length > INPUT_MAX)
     return error_set(error, "standard input has more than %zu bytes: use cp", INPUT_MAX);
-  for (size_t at = 0, step; at < input->length; at += step) {
-    step = utf8_sequence(input->bytes + at, input->length - at);
-    if (step == 0)
-      return error_set(error, "standard input is not UTF-8: use cp");
-  }
+  if (input->length > 0 && utf8_valid_prefix(input->bytes, input->length) != input->length)
+    return error_set(error, "standard input is not UTF-8: use cp");
   return 0;
 }
 
@@ -148,8 +136,8 @@ static int make_step(const struct run_options *options, const char *id, struct e
   step_text_end(json);
   buffer_release(&input);
   if (result == 0 && json->length > STEP_MAX)
-    result = error_set(error, "the step has %zu bytes, of %zu at the most: use cp", json->length,
-                       STEP_MAX);
+    result =
+        error_set(error, "the step has %zu bytes, more than %zu: use cp", json->length, STEP_MAX);
   return result;
 }
 
@@ -157,12 +145,12 @@ static int check_stdin(struct program *program, struct error *error) {
   struct job_agent agent;
   if (job_read_agent(program, program->keys.heartbeat, &agent, error) != 0)
     return -1;
-  bool can = job_agent_can(&agent, "stdin");
+  const bool can = job_agent_can(&agent, "stdin");
   job_agent_release(&agent);
   return can ? 0 : error_set(error, "-i needs an agent with stdin");
 }
 
-/* Without one the step would wait for an agent that may never come. */
+/* Without an agent, the step might wait forever. */
 static int check_agent(struct program *program, const struct run_options *options,
                        struct error *error) {
   struct job_steps steps;
@@ -176,27 +164,25 @@ static int check_agent(struct program *program, const struct run_options *option
   const size_t waiting = steps.count;
   job_steps_release(&steps);
   return error_set(error,
-                   "no agent for %.60s: no heartbeat, and %zu step%s; --detach pushes all the same",
+                   "no agent for %.60s: no heartbeat, and %zu step%s; --detach pushes it anyway",
                    program->job, waiting, waiting == 1 ? " waits" : "s wait");
 }
 
-static int push_and_leave(struct run_step *self, struct exchange *exchange, const char *json) {
-  struct error error;
-  if (job_push(self->program, self->id, json, &error) == 0) {
+/* Returns -1 with the error. */
+static int push_and_wait(struct run_step *self, struct exchange *exchange, const char *json,
+                         struct error *error) {
+  struct exchange_answer answer;
+  if (self->options->detach) {
+    if (job_push(self->program, self->id, json, error) != 0)
+      return -1;
     (void)printf("%s\n", self->id);
     return 0;
   }
-  terminal_error(&self->program->terminal, "%s", error.text);
-  return exchange_is_interrupted(exchange) ? 128 + exchange->first_signal : EXIT_CLIENT;
-}
-
-static int push_and_wait(struct run_step *self, struct exchange *exchange, const char *json) {
-  struct exchange_answer answer;
   int code = exchange_step(exchange, self->id, json, &answer);
-  return code < 0 ? tell_end(self, &answer) : code;
+  return code < 0 ? finish(self, &answer) : code;
 }
 
-static int execution_step(struct program *program, const struct run_options *options) {
+static int run_in_queue(struct program *program, const struct run_options *options) {
   struct run_step self = {.program = program, .options = options};
   struct exchange exchange;
   struct buffer json = {0};
@@ -209,13 +195,12 @@ static int execution_step(struct program *program, const struct run_options *opt
   int code = -1;
   if ((options->detach || check_agent(program, options, &error) == 0) &&
       make_step(options, self.id, &exchange, &json, &error) == 0)
-    code = options->detach ? push_and_leave(&self, &exchange, json.bytes)
-                           : push_and_wait(&self, &exchange, json.bytes);
-  if (code < 0 && exchange_is_interrupted(&exchange)) {
-    code = 128 + exchange.first_signal;
-  } else if (code < 0) {
-    terminal_error(&program->terminal, "%s", error.text);
-    code = EXIT_CLIENT;
+    code = push_and_wait(&self, &exchange, json.bytes, &error);
+  if (code < 0) {
+    const int signal_code = exchange_check_signals(&exchange);
+    if (signal_code == 0 || (options->detach && json.length > 0))
+      code = terminal_fail(&program->terminal, &error);
+    code = signal_code != 0 ? signal_code : code;
   }
   exchange_end(&exchange);
   buffer_release(&json);
@@ -224,7 +209,7 @@ static int execution_step(struct program *program, const struct run_options *opt
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-/* NAME takes the value from this environment. Returns 0, or -1 where it has none. */
+/* NAME takes its value from the environment. Returns -1 if it has none. */
 static int add_variable(struct run_options *options, const char *text) {
   const char *equals = strchr(text, '=');
   const char *value = equals == NULL ? getenv(text) : equals + 1;
@@ -239,7 +224,7 @@ static int add_variable(struct run_options *options, const char *text) {
   return 0;
 }
 
-static int take_option(struct run_options *options, int flag, const char *value) {
+static int set_option(struct run_options *options, int flag, const char *value) {
   char *end;
   switch (flag) {
   case 'w':
@@ -273,30 +258,20 @@ static int read_options(struct run_options *options, int argc, char **argv) {
       {"detach", no_argument, NULL, 'D'}, {"id", required_argument, NULL, 'I'}, {NULL, 0, NULL, 0}};
   optind = 0;
   for (int flag; (flag = getopt_long(argc, argv, "+w:e:t:ic:", flags, NULL)) != -1;)
-    if (take_option(options, flag, optarg) != 0)
+    if (set_option(options, flag, optarg) != 0)
       return -1;
   options->command = argv + optind;
   options->words = argc - optind;
   return (options->script == NULL) == (options->words > 0) ? 0 : -1;
 }
 
-static int run(struct program *program, int argc, char **argv) {
+int run_command(struct program *program, int argc, char **argv) {
   struct run_options options = {.variables =
                                     memory_zeros(((size_t)argc + 1) * sizeof *options.variables)};
-  int code = read_options(&options, argc, argv) == 0 ? execution_step(program, &options)
-                                                     : program_usage(&run_command);
+  int code =
+      read_options(&options, argc, argv) == 0 ? run_in_queue(program, &options) : COMMAND_USAGE;
   for (size_t i = 0; i < options.variable_count; i++)
     free(options.variables[i]);
   free(options.variables);
   return code;
 }
-
-const struct command run_command = {
-    .name = "run",
-    .usage =
-        "[-w DIR] [-e NAME[=VALUE]]... [-t SECONDS] [-i] [--detach] [--id GUID] -- COMMAND...\n"
-        "       sandbox run ... -c SCRIPT",
-    .help = "run a command in the queue: its output, and its exit code",
-    .run = run,
-    .needs_job = true,
-    .before = "wetc"};

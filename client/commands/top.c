@@ -1,6 +1,6 @@
 /*
- * top: what the jobs use. An agent reads its figures anew each fifth beat, and so processor time
- * and steps a minute are of two of these readings, not of two beats.
+ * top: shows what the jobs use. The hard part are rates: an agent updates its figures with every
+ * fifth heartbeat, so CPU and steps per minute compare two updates and not two heartbeats.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -13,20 +13,20 @@
 #include "base/clock.h"
 #include "base/loop.h"
 #include "base/memory.h"
-#include "client/exit_code.h"
-#include "client/program.h"
+#include "client/commands/command.h"
 #include "client/redis/job.h"
+#include "client/redis/json_field.h"
 #include "client/redis/redis_info.h"
 #include "client/screen/figure.h"
 #include "client/screen/table.h"
-#include "client/steps/started.h"
+#include "client/steps/history.h"
 
 #define ROUND_MS 2000
 
-/* So often it is looked which jobs there are. */
+/* After this many rounds, the jobs are listed again. */
 #define ROUNDS_PER_LIST 5
 
-/* Between two readings of an agent's figures, when all is well; and how many are kept: a minute. */
+/* The usual time between two readings of an agent's figures, and how many are kept: a minute. */
 #define READING_MS 10000
 #define READINGS 7
 
@@ -35,14 +35,14 @@ struct reading {
   double cpu_seconds, steps;
 };
 
-/* A job, from round to round. */
+/* A job with its history. */
 struct watched {
   char *job;
   struct keys keys;
   int pid;
-  struct reading readings[READINGS]; /* the oldest first */
+  struct reading readings[READINGS]; /* oldest first */
   size_t count;
-  char *step_id; /* that `started` is of; NULL: nothing runs */
+  char *step_id; /* the running step, to which `started` belongs; NULL: none */
   struct started started;
   int64_t queue;
   struct job_agent agent;
@@ -57,19 +57,19 @@ struct top {
 
 /* --- readings --------------------------------------------------------------------------------- */
 
-static double count_steps(const cJSON *beat) {
-  const cJSON *steps = cJSON_GetObjectItemCaseSensitive(beat, "Steps"), *end;
+static double count_steps(const cJSON *heartbeat) {
+  const cJSON *steps = cJSON_GetObjectItemCaseSensitive(heartbeat, "Steps"), *end;
   double count = cJSON_IsObject(steps) ? 0 : -1;
   cJSON_ArrayForEach(end, steps) count += cJSON_IsNumber(end) ? end->valuedouble : 0;
   return count;
 }
 
-/* One is new where a figure is, or when it must be: of an agent that does nothing they stay. */
-static void note_reading(struct watched *self) {
-  const cJSON *beat = self->agent.beat;
-  const struct reading now = {.at_ms = (int64_t)figure_of(beat, "Ts"),
-                              .cpu_seconds = figure_of(beat, "CpuSeconds"),
-                              .steps = count_steps(beat)};
+/* A reading is new if a figure has changed, or after READING_MS: an idle agent's figures stay. */
+static void add_reading(struct watched *self) {
+  const cJSON *heartbeat = self->agent.heartbeat;
+  const struct reading now = {.at_ms = (int64_t)json_field_number(heartbeat, "Ts", -1),
+                              .cpu_seconds = json_field_number(heartbeat, "CpuSeconds", -1),
+                              .steps = count_steps(heartbeat)};
   if (self->agent.pid != self->pid)
     self->count = 0;
   self->pid = self->agent.pid;
@@ -82,13 +82,13 @@ static void note_reading(struct watched *self) {
   self->readings[self->count++] = now;
 }
 
-/* The first that was seen is older than it looks. */
+/* The first reading is older than its heartbeat. */
 static double seconds_between(const struct reading *a, const struct reading *b) {
   const int64_t ms = b->at_ms - a->at_ms;
   return (double)(ms > READING_MS ? ms : READING_MS) / 1000;
 }
 
-/* -1: not known. */
+/* Returns -1 if it is unknown. */
 static double cpu_percent(const struct watched *self) {
   if (self->count < 2 || self->readings[self->count - 2].cpu_seconds < 0)
     return -1;
@@ -121,7 +121,7 @@ static bool is_watched(const struct top *self, const char *job) {
   return false;
 }
 
-static void watch(struct top *self, const char *job) {
+static void add_job(struct top *self, const char *job) {
   if (is_watched(self, job))
     return;
   self->list = memory_resize(self->list, (self->count + 1) * sizeof *self->list);
@@ -134,10 +134,10 @@ static int compare(const void *a, const void *b) {
   return strcmp(((const struct watched *)a)->job, ((const struct watched *)b)->job);
 }
 
-static int look_for_jobs(struct top *self, struct error *error) {
+static int find_jobs(struct top *self, struct error *error) {
   struct texts ids = {0};
   if (self->program->job != NULL) {
-    watch(self, self->program->job);
+    add_job(self, self->program->job);
     return 0;
   }
   if (self->rounds % ROUNDS_PER_LIST != 0)
@@ -145,14 +145,14 @@ static int look_for_jobs(struct top *self, struct error *error) {
   if (job_list(self->program, &ids, error) != 0)
     return -1;
   for (size_t i = 0; i < ids.count; i++)
-    watch(self, ids.texts[i]);
+    add_job(self, ids.texts[i]);
   texts_release(&ids);
   if (self->count > 0)
     qsort(self->list, self->count, sizeof *self->list, compare);
   return 0;
 }
 
-/* What runs; its event is searched once. */
+/* Reads the running step. Its event `started` is searched once. */
 static int read_step(struct program *program, struct watched *self, struct error *error) {
   char *id = NULL;
   if (pipeline_call(program->redis, WORDS("GET", self->keys.started), reply_to_text, &id, error) !=
@@ -163,7 +163,7 @@ static int read_step(struct program *program, struct watched *self, struct error
   self->step_id = id;
   if (id == NULL || is_same)
     return 0;
-  return started_find(program, self->keys.events, id, &self->started, error);
+  return history_find_started(program, self->keys.events, id, &self->started, error);
 }
 
 static int read_queue(struct program *program, struct watched *self, struct error *error) {
@@ -179,7 +179,7 @@ static int read_queue(struct program *program, struct watched *self, struct erro
 
 static int read_round(struct top *self, struct error *error) {
   struct program *program = self->program;
-  if (look_for_jobs(self, error) != 0)
+  if (find_jobs(self, error) != 0)
     return -1;
   for (size_t i = 0; i < self->count; i++) {
     struct watched *watched = &self->list[i];
@@ -187,7 +187,7 @@ static int read_round(struct top *self, struct error *error) {
     if (job_read_agent(program, watched->keys.heartbeat, &watched->agent, error) != 0)
       return -1;
     if (watched->agent.is_alive)
-      note_reading(watched);
+      add_reading(watched);
     else
       watched->count = 0;
     if ((watched->agent.is_alive || program->job != NULL) &&
@@ -221,7 +221,7 @@ static void print_json(const struct top *self) {
   struct buffer json = {0};
   for (size_t i = 0; i < self->count; i++) {
     const struct watched *watched = &self->list[i];
-    const cJSON *beat = watched->agent.beat;
+    const cJSON *heartbeat = watched->agent.heartbeat;
     if (!is_shown(self, watched))
       continue;
     buffer_add_string(&json, "{");
@@ -229,12 +229,13 @@ static void print_json(const struct top *self) {
     buffer_add_format(&json, ",\"alive\":%s", watched->agent.is_alive ? "true" : "false");
     add_step(&json, watched);
     figure_add_json(&json, "cpuPercent", cpu_percent(watched));
-    figure_add_json(&json, "cpuSeconds", figure_of(beat, "CpuSeconds"));
-    figure_add_json(&json, "memoryBytes", figure_of(beat, "MemoryBytes"));
-    figure_add_json(&json, "memoryLimitBytes", figure_of(beat, "MemoryLimitBytes"));
-    figure_add_json(&json, "heldBytes", figure_of(beat, "HeldBytes"));
+    figure_add_json(&json, "cpuSeconds", json_field_number(heartbeat, "CpuSeconds", -1));
+    figure_add_json(&json, "memoryBytes", json_field_number(heartbeat, "MemoryBytes", -1));
+    figure_add_json(&json, "memoryLimitBytes",
+                    json_field_number(heartbeat, "MemoryLimitBytes", -1));
+    figure_add_json(&json, "heldBytes", json_field_number(heartbeat, "HeldBytes", -1));
     figure_add_json(&json, "queue", (double)watched->queue);
-    figure_add_json(&json, "steps", count_steps(beat));
+    figure_add_json(&json, "steps", count_steps(heartbeat));
     figure_add_json(&json, "stepsPerMinute", steps_per_minute(watched));
     buffer_add_string(&json, "}");
     (void)terminal_put_json(&self->program->terminal, json.bytes, json.length);
@@ -258,8 +259,8 @@ static void add_running(struct table *table, const struct watched *self) {
 }
 
 static void add_row(struct table *table, const struct watched *self) {
-  const cJSON *beat = self->agent.beat;
-  const double cpu = cpu_percent(self), held = figure_of(beat, "HeldBytes"),
+  const cJSON *heartbeat = self->agent.heartbeat;
+  const double cpu = cpu_percent(self), held = json_field_number(heartbeat, "HeldBytes", -1),
                rate = steps_per_minute(self);
   table_add(table, self->job);
   add_running(table, self);
@@ -267,9 +268,9 @@ static void add_row(struct table *table, const struct watched *self) {
     table_add_format(table, "%.0f%%", cpu);
   else
     table_add(table, "-");
-  table_add(
-      table,
-      figure_memory(figure_of(beat, "MemoryBytes"), figure_of(beat, "MemoryLimitBytes")).text);
+  table_add(table, figure_memory(json_field_number(heartbeat, "MemoryBytes", -1),
+                                 json_field_number(heartbeat, "MemoryLimitBytes", -1))
+                       .text);
   table_add(table, held == 0 ? "0" : figure_memory(held, -1).text);
   table_add(table, figure_count(self->queue).text);
   if (rate >= 0)
@@ -300,7 +301,7 @@ static void print_table(const struct top *self) {
 
 /* --- the command ------------------------------------------------------------------------------ */
 
-/* Nothing has to be put back: it may be in the midst of a question. */
+/* There is nothing to undo, and a call to Redis may be pending. */
 LOOP_CALLBACK(on_interrupt, struct top *self) {
   (void)terminal_put(&self->program->terminal, false, "\n", 1);
   (void)terminal_flush(&self->program->terminal);
@@ -313,13 +314,13 @@ static void wait_for_round(struct program *program) {
     pipeline_turn(program->redis);
 }
 
-static void clear(struct program *program) {
+static void clear_screen(struct program *program) {
   (void)terminal_flush(&program->terminal);
   (void)fputs("\x1b[H\x1b[J", stdout);
 }
 
-/* Until it is interrupted, or nobody looks. */
-static int go_on(struct top *self) {
+/* Runs until an interrupt, or until nobody reads the output. */
+static int repeat(struct top *self) {
   struct program *program = self->program;
   struct error error;
   sigset_t set;
@@ -331,26 +332,22 @@ static int go_on(struct top *self) {
       loop_event_new(program->base, fd, EV_READ | EV_PERSIST, on_interrupt, self);
   int result = read_round(self, &error);
   while (result == 0) {
-    clear(program);
+    clear_screen(program);
     print_table(self);
     if (terminal_flush(&program->terminal) != 0)
       break;
     wait_for_round(program);
     result = read_round(self, &error);
   }
-  if (result != 0)
-    terminal_error(&program->terminal, "%s", error.text);
   event_free(interrupt);
   (void)close(fd);
-  return result == 0 ? 0 : EXIT_CLIENT;
+  return result == 0 ? 0 : terminal_fail(&program->terminal, &error);
 }
 
-static int look_once(struct top *self) {
+static int show_once(struct top *self) {
   struct error error;
-  if (read_round(self, &error) != 0) {
-    terminal_error(&self->program->terminal, "%s", error.text);
-    return EXIT_CLIENT;
-  }
+  if (read_round(self, &error) != 0)
+    return terminal_fail(&self->program->terminal, &error);
   if (self->program->json)
     print_json(self);
   else
@@ -360,18 +357,14 @@ static int look_once(struct top *self) {
   return 0;
 }
 
-static int top(struct program *program, int argc, char **argv) {
+int top_command(struct program *program, int argc, char **argv) {
   struct top self = {.program = program};
+  (void)argc;
   (void)argv;
-  if (argc != 1)
-    return program_usage(&top_command);
-  const bool is_watched_by_people = program->terminal.out_is_tty && !program->json;
-  const int code = is_watched_by_people ? go_on(&self) : look_once(&self);
+  const int code =
+      program->terminal.out_is_tty && !program->json ? repeat(&self) : show_once(&self);
   for (size_t i = 0; i < self.count; i++)
     release_watched(&self.list[i]);
   free(self.list);
   return code;
 }
-
-const struct command top_command = {
-    .name = "top", .usage = "", .help = "what jobs use: CPU, memory, steps a minute", .run = top};

@@ -9,62 +9,80 @@
 #include "client/program.h"
 
 /*
- * Looks for what is wrong: each finding is a line, with the command that mends it. Each question
- * has DOCTOR_PATIENCE_MS; what the server refuses to say is named at the end.
+ * Diagnoses problems, and reports each finding as a line with a fix. It must work with a Redis that
+ * is broken or that refuses most commands: each query has a timeout of its own, and a refusal is an
+ * answer.
  *
- *   doctor.c          the command, the findings, the questions
- *   doctor_server.c   the connection, TLS, memory, clocks
- *   doctor_rights.c   what the user of the URL, and the agent's, may do
- *   doctor_job.c      keys, the agent, results and events of a job
+ *   doctor.c          findings and queries
+ *   doctor_redis.c    the connection, TLS, memory, clocks
+ *   doctor_rights.c   the rights of the user of the URL, and of the agent's user
+ *   doctor_job.c      the keys, agent, results and events of a job
  */
-#define DOCTOR_PATIENCE_MS 3000
+#define DOCTOR_TIMEOUT_MS 3000
 
 enum finding { FINDING_OK, FINDING_WARNING, FINDING_PROBLEM };
 
 struct doctor {
   struct program *program;
   size_t warnings, problems;
-  char user[128];        /* that the server knows this program as */
-  char *info;            /* its answer to INFO; NULL: it gave none */
-  char refusal[256];     /* the error that was answered last; it may hold a password */
-  struct buffer refused; /* " +time +info": what this user may not ask */
-  bool has_answered;     /* the server, some question */
-  bool is_gone;          /* the connection was lost for good */
+  char user[128];        /* this program's user in Redis */
+  char *info;            /* the answer to INFO, or NULL */
+  char refusal[256];     /* the last error of Redis; it may hold a password */
+  struct buffer refused; /* " +time +info": the rights that this user lacks for the diagnosis */
+  bool has_answered;     /* Redis has answered a query */
+  bool is_gone;          /* the connection is lost, which was reported: no more queries */
 };
 
-/* `fix`: the command that mends it; NULL: there is none. Both become printable. */
-void doctor_find(struct doctor *self, enum finding finding, const char *fix, const char *format,
-                 ...) __attribute__((format(printf, 4, 5)));
+/* Reports a finding. The fix may be NULL. Both become printable. */
+void doctor_report(struct doctor *self, enum finding finding, const char *fix, const char *format,
+                   ...) __attribute__((format(printf, 4, 5)));
 
-/* Adds a name from Redis to a fix, as a word for a shell or redis-cli. A person may paste it, so a
-   name with characters other than letters, digits and "._:{}-" is quoted. */
+/* Adds a name from Redis to a fix. A person may paste the fix into a shell or redis-cli, so a name
+   with characters other than letters, digits and "._:{}-" is quoted. */
 void doctor_add_word(struct buffer *fix, const char *name);
 
-/* Asks one question. LOST: the connection was, which is a finding already. */
-enum answer { ANSWER_LOST, ANSWER_REFUSED, ANSWER_GIVEN };
-enum answer doctor_ask(struct doctor *self, const char *const *words, reply_handler *take,
-                       void *owner);
+/* Adds " +rule" in lower case, as in ACL SETUSER. */
+void doctor_add_rule(struct buffer *rules, const char *command);
 
-/* The same; that it was refused is told at the end. True: it was answered. */
-bool doctor_learn(struct doctor *self, const char *const *words, reply_handler *take, void *owner);
+/* --- queries ---------------------------------------------------------------------------------- */
 
-/* Whether the last refusal is for want of a right; and whether of one for a key. */
+enum doctor_answer {
+  ANSWER_LOST, /* the connection was lost, which is reported already */
+  ANSWER_REFUSED,
+  ANSWER_GIVEN
+};
+enum doctor_answer doctor_query(struct doctor *self, const char *const *words,
+                                reply_handler *handler, void *owner);
+
+/* The same for a query that needs a right which users seldom have: a missing right is reported at
+   the end. Returns whether there is an answer. */
+bool doctor_query_optional(struct doctor *self, const char *const *words, reply_handler *handler,
+                           void *owner);
+
+/* Whether the last refusal was for a missing right, and whether for one on a key. */
 bool doctor_is_denied(const struct doctor *self, bool *of_key);
 
-/* From now on nothing is asked. */
-void doctor_find_no_connection(struct doctor *self);
+/* Reports the rights that doctor_query_optional lacked. */
+void doctor_report_refused(struct doctor *self);
 
-/* False: there is no connection, so that nothing else can be found. */
-bool doctor_look_at_connection(struct doctor *self);
-void doctor_look_at_server(struct doctor *self);
+/* --- checks ----------------------------------------------------------------------------------- */
 
-/* `has_agent`: an agent is alive, and so has the rights that it needs. */
-void doctor_look_at_rights(struct doctor *self, bool has_agent);
+/* Reports why there is no connection. */
+void doctor_report_no_connection(struct doctor *self);
 
-/* Of program->keys; returns whether there is an agent. */
-bool doctor_look_at_job(struct doctor *self);
+/* Returns false if there is no connection, so that nothing else can be checked. */
+bool doctor_check_connection(struct doctor *self);
+void doctor_check_redis(struct doctor *self);
 
-/* Milliseconds since 1970 by the clock of Redis; -1: not known. */
+/* Checks the program's job. Returns whether an agent is alive, and sets whether it reads the list
+   `control`. */
+bool doctor_check_job(struct doctor *self, bool *has_control);
+
+/* Checks the user of the URL, and the agent's. Without an agent, the user of the URL may be the next
+   agent's. */
+void doctor_check_rights(struct doctor *self, bool has_agent, bool has_control);
+
+/* Returns the milliseconds since 1970 by the clock of Redis, or -1 if they are unknown. */
 int64_t doctor_redis_ms(struct doctor *self);
 
 #endif

@@ -1,4 +1,4 @@
-/* The connection, TLS, memory, clocks. */
+/* Checks the connection, TLS, memory and clocks. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "client/redis/redis_info.h"
 #include "client/screen/figure.h"
 
-/* Clocks that differ by more make timestamps hard to compare. */
+/* If clocks differ by more, timestamps are hard to compare. */
 #define CLOCKS_MS 2000
 
 static double now_ms(void) {
@@ -33,18 +33,18 @@ static void name_server(const struct redis_url *url, char *out, size_t size) {
 
 /* --- the connection --------------------------------------------------------------------------- */
 
-/* docs/redis.md has more words on each. */
-static const char *mend_connection(const struct redis_url *url, int code) {
+/* docs/redis.md explains each fix. */
+static const char *find_fix(const struct redis_url *url, int code) {
   static const struct {
     int code;
     const char *fix;
-  } mends[] = {
+  } fixes[] = {
       {ECONNREFUSED, "start redis-server there, or -u another URL"},
       {ENOENT, "start redis-server there, or -u another URL"},
       {CONNECTION_ERROR_UNRESOLVED,
-       "-u another host, or an entry in /etc/hosts; or look at the name servers"},
+       "-u another host, or an entry in /etc/hosts; or check the name servers"},
       {CONNECTION_ERROR_CLOSED, "-u rediss://…"},
-      {CONNECTION_ERROR_NOT_REDIS, "-u another URL: what answers is no Redis"},
+      {CONNECTION_ERROR_NOT_REDIS, "-u another URL: this is not Redis"},
       {CONNECTION_ERROR_REPLICA, "-u redis://MASTER…"},
       {CONNECTION_ERROR_NO_MASTER, "-u redis+sentinel://…/NAME, which SENTINEL MASTERS lists"},
       {CONNECTION_ERROR_WRONG_PASSWORD,
@@ -52,41 +52,41 @@ static const char *mend_connection(const struct redis_url *url, int code) {
       {CONNECTION_ERROR_NO_PASSWORD, "-u redis://USER:PASSWORD@…"},
       {CONNECTION_ERROR_NEEDLESS_PASSWORD,
        "-u without a password, or CONFIG SET requirepass PASSWORD"},
-      {CONNECTION_ERROR_NO_RIGHT, "ACL SETUSER USER …, by the rights of docs/redis.md"},
-      {CONNECTION_ERROR_LOADING, "wait until it has read its data"},
+      {CONNECTION_ERROR_NO_RIGHT, "ACL SETUSER USER …, with the rights in docs/redis.md"},
+      {CONNECTION_ERROR_LOADING, "wait until Redis has loaded its data"},
       {CONNECTION_ERROR_SPEAKS_TLS, "-u rediss://…"},
-      {CONNECTION_ERROR_SPEAKS_NO_TLS, "-u redis://…, or the port of TLS"},
+      {CONNECTION_ERROR_SPEAKS_NO_TLS, "-u redis://…, or the TLS port"},
       {CONNECTION_ERROR_UNTRUSTED, "--cacert FILE"},
-      {CONNECTION_ERROR_OTHER_NAME, "--sni NAME, or connect by a name that it has"},
+      {CONNECTION_ERROR_OTHER_NAME, "--sni NAME, or connect to a name in the certificate"},
       {CONNECTION_ERROR_EXPIRED, "renew the server's certificate"},
       {CONNECTION_ERROR_NOT_YET_VALID, "set the clock of this machine"},
       {CONNECTION_ERROR_UNKNOWN_NAME, "--sni NAME"},
       {CONNECTION_ERROR_WANTS_CERTIFICATE, "--cert FILE --key FILE"},
       {CONNECTION_ERROR_CERTIFICATE_REFUSED,
        "--cert FILE --key FILE, signed by the server's authority"}};
-  for (size_t i = 0; i < sizeof mends / sizeof *mends; i++)
-    if (mends[i].code == code)
-      return mends[i].fix;
+  for (size_t i = 0; i < sizeof fixes / sizeof *fixes; i++)
+    if (fixes[i].code == code)
+      return fixes[i].fix;
   if (code != CONNECTION_ERROR_NO_ANSWER)
-    return "-u another URL; or look at the network and its policies";
-  return url->secure ? "-u redis://…, where the port does not speak TLS"
-                     : "-u rediss://…, where the port speaks TLS; or look at the network";
+    return "-u another URL; or check the network and its policies";
+  return url->secure ? "-u redis://…, if the port does not speak TLS"
+                     : "-u rediss://…, if the port speaks TLS; or check the network";
 }
 
-void doctor_find_no_connection(struct doctor *self) {
+void doctor_report_no_connection(struct doctor *self) {
   struct program *program = self->program;
   struct error error;
   self->is_gone = true;
   pipeline_connection_error(program->redis, &error);
   pipeline_discard(program->redis);
-  doctor_find(self, FINDING_PROBLEM, mend_connection(&program->url, error.code), "%s",
-              error_reply_explain(error.text, &program->url).text);
+  doctor_report(self, FINDING_PROBLEM, find_fix(&program->url, error.code), "%s",
+                error_reply_explain(error.text, &program->url).text);
 }
 
 static void read_user(struct doctor *self) {
   const char *user = self->program->url.user;
   char *name = NULL;
-  (void)doctor_ask(self, WORDS("ACL", "WHOAMI"), reply_to_text, &name);
+  (void)doctor_query(self, WORDS("ACL", "WHOAMI"), reply_to_text, &name);
   (void)snprintf(self->user, sizeof self->user, "%s",
                  name != NULL   ? name
                  : user != NULL ? user
@@ -94,32 +94,31 @@ static void read_user(struct doctor *self) {
   free(name);
 }
 
-bool doctor_look_at_connection(struct doctor *self) {
+bool doctor_check_connection(struct doctor *self) {
   struct program *program = self->program;
   char server[300], version[64], *pong = NULL;
   double took_ms = 0;
-  for (int i = 0; i < 2;
-       i++) { /* the first one waits for the connection; a refusal is an answer, too */
+  for (int i = 0; i < 2; i++) { /* the first PING waits for the connection */
     const double before_ms = now_ms();
-    if (doctor_ask(self, WORDS("PING"), reply_to_text, &pong) == ANSWER_LOST)
+    if (doctor_query(self, WORDS("PING"), reply_to_text, &pong) == ANSWER_LOST)
       return false;
     took_ms = now_ms() - before_ms;
     free(pong);
     pong = NULL;
   }
-  (void)doctor_learn(self, WORDS("INFO"), reply_to_text, &self->info);
+  (void)doctor_query_optional(self, WORDS("INFO"), reply_to_text, &self->info);
   read_user(self);
   name_server(&program->url, server, sizeof server);
   const bool has_version = redis_info_version(self->info, version, sizeof version);
-  doctor_find(self, FINDING_OK, NULL, "%s answers in %.*f ms, %s%suser %s", server,
-              took_ms < 0.1 ? 2 : 1, took_ms, has_version ? version : "", has_version ? ", " : "",
-              self->user);
+  doctor_report(self, FINDING_OK, NULL, "%s answers in %.*f ms, %s%suser %s", server,
+                took_ms < 0.1 ? 2 : 1, took_ms, has_version ? version : "", has_version ? ", " : "",
+                self->user);
   return !self->is_gone;
 }
 
-/* --- the server ------------------------------------------------------------------------------- */
+/* --- Redis ------------------------------------------------------------------------------------ */
 
-/* What is sent does not leave this machine. */
+/* Whether no byte leaves this machine. */
 static bool is_local(const struct redis_url *url) {
   for (size_t i = 0; i < url->host_count; i++) {
     const char *host = url->hosts[i].host;
@@ -130,20 +129,20 @@ static bool is_local(const struct redis_url *url) {
   return true;
 }
 
-static void look_at_tls(struct doctor *self) {
+static void check_tls(struct doctor *self) {
   const struct program *program = self->program;
   if (program->url.secure && program->tls.insecure)
-    doctor_find(self, FINDING_WARNING, "--cacert FILE",
-                "TLS: with --insecure no certificate is checked");
+    doctor_report(self, FINDING_WARNING, "--cacert FILE",
+                  "TLS: with --insecure, no certificate is checked");
   else if (program->url.secure)
-    doctor_find(self, FINDING_OK, NULL, "TLS: the server's certificate is good");
+    doctor_report(self, FINDING_OK, NULL, "TLS: the server's certificate is valid");
   else if (is_local(&program->url))
-    doctor_find(self, FINDING_OK, NULL, "no TLS, and none is needed: it is on this machine");
+    doctor_report(self, FINDING_OK, NULL, "no TLS, and none is needed: Redis is on this machine");
   else if (program->url.password != NULL)
-    doctor_find(self, FINDING_WARNING, "-u rediss://…",
-                "no TLS: whoever is on the way reads the password");
+    doctor_report(self, FINDING_WARNING, "-u rediss://…",
+                  "no TLS: the network can read the password");
   else
-    doctor_find(self, FINDING_OK, NULL, "no TLS, and no password to hide");
+    doctor_report(self, FINDING_OK, NULL, "no TLS, and no password to protect");
 }
 
 static double info_number(const struct doctor *self, const char *name) {
@@ -151,65 +150,66 @@ static double info_number(const struct doctor *self, const char *name) {
   return redis_info_field(self->info, name, text, sizeof text) ? strtod(text, NULL) : -1;
 }
 
-static void look_at_policy(struct doctor *self) {
+static void check_policy(struct doctor *self) {
   static const char fix[] = "CONFIG SET maxmemory-policy noeviction";
   const double most = info_number(self, "maxmemory");
   char policy[32];
   if (!redis_info_field(self->info, "maxmemory_policy", policy, sizeof policy))
     return;
   if (strcmp(policy, "noeviction") == 0)
-    doctor_find(self, FINDING_OK, NULL, "maxmemory-policy noeviction");
+    doctor_report(self, FINDING_OK, NULL, "maxmemory-policy noeviction");
   else if (most > 0)
-    doctor_find(self, FINDING_PROBLEM, fix,
-                "maxmemory-policy %s: a full Redis deletes keys of jobs", policy);
+    doctor_report(self, FINDING_PROBLEM, fix,
+                  "maxmemory-policy %s: if Redis is full, it deletes keys of jobs", policy);
   else
-    doctor_find(self, FINDING_WARNING, fix,
-                "maxmemory-policy %s: with a maxmemory it would delete keys of jobs", policy);
+    doctor_report(self, FINDING_WARNING, fix,
+                  "maxmemory-policy %s: with a maxmemory, Redis would delete keys of jobs", policy);
 }
 
-static void look_at_memory(struct doctor *self) {
+static void check_memory(struct doctor *self) {
   const double most = info_number(self, "maxmemory"), used = info_number(self, "used_memory");
   char fix[64];
   if (most <= 0 || used < 0.9 * most)
     return;
   (void)snprintf(fix, sizeof fix, "CONFIG SET maxmemory %.0f", 2 * most);
-  doctor_find(self, used >= most ? FINDING_PROBLEM : FINDING_WARNING, fix,
-              "memory: %s, and agents wait while there is no room", figure_memory(used, most).text);
+  doctor_report(self, used >= most ? FINDING_PROBLEM : FINDING_WARNING, fix,
+                "memory: %s, and agents wait while there is no room",
+                figure_memory(used, most).text);
 }
 
-static void look_at_role(struct doctor *self) {
+static void check_role(struct doctor *self) {
   char role[16];
   if (redis_info_field(self->info, "role", role, sizeof role) && strcmp(role, "slave") == 0)
-    doctor_find(self, FINDING_PROBLEM, "-u redis://MASTER…, or redis+sentinel://…",
-                "it is a replica: agents cannot write to it");
+    doctor_report(self, FINDING_PROBLEM, "-u redis://MASTER…, or redis+sentinel://…",
+                  "this Redis is a replica: agents cannot write to it");
 }
 
 int64_t doctor_redis_ms(struct doctor *self) {
   struct texts time = {0};
   int64_t ms = -1;
-  if (doctor_learn(self, WORDS("TIME"), reply_to_texts, &time) && time.count == 2)
+  if (doctor_query_optional(self, WORDS("TIME"), reply_to_texts, &time) && time.count == 2)
     ms = strtoll(time.texts[0], NULL, 10) * 1000 + strtoll(time.texts[1], NULL, 10) / 1000;
   texts_release(&time);
   return ms;
 }
 
-static void look_at_clock(struct doctor *self) {
+static void check_clock(struct doctor *self) {
   const int64_t before_ms = clock_unix_ms(), redis_ms = doctor_redis_ms(self);
   const int64_t ahead_ms = (before_ms + clock_unix_ms()) / 2 - redis_ms;
   if (redis_ms < 0)
     return;
   const bool is_far = ahead_ms > CLOCKS_MS || ahead_ms < -CLOCKS_MS;
-  doctor_find(self, is_far ? FINDING_WARNING : FINDING_OK,
-              is_far ? "timedatectl set-ntp true, on both" : NULL,
-              "this machine's clock is %.1fs %s that of Redis",
-              (double)(ahead_ms < 0 ? -ahead_ms : ahead_ms) / 1000,
-              ahead_ms < 0 ? "behind" : "ahead of");
+  doctor_report(self, is_far ? FINDING_WARNING : FINDING_OK,
+                is_far ? "timedatectl set-ntp true, on both machines" : NULL,
+                "this machine's clock is %.1fs %s that of Redis",
+                (double)(ahead_ms < 0 ? -ahead_ms : ahead_ms) / 1000,
+                ahead_ms < 0 ? "behind" : "ahead of");
 }
 
-void doctor_look_at_server(struct doctor *self) {
-  look_at_tls(self);
-  look_at_role(self);
-  look_at_policy(self);
-  look_at_memory(self);
-  look_at_clock(self);
+void doctor_check_redis(struct doctor *self) {
+  check_tls(self);
+  check_role(self);
+  check_policy(self);
+  check_memory(self);
+  check_clock(self);
 }

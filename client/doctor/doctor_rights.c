@@ -1,6 +1,6 @@
 /*
- * What users may do. ACL DRYRUN says it of any user, where the server has it (Redis 7) and lets
- * this one ask; otherwise the commands that change nothing are tried, for this user alone.
+ * Checks the rights of users. ACL DRYRUN answers for any user, if Redis has it (version 7) and lets
+ * this user ask. Otherwise the commands that change nothing are tried, for this user only.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,69 +10,65 @@
 
 #define NEED_WORDS 8
 
-/* A word with '$' is a key of the job. */
+enum need_kind {
+  NEED_READ, /* changes nothing, so it can be tried */
+  NEED_WRITE,
+  NEED_CONTROL, /* only of an agent that reads the list `control` */
+  NEED_SEARCH   /* the same; without it, a cancel cannot find a waiting step */
+};
+
+/* A command that a user needs. A word with '$' is a key of the job. */
 struct need {
   const char *words[NEED_WORDS];
-  bool is_order; /* it changes something: it is not tried */
+  enum need_kind kind;
 };
 
 static const struct need client_needs[] = {
-    {{"GET", "$heartbeat"}, false},
-    {{"LLEN", "$results"}, false},
-    {{"LRANGE", "$in", "0", "0"}, false},
-    {{"XREAD", "COUNT", "1", "STREAMS", "$events", "0-0"}, false},
-    {{"XREVRANGE", "$events", "+", "-", "COUNT", "1"}, false},
-    {{"LPUSH", "$in", "x"}, true},
-    {{"LREM", "$results", "1", "x"}, true},
+    {{"GET", "$heartbeat"}, NEED_READ},
+    {{"LLEN", "$results"}, NEED_READ},
+    {{"LRANGE", "$in", "0", "0"}, NEED_READ},
+    {{"XREAD", "COUNT", "1", "STREAMS", "$events", "0-0"}, NEED_READ},
+    {{"XREVRANGE", "$events", "+", "-", "COUNT", "1"}, NEED_READ},
+    {{"LPUSH", "$in", "x"}, NEED_WRITE},
+    {{"LREM", "$results", "1", "x"}, NEED_WRITE},
 };
 
 static const struct need agent_needs[] = {
-    {{"MULTI"}, true},
-    {{"EXEC"}, true},
-    {{"DISCARD"}, true},
-    {{"WATCH", "$committed"}, true},
-    {{"GET", "$committed"}, true},
-    {{"SET", "$heartbeat", "x", "EX", "10"}, true},
-    {{"DEL", "$started"}, true},
-    {{"EXPIRE", "$in", "1"}, true},
-    {{"PERSIST", "$in"}, true},
-    {{"LLEN", "$in"}, true},
-    {{"LINDEX", "$inflight", "0"}, true},
-    {{"LPUSH", "$results", "x"}, true},
-    {{"RPUSH", "$inflight", "x"}, true},
-    {{"LREM", "$inflight", "1", "x"}, true},
-    {{"LTRIM", "$inflight", "0", "-1"}, true},
-    {{"BLMOVE", "$in", "$inflight", "RIGHT", "LEFT", "1"}, true},
-    {{"XADD", "$events", "*", "data", "x"}, true},
-    {{"XTRIM", "$events", "MAXLEN", "1"}, true},
-    {{"XLEN", "$events"}, true},
-    {{"XREVRANGE", "$events", "+", "-", "COUNT", "1"}, true},
+    {{"MULTI"}, NEED_WRITE},
+    {{"EXEC"}, NEED_WRITE},
+    {{"DISCARD"}, NEED_WRITE},
+    {{"WATCH", "$committed"}, NEED_WRITE},
+    {{"GET", "$committed"}, NEED_WRITE},
+    {{"SET", "$heartbeat", "x", "EX", "10"}, NEED_WRITE},
+    {{"DEL", "$started"}, NEED_WRITE},
+    {{"EXPIRE", "$in", "1"}, NEED_WRITE},
+    {{"PERSIST", "$in"}, NEED_WRITE},
+    {{"LLEN", "$in"}, NEED_WRITE},
+    {{"LINDEX", "$inflight", "0"}, NEED_WRITE},
+    {{"LPUSH", "$results", "x"}, NEED_WRITE},
+    {{"RPUSH", "$inflight", "x"}, NEED_WRITE},
+    {{"LREM", "$inflight", "1", "x"}, NEED_WRITE},
+    {{"LTRIM", "$inflight", "0", "-1"}, NEED_WRITE},
+    {{"BLMOVE", "$in", "$inflight", "RIGHT", "LEFT", "1"}, NEED_WRITE},
+    {{"XADD", "$events", "*", "data", "x"}, NEED_WRITE},
+    {{"XTRIM", "$events", "MAXLEN", "1"}, NEED_WRITE},
+    {{"XLEN", "$events"}, NEED_WRITE},
+    {{"XREVRANGE", "$events", "+", "-", "COUNT", "1"}, NEED_WRITE},
 };
 
-struct missing {
+struct missing_rights {
   struct buffer names, rules; /* "XREAD, LLEN", " +xread +llen" */
-  bool keys, unknown;
+  bool keys;                  /* the job's keys */
+  bool is_unsure;             /* some commands were not tried */
 };
-
-struct answer_text {
-  char text[256];
-};
-
-/* Redis 7 answers a dry run with OK, or with a text that says what is not allowed. */
-static void take_dry_run(void *context, const redisReply *reply) {
-  struct answer_text *self = context;
-  if (reply->str != NULL)
-    (void)snprintf(self->text, sizeof self->text, "%s", reply->str);
-}
 
 /* --- a need ----------------------------------------------------------------------------------- */
 
-/* Writes the words with the job's keys; `names` is where those are. */
+/* Fills in the words, with the job's keys in `names`. */
 static void fill_words(const struct doctor *self, const struct need *need, const char *words[],
                        char names[][256]) {
   const char *job = self->program->has_keys ? self->program->job : "doctor";
-  size_t keys = 0;
-  size_t i = 0;
+  size_t keys = 0, i = 0;
   for (; i < NEED_WORDS && need->words[i] != NULL; i++) {
     words[i] = need->words[i];
     if (words[i][0] == '$') {
@@ -83,44 +79,42 @@ static void fill_words(const struct doctor *self, const struct need *need, const
   words[i] = NULL;
 }
 
-static void add_missing(struct missing *self, const char *command) {
+static void add_missing(struct missing_rights *self, const char *command) {
+  if (self->names.length > 0 &&
+      memmem(self->names.bytes, self->names.length, command, strlen(command)) != NULL)
+    return;
   buffer_add_format(&self->names, "%s%s", self->names.length > 0 ? ", " : "", command);
-  buffer_add_string(&self->rules, " +");
-  for (const char *letter = command; *letter != '\0'; letter++) {
-    const char lower = (char)(*letter | 0x20);
-    buffer_add(&self->rules, &lower, 1);
-  }
+  doctor_add_rule(&self->rules, command);
 }
 
-/* Returns whether this way of looking works at all. */
+/* Redis 7 answers a dry run with OK, or with a sentence that says what is not allowed. Returns false
+   if it refuses dry runs. */
 static bool dry_run(struct doctor *self, const char *user, const struct need *need,
-                    struct missing *missing) {
+                    struct missing_rights *missing) {
   const char *words[NEED_WORDS + 4] = {"ACL", "DRYRUN", user};
-  char names[2][256];
-  struct answer_text answer = {""};
+  char names[2][256], *text = NULL;
   fill_words(self, need, words + 3, names);
-  if (doctor_ask(self, words, take_dry_run, &answer) != ANSWER_GIVEN)
+  if (doctor_query(self, words, reply_to_text, &text) != ANSWER_GIVEN)
     return false;
-  if (strcmp(answer.text, "OK") == 0)
-    return true;
-  if (strstr(answer.text, "permissions to run") != NULL)
+  if (text != NULL && strstr(text, "permissions to run") != NULL)
     add_missing(missing, need->words[0]);
-  else
+  else if (text == NULL || strcmp(text, "OK") != 0)
     missing->keys = true;
+  free(text);
   return true;
 }
 
-static void try_need(struct doctor *self, const struct need *need, struct missing *missing) {
+static void try_need(struct doctor *self, const struct need *need, struct missing_rights *missing) {
   const char *words[NEED_WORDS + 1];
   char names[2][256];
   bool of_key;
-  if (need->is_order) {
-    missing->unknown = true;
+  if (need->kind != NEED_READ) {
+    missing->is_unsure = true;
     return;
   }
   fill_words(self, need, words, names);
-  const enum answer answer = doctor_ask(self, words, reply_to_nothing, NULL);
-  if (answer != ANSWER_REFUSED || !doctor_is_denied(self, &of_key))
+  if (doctor_query(self, words, reply_to_nothing, NULL) != ANSWER_REFUSED ||
+      !doctor_is_denied(self, &of_key))
     return;
   if (of_key)
     missing->keys = true;
@@ -130,11 +124,21 @@ static void try_need(struct doctor *self, const struct need *need, struct missin
 
 /* --- users ------------------------------------------------------------------------------------ */
 
-static void find_missing(struct doctor *self, enum finding finding, const char *user,
-                         const char *who, struct missing *missing) {
+/* Without a job, it is unknown which keys the user must have. */
+static bool lacks_keys(const struct doctor *self, const struct missing_rights *missing) {
+  return missing->keys && self->program->has_keys;
+}
+
+static bool is_complete(const struct doctor *self, const struct missing_rights *missing) {
+  return missing->names.length == 0 && !lacks_keys(self, missing);
+}
+
+/* `effect` says what does not work; it may be "". */
+static void report_missing(struct doctor *self, enum finding finding, const char *user,
+                           const char *subject, struct missing_rights *missing,
+                           const char *effect) {
   struct buffer fix = {0};
-  /* Without a job no key is known that the user must have. */
-  const bool keys = missing->keys && self->program->has_keys;
+  const bool keys = lacks_keys(self, missing);
   buffer_add_string(&fix, "ACL SETUSER ");
   doctor_add_word(&fix, user);
   if (keys) {
@@ -146,48 +150,40 @@ static void find_missing(struct doctor *self, enum finding finding, const char *
     buffer_add(&fix, missing->rules.bytes, missing->rules.length);
   buffer_add(&fix, "", 1);
   if (missing->names.length > 0)
-    doctor_find(self, finding, fix.bytes, "ACL: %s may not %.*s%s", who, (int)missing->names.length,
-                missing->names.bytes, keys ? ", nor use the job's keys" : "");
-  else if (keys)
-    doctor_find(self, finding, fix.bytes, "ACL: %s may not use the job's keys", who);
+    doctor_report(self, finding, fix.bytes, "ACL: %s may not use %.*s%s%s", subject,
+                  (int)missing->names.length, missing->names.bytes,
+                  keys ? ", nor the job's keys" : "", effect);
+  else
+    doctor_report(self, finding, fix.bytes, "ACL: %s may not use the job's keys%s", subject,
+                  effect);
   buffer_release(&fix);
 }
 
-static void release_missing(struct missing *self) {
+static void release_missing(struct missing_rights *self) {
   buffer_release(&self->names);
   buffer_release(&self->rules);
 }
 
-static bool is_fine(const struct doctor *self, const struct missing *missing) {
-  return missing->names.length == 0 && !(missing->keys && self->program->has_keys);
-}
-
-/* Returns whether the server answers dry runs. */
-static bool look_at_client(struct doctor *self) {
+/* Returns whether Redis answers dry runs. */
+static bool check_client(struct doctor *self) {
   const size_t count = sizeof client_needs / sizeof *client_needs;
-  struct missing missing = {0};
+  struct missing_rights missing = {0};
   bool can_dry_run = true;
   for (size_t i = 0; i < count && !self->is_gone; i++) {
     can_dry_run = can_dry_run && dry_run(self, self->user, &client_needs[i], &missing);
     if (!can_dry_run)
       try_need(self, &client_needs[i], &missing);
   }
-  if (self->is_gone) {
-    release_missing(&missing);
-    return false;
-  }
-  if (!is_fine(self, &missing))
-    find_missing(self, FINDING_PROBLEM, self->user, "the user", &missing);
-  else if (missing.unknown)
-    doctor_find(self, FINDING_OK, NULL,
-                "ACL: the user may do what this program needs; LPUSH and LREM were not tried");
-  else
-    doctor_find(self, FINDING_OK, NULL, "ACL: the user may do what this program needs");
+  if (!self->is_gone && !is_complete(self, &missing))
+    report_missing(self, FINDING_PROBLEM, self->user, "the user", &missing, "");
+  else if (!self->is_gone)
+    doctor_report(self, FINDING_OK, NULL, "ACL: the user has the rights that the client needs%s",
+                  missing.is_unsure ? "; LPUSH and LREM were not tried" : "");
   release_missing(&missing);
-  return can_dry_run;
+  return can_dry_run && !self->is_gone;
 }
 
-/* The word behind " user=" of the line of CLIENT LIST that has this name. */
+/* Finds the word after " user=" in the line of CLIENT LIST that has this name. */
 static bool find_user(const char *list, const char *name, char *user, size_t size) {
   char wanted[300];
   (void)snprintf(wanted, sizeof wanted, " name=%s", name);
@@ -201,11 +197,11 @@ static bool find_user(const char *list, const char *name, char *user, size_t siz
   return true;
 }
 
-/* The agent's connections are named after its job; false where that is not to be seen. */
+/* The agent's connections are named after its job. Returns false if they are not visible. */
 static bool read_agents_user(struct doctor *self, char *user, size_t size) {
   struct client_name name = keys_client_name(&self->program->keys, "");
   char *list = NULL;
-  if (doctor_ask(self, WORDS("CLIENT", "LIST"), reply_to_text, &list) != ANSWER_GIVEN ||
+  if (doctor_query(self, WORDS("CLIENT", "LIST"), reply_to_text, &list) != ANSWER_GIVEN ||
       list == NULL)
     return false;
   const bool found = find_user(list, name.text, user, size);
@@ -213,30 +209,36 @@ static bool read_agents_user(struct doctor *self, char *user, size_t size) {
   return found;
 }
 
-/* Where an agent is alive, but not whose: it has what it needs. Without one, this user may be the
-   next agent's. */
-static void look_at_agent(struct doctor *self, bool has_agent) {
+/* If an agent is alive and its user is unknown, that user has the rights that an agent needs. */
+static void check_agent(struct doctor *self, bool has_agent, bool has_control) {
   const size_t count = sizeof agent_needs / sizeof *agent_needs;
-  struct missing missing = {0};
-  char user[128], who[200];
+  struct missing_rights missing = {0}, search = {0};
+  char user[128], subject[200];
   const bool is_known = has_agent && read_agents_user(self, user, sizeof user);
   if (has_agent && !is_known)
     return;
   if (!is_known)
     (void)snprintf(user, sizeof user, "%s", self->user);
-  (void)snprintf(who, sizeof who, is_known ? "the agent's user %s" : "as an agent's, the user %s",
-                 user);
-  size_t checked = 0;
-  while (checked < count && dry_run(self, user, &agent_needs[checked], &missing))
-    checked++;
-  if (checked == count && is_fine(self, &missing))
-    doctor_find(self, FINDING_OK, NULL, "ACL: %s may do what an agent needs", who);
-  else if (checked == count)
-    find_missing(self, is_known ? FINDING_PROBLEM : FINDING_WARNING, user, who, &missing);
+  (void)snprintf(subject, sizeof subject,
+                 is_known ? "the agent's user %s" : "as an agent's, the user %s", user);
+  bool can_dry_run = true;
+  for (size_t i = 0; i < count && can_dry_run; i++) {
+    const struct need *need = &agent_needs[i];
+    if (need->kind < NEED_CONTROL || !has_agent || has_control)
+      can_dry_run = dry_run(self, user, need, need->kind == NEED_SEARCH ? &search : &missing);
+  }
+  if (can_dry_run && !is_complete(self, &missing))
+    report_missing(self, is_known ? FINDING_PROBLEM : FINDING_WARNING, user, subject, &missing, "");
+  if (can_dry_run && search.names.length > 0)
+    report_missing(self, FINDING_WARNING, user, subject, &search,
+                   ": a waiting step that was cancelled is only answered when its turn comes");
+  if (can_dry_run && is_complete(self, &missing) && search.names.length == 0)
+    doctor_report(self, FINDING_OK, NULL, "ACL: %s has the rights that an agent needs", subject);
   release_missing(&missing);
+  release_missing(&search);
 }
 
-void doctor_look_at_rights(struct doctor *self, bool has_agent) {
-  if (look_at_client(self))
-    look_at_agent(self, has_agent);
+void doctor_check_rights(struct doctor *self, bool has_agent, bool has_control) {
+  if (check_client(self))
+    check_agent(self, has_agent, has_control);
 }

@@ -7,23 +7,24 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "client/redis/json_field.h"
 #include "wire/json.h"
 
 #define PREFIX "sandbox:"
 #define SUFFIX ":heartbeat"
 static const char any_heartbeat[] = PREFIX "*" SUFFIX;
 
-/* Keys that are looked at in one SCAN; and how often that is asked: 65 million keys. */
+/* Keys per SCAN, and the most SCANs: 65 million keys. */
 #define SCAN_COUNT "4000"
 #define SCANS_MAX 16384
 
-/* Of all names, or of all elements of a list, that are held. */
+/* The most memory for the ids of jobs, or for the elements of a list. */
 #define BYTES_MAX ((size_t)1024 * 1024 * 1024)
 
-/* An agent that was just started has a heartbeat within this. */
+/* An agent that was just started has a heartbeat after this time. */
 #define START_MS 2000
 
-/* False: the time is over. */
+/* Returns false when the time is over. */
 static bool wait_for_start(struct program *program, int64_t end_ms) {
   pipeline_turn(program->redis);
   return clock_monotonic_ms() < end_ms;
@@ -36,8 +37,8 @@ struct job_scan {
   struct texts found;
 };
 
-/* A key becomes the job's id. What is none is left out. */
-static void take_scan(void *context, const redisReply *reply) {
+/* Turns the keys into job ids. */
+static void on_scan(void *context, const redisReply *reply) {
   struct job_scan *self = context;
   const size_t around = sizeof PREFIX - 1 + sizeof SUFFIX - 1;
   struct texts keys = {0}, ids = {0};
@@ -62,8 +63,8 @@ static int compare_texts(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* In their order, each once: SCAN may name a key twice. */
-static void sort_texts(struct texts *self) {
+/* SCAN may return a key twice. */
+static void sort_and_deduplicate(struct texts *self) {
   size_t kept = 0;
   if (self->count > 0)
     qsort(self->texts, self->count, sizeof *self->texts, compare_texts);
@@ -77,12 +78,12 @@ static void sort_texts(struct texts *self) {
 }
 
 int job_list(struct program *program, struct texts *ids, struct error *error) {
-  struct pipeline_pages pages = {.redis = program->redis, .most = SCANS_MAX};
+  struct pipeline_pages pages = {.redis = program->redis, .max = SCANS_MAX};
   struct job_scan scan = {.cursor = "0"};
   int result;
   do {
     result = pipeline_next_page(
-        &pages, WORDS("SCAN", scan.cursor, "MATCH", any_heartbeat, "COUNT", SCAN_COUNT), take_scan,
+        &pages, WORDS("SCAN", scan.cursor, "MATCH", any_heartbeat, "COUNT", SCAN_COUNT), on_scan,
         &scan, error);
     if (result == 0 && scan.found.bytes > BYTES_MAX)
       result = error_set(error, "redis has more jobs than this program can list");
@@ -91,51 +92,83 @@ int job_list(struct program *program, struct texts *ids, struct error *error) {
     texts_release(&scan.found);
     return -1;
   }
-  sort_texts(&scan.found);
+  sort_and_deduplicate(&scan.found);
   *ids = scan.found;
   return 0;
 }
 
-int job_choose(struct program *program, struct error *error) {
+/* Finds the only job that is alive. */
+static int find_job(struct program *program, struct error *error) {
   struct texts ids = {0};
-  int result = 0;
+  int result;
   const int64_t end_ms = clock_monotonic_ms() + START_MS;
   do {
     texts_release(&ids);
-    result = program->job == NULL ? job_list(program, &ids, error) : 0;
-  } while (result == 0 && program->job == NULL && ids.count == 0 &&
-           wait_for_start(program, end_ms));
-  if (result != 0)
-    return -1;
-  if (program->job != NULL)
-    keys_init(&program->keys, program->job);
-  else if (ids.count == 1)
-    keys_init(&program->keys, program->found_job = memory_copy(ids.texts[0], strlen(ids.texts[0])));
-  else if (ids.count == 0)
+    result = job_list(program, &ids, error);
+  } while (result == 0 && ids.count == 0 && wait_for_start(program, end_ms));
+  if (result == 0 && ids.count == 0)
     result = error_set(error, "no job is alive: pass -j JOB, or set JOB_ID");
-  else
+  else if (result == 0 && ids.count > 1)
     result =
         error_set(error, "%zu jobs are alive (sandbox jobs lists them): pass -j JOB", ids.count);
+  else if (result == 0)
+    program->job = program->found_job = memory_copy(ids.texts[0], strlen(ids.texts[0]));
   texts_release(&ids);
-  program->has_keys = result == 0;
-  program->job = result == 0 ? program->keys.job_id : NULL;
   return result;
+}
+
+int job_choose(struct program *program, struct error *error) {
+  if (program->job == NULL && find_job(program, error) != 0)
+    return -1;
+  keys_init(&program->keys, program->job);
+  program->has_keys = true;
+  return 0;
 }
 
 /* --- its agent -------------------------------------------------------------------------------- */
 
-static int64_t number_of(const cJSON *object, const char *name) {
-  const cJSON *number = cJSON_GetObjectItemCaseSensitive(object, name);
-  const double value = cJSON_IsNumber(number) ? number->valuedouble : 0;
-  return value >= -JSON_EXACT_MAX && value <= JSON_EXACT_MAX ? (int64_t)value : 0;
+int job_read_agent(struct program *program, const char *heartbeat_key, struct job_agent *agent,
+                   struct error *error) {
+  char *text = NULL;
+  struct error ignored;
+  *agent = (struct job_agent){0};
+  if (pipeline_call(program->redis, WORDS("GET", heartbeat_key), reply_to_text, &text, error) != 0)
+    return -1;
+  agent->is_alive = text != NULL;
+  agent->heartbeat = text != NULL ? json_tree_parse(text, strlen(text), &ignored) : NULL;
+  free(text);
+  const double pid = json_field_number(agent->heartbeat, "Pid", 0);
+  const double ms = json_field_number(agent->heartbeat, "Ts", 0);
+  agent->pid = pid > 0 && pid <= INT32_MAX ? (int)pid : 0;
+  agent->age_ms = clock_unix_ms() - (ms > 0 && ms <= JSON_EXACT_MAX ? (int64_t)ms : 0);
+  agent->version =
+      cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(agent->heartbeat, "Version"));
+  return 0;
+}
+
+void job_agent_release(struct job_agent *self) {
+  cJSON_Delete(self->heartbeat);
+  *self = (struct job_agent){0};
+}
+
+bool job_agent_can(const struct job_agent *self, const char *feature) {
+  const cJSON *list = cJSON_GetObjectItemCaseSensitive(self->heartbeat, "Features");
+  for (const cJSON *item = list != NULL ? list->child : NULL; item != NULL; item = item->next)
+    if (cJSON_IsString(item) && strcmp(item->valuestring, feature) == 0)
+      return true;
+  return false;
+}
+
+const char *job_agent_version(const struct job_agent *self) {
+  return self->version != NULL ? self->version : "0.1.0 or older";
 }
 
 int job_is_alive(struct program *program, bool *is_alive, struct error *error) {
-  char *beat = NULL;
+  char *heartbeat = NULL;
   int result = pipeline_call(program->redis, WORDS("GET", program->keys.heartbeat), reply_to_text,
-                             &beat, error);
-  *is_alive = beat != NULL;
-  free(beat);
+                             &heartbeat, error);
+  *is_alive = heartbeat != NULL;
+  free(heartbeat);
   return result;
 }
 
@@ -148,94 +181,62 @@ int job_await_agent(struct program *program, bool *is_alive, struct error *error
   return result;
 }
 
-int job_read_agent(struct program *program, const char *heartbeat_key, struct job_agent *agent,
-                   struct error *error) {
-  char *text = NULL;
-  struct error ignored;
-  *agent = (struct job_agent){0};
-  if (pipeline_call(program->redis, WORDS("GET", heartbeat_key), reply_to_text, &text, error) != 0)
-    return -1;
-  agent->is_alive = text != NULL;
-  agent->beat = text != NULL ? json_tree_parse(text, strlen(text), &ignored) : NULL;
-  free(text);
-  const cJSON *version = cJSON_GetObjectItemCaseSensitive(agent->beat, "Version");
-  agent->age_ms = clock_unix_ms() - number_of(agent->beat, "Ts");
-  agent->pid = (int)number_of(agent->beat, "Pid");
-  agent->has_step = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(agent->beat, "StepInFlight"));
-  if (cJSON_IsString(version))
-    agent->version = memory_copy(version->valuestring, strlen(version->valuestring));
-  return 0;
-}
-
-void job_agent_release(struct job_agent *self) {
-  free(self->version);
-  cJSON_Delete(self->beat);
-  *self = (struct job_agent){0};
-}
-
-bool job_agent_can(const struct job_agent *self, const char *feature) {
-  const cJSON *item;
-  cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(
-                               self->beat, "Features")) if (cJSON_IsString(item) &&
-                                                            strcmp(item->valuestring, feature) ==
-                                                                0) return true;
-  return false;
-}
-
 /* --- lists ------------------------------------------------------------------------------------ */
 
-/* Elements of one reply; and how many replies of one list are read: 2 million elements. */
+/* The most elements of one reply, and the most replies of one list: 2 million elements. */
 #define PAGE 500
 #define PAGES_MAX 4096
 
 struct page {
   struct pipeline *redis;
   struct texts texts;
-  bool is_cut;
-  bool is_last;
-  size_t length; /* places of the list that it stands for */
+  bool is_truncated;
+  size_t length; /* places of the list; 0: the page is to be read again, with a smaller size */
 };
 
-static void take_page(void *context, const redisReply *reply) {
+static void on_page(void *context, const redisReply *reply) {
   struct page *self = context;
-  self->is_cut = pipeline_is_truncated(self->redis);
+  self->is_truncated = pipeline_is_truncated(self->redis);
   reply_to_texts(&self->texts, reply);
 }
 
-/* A page of `*size` texts from a place on, below zero from the tail, as a reply has a bound. If
-   they are too large, the size becomes smaller, and the page stands for no place. After any other
-   page it becomes larger, up to PAGE. */
+/* Reads `*size` elements from `at` on, which counts from the tail if it is negative. If they are
+   too large for a reply, the page is empty and the size becomes smaller; otherwise it becomes
+   larger, up to PAGE. */
 static int read_page(struct pipeline_pages *pages, const char *key, long at, size_t *size,
                      struct page *page, struct error *error) {
   char first[24], last[24];
   *page = (struct page){.redis = pages->redis};
   (void)snprintf(first, sizeof first, "%ld", at);
   (void)snprintf(last, sizeof last, "%ld", at + (long)*size - 1);
-  if (pipeline_next_page(pages, WORDS("LRANGE", key, first, last), take_page, page, error) != 0)
+  if (pipeline_next_page(pages, WORDS("LRANGE", key, first, last), on_page, page, error) != 0)
     return -1;
-  if (page->is_cut && *size > 1) {
+  if (page->is_truncated && *size > 1) {
     texts_release(&page->texts);
     *size = *size / 4 > 0 ? *size / 4 : 1;
     return 0;
   }
-  page->is_last = !page->is_cut && page->texts.count < *size;
   page->length = *size;
   *size = *size * 4 < PAGE ? *size * 4 : PAGE;
   return 0;
 }
 
-/* A list from its head on. Between two pages others push at the head and take at the tail: then a
-   text comes twice, but none is left out that is there all the time. */
+static bool is_last(const struct page *page) {
+  return !page->is_truncated && page->texts.count < page->length;
+}
+
+/* Reads a list from its head on. Between two pages others push at the head and take at the tail.
+   Then an element is read twice, but no element that stays is left out. */
 static int read_list(struct program *program, const char *key, struct texts *list,
                      struct error *error) {
-  struct pipeline_pages pages = {.redis = program->redis, .most = PAGES_MAX};
+  struct pipeline_pages pages = {.redis = program->redis, .max = PAGES_MAX};
   size_t size = PAGE;
   long at = 0;
   for (bool is_over = false; !is_over;) {
     struct page page;
     if (read_page(&pages, key, at, &size, &page, error) != 0)
       return -1;
-    is_over = page.is_last;
+    is_over = is_last(&page);
     at += (long)page.length;
     texts_append(list, &page.texts);
     if (list->bytes > BYTES_MAX)
@@ -244,79 +245,63 @@ static int read_list(struct program *program, const char *key, struct texts *lis
   return 0;
 }
 
-/* --- its steps -------------------------------------------------------------------------------- */
+/* --- all steps -------------------------------------------------------------------------------- */
 
-static char *copy_text(const cJSON *object, const char *name, const char *fallback) {
-  const cJSON *text = cJSON_GetObjectItemCaseSensitive(object, name);
-  const char *value = cJSON_IsString(text) ? text->valuestring : fallback;
-  return memory_copy(value, strlen(value));
-}
-
-/* Each kind has one of these. */
-static char *copy_target(const cJSON *step) {
-  static const char *const names[] = {"command", "path", "pattern"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (cJSON_IsString(cJSON_GetObjectItemCaseSensitive(step, names[i])))
-      return copy_text(step, names[i], "");
-  return memory_copy("", 0);
+static char *copy_or(const cJSON *object, const char *name, const char *fallback) {
+  char *text = json_field_copy(object, name);
+  return text != NULL ? text : memory_copy(fallback, strlen(fallback));
 }
 
 static void release_step(struct job_step *self) {
   free(self->id);
   free(self->kind);
   free(self->target);
-  free(self->json);
   *self = (struct job_step){0};
 }
 
 static void add_step(struct job_steps *self, const char *json, const char *running) {
   struct error ignored;
   cJSON *tree = json_tree_parse(json, strlen(json), &ignored);
-  char *id = copy_text(tree, "stepId", "?");
-  self->list[self->count++] =
-      (struct job_step){.id = id,
-                        .kind = copy_text(tree, "kind", tree != NULL ? "run" : "?"),
-                        .target = copy_target(tree),
-                        .is_running = running != NULL && strcmp(running, id) == 0,
-                        .json = memory_copy(json, strlen(json)),
-                        .short_length = 4};
+  char *target = json_field_copy(tree, "command");
+  target = target != NULL ? target : json_field_copy(tree, "path");
+  struct job_step *step = &self->list[self->count++];
+  *step = (struct job_step){.id = copy_or(tree, "stepId", "?"),
+                            .kind = copy_or(tree, "kind", tree != NULL ? "run" : "?"),
+                            .target = target != NULL ? target : copy_or(tree, "pattern", ""),
+                            .short_length = 4};
+  step->is_running = running != NULL && strcmp(running, step->id) == 0;
   cJSON_Delete(tree);
 }
 
-struct listed {
-  struct job_step *step;
-};
-
 static int compare_ids(const void *left, const void *right) {
-  const struct job_step *a = ((const struct listed *)left)->step;
-  const struct job_step *b = ((const struct listed *)right)->step;
+  const struct job_step *a = *(struct job_step *const *)left;
+  const struct job_step *b = *(struct job_step *const *)right;
   const int order = strcasecmp(a->id, b->id);
   return order != 0 ? order : (a > b) - (a < b);
 }
 
-static void shorten(struct job_step *self, const struct job_step *other) {
+static void lengthen_short_id(struct job_step *self, const struct job_step *other) {
   while (self->short_length < strlen(self->id) &&
          strncasecmp(self->id, other->id, self->short_length) == 0)
     self->short_length++;
 }
 
-/* Of steps with the same id the first stays; who shares most of an id is its neighbour in their
-   order. */
-static void settle_ids(struct job_steps *self) {
-  struct listed *sorted = memory_allocate((self->count + 1) * sizeof *sorted);
-  struct job_step *last = NULL;
+/* Keeps the first step of each id, and makes the short ids unique. The id that has the most in
+   common with another one is its neighbor in sorted order. */
+static void deduplicate_steps(struct job_steps *self) {
+  struct job_step **sorted = memory_allocate((self->count + 1) * sizeof *sorted), *last = NULL;
   for (size_t i = 0; i < self->count; i++)
-    sorted[i].step = &self->list[i];
+    sorted[i] = &self->list[i];
   qsort(sorted, self->count, sizeof *sorted, compare_ids);
   for (size_t i = 0; i < self->count; i++) {
-    struct job_step *step = sorted[i].step;
+    struct job_step *step = sorted[i];
     if (last != NULL && strcmp(step->id, "?") != 0 && strcasecmp(last->id, step->id) == 0) {
       release_step(step);
       continue;
     }
     if (last != NULL) {
-      shorten(last, step);
-      shorten(step, last);
+      lengthen_short_id(last, step);
+      lengthen_short_id(step, last);
     }
     last = step;
   }
@@ -328,8 +313,8 @@ static void settle_ids(struct job_steps *self) {
   self->count = kept;
 }
 
-/* The oldest is at the tail of each list. `in` comes first: what moves to `inflight` meanwhile is
-   in both then, and not in none. */
+/* Reads `in` before `inflight`: a step that moves meanwhile is in both then, and not in neither.
+   The oldest step is at the tail of each list. */
 int job_read_steps(struct program *program, struct job_steps *steps, struct error *error) {
   struct texts in = {0}, inflight = {0};
   char *running = NULL;
@@ -346,10 +331,12 @@ int job_read_steps(struct program *program, struct job_steps *steps, struct erro
     add_step(steps, inflight.texts[i - 1], running);
   for (size_t i = in.count; i > 0; i--)
     add_step(steps, in.texts[i - 1], running);
-  settle_ids(steps);
+  deduplicate_steps(steps);
   texts_release(&in);
   texts_release(&inflight);
   free(running);
+  if (result != 0)
+    job_steps_release(steps);
   return result;
 }
 
@@ -372,7 +359,7 @@ struct job_short_id job_shorten_step(const struct job_step *step) {
   return result;
 }
 
-/* --- where one is ----------------------------------------------------------------------------- */
+/* --- one step --------------------------------------------------------------------------------- */
 
 static bool is_of_step(const char *json, const char *id) {
   struct json_member step;
@@ -381,14 +368,14 @@ static bool is_of_step(const char *json, const char *id) {
          strncasecmp(step.text + 1, id, length) == 0;
 }
 
-/* The most steps that are read at once: the first page is small, as others may be large. */
+/* The first page is small, because other steps may be large. */
 #define FIND_PAGE_MIN 4
 
-/* From a place on towards the tail; of 0: from the head. */
+/* Searches from `*place` on towards the tail, or from the head if it is 0. */
 static int find_place(struct program *program, const char *key, const char *id, size_t *place,
                       struct error *error) {
-  struct pipeline_pages pages = {.redis = program->redis, .most = PAGES_MAX};
-  size_t page_max = FIND_PAGE_MIN, at = *place;
+  struct pipeline_pages pages = {.redis = program->redis, .max = PAGES_MAX};
+  size_t size = FIND_PAGE_MIN, at = *place;
   int64_t length = 0;
   if (at == 0 &&
       pipeline_call(program->redis, WORDS("LLEN", key), reply_to_number, &length, error) != 0)
@@ -397,8 +384,8 @@ static int find_place(struct program *program, const char *key, const char *id, 
   *place = 0;
   while (at > 0 && *place == 0) {
     struct page page;
-    page_max = at < page_max ? at : page_max;
-    if (read_page(&pages, key, -(long)at, &page_max, &page, error) != 0)
+    size = at < size ? at : size;
+    if (read_page(&pages, key, -(long)at, &size, &page, error) != 0)
       return -1;
     at -= page.length;
     for (size_t i = 0; i < page.texts.count; i++)
@@ -409,7 +396,7 @@ static int find_place(struct program *program, const char *key, const char *id, 
   return 0;
 }
 
-/* `in` comes first: as in job_read_steps. */
+/* `in` comes first, as in job_read_steps. */
 static int find_in_lists(struct program *program, const char *id, struct job_place *place,
                          struct error *error) {
   const struct keys *keys = &program->keys;
@@ -423,7 +410,7 @@ int job_find_step(struct program *program, const char *id, struct job_place *pla
   const bool was_known = place->in + place->inflight > 0;
   int64_t others = 0;
   int result = find_in_lists(program, id, place, error);
-  /* Where Redis went back to older data it may be farther away than before. */
+  /* If Redis went back to older data, the step may be farther from the tail than before. */
   if (result == 0 && was_known && place->in + place->inflight == 0)
     result = find_in_lists(program, id, place, error);
   *is_found = result == 0 && place->in + place->inflight > 0;
@@ -435,14 +422,24 @@ int job_find_step(struct program *program, const char *id, struct job_place *pla
   return result;
 }
 
-/* --- pushing, and the answer ------------------------------------------------------------------ */
+bool job_is_running(struct program *program, const char *id) {
+  char *running = NULL;
+  struct error ignored;
+  const bool is_running = pipeline_call(program->redis, WORDS("GET", program->keys.started),
+                                        reply_to_text, &running, &ignored) == 0 &&
+                          running != NULL && strcmp(running, id) == 0;
+  free(running);
+  return is_running;
+}
+
+/* --- pushing, and the result ------------------------------------------------------------------ */
 
 struct push {
-  enum { PUSH_ASKED, PUSH_LOST, PUSH_DONE, PUSH_REFUSED } state;
+  enum { PUSH_SENT, PUSH_LOST, PUSH_DONE, PUSH_REFUSED } state;
   struct error *error;
 };
 
-static void take_push(void *context, const redisReply *reply) {
+static void on_push(void *context, const redisReply *reply) {
   struct push *self = context;
   self->state = reply == NULL                        ? PUSH_LOST
                 : reply->type == REDIS_REPLY_INTEGER ? PUSH_DONE
@@ -451,8 +448,8 @@ static void take_push(void *context, const redisReply *reply) {
     (void)error_set(self->error, "%s", reply->str != NULL ? reply->str : "redis refuses the step");
 }
 
-/* Whether it is in one of the lists, or has an event. Returns -1 with the error. */
-static int is_there(struct program *program, const char *id, bool *found, struct error *error) {
+/* Sets whether Redis has the step, or its result. */
+static int find_pushed(struct program *program, const char *id, bool *found, struct error *error) {
   struct job_place place = {0};
   size_t before;
   struct texts results = {0};
@@ -469,20 +466,20 @@ int job_push(struct program *program, const char *id, const char *json, struct e
   for (int64_t lost_ms = 0;;) {
     struct push push = {.error = error};
     const int64_t begin_ms = clock_monotonic_ms();
-    pipeline_send(program->redis, WORDS("LPUSH", program->keys.in, json), take_push, &push);
-    while (push.state == PUSH_ASKED && pipeline_away_ms(program->redis) <= PIPELINE_TIMEOUT_MS &&
+    pipeline_send(program->redis, WORDS("LPUSH", program->keys.in, json), on_push, &push);
+    while (push.state == PUSH_SENT && pipeline_away_ms(program->redis) <= PIPELINE_TIMEOUT_MS &&
            !pipeline_is_stopped(program->redis, begin_ms))
       pipeline_turn(program->redis);
-    if (push.state == PUSH_ASKED) {
+    if (push.state == PUSH_SENT) {
       pipeline_discard(program->redis);
-      (void)error_set(error, "redis does not answer; %.36s may run all the same", id);
+      (void)error_set(error, "redis does not answer; %.36s may still run", id);
     }
     if (push.state != PUSH_LOST)
       return push.state == PUSH_DONE ? 0 : -1;
     bool found;
-    if (is_there(program, id, &found, error) != 0) {
+    if (find_pushed(program, id, &found, error) != 0) {
       const struct error why = *error;
-      return error_set(error, "%s; %.36s may run all the same", why.text, id);
+      return error_set(error, "%s; %.36s may still run", why.text, id);
     }
     if (found)
       return 0;
@@ -495,31 +492,23 @@ int job_push(struct program *program, const char *id, const char *json, struct e
   }
 }
 
-/* Of a page of results. NULL: it is none of them. */
-static char *copy_result(const struct texts *page, const char *id) {
-  for (size_t i = 0; i < page->count; i++) {
-    const char *text = page->texts[i];
-    if (is_of_step(text, id))
-      return memory_copy(text, strlen(text));
-  }
-  return NULL;
-}
-
-/* The newest are at the head, and ours is one of them: few pages are read, and small ones. */
-#define RESULTS_OF_PAGE 32
+/* The newest results are at the head, and this one is among them: small pages are enough. */
+#define RESULTS_PAGE 32
 
 static int find_result(struct program *program, const char *id, char **result,
                        struct error *error) {
-  struct pipeline_pages pages = {.redis = program->redis, .most = PAGES_MAX};
-  size_t size = RESULTS_OF_PAGE;
+  struct pipeline_pages pages = {.redis = program->redis, .max = PAGES_MAX};
+  size_t size = RESULTS_PAGE;
   long at = 0;
   *result = NULL;
   for (bool is_over = false; !is_over && *result == NULL;) {
     struct page page;
     if (read_page(&pages, program->keys.results, at, &size, &page, error) != 0)
       return -1;
-    *result = copy_result(&page.texts, id);
-    is_over = page.is_last;
+    for (size_t i = 0; i < page.texts.count && *result == NULL; i++)
+      if (is_of_step(page.texts.texts[i], id))
+        *result = memory_copy(page.texts.texts[i], strlen(page.texts.texts[i]));
+    is_over = is_last(&page);
     at += (long)page.length;
     texts_release(&page.texts);
   }

@@ -8,30 +8,28 @@
 #include "base/error.h"
 #include "client/program.h"
 
-/* One job, as Redis has it (wire/PROTOCOL.md, Keys). All of these return 0, or -1 with the
-   error. */
+/* Reads one job's keys (wire/PROTOCOL.md, Keys), pushes its steps and takes their results. The hard
+   part is that servers and the agent change the lists at the same time, and that a list may be
+   longer than a reply may be. Functions return 0, or -1 with the error. */
 
-/* What the heartbeat says. */
-struct job_agent {
-  bool is_alive;
-  int64_t age_ms; /* of what it said last, by this machine's clock; may be below zero */
-  int pid;
-  bool has_step;
-  char *version; /* NULL: an agent that does not say it */
-  cJSON *beat;   /* the whole; NULL: not alive */
-};
+/* --- which job -------------------------------------------------------------------------------- */
 
-/* Makes program->keys of program->job; or of the only job that has a heartbeat. */
+/* Sets program->keys, for the job that was named or else for the only one that is alive. Waits 2 s
+   for an agent that was just started. */
 int job_choose(struct program *program, struct error *error);
 
-/* The ids of all jobs that have a heartbeat, in their order. */
+/* Lists the ids of all jobs that have a heartbeat, sorted. */
 int job_list(struct program *program, struct texts *ids, struct error *error);
 
-/* Whether the program's job has a heartbeat. */
-int job_is_alive(struct program *program, bool *is_alive, struct error *error);
+/* --- its agent -------------------------------------------------------------------------------- */
 
-/* The same, where one that was just started gets its time: two seconds. */
-int job_await_agent(struct program *program, bool *is_alive, struct error *error);
+struct job_agent {
+  bool is_alive;       /* there is a heartbeat */
+  int64_t age_ms;      /* of the heartbeat, by this machine's clock; may be negative */
+  int pid;             /* 0: unknown */
+  const char *version; /* NULL: 0.1.0 or older */
+  cJSON *heartbeat;    /* NULL if there is none, or it is not JSON */
+};
 
 int job_read_agent(struct program *program, const char *heartbeat_key, struct job_agent *agent,
                    struct error *error);
@@ -40,43 +38,54 @@ void job_agent_release(struct job_agent *self);
 /* Whether the heartbeat names this feature. */
 bool job_agent_can(const struct job_agent *self, const char *feature);
 
-/* A step that waits or runs, in the order in which they run: what runs is the first. */
+/* For a person: "0.3.0", or "0.1.0 or older". */
+const char *job_agent_version(const struct job_agent *self);
+
+int job_is_alive(struct program *program, bool *is_alive, struct error *error);
+
+/* Waits 2 s for an agent that was just started. */
+int job_await_agent(struct program *program, bool *is_alive, struct error *error);
+
+/* --- its steps -------------------------------------------------------------------------------- */
+
 struct job_step {
-  char *id, *kind, *target; /* a kind that cannot be read is "?" */
+  char *id, *kind, *target; /* "?" if it cannot be read; the target is a command, path or pattern */
   bool is_running;
-  char *json;
-  size_t short_length; /* bytes of the id that no other step's begins with, at least 4 */
+  size_t short_length; /* how many bytes of the id are unique among the steps, at least 4 */
 };
 
+/* In the order in which they run. */
 struct job_steps {
   struct job_step *list;
   size_t count;
 };
 
-/* Those of `inflight` and `in`, which may change meanwhile: a step that moves is listed once. */
+/* Reads the running step and the waiting ones. A step that moves from list to list meanwhile is
+   listed once. */
 int job_read_steps(struct program *program, struct job_steps *steps, struct error *error);
 void job_steps_release(struct job_steps *self);
 
-/* Where a step was seen last, as places from the tail of a list, 1 being the oldest; 0: not there,
-   or never looked for. It only comes nearer to the tail, so that what lies before it in a long list
-   is not read again. */
+/* Where a step was last seen, counted from the tail of each list from 1 on; 0: not there, or not
+   searched yet. A step only moves towards the tail, so the rest of a long list is not read again. */
 struct job_place {
   size_t in, inflight;
 };
 
-/* Finds a step by its id, and how many are before it: `is_found` false where it is in neither
-   list. */
+/* Finds a step in the lists, and counts the steps before it. */
 int job_find_step(struct program *program, const char *id, struct job_place *place, size_t *before,
                   bool *is_found, struct error *error);
 
-/* Pushes a step, once: where the connection is lost meanwhile it looks whether it is there. */
+/* Whether this is the step that was started and has no result yet. Errors count as no. */
+bool job_is_running(struct program *program, const char *id);
+
+/* Pushes a step exactly once. If the connection is lost meanwhile, looks whether Redis has it. */
 int job_push(struct program *program, const char *id, const char *json, struct error *error);
 
-/* The result of this step, to be freed, and removes it from the list, of which it takes nothing
-   else; NULL: there is none. */
+/* Takes the step's result out of the list, and nothing else. The caller frees it; NULL: there is
+   none. */
 int job_take_result(struct program *program, const char *id, char **result, struct error *error);
 
-/* "7f3a": the first 4 digits of an id; of a listed step as many as are unique among the others. */
+/* "7f3a": the first 4 bytes of an id, or as many as make a listed step's id unique. */
 struct job_short_id {
   char text[40];
 };

@@ -5,37 +5,43 @@
 
 #include "agent/frontends/redis/connection/command.h"
 #include "agent/frontends/redis/connection/redis_connection.h"
-#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/loop.h"
 #include "base/memory.h"
 
-/* How long an answer may take to begin, and to go on: longer than a read waits for events. */
-#define ANSWER_MS 10000
+/* The longest pause before or within a reply. An XREAD blocks for 1 s. */
+#define REPLY_MS 10000
+
+#define TURN_MS 200
+
+/* After a signal, a call still waits this long for its reply. */
+#define STOP_MS 400
 
 struct pending_command {
   struct pending_command *next;
   char *text; /* encoded */
   size_t length;
-  reply_handler *take; /* NULL: nobody waits for the answer; it is asked until there is one */
+  reply_handler *handler; /* NULL: the command is repeated until Redis answers it */
   void *owner;
 };
 
 struct pipeline {
   struct event_base *base;
-  struct log log; /* to nowhere: what is wrong is told by pipeline_connection_error */
+  struct log log; /* writes nothing: pipeline_connection_error reports problems */
   struct redis_connection *connection;
-  struct pending_command *first, **end; /* those that are not answered; where the next one is put */
-  struct pending_command **unsent;      /* the first that was not sent whole, or the end */
+  struct pending_command *first, **end; /* not answered yet, the oldest first */
+  struct pending_command **unsent;      /* points to the first that was not sent completely */
   size_t sent;                          /* bytes of that one */
-  const int *signal;                    /* not 0: calls end; NULL: there is none */
-  int64_t away_ms;                      /* monotonic: since when; 0: it is connected */
+  const int *signal;                    /* calls stop if it is not 0; may be NULL */
+  int64_t away_ms;                      /* monotonic time of the loss; 0 while connected */
   bool has_failed;
-  struct error failure; /* that does not pass */
+  struct error failure; /* why Redis refused the login */
 };
 
-static void send_more(struct pipeline *self) {
+/* --- the queue -------------------------------------------------------------------------------- */
+
+static void send_pending(struct pipeline *self) {
   while (*self->unsent != NULL && redis_connection_is_ready(self->connection)) {
     struct pending_command *command = *self->unsent;
     struct iovec piece = {command->text + self->sent, command->length - self->sent};
@@ -45,12 +51,7 @@ static void send_more(struct pipeline *self) {
     self->unsent = &command->next;
     self->sent = 0;
   }
-  redis_connection_set_reply_timeout(self->connection, self->first != NULL ? ANSWER_MS : 0);
-}
-
-static void free_command(struct pending_command *command) {
-  free(command->text);
-  free(command);
+  redis_connection_set_reply_timeout(self->connection, self->first != NULL ? REPLY_MS : 0);
 }
 
 static void enqueue(struct pipeline *self, struct pending_command *command) {
@@ -59,8 +60,7 @@ static void enqueue(struct pipeline *self, struct pending_command *command) {
   self->end = &command->next;
 }
 
-/* Empties the queue; returns what was in it. */
-static struct pending_command *take_all(struct pipeline *self) {
+static struct pending_command *dequeue_all(struct pipeline *self) {
   struct pending_command *first = self->first;
   self->first = NULL;
   self->end = self->unsent = &self->first;
@@ -68,7 +68,18 @@ static struct pending_command *take_all(struct pipeline *self) {
   return first;
 }
 
-static void answer(struct pipeline *self, const redisReply *reply) {
+static bool has_sent(const struct pipeline *self) {
+  return self->unsent != &self->first || self->sent > 0;
+}
+
+static void complete(struct pending_command *command, const redisReply *reply) {
+  if (command->handler != NULL)
+    command->handler(command->owner, reply);
+  free(command->text);
+  free(command);
+}
+
+static void complete_first(struct pipeline *self, const redisReply *reply) {
   struct pending_command *command = self->first;
   self->first = command->next;
   if (self->unsent == &command->next)
@@ -77,58 +88,71 @@ static void answer(struct pipeline *self, const redisReply *reply) {
     self->end = &self->first;
   if (self->first == NULL)
     redis_connection_set_reply_timeout(self->connection, 0);
-  if (command->take != NULL)
-    command->take(command->owner, reply);
-  free_command(command);
+  complete(command, reply);
 }
 
-static void discard_all(struct pipeline *self) {
-  struct pending_command *next;
-  for (struct pending_command *command = take_all(self); command != NULL; command = next) {
-    next = command->next;
-    free_command(command);
+static void complete_lost(struct pending_command *lost) {
+  for (struct pending_command *next; lost != NULL; lost = next) {
+    next = lost->next;
+    complete(lost, NULL);
   }
 }
 
-static void on_ready(void *owner, const redisReply *value) {
-  (void)value;
-  send_more(owner);
+static void drop_all(struct pipeline *self) {
+  struct pending_command *commands = dequeue_all(self);
+  for (struct pending_command *command = commands; command != NULL; command = command->next)
+    command->handler = NULL;
+  complete_lost(commands);
 }
 
-/* A Redis that stands still is connected to, too. */
+void pipeline_discard(struct pipeline *self) {
+  const bool must_reconnect = has_sent(self);
+  drop_all(self);
+  if (must_reconnect)
+    redis_connection_reconnect(self->connection, "given up");
+}
+
+/* --- the connection --------------------------------------------------------------------------- */
+
+static void on_ready(void *owner, const redisReply *value) {
+  (void)value;
+  send_pending(owner);
+}
+
+static void on_writable(void *owner) {
+  send_pending(owner);
+}
+
+/* A connection alone does not count: the kernel connects to a frozen Redis, too. */
 static void on_greeted(void *owner) {
   struct pipeline *self = owner;
   self->away_ms = 0;
 }
 
-/* What is asked of another node, or later, is asked anew: see on_disconnected. */
+/* After redis_connection_recover the connection is lost, and on_disconnected follows. */
 static void on_reply(void *owner, const redisReply *reply) {
   struct pipeline *self = owner;
   redis_connection_mark_healthy(self->connection);
   if (reply->type == REDIS_REPLY_ERROR && redis_connection_recover(self->connection, reply->str))
     return;
   if (self->unsent != &self->first)
-    answer(self, reply);
+    complete_first(self, reply);
   else
     redis_connection_reconnect(self->connection, "a reply to no request");
 }
 
-static void on_writable(void *owner) {
-  send_more(owner);
-}
-
-/* What was sent is lost with the connection, but for what is asked until there is an answer. */
+/* Keeps the commands that were not sent, and those that are repeated. */
 static void on_disconnected(void *owner) {
   struct pipeline *self = owner;
   if (self->away_ms == 0)
     self->away_ms = clock_monotonic_ms();
-  bool was_sent = self->unsent != &self->first || self->sent > 0;
+  bool was_sent = has_sent(self);
   const struct pending_command *unsent = self->sent > 0 ? (*self->unsent)->next : *self->unsent;
   struct pending_command *lost = NULL, **end = &lost, *next;
-  for (struct pending_command *command = take_all(self); command != NULL; command = next) {
+  for (struct pending_command *command = dequeue_all(self); command != NULL; command = next) {
     next = command->next;
     was_sent = was_sent && command != unsent;
-    if (was_sent && command->take != NULL) {
+    if (was_sent && command->handler != NULL) {
       command->next = NULL;
       *end = command;
       end = &command->next;
@@ -136,24 +160,14 @@ static void on_disconnected(void *owner) {
       enqueue(self, command);
     }
   }
-  for (; lost != NULL; lost = next) {
-    next = lost->next;
-    lost->take(lost->owner, NULL);
-    free_command(lost);
-  }
+  complete_lost(lost);
 }
 
 static void on_failed(void *owner, const struct error *error) {
   struct pipeline *self = owner;
   self->has_failed = true;
   self->failure = *error;
-  struct pending_command *next;
-  for (struct pending_command *lost = take_all(self); lost != NULL; lost = next) {
-    next = lost->next;
-    if (lost->take != NULL)
-      lost->take(lost->owner, NULL);
-    free_command(lost);
-  }
+  complete_lost(dequeue_all(self));
 }
 
 static size_t largest_string(void) {
@@ -171,7 +185,7 @@ struct pipeline *pipeline_new(struct event_base *base, const struct redis_url *u
   struct pipeline *self = memory_allocate(sizeof *self);
   *self = (struct pipeline){
       .base = base, .log = {.least = LOG_ERROR, .fd = -1}, .away_ms = clock_monotonic_ms()};
-  (void)take_all(self);
+  (void)dequeue_all(self);
   const struct redis_connection_options options = {.url = url,
                                                    .role = "client",
                                                    .name = name,
@@ -183,17 +197,13 @@ struct pipeline *pipeline_new(struct event_base *base, const struct redis_url *u
   return self;
 }
 
-void pipeline_send(struct pipeline *self, const char *const *words, reply_handler *take,
-                   void *owner) {
-  struct pending_command *command = memory_allocate(sizeof *command);
-  size_t count = 0;
-  while (words[count] != NULL)
-    count++;
-  *command =
-      (struct pending_command){.text = command_new(words, count), .take = take, .owner = owner};
-  command->length = strlen(command->text);
-  enqueue(self, command);
-  send_more(self);
+void pipeline_free(struct pipeline *self) {
+  if (self == NULL)
+    return;
+  pipeline_flush(self);
+  redis_connection_free(self->connection);
+  drop_all(self);
+  free(self);
 }
 
 bool pipeline_is_truncated(const struct pipeline *self) {
@@ -219,34 +229,20 @@ void pipeline_connection_error(const struct pipeline *self, struct error *error)
     redis_connection_error(self->connection, error);
 }
 
-/* --- with the loop ---------------------------------------------------------------------------- */
+/* --- commands --------------------------------------------------------------------------------- */
 
-struct pending_call {
-  struct pipeline *redis;
-  reply_handler *take;
-  void *owner;
-  struct error *error;
-  enum { CALL_ASKED, CALL_LOST, CALL_REFUSED, CALL_DONE } state;
-};
-
-static void take_call(void *context, const redisReply *reply) {
-  struct pending_call *self = context;
-  if (reply == NULL) {
-    self->state = CALL_LOST;
-  } else if (reply->type == REDIS_REPLY_ERROR) {
-    (void)error_set(self->error, "%s",
-                    redis_connection_explain(self->redis->connection, reply->str).text);
-    self->state = CALL_REFUSED;
-  } else {
-    self->take(self->owner, reply);
-    self->state = CALL_DONE;
-  }
+void pipeline_send(struct pipeline *self, const char *const *words, reply_handler *handler,
+                   void *owner) {
+  struct pending_command *command = memory_allocate(sizeof *command);
+  size_t count = 0;
+  while (words[count] != NULL)
+    count++;
+  *command = (struct pending_command){
+      .text = command_new(words, count), .handler = handler, .owner = owner};
+  command->length = strlen(command->text);
+  enqueue(self, command);
+  send_pending(self);
 }
-
-#define TURN_MS 200
-
-/* An answer that comes at all comes within this, mostly. */
-#define HEED_MS 400
 
 LOOP_CALLBACK(on_turn, struct pipeline *self) {
   (void)self; /* the loop returns */
@@ -259,56 +255,61 @@ void pipeline_turn(struct pipeline *self) {
   event_free(turn);
 }
 
-/* The answers may come yet: the connection is made anew. */
-void pipeline_discard(struct pipeline *self) {
-  bool was_sent = self->unsent != &self->first || self->sent > 0;
-  discard_all(self);
-  if (was_sent)
-    redis_connection_reconnect(self->connection, "given up");
+void pipeline_stop_on(struct pipeline *self, const int *signal) {
+  self->signal = signal;
 }
 
-static bool has_orders(const struct pipeline *self) {
+bool pipeline_is_stopped(const struct pipeline *self, int64_t begin_ms) {
+  return self->signal != NULL && *self->signal != 0 && clock_monotonic_ms() - begin_ms > STOP_MS;
+}
+
+static bool has_repeated_commands(const struct pipeline *self) {
   const struct pending_command *command = self->first;
-  while (command != NULL && command->take != NULL)
+  while (command != NULL && command->handler != NULL)
     command = command->next;
   return command != NULL;
 }
 
 void pipeline_flush(struct pipeline *self) {
   const int64_t begin_ms = clock_monotonic_ms();
-  while (has_orders(self) && !self->has_failed && !pipeline_is_stopped(self, begin_ms) &&
+  while (has_repeated_commands(self) && !self->has_failed && !pipeline_is_stopped(self, begin_ms) &&
          clock_monotonic_ms() - begin_ms <= PIPELINE_TIMEOUT_MS)
     pipeline_turn(self);
-  if (has_orders(self))
+  if (has_repeated_commands(self))
     pipeline_discard(self);
 }
 
-void pipeline_free(struct pipeline *self) {
-  if (self == NULL)
-    return;
-  pipeline_flush(self);
-  redis_connection_free(self->connection);
-  discard_all(self);
-  free(self);
+struct pending_call {
+  struct pipeline *redis;
+  reply_handler *handler;
+  void *owner;
+  struct error *error;
+  enum { CALL_SENT, CALL_LOST, CALL_REFUSED, CALL_DONE } state;
+};
+
+static void on_call_reply(void *context, const redisReply *reply) {
+  struct pending_call *self = context;
+  if (reply == NULL) {
+    self->state = CALL_LOST;
+  } else if (reply->type == REDIS_REPLY_ERROR) {
+    (void)error_set(self->error, "%s",
+                    redis_connection_explain(self->redis->connection, reply->str).text);
+    self->state = CALL_REFUSED;
+  } else {
+    self->handler(self->owner, reply);
+    self->state = CALL_DONE;
+  }
 }
 
-void pipeline_stop_on(struct pipeline *self, const int *signal) {
-  self->signal = signal;
-}
-
-bool pipeline_is_stopped(const struct pipeline *self, int64_t begin_ms) {
-  return self->signal != NULL && *self->signal != 0 && clock_monotonic_ms() - begin_ms > HEED_MS;
-}
-
-int pipeline_call(struct pipeline *self, const char *const *words, reply_handler *take, void *owner,
-                  struct error *error) {
-  struct pending_call call = {.redis = self, .take = take, .owner = owner, .error = error};
+int pipeline_call(struct pipeline *self, const char *const *words, reply_handler *handler,
+                  void *owner, struct error *error) {
+  struct pending_call call = {.redis = self, .handler = handler, .owner = owner, .error = error};
   bool is_away = self->has_failed;
   const int64_t begin_ms = clock_monotonic_ms();
-  int64_t lost_ms = 0; /* for the first time: Redis may come back each time, and refuse again */
+  int64_t lost_ms = 0; /* the first loss: Redis may come back each time, and refuse each time */
   if (!is_away)
-    pipeline_send(self, words, take_call, &call);
-  while (!is_away && (call.state == CALL_ASKED || call.state == CALL_LOST)) {
+    pipeline_send(self, words, on_call_reply, &call);
+  while (!is_away && (call.state == CALL_SENT || call.state == CALL_LOST)) {
     pipeline_turn(self);
     if (call.state == CALL_LOST && lost_ms == 0)
       lost_ms = clock_monotonic_ms();
@@ -316,8 +317,8 @@ int pipeline_call(struct pipeline *self, const char *const *words, reply_handler
               pipeline_is_stopped(self, begin_ms) ||
               (lost_ms > 0 && clock_monotonic_ms() - lost_ms > PIPELINE_TIMEOUT_MS);
     if (call.state == CALL_LOST && !is_away) {
-      call.state = CALL_ASKED;
-      pipeline_send(self, words, take_call, &call);
+      call.state = CALL_SENT;
+      pipeline_send(self, words, on_call_reply, &call);
     }
   }
   if (call.state == CALL_DONE)
@@ -329,23 +330,19 @@ int pipeline_call(struct pipeline *self, const char *const *words, reply_handler
   return -1;
 }
 
-int pipeline_next_page(struct pipeline_pages *self, const char *const *words, reply_handler *take,
-                       void *owner, struct error *error) {
+int pipeline_next_page(struct pipeline_pages *self, const char *const *words,
+                       reply_handler *handler, void *owner, struct error *error) {
   const int *signal = self->redis->signal;
-  if (self->asked > 0 && signal != NULL && *signal != 0)
+  if (self->count > 0 && signal != NULL && *signal != 0)
     return error_set(error, "interrupted");
-  if (self->asked == self->most)
+  if (self->count == self->max)
     return error_set(error, "redis does not come to the end of %s: gave up after %zu replies",
-                     words[0], self->asked);
-  self->asked++;
-  return pipeline_call(self->redis, words, take, owner, error);
+                     words[0], self->count);
+  self->count++;
+  return pipeline_call(self->redis, words, handler, owner, error);
 }
 
-/* --- what is taken ---------------------------------------------------------------------------- */
-
-void reply_to_number(void *number, const redisReply *reply) {
-  *(int64_t *)number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
-}
+/* --- replies ---------------------------------------------------------------------------------- */
 
 static bool is_text(const redisReply *reply) {
   return reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS;
@@ -357,6 +354,10 @@ const char *reply_text(const redisReply *reply) {
 
 static char *copy_text(const redisReply *reply) {
   return is_text(reply) ? memory_copy(reply->str, reply->len) : NULL;
+}
+
+void reply_to_number(void *number, const redisReply *reply) {
+  *(int64_t *)number = reply->type == REDIS_REPLY_INTEGER ? reply->integer : -1;
 }
 
 void reply_to_text(void *text, const redisReply *reply) {

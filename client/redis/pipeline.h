@@ -10,116 +10,121 @@
 #include "base/error.h"
 
 /*
- * One connection to Redis. Questions are sent at once, and answered in their order. It comes back
- * by itself, to wherever the server is by then
- * (agent/frontends/redis/connection/redis_connection.h).
+ * A connection to Redis. Commands are sent at once, and replies arrive in the order of the
+ * commands. The hard part is a connection that breaks: it reconnects by itself
+ * (agent/frontends/redis/connection/redis_connection.h), but whether Redis executed a command that
+ * it did not answer is unknown. Therefore a command is repeated only if the caller allows it.
  *
- *   server = pipeline_new(base, &url, "sandbox:run")
- *   pipeline_call(server, WORDS("LLEN", key), reply_to_number, &number, &error)
- *   pipeline_free(server)
+ *   redis = pipeline_new(base, &url, "sandbox-run")
+ *   pipeline_call(redis, WORDS("LLEN", key), reply_to_number, &number, &error)
+ *   pipeline_free(redis)
  *
- * A reply has up to PIPELINE_STRING_MAX bytes in its largest string, and 1 MiB beside it; of what has
- * more only a beginning comes (pipeline_is_truncated).
+ * The largest string of a reply may have PIPELINE_STRING_MAX bytes, and the rest of it 1 MiB. A
+ * larger reply is truncated (pipeline_is_truncated).
  */
 struct pipeline;
 
 #define PIPELINE_STRING_MAX ((size_t)80 * 1024 * 1024)
 
-/* The words of a command, texts that end with NUL; NULL after the last one. */
+/* A call fails if Redis is away for this time. */
+#define PIPELINE_TIMEOUT_MS 15000
+
+/* The words of a command, which end with NULL. */
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* `reply` NULL: the connection was lost before it came. Whether the command was executed is unknown
-   then. */
+/* Called from the loop. The reply is NULL if the connection was lost before the reply arrived. */
 typedef void reply_handler(void *owner, const redisReply *reply);
 
-/* The url must outlive the server; the name, in CLIENT LIST, is copied. Connects in the
-   background. */
+/* Connects in the background. The URL must outlive the pipeline. The name, which CLIENT LIST shows,
+   is copied. */
 struct pipeline *pipeline_new(struct event_base *base, const struct redis_url *url,
                               const char *name);
 
-/* Settles the server first. NULL is no server. */
+/* Flushes the pipeline first. NULL is allowed. */
 void pipeline_free(struct pipeline *self);
 
-/* Runs the loop until every command without a `take` is answered. After PIPELINE_TIMEOUT_MS, or when
-   a signal comes (pipeline_stop_on), it gives up and forgets all commands. */
-void pipeline_flush(struct pipeline *self);
-
-/* Sends a command, now or when there is a connection; `take` is called once, from the loop, and may
-   ask the next one. Where nobody takes the answer (NULL) it is asked until there is one: for what
-   may be executed twice. */
-void pipeline_send(struct pipeline *self, const char *const *words, reply_handler *take,
+/* Sends a command now, or as soon as there is a connection. The handler is called once and may send
+   the next command. A command without a handler (NULL) is repeated until Redis answers it, so it
+   must be harmless to execute twice. */
+void pipeline_send(struct pipeline *self, const char *const *words, reply_handler *handler,
                    void *owner);
 
-/* Runs one turn of the loop, of 200 ms at the most. */
+/* Runs one iteration of the event loop, for at most 200 ms. */
 void pipeline_turn(struct pipeline *self);
 
-/* What was asked is not asked any more; where it was sent, the answer to it is not taken. */
+/* Runs the loop until Redis has answered every command without a handler. Gives up and discards all
+   commands after PIPELINE_TIMEOUT_MS, or on a signal (pipeline_stop_on). */
+void pipeline_flush(struct pipeline *self);
+
+/* Discards all commands. No handler is called. If a command was sent already, the connection is
+   made again, so that its reply is not mistaken for another one. */
 void pipeline_discard(struct pipeline *self);
 
-/* Runs the loop until the answer is there; asks again when the connection is lost. Returns 0; or -1
-   with the error when Redis was away for PIPELINE_TIMEOUT_MS, when it cannot be logged in to, or
-   when it answers with an error, of which `take` hears nothing. For what may be executed twice. */
-#define PIPELINE_TIMEOUT_MS 15000
-int pipeline_call(struct pipeline *self, const char *const *words, reply_handler *take, void *owner,
-                  struct error *error);
+/* Sends a command, repeats it whenever the connection is lost, and runs the loop until the reply is
+   there. The command must be harmless to execute twice. Returns 0, or -1 with the error if Redis is
+   away for PIPELINE_TIMEOUT_MS, refuses the login, or answers with an error; the handler is not
+   called then. */
+int pipeline_call(struct pipeline *self, const char *const *words, reply_handler *handler,
+                  void *owner, struct error *error);
 
-/* From here on a call ends, with an error, when this is not 0 and the answer does not come soon: a
-   signal. NULL: nothing ends it. */
+/* From now on calls fail soon after `*signal` becomes nonzero. NULL ends that. */
 void pipeline_stop_on(struct pipeline *self, const int *signal);
 
-/* Whether that holds for what was asked then (monotonic). */
+/* Whether a signal ends a call that began at this monotonic time. */
 bool pipeline_is_stopped(const struct pipeline *self, int64_t begin_ms);
 
 /*
- * An answer that comes in pages, each of them a call:
+ * Reads a long answer page by page:
  *
- *   struct pipeline_pages pages = {.redis = server, .most = PAGES_MAX};
+ *   struct pipeline_pages pages = {.redis = redis, .max = PAGES_MAX};
  *   while (there is more)
- *     if (pipeline_next_page(&pages, words, take, owner, &error) != 0)
- *       …
+ *     pipeline_next_page(&pages, words, handler, owner, &error)
  *
- * Fails as a call does, also if a signal has come since the previous page (pipeline_stop_on), or if
- * there are more than `most` pages: a hostile Redis may send them without end.
+ * Each page is a pipeline_call. It also fails after a signal that arrived since the previous page,
+ * and after `max` pages, because a Redis that is not trusted may send pages without end.
  */
 struct pipeline_pages {
   struct pipeline *redis;
-  size_t most, asked;
+  size_t max, count;
 };
-int pipeline_next_page(struct pipeline_pages *self, const char *const *words, reply_handler *take,
-                       void *owner, struct error *error);
+int pipeline_next_page(struct pipeline_pages *self, const char *const *words,
+                       reply_handler *handler, void *owner, struct error *error);
 
-/* Inside `take`: of the reply only a beginning has come. */
+/* Inside a handler: whether only the beginning of the reply was kept. */
 bool pipeline_is_truncated(const struct pipeline *self);
 
-/* Milliseconds since it was connected last, or was made, from 1 on; 0: it is connected, and Redis
-   has answered on this connection. */
+/* Returns 0 if Redis has answered on the current connection. Otherwise returns the milliseconds, at
+   least 1, since the connection was lost or the pipeline was made. */
 int64_t pipeline_away_ms(const struct pipeline *self);
 
-/* An attempt to connect has failed since; others follow. */
+/* Whether an attempt to connect has failed since the last connection. More attempts follow. */
 bool pipeline_is_unreachable(const struct pipeline *self);
 
-/* It cannot be logged in to, and does not try any more. */
+/* Whether Redis refused the login. No more attempts follow. */
 bool pipeline_has_failed(const struct pipeline *self);
 
-/* Why there is no connection. */
+/* Says why there is no connection. */
 void pipeline_connection_error(const struct pipeline *self, struct error *error);
 
-/* For pipeline_call: a whole number, -1 where there is none; a text, to be freed, NULL where there is
-   none; texts, with texts_release. */
-void reply_to_number(void *number, const redisReply *reply);
-void reply_to_text(void *text, const redisReply *reply);
-void reply_to_nothing(void *nothing, const redisReply *reply);
+/* --- replies ---------------------------------------------------------------------------------- */
 
 struct texts {
   char **texts;
-  size_t count, bytes; /* of the texts in all */
+  size_t count, bytes; /* bytes of all texts */
 };
-void reply_to_texts(void *texts, const redisReply *reply);
 
-/* The text of a reply, or "" when the reply is none. */
+/* Handlers for pipeline_call. The owner is an int64_t, which becomes -1 if the reply is no integer;
+   a char *, which the caller frees and which becomes NULL if the reply is no string; a struct
+   texts; or unused. */
+void reply_to_number(void *number, const redisReply *reply);
+void reply_to_text(void *text, const redisReply *reply);
+void reply_to_texts(void *texts, const redisReply *reply);
+void reply_to_nothing(void *nothing, const redisReply *reply);
+
+/* Returns the string of a reply, or "" if it has none. */
 const char *reply_text(const redisReply *reply);
 
-/* Moves the texts of `more` behind those of the other, and releases it. */
+/* Moves all texts of `more` to the end. */
 void texts_append(struct texts *self, struct texts *more);
 void texts_release(struct texts *self);
 

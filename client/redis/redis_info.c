@@ -36,7 +36,8 @@ bool redis_info_version(const char *info, char *out, size_t size) {
 void redis_info_warn_of_cluster(struct program *program) {
   char mode[16], *info = redis_info_read(program);
   if (redis_info_field(info, "redis_mode", mode, sizeof mode) && strcmp(mode, "cluster") == 0)
-    terminal_say(&program->terminal, COLOR_YELLOW,
-                 "of a cluster the jobs of one node alone are listed; -j names one of another");
+    terminal_say(
+        &program->terminal, COLOR_YELLOW,
+        "this is one node of a cluster: jobs on other nodes are not listed; name one with -j");
   free(info);
 }

@@ -6,18 +6,18 @@
 
 #include "client/program.h"
 
-/* What the server says of itself, in answer to INFO. */
+/* Reads Redis' answer to INFO. */
 
-/* To be freed; NULL where it does not say. */
+/* Returns the answer, which the caller frees, or NULL if Redis refuses. */
 char *redis_info_read(struct program *program);
 
-/* The value of a field; false: it has none. `info` may be NULL. */
+/* Copies the value of a field. Returns false if there is none; `info` may be NULL. */
 bool redis_info_field(const char *info, const char *name, char *out, size_t size);
 
-/* "7.0.15", "valkey 8.0.1"; false: it is not known. */
+/* Copies "7.0.15" or "valkey 8.0.1". Returns false if the version is unknown. */
 bool redis_info_version(const char *info, char *out, size_t size);
 
-/* Warns that SCAN finds the jobs of one node alone, where that is so. */
+/* In a cluster, warns that SCAN lists the jobs of a single node. */
 void redis_info_warn_of_cluster(struct program *program);
 
 #endif

@@ -27,7 +27,15 @@ struct figure figure_duration(int64_t seconds) {
   return self;
 }
 
-/* Without its unit, which is returned. */
+struct figure figure_elapsed(double seconds) {
+  struct figure self;
+  if (seconds >= MINUTE)
+    return figure_duration((int64_t)seconds);
+  (void)snprintf(self.text, sizeof self.text, "%.1fs", seconds);
+  return self;
+}
+
+/* Writes the number and returns its unit. */
 static char scale(double bytes, char *out, size_t size) {
   static const char units[] = "BKMGTP";
   size_t unit = 0;
@@ -70,11 +78,6 @@ struct figure figure_count(int64_t count) {
   }
   self.text[at] = '\0';
   return self;
-}
-
-double figure_of(const cJSON *object, const char *name) {
-  const cJSON *number = cJSON_GetObjectItemCaseSensitive(object, name);
-  return cJSON_IsNumber(number) ? number->valuedouble : -1;
 }
 
 static void add_name(struct buffer *json, const char *name) {

@@ -13,9 +13,10 @@
 #include "base/printable.h"
 #include "base/utf8.h"
 
+/* The spaces between two columns. */
 #define BETWEEN 2
 
-static const char more[] = "…";
+static const char ellipsis[] = "…";
 
 void table_add_or_nothing(struct table *self, const char *text) {
   struct buffer cell = {0};
@@ -38,7 +39,7 @@ void table_add_format(struct table *self, const char *format, ...) {
   table_add(self, text);
 }
 
-/* Of a sequence of UTF-8. */
+/* Decodes one sequence of UTF-8. */
 static wchar_t decode(const char *text, size_t length) {
   static const unsigned char masks[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
   wchar_t character = (unsigned char)text[0] & masks[length];
@@ -47,7 +48,7 @@ static wchar_t decode(const char *text, size_t length) {
   return character;
 }
 
-/* How many bytes at the start fit into so many columns of a terminal; says how many these take. */
+/* Returns how many bytes at the start fit into the columns, and sets how many columns these take. */
 static size_t fit(const char *text, size_t capacity, size_t *taken) {
   size_t at = 0, length = strlen(text);
   *taken = 0;
@@ -99,7 +100,7 @@ static void print_line(struct terminal *terminal, const char *line) {
     length = fit(line, width - 1, &taken);
   (void)terminal_put(terminal, false, line, length);
   if (is_cut)
-    (void)terminal_put(terminal, false, more, sizeof more - 1);
+    (void)terminal_put(terminal, false, ellipsis, sizeof ellipsis - 1);
   (void)terminal_put(terminal, false, "\n", 1);
 }
 

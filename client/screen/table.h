@@ -6,7 +6,7 @@
 #include "client/screen/terminal.h"
 
 /*
- * Rows of text in columns, each as wide as its widest cell, for people.
+ * Prints rows of text in columns. Each column is as wide as its widest cell.
  *
  *   struct table table = {.columns = 2};
  *   table_add(&table, "ID");  table_add(&table, "KIND");      row by row, from the left
@@ -19,16 +19,16 @@ struct table {
   size_t count;
 };
 
-/* What no terminal may get becomes U+FFFD (base/printable.h). NULL or "": "-". */
+/* Adds a cell. NULL and "" become "-", and control characters U+FFFD (base/printable.h). */
 void table_add(struct table *self, const char *text);
 void table_add_format(struct table *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same, but an empty text stays empty. */
+/* Adds a cell that may be empty. */
 void table_add_or_nothing(struct table *self, const char *text);
 
-/* To standard output. On a terminal a row has no more columns than that, and with `rows` above 0 no
-   more rows are shown. */
+/* Prints to standard output. A terminal's rows are cut at its width. At most `rows` rows are
+   printed, unless it is 0. */
 void table_print(const struct table *self, struct terminal *terminal, size_t rows);
 
 void table_release(struct table *self);

@@ -11,23 +11,24 @@
 #include "base/buffer.h"
 #include "base/printable.h"
 #include "base/utf8.h"
+#include "client/exit_code.h"
 
 #define BUFFER_SIZE ((size_t)64 * 1024)
 
 void terminal_init(struct terminal *self, enum terminal_colors colors, bool quiet) {
   const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-  bool may =
+  bool is_wanted =
       (no_color == NULL || no_color[0] == '\0') && (term == NULL || strcmp(term, "dumb") != 0);
   *self = (struct terminal){
       .out_is_tty = isatty(STDOUT_FILENO), .err_is_tty = isatty(STDERR_FILENO), .quiet = quiet};
   self->out_colors =
-      colors == TERMINAL_ALWAYS || (colors == TERMINAL_AUTO && may && self->out_is_tty);
+      colors == TERMINAL_ALWAYS || (colors == TERMINAL_AUTO && is_wanted && self->out_is_tty);
   self->err_colors =
-      colors == TERMINAL_ALWAYS || (colors == TERMINAL_AUTO && may && self->err_is_tty);
+      colors == TERMINAL_ALWAYS || (colors == TERMINAL_AUTO && is_wanted && self->err_is_tty);
 }
 
-/* musl's own buffer of stdout has 1 KiB, and stderr has none. They are the streams' until the
-   process has ended. */
+/* musl buffers 1 KiB of stdout and nothing of stderr. The streams use these buffers until the
+   process ends. */
 void terminal_buffer(void) {
   static char out[BUFFER_SIZE], err[BUFFER_SIZE];
   (void)setvbuf(stdout, out, _IOFBF, sizeof out);
@@ -48,9 +49,9 @@ const char *terminal_color(const struct terminal *self, bool to_stderr, enum ter
   return (to_stderr ? self->err_colors : self->out_colors) ? sequences[color] : "";
 }
 
-/* --- what steps print ------------------------------------------------------------------------- */
+/* --- output of steps -------------------------------------------------------------------------- */
 
-/* The length of a sequence that sets colors at the beginning of the text; 0: there is none. */
+/* Returns the length of the color sequence at the beginning of the text; 0: there is none. */
 static size_t color_sequence(const char *text, size_t length) {
   size_t at = 2;
   if (length < 3 || text[0] != '\x1b' || text[1] != '[')
@@ -120,10 +121,10 @@ bool terminal_reader_is_gone(void) {
   return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
 
-/* --- what the client says --------------------------------------------------------------------- */
+/* --- messages of the client ------------------------------------------------------------------- */
 
-/* What an agent says of a step may hold what the step was given, and a name from Redis may hold
-   anything. On a terminal, a message is one line without colors. */
+/* An agent's message may quote the step, and a name from Redis may hold anything. On a terminal, a
+   message is therefore one line without colors. */
 __attribute__((format(printf, 2, 0))) static void
 put_message(const struct terminal *self, const char *format, va_list arguments) {
   char text[2048];
@@ -150,6 +151,11 @@ void terminal_error(struct terminal *self, const char *format, ...) {
   (void)fflush(stderr);
 }
 
+int terminal_fail(struct terminal *self, const struct error *error) {
+  terminal_error(self, "%s", error->text);
+  return EXIT_CLIENT;
+}
+
 void terminal_say(struct terminal *self, enum terminal_color color, const char *format, ...) {
   va_list arguments;
   if (self->quiet)
@@ -167,7 +173,7 @@ void terminal_say(struct terminal *self, enum terminal_color color, const char *
   (void)fflush(stderr);
 }
 
-void terminal_see_key(struct terminal *self) {
+void terminal_skip_key(struct terminal *self) {
   if (self->err_is_tty && !self->quiet && !self->has_status)
     (void)fputs(" ", stderr);
 }

@@ -4,9 +4,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/error.h"
+
 /*
- * Standard output and standard error, as people see them. What steps print is for either; what the
- * client itself says goes to standard error.
+ * Writes to standard output and standard error. The output of steps goes to either; messages of the
+ * client go to standard error. Nobody trusts what steps print and what Redis holds, so no control
+ * character of theirs reaches a terminal.
  */
 enum terminal_colors { TERMINAL_AUTO, TERMINAL_ALWAYS, TERMINAL_NEVER };
 
@@ -14,60 +17,63 @@ enum terminal_color { COLOR_NONE, COLOR_RED, COLOR_GREEN, COLOR_YELLOW, COLOR_DI
 
 struct terminal {
   bool out_is_tty, err_is_tty;
-  bool out_colors, err_colors; /* NO_COLOR and what is no terminal have none */
-  bool quiet;                  /* says nothing that is not an error */
-  bool has_status;             /* a status line is shown */
+  bool out_colors, err_colors;
+  bool quiet;      /* only errors are shown */
+  bool has_status; /* a status line is shown */
 };
 
-/* Before anything is written. */
+/* Call it before anything is written. */
 void terminal_buffer(void);
 
+/* TERMINAL_AUTO: a terminal has colors, unless NO_COLOR is set or TERM is "dumb". */
 void terminal_init(struct terminal *self, enum terminal_colors colors, bool quiet);
 
-/* In columns: COLUMNS, the terminal's, or 80. */
+/* Returns the number of columns: COLUMNS, the terminal's width, or 80. */
 int terminal_width(const struct terminal *self);
 
-/* Writes bytes of a step to standard output (or error). On a terminal control characters become
-   U+FFFD, except tabs and colour sequences (SGR), so that a step moves no cursor and sets no title;
-   elsewhere they stay. Returns 0, or -1 when nobody reads it. */
+/* Writes a step's bytes to standard output or standard error. On a terminal, control characters
+   become U+FFFD, except tabs, line ends and color sequences (SGR). Returns 0, or -1 if they cannot
+   be written. */
 int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_t length);
 
-/* Writes one JSON value as a line of standard output. What comes from Redis may not be JSON, so
-   line ends within it become spaces. Returns what terminal_put returns. */
+/* Writes one JSON value as a line of standard output. A line end inside it becomes a space, because
+   text from Redis may not be JSON. Returns 0, or -1 as terminal_put does. */
 int terminal_put_json(struct terminal *self, const char *json, size_t length);
 
-/* What a step has printed, in pieces: at the beginning of the text there is one of `piece`
-   bytes. */
+/* Splits the output of a step: says what the text begins with, and how many bytes that has. */
 enum terminal_piece {
   PIECE_TEXT,    /* a character */
-  PIECE_COLOR,   /* a sequence that sets colours (SGR) */
-  PIECE_CONTROL, /* a control character but tab and line end, or what is not UTF-8: shown as U+FFFD */
+  PIECE_COLOR,   /* a sequence that sets colors (SGR) */
+  PIECE_CONTROL, /* another control character or a byte that is not UTF-8; shown as U+FFFD */
 };
 enum terminal_piece terminal_next(const char *text, size_t length, size_t *piece);
 
-/* Buffered output leaves. Returns 0, or -1 when nobody reads it, or it could not be written. */
+/* Writes the buffered output. Returns 0, or -1 if it cannot be written. */
 int terminal_flush(struct terminal *self);
 
-/* Nobody reads standard output any more; it is not that its disk is full. */
+/* Whether the reader of standard output is gone, and not, for example, its disk full. */
 bool terminal_reader_is_gone(void);
 
-/* "sandbox: …" and a line end, on standard error, whatever `quiet` says. */
+/* Writes "sandbox: …" as a line to standard error, even if `quiet` is set. */
 void terminal_error(struct terminal *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A line on standard error, unless it is quiet. */
+/* Writes an error like that. Returns EXIT_CLIENT. */
+int terminal_fail(struct terminal *self, const struct error *error);
+
+/* Writes a line to standard error, unless `quiet` is set. */
 void terminal_say(struct terminal *self, enum terminal_color color, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The terminal has shown a key that interrupts ("^C"): what is said next stands behind it. */
-void terminal_see_key(struct terminal *self);
+/* Separates the next message from the "^C" that the terminal has echoed. */
+void terminal_skip_key(struct terminal *self);
 
-/* Shows a line that the next output replaces, on a terminal; "" takes it away. Control characters
-   become U+FFFD. */
+/* Shows a line on a terminal until the next output; "" removes it. Control characters become
+   U+FFFD. */
 void terminal_status(struct terminal *self, const char *text);
 
-/* The sequence that begins a color on standard output (or error), or ends it (COLOR_NONE); ""
-   without colors. */
+/* Returns the sequence that sets a color on standard output or standard error, or resets it
+   (COLOR_NONE). Returns "" if there are no colors. */
 const char *terminal_color(const struct terminal *self, bool to_stderr, enum terminal_color color);
 
 #endif

@@ -1,61 +1,76 @@
 #include "client/steps/event.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
-#include "base/memory.h"
+#include "base/utf8.h"
 #include "wire/json.h"
 
-static unsigned hex_digit(char digit) {
-  return (unsigned)(digit <= '9' ? digit - '0' : (digit | 0x20) - 'a' + 10);
+/* --- entries ---------------------------------------------------------------------------------- */
+
+static void parse_entry_id(const char *entry, uint64_t *ms, uint64_t *number) {
+  char *end;
+  *ms = strtoull(entry, &end, 10);
+  *number = *end == '-' ? strtoull(end + 1, NULL, 10) : 0;
 }
 
-static uint32_t hex4(const char *text) {
-  return hex_digit(text[0]) << 12 | hex_digit(text[1]) << 8 | hex_digit(text[2]) << 4 |
-         hex_digit(text[3]);
+int entry_compare(const char *entry, const char *other) {
+  uint64_t ms, number, other_ms, other_number;
+  parse_entry_id(entry, &ms, &number);
+  parse_entry_id(other, &other_ms, &other_number);
+  if (ms != other_ms)
+    return ms < other_ms ? -1 : 1;
+  return number < other_number ? -1 : number > other_number;
 }
 
-static void add_utf8(struct buffer *out, uint32_t character) {
-  char bytes[4];
-  size_t length = 0;
-  if (character < 0x80) {
-    bytes[length++] = (char)character;
-  } else if (character < 0x800) {
-    bytes[length++] = (char)(0xC0 | character >> 6);
-  } else if (character < 0x10000) {
-    bytes[length++] = (char)(0xE0 | character >> 12);
-    bytes[length++] = (char)(0x80 | (character >> 6 & 0x3F));
-  } else {
-    bytes[length++] = (char)(0xF0 | character >> 18);
-    bytes[length++] = (char)(0x80 | (character >> 12 & 0x3F));
-    bytes[length++] = (char)(0x80 | (character >> 6 & 0x3F));
-  }
-  if (character >= 0x80)
-    bytes[length++] = (char)(0x80 | (character & 0x3F));
-  buffer_add(out, bytes, length);
+void entry_before(char out[ENTRY_ID_SIZE], const char *entry) {
+  uint64_t ms, number;
+  parse_entry_id(entry, &ms, &number);
+  if (number > 0)
+    number--;
+  else if (ms > 0)
+    ms--, number = UINT64_MAX;
+  (void)snprintf(out, ENTRY_ID_SIZE, "%" PRIu64 "-%" PRIu64, ms, number);
 }
 
-/* At an escape, which is whole; returns where it ends. */
+const char *event_entry_id(const redisReply *entry) {
+  return entry->type == REDIS_REPLY_ARRAY && entry->elements == 2 &&
+                 entry->element[0]->type == REDIS_REPLY_STRING &&
+                 entry->element[0]->len < ENTRY_ID_SIZE
+             ? entry->element[0]->str
+             : "";
+}
+
+/* --- JSON ------------------------------------------------------------------------------------- */
+
+/* Adds the character of an escape, and returns the end of the escape. json_text_next has checked
+   it. */
 static const char *add_escape(struct buffer *out, const char *at, const char *end) {
   static const char letters[] = "bfnrt", controls[] = "\b\f\n\r\t";
   const char *letter = strchr(letters, at[1]);
+  char utf16[UTF16_DECODED_MAX(4)];
+  size_t length = 0;
   if (at[1] != 'u') {
     buffer_add(out, letter != NULL ? &controls[letter - letters] : at + 1, 1);
     return at + 2;
   }
-  uint32_t character = hex4(at + 2);
-  at += 6;
-  if (character >= 0xD800 && character < 0xDC00 && end - at >= 6 && at[0] == '\\' && at[1] == 'u') {
-    character = 0x10000 + ((character - 0xD800) << 10) + (hex4(at + 2) - 0xDC00);
+  do { /* a surrogate pair is two escapes */
+    char digits[5] = {at[2], at[3], at[4], at[5]};
+    const unsigned long unit = strtoul(digits, NULL, 16);
+    utf16[length++] = (char)(unit >> 8);
+    utf16[length++] = (char)unit;
     at += 6;
-  }
-  add_utf8(out, character);
+  } while (length == 2 && (utf16[0] & 0xFC) == 0xD8 && end - at >= 6 && at[0] == '\\' &&
+           at[1] == 'u');
+  buffer_add(out, utf16, utf16_decode(utf16, length, true));
   return at;
 }
 
-/* The inside of a string. Without escapes it stays where it is. */
+/* Decodes the inside of a string. Text without escapes is not copied. */
 static const char *decode(const char *text, size_t length, struct buffer *space, size_t *decoded) {
   const char *end = text + length, *escape = memchr(text, '\\', length);
   *decoded = length;
@@ -73,36 +88,38 @@ static const char *decode(const char *text, size_t length, struct buffer *space,
   return space->length > 0 ? space->bytes : "";
 }
 
-struct member {
+/* A member of the event; a string is without its quotes. */
+struct event_member {
   const char *name, *value;
   size_t name_length, length;
   char token;
 };
 
-static bool is_named(const struct member *self, const char *name) {
+static bool is_named(const struct event_member *self, const char *name) {
   return self->name_length == strlen(name) && memcmp(self->name, name, self->name_length) == 0;
 }
 
-/* A string's text is without its quotes. False at the end, and at what an event does not have. */
-static bool next_member(struct json_text *text, struct member *self) {
-  struct json_text *at = text;
+/* Returns false at the end, and if the text is not an event. */
+static bool read_member(struct json_text *text, struct event_member *self) {
   do
-    if (json_text_next(at) != JSON_TEXT_WHOLE)
+    if (json_text_next(text) != JSON_TEXT_WHOLE)
       return false;
-  while (at->token == ',' || at->token == '{');
-  if (at->token != '"')
+  while (text->token == ',' || text->token == '{');
+  if (text->token != '"')
     return false;
-  *self = (struct member){.name = at->bytes + at->start + 1, .name_length = at->at - at->start - 2};
-  if (json_text_next(at) != JSON_TEXT_WHOLE || at->token != ':' ||
-      json_text_next(at) != JSON_TEXT_WHOLE)
+  *self = (struct event_member){.name = text->bytes + text->start + 1,
+                                .name_length = text->at - text->start - 2};
+  if (json_text_next(text) != JSON_TEXT_WHOLE || text->token != ':' ||
+      json_text_next(text) != JSON_TEXT_WHOLE)
     return false;
-  self->token = at->token;
-  self->value = at->bytes + at->start + (at->token == '"');
-  self->length = at->at - at->start - (at->token == '"' ? 2 : 0);
+  const size_t quote = text->token == '"';
+  self->token = text->token;
+  self->value = text->bytes + text->start + quote;
+  self->length = text->at - text->start - 2 * quote;
   return true;
 }
 
-static bool read_kind(const struct member *member, enum step_event_kind *kind) {
+static bool read_kind(const struct event_member *member, enum step_event_kind *kind) {
   static const char *const names[] = {"started", "stdout", "stderr", "completed"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (member->length == strlen(names[i]) &&
@@ -113,44 +130,57 @@ static bool read_kind(const struct member *member, enum step_event_kind *kind) {
   return false;
 }
 
-bool event_parse(struct event_view *self, const char *json, size_t length, struct buffer *space) {
-  struct json_text text = {.bytes = json, .length = length};
-  struct member member;
+/* The members that follow an array or an object are not needed. They may be anything. */
+static bool parse(struct event_view *self, struct buffer *space) {
+  struct json_text text = {.bytes = self->json, .length = self->length};
+  struct event_member member;
   bool has_kind = false;
-  *self = (struct event_view){0};
-  while (next_member(&text, &member)) {
+  while (read_member(&text, &member) && member.token != '[' && member.token != '{') {
     if (is_named(&member, "line"))
       self->line = decode(member.value, member.length, space, &self->line_length);
     else if (is_named(&member, "kind"))
       has_kind = read_kind(&member, &self->kind);
-    else if (is_named(&member, "stepId")) {
-      self->step_id = member.value;
-      self->step_id_length = member.length;
-    } else if (is_named(&member, "timestamp")) {
-      self->timestamp = member.value;
-      self->timestamp_length = member.length;
-    } else if (is_named(&member, "seq")) {
+    else if (is_named(&member, "stepId"))
+      self->step_id = member.value, self->step_id_length = member.length;
+    else if (is_named(&member, "timestamp"))
+      self->timestamp = member.value, self->timestamp_length = member.length;
+    else if (is_named(&member, "seq"))
       self->seq = member.value[0] == '-' ? 0 : strtoull(member.value, NULL, 10);
-    } else if (is_named(&member, "partial")) {
-      self->partial = member.length == 4;
-    } else if (member.token == '[' || member.token == '{') {
-      break; /* of started alone, and behind all that is read here */
-    }
+    else if (is_named(&member, "partial"))
+      self->partial = member.length == strlen("true");
   }
   return has_kind && self->step_id != NULL && self->line != NULL;
 }
 
-bool event_read_completed(const struct event_view *self, int *exit_code, bool *timed_out) {
+bool event_read(struct event_view *self, const redisReply *entry, struct buffer *space) {
+  const char *id = event_entry_id(entry);
+  const redisReply *fields = id[0] != '\0' ? entry->element[1] : NULL;
+  if (fields == NULL || fields->type != REDIS_REPLY_ARRAY || fields->elements < 2 ||
+      fields->element[1]->type != REDIS_REPLY_STRING)
+    return false;
+  *self = (struct event_view){
+      .entry = id, .json = fields->element[1]->str, .length = fields->element[1]->len};
+  return parse(self, space);
+}
+
+/* --- fields ----------------------------------------------------------------------------------- */
+
+bool event_is_of(const struct event_view *self, const char *step_id) {
+  return self->step_id_length == strlen(step_id) &&
+         strncasecmp(self->step_id, step_id, self->step_id_length) == 0;
+}
+
+bool event_read_completed(const struct event_view *self, struct completion *completion) {
   char text[64], word[8];
   (void)snprintf(text, sizeof text, "%.*s", (int)self->line_length, self->line);
   if (self->kind != STEP_EVENT_COMPLETED ||
-      sscanf(text, "exit=%d timedOut=%7s", exit_code, word) != 2)
+      sscanf(text, "exit=%d timedOut=%7s", &completion->exit_code, word) != 2)
     return false;
-  *timed_out = strcmp(word, "True") == 0;
+  completion->timed_out = strcmp(word, "True") == 0;
   return true;
 }
 
-/* So many digits; -1 where there are none. */
+/* Returns -1 if these are not all digits. */
 static int read_digits(const char *text, size_t count) {
   int value = 0;
   for (size_t i = 0; i < count; i++) {
@@ -161,7 +191,7 @@ static int read_digits(const char *text, size_t count) {
   return value;
 }
 
-/* Not by sscanf(3), which takes longer than all else that a recording does with an event. */
+/* sscanf(3) takes longer than all other work of a recording. */
 bool event_read_time(const struct event_view *self, int64_t *unix_ms) {
   static const struct {
     size_t at, count;

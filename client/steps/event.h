@@ -1,6 +1,7 @@
 #ifndef CLIENT_STEPS_EVENT_H
 #define CLIENT_STEPS_EVENT_H
 
+#include <hiredis/hiredis.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -8,27 +9,49 @@
 #include "base/buffer.h"
 #include "wire/step_report.h"
 
-/* A StepEvent as it was read. Texts are within the JSON, or in the space that event_parse was
-   given. */
+/* An entry of the stream of events has an id such as "1700000000000-0". */
+#define ENTRY_ID_SIZE 48
+int entry_compare(const char *entry, const char *other);
+
+/* Sets the largest id below this one: the range "(ID" needs Redis 6.2. */
+void entry_before(char out[ENTRY_ID_SIZE], const char *entry);
+
+/* A StepEvent. Texts are borrowed from the reply, or from the space that event_read was given. */
 struct event_view {
+  const char *entry; /* the id of its entry */
+  const char *json;
+  size_t length;
   enum step_event_kind kind;
   const char *step_id;
   size_t step_id_length;
   const char *line; /* without its line end */
   size_t line_length;
-  bool partial; /* the line goes on in the next event of this stream */
+  bool partial; /* the line continues in the next event of this kind */
   const char *timestamp;
   size_t timestamp_length;
   uint64_t seq;
 };
 
-/* `space` holds what had escapes, until the next call. False: it is no StepEvent. */
-bool event_parse(struct event_view *self, const char *json, size_t length, struct buffer *space);
+/* Reads an entry of XREAD or XREVRANGE. `space` holds the line if it has escapes, until the next
+   call. Returns false if the entry is no StepEvent: anyone may write to the stream. */
+bool event_read(struct event_view *self, const redisReply *entry, struct buffer *space);
 
-/* exit=N timedOut=True of a `completed`; false when it is neither. */
-bool event_read_completed(const struct event_view *self, int *exit_code, bool *timed_out);
+/* Returns the id of an entry, or "" if the reply is none. */
+const char *event_entry_id(const redisReply *entry);
 
-/* Milliseconds since 1970 of its timestamp, which is UTC; false when it has none. */
+/* Whether the event belongs to this step. Case does not matter: servers write GUIDs in both. */
+bool event_is_of(const struct event_view *self, const char *step_id);
+
+/* What an event `completed` says. An exit code of -1 means that no process exited. */
+struct completion {
+  int exit_code;
+  bool timed_out;
+};
+
+/* Parses "exit=N timedOut=True". Returns false for any event but `completed`. */
+bool event_read_completed(const struct event_view *self, struct completion *completion);
+
+/* Converts the timestamp to milliseconds since 1970. Returns false if there is none. */
 bool event_read_time(const struct event_view *self, int64_t *unix_ms);
 
 #endif

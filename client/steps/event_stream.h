@@ -7,39 +7,46 @@
 #include "client/steps/event.h"
 
 /*
- * The events of a job as they come, from a place in its stream on, each once and in order; also
- * when the connection is lost meanwhile.
+ * Reads the events of a job while they arrive, each once and in order, also across lost
+ * connections. The hard part is to read ahead while a step prints much, so that Redis does not wait
+ * for the client.
  *
- *   event_stream_begin(&stream, server, key, "0-0", &handler, owner)
- *     the loop runs: event() and turn() after each read
- *   event_stream_pause(&stream)       inside event() or turn(): nothing more is asked for; the server is free,
- *                               unless that was asked before (is_asking)
- *   event_stream_resume(&stream)      on from there
+ *   event_stream_begin(&stream, redis, key, "0-0", &handler, owner)
+ *     the loop runs: event() for each event, then turn()
+ *   event_stream_pause(&stream)     inside event() or turn(); the pipeline is free, unless a read is
+ *                                   still pending (is_reading)
+ *   event_stream_resume(&stream)
  *   event_stream_end(&stream)
  */
 struct event_stream_handler {
-  /* One event: its entry's id, its JSON, and what that says. */
-  void (*event)(void *owner, const char *entry, const char *json, size_t length,
-                const struct event_view *view);
-  /* All that were there were given; more may follow. */
+  void (*event)(void *owner, const struct event_view *view);
+  /* All events that were available have been delivered. */
   void (*turn)(void *owner);
-  /* Redis refuses to be read, for good. */
+  /* Redis permanently refuses to return the events. */
   void (*failed)(void *owner, const char *why);
 };
 
+/* NONE: the stream was not begun. */
+enum event_stream_state {
+  EVENT_STREAM_NONE,
+  EVENT_STREAM_READS,
+  EVENT_STREAM_PAUSED,
+  EVENT_STREAM_ENDED
+};
+
 struct event_stream {
+  enum event_stream_state state;
+  bool is_reading; /* a read is pending: the pipeline is not free */
   struct pipeline *redis;
   const char *key;
   const struct event_stream_handler *handler;
   void *owner;
-  char last[48];  /* entry */
-  unsigned count; /* entries that are asked for */
-  bool is_paused, is_over;
-  bool is_asking; /* the server is not free */
+  char last[ENTRY_ID_SIZE]; /* the last entry that was read */
+  unsigned count;           /* entries per read */
   struct buffer space;
 };
 
-/* Reads what comes after the entry `after`. While it reads the server is the stream's alone. */
+/* Reads what follows the entry `after`. The pipeline is the stream's alone until a pause. */
 void event_stream_begin(struct event_stream *self, struct pipeline *redis, const char *key,
                         const char *after, const struct event_stream_handler *handler, void *owner);
 void event_stream_pause(struct event_stream *self);

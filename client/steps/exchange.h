@@ -4,92 +4,91 @@
 #include <stdbool.h>
 
 #include "client/program.h"
-#include "client/redis/job.h"
-#include "client/steps/event_stream.h"
 #include "client/steps/step_text.h"
+#include "client/steps/step_watch.h"
 
 /*
- * Steps, one after the other: each is pushed, waited for, and its result taken, which is nobody
- * else's. While it waits an interrupt cancels the step, and it is seen when the agent is gone, the
- * step is lost or Redis is away.
+ * Runs steps one after another: pushes each, waits for its end, and takes its result and no other.
+ * The hard part is everything that may happen meanwhile: an interrupt cancels the step, and the
+ * agent, the step, Redis or the reader of standard output may go away. exchange.c has a table of
+ * what follows in each state.
  *
  *   exchange_begin(&exchange, program, &handler, owner);
  *   step_id_make(id);
- *   code = exchange_step(&exchange, id, json, &end);     as often as there are steps
+ *   code = exchange_step(&exchange, id, json, &answer);     for each step
  *   exchange_end(&exchange);
  *
- * Signals are of the exchange from begin to end: nothing else is interrupted by one.
+ * Between begin and end, no signal interrupts anything else.
  */
 struct exchange_handler {
-  /* An event of the step; `missed`: events before it that were trimmed. May be NULL. */
-  void (*event)(void *owner, const char *json, size_t length, const struct event_view *view,
-                uint64_t missed);
-  /* All that were there were given. False: nobody reads them any more; the step is cancelled, and
-     its end waited for. May be NULL: then nobody is to read standard output before the answer. */
+  /* An event of the step, before which `missed` events were trimmed. May be NULL. */
+  void (*event)(void *owner, const struct event_view *view, uint64_t missed);
+  /* All events that were available have been delivered. Returns false if their output cannot be
+     written; then the step is cancelled, and its end is waited for. May be NULL if no output is
+     shown before the answer. */
   bool (*turn)(void *owner);
 };
 
+enum exchange_state {
+  EXCHANGE_IDLE,     /* there is no step */
+  EXCHANGE_WAITS,    /* the step was pushed */
+  EXCHANGE_RUNS,     /* the step has events */
+  EXCHANGE_DISCARDS, /* nobody reads its output: it was cancelled */
+  EXCHANGE_ENDED,    /* the step has completed, or will have no events */
+  EXCHANGE_FAILED,   /* its events cannot be read */
+  EXCHANGE_STATES
+};
+
+/* What a signal does. The owner sets it. */
+enum exchange_policy {
+  EXCHANGE_LEAVES,     /* SIGINT cancels the step; other signals leave at once */
+  EXCHANGE_CLEANS_UP,  /* each signal cancels the step, and steps that clean up follow */
+  EXCHANGE_IS_CLEANING /* these steps: the first two signals are ignored */
+};
+
 struct exchange {
+  enum exchange_state state;
+  enum exchange_policy policy;
+  enum { CANCEL_NONE, CANCEL_UNSENT, CANCEL_SENT } cancel; /* unsent: Redis did not answer */
   struct program *program;
   const struct exchange_handler *handler;
   void *owner;
-  bool tidies;     /* the owner's: steps follow the one that a signal cancels, to be waited for */
-  bool is_tidying; /* the owner's: these; a signal does not cancel them */
+  struct step_watch watch;
+  bool has_last;            /* the next field is known */
+  char last[ENTRY_ID_SIZE]; /* the last event before the first step */
+  char *failure;            /* why the events cannot be read, or a right is missing; may be NULL */
+  int first_signal;         /* 0: none has arrived */
+  unsigned interrupts;
 
-  /* The program's server reads the events while there is a step; what is asked meanwhile a spare
-     one is asked, which is made when it is needed first. */
-  struct pipeline *reader, *spare;
-  struct event_stream stream;
-  bool has_stream;
-  bool has_last;
-  char last[48];      /* entry of the last event before the first step */
-  char *refusal;      /* of what a step needs; NULL: none */
-  const char *failed; /* why the stream cannot be read; NULL: it can */
-  int signal_fd;
-  struct event *signals, *tick;
-  int signal;          /* that came and was not looked at; 0: none */
-  int first_signal;    /* 0: none so far */
-  unsigned interrupts; /* so far */
-
-  /* Of the step: */
-  const char *id; /* NULL: there is none */
+  /* The step: */
   struct job_short_id name;
-  bool is_started, is_over, was_cancelled, has_place;
-  bool is_ordered; /* Redis has the order to cancel it */
-  struct job_place place;
-  bool is_unread;       /* nobody reads what it prints */
-  int64_t discarded_ms; /* since when nothing is printed any more; 0: it is */
-  int exit_code;        /* of `completed` */
-  bool timed_out;
-  char *result;       /* NULL: it was not taken so far */
-  uint64_t seq;       /* of the last event */
-  int64_t looked_ms;  /* when all was well last; monotonic */
-  int64_t beat_ms;    /* when there was a heartbeat */
-  int64_t present_ms; /* when the step was somewhere */
+  char *result;         /* NULL: not found yet */
+  uint64_t seq;         /* of its last event */
+  int64_t discarded_ms; /* when its output became unreadable */
+  struct completion completion;
 };
 
-/* How a step has ended: for outcome_make. */
+/* How a step ended, for outcome_make. */
 struct exchange_answer {
-  char *result; /* to be freed; NULL: somebody else took it */
-  int exit_code;
-  bool timed_out, was_cancelled;
-  bool is_unread; /* the reader was gone */
+  char *result; /* the caller frees it; NULL: somebody else took it */
+  struct completion completion;
+  bool was_cancelled;
+  bool is_unread; /* its output could not be written */
 };
 
 void exchange_begin(struct exchange *self, struct program *program,
                     const struct exchange_handler *handler, void *owner);
 void exchange_end(struct exchange *self);
 
-/* Returns -1 with the answer; or the code to exit with, when that is not known: why was said. No
-   step begins after a signal, except to tidy up. */
+/* Returns -1 with the answer, or the exit code after an error message. After a signal only steps
+   that clean up are started. */
 int exchange_step(struct exchange *self, const char *id, const char *json,
                   struct exchange_answer *answer);
 
-/* Whether a signal asks to end, between two steps. */
-bool exchange_is_interrupted(struct exchange *self);
+/* Between two steps: returns 0, or the exit code if a signal has arrived. */
+int exchange_check_signals(struct exchange *self);
 
-/* Waits until the descriptor is ready for these events of poll(2). Returns false if a signal asks
-   to end. */
-bool exchange_wait_for(struct exchange *self, int fd, short events);
+/* Waits for these events of poll(2). Returns 0, or the exit code if a signal has arrived. */
+int exchange_wait_for(struct exchange *self, int fd, short events);
 
 #endif

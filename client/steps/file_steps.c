@@ -8,14 +8,12 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "client/exit_code.h"
+#include "client/redis/json_field.h"
 #include "client/steps/outcome.h"
 #include "wire/json.h"
 
-static void keep_note(void *owner, const char *json, size_t length, const struct event_view *view,
-                      uint64_t missed) {
+static void on_event(void *owner, const struct event_view *view, uint64_t missed) {
   struct file_steps *self = owner;
-  (void)json;
-  (void)length;
   (void)missed;
   if (view->kind != STEP_EVENT_STDERR)
     return;
@@ -24,7 +22,7 @@ static void keep_note(void *owner, const char *json, size_t length, const struct
     buffer_add_string(&self->notes, "\n");
 }
 
-static const struct exchange_handler handler = {.event = keep_note};
+static const struct exchange_handler handler = {.event = on_event};
 
 int file_steps_begin(struct file_steps *self, struct program *program) {
   struct error error;
@@ -56,7 +54,7 @@ bool file_steps_can(const struct file_steps *self, const char *feature) {
   return job_agent_can(&self->agent, feature);
 }
 
-bool file_steps_need(struct file_steps *self, const char *feature) {
+bool file_steps_require(struct file_steps *self, const char *feature) {
   bool can = file_steps_can(self, feature);
   if (!can)
     terminal_error(&self->program->terminal, "needs an agent with %s", feature);
@@ -86,17 +84,15 @@ static void read_result(struct file_answer *answer, const char *result) {
   struct json_member raw;
   const size_t length = strlen(result);
   cJSON *tree = json_tree_parse(result, length, &ignored);
-  const cJSON *content = cJSON_GetObjectItemCaseSensitive(tree, "outputContent");
-  const cJSON *message = cJSON_GetObjectItemCaseSensitive(tree, "errorMessage");
-  answer->is_known = true;
+  answer->has_result = true;
   if (json_member_find(result, length, "outputContent", &raw))
     answer->raw = memory_copy(raw.text, raw.length);
+  cJSON *content = cJSON_GetObjectItemCaseSensitive(tree, "outputContent");
   if (cJSON_IsString(content)) {
     answer->length = json_tree_unmark_nul(content->valuestring);
     answer->content = memory_copy(content->valuestring, answer->length);
   }
-  if (cJSON_IsString(message))
-    answer->message = memory_copy(message->valuestring, strlen(message->valuestring));
+  answer->message = json_field_copy(tree, "errorMessage");
   cJSON_Delete(tree);
 }
 
@@ -110,13 +106,12 @@ int file_steps_do(struct file_steps *self, struct file_answer *answer) {
       answer->code >= 0 && (self->exchange.first_signal == 0 || self->exchange.interrupts >= 3);
   if (answer->code >= 0)
     return answer->code;
-  const struct outcome outcome =
-      outcome_make(end.result, end.exit_code, end.timed_out, end.was_cancelled);
+  const struct outcome outcome = outcome_make(end.result, end.completion, end.was_cancelled);
   answer->code = outcome.code;
   if (end.result != NULL)
     read_result(answer, end.result);
   if (answer->code != 0 && answer->message == NULL)
-    answer->message = memory_copy(outcome.what, strlen(outcome.what));
+    answer->message = memory_copy(outcome.text, strlen(outcome.text));
   free(end.result);
   return answer->code;
 }
@@ -128,7 +123,7 @@ void file_answer_release(struct file_answer *self) {
   *self = (struct file_answer){0};
 }
 
-/* --- what is said ----------------------------------------------------------------------------- */
+/* --- messages --------------------------------------------------------------------------------- */
 
 void file_steps_error(struct file_steps *self, const char *format, ...) {
   struct terminal *terminal = &self->program->terminal;
@@ -148,12 +143,12 @@ void file_steps_error(struct file_steps *self, const char *format, ...) {
 }
 
 void file_steps_complain(struct file_steps *self, const struct file_answer *answer) {
-  bool was_cancelled = self->exchange.first_signal != 0; /* that was said */
-  if (answer->code != 0 && answer->message != NULL && !was_cancelled)
+  const bool is_cancelled = self->exchange.first_signal != 0; /* the user knows */
+  if (answer->code != 0 && answer->message != NULL && !is_cancelled)
     file_steps_error(self, "%s", answer->message);
 }
 
-void file_steps_tell(struct file_steps *self) {
+void file_steps_show_notes(struct file_steps *self) {
   struct terminal *terminal = &self->program->terminal;
   if (self->notes.length == 0)
     return;

@@ -5,7 +5,7 @@
 #include "client/steps/exchange.h"
 
 /*
- * Steps whose answer is wanted, and not their events: the file kinds.
+ * Runs steps for their answer rather than for their events: the file kinds.
  *
  *   if ((code = file_steps_begin(&steps, program)) == 0) {
  *     file_steps_new(&steps, "readFile");
@@ -22,50 +22,49 @@ struct file_steps {
   struct job_agent agent;
   struct exchange exchange;
   char id[STEP_ID_SIZE];
-  struct buffer json;
-  struct buffer notes; /* what the step wrote to stderr */
-  bool is_lost;        /* no step is answered any more, or people do not want to wait */
+  struct buffer json;  /* the next step */
+  struct buffer notes; /* what the last step wrote to stderr */
+  bool is_lost;        /* no step is answered anymore, or the user does not want to wait */
 };
 
 struct file_answer {
-  int code; /* as an exit code; 0: done */
-  /* outputContent as text, with a NUL behind it, and as it is in the result; NULL: there is none,
-     which without `is_known` is since somebody else took the result. */
+  int code; /* the exit code */
+  /* The result's outputContent: as text, with a NUL, and as JSON. NULL if there is none. */
   char *content, *raw;
   size_t length;
-  bool is_known;
-  char *message; /* why not; NULL: it was said already */
+  bool has_result; /* false: somebody else took the result */
+  char *message;   /* the error; NULL if it was shown already */
 };
 
-/* Returns 0; or the exit code, when there is no agent: that was said. */
+/* Returns 0, or the exit code after an error message if no agent is alive. */
 int file_steps_begin(struct file_steps *self, struct program *program);
 
-/* The exit code for all: this one, unless a signal has ended it. */
+/* Returns the exit code of the program: this one, or that of a signal. */
 int file_steps_end(struct file_steps *self, int code);
 
-/* Whether the agent has a feature; when not it is said that one is needed. */
-bool file_steps_need(struct file_steps *self, const char *feature);
 bool file_steps_can(const struct file_steps *self, const char *feature);
 
-/* Begins self->json, to be completed by step_text_…, but not ended. */
+/* Writes an error message if the agent lacks the feature, and returns whether it has it. */
+bool file_steps_require(struct file_steps *self, const char *feature);
+
+/* Begins self->json. The caller adds fields with step_text_…, and does not end it. */
 void file_steps_new(struct file_steps *self, const char *kind);
 
-/* A path, or another text; false, which is said, where it cannot be one of a step: it is no
-   UTF-8. */
+/* Adds a path or another text. Returns false, after an error message, if it is not UTF-8. */
 bool file_steps_add(struct file_steps *self, const char *name, const char *text);
 
-/* Returns answer->code. The answer is to be released in any case. */
+/* Returns answer->code. The caller releases the answer in any case. */
 int file_steps_do(struct file_steps *self, struct file_answer *answer);
 void file_answer_release(struct file_answer *self);
 
-/* Says why it failed. */
+/* Shows the answer's error message. */
 void file_steps_complain(struct file_steps *self, const struct file_answer *answer);
 
-/* What the step has said beside its answer, on standard error. */
-void file_steps_tell(struct file_steps *self);
+/* Shows what the last step wrote to stderr. */
+void file_steps_show_notes(struct file_steps *self);
 
-/* "sandbox: TEXT" of what others have written, on standard error: control characters reach no
-   terminal. */
+/* Writes "sandbox: TEXT" to standard error. The text is from others, so no control character
+   reaches a terminal. */
 void file_steps_error(struct file_steps *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -1,207 +1,177 @@
 #include "client/steps/history.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/utf8.h"
 #include "client/redis/job.h"
-#include "client/steps/event.h"
 
-/* Entries of one page. If that is too large (pipeline_is_truncated), fewer are asked for. At most PAGES_MAX
-   pages are read: 16 million entries. */
+/* The most entries of one page, and the most pages: 16 million entries. If a page is too large for
+   a reply, fewer entries are read. */
 #define PAGE_MAX 1000
 #define PAGES_MAX 16384
 
-/* A whole GUID is one step's, whatever others there are. */
+/* A stream has about 10,000 entries; more are not searched for `started`. */
+#define STARTED_ENTRIES_MAX 40000
+
+/* A complete GUID is never a prefix of another one. */
 #define GUID_LENGTH 36
-
-/* --- entries ---------------------------------------------------------------------------------- */
-
-static void read_entry(const char *entry, uint64_t *ms, uint64_t *number) {
-  char *end;
-  *ms = strtoull(entry, &end, 10);
-  *number = *end == '-' ? strtoull(end + 1, NULL, 10) : 0;
-}
-
-int entry_compare(const char *entry, const char *other) {
-  uint64_t ms, number, other_ms, other_number;
-  read_entry(entry, &ms, &number);
-  read_entry(other, &other_ms, &other_number);
-  if (ms != other_ms)
-    return ms < other_ms ? -1 : 1;
-  return number < other_number ? -1 : number > other_number;
-}
-
-/* The greatest id below this one: "(" in front of an id needs Redis 6.2. */
-static void entry_before(char out[ENTRY_SIZE], const char *entry) {
-  uint64_t ms, number;
-  read_entry(entry, &ms, &number);
-  if (number > 0)
-    number--;
-  else if (ms > 0)
-    ms--, number = UINT64_MAX;
-  (void)snprintf(out, ENTRY_SIZE, "%" PRIu64 "-%" PRIu64, ms, number);
-}
 
 /* --- backwards -------------------------------------------------------------------------------- */
 
-struct history_scan {
+struct backward_scan {
   struct pipeline *redis;
-  const struct history_query *wish;
-  struct history *past;
+  /* Called for each event, the newest first. Returns whether to go on. */
+  bool (*visit)(void *owner, const struct event_view *view);
+  void *owner;
+  char at[ENTRY_ID_SIZE]; /* the next page begins here */
+  unsigned count;         /* entries per page */
+  enum { SCAN_GOES_ON, SCAN_ENDED, SCAN_TOO_LARGE } state;
   struct buffer space;
-  char at[ENTRY_SIZE]; /* the page ends there */
-  unsigned count;
-  uint64_t lines;    /* that were found */
-  bool has_begin;    /* past->after is known */
-  bool is_ambiguous; /* two steps begin so */
-  bool is_over;      /* nothing older is looked at */
-  bool is_too_large;
 };
 
-static bool begins_with(const struct event_view *view, const char *beginning) {
-  size_t length = strlen(beginning);
-  return view->step_id_length >= length && strncasecmp(view->step_id, beginning, length) == 0;
-}
-
-static bool is_of(const struct event_view *view, const char *id) {
-  return view->step_id_length == strlen(id) && begins_with(view, id);
-}
-
-static void set_id(struct history *past, const struct event_view *view) {
-  (void)snprintf(past->id, sizeof past->id, "%.*s", (int)view->step_id_length, view->step_id);
-}
-
-/* Whether the event is of what was asked for; of another step it may end the search. */
-static bool is_wanted(struct history_scan *self, const struct event_view *view) {
-  const char *id = self->wish->id;
-  if (view->step_id_length >= HISTORY_ID_SIZE || (id != NULL && !begins_with(view, id)))
-    return false;
-  if (self->past->id[0] == '\0')
-    set_id(self->past, view);
-  bool is_same = is_of(view, self->past->id);
-  if (id != NULL)
-    self->is_ambiguous |= !is_same;
-  else if (!is_same && self->wish->one_step)
-    self->has_begin = true;
-  self->is_over |= self->is_ambiguous;
-  return is_same || (id == NULL && !self->wish->one_step);
-}
-
-/* Whether it is one too many: what is wanted begins behind it. */
-static bool is_beyond(struct history_scan *self, const struct event_view *view) {
-  const struct history_query *wish = self->wish;
-  int64_t time_ms;
-  if (view->kind == STEP_EVENT_COMPLETED && wish->id != NULL)
-    return false; /* it is waited for */
-  if (wish->since_ms != 0 && event_read_time(view, &time_ms) && time_ms < wish->since_ms)
-    return true;
-  bool is_line = view->kind == STEP_EVENT_STDOUT || view->kind == STEP_EVENT_STDERR;
-  bool ends_line = is_line && !view->partial;
-  return ends_line && wish->has_lines && self->lines++ == wish->lines;
-}
-
-static void look_at(struct history_scan *self, const char *entry, const struct event_view *view) {
-  if (!is_wanted(self, view))
-    return;
-  if (!self->has_begin && is_beyond(self, view)) {
-    (void)snprintf(self->past->after, ENTRY_SIZE, "%s", entry);
-    self->has_begin = true;
-  } else if (!self->has_begin) {
-    entry_before(self->past->after, entry);
-    self->has_begin = self->wish->id != NULL && view->kind == STEP_EVENT_STARTED;
-  }
-}
-
-static void take_entry(struct history_scan *self, const redisReply *entry) {
+static void on_page(void *context, const redisReply *reply) {
+  struct backward_scan *self = context;
   struct event_view view;
-  if (entry->type != REDIS_REPLY_ARRAY || entry->elements != 2)
-    return;
-  const redisReply *id = entry->element[0], *fields = entry->element[1];
-  (void)snprintf(self->at, ENTRY_SIZE, "%s", reply_text(id));
-  if (fields->type != REDIS_REPLY_ARRAY || fields->elements < 2 ||
-      fields->element[1]->type != REDIS_REPLY_STRING ||
-      !event_parse(&view, fields->element[1]->str, fields->element[1]->len, &self->space))
-    return;
-  look_at(self, self->at, &view);
-  /* Another step that begins so may lie before this one. */
-  bool must_be_unique = self->wish->id != NULL && strlen(self->wish->id) < GUID_LENGTH;
-  self->is_over |= self->has_begin && !must_be_unique;
-}
-
-static void take_page(void *context, const redisReply *reply) {
-  struct history_scan *self = context;
   if (pipeline_is_truncated(self->redis)) {
-    self->is_too_large = self->count == 1;
-    self->is_over = self->is_too_large;
+    self->state = self->count == 1 ? SCAN_TOO_LARGE : SCAN_GOES_ON;
     self->count = self->count / 4 > 0 ? self->count / 4 : 1;
     return;
   }
-  bool is_array = reply->type == REDIS_REPLY_ARRAY;
-  for (size_t i = 0; is_array && i < reply->elements && !self->is_over; i++)
-    take_entry(self, reply->element[i]);
-  self->is_over |= !is_array || reply->elements < self->count || strcmp(self->at, "0-0") == 0;
-  entry_before(self->at, self->at);
+  const size_t elements = reply->type == REDIS_REPLY_ARRAY ? reply->elements : 0;
+  const char *last = elements > 0 ? event_entry_id(reply->element[elements - 1]) : "";
+  if (elements < self->count || last[0] == '\0' || strcmp(last, "0-0") == 0)
+    self->state = SCAN_ENDED;
+  entry_before(self->at, last);
+  for (size_t i = 0; i < elements; i++)
+    if (event_read(&view, reply->element[i], &self->space) && !self->visit(self->owner, &view)) {
+      self->state = SCAN_ENDED;
+      return;
+    }
 }
 
-static int scan_back(struct program *program, struct history_scan *self, struct error *error) {
-  struct pipeline_pages pages = {.redis = program->redis, .most = PAGES_MAX};
+static int scan_backward(struct program *program, const char *key, struct backward_scan *self,
+                         struct error *error) {
+  struct pipeline_pages pages = {.redis = program->redis, .max = PAGES_MAX};
   int result = 0;
-  (void)snprintf(self->at, ENTRY_SIZE, "%s", self->past->newest);
-  while (result == 0 && !self->is_over) {
+  self->redis = program->redis;
+  self->count = PAGE_MAX;
+  while (result == 0 && self->state == SCAN_GOES_ON) {
     char count[16];
     (void)snprintf(count, sizeof count, "%u", self->count);
-    result = pipeline_next_page(
-        &pages, WORDS("XREVRANGE", program->keys.events, self->at, "-", "COUNT", count), take_page,
-        self, error);
+    result = pipeline_next_page(&pages, WORDS("XREVRANGE", key, self->at, "-", "COUNT", count),
+                                on_page, self, error);
   }
-  if (result == 0 && self->is_too_large)
-    result = error_set(error, "an event is larger than this program reads");
+  buffer_release(&self->space);
   return result;
+}
+
+/* --- where to begin --------------------------------------------------------------------------- */
+
+struct history_search {
+  const struct history_query *query;
+  struct history *history;
+  enum {
+    SEARCH_BEGIN,     /* where to begin is unknown */
+    SEARCH_OTHER_IDS, /* it is known; another step's id may have the same prefix */
+    SEARCH_DONE,
+    SEARCH_AMBIGUOUS /* it has */
+  } state;
+  uint64_t lines; /* that were found */
+};
+
+static bool has_prefix(const struct event_view *view, const char *prefix) {
+  const size_t length = strlen(prefix);
+  return view->step_id_length >= length && strncasecmp(view->step_id, prefix, length) == 0;
+}
+
+static void set_id(struct history *history, const struct event_view *view) {
+  (void)snprintf(history->id, sizeof history->id, "%.*s", (int)view->step_id_length, view->step_id);
+}
+
+/* Returns whether the query asks for events of this step. */
+static bool match_step(struct history_search *self, const struct event_view *view) {
+  const struct history_query *query = self->query;
+  if (view->step_id_length >= HISTORY_ID_SIZE ||
+      (query->id != NULL && !has_prefix(view, query->id)))
+    return false;
+  if (self->history->id[0] == '\0')
+    set_id(self->history, view);
+  if (event_is_of(view, self->history->id))
+    return true;
+  if (query->id != NULL)
+    self->state = SEARCH_AMBIGUOUS;
+  else if (query->one_step)
+    self->state = SEARCH_DONE;
+  return query->id == NULL && !query->one_step;
+}
+
+static bool ends_line(const struct event_view *view) {
+  return (view->kind == STEP_EVENT_STDOUT || view->kind == STEP_EVENT_STDERR) && !view->partial;
+}
+
+/* Whether this event is the last one that is not shown. */
+static bool is_before_first(const struct history_search *self, const struct event_view *view) {
+  const struct history_query *query = self->query;
+  int64_t time_ms;
+  if (view->kind == STEP_EVENT_COMPLETED && query->id != NULL)
+    return false; /* `follow ID` needs the exit code */
+  if (query->since_ms != 0 && event_read_time(view, &time_ms) && time_ms < query->since_ms)
+    return true;
+  return query->has_lines && ends_line(view) && self->lines == query->lines;
+}
+
+static bool visit_event(void *owner, const struct event_view *view) {
+  struct history_search *self = owner;
+  const char *id = self->query->id;
+  if (match_step(self, view) && self->state == SEARCH_BEGIN) {
+    const bool is_over = is_before_first(self, view);
+    if (is_over)
+      (void)snprintf(self->history->after, ENTRY_ID_SIZE, "%s", view->entry);
+    else
+      entry_before(self->history->after, view->entry);
+    self->lines += ends_line(view);
+    if (is_over || (id != NULL && view->kind == STEP_EVENT_STARTED))
+      self->state = id != NULL && strlen(id) < GUID_LENGTH ? SEARCH_OTHER_IDS : SEARCH_DONE;
+  }
+  return self->state == SEARCH_BEGIN || self->state == SEARCH_OTHER_IDS;
 }
 
 /* --- which step ------------------------------------------------------------------------------- */
 
-static void take_newest(void *context, const redisReply *reply) {
-  struct history_scan *self = context;
-  if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 ||
-      reply->element[0]->type != REDIS_REPLY_ARRAY || reply->element[0]->elements != 2)
-    return;
-  const redisReply *fields = reply->element[0]->element[1];
+static void on_newest(void *context, const redisReply *reply) {
+  struct history *self = context;
   struct event_view view;
-  (void)snprintf(self->past->newest, ENTRY_SIZE, "%s", reply_text(reply->element[0]->element[0]));
-  if (self->wish->id != NULL || fields->type != REDIS_REPLY_ARRAY || fields->elements < 2 ||
-      fields->element[1]->type != REDIS_REPLY_STRING ||
-      !event_parse(&view, fields->element[1]->str, fields->element[1]->len, &self->space) ||
-      view.step_id_length >= HISTORY_ID_SIZE)
+  struct buffer space = {0};
+  if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 ||
+      event_entry_id(reply->element[0])[0] == '\0')
     return;
-  set_id(self->past, &view);
-  self->past->seq = view.seq;
+  (void)snprintf(self->newest, ENTRY_ID_SIZE, "%s", event_entry_id(reply->element[0]));
+  if (event_read(&view, reply->element[0], &space) && view.step_id_length < HISTORY_ID_SIZE) {
+    set_id(self, &view);
+    self->seq = view.seq;
+  }
+  buffer_release(&space);
 }
 
-static int read_newest(struct program *program, struct history_scan *self, struct error *error) {
-  (void)snprintf(self->past->newest, ENTRY_SIZE, "0-0");
-  int result = pipeline_call(program->redis,
-                             WORDS("XREVRANGE", program->keys.events, "+", "-", "COUNT", "1"),
-                             take_newest, self, error);
-  (void)snprintf(self->past->after, ENTRY_SIZE, "%s", self->past->newest);
+static int read_newest(struct program *program, struct history *history, struct error *error) {
+  *history = (struct history){.newest = "0-0"};
+  return pipeline_call(program->redis,
+                       WORDS("XREVRANGE", program->keys.events, "+", "-", "COUNT", "1"), on_newest,
+                       history, error);
+}
+
+int history_newest(struct program *program, char entry[ENTRY_ID_SIZE], struct error *error) {
+  struct history history;
+  int result = read_newest(program, &history, error);
+  (void)snprintf(entry, ENTRY_ID_SIZE, "%s", history.newest);
   return result;
 }
 
-int history_newest(struct program *program, char entry[ENTRY_SIZE], struct error *error) {
-  static const struct history_query any = {.id = ""};
-  struct history past = {0};
-  struct history_scan scan = {.redis = program->redis, .wish = &any, .past = &past};
-  int result = read_newest(program, &scan, error);
-  (void)snprintf(entry, ENTRY_SIZE, "%s", past.newest);
-  buffer_release(&scan.space);
-  return result;
-}
-
-/* Before the events: a step that ends meanwhile has one by then. */
-static int look_in_lists(struct program *program, const char *id, struct history *past,
+/* Searches the lists before the events: a step that ends meanwhile has events by then. */
+static int find_in_lists(struct program *program, const char *id, struct history *history,
                          struct error *error) {
   struct job_steps steps;
   size_t found = 0;
@@ -211,29 +181,72 @@ static int look_in_lists(struct program *program, const char *id, struct history
         strlen(steps.list[i].id) >= HISTORY_ID_SIZE)
       continue;
     found++;
-    (void)snprintf(past->id, sizeof past->id, "%s", steps.list[i].id);
-    past->is_waiting = !steps.list[i].is_running;
+    (void)snprintf(history->id, sizeof history->id, "%s", steps.list[i].id);
+    history->is_waiting = !steps.list[i].is_running;
   }
   job_steps_release(&steps);
   return found > 1 ? error_set(error, "%zu steps begin with '%.40s'", found, id) : result;
 }
 
-int history_find(struct program *program, const struct history_query *wish, struct history *past,
-                 struct error *error) {
-  struct history_scan scan = {
-      .redis = program->redis, .wish = wish, .past = past, .count = PAGE_MAX};
-  *past = (struct history){0};
-  int result = wish->id != NULL ? look_in_lists(program, wish->id, past, error) : 0;
-  if (result == 0)
-    result = read_newest(program, &scan, error);
-  bool wants_any = wish->id != NULL || (wish->has_lines ? wish->lines > 0 : wish->since_ms != 0);
-  if (result == 0 && wants_any && strcmp(past->newest, "0-0") != 0)
-    result = scan_back(program, &scan, error);
-  if (result == 0 && scan.is_ambiguous)
-    result = error_set(error, "several steps begin with '%.40s'", wish->id);
-  else if (result == 0 && wish->id != NULL && past->id[0] == '\0')
-    result =
-        error_set(error, "no step that waits, runs, or has events begins with '%.40s'", wish->id);
-  buffer_release(&scan.space);
-  return result;
+int history_find(struct program *program, const struct history_query *query,
+                 struct history *history, struct error *error) {
+  struct history listed = {0};
+  struct history_search search = {.query = query, .history = history};
+  struct backward_scan scan = {.visit = visit_event, .owner = &search};
+  *history = listed;
+  if ((query->id != NULL && find_in_lists(program, query->id, &listed, error) != 0) ||
+      read_newest(program, history, error) != 0)
+    return -1;
+  (void)snprintf(history->after, ENTRY_ID_SIZE, "%s", history->newest);
+  if (query->id != NULL) {
+    memcpy(history->id, listed.id, sizeof history->id);
+    history->is_waiting = listed.is_waiting;
+  }
+  const bool wants_old_events =
+      query->id != NULL || (query->has_lines ? query->lines > 0 : query->since_ms != 0);
+  (void)snprintf(scan.at, ENTRY_ID_SIZE, "%s", history->newest);
+  if (wants_old_events && strcmp(history->newest, "0-0") != 0 &&
+      scan_backward(program, program->keys.events, &scan, error) != 0)
+    return -1;
+  if (scan.state == SCAN_TOO_LARGE)
+    return error_set(error, "an event is larger than this program reads");
+  if (search.state == SEARCH_AMBIGUOUS)
+    return error_set(error, "several steps begin with '%.40s'", query->id);
+  if (query->id != NULL && history->id[0] == '\0')
+    return error_set(error, "no step that waits, runs, or has events begins with '%.40s'",
+                     query->id);
+  return 0;
+}
+
+/* --- the event `started` ---------------------------------------------------------------------- */
+
+struct started_search {
+  const char *id;
+  struct started *started;
+  size_t entries;
+};
+
+static bool visit_for_started(void *owner, const struct event_view *view) {
+  struct started_search *self = owner;
+  struct started *started = self->started;
+  const size_t max = sizeof started->line - 1;
+  if (!event_is_of(view, self->id))
+    return ++self->entries < STARTED_ENTRIES_MAX;
+  if (view->kind != STEP_EVENT_STARTED)
+    return view->seq > 1 && ++self->entries < STARTED_ENTRIES_MAX;
+  (void)snprintf(started->timestamp, sizeof started->timestamp, "%.*s", (int)view->timestamp_length,
+                 view->timestamp != NULL ? view->timestamp : "");
+  (void)snprintf(started->line, sizeof started->line, "%.*s",
+                 (int)(view->line_length > max ? utf8_cut(view->line, max) : view->line_length),
+                 view->line);
+  (void)event_read_time(view, &started->unix_ms);
+  return false;
+}
+
+int history_find_started(struct program *program, const char *events_key, const char *id,
+                         struct started *started, struct error *error) {
+  struct started_search search = {.id = id, .started = started};
+  struct backward_scan scan = {.visit = visit_for_started, .owner = &search, .at = "+"};
+  *started = (struct started){0};
+  return scan_backward(program, events_key, &scan, error);
 }

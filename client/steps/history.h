@@ -5,41 +5,45 @@
 #include <stdint.h>
 
 #include "client/program.h"
+#include "client/steps/event.h"
 
-/*
- * Where in the stream of a job's events somebody begins who wants to see what is there already. It
- * is read backwards, in pages, of which nothing is kept.
- */
+/* Searches the events that are in the stream already. It is read backwards, page by page, and
+   nothing of a page stays in memory. Functions return 0, or -1 with the error. */
 
-/* The id of a stream's entry, "1700000000000-0". */
-#define ENTRY_SIZE 48
-int entry_compare(const char *entry, const char *other);
-
-/* Of an event's stepId, which others may have written. */
+/* The longest step id plus one: others may write longer ones, which are ignored. */
 #define HISTORY_ID_SIZE 64
 
+/* Which events to show. */
 struct history_query {
-  const char *id; /* of a step, or its beginning; NULL: any */
-  bool one_step;  /* without an id: of the step that printed last */
-  bool has_lines; /* no more than the last `lines` */
+  const char *id; /* the step's id or a prefix of it; NULL: any step */
+  bool one_step;  /* without an id: only the step that printed last */
+  bool has_lines; /* only the last `lines` lines */
   uint64_t lines;
-  int64_t since_ms; /* nothing older than this (since 1970); 0: anything */
+  int64_t since_ms; /* nothing older, since 1970; 0: no limit */
 };
 
 struct history {
-  char after[ENTRY_SIZE];   /* what is wanted comes behind this entry */
-  char newest[ENTRY_SIZE];  /* "0-0": the stream is empty */
-  char id[HISTORY_ID_SIZE]; /* of the step that was asked for, else of the newest event */
-  uint64_t seq;             /* of the newest event */
-  bool is_waiting;          /* the step is in the queue */
+  char after[ENTRY_ID_SIZE];  /* the events to show follow this entry */
+  char newest[ENTRY_ID_SIZE]; /* "0-0" if the stream is empty */
+  char id[HISTORY_ID_SIZE];   /* the step of the query, or else of the newest event */
+  uint64_t seq;               /* of the newest event */
+  bool is_waiting;            /* the step has not started */
 };
 
-/* Returns 0, or -1 with the error: also where no step, or more than one, has an id that begins
-   so. */
-int history_find(struct program *program, const struct history_query *wish, struct history *past,
-                 struct error *error);
+/* Fails also if no step, or more than one, has an id with this prefix. */
+int history_find(struct program *program, const struct history_query *query,
+                 struct history *history, struct error *error);
 
-/* The newest entry, "0-0" where there is none. */
-int history_newest(struct program *program, char entry[ENTRY_SIZE], struct error *error);
+/* Sets the id of the newest entry, or "0-0" if there is none. */
+int history_newest(struct program *program, char entry[ENTRY_ID_SIZE], struct error *error);
+
+/* The event `started` of a step. */
+struct started {
+  char timestamp[48]; /* "": the event is not in the stream, or not anymore */
+  int64_t unix_ms;
+  char line[200]; /* the command, perhaps cut; it may have control characters */
+};
+int history_find_started(struct program *program, const char *events_key, const char *id,
+                         struct started *started, struct error *error);
 
 #endif

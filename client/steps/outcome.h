@@ -4,25 +4,26 @@
 #include <stdbool.h>
 
 #include "client/program.h"
+#include "client/steps/event.h"
 
-/* How a step has ended, of its StepResult or, where somebody else took that, of its `completed`
-   event. */
+/* How a step ended: its exit code for the shell, and a sentence for a person. It is read from the
+   StepResult or, if somebody else took that, from the event `completed`. */
 struct outcome {
-  int code;             /* that the client exits with: exit_code.h */
-  bool is_known;        /* there is a result */
-  double seconds;       /* -1: not known */
-  double cpu_seconds;   /* the same */
-  double max_rss_bytes; /* the same */
-  bool was_cut;         /* outputContent is not all */
-  bool is_oom;
-  char what[200]; /* "exit 1", "killed by SIGKILL", "timed out", … for a person */
+  int code;        /* what the client exits with: exit_code.h */
+  bool has_result; /* there is a StepResult */
+  double seconds;  /* of these three, -1 is unknown */
+  double cpu_seconds;
+  double max_rss_bytes;
+  const char *notes; /* ", out of memory, output was cut" */
+  char text[200];    /* "exit 1", "killed by SIGKILL", "timed out", … */
 };
 
-/* `result`: NULL is none. `was_cancelled`: by this client, which explains an exit of -1. */
-struct outcome outcome_make(const char *result, int exit_code, bool timed_out, bool was_cancelled);
+/* The result may be NULL. `was_cancelled` says whether this client did it, which explains an exit
+   code of -1 without a result. */
+struct outcome outcome_make(const char *result, struct completion completion, bool was_cancelled);
 
-/* "✗ 7f3a exit 1 after 12.4s, 3.1s CPU, 210 MiB, output was cut", on a terminal's standard
-   error. */
+/* Writes "✗ 7f3a exit 1 after 12.4s, 3.1s CPU, 210 MiB, output was cut" if standard error is a
+   terminal. */
 void outcome_say(struct program *program, const char *id, const struct outcome *outcome);
 
 #endif

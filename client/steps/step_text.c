@@ -19,7 +19,9 @@ static void add_name(struct buffer *json, const char *name) {
 }
 
 void step_text_begin(struct buffer *json, const char *id, const char *kind) {
-  buffer_add_format(json, "{\"schemaVersion\":1,\"stepId\":\"%s\",\"kind\":\"%s\"", id, kind);
+  buffer_add_string(json, "{\"schemaVersion\":1,\"stepId\":");
+  buffer_add_json(json, id, strlen(id));
+  buffer_add_format(json, ",\"kind\":\"%s\"", kind);
 }
 
 void step_text_bytes(struct buffer *json, const char *name, const char *bytes, size_t length) {
@@ -36,7 +38,7 @@ void step_text_number(struct buffer *json, const char *name, unsigned long long 
   buffer_add_number(json, number);
 }
 
-void step_text_flag(struct buffer *json, const char *name, int flag) {
+void step_text_flag(struct buffer *json, const char *name, bool flag) {
   add_name(json, name);
   buffer_add_string(json, flag ? "true" : "false");
 }

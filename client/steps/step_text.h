@@ -1,6 +1,7 @@
 #ifndef CLIENT_STEPS_STEP_TEXT_H
 #define CLIENT_STEPS_STEP_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/buffer.h"
@@ -11,20 +12,20 @@
  *   step_text_begin(&json, id, "run");
  *   step_text_string(&json, "command", "make");
  *   step_text_strings(&json, "args", argv, count);
- *   step_text_end(&json);                              with a NUL behind it
+ *   step_text_end(&json);                              adds a NUL
  */
 #define STEP_ID_SIZE 37
 
-/* A random GUID (RFC 9562, version 4), lower case. */
+/* Makes a random GUID (RFC 9562, version 4) in lower case. */
 void step_id_make(char id[STEP_ID_SIZE]);
 
 void step_text_begin(struct buffer *json, const char *id, const char *kind);
 void step_text_string(struct buffer *json, const char *name, const char *value);
 void step_text_bytes(struct buffer *json, const char *name, const char *bytes, size_t length);
 void step_text_number(struct buffer *json, const char *name, unsigned long long number);
-void step_text_flag(struct buffer *json, const char *name, int flag);
+void step_text_flag(struct buffer *json, const char *name, bool flag);
 void step_text_strings(struct buffer *json, const char *name, char *const *values, size_t count);
-/* NAME=value of each. */
+/* Adds an object. Each value is NAME=VALUE. */
 void step_text_variables(struct buffer *json, const char *name, char *const *values, size_t count);
 void step_text_end(struct buffer *json);
 

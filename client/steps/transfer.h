@@ -7,89 +7,94 @@
 
 #include "client/steps/file_steps.h"
 
-/* Bytes of any number out of a file of the sandbox, and into one. Functions return 0, or the exit
-   code after they said why. */
+/* Moves files of any size out of the sandbox and into it, in pieces that fit into a step. Functions
+   return 0, or the exit code after an error message. */
 
-/* --- out: readBytes --------------------------------------------------------------------------- */
+/* --- out of the sandbox: readBytes ------------------------------------------------------------ */
 
 /*
  *   struct transfer_in in = {.steps = &steps, .path = path};
  *   while ((code = transfer_next(&in)) == 0 && in.bytes.length > 0)
- *     … in.bytes …                                            in.size: of the whole file, as it was first
- *   buffer_release(&in.bytes)
+ *     … in.bytes …                                      in.size: the whole file's at first
+ *   transfer_in_release(&in)
  *
- * A file that grows meanwhile is read up to the size that it had; one that becomes shorter fails.
+ * A file that grows meanwhile is read up to its first size. One that shrinks is an error.
  */
 struct transfer_in {
   struct file_steps *steps;
   const char *path;
   uint64_t offset, size;
-  struct buffer bytes;       /* the piece; empty: the end */
-  struct file_answer answer; /* of the piece, until the next call; its raw JSON is for --json */
-  bool is_begun, is_over;
+  struct buffer bytes;       /* the piece; empty at the end */
+  struct file_answer answer; /* to the step that read the piece */
+  enum { TRANSFER_NEW, TRANSFER_BEGUN, TRANSFER_OVER } state;
 };
 int transfer_next(struct transfer_in *self);
 void transfer_in_release(struct transfer_in *self);
 
-/* Writes the whole file to standard output, or to standard error, by terminal_put. */
+/* Writes the whole file to standard output or standard error. */
 int transfer_print(struct file_steps *steps, const char *path, bool to_stderr);
 
 enum transfer_type {
   TRANSFER_ABSENT,
   TRANSFER_FILE,
   TRANSFER_DIRECTORY,
-  TRANSFER_STREAM /* of this side only: a device, a FIFO, a socket, or a link to nothing */
+  TRANSFER_STREAM /* outside of the sandbox: a device, a FIFO, a socket, or a dangling link */
 };
 
-/* What lies under a path of the sandbox. */
-int transfer_look(struct file_steps *steps, const char *path, enum transfer_type *type);
+/* Sets the type of a path in the sandbox. */
+int transfer_find_type(struct file_steps *steps, const char *path, enum transfer_type *type);
 
-/* --- into: writeBytes ------------------------------------------------------------------------- */
+/* --- into the sandbox: writeBytes ------------------------------------------------------------- */
 
 /*
- * A file that has its name when it is whole. Until then it lies under a hidden name beside that
- * one.
+ * Writes a file under a hidden name beside its own, and renames it when it is complete.
  *
  *   transfer_out_begin(&out, &steps, path)
- *   out.mode = 0755                                  0: as the sandbox has it
+ *   out.mode = 0755                                  0: the default
  *   transfer_put(&out, bytes, length)
  *   transfer_commit(&out)
  *   transfer_out_release(&out)                       always; removes what was not committed
  *
- * One step makes a file of up to TRANSFER_PIECE bytes. writeBytes ends at 25 MiB: a larger one is
- * put together by the sandbox's sh, cat and mv.
+ * One step is enough for a file of TRANSFER_PIECE bytes. A file of writeBytes has at most 25 MiB; a
+ * larger one is joined by sh, cat and mv in the sandbox.
  */
 #define TRANSFER_PIECE ((size_t)1024 * 1024)
 
 struct transfer_out {
   struct file_steps *steps;
   const char *path;
-  char *part, *whole; /* hidden names; `whole` of a large file */
+  char *part, *whole; /* hidden names; the whole only exists for a large file */
   mode_t mode;
-  bool replaces; /* the caller's: there is a file, whose mode writeBytes would keep */
+  bool replaces;    /* the caller's: the file exists, and writeBytes would keep its mode */
+  bool lacks_chmod; /* the mode cannot be kept, which was said */
+  enum { OUT_NEW, OUT_BEGUN, OUT_COMMITTED } state;
   struct buffer piece;
-  size_t part_size;
-  uint64_t total; /* that were sent */
-  bool is_begun, has_part, is_large, is_committed, has_warned;
+  size_t part_size; /* bytes sent to the part */
+  size_t writes;    /* steps that wrote to the part */
+  size_t parts;     /* parts that were appended to the whole */
 };
 void transfer_out_begin(struct transfer_out *self, struct file_steps *steps, const char *path);
 int transfer_put(struct transfer_out *self, const char *bytes, size_t length);
 int transfer_commit(struct transfer_out *self);
 void transfer_out_release(struct transfer_out *self);
 
-/* --- beside ----------------------------------------------------------------------------------- */
+/* --- commands in the sandbox ------------------------------------------------------------------ */
 
-/* The path of another name beside this one's; to be freed. */
+/* Returns the path of another name in the same directory. The caller frees it. */
 char *transfer_beside(const char *path, const char *name);
 
-/* Runs a command, of words up to NULL. The answer is to be released; nothing is said. */
+/* Runs a command whose words end with NULL. The caller releases the answer. Writes no message. */
 int transfer_run(struct file_steps *steps, const char *const *words, struct file_answer *answer);
 
-/* Like that, but what failed is said. */
+/* The same, with a message if the command fails. */
 int transfer_run_loudly(struct file_steps *steps, const char *const *words);
 
-/* Removes files and directories of the sandbox, whatever has happened; says which are left when it
-   cannot. */
-void transfer_remove(struct file_steps *steps, const char *const *paths, size_t count);
+/* Runs a command that removes paths of the sandbox, also after a signal. Says which paths may be
+   left if it fails. */
+void transfer_clean_up(struct file_steps *steps, const char *const *words, const char *const *paths,
+                       size_t count);
+
+/* Removes two paths like that. */
+void transfer_remove(struct file_steps *steps, const char *path, const char *other);
 
 #endif

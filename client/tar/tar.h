@@ -9,47 +9,47 @@
 #include "base/error.h"
 
 /*
- * Directories as tar, as sandbox cp moves them. It is written and read here rather than by the tar
- * of this machine: there may be none (the carrier image has none), each has other options, and what
- * a sandbox sends must not be trusted with a name.
+ * Packs and unpacks directories for `sandbox cp`. The tar of this machine is not used: the carrier
+ * image has none, the options of others differ, and the archive of a sandbox is not trusted. The
+ * hard part is to unpack such an archive without leaving the directory.
  *
- * Written is ustar; what does not fit, long names and sizes from 8 GiB on, as GNU tar does, since
- * that is what busybox and toybox read, too, which do not know the names of pax. Read are all of
- * these, and pax.
+ * Archives are written as ustar. Names that are too long and sizes from 8 GiB on are written like
+ * GNU tar does, because busybox and toybox do not read the names of pax. All of these and pax are
+ * read.
  */
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
 struct tar_sink {
-  /* Returns 0; another value ends it. */
+  /* Returns 0; any other value ends the archive. */
   int (*put)(void *owner, const char *bytes, size_t length);
-  /* Something that is left out, and why. */
+  /* An entry is left out. */
   void (*leave_out)(void *owner, const char *name, const char *why);
   void *owner;
 };
 
-/* Writes what is in the directory; its own entry is "./". Returns 0; what `put` has returned; or -1
-   with the error. */
+/* Packs a directory; its own entry is "./". Returns 0, a value that `put` has returned, or -1 with
+   the error. */
 int tar_pack(const char *directory, const struct tar_sink *sink, struct error *error);
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
 struct tar_source {
-  /* Reads up to `size` bytes: sets how many, 0 at the end. Returns 0; another value ends it. */
+  /* Reads up to `size` bytes, and none only at the end. Returns 0; any other value ends it. */
   int (*get)(void *owner, char *bytes, size_t size, size_t *length);
   void (*leave_out)(void *owner, const char *name, const char *why);
   void *owner;
 };
 
 /*
- * Makes what the archive has, below an open directory and never elsewhere: absolute names, ".." and
- * names that lead through a link end it. Links that lead out, devices and the like are left out. A
- * file gets its name when it is whole. Owners and set-id bits are not kept; directories that are
- * there keep their modes, with `is_new` except the open one. Returns as tar_pack.
+ * Unpacks below an open directory and never elsewhere. An absolute name, a name with "..", and a
+ * name that leads through a link are errors. Links that lead out, devices and the like are left
+ * out. A file gets its name when it is complete. Owners and set-id bits are ignored. Existing
+ * directories keep their modes; the open one only does if it is not new. Returns as tar_pack does.
  */
 int tar_unpack(int directory, bool is_new, const struct tar_source *source, struct error *error);
 
-/* Removes an entry of a directory, and what is below; links are not followed. */
+/* Removes an entry of a directory and everything below. Does not follow links. */
 void tar_remove(int directory, const char *name);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-/* POSIX.1-2017, pax, "ustar Interchange Format"; and what GNU tar adds. */
+/* POSIX.1-2017, pax, "ustar Interchange Format", with the additions of GNU tar. */
 #define TAR_BLOCK 512
 
 struct tar_header {

@@ -12,13 +12,13 @@
 #include "client/tar/tar.h"
 #include "client/tar/tar_format.h"
 
-/* Directories within directories: each has a descriptor open. */
+/* The most nested directories: each keeps a descriptor open. */
 #define DEPTH_MAX 256
 
 struct pack {
   const struct tar_sink *sink;
   struct error *error;
-  struct buffer name; /* "./a/b", with a NUL that is not counted */
+  struct buffer name; /* "./a/b"; the NUL is not counted */
   unsigned depth;
 };
 
@@ -32,7 +32,7 @@ static int put_padding(struct pack *self, uint64_t size) {
   return rest == 0 ? 0 : self->sink->put(self->sink->owner, zeros, TAR_BLOCK - rest);
 }
 
-/* Octal, or where that has too few digits a number of base 256. */
+/* Writes an octal number, or one of base 256 if it has too many digits. */
 static void set_number(char *field, size_t size, uint64_t number) {
   char digits[32];
   const int length =
@@ -65,7 +65,7 @@ static int put_header(struct pack *self, const char *name, const char *link, cha
   return self->sink->put(self->sink->owner, (const char *)&header, sizeof header);
 }
 
-/* What is too long for a header is the content of an entry before it. */
+/* A text that is too long for a header becomes the content of an extra entry before it. */
 static int put_long(struct pack *self, char type, const char *text) {
   const struct stat status = {.st_mode = 0644};
   const size_t length = strlen(text) + 1;
@@ -99,7 +99,7 @@ static int pack_content(struct pack *self, int fd, uint64_t size) {
       continue;
     if (length <= 0)
       result = length < 0 ? pack_fail(self, self->name.bytes)
-                          : error_set(self->error, "became shorter while it was read: %s",
+                          : error_set(self->error, "cannot read %s: it became shorter meanwhile",
                                       self->name.bytes);
     else
       result = self->sink->put(self->sink->owner, space, (size_t)length);
@@ -180,7 +180,7 @@ static int pack_directory(struct pack *self, int fd) {
   DIR *directory = NULL;
   int result = 0;
   if (self->depth == DEPTH_MAX)
-    result = error_set(self->error, "more than %d directories within each other", DEPTH_MAX);
+    result = error_set(self->error, "more than %d nested directories", DEPTH_MAX);
   else if (fstat(fd, &status) != 0 || (directory = fdopendir(fd)) == NULL)
     result = pack_fail(self, self->name.bytes);
   if (directory == NULL) {

@@ -1,8 +1,7 @@
 /*
- * An archive of somebody who is not trusted. Each directory on the way to an entry is opened by
- * itself, from the one above it and never through a link, so that an entry lies where its name
- * says. Links that are made lead from where they are up to the directory at most, and then down:
- * what a later reader follows stays below it.
+ * Unpacks an archive that is not trusted. Each directory on the way to an entry is opened from the
+ * one above it and never through a link, so that an entry lies where its name says. A link that is
+ * made leads at most up to the root, and then down, so that a later reader stays below it, too.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -20,7 +19,7 @@
 #include "client/tar/tar.h"
 #include "client/tar/tar_format.h"
 
-/* Of a name, of the directories in it, and of what says it. */
+/* The most bytes and the most directories of a name, and the most bytes of an extra header. */
 #define NAME_MAX_LENGTH 4096
 #define DEPTH_MAX 256
 #define EXTRA_MAX ((uint64_t)1024 * 1024)
@@ -33,7 +32,7 @@ struct entry {
   char *name, *link;
 };
 
-/* A directory gets its mode at the end: until then there must be room for entries. */
+/* A directory gets its mode at the end, because until then entries are made in it. */
 struct directory_mode {
   char *name;
   mode_t mode;
@@ -44,15 +43,15 @@ struct unpack {
   bool is_new;
   const struct tar_source *source;
   struct error *error;
-  char *long_name, *long_link; /* of the entry that comes next; NULL: none */
+  char *long_name, *long_link; /* of the next entry; may be NULL */
   uint64_t pax_size;
   bool has_pax_size;
   struct directory_mode *modes;
   size_t mode_count;
 };
 
-static int refuse(struct unpack *self, const char *name, const char *why) {
-  return error_set(self->error, "refused, since %s: %.150s", why, name);
+static int reject(struct unpack *self, const char *name, const char *why) {
+  return error_set(self->error, "rejected %.150s: %s", name, why);
 }
 
 static int make_fail(struct unpack *self, const char *name) {
@@ -61,7 +60,7 @@ static int make_fail(struct unpack *self, const char *name) {
 
 /* --- the stream ------------------------------------------------------------------------------- */
 
-/* All of the bytes; at a clean end, where that may be, `*is_end`. */
+/* Reads all bytes. If `is_end` is not NULL, the archive may also end here. */
 static int get_all(struct unpack *self, char *bytes, size_t size, bool *is_end) {
   size_t at = 0, length = 1;
   int result = 0;
@@ -73,7 +72,7 @@ static int get_all(struct unpack *self, char *bytes, size_t size, bool *is_end) 
     *is_end = result == 0 && at == 0;
   if (result != 0 || at == size || (is_end != NULL && at == 0))
     return result;
-  return error_set(self->error, "the archive is not whole");
+  return error_set(self->error, "the archive is incomplete");
 }
 
 static uint64_t padded(uint64_t size) {
@@ -91,10 +90,10 @@ static int skip(struct unpack *self, uint64_t size) {
   return result;
 }
 
-/* The content of an entry that says something of the next one. */
+/* Reads the content of an extra header. */
 static int get_extra(struct unpack *self, uint64_t size, char **text) {
   if (size > EXTRA_MAX)
-    return error_set(self->error, "refused, since a name has %llu bytes", (unsigned long long)size);
+    return error_set(self->error, "rejected a name of %llu bytes", (unsigned long long)size);
   *text = memory_zeros((size_t)padded(size) + 1);
   int result = get_all(self, *text, (size_t)padded(size), NULL);
   (*text)[size] = '\0';
@@ -118,7 +117,7 @@ static uint64_t read_number(const char *field, size_t size) {
   return number;
 }
 
-static bool is_sum_right(const struct tar_header *header) {
+static bool has_valid_checksum(const struct tar_header *header) {
   unsigned sum = 0;
   const unsigned char *bytes = (const unsigned char *)header;
   const size_t first = offsetof(struct tar_header, checksum);
@@ -127,7 +126,7 @@ static bool is_sum_right(const struct tar_header *header) {
   return sum == read_number(header->checksum, sizeof header->checksum);
 }
 
-/* "LENGTH KEY=VALUE\n" again and again. */
+/* Parses lines of "LENGTH KEY=VALUE". */
 static void read_pax(struct unpack *self, char *text, size_t size) {
   for (size_t at = 0, length; at < size; at += length) {
     char *end, *key;
@@ -149,8 +148,9 @@ static void read_pax(struct unpack *self, char *text, size_t size) {
   }
 }
 
-/* True, with the result, for an entry that is about the next one. */
-static bool take_extra(struct unpack *self, const struct tar_header *header, int *result) {
+/* Reads an extra header, which describes the next entry, and sets the result. Returns false for any
+   other header. */
+static bool read_extra(struct unpack *self, const struct tar_header *header, int *result) {
   const uint64_t size = read_number(header->size, sizeof header->size);
   char *text = NULL, **place = NULL;
   if (header->type == TAR_PAX_GLOBAL) {
@@ -199,7 +199,7 @@ static void make_entry(struct unpack *self, const struct tar_header *header, str
                   : memory_copy(header->link, strnlen(header->link, sizeof header->link))};
   self->long_name = self->long_link = NULL;
   self->has_pax_size = false;
-  /* What has no content has no size, whatever some programs write. */
+  /* Some programs write a size for entries without content. */
   if (entry->type == TAR_HARD_LINK || entry->type == TAR_SYMBOLIC_LINK ||
       entry->type == TAR_DIRECTORY)
     entry->size = 0;
@@ -212,12 +212,12 @@ static void release_entry(struct entry *self) {
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-/* A name as it is walked: without "." and slashes too many. Returns NULL with the error when it
-   leads out. */
+/* Copies a name without "." and superfluous slashes. Returns NULL with the error if the name leads
+   out of the root. */
 static char *clean_name(struct unpack *self, const char *name) {
   struct buffer clean = {0};
   if (name[0] == '/' || strlen(name) > NAME_MAX_LENGTH) {
-    (void)refuse(self, name, name[0] == '/' ? "it is an absolute name" : "the name is too long");
+    (void)reject(self, name, name[0] == '/' ? "the name is absolute" : "the name is too long");
     return NULL;
   }
   unsigned depth = 0;
@@ -225,7 +225,7 @@ static char *clean_name(struct unpack *self, const char *name) {
     const size_t length = strcspn(at, "/");
     bool is_up = length == 2 && memcmp(at, "..", 2) == 0;
     if (is_up || ++depth > DEPTH_MAX) {
-      (void)refuse(self, name, is_up ? "it leads out" : "it is too deep");
+      (void)reject(self, name, is_up ? "it leads out of the directory" : "it is too deep");
       buffer_release(&clean);
       return NULL;
     }
@@ -239,8 +239,8 @@ static char *clean_name(struct unpack *self, const char *name) {
   return clean.bytes;
 }
 
-/* Opens the directory of a clean name, for the caller to close; -1 with the error. Makes what is
-   missing. */
+/* Opens the directory of a clean name, for the caller to close. Returns -1 with errno. `makes`: makes
+   missing directories. */
 static int open_parent(struct unpack *self, const char *name, bool makes, const char **last) {
   int at = fcntl(self->root, F_DUPFD_CLOEXEC, 0);
   const char *slash;
@@ -262,11 +262,11 @@ static int open_parent(struct unpack *self, const char *name, bool makes, const 
 
 static int parent_fail(struct unpack *self, const char *name) {
   return errno == ELOOP || errno == ENOTDIR
-             ? refuse(self, name, "it leads through a link or a file")
+             ? reject(self, name, "it leads through a link or a file")
              : make_fail(self, name);
 }
 
-/* A relative link may go up to the root, and then down; ".." behind a name could be behind a
+/* A relative link may lead up to the root, and then down. After a name, ".." might follow another
    link. */
 static bool leads_out(const char *name, const char *link) {
   size_t depth = 0;
@@ -345,11 +345,12 @@ static int unpack_directory(struct unpack *self, int parent, const char *last, c
     add_mode(self, clean, mode);
   return 0;
 }
-/* A link that was made under a hidden name gets its own. */
+
+/* Renames a link that was made under a hidden name. */
 static int name_link(struct unpack *self, int parent, const char *hidden, const char *last,
                      const struct entry *entry) {
   int result = renameat(parent, hidden, parent, last) == 0 ? 0 : make_fail(self, entry->name);
-  (void)unlinkat(parent, hidden, 0); /* of a link to the file that is there it stays */
+  (void)unlinkat(parent, hidden, 0); /* renameat keeps two links to the same file */
   return result;
 }
 
@@ -357,7 +358,8 @@ static int unpack_symbolic_link(struct unpack *self, int parent, const char *las
                                 const char *clean, const struct entry *entry) {
   char hidden[40];
   if (leads_out(clean, entry->link)) {
-    self->source->leave_out(self->source->owner, entry->name, "a link that leads out");
+    self->source->leave_out(self->source->owner, entry->name,
+                            "a link that leads out of the directory");
     return 0;
   }
   make_hidden_name(hidden);
@@ -365,7 +367,7 @@ static int unpack_symbolic_link(struct unpack *self, int parent, const char *las
                                                      : make_fail(self, entry->name);
 }
 
-/* To a file that lies below the root, by a name like any other. */
+/* The target must be a file below the root. */
 static int unpack_hard_link(struct unpack *self, int parent, const char *last,
                             const struct entry *entry) {
   char hidden[40];
@@ -379,7 +381,7 @@ static int unpack_hard_link(struct unpack *self, int parent, const char *last,
   if (from < 0)
     result = parent_fail(self, entry->link);
   else if (fstatat(from, target, &status, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(status.st_mode))
-    result = refuse(self, entry->name, "it links to what is no file");
+    result = reject(self, entry->name, "it links to something other than a file");
   else if (linkat(from, target, parent, hidden, 0) != 0)
     result = make_fail(self, entry->name);
   else
@@ -390,25 +392,24 @@ static int unpack_hard_link(struct unpack *self, int parent, const char *last,
   return result;
 }
 
-/* The root is there. */
 static int unpack_root(struct unpack *self, const struct entry *entry) {
   if (entry->type != TAR_DIRECTORY)
-    return refuse(self, entry->name, "it has no name");
+    return reject(self, entry->name, "the name is empty");
   if (self->is_new)
     add_mode(self, ".", entry->mode);
   return 0;
 }
 
-/* A device, a FIFO or a socket in the directory stays: an archive neither replaces it nor writes to
-   it. */
-static bool leaves_out(struct unpack *self, int parent, const char *last,
-                       const struct entry *entry) {
+/* Leaves out an entry whose name belongs to a device, a FIFO or a socket in the directory. Returns
+   whether it did. */
+static bool leave_out(struct unpack *self, int parent, const char *last,
+                      const struct entry *entry) {
   struct stat status;
   char why[64];
   if (entry->type == TAR_DIRECTORY || fstatat(parent, last, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
       S_ISREG(status.st_mode) || S_ISLNK(status.st_mode) || S_ISDIR(status.st_mode))
     return false;
-  (void)snprintf(why, sizeof why, "the name of %s here", printable_file_kind(status.st_mode));
+  (void)snprintf(why, sizeof why, "%s has that name here", printable_file_kind(status.st_mode));
   self->source->leave_out(self->source->owner, entry->name, why);
   return true;
 }
@@ -418,7 +419,7 @@ static int unpack_named(struct unpack *self, const char *clean, const struct ent
   int parent = open_parent(self, clean, true, &last), result;
   if (parent < 0)
     return parent_fail(self, entry->name);
-  if (leaves_out(self, parent, last, entry)) {
+  if (leave_out(self, parent, last, entry)) {
     (void)close(parent);
     return skip(self, padded(entry->size));
   }
@@ -458,9 +459,9 @@ static int unpack_entry(struct unpack *self, struct entry *entry) {
   return result;
 }
 
-/* --- all of it -------------------------------------------------------------------------------- */
+/* --- the archive ------------------------------------------------------------------------------ */
 
-/* From the last to the first, so that those below are still reached. */
+/* In reverse order, so that the directories below can still be opened. */
 static int set_modes(struct unpack *self) {
   int result = 0;
   while (self->mode_count > 0) {
@@ -481,7 +482,7 @@ static int set_modes(struct unpack *self) {
   return result;
 }
 
-/* One entry; at the end `*is_over`. */
+/* Unpacks one entry, or sets `*is_over` at the end. */
 static int unpack_next(struct unpack *self, bool *is_over) {
   struct tar_header header;
   struct entry entry;
@@ -492,12 +493,12 @@ static int unpack_next(struct unpack *self, bool *is_over) {
     *is_over = true;
     return 0;
   }
-  if (!is_sum_right(&header))
-    return error_set(self->error, "the archive is broken");
-  if (take_extra(self, &header, &result))
+  if (!has_valid_checksum(&header))
+    return error_set(self->error, "the archive is corrupt");
+  if (read_extra(self, &header, &result))
     return result;
   make_entry(self, &header, &entry);
-  result = entry.size > UINT64_MAX / 2 ? refuse(self, entry.name, "it has no size")
+  result = entry.size > UINT64_MAX / 2 ? reject(self, entry.name, "its size is invalid")
                                        : unpack_entry(self, &entry);
   release_entry(&entry);
   return result;
@@ -515,7 +516,7 @@ int tar_unpack(int directory, bool is_new, const struct tar_source *source, stru
   return result != 0 ? result : modes;
 }
 
-/* A directory that may not be read or written is made so first. */
+/* A directory without read or write permission gets it first. */
 void tar_remove(int parent, const char *name) {
   if (unlinkat(parent, name, 0) == 0)
     return;

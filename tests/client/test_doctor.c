@@ -41,10 +41,10 @@ JOB_TEST(rights_that_lack_are_named) {
   job_do(job,
          "ACL SETUSER narrow on >s3cret ~sandbox:* +get +llen +lpush +lrem +xread +acl|dryrun");
   const char *command = "$S -u redis://narrow:s3cret@127.0.0.1:${REDIS_URL##*:} doctor";
-  expect_finding(job, command, 1, "✗ ACL: the user may not LRANGE, XREVRANGE",
+  expect_finding(job, command, 1, "✗ ACL: the user may not use LRANGE, XREVRANGE",
                  "→ ACL SETUSER narrow +lrange +xrevrange");
   job_do(job, "ACL SETUSER narrow -acl");
-  expect_finding(job, command, 1, "✗ ACL: the user may not LRANGE, XREVRANGE",
+  expect_finding(job, command, 1, "✗ ACL: the user may not use LRANGE, XREVRANGE",
                  "→ ACL SETUSER narrow +lrange +xrevrange");
   job_do(job, "ACL SETUSER narrow resetkeys ~other:* +@all");
   expect_finding(job, command, 1, "✗ ACL: the user may not use the job's keys",
@@ -116,15 +116,15 @@ static void expect_connection_error_with_greeter(struct job *job, const char *te
 JOB_TEST_NO_AGENT(what_is_no_redis_is_a_finding) {
   expect_connection_error_with_greeter(job, "HTTP/1.1 400 Bad Request\r\n\r\n",
                                        "-u redis://127.0.0.1:$PORT", "✗ cannot connect to",
-                                       "→ -u another URL: what answers is no Redis");
+                                       "→ -u another URL: this is not Redis");
   expect_connection_error_with_greeter(job, "*1\r\n$1\r\nx\r\n", "-u redis://127.0.0.1:$PORT",
                                        "✗ cannot connect to",
-                                       "→ -u another URL: what answers is no Redis");
+                                       "→ -u another URL: this is not Redis");
   expect_connection_error_with_greeter(job, "", "-u redis://127.0.0.1:$PORT", "✗ no answer from",
-                                       "→ -u rediss://…, where the port speaks TLS");
+                                       "→ -u rediss://…, if the port speaks TLS");
   expect_connection_error_with_greeter(job, "-LOADING Redis is loading\r\n",
                                        "-u redis://127.0.0.1:$PORT", "✗ cannot connect to",
-                                       "→ wait until it has read its data");
+                                       "→ wait until Redis has loaded its data");
 }
 
 JOB_TEST_NO_AGENT(what_is_wrong_with_tls_is_a_finding) {
@@ -138,7 +138,7 @@ JOB_TEST_NO_AGENT(what_is_wrong_with_tls_is_a_finding) {
   setenv("CA", certificates_path(certificates, "ca.pem"), 1);
   setenv("OTHER", certificates_path(certificates, "other.pem"), 1);
   expect_finding(job, job_format(job, "$S --cacert $CA -u rediss://127.0.0.1:%d doctor", port), 0,
-                 "✓ TLS: the server's certificate is good", "");
+                 "✓ TLS: the server's certificate is valid", "");
   expect_connection_error(job, "--cacert $OTHER -u rediss://127.0.0.1:$PORT", port,
                           "✗ cannot connect to", "→ --cacert FILE");
   expect_connection_error(job, "--cacert $CA --sni other.example -u rediss://127.0.0.1:$PORT", port,
@@ -191,7 +191,7 @@ JOB_TEST(a_server_that_evicts_is_a_finding) {
 }
 
 JOB_TEST_NO_AGENT(without_a_job_it_looks_at_the_server) {
-  expect_finding(job, "env -u JOB_ID $S doctor", 0, "! no job was looked at", "→ sandbox -j JOB");
+  expect_finding(job, "env -u JOB_ID $S doctor", 0, "! no job was checked", "→ sandbox -j JOB");
 }
 
 /* A person may paste what is said, and anyone who can write to Redis has chosen the name. */

@@ -62,12 +62,14 @@ OLD_TEST(files_are_read_written_and_searched) {
 
 OLD_TEST(it_is_looked_at) {
   struct job *job = old->job;
-  sandbox_expect(job, "$S ps | grep -c 'agent of 0.1.0 or older pid '", 0, "1\n", "");
+  sandbox_expect(job, "$S ps | grep -c 'agent 0.1.0 or older pid '", 0, "1\n", "");
   sandbox_expect(job, "env -u JOB_ID $S jobs | grep -c '0.1.0 or older'", 0, "1\n", "");
   sandbox_expect(job, "env -u JOB_ID $S run -- echo a", 0, "a\n", "");
   sandbox_expect(job, "$S top | wc -l; $S top --json | wc -l", 0, "2\n1\n", "");
-  sandbox_expect(job, "$S doctor | grep -c '^! features: .*stdin.*an image with a newer agent'", 0,
-                 "1\n", "");
+  sandbox_expect(
+      job,
+      "$S doctor | grep -c '^! the agent lacks features: .*stdin.*an image with a newer agent'", 0,
+      "1\n", "");
   sandbox_expect(job, "$S doctor | grep '^✗'", 1, "", "");
 }
 

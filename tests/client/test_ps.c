@@ -16,7 +16,7 @@ JOB_TEST(what_runs_is_first_and_what_waits_has_its_place) {
   (void)job_push_endless(job, sleep);
   job_push_json(job, "{'stepId':'bbbb2222','kind':'readFile','path':'/a\\u001b[2Jb'}");
   job_push_json(job, "{'stepId':'cccc3333','kind':'grep','pattern':'x'}");
-  job_wait_length(job, "inflight", 3);
+  sandbox_wait_steps(job, 3);
   expect_shape(job, "$S ps",
                "1s/agent [^ ]* pid [0-9]*, alive [0-9]*s ago, redis [0-9.]*/AGENT/;"
                "s/running  [0-9]*s /running  1s /;s/^[0-9a-f-]{4,}( +run)/ID  \\1/;s/ +/ /g;"
@@ -69,7 +69,7 @@ JOB_TEST(top_shows_a_round_where_nobody_watches) {
   const char *sleep = job_sleep(job, 600);
   (void)job_push_endless(job, sleep);
   (void)job_push_echo(job, "waits");
-  job_wait_length(job, "inflight", 2);
+  sandbox_wait_steps(job, 2);
   expect_shape(job, "$S top --json",
                "s/.*(.line.:.sh.,).*(.cpuPercent.:null,).*(.queue.:1,).*/\\1\\2\\3/",
                "\"line\":\"sh\",\"cpuPercent\":null,\"queue\":1,\n");

@@ -133,7 +133,7 @@ JOB_TEST(closed_descriptors_are_nobody_elses) {
 
 JOB_TEST(a_full_disk_is_no_reader_that_went) {
   sandbox_expect(job, "$S run -- echo a >/dev/full", 125, "",
-                 "sandbox: standard output: it could not be written to\n");
+                 "sandbox: cannot write to standard output\n");
 }
 
 JOB_TEST_NO_AGENT(an_agent_that_is_just_being_started_is_waited_for) {
@@ -220,7 +220,7 @@ JOB_TEST(an_interrupt_cancels_the_step) {
   sandbox_terminal_send(terminal, "\x03");
   sandbox_terminal_wait(terminal, "cancelling ");
   sandbox_terminal_send(terminal, "\x03");
-  sandbox_terminal_wait(terminal, "is being ended");
+  sandbox_terminal_wait(terminal, "is being cancelled");
   sandbox_terminal_send(terminal, "\x03");
   sandbox_terminal_expect_exit(terminal, 130);
   assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
@@ -231,7 +231,7 @@ JOB_TEST(what_waits_says_for_how_many_steps) {
   (void)job_push_endless(job, sleep);
   for (int i = 0; i < 40; i++)
     (void)job_push_echo(job, "waits");
-  job_wait_length(job, "inflight", 41);
+  sandbox_wait_steps(job, 41);
   struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S run -- true");
   sandbox_terminal_wait(terminal, " waits for 41 steps");
   sandbox_terminal_send(terminal, "\x03");
@@ -244,7 +244,7 @@ JOB_TEST(a_quit_leaves_it_running) {
       sandbox_terminal_start(job, job_format(job, "exec $S run -c 'echo up; %s'", sleep));
   sandbox_terminal_wait(terminal, "up\r\n");
   sandbox_terminal_send(terminal, "\x1c");
-  sandbox_terminal_wait(terminal, "goes on: sandbox follow ");
+  sandbox_terminal_wait(terminal, "keeps running: sandbox follow ");
   sandbox_terminal_expect_exit(terminal, 128 + SIGQUIT);
   assert_true(proc_wait_for(sleep, WAIT_BOUND_MS) > 0);
   sandbox_expect(job, "$S cancel --running", 0, "", NULL);

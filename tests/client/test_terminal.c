@@ -63,7 +63,7 @@ JOB_TEST(two_interrupts_wait_for_the_end_too) {
   sandbox_terminal_send(terminal, "\x03");
   sandbox_terminal_wait(terminal, "cancelling ");
   sandbox_terminal_send(terminal, "\x03");
-  sandbox_terminal_wait(terminal, "is being ended");
+  sandbox_terminal_wait(terminal, "is being cancelled");
   sandbox_terminal_wait(terminal, " cancelled: ");
   sandbox_terminal_expect_exit(terminal, 130);
   expect_ended(sleep);
@@ -76,7 +76,7 @@ JOB_TEST(an_interrupt_ends_a_step_that_waits) {
   sandbox_terminal_send(terminal, "\x03");
   sandbox_terminal_wait(terminal, " cancelled: by a cancel step");
   sandbox_terminal_expect_exit(terminal, 130);
-  job_wait_length(job, "inflight", 1);
+  sandbox_wait_steps(job, 1);
   job_wait_length(job, "results", 0);
 }
 
@@ -87,7 +87,7 @@ JOB_TEST(after_a_quit_it_is_found_again) {
   struct sandbox_terminal *terminal = sandbox_terminal_start(
       job, job_format(job,
                       "trap : QUIT; $S run -c 'echo up; %s' 2> %s; echo $?; "
-                      "eval \"exec $(sed -n \"s|.* goes on: sandbox|$S|p\" %s)\"",
+                      "eval \"exec $(sed -n \"s|.* keeps running: sandbox|$S|p\" %s)\"",
                       sleep, said, said));
   sandbox_terminal_wait(terminal, "up\r\n");
   sandbox_terminal_send(terminal, "\x1c");
@@ -142,7 +142,7 @@ JOB_TEST(a_signal_takes_the_status_away) {
   sandbox_terminal_wait(terminal, " waits for 1 step");
   assert_int_equal(kill(terminal->pid, SIGTERM), 0);
   sandbox_terminal_expect_exit(terminal, 128 + SIGTERM);
-  job_wait_length(job, "inflight", 1);
+  sandbox_wait_steps(job, 1);
 }
 
 JOB_TEST(a_terminal_that_is_closed_cancels) {
@@ -189,9 +189,9 @@ static void expect_three_interrupts_to_leave(struct sandbox_terminal *terminal) 
   sandbox_terminal_send(terminal, "\x03");
   sandbox_terminal_wait(terminal, "cancelling ");
   sandbox_terminal_send(terminal, "\x03");
-  sandbox_terminal_wait(terminal, "redis does not answer  (again: leave)");
+  sandbox_terminal_wait(terminal, "redis does not answer  (^C again leaves)");
   sandbox_terminal_send(terminal, "\x03");
-  sandbox_terminal_wait(terminal, " may go on, since redis does not answer: sandbox cancel ");
+  sandbox_terminal_wait(terminal, " may still run: sandbox cancel ");
   sandbox_terminal_expect_exit(terminal, 130);
   assert_true(wait_now_ms() < begin_ms + PATIENCE_MS);
 }
@@ -220,7 +220,7 @@ JOB_TEST_NO_AGENT(a_signal_ends_a_push_that_is_not_answered) {
   int64_t begin_ms = wait_now_ms();
   assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 128 + SIGTERM);
   assert_true(wait_now_ms() < begin_ms + PATIENCE_MS);
-  assert_non_null(strstr(agent_process_log(client), " may run all the same"));
+  assert_non_null(strstr(agent_process_log(client), " may still run"));
   agent_process_free(client);
   redis_server_thaw(job->server);
 }

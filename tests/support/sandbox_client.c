@@ -47,6 +47,24 @@ void sandbox_expect(struct job *job, const char *script, int code, const char *o
   agent_process_free(client);
 }
 
+struct awaited_steps {
+  struct job *job;
+  int count;
+};
+
+static bool has_steps(void *context) {
+  const struct awaited_steps *self = context;
+  struct job *job = self->job;
+  return job_ask_number(job, "LLEN sandbox:%s:in", job->id) +
+             job_ask_number(job, "LLEN sandbox:%s:inflight", job->id) ==
+         self->count;
+}
+
+void sandbox_wait_steps(struct job *job, int count) {
+  struct awaited_steps awaited = {job, count};
+  assert_true(wait_until(has_steps, &awaited, WAIT_BOUND_MS));
+}
+
 /* --- at a terminal ---------------------------------------------------------------------------- */
 
 struct sandbox_terminal *sandbox_terminal_start(struct job *job, const char *script) {

@@ -23,6 +23,9 @@ void sandbox_expect(struct job *job, const char *script, int code, const char *o
 /* The same in the background. */
 struct agent_process *sandbox_start(struct job *job, const char *script);
 
+/* Waits until this many steps run or wait. */
+void sandbox_wait_steps(struct job *job, int count);
+
 /* --- at a terminal ---------------------------------------------------------------------------- */
 
 /* A script of sh at a terminal of its own, of 80 columns and 24 lines; it dies with the test. */

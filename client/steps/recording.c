@@ -1,8 +1,8 @@
 /*
- * Both formats are written from the front as the events come. What a page says at its beginning of
- * the step's end has room there, which is filled last.
+ * Both formats are written while the events arrive. A page says at its beginning how the step ended,
+ * so space is reserved there and filled last.
  */
-#include "client/screen/recording.h"
+#include "client/steps/recording.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,11 +22,11 @@
 #include "base/write_all.h"
 #include "client/screen/terminal.h"
 
-/* So much is written at once. */
+/* Bytes per write. */
 #define CHUNK 65536
 
-/* Room for the lines of a page that are filled last. Of a text in them at most TEXT_MAX bytes are
-   shown, each of which may become six ("&quot;"). */
+/* Bytes that a page reserves for lines that are filled last. Each text in them is cut to TEXT_MAX
+   bytes, and one byte may become six ("&quot;"). */
 #define TITLE_CAPACITY 2048
 #define ABOUT_CAPACITY 4096
 #define TEXT_MAX 100
@@ -57,14 +57,14 @@ static const char page_style[] =
     "em{color:#e5c07b}\n"
     ".b{font-weight:bold}\n";
 
-/* xterm's, of which black and blue are lighter: they are read on black. */
+/* The colors of xterm, with lighter black and blue for a black background. */
 static const char *const colors[16] = {
     "#666", "#e06c75", "#7ec699", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#ccc",
     "#888", "#ff7b86", "#a5e3b8", "#ffdb8a", "#8cc8ff", "#e2a3f5", "#7fdbe6", "#fff"};
 
 /* --- texts ------------------------------------------------------------------------------------ */
 
-/* How many bytes at the beginning are text as it is. */
+/* Counts the bytes at the beginning that need no escape. */
 static size_t plain_prefix(const char *text, size_t length) {
   size_t at = 0;
   while (at < length && text[at] >= ' ' && text[at] <= '~' && strchr("&<>\"", text[at]) == NULL)
@@ -80,7 +80,7 @@ static void add_escaped(struct buffer *out, const char *text, size_t length) {
       continue;
     }
     enum terminal_piece what = terminal_next(text + at, length - at, &piece);
-    if (what == PIECE_COLOR) /* where colours are shown they do not come here */
+    if (what == PIECE_COLOR) /* add_colored handles the visible ones */
       piece = 1;
     if (what != PIECE_TEXT || text[at] == '\n')
       buffer_add_string(out, UTF8_REPLACEMENT);
@@ -97,14 +97,13 @@ static void add_escaped(struct buffer *out, const char *text, size_t length) {
   }
 }
 
-/* As much of it as there is room for. */
 static void add_short(struct buffer *out, const char *text) {
   size_t length = strlen(text);
   add_escaped(out, text, length > TEXT_MAX ? utf8_cut(text, TEXT_MAX) : length);
   buffer_add_string(out, length > TEXT_MAX ? "…" : "");
 }
 
-/* 12.345, of each event: printf(3) would take most of the time. */
+/* Adds "12.345". Each event has one, and printf(3) would take most of the time. */
 static void add_seconds(struct buffer *out, int64_t ms) {
   uint64_t time_ms = ms > 0 ? (uint64_t)ms : 0;
   char *at = buffer_space(out, DECIMAL_LENGTH_MAX + 4), *end = decimal_write(at, time_ms / 1000);
@@ -133,7 +132,7 @@ static off_t position(const struct recording *self) {
   return self->written + (off_t)self->text.length;
 }
 
-/* Spaces that are filled at the end; returns where. */
+/* Reserves a line of spaces, and returns its position. */
 static off_t add_capacity(struct recording *self, size_t size) {
   off_t at = position(self);
   memset(buffer_space(&self->text, size), ' ', size);
@@ -149,11 +148,11 @@ static bool is_same_file(const struct recording *other, int directory, const cha
          theirs.st_ino == ours.st_ino;
 }
 
-/* A device or a pipe has no place for another file. */
+/* Only a regular file is replaced; a link is followed. */
 static int open_beside(struct recording *self, const char *path, const struct recording *other,
                        struct error *error) {
   struct stat status;
-  char *real = realpath(path, NULL); /* of a link what it leads to is replaced */
+  char *real = realpath(path, NULL);
   self->path = real != NULL ? real : memory_copy(path, strlen(path));
   bool is_there = stat(self->path, &status) == 0 || lstat(self->path, &status) == 0;
   if (is_there && !S_ISREG(status.st_mode))
@@ -166,7 +165,7 @@ static int open_beside(struct recording *self, const char *path, const struct re
                              : memory_copy(self->path, (size_t)(slash - self->path));
   self->directory = open(self->directory_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
   if (self->directory >= 0 && other != NULL && is_same_file(other, self->directory, name))
-    return error_set(error, "cannot write %.150s: it is written already", path);
+    return error_set(error, "cannot write %.150s: it is already being written", path);
   if (self->directory < 0 || staged_file_begin(&self->file, self->directory, name, 0666) != 0)
     return fail(self, error);
   return 0;
@@ -206,7 +205,7 @@ int recording_begin(struct recording *self, enum recording_format format, const 
   return 0;
 }
 
-/* --- colours ---------------------------------------------------------------------------------- */
+/* --- colors ----------------------------------------------------------------------------------- */
 
 static bool set_color(int *color, int value, int dark, int bright) {
   if (value >= dark && value < dark + 8)
@@ -220,8 +219,8 @@ static bool set_color(int *color, int value, int dark, int bright) {
   return true;
 }
 
-/* 38;5;N and 38;2;R;G;B: returns how many of the numbers behind the first are its own. */
-static size_t take_extended(int *color, const int *values, size_t count) {
+/* Parses the rest of 38;5;N or 38;2;R;G;B, and returns how many numbers belong to it. */
+static size_t parse_extended(int *color, const int *values, size_t count) {
   if (count > 1 && values[0] == 5 && values[1] >= 0 && values[1] < 16)
     *color = values[1];
   return count == 0 ? 0 : values[0] == 5 ? (count > 1 ? 2 : 1) : values[0] == 2 ? 4 : 0;
@@ -235,14 +234,14 @@ static void apply_numbers(struct sgr *sgr, const int *values, size_t count) {
     else if (value == 1 || value == 22)
       sgr->bold = value == 1;
     else if (value == 38 || value == 48)
-      i += take_extended(value == 38 ? &sgr->color : &sgr->background, values + i + 1,
-                         count - i - 1);
+      i += parse_extended(value == 38 ? &sgr->color : &sgr->background, values + i + 1,
+                          count - i - 1);
     else if (!set_color(&sgr->color, value, 30, 90))
       (void)set_color(&sgr->background, value, 40, 100);
   }
 }
 
-/* ESC [ 1 ; 31 m. Numbers with colons, of other standards, are passed over. */
+/* Parses "ESC [ 1 ; 31 m". Numbers with colons are ignored. */
 static void apply_sequence(struct sgr *sgr, const char *text, size_t length) {
   int values[32];
   size_t count = 0;
@@ -297,7 +296,7 @@ static void add_colored(struct buffer *out, struct sgr *sgr, const char *text, s
 
 /* --- events ----------------------------------------------------------------------------------- */
 
-/* A player shows the title as it is. */
+/* A player shows the title without escaping it. */
 static void begin_cast(struct recording *self) {
   const char *const words[] = {self->job, self->id, self->command};
   struct buffer title = {0};
@@ -322,25 +321,27 @@ static void add_cast(struct recording *self, const char *text, size_t length) {
 }
 
 static void end_line(struct recording *self) {
-  if (self->is_open && self->format == RECORDING_PAGE)
+  if (self->line != LINE_CLOSED && self->format == RECORDING_PAGE)
     buffer_add_string(&self->text, "</span>\n");
-  else if (self->is_open)
+  else if (self->line != LINE_CLOSED)
     add_cast(self, "\r\n", 2);
-  self->is_open = false;
+  self->line = LINE_CLOSED;
 }
 
 static void add_page_line(struct recording *self, const struct event_view *view, bool is_new) {
+  const bool is_stderr = self->line == LINE_STDERR;
   if (is_new) {
-    buffer_add_string(&self->text, self->is_stderr ? "<span class=\"e\" data-t=\""
-                                                   : "<span class=\"o\" data-t=\"");
+    buffer_add_string(&self->text,
+                      is_stderr ? "<span class=\"e\" data-t=\"" : "<span class=\"o\" data-t=\"");
     add_seconds(&self->text, self->now_ms - self->first_ms);
     buffer_add_string(&self->text, "\">");
   }
-  add_colored(&self->text, &self->sgr[self->is_stderr], view->line, view->line_length);
-  self->is_open = true;
+  add_colored(&self->text, &self->sgr[is_stderr], view->line, view->line_length);
+  if (!view->partial)
+    end_line(self);
 }
 
-/* What is played moves no cursor and sets no title. */
+/* A player must not move the cursor or set a title. */
 static void add_cast_line(struct recording *self, const struct event_view *view) {
   struct buffer text = {0};
   for (size_t at = 0, piece; at < view->line_length; at += piece) {
@@ -349,25 +350,24 @@ static void add_cast_line(struct recording *self, const struct event_view *view)
     else
       buffer_add(&text, view->line + at, piece);
   }
-  if (!view->partial)
+  if (!view->partial) {
     buffer_add_string(&text, "\r\n");
+    self->line = LINE_CLOSED;
+  }
   add_cast(self, text.length > 0 ? text.bytes : "", text.length);
   buffer_release(&text);
-  self->is_open = view->partial;
 }
 
 static void add_line(struct recording *self, const struct event_view *view) {
-  bool is_stderr = view->kind == STEP_EVENT_STDERR;
-  bool goes_on = self->is_open && self->is_stderr == is_stderr;
-  if (!goes_on)
+  const enum recording_line line = view->kind == STEP_EVENT_STDERR ? LINE_STDERR : LINE_STDOUT;
+  const bool is_new = self->line != line;
+  if (is_new)
     end_line(self);
-  self->is_stderr = is_stderr;
+  self->line = line;
   if (self->format == RECORDING_PAGE)
-    add_page_line(self, view, !goes_on);
+    add_page_line(self, view, is_new);
   else
     add_cast_line(self, view);
-  if (!view->partial && self->format == RECORDING_PAGE)
-    end_line(self);
 }
 
 static void add_note(struct recording *self, const char *text) {
@@ -426,14 +426,14 @@ static void add_when(struct recording *self, struct buffer *out) {
   buffer_add_string(out, " s");
 }
 
-static int finish_page(struct recording *self, const char *how, struct error *error) {
+static int finish_page(struct recording *self, const char *outcome, struct error *error) {
   struct buffer title = {0}, about = {0};
   buffer_add_string(&title, "<title>");
   add_short(&title, self->job);
   buffer_add_string(&title, " · ");
   add_short(&title, self->id);
   buffer_add_string(&title, " · ");
-  add_short(&title, how);
+  add_short(&title, outcome);
   buffer_add_string(&title, "</title>");
   buffer_add_string(&about, "<p>step <code>");
   add_short(&about, self->id);
@@ -441,7 +441,7 @@ static int finish_page(struct recording *self, const char *how, struct error *er
   buffer_add_string(&about, self->command[0] != '\0' ? " · " : "");
   add_short(&about, self->command);
   buffer_add_string(&about, " · <b>");
-  add_short(&about, how);
+  add_short(&about, outcome);
   buffer_add_string(&about, "</b>");
   add_when(self, &about);
   buffer_add_string(&about, "</p>");
@@ -453,12 +453,12 @@ static int finish_page(struct recording *self, const char *how, struct error *er
   return result;
 }
 
-int recording_finish(struct recording *self, const char *how, struct error *error) {
+int recording_finish(struct recording *self, const char *outcome, struct error *error) {
   end_line(self);
   if (self->format == RECORDING_PAGE)
     buffer_add_string(&self->text, "</pre>\n</body>\n</html>\n");
   if (write_out(self, 1, error) != 0 ||
-      (self->format == RECORDING_PAGE && finish_page(self, how, error) != 0))
+      (self->format == RECORDING_PAGE && finish_page(self, outcome, error) != 0))
     return -1;
   return staged_file_commit(&self->file) == 0 ? 0 : fail(self, error);
 }

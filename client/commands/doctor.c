@@ -1,0 +1,46 @@
+/* doctor: diagnoses problems and suggests fixes. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "client/commands/command.h"
+#include "client/doctor/doctor.h"
+#include "client/exit_code.h"
+#include "client/redis/job.h"
+
+static bool choose_job(struct doctor *self) {
+  struct error error;
+  if (job_choose(self->program, &error) == 0)
+    return true;
+  doctor_report(self, FINDING_WARNING, "sandbox -j JOB doctor", "no job was checked: %s",
+                error.text);
+  return false;
+}
+
+static void print_summary(const struct doctor *self) {
+  if (self->problems > 0)
+    (void)printf("%zu problem%s", self->problems, self->problems == 1 ? "" : "s");
+  if (self->warnings > 0)
+    (void)printf("%s%zu warning%s", self->problems > 0 ? ", " : "", self->warnings,
+                 self->warnings == 1 ? "" : "s");
+  if (self->problems + self->warnings > 0)
+    (void)printf("\n");
+}
+
+int doctor_command(struct program *program, int argc, char **argv) {
+  struct doctor self = {.program = program};
+  bool has_control = false;
+  (void)argc;
+  (void)argv;
+  if (doctor_check_connection(&self)) {
+    doctor_check_redis(&self);
+    const bool has_agent =
+        !self.is_gone && choose_job(&self) && doctor_check_job(&self, &has_control);
+    doctor_check_rights(&self, has_agent, has_control);
+    doctor_report_refused(&self);
+  }
+  if (!program->json)
+    print_summary(&self);
+  buffer_release(&self.refused);
+  free(self.info);
+  return self.problems > 0 ? EXIT_FOUND : 0;
+}

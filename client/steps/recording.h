@@ -1,0 +1,69 @@
+#ifndef CLIENT_STEPS_RECORDING_H
+#define CLIENT_STEPS_RECORDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "base/staged_file.h"
+#include "client/steps/event.h"
+
+/*
+ * Writes the output of one step to a file, which appears when it is complete. The output does not
+ * stay in memory.
+ *
+ *   recording_begin(&recording, RECORDING_PAGE, "out.html", NULL, job, id, &error)
+ *   recording_add(&recording, &view, NULL, &error)    for each event
+ *   recording_finish(&recording, "exit 1", &error)
+ *   recording_release(&recording)                     always; in the reverse order of the begins
+ *
+ * Functions return 0, or -1 with the error.
+ */
+enum recording_format {
+  RECORDING_PAGE, /* HTML without scripts or external resources */
+  RECORDING_CAST  /* asciinema, version 2 */
+};
+
+enum recording_line { LINE_CLOSED, LINE_STDOUT, LINE_STDERR };
+
+struct recording {
+  enum recording_format format;
+  char *path, *directory_name;
+  int directory;
+  struct staged_file file;
+  struct buffer text; /* not written yet */
+  off_t written;
+  const char *job, *id;
+  char command[128];        /* from the event `started` */
+  off_t title_at, about_at; /* reserved in a page for what is known at the end */
+  bool has_begun;           /* an event has been added */
+  int64_t first_ms, now_ms; /* times of the first and of the latest event */
+  enum recording_line line; /* the line that the next event may continue */
+  struct sgr {
+    bool bold;
+    int color, background; /* 0 to 15; -1: the default */
+  } sgr[2];
+};
+
+/* recording_release accepts this. */
+#define RECORDING_NONE                                                                             \
+  (struct recording) {                                                                             \
+    .directory = -1, .file = STAGED_FILE_NONE                                                      \
+  }
+
+/* The job and the id are borrowed. The file must not be the one of `other`, which may be NULL. Waits
+   while another process makes the same file. */
+int recording_begin(struct recording *self, enum recording_format format, const char *path,
+                    const struct recording *other, const char *job, const char *id,
+                    struct error *error);
+
+/* `note` becomes a line before the event; NULL: none. */
+int recording_add(struct recording *self, const struct event_view *view, const char *note,
+                  struct error *error);
+
+/* `outcome` says how the step ended. */
+int recording_finish(struct recording *self, const char *outcome, struct error *error);
+void recording_release(struct recording *self);
+
+#endif

@@ -1,0 +1,171 @@
+#include "client/steps/step_watch.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/loop.h"
+#include "client/exit_code.h"
+
+/* How often the step and the agent are looked for, and how often a turn ends without an event. */
+#define CHECK_MS 2000
+#define TICK_MS 500
+
+/* An agent without a heartbeat for this time is gone. */
+#define AGENT_GONE_MS 60000
+
+LOOP_CALLBACK(on_tick, struct step_watch *self) {
+  loop_timer_start(self->tick, TICK_MS);
+}
+
+void step_watch_begin(struct step_watch *self, struct program *program) {
+  *self = (struct step_watch){.program = program, .reader = program->redis, .signal_fd = -1};
+  self->tick = loop_timer_new(program->base, on_tick, self);
+  loop_timer_start(self->tick, TICK_MS);
+}
+
+/* --- signals ---------------------------------------------------------------------------------- */
+
+LOOP_CALLBACK(on_signals, struct step_watch *self) {
+  struct signalfd_siginfo info;
+  if (read(self->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+    self->signal = (int)info.ssi_signo;
+}
+
+void step_watch_catch_signals(struct step_watch *self) {
+  static const int numbers[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+  sigset_t set;
+  (void)sigemptyset(&set);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    (void)sigaddset(&set, numbers[i]);
+  (void)sigprocmask(SIG_BLOCK, &set, NULL);
+  self->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  self->signals =
+      loop_event_new(self->program->base, self->signal_fd, EV_READ | EV_PERSIST, on_signals, self);
+  pipeline_stop_on(self->reader, &self->signal);
+}
+
+int step_watch_take_signal(struct step_watch *self) {
+  if (self->signal == 0)
+    on_signals_of(self);
+  const int signal = self->signal;
+  self->signal = 0;
+  return signal;
+}
+
+/* --- connections ------------------------------------------------------------------------------ */
+
+void step_watch_read(struct step_watch *self, const char *after,
+                     const struct event_stream_handler *handler, void *owner) {
+  if (self->stream.state == EVENT_STREAM_NONE)
+    event_stream_begin(&self->stream, self->reader, self->program->keys.events, after, handler,
+                       owner);
+  else if (self->stream.state == EVENT_STREAM_PAUSED)
+    event_stream_resume(&self->stream);
+}
+
+void step_watch_choose_connection(struct step_watch *self) {
+  struct program *program = self->program;
+  if (self->stream.is_reading && self->spare == NULL) {
+    self->spare = pipeline_new(program->base, &program->url, "sandbox");
+    if (self->signals != NULL)
+      pipeline_stop_on(self->spare, &self->signal);
+  }
+  program->redis = self->stream.is_reading ? self->spare : self->reader;
+}
+
+void step_watch_end(struct step_watch *self) {
+  event_stream_end(&self->stream);
+  self->program->redis = self->reader;
+  pipeline_flush(self->reader);
+  pipeline_stop_on(self->reader, NULL);
+  pipeline_free(self->spare);
+  event_free(self->tick);
+  if (self->signals != NULL) {
+    event_free(self->signals);
+    (void)close(self->signal_fd);
+  }
+}
+
+/* --- checks ----------------------------------------------------------------------------------- */
+
+void step_watch_expect(struct step_watch *self, const char *id) {
+  if (self->step == WATCH_STEP_IS_PLACED)
+    terminal_status(&self->program->terminal, "");
+  self->id = id;
+  self->step = WATCH_STEP_WAITS;
+  self->place = (struct job_place){0};
+  self->checked_ms = self->alive_ms = self->present_ms = clock_monotonic_ms();
+}
+
+void step_watch_set_started(struct step_watch *self) {
+  if (self->step == WATCH_STEP_IS_PLACED)
+    terminal_status(&self->program->terminal, "");
+  self->step = WATCH_STEP_STARTED;
+}
+
+void step_watch_check_soon(struct step_watch *self) {
+  self->checked_ms -= CHECK_MS;
+}
+
+static void show_place(struct step_watch *self, size_t before) {
+  char text[80];
+  (void)snprintf(text, sizeof text, "%s waits for %zu step%s", job_shorten(self->id).text, before,
+                 before == 1 ? "" : "s");
+  terminal_status(&self->program->terminal, text);
+  self->step = WATCH_STEP_IS_PLACED;
+}
+
+/* While the step runs, the lists, which may be long, need not be read. */
+bool step_watch_look(struct step_watch *self) {
+  struct error ignored;
+  size_t before = 0;
+  bool is_found;
+  if (self->step == WATCH_STEP_STARTED && job_is_running(self->program, self->id))
+    return true;
+  if (job_find_step(self->program, self->id, &self->place, &before, &is_found, &ignored) != 0)
+    return true;
+  if (is_found && before > 0 && self->step != WATCH_STEP_STARTED)
+    show_place(self, before);
+  return is_found;
+}
+
+int step_watch_fail_redis(struct step_watch *self) {
+  struct error error;
+  pipeline_connection_error(self->reader, &error);
+  terminal_error(&self->program->terminal, "redis is gone: %s", error.text);
+  return EXIT_CLIENT;
+}
+
+static enum watch_report check(struct step_watch *self) {
+  struct program *program = self->program;
+  struct error ignored;
+  bool is_alive;
+  const int64_t now_ms = clock_monotonic_ms();
+  if (pipeline_away_ms(self->reader) > PIPELINE_TIMEOUT_MS)
+    return WATCH_REDIS_GONE;
+  if (self->id == NULL || now_ms < self->checked_ms + CHECK_MS)
+    return WATCH_NOTHING;
+  step_watch_choose_connection(self);
+  if (pipeline_away_ms(program->redis) > 0)
+    return WATCH_NOTHING;
+  self->checked_ms = now_ms;
+  if (job_is_alive(program, &is_alive, &ignored) != 0 || is_alive)
+    self->alive_ms = now_ms;
+  if (!step_watch_look(self))
+    return WATCH_STEP_ABSENT;
+  self->present_ms = now_ms;
+  return now_ms - self->alive_ms > AGENT_GONE_MS ? WATCH_AGENT_GONE : WATCH_NOTHING;
+}
+
+enum watch_report step_watch_turn(struct step_watch *self) {
+  (void)event_base_loop(self->program->base, EVLOOP_ONCE);
+  if (self->output == WATCH_OUTPUT_READ && terminal_reader_is_gone())
+    self->output = WATCH_OUTPUT_LOST;
+  if (self->signal != 0)
+    return WATCH_SIGNAL;
+  return self->output == WATCH_OUTPUT_LOST ? WATCH_OUTPUT_GONE : check(self);
+}

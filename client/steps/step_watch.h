@@ -1,0 +1,85 @@
+#ifndef CLIENT_STEPS_STEP_WATCH_H
+#define CLIENT_STEPS_STEP_WATCH_H
+
+#include "client/redis/job.h"
+#include "client/steps/event_stream.h"
+
+/*
+ * Waits for a step, as `run` and `follow` do: runs the loop, reads the job's events, and reports
+ * what else happens, one thing per turn. The hard part is that a connection which blocks on the
+ * events cannot answer other commands; those go to a spare connection, which is made when it is
+ * first needed.
+ *
+ *   step_watch_begin(&watch, program);
+ *   step_watch_read(&watch, "0-0", &handler, owner);      the events; may pause and go on
+ *   step_watch_expect(&watch, id);                        the step
+ *   while (it is not over)
+ *     switch (step_watch_turn(&watch)) …
+ *   step_watch_end(&watch);
+ */
+enum watch_report {
+  WATCH_NOTHING,
+  WATCH_SIGNAL,      /* `signal` */
+  WATCH_OUTPUT_GONE, /* nobody reads standard output */
+  WATCH_STEP_ABSENT, /* the step is not in the lists; `present_ms` says since when */
+  WATCH_AGENT_GONE,  /* there has been no heartbeat for a minute */
+  WATCH_REDIS_GONE,  /* Redis has been away for PIPELINE_TIMEOUT_MS */
+  WATCH_REPORTS
+};
+
+enum watch_step { WATCH_STEP_WAITS, WATCH_STEP_IS_PLACED, WATCH_STEP_STARTED };
+
+enum watch_output { WATCH_OUTPUT_IGNORED, WATCH_OUTPUT_READ, WATCH_OUTPUT_LOST };
+
+struct step_watch {
+  struct program *program;
+  const char *id;                  /* NULL: all steps, of which none can be absent */
+  enum watch_step step;            /* placed: a status line shows how many steps are before it */
+  enum watch_output output;        /* the owner sets it: READ to be told, LOST if a write failed */
+  struct pipeline *reader, *spare; /* the reader is the program's */
+  struct event_stream stream;
+  struct job_place place;
+  int signal_fd;
+  struct event *signals, *tick;
+  int signal;                               /* one that the owner has not handled; 0: none */
+  int64_t checked_ms, alive_ms, present_ms; /* monotonic: the last check, heartbeat, and place */
+};
+
+void step_watch_begin(struct step_watch *self, struct program *program);
+
+/* From now on SIGINT, SIGQUIT, SIGTERM and SIGHUP do not end the process, and calls to Redis stop
+   soon after one. */
+void step_watch_catch_signals(struct step_watch *self);
+
+/* Takes a signal that has arrived. Returns 0 if there is none. */
+int step_watch_take_signal(struct step_watch *self);
+
+/* Starts to read the events behind an entry, or goes on after a pause. */
+void step_watch_read(struct step_watch *self, const char *after,
+                     const struct event_stream_handler *handler, void *owner);
+
+/* From now on this step is waited for; NULL: none. The id is borrowed. */
+void step_watch_expect(struct step_watch *self, const char *id);
+
+/* The step has started: it does not wait in the lists anymore. */
+void step_watch_set_started(struct step_watch *self);
+
+/* Looks for the step in the next turn instead of after 2 s. */
+void step_watch_check_soon(struct step_watch *self);
+
+/* Runs the loop once. Returns the first of several reports. The others come again. */
+enum watch_report step_watch_turn(struct step_watch *self);
+
+/* Says that Redis is gone, and why. Returns the exit code. */
+int step_watch_fail_redis(struct step_watch *self);
+
+/* Looks whether the step is in the lists. If that fails, it counts as there. */
+bool step_watch_look(struct step_watch *self);
+
+/* Makes program->redis a connection that answers commands now. */
+void step_watch_choose_connection(struct step_watch *self);
+
+/* program->redis is the reader again. */
+void step_watch_end(struct step_watch *self);
+
+#endif
