@@ -7,7 +7,6 @@
 #include "agent/frontends/redis/connection/tls.h"
 #include "agent/frontends/redis/connection/url.h"
 #include "agent/frontends/redis/keys.h"
-#include "base/error.h"
 #include "client/redis/pipeline.h"
 #include "client/screen/terminal.h"
 

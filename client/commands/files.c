@@ -1,7 +1,6 @@
 /* read, write, edit, ls, grep, tree: run the file kinds and show their answers. */
 #include <errno.h>
 #include <getopt.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/memory.h"
 #include "base/utf8.h"
 #include "client/commands/command.h"
 #include "client/exit_code.h"

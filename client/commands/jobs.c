@@ -1,7 +1,4 @@
 /* jobs: lists the jobs that have an agent. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "client/commands/command.h"
 #include "client/redis/job.h"

@@ -1,5 +1,4 @@
 /* ps: lists the running step and the waiting steps. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

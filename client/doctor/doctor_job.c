@@ -1,5 +1,4 @@
 /* Checks the agent, the keys, the results and the events of a job. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,8 +27,8 @@
 
 /* The first JOB_KEYS_KEPT keys expire together. The heartbeat lives shorter, and `committed` an hour
    longer. */
-#define JOB_KEYS 7
-#define JOB_KEYS_KEPT 5
+#define JOB_KEYS 8
+#define JOB_KEYS_KEPT 6
 
 struct job_key {
   const char *name, *type;
@@ -41,8 +40,9 @@ static void list_keys(const struct keys *keys, struct job_key out[JOB_KEYS]) {
   out[2] = (struct job_key){keys->results, "list"};
   out[3] = (struct job_key){keys->events, "stream"};
   out[4] = (struct job_key){keys->started, "string"};
-  out[5] = (struct job_key){keys->committed, "string"};
-  out[6] = (struct job_key){keys->heartbeat, "string"};
+  out[5] = (struct job_key){keys->control, "list"};
+  out[6] = (struct job_key){keys->committed, "string"};
+  out[7] = (struct job_key){keys->heartbeat, "string"};
 }
 
 /* --- the agent -------------------------------------------------------------------------------- */

@@ -30,6 +30,7 @@ static const struct need client_needs[] = {
     {{"XREAD", "COUNT", "1", "STREAMS", "$events", "0-0"}, NEED_READ},
     {{"XREVRANGE", "$events", "+", "-", "COUNT", "1"}, NEED_READ},
     {{"LPUSH", "$in", "x"}, NEED_WRITE},
+    {{"LPUSH", "$control", "x"}, NEED_WRITE},
     {{"LREM", "$results", "1", "x"}, NEED_WRITE},
 };
 
@@ -54,6 +55,8 @@ static const struct need agent_needs[] = {
     {{"XTRIM", "$events", "MAXLEN", "1"}, NEED_WRITE},
     {{"XLEN", "$events"}, NEED_WRITE},
     {{"XREVRANGE", "$events", "+", "-", "COUNT", "1"}, NEED_WRITE},
+    {{"BLMOVE", "$control", "$control", "RIGHT", "RIGHT", "1"}, NEED_CONTROL},
+    {{"LRANGE", "$in", "0", "0"}, NEED_SEARCH},
 };
 
 struct missing_rights {

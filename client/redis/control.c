@@ -25,7 +25,9 @@ int control_begin(struct control *self, struct program *program, struct error *e
   struct job_agent agent;
   if (job_read_agent(program, program->keys.heartbeat, &agent, error) != 0)
     return -1;
-  *self = (struct control){.program = program, .is_alive = agent.is_alive, .is_in_band = true};
+  *self = (struct control){.program = program,
+                           .is_alive = agent.is_alive,
+                           .is_in_band = agent.is_alive && !job_agent_can(&agent, "control")};
   job_agent_release(&agent);
   return 0;
 }

@@ -1,7 +1,6 @@
 #include "client/steps/event_stream.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* The most entries of one reply. If they are too large for it, fewer are read. */
 #define COUNT_MAX 1000

@@ -1,7 +1,6 @@
 #include "client/steps/history.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/base64.h"
-#include "base/memory.h"
 #include "base/utf8.h"
 #include "client/exit_code.h"
 #include "client/redis/json_field.h"

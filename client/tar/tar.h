@@ -2,10 +2,8 @@
 #define CLIENT_TAR_TAR_H
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <sys/types.h>
 
-#include "base/buffer.h"
 #include "base/error.h"
 
 /*
