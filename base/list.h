@@ -38,10 +38,12 @@ static inline void *list_element(const struct list_node *node, size_t offset) {
 
 /* Visits the elements from the first to the last. The body may remove the current element, and
    append others. */
+/* NOLINTBEGIN(bugprone-macro-parentheses): they declare variables and name a member */
 #define LIST_FOR_EACH(TYPE, ELEMENT, LIST, MEMBER)                                                 \
   for (TYPE *ELEMENT = LIST_ELEMENT((LIST)->first, TYPE, MEMBER), *ELEMENT##_next;                 \
        ELEMENT != NULL &&                                                                          \
        (ELEMENT##_next = LIST_ELEMENT(ELEMENT->MEMBER.next, TYPE, MEMBER), true);                  \
        ELEMENT = ELEMENT##_next)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 #endif
