@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <resolv.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,10 +50,11 @@ static void let_go(struct resolver *self) {
   free(self);
 }
 
-void resolver_name_servers(const char *path, char *out, size_t size) {
+/* Writes the addresses in /etc/resolv.conf, separated by commas, as far as `size` allows. */
+static void list_name_servers(char *out, size_t size) {
   static const char key[] = "nameserver";
   char line[256];
-  FILE *file = fopen(path, "re");
+  FILE *file = fopen("/etc/resolv.conf", "re");
   size_t length = 0;
   out[0] = '\0';
   while (file != NULL && fgets(line, sizeof line, file) != NULL) {
@@ -73,13 +75,13 @@ void resolver_name_servers(const char *path, char *out, size_t size) {
     (void)fclose(file);
 }
 
-bool resolver_find_in_hosts(const char *path, char *name) {
-  size_t length = strlen(name);
+/* Removes the dot at the end of a name that /etc/hosts has without it, in the file's spelling. */
+static void strip_dot_if_in_hosts(char *name) {
+  size_t length = strlen(name) - 1;
   char *line = NULL, *rest;
   size_t size = 0;
   bool found = false;
-  FILE *file = fopen(path, "re");
-  length -= length > 1 && name[length - 1] == '.';
+  FILE *file = fopen("/etc/hosts", "re");
   while (file != NULL && !found && getline(&line, &size, file) >= 0) {
     line[strcspn(line, "#\n")] = '\0';
     (void)strtok_r(line, " \t", &rest); /* the address */
@@ -92,7 +94,6 @@ bool resolver_find_in_hosts(const char *path, char *name) {
   free(line);
   if (file != NULL)
     (void)fclose(file);
-  return found;
 }
 
 /* musl asks over UDP only, so it finds no address if none fits into the reply. res_query leaves the
@@ -108,8 +109,7 @@ static void explain(struct resolver *self, int error, int error_number) {
   static const char silent[] = "no answer from a name server of /etc/resolv.conf: ";
   if (error == EAI_AGAIN) {
     memcpy(self->why, silent, sizeof silent);
-    resolver_name_servers("/etc/resolv.conf", self->why + sizeof silent - 1,
-                          sizeof self->why - sizeof silent + 1);
+    list_name_servers(self->why + sizeof silent - 1, sizeof self->why - sizeof silent + 1);
   } else if (error == EAI_NONAME && is_cut_short(self->host)) {
     (void)snprintf(self->why, sizeof self->why,
                    "the answer does not fit into a packet of 512 bytes");
@@ -147,7 +147,7 @@ static void *look_up(void *context) {
   struct resolver *self = context;
   size_t length = strlen(self->host);
   if (length > 1 && self->host[length - 1] == '.')
-    (void)resolver_find_in_hosts("/etc/hosts", self->host);
+    strip_dot_if_in_hosts(self->host);
   int error = ask(self, AF_UNSPEC);
   if (error == EAI_NONAME && make_lower_case(self->host))
     error = ask(self, AF_UNSPEC);

@@ -3,7 +3,6 @@
 
 #include <event2/event.h>
 #include <netdb.h>
-#include <stdbool.h>
 
 /*
  * Resolves a host name to its addresses, as the C library does: with /etc/hosts, then with the name
@@ -25,13 +24,5 @@ struct resolver *resolver_start(struct event_base *base, const char *host, unsig
 /* Drops the look-up without calling `done`. The thread ends, and frees its memory, when the C
    library returns. */
 void resolver_cancel(struct resolver *self);
-
-/* Returns true if this file (hosts(5)) has the name, with or without a dot at its end, and changes
-   `name` to the file's spelling. */
-bool resolver_find_in_hosts(const char *path, char *name);
-
-/* Writes the addresses of the name servers in this file (resolv.conf(5)), separated by commas, as
-   far as `size` allows. */
-void resolver_name_servers(const char *path, char *out, size_t size);
 
 #endif
