@@ -1,11 +1,11 @@
-// Streamable HTTP for a server on standard input and output, as much of it as the conformance suite needs: it
-// knows no other transport.
+// Streamable HTTP for a server on standard input and output, as far as the conformance suite needs it: the suite knows
+// no other transport.
 //
 //   const bridge = await startBridge('build/agent', ['--mcp']);
 //   … bridge.url …
 //   await bridge.stop();
 //
-// All clients share one process, so that ids and progress tokens are replaced by the bridge's own.
+// All clients share one process, so the bridge replaces ids and progress tokens by its own.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -58,7 +58,7 @@ export async function startBridge(program, args) {
         else reply(response, (isModern(message) && statuses[one.error?.code]) || 200, one);
       },
     });
-    // What a client gives up is cancelled.
+    // A request that its client drops is cancelled.
     response.on('close', () => {
       if (waiting.has(id)) send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: id } });
     });
@@ -71,7 +71,7 @@ export async function startBridge(program, args) {
   await once(http, 'listening');
   return {
     url: `http://127.0.0.1:${http.address().port}/mcp`,
-    // The exit code of the server: at the end of its input.
+    // Ends the input of the server and returns its exit code.
     async stop() {
       http.closeAllConnections();
       http.close();
@@ -105,7 +105,7 @@ function isModern(message) {
   return message.method === 'server/discover' || message.params?._meta?.[meta] !== undefined;
 }
 
-// The headers repeat what is in the message.
+// The headers repeat parts of the message.
 function headerMismatch(headers, message) {
   const version = message.params?._meta?.[meta];
   if (typeof version !== 'string') return null;

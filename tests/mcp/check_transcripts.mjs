@@ -1,11 +1,11 @@
-// Checks what an agent has written, as the tests have recorded it (tests/support/mcp_client.h):
+// Checks the output of an agent that the tests have recorded (tests/support/mcp_client.h):
 //
 //   node check_transcripts.mjs DIRECTORY [SCHEMAS]
 //
-// Each line against the protocol version that it belongs to: with SCHEMAS, a directory of
-// <version>/schema.json, against those; else against the types of the official SDK. And what no schema says: each
-// request is answered once at the most, and with its id; progress has a token that was given, rises, and
-// ends with the answer; one era's members are not in the other's results.
+// Each line is checked against the protocol version that it belongs to: with SCHEMAS, a directory of
+// <version>/schema.json, against those; else against the types of the official SDK. Other rules are that each request
+// is answered at most once, and with its id; that progress has a token that was given, increases, and ends with the
+// answer; and that the members of one era are not in the results of the other.
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Ajv } from 'ajv';
@@ -43,24 +43,24 @@ function validator(version, name) {
     const schema = JSON.parse(readFileSync(join(schemas, version, 'schema.json')));
     const ajv = new (schema.$schema.includes('2020-12') ? Ajv2020 : Ajv)({ strict: false, validateFormats: true });
     formats.default(ajv);
-    // Its expression recurses for each character of an image.
+    // Its regular expression recurses for each character of an image.
     ajv.addFormat('byte', (text) => Buffer.from(text, 'base64').toString('base64') === text);
     ajv.addSchema(schema, 'mcp');
-    const room = schema.$defs ? '$defs' : 'definitions';
+    const section = schema.$defs ? '$defs' : 'definitions';
     validators.set(version, (definition) =>
-      schema[room][definition] && ((value) => {
-        const validate = ajv.getSchema(`mcp#/${room}/${definition}`);
+      schema[section][definition] && ((value) => {
+        const validate = ajv.getSchema(`mcp#/${section}/${definition}`);
         return validate(value) ? null : ajv.errorsText(validate.errors);
       }));
   }
   return validators.get(version)(name);
 }
 
-// The names of a definition: they differ between versions.
+// The names of a definition in different versions.
 function expect(version, names, value, line) {
   if (!schemas) {
     const schema = names.map((name) => sdk[`${name}Schema`]).find((found) => found);
-    // It takes no integer that is none in JavaScript.
+    // It rejects integers that JavaScript cannot represent.
     const { id } = value;
     const parsed = schema?.safeParse(Math.abs(id) > Number.MAX_SAFE_INTEGER ? { ...value, id: 0 } : value);
     if (parsed && !parsed.success) fail(`${version} ${names[0]}: ${parsed.error.message}`, line);
@@ -75,8 +75,8 @@ function expect(version, names, value, line) {
 
 class Session {
   negotiated = newestLegacy;
-  requests = []; // without an answer: { id, method, version, token, asked }
-  unreadable = 0; // lines that were sent and cannot be parsed: what is answered to them may have an id
+  requests = []; // that are not answered yet: { id, method, version, token, asked }
+  unreadable = 0; // lines that were sent and cannot be parsed; their answers may have an id
   progress = new Map(); // token -> seconds
 
   sent(line) {
@@ -114,7 +114,7 @@ class Session {
     else this.takeAnswer(message, line);
   }
 
-  // Of the first request that has this id: tests use some twice, and what is cancelled is not answered.
+  // The first request with this id: tests use some ids twice, and a cancelled request is not answered.
   takeAnswer(message, line) {
     const id = JSON.stringify(message.id);
     const index = this.requests.findIndex((request) => request.id === id);
@@ -145,7 +145,7 @@ class Session {
     if (message.result.content && message.result.content.length !== 1) fail('not one block of content', line);
   }
 
-  // Only the two newest schemas have errors without an id; it is null nowhere.
+  // Only the two newest schemas have errors without an id; no schema has a null id.
   takeStrayError(message, line) {
     expect(newestLegacy, ['JSONRPCErrorResponse'], message, line);
     if (![-32700, -32600].includes(message.error.code)) fail('an error without an id', line);

@@ -1,7 +1,7 @@
 // The official clients against the agent: node clients.mjs AGENT
 //
-// The SDK of before (@modelcontextprotocol/sdk), the present one (@modelcontextprotocol/client), which negotiates in
-// three ways, and the command line of the inspector.
+// These are the previous SDK (@modelcontextprotocol/sdk), the current one (@modelcontextprotocol/client), which
+// negotiates in three ways, and the command line of the inspector.
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -14,27 +14,27 @@ import * as v2 from '@modelcontextprotocol/client';
 import { StdioClientTransport as TransportV2 } from '@modelcontextprotocol/client/stdio';
 
 const agent = process.argv[2];
-const room = mkdtempSync(join(tmpdir(), 'mcp-'));
-process.on('exit', () => rmSync(room, { recursive: true, force: true }));
+const directory = mkdtempSync(join(tmpdir(), 'mcp-'));
+process.on('exit', () => rmSync(directory, { recursive: true, force: true }));
 const names = ['execute_command', 'read_file', 'write_file', 'edit_file', 'list_directory', 'grep', 'directory_tree'];
 const info = { name: 'test', version: '1' };
 
 function clientV1(args) {
-  const transport = new TransportV1({ command: agent, args, cwd: room });
+  const transport = new TransportV1({ command: agent, args, cwd: directory });
   return { client: new v1.Client(info), transport };
 }
 
 function clientV2(mode, args) {
-  const transport = new TransportV2({ command: agent, args, cwd: room });
+  const transport = new TransportV2({ command: agent, args, cwd: directory });
   return { client: new v2.Client(info, { versionNegotiation: { mode } }), transport };
 }
 
-// What both kinds of client offer alike.
+// The checks that both kinds of clients share.
 async function use({ client, transport }, { structured = false, era = 'legacy' } = {}) {
   const errors = [];
   client.onerror = (error) => errors.push(error);
   await client.connect(transport);
-  // The SDK of before has a schema in between.
+  // The previous SDK takes a schema before the options.
   const call = (name, args, options) =>
     client.callTool({ name, arguments: args }, ...(client instanceof v1.Client ? [undefined] : []), options);
   const command = (text, options) => call('execute_command', { command: text }, options);
@@ -57,16 +57,16 @@ async function use({ client, transport }, { structured = false, era = 'legacy' }
   assert.equal(refused.isError, true);
   await assert.rejects(call('no_such_tool', {}), (error) => error.code === -32602);
 
-  // Side by side, each with its own answer.
+  // Calls at the same time, each with its own answer.
   const echoes = await Promise.all([...Array(24).keys()].map((i) => command(`echo ${i}`)));
   assert.deepEqual(echoes.map((echo) => echo.content[0].text), [...Array(24).keys()].map(String));
 
   await call('write_file', { path: 'f', content: 'é\n\u2028"' });
-  assert.equal(readFileSync(join(room, 'f'), 'utf8'), 'é\n\u2028"');
+  assert.equal(readFileSync(join(directory, 'f'), 'utf8'), 'é\n\u2028"');
   const read = await call('read_file', { path: 'f' });
   assert.equal(read.content[0].text, 'é\n\u2028"');
 
-  // A time limit that each report begins anew.
+  // A time limit that each progress report restarts.
   const reports = [];
   const slow = await command('for i in 1 2 3 4 5 6 7; do echo $i; sleep 0.2; done', {
     onprogress: (progress) => reports.push(progress), timeout: 900, resetTimeoutOnProgress: true,
@@ -75,14 +75,14 @@ async function use({ client, transport }, { structured = false, era = 'legacy' }
   assert.ok(reports.length >= 2 && reports.every((r, i) => i === 0 || r.progress > reports[i - 1].progress));
   assert.ok(reports.every((report) => /^\d$/.test(report.message)));
 
-  // Cancelled: the process is gone, and the client is not confused.
+  // After a cancel the process is gone, and the client still works.
   const controller = new AbortController();
   const cancelled = command('echo $$ >pid; exec sleep 60', { signal: controller.signal });
-  const pid = await until(() => readFileSync(join(room, 'pid'), 'utf8').trim());
+  const pid = await until(() => readFileSync(join(directory, 'pid'), 'utf8').trim());
   controller.abort();
   await assert.rejects(cancelled);
   await until(() => !isAlive(Number(pid)) || undefined);
-  rmSync(join(room, 'pid'));
+  rmSync(join(directory, 'pid'));
   assert.equal((await command('echo after')).content[0].text, 'after');
 
   const server = transport.pid;
@@ -91,7 +91,7 @@ async function use({ client, transport }, { structured = false, era = 'legacy' }
   await client.close();
   assert.ok(!isAlive(server), 'the server outlives its client');
   assert.ok(Date.now() - start < 1000, 'the end takes a second');
-  // Of a report that it reads at once with the answer the client says so (typescript-sdk, issue 2580).
+  // The client reports an error if it reads a progress report together with the answer (typescript-sdk, issue 2580).
   assert.deepEqual(errors.filter((error) => !error.message.includes('progress notification for an unknown token')), []);
 }
 
@@ -119,7 +119,7 @@ async function until(read) {
 async function inspect(...args) {
   const run = promisify(execFile);
   const bin = new URL('node_modules/.bin/mcp-inspector', import.meta.url).pathname;
-  return JSON.parse((await run(bin, ['--cli', agent, '--mcp', ...args], { cwd: room })).stdout);
+  return JSON.parse((await run(bin, ['--cli', agent, '--mcp', ...args], { cwd: directory })).stdout);
 }
 
 async function test(name, run) {

@@ -1,6 +1,6 @@
 // The official conformance suite against the agent: node conformance.mjs AGENT
 //
-// The scenarios that need no tools, prompts or resources of the suite's own.
+// Runs the scenarios that need no tools, prompts or resources of the suite.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { startBridge } from './bridge.mjs';
@@ -28,7 +28,7 @@ async function conform(url, [scenario, version]) {
   return { code, text: text.replace(/\x1b\[\d*m/g, '') };
 }
 
-// No failures: what wants a tool of the suite's own, or what the server does not declare.
+// These do not count as failures: they need a tool of the suite, or a capability that is not declared.
 const byIntent = [
   /Error: Not testable: server does not list the diagnostic tool/g,
   /Error: (prompts|resources)\/\S+ returned JSON-RPC error -32601/g,

@@ -18,7 +18,7 @@ static bool is_same(const char *one, const char *other) {
   return same;
 }
 
-TEST(ids_are_the_same_when_their_values_are) {
+TEST(ids_are_equal_if_their_values_are) {
   static const struct {
     bool same;
     const char *one, *other;
@@ -69,7 +69,7 @@ TEST(ids_are_the_same_when_their_values_are) {
 
 enum { CALLS = 5000 };
 
-/* More than there are chains, in any order. */
+/* More calls than chains, in any order. */
 TEST(each_call_is_found_until_it_is_removed) {
   static struct call_ids ids;
   static struct call_id calls[CALLS];

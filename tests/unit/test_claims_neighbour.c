@@ -1,5 +1,5 @@
-/* Claims while another program gives their names to something else, at each moment that there is:
-   before the first system call with a name, before the second, … */
+/* Claims while another program gives their names to other files, at every possible moment: before
+   the first system call with a name, before the second, … */
 
 #include "agent/frontends/request_files/claims.h"
 
@@ -18,13 +18,13 @@
 /* --- the neighbour --------------------------------------------------------------------------- */
 
 static struct {
-  int directory; /* -1: it rests */
-  int wait;      /* for so many calls */
-  int acts;      /* and then so often, before one call after the other */
+  int directory; /* -1: it does nothing */
+  int wait;      /* for this number of calls */
+  int acts;      /* how often it acts then, before one call each */
   int exchanged;
 } neighbour = {.directory = -1};
 
-/* What an agent makes there: a claim, or one that is not in its place yet. */
+/* A claim of an agent, at its place or under its hidden name. */
 static bool is_prey(const char *name) {
   return strncmp(name, ".claim-", 7) == 0 || strcmp(name, "tools") == 0 ||
          (strncmp(name, ".agent-", 7) == 0 && strchr(name + 7, '.') != NULL);
@@ -53,7 +53,7 @@ static void act(void) {
   }
 }
 
-/* The C library's, as the agent calls them. */
+/* These replace the C library's functions. */
 
 int openat(int directory, const char *name, int flags, ...) {
   va_list more;
@@ -100,7 +100,7 @@ ssize_t write(int fd, const void *bytes, size_t length) {
   return syscall(SYS_write, fd, bytes, length);
 }
 
-/* --- what it may not reach ------------------------------------------------------------------- */
+/* --- files outside --------------------------------------------------------------------------- */
 
 enum { CALLS = 60, ACTS_MAX = 7 }; /* more calls than a round has */
 
@@ -126,8 +126,8 @@ static void expect_victims(const struct tree *tree) {
   expect_mode(tree->fd, "guarded", 0700);
 }
 
-/* A directory of somebody's, which the neighbour may move within the one that it shares. Another
-   program's inode number says which it is, whatever its name. */
+/* A directory of another user, which the neighbour may move within the shared one. Its inode number
+   identifies it, whatever its name is. */
 static void expect_unchanged(const struct tree *tree, const char *in, ino_t inode) {
   int fd = tree_open(tree, in);
   DIR *names = fdopendir(fd);
@@ -145,7 +145,7 @@ static void expect_unchanged(const struct tree *tree, const char *in, ino_t inod
   assert_int_equal(found, 1);
 }
 
-/* --- what an agent does ---------------------------------------------------------------------- */
+/* --- the agent ------------------------------------------------------------------------------- */
 
 static void sweep(struct claims *claims) {
   int fd = (int)syscall(SYS_openat, claims->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -184,7 +184,7 @@ static void watch(int directory, int wait, int acts) {
   neighbour.acts = acts;
 }
 
-/* `to`: where the bait leads; NULL: it is a directory of somebody's. */
+/* `to` is the target of the bait; NULL: the bait is a directory of another user. */
 static void attack(struct tree *tree, const char *to) {
   make_victims(tree);
   neighbour.exchanged = 0;
@@ -227,11 +227,11 @@ TREE_TEST(no_file_that_a_link_leads_to_is_changed) {
   attack(tree, "../file");
 }
 
-TREE_TEST(no_directory_of_somebody_else_is_changed) {
+TREE_TEST(no_directory_of_another_user_is_changed) {
   attack(tree, NULL);
 }
 
-/* `tools` is made in a directory that is shared, too. */
+/* `tools` is also made in a shared directory. */
 TREE_TEST(a_directory_that_takes_the_place_of_tools_keeps_its_mode) {
   for (int i = 0; i < 8; i++) {
     char name[16], bait[32];

@@ -5,7 +5,7 @@ static bool is_word(const struct command_word *word, const char *text, size_t le
   return word->length == length && memcmp(word->text, text, length) == 0;
 }
 
-TEST(it_is_an_array_of_bulk_strings) {
+TEST(a_command_is_an_array_of_bulk_strings) {
   const char *texts[] = {"LPUSH", "a key", ""};
   char *command = command_new(texts, 3);
   assert_string_equal(command, "*3\r\n$5\r\nLPUSH\r\n$5\r\na key\r\n$0\r\n\r\n");
@@ -31,7 +31,7 @@ TEST(words_may_be_any_bytes) {
 }
 
 /* Lengths of 1 to 6 digits, on both sides of each power of ten. */
-TEST(lengths_of_all_kinds) {
+TEST(lengths_of_each_size_are_written) {
   static const size_t lengths[] = {0, 1, 9, 10, 11, 99, 100, 101, 999, 1000, 9999, 10000, 100000};
   static char text[100000];
   memset(text, 'x', sizeof text);
@@ -40,7 +40,7 @@ TEST(lengths_of_all_kinds) {
     for (size_t k = 0; k < 12; k++) /* the count has two digits too */
       words[k] = (struct command_word){.text = text, .length = lengths[i]};
     size_t length = command_length(words, 12);
-    char *out = malloc(length); /* one byte more or less is seen */
+    char *out = malloc(length); /* the sanitizer finds one byte more or less */
     assert_non_null(out);
     const char *end = command_write(out, words, 12);
     assert_ptr_equal(end, out + length);
@@ -71,7 +71,7 @@ TEST(commands_are_decoded_one_by_one) {
   assert_true(command_read(&at, end, words, 3));
   assert_true(is_word(&words[0], "DEL", 3));
   assert_true(is_word(&words[1], "started", 7));
-  assert_int_equal(words[2].length, 0); /* which it does not have */
+  assert_int_equal(words[2].length, 0); /* a missing word */
   assert_ptr_equal(at, end);
   assert_false(command_read(&at, end, words, 3));
 }
@@ -83,7 +83,7 @@ TEST(a_list_is_one_command_after_another) {
   free(list);
 }
 
-/* The bytes are those of the whole command, also where the count gets a second digit. */
+/* The bytes are those of the whole command, even if the count gets a second digit. */
 TEST(a_head_is_a_command_whose_last_word_comes_later) {
   static const size_t lengths[] = {0, 9, 10, 12345};
   static char last[12345];

@@ -11,22 +11,22 @@
 
 enum { SERVERS = 4, HOSTS = 2, SENTINELS = 3 };
 
-/* A sentinel with its replies in order; the last one is repeated. */
+/* A sentinel with its replies in order; the last one repeats. */
 struct scripted_sentinel {
   const char *answers[4];
   size_t count;
-  const char *master; /* what it says when it knows it */
+  const char *master; /* its reply if it knows the master */
 };
 
 struct scene {
   struct loop loop;
   struct fake_redis *servers[SERVERS];
-  char names[SERVERS][32]; /* "host:port" */
-  struct redis_url url;    /* of the first; its sentinels, where there are any, are the second */
-  struct redis_address hosts[SENTINELS]; /* where the url has several: the first */
+  char names[SERVERS][32];               /* "host:port" */
+  struct redis_url url;                  /* that of the first server, or of the hosts below */
+  struct redis_address hosts[SENTINELS]; /* the first servers, if the URL has several hosts */
   struct scripted_sentinel sentinels[SENTINELS];
   struct endpoint *endpoint;
-  int done;                    /* calls */
+  int done;                    /* number of calls */
   struct transport *transport; /* NULL: none */
   char why[200];
   char answer[64];
@@ -110,7 +110,7 @@ static void on_done(void *owner, struct transport *transport, struct connection_
 static void dial(struct scene *scene) {
   scene->done = 0;
   endpoint_dial(scene->endpoint, on_done, scene);
-  assert_int_equal(scene->done, 0); /* not from inside */
+  assert_int_equal(scene->done, 0); /* only from the loop */
   loop_await(&scene->loop, &scene->done, 1);
   if (scene->transport != NULL)
     scene->transport->type->free(scene->transport);
@@ -145,7 +145,7 @@ SCENE_TEST(a_redirection_without_a_host_is_to_the_same_one) {
   connects_to(scene, 2);
 }
 
-/* Its path is no name of a host. */
+/* The path of a socket is not a host. */
 SCENE_TEST(a_redirection_without_a_host_is_not_followed_from_a_socket) {
   fake_redis_free(scene->servers[0]);
   scene->servers[0] = fake_redis_new(scene->loop.base, false);
@@ -182,7 +182,7 @@ SCENE_TEST(a_circle_of_redirections_ends) {
     assert_false(endpoint_redirect(scene->endpoint, scene->names[1]));
     connects_to(scene, 0);
   }
-  /* So does an address that works. */
+  /* An address that works ends a circle, too. */
   for (int i = 0; i < 3 * ENDPOINT_REDIRECTS_MAX; i++) {
     assert_true(endpoint_redirect(scene->endpoint, scene->names[1]));
     endpoint_mark_healthy(scene->endpoint);
@@ -199,7 +199,7 @@ SCENE_TEST(a_malformed_redirection_leads_back) {
 
 #define HOSTS_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up_hosts, tear_down)
 
-HOSTS_TEST(a_redirection_is_no_try_of_a_host) {
+HOSTS_TEST(a_redirection_does_not_count_as_a_host) {
   connects_to(scene, 0);
   assert_true(endpoint_redirect(scene->endpoint, scene->names[2]));
   connects_to(scene, 2);
@@ -221,14 +221,14 @@ static void finds_it_well(struct scene *scene) {
   endpoint_mark_healthy(scene->endpoint);
 }
 
-/* How many connections each one has had so far. */
+/* The number of connections that each sentinel has had. */
 static void were_asked(const struct scene *scene, int first, int second, int third) {
   assert_int_equal(fake_redis_connections(scene->servers[0]), first);
   assert_int_equal(fake_redis_connections(scene->servers[1]), second);
   assert_int_equal(fake_redis_connections(scene->servers[2]), third);
 }
 
-SENTINELS_TEST(the_one_that_knew_is_asked_first) {
+SENTINELS_TEST(the_sentinel_that_knew_the_master_is_asked_first) {
   fake_redis_refuse(scene->servers[0]);
   finds_it_well(scene);
   fake_redis_accept(scene->servers[0]);
@@ -240,7 +240,7 @@ SENTINELS_TEST(the_one_that_knew_is_asked_first) {
   were_asked(scene, 1, 2, 0);
 }
 
-SENTINELS_TEST(one_whose_master_does_not_work_is_asked_last) {
+SENTINELS_TEST(a_sentinel_whose_master_does_not_work_is_asked_last) {
   finds_it(scene);
   finds_it(scene);
   were_asked(scene, 1, 1, 0);
@@ -279,14 +279,14 @@ SENTINELS_TEST(an_unusable_reply_leads_to_the_next) {
   }
 }
 
-/* The first one gets the query, and does not answer by itself. */
+/* The first sentinel gets the query and does not answer. */
 static void ask_silent(struct scene *scene) {
   scene->sentinels[0].answers[0] = NULL;
   endpoint_dial(scene->endpoint, on_done, scene);
   LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->servers[0]) != 0);
 }
 
-/* The reason is that of this one. */
+/* Expects the reason of this sentinel. */
 static void fails(struct scene *scene, size_t sentinel, const char *why) {
   char expected[128];
   (void)snprintf(expected, sizeof expected, "sentinel 127.0.0.1:%u: %s",
@@ -295,8 +295,8 @@ static void fails(struct scene *scene, size_t sentinel, const char *why) {
   assert_string_equal(scene->why, expected);
 }
 
-/* Whichever is asked first: the reason is the same each time. */
-SENTINELS_TEST(none_may_know_the_name) {
+/* The reason does not depend on which one is asked first. */
+SENTINELS_TEST(an_unknown_master_is_the_reason) {
   fake_redis_refuse(scene->servers[0]);
   scene->sentinels[1].answers[0] = scene->sentinels[2].answers[0] = "*-1\r\n";
   for (int i = 0; i < SENTINELS; i++)

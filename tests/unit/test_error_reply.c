@@ -45,7 +45,7 @@ TEST(some_errors_are_transient) {
       fail_msg("%s", rows[i].text);
 }
 
-TEST(refusals_of_a_login_have_codes) {
+TEST(rejections_of_a_login_have_codes) {
   static const struct connection_error rows[] = {
       {"WRONGPASS invalid username-password pair or user is disabled.",
        CONNECTION_ERROR_WRONG_PASSWORD},
@@ -85,7 +85,7 @@ TEST(keys_in_several_slots_come_with_advice) {
   is_explained("NOAUTH Authentication required.", &nobody, "NOAUTH Authentication required.");
 }
 
-TEST(of_execabort_only_the_reason_is_shown) {
+TEST(only_the_reason_of_an_execabort_is_shown) {
   is_explained("EXECABORT Transaction discarded because of: NOPERM this user has no "
                "permissions to run the 'exec' command",
                &nobody, "NOPERM this user has no permissions to run the 'exec' command");
@@ -93,7 +93,7 @@ TEST(of_execabort_only_the_reason_is_shown) {
   is_explained(others, &nobody, others);
 }
 
-/* Also one of asterisks, as of a url that was copied from a place where it was redacted. */
+/* A password may consist of asterisks, in a URL that was copied after it was redacted. */
 TEST(user_and_password_are_not_shown) {
   char smith[] = "smith", secret[] = "secret", stars[] = "***", star[] = "*", empty[] = "";
   const struct {
@@ -116,8 +116,8 @@ TEST(user_and_password_are_not_shown) {
                  rows[i].expected);
 }
 
-/* The cut does not leave the beginning of one. */
-TEST(what_is_cut_was_redacted_before) {
+/* A cut does not leave the beginning of a password. */
+TEST(a_long_text_is_redacted_before_it_is_cut) {
   enum { CAPACITY = sizeof((struct error_reply_text *)NULL)->text };
   char text[2 * CAPACITY], secret[] = "secret";
   memset(text, 'x', sizeof text);

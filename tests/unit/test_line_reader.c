@@ -5,7 +5,7 @@
 
 struct trial {
   struct line_reader reader;
-  char text[512]; /* the lines so far, each in brackets; "!" for one that is too long */
+  char text[512]; /* the lines so far, each in brackets; between "!" if it is too long */
 };
 
 static int set_up(void **state) {
@@ -34,7 +34,7 @@ static void take_lines(struct trial *self) {
   }
 }
 
-/* The bytes in pieces of this size. */
+/* Adds the bytes in pieces of this size. */
 static void give(struct trial *self, const char *bytes, size_t length, size_t piece) {
   for (size_t at = 0; at < length; at += piece) {
     line_reader_add(&self->reader, bytes + at, length - at < piece ? length - at : piece);
@@ -42,7 +42,7 @@ static void give(struct trial *self, const char *bytes, size_t length, size_t pi
   }
 }
 
-/* Whatever the pieces are that it comes in. */
+/* Expects these lines, whatever the size of the pieces is. */
 static void expect(struct trial *self, const char *bytes, const char *lines) {
   for (size_t piece = 1; piece <= strlen(bytes) + 1; piece++) {
     self->reader = (struct line_reader){.limit = self->reader.limit};
@@ -76,16 +76,16 @@ TRIAL_TEST(a_mark_at_the_start_is_skipped) {
   expect(trial, "a\n\xEF\xBB\xBF", "[a][\xEF\xBB\xBF]");
 }
 
-TRIAL_TEST(a_line_beyond_the_limit_is_told_once_and_skipped) {
+TRIAL_TEST(a_line_beyond_the_limit_is_reported_once_and_skipped) {
   trial->reader.limit = 3;
   expect(trial, "abc\nabcd\nabc\r\nabcd\r\nabcdefghijkl\na\n", "[abc]![abc]!![a]");
   expect(trial, "abcdefgh", "!");
   expect(trial, "abcd", "!");
-  expect(trial, "      \n   \n    \r\na", "!![a]"); /* what is blank, too */
+  expect(trial, "      \n   \n    \r\na", "!![a]"); /* blank lines, too */
 }
 
-/* A string, a number and white space that go on for ever, too. */
-TRIAL_TEST(it_is_told_at_its_end_and_is_not_kept) {
+/* A string, a number and white space may go on without an end. */
+TRIAL_TEST(a_line_beyond_the_limit_is_reported_at_its_end_and_not_kept) {
   static const char *const begins[] = {"0123456789012345678", "{\"a\":\"", "{\"a\":1", "{"};
   static const char fills[] = {'\0', 'x', '1', ' '};
   static char more[65536];
@@ -102,7 +102,7 @@ TRIAL_TEST(it_is_told_at_its_end_and_is_not_kept) {
   }
 }
 
-/* Clients write it in front of the parameters, or behind them. */
+/* Clients write the id before or after the parameters. */
 TRIAL_TEST(the_id_of_a_line_beyond_the_limit_is_found) {
   expect(trial, "{\"id\":\"r1\",\"params\":{\"id\":2,\"x\":\"0123456789\"}}\na\n",
          "!{\"id\":\"r1\"}![a]");
@@ -112,7 +112,7 @@ TRIAL_TEST(the_id_of_a_line_beyond_the_limit_is_found) {
   expect(trial, "{\"params\":{},\"idx\":1,\"id\":{}}", "!");
 }
 
-/* Of a quadratic search the second would take 64 times as long as the first, and hours. */
+/* A quadratic search would take hours. */
 TRIAL_TEST(a_line_of_64_mib_in_small_pieces_is_searched_once) {
   enum { PIECE = 4096, LENGTH = 64 << 20 };
   static char piece[PIECE];
@@ -132,7 +132,7 @@ TRIAL_TEST(a_line_of_64_mib_in_small_pieces_is_searched_once) {
   assert_int_equal(trial->reader.buffer.capacity, 0);
 }
 
-TRIAL_TEST(many_lines_in_one_piece_cost_as_much_as_they_are_long) {
+TRIAL_TEST(many_lines_in_one_piece_take_linear_time) {
   enum { LENGTH = 8 << 20 };
   char *bytes = malloc(LENGTH);
   assert_non_null(bytes);

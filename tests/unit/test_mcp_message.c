@@ -1,4 +1,4 @@
-/* Lines -> messages: what is a request, and its id byte for byte. */
+/* Lines become messages, with their ids byte for byte. */
 
 #include "agent/frontends/mcp/message.h"
 
@@ -7,13 +7,13 @@
 
 static char text[256 * 1024];
 
-/* "request id=1 ping", and so on, for each message of the line; of an invalid one the reason. */
+/* Returns text such as "request id=1 ping" for each message of the line, or the reason of an error. */
 static const char *classified(const char *line_text) {
   static const char *const kinds[] = {"request", "notification", "response", "invalid"};
   struct mcp_line line;
   struct mcp_message message;
   struct error error;
-  /* In memory of its own length, for the sanitizer. */
+  /* Its memory has exactly its length, for the sanitizer. */
   size_t length = strlen(line_text), at = 0;
   char *copy = malloc(length > 0 ? length : 1);
   assert_non_null(copy);
@@ -56,7 +56,7 @@ TEST(a_message_with_an_id_is_a_request) {
   expect("{'jsonrpc':'2.0','id':1,'method':'x','result':{}}", "request id=1 x");
 }
 
-TEST(what_is_no_jsonrpc_is_invalid) {
+TEST(messages_that_are_not_json_rpc_are_invalid) {
   expect("{'id':1,'method':'m'}", "invalid id=1 jsonrpc: expected '2.0'");
   expect("{'jsonrpc':'1.0','id':1,'method':'m'}", "invalid id=1 jsonrpc: expected '2.0'");
   expect("{'jsonrpc':2.0,'id':[],'method':'m'}", "invalid jsonrpc: expected '2.0'");

@@ -1,4 +1,4 @@
-/* The bytes of TLS between its transport and a server: cut, delayed, damaged. */
+/* TLS between a transport and a real server, whose bytes are cut, delayed and damaged. */
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -14,15 +14,15 @@
 
 enum {
   LARGE = 1 << 20,
-  SILENCE_MS = 50 /* a damaged length: both sides wait for the other, and the connection is ended */
+  SILENCE_MS = 50 /* after a damaged length both sides wait, so the connection is closed */
 };
 
-/* How it is dialed, and what happens to the bytes that the server sends. */
+/* How the server is dialed, and what happens to the bytes that it sends. */
 struct plan {
   const char *host; /* NULL: localhost */
-  size_t chunk;     /* so many at a time; 0: as they come */
-  size_t cut;       /* the connection ends after so many; 0: it does not */
-  size_t damaged;   /* the number of one that is changed; 0: none */
+  size_t chunk;     /* passed on at a time; 0: as they arrive */
+  size_t cut;       /* bytes after which the connection ends; 0: it does not */
+  size_t damaged;   /* the number of the byte that is changed; 0: none */
 };
 
 struct scene {
@@ -32,7 +32,7 @@ struct scene {
   struct tls *tls;
   struct transport *transport;
   struct plan plan;
-  int near, far; /* the other end of the transport's socket; the server's. -1: closed */
+  int near, far; /* the other end of the transport's socket, and the server's; -1: closed */
   size_t sent;   /* to the transport */
 };
 
@@ -111,7 +111,7 @@ static void dial(struct scene *self, const struct plan *plan) {
   self->transport = tls_transport_new(self->tls, ends[0], host);
 }
 
-/* One way: returns the bytes, 0 at the end, -1 where there are none. */
+/* Passes bytes on in one direction. Returns their number, 0 at the end, -1 if there are none. */
 static ssize_t pass(int from, int to, char *bytes, size_t size) {
   struct pollfd capacity = {.fd = to, .events = POLLOUT};
   ssize_t length = poll(&capacity, 1, 0) == 1 ? recv(from, bytes, size, 0) : -1;
@@ -146,7 +146,7 @@ static void pass_reply(struct scene *self) {
     close_far(self);
 }
 
-/* What lies between, for a moment: until something is there to read for the transport. */
+/* Passes bytes on until the transport has something to read. */
 static void move(struct scene *self) {
   char bytes[65536];
   if (self->far < 0)
@@ -167,7 +167,7 @@ static void move(struct scene *self) {
     pass_reply(self);
 }
 
-/* Returns 0 when it is done, or TRANSPORT_FAILED, with a text. */
+/* Returns 0 when the handshake is done, or TRANSPORT_FAILED. */
 static int shake_hands(struct scene *self) {
   int result;
   while ((result = self->transport->type->handshake(self->transport)) == TRANSPORT_WAITS)
@@ -177,7 +177,7 @@ static int shake_hands(struct scene *self) {
   return result;
 }
 
-/* All of it, as far as the connection lives. */
+/* Writes the whole text unless the connection ends. */
 static bool write_all(struct scene *self, const char *text, size_t length) {
   const struct transport_type *type = self->transport->type;
   size_t done = 0;
@@ -197,7 +197,7 @@ static bool write_all(struct scene *self, const char *text, size_t length) {
   return true;
 }
 
-/* Reads so many bytes; returns how many came before the connection ended, in whatever way. */
+/* Reads `size` bytes. Returns how many arrived before the connection ended. */
 static size_t read_all(struct scene *self, char *out, size_t size) {
   size_t done = 0;
   while (done < size) {
@@ -215,7 +215,7 @@ static size_t read_all(struct scene *self, char *out, size_t size) {
   return done;
 }
 
-/* Whether the whole talk took place. A part of the answer is the answer's. */
+/* Returns true if the whole conversation took place. A part of the answer must be correct. */
 static bool talks(struct scene *self, const struct plan *plan) {
   static const char ping[] = "PING\r\n", pong[] = "+PONG\r\n";
   char answer[sizeof pong - 1];
@@ -232,12 +232,12 @@ static void bytes_one_by_one(struct scene *self) {
     assert_true(talks(self, &(struct plan){.chunk = chunk}));
 }
 
-/* Each byte of the ends, and some between. */
+/* Cuts at each byte of both ends, and at some between. */
 static size_t next(size_t at, size_t total) {
   return at < 64 || at + 64 >= total ? at + 1 : at + 37;
 }
 
-/* A signature may be some bytes shorter than the one before. */
+/* A signature may be some bytes shorter than another. */
 static void cut_at_any_byte(struct scene *self) {
   assert_true(talks(self, &(struct plan){0}));
   size_t total = self->sent - 8;
@@ -245,7 +245,7 @@ static void cut_at_any_byte(struct scene *self) {
     assert_false(talks(self, &(struct plan){.cut = cut}));
 }
 
-/* The version within a record's header means nothing. */
+/* The version in a record's header is ignored. */
 static void damage_at_any_byte(struct scene *self) {
   assert_true(talks(self, &(struct plan){0}));
   size_t total = self->sent, refused = 0, tried = 0;
@@ -278,7 +278,7 @@ SCENE_TEST_1_2(a_damaged_byte_is_never_read_in_1_2) {
   damage_at_any_byte(scene);
 }
 
-/* A socket takes less than a record. */
+/* The socket takes less than a record. */
 static void much_goes_through(struct scene *self) {
   static const char head[] = "*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$1048576\r\n";
   char *command = malloc(sizeof head + LARGE + 2), answer[5];
@@ -302,7 +302,7 @@ static void much_goes_through(struct scene *self) {
   free(command);
 }
 
-/* The other events of a loop have their turn, however much a server sends. */
+/* Other events of the loop have their turn, however much a server sends. */
 static void a_turn_is_bounded(struct scene *self) {
   static const char command[] = "GETRANGE key 0 -1\r\n";
   enum { TURN = 80 * 1024 };
@@ -341,23 +341,22 @@ SCENE_TEST_1_2(a_turn_is_bounded_in_1_2) {
   a_turn_is_bounded(scene);
 }
 
-SCENE_TEST(what_a_socket_does_not_take_follows) {
+SCENE_TEST(bytes_that_the_socket_does_not_take_follow_later) {
   much_goes_through(scene);
 }
 
-SCENE_TEST_1_2(what_a_socket_does_not_take_follows_in_1_2) {
+SCENE_TEST_1_2(bytes_that_the_socket_does_not_take_follow_later_in_1_2) {
   much_goes_through(scene);
 }
 
-/* A server that is gone says nothing. */
-SCENE_TEST(an_end_without_a_word_is_an_end) {
+SCENE_TEST(an_end_without_close_notify_is_an_end) {
   char byte;
   assert_true(talks(scene, &(struct plan){0}));
   redis_server_kill(scene->server);
   assert_int_equal(read_all(scene, &byte, 1), 0);
 }
 
-/* Which is no part of it. */
+/* The certificate does not have the zone. */
 SCENE_TEST(an_address_may_have_a_zone) {
   assert_true(talks(scene, &(struct plan){.host = "127.0.0.1%lo"}));
   assert_false(talks(scene, &(struct plan){.host = "127.0.0.2%lo"}));
@@ -366,7 +365,7 @@ SCENE_TEST(an_address_may_have_a_zone) {
                       "subjectAltName: connect by a name that it has, or pass that with --sni");
 }
 
-SCENE_TEST(garbage_is_told) {
+SCENE_TEST(garbage_is_reported) {
   dial(scene, &(struct plan){0});
   static const char text[] = "-ERR unknown command\r\n";
   assert_int_equal(send(scene->near, text, sizeof text - 1, 0), sizeof text - 1);

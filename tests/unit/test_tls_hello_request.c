@@ -1,4 +1,4 @@
-/* TLS towards a server that does what redis-server does not: openssl(1), which renegotiates. */
+/* TLS with openssl(1), which renegotiates, as redis-server does not. */
 
 #include "agent/frontends/redis/connection/tls.h"
 
@@ -28,18 +28,18 @@
 struct scene {
   struct certificates *certificates;
   pid_t server;
-  int orders; /* its standard input */
-  int output; /* its standard output: what it receives, among words of its own */
+  int commands; /* its standard input */
+  int output;   /* its standard output: what it receives, among words of its own */
   int port;
   struct tls *tls;
   struct transport *transport;
 };
 
-static void exec_server(const struct scene *self, const int orders[2], const int output[2]) {
+static void exec_server(const struct scene *self, const int commands[2], const int output[2]) {
   char port[32];
   (void)snprintf(port, sizeof port, "127.0.0.1:%d", self->port);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  dup2(orders[0], STDIN_FILENO);
+  dup2(commands[0], STDIN_FILENO);
   dup2(output[1], STDOUT_FILENO);
   dup2(output[1], STDERR_FILENO);
   execlp("openssl", "openssl", "s_server", "-tls1_2", "-accept", port, "-cert",
@@ -49,17 +49,17 @@ static void exec_server(const struct scene *self, const int orders[2], const int
 }
 
 static void start_server(struct scene *self) {
-  int orders[2], output[2];
-  assert_int_equal(pipe2(orders, O_CLOEXEC), 0);
+  int commands[2], output[2];
+  assert_int_equal(pipe2(commands, O_CLOEXEC), 0);
   assert_int_equal(pipe2(output, O_CLOEXEC), 0);
   self->port = redis_server_free_port();
   self->server = fork();
   assert_true(self->server >= 0);
   if (self->server == 0)
-    exec_server(self, orders, output);
-  close(orders[0]);
+    exec_server(self, commands, output);
+  close(commands[0]);
   close(output[1]);
-  self->orders = orders[1];
+  self->commands = commands[1];
   self->output = output[0];
 }
 
@@ -104,7 +104,7 @@ static int tear_down(void **state) {
   tls_free(self->tls);
   kill(self->server, SIGKILL);
   waitpid(self->server, NULL, 0);
-  close(self->orders);
+  close(self->commands);
   close(self->output);
   certificates_free(self->certificates);
   free(self);
@@ -171,7 +171,7 @@ TEST_WITH(struct scene *scene, what_the_library_sends_by_itself_is_not_sent_agai
   char bytes[64];
   shake_hands(scene);
   size_t sent = fill(scene);
-  assert_int_equal(write(scene->orders, "R\n", 2), 2);
+  assert_int_equal(write(scene->commands, "R\n", 2), 2);
   drain(scene, has_answer_and_capacity, &received);
   assert_int_equal(transport->type->read(transport, bytes, sizeof bytes), TRANSPORT_WAITS);
   ssize_t written;

@@ -1,7 +1,7 @@
 #include "agent/frontends/redis/connection/url.h"
 #include "tests/test.h"
 
-/* Either both are NULL or they are the same text. */
+/* Both must be NULL, or the same text. */
 static void assert_text(const char *url, const char *is, const char *expected) {
   if ((is == NULL) != (expected == NULL) || (is != NULL && strcmp(is, expected) != 0))
     fail_msg("%s: got %s, not %s", url, is != NULL ? is : "NULL",
@@ -31,7 +31,7 @@ static const struct {
     {"redis://u+%41%4a:%4A%2525@h", "h:6379", "u+AJ", "J%25", 0},
     {"redis://u:a/b:c@d@h", "h:6379", "u", "a/b:c@d", 0},
     {"redis://u:\xE2\x82\xAC@h", "h:6379", "u", "\xE2\x82\xAC", 0},
-    /* Templates that had nothing to fill in. */
+    /* Templates with nothing to fill in. */
     {"redis://@h", "h:6379", NULL, NULL, 0},
     {"redis://:@h", "h:6379", NULL, NULL, 0},
     {"redis://u:@h", "h:6379", "u", "", 0},
@@ -55,7 +55,7 @@ static const struct {
     {"h,password=1,password=2", "h:6379", NULL, "2", 0},
     {"h,user=u", "h:6379", "u", "", 0},
     {"h,password=,user=", "h:6379", NULL, NULL, 0},
-    /* Options that are ignored, and some that only begin like others. */
+    /* Ignored options, and some that only begin like others. */
     {"h,abortConnect=false,connectRetry=3,ssl=false,passwordX=y,users=x,use=x,ssl=no,ssl=0,ssl=OFF",
      "h:6379", NULL, NULL, 0},
     /* Several servers, or sentinels. */
@@ -77,7 +77,7 @@ static const struct {
     {"redis+sentinel://h/a,b:c", "a,b:c at h:26379", NULL, NULL, 0},
 };
 
-TEST(what_is_accepted) {
+TEST(each_form_is_accepted) {
   for (size_t i = 0; i < sizeof accepted / sizeof *accepted; i++) {
     struct redis_url url;
     struct error error = {.text = "untouched"};
@@ -150,13 +150,13 @@ static void expect_refused(const char *text, const char *message) {
   assert_true(url.user == NULL && url.password == NULL);
 }
 
-TEST(what_is_refused) {
+TEST(malformed_text_is_rejected) {
   for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
     for (size_t k = 0; k < 16 && refused[i].texts[k] != NULL; k++)
       expect_refused(refused[i].texts[k], refused[i].message);
 }
 
-TEST(what_is_secure) {
+TEST(tls_can_be_chosen_in_each_form) {
   static const struct {
     const char *text;
     bool secure;
@@ -258,7 +258,7 @@ static bool hosts_hold(const struct redis_url *url, const char *text) {
   return strstr(name, text) != NULL;
 }
 
-/* Whatever is parsed as a password is no longer there after the redaction. */
+/* Text that is parsed as a password is not left by the redaction. */
 TEST(no_password_is_left_after_redaction) {
   static const char *const pieces[] = {
       "redis://", "unix://", "@", "/",   ":", ",", "password", "=",    "user=u",           "h",
