@@ -150,7 +150,7 @@ LOOP_CALLBACK(on_changes, struct calls *self) {
 static void end_call(struct calls *self, struct call *call, const struct execution_result *end) {
   remove_call(self, call);
   start_changes(self);
-  self->type->over(self, call, end);
+  self->type->answer(self, call, end);
   if (call->state != CALL_RUNNING) {
     calls_free(self, call);
     return;
@@ -406,7 +406,7 @@ void calls_frontend_result(struct frontend *frontend, const struct execution *ex
   }
   remove_call(self, call);
   start_changes(self);
-  self->type->over(self, call, call->outcome == CALL_CANCELLED ? NULL : &ended);
+  self->type->answer(self, call, call->outcome == CALL_CANCELLED ? NULL : &ended);
   calls_free(self, call);
   if (is_leaving(self))
     drop_waiting(self);

@@ -64,9 +64,9 @@ struct call {
 struct calls;
 
 struct calls_type {
-  /* The call is over and is freed afterwards. `end` is the result of its execution or its deadline;
-     NULL if it was not executed or was cancelled (see its outcome). */
-  void (*over)(struct calls *self, struct call *call, const struct execution_result *end);
+  /* Answers a call that is over; it is freed afterwards. `end` is the result of its execution or
+     its deadline; NULL if it was not executed or was cancelled (see its outcome). */
+  void (*answer)(struct calls *self, struct call *call, const struct execution_result *end);
   /* Reports the last line of output so far. NULL: calls do not report progress. */
   void (*report)(struct calls *self, const struct call *call, const char *line, size_t length);
   /* Releases the frontend's own members of the call. May be NULL. */

@@ -49,8 +49,8 @@ static char *lock_name(const struct claims *self) {
 TREE_TEST(other_entries_with_the_name_of_a_claim_are_foreign) {
   struct claims claims = begin(tree);
   tree_make(tree, ".claim-1=text .claim-2>nowhere");
-  assert_int_equal(claims_take(&claims, "1"), CLAIM_FOREIGN);
-  assert_int_equal(claims_take(&claims, "2"), CLAIM_FOREIGN);
+  assert_int_equal(claims_acquire(&claims, "1"), CLAIM_FOREIGN);
+  assert_int_equal(claims_acquire(&claims, "2"), CLAIM_FOREIGN);
   assert_int_equal(owner(&claims, "1"), CLAIM_OF_SCRIPT);
   assert_int_equal(tree_count(tree, "."), 3);
   claims_close(&claims);
@@ -62,7 +62,7 @@ TREE_TEST(a_sweep_removes_the_files_of_a_dead_agent) {
   struct ipc_name name = claims_make_name(&dead);
   tree_make_directory(tree, name.text, 0700);
   tree_write(tree, formatted("%s/owner", name.text), "", 0600);
-  assert_int_equal(claims_take(&dead, "1"), CLAIM_TAKEN);
+  assert_int_equal(claims_acquire(&dead, "1"), CLAIM_ACQUIRED);
   die(&dead);
   sweep(&claims); /* finds the dead agent */
   sweep(&claims); /* its claim is still there */
@@ -80,7 +80,7 @@ TREE_TEST(a_sweep_removes_the_files_of_a_dead_agent) {
 /* Each sweep is about another one, even if nothing of the last one could be removed. */
 TREE_TEST(sweeps_come_to_every_dead_agent) {
   struct claims holder = begin(tree), claims = begin(tree);
-  assert_int_equal(claims_take(&holder, "1"), CLAIM_TAKEN);
+  assert_int_equal(claims_acquire(&holder, "1"), CLAIM_ACQUIRED);
   die(&holder);
   for (int i = 0; i < 9; i++) {
     struct claims dead = begin(tree);
@@ -122,7 +122,7 @@ TREE_TEST(a_lock_that_is_not_a_regular_file_is_not_opened) {
 
 TREE_TEST(a_removed_lock_is_made_again) {
   struct claims claims = begin(tree), other = begin(tree);
-  assert_int_equal(claims_take(&claims, "1"), CLAIM_TAKEN);
+  assert_int_equal(claims_acquire(&claims, "1"), CLAIM_ACQUIRED);
   assert_int_equal(unlinkat(tree->fd, lock_name(&claims), 0), 0);
   assert_int_equal(claims_renew(&claims), 0);
   assert_true(tree_has(tree, lock_name(&claims)));
@@ -136,11 +136,11 @@ static int drop_without_rights(void *context, struct error *error) {
   struct claims claims = CLAIMS_NONE;
   int lock;
   claims_open(&claims, tree->fd);
-  enum claim claim = claims_take(&claims, "1");
+  enum claim claim = claims_acquire(&claims, "1");
   (void)fchmod(tree->fd, 0555);
   claims_drop(&claims, "1");
   enum claim_owner owner = claims_owner(&claims, "1", &lock);
-  return claim == CLAIM_TAKEN && owner == CLAIM_OF_SELF
+  return claim == CLAIM_ACQUIRED && owner == CLAIM_OF_SELF
              ? 0
              : error_set(error, "%d %d", (int)claim, (int)owner);
 }
@@ -160,7 +160,7 @@ TREE_TEST(a_claim_has_the_mode_of_its_directory) {
   struct stat file;
   assert_int_equal(chmod(tree->path, 02775), 0);
   struct claims claims = begin(tree);
-  assert_int_equal(claims_take(&claims, "1"), CLAIM_TAKEN);
+  assert_int_equal(claims_acquire(&claims, "1"), CLAIM_ACQUIRED);
   assert_int_equal(fstatat(tree->fd, ".claim-1", &file, 0), 0);
   assert_int_equal(file.st_mode & 0777, 0775);
   assert_int_equal(fstatat(tree->fd, ".claim-1/owner", &file, 0), 0);

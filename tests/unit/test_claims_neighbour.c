@@ -163,15 +163,15 @@ static void serve(int directory) {
   int lock;
   claims_open(&dead, directory);
   claims_open(&claims, directory);
-  (void)claims_take(&dead, "1");
+  (void)claims_acquire(&dead, "1");
   ipc_directory_close_entry(dead.lock);
   (void)claims_owner(&claims, "1", &lock);
   ipc_directory_close_entry(lock);
   claims_drop(&claims, "1");
-  (void)claims_take(&claims, "2");
+  (void)claims_acquire(&claims, "2");
   claims_drop(&claims, "2");
   claims.plain_mkdir = true;
-  (void)claims_take(&claims, "3");
+  (void)claims_acquire(&claims, "3");
   claims_drop(&claims, "3");
   for (int i = 0; i < 2; i++) /* the first one finds the dead one */
     sweep(&claims);

@@ -7,7 +7,8 @@
 
 static char text[256 * 1024];
 
-/* Returns text such as "request id=1 ping" for each message of the line, or the reason of an error. */
+/* Returns text such as "request id=1 ping" for each message of the line, or the reason of an
+   error. */
 static const char *classified(const char *line_text) {
   static const char *const kinds[] = {"request", "notification", "response", "invalid"};
   struct mcp_line line;

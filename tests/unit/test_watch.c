@@ -25,12 +25,13 @@ static void on_changed(void *owner, const char *name, bool written) {
                  name);
 }
 
-static void on_settled(void *owner, bool scan) {
+static void on_changes_read(void *owner, bool scan) {
   struct trial *self = owner;
   self->scans += scan;
 }
 
-static const struct watch_handler handler = {.changed = on_changed, .settled = on_settled};
+static const struct watch_handler handler = {.changed = on_changed,
+                                             .changes_read = on_changes_read};
 
 static int set_up(void **state) {
   struct trial *self = calloc(1, sizeof *self);

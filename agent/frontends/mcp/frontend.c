@@ -1,6 +1,6 @@
 /*
- * mcp_session_handle answers at once whatever needs no tool, and so is a call answered that finds the
- * queue full: a ping and a cancel never wait.
+ * mcp_session_handle answers at once whatever needs no tool, and so is a call answered that finds
+ * the queue full: a ping and a cancel never wait.
  */
 #include "agent/frontends/mcp/frontend.h"
 
@@ -77,7 +77,7 @@ static void refuse_call(struct calls *calls, const struct mcp_call *call,
   end_answer(calls, call->batch);
 }
 
-static void over(struct calls *calls, struct call *base, const struct execution_result *end) {
+static void answer(struct calls *calls, struct call *base, const struct execution_result *end) {
   const struct mcp_frontend *self = (const struct mcp_frontend *)calls;
   const struct mcp_call *call = call_of(base);
   struct buffer reason = {0};
@@ -107,8 +107,8 @@ static void release_call(struct calls *calls, struct call *base) {
 
 /* --- calls ----------------------------------------------------------------------------------- */
 
-static void take_call(struct mcp_frontend *self, const struct mcp_action *action, size_t length,
-                      struct reply_batch *batch) {
+static void add_call(struct mcp_frontend *self, const struct mcp_action *action, size_t length,
+                     struct reply_batch *batch) {
   struct calls *calls = &self->calls;
   struct buffer text = {0};
   struct call *base = calls_make(sizeof(struct mcp_call), action->id, length);
@@ -137,8 +137,8 @@ static void take_call(struct mcp_frontend *self, const struct mcp_action *action
 
 /* --- lines ----------------------------------------------------------------------------------- */
 
-static void take_messages(struct mcp_frontend *self, struct mcp_line *line, size_t length,
-                          struct reply_batch *batch) {
+static void handle_messages(struct mcp_frontend *self, struct mcp_line *line, size_t length,
+                            struct reply_batch *batch) {
   struct mcp_message message;
   while (mcp_line_next(line, &message)) {
     struct mcp_action action = mcp_session_handle(&self->session, &message, batch != NULL,
@@ -146,20 +146,20 @@ static void take_messages(struct mcp_frontend *self, struct mcp_line *line, size
     if (action.kind == MCP_ANSWER)
       end_answer(&self->calls, batch);
     else if (action.kind == MCP_CALL)
-      take_call(self, &action, length, batch);
+      add_call(self, &action, length, batch);
     else if (action.kind == MCP_CANCEL)
       calls_cancel(&self->calls, action.id);
   }
 }
 
-static void take_batch(struct mcp_frontend *self, struct mcp_line *line, size_t length) {
+static void handle_batch(struct mcp_frontend *self, struct mcp_line *line, size_t length) {
   if (!mcp_session_accept_batch(&self->session, line->count, answers_of(&self->calls, NULL))) {
     end_answer(&self->calls, NULL);
     return;
   }
   struct reply_batch *batch = memory_allocate(sizeof *batch);
   *batch = (struct reply_batch){.pending = 1}; /* until all messages are handled */
-  take_messages(self, line, length / (size_t)line->count, batch);
+  handle_messages(self, line, length / (size_t)line->count, batch);
   release_batch(&self->calls, batch);
 }
 
@@ -170,7 +170,7 @@ static void refuse_line(struct mcp_frontend *self, const char *outline, size_t l
   end_answer(&self->calls, NULL);
 }
 
-static void take_line(struct frontend *frontend, const struct input_line *text) {
+static void handle_line(struct frontend *frontend, const struct input_line *text) {
   struct mcp_frontend *self = self_of(frontend);
   struct mcp_line line;
   struct error error;
@@ -187,9 +187,9 @@ static void take_line(struct frontend *frontend, const struct input_line *text) 
     return;
   }
   if (line.is_batch)
-    take_batch(self, &line, text->length);
+    handle_batch(self, &line, text->length);
   else
-    take_messages(self, &line, text->length, NULL);
+    handle_messages(self, &line, text->length, NULL);
   mcp_line_release(&line);
 }
 
@@ -232,8 +232,8 @@ static const struct frontend_type mcp_frontend_type = {.name = "mcp",
 struct frontend *mcp_frontend_new(struct event_base *base, const struct log *log,
                                   const struct mcp_frontend_options *options) {
   static const struct calls_type calls_type = {
-      .over = over, .report = report, .release = release_call};
-  static const struct stdio_channel_type stdio_channel_type = {.line = take_line,
+      .answer = answer, .report = report, .release = release_call};
+  static const struct stdio_channel_type stdio_channel_type = {.line = handle_line,
                                                                .ended = on_input_ended,
                                                                .go_on = calls_frontend_go_on,
                                                                .gone = AGENT_EXIT_SHUTDOWN,

@@ -10,18 +10,18 @@
 
 /*
  * `agent --mcp`: a server of the Model Context Protocol on standard input and standard output, for
- * the tools of tool.h. One process serves every version at once (session.h). `concurrency` calls run
- * at the same time; others wait in order. All other messages are answered at once.
+ * the tools of tool.h. One process serves every version at once (session.h). `concurrency` calls
+ * run at the same time; others wait in order. All other messages are answered at once.
  *
  * The program exits with
  *
  *   0      standard input has ended, or the reader of standard output is gone
  *   128+N  it was stopped by signal N (130, 143)
- *   3      output was lost: standard output cannot be written, for example to a full disk, or was not
- *          read within MCP_FRONTEND_GONE_MS after the end of standard input
+ *   3      output was lost: standard output cannot be written, for example to a full disk, or was
+ *          not read within MCP_FRONTEND_GONE_MS after the end of standard input
  */
-/* After the end of standard input, calls have MCP_FRONTEND_END_MS to end, and the program ends within
-   MCP_FRONTEND_GONE_MS. Clients kill it after two seconds. */
+/* After the end of standard input, calls have MCP_FRONTEND_END_MS to end, and the program ends
+   within MCP_FRONTEND_GONE_MS. Clients kill it after two seconds. */
 #define MCP_FRONTEND_END_MS 1000
 #define MCP_FRONTEND_GONE_MS 1800
 

@@ -1,4 +1,5 @@
-/* cJSON reads numbers as doubles and decodes strings, so ids and tokens are copied from the text. */
+/* cJSON reads numbers as doubles and decodes strings, so ids and tokens are copied from the
+   text. */
 #include "agent/frontends/mcp/message.h"
 
 #include <string.h>

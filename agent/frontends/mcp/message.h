@@ -25,8 +25,8 @@ enum mcp_message_kind {
   MCP_INVALID       /* not JSON-RPC 2.0 */
 };
 
-/* The line owns all members. Ids and tokens are echoed byte for byte, because a number may have more
-   digits than a double; their `text` is NULL if there is none. */
+/* The line owns all members. Ids and tokens are echoed byte for byte, because a number may have
+   more digits than a double; their `text` is NULL if there is none. */
 struct mcp_message {
   enum mcp_message_kind kind;
   struct json_member id;     /* of a request; of an invalid message if the id is valid */
@@ -54,8 +54,8 @@ struct mcp_line {
 #define MCP_META_CLIENT "io.modelcontextprotocol/clientInfo"
 #define MCP_META_LOG_LEVEL "io.modelcontextprotocol/logLevel"
 
-/* `text` must outlive the line. In strings, an escaped NUL is JSON_TREE_NUL. Returns -1 for text that
-   is not JSON in UTF-8, is nested too deeply, or has a name twice; nothing is owned then. */
+/* `text` must outlive the line. In strings, an escaped NUL is JSON_TREE_NUL. Returns -1 for text
+   that is not JSON in UTF-8, is nested too deeply, or has a name twice; nothing is owned then. */
 int mcp_line_parse(struct mcp_line *self, const char *text, size_t length, struct error *error);
 void mcp_line_release(struct mcp_line *self);
 

@@ -330,8 +330,8 @@ static struct mcp_action call_tool(const struct request_context *self) {
                                  self->message->meta, "traceparent"))};
 }
 
-/* Answers {}, or an empty list for a capability that is not declared: some clients take an error for
-   the end of the server. */
+/* Answers {}, or an empty list for a capability that is not declared: some clients take an error
+   for the end of the server. */
 static struct mcp_action answer_empty(const struct request_context *self, const char *list) {
   open_response(self->answer, self->message->id, "result");
   if (list != NULL)
@@ -344,7 +344,7 @@ enum era { LEGACY = 1, MODERN = 2, BOTH = LEGACY | MODERN };
 static const struct method {
   const char *name;
   enum era eras;
-  struct mcp_action (*take)(const struct request_context *self); /* NULL: answer_empty */
+  struct mcp_action (*handle)(const struct request_context *self); /* NULL: answer_empty */
   const char *list;
 } methods[] = {
     {"tools/call", BOTH, call_tool, NULL},
@@ -375,7 +375,8 @@ static struct mcp_action dispatch(const struct request_context *self) {
         (methods[i].eras & (is_modern ? MODERN : LEGACY)) != 0) {
       if (self->message->params_unusable)
         return refuse(self, INVALID_PARAMS, "Invalid params: expected an object");
-      return methods[i].take != NULL ? methods[i].take(self) : answer_empty(self, methods[i].list);
+      return methods[i].handle != NULL ? methods[i].handle(self)
+                                       : answer_empty(self, methods[i].list);
     }
   return refuse_value(self, METHOD_NOT_FOUND, "Method not found", name);
 }
@@ -396,7 +397,7 @@ static bool is_log_level(const cJSON *value) {
 }
 
 /* A log level is only checked, because nothing is logged to the client. */
-static struct mcp_action take_modern(const struct request_context *self) {
+static struct mcp_action handle_modern(const struct request_context *self) {
   const cJSON *version = meta_of(self, MCP_META_VERSION);
   const cJSON *level = meta_of(self, MCP_META_LOG_LEVEL);
   if (self->in_batch)
@@ -422,21 +423,21 @@ static bool is_modern(const struct mcp_session *self, const struct mcp_message *
          (message->is_modern || strcmp(message->method, "server/discover") == 0);
 }
 
-static struct mcp_action take_request(struct mcp_session *self, const struct mcp_message *message,
-                                      bool in_batch, struct buffer *answer) {
+static struct mcp_action handle_request(struct mcp_session *self, const struct mcp_message *message,
+                                        bool in_batch, struct buffer *answer) {
   bool modern = is_modern(self, message);
   const struct request_context context = {.session = self,
                                           .message = message,
                                           .version = modern ? MCP_MODERN : self->version,
                                           .in_batch = in_batch,
                                           .answer = answer};
-  return modern ? take_modern(&context) : dispatch(&context);
+  return modern ? handle_modern(&context) : dispatch(&context);
 }
 
 struct mcp_action mcp_session_handle(struct mcp_session *self, const struct mcp_message *message,
                                      bool in_batch, struct buffer *answer) {
   if (message->kind == MCP_REQUEST)
-    return take_request(self, message, in_batch, answer);
+    return handle_request(self, message, in_batch, answer);
   if (message->kind == MCP_INVALID) {
     char text[128];
     (void)snprintf(text, sizeof text, "Invalid Request: %s", message->reason);

@@ -12,10 +12,10 @@
 #include "base/error.h"
 
 /*
- * Decides what each message asks for, by the rules of the Model Context Protocol, and writes answers.
- * The hard part is that one process serves all versions: each request tells whether it is modern
- * (message.h), and other requests have the version that the last initialize has negotiated, or
- * before it the newest legacy one. Pure.
+ * Decides what each message asks for, by the rules of the Model Context Protocol, and writes
+ * answers. The hard part is that one process serves all versions: each request tells whether it is
+ * modern (message.h), and other requests have the version that the last initialize has negotiated,
+ * or before it the newest legacy one. Pure.
  */
 
 /* The supported versions of the protocol. initialize negotiates a "legacy" one, which is any before

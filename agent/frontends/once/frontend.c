@@ -40,12 +40,12 @@ static void go_on(struct frontend *frontend) {
     engine_capacity_freed(frontend);
 }
 
-static void put_event(struct once_frontend *self, const struct step_event *event) {
+static void write_event(struct once_frontend *self, const struct step_event *event) {
   size_t length = step_event_length(event);
   *step_event_write(event, stdio_channel_space(&self->stdio_channel, length + 1)) = '\n';
 }
 
-static void put_result(struct once_frontend *self, const struct step_result *result) {
+static void write_result(struct once_frontend *self, const struct step_result *result) {
   size_t length = step_result_length(result);
   *step_result_write(result, stdio_channel_space(&self->stdio_channel, length + 1)) = '\n';
 }
@@ -53,7 +53,7 @@ static void put_result(struct once_frontend *self, const struct step_result *res
 static void event(struct frontend *frontend, const struct execution *execution,
                   const struct step_event *event) {
   (void)execution;
-  put_event(self_of(frontend), event);
+  write_event(self_of(frontend), event);
 }
 
 static void flush(struct frontend *frontend) {
@@ -72,8 +72,8 @@ static void result(struct frontend *frontend, const struct execution *execution,
   struct once_frontend *self = self_of(frontend);
   struct step_end answer;
   execution_step_end(execution, end, &answer);
-  put_event(self, &answer.completed);
-  put_result(self, &answer.result);
+  write_event(self, &answer.completed);
+  write_result(self, &answer.result);
   int code = execution_result_has_code(end) ? end->exit_code : ONCE_FRONTEND_EXIT_REFUSED;
   leave_answered(self, end->how == EXECUTION_TIMED_OUT ? ONCE_FRONTEND_EXIT_TIMED_OUT : code);
 }
@@ -84,14 +84,14 @@ static void refuse_step(struct once_frontend *self, const struct step *step,
   struct step_result result = step_result_of_agent(
       step->step_id != NULL ? step_answer_version(step) : STEP_VERSION_OLDEST,
       step->step_id != NULL ? step->step_id : STEP_NIL_ID, STEP_CAUSE_REFUSED, reason->text);
-  put_result(self, &result);
+  write_result(self, &result);
   stdio_channel_flush(&self->stdio_channel);
   leave_answered(self, ONCE_FRONTEND_EXIT_REFUSED);
 }
 
 /* --- input ----------------------------------------------------------------------------------- */
 
-static void take_value(struct frontend *frontend, const char *bytes, size_t length) {
+static void handle_value(struct frontend *frontend, const char *bytes, size_t length) {
   struct once_frontend *self = self_of(frontend);
   struct error error;
   struct request request = {0};
@@ -160,7 +160,7 @@ static const struct frontend_type once_frontend_type = {.name = "once",
 
 struct frontend *once_frontend_new(struct event_base *base, const struct log *log) {
   static const struct stdio_channel_type stdio_channel_type = {
-      .value = take_value, .go_on = go_on, .gone = AGENT_EXIT_SIGNAL + SIGPIPE};
+      .value = handle_value, .go_on = go_on, .gone = AGENT_EXIT_SIGNAL + SIGPIPE};
   struct once_frontend *self = memory_allocate(sizeof *self);
   *self = (struct once_frontend){
       .frontend = {.type = &once_frontend_type, .terms = FRONTEND_TERMS_OF_PROTOCOL}};

@@ -1,12 +1,12 @@
 /*
- * A claim is made under a hidden name, with `owner` in it, and then renamed to `.claim-<id>` without
- * replacing. So every process that sees the claim sees its owner; a plain rename(2) would replace the
- * empty directory that a script has made.
+ * A claim is made under a hidden name, with `owner` in it, and then renamed to `.claim-<id>`
+ * without replacing. So every process that sees the claim sees its owner; a plain rename(2) would
+ * replace the empty directory that a script has made.
  *
- * Any name may belong to another process a moment later, and may be a link to a directory elsewhere.
- * So a claim's directory is opened once; `owner` is made, read and removed below that descriptor, and
- * only after the descriptor was found to be a claim of this agent or of a dead one. By name, a
- * directory is only renamed, or removed if it is empty.
+ * Any name may belong to another process a moment later, and may be a link to a directory
+ * elsewhere. So a claim's directory is opened once; `owner` is made, read and removed below that
+ * descriptor, and only after the descriptor was found to be a claim of this agent or of a dead one.
+ * By name, a directory is only renamed, or removed if it is empty.
  *
  * Two agents may find the same dead one. The first holds the dead agent's lock, and reads `owner`
  * after taking it; the second finds the lock held, as if the owner were alive.
@@ -84,7 +84,7 @@ static int make_lock(int directory, const char *name) {
 }
 
 /* Returns -1 if the lock is held, is missing (ENOENT), or is not a regular file. */
-static int take_lock(const struct claims *self, const char *instance) {
+static int acquire_lock(const struct claims *self, const char *instance) {
   struct stat file;
   return lock_open(ipc_directory_open_file(self->directory, lock_name(instance).text, &file));
 }
@@ -179,17 +179,17 @@ static enum claim failure(void) {
   return errno == EEXIST || errno == ENOTEMPTY ? CLAIM_FOREIGN : CLAIM_REFUSED;
 }
 
-/* Closes the claim. Another process may have its name by now: then it is not taken. */
-static enum claim check_taken(const struct claims *self, const char *name, int claim) {
-  bool taken = staged_file_has_name(claim, self->directory, name);
-  if (!taken)
+/* Closes the claim. If another process has its name by now, it is not acquired. */
+static enum claim confirm_claim(const struct claims *self, const char *name, int claim) {
+  bool is_acquired = staged_file_has_name(claim, self->directory, name);
+  if (!is_acquired)
     (void)unlinkat(claim, OWNER, 0);
   close(claim);
   errno = EBUSY;
-  return taken ? CLAIM_TAKEN : CLAIM_REFUSED;
+  return is_acquired ? CLAIM_ACQUIRED : CLAIM_REFUSED;
 }
 
-enum claim claims_take(struct claims *self, const char *id) {
+enum claim claims_acquire(struct claims *self, const char *id) {
   struct ipc_name name = claim_name(id);
   struct stat file;
   if (fstatat(self->directory, name.text, &file, AT_SYMLINK_NOFOLLOW) == 0)
@@ -203,7 +203,7 @@ enum claim claims_take(struct claims *self, const char *id) {
       return CLAIM_REFUSED;
     if (syscall(SYS_renameat2, self->directory, hidden.text, self->directory, name.text,
                 RENAME_NOREPLACE) == 0)
-      return check_taken(self, name.text, claim);
+      return confirm_claim(self, name.text, claim);
     remove_claim(self, hidden.text, claim);
     ipc_directory_close_entry(claim);
     if (errno != EINVAL && errno != ENOSYS)
@@ -211,7 +211,7 @@ enum claim claims_take(struct claims *self, const char *id) {
     self->plain_mkdir = true;
   }
   int claim = make_claim(self, name.text);
-  return claim >= 0 ? check_taken(self, name.text, claim) : failure();
+  return claim >= 0 ? confirm_claim(self, name.text, claim) : failure();
 }
 
 /* See claims_owner. The caller closes `*claim`, which may be -1. */
@@ -226,7 +226,7 @@ static enum claim_owner find_owner(const struct claims *self, const char *name, 
     return CLAIM_OF_SCRIPT;
   if (strcmp(instance, self->instance) == 0)
     return CLAIM_OF_SELF;
-  *lock = take_lock(self, instance);
+  *lock = acquire_lock(self, instance);
   if (*lock < 0 && errno != ENOENT)
     return CLAIM_OF_AGENT;
   if (staged_file_has_name(*claim, self->directory, name) && has_owner(*claim, again) &&
@@ -297,7 +297,7 @@ static void sweep_lock(struct claims *self, const char *instance) {
   if (strcmp(instance, sweep->dead) == 0 || strcmp(instance, self->instance) == 0 ||
       (sweep->next[0] != '\0' && distance_to(self, instance) >= distance_to(self, sweep->next)))
     return;
-  int lock = take_lock(self, instance);
+  int lock = acquire_lock(self, instance);
   ipc_directory_close_entry(lock);
   if (lock >= 0)
     memcpy(sweep->next, instance, sizeof sweep->next);
@@ -306,7 +306,7 @@ static void sweep_lock(struct claims *self, const char *instance) {
 /* Removes an incomplete result or claim; anything else with such a name stays. */
 static void remove_hidden(struct claims *self, const char *name) {
   char owner[CLAIMS_INSTANCE_LENGTH + 1];
-  int lock = take_lock(self, self->sweep.dead);
+  int lock = acquire_lock(self, self->sweep.dead);
   if (lock < 0)
     return;
   int claim = open_directory(self->directory, name);
@@ -340,7 +340,7 @@ const char *claims_sweep_name(struct claims *self, const char *name) {
 
 void claims_sweep_end(struct claims *self) {
   struct claims_sweep *sweep = &self->sweep;
-  int lock = sweep->dead[0] != '\0' && !sweep->has_claims ? take_lock(self, sweep->dead) : -1;
+  int lock = sweep->dead[0] != '\0' && !sweep->has_claims ? acquire_lock(self, sweep->dead) : -1;
   if (lock >= 0)
     (void)unlinkat(self->directory, lock_name(sweep->dead).text, 0);
   ipc_directory_close_entry(lock);

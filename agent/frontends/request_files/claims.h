@@ -11,18 +11,18 @@
  * Decides which of several agents and scripts executes a request: the one that makes the directory
  * `.claim-<id>`. Scripts make it with mkdir and never remove it. An agent puts a file `owner` with
  * its instance, 16 hexadecimal digits, into it, and holds a lock (flock) on the file
- * `.agent-<instance>` while it runs. If the lock of a claim's owner is free or missing, that agent is
- * dead. A claim without `owner` belongs to a script and is left alone.
+ * `.agent-<instance>` while it runs. If the lock of a claim's owner is free or missing, that agent
+ * is dead. A claim without `owner` belongs to a script and is left alone.
  *
  *   claims_open(&claims, directory)
- *   claims_take                       at most one process in the directory gets CLAIM_TAKEN
+ *   claims_acquire                    at most one process in the directory gets CLAIM_ACQUIRED
  *   claims_owner                      finds the claims of dead agents
  *   claims_drop                       when request and result are gone
  *   claims_close                      removes the lock; claims stay
  *
- * Every other name that an agent makes begins with `.agent-<instance>`, which no other program looks
- * at. No link is followed, and only regular files and directories are opened. A user who may write in
- * the directory can undo a claim, but cannot make the agent change anything outside of it.
+ * Every other name that an agent makes begins with `.agent-<instance>`, which no other program
+ * looks at. No link is followed, and only regular files and directories are opened. A user who may
+ * write in the directory can undo a claim, but cannot make the agent change anything outside of it.
  */
 #define CLAIMS_INSTANCE_LENGTH 16
 
@@ -57,12 +57,12 @@ void claims_close(struct claims *self);
 int claims_renew(struct claims *self);
 
 enum claim {
-  CLAIM_TAKEN,
+  CLAIM_ACQUIRED,
   CLAIM_FOREIGN, /* another process has it */
   CLAIM_REFUSED  /* the system rejects it; errno says why */
 };
 
-enum claim claims_take(struct claims *self, const char *id);
+enum claim claims_acquire(struct claims *self, const char *id);
 
 /* Removes a claim of this agent, or of a dead one. */
 void claims_drop(struct claims *self, const char *id);
@@ -75,9 +75,9 @@ enum claim_owner {
   CLAIM_OF_DEAD
 };
 
-/* Returns the owner of a claim. For CLAIM_OF_DEAD `*lock` is the dead agent's lock, which the caller
-   closes, or -1 if there is none; while it is held, no other agent finds the same claim dead. Else
-   `*lock` is -1. */
+/* Returns the owner of a claim. For CLAIM_OF_DEAD `*lock` is the dead agent's lock, which the
+   caller closes, or -1 if there is none; while it is held, no other agent finds the same claim
+   dead. Else `*lock` is -1. */
 enum claim_owner claims_owner(const struct claims *self, const char *id, int *lock);
 
 /* A sweep visits all names of the directory. It removes the hidden files of one dead agent, and its

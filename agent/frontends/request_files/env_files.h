@@ -17,8 +17,9 @@ struct env_files;
 struct env_files *env_files_new(const char *text, const struct log *log);
 void env_files_free(struct env_files *self);
 
-/* Returns the variables as NAME=value, ended by NULL; the caller frees all of it. A file that cannot
-   be read, or whose text cannot be a variable, is left out and logged once until it is readable. */
+/* Returns the variables as NAME=value, ended by NULL; the caller frees all of it. A file that
+   cannot be read, or whose text cannot be a variable, is left out and logged once until it is
+   readable. */
 char **env_files_read(struct env_files *self);
 
 #endif

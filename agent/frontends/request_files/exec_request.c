@@ -58,8 +58,8 @@ static int check_texts(const char *name, const cJSON *value, struct error *error
   return 0;
 }
 
-/* Returns the next letter of a name, 0 at its end. Case and white space do not count, because people
-   write names into manifests. */
+/* Returns the next letter of a name, 0 at its end. Case and white space do not count, because
+   people write names into manifests. */
 static int next_letter(const char **text) {
   *text += strspn(*text, " \t\n\v\f\r");
   int letter = (unsigned char)**text;
@@ -256,7 +256,8 @@ static char **make_arguments(const struct exec_request *self) {
   return args;
 }
 
-/* The input ends with a line ending, as it does in the reference implementation: tools read lines. */
+/* The input ends with a line ending, as it does in the reference implementation: tools read
+   lines. */
 static struct step_bytes make_input(const struct exec_request *self) {
   struct buffer input = {0};
   if (self->input == NULL)

@@ -21,8 +21,8 @@
  *   {"id":"17…","exitCode":0,"stdout":"…","stderr":"","timedOut":false}
  *
  * A non-empty `argv` is executed without a shell, and `command` and `args` are ignored; else
- * `command` and `args`, joined by blanks, are one line for a shell. null counts as absent, and other
- * fields are ignored. A result always has all of its fields, in one line.
+ * `command` and `args`, joined by blanks, are one line for a shell. null counts as absent, and
+ * other fields are ignored. A result always has all of its fields, in one line.
  */
 #define EXEC_REQUEST_PREFIX "exec-request-"
 #define EXEC_RESULT_PREFIX "exec-result-"
@@ -98,8 +98,8 @@ void exec_request_add_text(const struct exec_request *self, struct buffer *out);
 bool exec_request_id_is_valid(const char *id);
 
 /* Appends the result. The streams lose their trailing line endings; bytes that are not UTF-8 become
-   U+FFFD. `message`, unless it is "", is the last line of stderr, which is never cut. `stream_max` is
-   at most EXEC_RESULT_STREAM_MAX bytes. */
+   U+FFFD. `message`, unless it is "", is the last line of stderr, which is never cut. `stream_max`
+   is at most EXEC_RESULT_STREAM_MAX bytes. */
 void exec_request_add_result(const char *id, const struct execution_result *end,
                              const char *message, size_t stream_max, struct buffer *out);
 

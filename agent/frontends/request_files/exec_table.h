@@ -10,8 +10,8 @@
 #include "base/buffer.h"
 
 /*
- * The known requests, by their ids. A request goes from top to bottom; EXEC_WAITING, EXEC_OTHERS and
- * EXEC_REFUSED start again when the file changes, EXEC_FOREIGN when the other claim is gone.
+ * The known requests, by their ids. A request goes from top to bottom; EXEC_WAITING, EXEC_OTHERS
+ * and EXEC_REFUSED start again when the file changes, EXEC_FOREIGN when the other claim is gone.
  *
  *   NEW ── its file is there ──► FOUND or BEHIND ── its turn, the file is read:
  *    │

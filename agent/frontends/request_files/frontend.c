@@ -27,8 +27,8 @@
 #define DONE_GRACE_MS 1000
 #define DONE_BACKGROUND_MS 200
 
-/* FINISHING: there is a file `done`. LEAVING: the engine wants no more. CLOSING: the engine closes the
-   frontend, and queued requests are answered first. */
+/* FINISHING: there is a file `done`. LEAVING: the engine wants no more. CLOSING: the engine closes
+   the frontend, and queued requests are answered first. */
 enum state { IDLE, SERVING, FINISHING, LEAVING, CLOSING, CLOSED };
 
 struct request_files_frontend {
@@ -300,7 +300,7 @@ static void on_changed(void *owner, const char *name, bool written) {
     inbox_changed(&self->inbox, name, written);
 }
 
-static void on_settled(void *owner, bool scan) {
+static void on_changes_read(void *owner, bool scan) {
   struct request_files_frontend *self = owner;
   if (scan && self->state == SERVING)
     look_at_all(self);
@@ -310,7 +310,8 @@ static void on_settled(void *owner, bool scan) {
 /* --- the frontend ----------------------------------------------------------------------------- */
 
 static void start_serving(struct request_files_frontend *self) {
-  static const struct watch_handler handler = {.changed = on_changed, .settled = on_settled};
+  static const struct watch_handler handler = {.changed = on_changed,
+                                               .changes_read = on_changes_read};
   struct inbox *inbox = &self->inbox;
   struct error error;
   self->state = SERVING;

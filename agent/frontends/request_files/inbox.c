@@ -28,8 +28,8 @@
 /* A file that was read this many times and is still incomplete is read behind the others. */
 #define READS_SOON 8
 
-/* After an EXEC_BEHIND was read there is a pause, so that other work is not delayed in every turn: as
-   long as reading it took, and this many times as long if there is nothing to run. */
+/* After an EXEC_BEHIND was read there is a pause, so that other work is not delayed in every turn:
+   as long as reading it took, and this many times as long if there is nothing to run. */
 #define BEHIND_PAUSE 4
 
 /* The most names of a scan in a turn of the loop; a name of a claim costs several system calls. */
@@ -213,8 +213,8 @@ static bool wait_for_rest(struct inbox *self, struct exec *exec, enum request_fo
 }
 
 /* Sets a state and logs the reason once; not if `how` is NULL. */
-static void put_off(struct inbox *self, struct exec *exec, enum exec_state state, const char *how,
-                    const char *why) {
+static void set_aside(struct inbox *self, struct exec *exec, enum exec_state state, const char *how,
+                      const char *why) {
   if (how != NULL && !exec->logged) {
     log_line(self->log, LOG_WARN, NULL, "[%s] %s: %s%s", exec->id, how, why,
              state == EXEC_REFUSED ? ": tried again" : "");
@@ -223,7 +223,8 @@ static void put_off(struct inbox *self, struct exec *exec, enum exec_state state
   exec_table_set(&self->execs, exec, state);
 }
 
-/* Handles a request that another process has claimed. Answers it if that was an agent and is dead. */
+/* Handles a request that another process has claimed. Answers it if that was an agent and is
+   dead. */
 static void check_foreign_claim(struct inbox *self, struct exec *exec) {
   int lock;
   bool answered = has_result(self, exec->id);
@@ -257,8 +258,8 @@ static bool claim_request(struct inbox *self, struct exec *exec) {
     exec_table_set(&self->execs, exec, EXEC_ANSWERED);
     return false;
   }
-  switch (claims_take(&self->claims, exec->id)) {
-  case CLAIM_TAKEN:
+  switch (claims_acquire(&self->claims, exec->id)) {
+  case CLAIM_ACQUIRED:
     if (has_request(self, exec->id) && !has_result(self, exec->id))
       return true;
     inbox_drop(self, exec); /* another agent was faster, and has finished */
@@ -267,7 +268,7 @@ static bool claim_request(struct inbox *self, struct exec *exec) {
     check_foreign_claim(self, exec);
     break;
   case CLAIM_REFUSED:
-    put_off(self, exec, EXEC_REFUSED, "cannot be claimed", strerror(errno));
+    set_aside(self, exec, EXEC_REFUSED, "cannot be claimed", strerror(errno));
     break;
   }
   return false;
@@ -297,9 +298,9 @@ static void read_request(struct inbox *self, struct exec *exec) {
   if (found == REQUEST_GONE)
     exec_table_remove(&self->execs, exec);
   else if (found == REQUEST_OF_OTHERS || found == REQUEST_NONE)
-    put_off(self, exec, EXEC_OTHERS, found == REQUEST_NONE ? "is ignored" : NULL, error.text);
+    set_aside(self, exec, EXEC_OTHERS, found == REQUEST_NONE ? "is ignored" : NULL, error.text);
   else if (found == REQUEST_UNREADABLE)
-    put_off(self, exec, EXEC_REFUSED, "cannot be read", error.text);
+    set_aside(self, exec, EXEC_REFUSED, "cannot be read", error.text);
   else if (!wait_for_rest(self, exec, found, closed) && claim_request(self, exec))
     queue_claimed(self, exec, &request, found, &error);
   exec_request_release(&request);
@@ -400,8 +401,8 @@ static bool is_sweep(const struct inbox *self) {
   return self->scans % SWEEP_SCANS == 0;
 }
 
-/* Removes a claim whose request and result are gone, and files of dead agents. A request may be there
-   and not known yet. */
+/* Removes a claim whose request and result are gone, and files of dead agents. A request may be
+   there and not known yet. */
 static void sweep_name(struct inbox *self, const char *name) {
   const char *id = claims_sweep_name(&self->claims, name);
   if (id != NULL && exec_table_get(&self->execs, id, false) == NULL && !has_request(self, id) &&

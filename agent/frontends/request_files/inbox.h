@@ -19,11 +19,11 @@
  * there when the result is written. Events only say where to look (inbox_changed); a scan finds the
  * same changes without them.
  *
- * Other containers decide how many files there are, how large they are and how often they change. So
- * all work is done in bounded turns: a number of names, a number of files, one large file. A file
- * that has not changed is not read again. Files that an earlier scan has found are read first, so
- * that changes of some do not delay others; large files, and those that change all the time, wait in
- * a second queue, EXEC_BEHIND.
+ * Other containers decide how many files there are, how large they are and how often they change.
+ * So all work is done in bounded turns: a number of names, a number of files, one large file. A
+ * file that has not changed is not read again. Files that an earlier scan has found are read first,
+ * so that changes of some do not delay others; large files, and those that change all the time,
+ * wait in a second queue, EXEC_BEHIND.
  *
  * At most once: the claim is made before the command runs, and removed when request and result are
  * both gone. Another agent may have read the request before and take the claim after that, so an

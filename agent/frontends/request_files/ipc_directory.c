@@ -83,8 +83,8 @@ bool ipc_directory_has_file(const struct ipc_directory *self, const char *name) 
   return fstatat(self->tools, name, &file, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(file.st_mode);
 }
 
-/* Reads a file of about this size. One more byte is asked for, so that the end is found without more
-   memory: touching new memory costs more than reading into it. */
+/* Reads a file of about this size. One more byte is asked for, so that the end is found without
+   more memory: touching new memory costs more than reading into it. */
 static int read_open(int fd, size_t size, size_t max, struct buffer *out) {
   size_t before = out->length;
   (void)buffer_space(out, size + 1);

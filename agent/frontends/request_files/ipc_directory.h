@@ -37,17 +37,17 @@ struct ipc_directory {
 int ipc_directory_open(struct ipc_directory *self, const char *path, struct error *error);
 void ipc_directory_close(struct ipc_directory *self);
 
-/* Opens `tools`, or makes it with the mode of the shared directory, so that the same users may write
-   in it. Returns false if the directory that is open still has the name. Otherwise `tools` is another
-   one, or -1, and the error says why it can be neither opened nor made. */
+/* Opens `tools`, or makes it with the mode of the shared directory, so that the same users may
+   write in it. Returns false if the directory that is open still has the name. Otherwise `tools` is
+   another one, or -1, and the error says why it can be neither opened nor made. */
 bool ipc_directory_find_tools(struct ipc_directory *self, struct error *error);
 
 /* Returns true if there is a regular file `done`, or a link to one: the requester has finished. */
 bool ipc_directory_is_done(const struct ipc_directory *self);
 
 /* Appends a file's bytes to `out`. Returns 0, or -1 with errno: ENOENT if there is no such file,
-   ENXIO if it is not a regular file, EFBIG if it has more than `max` bytes; `*file` is valid for the
-   latter two. */
+   ENXIO if it is not a regular file, EFBIG if it has more than `max` bytes; `*file` is valid for
+   the latter two. */
 int ipc_directory_read(const struct ipc_directory *self, const char *name, size_t max,
                        struct buffer *out, struct stat *file);
 
@@ -56,8 +56,8 @@ bool ipc_directory_has(const struct ipc_directory *self, const char *name);
 /* Returns true if a regular file has this name. */
 bool ipc_directory_has_file(const struct ipc_directory *self, const char *name);
 
-/* Writes a file that every user may read. It is written under the name `hidden` and then renamed, so
-   it appears whole. Returns 0, or -1 with errno, and leaves no file then. */
+/* Writes a file that every user may read. It is written under the name `hidden` and then renamed,
+   so it appears whole. Returns 0, or -1 with errno, and leaves no file then. */
 int ipc_directory_write(const struct ipc_directory *self, const char *hidden, const char *name,
                         const struct buffer *bytes);
 

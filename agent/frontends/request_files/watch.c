@@ -34,7 +34,7 @@ static void arm(struct watch *self) {
   loop_timer_start(self->timer, self->fd >= 0 ? WATCH_SCAN_MS : WATCH_SCAN_ALONE_MS);
 }
 
-static void give_up(struct watch *self, const char *what) {
+static void scan_without_inotify(struct watch *self, const char *what) {
   log_line(self->log, LOG_WARN, NULL, "%s: %s: looking every %d ms instead", what, strerror(errno),
            WATCH_SCAN_ALONE_MS);
   if (self->readable != NULL)
@@ -70,12 +70,12 @@ LOOP_CALLBACK(on_readable, struct watch *self) {
     at += (ssize_t)sizeof *event + (ssize_t)event->len;
   }
   if (scan || is_changed)
-    self->handler->settled(self->owner, scan);
+    self->handler->changes_read(self->owner, scan);
 }
 
 LOOP_CALLBACK(on_timer, struct watch *self) {
   arm(self);
-  self->handler->settled(self->owner, true);
+  self->handler->changes_read(self->owner, true);
 }
 
 /* --- the rest -------------------------------------------------------------------------------- */
@@ -98,7 +98,7 @@ struct watch *watch_new(struct event_base *base, const struct log *log, int dire
     self->top = add_watch(self, directory, TOP_MASK);
   }
   if (self->fd < 0 || self->top < 0)
-    give_up(self, "inotify");
+    scan_without_inotify(self, "inotify");
   arm(self);
   return self;
 }
@@ -113,7 +113,7 @@ void watch_tools(struct watch *self, int tools) {
     (void)inotify_rm_watch(self->fd, before); /* fails if the kernel has removed it */
   errno = error;
   if (self->tools < 0) {
-    give_up(self, "inotify");
+    scan_without_inotify(self, "inotify");
     arm(self);
   }
 }

@@ -26,8 +26,8 @@ struct watch_handler {
   /* A file in `tools` was closed after writing or renamed to this name (`written`), or no file has
      this name any more. The name is valid during the call. */
   void (*changed)(void *owner, const char *name, bool written);
-  /* Follows the calls of changed(). With `scan` the owner must look at all names. */
-  void (*settled)(void *owner, bool scan);
+  /* All changes of this turn were reported. With `scan` the owner must look at all names. */
+  void (*changes_read)(void *owner, bool scan);
 };
 
 /* The descriptors stay the caller's; O_PATH is enough. The caller makes the first scan. */

@@ -1,6 +1,6 @@
 /*
- * Errors of invalid lines, and of arguments that a tool rejects, wait among the calls for their turn,
- * so answers have the order of the lines: no known host compares ids.
+ * Errors of invalid lines, and of arguments that a tool rejects, wait among the calls for their
+ * turn, so answers have the order of the lines: no known host compares ids.
  */
 #include "agent/frontends/stdio/frontend.h"
 
@@ -58,7 +58,7 @@ static void leave_runner(struct calls *calls, bool failed) {
                "the end of its call");
 }
 
-static void over(struct calls *calls, struct call *base, const struct execution_result *end) {
+static void answer(struct calls *calls, struct call *base, const struct execution_result *end) {
   const struct stdio_call *call = call_of(base);
   const struct stdio_address to = {.dialect = call->dialect, .id = base->id};
   struct buffer *out = stdio_channel_out(&calls->stdio_channel);
@@ -93,7 +93,7 @@ static void release_call(struct calls *calls, struct call *call) {
 }
 
 static const struct calls_type calls_type = {
-    .over = over, .report = report, .release = release_call};
+    .answer = answer, .report = report, .release = release_call};
 
 /* --- requests -------------------------------------------------------------------------------- */
 
@@ -158,7 +158,7 @@ static void serve_request(struct stdio_frontend *self, const struct stdio_reques
   }
 }
 
-static void take_line(struct frontend *frontend, const struct input_line *line) {
+static void handle_line(struct frontend *frontend, const struct input_line *line) {
   struct stdio_frontend *self = self_of(frontend);
   struct stdio_request request;
   struct error error;
@@ -176,7 +176,7 @@ static void take_line(struct frontend *frontend, const struct input_line *line) 
 }
 
 /* Calls the runner's tool. */
-static void take_arguments(struct frontend *frontend, const char *bytes, size_t length) {
+static void handle_arguments(struct frontend *frontend, const char *bytes, size_t length) {
   struct stdio_frontend *self = self_of(frontend);
   struct stdio_request request;
   (void)event_del(self->limit);
@@ -234,7 +234,7 @@ static const struct frontend_type stdio_frontend_type = {.name = "stdio",
                                                          .dump = calls_frontend_dump,
                                                          .free = free_frontend};
 
-static const struct stdio_channel_type stdio_channel_type = {.line = take_line,
+static const struct stdio_channel_type stdio_channel_type = {.line = handle_line,
                                                              .may_take = may_take_lines,
                                                              .go_on = calls_frontend_go_on,
                                                              .gone = AGENT_EXIT_SHUTDOWN,
@@ -242,7 +242,7 @@ static const struct stdio_channel_type stdio_channel_type = {.line = take_line,
                                                              .stall_ms = STDIO_FRONTEND_STALL_MS};
 
 static const struct stdio_channel_type runner_stdio_channel_type = {
-    .value = take_arguments,
+    .value = handle_arguments,
     .go_on = calls_frontend_go_on,
     .gone = AGENT_EXIT_SIGNAL + SIGPIPE,
     .fast_ms = STDIO_CHANNEL_FAST_MS};

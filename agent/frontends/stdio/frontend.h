@@ -19,17 +19,17 @@
  *   {"jsonrpc":"2.0","id":2,"result":{"output":"hi","success":true,"metadata":{…}}}
  *
  * Tools run one after the other, and their answers and those to invalid lines have the order of the
- * lines; info, ping, cancel and shutdown are answered at once. At the end of the input the remaining
- * requests are executed and answered, and the program exits with 0; after a shutdown it exits
- * without executing them.
+ * lines; info, ping, cancel and shutdown are answered at once. At the end of the input the
+ * remaining requests are executed and answered, and the program exits with 0; after a shutdown it
+ * exits without executing them.
  *
- * The program also exits with 0 when the reader of standard output is gone, with 3 if standard output
- * cannot be written or is not read for STDIO_FRONTEND_STALL_MS at the end, and with 128+N after
- * signal N.
+ * The program also exits with 0 when the reader of standard output is gone, with 3 if standard
+ * output cannot be written or is not read for STDIO_FRONTEND_STALL_MS at the end, and with 128+N
+ * after signal N.
  *
  * `tool-runner NAME` is one call. Its input is the JSON object of the tool's arguments, which ends
- * with its last bracket; the program waits for neither a newline nor the end of the input. The answer
- * is one line, {"output":…,"metadata":{…}}, and the program exits with
+ * with its last bracket; the program waits for neither a newline nor the end of the input. The
+ * answer is one line, {"output":…,"metadata":{…}}, and the program exits with
  *
  *   0     the tool succeeded
  *   1     the tool failed or rejected its arguments
@@ -40,8 +40,9 @@
 /* How long the program waits at its end for the next byte to be read, in milliseconds. */
 #define STDIO_FRONTEND_STALL_MS 5000
 
-/* The default deadline of answers in JSON-RPC, and of a runner after its start, in seconds. Hosts of
-   both kill a process that has not answered after 60 s. Other requests have no default deadline. */
+/* The default deadline of answers in JSON-RPC, and of a runner after its start, in seconds. Hosts
+   of both kill a process that has not answered after 60 s. Other requests have no default
+   deadline. */
 #define STDIO_FRONTEND_DEADLINE_SECONDS 55
 
 /* The texts must outlive the frontend. */

@@ -149,7 +149,7 @@ static int read_execute(struct stdio_request *self, const struct stdio_rules *ru
 
 /* Removes the parameters that are for the frontend. A model may repeat the method among the
    arguments. */
-static void take_own_params(struct stdio_request *self, cJSON *params, const char *method) {
+static void remove_own_params(struct stdio_request *self, cJSON *params, const char *method) {
   self->wants_progress = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(params, "_progress"));
   cJSON_DeleteItemFromObjectCaseSensitive(params, "_progress");
   const cJSON *name = get(params, "method");
@@ -166,7 +166,7 @@ static int read_call(struct stdio_request *self, const struct stdio_rules *rules
   self->method = STDIO_CALL;
   self->arguments = params;
   if (params != NULL)
-    take_own_params(self, params, method);
+    remove_own_params(self, params, method);
   return tool != NULL ? choose_tool(self, rules, tool, STDIO_METHOD_NOT_FOUND)
                       : read_execute(self, rules, params);
 }

@@ -45,8 +45,8 @@ enum {
   STDIO_INVALID_PARAMS = -32602
 };
 
-/* How a request is answered. The id is part of the line, or static; without a text, the request is a
-   notification and gets no answer, except that of a runner. */
+/* How a request is answered. The id is part of the line, or static; without a text, the request is
+   a notification and gets no answer, except that of a runner. */
 struct stdio_address {
   enum stdio_dialect dialect;
   struct json_member id;
@@ -79,8 +79,8 @@ struct stdio_request {
 void stdio_request_parse(struct stdio_request *self, const struct stdio_rules *rules,
                          const char *line, size_t length);
 
-/* Makes an invalid request of a line that cannot be parsed. The outline (line_reader.h) tells its id
-   and its dialect, if they can be read. */
+/* Makes an invalid request of a line that cannot be parsed. The outline (line_reader.h) tells its
+   id and its dialect, if they can be read. */
 void stdio_request_init_error(struct stdio_request *self, const struct stdio_rules *rules,
                               const char *outline, size_t length, const struct error *error);
 
@@ -96,8 +96,8 @@ void stdio_answer_error(struct buffer *out, const struct stdio_address *to, int 
 /* The result is this JSON: "null", "{}". */
 void stdio_answer_json(struct buffer *out, const struct stdio_address *to, const char *json);
 
-/* Answers a call that was not executed, because its arguments were rejected or it was cancelled. The
-   reason begins with TOOL_ERROR. */
+/* Answers a call that was not executed, because its arguments were rejected or it was cancelled.
+   The reason begins with TOOL_ERROR. */
 void stdio_answer_refusal(struct buffer *out, const struct stdio_address *to, const char *reason,
                           size_t length);
 

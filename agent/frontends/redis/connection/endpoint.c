@@ -115,7 +115,7 @@ static bool send_password(struct endpoint *self) {
   return send_command(self, words, 2) && send_query(self);
 }
 
-static void take_master(struct endpoint *self, const redisReply *reply) {
+static void use_master(struct endpoint *self, const redisReply *reply) {
   unsigned number;
   const redisReply *host = reply->elements == 2 ? reply->element[0] : NULL;
   const redisReply *port = reply->elements == 2 ? reply->element[1] : NULL;
@@ -143,7 +143,7 @@ static void on_reply(void *owner, const redisReply *reply) {
   } else if (self->login == PASSWORD_SENT) {
     self->login = PASSWORD_ACCEPTED;
   } else if (reply->type == REDIS_REPLY_ARRAY) {
-    take_master(self, reply);
+    use_master(self, reply);
   } else {
     char text[128];
     const struct connection_error why = {text, CONNECTION_ERROR_NO_MASTER};

@@ -37,8 +37,8 @@ void endpoint_cancel(struct endpoint *self);
 void endpoint_name(const struct endpoint *self, char *out, size_t size);
 
 /* Sends the next dial to this "host:port". Returns false if that is no address, or after
-   ENDPOINT_REDIRECTS_MAX in a row without endpoint_mark_healthy (two nodes may name each other): the
-   next dial goes to the URL's own address then. Sentinels are not redirected. */
+   ENDPOINT_REDIRECTS_MAX in a row without endpoint_mark_healthy (two nodes may name each other):
+   the next dial goes to the URL's own address then. Sentinels are not redirected. */
 #define ENDPOINT_REDIRECTS_MAX 5
 bool endpoint_redirect(struct endpoint *self, const char *target);
 

@@ -20,8 +20,8 @@
  * commands: after a loss the owner sends again whatever was not answered.
  *
  *   STOPPED -> DIALING              redis_connection_start, redis_connection_prepare
- *   DIALING -> HANDSHAKING          the socket is connected: AUTH, SELECT and ROLE as far as the URL
- *                                   needs them, CLIENT SETNAME and the owner's commands are sent
+ *   DIALING -> HANDSHAKING          the socket is connected: CLIENT SETNAME is sent, AUTH, SELECT and
+ *                                   ROLE if the URL needs them, and the owner's commands
  *   HANDSHAKING -> READY            every reply of the handshake is good
  *   HANDSHAKING -> PREPARED         the same, before redis_connection_start
  *   PREPARED -> READY               redis_connection_start
@@ -30,9 +30,9 @@
  *   any -> STOPPED                  redis_connection_stop; before failed(); or preparing has failed
  *
  * Pauses double until a reply is useful. A connected socket is not enough, because the next command
- * may lose it for the same reason. Once the connection has been ready, half of each pause is random,
- * so that a fleet of agents does not reconnect in one wave. The connection never gives up: its owner
- * knows how long to wait.
+ * may lose it for the same reason. Once the connection has been ready, half of each pause is
+ * random, so that a fleet of agents does not reconnect in one wave. The connection never gives up:
+ * its owner knows how long to wait.
  *
  * An outage lasts from the first failure until a reply is useful. Each reason is logged once per
  * outage. An error reply that comes and goes, such as OOM, is logged once in
@@ -110,8 +110,8 @@ struct redis_connection *redis_connection_new(struct event_base *base, const str
                                               void *owner);
 void redis_connection_free(struct redis_connection *self);
 
-/* Connects once, ahead of redis_connection_start. A failure is neither logged nor reported; the only
-   callbacks are connected() and greeted(). Does nothing unless the connection is stopped. */
+/* Connects once, ahead of redis_connection_start. A failure is neither logged nor reported; the
+   only callbacks are connected() and greeted(). Does nothing unless the connection is stopped. */
 void redis_connection_prepare(struct redis_connection *self);
 
 /* Connects. Returns true if the connection is ready already because it was prepared; ready() does
@@ -147,8 +147,8 @@ void redis_connection_set_reply_timeout(struct redis_connection *self, int milli
 void redis_connection_reconnect(struct redis_connection *self, const char *why);
 
 /* Handles an error reply. If another connection may help, reconnects and returns true: at once if
-   the keys have moved to another node of a cluster, else as redis_connection_reconnect does. Returns
-   false for a permanent error; nothing was done then. */
+   the keys have moved to another node of a cluster, else as redis_connection_reconnect does.
+   Returns false for a permanent error; nothing was done then. */
 bool redis_connection_recover(struct redis_connection *self, const char *text);
 
 /* Returns the text of an error reply for people; see error_reply_explain. */

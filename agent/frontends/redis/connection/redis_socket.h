@@ -60,8 +60,8 @@ void redis_socket_open(struct redis_socket *self, struct transport *transport);
 /* Idempotent. */
 void redis_socket_close(struct redis_socket *self);
 
-/* Writes what an open socket takes now and returns the number of bytes. writable() or lost() follows
-   if that is less than all. */
+/* Writes what an open socket takes now and returns the number of bytes. writable() or lost()
+   follows if that is less than all. */
 size_t redis_socket_write(struct redis_socket *self, const struct iovec *pieces, int count);
 
 /* Sets after how many milliseconds without progress an open socket is lost; 0: no reply is due. The

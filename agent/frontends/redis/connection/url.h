@@ -18,8 +18,8 @@ struct tls;
  *   rediss+sentinel://…                            the same over TLS, sentinels and servers
  *   host[:port],…[,password=…,user=…,defaultDatabase=n,ssl=true,sslHost=…,serviceName=…]
  *
- * The last one is that of StackExchange.Redis: one of several hosts is the primary; with serviceName
- * they are sentinels. With ssl the default port is 6380. Its other options are ignored.
+ * The last one is that of StackExchange.Redis: one of several hosts is the primary; with
+ * serviceName they are sentinels. With ssl the default port is 6380. Its other options are ignored.
  */
 #define REDIS_URL_DEFAULT_PORT 6379
 #define REDIS_URL_SENTINEL_PORT 26379
@@ -67,8 +67,8 @@ void redis_url_release(struct redis_url *self);
 void redis_url_name(const struct redis_url *self, char *out, size_t size);
 
 /* Overwrites each byte of the text's password with '*', in memory that others can see, such as the
-   arguments of a process. Accepts text that begins with "--redis-url=", and malformed text, of which
-   it may overwrite more. */
+   arguments of a process. Accepts text that begins with "--redis-url=", and malformed text, of
+   which it may overwrite more. */
 void redis_url_redact(char *text);
 
 #endif
