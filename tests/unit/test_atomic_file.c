@@ -17,8 +17,7 @@
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
-/* Every descriptor is closed again. Returns the error's text, "" where there is none; valid until
-   the next call. */
+/* Returns the error's text, or "", until the next call. Checks that no descriptor is left open. */
 static const char *try_to_write(const struct tree *tree, const char *path, const char *content,
                                 size_t length) {
   static struct error error;
@@ -40,10 +39,10 @@ static void expect_rejected(const struct tree *tree, const char *path, const cha
 
 #define MARK "\xEF\xBB\xBF"
 
-/* Links are written through, and stay; what is missing on the way is made. */
+/* Links are followed and kept; missing directories are created. */
 TREE_TEST(a_file_is_made_or_replaced) {
   static const struct {
-    const char *path, *text, *file, *content; /* of `file`, NULL: `path`, then */
+    const char *path, *text, *file, *content; /* of `file`; NULL: of `path` */
   } rows[] = {
       {"file", "new\n", NULL, "new\n"},
       {"file", "another", NULL, "another"},
@@ -51,7 +50,7 @@ TREE_TEST(a_file_is_made_or_replaced) {
       {"empty", "", NULL, ""},
       {"a/b//c/./file", "new", "a/b/c/file", "new"},
       {"a/b/../d/file", "new", "a/d/file", "new"},
-      {"marked", MARK "old", NULL, MARK "old"}, /* a byte order mark stays */
+      {"marked", MARK "old", NULL, MARK "old"}, /* a byte order mark is kept */
       {"marked", "new", NULL, MARK "new"},
       {"marked", MARK "newer", NULL, MARK "newer"},
       {"marked", "", NULL, MARK},
@@ -85,7 +84,7 @@ TREE_TEST(a_file_is_made_or_replaced) {
   tree_expect(tree, "masked", "new", 0640);
 }
 
-/* Who reads it reads on, and other names of it are other files from then on. */
+/* A reader keeps the old content, and so do other hard links. */
 TREE_TEST(an_open_file_keeps_the_old_content) {
   char text[32];
   tree_make(tree, "file=old");
@@ -124,42 +123,13 @@ TREE_TEST(each_rejection_has_its_reason) {
   assert_int_equal(tree_count(tree, "directory"), 0);
 }
 
-/* The kernel's limits, which are told before anything is made: of a name, of a path, of links. */
-TREE_TEST(each_limit_is_exact) {
-  char name[256], path[PATH_MAX + 1] = "new/", link[16] = "file", next[16];
-  memset(name, 'x', sizeof name);
-  name[255] = '\0'; /* the longest that there is */
-  struct error expected;
-  (void)error_set(&expected, "cannot write file (File name too long): %sx", name);
-  expect_rejected(tree, formatted("%sx", name), expected.text);
-  write_text(tree, name, "new");
-  assert_int_equal(unlinkat(tree->fd, name, 0), 0);
-  for (size_t i = 4; i < PATH_MAX; i++)
-    path[i] = i % 2 == 0 ? '.' : '/';
-  path[PATH_MAX] = '\0';
-  const char *text = try_to_write(tree, path, "new", 3);
-  assert_ptr_equal(strstr(text, "cannot write file (File name too long): new/./"), text);
-  assert_int_equal(tree_count(tree, "."), 0);
-  memcpy(path + PATH_MAX - 4, "//x", 4);
-  write_text(tree, path, "new");
-  tree_expect(tree, "new/x", "new", 0644);
-  for (int i = 1; i <= 41; i++) {
-    (void)snprintf(next, sizeof next, "%d", i);
-    assert_int_equal(symlinkat(link, tree->fd, next), 0);
-    strcpy(link, next);
-  }
-  write_text(tree, "40", "new");
-  tree_expect(tree, "file", "new", 0644);
-  expect_rejected(tree, "41", "cannot write file (Too many levels of symbolic links): 41");
-}
-
-/* A link of /proc leads to an open file. What it says may be no path, or no longer the file's. */
+/* A link in /proc leads to an open file. Its text may be no path, or no longer that of the file. */
 TREE_TEST(links_in_proc_are_checked) {
   int ends[2];
   tree_make(tree, "file=old");
   int fd = openat(tree->fd, "file", O_RDONLY | O_CLOEXEC);
   const char *path = formatted("/proc/self/fd/%d", fd);
-  write_text(tree, path, "new"); /* it says the truth */
+  write_text(tree, path, "new"); /* its text is correct */
   tree_expect(tree, "file", "new", 0644);
   const char *text = formatted("cannot write file (Operation not supported): %s", path);
   expect_rejected(tree, path, text); /* "…/file (deleted)", which was replaced */
@@ -191,10 +161,10 @@ static void expect_edit(const struct tree *tree, const char *name, const char *r
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
-/* What cannot be read has the errors of a read, and no directory is made for it. */
+/* A file that cannot be read gives the errors of a read, and no directory is created. */
 TREE_TEST(a_text_is_edited_or_kept) {
   static const struct {
-    const char *name, *reason; /* NULL: it is edited; else the path follows a colon */
+    const char *name, *reason; /* NULL if it is edited; otherwise the path follows */
   } rows[] = {
       {"file", NULL},
       {"empty", NULL},
@@ -282,8 +252,8 @@ static ino_t inode_of(const struct tree *tree, const char *name) {
   return file.st_ino;
 }
 
-/* A file that cannot be given to its owner or its group again is written in place, by all of its
-   names. Set-id bits go then, as they do at any write. */
+/* A file that cannot keep its owner and group is written in place, under all of its names, which
+   clears set-id bits. */
 TREE_TEST(owner_group_and_mode_are_kept) {
   static const struct {
     uid_t owner;
@@ -330,8 +300,8 @@ TREE_TEST(a_file_written_in_place_has_only_the_new_content) {
   }
 }
 
-/* As Kubernetes sets up a volume with an fsGroup: whoever is in the group writes, and what is made
-   is the group's. */
+/* A Kubernetes volume with an fsGroup: members of the group may write, and new files belong to
+   the group. */
 TREE_TEST(files_of_a_group_directory_keep_their_group) {
   struct stat directory;
   assert_int_equal(fchown(tree->fd, 0, TEAM), 0);
@@ -348,8 +318,8 @@ TREE_TEST(files_of_a_group_directory_keep_their_group) {
   assert_int_equal(directory.st_mode, S_IFDIR | 02755);
 }
 
-/* Write-protected, or in a directory that is. The files of others are written in place where they
-   cannot be replaced: in such a directory, or in one as /tmp is. */
+/* Write-protected files and directories. The files of other users are written in place in such a
+   directory, and in one like /tmp. */
 TREE_TEST(what_is_not_permitted_is_rejected) {
   static const struct {
     const char *path, *reason;
@@ -393,7 +363,7 @@ static int open_it(void *context, struct error *error) {
   return openat(self->tree->fd, self->path, O_PATH | O_CLOEXEC);
 }
 
-/* By default it does not go where another user points to in a directory such as /tmp. */
+/* By default the kernel does not follow the links of other users in a directory such as /tmp. */
 TREE_TEST(links_are_followed_if_the_kernel_follows_them) {
   struct error error = {.text = ""};
   struct writing writing = {tree, "tmp/link"};
@@ -417,7 +387,7 @@ static int leave_a_hidden_file(void *context, struct error *error) {
   return staged_file_begin(&staged, tree->fd, "file", 0600); /* the child's end leaves it behind */
 }
 
-/* Each has a hidden file of its own, and what one left behind is not in the other's way. */
+/* Each user has its own hidden file, and an abandoned one does not block another user. */
 TREE_TEST(each_user_has_a_hidden_file_of_its_own) {
   struct error error;
   assert_int_equal(fchmod(tree->fd, 01777), 0);
@@ -427,7 +397,7 @@ TREE_TEST(each_user_has_a_hidden_file_of_its_own) {
   assert_int_equal(tree_count(tree, "."), 3);
   write_as(tree, "file", NOBODY, NOBODY);
   expect_new(tree, "file", NOBODY, NOBODY, 0644);
-  assert_int_equal(tree_count(tree, "."), 2); /* the other user's is the other's to remove */
+  assert_int_equal(tree_count(tree, "."), 2); /* only the other user removes it */
 }
 
 /* --- access lists and extended attributes ----------------------------------------------------- */
@@ -435,7 +405,7 @@ TREE_TEST(each_user_has_a_hidden_file_of_its_own) {
 #define ACCESS "system.posix_acl_access"
 #define DEFAULT "system.posix_acl_default"
 
-/* As the kernel takes it: version 2, then tag, rights and id of each entry. */
+/* The format of the kernel: version 2, then tag, rights and ID of each entry. */
 struct access_list {
   uint32_t version;
   struct {
@@ -455,7 +425,7 @@ static void set_list(const struct tree *tree, const char *name, const char *attr
   assert_int_equal(setxattr(tree_path(tree, name), attribute, list, 4 + count * 8, 0), 0);
 }
 
-/* NULL: it has none, so that the mode says everything. */
+/* NULL if there is none. */
 static void expect_list(const struct tree *tree, const char *name, const struct access_list *list) {
   struct access_list found = {0};
   ssize_t length = getxattr(tree_path(tree, name), ACCESS, &found, sizeof found);
@@ -479,7 +449,7 @@ static const struct access_list for_other = {
     2,
     {{OWNER, 6, NO_ID}, {USER, 4, OTHER}, {GROUP, 0, NO_ID}, {MASK, 4, NO_ID}, {OTHERS, 0, NO_ID}}};
 
-/* What the directory gives to new files, a replaced one does not get. */
+/* A replaced file does not get what the directory gives to new files. */
 TREE_TEST(a_default_access_list_applies_to_new_files) {
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   make(tree, "plain", 0, TEAM, 0640);
@@ -518,11 +488,11 @@ TREE_TEST(an_access_list_is_kept_if_the_owner_cannot_be) {
   expect_list(tree, "file", &list);
 }
 
-/* As far as the writer may set them, and as they belong to the file and not to its content. */
+/* As far as the writer may set them, and only those that do not belong to the content. */
 TREE_TEST(extended_attributes_are_kept) {
   static const struct {
     const char *name, *value;
-    ssize_t length, kept[2]; /* by root, by others; -1: not */
+    ssize_t length, kept[2]; /* kept by root, kept by others; -1 if not */
   } rows[] = {
       {"user.mark", "a\0b", 3, {3, 3}},
       {"user.empty", "", 0, {0, 0}},

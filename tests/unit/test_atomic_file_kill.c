@@ -1,5 +1,5 @@
-/* Writers that are killed at any moment, and many at once: a reader finds the old file or the new
-   one, whole, and what the killed leave behind is gone after the next write. */
+/* Writers that are killed at any moment, and many at once: a reader finds the whole old file or
+   the whole new one, and the next write removes what a killed writer leaves. */
 
 #include <fcntl.h>
 #include <signal.h>
@@ -19,7 +19,7 @@
 
 enum { WRITERS = 8, WRITES = 100, LENGTH = 65536, CALLS_MAX = 10000 };
 
-/* All of one letter, or it is not whole. */
+/* Writes a content of one letter, which shows whether a file is whole. */
 static int write_letter(const struct tree *tree, const char *path, char letter) {
   static char content[LENGTH];
   struct error error;
@@ -27,7 +27,7 @@ static int write_letter(const struct tree *tree, const char *path, char letter) 
   return atomic_file_write(tree->fd, path, content, sizeof content, &error);
 }
 
-/* The letter; 0 when there is no file, -1 when it is not whole. */
+/* Returns the letter, 0 if there is no file, or -1 if it is not whole. */
 static int look(const struct tree *tree, const char *path) {
   char content[LENGTH + 1];
   int fd = openat(tree->fd, path, O_RDONLY | O_CLOEXEC);
@@ -49,7 +49,7 @@ static int end_of(pid_t pid) {
   return status;
 }
 
-/* As the last chunk of an upload does. */
+/* Moves a file like the last chunk of an upload. */
 static int move_letter(const struct tree *tree, const char *path, char letter) {
   struct error error;
   (void)letter;
@@ -72,13 +72,12 @@ static pid_t start_traced(const struct tree *tree, writer *write, const char *pa
   _exit(write(tree, path, 'b') == 0 ? 0 : 1);
 }
 
-/* Kills a writer between its system calls number n and n + 1. Returns false when it has left
-   before. */
+/* Kills a writer between its system calls n and n + 1. Returns false if it has exited before. */
 static bool kill_between_calls(const struct tree *tree, writer *write, const char *path,
                                int number) {
   pid_t pid = start_traced(tree, write, path);
   int status;
-  assert_int_equal(waitpid(pid, &status, 0), pid);                 /* it has stopped itself */
+  assert_int_equal(waitpid(pid, &status, 0), pid);                 /* by itself */
   for (int i = 0; i < 2 * number + 1 && WIFSTOPPED(status); i++) { /* at each entry and exit */
     assert_int_equal(ptrace(PTRACE_SYSCALL, pid, NULL, NULL), 0);
     status = end_of(pid);
@@ -102,7 +101,7 @@ static void old_file(const struct tree *tree) {
   assert_int_equal(fchmodat(tree->fd, "a/file", 0400, 0), 0);
 }
 
-/* The writer finds the hidden file of one that was killed before. */
+/* The writer finds the hidden file of a killed one. */
 static void old_and_hidden_file(const struct tree *tree) {
   old_file(tree);
   pid_t pid = fork();
@@ -123,7 +122,7 @@ static void no_file(const struct tree *tree) {
   assert_false(tree_has(tree, "new"));
 }
 
-/* Each moment that makes a difference, one after the other. */
+/* Every moment between two system calls, one after the other. */
 TREE_TEST(a_kill_during_a_write_leaves_a_whole_file) {
   static const struct {
     const char *path, *directory;
@@ -159,7 +158,7 @@ TREE_TEST(a_kill_during_a_write_leaves_a_whole_file) {
   assert_true(S_ISLNK(link.st_mode));
 }
 
-/* The old file, or the one that was moved, which is whole under its old name until then. */
+/* The target is the old file or the moved one, which is whole under its old name until then. */
 TREE_TEST(a_kill_during_a_move_leaves_whole_files) {
   int calls = 0, were_done = 0;
   for (;; calls++) {
@@ -177,7 +176,7 @@ TREE_TEST(a_kill_during_a_move_leaves_whole_files) {
   assert_in_range(were_done, 1, calls);
 }
 
-/* What the processes of one test tell each other. */
+/* Shared by the processes of one test. */
 struct shared {
   atomic_bool stop;
   atomic_int whole;
@@ -220,8 +219,7 @@ static bool reader_has_seen_it(void *context) {
   return shared->whole > 0;
 }
 
-/* One of them writes without end, is killed when it was seen at work, and another takes its place.
- */
+/* One writer never stops. It is killed after it was seen at work, and another one replaces it. */
 TREE_TEST(many_writers_at_once_leave_one_whole_file) {
   struct shared *shared =
       mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -1,4 +1,4 @@
-/* Writing where a file system stands in the way: full, read-only, mounted over, locked away. */
+/* Writes that a file system prevents: full, read-only, a mount point, another device. */
 
 #include <fcntl.h>
 #include <sys/mount.h>
@@ -25,7 +25,7 @@ static void expect_content(struct injection *self, const char *name, const char 
   buffer_release(&content);
 }
 
-/* `reason` is what stands before the path. */
+/* `reason` is the text before the path. */
 static void expect_rejected(struct injection *self, const char *name, size_t length,
                             const char *reason) {
   struct error error = {.text = ""};
@@ -84,8 +84,8 @@ static int write_it(void *context, struct error *error) {
   return atomic_file_write(AT_FDCWD, self->path, self->content, self->length, error);
 }
 
-/* The file of another user, which is written in place. A hole has no space of its own, as any
-   content on a file system that never writes to the same blocks again. */
+/* The file of another user, which is written in place. A hole has no space, like any content on
+   a file system that never writes to the same blocks again. */
 INJECTION_TEST(a_full_disk_keeps_the_old_content_in_place) {
   static const struct {
     off_t size; /* of the file, with a hole behind "old" */
@@ -180,7 +180,7 @@ INJECTION_TEST(a_file_is_moved_to_another_device) {
   injection_write(self, "from", "new", 0644);
   moves(self, "from", "other/file");
   expect_content(self, "other/file", "new");
-  /* Over one that is there. */
+  /* Over an existing file. */
   assert_int_equal(chmod(injection_path(self, "other/file"), 0751), 0);
   assert_int_equal(chown(injection_path(self, "other/file"), 1234, 4321), 0);
   injection_write(self, "from", "newer", 0644);
@@ -194,7 +194,7 @@ INJECTION_TEST(a_file_is_moved_to_another_device) {
   assert_int_equal(injection_count(self, "other"), 1);
 }
 
-/* A minimal root file system has none. What is opened is then looked at again. */
+/* A minimal root file system has no /proc. The file is then checked again after it was opened. */
 INJECTION_TEST(files_are_read_and_written_without_proc) {
   injection_write(self, "file", "\xEF\xBB\xBFold", 0644);
   assert_int_equal(symlink("file", injection_path(self, "link")), 0);

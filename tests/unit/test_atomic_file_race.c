@@ -1,4 +1,4 @@
-/* Edits while somebody else writes the file: both changes are in it. */
+/* Edits while another process writes the file: both changes are kept. */
 
 #include <fcntl.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 
 enum { STOPS_MAX = 2000, EDITS = 100 };
 
-/* Adds a line at the end; fails while there is a line "torn". */
+/* Adds a line at the end; fails if there is a line "torn". */
 static int add_line(void *context, struct buffer *text, struct error *error) {
   (void)context;
   if (text->length > 0 && memmem(text->bytes, text->length, "torn", 4) != NULL)
@@ -55,7 +55,7 @@ static void append(const struct tree *tree) {
   put(tree_path(tree, "file"), O_APPEND, "other\n");
 }
 
-/* Of the same length, so that only the time tells, and that only from one tick to the next. */
+/* The length is the same, so that only the time tells, and only after the next tick. */
 static void change(const struct tree *tree) {
   put(tree_path(tree, "file"), 0, "other\n");
 }
@@ -85,8 +85,8 @@ static pid_t start_traced(const char *path, uid_t user) {
   _exit(edit(path) == 0 ? 0 : 1);
 }
 
-/* Stops an edit at the entry or the exit of a system call, and lets the other one write then.
-   Returns its exit code; `*was_stopped`: it was not over before. */
+/* Stops an edit at the entry or exit of a system call and lets the other process write. Returns
+   its exit code; `*was_stopped` is false if it had ended before. */
 static int edit_with_stop(const struct tree *tree, uid_t user, int stop,
                           void (*other)(const struct tree *tree), bool *was_stopped) {
   pid_t pid = start_traced(tree_path(tree, "file"), user);
@@ -113,7 +113,7 @@ struct race {
   int lost_max;
 };
 
-/* At how many stops one of the two changes was lost, or the edit failed; and all stops. */
+/* The number of stops at which a change was lost or the edit failed, and of all stops. */
 static int count_lost(const struct tree *tree, const struct race *race, int *stops) {
   int lost = 0;
   bool was_stopped = true;
@@ -132,9 +132,8 @@ static int count_lost(const struct tree *tree, const struct race *race, int *sto
   return lost;
 }
 
-/* Between the last check and the rename there are two stops: the exit of the one, the entry of the
-   other. What is appended there is carried over. A write in place takes more of them. An edit that
-   has failed is not undone before it ends. */
+/* There are two stops between the last check and the rename. Lines appended there are carried
+   over. A write in place has more stops. A failed edit is not undone before it ends. */
 TREE_TEST(concurrent_writes_are_not_lost) {
   static const struct race races[] = {
       {append, "before\n", 0, 0},      {change, "before\n", 0, 2},
@@ -195,7 +194,7 @@ static pid_t start_editor(const struct tree *tree, uid_t user) {
   _exit(as_user(user, user, edit_often, (void *)(uintptr_t)tree, &error) == 0 ? 0 : 1);
 }
 
-/* Some of which replace the file, as its owner or as root, and some write it in place. */
+/* The owner and root replace the file, the others write it in place. */
 TREE_TEST(edits_of_several_users_are_all_in_the_file) {
   static const uid_t users[] = {0, NOBODY, 1234, 1234, NOBODY, 1235};
   enum { USERS = sizeof users / sizeof *users };

@@ -1,7 +1,7 @@
 #include "base/base64.h"
 #include "tests/test.h"
 
-/* So many bytes at a time. */
+/* Decodes `size` bytes at a time. */
 static ssize_t decode_by(size_t size, const char *text, size_t length, char *out) {
   struct base64_reader reader = base64_reader(text, length);
   ssize_t n, total = 0;
@@ -33,7 +33,7 @@ TEST(the_test_vectors_of_the_standard_pass) {
   }
 }
 
-/* The rules, one after the other, with no thought of speed. */
+/* The rules, one after the other, without optimization. */
 static ssize_t decode_plainly(const char *text, size_t length, char *out) {
   static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   char dense[16];
@@ -58,13 +58,13 @@ static ssize_t decode_plainly(const char *text, size_t length, char *out) {
   return (ssize_t)bytes;
 }
 
-/* Each text of up to seven of these characters. */
+/* Every text of at most seven of these characters. */
 TEST(all_short_texts_are_as_the_rules_say) {
   static const char characters[] = {'A', '/', 'k', '=', ' ', '-', '\v', '\0'};
   enum { KINDS = sizeof characters, LONGEST = 7 };
   char out[16], expected[16];
   for (size_t length = 0, count = 1; length <= LONGEST; length++, count *= KINDS) {
-    char *text = malloc(length > 0 ? length : 1); /* nothing behind it, for the sanitizer */
+    char *text = malloc(length > 0 ? length : 1); /* exact, for the sanitizer */
     for (size_t number = 0; number < count; number++) {
       size_t rest = number;
       for (size_t i = 0; i < length; i++, rest /= KINDS)
@@ -78,7 +78,7 @@ TEST(all_short_texts_are_as_the_rules_say) {
   }
 }
 
-/* Each value of each byte of a group, in each place. */
+/* Every value of every byte of a group, at every place. */
 TEST(all_bytes_survive_a_round_trip) {
   enum { LENGTH = 65536 + 3 };
   static char bytes[LENGTH], text[(LENGTH + 2) / 3 * 4], back[LENGTH + 3];

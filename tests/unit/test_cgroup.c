@@ -1,4 +1,4 @@
-/* What control groups say, in files as kernels and container runtimes lay them out. */
+/* Control groups, in files like those of kernels and container runtimes. */
 #include <limits.h>
 
 #include "base/cgroup.h"
@@ -18,7 +18,7 @@
          " /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory\n"                 \
          "36 31 0:33 " ROOT " /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
 
-/* "a/b/c=text": a file and the directories above it. */
+/* Writes "a/b/c=text": a file and the directories above it. */
 static void write_file(const struct tree *tree, const char *entry) {
   char path[PATH_MAX];
   const char *text = strchr(entry, '=') + 1;
@@ -86,7 +86,7 @@ TREE_TEST(version_2_in_a_nested_group_has_the_limits_above_it) {
   cgroup_close(&group);
 }
 
-/* Without a namespace of groups the path is the host's, of which the group alone is mounted. */
+/* Without a cgroup namespace the path is the host's, and only the container's group is mounted. */
 TREE_TEST(a_container_may_see_the_host_s_path) {
   OPEN(group, CGROUPS "0::/kubepods/pod1/abc\n", MOUNT_V2("/kubepods/pod1/abc"),
        V2 "memory.stat=active_anon 77\n");

@@ -6,11 +6,11 @@
 #include "inject/copy.h"
 #include "tests/test.h"
 
-/* Around the size of the buffer, at which reads are cut. */
+/* Around the size of the buffer. */
 static const size_t sizes[] = {0, 1, 4096, 65535, 65536, 65537, 2 * 65536, 300000, 3 * 65536 - 1};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-/* A file in memory, or on the disk, another file system. */
+/* Returns a file in memory or on the disk, which is another file system. */
 static int new_file(bool in_memory, size_t size) {
   int fd = in_memory ? memfd_create("test", MFD_CLOEXEC)
                      : open("/tmp", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
@@ -24,7 +24,7 @@ static int new_file(bool in_memory, size_t size) {
   return fd;
 }
 
-/* Within and between file systems; and where data is appended, to which the kernel does not
+/* Within and between file systems, and to a file in append mode, to which the kernel does not
    copy. */
 TEST(every_size_is_copied) {
   for (size_t i = 0; i < SIZES * 8; i++) {
@@ -34,7 +34,7 @@ TEST(every_size_is_copied) {
     assert_int_equal(fcntl(to, F_SETFL, i & 4 ? O_APPEND : 0), 0);
     assert_int_equal(copy_bytes(from, to, (off_t)size), 0);
     assert_int_equal(lseek(to, 0, SEEK_END), (off_t)size);
-    assert_int_equal(copy_bytes_same(from, to, (off_t)size), 0); /* for it is longer */
+    assert_int_equal(copy_bytes_same(from, to, (off_t)size), 0); /* it is longer */
     assert_int_equal(ftruncate(from, (off_t)size), 0);
     assert_int_equal(copy_bytes_same(from, to, (off_t)size), 1);
     close(from);

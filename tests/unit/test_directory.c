@@ -18,7 +18,7 @@ static const struct {
   const char *name;
   unsigned char type;
   bool is_one;
-  const char *refusal; /* the path follows; NULL: it is opened */
+  const char *refusal; /* the path follows; NULL if it can be opened */
 } kinds[] = {
     {"directory", DT_DIR, true, NULL},
     {"file", DT_REG, false, "is a regular file, not a directory: "},
@@ -65,7 +65,7 @@ TREE_TEST(an_unknown_type_is_looked_up) {
     assert_int_equal(directory_type(tree->fd, kinds[i].name, DT_SOCK), DT_SOCK); /* believed */
   }
   assert_int_equal(directory_type(tree->fd, "missing", DT_UNKNOWN), -1);
-  tree_make_directory(tree, "closed", 0600); /* its names may be read, no more */
+  tree_make_directory(tree, "closed", 0600); /* only its names may be read */
   tree_write(tree, "closed/x", "", 0600);
   int closed = tree_open(tree, "closed");
   assert_int_equal(seteuid(65534), 0);

@@ -15,7 +15,7 @@ TEST(the_reason_can_be_separated_from_the_subject) {
   assert_int_equal(error.code, 0);
 }
 
-/* What failed comes first, and on which file last. */
+/* The reason comes first, and the file last. */
 TEST(a_long_text_is_cut_in_its_middle) {
   enum { MAX = sizeof((struct error *)NULL)->text - 1, HEAD = 100 };
   char text[MAX + 2];

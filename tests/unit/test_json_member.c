@@ -3,7 +3,7 @@
 #include "tests/support/quoted.h"
 #include "tests/test.h"
 
-/* In a copy that ends where the text does, for the sanitizer. */
+/* Searches an exact copy, for the sanitizer. */
 static void expect_bytes(const char *json, size_t length, const char *name, const char *expected) {
   char *copy = malloc(length > 0 ? length : 1);
   assert_non_null(copy);

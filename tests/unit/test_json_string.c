@@ -5,7 +5,7 @@
 
 #define TEXT_MAX 64
 
-/* What a reader gets back, with JSON_TREE_NUL for a NUL: byte by byte, no words, no runs. */
+/* Writes what a reader gets back, with JSON_TREE_NUL for a NUL, byte by byte. */
 static size_t slow_replace(char *out, const char *text, size_t length) {
   size_t n = 0;
   for (size_t at = 0; at < length;) {
@@ -28,14 +28,14 @@ static size_t slow_replace(char *out, const char *text, size_t length) {
   return n;
 }
 
-/* Encodes, checks the length to the byte, and has cJSON read it back. */
+/* Encodes the text, checks the length, and lets cJSON read it back. */
 static void check(const char *text, size_t length) {
   char json[6 * TEXT_MAX + 2];
   char expected[3 * TEXT_MAX + 1];
   assert_true(length <= TEXT_MAX);
   size_t encoded = json_string_length(text, length);
   assert_true(encoded <= 6 * length);
-  /* Of exactly the promised size, so that the sanitizer sees one byte more. */
+  /* An exact buffer, for the sanitizer. */
   char *exact = malloc(encoded + 1);
   assert_ptr_equal(json_string_write(exact, text, length), exact + encoded);
   json[0] = '"';

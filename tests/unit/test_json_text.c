@@ -4,7 +4,7 @@
 #include "tests/support/quoted.h"
 #include "tests/test.h"
 
-/* In memory that ends where they do, for the sanitizer; to be freed. */
+/* Returns an exact copy, for the sanitizer, to be freed. */
 static char *exact_copy(const char *bytes, size_t length) {
   char *copy = malloc(length > 0 ? length : 1);
   assert_non_null(copy);
@@ -12,7 +12,7 @@ static char *exact_copy(const char *bytes, size_t length) {
   return copy;
 }
 
-/* Each whole token by its letter, each fault by its own, whatever comes piece by piece. */
+/* Returns a letter for each whole token and each fault of a text that arrives in pieces. */
 static const char *tokens_of(const char *bytes, size_t piece) {
   static char shown[200];
   struct json_text text = {0};
@@ -64,7 +64,7 @@ TEST(tokens_are_the_same_in_pieces_and_behind_faults) {
 TEST(a_value_ends_as_soon_as_it_is_complete) {
   static const struct {
     const char *text;
-    size_t extent; /* 0: it does not end */
+    size_t extent; /* 0 if it does not end */
   } rows[] = {{"{}", 2},
               {"{} ", 2},
               {"{}{}", 2},

@@ -5,7 +5,7 @@
 #include "tests/test.h"
 #include "wire/json.h"
 
-/* Of a copy that ends where the text does, for the sanitizer. */
+/* Parses an exact copy, for the sanitizer. */
 static cJSON *parse(const char *text, struct error *error) {
   text = quoted(text);
   size_t length = strlen(text);
@@ -36,7 +36,7 @@ TEST(a_nul_is_marked_and_restored) {
   assert_memory_equal(text, "a\0\0b\0", 6);
 }
 
-/* `refusal`: NULL for none. */
+/* `refusal` is NULL if the text is accepted. */
 static void expect_counted(const char *begin, const char *part, size_t count, const char *end,
                            size_t expected, const char *refusal) {
   struct buffer text = {0};

@@ -1,4 +1,4 @@
-/* What holds for every kind that works in a forked child, with kinds that only test it. */
+/* The rules for every kind that works in a forked child, with kinds made for these tests. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -11,9 +11,6 @@
 #include "tests/support/quoted.h"
 #include "tests/support/step_owner.h"
 #include "tests/test.h"
-
-/* Longer than a test may take: a grace that must not be waited for. */
-#define FOREVER_MS 3600000
 
 static int say(struct output *output, const char *text) {
   buffer_add_string(&output->content, text);
@@ -45,13 +42,13 @@ WORK(note_more) {
   return 0;
 }
 
-/* More than a line has room for. */
+/* More than fits into a line. */
 WORK(note_much) {
   kind_warn(output, "", "first %0*d last", 300, 0);
   return note_more(step, output, error);
 }
 
-/* As a name does that has a line ending. */
+/* Like a name with a line ending. */
 WORK(forge) {
   kind_warn(output, "", "not read: a\nnothing\x1B");
   return error_set(error, "no such thing: a\r\nb");
@@ -72,20 +69,7 @@ WORK(crash) {
   return 0;
 }
 
-/* A FIFO without a writer. */
-WORK(hang) {
-  (void)say(output, "half of it");
-  return open(step->target, O_RDONLY) < 0 ? error_set(error, "%s", strerror(errno)) : 0;
-}
-
-WORK(where) {
-  char path[512];
-  if (getcwd(path, sizeof path) == NULL)
-    return error_set(error, "%s", strerror(errno));
-  return say(output, path);
-}
-
-/* What a command would see, and what it would not. */
+/* What a command would see of its process. */
 WORK(look) {
   for (int fd = 0; fd < 4096; fd++)
     if (fcntl(fd, F_GETFD) >= 0) {
@@ -116,8 +100,6 @@ static const struct kind test_kinds[] = {
     KIND(forge_note),
     KIND(refuse),
     KIND(crash),
-    KIND(hang),
-    KIND(where),
     KIND(look),
     {.wire = {.name = "blank", .target = "path"}, .work = nothing, .has_content = true},
 };
@@ -130,7 +112,7 @@ static int work(char *packed, size_t length) {
   return kind_work_packed(known, packed, length);
 }
 
-/* The fields are those behind its id, with quotes as in quoted.h. */
+/* `fields` follow the ID, with quotes as in quoted.h. */
 static void make(struct step_owner *owner, const char *fields) {
   for (size_t i = 0; i < TEST_KINDS; i++)
     known[i] = &test_kinds[i].wire;
@@ -196,33 +178,6 @@ STEP_TEST(a_long_warning_is_cut_in_its_middle) {
   assert_non_null(strstr(owner->events, "stderr first 000"));
   assert_non_null(strstr(owner->events, "\u2026"));
   assert_non_null(strstr(owner->events, "000 last\nstderr noted /the/path\nstderr 3 directories "));
-}
-
-STEP_TEST(a_step_that_hangs_ends_at_its_deadline) {
-  const char *path = directory_path(&owner->loop.directory, "fifo");
-  assert_int_equal(mkfifo(path, 0600), 0);
-  const char *fields = formatted("'kind':'hang','path':'%s','timeoutSeconds':1", path);
-  start_fields(owner, fields);
-  step_owner_ends(owner, -1, "timed out after 1s", NULL);
-  assert_true(owner->result.timed_out);
-
-  start_fields(owner, fields);
-  execution_stop(owner->execution, FOREVER_MS, STEP_CAUSE_CANCELLED, "cancelled: by a test");
-  step_owner_ends(owner, -1, "cancelled: by a test", NULL);
-}
-
-STEP_TEST(a_relative_path_begins_at_the_working_directory) {
-  const char *fields =
-      formatted("'kind':'where','path':'x','workingDirectory':'%s'", owner->loop.directory.path);
-  start_fields(owner, fields);
-  step_owner_ends(owner, 0, NULL, owner->loop.directory.path);
-
-  start_fields(owner, "'kind':'echo','path':'x','workingDirectory':'/nowhere/at/all'");
-  step_owner_ends(owner, 0, NULL, "/nowhere/at/all/x");
-
-  /* An absolute one does not need it. */
-  start_fields(owner, "'kind':'echo','path':'/x','workingDirectory':'/nowhere/at/all'");
-  step_owner_ends(owner, 0, NULL, "/x");
 }
 
 STEP_TEST(the_child_is_set_up_like_a_command) {

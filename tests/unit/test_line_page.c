@@ -4,7 +4,7 @@
 #include "tests/support/quoted.h"
 #include "tests/test.h"
 
-/* The text in pieces of so many bytes. */
+/* Adds the text in pieces of `piece` bytes. */
 static void expect_pieces(const char *text, size_t length, size_t piece, unsigned offset,
                           unsigned limit, const char *expected) {
   struct buffer out = {0};
@@ -35,7 +35,7 @@ static void expect(const char *text, unsigned offset, unsigned limit, const char
   expect_bytes(text, strlen(text), offset, limit, expected);
 }
 
-/* A text of so many of this byte, with a line after them. */
+/* Returns `count` times "x", followed by `tail`. */
 static char *long_text(size_t count, const char *tail) {
   char *text = malloc(count + strlen(tail) + 1);
   assert_non_null(text);
@@ -123,7 +123,7 @@ TEST(a_byte_order_mark_is_omitted) {
   free(expected);
 }
 
-/* More than a mebibyte: to count them would take as long as to read it all. */
+/* More than 1 MiB, where counting would mean reading everything. */
 TEST(the_lines_of_a_large_file_are_not_counted) {
   enum { LINES = LINE_CHOICE_COUNTED / 8 + 100, LAST = LINES + 1 };
   char *text = malloc(LINES * 8 + 10), *expected = malloc(LINE_PAGE_MAX + 200);

@@ -5,7 +5,7 @@
 
 static const char no_text[] = "binary or non-UTF-8 content not supported";
 
-/* The content in pieces of so many bytes. */
+/* Adds the content in pieces of `piece` bytes. */
 static int cut(const struct line_range *range, const char *content, size_t length, size_t piece,
                struct buffer *to, struct error *error) {
   struct line_choice choice;
@@ -58,8 +58,8 @@ static void expect_refused(const char *content, size_t length) {
 
 #define TEN "a\nb\nc\nd\ne\nf\ng\nh\ni\nj"
 
-/* Joined by "\n", and unchanged without a range. What follows the last "\n" is a line, empty or
-   not. Numbers have the width of the last line's; a byte order mark is omitted. */
+/* Lines are joined by "\n", and unchanged without a range. The text behind the last "\n" is a
+   line, even if it is empty. Numbers have the width of the last one. */
 TEST(the_chosen_lines_are_cut) {
   static const struct {
     bool numbered;
@@ -131,8 +131,8 @@ TEST(only_the_chosen_lines_must_be_text) {
   expect_all(&(struct line_range){4, 0, false}, "\xFF\nb\n\xE2\x82", "");
 }
 
-/* Numbers have the width of the last line's in a file of a mebibyte, and of the last chosen one's
-   in every larger one. */
+/* In a file of 1 MiB, numbers have the width of the last line's number; in a larger one, that of
+   the last chosen line's. */
 TEST(the_lines_of_a_large_file_are_not_counted) {
   for (size_t more = 0; more < 2; more++) {
     size_t length = LINE_CHOICE_COUNTED + more;
@@ -151,7 +151,7 @@ TEST(the_lines_of_a_large_file_are_not_counted) {
   }
 }
 
-/* Without what was not chosen, and not more of it than was asked for. */
+/* Only chosen lines are kept, up to the bound. */
 TEST(the_kept_text_is_bounded) {
   static char piece[65536];
   struct line_choice choice;

@@ -20,7 +20,7 @@ struct query {
   bool without_sizes;
 };
 
-/* The JSON with a NUL, valid until the next one. */
+/* Returns the JSON with a NUL, until the next call. */
 static const char *list_with(const char *path, struct query query, struct levels_found *found) {
   static struct buffer content;
   struct error error = {.text = "none"};
@@ -34,7 +34,7 @@ static const char *list_with(const char *path, struct query query, struct levels
   return content.bytes;
 }
 
-/* The same of all that there is. */
+/* Likewise; the list is complete. */
 static const char *list(const char *path, struct query query) {
   struct levels_found found = {.is_cut = true, .unread = 1};
   const char *json = list_with(path, query, &found);
@@ -43,7 +43,7 @@ static const char *list(const char *path, struct query query) {
   return json;
 }
 
-/* Its entries, valid until the next ones. */
+/* Returns the entries until the next call. */
 static const cJSON *entries_of(const char *json) {
   static cJSON *entries;
   cJSON_Delete(entries);
@@ -56,7 +56,7 @@ static const char *path_of(const cJSON *entry) {
   return cJSON_GetObjectItemCaseSensitive(entry, "path")->valuestring;
 }
 
-/* Each entry's path below the tree, with "/" for a directory, and ":size" when there is one. */
+/* Writes each entry's path below the tree, with "/" for a directory and ":size" if there is one. */
 static void describe(char *out, size_t size, const struct tree *tree, const cJSON *entries) {
   const cJSON *entry;
   size_t at = 0;
@@ -105,7 +105,7 @@ TREE_TEST(all_levels_are_ordered_together) {
          "a.c:2 a/-:2 a/x.c:2 \xC3\xA9:2 .h:1 B:1 a/x:1 a/ a/x.d/ a/x.d/empty:0");
   expect(tree, (struct query){.max_depth = 9, .order = LISTING_BY_MTIME},
          "a/x.d/ a/x.d/empty:0 a.c:2 a/x:1 a/x.c:2 .h:1 B:1 \xC3\xA9:2 a/-:2 a/");
-  /* What is not shown decides all the same. */
+  /* Sizes decide even if they are not shown. */
   expect(tree, (struct query){.max_depth = 1, .order = LISTING_BY_SIZE, .without_sizes = true},
          "a.c \xC3\xA9 .h B a/");
 }
@@ -115,7 +115,7 @@ TREE_TEST(a_link_has_the_values_of_its_target) {
   expect(tree, (struct query){.max_depth = 9},
          "a/ a/up/ a/x:7 fifo:0 loop:4 to-a/ to-nothing:7 to-x:7");
   set_time(tree, "loop", 5, 0);
-  set_time(tree, "to-x", 4, 0); /* the link's own, which does not count */
+  set_time(tree, "to-x", 4, 0); /* the link's own time, which does not count */
   set_time(tree, "a/x", 6, 0);
   const char *json = list(tree->path, (struct query){.max_depth = 1});
   assert_non_null(
@@ -147,7 +147,7 @@ TREE_TEST(paths_are_absolute) {
   free(current);
 }
 
-/* A cut one by name, as describe shows it. */
+/* Expects a cut list by name, in the form of `describe`. */
 static void expect_cut(const struct tree *tree, unsigned max_depth, size_t entries,
                        const char *begin) {
   static char text[64 * 1024];
@@ -157,7 +157,7 @@ static void expect_cut(const struct tree *tree, unsigned max_depth, size_t entri
   assert_memory_equal(text, begin, strlen(begin));
   assert_int_equal(found.entries, entries);
   assert_true(found.is_cut);
-  assert_int_equal(found.unread, 0); /* what cannot be chosen was not looked into */
+  assert_int_equal(found.unread, 0); /* directories that cannot be chosen were not read */
 }
 
 static void make_many(const struct tree *tree, const char *directory, int count) {
@@ -166,8 +166,8 @@ static void make_many(const struct tree *tree, const char *directory, int count)
     tree_make(tree, formatted("%s/%04d", directory, i));
 }
 
-/* The upper levels come first, and of a level the first by path. In the order of the answer, what
-   is in `.git` and `deep` would be before the rest. */
+/* The upper levels come first, each in the order of paths. In the order of the answer, the
+   content of `.git` and `deep` would come first. */
 TREE_TEST(a_cut_list_has_the_upper_levels) {
   tree_make(tree, ".git/ deep/ deep/er/ z/ z/a.sln");
   make_many(tree, ".git/objects", 1500);
@@ -189,7 +189,7 @@ TREE_TEST(a_cut_list_has_the_upper_levels) {
   close(watch);
 }
 
-/* What is in a directory that grep leaves out comes last, however far up it is. */
+/* The content of a directory that grep leaves out comes last, on any level. */
 TREE_TEST(a_cut_list_has_generated_files_last) {
   tree_make(tree,
             "src/ src/a/ src/a/b/ src/a/b/c/ src/a/b/c/main.c src/bin/ src/bin/x/ to-src>src");
@@ -205,13 +205,13 @@ TREE_TEST(a_cut_list_has_generated_files_last) {
   assert_non_null(strstr(json, "/node_modules/0390"));
   assert_null(strstr(json, "/node_modules/0391"));
   assert_null(strstr(json, "/src/bin/x"));
-  /* By size and by time it is the first of all levels. */
+  /* By size and by time, the first of all levels are listed. */
   tree_write(tree, "node_modules/0599", "12", 0600);
   json = list_with(tree->path, (struct query){.max_depth = 9, .order = LISTING_BY_SIZE}, &found);
   assert_ptr_equal(strstr(json, "/node_modules/0599"), strstr(json, "/node_modules/"));
 }
 
-/* One more in the last place that is looked at makes it a cut one. */
+/* One more entry, in the last directory that is read, cuts the list. */
 TREE_TEST(one_entry_too_many_cuts_the_list) {
   tree_make(tree, "a/ a/b/ .git/ .git/x/");
   make_many(tree, "a/b/c", LISTING_MAX - 6);
@@ -261,7 +261,7 @@ TREE_TEST(entries_that_vanish_meanwhile_are_no_error) {
     assert_non_null(strstr(json, quoted("/stays','size_bytes':3,")));
     const cJSON *entries = entries_of(json);
     const cJSON *entry;
-    cJSON_ArrayForEach(entry, entries) { /* none that was gone when it was looked at */
+    cJSON_ArrayForEach(entry, entries) { /* none had vanished before it was looked at */
       assert_non_null(cJSON_GetObjectItemCaseSensitive(entry, "mtime"));
     }
   }

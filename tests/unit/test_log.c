@@ -37,7 +37,7 @@ static int teardown(void **state) {
   return 0;
 }
 
-/* False, and the text is the last one, when no more was written. */
+/* Reads the next line; returns false if there is none. */
 static bool take(struct trial *trial) {
   ssize_t length = read(trial->read_fd, trial->text, sizeof trial->text - 1);
   if (length > 0)
@@ -45,7 +45,7 @@ static bool take(struct trial *trial) {
   return length > 0;
 }
 
-/* One line came, and behind its time it is this. */
+/* Expects one line, and this text behind its time. */
 static void assert_line(struct trial *trial, const char *expected) {
   assert_true(take(trial));
   assert_true(strlen(trial->text) > TIME_LENGTH);
@@ -65,7 +65,7 @@ TRIAL_TEST(a_line_as_in_the_header) {
       regcomp(&form, "^[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{3} INFO ", REG_EXTENDED | REG_NOSUB), 0);
   assert_int_equal(regexec(&form, trial->text, 0, NULL, 0), 0);
   regfree(&form);
-  /* The time is UTC, of some moment since it was asked for. */
+  /* The time is UTC, between `before` and now. */
   bool found = false;
   for (time_t now = before; now <= time(NULL); now++) {
     char shown[16];
@@ -103,13 +103,13 @@ TRIAL_TEST(a_message_stays_one_line) {
     (void)snprintf(expected, sizeof expected, "INFO  job=pipe-42 %s\n", rows[i].shown);
     assert_line(trial, expected);
   }
-  /* In the ids as well; of a step's the first eight bytes, whatever they are. */
+  /* Also in the IDs; a step's ID is cut after eight bytes. */
   trial->log.job = "a\nb";
   log_line(&trial->log, LOG_INFO, "\n234567\xE2\x82\xAC", "fact");
   assert_line(trial, "INFO  job=a\\x0ab step=\\x0a234567\\xe2 fact\n");
 }
 
-/* What JSON allows in a string as it is, is shown as JSON has it. */
+/* Characters that JSON allows in a string are escaped as JSON escapes them. */
 TRIAL_TEST(json_in_a_message_stays_valid) {
   static const char text[] = "a\x7f \xC2\x80\xC2\x85\xC2\x9F \xC2\xA0 \\ \" \n";
   cJSON *object = cJSON_CreateObject();
@@ -127,7 +127,8 @@ TRIAL_TEST(json_in_a_message_stays_valid) {
   cJSON_Delete(object);
 }
 
-/* A full pipe must not hold up the agent; what it missed is said as soon as there is room. */
+/* A full pipe must not delay the agent; the number of dropped lines follows as soon as it is
+   read. */
 TEST(a_full_pipe_drops_lines_and_counts_them) {
   enum { LINES = 10000 };
   int ends[2];
@@ -152,7 +153,7 @@ TEST(a_full_pipe_drops_lines_and_counts_them) {
   close(ends[1]);
 }
 
-/* The most that the tests' machine may be slow by. */
+/* How much a slow machine may add. */
 enum { SLOW_MS = 5000 };
 
 struct reader {
@@ -167,7 +168,7 @@ static void reader_init(struct reader *self) {
   self->log = (struct log){.job = "j", .fd = self->ends[1], .dropped = &self->dropped};
 }
 
-/* The text is this byte, so often; the patience is from now on. */
+/* Logs lines of this length; the deadline counts from now. */
 static void say(struct reader *self, int lines, int length, int64_t patience_ms) {
   char *text = calloc(1, (size_t)length + 1);
   assert_non_null(text);
@@ -178,7 +179,7 @@ static void say(struct reader *self, int lines, int length, int64_t patience_ms)
   free(text);
 }
 
-/* However many they are: they share one deadline. */
+/* All lines share one deadline. */
 TEST(last_lines_share_one_deadline) {
   enum { LINES = 30, PATIENCE_MS = 300 };
   struct reader reader;
@@ -195,7 +196,7 @@ TEST(last_lines_share_one_deadline) {
   assert_int_equal(close(reader.ends[1]), 0);
 }
 
-/* Reads a little and then nothing for a while, again and again, or all as fast as it can. */
+/* Reads a little with a pause after it, again and again. */
 static pid_t start_reading(struct reader *self, int pause_ms) {
   pid_t pid = fork();
   assert_true(pid >= 0);
@@ -227,7 +228,7 @@ TEST(last_lines_wait_for_a_reader) {
 
 /* --- as objects ------------------------------------------------------------------------------- */
 
-/* One line came, an object; without its time it is this. */
+/* Expects one line with an object, which is this without its time. */
 static void assert_object(struct trial *trial, const char *expected) {
   assert_true(take(trial));
   cJSON *object = cJSON_Parse(trial->text);

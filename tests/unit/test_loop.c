@@ -9,7 +9,7 @@
 
 enum { CALLS_MAX = 1000 };
 
-/* A timer that starts itself again until something else has happened. */
+/* A timer that restarts itself until another event has happened. */
 struct busy {
   struct event_base *base;
   struct event *timer;

@@ -9,7 +9,7 @@ static void add_value(struct masker *masker, const char *value) {
   assert_int_equal(masker_add(masker, value, strlen(value)), MASKER_MASKED);
 }
 
-/* Needles alone, without the forms of a value. */
+/* Needles without the forms of a value. */
 static struct masker with_needles(const char *const *needles) {
   struct masker masker = {0};
   for (; *needles != NULL; needles++)
@@ -26,13 +26,13 @@ static void assert_masked(struct masker *masker, const char *text, const char *e
   free(bytes);
 }
 
-/* What a stream has handed out so far. */
+/* The output of a stream so far. */
 struct reader {
   struct mask_stream stream;
   struct buffer out;
 };
 
-/* In an array of exactly the room that the header asks for. */
+/* An array of exactly the size that the header asks for. */
 static void put_bytes(struct reader *self, const char *bytes, size_t length) {
   size_t held = mask_stream_held(&self->stream);
   char *capacity = memory_allocate(held + length + (held + length == 0));
@@ -169,7 +169,7 @@ TEST(overlapping_or_touching_occurrences_become_one_mask) {
   masker_release(&masker);
 }
 
-/* Each split into three chunks, and byte by byte. */
+/* Every split into three chunks, and byte by byte. */
 static void assert_every_split(struct masker *masker, const char *text, const char *expected) {
   size_t length = strlen(text);
   assert_masked(masker, text, expected);
@@ -204,7 +204,7 @@ TEST(every_split_has_the_result_of_the_whole) {
   masker_release(&masker);
 }
 
-/* The definition, with no thought of speed. */
+/* The definition, without optimization. */
 static void mask_plainly(const char *const *needles, const char *text, char *out) {
   bool secret[16] = {false};
   for (; *needles != NULL; needles++)
@@ -220,7 +220,7 @@ static void mask_plainly(const char *const *needles, const char *text, char *out
   *out = '\0';
 }
 
-/* Each text of two letters, in two chunks, at each place. */
+/* Every text of two letters, split into two chunks at every place. */
 TEST(all_short_texts_are_as_the_definition_says) {
   enum { LENGTH = 13 };
   static const char *const needles[] = {"abaaba",  "aabaabaab", "bbbbbb",
@@ -244,7 +244,7 @@ TEST(all_short_texts_are_as_the_definition_says) {
   masker_release(&masker);
 }
 
-/* Looking at each place for the whole needle would take hours. */
+/* Comparing the whole needle at every place would take hours. */
 TEST(a_long_needle_of_one_letter_takes_no_longer_than_others) {
   const size_t text_length = MASKER_VALUE_MAX * 16;
   char *letters = memory_allocate(text_length);
@@ -424,7 +424,7 @@ static void drop_all(struct masker *masker) {
   }
 }
 
-/* Two streams hold back what begins a value. One of the two values is dropped. */
+/* Two streams hold back the beginning of a value, and one of the two values is dropped. */
 TEST(held_bytes_outlive_their_value) {
   static const char kept[] = "another-value", dropped[] = "value-number-7.";
   struct masker masker = {0};

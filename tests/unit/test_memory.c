@@ -4,7 +4,7 @@
 #include "base/memory.h"
 #include "tests/test.h"
 
-/* Read by the address sanitizer, which would else end the program in its own way. */
+/* Stops the address sanitizer from ending the program itself. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
   return "allocator_may_return_null=1";

@@ -72,7 +72,7 @@ TREE_TEST(without_a_current_directory_it_is_an_error) {
   free(current);
 }
 
-/* The directory is the reader's to know, the file is not. */
+/* Errors have the full path even if it is relative. */
 TREE_TEST(errors_name_the_full_path) {
   static const struct {
     const char *path, *shown; /* @ is the current directory */

@@ -27,7 +27,7 @@ static void expect_refused(const struct tree *tree, const char *name, const char
   assert_int_equal(proc_fd_count(getpid()), descriptors);
 }
 
-/* Closes it. */
+/* Closes the descriptor. */
 static void expect_content(int fd, const char *expected) {
   struct buffer content = {0};
   assert_int_equal(regular_file_fill(fd, -1, 16, &content), 0);
@@ -37,7 +37,7 @@ static void expect_content(int fd, const char *expected) {
   close(fd);
 }
 
-/* What is opened stays what it is, whatever becomes of its name. */
+/* The descriptor does not depend on the name any more. */
 TREE_TEST(the_descriptor_stays_that_of_the_opened_file) {
   tree_write(tree, "text", "old", 0644);
   int fd = open_file(tree, "text");
@@ -46,7 +46,7 @@ TREE_TEST(the_descriptor_stays_that_of_the_opened_file) {
   assert_int_equal(flags & (O_ACCMODE | O_NONBLOCK | O_PATH), O_RDONLY | O_NONBLOCK);
   assert_int_equal(unlinkat(tree->fd, "text", 0), 0);
   tree_write(tree, "text", "new", 0644);
-  /* A link of /proc leads to the open file, whether it has a name or not. */
+  /* A link in /proc leads to the open file, even without a name. */
   expect_content(open_file(tree, formatted("/proc/self/fd/%d", fd)), "old");
   expect_content(fd, "old");
 }
@@ -56,7 +56,7 @@ struct opening {
   const char *name;
 };
 
-/* As in the agent: what is not dumpable may see less of itself in /proc. */
+/* Like the agent, which is not dumpable and may see less of itself in /proc. */
 static int open_it(void *context, struct error *error) {
   const struct opening *self = context;
   assert_int_equal(prctl(PR_SET_DUMPABLE, 0), 0);
@@ -75,29 +75,7 @@ TREE_TEST(missing_permission_is_reported) {
   assert_int_equal(as_user(NOBODY, NOBODY, open_it, &opening, &error), 0);
 }
 
-/* Of a file of this many zeros, none of them on the disk. */
-static void expect_length(const struct tree *tree, off_t size, const char *refusal) {
-  struct buffer content = {0};
-  struct error error = {.text = ""};
-  tree_write(tree, "sized", "", 0644);
-  assert_int_equal(truncate(tree_path(tree, "sized"), size), 0);
-  int fd = regular_file_open(tree->fd, "sized", &error);
-  int result = regular_file_text(fd, "sized", &content, &error);
-  close(fd);
-  assert_int_equal(result, refusal[0] == '\0' ? 0 : -1);
-  assert_string_equal(error.text, refusal);
-  if (result == 0)
-    assert_int_equal(content.length, size);
-  buffer_release(&content);
-}
-
-TREE_TEST(the_limit_is_exact) {
-  expect_length(tree, REGULAR_FILE_MAX, "");
-  expect_length(tree, REGULAR_FILE_MAX + 1, "file exceeds 1 MB limit");
-  expect_length(tree, (off_t)1 << 40, "file exceeds 1 MB limit");
-}
-
-/* A writer that waits for a reader must not take us for it, to be left alone at once. */
+/* A writer that waits for a reader must not be woken. */
 TREE_TEST(a_fifo_is_not_opened) {
   char events[512];
   tree_make(tree, "fifo| text=x");

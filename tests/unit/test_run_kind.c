@@ -7,15 +7,14 @@
 
 #define STEP_TAG "SANDBOX_STEP_TAG"
 
-/* Runs a step with these fields behind its id, with quotes as in quoted.h; returns what it wrote.
- */
+/* Runs a step with these fields, with quotes as in quoted.h, and returns its output. */
 static const char *execution(struct step_owner *owner, const char *fields) {
   step_owner_start(owner, quoted(formatted("{'schemaVersion':1,'stepId':'s-1',%s}", fields)));
   step_owner_wait(owner);
   return owner->output_content == NULL ? "" : owner->output_content;
 }
 
-/* The lines that `env` printed, each with a \n before and behind it. */
+/* Checks that `env` has printed the line once. */
 static void has_line(const char *lines, const char *line) {
   int count = 0;
   size_t length = strlen(line);
@@ -32,7 +31,7 @@ static int lines_that_begin(const char *lines, const char *name) {
   return count;
 }
 
-/* One tag: of the job, of this process, of this engine, and of its run with this number. */
+/* Checks the one tag: of the job, this process, this engine, and its execution with this number. */
 static void has_tag_number(const char *lines, int number) {
   char middle[32], end[16];
   int length = snprintf(middle, sizeof middle, "-%d-", (int)getpid());
@@ -49,16 +48,6 @@ static void has_tag_number(const char *lines, int number) {
   assert_int_equal(tag[strlen(end)], '\n');
 }
 
-STEP_TEST(the_agents_environment_is_inherited_and_the_step_is_told) {
-  const char *lines = execution(owner, "'command':'env'");
-  has_line(lines, owner->loop.variable);
-  has_line(lines, "PATH=/usr/bin:/bin");
-  has_line(lines, "SANDBOX_STEP_ID=s-1");
-  has_tag_number(lines, 1);
-  assert_int_equal(lines_that_begin(lines, "SANDBOX_"), 2);
-  has_tag_number(execution(owner, "'command':'env'"), 2); /* each step has its own */
-}
-
 STEP_TEST(a_step_cannot_override_the_agents_variables) {
   static char inherited[] = STEP_TAG "=outer";
   owner->loop.environment[2] = inherited;
@@ -67,16 +56,6 @@ STEP_TEST(a_step_cannot_override_the_agents_variables) {
   has_line(lines, "SANDBOX_STEP_ID=s-1");
   has_tag_number(lines, 1);
   assert_int_equal(lines_that_begin(lines, "SANDBOX_"), 2);
-}
-
-/* /work where there is one, else where the agent is: what holds here is looked up here. */
-STEP_TEST(there_is_a_default_working_directory) {
-  struct stat work;
-  char *own = getcwd(NULL, 0);
-  bool there = stat("/work", &work) == 0 && S_ISDIR(work.st_mode);
-  assert_string_equal(execution(owner, "'command':'/bin/pwd'"),
-                      formatted("%s\n", there ? "/work" : own));
-  free(own);
 }
 
 /* --- the trace -------------------------------------------------------------------------------- */

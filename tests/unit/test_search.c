@@ -20,8 +20,8 @@
 
 #define LIMIT 1000
 
-/* What came out, in short: `path:1:text` of a match, `path-1-text` of context, `path=2` of a count,
-   each with a space behind it. */
+/* Returns the answer in short: `path:1:text` for a match, `path-1-text` for context, `path=2`
+   for a count, each with a space behind it. */
 struct answer {
   int result;
   struct search_result found;
@@ -50,7 +50,7 @@ static void add_entry(char *out, size_t size, const cJSON *entry) {
   }
 }
 
-/* The path of what is asked for is relative to the tree. */
+/* The path is relative to the tree. */
 static struct answer ask(const struct tree *tree, struct search search) {
   static struct answer answer;
   struct buffer content = {0};
@@ -90,7 +90,7 @@ static const char *found(const struct tree *tree, struct search search) {
 struct absolute {
   int result;
   struct search_result found;
-  struct buffer content; /* to be released */
+  struct buffer content; /* the caller releases it */
   struct error error;
 };
 
@@ -282,7 +282,7 @@ TREE_TEST(long_lines_are_cut_by_characters) {
   }
 }
 
-/* Who names a file wants to know what is in it. */
+/* A file that is named is searched, whatever it is. */
 TREE_TEST(a_named_file_is_always_searched) {
   static char large[3 * SEARCH_FILE_MAX + 1];
   memset(large, 'x', sizeof large);
@@ -290,7 +290,7 @@ TREE_TEST(a_named_file_is_always_searched) {
   memcpy(large + sizeof large - 5, "\nyes", 4);
   write_bytes(tree, "large", large, sizeof large - 1);
   assert_string_equal(FOUND(tree, .path = "large", .pattern = "^yes$"), "large:1:yes large:3:yes ");
-  size_t page = (size_t)sysconf(_SC_PAGESIZE); /* what is behind it is read, too */
+  size_t page = (size_t)sysconf(_SC_PAGESIZE); /* the rest is read, too */
   memcpy(large + 256 * page - 4, "\nyes", 4);
   write_bytes(tree, "page", large, 256 * page);
   assert_string_equal(FOUND(tree, .path = "page", .pattern = "^y"), "page:1:yes page:3:yes ");
@@ -320,7 +320,7 @@ static void write_units(const struct tree *tree, const char *name, size_t units)
   free(bytes);
 }
 
-/* It cannot be read any more, and the process ends as a kind that fails. */
+/* The process ends like a kind that fails. */
 TREE_TEST(a_named_file_that_becomes_shorter_ends_the_search) {
   tree_make(tree, "a=x");
   const char *path = tree_path(tree, "a");
@@ -344,14 +344,14 @@ TEST(files_outside_a_tree_are_searched) {
   static const struct {
     const char *path, *pattern;
     size_t matches;
-    const char *error; /* NULL: none */
+    const char *error; /* NULL if there is none */
   } rows[] = {
       {"/dev/zero", "", 0, "is a character device, not a regular file"},
       {"/dev/tty", "", 0, "is a character device, not a regular file"},
       {"/dev/null", "", 0, "is a character device, not a regular file"},
       {"/proc/self/status", "^Name:", 1, NULL},         /* which says that its size is 0 */
       {"/proc/sys/kernel/ostype", "Linux", 1, NULL},    /* which refuses a read of 4 MiB */
-      {"/proc/self/mem", "a", 0, "cannot read file ("}, /* no matches would be an answer */
+      {"/proc/self/mem", "a", 0, "cannot read file ("}, /* otherwise there would be no matches */
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct absolute answer = ask_path(rows[i].path, rows[i].pattern, 1);
@@ -384,10 +384,10 @@ TREE_TEST(unreadable_files_are_counted) {
   struct answer answer = ask(tree, (struct search){.pattern = "yes"});
   assert_int_equal(answer.result, 0);
   assert_string_equal(answer.text, "text:1:yes ");
-  assert_int_equal(answer.found.unread_directories, 1); /* of names-only, the names are known */
+  assert_int_equal(answer.found.unread_directories, 1); /* the names in names-only are known */
   assert_int_equal(answer.found.unread_files, 2);
   assert_string_equal(answer.found.first_unread.text, tree_path(tree, "closed"));
-  /* What is not looked at does not count. */
+  /* Files that the search skips do not count. */
   answer = ask(tree, (struct search){.pattern = "yes", .glob = "tex*"});
   assert_int_equal(answer.found.unread_directories, 1);
   assert_int_equal(answer.found.unread_files, 0);
@@ -400,7 +400,7 @@ TREE_TEST(unreadable_files_are_counted) {
   assert_string_equal(answer.found.first_unread.text, tree_path(tree, "names-only/x"));
 }
 
-/* While another process makes and removes files and directories, nothing is an error. */
+/* Another process creates and removes files and directories, which is no error. */
 TREE_TEST(entries_that_vanish_meanwhile_are_no_error) {
   tree_make(tree, "z=yes d/");
   pid_t changes = changes_start(tree);
@@ -438,7 +438,7 @@ TREE_TEST(long_expensive_lines_are_skipped) {
         ask(tree, (struct search){.pattern = catastrophe, .output = (enum search_output)output});
     assert_int_equal(answer.result, 0);
     assert_string_equal(answer.text, texts[output]);
-    /* The first line of a file is enough to know that it matches. */
+    /* Only the first matching line of a file is needed. */
     assert_int_equal(answer.found.skipped, output == SEARCH_FILES ? 0 : 3);
     assert_string_equal(answer.found.first, output == SEARCH_FILES ? "" : "d/a:2");
   }

@@ -1,6 +1,6 @@
 /* What a search leaves out below its root: ignore files, hidden names, globs, the reference
-   directory. That it is what ripgrep leaves out, tests/unit/test_search_ripgrep.c shows; here are
-   the rules by name, and what rg has no word for. */
+   directory. test_search_ripgrep.c compares it with ripgrep; here are the rules one by one, and
+   those that ripgrep does not have. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@
 
 static struct search_result last;
 
-/* The names of what is found in the repository "w", each with a space behind it. */
+/* Returns the names of the files found in the repository "w", each with a space behind it. */
 static const char *names(const struct tree *tree, struct search search) {
   static char text[2048];
   struct buffer content = {0};
@@ -64,7 +64,7 @@ TREE_TEST(the_files_of_git_count_only_in_a_repository) {
   expect_hidden(0, 7);
 }
 
-/* Without a `commondir` it is a submodule; a relative path begins where the file is. */
+/* Without a `commondir` it is a submodule; a relative path begins at the file. */
 TREE_TEST(the_exclude_file_of_a_submodule_counts) {
   tree_make(tree, "home/ w/ w/a=yes w/b=yes g/ g/info/ w/.git=gitdir:");
   tree_write(tree, "w/.git", "gitdir: ../g\n", 0600);
@@ -101,7 +101,7 @@ static int search_as_nobody(void *context, struct error *error) {
   return last.unused_ignores > 0 ? error_set(error, "%s", last.first_unused.text) : 0;
 }
 
-/* As where HOME is another user's. */
+/* Like a HOME of another user. */
 TREE_TEST(a_directory_without_access_has_no_ignore_file) {
   struct error error = {.text = ""};
   tree_make(tree, "home/ w/ w/.git/ w/a=yes");
@@ -244,7 +244,7 @@ TREE_TEST(files_that_were_not_searched_are_counted) {
   expect_gap(&last.large, 1, "large");
   expect_gap(&last.binary, 1, "nul");
   assert_int_equal(last.files, 4);
-  /* Only what the glob could choose. */
+  /* Only files that the glob could choose. */
   EXPECT(tree, "", .glob = "src/**/*.c");
   expect_gap(&last.excluded, 1, "src/bin");
   expect_gap(&last.large, 0, NULL);

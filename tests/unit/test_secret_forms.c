@@ -56,7 +56,7 @@ TEST(each_form_is_what_programs_print) {
     assert_form(rows[i].form, rows[i].value, rows[i].expected);
 }
 
-/* Each value in each surrounding, in base64, has the form of its place. */
+/* A value at any place of a longer text has the form for that place. */
 TEST(base64_is_found_behind_and_before_anything) {
   static const enum secret_form forms[] = {SECRET_BASE64_0, SECRET_BASE64_1, SECRET_BASE64_2};
   const char *value = "\xFBs3\xFF-v\xFA";

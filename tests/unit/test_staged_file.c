@@ -12,7 +12,7 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* In place of the C library's, failing when a test says so. */
+/* Replaces the function of the C library, and fails if a test wants it to. */
 static int close_error;
 
 int close(int fd) {
@@ -40,8 +40,8 @@ static void put_file(const struct tree *tree) {
   expect_file(tree, "file", 0755);
 }
 
-/* Begun; sealed; with a close that says only then that there is no room, as over a network; over a
-   directory, which is not replaced. */
+/* A file that was begun; one that was sealed; one whose close fails for lack of space, as on a
+   network file system; one over a directory, which is not replaced. */
 TREE_TEST(without_a_commit_nothing_is_left) {
   int descriptors = proc_fd_count(getpid());
   tree_write(tree, "file", "old", 0600);
@@ -83,7 +83,7 @@ static void hidden_name(const struct tree *tree, char *name) {
   staged_file_release(&staged);
 }
 
-/* Whoever put it there: it is removed, not written to. */
+/* It is removed and never written to. */
 TREE_TEST(an_abandoned_hidden_file_is_not_written_to) {
   char hidden[64];
   struct staged_file staged;
@@ -102,13 +102,13 @@ TREE_TEST(an_abandoned_hidden_file_is_not_written_to) {
   put_file(tree);
   tree_expect(tree, "victim", "mine", 0600);
   assert_int_equal(tree_count(tree, "."), 2);
-  tree_make_directory(tree, hidden, 0755); /* this makes no room */
+  tree_make_directory(tree, hidden, 0755); /* a directory is not removed */
   assert_int_equal(staged_file_begin(&staged, tree->fd, "file", 0644), -1);
   assert_int_equal(errno, EISDIR);
   assert_true(tree_has(tree, hidden));
 }
 
-/* One that has lost its name has nothing to commit, and removes nobody else's. */
+/* It commits nothing, and does not remove the file of another writer. */
 TREE_TEST(a_file_that_has_lost_its_name_is_not_committed) {
   struct staged_file staged;
   begin(&staged, tree);
@@ -130,7 +130,7 @@ static bool waits_for_a_lock(void *context) {
   return proc_sleeps_in(*pid, SYS_flock);
 }
 
-/* Starts a second maker of the same in a child, and waits until it waits for the first. */
+/* Starts a second writer of the same file in a child, and waits until it waits for the first. */
 static pid_t start_second(const struct tree *tree, const struct staged_file *first) {
   pid_t pid = fork();
   assert_true(pid >= 0);
@@ -139,7 +139,7 @@ static pid_t start_second(const struct tree *tree, const struct staged_file *fir
     return pid;
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  close(first->fd); /* a lock is the open file's, and would stay with a child that has it */
+  close(first->fd);                                   /* otherwise the child would keep the lock */
   (void)sigprocmask(SIG_SETMASK, &first->mask, NULL); /* the first one blocks SIGTERM */
   struct staged_file staged;
   if (staged_file_begin(&staged, tree->fd, "file", 0600) != 0 ||
@@ -149,7 +149,7 @@ static pid_t start_second(const struct tree *tree, const struct staged_file *fir
   _exit(0);
 }
 
-/* A child that SIGTERM ends, and nothing else. */
+/* Expects that SIGTERM ends the child. */
 static void expect_sigterm(pid_t pid) {
   int status;
   assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -157,7 +157,7 @@ static void expect_sigterm(pid_t pid) {
   assert_int_equal(WTERMSIG(status), SIGTERM);
 }
 
-/* A maker that waits for another one has nothing to finish. */
+/* A writer that waits for another one has nothing to finish. */
 TREE_TEST(a_wait_is_ended_by_sigterm) {
   struct staged_file staged;
   begin(&staged, tree);
@@ -175,7 +175,7 @@ static bool sigterm_is_pending(void) {
   return sigpending(&pending) == 0 && sigismember(&pending, SIGTERM);
 }
 
-/* What has begun is finished, and nothing is left behind. */
+/* The write is finished, and nothing is left behind. */
 TREE_TEST(sigterm_waits_for_the_release) {
   pid_t pid = fork();
   assert_true(pid >= 0);

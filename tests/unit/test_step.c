@@ -3,8 +3,7 @@
 #include "tests/test.h"
 #include "wire/step.h"
 
-/* A copy without a NUL behind it, so that the sanitizer sees one byte too many; with quotes as in
-   quoted.h. */
+/* Parses an exact copy, for the sanitizer, with quotes as in quoted.h. */
 static int parse_bytes(struct step *step, const char *text, size_t length, struct error *error) {
   char *payload = malloc(length > 0 ? length : 1);
   assert_non_null(payload);
@@ -130,7 +129,7 @@ TEST(an_unknown_kind_is_answered_with_the_versions_that_are_known) {
 
 TEST(a_step_may_have_more_than_it_needs) {
   static const char *const rows[] = {
-      /* Unknown fields, whatever they hold; names are told apart by case. */
+      /* Unknown fields are ignored; names are case-sensitive. */
       "{'stepId':'s','command':'x','x':[1,{'a':1,'a':2}],'Command':5,'':null}",
       "{'stepId':'s','command':'x','x':'\\u0000','\\u0000':1,'stepId\\u0000':2}",
       /* Fields that a shutdown and a cancel do not have. */
@@ -138,10 +137,10 @@ TEST(a_step_may_have_more_than_it_needs) {
        "'timeoutSeconds':-1}"),
       ("{'stepId':'s','kind':'cancel','command':5,'args':{},'env':[],"
        "'timeoutSeconds':-1}"),
-      /* Space around it, a byte order mark before it. */
+      /* Space around the object, or a byte order mark. */
       " \r\n\t{ 'stepId' : 's' , 'command' : 'x' } \n",
       "\xEF\xBB\xBF{'stepId':'s','command':'x'}",
-      /* Names may be escaped, whole numbers written in other ways. */
+      /* Escaped names, and whole numbers in other notations. */
       "{'step\\u0049d':'s','comman\\u0064':'x'}",
       "{'stepId':'s','command':'x','schemaVersion':1.0,'timeoutSeconds':6e2}",
   };
@@ -159,7 +158,7 @@ struct refusal {
   const char *fields, *message;
 };
 
-/* Each row's fields, with this around them, are refused with its message. */
+/* The fields of each row, between `before` and `after`, are rejected with its message. */
 static void assert_all_refused(const struct refusal *rows, size_t count, const char *before,
                                const char *after, const char *id) {
   for (size_t i = 0; i < count; i++) {
@@ -217,7 +216,7 @@ TEST(payloads_that_are_no_step_are_rejected) {
     assert_refused(rows[i].payload, strlen(rows[i].payload), rows[i].message, rows[i].id);
 }
 
-/* It is a string of the outermost object; what is broken elsewhere does not matter. */
+/* The ID is a string of the outermost object; faults elsewhere do not matter. */
 TEST(the_id_is_found_in_text_that_is_broken) {
   static const struct {
     const char *payload, *id;
@@ -359,7 +358,7 @@ TEST(an_id_may_be_long_but_not_too_long) {
   json = formatted("{'stepId':'%s','kind':'shutdown'}", id);
   assert_refused(json, strlen(json), "stepId: expected at most 1024 bytes, got 1025", STEP_NIL_ID);
 
-  /* Each character escaped, in a step that is refused: still echoed. */
+  /* Even an ID of escapes is echoed. */
   char escaped[8 * STEP_ID_MAX];
   char *end = stpcpy(escaped, "{'stepId':'");
   for (size_t i = 0; i < STEP_ID_MAX; i++)
@@ -371,7 +370,7 @@ TEST(an_id_may_be_long_but_not_too_long) {
   step_release(&step);
 }
 
-/* What is shown of a hostile name or kind is short, and so the message is whole. */
+/* A long name or kind is shortened, so that the message is complete. */
 TEST(messages_are_short) {
   static const char *const around[][3] = {
       {"{'stepId':'s','command':'x','env':{'", "':1}}", ""},

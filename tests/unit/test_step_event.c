@@ -23,7 +23,7 @@ static struct step_event event(enum step_event_kind kind, const char *line, size
 
 static void assert_writes(const struct step_event *self, const char *json) {
   size_t length = step_event_length(self);
-  /* Of exactly the promised size, so that the sanitizer sees one byte more. */
+  /* An exact buffer, for the sanitizer. */
   char *out = malloc(length);
   assert_non_null(out);
   assert_ptr_equal(step_event_write(self, out), out + length);
@@ -46,7 +46,7 @@ TEST(it_matches_the_golden_file) {
   assert_writes(&self, golden);
 }
 
-/* The fields after the kind, up to the timestamp's end, are between these. */
+/* The JSON before the kind, and behind the line. */
 #define BEFORE "{'schemaVersion':1,'stepId':'" ID "','kind':"
 #define AFTER ",'timestamp':'" EPOCH "','seq':"
 
@@ -75,7 +75,7 @@ TEST(each_field_has_its_place) {
 }
 
 static int64_t read_versioned(const char *json, const char *step_id, int *version) {
-  /* Without a NUL behind it. */
+  /* Reads an exact copy, for the sanitizer. */
   size_t length = strlen(json);
   char *bytes = malloc(length > 0 ? length : 1);
   assert_non_null(bytes);
@@ -129,7 +129,7 @@ TEST(other_json_has_no_seq) {
       "{'stepId':'s2','seq':3} {'stepId':3,'seq':3} {'stepId':'s','Seq':3} "
       "{'stepId':'s','seq':'3'} {'stepId':'s','seq':null} {'stepId':'s','seq':0} "
       "{'stepId':'s','seq':-3} {'stepId':'s','seq':1e16} {'stepId':'s','seq':1e999} "
-      "[{'stepId':'s','seq':3}]"; /* one space between them: the first is empty */
+      "[{'stepId':'s','seq':3}]"; /* separated by single spaces; the first is empty */
   const char *other;
   for (size_t i = 0; (other = nth_word(others, i)) != NULL; i++)
     if (read_seq(quoted(other), "s") != -1)

@@ -2,7 +2,7 @@
 #include "tests/test.h"
 #include "wire/step_field.h"
 
-/* A double is 2^53 for 2^53 + 1, too. */
+/* As a double, 2^53 + 1 is 2^53. */
 TEST(offsets) {
   static const struct {
     const char *json;
@@ -43,7 +43,7 @@ TEST(offsets) {
   }
 }
 
-/* As `kind`, `outputMode` and `sortBy` are read. */
+/* Like `kind`, `outputMode` and `sortBy`. */
 TEST(choices) {
   static const struct step_choice choices[] = {
       {"name", 0}, {"size", 1}, {"own", STEP_CHOICE_NO_NUMBER}, {"mtime", 2}, {0}};
@@ -106,7 +106,7 @@ TEST(choices) {
   }
 }
 
-/* What an error about two members of this name begins with. */
+/* Expects the beginning of an error about two members of this name. */
 static void expect_path(const char *path, const char *name, const char *expected) {
   cJSON *object = cJSON_CreateObject();
   cJSON_AddNullToObject(object, name);
@@ -145,7 +145,7 @@ TEST(many_names_are_checked_quickly) {
   assert_non_null(object);
   struct error error;
   assert_int_equal(step_field_names_unique(object, "", &error), 0);
-  /* The last becomes the first. */
+  /* The last name becomes the first one. */
   memset(end - 9, '0', 6);
   cJSON_Delete(object);
   object = cJSON_Parse(json);

@@ -8,7 +8,7 @@
 
 static void assert_writes(const struct step_result *self, const char *json) {
   size_t length = step_result_length(self);
-  /* Of exactly the promised size, so that the sanitizer sees one byte more. */
+  /* An exact buffer, for the sanitizer. */
   char *out = malloc(length);
   assert_non_null(out);
   assert_ptr_equal(step_result_write(self, out), out + length);
@@ -188,7 +188,7 @@ TEST(numbers_are_the_shortest) {
       {0, 12, "0.012", 10, "10"},
       {0, 100, "0.1", 1000002, "1000002"},
       {0, 120, "0.12", INT64_MAX, "9223372036854775807"},
-      {0, 999, "0.999", -1, "null"}, /* one that is not known */
+      {0, 999, "0.999", -1, "null"}, /* unknown */
       {0, 1000, "1", INT64_MIN, "null"},
       {0, 10000, "10", 0, "0"},
       {0, 1230, "1.23", 0, "0"},

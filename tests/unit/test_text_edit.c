@@ -1,12 +1,12 @@
-/* Pieces of a text replaced by others: what is found, what is put in, and what is said of it. */
+/* Replacing parts of a text: what is found, what replaces it, and the report. */
 #include "agent/files/access/text_edit.h"
 #include "tests/test.h"
 
-/* An edit as "old>new", with "*" in front where all occurrences are meant; NULL: no more. */
+/* Each edit is "old>new", with a leading "*" to replace all; NULL after the last one. */
 struct row {
   const char *text;
   const char *edits[3];
-  const char *result; /* NULL: the error instead */
+  const char *result; /* NULL if there is an error */
   const char *words;  /* the report, or the error */
 };
 
@@ -100,7 +100,7 @@ TEST(edits_that_cannot_be_applied_are_named) {
 
 #define WITH_OTHER " has it with other white space, quotes, dashes or Unicode normalization"
 
-/* What models get wrong when they repeat a text. */
+/* Typical errors of models that quote a text. */
 TEST(a_text_that_only_looks_alike_is_named_by_its_line) {
   static const struct row rows[] = {
       {"x\n\tif (a)\n\t\treturn;\n",
@@ -143,7 +143,7 @@ TEST(a_text_that_only_looks_alike_is_named_by_its_line) {
   CHECK_ROWS(rows);
 }
 
-/* The text as it is has "\r\n", "\n", or both. */
+/* The text has "\r\n", "\n", or both. */
 TEST(line_endings_stay_as_they_are) {
   static const struct row rows[] = {
       {"a\r\nb\r\nc\r\n", {"a\nb>1\n2"}, "1\r\n2\r\nc\r\n", "\n\n@ line 1:\n- a\n- b\n+ 1\n+ 2\n"},

@@ -11,7 +11,7 @@ static const struct tool_settings settings = {
     .directory = "/box",
     .shell = "bash"};
 
-/* The arguments as a frontend reads them; with quotes as in quoted.h. */
+/* Parses arguments like a frontend, with quotes as in quoted.h. */
 static cJSON *parse(const char *json) {
   struct error error;
   const char *text = quoted(json);
@@ -91,7 +91,7 @@ static cJSON *schema_of(const char *tool, const struct tool_settings *with) {
   return schema;
 }
 
-/* Takes the descriptions out, each of which must be there. */
+/* Removes the descriptions, which must all be there. */
 static void strip(cJSON *schema) {
   cJSON *property;
   cJSON_ArrayForEach(property, cJSON_GetObjectItem(schema, "properties")) {
@@ -284,7 +284,7 @@ TEST(a_timeout_out_of_range_may_be_clamped) {
                       "Error: timeout: expected an integer");
 }
 
-/* As many models send them. */
+/* The form in which many models send them. */
 TEST(a_text_may_stand_for_a_number_a_flag_or_an_array) {
   assert_step("execute_command",
               "{'command':'x','args':'[\\'a b\\',\\'\\']','timeout':' 3e1 ','env':'[\\'A=1\\']'}",

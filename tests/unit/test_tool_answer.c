@@ -29,7 +29,7 @@ static struct execution_result failed(enum execution_outcome how, int exit_code,
   return end;
 }
 
-/* The text of a call with these arguments (quotes as in quoted.h), to be freed. */
+/* Returns the text of a call with these arguments (quotes as in quoted.h), to be freed. */
 static char *answer_of(const char *tool, const char *json, const struct execution_result *result,
                        bool fails) {
   cJSON *arguments = cJSON_Parse(quoted(json));
@@ -163,7 +163,7 @@ TEST(a_read_is_the_text) {
   expect("read_file", "{'path':'f'}", printed(TEXT "image/png\nAAAA"), false, "image/png\nAAAA");
 }
 
-/* What the call has for who can show it; type "": nothing. */
+/* Expects this image, or none if `type` is "". */
 static void expect_image(const char *tool, const char *json, struct execution_result result,
                          const char *type, const char *data) {
   cJSON *arguments = cJSON_Parse(quoted(json));

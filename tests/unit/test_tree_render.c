@@ -10,8 +10,7 @@
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
-/* Valid until the next one. The text has no line end at its end: one is added, so that all lines
-   are alike. */
+/* Returns the text until the next call, with a line ending behind the last line. */
 static const char *draw(struct levels_found *result, const char *path, unsigned max_depth,
                         const char *const *globs) {
   static struct buffer content;
@@ -56,7 +55,7 @@ TREE_TEST(each_group_is_in_the_order_of_bytes) {
 
 TREE_TEST(a_link_to_a_directory_has_no_content) {
   tree_make(tree, "m/ m/x f a>m m/up>.. to-f>f to-nothing>nothing loop>loop fifo| "
-                  "vendor>m"); /* the last is left out by its name */
+                  "vendor>m"); /* the last one is left out by its name */
   expect(tree, 9, NULL,
          "├── a/\n"
          "├── m/\n"
@@ -227,7 +226,7 @@ TREE_TEST(the_reference_directory_is_not_shown) {
 
 /* --- the limit --- */
 
-/* Directories or files `<name>0000` and so on. */
+/* Creates directories or files `<name>0000` and so on. */
 static void make_many(const struct tree *tree, const char *name, int count, bool directories) {
   for (int i = 0; i < count; i++) {
     const char *path = formatted("%s%04d", name, i);
@@ -238,7 +237,7 @@ static void make_many(const struct tree *tree, const char *name, int count, bool
   }
 }
 
-/* The text goes on with this, behind which it is then. */
+/* Expects this text at `*at` and moves behind it. */
 static void expect_next(const char **at, const char *expected) {
   assert_memory_equal(*at, expected, strlen(expected));
   *at += strlen(expected);
@@ -258,14 +257,14 @@ TREE_TEST(exactly_a_thousand_entries_are_not_cut) {
   static const char last[] =
       "\n└── f0998\n… [truncated at 1000 entries — narrow the root or lower max_depth]\n";
   assert_string_equal(text + strlen(text) - (sizeof last - 1), last);
-  (void)draw(&result, tree->path, 1, NULL); /* what is deeper was not asked for */
+  (void)draw(&result, tree->path, 1, NULL); /* deeper levels were not asked for */
   assert_false(result.is_cut);
 }
 
-/* One large directory does not hide what is beside it. */
+/* A large directory does not hide its neighbors. */
 TREE_TEST(upper_levels_come_first) {
   tree_make(tree, "a/ a/b/ b/ c");
-  make_many(tree, "a/b/x", 50, false); /* of a level that is not reached */
+  make_many(tree, "a/b/x", 50, false); /* on a level that is not reached */
   make_many(tree, "a/f", 600, false);
   make_many(tree, "b/f", 600, false);
   struct levels_found result;

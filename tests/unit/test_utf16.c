@@ -18,7 +18,7 @@ TEST(units_are_what_a_decoder_of_utf_8_makes) {
       {"1234567\xF0\x9F\x98\x80"
        "12345678",
        17},
-      /* Each maximal part of a sequence is one U+FFFD. */
+      /* Each maximal subpart is one U+FFFD. */
       {"\x80", 1},
       {"\xFF\xFF", 2},
       {"\xC3", 1},
@@ -31,7 +31,7 @@ TEST(units_are_what_a_decoder_of_utf_8_makes) {
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     size_t length = strlen(rows[i].text);
-    char *copy = malloc(length + 1); /* the sanitizer sees one byte too many */
+    char *copy = malloc(length + 1); /* exact, for the sanitizer */
     assert_non_null(copy);
     memcpy(copy + 1, rows[i].text, length);
     if (utf16_units(copy + 1, length) != rows[i].units)

@@ -139,7 +139,7 @@ TEST(a_cut_leaves_sequences_whole) {
       {"ab\xE2\x82\xAC", 5},
       {"ab\xF0\x9F\x98", 2},
       {"ab\xF0\x9F\x98\x80", 6},
-      /* What is no UTF-8 is no reason to cut. */
+      /* Invalid bytes are no reason to cut. */
       {"ab\x80", 3},
       {"ab\x80\x80\x80\x80", 6},
       {"ab\xE2\x82\x80\x80", 6},

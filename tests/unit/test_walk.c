@@ -8,7 +8,7 @@
 #include "tests/support/tree.h"
 #include "tests/test.h"
 
-/* All entries, each with its kind as one letter, parted by spaces. */
+/* All entries with a letter for their type, separated by spaces. */
 struct listing {
   char text[4096];
 };
@@ -20,7 +20,7 @@ static void add(struct listing *self, const struct walk_entry *entry) {
   assert_in_range(added, 1, (int)(sizeof self->text - length) - 1);
 }
 
-/* The entry is known, and is another thing when the walk would go in. */
+/* The entry changes before the walk enters it. */
 TREE_TEST(entries_that_change_meanwhile_are_no_error) {
   tree_make(tree, "gone/ linked/ piped/ stays/ stays/x");
   struct error error;
@@ -43,7 +43,7 @@ TREE_TEST(entries_that_change_meanwhile_are_no_error) {
   walk_free(walk);
 }
 
-/* More than WALK_NAMES_MAX of them, just. */
+/* Slightly more than WALK_NAMES_MAX. */
 TREE_TEST(too_many_names_are_sorted_in_portions) {
   enum { LENGTH = 250 };
   const size_t cost = LENGTH + 2 + sizeof(char *);
@@ -54,7 +54,7 @@ TREE_TEST(too_many_names_are_sorted_in_portions) {
   char first[sizeof name];
   for (int i = 0; i < count; i++) {
     (void)snprintf(name + LENGTH - 6, 18, "%06d", i);
-    if (i % 60000 != 0) { /* a file may have so many names, which are made faster than files */
+    if (i % 60000 != 0) { /* hard links are faster to create than files */
       assert_int_equal(linkat(tree->fd, first, tree->fd, name, 0), 0);
       continue;
     }
@@ -80,7 +80,7 @@ TREE_TEST(too_many_names_are_sorted_in_portions) {
   walk_free(walk);
 }
 
-/* Each level has one open: the deepest are missed where there are too few. */
+/* Each level needs a descriptor, so the deepest levels are missed. */
 TREE_TEST(directories_without_a_descriptor_are_counted) {
   tree_make(tree, "a/ a/b/ a/b/c/");
   struct error error;
@@ -89,7 +89,7 @@ TREE_TEST(directories_without_a_descriptor_are_counted) {
   assert_true(walk_next(walk, &entry));
   struct rlimit before;
   assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-  /* The one in front of the root's is free. */
+  /* The descriptor before the root's is free. */
   struct rlimit few = {.rlim_cur = (rlim_t)entry.parent + 1, .rlim_max = before.rlim_max};
   assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
   int count = 1;
