@@ -50,19 +50,25 @@ static_assert(sizeof "2026-05-05T10:00:00.123+00:00" == STEP_EVENT_TIMESTAMP_SIZ
 /* 9999-12-31T23:59:59.999 */
 #define LAST_MS INT64_C(253402300799999)
 
+static inline char *write_part(char *out, int number, size_t digits, char separator) {
+  out = decimal_write_padded(out, (uint64_t)number, digits);
+  *out++ = separator;
+  return out;
+}
+
 void step_event_timestamp(char out[STEP_EVENT_TIMESTAMP_SIZE], int64_t unix_ms) {
   unix_ms = unix_ms < 0 ? 0 : unix_ms < LAST_MS ? unix_ms : LAST_MS;
   time_t seconds = (time_t)(unix_ms / 1000);
   struct tm utc;
   (void)gmtime_r(&seconds, &utc);
   /* Each line has a timestamp: snprintf(3) would cost more than the rest of its event. */
-  const int parts[] = {utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday,          utc.tm_hour,
-                       utc.tm_min,         utc.tm_sec,     (int)(unix_ms % 1000)};
-  static const unsigned char digits[] = {4, 2, 2, 2, 2, 2, 3};
-  for (size_t i = 0; i < sizeof digits; i++) {
-    out = decimal_write_padded(out, (uint64_t)parts[i], digits[i]);
-    *out++ = "--T::.+"[i];
-  }
+  out = write_part(out, utc.tm_year + 1900, 4, '-');
+  out = write_part(out, utc.tm_mon + 1, 2, '-');
+  out = write_part(out, utc.tm_mday, 2, 'T');
+  out = write_part(out, utc.tm_hour, 2, ':');
+  out = write_part(out, utc.tm_min, 2, ':');
+  out = write_part(out, utc.tm_sec, 2, '.');
+  out = write_part(out, (int)(unix_ms % 1000), 3, '+');
   memcpy(out, "00:00", sizeof "00:00");
 }
 
