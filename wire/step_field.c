@@ -227,7 +227,7 @@ int step_field_read(const struct step_field *self, const cJSON *object, const ch
   struct step_field field = *self;
   char name[PATH_SIZE];
   cJSON *value = cJSON_GetObjectItemCaseSensitive(object, self->name);
-  if (cJSON_IsNull(value) && !self->type->takes_null)
+  if (cJSON_IsNull(value) && !self->type->accepts_null)
     value = NULL;
   if (path[0] != '\0') {
     (void)snprintf(name, sizeof name, "%s.%s", path, self->name);
@@ -405,4 +405,4 @@ static int read_choice(const struct step_field *self, cJSON *value, void *place,
 }
 
 const struct step_field_type step_field_choice = {
-    .read = read_choice, .takes_null = true, .size = sizeof(unsigned)};
+    .read = read_choice, .accepts_null = true, .size = sizeof(unsigned)};

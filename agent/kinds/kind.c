@@ -186,7 +186,7 @@ static void finish_for_model(struct output *self) {
   buffer_release(&self->warnings);
 }
 
-int kind_do(struct step *step, struct output *output, struct error *error) {
+int kind_execute(struct step *step, struct output *output, struct error *error) {
   output->for_model = step->for_model;
   if (expand_home(step, error) != 0 || enter_directory(step, error) != 0 ||
       kind_of(step)->work(step, output, error) != 0)
@@ -201,7 +201,7 @@ int kind_do(struct step *step, struct output *output, struct error *error) {
 static int work_and_write(struct step *step) {
   struct output output = {0};
   struct error error;
-  bool done = kind_do(step, &output, &error) == 0;
+  bool done = kind_execute(step, &output, &error) == 0;
   if (!done) {
     buffer_release(&output.warnings);
     buffer_release(&output.content);

@@ -142,7 +142,7 @@ void kind_release_input(struct step *step);
 
 /* Executes the step's `work`, and prepares the content for a model if the step is for one. Returns
    0, or -1 with the reason. */
-int kind_do(struct step *step, struct output *output, struct error *error);
+int kind_execute(struct step *step, struct output *output, struct error *error);
 
 /* Execute a packed step in a supervisor (agent/process/supervisor.h) and write content and warnings
    to standard output and standard error. `known` are the kinds that it was packed with; kinds_work

@@ -38,20 +38,20 @@ static void add_stream(struct buffer *text, size_t begin, const char *name,
     text->length--;
 }
 
-void answer_command(const struct execution_result *end, struct buffer *text) {
+void answer_command(const struct execution_result *result, struct buffer *text) {
   size_t begin = text->length;
-  add_stream(text, begin, "", end->output);
-  add_stream(text, begin, "STDERR: ", end->errors);
-  if (end->how == EXECUTION_TIMED_OUT) {
+  add_stream(text, begin, "", result->output);
+  add_stream(text, begin, "STDERR: ", result->errors);
+  if (result->how == EXECUTION_TIMED_OUT) {
     begin_part(text, begin);
     buffer_add_string(text, "(command timed out)");
-  } else if (end->how == EXECUTION_MEMORY_LIMIT) {
+  } else if (result->how == EXECUTION_MEMORY_LIMIT) {
     begin_part(text, begin);
-    buffer_add_format(text, "(%s)", end->error.text);
+    buffer_add_format(text, "(%s)", result->error.text);
   }
-  if (end->exit_code != 0) {
+  if (result->exit_code != 0) {
     begin_part(text, begin);
-    buffer_add_format(text, "(exit code: %llu)", (unsigned long long)end->exit_code);
+    buffer_add_format(text, "(exit code: %llu)", (unsigned long long)result->exit_code);
   }
   if (text->length == begin)
     buffer_add_string(text, "(no output)");
@@ -94,29 +94,30 @@ static void add_flag(struct buffer *out, const char *name, bool flag) {
   buffer_add_format(out, "%s%s", name, flag ? "true" : "false");
 }
 
-static void add_end(struct buffer *out, const struct execution_result *end) {
+static void add_end(struct buffer *out, const struct execution_result *result) {
   char seconds[STEP_RESULT_SECONDS_SIZE];
-  step_result_seconds(seconds, end->duration_ms);
-  add_flag(out, ",\"timedOut\":", end->how == EXECUTION_TIMED_OUT);
+  step_result_seconds(seconds, result->duration_ms);
+  add_flag(out, ",\"timedOut\":", result->how == EXECUTION_TIMED_OUT);
   buffer_add_format(out, ",\"durationSeconds\":%s", seconds);
 }
 
-void answer_outcome(enum answer_form form, const struct execution_result *end, struct buffer *out) {
-  struct captured_stream output = captured_stream_ends(end->output, ANSWER_STREAM_SIDE);
-  struct captured_stream errors = captured_stream_ends(end->errors, ANSWER_STREAM_SIDE);
+void answer_outcome(enum answer_form form, const struct execution_result *result,
+                    struct buffer *out) {
+  struct captured_stream output = captured_stream_ends(result->output, ANSWER_STREAM_SIDE);
+  struct captured_stream errors = captured_stream_ends(result->errors, ANSWER_STREAM_SIDE);
   if (form == ANSWER_STRUCTURED) {
     output = bound_stream(output);
     errors = bound_stream(errors);
   }
-  buffer_add_format(out, "{\"exitCode\":%llu", (unsigned long long)end->exit_code);
+  buffer_add_format(out, "{\"exitCode\":%llu", (unsigned long long)result->exit_code);
   if (form != ANSWER_STREAMS)
-    add_end(out, end);
+    add_end(out, result);
   if (form != ANSWER_METADATA) {
     add_stream_json(out, ",\"stdout\":", &output);
     add_stream_json(out, ",\"stderr\":", &errors);
   }
   if (form == ANSWER_STREAMS)
-    add_end(out, end);
+    add_end(out, result);
   if (form == ANSWER_STRUCTURED) {
     add_flag(out, ",\"stdoutTruncated\":", output.truncated);
     add_flag(out, ",\"stderrTruncated\":", errors.truncated);

@@ -16,7 +16,7 @@
 
 /* Adds the text for a model: stdout, "STDERR: " and stderr, "(command timed out)" and "(exit code:
    3)", one after the other as far as they apply, or "(no output)". */
-void answer_command(const struct execution_result *end, struct buffer *text);
+void answer_command(const struct execution_result *result, struct buffer *text);
 
 /* Adds a JSON object for programs, with its members in this order. */
 enum answer_form {
@@ -25,7 +25,8 @@ enum answer_form {
   ANSWER_STRUCTURED, /* exitCode, timedOut, durationSeconds, stdout, stderr, stdoutTruncated,
                         stderrTruncated; at most ANSWER_STREAM_MAX bytes for each stream */
 };
-void answer_outcome(enum answer_form form, const struct execution_result *end, struct buffer *out);
+void answer_outcome(enum answer_form form, const struct execution_result *result,
+                    struct buffer *out);
 
 /* The limit on an escaped stream, in which a control character takes six bytes. Clients accept a
    line of 1 MiB, which also has the text of the answer. */

@@ -131,8 +131,8 @@ static void add_error(struct buffer *text, const char *reason, size_t length) {
 }
 
 /* Returns the content of a readFile behind the line with its media type. */
-static struct captured_stream body_of(const struct execution_result *end) {
-  const struct captured_stream *content = &end->output;
+static struct captured_stream body_of(const struct execution_result *result) {
+  const struct captured_stream *content = &result->output;
   const char *line = content->length > 0 ? memchr(content->bytes, '\n', content->length) : NULL;
   if (line == NULL)
     return (struct captured_stream){0};
@@ -147,26 +147,26 @@ static size_t decoded_length(const struct tool_image *image) {
   return image->length / 4 * 3 - padding;
 }
 
-static void answer_read(const struct tool_call *call, const struct execution_result *end,
+static void answer_read(const struct tool_call *call, const struct execution_result *result,
                         struct buffer *text) {
   struct tool_image image;
-  const struct captured_stream body = body_of(end);
-  if (tool_call_image(call, end, &image))
+  const struct captured_stream body = body_of(result);
+  if (tool_call_image(call, result, &image))
     buffer_add_format(text, "(%.*s, %zu bytes: not shown as text)", (int)image.type_length,
                       image.type, decoded_length(&image));
   else
     buffer_add(text, body.bytes, body.length);
 }
 
-static void answer_write(const struct tool_call *call, const struct execution_result *end,
+static void answer_write(const struct tool_call *call, const struct execution_result *result,
                          struct buffer *text) {
   buffer_add_format(text, "Successfully wrote %zu bytes to %s", call->content_length, call->target);
-  (void)end;
+  (void)result;
 }
 
-static void answer_content(const struct tool_call *call, const struct execution_result *end,
+static void answer_content(const struct tool_call *call, const struct execution_result *result,
                            struct buffer *text) {
-  buffer_add(text, end->output.bytes, end->output.length);
+  buffer_add(text, result->output.bytes, result->output.length);
   (void)call;
 }
 
@@ -412,18 +412,18 @@ static void add_name(struct buffer *text, const char *name) {
   buffer_add_string(text, is_long ? "\xE2\x80\xA6" : "");
 }
 
-static void answer_not_run(const struct tool_call *self, const struct execution_result *end,
+static void answer_not_run(const struct tool_call *self, const struct execution_result *result,
                            struct buffer *text) {
-  if (end->how == EXECUTION_NOT_FOUND) {
+  if (result->how == EXECUTION_NOT_FOUND) {
     buffer_add_string(text, TOOL_ERROR "cannot run '");
     add_name(text, self->target);
     buffer_add_string(text, "': No such file or directory");
-  } else if (end->how == EXECUTION_NO_DIRECTORY &&
-             (end->error.code == ENOENT || end->error.code == ENOTDIR)) {
+  } else if (result->how == EXECUTION_NO_DIRECTORY &&
+             (result->error.code == ENOENT || result->error.code == ENOTDIR)) {
     buffer_add_string(text, TOOL_ERROR "workdir: no such directory: ");
     add_name(text, self->directory);
   } else {
-    add_error(text, end->error.text, strlen(end->error.text));
+    add_error(text, result->error.text, strlen(result->error.text));
   }
 }
 
@@ -431,38 +431,39 @@ void tool_call_set_trace(struct tool_call *self, const char *traceparent) {
   run_kind_set_trace(&self->step, traceparent);
 }
 
-bool tool_call_answer(const struct tool_call *self, const struct execution_result *end,
+bool tool_call_answer(const struct tool_call *self, const struct execution_result *result,
                       struct buffer *text) {
-  if (!execution_result_was_executed(end)) {
-    answer_not_run(self, end, text);
+  if (!execution_result_was_executed(result)) {
+    answer_not_run(self, result, text);
     return true;
   }
   if (tool_call_is_command(self)) {
-    answer_command(end, text);
-    return !execution_result_is_success(end);
+    answer_command(result, text);
+    return !execution_result_is_success(result);
   }
-  if (execution_result_is_success(end)) {
-    self->tool->answer(self, end, text);
+  if (execution_result_is_success(result)) {
+    self->tool->answer(self, result, text);
     return false;
   }
-  if (end->how == EXECUTION_TIMED_OUT) {
-    answer_command(&(struct execution_result){.how = end->how, .exit_code = end->exit_code}, text);
+  if (result->how == EXECUTION_TIMED_OUT) {
+    answer_command(&(struct execution_result){.how = result->how, .exit_code = result->exit_code},
+                   text);
     return true;
   }
   struct error line;
-  const struct captured_stream message = execution_result_message(end, self->timeout, &line);
+  const struct captured_stream message = execution_result_message(result, self->timeout, &line);
   add_error(text, message.bytes, message.length);
   return true;
 }
 
-bool tool_call_image(const struct tool_call *self, const struct execution_result *end,
+bool tool_call_image(const struct tool_call *self, const struct execution_result *result,
                      struct tool_image *image) {
   static const char prefix[] = "image/";
-  const struct captured_stream *content = &end->output;
-  if (self->tool->answer != answer_read || !execution_result_is_success(end) ||
+  const struct captured_stream *content = &result->output;
+  if (self->tool->answer != answer_read || !execution_result_is_success(result) ||
       content->length < sizeof prefix - 1 || memcmp(content->bytes, prefix, sizeof prefix - 1) != 0)
     return false;
-  const struct captured_stream body = body_of(end);
+  const struct captured_stream body = body_of(result);
   if (body.bytes == NULL || memchr(body.bytes, '*', body.length) != NULL)
     return false; /* a masked image is not base64 any more */
   *image = (struct tool_image){.type = content->bytes,

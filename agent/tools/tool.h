@@ -20,7 +20,7 @@
  *   call = tool_call_new(tool, arguments, ...)       NULL: the text says what is wrong
  *   tool_call_request(call, &request)                for engine_submit
  *     ...                                            in the frontend's result():
- *   tool_call_answer(call, end, &text)               returns whether the tool failed
+ *   tool_call_answer(call, result, &text)            returns whether the tool failed
  *   tool_call_free(call)
  */
 struct tool_call;
@@ -34,7 +34,7 @@ struct tool {
   bool for_model;          /* see struct step */
   struct argument_table arguments;
   /* Adds the text of a successful call. NULL for commands. */
-  void (*answer)(const struct tool_call *call, const struct execution_result *end,
+  void (*answer)(const struct tool_call *call, const struct execution_result *result,
                  struct buffer *text);
 };
 
@@ -97,11 +97,11 @@ struct tool_image {
 
 /* Whether the call has read an image; its text is then only a description, for frontends that
    cannot show images. */
-bool tool_call_image(const struct tool_call *self, const struct execution_result *end,
+bool tool_call_image(const struct tool_call *self, const struct execution_result *result,
                      struct tool_image *image);
 
 /* Adds the text for the model, at most some 105,000 bytes. Returns true if the tool failed. */
-bool tool_call_answer(const struct tool_call *self, const struct execution_result *end,
+bool tool_call_answer(const struct tool_call *self, const struct execution_result *result,
                       struct buffer *text);
 
 #endif

@@ -129,7 +129,7 @@ static void check_path(const struct globs *globs, const char *text, const struct
   size_t length = strlen(path);
   bool is_directory = length > 0 && path[length - 1] == '/';
   length -= is_directory;
-  bool fits = globs_judge(globs, path, length, is_directory) == GLOBS_MATCH;
+  bool fits = globs_classify(globs, path, length, is_directory) == GLOBS_MATCH;
   path[length] = '\0';
   if (is_path(path, length) && fits)
     check_directories(globs, path);

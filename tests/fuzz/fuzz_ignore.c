@@ -13,7 +13,7 @@ static enum globs_verdict judge(const char *text, size_t length, const char *pat
   bool is_directory = path_length > 0 && path[path_length - 1] == '/';
   enum globs_verdict verdict = GLOBS_SILENT;
   if (rules != NULL)
-    verdict = globs_judge(rules, path, path_length - is_directory, is_directory);
+    verdict = globs_classify(rules, path, path_length - is_directory, is_directory);
   globs_free(rules);
   return verdict;
 }

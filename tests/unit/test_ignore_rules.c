@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "tests/test.h"
 
-/* What is said of a path, a directory where it ends in "/": "-" nothing, "h" it is hidden, "s"
-   shown. */
+/* Returns '-' if no rule matches the path, 'h' if it is hidden, 's' if it is shown. A "/" at its
+   end makes it a directory. */
 static char judged(const char *text, size_t length, const char *path) {
   static const char verdicts[] = {[GLOBS_SILENT] = '-', [GLOBS_MATCH] = 'h', [GLOBS_EXCEPT] = 's'};
   bool is_too_long;
@@ -14,7 +14,7 @@ static char judged(const char *text, size_t length, const char *path) {
   bool is_directory = path[path_length - 1] == '/';
   char verdict = '-';
   if (rules != NULL)
-    verdict = verdicts[globs_judge(rules, path, path_length - is_directory, is_directory)];
+    verdict = verdicts[globs_classify(rules, path, path_length - is_directory, is_directory)];
   globs_free(rules);
   return verdict;
 }
@@ -120,7 +120,7 @@ TEST(the_worst_rules_take_bounded_time) {
   int64_t begin = clock_monotonic_ms();
   bool is_too_long;
   struct globs *rules = globs_of_ignore_file(text, length, &is_too_long);
-  assert_int_equal(globs_judge(rules, path, 511, false), GLOBS_SILENT);
+  assert_int_equal(globs_classify(rules, path, 511, false), GLOBS_SILENT);
   assert_in_range(clock_monotonic_ms() - begin, 0, 30000);
   globs_free(rules);
   free(path);

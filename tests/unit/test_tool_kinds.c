@@ -1,6 +1,4 @@
-/*
- * The tools against the kinds of steps that they call: arguments to text, without an engine.
- */
+/* The tools with the kinds of steps that they call, from arguments to text, without an engine. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,7 +32,7 @@ static void put(const struct directory *files, const char *name, const char *con
   assert_int_equal(fclose(file), 0);
 }
 
-/* What the engine makes of the step: its content, or its error. */
+/* Executes the step like the engine. */
 static bool run(struct tool_call *call, struct buffer *text) {
   struct request request = {0};
   struct output output = {0};
@@ -43,7 +41,7 @@ static bool run(struct tool_call *call, struct buffer *text) {
   tool_call_request(call, &request);
   int before = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   assert_int_equal(chdir(request.step.working_directory), 0);
-  if (kind_do(&request.step, &output, &error) == 0) {
+  if (kind_execute(&request.step, &output, &error) == 0) {
     end.output =
         (struct captured_stream){.bytes = output.content.bytes, .length = output.content.length};
     assert_int_equal(output.warnings.length, 0);
@@ -106,7 +104,7 @@ FILES_TEST(a_file_is_written_edited_and_read) {
   unlink(directory_path(files, "f"));
 }
 
-/* A page has room for a line of its own beside what other tools may return. */
+/* A page may have one more line than other tools may return. */
 FILES_TEST(lines_are_read_from_a_file_of_any_size) {
   struct buffer text = {0}, page = {0};
   for (int i = 1; i <= 200000; i++)
@@ -128,7 +126,7 @@ FILES_TEST(lines_are_read_from_a_file_of_any_size) {
   unlink(directory_path(files, "f"));
 }
 
-/* "~" is the home directory, unless there is an entry of that name. */
+/* "~" is the home directory, unless there is a file of that name. */
 FILES_TEST(paths_may_begin_at_the_home_directory) {
   assert_int_equal(mkdir(directory_path(files, "home"), 0755), 0);
   assert_int_equal(setenv("HOME", directory_path(files, "home"), 1), 0);
@@ -232,7 +230,7 @@ static const char *times(int count, const char *text) {
   return to;
 }
 
-/* As in minified files. Of 240 characters 160 begin at the match, if the line is long enough. */
+/* As in minified files: 160 of the 240 characters begin at the match, if there are as many. */
 FILES_TEST(the_text_of_a_match_shows_the_match) {
   static const char arguments[] = "{'path':'f','pattern':'needle'}";
   static const struct {
@@ -257,7 +255,7 @@ FILES_TEST(the_text_of_a_match_shows_the_match) {
                        times(rows[i].shown_after, characters[k]),
                        after > rows[i].shown_after ? "…" : ""));
     }
-  /* The start of a match that is longer; context is shown from its own start. */
+  /* A longer match is shown from its start, and context from its own start. */
   put(files, "f",
       formatted("%s\n%sneedle%sb\n", times(300, "c"), times(300, "x"), times(300, "y")));
   expect(files, "grep", "{'path':'f','pattern':'needley+b','context_before':1}", false,
@@ -267,7 +265,7 @@ FILES_TEST(the_text_of_a_match_shows_the_match) {
   unlink(directory_path(files, "f"));
 }
 
-/* It is shown as text, which a NUL would end. */
+/* The line is shown as text, which a NUL would end. */
 FILES_TEST(a_match_behind_a_nul_is_shown) {
   FILE *file = fopen(directory_path(files, "f"), "w");
   assert_non_null(file);
@@ -292,7 +290,7 @@ FILES_TEST(a_directory_of_more_than_a_thousand_is_cut) {
     unlink(directory_path(files, formatted("%04d", i)));
 }
 
-/* Entries of 118 bytes; and what the limit of the tool has cut says nothing beside that. */
+/* Entries of 118 bytes. The tool's own limit is not mentioned, too. */
 FILES_TEST(a_long_answer_is_cut_after_its_last_whole_line) {
   enum { LINE = 118, SHOWN = 102401 / LINE };
   struct buffer expected = {0};

@@ -373,7 +373,7 @@ int globs_add(struct globs *self, const char *text, struct error *error) {
   return 0;
 }
 
-enum globs_verdict globs_judge(const struct globs *self, const char *path, size_t length,
+enum globs_verdict globs_classify(const struct globs *self, const char *path, size_t length,
                                bool is_directory) {
   if (length == 0)
     return GLOBS_SILENT;

@@ -13,7 +13,7 @@
  *   struct globs *globs = globs_new();
  *   if (globs_add(globs, "src/{a,b}/[a-z]*.c", &error) != 0)
  *     … error.text says what is wrong and where
- *   if (globs_judge(globs, path, strlen(path), is_directory) == GLOBS_MATCH) …
+ *   if (globs_classify(globs, path, strlen(path), is_directory) == GLOBS_MATCH) …
  *   globs_free(globs);
  *
  *   ?        one byte, not "/"
@@ -73,7 +73,7 @@ struct globs *globs_of_ignore_file(const char *text, size_t length, bool *is_too
 /* Returns the verdict of the last glob that matches. `path` is relative, with single slashes
    between components and none at its ends. Globs that end with a byte are examined only for paths
    that end with it. */
-enum globs_verdict globs_judge(const struct globs *self, const char *path, size_t length,
+enum globs_verdict globs_classify(const struct globs *self, const char *path, size_t length,
                                bool is_directory);
 
 /*

@@ -353,9 +353,9 @@ static void read_entry(struct file_search *self, const struct walk_entry *entry,
   }
 }
 
-/* Whether the entry is looked at; counts those that are not. */
-static bool takes(struct file_search *self, const struct walk_entry *entry,
-                  const struct buffer *path) {
+/* Counts the entry and returns whether it is searched. */
+static bool count_entry(struct file_search *self, const struct walk_entry *entry,
+                        const struct buffer *path) {
   enum search_scope_verdict verdict = search_scope_classify(self->scope, entry);
   bool is_directory = entry->type == DT_DIR, is_file = entry->type == DT_REG;
   if (verdict == SEARCH_SCOPE_EXCLUDED)
@@ -379,7 +379,7 @@ static int search_below(struct file_search *self, struct walk *walk, struct buff
     count_unread(self, walk);
     path->length = prefix;
     buffer_add(path, entry.path, entry.length);
-    if (!takes(self, &entry, path)) {
+    if (!count_entry(self, &entry, path)) {
       walk_skip(walk);
       continue;
     }

@@ -77,8 +77,9 @@ static const char *below_repository(struct search_scope *self, const struct walk
   return below != NULL ? below : path;
 }
 
-static bool is_match(struct search_scope *self, const char *path, bool is_directory) {
-  return path != NULL && globs_judge(self->glob, path, strlen(path), is_directory) == GLOBS_MATCH;
+static bool is_match(const struct search_scope *self, const char *path, bool is_directory) {
+  return path != NULL &&
+         globs_classify(self->glob, path, strlen(path), is_directory) == GLOBS_MATCH;
 }
 
 /* The verdict of the glob. */

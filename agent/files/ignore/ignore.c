@@ -343,7 +343,7 @@ bool ignore_hides(struct ignore *self, const struct walk_entry *entry) {
     for (const struct source *source = level->nearest[kind]; source != NULL;
          source = source->above) {
       enum globs_verdict verdict =
-          globs_judge(source->rules, self->path.bytes + source->start,
+          globs_classify(source->rules, self->path.bytes + source->start,
                       self->path.length - source->start, entry->type == DT_DIR);
       if (verdict != GLOBS_SILENT)
         return verdict == GLOBS_MATCH;

@@ -7,11 +7,12 @@
 #include "agent/files/tree/walk.h"
 #include "base/memory.h"
 
-bool levels_takes(struct levels *self, const void *item) {
-  bool takes = self->count < LEVELS_MAX ||
-               (self->count > self->begin && self->compare(item, self->items[self->count - 1]) < 0);
-  self->found->is_cut = self->found->is_cut || !takes;
-  return takes;
+bool levels_accepts(struct levels *self, const void *item) {
+  bool accepts =
+      self->count < LEVELS_MAX ||
+      (self->count > self->begin && self->compare(item, self->items[self->count - 1]) < 0);
+  self->found->is_cut = self->found->is_cut || !accepts;
+  return accepts;
 }
 
 static void insert(struct levels *self, void *item) {

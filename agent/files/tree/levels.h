@@ -19,7 +19,7 @@
  *   levels_release(&levels);
  *
  * `offer` is called for each entry of a directory. It makes an item that begins with the entry, and
- * calls levels_add if levels_takes allows it.
+ * calls levels_add if levels_accepts allows it.
  *
  * A level is read after all of the level above it is chosen. The directories to read are therefore
  * among the chosen items. They are opened from the root by names alone, so that no symbolic link is
@@ -61,7 +61,7 @@ struct levels {
 int levels_read(struct levels *self, const char *path, unsigned max_depth, struct error *error);
 
 /* Whether the item is among the first so far of its level; if not, the answer is cut. */
-bool levels_takes(struct levels *self, const void *item);
+bool levels_accepts(struct levels *self, const void *item);
 
 /* Adds a copy of an item and of its text, and frees the last item if there are too many. */
 void levels_add(struct levels *self, const void *item);

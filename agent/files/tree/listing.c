@@ -81,7 +81,7 @@ static int gather_all(struct levels *chosen, const char *path, unsigned max_dept
     struct listing_item item = {.entry = {.text = entry.path, .name = entry.name}};
     if (entry.length < PATH_MAX &&
         read_stat(&item, entry.parent, entry.name, entry.type == DT_DIR) &&
-        levels_takes(chosen, &item))
+        levels_accepts(chosen, &item))
       levels_add(chosen, &item);
   }
   const char *first;
@@ -104,7 +104,7 @@ static void offer(struct levels *levels, const struct level_entry *entry, int pa
   item.entry.text = path;
   item.entry.name = path + length - strlen(found->name);
   item.entry.is_last |= entry->is_entered && walk_is_excluded(found->name);
-  if (levels_takes(levels, &item) && read_stat(&item, parent, found->name, entry->is_entered))
+  if (levels_accepts(levels, &item) && read_stat(&item, parent, found->name, entry->is_entered))
     levels_add(levels, &item);
 }
 

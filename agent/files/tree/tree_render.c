@@ -61,14 +61,14 @@ static bool is_excluded(const struct tree_choice *self, const struct tree_entry 
     return true;
   if (self->reference != NULL && is_at(entry, self->reference))
     return true;
-  return globs_judge(self->excludes, entry->name, strlen(entry->name), tree->is_directory) ==
+  return globs_classify(self->excludes, entry->name, strlen(entry->name), tree->is_directory) ==
          GLOBS_MATCH;
 }
 
 static void offer(struct levels *levels, const struct level_entry *entry, int parent,
                   const struct directory_entry *found) {
   const struct tree_entry tree = {.entry = *entry, .is_directory = directory_is_one(parent, found)};
-  if (!is_excluded((const struct tree_choice *)levels, &tree) && levels_takes(levels, &tree))
+  if (!is_excluded((const struct tree_choice *)levels, &tree) && levels_accepts(levels, &tree))
     levels_add(levels, &tree);
 }
 
