@@ -84,16 +84,6 @@ static void add_object(const struct log *self, struct buffer *out, enum log_leve
   buffer_add_string(out, "}");
 }
 
-/* Returns the masked message; the caller frees it. */
-__attribute__((format(printf, 2, 0))) static char *
-make_text(const struct log *self, const char *format, va_list arguments) {
-  char *text;
-  if (vasprintf(&text, format, arguments) < 0)
-    memory_exhausted("a buffer");
-  mask_string(self->masker, text, false);
-  return text;
-}
-
 /* The descriptor may be shared with other processes and must not be made non-blocking. If poll(2)
    says that it is writable, a write of at most PIPE_BUF bytes does not block. */
 static bool write_all(const struct log *self, const char *text, size_t length) {
@@ -135,41 +125,46 @@ static void write_line(const struct log *self, struct buffer *line) {
   buffer_release(line);
 }
 
+/* Masks the message and adds it to the line, or to an object, and writes that. */
+__attribute__((format(printf, 5, 0))) static void
+write_message(const struct log *self, enum log_level level, const char *step_id,
+              struct buffer *line, const char *format, va_list arguments) {
+  char *text;
+  if (vasprintf(&text, format, arguments) < 0)
+    memory_exhausted("a buffer");
+  mask_string(self->masker, text, false);
+  if (self->format == LOG_JSON)
+    add_object(self, line, level, step_id, text);
+  else
+    add_escaped(line, text, strlen(text));
+  free(text);
+  write_line(self, line);
+}
+
 void log_line(const struct log *self, enum log_level level, const char *step_id, const char *format,
               ...) {
   enum { JOB_MAX = 128, STEP_MAX = 8 };
   if (level < self->least)
     return;
   struct buffer line = {0};
-  va_list arguments;
-  va_start(arguments, format);
-  char *text = make_text(self, format, arguments);
-  va_end(arguments);
-  if (self->format == LOG_JSON) {
-    add_object(self, &line, level, step_id, text);
-  } else {
+  if (self->format == LOG_TEXT) {
     add_time(&line, false);
     buffer_add_format(&line, " %s", level_names[level]);
     if (self->job != NULL)
       add_field(&line, "job=", self->job, JOB_MAX);
     if (step_id != NULL)
       add_field(&line, "step=", step_id, STEP_MAX);
-    add_escaped(&line, text, strlen(text));
   }
-  free(text);
-  write_line(self, &line);
+  va_list arguments;
+  va_start(arguments, format);
+  write_message(self, level, step_id, &line, format, arguments);
+  va_end(arguments);
 }
 
 void log_plain(const struct log *self, const char *format, ...) {
   struct buffer line = {0};
   va_list arguments;
   va_start(arguments, format);
-  char *text = make_text(self, format, arguments);
+  write_message(self, LOG_INFO, NULL, &line, format, arguments);
   va_end(arguments);
-  if (self->format == LOG_JSON)
-    add_object(self, &line, LOG_INFO, NULL, text);
-  else
-    add_escaped(&line, text, strlen(text));
-  free(text);
-  write_line(self, &line);
 }

@@ -17,8 +17,8 @@
  *   node = NEEDLES_ROOT
  *   for each byte                                  (at NEEDLES_ROOT, needles_skip jumps ahead)
  *     node = needles_next(&needles, node, byte)
- *     needles_ending(&needles, node)               length of the longest needle that ends here, or
- * 0 needles_depth(&needles, node)                how many of the last bytes may begin a needle
+ *     needles_ending(&needles, node)               length of the needle that ends here, or 0
+ *     needles_depth(&needles, node)                how many of the last bytes may begin a needle
  *
  * A node stands for the longest suffix of the text that is a prefix of a needle. It is valid until
  * needles_prepare is called after a needle was added; needles_bytes still has its bytes then.

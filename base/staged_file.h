@@ -10,9 +10,10 @@
  * then renamed: a reader sees the old file or the whole new one, even if the writer is killed. The
  * content of a sealed file also survives a crash of the machine.
  *
- *   staged_file_begin      creates the empty hidden file; waits while another process has one of
- * the same name … write to `fd` … staged_file_seal       for a program: ends the writing, sets the
- * mode, syncs staged_file_flush      before a last check that must precede the commit
+ *   staged_file_begin      creates the empty hidden file, or waits for a process that has it
+ *     … write to `fd` …
+ *   staged_file_seal       for a program: ends the writing, sets the mode, syncs
+ *   staged_file_flush      before a last check that must precede the commit
  *   staged_file_commit     renames; syncs the directory of a sealed file
  *   staged_file_release    always; removes the hidden file if it was not committed
  *

@@ -18,11 +18,12 @@
  *
  *   ?        one byte, not "/"
  *   *        any number of bytes, but no "/"; also in names that begin with a dot
- *   **       as a whole component: any number of components, at least one at the end. "a/" with
- * "**" is everything below a, but not a. Beside other characters, or as "***", it is * [a-z_]   one
- * of these bytes, [!…] and [^…] any other one, never "/". A leading "]" and a "-" at either end are
- * literal {a,b}    one of these globs, which may be empty and contain braces \x       a literal x,
- * between brackets, too
+ *   **       as a whole component: any number of components, at least one at the end. Next to
+ *            other characters, or as "***", it is *
+ *   [a-z_]   one of these bytes, [!…] and [^…] any other one, never "/". A leading "]" and a "-"
+ *            at either end are literal
+ *   {a,b}    one of these globs, which may be empty and contain braces
+ *   \x       a literal x, also between brackets
  *
  * A glob with a "/" that is not its end, also in braces, is matched against the whole path from the
  * walk's root, any other glob against the base name in every directory. A leading "/" or "./" has
@@ -74,7 +75,7 @@ struct globs *globs_of_ignore_file(const char *text, size_t length, bool *is_too
    between components and none at its ends. Globs that end with a byte are examined only for paths
    that end with it. */
 enum globs_verdict globs_classify(const struct globs *self, const char *path, size_t length,
-                               bool is_directory);
+                                  bool is_directory);
 
 /*
  * Returns what the globs can match below a directory. A glob names the directory if the component

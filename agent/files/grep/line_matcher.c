@@ -11,10 +11,10 @@
  * A call of PCRE2 costs more than most lines are worth, so there are three ways to search:
  *
  *   - If every match contains one of a few literals, these are searched for, and PCRE2 gets only
- * the lines that contain one.
+ *     the lines that contain one.
  *   - Otherwise, if the pattern is local, PCRE2 gets BLOCK bytes of lines at once. Its match lies
- * in the first matching line or before it. The line that contains it is matched alone, and the
- * search continues behind it.
+ *     in the first matching line or before it. The line that contains it is matched alone, and
+ *     the search continues behind it.
  *   - Otherwise, and if PCRE2 gives up on a block, it gets each line alone.
  *
  * A pattern is local if it matches in any text that contains a matching line, in that line or

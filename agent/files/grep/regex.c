@@ -19,8 +19,7 @@
  * other engines accept and PCRE2 rejects are rewritten, all others are copied:
  *
  *   \u00e9, \ud83d\ude00   become \x{00e9}, \x{1f600}
- *   [\w-.], [[:alpha:]-.]  become [\w\-.], [[:alpha:]\-.], as a hyphen behind a class begins no
- * range
+ *   [\w-.], [[:alpha:]-.]  become [\w\-.], [[:alpha:]\-.]: behind a class, a hyphen is literal
  *
  * [\w-[.]], which subtracts in .NET, is copied and rejected.
  *
@@ -386,16 +385,16 @@ static bool counts_and_chooses(const char *source) {
 /* Returns options that avoid errors of PCRE2 10.46. Without all of these optimizations, a search
    would take up to twice as long.
 
-   - Auto-possessification assumes that some neighbors are disjoint that are not: \P{Nd}*\P{Lu} does
-   not match "a", nor \R*\s "\r" without Unicode. It also overlooks what follows an atomic or
-   possessive group that may be empty: n*(?:s)?+. does not match "n". The search for these neighbors
-   may be wrong about a class or a backslash, which costs only time.
+   - Auto-possessification assumes that some neighbors are disjoint that are not: \P{Nd}*\P{Lu}
+     does not match "a", nor \R*\s "\r" without Unicode. It also overlooks what follows an atomic
+     or possessive group that may be empty: n*(?:s)?+. does not match "n". The search for these
+     neighbors may be wrong about a class or a backslash, which costs only time.
    - The machine code's search for the start of a match applies a count to the next alternative,
-   too: it searches for foo\d{2}|bar as if it were foo\d{2}|bbar.
+     too: it searches for foo\d{2}|bar as if it were foo\d{2}|bbar.
    - An unusual pattern is interpreted without optimizations. If a group refers to itself, the
-   length of the shortest match is overestimated, so that (kelvi|ab\1?) does not match "ab", and
-   machine code may crash, with ([^a]+\1?){2,}+. Verbs such as (*COMMIT) act on what the
-   optimizations leave, and machine code treats (*SKIP) differently within recursion. */
+     length of the shortest match is overestimated, so that (kelvi|ab\1?) does not match "ab", and
+     machine code may crash, with ([^a]+\1?){2,}+. Verbs such as (*COMMIT) act on what the
+     optimizations leave, and machine code treats (*SKIP) differently within recursion. */
 static uint32_t workarounds(const char *text, bool is_unusual) {
   static const char *const neighbours[] = {"\\P", "\\p{^", "\\p{ ^", "\\R", "(?>",
                                            "?+",  "*+",    "++",     "}+"};

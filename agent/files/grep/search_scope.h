@@ -5,8 +5,8 @@
 #include "agent/files/tree/walk.h"
 
 /*
- * Decides which entries below its root a search looks at, by three rules that search.h describes:
- * the directories that are always excluded, the glob, and with `respects_ignores` the ignore files.
+ * Decides which entries below its root a search looks at, by three rules of PROTOCOL.md, grep: the
+ * directories that are always excluded, the glob, and with `respects_ignores` the ignore files.
  *
  *   struct search_scope *scope = search_scope_new(&search, &error);
  *   search_scope_enter(scope, walk_root(walk));
