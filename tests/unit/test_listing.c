@@ -232,6 +232,34 @@ TREE_TEST(one_entry_too_many_cuts_the_list) {
   assert_true(found.is_cut);
 }
 
+/* Files whose times are in an order of their own, and whose sizes are 0 and 1. */
+static void make_files(const struct tree *tree, int count) {
+  for (int i = 0; i < count; i++) {
+    const char *name = formatted("%04d", i);
+    tree_write(tree, name, i % 2 == 0 ? "" : "1", 0600);
+    set_time(tree, name, i * 7919 % count, 0);
+  }
+}
+
+/* A thousand paths, of which each takes 23 KiB when it is escaped. */
+TREE_TEST(a_long_text_ends_early) {
+  char name[250];
+  memset(name, 1, sizeof name - 1);
+  name[sizeof name - 1] = '\0';
+  tree_make_directory(tree, name, 0700);
+  make_files(tree, LISTING_MAX - 1);
+  char path[PATH_MAX];
+  int length = snprintf(path, sizeof path, "%s", tree->path);
+  while ((size_t)length + sizeof name + 8 < sizeof path)
+    length += snprintf(path + length, sizeof path - (size_t)length, "/%s/..", name);
+  struct levels_found found;
+  const char *json = list_with(path, (struct query){.max_depth = 1}, &found);
+  assert_in_range(strlen(json), LISTING_BYTES_MAX, LISTING_BYTES_MAX + 32 * 1024);
+  assert_int_equal(cJSON_GetArraySize(entries_of(json)), found.entries);
+  assert_in_range(found.entries, 1, LISTING_MAX - 1);
+  assert_true(found.is_cut);
+}
+
 TREE_TEST(an_unreadable_directory_is_an_entry) {
   assert_int_equal(fchmod(tree->fd, 0755), 0);
   tree_make_directory(tree, "closed", 0700);

@@ -58,6 +58,16 @@ STEP_TEST(a_step_cannot_override_the_agents_variables) {
   assert_int_equal(lines_that_begin(lines, "SANDBOX_"), 2);
 }
 
+/* /work if it exists, or else the agent's own directory. */
+STEP_TEST(there_is_a_default_working_directory) {
+  struct stat work;
+  char *own = getcwd(NULL, 0);
+  bool there = stat("/work", &work) == 0 && S_ISDIR(work.st_mode);
+  assert_string_equal(execution(owner, "'command':'/bin/pwd'"),
+                      formatted("%s\n", there ? "/work" : own));
+  free(own);
+}
+
 /* --- the trace -------------------------------------------------------------------------------- */
 
 static const char *trace_with(const char *env, const char *traceparent) {

@@ -20,8 +20,8 @@
 
 #define LIMIT 1000
 
-/* Returns the answer in short: `path:1:text` for a match, `path-1-text` for context, `path=2`
-   for a count, each with a space behind it. */
+/* The answer; `text` has it in short: `path:1:text` for a match, `path-1-text` for context,
+   `path=2` for a count, each with a space behind it. */
 struct answer {
   int result;
   struct search_result found;
@@ -86,7 +86,7 @@ static const char *found(const struct tree *tree, struct search search) {
 
 #define FOUND(tree, ...) found(tree, (struct search){__VA_ARGS__})
 
-/* By its own path. */
+/* The answer of a search by an absolute path. */
 struct absolute {
   int result;
   struct search_result found;
@@ -320,6 +320,14 @@ static void write_units(const struct tree *tree, const char *name, size_t units)
   free(bytes);
 }
 
+TREE_TEST(a_named_file_of_utf16_may_be_large) {
+  write_units(tree, "a", SEARCH_FILE_MAX);
+  assert_string_equal(FOUND(tree, .path = "a", .pattern = "^yes$"), "a:1:yes ");
+  tree_make(tree, "huge=\xFF\xFEy");
+  assert_int_equal(truncate(tree_path(tree, "huge"), (off_t)SEARCH_COPY_MAX + 1), 0);
+  check_refused(tree, "huge", "UTF-16 file exceeds 64 MiB limit: ");
+}
+
 /* The process ends like a kind that fails. */
 TREE_TEST(a_named_file_that_becomes_shorter_ends_the_search) {
   tree_make(tree, "a=x");
@@ -338,6 +346,22 @@ TREE_TEST(a_named_file_that_becomes_shorter_ends_the_search) {
   }
   assert_true(WIFEXITED(status));
   assert_int_equal(WEXITSTATUS(status), 1);
+}
+
+TREE_TEST(only_regular_files_are_opened) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  (void)snprintf(address.sun_path, sizeof address.sun_path, "%s/socket", tree->path);
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+  tree_make(tree, "fifo| a=yes d/ d/b=yes link>a loop>. d/up>../d self>self");
+  tree_make(tree, "con=yes nul=yes"); /* names of devices elsewhere */
+  assert_string_equal(FOUND(tree, .pattern = "yes", .output = SEARCH_FILES), "a con d/b nul ");
+  check_refused(tree, "fifo", "is a FIFO, not a regular file: ");
+  check_refused(tree, "socket", "is a socket, not a regular file: ");
+  /* The root may be a link. */
+  assert_string_equal(FOUND(tree, .path = "link", .pattern = "yes"), "link:1:yes ");
+  assert_string_equal(FOUND(tree, .path = "d/up", .pattern = "yes"), "b:1:yes ");
+  close(fd);
 }
 
 TEST(files_outside_a_tree_are_searched) {
@@ -442,6 +466,25 @@ TREE_TEST(long_expensive_lines_are_skipped) {
     assert_int_equal(answer.found.skipped, output == SEARCH_FILES ? 0 : 3);
     assert_string_equal(answer.found.first, output == SEARCH_FILES ? "" : "d/a:2");
   }
+}
+
+/* By one that runs out of memory, which takes less time than to run out of time. */
+TREE_TEST(too_many_skipped_lines_are_an_error) {
+  struct search search = {.pattern = "^(?:(a)|b|.)*$"};
+  char name[16];
+  for (int i = 0; i <= SEARCH_SKIPPED_MAX; i++) {
+    if (i == SEARCH_SKIPPED_MAX) {
+      struct answer answer = ask(tree, search);
+      assert_int_equal(answer.result, 0);
+      assert_int_equal(answer.found.skipped, SEARCH_SKIPPED_MAX);
+      assert_string_equal(answer.found.first, "f00:2");
+    }
+    (void)snprintf(name, sizeof name, "f%02d", i);
+    write_long_lines(tree, name, 1, SEARCH_FILE_MAX - 100);
+  }
+  struct answer answer = ask(tree, search);
+  assert_int_equal(answer.result, -1);
+  assert_string_equal(answer.error.text, "pattern too expensive: heap limit exceeded: f20:2");
 }
 
 TREE_TEST(a_short_expensive_line_is_an_error) {
