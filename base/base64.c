@@ -80,7 +80,6 @@ static bool add_character(struct base64_reader *self, uint8_t value) {
   return true;
 }
 
-/* Decodes the incomplete group at the end of the text. */
 static ssize_t read_rest(struct base64_reader *self, char *out) {
   unsigned characters = self->characters;
   if (characters == 0)

@@ -17,7 +17,7 @@
  *     …                                              n is -1 if the text is not base64
  */
 
-/* Returns the length of the encoding of so many bytes. */
+/* Returns the length of the encoding of this number of bytes. */
 size_t base64_length(size_t bytes);
 
 /* Writes base64_length(length) characters without a NUL and returns their end. */

@@ -87,7 +87,6 @@ static void read_mount(struct hierarchy *self, char *line) {
     }
 }
 
-/* Calls `read_line` for each line of /proc/self/<name>. */
 static void read_lines(const char *root, const char *name,
                        void (*read_line)(struct hierarchy *self, char *line),
                        struct hierarchy *self) {

@@ -15,7 +15,6 @@
 /* Bytes that are kept at the beginning of a long text: more than a reason without a path has. */
 #define HEAD ((size_t)100)
 
-/* Copies a text that is longer than the buffer. */
 static void cut(char *out, size_t size, const char *text, size_t length) {
   const char *tail = text + length - (size - 1 - HEAD - strlen(ELLIPSIS));
   (void)snprintf(out, size, "%.*s" ELLIPSIS "%s", (int)utf8_cut(text, HEAD), text,

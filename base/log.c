@@ -59,7 +59,6 @@ static void add_time(struct buffer *out, bool with_date) {
                     now.tv_nsec / 1000000);
 }
 
-/* Also escapes what JSON allows and a terminal obeys. */
 static void add_member(struct buffer *out, const char *name, const char *value) {
   struct buffer json = {0};
   buffer_add_json(&json, value, strlen(value));

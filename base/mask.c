@@ -352,7 +352,6 @@ static void add_occurrence(struct mask_stream *self, uint64_t begin, uint64_t en
   self->runs[self->run_count++] = (struct mask_run){begin, end};
 }
 
-/* `end` is the offset behind the byte. */
 static inline uint32_t follow_byte(struct mask_stream *self, uint32_t node, char byte,
                                    uint64_t end) {
   const struct needles *needles = &self->masker->needles;

@@ -26,7 +26,6 @@ static void add_byte(struct buffer *out, char byte) {
   buffer_add(out, &byte, 1);
 }
 
-/* Adds the last `digits` hex digits. */
 static void add_hex(struct buffer *out, uint32_t number, unsigned digits, bool upper) {
   const char *alphabet = upper ? "0123456789ABCDEF" : "0123456789abcdef";
   while (digits-- > 0)

@@ -10,7 +10,7 @@
  * then renamed: a reader sees the old file or the whole new one, even if the writer is killed. The
  * content of a sealed file also survives a crash of the machine.
  *
- *   staged_file_begin      creates the empty hidden file, or waits for a process that has it
+ *   staged_file_begin      creates the empty hidden file, after any process that has it
  *     … write to `fd` …
  *   staged_file_seal       for a program: ends the writing, sets the mode, syncs
  *   staged_file_flush      before a last check that must precede the commit

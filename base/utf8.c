@@ -141,7 +141,7 @@ static unsigned unit_at(const char *text, bool is_big_endian) {
 }
 
 /* First moves the text to the end of its array. A unit becomes at most three bytes, so that writing
-   never overtakes reading. */
+   never passes reading. */
 size_t utf16_decode(char *text, size_t length, bool is_big_endian) {
   const char *end = text + UTF16_DECODED_MAX(length);
   const char *at = memmove(text + UTF16_DECODED_MAX(length) - length, text, length);

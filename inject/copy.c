@@ -116,7 +116,6 @@ static int copy_link(const struct copied_entry *entry) {
   return symlinkat(target, entry->to, entry->name);
 }
 
-/* Copies a file or a directory. */
 static int copy_content(const struct copied_entry *entry, char *where, size_t where_size) {
   bool is_directory = S_ISDIR(entry->stat.st_mode);
   int how = O_NOFOLLOW | O_CLOEXEC | (is_directory ? O_DIRECTORY : 0);

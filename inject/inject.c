@@ -74,7 +74,6 @@ static const char *advice(int error) {
   return "see whether the volume is healthy";
 }
 
-/* Writes the line for the user and returns -1. */
 __attribute__((format(printf, 2, 3))) static int refuse(const struct injection *self,
                                                         const char *format, ...) {
   va_list arguments;
@@ -93,13 +92,11 @@ static bool is_directory(const char *path) {
   return stat(path, &stat_buffer) == 0 && S_ISDIR(stat_buffer.st_mode);
 }
 
-/* Sets the path of a name in the directory, for messages. */
 static void set_path(const struct injection *self, char *path, size_t size, const char *name) {
   (void)snprintf(path, size, "%s%s%s", self->directory,
                  strcmp(self->directory, "/") == 0 ? "" : "/", name);
 }
 
-/* Splits the target into directory and name. */
 static int split_target(struct injection *self, const char *target) {
   size_t length = strlen(target);
   bool is_inside = length > 0 && (target[length - 1] == '/' || is_directory(target));

@@ -6,7 +6,7 @@
 
 #define INJECT_FILES_MAX 2
 
-/* What to copy besides the program. */
+/* The files to copy with the program. */
 struct inject_carrier {
   const char *tools; /* a directory */
   struct inject_file {

@@ -244,7 +244,6 @@ bool json_text_ends(struct json_text *self, const char *bytes, size_t length, si
   return newline != NULL;
 }
 
-/* Returns the tokens that may follow this one. */
 static const char *tokens_after(const struct json_text *text, bool is_key, bool in_object) {
   switch (text->token) {
   case '{':
@@ -287,7 +286,6 @@ enum json_text_state json_text_object(const char *bytes, size_t length, size_t *
 
 /* --- outlines --- */
 
-/* Returns the name that the token is, or NULL. */
 static const char *find_name(const struct json_outline *self) {
   const struct json_text *text = &self->text;
   const size_t length = text->at - text->start;
@@ -435,7 +433,6 @@ size_t json_tree_unmark_nul(char *text) {
   }
 }
 
-/* Converts an offset in the marked copy to one in the original text. */
 static size_t text_offset(const char *copy, size_t offset) {
   size_t marks = 0;
   for (size_t i = 0; i < offset; i++)
@@ -501,7 +498,6 @@ static bool read_value(struct json_text *text, struct json_member *out) {
   return true;
 }
 
-/* Whether this string, quotes included, is the name. */
 static bool is_name(struct json_member string, const char *name) {
   size_t length = strlen(name);
   if (memchr(string.text, '\\', string.length) == NULL)

@@ -219,7 +219,7 @@ static void pack_text(struct step_packer *self, char **text) {
   pack_bytes(self, text, &length);
 }
 
-/* Packs the number of items; each takes at least one byte. */
+/* Packs the number of items, each of which takes at least eight bytes. */
 static size_t pack_count(struct step_packer *self, size_t count) {
   count = pack_size(self, count);
   self->is_short |= self->out == NULL && count > (size_t)(self->end - self->at);

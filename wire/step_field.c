@@ -153,7 +153,6 @@ static int read_bytes(const struct step_field *self, cJSON *value, void *place,
 const struct step_field_type step_field_bytes = {
     .shape = STEP_SHAPE_BYTES, .is = cJSON_IsString, .expected = "a string", .read = read_bytes};
 
-/* Returns an empty list with space for the value's members. */
 static char **new_texts(const cJSON *value) {
   return memory_zeros(((size_t)cJSON_GetArraySize(value) + 1) * sizeof(char *));
 }

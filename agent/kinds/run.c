@@ -31,7 +31,7 @@ static size_t count(char *const *entries) {
   return n;
 }
 
-/* Whether the text begins with so many hex digits, not all of which are `same`. */
+/* Whether the text begins with `length` hex digits, not all of which are `same`. */
 static bool has_digits(const char *text, size_t length, char same) {
   return strspn(text, "0123456789abcdef") == length &&
          strspn(text, (const char[]){same, '\0'}) < length;

@@ -238,7 +238,6 @@ static bool has_path(const char *value) {
   return false;
 }
 
-/* Turns a list of NAME=value into an object. */
 static int split_environment(cJSON *list, struct error *error) {
   size_t index = 0;
   if (list == NULL)
@@ -258,7 +257,6 @@ static int split_environment(cJSON *list, struct error *error) {
   return 0;
 }
 
-/* Makes the command line the second argument of `sh -c`. */
 static void use_shell(struct step *step, const char *command_line) {
   struct run_fields *run = step->fields;
   free(run->args);
@@ -273,7 +271,6 @@ static int read_field(const struct step_field *field, cJSON *value, void *place,
   return field->type->read(field, value, (char *)place + field->offset, error);
 }
 
-/* Reads the arguments into the fields of the step and of its kind. */
 static int read_fields(const struct tool *tool, cJSON *arguments, struct step *step,
                        struct error *error) {
   static const struct step_field env = STEP_FIELD("env", env, struct step, env);
@@ -301,7 +298,6 @@ static char *absolute(const char *directory, const struct tool_settings *setting
   return path;
 }
 
-/* Returns the text, or the fallback if it is empty or absent. */
 static const char *text_of(const cJSON *arguments, const char *name, const char *fallback) {
   const cJSON *value = argument_get(arguments, name);
   return value != NULL && value->valuestring[0] != '\0' ? value->valuestring : fallback;

@@ -77,7 +77,6 @@ static int fail_to_overwrite(const struct file_request *self, bool is_torn) {
                    strerror(errno));
 }
 
-/* Limits the number of attempts. */
 static bool try_again(const struct file_request *self, int *result, int *attempts) {
   if (*result != AGAIN)
     return false;
@@ -184,7 +183,6 @@ static int replace(const struct file_request *self, struct staged_file *staged,
   return result;
 }
 
-/* Adds the whole content. Returns 0, or -1 with errno. */
 static int add_content(const struct file_request *self, int old, struct buffer *content) {
   if (self->source >= 0)
     return regular_file_fill(self->source, 0, ATOMIC_FILE_UPLOAD_FILE_MAX, content);

@@ -67,7 +67,6 @@ static int copy_extended(int to, int from, char *names, char *value) {
   return 0;
 }
 
-/* Returns the length, 0 for none, or -1. */
 static ssize_t read_list(int fd, void *list) {
   ssize_t length = fgetxattr(fd, ACCESS_LIST, list, VALUE_MAX);
   return length < 0 && is_missing(errno) ? 0 : length;

@@ -48,7 +48,7 @@ struct line_choice {
   char newest;        /* its last byte */
 };
 
-/* All lines of a text of at most so many bytes are counted, whatever is chosen. */
+/* Up to this size, all lines of a text are counted, whatever is chosen. */
 #define LINE_CHOICE_COUNTED ((size_t)1048576)
 
 void line_choice_init(struct line_choice *self, const struct line_range *range, size_t max);

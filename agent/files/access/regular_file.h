@@ -28,9 +28,8 @@ enum regular_file_form {
 
 /* Adds the lines of a range to `to`, which may have a part of them after an error. A relative path
    begins at the current directory. Without a range, the file must be text of at most
-   REGULAR_FILE_MAX bytes. With one, the file may have any size, and only the chosen lines must be
-   text, of so many bytes together. Takes twice the memory of the chosen lines, or that of the
-   image. */
+   REGULAR_FILE_MAX bytes. With one, the same holds for the chosen lines of a file of any size.
+   Takes twice the memory of the chosen lines, or that of the image. */
 int regular_file_cut(const char *path, const struct line_range *range, enum regular_file_form form,
                      struct buffer *to, struct error *error);
 

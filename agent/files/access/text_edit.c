@@ -101,7 +101,6 @@ static bool is_removed(unsigned character) {
          character == 0x3000 || character == 0xFEFF;
 }
 
-/* Returns the character in ASCII, or 0 if it is kept. */
 static char plain_of(unsigned character) {
   if (character == 0xB4 || (character >= 0x2018 && character <= 0x201B) || character == 0x2032)
     return '\'';
@@ -221,7 +220,7 @@ static size_t count_occurrences(const struct editing *self) {
 
 /* --- replacing --- */
 
-/* Returns the offset so many flat bytes further in the original text, in front of the "\r" of a
+/* Returns the offset `flat_bytes` further in the original text, in front of the "\r" of a
    line ending. */
 static size_t advance(const struct buffer *text, size_t at, size_t flat_bytes) {
   for (; flat_bytes > 0; flat_bytes--, at++)

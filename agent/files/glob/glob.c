@@ -22,7 +22,6 @@
 
 /* --- units and bytes --- */
 
-/* Returns the length of the bracket expression at the start of the text, or 0. */
 static size_t brackets_length(const char *text) {
   size_t at = 1;
   if (text[at] == '!' || text[at] == '^')
@@ -73,7 +72,6 @@ static size_t ranges_begin(const char *text) {
   return text[1] == '!' || text[1] == '^' ? 2 : 1;
 }
 
-/* `text` is a whole bracket expression. */
 static bool is_in_brackets(const char *text, size_t length, unsigned char byte) {
   size_t at = ranges_begin(text);
   bool is_negated = at == 2, is_in = false;
@@ -86,7 +84,6 @@ static bool is_in_brackets(const char *text, size_t length, unsigned char byte) 
 
 /* --- the text --- */
 
-/* Checks the ranges of closed brackets. */
 static int check_ranges(const char *glob, struct error *error) {
   size_t unit;
   for (size_t start = 0; glob[start] != '\0'; start += unit) {
@@ -123,7 +120,6 @@ int glob_text_check(const char *text, struct error *error) {
   return check_ranges(text, error);
 }
 
-/* Returns the offset of the first brace, or of the end. */
 static size_t find_brace(const char *text) {
   size_t at = 0;
   while (text[at] != '\0' && text[at] != '{')
@@ -233,12 +229,10 @@ static bool matches_name(const char *glob, size_t glob_length, const char *name,
 
 /* --- components --- */
 
-/* Also true for an escaped "/". */
 static bool is_slash(const char *text) {
   return text[0] == '/' || (text[0] == '\\' && text[1] == '/');
 }
 
-/* Returns the length of the component at the start of a glob. */
 static size_t component_length(const char *text, size_t length) {
   size_t at = 0;
   while (at < length && !is_slash(text + at))
@@ -325,7 +319,6 @@ void globs_free(struct globs *self) {
   free(self);
 }
 
-/* Returns the offset of the last unit, or 0 for an empty text. */
 static size_t last_unit(const char *glob, size_t length) {
   size_t last = 0;
   for (size_t at = 0; at < length; at += glob_text_unit(glob + at))
@@ -352,7 +345,6 @@ static void add_rule(struct globs *self, struct rule rule, const char *glob, siz
   buffer_add(&self->text, glob, length + 1); /* with its NUL, or the "/" that was there */
 }
 
-/* Adds a rule without the slashes at the ends of the glob. */
 static void add_alternative(struct globs *self, struct rule rule, const char *glob) {
   glob += glob[0] == '.' && glob[1] == '/';
   glob += glob[0] == '/';
@@ -374,7 +366,7 @@ int globs_add(struct globs *self, const char *text, struct error *error) {
 }
 
 enum globs_verdict globs_classify(const struct globs *self, const char *path, size_t length,
-                               bool is_directory) {
+                                  bool is_directory) {
   if (length == 0)
     return GLOBS_SILENT;
   const char *slash = memrchr(path, '/', length);
@@ -474,7 +466,6 @@ enum globs_reach globs_reach(const struct globs *self, const char *path, size_t 
 
 /* --- an ignore file --- */
 
-/* Adds a rule for each glob that the braces expand to. */
 static void add_ignored(struct globs *self, struct rule rule, const char *glob) {
   struct error error;
   struct buffer texts = {0};

@@ -211,7 +211,6 @@ static bool read_flags(struct pattern_reader *self, const char *at) {
   return true;
 }
 
-/* Returns the end of a group's name, or NULL if it has none. */
 static const char *skip_name(const char *at) {
   at += *at == 'P';
   char end = *at == '<' ? '>' : *at;
@@ -386,7 +385,6 @@ static void add_atom(const struct pattern_reader *self, struct literals *best, s
     keep_better(best, content);
 }
 
-/* Reads the content of a group and its ")". */
 static struct literals read_group(struct pattern_reader *self) {
   struct literals content = {.count = 0};
   if (self->has_given_up || ++self->depth > DEPTH_MAX) {
@@ -438,7 +436,6 @@ static struct literals read_alternatives(struct pattern_reader *self) {
   return all;
 }
 
-/* Returns whether the pattern is local. */
 static bool read_pattern(const char *pattern, struct literals *literals) {
   struct pattern_reader reader = {.at = pattern, .is_local = true};
   *literals = read_alternatives(&reader);
@@ -540,7 +537,6 @@ static int match_line(struct line_matcher *self, struct matched_line *line, stru
   return regex_match(self->regex, text_kind(self, text, length), text, length, &line->match, error);
 }
 
-/* Finds the first matching line that starts before `limit`. */
 static int next_by_line(struct line_matcher *self, size_t from, size_t limit,
                         struct matched_line *line, struct error *error) {
   int found = 0;

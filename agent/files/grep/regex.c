@@ -68,7 +68,6 @@ static bool is_one_of(char byte, const char *bytes) {
   return byte != '\0' && strchr(bytes, byte) != NULL;
 }
 
-/* Returns the number of \uhhhh, or -1 for anything else. */
 static long utf16_unit(const char *text) {
   if (text[0] != '\\' || text[1] != 'u' || strspn(text + 2, "0123456789abcdefABCDEF") < 4)
     return -1;
@@ -309,7 +308,6 @@ static bool rewrite(const char *source, struct buffer *text, bool *needs_break) 
   return reader.is_unusual || (reader.is_extended && mentions_unusual(source));
 }
 
-/* Converts an offset in the rewritten text to one in the source. */
 static size_t source_offset(const char *source, size_t offset) {
   struct buffer text = {.bytes = NULL};
   struct reader reader = {.at = source, .to = &text};
@@ -407,7 +405,6 @@ static uint32_t workarounds(const char *text, bool is_unusual) {
   return found;
 }
 
-/* `lookbehind` allows lookbehind of variable length. */
 static pcre2_code *compile(struct regex *self, uint32_t more, bool lookbehind) {
   pcre2_compile_context *context = pcre2_compile_context_create(NULL);
   if (context == NULL)
@@ -560,7 +557,6 @@ static int to_result(struct regex *self, int result, struct regex_span *span) {
   return 1;
 }
 
-/* Returns the kind of text whose code is used. */
 static enum regex_text code_kind(const struct regex *self, enum regex_text kind) {
   return self->codes[kind].code == NULL ? REGEX_UTF8 : kind;
 }

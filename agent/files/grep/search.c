@@ -89,7 +89,6 @@ static size_t shown_from(const char *text, size_t length, const struct regex_spa
   return nul != NULL ? (size_t)(nul - text) + 1 : start;
 }
 
-/* `match` is NULL for context. */
 static void add_text_as_line(struct file_search *self, const char *text, size_t length,
                              const struct regex_span *match) {
   size_t start = match != NULL ? shown_from(text, length, match) : 0;
@@ -152,7 +151,6 @@ static void show(struct file_search *self, struct searched_file *file,
   self->result.matches += is_match;
 }
 
-/* Shows lines of context that start before `limit`. */
 static void show_context(struct file_search *self, struct searched_file *file, size_t lines,
                          size_t limit) {
   for (; lines > 0 && file->shown < limit && !self->result.is_cut; lines--) {
@@ -180,7 +178,7 @@ static void skip_line(struct file_search *self, const struct searched_file *file
   struct search_result *result = &self->result;
   if (result->skipped++ > 0)
     return;
-  int max = (int)sizeof result->first - 16; /* leaves room for the number */
+  int max = (int)sizeof result->first - 16; /* leaves space for the number */
   int length = file->path_length < (size_t)max ? (int)file->path_length : max;
   (void)snprintf(result->first, sizeof result->first, "%.*s:%zu", length, file->path,
                  number_at(file, line));
@@ -302,7 +300,6 @@ static int fill(int fd, struct buffer *text, bool *is_large) {
   return 0;
 }
 
-/* `path` is as in the answer. */
 static void note_gap(struct search_gap *self, const struct buffer *path) {
   if (self->count++ == 0)
     (void)error_set(&self->first, "%.*s", (int)path->length, path->bytes);
@@ -324,7 +321,6 @@ static void note_unread(struct file_search *self, const char *below) {
   free(path);
 }
 
-/* Counts the directories that the walk could not read so far. */
 static void count_unread(struct file_search *self, const struct walk *walk) {
   const char *first;
   self->result.unread_directories = walk_unread(walk, &first);
@@ -332,7 +328,6 @@ static void count_unread(struct file_search *self, const struct walk *walk) {
     note_unread(self, first);
 }
 
-/* Reads the text of a file, or nothing if it is not searched. */
 static void read_entry(struct file_search *self, const struct walk_entry *entry,
                        const struct buffer *path, struct buffer *text) {
   bool is_large = false;
@@ -353,7 +348,6 @@ static void read_entry(struct file_search *self, const struct walk_entry *entry,
   }
 }
 
-/* Counts the entry and returns whether it is searched. */
 static bool count_entry(struct file_search *self, const struct walk_entry *entry,
                         const struct buffer *path) {
   enum search_scope_verdict verdict = search_scope_classify(self->scope, entry);
@@ -366,7 +360,6 @@ static bool count_entry(struct file_search *self, const struct walk_entry *entry
   return verdict == SEARCH_SCOPE_TAKEN;
 }
 
-/* `path` is the prefix of all paths. */
 static int search_below(struct file_search *self, struct walk *walk, struct buffer *path,
                         struct error *error) {
   struct walk_entry entry;

@@ -148,7 +148,6 @@ static void add_line(struct buffer *content, const struct listing_item *item) {
   buffer_add_string(content, "\n");
 }
 
-/* Returns how many items were added. */
 static size_t add_items(struct buffer *content, const struct levels *chosen, const char *root,
                         enum listing_form form) {
   bool is_json = form != LISTING_LINES;

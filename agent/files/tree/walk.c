@@ -41,7 +41,6 @@ static void push(struct walk *self, DIR *directory, size_t path) {
   self->levels[self->depth++] = (struct walk_level){.directory = directory, .path = path};
 }
 
-/* Counts the directory whose path has this length. */
 static void report_unread(struct walk *self, size_t length) {
   if (self->unread++ == 0)
     self->first_unread = memory_copy(self->path, length);
@@ -144,7 +143,6 @@ static void put_in_order(const struct walk *self, struct walk_level *level) {
     qsort(level->order, level->count, sizeof *level->order, by_name);
 }
 
-/* Reads the next portion. Returns false at the end of the directory. */
 static bool read_names(struct walk *self, struct walk_level *level) {
   self->names -= cost(level);
   level->size = 0;
