@@ -1,17 +1,17 @@
-# Completion of sandbox(1) for bash: to /usr/share/bash-completion/completions/sandbox
+# Completion of sandbox(1) for bash. Install it as /usr/share/bash-completion/completions/sandbox.
 # shellcheck shell=bash
 #
-# Anyone who can write to Redis chooses job names and step ids. Only plain names are offered, and no candidate
-# passes through an expansion of the shell: "compgen -W" would execute the command in a name such as $(reboot).
+# Anyone who can write to Redis chooses job names and step ids. Therefore only plain names are offered, and the shell
+# expands no candidate: "compgen -W" would execute the command in a name such as $(reboot).
 
-# _sandbox_ask COMMAND FIELD: the names in this field, one a line.
-# The options before the command say where Redis is. They are passed on.
+# _sandbox_ask COMMAND FIELD: prints the names in this field, one per line. Passes on the options before the command,
+# which say where Redis is.
 _sandbox_ask() {
   timeout 2 sandbox "${connection[@]}" --json "$1" 2>/dev/null |
     LC_ALL=C grep -o "\"$2\":\"[A-Za-z0-9._:{}][A-Za-z0-9._:{}-]*\"" | cut -d '"' -f 4
 }
 
-# _sandbox_offer CANDIDATE…: those that begin with the current word.
+# _sandbox_offer CANDIDATE…: offers those that begin with the current word.
 _sandbox_offer() {
   local candidate
   for candidate; do
@@ -39,7 +39,7 @@ _sandbox() {
     case ${COMP_WORDS[i]} in
     -u | -j | --redis-url | --job | --cacert | --cacertdir | --cert | --key | --sni)
       connection+=("${COMP_WORDS[i]}" "${COMP_WORDS[++i]}")
-      while [ "${COMP_WORDS[i + 1]:-}" = : ]; do # at which a URL is taken apart
+      while [ "${COMP_WORDS[i + 1]:-}" = : ]; do # readline splits a URL there
         connection[-1]+=:${COMP_WORDS[i + 2]:-}
         ((i += 2))
       done
@@ -52,7 +52,7 @@ _sandbox() {
   case $command:$before in
   :--color) _sandbox_offer auto always never ;;
   :-j | :--job)
-    connection=("${connection[@]:0:${#connection[@]}-2}") # the job itself, as far as it is typed
+    connection=("${connection[@]:0:${#connection[@]}-2}") # without the incomplete job
     _sandbox_offer_names jobs job
     ;;
   :--cacert | :--cert | :--key | follow:--html | follow:--cast) _sandbox_offer_files -f ;;
