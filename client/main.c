@@ -53,9 +53,6 @@ static const struct command commands[] = {
 };
 #define COMMANDS (sizeof commands / sizeof *commands)
 
-/* Commands of a later version: they need an agent that can run steps in parallel. */
-static const char *const later[] = {"exec", "sh", "start", "wait", "signal"};
-
 /* Together with the command line and the next prompt, the help fits 24 lines of 80 columns. */
 static const char head[] = "Usage: sandbox [-u URL] [-j JOB] [OPTION]... COMMAND [ARGUMENT]...\n"
                            "sandbox COMMAND --help shows the usage of a command.\n";
@@ -253,11 +250,6 @@ static int run_command_at(struct program *self, struct settings *settings, int a
                           int at) {
   struct error error;
   const struct command *command = find_command(argv[at]);
-  for (size_t i = 0; i < sizeof later / sizeof *later; i++)
-    if (strcmp(argv[at], later[i]) == 0) {
-      terminal_error(&self->terminal, "%s needs an agent with start", later[i]);
-      return EXIT_CLIENT;
-    }
   if (command == NULL) {
     terminal_error(&self->terminal, "unknown command '%.60s'; sandbox --help lists them", argv[at]);
     return EXIT_USAGE;

@@ -8,8 +8,6 @@
 #include "client/redis/job.h"
 #include "client/steps/step_text.h"
 
-/* --- cancel ----------------------------------------------------------------------------------- */
-
 enum selection { SELECT_ID, SELECT_RUNNING, SELECT_WAITING, SELECT_ALL };
 
 static bool is_selected(const struct job_step *step, enum selection selection, const char *id) {
@@ -27,12 +25,12 @@ static bool is_selected(const struct job_step *step, enum selection selection, c
 }
 
 /* The newest step comes first: otherwise the agent would start the next one. */
-static int cancel_steps(struct program *program, enum selection selection, const char *id,
+static int cancel_steps(struct control *control, enum selection selection, const char *id,
                         struct error *error) {
-  struct control control;
+  struct program *program = control->program;
   struct job_steps steps;
   size_t count = 0;
-  if (control_begin(&control, program, error) != 0 || job_read_steps(program, &steps, error) != 0)
+  if (job_read_steps(program, &steps, error) != 0)
     return -1;
   for (size_t i = 0; i < steps.count; i++)
     count += is_selected(&steps.list[i], selection, id);
@@ -44,7 +42,7 @@ static int cancel_steps(struct program *program, enum selection selection, const
     const struct job_step *step = &steps.list[i - 1];
     if (!is_selected(step, selection, id))
       continue;
-    result = control_cancel(&control, step->id, error);
+    result = control_cancel(control, step->id, error);
     if (result == 0)
       terminal_say(&program->terminal, COLOR_NONE, "cancelling %s", job_shorten_step(step).text);
   }
@@ -56,12 +54,9 @@ static int cancel_steps(struct program *program, enum selection selection, const
 
 int cancel_command(struct program *program, int argc, char **argv) {
   static const char *const names[] = {"", "--running", "--waiting", "--all"};
+  struct control control;
   struct error error;
   enum selection selection = SELECT_ID;
-  if (argc > 1 && strcmp(argv[1], "-g") == 0) {
-    terminal_error(&program->terminal, "-g needs an agent with graceSeconds");
-    return EXIT_CLIENT;
-  }
   if (argc != 2)
     return COMMAND_USAGE;
   for (size_t i = 1; i < sizeof names / sizeof *names; i++)
@@ -69,31 +64,32 @@ int cancel_command(struct program *program, int argc, char **argv) {
       selection = (enum selection)i;
   if (selection == SELECT_ID && (argv[1][0] == '-' || argv[1][0] == '\0'))
     return COMMAND_USAGE;
-  return cancel_steps(program, selection, argv[1], &error) == 0
+  return control_begin(&control, program, &error) == 0 &&
+                 cancel_steps(&control, selection, argv[1], &error) == 0
              ? 0
              : terminal_fail(&program->terminal, &error);
 }
 
-/* --- shutdown --------------------------------------------------------------------------------- */
-
 /* Without an agent, the shutdown would wait for the next one, which must not obey it. */
-static int check_agent(struct program *program, struct error *error) {
-  bool is_alive;
-  if (job_is_alive(program, &is_alive, error) != 0)
+static int shut_down(struct program *program, bool now, struct error *error) {
+  struct control control;
+  char id[STEP_ID_SIZE];
+  step_id_make(id);
+  if (control_begin(&control, program, error) != 0)
     return -1;
-  return is_alive ? 0 : error_set(error, "no agent for %.100s: no heartbeat", program->job);
+  if (!control.is_alive)
+    return error_set(error, "no agent for %.100s: no heartbeat", program->job);
+  if (now && cancel_steps(&control, SELECT_ALL, "", error) != 0)
+    return -1;
+  return control_shutdown(program, id, error);
 }
 
 int shutdown_command(struct program *program, int argc, char **argv) {
   struct error error;
-  char id[STEP_ID_SIZE];
   const bool now = argc == 2 && strcmp(argv[1], "--now") == 0;
   if (argc > 2 || (argc == 2 && !now))
     return COMMAND_USAGE;
-  step_id_make(id);
-  if (check_agent(program, &error) != 0 ||
-      (now && cancel_steps(program, SELECT_ALL, "", &error) != 0) ||
-      control_shutdown(program, id, &error) != 0)
+  if (shut_down(program, now, &error) != 0)
     return terminal_fail(&program->terminal, &error);
   terminal_say(&program->terminal, COLOR_NONE, "%s shuts down%s", program->job,
                now ? "" : " after its steps");

@@ -36,9 +36,21 @@ struct copy {
   size_t in_at; /* bytes of in.bytes that were unpacked */
 };
 
+/* Returns the exit code. */
+static int fail(struct copy *self, int code, const char *what, const char *path, const char *why) {
+  file_steps_error(&self->steps, "%s %s: %s", what, path, why);
+  return code;
+}
+
 static int fail_locally(struct copy *self, const char *what, const char *path) {
-  file_steps_error(&self->steps, "%s %s: %s", what, path, strerror(errno));
-  return EXIT_CLIENT;
+  return fail(self, EXIT_CLIENT, what, path, strerror(errno));
+}
+
+/* Returns what tar_pack or tar_unpack has returned, as an exit code. */
+static int fail_tar(struct copy *self, int code, const struct error *error) {
+  if (code < 0)
+    file_steps_error(&self->steps, "%s", error->text);
+  return code < 0 ? EXIT_CLIENT : code;
 }
 
 static void show_progress(struct copy *self, uint64_t bytes, uint64_t size) {
@@ -128,10 +140,8 @@ static int send_file(struct copy *self, const char *to) {
     return fail_locally(self, "cannot read", self->from);
   int code = fstat(fd, &status) == 0 ? choose_remote(self, to, &type)
                                      : fail_locally(self, "cannot read", self->from);
-  if (code == 0 && type == TRANSFER_DIRECTORY) {
-    file_steps_error(&self->steps, "cannot replace %s: it is a directory", self->to);
-    code = 1;
-  }
+  if (code == 0 && type == TRANSFER_DIRECTORY)
+    code = fail(self, 1, "cannot replace", self->to, "it is a directory");
   if (code == 0) {
     transfer_out_begin(&self->out, &self->steps, self->to);
     self->out.mode = status.st_mode & 0777;
@@ -155,11 +165,7 @@ static int send_archive(struct copy *self, const char *archive) {
   struct error error;
   transfer_out_begin(&self->out, &self->steps, archive);
   self->out.mode = 0600;
-  int code = tar_pack(self->from, &sink, &error);
-  if (code < 0) {
-    file_steps_error(&self->steps, "%s", error.text);
-    code = EXIT_CLIENT;
-  }
+  int code = fail_tar(self, tar_pack(self->from, &sink, &error), &error);
   code = code == 0 ? transfer_commit(&self->out) : code;
   transfer_out_release(&self->out);
   return code;
@@ -189,10 +195,8 @@ static int send_directory(struct copy *self, const char *to) {
   code = code == 0 ? choose_remote(self, to, &type) : code;
   if (code != 0)
     return code;
-  if (type == TRANSFER_FILE) {
-    file_steps_error(&self->steps, "cannot replace %s: it is not a directory", self->to);
-    return 1;
-  }
+  if (type == TRANSFER_FILE)
+    return fail(self, 1, "cannot replace", self->to, "it is not a directory");
   (void)snprintf(name, sizeof name, "%s.tar", self->hidden);
   char *archive = transfer_beside(self->to, name);
   char *directory = transfer_beside(self->to, self->hidden);
@@ -253,17 +257,6 @@ static int read_mode(struct copy *self, mode_t *mode) {
   return is_over ? code : 0;
 }
 
-static int receive_content(struct copy *self, int fd) {
-  int code;
-  while ((code = transfer_next(&self->in)) == 0 && self->in.bytes.length > 0) {
-    if (write_all(fd, self->in.bytes.bytes, self->in.bytes.length) != 0)
-      return fail_locally(self, "cannot write", self->to);
-    show_progress(self, self->in.bytes.length, self->in.size);
-  }
-  return code != 0 || write_all_flush(fd) == 0 ? code
-                                               : fail_locally(self, "cannot write", self->to);
-}
-
 /* Returns the descriptor if the path is standard output or standard error under any name, else -1. */
 static int find_standard(const char *path) {
   struct stat status, ours;
@@ -292,8 +285,8 @@ static int open_stream(struct copy *self, int *fd) {
   return 0;
 }
 
-/* The descriptor does not block, so that a signal ends a copy that nobody reads. */
-static int write_stream(struct copy *self, int fd, const char *bytes, size_t length) {
+/* A stream does not block, so that a signal ends a copy that nobody reads. */
+static int write_bytes(struct copy *self, int fd, const char *bytes, size_t length) {
   while (length > 0) {
     const int code = exchange_wait_for(&self->steps.exchange, fd, POLLOUT);
     if (code != 0)
@@ -309,17 +302,24 @@ static int write_stream(struct copy *self, int fd, const char *bytes, size_t len
   return 0;
 }
 
+static int receive_content(struct copy *self, int fd) {
+  int code;
+  self->in = (struct transfer_in){.steps = &self->steps, .path = self->from};
+  while ((code = transfer_next(&self->in)) == 0 && self->in.bytes.length > 0) {
+    if ((code = write_bytes(self, fd, self->in.bytes.bytes, self->in.bytes.length)) != 0)
+      break;
+    show_progress(self, self->in.bytes.length, self->in.size);
+  }
+  transfer_in_release(&self->in);
+  return code;
+}
+
 /* Writes to a device, a FIFO or a socket instead of replacing it. */
 static int receive_stream(struct copy *self) {
   int fd = -1, code = open_stream(self, &fd);
-  self->in = (struct transfer_in){.steps = &self->steps, .path = self->from};
-  while (code == 0 && (code = transfer_next(&self->in)) == 0 && self->in.bytes.length > 0) {
-    code = write_stream(self, fd, self->in.bytes.bytes, self->in.bytes.length);
-    show_progress(self, self->in.bytes.length, self->in.size);
-  }
+  code = code == 0 ? receive_content(self, fd) : code;
   if (fd >= 0)
     (void)close(fd);
-  transfer_in_release(&self->in);
   return code;
 }
 
@@ -327,10 +327,8 @@ static int receive_file(struct copy *self, const char *to) {
   enum transfer_type type;
   mode_t mode;
   choose_local(self, to, &type);
-  if (type == TRANSFER_DIRECTORY) {
-    file_steps_error(&self->steps, "cannot replace %s: it is a directory", self->to);
-    return EXIT_CLIENT;
-  }
+  if (type == TRANSFER_DIRECTORY)
+    return fail(self, EXIT_CLIENT, "cannot replace", self->to, "it is a directory");
   const int standard = find_standard(self->to);
   if (standard >= 0)
     return transfer_print(&self->steps, self->from, standard == STDERR_FILENO);
@@ -345,14 +343,14 @@ static int receive_file(struct copy *self, const char *to) {
   if (fd < 0) {
     code = fail_locally(self, "cannot write", self->to);
   } else {
-    self->in = (struct transfer_in){.steps = &self->steps, .path = self->from};
     code = receive_content(self, fd);
+    if (code == 0 && write_all_flush(fd) != 0)
+      code = fail_locally(self, "cannot write", self->to);
     if (code == 0 && ((mode != 0 && fchmod(fd, mode) != 0) || rename(hidden, self->to) != 0))
       code = fail_locally(self, "cannot write", self->to);
     (void)close(fd);
     if (code != 0)
       (void)unlink(hidden);
-    transfer_in_release(&self->in);
   }
   free(hidden);
   return code;
@@ -391,12 +389,7 @@ static int get_packed(void *owner, char *bytes, size_t size, size_t *length) {
 static int unpack_into(struct copy *self, int directory, bool is_new) {
   const struct tar_source source = {get_packed, on_left_out, self};
   struct error error;
-  int code = tar_unpack(directory, is_new, &source, &error);
-  if (code < 0) {
-    file_steps_error(&self->steps, "%s", error.text);
-    code = EXIT_CLIENT;
-  }
-  return code;
+  return fail_tar(self, tar_unpack(directory, is_new, &source, &error), &error);
 }
 
 /* Unpacks under a hidden name until the copy is complete. */
@@ -436,10 +429,8 @@ static int receive_directory(struct copy *self, const char *to) {
   struct file_answer answer;
   char name[48];
   choose_local(self, to, &type);
-  if (type == TRANSFER_FILE || type == TRANSFER_STREAM) {
-    file_steps_error(&self->steps, "cannot replace %s: it is not a directory", self->to);
-    return EXIT_CLIENT;
-  }
+  if (type == TRANSFER_FILE || type == TRANSFER_STREAM)
+    return fail(self, EXIT_CLIENT, "cannot replace", self->to, "it is not a directory");
   int code = check_tar(self);
   if (code != 0)
     return code;
@@ -447,10 +438,8 @@ static int receive_directory(struct copy *self, const char *to) {
   code =
       transfer_run(&self->steps, WORDS("sh", "-c", pack_script, "sh", self->from, name), &answer);
   file_steps_complain(&self->steps, &answer);
-  if (code == 0 && answer.content == NULL) {
-    file_steps_error(&self->steps, "somebody else took the result of packing %s", self->from);
-    code = EXIT_CLIENT;
-  }
+  if (code == 0 && answer.content == NULL)
+    code = fail(self, EXIT_CLIENT, "cannot pack", self->from, "somebody else took the result");
   if (code == 0) {
     answer.content[strcspn(answer.content, "\n")] = '\0';
     self->in = (struct transfer_in){.steps = &self->steps, .path = answer.content};
@@ -468,10 +457,8 @@ static int receive_directory(struct copy *self, const char *to) {
 static int copy_out(struct copy *self, const char *to) {
   enum transfer_type type;
   int code = transfer_find_type(&self->steps, self->from, &type);
-  if (code == 0 && type == TRANSFER_ABSENT) {
-    file_steps_error(&self->steps, "cannot read %s: no such file in the sandbox", self->from);
-    code = 1;
-  }
+  if (code == 0 && type == TRANSFER_ABSENT)
+    code = fail(self, 1, "cannot read", self->from, "no such file in the sandbox");
   if (code != 0)
     return code;
   return type == TRANSFER_DIRECTORY ? receive_directory(self, to) : receive_file(self, to);

@@ -18,72 +18,15 @@
 /* The most bytes of a writeFile (wire/PROTOCOL.md). */
 #define WRITE_FILE_MAX 10485760
 
-/* Options may follow the arguments. */
-static int next_option(int argc, char **argv, const char *options) {
-  static const struct option none[] = {{NULL, 0, NULL, 0}};
-  return getopt_long(argc, argv, options, none, NULL);
-}
-
-/* Returns 0, or the exit code if nobody reads the output. */
-static int print_bytes(struct program *program, const char *bytes, size_t length) {
-  return length == 0 || terminal_put(&program->terminal, false, bytes, length) == 0 ? 0
-                                                                                    : 128 + SIGPIPE;
-}
-
-static int print_line(struct program *program, const char *text) {
-  int code = print_bytes(program, text, strlen(text));
-  return code == 0 ? print_bytes(program, "\n", 1) : code;
-}
-
-/* Prints outputContent for --json: JSON as it is, other text as a string. */
-static int print_json(struct program *program, const struct file_answer *answer, bool is_json) {
-  const char *json = is_json && answer->content != NULL ? answer->content : answer->raw;
-  json = json != NULL ? json : "null";
-  return terminal_put_json(&program->terminal, json, strlen(json)) == 0 ? 0 : 128 + SIGPIPE;
-}
-
-/* Runs the step in steps->json. Writes an error message if it fails. */
-static int do_step(struct file_steps *steps, struct file_answer *answer, bool needs_content) {
-  int code = file_steps_do(steps, answer);
-  if (code != 0) {
-    file_steps_complain(steps, answer);
-  } else if (needs_content && answer->content == NULL && !answer->has_result) {
-    file_steps_error(steps, "somebody else took the result of %s", job_shorten(steps->id).text);
-    code = EXIT_CLIENT;
-  }
-  return code;
-}
-
-/* --- text ------------------------------------------------------------------------------------- */
-
-/* Shows an answer that is text. Adds a missing line end, unless `is_exact` is set. */
-static int show_text(struct file_steps *steps, bool is_exact) {
-  struct file_answer answer;
-  struct program *program = steps->program;
-  int code = do_step(steps, &answer, true);
-  if (code == 0 && program->json)
-    code = print_json(program, &answer, false);
-  else if (code == 0)
-    code = print_bytes(program, answer.content, answer.length);
-  bool has_end = answer.length > 0 && answer.content[answer.length - 1] == '\n';
-  if (code == 0 && !program->json && !is_exact && !has_end)
-    code = print_bytes(program, "\n", 1);
-  if (code == 0)
-    file_steps_show_notes(steps);
-  file_answer_release(&answer);
-  return code;
-}
-
-/* Begins a step whose only field is a path. */
-static int ask_path(struct file_steps *steps, const char *kind, const char *path) {
-  file_steps_new(steps, kind);
-  return file_steps_add(steps, "path", path) ? 0 : EXIT_CLIENT;
-}
-
-/* --- read ------------------------------------------------------------------------------------- */
+struct arguments {
+  const char *words[3]; /* NULL: there are fewer */
+  const char *glob;
+  unsigned first_line, line_count; /* 0: not given */
+  bool all, ignores_case;
+};
 
 /* Parses FROM or FROM:COUNT. Returns 0, or -1. */
-static int read_lines(const char *text, unsigned *from, unsigned *count) {
+static int parse_lines(const char *text, unsigned *from, unsigned *count) {
   char *end;
   unsigned long long first = strtoull(text, &end, 10), number = 0;
   if (*end == ':' && end[1] >= '0' && end[1] <= '9') {
@@ -98,6 +41,112 @@ static int read_lines(const char *text, unsigned *from, unsigned *count) {
   *count = (unsigned)number;
   return 0;
 }
+
+/* Parses options, which may follow the words; `letters` as for getopt(3), a: --all. Then runs the
+   work. */
+static int run_file_command(struct program *program, int argc, char **argv, const char *letters,
+                            int min_words, int max_words,
+                            int (*work)(struct file_steps *, const struct arguments *)) {
+  static const struct option flags[] = {{"all", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
+  struct arguments arguments = {0};
+  struct file_steps steps;
+  optind = 0;
+  for (int flag; (flag = getopt_long(argc, argv, letters, flags, NULL)) != -1;) {
+    if (strchr(letters, flag) == NULL ||
+        (flag == 'l' && parse_lines(optarg, &arguments.first_line, &arguments.line_count) != 0))
+      return COMMAND_USAGE;
+    arguments.glob = flag == 'g' ? optarg : arguments.glob;
+    arguments.ignores_case |= flag == 'i';
+    arguments.all |= flag == 'a';
+  }
+  const int words = argc - optind;
+  if (words < min_words || words > max_words || (min_words > 0 && argv[optind][0] == '\0'))
+    return COMMAND_USAGE;
+  for (int i = 0; i < words; i++)
+    arguments.words[i] = argv[optind + i];
+  int code = file_steps_begin(&steps, program);
+  return code != 0 ? code : file_steps_end(&steps, work(&steps, &arguments));
+}
+
+/* --- answers ---------------------------------------------------------------------------------- */
+
+/* Returns 0, or the exit code if nobody reads the output. */
+static int print_bytes(struct program *program, const char *bytes, size_t length) {
+  return length == 0 || terminal_put(&program->terminal, false, bytes, length) == 0 ? 0
+                                                                                    : 128 + SIGPIPE;
+}
+
+/* Prints outputContent for --json: JSON as it is, other text as a string. */
+static int print_json(struct program *program, const struct file_answer *answer, bool is_json) {
+  const char *json = is_json && answer->content != NULL ? answer->content : answer->raw;
+  json = json != NULL ? json : "null";
+  return terminal_put_json(&program->terminal, json, strlen(json)) == 0 ? 0 : 128 + SIGPIPE;
+}
+
+/* Runs the step in steps->json. Writes an error message if it fails, or has no content. */
+static int run_for_content(struct file_steps *steps, struct file_answer *answer) {
+  int code = file_steps_do(steps, answer);
+  file_steps_complain(steps, answer);
+  if (code == 0 && answer->content == NULL && !answer->has_result) {
+    file_steps_error(steps, "somebody else took the result of %s", job_shorten(steps->id).text);
+    code = EXIT_CLIENT;
+  }
+  return code;
+}
+
+/* Shows an answer that is text. Adds a missing line end, unless `is_exact` is set. */
+static int show_text(struct file_steps *steps, bool is_exact) {
+  struct file_answer answer;
+  struct program *program = steps->program;
+  int code = run_for_content(steps, &answer);
+  const bool has_end = answer.length > 0 && answer.content[answer.length - 1] == '\n';
+  if (code == 0 && program->json)
+    code = print_json(program, &answer, false);
+  else if (code == 0 && (code = print_bytes(program, answer.content, answer.length)) == 0)
+    code = print_bytes(program, "\n", !is_exact && !has_end);
+  if (code == 0)
+    file_steps_show_notes(steps);
+  file_answer_release(&answer);
+  return code;
+}
+
+/* Shows an answer that is an array. `empty_code` is the exit code if it is empty. */
+static int show_list(struct file_steps *steps, void (*add)(struct buffer *, const cJSON *),
+                     int empty_code) {
+  struct file_answer answer;
+  struct buffer text = {0};
+  struct error ignored;
+  struct program *program = steps->program;
+  int code = run_for_content(steps, &answer);
+  cJSON *list = code == 0 && answer.content != NULL
+                    ? json_tree_parse(answer.content, answer.length, &ignored)
+                    : NULL;
+  if (code == 0 && list == NULL) {
+    file_steps_error(steps, "cannot read the answer: a secret in it is masked");
+    code = EXIT_CLIENT;
+  } else if (code == 0 && program->json) {
+    code = print_json(program, &answer, true);
+  } else if (code == 0) {
+    add(&text, list);
+    code = print_bytes(program, text.bytes, text.length);
+  }
+  if (code == 0)
+    file_steps_show_notes(steps);
+  if (code == 0 && list->child == NULL)
+    code = empty_code;
+  cJSON_Delete(list);
+  buffer_release(&text);
+  file_answer_release(&answer);
+  return code;
+}
+
+/* Begins a step with a path. */
+static bool begin_step(struct file_steps *steps, const char *kind, const char *path) {
+  file_steps_new(steps, kind);
+  return file_steps_add(steps, "path", path);
+}
+
+/* --- read ------------------------------------------------------------------------------------- */
 
 /* Prints the pieces of a file for --json; an empty file has one. */
 static int read_pieces(struct file_steps *steps, const char *path) {
@@ -115,33 +164,24 @@ static int read_pieces(struct file_steps *steps, const char *path) {
   return code;
 }
 
-static int read_path(struct file_steps *steps, const char *path, unsigned from, unsigned count) {
-  if (from == 0 && file_steps_can(steps, "readBytes"))
+static int read_file(struct file_steps *steps, const struct arguments *arguments) {
+  const char *path = arguments->words[0];
+  const unsigned first = arguments->first_line;
+  if (first == 0 && file_steps_can(steps, "readBytes"))
     return steps->program->json ? read_pieces(steps, path) : transfer_print(steps, path, false);
-  if (ask_path(steps, "readFile", path) != 0)
+  if (!begin_step(steps, "readFile", path))
     return EXIT_CLIENT;
-  if (from > 0) {
-    step_text_number(&steps->json, "startLine", from);
-    if (count > 0)
-      step_text_number(&steps->json, "lineCount", count);
-    step_text_flag(&steps->json, "withLineNumbers", 1);
+  if (first > 0) {
+    step_text_number(&steps->json, "startLine", first);
+    if (arguments->line_count > 0)
+      step_text_number(&steps->json, "lineCount", arguments->line_count);
+    step_text_flag(&steps->json, "withLineNumbers", true);
   }
-  return show_text(steps, from == 0);
+  return show_text(steps, first == 0);
 }
 
 int read_command(struct program *program, int argc, char **argv) {
-  struct file_steps steps;
-  unsigned from = 0, count = 0;
-  optind = 0;
-  for (int flag; (flag = next_option(argc, argv, "l:")) != -1;)
-    if (flag != 'l' || read_lines(optarg, &from, &count) != 0)
-      return COMMAND_USAGE;
-  if (argc - optind != 1 || argv[optind][0] == '\0')
-    return COMMAND_USAGE;
-  int code = file_steps_begin(&steps, program);
-  if (code != 0)
-    return code;
-  return file_steps_end(&steps, read_path(&steps, argv[optind], from, count));
+  return run_file_command(program, argc, argv, "l:", 1, 1, read_file);
 }
 
 /* --- write ------------------------------------------------------------------------------------ */
@@ -192,211 +232,123 @@ static int write_text(struct file_steps *steps, const char *path) {
     (void)file_steps_require(steps, "writeBytes");
     code = EXIT_CLIENT;
   }
-  if (code == 0)
-    code = ask_path(steps, "writeFile", path);
+  if (code == 0 && !begin_step(steps, "writeFile", path))
+    code = EXIT_CLIENT;
   if (code == 0) {
     step_text_bytes(&steps->json, "content", input.length > 0 ? input.bytes : "", input.length);
-    code = do_step(steps, &answer, false);
+    code = file_steps_do(steps, &answer);
+    file_steps_complain(steps, &answer);
   }
   file_answer_release(&answer);
   buffer_release(&input);
   return code;
 }
 
-int write_command(struct program *program, int argc, char **argv) {
-  struct file_steps steps;
-  optind = 0;
-  if (next_option(argc, argv, "") != -1 || argc - optind != 1 || argv[optind][0] == '\0')
-    return COMMAND_USAGE;
-  const char *path = argv[optind];
-  int code = file_steps_begin(&steps, program);
-  if (code != 0)
-    return code;
-  steps.exchange.policy = EXCHANGE_CLEANS_UP;
-  code =
-      file_steps_can(&steps, "writeBytes") ? write_pieces(&steps, path) : write_text(&steps, path);
-  if (code == 0 && program->json)
+static int write_file(struct file_steps *steps, const struct arguments *arguments) {
+  steps->exchange.policy = EXCHANGE_CLEANS_UP;
+  int code = file_steps_can(steps, "writeBytes") ? write_pieces(steps, arguments->words[0])
+                                                 : write_text(steps, arguments->words[0]);
+  if (code == 0 && steps->program->json)
     (void)puts("null");
-  return file_steps_end(&steps, code);
+  return code;
+}
+
+int write_command(struct program *program, int argc, char **argv) {
+  return run_file_command(program, argc, argv, "", 1, 1, write_file);
 }
 
 /* --- edit ------------------------------------------------------------------------------------- */
 
-static bool add_edit(struct file_steps *steps, const char *old_text, const char *new_text,
-                     bool all) {
-  const char *const texts[] = {old_text, new_text};
-  for (int i = 0; i < 2; i++)
-    if (utf8_valid_prefix(texts[i], strlen(texts[i])) != strlen(texts[i])) {
-      terminal_error(&steps->program->terminal, "%s is not UTF-8", i == 0 ? "OLD" : "NEW");
-      return false;
+static int edit_file(struct file_steps *steps, const struct arguments *arguments) {
+  const char *const *words = arguments->words;
+  for (int i = 1; i <= 2; i++)
+    if (utf8_valid_prefix(words[i], strlen(words[i])) != strlen(words[i])) {
+      terminal_error(&steps->program->terminal, "%s is not UTF-8", i == 1 ? "OLD" : "NEW");
+      return EXIT_CLIENT;
     }
+  if (!file_steps_require(steps, "editFile") || !begin_step(steps, "editFile", words[0]))
+    return EXIT_CLIENT;
   buffer_add_string(&steps->json, ",\"edits\":[{\"oldString\":");
-  buffer_add_json(&steps->json, old_text, strlen(old_text));
-  step_text_string(&steps->json, "newString", new_text);
-  step_text_flag(&steps->json, "replaceAll", all);
+  buffer_add_json(&steps->json, words[1], strlen(words[1]));
+  step_text_string(&steps->json, "newString", words[2]);
+  step_text_flag(&steps->json, "replaceAll", arguments->all);
   buffer_add_string(&steps->json, "}]");
-  return true;
+  return show_text(steps, false);
 }
 
 int edit_command(struct program *program, int argc, char **argv) {
-  static const struct option flags[] = {{"all", no_argument, NULL, 'a'}, {NULL, 0, NULL, 0}};
-  struct file_steps steps;
-  bool all = false;
-  optind = 0;
-  for (int flag; (flag = getopt_long(argc, argv, "", flags, NULL)) != -1; all = true)
-    if (flag != 'a')
-      return COMMAND_USAGE;
-  if (argc - optind != 3 || argv[optind][0] == '\0')
-    return COMMAND_USAGE;
-  int code = file_steps_begin(&steps, program);
-  if (code != 0)
-    return code;
-  if (!file_steps_require(&steps, "editFile") || ask_path(&steps, "editFile", argv[optind]) != 0 ||
-      !add_edit(&steps, argv[optind + 1], argv[optind + 2], all))
-    code = EXIT_CLIENT;
-  else
-    code = show_text(&steps, false);
-  return file_steps_end(&steps, code);
+  return run_file_command(program, argc, argv, "a", 3, 3, edit_file);
 }
 
-/* --- lists ------------------------------------------------------------------------------------ */
+/* --- ls, tree --------------------------------------------------------------------------------- */
 
-typedef int show_list(struct program *program, const cJSON *list);
-
-static int show_answer(struct file_steps *steps, show_list *show, bool *is_empty) {
-  struct file_answer answer;
-  struct error error;
-  int code = do_step(steps, &answer, true);
-  cJSON *list = NULL;
-  if (code == 0 && answer.content != NULL)
-    list = json_tree_parse(answer.content, answer.length, &error);
-  if (code == 0 && list == NULL) {
-    file_steps_error(steps, "cannot read the answer: a secret in it is masked");
-    code = EXIT_CLIENT;
-  }
-  if (code == 0)
-    code = steps->program->json ? print_json(steps->program, &answer, true)
-                                : show(steps->program, list);
-  *is_empty = list != NULL && list->child == NULL;
-  if (code == 0)
-    file_steps_show_notes(steps);
-  cJSON_Delete(list);
-  file_answer_release(&answer);
-  return code;
-}
-
-/* --- ls --------------------------------------------------------------------------------------- */
-
-static void write_size(const cJSON *entry, char size[24]) {
+static void format_size(const cJSON *entry, char size[24]) {
   const double bytes = json_field_number(entry, "size_bytes", -1);
   (void)snprintf(size, 24, bytes < 0 ? "-" : "%.0f", bytes);
 }
 
-static int show_entries(struct program *program, const cJSON *list) {
-  int width = 1, code = 0;
+static void add_entries(struct buffer *out, const cJSON *list) {
+  int width = 1;
   char size[24];
   const cJSON *entry;
   cJSON_ArrayForEach(entry, list) {
-    write_size(entry, size);
+    format_size(entry, size);
     width = (int)strlen(size) > width ? (int)strlen(size) : width;
   }
   cJSON_ArrayForEach(entry, list) {
     const char *path = json_field_text(entry, "path"), *slash = strrchr(path, '/');
-    struct buffer line = {0};
-    write_size(entry, size);
     const bool is_directory = json_field_is_true(entry, "is_directory");
-    buffer_add_format(&line, "%-4s  %*s  ", is_directory ? "dir" : "file", width, size);
-    buffer_add_string(&line, slash != NULL ? slash + 1 : path);
-    buffer_add(&line, is_directory ? "/\n" : "\n", is_directory ? 3 : 2);
-    code = code == 0 ? print_bytes(program, line.bytes, line.length - 1) : code;
-    buffer_release(&line);
+    format_size(entry, size);
+    buffer_add_format(out, "%-4s  %*s  ", is_directory ? "dir" : "file", width, size);
+    buffer_add_string(out, slash != NULL ? slash + 1 : path);
+    buffer_add_string(out, is_directory ? "/\n" : "\n");
   }
-  return code;
+}
+
+static int list_directory(struct file_steps *steps, const struct arguments *arguments) {
+  const char *path = arguments->words[0] != NULL ? arguments->words[0] : ".";
+  return begin_step(steps, "listFiles", path) ? show_list(steps, add_entries, 0) : EXIT_CLIENT;
 }
 
 int ls_command(struct program *program, int argc, char **argv) {
-  struct file_steps steps;
-  bool is_empty;
-  optind = 0;
-  if (next_option(argc, argv, "") != -1 || argc - optind > 1)
-    return COMMAND_USAGE;
-  int code = file_steps_begin(&steps, program);
-  if (code != 0)
-    return code;
-  code = ask_path(&steps, "listFiles", optind < argc ? argv[optind] : ".");
-  if (code == 0)
-    code = show_answer(&steps, show_entries, &is_empty);
-  return file_steps_end(&steps, code);
+  return run_file_command(program, argc, argv, "", 0, 1, list_directory);
+}
+
+static int draw_tree(struct file_steps *steps, const struct arguments *arguments) {
+  const char *path = arguments->words[0] != NULL ? arguments->words[0] : ".";
+  return begin_step(steps, "directoryTree", path) ? show_text(steps, false) : EXIT_CLIENT;
+}
+
+int tree_command(struct program *program, int argc, char **argv) {
+  return run_file_command(program, argc, argv, "", 0, 1, draw_tree);
 }
 
 /* --- grep ------------------------------------------------------------------------------------- */
 
-static int show_matches(struct program *program, const cJSON *list) {
-  int code = 0;
+static void add_matches(struct buffer *out, const cJSON *list) {
   const cJSON *match;
   cJSON_ArrayForEach(match, list) {
-    struct buffer line = {0};
-    buffer_add_string(&line, json_field_text(match, "path"));
-    buffer_add_format(&line, ":%.0f:", json_field_number(match, "line", -1));
-    buffer_add_string(&line, json_field_text(match, "text"));
-    buffer_add(&line, "", 1);
-    code = code == 0 ? print_line(program, line.bytes) : code;
-    buffer_release(&line);
+    buffer_add_string(out, json_field_text(match, "path"));
+    buffer_add_format(out, ":%.0f:", json_field_number(match, "line", -1));
+    buffer_add_string(out, json_field_text(match, "text"));
+    buffer_add_string(out, "\n");
   }
-  return code;
-}
-
-static bool ask_matches(struct file_steps *steps, const char *pattern, const char *path,
-                        const char *glob, bool ignores_case) {
-  struct buffer text = {0};
-  buffer_add_string(&text, ignores_case ? "(?i)" : "");
-  buffer_add(&text, pattern, strlen(pattern) + 1);
-  bool is_text = ask_path(steps, "grep", path) == 0 &&
-                 file_steps_add(steps, "pattern", text.bytes) &&
-                 (glob == NULL || file_steps_add(steps, "glob", glob));
-  step_text_flag(&steps->json, "prefixPaths", 1);
-  buffer_release(&text);
-  return is_text;
 }
 
 /* Exits with 1 if nothing matches, like grep(1). */
-int grep_command(struct program *program, int argc, char **argv) {
-  struct file_steps steps;
-  const char *glob = NULL;
-  bool ignores_case = false, is_empty;
-  optind = 0;
-  for (int flag; (flag = next_option(argc, argv, "g:i")) != -1;) {
-    if (flag == '?')
-      return COMMAND_USAGE;
-    glob = flag == 'g' ? optarg : glob;
-    ignores_case |= flag == 'i';
-  }
-  if (argc - optind < 1 || argc - optind > 2 || argv[optind][0] == '\0')
-    return COMMAND_USAGE;
-  int code = file_steps_begin(&steps, program);
-  if (code != 0)
-    return code;
-  const char *path = argc - optind == 2 ? argv[optind + 1] : ".";
-  code = EXIT_CLIENT;
-  if (ask_matches(&steps, argv[optind], path, glob, ignores_case)) {
-    code = show_answer(&steps, show_matches, &is_empty);
-    code = code == 0 && is_empty ? EXIT_FOUND : code;
-  }
-  return file_steps_end(&steps, code);
+static int search(struct file_steps *steps, const struct arguments *arguments) {
+  const char *path = arguments->words[1] != NULL ? arguments->words[1] : ".";
+  struct buffer pattern = {0};
+  buffer_add_string(&pattern, arguments->ignores_case ? "(?i)" : "");
+  buffer_add(&pattern, arguments->words[0], strlen(arguments->words[0]) + 1);
+  const bool is_text = begin_step(steps, "grep", path) &&
+                       file_steps_add(steps, "pattern", pattern.bytes) &&
+                       (arguments->glob == NULL || file_steps_add(steps, "glob", arguments->glob));
+  buffer_release(&pattern);
+  step_text_flag(&steps->json, "prefixPaths", true);
+  return is_text ? show_list(steps, add_matches, EXIT_FOUND) : EXIT_CLIENT;
 }
 
-/* --- tree ------------------------------------------------------------------------------------- */
-
-int tree_command(struct program *program, int argc, char **argv) {
-  struct file_steps steps;
-  optind = 0;
-  if (next_option(argc, argv, "") != -1 || argc - optind > 1)
-    return COMMAND_USAGE;
-  int code = file_steps_begin(&steps, program);
-  if (code != 0)
-    return code;
-  code = ask_path(&steps, "directoryTree", optind < argc ? argv[optind] : ".");
-  if (code == 0)
-    code = show_text(&steps, false);
-  return file_steps_end(&steps, code);
+int grep_command(struct program *program, int argc, char **argv) {
+  return run_file_command(program, argc, argv, "g:i", 1, 2, search);
 }

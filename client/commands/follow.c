@@ -140,21 +140,12 @@ static void end_open_lines(struct follow *self) {
       end_line(self, to_stderr);
 }
 
-static const char *timestamp_of(const struct event_view *view, char out[40]) {
-  static const char allowed[] = "0123456789-+:.TZ";
-  (void)snprintf(out, 40, "%.*s", (int)view->timestamp_length,
-                 view->timestamp_length > 0 ? view->timestamp : "");
-  out[strspn(out, allowed)] = '\0';
-  return out;
-}
-
 static void begin_line(struct follow *self, const struct followed *step,
                        const struct event_view *view, bool to_stderr) {
   static const char *const colors[] = {"\x1b[36m", "\x1b[32m", "\x1b[33m",
                                        "\x1b[35m", "\x1b[34m", "\x1b[31m"};
   const struct terminal *terminal = &self->program->terminal;
   bool has_colors = to_stderr ? terminal->err_colors : terminal->out_colors;
-  char timestamp[40];
   if (self->options->all) {
     put_text(self, to_stderr, has_colors ? colors[(step->number - 1) % 6] : "");
     put_text(self, to_stderr, step->name);
@@ -162,7 +153,7 @@ static void begin_line(struct follow *self, const struct followed *step,
     put_text(self, to_stderr, terminal_color(terminal, to_stderr, COLOR_NONE));
   }
   if (self->options->timestamps) {
-    put_text(self, to_stderr, timestamp_of(view, timestamp));
+    put(self, to_stderr, view->timestamp, view->timestamp_length);
     put_text(self, to_stderr, " ");
   }
   if (self->options->all && to_stderr) {
@@ -406,15 +397,6 @@ static int begin_recording(struct follow *self, enum recording_format format, co
                          self->program->job, self->history.id, error);
 }
 
-static void show_waiting(struct follow *self) {
-  char text[64];
-  if (self->options->query.id == NULL || !self->history.is_waiting)
-    return;
-  (void)snprintf(text, sizeof text, "%s waits", job_shorten(self->history.id).text);
-  terminal_status(&self->program->terminal, text);
-  self->watch.step = WATCH_STEP_IS_PLACED;
-}
-
 static int begin(struct follow *self, struct error *error) {
   static const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
   const struct follow_options *options = self->options;
@@ -437,7 +419,8 @@ static int begin(struct follow *self, struct error *error) {
   const bool shows_old = strcmp(self->history.after, self->history.newest) != 0;
   if (self->state == FOLLOW_ALL && !shows_old && self->history.id[0] != '\0')
     add_step(self, self->history.id, strlen(self->history.id))->seq = self->history.seq;
-  show_waiting(self);
+  if (self->state == FOLLOW_WAITS)
+    (void)step_watch_look(&self->watch); /* shows its place in the queue */
   return 0;
 }
 
@@ -482,25 +465,18 @@ static bool parse_lines(const char *text, uint64_t *lines) {
 }
 
 static bool set_option(struct follow_options *options, int flag) {
-  switch (flag) {
-  case 'n':
-    options->query.has_lines = true;
-    return parse_lines(optarg, &options->query.lines);
-  case 'S':
-    return parse_since(optarg, &options->query.since_ms);
-  case 'A':
+  struct history_query *query = &options->query;
+  if (flag == 'n')
+    return (query->has_lines = parse_lines(optarg, &query->lines));
+  if (flag == 'S')
+    return parse_since(optarg, &query->since_ms);
+  if (flag == 'A')
     return options->all = true;
-  case 'T':
+  if (flag == 'T')
     return options->timestamps = true;
-  case 'H':
-    options->html = optarg;
-    return true;
-  case 'C':
-    options->cast = optarg;
-    return true;
-  default:
-    return false;
-  }
+  if (flag == 'H')
+    return (options->html = optarg) != NULL;
+  return flag == 'C' && (options->cast = optarg) != NULL;
 }
 
 static int read_options(struct follow_options *options, int argc, char **argv) {

@@ -15,15 +15,10 @@ static const cJSON *steps_of(const struct job_agent *agent) {
   return cJSON_GetObjectItemCaseSensitive(agent->heartbeat, "Steps");
 }
 
-/* --- as JSON ---------------------------------------------------------------------------------- */
-
 static void print_json(struct terminal *terminal, const char *job, const struct job_agent *agent) {
-  static const char *const figures[][2] = {{"heldBytes", "HeldBytes"},
-                                           {"reconnects", "Reconnects"},
-                                           {"memoryBytes", "MemoryBytes"},
-                                           {"memoryLimitBytes", "MemoryLimitBytes"},
-                                           {"memoryPeakBytes", "MemoryPeakBytes"},
-                                           {"cpuSeconds", "CpuSeconds"}};
+  static const char *const figures[] = {
+      "HeldBytes",       "Reconnects", "MemoryBytes", "MemoryLimitBytes",
+      "MemoryPeakBytes", "CpuSeconds", NULL};
   struct buffer json = {0};
   buffer_add_string(&json, "{");
   figure_add_json_text(&json, "job", job);
@@ -32,8 +27,7 @@ static void print_json(struct terminal *terminal, const char *job, const struct 
   figure_add_json(&json, "ageSeconds", agent->age_ms > 0 ? (double)agent->age_ms / 1000 : 0);
   buffer_add_format(&json, ",\"stepInFlight\":%s",
                     json_field_is_true(agent->heartbeat, "StepInFlight") ? "true" : "false");
-  for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
-    figure_add_json(&json, figures[i][0], json_field_number(agent->heartbeat, figures[i][1], -1));
+  job_agent_add_json(agent, figures, &json);
   buffer_add_string(&json, ",\"steps\":{");
   for (size_t i = 0; i < ENDS; i++)
     figure_add_json(&json, ends[i], json_field_number(steps_of(agent), ends[i], -1));
@@ -42,39 +36,29 @@ static void print_json(struct terminal *terminal, const char *job, const struct 
   buffer_release(&json);
 }
 
-/* --- as text ---------------------------------------------------------------------------------- */
-
-static void add_heads(struct table *table) {
-  static const char *const heads[] = {"JOB", "AGENT", "PID",    "ALIVE",     "STEP",     "MEM",
-                                      "CPU", "OK",    "FAILED", "TIMED OUT", "CANCELLED"};
-  table->columns = sizeof heads / sizeof *heads;
-  for (size_t i = 0; i < table->columns; i++)
-    table_add(table, heads[i]);
-}
-
-static void add_number(struct table *table, double number) {
-  table_add(table, number >= 0 ? figure_count((int64_t)number).text : "-");
-}
-
 static void add_row(struct table *table, const char *job, const struct job_agent *agent) {
-  const double cpu = json_field_number(agent->heartbeat, "CpuSeconds", -1);
+  const double cpu = job_agent_figure(agent, "CpuSeconds");
   table_add(table, job);
   table_add(table, job_agent_version(agent));
   table_add_format(table, "%d", agent->pid);
   table_add_format(table, "%s ago", figure_duration(agent->age_ms / 1000).text);
   table_add(table, json_field_is_true(agent->heartbeat, "StepInFlight") ? "running" : "-");
-  table_add(table, figure_memory(json_field_number(agent->heartbeat, "MemoryBytes", -1),
-                                 json_field_number(agent->heartbeat, "MemoryLimitBytes", -1))
+  table_add(table, figure_memory(job_agent_figure(agent, "MemoryBytes"),
+                                 job_agent_figure(agent, "MemoryLimitBytes"))
                        .text);
   table_add(table, cpu >= 0 ? figure_duration((int64_t)cpu).text : "-");
-  for (size_t i = 0; i < ENDS; i++)
-    add_number(table, json_field_number(steps_of(agent), ends[i], -1));
+  for (size_t i = 0; i < ENDS; i++) {
+    const double count = json_field_number(steps_of(agent), ends[i], -1);
+    table_add(table, count >= 0 ? figure_count((int64_t)count).text : "-");
+  }
 }
 
 static int list(struct program *program, const struct texts *ids, struct error *error) {
+  static const char *const heads[] = {"JOB", "AGENT", "PID",    "ALIVE",     "STEP",     "MEM",
+                                      "CPU", "OK",    "FAILED", "TIMED OUT", "CANCELLED"};
   struct table table = {0};
   int result = 0;
-  add_heads(&table);
+  table_begin(&table, heads, sizeof heads / sizeof *heads);
   for (size_t i = 0; i < ids->count && result == 0; i++) {
     struct job_agent agent;
     struct keys keys;

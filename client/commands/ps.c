@@ -37,8 +37,6 @@ static void release_view(struct view *self) {
   free(self->started);
 }
 
-/* --- as JSON ---------------------------------------------------------------------------------- */
-
 static void print_json(struct terminal *terminal, const struct view *self) {
   struct buffer json = {0};
   buffer_add_string(&json, "[");
@@ -58,8 +56,6 @@ static void print_json(struct terminal *terminal, const struct view *self) {
   buffer_release(&json);
 }
 
-/* --- as text ---------------------------------------------------------------------------------- */
-
 static void add_agent(struct buffer *out, const struct job_agent *agent) {
   if (!agent->is_alive) {
     buffer_add_string(out, "no agent");
@@ -75,8 +71,7 @@ static int print_head(struct program *program, const struct view *self, struct e
   struct buffer line = {0};
   int64_t results = 0;
   char version[64];
-  if (pipeline_call(program->redis, WORDS("LLEN", program->keys.results), reply_to_number, &results,
-                    error) != 0)
+  if (pipeline_length(program->redis, program->keys.results, &results, error) != 0)
     return -1;
   char *info = redis_info_read(program);
   buffer_add_string(&line, "JOB ");
@@ -103,10 +98,9 @@ static void add_since(struct table *table, const struct started *started, size_t
 
 static void print_steps(struct program *program, const struct view *self) {
   static const char *const heads[] = {"ID", "KIND", "STATE", "SINCE", "COMMAND"};
-  struct table table = {.columns = sizeof heads / sizeof *heads};
+  struct table table = {0};
   size_t place = 0;
-  for (size_t i = 0; i < table.columns; i++)
-    table_add(&table, heads[i]);
+  table_begin(&table, heads, sizeof heads / sizeof *heads);
   for (size_t i = 0; i < self->steps.count; i++) {
     const struct job_step *step = &self->steps.list[i];
     table_add(&table, job_shorten_step(step).text);

@@ -75,7 +75,7 @@ static void print_result(struct terminal *terminal, const char *result) {
 
 static int finish(struct run_step *self, struct exchange_answer *answer) {
   struct program *program = self->program;
-  struct outcome outcome = outcome_make(answer->result, answer->completion, answer->was_cancelled);
+  const struct outcome outcome = answer->outcome;
   if (program->json)
     print_result(&program->terminal, answer->result);
   else if (outcome.has_result && (outcome.code == EXIT_CLIENT || outcome.code == EXIT_NOT_FOUND ||
@@ -141,24 +141,17 @@ static int make_step(const struct run_options *options, const char *id, struct e
   return result;
 }
 
-static int check_stdin(struct program *program, struct error *error) {
-  struct job_agent agent;
-  if (job_read_agent(program, program->keys.heartbeat, &agent, error) != 0)
-    return -1;
-  const bool can = job_agent_can(&agent, "stdin");
-  job_agent_release(&agent);
-  return can ? 0 : error_set(error, "-i needs an agent with stdin");
-}
-
 /* Without an agent, the step might wait forever. */
 static int check_agent(struct program *program, const struct run_options *options,
                        struct error *error) {
+  struct job_agent agent;
   struct job_steps steps;
-  bool is_alive;
-  if (job_await_agent(program, &is_alive, error) != 0)
+  if (job_await_agent(program, &agent, error) != 0)
     return -1;
+  const bool is_alive = agent.is_alive, has_stdin = job_agent_can(&agent, "stdin");
+  job_agent_release(&agent);
   if (is_alive)
-    return options->input ? check_stdin(program, error) : 0;
+    return has_stdin || !options->input ? 0 : error_set(error, "-i needs an agent with stdin");
   if (job_read_steps(program, &steps, error) != 0)
     return -1;
   const size_t waiting = steps.count;
@@ -225,31 +218,25 @@ static int add_variable(struct run_options *options, const char *text) {
 }
 
 static int set_option(struct run_options *options, int flag, const char *value) {
-  char *end;
-  switch (flag) {
-  case 'w':
+  char *end = NULL;
+  if (flag == 'w')
     options->directory = value;
-    return 0;
-  case 'e':
-    return add_variable(options, value);
-  case 't':
-    options->timeout = strtoull(value, &end, 10);
-    return options->timeout > 0 && *end == '\0' ? 0 : -1;
-  case 'i':
-    options->input = true;
-    return 0;
-  case 'c':
+  else if (flag == 'c')
     options->script = value;
-    return 0;
-  case 'D':
+  else if (flag == 'i')
+    options->input = true;
+  else if (flag == 'D')
     options->detach = true;
-    return 0;
-  case 'I':
-    options->id = value;
-    return strlen(value) == STEP_ID_SIZE - 1 ? 0 : -1;
-  default:
-    return -1;
-  }
+  else if (flag == 'I')
+    options->id = strlen(value) == STEP_ID_SIZE - 1 ? value : NULL;
+  else if (flag == 't')
+    options->timeout = strtoull(value, &end, 10);
+  else
+    return flag == 'e' ? add_variable(options, value) : -1;
+  return (flag == 't' && (options->timeout == 0 || *end != '\0')) ||
+                 (flag == 'I' && options->id == NULL)
+             ? -1
+             : 0;
 }
 
 /* Returns 0, or -1 for wrong usage. */

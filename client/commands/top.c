@@ -7,15 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/loop.h"
 #include "base/memory.h"
 #include "client/commands/command.h"
 #include "client/redis/job.h"
-#include "client/redis/json_field.h"
 #include "client/redis/redis_info.h"
 #include "client/screen/figure.h"
 #include "client/screen/table.h"
@@ -66,10 +63,9 @@ static double count_steps(const cJSON *heartbeat) {
 
 /* A reading is new if a figure has changed, or after READING_MS: an idle agent's figures stay. */
 static void add_reading(struct watched *self) {
-  const cJSON *heartbeat = self->agent.heartbeat;
-  const struct reading now = {.at_ms = (int64_t)json_field_number(heartbeat, "Ts", -1),
-                              .cpu_seconds = json_field_number(heartbeat, "CpuSeconds", -1),
-                              .steps = count_steps(heartbeat)};
+  const struct reading now = {.at_ms = (int64_t)job_agent_figure(&self->agent, "Ts"),
+                              .cpu_seconds = job_agent_figure(&self->agent, "CpuSeconds"),
+                              .steps = count_steps(self->agent.heartbeat)};
   if (self->agent.pid != self->pid)
     self->count = 0;
   self->pid = self->agent.pid;
@@ -114,16 +110,10 @@ static void release_watched(struct watched *self) {
   free(self->job);
 }
 
-static bool is_watched(const struct top *self, const char *job) {
+static void add_job(struct top *self, const char *job) {
   for (size_t i = 0; i < self->count; i++)
     if (strcmp(self->list[i].job, job) == 0)
-      return true;
-  return false;
-}
-
-static void add_job(struct top *self, const char *job) {
-  if (is_watched(self, job))
-    return;
+      return;
   self->list = memory_resize(self->list, (self->count + 1) * sizeof *self->list);
   struct watched *watched = &self->list[self->count++];
   *watched = (struct watched){.job = memory_copy(job, strlen(job))};
@@ -154,9 +144,8 @@ static int find_jobs(struct top *self, struct error *error) {
 
 /* Reads the running step. Its event `started` is searched once. */
 static int read_step(struct program *program, struct watched *self, struct error *error) {
-  char *id = NULL;
-  if (pipeline_call(program->redis, WORDS("GET", self->keys.started), reply_to_text, &id, error) !=
-      0)
+  char *id;
+  if (pipeline_get(program->redis, self->keys.started, &id, error) != 0)
     return -1;
   const bool is_same = id != NULL && self->step_id != NULL && strcmp(id, self->step_id) == 0;
   free(self->step_id);
@@ -168,10 +157,8 @@ static int read_step(struct program *program, struct watched *self, struct error
 
 static int read_queue(struct program *program, struct watched *self, struct error *error) {
   int64_t in = 0, inflight = 0;
-  if (pipeline_call(program->redis, WORDS("LLEN", self->keys.in), reply_to_number, &in, error) !=
-          0 ||
-      pipeline_call(program->redis, WORDS("LLEN", self->keys.inflight), reply_to_number, &inflight,
-                    error) != 0)
+  if (pipeline_length(program->redis, self->keys.in, &in, error) != 0 ||
+      pipeline_length(program->redis, self->keys.inflight, &inflight, error) != 0)
     return -1;
   self->queue = in + inflight - (inflight > 0 && self->step_id != NULL);
   return 0;
@@ -218,10 +205,11 @@ static void add_step(struct buffer *json, const struct watched *self) {
 }
 
 static void print_json(const struct top *self) {
+  static const char *const figures[] = {"CpuSeconds", "MemoryBytes", "MemoryLimitBytes",
+                                        "HeldBytes", NULL};
   struct buffer json = {0};
   for (size_t i = 0; i < self->count; i++) {
     const struct watched *watched = &self->list[i];
-    const cJSON *heartbeat = watched->agent.heartbeat;
     if (!is_shown(self, watched))
       continue;
     buffer_add_string(&json, "{");
@@ -229,13 +217,9 @@ static void print_json(const struct top *self) {
     buffer_add_format(&json, ",\"alive\":%s", watched->agent.is_alive ? "true" : "false");
     add_step(&json, watched);
     figure_add_json(&json, "cpuPercent", cpu_percent(watched));
-    figure_add_json(&json, "cpuSeconds", json_field_number(heartbeat, "CpuSeconds", -1));
-    figure_add_json(&json, "memoryBytes", json_field_number(heartbeat, "MemoryBytes", -1));
-    figure_add_json(&json, "memoryLimitBytes",
-                    json_field_number(heartbeat, "MemoryLimitBytes", -1));
-    figure_add_json(&json, "heldBytes", json_field_number(heartbeat, "HeldBytes", -1));
+    job_agent_add_json(&watched->agent, figures, &json);
     figure_add_json(&json, "queue", (double)watched->queue);
-    figure_add_json(&json, "steps", count_steps(heartbeat));
+    figure_add_json(&json, "steps", count_steps(watched->agent.heartbeat));
     figure_add_json(&json, "stepsPerMinute", steps_per_minute(watched));
     buffer_add_string(&json, "}");
     (void)terminal_put_json(&self->program->terminal, json.bytes, json.length);
@@ -259,24 +243,17 @@ static void add_running(struct table *table, const struct watched *self) {
 }
 
 static void add_row(struct table *table, const struct watched *self) {
-  const cJSON *heartbeat = self->agent.heartbeat;
-  const double cpu = cpu_percent(self), held = json_field_number(heartbeat, "HeldBytes", -1),
-               rate = steps_per_minute(self);
+  const struct job_agent *agent = &self->agent;
+  const double held = job_agent_figure(agent, "HeldBytes");
   table_add(table, self->job);
   add_running(table, self);
-  if (cpu >= 0)
-    table_add_format(table, "%.0f%%", cpu);
-  else
-    table_add(table, "-");
-  table_add(table, figure_memory(json_field_number(heartbeat, "MemoryBytes", -1),
-                                 json_field_number(heartbeat, "MemoryLimitBytes", -1))
+  table_add_number(table, cpu_percent(self), "%");
+  table_add(table, figure_memory(job_agent_figure(agent, "MemoryBytes"),
+                                 job_agent_figure(agent, "MemoryLimitBytes"))
                        .text);
   table_add(table, held == 0 ? "0" : figure_memory(held, -1).text);
   table_add(table, figure_count(self->queue).text);
-  if (rate >= 0)
-    table_add_format(table, "%.0f", rate);
-  else
-    table_add(table, "-");
+  table_add_number(table, steps_per_minute(self), "");
 }
 
 static size_t rows_of_terminal(void) {
@@ -287,9 +264,8 @@ static size_t rows_of_terminal(void) {
 static void print_table(const struct top *self) {
   static const char *const heads[] = {"JOB", "STEP", "CPU", "MEM", "HELD", "QUEUE", "STEPS/MIN"};
   struct terminal *terminal = &self->program->terminal;
-  struct table table = {.columns = sizeof heads / sizeof *heads};
-  for (size_t i = 0; i < table.columns; i++)
-    table_add(&table, heads[i]);
+  struct table table = {0};
+  table_begin(&table, heads, sizeof heads / sizeof *heads);
   for (size_t i = 0; i < self->count; i++)
     if (is_shown(self, &self->list[i]))
       add_row(&table, &self->list[i]);
@@ -301,10 +277,10 @@ static void print_table(const struct top *self) {
 
 /* --- the command ------------------------------------------------------------------------------ */
 
-/* There is nothing to undo, and a call to Redis may be pending. */
-LOOP_CALLBACK(on_interrupt, struct top *self) {
-  (void)terminal_put(&self->program->terminal, false, "\n", 1);
-  (void)terminal_flush(&self->program->terminal);
+/* There is nothing to undo, so an interrupt may end a call to Redis. */
+static void leave(int signal) {
+  (void)signal;
+  (void)!write(STDOUT_FILENO, "\n", 1);
   _exit(0);
 }
 
@@ -314,33 +290,20 @@ static void wait_for_round(struct program *program) {
     pipeline_turn(program->redis);
 }
 
-static void clear_screen(struct program *program) {
-  (void)terminal_flush(&program->terminal);
-  (void)fputs("\x1b[H\x1b[J", stdout);
-}
-
 /* Runs until an interrupt, or until nobody reads the output. */
 static int repeat(struct top *self) {
   struct program *program = self->program;
   struct error error;
-  sigset_t set;
-  (void)sigemptyset(&set);
-  (void)sigaddset(&set, SIGINT);
-  (void)sigprocmask(SIG_BLOCK, &set, NULL);
-  const int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-  struct event *interrupt =
-      loop_event_new(program->base, fd, EV_READ | EV_PERSIST, on_interrupt, self);
+  (void)signal(SIGINT, leave);
   int result = read_round(self, &error);
   while (result == 0) {
-    clear_screen(program);
+    (void)fputs("\x1b[H\x1b[J", stdout);
     print_table(self);
     if (terminal_flush(&program->terminal) != 0)
       break;
     wait_for_round(program);
     result = read_round(self, &error);
   }
-  event_free(interrupt);
-  (void)close(fd);
   return result == 0 ? 0 : terminal_fail(&program->terminal, &error);
 }
 

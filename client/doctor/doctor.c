@@ -8,8 +8,6 @@
 #include "base/printable.h"
 #include "client/screen/figure.h"
 
-/* --- findings --------------------------------------------------------------------------------- */
-
 static void print_json(struct terminal *terminal, enum finding finding, const char *text,
                        const char *fix) {
   static const char *const levels[] = {"ok", "warning", "problem"};
@@ -79,8 +77,6 @@ void doctor_report(struct doctor *self, enum finding finding, const char *fix, c
     print_text(&self->program->terminal, finding, text, fix);
   (void)terminal_flush(&self->program->terminal);
 }
-
-/* --- queries ---------------------------------------------------------------------------------- */
 
 struct doctor_call {
   struct doctor *doctor;

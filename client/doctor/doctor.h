@@ -8,16 +8,9 @@
 #include "base/buffer.h"
 #include "client/program.h"
 
-/*
- * Diagnoses problems, and reports each finding as a line with a fix. It must work with a Redis that
- * is broken or that refuses most commands: each query has a timeout of its own, and a refusal is an
- * answer.
- *
- *   doctor.c          findings and queries
- *   doctor_redis.c    the connection, TLS, memory, clocks
- *   doctor_rights.c   the rights of the user of the URL, and of the agent's user
- *   doctor_job.c      the keys, agent, results and events of a job
- */
+/* Diagnoses problems, and reports each finding as a line with a fix. The hard part is a Redis that is
+   broken or refuses most commands: each query has its own timeout, and a refusal is an answer.
+   doctor.c has findings and queries; the other files check Redis, rights and the job. */
 #define DOCTOR_TIMEOUT_MS 3000
 
 enum finding { FINDING_OK, FINDING_WARNING, FINDING_PROBLEM };
@@ -33,12 +26,11 @@ struct doctor {
   bool is_gone;          /* the connection is lost, which was reported: no more queries */
 };
 
-/* Reports a finding. The fix may be NULL. Both become printable. */
+/* Reports a finding. The fix may be NULL. */
 void doctor_report(struct doctor *self, enum finding finding, const char *fix, const char *format,
                    ...) __attribute__((format(printf, 4, 5)));
 
-/* Adds a name from Redis to a fix. A person may paste the fix into a shell or redis-cli, so a name
-   with characters other than letters, digits and "._:{}-" is quoted. */
+/* Adds a name from Redis to a fix, quoted if a shell or redis-cli might misread it. */
 void doctor_add_word(struct buffer *fix, const char *name);
 
 /* Adds " +rule" in lower case, as in ACL SETUSER. */
@@ -54,15 +46,14 @@ enum doctor_answer {
 enum doctor_answer doctor_query(struct doctor *self, const char *const *words,
                                 reply_handler *handler, void *owner);
 
-/* The same for a query that needs a right which users seldom have: a missing right is reported at
-   the end. Returns whether there is an answer. */
+/* The same for a query whose right users seldom have: doctor_report_refused names it at the end.
+   Returns whether there is an answer. */
 bool doctor_query_optional(struct doctor *self, const char *const *words, reply_handler *handler,
                            void *owner);
 
 /* Whether the last refusal was for a missing right, and whether for one on a key. */
 bool doctor_is_denied(const struct doctor *self, bool *of_key);
 
-/* Reports the rights that doctor_query_optional lacked. */
 void doctor_report_refused(struct doctor *self);
 
 /* --- checks ----------------------------------------------------------------------------------- */
@@ -78,8 +69,7 @@ void doctor_check_redis(struct doctor *self);
    `control`. */
 bool doctor_check_job(struct doctor *self, bool *has_control);
 
-/* Checks the user of the URL, and the agent's. Without an agent, the user of the URL may be the next
-   agent's. */
+/* Checks the user of the URL and, for want of an agent's, as a future agent's. */
 void doctor_check_rights(struct doctor *self, bool has_agent, bool has_control);
 
 /* Returns the milliseconds since 1970 by the clock of Redis, or -1 if they are unknown. */

@@ -25,26 +25,6 @@
 
 #define CLOCKS_MS 2000
 
-/* The first JOB_KEYS_KEPT keys expire together. The heartbeat lives shorter, and `committed` an hour
-   longer. */
-#define JOB_KEYS 8
-#define JOB_KEYS_KEPT 6
-
-struct job_key {
-  const char *name, *type;
-};
-
-static void list_keys(const struct keys *keys, struct job_key out[JOB_KEYS]) {
-  out[0] = (struct job_key){keys->in, "list"};
-  out[1] = (struct job_key){keys->inflight, "list"};
-  out[2] = (struct job_key){keys->results, "list"};
-  out[3] = (struct job_key){keys->events, "stream"};
-  out[4] = (struct job_key){keys->started, "string"};
-  out[5] = (struct job_key){keys->control, "list"};
-  out[6] = (struct job_key){keys->committed, "string"};
-  out[7] = (struct job_key){keys->heartbeat, "string"};
-}
-
 /* --- the agent -------------------------------------------------------------------------------- */
 
 /* Returns how long ago the heartbeat was set, by the clock of Redis, or -1 if it is unknown. */
@@ -163,6 +143,10 @@ static bool check_agent(struct doctor *self, int64_t redis_ms, bool *has_control
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
+struct job_key {
+  const char *name, *type;
+};
+
 /* Returns whether the key has its type, or does not exist. */
 static bool check_type(struct doctor *self, const struct job_key *key, bool *is_there) {
   struct buffer fix = {0};
@@ -201,18 +185,22 @@ static void report_ttl(struct doctor *self, int64_t shortest, bool has_agent) {
 }
 
 static void check_keys(struct doctor *self, bool has_agent) {
-  struct job_key list[JOB_KEYS];
+  const struct keys *keys = &self->program->keys;
+  /* The last two do not expire with the others. */
+  const struct job_key list[] = {{keys->in, "list"},          {keys->inflight, "list"},
+                                 {keys->results, "list"},     {keys->events, "stream"},
+                                 {keys->started, "string"},   {keys->control, "list"},
+                                 {keys->committed, "string"}, {keys->heartbeat, "string"}};
+  const size_t count = sizeof list / sizeof *list;
   bool are_right = true, is_there, is_any = false;
   int64_t shortest = -1;
-  list_keys(&self->program->keys, list);
-  for (size_t i = 0; i < JOB_KEYS && !self->is_gone; i++) {
+  for (size_t i = 0; i < count && !self->is_gone; i++) {
     int64_t left = -1;
     are_right = check_type(self, &list[i], &is_there) && are_right;
     is_any |= is_there;
-    if (i >= JOB_KEYS_KEPT || !is_there ||
-        !doctor_query_optional(self, WORDS("TTL", list[i].name), reply_to_number, &left))
-      continue;
-    if (left >= 0 && (shortest < 0 || left < shortest))
+    if (i + 2 < count && is_there &&
+        doctor_query_optional(self, WORDS("TTL", list[i].name), reply_to_number, &left) &&
+        left >= 0 && (shortest < 0 || left < shortest))
       shortest = left;
   }
   if (are_right && is_any && !self->is_gone)

@@ -31,8 +31,6 @@ static void name_server(const struct redis_url *url, char *out, size_t size) {
                    url->master != NULL ? "+sentinel" : "", hosts);
 }
 
-/* --- the connection --------------------------------------------------------------------------- */
-
 /* docs/redis.md explains each fix. */
 static const char *find_fix(const struct redis_url *url, int code) {
   static const struct {
@@ -115,8 +113,6 @@ bool doctor_check_connection(struct doctor *self) {
                 self->user);
   return !self->is_gone;
 }
-
-/* --- Redis ------------------------------------------------------------------------------------ */
 
 /* Whether no byte leaves this machine. */
 static bool is_local(const struct redis_url *url) {

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "client/redis/json_field.h"
+#include "client/screen/figure.h"
 #include "wire/json.h"
 
 #define PREFIX "sandbox:"
@@ -41,22 +42,17 @@ struct job_scan {
 static void on_scan(void *context, const redisReply *reply) {
   struct job_scan *self = context;
   const size_t around = sizeof PREFIX - 1 + sizeof SUFFIX - 1;
-  struct texts keys = {0}, ids = {0};
   self->cursor[0] = '\0';
   if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
     return;
   (void)snprintf(self->cursor, sizeof self->cursor, "%s", reply_text(reply->element[0]));
-  reply_to_texts(&keys, reply->element[1]);
-  ids.texts = memory_zeros((keys.count + 1) * sizeof *ids.texts);
-  for (size_t i = 0; i < keys.count; i++) {
-    const size_t length = strlen(keys.texts[i]);
-    if (length <= around)
-      continue;
-    ids.texts[ids.count++] = memory_copy(keys.texts[i] + sizeof PREFIX - 1, length - around);
-    ids.bytes += length;
+  const redisReply *keys = reply->element[1];
+  for (size_t i = 0; keys->type == REDIS_REPLY_ARRAY && i < keys->elements; i++) {
+    const char *key = reply_text(keys->element[i]);
+    const size_t length = strlen(key);
+    if (length > around)
+      texts_add(&self->found, memory_copy(key + sizeof PREFIX - 1, length - around));
   }
-  texts_release(&keys);
-  texts_append(&self->found, &ids);
 }
 
 static int compare_texts(const void *a, const void *b) {
@@ -129,10 +125,10 @@ int job_choose(struct program *program, struct error *error) {
 
 int job_read_agent(struct program *program, const char *heartbeat_key, struct job_agent *agent,
                    struct error *error) {
-  char *text = NULL;
+  char *text;
   struct error ignored;
   *agent = (struct job_agent){0};
-  if (pipeline_call(program->redis, WORDS("GET", heartbeat_key), reply_to_text, &text, error) != 0)
+  if (pipeline_get(program->redis, heartbeat_key, &text, error) != 0)
     return -1;
   agent->is_alive = text != NULL;
   agent->heartbeat = text != NULL ? json_tree_parse(text, strlen(text), &ignored) : NULL;
@@ -159,90 +155,106 @@ bool job_agent_can(const struct job_agent *self, const char *feature) {
   return false;
 }
 
+double job_agent_figure(const struct job_agent *self, const char *name) {
+  return json_field_number(self->heartbeat, name, -1);
+}
+
+void job_agent_add_json(const struct job_agent *self, const char *const *names,
+                        struct buffer *json) {
+  for (; *names != NULL; names++) {
+    char name[64];
+    (void)snprintf(name, sizeof name, "%c%s", (*names)[0] | 0x20, *names + 1);
+    figure_add_json(json, name, job_agent_figure(self, *names));
+  }
+}
+
 const char *job_agent_version(const struct job_agent *self) {
   return self->version != NULL ? self->version : "0.1.0 or older";
 }
 
-int job_is_alive(struct program *program, bool *is_alive, struct error *error) {
-  char *heartbeat = NULL;
-  int result = pipeline_call(program->redis, WORDS("GET", program->keys.heartbeat), reply_to_text,
-                             &heartbeat, error);
-  *is_alive = heartbeat != NULL;
-  free(heartbeat);
-  return result;
-}
-
-int job_await_agent(struct program *program, bool *is_alive, struct error *error) {
+int job_await_agent(struct program *program, struct job_agent *agent, struct error *error) {
   const int64_t end_ms = clock_monotonic_ms() + START_MS;
+  *agent = (struct job_agent){0};
   int result;
-  do
-    result = job_is_alive(program, is_alive, error);
-  while (result == 0 && !*is_alive && wait_for_start(program, end_ms));
+  do {
+    job_agent_release(agent);
+    result = job_read_agent(program, program->keys.heartbeat, agent, error);
+  } while (result == 0 && !agent->is_alive && wait_for_start(program, end_ms));
   return result;
 }
 
 /* --- lists ------------------------------------------------------------------------------------ */
 
-/* The most elements of one reply, and the most replies of one list: 2 million elements. */
+/* The most elements of one page, and the most pages of one list: 2 million elements. */
 #define PAGE 500
 #define PAGES_MAX 4096
 
-struct page {
+/* Visits the elements of a list. Pages start small, as elements may be large, and grow; a page that
+   does not fit into a reply is read again in smaller pieces. */
+struct list_reader {
   struct pipeline *redis;
-  struct texts texts;
-  bool is_truncated;
-  size_t length; /* places of the list; 0: the page is to be read again, with a smaller size */
+  void *owner;
+  /* Called for each element with its index, which counts from the tail and is negative if the
+     reading began there. Returns whether to go on. */
+  bool (*visit)(void *owner, const char *element, long index);
+  long at;
+  size_t size; /* elements of the next page */
+  bool is_over;
 };
 
 static void on_page(void *context, const redisReply *reply) {
-  struct page *self = context;
-  self->is_truncated = pipeline_is_truncated(self->redis);
-  reply_to_texts(&self->texts, reply);
-}
-
-/* Reads `*size` elements from `at` on, which counts from the tail if it is negative. If they are
-   too large for a reply, the page is empty and the size becomes smaller; otherwise it becomes
-   larger, up to PAGE. */
-static int read_page(struct pipeline_pages *pages, const char *key, long at, size_t *size,
-                     struct page *page, struct error *error) {
-  char first[24], last[24];
-  *page = (struct page){.redis = pages->redis};
-  (void)snprintf(first, sizeof first, "%ld", at);
-  (void)snprintf(last, sizeof last, "%ld", at + (long)*size - 1);
-  if (pipeline_next_page(pages, WORDS("LRANGE", key, first, last), on_page, page, error) != 0)
-    return -1;
-  if (page->is_truncated && *size > 1) {
-    texts_release(&page->texts);
-    *size = *size / 4 > 0 ? *size / 4 : 1;
-    return 0;
+  struct list_reader *self = context;
+  const bool is_truncated = pipeline_is_truncated(self->redis);
+  const size_t count = reply->type == REDIS_REPLY_ARRAY ? reply->elements : 0;
+  if (is_truncated && self->size > 1) {
+    self->size = self->size / 4 > 0 ? self->size / 4 : 1;
+    return;
   }
-  page->length = *size;
-  *size = *size * 4 < PAGE ? *size * 4 : PAGE;
-  return 0;
+  /* In a short page from the tail, the elements at its beginning have been taken meanwhile. */
+  const bool is_short = !is_truncated && count < self->size;
+  const long first = is_short && self->at < 0 ? self->at + (long)(self->size - count) : self->at;
+  self->is_over = is_short && self->at >= 0;
+  for (size_t i = 0; i < count; i++)
+    if (!self->visit(self->owner, reply_text(reply->element[i]), first + (long)i))
+      self->is_over = true;
+  self->at += (long)self->size;
+  self->size = self->size * 4 < PAGE ? self->size * 4 : PAGE;
 }
 
-static bool is_last(const struct page *page) {
-  return !page->is_truncated && page->texts.count < page->length;
-}
-
-/* Reads a list from its head on. Between two pages others push at the head and take at the tail.
-   Then an element is read twice, but no element that stays is left out. */
-static int read_list(struct program *program, const char *key, struct texts *list,
+/* Reads from `at` on to the end of the list, or to -1. Between two pages others push at the head and
+   take at the tail. Then an element is visited twice, but no element that stays is left out. */
+static int read_list(struct program *program, const char *key, struct list_reader *self,
                      struct error *error) {
   struct pipeline_pages pages = {.redis = program->redis, .max = PAGES_MAX};
-  size_t size = PAGE;
-  long at = 0;
-  for (bool is_over = false; !is_over;) {
-    struct page page;
-    if (read_page(&pages, key, at, &size, &page, error) != 0)
+  const bool is_from_tail = self->at < 0;
+  self->redis = program->redis;
+  while (!self->is_over && (!is_from_tail || self->at < 0)) {
+    char first[24], last[24];
+    if (is_from_tail && self->size > (size_t)-self->at)
+      self->size = (size_t)-self->at;
+    (void)snprintf(first, sizeof first, "%ld", self->at);
+    (void)snprintf(last, sizeof last, "%ld", self->at + (long)self->size - 1);
+    if (pipeline_next_page(&pages, WORDS("LRANGE", key, first, last), on_page, self, error) != 0)
       return -1;
-    is_over = is_last(&page);
-    at += (long)page.length;
-    texts_append(list, &page.texts);
-    if (list->bytes > BYTES_MAX)
-      return error_set(error, "%.100s is larger than this program can read", key);
   }
   return 0;
+}
+
+static bool copy_element(void *owner, const char *element, long index) {
+  struct texts *texts = owner;
+  (void)index;
+  texts_add(texts, memory_copy(element, strlen(element)));
+  return texts->bytes <= BYTES_MAX;
+}
+
+static int copy_list(struct program *program, const char *key, struct texts *list,
+                     struct error *error) {
+  struct list_reader reader = {.owner = list, .visit = copy_element, .size = PAGE};
+  if (read_list(program, key, &reader, error) != 0)
+    return -1;
+  return list->bytes <= BYTES_MAX
+             ? 0
+             : error_set(error, "%.100s is larger than this program can read", key);
 }
 
 /* --- all steps -------------------------------------------------------------------------------- */
@@ -320,12 +332,11 @@ int job_read_steps(struct program *program, struct job_steps *steps, struct erro
   char *running = NULL;
   const struct keys *keys = &program->keys;
   *steps = (struct job_steps){0};
-  int result = read_list(program, keys->in, &in, error);
+  int result = copy_list(program, keys->in, &in, error);
   if (result == 0)
-    result = read_list(program, keys->inflight, &inflight, error);
+    result = copy_list(program, keys->inflight, &inflight, error);
   if (result == 0)
-    result =
-        pipeline_call(program->redis, WORDS("GET", keys->started), reply_to_text, &running, error);
+    result = pipeline_get(program->redis, keys->started, &running, error);
   steps->list = memory_allocate((in.count + inflight.count + 1) * sizeof *steps->list);
   for (size_t i = inflight.count; i > 0; i--)
     add_step(steps, inflight.texts[i - 1], running);
@@ -368,31 +379,30 @@ static bool is_of_step(const char *json, const char *id) {
          strncasecmp(step.text + 1, id, length) == 0;
 }
 
-/* The first page is small, because other steps may be large. */
-#define FIND_PAGE_MIN 4
+struct place_search {
+  const char *id;
+  size_t place;
+};
+
+static bool find_element(void *owner, const char *element, long index) {
+  struct place_search *self = owner;
+  if (is_of_step(element, self->id))
+    self->place = (size_t)-index;
+  return self->place == 0;
+}
 
 /* Searches from `*place` on towards the tail, or from the head if it is 0. */
 static int find_place(struct program *program, const char *key, const char *id, size_t *place,
                       struct error *error) {
-  struct pipeline_pages pages = {.redis = program->redis, .max = PAGES_MAX};
-  size_t size = FIND_PAGE_MIN, at = *place;
-  int64_t length = 0;
-  if (at == 0 &&
-      pipeline_call(program->redis, WORDS("LLEN", key), reply_to_number, &length, error) != 0)
+  struct place_search search = {.id = id};
+  struct list_reader reader = {.owner = &search, .visit = find_element, .size = 4};
+  int64_t length = (int64_t)*place;
+  if (length == 0 && pipeline_length(program->redis, key, &length, error) != 0)
     return -1;
-  at = at > 0 ? at : (size_t)(length > 0 ? length : 0);
-  *place = 0;
-  while (at > 0 && *place == 0) {
-    struct page page;
-    size = at < size ? at : size;
-    if (read_page(&pages, key, -(long)at, &size, &page, error) != 0)
-      return -1;
-    at -= page.length;
-    for (size_t i = 0; i < page.texts.count; i++)
-      if (is_of_step(page.texts.texts[i], id))
-        *place = at + page.texts.count - i;
-    texts_release(&page.texts);
-  }
+  reader.at = length > 0 ? -(long)length : 0;
+  if (length > 0 && read_list(program, key, &reader, error) != 0)
+    return -1;
+  *place = search.place;
   return 0;
 }
 
@@ -415,8 +425,7 @@ int job_find_step(struct program *program, const char *id, struct job_place *pla
     result = find_in_lists(program, id, place, error);
   *is_found = result == 0 && place->in + place->inflight > 0;
   if (*is_found && place->in > 0)
-    result = pipeline_call(program->redis, WORDS("LLEN", program->keys.inflight), reply_to_number,
-                           &others, error);
+    result = pipeline_length(program->redis, program->keys.inflight, &others, error);
   if (*is_found)
     *before = place->in + place->inflight - 1 + (size_t)(others > 0 ? others : 0);
   return result;
@@ -425,9 +434,9 @@ int job_find_step(struct program *program, const char *id, struct job_place *pla
 bool job_is_running(struct program *program, const char *id) {
   char *running = NULL;
   struct error ignored;
-  const bool is_running = pipeline_call(program->redis, WORDS("GET", program->keys.started),
-                                        reply_to_text, &running, &ignored) == 0 &&
-                          running != NULL && strcmp(running, id) == 0;
+  const bool is_running =
+      pipeline_get(program->redis, program->keys.started, &running, &ignored) == 0 &&
+      running != NULL && strcmp(running, id) == 0;
   free(running);
   return is_running;
 }
@@ -455,7 +464,7 @@ static int find_pushed(struct program *program, const char *id, bool *found, str
   struct texts results = {0};
   int result = job_find_step(program, id, &place, &before, found, error);
   if (result == 0 && !*found)
-    result = read_list(program, program->keys.results, &results, error);
+    result = copy_list(program, program->keys.results, &results, error);
   for (size_t i = 0; i < results.count; i++)
     *found |= strstr(results.texts[i], id) != NULL;
   texts_release(&results);
@@ -492,33 +501,26 @@ int job_push(struct program *program, const char *id, const char *json, struct e
   }
 }
 
-/* The newest results are at the head, and this one is among them: small pages are enough. */
-#define RESULTS_PAGE 32
+struct result_search {
+  const char *id;
+  char *result;
+};
 
-static int find_result(struct program *program, const char *id, char **result,
-                       struct error *error) {
-  struct pipeline_pages pages = {.redis = program->redis, .max = PAGES_MAX};
-  size_t size = RESULTS_PAGE;
-  long at = 0;
-  *result = NULL;
-  for (bool is_over = false; !is_over && *result == NULL;) {
-    struct page page;
-    if (read_page(&pages, program->keys.results, at, &size, &page, error) != 0)
-      return -1;
-    for (size_t i = 0; i < page.texts.count && *result == NULL; i++)
-      if (is_of_step(page.texts.texts[i], id))
-        *result = memory_copy(page.texts.texts[i], strlen(page.texts.texts[i]));
-    is_over = is_last(&page);
-    at += (long)page.length;
-    texts_release(&page.texts);
-  }
-  return 0;
+static bool find_result(void *owner, const char *element, long index) {
+  struct result_search *self = owner;
+  (void)index;
+  if (is_of_step(element, self->id))
+    self->result = memory_copy(element, strlen(element));
+  return self->result == NULL;
 }
 
+/* The newest results are at the head, and this one is among them: the first page is small. */
 int job_take_result(struct program *program, const char *id, char **result, struct error *error) {
-  if (find_result(program, id, result, error) != 0)
-    return -1;
-  if (*result != NULL)
+  struct result_search search = {.id = id};
+  struct list_reader reader = {.owner = &search, .visit = find_result, .size = 32};
+  int failed = read_list(program, program->keys.results, &reader, error);
+  *result = search.result;
+  if (failed == 0 && *result != NULL)
     pipeline_send(program->redis, WORDS("LREM", program->keys.results, "1", *result), NULL, NULL);
-  return 0;
+  return failed;
 }

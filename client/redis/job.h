@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "client/program.h"
 
@@ -38,13 +39,18 @@ void job_agent_release(struct job_agent *self);
 /* Whether the heartbeat names this feature. */
 bool job_agent_can(const struct job_agent *self, const char *feature);
 
+/* Returns a number of the heartbeat, or -1 if it has none. */
+double job_agent_figure(const struct job_agent *self, const char *name);
+
+/* Adds such numbers as JSON. The names end with NULL; their first letter becomes lower case. */
+void job_agent_add_json(const struct job_agent *self, const char *const *names,
+                        struct buffer *json);
+
 /* For a person: "0.3.0", or "0.1.0 or older". */
 const char *job_agent_version(const struct job_agent *self);
 
-int job_is_alive(struct program *program, bool *is_alive, struct error *error);
-
 /* Waits 2 s for an agent that was just started. */
-int job_await_agent(struct program *program, bool *is_alive, struct error *error);
+int job_await_agent(struct program *program, struct job_agent *agent, struct error *error);
 
 /* --- its steps -------------------------------------------------------------------------------- */
 

@@ -330,6 +330,15 @@ int pipeline_call(struct pipeline *self, const char *const *words, reply_handler
   return -1;
 }
 
+int pipeline_get(struct pipeline *self, const char *key, char **text, struct error *error) {
+  *text = NULL;
+  return pipeline_call(self, WORDS("GET", key), reply_to_text, text, error);
+}
+
+int pipeline_length(struct pipeline *self, const char *key, int64_t *length, struct error *error) {
+  return pipeline_call(self, WORDS("LLEN", key), reply_to_number, length, error);
+}
+
 int pipeline_next_page(struct pipeline_pages *self, const char *const *words,
                        reply_handler *handler, void *owner, struct error *error) {
   const int *signal = self->redis->signal;
@@ -370,28 +379,19 @@ void reply_to_nothing(void *nothing, const redisReply *reply) {
 }
 
 void reply_to_texts(void *texts, const redisReply *reply) {
-  struct texts *self = texts;
-  *self = (struct texts){0};
-  if (reply->type != REDIS_REPLY_ARRAY)
-    return;
-  self->texts = memory_zeros((reply->elements + 1) * sizeof *self->texts);
-  for (size_t i = 0; i < reply->elements; i++) {
-    char *text = copy_text(reply->element[i]);
-    if (text != NULL) {
-      self->texts[self->count++] = text;
-      self->bytes += reply->element[i]->len;
-    }
-  }
+  *(struct texts *)texts = (struct texts){0};
+  for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++)
+    if (is_text(reply->element[i]))
+      texts_add(texts, copy_text(reply->element[i]));
 }
 
-void texts_append(struct texts *self, struct texts *more) {
-  self->texts = memory_resize(self->texts, (self->count + more->count + 1) * sizeof *self->texts);
-  if (more->count > 0)
-    memcpy(self->texts + self->count, more->texts, more->count * sizeof *more->texts);
-  self->count += more->count;
-  self->bytes += more->bytes;
-  more->count = 0;
-  texts_release(more);
+void texts_add(struct texts *self, char *text) {
+  if (self->count == self->capacity) {
+    self->capacity = self->capacity * 2 + 16;
+    self->texts = memory_resize(self->texts, self->capacity * sizeof *self->texts);
+  }
+  self->texts[self->count++] = text;
+  self->bytes += strlen(text);
 }
 
 void texts_release(struct texts *self) {

@@ -39,6 +39,19 @@ void table_add_format(struct table *self, const char *format, ...) {
   table_add(self, text);
 }
 
+void table_add_number(struct table *self, double number, const char *unit) {
+  char text[64] = "";
+  if (number >= 0)
+    (void)snprintf(text, sizeof text, "%.0f%s", number, unit);
+  table_add(self, text);
+}
+
+void table_begin(struct table *self, const char *const *heads, size_t columns) {
+  self->columns = columns;
+  for (size_t i = 0; i < columns; i++)
+    table_add(self, heads[i]);
+}
+
 /* Decodes one sequence of UTF-8. */
 static wchar_t decode(const char *text, size_t length) {
   static const unsigned char masks[] = {0, 0x7F, 0x1F, 0x0F, 0x07};

@@ -49,8 +49,6 @@ const char *terminal_color(const struct terminal *self, bool to_stderr, enum ter
   return (to_stderr ? self->err_colors : self->out_colors) ? sequences[color] : "";
 }
 
-/* --- output of steps -------------------------------------------------------------------------- */
-
 /* Returns the length of the color sequence at the beginning of the text; 0: there is none. */
 static size_t color_sequence(const char *text, size_t length) {
   size_t at = 2;
@@ -120,8 +118,6 @@ bool terminal_reader_is_gone(void) {
   struct pollfd out = {.fd = STDOUT_FILENO};
   return poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0;
 }
-
-/* --- messages of the client ------------------------------------------------------------------- */
 
 /* An agent's message may quote the step, and a name from Redis may hold anything. On a terminal, a
    message is therefore one line without colors. */

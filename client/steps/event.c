@@ -10,8 +10,6 @@
 #include "base/utf8.h"
 #include "wire/json.h"
 
-/* --- entries ---------------------------------------------------------------------------------- */
-
 static void parse_entry_id(const char *entry, uint64_t *ms, uint64_t *number) {
   char *end;
   *ms = strtoull(entry, &end, 10);
@@ -44,8 +42,6 @@ const char *event_entry_id(const redisReply *entry) {
              ? entry->element[0]->str
              : "";
 }
-
-/* --- JSON ------------------------------------------------------------------------------------- */
 
 /* Adds the character of an escape, and returns the end of the escape. json_text_next has checked
    it. */
@@ -162,8 +158,6 @@ bool event_read(struct event_view *self, const redisReply *entry, struct buffer 
       .entry = id, .json = fields->element[1]->str, .length = fields->element[1]->len};
   return parse(self, space);
 }
-
-/* --- fields ----------------------------------------------------------------------------------- */
 
 bool event_is_of(const struct event_view *self, const char *step_id) {
   return self->step_id_length == strlen(step_id) &&

@@ -6,18 +6,9 @@
 #include "client/redis/pipeline.h"
 #include "client/steps/event.h"
 
-/*
- * Reads the events of a job while they arrive, each once and in order, also across lost
- * connections. The hard part is to read ahead while a step prints much, so that Redis does not wait
- * for the client.
- *
- *   event_stream_begin(&stream, redis, key, "0-0", &handler, owner)
- *     the loop runs: event() for each event, then turn()
- *   event_stream_pause(&stream)     inside event() or turn(); the pipeline is free, unless a read is
- *                                   still pending (is_reading)
- *   event_stream_resume(&stream)
- *   event_stream_end(&stream)
- */
+/* Reads the events of a job while they arrive, each once and in order, also across lost connections.
+   The hard part is to read ahead while a step prints much, so that Redis does not wait for the
+   client. From begin to end, the loop calls event() for each event, and then turn(). */
 struct event_stream_handler {
   void (*event)(void *owner, const struct event_view *view);
   /* All events that were available have been delivered. */
@@ -46,7 +37,8 @@ struct event_stream {
   struct buffer space;
 };
 
-/* Reads what follows the entry `after`. The pipeline is the stream's alone until a pause. */
+/* Reads what follows the entry `after`. The pipeline is the stream's alone while `is_reading`; a
+   pause, inside event() or turn(), frees it unless a read is pending. */
 void event_stream_begin(struct event_stream *self, struct pipeline *redis, const char *key,
                         const char *after, const struct event_stream_handler *handler, void *owner);
 void event_stream_pause(struct event_stream *self);

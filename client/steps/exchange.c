@@ -298,7 +298,7 @@ static void take_result(struct exchange *self) {
 int exchange_step(struct exchange *self, const char *id, const char *json,
                   struct exchange_answer *answer) {
   struct error error;
-  *answer = (struct exchange_answer){.completion.exit_code = -1};
+  *answer = (struct exchange_answer){0};
   int code = exchange_check_signals(self);
   if (code != 0 && self->policy != EXCHANGE_IS_CLEANING)
     return code;
@@ -313,10 +313,10 @@ int exchange_step(struct exchange *self, const char *id, const char *json,
   code = wait_for_end(self);
   if (code == GO_ON) {
     take_result(self);
-    *answer = (struct exchange_answer){.result = self->result,
-                                       .completion = self->completion,
-                                       .was_cancelled = self->cancel != CANCEL_NONE,
-                                       .is_unread = self->watch.output == WATCH_OUTPUT_LOST};
+    *answer = (struct exchange_answer){
+        .result = self->result,
+        .outcome = outcome_make(self->result, self->completion, self->cancel != CANCEL_NONE),
+        .is_unread = self->watch.output == WATCH_OUTPUT_LOST};
     self->result = NULL;
   }
   self->state = EXCHANGE_IDLE;

@@ -4,28 +4,24 @@
 #include <stdbool.h>
 
 #include "client/program.h"
+#include "client/steps/outcome.h"
 #include "client/steps/step_text.h"
 #include "client/steps/step_watch.h"
 
 /*
  * Runs steps one after another: pushes each, waits for its end, and takes its result and no other.
- * The hard part is everything that may happen meanwhile: an interrupt cancels the step, and the
- * agent, the step, Redis or the reader of standard output may go away. exchange.c has a table of
- * what follows in each state.
+ * The hard part is what may happen meanwhile: an interrupt cancels the step, and the agent, the
+ * step, Redis or the reader of standard output may go away. exchange.c has a table for it.
  *
- *   exchange_begin(&exchange, program, &handler, owner);
- *   step_id_make(id);
+ *   exchange_begin(&exchange, program, &handler, owner);    from now on it handles signals
  *   code = exchange_step(&exchange, id, json, &answer);     for each step
  *   exchange_end(&exchange);
- *
- * Between begin and end, no signal interrupts anything else.
  */
 struct exchange_handler {
   /* An event of the step, before which `missed` events were trimmed. May be NULL. */
   void (*event)(void *owner, const struct event_view *view, uint64_t missed);
-  /* All events that were available have been delivered. Returns false if their output cannot be
-     written; then the step is cancelled, and its end is waited for. May be NULL if no output is
-     shown before the answer. */
+  /* All available events have been delivered. Returns false if their output cannot be written; then
+     the step is cancelled. NULL: no output is shown before the answer. */
   bool (*turn)(void *owner);
 };
 
@@ -68,12 +64,10 @@ struct exchange {
   struct completion completion;
 };
 
-/* How a step ended, for outcome_make. */
 struct exchange_answer {
   char *result; /* the caller frees it; NULL: somebody else took it */
-  struct completion completion;
-  bool was_cancelled;
-  bool is_unread; /* its output could not be written */
+  struct outcome outcome;
+  bool is_unread; /* the output of the step could not be written */
 };
 
 void exchange_begin(struct exchange *self, struct program *program,

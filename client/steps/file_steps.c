@@ -77,8 +77,6 @@ bool file_steps_add(struct file_steps *self, const char *name, const char *text)
   return is_text;
 }
 
-/* --- the answer ------------------------------------------------------------------------------- */
-
 static void read_result(struct file_answer *answer, const char *result) {
   struct error ignored;
   struct json_member raw;
@@ -106,7 +104,7 @@ int file_steps_do(struct file_steps *self, struct file_answer *answer) {
       answer->code >= 0 && (self->exchange.first_signal == 0 || self->exchange.interrupts >= 3);
   if (answer->code >= 0)
     return answer->code;
-  const struct outcome outcome = outcome_make(end.result, end.completion, end.was_cancelled);
+  const struct outcome outcome = end.outcome;
   answer->code = outcome.code;
   if (end.result != NULL)
     read_result(answer, end.result);
@@ -122,8 +120,6 @@ void file_answer_release(struct file_answer *self) {
   free(self->message);
   *self = (struct file_answer){0};
 }
-
-/* --- messages --------------------------------------------------------------------------------- */
 
 void file_steps_error(struct file_steps *self, const char *format, ...) {
   struct terminal *terminal = &self->program->terminal;

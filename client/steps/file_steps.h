@@ -7,15 +7,12 @@
 /*
  * Runs steps for their answer rather than for their events: the file kinds.
  *
- *   if ((code = file_steps_begin(&steps, program)) == 0) {
- *     file_steps_new(&steps, "readFile");
- *     step_text_string(&steps.json, "path", path);
- *     code = file_steps_do(&steps, &answer);          0: answer.content
- *     if (code != 0)
- *       file_steps_complain(&steps, &answer);
+ *   file_steps_begin(&steps, program)
+ *     file_steps_new(&steps, "readFile"); step_text_string(&steps.json, "path", path);
+ *     code = file_steps_do(&steps, &answer);           0: answer.content
+ *     file_steps_complain(&steps, &answer);
  *     file_answer_release(&answer);
- *     code = file_steps_end(&steps, code);
- *   }
+ *   code = file_steps_end(&steps, code);
  */
 struct file_steps {
   struct program *program;
@@ -57,7 +54,7 @@ bool file_steps_add(struct file_steps *self, const char *name, const char *text)
 int file_steps_do(struct file_steps *self, struct file_answer *answer);
 void file_answer_release(struct file_answer *self);
 
-/* Shows the answer's error message. */
+/* Shows the answer's error message, if it has failed. */
 void file_steps_complain(struct file_steps *self, const struct file_answer *answer);
 
 /* Shows what the last step wrote to stderr. */

@@ -181,7 +181,6 @@ static int find_in_lists(struct program *program, const char *id, struct history
       continue;
     found++;
     (void)snprintf(history->id, sizeof history->id, "%s", steps.list[i].id);
-    history->is_waiting = !steps.list[i].is_running;
   }
   job_steps_release(&steps);
   return found > 1 ? error_set(error, "%zu steps begin with '%.40s'", found, id) : result;
@@ -197,10 +196,8 @@ int history_find(struct program *program, const struct history_query *query,
       read_newest(program, history, error) != 0)
     return -1;
   (void)snprintf(history->after, ENTRY_ID_SIZE, "%s", history->newest);
-  if (query->id != NULL) {
+  if (query->id != NULL)
     memcpy(history->id, listed.id, sizeof history->id);
-    history->is_waiting = listed.is_waiting;
-  }
   const bool wants_old_events =
       query->id != NULL || (query->has_lines ? query->lines > 0 : query->since_ms != 0);
   (void)snprintf(scan.at, ENTRY_ID_SIZE, "%s", history->newest);

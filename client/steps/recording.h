@@ -9,17 +9,8 @@
 #include "base/staged_file.h"
 #include "client/steps/event.h"
 
-/*
- * Writes the output of one step to a file, which appears when it is complete. The output does not
- * stay in memory.
- *
- *   recording_begin(&recording, RECORDING_PAGE, "out.html", NULL, job, id, &error)
- *   recording_add(&recording, &view, NULL, &error)    for each event
- *   recording_finish(&recording, "exit 1", &error)
- *   recording_release(&recording)                     always; in the reverse order of the begins
- *
- * Functions return 0, or -1 with the error.
- */
+/* Writes the output of one step to a file, which appears when it is complete. Functions return 0, or
+   -1 with the error. Several recordings are released in the reverse order of their begins. */
 enum recording_format {
   RECORDING_PAGE, /* HTML without scripts or external resources */
   RECORDING_CAST  /* asciinema, version 2 */

@@ -26,8 +26,6 @@ void step_watch_begin(struct step_watch *self, struct program *program) {
   loop_timer_start(self->tick, TICK_MS);
 }
 
-/* --- signals ---------------------------------------------------------------------------------- */
-
 LOOP_CALLBACK(on_signals, struct step_watch *self) {
   struct signalfd_siginfo info;
   if (read(self->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
@@ -54,8 +52,6 @@ int step_watch_take_signal(struct step_watch *self) {
   self->signal = 0;
   return signal;
 }
-
-/* --- connections ------------------------------------------------------------------------------ */
 
 void step_watch_read(struct step_watch *self, const char *after,
                      const struct event_stream_handler *handler, void *owner) {
@@ -89,8 +85,6 @@ void step_watch_end(struct step_watch *self) {
   }
 }
 
-/* --- checks ----------------------------------------------------------------------------------- */
-
 void step_watch_expect(struct step_watch *self, const char *id) {
   if (self->step == WATCH_STEP_IS_PLACED)
     terminal_status(&self->program->terminal, "");
@@ -112,8 +106,11 @@ void step_watch_check_soon(struct step_watch *self) {
 
 static void show_place(struct step_watch *self, size_t before) {
   char text[80];
-  (void)snprintf(text, sizeof text, "%s waits for %zu step%s", job_shorten(self->id).text, before,
-                 before == 1 ? "" : "s");
+  (void)snprintf(text, sizeof text,
+                 before == 0   ? "%s waits"
+                 : before == 1 ? "%s waits for %zu step"
+                               : "%s waits for %zu steps",
+                 job_shorten(self->id).text, before);
   terminal_status(&self->program->terminal, text);
   self->step = WATCH_STEP_IS_PLACED;
 }
@@ -127,7 +124,7 @@ bool step_watch_look(struct step_watch *self) {
     return true;
   if (job_find_step(self->program, self->id, &self->place, &before, &is_found, &ignored) != 0)
     return true;
-  if (is_found && before > 0 && self->step != WATCH_STEP_STARTED)
+  if (is_found && self->step != WATCH_STEP_STARTED)
     show_place(self, before);
   return is_found;
 }
@@ -142,7 +139,7 @@ int step_watch_fail_redis(struct step_watch *self) {
 static enum watch_report check(struct step_watch *self) {
   struct program *program = self->program;
   struct error ignored;
-  bool is_alive;
+  struct job_agent agent;
   const int64_t now_ms = clock_monotonic_ms();
   if (pipeline_away_ms(self->reader) > PIPELINE_TIMEOUT_MS)
     return WATCH_REDIS_GONE;
@@ -152,8 +149,9 @@ static enum watch_report check(struct step_watch *self) {
   if (pipeline_away_ms(program->redis) > 0)
     return WATCH_NOTHING;
   self->checked_ms = now_ms;
-  if (job_is_alive(program, &is_alive, &ignored) != 0 || is_alive)
+  if (job_read_agent(program, program->keys.heartbeat, &agent, &ignored) != 0 || agent.is_alive)
     self->alive_ms = now_ms;
+  job_agent_release(&agent);
   if (!step_watch_look(self))
     return WATCH_STEP_ABSENT;
   self->present_ms = now_ms;

@@ -7,14 +7,12 @@
 /*
  * Waits for a step, as `run` and `follow` do: runs the loop, reads the job's events, and reports
  * what else happens, one thing per turn. The hard part is that a connection which blocks on the
- * events cannot answer other commands; those go to a spare connection, which is made when it is
- * first needed.
+ * events cannot answer other commands. Those use a spare connection, which is made when needed.
  *
  *   step_watch_begin(&watch, program);
- *   step_watch_read(&watch, "0-0", &handler, owner);      the events; may pause and go on
- *   step_watch_expect(&watch, id);                        the step
- *   while (it is not over)
- *     switch (step_watch_turn(&watch)) …
+ *   step_watch_read(&watch, "0-0", &handler, owner);
+ *   step_watch_expect(&watch, id);
+ *   report = step_watch_turn(&watch);                     until the step is over
  *   step_watch_end(&watch);
  */
 enum watch_report {

@@ -12,14 +12,8 @@
 
 /* --- out of the sandbox: readBytes ------------------------------------------------------------ */
 
-/*
- *   struct transfer_in in = {.steps = &steps, .path = path};
- *   while ((code = transfer_next(&in)) == 0 && in.bytes.length > 0)
- *     … in.bytes …                                      in.size: the whole file's at first
- *   transfer_in_release(&in)
- *
- * A file that grows meanwhile is read up to its first size. One that shrinks is an error.
- */
+/* Reads a file piece by piece. If it grows meanwhile, it is read up to its first size, which is
+   `size`. If it shrinks, reading fails. */
 struct transfer_in {
   struct file_steps *steps;
   const char *path;
@@ -47,16 +41,9 @@ int transfer_find_type(struct file_steps *steps, const char *path, enum transfer
 /* --- into the sandbox: writeBytes ------------------------------------------------------------- */
 
 /*
- * Writes a file under a hidden name beside its own, and renames it when it is complete.
- *
- *   transfer_out_begin(&out, &steps, path)
- *   out.mode = 0755                                  0: the default
- *   transfer_put(&out, bytes, length)
- *   transfer_commit(&out)
- *   transfer_out_release(&out)                       always; removes what was not committed
- *
- * One step is enough for a file of TRANSFER_PIECE bytes. A file of writeBytes has at most 25 MiB; a
- * larger one is joined by sh, cat and mv in the sandbox.
+ * Writes a file under a hidden name beside its own, and renames it when it is complete; the release
+ * removes what was not committed. One step is enough for a file of TRANSFER_PIECE bytes. A file of
+ * writeBytes has at most 25 MiB; a larger one is joined by sh, cat and mv in the sandbox.
  */
 #define TRANSFER_PIECE ((size_t)1024 * 1024)
 
@@ -64,9 +51,9 @@ struct transfer_out {
   struct file_steps *steps;
   const char *path;
   char *part, *whole; /* hidden names; the whole only exists for a large file */
-  mode_t mode;
-  bool replaces;    /* the caller's: the file exists, and writeBytes would keep its mode */
-  bool lacks_chmod; /* the mode cannot be kept, which was said */
+  mode_t mode;        /* the caller's; 0: the default */
+  bool replaces;      /* the caller's: the file exists, and writeBytes would keep its mode */
+  bool lacks_chmod;   /* the mode cannot be kept, which was said */
   enum { OUT_NEW, OUT_BEGUN, OUT_COMMITTED } state;
   struct buffer piece;
   size_t part_size; /* bytes sent to the part */

@@ -8,12 +8,9 @@
 
 /*
  * Packs and unpacks directories for `sandbox cp`. The tar of this machine is not used: the carrier
- * image has none, the options of others differ, and the archive of a sandbox is not trusted. The
- * hard part is to unpack such an archive without leaving the directory.
- *
- * Archives are written as ustar. Names that are too long and sizes from 8 GiB on are written like
- * GNU tar does, because busybox and toybox do not read the names of pax. All of these and pax are
- * read.
+ * image has none, and the archive of a sandbox is not trusted. The hard part is to unpack it without
+ * leaving the directory. Archives are written as ustar, with long names and sizes from 8 GiB on as
+ * GNU tar writes them, because busybox and toybox do not read pax. All of these and pax are read.
  */
 
 /* --- writing ---------------------------------------------------------------------------------- */

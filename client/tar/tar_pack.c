@@ -84,8 +84,6 @@ static int put_entry(struct pack *self, char type, const char *link, const struc
   return result == 0 ? put_header(self, self->name.bytes, link, type, status, size) : result;
 }
 
-/* --- entries ---------------------------------------------------------------------------------- */
-
 static int pack_content(struct pack *self, int fd, uint64_t size) {
   static const size_t most = 64 * 1024;
   struct buffer bytes = {0};

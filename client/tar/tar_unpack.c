@@ -79,15 +79,22 @@ static uint64_t padded(uint64_t size) {
   return (size + TAR_BLOCK - 1) / TAR_BLOCK * TAR_BLOCK;
 }
 
-static int skip(struct unpack *self, uint64_t size) {
+/* Copies bytes to a file, or skips them if `fd` is -1. */
+static int copy(struct unpack *self, uint64_t size, int fd, const char *name) {
   char bytes[16 * TAR_BLOCK];
   int result = 0;
   while (size > 0 && result == 0) {
     const size_t length = size < sizeof bytes ? (size_t)size : sizeof bytes;
     result = get_all(self, bytes, length, NULL);
+    if (result == 0 && fd >= 0 && write_all(fd, bytes, length) != 0)
+      result = make_fail(self, name);
     size -= length;
   }
   return result;
+}
+
+static int skip(struct unpack *self, uint64_t size) {
+  return copy(self, size, -1, NULL);
 }
 
 /* Reads the content of an extra header. */
@@ -152,27 +159,20 @@ static void read_pax(struct unpack *self, char *text, size_t size) {
    other header. */
 static bool read_extra(struct unpack *self, const struct tar_header *header, int *result) {
   const uint64_t size = read_number(header->size, sizeof header->size);
-  char *text = NULL, **place = NULL;
-  if (header->type == TAR_PAX_GLOBAL) {
-    *result = size <= EXTRA_MAX ? skip(self, padded(size)) : get_extra(self, size, &text);
-    free(text);
-    return true;
-  }
-  if (header->type == TAR_GNU_NAME)
-    place = &self->long_name;
-  else if (header->type == TAR_GNU_LINK)
-    place = &self->long_link;
-  else if (header->type != TAR_PAX)
+  char *text = NULL;
+  if (header->type != TAR_PAX && header->type != TAR_PAX_GLOBAL && header->type != TAR_GNU_NAME &&
+      header->type != TAR_GNU_LINK)
     return false;
   *result = get_extra(self, size, &text);
-  if (place != NULL) {
+  if (header->type == TAR_GNU_NAME || header->type == TAR_GNU_LINK) {
+    char **place = header->type == TAR_GNU_NAME ? &self->long_name : &self->long_link;
     free(*place);
     *place = text;
-  } else {
-    if (*result == 0 && text != NULL)
-      read_pax(self, text, (size_t)size);
-    free(text);
+    return true;
   }
+  if (*result == 0 && header->type == TAR_PAX)
+    read_pax(self, text, (size_t)size);
+  free(text);
   return true;
 }
 
@@ -292,19 +292,6 @@ static void make_hidden_name(char name[40]) {
   (void)snprintf(name, 40, ".sandbox-%016llx", (unsigned long long)random_u64());
 }
 
-static int copy_content(struct unpack *self, int fd, const char *name, uint64_t size) {
-  char bytes[16 * TAR_BLOCK];
-  int result = 0;
-  for (uint64_t left = size; left > 0 && result == 0;) {
-    const size_t length = left < sizeof bytes ? (size_t)left : sizeof bytes;
-    result = get_all(self, bytes, length, NULL);
-    if (result == 0 && write_all(fd, bytes, length) != 0)
-      result = make_fail(self, name);
-    left -= length;
-  }
-  return result == 0 ? skip(self, padded(size) - size) : result;
-}
-
 static int unpack_file(struct unpack *self, int parent, const char *last,
                        const struct entry *entry) {
   char hidden[40];
@@ -313,7 +300,9 @@ static int unpack_file(struct unpack *self, int parent, const char *last,
   int fd = openat(parent, hidden, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0)
     return make_fail(self, entry->name);
-  int result = copy_content(self, fd, entry->name, entry->size);
+  int result = copy(self, entry->size, fd, entry->name);
+  if (result == 0)
+    result = skip(self, padded(entry->size) - entry->size);
   if (result == 0 && (fchmod(fd, entry->mode) != 0 || write_all_flush(fd) != 0))
     result = make_fail(self, entry->name);
   if (result == 0)

@@ -42,9 +42,6 @@ OLD_TEST(what_it_would_pass_over_is_refused) {
   sandbox_expect(job, "$S cp /etc/passwd :a", 125, "", "sandbox: needs an agent with readBytes\n");
   sandbox_expect(job, "printf '\\377' | $S write a", 125, "",
                  "sandbox: needs an agent with writeBytes\n");
-  sandbox_expect(job, "$S cancel -g 1 1111", 125, "",
-                 "sandbox: -g needs an agent with graceSeconds\n");
-  sandbox_expect(job, "$S sh", 125, "", "sandbox: sh needs an agent with start\n");
   job_wait_length(job, "in", 0);
   job_wait_length(job, "results", 0);
 }
