@@ -1,5 +1,5 @@
-/* sandbox beside a server that drives the same job: the server's events and results are all its
-   own, each once, while clients run, look, follow and cancel. */
+/* sandbox beside a server that drives the same job: the server gets each event and result of its
+   steps once, while clients run, look, follow and cancel. */
 #include <string.h>
 
 #include "tests/support/sandbox_client.h"
@@ -9,15 +9,15 @@
 #define STEPS 40
 #define LINES 3
 
-/* What the server knows of a step of its own. */
+/* A step of the server. */
 struct step {
   char id[40];
-  int events;  /* that were read; the last has this seq */
-  int results; /* that were taken */
+  int events;  /* how many were read; the seq of the last one */
+  int results; /* how many were taken */
 };
 
-/* Reads and pops as the live one does: events by XREAD from the last one on, any result by RPOP, of
-   which it throws away what nobody waits for. */
+/* Works like the live server: reads events with XREAD from the last one on, and pops any result with
+   RPOP. It discards results that nobody waits for. */
 struct producer {
   struct job *job;
   struct step steps[STEPS];
@@ -32,7 +32,7 @@ static struct step *find_step(struct producer *self, const char *id) {
   return NULL;
 }
 
-/* `started`, the lines, `completed`: each is the one that follows. */
+/* Events arrive in order: `started`, the lines, `completed`. */
 static void take_event(struct producer *self, const cJSON *event) {
   struct step *step = find_step(self, job_text(event, "stepId"));
   const char *kind = "started", *line = "sh";
@@ -99,7 +99,7 @@ static bool has_result(void *context) {
 
 /* --- the clients ------------------------------------------------------------------------------ */
 
-/* Each goes round until there is the file, twice at least, and says where it went wrong. */
+/* Repeats the body until the file exists, at least twice, and reports the round that failed. */
 #define ROUND(BODY)                                                                                \
   "n=0; until [ -e $OVER ] && [ $n -ge 2 ]; do " BODY                                              \
   " || { echo \"round $n: exit $?\" >&2; exit 1; }; n=$((n+1)); done"
@@ -111,7 +111,7 @@ static const char *const rounds[] = {
     ROUND("{ timeout -s INT --preserve-status 0.3 $S follow --all -n 3 > /dev/null 2>&1; [ $? = "
           "130 ]; "
           "}"),
-    /* Where the server has popped its result, it is not known that it was cancelled. */
+    /* If the server has popped the result, it is unknown that the step was cancelled. */
     ROUND("{ id=$(cat /proc/sys/kernel/random/uuid); $S run --id $id -- sleep 60 2> /dev/null & "
           "p=$!; "
           "until $S ps --json | grep -q $id; do :; done; $S cancel $id 2> /dev/null; wait $p; "
@@ -125,7 +125,7 @@ static void expect_good_end(struct job *job, struct agent_process *client) {
   agent_process_free(client);
 }
 
-JOB_TEST(a_server_has_all_that_is_its_own_and_each_once) {
+JOB_TEST(a_server_gets_each_event_and_result_of_its_steps_once) {
   struct producer *server = calloc(1, sizeof *server);
   struct agent_process *clients[CLIENTS];
   assert_non_null(server);

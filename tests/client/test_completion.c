@@ -1,11 +1,11 @@
-/* Completion in an interactive bash: names from Redis and of files are offered, never executed. */
+/* Completion in an interactive bash: names from Redis and of files are offered but never executed. */
 #include <string.h>
 #include <unistd.h>
 
 #include "tests/support/sandbox_client.h"
 #include "tests/test.h"
 
-/* A bash whose PATH has the client as `sandbox`, in a directory of its own. */
+/* Starts bash in its own directory, with the client as `sandbox` on its PATH. */
 static struct sandbox_terminal *start_bash(struct job *job) {
   sandbox_expect(job,
                  job_format(job, "mkdir -p '%s' && ln -sf \"$(realpath $S)\" '%s'",

@@ -1,8 +1,8 @@
-/* sandbox cp: both ways, whole or not at all, and nothing outside of what was asked for. */
+/* sandbox cp: copies both ways, completely or not at all, and nothing outside of the target. */
 #include "tests/support/sandbox_client.h"
 #include "tests/test.h"
 
-/* A script in which $B is a directory in the sandbox, and the current one is another, beside it. */
+/* Runs a script in which $B is a directory in the sandbox; the current directory is beside it. */
 static void expect(struct job *job, const char *script, int code, const char *output,
                    const char *errors) {
   sandbox_expect(job,
@@ -22,7 +22,7 @@ JOB_TEST(a_file_is_copied_both_ways_with_its_mode) {
   expect(job, "find . $B -name '.*' -type f", 0, "", "");
 }
 
-JOB_TEST(in_a_directory_the_copy_lies_below_it) {
+JOB_TEST(a_copy_to_a_directory_is_made_below_it) {
   expect(job, "echo a > f; mkdir d; $S cp f :$B && cat $B/f && $S cp :$B/f d/ && cat d/f", 0,
          "a\na\n", "");
   expect(job, "$S cp d :$B && cat $B/d/f; $S cp :$B/d . && $S cp :$B/d new && cat new/f", 0,
@@ -30,7 +30,7 @@ JOB_TEST(in_a_directory_the_copy_lies_below_it) {
   expect(job, "$S cp d/. :$B/d/. && $S cp :$B/d/. . && ls", 0, "d\nf\nnew\n", "");
 }
 
-JOB_TEST_NO_AGENT(a_directory_is_copied_both_ways_as_it_is) {
+JOB_TEST_NO_AGENT(a_directory_is_copied_both_ways_unchanged) {
   const char *const environment[] = {job_format(job, "TMPDIR=%s", job_path(job, "tmp")), NULL};
   job->setup.environment = environment;
   job_start_agent(job, NULL);
@@ -45,7 +45,7 @@ JOB_TEST_NO_AGENT(a_directory_is_copied_both_ways_as_it_is) {
          0, "755\n555\n755\n", "");
 }
 
-JOB_TEST(what_cannot_be_copied_is_said) {
+JOB_TEST(a_copy_that_fails_says_why) {
   expect(job, "$S cp a b", 64, "", NULL);
   expect(job, "$S cp :a :b", 64, "", NULL);
   expect(job, "$S cp none :$B", 125, "", "sandbox: cannot read none: No such file or directory\n");
@@ -54,7 +54,7 @@ JOB_TEST(what_cannot_be_copied_is_said) {
   expect(job, "mkfifo d/p; $S cp d :$B/e", 1, "", "sandbox: left out ./p: a FIFO\n");
 }
 
-JOB_TEST(a_fifo_is_written_to_and_stays) {
+JOB_TEST(a_fifo_is_written_to_and_not_replaced) {
   expect(job,
          "head -c 5000000 /dev/urandom > $B/f; mkfifo p; cat p > got & $S cp :$B/f p; c=$?; wait; "
          "cmp $B/f got && echo $c; test -p p",
@@ -69,8 +69,8 @@ JOB_TEST(a_fifo_is_written_to_and_stays) {
   expect(job, "ls -A", 0, "got\none\np\n", "");
 }
 
-/* As /dev/stdout is a link: what it leads to is a pipe, or a file that others have open. */
-JOB_TEST(standard_output_is_written_to_under_any_name) {
+/* /dev/stdout is a link to a pipe, or to a file that others have open. */
+JOB_TEST(each_name_of_standard_output_is_written_to) {
   expect(job,
          "ln -s /proc/self/fd/1 out; ln -s /proc/self/fd/2 err; echo a > $B/f; $S cp :$B/f out; "
          "$S cp :$B/f err; test -L out -a -L err",
@@ -84,20 +84,20 @@ JOB_TEST(standard_output_is_written_to_under_any_name) {
   sandbox_terminal_free(terminal);
 }
 
-JOB_TEST(a_link_to_nothing_is_not_replaced) {
+JOB_TEST(a_dangling_link_is_not_replaced) {
   expect(job, "ln -s none l; echo a > $B/f; $S cp :$B/f l; echo $?; test -L l", 0, "125\n",
          "sandbox: cannot write l: No such file or directory\n");
   expect(job, "ls -A", 0, "l\n", "");
 }
 
-JOB_TEST(an_archive_replaces_no_fifo) {
+JOB_TEST(an_archive_does_not_replace_a_fifo) {
   expect(job,
          "mkdir $B/d d; echo a > $B/d/p; echo b > $B/d/q; mkfifo d/p; $S cp :$B/d/. d; echo $?; "
          "test -p d/p && cat d/q",
          0, "1\nb\n", "sandbox: left out ./p: a FIFO has that name here\n");
 }
 
-/* Such a large file is put together by the sandbox's shell. */
+/* The shell of the sandbox joins a file of this size. */
 JOB_TEST(a_fifo_of_the_sandbox_is_not_replaced) {
   expect(job,
          "mkfifo $B/p; head -c 27000000 /dev/zero | $S write $B/p; echo $?; test -p $B/p && "
@@ -115,10 +115,10 @@ JOB_TEST(an_interrupt_leaves_nothing_on_either_side) {
          0, "130\n143\n", NULL);
 }
 
-/* --- a sandbox whose tar is not to be trusted ------------------------------------------------- */
+/* --- an untrusted tar ------------------------------------------------------------------------- */
 
-/* What the sandbox's tar packs is what this script writes to "$a" with the real one. */
-static void start_hostile(struct job *job, const char *script) {
+/* The sandbox's tar runs this script, which writes the archive "$a" with the real tar. */
+static void start_with_tar(struct job *job, const char *script) {
   char *directory = job_path(job, "bin");
   sandbox_expect(job, job_format(job, "mkdir -p '%s'", directory), 0, "", "");
   (void)job_write(job, "bin/tar",
@@ -132,42 +132,43 @@ static void start_hostile(struct job *job, const char *script) {
   job_start_agent(job, NULL);
 }
 
-/* The copy fails, and nothing is there but what was; outside there is nothing in any case. */
-static void expect_refused(struct job *job, const char *errors) {
+/* The copy fails, and leaves nothing in the target or outside of it. */
+static void expect_rejected(struct job *job, const char *errors) {
   expect(job, "mkdir $B/d; $S cp :$B/d out/in/d; echo $?; ls -A out/in out . ", 0,
          "125\n.:\nout\n\nout:\nin\n\nout/in:\n", errors);
 }
 
-JOB_TEST_NO_AGENT(a_name_that_leads_out_is_refused) {
-  start_hostile(job, "echo x > f; tar -P --transform 's,^,a/../../,' -cf $a f");
-  expect_refused(job, "sandbox: rejected a/../../f: it leads out of the directory\n");
+JOB_TEST_NO_AGENT(a_name_that_leads_out_is_rejected) {
+  start_with_tar(job, "echo x > f; tar -P --transform 's,^,a/../../,' -cf $a f");
+  expect_rejected(job, "sandbox: rejected a/../../f: it leads out of the directory\n");
 }
 
-JOB_TEST_NO_AGENT(an_absolute_name_is_refused) {
-  start_hostile(job, "echo x > f; tar -P --transform 's,^,/tmp/,' -cf $a f");
-  expect_refused(job, "sandbox: rejected /tmp/f: the name is absolute\n");
+JOB_TEST_NO_AGENT(an_absolute_name_is_rejected) {
+  start_with_tar(job, "echo x > f; tar -P --transform 's,^,/tmp/,' -cf $a f");
+  expect_rejected(job, "sandbox: rejected /tmp/f: the name is absolute\n");
 }
 
-JOB_TEST_NO_AGENT(a_name_behind_a_link_is_refused) {
-  start_hostile(job, "ln -s sub l; mkdir sub; tar -cf $a sub l; rm l; mkdir l; echo x > l/f; "
-                     "tar -rf $a l/f");
-  expect_refused(job, "sandbox: rejected l/f: it leads through a link or a file\n");
+JOB_TEST_NO_AGENT(a_name_behind_a_link_is_rejected) {
+  start_with_tar(job, "ln -s sub l; mkdir sub; tar -cf $a sub l; rm l; mkdir l; echo x > l/f; "
+                      "tar -rf $a l/f");
+  expect_rejected(job, "sandbox: rejected l/f: it leads through a link or a file\n");
 }
 
-JOB_TEST_NO_AGENT(a_hard_link_that_leads_out_is_refused) {
-  start_hostile(job, "echo x > f; ln f g; tar -P --transform 's,^f,../../f,h' --transform "
-                     "'s,^f,k,r' -cf $a f g");
-  expect_refused(job, "sandbox: rejected ../../f: it leads out of the directory\n");
+JOB_TEST_NO_AGENT(a_hard_link_that_leads_out_is_rejected) {
+  start_with_tar(job, "echo x > f; ln f g; tar -P --transform 's,^f,../../f,h' --transform "
+                      "'s,^f,k,r' -cf $a f g");
+  expect_rejected(job, "sandbox: rejected ../../f: it leads out of the directory\n");
 }
 
 JOB_TEST_NO_AGENT(links_that_lead_out_are_left_out) {
-  start_hostile(job, "ln -s /etc/passwd a; ln -s ../x b; mkdir d; ln -s ../../x d/c; ln -s .. d/e; "
-                     "ln -s d/.. f; ln -s d/e g; tar -cf $a a b d f g");
+  start_with_tar(job,
+                 "ln -s /etc/passwd a; ln -s ../x b; mkdir d; ln -s ../../x d/c; ln -s .. d/e; "
+                 "ln -s d/.. f; ln -s d/e g; tar -cf $a a b d f g");
   expect(job, "mkdir $B/d; $S cp :$B/d e 2> said; echo $?; find e | sort; grep -c 'leads out' said",
          0, "1\ne\ne/d\ne/d/e\ne/g\n4\n", "");
 }
 
-JOB_TEST_NO_AGENT(a_broken_archive_leaves_nothing) {
-  start_hostile(job, "echo x > f; tar -cf - f | head -c 700 > $a");
-  expect_refused(job, "sandbox: the archive is incomplete\n");
+JOB_TEST_NO_AGENT(an_incomplete_archive_leaves_nothing) {
+  start_with_tar(job, "echo x > f; tar -cf - f | head -c 700 > $a");
+  expect_rejected(job, "sandbox: the archive is incomplete\n");
 }

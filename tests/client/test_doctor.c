@@ -1,4 +1,4 @@
-/* sandbox doctor: what is wrong, and what mends it. */
+/* sandbox doctor: findings and fixes. */
 #include <arpa/inet.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* A line of its output begins so, and has the fix. */
+/* A line of the output has this beginning and this fix. */
 static void expect_finding(struct job *job, const char *command, int code, const char *beginning,
                            const char *fix) {
   struct agent_process *client = sandbox_start(job, command);
@@ -29,15 +29,15 @@ static void expect_finding(struct job *job, const char *command, int code, const
   agent_process_free(client);
 }
 
-JOB_TEST(all_is_well) {
+JOB_TEST(a_healthy_job_has_no_findings) {
   sandbox_expect(job, "$S doctor | cut -c1-3 | sort -u", 0, "✓\n", "");
   sandbox_expect(job,
                  "$S doctor --json | grep -v '^{\"level\":\"ok\",\"text\":\".*\",\"fix\":null}$'",
                  1, "", "");
-  expect_finding(job, "$S doctor", 0, "✓ agent ", "; its clock is 0.0s ");
+  expect_finding(job, "$S doctor", 0, "✓ agent ", "; its clock is 0.");
 }
 
-JOB_TEST(rights_that_lack_are_named) {
+JOB_TEST(missing_rights_are_named) {
   job_do(job,
          "ACL SETUSER narrow on >s3cret ~sandbox:* +get +llen +lpush +lrem +xread +acl|dryrun");
   const char *command = "$S -u redis://narrow:s3cret@127.0.0.1:${REDIS_URL##*:} doctor";
@@ -53,24 +53,24 @@ JOB_TEST(rights_that_lack_are_named) {
 
 /* --- no connection ---------------------------------------------------------------------------- */
 
-/* $PORT of the flags is the port. */
+/* The flags may use $PORT. */
 static void expect_connection_error(struct job *job, const char *flags, int port,
                                     const char *beginning, const char *fix) {
   const char *command = job_format(job, "PORT=%d; $S %s doctor", port, flags);
   expect_finding(job, command, 1, beginning, fix);
 }
 
-JOB_TEST_NO_AGENT(a_server_that_is_not_there_is_a_finding) {
+JOB_TEST_NO_AGENT(a_redis_that_does_not_run_is_a_finding) {
   expect_connection_error(job, "-u redis://127.0.0.1:$PORT", 1, "✗ cannot connect to 127.0.0.1:1",
                           "→ start redis-server");
   expect_connection_error(job, "-u unix:///nowhere/$PORT", 1, "✗ cannot connect to /nowhere/1",
                           "→ start redis-server");
-  /* No name server is asked for a label of more than 63 bytes. */
+  /* A label of more than 63 bytes is not sent to a name server. */
   expect_connection_error(job, "-u redis://$(printf %064d 0).invalid:$PORT", 1,
                           "✗ cannot connect to 000", "→ -u another host");
 }
 
-JOB_TEST_NO_AGENT(a_password_that_is_wrong_is_a_finding) {
+JOB_TEST_NO_AGENT(a_wrong_password_is_a_finding) {
   const int port = redis_server_port(job->server);
   expect_connection_error(job, "-u redis://u:s3cret@127.0.0.1:$PORT", port, "✗ redis at",
                           "→ -u redis://USER:PASSWORD@…, or ACL SETUSER");
@@ -81,7 +81,7 @@ JOB_TEST_NO_AGENT(a_password_that_is_wrong_is_a_finding) {
                           "→ -u redis://USER:PASSWORD@…");
 }
 
-/* Answers each connection with this text at once; the child's pid and its port. */
+/* Answers each connection with this text. Returns the pid of the server, and sets its port. */
 static pid_t start_greeter(const char *text, int *port) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t size = sizeof address;
@@ -113,7 +113,7 @@ static void expect_connection_error_with_greeter(struct job *job, const char *te
   assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-JOB_TEST_NO_AGENT(what_is_no_redis_is_a_finding) {
+JOB_TEST_NO_AGENT(a_server_other_than_redis_is_a_finding) {
   expect_connection_error_with_greeter(job, "HTTP/1.1 400 Bad Request\r\n\r\n",
                                        "-u redis://127.0.0.1:$PORT", "✗ cannot connect to",
                                        "→ -u another URL: this is not Redis");
@@ -127,7 +127,7 @@ JOB_TEST_NO_AGENT(what_is_no_redis_is_a_finding) {
                                        "→ wait until Redis has loaded its data");
 }
 
-JOB_TEST_NO_AGENT(what_is_wrong_with_tls_is_a_finding) {
+JOB_TEST_NO_AGENT(tls_errors_are_findings) {
   struct certificates *certificates = certificates_new();
   certificates_add_authority(certificates, "ca");
   certificates_add_authority(certificates, "other");
@@ -145,7 +145,7 @@ JOB_TEST_NO_AGENT(what_is_wrong_with_tls_is_a_finding) {
                           "✗ cannot connect to", "→ --sni NAME");
   expect_connection_error(job, "-u redis://127.0.0.1:$PORT", port, "✗ cannot connect to",
                           "→ -u rediss://…");
-  /* It waits for the end of a line, unless there is one in the first bytes of the handshake. */
+  /* Redis waits for the end of a line, unless the first bytes of the handshake have one. */
   expect_connection_error(job, "--cacert $CA -u rediss://127.0.0.1:$PORT",
                           redis_server_port(server), "✗ ", "→ -u redis://…, ");
   redis_server_stop(server);
@@ -154,7 +154,7 @@ JOB_TEST_NO_AGENT(what_is_wrong_with_tls_is_a_finding) {
 
 /* --- the job ---------------------------------------------------------------------------------- */
 
-JOB_TEST_NO_AGENT(what_nobody_answers_is_a_finding) {
+JOB_TEST_NO_AGENT(steps_without_an_agent_are_a_finding) {
   const char *in = job_format(job, "sandbox:%s:inflight", job->id);
   expect_finding(job, "$S doctor", 0, "! no agent: no heartbeat, and no step waits", "→ agent ");
   job_do(job, "LPUSH %s %s", in, "{}");
@@ -163,14 +163,14 @@ JOB_TEST_NO_AGENT(what_nobody_answers_is_a_finding) {
                  "as interrupted   → agent ");
 }
 
-/* An agent ends by it. */
+/* An agent exits because of it. */
 JOB_TEST_NO_AGENT(a_key_of_a_wrong_type_is_a_finding) {
   job_do(job, "SET %s x", job_format(job, "sandbox:%s:results", job->id));
   expect_finding(job, "$S doctor", 1, job_format(job, "✗ sandbox:%s:results is a string", job->id),
-                 "→ RENAME");
+                 "→ DEL sandbox:");
 }
 
-JOB_TEST(what_a_server_does_not_read_is_a_warning) {
+JOB_TEST(results_that_no_server_reads_are_a_warning) {
   job_do(job, "EVAL %s 0",
          job_format(job,
                     "for i=1,1204 do redis.call('lpush','sandbox:%s:results','x') end "
@@ -181,7 +181,7 @@ JOB_TEST(what_a_server_does_not_read_is_a_warning) {
                  "→ agent --events-maxlen");
 }
 
-JOB_TEST(a_server_that_evicts_is_a_finding) {
+JOB_TEST(eviction_is_a_finding) {
   job_do(job, "CONFIG SET maxmemory-policy volatile-lru");
   expect_finding(job, "$S doctor", 0, "! maxmemory-policy volatile-lru",
                  "→ CONFIG SET maxmemory-policy noeviction");
@@ -190,15 +190,15 @@ JOB_TEST(a_server_that_evicts_is_a_finding) {
                  "→ CONFIG SET maxmemory-policy noeviction");
 }
 
-JOB_TEST_NO_AGENT(without_a_job_it_looks_at_the_server) {
+JOB_TEST_NO_AGENT(without_a_job_only_redis_is_checked) {
   expect_finding(job, "env -u JOB_ID $S doctor", 0, "! no job was checked", "→ sandbox -j JOB");
 }
 
-/* A person may paste what is said, and anyone who can write to Redis has chosen the name. */
+/* A person may paste the fix, and anyone who can write to Redis may have chosen the name. */
 JOB_TEST_NO_AGENT(a_job_whose_name_is_a_command_is_quoted) {
   expect_finding(job, "$S -j \"a\\$(b)'c\" doctor", 0, "! no agent: no heartbeat",
                  "agent --redis-url URL --job-id 'a$(b)'\\''c'\n");
   job_do(job, "SET %s x", "sandbox:a$b:results");
   expect_finding(job, "$S -j 'a$b' doctor", 1, "✗ sandbox:a$b:results is a string",
-                 "RENAME 'sandbox:a$b:results' 'sandbox:a$b:results':wrong, or DEL it");
+                 "DEL 'sandbox:a$b:results', or RENAME it to keep the value");
 }

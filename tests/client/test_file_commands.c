@@ -1,9 +1,9 @@
-/* sandbox read, write, edit, ls, grep, tree: the file kinds as text for people. */
+/* sandbox read, write, edit, ls, grep, tree: the file kinds for people. */
 #include "tests/support/sandbox_client.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* A script in which $D is a directory that client and sandbox share. */
+/* A script in which $D is a directory that the client and the sandbox share. */
 static const char *with_directory(struct job *job, const char *script) {
   return job_format(job, "D='%s'; mkdir -p $D; cd $D; %s", job_path(job, "shared"), script);
 }
@@ -13,26 +13,26 @@ static void expect(struct job *job, const char *script, int code, const char *ou
   sandbox_expect(job, with_directory(job, script), code, output, errors);
 }
 
-JOB_TEST(what_is_written_is_read_byte_for_byte) {
+JOB_TEST(a_written_file_is_read_byte_for_byte) {
   expect(job, "printf 'a\\0\\377\\n' | $S write $D/a && $S read $D/a | cmp - $D/a", 0, "", "");
   expect(job, "$S write $D/new/dir/empty < /dev/null && $S read $D/new/dir/empty", 0, "", "");
   expect(job, "head -c 9000000 /dev/urandom > r; $S write $D/s < r && $S read $D/s | cmp - r", 0,
          "", "");
 }
 
-/* More than writeBytes takes. */
-JOB_TEST(a_large_file_is_put_together_in_the_sandbox) {
+/* The file is larger than writeBytes allows. */
+JOB_TEST(a_large_file_is_joined_in_the_sandbox) {
   expect(job, "head -c 27000000 /dev/urandom > r; $S write $D/s < r && cmp s r && ls -A", 0,
          "r\ns\n", "");
 }
 
-JOB_TEST(lines_come_with_their_numbers) {
+JOB_TEST(lines_have_numbers) {
   expect(job, "seq 20 > a; $S read $D/a -l 9:2", 0, " 9\t9\n10\t10\n", "");
   expect(job, "$S read -l 20 $D/a", 0, "20\t20\n21\t\n", "");
   expect(job, "$S read -l 0:1 $D/a", 64, "", NULL);
 }
 
-JOB_TEST(what_fails_is_said_with_1) {
+JOB_TEST(a_failed_file_command_exits_with_1_and_says_why) {
   expect(job, "$S read /no/such", 1, "", "sandbox: file not found: /no/such\n");
   expect(job, "$S ls /no/such", 1, "", "sandbox: directory not found: /no/such\n");
   expect(job, "$S write / < /dev/null", 1, "", NULL);
@@ -41,7 +41,7 @@ JOB_TEST(what_fails_is_said_with_1) {
   expect(job, "$S read \"$(printf '/a\\377')\"", 125, "", "sandbox: not UTF-8: /a\xff\n");
 }
 
-JOB_TEST(an_edit_says_what_it_did) {
+JOB_TEST(an_edit_shows_the_change) {
   expect(job, "printf 'a b a\\n' > a; $S edit $D/a b c > said && cat a && grep -c '^+ c' said", 0,
          "a c a\n1\n", "");
   expect(job, "$S edit $D/a a x", 1, "", NULL);
@@ -54,7 +54,7 @@ JOB_TEST(a_directory_is_listed_and_drawn) {
   expect(job, "$S tree $D/d", 0, "d/\n├── sub/\n├── a\n└── b\n", "");
 }
 
-JOB_TEST(matches_have_their_place) {
+JOB_TEST(matches_have_a_path_and_a_line) {
   expect(job, "mkdir g; printf 'x\\nOne\\n' > g/a.txt; echo one > g/b.c; cd g; $S grep one $D/g", 0,
          job_format(job, "%s/g/b.c:1:one\n", job_path(job, "shared")), "");
   expect(job, "$S grep one $D/g -i -g '*.txt'", 0,
@@ -64,13 +64,13 @@ JOB_TEST(matches_have_their_place) {
          "grep found no file that matches the glob '*.py'\n");
 }
 
-JOB_TEST(json_is_what_the_kinds_answer) {
+JOB_TEST(json_is_the_output_content) {
   expect(job, "printf ab > a; $S --json read $D/a; $S read --json -l 1:1 $D/a", 0,
          "{\"size\":2,\"content\":\"YWI=\"}\n\"1\\tab\"\n", "");
   expect(job, "mkdir e; $S ls --json $D/e; $S tree --json $D/e", 0, "[]\n\"e/\"\n", "");
 }
 
-JOB_TEST(nothing_is_left_of_the_commands) {
+JOB_TEST(file_commands_leave_no_keys) {
   const cJSON *first = job_push_echo(job, "first");
   expect(job, "echo a | $S write $D/a; $S read $D/a; $S edit $D/a a b > said", 0, "a\n", "");
   job_expect_answer(job, first, 0, NULL, "first\n");

@@ -1,5 +1,4 @@
-/* sandbox follow: what steps print, live and from what is there already; and the files it
-   writes. */
+/* sandbox follow: live and old output of steps, and the files that it writes. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +17,7 @@ static void run_script(struct job *job, const char *id, const char *script) {
                  NULL);
 }
 
-JOB_TEST(a_step_that_has_ended_is_shown_with_its_code) {
+JOB_TEST(follow_shows_a_step_that_has_ended_and_exits_with_its_code) {
   run_script(job, ID, "echo a; echo b; echo c; exit 3");
   run_script(job, "22222222-aaaa-4aaa-8aaa-000000000001", "echo e >&2");
   sandbox_expect(job, "$S follow 1111", 3, "a\nb\nc\n", "");
@@ -33,7 +32,7 @@ JOB_TEST(a_step_that_has_ended_is_shown_with_its_code) {
   job_wait_length(job, "results", 0);
 }
 
-JOB_TEST(an_id_must_be_one_steps) {
+JOB_TEST(a_prefix_must_belong_to_one_step) {
   run_script(job, ID, "echo a");
   run_script(job, OTHER, "echo b");
   sandbox_expect(job, "$S follow 1111", 125, "", "sandbox: several steps begin with '1111'\n");
@@ -45,7 +44,7 @@ JOB_TEST(an_id_must_be_one_steps) {
   sandbox_expect(job, "$S follow --since 5", 64, "", NULL);
 }
 
-JOB_TEST(a_step_that_waits_is_followed_to_its_end) {
+JOB_TEST(follow_waits_for_a_step_and_shows_it_to_its_end) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *first =
       job_push_until(job, job_script(job, job_format(job, "echo up; %s", sleep)), "up");
@@ -57,7 +56,7 @@ JOB_TEST(a_step_that_waits_is_followed_to_its_end) {
   agent_process_free(follow);
 }
 
-JOB_TEST(a_step_that_ends_without_having_run_ends_it) {
+JOB_TEST(follow_ends_if_its_step_never_runs) {
   const char *sleep = job_sleep(job, 600);
   (void)job_push_until(job, job_script(job, job_format(job, "echo up; %s", sleep)), "up");
   sandbox_expect(job, "$S run --detach --id " ID " -- true", 0, NULL, "");
@@ -67,32 +66,20 @@ JOB_TEST(a_step_that_ends_without_having_run_ends_it) {
   agent_process_free(follow);
 }
 
-struct shown {
-  struct agent_process *client;
-  const char *text;
-};
-
-static bool has_shown(void *context) {
-  const struct shown *shown = context;
-  return strstr(agent_process_output(shown->client), shown->text) != NULL;
-}
-
-JOB_TEST(an_interrupt_leaves_and_stops_nothing) {
+JOB_TEST(an_interrupt_of_follow_stops_no_step) {
   const char *sleep = job_sleep(job, 600);
   run_script(job, OTHER, "echo before");
   struct agent_process *follow = sandbox_start(job, "exec $S follow -n 1");
-  struct shown shown = {follow, "before\n"};
-  assert_true(wait_until(has_shown, &shown, WAIT_BOUND_MS));
+  sandbox_wait_output(follow, "before\n");
   (void)job_push_until(job, job_script(job, job_format(job, "echo up; %s", sleep)), "up");
-  shown.text = "before\nup\n";
-  assert_true(wait_until(has_shown, &shown, WAIT_BOUND_MS));
+  sandbox_wait_output(follow, "before\nup\n");
   assert_int_equal(kill(agent_process_pid(follow), SIGINT), 0);
   assert_int_equal(agent_process_wait(follow, WAIT_BOUND_MS), 130);
   assert_true(proc_wait_for(sleep, WAIT_BOUND_MS) > 0);
   agent_process_free(follow);
 }
 
-/* An event of a step that no agent has run. */
+/* Adds an event of a step that no agent has run. */
 static void add_event(struct job *job, const char *id, int seq, const char *kind, const char *line,
                       const char *more) {
   const char *json = job_json(job,
@@ -102,7 +89,7 @@ static void add_event(struct job *job, const char *id, int seq, const char *kind
   job_do(job, "XADD sandbox:%s:events * data %b", job->id, json, strlen(json));
 }
 
-JOB_TEST_NO_AGENT(what_was_trimmed_is_counted) {
+JOB_TEST_NO_AGENT(trimmed_lines_are_counted) {
   add_event(job, ID, 1206, "stdout", "x", "");
   add_event(job, ID, 1208, "stdout", "y", "");
   add_event(job, ID, 1209, "completed", "exit=0 timedOut=False", "");
@@ -111,7 +98,7 @@ JOB_TEST_NO_AGENT(what_was_trimmed_is_counted) {
   sandbox_expect(job, "$S --json follow 1111 | wc -l", 0, "3\n", "");
 }
 
-JOB_TEST_NO_AGENT(pieces_of_a_line_are_joined_and_each_line_has_its_step_and_time) {
+JOB_TEST_NO_AGENT(partial_lines_are_joined_and_each_line_has_its_step_and_time) {
   add_event(job, ID, 1, "started", "sh", "");
   add_event(job, ID, 2, "stdout", "A", ",'partial':true");
   add_event(job, ID, 3, "stderr", "E", "");
@@ -124,7 +111,7 @@ JOB_TEST_NO_AGENT(pieces_of_a_line_are_joined_and_each_line_has_its_step_and_tim
                  "1111│ 2026-05-05T10:00:03.500+00:00 E\n");
 }
 
-JOB_TEST(a_page_and_a_recording_are_written_whole) {
+JOB_TEST(a_page_and_a_recording_are_complete) {
   char *page = job_path(job, "out.html"), *cast = job_path(job, "out.cast");
   run_script(job, ID,
              "printf \"\\033[1;31m<a & b>\\033[0m\\033[2Jc\\n\"; sleep 0.1; echo e >&2; exit 3");
@@ -164,15 +151,14 @@ JOB_TEST_NO_AGENT(the_title_of_a_recording_has_no_control_characters) {
                  ID " a\uFFFD]0;owned\uFFFD b\uFFFD\uFFFD2J\"}\n", "");
 }
 
-JOB_TEST(a_page_that_is_not_whole_does_not_appear) {
+JOB_TEST(an_incomplete_page_does_not_appear) {
   char *page = job_path(job, "out.html");
   const char *sleep = job_sleep(job, 600);
   sandbox_expect(job, job_format(job, "$S run --detach --id " ID " -c 'echo up; %s'", sleep), 0,
                  NULL, "");
   struct agent_process *follow =
       sandbox_start(job, job_format(job, "exec $S follow " ID " --html %s", page));
-  struct shown shown = {follow, "up\n"};
-  assert_true(wait_until(has_shown, &shown, WAIT_BOUND_MS));
+  sandbox_wait_output(follow, "up\n");
   assert_int_equal(kill(agent_process_pid(follow), SIGINT), 0);
   assert_int_equal(agent_process_wait(follow, WAIT_BOUND_MS), 130);
   sandbox_expect(job,
@@ -186,7 +172,7 @@ JOB_TEST(a_page_that_is_not_whole_does_not_appear) {
                  "", job_format(job, "sandbox: cannot write %s: it is a symbolic link\n", link));
 }
 
-/* Of an event that no agent writes, what follows its known fields need not be JSON. */
+/* After its known fields, an event that no agent wrote need not be JSON. */
 JOB_TEST_NO_AGENT(an_event_is_one_line_of_json_and_moves_no_cursor) {
   add_event(job, ID, 1, "stdout", "x", ",'more':'\x1b]0;owned\x07\n{}'");
   add_event(job, ID, 2, "completed", "exit=0 timedOut=False", "");
@@ -196,7 +182,7 @@ JOB_TEST_NO_AGENT(an_event_is_one_line_of_json_and_moves_no_cursor) {
   sandbox_terminal_expect_exit(terminal, 0);
 }
 
-JOB_TEST_NO_AGENT(the_id_of_a_step_that_waits_moves_no_cursor) {
+JOB_TEST_NO_AGENT(the_id_of_a_waiting_step_moves_no_cursor) {
   job_push_json(job, "{'stepId':'1\\u001bc\\n-of-a-step','command':'true'}");
   struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S follow 1");
   sandbox_terminal_wait(terminal, "1\uFFFDc\uFFFD waits");

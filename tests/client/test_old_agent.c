@@ -1,4 +1,4 @@
-/* sandbox with an agent of 0.1.0: each command works, or says in a line what it needs. */
+/* sandbox beside an agent of 0.1.0: each command works, or says what it needs. */
 #include "tests/support/old_agent.h"
 #include "tests/support/sandbox_client.h"
 #include "tests/test.h"
@@ -34,7 +34,7 @@ OLD_TEST(a_command_runs) {
   job_wait_length(job, "results", 1);
 }
 
-OLD_TEST(what_it_would_pass_over_is_refused) {
+OLD_TEST(a_field_that_the_agent_would_ignore_is_an_error) {
   struct job *job = old->job;
   sandbox_expect(job, "echo a | $S run -i -- cat", 125, "",
                  "sandbox: -i needs an agent with stdin\n");
@@ -57,7 +57,7 @@ OLD_TEST(files_are_read_written_and_searched) {
   job_wait_length(job, "results", 0);
 }
 
-OLD_TEST(it_is_looked_at) {
+OLD_TEST(commands_that_look_work) {
   struct job *job = old->job;
   sandbox_expect(job, "$S ps | grep -c 'agent 0.1.0 or older pid '", 0, "1\n", "");
   sandbox_expect(job, "env -u JOB_ID $S jobs | grep -c '0.1.0 or older'", 0, "1\n", "");
@@ -70,7 +70,7 @@ OLD_TEST(it_is_looked_at) {
   sandbox_expect(job, "$S doctor | grep '^✗'", 1, "", "");
 }
 
-OLD_TEST(it_is_cancelled_and_shut_down) {
+OLD_TEST(cancel_and_shutdown_work) {
   struct job *job = old->job;
   struct sandbox_terminal *terminal = sandbox_terminal_start(
       job, job_format(job, "exec $S run -c 'echo up; %s'", job_sleep(job, 600)));

@@ -1,17 +1,17 @@
-/* sandbox ps, jobs, top: what a job does. */
+/* sandbox ps, jobs, top: what jobs do. */
 #include <string.h>
 
 #include "tests/support/sandbox_client.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* Its output with the words of `sed` replaced must be this. */
+/* The output must be this after the replacements of `sed`. */
 static void expect_shape(struct job *job, const char *command, const char *sed,
                          const char *output) {
   sandbox_expect(job, job_format(job, "%s | sed -E '%s'", command, sed), 0, output, "");
 }
 
-JOB_TEST(what_runs_is_first_and_what_waits_has_its_place) {
+JOB_TEST(the_running_step_is_first_and_waiting_steps_have_places) {
   const char *sleep = job_sleep(job, 600);
   (void)job_push_endless(job, sleep);
   job_push_json(job, "{'stepId':'bbbb2222','kind':'readFile','path':'/a\\u001b[2Jb'}");
@@ -32,7 +32,7 @@ JOB_TEST(what_runs_is_first_and_what_waits_has_its_place) {
                "\"waiting\",\"since\":null,\"target\":\"x\"}]\n");
 }
 
-JOB_TEST_NO_AGENT(a_queue_of_any_size_is_shown_whole) {
+JOB_TEST_NO_AGENT(a_long_queue_is_listed_completely) {
   job_do(job, "EVAL %s 0",
          job_format(job,
                     "for i=1,2000 do redis.call('lpush','sandbox:%s:in','{\"stepId\":\"'..i.."
@@ -57,7 +57,7 @@ JOB_TEST_NO_AGENT(a_command_shows_its_usage) {
   sandbox_expect(job, "$S write --help", 0, "usage: sandbox write PATH < FILE\n", "");
 }
 
-JOB_TEST(the_jobs_are_those_with_an_agent) {
+JOB_TEST(jobs_lists_the_jobs_with_an_agent) {
   job_do(job, "SET %s %s", "sandbox:old one:heartbeat", "{\"Ts\":1,\"Pid\":9}");
   expect_shape(job, "env -u JOB_ID $S jobs | grep old", "s/ +/ /g;s/[0-9]+d[0-9]+h ago/AGE/",
                "old one 0.1.0 or older 9 AGE - - - - - - -\n");
@@ -65,7 +65,7 @@ JOB_TEST(the_jobs_are_those_with_an_agent) {
   sandbox_expect(job, "env -u JOB_ID $S top | grep -c -e $JOB_ID -e 'old one'", 0, NULL, "");
 }
 
-JOB_TEST(top_shows_a_round_where_nobody_watches) {
+JOB_TEST(top_prints_one_round_without_a_terminal) {
   const char *sleep = job_sleep(job, 600);
   (void)job_push_endless(job, sleep);
   (void)job_push_echo(job, "waits");
@@ -78,7 +78,7 @@ JOB_TEST(top_shows_a_round_where_nobody_watches) {
 
 /* --- at a terminal ---------------------------------------------------------------------------- */
 
-JOB_TEST(top_goes_on_until_it_is_interrupted) {
+JOB_TEST(top_runs_until_an_interrupt) {
   struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S top");
   sandbox_terminal_wait(terminal, "STEPS/MIN\r\n");
   terminal->length = 0;

@@ -1,4 +1,4 @@
-/* sandbox run: what the step prints, its code, and nothing taken that is somebody else's. */
+/* sandbox run: the output and the exit code of a step, and nothing that belongs to others. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 TEST_OVERLAP(4)
 
-JOB_TEST(a_step_that_could_not_be_followed_to_its_end_is_not_pushed) {
+JOB_TEST(a_step_is_not_pushed_without_the_rights_to_follow_it) {
   static const char *const missing[] = {"xread", "lrange", "lrem", "xrevrange"};
   for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {
     job_do(job, "ACL SETUSER narrow reset on nopass ~sandbox:* +@all -%s", missing[i]);
@@ -22,7 +22,7 @@ JOB_TEST(a_step_that_could_not_be_followed_to_its_end_is_not_pushed) {
   assert_int_equal(job_ask_number(job, "LLEN sandbox:%s:results", job->id), 0);
 }
 
-JOB_TEST(the_output_and_the_code_are_the_steps) {
+JOB_TEST(run_prints_the_output_and_exits_with_the_code) {
   sandbox_expect(job, "$S run -- sh -c 'echo a; echo b >&2; exit 3'", 3, "a\n", "b\n");
   sandbox_expect(job, "$S run -c 'echo $0; exit 0'", 0, "sh\n", "");
   sandbox_expect(job, "$S run -- sh -c 'kill -TERM $$'", 128 + SIGTERM, "", "");
@@ -32,7 +32,7 @@ JOB_TEST(the_output_and_the_code_are_the_steps) {
   sandbox_expect(job, "$S run -- /etc/passwd", 126, "", NULL);
 }
 
-JOB_TEST(directory_variables_and_input_are_as_asked) {
+JOB_TEST(run_sets_directory_variables_and_input) {
   sandbox_expect(job, "$S run -w /usr -- pwd", 0, "/usr\n", "");
   sandbox_expect(job, "B=two $S run -e A=one -e B -c 'echo $A $B'", 0, "one two\n", "");
   sandbox_expect(job, "printf 'x\\ny' | $S run -i -- cat", 0, "x\ny\n", "");
@@ -40,15 +40,15 @@ JOB_TEST(directory_variables_and_input_are_as_asked) {
                  "sandbox: standard input is not UTF-8: use cp\n");
 }
 
-JOB_TEST(wrong_usage_is_told) {
+JOB_TEST(wrong_usage_exits_with_64) {
   sandbox_expect(job, "$S run", 64, "", NULL);
   sandbox_expect(job, "$S run -t x -- true", 64, "", NULL);
   sandbox_expect(job, "$S fly", 64, "",
                  "sandbox: unknown command 'fly'; sandbox --help lists them\n");
 }
 
-/* What is run has its own. */
-JOB_TEST(flags_may_stand_behind_the_command) {
+/* Flags after the command that is run belong to it. */
+JOB_TEST(flags_may_follow_the_command) {
   sandbox_expect(job,
                  "J=$JOB_ID U=$REDIS_URL; unset JOB_ID REDIS_URL; $S run -j $J -u $U -- echo a", 0,
                  "a\n", "");
@@ -58,21 +58,21 @@ JOB_TEST(flags_may_stand_behind_the_command) {
   sandbox_expect(job, "$S ps --json -j none", 0, "[]\n", "");
 }
 
-JOB_TEST(what_cannot_be_written_is_no_success) {
+JOB_TEST(output_to_a_full_disk_is_an_error) {
   sandbox_expect(job, "$S --help >/dev/full", 125, "", NULL);
   sandbox_expect(job, "$S ps >/dev/full", 125, "", NULL);
 }
 
-/* Each time it refuses it is connected to anew. */
-JOB_TEST_NO_AGENT(a_server_without_capacity_is_not_asked_for_ever) {
+/* The client reconnects after each refusal. */
+JOB_TEST_NO_AGENT(a_full_redis_ends_run) {
   job_do(job, "CONFIG SET maxmemory-policy noeviction");
   job_do(job, "CONFIG SET maxmemory 1");
   sandbox_expect(job, "$S run --detach -- true", 125, "", NULL);
   job_do(job, "CONFIG SET maxmemory 0");
 }
 
-/* exit(3) takes the lower 8 bits of it. */
-JOB_TEST_NO_AGENT(a_code_that_no_process_has_is_no_success) {
+/* exit(3) only uses the lower 8 bits. */
+JOB_TEST_NO_AGENT(an_exit_code_out_of_range_is_an_error) {
   const char *id = "11111111-aaaa-4aaa-8aaa-000000000001";
   job_do(job, "SET sandbox:%s:heartbeat {}", job->id);
   struct agent_process *client =
@@ -103,8 +103,8 @@ JOB_TEST(json_is_the_events_and_the_result) {
   agent_process_free(client);
 }
 
-/* A server's results stay, and so do its steps; of the client nothing stays. */
-JOB_TEST(a_server_beside_it_neither_loses_nor_gains_anything) {
+/* The results and steps of a server stay; the client leaves nothing. */
+JOB_TEST(run_leaves_the_results_of_a_server_alone) {
   const cJSON *first = job_push_echo(job, "first");
   sandbox_expect(job, "$S run -- echo mine", 0, "mine\n", "");
   const cJSON *second = job_push_echo(job, "second");
@@ -115,14 +115,14 @@ JOB_TEST(a_server_beside_it_neither_loses_nor_gains_anything) {
   job_expect_nothing_left(job);
 }
 
-JOB_TEST_NO_AGENT(without_an_agent_it_says_so) {
+JOB_TEST_NO_AGENT(without_an_agent_run_pushes_nothing) {
   sandbox_expect(job, "$S run -- true", 125, "", NULL);
   job_wait_length(job, "in", 0);
   sandbox_expect(job, "$S run --detach -- true", 0, NULL, "");
   job_wait_length(job, "in", 1);
 }
 
-JOB_TEST(closed_descriptors_are_nobody_elses) {
+JOB_TEST(closed_standard_descriptors_are_not_reused) {
   sandbox_expect(job, "$S run -- sh -c 'echo a; echo b >&2; exit 3' 2>&-", 3, "a\n", "");
   sandbox_expect(job, "$S run -- sh -c 'echo a; exit 3' <&-", 3, "a\n", "");
   sandbox_expect(job, "$S run -- sh -c 'exit 3' <&- >&- 2>&-", 3, "", "");
@@ -130,43 +130,30 @@ JOB_TEST(closed_descriptors_are_nobody_elses) {
   sandbox_expect(job, "$S run -i -- cat <&-", 0, "", "");
 }
 
-JOB_TEST(a_full_disk_is_no_reader_that_went) {
+JOB_TEST(a_full_disk_is_not_mistaken_for_a_closed_pipe) {
   sandbox_expect(job, "$S run -- echo a >/dev/full", 125, "",
                  "sandbox: cannot write to standard output\n");
 }
 
-JOB_TEST_NO_AGENT(an_agent_that_is_just_being_started_is_waited_for) {
+JOB_TEST_NO_AGENT(run_waits_for_an_agent_that_is_starting) {
   struct agent_process *client = sandbox_start(job, "unset JOB_ID; $S run -- true");
   job_start_agent(job, NULL);
   assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 0);
   agent_process_free(client);
 }
 
-struct output {
-  struct agent_process *client;
-  size_t length; /* of what was seen */
-};
-
-static bool has_more_output(void *context) {
-  const struct output *output = context;
-  return strlen(agent_process_output(output->client)) > output->length;
-}
-
-JOB_TEST(a_reader_that_leaves_cancels_it) {
+JOB_TEST(a_reader_that_leaves_cancels_the_step) {
   const char *sleep = job_sleep(job, 600);
   sandbox_expect(job, job_format(job, "$S run -c 'echo a; echo b; %s' | head -n 1", sleep), 0,
                  "a\n", NULL);
   assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
 }
 
-/* By the numbers of its events. */
-JOB_TEST(a_connection_that_is_lost_costs_no_line_and_doubles_none) {
+JOB_TEST(each_line_arrives_once_across_lost_connections) {
   struct agent_process *client = sandbox_start(
       job, "$S run -c 'i=0; while [ $i -lt 40 ]; do echo $i; i=$((i + 1)); sleep 0.05; done'");
-  struct output output = {.client = client};
   for (int i = 0; i < 5; i++) {
-    assert_true(wait_until(has_more_output, &output, WAIT_BOUND_MS));
-    output.length = strlen(agent_process_output(client));
+    sandbox_wait_output(client, job_format(job, "%d\n", 6 * i));
     job_do(job, "CLIENT KILL TYPE normal SKIPME yes");
   }
   assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 0);
@@ -193,7 +180,7 @@ JOB_TEST(a_wrong_password_is_not_shown) {
 
 /* --- at a terminal ---------------------------------------------------------------------------- */
 
-JOB_TEST(the_last_line_says_how_it_ended) {
+JOB_TEST(the_last_line_says_how_the_step_ended) {
   struct sandbox_terminal *terminal =
       sandbox_terminal_start(job, "exec $S run -- sh -c 'echo a; exit 3'");
   sandbox_terminal_wait(terminal, "a\r\n");
@@ -225,7 +212,7 @@ JOB_TEST(an_interrupt_cancels_the_step) {
   assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
 }
 
-JOB_TEST(what_waits_says_for_how_many_steps) {
+JOB_TEST(a_waiting_step_shows_how_many_are_before_it) {
   const char *sleep = job_sleep(job, 600);
   (void)job_push_endless(job, sleep);
   for (int i = 0; i < 40; i++)
@@ -235,17 +222,4 @@ JOB_TEST(what_waits_says_for_how_many_steps) {
   sandbox_terminal_wait(terminal, " waits for 41 steps");
   sandbox_terminal_send(terminal, "\x03");
   sandbox_terminal_expect_exit(terminal, 130);
-}
-
-JOB_TEST(a_quit_leaves_it_running) {
-  const char *sleep = job_sleep(job, 600);
-  struct sandbox_terminal *terminal =
-      sandbox_terminal_start(job, job_format(job, "exec $S run -c 'echo up; %s'", sleep));
-  sandbox_terminal_wait(terminal, "up\r\n");
-  sandbox_terminal_send(terminal, "\x1c");
-  sandbox_terminal_wait(terminal, "keeps running: sandbox follow ");
-  sandbox_terminal_expect_exit(terminal, 128 + SIGQUIT);
-  assert_true(proc_wait_for(sleep, WAIT_BOUND_MS) > 0);
-  sandbox_expect(job, "$S cancel --running", 0, "", NULL);
-  assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
 }

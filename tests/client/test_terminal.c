@@ -1,5 +1,5 @@
-/* sandbox at a terminal: keys, signals and a resize; and the terminal is as it was, however it
-   ends. */
+/* sandbox at a terminal: keys, signals and a resize. Each test also checks that the terminal is
+   restored. */
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -11,10 +11,10 @@
 
 TEST_OVERLAP(4)
 
-/* How long it waits for Redis; what it does at once takes no such time. */
-#define PATIENCE_MS 15000
+/* The client waits this long for Redis. Nothing that it does at once takes as long. */
+#define TIMEOUT_MS 15000
 
-/* A client whose step has said "up", and then runs until it is ended, as this `sleep …`. */
+/* Starts a client whose step prints "up" and then runs this `sleep …`. */
 static struct sandbox_terminal *start_running(struct job *job, const char *sleep) {
   struct sandbox_terminal *terminal =
       sandbox_terminal_start(job, job_format(job, "exec $S run -c 'echo up; %s'", sleep));
@@ -22,7 +22,7 @@ static struct sandbox_terminal *start_running(struct job *job, const char *sleep
   return terminal;
 }
 
-JOB_TEST(what_an_agent_says_moves_no_cursor) {
+JOB_TEST(an_error_message_of_an_agent_moves_no_cursor) {
   struct sandbox_terminal *terminal =
       sandbox_terminal_start(job, "exec $S run -- \"$(printf 'no\\033[2Jsuch')\"");
   sandbox_terminal_wait(terminal, "sandbox: no\uFFFD[2Jsuch: command not found");
@@ -54,8 +54,8 @@ JOB_TEST(one_interrupt_cancels_and_waits_for_the_end) {
   job_wait_length(job, "results", 0);
 }
 
-/* The agent kills what does not obey. */
-JOB_TEST(two_interrupts_wait_for_the_end_too) {
+/* The step ignores SIGTERM, so the agent kills it. */
+JOB_TEST(two_interrupts_wait_for_the_end) {
   const char *sleep = job_sleep(job, 600);
   struct sandbox_terminal *terminal = sandbox_terminal_start(
       job, job_format(job, "exec $S run -c 'trap \"\" TERM; echo up; %s'", sleep));
@@ -69,7 +69,7 @@ JOB_TEST(two_interrupts_wait_for_the_end_too) {
   expect_ended(sleep);
 }
 
-JOB_TEST(an_interrupt_ends_a_step_that_waits) {
+JOB_TEST(an_interrupt_cancels_a_waiting_step) {
   (void)job_push_endless(job, job_sleep(job, 600));
   struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S run -- true");
   sandbox_terminal_wait(terminal, " waits for 1 step");
@@ -80,8 +80,8 @@ JOB_TEST(an_interrupt_ends_a_step_that_waits) {
   job_wait_length(job, "results", 0);
 }
 
-/* The command that it names is typed. */
-JOB_TEST(after_a_quit_it_is_found_again) {
+/* Runs the command in the message. */
+JOB_TEST(after_a_quit_follow_finds_the_step) {
   const char *sleep = job_sleep(job, 600);
   const char *said = job_path(job, "said");
   struct sandbox_terminal *terminal = sandbox_terminal_start(
@@ -101,7 +101,7 @@ JOB_TEST(after_a_quit_it_is_found_again) {
 
 /* --- the status line -------------------------------------------------------------------------- */
 
-JOB_TEST(the_place_in_the_queue_fits_and_goes_when_the_step_begins) {
+JOB_TEST(the_place_in_the_queue_fits_and_disappears_when_the_step_starts) {
   const char *first = job_sleep(job, 600), *second = job_sleep(job, 600);
   const cJSON *before = job_push_endless(job, first);
   struct sandbox_terminal *terminal =
@@ -121,7 +121,7 @@ JOB_TEST(the_place_in_the_queue_fits_and_goes_when_the_step_begins) {
   sandbox_terminal_expect_exit(terminal, 130);
 }
 
-/* --- the terminal is as it was ---------------------------------------------------------------- */
+/* --- signals ---------------------------------------------------------------------------------- */
 
 static void expect_signal_cancels(struct job *job, int signal_number) {
   const char *sleep = job_sleep(job, 600);
@@ -131,12 +131,12 @@ static void expect_signal_cancels(struct job *job, int signal_number) {
   expect_ended(sleep);
 }
 
-JOB_TEST(a_signal_to_the_client_cancels) {
+JOB_TEST(a_signal_to_the_client_cancels_the_step) {
   expect_signal_cancels(job, SIGTERM);
   expect_signal_cancels(job, SIGHUP);
 }
 
-JOB_TEST(a_signal_takes_the_status_away) {
+JOB_TEST(a_signal_clears_the_status_line) {
   (void)job_push_endless(job, job_sleep(job, 600));
   struct sandbox_terminal *terminal = sandbox_terminal_start(job, "exec $S run -- true");
   sandbox_terminal_wait(terminal, " waits for 1 step");
@@ -145,7 +145,7 @@ JOB_TEST(a_signal_takes_the_status_away) {
   sandbox_wait_steps(job, 1);
 }
 
-JOB_TEST(a_terminal_that_is_closed_cancels) {
+JOB_TEST(closing_the_terminal_cancels_the_step) {
   const char *sleep = job_sleep(job, 600);
   struct sandbox_terminal *terminal = start_running(job, sleep);
   pid_t pid = terminal->pid;
@@ -164,7 +164,7 @@ static void expect_interrupt_to_leave(struct job *job, const char *script, const
   sandbox_terminal_expect_exit(terminal, code);
 }
 
-JOB_TEST(who_only_looks_leaves_a_clean_line) {
+JOB_TEST(an_interrupt_of_follow_and_top_leaves_a_clean_line) {
   const char *sleep = job_sleep(job, 600);
   const char *id = job_text(job_push_endless(job, sleep), "stepId");
   expect_interrupt_to_leave(job, "exec $S follow -n 1", "up\r\n", 130);
@@ -177,7 +177,7 @@ JOB_TEST(who_only_looks_leaves_a_clean_line) {
 
 /* --- without Redis ---------------------------------------------------------------------------- */
 
-JOB_TEST(a_redis_that_is_gone_for_good_ends_it) {
+JOB_TEST(a_redis_that_stays_away_ends_run) {
   struct sandbox_terminal *terminal = start_running(job, job_sleep(job, 600));
   redis_server_kill(job->server);
   sandbox_terminal_wait(terminal, "sandbox: redis is gone: ");
@@ -193,24 +193,24 @@ static void expect_three_interrupts_to_leave(struct sandbox_terminal *terminal) 
   sandbox_terminal_send(terminal, "\x03");
   sandbox_terminal_wait(terminal, " may still run: sandbox cancel ");
   sandbox_terminal_expect_exit(terminal, 130);
-  assert_true(wait_now_ms() < begin_ms + PATIENCE_MS);
+  assert_true(wait_now_ms() < begin_ms + TIMEOUT_MS);
 }
 
-JOB_TEST(three_interrupts_leave_also_when_redis_is_gone) {
+JOB_TEST(three_interrupts_exit_without_redis) {
   struct sandbox_terminal *terminal = start_running(job, job_sleep(job, 600));
   redis_server_kill(job->server);
   expect_three_interrupts_to_leave(terminal);
 }
 
-JOB_TEST(three_interrupts_leave_also_when_redis_does_not_answer) {
+JOB_TEST(three_interrupts_exit_with_a_frozen_redis) {
   struct sandbox_terminal *terminal = start_running(job, job_sleep(job, 600));
   redis_server_freeze(job->server);
   expect_three_interrupts_to_leave(terminal);
   redis_server_thaw(job->server);
 }
 
-/* It is pushed, and whether Redis has it is unknown. */
-JOB_TEST_NO_AGENT(a_signal_ends_a_push_that_is_not_answered) {
+/* Whether Redis has the step is unknown. */
+JOB_TEST_NO_AGENT(a_signal_ends_an_unanswered_push) {
   redis_server_freeze(job->server);
   struct agent_process *client =
       sandbox_start(job, "$S run --detach -- true & p=$!\n"
@@ -219,13 +219,13 @@ JOB_TEST_NO_AGENT(a_signal_ends_a_push_that_is_not_answered) {
   agent_process_wait_log(client, "killed");
   int64_t begin_ms = wait_now_ms();
   assert_int_equal(agent_process_wait(client, WAIT_BOUND_MS), 128 + SIGTERM);
-  assert_true(wait_now_ms() < begin_ms + PATIENCE_MS);
+  assert_true(wait_now_ms() < begin_ms + TIMEOUT_MS);
   assert_non_null(strstr(agent_process_log(client), " may still run"));
   agent_process_free(client);
   redis_server_thaw(job->server);
 }
 
-JOB_TEST(a_quit_leaves_also_when_redis_is_gone) {
+JOB_TEST(a_quit_exits_without_redis) {
   struct sandbox_terminal *terminal = start_running(job, job_sleep(job, 600));
   redis_server_kill(job->server);
   sandbox_terminal_send(terminal, "\x03");
@@ -233,5 +233,5 @@ JOB_TEST(a_quit_leaves_also_when_redis_is_gone) {
   int64_t begin_ms = wait_now_ms();
   sandbox_terminal_send(terminal, "\x1c");
   sandbox_terminal_expect_exit(terminal, 128 + SIGQUIT);
-  assert_true(wait_now_ms() < begin_ms + PATIENCE_MS);
+  assert_true(wait_now_ms() < begin_ms + TIMEOUT_MS);
 }

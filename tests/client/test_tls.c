@@ -1,10 +1,10 @@
-/* By TLS, as in a pod that is specified like deploy/pod-tls.yaml: the variables are the agent's. */
+/* sandbox over TLS, with the variables of the agent, as in a pod like deploy/pod-tls.yaml. */
 
 #include "tests/support/certificates.h"
 #include "tests/support/sandbox_client.h"
 #include "tests/test.h"
 
-TEST(the_agents_variables_are_enough) {
+TEST(the_tls_variables_of_the_agent_are_enough) {
   struct certificates *certificates = certificates_new();
   certificates_add_authority(certificates, "ca");
   certificates_add(certificates, &(struct certificate){.name = "server"});

@@ -1,4 +1,4 @@
-/* A hostile Redis: the client ends, by itself or by a signal, and does not crash. */
+/* sandbox and an untrusted Redis: the client exits, perhaps after a signal, and does not crash. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +10,10 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* Long enough for all pages that the client reads, on a busy machine. */
+/* Long enough for all pages on a busy machine. */
 #define PAGES_BOUND_MS 200000
 
-/* The client's page of a list. */
+/* The size of the client's pages. */
 #define PAGE 500
 
 struct scene {
@@ -24,14 +24,14 @@ struct scene {
   const char *scan, *events; /* replies to SCAN and XREAD */
   bool has_agent;
   struct buffer event, result; /* of the step that was pushed */
-  int pages, orders;           /* so many LRANGE and SCAN; LREM that are not answered */
+  int pages, removals;         /* how many LRANGE and SCAN; how many unanswered LREM */
 };
 
 static void add_bulk(struct buffer *out, const char *text) {
   buffer_add_format(out, "$%zu\r\n%s\r\n", strlen(text), text);
 }
 
-/* Its events are there, and its result. */
+/* Makes the event and the result of the step. */
 static void take_step(struct scene *self, const char *command) {
   const char *id = strstr(command, "\"stepId\":\"");
   char json[512];
@@ -67,7 +67,7 @@ static const char *answer(void *owner, const char *command) {
     return ":1\r\n";
   }
   if (strncmp(command, "LREM", 4) == 0 && self->result.length > 0) {
-    self->orders++;
+    self->removals++;
     return NULL;
   }
   if (self->result.length > 0 && is_list)
@@ -115,7 +115,7 @@ static int tear_down(void **state) {
 
 #define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
 
-/* The words of a command, up to NULL. */
+/* The words of the command end with NULL. */
 static void start(struct scene *self, const char *job, const char *const *words) {
   const char *program = getenv("SANDBOX");
   char url[160];
@@ -133,7 +133,7 @@ static void start(struct scene *self, const char *job, const char *const *words)
 }
 #define START(SCENE, JOB, ...) start((SCENE), (JOB), (const char *const[]){__VA_ARGS__, NULL})
 
-/* The server has its turns until this comes true. */
+/* Serves until the condition is true. */
 #define UNTIL(SCENE, CONDITION)                                                                    \
   do {                                                                                             \
     for (int64_t end_ms = wait_now_ms() + WAIT_BOUND_MS; !(CONDITION); pass_ms((SCENE), 5))        \
@@ -162,17 +162,17 @@ static void expect_signal_to_end_it(struct scene *self, int signal_number) {
   expect_exit(self, 128 + signal_number, WAIT_BOUND_MS);
 }
 
-SCENE_TEST(a_signal_ends_a_list_without_end) {
+SCENE_TEST(a_signal_ends_an_endless_list) {
   START(scene, "j", "run", "--", "true");
   expect_signal_to_end_it(scene, SIGTERM);
 }
 
-SCENE_TEST(an_interrupt_ends_a_list_without_end) {
+SCENE_TEST(an_interrupt_ends_an_endless_list) {
   START(scene, "j", "run", "--", "true");
   expect_signal_to_end_it(scene, SIGINT);
 }
 
-SCENE_TEST(a_list_without_end_is_given_up) {
+SCENE_TEST(an_endless_list_is_an_error) {
   START(scene, "j", "ps");
   expect_exit(scene, 125, PAGES_BOUND_MS);
   assert_string_equal(agent_process_log(scene->client),
@@ -180,7 +180,7 @@ SCENE_TEST(a_list_without_end_is_given_up) {
                       "replies\n");
 }
 
-SCENE_TEST(a_scan_without_end_is_given_up) {
+SCENE_TEST(an_endless_scan_is_an_error) {
   START(scene, NULL, "jobs");
   expect_exit(scene, 125, PAGES_BOUND_MS);
   assert_string_equal(agent_process_log(scene->client),
@@ -188,14 +188,14 @@ SCENE_TEST(a_scan_without_end_is_given_up) {
                       "replies\n");
 }
 
-/* The last command begins so. */
+/* Whether the last command begins like this. */
 static bool is_asked(const struct scene *self, const char *command) {
   const size_t count = fake_redis_commands(self->server);
   return count > 0 &&
          strncmp(fake_redis_command(self->server, count - 1), command, strlen(command)) == 0;
 }
 
-SCENE_TEST(numbers_in_place_of_texts_do_no_harm) {
+SCENE_TEST(numbers_instead_of_texts_are_harmless) {
   scene->scan = "*2\r\n:0\r\n*2\r\n:1\r\n*0\r\n";
   START(scene, NULL, "jobs");
   expect_exit(scene, 0, WAIT_BOUND_MS);
@@ -206,7 +206,7 @@ SCENE_TEST(numbers_in_place_of_texts_do_no_harm) {
   expect_exit(scene, 130, WAIT_BOUND_MS);
 }
 
-SCENE_TEST(an_error_in_place_of_events_is_said) {
+SCENE_TEST(an_error_instead_of_events_is_shown) {
   scene->events = "-ERR that is not for you\r\n";
   START(scene, "j", "follow", "-n", "1");
   expect_exit(scene, 125, WAIT_BOUND_MS);
@@ -214,11 +214,11 @@ SCENE_TEST(an_error_in_place_of_events_is_said) {
                       "sandbox: cannot read the events: ERR that is not for you\n");
 }
 
-/* The step is over, and its result is to be removed. */
-SCENE_TEST(a_signal_ends_the_wait_for_an_order_that_is_not_answered) {
+/* The step is over, and its result has to be removed. */
+SCENE_TEST(a_signal_ends_the_wait_for_an_unanswered_removal) {
   scene->has_agent = true;
   START(scene, "j", "run", "--", "true");
-  UNTIL(scene, scene->orders > 0);
+  UNTIL(scene, scene->removals > 0);
   assert_int_equal(kill(agent_process_pid(scene->client), SIGTERM), 0);
   expect_exit(scene, 0, 10000);
 }

@@ -19,8 +19,8 @@ static const char *program(void) {
   return path == NULL || *path == '\0' ? "build/sandbox" : path;
 }
 
-/* With the variables in front of it, which the harness takes from the environment of agents. An
-   agent of the job has its heartbeat by then. */
+/* Adds the variables, which the harness removes from the environment. Waits for the heartbeat if the
+   job has an agent. */
 static const char *with_variables(struct job *job, const char *script) {
   if (job->agent != NULL && agent_process_is_running(job->agent))
     assert_true(wait_until(job_agent_waits, job, WAIT_BOUND_MS));
@@ -45,6 +45,21 @@ void sandbox_expect(struct job *job, const char *script, int code, const char *o
   if (errors != NULL && strcmp(agent_process_log(client), errors) != 0)
     job_fail(job, "%s: said `%s`, not `%s`", script, agent_process_log(client), errors);
   agent_process_free(client);
+}
+
+struct awaited_output {
+  struct agent_process *client;
+  const char *text;
+};
+
+static bool has_output(void *context) {
+  const struct awaited_output *self = context;
+  return strstr(agent_process_output(self->client), self->text) != NULL;
+}
+
+void sandbox_wait_output(struct agent_process *client, const char *text) {
+  struct awaited_output awaited = {client, text};
+  assert_true(wait_until(has_output, &awaited, WAIT_BOUND_MS));
 }
 
 struct awaited_steps {
@@ -89,7 +104,7 @@ void sandbox_terminal_send(struct sandbox_terminal *self, const char *keys) {
   assert_int_equal(write(self->fd, keys, strlen(keys)), strlen(keys));
 }
 
-/* False when nothing came in this time, or nothing comes any more. */
+/* Returns false if nothing arrives in this time, or at the end. */
 static bool read_more(struct sandbox_terminal *self, int milliseconds) {
   struct pollfd readable = {.fd = self->fd, .events = POLLIN};
   if (poll(&readable, 1, milliseconds) <= 0)
@@ -143,7 +158,7 @@ static bool has_ended(void *context) {
   return waitpid(end->self->pid, &end->status, WNOHANG) == end->self->pid;
 }
 
-/* Where the last of the text is; NULL: it is not there. */
+/* Returns the last occurrence, or NULL. */
 static const char *find_last(const char *text, const char *part) {
   const char *found = NULL;
   for (const char *at = text; (at = strstr(at, part)) != NULL; at++)
@@ -151,7 +166,7 @@ static const char *find_last(const char *text, const char *part) {
   return found;
 }
 
-/* The shell's prompt comes at the beginning of a line, in its own colour, with a cursor. */
+/* The shell's prompt must be at the beginning of a line, with a cursor. */
 static void expect_clean(struct sandbox_terminal *self) {
   struct termios after;
   const char *hidden = find_last(self->text, "\x1b[?25l");
@@ -160,8 +175,8 @@ static void expect_clean(struct sandbox_terminal *self) {
   const char *rest = line != NULL ? line + 1 : self->text;
   rest = erased != NULL && erased >= rest ? erased + 4 : rest;
   if (rest[0] != '\0' || (hidden != NULL && (shown == NULL || shown < hidden)))
-    job_fail(self->job, "the terminal is not as it was: `%s`", self->text);
-  memset(&after, 0, sizeof after); /* its padding is compared, too */
+    job_fail(self->job, "the terminal is not restored: `%s`", self->text);
+  memset(&after, 0, sizeof after); /* the padding is compared, too */
   assert_int_equal(tcgetattr(self->fd, &after), 0);
   assert_memory_equal(&after, &self->before, sizeof after);
 }

@@ -7,54 +7,57 @@
 #include "tests/support/job.h"
 
 /*
- * The client under test (SANDBOX, else build/sandbox), beside a job: REDIS_URL and JOB_ID are the
- * job's, unless the script sets others.
+ * Runs the client under test (SANDBOX, or build/sandbox) beside a job. The script may replace the
+ * job's REDIS_URL and JOB_ID.
  *
- *   JOB_TEST(it_has_the_steps_code) {
+ *   JOB_TEST(run_exits_with_the_code) {
  *     sandbox_expect(job, "$S run -- sh -c 'echo a; exit 3'", 3, "a\n", "");
  *   }
  */
 
-/* Runs a script of sh, in which $S is the client; its exit code and all that it writes must be as
-   said (NULL: anything). */
+/* Runs a shell script in which $S is the client. The exit code and the output must be these; NULL
+   allows anything. */
 void sandbox_expect(struct job *job, const char *script, int code, const char *output,
                     const char *errors);
 
-/* The same in the background. */
+/* Starts such a script in the background. */
 struct agent_process *sandbox_start(struct job *job, const char *script);
+
+/* Waits until the output holds this text. */
+void sandbox_wait_output(struct agent_process *client, const char *text);
 
 /* Waits until this many steps run or wait. */
 void sandbox_wait_steps(struct job *job, int count);
 
 /* --- at a terminal ---------------------------------------------------------------------------- */
 
-/* A script of sh at a terminal of its own, of 80 columns and 24 lines; it dies with the test. */
+/* A shell script at its own terminal of 80 columns and 24 lines. It dies with the test. */
 struct sandbox_terminal {
   struct job *job;
   pid_t pid;
   int fd;
-  struct termios before; /* as it was at first */
-  char text[1 << 16];    /* what was written to it so far */
+  struct termios before; /* the first settings */
+  char text[1 << 16];    /* the output so far */
   size_t length;
 };
 
 struct sandbox_terminal *sandbox_terminal_start(struct job *job, const char *script);
 void sandbox_terminal_send(struct sandbox_terminal *self, const char *keys);
 
-/* Waits until the text so far holds this; fails when it never does. */
+/* Waits until the text holds this, or fails. */
 void sandbox_terminal_wait(struct sandbox_terminal *self, const char *part);
 
-/* What was written so far is not looked at any more. */
+/* Discards the text so far. */
 void sandbox_terminal_forget(struct sandbox_terminal *self);
 
-/* It has so many columns from here on, and hears of it (SIGWINCH). */
+/* Changes the number of columns, which sends SIGWINCH. */
 void sandbox_terminal_resize(struct sandbox_terminal *self, unsigned short columns);
 
-/* Waits for its end: this code; and the terminal must be as it was before: its settings, a cursor,
-   the line clean. Frees it. */
+/* Waits for the exit with this code. The terminal must be restored: its settings, the cursor, and a
+   clean line. Frees it. */
 void sandbox_terminal_expect_exit(struct sandbox_terminal *self, int code);
 
-/* The terminal is gone, as when its window is closed. */
+/* Closes the terminal, as if its window were closed. */
 void sandbox_terminal_free(struct sandbox_terminal *self);
 
 #endif
