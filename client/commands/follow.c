@@ -120,11 +120,6 @@ static void put_text(struct follow *self, bool to_stderr, const char *text) {
   put(self, to_stderr, text, strlen(text));
 }
 
-static bool is_tty(const struct follow *self, bool to_stderr) {
-  const struct terminal *terminal = &self->program->terminal;
-  return to_stderr ? terminal->err_is_tty : terminal->out_is_tty;
-}
-
 static void end_line(struct follow *self, bool to_stderr) {
   if (self->has_colors)
     put_text(self, to_stderr, terminal_color(&self->program->terminal, to_stderr, COLOR_NONE));
@@ -136,7 +131,7 @@ static void end_line(struct follow *self, bool to_stderr) {
 /* On a terminal, anything else must begin on a new line. */
 static void end_open_lines(struct follow *self) {
   for (int to_stderr = 0; to_stderr < 2; to_stderr++)
-    if (self->open[to_stderr] != 0 && is_tty(self, to_stderr))
+    if (self->open[to_stderr] != 0 && self->program->terminal.is_tty[to_stderr])
       end_line(self, to_stderr);
 }
 
@@ -145,7 +140,7 @@ static void begin_line(struct follow *self, const struct followed *step,
   static const char *const colors[] = {"\x1b[36m", "\x1b[32m", "\x1b[33m",
                                        "\x1b[35m", "\x1b[34m", "\x1b[31m"};
   const struct terminal *terminal = &self->program->terminal;
-  bool has_colors = to_stderr ? terminal->err_colors : terminal->out_colors;
+  bool has_colors = terminal->has_colors[to_stderr];
   if (self->options->all) {
     put_text(self, to_stderr, has_colors ? colors[(step->number - 1) % 6] : "");
     put_text(self, to_stderr, step->name);
@@ -164,11 +159,12 @@ static void begin_line(struct follow *self, const struct followed *step,
 
 static void show_line(struct follow *self, const struct followed *step,
                       const struct event_view *view) {
-  bool to_stderr = view->kind == STEP_EVENT_STDERR;
-  bool is_open = self->open[to_stderr] == step->number;
-  if (is_tty(self, to_stderr) && self->open[!to_stderr] != 0 && is_tty(self, !to_stderr))
+  struct terminal *terminal = &self->program->terminal;
+  const bool to_stderr = view->kind == STEP_EVENT_STDERR;
+  const bool is_open = self->open[to_stderr] == step->number;
+  if (terminal->is_tty[0] && terminal->is_tty[1] && self->open[!to_stderr] != 0)
     end_line(self, !to_stderr);
-  if (to_stderr != self->was_stderr && terminal_flush(&self->program->terminal) != 0)
+  if (to_stderr != self->was_stderr && terminal_flush(terminal) != 0)
     self->watch.output = WATCH_OUTPUT_LOST;
   self->was_stderr = to_stderr;
   if (self->open[to_stderr] != 0 && !is_open)
@@ -187,7 +183,7 @@ static void show_command(struct follow *self, const struct followed *step,
   struct buffer text = {0};
   size_t shown =
       view->line_length < COMMAND_MAX ? view->line_length : utf8_cut(view->line, COMMAND_MAX);
-  if (!self->program->terminal.err_is_tty || self->options->query.id != NULL)
+  if (!self->program->terminal.is_tty[1] || self->options->query.id != NULL)
     return;
   end_open_lines(self);
   printable_add(&text, view->line, shown);

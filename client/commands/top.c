@@ -269,8 +269,8 @@ static void print_table(const struct top *self) {
   for (size_t i = 0; i < self->count; i++)
     if (is_shown(self, &self->list[i]))
       add_row(&table, &self->list[i]);
-  table_print(&table, terminal, terminal->out_is_tty ? rows_of_terminal() : 0);
-  if (table.count == table.columns && !terminal->out_is_tty)
+  table_print(&table, terminal, terminal->is_tty[0] ? rows_of_terminal() : 0);
+  if (table.count == table.columns && !terminal->is_tty[0])
     terminal_say(terminal, COLOR_NONE, "no job is alive");
   table_release(&table);
 }
@@ -324,8 +324,7 @@ int top_command(struct program *program, int argc, char **argv) {
   struct top self = {.program = program};
   (void)argc;
   (void)argv;
-  const int code =
-      program->terminal.out_is_tty && !program->json ? repeat(&self) : show_once(&self);
+  const int code = program->terminal.is_tty[0] && !program->json ? repeat(&self) : show_once(&self);
   for (size_t i = 0; i < self.count; i++)
     release_watched(&self.list[i]);
   free(self.list);

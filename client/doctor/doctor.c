@@ -54,6 +54,14 @@ void doctor_add_word(struct buffer *fix, const char *name) {
   buffer_add_string(fix, "'");
 }
 
+struct buffer doctor_fix(const char *text, const char *name, const char *rest) {
+  struct buffer fix = {0};
+  buffer_add_string(&fix, text);
+  doctor_add_word(&fix, name);
+  buffer_add(&fix, rest, strlen(rest) + 1);
+  return fix;
+}
+
 void doctor_add_rule(struct buffer *rules, const char *command) {
   buffer_add_string(rules, " +");
   for (const char *letter = command; *letter != '\0'; letter++) {
@@ -66,6 +74,8 @@ void doctor_report(struct doctor *self, enum finding finding, const char *fix, c
                    ...) {
   char text[1024];
   va_list arguments;
+  if (self->is_gone)
+    return;
   va_start(arguments, format);
   (void)vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
@@ -78,56 +88,25 @@ void doctor_report(struct doctor *self, enum finding finding, const char *fix, c
   (void)terminal_flush(&self->program->terminal);
 }
 
-struct doctor_call {
-  struct doctor *doctor;
-  reply_handler *handler;
-  void *owner;
-  enum { CALL_SENT, CALL_LOST, CALL_REFUSED, CALL_ANSWERED } state;
-};
-
-static void on_reply(void *context, const redisReply *reply) {
-  struct doctor_call *self = context;
-  struct doctor *doctor = self->doctor;
-  if (reply == NULL) {
-    self->state = CALL_LOST;
-  } else if (reply->type == REDIS_REPLY_ERROR) {
-    (void)snprintf(doctor->refusal, sizeof doctor->refusal, "%s", reply->str);
-    self->state = CALL_REFUSED;
-  } else {
-    self->handler(self->owner, reply);
-    self->state = CALL_ANSWERED;
-  }
-}
-
 /* Until Redis has answered once, the first failure is enough. */
-static bool is_hopeless(const struct doctor_call *self) {
-  const struct pipeline *redis = self->doctor->program->redis;
-  return pipeline_has_failed(redis) ||
-         (!self->doctor->has_answered &&
-          (self->state == CALL_LOST || pipeline_is_unreachable(redis)));
-}
-
-enum doctor_answer doctor_query(struct doctor *self, const char *const *words,
-                                reply_handler *handler, void *owner) {
+enum pipeline_answer doctor_query(struct doctor *self, const char *const *words,
+                                  reply_handler *handler, void *owner) {
   struct pipeline *redis = self->program->redis;
-  struct doctor_call call = {.doctor = self, .handler = handler, .owner = owner};
+  struct error error;
   const int64_t end_ms = clock_monotonic_ms() + DOCTOR_TIMEOUT_MS;
+  enum pipeline_answer answer = PIPELINE_NO_ANSWER;
   if (self->is_gone)
-    return ANSWER_LOST;
-  pipeline_send(redis, words, on_reply, &call);
-  while (call.state <= CALL_LOST && !is_hopeless(&call) && clock_monotonic_ms() < end_ms) {
-    pipeline_turn(redis);
-    if (call.state == CALL_LOST && !is_hopeless(&call)) {
-      call.state = CALL_SENT;
-      pipeline_send(redis, words, on_reply, &call);
-    }
-  }
-  if (call.state <= CALL_LOST) {
-    doctor_report_no_connection(self);
-    return ANSWER_LOST;
-  }
-  self->has_answered = true;
-  return call.state == CALL_REFUSED ? ANSWER_REFUSED : ANSWER_GIVEN;
+    return answer;
+  pipeline_fail_fast(redis, !self->has_answered);
+  do
+    answer = pipeline_ask(redis, words, handler, owner, end_ms - clock_monotonic_ms(), &error);
+  while (answer == PIPELINE_LOST && self->has_answered);
+  self->has_answered |= answer == PIPELINE_ANSWERED || answer == PIPELINE_REFUSED;
+  if (answer == PIPELINE_REFUSED)
+    (void)snprintf(self->refusal, sizeof self->refusal, "%s", error.text);
+  else if (answer != PIPELINE_ANSWERED)
+    doctor_report_no_connection(self, &error);
+  return answer;
 }
 
 bool doctor_is_denied(const struct doctor *self, bool *of_key) {
@@ -137,10 +116,10 @@ bool doctor_is_denied(const struct doctor *self, bool *of_key) {
 
 bool doctor_query_optional(struct doctor *self, const char *const *words, reply_handler *handler,
                            void *owner) {
-  const enum doctor_answer answer = doctor_query(self, words, handler, owner);
+  const enum pipeline_answer answer = doctor_query(self, words, handler, owner);
   bool of_key;
-  if (answer != ANSWER_REFUSED || !doctor_is_denied(self, &of_key) || of_key)
-    return answer == ANSWER_GIVEN;
+  if (answer != PIPELINE_REFUSED || !doctor_is_denied(self, &of_key) || of_key)
+    return answer == PIPELINE_ANSWERED;
   struct buffer rule = {0};
   doctor_add_rule(&rule, words[0]);
   if (self->refused.length == 0 ||
@@ -151,13 +130,10 @@ bool doctor_query_optional(struct doctor *self, const char *const *words, reply_
 }
 
 void doctor_report_refused(struct doctor *self) {
-  struct buffer fix = {0};
   if (self->refused.length == 0)
     return;
-  buffer_add_string(&fix, "ACL SETUSER ");
-  doctor_add_word(&fix, self->user);
-  buffer_add(&fix, self->refused.bytes, self->refused.length);
-  buffer_add(&fix, "", 1);
+  buffer_add(&self->refused, "", 1);
+  struct buffer fix = doctor_fix("ACL SETUSER ", self->user, self->refused.bytes);
   doctor_report(self, FINDING_WARNING, fix.bytes,
                 "some checks were skipped: they need more rights");
   buffer_release(&fix);

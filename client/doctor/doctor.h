@@ -26,25 +26,24 @@ struct doctor {
   bool is_gone;          /* the connection is lost, which was reported: no more queries */
 };
 
-/* Reports a finding. The fix may be NULL. */
+/* Reports a finding, unless the connection is gone. The fix may be NULL. */
 void doctor_report(struct doctor *self, enum finding finding, const char *fix, const char *format,
                    ...) __attribute__((format(printf, 4, 5)));
 
 /* Adds a name from Redis to a fix, quoted if a shell or redis-cli might misread it. */
 void doctor_add_word(struct buffer *fix, const char *name);
 
+/* Returns the text, the quoted name and the rest as a fix; the caller releases it. */
+struct buffer doctor_fix(const char *text, const char *name, const char *rest);
+
 /* Adds " +rule" in lower case, as in ACL SETUSER. */
 void doctor_add_rule(struct buffer *rules, const char *command);
 
 /* --- queries ---------------------------------------------------------------------------------- */
 
-enum doctor_answer {
-  ANSWER_LOST, /* the connection was lost, which is reported already */
-  ANSWER_REFUSED,
-  ANSWER_GIVEN
-};
-enum doctor_answer doctor_query(struct doctor *self, const char *const *words,
-                                reply_handler *handler, void *owner);
+/* If there is no answer, that is reported, and `is_gone` is set. */
+enum pipeline_answer doctor_query(struct doctor *self, const char *const *words,
+                                  reply_handler *handler, void *owner);
 
 /* The same for a query whose right users seldom have: doctor_report_refused names it at the end.
    Returns whether there is an answer. */
@@ -59,7 +58,7 @@ void doctor_report_refused(struct doctor *self);
 /* --- checks ----------------------------------------------------------------------------------- */
 
 /* Reports why there is no connection. */
-void doctor_report_no_connection(struct doctor *self);
+void doctor_report_no_connection(struct doctor *self, const struct error *error);
 
 /* Returns false if there is no connection, so that nothing else can be checked. */
 bool doctor_check_connection(struct doctor *self);

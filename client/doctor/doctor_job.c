@@ -78,13 +78,9 @@ static void report_agent(struct doctor *self, const struct job_agent *agent, int
   report_features(self, agent);
 }
 
-/* The command that starts an agent for the job; to be released. */
+/* The command that starts an agent for the job. */
 static struct buffer start_agent(const struct doctor *self) {
-  struct buffer fix = {0};
-  buffer_add_string(&fix, "agent --redis-url URL --job-id ");
-  doctor_add_word(&fix, self->program->job);
-  buffer_add(&fix, "", 1);
-  return fix;
+  return doctor_fix("agent --redis-url URL --job-id ", self->program->job, "");
 }
 
 /* The next agent answers the steps that were taken, and runs the waiting ones. */
@@ -95,10 +91,6 @@ static void report_no_agent(struct doctor *self) {
   (void)doctor_query(self, WORDS("LLEN", keys->in), reply_to_number, &waiting);
   (void)doctor_query(self, WORDS("LLEN", keys->inflight), reply_to_number, &taken);
   (void)doctor_query(self, WORDS("GET", keys->started), reply_to_text, &started);
-  if (self->is_gone) {
-    free(started);
-    return;
-  }
   struct buffer fix = start_agent(self);
   if (taken > 0)
     doctor_report(self, FINDING_PROBLEM, fix.bytes,
@@ -121,9 +113,7 @@ static bool check_agent(struct doctor *self, int64_t redis_ms, bool *has_control
   struct error error;
   int64_t before_ms = heartbeat_age_ms(self), age_ms = -1;
   for (int i = 0; i < 3; i++) {
-    if (self->is_gone)
-      return false;
-    if (job_read_agent(program, program->keys.heartbeat, &agent, &error) != 0)
+    if (self->is_gone || job_read_agent(program, program->keys.heartbeat, &agent, &error) != 0)
       return false; /* a wrong type, or a missing right: other checks report it */
     age_ms = heartbeat_age_ms(self);
     if (age_ms >= before_ms || i == 2)
@@ -133,9 +123,9 @@ static bool check_agent(struct doctor *self, int64_t redis_ms, bool *has_control
   }
   const bool is_alive = agent.is_alive;
   *has_control = job_agent_can(&agent, "control");
-  if (!self->is_gone && is_alive)
+  if (is_alive)
     report_agent(self, &agent, age_ms, redis_ms);
-  else if (!self->is_gone)
+  else
     report_no_agent(self);
   job_agent_release(&agent);
   return is_alive;
@@ -149,22 +139,16 @@ struct job_key {
 
 /* Returns whether the key has its type, or does not exist. */
 static bool check_type(struct doctor *self, const struct job_key *key, bool *is_there) {
-  struct buffer fix = {0};
   char *type = NULL;
   *is_there = false;
   if (!doctor_query_optional(self, WORDS("TYPE", key->name), reply_to_text, &type) || type == NULL)
     return true;
   *is_there = strcmp(type, "none") != 0;
   const bool is_right = !*is_there || strcmp(type, key->type) == 0;
-  if (!is_right) {
-    buffer_add_string(&fix, "RENAME ");
-    doctor_add_word(&fix, key->name);
-    buffer_add_string(&fix, " ");
-    doctor_add_word(&fix, key->name);
-    buffer_add(&fix, ":wrong, or DEL it", sizeof ":wrong, or DEL it");
+  struct buffer fix = doctor_fix("DEL ", key->name, ", or RENAME it to keep the value");
+  if (!is_right)
     doctor_report(self, FINDING_PROBLEM, fix.bytes, "%s is a %s, not a %s", key->name, type,
                   key->type);
-  }
   buffer_release(&fix);
   free(type);
   return is_right;
@@ -194,7 +178,7 @@ static void check_keys(struct doctor *self, bool has_agent) {
   const size_t count = sizeof list / sizeof *list;
   bool are_right = true, is_there, is_any = false;
   int64_t shortest = -1;
-  for (size_t i = 0; i < count && !self->is_gone; i++) {
+  for (size_t i = 0; i < count; i++) {
     int64_t left = -1;
     are_right = check_type(self, &list[i], &is_there) && are_right;
     is_any |= is_there;
@@ -203,7 +187,7 @@ static void check_keys(struct doctor *self, bool has_agent) {
         left >= 0 && (shortest < 0 || left < shortest))
       shortest = left;
   }
-  if (are_right && is_any && !self->is_gone)
+  if (are_right && is_any)
     report_ttl(self, shortest, has_agent);
 }
 
@@ -211,13 +195,10 @@ static void check_keys(struct doctor *self, bool has_agent) {
 
 static void check_results(struct doctor *self) {
   const char *key = self->program->keys.results;
-  struct buffer fix = {0};
   int64_t count = 0;
-  if (doctor_query(self, WORDS("LLEN", key), reply_to_number, &count) != ANSWER_GIVEN)
+  if (doctor_query(self, WORDS("LLEN", key), reply_to_number, &count) != PIPELINE_ANSWERED)
     return;
-  buffer_add_string(&fix, "LRANGE ");
-  doctor_add_word(&fix, key);
-  buffer_add(&fix, " -3 -1 shows the oldest", sizeof " -3 -1 shows the oldest");
+  struct buffer fix = doctor_fix("LRANGE ", key, " -3 -1 shows the oldest");
   if (count > RESULTS_MANY)
     doctor_report(self, FINDING_WARNING, fix.bytes,
                   "%s results wait in %s: does the server read them?", figure_count(count).text,
@@ -246,8 +227,6 @@ static void check_events(struct doctor *self, int64_t redis_ms) {
   if (count > 0)
     (void)doctor_query(self, WORDS("XREAD", "COUNT", "1", "STREAMS", key, "0-0"), on_oldest,
                        &oldest_ms);
-  if (self->is_gone)
-    return;
   if (count == 0 || oldest_ms < 0 || redis_ms < 0) {
     doctor_report(self, FINDING_OK, NULL, "events: %s", figure_count(count).text);
     return;
@@ -267,9 +246,7 @@ bool doctor_check_job(struct doctor *self, bool *has_control) {
   const int64_t redis_ms = doctor_redis_ms(self);
   const bool has_agent = check_agent(self, redis_ms, has_control);
   check_keys(self, has_agent);
-  if (!self->is_gone)
-    check_results(self);
-  if (!self->is_gone)
-    check_events(self, redis_ms);
+  check_results(self);
+  check_events(self, redis_ms);
   return has_agent;
 }

@@ -71,14 +71,11 @@ static const char *find_fix(const struct redis_url *url, int code) {
                      : "-u rediss://…, if the port speaks TLS; or check the network";
 }
 
-void doctor_report_no_connection(struct doctor *self) {
-  struct program *program = self->program;
-  struct error error;
+void doctor_report_no_connection(struct doctor *self, const struct error *error) {
+  const struct redis_url *url = &self->program->url;
+  doctor_report(self, FINDING_PROBLEM, find_fix(url, error->code), "%s",
+                error_reply_explain(error->text, url).text);
   self->is_gone = true;
-  pipeline_connection_error(program->redis, &error);
-  pipeline_discard(program->redis);
-  doctor_report(self, FINDING_PROBLEM, find_fix(&program->url, error.code), "%s",
-                error_reply_explain(error.text, &program->url).text);
 }
 
 static void read_user(struct doctor *self) {
@@ -98,7 +95,8 @@ bool doctor_check_connection(struct doctor *self) {
   double took_ms = 0;
   for (int i = 0; i < 2; i++) { /* the first PING waits for the connection */
     const double before_ms = now_ms();
-    if (doctor_query(self, WORDS("PING"), reply_to_text, &pong) == ANSWER_LOST)
+    (void)doctor_query(self, WORDS("PING"), reply_to_text, &pong);
+    if (self->is_gone)
       return false;
     took_ms = now_ms() - before_ms;
     free(pong);

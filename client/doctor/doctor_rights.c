@@ -97,7 +97,7 @@ static bool dry_run(struct doctor *self, const char *user, const struct need *ne
   const char *words[NEED_WORDS + 4] = {"ACL", "DRYRUN", user};
   char names[2][256], *text = NULL;
   fill_words(self, need, words + 3, names);
-  if (doctor_query(self, words, reply_to_text, &text) != ANSWER_GIVEN)
+  if (doctor_query(self, words, reply_to_text, &text) != PIPELINE_ANSWERED)
     return false;
   if (text != NULL && strstr(text, "permissions to run") != NULL)
     add_missing(missing, need->words[0]);
@@ -116,7 +116,7 @@ static void try_need(struct doctor *self, const struct need *need, struct missin
     return;
   }
   fill_words(self, need, words, names);
-  if (doctor_query(self, words, reply_to_nothing, NULL) != ANSWER_REFUSED ||
+  if (doctor_query(self, words, reply_to_nothing, NULL) != PIPELINE_REFUSED ||
       !doctor_is_denied(self, &of_key))
     return;
   if (of_key)
@@ -140,18 +140,16 @@ static bool is_complete(const struct doctor *self, const struct missing_rights *
 static void report_missing(struct doctor *self, enum finding finding, const char *user,
                            const char *subject, struct missing_rights *missing,
                            const char *effect) {
-  struct buffer fix = {0};
   const bool keys = lacks_keys(self, missing);
-  buffer_add_string(&fix, "ACL SETUSER ");
-  doctor_add_word(&fix, user);
+  struct buffer rules = {0};
   if (keys) {
-    buffer_add_string(&fix, " ~sandbox:");
-    doctor_add_word(&fix, self->program->job);
-    buffer_add_string(&fix, ":*");
+    buffer_add_string(&rules, " ~sandbox:");
+    doctor_add_word(&rules, self->program->job);
+    buffer_add_string(&rules, ":*");
   }
-  if (missing->rules.length > 0)
-    buffer_add(&fix, missing->rules.bytes, missing->rules.length);
-  buffer_add(&fix, "", 1);
+  buffer_add(&rules, missing->rules.bytes, missing->rules.length);
+  buffer_add(&rules, "", 1);
+  struct buffer fix = doctor_fix("ACL SETUSER ", user, rules.bytes);
   if (missing->names.length > 0)
     doctor_report(self, finding, fix.bytes, "ACL: %s may not use %.*s%s%s", subject,
                   (int)missing->names.length, missing->names.bytes,
@@ -159,6 +157,7 @@ static void report_missing(struct doctor *self, enum finding finding, const char
   else
     doctor_report(self, finding, fix.bytes, "ACL: %s may not use the job's keys%s", subject,
                   effect);
+  buffer_release(&rules);
   buffer_release(&fix);
 }
 
@@ -172,14 +171,14 @@ static bool check_client(struct doctor *self) {
   const size_t count = sizeof client_needs / sizeof *client_needs;
   struct missing_rights missing = {0};
   bool can_dry_run = true;
-  for (size_t i = 0; i < count && !self->is_gone; i++) {
+  for (size_t i = 0; i < count; i++) {
     can_dry_run = can_dry_run && dry_run(self, self->user, &client_needs[i], &missing);
     if (!can_dry_run)
       try_need(self, &client_needs[i], &missing);
   }
-  if (!self->is_gone && !is_complete(self, &missing))
+  if (!is_complete(self, &missing))
     report_missing(self, FINDING_PROBLEM, self->user, "the user", &missing, "");
-  else if (!self->is_gone)
+  else
     doctor_report(self, FINDING_OK, NULL, "ACL: the user has the rights that the client needs%s",
                   missing.is_unsure ? "; LPUSH and LREM were not tried" : "");
   release_missing(&missing);
@@ -204,7 +203,7 @@ static bool find_user(const char *list, const char *name, char *user, size_t siz
 static bool read_agents_user(struct doctor *self, char *user, size_t size) {
   struct client_name name = keys_client_name(&self->program->keys, "");
   char *list = NULL;
-  if (doctor_query(self, WORDS("CLIENT", "LIST"), reply_to_text, &list) != ANSWER_GIVEN ||
+  if (doctor_query(self, WORDS("CLIENT", "LIST"), reply_to_text, &list) != PIPELINE_ANSWERED ||
       list == NULL)
     return false;
   const bool found = find_user(list, name.text, user, size);

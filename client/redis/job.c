@@ -189,16 +189,15 @@ int job_await_agent(struct program *program, struct job_agent *agent, struct err
 #define PAGE 500
 #define PAGES_MAX 4096
 
-/* Visits the elements of a list. Pages start small, as elements may be large, and grow; a page that
-   does not fit into a reply is read again in smaller pieces. */
+/* Visits the elements of a list from its head on. A page that does not fit into a reply is read again
+   in smaller pieces. Between two pages others push at the head and take at the tail. Then an element
+   is visited twice, but no element that stays is left out. */
 struct list_reader {
   struct pipeline *redis;
   void *owner;
-  /* Called for each element with its index, which counts from the tail and is negative if the
-     reading began there. Returns whether to go on. */
-  bool (*visit)(void *owner, const char *element, long index);
-  long at;
-  size_t size; /* elements of the next page */
+  /* Returns whether to go on. */
+  bool (*visit)(void *owner, const char *element);
+  size_t at, size; /* the next page */
   bool is_over;
 };
 
@@ -210,39 +209,30 @@ static void on_page(void *context, const redisReply *reply) {
     self->size = self->size / 4 > 0 ? self->size / 4 : 1;
     return;
   }
-  /* In a short page from the tail, the elements at its beginning have been taken meanwhile. */
-  const bool is_short = !is_truncated && count < self->size;
-  const long first = is_short && self->at < 0 ? self->at + (long)(self->size - count) : self->at;
-  self->is_over = is_short && self->at >= 0;
+  self->is_over = !is_truncated && count < self->size;
   for (size_t i = 0; i < count; i++)
-    if (!self->visit(self->owner, reply_text(reply->element[i]), first + (long)i))
+    if (!self->visit(self->owner, reply_text(reply->element[i])))
       self->is_over = true;
-  self->at += (long)self->size;
+  self->at += self->size;
   self->size = self->size * 4 < PAGE ? self->size * 4 : PAGE;
 }
 
-/* Reads from `at` on to the end of the list, or to -1. Between two pages others push at the head and
-   take at the tail. Then an element is visited twice, but no element that stays is left out. */
 static int read_list(struct program *program, const char *key, struct list_reader *self,
                      struct error *error) {
   struct pipeline_pages pages = {.redis = program->redis, .max = PAGES_MAX};
-  const bool is_from_tail = self->at < 0;
   self->redis = program->redis;
-  while (!self->is_over && (!is_from_tail || self->at < 0)) {
+  while (!self->is_over) {
     char first[24], last[24];
-    if (is_from_tail && self->size > (size_t)-self->at)
-      self->size = (size_t)-self->at;
-    (void)snprintf(first, sizeof first, "%ld", self->at);
-    (void)snprintf(last, sizeof last, "%ld", self->at + (long)self->size - 1);
+    (void)snprintf(first, sizeof first, "%zu", self->at);
+    (void)snprintf(last, sizeof last, "%zu", self->at + self->size - 1);
     if (pipeline_next_page(&pages, WORDS("LRANGE", key, first, last), on_page, self, error) != 0)
       return -1;
   }
   return 0;
 }
 
-static bool copy_element(void *owner, const char *element, long index) {
+static bool copy_element(void *owner, const char *element) {
   struct texts *texts = owner;
-  (void)index;
   texts_add(texts, memory_copy(element, strlen(element)));
   return texts->bytes <= BYTES_MAX;
 }
@@ -372,62 +362,66 @@ struct job_short_id job_shorten_step(const struct job_step *step) {
 
 /* --- one step --------------------------------------------------------------------------------- */
 
+/* An id with escapes, which servers do not write, is decoded. */
 static bool is_of_step(const char *json, const char *id) {
   struct json_member step;
+  struct error ignored;
   const size_t length = strlen(id);
-  return json_member_find(json, strlen(json), "stepId", &step) && step.length == length + 2 &&
-         strncasecmp(step.text + 1, id, length) == 0;
+  if (!json_member_find(json, strlen(json), "stepId", &step))
+    return false;
+  if (memchr(step.text, '\\', step.length) == NULL)
+    return step.length == length + 2 && strncasecmp(step.text + 1, id, length) == 0;
+  cJSON *text = json_tree_parse(step.text, step.length, &ignored);
+  const bool is_same = cJSON_IsString(text) && strcasecmp(text->valuestring, id) == 0;
+  cJSON_Delete(text);
+  return is_same;
 }
 
-struct place_search {
+struct step_search {
   const char *id;
-  size_t place;
+  size_t newer; /* elements before it in the list */
+  char *found;  /* NULL: not found yet */
 };
 
-static bool find_element(void *owner, const char *element, long index) {
-  struct place_search *self = owner;
-  if (is_of_step(element, self->id))
-    self->place = (size_t)-index;
-  return self->place == 0;
+static bool match_element(void *owner, const char *element) {
+  struct step_search *self = owner;
+  if (self->found == NULL && is_of_step(element, self->id))
+    self->found = memory_copy(element, strlen(element));
+  self->newer += self->found == NULL;
+  return self->found == NULL;
 }
 
-/* Searches from `*place` on towards the tail, or from the head if it is 0. */
-static int find_place(struct program *program, const char *key, const char *id, size_t *place,
-                      struct error *error) {
-  struct place_search search = {.id = id};
-  struct list_reader reader = {.owner = &search, .visit = find_element, .size = 4};
-  int64_t length = (int64_t)*place;
-  if (length == 0 && pipeline_length(program->redis, key, &length, error) != 0)
-    return -1;
-  reader.at = length > 0 ? -(long)length : 0;
-  if (length > 0 && read_list(program, key, &reader, error) != 0)
-    return -1;
-  *place = search.place;
-  return 0;
+/* Sets the element, or NULL. The first page is small, because elements may be large. */
+static int search_list(struct program *program, const char *key, struct step_search *search,
+                       struct error *error) {
+  struct list_reader reader = {.owner = search, .visit = match_element, .size = 8};
+  return read_list(program, key, &reader, error);
+}
+
+/* Counts the older steps in the list. */
+static int find_in_list(struct program *program, const char *key, const char *id, size_t *before,
+                        bool *is_found, struct error *error) {
+  struct step_search search = {.id = id};
+  int64_t length = 0;
+  int result = search_list(program, key, &search, error);
+  *is_found = result == 0 && search.found != NULL;
+  if (*is_found)
+    result = pipeline_length(program->redis, key, &length, error);
+  *before = length > (int64_t)search.newer + 1 ? (size_t)length - search.newer - 1 : 0;
+  free(search.found);
+  return result;
 }
 
 /* `in` comes first, as in job_read_steps. */
-static int find_in_lists(struct program *program, const char *id, struct job_place *place,
-                         struct error *error) {
+int job_find_step(struct program *program, const char *id, size_t *before, bool *is_found,
+                  struct error *error) {
   const struct keys *keys = &program->keys;
-  if (place->inflight == 0 && find_place(program, keys->in, id, &place->in, error) != 0)
-    return -1;
-  return place->in > 0 ? 0 : find_place(program, keys->inflight, id, &place->inflight, error);
-}
-
-int job_find_step(struct program *program, const char *id, struct job_place *place, size_t *before,
-                  bool *is_found, struct error *error) {
-  const bool was_known = place->in + place->inflight > 0;
-  int64_t others = 0;
-  int result = find_in_lists(program, id, place, error);
-  /* If Redis went back to older data, the step may be farther from the tail than before. */
-  if (result == 0 && was_known && place->in + place->inflight == 0)
-    result = find_in_lists(program, id, place, error);
-  *is_found = result == 0 && place->in + place->inflight > 0;
-  if (*is_found && place->in > 0)
-    result = pipeline_length(program->redis, program->keys.inflight, &others, error);
-  if (*is_found)
-    *before = place->in + place->inflight - 1 + (size_t)(others > 0 ? others : 0);
+  int64_t taken = 0;
+  int result = find_in_list(program, keys->in, id, before, is_found, error);
+  if (result != 0 || !*is_found)
+    return result != 0 ? -1 : find_in_list(program, keys->inflight, id, before, is_found, error);
+  result = pipeline_length(program->redis, keys->inflight, &taken, error);
+  *before += (size_t)(taken > 0 ? taken : 0);
   return result;
 }
 
@@ -443,57 +437,40 @@ bool job_is_running(struct program *program, const char *id) {
 
 /* --- pushing, and the result ------------------------------------------------------------------ */
 
-struct push {
-  enum { PUSH_SENT, PUSH_LOST, PUSH_DONE, PUSH_REFUSED } state;
-  struct error *error;
-};
-
-static void on_push(void *context, const redisReply *reply) {
-  struct push *self = context;
-  self->state = reply == NULL                        ? PUSH_LOST
-                : reply->type == REDIS_REPLY_INTEGER ? PUSH_DONE
-                                                     : PUSH_REFUSED;
-  if (self->state == PUSH_REFUSED)
-    (void)error_set(self->error, "%s", reply->str != NULL ? reply->str : "redis refuses the step");
-}
-
 /* Sets whether Redis has the step, or its result. */
 static int find_pushed(struct program *program, const char *id, bool *found, struct error *error) {
-  struct job_place place = {0};
+  struct step_search search = {.id = id};
   size_t before;
-  struct texts results = {0};
-  int result = job_find_step(program, id, &place, &before, found, error);
+  int result = job_find_step(program, id, &before, found, error);
   if (result == 0 && !*found)
-    result = copy_list(program, program->keys.results, &results, error);
-  for (size_t i = 0; i < results.count; i++)
-    *found |= strstr(results.texts[i], id) != NULL;
-  texts_release(&results);
+    result = search_list(program, program->keys.results, &search, error);
+  *found |= search.found != NULL;
+  free(search.found);
   return result;
 }
 
 int job_push(struct program *program, const char *id, const char *json, struct error *error) {
+  bool found;
   for (int64_t lost_ms = 0;;) {
-    struct push push = {.error = error};
-    const int64_t begin_ms = clock_monotonic_ms();
-    pipeline_send(program->redis, WORDS("LPUSH", program->keys.in, json), on_push, &push);
-    while (push.state == PUSH_SENT && pipeline_away_ms(program->redis) <= PIPELINE_TIMEOUT_MS &&
-           !pipeline_is_stopped(program->redis, begin_ms))
-      pipeline_turn(program->redis);
-    if (push.state == PUSH_SENT) {
-      pipeline_discard(program->redis);
-      (void)error_set(error, "redis does not answer; %.36s may still run", id);
+    int64_t length;
+    switch (pipeline_ask(program->redis, WORDS("LPUSH", program->keys.in, json), reply_to_number,
+                         &length, INT64_MAX, error)) {
+    case PIPELINE_ANSWERED:
+      return 0;
+    case PIPELINE_REFUSED:
+      return -1;
+    case PIPELINE_NO_ANSWER:
+      return error_set(error, "redis does not answer; %.36s may still run", id);
+    case PIPELINE_LOST:
+      break;
     }
-    if (push.state != PUSH_LOST)
-      return push.state == PUSH_DONE ? 0 : -1;
-    bool found;
     if (find_pushed(program, id, &found, error) != 0) {
       const struct error why = *error;
       return error_set(error, "%s; %.36s may still run", why.text, id);
     }
     if (found)
       return 0;
-    if (lost_ms == 0)
-      lost_ms = clock_monotonic_ms();
+    lost_ms = lost_ms != 0 ? lost_ms : clock_monotonic_ms();
     if (clock_monotonic_ms() - lost_ms > PIPELINE_TIMEOUT_MS) {
       pipeline_connection_error(program->redis, error);
       return -1;
@@ -501,25 +478,10 @@ int job_push(struct program *program, const char *id, const char *json, struct e
   }
 }
 
-struct result_search {
-  const char *id;
-  char *result;
-};
-
-static bool find_result(void *owner, const char *element, long index) {
-  struct result_search *self = owner;
-  (void)index;
-  if (is_of_step(element, self->id))
-    self->result = memory_copy(element, strlen(element));
-  return self->result == NULL;
-}
-
-/* The newest results are at the head, and this one is among them: the first page is small. */
 int job_take_result(struct program *program, const char *id, char **result, struct error *error) {
-  struct result_search search = {.id = id};
-  struct list_reader reader = {.owner = &search, .visit = find_result, .size = 32};
-  int failed = read_list(program, program->keys.results, &reader, error);
-  *result = search.result;
+  struct step_search search = {.id = id};
+  int failed = search_list(program, program->keys.results, &search, error);
+  *result = search.found;
   if (failed == 0 && *result != NULL)
     pipeline_send(program->redis, WORDS("LREM", program->keys.results, "1", *result), NULL, NULL);
   return failed;

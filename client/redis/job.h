@@ -71,15 +71,9 @@ struct job_steps {
 int job_read_steps(struct program *program, struct job_steps *steps, struct error *error);
 void job_steps_release(struct job_steps *self);
 
-/* Where a step was last seen, counted from the tail of each list from 1 on; 0: not there, or not
-   searched yet. A step only moves towards the tail, so the rest of a long list is not read again. */
-struct job_place {
-  size_t in, inflight;
-};
-
 /* Finds a step in the lists, and counts the steps before it. */
-int job_find_step(struct program *program, const char *id, struct job_place *place, size_t *before,
-                  bool *is_found, struct error *error);
+int job_find_step(struct program *program, const char *id, size_t *before, bool *is_found,
+                  struct error *error);
 
 /* Whether this is the step that was started and has no result yet. Errors count as no. */
 bool job_is_running(struct program *program, const char *id);

@@ -35,7 +35,7 @@ struct pipeline {
   size_t sent;                          /* bytes of that one */
   const int *signal;                    /* calls stop if it is not 0; may be NULL */
   int64_t away_ms;                      /* monotonic time of the loss; 0 while connected */
-  bool has_failed;
+  bool has_failed, fails_fast;
   struct error failure; /* why Redis refused the login */
 };
 
@@ -214,14 +214,6 @@ int64_t pipeline_away_ms(const struct pipeline *self) {
   return self->away_ms == 0 ? 0 : clock_monotonic_ms() - self->away_ms + 1;
 }
 
-bool pipeline_is_unreachable(const struct pipeline *self) {
-  return redis_connection_is_unreachable(self->connection);
-}
-
-bool pipeline_has_failed(const struct pipeline *self) {
-  return self->has_failed;
-}
-
 void pipeline_connection_error(const struct pipeline *self, struct error *error) {
   if (self->has_failed)
     *error = self->failure;
@@ -259,7 +251,12 @@ void pipeline_stop_on(struct pipeline *self, const int *signal) {
   self->signal = signal;
 }
 
-bool pipeline_is_stopped(const struct pipeline *self, int64_t begin_ms) {
+void pipeline_fail_fast(struct pipeline *self, bool fails_fast) {
+  self->fails_fast = fails_fast;
+}
+
+/* Whether a signal stops a command that was sent at this time. */
+static bool is_stopped(const struct pipeline *self, int64_t begin_ms) {
   return self->signal != NULL && *self->signal != 0 && clock_monotonic_ms() - begin_ms > STOP_MS;
 }
 
@@ -272,7 +269,7 @@ static bool has_repeated_commands(const struct pipeline *self) {
 
 void pipeline_flush(struct pipeline *self) {
   const int64_t begin_ms = clock_monotonic_ms();
-  while (has_repeated_commands(self) && !self->has_failed && !pipeline_is_stopped(self, begin_ms) &&
+  while (has_repeated_commands(self) && !self->has_failed && !is_stopped(self, begin_ms) &&
          clock_monotonic_ms() - begin_ms <= PIPELINE_TIMEOUT_MS)
     pipeline_turn(self);
   if (has_repeated_commands(self))
@@ -280,54 +277,65 @@ void pipeline_flush(struct pipeline *self) {
 }
 
 struct pending_call {
-  struct pipeline *redis;
   reply_handler *handler;
   void *owner;
   struct error *error;
-  enum { CALL_SENT, CALL_LOST, CALL_REFUSED, CALL_DONE } state;
+  bool is_over;
+  enum pipeline_answer answer;
 };
 
 static void on_call_reply(void *context, const redisReply *reply) {
   struct pending_call *self = context;
+  self->is_over = true;
   if (reply == NULL) {
-    self->state = CALL_LOST;
+    self->answer = PIPELINE_LOST;
   } else if (reply->type == REDIS_REPLY_ERROR) {
-    (void)error_set(self->error, "%s",
-                    redis_connection_explain(self->redis->connection, reply->str).text);
-    self->state = CALL_REFUSED;
+    (void)error_set(self->error, "%s", reply->str);
+    self->answer = PIPELINE_REFUSED;
   } else {
     self->handler(self->owner, reply);
-    self->state = CALL_DONE;
+    self->answer = PIPELINE_ANSWERED;
   }
+}
+
+enum pipeline_answer pipeline_ask(struct pipeline *self, const char *const *words,
+                                  reply_handler *handler, void *owner, int64_t timeout_ms,
+                                  struct error *error) {
+  struct pending_call call = {.handler = handler, .owner = owner, .error = error};
+  const int64_t begin_ms = clock_monotonic_ms();
+  if (!self->has_failed)
+    pipeline_send(self, words, on_call_reply, &call);
+  while (!call.is_over && !self->has_failed && !is_stopped(self, begin_ms) &&
+         !(self->fails_fast && redis_connection_is_unreachable(self->connection)) &&
+         pipeline_away_ms(self) <= PIPELINE_TIMEOUT_MS &&
+         clock_monotonic_ms() - begin_ms <= timeout_ms)
+    pipeline_turn(self);
+  if (!call.is_over)
+    call.answer = PIPELINE_NO_ANSWER;
+  if (call.answer == PIPELINE_LOST || !call.is_over)
+    pipeline_connection_error(self, error);
+  if (!call.is_over)
+    pipeline_discard(self);
+  return call.answer;
 }
 
 int pipeline_call(struct pipeline *self, const char *const *words, reply_handler *handler,
                   void *owner, struct error *error) {
-  struct pending_call call = {.redis = self, .handler = handler, .owner = owner, .error = error};
-  bool is_away = self->has_failed;
-  const int64_t begin_ms = clock_monotonic_ms();
   int64_t lost_ms = 0; /* the first loss: Redis may come back each time, and refuse each time */
-  if (!is_away)
-    pipeline_send(self, words, on_call_reply, &call);
-  while (!is_away && (call.state == CALL_SENT || call.state == CALL_LOST)) {
-    pipeline_turn(self);
-    if (call.state == CALL_LOST && lost_ms == 0)
-      lost_ms = clock_monotonic_ms();
-    is_away = self->has_failed || pipeline_away_ms(self) > PIPELINE_TIMEOUT_MS ||
-              pipeline_is_stopped(self, begin_ms) ||
-              (lost_ms > 0 && clock_monotonic_ms() - lost_ms > PIPELINE_TIMEOUT_MS);
-    if (call.state == CALL_LOST && !is_away) {
-      call.state = CALL_SENT;
-      pipeline_send(self, words, on_call_reply, &call);
+  for (;;) {
+    const enum pipeline_answer answer = pipeline_ask(self, words, handler, owner, INT64_MAX, error);
+    const int64_t now_ms = clock_monotonic_ms();
+    lost_ms = lost_ms != 0 ? lost_ms : now_ms;
+    if (answer == PIPELINE_ANSWERED)
+      return 0;
+    if (answer == PIPELINE_REFUSED) {
+      const struct error reply = *error;
+      return error_set(error, "%s", redis_connection_explain(self->connection, reply.text).text);
     }
+    if (answer == PIPELINE_NO_ANSWER || now_ms - lost_ms > PIPELINE_TIMEOUT_MS ||
+        is_stopped(self, lost_ms))
+      return -1;
   }
-  if (call.state == CALL_DONE)
-    return 0;
-  if (call.state != CALL_REFUSED) {
-    pipeline_discard(self);
-    pipeline_connection_error(self, error);
-  }
-  return -1;
 }
 
 int pipeline_get(struct pipeline *self, const char *key, char **text, struct error *error) {

@@ -55,6 +55,22 @@ void pipeline_flush(struct pipeline *self);
 /* Discards all commands without calling their handlers. Reconnects if one was sent already. */
 void pipeline_discard(struct pipeline *self);
 
+/* Sends a command once, and runs the loop until the reply is there. The error is Redis' own if it
+   refuses the command; otherwise it says why there is no connection. Gives up, and discards all
+   commands, after the timeout, on a signal, or if Redis is away or refuses the login. */
+enum pipeline_answer {
+  PIPELINE_ANSWERED,
+  PIPELINE_REFUSED,
+  PIPELINE_LOST, /* the connection was lost before the reply arrived */
+  PIPELINE_NO_ANSWER
+};
+enum pipeline_answer pipeline_ask(struct pipeline *self, const char *const *words,
+                                  reply_handler *handler, void *owner, int64_t timeout_ms,
+                                  struct error *error);
+
+/* Whether to give up as soon as an attempt to connect has failed. */
+void pipeline_fail_fast(struct pipeline *self, bool fails_fast);
+
 /* Sends a command, repeats it whenever the connection is lost, and runs the loop until the reply is
    there. Returns 0, or -1 with the error if Redis is away for PIPELINE_TIMEOUT_MS, refuses the login
    or answers with an error; then the handler is not called. */
@@ -67,9 +83,6 @@ int pipeline_length(struct pipeline *self, const char *key, int64_t *length, str
 
 /* From now on calls fail soon after `*signal` becomes nonzero. NULL ends that. */
 void pipeline_stop_on(struct pipeline *self, const int *signal);
-
-/* Whether a signal ends a call that began at this monotonic time. */
-bool pipeline_is_stopped(const struct pipeline *self, int64_t begin_ms);
 
 /* pipeline_call for one page of a long answer. It also fails if a signal has arrived since the
    previous page, and after `max` pages, as an untrusted Redis may send pages without end. */
@@ -85,12 +98,6 @@ bool pipeline_is_truncated(const struct pipeline *self);
 
 /* Returns the milliseconds since the connection was lost or first tried; 0 while it works. */
 int64_t pipeline_away_ms(const struct pipeline *self);
-
-/* Whether an attempt to connect has failed since the last connection. More attempts follow. */
-bool pipeline_is_unreachable(const struct pipeline *self);
-
-/* Whether Redis refused the login. No more attempts follow. */
-bool pipeline_has_failed(const struct pipeline *self);
 
 /* Says why there is no connection. */
 void pipeline_connection_error(const struct pipeline *self, struct error *error);

@@ -106,7 +106,7 @@ static void add_row(const struct table *self, size_t row, const size_t *widths,
 }
 
 static void print_line(struct terminal *terminal, const char *line) {
-  const size_t width = terminal->out_is_tty ? (size_t)terminal_width(terminal) : SIZE_MAX;
+  const size_t width = terminal->is_tty[0] ? (size_t)terminal_width(terminal) : SIZE_MAX;
   size_t taken, length = fit(line, width, &taken);
   const bool is_cut = line[length] != '\0';
   if (is_cut)

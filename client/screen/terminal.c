@@ -17,14 +17,14 @@
 
 void terminal_init(struct terminal *self, enum terminal_colors colors, bool quiet) {
   const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-  bool is_wanted =
+  const bool is_wanted =
       (no_color == NULL || no_color[0] == '\0') && (term == NULL || strcmp(term, "dumb") != 0);
-  *self = (struct terminal){
-      .out_is_tty = isatty(STDOUT_FILENO), .err_is_tty = isatty(STDERR_FILENO), .quiet = quiet};
-  self->out_colors =
-      colors == TERMINAL_ALWAYS || (colors == TERMINAL_AUTO && is_wanted && self->out_is_tty);
-  self->err_colors =
-      colors == TERMINAL_ALWAYS || (colors == TERMINAL_AUTO && is_wanted && self->err_is_tty);
+  *self = (struct terminal){.quiet = quiet};
+  for (int i = 0; i < 2; i++) {
+    self->is_tty[i] = isatty(i == 0 ? STDOUT_FILENO : STDERR_FILENO);
+    self->has_colors[i] =
+        colors == TERMINAL_ALWAYS || (colors == TERMINAL_AUTO && is_wanted && self->is_tty[i]);
+  }
 }
 
 /* musl buffers 1 KiB of stdout and nothing of stderr. The streams use these buffers until the
@@ -39,14 +39,14 @@ int terminal_width(const struct terminal *self) {
   const char *columns = getenv("COLUMNS");
   struct winsize size = {0};
   int width = columns != NULL ? (int)strtol(columns, NULL, 10) : 0;
-  if (width <= 0 && self->out_is_tty && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
+  if (width <= 0 && self->is_tty[0] && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
     width = size.ws_col;
   return width > 0 ? width : 80;
 }
 
 const char *terminal_color(const struct terminal *self, bool to_stderr, enum terminal_color color) {
   static const char *const sequences[] = {"\x1b[0m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[2m"};
-  return (to_stderr ? self->err_colors : self->out_colors) ? sequences[color] : "";
+  return self->has_colors[to_stderr] ? sequences[color] : "";
 }
 
 /* Returns the length of the color sequence at the beginning of the text; 0: there is none. */
@@ -88,7 +88,7 @@ static void put_visible(FILE *out, const char *text, size_t length) {
 int terminal_put(struct terminal *self, bool to_stderr, const char *bytes, size_t length) {
   FILE *out = to_stderr ? stderr : stdout;
   terminal_status(self, "");
-  if (to_stderr ? self->err_is_tty : self->out_is_tty)
+  if (self->is_tty[to_stderr])
     put_visible(out, bytes, length);
   else if (length == 1)
     (void)putc(*bytes, out);
@@ -126,7 +126,7 @@ put_message(const struct terminal *self, const char *format, va_list arguments) 
   char text[2048];
   struct buffer line = {0};
   (void)vsnprintf(text, sizeof text, format, arguments);
-  if (self->err_is_tty)
+  if (self->is_tty[1])
     printable_add(&line, text, strlen(text));
   else
     buffer_add_string(&line, text);
@@ -170,13 +170,13 @@ void terminal_say(struct terminal *self, enum terminal_color color, const char *
 }
 
 void terminal_skip_key(struct terminal *self) {
-  if (self->err_is_tty && !self->quiet && !self->has_status)
+  if (self->is_tty[1] && !self->quiet && !self->has_status)
     (void)fputs(" ", stderr);
 }
 
 void terminal_status(struct terminal *self, const char *text) {
   bool shows = text[0] != '\0';
-  if (!self->err_is_tty || self->quiet || (!shows && !self->has_status))
+  if (!self->is_tty[1] || self->quiet || (!shows && !self->has_status))
     return;
   const size_t length = strlen(text), columns = (size_t)terminal_width(self) - 1;
   struct buffer line = {0};

@@ -16,10 +16,9 @@ enum terminal_colors { TERMINAL_AUTO, TERMINAL_ALWAYS, TERMINAL_NEVER };
 enum terminal_color { COLOR_NONE, COLOR_RED, COLOR_GREEN, COLOR_YELLOW, COLOR_DIM };
 
 struct terminal {
-  bool out_is_tty, err_is_tty;
-  bool out_colors, err_colors;
-  bool quiet;      /* only errors are shown */
-  bool has_status; /* a status line is shown */
+  bool is_tty[2], has_colors[2]; /* of standard output and standard error */
+  bool quiet;                    /* only errors are shown */
+  bool has_status;               /* a status line is shown */
 };
 
 /* Call it before anything is written. */

@@ -218,7 +218,7 @@ static void on_right(void *owner, const redisReply *reply) {
 
 static void on_last(void *owner, const redisReply *reply) {
   struct exchange *self = owner;
-  self->has_last = reply != NULL && reply->type == REDIS_REPLY_ARRAY;
+  self->has_last = reply->type == REDIS_REPLY_ARRAY;
   if (self->has_last && reply->elements == 1 && event_entry_id(reply->element[0])[0] != '\0')
     memcpy(self->last, reply->element[0]->element[0]->str, reply->element[0]->element[0]->len + 1);
 }
@@ -233,14 +233,14 @@ static void try_rights(struct exchange *self) {
   pipeline_send(redis, WORDS("LREM", keys->results, "1", ""), on_right, self);
 }
 
-#define LAST_EVENT(keys) WORDS("XREVRANGE", (keys)->events, "+", "-", "COUNT", "1")
-
-/* exchange_begin has asked already. The answer may be there, or may have been lost. */
-static int await_last(struct exchange *self, struct error *error) {
+/* Before the first step. */
+static int check_rights(struct exchange *self, struct error *error) {
   struct program *program = self->program;
   if (!self->has_last) {
     try_rights(self);
-    if (pipeline_call(program->redis, LAST_EVENT(&program->keys), on_last, self, error) != 0)
+    if (pipeline_call(program->redis,
+                      WORDS("XREVRANGE", program->keys.events, "+", "-", "COUNT", "1"), on_last,
+                      self, error) != 0)
       return -1;
   }
   return self->failure == NULL ? 0
@@ -253,13 +253,9 @@ void exchange_begin(struct exchange *self, struct program *program,
   *self = (struct exchange){.program = program, .handler = handler, .owner = owner, .last = "0-0"};
   step_watch_begin(&self->watch, program);
   step_watch_catch_signals(&self->watch);
-  try_rights(self);
-  pipeline_send(program->redis, LAST_EVENT(&program->keys), on_last, self);
 }
 
 void exchange_end(struct exchange *self) {
-  if (self->watch.stream.state == EVENT_STREAM_NONE && !self->has_last)
-    pipeline_discard(self->watch.reader);
   step_watch_end(&self->watch);
   free(self->result);
   free(self->failure);
@@ -303,7 +299,7 @@ int exchange_step(struct exchange *self, const char *id, const char *json,
   if (code != 0 && self->policy != EXCHANGE_IS_CLEANING)
     return code;
   begin_step(self, id);
-  if (await_last(self, &error) != 0 || job_push(self->program, id, json, &error) != 0) {
+  if (check_rights(self, &error) != 0 || job_push(self->program, id, json, &error) != 0) {
     terminal_error(&self->program->terminal, "%s", error.text);
     code = exchange_check_signals(self);
     return code != 0 ? code : EXIT_CLIENT;

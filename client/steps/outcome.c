@@ -73,7 +73,7 @@ struct outcome outcome_make(const char *result, struct completion completion, bo
 
 void outcome_say(struct program *program, const char *id, const struct outcome *outcome) {
   struct buffer text = {0};
-  if (!program->terminal.err_is_tty)
+  if (!program->terminal.is_tty[1])
     return;
   buffer_add_format(&text, "%s %s %s", outcome->code == 0 ? "✓" : "✗", id, outcome->text);
   if (outcome->seconds >= 0)

@@ -128,13 +128,9 @@ static int write_out(struct recording *self, size_t least, struct error *error) 
   return 0;
 }
 
-static off_t position(const struct recording *self) {
-  return self->written + (off_t)self->text.length;
-}
-
 /* Reserves a line of spaces, and returns its position. */
 static off_t add_capacity(struct recording *self, size_t size) {
-  off_t at = position(self);
+  const off_t at = self->written + (off_t)self->text.length;
   memset(buffer_space(&self->text, size), ' ', size);
   self->text.length += size;
   buffer_add_string(&self->text, "\n");
@@ -159,11 +155,11 @@ static int open_beside(struct recording *self, const char *path, const struct re
     return error_set(error, "cannot write %.150s: it is %s", path,
                      printable_file_kind(status.st_mode));
   const char *slash = strrchr(self->path, '/'), *name = slash != NULL ? slash + 1 : self->path;
-  self->directory_name = slash == NULL ? memory_copy(".", 1)
-                         : slash == self->path
-                             ? memory_copy("/", 1)
-                             : memory_copy(self->path, (size_t)(slash - self->path));
-  self->directory = open(self->directory_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  char *directory = slash == NULL         ? memory_copy(".", 1)
+                    : slash == self->path ? memory_copy("/", 1)
+                                          : memory_copy(self->path, (size_t)(slash - self->path));
+  self->directory = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  free(directory);
   if (self->directory >= 0 && other != NULL && is_same_file(other, self->directory, name))
     return error_set(error, "cannot write %.150s: it is already being written", path);
   if (self->directory < 0 || staged_file_begin(&self->file, self->directory, name, 0666) != 0)
@@ -468,7 +464,6 @@ void recording_release(struct recording *self) {
   if (self->directory >= 0)
     close(self->directory);
   free(self->path);
-  free(self->directory_name);
   buffer_release(&self->text);
   *self = RECORDING_NONE;
 }

@@ -20,7 +20,7 @@ enum recording_line { LINE_CLOSED, LINE_STDOUT, LINE_STDERR };
 
 struct recording {
   enum recording_format format;
-  char *path, *directory_name;
+  char *path;
   int directory;
   struct staged_file file;
   struct buffer text; /* not written yet */

@@ -90,7 +90,6 @@ void step_watch_expect(struct step_watch *self, const char *id) {
     terminal_status(&self->program->terminal, "");
   self->id = id;
   self->step = WATCH_STEP_WAITS;
-  self->place = (struct job_place){0};
   self->checked_ms = self->alive_ms = self->present_ms = clock_monotonic_ms();
 }
 
@@ -120,9 +119,9 @@ bool step_watch_look(struct step_watch *self) {
   struct error ignored;
   size_t before = 0;
   bool is_found;
-  if (self->step == WATCH_STEP_STARTED && job_is_running(self->program, self->id))
+  if (job_is_running(self->program, self->id))
     return true;
-  if (job_find_step(self->program, self->id, &self->place, &before, &is_found, &ignored) != 0)
+  if (job_find_step(self->program, self->id, &before, &is_found, &ignored) != 0)
     return true;
   if (is_found && self->step != WATCH_STEP_STARTED)
     show_place(self, before);

@@ -36,7 +36,6 @@ struct step_watch {
   enum watch_output output;        /* the owner sets it: READ to be told, LOST if a write failed */
   struct pipeline *reader, *spare; /* the reader is the program's */
   struct event_stream stream;
-  struct job_place place;
   int signal_fd;
   struct event *signals, *tick;
   int signal;                               /* one that the owner has not handled; 0: none */

@@ -102,7 +102,7 @@ void transfer_in_release(struct transfer_in *self) {
 int transfer_print(struct file_steps *steps, const char *path, bool to_stderr) {
   struct transfer_in in = {.steps = steps, .path = path};
   struct terminal *terminal = &steps->program->terminal;
-  const bool is_tty = to_stderr ? terminal->err_is_tty : terminal->out_is_tty;
+  const bool is_tty = terminal->is_tty[to_stderr];
   struct buffer rest = {0};
   bool is_over = false;
   int code = 0;
