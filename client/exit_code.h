@@ -1,7 +1,7 @@
 #ifndef CLIENT_EXIT_CODE_H
 #define CLIENT_EXIT_CODE_H
 
-/* The exit codes of `sandbox`, besides the ones of commands. They follow timeout(1), env(1) and
+/* The exit codes of `sandbox` itself. They follow timeout(1), env(1) and
    docker-run(1). 128 + N stands for signal N. */
 #define EXIT_FOUND 1 /* a file is missing, grep found nothing, or doctor found a problem */
 #define EXIT_USAGE 64

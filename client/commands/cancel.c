@@ -3,7 +3,6 @@
 #include <strings.h>
 
 #include "client/commands/command.h"
-#include "client/exit_code.h"
 #include "client/redis/control.h"
 #include "client/redis/job.h"
 #include "client/steps/step_text.h"

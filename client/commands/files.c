@@ -1,12 +1,9 @@
 /* read, write, edit, ls, grep, tree: run the file kinds and show their answers. */
-#include <errno.h>
 #include <getopt.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/utf8.h"
 #include "client/commands/command.h"
@@ -186,24 +183,11 @@ int read_command(struct program *program, int argc, char **argv) {
 
 /* --- write ------------------------------------------------------------------------------------ */
 
-/* Reads `size` bytes, or fewer at the end. Returns 0, or the exit code. */
+/* Returns 0, or the exit code. */
 static int read_input(struct file_steps *steps, struct buffer *input, size_t size) {
-  ssize_t length = 1;
-  input->length = 0;
-  while (length > 0 && input->length < size) {
-    const int code = exchange_wait_for(&steps->exchange, STDIN_FILENO, POLLIN);
-    if (code != 0)
-      return code;
-    length = read(STDIN_FILENO, buffer_space(input, size - input->length), size - input->length);
-    if (length > 0)
-      input->length += (size_t)length;
-    else if (length < 0 && (errno == EINTR || errno == EAGAIN))
-      length = 1;
-  }
-  if (length >= 0)
-    return 0;
-  file_steps_error(steps, "cannot read standard input: %s", strerror(errno));
-  return EXIT_CLIENT;
+  struct error error;
+  int code = exchange_read_input(&steps->exchange, input, size, &error);
+  return code >= 0 ? code : terminal_fail(&steps->program->terminal, &error);
 }
 
 static int write_pieces(struct file_steps *steps, const char *path) {

@@ -1,12 +1,9 @@
 /* run: runs a command in the queue, shows its output, and exits with its code. */
-#include <errno.h>
 #include <getopt.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/utf8.h"
@@ -20,7 +17,8 @@
 #define STEP_MAX ((size_t)64 * 1024 * 1024)
 
 struct run_options {
-  const char *directory, *script, *id;
+  const char *directory, *id;
+  char *script[3];  /* "sh", "-c", and the script of -c, or NULL */
   char **variables; /* NAME=value */
   size_t variable_count;
   unsigned long long timeout;
@@ -94,17 +92,8 @@ static int finish(struct run_step *self, struct exchange_answer *answer) {
 /* --- the step --------------------------------------------------------------------------------- */
 
 static int read_input(struct exchange *exchange, struct buffer *input, struct error *error) {
-  ssize_t length = -1;
-  do {
-    if (exchange_wait_for(exchange, STDIN_FILENO, POLLIN) != 0)
-      return error_set(error, "interrupted");
-    char *space = buffer_space(input, 64 * 1024);
-    length = read(STDIN_FILENO, space, 64 * 1024);
-    if (length > 0)
-      input->length += (size_t)length;
-  } while ((length > 0 || (length < 0 && errno == EINTR)) && input->length <= INPUT_MAX);
-  if (length < 0)
-    return error_set(error, "cannot read standard input: %s", strerror(errno));
+  if (exchange_read_input(exchange, input, INPUT_MAX + 1, error) != 0)
+    return -1;
   if (input->length > INPUT_MAX)
     return error_set(error, "standard input has more than %zu bytes: use cp", INPUT_MAX);
   if (input->length > 0 && utf8_valid_prefix(input->bytes, input->length) != input->length)
@@ -114,17 +103,11 @@ static int read_input(struct exchange *exchange, struct buffer *input, struct er
 
 static int make_step(const struct run_options *options, const char *id, struct exchange *exchange,
                      struct buffer *json, struct error *error) {
-  static char dash_c[] = "-c";
   struct buffer input = {0};
   int result = options->input ? read_input(exchange, &input, error) : 0;
   step_text_begin(json, id, "run");
-  step_text_string(json, "command", options->script != NULL ? "sh" : options->command[0]);
-  if (options->script != NULL) {
-    char *const args[] = {dash_c, (char *)options->script};
-    step_text_strings(json, "args", args, 2);
-  } else {
-    step_text_strings(json, "args", options->command + 1, (size_t)options->words - 1);
-  }
+  step_text_string(json, "command", options->command[0]);
+  step_text_strings(json, "args", options->command + 1, (size_t)options->words - 1);
   if (options->directory != NULL)
     step_text_string(json, "workingDirectory", options->directory);
   if (options->timeout > 0)
@@ -217,12 +200,12 @@ static int add_variable(struct run_options *options, const char *text) {
   return 0;
 }
 
-static int set_option(struct run_options *options, int flag, const char *value) {
+static int set_option(struct run_options *options, int flag, char *value) {
   char *end = NULL;
   if (flag == 'w')
     options->directory = value;
   else if (flag == 'c')
-    options->script = value;
+    options->script[2] = value;
   else if (flag == 'i')
     options->input = true;
   else if (flag == 'D')
@@ -247,13 +230,16 @@ static int read_options(struct run_options *options, int argc, char **argv) {
   for (int flag; (flag = getopt_long(argc, argv, "+w:e:t:ic:", flags, NULL)) != -1;)
     if (set_option(options, flag, optarg) != 0)
       return -1;
-  options->command = argv + optind;
-  options->words = argc - optind;
-  return (options->script == NULL) == (options->words > 0) ? 0 : -1;
+  const bool is_script = options->script[2] != NULL;
+  options->command = is_script ? options->script : argv + optind;
+  options->words = is_script ? 3 : argc - optind;
+  return is_script == (optind == argc) ? 0 : -1;
 }
 
 int run_command(struct program *program, int argc, char **argv) {
-  struct run_options options = {.variables =
+  static char sh[] = "sh", dash_c[] = "-c";
+  struct run_options options = {.script = {sh, dash_c},
+                                .variables =
                                     memory_zeros(((size_t)argc + 1) * sizeof *options.variables)};
   int code =
       read_options(&options, argc, argv) == 0 ? run_in_queue(program, &options) : COMMAND_USAGE;

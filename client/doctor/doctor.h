@@ -8,8 +8,8 @@
 #include "base/buffer.h"
 #include "client/program.h"
 
-/* Diagnoses problems, and reports each finding as a line with a fix. The hard part is a Redis that is
-   broken or refuses most commands: each query has its own timeout, and a refusal is an answer.
+/* Diagnoses problems, and reports each finding as a line with a fix. The hard part is a Redis that
+   is broken or refuses most commands: each query has its own timeout, and a refusal is an answer.
    doctor.c has findings and queries; the other files check Redis, rights and the job. */
 #define DOCTOR_TIMEOUT_MS 3000
 

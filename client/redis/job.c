@@ -189,9 +189,9 @@ int job_await_agent(struct program *program, struct job_agent *agent, struct err
 #define PAGE 500
 #define PAGES_MAX 4096
 
-/* Visits the elements of a list from its head on. A page that does not fit into a reply is read again
-   in smaller pieces. Between two pages others push at the head and take at the tail. Then an element
-   is visited twice, but no element that stays is left out. */
+/* Visits the elements of a list from its head on. A page that does not fit into a reply is read
+   again in smaller pieces. Between two pages others push at the head and take at the tail. Then an
+   element is visited twice, but no element that stays is left out. */
 struct list_reader {
   struct pipeline *redis;
   void *owner;

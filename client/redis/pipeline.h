@@ -72,12 +72,13 @@ enum pipeline_answer pipeline_ask(struct pipeline *self, const char *const *word
 void pipeline_fail_fast(struct pipeline *self, bool fails_fast);
 
 /* Sends a command, repeats it whenever the connection is lost, and runs the loop until the reply is
-   there. Returns 0, or -1 with the error if Redis is away for PIPELINE_TIMEOUT_MS, refuses the login
-   or answers with an error; then the handler is not called. */
+   there. Returns 0, or -1 with the error if Redis is away for PIPELINE_TIMEOUT_MS, refuses the
+   login or answers with an error; then the handler is not called. */
 int pipeline_call(struct pipeline *self, const char *const *words, reply_handler *handler,
                   void *owner, struct error *error);
 
-/* pipeline_call for GET, whose text the caller frees (NULL: the key does not exist), and for LLEN. */
+/* pipeline_call for GET, whose text the caller frees (NULL: the key does not exist), and for LLEN.
+   */
 int pipeline_get(struct pipeline *self, const char *key, char **text, struct error *error);
 int pipeline_length(struct pipeline *self, const char *key, int64_t *length, struct error *error);
 

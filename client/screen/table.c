@@ -61,7 +61,8 @@ static wchar_t decode(const char *text, size_t length) {
   return character;
 }
 
-/* Returns how many bytes at the start fit into the columns, and sets how many columns these take. */
+/* Returns how many bytes at the start fit into the columns, and sets how many columns these take.
+   */
 static size_t fit(const char *text, size_t capacity, size_t *taken) {
   size_t at = 0, length = strlen(text);
   *taken = 0;

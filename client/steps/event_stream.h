@@ -6,9 +6,9 @@
 #include "client/redis/pipeline.h"
 #include "client/steps/event.h"
 
-/* Reads the events of a job while they arrive, each once and in order, also across lost connections.
-   The hard part is to read ahead while a step prints much, so that Redis does not wait for the
-   client. From begin to end, the loop calls event() for each event, and then turn(). */
+/* Reads the events of a job while they arrive, each once and in order, also across lost
+   connections. The hard part is to read ahead while a step prints much, so that Redis does not wait
+   for the client. From begin to end, the loop calls event() for each event, and then turn(). */
 struct event_stream_handler {
   void (*event)(void *owner, const struct event_view *view);
   /* All events that were available have been delivered. */

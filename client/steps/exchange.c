@@ -4,10 +4,12 @@
  */
 #include "client/steps/exchange.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/frontends/redis/connection/error_reply.h"
 #include "base/clock.h"
@@ -275,8 +277,8 @@ static void begin_step(struct exchange *self, const char *id) {
   step_watch_choose_connection(&self->watch);
 }
 
-/* A step leaves the lists when its result is pushed. If it has left them and has no result, somebody
-   else took that. */
+/* A step leaves the lists when its result is pushed. If it has left them and has no result,
+   somebody else took that. */
 static void take_result(struct exchange *self) {
   struct error ignored;
   bool is_there = true;
@@ -338,4 +340,22 @@ int exchange_wait_for(struct exchange *self, int fd, short events) {
     if (poll(fds, 2, -1) > 0 && fds[0].revents != 0)
       return 0;
   return code;
+}
+
+int exchange_read_input(struct exchange *self, struct buffer *input, size_t size,
+                        struct error *error) {
+  ssize_t length = 1;
+  input->length = 0;
+  while (length != 0 && input->length < size) {
+    const size_t left = size - input->length, count = left < 65536 ? left : 65536;
+    const int code = exchange_wait_for(self, STDIN_FILENO, POLLIN);
+    if (code != 0)
+      return code;
+    length = read(STDIN_FILENO, buffer_space(input, count), count);
+    if (length > 0)
+      input->length += (size_t)length;
+    else if (length < 0 && errno != EINTR && errno != EAGAIN)
+      return error_set(error, "cannot read standard input: %s", strerror(errno));
+  }
+  return 0;
 }

@@ -85,4 +85,9 @@ int exchange_check_signals(struct exchange *self);
 /* Waits for these events of poll(2). Returns 0, or the exit code if a signal has arrived. */
 int exchange_wait_for(struct exchange *self, int fd, short events);
 
+/* Reads `size` bytes of standard input, or fewer at its end. Returns 0, -1 with the error, or the
+   exit code if a signal has arrived. */
+int exchange_read_input(struct exchange *self, struct buffer *input, size_t size,
+                        struct error *error);
+
 #endif

@@ -9,8 +9,8 @@
 #include "base/staged_file.h"
 #include "client/steps/event.h"
 
-/* Writes the output of one step to a file, which appears when it is complete. Functions return 0, or
-   -1 with the error. Several recordings are released in the reverse order of their begins. */
+/* Writes the output of one step to a file, which appears when it is complete. Functions return 0,
+   or -1 with the error. Several recordings are released in the reverse order of their begins. */
 enum recording_format {
   RECORDING_PAGE, /* HTML without scripts or external resources */
   RECORDING_CAST  /* asciinema, version 2 */
@@ -43,8 +43,8 @@ struct recording {
     .directory = -1, .file = STAGED_FILE_NONE                                                      \
   }
 
-/* The job and the id are borrowed. The file must not be the one of `other`, which may be NULL. Waits
-   while another process makes the same file. */
+/* The job and the id are borrowed. The file must not be the one of `other`, which may be NULL.
+   Waits while another process makes the same file. */
 int recording_begin(struct recording *self, enum recording_format format, const char *path,
                     const struct recording *other, const char *job, const char *id,
                     struct error *error);

@@ -56,8 +56,8 @@ static int ask_piece(struct file_steps *steps, const char *path, uint64_t offset
   return file_steps_do(steps, answer);
 }
 
-/* A file without a size, as in /proc, has as its size what was read so far: a complete piece may not
-   be the last one. */
+/* A file without a size, as in /proc, has as its size what was read so far: a complete piece may
+   not be the last one. */
 int transfer_next(struct transfer_in *self) {
   uint64_t size = 0;
   const char *failed = NULL;

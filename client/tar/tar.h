@@ -8,9 +8,10 @@
 
 /*
  * Packs and unpacks directories for `sandbox cp`. The tar of this machine is not used: the carrier
- * image has none, and the archive of a sandbox is not trusted. The hard part is to unpack it without
- * leaving the directory. Archives are written as ustar, with long names and sizes from 8 GiB on as
- * GNU tar writes them, because busybox and toybox do not read pax. All of these and pax are read.
+ * image has none, and the archive of a sandbox is not trusted. The hard part is to unpack it
+ * without leaving the directory. Archives are written as ustar, with long names and sizes from 8
+ * GiB on as GNU tar writes them, because busybox and toybox do not read pax. All of these and pax
+ * are read.
  */
 
 /* --- writing ---------------------------------------------------------------------------------- */

@@ -239,8 +239,8 @@ static char *clean_name(struct unpack *self, const char *name) {
   return clean.bytes;
 }
 
-/* Opens the directory of a clean name, for the caller to close. Returns -1 with errno. `makes`: makes
-   missing directories. */
+/* Opens the directory of a clean name, for the caller to close. Returns -1 with errno. `makes`:
+   makes missing directories. */
 static int open_parent(struct unpack *self, const char *name, bool makes, const char **last) {
   int at = fcntl(self->root, F_DUPFD_CLOEXEC, 0);
   const char *slash;

@@ -16,8 +16,8 @@ struct step {
   int results; /* how many were taken */
 };
 
-/* Works like the live server: reads events with XREAD from the last one on, and pops any result with
-   RPOP. It discards results that nobody waits for. */
+/* Works like the live server: reads events with XREAD from the last one on, and pops any result
+   with RPOP. It discards results that nobody waits for. */
 struct producer {
   struct job *job;
   struct step steps[STEPS];

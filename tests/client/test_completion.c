@@ -1,4 +1,5 @@
-/* Completion in an interactive bash: names from Redis and of files are offered but never executed. */
+/* Completion in an interactive bash: names from Redis and of files are offered but never executed.
+   */
 #include <string.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-/* sandbox run while Redis is killed and restarted with its data: each line arrives once, and the exit
-   code is kept. */
+/* sandbox run while Redis is killed and restarted with its data: each line arrives once, and the
+   exit code is kept. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>

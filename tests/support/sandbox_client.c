@@ -19,8 +19,8 @@ static const char *program(void) {
   return path == NULL || *path == '\0' ? "build/sandbox" : path;
 }
 
-/* Adds the variables, which the harness removes from the environment. Waits for the heartbeat if the
-   job has an agent. */
+/* Adds the variables, which the harness removes from the environment. Waits for the heartbeat if
+   the job has an agent. */
 static const char *with_variables(struct job *job, const char *script) {
   if (job->agent != NULL && agent_process_is_running(job->agent))
     assert_true(wait_until(job_agent_waits, job, WAIT_BOUND_MS));
