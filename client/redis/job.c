@@ -275,9 +275,13 @@ static void add_step(struct job_steps *self, const char *json, const char *runni
   cJSON_Delete(tree);
 }
 
+struct sorted_step {
+  struct job_step *step;
+};
+
 static int compare_ids(const void *left, const void *right) {
-  const struct job_step *a = *(struct job_step *const *)left;
-  const struct job_step *b = *(struct job_step *const *)right;
+  const struct job_step *a = ((const struct sorted_step *)left)->step;
+  const struct job_step *b = ((const struct sorted_step *)right)->step;
   const int order = strcasecmp(a->id, b->id);
   return order != 0 ? order : (a > b) - (a < b);
 }
@@ -291,12 +295,13 @@ static void lengthen_short_id(struct job_step *self, const struct job_step *othe
 /* Keeps the first step of each id, and makes the short ids unique. The id that has the most in
    common with another one is its neighbor in sorted order. */
 static void deduplicate_steps(struct job_steps *self) {
-  struct job_step **sorted = memory_allocate((self->count + 1) * sizeof *sorted), *last = NULL;
+  struct sorted_step *sorted = memory_allocate((self->count + 1) * sizeof *sorted);
+  struct job_step *last = NULL;
   for (size_t i = 0; i < self->count; i++)
-    sorted[i] = &self->list[i];
+    sorted[i].step = &self->list[i];
   qsort(sorted, self->count, sizeof *sorted, compare_ids);
   for (size_t i = 0; i < self->count; i++) {
-    struct job_step *step = sorted[i];
+    struct job_step *step = sorted[i].step;
     if (last != NULL && strcmp(step->id, "?") != 0 && strcasecmp(last->id, step->id) == 0) {
       release_step(step);
       continue;

@@ -170,7 +170,7 @@ static bool read_extra(struct unpack *self, const struct tar_header *header, int
     *place = text;
     return true;
   }
-  if (*result == 0 && header->type == TAR_PAX)
+  if (*result == 0 && text != NULL && header->type == TAR_PAX)
     read_pax(self, text, (size_t)size);
   free(text);
   return true;
