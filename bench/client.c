@@ -1,7 +1,7 @@
 /*
- * The client for people: `sandbox run -- true`, from exec to exit, beside the same step by a
- * program that makes three round trips (programs/order.c); and of 1,000,000 lines, beside the same
- * step with nobody reading what it prints.
+ * The client: `sandbox run -- true`, from exec to exit, beside a program that does the same in
+ * three round trips (programs/order.c); and a run of 1,000,000 lines, beside the same step while
+ * nobody reads its events.
  */
 #include <fcntl.h>
 #include <spawn.h>
@@ -33,7 +33,7 @@ struct client_bench {
   unsigned long steps;
 };
 
-/* $SANDBOX, else what lies beside the agent. */
+/* $SANDBOX, or the client next to the agent. */
 static void find_client(char out[PATH_MAX]) {
   const char *client = getenv("SANDBOX");
   char path[PATH_MAX] = "";
@@ -45,7 +45,7 @@ static void find_client(char out[PATH_MAX]) {
     fail_msg("no program %s; SANDBOX names the client", client != NULL ? client : path);
 }
 
-/* The largest stream: nothing is trimmed before it is read. */
+/* The stream is unbounded, so that nothing is trimmed before it is read. */
 static void *begin(void) {
   struct client_bench *self = calloc(1, sizeof *self);
   assert_non_null(self);
@@ -112,20 +112,18 @@ static double unread_seconds(struct client_bench *self) {
 }
 
 static void measure_steps(struct client_bench *self, struct samples *samples) {
-  struct latencies ours = {0}, ceiling = {0};
+  double ours[STEPS], ceiling[STEPS];
   for (int i = 0; i < WARM_UP; i++)
     (void)client_ms(self);
   for (int i = 0; i < STEPS; i++) {
-    latencies_add(&ours, client_ms(self));
-    latencies_add(&ceiling, order_ms(self));
+    ours[i] = client_ms(self);
+    ceiling[i] = order_ms(self);
   }
-  samples_add(samples, STEP, OURS, latencies_quantile(&ours, 0.5));
-  samples_add(samples, STEP, CEILING, latencies_quantile(&ceiling, 0.5));
-  latencies_release(&ours);
-  latencies_release(&ceiling);
+  samples_add(samples, STEP, OURS, latency_quantile(ours, STEPS, 0.5));
+  samples_add(samples, STEP, CEILING, latency_quantile(ceiling, STEPS, 0.5));
 }
 
-/* Who begins is in turns. */
+/* They take turns to begin. */
 static void measure_lines(struct client_bench *self, size_t round, struct samples *samples) {
   for (size_t i = 0; i < 2; i++) {
     bool is_ours = (round + i) % 2 == 0;
@@ -150,16 +148,11 @@ static void end(void *context) {
 }
 
 static const struct row rows[] = {
-    [STEP] = {"sandbox run -- true", "ms", "three round trips by a bare program", RATIO_AT_MOST,
+    [STEP] = {"sandbox run -- true", "ms", "a bare program with three round trips", RATIO_AT_MOST,
               1.3, 0},
     [LINES_ROW] = {"sandbox run, 1,000,000 lines", "lines/s", "the same step, unread",
                    RATIO_AT_LEAST, 0.8, 0},
 };
 
-const struct measurement bench_client = {.name = "client",
-                                         .rows = rows,
-                                         .row_count = sizeof rows / sizeof *rows,
-                                         .rounds = ROUNDS,
-                                         .begin = begin,
-                                         .round = round_of_both,
-                                         .end = end};
+const struct measurement bench_client = {"client",      rows, ROW_COUNT(rows), ROUNDS, begin,
+                                         round_of_both, end};

@@ -8,8 +8,8 @@
 #include "tests/support/redis_server.h"
 
 /*
- * Where agents and bare senders reach the server: its port of plain TCP, or a second one of TLS,
- * for which there is an authority of its own with a certificate for the loopback.
+ * Where agents and bare senders reach the server: its port for plain TCP, or a second one for TLS,
+ * with an authority of the bench's own and a certificate for the loopback.
  *
  *   server = endpoint_start(&endpoint, is_tls)
  *   endpoint.url, endpoint.authority
@@ -19,17 +19,16 @@
 struct endpoint {
   int port;
   char url[64];
-  struct certificates *certificates; /* these and what follows: NULL or empty without TLS */
+  struct certificates *certificates; /* from here on: NULL or empty without TLS */
   char authority[PATH_MAX];          /* a file, for --cacert */
-  struct tls *tls;                   /* of the bare senders */
+  struct tls *tls;                   /* for the bare senders */
 };
 
-/* The server is the caller's to stop, before the endpoint is released. */
+/* The caller stops the server before it releases the endpoint. */
 struct redis_server *endpoint_start(struct endpoint *self, bool is_tls);
 void endpoint_release(struct endpoint *self);
 
-/* A connected transport after its handshake, which does not block and does not delay. Its caller
-   frees it. */
+/* Returns a connected, non-blocking transport after its handshake. The caller frees it. */
 struct transport *endpoint_connect(const struct endpoint *self);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * From an order until everybody is dead: each process has a FIFO open, which has no writer then. A
- * cancel sends SIGTERM first; the death of an agent kills at once.
+ * How long it takes until every process of a step is dead. Each of them has a FIFO open, which has
+ * no writer then. A cancel sends SIGTERM first; the death of an agent kills at once.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -20,7 +20,7 @@
 #define TREES 16
 #define ENDS 10
 
-/* Everybody is there, and dead, within this, in milliseconds. */
+/* Within this, in milliseconds, all processes have started, or are dead. */
 #define BOUND_MS 20000
 
 enum { ONCE, CANCELLED, RESTLESS, BOMB };
@@ -53,7 +53,7 @@ static void await_bytes(int fifo, size_t count) {
     if (length > 0)
       count -= (size_t)length;
     else if (latency_now_ms() > end_ms)
-      fail_msg("%zu processes have not come", count);
+      fail_msg("%zu processes did not start", count);
   }
 }
 
@@ -127,26 +127,21 @@ static void *begin(void) {
 static void round_of_all(void *context, size_t round, struct samples *samples) {
   (void)round;
   const struct ends_bench *self = context;
-  struct latencies once = {0}, spawn = {0}, cancelled = {0}, restless = {0}, bomb = {0};
+  double once[STARTS], spawn[STARTS], cancelled[ENDS], restless[ENDS], bomb[ENDS];
   for (int i = 0; i < STARTS; i++) {
-    latencies_add(&once, piped_once_ms(self->nothing));
-    latencies_add(&spawn, spawn_ms(self));
+    once[i] = piped_once_ms(self->nothing);
+    spawn[i] = spawn_ms(self);
   }
   for (int i = 0; i < ENDS; i++) {
-    latencies_add(&cancelled, cancel_ms(self));
-    latencies_add(&restless, death_ms(self, "restless", 1));
-    latencies_add(&bomb, death_ms(self, "bomb", 128));
+    cancelled[i] = cancel_ms(self);
+    restless[i] = death_ms(self, "restless", 1);
+    bomb[i] = death_ms(self, "bomb", 128);
   }
-  samples_add(samples, ONCE, OURS, latencies_quantile(&once, 0.5));
-  samples_add(samples, ONCE, CEILING, latencies_quantile(&spawn, 0.5));
-  samples_add(samples, CANCELLED, OURS, latencies_quantile(&cancelled, 0.5));
-  samples_add(samples, RESTLESS, OURS, latencies_quantile(&restless, 0.5));
-  samples_add(samples, BOMB, OURS, latencies_quantile(&bomb, 0.5));
-  latencies_release(&once);
-  latencies_release(&spawn);
-  latencies_release(&cancelled);
-  latencies_release(&restless);
-  latencies_release(&bomb);
+  samples_add(samples, ONCE, OURS, latency_quantile(once, STARTS, 0.5));
+  samples_add(samples, ONCE, CEILING, latency_quantile(spawn, STARTS, 0.5));
+  samples_add(samples, CANCELLED, OURS, latency_quantile(cancelled, ENDS, 0.5));
+  samples_add(samples, RESTLESS, OURS, latency_quantile(restless, ENDS, 0.5));
+  samples_add(samples, BOMB, OURS, latency_quantile(bomb, ENDS, 0.5));
 }
 
 static void end(void *context) {
@@ -162,10 +157,5 @@ static const struct row rows[] = {
     [BOMB] = {"a bomb of 128's end, p50", "ms", NULL, OURS_AT_MOST, 20, 0},
 };
 
-const struct measurement bench_ends = {.name = "ends",
-                                       .rows = rows,
-                                       .row_count = sizeof rows / sizeof *rows,
-                                       .rounds = ROUNDS,
-                                       .begin = begin,
-                                       .round = round_of_all,
-                                       .end = end};
+const struct measurement bench_ends = {"ends",       rows, ROW_COUNT(rows), ROUNDS, begin,
+                                       round_of_all, end};

@@ -1,7 +1,6 @@
 /*
- * Three hundred agents that wait for steps at one Redis: what they have resident, shared pages
- * divided among those who share them; and the processor's time that they take, the server's beside
- * it.
+ * Three hundred agents that wait for steps at one Redis: their memory, where each shared page
+ * counts once, and their processor time, beside that of the server.
  */
 #include <signal.h>
 #include <unistd.h>
@@ -9,7 +8,6 @@
 #include "bench/bench.h"
 #include "bench/latency.h"
 #include "bench/measurements.h"
-#include "bench/processor.h"
 #include "bench/rig.h"
 #include "tests/support/proc.h"
 #include "tests/support/wait.h"
@@ -19,8 +17,8 @@
 #define PSS_LIMIT_MIB 150
 #define PROCESSOR_LIMIT_PERCENT 0.5
 
-/* An idle agent asks once more every 10 s (INTAKE_BLOCK_SECONDS), and all began at about the same
-   time: each one does so once in a window, and not near its ends. */
+/* An idle agent asks again every 10 s (INTAKE_BLOCK_SECONDS), and all began at about the same time:
+   each of them asks once in a window, and not near its ends. */
 #define ROUNDS 5
 #define WINDOW_SECONDS 10
 #define SETTLE_SECONDS 3
@@ -85,7 +83,7 @@ static void round_of_ours(void *context, size_t round, struct samples *samples) 
   samples_add(samples, 1, CEILING, server_ms / ms * 100);
 }
 
-/* All are told first: one after another they would take a while. */
+/* All are killed before the first one is waited for: one after another would take long. */
 static void end(void *context) {
   struct fleet_bench *self = context;
   for (size_t i = 0; i < AGENTS; i++)
@@ -104,10 +102,5 @@ static const struct row rows[] = {
      PROCESSOR_LIMIT_PERCENT, 0},
 };
 
-const struct measurement bench_fleet = {.name = "fleet",
-                                        .rows = rows,
-                                        .row_count = sizeof rows / sizeof *rows,
-                                        .rounds = ROUNDS,
-                                        .begin = begin,
-                                        .round = round_of_ours,
-                                        .end = end};
+const struct measurement bench_fleet = {"fleet",       rows, ROW_COUNT(rows), ROUNDS, begin,
+                                        round_of_ours, end};

@@ -1,10 +1,9 @@
 /*
- * A search for every matching line in a tree of 50,000 source files, which are in the page cache,
- * against GNU grep -P and ripgrep with one thread: the same files, the same directories left out,
- * the output to a file. What each has found is counted, and must be the same. One search goes by
- * the rules of the repository, whose ignore file has IGNORED lines.
- *
- * Ours is a step: from its LPUSH until its result, which holds all that was found, is here.
+ * A search for every matching line in a tree of 50,000 source files, which are in the page cache.
+ * Ours is a step, from its LPUSH until its result with all matches is here. The ceilings are GNU
+ * grep -P and ripgrep with one thread, which search the same files and write to a file. All must
+ * find the same number of lines. One search obeys the ignore file of the repository, which has
+ * IGNORED lines.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -25,7 +24,7 @@
 #define GNU_GREP "/bin/grep"
 #define RIPGREP "/usr/bin/rg"
 
-/* Each has two rows: beside GNU grep, and beside ripgrep. */
+/* Each has two rows: beside GNU grep and beside ripgrep. */
 static const char *const patterns[] = {"TransactionScope", "TODO|FIXME|HACK",
                                        "\\b\\w+Exception\\b"};
 enum {
@@ -48,13 +47,11 @@ struct grep_bench {
   redisContext *results;
   unsigned long steps;
   char tree[PATH_MAX];
-  char found[PATH_MAX + 16]; /* what a search prints */
+  char found[PATH_MAX + 16]; /* the output of a search */
   char for_gnu[LEFT_OUT][64];
   char for_ripgrep[LEFT_OUT][64];
-  int output; /* where this program's own goes */
+  int output; /* this program's own standard output */
 };
-
-/* --- one search, in ms --- */
 
 static void print_to_file(const struct grep_bench *self) {
   int fd = open(self->found, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -76,7 +73,7 @@ static size_t count_marks(const char *text, const char *mark) {
   return count;
 }
 
-/* A step's, with all that it finds; `*found` lines. */
+/* `*found` becomes the number of lines. */
 static double ours_ms(struct grep_bench *self, const char *pattern, bool by_rules, size_t *found) {
   cJSON *step = cJSON_CreateObject();
   char id[64];
@@ -131,8 +128,6 @@ static double ripgrep_ms(const struct grep_bench *self, const char *pattern, boo
   return search_ms(self, arguments);
 }
 
-/* --- what was found --- */
-
 static size_t printed_lines(const struct grep_bench *self) {
   int fd = open(self->found, O_RDONLY | O_CLOEXEC);
   struct stat file = {.st_size = 0};
@@ -175,7 +170,7 @@ static void round_of_all(void *context, size_t round, struct samples *samples) {
   measure_by_rules(context, samples);
 }
 
-/* A repository that ignores names, endings and paths of which none is there. */
+/* Makes the tree a repository that ignores names, suffixes and paths that do not exist. */
 static void write_ignore_file(const struct grep_bench *self) {
   char path[sizeof self->tree + 16];
   (void)snprintf(path, sizeof path, "%s/.git", self->tree);
@@ -209,7 +204,7 @@ static void *begin(void) {
   }
   (void)source_tree_make(self->tree, FILES, SOURCE_TREE_SEED);
   write_ignore_file(self);
-  /* GNU grep decides by it what a character is. */
+  /* For GNU grep, which decides by the locale what a character is. */
   assert_int_equal(setenv("LC_ALL", "C.UTF-8", 1), 0);
   assert_int_equal(chdir(self->tree), 0);
   self->output = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -229,7 +224,7 @@ static void end(void *context) {
   redisFree(self->results);
   agent_process_free(self->agent);
   rig_release(&self->rig);
-  free(self); /* the tree goes with the directory that it is in */
+  free(self); /* the tree is in a directory that is removed */
 }
 
 static const struct row rows[] = {
@@ -242,10 +237,5 @@ static const struct row rows[] = {
     {"grep by ignore files, beside rg", "ms", "ripgrep -j1", RATIO_AT_MOST, 1.5, 0},
 };
 
-const struct measurement bench_grep = {.name = "grep",
-                                       .rows = rows,
-                                       .row_count = sizeof rows / sizeof *rows,
-                                       .rounds = ROUNDS,
-                                       .begin = begin,
-                                       .round = round_of_all,
-                                       .end = end};
+const struct measurement bench_grep = {"grep",       rows, ROW_COUNT(rows), ROUNDS, begin,
+                                       round_of_all, end};

@@ -5,35 +5,32 @@
 
 #include "tests/test.h"
 
-double latency_now_ms(void) {
-  struct timespec now;
-  (void)clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+static double clock_ms(clockid_t clock) {
+  struct timespec time = {0};
+  if (clock_gettime(clock, &time) != 0)
+    fail_msg("clock %d cannot be read", (int)clock);
+  return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
 }
 
-void latencies_add(struct latencies *self, double ms) {
-  if (self->count == self->capacity) {
-    self->capacity = self->capacity == 0 ? 256 : 2 * self->capacity;
-    self->ms = realloc(self->ms, self->capacity * sizeof *self->ms);
-    assert_non_null(self->ms);
-  }
-  self->ms[self->count++] = ms;
+double latency_now_ms(void) {
+  return clock_ms(CLOCK_MONOTONIC);
+}
+
+double processor_ms(pid_t pid) {
+  clockid_t clock;
+  if (clock_getcpuclockid(pid, &clock) != 0)
+    fail_msg("process %d has no clock", (int)pid);
+  return clock_ms(clock);
 }
 
 static int compare(const void *left, const void *right) {
-  double a = *(const double *)left;
-  double b = *(const double *)right;
+  double a = *(const double *)left, b = *(const double *)right;
   return (a > b) - (a < b);
 }
 
-double latencies_quantile(struct latencies *self, double quantile) {
-  assert_true(self->count > 0);
-  qsort(self->ms, self->count, sizeof *self->ms, compare);
-  size_t rank = (size_t)ceil(quantile * (double)self->count);
-  return self->ms[rank > 0 ? rank - 1 : 0];
-}
-
-void latencies_release(struct latencies *self) {
-  free(self->ms);
-  *self = (struct latencies){0};
+double latency_quantile(double *ms, size_t count, double quantile) {
+  assert_true(count > 0);
+  qsort(ms, count, sizeof *ms, compare);
+  size_t rank = (size_t)ceil(quantile * (double)count);
+  return ms[rank > 0 ? rank - 1 : 0];
 }

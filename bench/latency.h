@@ -2,32 +2,19 @@
 #define BENCH_LATENCY_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
-/*
- * How long something took, many times over; in milliseconds.
- *
- *   struct latencies latencies = {0};
- *   double begin = latency_now_ms();
- *   …
- *   latencies_add(&latencies, latency_now_ms() - begin);
- *   latencies_quantile(&latencies, 0.99);
- *   latencies_release(&latencies);
- */
-struct latencies {
-  double *ms;
-  size_t count;
-  size_t capacity;
-};
+/* Clocks, and what many measured times come to. Times are in milliseconds. */
 
-/* A clock that never jumps; the time that the commands of bench/programs/ print is the same. */
+/* A clock that never jumps. The programs of bench/programs print the same one. */
 double latency_now_ms(void);
 
-void latencies_add(struct latencies *self, double ms);
+/* The processor time that a process has used so far, user and system, with its threads but without
+   its children. The kernel counts it more finely than the ticks in /proc. */
+double processor_ms(pid_t pid);
 
-/* The smallest of them that no more than 1 - `quantile` of them exceed. There must be one. */
-double latencies_quantile(struct latencies *self, double quantile);
-
-/* Forgets all, and is ready for more. */
-void latencies_release(struct latencies *self);
+/* The smallest of `count` times, at least one, that at most 1 - `quantile` of them exceed. Sorts
+   them. */
+double latency_quantile(double *ms, size_t count, double quantile);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * Measures the program beside what the machine allows.
+ * Measures the agent beside the best that the machine allows.
  *
- *   bench [--json] [NAME…]     all measurements, or those that are named
+ *   bench [--json] [NAME…]     these measurements, or all
  *
- * The program is $AGENT, and $BASELINE, if there is one, another build of it to compare with: the
- * two take turns, round by round. The server is $REDIS_SERVER, the programs of bench/programs are
- * in $BENCH_PROGRAMS. The table, or with --json the same as JSON, goes to standard output; what is
- * going on to standard error. The JSON is also kept as build/bench.json, but only when it holds
- * every measurement, each of them whole, and nothing was compared: else the file stays as it was.
- * The exit code is 0 when everything that was asked for was measured, whatever the figures are.
+ * The agent is $AGENT. $BASELINE, if it is set, is another build to compare with: the two take
+ * turns, round by round. The server is $REDIS_SERVER, the programs of bench/programs are in
+ * $BENCH_PROGRAMS. The table, or with --json the same as JSON, goes to standard output, progress to
+ * standard error. A run that has completed all measurements and compared nothing also writes its
+ * JSON to build/bench.json. The exit code is 0 if everything that was asked for was measured,
+ * whatever the figures are.
  */
 #include <errno.h>
 #include <ftw.h>
@@ -27,14 +27,12 @@
 
 #define JSON_PATH "build/bench.json"
 
-enum { MEASUREMENTS = 19 };
-
 /* In the order of the table. */
+enum { MEASUREMENTS = 14 };
 static const struct measurement *const measurements[MEASUREMENTS] = {
-    &bench_output,     &bench_output_tls, &bench_step,   &bench_queue,     &bench_read,
-    &bench_silence,    &bench_pace,       &bench_start,  &bench_start_tls, &bench_memory,
-    &bench_memory_tls, &bench_size,       &bench_inject, &bench_fleet,     &bench_grep,
-    &bench_growth,     &bench_tools,      &bench_ends,   &bench_client,
+    &bench_output, &bench_output_tls, &bench_step,   &bench_queue,      &bench_pace,
+    &bench_start,  &bench_start_tls,  &bench_memory, &bench_memory_tls, &bench_fleet,
+    &bench_grep,   &bench_tools,      &bench_ends,   &bench_client,
 };
 
 struct bench {
@@ -66,8 +64,8 @@ static sigset_t signals(void) {
   return set;
 }
 
-/* Chooses those that are named, in the order of the table; all of them when none is. Returns false
-   when a name is unknown. */
+/* Chooses the named measurements, in the order of the table, or all if none is named. Returns false
+   if a name is unknown. */
 static bool choose(struct bench *self, char **names) {
   bool wanted[MEASUREMENTS] = {false};
   for (char **name = names; *name != NULL; name++) {
@@ -92,14 +90,14 @@ static void make_directory(struct bench *self) {
   assert_int_equal(setenv("TMPDIR", self->directory, 1), 0);
 }
 
-/* What is measured from here on: the program, or the baseline. */
-static void take_up(const char *const programs[2], size_t which, struct samples *samples) {
+/* From here on, the agent or the baseline is measured. */
+static void select_program(const char *const programs[2], size_t which, struct samples *samples) {
   samples->of_baseline = which == 1;
   assert_int_equal(setenv("AGENT", programs[which], 1), 0);
 }
 
-/* In a process of its own: what one leaves in memory does not slow the next one down. Who begins a
-   round is in turns, too. */
+/* Each has a process of its own, so that what one leaves in memory does not slow down the next. The
+   two programs take turns to begin a round. */
 static _Noreturn void measure(const struct measurement *measurement, struct samples *samples) {
   const char *const programs[2] = {strdup(agent_process_program()), baseline()};
   size_t count = programs[1] == NULL ? 1 : 2;
@@ -109,7 +107,7 @@ static _Noreturn void measure(const struct measurement *measurement, struct samp
   dup2(STDERR_FILENO, STDOUT_FILENO);
   signal(SIGPIPE, SIG_IGN);
   for (size_t i = 0; i < count && measurement->begin != NULL; i++) {
-    take_up(programs, i, samples);
+    select_program(programs, i, samples);
     contexts[i] = measurement->begin();
   }
   for (size_t round = 0; round < measurement->rounds; round++) {
@@ -117,7 +115,7 @@ static _Noreturn void measure(const struct measurement *measurement, struct samp
             measurement->rounds);
     for (size_t i = 0; i < count; i++) {
       size_t which = (round + i) % count;
-      take_up(programs, which, samples);
+      select_program(programs, which, samples);
       measurement->round(contexts[which], round, samples);
     }
   }
@@ -127,15 +125,16 @@ static _Noreturn void measure(const struct measurement *measurement, struct samp
   exit(0);
 }
 
-/* Waits until the child has ended, or this program is told to. */
+/* Waits until the child has ended or a signal ends this program. */
 static void wait_for(struct bench *self, pid_t pid) {
   sigset_t set = signals();
   int number, status;
-  while (waitpid(pid, &status, WNOHANG) == 0 && self->told_to_end == 0) {
-    if ((number = sigwaitinfo(&set, NULL)) == SIGINT || number == SIGTERM)
+  for (pid_t ended = 0; ended != pid && self->told_to_end == 0;) {
+    ended = waitpid(-1, &status, WNOHANG); /* agents leave orphans to this process */
+    if (ended == 0 && ((number = sigwaitinfo(&set, NULL)) == SIGINT || number == SIGTERM))
       self->told_to_end = number;
   }
-  /* What a measurement that failed has left behind comes to this process. */
+  /* Processes that a failed measurement has left behind were re-parented to this one. */
   proc_kill_children(getpid());
   while (waitpid(-1, &status, 0) > 0 || errno == EINTR) {
   }
@@ -172,7 +171,7 @@ static void print(const struct bench *self, bool as_json, bool whole, double sec
     keep(json);
   else
     fprintf(stderr,
-            "  BENCH   not everything was measured, or compared: " JSON_PATH " stays as it was\n");
+            "  BENCH   " JSON_PATH " is unchanged: it is written by a complete run alone\n");
   if (as_json)
     printf("%s\n", json);
   else

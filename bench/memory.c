@@ -1,8 +1,8 @@
 /*
- * The most that the agent has resident: when it waits for its first step; while a step prints a
- * million lines; while one prints a line that does not end. An agent of its own for each, since the
- * kernel keeps the peak of a process. By TLS the same but for that line, with one authority; and
- * idle with those of this machine's bundle, where there is one.
+ * The resident memory of an agent that waits for its first step, and its peak while a step prints a
+ * million lines, and while a step prints a line that does not end. Each has an agent of its own,
+ * because the kernel keeps the peak of a process. Over TLS the first two, with one authority; and
+ * idle with the system's bundle of authorities, if there is one.
  */
 #include <unistd.h>
 
@@ -16,11 +16,11 @@
 #define ROUNDS 5
 
 #define IDLE_LIMIT_KIB 1024
-#define HOLD_KIB 4096 /* --hold-bytes, when nothing is said */
+#define HOLD_KIB 4096 /* the default of --hold-bytes */
 #define PEAK_LIMIT_KIB (HOLD_KIB + 2048)
 
-/* A line of 1 GB comes in pieces of 1 MiB (--line-bytes). One is in the reading buffer, and one may
-   be held beyond --hold-bytes, since a record is accepted as long as there is any room; 1 MB of the
+/* A line of 1 GB comes in pieces of 1 MiB (--line-bytes). One is in the read buffer, and one may be
+   held beyond --hold-bytes, because a record is accepted while there is any capacity. 1 MB of the
    line is kept for outputContent, and encoded again in the result. */
 #define LONG_LINE_LIMIT_KIB (12 * 1024)
 
@@ -33,7 +33,7 @@ enum { IDLE, LINES, ENDLESS, ROWS, TLS_ROWS = ENDLESS };
 struct peak {
   const char *program;
   const char *arguments; /* the inside of a JSON array */
-  const char *maxlen; /* of the stream: parts of a line are large, the server keeps few of them */
+  const char *maxlen;    /* of the stream: parts of a line are large, so the server keeps few */
 };
 
 static const struct peak peaks[ROWS] = {
@@ -42,7 +42,7 @@ static const struct peak peaks[ROWS] = {
 };
 
 static struct agent_process *start(struct rig *self, const char *const *arguments) {
-  rig_wait_idle(self, 0); /* the one before has left */
+  rig_wait_idle(self, 0); /* the previous agent has left */
   rig_do(self->redis, "FLUSHALL");
   struct agent_process *agent = rig_start_agent(self, JOB, arguments);
   rig_wait_idle(self, 1);
@@ -109,8 +109,8 @@ static void round_of_plain(void *context, size_t round, struct samples *samples)
   measure(context, ROWS, samples);
 }
 
-/* The bundle is trusted besides this server's authority, which it does not hold: from a directory
-   that has nothing else. */
+/* The bundle does not contain this server's authority. It is trusted in addition, from a directory
+   that contains nothing else. */
 static double idle_with_bundle_kib(struct rig *self) {
   char directory[PATH_MAX], link[PATH_MAX + 8];
   (void)snprintf(directory, sizeof directory, "%s/bundle-XXXXXX", getenv("TMPDIR"));
@@ -127,8 +127,7 @@ static void round_of_tls(void *context, size_t round, struct samples *samples) {
   (void)round;
   measure(context, TLS_ROWS, samples);
   if (access(SYSTEM_BUNDLE, R_OK) == 0)
-    samples_beside(samples, IDLE, "with the system's bundle, too, KiB",
-                   idle_with_bundle_kib(context));
+    samples_beside(samples, IDLE, "with the system's bundle, KiB", idle_with_bundle_kib(context));
 }
 
 static void end(void *context) {
@@ -143,22 +142,13 @@ static const struct row rows[ROWS] = {
 };
 
 static const struct row tls_rows[TLS_ROWS] = {
-    [IDLE] = {"memory by TLS, idle", "KiB", NULL, OURS_AT_MOST, TLS_IDLE_LIMIT_KIB, 0},
-    [LINES] = {"memory by TLS, 1,000,000 lines", "KiB", NULL, OURS_AT_MOST, TLS_PEAK_LIMIT_KIB, 0},
+    [IDLE] = {"memory over TLS, idle", "KiB", NULL, OURS_AT_MOST, TLS_IDLE_LIMIT_KIB, 0},
+    [LINES] = {"memory over TLS, 1,000,000 lines", "KiB", NULL, OURS_AT_MOST, TLS_PEAK_LIMIT_KIB,
+               0},
 };
 
-const struct measurement bench_memory = {.name = "memory",
-                                         .rows = rows,
-                                         .row_count = ROWS,
-                                         .rounds = ROUNDS,
-                                         .begin = begin_plain,
-                                         .round = round_of_plain,
-                                         .end = end};
+const struct measurement bench_memory = {"memory",       rows, ROW_COUNT(rows), ROUNDS, begin_plain,
+                                         round_of_plain, end};
 
-const struct measurement bench_memory_tls = {.name = "memory-tls",
-                                             .rows = tls_rows,
-                                             .row_count = TLS_ROWS,
-                                             .rounds = ROUNDS,
-                                             .begin = begin_tls,
-                                             .round = round_of_tls,
-                                             .end = end};
+const struct measurement bench_memory_tls = {
+    "memory-tls", tls_rows, ROW_COUNT(tls_rows), ROUNDS, begin_tls, round_of_tls, end};

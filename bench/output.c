@@ -1,49 +1,45 @@
 /*
- * Output: lines through a `run` step, from LPUSH to the result being in the list, by when all
- * events are in the stream. The ceiling is a sender that sends the same commands to the same
- * server, and has nothing else to do; of three depths the best.
+ * Lines of a `run` step, from its LPUSH until its result is in the list; by then all events are in
+ * the stream. The ceiling is a sender that sends the same commands to the same server and does
+ * nothing else, at the best of three depths.
  *
- * By TLS all of that is done with both by TLS, the sender's by the agent's own code; and in each
- * round an agent at a server of its own does the same by plain TCP.
+ * Over TLS both use TLS, the sender with the agent's own code. In each round an agent at another
+ * server does the same over plain TCP.
  */
-
+#include "bench/latency.h"
 #include "bench/measurements.h"
-#include "bench/printers.h"
-#include "bench/processor.h"
+#include "bench/printer.h"
 #include "bench/sender.h"
 #include "bench/xadds.h"
 #include "tests/test.h"
 
 #define LINES 1000000
+#define SENDER_KEY "sandbox:senders:events" /* as long as PRINTER_EVENTS */
 
 enum { RATE, PROCESSOR, BESIDE_PLAIN = PROCESSOR };
 
 struct output_bench {
   struct rig rig;
-  struct printers printers;
-  struct rig plain_rig; /* by TLS alone, these two */
-  struct printers plain_printers;
+  struct printer printer;
+  struct rig plain_rig; /* only over TLS, as the next */
+  struct printer plain_printer;
   bool is_tls;
   pid_t agent;
   pid_t server;
-  char source[PRINTERS_KEY_SIZE];
-  char key[PRINTERS_KEY_SIZE];
   struct xadds xadds;
 };
 
-/* One run of ours before all rounds: its events are the pattern of the ceiling's. */
+/* Ours runs once before all rounds: its events are the pattern of the sender's. */
 static struct output_bench *begin(void (*init)(struct rig *)) {
   struct output_bench *self = calloc(1, sizeof *self);
   assert_non_null(self);
   init(&self->rig);
   self->is_tls = self->rig.endpoint.tls != NULL;
-  printers_init(&self->printers, &self->rig, 1);
-  self->agent = agent_process_pid(self->printers.agents[0]);
+  printer_init(&self->printer, &self->rig);
+  self->agent = agent_process_pid(self->printer.agent);
   self->server = (pid_t)rig_info(&self->rig, "process_id");
-  printers_key(self->source, 0, "events");
-  printers_key(self->key, 1, "events");
-  (void)printers_print(&self->printers, 1, LINES);
-  xadds_init(&self->xadds, self->rig.redis, self->source, self->key, LINES);
+  (void)printer_print(&self->printer, LINES);
+  xadds_init(&self->xadds, self->rig.redis, PRINTER_EVENTS, SENDER_KEY, LINES);
   return self;
 }
 
@@ -54,14 +50,14 @@ static void *begin_plain(void) {
 static void *begin_tls(void) {
   struct output_bench *self = begin(rig_init_tls);
   rig_init(&self->plain_rig);
-  printers_init(&self->plain_printers, &self->plain_rig, 1);
-  (void)printers_print(&self->plain_printers, 1, LINES);
+  printer_init(&self->plain_printer, &self->plain_rig);
+  (void)printer_print(&self->plain_printer, LINES);
   return self;
 }
 
 static void measure_ours(struct output_bench *self, struct samples *samples) {
   double agent_ms = processor_ms(self->agent), server_ms = processor_ms(self->server);
-  double rate = LINES / printers_print(&self->printers, 1, LINES);
+  double rate = LINES / printer_print(&self->printer, LINES);
   agent_ms = (processor_ms(self->agent) - agent_ms) / LINES * 1e3;
   server_ms = (processor_ms(self->server) - server_ms) / LINES * 1e3;
   samples_add(samples, RATE, OURS, rate);
@@ -91,11 +87,10 @@ static void measure_ceiling(struct output_bench *self, struct samples *samples) 
 }
 
 static void measure_plain(struct output_bench *self, struct samples *samples) {
-  samples_add(samples, BESIDE_PLAIN, CEILING,
-              LINES / printers_print(&self->plain_printers, 1, LINES));
+  samples_add(samples, BESIDE_PLAIN, CEILING, LINES / printer_print(&self->plain_printer, LINES));
 }
 
-/* By TLS the two agents are measured one directly after the other, each first by turns. */
+/* Over TLS the two agents are measured directly after each other, and take turns to begin. */
 static void round_of_all(void *context, size_t round, struct samples *samples) {
   struct output_bench *self = context;
   if (self->is_tls && round % 2 == 1)
@@ -109,11 +104,11 @@ static void round_of_all(void *context, size_t round, struct samples *samples) {
 static void end(void *context) {
   struct output_bench *self = context;
   if (self->is_tls) {
-    printers_release(&self->plain_printers);
+    printer_release(&self->plain_printer);
     rig_release(&self->plain_rig);
   }
   xadds_release(&self->xadds);
-  printers_release(&self->printers);
+  printer_release(&self->printer);
   rig_release(&self->rig);
   free(self);
 }
@@ -126,24 +121,14 @@ static const struct row rows[] = {
 };
 
 static const struct row tls_rows[] = {
-    [RATE] = {"output by TLS, 1,000,000 lines", "lines/s",
-              "the same XADDs from a bare sender by TLS", RATIO_AT_LEAST, 0.85, 0},
-    [BESIDE_PLAIN] = {"output by TLS, beside plain TCP", "lines/s",
-                      "the same agent by plain TCP, in the same round", RATIO_AT_LEAST, 0.70, 0},
+    [RATE] = {"output over TLS, 1,000,000 lines", "lines/s",
+              "the same XADDs from a bare sender over TLS", RATIO_AT_LEAST, 0.85, 0},
+    [BESIDE_PLAIN] = {"output over TLS, beside plain TCP", "lines/s",
+                      "the same agent over plain TCP, in the same round", RATIO_AT_LEAST, 0.70, 0},
 };
 
-const struct measurement bench_output = {.name = "output",
-                                         .rows = rows,
-                                         .row_count = sizeof rows / sizeof *rows,
-                                         .rounds = 5,
-                                         .begin = begin_plain,
-                                         .round = round_of_all,
-                                         .end = end};
+const struct measurement bench_output = {"output",     rows, ROW_COUNT(rows), 5, begin_plain,
+                                         round_of_all, end};
 
-const struct measurement bench_output_tls = {.name = "output-tls",
-                                             .rows = tls_rows,
-                                             .row_count = sizeof tls_rows / sizeof *tls_rows,
-                                             .rounds = 6,
-                                             .begin = begin_tls,
-                                             .round = round_of_all,
-                                             .end = end};
+const struct measurement bench_output_tls = {
+    "output-tls", tls_rows, ROW_COUNT(tls_rows), 6, begin_tls, round_of_all, end};

@@ -1,13 +1,11 @@
 /*
- * Lines that come singly: how old they are when XREAD BLOCK has brought them to a client, how many
- * writes they take, and what they cost the server when many agents have them.
- *
- * A write is a transaction here, which the server counts.
+ * Lines that come one by one: how old they are when XREAD BLOCK delivers them to a client, how many
+ * writes they need, and what they cost the server when many agents have some. A write is a
+ * transaction, which the server counts.
  */
-
 #include "bench/bench.h"
+#include "bench/latency.h"
 #include "bench/measurements.h"
-#include "bench/processor.h"
 #include "bench/pulses.h"
 #include "tests/test.h"
 
@@ -42,13 +40,12 @@ static void *begin(void) {
 }
 
 static void measure_slow(struct pulses *self, struct samples *samples) {
-  struct latencies ages = {0};
+  double ages[SLOW_LINES];
   pulses_push(self, SLOW_LINES, SLOW_PERIOD_US);
-  pulses_read(self, SLOW_LINES, &ages);
+  pulses_read(self, SLOW_LINES, ages);
   pulses_wait(self);
-  samples_add(samples, MEDIAN, OURS, latencies_quantile(&ages, 0.5));
-  samples_add(samples, P95, OURS, latencies_quantile(&ages, 0.95));
-  latencies_release(&ages);
+  samples_add(samples, MEDIAN, OURS, latency_quantile(ages, SLOW_LINES, 0.5));
+  samples_add(samples, P95, OURS, latency_quantile(ages, SLOW_LINES, 0.95));
 }
 
 static long transactions(const struct rig *rig) {
@@ -62,24 +59,25 @@ static long transactions(const struct rig *rig) {
 }
 
 static void measure_fast(struct pulses *self, struct samples *samples) {
-  struct latencies ages = {0};
+  double ages[FAST_LINES];
   long before = transactions(&self->rig);
   double begin_ms = latency_now_ms();
   pulses_push(self, FAST_LINES, FAST_PERIOD_US);
-  pulses_read(self, FAST_LINES, &ages);
+  pulses_read(self, FAST_LINES, ages);
   double seconds = (latency_now_ms() - begin_ms) / 1e3;
   pulses_wait(self);
   samples_add(samples, WRITES, OURS, (double)(transactions(&self->rig) - before) / seconds);
-  samples_beside(samples, WRITES, "age of these lines, median, ms", latencies_quantile(&ages, 0.5));
-  samples_beside(samples, WRITES, "age of these lines, p95, ms", latencies_quantile(&ages, 0.95));
-  latencies_release(&ages);
+  samples_beside(samples, WRITES, "age of these lines, median, ms",
+                 latency_quantile(ages, FAST_LINES, 0.5));
+  samples_beside(samples, WRITES, "age of these lines, p95, ms",
+                 latency_quantile(ages, FAST_LINES, 0.95));
 }
 
 static double server_us(const struct pace_bench *self) {
   return 1e3 * processor_ms((pid_t)rig_info(&self->crowd.rig, "process_id"));
 }
 
-/* Each line in a command and a write of its own, by as many connections. */
+/* Each line has a command and a write of its own, by as many connections. */
 static void send_bare(const struct pace_bench *self) {
   for (int i = 0; i < CROWD * CROWD_LINES; i++)
     rig_do(self->bare[i % CROWD],
@@ -127,10 +125,5 @@ static const struct row rows[] = {
                 RATIO_AT_MOST, 1, 1.3},
 };
 
-const struct measurement bench_pace = {.name = "pace",
-                                       .rows = rows,
-                                       .row_count = sizeof rows / sizeof *rows,
-                                       .rounds = ROUNDS,
-                                       .begin = begin,
-                                       .round = round_of_all,
-                                       .end = end};
+const struct measurement bench_pace = {"pace",       rows, ROW_COUNT(rows), ROUNDS, begin,
+                                       round_of_all, end};

@@ -4,8 +4,8 @@
 #include <sys/types.h>
 
 /*
- * A program with a pipe at its standard input and one at its output. It dies with the bench; what
- * cannot be done ends the bench.
+ * A program with pipes at its standard input and output. It dies with the bench. A failure ends the
+ * bench.
  */
 struct piped {
   pid_t pid;
@@ -20,15 +20,15 @@ pid_t piped_fork(int in, int out, int log, const char *const *arguments);
 
 void piped_send(const struct piped *self, const char *text);
 
-/* Reads a line, which must hold this. */
+/* Reads a line, which must contain this text. */
 void piped_expect(const struct piped *self, const char *text);
 
-/* Kills it, and takes note of its end. */
+/* Kills and reaps it. */
 void piped_kill(pid_t pid);
 void piped_end(struct piped *self);
 
-/* `agent --once` with a step of this command, whose argument is "-": from the exec until its end,
-   which must be a good one; in milliseconds. */
+/* Runs `agent --once` with a step of this command, whose argument is "-" and which must succeed.
+   Returns the milliseconds from the exec until the agent has exited. */
 double piped_once_ms(const char *command);
 
 #endif

@@ -1,4 +1,6 @@
 #include "bench/pulses.h"
+
+#include "bench/latency.h"
 #include "tests/test.h"
 
 #define PREFIX "sandbox:pulse-"
@@ -46,34 +48,39 @@ static void ask_for_events(struct pulses *self) {
   redisAppendCommandArgv(self->rig.redis, (int)(4 + 2 * self->count), words, NULL);
 }
 
-/* `entry`: its id, and its one field. */
-static void read_entry(const redisReply *entry, double now_ms, struct latencies *out) {
+/* `entry`: its id, and its one field. Returns 1 if it is a line. */
+static size_t read_entry(const redisReply *entry, double now_ms, double *age) {
   static const char label[] = "\"kind\":\"stdout\",\"line\":\"";
   const char *line = strstr(entry->element[1]->element[1]->str, label);
-  if (line != NULL)
-    latencies_add(out, now_ms - (double)strtoll(line + sizeof label - 1, NULL, 10) / 1e6);
+  if (line == NULL)
+    return 0;
+  *age = now_ms - (double)strtoll(line + sizeof label - 1, NULL, 10) / 1e6;
+  return 1;
 }
 
-static void read_stream(struct pulses *self, const redisReply *stream, double now_ms,
-                        struct latencies *out) {
+/* Returns the number of lines. */
+static size_t read_stream(struct pulses *self, const redisReply *stream, double now_ms,
+                          double *ages) {
+  size_t count = 0;
   const redisReply *entries = stream->element[1];
   size_t agent = strtoul(stream->element[0]->str + strlen(PREFIX), NULL, 10);
   assert_true(agent < self->count);
   for (size_t i = 0; i < entries->elements; i++) {
-    read_entry(entries->element[i], now_ms, out);
+    count += read_entry(entries->element[i], now_ms, ages + count);
     (void)snprintf(self->last_ids[agent], sizeof *self->last_ids, "%s",
                    entries->element[i]->element[0]->str);
   }
+  return count;
 }
 
-void pulses_read(struct pulses *self, long lines, struct latencies *ages) {
-  size_t end = ages->count + (size_t)lines * self->count;
-  while (ages->count < end) {
+void pulses_read(struct pulses *self, long lines, double *ages) {
+  size_t count = 0, expected = (size_t)lines * self->count;
+  while (count < expected) {
     ask_for_events(self);
     redisReply *reply = rig_reply(self->rig.redis);
     double now_ms = latency_now_ms();
     for (size_t i = 0; i < reply->elements; i++)
-      read_stream(self, reply->element[i], now_ms, ages);
+      count += read_stream(self, reply->element[i], now_ms, ages + count);
     freeReplyObject(reply);
   }
 }

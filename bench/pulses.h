@@ -4,16 +4,15 @@
 #include <limits.h>
 #include <stddef.h>
 
-#include "bench/latency.h"
 #include "bench/rig.h"
 
 /*
- * Agents whose steps print lines at a steady pace, taking turns: bench/programs/pulse.c. Each line
- * is the time at which it was written, by the clock that this program has, too.
+ * Agents whose steps print lines at a steady rate, in turns (bench/programs/pulse.c). Each line is
+ * the time at which it was written, by latency_now_ms.
  *
  *   pulses_init(&pulses, 8);
  *   pulses_push(&pulses, 13, 112000);
- *   pulses_read(&pulses, 13, &ages);      or not
+ *   pulses_read(&pulses, 13, ages);      optional
  *   pulses_wait(&pulses);
  *   pulses_release(&pulses);
  */
@@ -23,22 +22,23 @@ struct pulses {
   struct rig rig;
   size_t count;
   struct agent_process *agents[PULSES_MAX];
-  char last_ids[PULSES_MAX][32]; /* of the stream's entries that were read */
+  char last_ids[PULSES_MAX][32]; /* of the entry of each stream that was read last */
   char command[PATH_MAX];
   unsigned long steps;
 };
 
-/* A server, and so many agents that wait for steps. */
+/* Starts a server, and this many agents that wait for steps. */
 void pulses_init(struct pulses *self, size_t count);
 void pulses_release(struct pulses *self);
 
-/* A step for each agent: so many lines, one in each period, none at the same time as another's. */
+/* Pushes a step for each agent: this many lines, one in each period, each at another time. */
 void pulses_push(struct pulses *self, long lines, long period_us);
 
-/* Reads all of these lines as they come, by XREAD BLOCK; adds how old each of them was then. */
-void pulses_read(struct pulses *self, long lines, struct latencies *ages);
+/* Reads all of these lines by XREAD BLOCK, as they come. `ages` gets how old each of them was, in
+   milliseconds: `lines` of each agent. */
+void pulses_read(struct pulses *self, long lines, double *ages);
 
-/* Waits for the result of each, which is then gone, as the events are. */
+/* Waits for all results, and removes them and the events. */
 void pulses_wait(struct pulses *self);
 
 #endif

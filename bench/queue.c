@@ -1,6 +1,6 @@
 /*
- * Steps that all wait already when the agent takes the first, against a loop that runs the same
- * command as often.
+ * Steps that all wait already when the agent takes the first one. The ceiling is a loop that runs
+ * the same command as often.
  */
 #include <math.h>
 #include <unistd.h>
@@ -16,8 +16,8 @@
 #define ROUNDS 9
 #define STEPS 2000
 
-/* Between two looks at how many are answered. */
-#define FIRST_LOOK_MS 5.0
+/* Between two questions how many steps are answered. */
+#define FIRST_PAUSE_MS 5.0
 #define SHORTEST_PAUSE_MS 0.2
 #define LONGEST_PAUSE_MS 100.0
 
@@ -35,8 +35,8 @@ static void prepare(struct queue_bench *self) {
     rig_step(self->texts[i], ++self->steps, self->command, "");
 }
 
-/* Asks again when half of the time has gone by that the rest will take, as far as can be told: that
-   is no load for the server, and the end is known to a fraction of a millisecond. */
+/* Asks again after half of the time that the rest is expected to take. That is no load for the
+   server, and the end is known to a fraction of a millisecond. */
 static double wait_for_results(struct queue_bench *self, double begin_ms) {
   for (;;) {
     long long answered = rig_number(self->rig.redis, "LLEN sandbox:" JOB ":results");
@@ -46,7 +46,7 @@ static double wait_for_results(struct queue_bench *self, double begin_ms) {
     if (ms > WAIT_BOUND_MS)
       agent_process_fail(self->agent, "%lld of %d queued steps are answered", answered, STEPS);
     double half_ms =
-        answered == 0 ? FIRST_LOOK_MS : ms / (double)answered * (double)(STEPS - answered) / 2;
+        answered == 0 ? FIRST_PAUSE_MS : ms / (double)answered * (double)(STEPS - answered) / 2;
     half_ms = fmin(fmax(half_ms, SHORTEST_PAUSE_MS), LONGEST_PAUSE_MS);
     (void)usleep((useconds_t)(half_ms * 1e3));
   }
@@ -120,10 +120,5 @@ static const struct row rows[] = {
     {"2,000 queued steps", "steps/s", "bare spawn loop", RATIO_AT_LEAST, 0.90, 0},
 };
 
-const struct measurement bench_queue = {.name = "queue",
-                                        .rows = rows,
-                                        .row_count = sizeof rows / sizeof *rows,
-                                        .rounds = ROUNDS,
-                                        .begin = begin,
-                                        .round = round_of_both,
-                                        .end = end};
+const struct measurement bench_queue = {"queue",       rows, ROW_COUNT(rows), ROUNDS, begin,
+                                        round_of_both, end};

@@ -8,7 +8,7 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* An answer that takes longer, one that is waited for included, never comes. */
+/* A reply that takes longer, even to a blocking command, never comes. */
 #define ANSWER_BOUND_SECONDS 130
 
 static void init(struct rig *self, bool is_tls) {
@@ -64,27 +64,27 @@ long rig_info(const struct rig *self, const char *field) {
   const char *found = reply == NULL || reply->str == NULL ? NULL : strstr(reply->str, label);
   long figure = found == NULL ? -1 : strtol(found + strlen(label), NULL, 10);
   if (figure < 0)
-    fail_msg("redis-server does not tell its %s", field);
+    fail_msg("redis-server does not report its %s", field);
   freeReplyObject(reply);
   return figure;
 }
 
-struct idle_question {
+struct idle_query {
   const struct rig *rig;
   long wanted;
   long found;
 };
 
 static bool are_idle(void *context) {
-  struct idle_question *question = context;
-  question->found = rig_info(question->rig, "blocked_clients");
-  return question->found == question->wanted;
+  struct idle_query *query = context;
+  query->found = rig_info(query->rig, "blocked_clients");
+  return query->found == query->wanted;
 }
 
 void rig_wait_idle(const struct rig *self, long agents) {
-  struct idle_question question = {.rig = self, .wanted = agents};
-  if (!wait_until(are_idle, &question, WAIT_BOUND_MS))
-    fail_msg("%ld agents wait for a step, where %ld should", question.found, agents);
+  struct idle_query query = {.rig = self, .wanted = agents};
+  if (!wait_until(are_idle, &query, WAIT_BOUND_MS))
+    fail_msg("%ld agents wait for a step, expected %ld", query.found, agents);
 }
 
 static redisReply *check(const redisContext *redis, redisReply *reply) {
@@ -126,7 +126,7 @@ void rig_do(redisContext *redis, const char *format, ...) {
   va_end(arguments);
 }
 
-/* As long as the ids of the server that drives agents today, which are GUIDs. */
+/* The IDs are as long as those of existing servers, which are GUIDs. */
 void rig_step(char out[RIG_STEP_SIZE], unsigned long number, const char *program,
               const char *arguments) {
   (void)snprintf(out, RIG_STEP_SIZE,
@@ -156,7 +156,7 @@ void rig_program(char out[PATH_MAX], const char *name) {
   char path[PATH_MAX];
   (void)snprintf(path, sizeof path, "%s/%s", directory == NULL ? "." : directory, name);
   if (realpath(path, out) == NULL || access(out, X_OK) != 0)
-    fail_msg("no program %s; BENCH_PROGRAMS names their directory", path);
+    fail_msg("cannot execute %s; set BENCH_PROGRAMS to the directory of bench/programs", path);
 }
 
 void rig_spawn(const char *const *arguments) {
@@ -165,5 +165,5 @@ void rig_spawn(const char *const *arguments) {
   char **argv = (char **)(uintptr_t)arguments;
   if (posix_spawn(&pid, argv[0], NULL, NULL, argv, environ) != 0 ||
       waitpid(pid, &status, 0) != pid || status != 0)
-    fail_msg("%s does not run, or fails", argv[0]);
+    fail_msg("%s fails", argv[0]);
 }

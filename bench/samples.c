@@ -84,7 +84,7 @@ bool row_is_worse(const struct row_samples *self, const struct row *row) {
          (row->kind == RATIO_AT_LEAST ? spread.median * most < 1 : spread.median > most);
 }
 
-enum outcome_result row_verdict(const struct samples *self, size_t number, const struct row *row) {
+enum verdict row_verdict(const struct samples *self, size_t number, const struct row *row) {
   const struct row_samples *samples = &self->rows[number];
   struct spread judged =
       row->kind == OURS_AT_MOST ? figures_spread(&samples->sides[OURS]) : row_ratio(samples);
@@ -95,8 +95,8 @@ enum outcome_result row_verdict(const struct samples *self, size_t number, const
   return good ? VERDICT_OK : VERDICT_SHORT;
 }
 
-const char *verdict_name(enum outcome_result outcome_result) {
+const char *verdict_name(enum verdict verdict) {
   static const char *const names[] = {
       [VERDICT_OK] = "ok", [VERDICT_SHORT] = "short", [VERDICT_UNKNOWN] = "not measured"};
-  return names[outcome_result];
+  return names[verdict];
 }

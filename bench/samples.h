@@ -7,8 +7,8 @@
 #include "bench/bench.h"
 
 /*
- * The figures of one measurement, and what they come to. They lie in memory that is shared with the
- * process that takes them (samples_add, in bench.h).
+ * The figures of one measurement, and their medians and ratios. They are in memory that is shared
+ * with the process that measures (samples_add in bench.h).
  */
 enum { SAMPLES_ROWS = 8, SAMPLES_FIGURES = 64, SAMPLES_BESIDE = 8, SAMPLES_LABEL_SIZE = 48 };
 
@@ -31,11 +31,11 @@ struct row_samples {
 
 struct samples {
   struct row_samples rows[SAMPLES_ROWS];
-  bool whole;       /* the measurement came to its end */
-  bool of_baseline; /* what is added now is the baseline's; of that only OURS is kept */
+  bool whole;       /* the measurement was completed */
+  bool of_baseline; /* the baseline is being measured; only its side OURS is kept */
 };
 
-/* All zeros when there is no figure. */
+/* All zeros if there is no figure. */
 struct spread {
   double median;
   double min;
@@ -54,12 +54,11 @@ struct spread row_to_baseline(const struct row_samples *self);
 /* Whether ours is worse than the baseline by more than the row allows. */
 bool row_is_worse(const struct row_samples *self, const struct row *row);
 
-enum outcome_result { VERDICT_OK, VERDICT_SHORT, VERDICT_UNKNOWN };
+enum verdict { VERDICT_OK, VERDICT_SHORT, VERDICT_UNKNOWN };
 
-/* Of the row with this number. Unknown when the measurement broke half-way, whatever figures it has
-   taken by then. */
-enum outcome_result row_verdict(const struct samples *self, size_t number, const struct row *row);
-const char *verdict_name(enum outcome_result outcome_result);
+/* Of the row with this number. Unknown if the measurement was not completed. */
+enum verdict row_verdict(const struct samples *self, size_t number, const struct row *row);
+const char *verdict_name(enum verdict verdict);
 
 struct samples *samples_new(void);
 void samples_free(struct samples *self);

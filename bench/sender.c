@@ -13,7 +13,7 @@ struct sender {
   size_t answered; /* commands */
 };
 
-/* All that the depth allows, or that the socket takes; whether the latter was less. */
+/* Sends as much as the depth allows and the socket accepts. Returns whether the socket is full. */
 static bool send_more(struct sender *self) {
   const struct transport_type *type = self->transport->type;
   size_t last = self->answered + self->depth;
@@ -32,7 +32,7 @@ static bool send_more(struct sender *self) {
   return false;
 }
 
-/* An answer is "$<length>\r\n<ms>-<seq>\r\n": one '$', and no letter, which an error has. */
+/* A reply is "$<length>\r\n<ms>-<seq>\r\n": it has one '$' and no letters; an error has letters. */
 static void count_answers(struct sender *self, const char *bytes, size_t length) {
   size_t letters = 0;
   for (size_t i = 0; i < length; i++) {
@@ -40,10 +40,10 @@ static void count_answers(struct sender *self, const char *bytes, size_t length)
     letters += bytes[i] >= 'A';
   }
   if (letters > 0)
-    fail_msg("redis refuses: %.*s", (int)length, bytes);
+    fail_msg("redis rejects: %.*s", (int)length, bytes);
 }
 
-/* What the socket has; a plain transport leaves nothing behind that poll() would not show. */
+/* Reads what the socket has. With a plain transport, poll() reports what is left. */
 static void read_answers(struct sender *self) {
   static char answers[64 * 1024];
   const struct transport_type *type = self->transport->type;

@@ -46,9 +46,9 @@ static const char *const modules[] = {
     "storage", "tasks",   "testing",  "tooling",  "web",       "workflow",
 };
 static const char *const suffixes[] = {".cs", ".cs", ".cs", ".c", ".h", ".ts", ".rs", ".java"};
-static const char *const passed_over[] = {"node_modules", "obj", ".git", "dist"};
+static const char *const skipped[] = {"node_modules", "obj", ".git", "dist"};
 
-/* What follows from the seed must not follow from the C library: no rand(). */
+/* Not rand(): the tree must not depend on the C library. */
 static size_t below(struct forest *self, size_t limit) {
   self->state ^= self->state << 13;
   self->state ^= self->state >> 7;
@@ -56,8 +56,8 @@ static size_t below(struct forest *self, size_t limit) {
   return (size_t)((self->state >> 11) % limit);
 }
 
-/* Words and numbers for one statement. Drawn beforehand: C does not say in which order arguments
-   are evaluated. */
+/* Words and numbers for one statement. They are drawn beforehand, because C does not define the
+   order in which arguments are evaluated. */
 struct words {
   const char *noun[6];
   const char *verb[4];
@@ -191,7 +191,7 @@ static void make_directory(const char *path) {
     fail_msg("%s: %s", path, strerror(errno));
 }
 
-/* The next one: a module, and up to four levels in it. */
+/* Makes the next directory: a module, and up to four levels in it. */
 static void next_directory(struct forest *self, const char *root, size_t number) {
   struct words w = draw(self);
   int length = snprintf(self->directory, sizeof self->directory, "%s/%s", root,
@@ -208,11 +208,11 @@ static void next_directory(struct forest *self, const char *root, size_t number)
   make_directory(self->directory);
 }
 
-/* A directory that no search goes into, full of what each would find, and a binary file. */
-static void add_what_is_passed_over(struct forest *self) {
+/* Adds a directory that searches skip, full of matches, and a binary file. */
+static void add_skipped_files(struct forest *self) {
   static const char text[] = "TODO TransactionScope SomeException\n";
   char path[PATH_MAX + 64];
-  const char *name = passed_over[below(self, COUNT(passed_over))];
+  const char *name = skipped[below(self, COUNT(skipped))];
   (void)snprintf(path, sizeof path, "%s/%s", self->directory, name);
   make_directory(path);
   for (int i = 0; i < 4; i++) {
@@ -235,7 +235,7 @@ struct source_tree source_tree_make(const char *root, size_t files, unsigned lon
     if (i % FILES_IN_DIRECTORY == 0) {
       next_directory(self, root, i / FILES_IN_DIRECTORY);
       if (below(self, 16) == 0)
-        add_what_is_passed_over(self);
+        add_skipped_files(self);
     }
     class(self);
     struct words w = draw(self);

@@ -4,10 +4,10 @@
 #include <stddef.h>
 
 /*
- * A tree of source files as a coding task meets one, the same to the byte for the same seed:
- * modules with nested directories of 24 classes each, mostly of 30 to 200 lines; most of it ASCII,
- * some with CRLF, with a byte order mark or with comments in other scripts. Beside them are
- * directories that searches leave out, and binary files.
+ * A tree of source files such as a coding task has. The same seed gives the same bytes. It has
+ * modules with nested directories of 24 classes each, most of them of 30 to 200 lines. Most of it
+ * is ASCII; some files have CRLF, a byte order mark or comments in other scripts. There are also
+ * binary files and directories that searches skip.
  *
  * With SOURCE_TREE_SEED, 50,000 files are 254 MB in 6,179,258 lines, of which have
  *
@@ -18,14 +18,13 @@
 #define SOURCE_TREE_SEED 20261122
 
 struct source_tree {
-  size_t files;   /* that searches see */
+  size_t files;   /* that searches read */
   size_t lines;   /* in these */
   size_t bytes;   /* of these */
-  size_t omitted; /* files that searches pass over */
+  size_t omitted; /* files that searches skip */
 };
 
-/* Below `root`, a directory that exists and is empty. Whoever made it removes it. What cannot be
-   written ends the bench. */
+/* Writes the tree below `root`, which is an empty directory. A failure ends the bench. */
 struct source_tree source_tree_make(const char *root, size_t files, unsigned long long seed);
 
 #endif

@@ -1,9 +1,8 @@
 /*
- * One step at a time, from its LPUSH until its result is here, against what the same work costs
- * without an agent: running the command, and three round trips (the step comes, that it was started
- * is recorded, the result goes).
+ * One step at a time, from its LPUSH until its result is here. The ceiling is what the same work
+ * costs without an agent: running the command, and three round trips (fetch the step, record that
+ * it was started, deliver the result).
  */
-
 #include "bench/bench.h"
 #include "bench/latency.h"
 #include "bench/measurements.h"
@@ -13,8 +12,8 @@
 #define JOB "step"
 #define ROUNDS 7
 
-/* Ours and the ceiling take turns one by one: what else the machine does hits both, and each finds
-   caches and processors as the other has left them. */
+/* Ours and the ceiling take turns one by one: other load on the machine affects both, and each
+   finds caches and processors as the other has left them. */
 #define STEPS 2000
 #define WARM_UP_STEPS 50
 
@@ -23,7 +22,7 @@
 struct step_bench {
   struct rig rig;
   struct agent_process *agent;
-  redisContext *results; /* waits for them: to be woken by the result alone */
+  redisContext *results; /* waits for them, so that only the result wakes it */
   char command[PATH_MAX];
   unsigned long steps;
 };
@@ -58,18 +57,15 @@ static void *begin(void) {
 static void round_of_both(void *context, size_t round, struct samples *samples) {
   (void)round;
   struct step_bench *self = context;
-  struct latencies ours = {0};
-  struct latencies ceiling = {0};
+  double ours[STEPS], ceiling[STEPS];
   for (int i = 0; i < STEPS; i++) {
-    latencies_add(&ours, ours_ms(self));
-    latencies_add(&ceiling, ceiling_ms(self));
+    ours[i] = ours_ms(self);
+    ceiling[i] = ceiling_ms(self);
   }
-  samples_add(samples, 0, OURS, latencies_quantile(&ours, 0.5));
-  samples_add(samples, 0, CEILING, latencies_quantile(&ceiling, 0.5));
-  samples_add(samples, 1, OURS, latencies_quantile(&ours, 0.99));
-  samples_add(samples, 1, CEILING, latencies_quantile(&ceiling, 0.99));
-  latencies_release(&ours);
-  latencies_release(&ceiling);
+  samples_add(samples, 0, OURS, latency_quantile(ours, STEPS, 0.5));
+  samples_add(samples, 0, CEILING, latency_quantile(ceiling, STEPS, 0.5));
+  samples_add(samples, 1, OURS, latency_quantile(ours, STEPS, 0.99));
+  samples_add(samples, 1, CEILING, latency_quantile(ceiling, STEPS, 0.99));
 }
 
 static void end(void *context) {
@@ -85,10 +81,5 @@ static const struct row rows[] = {
     {"one step, p99", "ms", "bare spawn and 3 PINGs", RATIO_AT_MOST, 1.5, 0},
 };
 
-const struct measurement bench_step = {.name = "step",
-                                       .rows = rows,
-                                       .row_count = sizeof rows / sizeof *rows,
-                                       .rounds = ROUNDS,
-                                       .begin = begin,
-                                       .round = round_of_both,
-                                       .end = end};
+const struct measurement bench_step = {"step",        rows, ROW_COUNT(rows), ROUNDS, begin,
+                                       round_of_both, end};

@@ -11,7 +11,7 @@ struct line {
   char cells[COLUMNS][CELL_SIZE];
 };
 
-/* Three or four digits that count. */
+/* With three or four significant digits. */
 static void write_number(char out[NUMBER_SIZE], double value) {
   static const char *const suffixes[] = {"", "k", "M", "G"};
   size_t suffix = 0;
@@ -87,8 +87,8 @@ static void widen(size_t widths[COLUMNS], const struct line *line) {
   }
 }
 
-/* Words to the left, figures to the right; a figure and its range are one column to the eye.
-   Without a baseline its columns are not there. */
+/* Words are aligned left, figures right; a figure and its range look like one column. Without a
+   baseline its columns are omitted. */
 static void print_line(FILE *out, const struct line *line, const size_t widths[COLUMNS],
                        size_t columns) {
   static const bool is_range[COLUMNS] = {[2] = true, [4] = true, [6] = true, [11] = true};

@@ -12,10 +12,10 @@ struct outcome {
   struct samples *samples;
 };
 
-/* For people: one line per row, then what the ceilings are and what stands beside. */
+/* Prints one line per row, then what the ceilings are and the figures without a target. */
 void table_print(FILE *out, const struct outcome *outcomes, size_t count);
 
-/* For programs: everything, each round's figures too. Text that belongs to the caller. */
+/* Returns everything, including the figures of each round. The caller frees the text. */
 char *table_json(const struct outcome *outcomes, size_t count, double seconds);
 
 #endif

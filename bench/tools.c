@@ -1,7 +1,7 @@
 /*
- * The frontends without Redis: a call of the Model Context Protocol beside the same step by `agent
- * --once`, and a request file, from its rename until its result has its name, beside a script that
- * does the same with bash and jq (tests/support/executor.sh). Each command does nothing.
+ * The frontends without Redis. A call of the Model Context Protocol, beside the same step by `agent
+ * --once`. A request file, from its rename until its result has its name, beside a script that does
+ * the same with bash and jq (tests/support/executor.sh). Each command does nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,12 +25,12 @@
 #define SCRIPT_REQUESTS 10
 #define WARM_UP 5
 
-/* Each answer comes within this, in milliseconds; a script looks every 200. */
+/* Each answer comes within this, in milliseconds. The script looks every 200 ms. */
 #define ANSWER_MS 10000
 
 enum { CALL, REQUEST };
 
-/* One side of the second row: who serves a directory of request files. */
+/* One side of the second row: a program that serves a directory of request files. */
 struct executor {
   pid_t pid;
   char directory[PATH_MAX]; /* has the directory `tools` */
@@ -102,7 +102,7 @@ static double request_ms(struct executor *self, const char *command) {
   return ms;
 }
 
-/* Of its own: beside another build there are two of each. */
+/* Each has a directory of its own, because there are two of each if two builds are compared. */
 static void make_directory(struct executor *self) {
   char tools[PATH_MAX + 8];
   const char *temporary = getenv("TMPDIR");
@@ -149,24 +149,20 @@ static void *begin(void) {
 static void round_of_both(void *context, size_t round, struct samples *samples) {
   (void)round;
   struct tools_bench *self = context;
-  struct latencies calls = {0}, once = {0}, ours = {0}, script = {0};
+  double calls[CALLS], once[CALLS], ours[REQUESTS], script[SCRIPT_REQUESTS];
   for (int i = 0; i < CALLS; i++) {
-    latencies_add(&calls, call_ms(self));
-    latencies_add(&once, piped_once_ms(self->command));
+    calls[i] = call_ms(self);
+    once[i] = piped_once_ms(self->command);
   }
   for (int i = 0; i < REQUESTS; i++) {
-    latencies_add(&ours, request_ms(&self->ours, self->command));
+    ours[i] = request_ms(&self->ours, self->command);
     if (i < SCRIPT_REQUESTS)
-      latencies_add(&script, request_ms(&self->script, self->command));
+      script[i] = request_ms(&self->script, self->command);
   }
-  samples_add(samples, CALL, OURS, latencies_quantile(&calls, 0.5));
-  samples_add(samples, CALL, CEILING, latencies_quantile(&once, 0.5));
-  samples_add(samples, REQUEST, OURS, latencies_quantile(&ours, 0.5));
-  samples_add(samples, REQUEST, CEILING, latencies_quantile(&script, 0.5));
-  latencies_release(&calls);
-  latencies_release(&once);
-  latencies_release(&ours);
-  latencies_release(&script);
+  samples_add(samples, CALL, OURS, latency_quantile(calls, CALLS, 0.5));
+  samples_add(samples, CALL, CEILING, latency_quantile(once, CALLS, 0.5));
+  samples_add(samples, REQUEST, OURS, latency_quantile(ours, REQUESTS, 0.5));
+  samples_add(samples, REQUEST, CEILING, latency_quantile(script, SCRIPT_REQUESTS, 0.5));
 }
 
 static void end(void *context) {
@@ -184,10 +180,5 @@ static const struct row rows[] = {
     [REQUEST] = {"one request file, p50", "ms", "a script of bash and jq", OURS_AT_MOST, 5, 0},
 };
 
-const struct measurement bench_tools = {.name = "tools",
-                                        .rows = rows,
-                                        .row_count = sizeof rows / sizeof *rows,
-                                        .rounds = ROUNDS,
-                                        .begin = begin,
-                                        .round = round_of_both,
-                                        .end = end};
+const struct measurement bench_tools = {"tools",       rows, ROW_COUNT(rows), ROUNDS, begin,
+                                        round_of_both, end};

@@ -11,8 +11,8 @@ static const char line_field[] = "\"line\":\"";
 static const char time_field[] = "\"timestamp\":\"";
 static const char seq_field[] = "\"seq\":";
 
-/* One event, cut where it differs from the others. */
-struct mould {
+/* One event, and the positions where it differs from the others. */
+struct template {
   char *json;
   size_t line;   /* where the number begins */
   size_t ms;     /* where the milliseconds begin */
@@ -20,8 +20,7 @@ struct mould {
   size_t behind; /* where it ends */
 };
 
-/* The line that was printed last, to be freed; behind it lies `completed`, if the agent wrote it.
- */
+/* Returns the last line, which the caller frees. In the agent's stream `completed` follows it. */
 static char *last_line(redisContext *redis, const char *key) {
   char *json = NULL;
   redisReply *reply = redisCommand(redis, "XREVRANGE %s + - COUNT 2", key);
@@ -31,7 +30,7 @@ static char *last_line(redisContext *redis, const char *key) {
       json = strdup(fields->element[1]->str);
   }
   if (json == NULL)
-    fail_msg("%s holds no line", key);
+    fail_msg("%s contains no line", key);
   freeReplyObject(reply);
   return json;
 }
@@ -43,18 +42,18 @@ static size_t behind(const char *json, const char *field) {
   return (size_t)(found - json) + strlen(field);
 }
 
-static void mould_init(struct mould *self, char *json) {
-  *self = (struct mould){.json = json,
-                         .line = behind(json, line_field),
-                         .ms = behind(json, time_field) + MS_OFFSET,
-                         .seq = behind(json, seq_field)};
+static void template_init(struct template *self, char *json) {
+  *self = (struct template){.json = json,
+                            .line = behind(json, line_field),
+                            .ms = behind(json, time_field) + MS_OFFSET,
+                            .seq = behind(json, seq_field)};
   self->behind = self->seq + strspn(json + self->seq, "0123456789");
   /* What is filled in below is in this order. */
   assert_true(self->line < self->ms && self->ms < self->seq);
 }
 
-/* `number`: of the line, from 1. Its event is the step's next, for the first one is `started`. */
-static size_t mould_cast(const struct mould *self, size_t number, char *out) {
+/* `number`: of the line, from 1. Its seq is one more, because the first event is `started`. */
+static size_t template_write(const struct template *self, size_t number, char *out) {
   char digits[24];
   memcpy(out, self->json, self->seq);
   snprintf(digits, sizeof digits, "%0*zu", NUMBER_DIGITS, number);
@@ -68,8 +67,8 @@ static size_t mould_cast(const struct mould *self, size_t number, char *out) {
   return length + rest;
 }
 
-/* The agent trims by commands of their own; here one XADD in so many does it, to as many entries as
-   have the bytes that the agent keeps (--events-keep-bytes, when nothing is said). */
+/* The agent trims with separate commands. Here one XADD in TRIMS_EACH does it, to as many entries
+   as fit into the bytes that the agent keeps (the default of --events-keep-bytes). */
 enum { HEAD_SIZE = 200, TRIMS_EACH = 1000, KEEP_BYTES = 8388608 };
 
 static size_t write_head(char *out, const char *key, size_t entries) {
@@ -85,18 +84,18 @@ static size_t write_head(char *out, const char *key, size_t entries) {
 
 void xadds_init(struct xadds *self, redisContext *redis, const char *source, const char *key,
                 size_t count) {
-  struct mould mould;
+  struct template template;
   char json[1024];
-  mould_init(&mould, last_line(redis, source));
-  assert_true(strlen(mould.json) + 16 < sizeof json);
+  template_init(&template, last_line(redis, source));
+  assert_true(strlen(template.json) + 16 < sizeof json);
   assert_true(strlen(key) < HEAD_SIZE - 100);
-  size_t size = count * (HEAD_SIZE + strlen(mould.json) + 32);
+  size_t size = count * (HEAD_SIZE + strlen(template.json) + 32);
   *self = (struct xadds){.count = count, .source = source, .key = key};
   self->bytes = malloc(size);
   self->ends = malloc(count * sizeof *self->ends);
   assert_true(self->bytes != NULL && self->ends != NULL && size < UINT32_MAX);
   for (size_t i = 0; i < count; i++) {
-    size_t length = mould_cast(&mould, i + 1, json);
+    size_t length = template_write(&template, i + 1, json);
     char *out = self->bytes + self->length;
     bool trims = i % TRIMS_EACH == TRIMS_EACH - 1;
     size_t head_length = write_head(out, self->key, trims ? KEEP_BYTES / length : 0);
@@ -106,7 +105,7 @@ void xadds_init(struct xadds *self, redisContext *redis, const char *source, con
     self->length = (size_t)(at - self->bytes) + length + 2;
     self->ends[i] = (uint32_t)self->length;
   }
-  free(mould.json);
+  free(template.json);
 }
 
 void xadds_release(struct xadds *self) {
@@ -114,7 +113,7 @@ void xadds_release(struct xadds *self) {
   free(self->ends);
 }
 
-/* So that what may differ does not. */
+/* Overwrites what may differ. */
 static char *without_time_and_step(char *json) {
   static const char step_field[] = "\"stepId\":\"";
   char *at = json + behind(json, step_field);

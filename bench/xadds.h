@@ -6,15 +6,15 @@
 #include <stdint.h>
 
 /*
- * The XADDs of one step, as the agent sends them, encoded for the wire before anything is timed.
+ * The XADDs of one step as the agent sends them, encoded for the wire before anything is timed.
  *
  *   xadds_init(&xadds, redis, "sandbox:…:events", "the other key", 1000000)
  *   sender_run(&endpoint, &xadds, depth)
  *   xadds_check(&xadds, redis)
  *   xadds_release(&xadds)
  *
- * The events are copies of one that the agent has written, each with its own number in the line,
- * its own seq and time, so that they are as long as the agent's, to the byte.
+ * The events are copies of one that the agent has written, each with its own line number, seq and
+ * time, so that each has exactly as many bytes as the agent's.
  */
 struct xadds {
   char *bytes;
@@ -25,13 +25,14 @@ struct xadds {
   const char *key;
 };
 
-/* `source` holds the events of a step that printed `count` lines by bench/programs/lines; both keys
+/* `source` is the stream of a step that printed `count` lines with bench/programs/lines. Both keys
    must live as long as self. */
 void xadds_init(struct xadds *self, redisContext *redis, const char *source, const char *key,
                 size_t count);
 void xadds_release(struct xadds *self);
 
-/* Fails unless the last event under `key` is, but for step and time, the last line of `source`. */
+/* Fails unless the last line of `key` equals the last line of `source`, except for step and
+   time. */
 void xadds_check(const struct xadds *self, redisContext *redis);
 
 #endif

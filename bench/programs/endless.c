@@ -1,8 +1,4 @@
-/*
- * Prints one line of so many bytes, and no end of it.
- *
- *   endless BYTES
- */
+/* endless BYTES: prints this many bytes without a line ending. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,7 +1,5 @@
-/*
- * lines COUNT: prints so many lines of 60 bytes and a line ending, each with its number, as fast as
- * it can, in pieces of 4096 bytes, as stdio writes into a pipe.
- */
+/* lines COUNT: prints this many lines of 60 bytes and a line ending, each with its number, as fast
+   as possible, in pieces of 4096 bytes, as stdio writes to a pipe. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

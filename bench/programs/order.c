@@ -1,9 +1,6 @@
-/*
- * The least that a program can do for a step and its result: connects, sees that there is an agent,
- * pushes the step, and waits for the result, three round trips in all.
- *
- *   order PORT JOB STEP    exits with 0 where the result has the exit code 0
- */
+/* order PORT JOB STEP: the least that a program can do for a step and its result. It connects,
+   reads the heartbeat, pushes the step and waits for the result: three round trips. Exits with 0 if
+   the result has the exit code 0. */
 #include <hiredis/hiredis.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,6 @@
-/*
- * The least that a program can do before it waits for a job's steps: connects, says PING, and asks
- * for one as an agent does.
- *
- *   ping PORT JOB [AUTHORITY]    by TLS with the certificate of an authority, a file
- */
+/* ping PORT JOB [AUTHORITY]: the least that a program can do before it waits for the steps of a
+   job. It connects, over TLS if there is a file with an authority, sends PING, and pops as an agent
+   does. */
 #include <hiredis/hiredis.h>
 #include <hiredis/sds.h>
 #include <stdlib.h>
@@ -25,7 +22,7 @@ static ssize_t write_tls(redisContext *redis) {
   return transport->type->write(transport, &piece, 1);
 }
 
-/* Whether the server is who it should be. */
+/* Returns whether the certificate is valid. */
 static int secure(redisContext *redis, const char *authority) {
   static const redisContextFuncs functions = {.read = read_tls, .write = write_tls};
   struct error error;

@@ -1,11 +1,7 @@
 /*
- * Prints lines at a steady pace, each the time at which it is written: nanoseconds of
- * CLOCK_MONOTONIC.
- *
- *   pulse LINES PERIOD_US PHASE_US
- *
- * One in each period of that clock, when its phase comes, so that many of these take turns; the
- * first after a whole period of silence.
+ * pulse LINES PERIOD_US PHASE_US: prints a line in each period, which is the time at which it is
+ * written, in nanoseconds of CLOCK_MONOTONIC. With different phases, many of these take turns. The
+ * first line comes after a whole period of silence.
  */
 #include <stdio.h>
 #include <stdlib.h>

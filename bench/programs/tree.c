@@ -1,5 +1,4 @@
-/* `tree SHAPE FIFO`: processes that each have the FIFO open, write one byte when they are there,
-   and end after a minute. */
+/* tree SHAPE FIFO: processes that each open the FIFO, write one byte, and exit after a minute. */
 
 #include <fcntl.h>
 #include <signal.h>
@@ -9,19 +8,19 @@
 
 enum { SECONDS = 60, SIX = 5, DOUBLINGS = 7 };
 
-static void be_there(int fifo) {
+static void report(int fifo) {
   (void)!write(fifo, "x", 1);
 }
 
 static void rest(int fifo) {
-  be_there(fifo);
+  report(fifo);
   sleep(SECONDS);
   _exit(0);
 }
 
-/* Never the process that was seen last. */
+/* Each process is soon replaced by its child. */
 static void be_restless(int fifo) {
-  be_there(fifo);
+  report(fifo);
   for (time_t end = time(NULL) + SECONDS; time(NULL) < end; setsid())
     if (fork() != 0)
       _exit(0);

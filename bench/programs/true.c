@@ -1,4 +1,4 @@
-/* Does nothing, and well: what remains is what it costs to run a program. */
+/* Does nothing, so that only the cost of running a program remains. */
 int main(void) {
   return 0;
 }
