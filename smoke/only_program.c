@@ -1,6 +1,6 @@
 /*
- * The only file of an image: there is no shell and no libc. Does what smoke/docker-volume does with
- * a shell in other images.
+ * The only file of an image that has neither a shell nor a libc. It replaces the shell of the other
+ * images in smoke/docker.
  *
  *   program hello | where | orphans | kill | deaf
  */

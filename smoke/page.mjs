@@ -1,16 +1,16 @@
-// Opens page.html of a directory in Chromium, and looks at it as a reader does:
+// Opens page.html of a directory in Chromium, and checks what a reader sees:
 //
 //   node smoke/page.mjs CHROMIUM DIRECTORY TITLE
 //
-// out.page and err.page are the text that standard output and standard error must have. The browser is spoken
-// to by its own protocol, over two pipes: no package is needed.
+// out.page and err.page contain the expected text of standard output and standard error. The script uses the
+// browser's own protocol over two pipes, so it needs no package.
 import { spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
-const [program, room, title] = process.argv.slice(2);
-const page = pathToFileURL(`${room}/page.html`).href;
-const expected = Object.fromEntries(["out", "err"].map((name) => [name, readFileSync(`${room}/${name}.page`, "utf8")]));
+const [program, directory, title] = process.argv.slice(2);
+const page = pathToFileURL(`${directory}/page.html`).href;
+const expected = Object.fromEntries(["out", "err"].map((name) => [name, readFileSync(`${directory}/${name}.page`, "utf8")]));
 
 let complaints = 0;
 function check(promise, holds, found) {
@@ -22,7 +22,7 @@ function check(promise, holds, found) {
 
 const browser = spawn(program, ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
   "--disable-extensions", "--disable-component-update", "--disable-background-networking", "--window-size=1000,700",
-  `--user-data-dir=${room}/profile`, "--remote-debugging-pipe", "about:blank"],
+  `--user-data-dir=${directory}/profile`, "--remote-debugging-pipe", "about:blank"],
   { stdio: ["ignore", "ignore", "pipe", "pipe", "pipe"] });
 const bound = setTimeout(() => end(new Error("the browser takes more than a minute")), 60000);
 let said = "";
@@ -106,7 +106,7 @@ async function checkHarmless() {
     found === '{"scripts":0,"pre":1,"style":1,"other":0}', found);
 }
 
-// By the keys of a reader: what may not be selected is left out then.
+// Copies with the keys that a reader uses, which omits what cannot be selected.
 async function checkSelection() {
   const styles = await evaluate(`["body", "pre", ".o", ".e"].map((name) => getComputedStyle(document.querySelector(name)).userSelect).join()`);
   check("nothing forbids to select", !styles.includes("none"), styles);

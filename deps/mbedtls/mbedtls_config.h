@@ -4,7 +4,7 @@
  *
  * Forward secrecy and authenticated encryption only: ECDHE with AES-GCM or ChaCha20-Poly1305,
  * X25519, P-256 and P-384; certificates of RSA and ECDSA, with SHA-2. There is no renegotiation, no
- * session user data, no compression, no pre-shared key and no older version.
+ * session ticket, no compression, no pre-shared key and no older version.
  */
 #ifndef DEPS_MBEDTLS_CONFIG_H
 #define DEPS_MBEDTLS_CONFIG_H
