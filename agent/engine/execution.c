@@ -365,7 +365,7 @@ static void mask_subject(struct execution *self) {
 static struct execution_result make_result(struct execution *self) {
   const enum execution_outcome outcome = self->outcome;
   mask_subject(self);
-  struct execution_result end = {.how = outcome,
+  struct execution_result end = {.outcome = outcome,
                                  .exit_code = ends[outcome].exit_code,
                                  .duration_ms = self->process_outcome.duration_ms,
                                  .subject = outcome == EXECUTION_NO_DIRECTORY

@@ -10,19 +10,19 @@
 #include "wire/json.h"
 
 bool execution_result_is_success(const struct execution_result *self) {
-  return self->how == EXECUTION_EXITED && self->exit_code == 0;
+  return self->outcome == EXECUTION_EXITED && self->exit_code == 0;
 }
 
 bool execution_result_is_own(const struct execution_result *self) {
-  return self->how == EXECUTION_EXITED || self->how == EXECUTION_SIGNALED;
+  return self->outcome == EXECUTION_EXITED || self->outcome == EXECUTION_SIGNALED;
 }
 
 bool execution_result_has_code(const struct execution_result *self) {
-  return execution_result_is_own(self) || self->how == EXECUTION_MEMORY_LIMIT;
+  return execution_result_is_own(self) || self->outcome == EXECUTION_MEMORY_LIMIT;
 }
 
 bool execution_result_was_executed(const struct execution_result *self) {
-  return execution_result_has_code(self) || self->how == EXECUTION_TIMED_OUT;
+  return execution_result_has_code(self) || self->outcome == EXECUTION_TIMED_OUT;
 }
 
 struct captured_stream execution_result_message(const struct execution_result *self,
@@ -31,7 +31,7 @@ struct captured_stream execution_result_message(const struct execution_result *s
     return self->message;
   if (execution_result_is_own(self) && self->errors.length > 0)
     return self->errors;
-  switch (self->how) {
+  switch (self->outcome) {
   case EXECUTION_EXITED:
     (void)error_set(line, "exited with code %d and wrote nothing", self->exit_code);
     break;
@@ -64,7 +64,7 @@ static void add_bytes(struct buffer *out, int64_t bytes) {
 void execution_result_explain_memory(struct execution_result *self, struct buffer *text) {
   if (!self->cost.oom_killed || !execution_result_is_own(self))
     return;
-  if (self->how == EXECUTION_SIGNALED)
+  if (self->outcome == EXECUTION_SIGNALED)
     buffer_add_format(text, "killed by signal %d (%s)", self->signal,
                       printable_signal(self->signal));
   else
@@ -87,7 +87,7 @@ struct step_result execution_result_step_result(const struct execution_result *s
   struct step_result result = {.schema_version = step_answer_version(step),
                                .step_id = step->step_id,
                                .exit_code = execution_result_has_code(self) ? self->exit_code : -1,
-                               .timed_out = self->how == EXECUTION_TIMED_OUT,
+                               .timed_out = self->outcome == EXECUTION_TIMED_OUT,
                                .duration_ms = self->duration_ms,
                                .output_content = self->output.bytes,
                                .output_content_length = self->output.length,

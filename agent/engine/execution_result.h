@@ -38,7 +38,7 @@ enum execution_outcome {
 
 /* The pointers are valid during the frontend's result(). */
 struct execution_result {
-  enum execution_outcome how;
+  enum execution_outcome outcome;
   int exit_code; /* as a shell reports it: the command's, 128 + signal, or EXECUTION_EXIT_… */
   int signal;    /* of EXECUTION_SIGNALED */
   int64_t duration_ms;

@@ -221,7 +221,7 @@ static bool expire_call(struct calls *self, struct call *call) {
         return true; /* the stop has ended it at once */
       continue;
     }
-    const struct execution_result end = {.how = EXECUTION_TIMED_OUT,
+    const struct execution_result end = {.outcome = EXECUTION_TIMED_OUT,
                                          .exit_code = EXECUTION_EXIT_TIMED_OUT,
                                          .duration_ms = now_ms - call->arrived_ms};
     end_call(self, call, call->outcome == CALL_CANCELLED ? NULL : &end);
@@ -400,8 +400,8 @@ void calls_frontend_result(struct frontend *frontend, const struct execution *ex
     end_hanging(self, call);
     return;
   }
-  if (end->how == EXECUTION_STOPPED && call->outcome == CALL_EXPIRED) {
-    ended.how = EXECUTION_TIMED_OUT;
+  if (end->outcome == EXECUTION_STOPPED && call->outcome == CALL_EXPIRED) {
+    ended.outcome = EXECUTION_TIMED_OUT;
     ended.exit_code = EXECUTION_EXIT_TIMED_OUT;
   }
   remove_call(self, call);

@@ -42,10 +42,10 @@ void answer_command(const struct execution_result *result, struct buffer *text) 
   size_t begin = text->length;
   add_stream(text, begin, "", result->output);
   add_stream(text, begin, "STDERR: ", result->errors);
-  if (result->how == EXECUTION_TIMED_OUT) {
+  if (result->outcome == EXECUTION_TIMED_OUT) {
     begin_part(text, begin);
     buffer_add_string(text, "(command timed out)");
-  } else if (result->how == EXECUTION_MEMORY_LIMIT) {
+  } else if (result->outcome == EXECUTION_MEMORY_LIMIT) {
     begin_part(text, begin);
     buffer_add_format(text, "(%s)", result->error.text);
   }
@@ -97,7 +97,7 @@ static void add_flag(struct buffer *out, const char *name, bool flag) {
 static void add_end(struct buffer *out, const struct execution_result *result) {
   char seconds[STEP_RESULT_SECONDS_SIZE];
   step_result_seconds(seconds, result->duration_ms);
-  add_flag(out, ",\"timedOut\":", result->how == EXECUTION_TIMED_OUT);
+  add_flag(out, ",\"timedOut\":", result->outcome == EXECUTION_TIMED_OUT);
   buffer_add_format(out, ",\"durationSeconds\":%s", seconds);
 }
 

@@ -410,11 +410,11 @@ static void add_name(struct buffer *text, const char *name) {
 
 static void answer_not_run(const struct tool_call *self, const struct execution_result *result,
                            struct buffer *text) {
-  if (result->how == EXECUTION_NOT_FOUND) {
+  if (result->outcome == EXECUTION_NOT_FOUND) {
     buffer_add_string(text, TOOL_ERROR "cannot run '");
     add_name(text, self->target);
     buffer_add_string(text, "': No such file or directory");
-  } else if (result->how == EXECUTION_NO_DIRECTORY &&
+  } else if (result->outcome == EXECUTION_NO_DIRECTORY &&
              (result->error.code == ENOENT || result->error.code == ENOTDIR)) {
     buffer_add_string(text, TOOL_ERROR "workdir: no such directory: ");
     add_name(text, self->directory);
@@ -441,9 +441,10 @@ bool tool_call_answer(const struct tool_call *self, const struct execution_resul
     self->tool->answer(self, result, text);
     return false;
   }
-  if (result->how == EXECUTION_TIMED_OUT) {
-    answer_command(&(struct execution_result){.how = result->how, .exit_code = result->exit_code},
-                   text);
+  if (result->outcome == EXECUTION_TIMED_OUT) {
+    answer_command(
+        &(struct execution_result){.outcome = result->outcome, .exit_code = result->exit_code},
+        text);
     return true;
   }
   struct error line;

@@ -359,7 +359,7 @@ static void on_work(evutil_socket_t fd, short what, void *context) {
   if (execution == NULL || (!execution->is_started && !execution->is_stopped))
     return;
   const struct step_event line = event_of(STEP_EVENT_STDOUT, "a line", 2);
-  const struct execution_result end = {.how = EXECUTION_STOPPED};
+  const struct execution_result end = {.outcome = EXECUTION_STOPPED};
   if (execution->is_started && world.frontend->type->capacity(world.frontend) > 0)
     world.frontend->type->event(world.frontend, execution, &line);
   world.frontend->type->result(world.frontend, execution, &end);

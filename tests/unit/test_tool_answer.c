@@ -21,7 +21,7 @@ static struct execution_result printed(const char *output) {
 
 static struct execution_result failed(enum execution_outcome how, int exit_code,
                                       const char *reason) {
-  struct execution_result end = {.how = how, .exit_code = exit_code};
+  struct execution_result end = {.outcome = how, .exit_code = exit_code};
   if (execution_result_is_own(&end))
     end.errors = stream(reason);
   else
@@ -64,7 +64,7 @@ static void expect_end(const char *output, const char *errors, int exit_code, bo
   struct execution_result result = printed(output);
   result.errors = stream(errors);
   result.exit_code = exit_code;
-  result.how = timed_out ? EXECUTION_TIMED_OUT : EXECUTION_EXITED;
+  result.outcome = timed_out ? EXECUTION_TIMED_OUT : EXECUTION_EXITED;
   EXPECT_COMMAND(result, exit_code != 0, expected);
 }
 
@@ -197,7 +197,7 @@ TEST(an_image_is_named_and_can_be_shown) {
                "", "");
   expect_image("read_file", "{'path':'f'}", printed("image/png"), "", "");
   struct execution_result late = printed("image/png\nAAAA");
-  late.how = EXECUTION_TIMED_OUT;
+  late.outcome = EXECUTION_TIMED_OUT;
   late.exit_code = 124;
   expect_image("read_file", "{'path':'f'}", late, "", "");
   expect_image("execute_command", "{'command':'x'}", printed("image/png\nAAAA"), "", "");
@@ -205,11 +205,11 @@ TEST(an_image_is_named_and_can_be_shown) {
 
 TEST(a_file_tool_that_was_ended_says_how) {
   struct execution_result result = printed("[{");
-  result.how = EXECUTION_TIMED_OUT;
+  result.outcome = EXECUTION_TIMED_OUT;
   result.exit_code = EXECUTION_EXIT_TIMED_OUT;
   expect("list_directory", LISTED, result, true, "(command timed out)\n(exit code: 124)");
   result = printed("");
-  result.how = EXECUTION_SIGNALED;
+  result.outcome = EXECUTION_SIGNALED;
   result.signal = 9;
   expect("list_directory", LISTED, result, true, "Error: killed by signal 9 (SIGKILL)");
 }
@@ -235,7 +235,7 @@ TEST(outcomes_have_their_members_in_order) {
                  "'durationSeconds':0.003}");
   result.errors = cut_stream("\xFF", "\n\xFF\n", 60000);
   result.exit_code = 124;
-  result.how = EXECUTION_TIMED_OUT;
+  result.outcome = EXECUTION_TIMED_OUT;
   result.duration_ms = 30000;
   expect_outcome(ANSWER_STRUCTURED, &result,
                  "{'exitCode':124,'timedOut':true,'durationSeconds':30,'stdout':'hi\\n',"

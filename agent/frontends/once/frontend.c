@@ -75,7 +75,7 @@ static void result(struct frontend *frontend, const struct execution *execution,
   write_event(self, &answer.completed);
   write_result(self, &answer.result);
   int code = execution_result_has_code(end) ? end->exit_code : ONCE_FRONTEND_EXIT_REFUSED;
-  leave_answered(self, end->how == EXECUTION_TIMED_OUT ? ONCE_FRONTEND_EXIT_TIMED_OUT : code);
+  leave_answered(self, end->outcome == EXECUTION_TIMED_OUT ? ONCE_FRONTEND_EXIT_TIMED_OUT : code);
 }
 
 /* Answers a step that was parsed, or is all zeros. */

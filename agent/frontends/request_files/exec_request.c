@@ -315,5 +315,5 @@ void exec_request_add_result(const char *id, const struct execution_result *end,
   add_stream(out, ",\"stdout\":", end->output, stream_max, "");
   add_stream(out, ",\"stderr\":", end->errors, stream_max, message);
   buffer_add_string(out, ",\"timedOut\":");
-  buffer_add_string(out, end->how == EXECUTION_TIMED_OUT ? "true}\n" : "false}\n");
+  buffer_add_string(out, end->outcome == EXECUTION_TIMED_OUT ? "true}\n" : "false}\n");
 }

@@ -154,7 +154,7 @@ static void begin(struct frontend *frontend, struct execution *execution) {
 /* Queues a request again, for another directory, if its workspace is missing. */
 static bool retry_elsewhere(struct request_files_frontend *self, struct exec *exec,
                             const struct execution *execution, const struct execution_result *end) {
-  if (self->state != SERVING || end->how != EXECUTION_NO_DIRECTORY || exec->elsewhere ||
+  if (self->state != SERVING || end->outcome != EXECUTION_NO_DIRECTORY || exec->elsewhere ||
       !is_workspace(execution_step(execution)->working_directory) || !check_workspace_missing(self))
     return false;
   exec->elsewhere = true;
@@ -167,13 +167,13 @@ static bool retry_elsewhere(struct request_files_frontend *self, struct exec *ex
 static void explain_end(const struct request_files_frontend *self,
                         const struct execution_result *end, struct error *out) {
   out->text[0] = '\0';
-  if (end->how == EXECUTION_STOPPED && engine_leaving(&self->frontend) != NULL)
+  if (end->outcome == EXECUTION_STOPPED && engine_leaving(&self->frontend) != NULL)
     (void)error_set(out, "stopped by %s", engine_leaving(&self->frontend));
-  else if (end->how == EXECUTION_NOT_FOUND || end->how == EXECUTION_NOT_EXECUTABLE)
+  else if (end->outcome == EXECUTION_NOT_FOUND || end->outcome == EXECUTION_NOT_EXECUTABLE)
     (void)error_set(out, "cannot run '%.100s': %s", end->subject,
-                    end->how == EXECUTION_NOT_FOUND ? "No such file or directory"
-                                                    : error_why(&end->error));
-  else if (!execution_result_is_own(end) && end->how != EXECUTION_TIMED_OUT)
+                    end->outcome == EXECUTION_NOT_FOUND ? "No such file or directory"
+                                                        : error_why(&end->error));
+  else if (!execution_result_is_own(end) && end->outcome != EXECUTION_TIMED_OUT)
     *out = end->error;
 }
 

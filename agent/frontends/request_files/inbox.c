@@ -113,7 +113,7 @@ void inbox_answer(struct inbox *self, struct exec *exec, const struct execution_
     return;
   }
   exec->exit_code = end->exit_code;
-  exec->timed_out = end->how == EXECUTION_TIMED_OUT;
+  exec->timed_out = end->outcome == EXECUTION_TIMED_OUT;
   exec->result.length = 0;
   exec_request_add_result(exec->id, end, message, EXEC_RESULT_STREAM_MAX, &exec->result);
   int wrong = write_result(self, exec);
@@ -153,7 +153,7 @@ void inbox_refuse(struct inbox *self, struct exec *exec, int exit_code, const ch
   (void)error_set(&masked, "%s", reason);
   mask_string(self->log->masker, masked.text, false);
   inbox_answer(self, exec,
-               &(struct execution_result){.how = EXECUTION_NO_PROCESS, .exit_code = exit_code},
+               &(struct execution_result){.outcome = EXECUTION_NO_PROCESS, .exit_code = exit_code},
                masked.text);
 }
 

@@ -69,7 +69,7 @@ static void answer(struct calls *calls, struct call *base, const struct executio
     stdio_answer_error(out, &to, call->code, call->text.bytes, call->text.length);
   else if (base->tool == NULL)
     stdio_answer_refusal(out, &to, call->text.bytes, call->text.length);
-  else if (end == NULL || end->how == EXECUTION_STOPPED)
+  else if (end == NULL || end->outcome == EXECUTION_STOPPED)
     stdio_answer_refusal(out, &to, CANCELLED, strlen(CANCELLED));
   else
     failed = stdio_answer_result(out, &to, base->tool, end);
