@@ -11,8 +11,8 @@
 #define PROCESS_OWNER_GRACE_MS 10000
 #define PROCESS_OWNER_DRAIN_MS 1500
 
-/* The owner of a process in a test: starts `sh -c script`, reads its output and records its outcome.
-   The script has a directory of its own in $D. */
+/* The owner of a process in a test: starts `sh -c script`, reads its output and records its
+   outcome. The script has a directory of its own in $D. */
 struct process_owner {
   struct loop loop;
   struct process_context context;

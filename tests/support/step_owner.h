@@ -12,8 +12,8 @@
 /* A longer line is split. */
 enum { STEP_OWNER_LINE_BYTES = 256 * 1024 };
 
-/* An engine with a test frontend, which records the events and the result of a step. The command has
-   a directory of its own in $D, which is the working directory of scripts. */
+/* An engine with a test frontend, which records the events and the result of a step. The command
+   has a directory of its own in $D, which is the working directory of scripts. */
 struct step_owner {
   struct frontend frontend; /* first */
   struct loop loop;

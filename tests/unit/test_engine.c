@@ -87,8 +87,8 @@ ENGINE_TEST(a_finished_step_does_not_wait_for_capacity_at_the_end) {
   assert_int_equal(owner->result.exit_code, 0);
 }
 
-/* The shell counts by itself, because a new child might get the signal, too. The sleep begins before
-   the trap is set: between fork and exec, the child would handle the signal like the shell. */
+/* The shell counts by itself, because a new child might get the signal, too. The sleep begins
+   before the trap is set, which its child would inherit between fork and exec. */
 ENGINE_TEST(nor_does_a_step_that_ends_during_the_end) {
   owner->delivery = DELIVERS;
   step_owner_start_script(owner,

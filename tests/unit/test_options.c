@@ -205,7 +205,7 @@ static void check_rows(const struct row *rows, size_t count) {
     check_rows(rows, sizeof rows / sizeof *rows);                                                  \
   } while (0)
 
-/* An empty variable counts as not set. A flag overrides its variable, even if its value is empty. */
+/* An empty variable counts as not set. A flag overrides its variable, even if it is empty. */
 TEST(flags_and_variables_of_redis, clear_environment) {
   CHECK_ROWS(
       {NULL, {"--redis-url", "redis://h", "--job-id", "j"}, "run host=h job=j"},
