@@ -73,7 +73,7 @@ struct step_field_type {
   cJSON_bool (*is)(const cJSON *value); /* the check of the JSON type; NULL if `read` does it */
   const char *expected;                 /* what the error of that check says */
   int (*read)(const struct step_field *self, cJSON *value, void *place, struct error *error);
-  bool accepts_null;         /* null is a value and does not count as absent */
+  bool accepts_null;       /* null is a value and does not count as absent */
   size_t size;             /* of a plain value */
   double minimum, maximum; /* of a number, if the field has no bounds of its own */
   bool zero_is_absent;     /* and so is everything below */

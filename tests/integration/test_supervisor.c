@@ -50,10 +50,10 @@ JOB_TEST_NO_AGENT(it_knows_where_git_has_its_files) {
   set_up_file(job);
   assert_int_equal(before != NULL ? setenv("HOME", before, 1) : unsetenv("HOME"), 0);
   free(before);
-  const struct kind_row row = {
-      "'kind':'grep','path':'.','pattern':'content','searchHidden':false", 0, "[]",
-      "grep left out 1 directory and 1 file that are hidden or ignored\n"
-      "grep did not search 1 directory that is always left out: .git"};
+  const struct kind_row row = {"'kind':'grep','path':'.','pattern':'content','searchHidden':false",
+                               0, "[]",
+                               "grep left out 1 directory and 1 file that are hidden or ignored\n"
+                               "grep did not search 1 directory that is always left out: .git"};
   (void)wait_for_supervisor(job);
   kind_rows_run(job, &row, 1);
 }

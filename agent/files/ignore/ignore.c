@@ -344,7 +344,7 @@ bool ignore_hides(struct ignore *self, const struct walk_entry *entry) {
          source = source->above) {
       enum globs_verdict verdict =
           globs_classify(source->rules, self->path.bytes + source->start,
-                      self->path.length - source->start, entry->type == DT_DIR);
+                         self->path.length - source->start, entry->type == DT_DIR);
       if (verdict != GLOBS_SILENT)
         return verdict == GLOBS_MATCH;
     }
