@@ -1,7 +1,10 @@
 #ifndef TESTS_TEST_H
 #define TESTS_TEST_H
 
+#include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,36 +12,43 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "tests/support/quoted.h"
+#include "tests/support/wait.h"
+
 /*
- * What every test program begins with. A test registers itself, and main() is in
- * tests/support/test_main.c:
+ * The first header of every test program, with the headers that most tests need. A test registers
+ * itself; main() is in tests/support/test_main.c.
  *
- *   TEST(an_empty_one_has_nothing) { … }
- *   TEST(a_cancel_ends_it, job_setup, job_teardown) { struct job *job = *state; … }
- *   TEST_WITH(struct job *job, a_cancel_ends_it, job_setup, job_teardown) { … }  the same
- *   TEST_IF(agent_process_is_shipped(), …)  a test only where this holds; elsewhere it does not
- *                                           exist, and is not skipped
- *   TEST_GROUP(begin_once, end_once)        before the first test, after the last; either may be
- *                                           NULL
- *   TEST_OVERLAP(4)                         for tests that mostly wait: shares them out to so many
- *                                           processes at a time, each of which is a group of its
- *                                           own
+ *   TEST(an_empty_buffer_has_no_bytes) { … }
+ *   TEST(a_cancel_ends_the_step, job_setup, job_teardown) { struct job *job = *state; … }
+ *   TEST_WITH(struct job *job, a_cancel_ends_the_step, job_setup, job_teardown) { … }  the same
+ *   TEST_IF(agent_process_is_shipped(), …)  registers the test only if the condition is true;
+ *                                           otherwise the test does not exist, and is not skipped
+ *   TEST_GROUP(begin_once, end_once)        run before the first test and after the last one;
+ *                                           either may be NULL
+ *   TEST_OVERLAP(4)                         runs up to four tests of the program at the same time,
+ *                                           each process as a group of its own; for tests that
+ *                                           mostly wait
  *
- * Where many tests have one fixture, a macro names it:
+ * If many tests share a fixture, a macro names it:
  *
  *   #define JOB_TEST(NAME) TEST_WITH(struct job *job, NAME, job_setup, job_teardown)
- *   JOB_TEST(a_cancel_ends_it) { … }
+ *   JOB_TEST(a_cancel_ends_the_step) { … }
  *
- * The umask is 022. TEST_FILTER=<pattern> in the environment runs the tests of these names only
- * ('*' and '?').
+ * The umask is 022. The environment variable TEST_FILTER=<pattern> selects tests by name ('*' and
+ * '?').
  */
 struct test {
   const char *name;
   CMUnitTestFunction run;
-  CMFixtureFunction fixture[2]; /* set up, tear down */
+  CMFixtureFunction fixture[2]; /* set-up and tear-down */
 };
 
 void test_register(const struct test *test);
@@ -52,7 +62,7 @@ void test_register_group(CMFixtureFunction set_up, CMFixtureFunction tear_down);
   TEST_REGISTER(CONDITION, NAME, NAME, __VA_ARGS__)                                                \
   static void NAME(__attribute__((unused)) void **state)
 
-/* The state is a parameter of its own type. */
+/* The test function gets the state as a parameter of the given type. */
 #define TEST_WITH(PARAMETER, NAME, ...) TEST_WITH_IF(true, PARAMETER, NAME, __VA_ARGS__)
 
 #define TEST_WITH_IF(CONDITION, PARAMETER, NAME, ...)                                              \

@@ -1,18 +1,10 @@
 /* What a step has left in the background attacks the supervisors of later steps, as their own
    user. */
 
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "tests/support/as_user.h"
 #include "tests/support/command.h"
 #include "tests/support/directory.h"
 #include "tests/support/job.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 static struct directory directory;
 

@@ -1,13 +1,8 @@
 /* What is refused, how it is said, and that nothing else comes of it. */
 
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "tests/support/job.h"
-#include "tests/support/proc.h"
-#include "tests/support/quoted.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 #define NIL "00000000-0000-0000-0000-000000000000"
 
@@ -77,50 +72,6 @@ JOB_TEST(a_shutdown_is_checked_too) {
   job_shut_down(job);
 }
 
-static char *repeated(const char *text, size_t times) {
-  size_t length = strlen(text);
-  char *all = malloc(length * times + 1);
-  assert_non_null(all);
-  for (size_t i = 0; i < times; i++)
-    memcpy(all + i * length, text, length);
-  all[length * times] = '\0';
-  return all;
-}
-
-JOB_TEST(nested_10000_deep) {
-  char *open = repeated("[", 10000);
-  char *close = repeated("]", 10000);
-  expect_refusal(job, job_format(job, "{'stepId':'s','command':'true','x':%s%s}", open, close),
-                 "nest", "s");
-  expect_refusal(job, job_format(job, "%s%s", open, close), "nest", NIL);
-  expect_refusal(job, job_format(job, "%s", open), "nest", NIL);
-  free(open);
-  free(close);
-  job_expect_to_go_on(job);
-}
-
-JOB_TEST(a_crowd_of_refusals) {
-  for (int i = 0; i < 200; i++)
-    job_push_text(job, quoted("{'stepId':'s'}"), 14);
-  (void)job_push_echo(job, "behind");
-  for (int i = 0; i < 200; i++)
-    job_expect_part(job, job_result(job), "errorMessage", "command");
-  job_expect_result(job, job_result(job), 0, NULL, "behind\n");
-}
-
-JOB_TEST(the_log_has_the_sizes_of_a_payload) {
-  char *padding = repeated("padding ", 20000);
-  const char *payload = job_format(job, "{'stepId':'s','kind':['a-marker'],'x':'%s'}", padding);
-  free(padding);
-  expect_refusal(job, payload, "kind", "s");
-  agent_process_wait_log(job->agent,
-                         "payload of 160041 bytes: stepId (3 bytes), kind (12 bytes), x ("
-                         "160002 bytes)");
-  size_t length = strlen(agent_process_log(job->agent));
-  if (length > 8192)
-    job_fail(job, "%zu bytes of log for one refusal", length);
-}
-
 /* A name must not be able to forge a line of the log. */
 JOB_TEST(the_log_has_the_names_of_fields_on_one_line) {
   expect_refusal(job, "{'stepId':'s',\n'kind':['x'],\r\n'forged':'\x1b[31m\x7f'}", "payload", "s");
@@ -179,14 +130,6 @@ LARGE_TEST(one_byte_more_is_refused) {
   expect_refusal_of_size(job, (size_t)64 * MIB + 1);
   expect_usual_memory(job);
   job_expect_to_go_on(job);
-}
-
-LARGE_TEST(two_hundred_mib_are_refused) {
-  expect_refusal_of_size(job, (size_t)200 * MIB);
-  expect_usual_memory(job);
-  job_expect_to_go_on(job);
-  if (strlen(agent_process_log(job->agent)) > 8192)
-    job_fail(job, "the log is as long as the payload");
 }
 
 /* The smallest values that JSON has: what they take in memory is many times their text. */

@@ -3,10 +3,7 @@
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
-#include "tests/support/proc.h"
 #include "tests/support/proxy.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 #define CANCELLED "cancelled: by a cancel step"
 

@@ -3,8 +3,6 @@
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/redis_cluster.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 #define JOB_ID "{pipe-42}"
 

@@ -1,13 +1,9 @@
 /* The first connection: how a server is named, and what is said when it can not be had. */
 
 #include <arpa/inet.h>
-#include <signal.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "tests/support/job.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 /* Not at the idle limit. */
 enum { AT_ONCE_MS = WAIT_BOUND_MS };

@@ -1,19 +1,13 @@
 /* The agent in a pid namespace, as a container has one: as process 1, and below an init. */
 
 #include <sched.h>
-#include <signal.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests/support/command.h"
 #include "tests/support/container.h"
 #include "tests/support/injection.h"
 #include "tests/support/job.h"
 #include "tests/support/memory_group.h"
-#include "tests/support/proc.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 /* Of attack_command.c: what a step may do to itself. */
 #define ATTACKS "prlimit scheduler parameter attributes affinity nice nice-group io io-group "

@@ -1,14 +1,6 @@
 /* The Redis password is the agent's alone: no step can find it, and no log holds it. */
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "tests/support/job.h"
-#include "tests/support/proc.h"
-#include "tests/test.h"
 
 #define PASSWORD "s3cret-Word"
 

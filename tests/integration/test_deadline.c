@@ -2,9 +2,6 @@
    answer comes. */
 
 #include "tests/support/job.h"
-#include "tests/support/proc.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 static cJSON *with_timeout(cJSON *step, int seconds) {
   cJSON_AddNumberToObject(step, "timeoutSeconds", seconds);
@@ -12,6 +9,7 @@ static cJSON *with_timeout(cJSON *step, int seconds) {
 }
 
 JOB_TEST(over_its_time) {
+  job->schema_version = 2;
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = with_timeout(job_script(job, job_format(job, "exec %s", sleep)), 1);
   const cJSON *result = job_run(job, step);
@@ -38,39 +36,9 @@ static void expect_gone(struct job *job, const char *script) {
     job_fail(job, "`%s` has survived `%s`", sleep, script);
 }
 
-JOB_TEST(a_tree_that_ignores_sigterm) {
-  expect_gone(job, "trap '' TERM; setsid $SLEEP & $SLEEP");
-  job_expect_to_go_on(job);
-}
-
-JOB_TEST(a_child_in_a_session_of_its_own) {
-  expect_gone(job, "setsid $SLEEP & sleep 600");
-}
-
-/* No tag in its environment: only its descent tells whose it is. */
-JOB_TEST(a_child_that_cleared_its_environment) {
-  expect_gone(job, "env -i setsid $SLEEP & sleep 600");
-}
-
-/* No descent left: its parents have ended, and it was handed to the agent. */
-JOB_TEST(a_daemon) {
-  expect_gone(job, "setsid sh -c '$SLEEP >/dev/null 2>&1 &'; sleep 600");
-}
-
-/* A daemon that also holds out against SIGTERM gets no more than the grace. */
-JOB_TEST(a_daemon_that_ignores_sigterm) {
-  expect_gone(job, "setsid sh -c 'trap \"\" TERM; $SLEEP >/dev/null 2>&1 &'; sleep 600");
-}
-
 /* A stopped process takes SIGTERM only when it goes on. */
 JOB_TEST(a_stopped_process) {
   expect_gone(job, "$SLEEP & kill -STOP $!; wait");
-}
-
-/* Children born while their parents are being killed. */
-JOB_TEST(a_tree_that_grows) {
-  expect_gone(job,
-              "trap '' TERM; while :; do setsid sh -c 'trap \"\" TERM; $SLEEP' & sleep 0.05; done");
 }
 
 JOB_TEST(an_earlier_steps_process_is_left_alone) {
@@ -81,14 +49,6 @@ JOB_TEST(an_earlier_steps_process_is_left_alone) {
   assert_int_not_equal(proc_find(earlier), 0);
   job_shut_down(job);
   assert_true(proc_wait_gone(earlier, WAIT_BOUND_MS));
-}
-
-/* Their orphans come and go; that they end does not mean that the step has somebody left. */
-JOB_TEST(an_earlier_steps_orphans_delay_no_end) {
-  const char *restless = "(while :; do (true &); sleep 0.005; done) >/dev/null 2>&1 &";
-  job_run(job, job_script(job, restless));
-  expect_gone(job, "$SLEEP & sleep 600");
-  job_shut_down(job);
 }
 
 JOB_TEST(a_step_in_time_is_not_touched) {

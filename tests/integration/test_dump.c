@@ -1,13 +1,6 @@
 /* SIGUSR1: the state of the agent goes to the log, and the agent goes on. */
 
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "tests/support/job.h"
-#include "tests/support/proc.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 /* The log behind what it was before the signal, once it holds all of these (up to NULL). */
 struct awaited {

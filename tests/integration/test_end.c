@@ -1,11 +1,7 @@
 /* `end` of a result: why the step has ended, and what it has cost. */
-#include <unistd.h>
 
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
-#include "tests/support/proc.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 #define MIB (1024.0 * 1024)
 

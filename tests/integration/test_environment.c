@@ -1,13 +1,7 @@
 /* What a command finds when it starts: its arguments, environment, directory, descriptors, signals.
  */
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "tests/support/job.h"
-#include "tests/test.h"
 
 static const char *output_of(struct job *job, const cJSON *step) {
   const cJSON *result = job_run(job, step);
@@ -26,14 +20,6 @@ JOB_TEST(arguments_are_untouched) {
                                "*", "\\n", "~", "x\ny", "--", "é漢😀", ";", "\t\x01", NULL);
   assert_string_equal(output_of(job, step), "<a b><><'q'><\"dq\"><$HOME><`id`><*><\\n><~><x\ny><--"
                                             "><é漢😀><;><\t\x01>\n");
-}
-
-JOB_TEST(many_arguments_fit) {
-  cJSON *step = job_step(job, "sh", "-c", "echo $# ${#1}", "sh", NULL);
-  char *argument = job_format(job, "%01000d", 0);
-  for (int i = 0; i < 1000; i++)
-    cJSON_AddItemToArray(cJSON_GetObjectItem(step, "args"), cJSON_CreateString(argument));
-  assert_string_equal(output_of(job, step), "1000 1000\n");
 }
 
 JOB_TEST(arguments_beyond_the_kernels_limit_are_said) {
@@ -62,14 +48,6 @@ JOB_TEST(a_command_knows_its_step) {
   assert_string_equal(output_of(job, step), job_format(job, "%s\n", job_text(step, "stepId")));
 }
 
-JOB_TEST(the_steps_path_is_searched) {
-  job_write(job, "only-here", "#!/bin/sh\necho \"found $0\"\n", 0755);
-  cJSON *step = job_step(job, "only-here", NULL);
-  const char *directory = redis_server_directory(job->server);
-  add_env(step, "PATH", job_format(job, "/nowhere:%s:/usr/bin:/bin", directory));
-  assert_string_equal(output_of(job, step), job_format(job, "found %s/only-here\n", directory));
-}
-
 /* A directory or a file without the x bit on the way does not end the search. */
 JOB_TEST(the_search_goes_on_behind_what_can_not_run) {
   const char *first = job_path(job, "first");
@@ -88,11 +66,6 @@ JOB_TEST(a_slash_is_relative_to_the_working_directory) {
   const char *directory = redis_server_directory(job->server);
   cJSON_AddStringToObject(step, "workingDirectory", directory);
   assert_string_equal(output_of(job, step), job_format(job, "%s\n", directory));
-}
-
-JOB_TEST(stdin_is_empty) {
-  assert_string_equal(output_of(job, job_script(job, "readlink /proc/self/fd/0; wc -c")),
-                      "/dev/null\n0\n");
 }
 
 JOB_TEST_NO_AGENT(the_umask_is_the_agents) {

@@ -1,13 +1,8 @@
 /* What Redis refuses: for a time, then it is waited out; for good, then the agent says what and
    leaves. */
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 /* --- for a time --- */
 
@@ -65,6 +60,7 @@ static const cJSON *push_large_result(struct job *job) {
 }
 
 JOB_TEST(what_is_beyond_a_limit_of_redis_ends_it) {
+  job->schema_version = 2;
   job_do(job, "CONFIG SET proto-max-bulk-len 1048576");
   const cJSON *step = push_large_result(job);
   job_expect_exit(job, 3);
@@ -74,7 +70,7 @@ JOB_TEST(what_is_beyond_a_limit_of_redis_ends_it) {
                                     "invalid bulk length",
                                     job->id));
   agent_process_wait_log(
-      job->agent, job_format(job, "undelivered result: {\"schemaVersion\":1,\"stepId\":\"%s\"",
+      job->agent, job_format(job, "undelivered result: {\"schemaVersion\":2,\"stepId\":\"%s\"",
                              job_text(step, "stepId")));
 }
 
@@ -217,19 +213,6 @@ struct refused {
 static void start_as_clerk(struct job *job) {
   job->url = job_format(job, "redis://clerk:word@127.0.0.1:%d", redis_server_port(job->server));
   job_start_agent(job, NULL);
-}
-
-JOB_TEST_NO_AGENT(a_permission_that_is_missing_is_said_at_boot) {
-  static const struct refused rows[] = {
-      {"XADD", "events"},    {"LPUSH", "results"},   {"LREM", "inflight"}, {"SET", "started"},
-      {"EXPIRE", "in"},      {"LINDEX", "inflight"}, {"GET", "started"},   {"DEL", "started"},
-      {"RPUSH", "inflight"}, {"LTRIM", "inflight"},  {"PERSIST", "in"},    {"XTRIM", "events"}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    job_do(job, "ACL SETUSER clerk reset on >word ~* &* +@all -%s", rows[i].command);
-    start_as_clerk(job);
-    expect_end(job, rows[i].command, rows[i].key, "NOPERM");
-    job_expect_keys(job, NULL);
-  }
 }
 
 JOB_TEST_NO_AGENT(what_trims_at_once_needs_no_xtrim) {

@@ -1,19 +1,13 @@
 /* Processes that get away from whoever looks for groups, sessions, parents, environments or
    numbers: each end of a step, of the job or of the agent ends all of them. */
 
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests/support/command.h"
 #include "tests/support/container.h"
 #include "tests/support/directory.h"
 #include "tests/support/gate.h"
 #include "tests/support/job.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 /* Some are deaf to SIGTERM and have the grace of 10 s. */
 /* Less than the time after which they end by themselves: escape_command.c. */

@@ -8,7 +8,6 @@
 
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
-#include "tests/test.h"
 
 #define GOLDEN "tests/integration/golden/"
 

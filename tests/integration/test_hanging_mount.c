@@ -1,20 +1,13 @@
 /* Commands behind a mount that answers nothing: the step fails, the agent goes on. */
 
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "tests/support/hanging_mount.h"
 #include "tests/support/injection.h"
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
-#include "tests/support/proc.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 /* Deadline, grace, and looking for survivors, with room: a server waits 30 s longer than the
    deadline. */

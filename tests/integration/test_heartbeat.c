@@ -1,13 +1,7 @@
 /* The key that says that the agent is there, whatever it or its Redis is busy with. */
 
-#include <signal.h>
-#include <time.h>
-
 #include "tests/support/job.h"
 #include "tests/support/proxy.h"
-#include "tests/support/quoted.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 #include "wire/version.h"
 
 enum { LIFE_MS = 10000, PERIOD_MS = 2000, LATE_MS = 1000 };
@@ -237,21 +231,6 @@ JOB_TEST(without_a_connection_it_goes_with_what_the_agent_says) {
   expect_steady(job, 1);
   assert_null(strstr(agent_process_log(job->agent), "not visible"));
   job_shut_down(job);
-  expect_gone_for_good(job);
-}
-
-JOB_TEST(it_ends_with_a_shutdown) {
-  job_run(job, job_step(job, "true", NULL));
-  assert_true(is_there(job));
-  job_shut_down(job);
-  expect_gone_for_good(job);
-}
-
-JOB_TEST(it_ends_with_a_signal) {
-  const cJSON *step = job_push_endless(job, job_sleep(job, 600));
-  assert_true(is_there(job));
-  job_stop_agent(job, SIGTERM);
-  job_expect_answer(job, step, -1, "cancelled: the agent was stopped by SIGTERM", "up\n");
   expect_gone_for_good(job);
 }
 

@@ -1,14 +1,10 @@
 /* `--inject`: where the copy goes, who may run it, and what it does not need. */
 
-#include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests/support/injection.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define SMALL_ADDRESS_SPACE (8 * 1024 * 1024)

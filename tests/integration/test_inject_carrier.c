@@ -2,17 +2,12 @@
    `/sandbox`, and `/ca-certificates.crt`, which the agent trusts where the image that it runs in
    has no bundle. */
 
-#include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests/support/certificates.h"
 #include "tests/support/injection.h"
 #include "tests/support/job.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 enum { OLD = 1000000000 };
 

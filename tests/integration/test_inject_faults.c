@@ -1,19 +1,15 @@
 /* `--inject` where it cannot be done: one line with the path, the reason and what to do, and
    nothing is left behind. And where the kernel can do less than usual: it is done all the same. */
 
-#include <errno.h>
 #include <limits.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include "tests/support/injection.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* What each row of the next test needs. */

@@ -3,19 +3,13 @@
    there was none; the tools are whole or not there. What the killed leave behind is cleared by the
    next. */
 
-#include <fcntl.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/injection.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 enum { AT_ONCE = 60, CALLS_MAX = 10000, PAGE = 4096 };

@@ -1,10 +1,6 @@
 /* Keys of a job that is gone do not stay for ever, and what is done leaves none. */
 
-#include <signal.h>
-
 #include "tests/support/job.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 /* More steps than an agent takes ahead. */
 enum { WAITING = 66000, DEFAULT_SECONDS = 86400 };

@@ -2,14 +2,11 @@
 
 #include <sys/mount.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests/support/hanging_mount.h"
 #include "tests/support/injection.h"
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
-#include "tests/test.h"
 
 /* Deadline, grace, and looking for survivors, with room: a server waits 30 s longer than the
    deadline. */

@@ -2,17 +2,8 @@
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
-#include "tests/support/quoted.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 enum { ROUNDS = 6 };
-
-JOB_TEST(each_ending_ends_a_line) {
-  const cJSON *step = job_step(job, "printf", "a\\nb\\r\\nc\\rd\\n\\ne\\r\\r\\nf", NULL);
-  job_expect_result(job, job_run(job, step), 0, NULL, "a\nb\nc\nd\n\ne\n\nf\n");
-  assert_string_equal(job_lines(job, step, "stdout"), "a\nb\nc\nd\n\ne\n\nf\n");
-}
 
 /* As many tools write it; a file in UTF-8 with one is a text that begins after it. */
 JOB_TEST(a_byte_order_mark_is_no_text) {
@@ -26,44 +17,6 @@ JOB_TEST(a_byte_order_mark_is_no_text) {
   assert_string_equal(job_lines(job, step, "stdout"), "a\n\xEF\xBB\xBF"
                                                       "b\n");
   assert_string_equal(job_lines(job, step, "stderr"), "c\n");
-}
-
-/* A progress bar: each state of it shows while the command still runs. */
-JOB_TEST(a_lone_carriage_return_does_not_wait) {
-  const cJSON *step = marks_step(job, "printf '10%%\\r'; gate; printf '\\nend'");
-  job_push(job, step);
-  job_wait_event(job, step, "stdout", "10%");
-  marks_open_gate(job, "");
-  /* The "\n" that comes so much later belongs to that "\r". */
-  job_expect_result(job, job_result(job), 0, NULL, "10%\nend\n");
-}
-
-JOB_TEST(a_line_without_end_comes_with_the_end_of_file) {
-  const cJSON *step = job_script(job, "printf one; printf two >&2");
-  job_expect_result(job, job_run(job, step), 0, NULL, "one\n");
-  assert_string_equal(job_lines(job, step, "stdout"), "one\n");
-  assert_string_equal(job_lines(job, step, "stderr"), "two\n");
-}
-
-JOB_TEST(bytes_that_are_no_text_are_replaced) {
-  job_run(job, job_step(job, "printf", "a\\377b\\000c\\nd\\342\\202\\ne\\355\\240\\200f\\n", NULL));
-  const char *raw = job_raw_events(job);
-  static const char *const lines[] = {"'line':'a\xEF\xBF\xBD"
-                                      "b\\u0000c'",
-                                      "'line':'d\xEF\xBF\xBD'",
-                                      "'line':'e\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"
-                                      "f'"};
-  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-    if (strstr(raw, quoted(lines[i])) == NULL)
-      job_fail(job, "no %s in\n%s", lines[i], raw);
-  }
-}
-
-/* A character that two writes tear apart is one character all the same. */
-JOB_TEST(a_torn_character_is_whole) {
-  const cJSON *step = job_script(job, "printf '\\346\\274'; sleep 0.3; printf '\\242\\n'");
-  job_expect_result(job, job_run(job, step), 0, NULL, "漢\n");
-  assert_string_equal(job_lines(job, step, "stdout"), "漢\n");
 }
 
 /* The number of events that a line of that many bytes arrives in. */
@@ -124,57 +77,6 @@ JOB_TEST_NO_AGENT(a_long_line_comes_in_pieces) {
   assert_int_equal(total, 309000);
   const char *joined = job_lines(job, step, "stdout");
   assert_string_equal(joined + 309000, "\nshort\n");
-}
-
-/* Redis's clock at the entry minus the same clock in the line, the least of the rounds: one round
-   may be late on a busy machine, but a fixed delay shows in all of them. */
-static double least_delay_ms(struct job *job, const cJSON *step, const char *mark) {
-  double least = 1e9;
-  int rounds = 0;
-  const cJSON *event;
-  cJSON_ArrayForEach(event, job_events(job, step)) {
-    const char *line = job_text(event, "line");
-    if (strncmp(line, mark, strlen(mark)) != 0)
-      continue;
-    rounds++;
-    double delay =
-        cJSON_GetObjectItem(event, "entryMs")->valuedouble - strtod(line + strlen(mark), NULL);
-    least = delay < least ? delay : least;
-  }
-  assert_int_equal(rounds, ROUNDS);
-  return least;
-}
-
-JOB_TEST(the_first_line_after_silence_does_not_wait) {
-  const cJSON *step =
-      job_script(job, "for i in 1 2 3 4 5 6; do sleep 0.3; date '+first=%s%3N'; done");
-  job_run(job, step);
-  double delay = least_delay_ms(job, step, "first=");
-  if (delay > 60)
-    job_fail(job, "the first line waits for %g ms", delay);
-}
-
-JOB_TEST(a_line_waits_100_ms_at_most) {
-  /* The second line comes 20 ms behind the first, and nothing after it for a while. */
-  const cJSON *step = job_script(
-      job,
-      "for i in 1 2 3 4 5 6; do sleep 0.6; echo first; sleep 0.02; date '+second=%s%3N'; done");
-  job_run(job, step);
-  double delay = least_delay_ms(job, step, "second=");
-  if (delay > 160)
-    job_fail(job, "the second line waits for %g ms", delay);
-}
-
-JOB_TEST(fifty_lines_do_not_wait) {
-  /* One line leaves at once; the 50 behind it fill a batch. */
-  const cJSON *step =
-      job_script(job, "for i in 1 2 3 4 5 6; do sleep 0.4; echo first; sleep 0.02; seq 1000 1048;"
-                      " date '+fiftieth=%s%3N'; done");
-  job_run(job, step);
-  double delay = least_delay_ms(job, step, "fiftieth=");
-  if (delay > 60)
-    job_fail(job, "a full batch waits for %g ms", delay);
-  assert_int_equal(cJSON_GetArraySize(job_events(job, step)), ROUNDS * 51 + 2);
 }
 
 JOB_TEST_NO_AGENT(the_stream_is_trimmed) {

@@ -3,7 +3,6 @@
 #include <regex.h>
 
 #include "tests/support/job.h"
-#include "tests/test.h"
 
 static bool matches(const char *text, const char *pattern) {
   regex_t form;
@@ -74,22 +73,6 @@ JOB_TEST_NO_AGENT(a_failure_is_a_warning) {
   expect_line(job, " WARN  job=pipe-42 step=[0-9a-f]{8} exit=1 in [0-9]+m?s `false`");
   expect_line(job, " WARN  job=pipe-42 step=[0-9a-f]{8} .*no-such-command-here");
   expect_line(job, " WARN  job=pipe-42 step=[0-9a-f]{8} .*`sleep 60`.*timed out");
-}
-
-JOB_TEST(a_shells_payload_stands_for_it) {
-  job_run(job, job_script(job, "true && git --version || true"));
-  job_run(job, job_step(job, "bash", "-c", "true || echo bashed", NULL));
-  job_run(job, job_step(job, "/bin/sh", "-c", "true  # slashed", NULL));
-  job_run(job, job_step(job, "sh", "-ec", "true  # errexit", NULL));
-  job_shut_down(job);
-  const char *log = agent_process_log(job->agent);
-  static const char *const quoted[] = {"`true && git --version || true`", "`true || echo bashed`"};
-  for (size_t i = 0; i < sizeof quoted / sizeof *quoted; i++) {
-    if (strstr(log, quoted[i]) == NULL)
-      job_fail(job, "no %s in the log", quoted[i]);
-  }
-  assert_null(strstr(log, "`sh -c"));
-  assert_null(strstr(log, "`bash -c"));
 }
 
 JOB_TEST_NO_AGENT(output_is_there_only_when_asked_for) {

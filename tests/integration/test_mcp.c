@@ -1,18 +1,12 @@
 /* `agent --mcp`: a server of the Model Context Protocol on standard input and output. */
 
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/agent_process.h"
 #include "tests/support/encoded.h"
 #include "tests/support/gate.h"
 #include "tests/support/mcp_client.h"
 #include "tests/support/proc.h"
-#include "tests/support/quoted.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define PING "{'jsonrpc':'2.0','id':%d,'method':'ping'}"
@@ -170,44 +164,6 @@ MCP_TEST(what_there_is_not_is_answered_as_clients_need_it) {
                           "'info'}}");
   mcp_client_expect(client, "{'jsonrpc':'2.0','id':4,'error':{'code':-32601,'message':'Method not "
                             "found: logging/setLevel'}}");
-}
-
-/* One that a client does not like costs it the whole list. */
-MCP_TEST(tools_have_one_order_and_plain_schemas_and_members_of_their_version) {
-  static const char *const names[] = {"execute_command", "read_file", "write_file",    "edit_file",
-                                      "list_directory",  "grep",      "directory_tree"};
-  static const char *const refused[] = {"additionalProperties", "\"minimum\"", "\"maximum\"",
-                                        "\"minItems\""};
-  mcp_client_start(client, NULL, NULL);
-  for (int version = 0; version < VERSIONS; version++) {
-    int id = version + 1;
-    mcp_client_initialize(client, versions[version]);
-    mcp_client_send(client, formatted("{'jsonrpc':'2.0','id':%d,'method':'tools/list'}", id));
-    cJSON *answer = mcp_client_answer(client, id);
-    const cJSON *tool = member(answer, "tools")->child, *property;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++, tool = tool->next) {
-      assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(tool, "name")), names[i]);
-      const char *description = cJSON_GetStringValue(cJSON_GetObjectItem(tool, "description"));
-      assert_in_range(strlen(description), 20, 2000);
-      assert_int_equal(cJSON_HasObjectItem(tool, "annotations"), version >= 1);
-      assert_int_equal(cJSON_HasObjectItem(tool, "title"), version >= 2);
-      const cJSON *schema = cJSON_GetObjectItem(tool, "inputSchema");
-      assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(schema, "type")), "object");
-      char *text = cJSON_PrintUnformatted(schema);
-      for (size_t k = 0; k < sizeof refused / sizeof *refused; k++)
-        assert_null(strstr(text, refused[k]));
-      cJSON_free(text);
-      assert_false(cJSON_HasObjectItem(schema, "anyOf") || cJSON_HasObjectItem(schema, "oneOf") ||
-                   cJSON_HasObjectItem(schema, "allOf"));
-      cJSON_ArrayForEach(property, cJSON_GetObjectItem(schema, "properties")) {
-        const char *type = cJSON_GetStringValue(cJSON_GetObjectItem(property, "type"));
-        assert_true(strcmp(type, "array") != 0 || cJSON_HasObjectItem(property, "items"));
-        assert_non_null(cJSON_GetObjectItem(property, "description"));
-      }
-    }
-    assert_null(tool);
-    cJSON_Delete(answer);
-  }
 }
 
 #define REFUSED(CODE, MESSAGE) "'error':{'code':-" #CODE ",'message':'" MESSAGE "'"
@@ -732,29 +688,6 @@ MCP_TEST(a_result_is_below_a_mebibyte_in_any_escaping) {
   const char *line = mcp_client_expect_part(client, "{'jsonrpc':'2.0','id':1,'result':{");
   assert_in_range(strlen(line), 6 * 2 * 51200, (1 << 20) - 1);
   assert_non_null(strstr(line, "\\u0001\\n...(148800 bytes left out)\\n\\u0001"));
-}
-
-MCP_TEST(of_long_output_both_ends_are_returned) {
-  mcp_client_start(client, NULL, "--structured");
-  mcp_client_initialize(client, "2025-11-25");
-  mcp_client_call(client, 1, "seq 1000000 1199999; echo VERDICT; seq 10000 >&2", false);
-  cJSON *answer = mcp_client_answer(client, 1);
-  const char *text =
-      cJSON_GetStringValue(cJSON_GetObjectItem(member(answer, "content")->child, "text"));
-  assert_non_null(text);
-  assert_memory_equal(text, "1000000\n", 8);
-  const char *cut = text + 25600;
-  assert_memory_equal(cut - 8, "1003199\n", 8);
-  static const char line[] = "...(1548808 bytes left out)\n1196801\n";
-  assert_memory_equal(cut, line, sizeof line - 1);
-  assert_non_null(strstr(cut, "1199999\nVERDICT\nSTDERR: 1\n2\n"));
-  assert_string_equal(text + strlen(text) - 11, "\n9999\n10000");
-  const cJSON *structured = member(answer, "structuredContent");
-  assert_true(cJSON_IsTrue(cJSON_GetObjectItem(structured, "stdoutTruncated")));
-  assert_true(cJSON_IsFalse(cJSON_GetObjectItem(structured, "stderrTruncated")));
-  const char *output = cJSON_GetStringValue(cJSON_GetObjectItem(structured, "stdout"));
-  assert_memory_equal(output + 25600, line, sizeof line - 1);
-  cJSON_Delete(answer);
 }
 
 /* --- the trace of a call ---------------------------------------------------------------------- */

@@ -1,18 +1,11 @@
 /* Steps that take all memory of their container, whose limit is the kernel's. */
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/magic.h>
 #include <sched.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include "tests/support/job.h"
 #include "tests/support/memory_group.h"
-#include "tests/support/proc.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 #define MIB (1024.0 * 1024)
 

@@ -1,8 +1,6 @@
 /* A Redis that refuses MULTI: what belongs into a transaction is not executed without one. */
 
 #include "tests/support/job.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 static const char *const keys[] = {"in",      "events",    "results",  "inflight",
                                    "started", "committed", "heartbeat"};

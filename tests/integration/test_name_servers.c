@@ -3,17 +3,12 @@
 #include <arpa/inet.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/directory.h"
 #include "tests/support/job.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 enum { SERVERS = 2, PORT = 53, TYPE_A = 1, TYPE_AAAA = 28, TRUNCATED = 0x02, NO_NAME = 3 };
 

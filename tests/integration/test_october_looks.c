@@ -1,10 +1,6 @@
 /* How the server of October reads searches and trees: a search that finds nothing is a proof of
    absence, unless it could not run. */
 
-#include <errno.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "tests/support/as_user.h"
 #include "tests/support/kind_rows.h"
 #include "tests/support/october_server.h"

@@ -1,8 +1,6 @@
 /* What the server of October hands to its model of a command's output: the verdict, which stands in
    the last line, is there whatever was printed before. */
 
-#include <unistd.h>
-
 #include "tests/support/october_server.h"
 #include "tests/test.h"
 

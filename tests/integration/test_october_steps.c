@@ -1,15 +1,9 @@
 /* The server of October drives the agent: what it sends, in every form, and how it reads what comes
    back. Uploads, output and searches have programs of their own. */
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "tests/support/kind_rows.h"
 #include "tests/support/october_server.h"
 #include "tests/support/proxy.h"
-#include "tests/support/quoted.h"
 #include "tests/test.h"
 
 TEST_OVERLAP(8)

@@ -1,10 +1,6 @@
 /* The server of October uploads files: in chunks, under a name beside the file's, which the last
    chunk moves into place. */
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "tests/support/encoded.h"
 #include "tests/support/kind_rows.h"
 #include "tests/support/october_server.h"

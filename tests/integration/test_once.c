@@ -1,12 +1,9 @@
 /* `agent --once`: one step from standard input, its events and its result on standard output, and
    nothing else needed. */
 
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cjson/cJSON.h>
 
@@ -14,9 +11,7 @@
 #include "tests/support/directory.h"
 #include "tests/support/gate.h"
 #include "tests/support/proc.h"
-#include "tests/support/quoted.h"
 #include "tests/support/stdio_host.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 #include "wire/step.h"
 
@@ -167,39 +162,6 @@ ONCE_TEST(the_exit_code_is_the_steps) {
   run_rows(self, rows, sizeof rows / sizeof *rows);
 }
 
-ONCE_TEST(a_result_that_was_cut_has_the_end) {
-  run(self, script_step("seq 1000000 1199999; echo VERDICT"));
-  expect_exit(self, 0);
-  cJSON *result = result_of(self);
-  assert_true(cJSON_IsTrue(cJSON_GetObjectItem(result, "outputTruncated")));
-  assert_int_equal(cJSON_GetObjectItem(result, "outputBytes")->valuedouble, 200000 * 8 + 8);
-  const char *tail = cJSON_GetStringValue(cJSON_GetObjectItem(result, "outputTail"));
-  assert_non_null(tail);
-  assert_int_equal(strlen(tail), 65536);
-  assert_string_equal(tail + 65536 - 16, "1199999\nVERDICT\n");
-  cJSON_Delete(result);
-}
-
-ONCE_TEST(answers_have_the_version_of_the_step) {
-  static const struct {
-    const char *step;
-    int exit_code, expected;
-  } rows[] = {{"{'schemaVersion':2,'stepId':'s','command':'true'}", 0, 2},
-              {"{'schemaVersion':2,'stepId':'s','command':''}", NOT_RUN, 2},
-              {"{'schemaVersion':2,'stepId':'s','kind':'shutdown'}", NOT_RUN, 2},
-              {"{'schemaVersion':1,'stepId':'s','command':'true'}", 0, 1},
-              {"{'stepId':'s','command':'true'}", 0, 1},
-              {"{'schemaVersion':2,", NOT_RUN, 1}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    run(self, quoted(rows[i].step));
-    expect_exit(self, rows[i].exit_code);
-    const char *begin = formatted("{\"schemaVersion\":%d,", rows[i].expected);
-    for (const char *line = self->host->text; *line != '\0'; line = strchr(line, '\n') + 1)
-      if (strncmp(line, begin, strlen(begin)) != 0)
-        fail_msg("%s: %s", rows[i].step, line);
-  }
-}
-
 ONCE_TEST(file_kinds_work) {
   struct directory directory;
   directory_init(&directory);
@@ -274,15 +236,6 @@ ONCE_TEST(the_url_in_the_environment_is_ignored) {
   assert_null(strstr(self->host->text, "n0body"));
   assert_string_not_equal(stdio_host_log(self->host), "");
   assert_null(strstr(stdio_host_log(self->host), "n0body"));
-}
-
-/* The last line comes with the end of the command, so that it is not written when the result needs
-   room; and then all is written at once. */
-ONCE_TEST(a_result_finds_capacity_where_output_is_taken_at_once) {
-  start(self, 0, open("/dev/null", O_WRONLY | O_CLOEXEC));
-  send_text(self, script_step("seq 60000; printf end"));
-  stdio_host_close_input(self->host);
-  expect_exit(self, 0);
 }
 
 /* The command's standard input is not the agent's. */
@@ -529,19 +482,6 @@ ONCE_TEST(a_reader_that_waits_stops_the_command) {
       assert_int_equal(strtol(line + sizeof beginning - 1, NULL, 10), ++last);
   }
   assert_int_equal(last, 100000);
-}
-
-ONCE_TEST(output_to_a_file_needs_no_reader) {
-  int file = memfd_create("out", MFD_CLOEXEC);
-  start(self, 0, fcntl(file, F_DUPFD_CLOEXEC, 0));
-  send_text(self, script_step("seq 1 1000"));
-  expect_exit(self, 0);
-  self->host->text = realloc(self->host->text, 1 << 20);
-  self->host->length = (size_t)pread(file, self->host->text, (1 << 20) - 1, 0);
-  self->host->text[self->host->length] = '\0';
-  assert_int_equal(lines(self), 1003);
-  cJSON_Delete(result_of(self));
-  close(file);
 }
 
 ONCE_TEST(output_that_cannot_be_written_is_an_error) {

@@ -2,13 +2,9 @@
    lost. */
 
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "agent/startup.h"
 #include "tests/support/job.h"
-#include "tests/support/proc.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 static void limit_open_files(const void *context) {
   if (setrlimit(RLIMIT_NOFILE, context) != 0)

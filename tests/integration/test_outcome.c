@@ -1,10 +1,6 @@
 /* What a StepResult says about how a command ended, and what it keeps of its output. */
 
-#include <unistd.h>
-
 #include "tests/support/job.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 /* The contract's limits. */
 enum { MESSAGE_MAX = 8192, OUTPUT_UNITS = 1000000, TAIL_MAX = 65536 };
@@ -60,28 +56,10 @@ JOB_TEST(the_message_is_the_last_8_kib) {
   }
 }
 
-JOB_TEST(the_message_is_cut_between_characters) {
-  /* Lines of 3-byte characters: whatever the cut hits, no half of one is left. */
-  const cJSON *result = job_run(
-      job,
-      job_script(job, "i=0; while [ $i -lt 3000 ]; do echo 漢字仮名; i=$((i+1)); done; exit 1"));
-  const char *message = job_text(result, "errorMessage");
-  assert_null(strstr(message, "\xEF\xBF\xBD"));
-  assert_true(strlen(message) > MESSAGE_MAX - 16 && strlen(message) <= MESSAGE_MAX);
-}
-
 JOB_TEST(success_has_no_message) {
   const cJSON *step = job_script(job, "echo noise >&2");
   job_expect_result(job, job_run(job, step), 0, NULL, NULL);
   assert_string_equal(job_lines(job, step, "stderr"), "noise\n");
-}
-
-/* What a server does: a body of fewer units than a million is whole for it. */
-static size_t units_of(const char *text) {
-  size_t units = 0;
-  for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++)
-    units += (*at & 0xC0) == 0x80 ? 0 : *at >= 0xF0 ? 2 : 1;
-  return units;
 }
 
 static void expect_not_cut(const cJSON *result) {
@@ -137,86 +115,6 @@ JOB_TEST(the_end_is_there_however_the_command_ended) {
   result = job_run(job, step);
   assert_true(cJSON_IsTrue(cJSON_GetObjectItem(result, "timedOut")));
   expect_cut(result, 200000 * 8 + 5, TAIL_MAX - 3, "1191809\n", "1199999\nlast\n");
-}
-
-/* "\r\n" and a lone "\r" count as the "\n" that they are in outputContent, and a last line without
-   an end has one; the mark at the beginning counts nothing. */
-JOB_TEST(bytes_are_counted_as_lines) {
-  const char *script = "printf '\\357\\273\\277'; yes `printf '123456\\r'` | head -n 100000; "
-                       "yes 123456 | head -n 50000 | tr '\\n' '\\r'; printf end";
-  expect_cut(job_run(job, job_script(job, script)), 150000 * 7 + 4, TAIL_MAX - 5, "123456\n",
-             "123456\nend\n");
-}
-
-/* Where none begins in the last bytes: of one line of characters that are cut, from a whole one
-   on. */
-JOB_TEST(the_end_of_one_long_line_begins_with_a_character) {
-  const char *script = "head -c 400000 /dev/zero | LC_ALL=C sed 's/\\x00/\\xe6\\xbc\\xa2/g'; "
-                       "echo; head -c 100000 /dev/zero | LC_ALL=C sed 's/\\x00/\\xe6\\xbc\\xa2/g'; "
-                       "printf x";
-  const cJSON *result = job_run(job, job_script(job, job_format(job, "seq 200000; %s", script)));
-  const char *tail = job_text(result, "outputTail");
-  assert_null(strstr(tail, "\xEF\xBF\xBD"));
-  assert_int_equal(strlen(tail), (TAIL_MAX - 2) / 3 * 3 + 2);
-  assert_memory_equal(tail, "\xE6\xBC\xA2", 3);
-  assert_string_equal(tail + strlen(tail) - 5, "\xE6\xBC\xA2x\n");
-}
-
-/* Each is one character for a reader, and one byte here. */
-JOB_TEST(the_end_of_what_is_no_text_is_replaced) {
-  const char *script = "yes `printf '\\377\\377\\377\\377\\377\\377\\377'` | head -n 150000";
-  const cJSON *result = job_run(job, job_script(job, script));
-  const char *tail = job_text(result, "outputTail");
-  assert_int_equal(cJSON_GetObjectItem(result, "outputBytes")->valuedouble, 150000 * 8);
-  assert_int_equal(strlen(tail), TAIL_MAX / 8 * (7 * 3 + 1));
-}
-
-/* As many units as bytes only where all is ASCII: a verdict at the end must not be lost, since a
-   server does not look into the stream where the body is short. */
-JOB_TEST(output_of_other_characters_is_counted_in_units) {
-  static const struct {
-    const char *character; /* as sed writes it */
-    const char *text;
-    size_t units;
-  } rows[] = {{"x", "x", 1},
-              {"\\xc3\\xa9", "\xC3\xA9", 1},
-              {"\\xe6\\xbc\\xa2", "\xE6\xBC\xA2", 1},
-              {"\\xf0\\x9f\\x98\\x80", "\xF0\x9F\x98\x80", 2},
-              {"\\xff", "\xEF\xBF\xBD", 1}};
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    /* 99 characters a line, and more lines than are kept. */
-    const char *script = job_format(job,
-                                    "yes $(head -c 99 /dev/zero | tr '\\0' x) | head -n %d | "
-                                    "LC_ALL=C sed 's/x/%s/g'; echo VERDICT",
-                                    12000, rows[i].character);
-    const char *output = job_text(job_run(job, job_script(job, script)), "outputContent");
-    size_t lines = (OUTPUT_UNITS + 99 * rows[i].units) / (99 * rows[i].units + 1);
-    assert_int_equal(units_of(output), lines * (99 * rows[i].units + 1));
-    assert_int_equal(strlen(output), lines * (99 * strlen(rows[i].text) + 1));
-
-    script = job_format(job,
-                        "yes $(head -c 99 /dev/zero | tr '\\0' x) | head -n %zu | "
-                        "LC_ALL=C sed 's/x/%s/g'; echo VERDICT",
-                        lines - 1, rows[i].character);
-    output = job_text(job_run(job, job_script(job, script)), "outputContent");
-    assert_string_equal(output + strlen(output) - strlen("\nVERDICT\n"), "\nVERDICT\n");
-  }
-}
-
-JOB_TEST(a_long_line_is_kept_whole) {
-  /* 300,000 characters of three bytes have fewer than a million units. */
-  const char *script = "head -c 300000 /dev/zero | LC_ALL=C sed 's/\\x00/\\xe6\\xbc\\xa2/g'; echo; "
-                       "seq 200000; echo VERDICT";
-  const char *output = job_text(job_run(job, job_script(job, script)), "outputContent");
-  size_t units = units_of(output);
-  assert_true(units >= OUTPUT_UNITS && units < OUTPUT_UNITS + 7);
-  assert_memory_equal(output + 900000, "\n1\n2\n", 5);
-  assert_int_equal(output[strlen(output) - 1], '\n');
-}
-
-JOB_TEST(a_last_line_without_end_gets_one) {
-  job_expect_result(job, job_run(job, job_step(job, "printf", "a\\r\\nb", NULL)), 0, NULL,
-                    "a\nb\n");
 }
 
 static void expect_no_start(struct job *job, const cJSON *step, const char *name,

@@ -1,18 +1,13 @@
 /* Calls and steps that change the same file at the same time: every change is in the file, which
    keeps its owner. */
 
-#include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests/support/directory.h"
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
 #include "tests/support/mcp_client.h"
-#include "tests/support/quoted.h"
 #include "tests/support/stdio_host.h"
-#include "tests/test.h"
 
 enum { ROUNDS = 20, AT_ONCE = 10, LINES = ROUNDS * AT_ONCE };
 
@@ -61,13 +56,6 @@ static void edit_lines(struct mcp_client *client, char writer, const char *const
     for (int i = round * AT_ONCE; i < (round + 1) * AT_ONCE; i++)
       expect_success(client, i + 1);
   }
-}
-
-MCP_TEST(ten_edits_of_one_file_at_once_are_all_in_it) {
-  write_lines(&client->directory, "file", "a");
-  mcp_client_start(client, NULL, NULL);
-  edit_lines(client, 'a', (const char *const[]){"file"}, 1);
-  assert_int_equal(count_lines(&client->directory, "file", "done"), LINES);
 }
 
 MCP_TEST(edits_by_any_name_of_the_file_are_all_in_it) {
@@ -121,25 +109,6 @@ MCP_TEST(calls_that_change_the_same_file_run_in_their_order) {
     for (int i = AT_ONCE - 1; i >= 0; i--)
       expect_success(client, id - i);
     assert_int_equal(count_lines(&client->directory, name, "9"), 1);
-  }
-}
-
-MCP_TEST(so_do_calls_that_name_it_in_different_ways) {
-  static const char *const names[] = {"file", "link", "directory/file"};
-  int id = 0;
-  assert_int_equal(symlink("file", directory_path(&client->directory, "link")), 0);
-  assert_int_equal(symlink(".", directory_path(&client->directory, "directory")), 0);
-  mcp_client_start(client, NULL, NULL);
-  for (int round = 0; round < ROUNDS; round++) {
-    mcp_client_call_tool(client, ++id, "write_file", "'path':'file','content':'0'");
-    expect_success(client, id);
-    for (int i = 1; i < AT_ONCE; i++)
-      mcp_client_call_tool(client, ++id, "edit_file",
-                           formatted("'path':'%s','edits':[{'old_string':'%d','new_string':'%d'}]",
-                                     names[i % 3], i - 1, i));
-    for (int i = AT_ONCE - 2; i >= 0; i--)
-      expect_success(client, id - i);
-    assert_int_equal(count_lines(&client->directory, "file", "9"), 1);
   }
 }
 

@@ -1,8 +1,6 @@
 /* The user of docs/redis.md may do what the agent does, and nothing in its line is too much. */
 
 #include "tests/support/job.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 /* So that the database has to be selected, too. */
 enum { DATABASE = 3 };

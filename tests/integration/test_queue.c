@@ -3,9 +3,6 @@
 #include "tests/support/crowd.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
-#include "tests/support/proc.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 enum { STEPS = 1000, SETTLED = 100, WITH_BACKGROUND = 50 };
 

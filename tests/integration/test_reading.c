@@ -1,12 +1,8 @@
 /* Kinds that change nothing do not wait for the acknowledgement of `started`: each step is answered
    once all the same, whatever is killed. What Redis gets is in tests/timed. */
 
-#include <unistd.h>
-
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 /* The agent is killed at any moment, again and again, and the next one goes on. */
 JOB_TEST_NO_AGENT(each_is_answered_once_when_the_agent_is_killed) {

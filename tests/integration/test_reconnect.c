@@ -2,9 +2,6 @@
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
-#include "tests/support/proc.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 /* A result whose acknowledgement was lost with the connection comes once more: earlier ones are
    passed over. */

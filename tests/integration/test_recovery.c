@@ -1,14 +1,7 @@
 /* What an agent that was killed leaves behind is answered by the next one, each step once. */
 
-#include <signal.h>
-#include <unistd.h>
-
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
-#include "tests/support/proc.h"
-#include "tests/support/quoted.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 #include "wire/step.h"
 
 #define INTERRUPTED "interrupted: the agent ended while this step was running"
@@ -28,6 +21,7 @@ static void put_inflight(struct job *job, const cJSON *step) {
 }
 
 JOB_TEST(the_running_step_is_answered_and_the_others_run) {
+  job->schema_version = 2;
   const cJSON *running = counted_step(job, job_format(job, "exec %s", job_sleep(job, 600)));
   const cJSON *first = counted_step(job, "echo first");
   const cJSON *second = counted_step(job, "echo second");

@@ -1,14 +1,8 @@
 /* `agent --ipc`: what requests say, and what results say of them. */
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "tests/support/gate.h"
 #include "tests/support/proc.h"
-#include "tests/support/quoted.h"
 #include "tests/support/sidecar.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* The runner's request, with all of its fields. */

@@ -1,23 +1,15 @@
 /* `agent --ipc` and what others put into its directory, or take out of it: what goes wrong with the
    script that it replaces. */
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <signal.h>
-#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "tests/support/as_user.h"
 #include "tests/support/proc.h"
-#include "tests/support/quoted.h"
 #include "tests/support/sidecar.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* A request that must be answered while another one is something else. */

@@ -1,15 +1,8 @@
 /* `agent --ipc`: whose a request is, and how the program begins and ends. */
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "tests/support/container.h"
 #include "tests/support/proc.h"
-#include "tests/support/quoted.h"
 #include "tests/support/sidecar.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* A file's time and the clock of the loop advance by ticks of the kernel. */
@@ -270,22 +263,6 @@ SIDECAR_TEST(a_signal_stops_what_runs_and_answers_it) {
   sidecar_expect(sidecar, "2", 125, "", "tool-executor: stopped by SIGTERM");
   sidecar_expect(sidecar, "3", 125, "", "tool-executor: stopped by SIGTERM");
   assert_int_equal(proc_find("sleep 600.087"), 0);
-}
-
-SIDECAR_TEST(a_signal_answers_all_that_is_queued) {
-  enum { REQUESTS = 200 };
-  static const char *const settings[] = {"SANDBOX_CONCURRENCY=1", NULL};
-  sidecar_start(sidecar, &(struct agent_setup){.environment = settings});
-  sidecar_request(sidecar, "first", "{'command':'exec sleep 600.095'}");
-  assert_true(proc_wait_for("sleep 600.095", WAIT_BOUND_MS) > 0);
-  for (int i = 0; i < REQUESTS; i++)
-    sidecar_request(sidecar, formatted("%d", i), "{'command':'true'}");
-  for (int i = 0; i < REQUESTS; i++)
-    sidecar_wait_for(sidecar, sidecar_claim_name(formatted("%d", i)));
-  assert_int_equal(kill(agent_process_pid(sidecar->agent), SIGTERM), 0);
-  assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 128 + SIGTERM);
-  for (int i = 0; i < REQUESTS; i++)
-    sidecar_expect(sidecar, formatted("%d", i), 125, "", "tool-executor: stopped by SIGTERM");
 }
 
 /* As process 1 of a container that keeps to the restricted standard, in a directory of which only

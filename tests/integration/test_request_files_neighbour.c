@@ -2,20 +2,13 @@
    other things while the agent works on them. */
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/as_user.h"
-#include "tests/support/quoted.h"
 #include "tests/support/sidecar.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define EXCHANGE (1U << 1) /* RENAME_EXCHANGE */

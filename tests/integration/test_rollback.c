@@ -4,8 +4,6 @@
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 #include "wire/step.h"
 
 #define LOST "lost: the step has run, and redis has lost its result"
@@ -153,6 +151,7 @@ JOB_TEST_NO_AGENT(a_shutdown_is_obeyed_once) {
 
 /* It has run, its result was there and is gone: it is not run again, and not left unanswered. */
 JOB_TEST_NO_AGENT(an_answer_that_was_lost_is_said_to_be) {
+  job->schema_version = 2;
   const cJSON *step = marks_step(job, "ran");
   job_push(job, step);
   take_snapshot(job);

@@ -1,12 +1,8 @@
 /* The idle limit of an agent that knows its run, of a program whose cycle is short: two cycles
    where the run is alive. Everything goes on side by side. */
 
-#include <signal.h>
-
 #include "tests/support/job.h"
 #include "tests/support/redis_cluster.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 enum { CYCLE_MS = AGENT_SHORT_IDLE_MS, EARLY_MS = 100 };
 

@@ -1,15 +1,10 @@
 /* A root with nothing in it but the agent and one static command: no libraries, no /proc, no /etc,
    no shell. Only the program as it is shipped has to run there. */
 
-#include <fcntl.h>
 #include <sys/sendfile.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests/support/command.h"
 #include "tests/support/job.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 static void copy_program(const char *from, const char *to) {
   struct stat file;

@@ -1,16 +1,7 @@
 /* Secret values in what an agent says: events, results, the log, other frontends' answers. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "tests/support/job.h"
-#include "tests/support/quoted.h"
 #include "tests/support/stdio_host.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 #define SECRET "tr0ub4dor&3"
 

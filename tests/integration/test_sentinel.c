@@ -1,11 +1,8 @@
 /* Sentinels know where the master is, also after a failover. */
 
-#include <signal.h>
-
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/redis_sentinel.h"
-#include "tests/test.h"
 
 #define PASSWORD "s3cret-Word"
 

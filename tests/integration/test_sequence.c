@@ -2,9 +2,6 @@
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
-#include "tests/support/quoted.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 static int number(const cJSON *object, const char *field) {
   const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, field);

@@ -1,13 +1,9 @@
 /* SIGTERM and SIGINT: the running tree ends, the server hears of it, the agent leaves. How soon is
    told in tests/timed. */
 
-#include <signal.h>
 #include <sys/syscall.h>
 
 #include "tests/support/job.h"
-#include "tests/support/proc.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 static void send_signal(struct job *job, int signal_number) {
   assert_int_equal(kill(agent_process_pid(job->agent), signal_number), 0);
@@ -32,32 +28,6 @@ static void expect_cancelled(struct job *job, const cJSON *step, const char *sig
   assert_string_equal(job_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
 }
 
-/* Once a step was answered, nothing of the agent's start is left to be done. */
-static void make_idle(struct job *job) {
-  job_run(job, job_step(job, "true", NULL));
-}
-
-/* A step that runs until it is killed, and has said so. */
-static const cJSON *start_stubborn(struct job *job, const char *sleep) {
-  const char *script = job_format(job, "trap '' TERM INT; echo up; setsid %s & %s", sleep, sleep);
-  return job_push_until(job, job_script(job, script), "up");
-}
-
-JOB_TEST(sigterm_while_idle) {
-  make_idle(job);
-  stop(job, SIGTERM);
-}
-
-JOB_TEST(sigint_while_idle) {
-  make_idle(job);
-  stop(job, SIGINT);
-}
-
-JOB_TEST(sighup_while_idle) {
-  make_idle(job);
-  stop(job, SIGHUP);
-}
-
 /* 32 to 34 are those that the C libraries keep for threads. */
 JOB_TEST(other_signals_change_nothing) {
   static const int others[] = {SIGUSR2, SIGALRM, SIGPIPE, SIGTSTP, SIGXCPU, 32, 33, 34, 35, 64};
@@ -68,6 +38,7 @@ JOB_TEST(other_signals_change_nothing) {
 }
 
 JOB_TEST(a_willing_step_is_cancelled_soon) {
+  job->schema_version = 2;
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = job_push_endless(job, sleep);
   stop(job, SIGTERM);
@@ -75,20 +46,13 @@ JOB_TEST(a_willing_step_is_cancelled_soon) {
   assert_int_equal(proc_find(sleep), 0);
 }
 
-static void end_stubborn(struct job *job, int signal_number, const char *signal_name) {
+JOB_TEST(a_step_that_ignores_sigint_is_killed) {
   const char *sleep = job_sleep(job, 600);
-  const cJSON *step = start_stubborn(job, sleep);
-  stop(job, signal_number);
-  expect_cancelled(job, step, signal_name, "up\n");
+  const char *script = job_format(job, "trap '' TERM INT; echo up; setsid %s & %s", sleep, sleep);
+  const cJSON *step = job_push_until(job, job_script(job, script), "up");
+  stop(job, SIGINT);
+  expect_cancelled(job, step, "SIGINT", "up\n");
   assert_int_equal(proc_find(sleep), 0);
-}
-
-JOB_TEST(a_stubborn_step_is_cancelled_in_time) {
-  end_stubborn(job, SIGTERM, "SIGTERM");
-}
-
-JOB_TEST(a_stubborn_step_at_sigint) {
-  end_stubborn(job, SIGINT, "SIGINT");
 }
 
 JOB_TEST(last_words_are_sent) {
@@ -117,31 +81,6 @@ JOB_TEST(the_background_ends_too) {
   assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
 }
 
-JOB_TEST(a_second_signal_ends_it_at_once) {
-  start_stubborn(job, job_sleep(job, 600));
-  send_signal(job, SIGTERM);
-  agent_process_wait_log(job->agent, "SIGTERM");
-  assert_true(agent_process_is_running(job->agent));
-  send_signal(job, SIGTERM);
-  int code = agent_process_wait(job->agent, WAIT_BOUND_MS);
-  if (code != 143 && code != -SIGTERM)
-    job_fail(job, "exit code %d", code);
-}
-
-JOB_TEST(without_redis_an_idle_agent_leaves_at_once) {
-  make_idle(job);
-  redis_server_kill(job->server);
-  stop(job, SIGTERM);
-}
-
-JOB_TEST(without_redis_nobody_waits_for_it) {
-  const char *sleep = job_sleep(job, 600);
-  (void)job_push_endless(job, sleep);
-  redis_server_kill(job->server);
-  stop(job, SIGTERM);
-  assert_int_equal(proc_find(sleep), 0);
-}
-
 /* A connection that was cut a moment ago is no reason to lose the answer. */
 JOB_TEST(a_cut_connection_is_waited_for) {
   const char *sleep = job_sleep(job, 600);
@@ -149,30 +88,6 @@ JOB_TEST(a_cut_connection_is_waited_for) {
   freeReplyObject(redisCommand(job->redis, "CLIENT KILL TYPE normal SKIPME yes"));
   stop(job, SIGTERM);
   expect_cancelled(job, step, "SIGTERM", "up\n");
-}
-
-static bool holds_all_it_may(void *context) {
-  const struct job *job = context;
-  return proc_status_kib(agent_process_pid(job->agent), "VmRSS") > 4096;
-}
-
-/* Its output has nowhere to go, so that it could not end by itself. */
-JOB_TEST(without_redis_a_waiting_command_is_ended) {
-  const char *words = job_sleep(job, 600);
-  const cJSON *step = job_step(job, "yes", words, NULL);
-  job_push_until(job, step, words);
-  redis_server_kill(job->server);
-  assert_true(wait_until(holds_all_it_may, job, WAIT_BOUND_MS));
-  stop(job, SIGTERM);
-  assert_int_equal(proc_find(job_format(job, "yes %s", words)), 0);
-}
-
-JOB_TEST(a_redis_that_does_not_answer_is_not_waited_for) {
-  const char *sleep = job_sleep(job, 600);
-  start_stubborn(job, sleep);
-  redis_server_freeze(job->server);
-  stop(job, SIGTERM);
-  assert_int_equal(proc_find(sleep), 0);
 }
 
 JOB_TEST(a_redis_that_answers_late_hears_the_end) {
@@ -273,12 +188,6 @@ JOB_TEST_NO_AGENT(a_third_ends_the_agent_at_once) {
   send_signal(job, SIGTERM);
   expect_exit(job, SIGTERM);
   assert_true(proc_wait_gone("sleep 600.243", WAIT_BOUND_MS));
-}
-
-JOB_TEST_NO_AGENT(without_a_step_there_is_nothing_to_drain) {
-  job_start_agent(job, "--drain-seconds", "60", NULL);
-  make_idle(job);
-  stop(job, SIGTERM);
 }
 
 TEST_OVERLAP(3)

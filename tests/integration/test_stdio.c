@@ -1,16 +1,11 @@
 /* `agent --stdio`: a line for each request, a line for each answer. */
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cjson/cJSON.h>
 
 #include "tests/support/directory.h"
 #include "tests/support/gate.h"
 #include "tests/support/proc.h"
-#include "tests/support/quoted.h"
 #include "tests/support/stdio_host.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 struct trial {
@@ -211,25 +206,6 @@ TRIAL_TEST(a_command_ends_at_its_timeout) {
   end_input(host);
 }
 
-/* The first and the last 25,600 bytes of each stream, cut between characters. */
-TRIAL_TEST(output_is_cut) {
-  struct stdio_host *host = start(trial, NULL, NULL);
-  send_command(host, "1", "printf x; for i in $(seq 30000); do printf \\u00e9; done");
-  cJSON *answer = cJSON_Parse(stdio_host_line(host));
-  const cJSON *result = cJSON_GetObjectItem(answer, "result");
-  const char *output = cJSON_GetStringValue(cJSON_GetObjectItem(result, "stdout"));
-  assert_non_null(output);
-  static const char line[] = "\xC3\xA9\n...(8802 bytes left out)\n\xC3\xA9";
-  assert_memory_equal(output + 25599 - 2, line, sizeof line - 1);
-  assert_int_equal(strlen(output), 25599 + sizeof line - 1 - 4 + 25600);
-  cJSON_Delete(answer);
-  send_command(host, "2", "printf `\\\\377a\\\\000b`");
-  expect_output(host, "2",
-                "\xEF\xBF\xBD"
-                "ab");
-  end_input(host);
-}
-
 TRIAL_TEST(mcp_is_told_the_way) {
   struct stdio_host *host = start(trial, NULL, NULL);
   stdio_host_send(host, "{'jsonrpc':'2.0','id':0,'method':'initialize','params':{}}\n");
@@ -311,17 +287,6 @@ TRIAL_TEST(a_large_request_is_read_before_it_is_answered) {
   cJSON_Delete(answer);
   free(content);
   end_input(host);
-}
-
-TRIAL_TEST(a_host_that_writes_all_before_it_reads_is_served) {
-  enum { REQUESTS = 5000 };
-  struct stdio_host *host = start(trial, NULL, NULL);
-  for (int i = 0; i < REQUESTS; i++)
-    stdio_host_send(host, formatted("{'id':%d,'method':'execute'}\n", i));
-  stdio_host_close_input(host);
-  for (int i = 0; i < REQUESTS; i++)
-    expect_error(host, formatted("%d", i), "command: required");
-  stdio_host_expect_exit(host, 0);
 }
 
 TRIAL_TEST(a_line_that_is_too_long_is_answered_once) {
@@ -442,11 +407,6 @@ TRIAL_TEST(what_runs_at_the_end_of_the_input_is_answered) {
   gate_open(directory_path(&trial->directory, "go"));
   expect_output(host, "1", "went\\n");
   stdio_host_expect_exit(host, 0);
-}
-
-TRIAL_TEST(no_input_is_no_error) {
-  struct stdio_host *host = start(trial, NULL, NULL);
-  end_input(host);
 }
 
 TRIAL_TEST(a_signal_ends_it_with_answers) {
@@ -590,19 +550,6 @@ TRIAL_TEST(a_plugin_tells_about_itself_and_shuts_down) {
     stdio_host_expect(host, "{'jsonrpc':'2.0','id':2,'result':null}");
     stdio_host_expect_exit(host, 0);
   }
-}
-
-TRIAL_TEST(a_frontend_of_all_tools_lists_them) {
-  struct stdio_host *host = start(trial, NULL, NULL);
-  stdio_host_send(host, "{'jsonrpc':'2.0','method':'info','id':1}\n");
-  cJSON *answer = cJSON_Parse(stdio_host_line(host));
-  const cJSON *result = cJSON_GetObjectItem(answer, "result");
-  const cJSON *tools = cJSON_GetObjectItem(result, "tools");
-  expect_schema(result, "execute_command");
-  assert_int_equal(cJSON_GetArraySize(tools), 7);
-  expect_schema(cJSON_GetArrayItem(tools, 6), "directory_tree");
-  cJSON_Delete(answer);
-  end_input(host);
 }
 
 /* Long-lived; its host compares no ids: the nth line answers the nth request. */
@@ -753,16 +700,6 @@ TRIAL_TEST(broken_arguments_of_a_runner_are_answered) {
 
 /* --- hosts, and what goes wrong with them ----------------------------------------------------- */
 
-/* One exchange: spawn, a line, a line, SIGKILL. */
-TRIAL_TEST(a_host_kills_it_after_the_first_line) {
-  struct stdio_host *host = start(trial, "--tool", "execute_command");
-  stdio_host_send(host, "{'id':'5b1d6ee0-1b3c-4d58-a9a1-0d2f1f1c9f01','method':'execute','params':"
-                        "{'command':'echo hi'}}\n");
-  expect_output(host, "'5b1d6ee0-1b3c-4d58-a9a1-0d2f1f1c9f01'", "hi\\n");
-  stdio_host_kill(host, SIGKILL);
-  stdio_host_expect_exit(host, -SIGKILL);
-}
-
 /* All arguments of a model's call are sent, the one that chose the method too. */
 TRIAL_TEST(the_method_may_be_repeated_among_the_arguments) {
   struct stdio_host *host = start(trial, "--tool", "execute_command");
@@ -772,19 +709,6 @@ TRIAL_TEST(the_method_may_be_repeated_among_the_arguments) {
   end_input(host);
 }
 
-/* After the answer, and outside of a container, nothing else would end them. */
-TRIAL_TEST(a_killed_one_takes_the_background_along) {
-  struct stdio_host *host = start(trial, NULL, NULL);
-  send_command(host, "1", "sleep 600.22 & setsid sleep 600.23 & echo ok");
-  expect_output(host, "1", "ok\\n");
-  assert_true(proc_wait_for("sleep 600.22", WAIT_BOUND_MS) > 0);
-  assert_true(proc_wait_for("sleep 600.23", WAIT_BOUND_MS) > 0);
-  stdio_host_kill(host, SIGKILL);
-  stdio_host_expect_exit(host, -SIGKILL);
-  assert_true(proc_wait_gone("sleep 600.22", WAIT_BOUND_MS));
-  assert_true(proc_wait_gone("sleep 600.23", WAIT_BOUND_MS));
-}
-
 /* A command gets neither end of the protocol. */
 TRIAL_TEST(a_command_reads_no_request_and_writes_no_line) {
   struct stdio_host *host = start(trial, NULL, NULL);
@@ -792,20 +716,6 @@ TRIAL_TEST(a_command_reads_no_request_and_writes_no_line) {
   send_command(host, "2", "echo second");
   expect_output(host, "1", "/dev/null\\n0\\n1\\n2\\n3\\n");
   expect_output(host, "2", "second\\n");
-  end_input(host);
-}
-
-TRIAL_TEST(a_deadline_ends_what_ignores_signals) {
-  struct stdio_host *host = start(trial, "--deadline", "3");
-  stdio_host_send(host, "{'id':1,'method':'execute','params':{'command':'trap `` TERM; while :; do "
-                        "sleep 600.20; done','timeout':60}}\n");
-  send_command(host, "2", "sleep 600.21");
-  for (const char *id = "1"; id != NULL; id = strcmp(id, "1") == 0 ? "2" : NULL)
-    stdio_host_expect(host, formatted("{'id':%s,'result':{'exitCode':124,'stdout':'','stderr':'',"
-                                      "'timedOut':true,'durationSeconds':S}}",
-                                      id));
-  send_command(host, "3", "echo on");
-  expect_output(host, "3", "on\\n");
   end_input(host);
 }
 

@@ -2,8 +2,6 @@
 
 #include "tests/support/crowd.h"
 #include "tests/support/job.h"
-#include "tests/support/quoted.h"
-#include "tests/test.h"
 
 JOB_TEST(echo_says_hello) {
   const cJSON *step = job_step(job, "echo", "hello", NULL);
@@ -46,13 +44,6 @@ JOB_TEST(timestamps_do_not_go_back) {
   }
 }
 
-JOB_TEST(a_failed_step_is_completed_too) {
-  const cJSON *step = job_script(job, "echo why >&2; exit 7");
-  job_expect_result(job, job_run(job, step), 7, "why", NULL);
-  assert_string_equal(job_lines(job, step, "completed"), "exit=7 timedOut=False\n");
-  assert_string_equal(job_lines(job, step, "stderr"), "why\n");
-}
-
 JOB_TEST(a_command_reads_its_standard_input) {
   cJSON *step = job_step(job, "cat", NULL);
   cJSON_AddStringToObject(step, "stdin", "one\ntwo");
@@ -65,11 +56,6 @@ JOB_TEST(duration_is_in_seconds) {
   double seconds = cJSON_GetObjectItem(result, "durationSeconds")->valuedouble;
   if (seconds < 0.5 || seconds > 3)
     job_fail(job, "half a second took %g", seconds);
-}
-
-JOB_TEST(steps_run_in_the_order_of_their_push) {
-  struct crowd crowd = crowd_push(job, 20, 0);
-  crowd_expect(job, &crowd, SIZE_MAX);
 }
 
 /* What a sparing or a newer server may send. */

@@ -1,18 +1,11 @@
 /* The child that makes a step's process and keeps its tree: whatever a step, or another one, does
    to it, each step has its answer, and nothing of it goes on. */
 
-#include <signal.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "tests/support/hanging_mount.h"
 #include "tests/support/injection.h"
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
-#include "tests/support/proc.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 static pid_t agent_of(const struct job *job) {
   return agent_process_pid(job->agent);
@@ -116,18 +109,6 @@ JOB_TEST_NO_AGENT(signals_of_threads_end_neither_the_supervisor_nor_the_agent) {
   job_shut_down(job);
 }
 
-JOB_TEST_NO_AGENT(a_cancelled_step_leaves_it_alone) {
-  set_up_file(job);
-  pid_t pid = wait_for_supervisor(job);
-  const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
-  job_push(job, running);
-  job_wait_event(job, running, "stdout", "up");
-  job_push_cancel(job, running);
-  job_expect_answer(job, running, -1, "cancelled: by a cancel step", "up\n");
-  assert_int_equal(wait_for_supervisor(job), pid);
-  read_file(job);
-}
-
 /* No answer to a step is to be forged in the process that will give it, nor its memory read. */
 JOB_TEST_NO_AGENT(no_other_process_may_attach_to_it) {
   set_up_file(job);
@@ -184,31 +165,6 @@ JOB_TEST_NO_AGENT(a_supervisor_needs_no_program) {
   for (int i = 0; i < 3; i++)
     read_file(job);
   job_expect_result(job, job_run(job, job_script(job, "echo up")), 0, NULL, "up\n");
-}
-
-static struct hanging_mount hanging;
-
-/* It must go before the directory that it is in, also when the test has failed. */
-static int release_mount(void **state) {
-  hanging_mount_release(&hanging);
-  return job_teardown(state);
-}
-
-TEST(a_mount_that_hangs_ends_the_step_alone, job_setup_server, release_mount) {
-  struct job *job = *state;
-  const char *path = kind_rows_path(job, "mount");
-  assert_int_equal(mkdir(path, 0777), 0);
-  hanging_mount_init(&hanging, path);
-  set_up_file(job);
-  (void)wait_for_supervisor(job);
-  const cJSON *step = kind_rows_step(job, "'kind':'readFile','path':'mount/x'");
-  job_push(job, step);
-  job_wait_event(job, step, "started", "readFile mount/x");
-  job_push_cancel(job, step);
-  job_expect_answer(job, step, -1, "cancelled: by a cancel step", NULL);
-  hanging_mount_release(&hanging);
-  read_file(job);
-  job_shut_down(job);
 }
 
 TEST_GROUP(injection_begin_group, NULL)

@@ -1,12 +1,7 @@
 /* Two agents for one job: the younger one has it, the older one leaves and does no more harm. */
 
-#include <signal.h>
-
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
-#include "tests/support/proc.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 #define INTERRUPTED "interrupted: the agent ended while this step was running"
 #define TAKEN_OVER "another agent has taken over this job"
@@ -18,14 +13,6 @@ static void expect_superseded(struct agent_process *first) {
   if (strstr(agent_process_log(first), TAKEN_OVER) == NULL)
     agent_process_fail(first, "no word of the other agent");
   agent_process_free(first);
-}
-
-JOB_TEST(an_idle_one_leaves) {
-  job_run(job, job_step(job, "true", NULL));
-  struct agent_process *first = job_start_second_agent(job);
-  expect_superseded(first);
-  job_run(job, job_step(job, "true", NULL));
-  job_expect_nothing_left(job);
 }
 
 JOB_TEST(a_running_step_is_killed_and_answered_by_the_other) {

@@ -1,14 +1,7 @@
 /* Redis by TLS: what is accepted, what is refused, and what is said of it. */
 
-#include <signal.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
-
 #include "tests/support/certificates.h"
 #include "tests/support/job.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 #define RSA "rsa:2048"
 

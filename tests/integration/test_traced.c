@@ -1,12 +1,8 @@
 /* Commands that ask to be traced by their parent (PTRACE_TRACEME): it is the agent, which does not
    want to know. They go on as if they had not asked. */
 
-#include <signal.h>
-#include <unistd.h>
-
 #include "tests/support/command.h"
 #include "tests/support/job.h"
-#include "tests/test.h"
 
 enum { DONE = 40, SECONDS = 20 };
 

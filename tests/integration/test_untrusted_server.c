@@ -1,12 +1,9 @@
 /* A server that is none, or means harm: whatever it answers, the agent neither dies nor grows, and
    asks in pauses. */
 
-#include <signal.h>
-
 #include "tests/support/agent_process.h"
 #include "tests/support/proc.h"
 #include "tests/support/redis_store.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* What an idle agent takes is below 1 MiB, and what a reply may take is 1 MiB beside the longest

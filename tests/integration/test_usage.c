@@ -1,10 +1,6 @@
 /* The command line: what it answers itself, and what it refuses. */
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "tests/support/agent_process.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define URL "--redis-url", "redis://h"

@@ -3,12 +3,9 @@
 
 #include <ctype.h>
 
-#include "tests/support/agent_process.h"
 #include "tests/support/job.h"
-#include "tests/support/quoted.h"
 #include "tests/support/sidecar.h"
 #include "tests/support/stdio_host.h"
-#include "tests/test.h"
 
 enum { NAMES_MAX = 100, NAME_SIZE = 64 };
 

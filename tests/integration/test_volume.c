@@ -1,9 +1,6 @@
 /* More output than fits anywhere: all of it arrives, in order, and the agent stays small. */
 
 #include "tests/support/job.h"
-#include "tests/support/proc.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 enum { MIB = 1024, LINES_KIB = 8 * MIB, LONG_LINE_KIB = 12 * MIB };
 enum { PIECE_MAX = 1024 * 1024, ANSWER_MS = 120000 };

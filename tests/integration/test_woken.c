@@ -1,26 +1,15 @@
 /* Whoever waits for room is woken: outputs around every bound, through each frontend, to readers
    that take everything, little, or nothing for a while. */
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
-#include <cjson/cJSON.h>
-
-#include "tests/support/agent_process.h"
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
-#include "tests/support/proc.h"
 #include "tests/support/proxy.h"
-#include "tests/support/quoted.h"
 #include "tests/support/sidecar.h"
 #include "tests/support/stdio_host.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 /* How long a reader takes nothing. */
 enum { PAUSE_MS = 20 };

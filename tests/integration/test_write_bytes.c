@@ -1,16 +1,9 @@
 /* writeBytes: the chunks of a file, one step each, as servers send them. */
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "tests/support/as_user.h"
 #include "tests/support/encoded.h"
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
-#include "tests/support/quoted.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 #define BYTES "'kind':'writeBytes','path':"
 #define INTERRUPTED "interrupted: the agent ended while this step was running"
@@ -104,29 +97,6 @@ JOB_TEST(a_file_has_25_mebibytes_at_the_most) {
   assert_int_equal(size_of(job, "f"), 1);
 }
 
-static void is_refused(struct job *job, const char *fields, const char *message) {
-  job_push_json(job, job_format(job, "{'stepId':'s','kind':'writeBytes',%s}", fields));
-  const cJSON *result = job_result(job);
-  job_expect_result(job, result, -1, message, NULL);
-  assert_int_equal(job_event_count(result), 0);
-}
-
-JOB_TEST(what_is_refused) {
-  is_refused(job, "'content':''", "path: expected a non-empty string, got nothing");
-  is_refused(job, "'path':'','content':''",
-             "path: expected a non-empty string, got an empty string");
-  is_refused(job, "'path':'x'", "content: expected a string, got nothing");
-  is_refused(job, "'path':'x','content':'','append':1",
-             "append: expected true or false, got a number");
-  is_refused(job, "'path':'x','content':null", "content: expected a string, got nothing");
-  is_refused(job, "'path':'x','content':'','renameTo':''",
-             "renameTo: expected a non-empty string, got an empty string");
-  is_refused(job, "'path':'x','content':'','renameTo':5",
-             "renameTo: expected a non-empty string, got a number");
-  is_refused(job, "'path':'x','content':'','append':1",
-             "append: expected true or false, got a number");
-}
-
 JOB_TEST(both_paths_begin_at_the_working_directory) {
   succeeds(job, BYTES "'a','content':'YQ==','renameTo':'b'");
   assert_string_equal(kind_rows_content(job, "b"), "a");
@@ -187,38 +157,6 @@ JOB_TEST(only_regular_files_are_written) {
   const cJSON *result = job_run(job, kind_rows_step(job, fields));
   job_expect_part(job, result, "errorMessage", "ame too long)");
   assert_string_equal(kind_rows_content(job, "file"), "old");
-  assert_false(has(job, "t"));
-}
-
-JOB_TEST(links_are_followed) {
-  kind_rows_file(job, "sub/real", "old");
-  assert_int_equal(symlink("sub/real", kind_rows_path(job, "link")), 0);
-  assert_int_equal(symlink("sub/made", kind_rows_path(job, "dangling")), 0);
-  assert_int_equal(symlink("sub/final", kind_rows_path(job, "alias")), 0);
-  succeeds(job, BYTES "'link','content':'Kw==','append':true");
-  assert_string_equal(kind_rows_content(job, "sub/real"), "old+");
-  succeeds(job, BYTES "'dangling','content':'eA=='");
-  assert_string_equal(kind_rows_content(job, "sub/made"), "x");
-  succeeds(job, BYTES "'t','content':'eQ==','renameTo':'alias'");
-  assert_string_equal(kind_rows_content(job, "sub/final"), "y");
-  struct stat link;
-  assert_int_equal(lstat(kind_rows_path(job, "alias"), &link), 0);
-  assert_true(S_ISLNK(link.st_mode));
-}
-
-JOB_TEST(what_is_replaced_stays_what_it_was) {
-  kind_rows_file(job, "script", "\xEF\xBB\xBFold");
-  assert_int_equal(chmod(kind_rows_path(job, "script"), 0751), 0);
-  assert_int_equal(chown(kind_rows_path(job, "script"), 1234, 4321), 0);
-  assert_int_equal(link(kind_rows_path(job, "script"), kind_rows_path(job, "other")), 0);
-  succeeds(job, BYTES "'t','content':'bmV3','renameTo':'script'");
-  struct stat script;
-  assert_int_equal(stat(kind_rows_path(job, "script"), &script), 0);
-  assert_int_equal(script.st_mode & 07777, 0751);
-  assert_int_equal(script.st_uid, 1234);
-  assert_int_equal(script.st_gid, 4321);
-  assert_string_equal(kind_rows_content(job, "script"), "new"); /* bytes are bytes */
-  assert_string_equal(kind_rows_content(job, "other"), "\xEF\xBB\xBFold");
   assert_false(has(job, "t"));
 }
 

@@ -1,20 +1,13 @@
 #include "tests/support/agent_process.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/container.h"
 #include "tests/support/proc.h"
 #include "tests/support/redis_server.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 struct capture {

@@ -1,11 +1,8 @@
 #include "tests/support/as_user.h"
 
 #include <grp.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/test.h"
 

@@ -1,8 +1,5 @@
 #include "tests/support/certificates.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "tests/support/tree.h"
 #include "tests/test.h"
 

@@ -1,11 +1,5 @@
 #include "tests/support/changes.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "tests/test.h"
 
 static void change(int directory) {

@@ -1,16 +1,9 @@
 #include "tests/support/container.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/proc.h"
 #include "tests/test.h"

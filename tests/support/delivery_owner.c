@@ -1,7 +1,5 @@
 #include "tests/support/delivery_owner.h"
 
-#include <unistd.h>
-
 #include "agent/frontends/redis/connection/command.h"
 #include "agent/frontends/redis/frontend.h"
 #include "tests/support/logged.h"

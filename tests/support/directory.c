@@ -1,8 +1,6 @@
 #include "tests/support/directory.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include "tests/test.h"
 

@@ -1,7 +1,5 @@
 #include "tests/support/encoded.h"
 
-#include <stdlib.h>
-
 #include "tests/test.h"
 
 char *encoded(const void *bytes, size_t length) {

@@ -1,13 +1,11 @@
 #include "tests/support/fake_redis.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <hiredis/hiredis.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "tests/test.h"
 

@@ -1,10 +1,5 @@
 #include "tests/support/gate.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "tests/test.h"
 
 enum { GATES_MAX = 1024 };

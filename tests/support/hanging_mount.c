@@ -1,15 +1,9 @@
 #include "tests/support/hanging_mount.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/fuse.h>
-#include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/test.h"
 

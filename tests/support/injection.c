@@ -1,15 +1,10 @@
 #include "tests/support/injection.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <ftw.h>
 #include <sched.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 int injection_begin_group(void **state) {

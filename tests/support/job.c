@@ -1,16 +1,7 @@
 #include "tests/support/job.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "tests/support/quoted.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 struct job *job_new(struct redis_server *server) {
   struct job *self = calloc(1, sizeof *self);

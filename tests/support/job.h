@@ -1,14 +1,13 @@
 #ifndef TESTS_SUPPORT_JOB_H
 #define TESTS_SUPPORT_JOB_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include <cjson/cJSON.h>
 #include <hiredis/hiredis.h>
 
 #include "tests/support/agent_process.h"
+#include "tests/support/proc.h"
 #include "tests/support/redis_server.h"
+#include "tests/test.h"
 
 /*
  * One job, as the server that drives it sees it: a Redis of its own, an agent, steps in, events and

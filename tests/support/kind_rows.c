@@ -1,8 +1,5 @@
 #include "tests/support/kind_rows.h"
 
-#include <errno.h>
-#include <sys/stat.h>
-
 #include "tests/support/quoted.h"
 #include "tests/test.h"
 

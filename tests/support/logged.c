@@ -1,7 +1,6 @@
 #include "tests/support/logged.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "tests/test.h"
 

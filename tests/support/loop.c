@@ -1,17 +1,12 @@
 #include "tests/support/loop.h"
 
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/cgroup.h"
 #include "tests/support/gate.h"
 #include "tests/support/logged.h"
 #include "tests/support/proc.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 __attribute__((weak)) int loop_tick_ms = 2; /* virtual_time.h has another one */

@@ -1,7 +1,6 @@
 #include "tests/support/machine_clock.h"
 
 #include <pthread.h>
-#include <time.h>
 
 #include "tests/test.h"
 

@@ -1,10 +1,7 @@
 #include "tests/support/mcp_client.h"
 #include "tests/support/gate.h"
 
-#include <unistd.h>
-
 #include "tests/support/quoted.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 int mcp_client_set_up(void **state) {

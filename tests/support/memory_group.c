@@ -1,14 +1,6 @@
 #include "tests/support/memory_group.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "tests/support/agent_process.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define VERSION_1 "/sys/fs/cgroup/memory"

@@ -1,9 +1,6 @@
 #include "tests/support/october_server.h"
 
-#include <time.h>
-
 #include "tests/support/encoded.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* The stream's reader: entries at a time, and how many times in one call at most. */

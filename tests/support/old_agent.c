@@ -1,13 +1,8 @@
 #include "tests/support/old_agent.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 #define BEAT_MS 1000

@@ -1,6 +1,5 @@
 #include "tests/support/redis_cluster.h"
 
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 enum { SLOTS = 16384, EXTRA = 7 };

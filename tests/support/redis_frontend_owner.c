@@ -3,7 +3,6 @@
 #include "tests/support/gate.h"
 
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "agent/engine/lines.h"
 #include "agent/exit_code.h"

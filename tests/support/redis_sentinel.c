@@ -1,6 +1,5 @@
 #include "tests/support/redis_sentinel.h"
 
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* One connection that is asked again and again. */

@@ -1,10 +1,8 @@
 #include "tests/support/redis_store.h"
 
-#include <errno.h>
 #include <hiredis/hiredis.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "base/buffer.h"
 #include "tests/test.h"

@@ -1,17 +1,10 @@
 #include "tests/support/sandbox_client.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <pty.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 static const char *program(void) {

@@ -1,13 +1,8 @@
 #include "tests/support/sidecar.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/mount.h>
-#include <unistd.h>
 
 #include "tests/support/quoted.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 enum { ARGUMENTS_MAX = 16, POLL_MS = 150 };

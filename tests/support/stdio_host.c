@@ -1,17 +1,12 @@
 #include "tests/support/stdio_host.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/agent_process.h"
 #include "tests/support/proc.h"
 #include "tests/support/quoted.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 static void exec_program(const struct stdio_host_setup *setup) {

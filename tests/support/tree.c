@@ -1,10 +1,7 @@
 #include "tests/support/tree.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests/test.h"
 

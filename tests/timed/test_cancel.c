@@ -3,8 +3,6 @@
 #include "tests/support/crowd.h"
 #include "tests/support/job.h"
 #include "tests/support/machine_clock.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 /* The best of some attempts counts: the first one also loads code from the disk. */
 enum { ATTEMPTS = 7, OBEYED_MS = 50, PROMISE_MS = 1000 };

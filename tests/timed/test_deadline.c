@@ -2,9 +2,6 @@
 
 #include "tests/support/job.h"
 #include "tests/support/machine_clock.h"
-#include "tests/support/proc.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 /* $SLEEP in the scripts is a process of its own. From the push to the answer. */
 struct row {

@@ -3,9 +3,6 @@
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/proxy.h"
-#include "tests/support/quoted.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 /* The limit is one cycle here. Clocks may differ by EARLY_MS. An agent that misses its limit stays
    for at least 30 cycles, which is longer than the tests wait: they do not measure how late it

@@ -1,15 +1,8 @@
 /* What `agent --mcp` promises of time. */
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include "tests/support/machine_clock.h"
 #include "tests/support/mcp_client.h"
 #include "tests/support/proc.h"
-#include "tests/support/quoted.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* The best of some attempts counts: the first one also loads code from the disk. */

@@ -1,13 +1,8 @@
 /* How lines leave: at once where they come singly, together where they come in a flood. */
 
-#include <signal.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/job.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 enum { LINES_MAX = 6000 };
 

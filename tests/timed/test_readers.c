@@ -1,7 +1,5 @@
 /* Readers that poll: what they see of output that comes faster than they read. */
 
-#include <time.h>
-
 #include "tests/support/october_server.h"
 #include "tests/test.h"
 

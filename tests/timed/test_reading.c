@@ -3,8 +3,6 @@
 
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
-#include "tests/support/wait.h"
-#include "tests/test.h"
 
 /* What one transaction held, by command: "xadd xadd lpush". */
 struct transactions {

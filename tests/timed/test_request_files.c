@@ -1,19 +1,12 @@
 /* `agent --ipc`: how soon a request is answered, and how soon the program ends. */
 
-#include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <spawn.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/machine_clock.h"
 #include "tests/support/proc.h"
-#include "tests/support/quoted.h"
 #include "tests/support/sidecar.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* Returns when the name has come into the watched directory. */

@@ -1,20 +1,13 @@
 /* `agent --ipc` in a directory in which somebody keeps many requests that never become whole: new
    requests, deadlines and signals are served meanwhile. */
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/machine_clock.h"
-#include "tests/support/quoted.h"
 #include "tests/support/sidecar.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 enum {

@@ -1,16 +1,10 @@
 /* Input that never ends, at the frontends of standard input: signals and deadlines come through. */
-#include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "tests/support/machine_clock.h"
 #include "tests/support/proc.h"
-#include "tests/support/quoted.h"
 #include "tests/support/stdio_host.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* How late a signal or a deadline may take effect. */

@@ -1,12 +1,8 @@
 /* What `agent --stdio` promises in milliseconds: its hosts kill who does not keep to it. */
-#include <signal.h>
-#include <sys/wait.h>
 
 #include "tests/support/machine_clock.h"
 #include "tests/support/proc.h"
-#include "tests/support/quoted.h"
 #include "tests/support/stdio_host.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* The best of some attempts counts: the first one also loads code from the disk. */

@@ -1,17 +1,12 @@
 /* A server that sends without a pause: deadlines, signals and heartbeats keep their time. */
 
-#include <signal.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "tests/support/agent_process.h"
 #include "tests/support/certificates.h"
 #include "tests/support/machine_clock.h"
 #include "tests/support/redis_server.h"
 #include "tests/support/redis_store.h"
-#include "tests/support/wait.h"
 #include "tests/test.h"
 
 /* How late something may be; the period of the heartbeat; the time of a handshake, in client.c. */
