@@ -3,35 +3,18 @@
 
 #include "tests/support/as_user.h"
 #include "tests/support/command.h"
-#include "tests/support/directory.h"
 #include "tests/support/job.h"
 
-static struct directory directory;
-
-static int begin_group(void **state) {
-  (void)state;
-  directory_init(&directory);
-  assert_int_equal(chmod(directory.path, 0755), 0);
-  command_build("ambush", "", directory_path(&directory, "ambush"));
-  return 0;
-}
-
-static int end_group(void **state) {
-  (void)state;
-  directory_release(&directory);
-  return 0;
-}
-
-TEST_GROUP(begin_group, end_group)
+COMMAND_GROUP("ambush")
 
 /* Returns the file with its result. */
 static const char *start_attack(struct job *job, const char *name) {
   const char *file = job_write(job, name, "", 0666);
   job->setup.uid = NOBODY;
   job_start_agent(job, NULL);
-  const char *script = job_format(job, "setsid %s %s %d %s >/dev/null 2>&1 & echo up",
-                                  directory_path(&directory, "ambush"), name,
-                                  (int)agent_process_pid(job->agent), file);
+  const char *script =
+      job_format(job, "setsid %s %s %d %s >/dev/null 2>&1 & echo up", command_path("ambush"), name,
+                 (int)agent_process_pid(job->agent), file);
   job_expect_result(job, job_run(job, job_script(job, script)), 0, NULL, "up\n");
   return file;
 }

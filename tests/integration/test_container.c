@@ -12,31 +12,13 @@
 /* Of attack_command.c: what a step may do to itself. */
 #define ATTACKS "prlimit scheduler parameter attributes affinity nice nice-group io io-group "
 
-static char directory[] = "/tmp/test-container-XXXXXX";
-static char attack_path[64];
+COMMAND_GROUP("attack")
 
-/* Nothing enters by the 32-bit table where the processor or the kernel has none. */
-static const char *foreign_attacks = "prlimit prlimit";
-
-static int build_attacks(void **state) {
-  char command[256];
-  (void)state;
-  assert_non_null(mkdtemp(directory));
-  assert_int_equal(chmod(directory, 0755), 0);
-  snprintf(attack_path, sizeof attack_path, "%s/attack", directory);
-  command_build("attack", "", attack_path);
-  snprintf(command, sizeof command, "%s foreign 0 >/dev/null 2>&1", attack_path);
-  if (system(command) == 0)
-    foreign_attacks = "foreign-prlimit foreign-nice";
-  return 0;
+/* The 32-bit system calls, if the processor and the kernel have them. */
+static const char *foreign_attacks(void) {
+  bool has_them = system(formatted("%s foreign 0 >/dev/null 2>&1", command_path("attack"))) == 0;
+  return has_them ? "foreign-prlimit foreign-nice" : "prlimit prlimit";
 }
-
-static int remove_attacks(void **state) {
-  (void)state;
-  return unlink(attack_path) != 0 || rmdir(directory) != 0;
-}
-
-TEST_GROUP(build_attacks, remove_attacks)
 
 static void start_in(struct job *job, const struct container *container) {
   job->setup.container = container;
@@ -101,8 +83,8 @@ JOB_TEST_NO_AGENT(an_order_is_not_a_steps_to_give) {
   for (size_t i = 0; i < sizeof restricted / sizeof *restricted; i++) {
     start_in(job, &restricted[i]);
     for (size_t n = 0; n < sizeof scripts / sizeof *scripts; n++) {
-      const char *script =
-          job_format(job, "A=%s T=%s; %s; echo on", agent_inside[i], attack_path, scripts[n]);
+      const char *script = job_format(job, "A=%s T=%s; %s; echo on", agent_inside[i],
+                                      command_path("attack"), scripts[n]);
       job_expect_part(job, job_run(job, job_script(job, script)), "outputContent", "on\n");
     }
     agent_process_wait_log(job->agent, "a step sent SIG");
@@ -122,9 +104,10 @@ JOB_TEST_NO_AGENT(the_agents_limits_are_not_a_steps_to_set) {
   for (size_t i = 0; i < sizeof restricted / sizeof *restricted; i++) {
     start_in(job, &restricted[i]);
     const char *script = job_format(job, EACH(ATTACKS "%s nice-user io-user", "%s"),
-                                    foreign_attacks, attack_path, agent_inside[i]);
+                                    foreign_attacks(), command_path("attack"), agent_inside[i]);
     job_expect_result(job, job_run(job, job_script(job, script)), 0, NULL, " 13 EPERM\n");
-    script = job_format(job, "(" EACH(ATTACKS "%s", "$$") ")", foreign_attacks, attack_path);
+    script = job_format(job, "(" EACH(ATTACKS "%s", "$$") ")", foreign_attacks(),
+                        command_path("attack"));
     job_expect_result(job, job_run(job, job_script(job, script)), 0, NULL, " 11 done\n");
     job_expect_to_go_on(job);
     job_shut_down(job);

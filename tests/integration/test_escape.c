@@ -5,15 +5,12 @@
 
 #include "tests/support/command.h"
 #include "tests/support/container.h"
-#include "tests/support/directory.h"
 #include "tests/support/gate.h"
 #include "tests/support/job.h"
 
 /* Some are deaf to SIGTERM and have the grace of 10 s. */
 /* Less than the time after which they end by themselves: escape_command.c. */
 enum { ENDED_MS = 20000 };
-
-static struct directory directory;
 
 /* $E is the command, $F its file. */
 static const char *const ways[] = {
@@ -29,29 +26,15 @@ static const char *const ways[] = {
 };
 enum { WAYS = sizeof ways / sizeof *ways };
 
+COMMAND_GROUP("escape")
+
 static const char *file_of(struct job *job, int way) {
-  return job_format(job, "%s/%d", directory.path, way);
+  return job_format(job, "%s.%d", command_path("file"), way);
 }
-
-static int begin_group(void **state) {
-  (void)state;
-  directory_init(&directory);
-  assert_int_equal(chmod(directory.path, 0755), 0);
-  command_build("escape", "", directory_path(&directory, "escape"));
-  return 0;
-}
-
-static int end_group(void **state) {
-  (void)state;
-  directory_release(&directory);
-  return 0;
-}
-
-TEST_GROUP(begin_group, end_group)
 
 /* A step that takes every way, and then does `last`. */
 static cJSON *escaping_step(struct job *job, const char *first, const char *last) {
-  const char *script = job_format(job, "E=%s; %s", directory_path(&directory, "escape"), first);
+  const char *script = job_format(job, "E=%s; %s", command_path("escape"), first);
   for (int i = 0; i < WAYS; i++) {
     const char *file = file_of(job, i);
     int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -143,7 +126,7 @@ JOB_TEST(the_agents_death_ends_all) {
 
 /* The command kills it, when all have got away. */
 JOB_TEST(the_supervisors_death_ends_all) {
-  const char *gate = directory_path(&directory, "gate");
+  const char *gate = job_format(job, "%s", command_path("gate"));
   const cJSON *step =
       escaping_step(job, "", job_format(job, GATE("%s") "kill -KILL $PPID; sleep 600", gate, gate));
   job_push(job, step);
@@ -157,8 +140,7 @@ JOB_TEST(the_supervisors_death_ends_all) {
 /* Pushes a step that starts 50 chains of processes that fork and exit. */
 static const cJSON *push_chains(struct job *job, unsigned timeout_seconds, const char *suffix) {
   const char *file = job_write(job, "chains", "", 0666);
-  const char *command =
-      job_format(job, "%s chains %s%s", directory_path(&directory, "escape"), file, suffix);
+  const char *command = job_format(job, "%s chains %s%s", command_path("escape"), file, suffix);
   cJSON *step = job_script(job, command);
   cJSON_AddNumberToObject(step, "timeoutSeconds", timeout_seconds);
   job_push(job, step);

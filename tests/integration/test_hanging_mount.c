@@ -72,6 +72,31 @@ TEST_WITH(struct job *job, a_program_that_hangs_can_be_cancelled, job_setup_serv
   job_shut_down(job);
 }
 
+/* What a server sees of the agent meanwhile. */
+static void expect_heartbeat(struct job *job) {
+  assert_true(job_ask_number(job, "PTTL sandbox:%s:heartbeat", job->id) > 0);
+}
+
+/* The file, or the working directory. */
+TEST_WITH(struct job *job, a_file_step_that_hangs_ends_alone, job_setup_server, tear_down) {
+  struct scene scene;
+  begin(&scene, job);
+  cJSON *step = kind_rows_step(job, "'kind':'readFile','path':'mount/x','timeoutSeconds':1");
+  job_expect_result(job, job_run_within(job, step, HANG_BOUND_MS), -1, "timed out after 1s", NULL);
+  expect_heartbeat(job);
+  step = kind_rows_step(job, "'kind':'grep','path':'.','pattern':'x'");
+  cJSON_ReplaceItemInObject(step, "workingDirectory", cJSON_CreateString(scene.inside));
+  job_push(job, step);
+  job_wait_event(job, step, "started", "grep .");
+  job_push_cancel(job, step);
+  job_expect_result(job, job_result_within(job, HANG_BOUND_MS), -1, "cancelled: by a cancel step",
+                    NULL);
+  expect_heartbeat(job);
+  hanging_mount_release(&scene.mount);
+  job_expect_to_go_on(job);
+  job_shut_down(job);
+}
+
 TEST_WITH(struct job *job, a_signal_is_obeyed_while_a_step_hangs, job_setup_server, tear_down) {
   struct scene scene;
   begin(&scene, job);

@@ -1,62 +1,16 @@
-/* The file kinds where the file system is slow, huge or gone: the agent goes on. */
+/* A huge directory: the file kinds list it in bounded memory. */
 
 #include <sys/mount.h>
 #include <sys/resource.h>
 
-#include "tests/support/hanging_mount.h"
 #include "tests/support/injection.h"
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
-
-/* Deadline, grace, and looking for survivors, with room: a server waits 30 s longer than the
-   deadline. */
-#define HANG_BOUND_MS 31000
 
 /* Memory for the agent and, by itself, each of its children, beside what the libraries have. */
 #define DATA_BYTES ((rlim_t)64 * 1024 * 1024)
 
 enum { ENTRIES = 1000000 };
-
-static struct hanging_mount hanging;
-
-/* It must go before the directory that it is in, also when the test has failed. */
-static int teardown(void **state) {
-  hanging_mount_release(&hanging);
-  return job_teardown(state);
-}
-
-/* What a server sees of the agent meanwhile. */
-static void agent_is_alive(struct job *job) {
-  assert_true(job_ask_number(job, "PTTL sandbox:%s:heartbeat", job->id) > 0);
-}
-
-TEST_WITH(struct job *job, a_mount_that_hangs_ends_the_step_alone, job_setup_server, teardown) {
-  const char *path = kind_rows_path(job, "mount");
-  assert_int_equal(mkdir(path, 0777), 0);
-  hanging_mount_init(&hanging, path);
-  job_start_agent(job, NULL);
-  const cJSON *result = job_run_within(
-      job, kind_rows_step(job, "'kind':'readFile','path':'mount/x','timeoutSeconds':1"),
-      HANG_BOUND_MS);
-  job_expect_result(job, result, -1, "timed out after 1s", NULL);
-  assert_true(cJSON_IsTrue(cJSON_GetObjectItem(result, "timedOut")));
-  agent_is_alive(job);
-
-  /* Where the step is at home may hang, too. */
-  cJSON *step = kind_rows_step(job, "'kind':'grep','path':'.','pattern':'x'");
-  cJSON_ReplaceItemInObject(step, "workingDirectory",
-                            cJSON_CreateString(kind_rows_path(job, "mount/below")));
-  job_push(job, step);
-  job_wait_event(job, step, "started", "grep .");
-  job_push_cancel(job, step);
-  result = job_result_within(job, HANG_BOUND_MS);
-  job_expect_result(job, result, -1, "cancelled: by a cancel step", NULL);
-  agent_is_alive(job);
-
-  hanging_mount_release(&hanging);
-  job_expect_to_go_on(job);
-  job_shut_down(job);
-}
 
 /* A million names of one file. */
 static void fill(struct job *job) {
@@ -80,7 +34,7 @@ static void little_memory(const void *context) {
 }
 
 TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
-             a_million_entries_are_cut_in_bounded_memory, job_setup_server, teardown) {
+             a_million_entries_are_cut_in_bounded_memory, job_setup_server, job_teardown) {
   fill(job);
   job->setup.prepare = little_memory;
   job_start_agent(job, NULL);
@@ -88,7 +42,7 @@ TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
   for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
     const cJSON *step = kind_rows_step(
         job, job_format(job, "'kind':'listFiles','path':'huge','sortBy':'%s'", orders[i]));
-    const cJSON *result = job_run_within(job, step, HANG_BOUND_MS);
+    const cJSON *result = job_run_within(job, step, WAIT_BOUND_MS);
     assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
     assert_string_equal(job_lines(job, step, "stderr"), "directory truncated at 1000 entries\n");
     const cJSON *entries = job_own(job, cJSON_Parse(job_text(result, "outputContent")));
@@ -97,7 +51,7 @@ TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
                         kind_rows_path(job, "huge/name-0000999"));
   }
   const cJSON *step = kind_rows_step(job, "'kind':'directoryTree','path':'huge'");
-  const cJSON *result = job_run_within(job, step, HANG_BOUND_MS);
+  const cJSON *result = job_run_within(job, step, WAIT_BOUND_MS);
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
   const char *text = job_text(result, "outputContent");
   assert_memory_equal(text, "huge/\n├── file\n├── name-0000001\n", 37);
@@ -110,12 +64,10 @@ TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
   /* The deadline is stronger than the work. */
   step = kind_rows_step(job, "'kind':'grep','path':'huge','pattern':'x','headLimit':"
                              "2000000000,'timeoutSeconds':1");
-  result = job_run_within(job, step, HANG_BOUND_MS);
+  result = job_run_within(job, step, WAIT_BOUND_MS);
   job_expect_result(job, result, -1, "timed out after 1s", NULL);
   job_shut_down(job);
   assert_int_equal(umount2(kind_rows_path(job, "huge"), MNT_DETACH), 0);
 }
 
 TEST_GROUP(injection_begin_group, NULL)
-
-TEST_OVERLAP(2)

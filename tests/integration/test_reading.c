@@ -11,18 +11,7 @@ JOB_TEST_NO_AGENT(each_is_answered_once_when_the_agent_is_killed) {
   const cJSON *steps[STEPS];
   for (int i = 0; i < STEPS; i++)
     job_push(job, steps[i] = kind_rows_step(job, "'kind':'readFile','path':'file'"));
-  unsigned short seed[3] = {42};
-  for (int i = 0; i < KILLS; i++) {
-    job_start_agent(job, NULL);
-    int64_t end_ms = wait_now_ms() + WAIT_BOUND_MS;
-    long long before = job_length(job, "results");
-    while (job_length(job, "results") == before && before < STEPS && wait_now_ms() < end_ms)
-      usleep(500);
-    usleep((useconds_t)(erand48(seed) * 10000));
-    job_kill_agent(job);
-  }
-  job_start_agent(job, NULL);
-  job_wait_length(job, "results", STEPS);
+  job_run_with_kills(job, STEPS, KILLS);
   /* On a busy machine one may take so long that it was made known, and then was interrupted. */
   int interrupted = 0;
   for (int i = 0; i < STEPS; i++) {

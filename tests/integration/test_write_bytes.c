@@ -231,18 +231,7 @@ JOB_TEST_NO_AGENT(an_appended_chunk_is_never_doubled) {
     job_push(job, steps[i]);
     free(line);
   }
-  unsigned short seed[3] = {7};
-  for (int i = 0; i < KILLS; i++) {
-    job_start_agent(job, NULL);
-    long long before = job_length(job, "results");
-    int64_t end_ms = wait_now_ms() + WAIT_BOUND_MS;
-    while (job_length(job, "results") == before && before < STEPS && wait_now_ms() < end_ms)
-      usleep(500);
-    usleep((useconds_t)(erand48(seed) * 10000));
-    job_kill_agent(job);
-  }
-  job_start_agent(job, NULL);
-  job_wait_length(job, "results", STEPS);
+  job_run_with_kills(job, STEPS, KILLS);
   const char *file = kind_rows_content(job, "f");
   int interrupted = 0;
   for (int i = 0; i < STEPS; i++) {

@@ -498,6 +498,21 @@ void job_kill_agent(struct job *self) {
   self->agent = NULL;
 }
 
+void job_run_with_kills(struct job *self, long long steps, int kills) {
+  unsigned short seed[3] = {42};
+  for (int i = 0; i < kills; i++) {
+    job_start_agent(self, NULL);
+    int64_t end_ms = wait_now_ms() + WAIT_BOUND_MS;
+    long long before = job_length(self, "results");
+    while (job_length(self, "results") == before && before < steps && wait_now_ms() < end_ms)
+      usleep(500);
+    usleep((useconds_t)(erand48(seed) * 10000));
+    job_kill_agent(self);
+  }
+  job_start_agent(self, NULL);
+  job_wait_length(self, "results", steps);
+}
+
 const char *job_text(const cJSON *object, const char *field) {
   const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, field);
   return cJSON_IsString(value) ? value->valuestring : "";

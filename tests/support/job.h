@@ -116,6 +116,10 @@ void job_expect_nothing_left(struct job *self);
 /* SIGKILL for the agent and all that descends from it, as if its container had ended. */
 void job_kill_agent(struct job *self);
 
+/* Has the steps that were pushed run by agents that are killed at random moments, each after at
+   least one more result, and by a last one; returns when all steps are answered. */
+void job_run_with_kills(struct job *self, long long steps, int kills);
+
 /* The length of the job's list of this name ("in", "results", …); waits until it is so long, as
    long as it changes within WAIT_BOUND_MS. */
 long long job_length(struct job *self, const char *list);

@@ -148,46 +148,30 @@ static void expect_at_most(const char *what, double (*measure)(const struct fron
 
 enum { MCP, STDIO, ONCE };
 
-static void expect_served(const struct frontend *frontend, input *open_input) {
-  expect_at_most("SIGTERM", signal_ms, frontend, open_input, LATE_MS);
-  if (has_call(open_input))
-    expect_at_most("a deadline of three seconds", deadline_ms, frontend, open_input,
-                   DEADLINE_MS + LATE_MS);
+TEST(input_without_an_end_delays_neither_signals_nor_deadlines) {
+  static const struct {
+    const char *input;
+    int frontend;
+    input *open;
+  } rows[] = {{"zeros", MCP, zeros},
+              {"zeros", STDIO, zeros},
+              {"a file", MCP, file},
+              {"a file", STDIO, file},
+              {"a file", ONCE, file},
+              {"a busy writer", MCP, busy_pipe},
+              {"a busy writer", STDIO, busy_pipe},
+              {"a busy writer", ONCE, busy_pipe}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    const struct frontend *frontend = &frontends[rows[i].frontend];
+    print_message("%s: ", rows[i].input);
+    expect_at_most("SIGTERM", signal_ms, frontend, rows[i].open, LATE_MS);
+    if (has_call(rows[i].open))
+      expect_at_most("a deadline of three seconds", deadline_ms, frontend, rows[i].open,
+                     DEADLINE_MS + LATE_MS);
+  }
 }
 
-TEST(zeros_keep_nothing_from_mcp) {
-  expect_served(&frontends[MCP], zeros);
-}
-
-TEST(zeros_keep_nothing_from_stdio) {
-  expect_served(&frontends[STDIO], zeros);
-}
-
-/* They are refused as soon as they are more than a step may have. */
-TEST(zeros_are_no_step) {
+/* They are refused as soon as there are more than a step may have. */
+TEST(zeros_are_not_a_step) {
   assert_int_equal(exit_of(start(&frontends[ONCE], zeros, 0)), 125);
-}
-
-TEST(a_file_of_requests_keeps_nothing_from_mcp) {
-  expect_served(&frontends[MCP], file);
-}
-
-TEST(a_file_of_requests_keeps_nothing_from_stdio) {
-  expect_served(&frontends[STDIO], file);
-}
-
-TEST(a_file_behind_it_keeps_nothing_from_a_step) {
-  expect_served(&frontends[ONCE], file);
-}
-
-TEST(a_busy_writer_keeps_nothing_from_mcp) {
-  expect_served(&frontends[MCP], busy_pipe);
-}
-
-TEST(a_busy_writer_keeps_nothing_from_stdio) {
-  expect_served(&frontends[STDIO], busy_pipe);
-}
-
-TEST(a_busy_writer_keeps_nothing_from_a_step) {
-  expect_served(&frontends[ONCE], busy_pipe);
 }

@@ -2,12 +2,10 @@
 
 #include <sys/prctl.h>
 
-#include "tests/support/agent_process.h"
 #include "tests/support/certificates.h"
 #include "tests/support/machine_clock.h"
 #include "tests/support/redis_server.h"
-#include "tests/support/redis_store.h"
-#include "tests/test.h"
+#include "tests/support/store_agent.h"
 
 /* How late something may be; the period of the heartbeat; the time of a handshake, in client.c. */
 enum { LATE_MS = 500, PERIOD_MS = 2000, HANDSHAKE_MS = 5000 };
@@ -19,87 +17,37 @@ static struct agent_process *start_agent(const char *url, const char *more) {
   return agent_process_start(&(struct agent_setup){.arguments = arguments});
 }
 
-/* --- as it is --- */
-
-/* The server has its turns until this comes true. */
-#define UNTIL(BASE, CONDITION)                                                                     \
-  do {                                                                                             \
-    for (int64_t end_ms = wait_now_ms() + WAIT_BOUND_MS; !(CONDITION); pass_ms((BASE), 5))         \
-      if (wait_now_ms() > end_ms)                                                                  \
-        fail_msg("it never came to this: %s", #CONDITION);                                         \
-  } while (0)
-
-static void pass_ms(struct event_base *base, int milliseconds) {
-  const struct timeval time = {.tv_usec = (suseconds_t)milliseconds * 1000};
-  event_base_loopexit(base, &time);
-  event_base_dispatch(base);
-}
-
-struct scene {
-  struct event_base *base;
-  struct redis_store *store;
-  struct agent_process *agent;
-};
-
-static int set_up(void **state) {
-  struct scene *self = calloc(1, sizeof *self);
-  char url[128];
-  assert_non_null(self);
-  self->base = event_base_new();
-  assert_non_null(self->base);
-  self->store = redis_store_new(self->base);
-  (void)snprintf(url, sizeof url, "unix://%s", redis_store_url(self->store).hosts[0].host);
-  self->agent = start_agent(url, NULL);
-  *state = self;
-  return 0;
-}
-
-static int tear_down(void **state) {
-  struct scene *self = *state;
-  agent_process_free(self->agent);
-  redis_store_free(self->store);
-  event_base_free(self->base);
-  free(self);
-  return 0;
-}
-
-#define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
-
 /* The first step runs while the answer to the question for a third has no end. */
-static void flood(struct scene *self, const char *first_step) {
+static void flood(struct store_agent *self, const char *first_step) {
+  store_agent_start(self);
   redis_store_do(self->store, 3, first_step);
-  UNTIL(self->base, redis_store_count(self->store, "sandbox:j:started") > 0);
-  redis_store_inject(self->store, (struct redis_store_fault){.command = "BLMOVE",
-                                                             .effect = REDIS_STORE_ANSWERS,
-                                                             .text = ENDLESS_STRING,
-                                                             .endless = "x"});
+  STORE_UNTIL(self, redis_store_count(self->store, "sandbox:j:started") > 0);
+  store_agent_answer(self, "BLMOVE", ENDLESS_STRING, "x");
   redis_store_do(self->store, 3, "LPUSH sandbox:j:in {\"stepId\":\"2\",\"command\":\"true\"}");
-  UNTIL(self->base, redis_store_injected(self->store) > 0);
+  STORE_UNTIL(self, redis_store_injected(self->store) > 0);
 }
 
 /* The answers to the heartbeats have an end, too. */
-SCENE_TEST(a_deadline_and_heartbeats_keep_their_time) {
+STORE_TEST(a_deadline_and_heartbeats_keep_their_time) {
   flood(scene, "LPUSH sandbox:j:in {\"stepId\":\"1\",\"command\":\"sleep\",\"args\":[\"60\"],"
                "\"timeoutSeconds\":5}");
   int64_t start_ms = wait_now_ms();
   double start_machine_ms = machine_clock_ms();
-  redis_store_inject(scene->store, (struct redis_store_fault){.command = "SET sandbox:j:heartbeat",
-                                                              .effect = REDIS_STORE_ANSWERS,
-                                                              .text = "+OK\r\n"});
-  UNTIL(scene->base, redis_store_count(scene->store, "sandbox:j:results") > 0);
+  store_agent_answer(scene, "SET sandbox:j:heartbeat", "+OK\r\n", NULL);
+  STORE_UNTIL(scene, redis_store_count(scene->store, "sandbox:j:results") > 0);
   assert_true(machine_clock_ms() - start_machine_ms <= 5000 + LATE_MS);
-  UNTIL(scene->base, redis_store_injected(scene->store) >= 2);
+  STORE_UNTIL(scene, redis_store_injected(scene->store) >= 2);
   int64_t most = (wait_now_ms() - start_ms) / PERIOD_MS + 2;
   assert_in_range(redis_store_injected(scene->store), 2, most);
 }
 
-SCENE_TEST(a_signal_is_an_order_at_once) {
+STORE_TEST(a_signal_is_an_order_at_once) {
   flood(scene, "LPUSH sandbox:j:in {\"stepId\":\"1\",\"command\":\"sleep\",\"args\":[\"60\"]}");
   double start_ms = machine_clock_ms();
   assert_int_equal(kill(agent_process_pid(scene->agent), SIGTERM), 0);
-  UNTIL(scene->base, agent_process_count_log(scene->agent, "stopping: SIGTERM") > 0);
+  STORE_UNTIL(scene, agent_process_count_log(scene->agent, "stopping: SIGTERM") > 0);
   assert_true(machine_clock_ms() - start_ms <= LATE_MS);
-  UNTIL(scene->base, !agent_process_is_running(scene->agent));
+  STORE_UNTIL(scene, !agent_process_is_running(scene->agent));
   assert_int_equal(agent_process_wait(scene->agent, 0), 128 + SIGTERM);
 }
 
