@@ -38,7 +38,7 @@ static int end_attack(struct job *job, const char *file, int *opened) {
 }
 
 /* Each step leaves a process, so that its supervisor serves no other. */
-JOB_TEST_NO_AGENT(no_supervisors_memory_can_be_opened_at_any_moment) {
+JOB_TEST_NO_AGENT(no_process_can_ever_open_the_memory_of_a_supervisor) {
   enum { STEPS = 200 };
   int opened;
   const char *file = start_attack(job, "memory");
@@ -52,7 +52,7 @@ JOB_TEST_NO_AGENT(no_supervisors_memory_can_be_opened_at_any_moment) {
 
 /* The agent waits for none of them: its heartbeat goes on, each step is answered, and SIGTERM ends
    it. */
-JOB_TEST_NO_AGENT(stopped_at_its_birth_a_supervisor_delays_its_step_alone) {
+JOB_TEST_NO_AGENT(a_supervisor_that_is_stopped_at_its_start_delays_only_its_step) {
   enum { STEPS = 60 };
   int opened;
   const char *file = start_attack(job, "stop");

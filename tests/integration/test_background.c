@@ -20,7 +20,7 @@ static bool has_counted(void *context) {
   return count >= counter->expected;
 }
 
-JOB_TEST(a_holder_is_not_broken_by_a_closed_pipe) {
+JOB_TEST(a_background_process_may_go_on_writing) {
   const char *path = job_path(job, "count");
   const char *script = job_format(
       job,
@@ -38,7 +38,7 @@ JOB_TEST(a_holder_is_not_broken_by_a_closed_pipe) {
 }
 
 /* A pipe holds 64 KiB; whoever writes more into it needs a reader. */
-JOB_TEST(a_holder_is_not_blocked_by_a_full_pipe) {
+JOB_TEST(a_background_process_is_not_blocked_by_a_full_pipe) {
   const char *path = job_path(job, "count");
   const char *script =
       job_format(job, "(sleep 3; seq 1000000; seq 1000000 >&2; echo 1 >%s) & echo hi", path);
@@ -47,7 +47,7 @@ JOB_TEST(a_holder_is_not_blocked_by_a_full_pipe) {
     job_fail(job, "the holder is blocked");
 }
 
-JOB_TEST(later_steps_do_not_hear_a_holder) {
+JOB_TEST(later_steps_do_not_get_the_output_of_a_background_process) {
   const cJSON *first = job_script(job, "(while echo noise; do sleep 0.05; done) & echo hi");
   job_run(job, first);
   const cJSON *second = job_script(job, "sleep 0.5; echo clear");
@@ -59,14 +59,14 @@ JOB_TEST(later_steps_do_not_hear_a_holder) {
   assert_string_equal(job_text(last, "kind"), "completed");
 }
 
-JOB_TEST(a_failure_in_front_of_a_holder_is_a_failure) {
+JOB_TEST(a_command_with_a_background_process_can_fail) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = job_script(job, job_format(job, "%s & echo bad >&2; exit 9", sleep));
   job_expect_result(job, job_run(job, step), 9, "bad", NULL);
 }
 
 /* They have 5 s to end, also when the shutdown was there before the last step was over. */
-JOB_TEST(what_is_left_may_clean_up) {
+JOB_TEST(background_processes_have_5_s_to_end_at_a_shutdown) {
   const char *directory = redis_server_directory(job->server);
   const char *left = "trap 'sleep 2; echo clean >clean; exit' TERM; : >ready; "
                      "while :; do sleep 0.1; done";

@@ -52,20 +52,20 @@ static void expect_refusal(struct job *job, const char *text, const char *names,
   job_expect_part(job, result, "errorMessage", "expected");
 }
 
-JOB_TEST(no_step_that_can_be_read) {
+JOB_TEST(a_payload_that_is_not_a_step_is_refused) {
   for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
     expect_refusal(job, whole[i].payload, whole[i].names, whole[i].step_id);
   job_expect_to_go_on(job);
 }
 
-JOB_TEST(a_bad_field) {
+JOB_TEST(a_step_with_an_invalid_field_is_refused) {
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
     expect_refusal(job, job_format(job, "{'stepId':'s',%s}", fields[i].payload), fields[i].names,
                    "s");
   job_expect_to_go_on(job);
 }
 
-JOB_TEST(a_shutdown_is_checked_too) {
+JOB_TEST(an_invalid_shutdown_is_refused) {
   expect_refusal(job, "{'kind':'shutdown'}", "stepId", NIL);
   expect_refusal(job, "{'stepId':'s','kind':'shutdown','schemaVersion':1.5}", "schemaVersion", "s");
   job_expect_to_go_on(job);
@@ -73,7 +73,7 @@ JOB_TEST(a_shutdown_is_checked_too) {
 }
 
 /* A name must not be able to forge a line of the log. */
-JOB_TEST(the_log_has_the_names_of_fields_on_one_line) {
+JOB_TEST(field_names_cannot_forge_a_line_of_the_log) {
   expect_refusal(job, "{'stepId':'s',\n'kind':['x'],\r\n'forged':'\x1b[31m\x7f'}", "payload", "s");
   expect_refusal(job, "{'stepId':'s',\n'kind':['x'],\r\n'forged\x7f':''}", "kind", "s");
   agent_process_wait_log(job->agent, "forged");
@@ -118,7 +118,7 @@ static void expect_refusal_of_size(struct job *job, size_t size) {
   assert_string_equal(job_text(result, "stepId"), "large");
 }
 
-LARGE_TEST(sixty_four_mib_are_taken) {
+LARGE_TEST(a_payload_of_64_mib_is_accepted) {
   push_of_size(job, (size_t)64 * MIB, "largest");
   const cJSON *result = job_result(job);
   job_expect_result(job, result, 0, NULL, "big\n");
@@ -126,14 +126,14 @@ LARGE_TEST(sixty_four_mib_are_taken) {
   expect_usual_memory(job);
 }
 
-LARGE_TEST(one_byte_more_is_refused) {
+LARGE_TEST(a_payload_over_64_mib_is_refused) {
   expect_refusal_of_size(job, (size_t)64 * MIB + 1);
   expect_usual_memory(job);
   job_expect_to_go_on(job);
 }
 
 /* The smallest values that JSON has: what they take in memory is many times their text. */
-LARGE_TEST(a_payload_of_small_values_is_survived) {
+LARGE_TEST(a_payload_of_many_small_values_does_not_exhaust_memory) {
   const char *head = job_json(job, "{'stepId':'crowd','command':'true','crowd':[");
   job_push_filled(job, head, "1,", (size_t)60 * MIB, "1]}");
   assert_string_equal(job_text(job_result(job), "stepId"), "crowd");
@@ -158,7 +158,7 @@ static void start_with_8_mebibytes(struct job *job) {
   job_start_agent(job, NULL);
 }
 
-SHORT_TEST(a_payload_without_memory_for_it_is_refused) {
+SHORT_TEST(a_payload_that_does_not_fit_into_memory_is_refused) {
   enum { VALUES = 150000 };
   static char values[2 * VALUES];
   for (size_t i = 0; i < VALUES; i++)
@@ -180,7 +180,7 @@ static void have_120_mebibytes_of_addresses(const void *context) {
     _exit(99);
 }
 
-SHORT_TEST(what_an_agent_with_a_limit_cannot_take_is_refused_by_name) {
+SHORT_TEST(a_memory_limit_bounds_the_payload) {
   job->setup.prepare = have_120_mebibytes_of_addresses;
   job_start_agent(job, NULL);
   push_of_size(job, (size_t)60 * MIB, "large");
@@ -196,7 +196,7 @@ SHORT_TEST(what_an_agent_with_a_limit_cannot_take_is_refused_by_name) {
 }
 
 /* What was not to be known at the start: while a reply comes in, and when it is whole. */
-SHORT_TEST(where_nothing_else_is_left_it_says_so_and_exits) {
+SHORT_TEST(the_agent_exits_if_it_runs_out_of_memory) {
   static const struct {
     rlim_t limit;
     size_t size;

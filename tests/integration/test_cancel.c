@@ -8,7 +8,7 @@
 /* From SIGTERM to SIGKILL, as at a deadline. */
 enum { GRACE_MS = 10000 };
 
-JOB_TEST(the_running_step_is_ended) {
+JOB_TEST(a_cancel_ends_the_running_step) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = job_push_endless(job, sleep);
   job_push_cancel(job, step);
@@ -21,7 +21,7 @@ JOB_TEST(the_running_step_is_ended) {
 }
 
 /* A second order is the same as the first: the grace is what it was. */
-JOB_TEST(twice_is_once) {
+JOB_TEST(a_second_cancel_changes_nothing) {
   const cJSON *step =
       marks_step(job, "trap 'gate; echo bye; exit 0' TERM; echo up; sleep 600 & wait");
   job_push_until(job, step, "up");
@@ -34,7 +34,7 @@ JOB_TEST(twice_is_once) {
   job_expect_nothing_left(job);
 }
 
-JOB_TEST(what_waits_is_answered_without_having_run) {
+JOB_TEST(a_waiting_step_is_cancelled_without_running) {
   job->schema_version = 2;
   const char *mark = job_path(job, "mark");
   const cJSON *running = job_push_endless(job, job_sleep(job, 600));
@@ -56,7 +56,7 @@ JOB_TEST(what_waits_is_answered_without_having_run) {
   job_expect_nothing_left(job);
 }
 
-JOB_TEST(an_unknown_id_is_said_and_nothing_else) {
+JOB_TEST(a_cancel_of_an_unknown_step_is_only_logged) {
   const cJSON *finished = job_step(job, "true", NULL);
   job_run(job, finished);
   job_push_cancel(job, finished);
@@ -70,7 +70,7 @@ JOB_TEST(an_unknown_id_is_said_and_nothing_else) {
 }
 
 /* A step that was pushed before the shutdown is run before it, whatever is cancelled. */
-JOB_TEST(shutdown_keeps_its_place) {
+JOB_TEST(a_cancel_does_not_move_a_shutdown_ahead) {
   const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   const cJSON *before = job_push_echo(job, "before");
   job_push_shutdown(job);
@@ -83,7 +83,7 @@ JOB_TEST(shutdown_keeps_its_place) {
   assert_int_equal(job_length(job, "in") + job_length(job, "inflight"), 1); /* for the next agent */
 }
 
-JOB_TEST(what_waits_behind_a_shutdown_can_be_cancelled) {
+JOB_TEST(a_step_behind_a_shutdown_can_be_cancelled) {
   const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   job_push_shutdown(job);
   const cJSON *behind = job_push_echo(job, "behind");
@@ -96,7 +96,7 @@ JOB_TEST(what_waits_behind_a_shutdown_can_be_cancelled) {
 }
 
 /* Of two steps with one id the first one, and then the second one. */
-JOB_TEST(one_order_ends_one_step) {
+JOB_TEST(one_cancel_ends_one_of_two_equal_steps) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = job_push_endless(job, sleep);
   job_push(job, step);
@@ -111,7 +111,7 @@ JOB_TEST(one_order_ends_one_step) {
 }
 
 /* The order is taken when Redis answers again; the command cannot have ended before. */
-JOB_TEST(with_a_frozen_redis_it_comes_later) {
+JOB_TEST(a_cancel_takes_effect_when_redis_answers_again) {
   const cJSON *step = job_push_endless(job, job_sleep(job, 600));
   redis_server_freeze(job->server);
   redisAppendCommand(
@@ -129,7 +129,7 @@ JOB_TEST(with_a_frozen_redis_it_comes_later) {
 }
 
 /* Ended while nobody can be told: it is told when Redis is there again. */
-JOB_TEST(what_ends_without_redis_is_answered_later) {
+JOB_TEST(a_step_cancelled_during_an_outage_is_answered_afterwards) {
   const cJSON *step = marks_step(job, "trap 'ran; gate; exit 0' TERM; echo up; sleep 600 & wait");
   job_push_until(job, step, "up");
   job_push_cancel(job, step);

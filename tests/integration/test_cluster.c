@@ -53,7 +53,7 @@ static void expect_heartbeat(struct job *job) {
   assert_int_equal(job_ask_number(job, "EXISTS sandbox:%s:heartbeat", job->id), 1);
 }
 
-TEST_WITH(struct scene *scene, any_node_will_do, set_up, tear_down) {
+TEST_WITH(struct scene *scene, the_url_may_name_any_node, set_up, tear_down) {
   for (int further = 0; further < REDIS_CLUSTER_NODES; further++) {
     name_node(scene, further);
     job_start_agent(scene->job, "--verbose", NULL);
@@ -113,7 +113,8 @@ static void wait_for_events(struct job *job, long long more) {
 
 /* As redis-cli moves a slot. What the step prints meanwhile waits, and goes to where the keys are.
  */
-TEST_WITH(struct scene *scene, a_job_moves_while_a_step_prints, set_up, tear_down) {
+TEST_WITH(struct scene *scene, a_step_goes_on_while_its_job_moves_to_another_node, set_up,
+          tear_down) {
   struct job *job = scene->job;
   job_start_agent(job, "--verbose", "--events-maxlen", "0", NULL);
   job_expect_to_go_on(job);
@@ -150,7 +151,7 @@ static void move_job(struct scene *scene) {
 }
 
 /* Taking, starting and answering: whichever of them a move falls into. */
-TEST_WITH(struct scene *scene, a_queue_moves_while_it_is_worked_off, set_up, tear_down) {
+TEST_WITH(struct scene *scene, steps_run_once_while_their_queue_moves, set_up, tear_down) {
   enum { STEPS = 60, MOVES = 6 };
   struct job *job = scene->job;
   job_start_agent(job, NULL);
@@ -174,7 +175,7 @@ TEST_WITH(struct scene *scene, a_queue_moves_while_it_is_worked_off, set_up, tea
 }
 
 /* With a question that waits at the node that the slot leaves. */
-TEST_WITH(struct scene *scene, an_idle_job_moves, set_up, tear_down) {
+TEST_WITH(struct scene *scene, an_idle_agent_follows_its_job, set_up, tear_down) {
   struct job *job = scene->job;
   job_start_agent(job, "--verbose", NULL);
   job_expect_to_go_on(job);
@@ -197,7 +198,7 @@ static void expect_hello_behind_others(struct job *job) {
 }
 
 /* It asks at the address that it was given where the job is. */
-TEST_WITH(struct scene *scene, a_node_that_is_lost_is_found_again, set_up, tear_down) {
+TEST_WITH(struct scene *scene, the_agent_reconnects_to_a_restarted_node, set_up, tear_down) {
   struct job *job = scene->job;
   job_start_agent(job, "--verbose", NULL);
   job_expect_to_go_on(job);
@@ -211,7 +212,7 @@ TEST_WITH(struct scene *scene, a_node_that_is_lost_is_found_again, set_up, tear_
   job_shut_down(job);
 }
 
-TEST_WITH(struct scene *scene, keys_that_are_scattered_are_said_at_once, set_up, tear_down) {
+TEST_WITH(struct scene *scene, a_job_id_without_braces_is_rejected_at_once, set_up, tear_down) {
   struct job *job = scene->job;
   snprintf(job->id, sizeof job->id, "pipe-42");
   for (int further = 0; further < REDIS_CLUSTER_NODES; further++) {

@@ -40,7 +40,7 @@ static void expect_hello_in(struct job *job, int database) {
   job_shut_down(job);
 }
 
-JOB_TEST_NO_AGENT(a_server_has_many_names) {
+JOB_TEST_NO_AGENT(the_agent_accepts_each_form_of_address) {
   int port = redis_server_port(job->server);
   const char *socket = redis_server_socket(job->server);
   const char *const urls[] = {
@@ -54,7 +54,7 @@ JOB_TEST_NO_AGENT(a_server_has_many_names) {
   }
 }
 
-TEST_WITH(struct job *job, a_password_can_be_written_in_many_ways, setup_with_passwords,
+TEST_WITH(struct job *job, the_agent_accepts_each_form_of_password, setup_with_passwords,
           job_teardown) {
   int port = redis_server_port(job->server);
   const struct {
@@ -76,14 +76,14 @@ TEST_WITH(struct job *job, a_password_can_be_written_in_many_ways, setup_with_pa
   }
 }
 
-JOB_TEST_NO_AGENT(the_environment_will_do) {
+JOB_TEST_NO_AGENT(variables_can_replace_the_flags) {
   const char *const environment[] = {job_format(job, "REDIS_URL=%s", job->url),
                                      job_format(job, "JOB_ID=%s", job->id), NULL};
   job->agent = agent_process_start(&(struct agent_setup){.environment = environment});
   expect_hello_in(job, 0);
 }
 
-JOB_TEST_NO_AGENT(a_flag_wins_over_its_variable) {
+JOB_TEST_NO_AGENT(a_flag_overrides_its_variable) {
   const char *const environment[] = {"REDIS_URL=redis://127.0.0.1:1", "JOB_ID=another", NULL};
   start(job, job->url, environment);
   expect_hello_in(job, 0);
@@ -110,7 +110,7 @@ static void expect_end(struct job *job, int bound_ms, const char *reason) {
   assert_null(strstr(agent_process_log(job->agent), PASSWORD));
 }
 
-JOB_TEST_NO_AGENT(who_does_not_want_to_wait_says_how_long) {
+JOB_TEST_NO_AGENT(connect_timeout_bounds_the_wait_for_redis) {
   int port;
   int fd = deaf_socket(&port);
   job->url = job_format(job, "redis://127.0.0.1:%d", port);
@@ -124,7 +124,7 @@ JOB_TEST_NO_AGENT(who_does_not_want_to_wait_says_how_long) {
   assert_int_equal(agent_process_count_log(job->agent, "waiting for redis, 2 s at the most"), 1);
 }
 
-JOB_TEST_NO_AGENT(a_server_that_starts_late_is_found) {
+JOB_TEST_NO_AGENT(the_agent_waits_for_a_server_that_starts_later) {
   redis_server_kill(job->server);
   job_start_agent(job, NULL);
   agent_process_wait_log(job->agent, "refused");
@@ -134,7 +134,7 @@ JOB_TEST_NO_AGENT(a_server_that_starts_late_is_found) {
   expect_hello_in(job, 0);
 }
 
-JOB_TEST_NO_AGENT(what_is_not_there_is_said) {
+JOB_TEST_NO_AGENT(the_log_names_an_unknown_host_or_socket) {
   static const char *const rows[][2] = {
       {"redis://no-such-host.invalid:6379",
        "cannot connect to no-such-host.invalid:6379: cannot resolve the name: "},
@@ -146,7 +146,8 @@ JOB_TEST_NO_AGENT(what_is_not_there_is_said) {
   }
 }
 
-TEST_WITH(struct job *job, who_may_not_is_told_at_once, setup_with_passwords, job_teardown) {
+TEST_WITH(struct job *job, a_refused_login_ends_the_agent_at_once, setup_with_passwords,
+          job_teardown) {
   static const struct {
     const char *credentials, *reason;
   } rows[] = {{":wrong@", "WRONGPASS"},
@@ -166,7 +167,7 @@ TEST_WITH(struct job *job, who_may_not_is_told_at_once, setup_with_passwords, jo
 }
 
 /* All its connections are told. */
-TEST_WITH(struct job *job, who_is_deleted_is_told_once, setup_with_passwords, job_teardown) {
+TEST_WITH(struct job *job, a_deleted_user_is_logged_once, setup_with_passwords, job_teardown) {
   start(job,
         job_format(job, "redis://smith:" PASSWORD "@127.0.0.1:%d", redis_server_port(job->server)),
         NULL);
@@ -176,7 +177,7 @@ TEST_WITH(struct job *job, who_is_deleted_is_told_once, setup_with_passwords, jo
   assert_int_equal(agent_process_count_log(job->agent, "WRONGPASS"), 1);
 }
 
-JOB_TEST_NO_AGENT(a_database_beyond_the_last_is_said_at_once) {
+JOB_TEST_NO_AGENT(a_database_out_of_range_ends_the_agent_at_once) {
   start(job, job_format(job, "%s/99", job->url), NULL);
   expect_end(job, AT_ONCE_MS, "out of range");
 }

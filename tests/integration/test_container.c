@@ -28,7 +28,7 @@ static void start_in(struct job *job, const struct container *container) {
 /* Its numbers mean other processes: it is as good as none. (The sanitizer for leaks looks for
    itself there, and fails.) */
 TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
-             a_proc_of_another_namespace_is_not_believed, job_setup_server, job_teardown) {
+             the_agent_ignores_a_proc_of_another_pid_namespace, job_setup_server, job_teardown) {
   static const struct container rows[] = {{.outer_proc = true}, {.init = true, .outer_proc = true}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     start_in(job, &rows[i]);
@@ -44,7 +44,7 @@ TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
 }
 
 /* That they are what they are meant to be. */
-JOB_TEST_NO_AGENT(its_own_proc_is_read) {
+JOB_TEST_NO_AGENT(the_agent_reads_its_own_proc) {
   static const struct container rows[] = {{0}, {.init = true}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     start_in(job, &rows[i]);
@@ -71,7 +71,7 @@ static pid_t agent_outside(const struct job *job, const struct container *contai
 }
 
 /* Whoever of the step sends it, the job goes on. What comes from outside, or from init, ends it. */
-JOB_TEST_NO_AGENT(an_order_is_not_a_steps_to_give) {
+JOB_TEST_NO_AGENT(a_step_cannot_stop_the_agent_with_signals) {
   static const char *const scripts[] = {
       "for i in TERM INT QUIT HUP USR1; do kill -$i $A $PPID; done",
       "for i in TERM INT QUIT HUP; do /bin/kill -$i $A $PPID; sleep 0.1; done",
@@ -100,7 +100,7 @@ JOB_TEST_NO_AGENT(an_order_is_not_a_steps_to_give) {
 /* Each attack on the agent, then on the step's own shell. */
 #define EACH(NAMES, PID) "for i in " NAMES "; do %s $i " PID "; done | uniq -c | tr -s ' '"
 
-JOB_TEST_NO_AGENT(the_agents_limits_are_not_a_steps_to_set) {
+JOB_TEST_NO_AGENT(a_step_cannot_change_the_limits_of_the_agent) {
   for (size_t i = 0; i < sizeof restricted / sizeof *restricted; i++) {
     start_in(job, &restricted[i]);
     const char *script = job_format(job, EACH(ATTACKS "%s nice-user io-user", "%s"),
@@ -115,7 +115,7 @@ JOB_TEST_NO_AGENT(the_agents_limits_are_not_a_steps_to_set) {
 }
 
 /* A command, what it starts at once, and its supervisor; the agent keeps its own score. */
-JOB_TEST_NO_AGENT(a_step_is_killed_for_memory_before_the_agent) {
+JOB_TEST_NO_AGENT(the_kernel_kills_a_step_for_memory_before_the_agent) {
   static const char wait[] =
       "sleep 60 & for i in $$ $!; do "
       "until [ $(cat /proc/$i/oom_score_adj) = 1000 ]; do :; done; done; "
@@ -132,7 +132,7 @@ JOB_TEST_NO_AGENT(a_step_is_killed_for_memory_before_the_agent) {
 
 /* An ordinary user cannot read an injected agent: the kernel lets it raise no score unless it is
    process 1. */
-JOB_TEST_NO_AGENT(an_injected_agent_raises_scores_as_process_1) {
+JOB_TEST_NO_AGENT(an_injected_agent_raises_oom_scores_as_process_1) {
   const char *copy = job_path(job, "agent");
   injection_has_succeeded(agent_process_start(
       &(struct agent_setup){.arguments = (const char *[]){"--inject", copy, NULL}}));
@@ -157,7 +157,7 @@ JOB_TEST_NO_AGENT(an_injected_agent_raises_scores_as_process_1) {
 }
 
 /* A sanitizer keeps what was freed: its agent does not fit. */
-TEST_WITH_IF(agent_process_is_shipped(), struct job *job, payloads_have_an_eighth_of_the_memory,
+TEST_WITH_IF(agent_process_is_shipped(), struct job *job, payloads_may_use_an_eighth_of_the_memory,
              job_setup_server, job_teardown) {
   enum { LIMIT = 64 * 1024 * 1024, SHARE = LIMIT / 8 };
   struct memory_group group;

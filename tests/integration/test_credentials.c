@@ -50,7 +50,7 @@ static void expect_hidden(struct job *job) {
   assert_null(strstr(agent_process_log(job->agent), PASSWORD));
 }
 
-TEST_WITH(struct job *job, a_flag_is_wiped_in_both_forms, setup, job_teardown) {
+TEST_WITH(struct job *job, the_agent_wipes_the_password_of_a_flag, setup, job_teardown) {
   start_with_flag(job, url_with_password(job), 0);
   expect_hidden(job);
   job_shut_down(job);
@@ -60,19 +60,21 @@ TEST_WITH(struct job *job, a_flag_is_wiped_in_both_forms, setup, job_teardown) {
   expect_hidden(job);
 }
 
-TEST_WITH(struct job *job, a_flag_with_an_equals_sign_is_wiped, setup, job_teardown) {
+TEST_WITH(struct job *job, the_agent_wipes_the_password_of_a_flag_with_an_equals_sign, setup,
+          job_teardown) {
   const char *const arguments[] = {job_format(job, "--redis-url=%s", url_with_password(job)),
                                    "--job-id", job->id, NULL};
   job->agent = agent_process_start(&(struct agent_setup){.arguments = arguments});
   expect_hidden(job);
 }
 
-TEST_WITH(struct job *job, a_variable_is_wiped, setup, job_teardown) {
+TEST_WITH(struct job *job, the_agent_wipes_the_password_of_a_variable, setup, job_teardown) {
   start_with_variable(job, url_with_password(job), 0);
   expect_hidden(job);
 }
 
-TEST_WITH(struct job *job, a_variable_that_lost_to_a_flag_is_wiped_too, setup, job_teardown) {
+TEST_WITH(struct job *job, the_agent_wipes_the_password_of_an_overridden_variable, setup,
+          job_teardown) {
   const char *const environment[] = {"REDIS_URL=redis://:s3cret@elsewhere", NULL};
   job->url = url_with_password(job);
   job->setup.environment = environment;
@@ -81,7 +83,7 @@ TEST_WITH(struct job *job, a_variable_that_lost_to_a_flag_is_wiped_too, setup, j
 }
 
 /* Same user, and the kernel still says no: the agent's memory is not dumpable. */
-TEST_WITH(struct job *job, a_step_can_not_look_into_the_agent, setup, job_teardown) {
+TEST_WITH(struct job *job, a_step_cannot_read_the_memory_of_the_agent, setup, job_teardown) {
   uid_t nobody = 65534;
   start_with_flag(job, url_with_password(job), geteuid() == 0 ? nobody : 0);
   pid_t agent = agent_process_pid(job->agent);
@@ -126,7 +128,7 @@ static int count_in_memory(pid_t pid, const char *text) {
 /* A search of files that a step names is done in the supervisor, which began as a copy of the
    agent. A sanitizer keeps what was freed. */
 TEST_WITH_IF(agent_process_is_shipped() && geteuid() == 0, struct job *job,
-             a_supervisor_that_reads_files_has_forgotten_the_password, setup, job_teardown) {
+             a_supervisor_that_reads_files_does_not_have_the_password, setup, job_teardown) {
   start_with_flag(job, url_with_password(job), 65534);
   const pid_t agent = agent_process_pid(job->agent);
   cJSON *step = cJSON_Parse(job_json(job, "{'stepId':'1','kind':'readFile','path':'/dev/null'}"));
@@ -138,7 +140,7 @@ TEST_WITH_IF(agent_process_is_shipped() && geteuid() == 0, struct job *job,
   assert_int_equal(forgotten, 1);
 }
 
-TEST_WITH(struct job *job, a_debugger_may_look_into_it_on_request, setup, job_teardown) {
+TEST_WITH(struct job *job, dumpable_lets_a_debugger_read_the_agent, setup, job_teardown) {
   uid_t user = geteuid() == 0 ? 65534 : 0;
   job->url = url_with_password(job);
   job->setup.uid = user;

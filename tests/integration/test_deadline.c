@@ -8,7 +8,7 @@ static cJSON *with_timeout(cJSON *step, int seconds) {
   return step;
 }
 
-JOB_TEST(over_its_time) {
+JOB_TEST(a_step_over_its_deadline_is_ended) {
   job->schema_version = 2;
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = with_timeout(job_script(job, job_format(job, "exec %s", sleep)), 1);
@@ -19,7 +19,7 @@ JOB_TEST(over_its_time) {
   assert_true(cJSON_GetObjectItem(result, "durationSeconds")->valuedouble >= 1);
 }
 
-JOB_TEST(what_was_written_is_kept) {
+JOB_TEST(output_before_the_deadline_is_kept) {
   const char *script = "echo out; echo err >&2; trap 'echo bye; exit 0' TERM; sleep 600 & wait";
   const cJSON *step = with_timeout(job_script(job, script), 1);
   job_expect_result(job, job_run(job, step), -1, "timed out after 1s", "out\nbye\n");
@@ -37,11 +37,11 @@ static void expect_gone(struct job *job, const char *script) {
 }
 
 /* A stopped process takes SIGTERM only when it goes on. */
-JOB_TEST(a_stopped_process) {
+JOB_TEST(a_stopped_process_does_not_survive_the_deadline) {
   expect_gone(job, "$SLEEP & kill -STOP $!; wait");
 }
 
-JOB_TEST(an_earlier_steps_process_is_left_alone) {
+JOB_TEST(a_deadline_spares_the_processes_of_earlier_steps) {
   const char *earlier = job_sleep(job, 600);
   job_run(job, job_script(job, job_format(job, "%s >/dev/null 2>&1 &", earlier)));
   assert_int_not_equal(proc_wait_for(earlier, WAIT_BOUND_MS), 0);
@@ -51,7 +51,7 @@ JOB_TEST(an_earlier_steps_process_is_left_alone) {
   assert_true(proc_wait_gone(earlier, WAIT_BOUND_MS));
 }
 
-JOB_TEST(a_step_in_time_is_not_touched) {
+JOB_TEST(a_step_within_its_deadline_succeeds) {
   const cJSON *step = with_timeout(job_script(job, "sleep 0.7; echo made it"), 2);
   job_expect_result(job, job_run(job, step), 0, NULL, "made it\n");
 }

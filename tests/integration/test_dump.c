@@ -35,7 +35,7 @@ static const char *in_log(struct job *job, const cJSON *step) {
   return job_format(job, "step=%.8s", job_text(step, "stepId"));
 }
 
-JOB_TEST(an_idle_agent_says_its_frontends) {
+JOB_TEST(sigusr1_logs_the_frontend_of_an_idle_agent) {
   job_expect_to_go_on(job);
   for (int i = 0; i < 3; i++)
     expect_dump(job, (const char *const[]){"frontend", "redis", NULL});
@@ -43,7 +43,7 @@ JOB_TEST(an_idle_agent_says_its_frontends) {
   job_shut_down(job);
 }
 
-JOB_TEST(a_run_is_there_with_its_pid) {
+JOB_TEST(sigusr1_logs_a_running_step_with_its_pid) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = job_push_endless(job, sleep);
   pid_t pid = proc_wait_for(sleep, WAIT_BOUND_MS);
@@ -55,7 +55,7 @@ JOB_TEST(a_run_is_there_with_its_pid) {
 }
 
 /* As from a shell in the container, while a step runs: the sender has ended when it is read. */
-JOB_TEST(who_asks_may_be_gone) {
+JOB_TEST(the_sender_of_sigusr1_may_have_exited) {
   const cJSON *step = job_push_endless(job, job_sleep(job, 600));
   pid_t agent = agent_process_pid(job->agent);
   assert_int_equal(kill(agent, SIGSTOP), 0);
@@ -70,7 +70,7 @@ JOB_TEST(who_asks_may_be_gone) {
 }
 
 /* When it matters: what is held, and for whom it waits. */
-JOB_TEST(an_outage_is_there) {
+JOB_TEST(sigusr1_logs_what_redis_has_not_acknowledged) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
   job_push_until(job, step, job->id);
   redis_server_freeze(job->server);
@@ -84,7 +84,7 @@ JOB_TEST(an_outage_is_there) {
 }
 
 /* Before anything else is there: the signal ends no agent. */
-JOB_TEST_NO_AGENT(an_agent_without_redis_says_so) {
+JOB_TEST_NO_AGENT(sigusr1_works_before_the_first_connection) {
   redis_server_kill(job->server);
   job_start_agent(job, NULL);
   agent_process_wait_log(job->agent, "redis");

@@ -23,13 +23,13 @@ static void expect_cause_alone(const cJSON *end, const char *expected) {
 
 /* --- causes ----------------------------------------------------------------------------------- */
 
-JOB_TEST(what_was_not_executed_has_its_cause_alone) {
+JOB_TEST(a_step_that_was_not_executed_has_only_a_cause) {
   expect_cause_alone(end_of(job_run(job, job_step(job, "no-such-command", NULL))), "notStarted");
   job_push_json(job, "{'schemaVersion':1,'stepId':'1','kind':'fly'}");
   expect_cause_alone(end_of(job_result(job)), "refused");
 }
 
-JOB_TEST(a_signal_has_its_number_and_name) {
+JOB_TEST(the_end_names_the_signal_that_killed_the_command) {
   const cJSON *end = run_for_end(job, "ulimit -c 0; kill -SEGV $$");
   assert_string_equal(job_text(end, "cause"), "signal");
   assert_int_equal(job_number(end, "signal"), 11);
@@ -37,7 +37,7 @@ JOB_TEST(a_signal_has_its_number_and_name) {
   assert_true(cJSON_IsFalse(cJSON_GetObjectItem(end, "coreDumped")));
 }
 
-JOB_TEST(an_exit_has_no_signal) {
+JOB_TEST(a_command_that_exits_has_no_signal) {
   const cJSON *end = run_for_end(job, "exit 3");
   assert_string_equal(job_text(end, "cause"), "exited");
   assert_null(cJSON_GetObjectItem(end, "signal"));
@@ -46,7 +46,7 @@ JOB_TEST(an_exit_has_no_signal) {
   assert_int_equal(job_number(end, "survivors"), 0);
 }
 
-JOB_TEST(a_step_that_is_cancelled_while_it_waits_has_its_cause_alone) {
+JOB_TEST(a_step_cancelled_while_it_waits_has_only_a_cause) {
   const cJSON *first = job_push_until(job, job_script(job, "echo up; sleep 600.201"), "up");
   const cJSON *second = job_push_echo(job, "never");
   job_push_cancel(job, second);
@@ -57,7 +57,7 @@ JOB_TEST(a_step_that_is_cancelled_while_it_waits_has_its_cause_alone) {
   assert_true(job_number(end, "processes") >= 1);
 }
 
-JOB_TEST(a_step_that_an_agent_has_left_is_lost) {
+JOB_TEST(the_step_of_a_killed_agent_is_lost) {
   const cJSON *step = job_push_until(job, job_script(job, "echo up; sleep 600.202"), "up");
   job_kill_agent(job);
   job_start_agent(job, NULL);
@@ -67,7 +67,7 @@ JOB_TEST(a_step_that_an_agent_has_left_is_lost) {
 /* --- usage ------------------------------------------------------------------------------------ */
 
 /* An orphan is waited for by nobody but its supervisor: to be there it need not be dead. */
-JOB_TEST(the_usage_is_of_the_whole_tree) {
+JOB_TEST(the_usage_counts_the_whole_process_tree) {
   const cJSON *end = run_for_end(
       job, DIRECTORY "(dd if=/dev/zero of=/dev/null bs=64M count=8 2>/dev/null & echo $! >pid) &"
                      "until [ -s pid ]; do :; done; read p <pid; while kill -0 $p 2>/dev/null; do "
@@ -94,14 +94,14 @@ JOB_TEST(each_step_has_its_own_usage) {
 }
 
 /* What its supervisor has had for the step before is not its own. */
-JOB_TEST(a_small_step_has_no_other_s_resident_size) {
+JOB_TEST(a_step_does_not_get_the_resident_size_of_another_step) {
   char *path = job_path(job, "f");
   (void)job_run(job, job_script(job, job_format(job, "head -c 4194304 /dev/zero >%s", path)));
   (void)job_run(job, kind_rows_step(job, job_format(job, "'kind':'readBytes','path':'%s'", path)));
   expect_small(run_for_end(job, "true"));
 }
 
-JOB_TEST(what_is_written_to_storage_is_counted) {
+JOB_TEST(the_usage_counts_bytes_written_to_storage) {
   const cJSON *end =
       run_for_end(job, DIRECTORY "dd if=/dev/zero of=f bs=1M count=8 conv=fsync 2>&1; rm -r $PWD");
   assert_true(job_number(end, "writtenBytes") >= 8 * MIB);
@@ -127,7 +127,7 @@ static const cJSON *find_alive(const cJSON *end, const char *command) {
   return NULL;
 }
 
-JOB_TEST(at_the_deadline_it_says_what_was_running) {
+JOB_TEST(the_end_lists_what_was_running_at_the_deadline) {
   static const char script[] = "sleep 600.203 & setsid sleep 600.204 & sleep 600.205";
   cJSON *step = job_script(job, script);
   cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
@@ -146,7 +146,7 @@ JOB_TEST(at_the_deadline_it_says_what_was_running) {
   assert_int_equal(job_number(end, "survivors"), 0);
 }
 
-JOB_TEST(the_largest_are_listed_first_and_no_more_than_32) {
+JOB_TEST(the_end_lists_the_32_largest_processes) {
   const cJSON *step = job_push_until(
       job,
       job_script(job, "i=0; while [ $i -lt 40 ]; do sleep 600.206 & i=$((i+1)); done; "
@@ -162,7 +162,7 @@ JOB_TEST(the_largest_are_listed_first_and_no_more_than_32) {
     assert_true(job_number(process, "rssBytes") >= job_number(process->next, "rssBytes"));
 }
 
-JOB_TEST(what_is_left_in_the_background_is_counted) {
+JOB_TEST(the_end_counts_background_processes) {
   const cJSON *end = run_for_end(job, "sleep 600.208 & sleep 600.209 >/dev/null 2>&1 & exit 0");
   assert_string_equal(job_text(end, "cause"), "exited");
   assert_int_equal(job_number(end, "survivors"), 2);

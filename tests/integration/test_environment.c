@@ -15,14 +15,14 @@ static void add_env(cJSON *step, const char *name, const char *value) {
   cJSON_AddStringToObject(env == NULL ? cJSON_AddObjectToObject(step, "env") : env, name, value);
 }
 
-JOB_TEST(arguments_are_untouched) {
+JOB_TEST(a_command_gets_its_arguments_unchanged) {
   const cJSON *step = job_step(job, "printf", "<%s>", "a b", "", "'q'", "\"dq\"", "$HOME", "`id`",
                                "*", "\\n", "~", "x\ny", "--", "é漢😀", ";", "\t\x01", NULL);
   assert_string_equal(output_of(job, step), "<a b><><'q'><\"dq\"><$HOME><`id`><*><\\n><~><x\ny><--"
                                             "><é漢😀><;><\t\x01>\n");
 }
 
-JOB_TEST(arguments_beyond_the_kernels_limit_are_said) {
+JOB_TEST(an_argument_beyond_the_limit_of_linux_is_named) {
   cJSON *step = job_step(job, "true", NULL);
   char *argument = job_format(job, "%0200000d", 0); /* one argument may have 128 KiB */
   cJSON_AddItemToArray(cJSON_GetObjectItem(step, "args"), cJSON_CreateString(argument));
@@ -32,7 +32,7 @@ JOB_TEST(arguments_beyond_the_kernels_limit_are_said) {
                   "argument 1 has 200000 bytes, and Linux takes at most 131071 (128 KiB)");
 }
 
-JOB_TEST_NO_AGENT(the_steps_env_comes_on_top) {
+JOB_TEST_NO_AGENT(the_env_of_a_step_extends_that_of_the_agent) {
   const char *const environment[] = {"KEPT=from the agent", "TAKEN=from the agent", NULL};
   job->setup.environment = environment;
   job_start_agent(job, NULL);
@@ -43,13 +43,13 @@ JOB_TEST_NO_AGENT(the_steps_env_comes_on_top) {
   assert_string_equal(output_of(job, job_script(job, "echo \"$TAKEN,$NEW\"")), "from the agent,\n");
 }
 
-JOB_TEST(a_command_knows_its_step) {
+JOB_TEST(a_command_gets_the_id_of_its_step) {
   const cJSON *step = job_script(job, "echo \"$SANDBOX_STEP_ID\"");
   assert_string_equal(output_of(job, step), job_format(job, "%s\n", job_text(step, "stepId")));
 }
 
 /* A directory or a file without the x bit on the way does not end the search. */
-JOB_TEST(the_search_goes_on_behind_what_can_not_run) {
+JOB_TEST(the_search_of_path_skips_files_that_cannot_run) {
   const char *first = job_path(job, "first");
   const char *second = job_path(job, "second");
   assert_int_equal(mkdir(first, 0755) | mkdir(second, 0755), 0);
@@ -60,7 +60,7 @@ JOB_TEST(the_search_goes_on_behind_what_can_not_run) {
   assert_string_equal(output_of(job, step), "right\n");
 }
 
-JOB_TEST(a_slash_is_relative_to_the_working_directory) {
+JOB_TEST(a_relative_command_starts_at_the_working_directory) {
   job_write(job, "tool", "#!/bin/sh\npwd\n", 0755);
   cJSON *step = job_step(job, "./tool", NULL);
   const char *directory = redis_server_directory(job->server);
@@ -68,7 +68,7 @@ JOB_TEST(a_slash_is_relative_to_the_working_directory) {
   assert_string_equal(output_of(job, step), job_format(job, "%s\n", directory));
 }
 
-JOB_TEST_NO_AGENT(the_umask_is_the_agents) {
+JOB_TEST_NO_AGENT(a_command_gets_the_umask_of_the_agent) {
   mode_t before = umask(027);
   job_start_agent(job, NULL);
   umask(before);
@@ -76,7 +76,7 @@ JOB_TEST_NO_AGENT(the_umask_is_the_agents) {
 }
 
 /* Nobody has to wait for a build: neither the heartbeat nor an end. */
-JOB_TEST_NO_AGENT(commands_are_nicer_than_the_agent) {
+JOB_TEST_NO_AGENT(a_command_has_a_higher_nice_value_than_the_agent) {
   job_start_agent(job, NULL);
   assert_string_equal(output_of(job, job_step(job, "nice", NULL)), "5\n");
   job_shut_down(job);
@@ -94,7 +94,7 @@ JOB_TEST(a_command_leads_its_own_group) {
   assert_int_not_equal(group, getpgid(agent_process_pid(job->agent)));
 }
 
-JOB_TEST_NO_AGENT(signals_are_as_new) {
+JOB_TEST_NO_AGENT(a_command_starts_with_default_signal_handling) {
   /* What the agent inherits, a command must not: the reset is the agent's, not its parent's. */
   sigset_t blocked;
   sigset_t before;
@@ -115,7 +115,7 @@ JOB_TEST_NO_AGENT(signals_are_as_new) {
   }
 }
 
-JOB_TEST_NO_AGENT(no_descriptor_but_three) {
+JOB_TEST_NO_AGENT(a_command_gets_only_three_descriptors) {
   int inherited = open("/dev/null", O_RDONLY);
   assert_true(inherited > 2);
   job->setup.inherited_fd = inherited;

@@ -59,7 +59,7 @@ static const cJSON *push_large_result(struct job *job) {
   return step;
 }
 
-JOB_TEST(what_is_beyond_a_limit_of_redis_ends_it) {
+JOB_TEST(a_result_beyond_a_limit_of_redis_ends_the_agent) {
   job->schema_version = 2;
   job_do(job, "CONFIG SET proto-max-bulk-len 1048576");
   const cJSON *step = push_large_result(job);
@@ -75,7 +75,7 @@ JOB_TEST(what_is_beyond_a_limit_of_redis_ends_it) {
 }
 
 /* Redis closes the connection without a word. */
-JOB_TEST(a_limit_that_redis_does_not_name_is_hinted_at) {
+JOB_TEST(the_log_hints_at_a_limit_that_redis_does_not_name) {
   job_do(job, "CONFIG SET client-query-buffer-limit 1048576");
   const cJSON *step = push_large_result(job);
   agent_process_wait_log(job->agent, "3 times in the middle of the same request");
@@ -83,20 +83,20 @@ JOB_TEST(a_limit_that_redis_does_not_name_is_hinted_at) {
   assert_int_equal(cJSON_GetObjectItem(job_result_of(job, step), "exitCode")->valueint, 0);
 }
 
-JOB_TEST(out_of_memory_is_waited_out) {
+JOB_TEST(the_agent_waits_while_redis_is_out_of_memory) {
   const cJSON *talker = start_talker(job);
   job_do(job, "CONFIG SET maxmemory 1");
   expect_waited_out(job, talker, "OOM", "CONFIG SET maxmemory 0");
 }
 
 /* A replica of nobody keeps what it has. */
-JOB_TEST(a_replica_is_waited_out) {
+JOB_TEST(the_agent_waits_while_redis_is_a_replica) {
   const cJSON *talker = start_talker(job);
   job_do(job, "REPLICAOF 127.0.0.1 1");
   expect_waited_out(job, talker, "READONLY", "REPLICAOF NO ONE");
 }
 
-JOB_TEST(a_disk_that_is_full_is_waited_out) {
+JOB_TEST(the_agent_waits_while_redis_cannot_save) {
   const cJSON *talker = start_talker(job);
   assert_int_equal(mkdir(job_path(job, "dump.rdb"), 0700), 0); /* nothing is saved over that */
   job_do(job, "CONFIG SET save %s", "3600 1");
@@ -106,7 +106,7 @@ JOB_TEST(a_disk_that_is_full_is_waited_out) {
 }
 
 /* It loads a millisecond for each key, and answers meanwhile. */
-TEST(loading_is_waited_out, NULL, job_teardown) {
+TEST(the_agent_waits_while_redis_loads, NULL, job_teardown) {
   static const char *const slow[] = {"--key-load-delay", "1000",
                                      "--loading-process-events-interval-bytes", "1024", NULL};
   struct job *job = *state = job_new(redis_server_start(slow));
@@ -128,7 +128,7 @@ TEST(loading_is_waited_out, NULL, job_teardown) {
 }
 
 /* Before its first success it does not wait for ever: a person may be looking. */
-JOB_TEST_NO_AGENT(at_boot_it_is_waited_out_for_a_while) {
+JOB_TEST_NO_AGENT(the_agent_waits_for_redis_at_startup) {
   job_do(job, "CONFIG SET maxmemory 1");
   job_start_agent(job, NULL);
   agent_process_wait_log(job->agent, "attempt 2");
@@ -148,7 +148,7 @@ static void expect_end(struct job *job, const char *command, const char *key, co
     job_fail(job, "no word of `%s`", refused);
 }
 
-JOB_TEST_NO_AGENT(a_key_of_another_type_is_said_at_boot) {
+JOB_TEST_NO_AGENT(the_agent_names_a_key_of_another_type_at_startup) {
   static const char *const keys[][2] = {{"LLEN", "in"},      {"XLEN", "events"},
                                         {"LLEN", "results"}, {"LLEN", "inflight"},
                                         {"GET", "started"},  {"GET", "committed"}};
@@ -182,21 +182,21 @@ static const cJSON *expect_end_of_runner(struct job *job, const char *key, const
   return talker;
 }
 
-JOB_TEST_NO_AGENT(a_key_that_changes_its_type_is_said) {
+JOB_TEST_NO_AGENT(a_key_that_changes_its_type_ends_the_agent) {
   expect_end_of_runner(job, "events", "XADD");
   expect_end_of_runner(job, "inflight", "LREM");
   expect_end_of_runner(job, "committed", "GET");
 }
 
 /* What waits for a list is not told that it became something else: the next one is. */
-JOB_TEST(an_intake_that_changes_its_type_is_said) {
+JOB_TEST(an_input_list_that_changes_its_type_ends_the_agent) {
   job_run(job, job_step(job, "true", NULL));
   job_do(job, "SADD sandbox:%s:in member", job->id);
   expect_end(job, "BLMOVE", "in", "WRONGTYPE");
 }
 
 /* An answer that Redis will not take is in the log. */
-JOB_TEST_NO_AGENT(what_is_not_taken_is_in_the_log) {
+JOB_TEST_NO_AGENT(a_result_that_redis_refuses_is_in_the_log) {
   const cJSON *talker = expect_end_of_runner(job, "results", "LPUSH");
   const char *lost = strstr(agent_process_log(job->agent), "undelivered result: {");
   if (lost == NULL || strstr(lost, job_text(talker, "stepId")) == NULL)
@@ -215,14 +215,14 @@ static void start_as_clerk(struct job *job) {
   job_start_agent(job, NULL);
 }
 
-JOB_TEST_NO_AGENT(what_trims_at_once_needs_no_xtrim) {
+JOB_TEST_NO_AGENT(an_agent_that_trims_at_once_does_not_need_xtrim) {
   job_do(job, "ACL SETUSER clerk reset on >word ~* &* +@all -xtrim");
   job->url = job_format(job, "redis://clerk:word@127.0.0.1:%d", redis_server_port(job->server));
   job_start_agent(job, "--events-keep-bytes", "0", NULL);
   job_run(job, job_step(job, "true", NULL));
 }
 
-JOB_TEST_NO_AGENT(a_permission_that_is_taken_away_is_said) {
+JOB_TEST_NO_AGENT(a_revoked_permission_ends_the_agent) {
   static const struct refused rows[] = {
       {"XADD", "events"}, {"LPUSH", "results"}, {"LREM", "inflight"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -235,7 +235,7 @@ JOB_TEST_NO_AGENT(a_permission_that_is_taken_away_is_said) {
 }
 
 /* Nor does it try to remove it, and tell of that too. */
-JOB_TEST_NO_AGENT(a_heartbeat_that_is_refused_ends_by_itself) {
+JOB_TEST_NO_AGENT(a_refused_heartbeat_ends_the_agent_with_one_error) {
   job_do(job, "ACL SETUSER clerk reset on >word ~* &* +@all");
   start_as_clerk(job);
   job_run(job, job_step(job, "true", NULL));

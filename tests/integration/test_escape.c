@@ -102,21 +102,21 @@ static void expect_ended_by_shutdown(struct job *job) {
   expect_all_ended(job);
 }
 
-JOB_TEST(the_deadline_ends_all) {
+JOB_TEST(the_deadline_ends_all_escaped_processes) {
   expect_ended_by_deadline(job);
   job_expect_to_go_on(job);
 }
 
-JOB_TEST(a_cancel_ends_all) {
+JOB_TEST(a_cancel_ends_all_escaped_processes) {
   expect_ended_by_cancel(job);
   job_expect_to_go_on(job);
 }
 
-JOB_TEST(shutdown_ends_all) {
+JOB_TEST(a_shutdown_ends_all_escaped_processes) {
   expect_ended_by_shutdown(job);
 }
 
-JOB_TEST(the_agents_death_ends_all) {
+JOB_TEST(the_death_of_the_agent_ends_all_escaped_processes) {
   escape_into_background(job);
   pid_t pid = agent_process_pid(job->agent);
   assert_int_equal(kill(pid, SIGKILL), 0);
@@ -125,7 +125,7 @@ JOB_TEST(the_agents_death_ends_all) {
 }
 
 /* The command kills it, when all have got away. */
-JOB_TEST(the_supervisors_death_ends_all) {
+JOB_TEST(the_death_of_the_supervisor_ends_all_escaped_processes) {
   const char *gate = job_format(job, "%s", command_path("gate"));
   const cJSON *step =
       escaping_step(job, "", job_format(job, GATE("%s") "kill -KILL $PPID; sleep 600", gate, gate));
@@ -157,7 +157,7 @@ static void expect_chains_ended(struct job *job) {
     job_fail(job, "a chain of processes goes on");
 }
 
-JOB_TEST(the_deadline_ends_chains_of_processes_that_fork_and_exit) {
+JOB_TEST(the_deadline_ends_chains_of_forking_processes) {
   const cJSON *step = push_chains(job, 1, "");
   const cJSON *result = job_result_within(job, WAIT_BOUND_MS);
   job_expect_result(job, result, -1, "timed out after 1s", NULL);
@@ -166,14 +166,14 @@ JOB_TEST(the_deadline_ends_chains_of_processes_that_fork_and_exit) {
   job_expect_to_go_on(job);
 }
 
-JOB_TEST(the_agents_death_ends_chains_of_processes_that_fork_and_exit) {
+JOB_TEST(the_death_of_the_agent_ends_chains_of_forking_processes) {
   (void)push_chains(job, 60, "");
   assert_true(wait_until(have_chains_begun, job_path(job, "chains"), WAIT_BOUND_MS));
   assert_int_equal(kill(agent_process_pid(job->agent), SIGKILL), 0);
   expect_chains_ended(job);
 }
 
-JOB_TEST(the_supervisors_death_ends_chains_of_processes_that_fork_and_exit) {
+JOB_TEST(the_death_of_the_supervisor_ends_chains_of_forking_processes) {
   (void)push_chains(job, 60, " & sleep 1; kill -KILL $PPID; sleep 60");
   job_expect_part(job, job_result_within(job, WAIT_BOUND_MS), "errorMessage", "killed by signal 9");
   expect_chains_ended(job);
@@ -187,11 +187,11 @@ static void expect_all_ends_in(struct job *job, const struct container *containe
   expect_ended_by_shutdown(job);
 }
 
-JOB_TEST_NO_AGENT(as_process_1_of_a_restricted_container) {
+JOB_TEST_NO_AGENT(process_1_of_a_restricted_container_ends_escaped_processes) {
   expect_all_ends_in(job, &(struct container){.restricted = true});
 }
 
-JOB_TEST_NO_AGENT(below_an_init_in_a_restricted_container) {
+JOB_TEST_NO_AGENT(an_agent_below_an_init_ends_escaped_processes) {
   expect_all_ends_in(job, &(struct container){.restricted = true, .init = true});
 }
 

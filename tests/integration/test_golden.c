@@ -110,7 +110,7 @@ static int is_json(const struct dirent *entry) {
   return strstr(entry->d_name, ".json") != NULL;
 }
 
-JOB_TEST(shapes_are_as_the_files_say) {
+JOB_TEST(messages_match_the_golden_files) {
   struct dirent **entries;
   int count = scandir(GOLDEN, &entries, is_json, alphasort);
   assert_true(count >= FEWEST);

@@ -43,7 +43,7 @@ static int tear_down(void **state) {
   return job_teardown(state);
 }
 
-TEST_WITH(struct job *job, a_directory_that_hangs_is_over_at_the_deadline, job_setup_server,
+TEST_WITH(struct job *job, a_working_directory_that_hangs_ends_at_the_deadline, job_setup_server,
           tear_down) {
   struct scene scene;
   begin(&scene, job);
@@ -128,8 +128,8 @@ static bool is_asleep(void *context) {
 }
 
 /* Its child waits in the kernel and cannot be killed: there is nothing to do but to wait. */
-TEST_WITH(struct job *job, a_supervisor_whose_agent_is_dead_sleeps_while_its_step_hangs,
-          job_setup_server, tear_down) {
+TEST_WITH(struct job *job, an_orphaned_supervisor_sleeps_while_its_step_hangs, job_setup_server,
+          tear_down) {
   struct scene scene;
   begin(&scene, job);
   job_push(job, step_in(&scene, scene.inside, "true"));
@@ -143,7 +143,7 @@ TEST_WITH(struct job *job, a_supervisor_whose_agent_is_dead_sleeps_while_its_ste
 }
 
 /* A step that names no directory is to be there; the agent itself does not look whether it is. */
-TEST_WITH(struct job *job, the_usual_directory_may_hang, job_setup_server, tear_down) {
+TEST_WITH(struct job *job, the_default_directory_may_hang, job_setup_server, tear_down) {
   static const char work[] = "/work";
   job_start_agent(job, NULL);
   job_expect_result(job, job_run(job, job_step(job, "echo", "before", NULL)), 0, NULL, "before\n");

@@ -42,7 +42,7 @@ static void makes(struct injection *self, const char *target, const char *said, 
 }
 
 /* Whatever the umask, what is made is for everybody. */
-INJECTION_TEST(the_target_is_a_file_or_a_directory) {
+INJECTION_TEST(the_target_may_be_a_file_or_a_directory) {
   static const struct {
     const char *target, *said, *copy; /* NULL: as the one before */
   } rows[] = {
@@ -80,7 +80,7 @@ INJECTION_TEST(the_target_is_a_file_or_a_directory) {
   expect_runs(self, "new/deep/file", 1000);
 }
 
-INJECTION_TEST(a_closed_directory_is_said_and_stays_so) {
+INJECTION_TEST(inject_warns_about_a_private_directory) {
   injection_make_directory(self, "private", 0700, 0);
   struct agent_process *injector = injection_start(self, injection_path(self, "private"));
   assert_int_equal(agent_process_wait(injector, WAIT_BOUND_MS), 0);
@@ -89,7 +89,7 @@ INJECTION_TEST(a_closed_directory_is_said_and_stays_so) {
   expect_mode(self, "private", S_IFDIR | 0700);
 }
 
-INJECTION_TEST(names_may_be_relative_or_have_spaces) {
+INJECTION_TEST(the_target_may_be_relative_or_have_spaces) {
   static const char *const rows[][2] = {
       {"bare", "bare"}, {"a b/ c\td /my agent", "a b/ c\td /my agent"}, {".", "agent"}};
   self->setup.directory = self->path;
@@ -102,7 +102,7 @@ INJECTION_TEST(names_may_be_relative_or_have_spaces) {
   }
 }
 
-INJECTION_TEST(an_older_file_is_replaced) {
+INJECTION_TEST(inject_replaces_an_older_file) {
   injection_write(self, "agent", "half of a prog", 0600);
   int reader = open(injection_path(self, "agent"), O_RDONLY | O_CLOEXEC);
   assert_true(reader >= 0);
@@ -112,7 +112,7 @@ INJECTION_TEST(an_older_file_is_replaced) {
   close(reader);
 }
 
-INJECTION_TEST(the_injector_may_be_its_own_target) {
+INJECTION_TEST(an_injected_copy_can_replace_itself) {
   injection_succeeds(self, "agent");
   char copy[512];
   snprintf(copy, sizeof copy, "%s", injection_path(self, "agent"));
@@ -121,7 +121,7 @@ INJECTION_TEST(the_injector_may_be_its_own_target) {
 }
 
 /* Neither does the injector fail because the file runs, nor does it keep others from running it. */
-INJECTION_TEST(a_running_program_is_replaced) {
+INJECTION_TEST(inject_replaces_a_running_program) {
   injection_succeeds(self, "agent");
   const char *const arguments[] = {"--redis-url", "redis://127.0.0.1:1", "--job-id", "j", NULL};
   struct agent_process *running = agent_process_start(
@@ -141,7 +141,7 @@ INJECTION_TEST(a_running_program_is_replaced) {
   injection_expect_copy(self, "agent");
 }
 
-INJECTION_TEST(another_user_may_inject) {
+INJECTION_TEST(any_user_may_inject_into_its_directory) {
   injection_make_directory(self, "shared", 0755, 1000);
   self->setup.uid = 1000;
   injection_makes(self, "shared/a/agent", "shared/a/agent");
@@ -151,7 +151,7 @@ INJECTION_TEST(another_user_may_inject) {
 
 /* So no process of the same user can read the memory of what runs it. It cannot be copied on
    either, and says so. */
-INJECTION_TEST(an_ordinary_user_can_run_the_copy_and_not_read_it) {
+INJECTION_TEST(an_ordinary_user_can_run_but_not_read_the_copy) {
   injection_makes(self, "shared/agent", "shared/agent");
   expect_runs(self, "shared/agent", 1000);
   injection_make_directory(self, "own", 0755, 1000);
@@ -163,7 +163,7 @@ INJECTION_TEST(an_ordinary_user_can_run_the_copy_and_not_read_it) {
 }
 
 /* The group is what a pod's fsGroup gives: a shared directory that is not one's own. */
-INJECTION_TEST(a_group_may_inject) {
+INJECTION_TEST(a_member_of_the_group_may_inject) {
   injection_make_directory(self, "shared", 02775, 0);
   assert_int_equal(chown(injection_path(self, "shared"), 0, 1000), 0);
   assert_int_equal(chmod(injection_path(self, "shared"), 02775), 0);
@@ -178,7 +178,7 @@ static void close_standard_descriptors(const void *context) {
     close(*fd - '0');
 }
 
-INJECTION_TEST(standard_descriptors_may_be_closed) {
+INJECTION_TEST(inject_works_with_closed_standard_descriptors) {
   static const char *const closed[] = {"0", "1", "2", "01", "02", "12", "012"};
   self->setup.prepare = close_standard_descriptors;
   for (size_t i = 0; i < sizeof closed / sizeof *closed; i++) {
@@ -188,7 +188,7 @@ INJECTION_TEST(standard_descriptors_may_be_closed) {
 }
 
 /* Into another file system the kernel neither shares blocks nor copies by itself. */
-INJECTION_TEST(another_file_system_will_do) {
+INJECTION_TEST(inject_copies_to_another_file_system) {
   injection_mount(self, "shared", "size=64m", 0);
   injection_makes(self, "shared", "shared/agent");
   char copy[512];
@@ -209,7 +209,7 @@ static void leave_no_proc(const void *context) {
     _exit(AGENT_PROCESS_NO_START);
 }
 
-INJECTION_TEST_IF(agent_process_is_shipped(), proc_need_not_be_mounted) {
+INJECTION_TEST_IF(agent_process_is_shipped(), inject_works_without_proc) {
   self->setup.prepare = leave_no_proc;
   injection_makes(self, "a/agent", "a/agent");
 }
@@ -221,13 +221,13 @@ static void limit_memory(const void *context) {
     _exit(AGENT_PROCESS_NO_START);
 }
 
-INJECTION_TEST_IF(agent_process_is_shipped(), little_memory_is_enough) {
+INJECTION_TEST_IF(agent_process_is_shipped(), inject_needs_little_memory) {
   self->setup.prepare = limit_memory;
   injection_makes(self, "a/agent", "a/agent");
 }
 
 /* A carrier image: nothing but the program. */
-INJECTION_TEST_IF(agent_process_is_shipped(), an_empty_root_is_enough) {
+INJECTION_TEST_IF(agent_process_is_shipped(), inject_works_in_an_empty_root) {
   injection_make_directory(self, "root", 0755, 0);
   injection_make_directory(self, "root/shared", 0755, 1000);
   injection_succeeds(self, "root/agent");

@@ -133,7 +133,7 @@ static void expect_entry(struct injection *self, const struct entry *entry) {
 }
 
 /* By root and by another user, whatever the umask; and again, over what may not be written. */
-CARRIER_TEST(all_are_copied_as_they_are) {
+CARRIER_TEST(inject_copies_tools_authorities_and_client) {
   put_tools(self);
   put_files(self);
   for (int i = 0; i < 4; i++) {
@@ -150,7 +150,7 @@ CARRIER_TEST(all_are_copied_as_they_are) {
   }
 }
 
-CARRIER_TEST(what_it_has_not_is_not_copied) {
+CARRIER_TEST(inject_copies_only_what_the_carrier_has) {
   inject(self, "/shared/");
   injection_write(self, "root/python", "no directory is no tools", 0644);
   injection_make_directory(self, "root/" BUNDLE, 0755, 0); /* no file is no bundle */
@@ -160,13 +160,13 @@ CARRIER_TEST(what_it_has_not_is_not_copied) {
 }
 
 /* Nor does it take the bundle of the place where it runs for the carrier's. */
-INJECTION_TEST(a_machine_is_no_carrier) {
+INJECTION_TEST(inject_copies_nothing_else_from_an_ordinary_machine) {
   injection_make_directory(self, "shared", 0755, 0);
   injection_succeeds(self, "shared/agent");
   assert_int_equal(injection_count(self, "shared"), 1);
 }
 
-CARRIER_TEST(the_next_injection_replaces_them) {
+CARRIER_TEST(the_next_injection_replaces_all_copies) {
   put_tools(self);
   put_file(self, BUNDLE, "some authorities");
   put_file(self, CLIENT, "a client");
@@ -183,7 +183,7 @@ CARRIER_TEST(the_next_injection_replaces_them) {
   assert_int_equal(injection_count(self, "root/shared/python/bin"), 4);
 }
 
-CARRIER_TEST(a_link_is_replaced_and_not_written_through) {
+CARRIER_TEST(inject_replaces_a_link_and_does_not_follow_it) {
   put_files(self);
   injection_write(self, "root/precious", "precious", 0644);
   assert_int_equal(symlink("../precious", injection_path(self, "root/shared/" BUNDLE)), 0);
@@ -206,7 +206,7 @@ static void is_refused(struct injection *self, const char *target, const char *w
 }
 
 /* Whatever of them cannot be placed, none is. */
-CARRIER_TEST(each_reason_is_told_and_nothing_is_left) {
+CARRIER_TEST(a_failed_injection_is_explained_and_leaves_nothing) {
   static const struct {
     const char *target, *where, *reason;
   } rows[] = {
@@ -254,7 +254,7 @@ CARRIER_TEST(each_reason_is_told_and_nothing_is_left) {
   }
 }
 
-CARRIER_TEST(what_cannot_be_read_is_named) {
+CARRIER_TEST(inject_names_a_file_that_it_cannot_read) {
   put_tools(self);
   put_files(self);
   self->setup.uid = 1000;
@@ -275,14 +275,14 @@ static void limit_file_size(const void *context) {
     _exit(AGENT_PROCESS_NO_START);
 }
 
-CARRIER_TEST(a_limit_on_files_is_an_error) {
+CARRIER_TEST(a_file_size_limit_is_an_error) {
   self->setup.prepare = limit_file_size;
   is_refused(self, "/new/agent", "/new/agent", "File too large");
   assert_int_not_equal(access(injection_path(self, "root/new"), F_OK), 0);
 }
 
 /* The last rename fails: nothing can take a mount's place. What has its name by then is whole. */
-CARRIER_TEST(a_program_that_cannot_be_renamed_leaves_nothing_hidden) {
+CARRIER_TEST(a_failed_rename_leaves_no_hidden_files) {
   put_tools(self);
   put_files(self);
   injection_write(self, "root/shared/agent", "old", 0755);
@@ -316,7 +316,7 @@ static void expect_last(struct job *job, const cJSON *step, const char *output) 
   job_free(job);
 }
 
-CARRIER_TEST(steps_find_them_first) {
+CARRIER_TEST(steps_find_the_injected_tools_first) {
   put_tools(self);
   inject(self, "/shared/");
   struct job *job = start_job(self, (const char *const[]){"PATH=/usr/bin:/bin", NULL});
@@ -325,7 +325,7 @@ CARRIER_TEST(steps_find_them_first) {
               job_format(job, "%s/root/shared/python/bin:/usr/bin:/bin\n", self->path));
 }
 
-CARRIER_TEST(a_step_that_sets_path_has_its_own) {
+CARRIER_TEST(a_step_can_set_its_own_path) {
   put_tools(self);
   inject(self, "/shared/");
   struct job *job = start_job(self, NULL);
@@ -334,7 +334,7 @@ CARRIER_TEST(a_step_that_sets_path_has_its_own) {
   expect_last(job, step, "/usr/bin:/bin\nnone\n");
 }
 
-INJECTION_TEST(no_tools_leave_path_alone) {
+INJECTION_TEST(path_is_unchanged_without_injected_tools) {
   injection_succeeds(self, "root/shared/agent");
   struct job *job = start_job(self, (const char *const[]){"PATH=/usr/bin:/bin", NULL});
   expect_last(job, job_script(job, "echo \"$PATH\""), "/usr/bin:/bin\n");
@@ -359,7 +359,7 @@ static void start_in_volume(struct injection *self, struct job *job) {
   job_start_agent(job, NULL);
 }
 
-CARRIER_TEST(an_image_without_authorities_gets_these) {
+CARRIER_TEST(an_image_without_authorities_uses_the_injected_ones) {
   struct certificates *certificates = certificates_new();
   certificates_add_authority(certificates, "ca");
   struct job *job = prepare_volume(self, certificates);
@@ -388,7 +388,7 @@ static void put_authority(struct injection *self, const char *path, const char *
 }
 
 /* The first that there is, of those of the distributions and the one beside the agent. */
-CARRIER_TEST(an_image_may_have_authorities) {
+CARRIER_TEST(the_authorities_of_the_image_come_first) {
   static const char *const paths[] = {"etc/ssl/certs/ca-certificates.crt",
                                       "etc/pki/tls/certs/ca-bundle.crt",
                                       "etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",

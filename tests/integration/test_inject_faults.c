@@ -35,7 +35,7 @@ static void make_places(struct injection *self) {
   assert_int_equal(mknod(injection_path(self, "device"), S_IFCHR | 0666, makedev(1, 3)), 0);
 }
 
-INJECTION_TEST(each_reason_is_told_and_nothing_is_left) {
+INJECTION_TEST(a_failed_injection_is_explained_and_leaves_nothing) {
   static const struct {
     uid_t uid;
     const char *target, *where, *reason, *advice;
@@ -84,7 +84,7 @@ INJECTION_TEST(each_reason_is_told_and_nothing_is_left) {
   assert_true(S_ISFIFO(old.st_mode));
 }
 
-INJECTION_TEST(a_name_may_be_long_but_not_too_long) {
+INJECTION_TEST(a_name_that_is_too_long_is_rejected) {
   char name[300];
   memset(name, 'n', sizeof name);
   name[sizeof name - 1] = '\0';
@@ -105,7 +105,7 @@ INJECTION_TEST(a_name_may_be_long_but_not_too_long) {
   injection_makes(self, name, name);
 }
 
-INJECTION_TEST(nothing_for_a_target) {
+INJECTION_TEST(an_empty_target_is_wrong_usage) {
   struct agent_process *injector = injection_start(self, "");
   assert_int_equal(agent_process_wait(injector, WAIT_BOUND_MS), 64);
   assert_non_null(strstr(agent_process_log(injector), "--inject"));
@@ -142,7 +142,7 @@ static void use_faults(struct injection *self, const struct fault *faults) {
 }
 
 /* An old kernel, a network file system, a sandbox around the container. */
-INJECTION_TEST(what_the_kernel_cannot_do_is_done_otherwise) {
+INJECTION_TEST(inject_works_without_optional_system_calls) {
   static const struct fault faults[][4] = {
       {{SYS_copy_file_range, ENOSYS}},
       {{SYS_copy_file_range, EXDEV}, {SYS_ioctl, ENOTTY}},
@@ -159,7 +159,7 @@ INJECTION_TEST(what_the_kernel_cannot_do_is_done_otherwise) {
   }
 }
 
-INJECTION_TEST(errors_of_the_disk_are_told) {
+INJECTION_TEST(inject_reports_errors_of_the_disk) {
   static const struct {
     struct fault faults[3];
     const char *reason, *advice;
@@ -178,14 +178,14 @@ INJECTION_TEST(errors_of_the_disk_are_told) {
 }
 
 /* What is written is read back; only of a program without a loader is this the first pread. */
-INJECTION_TEST_IF(agent_process_is_shipped(), errors_of_reading_are_told) {
+INJECTION_TEST_IF(agent_process_is_shipped(), inject_reports_errors_of_reading_back) {
   static const struct fault faults[] = {{SYS_pread64, EIO}, {0, 0}};
   use_faults(self, faults);
   injection_is_refused(self, "a/b/agent", "a/b/agent", "cannot read back", "healthy");
   assert_int_equal(injection_count(self, ""), 0);
 }
 
-INJECTION_TEST(a_program_that_cannot_be_read) {
+INJECTION_TEST(inject_reports_a_program_that_it_cannot_read) {
   injection_succeeds(self, "closed");
   assert_int_equal(chmod(injection_path(self, "closed"), 0711), 0);
   injection_make_directory(self, "shared", 0777, 0);

@@ -148,7 +148,7 @@ static void expect_next(struct injection *self) {
   expect_new(self);
 }
 
-CARRIER_TEST(many_at_once_and_some_are_killed) {
+CARRIER_TEST(concurrent_injections_survive_the_death_of_some) {
   struct agent_process *injectors[AT_ONCE];
   struct reader reader;
   reader_start(&reader, injection_path(self, "root/shared/agent"));
@@ -227,11 +227,11 @@ static void kill_everywhere(struct injection *self, const char *old) {
   assert_in_range(left_behind, 5, calls);
 }
 
-CARRIER_TEST(killed_in_every_system_call_where_nothing_was) {
+CARRIER_TEST(an_injection_into_an_empty_directory_may_be_killed_at_any_system_call) {
   kill_everywhere(self, NULL);
 }
 
-CARRIER_TEST(killed_in_every_system_call_where_others_were) {
+CARRIER_TEST(an_injection_over_older_files_may_be_killed_at_any_system_call) {
   kill_everywhere(self, "old");
 }
 
@@ -267,7 +267,7 @@ static void fill_everywhere(struct injection *self, const char *old) {
   expect_new(self);
 }
 
-CARRIER_TEST(no_capacity_leaves_what_there_was) {
+CARRIER_TEST(a_full_file_system_keeps_the_older_files) {
   fill_everywhere(self, NULL);
   assert_int_equal(umount(injection_path(self, "root/shared")), 0);
   fill_everywhere(self, "old");

@@ -82,7 +82,7 @@ static bool there_are_none(void *context) {
   return none;
 }
 
-JOB_TEST_NO_AGENT(keys_live_as_long_as_the_agent_and_a_little) {
+JOB_TEST_NO_AGENT(the_keys_expire_after_the_agent_is_killed) {
   job_start_agent(job, "--key-ttl", "6", NULL);
   fill_all_keys(job);
   assert_true(wait_until(all_expire, job, WAIT_BOUND_MS));
@@ -96,7 +96,7 @@ JOB_TEST_NO_AGENT(keys_live_as_long_as_the_agent_and_a_little) {
 }
 
 /* Nobody deletes `committed`: it stays for a while, for an agent that was cut off. */
-JOB_TEST_NO_AGENT(what_a_job_leaves_that_ends_in_order_lives_an_hour) {
+JOB_TEST_NO_AGENT(after_a_shutdown_the_committed_key_lives_at_most_an_hour) {
   static const char *const rows[][2] = {{"0", "3600000"}, {"86400", "3600000"}, {"60", "60000"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     long long most = strtoll(rows[i][1], NULL, 10);
@@ -107,7 +107,7 @@ JOB_TEST_NO_AGENT(what_a_job_leaves_that_ends_in_order_lives_an_hour) {
   }
 }
 
-JOB_TEST_NO_AGENT(an_idle_agent_keeps_them_too) {
+JOB_TEST_NO_AGENT(an_idle_agent_keeps_the_keys_alive) {
   job_start_agent(job, "--key-ttl", "4", NULL);
   job_push(job, job_step(job, "true", NULL));
   job_wait_length(job, "results", 1);
@@ -120,7 +120,7 @@ JOB_TEST_NO_AGENT(an_idle_agent_keeps_them_too) {
   }
 }
 
-JOB_TEST(by_default_it_is_a_day) {
+JOB_TEST(the_keys_live_a_day_by_default) {
   fill_keys(job);
   /* What comes into being between two refreshes has its time with the next step or refresh. */
   static const char *const at_once[] = {"events", "results", "started", "committed"};
@@ -129,7 +129,7 @@ JOB_TEST(by_default_it_is_a_day) {
                     DEFAULT_SECONDS * 1000LL);
 }
 
-JOB_TEST_NO_AGENT(with_0_they_stay) {
+JOB_TEST_NO_AGENT(a_key_ttl_of_0_keeps_the_keys) {
   job_start_agent(job, "--key-ttl", "0", NULL);
   fill_keys(job);
   for (size_t i = 0; i < NAMES; i++)
@@ -138,7 +138,7 @@ JOB_TEST_NO_AGENT(with_0_they_stay) {
 }
 
 /* What it inherits, too: steps in both lists, events, a result, the claim. */
-JOB_TEST_NO_AGENT(with_0_they_stay_after_an_agent_with_a_time) {
+JOB_TEST_NO_AGENT(a_key_ttl_of_0_also_keeps_the_keys_of_an_earlier_agent) {
   const cJSON *steps[2];
   job_push(job, job_step(job, "true", NULL));
   for (size_t i = 0; i < 2; i++) {
@@ -156,7 +156,7 @@ JOB_TEST_NO_AGENT(with_0_they_stay_after_an_agent_with_a_time) {
     assert_int_equal(time_left(job, names[i]), -1);
 }
 
-JOB_TEST(a_shutdown_leaves_what_a_server_reads) {
+JOB_TEST(a_shutdown_leaves_only_keys_that_a_server_reads) {
   job_push(job, job_step(job, "true", NULL));
   job_push(job, job_step(job, "true", NULL));
   job_shut_down(job);
@@ -166,13 +166,13 @@ JOB_TEST(a_shutdown_leaves_what_a_server_reads) {
   job_expect_keys(job, "committed", "events", NULL);
 }
 
-JOB_TEST(a_signal_does_too) {
+JOB_TEST(a_signal_leaves_only_keys_that_a_server_reads) {
   (void)job_push_endless(job, job_sleep(job, 600));
   job_stop_agent(job, SIGTERM);
   job_expect_keys(job, "committed", "events", "results", NULL);
 }
 
-JOB_TEST(an_agent_that_did_nothing_leaves_its_claim) {
+JOB_TEST(an_agent_without_steps_leaves_only_the_committed_key) {
   job_shut_down(job);
   job_expect_keys(job, "committed", NULL);
 }

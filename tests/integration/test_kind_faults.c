@@ -34,7 +34,7 @@ static void little_memory(const void *context) {
 }
 
 TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
-             a_million_entries_are_cut_in_bounded_memory, job_setup_server, job_teardown) {
+             a_million_entries_are_listed_in_bounded_memory, job_setup_server, job_teardown) {
   fill(job);
   job->setup.prepare = little_memory;
   job_start_agent(job, NULL);

@@ -6,7 +6,7 @@
 enum { ROUNDS = 6 };
 
 /* As many tools write it; a file in UTF-8 with one is a text that begins after it. */
-JOB_TEST(a_byte_order_mark_is_no_text) {
+JOB_TEST(a_byte_order_mark_is_removed) {
   static const char script[] = "printf '\\357'; sleep 0.1; printf '\\273'; sleep 0.1;"
                                " printf '\\277a\\n\\357\\273\\277b\\n';"
                                " printf '\\357\\273\\277c\\n' >&2";
@@ -39,18 +39,18 @@ static int pieces_of(struct job *job, const char *bytes) {
 }
 
 /* Readers of the first version join events by line ends: an audit in JSON is such a line. */
-JOB_TEST(a_line_of_a_mebibyte_is_whole) {
+JOB_TEST(a_line_of_a_mebibyte_is_one_event) {
   assert_int_equal(pieces_of(job, "891000"), 1);
   assert_int_equal(pieces_of(job, "1048576"), 1);
   assert_int_equal(pieces_of(job, "1048577"), 2);
 }
 
-JOB_TEST_NO_AGENT(longer_lines_are_whole_on_request) {
+JOB_TEST_NO_AGENT(line_bytes_allows_longer_lines) {
   job_start_agent(job, "--line-bytes", "8000000", "--hold-bytes", "65536", NULL);
   assert_int_equal(pieces_of(job, "8000000"), 1);
 }
 
-JOB_TEST_NO_AGENT(a_long_line_comes_in_pieces) {
+JOB_TEST_NO_AGENT(a_longer_line_arrives_in_pieces) {
   job_start_agent(job, "--line-bytes", "262144", NULL);
   /* 300 KiB and a bit of three-byte characters, so that the boundary falls inside of one. */
   const cJSON *step = job_script(
@@ -79,7 +79,7 @@ JOB_TEST_NO_AGENT(a_long_line_comes_in_pieces) {
   assert_string_equal(joined + 309000, "\nshort\n");
 }
 
-JOB_TEST_NO_AGENT(the_stream_is_trimmed) {
+JOB_TEST_NO_AGENT(the_stream_is_trimmed_to_its_maximum) {
   job_start_agent(job, "--events-maxlen", "500", "--events-keep-bytes", "0", NULL);
   const cJSON *step = job_step(job, "seq", "20000", NULL);
   job_run(job, step);
@@ -108,12 +108,12 @@ static void expect_trimmed(struct job *job) {
     job_fail(job, "%lld entries stay", entries_of(job));
 }
 
-JOB_TEST(the_stream_holds_10000_once_nothing_is_young) {
+JOB_TEST(the_stream_holds_10000_older_events) {
   job_run(job, job_step(job, "seq", "30000", NULL));
   expect_trimmed(job);
 }
 
-JOB_TEST(the_burst_of_a_killed_agent_is_trimmed_by_the_next) {
+JOB_TEST(the_next_agent_trims_the_events_of_a_killed_one) {
   job_run(job, job_step(job, "seq", "30000", NULL));
   job_kill_agent(job);
   assert_true(entries_of(job) > 30000);

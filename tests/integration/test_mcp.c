@@ -40,7 +40,7 @@ static const cJSON *member(const cJSON *answer, const char *name) {
 /* --- sessions -------------------------------------------------------------------------------- */
 
 /* As Claude Code begins, id 0 and its order of members included. */
-MCP_TEST(a_session_of_each_version) {
+MCP_TEST(the_server_speaks_each_version) {
   for (int i = 0; i < VERSIONS; i++) {
     mcp_client_start(client, NULL, NULL);
     mcp_client_initialize(client, versions[i]);
@@ -53,7 +53,7 @@ MCP_TEST(a_session_of_each_version) {
   }
 }
 
-MCP_TEST(a_modern_session) {
+MCP_TEST(the_server_speaks_the_modern_version) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_send(client,
                   "{'jsonrpc':'2.0','id':'d','method':'server/discover','params':{" META "}}");
@@ -74,7 +74,7 @@ MCP_TEST(a_modern_session) {
 }
 
 /* Bridges put several clients on one process. */
-MCP_TEST(eras_and_versions_share_a_process) {
+MCP_TEST(clients_of_different_versions_can_share_a_process) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_send(client,
                   "{'jsonrpc':'2.0','id':1,'method':'server/discover','params':{" META "}}");
@@ -91,7 +91,7 @@ MCP_TEST(eras_and_versions_share_a_process) {
 }
 
 /* It is of the newest of these versions then. */
-MCP_TEST(no_initialize_is_needed) {
+MCP_TEST(a_client_may_skip_initialize) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_send(client, "{'jsonrpc':'2.0','id':1,'method':'tools/list'}");
   const char *line = mcp_client_expect_part(client, "'title'");
@@ -100,7 +100,7 @@ MCP_TEST(no_initialize_is_needed) {
   mcp_client_expect_called(client, 5, client->directory.path, false);
 }
 
-MCP_TEST(an_initialize_of_another_version_is_no_error) {
+MCP_TEST(an_unknown_version_gets_the_newest_one) {
   static const char *const asked[] = {"2024-10-07", "2026-07-28", "latest"};
   mcp_client_start(client, NULL, NULL);
   for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
@@ -119,7 +119,7 @@ MCP_TEST(an_initialize_of_another_version_is_no_error) {
   cJSON_Delete(answer);
 }
 
-MCP_TEST(versions_can_be_restricted) {
+MCP_TEST(a_flag_restricts_the_versions) {
   mcp_client_start(client, "--mcp=2026-07-28", NULL);
   mcp_client_send(client, "{'jsonrpc':'2.0','id':1,'method':'initialize','params':{}}");
   mcp_client_expect_part(client, "'code':-32601,'message':'Method not found: initialize (served "
@@ -140,7 +140,7 @@ MCP_TEST(versions_can_be_restricted) {
   assert_null(strstr(mcp_client_expect_part(client, "'tools':["), "resultType"));
 }
 
-MCP_TEST(an_unknown_version_on_the_command_line_is_wrong_usage) {
+MCP_TEST(an_unknown_version_in_the_flag_is_wrong_usage) {
   static const char *const unknown[] = {"2025-01-01", "2025", "2025-11-25,", ",2025-11-25",
                                         "2025-11-25 "};
   for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
@@ -151,7 +151,7 @@ MCP_TEST(an_unknown_version_on_the_command_line_is_wrong_usage) {
   }
 }
 
-MCP_TEST(what_there_is_not_is_answered_as_clients_need_it) {
+MCP_TEST(lists_that_the_server_lacks_are_empty) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-11-25");
   mcp_client_send(client, "{'jsonrpc':'2.0','id':1,'method':'prompts/list','params':{}}");
@@ -172,7 +172,7 @@ MCP_TEST(what_there_is_not_is_answered_as_clients_need_it) {
   REFUSED(32602, "Missing required _meta field: io.modelcontextprotocol/" FIELD)
 #define TOOLS "'result':{'tools':["
 
-MCP_TEST(each_request_has_its_answer) {
+MCP_TEST(each_request_has_its_promised_answer) {
   static const struct {
     const char *method, *params, *answer;
   } rows[] = {
@@ -220,7 +220,7 @@ MCP_TEST(each_request_has_its_answer) {
   }
 }
 
-MCP_TEST(methods_that_there_are_not_are_named) {
+MCP_TEST(unknown_methods_are_named) {
   static const char *const unknown[2][6] = {
       {"completion/complete", "resources/read", "prompts/get", "tasks/list", "Ping", ""},
       {"initialize", "prompts/list", "resources/list", "logging/setLevel", "completion/complete",
@@ -237,7 +237,7 @@ MCP_TEST(methods_that_there_are_not_are_named) {
 
 /* --- lines ----------------------------------------------------------------------------------- */
 
-MCP_TEST(lines_end_and_begin_as_they_like) {
+MCP_TEST(lines_may_have_white_space_and_any_ending) {
   static const char text[] =
       "\xEF\xBB\xBF{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\r\n"
       "\n \r\n"
@@ -278,7 +278,7 @@ static void expect_named_in_what_cannot_be_parsed(struct mcp_client *client) {
   mcp_client_expect_part(client, "{'jsonrpc':'2.0','id':'d','error':{'code':-32700,");
 }
 
-MCP_TEST(what_is_no_json_is_answered_and_the_next_line_too) {
+MCP_TEST(invalid_json_is_answered_and_the_next_line_served) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_send(client, "hello");
   mcp_client_expect_part(client,
@@ -292,7 +292,7 @@ MCP_TEST(what_is_no_json_is_answered_and_the_next_line_too) {
   expect_ping(client, 2);
 }
 
-MCP_TEST(a_line_that_is_too_long_is_answered_and_the_next_line_too) {
+MCP_TEST(a_line_that_is_too_long_is_answered_and_the_next_line_served) {
   enum { PIECE = 1 << 20, PIECES = 65 };
   char *piece = malloc(PIECE);
   assert_non_null(piece);
@@ -310,7 +310,7 @@ MCP_TEST(a_line_that_is_too_long_is_answered_and_the_next_line_too) {
   expect_ping(client, 1);
 }
 
-MCP_TEST(ids_come_back_byte_for_byte) {
+MCP_TEST(ids_are_returned_byte_for_byte) {
   static const char *const ids[] = {
       "0",          "-1", "9007199254740993", "1e-1000",    "'1'",
       "'\\u00e9/'", "''", "'a\\u0000b'",      "'\xC3\xA9'", "123456789012345678901"};
@@ -327,7 +327,7 @@ MCP_TEST(ids_come_back_byte_for_byte) {
   mcp_client_expect_part(client, "{'jsonrpc':'2.0','id':9007199254740993,'result':{");
 }
 
-MCP_TEST(ids_that_are_none_are_refused_without_one) {
+MCP_TEST(invalid_ids_are_rejected_without_an_id) {
   static const char *const ids[] = {"null", "1.5", "true", "[1]", "{}"};
   mcp_client_start(client, NULL, NULL);
   for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
@@ -337,7 +337,7 @@ MCP_TEST(ids_that_are_none_are_refused_without_one) {
   }
 }
 
-MCP_TEST(a_notification_is_never_answered_and_calls_nothing) {
+MCP_TEST(a_notification_is_not_answered_and_calls_no_tool) {
   static const char *const methods[] = {"ping",   "initialize",      "tools/list",
                                         "no/one", "server/discover", "notifications/progress",
                                         "",       "notifications/x"};
@@ -355,7 +355,7 @@ MCP_TEST(a_notification_is_never_answered_and_calls_nothing) {
 
 /* --- batches --------------------------------------------------------------------------------- */
 
-MCP_TEST(a_batch_is_answered_as_one) {
+MCP_TEST(a_batch_gets_one_answer) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-03-26");
   mcp_client_send(client,
@@ -393,7 +393,7 @@ MCP_TEST(a_batch_without_requests_is_not_answered) {
   expect_ping(client, 2);
 }
 
-MCP_TEST(no_other_version_takes_batches) {
+MCP_TEST(other_versions_reject_batches) {
   static const char batch[] = "[{'jsonrpc':'2.0','id':1,'method':'ping'}]";
   mcp_client_start(client, NULL, NULL);
   mcp_client_send(client, batch);
@@ -416,7 +416,7 @@ MCP_TEST(no_other_version_takes_batches) {
 
 /* --- calls ----------------------------------------------------------------------------------- */
 
-MCP_TEST(the_tools_work) {
+MCP_TEST(all_tools_can_be_called) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_call_tool(client, 1, "write_file", "'path':'f','content':'one\\ntwo\\n'");
   mcp_client_expect_called(client, 1, "Successfully wrote 8 bytes to f", false);
@@ -466,7 +466,7 @@ static void expect_image(struct mcp_client *client, int id, const char *type, co
 }
 
 /* By its first bytes, whatever it is called. */
-MCP_TEST(an_image_is_shown) {
+MCP_TEST(read_file_returns_an_image) {
   static const struct {
     const char *begin;
     size_t length;
@@ -501,7 +501,7 @@ MCP_TEST(an_image_may_have_five_mebibytes) {
   mcp_client_expect_called(client, 2, "Error: image exceeds 5 MB limit", true);
 }
 
-MCP_TEST(what_is_text_or_no_image_is_not_shown) {
+MCP_TEST(read_file_does_not_return_other_binary_files) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_call_tool(client, 1, "write_file",
                        "'path':'f','content':'GIF89a is a format\\nimage/png\\n'");
@@ -524,7 +524,7 @@ MCP_TEST(what_is_text_or_no_image_is_not_shown) {
 }
 
 /* The smallest one is ASCII. */
-MCP_TEST(a_gif_that_is_ascii_is_an_image) {
+MCP_TEST(read_file_recognizes_a_gif_of_ascii_bytes) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_call_tool(
       client, 1, "write_file",
@@ -535,7 +535,7 @@ MCP_TEST(a_gif_that_is_ascii_is_an_image) {
 }
 
 /* In the child: the loop asks no file system. */
-MCP_TEST(a_working_directory_may_begin_at_the_home_directory) {
+MCP_TEST(a_working_directory_may_start_with_a_tilde) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_call(client, 1, "mkdir home home/x; pwd", false);
   cJSON *answer = mcp_client_answer(client, 1);
@@ -559,7 +559,7 @@ MCP_TEST(a_working_directory_may_begin_at_the_home_directory) {
   cJSON_Delete(answer);
 }
 
-MCP_TEST(a_file_of_any_size_is_read_page_by_page) {
+MCP_TEST(read_file_reads_a_file_of_any_size_in_pages) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_call(client, 1, "seq 1000000 1199999 >f", false);
   mcp_client_expect_called(client, 1, "(no output)", false);
@@ -582,7 +582,7 @@ MCP_TEST(a_file_of_any_size_is_read_page_by_page) {
 }
 
 /* In every version: a model sees results, and not errors of the protocol. */
-MCP_TEST(bad_arguments_are_a_result) {
+MCP_TEST(invalid_arguments_are_a_tool_error) {
   mcp_client_start(client, NULL, NULL);
   for (int i = 0; i < VERSIONS; i++) {
     mcp_client_initialize(client, versions[i]);
@@ -598,7 +598,7 @@ MCP_TEST(bad_arguments_are_a_result) {
   }
 }
 
-MCP_TEST(what_a_command_ends_with_is_told) {
+MCP_TEST(the_result_reports_how_a_command_ended) {
   static const struct {
     const char *arguments;
     const char *text;
@@ -625,7 +625,7 @@ MCP_TEST(what_a_command_ends_with_is_told) {
 
 /* A command that reads its standard input would eat requests; one that writes to descriptor 1
    would write between answers. */
-MCP_TEST(a_command_has_neither_of_the_servers_streams) {
+MCP_TEST(a_command_does_not_share_the_streams_of_the_server) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_call(client, 1, "cat; echo {}; ls -l /proc/self/fd | wc -l", false);
   for (int i = 2; i < 20; i++)
@@ -636,7 +636,7 @@ MCP_TEST(a_command_has_neither_of_the_servers_streams) {
   assert_int_equal(client->line_count, 19);
 }
 
-MCP_TEST(everything_else_is_answered_while_calls_run) {
+MCP_TEST(other_requests_are_answered_while_calls_run) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-11-25");
   mcp_client_call(client, 1, "touch up; until [ -e go ]; do sleep 0.1; done", false);
@@ -650,7 +650,7 @@ MCP_TEST(everything_else_is_answered_while_calls_run) {
   mcp_client_expect_called(client, 4, "Successfully wrote 0 bytes to go", false);
 }
 
-MCP_TEST(sixteen_calls_run_and_more_wait_in_order) {
+MCP_TEST(sixteen_calls_run_at_once_and_others_wait_in_order) {
   enum { RUN = 16, MORE = 4 };
   mcp_client_start(client, NULL, NULL);
   for (int i = 1; i <= RUN + MORE; i++)
@@ -677,7 +677,7 @@ MCP_TEST(sixteen_calls_run_and_more_wait_in_order) {
   assert_false(mcp_client_has_file(client, "up.18"));
 }
 
-MCP_TEST(a_result_is_below_a_mebibyte_in_any_escaping) {
+MCP_TEST(a_result_stays_below_a_mebibyte_in_any_escaping) {
   mcp_client_start(client, NULL, NULL);
   char text[512];
   (void)snprintf(text, sizeof text,
@@ -694,7 +694,7 @@ MCP_TEST(a_result_is_below_a_mebibyte_in_any_escaping) {
 
 #define TRACE "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-MCP_TEST(the_trace_of_a_call_is_its_command_s) {
+MCP_TEST(a_command_gets_the_trace_of_its_call) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, versions[0]);
   mcp_client_send(client, "{'jsonrpc':'2.0','id':7,'method':'tools/call','params':{"
@@ -709,7 +709,7 @@ MCP_TEST(the_trace_of_a_call_is_its_command_s) {
 
 /* --- structured results ---------------------------------------------------------------------- */
 
-MCP_TEST(structured_results_are_asked_for_by_a_flag) {
+MCP_TEST(a_flag_requests_structured_results) {
   mcp_client_start(client, NULL, "--structured");
   for (int i = 0; i < VERSIONS; i++) {
     mcp_client_initialize(client, versions[i]);
@@ -741,7 +741,7 @@ MCP_TEST(structured_results_are_asked_for_by_a_flag) {
 
 /* --- cancel ---------------------------------------------------------------------------------- */
 
-MCP_TEST(a_cancelled_call_ends_and_is_not_answered) {
+MCP_TEST(a_cancelled_call_ends_without_an_answer) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_call(client, 1, "touch up; sleep 600.081 & sleep 600.082", true);
   mcp_client_await_file(client, "up");
@@ -761,7 +761,7 @@ MCP_TEST(a_cancelled_call_ends_and_is_not_answered) {
   assert_int_equal(mcp_client_count(client, "'id':1,"), 0);
 }
 
-MCP_TEST(a_cancel_of_nothing_is_ignored) {
+MCP_TEST(a_cancel_of_an_unknown_call_is_ignored) {
   static const char *const params[] = {"{'requestId':77}",
                                        "{'requestId':'x'}",
                                        "{'requestId':null}",
@@ -798,7 +798,7 @@ static double progress_of(const char *line, const char *token) {
   return seconds;
 }
 
-MCP_TEST(progress_rises_and_has_the_last_line_and_ends_with_the_answer) {
+MCP_TEST(progress_rises_and_shows_the_last_line_until_the_answer) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-06-18");
   mcp_client_call(
@@ -817,7 +817,7 @@ MCP_TEST(progress_rises_and_has_the_last_line_and_ends_with_the_answer) {
   assert_int_equal(client->line_count, lines);
 }
 
-MCP_TEST(a_message_of_progress_has_200_characters) {
+MCP_TEST(a_progress_message_has_at_most_200_characters) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-06-18");
   mcp_client_call(client, 1,
@@ -832,7 +832,7 @@ MCP_TEST(a_message_of_progress_has_200_characters) {
 
 /* Readers that take the next line for the answer are lost by a line that they have not asked
    for. */
-MCP_TEST(there_is_no_progress_without_a_token) {
+MCP_TEST(a_call_without_a_token_gets_no_progress) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-11-25");
   mcp_client_call(client, 1, "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done", false);
@@ -844,7 +844,7 @@ MCP_TEST(there_is_no_progress_without_a_token) {
                    mcp_client_count(client, "'progressToken':'2'"));
 }
 
-MCP_TEST(the_oldest_version_has_no_messages_of_progress) {
+MCP_TEST(the_oldest_version_gets_progress_without_messages) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2024-11-05");
   mcp_client_call(client, 1, "echo one; " GATE("go"), true);
@@ -897,7 +897,7 @@ static void fill_until_stalled(struct mcp_client *client, const char *line) {
 }
 
 /* Above 16 MiB of answers nothing is read. */
-MCP_TEST(answers_that_nobody_reads_are_bounded) {
+MCP_TEST(the_server_stops_reading_while_answers_are_not_read) {
   enum { HWM_MAX_KIB = 64 * 1024 };
   mcp_client_start(client, NULL, NULL);
   mcp_client_sync(client);
@@ -910,7 +910,7 @@ MCP_TEST(answers_that_nobody_reads_are_bounded) {
 }
 
 /* By their text. What is more is refused, so that everything else is answered. */
-MCP_TEST(calls_that_wait_are_bounded) {
+MCP_TEST(the_server_refuses_calls_above_a_bound) {
   enum { RUN = 16, CALLS = 70 };
   mcp_client_start(client, NULL, NULL);
   for (int i = 1; i <= RUN; i++)
@@ -970,7 +970,7 @@ MCP_TEST(progress_is_dropped_while_answers_are_not_read) {
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-MCP_TEST(the_end_of_the_input_before_any_byte_is_a_silent_end) {
+MCP_TEST(the_server_exits_silently_if_it_gets_no_input) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_end_input(client);
   assert_int_equal(mcp_client_exit(client), 0);
@@ -978,7 +978,7 @@ MCP_TEST(the_end_of_the_input_before_any_byte_is_a_silent_end) {
   assert_string_equal(stdio_host_log(client->host), "");
 }
 
-MCP_TEST(what_was_asked_before_the_end_of_the_input_is_answered) {
+MCP_TEST(requests_before_the_end_of_the_input_are_answered) {
   mcp_client_start(client, NULL, NULL);
   for (int i = 0; i < 40; i++)
     mcp_client_call(client, i, formatted("echo %d", i), false);
@@ -998,7 +998,7 @@ static bool has_exited(void *context) {
 }
 
 /* A reader that comes later than that misses something. */
-MCP_TEST(output_that_nobody_has_read_in_time_is_lost_and_that_is_told) {
+MCP_TEST(output_that_is_not_read_in_time_is_an_error) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_end_transcript(client);
   for (int i = 0; i < 4; i++)
@@ -1011,7 +1011,7 @@ MCP_TEST(output_that_nobody_has_read_in_time_is_lost_and_that_is_told) {
 }
 
 /* Also of what the command has left in the background, or what ignores SIGTERM. */
-MCP_TEST(nothing_outlives_the_input) {
+MCP_TEST(no_process_outlives_the_input) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_call(client, 1, "setsid sleep 600.083 >/dev/null 2>&1 & echo up", false);
   mcp_client_expect_called(client, 1, "up", false);
@@ -1027,7 +1027,7 @@ MCP_TEST(nothing_outlives_the_input) {
   assert_int_equal(proc_find("sleep 600.085"), 0);
 }
 
-MCP_TEST(nothing_outlives_the_reader) {
+MCP_TEST(no_process_outlives_the_reader) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_call(client, 1, "touch up; sleep 600.086", false);
   mcp_client_await_file(client, "up");
@@ -1037,7 +1037,7 @@ MCP_TEST(nothing_outlives_the_reader) {
   assert_int_equal(proc_find("sleep 600.086"), 0);
 }
 
-MCP_TEST(a_signal_ends_it) {
+MCP_TEST(a_signal_ends_the_server) {
   static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
     mcp_client_start(client, NULL, NULL);

@@ -47,7 +47,7 @@ static int tear_down_limited(void **state) {
 
 #define EATER "dd if=/dev/zero of=/dev/null bs=96M count=1"
 
-LIMITED_TEST(a_step_that_eats_all_memory_is_told_so) {
+LIMITED_TEST(the_result_explains_an_out_of_memory_kill) {
   job_start_agent(limited->job, NULL);
   const cJSON *result = job_run(limited->job, job_script(limited->job, "exec " EATER));
   job_expect_result(limited->job, result, 137,
@@ -62,7 +62,7 @@ LIMITED_TEST(a_step_that_eats_all_memory_is_told_so) {
   job_expect_to_go_on(limited->job);
 }
 
-LIMITED_TEST(so_is_one_whose_child_does) {
+LIMITED_TEST(the_result_explains_the_out_of_memory_kill_of_a_child) {
   job_start_agent(limited->job, NULL);
   const cJSON *result =
       job_run(limited->job, job_script(limited->job, "echo begin; " EATER " 2>&-; exit 1"));
@@ -73,7 +73,7 @@ LIMITED_TEST(so_is_one_whose_child_does) {
   assert_true(cJSON_IsTrue(cJSON_GetObjectItem(end_of(result), "oomKilled")));
 }
 
-LIMITED_TEST(one_that_succeeds_has_the_number_alone) {
+LIMITED_TEST(a_step_that_succeeds_only_counts_out_of_memory_kills) {
   job_start_agent(limited->job, NULL);
   const cJSON *result = job_run(limited->job, job_script(limited->job, EATER " 2>&-; exit 0"));
   job_expect_result(limited->job, result, 0, NULL, NULL);
@@ -100,7 +100,7 @@ static void expect_memory_limit(struct job *job, const cJSON *result) {
 #define SLOW_EATER                                                                                 \
   "while :; do dd if=/dev/zero bs=1M count=2 2>/dev/null | sleep 600.221 & sleep 0.02; done"
 
-LIMITED_TEST(with_a_reserve_the_kernel_need_not_end_anybody) {
+LIMITED_TEST(the_guard_ends_a_step_before_the_kernel_does) {
   struct job *job = limited->job;
   job_start_agent(job, GUARDED, NULL);
   const cJSON *result = job_run(job, job_script(job, SLOW_EATER));
@@ -114,7 +114,7 @@ LIMITED_TEST(with_a_reserve_the_kernel_need_not_end_anybody) {
 }
 
 /* A busy machine may be too slow for it, so that the kernel ends some of them. */
-LIMITED_TEST(a_swarm_of_small_ones_is_ended_too) {
+LIMITED_TEST(the_guard_ends_many_small_processes) {
   struct job *job = limited->job;
   job_start_agent(job, GUARDED, NULL);
   const cJSON *result =
@@ -126,7 +126,7 @@ LIMITED_TEST(a_swarm_of_small_ones_is_ended_too) {
 }
 
 /* It takes less than the reserve leaves, and the next one little more: the innocent one goes on. */
-LIMITED_TEST(what_an_earlier_step_has_left_is_ended_when_it_is_larger) {
+LIMITED_TEST(the_guard_ends_larger_background_processes_first) {
   struct job *job = limited->job;
   job_start_agent(job, GUARDED, NULL);
   (void)job_run(job, job_script(job, "(dd if=/dev/zero bs=20M count=2 | sleep 600.224) "
@@ -143,7 +143,7 @@ LIMITED_TEST(what_an_earlier_step_has_left_is_ended_when_it_is_larger) {
   assert_string_equal(job_text(end_of(job_result_of(job, next)), "cause"), "cancelled");
 }
 
-LIMITED_TEST(the_page_cache_is_no_want_of_memory) {
+LIMITED_TEST(the_guard_ignores_the_page_cache) {
   struct job *job = limited->job;
   job_start_agent(job, GUARDED, NULL);
   const cJSON *result = job_run(job, job_script(job, "f=$(mktemp); dd if=/dev/zero of=$f bs=1M "
@@ -153,7 +153,7 @@ LIMITED_TEST(the_page_cache_is_no_want_of_memory) {
 
 /* Whichever of its processes is the largest at that moment. What it has written stays when it is
    killed, and is not the next step's. */
-LIMITED_TEST(a_step_that_fills_a_memory_file_system_is_ended) {
+LIMITED_TEST(the_guard_ends_a_step_that_fills_a_memory_file_system) {
   struct job *job = limited->job;
   const char *file = job_format(job, "/dev/shm/agent-test-%d", (int)getpid());
   job_start_agent(job, GUARDED, NULL);
@@ -274,7 +274,7 @@ static void wait_holding(void) {
   assert_true(wait_until(holds_much, &pid, WAIT_BOUND_MS));
 }
 
-FAKED_TEST(where_the_kernel_ends_all_the_guard_is_on) {
+FAKED_TEST(the_guard_is_on_if_the_kernel_would_kill_the_whole_group) {
   struct job *job = start_faked(faked);
   const cJSON *step =
       job_push_until(job, job_script(job, "echo up; " HOLDER("sleep 600.226")), "up");
@@ -287,7 +287,7 @@ FAKED_TEST(where_the_kernel_ends_all_the_guard_is_on) {
   job_shut_down(job);
 }
 
-FAKED_TEST(so_it_is_while_no_step_runs) {
+FAKED_TEST(the_guard_also_works_while_no_step_runs) {
   struct job *job = start_faked(faked);
   (void)job_run(job, job_script(job, "(" HOLDER("sleep 600.228") ") >/dev/null 2>&1 &"));
   wait_holding();
@@ -298,7 +298,7 @@ FAKED_TEST(so_it_is_while_no_step_runs) {
 }
 
 /* Its grace has 10 s. */
-FAKED_TEST(so_is_a_step_that_does_not_obey_its_cancel) {
+FAKED_TEST(the_guard_ends_a_step_that_ignores_its_cancel) {
   struct job *job = start_faked(faked);
   const cJSON *step =
       job_push_until(job, job_script(job, "trap '' TERM; echo up; " HOLDER("sleep 600.229")), "up");
@@ -318,7 +318,7 @@ static void use_files(const struct faked *self, int bytes, int files) {
   write_fake(root, self->path, "memory.stat", text);
 }
 
-FAKED_TEST(files_in_memory_are_not_a_steps_that_is_not_the_only_one) {
+FAKED_TEST(the_guard_spares_a_step_that_may_not_own_the_files_in_memory) {
   struct job *job = start_faked(faked);
   (void)job_run(job, job_script(job, "sleep 600.232 >/dev/null 2>&1 &"));
   use_files(faked, 10000000, 10000000);
@@ -342,7 +342,7 @@ static bool is_told_again(void *context) {
   return agent_process_count_log(self->faked->job->agent, EXHAUSTED) > 1;
 }
 
-FAKED_TEST(a_step_that_has_little_goes_on) {
+FAKED_TEST(the_guard_spares_a_step_that_uses_little_memory) {
   struct job *job = start_faked(faked);
   const cJSON *step = job_push_endless(job, "sleep 600.227");
   use_memory(faked, 99000000);
@@ -353,7 +353,7 @@ FAKED_TEST(a_step_that_has_little_goes_on) {
   assert_string_equal(job_text(end_of(job_result_of(job, step)), "cause"), "cancelled");
 }
 
-JOB_TEST_NO_AGENT(a_reserve_without_effect_is_said) {
+JOB_TEST_NO_AGENT(the_log_says_if_the_reserve_has_no_effect) {
   job_start_agent(job, "--memory-reserve", "4000000000000000000", NULL);
   job_expect_to_go_on(job);
   job_expect_to_go_on(job);

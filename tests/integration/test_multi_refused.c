@@ -45,14 +45,14 @@ static void expect_exit_without_a_change(struct job *job, const char *message) {
       job_fail(job, "%s was changed", keys[i]);
 }
 
-TEST(a_server_without_it_keeps_what_it_has) {
+TEST(a_server_without_multi_stays_unchanged) {
   static const char *const without[] = {"--rename-command", "MULTI", "", NULL};
   struct job *job = job_new(redis_server_start(without));
   expect_exit_without_a_change(job, "refuses MULTI: ERR unknown command 'MULTI'");
   job_free(job);
 }
 
-JOB_TEST_NO_AGENT(so_it_is_for_a_user_without_the_permission) {
+JOB_TEST_NO_AGENT(a_user_without_multi_changes_nothing) {
   redis_server_make_user(job->redis, "somebody", "+multi");
   job->url =
       job_format(job, "redis://somebody:PASSWORD@127.0.0.1:%d", redis_server_port(job->server));
@@ -61,7 +61,7 @@ JOB_TEST_NO_AGENT(so_it_is_for_a_user_without_the_permission) {
 
 /* Redis applies a change of rights to connections that are there. What was begun then is answered
    by the next agent, once. */
-JOB_TEST_NO_AGENT(a_permission_that_goes_while_the_agent_runs_ends_it) {
+JOB_TEST_NO_AGENT(losing_the_permission_for_multi_ends_the_agent) {
   redis_server_make_user(job->redis, "somebody", NULL);
   job->url =
       job_format(job, "redis://somebody:PASSWORD@127.0.0.1:%d", redis_server_port(job->server));

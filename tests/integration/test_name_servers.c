@@ -114,7 +114,7 @@ static void start_by_name(struct job *job, struct name_servers *servers, enum ma
 }
 
 /* And again after the connection was lost. */
-JOB_TEST_NO_AGENT(the_first_server_that_answers_counts) {
+JOB_TEST_NO_AGENT(the_agent_uses_the_first_name_server_that_answers) {
   static const enum manner rows[][SERVERS] = {{WHOLE, WHOLE}, {DEAD, WHOLE}, {DEAD, DEAF_TO_V6}};
   size_t count = agent_process_is_shipped() ? sizeof rows / sizeof *rows : 1;
   for (size_t i = 0; i < count; i++) {
@@ -132,7 +132,7 @@ JOB_TEST_NO_AGENT(the_first_server_that_answers_counts) {
 #define MUSL_TEST(NAME)                                                                            \
   TEST_WITH_IF(agent_process_is_shipped(), struct job *job, NAME, job_setup_server, job_teardown)
 
-MUSL_TEST(who_does_not_answer_is_named) {
+MUSL_TEST(the_log_names_name_servers_that_do_not_answer) {
   struct name_servers servers;
   start_by_name(job, &servers, DEAD, DEAD);
   agent_process_wait_log(job->agent,
@@ -148,7 +148,7 @@ static void use_hosts(const void *path) {
 }
 
 /* As a container gets it from --add-host, where no name server knows the name. */
-JOB_TEST_NO_AGENT(a_name_with_a_dot_at_its_end_is_found_in_the_file) {
+JOB_TEST_NO_AGENT(the_hosts_file_resolves_a_name_with_a_final_dot) {
   job->setup.prepare = use_hosts;
   job->setup.prepare_context = job_write(job, "hosts", "127.0.0.1 localhost redis.local\n", 0644);
   job->url = job_format(job, "redis://%sredis.local.:%d", redis_server_login(),
@@ -157,7 +157,7 @@ JOB_TEST_NO_AGENT(a_name_with_a_dot_at_its_end_is_found_in_the_file) {
   job_expect_to_go_on(job);
 }
 
-MUSL_TEST(what_is_not_found_is_said) {
+MUSL_TEST(the_log_explains_a_name_that_cannot_be_resolved) {
   static const struct {
     enum manner manner;
     const char *word;

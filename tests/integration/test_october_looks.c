@@ -25,7 +25,7 @@ static void expect_look(struct october_server *server, const char *name, enum oc
 
 /* --- absence ---------------------------------------------------------------------------------- */
 
-OCTOBER_TEST(nothing_in_a_tree_that_was_read_is_absence) {
+OCTOBER_TEST(no_match_in_a_readable_tree_is_absence) {
   make_file(server, "repo/a.c", "hay\n");
   assert_int_equal(mkdir(path(server, "empty"), 0755), 0);
   expect_look(server, "repo", OCTOBER_NO_MATCH);
@@ -44,7 +44,7 @@ static void expect_not_found(struct october_server *server, const char *name) {
                  job_format(server->job, "path not found: %s", path(server, name)), NULL);
 }
 
-OCTOBER_TEST(a_path_that_is_not_there_is_no_absence) {
+OCTOBER_TEST(a_missing_path_is_not_absence) {
   make_file(server, "repo/a.c", "hay\n");
   assert_int_equal(symlink("nowhere", path(server, "repo/link")), 0);
   expect_not_found(server, "rpeo");
@@ -64,7 +64,7 @@ static void start_as_nobody(struct october_server *server) {
   october_start_agent(server, NULL);
 }
 
-OCTOBER_TEST_NO_AGENT(nothing_beside_what_could_not_be_read_is_no_absence) {
+OCTOBER_TEST_NO_AGENT(no_match_beside_unreadable_files_is_not_absence) {
   start_as_nobody(server);
   make_file(server, "dirs/a.c", "hay\n");
   make_file(server, "dirs/closed/b.c", "needle\n");
@@ -87,7 +87,7 @@ OCTOBER_TEST_NO_AGENT(nothing_beside_what_could_not_be_read_is_no_absence) {
 }
 
 /* What was found is an answer, with a word on standard error. */
-OCTOBER_TEST_NO_AGENT(a_match_beside_what_could_not_be_read_is_a_match) {
+OCTOBER_TEST_NO_AGENT(a_match_beside_unreadable_files_is_a_match) {
   start_as_nobody(server);
   make_file(server, "repo/a.c", "needle\n");
   make_file(server, "repo/closed/b.c", "needle\n");
@@ -100,7 +100,7 @@ OCTOBER_TEST_NO_AGENT(a_match_beside_what_could_not_be_read_is_a_match) {
 }
 
 /* What is left out by rule is not looked for in: nobody needs to read it. */
-OCTOBER_TEST_NO_AGENT(what_is_left_out_need_not_be_readable) {
+OCTOBER_TEST_NO_AGENT(excluded_files_need_not_be_readable) {
   start_as_nobody(server);
   make_file(server, "repo/a.c", "hay\n");
   make_file(server, "repo/node_modules/b.c", "needle\n");
@@ -108,7 +108,7 @@ OCTOBER_TEST_NO_AGENT(what_is_left_out_need_not_be_readable) {
   expect_look(server, "repo", OCTOBER_NO_MATCH);
 }
 
-OCTOBER_TEST(a_pattern_that_is_none_is_no_absence) {
+OCTOBER_TEST(an_invalid_pattern_is_not_absence) {
   make_file(server, "repo/a.c", "hay\n");
   assert_int_equal(october_search(server, "(needle", path(server, "repo")), OCTOBER_COULD_NOT_RUN);
 }
@@ -126,7 +126,7 @@ static void make_large(struct october_server *server, const char *name, const ch
   free(text);
 }
 
-OCTOBER_TEST(a_large_file_that_is_named_is_searched) {
+OCTOBER_TEST(a_named_large_file_is_searched) {
   make_large(server, "repo/package-lock.json", "needle\n");
   expect_look(server, "repo/package-lock.json", OCTOBER_MATCHED);
   make_large(server, "repo/other", "hay\n");
@@ -135,7 +135,7 @@ OCTOBER_TEST(a_large_file_that_is_named_is_searched) {
 
 /* As ripgrep does. A `stderr` event says so (test_file_kinds.c); what the server makes of the
    answer is the same. */
-OCTOBER_TEST(a_large_file_that_is_not_named_is_passed_over) {
+OCTOBER_TEST(other_large_files_are_skipped) {
   make_large(server, "repo/package-lock.json", "needle\n");
   expect_look(server, "repo", OCTOBER_NO_MATCH);
 }
@@ -147,7 +147,7 @@ static void make_binary(struct october_server *server, const char *name) {
   assert_int_equal(fclose(file), 0);
 }
 
-OCTOBER_TEST(a_file_with_a_nul_that_is_named_is_searched) {
+OCTOBER_TEST(a_named_file_with_a_nul_is_searched) {
   make_file(server, "repo/a.c", "hay\n");
   make_binary(server, "repo/nul.bin");
   expect_look(server, "repo/nul.bin", OCTOBER_MATCHED);
@@ -216,7 +216,7 @@ OCTOBER_TEST(a_search_of_the_repository_keeps_its_rules) {
   assert_string_equal(find(server, "repo/.github", NULL, false), "ci.yml");
 }
 
-OCTOBER_TEST(a_search_of_everything_leaves_out_only_what_it_always_does) {
+OCTOBER_TEST(a_search_of_everything_still_skips_the_fixed_directories) {
   make_repository(server);
   assert_string_equal(find(server, "repo", NULL, true),
                       ".env .github/ci.yml debug.log out/b.c src/a.c "
@@ -224,7 +224,7 @@ OCTOBER_TEST(a_search_of_everything_leaves_out_only_what_it_always_does) {
 }
 
 /* So that nobody takes blindness for absence. */
-OCTOBER_TEST(what_the_rules_left_out_is_counted) {
+OCTOBER_TEST(skipped_files_are_counted) {
   make_repository(server);
   const struct october_answer *answer =
       october_run(server, &(struct october_step){.kind = "grep",
@@ -249,14 +249,14 @@ OCTOBER_TEST(a_positive_glob_finds_hidden_and_ignored_files) {
 }
 
 /* Models write them either way. */
-OCTOBER_TEST(a_glob_with_a_slash_is_of_the_root_or_of_the_path) {
+OCTOBER_TEST(a_glob_with_a_slash_starts_at_the_root_or_the_path) {
   make_repository(server);
   assert_string_equal(find(server, "repo/src", "src/*.c", false), "a.c");
   assert_string_equal(find(server, "repo/src", "*.c", false), "a.c");
   assert_string_equal(find(server, "repo", "src/*.c", false), "src/a.c");
 }
 
-OCTOBER_TEST(a_negated_glob_leaves_out) {
+OCTOBER_TEST(a_negated_glob_excludes_files) {
   make_repository(server);
   assert_string_equal(find(server, "repo", "!*.c", true),
                       ".env .github/ci.yml debug.log sub/.agentsmith/reference/page.html");
@@ -266,7 +266,7 @@ OCTOBER_TEST(a_negated_glob_leaves_out) {
 
 /* --- the reference websites ------------------------------------------------------------------- */
 
-OCTOBER_TEST(reference_websites_are_found_only_from_inside) {
+OCTOBER_TEST(reference_websites_are_found_only_from_within) {
   make_repository(server);
   make_file(server, "repo/.agentsmith/notes.md", "needle\n");
   assert_string_equal(find(server, "repo/.agentsmith", NULL, true), "notes.md");
@@ -284,7 +284,7 @@ static const char *tree(struct october_server *server, const char *name) {
   return answer->output_content;
 }
 
-OCTOBER_TEST(reference_websites_are_in_listings_and_not_in_trees) {
+OCTOBER_TEST(reference_websites_appear_in_listings_but_not_in_trees) {
   make_repository(server);
   assert_string_equal(tree(server, "repo/.agentsmith"), ".agentsmith/");
   assert_string_equal(tree(server, "repo/.agentsmith/reference"), "reference/\n└── page.html");
@@ -321,7 +321,7 @@ static void expect_cut(struct october_server *server, const char *text) {
   assert_int_equal(count_lines(text), 1 + 1000 + 1);
 }
 
-OCTOBER_TEST(a_large_directory_is_cut_wherever_it_is) {
+OCTOBER_TEST(a_large_directory_is_cut_at_any_depth) {
   make_many(server, "repo/assets/icons", 0, 1200);
   make_many(server, "repo/src", 0, 3);
   make_file(server, "repo/README.md", "");

@@ -67,7 +67,7 @@ static void expect_verdict(struct october_server *server, const struct october_a
 }
 
 /* Every length from where the verdict still is in the body to where it begins behind it. */
-OCTOBER_TEST(every_length_of_characters_of_every_width) {
+OCTOBER_TEST(characters_of_each_width_are_cut_correctly_at_each_length) {
   char *text = malloc(OUTPUT_MAX);
   assert_non_null(text);
   for (size_t i = 0; i < 4; i++)
@@ -81,7 +81,7 @@ OCTOBER_TEST(every_length_of_characters_of_every_width) {
 /* --- other shapes ----------------------------------------------------------------------------- */
 
 /* One line that is longer than the body: it is whole, or cut behind the bound. */
-OCTOBER_TEST(one_long_line_before_the_verdict) {
+OCTOBER_TEST(a_long_line_does_not_hide_the_verdict) {
   static const long long units[] = {OCTOBER_BODY_UNITS - 9, OCTOBER_BODY_UNITS, 1300000};
   char *text = malloc(OUTPUT_MAX);
   assert_non_null(text);
@@ -93,7 +93,7 @@ OCTOBER_TEST(one_long_line_before_the_verdict) {
   free(text);
 }
 
-OCTOBER_TEST(far_more_than_the_body_holds) {
+OCTOBER_TEST(output_beyond_the_body_ends_with_the_verdict) {
   char *text = malloc(OUTPUT_MAX);
   assert_non_null(text);
   for (size_t i = 0; i < 4; i++) {
@@ -103,7 +103,7 @@ OCTOBER_TEST(far_more_than_the_body_holds) {
   free(text);
 }
 
-OCTOBER_TEST(a_last_line_without_an_end) {
+OCTOBER_TEST(a_last_line_may_lack_its_newline) {
   char *text = malloc(OUTPUT_MAX);
   assert_non_null(text);
   for (int more = -8; more <= 0; more += 2) {
@@ -116,7 +116,7 @@ OCTOBER_TEST(a_last_line_without_an_end) {
 }
 
 /* The server counts a byte that is not UTF-8 as one character, as it arrives. */
-OCTOBER_TEST(bytes_that_are_not_text) {
+OCTOBER_TEST(bytes_that_are_not_text_are_replaced) {
   const struct october_answer *answer = october_run_script(
       server, "line=$(head -c 1000 /dev/zero | tr '\\0' '\\377'); i=0; "
               "while [ $i -lt 1100 ]; do i=$((i+1)); echo $line; done; echo " VERDICT);
@@ -127,7 +127,7 @@ OCTOBER_TEST(bytes_that_are_not_text) {
 }
 
 /* Standard error is in the events alone, and takes nothing from the body. */
-OCTOBER_TEST(a_megabyte_of_errors_beside_the_verdict) {
+OCTOBER_TEST(a_megabyte_of_errors_does_not_hide_the_verdict) {
   enum { LINES = 8200, DIGITS = 127 };
   const struct october_answer *answer = october_run_script(
       server, job_format(server->job, "yes %0*d | head -n %d >&2; echo last >&2; echo " VERDICT,

@@ -13,7 +13,7 @@ TEST_OVERLAP(8)
 #define ID "0a1b2c3d-4e5f-6071-8293-a4b5c6d7e8f9"
 
 /* Written by System.Text.Json of .NET 10 from the server's record. */
-TEST(a_step_is_sent_as_the_server_does) {
+TEST(the_agent_accepts_a_step_of_the_server) {
   static const char *const script[] = {"-c", "echo \"a\" 'b' <c> & + ` \\ /", NULL};
   static const char *const env[] = {"ÄKEY", "v+", "B", "2", NULL};
   static const char *const none[] = {NULL}, *const globs[] = {"*.o", NULL};
@@ -78,7 +78,7 @@ TEST(a_step_is_sent_as_the_server_does) {
 /* --- versions --------------------------------------------------------------------------------- */
 
 /* A server whose window is 1 advises whoever answers with another version. */
-OCTOBER_TEST(a_server_of_version_1_has_no_advice) {
+OCTOBER_TEST(a_server_of_version_1_gets_no_advice) {
   server->window[1] = 1;
   october_run(server, &(struct october_step){.schema_version = 1, .command = "true"});
   october_run(server, &(struct october_step){.schema_version = 1, .kind_json = "99"});
@@ -123,7 +123,7 @@ static const struct october_answer *run_kind(struct october_server *server, int 
                                             .content = "bmVl"});
 }
 
-OCTOBER_TEST(every_kind_in_every_form) {
+OCTOBER_TEST(the_agent_accepts_each_form_of_each_kind) {
   struct job *job = server->job;
   static const char *const outputs[KINDS] = {"\n",   NULL,   "needle\n", NULL,
                                              "file", "file", "file",     NULL};
@@ -142,7 +142,7 @@ OCTOBER_TEST(every_kind_in_every_form) {
   assert_string_equal(kind_rows_content(job, "bytes"), "nee");
 }
 
-OCTOBER_TEST_NO_AGENT(shutdown_in_every_form) {
+OCTOBER_TEST_NO_AGENT(the_agent_accepts_each_form_of_shutdown) {
   for (int form = 0; form < FORMS; form++) {
     october_start_agent(server, NULL);
     october_push(server,
@@ -152,7 +152,7 @@ OCTOBER_TEST_NO_AGENT(shutdown_in_every_form) {
 }
 
 /* The server shows the sentence to its model, with the version of the step. */
-OCTOBER_TEST(an_unknown_kind_is_said_in_the_servers_sentence) {
+OCTOBER_TEST(an_unknown_kind_gets_the_sentence_that_the_server_reads) {
   static const char *const kinds[] = {
       "'summonDragon'", "8",   "-1",    "null",        "true",   "false",   "5.5",      "''", "'8'",
       "'-1'",           "' '", "'0.5'", "99999999999", "'run,'", "'run x'", "'unknown'"};
@@ -179,7 +179,7 @@ OCTOBER_TEST(an_unknown_kind_is_said_in_the_servers_sentence) {
 
 /* --- the two other names ---------------------------------------------------------------------- */
 
-OCTOBER_TEST(an_output_mode_in_every_form) {
+OCTOBER_TEST(the_agent_accepts_each_form_of_an_output_mode) {
   static const struct {
     const char *json, *output;
   } rows[] = {
@@ -211,7 +211,7 @@ OCTOBER_TEST(an_output_mode_in_every_form) {
   }
 }
 
-OCTOBER_TEST(a_sort_order_in_every_form) {
+OCTOBER_TEST(the_agent_accepts_each_form_of_a_sort_order) {
   static const struct {
     const char *json, *first;
   } rows[] = {{"'name'", "a"},   {"'size'", "z"}, {"' SIZE '", "z"}, {"1", "z"},
@@ -250,26 +250,26 @@ OCTOBER_TEST(a_result_carries_its_last_lines) {
 }
 
 /* Nobody waits for the first any more. */
-OCTOBER_TEST(a_stale_result_is_discarded) {
+OCTOBER_TEST(the_server_discards_a_stale_result) {
   const char *const args[] = {"stale", NULL};
   october_push(server, &(struct october_step){.command = "echo", .args = args});
   october_expect(server, october_run_script(server, "echo fresh"), 0, NULL, "fresh\n");
   assert_int_equal(server->stale_results, 1);
 }
 
-OCTOBER_TEST(the_protocol_is_observed_from_results) {
+OCTOBER_TEST(the_server_learns_the_protocol_from_results) {
   server->window[0] = server->window[1] = 3;
   october_run(server, &(struct october_step){.command = "true"});
   assert_int_equal(server->advices, 1);
 }
 
-OCTOBER_TEST(a_shutdown_leaves_with_0_and_nothing_of_the_servers) {
+OCTOBER_TEST(a_shutdown_exits_with_0_and_leaves_no_keys_of_the_server) {
   october_run_script(server, "echo on");
   october_dispose(server);
   job_expect_keys(server->job, "committed", NULL);
 }
 
-OCTOBER_TEST(an_agent_that_is_killed_vanishes) {
+OCTOBER_TEST(the_server_notices_a_killed_agent) {
   const char *const args[] = {"60", NULL};
   const char *id = october_push(server, &(struct october_step){.command = "sleep", .args = args});
   job_wait_length(server->job, "in", 0);

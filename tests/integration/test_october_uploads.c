@@ -49,7 +49,7 @@ static int count_names(const char *directory) {
 /* --- sizes ------------------------------------------------------------------------------------ */
 
 /* Of no chunk, one and many, and of one byte more. */
-OCTOBER_TEST(files_of_every_size_arrive) {
+OCTOBER_TEST(files_of_each_size_arrive) {
   static const size_t lengths[] = {0, 1, 4 * MIB, 4 * MIB + 1, 25 * MIB};
   struct job *job = server->job;
   const char *directory = kind_rows_directory(job);

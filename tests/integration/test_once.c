@@ -141,7 +141,7 @@ static void run_rows(struct once *self, const struct row *rows, size_t count) {
   }
 }
 
-ONCE_TEST(the_exit_code_is_the_steps) {
+ONCE_TEST(the_exit_code_is_that_of_the_step) {
   static const struct row rows[] = {
       {"{'stepId':'s','command':'true'}", 0, 0, NULL, NULL},
       {" \n{'stepId':'s','command':'echo','args':['a']}\n", 0, 0, "a\n", NULL},
@@ -200,7 +200,7 @@ ONCE_TEST(a_step_that_is_too_large_is_refused) {
     assert_true(peak < HWM_MAX_KIB);
 }
 
-ONCE_TEST(a_signal_ends_the_tree_first) {
+ONCE_TEST(a_signal_ends_the_process_tree_before_the_agent) {
   static const int signals[] = {SIGTERM, SIGINT};
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
     run(self, script_step("setsid sleep 600.071 & echo up; sleep 600.072"));
@@ -215,7 +215,7 @@ ONCE_TEST(a_signal_ends_the_tree_first) {
   }
 }
 
-ONCE_TEST(a_closed_standard_input_is_no_step) {
+ONCE_TEST(a_closed_standard_input_is_an_error) {
   start(self, -1, 0);
   expect_exit(self, NOT_RUN);
 }
@@ -239,14 +239,14 @@ ONCE_TEST(the_url_in_the_environment_is_ignored) {
 }
 
 /* The command's standard input is not the agent's. */
-ONCE_TEST(the_command_reads_nothing_of_the_input) {
+ONCE_TEST(the_command_does_not_read_the_input_of_the_agent) {
   start(self, 0, 0);
   send_text(self, quoted("{'stepId':'s','command':'cat'}\n"));
   expect_exit(self, 0);
   expect_result(self, 0, NULL, NULL);
 }
 
-ONCE_TEST(events_come_as_they_happen_and_the_result_last) {
+ONCE_TEST(events_arrive_at_once_and_the_result_last) {
   run_script(self, "echo one; " GATE("$D/go") "echo two >&2; exit 7");
   stdio_host_close_input(self->host);
   read_until(self, "\"line\":\"one\"");
@@ -261,7 +261,7 @@ ONCE_TEST(events_come_as_they_happen_and_the_result_last) {
   expect_result(self, 7, "one\n", "two");
 }
 
-ONCE_TEST(what_it_left_in_the_background_ends_with_it) {
+ONCE_TEST(background_processes_end_with_the_agent) {
   run_script(self, "setsid sleep 4042 >&- 2>&- & exit 4");
   expect_exit(self, 4);
   assert_int_equal(proc_find("sleep 4042"), 0);
@@ -272,7 +272,7 @@ static bool is_read(void *context) {
   return ioctl(((struct once *)context)->host->in, FIONREAD, &unread) == 0 && unread == 0;
 }
 
-ONCE_TEST(a_signal_before_the_step_ends_it) {
+ONCE_TEST(a_signal_before_the_step_ends_the_agent) {
   start(self, 0, 0);
   send_text(self, "{");
   assert_true(wait_until(is_read, self, WAIT_BOUND_MS));
@@ -284,7 +284,7 @@ ONCE_TEST(a_signal_before_the_step_ends_it) {
 /* --- where the step ends ---------------------------------------------------------------------- */
 
 /* The writer need not close the pipe. */
-ONCE_TEST(the_step_ends_with_its_value) {
+ONCE_TEST(the_agent_does_not_wait_for_the_end_of_the_input) {
   static const char *const steps[] = {
       "{'schemaVersion':1,'stepId':'s-1','command':'true'}",
       " \r\n\t{'schemaVersion':1,'stepId':'s-1','command':'true','args':[]}",
@@ -297,7 +297,7 @@ ONCE_TEST(the_step_ends_with_its_value) {
   }
 }
 
-ONCE_TEST(of_two_values_the_first_is_run) {
+ONCE_TEST(only_the_first_of_two_steps_runs) {
   start(self, 0, 0);
   send_text(self, quoted("{'schemaVersion':1,'stepId':'s-1','command':'true'}"
                          "{'schemaVersion':1,'stepId':'s-2','command':'false'}"));
@@ -307,7 +307,7 @@ ONCE_TEST(of_two_values_the_first_is_run) {
 }
 
 /* A number, a word: with the end of their line; what is open, with the end of the input. */
-ONCE_TEST(what_is_no_step_is_refused) {
+ONCE_TEST(input_that_is_not_a_step_is_refused) {
   static const struct {
     const char *input;
     bool closed;
@@ -325,7 +325,7 @@ ONCE_TEST(what_is_no_step_is_refused) {
   }
 }
 
-ONCE_TEST(a_file_is_read_to_its_end) {
+ONCE_TEST(standard_input_may_be_a_file) {
   static const struct {
     const char *content;
     int exit_code;
@@ -341,7 +341,7 @@ ONCE_TEST(a_file_is_read_to_its_end) {
 }
 
 /* Longer than one read: the file is not waited for, and the loop goes on in between. */
-ONCE_TEST(a_long_file_is_read_too) {
+ONCE_TEST(standard_input_may_be_a_long_file) {
   int file = memfd_create("step", MFD_CLOEXEC);
   FILE *stream = fdopen(dup(file), "w");
   fputs(quoted("{'schemaVersion':1,'stepId':'s-1','command':'true','x':'"), stream);
@@ -356,7 +356,7 @@ ONCE_TEST(a_long_file_is_read_too) {
 
 /* --- who reads -------------------------------------------------------------------------------- */
 
-ONCE_TEST(a_reader_that_is_gone_ends_a_silent_step) {
+ONCE_TEST(a_closed_reader_ends_a_silent_step) {
   run_script(self, "echo ready; exec sleep 4044");
   read_until(self, "ready");
   stdio_host_close_output(self->host);
@@ -379,7 +379,7 @@ static int socket_for(int *theirs) {
   return ends[1];
 }
 
-ONCE_TEST(sockets_serve_as_both) {
+ONCE_TEST(standard_input_and_output_may_be_sockets) {
   int in, out, ours[] = {socket_for(&in), socket_for(&out)};
   start(self, in, out);
   self->host->in = ours[0];
@@ -389,7 +389,7 @@ ONCE_TEST(sockets_serve_as_both) {
   assert_int_equal(lines(self), 20003);
 }
 
-ONCE_TEST(a_socket_whose_peer_is_gone_ends_a_silent_step) {
+ONCE_TEST(a_closed_socket_ends_a_silent_step) {
   int out, ours = socket_for(&out);
   start_into(self, out, ours);
   send_text(self, script_step("echo ready; exec sleep 4045"));
@@ -398,7 +398,7 @@ ONCE_TEST(a_socket_whose_peer_is_gone_ends_a_silent_step) {
   expect_exit(self, 128 + SIGPIPE);
 }
 
-ONCE_TEST(a_peer_that_writes_no_more_may_read) {
+ONCE_TEST(a_half_closed_socket_can_still_read) {
   int out, ours = socket_for(&out);
   assert_int_equal(shutdown(ours, SHUT_WR), 0);
   start_into(self, out, ours);
@@ -407,7 +407,7 @@ ONCE_TEST(a_peer_that_writes_no_more_may_read) {
   expect_result(self, 0, "hello\n", NULL);
 }
 
-ONCE_TEST(a_fifo_that_is_open_for_both_directions_has_a_reader) {
+ONCE_TEST(a_fifo_opened_for_both_directions_has_a_reader) {
   int out[2];
   assert_int_equal(pipe2(out, O_CLOEXEC), 0);
   int both = open(formatted("/proc/self/fd/%d", out[1]), O_RDWR | O_CLOEXEC);
@@ -420,7 +420,7 @@ ONCE_TEST(a_fifo_that_is_open_for_both_directions_has_a_reader) {
 }
 
 /* Of one open file with others, which a flag would surprise. */
-ONCE_TEST(no_flag_of_the_descriptors_changes) {
+ONCE_TEST(the_agent_changes_no_flags_of_its_descriptors) {
   int in[2], out[2];
   assert_int_equal(pipe2(in, O_CLOEXEC), 0);
   assert_int_equal(pipe2(out, O_CLOEXEC), 0);
@@ -441,7 +441,7 @@ static bool is_answered(void *context) {
 }
 
 /* The step has ended well; but who asked does not know. */
-ONCE_TEST(a_result_that_is_not_read_is_no_success) {
+ONCE_TEST(a_result_that_is_not_read_is_a_failure) {
   run_script(self, "seq 1 1200"); /* more than the pipe takes, less than is held */
   assert_true(wait_until(is_answered, self, WAIT_BOUND_MS));
   assert_int_not_equal(proc_state(self->host->pid), 'Z');
@@ -459,7 +459,7 @@ static bool waits_to_write(void *context) {
   return true;
 }
 
-ONCE_TEST(a_reader_that_waits_stops_the_command) {
+ONCE_TEST(a_slow_reader_blocks_the_command) {
   start(self, 0, 0);
   long before = proc_status_kib(self->host->pid, "VmRSS");
   send_text(self, script_step("exec seq 1 100000"));

@@ -16,7 +16,7 @@ static void set_limit(struct job *job, const struct rlimit *limit) {
   job->setup.prepare_context = limit;
 }
 
-JOB_TEST_NO_AGENT(a_low_soft_limit_is_the_commands_and_loses_no_output) {
+JOB_TEST_NO_AGENT(a_low_soft_limit_applies_to_commands_and_loses_no_output) {
   const char *file = job_write(job, "file", "content\n", 0644);
   for (rlim_t soft = 4; soft <= 9; soft++) {
     const struct rlimit limit = {.rlim_cur = soft, .rlim_max = 4096};
@@ -32,7 +32,7 @@ JOB_TEST_NO_AGENT(a_low_soft_limit_is_the_commands_and_loses_no_output) {
   }
 }
 
-JOB_TEST_NO_AGENT(a_low_hard_limit_ends_the_agent_with_an_error_that_names_it) {
+JOB_TEST_NO_AGENT(a_low_hard_limit_ends_the_agent_with_an_error) {
   static const rlim_t limits[] = {4, 5, 6, 7, 8, STARTUP_OPEN_FILES_MIN - 1};
   for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
     const struct rlimit limit = {.rlim_cur = limits[i], .rlim_max = limits[i]};
@@ -45,7 +45,7 @@ JOB_TEST_NO_AGENT(a_low_hard_limit_ends_the_agent_with_an_error_that_names_it) {
   }
 }
 
-JOB_TEST_NO_AGENT(the_least_hard_limit_is_enough_for_a_step) {
+JOB_TEST_NO_AGENT(the_minimum_hard_limit_is_enough_for_a_step) {
   const struct rlimit limit = {.rlim_cur = STARTUP_OPEN_FILES_MIN,
                                .rlim_max = STARTUP_OPEN_FILES_MIN};
   set_limit(job, &limit);
@@ -68,7 +68,7 @@ static void limit_supervisor(struct job *job, rlim_t open_files) {
 
 /* A command without its output would look like one that printed nothing. The larger one travels as
    a file. */
-JOB_TEST(a_step_whose_descriptors_do_not_arrive_is_not_started) {
+JOB_TEST(a_step_without_descriptors_is_not_started) {
   const char *file = job_path(job, "file");
   job_expect_to_go_on(job);
   for (int i = 0; i < 2; i++) {

@@ -5,7 +5,7 @@
 /* The contract's limits. */
 enum { MESSAGE_MAX = 8192, OUTPUT_UNITS = 1000000, TAIL_MAX = 65536 };
 
-JOB_TEST(exit_codes_come_through) {
+JOB_TEST(the_result_has_the_exit_code) {
   static const int codes[] = {1, 2, 42, 126, 127, 255};
   for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
     const cJSON *result = job_run(job, job_script(job, job_format(job, "exit %d", codes[i])));
@@ -14,7 +14,7 @@ JOB_TEST(exit_codes_come_through) {
   }
 }
 
-JOB_TEST(a_signal_is_128_and_its_number) {
+JOB_TEST(a_signal_has_the_exit_code_128_plus_its_number) {
   static const struct {
     const char *script;
     int exit_code;
@@ -30,12 +30,12 @@ JOB_TEST(a_signal_is_128_and_its_number) {
   }
 }
 
-JOB_TEST(output_outranks_the_signals_name) {
+JOB_TEST(the_message_prefers_output_to_the_name_of_the_signal) {
   const cJSON *result = job_run(job, job_script(job, "echo last words; kill -KILL $$"));
   job_expect_result(job, result, 137, "last words", "last words\n");
 }
 
-JOB_TEST(both_streams_are_in_the_message_in_order) {
+JOB_TEST(the_message_has_both_streams_in_order) {
   /* The pauses keep the two pipes apart: what is written at one moment has no order. */
   const cJSON *step = job_script(job, "echo a; sleep 0.3; echo b >&2; sleep 0.3; echo c; exit 3");
   job_expect_result(job, job_run(job, step), 3, "a\nb\nc", "a\nc\n");
@@ -43,7 +43,7 @@ JOB_TEST(both_streams_are_in_the_message_in_order) {
   assert_string_equal(job_lines(job, step, "stderr"), "b\n");
 }
 
-JOB_TEST(the_message_is_the_last_8_kib) {
+JOB_TEST(the_message_has_the_last_8_kib) {
   const cJSON *result = job_run(job, job_script(job, "seq 100000 199999 >&2; exit 1"));
   const char *message = job_text(result, "errorMessage");
   size_t length = strlen(message);
@@ -79,7 +79,7 @@ static void expect_cut(const cJSON *result, size_t bytes, size_t length, const c
   assert_string_equal(tail + length - strlen(end), end);
 }
 
-JOB_TEST(output_is_kept_until_it_has_a_million_units) {
+JOB_TEST(the_result_keeps_a_million_units_of_output) {
   /* 8 bytes a line. */
   const cJSON *result = job_run(job, job_script(job, "seq 1000000 1124998"));
   assert_int_equal(strlen(job_text(result, "outputContent")), OUTPUT_UNITS - 8);
@@ -104,7 +104,7 @@ JOB_TEST(output_is_kept_until_it_has_a_million_units) {
   expect_cut(result, OUTPUT_UNITS - 1 + 1001 * 5, TAIL_MAX - 4, "1117434\n", "1999\n2000\n");
 }
 
-JOB_TEST(the_end_is_there_however_the_command_ended) {
+JOB_TEST(the_result_keeps_the_end_of_the_output) {
   /* 1,500,000 events: a busy machine takes minutes for them. */
   const cJSON *result =
       job_run_within(job, job_script(job, "yes | head -c 3000000; exit 3"), 5 * WAIT_BOUND_MS);
@@ -127,7 +127,7 @@ static void expect_no_start(struct job *job, const cJSON *step, const char *name
   assert_true(cJSON_IsNull(cJSON_GetObjectItem(result, "outputContent")));
 }
 
-JOB_TEST(what_can_not_start_says_why) {
+JOB_TEST(the_message_explains_why_a_command_cannot_start) {
   expect_no_start(job, job_step(job, "no-such-command-here", NULL), "no-such-command-here",
                   "not found");
   expect_no_start(job, job_step(job, "/nowhere/at/all", NULL), "/nowhere/at/all", "no such file");

@@ -58,7 +58,7 @@ static void edit_lines(struct mcp_client *client, char writer, const char *const
   }
 }
 
-MCP_TEST(edits_by_any_name_of_the_file_are_all_in_it) {
+MCP_TEST(edits_under_different_names_of_a_file_are_all_applied) {
   write_lines(&client->directory, "file", "a");
   assert_int_equal(symlink("file", directory_path(&client->directory, "link")), 0);
   assert_int_equal(symlink(".", directory_path(&client->directory, "here")), 0);
@@ -94,7 +94,7 @@ MCP_TEST(agents_that_edit_one_file_lose_no_edit) {
 }
 
 /* Each call needs what the one before has written. */
-MCP_TEST(calls_that_change_the_same_file_run_in_their_order) {
+MCP_TEST(calls_that_change_the_same_file_run_in_order) {
   int id = 0;
   mcp_client_start(client, NULL, NULL);
   for (int round = 0; round < ROUNDS; round++) {
@@ -127,7 +127,7 @@ MCP_TEST(a_cancelled_call_lets_the_next_one_of_its_file_run) {
 }
 
 /* Whoever can read a file can lock it, and never let go. */
-MCP_TEST(a_file_that_another_program_has_locked_is_edited) {
+MCP_TEST(a_lock_of_another_program_does_not_block_an_edit) {
   write_lines(&client->directory, "file", "a");
   int fd = open(directory_path(&client->directory, "file"), O_RDONLY | O_CLOEXEC);
   assert_int_equal(flock(fd, LOCK_EX), 0);
@@ -159,7 +159,7 @@ static void expect_shared(struct job *job, const char *name, const char *content
 }
 
 /* The agent is in the group of the file. */
-JOB_TEST_NO_AGENT(a_file_that_a_member_of_its_group_changes_keeps_its_owner) {
+JOB_TEST_NO_AGENT(a_file_changed_by_a_group_member_keeps_its_owner) {
   static const struct kind_row rows[] = {
       {"'kind':'editFile','path':'edited','edits':[{'oldString':'old','newString':'newer'}]", 0,
        "Edited edited (1 change)\n\n@ line 1:\n- old\n+ newer\n", NULL},

@@ -54,7 +54,7 @@ static bool works(struct job *job) {
   return true;
 }
 
-JOB_TEST_NO_AGENT(the_line_is_enough) {
+JOB_TEST_NO_AGENT(the_documented_acl_is_sufficient) {
   redis_server_make_user(job->redis, "somebody", NULL);
   if (!works(job))
     job_fail(job, "the user of docs/redis.md cannot work");
@@ -95,7 +95,7 @@ JOB_TEST_NO_AGENT(a_missing_key_is_named) {
   assert_true(works(job));
 }
 
-JOB_TEST_NO_AGENT(no_rule_is_too_much) {
+JOB_TEST_NO_AGENT(each_rule_of_the_documented_acl_is_necessary) {
   size_t count;
   char **rules = redis_server_user_rules(&count);
   assert_true(count > 4);
@@ -119,7 +119,7 @@ JOB_TEST_NO_AGENT(no_rule_is_too_much) {
 }
 
 /* Its keys are its own: those of another program are out of its reach. */
-JOB_TEST_NO_AGENT(other_keys_are_out_of_reach) {
+JOB_TEST_NO_AGENT(the_documented_acl_protects_other_keys) {
   redis_server_make_user(job->redis, "somebody", NULL);
   job_do(job, "SET other secret");
   redisContext *redis = redis_server_connect(job->server);

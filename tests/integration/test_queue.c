@@ -46,7 +46,7 @@ static bool has_two_supervisors(void *context) {
   return children_of(context) == 2;
 }
 
-JOB_TEST_NO_AGENT(a_thousand_steps) {
+JOB_TEST_NO_AGENT(a_thousand_steps_run_in_order_without_leaks) {
   const char *sleep = job_sleep(job, 600);
   const char **ids = calloc(STEPS + 1, sizeof *ids);
   assert_non_null(ids);
@@ -98,7 +98,7 @@ static bool has_one_supervisor(void *context) {
 }
 
 /* Orphans that come to a supervisor as their next parent are reaped too. */
-JOB_TEST(strangers_leave_no_zombies) {
+JOB_TEST(orphans_leave_no_zombies) {
   const char *sleep = job_sleep(job, 1);
   const char *script = job_format(
       job, "for i in 1 2 3 4 5 6 7 8 9; do setsid sh -c '%s & true' >/dev/null 2>&1; done", sleep);
@@ -112,7 +112,7 @@ JOB_TEST(strangers_leave_no_zombies) {
 }
 
 /* One round trip for each, and not two: the number that is committed is that of the windows. */
-JOB_TEST_NO_AGENT(a_result_leaves_with_the_start_of_the_next_step) {
+JOB_TEST_NO_AGENT(a_result_and_the_next_start_share_a_batch) {
   enum { QUEUED = 40 };
   for (int number = 1; number <= QUEUED; number++)
     job_push(job, job_step(job, "true", NULL));
@@ -129,7 +129,7 @@ static const cJSON *start_gated(struct job *job) {
   return job_push_until(job, marks_step(job, "echo up; gate"), "up");
 }
 
-JOB_TEST(more_wait_than_fit_in_memory) {
+JOB_TEST(more_steps_may_wait_than_fit_into_memory) {
   enum { WAITING = 300 };
   const cJSON *running = start_gated(job);
   struct crowd crowd = crowd_push(job, WAITING, 0);
@@ -142,7 +142,7 @@ JOB_TEST(more_wait_than_fit_in_memory) {
 }
 
 /* A step of many arguments takes several times the memory of its payload. */
-JOB_TEST(what_small_values_take_is_bounded) {
+JOB_TEST(waiting_steps_of_small_values_take_bounded_memory) {
   enum { VALUES = 150000, MOST_KIB = (64 + 32) * 1024 };
   const int waiting = agent_process_is_shipped() ? 40 : 4; /* sanitizers take their time */
   const cJSON *running = start_gated(job);
@@ -165,7 +165,7 @@ JOB_TEST(what_small_values_take_is_bounded) {
     assert_string_equal(job_text(job_result(job), "stepId"), job_format(job, "many-%d", i));
 }
 
-JOB_TEST(payloads_in_memory_are_bounded) {
+JOB_TEST(waiting_payloads_take_bounded_memory) {
   enum { WAITING = 80, SIZE = 1 << 20, MOST_KIB = (32 + 16) * 1024 };
   const cJSON *running = start_gated(job);
   struct crowd crowd = crowd_push(job, WAITING, SIZE);
@@ -196,7 +196,7 @@ JOB_TEST(the_same_payload_again_is_another_step) {
   job_expect_nothing_left(job);
 }
 
-JOB_TEST(what_is_refused_keeps_its_place) {
+JOB_TEST(a_refused_step_is_answered_in_its_turn) {
   const cJSON *running = start_gated(job);
   const cJSON *after = job_step(job, "echo", "after", NULL);
   job_push_json(job, "{'stepId':'odd'");
@@ -211,7 +211,7 @@ JOB_TEST(what_is_refused_keeps_its_place) {
 }
 
 /* The command does not run before Redis knows that it will. */
-JOB_TEST(nothing_runs_before_redis_knows) {
+JOB_TEST(a_command_starts_only_after_redis_has_acknowledged) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = job_script(job, job_format(job, "exec %s", sleep));
   job_run(job, job_step(job, "true", NULL));

@@ -20,7 +20,7 @@ static void write_bytes(struct job *job, const char *name, const char *bytes, si
   close(fd);
 }
 
-JOB_TEST(bytes_come_as_base64) {
+JOB_TEST(read_bytes_returns_base64) {
   write_bytes(job, "bytes", "\0\xFF\xFEz", 4);
   kind_rows_file(job, "empty", "");
   assert_int_equal(symlink("bytes", kind_rows_path(job, "link")), 0);
@@ -41,7 +41,7 @@ JOB_TEST(bytes_come_as_base64) {
 }
 
 /* Of many gibibytes, most of which are holes. */
-JOB_TEST(a_file_may_be_large) {
+JOB_TEST(read_bytes_reads_files_of_many_gibibytes) {
   kind_rows_file(job, "large", "");
   int fd = open(kind_rows_path(job, "large"), O_WRONLY | O_CLOEXEC);
   assert_int_equal(pwrite(fd, "end", 3, INT64_C(20000000000)), 3);
@@ -55,7 +55,7 @@ JOB_TEST(a_file_may_be_large) {
   kind_rows_run(job, rows, sizeof rows / sizeof *rows);
 }
 
-JOB_TEST(four_mebibytes_are_the_most) {
+JOB_TEST(read_bytes_returns_at_most_four_mebibytes) {
   enum { LENGTH = MOST + 5 };
   char *bytes = malloc(LENGTH);
   assert_non_null(bytes);
@@ -108,7 +108,7 @@ JOB_TEST(what_cannot_be_read_is_told) {
 }
 
 /* Its size is said to be 0. */
-JOB_TEST(a_file_of_proc_has_what_it_has) {
+JOB_TEST(read_bytes_reads_files_of_proc) {
   const cJSON *result = job_run(job, kind_rows_step(job, READ "'/proc/self/comm'"));
   job_expect_part(job, result, "outputContent", "\"content\":\"");
   const char *content = job_text(result, "outputContent");

@@ -5,7 +5,7 @@
 #include "tests/support/kind_rows.h"
 
 /* The agent is killed at any moment, again and again, and the next one goes on. */
-JOB_TEST_NO_AGENT(each_is_answered_once_when_the_agent_is_killed) {
+JOB_TEST_NO_AGENT(read_only_steps_are_answered_once_after_kills) {
   enum { KILLS = 12, STEPS = 200 };
   kind_rows_file(job, "file", "content\n");
   const cJSON *steps[STEPS];

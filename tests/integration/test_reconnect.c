@@ -28,7 +28,7 @@ static cJSON *gated_step(struct job *job, const char *gate) {
   return marks_step(job, job_format(job, "echo one; gate %s; echo two", gate));
 }
 
-JOB_TEST(a_server_comes_back_while_idle) {
+JOB_TEST(an_idle_agent_reconnects_to_a_restarted_server) {
   job_run(job, job_step(job, "true", NULL));
   for (int round = 0; round < 3; round++) {
     job_restart_server(job);
@@ -37,7 +37,7 @@ JOB_TEST(a_server_comes_back_while_idle) {
   job_shut_down(job);
 }
 
-JOB_TEST(a_server_comes_back_while_a_step_runs) {
+JOB_TEST(a_step_survives_a_restart_of_the_server) {
   const cJSON *step = job_push_until(job, gated_step(job, ""), "one");
   job_restart_server(job);
   marks_open_gate(job, "");
@@ -47,7 +47,7 @@ JOB_TEST(a_server_comes_back_while_a_step_runs) {
   expect_to_go_on(job);
 }
 
-JOB_TEST(a_step_ends_while_there_is_no_server) {
+JOB_TEST(a_step_that_ends_during_an_outage_is_answered_afterwards) {
   const cJSON *step = job_push_until(job, gated_step(job, ""), "one");
   redis_server_kill(job->server);
   marks_open_gate(job, "");
@@ -62,7 +62,7 @@ static void drop_connections(struct job *job) {
   (void)job_ask_number(job, "CLIENT KILL TYPE normal SKIPME yes");
 }
 
-JOB_TEST(dropped_connections_come_back) {
+JOB_TEST(the_agent_restores_dropped_connections) {
   for (int round = 0; round < 3; round++) {
     const char *gate = job_format(job, "%d", round);
     const cJSON *step = job_push_until(job, gated_step(job, gate), "one");
@@ -93,7 +93,7 @@ static bool has_stalled(void *context) {
 }
 
 /* Nobody reads on while nobody acknowledges: the command waits, and the memory stays small. */
-JOB_TEST_NO_AGENT(a_frozen_server_holds_the_command_back) {
+JOB_TEST_NO_AGENT(a_frozen_server_blocks_the_command) {
   job_start_agent(job, "--events-maxlen", "0", NULL);
   /* By a name that no other run of this test has. */
   const char *seq = job_path(job, "seq");

@@ -20,7 +20,7 @@ static void put_inflight(struct job *job, const cJSON *step) {
   take(job);
 }
 
-JOB_TEST(the_running_step_is_answered_and_the_others_run) {
+JOB_TEST(the_next_agent_answers_the_started_step_and_runs_the_others) {
   job->schema_version = 2;
   const cJSON *running = counted_step(job, job_format(job, "exec %s", job_sleep(job, 600)));
   const cJSON *first = counted_step(job, "echo first");
@@ -48,7 +48,7 @@ static void kill_only_agent(struct job *job) {
   assert_int_equal(agent_process_wait(job->agent, WAIT_BOUND_MS), -SIGKILL);
 }
 
-JOB_TEST(the_interrupted_step_has_ended_before_it_is_answered) {
+JOB_TEST(an_interrupted_step_has_ended_before_it_is_answered) {
   const char *earlier = job_sleep(job, 600), *tagged = job_sleep(job, 600),
              *cleared = job_sleep(job, 600);
   job_run(job, job_script(job, job_format(job, "setsid %s >/dev/null 2>&1 &", earlier)));
@@ -71,7 +71,7 @@ JOB_TEST(the_interrupted_step_has_ended_before_it_is_answered) {
 }
 
 /* Also when it is of the same job id, at another server, and even of the same step. */
-JOB_TEST(what_a_living_agent_runs_is_left_alone) {
+JOB_TEST(the_next_agent_spares_processes_of_a_living_agent) {
   struct job *other = job_new(redis_server_start(NULL));
   strcpy(other->id, job->id);
   job_start_agent(other, NULL);
@@ -92,7 +92,7 @@ JOB_TEST(what_a_living_agent_runs_is_left_alone) {
   job_free(other);
 }
 
-JOB_TEST(one_agent_of_many_answers) {
+JOB_TEST(only_one_of_several_agents_answers_an_interrupted_step) {
   const cJSON *running = counted_step(job, job_format(job, "exec %s", job_sleep(job, 600)));
   job_push_until(job, running, "two");
   job_kill_agent(job);
@@ -128,7 +128,7 @@ static bool agent_is_forgotten(void *context) {
   return strstr(job_ask_text(context, "CLIENT LIST"), "name=sandbox:") == NULL;
 }
 
-JOB_TEST(what_was_taken_and_not_started_runs) {
+JOB_TEST(a_step_taken_but_not_started_runs) {
   const cJSON *step = counted_step(job, "true");
   job_run(job, job_step(job, "true", NULL));
   push_together(job, step, PAUSE);
@@ -147,7 +147,7 @@ JOB_TEST(what_was_taken_and_not_started_runs) {
 }
 
 /* It is over, and Redis does not know: then nobody does. */
-JOB_TEST(what_ended_and_was_not_told_is_interrupted) {
+JOB_TEST(a_step_that_ended_without_a_delivered_result_is_interrupted) {
   const cJSON *step = counted_step(job, "gate");
   job_push_until(job, step, "two");
   job_do(job, PAUSE);
@@ -161,7 +161,7 @@ JOB_TEST(what_ended_and_was_not_told_is_interrupted) {
   job_expect_nothing_left(job);
 }
 
-JOB_TEST(what_waited_when_the_agent_was_stopped_runs_later) {
+JOB_TEST(steps_that_waited_at_a_stop_run_later) {
   const cJSON *running = job_script(job, job_format(job, "exec %s", job_sleep(job, 600)));
   job_push(job, running);
   job_wait_event(job, running, "started", "sh");
@@ -177,7 +177,7 @@ JOB_TEST(what_waited_when_the_agent_was_stopped_runs_later) {
   job_expect_nothing_left(job);
 }
 
-JOB_TEST_NO_AGENT(every_kind_is_found) {
+JOB_TEST_NO_AGENT(the_next_agent_finds_each_kind_of_message) {
   const char *mark = job_path(job, "mark");
   const cJSON *run = job_step(job, "echo", "run", NULL);
   const cJSON *cancelled = job_step(job, "touch", mark, NULL);
@@ -206,7 +206,7 @@ JOB_TEST_NO_AGENT(every_kind_is_found) {
   job_expect_nothing_left(job);
 }
 
-JOB_TEST_NO_AGENT(one_that_is_too_large_is_refused_in_its_place) {
+JOB_TEST_NO_AGENT(a_payload_that_is_too_large_is_refused_in_its_turn) {
   const cJSON *before = job_step(job, "echo", "before", NULL);
   const cJSON *after = job_step(job, "echo", "after", NULL);
   put_inflight(job, before);
@@ -222,7 +222,7 @@ JOB_TEST_NO_AGENT(one_that_is_too_large_is_refused_in_its_place) {
   job_expect_nothing_left(job);
 }
 
-JOB_TEST_NO_AGENT(more_than_fit_into_the_agent_are_found) {
+JOB_TEST_NO_AGENT(the_next_agent_finds_more_steps_than_fit_into_memory) {
   enum { TAKEN = 150, PUSHED = 20 };
   const cJSON *steps[TAKEN + PUSHED];
   for (int i = 0; i < TAKEN + PUSHED; i++) {
@@ -236,7 +236,7 @@ JOB_TEST_NO_AGENT(more_than_fit_into_the_agent_are_found) {
 }
 
 /* Without its payload, without its events, with somebody else's. */
-JOB_TEST_NO_AGENT(a_started_step_is_answered_whatever_is_left_of_it) {
+JOB_TEST_NO_AGENT(a_started_step_is_answered_without_its_payload_or_events) {
   const cJSON *other = job_step(job, "echo", "other", NULL);
   put_inflight(job, other);
   job_do(job, "SET sandbox:%s:started lone", job->id);
@@ -249,7 +249,7 @@ JOB_TEST_NO_AGENT(a_started_step_is_answered_whatever_is_left_of_it) {
   job_expect_nothing_left(job);
 }
 
-JOB_TEST(a_step_that_was_lost_on_its_way_is_found) {
+JOB_TEST(the_agent_finds_a_step_lost_on_its_way) {
   job_run(job, job_step(job, "true", NULL));
   for (int round = 0; round < 5; round++) {
     const cJSON *step = job_step(job, "echo", "found", NULL);
@@ -260,7 +260,7 @@ JOB_TEST(a_step_that_was_lost_on_its_way_is_found) {
 }
 
 /* What runs, what waits and what was lost have the same bytes: only their number tells. */
-JOB_TEST(a_lost_one_is_told_from_its_equals) {
+JOB_TEST(a_lost_step_is_distinguished_from_equal_steps) {
   const cJSON *step = counted_step(job, "gate");
   job_push_until(job, step, "two");
   job_push(job, step);
@@ -311,7 +311,7 @@ static cJSON *endless_step(struct job *job, const char *name) {
                     job_format(job, "ran %s; echo %s; exec %s", name, name, job_sleep(job, 600)));
 }
 
-JOB_TEST_NO_AGENT(what_it_moved_runs_first) {
+JOB_TEST_NO_AGENT(a_step_moved_by_a_stray_request_runs_first) {
   redisContext *stray = leave_question(job);
   const cJSON *first = named_step(job, "first");
   const cJSON *second = named_step(job, "second");
@@ -325,7 +325,7 @@ JOB_TEST_NO_AGENT(what_it_moved_runs_first) {
 }
 
 /* The agent after that one knows which of the two was running. */
-JOB_TEST_NO_AGENT(nothing_runs_twice_when_the_agent_is_killed) {
+JOB_TEST_NO_AGENT(a_step_moved_by_a_stray_request_runs_at_most_once_after_a_kill) {
   redisContext *stray = leave_question(job);
   const cJSON *first = named_step(job, "first");
   const cJSON *second = endless_step(job, "second");
@@ -345,7 +345,7 @@ JOB_TEST_NO_AGENT(nothing_runs_twice_when_the_agent_is_killed) {
 }
 
 /* Who is in the way of the one that is to be removed is not removed in its place. */
-JOB_TEST_NO_AGENT(one_that_is_too_large_may_be_behind_it) {
+JOB_TEST_NO_AGENT(a_payload_that_is_too_large_may_follow_a_stray_step) {
   redisContext *stray = leave_question(job);
   const cJSON *first = named_step(job, "first");
   const cJSON *last = named_step(job, "last");
@@ -361,7 +361,7 @@ JOB_TEST_NO_AGENT(one_that_is_too_large_may_be_behind_it) {
 }
 
 /* It is the older agent's question that gets the first step. */
-JOB_TEST(it_may_be_that_of_an_agent_before_this_one) {
+JOB_TEST(the_stray_request_may_be_that_of_an_earlier_agent) {
   job_run(job, job_step(job, "true", NULL));
   wait_blocked(job, 1);
   struct agent_process *older = job_start_second_agent(job);

@@ -10,7 +10,7 @@
   "{'id':'1718100000000000000','command':'%s','args':null,'workDir':'/workspace','timeout':30,"    \
   "'target':'','_meta':{'trace_id':'x','span_id':'y','traceparent':'z'}}"
 
-SIDECAR_TEST(the_runner_gets_its_answer_and_nothing_remains) {
+SIDECAR_TEST(the_runner_gets_its_result_and_no_files_remain) {
   static const char *const id = "1718100000000000000";
   sidecar_start(sidecar, NULL);
   const cJSON *result = sidecar_dispatch(
@@ -43,7 +43,7 @@ SIDECAR_TEST(a_command_that_is_too_long_is_named_once) {
 }
 
 /* `CMD ["/usr/local/bin/tool-executor.sh"]`, and variables. */
-SIDECAR_TEST(its_name_is_enough_to_start_it) {
+SIDECAR_TEST(the_program_name_selects_the_frontend) {
   char program[96];
   (void)snprintf(program, sizeof program, "%s/tool-executor.sh", sidecar->path);
   char *path = realpath(agent_process_program(), NULL);
@@ -64,7 +64,7 @@ static void set_umask(const void *context) {
 }
 
 /* To the runner a result that it may not read is one that is not there. */
-SIDECAR_TEST(a_result_is_one_line_that_everybody_can_read) {
+SIDECAR_TEST(a_result_is_one_line_that_every_user_can_read) {
   struct stat file;
   sidecar_start(sidecar, &(struct agent_setup){.prepare = set_umask});
   sidecar_request(sidecar, "17", "{'command':'echo a; printf b'}");
@@ -78,7 +78,7 @@ SIDECAR_TEST(a_result_is_one_line_that_everybody_can_read) {
 
 #define TRACE "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-SIDECAR_TEST(the_trace_of_a_request_is_its_command_s) {
+SIDECAR_TEST(a_command_gets_the_trace_of_its_request) {
   sidecar_start(sidecar, NULL);
   sidecar_request(sidecar, "1",
                   "{'command':'echo $TRACEPARENT','_meta':{'traceparent':'" TRACE "'}}");
@@ -104,7 +104,7 @@ static void expect_rows(struct sidecar *sidecar, const struct row *rows, size_t 
     sidecar_expect(sidecar, formatted("%zu", i), rows[i].exit_code, rows[i].output, rows[i].errors);
 }
 
-SIDECAR_TEST(each_field_of_a_request) {
+SIDECAR_TEST(each_field_of_a_request_has_its_effect) {
   static const struct row rows[] = {
       {"{'command':'echo','args':['$WHO','a  b']}", 0, "me a b", ""},
       {"{'command':'echo','args':['x','a  b;','echo y']}", 0, "x a b\ny", ""},
@@ -125,7 +125,7 @@ SIDECAR_TEST(each_field_of_a_request) {
   expect_rows(sidecar, rows, sizeof rows / sizeof *rows);
 }
 
-SIDECAR_TEST(each_end_of_a_command) {
+SIDECAR_TEST(the_result_reports_how_the_command_ended) {
   static const struct row rows[] = {
       {"{'command':'exit 0'}", 0, "", ""},
       {"{'command':'exit 255'}", 255, "", ""},
@@ -163,7 +163,7 @@ static void expect_timeout(struct sidecar *sidecar, const char *id) {
   assert_string_equal(cJSON_GetObjectItem(result, "stdout")->valuestring, "up");
 }
 
-SIDECAR_TEST(a_deadline_is_124_whatever_the_command_does) {
+SIDECAR_TEST(a_deadline_has_the_exit_code_124) {
   static const char *const scripts[] = {"sleep 60", "trap \\\"exit 0\\\" TERM; sleep 60 & wait",
                                         "trap \\\"\\\" TERM; while :; do sleep 1; done"};
   sidecar_start(sidecar, NULL);
@@ -191,7 +191,7 @@ SIDECAR_TEST(timeouts_have_a_default_and_a_maximum) {
   }
 }
 
-SIDECAR_TEST(the_target_decides_whose_it_is) {
+SIDECAR_TEST(the_target_selects_the_agent) {
   static const char *const settings[] = {"SYMPOZIUM_SKILL_PACK=K8s-Ops", NULL};
   sidecar_start(sidecar, &(struct agent_setup){.environment = settings});
   sidecar_request(sidecar, "other", "{'command':'echo no','target':'echotool'}");
@@ -217,14 +217,14 @@ SIDECAR_TEST(without_a_workspace_commands_run_where_the_agent_is) {
   sidecar_expect(sidecar, "2", 0, there ? "/workspace" : "/usr", "");
 }
 
-SIDECAR_TEST(the_directory_of_requests_that_name_none_can_be_set) {
+SIDECAR_TEST(a_variable_sets_the_default_directory) {
   static const char *const settings[] = {"SANDBOX_WORKDIR=/usr", NULL};
   sidecar_start(sidecar, &(struct agent_setup){.environment = settings});
   sidecar_request(sidecar, "1", "{'command':'pwd'}");
   sidecar_expect(sidecar, "1", 0, "/usr", "");
 }
 
-SIDECAR_TEST(a_secret_s_file_is_read_for_each_command) {
+SIDECAR_TEST(the_file_of_a_secret_is_read_for_each_command) {
   tree_make(sidecar->tree, "token=first");
   const char *const settings[] = {
       formatted("SANDBOX_ENV_FILES=GH_TOKEN=%s:NONE=/no/where", tree_path(sidecar->tree, "token")),
@@ -238,7 +238,7 @@ SIDECAR_TEST(a_secret_s_file_is_read_for_each_command) {
   assert_int_equal(agent_process_count_log(sidecar->agent, "commands have no NONE"), 1);
 }
 
-SIDECAR_TEST(its_log_shows_no_command) {
+SIDECAR_TEST(the_log_does_not_show_commands) {
   sidecar_start(sidecar, NULL);
   sidecar_request(sidecar, "1", "{'command':'echo secret; exit 3','workDir':'/tmp'}");
   sidecar_request(sidecar, "2", "{'argv':['no-such-secret'],'workDir':'/tmp'}");
@@ -253,7 +253,7 @@ SIDECAR_TEST(its_log_shows_no_command) {
   assert_int_equal(agent_process_count_log(sidecar->agent, "\n"), 6);
 }
 
-SIDECAR_TEST(a_verbose_log_shows_them) {
+SIDECAR_TEST(a_verbose_log_shows_commands) {
   static const char *const arguments[] = {"--verbose", NULL};
   sidecar_start(sidecar, &(struct agent_setup){.arguments = arguments});
   sidecar_request(sidecar, "1", "{'command':'echo','args':['x'],'workDir':'/tmp'}");
@@ -262,7 +262,7 @@ SIDECAR_TEST(a_verbose_log_shows_them) {
 }
 
 /* However many other names there are. */
-SIDECAR_TEST(a_queue_is_worked_off_in_order) {
+SIDECAR_TEST(requests_run_in_order) {
   enum { REQUESTS = 40, OTHERS = 50 };
   static const char *const arguments[] = {"--concurrency=1", NULL};
   char order[96];
@@ -287,8 +287,8 @@ SIDECAR_TEST(a_queue_is_worked_off_in_order) {
 }
 
 /* What a command reads is held in a file in memory, not twice by the agent. */
-TEST_WITH_IF(agent_process_is_shipped(), struct sidecar *sidecar, large_inputs_take_little_memory,
-             sidecar_set_up, sidecar_tear_down) {
+TEST_WITH_IF(agent_process_is_shipped(), struct sidecar *sidecar,
+             large_inputs_take_little_memory_of_the_agent, sidecar_set_up, sidecar_tear_down) {
   enum { REQUESTS = 16, INPUT = 4000000, PEAK_MAX_KIB = 40 * 1024 };
   static const char *const arguments[] = {"--concurrency=16", NULL};
   sidecar_start(sidecar, &(struct agent_setup){.arguments = arguments});
@@ -309,7 +309,7 @@ TEST_WITH_IF(agent_process_is_shipped(), struct sidecar *sidecar, large_inputs_t
   assert_in_range(peak, 0, PEAK_MAX_KIB);
 }
 
-SIDECAR_TEST(sixteen_run_at_once_and_no_more) {
+SIDECAR_TEST(at_most_sixteen_requests_run_at_once) {
   tree_make(sidecar->tree, "tools/ gate|");
   char gate[96];
   (void)snprintf(gate, sizeof gate, "%s/gate", sidecar->path);

@@ -21,7 +21,7 @@ static void expect_service(struct sidecar *sidecar, const char *id) {
 /* --- requests that are not whole ------------------------------------------------------------- */
 
 /* The runner creates the file, and writes it then. */
-SIDECAR_TEST(an_empty_request_is_not_run_and_waited_for) {
+SIDECAR_TEST(the_agent_waits_until_a_request_is_complete) {
   sidecar_start(sidecar, NULL);
   int fd =
       open(sidecar_path(sidecar, sidecar_request_name("1")), O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
@@ -37,7 +37,7 @@ SIDECAR_TEST(an_empty_request_is_not_run_and_waited_for) {
   sidecar_expect(sidecar, "1", 0, "whole", "");
 }
 
-SIDECAR_TEST(half_a_request_is_answered_in_the_end) {
+SIDECAR_TEST(an_incomplete_request_is_answered_after_5_s) {
   sidecar_start(sidecar, NULL);
   int64_t begin_ms = wait_now_ms();
   sidecar_write(sidecar, sidecar_request_name("0"), "", 0);
@@ -49,7 +49,7 @@ SIDECAR_TEST(half_a_request_is_answered_in_the_end) {
 }
 
 /* Its writer has it open: what is there may be the middle of a rewrite. */
-SIDECAR_TEST(what_is_not_json_is_answered_also_when_nobody_closes_it) {
+SIDECAR_TEST(invalid_json_is_answered_even_if_the_file_stays_open) {
   sidecar_start(sidecar, NULL);
   int fd =
       open(sidecar_path(sidecar, sidecar_request_name("1")), O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
@@ -76,7 +76,7 @@ SIDECAR_TEST(a_request_that_is_too_long_is_refused) {
 }
 
 /* A hard link tells inotify nothing that counts. */
-SIDECAR_TEST(a_request_that_appears_without_being_written_is_found) {
+SIDECAR_TEST(a_request_that_appears_as_a_hard_link_is_found) {
   sidecar_start(sidecar, NULL);
   sidecar_write(sidecar, "tools/other", quoted("{'command':'echo x'}"), 20);
   assert_int_equal(
@@ -96,7 +96,7 @@ static unsigned long long bytes_read(const struct sidecar *sidecar) {
 }
 
 /* However often it is looked for: when it has come, and before it is answered. */
-SIDECAR_TEST(a_request_that_does_not_change_is_not_read_again) {
+SIDECAR_TEST(an_unchanged_request_is_not_read_again) {
   enum { LENGTH = 4 * 1024 * 1024 };
   char *text = calloc(1, LENGTH);
   assert_non_null(text);
@@ -118,7 +118,7 @@ SIDECAR_TEST(a_request_that_does_not_change_is_not_read_again) {
 
 /* --- requests that are no files -------------------------------------------------------------- */
 
-SIDECAR_TEST(what_is_no_regular_file_is_ignored_and_logged_once) {
+SIDECAR_TEST(a_request_that_is_not_a_regular_file_is_ignored_and_logged_once) {
   tree_make(sidecar->tree, "victim={} tools/ tools/exec-request-f.json| tools/exec-request-d.json/ "
                            "tools/exec-request-l.json>../victim tools/exec-request-n.json>none");
   sidecar_start(sidecar, NULL);
@@ -138,7 +138,7 @@ SIDECAR_TEST(what_is_no_regular_file_is_ignored_and_logged_once) {
   assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 0);
 }
 
-SIDECAR_TEST(a_name_that_is_no_text_is_ignored) {
+SIDECAR_TEST(a_request_with_an_invalid_name_is_ignored) {
   sidecar_start(sidecar, NULL);
   sidecar_request(sidecar, "\xFF", "{'command':'true'}");
   sidecar_request(sidecar, "a\nb", "{'command':'true'}");
@@ -160,7 +160,7 @@ static bool has_forgotten_all(void *context) {
 }
 
 /* More than a scan goes over in a turn. */
-SIDECAR_TEST(however_many_vanish_they_are_forgotten) {
+SIDECAR_TEST(the_agent_forgets_requests_that_vanish) {
   enum { REQUESTS = 1500 };
   sidecar_start(sidecar, NULL);
   for (int i = 0; i < REQUESTS; i++)
@@ -179,7 +179,7 @@ static int make_unreadable(void *context, struct error *error) {
 }
 
 /* As another user of the pod may write it. */
-SIDECAR_TEST(a_request_that_cannot_be_read_is_told_and_read_when_it_can) {
+SIDECAR_TEST(an_unreadable_request_is_logged_and_read_later) {
   struct error error;
   assert_int_equal(chmod(sidecar->path, 0777), 0);
   sidecar_start(sidecar, &(struct agent_setup){.uid = NOBODY});
@@ -190,7 +190,7 @@ SIDECAR_TEST(a_request_that_cannot_be_read_is_told_and_read_when_it_can) {
                  "tool-executor: command: expected a non-empty string, got nothing");
 }
 
-SIDECAR_TEST(what_others_keep_there_is_never_touched) {
+SIDECAR_TEST(the_agent_does_not_touch_files_of_others) {
   tree_make(sidecar->tree,
             "tools/ tools/mcp-tools.json=[] tools/mcp-request-1.json=x tools/.agent=x "
             "tools/exec-result-1718100000000000001.json=bus tools/.claim-script/ "
@@ -205,7 +205,7 @@ SIDECAR_TEST(what_others_keep_there_is_never_touched) {
 /* --- results --------------------------------------------------------------------------------- */
 
 /* A script opens its `.tmp` with `>`, and writes where a link leads. */
-SIDECAR_TEST(no_link_is_followed_to_write_a_result) {
+SIDECAR_TEST(a_result_is_not_written_through_a_link) {
   tree_make(sidecar->tree, "victim=old tools/ tools/exec-result-1.json>../victim "
                            "tools/exec-result-1.json.tmp>../victim");
   sidecar_start(sidecar, NULL);
@@ -252,7 +252,7 @@ SIDECAR_TEST(output_is_cut_between_characters) {
   assert_int_equal(strlen(cJSON_GetObjectItem(result, "stdout")->valuestring), 51200);
 }
 
-SIDECAR_TEST(bytes_that_are_no_text_are_replaced_and_nul_is_dropped) {
+SIDECAR_TEST(invalid_utf8_is_replaced_and_nul_is_dropped) {
   sidecar_start(sidecar, NULL);
   sidecar_request(sidecar, "1", "{'command':'printf `a\\\\0b\\\\377c\\\\r\\\\n\\\\n`'}");
   sidecar_expect(sidecar, "1", 0,
@@ -262,7 +262,7 @@ SIDECAR_TEST(bytes_that_are_no_text_are_replaced_and_nul_is_dropped) {
 }
 
 /* The whole directory has 64 KiB; somebody else fills it. */
-SIDECAR_TEST(without_space_a_result_is_cut_and_without_any_it_waits) {
+SIDECAR_TEST(a_full_file_system_shortens_or_delays_a_result) {
   sidecar_mount(sidecar, "size=64k");
   sidecar_start(sidecar, NULL);
   sidecar_request(sidecar, "1", "{'command':'yes | head -c 51000; yes | head -c 51000 >&2'}");
@@ -284,7 +284,7 @@ static bool has_result_after_event(void *context) {
 }
 
 /* Where something happens all the time, it is tried again nevertheless. */
-SIDECAR_TEST(a_result_that_waits_for_space_is_not_put_off_by_events) {
+SIDECAR_TEST(events_do_not_delay_a_result_that_waits_for_space) {
   sidecar_mount(sidecar, "size=64k");
   sidecar_start(sidecar, NULL);
   sidecar_write(sidecar, "tools/busy", "", 0);
@@ -298,7 +298,7 @@ SIDECAR_TEST(a_result_that_waits_for_space_is_not_put_off_by_events) {
 
 /* --- the directory --------------------------------------------------------------------------- */
 
-SIDECAR_TEST(a_directory_that_is_deleted_is_made_again) {
+SIDECAR_TEST(the_agent_makes_a_deleted_directory_again) {
   sidecar_start(sidecar, NULL);
   expect_service(sidecar, "1");
   assert_int_equal(rename(sidecar_path(sidecar, "tools"), sidecar_path(sidecar, "before")), 0);
@@ -317,7 +317,7 @@ SIDECAR_TEST(a_directory_that_is_deleted_is_made_again) {
   expect_service(sidecar, "3");
 }
 
-SIDECAR_TEST(a_directory_that_is_missing_ends_it) {
+SIDECAR_TEST(a_missing_directory_ends_the_agent) {
   sidecar->agent = sidecar_spawn(
       sidecar, &(struct agent_setup){.arguments = (const char *[]){"--verbose", NULL}});
   agent_process_wait_log(sidecar->agent, "started");
@@ -328,7 +328,7 @@ SIDECAR_TEST(a_directory_that_is_missing_ends_it) {
   agent_process_wait_log(sidecar->agent, "/none: No such file or directory");
 }
 
-SIDECAR_TEST(a_tools_that_cannot_be_made_ends_it) {
+SIDECAR_TEST(a_directory_that_cannot_be_made_ends_the_agent) {
   assert_int_equal(chmod(sidecar->path, 0755), 0);
   sidecar->agent = sidecar_spawn(sidecar, &(struct agent_setup){.uid = NOBODY});
   assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 3);
@@ -336,7 +336,7 @@ SIDECAR_TEST(a_tools_that_cannot_be_made_ends_it) {
 }
 
 /* Where it lacks descriptors, it serves when it has some. */
-SIDECAR_TEST(what_it_lacks_for_a_time_loses_no_request) {
+SIDECAR_TEST(a_temporary_lack_of_descriptors_loses_no_request) {
   sidecar_start(sidecar, NULL);
   struct rlimit before;
   pid_t agent = agent_process_pid(sidecar->agent);
@@ -350,7 +350,7 @@ SIDECAR_TEST(what_it_lacks_for_a_time_loses_no_request) {
 }
 
 /* Indistinguishable from "claimed" for the script, which is silent for ever. */
-SIDECAR_TEST(a_claim_that_is_refused_is_told_once_and_tried_again) {
+SIDECAR_TEST(a_refused_claim_is_logged_once_and_tried_again) {
   tree_make_directory(sidecar->tree, "tools", 0755);
   assert_int_equal(chmod(sidecar->path, 0755), 0);
   sidecar_request(sidecar, "1", "{'command':'echo x'}");
@@ -362,7 +362,7 @@ SIDECAR_TEST(a_claim_that_is_refused_is_told_once_and_tried_again) {
 }
 
 /* The claim of one that was cancelled while it could not be removed. */
-SIDECAR_TEST(a_claim_that_remains_does_not_hold_up_a_new_request_of_its_name) {
+SIDECAR_TEST(a_leftover_claim_does_not_block_a_new_request) {
   static const char *const arguments[] = {"--concurrency=1", NULL};
   assert_int_equal(chmod(sidecar->path, 0777), 0);
   sidecar_start(sidecar, &(struct agent_setup){.uid = NOBODY, .arguments = arguments});
@@ -409,7 +409,7 @@ static void expect_service_without(struct sidecar *sidecar, const struct refused
 }
 
 /* As many as a user may have, and every pod's user is the same. */
-SIDECAR_TEST(without_inotify_it_looks_by_itself) {
+SIDECAR_TEST(the_agent_polls_without_inotify) {
   expect_service_without(sidecar, &(struct refused_call){SYS_inotify_init1, EMFILE});
   assert_int_equal(agent_process_count_log(sidecar->agent, "inotify: "), 1);
   sidecar_request(sidecar, "long", "{'command':'sleep 600.076'}");
@@ -421,7 +421,7 @@ SIDECAR_TEST(without_inotify_it_looks_by_itself) {
 }
 
 /* Nothing tells that the request is gone before its result is written. */
-SIDECAR_TEST(without_inotify_what_is_deleted_is_not_answered_either) {
+SIDECAR_TEST(the_agent_does_not_answer_deleted_requests_without_inotify) {
   sidecar_start(sidecar, &(struct agent_setup){
                              .prepare = refuse_call,
                              .prepare_context = &(struct refused_call){SYS_inotify_init1, EMFILE}});
@@ -433,12 +433,12 @@ SIDECAR_TEST(without_inotify_what_is_deleted_is_not_answered_either) {
   assert_false(sidecar_has(sidecar, sidecar_result_name("1")));
 }
 
-SIDECAR_TEST(without_watches_it_looks_by_itself) {
+SIDECAR_TEST(the_agent_polls_without_inotify_watches) {
   expect_service_without(sidecar, &(struct refused_call){SYS_inotify_add_watch, ENOSPC});
 }
 
 /* Its reader may be another user: a file that stays its writer's is no answer. */
-SIDECAR_TEST(a_result_that_others_cannot_read_is_not_given) {
+SIDECAR_TEST(a_result_that_others_cannot_read_is_not_written) {
   sidecar_start(
       sidecar, &(struct agent_setup){.prepare = refuse_call,
                                      .prepare_context = &(struct refused_call){SYS_fchmod, EPERM}});
@@ -447,7 +447,7 @@ SIDECAR_TEST(a_result_that_others_cannot_read_is_not_given) {
   assert_false(sidecar_has(sidecar, sidecar_result_name("1")));
 }
 
-SIDECAR_TEST(without_renameat2_claims_are_made_in_place) {
+SIDECAR_TEST(the_agent_claims_requests_without_renameat2) {
   expect_service_without(sidecar, &(struct refused_call){SYS_renameat2, EINVAL});
 }
 

@@ -14,7 +14,7 @@
 
 /* --- claims ---------------------------------------------------------------------------------- */
 
-SIDECAR_TEST(of_two_agents_one_runs_a_request) {
+SIDECAR_TEST(only_one_of_two_agents_runs_a_request) {
   enum { REQUESTS = 60 };
   struct agent_process *other = sidecar_spawn(sidecar, NULL);
   agent_process_wait_log(other, "started");
@@ -38,7 +38,7 @@ SIDECAR_TEST(of_two_agents_one_runs_a_request) {
 
 /* The scripts of other sidecars in the pod, with the timeout(1) of coreutils and that of
    busybox. */
-SIDECAR_TEST(beside_scripts_each_request_runs_once) {
+SIDECAR_TEST(each_request_runs_once_beside_scripts) {
   enum { REQUESTS = 40 };
   static const char *const limits[] = {"timeout", "busybox timeout"};
   struct agent_process *scripts[2];
@@ -63,7 +63,7 @@ SIDECAR_TEST(beside_scripts_each_request_runs_once) {
     agent_process_free(scripts[i]);
 }
 
-SIDECAR_TEST(what_a_script_has_claimed_is_the_script_s) {
+SIDECAR_TEST(the_agent_does_not_run_requests_claimed_by_a_script) {
   tree_make(sidecar->tree, "tools/ tools/.claim-1/");
   sidecar_request(sidecar, "1", "{'command':'echo no'}");
   sidecar_start(sidecar, NULL);
@@ -82,7 +82,7 @@ SIDECAR_TEST(what_a_script_has_claimed_is_the_script_s) {
   assert_true(sidecar_has(sidecar, sidecar_claim_name("2")));
 }
 
-SIDECAR_TEST(what_is_answered_already_is_not_run) {
+SIDECAR_TEST(the_agent_does_not_run_answered_requests) {
   tree_make(sidecar->tree, "tools/ tools/exec-result-1.json={}");
   sidecar_request(sidecar, "1", "{'command':'echo no'}");
   sidecar_start(sidecar, NULL);
@@ -93,7 +93,7 @@ SIDECAR_TEST(what_is_answered_already_is_not_run) {
 }
 
 /* The runner does not write again, but somebody may: it is one request. */
-SIDECAR_TEST(a_request_that_is_written_again_does_not_run_again) {
+SIDECAR_TEST(a_rewritten_request_does_not_run_again) {
   sidecar_start(sidecar, NULL);
   sidecar_request(sidecar, "1", "{'command':'echo first'}");
   sidecar_expect(sidecar, "1", 0, "first", "");
@@ -110,7 +110,7 @@ SIDECAR_TEST(a_request_that_is_written_again_does_not_run_again) {
 
 /* --- restart --------------------------------------------------------------------------------- */
 
-SIDECAR_TEST(after_a_restart_what_ran_is_answered_and_not_run_again) {
+SIDECAR_TEST(a_restarted_agent_answers_claimed_requests_without_running_them) {
   const char *const arguments[] = {"--concurrency=1", NULL};
   const struct agent_setup setup = {.arguments = arguments};
   sidecar_start(sidecar, &setup);
@@ -141,7 +141,7 @@ SIDECAR_TEST(after_a_restart_what_ran_is_answered_and_not_run_again) {
   assert_int_equal(agent_process_count_log(sidecar->agent, "exec ["), 0);
 }
 
-SIDECAR_TEST(an_agent_that_lives_answers_for_one_that_died) {
+SIDECAR_TEST(a_living_agent_answers_for_a_dead_one) {
   struct agent_process *other = sidecar_spawn(sidecar, NULL);
   agent_process_wait_log(other, "started");
   sidecar_request(sidecar, "1", "{'command':'exec sleep 600.078'}");
@@ -160,7 +160,7 @@ SIDECAR_TEST(an_agent_that_lives_answers_for_one_that_died) {
 
 /* --- cancel ---------------------------------------------------------------------------------- */
 
-SIDECAR_TEST(a_request_that_vanishes_is_cancelled) {
+SIDECAR_TEST(a_deleted_request_is_cancelled) {
   const char *const arguments[] = {"--concurrency=1", NULL};
   sidecar_start(sidecar, &(struct agent_setup){.arguments = arguments});
   sidecar_request(sidecar, "1", "{'command':'setsid sleep 600.081 & sleep 600.082'}");
@@ -178,7 +178,7 @@ SIDECAR_TEST(a_request_that_vanishes_is_cancelled) {
   assert_int_equal(tree_count(sidecar->tree, "tools"), 4);
 }
 
-SIDECAR_TEST(a_new_request_of_a_cancelled_one_s_name_runs) {
+SIDECAR_TEST(a_new_request_may_reuse_the_name_of_a_cancelled_one) {
   sidecar_start(sidecar, NULL);
   sidecar_request(sidecar, "1", "{'command':'trap \\\"\\\" TERM; sleep 600.083; echo no'}");
   assert_true(proc_wait_for("sleep 600.083", WAIT_BOUND_MS) > 0);
@@ -190,7 +190,7 @@ SIDECAR_TEST(a_new_request_of_a_cancelled_one_s_name_runs) {
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-SIDECAR_TEST(with_done_at_the_start_nothing_runs) {
+SIDECAR_TEST(no_request_runs_if_done_exists_at_the_start) {
   tree_make(sidecar->tree, "done=done tools/");
   sidecar_request(sidecar, "1", "{'command':'echo no'}");
   sidecar->agent = sidecar_spawn(sidecar, NULL);
@@ -199,7 +199,7 @@ SIDECAR_TEST(with_done_at_the_start_nothing_runs) {
   assert_int_equal(tree_count(sidecar->tree, "tools"), 1);
 }
 
-SIDECAR_TEST(a_directory_named_done_is_not_done) {
+SIDECAR_TEST(a_directory_named_done_is_ignored) {
   tree_make(sidecar->tree, "done/");
   sidecar_start(sidecar, NULL);
   sidecar_request(sidecar, "1", "{'command':'echo x'}");
@@ -219,7 +219,7 @@ static int64_t ms_between(struct sidecar *sidecar, const char *first, const char
 /* The first request ends by itself within the second that it has. If the machine stands still for
    that long, the request is told to end, but not before. The second obeys SIGTERM, the third does
    not. */
-SIDECAR_TEST(at_done_what_runs_may_end_and_is_ended) {
+SIDECAR_TEST(at_done_running_requests_have_a_second_and_are_then_ended) {
   static const char *const settings[] = {"SANDBOX_CONCURRENCY=3", NULL};
   sidecar_start(sidecar, &(struct agent_setup){.environment = settings});
   sidecar_request(sidecar, "1",
@@ -248,7 +248,7 @@ SIDECAR_TEST(at_done_what_runs_may_end_and_is_ended) {
   assert_int_equal(proc_find("sleep 600.085"), 0);
 }
 
-SIDECAR_TEST(a_signal_stops_what_runs_and_answers_it) {
+SIDECAR_TEST(a_signal_ends_and_answers_all_requests) {
   static const char *const settings[] = {"SANDBOX_CONCURRENCY=2", NULL};
   sidecar_start(sidecar, &(struct agent_setup){.environment = settings});
   sidecar_request(sidecar, "1", "{'command':'echo out; echo err >&2; exec sleep 600.086'}");
@@ -267,7 +267,7 @@ SIDECAR_TEST(a_signal_stops_what_runs_and_answers_it) {
 
 /* As process 1 of a container that keeps to the restricted standard, in a directory of which only
    the group is its own. */
-SIDECAR_TEST(in_a_pod_it_serves_and_ends) {
+SIDECAR_TEST(the_agent_serves_and_exits_in_a_restricted_pod) {
   const struct container pod = {.restricted = true};
   assert_int_equal(chown(sidecar->path, 0, CONTAINER_USER), 0);
   assert_int_equal(chmod(sidecar->path, 02777), 0);

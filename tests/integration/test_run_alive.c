@@ -125,27 +125,27 @@ static void expect_left(struct agents *agents, int which, int expected, int cycl
     job_fail(job, "it left after %lld ms", (long long)idle);
 }
 
-TEST(one_that_is_alive_is_waited_for) {
+TEST(an_idle_agent_stays_while_its_run_is_listed) {
   expect_left(*state, GOES_ON, 2, 2, ALIVE);
   expect_left(*state, GOES_ON, 2, 2, "run run-7 is not in " RUNS);
 }
 
-TEST(one_that_is_not_there_is_not) {
+TEST(an_idle_agent_exits_if_its_run_is_not_listed) {
   expect_left(*state, BY_VARIABLE, 2, 1, "run run-7 is not in " RUNS);
 }
 
 /* An error, or a Redis that is away, is no "no". */
-TEST(one_of_which_nothing_is_known_is_waited_for) {
+TEST(an_idle_agent_stays_while_redis_does_not_know) {
   expect_left(*state, OTHER_TYPE, 2, 2, "WRONGTYPE");
   expect_left(*state, OTHER_TYPE, 2, 2, "run run-7 is not in " RUNS);
   expect_left(*state, AWAY, 128 + SIGTERM, 1, UNKNOWN);
 }
 
-TEST(a_step_can_follow) {
+TEST(a_step_may_follow_the_idle_limit) {
   expect_left(*state, STEP_FOLLOWS, 0, 1, ALIVE);
 }
 
-TEST(the_set_may_be_at_another_node) {
+TEST(the_set_of_runs_may_be_at_another_node) {
   expect_left(*state, IN_CLUSTER, 2, 2, ALIVE);
 }
 

@@ -58,21 +58,21 @@ ROOT_TEST(a_command_runs_in_an_empty_root) {
 }
 
 /* A name needs no resolver's files for what every machine calls itself. */
-ROOT_TEST(localhost_is_known_without_a_hosts_file) {
+ROOT_TEST(localhost_resolves_without_a_hosts_file) {
   start_in_root(job, job_format(job, "redis://%slocalhost:%d", redis_server_login(),
                                 redis_server_port(job->server)));
   job_expect_result(job, job_run(job, job_step(job, "/command", NULL)), 0, NULL, "in /\n");
   job_shut_down(job);
 }
 
-ROOT_TEST(a_unix_socket_inside_of_it_will_do) {
+ROOT_TEST(the_agent_connects_to_a_unix_socket_in_the_root) {
   assert_int_equal(link(redis_server_socket(job->server), job_path(job, "root/redis.sock")), 0);
   start_in_root(job, "unix:///redis.sock");
   job_expect_result(job, job_run(job, job_step(job, "/command", NULL)), 0, NULL, "in /\n");
   job_shut_down(job);
 }
 
-ROOT_TEST(work_is_where_commands_run) {
+ROOT_TEST(commands_run_in_work_by_default) {
   assert_int_equal(mkdir(job_path(job, "root/work"), 0755), 0);
   start_in_root(job, job->url);
   job_expect_result(job, job_run(job, job_step(job, "/command", NULL)), 0, NULL, "in /work\n");
@@ -85,7 +85,7 @@ ROOT_TEST(work_is_where_commands_run) {
 }
 
 /* Without /proc the step's tag can not be read; its group can still be ended. */
-ROOT_TEST(a_deadline_holds_in_an_empty_root) {
+ROOT_TEST(a_deadline_ends_a_command_in_an_empty_root) {
   start_in_root(job, job->url);
   cJSON *step =
       job_step(job, "/agent", "--redis-url", "redis://127.0.0.1:1", "--job-id", "x", NULL);
@@ -96,8 +96,8 @@ ROOT_TEST(a_deadline_holds_in_an_empty_root) {
 }
 
 /* That the root is as empty as it is meant to be: what has an interpreter does not find it. */
-TEST_WITH_IF(!agent_process_is_shipped(), struct job *job, a_dynamic_program_does_not_run_there,
-             setup, job_teardown) {
+TEST_WITH_IF(!agent_process_is_shipped(), struct job *job,
+             a_dynamic_program_does_not_run_in_an_empty_root, setup, job_teardown) {
   start_in_root(job, job->url);
   assert_int_equal(agent_process_wait(job->agent, WAIT_BOUND_MS), AGENT_PROCESS_NO_START);
 }

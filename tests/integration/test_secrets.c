@@ -29,7 +29,7 @@ static void expect_nowhere(struct job *job, const char *part) {
     job_fail(job, "%s is in the log", part);
 }
 
-JOB_TEST_NO_AGENT(a_secret_is_in_no_event_no_result_and_no_log) {
+JOB_TEST_NO_AGENT(a_secret_is_masked_in_events_results_and_log) {
   job_start_agent(job, "--verbose", NULL);
   const cJSON *step = secret_script(job, "echo a $GIT_TOKEN b; echo x$GIT_TOKEN >&2; exit 3");
   const cJSON *result = job_run(job, step);
@@ -39,7 +39,7 @@ JOB_TEST_NO_AGENT(a_secret_is_in_no_event_no_result_and_no_log) {
   expect_nowhere(job, "tr0ub4");
 }
 
-JOB_TEST(it_is_found_in_the_forms_in_which_programs_print_it) {
+JOB_TEST(a_secret_is_masked_in_its_encoded_forms) {
   static const char script[] =
       "printf %s \"$GIT_TOKEN\" | base64; printf 'user:%s' \"$GIT_TOKEN\" | base64; "
       "echo 'tr0ub4dor%263 tr0ub4dor&amp;3 tr0ub4dor\\u00263 tr0ub4dor\\u0026\\u0033'";
@@ -49,14 +49,14 @@ JOB_TEST(it_is_found_in_the_forms_in_which_programs_print_it) {
 }
 
 /* Bytes come one by one, in several reads. */
-JOB_TEST(it_is_found_across_reads) {
+JOB_TEST(a_secret_is_masked_across_reads) {
   const cJSON *result = job_run(
       job, secret_script(job, "for i in tr0 ub4 dor '&3'; do printf %s \"$i\"; sleep 0.05; done; "
                               "echo .; printf tr0ub4"));
   job_expect_result(job, result, 0, NULL, "***.\ntr0ub4\n");
 }
 
-JOB_TEST(what_makes_a_line_is_not_held_back) {
+JOB_TEST(a_partial_match_does_not_delay_output) {
   const cJSON *step = secret_script(job, "echo tr0ub4dor; printf tr0ub4; sleep 600");
   job_push(job, step);
   job_wait_event(job, step, "stdout", "tr0ub4dor");
@@ -64,7 +64,7 @@ JOB_TEST(what_makes_a_line_is_not_held_back) {
   job_expect_part(job, job_result_of(job, step), "outputContent", "tr0ub4dor\ntr0ub4");
 }
 
-JOB_TEST(it_is_masked_until_the_agent_ends) {
+JOB_TEST(a_secret_is_masked_until_the_agent_exits) {
   run_quietly(job);
   const char *path = job_write(job, "dot_env", "TOKEN=" SECRET "\n", 0644);
   const cJSON *result = job_run(job, job_step(job, "cat", path, NULL));
@@ -77,7 +77,7 @@ JOB_TEST(it_is_masked_until_the_agent_ends) {
   job_expect_result(job, result, 0, NULL, "TOKEN=***\n");
 }
 
-JOB_TEST(its_name_may_be_one_of_the_agents_variables) {
+JOB_TEST(a_secret_may_be_a_variable_of_the_agent) {
   const char *const environment[] = {"DEPLOY_KEY=k3y-of-the-agent", NULL};
   job_shut_down(job);
   job->setup.environment = environment;
@@ -88,7 +88,7 @@ JOB_TEST(its_name_may_be_one_of_the_agents_variables) {
 }
 
 /* Nothing gets it: it is what is not to be shown. */
-JOB_TEST(a_step_that_is_no_command_may_have_the_variable) {
+JOB_TEST(a_file_step_may_have_secrets) {
   const char *path = job_write(job, "dot_env", "TOKEN=" SECRET "\n", 0644);
   const cJSON *result = job_run(
       job, job_own(job, cJSON_Parse(job_json(job,
@@ -99,7 +99,7 @@ JOB_TEST(a_step_that_is_no_command_may_have_the_variable) {
   job_expect_result(job, result, 0, NULL, "TOKEN=***\n");
 }
 
-JOB_TEST(a_name_that_is_no_variable_refuses_the_step) {
+JOB_TEST(a_secret_without_its_variable_refuses_the_step) {
   cJSON *step = job_script(job, "echo on");
   cJSON *names = cJSON_AddArrayToObject(step, "secrets");
   cJSON_AddItemToArray(names, cJSON_CreateString("PATH"));
@@ -109,7 +109,7 @@ JOB_TEST(a_name_that_is_no_variable_refuses_the_step) {
   assert_string_equal(job_text(cJSON_GetObjectItem(result, "end"), "cause"), "refused");
 }
 
-JOB_TEST(what_cannot_be_masked_is_named) {
+JOB_TEST(variables_that_cannot_be_masked_are_named) {
   const cJSON *step = with_secret(job_script(job, "echo $GIT_TOKEN"), "short");
   job_expect_result(job, job_run(job, step), 0, NULL, "short\n");
   assert_non_null(strstr(job_raw_events(job), "\"seq\":1,\"notMasked\":[\"GIT_TOKEN\"]}"));
@@ -135,7 +135,7 @@ JOB_TEST_NO_AGENT(variables_that_match_a_pattern_are_masked) {
 
 /* --- what the agent itself says of a step ----------------------------------------------------- */
 
-JOB_TEST_NO_AGENT(no_command_shows_it_where_it_is_cut_either) {
+JOB_TEST_NO_AGENT(a_shortened_command_does_not_show_a_secret) {
   job_start_agent(job, "--verbose", NULL);
   run_quietly(job);
   for (int before = 60; before < 420; before += 5) {
@@ -157,7 +157,7 @@ static void expect_masked_reason(struct job *job, const cJSON *result) {
 }
 
 /* In a directory of PATH, and in the first line of a script: neither is in the step's `command`. */
-JOB_TEST_NO_AGENT(no_reason_shows_it_where_it_is_not_in_the_command) {
+JOB_TEST_NO_AGENT(an_error_message_does_not_show_a_secret_of_a_path) {
   job_start_agent(job, "--verbose", NULL);
   run_quietly(job);
   for (int before = 1; before < 200; before += 7) {
@@ -178,7 +178,7 @@ JOB_TEST_NO_AGENT(no_reason_shows_it_where_it_is_not_in_the_command) {
   expect_nowhere(job, "0tr0");
 }
 
-JOB_TEST(the_processes_that_live_do_not_show_it) {
+JOB_TEST(the_list_of_processes_does_not_show_a_secret) {
   run_quietly(job);
   const cJSON *result = job_run(job, job_script(job, "sh -c 'sleep 600; : " SECRET "' & echo on"));
   const cJSON *holder = cJSON_GetObjectItem(cJSON_GetObjectItem(result, "end"), "heldBy");
@@ -194,7 +194,7 @@ JOB_TEST(the_processes_that_live_do_not_show_it) {
   free(json);
 }
 
-JOB_TEST(no_value_of_a_refused_payload_is_logged) {
+JOB_TEST(the_log_does_not_show_values_of_a_refused_payload) {
   job_push_json(job, "{'stepId':'refused','command':'curl','args':['-u','" SECRET
                      "'],'stdin':'" SECRET "','timeoutSeconds':'x'}");
   assert_int_equal(cJSON_GetObjectItem(job_result(job), "exitCode")->valueint, -1);
@@ -206,7 +206,7 @@ JOB_TEST(no_value_of_a_refused_payload_is_logged) {
 }
 
 /* The field that is refused comes before the agent has read `secrets`. */
-JOB_TEST(what_a_refused_step_names_is_a_secret) {
+JOB_TEST(the_secrets_of_a_refused_step_are_masked) {
   job_push_json(job, "{'stepId':'s','command':'true','env':{'T':'" SECRET "','" SECRET
                      "':'1','" SECRET "':'2'},'secrets':['T']}");
   const cJSON *result = job_result(job);
@@ -220,7 +220,7 @@ JOB_TEST(what_a_refused_step_names_is_a_secret) {
 }
 
 /* Each has a token of its own, and the agent's variable stays a secret. */
-JOB_TEST_NO_AGENT(the_257th_secret_of_an_agent_is_masked) {
+JOB_TEST_NO_AGENT(the_agent_masks_its_257th_secret) {
   const char *const environment[] = {"OWN_TOKEN=of-the-agent", NULL};
   job->setup.environment = environment;
   job_start_agent(job, "--mask-env", "OWN_TOKEN", NULL);
@@ -246,14 +246,14 @@ static int set_up_password(void **state) {
   return 0;
 }
 
-TEST_WITH(struct job *job, the_password_of_redis_always_is_one, set_up_password, job_teardown) {
+TEST_WITH(struct job *job, the_password_of_redis_is_always_masked, set_up_password, job_teardown) {
   job_start_agent(job, NULL);
   job_expect_result(job, job_run(job, job_script(job, "echo s3cret-Word; echo s3cret-Wor")), 0,
                     NULL, "***\ns3cret-Wor\n");
 }
 
 /* 256 values of many bytes each: what is done with them is bounded. */
-JOB_TEST(many_large_ones_take_little_time) {
+JOB_TEST(many_large_secrets_take_little_time) {
   enum { MOST_SECONDS = 10 };
   cJSON *step = job_script(job, "true");
   cJSON *env = cJSON_AddObjectToObject(step, "env");
@@ -313,7 +313,7 @@ TEST(raw_output_is_masked_without_its_nul_bytes) {
   end_host(host);
 }
 
-TEST(what_an_answer_repeats_is_masked) {
+TEST(a_secret_that_an_answer_repeats_is_masked) {
   static const char *const calls[] = {
       "'execute_command','arguments':{'command':'/of-the-agent/x','args':['y']}",
       "'execute_command','arguments':{'command':'true','workdir':'/of-the-agent'}",

@@ -54,7 +54,7 @@ static void start(struct scene *scene, const char *before, const char *master) {
   job_start_agent(job, "--verbose", NULL);
 }
 
-TEST_WITH(struct scene *scene, the_master_is_found, set_up, tear_down) {
+TEST_WITH(struct scene *scene, the_agent_finds_the_master, set_up, tear_down) {
   static const char *const masters[] = {REDIS_SENTINEL_MASTER, REDIS_SENTINEL_MASTER "/",
                                         REDIS_SENTINEL_MASTER "/3"};
   for (int i = 0; i < 3; i++) {
@@ -66,7 +66,7 @@ TEST_WITH(struct scene *scene, the_master_is_found, set_up, tear_down) {
 }
 
 /* The first one is not there, the second is no sentinel. */
-TEST_WITH(struct scene *scene, the_next_sentinel_is_asked, set_up, tear_down) {
+TEST_WITH(struct scene *scene, the_agent_asks_the_next_sentinel, set_up, tear_down) {
   struct job *job = scene->job;
   start(scene,
         job_format(job, "127.0.0.1:%d,127.0.0.1:%d,", redis_server_free_port(),
@@ -76,7 +76,7 @@ TEST_WITH(struct scene *scene, the_next_sentinel_is_asked, set_up, tear_down) {
   job_shut_down(job);
 }
 
-TEST_WITH(struct scene *scene, a_frozen_sentinel_is_passed_over, set_up, tear_down) {
+TEST_WITH(struct scene *scene, the_agent_skips_a_frozen_sentinel, set_up, tear_down) {
   struct job *job = scene->job;
   struct redis_server *frozen = redis_sentinel_start(scene->master, 0, NULL);
   redis_server_freeze(frozen);
@@ -86,14 +86,14 @@ TEST_WITH(struct scene *scene, a_frozen_sentinel_is_passed_over, set_up, tear_do
   redis_server_stop(frozen);
 }
 
-TEST_WITH(struct scene *scene, a_master_that_nobody_knows_is_said, set_up, tear_down) {
+TEST_WITH(struct scene *scene, the_log_names_an_unknown_master, set_up, tear_down) {
   struct job *job = scene->job;
   start(scene, job_format(job, "127.0.0.1:%d,", redis_server_free_port()), "pipelines");
   agent_process_wait_log(job->agent, "it knows no master 'pipelines'");
   agent_process_wait_log(job->agent, "pipelines at 127.0.0.1:");
 }
 
-TEST_WITH(struct scene *scene, a_sentinel_may_want_the_password, set_up_master, tear_down) {
+TEST_WITH(struct scene *scene, a_sentinel_may_require_the_password, set_up_master, tear_down) {
   struct job *job = scene->job;
   freeReplyObject(redisCommand(job->redis, "CONFIG SET requirepass %s", PASSWORD));
   scene->sentinel = redis_sentinel_start(scene->master, 0, PASSWORD);
@@ -104,7 +104,8 @@ TEST_WITH(struct scene *scene, a_sentinel_may_want_the_password, set_up_master, 
 }
 
 /* The sentinel names it, but it is not yet promoted: a write would be refused. */
-TEST_WITH(struct scene *scene, a_replica_is_waited_for, set_up_master, tear_down) {
+TEST_WITH(struct scene *scene, the_agent_waits_until_a_replica_is_promoted, set_up_master,
+          tear_down) {
   struct job *job = scene->job;
   struct redis_server *other = redis_server_start(NULL);
   freeReplyObject(redisCommand(job->redis, "REPLICAOF 127.0.0.1 %d", redis_server_port(other)));
@@ -128,7 +129,7 @@ static void start_with_options(struct scene *scene, int first_port, int second_p
   job_start_agent(job, "--verbose", NULL);
 }
 
-TEST_WITH(struct scene *scene, a_service_name_makes_the_hosts_sentinels, set_up, tear_down) {
+TEST_WITH(struct scene *scene, a_service_name_turns_the_hosts_into_sentinels, set_up, tear_down) {
   start_with_options(scene, redis_server_free_port(), redis_server_port(scene->sentinel),
                      ",serviceName=" REDIS_SENTINEL_MASTER);
   job_expect_to_go_on(scene->job);
@@ -136,7 +137,8 @@ TEST_WITH(struct scene *scene, a_service_name_makes_the_hosts_sentinels, set_up,
 }
 
 /* A replica among them is nothing to warn about. */
-TEST_WITH(struct scene *scene, of_several_hosts_the_primary_is_found, set_up_pair, tear_down) {
+TEST_WITH(struct scene *scene, the_agent_finds_the_primary_among_several_hosts, set_up_pair,
+          tear_down) {
   struct job *job = scene->job;
   start_with_options(scene, redis_server_port(scene->replica), redis_server_port(scene->master),
                      "");
@@ -151,7 +153,8 @@ TEST_WITH(struct scene *scene, of_several_hosts_the_primary_is_found, set_up_pai
   job_shut_down(job);
 }
 
-TEST_WITH(struct scene *scene, of_several_hosts_none_is_the_primary, set_up_pair, tear_down) {
+TEST_WITH(struct scene *scene, the_agent_retries_if_no_host_is_the_primary, set_up_pair,
+          tear_down) {
   struct job *job = scene->job;
   int gone = redis_server_free_port();
   start_with_options(scene, gone, redis_server_port(scene->replica), "");
@@ -161,7 +164,7 @@ TEST_WITH(struct scene *scene, of_several_hosts_none_is_the_primary, set_up_pair
   job_stop_agent(job, SIGTERM);
 }
 
-TEST_WITH(struct scene *scene, after_a_failover_the_new_master_gets_it_all, set_up_pair,
+TEST_WITH(struct scene *scene, the_new_master_gets_all_output_after_a_failover, set_up_pair,
           tear_down) {
   struct job *job = scene->job;
   start(scene, "", REDIS_SENTINEL_MASTER);

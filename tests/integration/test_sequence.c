@@ -31,7 +31,7 @@ static void expect_all(struct job *job, const cJSON *step, const cJSON *result, 
   assert_int_equal(number(result, "eventCount"), count);
 }
 
-JOB_TEST(both_streams_share_the_numbers) {
+JOB_TEST(the_events_of_both_streams_are_numbered_together) {
   const cJSON *step =
       job_script(job, "for i in $(seq 1 500); do echo \"$i\"; echo \"$i\" >&2; done; printf end");
   expect_all(job, step, job_run(job, step), 1 + 1000 + 1 + 1);
@@ -39,7 +39,7 @@ JOB_TEST(both_streams_share_the_numbers) {
   assert_non_null(strstr(job_lines(job, step, "stderr"), "499\n500\n"));
 }
 
-JOB_TEST(each_step_counts_from_one) {
+JOB_TEST(the_events_of_each_step_are_numbered_from_one) {
   const cJSON *first = job_step(job, "seq", "10", NULL);
   const cJSON *silent = job_step(job, "true", NULL);
   const cJSON *failed = job_script(job, "echo out; echo err >&2; exit 3");
@@ -54,13 +54,13 @@ JOB_TEST(each_step_counts_from_one) {
   expect_all(job, unknown, job_result(job), 2);
 }
 
-JOB_TEST(a_step_that_is_ended_is_counted_too) {
+JOB_TEST(the_events_of_a_killed_step_are_counted) {
   cJSON *step = job_script(job, job_format(job, "echo out; exec %s", job_sleep(job, 600)));
   cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
   expect_all(job, step, job_run(job, step), 3);
 }
 
-JOB_TEST(every_piece_of_a_line_has_a_number) {
+JOB_TEST(each_piece_of_a_line_is_numbered) {
   const cJSON *step = job_script(job, "head -c 2500000 /dev/zero | tr '\\0' x");
   const cJSON *result = job_run(job, step);
   expect_from(job, step, result, 1);
@@ -74,7 +74,7 @@ static bool has_printed(void *job) {
 
 /* Redis does not answer, the agent holds little, and so it stops reading while the command prints
    on both streams. */
-JOB_TEST_NO_AGENT(a_pause_loses_no_number) {
+JOB_TEST_NO_AGENT(a_blocked_step_loses_no_event) {
   job_start_agent(job, "--hold-bytes", "65536", "--events-maxlen", "0", NULL);
   const cJSON *step =
       marks_step(job, "gate; seq 1 2000; seq 1 2000 >&2; ran; echo end; echo end >&2");
@@ -88,7 +88,7 @@ JOB_TEST_NO_AGENT(a_pause_loses_no_number) {
   expect_all(job, step, job_result(job), 1 + 2 * 2001 + 1);
 }
 
-JOB_TEST_NO_AGENT(what_was_trimmed_shows_as_a_gap) {
+JOB_TEST_NO_AGENT(trimmed_events_appear_as_a_gap) {
   job_start_agent(job, "--events-maxlen", "500", "--events-keep-bytes", "0", NULL);
   const cJSON *step = job_step(job, "seq", "5000", NULL);
   const cJSON *result = job_run(job, step);

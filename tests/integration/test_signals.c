@@ -29,7 +29,7 @@ static void expect_cancelled(struct job *job, const cJSON *step, const char *sig
 }
 
 /* 32 to 34 are those that the C libraries keep for threads. */
-JOB_TEST(other_signals_change_nothing) {
+JOB_TEST(the_agent_ignores_other_signals) {
   static const int others[] = {SIGUSR2, SIGALRM, SIGPIPE, SIGTSTP, SIGXCPU, 32, 33, 34, 35, 64};
   assert_true(wait_until(job_agent_waits, job, WAIT_BOUND_MS));
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -37,7 +37,7 @@ JOB_TEST(other_signals_change_nothing) {
   job_expect_to_go_on(job);
 }
 
-JOB_TEST(a_willing_step_is_cancelled_soon) {
+JOB_TEST(a_signal_cancels_the_running_step) {
   job->schema_version = 2;
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = job_push_endless(job, sleep);
@@ -55,7 +55,7 @@ JOB_TEST(a_step_that_ignores_sigint_is_killed) {
   assert_int_equal(proc_find(sleep), 0);
 }
 
-JOB_TEST(last_words_are_sent) {
+JOB_TEST(output_after_the_signal_is_delivered) {
   const cJSON *step = job_script(job, "trap 'echo bye; exit 0' TERM; echo up; sleep 600 & wait");
   job_push_until(job, step, "up");
   stop(job, SIGTERM);
@@ -63,7 +63,7 @@ JOB_TEST(last_words_are_sent) {
   expect_cancelled(job, step, "SIGTERM", "up\nbye\n");
 }
 
-JOB_TEST(no_more_steps_are_taken) {
+JOB_TEST(a_stopped_agent_takes_no_more_steps) {
   const cJSON *step = job_push_endless(job, job_sleep(job, 600));
   job_push(job, job_step(job, "echo", "never", NULL));
   stop(job, SIGTERM);
@@ -73,7 +73,7 @@ JOB_TEST(no_more_steps_are_taken) {
   assert_int_equal(job_length(job, "results"), 0);
 }
 
-JOB_TEST(the_background_ends_too) {
+JOB_TEST(a_signal_ends_background_processes) {
   const char *sleep = job_sleep(job, 600);
   job_run(job, job_script(job, job_format(job, "setsid %s >/dev/null 2>&1 &", sleep)));
   assert_int_not_equal(proc_wait_for(sleep, WAIT_BOUND_MS), 0);
@@ -82,7 +82,7 @@ JOB_TEST(the_background_ends_too) {
 }
 
 /* A connection that was cut a moment ago is no reason to lose the answer. */
-JOB_TEST(a_cut_connection_is_waited_for) {
+JOB_TEST(the_agent_restores_a_cut_connection_before_it_exits) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = job_push_endless(job, sleep);
   freeReplyObject(redisCommand(job->redis, "CLIENT KILL TYPE normal SKIPME yes"));
@@ -90,7 +90,7 @@ JOB_TEST(a_cut_connection_is_waited_for) {
   expect_cancelled(job, step, "SIGTERM", "up\n");
 }
 
-JOB_TEST(a_redis_that_answers_late_hears_the_end) {
+JOB_TEST(a_redis_that_answers_late_gets_the_result) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = job_push_endless(job, sleep);
   redis_server_freeze(job->server);
@@ -102,7 +102,7 @@ JOB_TEST(a_redis_that_answers_late_hears_the_end) {
   expect_cancelled(job, step, "SIGTERM", "up\n");
 }
 
-JOB_TEST(a_redis_that_dies_on_the_way_is_not_waited_for) {
+JOB_TEST(the_agent_exits_if_redis_dies_meanwhile) {
   (void)job_push_endless(job, job_sleep(job, 600));
   redis_server_freeze(job->server);
   send_signal(job, SIGTERM);
@@ -124,7 +124,7 @@ static bool takes_sigterm(void *context) {
   return (taken >> (SIGTERM - 1) & 1) != 0;
 }
 
-JOB_TEST_NO_AGENT(sigterm_during_the_first_connection) {
+JOB_TEST_NO_AGENT(sigterm_ends_the_agent_during_its_first_connection) {
   redis_server_freeze(job->server);
   job_start_agent(job, NULL);
   assert_true(wait_until(takes_sigterm, job, WAIT_BOUND_MS));
@@ -166,7 +166,7 @@ JOB_TEST_NO_AGENT(a_second_sigterm_ends_what_is_draining) {
   expect_next_waits(job);
 }
 
-JOB_TEST_NO_AGENT(so_does_the_end_of_the_time) {
+JOB_TEST_NO_AGENT(the_end_of_the_drain_time_ends_what_is_draining) {
   const cJSON *step = start_draining(job, "1", "echo up; exec sleep 600.242");
   expect_cancelled(job, step, "SIGTERM", "up\n");
   expect_exit(job, SIGTERM);
@@ -181,7 +181,7 @@ JOB_TEST_NO_AGENT(a_cancel_ends_what_is_draining) {
   expect_next_waits(job);
 }
 
-JOB_TEST_NO_AGENT(a_third_ends_the_agent_at_once) {
+JOB_TEST_NO_AGENT(a_third_sigterm_ends_the_agent_at_once) {
   (void)start_draining(job, "60", "trap '' TERM; echo up; while :; do sleep 600.243; done");
   send_signal(job, SIGTERM);
   agent_process_wait_log(job->agent, "stopping: SIGTERM");

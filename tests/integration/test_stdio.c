@@ -112,7 +112,7 @@ TRIAL_TEST(an_id_is_echoed_byte_for_byte) {
 }
 
 /* There is no place for it in an answer. */
-TRIAL_TEST(an_image_is_named) {
+TRIAL_TEST(read_file_names_the_type_of_an_image) {
   struct stdio_host *host = start(trial, NULL, NULL);
   FILE *file = fopen(directory_path(&trial->directory, "f"), "w");
   assert_non_null(file);
@@ -123,7 +123,7 @@ TRIAL_TEST(an_image_is_named) {
   end_input(host);
 }
 
-TRIAL_TEST(tools_are_methods_and_parameters) {
+TRIAL_TEST(tools_are_called_as_methods_or_as_parameters) {
   struct stdio_host *host = start(trial, NULL, NULL);
   stdio_host_send(
       host, "{'id':1,'method':'write_file','params':{'path':'f','content':'a\\u0000b\\n'}}\n");
@@ -160,7 +160,7 @@ TRIAL_TEST(a_frontend_of_one_tool_serves_no_other) {
   end_input(host);
 }
 
-TRIAL_TEST(what_cannot_be_run_is_an_error) {
+TRIAL_TEST(a_request_that_cannot_run_is_an_error) {
   static const struct {
     const char *request;
     const char *message;
@@ -206,7 +206,7 @@ TRIAL_TEST(a_command_ends_at_its_timeout) {
   end_input(host);
 }
 
-TRIAL_TEST(mcp_is_told_the_way) {
+TRIAL_TEST(a_client_of_mcp_is_told_about_the_flag) {
   struct stdio_host *host = start(trial, NULL, NULL);
   stdio_host_send(host, "{'jsonrpc':'2.0','id':0,'method':'initialize','params':{}}\n");
   stdio_host_expect(host, "{'jsonrpc':'2.0','id':0,'error':{'code':-32601,'message':"
@@ -219,7 +219,7 @@ TRIAL_TEST(mcp_is_told_the_way) {
 
 /* --- lines ------------------------------------------------------------------------------------ */
 
-TRIAL_TEST(what_is_no_json_is_answered_and_the_next_line_served) {
+TRIAL_TEST(invalid_json_is_answered_and_the_next_line_served) {
   static const struct {
     const char *line, *id, *reason;
   } rows[] = {{"garbage", "null", "expected JSON, got what is broken or cut off near byte 0"},
@@ -256,7 +256,7 @@ TRIAL_TEST(what_is_no_json_is_answered_and_the_next_line_served) {
   end_input(host);
 }
 
-TRIAL_TEST(lines_come_in_any_pieces) {
+TRIAL_TEST(lines_may_arrive_in_any_pieces) {
   struct stdio_host *host = start(trial, NULL, NULL);
   stdio_host_send(host, "\n\r\n{'id':1,'method':'ping'}\r\n{'id':2,'method':'ping'}\n{'id':3,");
   stdio_host_expect(host, "{'id':1,'result':{}}");
@@ -307,7 +307,7 @@ TRIAL_TEST(a_line_that_is_too_long_is_answered_once) {
   end_input(host);
 }
 
-TRIAL_TEST(a_regular_file_is_a_stream_of_lines_too) {
+TRIAL_TEST(standard_input_may_be_a_regular_file) {
   const char *arguments[] = {"--stdio", NULL};
   trial->host = stdio_host_start(&(struct stdio_host_setup){
       .arguments = arguments,
@@ -335,7 +335,7 @@ TRIAL_TEST(answers_have_the_order_of_the_lines) {
   stdio_host_expect_exit(host, 0);
 }
 
-TRIAL_TEST(ping_and_info_overtake) {
+TRIAL_TEST(ping_and_info_are_answered_out_of_order) {
   struct stdio_host *host = start(trial, NULL, NULL);
   send_command(host, "1", GATE("go") "echo went");
   send_command(host, "2", "echo second");
@@ -348,7 +348,7 @@ TRIAL_TEST(ping_and_info_overtake) {
   end_input(host);
 }
 
-TRIAL_TEST(a_cancel_ends_what_runs_and_what_waits) {
+TRIAL_TEST(a_cancel_ends_running_and_waiting_calls) {
   struct stdio_host *host = start(trial, NULL, NULL);
   send_command(host, "'a'", "sleep 600.12 & wait");
   send_command(host, "2", "touch ran");
@@ -384,7 +384,7 @@ TRIAL_TEST(a_cancel_takes_linear_time) {
   stdio_host_expect(host, "{'id':-1,'result':{'cancelled':false}}");
 }
 
-TRIAL_TEST(a_shutdown_answers_everything_and_itself_last) {
+TRIAL_TEST(a_shutdown_answers_all_calls_and_itself_last) {
   struct stdio_host *host = start(trial, NULL, NULL);
   send_command(host, "1", "sleep 600.13");
   send_command(host, "2", "touch ran");
@@ -400,7 +400,7 @@ TRIAL_TEST(a_shutdown_answers_everything_and_itself_last) {
   assert_false(directory_has(&trial->directory, "ran"));
 }
 
-TRIAL_TEST(what_runs_at_the_end_of_the_input_is_answered) {
+TRIAL_TEST(a_call_that_runs_at_the_end_of_the_input_is_answered) {
   struct stdio_host *host = start(trial, NULL, NULL);
   send_command(host, "1", GATE("go") "echo went");
   stdio_host_close_input(host);
@@ -409,7 +409,7 @@ TRIAL_TEST(what_runs_at_the_end_of_the_input_is_answered) {
   stdio_host_expect_exit(host, 0);
 }
 
-TRIAL_TEST(a_signal_ends_it_with_answers) {
+TRIAL_TEST(a_signal_ends_the_process_after_answering_all_calls) {
   struct stdio_host *host = start(trial, NULL, NULL);
   send_command(host, "1", "sleep 600.14");
   send_command(host, "2", "touch ran");
@@ -421,7 +421,7 @@ TRIAL_TEST(a_signal_ends_it_with_answers) {
   assert_int_equal(proc_find("sleep 600.14"), 0);
 }
 
-TRIAL_TEST(a_host_that_reads_no_more_ends_it) {
+TRIAL_TEST(a_host_that_stops_reading_ends_the_process) {
   struct stdio_host *host = start(trial, NULL, NULL);
   send_command(host, "1", "sleep 600.15");
   assert_true(proc_wait_for("sleep 600.15", WAIT_BOUND_MS) > 0);
@@ -487,7 +487,7 @@ TRIAL_TEST(a_file_of_one_long_line_is_edited_in_linear_time) {
 
 /* --- progress --------------------------------------------------------------------------------- */
 
-TRIAL_TEST(progress_comes_when_it_is_asked_for) {
+TRIAL_TEST(progress_arrives_if_it_is_requested) {
   struct stdio_host *host = start(trial, NULL, NULL);
   stdio_host_send(host, "{'id':1,'method':'execute','params':{'command':'echo up; " GATE(
                             "go") "','_progress':true}}\n");
@@ -504,7 +504,7 @@ TRIAL_TEST(progress_comes_when_it_is_asked_for) {
 }
 
 /* A host that does not know of progress takes any line for the answer. */
-TRIAL_TEST(progress_does_not_come_otherwise) {
+TRIAL_TEST(progress_does_not_arrive_otherwise) {
   static const char *const params[] = {"'_progress':false", "'_progress':1", "'timeout':60"};
   for (size_t i = 0; i < 3; i++) {
     struct stdio_host *host = start(trial, NULL, NULL);
@@ -532,7 +532,7 @@ static void expect_schema(const cJSON *tool, const char *name) {
   assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(schema, "type")), "object");
 }
 
-TRIAL_TEST(a_plugin_tells_about_itself_and_shuts_down) {
+TRIAL_TEST(a_plugin_describes_itself_and_shuts_down) {
   static const char *const names[] = {"execute_command", "read_file", "write_file",    "edit_file",
                                       "list_directory",  "grep",      "directory_tree"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -622,7 +622,7 @@ TRIAL_TEST(a_cancelled_call_of_json_rpc_fails) {
 /* --- one shot: tool-runner -------------------------------------------------------------------- */
 
 /* Its host neither ends the line nor the stream, and reads to the end of the output. */
-TRIAL_TEST(a_runner_waits_for_neither_newline_nor_end) {
+TRIAL_TEST(a_runner_does_not_wait_for_a_newline_or_the_end) {
   static const struct {
     const char *tool;
     const char *input;
@@ -672,7 +672,7 @@ TRIAL_TEST(a_runner_reads_arguments_in_pieces) {
   stdio_host_expect_exit(host, 0);
 }
 
-TRIAL_TEST(a_runner_is_named_by_its_variable_too) {
+TRIAL_TEST(a_variable_can_name_the_tool_of_a_runner) {
   static const char *const variables[] = {"TOOL_NAME=directory_tree", NULL};
   directory_touch(&trial->directory, "f");
   trial->host = stdio_host_start(&(struct stdio_host_setup){
@@ -690,7 +690,7 @@ TRIAL_TEST(a_runner_without_a_name_is_wrong_usage) {
   stdio_host_expect_exit(host, 64);
 }
 
-TRIAL_TEST(broken_arguments_of_a_runner_are_answered) {
+TRIAL_TEST(a_runner_answers_invalid_arguments) {
   struct stdio_host *host = start_runner(trial, "execute_command");
   stdio_host_send(host, "{'command':");
   stdio_host_close_input(host);
@@ -710,7 +710,7 @@ TRIAL_TEST(the_method_may_be_repeated_among_the_arguments) {
 }
 
 /* A command gets neither end of the protocol. */
-TRIAL_TEST(a_command_reads_no_request_and_writes_no_line) {
+TRIAL_TEST(a_command_does_not_share_the_streams_of_the_process) {
   struct stdio_host *host = start(trial, NULL, NULL);
   send_command(host, "1", "cat; readlink /proc/self/fd/0; ls /proc/self/fd");
   send_command(host, "2", "echo second");

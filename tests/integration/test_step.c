@@ -3,7 +3,7 @@
 #include "tests/support/crowd.h"
 #include "tests/support/job.h"
 
-JOB_TEST(echo_says_hello) {
+JOB_TEST(a_step_has_three_events_and_a_result) {
   const cJSON *step = job_step(job, "echo", "hello", NULL);
   const cJSON *result = job_run(job, step);
   job_expect_result(job, result, 0, NULL, "hello\n");
@@ -21,7 +21,7 @@ JOB_TEST(echo_says_hello) {
   }
 }
 
-JOB_TEST(every_event_is_there_before_the_result) {
+JOB_TEST(every_event_is_in_the_stream_before_the_result) {
   for (int round = 1; round <= 20; round++) {
     const cJSON *step = job_step(job, "seq", "173", NULL);
     job_run(job, step);
@@ -51,7 +51,7 @@ JOB_TEST(a_command_reads_its_standard_input) {
   job_expect_result(job, job_run(job, job_step(job, "cat", NULL)), 0, NULL, NULL);
 }
 
-JOB_TEST(duration_is_in_seconds) {
+JOB_TEST(the_duration_is_in_seconds) {
   const cJSON *result = job_run(job, job_step(job, "sleep", "0.5", NULL));
   double seconds = cJSON_GetObjectItem(result, "durationSeconds")->valuedouble;
   if (seconds < 0.5 || seconds > 3)
@@ -59,7 +59,7 @@ JOB_TEST(duration_is_in_seconds) {
 }
 
 /* What a sparing or a newer server may send. */
-JOB_TEST(a_step_needs_little) {
+JOB_TEST(a_step_needs_only_an_id_and_a_command) {
   static const char *const payloads[] = {
       "{'stepId':'s','command':'true'}", "{'stepId':'s','kind':'RUN','command':'true'}",
       ("{'schemaVersion':1,'stepId':'s','kind':'Run','command':'true','args':null,"
@@ -74,7 +74,7 @@ JOB_TEST(a_step_needs_little) {
   }
 }
 
-JOB_TEST(a_step_id_comes_back_byte_for_byte) {
+JOB_TEST(the_step_id_is_returned_byte_for_byte) {
   static const char id[] = "a \"b\" \\c/ \x01\x1f\x7f\t\n é 漢 😀";
   cJSON *step = job_step(job, "echo", "hi", NULL);
   cJSON_ReplaceItemInObject(step, "stepId", cJSON_CreateString(id));
@@ -83,13 +83,13 @@ JOB_TEST(a_step_id_comes_back_byte_for_byte) {
   assert_int_equal(cJSON_GetArraySize(job_events(job, step)), 3);
 }
 
-JOB_TEST_NO_AGENT(the_job_id_is_taken_verbatim) {
+JOB_TEST_NO_AGENT(the_job_id_is_used_verbatim) {
   snprintf(job->id, sizeof job->id, "a b:*?[x]%%s{y}");
   job_start_agent(job, NULL);
   job_expect_result(job, job_run(job, job_step(job, "echo", "hello", NULL)), 0, NULL, "hello\n");
 }
 
-JOB_TEST(shutdown_leaves_nothing_undone) {
+JOB_TEST(a_shutdown_waits_for_earlier_steps) {
   job_push(job, job_step(job, "echo", "first", NULL));
   job_push(job, job_step(job, "echo", "second", NULL));
   job_shut_down(job);

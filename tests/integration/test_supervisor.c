@@ -34,7 +34,7 @@ static void set_up_file(struct job *job) {
 }
 
 /* Git's own ignore file is in the directory of the agent's user. */
-JOB_TEST_NO_AGENT(it_knows_where_git_has_its_files) {
+JOB_TEST_NO_AGENT(a_supervisor_finds_the_ignore_file_of_git) {
   kind_rows_file(job, "home/.config/git/ignore", "file\n");
   kind_rows_file(job, ".git/HEAD", "");
   const char *home = getenv("HOME");
@@ -51,7 +51,7 @@ JOB_TEST_NO_AGENT(it_knows_where_git_has_its_files) {
   kind_rows_run(job, &row, 1);
 }
 
-JOB_TEST_NO_AGENT(a_killed_one_costs_no_answer) {
+JOB_TEST_NO_AGENT(a_killed_idle_supervisor_costs_no_result) {
   set_up_file(job);
   for (int i = 0; i < 20; i++) {
     pid_t pid = wait_for_supervisor(job);
@@ -79,7 +79,7 @@ JOB_TEST_NO_AGENT(a_step_dies_with_its_supervisor) {
   }
 }
 
-JOB_TEST_NO_AGENT(a_stopped_supervisor_goes_on) {
+JOB_TEST_NO_AGENT(a_supervisor_stopped_by_a_step_goes_on) {
   set_up_file(job);
   const cJSON *step = job_script(job, "kill -STOP $PPID; exit 3");
   job_expect_part(job, job_run(job, step), "errorMessage", "exited with code 3 and wrote nothing");
@@ -110,7 +110,7 @@ JOB_TEST_NO_AGENT(signals_of_threads_end_neither_the_supervisor_nor_the_agent) {
 }
 
 /* No answer to a step is to be forged in the process that will give it, nor its memory read. */
-JOB_TEST_NO_AGENT(no_other_process_may_attach_to_it) {
+JOB_TEST_NO_AGENT(no_other_process_may_attach_to_a_supervisor) {
   set_up_file(job);
   struct stat status;
   char path[64];
@@ -119,7 +119,7 @@ JOB_TEST_NO_AGENT(no_other_process_may_attach_to_it) {
   assert_int_equal(status.st_uid, 0); /* whoever runs it: not dumpable, proc(5) */
 }
 
-JOB_TEST_NO_AGENT(it_ends_with_the_agent) {
+JOB_TEST_NO_AGENT(a_supervisor_ends_with_the_agent) {
   set_up_file(job);
   pid_t pid = wait_for_supervisor(job);
   assert_int_equal(kill(agent_process_pid(job->agent), SIGKILL), 0);
@@ -135,7 +135,7 @@ JOB_TEST_NO_AGENT(it_ends_with_the_agent) {
 }
 
 /* ps(1) shows whose it is, and no flag of the agent. */
-JOB_TEST_NO_AGENT(its_title_names_the_job_and_the_agent) {
+JOB_TEST_NO_AGENT(the_title_of_a_supervisor_names_job_and_agent) {
   set_up_file(job);
   char expected[64];
   size_t length;
@@ -152,7 +152,7 @@ JOB_TEST_NO_AGENT(its_title_names_the_job_and_the_agent) {
 }
 
 /* Also where the program may not be executed again. */
-JOB_TEST_NO_AGENT(a_supervisor_needs_no_program) {
+JOB_TEST_NO_AGENT(a_supervisor_does_not_need_the_program_file) {
   const char *copy = job_path(job, "agent");
   injection_has_succeeded(agent_process_start(
       &(struct agent_setup){.arguments = (const char *[]){"--inject", copy, NULL}}));

@@ -15,7 +15,7 @@ static void expect_superseded(struct agent_process *first) {
   agent_process_free(first);
 }
 
-JOB_TEST(a_running_step_is_killed_and_answered_by_the_other) {
+JOB_TEST(a_running_step_is_killed_and_answered_by_the_new_agent) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", sleep));
   job_push_until(job, running, "up");
@@ -33,7 +33,7 @@ JOB_TEST(a_running_step_is_killed_and_answered_by_the_other) {
 }
 
 /* It prints without end, so that it always has something on its way. */
-JOB_TEST(no_line_comes_after_the_takeover) {
+JOB_TEST(no_event_arrives_after_the_takeover) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
   job_push_until(job, step, job->id);
   struct agent_process *first = job_start_second_agent(job);
@@ -50,7 +50,7 @@ JOB_TEST(no_line_comes_after_the_takeover) {
 }
 
 /* The older one was asleep all the time, and wakes up with a step to be answered. */
-JOB_TEST(one_that_slept_answers_nothing) {
+JOB_TEST(a_stopped_agent_delivers_nothing_after_the_takeover) {
   const cJSON *step = job_push_until(job, marks_step(job, "echo up; gate; echo down"), "up");
   assert_int_equal(kill(agent_process_pid(job->agent), SIGSTOP), 0);
   marks_open_gate(job, "");
@@ -64,7 +64,7 @@ JOB_TEST(one_that_slept_answers_nothing) {
 }
 
 /* It has been given the shutdown, and hears of the other one only when it has taken it. */
-JOB_TEST(one_that_is_shut_down_does_not_wait) {
+JOB_TEST(a_superseded_agent_does_not_wait_at_a_shutdown) {
   job_run(job, job_step(job, "true", NULL));
   assert_true(wait_until(job_agent_waits, job, WAIT_BOUND_MS));
   assert_int_equal(kill(agent_process_pid(job->agent), SIGSTOP), 0);
@@ -77,7 +77,7 @@ JOB_TEST(one_that_is_shut_down_does_not_wait) {
   expect_superseded(first);
 }
 
-JOB_TEST_NO_AGENT(one_that_loses_its_job_exits_as_it_was_told) {
+JOB_TEST_NO_AGENT(a_superseded_agent_keeps_the_exit_code_of_its_signal) {
   job_start_agent(job, "--drain-seconds", "60", NULL);
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = job_push_endless(job, sleep);
@@ -93,7 +93,7 @@ JOB_TEST_NO_AGENT(one_that_loses_its_job_exits_as_it_was_told) {
 }
 
 /* Whichever of the two has asked for it: it is answered, once. */
-JOB_TEST(steps_go_on_while_there_are_two) {
+JOB_TEST(steps_are_answered_once_while_two_agents_run) {
   enum { STEPS = 30, AT = 10 };
   struct agent_process *first = NULL;
   for (int i = 0; i < STEPS; i++) {

@@ -98,7 +98,7 @@ SCENE_TEST(a_valid_certificate_is_accepted) {
   }
 }
 
-SCENE_TEST(much_output_arrives_in_order) {
+SCENE_TEST(much_output_arrives_in_order_over_tls) {
   start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
   start_agent(scene, "localhost", NULL, NULL);
   const cJSON *result = job_run(scene->job, job_script(scene->job, "seq 1 100000 | tail -n 3; "
@@ -107,7 +107,7 @@ SCENE_TEST(much_output_arrives_in_order) {
   job_shut_down(scene->job);
 }
 
-SCENE_TEST(a_client_authenticates_by_its_certificate) {
+SCENE_TEST(the_agent_authenticates_with_its_certificate) {
   start_server(scene, &(struct certificate){.name = "server"}, "--tls-auth-clients", "yes");
   certificates_add(scene->certificates, &(struct certificate){.name = "client"});
   scene->job->url = url_of(scene, "rediss", "localhost");
@@ -117,7 +117,7 @@ SCENE_TEST(a_client_authenticates_by_its_certificate) {
 }
 
 /* An agent of a plain URL says so where somebody thinks that it was TLS. */
-SCENE_TEST(options_of_tls_without_it_are_told) {
+SCENE_TEST(options_of_tls_are_named_if_they_have_no_effect) {
   start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
   job_start_agent(scene->job, "--cacert", path_of(scene, "ca.pem"), NULL);
   agent_process_wait_log(scene->job->agent, "the TLS options have no effect");
@@ -125,7 +125,7 @@ SCENE_TEST(options_of_tls_without_it_are_told) {
 }
 
 /* Some of the directories are not there. */
-SCENE_TEST(authorities_may_lie_in_directories) {
+SCENE_TEST(authorities_may_be_in_directories) {
   start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
   const char *paths = job_format(scene->job, "/none:%s", path_of(scene, ""));
   assert_int_equal(mkfifo(path_of(scene, "fifo"), 0600), 0); /* which is passed over */
@@ -157,7 +157,7 @@ SCENE_TEST(authorities_may_be_those_of_openssl) {
   agent_process_wait_log(scene->job->agent, "SSL_CERT_FILE: cannot read /none");
 }
 
-SCENE_TEST(without_a_check_it_warns) {
+SCENE_TEST(insecure_logs_a_warning) {
   start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
   scene->job->url = url_of(scene, "rediss", "localhost");
   job_start_agent(scene->job, "--insecure", NULL);
@@ -231,7 +231,7 @@ static void expect_unreadable(struct scene *self, const char *key, const char *e
 }
 
 /* In 1.3 each of them has extensions, too. */
-SCENE_TEST(a_chain_that_is_too_long_is_told) {
+SCENE_TEST(a_chain_that_is_too_long_is_named) {
   certificates_add(scene->certificates, &(struct certificate){.name = "server"});
   for (int i = 0; i < 60; i++)
     certificates_append(scene->certificates, "server", "ca");
@@ -254,7 +254,7 @@ SCENE_TEST(an_unknown_kind_of_certificate_is_named) {
 }
 
 /* Its reason outlives its connection. */
-SCENE_TEST(a_sentinel_is_checked_like_a_server) {
+SCENE_TEST(the_certificate_of_a_sentinel_is_checked) {
   certificates_add_authority(scene->certificates, "other");
   start_server(scene, &(struct certificate){.name = "server", .authority = "other"}, NULL, NULL);
   scene->job->url =
@@ -303,7 +303,7 @@ static bool is_past(void *end) {
 }
 
 /* What is connected stays so. */
-SCENE_TEST(a_certificate_may_expire_meanwhile) {
+SCENE_TEST(a_certificate_may_expire_while_the_agent_is_connected) {
   time_t soon = time(NULL) + 4;
   char end[32];
   assert_true(strftime(end, sizeof end, "%Y%m%d%H%M%SZ", gmtime(&soon)) > 0);
@@ -337,7 +337,7 @@ static void expect_exit(struct scene *self, int code, const char *why) {
   agent_process_wait_log(self->job->agent, why);
 }
 
-SCENE_TEST(what_cannot_be_read_ends_it_at_once) {
+SCENE_TEST(a_file_that_cannot_be_used_ends_the_agent_at_once) {
   start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
   certificates_add(scene->certificates, &(struct certificate){.name = "client"});
   const char *cert = path_of(scene, "client.pem"), *key = path_of(scene, "client.key");

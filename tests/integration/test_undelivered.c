@@ -64,7 +64,7 @@ static void expect_whole(struct job *job, const char *log, const cJSON *step) {
   assert_int_equal(job_event_count(result), 1 + OUTPUT / 10 + 1 + 1);
 }
 
-JOB_TEST_NO_AGENT(at_a_signal_it_is_in_the_log) {
+JOB_TEST_NO_AGENT(an_undelivered_result_is_in_the_log_after_a_signal) {
   job_start_agent(job, "--hold-bytes", "100000000", NULL);
   const cJSON *step = large_step(job);
   job_push(job, step);
@@ -129,7 +129,7 @@ static char *read_slowly(int fd, struct agent_process *agent) {
   return text;
 }
 
-JOB_TEST_NO_AGENT(a_slow_reader_of_the_log_gets_it_whole) {
+JOB_TEST_NO_AGENT(a_slow_reader_of_the_log_gets_the_whole_result) {
   int ends[2];
   start_with_log(job, ends, "100000000");
   close(ends[1]);
@@ -149,7 +149,7 @@ JOB_TEST_NO_AGENT(a_slow_reader_of_the_log_gets_it_whole) {
 }
 
 /* The one that runs is answered there, in Redis' place. */
-JOB_TEST(what_is_cancelled_is_in_the_log_too) {
+JOB_TEST(an_undelivered_cancelled_result_is_in_the_log) {
   (void)job_push_endless(job, job_sleep(job, 600));
   redis_server_kill(job->server);
   agent_process_wait_log(job->agent, " lost: ");
@@ -163,7 +163,7 @@ JOB_TEST(what_is_cancelled_is_in_the_log_too) {
 }
 
 /* The tree ends after Redis is there again: nothing is missing. */
-JOB_TEST(a_redis_that_comes_back_before_the_tree_ends_hears_it) {
+JOB_TEST(a_redis_that_comes_back_in_time_gets_the_result) {
   const cJSON *step =
       marks_step(job, "trap 'gate; echo bye; exit' TERM; echo up; sleep 600 & wait");
   job_push_until(job, step, "up");
@@ -183,7 +183,7 @@ JOB_TEST(a_redis_that_comes_back_before_the_tree_ends_hears_it) {
 }
 
 /* The hold is full before the last line. */
-JOB_TEST_NO_AGENT(the_result_of_a_command_whose_lines_wait_is_whole) {
+JOB_TEST_NO_AGENT(an_undelivered_result_has_all_output) {
   enum { LINES = 3000, LINE = 11 };
   job_start_agent(job, "--hold-bytes", "65536", NULL);
   const cJSON *step =
@@ -197,7 +197,7 @@ JOB_TEST_NO_AGENT(the_result_of_a_command_whose_lines_wait_is_whole) {
   assert_int_equal(job_event_count(result), 1 + 1 + LINES + 1);
 }
 
-JOB_TEST(odd_bytes_are_made_visible) {
+JOB_TEST(the_log_escapes_bytes_of_an_undelivered_result) {
   const cJSON *step = run_without_redis(job, "printf 'a\\177\\302\\205\\033\\000z\\n'");
   agent_process_wait_log(job->agent, "exit=0");
   job_stop_agent(job, SIGTERM);
@@ -222,7 +222,7 @@ static void fill(struct job *job, int fd) {
 
 /* The 8 s that they may take are for all of them together: for each of them they would be
    minutes. */
-JOB_TEST_NO_AGENT(many_results_to_nobody_take_no_longer) {
+JOB_TEST_NO_AGENT(many_undelivered_results_do_not_delay_the_exit) {
   enum { STEPS = 60 };
   int ends[2];
   start_with_log(job, ends, "4194304");

@@ -53,7 +53,7 @@ static char *nested(bool whole) {
 static const char *const commands[] = {"CLIENT SETNAME", "LLEN", "EXEC", "BLMOVE"};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-STORE_TEST(replies_in_replies_are_refused_wherever_they_come) {
+STORE_TEST(deeply_nested_replies_are_rejected) {
   for (size_t i = 0; i < COMMANDS; i++)
     for (int whole = 0; whole < 2; whole++) {
       char *bytes = nested(whole);
@@ -64,7 +64,7 @@ STORE_TEST(replies_in_replies_are_refused_wherever_they_come) {
     }
 }
 
-STORE_TEST(what_a_server_sends_without_an_end_is_not_kept) {
+STORE_TEST(an_endless_reply_is_not_kept_in_memory) {
   static const struct {
     const char *begin, *endless, *why;
   } rows[] = {
@@ -83,7 +83,7 @@ STORE_TEST(what_a_server_sends_without_an_end_is_not_kept) {
 }
 
 /* Neither a string nor its end is a reply: nothing is logged, and nothing kept. */
-STORE_TEST(a_string_without_an_end_is_not_kept) {
+STORE_TEST(an_endless_string_is_not_kept_in_memory) {
   static const char *const begins[] = {"$9000000000000000000\r\n", "*2\r\n$400000000\r\n"};
   for (size_t i = 0; i < 2; i++) {
     store_agent_answer(scene, "BLMOVE", begins[i], "x");
@@ -99,7 +99,7 @@ STORE_TEST(a_string_without_an_end_is_not_kept) {
   }
 }
 
-STORE_TEST(what_answers_in_another_way_than_redis_is_asked_in_pauses) {
+STORE_TEST(the_agent_pauses_between_attempts_after_invalid_replies) {
   static const struct {
     const char *command, *answer, *why;
   } rows[] = {

@@ -26,7 +26,7 @@ static void expect_usage_error(const char *const *arguments, const char *const *
   agent_process_free(agent);
 }
 
-TEST(help_is_the_whole_output) {
+TEST(help_prints_only_to_standard_output) {
   struct agent_process *agent = run((const char *const[]){JOB, "--help", NULL}, NULL, 0);
   assert_non_null(strstr(agent_process_output(agent), "--redis-url"));
   assert_string_equal(agent_process_log(agent), "");
@@ -50,7 +50,7 @@ static void put_output_on_a_full_disk(const void *context) {
     _exit(99);
 }
 
-TEST(what_nobody_can_read_is_an_error) {
+TEST(output_that_cannot_be_written_is_an_error) {
   static const char *const flags[] = {"--help", "--version"};
   for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
     struct agent_process *agent = agent_process_start(&(struct agent_setup){
@@ -62,7 +62,7 @@ TEST(what_nobody_can_read_is_an_error) {
   }
 }
 
-TEST(what_is_missing_or_wrong_is_named) {
+TEST(wrong_usage_is_named) {
   static const struct {
     const char *about;
     const char *arguments[6], *environment[2];

@@ -115,7 +115,7 @@ static void expect_none(const char *frontend, const char *text, const char *but)
       fail_msg("%s: %s in %s", frontend, variables.names[i], text);
 }
 
-JOB_TEST_NO_AGENT(no_command_of_redis_gets_one) {
+JOB_TEST_NO_AGENT(a_command_of_a_step_gets_no_variable_of_the_agent) {
   job->setup.environment = variables.environment;
   job_start_agent(job, NULL);
   const cJSON *result = job_run(job, job_step(job, "env", NULL));
@@ -132,7 +132,7 @@ JOB_TEST_NO_AGENT(no_command_of_redis_gets_one) {
 }
 
 /* The values of a live pod. */
-JOB_TEST_NO_AGENT(nor_what_the_agent_was_started_with) {
+JOB_TEST_NO_AGENT(a_command_does_not_get_the_settings_of_a_live_pod) {
   const char *const environment[] = {job_format(job, "REDIS_URL=%s", job->url),
                                      job_format(job, "JOB_ID=%s", job->id),
                                      "AGENTSMITH_RUN_ID=run-7",
@@ -164,7 +164,7 @@ static struct stdio_host *start(const char *flag) {
       &(struct stdio_host_setup){.arguments = arguments, .variables = variables.environment});
 }
 
-TEST(nor_one_of_a_single_step) {
+TEST(a_command_of_once_gets_no_variable_of_the_agent) {
   for (int own = 0; own < 2; own++) {
     struct stdio_host *host = start("--once");
     stdio_host_send(host, own ? "{'stepId':'1','command':'sh','args':['-c','env|tr `\\\\n` :'],"
@@ -175,7 +175,7 @@ TEST(nor_one_of_a_single_step) {
   }
 }
 
-TEST(nor_one_of_a_host_of_lines) {
+TEST(a_command_of_stdio_gets_no_variable_of_the_agent) {
   struct stdio_host *host = start("--stdio");
   stdio_host_send(host, "{'id':1,'method':'execute','params':{'command':'env'}}\n");
   expect_none_of_host(host, "stdio", "");
@@ -185,7 +185,7 @@ TEST(nor_one_of_a_host_of_lines) {
   stdio_host_free(host);
 }
 
-TEST(nor_one_of_the_model_context_protocol) {
+TEST(a_command_of_mcp_gets_no_variable_of_the_agent) {
   struct stdio_host *host = start("--mcp");
   stdio_host_send(host, "{'jsonrpc':'2.0','id':1,'method':'initialize','params':{"
                         "'protocolVersion':'2025-06-18','capabilities':{},"
@@ -197,7 +197,7 @@ TEST(nor_one_of_the_model_context_protocol) {
   stdio_host_free(host);
 }
 
-SIDECAR_TEST(nor_one_of_a_request_file) {
+SIDECAR_TEST(a_command_of_a_request_file_gets_no_variable_of_the_agent) {
   sidecar_start(sidecar, &(struct agent_setup){.environment = variables.environment});
   sidecar_request(sidecar, "1", "{'command':'env'}");
   const cJSON *output = cJSON_GetObjectItem(sidecar_result(sidecar, "1"), "stdout");

@@ -14,7 +14,7 @@
 #define INTERRUPTED "interrupted: the agent ended while this step was running"
 #define LOST "lost: the step has run, and redis has lost its result"
 
-JOB_TEST(it_follows_that_of_the_step) {
+JOB_TEST(the_schema_version_follows_that_of_the_step) {
   static const struct {
     const char *version;
     int expected;
@@ -42,7 +42,7 @@ JOB_TEST(it_follows_that_of_the_step) {
 }
 
 /* Refused with its own version, as far as that can be read; a payload that is no step has 1. */
-JOB_TEST(what_is_refused_has_it_too) {
+JOB_TEST(a_refusal_has_the_schema_version_of_the_step) {
   static const struct {
     const char *payload;
     int expected;
@@ -112,7 +112,7 @@ JOB_TEST(what_was_interrupted_has_it) {
 }
 
 /* Its payload is lost: the events in the stream tell. */
-JOB_TEST(what_was_interrupted_and_lost_has_it) {
+JOB_TEST(an_interrupted_step_without_its_payload_has_the_schema_version) {
   job->schema_version = 2;
   const cJSON *running = job_push_until(job, job_script(job, "echo up; exec sleep 600"), "up");
   job_kill_agent(job);

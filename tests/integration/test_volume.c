@@ -173,7 +173,7 @@ TEST_WITH(struct job *job, a_million_lines_of_both_streams_arrive_in_order, setu
   expect_small(job, LINES_KIB);
 }
 
-TEST_WITH(struct job *job, a_gigabyte_without_an_end, setup, job_teardown) {
+TEST_WITH(struct job *job, a_line_of_a_gigabyte_arrives_in_pieces, setup, job_teardown) {
   bool shipped = agent_process_is_shipped();
   /* 1,080 MB, or the tenth part of it for a program that is slow. */
   const char *count = shipped ? "119000000" : "12000000";

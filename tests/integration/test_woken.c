@@ -319,20 +319,19 @@ enum { MUCH = 1 << 20, LITTLE = 1500, SMALLEST = 4096 };
     expect_calls(trial, &reader, "--stdio", send_stdio);                                           \
   }
 
-READER_TESTS(who_takes_all_at_once, .what = NOTHING)
+READER_TESTS(dev_null, .what = NOTHING)
 READER_TESTS(a_file, .what = A_FILE, .piece = MUCH)
-READER_TESTS(who_reads_a_pipe_quickly, .what = A_PIPE, .piece = MUCH)
-READER_TESTS(who_reads_the_largest_pipe, .what = A_PIPE, .capacity = MUCH, .piece = MUCH)
-READER_TESTS(who_reads_little_of_a_small_pipe, .what = A_PIPE, .capacity = SMALLEST,
-             .piece = LITTLE)
-READER_TESTS(who_pauses, .what = A_PIPE, .piece = MUCH, .pauses = true)
-READER_TESTS(who_pauses_at_a_small_pipe, .what = A_PIPE, .capacity = SMALLEST, .piece = SMALLEST,
-             .pauses = true)
-READER_TESTS(who_pauses_at_a_socket, .what = A_SOCKET, .piece = MUCH, .pauses = true)
+READER_TESTS(a_quick_reader, .what = A_PIPE, .piece = MUCH)
+READER_TESTS(a_reader_of_a_large_pipe, .what = A_PIPE, .capacity = MUCH, .piece = MUCH)
+READER_TESTS(a_slow_reader_of_a_small_pipe, .what = A_PIPE, .capacity = SMALLEST, .piece = LITTLE)
+READER_TESTS(a_reader_that_pauses, .what = A_PIPE, .piece = MUCH, .pauses = true)
+READER_TESTS(a_reader_that_pauses_at_a_small_pipe, .what = A_PIPE, .capacity = SMALLEST,
+             .piece = SMALLEST, .pauses = true)
+READER_TESTS(a_reader_that_pauses_at_a_socket, .what = A_SOCKET, .piece = MUCH, .pauses = true)
 
 /* --- the files frontend: its reader is a file system ------------------------------------------ */
 
-SIDECAR_TEST(a_directory_holds_nobody_up) {
+SIDECAR_TEST(request_files_are_always_answered) {
   sidecar_start(sidecar, NULL);
   for (size_t i = 0; i < OUTPUTS; i++)
     sidecar_request(sidecar, formatted("%zu", i), formatted("{'command':'%s'}", outputs[i]));
@@ -360,12 +359,12 @@ static void expect_outputs(struct job *job) {
   }
 }
 
-JOB_TEST_NO_AGENT(a_redis_with_the_least_capacity_holds_nobody_up) {
+JOB_TEST_NO_AGENT(the_smallest_hold_blocks_no_step_forever) {
   job_start_agent(job, "--hold-bytes", "65536", "--events-maxlen", "0", NULL);
   expect_outputs(job);
 }
 
-JOB_TEST_NO_AGENT(a_slow_redis_holds_nobody_up_for_ever) {
+JOB_TEST_NO_AGENT(a_slow_redis_blocks_no_step_forever) {
   struct proxy *proxy = proxy_start(redis_server_port(job->server), NULL);
   proxy_delay(proxy, 5);
   job_use_port(job, proxy_port(proxy));
@@ -374,7 +373,7 @@ JOB_TEST_NO_AGENT(a_slow_redis_holds_nobody_up_for_ever) {
   proxy_stop(proxy);
 }
 
-JOB_TEST_NO_AGENT(a_redis_that_pauses_holds_nobody_up_for_ever) {
+JOB_TEST_NO_AGENT(a_redis_that_pauses_blocks_no_step_forever) {
   const struct timespec pause = {.tv_nsec = 5 * PAUSE_MS * 1000000L};
   struct proxy *proxy = proxy_start(redis_server_port(job->server), NULL);
   job_use_port(job, proxy_port(proxy));
@@ -392,7 +391,7 @@ JOB_TEST_NO_AGENT(a_redis_that_pauses_holds_nobody_up_for_ever) {
 }
 
 /* A pace keeps them from room, too. */
-JOB_TEST_NO_AGENT(a_pace_holds_nobody_up_for_ever) {
+JOB_TEST_NO_AGENT(a_rate_limit_blocks_no_step_forever) {
   job_start_agent(job, "--events-maxlen", "1000", "--events-pace", "100000", NULL);
   for (size_t i = 0; i < OUTPUTS; i++) {
     const cJSON *step = job_script(job, outputs[i]);

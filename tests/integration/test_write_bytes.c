@@ -28,7 +28,7 @@ static void succeeds(struct job *job, const char *fields) {
   run_row(job, (struct kind_row){fields, 0, NULL, NULL});
 }
 
-JOB_TEST(chunks_make_a_file) {
+JOB_TEST(write_bytes_builds_a_file_of_chunks) {
   succeeds(job, BYTES "'docs/a.tmp','content':'Zm9v','append':false");
   assert_string_equal(kind_rows_content(job, "docs/a.tmp"), "foo");
   succeeds(job, BYTES "'docs/a.tmp','content':'YmFy','append':true");
@@ -42,7 +42,7 @@ JOB_TEST(chunks_make_a_file) {
 }
 
 /* Checked before anything is made. */
-JOB_TEST(what_is_not_base64_changes_nothing) {
+JOB_TEST(invalid_base64_changes_nothing) {
   succeeds(job, BYTES "'f','content':'Zm9v'");
   const char *payload =
       job_json(job, "{'stepId':'nul','workingDirectory':'%s'," BYTES "'f','content':'Z\\u0000=='}",
@@ -79,7 +79,7 @@ static void make_large(struct job *job, const char *name, off_t size) {
   assert_int_equal(truncate(kind_rows_path(job, name), size), 0);
 }
 
-JOB_TEST(a_file_has_25_mebibytes_at_the_most) {
+JOB_TEST(a_file_has_at_most_25_mebibytes) {
   static const char limit[] = "the file would exceed the 26214400-byte limit";
   make_large(job, "f", FILE_MAX - 3);
   run_row(job, (struct kind_row){BYTES "'f','content':'Zm9vYg==','append':true", 1, NULL, limit});
@@ -97,7 +97,7 @@ JOB_TEST(a_file_has_25_mebibytes_at_the_most) {
   assert_int_equal(size_of(job, "f"), 1);
 }
 
-JOB_TEST(both_paths_begin_at_the_working_directory) {
+JOB_TEST(both_paths_start_at_the_working_directory) {
   succeeds(job, BYTES "'a','content':'YQ==','renameTo':'b'");
   assert_string_equal(kind_rows_content(job, "b"), "a");
   succeeds(job, BYTES "'$D/a','content':'Yg==','renameTo':'sub/c'");
@@ -160,7 +160,7 @@ JOB_TEST(only_regular_files_are_written) {
   assert_false(has(job, "t"));
 }
 
-JOB_TEST(it_may_keep_its_name) {
+JOB_TEST(a_file_may_be_renamed_to_itself) {
   succeeds(job, BYTES "'a','content':'YQ==','renameTo':'a'");
   assert_string_equal(kind_rows_content(job, "a"), "a");
   succeeds(job, BYTES "'a','content':'Yg==','append':true,'renameTo':'$D/./a'");
@@ -168,7 +168,7 @@ JOB_TEST(it_may_keep_its_name) {
 }
 
 /* Nobody sends that name again: what is left would be taken for part of the work. */
-JOB_TEST(a_last_chunk_that_fails_takes_the_others_along) {
+JOB_TEST(a_failed_last_chunk_removes_the_others) {
   kind_rows_file(job, "directory/file", "");
   static const struct kind_row rows[] = {
       {BYTES "'t','content':'!','append':true,'renameTo':'f'", 1, NULL, "content is not base64"},
@@ -194,7 +194,7 @@ JOB_TEST(a_last_chunk_that_fails_takes_the_others_along) {
   assert_false(has(job, "t"));
 }
 
-JOB_TEST(what_was_there_before_is_not_taken_along) {
+JOB_TEST(a_failed_chunk_does_not_remove_other_files) {
   kind_rows_file(job, "f", "old");
   assert_int_equal(mkfifo(kind_rows_path(job, "fifo"), 0600), 0);
   static const struct kind_row rows[] = {
@@ -211,7 +211,7 @@ JOB_TEST(what_was_there_before_is_not_taken_along) {
   assert_true(has(job, "fifo"));
 }
 
-JOB_TEST_NO_AGENT(what_may_not_be_written_is_not_taken_along) {
+JOB_TEST_NO_AGENT(a_failed_chunk_does_not_remove_a_read_only_file) {
   job->setup.uid = NOBODY;
   job_start_agent(job, NULL);
   kind_rows_file(job, "d/t", "old");

@@ -26,7 +26,7 @@ static void expect_answer_in_time(struct job *job, const struct row *row) {
     job_fail(job, "`%s` has survived `%s`", sleep, row->script);
 }
 
-JOB_TEST(what_obeys_sigterm_is_answered_within_3_s) {
+JOB_TEST(a_step_that_obeys_is_answered_3_s_after_its_deadline) {
   static const struct row rows[] = {
       {"exec $SLEEP", 1, 4000, -1},
       {"setsid $SLEEP & sleep 600", 1, 4000, -1},
@@ -38,11 +38,11 @@ JOB_TEST(what_obeys_sigterm_is_answered_within_3_s) {
 }
 
 /* 1 s, and the grace of 10 s. */
-JOB_TEST(what_ignores_it_is_killed_after_10_s) {
+JOB_TEST(a_step_that_ignores_sigterm_is_killed_10_s_after_its_deadline) {
   expect_answer_in_time(job, &(struct row){"trap '' TERM; setsid $SLEEP & $SLEEP", 1, 12500, -1});
 }
 
-JOB_TEST(what_grows_meanwhile_is_killed_too) {
+JOB_TEST(a_tree_that_grows_is_killed_after_its_deadline) {
   expect_answer_in_time(
       job, &(struct row){
                "trap '' TERM; while :; do setsid sh -c 'trap \"\" TERM; $SLEEP' & sleep 0.05; done",
@@ -50,17 +50,17 @@ JOB_TEST(what_grows_meanwhile_is_killed_too) {
 }
 
 /* Their orphans come and go; that they end does not mean that the step has somebody left. */
-JOB_TEST(an_earlier_steps_orphans_delay_no_end) {
+JOB_TEST(orphans_of_an_earlier_step_do_not_delay_the_answer) {
   const char *restless = "(while :; do (true &); sleep 0.005; done) >/dev/null 2>&1 &";
   job_run(job, job_script(job, restless));
   expect_answer_in_time(job, &(struct row){"$SLEEP & sleep 600", 1, 4000, -1});
 }
 
-JOB_TEST(without_a_holder_nothing_waits) {
+JOB_TEST(a_silent_background_process_does_not_delay_the_answer) {
   expect_answer_in_time(job, &(struct row){"$SLEEP >/dev/null 2>&1 & echo hi", 600, 1500, 0});
 }
 
-JOB_TEST(who_holds_the_pipes_delays_the_answer_by_2_s_at_most) {
+JOB_TEST(a_background_process_delays_the_answer_by_at_most_2_s) {
   expect_answer_in_time(job, &(struct row){"$SLEEP & echo hi", 600, 2500, 0});
 }
 

@@ -146,7 +146,7 @@ static void expect_left_in_time(struct agents *agents, int which, int expected) 
     job_fail(job, "it left after %lld ms", (long long)idle);
 }
 
-TEST(the_limit_holds) {
+TEST(an_idle_agent_exits_at_its_limit) {
   static const struct {
     const char *promise;
     int which, code;
@@ -164,14 +164,14 @@ TEST(the_limit_holds) {
   }
 }
 
-TEST(the_heartbeat_ends_with_it) {
+TEST(an_idle_agent_deletes_its_heartbeat) {
   struct job *job = ((struct agents *)*state)->jobs[AFTER_A_STEP];
   (void)job_result(job);
   job_expect_keys(job, "committed", "events", NULL);
 }
 
 /* It is in the log, since nobody will find it anywhere else. */
-TEST(a_result_that_waits_for_redis_does_not_keep_it) {
+TEST(an_idle_agent_logs_its_undelivered_result) {
   struct agents *agents = *state;
   expect_left_in_time(agents, RESULT_WAITS, 3);
   const char *log = agent_process_log(agents->jobs[RESULT_WAITS]->agent);
@@ -182,7 +182,7 @@ TEST(a_result_that_waits_for_redis_does_not_keep_it) {
 }
 
 /* The same when the hold has no room for the last lines. */
-TEST(lines_that_wait_for_redis_do_not_keep_it) {
+TEST(an_idle_agent_logs_the_result_of_a_blocked_step) {
   struct agents *agents = *state;
   expect_left_in_time(agents, LINES_WAIT, 3);
   struct job *job = agents->jobs[LINES_WAIT];

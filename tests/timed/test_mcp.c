@@ -109,7 +109,7 @@ static double seconds_of(const char *line) {
   return found != NULL ? strtod(found + strlen("\"progress\":"), NULL) : -1;
 }
 
-MCP_TEST(progress_comes_after_half_a_second_and_four_times_a_second) {
+MCP_TEST(progress_starts_after_half_a_second_and_comes_four_times_a_second) {
   mcp_client_start(client, NULL, NULL);
   double start_ms = wait_exact_ms(), start_machine_ms = machine_clock_ms();
   mcp_client_call(client, 1, "while :; do echo $((i+=1)); sleep 0.01; done", true);
@@ -124,7 +124,7 @@ MCP_TEST(progress_comes_after_half_a_second_and_four_times_a_second) {
   assert_true(machine_clock_ms() - start_machine_ms <= 3500);
 }
 
-MCP_TEST(progress_has_a_beat_of_five_seconds_without_output) {
+MCP_TEST(progress_comes_every_five_seconds_without_output) {
   mcp_client_start(client, NULL, NULL);
   double start_ms = machine_clock_ms();
   mcp_client_call(client, 1, "sleep 600.062", true);

@@ -135,7 +135,7 @@ JOB_TEST(lines_30_ms_apart_arrive_at_once) {
   assert_true(young);
 }
 
-JOB_TEST(ten_lines_a_second_leave_alone) {
+JOB_TEST(ten_lines_a_second_leave_separately) {
   enum { LINES = 20 };
   bool young = false;
   job_run(job, job_step(job, "true", NULL));
@@ -165,7 +165,7 @@ JOB_TEST_NO_AGENT(two_thousand_lines_a_second_leave_together) {
   assert_true(is_near(ages.ours.median_ms, ages.bare.median_ms, 50));
 }
 
-JOB_TEST_NO_AGENT(a_flood_leaves_by_the_thousand) {
+JOB_TEST_NO_AGENT(a_flood_leaves_in_batches_of_hundreds) {
   enum { LINES = 300000, LINES_A_WRITE = 500 };
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "true", NULL));

@@ -83,12 +83,12 @@ OCTOBER_TEST_NO_AGENT(the_server_of_october_sees_100000_lines_and_the_next_step)
   expect_all_of_run(server, 100000);
 }
 
-JOB_TEST(a_reader_that_polls_sees_a_burst) {
+JOB_TEST(a_polling_reader_sees_a_burst) {
   job_push(job, job_step(job, "seq", "-f", "+ %.0f of a commit, as git prints it", "31350", NULL));
   expect_all_polled(job, 31350, OCTOBER_POLL_MS);
 }
 
-JOB_TEST_NO_AGENT(at_a_pace_a_reader_that_polls_sees_everything) {
+JOB_TEST_NO_AGENT(a_polling_reader_sees_everything_at_a_rate_limit) {
   job_start_agent(job, "--events-pace", PACE, NULL);
   job_push(job, job_step(job, "seq", "50000", NULL));
   expect_all_polled(job, 50000, POLL_MS);

@@ -56,7 +56,7 @@ static void expect_transaction(struct job *job, const char *field, int exit_code
     job_fail(job, "%s: `%s`", field, seen.text);
 }
 
-JOB_TEST(the_answer_is_one_transaction) {
+JOB_TEST(a_read_only_step_is_one_transaction) {
   kind_rows_file(job, "file", "content\n");
   job_run(job, job_step(job, "true", NULL));
   for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
@@ -64,14 +64,14 @@ JOB_TEST(the_answer_is_one_transaction) {
 }
 
 /* Also what fails, which is an event more. */
-JOB_TEST(a_failure_is_one_transaction) {
+JOB_TEST(a_failed_read_only_step_is_one_transaction) {
   kind_rows_file(job, "file", "content\n");
   job_run(job, job_step(job, "true", NULL));
   expect_transaction(job, "'kind':'readFile','path':'none'", 1, "xadd xadd xadd lpush \n");
 }
 
 /* What changes something: its start is known before it begins. */
-JOB_TEST(writing_waits_for_its_start) {
+JOB_TEST(a_writing_step_waits_for_the_acknowledgement_of_its_start) {
   static const char *const writing[] = {
       "'kind':'writeFile','path':'new','content':'x'",
       "'kind':'writeBytes','path':'new','content':'eA=='",

@@ -67,13 +67,13 @@ SIDECAR_TEST(a_command_is_answered_within_5_ms) {
   assert_true(exchange_ms(sidecar, "{'argv':['true'],'workDir':'/tmp'}") <= 5);
 }
 
-SIDECAR_TEST(a_line_for_a_shell_is_answered_5_ms_after_it) {
+SIDECAR_TEST(a_shell_command_is_answered_within_5_ms_more) {
   double taken_ms = exchange_ms(sidecar, "{'command':'true','workDir':'/tmp'}");
   assert_true(taken_ms <= 5 + shell_ms());
 }
 
 /* Once a child has found it missing, the next ones do not begin there. */
-SIDECAR_TEST(without_a_workspace_it_is_within_5_ms_too) {
+SIDECAR_TEST(a_command_without_a_workspace_is_answered_within_5_ms) {
   assert_true(exchange_ms(sidecar, "{'argv':['true']}") <= 5);
 }
 
@@ -93,25 +93,25 @@ static void expect_answer(struct sidecar *sidecar, const char *request, double l
 }
 
 /* Its writer has closed it: nothing is waited for. */
-SIDECAR_TEST(what_is_not_json_is_answered_at_once) {
+SIDECAR_TEST(invalid_json_is_answered_at_once) {
   expect_answer(sidecar, "{'command':}", 0, 100);
 }
 
 /* The runner waits 10 s more than the timeout. Each of the frontend's two waits begins at
    libevent's idea of now, which is CLOCK_MONOTONIC_COARSE, read when the loop woke: it may be
    shorter by that. */
-SIDECAR_TEST(a_timeout_is_answered_2100_ms_later_at_the_latest) {
+SIDECAR_TEST(a_timeout_is_answered_within_2100_ms) {
   expect_answer(sidecar,
                 "{'command':'trap \\\"\\\" TERM; while :; do sleep 1; done','timeout':1,"
                 "'workDir':'/tmp'}",
                 3000 - 2, 3100);
 }
 
-SIDECAR_TEST(what_obeys_is_answered_at_once) {
+SIDECAR_TEST(a_command_that_obeys_is_answered_at_once) {
   expect_answer(sidecar, "{'command':'sleep 600','timeout':1,'workDir':'/tmp'}", 1000 - 1, 1200);
 }
 
-SIDECAR_TEST(a_server_in_the_background_costs_100_ms) {
+SIDECAR_TEST(a_background_process_delays_the_answer_by_100_ms) {
   expect_answer(sidecar, "{'command':'sleep 600.091 & echo ok','workDir':'/tmp'}", 100 - 1, 200);
   sidecar_expect(sidecar, "1", 0, "ok", "");
   assert_true(proc_find("sleep 600.091") > 0);
@@ -129,7 +129,7 @@ static void start_stubborn_ones(struct sidecar *sidecar) {
     assert_true(proc_wait_for(formatted("sleep 600.09%d", i + 2), WAIT_BOUND_MS) > 0);
 }
 
-SIDECAR_TEST(a_signal_ends_it_within_3_s) {
+SIDECAR_TEST(a_signal_ends_the_agent_within_3_s) {
   start_stubborn_ones(sidecar);
   double begin_ms = machine_clock_ms();
   assert_int_equal(kill(agent_process_pid(sidecar->agent), SIGTERM), 0);
@@ -138,7 +138,7 @@ SIDECAR_TEST(a_signal_ends_it_within_3_s) {
   sidecar_expect(sidecar, "1", 125, "", "tool-executor: stopped by SIGTERM");
 }
 
-SIDECAR_TEST(done_ends_it_within_2500_ms) {
+SIDECAR_TEST(done_ends_the_agent_within_2500_ms) {
   start_stubborn_ones(sidecar);
   double begin_ms = wait_exact_ms(), begin_machine_ms = machine_clock_ms();
   sidecar_write(sidecar, "done", "done", 4);
@@ -147,7 +147,7 @@ SIDECAR_TEST(done_ends_it_within_2500_ms) {
   assert_true(machine_clock_ms() - begin_machine_ms <= 2500);
 }
 
-SIDECAR_TEST(done_ends_an_idle_one_at_once) {
+SIDECAR_TEST(done_ends_an_idle_agent_at_once) {
   sidecar_start(sidecar, NULL);
   double begin_ms = machine_clock_ms();
   sidecar_write(sidecar, "done", "done", 4);

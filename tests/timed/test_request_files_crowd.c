@@ -144,16 +144,16 @@ static void serve_beside_links(struct sidecar *sidecar, const struct agent_setup
 }
 
 /* One file of 8 MB: a thousand times 8 MB to be read. */
-SIDECAR_TEST(links_to_one_unfinished_request_hold_up_nothing) {
+SIDECAR_TEST(links_to_an_unfinished_request_delay_no_other) {
   serve_beside_links(sidecar, NULL);
 }
 
-SIDECAR_TEST(links_to_one_unfinished_request_hold_up_nothing_without_inotify) {
+SIDECAR_TEST(links_to_an_unfinished_request_delay_no_other_without_inotify) {
   serve_beside_links(sidecar, &without_inotify);
 }
 
 /* Each change is one of all of them. */
-SIDECAR_TEST(links_to_one_that_changes_hold_up_nothing) {
+SIDECAR_TEST(links_to_a_changing_request_delay_no_other) {
   sidecar_start(sidecar, NULL);
   make_links(sidecar);
   pid_t changes = start_changes(sidecar, 1);
@@ -161,7 +161,7 @@ SIDECAR_TEST(links_to_one_that_changes_hold_up_nothing) {
   stop_changes(changes);
 }
 
-SIDECAR_TEST(links_that_are_there_at_the_start_hold_up_nothing) {
+SIDECAR_TEST(links_that_exist_at_the_start_delay_no_request) {
   tree_make(sidecar->tree, "tools/");
   make_links(sidecar);
   sidecar_start(sidecar, NULL);
@@ -176,10 +176,10 @@ static void serve_beside_files(struct sidecar *sidecar, const struct agent_setup
   stop_changes(changes);
 }
 
-SIDECAR_TEST(many_unfinished_requests_hold_up_nothing) {
+SIDECAR_TEST(many_unfinished_requests_delay_no_other) {
   serve_beside_files(sidecar, NULL);
 }
 
-SIDECAR_TEST(many_unfinished_requests_hold_up_nothing_without_inotify) {
+SIDECAR_TEST(many_unfinished_requests_delay_no_other_without_inotify) {
   serve_beside_files(sidecar, &without_inotify);
 }

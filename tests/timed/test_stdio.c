@@ -115,7 +115,7 @@ static double no_arguments_ms(void) {
 }
 
 /* A command that needs less than the deadline is not ended ahead of it. */
-TEST(a_deadline_leaves_most_of_its_time) {
+TEST(a_deadline_does_not_end_a_command_early) {
   struct stdio_host *host = start(NULL, "--deadline", "2");
   double sent_ms = wait_exact_ms();
   send_command(host, "exec sleep 600.47", ",'timeout':60");
@@ -125,7 +125,7 @@ TEST(a_deadline_leaves_most_of_its_time) {
   stdio_host_free(host);
 }
 
-TEST(who_ignores_sigterm_is_killed_after_2_s) {
+TEST(a_command_that_ignores_sigterm_is_killed_after_2_s) {
   enum { TIMEOUT_MS = 1000, GRACE_MS = 2000, BOUND_MS = 5000 };
   struct stdio_host *host = start(NULL, NULL, NULL);
   double sent_ms = wait_exact_ms(), sent_machine_ms = machine_clock_ms();
@@ -197,7 +197,7 @@ TEST(answers_and_exits_come_in_time) {
     expect_within(rows[i].what, rows[i].measure, rows[i].bound_ms);
 }
 
-TEST(progress_comes_four_times_a_second_at_most) {
+TEST(progress_comes_at_most_four_times_a_second) {
   struct stdio_host *host = start(NULL, NULL, NULL);
   double sent_ms = wait_exact_ms();
   send_command(host, "for i in $(seq 40); do echo $i; sleep 0.05; done",

@@ -51,7 +51,7 @@ static void expect_timed_out(struct trial *self, const char *id) {
                                           id));
 }
 
-TRIAL_TEST(its_answer_leaves_at_the_deadline) {
+TRIAL_TEST(the_answer_of_a_hanging_tool_leaves_at_the_deadline) {
   int64_t sent_ms = wait_now_ms();
   double sent_machine_ms = machine_clock_ms();
   send_read(trial, "1");
@@ -69,7 +69,7 @@ TRIAL_TEST(its_answer_leaves_at_the_deadline) {
 }
 
 /* It is answered; the program waits no longer for its process than the engine does. */
-TRIAL_TEST(the_end_of_the_input_is_the_end_all_the_same) {
+TRIAL_TEST(the_process_exits_at_the_end_of_the_input_while_a_tool_hangs) {
   send_read(trial, "1");
   stdio_host_close_input(trial->host);
   expect_timed_out(trial, "1");
@@ -77,7 +77,7 @@ TRIAL_TEST(the_end_of_the_input_is_the_end_all_the_same) {
   hanging_mount_release(&trial->mount);
 }
 
-TRIAL_TEST(a_shutdown_while_it_hangs_is_answered) {
+TRIAL_TEST(a_shutdown_is_answered_while_a_tool_hangs) {
   send_read(trial, "1");
   expect_timed_out(trial, "1");
   stdio_host_send(trial->host, "{'id':2,'method':'shutdown'}\n");

@@ -28,7 +28,7 @@ static void flood(struct store_agent *self, const char *first_step) {
 }
 
 /* The answers to the heartbeats have an end, too. */
-STORE_TEST(a_deadline_and_heartbeats_keep_their_time) {
+STORE_TEST(an_endless_reply_does_not_delay_deadlines_or_heartbeats) {
   flood(scene, "LPUSH sandbox:j:in {\"stepId\":\"1\",\"command\":\"sleep\",\"args\":[\"60\"],"
                "\"timeoutSeconds\":5}");
   int64_t start_ms = wait_now_ms();
@@ -41,7 +41,7 @@ STORE_TEST(a_deadline_and_heartbeats_keep_their_time) {
   assert_in_range(redis_store_injected(scene->store), 2, most);
 }
 
-STORE_TEST(a_signal_is_an_order_at_once) {
+STORE_TEST(an_endless_reply_does_not_delay_a_signal) {
   flood(scene, "LPUSH sandbox:j:in {\"stepId\":\"1\",\"command\":\"sleep\",\"args\":[\"60\"]}");
   double start_ms = machine_clock_ms();
   assert_int_equal(kill(agent_process_pid(scene->agent), SIGTERM), 0);
@@ -119,7 +119,7 @@ static bool is_flooded(void *context) {
   return there;
 }
 
-TLS_TEST(by_tls_a_signal_is_an_order_at_once) {
+TLS_TEST(an_endless_reply_over_tls_does_not_delay_a_signal) {
   struct agent_process *agent = start_agent(scene->url, "--insecure");
   assert_true(wait_until(is_flooded, scene, WAIT_BOUND_MS));
   const struct timespec a_while = {.tv_nsec = 300000000};
@@ -132,7 +132,7 @@ TLS_TEST(by_tls_a_signal_is_an_order_at_once) {
   agent_process_free(agent);
 }
 
-TLS_TEST(by_tls_a_handshake_ends_in_time) {
+TLS_TEST(an_endless_reply_over_tls_does_not_delay_the_handshake_timeout) {
   struct agent_process *agent = start_agent(scene->url, "--insecure");
   assert_true(wait_until(is_flooded, scene, WAIT_BOUND_MS));
   double start_ms = machine_clock_ms();
