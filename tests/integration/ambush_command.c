@@ -1,10 +1,12 @@
-/* A process of the agent's user that waits for the agent's new children.
+/*
+ * A process of the agent's user that attacks the supervisors, which are the agent's new children.
  *
- *   ambush memory AGENT FILE   tries to open the memory of each, to write into it
- *   ambush stop AGENT FILE     stops each, again and again
+ *   ambush memory AGENT FILE   tries to open the memory of each child, to write into it
+ *   ambush stop AGENT FILE     stops each child, again and again
  *
- * Ends by SIGTERM, when FILE.end exists, when the agent is dead, or after two minutes; then FILE
- * has the number of children seen and, of "memory", how many were opened. */
+ * Exits after SIGTERM, if FILE.end exists, if the agent is dead, or after two minutes. FILE then
+ * has the number of children that were seen and, for "memory", how many were opened.
+ */
 
 #include <fcntl.h>
 #include <signal.h>
@@ -15,13 +17,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* For how long it is tried to open the memory of one child, in microseconds. */
+/* How long to try to open the memory of one child, in microseconds. */
 #define MEMORY_US 3000
 
-/* So many children are stopped again and again. */
+/* The number of children that are stopped again and again. */
 #define CHILDREN 16
 
-/* Where the kernel has no newer pid than this, it begins anew. */
+/* The search starts again if the newest pid is further away than this. */
 #define AHEAD 4096
 
 static volatile sig_atomic_t is_over;
@@ -37,7 +39,7 @@ static long long now_us(void) {
   return (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/* The pid that was given last: the last word. */
+/* The pid that was assigned last: the last word. */
 static int last_pid(int loadavg) {
   char text[128];
   ssize_t length = pread(loadavg, text, sizeof text - 1, 0);
@@ -71,13 +73,13 @@ static bool open_memory(int pid) {
   return false;
 }
 
-/* The newest of the agent's children, of which `seen` counts all. */
+/* Returns the newest child of the agent; `seen` counts all children. */
 static void stop_again(const int *children, int seen) {
   for (int i = 0; i < CHILDREN && i < seen; i++)
     kill(children[i], SIGSTOP);
 }
 
-/* Where the next one is expected: it is stopped before anything is known of it. */
+/* Stops the pid that is expected next, before anything else is known about it. */
 static bool is_next_stopped(int pid) {
   for (int i = 0; i < 200; i++)
     if (kill(pid, SIGSTOP) == 0)

@@ -1,5 +1,5 @@
-/* What a step may try on its agent, or on itself: `attack NAME PID`. Says what the kernel said.
-   Built by test_container. */
+/* What a step may try on its agent, or on itself: `attack NAME PID`. Prints the answer of the
+   kernel. Built by test_container. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static struct sched_param parameter;
 static struct attributes idle = {.size = sizeof idle, .policy = SCHED_IDLE};
 static unsigned long processors = 1;
 
-/* From the numbers and registers of the 32-bit table; pointers must fit into them. */
+/* Uses the numbers and registers of the 32-bit system calls; pointers must fit into them. */
 static long foreign(long number, long a, long b, long c, long d) {
 #if defined(__x86_64__)
   long result;
@@ -51,7 +51,7 @@ static long as_foreign(long result) {
   return -1;
 }
 
-/* Where no more signals of the user may be pending, the kernel forgets who sent one. */
+/* If the user may have no more pending signals, the kernel forgets who sent one. */
 static long unsigned_signal(pid_t pid) {
   sigset_t blocked;
   sigemptyset(&blocked);
@@ -69,7 +69,7 @@ static long unsigned_signal(pid_t pid) {
   return syscall(SYS_tgkill, pid, pid, SIGTERM);
 }
 
-/* As from outside, where there is no pid. */
+/* A signal that seems to come from outside of the pid namespace. */
 static long forged_queue(pid_t pid) {
   siginfo_t info = {.si_signo = SIGTERM, .si_code = SI_QUEUE};
   return syscall(SYS_rt_sigqueueinfo, pid, SIGTERM, &info);

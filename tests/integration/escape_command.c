@@ -1,8 +1,6 @@
-/*
- * Gets away from whoever would end it, and rests for a minute: `escape WAY FILE`. Whoever comes of
- * it holds a shared lock of the file; when one rests it has written a byte there. Built by
- * test_escape.
- */
+/* Tries to escape from being ended, and sleeps for a minute: `escape WAY FILE`. All its
+   processes hold a shared lock of the file; one that sleeps has written a byte there. Built by
+   test_escape. */
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -29,20 +27,20 @@ static void *rest_in_thread(void *unused) {
   return unused;
 }
 
-/* The process goes on without the thread that has its number. */
+/* The main thread exits; another thread goes on. */
 static void leave_thread(void) {
   pthread_t thread;
   if (pthread_create(&thread, NULL, rest_in_thread, NULL) == 0)
     (void)syscall(SYS_exit, 0);
 }
 
-/* A child of whoever is the parent of this process. */
+/* A child of the parent of this process. */
 static void make_sibling(void) {
   if (syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) == 0)
     rest();
 }
 
-/* Of the end of the child nobody is told. */
+/* The parent gets no signal when the child exits. */
 static void make_silent_child(void) {
   if (syscall(SYS_clone, 0, 0, 0, 0, 0) == 0) {
     setsid();
@@ -51,7 +49,7 @@ static void make_silent_child(void) {
   sleep(REST_SECONDS);
 }
 
-/* Is never the process that was seen last. */
+/* The process changes its pid all the time. */
 static void run_away(void) {
   signal(SIGTERM, SIG_IGN);
   (void)!write(file, "x", 1);
@@ -60,8 +58,8 @@ static void run_away(void) {
       _exit(0);
 }
 
-/* Each process of a chain forks and exits at once, so that zombies outnumber the live processes.
-   The chains stay in one process group, except every other one, which leaves it. */
+/* Each process of a chain forks and exits at once, so that zombies outnumber live processes. The
+   chains stay in one process group; every other one leaves it. */
 static void run_chains(void) {
   for (int i = 0; i < CHAINS; i++)
     if (fork() == 0) {

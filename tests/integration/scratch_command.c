@@ -1,4 +1,4 @@
-/* The one command in an otherwise empty root: says where it is, and echoes its arguments. Built
+/* The only command in an otherwise empty root. Prints its directory and its arguments. Built
    statically by test_scratch_root. */
 
 #include <stdio.h>

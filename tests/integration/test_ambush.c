@@ -1,5 +1,4 @@
-/* What a step has left in the background attacks the supervisors of later steps, as their own
-   user. */
+/* A background process attacks the supervisors of later steps, as the same user. */
 
 #include "tests/support/as_user.h"
 #include "tests/support/command.h"
@@ -7,7 +6,7 @@
 
 COMMAND_GROUP("ambush")
 
-/* Returns the file with its result. */
+/* Returns the name of the file that will have the result. */
 static const char *start_attack(struct job *job, const char *name) {
   const char *file = job_write(job, name, "", 0666);
   job->setup.uid = NOBODY;
@@ -24,7 +23,7 @@ static bool is_written(void *path) {
   return stat(path, &status) == 0 && status.st_size > 0;
 }
 
-/* Returns how many children it saw. */
+/* Returns how many children the process saw. */
 static int end_attack(struct job *job, const char *file, int *opened) {
   int seen = -1;
   *opened = -1;
@@ -37,7 +36,7 @@ static int end_attack(struct job *job, const char *file, int *opened) {
   return seen;
 }
 
-/* Each step leaves a process, so that its supervisor serves no other. */
+/* Each step leaves a background process, so that its supervisor serves no other step. */
 JOB_TEST_NO_AGENT(no_process_can_ever_open_the_memory_of_a_supervisor) {
   enum { STEPS = 200 };
   int opened;
@@ -50,7 +49,7 @@ JOB_TEST_NO_AGENT(no_process_can_ever_open_the_memory_of_a_supervisor) {
   job_stop_agent(job, SIGTERM);
 }
 
-/* The agent waits for none of them: its heartbeat goes on, each step is answered, and SIGTERM ends
+/* The agent does not wait for them: its heartbeat goes on, each step is answered, and SIGTERM ends
    it. */
 JOB_TEST_NO_AGENT(a_supervisor_that_is_stopped_at_its_start_delays_only_its_step) {
   enum { STEPS = 60 };

@@ -1,4 +1,4 @@
-/* A process that outlives its command, and still holds its pipes. */
+/* Processes that outlive their command and still hold its pipes. */
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
@@ -29,7 +29,7 @@ JOB_TEST(a_background_process_may_go_on_writing) {
       path, path, path);
   const cJSON *step = job_script(job, script);
   const cJSON *result = job_run(job, step);
-  /* All that was written until then, and the answer does not wait for more. */
+  /* The result has the output so far; it does not wait for more. */
   job_expect_part(job, result, "outputContent", "hi\n");
   job_expect_part(job, result, "outputContent", "tick 1\n");
   assert_null(strstr(job_text(result, "outputContent"), "tick 20\n"));
@@ -37,7 +37,7 @@ JOB_TEST(a_background_process_may_go_on_writing) {
     job_fail(job, "the holder stopped counting");
 }
 
-/* A pipe holds 64 KiB; whoever writes more into it needs a reader. */
+/* A pipe holds 64 KiB; a process that writes more needs a reader. */
 JOB_TEST(a_background_process_is_not_blocked_by_a_full_pipe) {
   const char *path = job_path(job, "count");
   const char *script =
@@ -53,7 +53,7 @@ JOB_TEST(later_steps_do_not_get_the_output_of_a_background_process) {
   const cJSON *second = job_script(job, "sleep 0.5; echo clear");
   job_expect_result(job, job_run(job, second), 0, NULL, "clear\n");
   assert_string_equal(job_lines(job, second, "stdout"), "clear\n");
-  /* Nor is anything said for the first step behind its own `completed`. */
+  /* The first step has no event after `completed`. */
   const cJSON *events = job_events(job, first);
   const cJSON *last = cJSON_GetArrayItem(events, cJSON_GetArraySize(events) - 1);
   assert_string_equal(job_text(last, "kind"), "completed");
@@ -65,7 +65,6 @@ JOB_TEST(a_command_with_a_background_process_can_fail) {
   job_expect_result(job, job_run(job, step), 9, "bad", NULL);
 }
 
-/* They have 5 s to end, also when the shutdown was there before the last step was over. */
 JOB_TEST(background_processes_have_5_s_to_end_at_a_shutdown) {
   const char *directory = redis_server_directory(job->server);
   const char *left = "trap 'sleep 2; echo clean >clean; exit' TERM; : >ready; "

@@ -1,4 +1,4 @@
-/* What is refused, how it is said, and that nothing else comes of it. */
+/* Payloads that are refused, with their error messages. */
 
 #include <sys/resource.h>
 
@@ -8,11 +8,11 @@
 
 struct refusal {
   const char *payload;
-  const char *names; /* the field, or what stands for the whole */
+  const char *names; /* the field that the message names, or "payload" and the like */
   const char *step_id;
 };
 
-/* Without an id that can be read the result has none of its own. */
+/* If the id cannot be read, the result has the NIL id. */
 static const struct refusal whole[] = {
     {"", "JSON", NIL},
     {"hello", "JSON", NIL},
@@ -26,7 +26,7 @@ static const struct refusal whole[] = {
     {"{'stepId':'s\\u0000t','command':'true'}", "stepId", NIL},
 };
 
-/* The inside of a step with the id `s`. */
+/* The members of a step with the id `s`. */
 static const struct refusal fields[] = {
     {"'command':'a','schemaVersion':'2'", "schemaVersion", NULL},
     {"'command':'a','kind':['run']", "kind", NULL},
@@ -72,7 +72,6 @@ JOB_TEST(an_invalid_shutdown_is_refused) {
   job_shut_down(job);
 }
 
-/* A name must not be able to forge a line of the log. */
 JOB_TEST(field_names_cannot_forge_a_line_of_the_log) {
   expect_refusal(job, "{'stepId':'s',\n'kind':['x'],\r\n'forged':'\x1b[31m\x7f'}", "payload", "s");
   expect_refusal(job, "{'stepId':'s',\n'kind':['x'],\r\n'forged\x7f':''}", "kind", "s");
@@ -84,14 +83,14 @@ JOB_TEST(field_names_cannot_forge_a_line_of_the_log) {
   assert_null(strchr(log, '\x7f'));
 }
 
-/* --- large payloads: of the shipped program, for a sanitizer checks each byte of them --- */
+/* --- large payloads: only of the shipped program, because a sanitizer checks each byte --- */
 
 enum { MIB = 1024 * 1024, USUAL_RSS_KIB = 8 * 1024 };
 
 #define LARGE_TEST(NAME)                                                                           \
   TEST_WITH_IF(agent_process_is_shipped(), struct job *job, NAME, job_setup, job_teardown)
 
-/* A good step of exactly this size: what does not matter in it is in a field that nobody knows. */
+/* A valid step of exactly this size. An unknown field holds the padding. */
 static void push_of_size(struct job *job, size_t size, const char *step_id) {
   const char *head =
       job_json(job, "{'stepId':'%s','command':'echo','args':['big'],'padding':'", step_id);
@@ -114,7 +113,7 @@ static void expect_refusal_of_size(struct job *job, size_t size) {
   const cJSON *result = job_result(job);
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, -1);
   job_expect_part(job, result, "errorMessage", "67108864");
-  /* It is dropped while it comes in, but for its beginning, which has the id. */
+  /* The payload is discarded while it arrives, except for its beginning, which has the id. */
   assert_string_equal(job_text(result, "stepId"), "large");
 }
 
@@ -132,7 +131,7 @@ LARGE_TEST(a_payload_over_64_mib_is_refused) {
   job_expect_to_go_on(job);
 }
 
-/* The smallest values that JSON has: what they take in memory is many times their text. */
+/* The smallest values of JSON take many times as much memory as text. */
 LARGE_TEST(a_payload_of_many_small_values_does_not_exhaust_memory) {
   const char *head = job_json(job, "{'stepId':'crowd','command':'true','crowd':[");
   job_push_filled(job, head, "1,", (size_t)60 * MIB, "1]}");
@@ -141,7 +140,7 @@ LARGE_TEST(a_payload_of_many_small_values_does_not_exhaust_memory) {
   job_expect_to_go_on(job);
 }
 
-/* --- where memory is short: musl's, for sanitizers need more --- */
+/* --- little memory: only of the shipped program, because sanitizers need more --- */
 
 #define SHORT_TEST(NAME)                                                                           \
   TEST_WITH_IF(agent_process_is_shipped(), struct job *job, NAME, job_setup_server, job_teardown)
@@ -195,7 +194,7 @@ SHORT_TEST(a_memory_limit_bounds_the_payload) {
   job_expect_result(job, job_result(job), 0, NULL, "big\n");
 }
 
-/* What was not to be known at the start: while a reply comes in, and when it is whole. */
+/* Memory runs out while a reply arrives, and after it has arrived. */
 SHORT_TEST(the_agent_exits_if_it_runs_out_of_memory) {
   static const struct {
     rlim_t limit;

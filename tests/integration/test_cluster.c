@@ -1,4 +1,4 @@
-/* A Redis Cluster of three nodes: any of them may be named, and the job may move. */
+/* A Redis Cluster of three nodes: the URL may name any of them, and the job may move. */
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
@@ -12,7 +12,7 @@ struct scene {
   int owner; /* the node that has the job */
 };
 
-/* The job's own connection does not follow the job by itself. */
+/* The test's own connection does not follow the job by itself. */
 static void look_for_job(struct scene *scene) {
   struct job *job = scene->job;
   scene->owner = redis_cluster_owner(scene->cluster, JOB_ID);
@@ -20,7 +20,7 @@ static void look_for_job(struct scene *scene) {
   job->redis = redis_server_connect(redis_cluster_node(scene->cluster, scene->owner));
 }
 
-/* `further` nodes behind the one that has the job. */
+/* Names the node that is `further` nodes after the job's node. */
 static void name_node(struct scene *scene, int further) {
   int number = (scene->owner + further) % REDIS_CLUSTER_NODES;
   job_use_port(scene->job, redis_server_port(redis_cluster_node(scene->cluster, number)));
@@ -47,7 +47,7 @@ static int tear_down(void **state) {
   return 0;
 }
 
-/* Its connection is at the job's node, too. */
+/* The heartbeat's connection is also at the job's node. */
 static void expect_heartbeat(struct job *job) {
   job_wait_text(job, "CLIENT LIST", job_format(job, "name=sandbox:%s:heartbeat ", job->id));
   assert_int_equal(job_ask_number(job, "EXISTS sandbox:%s:heartbeat", job->id), 1);
@@ -68,7 +68,7 @@ TEST_WITH(struct scene *scene, the_url_may_name_any_node, set_up, tear_down) {
   }
 }
 
-/* Counts on until the gate is there, ten lines at a time. */
+/* Counts until the gate exists, ten lines at a time. */
 static cJSON *counting_step(struct job *job) {
   return job_script(job, job_format(job,
                                     "i=0; until [ -e %s ]; do"
@@ -79,7 +79,7 @@ static cJSON *counting_step(struct job *job) {
                                     job_path(job, "gate")));
 }
 
-/* 1, 2, 3 … n, and `end n`; each once and in order. */
+/* The lines are 1, 2, 3 … n, and `end n`, each once and in order. */
 static void expect_count(struct job *job, const char *lines) {
   long next = 1;
   for (char *end; *lines >= '0' && *lines <= '9'; next++) {
@@ -111,8 +111,8 @@ static void wait_for_events(struct job *job, long long more) {
     job_fail(job, "no more events arrive");
 }
 
-/* As redis-cli moves a slot. What the step prints meanwhile waits, and goes to where the keys are.
- */
+/* Moves the slot as redis-cli does. The output of the step waits meanwhile, and then goes to the
+   new node. */
 TEST_WITH(struct scene *scene, a_step_goes_on_while_its_job_moves_to_another_node, set_up,
           tear_down) {
   struct job *job = scene->job;
@@ -125,7 +125,7 @@ TEST_WITH(struct scene *scene, a_step_goes_on_while_its_job_moves_to_another_nod
     int to = (scene->owner + 1) % REDIS_CLUSTER_NODES;
     redis_cluster_begin_move(scene->cluster, JOB_ID, to);
     assert_true(redis_cluster_move_key(scene->cluster, first[round]));
-    /* Of what is asked for now, some keys are here and some are there. */
+    /* Some keys are here and some are there. */
     int port = redis_server_port(redis_cluster_node(scene->cluster, to));
     agent_process_wait_log(job->agent, job_format(job, " 127.0.0.1:%d; reconnecting", port));
     while (redis_cluster_move_key(scene->cluster, NULL))
@@ -150,7 +150,7 @@ static void move_job(struct scene *scene) {
   look_for_job(scene);
 }
 
-/* Taking, starting and answering: whichever of them a move falls into. */
+/* A move may happen while a step is taken, started or answered. */
 TEST_WITH(struct scene *scene, steps_run_once_while_their_queue_moves, set_up, tear_down) {
   enum { STEPS = 60, MOVES = 6 };
   struct job *job = scene->job;
@@ -174,7 +174,7 @@ TEST_WITH(struct scene *scene, steps_run_once_while_their_queue_moves, set_up, t
   job_shut_down(job);
 }
 
-/* With a question that waits at the node that the slot leaves. */
+/* A BLMOVE waits at the node that the slot leaves. */
 TEST_WITH(struct scene *scene, an_idle_agent_follows_its_job, set_up, tear_down) {
   struct job *job = scene->job;
   job_start_agent(job, "--verbose", NULL);
@@ -186,7 +186,7 @@ TEST_WITH(struct scene *scene, an_idle_agent_follows_its_job, set_up, tear_down)
   job_shut_down(job);
 }
 
-/* A result whose acknowledgement was lost with the node and its memory comes once more. */
+/* A result whose acknowledgement was lost with the node arrives again. */
 static void expect_hello_behind_others(struct job *job) {
   const cJSON *step = job_step(job, "echo", "hello again", NULL);
   job_push(job, step);
@@ -197,7 +197,6 @@ static void expect_hello_behind_others(struct job *job) {
   job_expect_result(job, result, 0, NULL, "hello again\n");
 }
 
-/* It asks at the address that it was given where the job is. */
 TEST_WITH(struct scene *scene, the_agent_reconnects_to_a_restarted_node, set_up, tear_down) {
   struct job *job = scene->job;
   job_start_agent(job, "--verbose", NULL);

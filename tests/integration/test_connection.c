@@ -1,16 +1,16 @@
-/* The first connection: how a server is named, and what is said when it can not be had. */
+/* The first connection: how a server is named, and the errors if the agent cannot connect. */
 
 #include <arpa/inet.h>
 #include <sys/socket.h>
 
 #include "tests/support/job.h"
 
-/* Not at the idle limit. */
+/* Only a bound for a test that hangs; the idle limit is far away. */
 enum { AT_ONCE_MS = WAIT_BOUND_MS };
 
 #define PASSWORD "s3cret-Word"
 
-/* The default user and three more, of whom only the first may do what it takes. */
+/* Creates the default user's password and three more users; only the first has all permissions. */
 static int setup_with_passwords(void **state) {
   static const char *const commands[] = {
       "ACL SETUSER smith on >%s ~* &* +@all",
@@ -89,7 +89,7 @@ JOB_TEST_NO_AGENT(a_flag_overrides_its_variable) {
   expect_hello_in(job, 0);
 }
 
-/* A port of its own that nobody listens on. */
+/* Reserves a port that nobody listens on. */
 static int deaf_socket(int *port) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t length = sizeof address;
@@ -166,7 +166,7 @@ TEST_WITH(struct job *job, a_refused_login_ends_the_agent_at_once, setup_with_pa
   }
 }
 
-/* All its connections are told. */
+/* Redis closes all connections of the user. */
 TEST_WITH(struct job *job, a_deleted_user_is_logged_once, setup_with_passwords, job_teardown) {
   start(job,
         job_format(job, "redis://smith:" PASSWORD "@127.0.0.1:%d", redis_server_port(job->server)),

@@ -1,4 +1,4 @@
-/* The agent in a pid namespace, as a container has one: as process 1, and below an init. */
+/* The agent in a pid namespace, as in a container: as process 1, and below an init. */
 
 #include <sched.h>
 #include <sys/mount.h>
@@ -9,7 +9,7 @@
 #include "tests/support/job.h"
 #include "tests/support/memory_group.h"
 
-/* Of attack_command.c: what a step may do to itself. */
+/* The attacks of attack_command.c that a step may do to itself. */
 #define ATTACKS "prlimit scheduler parameter attributes affinity nice nice-group io io-group "
 
 COMMAND_GROUP("attack")
@@ -25,8 +25,8 @@ static void start_in(struct job *job, const struct container *container) {
   job_start_agent(job, NULL);
 }
 
-/* Its numbers mean other processes: it is as good as none. (The sanitizer for leaks looks for
-   itself there, and fails.) */
+/* The numbers in such a /proc mean other processes, so that it is as good as none. (The leak
+   sanitizer reads its own /proc and fails.) */
 TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
              the_agent_ignores_a_proc_of_another_pid_namespace, job_setup_server, job_teardown) {
   static const struct container rows[] = {{.outer_proc = true}, {.init = true, .outer_proc = true}};
@@ -43,7 +43,6 @@ TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
   }
 }
 
-/* That they are what they are meant to be. */
 JOB_TEST_NO_AGENT(the_agent_reads_its_own_proc) {
   static const struct container rows[] = {{0}, {.init = true}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -62,7 +61,7 @@ JOB_TEST_NO_AGENT(the_agent_reads_its_own_proc) {
 static const struct container restricted[] = {{.restricted = true},
                                               {.restricted = true, .init = true}};
 
-/* The agent's pid in each of them, inside of its namespace, and outside. */
+/* The agent's pid inside of the namespace in each case; the function returns the pid outside. */
 static const char *const agent_inside[] = {"1", "2"};
 
 static pid_t agent_outside(const struct job *job, const struct container *container) {
@@ -70,7 +69,8 @@ static pid_t agent_outside(const struct job *job, const struct container *contai
   return container->init ? container_child(first) : first;
 }
 
-/* Whoever of the step sends it, the job goes on. What comes from outside, or from init, ends it. */
+/* The agent ignores signals of all processes of the step, and obeys signals from outside and from
+   init. */
 JOB_TEST_NO_AGENT(a_step_cannot_stop_the_agent_with_signals) {
   static const char *const scripts[] = {
       "for i in TERM INT QUIT HUP USR1; do kill -$i $A $PPID; done",
@@ -97,7 +97,7 @@ JOB_TEST_NO_AGENT(a_step_cannot_stop_the_agent_with_signals) {
   job_stop_agent(job, SIGTERM);
 }
 
-/* Each attack on the agent, then on the step's own shell. */
+/* Runs each attack on the agent and then on the step's own shell. */
 #define EACH(NAMES, PID) "for i in " NAMES "; do %s $i " PID "; done | uniq -c | tr -s ' '"
 
 JOB_TEST_NO_AGENT(a_step_cannot_change_the_limits_of_the_agent) {
@@ -114,7 +114,7 @@ JOB_TEST_NO_AGENT(a_step_cannot_change_the_limits_of_the_agent) {
   }
 }
 
-/* A command, what it starts at once, and its supervisor; the agent keeps its own score. */
+/* The command, its first child and its supervisor have the score 1000; the agent keeps its own. */
 JOB_TEST_NO_AGENT(the_kernel_kills_a_step_for_memory_before_the_agent) {
   static const char wait[] =
       "sleep 60 & for i in $$ $!; do "
@@ -130,8 +130,8 @@ JOB_TEST_NO_AGENT(the_kernel_kills_a_step_for_memory_before_the_agent) {
   free(own);
 }
 
-/* An ordinary user cannot read an injected agent: the kernel lets it raise no score unless it is
-   process 1. */
+/* An ordinary user cannot read an injected agent. The kernel lets such an agent raise a score only
+   as process 1. */
 JOB_TEST_NO_AGENT(an_injected_agent_raises_oom_scores_as_process_1) {
   const char *copy = job_path(job, "agent");
   injection_has_succeeded(agent_process_start(
@@ -156,7 +156,7 @@ JOB_TEST_NO_AGENT(an_injected_agent_raises_oom_scores_as_process_1) {
   free(own);
 }
 
-/* A sanitizer keeps what was freed: its agent does not fit. */
+/* A sanitizer keeps freed memory, so that its agent does not fit. */
 TEST_WITH_IF(agent_process_is_shipped(), struct job *job, payloads_may_use_an_eighth_of_the_memory,
              job_setup_server, job_teardown) {
   enum { LIMIT = 64 * 1024 * 1024, SHARE = LIMIT / 8 };

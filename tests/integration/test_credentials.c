@@ -1,4 +1,4 @@
-/* The Redis password is the agent's alone: no step can find it, and no log holds it. */
+/* Only the agent knows the Redis password: no step can find it, and no log shows it. */
 
 #include "tests/support/job.h"
 
@@ -30,7 +30,7 @@ static void start_with_variable(struct job *job, const char *url, uid_t uid) {
       &(struct agent_setup){.arguments = arguments, .environment = environment, .uid = uid});
 }
 
-/* The file holds `expected`, and no part of the password. */
+/* Fails unless the file of /proc has `expected` and no part of the password. */
 static void expect_clean(struct job *job, const char *file, const char *expected) {
   size_t length;
   char *text = proc_read(agent_process_pid(job->agent), file, &length);
@@ -82,7 +82,7 @@ TEST_WITH(struct job *job, the_agent_wipes_the_password_of_an_overridden_variabl
   expect_hidden(job);
 }
 
-/* Same user, and the kernel still says no: the agent's memory is not dumpable. */
+/* The step has the same user, but the agent is not dumpable. */
 TEST_WITH(struct job *job, a_step_cannot_read_the_memory_of_the_agent, setup, job_teardown) {
   uid_t nobody = 65534;
   start_with_flag(job, url_with_password(job), geteuid() == 0 ? nobody : 0);
@@ -95,12 +95,12 @@ TEST_WITH(struct job *job, a_step_cannot_read_the_memory_of_the_agent, setup, jo
     assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 1);
     job_expect_part(job, result, "errorMessage", "Permission denied");
   }
-  /* That is the agent's alone: a command may be looked into, by debuggers for one. */
+  /* A command is dumpable: debuggers may read it. */
   const cJSON *own = job_script(job, "head -c1 /proc/$$/environ >/dev/null");
   job_expect_result(job, job_run(job, own), 0, NULL, NULL);
 }
 
-/* Counts the text in the memory that the process may write. Needs root. */
+/* Counts the text in the writable memory of the process. Needs root. */
 static int count_in_memory(pid_t pid, const char *text) {
   char path[64];
   int found = 0;
@@ -125,8 +125,8 @@ static int count_in_memory(pid_t pid, const char *text) {
   return found;
 }
 
-/* A search of files that a step names is done in the supervisor, which began as a copy of the
-   agent. A sanitizer keeps what was freed. */
+/* Files are read in the supervisor, which began as a copy of the agent. A sanitizer keeps freed
+   memory. */
 TEST_WITH_IF(agent_process_is_shipped() && geteuid() == 0, struct job *job,
              a_supervisor_that_reads_files_does_not_have_the_password, setup, job_teardown) {
   start_with_flag(job, url_with_password(job), 65534);
@@ -134,7 +134,7 @@ TEST_WITH_IF(agent_process_is_shipped() && geteuid() == 0, struct job *job,
   cJSON *step = cJSON_Parse(job_json(job, "{'stepId':'1','kind':'readFile','path':'/dev/null'}"));
   (void)job_run(job, job_own(job, step));
   assert_true(count_in_memory(agent, PASSWORD) > 0);
-  int forgotten = 0; /* by one: another supervisor may wait already */
+  int forgotten = 0; /* only by one supervisor: another one may be waiting already */
   for (int i = 0; proc_child_of(agent, i) != 0; i++)
     forgotten += count_in_memory(proc_child_of(agent, i), PASSWORD) == 0;
   assert_int_equal(forgotten, 1);

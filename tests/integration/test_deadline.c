@@ -1,5 +1,5 @@
-/* A step that is over its time: its whole tree ends (test_escape.c too), nothing else does, and the
-   answer comes. */
+/* Deadlines: the whole process tree of the step ends (see also test_escape.c), no other process
+   does, and the step is answered. */
 
 #include "tests/support/job.h"
 
@@ -26,7 +26,7 @@ JOB_TEST(output_before_the_deadline_is_kept) {
   assert_string_equal(job_lines(job, step, "stderr"), "err\n");
 }
 
-/* $SLEEP in the script is a `sleep 600` of its own, which does not survive the deadline. */
+/* $SLEEP in the script is a unique `sleep 600`, which must not survive the deadline. */
 static void expect_gone(struct job *job, const char *script) {
   const char *sleep = job_sleep(job, 600);
   cJSON *step = with_timeout(job_script(job, script), 1);
@@ -36,7 +36,7 @@ static void expect_gone(struct job *job, const char *script) {
     job_fail(job, "`%s` has survived `%s`", sleep, script);
 }
 
-/* A stopped process takes SIGTERM only when it goes on. */
+/* A stopped process handles SIGTERM only after it was continued. */
 JOB_TEST(a_stopped_process_does_not_survive_the_deadline) {
   expect_gone(job, "$SLEEP & kill -STOP $!; wait");
 }

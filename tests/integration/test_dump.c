@@ -1,8 +1,8 @@
-/* SIGUSR1: the state of the agent goes to the log, and the agent goes on. */
+/* SIGUSR1 writes the agent's state to the log; the agent goes on. */
 
 #include "tests/support/job.h"
 
-/* The log behind what it was before the signal, once it holds all of these (up to NULL). */
+/* The log after the signal, until it has all of these parts (up to NULL). */
 struct awaited {
   struct job *job;
   size_t before;
@@ -18,7 +18,7 @@ static bool has_all(void *context) {
   return true;
 }
 
-/* Asks again and again: what is awaited may have to come about. */
+/* Sends the signal again and again, because the awaited state may take a while. */
 static void expect_dump(struct job *job, const char *const *parts) {
   int64_t end_ms = wait_now_ms() + WAIT_BOUND_MS;
   do {
@@ -30,7 +30,7 @@ static void expect_dump(struct job *job, const char *const *parts) {
   job_fail(job, "not all of it is in the log: %s, …", parts[0]);
 }
 
-/* A step as a line of the log names it. */
+/* How a line of the log names the step. */
 static const char *in_log(struct job *job, const cJSON *step) {
   return job_format(job, "step=%.8s", job_text(step, "stepId"));
 }
@@ -54,7 +54,7 @@ JOB_TEST(sigusr1_logs_a_running_step_with_its_pid) {
   job_expect_to_go_on(job);
 }
 
-/* As from a shell in the container, while a step runs: the sender has ended when it is read. */
+/* As from a shell in the container: the sender has exited when the agent reads the signal. */
 JOB_TEST(the_sender_of_sigusr1_may_have_exited) {
   const cJSON *step = job_push_endless(job, job_sleep(job, 600));
   pid_t agent = agent_process_pid(job->agent);
@@ -69,7 +69,6 @@ JOB_TEST(the_sender_of_sigusr1_may_have_exited) {
   job_expect_answer(job, step, -1, "cancelled: by a cancel step", "up\n");
 }
 
-/* When it matters: what is held, and for whom it waits. */
 JOB_TEST(sigusr1_logs_what_redis_has_not_acknowledged) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
   job_push_until(job, step, job->id);
@@ -83,7 +82,6 @@ JOB_TEST(sigusr1_logs_what_redis_has_not_acknowledged) {
   job_expect_to_go_on(job);
 }
 
-/* Before anything else is there: the signal ends no agent. */
 JOB_TEST_NO_AGENT(sigusr1_works_before_the_first_connection) {
   redis_server_kill(job->server);
   job_start_agent(job, NULL);

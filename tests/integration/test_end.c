@@ -1,11 +1,11 @@
-/* `end` of a result: why the step has ended, and what it has cost. */
+/* The member `end` of a result: why the step has ended, and what it used. */
 
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
 
 #define MIB (1024.0 * 1024)
 
-/* Of the step alone. */
+/* A directory that only this step uses. */
 #define DIRECTORY "cd $(mktemp -d); "
 
 static const cJSON *end_of(const cJSON *result) {
@@ -66,7 +66,7 @@ JOB_TEST(the_step_of_a_killed_agent_is_lost) {
 
 /* --- usage ------------------------------------------------------------------------------------ */
 
-/* An orphan is waited for by nobody but its supervisor: to be there it need not be dead. */
+/* The supervisor waits for orphans; the orphan must be dead to be counted. */
 JOB_TEST(the_usage_counts_the_whole_process_tree) {
   const cJSON *end = run_for_end(
       job, DIRECTORY "(dd if=/dev/zero of=/dev/null bs=64M count=8 2>/dev/null & echo $! >pid) &"
@@ -93,7 +93,6 @@ JOB_TEST(each_step_has_its_own_usage) {
   assert_int_equal(job_number(end, "processes"), 1);
 }
 
-/* What its supervisor has had for the step before is not its own. */
 JOB_TEST(a_step_does_not_get_the_resident_size_of_another_step) {
   char *path = job_path(job, "f");
   (void)job_run(job, job_script(job, job_format(job, "head -c 4194304 /dev/zero >%s", path)));
@@ -115,7 +114,7 @@ JOB_TEST(a_file_kind_has_no_resident_size) {
   assert_int_equal(job_number(end, "processes"), 1);
 }
 
-/* --- what was there, and is left -------------------------------------------------------------- */
+/* --- processes that were alive, and that are left --------------------------------------------- */
 
 static const cJSON *find_alive(const cJSON *end, const char *command) {
   const cJSON *process;

@@ -1,5 +1,4 @@
-/* What a command finds when it starts: its arguments, environment, directory, descriptors, signals.
- */
+/* What a command gets at its start: arguments, environment, directory, descriptors and signals. */
 
 #include "tests/support/job.h"
 
@@ -24,7 +23,7 @@ JOB_TEST(a_command_gets_its_arguments_unchanged) {
 
 JOB_TEST(an_argument_beyond_the_limit_of_linux_is_named) {
   cJSON *step = job_step(job, "true", NULL);
-  char *argument = job_format(job, "%0200000d", 0); /* one argument may have 128 KiB */
+  char *argument = job_format(job, "%0200000d", 0); /* an argument may have 128 KiB */
   cJSON_AddItemToArray(cJSON_GetObjectItem(step, "args"), cJSON_CreateString(argument));
   const cJSON *result = job_run(job, step);
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, -1);
@@ -48,7 +47,7 @@ JOB_TEST(a_command_gets_the_id_of_its_step) {
   assert_string_equal(output_of(job, step), job_format(job, "%s\n", job_text(step, "stepId")));
 }
 
-/* A directory or a file without the x bit on the way does not end the search. */
+/* A directory, or a file that is not executable, does not end the search. */
 JOB_TEST(the_search_of_path_skips_files_that_cannot_run) {
   const char *first = job_path(job, "first");
   const char *second = job_path(job, "second");
@@ -75,7 +74,7 @@ JOB_TEST_NO_AGENT(a_command_gets_the_umask_of_the_agent) {
   assert_string_equal(output_of(job, job_script(job, "umask")), "0027\n");
 }
 
-/* Nobody has to wait for a build: neither the heartbeat nor an end. */
+/* So that a build delays neither the heartbeat nor an end. */
 JOB_TEST_NO_AGENT(a_command_has_a_higher_nice_value_than_the_agent) {
   job_start_agent(job, NULL);
   assert_string_equal(output_of(job, job_step(job, "nice", NULL)), "5\n");
@@ -95,7 +94,7 @@ JOB_TEST(a_command_leads_its_own_group) {
 }
 
 JOB_TEST_NO_AGENT(a_command_starts_with_default_signal_handling) {
-  /* What the agent inherits, a command must not: the reset is the agent's, not its parent's. */
+  /* The agent inherits this state, and must reset it for its commands. */
   sigset_t blocked;
   sigset_t before;
   sigemptyset(&blocked);
@@ -121,6 +120,6 @@ JOB_TEST_NO_AGENT(a_command_gets_only_three_descriptors) {
   job->setup.inherited_fd = inherited;
   job_start_agent(job, NULL);
   close(inherited);
-  /* 3 is ls's own: the directory that it reads. */
+  /* 3 is the directory that ls reads */
   assert_string_equal(output_of(job, job_step(job, "ls", "/proc/self/fd", NULL)), "0\n1\n2\n3\n");
 }

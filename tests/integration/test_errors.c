@@ -1,12 +1,11 @@
-/* What Redis refuses: for a time, then it is waited out; for good, then the agent says what and
-   leaves. */
+/* Errors of Redis: the agent waits while they are temporary, and names permanent ones and exits. */
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 
-/* --- for a time --- */
+/* --- temporary errors --- */
 
-/* A step that prints when gate 1 opens, and ends when gate 2 does. */
+/* Starts a step that prints when gate 1 opens, and ends when gate 2 does. */
 static const cJSON *start_talker(struct job *job) {
   return job_push_until(job, marks_step(job, "echo up; gate 1; echo down; exec 2>&1; gate 2"),
                         "up");
@@ -27,8 +26,8 @@ static bool has_tried_often(void *context) {
   return connections(attempts->job) >= attempts->before + 4;
 }
 
-/* The step has something to tell while Redis refuses it: it is told when Redis takes it again.
-   Until then the agent has tried often, and has said so once. */
+/* The step prints while Redis refuses to take it, and is delivered when Redis accepts writes again.
+   Until then the agent retries often, and has logged the error once. */
 static void expect_waited_out(struct job *job, const cJSON *talker, const char *error,
                               const char *lift) {
   struct attempts attempts = {.job = job, .before = connections(job)};
@@ -52,7 +51,7 @@ static void expect_waited_out(struct job *job, const cJSON *talker, const char *
   job_shut_down(job);
 }
 
-/* A result of more than a mebibyte: each byte is six in JSON. */
+/* A result of more than a mebibyte: JSON needs six bytes for each of its bytes. */
 static const cJSON *push_large_result(struct job *job) {
   const cJSON *step = job_script(job, "head -c 500000 /dev/zero | tr '\\0' '\\1' | fold -w 1000");
   job_push(job, step);
@@ -74,7 +73,7 @@ JOB_TEST(a_result_beyond_a_limit_of_redis_ends_the_agent) {
                              job_text(step, "stepId")));
 }
 
-/* Redis closes the connection without a word. */
+/* Redis closes the connection and gives no error. */
 JOB_TEST(the_log_hints_at_a_limit_that_redis_does_not_name) {
   job_do(job, "CONFIG SET client-query-buffer-limit 1048576");
   const cJSON *step = push_large_result(job);
@@ -89,7 +88,7 @@ JOB_TEST(the_agent_waits_while_redis_is_out_of_memory) {
   expect_waited_out(job, talker, "OOM", "CONFIG SET maxmemory 0");
 }
 
-/* A replica of nobody keeps what it has. */
+/* A replica whose master does not exist keeps its data. */
 JOB_TEST(the_agent_waits_while_redis_is_a_replica) {
   const cJSON *talker = start_talker(job);
   job_do(job, "REPLICAOF 127.0.0.1 1");
@@ -98,14 +97,15 @@ JOB_TEST(the_agent_waits_while_redis_is_a_replica) {
 
 JOB_TEST(the_agent_waits_while_redis_cannot_save) {
   const cJSON *talker = start_talker(job);
-  assert_int_equal(mkdir(job_path(job, "dump.rdb"), 0700), 0); /* nothing is saved over that */
+  assert_int_equal(mkdir(job_path(job, "dump.rdb"), 0700),
+                   0); /* Redis cannot replace a directory */
   job_do(job, "CONFIG SET save %s", "3600 1");
   job_do(job, "BGSAVE");
   job_wait_text(job, "INFO persistence", "rdb_last_bgsave_status:err");
   expect_waited_out(job, talker, "MISCONF", "CONFIG SET stop-writes-on-bgsave-error no");
 }
 
-/* It loads a millisecond for each key, and answers meanwhile. */
+/* Redis needs a millisecond to load each key, and answers meanwhile. */
 TEST(the_agent_waits_while_redis_loads, NULL, job_teardown) {
   static const char *const slow[] = {"--key-load-delay", "1000",
                                      "--loading-process-events-interval-bytes", "1024", NULL};
@@ -127,7 +127,6 @@ TEST(the_agent_waits_while_redis_loads, NULL, job_teardown) {
   job_shut_down(job);
 }
 
-/* Before its first success it does not wait for ever: a person may be looking. */
 JOB_TEST_NO_AGENT(the_agent_waits_for_redis_at_startup) {
   job_do(job, "CONFIG SET maxmemory 1");
   job_start_agent(job, NULL);
@@ -138,7 +137,7 @@ JOB_TEST_NO_AGENT(the_agent_waits_for_redis_at_startup) {
   job_shut_down(job);
 }
 
-/* --- for good --- */
+/* --- permanent errors --- */
 
 static void expect_end(struct job *job, const char *command, const char *key, const char *error) {
   job_expect_exit(job, 3);
@@ -156,12 +155,12 @@ JOB_TEST_NO_AGENT(the_agent_names_a_key_of_another_type_at_startup) {
     job_do(job, "SADD sandbox:%s:%s member", job->id, keys[i][1]);
     job_start_agent(job, NULL);
     expect_end(job, keys[i][0], keys[i][1], "WRONGTYPE");
-    job_expect_keys(job, keys[i][1], NULL); /* nothing was done */
+    job_expect_keys(job, keys[i][1], NULL); /* nothing was changed */
     job_do(job, "DEL sandbox:%s:%s", job->id, keys[i][1]);
   }
 }
 
-/* The talker has something to tell that Redis refuses: the agent leaves. */
+/* The output of the step meets an error, and the agent exits. */
 static void expect_end_of_talker(struct job *job, const char *command, const char *key,
                                  const char *error) {
   marks_open_gate(job, "1");
@@ -172,7 +171,7 @@ static void expect_end_of_talker(struct job *job, const char *command, const cha
   job_do(job, "FLUSHALL");
 }
 
-/* The key becomes something else while a step runs; the command that meets it. */
+/* The key changes its type while a step runs; `command` is the first one that fails. */
 static const cJSON *expect_end_of_runner(struct job *job, const char *key, const char *command) {
   job_start_agent(job, NULL);
   const cJSON *talker = start_talker(job);
@@ -188,14 +187,13 @@ JOB_TEST_NO_AGENT(a_key_that_changes_its_type_ends_the_agent) {
   expect_end_of_runner(job, "committed", "GET");
 }
 
-/* What waits for a list is not told that it became something else: the next one is. */
+/* A BLMOVE that waits does not notice the new type; the next one does. */
 JOB_TEST(an_input_list_that_changes_its_type_ends_the_agent) {
   job_run(job, job_step(job, "true", NULL));
   job_do(job, "SADD sandbox:%s:in member", job->id);
   expect_end(job, "BLMOVE", "in", "WRONGTYPE");
 }
 
-/* An answer that Redis will not take is in the log. */
 JOB_TEST_NO_AGENT(a_result_that_redis_refuses_is_in_the_log) {
   const cJSON *talker = expect_end_of_runner(job, "results", "LPUSH");
   const char *lost = strstr(agent_process_log(job->agent), "undelivered result: {");
@@ -203,13 +201,13 @@ JOB_TEST_NO_AGENT(a_result_that_redis_refuses_is_in_the_log) {
     job_fail(job, "the result is not in the log");
 }
 
-/* A command, and the key in the agent's words about it. */
+/* A command, and the key as the agent names it. */
 struct refused {
   const char *command;
   const char *key;
 };
 
-/* A user whose permissions are taken away one by one, at boot and later. */
+/* A user whose permissions are revoked one by one. */
 static void start_as_clerk(struct job *job) {
   job->url = job_format(job, "redis://clerk:word@127.0.0.1:%d", redis_server_port(job->server));
   job_start_agent(job, NULL);
@@ -234,7 +232,7 @@ JOB_TEST_NO_AGENT(a_revoked_permission_ends_the_agent) {
   }
 }
 
-/* Nor does it try to remove it, and tell of that too. */
+/* The agent does not try to delete the key, which would be a second error. */
 JOB_TEST_NO_AGENT(a_refused_heartbeat_ends_the_agent_with_one_error) {
   job_do(job, "ACL SETUSER clerk reset on >word ~* &* +@all");
   start_as_clerk(job);

@@ -1,5 +1,5 @@
-/* Processes that get away from whoever looks for groups, sessions, parents, environments or
-   numbers: each end of a step, of the job or of the agent ends all of them. */
+/* Processes that escape a search by group, session, parent, environment or pid. Each end of the
+   step, the job or the agent ends all of them. */
 
 #include <sys/file.h>
 
@@ -8,11 +8,11 @@
 #include "tests/support/gate.h"
 #include "tests/support/job.h"
 
-/* Some are deaf to SIGTERM and have the grace of 10 s. */
-/* Less than the time after which they end by themselves: escape_command.c. */
+/* Some ignore SIGTERM and have a grace period of 10 s. The bound is less than the time after which
+   they exit by themselves: escape_command.c. */
 enum { ENDED_MS = 20000 };
 
-/* $E is the command, $F its file. */
+/* $E is the command, and $F is its file. */
 static const char *const ways[] = {
     "setsid $E rest $F",
     "(setsid $E rest $F &)",
@@ -32,7 +32,7 @@ static const char *file_of(struct job *job, int way) {
   return job_format(job, "%s.%d", command_path("file"), way);
 }
 
-/* A step that takes every way, and then does `last`. */
+/* A step that escapes in each way, and then executes `last`. */
 static cJSON *escaping_step(struct job *job, const char *first, const char *last) {
   const char *script = job_format(job, "E=%s; %s", command_path("escape"), first);
   for (int i = 0; i < WAYS; i++) {
@@ -124,7 +124,7 @@ JOB_TEST(the_death_of_the_agent_ends_all_escaped_processes) {
   expect_all_ended(job);
 }
 
-/* The command kills it, when all have got away. */
+/* The command kills its supervisor when all processes have escaped. */
 JOB_TEST(the_death_of_the_supervisor_ends_all_escaped_processes) {
   const char *gate = job_format(job, "%s", command_path("gate"));
   const cJSON *step =

@@ -1,8 +1,6 @@
-/*
- * Every shape that travels, as files: golden/<name>.json has the files that there are before, a
- * step, its events and its result. $D is the test's directory; TIME and SECONDS stand for what is
- * different each time.
- */
+/* Each kind of message as a file: golden/<name>.json has the files that exist before, a step, its
+   events and its result. $D is the test's directory; TIME and SECONDS replace values that differ
+   each time. */
 
 #include <dirent.h>
 
@@ -11,7 +9,7 @@
 
 #define GOLDEN "tests/integration/golden/"
 
-/* Each kind with what it answers with, and each way to fail. */
+/* At least each kind of step, and each kind of failure. */
 #define FEWEST 14
 
 static char *read_golden(struct job *job, const char *name) {
@@ -24,7 +22,7 @@ static char *read_golden(struct job *job, const char *name) {
   return job_own_text(job, text);
 }
 
-/* In place of every $D. */
+/* Replaces each $D. */
 static const char *with_directory(struct job *job, const char *text) {
   const char *rest = strstr(text, "$D");
   if (rest == NULL)
@@ -42,7 +40,7 @@ static bool is_time(const char *text) {
   return true;
 }
 
-/* Every time in the text becomes the word. */
+/* Replaces each time with the word TIME. */
 static const char *without_times(struct job *job, const char *text) {
   char *copy = job_format(job, "%s", text);
   char *out = copy;
@@ -69,7 +67,7 @@ static const char *events_as_golden(struct job *job, const cJSON *step) {
   return without_times(job, print(job, events));
 }
 
-/* Figures are of the machine: that they are none or more is all. */
+/* Removes figures, which depend on the machine; they must not be negative. */
 static void remove_figures(cJSON *end) {
   for (cJSON *member = end->child, *next; member != NULL; member = next) {
     next = member->next;

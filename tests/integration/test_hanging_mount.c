@@ -1,4 +1,4 @@
-/* Commands behind a mount that answers nothing: the step fails, the agent goes on. */
+/* Steps that use a mount that does not answer: the step fails, and the agent goes on. */
 
 #include <sys/file.h>
 #include <sys/mount.h>
@@ -9,17 +9,17 @@
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
 
-/* Deadline, grace, and looking for survivors, with room: a server waits 30 s longer than the
-   deadline. */
+/* The deadline, the grace period and the search for survivors, with a margin. A server waits 30 s
+   longer than the deadline. */
 #define HANG_BOUND_MS 31000
 
-/* An orchestrator's patience. */
+/* How long an orchestrator waits for the exit. */
 #define LEAVE_BOUND_MS 10000
 
 struct scene {
   struct job *job;
   struct hanging_mount mount;
-  char *inside; /* a name in it */
+  char *inside; /* a path inside the mount */
 };
 
 static void begin(struct scene *self, struct job *job) {
@@ -37,7 +37,7 @@ static cJSON *step_in(struct scene *self, const char *directory, const char *com
   return step;
 }
 
-/* What a failed test leaves mounted would hang whoever cleans up. */
+/* A mount that a failed test leaves would block the cleanup. */
 static int tear_down(void **state) {
   (void)umount2(kind_rows_path(*state, "mount"), MNT_DETACH);
   return job_teardown(state);
@@ -72,12 +72,11 @@ TEST_WITH(struct job *job, a_program_that_hangs_can_be_cancelled, job_setup_serv
   job_shut_down(job);
 }
 
-/* What a server sees of the agent meanwhile. */
 static void expect_heartbeat(struct job *job) {
   assert_true(job_ask_number(job, "PTTL sandbox:%s:heartbeat", job->id) > 0);
 }
 
-/* The file, or the working directory. */
+/* First the file hangs, then the working directory. */
 TEST_WITH(struct job *job, a_file_step_that_hangs_ends_alone, job_setup_server, tear_down) {
   struct scene scene;
   begin(&scene, job);
@@ -127,7 +126,7 @@ static bool is_asleep(void *context) {
   return proc_sleeps_in(self->pid, SYS_ppoll);
 }
 
-/* Its child waits in the kernel and cannot be killed: there is nothing to do but to wait. */
+/* Its child waits in the kernel and cannot be killed. */
 TEST_WITH(struct job *job, an_orphaned_supervisor_sleeps_while_its_step_hangs, job_setup_server,
           tear_down) {
   struct scene scene;
@@ -142,12 +141,12 @@ TEST_WITH(struct job *job, an_orphaned_supervisor_sleeps_while_its_step_hangs, j
   assert_true(proc_wait_pid_gone(supervisor.pid, WAIT_BOUND_MS));
 }
 
-/* A step that names no directory is to be there; the agent itself does not look whether it is. */
+/* The default directory is /work, if it exists. The agent itself does not look at it. */
 TEST_WITH(struct job *job, the_default_directory_may_hang, job_setup_server, tear_down) {
   static const char work[] = "/work";
   job_start_agent(job, NULL);
   job_expect_result(job, job_run(job, job_step(job, "echo", "before", NULL)), 0, NULL, "before\n");
-  /* Where there is none it is made, for the whole machine: one suite after the other. */
+  /* If /work does not exist, the test makes it for the whole machine; one program at a time. */
   int root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   assert_int_equal(flock(root, LOCK_EX), 0);
   bool made = mkdir(work, 0755) == 0;
@@ -167,7 +166,7 @@ TEST_WITH(struct job *job, the_default_directory_may_hang, job_setup_server, tea
 }
 
 static int begin_group(void **state) {
-  /* What a child that hangs still uses is kept on purpose. */
+  /* The memory that a hanging child still uses is kept on purpose. */
   return setenv("ASAN_OPTIONS", "detect_leaks=0", 1) == 0 ? injection_begin_group(state) : -1;
 }
 

@@ -15,7 +15,7 @@ static void expect_mode(struct injection *self, const char *name, mode_t mode) {
   assert_int_equal(file.st_mode, mode);
 }
 
-/* The copy says what the program says. */
+/* Runs the copy, which must print its version. */
 static void expect_runs(struct injection *self, const char *name, uid_t uid) {
   const char *path = injection_path(self, "%s", name);
   struct agent_process *copy = agent_process_start(&(struct agent_setup){
@@ -26,7 +26,7 @@ static void expect_runs(struct injection *self, const char *name, uid_t uid) {
   agent_process_free(copy);
 }
 
-/* As injection_makes; and one line says so. */
+/* Like injection_makes; the injector must also print one line about the copy. */
 static void makes(struct injection *self, const char *target, const char *said, const char *copy) {
   char expected[256];
   struct stat program;
@@ -41,10 +41,10 @@ static void makes(struct injection *self, const char *target, const char *said, 
   injection_expect_copy(self, copy);
 }
 
-/* Whatever the umask, what is made is for everybody. */
+/* With any umask, the copy and its directories are for all users. */
 INJECTION_TEST(the_target_may_be_a_file_or_a_directory) {
   static const struct {
-    const char *target, *said, *copy; /* NULL: as the one before */
+    const char *target, *said, *copy; /* NULL: the column before */
   } rows[] = {
       {"runner", NULL, NULL},
       {"runner", NULL, NULL}, /* again */
@@ -53,9 +53,9 @@ INJECTION_TEST(the_target_may_be_a_file_or_a_directory) {
       {"there///", "there/agent", NULL},
       {"new/deep//file", "new/deep/file", NULL},
       {"newer/shared/", "newer/shared/agent", NULL},
-      {"link", "link/agent", "there/agent"}, /* to a directory is followed */
+      {"link", "link/agent", "there/agent"}, /* a link to a directory is followed */
       {"link/below/agent", NULL, "there/below/agent"},
-      {"dangling", NULL, NULL}, /* any other is replaced, and not written through */
+      {"dangling", NULL, NULL}, /* any other link is replaced */
       {"to precious", NULL, NULL},
   };
   static const char *const made[] = {"new", "new/deep", "newer", "newer/shared", "there/below"};
@@ -93,7 +93,7 @@ INJECTION_TEST(the_target_may_be_relative_or_have_spaces) {
   static const char *const rows[][2] = {
       {"bare", "bare"}, {"a b/ c\td /my agent", "a b/ c\td /my agent"}, {".", "agent"}};
   self->setup.directory = self->path;
-  static char program[512]; /* a relative one would not be found from there */
+  static char program[512]; /* a relative path would not be found from there */
   assert_non_null(realpath(agent_process_program(), program));
   self->setup.program = program;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -108,7 +108,7 @@ INJECTION_TEST(inject_replaces_an_older_file) {
   assert_true(reader >= 0);
   injection_makes(self, "agent", "agent");
   char old[32];
-  assert_int_equal(read(reader, old, sizeof old), 14); /* who has it open keeps it */
+  assert_int_equal(read(reader, old, sizeof old), 14); /* an open descriptor keeps the old file */
   close(reader);
 }
 
@@ -120,15 +120,15 @@ INJECTION_TEST(an_injected_copy_can_replace_itself) {
   injection_makes(self, "agent", "agent");
 }
 
-/* Neither does the injector fail because the file runs, nor does it keep others from running it. */
+/* A running program neither makes the injector fail nor prevents others from running the copy. */
 INJECTION_TEST(inject_replaces_a_running_program) {
   injection_succeeds(self, "agent");
   const char *const arguments[] = {"--redis-url", "redis://127.0.0.1:1", "--job-id", "j", NULL};
   struct agent_process *running = agent_process_start(
       &(struct agent_setup){.program = injection_path(self, "agent"), .arguments = arguments});
   agent_process_wait_log(running, "127.0.0.1");
-  /* It gives up the server that is not there in the end: a slow program has not time for so many.
-   */
+  /* The running agent exits in the end because its server does not exist. A slow program injects
+     less often. */
   int times = agent_process_is_shipped() ? 30 : 3;
   for (int i = 0; i < times; i++) {
     struct agent_process *injector = injection_start(self, injection_path(self, "agent"));
@@ -149,8 +149,8 @@ INJECTION_TEST(any_user_may_inject_into_its_directory) {
   expect_runs(self, "shared/a/agent", 2000);
 }
 
-/* So no process of the same user can read the memory of what runs it. It cannot be copied on
-   either, and says so. */
+/* So no process of the same user can read the agent's memory. The copy cannot copy itself, and says
+   so. */
 INJECTION_TEST(an_ordinary_user_can_run_but_not_read_the_copy) {
   injection_makes(self, "shared/agent", "shared/agent");
   expect_runs(self, "shared/agent", 1000);
@@ -162,7 +162,7 @@ INJECTION_TEST(an_ordinary_user_can_run_but_not_read_the_copy) {
                        "as a user who may read it");
 }
 
-/* The group is what a pod's fsGroup gives: a shared directory that is not one's own. */
+/* As with the fsGroup of a pod: a shared directory of another owner. */
 INJECTION_TEST(a_member_of_the_group_may_inject) {
   injection_make_directory(self, "shared", 02775, 0);
   assert_int_equal(chown(injection_path(self, "shared"), 0, 1000), 0);
@@ -187,7 +187,7 @@ INJECTION_TEST(inject_works_with_closed_standard_descriptors) {
   }
 }
 
-/* Into another file system the kernel neither shares blocks nor copies by itself. */
+/* Between file systems the kernel cannot share blocks. */
 INJECTION_TEST(inject_copies_to_another_file_system) {
   injection_mount(self, "shared", "size=64m", 0);
   injection_makes(self, "shared", "shared/agent");
@@ -204,7 +204,7 @@ static void leave_no_proc(const void *context) {
   if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
     _exit(AGENT_PROCESS_NO_START);
   while (umount2("/proc", MNT_DETACH) == 0)
-    ; /* one may lie on another */
+    ; /* mounts may be stacked */
   if (access("/proc/self", F_OK) == 0)
     _exit(AGENT_PROCESS_NO_START);
 }
@@ -226,7 +226,7 @@ INJECTION_TEST_IF(agent_process_is_shipped(), inject_needs_little_memory) {
   injection_makes(self, "a/agent", "a/agent");
 }
 
-/* A carrier image: nothing but the program. */
+/* As in a carrier image, which has only the program. */
 INJECTION_TEST_IF(agent_process_is_shipped(), inject_works_in_an_empty_root) {
   injection_make_directory(self, "root", 0755, 0);
   injection_make_directory(self, "root/shared", 0755, 1000);

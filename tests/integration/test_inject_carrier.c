@@ -1,6 +1,5 @@
-/* The carrier image: `/python` is copied beside the agent, and steps find it; so are the client,
-   `/sandbox`, and `/ca-certificates.crt`, which the agent trusts where the image that it runs in
-   has no bundle. */
+/* The carrier image: `--inject` also copies `/python`, which steps find, the client `/sandbox`, and
+   `/ca-certificates.crt`, which the agent trusts if its image has no bundle. */
 
 #include <sys/mount.h>
 #include <sys/resource.h>
@@ -14,11 +13,10 @@ enum { OLD = 1000000000 };
 #define BUNDLE "ca-certificates.crt"
 #define CLIENT "sandbox"
 
-/* What is beside the agent when all are copied. */
+/* The number of files beside the agent after all were copied. */
 enum { BESIDE = 3 };
 
-/* Nothing but the program, and a place for it that is user 1000's. The test's injectors run in
-   it. */
+/* A root with only the program and a directory of user 1000. The injectors run in it. */
 static int set_up_carrier(void **state) {
   injection_set_up(state);
   struct injection *self = *state;
@@ -35,7 +33,7 @@ static int set_up_carrier(void **state) {
   TEST_WITH_IF(agent_process_is_shipped(), struct injection *self, NAME, set_up_carrier,           \
                injection_tear_down)
 
-/* What /python may hold: a row each; of a file this is the content, of a link the target. */
+/* What /python may contain; `content` is the content of a file or the target of a link. */
 static const struct entry {
   const char *name;
   mode_t mode;
@@ -69,14 +67,15 @@ static void put_tools(struct injection *self) {
     else
       injection_write(self, name, entries[i].content, entries[i].mode & 07777);
   }
-  assert_int_equal(mkfifo(injection_path(self, "root/python/lib/fifo"), 0644), 0); /* is left out */
+  assert_int_equal(mkfifo(injection_path(self, "root/python/lib/fifo"), 0644),
+                   0); /* is not copied */
   for (size_t i = ENTRIES; i-- > 0;)
     assert_int_equal(utimensat(0, injection_path(self, "root/python/%s", entries[i].name), times,
                                AT_SYMLINK_NOFOLLOW),
                      0);
 }
 
-/* Whatever its mode there. */
+/* Replaces the file; its mode does not matter. */
 static void put_file(struct injection *self, const char *name, const char *content) {
   const char *path = injection_path(self, "root/%s", name);
   (void)unlink(path);
@@ -132,7 +131,7 @@ static void expect_entry(struct injection *self, const struct entry *entry) {
   assert_int_equal(found.st_mtim.tv_nsec, 123456789);
 }
 
-/* By root and by another user, whatever the umask; and again, over what may not be written. */
+/* By root and by another user, with any umask; and again over files that are not writable. */
 CARRIER_TEST(inject_copies_tools_authorities_and_client) {
   put_tools(self);
   put_files(self);
@@ -153,13 +152,13 @@ CARRIER_TEST(inject_copies_tools_authorities_and_client) {
 CARRIER_TEST(inject_copies_only_what_the_carrier_has) {
   inject(self, "/shared/");
   injection_write(self, "root/python", "no directory is no tools", 0644);
-  injection_make_directory(self, "root/" BUNDLE, 0755, 0); /* no file is no bundle */
+  injection_make_directory(self, "root/" BUNDLE, 0755, 0); /* a directory is not a bundle */
   injection_make_directory(self, "root/" CLIENT, 0755, 0);
   inject(self, "/shared/");
   assert_int_equal(injection_count(self, "root/shared"), 1);
 }
 
-/* Nor does it take the bundle of the place where it runs for the carrier's. */
+/* The bundle of the machine is not copied either. */
 INJECTION_TEST(inject_copies_nothing_else_from_an_ordinary_machine) {
   injection_make_directory(self, "shared", 0755, 0);
   injection_succeeds(self, "shared/agent");
@@ -193,7 +192,7 @@ CARRIER_TEST(inject_replaces_a_link_and_does_not_follow_it) {
   expect_content(self, "root/precious", S_IFREG | 0644, "precious");
 }
 
-/* --- where it cannot be done ------------------------------------------------------------------ */
+/* --- failures --------------------------------------------------------------------------------- */
 
 static void is_refused(struct injection *self, const char *target, const char *where,
                        const char *reason) {
@@ -205,7 +204,7 @@ static void is_refused(struct injection *self, const char *target, const char *w
   agent_process_free(injector);
 }
 
-/* Whatever of them cannot be placed, none is. */
+/* If one of them cannot be placed, none is. */
 CARRIER_TEST(a_failed_injection_is_explained_and_leaves_nothing) {
   static const struct {
     const char *target, *where, *reason;
@@ -281,7 +280,8 @@ CARRIER_TEST(a_file_size_limit_is_an_error) {
   assert_int_not_equal(access(injection_path(self, "root/new"), F_OK), 0);
 }
 
-/* The last rename fails: nothing can take a mount's place. What has its name by then is whole. */
+/* The last rename fails because a mount cannot be replaced. Files that were renamed before are
+   complete. */
 CARRIER_TEST(a_failed_rename_leaves_no_hidden_files) {
   put_tools(self);
   put_files(self);
@@ -297,7 +297,7 @@ CARRIER_TEST(a_failed_rename_leaves_no_hidden_files) {
   assert_int_equal(injection_count(self, "root/shared"), ENTRIES + 1 + BESIDE);
 }
 
-/* --- what they are there for ------------------------------------------------------------------ */
+/* --- use -------------------------------------------------------------------------------------- */
 
 static struct job *start_job(struct injection *self, const char *const *environment) {
   void *state;
@@ -309,7 +309,7 @@ static struct job *start_job(struct injection *self, const char *const *environm
   return job;
 }
 
-/* The last thing that the job is there for. */
+/* Checks one more step, and ends the job. */
 static void expect_last(struct job *job, const cJSON *step, const char *output) {
   job_expect_result(job, job_run(job, step), 0, NULL, output);
   job_shut_down(job);
@@ -340,7 +340,7 @@ INJECTION_TEST(path_is_unchanged_without_injected_tools) {
   expect_last(job, job_script(job, "echo \"$PATH\""), "/usr/bin:/bin\n");
 }
 
-/* The agent is in it, without authorities, and there is a server. */
+/* Prepares a volume with the agent, without authorities, and a server. */
 static struct job *prepare_volume(struct injection *self, struct certificates *certificates) {
   certificates_add(certificates, &(struct certificate){.name = "server"});
   inject(self, "/shared/");
@@ -349,7 +349,7 @@ static struct job *prepare_volume(struct injection *self, struct certificates *c
   return job_new(redis_server_start_tls(certificates, NULL));
 }
 
-/* The agent is alone there, with what was injected beside it: the root of an empty image. */
+/* Starts the agent in a root that has only what was injected: an empty image. */
 static void start_in_volume(struct injection *self, struct job *job) {
   static char root[64];
   snprintf(root, sizeof root, "%s", injection_path(self, "root/shared"));
@@ -375,7 +375,7 @@ CARRIER_TEST(an_image_without_authorities_uses_the_injected_ones) {
   certificates_free(certificates);
 }
 
-/* In a directory that is made for it. */
+/* Puts the file at this path, and makes the directories above. */
 static void put_authority(struct injection *self, const char *path, const char *content) {
   char directory[80];
   for (const char *slash = path; (slash = strchr(slash, '/')) != NULL; slash++) {
@@ -387,7 +387,8 @@ static void put_authority(struct injection *self, const char *path, const char *
   assert_int_equal(link(content, target), 0);
 }
 
-/* The first that there is, of those of the distributions and the one beside the agent. */
+/* The agent uses the first bundle of the distributions' paths that exists, or else the one beside
+   it. */
 CARRIER_TEST(the_authorities_of_the_image_come_first) {
   static const char *const paths[] = {"etc/ssl/certs/ca-certificates.crt",
                                       "etc/pki/tls/certs/ca-bundle.crt",

@@ -1,5 +1,5 @@
-/* `--inject` where it cannot be done: one line with the path, the reason and what to do, and
-   nothing is left behind. And where the kernel can do less than usual: it is done all the same. */
+/* Failures of `--inject`: it prints one line with the path, the reason and what to do, and leaves
+   nothing behind. If the kernel lacks optional calls, it works anyway. */
 
 #include <limits.h>
 #include <linux/filter.h>
@@ -12,12 +12,11 @@
 #include "tests/support/injection.h"
 #include "tests/test.h"
 
-/* What each row of the next test needs. */
 static void make_places(struct injection *self) {
   injection_mount(self, "noexec", "size=64m", MS_NOEXEC);
   injection_mount(self, "small", "size=64k", 0);
   injection_write(self, "small/old", "old", 0755);
-  injection_mount(self, "few", "nr_inodes=2", 0); /* its root is one, a parent the other */
+  injection_mount(self, "few", "nr_inodes=2", 0); /* for its root and one directory */
   injection_mount(self, "fixed", "size=64m", MS_RDONLY);
   injection_make_directory(self, "roots", 0755, 0);
   injection_make_directory(self, "own", 0755, 1000);
@@ -53,7 +52,7 @@ INJECTION_TEST(a_failed_injection_is_explained_and_leaves_nothing) {
       {1000, "roots/a/b/agent", "roots/a", "Permission denied", "fsGroup"},
       {1000, "own/closed/agent", "own/closed/agent", "Permission denied", "fsGroup"},
       {1000, "own/new/../closed/deep/agent", "own/new/../closed/deep", "Permission denied",
-       "fsGroup"}, /* what was made until then is removed */
+       "fsGroup"}, /* directories that were made are removed */
       {1000, "sticky", "sticky/agent", "not permitted", "run as a user"},
       {0, "file/agent", "file/agent", "Not a directory", "another target"},
       {0, "file/", "file/agent", "Not a directory", "another target"},
@@ -101,7 +100,7 @@ INJECTION_TEST(a_name_that_is_too_long_is_rejected) {
   assert_non_null(strstr(agent_process_log(injector), "a shorter target"));
   agent_process_free(injector);
   assert_int_equal(injection_count(self, ""), 0);
-  name[255] = '\0'; /* the longest that there is */
+  name[255] = '\0'; /* the longest possible name */
   injection_makes(self, name, name);
 }
 
@@ -112,7 +111,7 @@ INJECTION_TEST(an_empty_target_is_wrong_usage) {
   agent_process_free(injector);
 }
 
-/* A system call that fails, each time, with this error. */
+/* A system call that always fails with this error. */
 struct fault {
   uint32_t number;
   uint32_t error;
@@ -141,7 +140,7 @@ static void use_faults(struct injection *self, const struct fault *faults) {
   self->setup.prepare_context = faults;
 }
 
-/* An old kernel, a network file system, a sandbox around the container. */
+/* As on an old kernel, a network file system, or in a sandbox. */
 INJECTION_TEST(inject_works_without_optional_system_calls) {
   static const struct fault faults[][4] = {
       {{SYS_copy_file_range, ENOSYS}},
@@ -177,7 +176,7 @@ INJECTION_TEST(inject_reports_errors_of_the_disk) {
   }
 }
 
-/* What is written is read back; only of a program without a loader is this the first pread. */
+/* The copy is read back. Only in a static program is this the first pread. */
 INJECTION_TEST_IF(agent_process_is_shipped(), inject_reports_errors_of_reading_back) {
   static const struct fault faults[] = {{SYS_pread64, EIO}, {0, 0}};
   use_faults(self, faults);

@@ -1,7 +1,6 @@
-/* Injectors that are killed at any moment, that find no room at any moment, and many at once: the
-   program, the bundle and the client are the old ones or the new ones, whole, or not there where
-   there was none; the tools are whole or not there. What the killed leave behind is cleared by the
-   next. */
+/* Injectors that are killed at any moment, that find no space at any moment, and many at once. Each
+   file is the old one or the new one, complete, or does not exist if there was none before; the
+   tools are complete or do not exist. The next injector removes what killed ones left. */
 
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -14,12 +13,12 @@
 
 enum { AT_ONCE = 60, CALLS_MAX = 10000, PAGE = 4096 };
 
-/* A process that looks at the target as often as it can. */
+/* A process that reads the target as often as it can. */
 struct reader {
   pid_t pid;
   struct {
     atomic_bool stop;
-    atomic_int seen[3]; /* by enum injection_state */
+    atomic_int seen[3]; /* indexed by enum injection_state */
   } * shared;
 };
 
@@ -42,7 +41,7 @@ static bool reader_has_seen_it(void *context) {
   return self->shared->seen[INJECTION_WHOLE] > 0;
 }
 
-/* Fails when it has ever found anything but nothing or the whole. */
+/* Fails if the process has ever found an incomplete file. */
 static void reader_stop(struct reader *self) {
   assert_true(wait_until(reader_has_seen_it, self, WAIT_BOUND_MS));
   self->shared->stop = true;
@@ -71,7 +70,7 @@ static void put_file(struct injection *self, const char *place, const char *file
   injection_write(self, name, content, 0644);
 }
 
-/* In the carrier: three entries of tools, a bundle and a client, all of them with this content. */
+/* Fills the carrier with three entries of tools, a bundle and a client, all with this content. */
 static void put_content(struct injection *self, const char *place, const char *content) {
   const char *const words[] = {"python", "python/lib"};
   for (size_t i = 0; i < 2; i++)
@@ -81,12 +80,12 @@ static void put_content(struct injection *self, const char *place, const char *c
   for (size_t i = 0; i < COMPANIONS; i++)
     put_file(self, place, companions[i], content);
 }
-enum { TOOLS = 3, ALL = 1 + TOOLS + COMPANIONS + 1 /* what is in a volume after an injection */ };
+enum { TOOLS = 3, ALL = 1 + TOOLS + COMPANIONS + 1 /* entries of a volume after an injection */ };
 
 static int set_up_carrier(void **state) {
   injection_set_up(state);
   struct injection *self = *state;
-  injection_mount(self, "root", "size=64m", 0); /* in memory: a disk takes its time to sync */
+  injection_mount(self, "root", "size=64m", 0); /* in memory, because a disk is slow to sync */
   injection_make_directory(self, "root/shared", 0755, 0);
   injection_succeeds(self, "root/agent");
   assert_int_equal(chmod(injection_path(self, "root/agent"), 0755),
@@ -96,12 +95,12 @@ static int set_up_carrier(void **state) {
   return 0;
 }
 
-/* The shipped program: one with sanitizers makes thousands of system calls before main(). */
+/* Only the shipped program: one with sanitizers makes thousands of system calls before main(). */
 #define CARRIER_TEST(NAME)                                                                         \
   TEST_WITH_IF(agent_process_is_shipped(), struct injection *self, NAME, set_up_carrier,           \
                injection_tear_down)
 
-/* At most one byte longer than "new". */
+/* The content is at most one byte longer than "new". */
 static bool has_content(struct injection *self, const char *name, const char *content) {
   char found[5] = "";
   int fd = open(injection_path(self, "root/shared/%s", name), O_RDONLY | O_CLOEXEC);
@@ -120,7 +119,7 @@ static bool is_absent(struct injection *self, const char *name) {
   return access(injection_path(self, "root/shared/%s", name), F_OK) != 0;
 }
 
-/* `old`: what there was. */
+/* `old` is the content before, or NULL. */
 static void expect_whole(struct injection *self, const char *old) {
   bool was_there = old != NULL;
   assert_true(injection_look(injection_path(self, "root/shared/agent")) == INJECTION_WHOLE ||
@@ -141,7 +140,7 @@ static void expect_new(struct injection *self) {
   assert_int_equal(injection_count(self, "root/shared"), ALL);
 }
 
-/* The next one is not hindered, and leaves nothing but its own. */
+/* The next injector succeeds and leaves only its own files. */
 static void expect_next(struct injection *self) {
   self->setup.prepare = NULL;
   injection_has_succeeded(injection_start(self, "/shared/"));
@@ -156,7 +155,7 @@ CARRIER_TEST(concurrent_injections_survive_the_death_of_some) {
     injectors[i] = injection_start(self, i % 4 == 3 ? "/shared/another" : "/shared/");
     if (i % 3 == 2)
       kill(agent_process_pid(injectors[i - 1]), SIGKILL);
-    if (i % 20 == 10) /* so that nothing, too, is what a reader may find */
+    if (i % 20 == 10) /* so that a reader may also find no file */
       (void)unlink(injection_path(self, "root/shared/agent"));
   }
   for (int i = 0; i < AT_ONCE; i++)
@@ -173,7 +172,7 @@ static void be_traced(const void *context) {
     _exit(AGENT_PROCESS_NO_START);
 }
 
-/* Waits until it stops; false when it has ended instead, which is left to be taken. */
+/* Waits until the process stops; returns false if it has exited, and leaves it to be reaped. */
 static bool comes_to_a_stop(pid_t pid) {
   siginfo_t info;
   int status;
@@ -182,7 +181,7 @@ static bool comes_to_a_stop(pid_t pid) {
          waitpid(pid, &status, 0) == pid;
 }
 
-/* Kills an injector between its system calls number n and n + 1. Returns false when it has left
+/* Kills an injector between its system calls number n and n + 1. Returns false if it has exited
    before. */
 static bool kill_between_calls(struct injection *self, int number) {
   self->setup.prepare = be_traced;
@@ -208,7 +207,6 @@ static void put_old(struct injection *self, const char *old) {
   injection_write(self, "root/shared/agent", old, 0755);
 }
 
-/* Each moment that makes a difference, one after the other. */
 static void kill_everywhere(struct injection *self, const char *old) {
   int left_behind = 0, calls = 0;
   for (;; calls++) {
@@ -235,7 +233,7 @@ CARRIER_TEST(an_injection_over_older_files_may_be_killed_at_any_system_call) {
   kill_everywhere(self, "old");
 }
 
-/* From no room at all to enough for all, also beside others. */
+/* From no space at all to enough space for all, also beside older files. */
 static void fill_everywhere(struct injection *self, const char *old) {
   struct stat program;
   assert_int_equal(stat(injection_path(self, "root/agent"), &program), 0);

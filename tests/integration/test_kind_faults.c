@@ -7,12 +7,12 @@
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
 
-/* Memory for the agent and, by itself, each of its children, beside what the libraries have. */
+/* The memory limit of the agent and of each of its children, beside the libraries. */
 #define DATA_BYTES ((rlim_t)64 * 1024 * 1024)
 
 enum { ENTRIES = 1000000 };
 
-/* A million names of one file. */
+/* Makes a million names of one file. */
 static void fill(struct job *job) {
   const char *path = kind_rows_path(job, "huge");
   assert_int_equal(mkdir(path, 0777), 0);
@@ -61,7 +61,7 @@ TEST_WITH_IF(agent_process_is_shipped(), struct job *job,
   assert_string_equal(text + strlen(text) - (sizeof last - 1), last);
   assert_string_equal(job_lines(job, step, "stderr"), "");
 
-  /* The deadline is stronger than the work. */
+  /* The deadline ends the search. */
   step = kind_rows_step(job, "'kind':'grep','path':'huge','pattern':'x','headLimit':"
                              "2000000000,'timeoutSeconds':1");
   result = job_run_within(job, step, WAIT_BOUND_MS);

@@ -1,11 +1,11 @@
-/* Bytes become lines, and lines become events in time. */
+/* Lines of output become events in the stream. */
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 
 enum { ROUNDS = 6 };
 
-/* As many tools write it; a file in UTF-8 with one is a text that begins after it. */
+/* Many tools write one; a UTF-8 text begins after it. */
 JOB_TEST(a_byte_order_mark_is_removed) {
   static const char script[] = "printf '\\357'; sleep 0.1; printf '\\273'; sleep 0.1;"
                                " printf '\\277a\\n\\357\\273\\277b\\n';"
@@ -19,7 +19,7 @@ JOB_TEST(a_byte_order_mark_is_removed) {
   assert_string_equal(job_lines(job, step, "stderr"), "c\n");
 }
 
-/* The number of events that a line of that many bytes arrives in. */
+/* Returns the number of events of a line of this many bytes. */
 static int pieces_of(struct job *job, const char *bytes) {
   const cJSON *step = job_script(
       job, job_format(job, "head -c %s /dev/zero | tr '\\0' x; echo; echo short", bytes));
@@ -38,7 +38,7 @@ static int pieces_of(struct job *job, const char *bytes) {
   return pieces;
 }
 
-/* Readers of the first version join events by line ends: an audit in JSON is such a line. */
+/* Readers of the first version join events by newlines, for instance an audit in JSON. */
 JOB_TEST(a_line_of_a_mebibyte_is_one_event) {
   assert_int_equal(pieces_of(job, "891000"), 1);
   assert_int_equal(pieces_of(job, "1048576"), 1);
@@ -52,7 +52,7 @@ JOB_TEST_NO_AGENT(line_bytes_allows_longer_lines) {
 
 JOB_TEST_NO_AGENT(a_longer_line_arrives_in_pieces) {
   job_start_agent(job, "--line-bytes", "262144", NULL);
-  /* 300 KiB and a bit of three-byte characters, so that the boundary falls inside of one. */
+  /* A bit more than 300 KiB of three-byte characters, so that the limit falls inside of one. */
   const cJSON *step = job_script(
       job, "head -c 103000 /dev/zero | sed 's/\\x00/\\xe6\\xbc\\xa2/g'; echo; echo short");
   job_run(job, step);
@@ -83,7 +83,7 @@ JOB_TEST_NO_AGENT(the_stream_is_trimmed_to_its_maximum) {
   job_start_agent(job, "--events-maxlen", "500", "--events-keep-bytes", "0", NULL);
   const cJSON *step = job_step(job, "seq", "20000", NULL);
   job_run(job, step);
-  /* Redis trims whole nodes, of 100 entries each by default. */
+  /* Redis trims whole nodes, which have 100 entries by default. */
   int events = cJSON_GetArraySize(job_events(job, step));
   if (events < 500 || events > 1000)
     job_fail(job, "%d events are left of 500", events);

@@ -32,14 +32,14 @@ static void cancel(struct mcp_client *client, const char *id) {
                                     id));
 }
 
-/* Of an answer: a member of its result; to be compared only. */
+/* A member of the result in an answer. */
 static const cJSON *member(const cJSON *answer, const char *name) {
   return cJSON_GetObjectItem(cJSON_GetObjectItem(answer, "result"), name);
 }
 
-/* --- sessions -------------------------------------------------------------------------------- */
+/* --- sessions --------------------------------------------------------------------------------- */
 
-/* As Claude Code begins, id 0 and its order of members included. */
+/* Claude Code begins like this, including the id 0 and the order of members. */
 MCP_TEST(the_server_speaks_each_version) {
   for (int i = 0; i < VERSIONS; i++) {
     mcp_client_start(client, NULL, NULL);
@@ -73,7 +73,7 @@ MCP_TEST(the_server_speaks_the_modern_version) {
   mcp_client_expect_part(client, "'code':-32601");
 }
 
-/* Bridges put several clients on one process. */
+/* Bridges let several clients share one process. */
 MCP_TEST(clients_of_different_versions_can_share_a_process) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_send(client,
@@ -90,7 +90,7 @@ MCP_TEST(clients_of_different_versions_can_share_a_process) {
   }
 }
 
-/* It is of the newest of these versions then. */
+/* The client then gets the newest of the older versions. */
 MCP_TEST(a_client_may_skip_initialize) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_send(client, "{'jsonrpc':'2.0','id':1,'method':'tools/list'}");
@@ -135,7 +135,7 @@ MCP_TEST(a_flag_restricts_the_versions) {
   mcp_client_send(client,
                   "{'jsonrpc':'2.0','id':2,'method':'server/discover','params':{" META "}}");
   mcp_client_expect_part(client, "'code':-32601");
-  mcp_client_end_transcript(client); /* no schema has an older answer to a newer request */
+  mcp_client_end_transcript(client); /* no schema describes an older answer to a newer request */
   mcp_client_send(client, "{'jsonrpc':'2.0','id':3,'method':'tools/list','params':{" META "}}");
   assert_null(strstr(mcp_client_expect_part(client, "'tools':["), "resultType"));
 }
@@ -235,7 +235,7 @@ MCP_TEST(unknown_methods_are_named) {
   }
 }
 
-/* --- lines ----------------------------------------------------------------------------------- */
+/* --- lines ------------------------------------------------------------------------------------ */
 
 MCP_TEST(lines_may_have_white_space_and_any_ending) {
   static const char text[] =
@@ -255,7 +255,7 @@ MCP_TEST(lines_may_have_white_space_and_any_ending) {
   assert_int_equal(mcp_client_exit(client), 0);
 }
 
-/* Whoever waits for the answer is told, instead of waiting for his own timeout. */
+/* The client gets an error for its id, so that it need not wait for a timeout. */
 static void expect_named_in_what_cannot_be_parsed(struct mcp_client *client) {
   static const struct {
     const char *text, *reason;
@@ -353,7 +353,7 @@ MCP_TEST(a_notification_is_not_answered_and_calls_no_tool) {
   assert_false(mcp_client_has_file(client, "called"));
 }
 
-/* --- batches --------------------------------------------------------------------------------- */
+/* --- batches ---------------------------------------------------------------------------------- */
 
 MCP_TEST(a_batch_gets_one_answer) {
   mcp_client_start(client, NULL, NULL);
@@ -366,7 +366,7 @@ MCP_TEST(a_batch_gets_one_answer) {
                             "{'jsonrpc':'2.0','id':2,'method':'ping'},5,"
                             "{'jsonrpc':'2.0','id':3,'method':'initialize','params':{}},"
                             "{'jsonrpc':'2.0','id':4,'method':'ping','params':{" META "}}]");
-  mcp_client_sync(client); /* answered meanwhile */
+  mcp_client_sync(client); /* the server answers other requests meanwhile */
   mcp_client_open_gate(client, "go");
   mcp_client_expect(
       client,
@@ -398,7 +398,7 @@ MCP_TEST(other_versions_reject_batches) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_send(client, batch);
   mcp_client_expect_part(client, "{'jsonrpc':'2.0','error':{'code':-32600,");
-  char many[2 * 101 + 2] = ""; /* one more than there may be */
+  char many[2 * 101 + 2] = ""; /* one more than the maximum */
   for (int i = 0; i < 101; i++)
     strcat(many, i == 0 ? "[5" : ",5");
   strcat(many, "]");
@@ -414,7 +414,7 @@ MCP_TEST(other_versions_reject_batches) {
   }
 }
 
-/* --- calls ----------------------------------------------------------------------------------- */
+/* --- calls ------------------------------------------------------------------------------------ */
 
 MCP_TEST(all_tools_can_be_called) {
   mcp_client_start(client, NULL, NULL);
@@ -437,7 +437,8 @@ MCP_TEST(all_tools_can_be_called) {
   cJSON_Delete(answer);
 }
 
-/* A file of these bytes, and behind them so many of 0xFF. */
+/* Makes a file of these bytes followed by this many bytes 0xFF. Returns it as base64, to be
+   freed. */
 static char *put_image(struct mcp_client *client, const char *name, const char *begin,
                        size_t length, size_t more) {
   char *bytes = malloc(length + more);
@@ -465,7 +466,7 @@ static void expect_image(struct mcp_client *client, int id, const char *type, co
   cJSON_Delete(answer);
 }
 
-/* By its first bytes, whatever it is called. */
+/* The first bytes of the file decide, not its name. */
 MCP_TEST(read_file_returns_an_image) {
   static const struct {
     const char *begin;
@@ -523,7 +524,7 @@ MCP_TEST(read_file_does_not_return_other_binary_files) {
                            true);
 }
 
-/* The smallest one is ASCII. */
+/* The smallest GIF is ASCII. */
 MCP_TEST(read_file_recognizes_a_gif_of_ascii_bytes) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_call_tool(
@@ -534,7 +535,7 @@ MCP_TEST(read_file_recognizes_a_gif_of_ascii_bytes) {
   expect_image(client, 2, "image/gif", "R0lGODlhAQABAAAAADs=");
 }
 
-/* In the child: the loop asks no file system. */
+/* The child expands the tilde, not the event loop. */
 MCP_TEST(a_working_directory_may_start_with_a_tilde) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_call(client, 1, "mkdir home home/x; pwd", false);
@@ -581,7 +582,7 @@ MCP_TEST(read_file_reads_a_file_of_any_size_in_pages) {
   mcp_client_expect_called(client, 4, "1199998\n1199999", false);
 }
 
-/* In every version: a model sees results, and not errors of the protocol. */
+/* In each version: a model sees results, but no protocol errors. */
 MCP_TEST(invalid_arguments_are_a_tool_error) {
   mcp_client_start(client, NULL, NULL);
   for (int i = 0; i < VERSIONS; i++) {
@@ -619,18 +620,18 @@ MCP_TEST(the_result_reports_how_a_command_ended) {
     mcp_client_call_tool(client, (int)i, "execute_command", rows[i].arguments);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     mcp_client_expect_called(client, (int)i, rows[i].text, rows[i].is_error);
-  /* Clients show each line there as a warning. */
+  /* Clients show each line of the log as a warning. */
   assert_string_equal(stdio_host_log(client->host), "");
 }
 
-/* A command that reads its standard input would eat requests; one that writes to descriptor 1
-   would write between answers. */
+/* A command that read the server's standard input would take requests; one that wrote to its
+   standard output would break answers. */
 MCP_TEST(a_command_does_not_share_the_streams_of_the_server) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_call(client, 1, "cat; echo {}; ls -l /proc/self/fd | wc -l", false);
   for (int i = 2; i < 20; i++)
     ping(client, i);
-  mcp_client_expect_called(client, 1, "{}\n5", false); /* a total, 0, 1, 2, and the directory */
+  mcp_client_expect_called(client, 1, "{}\n5", false); /* a total, 0, 1, 2 and the directory */
   for (int i = 2; i < 20; i++)
     cJSON_Delete(mcp_client_answer(client, i));
   assert_int_equal(client->line_count, 19);
@@ -659,7 +660,7 @@ MCP_TEST(sixteen_calls_run_at_once_and_others_wait_in_order) {
     mcp_client_await_file(client, formatted("up.%d", i));
   mcp_client_sync(client);
   assert_false(mcp_client_has_file(client, formatted("up.%d", RUN + 1)));
-  cancel(client, "18"); /* waits */
+  cancel(client, "18"); /* a waiting call */
   mcp_client_open_gate(client, "go.5");
   mcp_client_expect_called(client, 5, "(no output)", false);
   mcp_client_await_file(client, formatted("up.%d", RUN + 1));
@@ -707,7 +708,7 @@ MCP_TEST(a_command_gets_the_trace_of_its_call) {
   mcp_client_expect_called(client, 8, "its own", false);
 }
 
-/* --- structured results ---------------------------------------------------------------------- */
+/* --- structured results ----------------------------------------------------------------------- */
 
 MCP_TEST(a_flag_requests_structured_results) {
   mcp_client_start(client, NULL, "--structured");
@@ -739,18 +740,18 @@ MCP_TEST(a_flag_requests_structured_results) {
   }
 }
 
-/* --- cancel ---------------------------------------------------------------------------------- */
+/* --- cancel ----------------------------------------------------------------------------------- */
 
 MCP_TEST(a_cancelled_call_ends_without_an_answer) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_call(client, 1, "touch up; sleep 600.081 & sleep 600.082", true);
   mcp_client_await_file(client, "up");
   assert_true(proc_wait_for("sleep 600.082", WAIT_BOUND_MS) > 0);
-  cancel(client, "'1'"); /* somebody else */
+  cancel(client, "'1'"); /* another id */
   mcp_client_sync(client);
   assert_true(proc_find("sleep 600.082") > 0);
   mcp_client_call(client, 2, "env -i setsid -w /bin/sleep 600.080",
-                  false); /* it says least of itself */
+                  false); /* a process without the step's environment */
   assert_true(proc_wait_for("/bin/sleep 600.080", WAIT_BOUND_MS) > 0);
   cancel(client, "1");
   assert_true(proc_wait_gone("sleep 600.081", WAIT_BOUND_MS));
@@ -784,9 +785,9 @@ MCP_TEST(a_cancel_of_an_unknown_call_is_ignored) {
   assert_int_equal(client->line_count, lines + 1);
 }
 
-/* --- progress -------------------------------------------------------------------------------- */
+/* --- progress --------------------------------------------------------------------------------- */
 
-/* The seconds of a line of progress with this token; negative when it is something else. */
+/* The seconds of a progress line with this token; negative if it is another line. */
 static double progress_of(const char *line, const char *token) {
   cJSON *message = cJSON_Parse(line);
   const cJSON *params = cJSON_GetObjectItem(message, "params");
@@ -830,8 +831,7 @@ MCP_TEST(a_progress_message_has_at_most_200_characters) {
   mcp_client_open_gate(client, "go.1");
 }
 
-/* Readers that take the next line for the answer are lost by a line that they have not asked
-   for. */
+/* Some clients take the next line as the answer; an unexpected line would break them. */
 MCP_TEST(a_call_without_a_token_gets_no_progress) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-11-25");
@@ -854,9 +854,10 @@ MCP_TEST(the_oldest_version_gets_progress_without_messages) {
   mcp_client_expect_called(client, 1, "one", false);
 }
 
-/* --- what is not read ------------------------------------------------------------------------ */
+/* --- what is not read ------------------------------------------------------------------------- */
 
-/* Writes the line, again and again, as often as the pipe takes it. False: it takes nothing. */
+/* Writes the line again and again as long as the pipe accepts it. Returns false if the pipe accepts
+   nothing. */
 static bool fill(struct mcp_client *client, const char *line, size_t length) {
   bool written = false;
   for (;;) {
@@ -878,7 +879,7 @@ struct filling {
   size_t length;
 };
 
-/* Its input was full, then it slept, and its input is still full: it does not read. */
+/* The server sleeps and does not read: its input is full before and after. */
 static bool is_stalled(void *context) {
   const struct filling *self = context;
   pid_t pid = self->client->host->pid;
@@ -896,7 +897,7 @@ static void fill_until_stalled(struct mcp_client *client, const char *line) {
     fail_msg("it reads on, after %d lines", client->fills);
 }
 
-/* Above 16 MiB of answers nothing is read. */
+/* The server stops reading at 16 MiB of answers. */
 MCP_TEST(the_server_stops_reading_while_answers_are_not_read) {
   enum { HWM_MAX_KIB = 64 * 1024 };
   mcp_client_start(client, NULL, NULL);
@@ -909,7 +910,8 @@ MCP_TEST(the_server_stops_reading_while_answers_are_not_read) {
     mcp_client_expect_part(client, "'tools':[");
 }
 
-/* By their text. What is more is refused, so that everything else is answered. */
+/* The text of waiting calls is bounded. Further calls are refused, so that other requests are
+   answered. */
 MCP_TEST(the_server_refuses_calls_above_a_bound) {
   enum { RUN = 16, CALLS = 70 };
   mcp_client_start(client, NULL, NULL);
@@ -939,7 +941,7 @@ MCP_TEST(the_server_refuses_calls_above_a_bound) {
     mcp_client_expect_part(client, "'isError':false");
 }
 
-/* The seconds that the next message of progress tells. */
+/* The seconds of the next progress message. */
 static double next_progress(struct mcp_client *client) {
   const char *line = mcp_client_line(client);
   while (line != NULL && strstr(line, "notifications/progress") == NULL)
@@ -952,7 +954,7 @@ static double next_progress(struct mcp_client *client) {
   return seconds;
 }
 
-/* Progress that a slow reader would get late is of no use; results are never dropped. */
+/* Late progress is of no use; results are never dropped. */
 MCP_TEST(progress_is_dropped_while_answers_are_not_read) {
   mcp_client_start(client, NULL, NULL);
   for (int i = 1; i <= 40; i++)
@@ -962,13 +964,13 @@ MCP_TEST(progress_is_dropped_while_answers_are_not_read) {
   mcp_client_await_file(client, "over");
   for (int i = 1; i <= 40; i++)
     mcp_client_expect_part(client, "'tools':[");
-  assert_true(next_progress(client) >= 1.2); /* seconds in which nobody read */
+  assert_true(next_progress(client) >= 1.2); /* nobody has read meanwhile */
   mcp_client_open_gate(client, "go");
   cJSON_Delete(mcp_client_answer(client, 51));
   cJSON_Delete(mcp_client_answer(client, 50));
 }
 
-/* --- the end --------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 MCP_TEST(the_server_exits_silently_if_it_gets_no_input) {
   mcp_client_start(client, NULL, NULL);
@@ -997,7 +999,7 @@ static bool has_exited(void *context) {
          info.si_pid != 0;
 }
 
-/* A reader that comes later than that misses something. */
+/* A reader that comes even later misses output. */
 MCP_TEST(output_that_is_not_read_in_time_is_an_error) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_end_transcript(client);
@@ -1005,12 +1007,12 @@ MCP_TEST(output_that_is_not_read_in_time_is_an_error) {
     mcp_client_call(client, i, "seq 10000", false);
   mcp_client_end_input(client);
   assert_true(wait_until(has_exited, client, WAIT_BOUND_MS));
-  close(client->host->out); /* a part of a line is there */
+  close(client->host->out); /* the pipe has a part of a line */
   client->host->out = -1;
   assert_int_equal(mcp_client_exit(client), 3);
 }
 
-/* Also of what the command has left in the background, or what ignores SIGTERM. */
+/* Also background processes and processes that ignore SIGTERM. */
 MCP_TEST(no_process_outlives_the_input) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_call(client, 1, "setsid sleep 600.083 >/dev/null 2>&1 & echo up", false);

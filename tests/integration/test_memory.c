@@ -1,4 +1,4 @@
-/* Steps that take all memory of their container, whose limit is the kernel's. */
+/* Steps that use up the memory of their container, which the kernel limits. */
 #include <linux/magic.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -13,7 +13,7 @@ static const cJSON *end_of(const cJSON *result) {
   return cJSON_GetObjectItem(result, "end");
 }
 
-/* --- what the kernel ends -------------------------------------------------------------------- */
+/* --- the kernel kills ------------------------------------------------------------------------- */
 
 struct limited {
   struct job *job;
@@ -84,7 +84,7 @@ LIMITED_TEST(a_step_that_succeeds_only_counts_out_of_memory_kills) {
   assert_true(cJSON_IsFalse(cJSON_GetObjectItem(end_of(result), "oomKilled")));
 }
 
-/* --- what the guard ends before --------------------------------------------------------------- */
+/* --- the guard ends a step first -------------------------------------------------------------- */
 
 #define GUARDED "--memory-reserve", "16777216"
 
@@ -96,7 +96,7 @@ static void expect_memory_limit(struct job *job, const cJSON *result) {
   assert_string_equal(job_text(end_of(result), "cause"), "memoryLimit");
 }
 
-/* It takes its time, so that a busy machine is fast enough. */
+/* It is slow, so that the guard is fast enough on a busy machine. */
 #define SLOW_EATER                                                                                 \
   "while :; do dd if=/dev/zero bs=1M count=2 2>/dev/null | sleep 600.221 & sleep 0.02; done"
 
@@ -113,7 +113,7 @@ LIMITED_TEST(the_guard_ends_a_step_before_the_kernel_does) {
   job_expect_to_go_on(job);
 }
 
-/* A busy machine may be too slow for it, so that the kernel ends some of them. */
+/* On a busy machine the kernel may kill some of them first. */
 LIMITED_TEST(the_guard_ends_many_small_processes) {
   struct job *job = limited->job;
   job_start_agent(job, GUARDED, NULL);
@@ -125,7 +125,7 @@ LIMITED_TEST(the_guard_ends_many_small_processes) {
   job_expect_to_go_on(job);
 }
 
-/* It takes less than the reserve leaves, and the next one little more: the innocent one goes on. */
+/* The background process is the larger one: the innocent step goes on. */
 LIMITED_TEST(the_guard_ends_larger_background_processes_first) {
   struct job *job = limited->job;
   job_start_agent(job, GUARDED, NULL);
@@ -151,8 +151,7 @@ LIMITED_TEST(the_guard_ignores_the_page_cache) {
   job_expect_result(job, result, 0, NULL, NULL);
 }
 
-/* Whichever of its processes is the largest at that moment. What it has written stays when it is
-   killed, and is not the next step's. */
+/* The files stay after the kill, but do not count for the next step. */
 LIMITED_TEST(the_guard_ends_a_step_that_fills_a_memory_file_system) {
   struct job *job = limited->job;
   const char *file = job_format(job, "/dev/shm/agent-test-%d", (int)getpid());
@@ -178,7 +177,7 @@ LIMITED_TEST(the_guard_ends_a_step_that_fills_a_memory_file_system) {
   assert_int_equal(unlink(file), 0);
 }
 
-/* --- a kernel that ends the whole group: its files, below a real group ------------------------ */
+/* --- a kernel that kills the whole group: fake files below a real group ----------------------- */
 
 struct faked {
   struct job *job;
@@ -229,7 +228,7 @@ static void write_fake(const char *root, const char *group, const char *name, co
   close(fd);
 }
 
-/* The agent is in the group, and sees other files in it. */
+/* The agent is in the group, but sees other files in it. */
 static void enter_fake(const void *context) {
   const char *group = context;
   if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
@@ -252,7 +251,7 @@ static struct job *start_faked(struct faked *self) {
 
 #define EXHAUSTED "the container's memory was exhausted (94 of 100 MiB); "
 
-/* So many bytes, of eight digits: the file is never read half written. */
+/* Sets the usage; always eight digits, so that a reader never sees half a number. */
 static void use_memory(const struct faked *self, int bytes) {
   char root[64], text[64];
   (void)snprintf(root, sizeof root, "/proc/%d/root", (int)agent_process_pid(self->job->agent));
@@ -260,7 +259,7 @@ static void use_memory(const struct faked *self, int bytes) {
   write_fake(root, self->path, "memory.stat", text);
 }
 
-/* Holds 20 MiB, of which the kernel knows nothing here. */
+/* Holds 20 MiB, which the fake files do not count. */
 #define HOLDER(SLEEP) "dd if=/dev/zero bs=20M count=2 2>/dev/null | " SLEEP
 #define HOLDING "dd if=/dev/zero bs=20M count=2"
 
@@ -297,7 +296,7 @@ FAKED_TEST(the_guard_also_works_while_no_step_runs) {
   job_expect_to_go_on(job);
 }
 
-/* Its grace has 10 s. */
+/* The grace period of the cancel would be 10 s. */
 FAKED_TEST(the_guard_ends_a_step_that_ignores_its_cancel) {
   struct job *job = start_faked(faked);
   const cJSON *step =
@@ -335,7 +334,7 @@ struct again {
   unsigned asked;
 };
 
-/* There is enough and too little by turns, each for longer than from one look to the next. */
+/* Alternates between enough and too little memory, each longer than one check of the guard. */
 static bool is_told_again(void *context) {
   struct again *self = context;
   use_memory(self->faked, self->asked++ / 128 % 2 == 0 ? 10000000 : 99000000);

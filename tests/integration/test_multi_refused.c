@@ -1,4 +1,4 @@
-/* A Redis that refuses MULTI: what belongs into a transaction is not executed without one. */
+/* A Redis that refuses MULTI: the agent executes nothing outside of a transaction. */
 
 #include "tests/support/job.h"
 
@@ -6,7 +6,7 @@ static const char *const keys[] = {"in",      "events",    "results",  "inflight
                                    "started", "committed", "heartbeat"};
 enum { KEYS = sizeof keys / sizeof *keys };
 
-/* What an agent before this one has left: steps that wait, one that ran, answers not yet taken. */
+/* The keys of an earlier agent: waiting steps, a started one, results not yet read. */
 static void leave_a_job(struct job *job) {
   job_do(job, "LPUSH sandbox:%s:in three", job->id);
   for (int i = 1; i <= 3; i++)
@@ -18,7 +18,7 @@ static void leave_a_job(struct job *job) {
   job_do(job, "SET sandbox:%s:heartbeat alive", job->id);
 }
 
-/* The value of a key, and whether it expires. */
+/* The value and the expiry of a key. */
 static const char *state_of(struct job *job, const char *key) {
   redisReply *dump = job_ask(job, "DUMP sandbox:%s:%s", job->id, key);
   char *text = job_format(job, "%lld ms ", job_ask_number(job, "PTTL sandbox:%s:%s", job->id, key));
@@ -59,14 +59,14 @@ JOB_TEST_NO_AGENT(a_user_without_multi_changes_nothing) {
   expect_exit_without_a_change(job, "refuses MULTI: NOPERM: the user needs +multi");
 }
 
-/* Redis applies a change of rights to connections that are there. What was begun then is answered
-   by the next agent, once. */
+/* Redis applies changes of permissions to open connections. The next agent answers the started
+   step, once. */
 JOB_TEST_NO_AGENT(losing_the_permission_for_multi_ends_the_agent) {
   redis_server_make_user(job->redis, "somebody", NULL);
   job->url =
       job_format(job, "redis://somebody:PASSWORD@127.0.0.1:%d", redis_server_port(job->server));
   job_start_agent(job, NULL);
-  /* Or a heartbeat is what is refused. */
+  /* Otherwise the heartbeat could meet the error first. */
   job_wait_text(job, "CLIENT LIST", job_format(job, "name=sandbox:%s:heartbeat ", job->id));
   job_run(job, job_step(job, "true", NULL));
   job_do(job, "ACL SETUSER somebody -multi");
@@ -79,7 +79,7 @@ JOB_TEST_NO_AGENT(losing_the_permission_for_multi_ends_the_agent) {
                     NULL);
   job_shut_down(job);
   assert_int_equal(job_length(job, "results"), 0);
-  /* Of no transaction without a MULTI was the EXEC sent. */
+  /* No EXEC was sent without its MULTI. */
   const char *exec = strstr(job_ask_text(job, "INFO commandstats"), "cmdstat_exec:");
   assert_non_null(exec);
   const char *failed = strstr(exec, "failed_calls="); /* since 6.2 */

@@ -1,4 +1,5 @@
-/* Redis by name: name servers that are dead, that know only one family, or do not say all. */
+/* Redis is named by a host name: name servers that are dead, that know only one address family, or
+   that give short answers. */
 
 #include <arpa/inet.h>
 #include <poll.h>
@@ -14,20 +15,20 @@ enum { SERVERS = 2, PORT = 53, TYPE_A = 1, TYPE_AAAA = 28, TRUNCATED = 0x02, NO_
 
 enum manner {
   DEAD,       /* never answers */
-  WHOLE,      /* 127.0.0.1; and no IPv6 address */
-  DEAF_TO_V6, /* the same, but a question for IPv6 addresses has no answer */
+  WHOLE,      /* 127.0.0.1, and no IPv6 address */
+  DEAF_TO_V6, /* the same, but queries for IPv6 addresses get no answer */
   CUT_SHORT,  /* the address does not fit into the answer */
   UNKNOWN     /* there is no such name */
 };
 
 struct name_servers {
-  pid_t pid; /* of the process that answers for all of them */
+  pid_t pid; /* the process of all name servers */
   struct directory directory;
   char addresses[SERVERS][INET_ADDRSTRLEN];
   const char *resolv_conf;
 };
 
-/* Writes an answer to the question in `packet` over it; 0: there is none. */
+/* Overwrites the query in `packet` with an answer; returns 0 if there is none. */
 static size_t answer(enum manner manner, unsigned char *packet, size_t length) {
   static const unsigned char record[] = {0xc0, 12, 0, TYPE_A, 0, 1, 0, 0, 0, 9, 0, 4, 127, 0, 0, 1};
   unsigned type = packet[length - 3];
@@ -64,7 +65,7 @@ static _Noreturn void serve(const struct pollfd *sockets, const enum manner *man
   _exit(1);
 }
 
-/* At addresses of the loopback network that are this test's own. */
+/* At loopback addresses that only this test uses. */
 static void name_servers_start(struct name_servers *self, const enum manner manners[SERVERS]) {
   struct pollfd sockets[SERVERS];
   directory_init(&self->directory);
@@ -113,7 +114,7 @@ static void start_by_name(struct job *job, struct name_servers *servers, enum ma
   job_start_agent(job, NULL);
 }
 
-/* And again after the connection was lost. */
+/* Also after a lost connection. */
 JOB_TEST_NO_AGENT(the_agent_uses_the_first_name_server_that_answers) {
   static const enum manner rows[][SERVERS] = {{WHOLE, WHOLE}, {DEAD, WHOLE}, {DEAD, DEAF_TO_V6}};
   size_t count = agent_process_is_shipped() ? sizeof rows / sizeof *rows : 1;
@@ -128,7 +129,8 @@ JOB_TEST_NO_AGENT(the_agent_uses_the_first_name_server_that_answers) {
   }
 }
 
-/* What is shipped has musl's resolver; glibc's asks one server after the other. */
+/* The shipped program has the resolver of musl; that of glibc asks the servers one after
+   another. */
 #define MUSL_TEST(NAME)                                                                            \
   TEST_WITH_IF(agent_process_is_shipped(), struct job *job, NAME, job_setup_server, job_teardown)
 
@@ -147,7 +149,7 @@ static void use_hosts(const void *path) {
     _exit(99);
 }
 
-/* As a container gets it from --add-host, where no name server knows the name. */
+/* As a container gets it from --add-host. */
 JOB_TEST_NO_AGENT(the_hosts_file_resolves_a_name_with_a_final_dot) {
   job->setup.prepare = use_hosts;
   job->setup.prepare_context = job_write(job, "hosts", "127.0.0.1 localhost redis.local\n", 0644);

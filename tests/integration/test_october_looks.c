@@ -86,7 +86,7 @@ OCTOBER_TEST_NO_AGENT(no_match_beside_unreadable_files_is_not_absence) {
   }
 }
 
-/* What was found is an answer, with a word on standard error. */
+/* Matches are an answer, with a warning on standard error. */
 OCTOBER_TEST_NO_AGENT(a_match_beside_unreadable_files_is_a_match) {
   start_as_nobody(server);
   make_file(server, "repo/a.c", "needle\n");
@@ -99,7 +99,7 @@ OCTOBER_TEST_NO_AGENT(a_match_beside_unreadable_files_is_a_match) {
   assert_non_null(answer->errors.text);
 }
 
-/* What is left out by rule is not looked for in: nobody needs to read it. */
+/* The agent does not look into excluded files, so that they may be unreadable. */
 OCTOBER_TEST_NO_AGENT(excluded_files_need_not_be_readable) {
   start_as_nobody(server);
   make_file(server, "repo/a.c", "hay\n");
@@ -133,8 +133,8 @@ OCTOBER_TEST(a_named_large_file_is_searched) {
   expect_look(server, "repo/other", OCTOBER_NO_MATCH);
 }
 
-/* As ripgrep does. A `stderr` event says so (test_file_kinds.c); what the server makes of the
-   answer is the same. */
+/* Like ripgrep. A `stderr` event reports it (test_file_kinds.c); the server's conclusion is the
+   same. */
 OCTOBER_TEST(other_large_files_are_skipped) {
   make_large(server, "repo/package-lock.json", "needle\n");
   expect_look(server, "repo", OCTOBER_NO_MATCH);
@@ -189,7 +189,7 @@ static void make_repository(struct october_server *server) {
   make_file(server, "repo/.git/HEAD", "ref: refs/heads/main\n");
 }
 
-/* The names of the rows, in order, one space between them. */
+/* The names of the rows in order, separated by spaces. */
 static const char *find(struct october_server *server, const char *name, const char *glob,
                         bool search_hidden) {
   const struct october_answer *answer =
@@ -223,7 +223,7 @@ OCTOBER_TEST(a_search_of_everything_still_skips_the_fixed_directories) {
                       "sub/.agentsmith/reference/page.html sub/.hidden/e.c");
 }
 
-/* So that nobody takes blindness for absence. */
+/* So that an incomplete search is not mistaken for absence. */
 OCTOBER_TEST(skipped_files_are_counted) {
   make_repository(server);
   const struct october_answer *answer =
@@ -248,7 +248,7 @@ OCTOBER_TEST(a_positive_glob_finds_hidden_and_ignored_files) {
   assert_string_equal(find(server, "repo", "*.yml", false), "");
 }
 
-/* Models write them either way. */
+/* Models write both forms. */
 OCTOBER_TEST(a_glob_with_a_slash_starts_at_the_root_or_the_path) {
   make_repository(server);
   assert_string_equal(find(server, "repo/src", "src/*.c", false), "a.c");

@@ -1,5 +1,5 @@
-/* What the server of October hands to its model of a command's output: the verdict, which stands in
-   the last line, is there whatever was printed before. */
+/* What the server of October shows its model of a command's output: the last line, the verdict, is
+   there whatever was printed before. */
 
 #include "tests/support/october_server.h"
 #include "tests/test.h"
@@ -14,7 +14,8 @@ static const char *const characters[] = {"a", "é", "✓", "😀"};
 
 enum { LINE_UNITS = 997, AROUND = 9, OUTPUT_MAX = 4200000 };
 
-/* One line of so many units, its end included; what one character less would need is ASCII. */
+/* One line of this many units, including its newline; the last character is ASCII if the others do
+   not fit. */
 static char *fill_line(char *out, const char *character, long long units) {
   size_t length = strlen(character);
   long long width = october_units(character, length), left = units - 1;
@@ -23,7 +24,7 @@ static char *fill_line(char *out, const char *character, long long units) {
   return stpcpy(out, left > 0 ? "x\n" : "\n");
 }
 
-/* So many units in lines of this many. */
+/* This many units in lines of this length. */
 static char *fill(char *out, const char *character, long long units, long long line_units) {
   const char *line = out;
   size_t length = 0;
@@ -35,7 +36,7 @@ static char *fill(char *out, const char *character, long long units, long long l
   return units > 0 ? fill_line(out, character, units) : out;
 }
 
-/* Runs `cat` of this. */
+/* Runs `cat` of this text. */
 static const struct october_answer *print(struct october_server *server, const char *text) {
   struct job *job = server->job;
   const char *const args[] = {job_write(job, "output", text, 0644), NULL};
@@ -45,9 +46,9 @@ static const struct october_answer *print(struct october_server *server, const c
   return answer;
 }
 
-/* The body is what was printed, or its first lines. The server takes one of fewer units for all. Of
-   a longer one it shows the end as far as events tell it, or says that it is not known: that is so
-   where the last line alone crosses the bound, and the body is all. A line so long that it comes in
+/* The body is the output, or its first lines. The server takes a shorter body as complete. Of a
+   longer one it shows the end as far as events have it, or says that the end is unknown: that is
+   the case if only the last line crosses the bound and the body is complete. A line that comes in
    pieces (`by_lines` is false) has more ends in the events. */
 static void expect_verdict(struct october_server *server, const struct october_answer *answer,
                            const char *printed, bool by_lines) {
@@ -66,7 +67,7 @@ static void expect_verdict(struct october_server *server, const struct october_a
     job_fail(server->job, "of %lld units the verdict is lost", section.total);
 }
 
-/* Every length from where the verdict still is in the body to where it begins behind it. */
+/* Each length from where the verdict is still in the body to where it begins after it. */
 OCTOBER_TEST(characters_of_each_width_are_cut_correctly_at_each_length) {
   char *text = malloc(OUTPUT_MAX);
   assert_non_null(text);
@@ -80,7 +81,7 @@ OCTOBER_TEST(characters_of_each_width_are_cut_correctly_at_each_length) {
 
 /* --- other shapes ----------------------------------------------------------------------------- */
 
-/* One line that is longer than the body: it is whole, or cut behind the bound. */
+/* A line longer than the body is complete or cut after the bound. */
 OCTOBER_TEST(a_long_line_does_not_hide_the_verdict) {
   static const long long units[] = {OCTOBER_BODY_UNITS - 9, OCTOBER_BODY_UNITS, 1300000};
   char *text = malloc(OUTPUT_MAX);
@@ -115,7 +116,7 @@ OCTOBER_TEST(a_last_line_may_lack_its_newline) {
   free(text);
 }
 
-/* The server counts a byte that is not UTF-8 as one character, as it arrives. */
+/* The server counts a byte that is not UTF-8 as one character. */
 OCTOBER_TEST(bytes_that_are_not_text_are_replaced) {
   const struct october_answer *answer = october_run_script(
       server, "line=$(head -c 1000 /dev/zero | tr '\\0' '\\377'); i=0; "
@@ -126,7 +127,7 @@ OCTOBER_TEST(bytes_that_are_not_text_are_replaced) {
   assert_int_equal(october_units(section.head, section.head_length), 1000 * 1001);
 }
 
-/* Standard error is in the events alone, and takes nothing from the body. */
+/* Standard error is only in the events, and takes no space from the body. */
 OCTOBER_TEST(a_megabyte_of_errors_does_not_hide_the_verdict) {
   enum { LINES = 8200, DIGITS = 127 };
   const struct october_answer *answer = october_run_script(

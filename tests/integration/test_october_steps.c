@@ -1,5 +1,5 @@
-/* The server of October drives the agent: what it sends, in every form, and how it reads what comes
-   back. Uploads, output and searches have programs of their own. */
+/* The server of October drives the agent: each form of what it sends, and how it reads the answers.
+   Uploads, output and searches have their own programs. */
 
 #include "tests/support/kind_rows.h"
 #include "tests/support/october_server.h"
@@ -77,7 +77,7 @@ TEST(the_agent_accepts_a_step_of_the_server) {
 
 /* --- versions --------------------------------------------------------------------------------- */
 
-/* A server whose window is 1 advises whoever answers with another version. */
+/* A server of version 1 only warns about agents of another version. */
 OCTOBER_TEST(a_server_of_version_1_gets_no_advice) {
   server->window[1] = 1;
   october_run(server, &(struct october_step){.schema_version = 1, .command = "true"});
@@ -93,7 +93,7 @@ enum { KINDS = 8, SHUTDOWN = 1, FORMS = 5 };
 static const char *const kind_names[KINDS] = {
     "run", "shutdown", "readFile", "writeFile", "listFiles", "grep", "directoryTree", "writeBytes"};
 
-/* A kind as JSON in every form that means it: a name, a number, or digits. */
+/* A kind in each JSON form: a name, a number, or digits. */
 static const char *kind_form(struct job *job, int kind, int form) {
   const char *name = kind_names[kind];
   switch (form) {
@@ -110,7 +110,7 @@ static const char *kind_form(struct job *job, int kind, int form) {
   }
 }
 
-/* One step that every kind can do something with. */
+/* One step that suits each kind. */
 static const struct october_answer *run_kind(struct october_server *server, int kind,
                                              const char *json) {
   static const char *const paths[KINDS] = {NULL, NULL, "file", "text", ".", ".", ".", "bytes"};
@@ -151,7 +151,7 @@ OCTOBER_TEST_NO_AGENT(the_agent_accepts_each_form_of_shutdown) {
   }
 }
 
-/* The server shows the sentence to its model, with the version of the step. */
+/* The server shows this sentence to its model. */
 OCTOBER_TEST(an_unknown_kind_gets_the_sentence_that_the_server_reads) {
   static const char *const kinds[] = {
       "'summonDragon'", "8",   "-1",    "null",        "true",   "false",   "5.5",      "''", "'8'",
@@ -249,7 +249,7 @@ OCTOBER_TEST(a_result_carries_its_last_lines) {
   }
 }
 
-/* Nobody waits for the first any more. */
+/* Nobody waits for the first result any more. */
 OCTOBER_TEST(the_server_discards_a_stale_result) {
   const char *const args[] = {"stale", NULL};
   october_push(server, &(struct october_step){.command = "echo", .args = args});

@@ -1,5 +1,5 @@
-/* The server of October uploads files: in chunks, under a name beside the file's, which the last
-   chunk moves into place. */
+/* The server of October uploads files in chunks under a temporary name; the last chunk renames the
+   file. */
 
 #include "tests/support/encoded.h"
 #include "tests/support/kind_rows.h"
@@ -13,7 +13,7 @@ TEST_OVERLAP(4)
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* Bytes of every value, which no two chunks have the same; to be freed. */
+/* Bytes of all values, different in each chunk; to be freed. */
 static unsigned char *make_bytes(size_t length) {
   unsigned char *bytes = malloc(length + 1);
   assert_non_null(bytes);
@@ -38,7 +38,7 @@ static void expect_file(const char *path, const unsigned char *bytes, size_t len
   free(found);
 }
 
-/* How many names the directory has. */
+/* The number of names in the directory. */
 static int count_names(const char *directory) {
   const struct tree tree = {.fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   int count = tree_count(&tree, ".");
@@ -48,7 +48,7 @@ static int count_names(const char *directory) {
 
 /* --- sizes ------------------------------------------------------------------------------------ */
 
-/* Of no chunk, one and many, and of one byte more. */
+/* No chunk, one and many chunks, and one byte more. */
 OCTOBER_TEST(files_of_each_size_arrive) {
   static const size_t lengths[] = {0, 1, 4 * MIB, 4 * MIB + 1, 25 * MIB};
   struct job *job = server->job;
@@ -64,7 +64,7 @@ OCTOBER_TEST(files_of_each_size_arrive) {
   }
 }
 
-/* The server refuses it by itself; where it does not, the agent does, and leaves nothing. */
+/* The server refuses it by itself. If it did not, the agent would, and would leave nothing. */
 OCTOBER_TEST(a_file_of_more_than_25_mebibytes_is_refused) {
   const char *directory = kind_rows_directory(server->job);
   unsigned char *bytes = make_bytes(25 * MIB + 1);
@@ -98,7 +98,7 @@ static void expect_error(struct october_server *server, const char *error, const
     job_fail(server->job, "the upload says `%s`", error == NULL ? "(nothing)" : error);
 }
 
-/* The name of the chunks is never tried again: an upload that fails leaves nothing under it. */
+/* The temporary name is never used again: a failed upload leaves nothing under it. */
 OCTOBER_TEST(an_upload_that_fails_leaves_nothing) {
   struct job *job = server->job;
   const char *directory = kind_rows_directory(job);

@@ -1,5 +1,5 @@
-/* `agent --once`: one step from standard input, its events and its result on standard output, and
-   nothing else needed. */
+/* `agent --once`: one step from standard input, its events and its result on standard output.
+   Nothing else is needed. */
 
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -22,8 +22,8 @@ struct once {
   struct directory directory; /* $D */
 };
 
-/* Verbose: its log is on standard error, and none of it in the output, which a program may read.
-   `in` and `out` are those of stdio_host_setup. */
+/* The agent is verbose: its log goes to standard error, and the output has none of it. `in` and
+   `out` are those of stdio_host_setup. */
 static void start(struct once *self, int in, int out) {
   const char *const arguments[] = {"--once", "--verbose", NULL};
   const char *const variables[] = {formatted("D=%s", self->directory.path),
@@ -52,7 +52,8 @@ static int tear_down(void **state) {
 #define ONCE_TEST(NAME) TEST_WITH(struct once *self, NAME, set_up, tear_down)
 
 static void send_text(struct once *self, const char *text) {
-  (void)stdio_host_offer(self->host, text, strlen(text)); /* whoever does not read has said why */
+  (void)stdio_host_offer(self->host, text,
+                         strlen(text)); /* a program that does not read has logged why */
 }
 
 static void read_until(struct once *self, const char *part) {
@@ -70,8 +71,8 @@ static void expect_exit(struct once *self, int expected) {
              stdio_host_log(self->host));
 }
 
-/* The value of the last line, which is the result, and is to be freed; every other line is an
- * event. */
+/* The value of the last line, which is the result, to be freed. Each other line must be an
+   event. */
 static cJSON *result_of(struct once *self) {
   cJSON *last = NULL;
   char *copy = strdup(self->host->text), *rest = copy;
@@ -102,7 +103,7 @@ static void expect_result(struct once *self, int exit_code, const char *output,
   cJSON_Delete(result);
 }
 
-/* A step of `sh -c script`, which holds no quote. */
+/* A step of `sh -c script`. The script must not contain quotes. */
 static const char *script_step(const char *script) {
   return quoted(formatted("{'stepId':'s','command':'sh','args':['-c','%s']}", script));
 }
@@ -176,7 +177,7 @@ ONCE_TEST(file_kinds_work) {
   directory_release(&directory);
 }
 
-/* 64 MiB and no end: refused, and no more of it is kept. */
+/* More than 64 MiB are refused, and not kept. */
 ONCE_TEST(a_step_that_is_too_large_is_refused) {
   enum { PIECE = 1 << 20, PIECES = 80, HWM_MAX_KIB = 160 * 1024 };
   start(self, 0, 0);
@@ -220,7 +221,7 @@ ONCE_TEST(a_closed_standard_input_is_an_error) {
   expect_exit(self, NOT_RUN);
 }
 
-/* And nothing is written to what has got its number. */
+/* The agent must not write to another file that has got descriptor 1. */
 ONCE_TEST(a_closed_standard_output_is_an_error) {
   start(self, 0, -1);
   send_text(self, script_step("true"));
@@ -228,7 +229,7 @@ ONCE_TEST(a_closed_standard_output_is_an_error) {
   assert_true(stdio_host_wait(self->host) > 0);
 }
 
-/* start() sets one that nobody answers at; its password is nobody's business. */
+/* start() sets a URL that does not exist; its password must not appear. */
 ONCE_TEST(the_url_in_the_environment_is_ignored) {
   run(self, quoted("{'stepId':'s','command':'env'}"));
   expect_exit(self, 0);
@@ -238,7 +239,6 @@ ONCE_TEST(the_url_in_the_environment_is_ignored) {
   assert_null(strstr(stdio_host_log(self->host), "n0body"));
 }
 
-/* The command's standard input is not the agent's. */
 ONCE_TEST(the_command_does_not_read_the_input_of_the_agent) {
   start(self, 0, 0);
   send_text(self, quoted("{'stepId':'s','command':'cat'}\n"));
@@ -281,9 +281,8 @@ ONCE_TEST(a_signal_before_the_step_ends_the_agent) {
   assert_int_equal(self->host->length, 0);
 }
 
-/* --- where the step ends ---------------------------------------------------------------------- */
+/* --- the end of the step in the input --------------------------------------------------------- */
 
-/* The writer need not close the pipe. */
 ONCE_TEST(the_agent_does_not_wait_for_the_end_of_the_input) {
   static const char *const steps[] = {
       "{'schemaVersion':1,'stepId':'s-1','command':'true'}",
@@ -306,7 +305,7 @@ ONCE_TEST(only_the_first_of_two_steps_runs) {
   assert_null(strstr(self->host->text, "s-2"));
 }
 
-/* A number, a word: with the end of their line; what is open, with the end of the input. */
+/* A number or a word ends with its line; an open value ends with the input. */
 ONCE_TEST(input_that_is_not_a_step_is_refused) {
   static const struct {
     const char *input;
@@ -340,7 +339,7 @@ ONCE_TEST(standard_input_may_be_a_file) {
   }
 }
 
-/* Longer than one read: the file is not waited for, and the loop goes on in between. */
+/* The file is longer than one read. */
 ONCE_TEST(standard_input_may_be_a_long_file) {
   int file = memfd_create("step", MFD_CLOEXEC);
   FILE *stream = fdopen(dup(file), "w");
@@ -354,7 +353,7 @@ ONCE_TEST(standard_input_may_be_a_long_file) {
   expect_exit(self, 0);
 }
 
-/* --- who reads -------------------------------------------------------------------------------- */
+/* --- readers ---------------------------------------------------------------------------------- */
 
 ONCE_TEST(a_closed_reader_ends_a_silent_step) {
   run_script(self, "echo ready; exec sleep 4044");
@@ -365,7 +364,7 @@ ONCE_TEST(a_closed_reader_ends_a_silent_step) {
   assert_non_null(strstr(stdio_host_log(self->host), "stopping: a closed standard output"));
 }
 
-/* Its output is read from `ours`. */
+/* The test reads the output from `ours`. */
 static void start_into(struct once *self, int out, int ours) {
   start(self, 0, out);
   self->host->out = ours;
@@ -419,7 +418,7 @@ ONCE_TEST(a_fifo_opened_for_both_directions_has_a_reader) {
   expect_result(self, 0, "hello\n", NULL);
 }
 
-/* Of one open file with others, which a flag would surprise. */
+/* Other processes share the open file, and must not see a new flag. */
 ONCE_TEST(the_agent_changes_no_flags_of_its_descriptors) {
   int in[2], out[2];
   assert_int_equal(pipe2(in, O_CLOEXEC), 0);
@@ -440,9 +439,9 @@ static bool is_answered(void *context) {
   return strstr(stdio_host_log(((struct once *)context)->host), "exit=0 in ") != NULL;
 }
 
-/* The step has ended well; but who asked does not know. */
+/* The step has succeeded, but the reader does not know it. */
 ONCE_TEST(a_result_that_is_not_read_is_a_failure) {
-  run_script(self, "seq 1 1200"); /* more than the pipe takes, less than is held */
+  run_script(self, "seq 1 1200"); /* more than the pipe holds, less than the agent holds */
   assert_true(wait_until(is_answered, self, WAIT_BOUND_MS));
   assert_int_not_equal(proc_state(self->host->pid), 'Z');
   stdio_host_close_output(self->host);
@@ -466,7 +465,7 @@ ONCE_TEST(a_slow_reader_blocks_the_command) {
   pid_t pid = proc_wait_for("seq 1 100000", WAIT_BOUND_MS);
   assert_true(pid > 0);
   assert_true(wait_until(waits_to_write, &pid, WAIT_BOUND_MS));
-  /* Held are some hundred KiB of 13 MiB; the rest is the program itself. */
+  /* The agent holds some hundred KiB of the 13 MiB. */
   if (agent_process_is_shipped())
     assert_true(proc_status_kib(self->host->pid, "VmRSS") - before < 8192);
   expect_exit(self, 0);

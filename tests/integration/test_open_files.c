@@ -1,5 +1,4 @@
-/* An open-file limit below what the agent needs: an error that names it, and no output that is
-   lost. */
+/* Low open-file limits: the agent names a limit that is too low, and loses no output. */
 
 #include <sys/resource.h>
 
@@ -66,8 +65,8 @@ static void limit_supervisor(struct job *job, rlim_t open_files) {
   assert_int_equal(prlimit(supervisor, RLIMIT_NOFILE, &limit, NULL), 0);
 }
 
-/* A command without its output would look like one that printed nothing. The larger one travels as
-   a file. */
+/* A command without its output would look like one that printed nothing. The larger command is sent
+   as a file. */
 JOB_TEST(a_step_without_descriptors_is_not_started) {
   const char *file = job_path(job, "file");
   job_expect_to_go_on(job);

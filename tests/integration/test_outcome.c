@@ -1,8 +1,8 @@
-/* What a StepResult says about how a command ended, and what it keeps of its output. */
+/* What a result says about how a command ended, and what it keeps of the output. */
 
 #include "tests/support/job.h"
 
-/* The contract's limits. */
+/* The limits of wire/PROTOCOL.md. */
 enum { MESSAGE_MAX = 8192, OUTPUT_UNITS = 1000000, TAIL_MAX = 65536 };
 
 JOB_TEST(the_result_has_the_exit_code) {
@@ -36,7 +36,7 @@ JOB_TEST(the_message_prefers_output_to_the_name_of_the_signal) {
 }
 
 JOB_TEST(the_message_has_both_streams_in_order) {
-  /* The pauses keep the two pipes apart: what is written at one moment has no order. */
+  /* The pauses separate the pipes: simultaneous output has no order. */
   const cJSON *step = job_script(job, "echo a; sleep 0.3; echo b >&2; sleep 0.3; echo c; exit 3");
   job_expect_result(job, job_run(job, step), 3, "a\nb\nc", "a\nc\n");
   assert_string_equal(job_lines(job, step, "stdout"), "a\nc\n");
@@ -49,7 +49,7 @@ JOB_TEST(the_message_has_the_last_8_kib) {
   size_t length = strlen(message);
   if (length > MESSAGE_MAX || length < MESSAGE_MAX - 8)
     job_fail(job, "%zu bytes of message", length);
-  /* 7 bytes each: the last whole lines are known, and so is what comes before them. */
+  /* Each line has 7 bytes: compares the last complete lines. */
   for (size_t back = 1; back <= MESSAGE_MAX / 7; back++) {
     const char *expected = job_format(job, "%zu", 200000 - back);
     assert_memory_equal(message + length + 1 - back * 7, expected, 6);
@@ -68,7 +68,7 @@ static void expect_not_cut(const cJSON *result) {
   assert_false(cJSON_HasObjectItem(result, "outputTail"));
 }
 
-/* The tail has so many bytes, and begins and ends so. */
+/* Fails unless the tail has this length, begin and end. */
 static void expect_cut(const cJSON *result, size_t bytes, size_t length, const char *begin,
                        const char *end) {
   const char *tail = job_text(result, "outputTail");
@@ -95,12 +95,12 @@ JOB_TEST(the_result_keeps_a_million_units_of_output) {
   assert_string_equal(output + OUTPUT_UNITS - 8, "1124999\n");
   expect_cut(result, 200000 * 8, TAIL_MAX, "1191808\n", "1199999\n");
 
-  /* One unit is missing: one more line. */
+  /* One unit is missing, so that one more line is kept. */
   result = job_run(job, job_script(job, "seq 1000000 1124998; echo 123456; seq 1000 2000"));
   output = job_text(result, "outputContent");
   assert_int_equal(strlen(output), OUTPUT_UNITS - 1 + 5);
   assert_string_equal(output + OUTPUT_UNITS - 8, "123456\n1000\n");
-  /* The end overlaps what is kept. */
+  /* The tail overlaps the kept output. */
   expect_cut(result, OUTPUT_UNITS - 1 + 1001 * 5, TAIL_MAX - 4, "1117434\n", "1999\n2000\n");
 }
 

@@ -1,5 +1,5 @@
-/* Calls and steps that change the same file at the same time: every change is in the file, which
-   keeps its owner. */
+/* Calls and steps that change the same file concurrently: the file gets each change and keeps its
+   owner. */
 
 #include <sys/file.h>
 
@@ -11,7 +11,7 @@
 
 enum { ROUNDS = 20, AT_ONCE = 10, LINES = ROUNDS * AT_ONCE };
 
-/* Of the directory: one line for each edit of each writer. */
+/* Makes a file with one line for each edit of each writer. */
 static void write_lines(const struct directory *directory, const char *name, const char *writers) {
   FILE *file = fopen(directory_path(directory, name), "we");
   assert_non_null(file);
@@ -46,7 +46,7 @@ static void expect_success(struct mcp_client *client, int id) {
   cJSON_Delete(answer);
 }
 
-/* All edits of a writer, so many at once, by these names of the file in turn. */
+/* Makes all edits of a writer, AT_ONCE at a time, under these names of the file in turn. */
 static void edit_lines(struct mcp_client *client, char writer, const char *const *paths,
                        size_t count) {
   for (int round = 0; round < ROUNDS; round++) {
@@ -69,7 +69,7 @@ MCP_TEST(edits_under_different_names_of_a_file_are_all_applied) {
   assert_int_equal(count_lines(&client->directory, "file", "done"), LINES);
 }
 
-/* Three agents: one by MCP, two that read lines. */
+/* One agent speaks MCP, two read lines. */
 MCP_TEST(agents_that_edit_one_file_lose_no_edit) {
   static const char *const arguments[] = {"--stdio", NULL};
   const struct stdio_host_setup setup = {.arguments = arguments,
@@ -93,7 +93,7 @@ MCP_TEST(agents_that_edit_one_file_lose_no_edit) {
   assert_int_equal(count_lines(&client->directory, "file", "done"), 3 * LINES);
 }
 
-/* Each call needs what the one before has written. */
+/* Each call needs the content that the call before has written. */
 MCP_TEST(calls_that_change_the_same_file_run_in_order) {
   int id = 0;
   mcp_client_start(client, NULL, NULL);
@@ -112,7 +112,6 @@ MCP_TEST(calls_that_change_the_same_file_run_in_order) {
   }
 }
 
-/* Its turn is over without its having been executed. */
 MCP_TEST(a_cancelled_call_lets_the_next_one_of_its_file_run) {
   mcp_client_start(client, NULL, NULL);
   for (int id = 1; id <= 8; id++)
@@ -126,7 +125,7 @@ MCP_TEST(a_cancelled_call_lets_the_next_one_of_its_file_run) {
   assert_int_equal(count_lines(&client->directory, "file", "8000"), 1);
 }
 
-/* Whoever can read a file can lock it, and never let go. */
+/* A program that can read a file can lock it forever. */
 MCP_TEST(a_lock_of_another_program_does_not_block_an_edit) {
   write_lines(&client->directory, "file", "a");
   int fd = open(directory_path(&client->directory, "file"), O_RDONLY | O_CLOEXEC);
@@ -138,7 +137,7 @@ MCP_TEST(a_lock_of_another_program_does_not_block_an_edit) {
   assert_int_equal(count_lines(&client->directory, "file", "done"), 1);
 }
 
-/* --- the owner ------------------------------------------------------------------------------- */
+/* --- the owner -------------------------------------------------------------------------------- */
 
 enum { OWNER = 4321, MEMBER = 1234 };
 
@@ -158,7 +157,7 @@ static void expect_shared(struct job *job, const char *name, const char *content
   assert_int_equal(file.st_mode & 07777, 0660);
 }
 
-/* The agent is in the group of the file. */
+/* The agent is a member of the file's group. */
 JOB_TEST_NO_AGENT(a_file_changed_by_a_group_member_keeps_its_owner) {
   static const struct kind_row rows[] = {
       {"'kind':'editFile','path':'edited','edits':[{'oldString':'old','newString':'newer'}]", 0,

@@ -1,4 +1,4 @@
-/* Many steps wait: none is lost, none overtakes, and what they cost is bounded. */
+/* Many waiting steps: none is lost, the order is kept, and their cost is bounded. */
 
 #include "tests/support/crowd.h"
 #include "tests/support/job.h"
@@ -6,9 +6,9 @@
 
 enum { STEPS = 1000, SETTLED = 100, WITH_BACKGROUND = 50 };
 
-/* What a step sees of the agent, which is its supervisor's parent: resident KiB and open
-   descriptors. The least of several looks: at the first one the agent may not have closed the
-   command's ends yet. */
+/* A step looks at the agent, the parent of its supervisor: resident KiB and open descriptors.
+   The lowest of several counts, because at first the agent may not have closed its ends of the
+   pipes. */
 static const char look_at_agent[] =
     "agent=$(sed 's/.*) . \\([0-9]*\\) .*/\\1/' /proc/$PPID/stat); "
     "sed -n 's/^VmRSS:[^0-9]*\\([0-9]*\\).*/\\1/p' /proc/$agent/status; "
@@ -41,7 +41,7 @@ static int children_of(const struct job *job) {
   return proc_child_count(agent_process_pid(job->agent), NULL);
 }
 
-/* That of the last step may be on its way to its rest. */
+/* The supervisor of the last step may not wait yet. */
 static bool has_two_supervisors(void *context) {
   return children_of(context) == 2;
 }
@@ -76,8 +76,7 @@ JOB_TEST_NO_AGENT(a_thousand_steps_run_in_order_without_leaks) {
 
   if (!wait_until(has_two_supervisors, job, WAIT_BOUND_MS))
     job_fail(job, "%d children, where one keeps a sleeper and one waits", children_of(job));
-  /* The sleeper's supervisor, which has two, and the heartbeat's connection may have come after the
-     first one. */
+  /* The sleeper's supervisor, which uses two, and the heartbeat's connection may come later. */
   if (last.descriptors < first.descriptors || last.descriptors > first.descriptors + 3)
     job_fail(job, "%ld descriptors at first, %ld at last", first.descriptors, last.descriptors);
   print_message("resident: %ld KiB after step %d, %ld KiB after step %d\n", settled.rss_kib,
@@ -90,14 +89,14 @@ JOB_TEST_NO_AGENT(a_thousand_steps_run_in_order_without_leaks) {
   assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
 }
 
-/* That of the first step may be on its way to its end, since another one waits. */
+/* The supervisor of the first step may still be exiting. */
 static bool has_one_supervisor(void *context) {
   const struct job *job = context;
   int zombies;
   return proc_child_count(agent_process_pid(job->agent), &zombies) == 1 && zombies == 0;
 }
 
-/* Orphans that come to a supervisor as their next parent are reaped too. */
+/* A supervisor also reaps orphans. */
 JOB_TEST(orphans_leave_no_zombies) {
   const char *sleep = job_sleep(job, 1);
   const char *script = job_format(
@@ -111,7 +110,7 @@ JOB_TEST(orphans_leave_no_zombies) {
   assert_int_equal(proc_child_count(supervisor, NULL), 0);
 }
 
-/* One round trip for each, and not two: the number that is committed is that of the windows. */
+/* One batch for each step, not two: the committed value has the number of batches. */
 JOB_TEST_NO_AGENT(a_result_and_the_next_start_share_a_batch) {
   enum { QUEUED = 40 };
   for (int number = 1; number <= QUEUED; number++)
@@ -121,7 +120,7 @@ JOB_TEST_NO_AGENT(a_result_and_the_next_start_share_a_batch) {
   int windows;
   const char *committed = job_ask_text(job, "GET sandbox:%s:committed", job->id);
   assert_int_equal(sscanf(committed, "%*[^:]:%*[^:]:%d", &windows), 1);
-  /* The claim, the first start, and what the keys' time takes. */
+  /* Further batches: the claim, the first start, and refreshes of the keys. */
   assert_in_range(windows, QUEUED, QUEUED + 5);
 }
 
@@ -144,7 +143,7 @@ JOB_TEST(more_steps_may_wait_than_fit_into_memory) {
 /* A step of many arguments takes several times the memory of its payload. */
 JOB_TEST(waiting_steps_of_small_values_take_bounded_memory) {
   enum { VALUES = 150000, MOST_KIB = (64 + 32) * 1024 };
-  const int waiting = agent_process_is_shipped() ? 40 : 4; /* sanitizers take their time */
+  const int waiting = agent_process_is_shipped() ? 40 : 4; /* sanitizers are slow */
   const cJSON *running = start_gated(job);
   char *arguments = malloc(4 * VALUES + 1);
   assert_non_null(arguments);
@@ -210,13 +209,12 @@ JOB_TEST(a_refused_step_is_answered_in_its_turn) {
   job_expect_nothing_left(job);
 }
 
-/* The command does not run before Redis knows that it will. */
 JOB_TEST(a_command_starts_only_after_redis_has_acknowledged) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = job_script(job, job_format(job, "exec %s", sleep));
   job_run(job, job_step(job, "true", NULL));
   char *payload = cJSON_PrintUnformatted(step);
-  /* What arrives together is handled before anybody is written to. */
+  /* Redis executes both commands before it writes to anybody. */
   redisAppendCommand(job->redis, "LPUSH sandbox:%s:in %s", job->id, payload);
   redisAppendCommand(job->redis, "CLIENT PAUSE 600000 WRITE");
   cJSON_free(payload);

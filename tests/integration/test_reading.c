@@ -1,10 +1,9 @@
-/* Kinds that change nothing do not wait for the acknowledgement of `started`: each step is answered
-   once all the same, whatever is killed. What Redis gets is in tests/timed. */
+/* Read-only kinds do not wait for the acknowledgement of their start. Each step is answered once
+   all the same, whenever the agent is killed. tests/timed checks what Redis gets. */
 
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
 
-/* The agent is killed at any moment, again and again, and the next one goes on. */
 JOB_TEST_NO_AGENT(read_only_steps_are_answered_once_after_kills) {
   enum { KILLS = 12, STEPS = 200 };
   kind_rows_file(job, "file", "content\n");
@@ -12,7 +11,8 @@ JOB_TEST_NO_AGENT(read_only_steps_are_answered_once_after_kills) {
   for (int i = 0; i < STEPS; i++)
     job_push(job, steps[i] = kind_rows_step(job, "'kind':'readFile','path':'file'"));
   job_run_with_kills(job, STEPS, KILLS);
-  /* On a busy machine one may take so long that it was made known, and then was interrupted. */
+  /* On a busy machine a step may take so long that its start is announced, and is then
+     interrupted. */
   int interrupted = 0;
   for (int i = 0; i < STEPS; i++) {
     const cJSON *result = job_result_of(job, steps[i]);

@@ -1,10 +1,9 @@
-/* A connection that is lost after the first one stood comes back by itself. */
+/* The agent restores lost connections by itself. */
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 
-/* A result whose acknowledgement was lost with the connection comes once more: earlier ones are
-   passed over. */
+/* A result whose acknowledgement was lost arrives again: skips results of earlier steps. */
 static const cJSON *result_of(struct job *job, const cJSON *step) {
   const cJSON *result;
   do
@@ -42,7 +41,7 @@ JOB_TEST(a_step_survives_a_restart_of_the_server) {
   job_restart_server(job);
   marks_open_gate(job, "");
   job_expect_result(job, result_of(job, step), 0, NULL, "one\ntwo\n");
-  /* The old stream went with the old server; what comes after it is whole. */
+  /* The restarted server has lost the earlier events, but has all later ones. */
   assert_string_equal(job_lines(job, step, "completed"), "exit=0 timedOut=False\n");
   expect_to_go_on(job);
 }
@@ -78,7 +77,7 @@ JOB_TEST(the_agent_restores_dropped_connections) {
 struct writer {
   pid_t pid;
   long written;
-  int same; /* so many times in a row it had written no more */
+  int same; /* how often in a row nothing more was written */
 };
 
 static bool has_stalled(void *context) {
@@ -92,10 +91,11 @@ static bool has_stalled(void *context) {
   return written > 0 && writer->same > 50;
 }
 
-/* Nobody reads on while nobody acknowledges: the command waits, and the memory stays small. */
+/* The agent stops reading until Redis acknowledges: the command blocks, and memory stays
+   bounded. */
 JOB_TEST_NO_AGENT(a_frozen_server_blocks_the_command) {
   job_start_agent(job, "--events-maxlen", "0", NULL);
-  /* By a name that no other run of this test has. */
+  /* A command line that no other test uses. */
   const char *seq = job_path(job, "seq");
   const char *script =
       job_format(job, "ln -s \"$(command -v seq)\" %s; echo one; gate; exec %s 60000", seq, seq);

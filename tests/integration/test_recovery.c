@@ -1,4 +1,4 @@
-/* What an agent that was killed leaves behind is answered by the next one, each step once. */
+/* The next agent answers what a killed agent has left, each step once. */
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
@@ -10,7 +10,7 @@ static cJSON *counted_step(struct job *job, const char *then) {
   return marks_step(job, job_format(job, "ran; echo one; echo two; %s", then));
 }
 
-/* As an agent that is gone has taken it: the oldest in `in`. */
+/* Takes the oldest step of `in`, as an agent that no longer exists. */
 static void take(struct job *job) {
   job_do(job, "LMOVE sandbox:%s:in sandbox:%s:inflight RIGHT LEFT", job->id, job->id);
 }
@@ -42,7 +42,7 @@ JOB_TEST(the_next_agent_answers_the_started_step_and_runs_the_others) {
   job_expect_nothing_left(job);
 }
 
-/* The agent alone dies, as by the kernel's out-of-memory killer. */
+/* Only the agent dies, as by the kernel's out-of-memory killer. */
 static void kill_only_agent(struct job *job) {
   assert_int_equal(kill(agent_process_pid(job->agent), SIGKILL), 0);
   assert_int_equal(agent_process_wait(job->agent, WAIT_BOUND_MS), -SIGKILL);
@@ -66,11 +66,12 @@ JOB_TEST(an_interrupted_step_has_ended_before_it_is_answered) {
   assert_int_equal(proc_find(tagged), 0);
   assert_int_equal(proc_find(cleared), 0);
   job_expect_answer(job, after, 0, NULL, "after\n");
-  assert_int_equal(proc_find(earlier), 0); /* nor does what a step that was over had left go on */
+  assert_int_equal(proc_find(earlier), 0); /* background processes of a finished step ended, too */
   job_expect_nothing_left(job);
 }
 
-/* Also when it is of the same job id, at another server, and even of the same step. */
+/* Even if the other agent has the same job id, at another server, and runs a step of the same
+   id. */
 JOB_TEST(the_next_agent_spares_processes_of_a_living_agent) {
   struct job *other = job_new(redis_server_start(NULL));
   strcpy(other->id, job->id);
@@ -105,8 +106,8 @@ JOB_TEST(only_one_of_several_agents_answers_an_interrupted_step) {
   job_expect_nothing_left(job);
 }
 
-/* Redis handles what arrives together before it writes to anybody: the step is taken before the
-   command is obeyed. */
+/* Redis executes both commands before it writes to anybody: the step is taken before the command
+   takes effect. */
 static void push_together(struct job *job, const cJSON *step, const char *command) {
   char *payload = cJSON_PrintUnformatted(step);
   redisAppendCommand(job->redis, "LPUSH sandbox:%s:in %s", job->id, payload);
@@ -121,7 +122,7 @@ static void push_together(struct job *job, const cJSON *step, const char *comman
 }
 
 #define PAUSE "CLIENT PAUSE 600000 WRITE"
-/* The connections are gone before the step was sent. */
+/* Closes the connections before the step is sent to the agent. */
 #define LOSE "CLIENT KILL TYPE normal SKIPME yes"
 
 static bool agent_is_forgotten(void *context) {
@@ -136,7 +137,7 @@ JOB_TEST(a_step_taken_but_not_started_runs) {
   assert_int_equal(job_length(job, "in"), 0);
   job_kill_agent(job);
   assert_int_equal(marks_count(job), 0);
-  /* Else what it has sent before would still be executed. */
+  /* Otherwise Redis would still execute what the agent has sent. */
   assert_true(wait_until(agent_is_forgotten, job, WAIT_BOUND_MS));
   job_do(job, "CLIENT UNPAUSE");
   job_start_agent(job, NULL);
@@ -146,7 +147,7 @@ JOB_TEST(a_step_taken_but_not_started_runs) {
   job_expect_nothing_left(job);
 }
 
-/* It is over, and Redis does not know: then nobody does. */
+/* Nobody knows that the step is over. */
 JOB_TEST(a_step_that_ended_without_a_delivered_result_is_interrupted) {
   const cJSON *step = counted_step(job, "gate");
   job_push_until(job, step, "two");
@@ -235,7 +236,7 @@ JOB_TEST_NO_AGENT(the_next_agent_finds_more_steps_than_fit_into_memory) {
   job_expect_nothing_left(job);
 }
 
-/* Without its payload, without its events, with somebody else's. */
+/* The payload and the events are missing, and the stream has an event of another step. */
 JOB_TEST_NO_AGENT(a_started_step_is_answered_without_its_payload_or_events) {
   const cJSON *other = job_step(job, "echo", "other", NULL);
   put_inflight(job, other);
@@ -259,7 +260,7 @@ JOB_TEST(the_agent_finds_a_step_lost_on_its_way) {
   job_expect_nothing_left(job);
 }
 
-/* What runs, what waits and what was lost have the same bytes: only their number tells. */
+/* The running, the waiting and the lost step have the same bytes: only their number tells. */
 JOB_TEST(a_lost_step_is_distinguished_from_equal_steps) {
   const cJSON *step = counted_step(job, "gate");
   job_push_until(job, step, "two");
@@ -275,16 +276,15 @@ JOB_TEST(a_lost_step_is_distinguished_from_equal_steps) {
   job_expect_nothing_left(job);
 }
 
-/* --- a question that nobody waits for any more ---
-
-   It is answered nevertheless: the server moves a step that no agent was told of. It is found, in
-   its place, and runs once. */
+/* --- stray requests ---
+   A BLMOVE whose agent is gone still moves a step, which no agent was told of. The agent finds the
+   step in its place, and it runs once. */
 
 static void wait_blocked(struct job *job, int clients) {
   job_wait_text(job, "INFO clients", job_format(job, "blocked_clients:%d\r\n", clients));
 }
 
-/* The job has had an agent, and there is a question that is older than those of the next one. */
+/* Leaves a BLMOVE that is older than that of the agent. */
 static redisContext *leave_question(struct job *job) {
   job_start_agent(job, NULL);
   job_run(job, job_step(job, "true", NULL));
@@ -301,7 +301,7 @@ static redisContext *leave_question(struct job *job) {
   return stray;
 }
 
-/* Leaves its name each time it runs. */
+/* Leaves a mark with its name each time it runs. */
 static cJSON *named_step(struct job *job, const char *name) {
   return marks_step(job, job_format(job, "ran %s; echo %s", name, name));
 }
@@ -324,7 +324,7 @@ JOB_TEST_NO_AGENT(a_step_moved_by_a_stray_request_runs_first) {
   job_expect_nothing_left(job);
 }
 
-/* The agent after that one knows which of the two was running. */
+/* The next agent knows which of the two was running. */
 JOB_TEST_NO_AGENT(a_step_moved_by_a_stray_request_runs_at_most_once_after_a_kill) {
   redisContext *stray = leave_question(job);
   const cJSON *first = named_step(job, "first");
@@ -344,7 +344,7 @@ JOB_TEST_NO_AGENT(a_step_moved_by_a_stray_request_runs_at_most_once_after_a_kill
   job_expect_nothing_left(job);
 }
 
-/* Who is in the way of the one that is to be removed is not removed in its place. */
+/* The removal of the large payload must not remove the step in front of it. */
 JOB_TEST_NO_AGENT(a_payload_that_is_too_large_may_follow_a_stray_step) {
   redisContext *stray = leave_question(job);
   const cJSON *first = named_step(job, "first");
@@ -360,7 +360,7 @@ JOB_TEST_NO_AGENT(a_payload_that_is_too_large_may_follow_a_stray_step) {
   job_expect_nothing_left(job);
 }
 
-/* It is the older agent's question that gets the first step. */
+/* The older agent's BLMOVE gets the first step. */
 JOB_TEST(the_stray_request_may_be_that_of_an_earlier_agent) {
   job_run(job, job_step(job, "true", NULL));
   wait_blocked(job, 1);

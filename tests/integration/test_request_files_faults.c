@@ -1,5 +1,5 @@
-/* `agent --ipc` and what others put into its directory, or take out of it: what goes wrong with the
-   script that it replaces. */
+/* `agent --ipc` with unusual files in its directory: the cases in which the script that it replaces
+   fails. */
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -12,15 +12,15 @@
 #include "tests/support/sidecar.h"
 #include "tests/test.h"
 
-/* A request that must be answered while another one is something else. */
+/* Another request must be answered meanwhile. */
 static void expect_service(struct sidecar *sidecar, const char *id) {
   sidecar_request(sidecar, id, "{'command':'echo served'}");
   sidecar_expect(sidecar, id, 0, "served", "");
 }
 
-/* --- requests that are not whole ------------------------------------------------------------- */
+/* --- requests that are not whole -------------------------------------------------------------- */
 
-/* The runner creates the file, and writes it then. */
+/* The runner creates the file first, and writes it later. */
 SIDECAR_TEST(the_agent_waits_until_a_request_is_complete) {
   sidecar_start(sidecar, NULL);
   int fd =
@@ -48,7 +48,7 @@ SIDECAR_TEST(an_incomplete_request_is_answered_after_5_s) {
   assert_true(wait_now_ms() - begin_ms >= 5000);
 }
 
-/* Its writer has it open: what is there may be the middle of a rewrite. */
+/* The writer has the file open, and might be rewriting it. */
 SIDECAR_TEST(invalid_json_is_answered_even_if_the_file_stays_open) {
   sidecar_start(sidecar, NULL);
   int fd =
@@ -59,7 +59,6 @@ SIDECAR_TEST(invalid_json_is_answered_even_if_the_file_stays_open) {
   close(fd);
 }
 
-/* It is whole when all of it is written. */
 SIDECAR_TEST(a_request_that_is_too_long_is_refused) {
   enum { LENGTH = 8 * 1024 * 1024 + 1 };
   static const char request[] = "{\"command\":\"echo x\"}";
@@ -75,7 +74,7 @@ SIDECAR_TEST(a_request_that_is_too_long_is_refused) {
   sidecar_expect(sidecar, "2", 0, "x", "");
 }
 
-/* A hard link tells inotify nothing that counts. */
+/* inotify does not report a hard link as a written file. */
 SIDECAR_TEST(a_request_that_appears_as_a_hard_link_is_found) {
   sidecar_start(sidecar, NULL);
   sidecar_write(sidecar, "tools/other", quoted("{'command':'echo x'}"), 20);
@@ -85,7 +84,7 @@ SIDECAR_TEST(a_request_that_appears_as_a_hard_link_is_found) {
   sidecar_expect(sidecar, "1", 0, "x", "");
 }
 
-/* What it has read, in bytes. */
+/* The number of bytes that the agent has read. */
 static unsigned long long bytes_read(const struct sidecar *sidecar) {
   unsigned long long bytes = 0;
   FILE *file = fopen(formatted("/proc/%d/io", (int)agent_process_pid(sidecar->agent)), "re");
@@ -95,7 +94,7 @@ static unsigned long long bytes_read(const struct sidecar *sidecar) {
   return bytes;
 }
 
-/* However often it is looked for: when it has come, and before it is answered. */
+/* The agent reads it when it appears, and before it answers. */
 SIDECAR_TEST(an_unchanged_request_is_not_read_again) {
   enum { LENGTH = 4 * 1024 * 1024 };
   char *text = calloc(1, LENGTH);
@@ -116,21 +115,21 @@ SIDECAR_TEST(an_unchanged_request_is_not_read_again) {
   assert_in_range(taken, 2 * LENGTH, 3 * LENGTH);
 }
 
-/* --- requests that are no files -------------------------------------------------------------- */
+/* --- requests that are no files --------------------------------------------------------------- */
 
 SIDECAR_TEST(a_request_that_is_not_a_regular_file_is_ignored_and_logged_once) {
   tree_make(sidecar->tree, "victim={} tools/ tools/exec-request-f.json| tools/exec-request-d.json/ "
                            "tools/exec-request-l.json>../victim tools/exec-request-n.json>none");
   sidecar_start(sidecar, NULL);
   expect_service(sidecar, "1");
-  tree_make(sidecar->tree, "tools/exec-request-g.json|"); /* in which the script hangs for ever */
+  tree_make(sidecar->tree, "tools/exec-request-g.json|"); /* in which the script hangs forever */
   expect_service(sidecar, "2");
   agent_process_wait_log(sidecar->agent, "[g] is ignored: it is a FIFO");
   assert_int_equal(agent_process_count_log(sidecar->agent, "[f] is ignored: it is a FIFO"), 1);
   assert_int_equal(agent_process_count_log(sidecar->agent, "[d] is ignored: it is a directory"), 1);
   assert_int_equal(agent_process_count_log(sidecar->agent, "is ignored: it is a symbolic link"), 2);
   assert_false(sidecar_has(sidecar, sidecar_claim_name("l")));
-  /* A file in its place counts. */
+  /* A regular file that replaces it is a request. */
   sidecar_request_whole(sidecar, "f", "{'command':'echo now'}");
   sidecar_expect(sidecar, "f", 0, "now", "");
   assert_int_equal(agent_process_count_log(sidecar->agent, "[g] is ignored"), 1);
@@ -159,7 +158,7 @@ static bool has_forgotten_all(void *context) {
   return agent_process_count_log(sidecar->agent, ", 0 requests known, ") > 0;
 }
 
-/* More than a scan goes over in a turn. */
+/* More requests than a scan handles in one turn of the loop. */
 SIDECAR_TEST(the_agent_forgets_requests_that_vanish) {
   enum { REQUESTS = 1500 };
   sidecar_start(sidecar, NULL);
@@ -178,7 +177,7 @@ static int make_unreadable(void *context, struct error *error) {
   return fd >= 0 && write(fd, "{}", 2) == 2 ? 0 : -1;
 }
 
-/* As another user of the pod may write it. */
+/* As another user of the pod may write the request. */
 SIDECAR_TEST(an_unreadable_request_is_logged_and_read_later) {
   struct error error;
   assert_int_equal(chmod(sidecar->path, 0777), 0);
@@ -202,9 +201,9 @@ SIDECAR_TEST(the_agent_does_not_touch_files_of_others) {
   assert_int_equal(tree_count(sidecar->tree, "tools"), 8);
 }
 
-/* --- results --------------------------------------------------------------------------------- */
+/* --- results ---------------------------------------------------------------------------------- */
 
-/* A script opens its `.tmp` with `>`, and writes where a link leads. */
+/* A script opens its `.tmp` with `>`, which follows links. */
 SIDECAR_TEST(a_result_is_not_written_through_a_link) {
   tree_make(sidecar->tree, "victim=old tools/ tools/exec-result-1.json>../victim "
                            "tools/exec-result-1.json.tmp>../victim");
@@ -225,7 +224,7 @@ static void expect_cut(const cJSON *result, const char *field, size_t length) {
   assert_string_equal(text + length, more);
 }
 
-/* 50 MB, far more than the sidecar's memory takes twice. */
+/* Twice 50 MB, far more than the agent may use. */
 SIDECAR_TEST(output_is_cut_while_it_arrives) {
   enum { LIMIT = 51200, RSS_MAX_KIB = 10 * 1024 };
   sidecar_start(sidecar, NULL);
@@ -241,8 +240,7 @@ SIDECAR_TEST(output_is_cut_while_it_arrives) {
     assert_true(peak < RSS_MAX_KIB);
 }
 
-/* Characters of three bytes, more than the script's jq takes as an argument; no character is
-   cut. */
+/* Characters of three bytes; more text than the script's jq takes as an argument. */
 SIDECAR_TEST(output_is_cut_between_characters) {
   sidecar_start(sidecar, NULL);
   sidecar_request(sidecar, "1", "{'command':'yes \xE2\x82\xAC | head -60000 | tr -d `\\\\n`'}");
@@ -261,7 +259,7 @@ SIDECAR_TEST(invalid_utf8_is_replaced_and_nul_is_dropped) {
                  "");
 }
 
-/* The whole directory has 64 KiB; somebody else fills it. */
+/* The file system of the directory has 64 KiB. */
 SIDECAR_TEST(a_full_file_system_shortens_or_delays_a_result) {
   sidecar_mount(sidecar, "size=64k");
   sidecar_start(sidecar, NULL);
@@ -283,7 +281,6 @@ static bool has_result_after_event(void *context) {
   return sidecar_has(sidecar, sidecar_result_name("1"));
 }
 
-/* Where something happens all the time, it is tried again nevertheless. */
 SIDECAR_TEST(events_do_not_delay_a_result_that_waits_for_space) {
   sidecar_mount(sidecar, "size=64k");
   sidecar_start(sidecar, NULL);
@@ -296,7 +293,7 @@ SIDECAR_TEST(events_do_not_delay_a_result_that_waits_for_space) {
   assert_true(wait_until(has_result_after_event, sidecar, WAIT_BOUND_MS));
 }
 
-/* --- the directory --------------------------------------------------------------------------- */
+/* --- the directory ---------------------------------------------------------------------------- */
 
 SIDECAR_TEST(the_agent_makes_a_deleted_directory_again) {
   sidecar_start(sidecar, NULL);
@@ -312,7 +309,7 @@ SIDECAR_TEST(the_agent_makes_a_deleted_directory_again) {
     execvp(remove[0], (char **)(uintptr_t)remove);
     _exit(1);
   }
-  assert_true(proc_wait_gone("sleep 600.075", WAIT_BOUND_MS)); /* its request is gone */
+  assert_true(proc_wait_gone("sleep 600.075", WAIT_BOUND_MS)); /* because its request is gone */
   sidecar_wait_for(sidecar, "tools");
   expect_service(sidecar, "3");
 }
@@ -335,7 +332,6 @@ SIDECAR_TEST(a_directory_that_cannot_be_made_ends_the_agent) {
   agent_process_wait_log(sidecar->agent, "/tools: Permission denied");
 }
 
-/* Where it lacks descriptors, it serves when it has some. */
 SIDECAR_TEST(a_temporary_lack_of_descriptors_loses_no_request) {
   sidecar_start(sidecar, NULL);
   struct rlimit before;
@@ -349,7 +345,7 @@ SIDECAR_TEST(a_temporary_lack_of_descriptors_loses_no_request) {
   sidecar_expect(sidecar, "1", 0, "x", "");
 }
 
-/* Indistinguishable from "claimed" for the script, which is silent for ever. */
+/* The script mistakes this for an existing claim, and never logs it. */
 SIDECAR_TEST(a_refused_claim_is_logged_once_and_tried_again) {
   tree_make_directory(sidecar->tree, "tools", 0755);
   assert_int_equal(chmod(sidecar->path, 0755), 0);
@@ -361,14 +357,14 @@ SIDECAR_TEST(a_refused_claim_is_logged_once_and_tried_again) {
   assert_int_equal(agent_process_count_log(sidecar->agent, "cannot be claimed"), 1);
 }
 
-/* The claim of one that was cancelled while it could not be removed. */
+/* The claim of a cancelled request that could not be removed. */
 SIDECAR_TEST(a_leftover_claim_does_not_block_a_new_request) {
   static const char *const arguments[] = {"--concurrency=1", NULL};
   assert_int_equal(chmod(sidecar->path, 0777), 0);
   sidecar_start(sidecar, &(struct agent_setup){.uid = NOBODY, .arguments = arguments});
   sidecar_request(sidecar, "1", "{'command':'exec sleep 600.089'}");
   assert_true(proc_wait_for("sleep 600.089", WAIT_BOUND_MS) > 0);
-  sidecar_request(sidecar, "2", "{'command':'true'}"); /* which runs after the end of the other */
+  sidecar_request(sidecar, "2", "{'command':'true'}"); /* runs after the other one */
   sidecar_wait_for(sidecar, sidecar_claim_name("2"));
   const char *tools = sidecar_path(sidecar, "tools");
   assert_int_equal(chmod(tools, 0555), 0);
@@ -380,7 +376,7 @@ SIDECAR_TEST(a_leftover_claim_does_not_block_a_new_request) {
   sidecar_expect(sidecar, "1", 0, "new", "");
 }
 
-/* --- what the system does not have ----------------------------------------------------------- */
+/* --- system calls that fail ------------------------------------------------------------------- */
 
 struct refused_call {
   int number;
@@ -408,7 +404,7 @@ static void expect_service_without(struct sidecar *sidecar, const struct refused
   sidecar_wait_gone(sidecar, sidecar_claim_name("1"));
 }
 
-/* As many as a user may have, and every pod's user is the same. */
+/* As if the pods of one user had used up its inotify instances. */
 SIDECAR_TEST(the_agent_polls_without_inotify) {
   expect_service_without(sidecar, &(struct refused_call){SYS_inotify_init1, EMFILE});
   assert_int_equal(agent_process_count_log(sidecar->agent, "inotify: "), 1);
@@ -420,7 +416,7 @@ SIDECAR_TEST(the_agent_polls_without_inotify) {
   assert_int_equal(agent_process_wait(sidecar->agent, WAIT_BOUND_MS), 0);
 }
 
-/* Nothing tells that the request is gone before its result is written. */
+/* The agent notices the deletion only before it writes the result. */
 SIDECAR_TEST(the_agent_does_not_answer_deleted_requests_without_inotify) {
   sidecar_start(sidecar, &(struct agent_setup){
                              .prepare = refuse_call,
@@ -437,7 +433,7 @@ SIDECAR_TEST(the_agent_polls_without_inotify_watches) {
   expect_service_without(sidecar, &(struct refused_call){SYS_inotify_add_watch, ENOSPC});
 }
 
-/* Its reader may be another user: a file that stays its writer's is no answer. */
+/* The reader may be another user; a private file is not a result. */
 SIDECAR_TEST(a_result_that_others_cannot_read_is_not_written) {
   sidecar_start(
       sidecar, &(struct agent_setup){.prepare = refuse_call,

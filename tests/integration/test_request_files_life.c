@@ -1,18 +1,18 @@
-/* `agent --ipc`: whose a request is, and how the program begins and ends. */
+/* `agent --ipc`: claims, restarts, cancels and the end of the agent. */
 
 #include "tests/support/container.h"
 #include "tests/support/proc.h"
 #include "tests/support/sidecar.h"
 #include "tests/test.h"
 
-/* A file's time and the clock of the loop advance by ticks of the kernel. */
+/* File times and the clock of the loop have the resolution of the kernel's tick. */
 #define TICK_MS 10
 
 #define INTERRUPTED                                                                                \
   "tool-executor: interrupted: the sidecar ended while this request was running; it was not run "  \
   "again"
 
-/* --- claims ---------------------------------------------------------------------------------- */
+/* --- claims ----------------------------------------------------------------------------------- */
 
 SIDECAR_TEST(only_one_of_two_agents_runs_a_request) {
   enum { REQUESTS = 60 };
@@ -36,8 +36,7 @@ SIDECAR_TEST(only_one_of_two_agents_runs_a_request) {
   agent_process_free(other);
 }
 
-/* The scripts of other sidecars in the pod, with the timeout(1) of coreutils and that of
-   busybox. */
+/* The scripts of other sidecars, with the timeout(1) of coreutils and that of busybox. */
 SIDECAR_TEST(each_request_runs_once_beside_scripts) {
   enum { REQUESTS = 40 };
   static const char *const limits[] = {"timeout", "busybox timeout"};
@@ -71,10 +70,11 @@ SIDECAR_TEST(the_agent_does_not_run_requests_claimed_by_a_script) {
   sidecar_request(sidecar, "2", "{'command':'echo no'}");
   sidecar_request(sidecar, "3", "{'command':'echo 3'}");
   sidecar_expect(sidecar, "3", 0, "3", "");
-  assert_true(mkdir(sidecar_path(sidecar, sidecar_claim_name("3")), 0755) != 0); /* as a script */
+  assert_true(mkdir(sidecar_path(sidecar, sidecar_claim_name("3")), 0755) !=
+              0); /* as a script claims */
   assert_false(sidecar_has(sidecar, sidecar_result_name("1")));
   assert_false(sidecar_has(sidecar, sidecar_result_name("2")));
-  /* The script answers, the runner deletes: the claim stays, as with scripts alone. */
+  /* The script answers, and the runner deletes both files: the claim stays, as without an agent. */
   sidecar_write(sidecar, sidecar_result_name("2"), "{}", 2);
   sidecar_delete(sidecar, "2");
   sidecar_delete(sidecar, "3");
@@ -92,7 +92,7 @@ SIDECAR_TEST(the_agent_does_not_run_answered_requests) {
   assert_false(sidecar_has(sidecar, sidecar_claim_name("1")));
 }
 
-/* The runner does not write again, but somebody may: it is one request. */
+/* The runner never rewrites a request, but others might. */
 SIDECAR_TEST(a_rewritten_request_does_not_run_again) {
   sidecar_start(sidecar, NULL);
   sidecar_request(sidecar, "1", "{'command':'echo first'}");
@@ -101,14 +101,14 @@ SIDECAR_TEST(a_rewritten_request_does_not_run_again) {
   sidecar_request(sidecar, "2", "{'command':'echo 2'}");
   sidecar_expect(sidecar, "2", 0, "2", "");
   sidecar_expect(sidecar, "1", 0, "first", "");
-  /* When both are gone the id is free. */
+  /* After both files were deleted, the id may be used again. */
   sidecar_delete(sidecar, "1");
   sidecar_wait_gone(sidecar, sidecar_claim_name("1"));
   sidecar_request(sidecar, "1", "{'command':'echo third'}");
   sidecar_expect(sidecar, "1", 0, "third", "");
 }
 
-/* --- restart --------------------------------------------------------------------------------- */
+/* --- restart ---------------------------------------------------------------------------------- */
 
 SIDECAR_TEST(a_restarted_agent_answers_claimed_requests_without_running_them) {
   const char *const arguments[] = {"--concurrency=1", NULL};
@@ -158,7 +158,7 @@ SIDECAR_TEST(a_living_agent_answers_for_a_dead_one) {
   (void)kill(command, SIGKILL);
 }
 
-/* --- cancel ---------------------------------------------------------------------------------- */
+/* --- cancel ----------------------------------------------------------------------------------- */
 
 SIDECAR_TEST(a_deleted_request_is_cancelled) {
   const char *const arguments[] = {"--concurrency=1", NULL};
@@ -188,7 +188,7 @@ SIDECAR_TEST(a_new_request_may_reuse_the_name_of_a_cancelled_one) {
   sidecar_expect(sidecar, "1", 0, "again", "");
 }
 
-/* --- the end --------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 SIDECAR_TEST(no_request_runs_if_done_exists_at_the_start) {
   tree_make(sidecar->tree, "done=done tools/");
@@ -206,7 +206,7 @@ SIDECAR_TEST(a_directory_named_done_is_ignored) {
   sidecar_expect(sidecar, "1", 0, "x", "");
 }
 
-/* The milliseconds between the last changes of two files of the directory. */
+/* The milliseconds between the last changes of two files. */
 static int64_t ms_between(struct sidecar *sidecar, const char *first, const char *second) {
   struct stat a;
   struct stat b;
@@ -216,9 +216,8 @@ static int64_t ms_between(struct sidecar *sidecar, const char *first, const char
          (b.st_mtim.tv_nsec - a.st_mtim.tv_nsec) / 1000000;
 }
 
-/* The first request ends by itself within the second that it has. If the machine stands still for
-   that long, the request is told to end, but not before. The second obeys SIGTERM, the third does
-   not. */
+/* The first request ends by itself within its second. If the machine stalls for that long, it gets
+   SIGTERM, but not earlier. The second request obeys SIGTERM, the third ignores it. */
 SIDECAR_TEST(at_done_running_requests_have_a_second_and_are_then_ended) {
   static const char *const settings[] = {"SANDBOX_CONCURRENCY=3", NULL};
   sidecar_start(sidecar, &(struct agent_setup){.environment = settings});
@@ -265,8 +264,7 @@ SIDECAR_TEST(a_signal_ends_and_answers_all_requests) {
   assert_int_equal(proc_find("sleep 600.087"), 0);
 }
 
-/* As process 1 of a container that keeps to the restricted standard, in a directory of which only
-   the group is its own. */
+/* As process 1 of a container of the restricted standard, in a directory of its group. */
 SIDECAR_TEST(the_agent_serves_and_exits_in_a_restricted_pod) {
   const struct container pod = {.restricted = true};
   assert_int_equal(chown(sidecar->path, 0, CONTAINER_USER), 0);

@@ -1,5 +1,5 @@
-/* The idle limit of an agent that knows its run, of a program whose cycle is short: two cycles
-   where the run is alive. Everything goes on side by side. */
+/* The idle limit of an agent with --run-id, of a program with a short cycle: two cycles if the run
+   is alive. All agents run at the same time. */
 
 #include "tests/support/job.h"
 #include "tests/support/redis_cluster.h"
@@ -15,7 +15,7 @@ enum { GOES_ON, BY_VARIABLE, STEP_FOLLOWS, OTHER_TYPE, AWAY, IN_CLUSTER, CASES }
 struct agents {
   struct job *jobs[CASES];
   struct redis_cluster *cluster;
-  redisContext *runs; /* where the cluster has the set */
+  redisContext *runs; /* the node that has the set */
   int64_t idle_since[CASES];
   int64_t left_at[CASES];
 };
@@ -30,7 +30,7 @@ static void start(struct agents *agents, int which, bool by_variable) {
   job_start_agent(job, "--idle-cycles", "1", by_variable ? NULL : "--run-id", "run-7", NULL);
 }
 
-/* The set is at another node than the job. */
+/* The set and the job are at different nodes. */
 static void make_cluster(struct agents *agents) {
   struct redis_cluster *cluster = agents->cluster = redis_cluster_start();
   int of_runs = redis_cluster_owner(cluster, RUNS), of_job = of_runs;
@@ -134,7 +134,7 @@ TEST(an_idle_agent_exits_if_its_run_is_not_listed) {
   expect_left(*state, BY_VARIABLE, 2, 1, "run run-7 is not in " RUNS);
 }
 
-/* An error, or a Redis that is away, is no "no". */
+/* An error is not the answer "no", and neither is a Redis that is unreachable. */
 TEST(an_idle_agent_stays_while_redis_does_not_know) {
   expect_left(*state, OTHER_TYPE, 2, 2, "WRONGTYPE");
   expect_left(*state, OTHER_TYPE, 2, 2, "run run-7 is not in " RUNS);

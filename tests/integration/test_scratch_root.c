@@ -1,5 +1,5 @@
-/* A root with nothing in it but the agent and one static command: no libraries, no /proc, no /etc,
-   no shell. Only the program as it is shipped has to run there. */
+/* A root with only the agent and one static command: no libraries, /proc, /etc or shell. Only the
+   shipped program has to run there. */
 
 #include <sys/sendfile.h>
 
@@ -57,7 +57,6 @@ ROOT_TEST(a_command_runs_in_an_empty_root) {
   job_shut_down(job);
 }
 
-/* A name needs no resolver's files for what every machine calls itself. */
 ROOT_TEST(localhost_resolves_without_a_hosts_file) {
   start_in_root(job, job_format(job, "redis://%slocalhost:%d", redis_server_login(),
                                 redis_server_port(job->server)));
@@ -84,7 +83,7 @@ ROOT_TEST(commands_run_in_work_by_default) {
   job_shut_down(job);
 }
 
-/* Without /proc the step's tag can not be read; its group can still be ended. */
+/* Without /proc the processes of the step are ended by their group. */
 ROOT_TEST(a_deadline_ends_a_command_in_an_empty_root) {
   start_in_root(job, job->url);
   cJSON *step =
@@ -95,7 +94,7 @@ ROOT_TEST(a_deadline_ends_a_command_in_an_empty_root) {
   job_shut_down(job);
 }
 
-/* That the root is as empty as it is meant to be: what has an interpreter does not find it. */
+/* Proves that the root is empty: a dynamic program does not find its interpreter. */
 TEST_WITH_IF(!agent_process_is_shipped(), struct job *job,
              a_dynamic_program_does_not_run_in_an_empty_root, setup, job_teardown) {
   start_in_root(job, job->url);

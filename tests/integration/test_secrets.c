@@ -1,4 +1,4 @@
-/* Secret values in what an agent says: events, results, the log, other frontends' answers. */
+/* Secret values in events, results, the log, and answers of other frontends. */
 
 #include "tests/support/job.h"
 #include "tests/support/stdio_host.h"
@@ -21,7 +21,7 @@ static void run_quietly(struct job *job) {
   job_expect_result(job, job_run(job, secret_script(job, "true")), 0, NULL, NULL);
 }
 
-/* Nowhere in what the job left in Redis, nor in the log. */
+/* Fails if an event or the log has this text. */
 static void expect_nowhere(struct job *job, const char *part) {
   if (strstr(job_raw_events(job), part) != NULL)
     job_fail(job, "%s is in an event", part);
@@ -48,7 +48,7 @@ JOB_TEST(a_secret_is_masked_in_its_encoded_forms) {
   job_expect_part(job, result, "outputContent", "*** *** *** tr0ub4dor\\u0026\\u0033");
 }
 
-/* Bytes come one by one, in several reads. */
+/* The secret arrives in several reads. */
 JOB_TEST(a_secret_is_masked_across_reads) {
   const cJSON *result = job_run(
       job, secret_script(job, "for i in tr0 ub4 dor '&3'; do printf %s \"$i\"; sleep 0.05; done; "
@@ -87,7 +87,7 @@ JOB_TEST(a_secret_may_be_a_variable_of_the_agent) {
   job_expect_result(job, job_run(job, step), 0, NULL, "***\n");
 }
 
-/* Nothing gets it: it is what is not to be shown. */
+/* No command gets the variable; its value is only masked. */
 JOB_TEST(a_file_step_may_have_secrets) {
   const char *path = job_write(job, "dot_env", "TOKEN=" SECRET "\n", 0644);
   const cJSON *result = job_run(
@@ -133,7 +133,7 @@ JOB_TEST_NO_AGENT(variables_that_match_a_pattern_are_masked) {
   assert_non_null(strstr(job_raw_events(job), "\"notMasked\":[\"B_KEY\"]"));
 }
 
-/* --- what the agent itself says of a step ----------------------------------------------------- */
+/* --- messages of the agent -------------------------------------------------------------------- */
 
 JOB_TEST_NO_AGENT(a_shortened_command_does_not_show_a_secret) {
   job_start_agent(job, "--verbose", NULL);
@@ -156,7 +156,7 @@ static void expect_masked_reason(struct job *job, const cJSON *result) {
     job_fail(job, "the reason shows it: %s", job_text(result, "errorMessage"));
 }
 
-/* In a directory of PATH, and in the first line of a script: neither is in the step's `command`. */
+/* In a directory of PATH, and in the interpreter line of a script. */
 JOB_TEST_NO_AGENT(an_error_message_does_not_show_a_secret_of_a_path) {
   job_start_agent(job, "--verbose", NULL);
   run_quietly(job);
@@ -205,7 +205,7 @@ JOB_TEST(the_log_does_not_show_values_of_a_refused_payload) {
   expect_nowhere(job, "tr0");
 }
 
-/* The field that is refused comes before the agent has read `secrets`. */
+/* The agent meets the invalid field before it has read `secrets`. */
 JOB_TEST(the_secrets_of_a_refused_step_are_masked) {
   job_push_json(job, "{'stepId':'s','command':'true','env':{'T':'" SECRET "','" SECRET
                      "':'1','" SECRET "':'2'},'secrets':['T']}");
@@ -219,7 +219,7 @@ JOB_TEST(the_secrets_of_a_refused_step_are_masked) {
   job_expect_result(job, job_run(job, job_script(job, "echo '" SECRET "'")), 0, NULL, "***\n");
 }
 
-/* Each has a token of its own, and the agent's variable stays a secret. */
+/* Each step has another token, and the agent's variable stays a secret. */
 JOB_TEST_NO_AGENT(the_agent_masks_its_257th_secret) {
   const char *const environment[] = {"OWN_TOKEN=of-the-agent", NULL};
   job->setup.environment = environment;
@@ -252,7 +252,7 @@ TEST_WITH(struct job *job, the_password_of_redis_is_always_masked, set_up_passwo
                     NULL, "***\ns3cret-Wor\n");
 }
 
-/* 256 values of many bytes each: what is done with them is bounded. */
+/* 256 values of many bytes each: the processor time is bounded. */
 JOB_TEST(many_large_secrets_take_little_time) {
   enum { MOST_SECONDS = 10 };
   cJSON *step = job_script(job, "true");
@@ -286,7 +286,7 @@ static struct stdio_host *start_host(const char *frontend) {
       &(struct stdio_host_setup){.arguments = arguments, .variables = variables});
 }
 
-/* The next line has no secret, but what stands for one. */
+/* The next line must have the mask in place of the secret. */
 static void expect_masked(struct stdio_host *host) {
   const char *line = stdio_host_line(host);
   assert_non_null(line);

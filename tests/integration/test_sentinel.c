@@ -1,4 +1,4 @@
-/* Sentinels know where the master is, also after a failover. */
+/* Sentinels name the master, also after a failover. */
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
@@ -8,7 +8,7 @@
 
 struct scene {
   struct redis_server *master;
-  struct redis_server *replica;  /* NULL for none */
+  struct redis_server *replica;  /* NULL: none */
   struct redis_server *sentinel; /* NULL until it is started */
   struct job *job;
 };
@@ -46,7 +46,7 @@ static int tear_down(void **state) {
   return 0;
 }
 
-/* `before` are more sentinels and a login, `master` is its name and what follows. */
+/* `before` has more sentinels and a login, `master` its name and the rest of the URL. */
 static void start(struct scene *scene, const char *before, const char *master) {
   struct job *job = scene->job;
   job->url = job_format(job, "%s+sentinel://%s127.0.0.1:%d/%s", redis_server_scheme(), before,
@@ -65,7 +65,7 @@ TEST_WITH(struct scene *scene, the_agent_finds_the_master, set_up, tear_down) {
   }
 }
 
-/* The first one is not there, the second is no sentinel. */
+/* The first sentinel does not exist, the second server is not a sentinel. */
 TEST_WITH(struct scene *scene, the_agent_asks_the_next_sentinel, set_up, tear_down) {
   struct job *job = scene->job;
   start(scene,
@@ -103,13 +103,13 @@ TEST_WITH(struct scene *scene, a_sentinel_may_require_the_password, set_up_maste
   assert_null(strstr(agent_process_log(job->agent), PASSWORD));
 }
 
-/* The sentinel names it, but it is not yet promoted: a write would be refused. */
+/* The sentinel names a server that is not promoted yet, and would refuse writes. */
 TEST_WITH(struct scene *scene, the_agent_waits_until_a_replica_is_promoted, set_up_master,
           tear_down) {
   struct job *job = scene->job;
   struct redis_server *other = redis_server_start(NULL);
   freeReplyObject(redisCommand(job->redis, "REPLICAOF 127.0.0.1 %d", redis_server_port(other)));
-  /* It asks a master for its replicas, and takes a replica for none: it goes on naming it. */
+  /* The sentinel asks only masters for their replicas, and so keeps naming it. */
   scene->sentinel = redis_sentinel_start(scene->master, 0, NULL);
   start(scene, "", REDIS_SENTINEL_MASTER);
   agent_process_wait_log(job->agent, "it is a replica, not yet the master");
@@ -119,7 +119,7 @@ TEST_WITH(struct scene *scene, the_agent_waits_until_a_replica_is_promoted, set_
   redis_server_stop(other);
 }
 
-/* As StackExchange.Redis writes it. */
+/* In the format of StackExchange.Redis. */
 static void start_with_options(struct scene *scene, int first_port, int second_port,
                                const char *options) {
   struct job *job = scene->job;
@@ -136,7 +136,7 @@ TEST_WITH(struct scene *scene, a_service_name_turns_the_hosts_into_sentinels, se
   job_shut_down(scene->job);
 }
 
-/* A replica among them is nothing to warn about. */
+/* A replica among the hosts is not worth a warning. */
 TEST_WITH(struct scene *scene, the_agent_finds_the_primary_among_several_hosts, set_up_pair,
           tear_down) {
   struct job *job = scene->job;

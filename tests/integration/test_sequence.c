@@ -1,4 +1,5 @@
-/* Who reads the stream can tell that he has all of it: events are numbered, results count them. */
+/* A reader of the stream can tell that it has all events: they are numbered, and results count
+   them. */
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
@@ -9,7 +10,7 @@ static int number(const cJSON *object, const char *field) {
   return (int)value->valuedouble;
 }
 
-/* The step's events are `first`, `first` + 1, … up to what its result counts. */
+/* Fails unless the step's events are numbered from `first` to the count in its result. */
 static void expect_from(struct job *job, const cJSON *step, const cJSON *result, int first) {
   int next = first;
   const char *kind = "";
@@ -72,8 +73,8 @@ static bool has_printed(void *job) {
   return marks_count(job) == 1;
 }
 
-/* Redis does not answer, the agent holds little, and so it stops reading while the command prints
-   on both streams. */
+/* Redis does not answer and the hold is small, so that the agent stops reading while the command
+   writes to both streams. */
 JOB_TEST_NO_AGENT(a_blocked_step_loses_no_event) {
   job_start_agent(job, "--hold-bytes", "65536", "--events-maxlen", "0", NULL);
   const cJSON *step =

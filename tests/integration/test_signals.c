@@ -1,5 +1,5 @@
-/* SIGTERM and SIGINT: the running tree ends, the server hears of it, the agent leaves. How soon is
-   told in tests/timed. */
+/* SIGTERM and SIGINT: the running process tree ends, its result is delivered, and the agent exits.
+   tests/timed checks how soon. */
 
 #include <sys/syscall.h>
 
@@ -9,7 +9,7 @@ static void send_signal(struct job *job, int signal_number) {
   assert_int_equal(kill(agent_process_pid(job->agent), signal_number), 0);
 }
 
-/* It has been sent this signal, and leaves. */
+/* The agent got this signal and must exit. */
 static void expect_exit(struct job *job, int signal_number) {
   int actual = agent_process_wait(job->agent, WAIT_BOUND_MS);
   if (actual != 128 + signal_number)
@@ -28,7 +28,7 @@ static void expect_cancelled(struct job *job, const cJSON *step, const char *sig
   assert_string_equal(job_lines(job, step, "completed"), "exit=-1 timedOut=False\n");
 }
 
-/* 32 to 34 are those that the C libraries keep for threads. */
+/* The C libraries use 32 to 34 for threads. */
 JOB_TEST(the_agent_ignores_other_signals) {
   static const int others[] = {SIGUSR2, SIGALRM, SIGPIPE, SIGTSTP, SIGXCPU, 32, 33, 34, 35, 64};
   assert_true(wait_until(job_agent_waits, job, WAIT_BOUND_MS));
@@ -68,7 +68,7 @@ JOB_TEST(a_stopped_agent_takes_no_more_steps) {
   job_push(job, job_step(job, "echo", "never", NULL));
   stop(job, SIGTERM);
   expect_cancelled(job, step, "SIGTERM", "up\n");
-  /* Taken or not, it is for the next agent. */
+  /* The step stays for the next agent. */
   assert_int_equal(job_length(job, "in") + job_length(job, "inflight"), 1);
   assert_int_equal(job_length(job, "results"), 0);
 }
@@ -81,7 +81,6 @@ JOB_TEST(a_signal_ends_background_processes) {
   assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
 }
 
-/* A connection that was cut a moment ago is no reason to lose the answer. */
 JOB_TEST(the_agent_restores_a_cut_connection_before_it_exits) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = job_push_endless(job, sleep);
@@ -95,7 +94,7 @@ JOB_TEST(a_redis_that_answers_late_gets_the_result) {
   const cJSON *step = job_push_endless(job, sleep);
   redis_server_freeze(job->server);
   send_signal(job, SIGTERM);
-  agent_process_wait_log(job->agent, "exit=-1"); /* the step is over, and nobody knows */
+  agent_process_wait_log(job->agent, "exit=-1"); /* the step is over, but not delivered */
   assert_true(agent_process_is_running(job->agent));
   redis_server_thaw(job->server);
   expect_exit(job, SIGTERM);
@@ -111,7 +110,7 @@ JOB_TEST(the_agent_exits_if_redis_dies_meanwhile) {
   expect_exit(job, SIGTERM);
 }
 
-/* Caught, or blocked to be read from a descriptor. */
+/* The agent catches SIGTERM, or blocks it to read it from a descriptor. */
 static bool takes_sigterm(void *context) {
   const struct job *job = context;
   char *status = proc_read(agent_process_pid(job->agent), "status", NULL);
@@ -133,7 +132,7 @@ JOB_TEST_NO_AGENT(sigterm_ends_the_agent_during_its_first_connection) {
 
 /* --- with --drain-seconds --------------------------------------------------------------------- */
 
-/* The agent runs a step until the file is there, has another one behind it, and was told to end. */
+/* The agent runs a step and has another one waiting when it gets SIGTERM. */
 static const cJSON *start_draining(struct job *job, const char *seconds, const char *script) {
   job_start_agent(job, "--drain-seconds", seconds, NULL);
   const cJSON *step = job_push_until(job, job_script(job, script), "up");

@@ -1,4 +1,4 @@
-/* `agent --stdio`: a line for each request, a line for each answer. */
+/* `agent --stdio`: one line for each request, and one for each answer. */
 
 #include <cjson/cJSON.h>
 
@@ -39,7 +39,7 @@ static struct stdio_host *start(struct trial *self, const char *first, const cha
   return self->host;
 }
 
-/* As a plugin: no argument, and the name of the file is that of the tool. */
+/* As a plugin: without arguments; the name of the file is that of the tool. */
 static struct stdio_host *start_plugin(struct trial *self, const char *name) {
   stdio_host_free(self->host);
   self->host =
@@ -111,7 +111,7 @@ TRIAL_TEST(an_id_is_echoed_byte_for_byte) {
   end_input(host);
 }
 
-/* There is no place for it in an answer. */
+/* Answers cannot hold an image. */
 TRIAL_TEST(read_file_names_the_type_of_an_image) {
   struct stdio_host *host = start(trial, NULL, NULL);
   FILE *file = fopen(directory_path(&trial->directory, "f"), "w");
@@ -241,16 +241,16 @@ TRIAL_TEST(invalid_json_is_answered_and_the_next_line_served) {
   }
   stdio_host_send(host, "[1,2]\n");
   expect_error(host, "null", "request: expected an object, got an array");
-  /* A line that is no JSON has no dialect: that of an earlier one. */
+  /* A line that is not JSON is answered in the dialect of the last one. */
   stdio_host_send(host, "{'jsonrpc':'2.0','id':3,'method':'ping'}\ngarbage\n");
   stdio_host_expect(host, "{'jsonrpc':'2.0','id':3,'result':{}}");
   stdio_host_expect(host, "{'jsonrpc':'2.0','id':0,'error':{'code':-32700,'message':'Parse error: "
                           "expected JSON, got what is broken or cut off near byte 0'}}");
-  /* A dialect that can be read, and an id. */
+  /* The dialect and the id can be read. */
   stdio_host_send(host, "{'id':4,'jsonrpc':'2.0',x\n");
   stdio_host_expect(host, "{'jsonrpc':'2.0','id':4,'error':{'code':-32700,'message':'Parse error: "
                           "expected JSON, got what is broken or cut off near byte 24'}}");
-  stdio_host_send(host, "{'jsonrpc':'2.0'}\n"); /* neither is it a notification */
+  stdio_host_send(host, "{'jsonrpc':'2.0'}\n"); /* it is not a notification */
   stdio_host_expect(host, "{'jsonrpc':'2.0','id':0,'error':{'code':-32600,'message':'method: "
                           "required'}}");
   end_input(host);
@@ -264,13 +264,13 @@ TRIAL_TEST(lines_may_arrive_in_any_pieces) {
   for (const char *at = quoted("'method':'ping'}\n"); *at != '\0'; at++)
     stdio_host_send_bytes(host, at, 1);
   stdio_host_expect(host, "{'id':3,'result':{}}");
-  stdio_host_send(host, "{'id':4,'method':'ping'}"); /* the last one without a newline */
+  stdio_host_send(host, "{'id':4,'method':'ping'}"); /* the last line has no newline */
   stdio_host_close_input(host);
   stdio_host_expect(host, "{'id':4,'result':{}}");
   stdio_host_expect_exit(host, 0);
 }
 
-/* Larger than the pipe, both ways: all of it is read before anything is printed. */
+/* Larger than the pipes: the agent reads all of it before it prints. */
 TRIAL_TEST(a_large_request_is_read_before_it_is_answered) {
   enum { LENGTH = 4 << 20 };
   char *content = malloc(LENGTH);
@@ -368,7 +368,7 @@ TRIAL_TEST(a_cancel_ends_running_and_waiting_calls) {
   end_input(host);
 }
 
-/* An id of some MB is not compared with those of all that wait. */
+/* A large id is not compared with those of all waiting calls. */
 TRIAL_TEST(a_cancel_takes_linear_time) {
   enum { CALLS = 3000, LENGTH = 8 * 1024 * 1024 };
   struct stdio_host *host = start(trial, NULL, NULL);
@@ -395,7 +395,7 @@ TRIAL_TEST(a_shutdown_answers_all_calls_and_itself_last) {
   expect_error(host, "2", "cancelled");
   assert_non_null(strstr(stdio_host_line(host), "-32700"));
   stdio_host_expect(host, "{'id':3,'result':null}");
-  stdio_host_expect_exit(host, 0); /* its input is still open */
+  stdio_host_expect_exit(host, 0); /* the input is still open */
   assert_int_equal(proc_find("sleep 600.13"), 0);
   assert_false(directory_has(&trial->directory, "ran"));
 }
@@ -458,7 +458,7 @@ static bool has_last(void *context) {
   return directory_has(context, "last");
 }
 
-/* Each has some 600 KB, so that all together are more than twice of what is held. */
+/* Each answer has about 600 KB; together they are more than twice the limit. */
 TRIAL_TEST(tools_wait_while_their_answers_are_not_read) {
   enum { CALLS = 60 };
   struct stdio_host *host = start(trial, NULL, NULL);
@@ -474,7 +474,7 @@ TRIAL_TEST(tools_wait_while_their_answers_are_not_read) {
   end_input(host);
 }
 
-/* As programs write JSON and JavaScript. */
+/* As in minified JSON or JavaScript. */
 TRIAL_TEST(a_file_of_one_long_line_is_edited_in_linear_time) {
   struct stdio_host *host = start(trial, NULL, NULL);
   send_command(host, "1", "head -c 1000000 /dev/zero | tr `\\\\0` x | sed `s/xxxxx/axxxx/g` >f");
@@ -503,7 +503,7 @@ TRIAL_TEST(progress_arrives_if_it_is_requested) {
   end_input(host);
 }
 
-/* A host that does not know of progress takes any line for the answer. */
+/* A host that does not expect progress takes any line as the answer. */
 TRIAL_TEST(progress_does_not_arrive_otherwise) {
   static const char *const params[] = {"'_progress':false", "'_progress':1", "'timeout':60"};
   for (size_t i = 0; i < 3; i++) {
@@ -552,7 +552,7 @@ TRIAL_TEST(a_plugin_describes_itself_and_shuts_down) {
   }
 }
 
-/* Long-lived; its host compares no ids: the nth line answers the nth request. */
+/* The host does not compare ids: the nth line answers the nth request. */
 TRIAL_TEST(a_plugin_answers_each_request_with_one_line) {
   static const struct {
     const char *request;
@@ -621,7 +621,7 @@ TRIAL_TEST(a_cancelled_call_of_json_rpc_fails) {
 
 /* --- one shot: tool-runner -------------------------------------------------------------------- */
 
-/* Its host neither ends the line nor the stream, and reads to the end of the output. */
+/* The host sends neither a newline nor an end, and reads to the end of the output. */
 TRIAL_TEST(a_runner_does_not_wait_for_a_newline_or_the_end) {
   static const struct {
     const char *tool;
@@ -636,7 +636,7 @@ TRIAL_TEST(a_runner_does_not_wait_for_a_newline_or_the_end) {
        "'durationSeconds':S}}\n",
        1},
       {"execute_command",
-       "{'command':'printf `\\\\377\\\\303(a`'}", /* a byte that is not UTF-8 ends a reader */
+       "{'command':'printf `\\\\377\\\\303(a`'}", /* the host exits if it reads invalid UTF-8 */
        "{'output':'\xEF\xBF\xBD\xEF\xBF\xBD(a','metadata':{'exitCode':0,'timedOut':false,"
        "'durationSeconds':S}}\n",
        0},
@@ -698,9 +698,9 @@ TRIAL_TEST(a_runner_answers_invalid_arguments) {
   stdio_host_expect_exit(host, 1);
 }
 
-/* --- hosts, and what goes wrong with them ----------------------------------------------------- */
+/* --- hosts ------------------------------------------------------------------------------------ */
 
-/* All arguments of a model's call are sent, the one that chose the method too. */
+/* The host sends all arguments of the model's call, also the method. */
 TRIAL_TEST(the_method_may_be_repeated_among_the_arguments) {
   struct stdio_host *host = start(trial, "--tool", "execute_command");
   stdio_host_send(host, "{'id':'a','method':'execute_command','params':{'method':"
@@ -709,7 +709,6 @@ TRIAL_TEST(the_method_may_be_repeated_among_the_arguments) {
   end_input(host);
 }
 
-/* A command gets neither end of the protocol. */
 TRIAL_TEST(a_command_does_not_share_the_streams_of_the_process) {
   struct stdio_host *host = start(trial, NULL, NULL);
   send_command(host, "1", "cat; readlink /proc/self/fd/0; ls /proc/self/fd");
@@ -719,7 +718,7 @@ TRIAL_TEST(a_command_does_not_share_the_streams_of_the_process) {
   end_input(host);
 }
 
-/* More answers than are held: the rest of the input waits for them to be read. */
+/* More answers than the agent holds: it reads the rest of the input later. */
 TRIAL_TEST(no_answer_is_lost_behind_a_slow_reader) {
   enum { REQUESTS = 5000, LINE = 40 };
   static char requests[REQUESTS * LINE + 1];

@@ -1,4 +1,4 @@
-/* One step's way through: its events, their order, its result, and how it may be written. */
+/* The life of one step: its events in order, its result, and the forms of its payload. */
 
 #include "tests/support/crowd.h"
 #include "tests/support/job.h"
@@ -58,7 +58,7 @@ JOB_TEST(the_duration_is_in_seconds) {
     job_fail(job, "half a second took %g", seconds);
 }
 
-/* What a sparing or a newer server may send. */
+/* Payloads of older or newer servers. */
 JOB_TEST(a_step_needs_only_an_id_and_a_command) {
   static const char *const payloads[] = {
       "{'stepId':'s','command':'true'}", "{'stepId':'s','kind':'RUN','command':'true'}",

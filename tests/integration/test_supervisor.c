@@ -1,5 +1,5 @@
-/* The child that makes a step's process and keeps its tree: whatever a step, or another one, does
-   to it, each step has its answer, and nothing of it goes on. */
+/* The supervisor, the child that starts the processes of a step and watches them. Whatever a step
+   does to it, each step is answered, and no process survives. */
 
 #include <sys/mount.h>
 
@@ -33,7 +33,7 @@ static void set_up_file(struct job *job) {
   read_file(job);
 }
 
-/* Git's own ignore file is in the directory of the agent's user. */
+/* Git's user-wide ignore file is in the home directory of the agent's user. */
 JOB_TEST_NO_AGENT(a_supervisor_finds_the_ignore_file_of_git) {
   kind_rows_file(job, "home/.config/git/ignore", "file\n");
   kind_rows_file(job, ".git/HEAD", "");
@@ -61,8 +61,7 @@ JOB_TEST_NO_AGENT(a_killed_idle_supervisor_costs_no_result) {
   }
 }
 
-/* A step whose supervisor is killed is answered, whether it had begun or not, and nothing of it is
-   left. */
+/* The step is answered whether it had started or not, and no process is left. */
 JOB_TEST_NO_AGENT(a_step_dies_with_its_supervisor) {
   set_up_file(job);
   for (int i = 0; i < 5; i++) {
@@ -86,13 +85,13 @@ JOB_TEST_NO_AGENT(a_supervisor_stopped_by_a_step_goes_on) {
   read_file(job);
 }
 
-/* Sent by a step to the parent of its command, and to the agent. */
+/* A step sends signals to its supervisor and to the agent. */
 #define SEND_THREAD_SIGNALS                                                                        \
   "agent=$(sed 's/.*) . \\([0-9]*\\) .*/\\1/' /proc/$PPID/stat); "                                 \
   "for i in 32 33 34; do kill -$i $PPID $agent; done; echo $PPID"
 
 /* The C libraries use 32 to 34 for threads. A write blocks and restores signals in the supervisor,
-   and a host name is looked up by a thread of the agent. */
+   and a thread of the agent resolves the host name. */
 JOB_TEST_NO_AGENT(signals_of_threads_end_neither_the_supervisor_nor_the_agent) {
   job->url = job_format(job, "%s://%slocalhost:%d", redis_server_scheme(), redis_server_login(),
                         redis_server_port(job->server));
@@ -109,14 +108,14 @@ JOB_TEST_NO_AGENT(signals_of_threads_end_neither_the_supervisor_nor_the_agent) {
   job_shut_down(job);
 }
 
-/* No answer to a step is to be forged in the process that will give it, nor its memory read. */
+/* No process may forge a result in the supervisor, or read its memory. */
 JOB_TEST_NO_AGENT(no_other_process_may_attach_to_a_supervisor) {
   set_up_file(job);
   struct stat status;
   char path[64];
   (void)snprintf(path, sizeof path, "/proc/%d/environ", (int)wait_for_supervisor(job));
   assert_int_equal(stat(path, &status), 0);
-  assert_int_equal(status.st_uid, 0); /* whoever runs it: not dumpable, proc(5) */
+  assert_int_equal(status.st_uid, 0); /* owned by root if not dumpable, proc(5) */
 }
 
 JOB_TEST_NO_AGENT(a_supervisor_ends_with_the_agent) {
@@ -134,7 +133,7 @@ JOB_TEST_NO_AGENT(a_supervisor_ends_with_the_agent) {
   assert_true(proc_wait_pid_gone(pid, WAIT_BOUND_MS));
 }
 
-/* ps(1) shows whose it is, and no flag of the agent. */
+/* ps(1) shows the owner, and none of the agent's flags. */
 JOB_TEST_NO_AGENT(the_title_of_a_supervisor_names_job_and_agent) {
   set_up_file(job);
   char expected[64];
@@ -151,7 +150,7 @@ JOB_TEST_NO_AGENT(the_title_of_a_supervisor_names_job_and_agent) {
   free(title);
 }
 
-/* Also where the program may not be executed again. */
+/* The program may not exist any more. */
 JOB_TEST_NO_AGENT(a_supervisor_does_not_need_the_program_file) {
   const char *copy = job_path(job, "agent");
   injection_has_succeeded(agent_process_start(

@@ -1,4 +1,4 @@
-/* Two agents for one job: the younger one has it, the older one leaves and does no more harm. */
+/* Two agents for one job: the newer one takes it over, the older one exits and changes nothing. */
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
@@ -32,14 +32,14 @@ JOB_TEST(a_running_step_is_killed_and_answered_by_the_new_agent) {
   job_expect_nothing_left(job);
 }
 
-/* It prints without end, so that it always has something on its way. */
+/* The step prints endlessly, so that the older agent always has output in flight. */
 JOB_TEST(no_event_arrives_after_the_takeover) {
   const cJSON *step = job_step(job, "yes", job->id, NULL);
   job_push_until(job, step, job->id);
   struct agent_process *first = job_start_second_agent(job);
   const cJSON *result = job_expect_answer(job, step, -1, INTERRUPTED, NULL);
   expect_superseded(first);
-  /* Trimmed, so that the last one tells. */
+  /* The stream is trimmed: compares the last event. */
   redisReply *last = job_ask(job, "XREVRANGE sandbox:%s:events + - COUNT 1", job->id);
   const char *seq = job_json(job, "'seq':%d}", job_event_count(result));
   if (strstr(last->element[0]->element[1]->element[1]->str, seq) == NULL)
@@ -49,7 +49,7 @@ JOB_TEST(no_event_arrives_after_the_takeover) {
   job_expect_nothing_left(job);
 }
 
-/* The older one was asleep all the time, and wakes up with a step to be answered. */
+/* The older agent was stopped meanwhile, and has a result to deliver when it continues. */
 JOB_TEST(a_stopped_agent_delivers_nothing_after_the_takeover) {
   const cJSON *step = job_push_until(job, marks_step(job, "echo up; gate; echo down"), "up");
   assert_int_equal(kill(agent_process_pid(job->agent), SIGSTOP), 0);
@@ -63,7 +63,7 @@ JOB_TEST(a_stopped_agent_delivers_nothing_after_the_takeover) {
   job_expect_nothing_left(job);
 }
 
-/* It has been given the shutdown, and hears of the other one only when it has taken it. */
+/* The older agent takes the shutdown, and only then notices the takeover. */
 JOB_TEST(a_superseded_agent_does_not_wait_at_a_shutdown) {
   job_run(job, job_step(job, "true", NULL));
   assert_true(wait_until(job_agent_waits, job, WAIT_BOUND_MS));
@@ -92,7 +92,6 @@ JOB_TEST_NO_AGENT(a_superseded_agent_keeps_the_exit_code_of_its_signal) {
   assert_int_equal(proc_find(sleep), 0);
 }
 
-/* Whichever of the two has asked for it: it is answered, once. */
 JOB_TEST(steps_are_answered_once_while_two_agents_run) {
   enum { STEPS = 30, AT = 10 };
   struct agent_process *first = NULL;

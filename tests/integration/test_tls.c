@@ -1,4 +1,4 @@
-/* Redis by TLS: what is accepted, what is refused, and what is said of it. */
+/* Redis over TLS: the certificates that the agent accepts and refuses, and its error messages. */
 
 #include "tests/support/certificates.h"
 #include "tests/support/job.h"
@@ -7,8 +7,8 @@
 
 struct scene {
   struct certificates *certificates;
-  struct job *job; /* its own connection is plain; NULL until there is a server */
-  int port;        /* of TLS */
+  struct job *job; /* its own connection is plain; NULL without a server */
+  int port;        /* the port of TLS */
 };
 
 static int set_up(void **state) {
@@ -20,7 +20,7 @@ static int set_up(void **state) {
   return 0;
 }
 
-/* The next server has other certificates. */
+/* Ends the server, so that the next one can have other certificates. */
 static void end_server(struct scene *self) {
   job_free(self->job);
   self->job = NULL;
@@ -40,7 +40,7 @@ static const char *path_of(const struct scene *self, const char *file) {
   return certificates_path(self->certificates, file);
 }
 
-/* With the certificate "server", and one more option, or NULL. */
+/* Starts a server with the certificate "server" and one more option, or NULL. */
 static void serve(struct scene *self, const char *option, const char *value) {
   static const char *extra[3];
   extra[0] = option;
@@ -70,13 +70,13 @@ static void expect_to_work(struct scene *self) {
   job_shut_down(self->job);
 }
 
-/* It never connects, and says why. */
+/* The agent never connects, and logs this reason. */
 static void expect_refusal(struct scene *self, const char *why) {
   agent_process_wait_log(self->job->agent, why);
   job_stop_agent(self->job, SIGTERM);
 }
 
-/* --- what is accepted ------------------------------------------------------------------------ */
+/* --- what is accepted ------------------------------------------------------------------------- */
 
 SCENE_TEST(a_valid_certificate_is_accepted) {
   static const struct {
@@ -116,7 +116,7 @@ SCENE_TEST(the_agent_authenticates_with_its_certificate) {
   expect_to_work(scene);
 }
 
-/* An agent of a plain URL says so where somebody thinks that it was TLS. */
+/* The agent has a plain URL, though the user expects TLS. */
 SCENE_TEST(options_of_tls_are_named_if_they_have_no_effect) {
   start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
   job_start_agent(scene->job, "--cacert", path_of(scene, "ca.pem"), NULL);
@@ -124,11 +124,11 @@ SCENE_TEST(options_of_tls_are_named_if_they_have_no_effect) {
   expect_to_work(scene);
 }
 
-/* Some of the directories are not there. */
+/* One of the directories does not exist. */
 SCENE_TEST(authorities_may_be_in_directories) {
   start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
   const char *paths = job_format(scene->job, "/none:%s", path_of(scene, ""));
-  assert_int_equal(mkfifo(path_of(scene, "fifo"), 0600), 0); /* which is passed over */
+  assert_int_equal(mkfifo(path_of(scene, "fifo"), 0600), 0); /* which is skipped */
   scene->job->url = url_of(scene, "rediss", "localhost");
   job_start_agent(scene->job, "--cacertdir", paths, NULL);
   expect_to_work(scene);
@@ -138,7 +138,7 @@ SCENE_TEST(authorities_may_be_in_directories) {
   expect_to_work(scene);
 }
 
-/* A flag comes before it. */
+/* A flag has precedence. */
 SCENE_TEST(authorities_may_be_those_of_openssl) {
   start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
   scene->job->url = url_of(scene, "rediss", "localhost");
@@ -165,7 +165,7 @@ SCENE_TEST(insecure_logs_a_warning) {
   expect_to_work(scene);
 }
 
-/* --- what is refused ------------------------------------------------------------------------- */
+/* --- what is refused -------------------------------------------------------------------------- */
 
 SCENE_TEST(an_invalid_certificate_is_refused_with_the_reason) {
   static const struct {
@@ -214,7 +214,7 @@ SCENE_TEST(an_invalid_certificate_is_refused_with_the_reason) {
   }
 }
 
-/* The authority is sent along, unless its signature alone is too much. */
+/* The server also sends the certificate of the authority, if `is_sent`. */
 static void expect_unreadable(struct scene *self, const char *key, const char *extension,
                               bool is_sent) {
   certificates_add_authority_with(self->certificates, "odd", key, extension);
@@ -230,7 +230,7 @@ static void expect_unreadable(struct scene *self, const char *key, const char *e
   }
 }
 
-/* In 1.3 each of them has extensions, too. */
+/* In TLS 1.3 each certificate also has extensions. */
 SCENE_TEST(a_chain_that_is_too_long_is_named) {
   certificates_add(scene->certificates, &(struct certificate){.name = "server"});
   for (int i = 0; i < 60; i++)
@@ -253,7 +253,6 @@ SCENE_TEST(an_unknown_kind_of_certificate_is_named) {
                     "'nameConstraints=critical,permitted;DNS:localhost'", true);
 }
 
-/* Its reason outlives its connection. */
 SCENE_TEST(the_certificate_of_a_sentinel_is_checked) {
   certificates_add_authority(scene->certificates, "other");
   start_server(scene, &(struct certificate){.name = "server", .authority = "other"}, NULL, NULL);
@@ -267,7 +266,7 @@ SCENE_TEST(the_certificate_of_a_sentinel_is_checked) {
                                    scene->port));
 }
 
-/* The server says why, and closes, while the agent still writes. */
+/* The server sends the reason and closes while the agent still writes. */
 static void expect_reason(struct scene *self, const char *why) {
   agent_process_wait_log(self->job->agent, why);
   const char *log = agent_process_log(self->job->agent);
@@ -278,7 +277,7 @@ static void expect_reason(struct scene *self, const char *why) {
 
 static void expect_client_refused(struct scene *self, const char *version) {
   const char *missing = "the server wants a client's certificate: pass one with --cert and --key";
-  if (strcmp(version, "TLSv1.2") == 0) /* which has no word for it */
+  if (strcmp(version, "TLSv1.2") == 0) /* has no alert for it */
     missing = "the server refuses the handshake: it wants a client's certificate (--cert, --key)";
   certificates_add_authority(self->certificates, "other");
   certificates_add(self->certificates,
@@ -302,7 +301,7 @@ static bool is_past(void *end) {
   return time(NULL) > *(const time_t *)end;
 }
 
-/* What is connected stays so. */
+/* Open connections stay. */
 SCENE_TEST(a_certificate_may_expire_while_the_agent_is_connected) {
   time_t soon = time(NULL) + 4;
   char end[32];
@@ -318,7 +317,7 @@ SCENE_TEST(a_certificate_may_expire_while_the_agent_is_connected) {
   expect_refusal(scene, "the certificate of CN=server expired on ");
 }
 
-/* --- the wrong port -------------------------------------------------------------------------- */
+/* --- the wrong port --------------------------------------------------------------------------- */
 
 SCENE_TEST(a_port_of_the_other_protocol_is_named) {
   start_server(scene, &(struct certificate){.name = "server"}, NULL, NULL);
@@ -330,7 +329,7 @@ SCENE_TEST(a_port_of_the_other_protocol_is_named) {
   expect_refusal(scene, "if this port does not speak TLS, use redis://, or ssl=false");
 }
 
-/* --- the flags ------------------------------------------------------------------------------- */
+/* --- the flags -------------------------------------------------------------------------------- */
 
 static void expect_exit(struct scene *self, int code, const char *why) {
   job_expect_exit(self->job, code);

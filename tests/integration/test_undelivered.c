@@ -1,5 +1,5 @@
-/* Redis does not come back: what nobody will ever read there is in the log, whole, one result on
-   each line. And it does come back: then it gets what it is due, however late that is. */
+/* Undelivered results: if Redis does not come back, the log has each result complete on one line;
+   if it comes back late, it gets the result. */
 
 #include <fcntl.h>
 #include <poll.h>
@@ -18,7 +18,7 @@
 
 enum { OUTPUT = 1000000 };
 
-/* The one undelivered result in the log, which must be this step's. */
+/* Returns the only undelivered result in the log, which must be that of this step. */
 static const cJSON *undelivered(struct job *job, const char *log, const cJSON *step) {
   const char *found = strstr(log, UNDELIVERED);
   if (found == NULL)
@@ -35,7 +35,7 @@ static const cJSON *undelivered(struct job *job, const char *log, const cJSON *s
   return result;
 }
 
-/* Runs `then` when Redis is gone, and nothing else; returns when its processes are over. */
+/* Runs `then` after Redis was killed; returns when the processes of the step have ended. */
 static const cJSON *run_without_redis(struct job *job, const char *then) {
   cJSON *step = marks_step(job, job_format(job, "echo up; gate; %s", then));
   const cJSON *script = cJSON_GetArrayItem(cJSON_GetObjectItem(step, "args"), 1);
@@ -48,12 +48,12 @@ static const cJSON *run_without_redis(struct job *job, const char *then) {
   return step;
 }
 
-/* Prints as much as a result holds, and ends, behind the gate. */
+/* Prints as much as a result holds, after the gate was opened. */
 static cJSON *large_step(struct job *job) {
   return marks_step(job, "gate; yes 123456789 | head -n 100000; echo last >&2; exit 7");
 }
 
-/* The log has one undelivered result, which is this step's and whole. */
+/* Fails unless the log has one complete undelivered result, that of this step. */
 static void expect_whole(struct job *job, const char *log, const cJSON *step) {
   const cJSON *result = undelivered(job, log, step);
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 7);
@@ -80,7 +80,7 @@ static void write_to_pipe(const void *context) {
   dup2(*(const int *)context, STDERR_FILENO);
 }
 
-/* The agent's log goes to a pipe. */
+/* Starts the agent with a pipe as its log. */
 static void start_with_log(struct job *job, int ends[2], const char *hold_bytes) {
   assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
   assert_int_equal(fcntl(ends[0], F_SETFL, O_NONBLOCK), 0);
@@ -103,8 +103,8 @@ static void read_until(int fd, const char *text) {
   } while (strstr(log, text) == NULL);
 }
 
-/* Half of a large pipe at a time, and a pause after each: a page at a time would be as many turns
-   of both processes as a busy machine does not give them before the agent's time is over. */
+/* Reads half of the pipe at a time, with pauses. Smaller pieces would need more turns of both
+   processes than a busy machine has before the agent's time is over. */
 enum { PIPE_SIZE = 512 * 1024 };
 
 static char *read_slowly(int fd, struct agent_process *agent) {
@@ -140,7 +140,7 @@ JOB_TEST_NO_AGENT(a_slow_reader_of_the_log_gets_the_whole_result) {
   redis_server_kill(job->server);
   marks_open_gate(job, "");
   assert_true(proc_wait_gone(job_format(job, "yes 123456789"), WAIT_BOUND_MS));
-  read_until(ends[0], "exit=7"); /* the lines before the last ones */
+  read_until(ends[0], "exit=7"); /* skips earlier lines */
   assert_int_equal(kill(agent_process_pid(job->agent), SIGTERM), 0);
   char *log = job_own_text(job, read_slowly(ends[0], job->agent));
   close(ends[0]);
@@ -148,7 +148,6 @@ JOB_TEST_NO_AGENT(a_slow_reader_of_the_log_gets_the_whole_result) {
   expect_whole(job, log, step);
 }
 
-/* The one that runs is answered there, in Redis' place. */
 JOB_TEST(an_undelivered_cancelled_result_is_in_the_log) {
   (void)job_push_endless(job, job_sleep(job, 600));
   redis_server_kill(job->server);
@@ -162,7 +161,7 @@ JOB_TEST(an_undelivered_cancelled_result_is_in_the_log) {
   assert_non_null(strstr(found, STOPPED));
 }
 
-/* The tree ends after Redis is there again: nothing is missing. */
+/* The process tree ends after Redis has come back. */
 JOB_TEST(a_redis_that_comes_back_in_time_gets_the_result) {
   const cJSON *step =
       marks_step(job, "trap 'gate; echo bye; exit' TERM; echo up; sleep 600 & wait");
@@ -182,7 +181,7 @@ JOB_TEST(a_redis_that_comes_back_in_time_gets_the_result) {
   job_expect_keys(job, "committed", "events", NULL);
 }
 
-/* The hold is full before the last line. */
+/* The hold is full before the last line was read. */
 JOB_TEST_NO_AGENT(an_undelivered_result_has_all_output) {
   enum { LINES = 3000, LINE = 11 };
   job_start_agent(job, "--hold-bytes", "65536", NULL);
@@ -205,11 +204,11 @@ JOB_TEST(the_log_escapes_bytes_of_an_undelivered_result) {
   const char *log = agent_process_log(job->agent);
   assert_null(strchr(log, '\x7f'));
   assert_null(strstr(log, "\xc2\x85"));
-  /* cJSON ends the string at its NUL. */
+  /* cJSON ends the text at its NUL. */
   assert_string_equal(job_text(result, "outputContent"), "up\na\x7f\xc2\x85\x1b");
 }
 
-/* By a description of its own, so that the agent's end stays as it was. */
+/* Fills the pipe through a separate file description, so that the agent's stays blocking. */
 static void fill(struct job *job, int fd) {
   char bytes[4096] = {0};
   int again = open(job_format(job, "/proc/self/fd/%d", fd), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
@@ -220,8 +219,7 @@ static void fill(struct job *job, int fd) {
   close(again);
 }
 
-/* The 8 s that they may take are for all of them together: for each of them they would be
-   minutes. */
+/* All results together may take 8 s; 8 s for each would be minutes. */
 JOB_TEST_NO_AGENT(many_undelivered_results_do_not_delay_the_exit) {
   enum { STEPS = 60 };
   int ends[2];

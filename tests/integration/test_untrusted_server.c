@@ -1,14 +1,13 @@
-/* A server that is none, or means harm: whatever it answers, the agent neither dies nor grows, and
-   asks in pauses. */
+/* A server that is not Redis, or is malicious: whatever it answers, the agent neither exits nor
+   grows, and pauses between attempts. */
 
 #include "tests/support/proc.h"
 #include "tests/support/store_agent.h"
 
-/* What an idle agent takes is below 1 MiB, and what a reply may take is 1 MiB beside the longest
-   step. */
+/* An idle agent uses less than 1 MiB, and a reply may use 1 MiB beside the longest step. */
 enum { HELD_KIB_MAX = 8 * 1024, DEPTH = 260000 };
 
-/* In half a second: some handshakes, of some 30 commands each. */
+/* Per half a second: a few handshakes of about 30 commands each. */
 enum { ASKED_MAX = 300 };
 
 static void logs(struct store_agent *self, const char *text) {
@@ -20,7 +19,7 @@ static void logs(struct store_agent *self, const char *text) {
   }
 }
 
-/* It says why, lives, has not grown, and serves the job when the server is one again. */
+/* The agent logs the reason, stays small, and serves the job when the server works again. */
 static void withstands(struct store_agent *self, const char *why) {
   logs(self, why);
   int asked = redis_store_injected(self->store);
@@ -49,7 +48,7 @@ static char *nested(bool whole) {
   return bytes;
 }
 
-/* In the handshake, to the outbox, and to the consumer. */
+/* In the handshake, on the outbox's connection, and on the consumer's. */
 static const char *const commands[] = {"CLIENT SETNAME", "LLEN", "EXEC", "BLMOVE"};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
@@ -82,7 +81,7 @@ STORE_TEST(an_endless_reply_is_not_kept_in_memory) {
     }
 }
 
-/* Neither a string nor its end is a reply: nothing is logged, and nothing kept. */
+/* A string that has not ended is not a reply: nothing is logged or kept. */
 STORE_TEST(an_endless_string_is_not_kept_in_memory) {
   static const char *const begins[] = {"$9000000000000000000\r\n", "*2\r\n$400000000\r\n"};
   for (size_t i = 0; i < 2; i++) {

@@ -1,4 +1,4 @@
-/* The command line: what it answers itself, and what it refuses. */
+/* The command line: --help, --version and wrong usage. */
 
 #include "tests/support/agent_process.h"
 #include "tests/test.h"

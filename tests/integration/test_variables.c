@@ -1,5 +1,5 @@
-/* The variables that are flags of the agent: no command gets them, in whatever frontend. Which they
-   are says --help, which is written from the same table. */
+/* No command gets the variables that are flags of the agent, in any frontend. --help lists them; it
+   is generated from the same table. */
 
 #include <ctype.h>
 
@@ -21,7 +21,7 @@ static void add_name(const char *name, size_t length) {
   (void)snprintf(variables.names[variables.count++], NAME_SIZE, "%.*s", (int)length, name);
 }
 
-/* What says what the program does has no variable of that form. */
+/* Flags that select what the program does have no variable. */
 static bool is_action(const char *flag, size_t length) {
   static const char *const actions[] = {"once", "mcp", "ipc", "stdio", "inject", "help", "version"};
   for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
@@ -30,7 +30,7 @@ static bool is_action(const char *flag, size_t length) {
   return false;
 }
 
-/* `  --flag VALUE  text`, its lines of text, and perhaps `[NAME]` or `[NAME, or ALIAS]`. */
+/* Parses `  --flag VALUE  text`, its lines of text, and perhaps `[NAME]` or `[NAME, or ALIAS]`. */
 static void read_help(const char *help) {
   for (const char *line = help; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n') {
     const char *at = line + strspn(line, " ");
@@ -47,7 +47,7 @@ static void read_help(const char *help) {
       size_t length = strcspn(at + 1, ",]");
       const char *alias = at + 1 + length;
       if (variables.count > 0 && *alias == ']' && strstr(at, "SANDBOX_IPC_DIR") != at + 1)
-        variables.count--; /* in place of the other */
+        variables.count--; /* replaces the usual name */
       if (*alias == ']')
         add_name(at + 1, length);
       else
@@ -63,7 +63,7 @@ static bool is_known(const char *name) {
   return false;
 }
 
-/* An empty variable is no flag's value, but a variable all the same. */
+/* An empty variable sets no flag, but it is a variable. */
 static int make_environment(void **state) {
   (void)state;
   struct agent_process *agent = agent_process_start(
@@ -82,7 +82,7 @@ static int make_environment(void **state) {
     if (!is_known(some[i]))
       fail_msg("--help has no %s", some[i]);
   assert_false(is_known("SANDBOX_JOB_ID"));
-  add_name("SANDBOX_JOB_ID", strlen("SANDBOX_JOB_ID")); /* of an earlier version's command */
+  add_name("SANDBOX_JOB_ID", strlen("SANDBOX_JOB_ID")); /* an earlier version gave it to commands */
   add_name("TOOL_NAME", strlen("TOOL_NAME"));           /* of tool-runner */
   for (size_t i = 0; i < variables.count; i++) {
     (void)snprintf(variables.assignments[i], sizeof *variables.assignments,
@@ -96,7 +96,7 @@ static int make_environment(void **state) {
 
 TEST_GROUP(make_environment, NULL)
 
-/* Where it has this variable; a "\n" before it may be written as in JSON. */
+/* Finds the assignment of this variable; the newline before it may be escaped as in JSON. */
 static const char *variable_in(const char *text, const char *name) {
   const char *assignment = formatted("%s=", name);
   for (const char *at = text; (at = strstr(at, assignment)) != NULL; at++)
@@ -105,7 +105,7 @@ static const char *variable_in(const char *text, const char *name) {
   return NULL;
 }
 
-/* What `env` has printed. */
+/* Fails if the output of `env` has a variable of the agent, except `but`. */
 static void expect_none(const char *frontend, const char *text, const char *but) {
   if (variable_in(text, "OF_THE_POD") == NULL || variable_in(text, "SANDBOX_VERSION") == NULL ||
       variable_in(text, "SANDBOX_STEP_ID") == NULL || variable_in(text, "SANDBOX_STEP_TAG") == NULL)
@@ -131,7 +131,6 @@ JOB_TEST_NO_AGENT(a_command_of_a_step_gets_no_variable_of_the_agent) {
   }
 }
 
-/* The values of a live pod. */
 JOB_TEST_NO_AGENT(a_command_does_not_get_the_settings_of_a_live_pod) {
   const char *const environment[] = {job_format(job, "REDIS_URL=%s", job->url),
                                      job_format(job, "JOB_ID=%s", job->id),
@@ -146,7 +145,7 @@ JOB_TEST_NO_AGENT(a_command_does_not_get_the_settings_of_a_live_pod) {
   expect_none("redis", job_text(result, "outputContent"), "");
 }
 
-/* The next line that has what `env` printed. */
+/* Checks the next line with the output of `env`. */
 static void expect_none_of_host(struct stdio_host *host, const char *frontend, const char *but) {
   const char *line;
   do

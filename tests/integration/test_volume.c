@@ -1,4 +1,4 @@
-/* More output than fits anywhere: all of it arrives, in order, and the agent stays small. */
+/* More output than fits into memory: all of it arrives in order, and the agent stays small. */
 
 #include "tests/support/job.h"
 
@@ -6,8 +6,8 @@ enum { MIB = 1024, LINES_KIB = 8 * MIB, LONG_LINE_KIB = 12 * MIB };
 enum { PIECE_MAX = 1024 * 1024, ANSWER_MS = 120000 };
 
 struct follower_event {
-  const char *kind; /* not terminated: compare with kind_is */
-  const char *line; /* the inside of the JSON string, escapes as they are, not terminated */
+  const char *kind; /* not terminated: see follower_event_is */
+  const char *line; /* the content of the JSON string with its escapes, not terminated */
   size_t line_length;
   bool partial;
 };
@@ -17,7 +17,7 @@ static bool follower_event_is(const struct follower_event *event, const char *ki
   return strncmp(event->kind, kind, length) == 0 && event->kind[length] == '"';
 }
 
-/* Cut by hand: a tree for each of a million events would be most of the test's time. */
+/* Finds the members without a JSON parser, which would take most of the test's time. */
 static void cut(struct job *job, const redisReply *data, struct follower_event *event) {
   static const char kind[] = "\"kind\":\"";
   static const char line[] = "\"line\":\"";
@@ -41,9 +41,9 @@ static redisReply *reply_or_fail(struct job *job, redisReply *reply) {
   return reply;
 }
 
-/* Reads the job's stream along while a step fills it, and deletes what it has read: as much may
-   flow as a test likes, Redis holds little of it. The job's other calls must not be used meanwhile.
-   Calls `visit` for every event until the first `completed`, in the stream's order. */
+/* Reads the job's stream while a step fills it, and deletes what it has read, so that Redis stays
+   small. The job's other functions must not be used meanwhile. Calls `visit` for each event up to
+   the first `completed`, in order. */
 static void follower_run(struct job *job,
                          void (*visit)(const struct follower_event *event, void *context),
                          void *context) {
@@ -68,11 +68,11 @@ static void follower_run(struct job *job,
   }
 }
 
-/* The decimal numbers from 1, each with one byte behind it, as `seq` writes them. */
+/* The decimal numbers from 1, each followed by one byte, as `seq` writes them. */
 struct numbers {
   char text[24];
   size_t length;
-  size_t used; /* how much of this number has been taken */
+  size_t used; /* how much of this number was compared */
 };
 
 static void numbers_first(struct numbers *self, char behind) {
@@ -94,7 +94,7 @@ static void numbers_next(struct numbers *self) {
   self->used = 0;
 }
 
-/* Whether these bytes are what comes next; takes them. */
+/* Whether the next bytes are these; advances beyond them. */
 static bool numbers_continue(struct numbers *self, const char *text, size_t length) {
   while (length > 0) {
     size_t n = self->length - self->used;
@@ -152,7 +152,7 @@ static int setup(void **state) {
   return 0;
 }
 
-/* Both pipes at once, as fast as they go: neither starves the other, each keeps its order. */
+/* Both pipes at full speed: neither starves the other, and each keeps its order. */
 static void read_both(const struct follower_event *event, void *context) {
   struct reader *readers = context;
   if (follower_event_is(event, "stdout"))
@@ -175,7 +175,7 @@ TEST_WITH(struct job *job, a_million_lines_of_both_streams_arrive_in_order, setu
 
 TEST_WITH(struct job *job, a_line_of_a_gigabyte_arrives_in_pieces, setup, job_teardown) {
   bool shipped = agent_process_is_shipped();
-  /* 1,080 MB, or the tenth part of it for a program that is slow. */
+  /* 1,080 MB, or a tenth of that for a slow program. */
   const char *count = shipped ? "119000000" : "12000000";
   long long bytes = shipped ? 1078888897 : 96888896;
   job_push(job, job_step(job, "seq", "-s", ",", count, NULL));

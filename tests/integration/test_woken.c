@@ -1,5 +1,5 @@
-/* Whoever waits for room is woken: outputs around every bound, through each frontend, to readers
-   that take everything, little, or nothing for a while. */
+/* Everything that waits for capacity is woken up: outputs around each bound, through each frontend,
+   to readers that take everything, little, or nothing for a while. */
 
 #include <poll.h>
 #include <sys/mman.h>
@@ -11,12 +11,12 @@
 #include "tests/support/sidecar.h"
 #include "tests/support/stdio_host.h"
 
-/* How long a reader takes nothing. */
+/* How long a reader pauses. */
 enum { PAUSE_MS = 20 };
 
-/* Around the batch of 50 lines, 256 KiB of events and of result, 1,000,000 bytes of result and
-   more, a line of 1 MiB. A last line without its newline comes with the end of the command; one
-   that follows at once has no batch of its own. */
+/* Outputs around the batch of 50 lines, 256 KiB of events and of result, 1,000,000 bytes of result,
+   and a line of 1 MiB. A last line without its newline comes with the end of the command; one that
+   follows at once has no batch of its own. */
 static const char *const outputs[] = {
     "true",
     "seq 49",
@@ -40,21 +40,21 @@ static const char *const outputs[] = {
 };
 enum { OUTPUTS = sizeof outputs / sizeof *outputs };
 
-/* --- readers --------------------------------------------------------------------------------- */
+/* --- readers ---------------------------------------------------------------------------------- */
 
 struct reader {
   enum { NOTHING, A_FILE, A_PIPE, A_SOCKET } what; /* NOTHING: /dev/null */
-  int capacity;                                    /* of the pipe; 0: the kernel's */
-  size_t piece;                                    /* read at a time */
-  bool pauses;                                     /* first, and whenever twice as much was read */
+  int capacity;                                    /* of the pipe; 0: the kernel's default */
+  size_t piece;                                    /* bytes read at a time */
+  bool pauses; /* at first, and each time the amount read has doubled */
 };
 
-/* The program, with its input and its output in the test's hands. */
+/* The program under test; the test has the other ends of its input and output. */
 struct trial {
   const struct reader *reader;
   struct stdio_host *host; /* the last one */
-  int out;                 /* -1: closed; a file's too */
-  char *sent; /* what it is to read, up to `sent_length`; from `given` on it was not written yet */
+  int out;                 /* -1: closed */
+  char *sent;              /* its input, of `sent_length` bytes; from `given` on not written yet */
   size_t sent_length, given, sent_size;
   char *text; /* what was read */
   size_t length, size, next_pause;
@@ -68,7 +68,7 @@ static int set_up(void **state) {
   return 0;
 }
 
-/* What it was: another one can be started. */
+/* Prepares for another program. */
 static void forget(struct trial *self) {
   if (self->out >= 0)
     close(self->out);
@@ -88,7 +88,7 @@ static int tear_down(void **state) {
 
 #define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
 
-/* Returns the end for the program. */
+/* Returns the program's end. */
 static int open_output(struct trial *self) {
   int ends[2];
   switch (self->reader->what) {
@@ -111,7 +111,7 @@ static int open_output(struct trial *self) {
   return ends[1];
 }
 
-/* `name` is argv[0]; NULL: the program's own. */
+/* `name` is argv[0]; NULL: the usual one. */
 static void start(struct trial *self, const struct reader *reader, const char *name,
                   const char *argument) {
   const char *const arguments[] = {argument, NULL};
@@ -156,7 +156,7 @@ static void give_more(struct trial *self) {
   self->given += n > 0 ? (size_t)n : 0;
 }
 
-/* False at its end. */
+/* Returns false at the end of the output. */
 static bool take_more(struct trial *self) {
   size_t piece = self->reader->piece;
   pause_when_due(self);
@@ -173,7 +173,7 @@ static bool take_more(struct trial *self) {
   return n != 0;
 }
 
-/* Gives the input, and reads, until there are so many lines, or its output ends. */
+/* Writes the input and reads the output until it has this many lines or ends. */
 static void exchange_until(struct trial *self, int lines) {
   bool is_read = self->out >= 0 && self->reader->what != A_FILE;
   size_t searched = 0;
@@ -198,7 +198,7 @@ static void exchange_until(struct trial *self, int lines) {
   }
 }
 
-/* Reads to the end. */
+/* Reads the output to its end. */
 static void expect_exit(struct trial *self, int expected) {
   int64_t end_ms = wait_now_ms() + WAIT_BOUND_MS;
   bool is_read = self->out >= 0 && self->reader->what != A_FILE;
@@ -220,7 +220,7 @@ static void expect_exit(struct trial *self, int expected) {
 
 /* --- the frontends ---------------------------------------------------------------------------- */
 
-/* Every event with its number, and the result, which counts them. */
+/* Fails unless the events are numbered and the result counts them. */
 static void expect_events(const struct trial *self) {
   int number = 0;
   const char *line = self->text, *end;
@@ -261,7 +261,7 @@ static void expect_runners(struct trial *self, const struct reader *reader) {
   }
 }
 
-/* More than is held, by one answer: an id is given back as it came. */
+/* One answer larger than the agent's bound, because an id is returned unchanged. */
 static void send_large_ping(struct trial *self, const char *before, const char *after) {
   static char letters[1 << 20];
   memset(letters, 'x', sizeof letters);
@@ -273,7 +273,7 @@ static void send_large_ping(struct trial *self, const char *before, const char *
 
 enum { LISTS = 50 };
 
-/* What is answered at once, and what runs, behind each other. */
+/* Requests that are answered at once, and then commands. */
 static int send_mcp(struct trial *self) {
   send_large_ping(self, "{'jsonrpc':'2.0','method':'ping','id':'", "'}");
   for (int i = 0; i < LISTS; i++)
@@ -294,7 +294,8 @@ static int send_stdio(struct trial *self) {
   return 1 + LISTS + OUTPUTS;
 }
 
-/* Its input stays open until all is answered: the end of it would wake it, too. */
+/* The input stays open until all requests are answered, because its end would also wake the
+   agent. */
 static void expect_calls(struct trial *self, const struct reader *reader, const char *flag,
                          int (*send)(struct trial *)) {
   start(self, reader, NULL, flag);
@@ -305,7 +306,7 @@ static void expect_calls(struct trial *self, const struct reader *reader, const 
 
 enum { MUCH = 1 << 20, LITTLE = 1500, SMALLEST = 4096 };
 
-/* A reader's two tests: of steps and of calls. */
+/* The two tests of a reader: of steps and of calls. */
 #define READER_TESTS(NAME, ...)                                                                    \
   TRIAL_TEST(NAME##_gets_each_step) {                                                              \
     const struct reader reader = {__VA_ARGS__};                                                    \
@@ -329,7 +330,7 @@ READER_TESTS(a_reader_that_pauses_at_a_small_pipe, .what = A_PIPE, .capacity = S
              .piece = SMALLEST, .pauses = true)
 READER_TESTS(a_reader_that_pauses_at_a_socket, .what = A_SOCKET, .piece = MUCH, .pauses = true)
 
-/* --- the files frontend: its reader is a file system ------------------------------------------ */
+/* --- request files ---------------------------------------------------------------------------- */
 
 SIDECAR_TEST(request_files_are_always_answered) {
   sidecar_start(sidecar, NULL);
@@ -343,7 +344,7 @@ SIDECAR_TEST(request_files_are_always_answered) {
 
 /* --- the Redis frontend ----------------------------------------------------------------------- */
 
-/* The stream keeps all: it is as long as the result says. */
+/* The stream keeps all events; the result counts them. */
 static void expect_answered(struct job *job, const cJSON *step) {
   const cJSON *result = job_result_of(job, step);
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
@@ -390,7 +391,7 @@ JOB_TEST_NO_AGENT(a_redis_that_pauses_blocks_no_step_forever) {
   proxy_stop(proxy);
 }
 
-/* A pace keeps them from room, too. */
+/* A rate limit also reduces the capacity. */
 JOB_TEST_NO_AGENT(a_rate_limit_blocks_no_step_forever) {
   job_start_agent(job, "--events-maxlen", "1000", "--events-pace", "100000", NULL);
   for (size_t i = 0; i < OUTPUTS; i++) {

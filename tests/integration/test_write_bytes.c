@@ -1,4 +1,4 @@
-/* writeBytes: the chunks of a file, one step each, as servers send them. */
+/* writeBytes: the chunks of a file, one step each. */
 
 #include "tests/support/as_user.h"
 #include "tests/support/encoded.h"
@@ -36,12 +36,12 @@ JOB_TEST(write_bytes_builds_a_file_of_chunks) {
   succeeds(job, BYTES "'docs/a.tmp','content':'IQ==','append':true,'renameTo':'docs/a'");
   assert_string_equal(kind_rows_content(job, "docs/a"), "foobar!");
   assert_false(has(job, "docs/a.tmp"));
-  /* A first chunk replaces what lies there. */
+  /* A first chunk replaces an existing file. */
   succeeds(job, BYTES "'docs/a','content':'eA=='");
   assert_string_equal(kind_rows_content(job, "docs/a"), "x");
 }
 
-/* Checked before anything is made. */
+/* The content is checked before a file is made. */
 JOB_TEST(invalid_base64_changes_nothing) {
   succeeds(job, BYTES "'f','content':'Zm9v'");
   const char *payload =
@@ -54,7 +54,7 @@ JOB_TEST(invalid_base64_changes_nothing) {
   assert_false(has(job, "new"));
 }
 
-/* Pushes a step with so many bytes of content, each `+` of it written as servers do. */
+/* Pushes a step with this many bytes of content; `+` is escaped as servers do. */
 static void push_bytes(struct job *job, const char *id, const char *fields, size_t length) {
   char *bytes = malloc(length), *payload = malloc(8 * length + 1000);
   assert_true(bytes != NULL && payload != NULL);
@@ -88,11 +88,11 @@ JOB_TEST(a_file_has_at_most_25_mebibytes) {
   assert_int_equal(size_of(job, "f"), FILE_MAX);
   run_row(job, (struct kind_row){BYTES "'f','content':'Zg==','append':true", 1, NULL, limit});
   succeeds(job, BYTES "'f','content':'','append':true");
-  /* Through a link, too. */
+  /* Also through a link. */
   assert_int_equal(symlink("f", kind_rows_path(job, "link")), 0);
   run_row(job, (struct kind_row){BYTES "'link','content':'Zg==','append':true", 1, NULL, limit});
   assert_int_equal(size_of(job, "f"), FILE_MAX);
-  /* One that is replaced does not count. */
+  /* A file that is replaced does not count. */
   succeeds(job, BYTES "'f','content':'Zg=='");
   assert_int_equal(size_of(job, "f"), 1);
 }
@@ -104,7 +104,7 @@ JOB_TEST(both_paths_start_at_the_working_directory) {
   assert_string_equal(kind_rows_content(job, "sub/c"), "b");
   succeeds(job, BYTES "'d','content':'Yw==','renameTo':'$D/e'");
   assert_string_equal(kind_rows_content(job, "e"), "c");
-  /* One that is not there is made. */
+  /* A missing directory is made. */
   const char *directory = kind_rows_path(job, "none/at/all");
   job_push_json(job, job_format(job,
                                 "{'stepId':'s','workingDirectory':'%s'," BYTES
@@ -120,7 +120,7 @@ JOB_TEST(both_paths_start_at_the_working_directory) {
   assert_string_equal(kind_rows_content(job, "none/at/all/y/c"), "d");
 }
 
-/* Neither waited for nor written to. */
+/* The agent neither waits for other files nor writes to them. */
 JOB_TEST(only_regular_files_are_written) {
   kind_rows_file(job, "file", "old");
   kind_rows_file(job, "directory/file", "");
@@ -167,7 +167,7 @@ JOB_TEST(a_file_may_be_renamed_to_itself) {
   assert_string_equal(kind_rows_content(job, "a"), "ab");
 }
 
-/* Nobody sends that name again: what is left would be taken for part of the work. */
+/* Nobody uses the temporary name again, so that a part of a file would stay forever. */
 JOB_TEST(a_failed_last_chunk_removes_the_others) {
   kind_rows_file(job, "directory/file", "");
   static const struct kind_row rows[] = {
@@ -200,7 +200,7 @@ JOB_TEST(a_failed_chunk_does_not_remove_other_files) {
   static const struct kind_row rows[] = {
       /* not the last chunk */
       {BYTES "'f','content':'!','append':true", 1, NULL, "content is not base64"},
-      /* it is the file itself */
+      /* the target is the file itself */
       {BYTES "'f','content':'!','append':true,'renameTo':'$D/f'", 1, NULL, "content is not base64"},
       {BYTES "'fifo','content':'YQ==','renameTo':'g'", 1, NULL,
        "is a FIFO, not a regular file: $D/fifo"},
@@ -221,7 +221,6 @@ JOB_TEST_NO_AGENT(a_failed_chunk_does_not_remove_a_read_only_file) {
   assert_string_equal(kind_rows_content(job, "d/t"), "old");
 }
 
-/* The agent is killed at any moment, again and again. */
 JOB_TEST_NO_AGENT(an_appended_chunk_is_never_doubled) {
   enum { KILLS = 10, STEPS = 100, LINE = 4 };
   const cJSON *steps[STEPS];

@@ -1,6 +1,6 @@
-/* What asks to be traced by its parent, as programs do that guard against debuggers: `traced MODE`.
-   Its parent is the agent. Ends with 40 when its mode was passed through, whatever it met on the
-   way. Built by test_traced. */
+/* A command that asks to be traced by its parent, as programs do to detect debuggers: `traced
+   MODE`. The parent is its supervisor. Exits with 40 if the mode succeeded. Built by
+   test_traced. */
 
 #include <errno.h>
 #include <pthread.h>
@@ -33,7 +33,7 @@ static int expect_seen(int number) {
   return seen == number ? DONE : WRONG;
 }
 
-/* A process beside it that stops it, and later lets it go on. */
+/* Another process stops the target, and later lets it go on. */
 static void be_stopped_by_another(pid_t target) {
   pid_t pid = getpid();
   if (fork() == 0) {
@@ -83,13 +83,13 @@ static int group_stop(void) {
   be_stopped_by_another(getpid());
   ask();
   usleep(4 * PAUSE_US);
-  usleep(4 * PAUSE_US); /* the first was interrupted */
+  usleep(4 * PAUSE_US); /* the first one was interrupted */
   return DONE;
 }
 
 static int group(void) {
   ask();
-  kill(0, SIGTSTP); /* an orphaned group does not stop */
+  kill(0, SIGTSTP); /* an orphaned process group does not stop */
   return DONE;
 }
 
@@ -169,7 +169,7 @@ static int thread_group_stop(void) {
   return with_thread(sleep_in_thread);
 }
 
-/* Its own parent is gone: the agent is the one who is asked. */
+/* Its parent has exited, so that the supervisor is the tracer. */
 static int orphan(void) {
   int ends[2];
   char byte = 0;
@@ -190,7 +190,7 @@ static int orphan(void) {
   return read(ends[0], &byte, 1) == 1 && byte == 'x' ? DONE : WRONG;
 }
 
-/* The child is traced from its birth, by the agent, too. */
+/* The child is traced from its start. */
 static int traced_child(void) {
   ask();
   pid_t pid = (pid_t)syscall(SYS_clone, CLONE_PTRACE | SIGCHLD, 0, 0, 0, 0);
@@ -210,7 +210,7 @@ static int again(void) {
   return DONE;
 }
 
-/* Leaves processes behind that do so without an end. */
+/* Leaves processes that ask again and again, without an end. */
 static int restless(void) {
   for (int i = 0; i < 20; i++) {
     pid_t parent = getpid();

@@ -1,9 +1,9 @@
-/* How soon a step is answered that is over its time, or that leaves a process behind. */
+/* How soon a step is answered after its deadline, or if it leaves a background process. */
 
 #include "tests/support/job.h"
 #include "tests/support/machine_clock.h"
 
-/* $SLEEP in the scripts is a process of its own. From the push to the answer. */
+/* $SLEEP in the scripts is a unique process. The time is from the push to the answer. */
 struct row {
   const char *script;
   int timeout_seconds;
@@ -37,7 +37,7 @@ JOB_TEST(a_step_that_obeys_is_answered_3_s_after_its_deadline) {
     expect_answer_in_time(job, &rows[i]);
 }
 
-/* 1 s, and the grace of 10 s. */
+/* The deadline of 1 s and the grace period of 10 s. */
 JOB_TEST(a_step_that_ignores_sigterm_is_killed_10_s_after_its_deadline) {
   expect_answer_in_time(job, &(struct row){"trap '' TERM; setsid $SLEEP & $SLEEP", 1, 12500, -1});
 }
@@ -49,7 +49,7 @@ JOB_TEST(a_tree_that_grows_is_killed_after_its_deadline) {
                1, 13500, -1});
 }
 
-/* Their orphans come and go; that they end does not mean that the step has somebody left. */
+/* The orphans come and go; their ends must not be taken for processes of the step. */
 JOB_TEST(orphans_of_an_earlier_step_do_not_delay_the_answer) {
   const char *restless = "(while :; do (true &); sleep 0.005; done) >/dev/null 2>&1 &";
   job_run(job, job_script(job, restless));

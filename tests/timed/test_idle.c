@@ -1,15 +1,14 @@
-/* The idle limit, of a program whose cycle is short. Everything goes on side by side. */
+/* The idle limit of a program with a short cycle. All agents run at the same time. */
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "tests/support/proxy.h"
 
-/* The limit is one cycle here. Clocks may differ by EARLY_MS. An agent that misses its limit stays
-   for at least 30 cycles, which is longer than the tests wait: they do not measure how late it
-   leaves. */
+/* The limit is one cycle. Clocks may differ by EARLY_MS. An agent that misses its limit stays for
+   at least 30 cycles, longer than the tests wait: they do not measure how late it exits. */
 enum { CYCLE_MS = AGENT_SHORT_IDLE_MS, EARLY_MS = 100 };
 
-/* How long a step takes that is there from the beginning, more than a cycle or less. */
+/* The duration of a step that exists from the beginning: more than a cycle, or less. */
 #define LONG_STEP_S 7
 #define SHORT_STEP_S 3
 
@@ -30,7 +29,7 @@ enum {
 struct agents {
   struct job *jobs[CASES];
   struct proxy *proxy;       /* of START_WAITS */
-  int64_t idle_since[CASES]; /* no earlier than this */
+  int64_t idle_since[CASES]; /* at the earliest */
   int64_t left_at[CASES];
 };
 
@@ -51,7 +50,7 @@ static struct job *start(struct agents *agents, int which, const char *cycles,
   return job;
 }
 
-/* Its step is there before the agent is, and takes so long. */
+/* The step exists before the agent, and takes this long. */
 static struct job *start_with_step(struct agents *agents, int which, int seconds) {
   struct job *job = begin(agents, which);
   job_push(job, job_step(job, "sleep", job_format(job, "%d", seconds), NULL));
@@ -74,7 +73,7 @@ static bool all_have_left(void *context) {
   return all;
 }
 
-/* Redis goes while the step runs, whose last lines are then more than may be held. */
+/* Redis is killed while the step runs; its last lines may be more than the hold. */
 static void start_then_lose_redis(struct agents *agents, int which, const char *hold_bytes,
                                   const char *rest) {
   struct job *job = begin(agents, which);
@@ -85,7 +84,7 @@ static void start_then_lose_redis(struct agents *agents, int which, const char *
   marks_open_gate(job, "");
 }
 
-/* Redis has given two steps, and never says that it knows of the first one's start. */
+/* Redis delivers two steps, but never acknowledges the start of the first one. */
 static void start_start_waits(struct agents *agents) {
   struct job *job = begin(agents, START_WAITS);
   agents->proxy = proxy_start(redis_server_port(job->server), NULL);
@@ -170,7 +169,7 @@ TEST(an_idle_agent_deletes_its_heartbeat) {
   job_expect_keys(job, "committed", "events", NULL);
 }
 
-/* It is in the log, since nobody will find it anywhere else. */
+/* The log has the result, because Redis never gets it. */
 TEST(an_idle_agent_logs_its_undelivered_result) {
   struct agents *agents = *state;
   expect_left_in_time(agents, RESULT_WAITS, 3);
@@ -181,7 +180,7 @@ TEST(an_idle_agent_logs_its_undelivered_result) {
       result, quoted("'outputContent':'up\\nlast\\n','eventCount':4,'end':{'cause':'exited',")));
 }
 
-/* The same when the hold has no room for the last lines. */
+/* Also if the hold has no capacity for the last lines. */
 TEST(an_idle_agent_logs_the_result_of_a_blocked_step) {
   struct agents *agents = *state;
   expect_left_in_time(agents, LINES_WAIT, 3);

@@ -1,11 +1,11 @@
-/* What `agent --mcp` promises of time. */
+/* The promises of `agent --mcp` in milliseconds. */
 
 #include "tests/support/machine_clock.h"
 #include "tests/support/mcp_client.h"
 #include "tests/support/proc.h"
 #include "tests/test.h"
 
-/* The best of some attempts counts: the first one also loads code from the disk. */
+/* The best of several attempts counts: the first one also loads code from the disk. */
 enum { ATTEMPTS = 7 };
 
 /* Fails unless one of the attempts takes at most this long. */
@@ -36,7 +36,7 @@ static double start_to_initialized(struct mcp_client *client) {
 
 enum { PINGS = 10000 };
 
-/* The writer is another process: neither waits for the other. */
+/* Another process writes, so that neither waits for the other. */
 static double ten_thousand_pings(struct mcp_client *client) {
   mcp_client_start(client, NULL, NULL);
   mcp_client_sync(client);
@@ -59,7 +59,8 @@ static double ten_thousand_pings(struct mcp_client *client) {
 
 enum { WAITING = 30000, CANCELS = 300 };
 
-/* Ids with escapes, which are not compared byte by byte: of none of them is there a cancel. */
+/* The ids have escapes, so that they are not compared byte by byte; no call has the id of a
+   cancel. */
 static double ping_behind_cancels(struct mcp_client *client) {
   mcp_client_start(client, NULL, NULL);
   for (int i = 0; i < WAITING; i++)
@@ -88,7 +89,7 @@ static double one_call(struct mcp_client *client) {
   return machine_clock_ms() - start_ms;
 }
 
-/* `server & echo ok`: what stays in the background holds the output for 0.1 s only. */
+/* `server & echo ok`: a background process holds the output for 0.1 s only. */
 static double background_call(struct mcp_client *client) {
   double start_ms = machine_clock_ms();
   mcp_client_call(client, 1, "sleep 600.061 & echo ok", false);
@@ -102,7 +103,7 @@ MCP_TEST(a_call_is_answered_in_time) {
   expect_at_most(client, "a call that leaves a process", background_call, 250);
 }
 
-/* --- progress -------------------------------------------------------------------------------- */
+/* --- progress --------------------------------------------------------------------------------- */
 
 static double seconds_of(const char *line) {
   const char *found = strstr(line, "\"progress\":");
@@ -136,7 +137,7 @@ MCP_TEST(progress_comes_every_five_seconds_without_output) {
   assert_true(second >= first + 5 && machine_clock_ms() - first_ms <= 5600);
 }
 
-/* --- the end --------------------------------------------------------------------------------- */
+/* --- the end ---------------------------------------------------------------------------------- */
 
 static double idle_end(struct mcp_client *client) {
   mcp_client_start(client, NULL, NULL);
@@ -146,7 +147,7 @@ static double idle_end(struct mcp_client *client) {
   return machine_clock_ms() - start_ms;
 }
 
-/* Ignores SIGTERM, like the shell that waits for it. */
+/* Ignores SIGTERM, as does the shell that waits for it. */
 static const char stubborn[] = "trap : TERM; touch up; while :; do sleep 600.063; done";
 
 static void start_stubborn(struct mcp_client *client) {
@@ -156,7 +157,7 @@ static void start_stubborn(struct mcp_client *client) {
   assert_int_equal(unlink(directory_path(&client->directory, "up")), 0);
 }
 
-/* A second for the call, half a second after SIGTERM. */
+/* A second for the call, and half a second after SIGTERM. */
 static double busy_end(struct mcp_client *client) {
   start_stubborn(client);
   double start_ms = wait_exact_ms(), start_machine_ms = machine_clock_ms();
@@ -165,7 +166,7 @@ static double busy_end(struct mcp_client *client) {
   return machine_clock_ms() - start_machine_ms;
 }
 
-/* Nobody reads the 10 MB of answers, either. */
+/* Nobody reads the 10 MB of answers. */
 static double unread_end(struct mcp_client *client) {
   mcp_client_start(client, NULL, NULL);
   for (int i = 0; i < 1300; i++)

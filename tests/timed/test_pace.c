@@ -1,4 +1,4 @@
-/* How lines leave: at once where they come singly, together where they come in a flood. */
+/* How lines leave: single lines at once, floods in batches. */
 
 #include <sys/prctl.h>
 
@@ -6,7 +6,7 @@
 
 enum { LINES_MAX = 6000 };
 
-/* bash tells the time, and waits, without a process. */
+/* bash prints the time and waits without another process. */
 #define PACED(COUNT, SECONDS)                                                                      \
   "exec 9<> <(:); for ((i = 0; i < " COUNT "; i++)); do echo $EPOCHREALTIME; "                     \
   "read -rt " SECONDS " -u 9; done; exit 0"
@@ -16,7 +16,7 @@ static int by_value(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
-/* Redis' clock is a millisecond coarse. */
+/* The clock of Redis has a resolution of a millisecond. */
 static long long age_of(double taken_ms, const char *line) {
   return (long long)(taken_ms + 1 - strtod(line, NULL) * 1000);
 }
@@ -31,7 +31,7 @@ static void copy_lines(struct job *job, const char *script) {
     _exit(1);
   if (fork() == 0) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-    (void)setsid(); /* as a step: the kernel may share the processor out by session */
+    (void)setsid(); /* like a step, because the kernel may share the processor by session */
     (void)dup2(ends[1], STDOUT_FILENO);
     execlp("bash", "bash", "-c", script, (char *)NULL);
     _exit(127);
@@ -70,7 +70,7 @@ static size_t bare_ages(struct job *job, pid_t pid, long long *ages, size_t max)
 
 /* --- both at once ----------------------------------------------------------------------------- */
 
-/* How old lines were when Redis took them. */
+/* The age of lines when Redis took them. */
 struct age {
   long long median_ms, p90_ms;
 };
@@ -88,7 +88,7 @@ static struct age age(const char *whose, long long *ages, size_t count, size_t e
   return self;
 }
 
-/* Runs the script, whose lines are times, as a step and for the bare program. */
+/* Runs the script, which prints times, as a step and with the bare program. */
 static struct ages run_for_ages(struct job *job, const char *script, size_t lines) {
   static long long ages[LINES_MAX];
   struct ages both;
@@ -121,7 +121,7 @@ static long long executed(struct job *job, const char *command) {
   return line == NULL ? 0 : strtoll(strchr(line, '=') + 1, NULL, 10);
 }
 
-/* A machine delays lines now and then; a program that keeps them does so each time. */
+/* A machine delays lines now and then; a program that holds lines does so each time. */
 enum { ATTEMPTS = 4 };
 
 JOB_TEST(lines_30_ms_apart_arrive_at_once) {
@@ -142,15 +142,15 @@ JOB_TEST(ten_lines_a_second_leave_separately) {
   for (int i = 0; i < ATTEMPTS && !young; i++) {
     long long before = executed(job, "exec");
     struct ages ages = run_for_ages(job, PACED("20", "0.1"), LINES);
-    /* `started` goes before; the last line may wait for `completed`. */
+    /* `started` leaves before; the last line may wait for `completed`. */
     young = is_near(ages.ours.median_ms, ages.bare.median_ms, 3) &&
             executed(job, "exec") - before >= LINES;
   }
   assert_true(young);
 }
 
-/* Each batch but the first waits for those before it. No line waits longer than 100 ms, so that
-   half of them wait no longer than 50 ms, also if a busy machine prints fewer lines a second. */
+/* Each batch except the first waits for those before it. No line waits longer than 100 ms, so that
+   half of them wait at most 50 ms, even if a busy machine prints fewer lines. */
 JOB_TEST_NO_AGENT(two_thousand_lines_a_second_leave_together) {
   enum { LINES = 6000, WRITES_A_SECOND = 150 };
   job_start_agent(job, "--events-maxlen", "0", NULL);
@@ -180,7 +180,7 @@ JOB_TEST_NO_AGENT(a_flood_leaves_in_batches_of_hundreds) {
   assert_true(lines >= LINES_A_WRITE * writes);
 }
 
-/* A line that is alone is not kept for the next one either. */
+/* A single line does not wait for the next one. */
 JOB_TEST(a_line_after_silence_arrives_at_once) {
   job_run(job, job_step(job, "true", NULL));
   struct ages ages = run_for_ages(job, PACED("3", "0.7"), 3);

@@ -1,18 +1,18 @@
-/* Readers that poll: what they see of output that comes faster than they read. */
+/* Readers that poll: what they see of fast output. */
 
 #include "tests/support/october_server.h"
 #include "tests/test.h"
 
 TEST_OVERLAP(2)
 
-/* Readers and the agent's pace are SLOWNESS times slower than in production, where a server reads
-   10,000 entries each 250 ms and the agent prints 20,000 lines a second: a look of a busy machine,
-   which takes as long as ever, then uses up less of the time that there is. */
+/* Readers and the agent's rate limit are SLOWNESS times slower than in production, where a server
+   reads 10,000 entries each 250 ms and the agent prints 20,000 lines a second. On a busy machine a
+   read then takes a smaller part of the time. */
 enum { SLOWNESS = 5, POLL_MS = SLOWNESS * OCTOBER_POLL_MS };
 #define PACE "4000"
 
-/* As a server of the first version reads: 10,000 entries at a time. Every event of the step is
-   there, the last one is `completed`. */
+/* Reads like a server of the first version: 10,000 entries at a time. Fails unless each event of
+   the step arrives and the last one is `completed`. */
 static void expect_all_polled(struct job *job, long long lines, int poll_ms) {
   char last[64] = "0";
   long long seq = 0;
@@ -36,10 +36,10 @@ static void expect_all_polled(struct job *job, long long lines, int poll_ms) {
   assert_int_equal(seq, lines + 2);
 }
 
-/* A look that takes longer is on a busy machine: what it has missed says nothing. */
+/* A slower read is due to a busy machine, and proves nothing. */
 enum { LOOK_MAX_MS = SLOWNESS * 100, ATTEMPTS = 4 };
 
-/* The server of October has one place in the stream for all steps. */
+/* The server of October has one position in the stream for all steps. */
 static bool sees(struct october_server *server, const char *script, const char *expected) {
   const struct october_answer *answer = october_run_script(server, script);
   return answer->started == 1 && answer->completed == 1 && answer->output.text != NULL &&
@@ -67,7 +67,7 @@ static void expect_all_of_run(struct october_server *server, int lines) {
     if (server->slowest_ms <= LOOK_MAX_MS || attempt == ATTEMPTS)
       job_fail(job, "not all of %d lines and of the next step are seen; the slowest look: %d ms",
                lines, server->slowest_ms);
-    job_do(job, "DEL sandbox:%s:events", job->id); /* what the attempt has left */
+    job_do(job, "DEL sandbox:%s:events", job->id); /* left by the attempt */
   }
 }
 

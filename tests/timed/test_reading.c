@@ -1,16 +1,16 @@
-/* What Redis gets for kinds that change nothing, within the 100 ms that they may take before their
-   start is made known: events and result are one transaction. */
+/* What Redis gets for read-only kinds within the 100 ms after which their start is announced:
+   events and result are one transaction. */
 
 #include "tests/support/job.h"
 #include "tests/support/kind_rows.h"
 
-/* What one transaction held, by command: "xadd xadd lpush". */
+/* The commands of the transactions: "xadd xadd lpush". */
 struct transactions {
   char text[4096];
 };
 
-/* Reads along until the next LPUSH to `results` is executed; each transaction is a line of
-   commands. One is open between two batches: MONITOR shows what is in it when it is executed. */
+/* Reads until the next LPUSH to `results` was executed; each transaction becomes a line. MONITOR
+   shows the commands of a transaction when it is executed. */
 static void follow(redisContext *monitor, struct transactions *out) {
   bool answered = false, executed = false;
   out->text[0] = '\0';
@@ -39,7 +39,7 @@ static const char *const fields[] = {
     "'kind':'directoryTree','path':'.'",
 };
 
-/* One that takes longer than 100 ms, on a busy machine, is made known before. */
+/* On a busy machine a step may take longer than 100 ms, and is then announced before. */
 static void expect_transaction(struct job *job, const char *field, int exit_code,
                                const char *commands) {
   redisContext *monitor = redis_server_connect(job->server);
@@ -63,14 +63,14 @@ JOB_TEST(a_read_only_step_is_one_transaction) {
     expect_transaction(job, fields[i], 0, "xadd xadd lpush \n");
 }
 
-/* Also what fails, which is an event more. */
+/* A failure has one more event. */
 JOB_TEST(a_failed_read_only_step_is_one_transaction) {
   kind_rows_file(job, "file", "content\n");
   job_run(job, job_step(job, "true", NULL));
   expect_transaction(job, "'kind':'readFile','path':'none'", 1, "xadd xadd xadd lpush \n");
 }
 
-/* What changes something: its start is known before it begins. */
+/* The start of a kind that changes something is acknowledged before it begins. */
 JOB_TEST(a_writing_step_waits_for_the_acknowledgement_of_its_start) {
   static const char *const writing[] = {
       "'kind':'writeFile','path':'new','content':'x'",

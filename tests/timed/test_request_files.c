@@ -1,4 +1,4 @@
-/* `agent --ipc`: how soon a request is answered, and how soon the program ends. */
+/* `agent --ipc`: how soon a request is answered, and how soon the agent exits. */
 
 #include <poll.h>
 #include <spawn.h>
@@ -9,7 +9,7 @@
 #include "tests/support/sidecar.h"
 #include "tests/test.h"
 
-/* Returns when the name has come into the watched directory. */
+/* Returns when the name has appeared in the watched directory. */
 static void await_arrival(int inotify, const char *name) {
   _Alignas(struct inotify_event) char bytes[4096];
   struct pollfd readable = {.fd = inotify, .events = POLLIN};
@@ -28,7 +28,7 @@ static void await_arrival(int inotify, const char *name) {
 /* One exchange is too short for the clock of a busy machine; many are not. */
 enum { ROUNDS = 200 };
 
-/* From the rename of the request to the rename of the result, on average. */
+/* The average time from the rename of the request to the rename of the result. */
 static double exchange_ms(struct sidecar *sidecar, const char *request) {
   double total_ms = 0;
   sidecar_start(sidecar, NULL);
@@ -47,7 +47,7 @@ static double exchange_ms(struct sidecar *sidecar, const char *request) {
   return total_ms / ROUNDS;
 }
 
-/* What the shell takes by itself, on average. */
+/* The average time of the shell alone. */
 static double shell_ms(void) {
   double begin_ms = machine_clock_ms();
   for (int i = 0; i < ROUNDS; i++) {
@@ -72,12 +72,12 @@ SIDECAR_TEST(a_shell_command_is_answered_within_5_ms_more) {
   assert_true(taken_ms <= 5 + shell_ms());
 }
 
-/* Once a child has found it missing, the next ones do not begin there. */
+/* Later children skip a directory that a child has found missing. */
 SIDECAR_TEST(a_command_without_a_workspace_is_answered_within_5_ms) {
   assert_true(exchange_ms(sidecar, "{'argv':['true']}") <= 5);
 }
 
-/* Fails unless the answer comes so much later: `least_ms` by the real clock, `most_ms` by the
+/* Fails unless the answer takes at least `least_ms` by the real clock, and at most `most_ms` by the
    machine's. */
 static void expect_answer(struct sidecar *sidecar, const char *request, double least_ms,
                           double most_ms) {
@@ -92,14 +92,14 @@ static void expect_answer(struct sidecar *sidecar, const char *request, double l
   assert_true(took_machine_ms <= most_ms);
 }
 
-/* Its writer has closed it: nothing is waited for. */
+/* The writer has closed the file, so that the agent need not wait. */
 SIDECAR_TEST(invalid_json_is_answered_at_once) {
   expect_answer(sidecar, "{'command':}", 0, 100);
 }
 
-/* The runner waits 10 s more than the timeout. Each of the frontend's two waits begins at
-   libevent's idea of now, which is CLOCK_MONOTONIC_COARSE, read when the loop woke: it may be
-   shorter by that. */
+/* The runner waits 10 s longer than the timeout. The frontend waits twice, from libevent's idea of
+   the time (CLOCK_MONOTONIC_COARSE, read when the loop woke up), so that each wait may be shorter
+   by that. */
 SIDECAR_TEST(a_timeout_is_answered_within_2100_ms) {
   expect_answer(sidecar,
                 "{'command':'trap \\\"\\\" TERM; while :; do sleep 1; done','timeout':1,"
@@ -117,7 +117,7 @@ SIDECAR_TEST(a_background_process_delays_the_answer_by_100_ms) {
   assert_true(proc_find("sleep 600.091") > 0);
 }
 
-/* Three commands that SIGTERM does not end; one leaves another behind, which ignores it too. */
+/* Three commands that ignore SIGTERM, each with a background process that ignores it, too. */
 static void start_stubborn_ones(struct sidecar *sidecar) {
   sidecar_start(sidecar, NULL);
   for (int i = 0; i < 3; i++)

@@ -1,5 +1,5 @@
-/* `agent --ipc` in a directory in which somebody keeps many requests that never become whole: new
-   requests, deadlines and signals are served meanwhile. */
+/* `agent --ipc` in a directory with many requests that never become complete: new requests,
+   deadlines and signals are served in time. */
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -17,10 +17,10 @@ enum {
   FILES = 400,
   FILE_SIZE = 256 * 1024,
   REQUESTS = 12,
-  CROWD_S = 500 /* it ends by itself */
+  CROWD_S = 500 /* after which it exits */
 };
 
-/* --- the crowd ------------------------------------------------------------------------------- */
+/* --- the crowd -------------------------------------------------------------------------------- */
 
 static void write_unfinished(const struct sidecar *sidecar, const char *name, size_t size) {
   static const char begin[] = "{\"command\":\"echo x\",\"stdin\":\"";
@@ -45,7 +45,7 @@ static void make_files(const struct sidecar *sidecar) {
     write_unfinished(sidecar, sidecar_request_name(formatted("c%d", i)), FILE_SIZE);
 }
 
-/* All the time; nothing of it is ever whole. */
+/* Changes the files all the time; they never become complete. */
 static void change_files(const struct sidecar *sidecar, int count) {
   for (unsigned round = 0;; round++) {
     for (int i = 0; i < count; i++) {
@@ -75,7 +75,7 @@ static void stop_changes(pid_t pid) {
   assert_int_equal(waitpid(pid, &status, 0), pid);
 }
 
-/* --- what is served meanwhile ---------------------------------------------------------------- */
+/* --- service in the meantime ------------------------------------------------------------------ */
 
 static void expect_within(const char *what, double begin_ms, double bound_ms) {
   double taken_ms = machine_clock_ms() - begin_ms;
@@ -99,7 +99,7 @@ static void expect_requests_served(struct sidecar *sidecar) {
   assert_true(most_ms <= SERVED_MS);
 }
 
-/* It begins in time, and ends in time. */
+/* The request starts in time and ends in time. */
 static void expect_deadline_kept(struct sidecar *sidecar) {
   double begin_ms = machine_clock_ms();
   sidecar_request(sidecar, "late", "{'argv':['sleep','600.094'],'timeout':1,'workDir':'/tmp'}");
@@ -120,7 +120,7 @@ static void expect_service(struct sidecar *sidecar) {
   expect_signal_obeyed(sidecar);
 }
 
-/* --- the tests ------------------------------------------------------------------------------- */
+/* --- the tests -------------------------------------------------------------------------------- */
 
 static void refuse_inotify(const void *context) {
   (void)context;
@@ -143,7 +143,7 @@ static void serve_beside_links(struct sidecar *sidecar, const struct agent_setup
   expect_service(sidecar);
 }
 
-/* One file of 8 MB: a thousand times 8 MB to be read. */
+/* One file of 8 MB would be read a thousand times. */
 SIDECAR_TEST(links_to_an_unfinished_request_delay_no_other) {
   serve_beside_links(sidecar, NULL);
 }
@@ -152,7 +152,7 @@ SIDECAR_TEST(links_to_an_unfinished_request_delay_no_other_without_inotify) {
   serve_beside_links(sidecar, &without_inotify);
 }
 
-/* Each change is one of all of them. */
+/* Each change affects all links. */
 SIDECAR_TEST(links_to_a_changing_request_delay_no_other) {
   sidecar_start(sidecar, NULL);
   make_links(sidecar);

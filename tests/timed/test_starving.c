@@ -1,4 +1,4 @@
-/* Input that never ends, at the frontends of standard input: signals and deadlines come through. */
+/* Endless input to the frontends of standard input: signals and deadlines take effect in time. */
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
@@ -10,11 +10,10 @@
 /* How late a signal or a deadline may take effect. */
 enum { LATE_MS = 500, DEADLINE_MS = 3000 };
 
-/* As many requests as take seconds to answer. */
+/* So many requests that answering them takes seconds. */
 enum { FILE_BYTES = 10 << 20 };
 
-/* A call of a command, whose seconds come before the end of it; and a request that is answered with
-   much. */
+/* A call of a command, cut where its timeout stands, and a request with a long answer. */
 static const struct frontend {
   const char *flag;
   const char *call, *call_end;
@@ -29,11 +28,11 @@ static const struct frontend {
     {"--once", "{'stepId':'s','command':'sleep','args':['600.081'],'timeoutSeconds':", "}", "{}"},
 };
 
-/* --- what is read ---------------------------------------------------------------------------- */
+/* --- inputs ----------------------------------------------------------------------------------- */
 
 typedef int input(const struct frontend *frontend, int seconds);
 
-/* One that cannot be polled, and has no lines. */
+/* A file that cannot be polled and has no lines. */
 static int zeros(const struct frontend *frontend, int seconds) {
   (void)frontend;
   (void)seconds;
@@ -44,7 +43,7 @@ static const char *call_of(const struct frontend *frontend, int seconds) {
   return quoted(formatted("%s%d%s", frontend->call, seconds, frontend->call_end));
 }
 
-/* One that cannot be polled, of the call and of requests. */
+/* A file that cannot be polled, with the call and then requests. */
 static int file(const struct frontend *frontend, int seconds) {
   int fd = memfd_create("requests", MFD_CLOEXEC);
   FILE *out = fdopen(fcntl(fd, F_DUPFD_CLOEXEC, 0), "w");
@@ -58,7 +57,7 @@ static int file(const struct frontend *frontend, int seconds) {
   return fd;
 }
 
-/* The call, then lines without an end, from a process that waits for nothing but the pipe. */
+/* The call, then endless lines from a process that writes as fast as it can. */
 static int busy_pipe(const struct frontend *frontend, int seconds) {
   int ends[2];
   const char *call = call_of(frontend, seconds);
@@ -78,7 +77,7 @@ static int busy_pipe(const struct frontend *frontend, int seconds) {
   return ends[0];
 }
 
-/* --- the program ----------------------------------------------------------------------------- */
+/* --- the program ------------------------------------------------------------------------------ */
 
 static struct stdio_host *start(const struct frontend *frontend, input *open_input, int seconds) {
   const char *const arguments[] = {frontend->flag, NULL};
@@ -96,7 +95,7 @@ static bool has_read_much(void *context) {
   return strncmp(text, "rchar: ", 7) == 0 && strtoll(text + 7, NULL, 10) > 4 << 20;
 }
 
-/* Of its writer nothing is left either. */
+/* Also ends the writer. */
 static int exit_of(struct stdio_host *host) {
   int code = stdio_host_wait(host);
   stdio_host_free(host);
@@ -110,7 +109,7 @@ static bool has_call(input *open_input) {
   return open_input != zeros;
 }
 
-/* From SIGTERM to the end of the command, or of the program where there is no command. */
+/* The time from SIGTERM to the end of the command, or of the program if there is no command. */
 static double signal_ms(const struct frontend *frontend, input *open_input) {
   struct stdio_host *host = start(frontend, open_input, 600);
   if (has_call(open_input))
@@ -126,7 +125,7 @@ static double signal_ms(const struct frontend *frontend, input *open_input) {
   return (has_call(open_input) ? gone_ms : machine_clock_ms()) - start_ms;
 }
 
-/* From when the command is there to its end by its deadline. */
+/* The time from the start of the command to its end by the deadline. */
 static double deadline_ms(const struct frontend *frontend, input *open_input) {
   struct stdio_host *host = start(frontend, open_input, DEADLINE_MS / 1000);
   assert_true(proc_wait_for("sleep 600.081", WAIT_BOUND_MS) > 0);

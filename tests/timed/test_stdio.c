@@ -1,11 +1,11 @@
-/* What `agent --stdio` promises in milliseconds: its hosts kill who does not keep to it. */
+/* The promises of `agent --stdio` in milliseconds; hosts kill a process that does not keep them. */
 
 #include "tests/support/machine_clock.h"
 #include "tests/support/proc.h"
 #include "tests/support/stdio_host.h"
 #include "tests/test.h"
 
-/* The best of some attempts counts: the first one also loads code from the disk. */
+/* The best of several attempts counts: the first one also loads code from the disk. */
 enum { ATTEMPTS = 5 };
 
 static struct stdio_host *start(const char *name, const char *first, const char *second) {
@@ -23,7 +23,7 @@ static void send_command(struct stdio_host *host, const char *command, const cha
       host, formatted("{'id':1,'method':'execute','params':{'command':'%s'%s}}\n", command, more));
 }
 
-/* Fails when no attempt takes this long at the most. */
+/* Fails unless one of the attempts takes at most this long. */
 static void expect_within(const char *what, double (*measure)(void), double bound_ms) {
   double best_ms = measure();
   for (int i = 1; i < ATTEMPTS && best_ms > bound_ms; i++) {
@@ -34,7 +34,7 @@ static void expect_within(const char *what, double (*measure)(void), double boun
   assert_true(best_ms <= bound_ms);
 }
 
-/* As a plugin's host does at boot; it keeps its end of standard input open. */
+/* As the host of a plugin at its start; it keeps the input open. */
 static double shutdown_ms(void) {
   struct stdio_host *host = start("execute_command", NULL, NULL);
   stdio_host_send(host,
@@ -73,7 +73,7 @@ static double runner_ms(void) {
   return took_ms;
 }
 
-/* 0.1 s for what holds the output open, and what it takes to run the command. */
+/* 0.1 s for the process that holds the output open, and the time of the command. */
 static double background_ms(void) {
   struct stdio_host *host = start(NULL, NULL, NULL);
   double sent_ms = machine_clock_ms();
@@ -84,8 +84,8 @@ static double background_ms(void) {
   return took_ms;
 }
 
-/* Ignores SIGTERM: the answer leaves at the deadline all the same, and what waits behind it, too,
-   which came at the same time. */
+/* The command ignores SIGTERM. Its answer leaves at the deadline all the same, and so does the
+   answer of the call behind it. */
 static double deadline_ms(void) {
   struct stdio_host *host = start(NULL, "--deadline", "1");
   double sent_ms = machine_clock_ms();
@@ -99,7 +99,7 @@ static double deadline_ms(void) {
   return took_ms;
 }
 
-/* Its host waits for its arguments to be read, or has forgotten them. */
+/* The host waits until its arguments are read, or has forgotten them. */
 static double no_arguments_ms(void) {
   double started_ms = machine_clock_ms();
   const char *arguments[] = {"--deadline", "1", "execute_command", NULL};
@@ -114,7 +114,6 @@ static double no_arguments_ms(void) {
   return took_ms;
 }
 
-/* A command that needs less than the deadline is not ended ahead of it. */
 TEST(a_deadline_does_not_end_a_command_early) {
   struct stdio_host *host = start(NULL, "--deadline", "2");
   double sent_ms = wait_exact_ms();
@@ -137,7 +136,7 @@ TEST(a_command_that_ignores_sigterm_is_killed_after_2_s) {
   stdio_host_free(host);
 }
 
-/* More than the pipe takes, and nobody reads. */
+/* More output than the pipe holds, and nobody reads. */
 static double unread_ms(void) {
   struct stdio_host *host = start(NULL, NULL, NULL);
   for (int i = 0; i < 100; i++)

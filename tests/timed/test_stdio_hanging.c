@@ -1,5 +1,5 @@
-/* A tool whose process hangs in the kernel, where not even SIGKILL ends it: the answer keeps to its
-   deadline. */
+/* A tool whose process hangs in the kernel, where not even SIGKILL ends it: its answer leaves at
+   the deadline. */
 #include <sys/mount.h>
 
 #include "tests/support/hanging_mount.h"
@@ -28,7 +28,7 @@ static int set_up(void **state) {
   return 0;
 }
 
-/* What a failed test leaves mounted would hang whoever cleans up. */
+/* A mount that a failed test leaves would block the cleanup. */
 static int tear_down(void **state) {
   struct trial *self = *state;
   (void)umount2(self->path, MNT_DETACH);
@@ -68,7 +68,7 @@ TRIAL_TEST(the_answer_of_a_hanging_tool_leaves_at_the_deadline) {
   stdio_host_expect_exit(trial->host, 0);
 }
 
-/* It is answered; the program waits no longer for its process than the engine does. */
+/* The call is answered; the agent does not wait for its process. */
 TRIAL_TEST(the_process_exits_at_the_end_of_the_input_while_a_tool_hangs) {
   send_read(trial, "1");
   stdio_host_close_input(trial->host);

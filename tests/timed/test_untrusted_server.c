@@ -1,4 +1,4 @@
-/* A server that sends without a pause: deadlines, signals and heartbeats keep their time. */
+/* A server that sends endlessly: deadlines, signals and heartbeats are on time. */
 
 #include <sys/prctl.h>
 
@@ -7,7 +7,7 @@
 #include "tests/support/redis_server.h"
 #include "tests/support/store_agent.h"
 
-/* How late something may be; the period of the heartbeat; the time of a handshake, in client.c. */
+/* The tolerance, the period of the heartbeat, and the timeout of a handshake. */
 enum { LATE_MS = 500, PERIOD_MS = 2000, HANDSHAKE_MS = 5000 };
 
 #define ENDLESS_STRING "$9000000000000000000\r\n"
@@ -17,7 +17,7 @@ static struct agent_process *start_agent(const char *url, const char *more) {
   return agent_process_start(&(struct agent_setup){.arguments = arguments});
 }
 
-/* The first step runs while the answer to the question for a third has no end. */
+/* The first step runs while the reply to the next BLMOVE has no end. */
 static void flood(struct store_agent *self, const char *first_step) {
   store_agent_start(self);
   redis_store_do(self->store, 3, first_step);
@@ -27,7 +27,7 @@ static void flood(struct store_agent *self, const char *first_step) {
   STORE_UNTIL(self, redis_store_injected(self->store) > 0);
 }
 
-/* The answers to the heartbeats have an end, too. */
+/* The replies to heartbeats are complete. */
 STORE_TEST(an_endless_reply_does_not_delay_deadlines_or_heartbeats) {
   flood(scene, "LPUSH sandbox:j:in {\"stepId\":\"1\",\"command\":\"sleep\",\"args\":[\"60\"],"
                "\"timeoutSeconds\":5}");
@@ -51,14 +51,14 @@ STORE_TEST(an_endless_reply_does_not_delay_a_signal) {
   assert_int_equal(agent_process_wait(scene->agent, 0), 128 + SIGTERM);
 }
 
-/* --- by TLS --- */
+/* --- over TLS --- */
 
-/* openssl, which says what it is given: first the beginning of a string, then zeros. */
+/* openssl s_server sends the beginning of a string and then zeros. */
 struct tls_scene {
   struct certificates *certificates;
   pid_t server;
   char url[64];
-  char said[64]; /* a file: what the agent has sent */
+  char said[64]; /* a file with what the agent has sent */
 };
 
 static _Noreturn void serve(const struct tls_scene *self, int port) {
@@ -107,7 +107,7 @@ static int tear_down_tls(void **state) {
 
 #define TLS_TEST(NAME) TEST_WITH(struct tls_scene *scene, NAME, set_up_tls, tear_down_tls)
 
-/* The agent has spoken: from now on it is flooded. */
+/* The agent has sent something: from now on it is flooded. */
 static bool is_flooded(void *context) {
   const struct tls_scene *self = context;
   char text[64] = "";
