@@ -8,7 +8,6 @@
 #include <cjson/cJSON.h>
 
 #include "tests/support/agent_process.h"
-#include "tests/support/directory.h"
 #include "tests/support/gate.h"
 #include "tests/support/proc.h"
 #include "tests/support/stdio_host.h"
@@ -17,14 +16,9 @@
 
 enum { TIMED_OUT = 124, NOT_RUN = 125 };
 
-struct once {
-  struct stdio_host *host;    /* the last one */
-  struct directory directory; /* $D */
-};
-
 /* The agent is verbose: its log goes to standard error, and the output has none of it. `in` and
    `out` are those of stdio_host_setup. */
-static void start(struct once *self, int in, int out) {
+static void start(struct stdio_trial *self, int in, int out) {
   const char *const arguments[] = {"--once", "--verbose", NULL};
   const char *const variables[] = {formatted("D=%s", self->directory.path),
                                    "REDIS_URL=redis://nobody:n0body@192.0.2.1:1", NULL};
@@ -33,36 +27,21 @@ static void start(struct once *self, int in, int out) {
       .arguments = arguments, .variables = variables, .in = in, .out = out});
 }
 
-static int set_up(void **state) {
-  struct once *self = calloc(1, sizeof *self);
-  assert_non_null(self);
-  directory_init(&self->directory);
-  *state = self;
-  return 0;
-}
+#define ONCE_TEST(NAME)                                                                            \
+  TEST_WITH(struct stdio_trial *self, NAME, stdio_trial_set_up, stdio_trial_tear_down)
 
-static int tear_down(void **state) {
-  struct once *self = *state;
-  stdio_host_free(self->host);
-  directory_release(&self->directory);
-  free(self);
-  return 0;
-}
-
-#define ONCE_TEST(NAME) TEST_WITH(struct once *self, NAME, set_up, tear_down)
-
-static void send_text(struct once *self, const char *text) {
+static void send_text(struct stdio_trial *self, const char *text) {
   (void)stdio_host_offer(self->host, text,
                          strlen(text)); /* a program that does not read has logged why */
 }
 
-static void read_until(struct once *self, const char *part) {
+static void read_until(struct stdio_trial *self, const char *part) {
   while (strstr(self->host->text, part) == NULL)
     if (!stdio_host_read(self->host))
       fail_msg("no `%s` in `%.2000s`; log: %s", part, self->host->text, stdio_host_log(self->host));
 }
 
-static void expect_exit(struct once *self, int expected) {
+static void expect_exit(struct stdio_trial *self, int expected) {
   while (self->host->out >= 0 && stdio_host_read(self->host))
     continue;
   int code = stdio_host_wait(self->host);
@@ -73,7 +52,7 @@ static void expect_exit(struct once *self, int expected) {
 
 /* The value of the last line, which is the result, to be freed. Each other line must be an
    event. */
-static cJSON *result_of(struct once *self) {
+static cJSON *result_of(struct stdio_trial *self) {
   cJSON *last = NULL;
   char *copy = strdup(self->host->text), *rest = copy;
   assert_true(self->host->length > 0 && self->host->text[self->host->length - 1] == '\n');
@@ -91,7 +70,7 @@ static cJSON *result_of(struct once *self) {
   return last;
 }
 
-static void expect_result(struct once *self, int exit_code, const char *output,
+static void expect_result(struct stdio_trial *self, int exit_code, const char *output,
                           const char *message_part) {
   cJSON *result = result_of(self);
   const char *text = cJSON_GetStringValue(cJSON_GetObjectItem(result, "outputContent"));
@@ -108,18 +87,18 @@ static const char *script_step(const char *script) {
   return quoted(formatted("{'stepId':'s','command':'sh','args':['-c','%s']}", script));
 }
 
-static void run(struct once *self, const char *step) {
+static void run(struct stdio_trial *self, const char *step) {
   start(self, 0, 0);
   send_text(self, step);
   stdio_host_close_input(self->host);
 }
 
-static void run_script(struct once *self, const char *script) {
+static void run_script(struct stdio_trial *self, const char *script) {
   start(self, 0, 0);
   send_text(self, script_step(script));
 }
 
-static int lines(const struct once *self) {
+static int lines(const struct stdio_trial *self) {
   int count = 0;
   for (size_t i = 0; i < self->host->length; i++)
     count += self->host->text[i] == '\n';
@@ -134,7 +113,7 @@ struct row {
   const char *message;
 };
 
-static void run_rows(struct once *self, const struct row *rows, size_t count) {
+static void run_rows(struct stdio_trial *self, const struct row *rows, size_t count) {
   for (size_t i = 0; i < count; i++) {
     run(self, quoted(rows[i].step));
     expect_exit(self, rows[i].exit_code);
@@ -269,7 +248,7 @@ ONCE_TEST(background_processes_end_with_the_agent) {
 
 static bool is_read(void *context) {
   int unread = -1;
-  return ioctl(((struct once *)context)->host->in, FIONREAD, &unread) == 0 && unread == 0;
+  return ioctl(((struct stdio_trial *)context)->host->in, FIONREAD, &unread) == 0 && unread == 0;
 }
 
 ONCE_TEST(a_signal_before_the_step_ends_the_agent) {
@@ -365,7 +344,7 @@ ONCE_TEST(a_closed_reader_ends_a_silent_step) {
 }
 
 /* The test reads the output from `ours`. */
-static void start_into(struct once *self, int out, int ours) {
+static void start_into(struct stdio_trial *self, int out, int ours) {
   start(self, 0, out);
   self->host->out = ours;
 }
@@ -436,7 +415,7 @@ ONCE_TEST(the_agent_changes_no_flags_of_its_descriptors) {
 }
 
 static bool is_answered(void *context) {
-  return strstr(stdio_host_log(((struct once *)context)->host), "exit=0 in ") != NULL;
+  return strstr(stdio_host_log(((struct stdio_trial *)context)->host), "exit=0 in ") != NULL;
 }
 
 /* The step has succeeded, but the reader does not know it. */

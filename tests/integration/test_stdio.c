@@ -2,36 +2,15 @@
 
 #include <cjson/cJSON.h>
 
-#include "tests/support/directory.h"
 #include "tests/support/gate.h"
 #include "tests/support/proc.h"
 #include "tests/support/stdio_host.h"
 #include "tests/test.h"
 
-struct trial {
-  struct directory directory;
-  struct stdio_host *host; /* the first one */
-};
+#define TRIAL_TEST(NAME)                                                                           \
+  TEST_WITH(struct stdio_trial *trial, NAME, stdio_trial_set_up, stdio_trial_tear_down)
 
-static int set_up(void **state) {
-  struct trial *self = calloc(1, sizeof *self);
-  assert_non_null(self);
-  directory_init(&self->directory);
-  *state = self;
-  return 0;
-}
-
-static int tear_down(void **state) {
-  struct trial *self = *state;
-  stdio_host_free(self->host);
-  directory_release(&self->directory);
-  free(self);
-  return 0;
-}
-
-#define TRIAL_TEST(NAME) TEST_WITH(struct trial *trial, NAME, set_up, tear_down)
-
-static struct stdio_host *start(struct trial *self, const char *first, const char *second) {
+static struct stdio_host *start(struct stdio_trial *self, const char *first, const char *second) {
   const char *arguments[] = {"--stdio", "--verbose", first, second, NULL};
   stdio_host_free(self->host);
   self->host = stdio_host_start(
@@ -40,14 +19,14 @@ static struct stdio_host *start(struct trial *self, const char *first, const cha
 }
 
 /* As a plugin: without arguments; the name of the file is that of the tool. */
-static struct stdio_host *start_plugin(struct trial *self, const char *name) {
+static struct stdio_host *start_plugin(struct stdio_trial *self, const char *name) {
   stdio_host_free(self->host);
   self->host =
       stdio_host_start(&(struct stdio_host_setup){.name = name, .directory = self->directory.path});
   return self->host;
 }
 
-static struct stdio_host *start_runner(struct trial *self, const char *tool) {
+static struct stdio_host *start_runner(struct stdio_trial *self, const char *tool) {
   const char *arguments[] = {tool, NULL};
   stdio_host_free(self->host);
   self->host = stdio_host_start(&(struct stdio_host_setup){.name = "/usr/local/bin/tool-runner",

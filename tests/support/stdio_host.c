@@ -213,3 +213,19 @@ void stdio_host_expect_exit(struct stdio_host *self, int expected) {
 void stdio_host_kill(struct stdio_host *self, int signal) {
   assert_int_equal(kill(self->pid, signal), 0);
 }
+
+int stdio_trial_set_up(void **state) {
+  struct stdio_trial *self = calloc(1, sizeof *self);
+  assert_non_null(self);
+  directory_init(&self->directory);
+  *state = self;
+  return 0;
+}
+
+int stdio_trial_tear_down(void **state) {
+  struct stdio_trial *self = *state;
+  stdio_host_free(self->host);
+  directory_release(&self->directory);
+  free(self);
+  return 0;
+}
