@@ -8,33 +8,35 @@ struct counter {
   long expected;
 };
 
-static bool has_counted(void *context) {
-  const struct counter *counter = context;
+static long count_of(const char *path) {
   long count = 0;
-  FILE *file = fopen(counter->path, "re");
+  FILE *file = fopen(path, "re");
   if (file == NULL)
-    return false;
+    return 0;
   if (fscanf(file, "%ld", &count) != 1)
     count = 0;
   fclose(file);
-  return count >= counter->expected;
+  return count;
+}
+
+static bool has_counted(void *context) {
+  const struct counter *counter = context;
+  return count_of(counter->path) >= counter->expected;
 }
 
 JOB_TEST(a_background_process_may_go_on_writing) {
   const char *path = job_path(job, "count");
   const char *script = job_format(
       job,
-      "(i=0; while [ $i -lt 25 ]; do i=$((i+1)); echo tick $i || exit 1; echo $i >%s.new;"
-      " mv %s.new %s; sleep 0.2; done) & echo hi",
+      "(i=0; while echo tick $i; do i=$((i+1)); echo $i >%s.new; mv %s.new %s; sleep 0.1; done)"
+      " & echo hi",
       path, path, path);
   const cJSON *step = job_script(job, script);
   const cJSON *result = job_run(job, step);
-  /* The result has the output so far; it does not wait for more. */
+  /* The result has the output so far; the process goes on. */
   job_expect_part(job, result, "outputContent", "hi\n");
-  job_expect_part(job, result, "outputContent", "tick 1\n");
-  assert_null(strstr(job_text(result, "outputContent"), "tick 20\n"));
-  if (!wait_until(has_counted, &(struct counter){path, 25}, WAIT_BOUND_MS))
-    job_fail(job, "the holder stopped counting");
+  if (!wait_until(has_counted, &(struct counter){path, count_of(path) + 10}, WAIT_BOUND_MS))
+    job_fail(job, "the background process has stopped");
 }
 
 /* A pipe holds 64 KiB; a process that writes more needs a reader. */
@@ -44,7 +46,7 @@ JOB_TEST(a_background_process_is_not_blocked_by_a_full_pipe) {
       job_format(job, "(sleep 3; seq 1000000; seq 1000000 >&2; echo 1 >%s) & echo hi", path);
   job_expect_result(job, job_run(job, job_script(job, script)), 0, NULL, "hi\n");
   if (!wait_until(has_counted, &(struct counter){path, 1}, WAIT_BOUND_MS))
-    job_fail(job, "the holder is blocked");
+    job_fail(job, "the background process is blocked");
 }
 
 JOB_TEST(later_steps_do_not_get_the_output_of_a_background_process) {

@@ -129,7 +129,7 @@ static const cJSON *find_alive(const cJSON *end, const char *command) {
 JOB_TEST(the_end_lists_what_was_running_at_the_deadline) {
   static const char script[] = "sleep 600.203 & setsid sleep 600.204 & sleep 600.205";
   cJSON *step = job_script(job, script);
-  cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
+  cJSON_AddNumberToObject(step, "timeoutSeconds", 3);
   const cJSON *end = end_of(job_run(job, step));
   assert_string_equal(job_text(end, "cause"), "timeout");
   const cJSON *child = find_alive(end, "sleep 600.203");

@@ -31,7 +31,7 @@ static const char *start_stubborn(struct job *job) {
 }
 
 JOB_TEST_NO_AGENT(an_idle_agent_exits_at_once_after_a_signal) {
-  static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+  static const int signals[] = {SIGTERM, SIGINT, SIGQUIT, SIGHUP};
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
     job_start_agent(job, NULL);
     make_idle(job);
