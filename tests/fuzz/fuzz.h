@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What libFuzzer calls with one input; 0. */
+/* libFuzzer calls this with one input. Returns 0. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What must hold, whatever the input is. */
+/* Aborts unless the condition holds, whatever the input is. */
 static inline void demand(bool promise) {
   if (!promise)
     abort();

@@ -1,7 +1,5 @@
-/*
- * Any text. What is base64 has at most three bytes for four characters; encoded again, it is the
- * text without blanks, except for bits that are dropped.
- */
+/* Any text as base64. Valid base64 has at most three bytes for four characters; encoded again, it
+   is the text without blanks, except for unused bits. */
 #include "base/base64.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -9,7 +7,7 @@ static bool is_blank(uint8_t byte) {
   return byte == ' ' || byte == '\t' || byte == '\r' || byte == '\n';
 }
 
-/* Up to the last character in front of the padding, which may have bits too many. */
+/* Compares up to the last character in front of the padding, which may have unused bits. */
 static void compare(const uint8_t *data, size_t size, const char *encoded, size_t length) {
   size_t exact = length;
   while (exact > 0 && encoded[exact - 1] == '=')

@@ -1,17 +1,16 @@
 /*
- * Whole conversations: the frontend of Redis, from its handshakes on, with a server whose answers
- * are any bytes. Nothing is sent: the dialer hands out a transport whose bytes are the input's,
- * time is virtual, commands are not executed but answered, and the random number is the same in
- * each run.
+ * Whole conversations: the Redis frontend, from its handshakes on, with a server whose replies are
+ * any bytes. Nothing is sent: the dialer returns a transport whose bytes come from the input, time
+ * is virtual, commands are not executed but answered, and the random number is always the same.
  *
- * The server is honest, but for what the input, a script, says of one of the connections:
+ * The server is honest, except for what the input, a script, says about one of the connections:
  *
- *   F0 F1 F2   what follows is about that of the outbox, the consumer, the heartbeat
- *   F3 bytes   sends these
- *   F4 bytes   answers the next command so
- *   F5 bytes   answers every command so, from now on; no bytes: honestly again
+ *   F0 F1 F2   the rest is about the connection of the outbox, the consumer, the heartbeat
+ *   F3 bytes   sends these bytes
+ *   F4 bytes   answers the next command with them
+ *   F5 bytes   answers each command with them from now on; no bytes: honestly again
  *   F6         closes the connection
- *   F7         lets a second go by
+ *   F7         lets a second pass
  */
 #include <fcntl.h>
 #include <sys/eventfd.h>
@@ -32,9 +31,8 @@
 
 enum role { OUTBOX, CONSUMER, HEARTBEAT, ROLES };
 
-/* Without that time goes by: commands that are answered with no step; and connections. An answer
-   with a string may be a step, and the next one, without an end: so many, and it is honest
-   again. */
+/* Limits while no time passes: commands that are answered without a step, and connections. If each
+   answer has a string, and so may be a step, the server becomes honest after this many. */
 enum { COMMANDS_MAX = 20000, CONNECTIONS_MAX = 200, STRINGS_MAX = 200, TURNS_MAX = 200000 };
 
 enum { SENT_AT_ONCE = 1000, END_MS = 20000 };
@@ -42,12 +40,12 @@ enum { SENT_AT_ONCE = 1000, END_MS = 20000 };
 struct peer {
   struct transport transport; /* first */
   enum role role;
-  struct buffer in;     /* of the agent: the beginning of a command */
-  struct buffer out;    /* for the agent */
+  struct buffer in;     /* from the agent: the beginning of a command */
+  struct buffer out;    /* to the agent */
   size_t read;          /* of `out` */
-  size_t transaction;   /* commands of it; 0: none is open, 1: it has none yet */
+  size_t transaction;   /* 1 + its commands; 0: no transaction is open */
   struct buffer queued; /* their answers */
-  char committed[80];   /* what it sets */
+  char committed[80];   /* the value that the transaction sets */
   bool is_closed;
 };
 
@@ -57,18 +55,18 @@ struct execution {
   bool is_started, is_stopped;
 };
 
-/* One run of the target; the functions of the engine and of the dialer have no owner. */
+/* The state of one input; the functions of the engine and of the dialer have no owner. */
 static struct world {
   struct event_base *base;
   struct frontend *frontend;
-  struct event *work; /* of the run */
+  struct event *work; /* of the execution */
   struct execution *execution;
   const char *leaving;
   bool is_over;
   struct peer *peers[ROLES];
   struct command_word once[ROLES], always[ROLES];
   unsigned strings[ROLES];
-  unsigned commands, connections; /* since time went by */
+  unsigned commands, connections; /* since time has passed */
   char committed[80];
 } world;
 
@@ -76,7 +74,7 @@ uint64_t random_u64(void) {
   return 0x0123456789abcdef;
 }
 
-/* --- the server ------------------------------------------------------------------------------ */
+/* --- the server ------------------------------------------------------------------------------- */
 
 /* The socket is readable while there are bytes. */
 static void tell(const struct peer *self) {
@@ -114,7 +112,7 @@ static void note_committed(struct peer *self, const struct command_word *words) 
                    words[2].text);
 }
 
-/* What is executed is answered, and forgotten but for `committed`. A BLMOVE waits. */
+/* Answers the command, and remembers only `committed`. A BLMOVE waits. */
 static void execute(struct buffer *out, const struct command_word *words) {
   static const struct {
     const char *name, *answer;
@@ -170,7 +168,7 @@ static void answer(struct peer *self, const struct command_word *words) {
   struct command_word *once = &world.once[self->role], *always = &world.always[self->role];
   demand(++world.commands < COMMANDS_MAX);
   if (is_word(&words[0], "AUTH", 4))
-    demand(false); /* no password is known */
+    demand(false); /* the agent knows no password */
   if (once->text != NULL) {
     buffer_add(&self->out, once->text, once->length);
     *once = (struct command_word){0};
@@ -194,7 +192,7 @@ static void learn_role(struct peer *self, const struct command_word *words) {
     }
 }
 
-/* The length of the first command, once it is whole; else 0. The agent encodes it. */
+/* Returns the length of the first command if it is complete, else 0. The agent has encoded it. */
 static size_t command_size(const struct buffer *in) {
   const char *at = in->bytes, *end = at + in->length;
   char *line;
@@ -228,7 +226,7 @@ static void take_commands(struct peer *self) {
   tell(self);
 }
 
-/* --- the transport --------------------------------------------------------------------------- */
+/* --- the transport ---------------------------------------------------------------------------- */
 
 static ssize_t read_bytes(struct transport *transport, void *bytes, size_t size) {
   struct peer *self = (struct peer *)transport;
@@ -282,7 +280,7 @@ static struct transport *peer_new(void) {
   return &self->transport;
 }
 
-/* --- in place of the dialer ------------------------------------------------------------------ */
+/* --- in place of the dialer ------------------------------------------------------------------- */
 
 struct dialer {
   struct event *timer;
@@ -315,7 +313,7 @@ struct dialer *dialer_start(struct event_base *base, const struct redis_address 
   return self;
 }
 
-/* --- in place of the engine ------------------------------------------------------------------ */
+/* --- in place of the engine ------------------------------------------------------------------- */
 
 const struct step *execution_step(const struct execution *execution) {
   return &execution->step;
@@ -350,7 +348,7 @@ void execution_step_end(const struct execution *execution, const struct executio
       step_result_of_agent(1, execution->step.step_id, STEP_CAUSE_CANCELLED, "not executed");
 }
 
-/* A step prints one line, and is over. */
+/* A step prints one line and ends. */
 static void on_work(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
@@ -459,7 +457,7 @@ void engine_frontend_closed(struct frontend *frontend, int lost) {
   world.is_over = true;
 }
 
-/* --- the script ------------------------------------------------------------------------------ */
+/* --- the script ------------------------------------------------------------------------------- */
 
 static void pass_ms(int64_t milliseconds) {
   int64_t end_ms = virtual_time_ms + milliseconds;

@@ -1,14 +1,13 @@
-/*
- * Line one is a glob, each other one a path, a directory when it ends in "/". Short ones are
- * compared with the plainest matcher, which tries everything; it is given what the braces expand
- * to. Longer ones have to end.
- */
+/* The first line is a glob; each other line is a path, that of a directory if it ends in "/". Short
+   ones are compared with the simplest matcher, which tries everything and gets the expanded braces.
+   Longer ones only have to end. */
 #include "agent/files/glob/glob.h"
 #include "tests/fuzz/fuzz.h"
 
 #define PLAIN_MAX 64
 
-/* By `begins` and what is left of glob and path: tried in vain, so that trying everything ends. */
+/* Indexed by `begins` and the rest of glob and path: combinations that failed, so that trying
+   everything ends. */
 static bool in_vain[2][PLAIN_MAX + 1][PLAIN_MAX + 1];
 
 /* Whether the byte is in glob[0..length), a bracket expression. */
@@ -82,12 +81,12 @@ static bool plain(const char *glob, const char *path, bool begins) {
   return !*vain;
 }
 
-/* One of the globs that the braces stand for, without what is in front of it. */
+/* One of the globs that the braces expand to, without the part in front of it. */
 static bool plain_one(const char *one, const char *path, bool is_directory) {
   char glob[PLAIN_MAX + 1];
   size_t length = strlen(one);
   memcpy(glob, one, length + 1);
-  size_t last = 0; /* where the last unit begins */
+  size_t last = 0; /* the start of the last unit */
   for (size_t at = 0; at < length; at += glob_text_unit(glob + at))
     last = at;
   if (length > 0 && glob[length - 1] == '/' && (length - last == 1 || glob[last] == '\\')) {
@@ -113,7 +112,7 @@ static bool plain_any(const char *text, const struct buffer *texts, const char *
   return false;
 }
 
-/* A path as the header wants it: no slash at its ends, none behind another one. */
+/* A path as glob.h requires it: without slashes at its ends, and without double slashes. */
 static bool is_path(const char *path, size_t length) {
   return length > 0 && path[0] != '/' && path[length - 1] != '/' && strstr(path, "//") == NULL;
 }

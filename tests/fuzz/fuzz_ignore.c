@@ -1,7 +1,5 @@
-/*
- * Line one is a path, of a directory when it ends in "/", the others are an ignore file. The last
- * line that says something by itself says what the whole file says.
- */
+/* The first line is a path, that of a directory if it ends in "/"; the others are an ignore file.
+   The last line that matches by itself decides. */
 #include "agent/files/glob/glob.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -19,7 +17,7 @@ static enum globs_verdict judge(const char *text, size_t length, const char *pat
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  char *copy = malloc(size + 1); /* exact, so that what is read beyond is seen */
+  char *copy = malloc(size + 1); /* of the exact size, so that reads beyond it are noticed */
   demand(copy != NULL);
   if (size > 0)
     memcpy(copy, data, size);
@@ -35,7 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     verdict = one != GLOBS_SILENT ? one : verdict;
     at += line;
   }
-  bool has_mark = memmem(text, length, "\n\xEF\xBB\xBF", 4) != NULL; /* part of a name there */
+  bool has_mark =
+      memmem(text, length, "\n\xEF\xBB\xBF", 4) != NULL; /* part of a name in an ignore file */
   demand(has_mark || judge(text, length, copy, path_length) == verdict);
   free(copy);
   return 0;

@@ -1,13 +1,11 @@
-/*
- * Ranges of a file against the file itself, which is walked line by line. The first byte is the
- * first line that is asked for and whether numbers are, the second the number of lines, the third
- * the length of the pieces in which the rest arrives, which is the file.
- */
+/* Ranges of a file against the file itself, which is read line by line. The first byte is the first
+   line and whether lines are numbered, the second the number of lines, the third the size of the
+   pieces in which the rest arrives, which is the file. */
 #include "agent/files/access/line_range.h"
 #include "base/utf8.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Takes a number of this width and a tab off the beginning of a line; returns how long they are. */
+/* Skips a number of this width and a tab; returns their length. */
 static size_t check_number(const char *text, size_t length, size_t width, size_t expected) {
   size_t number = 0;
   demand(length > width);
@@ -29,7 +27,7 @@ static size_t width_of_last(const char *text, size_t length) {
   return width;
 }
 
-/* Line by line: those that are in the slice follow each other, parted by line ends. */
+/* Compares line by line: the slice has consecutive lines, separated by newlines. */
 static void check(const struct line_range *slice, const char *text, size_t length,
                   const struct buffer *cut) {
   if (slice->start_line == 0 && slice->line_count == 0 && !slice->numbered) {
@@ -61,7 +59,7 @@ static void check(const struct line_range *slice, const char *text, size_t lengt
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (size < 3)
     return 0;
-  /* A copy of its own, so that a byte too much is noticed. */
+  /* A separate copy, so that reads beyond it are noticed. */
   size_t length = size - 3, piece = data[2] % 64 + 1;
   char *content = malloc(length > 0 ? length : 1);
   demand(content != NULL);

@@ -1,7 +1,6 @@
-/*
- * A stream of output, cut into reads and taken with pauses, against the stream itself, which is
- * walked byte by byte. The input is a script: a byte that says what comes, and then what it needs.
- */
+/* A stream of output that arrives in reads and is consumed with pauses, against the stream itself,
+   which is read byte by byte. The input is a script: each command is a byte, followed by its
+   arguments. */
 #include "agent/engine/lines.h"
 #include "base/utf8.h"
 #include "tests/fuzz/fuzz.h"
@@ -13,17 +12,17 @@
 
 struct execution {
   struct line_splitter splitter;
-  char *stream;  /* all that was read */
+  char *stream;  /* everything that was read */
   size_t length; /* of it */
-  size_t at;     /* where the next piece begins */
-  size_t begin;  /* where its line began */
+  size_t at;     /* the start of the next piece */
+  size_t begin;  /* the start of its line */
 };
 
 static bool ends_line(char byte) {
   return byte == '\n' || byte == '\r';
 }
 
-/* The piece is what comes next in the stream, and is cut where the header says. */
+/* The piece must be the next part of the stream, cut as the header says. */
 static void check(struct execution *self, const struct line *line) {
   demand(line->length <= PIECE_MAX && line->length <= self->length - self->at);
   demand(line->length == 0 || memcmp(self->stream + self->at, line->text, line->length) == 0);
@@ -46,8 +45,10 @@ static void check(struct execution *self, const struct line *line) {
   self->begin = self->at;
 }
 
-/* What is in no line: a byte order mark at the beginning, and the rest of "\r\n", which may be read
-   later than the line is taken. */
+/*
+ * Skips bytes that are in no line: a byte order mark at the beginning, and the rest of "\\r\
+ * ", which may be read after the line was taken.
+ */
 static void step_over(struct execution *self) {
   if (self->at == 0 && utf8_is_marked(self->stream, self->length))
     self->begin = self->at = UTF8_MARK_LENGTH;
@@ -56,7 +57,7 @@ static void step_over(struct execution *self) {
     self->begin = ++self->at;
 }
 
-/* Up to so many pieces; whether there were less. */
+/* Takes up to this many pieces; returns whether there were fewer. */
 static bool take(struct execution *self, size_t most) {
   struct line line;
   for (size_t i = 0; i < most; i++) {
@@ -68,7 +69,7 @@ static bool take(struct execution *self, size_t most) {
   return false;
 }
 
-/* One read, of as much of the stream's next bytes as there is room for. */
+/* One read of as many of the next bytes as the buffer has capacity for. */
 static size_t read_some(struct execution *self, size_t length) {
   size_t capacity;
   char *space = line_splitter_space(&self->splitter, 0, &capacity);
@@ -81,8 +82,9 @@ static size_t read_some(struct execution *self, size_t length) {
   return n;
 }
 
-/* The text `times` times, in reads of up to a splitter's room. All lines are taken before a read,
-   as the header wants it, and `most` of them after it, so that the end finds some left. */
+/* Adds the text `times` times, in reads of up to the splitter's capacity. All lines are taken
+   before a read, as the header requires, and `most` of them after it, so that the end finds some
+   left. */
 static void feed(struct execution *self, const char *text, size_t length, size_t times,
                  size_t most) {
   size_t total = length * times;
@@ -116,7 +118,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   demand(execution.stream != NULL);
   line_splitter_init(&execution.splitter, PIECE_MAX);
   while (size > 0) {
-    /* The low half of a command is the length of its text, the high half says how often. */
+    /* The low half of a command is the length of its text, the high half the number of
+       repetitions. */
     size_t length = *data & 0xF;
     size_t scale = *data >> 4;
     size_t times = scale < 12 ? 1 : (size_t)1 << (4 * (scale - 11));

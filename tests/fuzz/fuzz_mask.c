@@ -1,8 +1,6 @@
-/*
- * A stream in chunks against the definition in base/mask.h, byte by byte: what comes out, and how
- * much is held. The input is a script, in which an order has a byte that says what it is and how
- * many bytes it has. Needles and values are added between the chunks, too.
- */
+/* A stream in chunks against the definition in base/mask.h, byte by byte: the output, and the
+   number of bytes that are held. The input is a script: the byte of a command says what it does and
+   how many bytes follow. Needles and values are also added between chunks. */
 #include "base/mask.h"
 #include "base/memory.h"
 #include "base/secret_forms.h"
@@ -16,7 +14,7 @@ struct execution {
   struct mask_stream stream;
   struct buffer text, out;
   bool secret[TEXT_MAX];
-  /* The definition's own list, and the place from which each counts. */
+  /* The needles, and the position from which each one counts. */
   struct {
     char *bytes;
     size_t length, from;
@@ -28,7 +26,7 @@ static bool ends_line(char byte) {
   return byte == '\n' || byte == '\r';
 }
 
-/* Up to here the stream may not look back any more. */
+/* The stream must not look at bytes before this position again. */
 static size_t border(const struct execution *self) {
   return self->text.length - self->stream.depth;
 }
@@ -63,7 +61,7 @@ static void trim(const char **text, size_t *length) {
     --*length;
 }
 
-/* What a value, or a line of it, has for needles. */
+/* Adds the needles of a value and of its lines. */
 static bool list_forms(struct execution *self, const char *text, size_t length) {
   trim(&text, &length);
   for (enum secret_form form = SECRET_RAW; form < SECRET_FORMS && length >= NEEDLE_MIN; form++) {
@@ -94,7 +92,8 @@ static void add_value(struct execution *self, const char *value, size_t length) 
     (void)list_forms(self, value, length);
 }
 
-/* Marks what has become secret with the last bytes; whether an occurrence may still begin there. */
+/* Marks the bytes that became secret with the last ones; returns whether an occurrence may still
+   begin there. */
 static void find_secrets(struct execution *self, size_t from) {
   for (size_t i = 0; i < self->count; i++) {
     size_t length = self->needles[i].length;
@@ -106,7 +105,7 @@ static void find_secrets(struct execution *self, size_t from) {
   }
 }
 
-/* The longest end of the text that a needle begins with. */
+/* The length of the longest end of the text that a needle begins with. */
 static size_t longest_beginning(const struct execution *self) {
   for (size_t length = self->longest; length > 0; length--)
     for (size_t i = 0; i < self->count && length <= self->text.length; i++)
@@ -118,7 +117,7 @@ static size_t longest_beginning(const struct execution *self) {
   return 0;
 }
 
-/* What is handed out is what the definition says of so many bytes. */
+/* The output must be the definition's output for this many bytes. */
 static void compare(const struct execution *self, size_t decided) {
   size_t place = 0;
   for (size_t i = 0; i < decided; i++) {
@@ -133,18 +132,18 @@ static void compare(const struct execution *self, size_t decided) {
   demand(place == self->out.length);
 }
 
-/* A chunk, in an array of its own, so that nothing beside it is touched. */
+/* Adds a chunk in a separate array, so that accesses beyond it are noticed. */
 static void put(struct execution *self, const char *bytes, size_t length) {
   if (length > TEXT_MAX - self->text.length)
     length = TEXT_MAX - self->text.length;
   size_t held = mask_stream_held(&self->stream), before = border(self);
-  char *capacity = malloc(held + length + 1);
-  demand(capacity != NULL);
+  char *space = malloc(held + length + 1);
+  demand(space != NULL);
   if (length > 0)
-    memcpy(capacity + held, bytes, length);
+    memcpy(space + held, bytes, length);
   buffer_add(&self->text, bytes, length);
-  buffer_add(&self->out, capacity, mask_stream_put(&self->stream, capacity, length));
-  free(capacity);
+  buffer_add(&self->out, space, mask_stream_put(&self->stream, space, length));
+  free(space);
   find_secrets(self, before);
   demand(mask_stream_held(&self->stream) <= longest_beginning(self));
   compare(self, self->text.length - mask_stream_held(&self->stream));
@@ -152,10 +151,10 @@ static void put(struct execution *self, const char *bytes, size_t length) {
 
 static void finish(struct execution *self) {
   size_t held = mask_stream_held(&self->stream);
-  char *capacity = malloc(held + 1);
-  demand(capacity != NULL);
-  buffer_add(&self->out, capacity, mask_stream_end(&self->stream, capacity));
-  free(capacity);
+  char *space = malloc(held + 1);
+  demand(space != NULL);
+  buffer_add(&self->out, space, mask_stream_end(&self->stream, space));
+  free(space);
   find_secrets(self, 0);
   demand(mask_stream_held(&self->stream) == 0);
   compare(self, self->text.length);
@@ -170,7 +169,7 @@ static void release(struct execution *self) {
   buffer_release(&self->out);
 }
 
-/* A part of a needle, with which a text comes close to it. */
+/* Adds a part of a needle, so that the text is similar to it. */
 static void put_part(struct execution *self, size_t number, size_t begin, size_t length) {
   if (self->count == 0)
     return;
@@ -185,21 +184,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   demand(execution != NULL);
   mask_stream_init(&execution->stream, &execution->masker);
   while (size >= 4) {
-    unsigned order = *data >> 5;
+    unsigned command = *data >> 5;
     size_t length = *data & 0x1F;
     data++;
     size--;
-    if (order >= 5) { /* 32 bytes of the needle or more, or up to 31 */
-      put_part(execution, data[0], data[1], order == 5 ? 32 + length * 8 : length);
+    if (command >= 5) { /* 32 bytes of the needle or more, or up to 31 */
+      put_part(execution, data[0], data[1], command == 5 ? 32 + length * 8 : length);
       data += 2;
       size -= 2;
       continue;
     }
     length = length < size ? length : size;
     const char *bytes = (const char *)data;
-    if (order == 0)
+    if (command == 0)
       add_needle(execution, bytes, length);
-    else if (order == 1)
+    else if (command == 1)
       add_value(execution, bytes, length);
     else
       put(execution, bytes, length);

@@ -1,7 +1,5 @@
-/*
- * Any bytes as lines from a client of MCP. What is answered is one line of JSON-RPC with the id of
- * the request, byte for byte; a notification is not answered.
- */
+/* Any bytes as lines from an MCP client. Each request is answered by one line of JSON-RPC with its
+   id, byte for byte; a notification is not answered. */
 #include <cjson/cJSON.h>
 
 #include "agent/frontends/call_ids.h"
@@ -22,7 +20,7 @@ static void check_answer(const struct mcp_message *message, const struct buffer 
   cJSON_Delete(tree);
 }
 
-/* It is found by itself. */
+/* The id is found by a separate search. */
 static void check_id(struct json_member id) {
   static struct call_ids ids;
   struct call_id entry;
@@ -76,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   while (at < end) {
     const char *newline = memchr(at, '\n', (size_t)(end - at));
     size_t length = (size_t)((newline != NULL ? newline : end) - at);
-    /* In memory of its own length, for the sanitizer. */
+    /* In memory of the exact size, for the sanitizer. */
     char *line = malloc(length > 0 ? length : 1);
     demand(line != NULL);
     memcpy(line, at, length);

@@ -1,8 +1,6 @@
-/*
- * Line one is a pattern, the others are a text: which of its lines match, as grep searches it,
- * against PCRE2's interpreter without optimizations, line by line. A byte of the pattern that is
- * not ASCII stands for a piece of syntax, so that random bytes make patterns.
- */
+/* The first line is a pattern, the others are a text: the lines that a search matches, against
+   PCRE2's interpreter without optimizations, line by line. A byte of the pattern that is not ASCII
+   stands for a piece of syntax, so that random bytes make patterns. */
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -11,7 +9,7 @@
 #include "base/utf8.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Few enough that what takes long is found out before our matching is tried. */
+/* So few that an expensive pattern is noticed before our matcher is tried. */
 #define TRIES 20000
 #define PATTERN_MAX 200
 #define TEXT_MAX 4000
@@ -44,7 +42,7 @@ static const char *const syntax[] = {
     "[^\xC3\xA9]", "\\n",         "\\x0a",     "[\\n]",
 };
 
-/* Ends with as many ")" as are missing. */
+/* Adds the missing ")" at the end. */
 static void read_pattern(const char *line, size_t length, char *pattern) {
   size_t at = 0;
   int open = 0;
@@ -78,7 +76,7 @@ static pcre2_code *compile_plain(const char *pattern, uint32_t more) {
   return code;
 }
 
-/* Sets the bytes at which matching lines start; false when PCRE2 gives up on one. */
+/* Sets the offsets of matching lines; returns false if PCRE2 gives up on one. */
 static bool match_plain(const char *pattern, const char *text, size_t length, bool *matches) {
   pcre2_code *codes[] = {compile_plain(pattern, 0),
                          compile_plain(pattern, PCRE2_MATCH_INVALID_UTF)};
@@ -117,7 +115,7 @@ static void compare(const char *pattern, const char *text, size_t length) {
   }
   line_matcher_begin(matcher, text, length, false);
   struct matched_line line = {.next = 0};
-  size_t at = 0; /* of the first line that is not compared */
+  size_t at = 0; /* the first line that is not compared */
   int found = 1;
   while (found > 0) {
     found = line_matcher_next(matcher, line.next, &line, &error);

@@ -1,8 +1,6 @@
-/*
- * Any bytes as a stream of lines in pieces of any size, and each line as a request. The lines are
- * those of the stream, whatever the pieces are; each request is answered by one line of JSON, or by
- * none when it is a notification.
- */
+/* Any bytes as a stream of lines in pieces of any size, and each line as a request. The lines do
+   not depend on the pieces; each request is answered by one line of JSON, or by none if it is a
+   notification. */
 #include "agent/frontends/line_reader.h"
 #include "agent/frontends/stdio/stdio_line.h"
 #include "base/memory.h"
@@ -15,7 +13,7 @@ static const struct tool_settings settings = {
     .directory = "/d",
     .shell = "sh"};
 
-/* One line, which is JSON. */
+/* Fails unless the answer is one line of JSON. */
 static void check_answer(struct buffer *out) {
   struct error error;
   demand(out->length > 0 && out->bytes[out->length - 1] == '\n');
@@ -46,7 +44,7 @@ static void answer(const struct stdio_request *request, struct buffer *out) {
   }
 }
 
-/* A copy that ends where the line does. */
+/* A copy of the exact size. */
 static void check_line(const struct input_line *line, struct stdio_rules *rules) {
   struct stdio_request request;
   struct buffer out = {0};
@@ -64,7 +62,7 @@ static void check_line(const struct input_line *line, struct stdio_rules *rules)
   free(copy);
 }
 
-/* The lines, each with a newline; of one that is too long an "!" alone. */
+/* The lines, each with a newline; a line that is too long is "!". */
 static void read_lines(struct buffer *out, const char *bytes, size_t length, size_t piece,
                        size_t limit) {
   struct line_reader reader = {.limit = limit};

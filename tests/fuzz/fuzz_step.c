@@ -1,9 +1,6 @@
-/*
- * Any bytes as tokens of JSON, as a payload, and as a request file. A step that is taken keeps the
- * promises of wire/step.h; one that is refused has an id to answer with and one short line that
- * says why. A request that is ready is a step; one that is not says why; none looks broken before
- * it is whole.
- */
+/* Any bytes as JSON tokens, as a payload and as a request file. An accepted step keeps the promises
+   of wire/step.h; a refused one has an id and an error of one short line. A request that is ready
+   is a step; another one has an error; and no request looks broken before it is complete. */
 #include "agent/frontends/request_files/exec_request.h"
 #include "agent/kinds/kind.h"
 #include "base/memory.h"
@@ -39,7 +36,7 @@ static void check_table(const struct step_table *table, const void *place) {
     check_field(&table->fields[i], (const char *)place + table->fields[i].offset);
 }
 
-/* What the field's type promises of the value in its place. */
+/* The promises of the field's type about its value. */
 static void check_field(const struct step_field *field, const void *place) {
   const struct step_field_type *type = field->type;
   if (type == &step_field_text) {
@@ -123,7 +120,7 @@ static void check_request(const char *text, size_t length) {
   exec_request_release(&request);
 }
 
-/* What is an object for cJSON is one here; every beginning of what may become one may, too. */
+/* An object for cJSON is an object here, and so may be each beginning of an object. */
 static void check_object(const char *text, size_t length) {
   size_t wrong;
   struct error error;
@@ -137,7 +134,7 @@ static void check_object(const char *text, size_t length) {
     demand(json_text_object(text, length, &wrong) != JSON_TEXT_BROKEN);
 }
 
-/* The same tokens, and the same end of the first value, when they come byte by byte. */
+/* The tokens and the end of the first value are the same if the bytes arrive one by one. */
 static void check_pieces(const char *text, size_t length) {
   struct json_text whole = {.bytes = text, .length = length}, pieces = {.bytes = text}, ends = {0};
   struct json_text ends_at_once = {0};

@@ -1,8 +1,6 @@
-/*
- * An archive of a hostile sandbox: the first byte says into what kind of directory it is unpacked,
- * the rest is the archive, in which the checksums of headers are put right. Beside the directory
- * lies a file that must stay as it is, and nothing else may come to lie there.
- */
+/* The archive of an untrusted sandbox. The first byte selects the kind of directory into which it
+   is unpacked, the rest is the archive, whose header checksums are corrected. The file beside the
+   directory must not change, and no other file may appear there. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,7 +15,7 @@
 
 enum { IS_NEW = 1, HAS_LINK = 2, SHORT_READS = 4 };
 
-/* Deeper than an archive may go. */
+/* Deeper than archives may be. */
 #define DEPTH_MAX 300
 
 struct archive {
@@ -41,7 +39,7 @@ static void leave_out(void *owner, const char *name, const char *why) {
   demand(name[0] != '\0' && why[0] != '\0');
 }
 
-/* What has a header's magic is taken for one. */
+/* Each block with the magic of a header is taken for one. */
 static void put_sums_right(struct archive *self) {
   for (size_t at = 0; at + TAR_BLOCK <= self->length; at += TAR_BLOCK) {
     struct tar_header header;
@@ -57,9 +55,9 @@ static void put_sums_right(struct archive *self) {
   }
 }
 
-/* --- what is there afterwards ----------------------------------------------------------------- */
+/* --- the result ------------------------------------------------------------------------------- */
 
-/* A link that leads anywhere leads below the directory. */
+/* A link must lead below the directory, if it leads anywhere. */
 static void check_link(int directory, const char *name, const char *root) {
   char path[PATH_MAX], self[64];
   (void)snprintf(self, sizeof self, "/proc/self/fd/%d/", directory);
@@ -70,8 +68,7 @@ static void check_link(int directory, const char *name, const char *root) {
            (real[strlen(root)] == '/' || real[strlen(root)] == '\0'));
 }
 
-/* Files, directories and links: with no bits but those of modes, and no name that was for a
-   while. */
+/* Only files, directories and links may exist, with ordinary modes and without temporary names. */
 static void check_tree(int parent, const char *name, const char *root, bool is_clean,
                        unsigned depth) {
   (void)fchmodat(parent, name, 0700, 0);
@@ -97,36 +94,36 @@ static void check_tree(int parent, const char *name, const char *root, bool is_c
   (void)closedir(directory);
 }
 
-static void check_capacity(int capacity) {
+static void check_surroundings(int parent) {
   struct stat status;
   size_t count = 0;
-  int copy = openat(capacity, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int copy = openat(parent, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *directory = fdopendir(copy);
   if (directory == NULL)
     abort();
   while (readdir(directory) != NULL)
     count++;
   (void)closedir(directory);
-  demand(count == 4); /* ".", "..", these two */
-  demand(fstatat(capacity, "target", &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode));
-  demand(fstatat(capacity, "other", &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode) &&
+  demand(count == 4); /* ".", "..", target and other */
+  demand(fstatat(parent, "target", &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode));
+  demand(fstatat(parent, "other", &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(status.st_mode) &&
          status.st_size == 5 && status.st_nlink == 1 && (status.st_mode & 07777) == 0600 &&
          status.st_mtim.tv_sec == 1);
 }
 
-/* --- a run ------------------------------------------------------------------------------------ */
+/* --- one input -------------------------------------------------------------------------------- */
 
-static int make_capacity(char *path, bool has_link) {
+static int make_surroundings(char *path, bool has_link) {
   static const struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
   demand(mkdtemp(path) != NULL);
-  int capacity = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  int other = openat(capacity, "other", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  int parent = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int other = openat(parent, "other", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   demand(write(other, "other", 5) == 5 && futimens(other, times) == 0);
   (void)close(other);
-  demand(mkdirat(capacity, "target", 0700) == 0);
-  demand(!has_link || (symlinkat("..", capacity, "target/l") == 0 &&
-                       symlinkat("../other", capacity, "target/f") == 0));
-  return capacity;
+  demand(mkdirat(parent, "target", 0700) == 0);
+  demand(!has_link || (symlinkat("..", parent, "target/l") == 0 &&
+                       symlinkat("../other", parent, "target/f") == 0));
+  return parent;
 }
 
 static bool holds(const struct archive *self, const char *text) {
@@ -144,8 +141,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   put_sums_right(&archive);
 
   char path[] = "/dev/shm/fuzz-tar-XXXXXX", root[sizeof path + 8];
-  int capacity = make_capacity(path, (flags & HAS_LINK) != 0);
-  int target = openat(capacity, "target", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int parent = make_surroundings(path, (flags & HAS_LINK) != 0);
+  int target = openat(parent, "target", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const struct tar_source source = {.get = get, .leave_out = leave_out, .owner = &archive};
   struct error error = {.text = ""};
   int result = tar_unpack(target, (flags & IS_NEW) != 0, &source, &error);
@@ -153,12 +150,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   (void)close(target);
 
   (void)snprintf(root, sizeof root, "%s/target", path);
-  check_capacity(capacity);
-  check_tree(capacity, "target", (flags & HAS_LINK) != 0 ? NULL : root,
-             !holds(&archive, ".sandbox-"), 0);
-  tar_remove(capacity, "target");
-  demand(unlinkat(capacity, "other", 0) == 0 && rmdir(path) == 0);
-  (void)close(capacity);
+  check_surroundings(parent);
+  check_tree(parent, "target", (flags & HAS_LINK) != 0 ? NULL : root, !holds(&archive, ".sandbox-"),
+             0);
+  tar_remove(parent, "target");
+  demand(unlinkat(parent, "other", 0) == 0 && rmdir(path) == 0);
+  (void)close(parent);
   free(archive.bytes);
   return 0;
 }

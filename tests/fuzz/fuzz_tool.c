@@ -1,15 +1,12 @@
-/*
- * Any bytes as the arguments of each tool, and as what its step has produced. A call that is
- * accepted is a step; one that is refused has a text that says why. No answer is longer than its
- * limit.
- */
+/* Any bytes as the arguments of each tool, and as the output of its step. An accepted call is a
+   step; a refused one has an error text. No answer is longer than its limit. */
 #include "agent/tools/answer.h"
 #include "agent/tools/tool.h"
 #include "base/memory.h"
 #include "tests/fuzz/fuzz.h"
 #include "wire/json.h"
 
-/* For the lines after an answer that was cut, "Error: " and the parts of a command. */
+/* Space for the lines after a truncated answer, "Error: " and the parts of a command. */
 #define FRAME_MAX 1024
 
 static cJSON *parse(const char *text, size_t length) {
@@ -39,7 +36,7 @@ static void answer(const struct tool_call *call, const uint8_t *data, size_t siz
   buffer_release(&text);
 }
 
-/* Returns whether they were accepted. */
+/* Returns whether the arguments were accepted. */
 static bool try(const struct tool *tool, cJSON *arguments, const struct tool_settings *settings,
                 const uint8_t *data, size_t size) {
   struct buffer text = {0};
@@ -59,7 +56,7 @@ static bool try(const struct tool *tool, cJSON *arguments, const struct tool_set
   return true;
 }
 
-/* For what a step has produced, whatever it is. */
+/* The answers for any output of a step. */
 static const char *const good_arguments[] = {
     "{\"command\":\"x\",\"args\":[]}",
     "{\"path\":\"a\",\"offset\":2,\"limit\":3}",
@@ -78,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     cJSON *good = cJSON_Parse(good_arguments[i]);
     demand(try(tool_at(i), good, &settings, data, size));
     cJSON_Delete(good);
-    cJSON *arguments = parse((const char *)data, size); /* texts are moved out of it */
+    cJSON *arguments = parse((const char *)data, size); /* its texts are moved */
     (void)try(tool_at(i), arguments, &settings, data, size);
     cJSON_Delete(arguments);
   }

@@ -64,7 +64,7 @@ TEST_WITH(struct scene *scene, the_url_may_name_any_node, set_up, tear_down) {
     if ((strstr(log, " redirected to 127.0.0.1:") != NULL) != (further > 0))
       job_fail(scene->job, "moved, or did not, from node %d behind the owner", further);
     if (strstr(log, "WARN") != NULL)
-      job_fail(scene->job, "to be sent on is nothing to warn about");
+      job_fail(scene->job, "a redirection is logged as a warning");
   }
 }
 
@@ -220,6 +220,6 @@ TEST_WITH(struct scene *scene, a_job_id_without_braces_is_rejected_at_once, set_
     int code = agent_process_wait(job->agent, WAIT_BOUND_MS);
     if (code != 3 ||
         strstr(agent_process_log(job->agent), "put the job id in braces, like {pipe-42}") == NULL)
-      job_fail(job, "exit code %d, or no word of the braces", code);
+      job_fail(job, "exit code %d, or no advice about braces", code);
   }
 }

@@ -106,7 +106,7 @@ static void expect_end(struct job *job, int bound_ms, const char *reason) {
   if (code != 3)
     job_fail(job, "exit code %d, not 3", code);
   if (strcasestr(agent_process_log(job->agent), reason) == NULL)
-    job_fail(job, "no word of `%s`", reason);
+    job_fail(job, "the log lacks `%s`", reason);
   assert_null(strstr(agent_process_log(job->agent), PASSWORD));
 }
 

@@ -33,7 +33,7 @@ static void expect_waited_out(struct job *job, const cJSON *talker, const char *
   struct attempts attempts = {.job = job, .before = connections(job)};
   marks_open_gate(job, "1");
   if (!wait_until(has_tried_often, &attempts, WAIT_BOUND_MS))
-    job_fail(job, "it does not try again");
+    job_fail(job, "the agent does not retry");
   const char *line = job_format(job,
                                 "WARN  job=%s redis outbox: 127.0.0.1:%d refuses for now:"
                                 " %s",
@@ -144,7 +144,7 @@ static void expect_end(struct job *job, const char *command, const char *key, co
   const char *refused =
       job_format(job, "refuses %s sandbox:%s:%s: %s", command, job->id, key, error);
   if (strstr(agent_process_log(job->agent), refused) == NULL)
-    job_fail(job, "no word of `%s`", refused);
+    job_fail(job, "the log lacks `%s`", refused);
 }
 
 JOB_TEST_NO_AGENT(the_agent_names_a_key_of_another_type_at_startup) {

@@ -56,7 +56,7 @@ static bool have_escaped(void *context) {
 
 static void wait_for_escapes(struct job *job) {
   if (!wait_until(have_escaped, job, WAIT_BOUND_MS))
-    job_fail(job, "not all of them got away");
+    job_fail(job, "not all processes have escaped");
 }
 
 static bool is_free(void *file) {
@@ -70,7 +70,7 @@ static void expect_all_ended(struct job *job) {
   for (int i = 0; i < WAYS; i++) {
     const char *file = file_of(job, i);
     if (!wait_until(is_free, (void *)file, ENDED_MS))
-      job_fail(job, "a process of `%s` goes on", ways[i]);
+      job_fail(job, "a process of `%s` still runs", ways[i]);
   }
 }
 
@@ -154,7 +154,7 @@ static bool have_chains_begun(void *context) {
 
 static void expect_chains_ended(struct job *job) {
   if (!wait_until(is_free, job_path(job, "chains"), WAIT_BOUND_MS))
-    job_fail(job, "a chain of processes goes on");
+    job_fail(job, "a chain of processes still runs");
 }
 
 JOB_TEST(the_deadline_ends_chains_of_forking_processes) {

@@ -200,7 +200,7 @@ static void is_refused(struct injection *self, const char *target, const char *w
   assert_int_equal(agent_process_wait(injector, WAIT_BOUND_MS), 3);
   if (strstr(agent_process_log(injector), where) == NULL ||
       strstr(agent_process_log(injector), reason) == NULL)
-    agent_process_fail(injector, "no word of %s, or of %s", where, reason);
+    agent_process_fail(injector, "the log lacks `%s` or `%s`", where, reason);
   agent_process_free(injector);
 }
 

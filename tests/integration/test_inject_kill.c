@@ -255,7 +255,7 @@ static void fill_everywhere(struct injection *self, const char *old) {
     struct agent_process *injector = injection_start(self, "/shared/");
     code = agent_process_wait(injector, WAIT_BOUND_MS);
     if (code == 3 && strstr(agent_process_log(injector), "No space left") == NULL)
-      agent_process_fail(injector, "no word of the space");
+      agent_process_fail(injector, "the log does not say that there is no space");
     agent_process_free(injector);
     assert_int_equal(injection_count(self, "root/shared"), code == 0 || old != NULL ? ALL : 0);
     expect_whole(self, old);

@@ -73,7 +73,7 @@ static bool is_found_at_work(const char *rule) {
 static void expect_rule(struct job *job, const char *rule) {
   const char *text = job_format(job, "NOPERM: the user needs %s\n", rule);
   if (strstr(agent_process_log(job->agent), text) == NULL)
-    job_fail(job, "no word of %s", rule);
+    job_fail(job, "the log lacks %s", rule);
 }
 
 /* Of a user whose keys are listed one by one Redis itself does not say which one is missing. */

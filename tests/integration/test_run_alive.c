@@ -119,10 +119,10 @@ static void expect_left(struct agents *agents, int which, int expected, int cycl
   if (code != expected)
     job_fail(job, "exit code %d, not %d", code, expected);
   if (strstr(agent_process_log(job->agent), word) == NULL)
-    job_fail(job, "no word of `%s`", word);
+    job_fail(job, "the log lacks `%s`", word);
   int64_t idle = agents->left_at[which] - agents->idle_since[which];
   if (idle < cycles * CYCLE_MS - EARLY_MS)
-    job_fail(job, "it left after %lld ms", (long long)idle);
+    job_fail(job, "it exited after %lld ms", (long long)idle);
 }
 
 TEST(an_idle_agent_stays_while_its_run_is_listed) {

@@ -11,7 +11,7 @@ static void expect_superseded(struct agent_process *first) {
   if (code != 3)
     agent_process_fail(first, "exit code %d, not 3", code);
   if (strstr(agent_process_log(first), TAKEN_OVER) == NULL)
-    agent_process_fail(first, "no word of the other agent");
+    agent_process_fail(first, "the log does not name the other agent");
   agent_process_free(first);
 }
 

@@ -20,7 +20,7 @@ static void expect_usage_error(const char *const *arguments, const char *const *
                                const char *about) {
   struct agent_process *agent = run(arguments, environment, 64);
   if (strstr(agent_process_log(agent), about) == NULL)
-    agent_process_fail(agent, "no word of `%s`", about);
+    agent_process_fail(agent, "the log lacks `%s`", about);
   assert_string_equal(agent_process_output(agent), "");
   assert_null(strstr(agent_process_log(agent), "s3cret"));
   agent_process_free(agent);

@@ -18,7 +18,7 @@ struct capture {
 struct agent_process {
   pid_t pid;
   bool running;
-  int status; /* from waitpid, once it no longer runs */
+  int status; /* from waitpid, after it has ended */
   struct capture log;
   struct capture output;
 };
@@ -86,7 +86,7 @@ static void exec_agent(const struct agent_setup *setup) {
   int program = open(name, O_PATH | O_CLOEXEC);
   if (program < 0)
     die(name);
-  /* Only so that everything above stdio and what the test wants can be closed with two calls. */
+  /* So that two calls can close all descriptors above stdio except the inherited one. */
   int high = fcntl(program, F_DUPFD_CLOEXEC, 1000);
   unsigned kept = setup->inherited_fd > 0 ? (unsigned)setup->inherited_fd : 3;
   if (kept > 3)
@@ -109,7 +109,8 @@ static void exec_agent(const struct agent_setup *setup) {
     setup->prepare(setup->prepare_context);
   if (setup->root != NULL)
     execv("/agent", argv);
-  else if (setup->uid != 0 || restricted) /* the path to the program may be closed to that user */
+  else if (setup->uid != 0 ||
+           restricted) /* that user may not be able to read the path of the program */
     fexecve(high, argv, environ);
   else
     execv(name, argv);
@@ -177,7 +178,7 @@ pid_t agent_process_pid(const struct agent_process *self) {
   return self->pid;
 }
 
-/* pread, so that the offset that the agent writes at stays where it is. */
+/* pread does not move the offset at which the agent writes. */
 static const char *capture_read(struct capture *self) {
   struct stat file;
   assert_int_equal(fstat(self->fd, &file), 0);
@@ -234,5 +235,5 @@ void agent_process_fail(struct agent_process *self, const char *format, ...) {
                 log + skipped);
   }
   fail_msg("%s", text);
-  abort(); /* fail_msg does not return, but does not say so */
+  abort(); /* fail_msg does not return, but is not declared so */
 }

@@ -5,14 +5,11 @@
 
 #include "base/error.h"
 
-/* Nobody's ids, user and group. */
+/* The ids of the user and the group "nobody". */
 #define NOBODY 65534
 
-/*
- * Calls `work` in a child that is this user, for good, with one group and no capabilities, and
- * returns what it returned, and its error. Needs root. What it changes in memory, the child alone
- * has.
- */
+/* Calls `work` in a child process of this user, with one group and no capabilities. Returns the
+   result of `work` and its error. Needs root. Changes of memory stay in the child. */
 int as_user(uid_t user, gid_t group, int (*work)(void *context, struct error *error), void *context,
             struct error *error);
 

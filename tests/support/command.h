@@ -21,7 +21,7 @@ void command_build(const char *name, const char *flags, const char *path);
 void command_begin_group(void);
 int command_end_group(void **state);
 
-/* The path of a file in the group's directory; valid until eight more were asked for. */
+/* The path of a file in the group's directory; valid until eight more were requested. */
 const char *command_path(const char *name);
 
 #endif

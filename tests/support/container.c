@@ -26,7 +26,7 @@ static void pass_on(int signal) {
   (void)kill(child_of_init, signal);
 }
 
-/* Ends as its child does, and all that is left in the namespace with it. */
+/* Exits like its child, and so ends all other processes of the namespace. */
 __attribute__((noreturn)) static void be_init(pid_t child) {
   int status;
   child_of_init = child;

@@ -3,7 +3,7 @@
 
 #include "tests/support/job.h"
 
-/* Many steps that wait together, each of which prints its number. */
+/* Many waiting steps, each of which prints its number. */
 enum { CROWD_MAX = 1000 };
 
 struct crowd {
@@ -11,10 +11,10 @@ struct crowd {
   size_t count;
 };
 
-/* Pushed in one go, each with so many bytes that say nothing. */
+/* Pushes the steps at once, each with this many bytes of padding. */
 struct crowd crowd_push(struct job *job, size_t count, size_t padding_length);
 
-/* All of them are answered in their order, but one, which is `left_out` (SIZE_MAX: none). */
+/* Fails unless all of them are answered in order, except `left_out` (SIZE_MAX: none). */
 void crowd_expect(struct job *job, const struct crowd *self, size_t left_out);
 
 #endif

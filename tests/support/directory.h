@@ -8,15 +8,15 @@ struct directory {
   char path[32];
 };
 
-/* Makes an empty one below /tmp; removes it with the files in it. Both fail the test when they can
-   not. */
+/* Makes an empty directory below /tmp; removes it with its files. Both fail the test if they
+   cannot. */
 void directory_init(struct directory *self);
 void directory_release(struct directory *self);
 
-/* The path of a name in it; valid until eight more were asked for. */
+/* The path of a file in it; valid until eight more were requested. */
 const char *directory_path(const struct directory *self, const char *name);
 
-/* A file in it: makes it, or says whether it is there. */
+/* Makes a file in it; returns whether a file exists. */
 void directory_touch(const struct directory *self, const char *name);
 bool directory_has(const struct directory *self, const char *name);
 

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* The bytes as base64, to be freed. Not the program's own code: it is what that is tested with. */
+/* Returns the bytes as base64, to be freed. An implementation independent of the program's. */
 char *encoded(const void *bytes, size_t length);
 
 #endif

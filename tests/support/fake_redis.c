@@ -17,9 +17,9 @@ struct fake_redis {
   char host[16];
   bool tcp;
   struct redis_address at;
-  int listener; /* -1 while it refuses */
+  int listener; /* -1 while it does not listen */
   struct event *incoming;
-  int fd; /* -1 when nobody is connected */
+  int fd; /* -1: no connection */
   struct event *readable;
   struct event *slow;
   const char *slow_rest;
@@ -84,7 +84,7 @@ static void on_incoming(evutil_socket_t listener, short what, void *context) {
   if (fd < 0)
     return;
   fake_redis_close_connection(self);
-  /* As Redis does; and virtual time does not wait for a segment that the kernel keeps back. */
+  /* As Redis does. Virtual time does not wait for a delayed segment. */
   const int yes = 1;
   (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
   self->fd = fd;
@@ -196,7 +196,7 @@ void fake_redis_send(struct fake_redis *self, const char *bytes) {
   size_t length = strlen(bytes);
   for (ssize_t n; self->fd >= 0 && length > 0; length -= (size_t)n, bytes += n)
     if ((n = send(self->fd, bytes, length, MSG_NOSIGNAL)) < 0) {
-      assert_true(errno == EPIPE || errno == ECONNRESET); /* the other side left */
+      assert_true(errno == EPIPE || errno == ECONNRESET); /* the peer has closed */
       return;
     }
 }

@@ -1,17 +1,15 @@
 #ifndef TESTS_SUPPORT_GATE_H
 #define TESTS_SUPPORT_GATE_H
 
-/*
- * Where a script waits until the test lets it go on: a FIFO, whose opening for reading returns when
- * somebody has opened it for writing. To look for a file again and again takes a process each time,
- * and all of a small machine.
- */
+/* A gate is a FIFO at which a script waits until the test opens it. A script that polled for a file
+   would start a process each time, and use all of a small machine. */
 
-/* Waits in a script, whose word for the path this is. The script must not catch signals meanwhile:
-   what a shell does then is not defined. */
+/* The command of a script that waits at the gate `path`. The script must not catch signals
+   meanwhile: the behavior of the shell would be undefined. */
 #define GATE(path) "mkfifo " path " 2>/dev/null; : <" path "; "
 
-/* Opens it to all that wait, and to those that come, until this process ends or closes it. */
+/* Opens the gate for all that wait, and for those that come later, until this process ends or
+   closes it. */
 void gate_open(const char *path);
 void gate_close_all(void);
 

@@ -7,11 +7,11 @@
 
 #include "tests/test.h"
 
-/* The kernel's device number, for where /dev has no node (a container). */
+/* The device number of the kernel, for a /dev without the node (a container). */
 #define FUSE_MAJOR 10
 #define FUSE_MINOR 229
 
-/* The least that the kernel lets a server read with. */
+/* The smallest buffer with which the kernel lets a server read. */
 #define REQUEST_SIZE (FUSE_MIN_READ_BUFFER + 4096)
 
 static int open_device(void) {
@@ -26,7 +26,7 @@ static int open_device(void) {
   return fd;
 }
 
-/* Shakes hands, and from then on takes every request and answers none. */
+/* Performs the handshake, and then reads each request and answers none. */
 static void serve(int fd) {
   static char request[REQUEST_SIZE];
   while (read(fd, request, sizeof request) > 0 || errno == EINTR) {

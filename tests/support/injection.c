@@ -32,7 +32,7 @@ static int remove_one(const char *path, const struct stat *file, int kind, struc
   return kind == FTW_DP ? rmdir(path) : unlink(path);
 }
 
-/* Finds the last mount below the path, and takes it away; false: there is none. */
+/* Unmounts the last mount below the path; returns false if there is none. */
 static bool unmount_last(const char *path) {
   char line[PATH_MAX + 256], point[PATH_MAX], last[PATH_MAX] = "";
   FILE *mounts = fopen("/proc/self/mounts", "re");
@@ -136,7 +136,7 @@ void injection_is_refused(struct injection *self, const char *name, const char *
     agent_process_fail(injector, "not one line");
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
     if (strstr(log, parts[i]) == NULL)
-      agent_process_fail(injector, "no word of `%s`", parts[i]);
+      agent_process_fail(injector, "the log lacks `%s`", parts[i]);
   assert_string_equal(agent_process_output(injector), "");
   agent_process_free(injector);
 }

@@ -8,7 +8,7 @@ struct job *job_new(struct redis_server *server) {
   assert_non_null(self);
   self->server = server;
   self->schema_version = 1;
-  signal(SIGPIPE, SIG_IGN); /* hiredis returns an error then, which can be told */
+  signal(SIGPIPE, SIG_IGN); /* hiredis then returns an error */
   self->owned = cJSON_CreateArray();
   self->redis = redis_server_connect(server);
   snprintf(self->id, sizeof self->id, "{test-%d}", redis_server_port(server));
@@ -192,7 +192,7 @@ static void send_all(struct job *self, const char *bytes, size_t length) {
   }
 }
 
-/* Past hiredis, which would copy it twice. */
+/* Without hiredis, which would copy the payload twice. */
 void job_push_filled(struct job *self, const char *head, const char *filling, size_t size,
                      const char *tail) {
   char block[65536];
@@ -361,7 +361,8 @@ void job_expect_keys(struct job *self, ...) {
   freeReplyObject(keys);
 }
 
-/* The names and JSON types of a result, in their order; the last ones are there when it was cut. */
+/* The names and JSON types of a result's members in order; the last ones exist if the output was
+   cut. */
 static void check_shape(struct job *self, const cJSON *result, const char *raw) {
   static const struct {
     const char *name;
@@ -403,8 +404,8 @@ static redisReply *next_reply(struct job *self) {
   return reply;
 }
 
-/* XLEN goes out in the same write, so that Redis answers it right after it gave the result away:
-   an event that the agent sends later than its result is missing from that number. */
+/* XLEN is sent in the same write, so that Redis answers it right after it returned the result: an
+   event that the agent sends after the result is not counted. */
 static redisReply *pop_result(struct job *self, int64_t bound_ms) {
   char bound[32];
   snprintf(bound, sizeof bound, "%d.%03d", (int)bound_ms / 1000, (int)bound_ms % 1000);
@@ -564,7 +565,7 @@ void job_expect_part(struct job *self, const cJSON *object, const char *field, c
     job_fail(self, "%s should speak of `%s`: `%.3000s`", field, part, job_text(object, field));
 }
 
-/* --- the stream ------------------------------------------------------------------------------ */
+/* --- the stream ------------------------------------------------------------------------------- */
 
 static redisReply *read_stream(struct job *job) {
   redisReply *reply = redisCommand(job->redis, "XRANGE sandbox:%s:events - +", job->id);
@@ -573,7 +574,7 @@ static redisReply *read_stream(struct job *job) {
   return reply;
 }
 
-/* The one value of an entry's one field. */
+/* The value of the only field of an entry. */
 static const char *entry_data(struct job *job, const redisReply *entry) {
   const redisReply *fields = entry->element[1];
   if (fields->elements != 2 || strcmp(fields->element[0]->str, "data") != 0)
@@ -581,7 +582,7 @@ static const char *entry_data(struct job *job, const redisReply *entry) {
   return fields->element[1]->str;
 }
 
-/* Asked of every event: a regular expression would take most of a test's time. */
+/* Checks each event; a regular expression would take most of a test's time. */
 static bool is_timestamp(const char *text) {
   static const char form[] = "20dd-dd-ddTdd:dd:dd.ddd+00:00";
   for (size_t i = 0; i < sizeof form; i++)

@@ -48,7 +48,7 @@ const char *kind_rows_content(struct job *job, const char *name) {
   return job_own_text(job, content);
 }
 
-/* $D becomes the directory, $$ a dollar; quotes are as in quoted.h. */
+/* Replaces $D by the directory and $$ by a dollar; quotes are as in quoted.h. */
 static const char *expand(struct job *job, const char *text) {
   if (text == NULL)
     return NULL;

@@ -3,11 +3,11 @@
 
 #include "base/log.h"
 
-/* A log in memory, which is closed with its descriptor; how often it has this text. */
+/* Opens a log in memory, which is closed with its descriptor; counts a text in it. */
 struct log logged_open(enum log_level least);
 int logged_count(const struct log *log, const char *text);
 
-/* How often the part is in the text. */
+/* Counts the occurrences of the part in the text. */
 int logged_count_in(const char *text, const char *part);
 
 #endif

@@ -9,7 +9,7 @@
 #include "tests/support/proc.h"
 #include "tests/test.h"
 
-__attribute__((weak)) int loop_tick_ms = 2; /* virtual_time.h has another one */
+__attribute__((weak)) int loop_tick_ms = 2; /* virtual_time.h replaces it */
 
 static void reap(struct loop *self) {
   if (self->reap != NULL)
@@ -40,7 +40,7 @@ void loop_init(struct loop *self) {
   sigset_t all;
   sigset_t child;
   sigfillset(&all);
-  sigdelset(&all, SIGTERM); /* whoever runs the tests can end them */
+  sigdelset(&all, SIGTERM); /* so that the tests can be ended */
   sigdelset(&all, SIGINT);
   sigemptyset(&child);
   sigaddset(&child, SIGCHLD);
@@ -64,9 +64,9 @@ static bool all_are_gone(void *context) {
 }
 
 void loop_release(struct loop *self) {
-  self->reap = NULL; /* its owner is gone */
+  self->reap = NULL; /* the owner was freed */
   bool gone = wait_until(all_are_gone, NULL, WAIT_BOUND_MS);
-  loop_settle(self); /* what a cancelled look-up left behind */
+  loop_settle(self); /* frees cancelled look-ups */
   event_free(self->children);
   event_base_free(self->base);
   close(self->child_fd);
@@ -94,7 +94,7 @@ void loop_wait_begin(struct loop_wait *self, struct loop *loop) {
 
 void loop_wait_turn(struct loop_wait *self, const char *awaited) {
   if (wait_now_ms() >= self->end_ms)
-    fail_msg("it never came to this: %s", awaited);
+    fail_msg("never true: %s", awaited);
   event_base_loop(self->loop->base, EVLOOP_ONCE);
 }
 
@@ -113,7 +113,7 @@ bool loop_until(struct loop *self, bool (*condition)(void *context), void *conte
 }
 
 void loop_settle(struct loop *self) {
-  /* A turn may make the next one busy; some turns are enough for what needs no time. */
+  /* A turn may cause another one; a few turns are enough for work that needs no time. */
   for (int turn = 0; turn < 20; turn++)
     event_base_loop(self->base, EVLOOP_NONBLOCK);
 }

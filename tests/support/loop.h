@@ -9,9 +9,9 @@
 #include "tests/support/directory.h"
 
 /*
- * The surroundings of a module that lives in an event loop, as the agent has them: the loop, all
- * signals blocked, this process the reaper of everything that is started in it; a log, and what
- * commands get, among it a directory of their own in $D.
+ * The environment of a module that runs in an event loop, as in the agent: the loop, all signals
+ * blocked, this process as the reaper of all children, a log, and the environment of commands, with
+ * a separate directory in $D.
  *
  *   loop_init(&loop); loop.reap = …; loop.owner = …;
  *   start something
@@ -23,24 +23,25 @@ struct loop {
   struct log log; /* at level info, in memory */
   struct directory directory;
   char variable[40];     /* D=directory */
-  char *environment[16]; /* it, and a PATH */
+  char *environment[16]; /* D and a PATH */
   int stdin_fd;          /* empty */
   struct event *children;
   int child_fd;
-  int descriptors;           /* open before anything was made */
-  void (*reap)(void *owner); /* all that have ended; NULL: the loop does */
+  int descriptors;           /* open descriptors at the beginning */
+  void (*reap)(void *owner); /* reaps all ended children; NULL: the loop does */
   void *owner;
 };
 
-/* How often a condition is asked when nothing happens in the loop; less than a second. */
+/* The interval at which a condition is checked while nothing happens, in milliseconds; less than a
+   second. */
 extern int loop_tick_ms;
 
 void loop_init(struct loop *self);
 
-/* Kills and reaps whatever is still there. */
+/* Kills and reaps all children that still run. */
 void loop_release(struct loop *self);
 
-/* Runs the loop until the condition holds, WAIT_BOUND_MS at the most; returns what it said last. */
+/* Runs the loop until the condition is true, at most WAIT_BOUND_MS; returns whether it is. */
 bool loop_until(struct loop *self, bool (*condition)(void *context), void *context);
 
 /* The same for an expression, which fails the test when it does not come true:
@@ -69,19 +70,19 @@ void loop_settle(struct loop *self);
 /* A condition: the int at `counter` is not zero. */
 bool loop_is_counted(void *counter);
 
-/* Runs the loop until the counter is this value or more; fails the test when it is not. */
+/* Runs the loop until the counter has at least this value; fails the test otherwise. */
 void loop_await(struct loop *self, const int *counter, int value);
 
-/* How often the log has this text; runs the loop until it has. */
+/* Counts the text in the log; runs the loop until the log has it. */
 int loop_logged(const struct loop *self, const char *text);
 void loop_await_log(struct loop *self, const char *text);
 
-/* Of the directory: runs the loop until this file is in it; opens a gate (tests/support/gate.h). */
+/* Runs the loop until the directory has this file; opens a gate (tests/support/gate.h) in it. */
 void loop_await_file(struct loop *self, const char *name);
 void loop_open_gate(struct loop *self, const char *name);
 
-/* Runs the loop until something was counted, and until nothing is left to do at once: it must have
-   been counted once. The counter is zero again. */
+/* Runs the loop until the counter is set and nothing is left to do at once. It must be 1; resets
+   it. */
 void loop_await_once(struct loop *self, int *counter);
 
 #endif

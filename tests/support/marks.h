@@ -4,9 +4,9 @@
 #include "tests/support/job.h"
 
 /*
- * Steps that a test holds back and counts, by files in the job's directory: in the script of such a
- * step `ran` leaves a mark, and `gate name` waits until the test opens the gate of this name, which
- * may be left out.
+ * Steps that a test can block and count, with files in the job's directory. In the script of such a
+ * step, `ran` leaves a mark, and `gate name` waits until the test opens the gate of this name. The
+ * name may be empty.
  *
  *   const cJSON *step = job_push_until(job, marks_step(job, "ran; echo up; gate"), "up");
  *   marks_open_gate(job, "");
@@ -14,7 +14,7 @@
  */
 cJSON *marks_step(struct job *job, const char *script);
 
-/* How often a step of this job has left its mark; the names of all marks, a line for each. */
+/* The number of marks that steps of this job have left; the names of the marks, one line each. */
 int marks_count(struct job *job);
 const char *marks_read(struct job *job);
 

@@ -44,7 +44,7 @@ void mcp_client_end_transcript(struct mcp_client *self) {
   self->transcript = NULL;
 }
 
-/* Bytes that begin or end within a line, which is recorded as a whole. */
+/* Records bytes that begin or end within a line; a line is recorded as a whole. */
 static void record_sent(struct mcp_client *self, const char *bytes, size_t length) {
   if (self->transcript == NULL)
     return;
@@ -70,7 +70,7 @@ void mcp_client_start(struct mcp_client *self, const char *flag, const char *oth
       &(struct stdio_host_setup){.arguments = arguments, .directory = self->directory.path});
 }
 
-/* --- to the agent: whoever does not read has said why ---------------------------------------- */
+/* --- to the agent; if it does not read, its log says why -------------------------------------- */
 
 void mcp_client_send_bytes(struct mcp_client *self, const char *bytes, size_t length) {
   record_sent(self, bytes, length);
@@ -119,9 +119,9 @@ void mcp_client_call(struct mcp_client *self, int id, const char *script, bool p
                                   id, script, token));
 }
 
-/* --- from it --------------------------------------------------------------------------------- */
+/* --- from it ---------------------------------------------------------------------------------- */
 
-/* One line more; false at the end. */
+/* Reads one more line; returns false at the end. */
 static bool read_line(struct mcp_client *self) {
   const char *line = self->host->out < 0 ? NULL : stdio_host_line(self->host);
   if (line == NULL)
@@ -208,7 +208,7 @@ int mcp_client_exit(struct mcp_client *self) {
   return stdio_host_wait(self->host);
 }
 
-/* --- files ----------------------------------------------------------------------------------- */
+/* --- files ------------------------------------------------------------------------------------ */
 
 struct awaited {
   const struct mcp_client *client;

@@ -32,7 +32,7 @@ void no_jit_run(int (*test)(void)) {
   pid_t child = fork();
   assert_true(child >= 0);
   if (child == 0) {
-    pcre2_jit_free_unused_memory(NULL); /* it keeps what earlier patterns have left */
+    pcre2_jit_free_unused_memory(NULL); /* PCRE2 keeps memory of earlier patterns */
     if (forbid_executable_memory() != 0)
       _exit(254);
     if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED)

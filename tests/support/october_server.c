@@ -3,15 +3,15 @@
 #include "tests/support/encoded.h"
 #include "tests/test.h"
 
-/* The stream's reader: entries at a time, and how many times in one call at most. */
+/* The reader of the stream: entries at a time, and the maximum number of reads in one call. */
 enum { PAGE = 100, PAGES_MAX = 100 };
 
 enum { KEY_TTL_SECONDS = 86400 };
 
-/* Of one upload. */
+/* The limits of one upload. */
 enum { CHUNK_BYTES = 4194304, FILE_BYTES = 26214400 };
 
-/* A test does not wait longer, whatever a step may take. */
+/* The longest wait of a test, whatever a step may take. */
 enum { PATIENCE_MS = 100000 };
 
 struct answer {
@@ -19,13 +19,11 @@ struct answer {
   struct answer *next;
 };
 
-/* --- what it makes of output ------------------------------------------------------------------ */
+/* --- output ----------------------------------------------------------------------------------- */
 
-/*
- * The server holds the beginning of a stream up to a mebibyte, and of what follows its last lines.
- * Here all of it is held, and what the server would hold is found afterwards: lines are counted in
- * bytes for the head and in units for the tail, as there.
- */
+/* The server holds the beginning of a stream up to a mebibyte, and the last lines of the rest. Here
+   all of it is kept, and the server's view is computed afterwards: as there, lines are counted in
+   bytes for the head and in units for the tail. */
 
 enum { HEAD_BYTES = 1048576, TAIL_UNITS = 60000 };
 
@@ -57,7 +55,7 @@ static void stream_release(struct october_stream *self) {
   *self = (struct october_stream){0};
 }
 
-/* Where the text of so many units ends; not within a code point. */
+/* The end of a text of this many units; not within a code point. */
 static size_t bytes_of_units(const char *text, size_t length, long long units) {
   size_t at = 0;
   while (at < length && units > 0) {
@@ -69,7 +67,7 @@ static size_t bytes_of_units(const char *text, size_t length, long long units) {
   return at;
 }
 
-/* Whole lines, counted as the server does: units so far, and the next line's bytes. */
+/* Counts whole lines as the server does: units so far, and the next line's bytes. */
 static size_t head_length(const struct october_stream *self) {
   size_t at = 0;
   long long units = 0;
@@ -84,7 +82,7 @@ static size_t head_length(const struct october_stream *self) {
   return at;
 }
 
-/* Where the last lines begin that have so many units together; of one that is longer, its end. */
+/* The start of the last lines with this many units together; the end of a longer line. */
 static size_t tail_begin(const struct october_stream *self, size_t head) {
   size_t begin = self->length;
   long long units = 0;
@@ -101,7 +99,7 @@ static size_t tail_begin(const struct october_stream *self, size_t head) {
   return begin;
 }
 
-/* What is held of the stream behind this position. */
+/* The tail that the server holds behind this position. */
 static void take_after(const struct october_stream *self, long long position,
                        struct october_section *section) {
   size_t head = head_length(self);
@@ -226,7 +224,7 @@ const char *october_push(struct october_server *self, const struct october_step 
 
 /* --- results and events ----------------------------------------------------------------------- */
 
-/* What the reader of JSON takes for an Int32. */
+/* A JSON number that the server's reader accepts as an Int32. */
 static int int_of(struct october_server *self, const cJSON *json, const char *name) {
   const cJSON *value = cJSON_GetObjectItemCaseSensitive(json, name);
   if (!cJSON_IsNumber(value) || value->valuedouble != value->valueint)
@@ -234,7 +232,7 @@ static int int_of(struct october_server *self, const cJSON *json, const char *na
   return value->valueint;
 }
 
-/* A string, or NULL: null, or not there. */
+/* A string; NULL if it is null or absent. */
 static const char *text_of(struct october_server *self, const cJSON *json, const char *name) {
   const cJSON *value = cJSON_GetObjectItemCaseSensitive(json, name);
   if (value != NULL && !cJSON_IsString(value) && !cJSON_IsNull(value))
@@ -269,7 +267,7 @@ static void read_result(struct october_server *self, const cJSON *json,
     self->advices++;
 }
 
-/* One result is taken, and kept when it is the step's. */
+/* Takes one result, and keeps it if it is that of the step. */
 static bool pop_result(struct october_server *self, const char *id, struct october_answer *out) {
   redisReply *reply = job_ask(self->job, "RPOP sandbox:%s:results", self->job->id);
   cJSON *json = reply->type == REDIS_REPLY_STRING ? cJSON_Parse(reply->str) : NULL;
@@ -287,9 +285,9 @@ static bool pop_result(struct october_server *self, const char *id, struct octob
   return is_its;
 }
 
-/* A value of an object of plain members, as agents write it: without spaces. */
+/* A value of an object of simple members without spaces, as agents write it. */
 struct value {
-  const char *at; /* a string's first quote */
+  const char *at; /* the first quote of a string */
   size_t length;
 };
 
@@ -300,7 +298,7 @@ static size_t skip_string(const char *at) {
   return length + (at[length] == '"');
 }
 
-/* Tens of thousands of events a second are read: no tree is made of one. */
+/* Reads tens of thousands of events a second, and so without a JSON tree. */
 static bool find_member(const char *object, const char *name, struct value *out) {
   const char *at = object;
   size_t length = strlen(name);
@@ -353,7 +351,7 @@ static void take_event(struct october_server *self, const char *data, const char
   out->completed += is_text(&values[1], "completed");
 }
 
-/* Returns how many entries there were. */
+/* Returns the number of entries. */
 static size_t read_page(struct october_server *self, const char *id, struct october_answer *out) {
   redisReply *reply = job_ask(self->job, "XREAD COUNT %d STREAMS sandbox:%s:events %s", PAGE,
                               self->job->id, self->cursor);
@@ -391,7 +389,7 @@ static void pause_for(int milliseconds) {
   nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000L}, NULL);
 }
 
-/* Events, a result, and where it is the step's, the events before it. */
+/* Reads events and a result, and the events before it if it is that of the step. */
 static bool look(struct october_server *self, const char *id, struct october_answer *out) {
   int64_t begin_ms = wait_now_ms();
   read_events(self, id, out);
@@ -403,7 +401,7 @@ static bool look(struct october_server *self, const char *id, struct october_ans
   return has_result;
 }
 
-/* Whether the result came. An agent that has left before a look at the results sends none. */
+/* Returns whether the result arrived. An agent that had exited before sends none. */
 static bool poll_for(struct october_server *self, const char *id, int64_t bound_ms,
                      struct october_answer *out) {
   for (int64_t end = wait_now_ms() + bound_ms; wait_now_ms() < end; pause_for(self->poll_ms)) {

@@ -8,7 +8,7 @@ static void write_unit(FILE *out, unsigned unit) {
   fprintf(out, "\\u%04X", unit);
 }
 
-/* Of well-formed UTF-8; returns how many bytes the code point has. */
+/* Decodes well-formed UTF-8; returns the bytes of the code point. */
 static size_t decode(const unsigned char *text, unsigned *code_point) {
   size_t length = *text >= 0xF0 ? 4 : *text >= 0xE0 ? 3 : 2;
   *code_point = *text & (0xFFU >> (length + 1));
@@ -17,7 +17,7 @@ static size_t decode(const unsigned char *text, unsigned *code_point) {
   return length;
 }
 
-/* Beyond ASCII nothing is as it is, and what means something in HTML is not either. */
+/* Escapes everything beyond ASCII, and characters with a meaning in HTML. */
 static size_t write_escaped(FILE *out, const unsigned char *text) {
   static const char named[] = "\bb\tt\nn\ff\rr\\\\";
   for (const char *name = named; *name != '\0'; name += 2)

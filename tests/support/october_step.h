@@ -5,12 +5,12 @@
 #include <stddef.h>
 
 /*
- * A step as the server of October has it, and the bytes that it sends for it: those of
+ * A step of the server of October, and the bytes that the server sends for it: those of
  * System.Text.Json with camelCase names, without nulls, and with its default encoder. Compared with
  * .NET 10 once: the three examples in tests/integration/test_october_server.c, and every code
  * point.
  *
- * What is NULL or 0 here is not set, and has the server's default, or is left out.
+ * A member that is NULL or 0 has the server's default, or is omitted.
  */
 struct october_step {
   const char *id;   /* NULL: a new one, by october_server_push */
@@ -40,7 +40,7 @@ struct october_step {
   bool append;
   const char *rename_to;
 
-  /* JSON in place of the three names: what a server of another version might send. */
+  /* JSON in place of the three names, as a server of another version might send. */
   const char *kind_json;
   const char *output_mode_json;
   const char *sort_by_json;

@@ -14,13 +14,13 @@ static const char unknown_kind[] =
 
 struct old_agent {
   pid_t pid;
-  /* In the process of its own: */
+  /* in the child process: */
   const char *job;
   redisContext *redis;
-  char *queue[QUEUE_MAX]; /* what was taken and not answered, the oldest first */
+  char *queue[QUEUE_MAX]; /* steps that were taken and not answered, the oldest first */
   size_t count;
-  int64_t beat_ms; /* of the last beat */
-  const char *id;  /* of the step that runs; NULL: none does */
+  int64_t beat_ms; /* of the last heartbeat */
+  const char *id;  /* the running step; NULL: none */
   bool is_cancelled, is_over;
   int seq; /* of its last event */
 };
@@ -63,7 +63,7 @@ static void add_event(struct old_agent *self, const char *kind, const char *line
   cJSON_Delete(event);
 }
 
-/* The oldest step is answered. */
+/* Answers the oldest step. */
 static void answer(struct old_agent *self, const char *id, int code, const char *message,
                    const char *content) {
   cJSON *result = cJSON_CreateObject();
@@ -99,7 +99,7 @@ static const char *text_of(const cJSON *step, const char *name, const char *fall
   return text != NULL ? text : fallback;
 }
 
-/* A cancel acts at once; anything else waits for its turn. */
+/* A cancel takes effect at once; all other steps wait for their turn. */
 static void take_step(struct old_agent *self) {
   redisReply *reply = redisCommand(self->redis, "RPOPLPUSH sandbox:%s:in sandbox:%s:inflight",
                                    self->job, self->job);
@@ -138,7 +138,7 @@ static pid_t start_command(const cJSON *step, int output[2], int errors[2]) {
   _exit(127);
 }
 
-/* What is there becomes lines; what these tests print comes in one piece. Returns false at the
+/* Turns the output into lines; the output of these tests comes in one piece. Returns false at the
    end. */
 static bool read_lines(struct old_agent *self, int fd, const char *kind) {
   char text[4096], *rest = text;
@@ -208,7 +208,7 @@ static void do_step(struct old_agent *self, const cJSON *step) {
   self->id = NULL;
 }
 
-/* --- its life --------------------------------------------------------------------------------- */
+/* --- start and end ---------------------------------------------------------------------------- */
 
 static void live(struct old_agent *self) {
   while (!self->is_over) {

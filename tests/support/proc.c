@@ -67,7 +67,7 @@ int proc_fd_count(pid_t pid) {
   return count;
 }
 
-/* Parent and state letter, from the fields behind the name, which may itself hold anything. */
+/* Reads the parent and the state from the fields after the name, which may contain anything. */
 static pid_t parent_of(pid_t pid, char *state) {
   char *stat = proc_read(pid, "stat", NULL);
   int parent = -1;
@@ -120,7 +120,7 @@ struct search {
   pid_t found;
 };
 
-/* A parent may end between two looks; its children have another one then. */
+/* A parent may exit meanwhile; its children then have another one. */
 char proc_state(pid_t pid) {
   char state = '\0';
   (void)parent_of(pid, &state);
@@ -129,7 +129,7 @@ char proc_state(pid_t pid) {
 
 struct place {
   pid_t parent;
-  int left; /* before it */
+  int left; /* of the search */
   pid_t found;
 };
 
@@ -233,7 +233,7 @@ void proc_kill_children(pid_t pid) {
   each_process(kill_child, &pid);
 }
 
-/* Stopped first: it is not to see how its children end. */
+/* Stops it first, so that it does not notice the end of its children. */
 void proc_kill_tree(pid_t pid) {
   kill(pid, SIGSTOP);
   proc_kill_children(pid);

@@ -13,8 +13,8 @@
 /*
  * A relay is one connection through the proxy: the agent's socket, the server's socket, and the
  * bytes between them. Its role is known when the agent names the connection (CLIENT SETNAME), or
- * when it begins a handshake of TLS, which hides the name; until then no byte is forwarded. Nothing
- * in a relay blocks.
+ * when it begins a TLS handshake, which hides the name; until then no byte is forwarded. A relay
+ * never blocks.
  */
 
 /* On a delayed connection: bytes up to this one, counted from the first, are forwarded at due_ms.
@@ -37,20 +37,20 @@ struct relay_flow {
 };
 
 struct relay {
-  int fd[RELAY_DIRECTIONS]; /* the source of a direction: the agent's socket, the server's */
+  int fd[RELAY_DIRECTIONS]; /* the source of each direction: the agent's socket, the server's */
   struct relay_flow flow[RELAY_DIRECTIONS];
   enum relay_role role;
-  enum relay_role role_of_tls; /* what it is taken for if it is one of TLS */
+  enum relay_role role_of_tls; /* its presumed role if it is TLS */
   long number;                 /* among the connections of its role, from 0 */
-  bool counted;                /* its fault is counted as a cut */
+  bool counted;                /* whether its fault is counted as a cut */
   struct relay_fault fault;
   int delay_ms; /* for each direction */
-  bool deaf;    /* bytes of either side are discarded, an end is not forwarded */
-  bool frozen;  /* nothing is forwarded, and nothing is lost */
+  bool deaf;    /* bytes of both sides are discarded, and an end is not forwarded */
+  bool frozen;  /* nothing is forwarded and nothing is lost */
   bool cut;     /* the fault has happened; the server still gets what was forwarded */
   long swallowed;
   int64_t swallowed_ms; /* when the last byte was */
-  int64_t linger_ms;    /* until when a cut connection waits for the server to take the bytes */
+  int64_t linger_ms;    /* the time until which a cut connection waits for the server to read */
 };
 
 #define RELAYS_MAX 32
@@ -58,10 +58,10 @@ struct relay {
 /* Shared by both processes. */
 struct shared {
   atomic_int delay_ms;
-  atomic_int deafened[RELAY_ROLES]; /* the first so many connections of a role are deaf */
+  atomic_int deafened[RELAY_ROLES]; /* the number of first connections of a role that are deaf */
   atomic_int frozen[RELAY_ROLES];   /* the same */
   atomic_long connections[RELAY_ROLES];
-  atomic_int port[RELAY_ROLES]; /* of the last one, as the server sees it */
+  atomic_int port[RELAY_ROLES]; /* of the last connection, as the server sees it */
   atomic_long cuts;
 };
 
@@ -78,7 +78,7 @@ struct proxy {
 /* A server that sends nothing for this time has sent all its replies. */
 #define SILENCE_MS 20
 
-/* How often a frozen connection checks whether it still is. */
+/* How often a frozen connection checks whether it is still frozen. */
 #define FROZEN_MS 10
 
 /* How long a cut connection waits for the server to read what was forwarded. */
@@ -113,7 +113,8 @@ static void cut(struct relay *self) {
   self->linger_ms = wait_now_ms() + LINGER_MS;
 }
 
-/* CLIENT SETNAME sandbox:<job>:in, :out or :heartbeat, the first of them: what follows are keys. */
+/* CLIENT SETNAME sandbox:<job>:in, :out or :heartbeat. Only the first one counts, because later
+   texts are keys. */
 static void recognise_by_name(struct relay *self) {
   static const char command[] = "SETNAME\r\n";
   const struct relay_flow *flow = &self->flow[RELAY_REQUEST];
@@ -155,7 +156,7 @@ static void recognise(struct proxy *proxy, struct relay *self) {
     self->fault = proxy->plan.faults[self->role][self->number];
 }
 
-/* How many bytes may be forwarded now. */
+/* The number of bytes that may be forwarded now. */
 static size_t count_ready(const struct relay *self, enum relay_direction direction) {
   const struct relay_flow *flow = &self->flow[direction];
   if (self->role == RELAY_UNKNOWN)
@@ -203,7 +204,7 @@ static void take_in(struct relay *self, enum relay_direction direction) {
         (struct relay_mark){flow->taken, wait_now_ms() + self->delay_ms};
 }
 
-/* How many of them before the fault. */
+/* The number of bytes before the fault. */
 static size_t allowance(const struct relay *self, enum relay_direction direction, size_t ready) {
   long left = self->fault.byte - self->flow[direction].passed;
   bool ends = self->fault.byte > 0 && self->fault.direction == direction && left < (long)ready;
@@ -238,7 +239,7 @@ static void pass_on(struct relay *self, enum relay_direction direction) {
   }
 }
 
-/* An end is forwarded after all bytes; not by a deaf connection. */
+/* An end is forwarded after all bytes, except on a deaf connection. */
 static void end(struct relay *self) {
   int64_t now = wait_now_ms();
   if (self->cut) {
@@ -277,7 +278,7 @@ static void earlier(int64_t *when, int64_t other_time) {
     *when = other_time;
 }
 
-/* What to ask poll for; returns the time, of wait_now_ms, at which to call relay_move without an
+/* Sets the events for poll. Returns the time (wait_now_ms) at which to call relay_move without an
    event, or -1. */
 static int64_t relay_interest(const struct relay *self, struct pollfd out[RELAY_DIRECTIONS]) {
   int64_t when = -1;
@@ -290,7 +291,7 @@ static int64_t relay_interest(const struct relay *self, struct pollfd out[RELAY_
     out[i].fd = self->fd[i];
     out[i].events = (short)((has_capacity(self, i) ? POLLIN : 0) | (sends ? POLLOUT : 0));
     if (out[i].events == 0)
-      out[i].fd = -1; /* poll would report an end that was seen again and again */
+      out[i].fd = -1; /* otherwise poll would report the same end again and again */
     for (size_t mark = 0; mark < self->flow[i].marks_count; mark++)
       if (self->flow[i].marks[mark].due_ms > now)
         earlier(&when, self->flow[i].marks[mark].due_ms);
@@ -302,7 +303,7 @@ static int64_t relay_interest(const struct relay *self, struct pollfd out[RELAY_
   return when;
 }
 
-/* --- the proxy ------------------------------------------------------------------------------- */
+/* --- the proxy -------------------------------------------------------------------------------- */
 
 static int listen_on_loopback(int *port) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -331,7 +332,7 @@ static int connect_to_server(int port) {
 static const enum relay_role start_order[RELAY_ROLES] = {RELAY_OUTBOX, RELAY_INTAKE,
                                                          RELAY_HEARTBEAT};
 
-/* The agent has not closed it, which can be known before the last bytes are read. */
+/* Whether the agent has not closed it; that is known before the last bytes are read. */
 static bool is_alive(const struct relay *relay) {
   if (relay == NULL || relay->cut || relay->flow[RELAY_REQUEST].ended)
     return false;

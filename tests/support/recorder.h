@@ -17,14 +17,14 @@
  * Zeroed memory is an empty recorder; it owns nothing.
  */
 struct recorder {
-  char text[4096]; /* the words, a space between them */
+  char text[4096]; /* the words, separated by spaces */
   size_t length;
 };
 
-/* Appends a word, which holds no space. A recorder that is full fails the test. */
+/* Appends a word without spaces. A full recorder fails the test. */
 void recorder_add(struct recorder *self, const char *word);
 
-/* How often this very word was added. */
+/* How often exactly this word was added. */
 size_t recorder_count(const struct recorder *self, const char *word);
 
 /* All words; valid until the next call. */
@@ -32,11 +32,11 @@ const char *recorder_text(const struct recorder *self);
 
 void recorder_reset(struct recorder *self);
 
-/* Runs the loop until the word was added `count` times or more; false when it was not. */
+/* Runs the loop until the word was added at least `count` times; returns false if it was not. */
 bool recorder_await(struct loop *loop, const struct recorder *self, const char *word, size_t count);
 
-/* Runs the loop until the text is as long as this one, and then until nothing is left to do at
-   once; asserts that it is the same. */
+/* Runs the loop until the text has this length, and then until nothing is left to do at once; fails
+   unless it is this text. */
 void recorder_expect(struct loop *loop, const struct recorder *self, const char *text);
 
 #endif

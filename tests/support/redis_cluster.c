@@ -14,12 +14,12 @@ struct node {
 
 struct redis_cluster {
   struct node nodes[REDIS_CLUSTER_NODES];
-  int slot; /* that is being moved */
+  int slot; /* the slot that is being moved */
   int from;
   int to;
 };
 
-/* One command, whose answer must not be an error; the caller frees it. */
+/* Runs one command, which must not fail; the caller frees the reply. */
 static redisReply *ask(struct node *node, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -38,7 +38,7 @@ static long long ask_number(struct node *node, const char *format, const char *a
   return number;
 }
 
-/* The bus has a port of its own: ten thousand more than the server's may be none. */
+/* The cluster bus has a separate port, because the server's port plus 10,000 may be no port. */
 static void start_node(struct node *node) {
   snprintf(node->bus_port, sizeof node->bus_port, "%d", redis_server_free_port());
   const char *const extra[EXTRA] = {"--cluster-enabled",      "yes",
@@ -52,7 +52,7 @@ static void start_node(struct node *node) {
   freeReplyObject(reply);
 }
 
-/* Its nodes know all of each other, and have nothing to complain about. */
+/* Whether all nodes know each other, and report no problem. */
 static bool is_well(void *context) {
   struct redis_cluster *self = context;
   char known[32];
@@ -83,7 +83,7 @@ struct redis_cluster *redis_cluster_start(void) {
     start_node(node);
     freeReplyObject(ask(node, "CLUSTER ADDSLOTSRANGE %d %d", SLOTS * i / REDIS_CLUSTER_NODES,
                         SLOTS * (i + 1) / REDIS_CLUSTER_NODES - 1));
-    /* Different epochs, so that no two nodes have to find out whose claims are newer. */
+    /* Different epochs, so that no two nodes have to compare their claims. */
     freeReplyObject(ask(node, "CLUSTER SET-CONFIG-EPOCH %d", i + 1));
     if (i > 0)
       freeReplyObject(ask(node, "CLUSTER MEET 127.0.0.1 %d %s",

@@ -140,7 +140,7 @@ void frontend_owner_await(struct redis_frontend_owner *self, const char *key, co
     fail_msg("no %s in %s; done: %s", text, key, redis_store_executed(self->store));
 }
 
-/* One line of what was executed, as a word; NULL: it is left out. */
+/* Turns a line of executed commands into a word; NULL: it is omitted. */
 static const char *short_word(const char *line) {
   static const struct {
     const char *beginning, *word;

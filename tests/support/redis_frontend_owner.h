@@ -6,10 +6,8 @@
 #include "tests/support/loop.h"
 #include "tests/support/redis_store.h"
 
-/*
- * An agent of the job j without its process: an engine, its Redis frontend, and a Redis in the same
- * loop. Commands find a directory of their own in $D.
- */
+/* An agent of the job j without a process: an engine, its Redis frontend, and a Redis in the same
+   loop. Commands find a separate directory in $D. */
 struct redis_frontend_owner {
   struct loop loop;
   struct redis_store *store;
@@ -21,7 +19,7 @@ struct redis_frontend_owner {
   struct frontend *frontend;
 };
 
-/* For cmocka: the state is an owner whose agent is not there yet; one that has begun. */
+/* For cmocka: the state is an owner whose agent does not exist yet, or one that has begun. */
 int frontend_owner_set_up(void **state);
 int frontend_owner_set_up_begun(void **state);
 int frontend_owner_tear_down(void **state);
@@ -32,39 +30,40 @@ int frontend_owner_tear_down(void **state);
   TEST_WITH(struct redis_frontend_owner *owner, NAME, frontend_owner_set_up_begun,                 \
             frontend_owner_tear_down)
 
-/* The agent begins; and has taken the job over. */
+/* Starts the agent; the second function also waits until it has taken the job over. */
 void frontend_owner_make(struct redis_frontend_owner *self);
 void frontend_owner_begin(struct redis_frontend_owner *self);
 
-/* As a server does it: a step, JSON in single quotes. */
+/* Pushes a step as a server does: JSON in single quotes. */
 void frontend_owner_push(struct redis_frontend_owner *self, const char *step);
 
 /* The same for `sh -c script`. */
 void frontend_owner_push_script(struct redis_frontend_owner *self, const char *id,
                                 const char *script);
 
-/* It begins; a step is over, with exit code 5, while Redis is away; and a shutdown step comes. */
+/* Starts the agent; a step ends with exit code 5 while Redis is unreachable, and a shutdown step
+   arrives. */
 void frontend_owner_leave_without_redis(struct redis_frontend_owner *self);
 
-/* Runs the loop until there are so many results. */
+/* Runs the loop until there are this many results. */
 void frontend_owner_await_results(struct redis_frontend_owner *self, int count);
 
 /* Runs the loop until the key's value has this text. */
 void frontend_owner_await(struct redis_frontend_owner *self, const char *key, const char *text);
 
-/* How often the value has this text, for keys of the job: "results". */
+/* Counts the text in the value of a key of the job: "results". */
 int frontend_owner_count(const struct redis_frontend_owner *self, const char *key,
                          const char *text);
 
-/* Asserts that it has this text once; that the key is not there; that the log has the text once. */
+/* Fails unless the value has this text once; the key is absent; the log has the text once. */
 void frontend_owner_has_once(const struct redis_frontend_owner *self, const char *key,
                              const char *text);
 void frontend_owner_lacks(const struct redis_frontend_owner *self, const char *key);
 void frontend_owner_logged_once(const struct redis_frontend_owner *self, const char *text);
 
-/* What the outbox has executed, in few words: `(` and `)` for a transaction, the kinds of events,
-   `result`, `+started`, `-started`, `-inflight`, `+inflight`, `beat`, `-heartbeat`. Valid until the
-   next call. */
+/* The commands that the outbox has executed, as words: `(` and `)` for a transaction, the kinds of
+   events, `result`, `+started`, `-started`, `-inflight`, `+inflight`, `beat`, `-heartbeat`. Valid
+   until the next call. */
 const char *frontend_owner_story(const struct redis_frontend_owner *self);
 
 /* Runs the loop until the agent exits; returns its exit code. */

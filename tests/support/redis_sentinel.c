@@ -2,13 +2,13 @@
 
 #include "tests/test.h"
 
-/* One connection that is asked again and again. */
+/* One connection, which is used again and again. */
 struct question {
   redisContext *redis;
   size_t expected;
 };
 
-/* Known is not enough: only one that has told of itself may be promoted. */
+/* A known replica is not enough: only one that has answered may be promoted. */
 static bool knows_replicas(void *context) {
   const struct question *question = context;
   redisReply *reply = redisCommand(question->redis, "SENTINEL REPLICAS " REDIS_SENTINEL_MASTER);
@@ -71,7 +71,7 @@ struct redis_server *redis_sentinel_replica(const struct redis_server *master) {
   return self;
 }
 
-/* WAIT is about what its own connection has written. */
+/* WAIT only counts writes of its own connection. */
 void redis_sentinel_catch_up(const struct redis_server *master, int replicas) {
   redisContext *redis = redis_server_connect(master);
   freeReplyObject(redisCommand(redis, "SET caught-up yes"));
@@ -81,7 +81,7 @@ void redis_sentinel_catch_up(const struct redis_server *master, int replicas) {
   redisFree(redis);
 }
 
-/* Over a new connection each time: a promotion ends those that there are. */
+/* With a new connection each time, because a promotion closes open ones. */
 static bool is_master(void *context) {
   redisContext *redis = redis_server_connect(context);
   redisReply *reply = redisCommand(redis, "ROLE");
@@ -91,7 +91,7 @@ static bool is_master(void *context) {
   return master;
 }
 
-/* A sentinel that was not given the time to look around does nothing for half a minute. */
+/* A sentinel that could not run for a while does nothing for half a minute. */
 enum { PROMOTION_MS = 60000 };
 
 void redis_sentinel_fail_over(const struct redis_server *self, const struct redis_server *replica) {

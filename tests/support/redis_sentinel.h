@@ -4,7 +4,7 @@
 #include "tests/support/redis_server.h"
 
 /*
- * A sentinel of a test's own, which decides alone. To be stopped as any server is.
+ * A sentinel of one test, which decides alone. It is stopped like any server.
  *
  *   master = redis_server_start(NULL);
  *   replica = redis_sentinel_replica(master);
@@ -16,19 +16,19 @@
  */
 #define REDIS_SENTINEL_MASTER "pipes"
 
-/* Starts it and waits until it knows the master's replicas. `password`: what it wants of who asks
-   it, or NULL. */
+/* Starts a sentinel and waits until it knows the master's replicas. `password`: its password, or
+   NULL. */
 struct redis_server *redis_sentinel_start(const struct redis_server *master, int replicas,
                                           const char *password);
 
-/* A replica of it, which has caught up. */
+/* A replica of the master, which has caught up. */
 struct redis_server *redis_sentinel_replica(const struct redis_server *master);
 
-/* Waits until all that the master has acknowledged is at its replicas. */
+/* Waits until the replicas have all acknowledged writes of the master. */
 void redis_sentinel_catch_up(const struct redis_server *master, int replicas);
 
-/* The master was killed: the sentinel, which until now was patient enough for a busy machine, takes
-   half a second of silence for its end. Waits until the replica is promoted. */
+/* After the master was killed: shortens the sentinel's timeout, which is long enough for a busy
+   machine, to half a second. Waits until the replica is promoted. */
 void redis_sentinel_fail_over(const struct redis_server *self, const struct redis_server *replica);
 
 #endif

@@ -16,11 +16,11 @@ struct redis_server {
   char directory[PATH_MAX];
   char socket[PATH_MAX + 16];
   char log[PATH_MAX + 16];
-  char config[PATH_MAX + 16]; /* empty for none */
+  char config[PATH_MAX + 16]; /* empty: none */
   const char *const *extra;
 };
 
-/* Whoever takes it before the server does costs a second try. */
+/* If another process takes the port first, the server is started again. */
 int redis_server_free_port(void) {
   struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t length = sizeof address;
@@ -43,7 +43,7 @@ const char *redis_server_login(void) {
   return has_user() ? REDIS_USER_LOGIN : "";
 }
 
-/* The directory of the certificate; NULL: without TLS. */
+/* The directory of the certificates; NULL: without TLS. */
 static const char *tls_directory(void) {
   const char *directory = getenv("TEST_REDIS_TLS");
   return directory != NULL && *directory != '\0' ? directory : NULL;
@@ -53,7 +53,7 @@ const char *redis_server_scheme(void) {
   return tls_directory() != NULL ? "rediss" : "redis";
 }
 
-/* A sentinel is none of the servers that an agent logs in to as this user. */
+/* Agents do not log in to a sentinel as this user. */
 static void add_user(const struct redis_server *self, const char **arguments, size_t count) {
   size_t rules = 0;
   if (!has_user() || self->config[0] != '\0')
@@ -72,8 +72,8 @@ const char *redis_server_authority(void) {
   return path;
 }
 
-/* Beside the plain port, or with TEST_REDIS_TLS in its place, towards replicas, sentinels and other
-   nodes, too. Returns the new count; the texts live until exec. */
+/* Adds the options of TLS, beside the plain port, or with TEST_REDIS_TLS instead of it, also for
+   replicas, sentinels and other nodes. Returns the new count; the texts live until exec. */
 static size_t add_tls(const struct redis_server *self, const char **arguments, size_t count) {
   static char port[16], certificate[PATH_MAX], key[PATH_MAX], authority[PATH_MAX];
   bool is_own = self->certificates != NULL;
@@ -93,8 +93,8 @@ static size_t add_tls(const struct redis_server *self, const char **arguments, s
   return count + added;
 }
 
-/* Large pages for large payloads, if the machine has them: to touch 200 MiB in small ones takes a
-   busy one half a minute. Debian's allocator listens to the first name, the servers' own to the
+/* Large pages for large payloads, if the machine has them: to touch 200 MiB in small pages takes a
+   busy machine half a minute. Debian's allocator reads the first name, Redis' own allocator the
    second. */
 static void use_large_pages(void) {
   setenv("MALLOC_CONF", "thp:always", 1);
@@ -141,7 +141,7 @@ static void exec_server(const struct redis_server *self) {
   dup2(log, STDOUT_FILENO);
   dup2(log, STDERR_FILENO);
   close_range(3, ~0U, 0);
-  setenv("LC_ALL", "C", 1); /* Redis 8 does not start in a locale that the machine lacks */
+  setenv("LC_ALL", "C", 1); /* Redis 8 does not start in a locale that is not installed */
   use_large_pages();
   execvp(*first, (char **)(uintptr_t)first);
   perror(*first);
@@ -154,8 +154,7 @@ static bool has_ended(struct redis_server *self) {
   return self->pid == 0;
 }
 
-/* True when it answers, or when it ended and never will. Being asked for a password is an answer.
- */
+/* True if the server answers, or has exited. A request for a password is an answer. */
 static bool answers_or_ended(void *context) {
   struct redis_server *self = context;
   if (has_ended(self))
@@ -182,7 +181,7 @@ static void print_log(const struct redis_server *self) {
     fclose(log);
 }
 
-/* Returns whether it came up; false when it ended by itself, as it does when the port is taken. */
+/* Returns whether it started; false if it exited, as it does if the port is in use. */
 static bool launch(struct redis_server *self) {
   pid_t parent = getpid();
   unlink(self->socket);
@@ -262,7 +261,7 @@ static bool launched(void *context) {
 }
 
 void redis_server_restart(struct redis_server *self) {
-  /* A stranger's outgoing connection may sit on the port for a moment. */
+  /* An outgoing connection of another program may use the port for a moment. */
   if (!wait_until(launched, self, WAIT_BOUND_MS)) {
     print_log(self);
     fail_msg("redis-server does not start again");
@@ -328,7 +327,7 @@ const char *redis_server_socket(const struct redis_server *self) {
   return self->socket;
 }
 
-/* --- its user -------------------------------------------------------------------------------- */
+/* --- its user --------------------------------------------------------------------------------- */
 
 #define LINE "ACL SETUSER " REDIS_USER " "
 

@@ -10,7 +10,7 @@
 enum { KEYS_MAX = 32, CONNECTIONS_MAX = 16, QUEUE_MAX = 16384, WATCHED_MAX = 8 };
 enum { ENDLESS_BYTES = 64 * 1024 };
 
-/* A string has one value, a list or a stream any number, the head first. */
+/* A string has one value; a list or a stream has any number, the head first. */
 struct key {
   char *name;
   char **values;
@@ -24,12 +24,12 @@ struct connection {
   struct event *readable;
   struct event *writable;
   redisReader *reader;
-  struct buffer out;   /* answers, sent together: a socket takes few small pieces */
+  struct buffer out;   /* replies, sent together, because a socket takes only a few small pieces */
   size_t sent;         /* of them */
-  const char *endless; /* what is sent after them, again and again; NULL: nothing */
+  const char *endless; /* sent after them again and again; NULL: nothing */
   bool is_held;
   bool is_muted;
-  redisReply *kept; /* the command that it is held at; NULL: there is none */
+  redisReply *kept; /* the command at which the connection is held; NULL: none */
   char role[32];
   bool in_transaction;
   bool aborted;
@@ -39,7 +39,7 @@ struct connection {
   unsigned versions[WATCHED_MAX];
   size_t watched_count;
   redisReply *blocked; /* a BLMOVE that waits */
-  bool is_stray;       /* and nobody reads its answer any more */
+  bool is_stray;       /* whose connection is lost */
   struct event *block_limit;
 };
 
@@ -59,9 +59,9 @@ struct redis_store {
   unsigned long long last_id;
 };
 
-/* --- text ------------------------------------------------------------------------------------ */
+/* --- text ------------------------------------------------------------------------------------- */
 
-/* A NUL follows, which does not count. */
+/* A NUL follows, which is not counted. */
 static void append(struct buffer *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -97,7 +97,7 @@ static bool begins(const redisReply *command, const char *beginning) {
   return same;
 }
 
-/* --- keys ------------------------------------------------------------------------------------ */
+/* --- keys ------------------------------------------------------------------------------------- */
 
 static struct key *find(struct redis_store *self, const char *name) {
   for (size_t i = 0; i < KEYS_MAX; i++) {
@@ -145,7 +145,7 @@ static void release_keys(struct key *keys) {
   }
 }
 
-/* A position as in LINDEX: from the end when it is negative. */
+/* A position as in LINDEX: negative ones count from the end. */
 static bool locate(const struct key *key, const char *text, size_t *at) {
   long position = strtol(text, NULL, 10);
   if (position < 0)
@@ -154,7 +154,7 @@ static bool locate(const struct key *key, const char *text, size_t *at) {
   return position >= 0 && *at < key->count;
 }
 
-/* --- commands: each appends its answer ------------------------------------------------------- */
+/* --- commands: each appends its reply --------------------------------------------------------- */
 
 static void answer_text(struct buffer *out, const char *value) {
   if (value == NULL)
@@ -210,7 +210,7 @@ static bool write_list(struct redis_store *self, struct key *key, const redisRep
     insert(key, key->count, word(command, command->elements - 1));
     append(out, "$5\r\n%03llu-1\r\n", ++self->last_id % 1000);
   } else if (is(command, "LTRIM")) {
-    assert_string_equal(word(command, 3), "-2"); /* the oldest goes */
+    assert_string_equal(word(command, 3), "-2"); /* removes the oldest */
     if (key->count > 0)
       erase(key, key->count - 1);
     append(out, "+OK\r\n");
@@ -272,9 +272,9 @@ static void write_down(struct connection *self, const redisReply *command) {
   append(&self->store->executed, "\n");
 }
 
-/* --- connections ----------------------------------------------------------------------------- */
+/* --- connections ------------------------------------------------------------------------------ */
 
-/* What goes at once; the rest when there is room. */
+/* Sends what the socket takes now, and the rest later. */
 static void send_answers(struct connection *self) {
   struct buffer *out = &self->out;
   if (self->is_muted)
@@ -300,7 +300,7 @@ static void unblock(struct connection *self) {
   (void)evtimer_del(self->block_limit);
 }
 
-/* True: it has moved one, or does not wait any longer. */
+/* Returns true if it has moved a value, or does not wait any longer. */
 static bool try_move(struct connection *self, const redisReply *command) {
   struct key *from = find(self->store, word(command, 1));
   if (from->count == 0)
@@ -338,7 +338,7 @@ static bool watched_changed(const struct connection *self) {
   return false;
 }
 
-/* Whether the fault concerns this command, which has arrived, or is executed in a transaction. */
+/* Whether the fault applies to this command, which has arrived or is executed in a transaction. */
 static bool is_concerned(struct redis_store *self, const redisReply *command, bool inside) {
   struct redis_store_fault *fault = &self->fault;
   if (fault->command == NULL || (fault->effect == REDIS_STORE_REFUSES_INSIDE) != inside ||
@@ -391,7 +391,7 @@ static void name_connection(struct connection *self, const redisReply *command) 
   snprintf(self->role, sizeof self->role, "%s", role != NULL ? role + 1 : name);
 }
 
-/* What Redis says to a command that begins or ends a transaction where it cannot; NULL: it can. */
+/* The error for a command that begins or ends a transaction at the wrong time; NULL: none. */
 static const char *misplaced(const struct connection *self, const redisReply *command) {
   if (self->in_transaction && is(command, "MULTI"))
     return "-ERR MULTI calls can not be nested\r\n";
@@ -402,7 +402,7 @@ static const char *misplaced(const struct connection *self, const redisReply *co
   return !self->in_transaction && is(command, "EXEC") ? "-ERR EXEC without MULTI\r\n" : NULL;
 }
 
-/* True: it concerns the connection, and no key. */
+/* Returns true if the command concerns the connection and no key. */
 static bool take_control(struct connection *self, const redisReply *command, struct buffer *out) {
   const char *error = misplaced(self, command);
   if (error != NULL) {
@@ -427,7 +427,7 @@ static bool take_control(struct connection *self, const redisReply *command, str
   return true;
 }
 
-/* Returns the command, or NULL when it is kept. */
+/* Returns the command, or NULL if it is kept. */
 static redisReply *take_data(struct connection *self, redisReply *command, struct buffer *out) {
   if (self->in_transaction) {
     assert_true(self->queued_count < QUEUE_MAX);
@@ -464,7 +464,7 @@ static void drop(struct redis_store *self, size_t number) {
   free(connection);
 }
 
-/* Who has gone is served first: it has waited longer. */
+/* A BLMOVE of a lost connection is served first, because it has waited longer. */
 static void serve_blocked(struct redis_store *self) {
   for (int stray = 1; stray >= 0; stray--)
     for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
@@ -487,17 +487,17 @@ static void on_writable(evutil_socket_t fd, short what, void *context) {
 static void refuse_command(struct connection *self, const redisReply *command) {
   self->aborted |= self->in_transaction;
   if (is(command, "CLIENT"))
-    name_connection(self, command); /* for who looks at what it executes */
+    name_connection(self, command); /* for redis_store_executed */
   append(&self->out, "-%s\r\n", self->store->fault.text);
 }
 
-/* Takes the command over. EXEC ends a transaction, whatever its reply is. */
+/* Takes ownership of the command. EXEC ends a transaction, whatever its reply is. */
 static void take(struct connection *self, redisReply *command) {
   struct redis_store *store = self->store;
   const struct redis_store_fault *fault = &store->fault;
   bool concerned = self->endless == NULL && is_concerned(store, command, false);
   if (concerned)
-    send_answers(self); /* to the commands before it */
+    send_answers(self); /* the replies to the commands before it */
   if (concerned && fault->effect == REDIS_STORE_HOLDS) {
     self->is_held = true;
     self->kept = command;
@@ -524,7 +524,7 @@ static bool is_held(const struct connection *self) {
   return self->is_held || (held != NULL && strcmp(held, self->role) == 0);
 }
 
-/* The next one that has arrived whole; NULL: there is none. */
+/* The next complete command; NULL: none. */
 static redisReply *next_command(struct connection *self) {
   void *command = self->kept;
   self->kept = NULL;
@@ -533,7 +533,7 @@ static redisReply *next_command(struct connection *self) {
   return command;
 }
 
-/* What has arrived, as far as it is not held. */
+/* Executes the commands that have arrived, unless they are held. */
 static void take_all(struct connection *self) {
   for (redisReply *command; !is_held(self) && (command = next_command(self)) != NULL;)
     take(self, command);
@@ -584,7 +584,7 @@ static void on_incoming(evutil_socket_t listener, short what, void *context) {
   event_add(connection->readable, NULL);
 }
 
-/* --- the store ------------------------------------------------------------------------------- */
+/* --- the store -------------------------------------------------------------------------------- */
 
 void redis_store_come_back(struct redis_store *self) {
   self->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -10,7 +10,7 @@
 #include "agent/kinds/kind.h"
 #include "wire/step.h"
 
-/* Both in the form in which they travel, where nothing of them is missing. */
+/* Compares both in their wire format, which is complete. */
 void assert_same_step(const struct step *step, const char *json) {
   struct step expected;
   struct error error;

@@ -3,7 +3,7 @@
 
 #include "wire/step.h"
 
-/* Fails when it is not the step that this JSON means, but for whether it is for a model. */
+/* Fails unless it is the step that this JSON means; ignores whether it is for a model. */
 void assert_same_step(const struct step *step, const char *json);
 
 #endif

@@ -7,7 +7,7 @@
 
 enum { ARGUMENTS_MAX = 16, POLL_MS = 150 };
 
-/* A result is the work of several processes, and the tests run side by side. */
+/* A result is the work of several processes, and tests run in parallel. */
 enum { BOUND_MS = 3 * WAIT_BOUND_MS };
 
 int sidecar_set_up(void **state) {
@@ -65,7 +65,7 @@ void sidecar_kill(struct sidecar *self) {
   self->agent = NULL;
 }
 
-/* --- names ----------------------------------------------------------------------------------- */
+/* --- names ------------------------------------------------------------------------------------ */
 
 const char *sidecar_path(const struct sidecar *self, const char *name) {
   return formatted("%s/%s", self->path, name);
@@ -115,7 +115,7 @@ void sidecar_wait_gone(struct sidecar *self, const char *name) {
   wait_for_path(self, name, false);
 }
 
-/* --- requests -------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 void sidecar_write(const struct sidecar *self, const char *name, const char *bytes, size_t length) {
   int fd = open(sidecar_path(self, name), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -141,7 +141,7 @@ void sidecar_delete(const struct sidecar *self, const char *id) {
   assert_int_equal(unlink(sidecar_path(self, sidecar_result_name(id))), 0);
 }
 
-/* --- results --------------------------------------------------------------------------------- */
+/* --- results ---------------------------------------------------------------------------------- */
 
 static char *read_whole(const char *path) {
   FILE *file = fopen(path, "re");
@@ -157,7 +157,7 @@ static char *read_whole(const char *path) {
   return strdup("");
 }
 
-/* Whether the result is there, read into `result`. It appears whole: one line of JSON. */
+/* Whether the result exists; reads it into `result`. It appears complete: one line of JSON. */
 static bool read_result(struct sidecar *self, const char *path) {
   char *text = read_whole(path);
   if (text == NULL)
@@ -220,7 +220,7 @@ const cJSON *sidecar_dispatch(struct sidecar *self, const char *id, const char *
       sidecar_delete(self, id);
       return self->result;
     }
-    (void)usleep(POLL_MS * 1000); /* it is what the runner does */
+    (void)usleep(POLL_MS * 1000); /* like the runner */
   }
   return NULL;
 }

@@ -222,7 +222,7 @@ void step_owner_make(struct step_owner *self, const char *json) {
   engine_submit(&self->frontend, &request);
   assert_non_null(self->execution);
   assert_ptr_equal(execution_user_data(self->execution), self);
-  assert_null(request.step.target); /* the step was taken over */
+  assert_null(request.step.target); /* the request owns the step */
   assert_int_equal(self->done, 0);
 }
 

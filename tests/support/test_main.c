@@ -10,7 +10,7 @@ static size_t test_count;
 static CMFixtureFunction group_set_up, group_tear_down;
 static int shard_count = 1;
 
-/* Called before main, in the order in which the tests stand in their file. */
+/* Called before main, in the order of the tests in their file. */
 void test_register(const struct test *test) {
   if (test_count == TESTS_MAX)
     abort();
@@ -31,8 +31,8 @@ void test_overlap(int processes) {
   shard_count = processes;
 }
 
-/* Runs every `step`th test from `first` on. What a step leaves behind becomes a child of this
-   process (see proc_find). */
+/* Runs each `step`th test from `first` on. Orphans of the steps become children of this process
+   (see proc_find). */
 static int run(size_t first, size_t step) {
   (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
   struct CMUnitTest chosen[TESTS_MAX];
@@ -44,7 +44,7 @@ static int run(size_t first, size_t step) {
                                               group_set_up, group_tear_down);
 }
 
-/* What it writes is collected, so that one process' report does not get into another's. */
+/* Collects the output, so that the reports of parallel processes do not mix. */
 static pid_t start_shard(int number, int output) {
   pid_t pid = fork();
   if (pid != 0)

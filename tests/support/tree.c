@@ -20,7 +20,7 @@ int tree_set_up(void **state) {
   return 0;
 }
 
-/* By descriptors: a path may be longer than any call takes. */
+/* Uses descriptors, because a path may be longer than a system call accepts. */
 static void remove_all_in(int fd) {
   DIR *directory = fdopendir(fd);
   assert_non_null(directory);

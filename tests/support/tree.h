@@ -19,8 +19,8 @@ int tree_set_up(void **state);
 int tree_tear_down(void **state);
 #define TREE_TEST(NAME) TEST_WITH(struct tree *tree, NAME, tree_set_up, tree_tear_down)
 
-/* Names are relative to the tree. Of one of them the full path, valid until eight more were asked
-   for. */
+/* Names are relative to the tree. Returns the full path of one, valid until eight more were
+   requested. */
 const char *tree_path(const struct tree *self, const char *name);
 
 void tree_write(const struct tree *self, const char *name, const char *content, mode_t mode);
@@ -28,16 +28,16 @@ void tree_make_directory(const struct tree *self, const char *name, mode_t mode)
 void tree_expect(const struct tree *self, const char *name, const char *content, mode_t mode);
 int tree_open(const struct tree *self, const char *name); /* a directory */
 
-/* Makes what these words name, one space between them: "a/" is a directory, "a/b" an empty file,
-   "b=text" one with this content, "l>a/b" a link, "p|" a FIFO. Modes are what is usual. */
+/* Makes the files of these words, separated by one space: "a/" is a directory, "a/b" an empty file,
+   "b=text" a file with this content, "l>a/b" a link, "p|" a FIFO. Modes are the usual ones. */
 void tree_make(const struct tree *self, const char *words);
 
-/* So many directories of this name, each in the one before. */
+/* Makes this many directories of this name, each in the one before. */
 void tree_make_chain(const struct tree *self, const char *name, int levels);
 
 bool tree_has(const struct tree *self, const char *name);
 
-/* Entries of one directory, hidden ones too. */
+/* The number of entries of one directory, including hidden ones. */
 int tree_count(const struct tree *self, const char *name);
 
 #endif

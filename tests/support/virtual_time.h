@@ -13,23 +13,24 @@
 #include "tests/support/loop.h"
 
 /*
- * Virtual time, for a test in whose event loop everything happens: the loop's time advances only
- * when nothing else is to be done, and then at once to the next timer. A minute takes no time, and
- * is a minute to the millisecond, however busy the machine is. What is sent must arrive at once, as
- * through a local socket. A test without a loop sets virtual_time_ms itself.
+ * Virtual time for a test whose work all happens in its event loop: time advances only when nothing
+ * else is left to do, and then at once to the next timer. A minute takes no real time and is exact
+ * to the millisecond, however busy the machine is. Data must arrive at once, as through a local
+ * socket. A test without a loop sets virtual_time_ms itself.
  *
- * Virtual: the timers of libevent, and base/clock. Real: wait.h, whose bounds are for a test that
- * hangs.
+ * The timers of libevent and base/clock are virtual. wait.h uses real time, because it detects
+ * tests that hang.
  *
  * These functions replace the C library's and base/clock's: include this once in a test program.
  */
 static int64_t virtual_time_ms = 1000000;
 
-/* While a process of its own is to do something in a virtual time that is short: how many real
-   milliseconds a virtual one takes at least. */
+/* While another process works in a short virtual time: the minimum of real milliseconds per virtual
+   one. */
 static int virtual_time_pace_ms = 0;
 
-/* What the time of day is ahead of virtual_time_ms; a test that sets the clock changes it. */
+/* The difference between the time of day and virtual_time_ms; a test that sets the clock changes
+   it. */
 static int64_t virtual_unix_offset_ms = INT64_C(1746439200000);
 
 int64_t clock_monotonic_ms(void) {
@@ -40,7 +41,7 @@ int64_t clock_unix_ms(void) {
   return virtual_time_ms + virtual_unix_offset_ms;
 }
 
-/* libevent, and nobody else, reads the coarse clock. */
+/* Only libevent reads the coarse clock. */
 int clock_gettime(clockid_t clock, struct timespec *out) {
   if (clock != CLOCK_MONOTONIC_COARSE)
     return (int)syscall(SYS_clock_gettime, clock, out);
@@ -58,7 +59,7 @@ int epoll_wait(int fd, struct epoll_event *events, int most, int timeout_ms) {
   }
   int count = (int)syscall(SYS_epoll_pwait, fd, events, most, may_pass ? 0 : timeout_ms, NULL, 0);
   if (count == 0 && may_pass) {
-    (void)sched_yield(); /* the kernel may deliver through the loopback device by a thread */
+    (void)sched_yield(); /* the kernel may deliver loopback data in a thread */
     count = (int)syscall(SYS_epoll_pwait, fd, events, most, 0, NULL, 0);
   }
   if (count == 0 && may_pass)
@@ -66,12 +67,12 @@ int epoll_wait(int fd, struct epoll_event *events, int most, int timeout_ms) {
   return count;
 }
 
-/* In place of loop.c's: each tick is a sched_yield, which on a busy machine lets all others go
+/* Replaces that of loop.c: each tick is a sched_yield, which on a busy machine lets all others run
    first. */
 int loop_tick_ms = 100;
 
-/* Runs the loop while so much time passes, without looking in between as loop_until does: time goes
-   on from one timer to the next. */
+/* Runs the loop for this much time, without checks in between as in loop_until: time advances from
+   one timer to the next. */
 static inline void virtual_time_pass(struct loop *loop, int64_t milliseconds) {
   int64_t end_ms = virtual_time_ms + milliseconds;
   for (int64_t left_ms; (left_ms = end_ms - virtual_time_ms) > 0;) {

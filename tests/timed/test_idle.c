@@ -142,7 +142,7 @@ static void expect_left_in_time(struct agents *agents, int which, int expected) 
     job_fail(job, "exit code %d, not %d", code, expected);
   int64_t idle = agents->left_at[which] - agents->idle_since[which];
   if (idle < CYCLE_MS - EARLY_MS)
-    job_fail(job, "it left after %lld ms", (long long)idle);
+    job_fail(job, "it exited after %lld ms", (long long)idle);
 }
 
 TEST(an_idle_agent_exits_at_its_limit) {
