@@ -54,7 +54,6 @@ MCP_TEST(the_server_speaks_each_version) {
 }
 
 MCP_TEST(the_server_speaks_the_modern_version) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_send(client,
                   "{'jsonrpc':'2.0','id':'d','method':'server/discover','params':{" META "}}");
   const char *line = mcp_client_expect_part(
@@ -75,7 +74,6 @@ MCP_TEST(the_server_speaks_the_modern_version) {
 
 /* Bridges let several clients share one process. */
 MCP_TEST(clients_of_different_versions_can_share_a_process) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_send(client,
                   "{'jsonrpc':'2.0','id':1,'method':'server/discover','params':{" META "}}");
   mcp_client_expect_part(client, "supportedVersions");
@@ -92,7 +90,6 @@ MCP_TEST(clients_of_different_versions_can_share_a_process) {
 
 /* The client then gets the newest of the older versions. */
 MCP_TEST(a_client_may_skip_initialize) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_send(client, "{'jsonrpc':'2.0','id':1,'method':'tools/list'}");
   const char *line = mcp_client_expect_part(client, "'title'");
   assert_null(strstr(line, "resultType"));
@@ -102,7 +99,6 @@ MCP_TEST(a_client_may_skip_initialize) {
 
 MCP_TEST(an_unknown_version_gets_the_newest_one) {
   static const char *const asked[] = {"2024-10-07", "2026-07-28", "latest"};
-  mcp_client_start(client, NULL, NULL);
   for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
     mcp_client_send(client, formatted("{'jsonrpc':'2.0','id':1,'method':'initialize','params':{"
                                       "'protocolVersion':'%s','capabilities':{},'clientInfo':{"
@@ -152,7 +148,6 @@ MCP_TEST(an_unknown_version_in_the_flag_is_wrong_usage) {
 }
 
 MCP_TEST(lists_that_the_server_lacks_are_empty) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-11-25");
   mcp_client_send(client, "{'jsonrpc':'2.0','id':1,'method':'prompts/list','params':{}}");
   mcp_client_expect(client, "{'jsonrpc':'2.0','id':1,'result':{'prompts':[]}}");
@@ -212,7 +207,6 @@ MCP_TEST(each_request_has_its_promised_answer) {
       {"tools/list", "{" META_OF("2026-07-28") ",'io.modelcontextprotocol/logLevel':'warning'}}",
        TOOLS},
   };
-  mcp_client_start(client, NULL, NULL);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     mcp_client_send(client, formatted("{'jsonrpc':'2.0','id':1,'method':'%s','params':%s}",
                                       rows[i].method, rows[i].params));
@@ -225,7 +219,6 @@ MCP_TEST(unknown_methods_are_named) {
       {"completion/complete", "resources/read", "prompts/get", "tasks/list", "Ping", ""},
       {"initialize", "prompts/list", "resources/list", "logging/setLevel", "completion/complete",
        "subscriptions/listen"}};
-  mcp_client_start(client, NULL, NULL);
   for (size_t i = 0; i < 12; i++) {
     const char *method = unknown[i / 6][i % 6];
     mcp_client_send(client, formatted("{'jsonrpc':'2.0','id':1,'method':'%s','params':{%s}}",
@@ -242,7 +235,6 @@ MCP_TEST(lines_may_have_white_space_and_any_ending) {
       "\xEF\xBB\xBF{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\r\n"
       "\n \r\n"
       "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}\n{\"jsonrpc\":\"2.0\",\"id\":3,\"met";
-  mcp_client_start(client, NULL, NULL);
   mcp_client_send_bytes(client, text, sizeof text - 1);
   expect_ping(client, 1);
   expect_ping(client, 2);
@@ -279,7 +271,6 @@ static void expect_named_in_what_cannot_be_parsed(struct mcp_client *client) {
 }
 
 MCP_TEST(invalid_json_is_answered_and_the_next_line_served) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_send(client, "hello");
   mcp_client_expect_part(client,
                          "{'jsonrpc':'2.0','error':{'code':-32700,'message':'Parse error: ");
@@ -297,7 +288,6 @@ MCP_TEST(a_line_that_is_too_long_is_answered_and_the_next_line_served) {
   char *piece = malloc(PIECE);
   assert_non_null(piece);
   memset(piece, 'x', PIECE);
-  mcp_client_start(client, NULL, NULL);
   mcp_client_end_transcript(client);
   mcp_client_send_bytes(client, "{\"method\":\"", 11);
   for (int i = 0; i < PIECES; i++)
@@ -314,7 +304,6 @@ MCP_TEST(ids_are_returned_byte_for_byte) {
   static const char *const ids[] = {
       "0",          "-1", "9007199254740993", "1e-1000",    "'1'",
       "'\\u00e9/'", "''", "'a\\u0000b'",      "'\xC3\xA9'", "123456789012345678901"};
-  mcp_client_start(client, NULL, NULL);
   for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
     mcp_client_send(client, formatted("{'jsonrpc':'2.0','method':'ping','id':%s}", ids[i]));
     if (strchr(ids[i], 'e') == NULL || ids[i][0] == '\'')
@@ -329,7 +318,6 @@ MCP_TEST(ids_are_returned_byte_for_byte) {
 
 MCP_TEST(invalid_ids_are_rejected_without_an_id) {
   static const char *const ids[] = {"null", "1.5", "true", "[1]", "{}"};
-  mcp_client_start(client, NULL, NULL);
   for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
     mcp_client_send(client, formatted("{'jsonrpc':'2.0','method':'ping','id':%s}", ids[i]));
     mcp_client_expect(client, "{'jsonrpc':'2.0','error':{'code':-32600,'message':'Invalid Request: "
@@ -341,7 +329,6 @@ MCP_TEST(a_notification_is_not_answered_and_calls_no_tool) {
   static const char *const methods[] = {"ping",   "initialize",      "tools/list",
                                         "no/one", "server/discover", "notifications/progress",
                                         "",       "notifications/x"};
-  mcp_client_start(client, NULL, NULL);
   for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
     mcp_client_send(client, formatted("{'jsonrpc':'2.0','method':'%s'}", methods[i]));
   mcp_client_send(client, "{'jsonrpc':'2.0','method':'tools/call','params':{'name':"
@@ -356,7 +343,6 @@ MCP_TEST(a_notification_is_not_answered_and_calls_no_tool) {
 /* --- batches ---------------------------------------------------------------------------------- */
 
 MCP_TEST(a_batch_gets_one_answer) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-03-26");
   mcp_client_send(client,
                   "[{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':"
@@ -381,7 +367,6 @@ MCP_TEST(a_batch_gets_one_answer) {
 }
 
 MCP_TEST(a_batch_without_requests_is_not_answered) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-03-26");
   mcp_client_send(client, "[{'jsonrpc':'2.0','method':'notifications/initialized'}]");
   mcp_client_send(client, "[{'jsonrpc':'2.0','id':1,'method':'tools/call','params':{'name':"
@@ -395,7 +380,6 @@ MCP_TEST(a_batch_without_requests_is_not_answered) {
 
 MCP_TEST(other_versions_reject_batches) {
   static const char batch[] = "[{'jsonrpc':'2.0','id':1,'method':'ping'}]";
-  mcp_client_start(client, NULL, NULL);
   mcp_client_send(client, batch);
   mcp_client_expect_part(client, "{'jsonrpc':'2.0','error':{'code':-32600,");
   char many[2 * 101 + 2] = ""; /* one more than the maximum */
@@ -417,7 +401,6 @@ MCP_TEST(other_versions_reject_batches) {
 /* --- calls ------------------------------------------------------------------------------------ */
 
 MCP_TEST(all_tools_can_be_called) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_call_tool(client, 1, "write_file", "'path':'f','content':'one\\ntwo\\n'");
   mcp_client_expect_called(client, 1, "Successfully wrote 8 bytes to f", false);
   mcp_client_call_tool(client, 2, "read_file", "'path':'f'");
@@ -477,7 +460,6 @@ MCP_TEST(read_file_returns_an_image) {
               {"GIF87a", 6, "image/gif"},
               {"GIF89a", 6, "image/gif"},
               {"RIFF\1\2\3\4WEBP", 12, "image/webp"}};
-  mcp_client_start(client, NULL, NULL);
   int id = 0;
   for (int version = 0; version < VERSIONS; version++) {
     mcp_client_initialize(client, versions[version]);
@@ -492,7 +474,6 @@ MCP_TEST(read_file_returns_an_image) {
 
 MCP_TEST(an_image_may_have_five_mebibytes) {
   enum { MOST = 5242880 };
-  mcp_client_start(client, NULL, NULL);
   char *data = put_image(client, "large", "\xFF\xD8\xFF", 3, MOST - 3);
   mcp_client_call_tool(client, 1, "read_file", "'path':'large','offset':5,'limit':2");
   expect_image(client, 1, "image/jpeg", data);
@@ -503,7 +484,6 @@ MCP_TEST(an_image_may_have_five_mebibytes) {
 }
 
 MCP_TEST(read_file_does_not_return_other_binary_files) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_call_tool(client, 1, "write_file",
                        "'path':'f','content':'GIF89a is a format\\nimage/png\\n'");
   mcp_client_expect_called(client, 1, "Successfully wrote 29 bytes to f", false);
@@ -526,7 +506,6 @@ MCP_TEST(read_file_does_not_return_other_binary_files) {
 
 /* The smallest GIF is ASCII. */
 MCP_TEST(read_file_recognizes_a_gif_of_ascii_bytes) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_call_tool(
       client, 1, "write_file",
       "'path':'f','content':'GIF89a\\u0001\\u0000\\u0001\\u0000\\u0000\\u0000\\u0000;'");
@@ -537,7 +516,6 @@ MCP_TEST(read_file_recognizes_a_gif_of_ascii_bytes) {
 
 /* The child expands the tilde, not the event loop. */
 MCP_TEST(a_working_directory_may_start_with_a_tilde) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_call(client, 1, "mkdir home home/x; pwd", false);
   cJSON *answer = mcp_client_answer(client, 1);
   const char *directory =
@@ -561,7 +539,6 @@ MCP_TEST(a_working_directory_may_start_with_a_tilde) {
 }
 
 MCP_TEST(read_file_reads_a_file_of_any_size_in_pages) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_call(client, 1, "seq 1000000 1199999 >f", false);
   mcp_client_expect_called(client, 1, "(no output)", false);
   mcp_client_call_tool(client, 2, "read_file", "'path':'f','offset':150001,'limit':2");
@@ -584,7 +561,6 @@ MCP_TEST(read_file_reads_a_file_of_any_size_in_pages) {
 
 /* In each version: a model sees results, but no protocol errors. */
 MCP_TEST(invalid_arguments_are_a_tool_error) {
-  mcp_client_start(client, NULL, NULL);
   for (int i = 0; i < VERSIONS; i++) {
     mcp_client_initialize(client, versions[i]);
     mcp_client_call_tool(client, 10 * i + 1, "execute_command", "'command':'true','timeout':'3s'");
@@ -615,7 +591,6 @@ MCP_TEST(the_result_reports_how_a_command_ended) {
       {"'command':'cat','stdin':'in\\n'", "in", false},
       {"'command':'echo $A','env':['A=1']", "1", false},
   };
-  mcp_client_start(client, NULL, NULL);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     mcp_client_call_tool(client, (int)i, "execute_command", rows[i].arguments);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -627,7 +602,6 @@ MCP_TEST(the_result_reports_how_a_command_ended) {
 /* A command that read the server's standard input would take requests; one that wrote to its
    standard output would break answers. */
 MCP_TEST(a_command_does_not_share_the_streams_of_the_server) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_call(client, 1, "cat; echo {}; ls -l /proc/self/fd | wc -l", false);
   for (int i = 2; i < 20; i++)
     ping(client, i);
@@ -638,7 +612,6 @@ MCP_TEST(a_command_does_not_share_the_streams_of_the_server) {
 }
 
 MCP_TEST(other_requests_are_answered_while_calls_run) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-11-25");
   mcp_client_call(client, 1, "touch up; until [ -e go ]; do sleep 0.1; done", false);
   mcp_client_await_file(client, "up");
@@ -653,7 +626,6 @@ MCP_TEST(other_requests_are_answered_while_calls_run) {
 
 MCP_TEST(sixteen_calls_run_at_once_and_others_wait_in_order) {
   enum { RUN = 16, MORE = 4 };
-  mcp_client_start(client, NULL, NULL);
   for (int i = 1; i <= RUN + MORE; i++)
     mcp_client_call(client, i, formatted("touch up.%d; " GATE("go.%d"), i, i, i), true);
   for (int i = 1; i <= RUN; i++)
@@ -679,7 +651,6 @@ MCP_TEST(sixteen_calls_run_at_once_and_others_wait_in_order) {
 }
 
 MCP_TEST(a_result_stays_below_a_mebibyte_in_any_escaping) {
-  mcp_client_start(client, NULL, NULL);
   char text[512];
   (void)snprintf(text, sizeof text,
                  "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":"
@@ -696,7 +667,6 @@ MCP_TEST(a_result_stays_below_a_mebibyte_in_any_escaping) {
 #define TRACE "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 MCP_TEST(a_command_gets_the_trace_of_its_call) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, versions[0]);
   mcp_client_send(client, "{'jsonrpc':'2.0','id':7,'method':'tools/call','params':{"
                           "'name':'execute_command','arguments':{'command':'echo $TRACEPARENT'},"
@@ -743,7 +713,6 @@ MCP_TEST(a_flag_requests_structured_results) {
 /* --- cancel ----------------------------------------------------------------------------------- */
 
 MCP_TEST(a_cancelled_call_ends_without_an_answer) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_call(client, 1, "touch up; sleep 600.081 & sleep 600.082", true);
   mcp_client_await_file(client, "up");
   assert_true(proc_wait_for("sleep 600.082", WAIT_BOUND_MS) > 0);
@@ -770,7 +739,6 @@ MCP_TEST(a_cancel_of_an_unknown_call_is_ignored) {
                                        "{}",
                                        "[1]",
                                        "null"};
-  mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-11-25");
   mcp_client_call(client, 1, "true", false);
   mcp_client_expect_called(client, 1, "(no output)", false);
@@ -800,7 +768,6 @@ static double progress_of(const char *line, const char *token) {
 }
 
 MCP_TEST(progress_rises_and_shows_the_last_line_until_the_answer) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-06-18");
   mcp_client_call(
       client, 1,
@@ -819,7 +786,6 @@ MCP_TEST(progress_rises_and_shows_the_last_line_until_the_answer) {
 }
 
 MCP_TEST(a_progress_message_has_at_most_200_characters) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-06-18");
   mcp_client_call(client, 1,
                   "for i in $(seq 300); do printf \\\\\\\\303\\\\\\\\251; done; " GATE("go.1"),
@@ -833,7 +799,6 @@ MCP_TEST(a_progress_message_has_at_most_200_characters) {
 
 /* Some clients take the next line as the answer; an unexpected line would break them. */
 MCP_TEST(a_call_without_a_token_gets_no_progress) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2025-11-25");
   mcp_client_call(client, 1, "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.1; done", false);
   mcp_client_call(client, 2, "sleep 2", true);
@@ -845,7 +810,6 @@ MCP_TEST(a_call_without_a_token_gets_no_progress) {
 }
 
 MCP_TEST(the_oldest_version_gets_progress_without_messages) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_initialize(client, "2024-11-05");
   mcp_client_call(client, 1, "echo one; " GATE("go"), true);
   const char *line = mcp_client_expect_part(client, "notifications/progress");
@@ -900,7 +864,6 @@ static void fill_until_stalled(struct mcp_client *client, const char *line) {
 /* The server stops reading at 16 MiB of answers. */
 MCP_TEST(the_server_stops_reading_while_answers_are_not_read) {
   enum { HWM_MAX_KIB = 64 * 1024 };
-  mcp_client_start(client, NULL, NULL);
   mcp_client_sync(client);
   fill_until_stalled(client, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/list\"}\n");
   long peak = proc_status_kib(client->host->pid, "VmHWM");
@@ -914,7 +877,6 @@ MCP_TEST(the_server_stops_reading_while_answers_are_not_read) {
    answered. */
 MCP_TEST(the_server_refuses_calls_above_a_bound) {
   enum { RUN = 16, CALLS = 70 };
-  mcp_client_start(client, NULL, NULL);
   for (int i = 1; i <= RUN; i++)
     mcp_client_call(client, i, formatted("touch up.%d; " GATE("go"), i), false);
   for (int i = 1; i <= RUN; i++)
@@ -956,7 +918,6 @@ static double next_progress(struct mcp_client *client) {
 
 /* Late progress is of no use; results are never dropped. */
 MCP_TEST(progress_is_dropped_while_answers_are_not_read) {
-  mcp_client_start(client, NULL, NULL);
   for (int i = 1; i <= 40; i++)
     mcp_client_send(client, formatted("{'jsonrpc':'2.0','id':%d,'method':'tools/list'}", i));
   mcp_client_call(client, 50, "until [ -e go ]; do echo more; sleep 0.1; done", true);
@@ -973,7 +934,6 @@ MCP_TEST(progress_is_dropped_while_answers_are_not_read) {
 /* --- the end ---------------------------------------------------------------------------------- */
 
 MCP_TEST(the_server_exits_silently_if_it_gets_no_input) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_end_input(client);
   assert_int_equal(mcp_client_exit(client), 0);
   assert_int_equal(client->line_count, 0);
@@ -981,7 +941,6 @@ MCP_TEST(the_server_exits_silently_if_it_gets_no_input) {
 }
 
 MCP_TEST(requests_before_the_end_of_the_input_are_answered) {
-  mcp_client_start(client, NULL, NULL);
   for (int i = 0; i < 40; i++)
     mcp_client_call(client, i, formatted("echo %d", i), false);
   mcp_client_send(client, "{'jsonrpc':'2.0','id':50,'method':'tools/list'}");
@@ -1001,7 +960,6 @@ static bool has_exited(void *context) {
 
 /* A reader that comes even later misses output. */
 MCP_TEST(output_that_is_not_read_in_time_is_an_error) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_end_transcript(client);
   for (int i = 0; i < 4; i++)
     mcp_client_call(client, i, "seq 10000", false);
@@ -1014,7 +972,6 @@ MCP_TEST(output_that_is_not_read_in_time_is_an_error) {
 
 /* Also background processes and processes that ignore SIGTERM. */
 MCP_TEST(no_process_outlives_the_input) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_call(client, 1, "setsid sleep 600.083 >/dev/null 2>&1 & echo up", false);
   mcp_client_expect_called(client, 1, "up", false);
   mcp_client_call(client, 2, "trap : TERM; touch up; sleep 600.084; sleep 600.085", false);
@@ -1030,7 +987,6 @@ MCP_TEST(no_process_outlives_the_input) {
 }
 
 MCP_TEST(no_process_outlives_the_reader) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_call(client, 1, "touch up; sleep 600.086", false);
   mcp_client_await_file(client, "up");
   close(client->host->out);

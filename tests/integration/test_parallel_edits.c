@@ -64,7 +64,6 @@ MCP_TEST(edits_under_different_names_of_a_file_are_all_applied) {
   assert_int_equal(symlink(".", directory_path(&client->directory, "here")), 0);
   const char *const paths[] = {"file", "link", "here/file", "here/here/link",
                                directory_path(&client->directory, "file")};
-  mcp_client_start(client, NULL, NULL);
   edit_lines(client, 'a', paths, sizeof paths / sizeof *paths);
   assert_int_equal(count_lines(&client->directory, "file", "done"), LINES);
 }
@@ -76,7 +75,6 @@ MCP_TEST(agents_that_edit_one_file_lose_no_edit) {
                                          .directory = client->directory.path};
   struct stdio_host *hosts[] = {stdio_host_start(&setup), stdio_host_start(&setup)};
   write_lines(&client->directory, "file", "abc");
-  mcp_client_start(client, NULL, NULL);
   for (int i = 0; i < LINES; i++)
     for (int host = 0; host < 2; host++)
       stdio_host_send(hosts[host], formatted("{'id':%d,'method':'edit_file','params':{%s}}\n", i,
@@ -96,7 +94,6 @@ MCP_TEST(agents_that_edit_one_file_lose_no_edit) {
 /* Each call needs the content that the call before has written. */
 MCP_TEST(calls_that_change_the_same_file_run_in_order) {
   int id = 0;
-  mcp_client_start(client, NULL, NULL);
   for (int round = 0; round < ROUNDS; round++) {
     char name[32];
     (void)snprintf(name, sizeof name, "file-%d", round);
@@ -113,7 +110,6 @@ MCP_TEST(calls_that_change_the_same_file_run_in_order) {
 }
 
 MCP_TEST(a_cancelled_call_lets_the_next_one_of_its_file_run) {
-  mcp_client_start(client, NULL, NULL);
   for (int id = 1; id <= 8; id++)
     mcp_client_call_tool(client, id, "write_file",
                          formatted("'path':'file','content':'%d%07000d'", id, 0));
@@ -130,7 +126,6 @@ MCP_TEST(a_lock_of_another_program_does_not_block_an_edit) {
   write_lines(&client->directory, "file", "a");
   int fd = open(directory_path(&client->directory, "file"), O_RDONLY | O_CLOEXEC);
   assert_int_equal(flock(fd, LOCK_EX), 0);
-  mcp_client_start(client, NULL, NULL);
   mcp_client_call_tool(client, 1, "edit_file", edit_of("file", 'a', 0));
   expect_success(client, 1);
   close(fd);

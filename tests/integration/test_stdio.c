@@ -55,10 +55,19 @@ static void end_input(struct stdio_host *host) {
   stdio_host_expect_exit(host, 0);
 }
 
+/* A process without other flags, which must exit with 0 after the test. */
+#define HOST_TEST(NAME)                                                                            \
+  static void NAME##_by(struct stdio_trial *trial, struct stdio_host *host);                       \
+  TRIAL_TEST(NAME) {                                                                               \
+    struct stdio_host *host = start(trial, NULL, NULL);                                            \
+    NAME##_by(trial, host);                                                                        \
+    end_input(host);                                                                               \
+  }                                                                                                \
+  static void NAME##_by(__attribute__((unused)) struct stdio_trial *trial, struct stdio_host *host)
+
 /* --- plain lines ------------------------------------------------------------------------------ */
 
-TRIAL_TEST(a_command_is_answered_in_one_line) {
-  struct stdio_host *host = start(trial, NULL, NULL);
+HOST_TEST(a_command_is_answered_in_one_line) {
   stdio_host_send(host, "{'id': 'req-1', 'method': 'execute', 'params': {'command': 'echo hi'}}\n");
   expect_output(host, "'req-1'", "hi\\n");
   send_command(host, "'req-2'", "printf a; printf b >&2; exit 3");
@@ -67,14 +76,12 @@ TRIAL_TEST(a_command_is_answered_in_one_line) {
   send_command(host, "'req-3'", "kill -ABRT $$");
   stdio_host_expect(host, "{'id':'req-3','result':{'exitCode':134,'stdout':'','stderr':'',"
                           "'timedOut':false,'durationSeconds':S}}");
-  end_input(host);
 }
 
-TRIAL_TEST(an_id_is_echoed_byte_for_byte) {
+HOST_TEST(an_id_is_echoed_byte_for_byte) {
   static const char *const ids[] = {
       "'req-1'",   "''",   "0",          "-1",        "1.50", "1e3", "18446744073709551615",
       "'\\u00e9'", "null", "'a\\/\\'b'", "'\xC3\xA9'"};
-  struct stdio_host *host = start(trial, NULL, NULL);
   for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
     stdio_host_send(host, formatted("{'method':'ping', 'id' : %s }\n", ids[i]));
     stdio_host_expect(host, formatted("{'id':%s,'result':{}}", ids[i]));
@@ -87,23 +94,19 @@ TRIAL_TEST(an_id_is_echoed_byte_for_byte) {
   }
   stdio_host_send(host, "{'method':'ping'}\n");
   stdio_host_expect(host, "{'id':null,'result':{}}");
-  end_input(host);
 }
 
 /* Answers cannot hold an image. */
-TRIAL_TEST(read_file_names_the_type_of_an_image) {
-  struct stdio_host *host = start(trial, NULL, NULL);
+HOST_TEST(read_file_names_the_type_of_an_image) {
   FILE *file = fopen(directory_path(&trial->directory, "f"), "w");
   assert_non_null(file);
   assert_true(fputs("\x89PNG\r\n\x1A\n\xFF", file) >= 0);
   assert_int_equal(fclose(file), 0);
   stdio_host_send(host, "{'id':1,'method':'read_file','params':{'path':'f'}}\n");
   stdio_host_expect(host, "{'id':1,'result':{'output':'(image/png, 9 bytes: not shown as text)'}}");
-  end_input(host);
 }
 
-TRIAL_TEST(tools_are_called_as_methods_or_as_parameters) {
-  struct stdio_host *host = start(trial, NULL, NULL);
+HOST_TEST(tools_are_called_as_methods_or_as_parameters) {
   stdio_host_send(
       host, "{'id':1,'method':'write_file','params':{'path':'f','content':'a\\u0000b\\n'}}\n");
   stdio_host_expect(host, "{'id':1,'result':{'output':'Successfully wrote 4 bytes to f'}}");
@@ -125,7 +128,6 @@ TRIAL_TEST(tools_are_called_as_methods_or_as_parameters) {
   expect_output(host, "9", "");
   stdio_host_send(host, "{'id':6,'method':'list_directory','params':{'path':'.'}}\n");
   stdio_host_expect(host, "{'id':6,'result':{'output':'file          5  f\\n'}}");
-  end_input(host);
 }
 
 TRIAL_TEST(a_frontend_of_one_tool_serves_no_other) {
@@ -139,7 +141,7 @@ TRIAL_TEST(a_frontend_of_one_tool_serves_no_other) {
   end_input(host);
 }
 
-TRIAL_TEST(a_request_that_cannot_run_is_an_error) {
+HOST_TEST(a_request_that_cannot_run_is_an_error) {
   static const struct {
     const char *request;
     const char *message;
@@ -165,14 +167,12 @@ TRIAL_TEST(a_request_that_cannot_run_is_an_error) {
                "cannot run `x`: No such file or directory"},
               {"'method':'execute','params':{'command':'x','workdir':'none'}",
                "workdir: no such directory: none"}};
-  struct stdio_host *host = start(trial, NULL, NULL);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     stdio_host_send(host, formatted("{'id':1,%s}\n", rows[i].request));
     expect_error(host, "1", rows[i].message);
   }
   stdio_host_send(host, "{'id':[1],'method':'ping'}\n");
   expect_error(host, "null", "id: expected a string, a number or null, got an array");
-  end_input(host);
 }
 
 TRIAL_TEST(a_command_ends_at_its_timeout) {
@@ -185,20 +185,18 @@ TRIAL_TEST(a_command_ends_at_its_timeout) {
   end_input(host);
 }
 
-TRIAL_TEST(a_client_of_mcp_is_told_about_the_flag) {
-  struct stdio_host *host = start(trial, NULL, NULL);
+HOST_TEST(a_client_of_mcp_is_told_about_the_flag) {
   stdio_host_send(host, "{'jsonrpc':'2.0','id':0,'method':'initialize','params':{}}\n");
   stdio_host_expect(host, "{'jsonrpc':'2.0','id':0,'error':{'code':-32601,'message':"
                           "'this is the stdio frontend; MCP is --mcp'}}");
   stdio_host_send(host, "{'id':0,'method':'initialize'}\n");
   stdio_host_expect(host, "{'id':0,'error':{'code':-32601,'message':"
                           "'this is the stdio frontend; MCP is --mcp'}}");
-  end_input(host);
 }
 
 /* --- lines ------------------------------------------------------------------------------------ */
 
-TRIAL_TEST(invalid_json_is_answered_and_the_next_line_served) {
+HOST_TEST(invalid_json_is_answered_and_the_next_line_served) {
   static const struct {
     const char *line, *id, *reason;
   } rows[] = {{"garbage", "null", "expected JSON, got what is broken or cut off near byte 0"},
@@ -210,7 +208,6 @@ TRIAL_TEST(invalid_json_is_answered_and_the_next_line_served) {
               {"{'method':'execute','params':{'id':2,'command':'a\tb'},'id':-0.50}", "-0.50",
                "expected JSON, got a raw control character 0x09 at byte 49"},
               {"{'id':'\xFF','method':'ping'}", "null", "expected UTF-8, broken at byte 7"}};
-  struct stdio_host *host = start(trial, NULL, NULL);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     stdio_host_send(host, formatted("%s\n{'id':7,'method':'ping'}\n", rows[i].line));
     stdio_host_expect(host, formatted("{'id':%s,'error':{'code':-32700,'message':"
@@ -232,7 +229,6 @@ TRIAL_TEST(invalid_json_is_answered_and_the_next_line_served) {
   stdio_host_send(host, "{'jsonrpc':'2.0'}\n"); /* it is not a notification */
   stdio_host_expect(host, "{'jsonrpc':'2.0','id':0,'error':{'code':-32600,'message':'method: "
                           "required'}}");
-  end_input(host);
 }
 
 TRIAL_TEST(lines_may_arrive_in_any_pieces) {
@@ -250,12 +246,11 @@ TRIAL_TEST(lines_may_arrive_in_any_pieces) {
 }
 
 /* Larger than the pipes: the agent reads all of it before it prints. */
-TRIAL_TEST(a_large_request_is_read_before_it_is_answered) {
+HOST_TEST(a_large_request_is_read_before_it_is_answered) {
   enum { LENGTH = 4 << 20 };
   char *content = malloc(LENGTH);
   assert_non_null(content);
   memset(content, 'x', LENGTH);
-  struct stdio_host *host = start(trial, NULL, NULL);
   stdio_host_send(host,
                   "{'id':1,'method':'execute','params':{'command':'cat; cat f >&2; seq 10000',"
                   "'stdin':'");
@@ -265,15 +260,13 @@ TRIAL_TEST(a_large_request_is_read_before_it_is_answered) {
   assert_non_null(cJSON_GetObjectItem(answer, "result"));
   cJSON_Delete(answer);
   free(content);
-  end_input(host);
 }
 
-TRIAL_TEST(a_line_that_is_too_long_is_answered_once) {
+HOST_TEST(a_line_that_is_too_long_is_answered_once) {
   enum { PIECE = 1 << 20, LIMIT = 64 << 20 };
   char *content = malloc(PIECE);
   assert_non_null(content);
   memset(content, 'x', PIECE);
-  struct stdio_host *host = start(trial, NULL, NULL);
   stdio_host_send(host, "{'params':{'command':'");
   for (int i = 0; i <= LIMIT / PIECE; i++)
     stdio_host_send_bytes(host, content, PIECE);
@@ -283,7 +276,6 @@ TRIAL_TEST(a_line_that_is_too_long_is_answered_once) {
                                "expected a line of at most "));
   stdio_host_expect(host, "{'id':1,'result':{}}");
   free(content);
-  end_input(host);
 }
 
 TRIAL_TEST(standard_input_may_be_a_regular_file) {
@@ -314,8 +306,7 @@ TRIAL_TEST(answers_have_the_order_of_the_lines) {
   stdio_host_expect_exit(host, 0);
 }
 
-TRIAL_TEST(ping_and_info_are_answered_out_of_order) {
-  struct stdio_host *host = start(trial, NULL, NULL);
+HOST_TEST(ping_and_info_are_answered_out_of_order) {
   send_command(host, "1", GATE("go") "echo went");
   send_command(host, "2", "echo second");
   stdio_host_send(host, "{'id':3,'method':'ping'}\n{'id':4,'method':'info'}\n");
@@ -324,11 +315,9 @@ TRIAL_TEST(ping_and_info_are_answered_out_of_order) {
   gate_open(directory_path(&trial->directory, "go"));
   expect_output(host, "1", "went\\n");
   expect_output(host, "2", "second\\n");
-  end_input(host);
 }
 
-TRIAL_TEST(a_cancel_ends_running_and_waiting_calls) {
-  struct stdio_host *host = start(trial, NULL, NULL);
+HOST_TEST(a_cancel_ends_running_and_waiting_calls) {
   send_command(host, "'a'", "sleep 600.12 & wait");
   send_command(host, "2", "touch ran");
   send_command(host, "'2'", "echo third");
@@ -344,7 +333,6 @@ TRIAL_TEST(a_cancel_ends_running_and_waiting_calls) {
   assert_false(directory_has(&trial->directory, "ran"));
   stdio_host_send(host, "{'id':12,'method':'cancel','params':{'id':'a'}}\n");
   stdio_host_expect(host, "{'id':12,'result':{'cancelled':false}}");
-  end_input(host);
 }
 
 /* A large id is not compared with those of all waiting calls. */
@@ -438,9 +426,8 @@ static bool has_last(void *context) {
 }
 
 /* Each answer has about 600 KB; together they are more than twice the limit. */
-TRIAL_TEST(tools_wait_while_their_answers_are_not_read) {
+HOST_TEST(tools_wait_while_their_answers_are_not_read) {
   enum { CALLS = 60 };
-  struct stdio_host *host = start(trial, NULL, NULL);
   send_command(host, "'first'", "head -c 51200 /dev/zero | tr `\\\\0` `\\\\1` >big");
   expect_output(host, "'first'", "");
   for (int i = 0; i < CALLS; i++)
@@ -450,24 +437,20 @@ TRIAL_TEST(tools_wait_while_their_answers_are_not_read) {
   for (int i = 0; i < CALLS; i++)
     assert_non_null(strstr(stdio_host_line(host), formatted("{\"id\":%d,\"result\":", i)));
   expect_output(host, "'last'", "");
-  end_input(host);
 }
 
 /* As in minified JSON or JavaScript. */
-TRIAL_TEST(a_file_of_one_long_line_is_edited_in_linear_time) {
-  struct stdio_host *host = start(trial, NULL, NULL);
+HOST_TEST(a_file_of_one_long_line_is_edited_in_linear_time) {
   send_command(host, "1", "head -c 1000000 /dev/zero | tr `\\\\0` x | sed `s/xxxxx/axxxx/g` >f");
   expect_output(host, "1", "");
   stdio_host_send(host, "{'jsonrpc':'2.0','id':2,'method':'edit_file','params':{'path':'f','edits':"
                         "[{'old_string':'a','new_string':'b','replace_all':true}]}}\n");
   assert_non_null(strstr(stdio_host_line(host), "@ line 1 (200000 occurrences)"));
-  end_input(host);
 }
 
 /* --- progress --------------------------------------------------------------------------------- */
 
-TRIAL_TEST(progress_arrives_if_it_is_requested) {
-  struct stdio_host *host = start(trial, NULL, NULL);
+HOST_TEST(progress_arrives_if_it_is_requested) {
   stdio_host_send(host, "{'id':1,'method':'execute','params':{'command':'echo up; " GATE(
                             "go") "','_progress':true}}\n");
   const char *line = stdio_host_line(host);
@@ -479,7 +462,6 @@ TRIAL_TEST(progress_arrives_if_it_is_requested) {
   while (strstr(line = stdio_host_line(host), "progress") != NULL)
     continue;
   assert_non_null(strstr(line, "\"exitCode\":0"));
-  end_input(host);
 }
 
 /* A host that does not expect progress takes any line as the answer. */
@@ -575,19 +557,16 @@ TRIAL_TEST(a_plugin_answers_each_request_with_one_line) {
   end_input(host);
 }
 
-TRIAL_TEST(a_notification_has_no_answer) {
-  struct stdio_host *host = start(trial, NULL, NULL);
+HOST_TEST(a_notification_has_no_answer) {
   stdio_host_send(host, "{'jsonrpc':'2.0','method':'notifications/initialized'}\n"
                         "{'jsonrpc':'2.0','method':'execute','params':[]}\n"
                         "{'jsonrpc':'2.0','method':'execute','params':{'command':'touch ran'}}\n"
                         "{'jsonrpc':'2.0','method':'execute','params':{'command':'ls'},'id':1}\n");
   stdio_host_expect(host, "{'jsonrpc':'2.0','id':1,'result':{'output':'ran','success':true,"
                           "'metadata':{'exitCode':0,'timedOut':false,'durationSeconds':S}}}");
-  end_input(host);
 }
 
-TRIAL_TEST(a_cancelled_call_of_json_rpc_fails) {
-  struct stdio_host *host = start(trial, NULL, NULL);
+HOST_TEST(a_cancelled_call_of_json_rpc_fails) {
   stdio_host_send(host, "{'jsonrpc':'2.0','method':'execute','params':{'command':'sleep 600.17'},"
                         "'id':1}\n");
   assert_true(proc_wait_for("sleep 600.17", WAIT_BOUND_MS) > 0);
@@ -595,7 +574,6 @@ TRIAL_TEST(a_cancelled_call_of_json_rpc_fails) {
   stdio_host_expect(host, "{'jsonrpc':'2.0','id':2,'result':{'cancelled':true}}");
   stdio_host_expect(
       host, "{'jsonrpc':'2.0','id':1,'result':{'output':'Error: cancelled','success':false}}");
-  end_input(host);
 }
 
 /* --- one shot: tool-runner -------------------------------------------------------------------- */
@@ -688,13 +666,11 @@ TRIAL_TEST(the_method_may_be_repeated_among_the_arguments) {
   end_input(host);
 }
 
-TRIAL_TEST(a_command_does_not_share_the_streams_of_the_process) {
-  struct stdio_host *host = start(trial, NULL, NULL);
+HOST_TEST(a_command_does_not_share_the_streams_of_the_process) {
   send_command(host, "1", "cat; readlink /proc/self/fd/0; ls /proc/self/fd");
   send_command(host, "2", "echo second");
   expect_output(host, "1", "/dev/null\\n0\\n1\\n2\\n3\\n");
   expect_output(host, "2", "second\\n");
-  end_input(host);
 }
 
 /* More answers than the agent holds: it reads the rest of the input later. */

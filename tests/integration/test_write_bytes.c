@@ -28,17 +28,20 @@ static void succeeds(struct job *job, const char *fields) {
   run_row(job, (struct kind_row){fields, 0, NULL, NULL});
 }
 
+/* The step succeeds, and leaves this content in the file `name`. */
+static void leaves(struct job *job, const char *fields, const char *name, const char *content) {
+  succeeds(job, fields);
+  assert_string_equal(kind_rows_content(job, name), content);
+}
+
 JOB_TEST(write_bytes_builds_a_file_of_chunks) {
-  succeeds(job, BYTES "'docs/a.tmp','content':'Zm9v','append':false");
-  assert_string_equal(kind_rows_content(job, "docs/a.tmp"), "foo");
-  succeeds(job, BYTES "'docs/a.tmp','content':'YmFy','append':true");
-  assert_string_equal(kind_rows_content(job, "docs/a.tmp"), "foobar");
-  succeeds(job, BYTES "'docs/a.tmp','content':'IQ==','append':true,'renameTo':'docs/a'");
-  assert_string_equal(kind_rows_content(job, "docs/a"), "foobar!");
+  leaves(job, BYTES "'docs/a.tmp','content':'Zm9v','append':false", "docs/a.tmp", "foo");
+  leaves(job, BYTES "'docs/a.tmp','content':'YmFy','append':true", "docs/a.tmp", "foobar");
+  leaves(job, BYTES "'docs/a.tmp','content':'IQ==','append':true,'renameTo':'docs/a'", "docs/a",
+         "foobar!");
   assert_false(has(job, "docs/a.tmp"));
   /* A first chunk replaces an existing file. */
-  succeeds(job, BYTES "'docs/a','content':'eA=='");
-  assert_string_equal(kind_rows_content(job, "docs/a"), "x");
+  leaves(job, BYTES "'docs/a','content':'eA=='", "docs/a", "x");
 }
 
 /* The content is checked before a file is made. */
@@ -98,12 +101,9 @@ JOB_TEST(a_file_has_at_most_25_mebibytes) {
 }
 
 JOB_TEST(both_paths_start_at_the_working_directory) {
-  succeeds(job, BYTES "'a','content':'YQ==','renameTo':'b'");
-  assert_string_equal(kind_rows_content(job, "b"), "a");
-  succeeds(job, BYTES "'$D/a','content':'Yg==','renameTo':'sub/c'");
-  assert_string_equal(kind_rows_content(job, "sub/c"), "b");
-  succeeds(job, BYTES "'d','content':'Yw==','renameTo':'$D/e'");
-  assert_string_equal(kind_rows_content(job, "e"), "c");
+  leaves(job, BYTES "'a','content':'YQ==','renameTo':'b'", "b", "a");
+  leaves(job, BYTES "'$D/a','content':'Yg==','renameTo':'sub/c'", "sub/c", "b");
+  leaves(job, BYTES "'d','content':'Yw==','renameTo':'$D/e'", "e", "c");
   /* A missing directory is made. */
   const char *directory = kind_rows_path(job, "none/at/all");
   job_push_json(job, job_format(job,
@@ -161,10 +161,8 @@ JOB_TEST(only_regular_files_are_written) {
 }
 
 JOB_TEST(a_file_may_be_renamed_to_itself) {
-  succeeds(job, BYTES "'a','content':'YQ==','renameTo':'a'");
-  assert_string_equal(kind_rows_content(job, "a"), "a");
-  succeeds(job, BYTES "'a','content':'Yg==','append':true,'renameTo':'$D/./a'");
-  assert_string_equal(kind_rows_content(job, "a"), "ab");
+  leaves(job, BYTES "'a','content':'YQ==','renameTo':'a'", "a", "a");
+  leaves(job, BYTES "'a','content':'Yg==','append':true,'renameTo':'$D/./a'", "a", "ab");
 }
 
 /* Nobody uses the temporary name again, so that a part of a file would stay forever. */

@@ -15,6 +15,7 @@ int mcp_client_set_up(void **state) {
     assert_non_null(self->transcript);
   }
   *state = self;
+  mcp_client_start(self, NULL, NULL);
   return 0;
 }
 

@@ -15,7 +15,6 @@
  * written as for quoted(). The test fails if something does not happen within WAIT_BOUND_MS.
  *
  *   MCP_TEST(a_ping_is_answered) {
- *     mcp_client_start(client, NULL);
  *     mcp_client_send(client, "{'jsonrpc':'2.0','id':1,'method':'ping'}");
  *     mcp_client_expect(client, "{'jsonrpc':'2.0','id':1,'result':{}}");
  *   }
@@ -24,8 +23,8 @@
  * lines to the agent and "< " before others. tests/mcp/check_transcripts.mjs reads these files.
  */
 struct mcp_client {
-  struct stdio_host *host; /* NULL: not started */
-  char **lines;            /* that were read */
+  struct stdio_host *host;
+  char **lines; /* that were read */
   size_t line_count;
   size_t first; /* the first one of the program that was started last */
   size_t next;  /* the first one that mcp_client_line has not returned */
@@ -42,8 +41,8 @@ int mcp_client_tear_down(void **state);
 #define MCP_TEST(NAME)                                                                             \
   TEST_WITH(struct mcp_client *client, NAME, mcp_client_set_up, mcp_client_tear_down)
 
-/* Starts the program with `flag` (NULL: `--mcp`) and `other` (or NULL). May be called again after
-   mcp_client_exit. */
+/* Ends the program, which each test has at its begin with `--mcp`, and starts it with `flag` (NULL:
+   `--mcp`) and `other` (or NULL). */
 void mcp_client_start(struct mcp_client *self, const char *flag, const char *other);
 
 /* Sends the line and a newline. */

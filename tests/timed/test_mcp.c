@@ -5,8 +5,9 @@
 #include "tests/support/proc.h"
 #include "tests/test.h"
 
-/* The best of several attempts counts: the first one also loads code from the disk. */
-enum { ATTEMPTS = 7 };
+/* The best of several attempts counts: the first one also loads code from the disk, and a busy
+   machine may interrupt any of them. */
+enum { ATTEMPTS = 25 };
 
 /* Fails unless one of the attempts takes at most this long. */
 static void expect_at_most(struct mcp_client *client, const char *what,
@@ -98,7 +99,6 @@ static double background_call(struct mcp_client *client) {
 }
 
 MCP_TEST(a_call_is_answered_in_time) {
-  mcp_client_start(client, NULL, NULL);
   expect_at_most(client, "a call of true", one_call, 20);
   expect_at_most(client, "a call that leaves a process", background_call, 250);
 }
@@ -111,7 +111,6 @@ static double seconds_of(const char *line) {
 }
 
 MCP_TEST(progress_starts_after_half_a_second_and_comes_four_times_a_second) {
-  mcp_client_start(client, NULL, NULL);
   double start_ms = wait_exact_ms(), start_machine_ms = machine_clock_ms();
   mcp_client_call(client, 1, "while :; do echo $((i+=1)); sleep 0.01; done", true);
   double before = 0;
@@ -126,7 +125,6 @@ MCP_TEST(progress_starts_after_half_a_second_and_comes_four_times_a_second) {
 }
 
 MCP_TEST(progress_comes_every_five_seconds_without_output) {
-  mcp_client_start(client, NULL, NULL);
   double start_ms = machine_clock_ms();
   mcp_client_call(client, 1, "sleep 600.062", true);
   double first = seconds_of(mcp_client_expect_part(client, "notifications/progress"));
@@ -230,7 +228,6 @@ MCP_TEST(the_server_starts_answers_and_exits_in_time) {
 
 /* SIGTERM, then SIGKILL after two seconds, and no output of the call afterwards. */
 MCP_TEST(a_cancel_waits_two_seconds_for_a_command) {
-  mcp_client_start(client, NULL, NULL);
   mcp_client_call(client, 1,
                   "trap `` TERM; sleep 600.065 & while :; do echo $((i+=1)); sleep 0.05; done",
                   true);
