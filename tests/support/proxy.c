@@ -410,10 +410,10 @@ static _Noreturn void serve(struct proxy *self) {
     for (size_t i = 0; i < RELAYS_MAX; i++) {
       if (self->relays[i] == NULL)
         continue;
-      int64_t wish = relay_interest(self->relays[i], polled + count);
+      int64_t wanted = relay_interest(self->relays[i], polled + count);
       count += RELAY_DIRECTIONS;
-      if (wish >= 0 && (when < 0 || wish < when))
-        when = wish;
+      if (wanted >= 0 && (when < 0 || wanted < when))
+        when = wanted;
     }
     if (poll(polled, count, pause_until(when)) < 0 && errno != EINTR)
       _exit(1);
