@@ -538,27 +538,6 @@ MCP_TEST(a_working_directory_may_start_with_a_tilde) {
   cJSON_Delete(answer);
 }
 
-MCP_TEST(read_file_reads_a_file_of_any_size_in_pages) {
-  mcp_client_call(client, 1, "seq 1000000 1199999 >f", false);
-  mcp_client_expect_called(client, 1, "(no output)", false);
-  mcp_client_call_tool(client, 2, "read_file", "'path':'f','offset':150001,'limit':2");
-  mcp_client_expect_called(
-      client, 2,
-      "1150000\n1150001\n... (showing lines 150001-150002 of more; continue with offset=150003)",
-      false);
-  mcp_client_call_tool(client, 3, "read_file", "'path':'f','offset':150003");
-  cJSON *answer = mcp_client_answer(client, 3);
-  const char *text =
-      cJSON_GetStringValue(cJSON_GetObjectItem(member(answer, "content")->child, "text"));
-  assert_non_null(text);
-  assert_memory_equal(text, "1150002\n", 8);
-  assert_string_equal(text + 102400,
-                      "... (truncated at line 162802 of more; continue with offset=162803)");
-  cJSON_Delete(answer);
-  mcp_client_call_tool(client, 4, "read_file", "'path':'f','offset':199999");
-  mcp_client_expect_called(client, 4, "1199998\n1199999", false);
-}
-
 /* In each version: a model sees results, but no protocol errors. */
 MCP_TEST(invalid_arguments_are_a_tool_error) {
   for (int i = 0; i < VERSIONS; i++) {

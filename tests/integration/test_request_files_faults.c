@@ -84,37 +84,6 @@ SIDECAR_TEST(a_request_that_appears_as_a_hard_link_is_found) {
   sidecar_expect(sidecar, "1", 0, "x", "");
 }
 
-/* The number of bytes that the agent has read. */
-static unsigned long long bytes_read(const struct sidecar *sidecar) {
-  unsigned long long bytes = 0;
-  FILE *file = fopen(formatted("/proc/%d/io", (int)agent_process_pid(sidecar->agent)), "re");
-  assert_non_null(file);
-  assert_int_equal(fscanf(file, "rchar: %llu", &bytes), 1);
-  (void)fclose(file);
-  return bytes;
-}
-
-/* The agent reads it when it appears, and before it answers. */
-SIDECAR_TEST(an_unchanged_request_is_not_read_again) {
-  enum { LENGTH = 4 * 1024 * 1024 };
-  char *text = calloc(1, LENGTH);
-  assert_non_null(text);
-  memset(text, ' ', LENGTH);
-  sidecar_start(sidecar, NULL);
-  unsigned long long before = bytes_read(sidecar);
-  sidecar_write(sidecar, "tools/new", text, LENGTH);
-  free(text);
-  assert_int_equal(
-      rename(sidecar_path(sidecar, "tools/new"), sidecar_path(sidecar, sidecar_request_name("1"))),
-      0);
-  sidecar_expect(
-      sidecar, "1", 125, "",
-      "tool-executor: request is not valid JSON: it ends too early, after 4194304 bytes");
-  unsigned long long taken = bytes_read(sidecar) - before;
-  print_message("%llu bytes read\n", taken);
-  assert_in_range(taken, 2 * LENGTH, 3 * LENGTH);
-}
-
 /* --- requests that are no files --------------------------------------------------------------- */
 
 SIDECAR_TEST(a_request_that_is_not_a_regular_file_is_ignored_and_logged_once) {

@@ -41,7 +41,7 @@ int mcp_client_tear_down(void **state);
 #define MCP_TEST(NAME)                                                                             \
   TEST_WITH(struct mcp_client *client, NAME, mcp_client_set_up, mcp_client_tear_down)
 
-/* Ends the program, which each test has at its begin with `--mcp`, and starts it with `flag` (NULL:
+/* Ends the program, which MCP_TEST has started with `--mcp`, and starts it again with `flag` (NULL:
    `--mcp`) and `other` (or NULL). */
 void mcp_client_start(struct mcp_client *self, const char *flag, const char *other);
 

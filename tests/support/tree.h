@@ -5,9 +5,9 @@
 #include <sys/types.h>
 
 /*
- * A directory for files in directories, by descriptor; removed with all that is in it. It is below
- * TMPDIR where that is short, for the sockets in it, else below /tmp. Whatever can not be done
- * fails the test.
+ * A directory for the files and directories of one test, used by descriptor and removed with its
+ * content. It is below TMPDIR if that is short enough for the path of a socket, or else below /tmp.
+ * An error fails the test.
  */
 struct tree {
   char path[40];
@@ -19,7 +19,7 @@ int tree_set_up(void **state);
 int tree_tear_down(void **state);
 #define TREE_TEST(NAME) TEST_WITH(struct tree *tree, NAME, tree_set_up, tree_tear_down)
 
-/* Names are relative to the tree. Returns the full path of one, valid until eight more were
+/* All names are relative to the tree. Returns the full path, valid until eight more were
    requested. */
 const char *tree_path(const struct tree *self, const char *name);
 
@@ -32,7 +32,7 @@ int tree_open(const struct tree *self, const char *name); /* a directory */
    "b=text" a file with this content, "l>a/b" a link, "p|" a FIFO. Modes are the usual ones. */
 void tree_make(const struct tree *self, const char *words);
 
-/* Makes this many directories of this name, each in the one before. */
+/* Makes this many nested directories of this name. */
 void tree_make_chain(const struct tree *self, const char *name, int levels);
 
 bool tree_has(const struct tree *self, const char *name);
