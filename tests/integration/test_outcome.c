@@ -1,6 +1,7 @@
 /* What a result says about how a command ended, and what it keeps of the output. */
 
 #include "tests/support/job.h"
+#include "tests/support/marks.h"
 
 /* The limits of wire/PROTOCOL.md. */
 enum { MESSAGE_MAX = 8192, OUTPUT_UNITS = 1000000, TAIL_MAX = 65536 };
@@ -104,16 +105,23 @@ JOB_TEST(the_result_keeps_a_million_units_of_output) {
   expect_cut(result, OUTPUT_UNITS - 1 + 1001 * 5, TAIL_MAX - 4, "1117434\n", "1999\n2000\n");
 }
 
+static bool has_mark(void *job) {
+  return marks_count(job) == 1;
+}
+
 JOB_TEST(the_result_keeps_the_end_of_the_output) {
   /* 1,500,000 events: a busy machine takes minutes for them. */
   const cJSON *result =
       job_run_within(job, job_script(job, "yes | head -c 3000000; exit 3"), 5 * WAIT_BOUND_MS);
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 3);
   expect_cut(result, 3000000, TAIL_MAX, "y\n", "y\n");
-  cJSON *step = job_script(job, "seq 1000000 1199999; echo last; sleep 600");
-  cJSON_AddNumberToObject(step, "timeoutSeconds", 3);
-  result = job_run(job, step);
-  assert_true(cJSON_IsTrue(cJSON_GetObjectItem(result, "timedOut")));
+  /* A step that is ended from outside, after it has printed everything. */
+  const cJSON *step = marks_step(job, "seq 1000000 1199999; echo last; ran; exec sleep 600");
+  job_push(job, step);
+  assert_true(wait_until(has_mark, job, 5 * WAIT_BOUND_MS));
+  job_push_cancel(job, step);
+  result = job_result_within(job, 5 * WAIT_BOUND_MS);
+  assert_string_equal(job_text(cJSON_GetObjectItem(result, "end"), "cause"), "cancelled");
   expect_cut(result, 200000 * 8 + 5, TAIL_MAX - 3, "1191809\n", "1199999\nlast\n");
 }
 
