@@ -50,9 +50,9 @@ JOB_TEST_NO_AGENT(the_agent_reads_its_own_proc) {
     const char *sleep = job_sleep(job, 600);
     cJSON *step = job_script(
         job, job_format(job, "cut -d' ' -f4 /proc/$PPID/stat; setsid %s & sleep 600", sleep));
-    cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
+    cJSON_AddNumberToObject(step, "timeoutSeconds", 3);
     const cJSON *result = job_run(job, step);
-    job_expect_result(job, result, -1, "timed out after 1s", i == 0 ? "1\n" : "2\n");
+    job_expect_result(job, result, -1, "timed out after 3s", i == 0 ? "1\n" : "2\n");
     assert_true(proc_wait_gone(sleep, WAIT_BOUND_MS));
     job_shut_down(job);
   }

@@ -169,7 +169,7 @@ SIDECAR_TEST(a_deadline_has_the_exit_code_124) {
   sidecar_start(sidecar, NULL);
   for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
     sidecar_request(sidecar, formatted("%zu", i),
-                    formatted("{'command':'echo up; %s','timeout':1}", scripts[i]));
+                    formatted("{'command':'echo up; %s','timeout':3}", scripts[i]));
   for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
     expect_timeout(sidecar, formatted("%zu", i));
 }

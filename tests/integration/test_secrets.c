@@ -185,7 +185,7 @@ JOB_TEST(the_list_of_processes_does_not_show_a_secret) {
   assert_non_null(holder);
   assert_null(strstr(job_text(holder, "command"), "tr0"));
   cJSON *step = job_script(job, "sh -c 'sleep 600; : " SECRET "'; :");
-  cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
+  cJSON_AddNumberToObject(step, "timeoutSeconds", 3);
   result = job_run(job, step);
   char *json = cJSON_PrintUnformatted(result);
   assert_non_null(strstr(json, "\"alive\""));

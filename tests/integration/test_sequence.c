@@ -57,7 +57,7 @@ JOB_TEST(the_events_of_each_step_are_numbered_from_one) {
 
 JOB_TEST(the_events_of_a_killed_step_are_counted) {
   cJSON *step = job_script(job, job_format(job, "echo out; exec %s", job_sleep(job, 600)));
-  cJSON_AddNumberToObject(step, "timeoutSeconds", 1);
+  cJSON_AddNumberToObject(step, "timeoutSeconds", 3);
   expect_all(job, step, job_run(job, step), 3);
 }
 

@@ -176,7 +176,7 @@ HOST_TEST(a_request_that_cannot_run_is_an_error) {
 }
 
 TRIAL_TEST(a_command_ends_at_its_timeout) {
-  struct stdio_host *host = start(trial, "--max-timeout", "1");
+  struct stdio_host *host = start(trial, "--max-timeout", "3");
   stdio_host_send(host, "{'id':1,'method':'execute','params':{'command':'echo a; sleep 600.11',"
                         "'timeout':100}}\n");
   stdio_host_expect(host, "{'id':1,'result':{'exitCode':124,'stdout':'a\\n','stderr':'',"
