@@ -138,7 +138,7 @@ LIMITED_TEST(the_guard_ends_larger_background_processes_first) {
                      "up");
   agent_process_wait_log(job->agent, "what an earlier step has left was killed");
   assert_true(proc_wait_gone("sleep 600.224", WAIT_BOUND_MS));
-  assert_true(proc_find("sleep 600.225") > 0);
+  assert_true(proc_wait_for("sleep 600.225", WAIT_BOUND_MS) > 0);
   job_push_cancel(job, next);
   assert_string_equal(job_text(end_of(job_result_of(job, next)), "cause"), "cancelled");
 }
@@ -171,7 +171,7 @@ LIMITED_TEST(the_guard_ends_a_step_that_fills_a_memory_file_system) {
                                   file);
   const cJSON *next = job_push_until(job, job_script(job, script), "up");
   agent_process_wait_log(job->agent, "no step has much of it");
-  assert_true(proc_find("sleep 600.231") > 0);
+  assert_true(proc_wait_for("sleep 600.231", WAIT_BOUND_MS) > 0);
   job_push_cancel(job, next);
   assert_string_equal(job_text(end_of(job_result_of(job, next)), "cause"), "cancelled");
   assert_int_equal(unlink(file), 0);
@@ -325,7 +325,7 @@ FAKED_TEST(the_guard_spares_a_step_that_may_not_own_the_files_in_memory) {
   const cJSON *step = job_push_endless(job, "sleep 600.233");
   use_files(faked, 99000000, 90000000);
   agent_process_wait_log(job->agent, EXHAUSTED "no step has much of it");
-  assert_true(proc_find("sleep 600.233") > 0);
+  assert_true(proc_wait_for("sleep 600.233", WAIT_BOUND_MS) > 0);
   job_push_cancel(job, step);
   assert_string_equal(job_text(end_of(job_result_of(job, step)), "cause"), "cancelled");
 }
@@ -348,7 +348,7 @@ FAKED_TEST(the_guard_spares_a_step_that_uses_little_memory) {
   use_memory(faked, 99000000);
   agent_process_wait_log(job->agent, EXHAUSTED "no step has much of it");
   assert_true(wait_until(is_told_again, &(struct again){.faked = faked}, WAIT_BOUND_MS));
-  assert_true(proc_find("sleep 600.227") > 0);
+  assert_true(proc_wait_for("sleep 600.227", WAIT_BOUND_MS) > 0);
   job_push_cancel(job, step);
   assert_string_equal(job_text(end_of(job_result_of(job, step)), "cause"), "cancelled");
 }
