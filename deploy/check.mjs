@@ -116,7 +116,7 @@ for (const file of manifests) {
     pods.push({ file, pod });
   }
 }
-// smoke/pod runs one of the pods; the others must be identical to it, but for the authority of Redis.
+// smoke/pod runs one of the pods; the others must be identical to it, except for the authority of Redis.
 function withoutAuthority(pod) {
   const others = (list) => list?.filter(({ name }) => name !== "redis-ca" && name !== "REDIS_CACERT");
   const containers = pod.containers.map((container) =>

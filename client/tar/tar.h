@@ -39,7 +39,7 @@ struct tar_source {
 
 /*
  * Unpacks below an open directory and never elsewhere. An absolute name, a name with "..", and a
- * name that leads through a link are errors. Links that lead out, devices and the like are left
+ * name that leads through a link are errors. Links that lead out, and special files are left
  * out. A file gets its name when it is complete. Owners and set-id bits are ignored. Existing
  * directories keep their modes; the open one only does if it is not new. Returns as tar_pack does.
  */
