@@ -167,14 +167,6 @@ static void moves(struct injection *self, const char *from, const char *to) {
   assert_int_not_equal(access(injection_path(self, "%s", from), F_OK), 0);
 }
 
-static void cannot_move(struct injection *self, const char *from, const char *to,
-                        const char *reason) {
-  struct error error = {.text = ""};
-  assert_int_equal(move(self, from, to, &error), -1);
-  assert_string_equal(error.text, formatted("%s: %s", reason, injection_path(self, "%s", to)));
-  assert_int_equal(access(injection_path(self, "%s", from), F_OK), 0);
-}
-
 INJECTION_TEST(a_file_is_moved_to_another_device) {
   injection_mount(self, "other", "size=1m", 0);
   injection_write(self, "from", "new", 0644);
