@@ -39,7 +39,7 @@ $(1)_for_speed := $(patsubst %+,%,$(filter %+,$(2)))
 $(out)/deps/$(1)/%.o: $(out)/dep-flags $(headers_ready)
 	@mkdir -p $$(@D)
 	@echo "  CC      $(1)/$$*.c"
-	$$(Q)$$(CC) $$(dep_flags) $$($(1)_flags) $$(if $$(filter $$($(1)_for_speed),$$*),,$$(smaller)) -c -o $$@ \
+	$$(Q)$$(CC) $$(dep_flags) $$(if $$(filter $$($(1)_for_speed),$$*),,$$(smaller)) $$($(1)_flags) -c -o $$@ \
 	  $(sources)/$(1)/$$*.c
 $(out)/deps/lib$(1).a: $(patsubst %,$(out)/deps/$(1)/%.o,$(subst +,,$(2)))
 	@rm -f $$@

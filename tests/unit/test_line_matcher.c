@@ -164,7 +164,7 @@ static const struct row rows[] = {
 static int check_rows(void) {
   int failed = 0;
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-    char out[256];
+    char out[256] = "";
     lines_of(rows[i].pattern, rows[i].text, strlen(rows[i].text), out);
     if (strcmp(out, rows[i].lines) != 0) {
       fprintf(stderr, "row %zu, %s: \"%s\", not \"%s\"\n", i, rows[i].pattern, out, rows[i].lines);
@@ -205,7 +205,7 @@ TEST(a_bad_pattern_is_reported_with_its_offset) {
        "pattern: disallowed Unicode code point (>= 0xd800 && <= 0xdfff) at offset 6"},
   };
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-    char out[256];
+    char out[256] = "";
     assert_string_equal(lines_of(refused[i].pattern, "", 0, out), refused[i].lines);
   }
   struct error error;
@@ -222,7 +222,7 @@ TEST(a_pattern_that_needs_a_line_break_is_rejected) {
       "\\cj\0\\u000a\0\\Qa\nb\\E\0\\Q\n\0^(.*)\\n\\1$\0(\\w+)\\n(?1)\0(?x) a \\n b\0a(?#b)\\n\0"
       "(?(?=a)b|c)\\n\0\\[\\n\0]\\n\0[]]\\n\0[^]]\\n\0[[:alpha:]]\\n\0";
   for (const char *pattern = patterns; *pattern != '\0'; pattern += strlen(pattern) + 1) {
-    char out[256];
+    char out[256] = "";
     lines_of(pattern, "", 0, out);
     if (strcmp(out, LINE_MATCHER_LINE_BREAK) != 0)
       fail_msg("%s: %s", pattern, out);
@@ -247,12 +247,12 @@ TEST(a_pattern_that_may_match_without_a_line_break_is_accepted) {
       {"(?x) a # \\n\n b", "ab\n", "1 "},
   };
   for (const char *pattern = of_a; *pattern != '\0'; pattern += strlen(pattern) + 1) {
-    char out[256];
+    char out[256] = "";
     if (strcmp(lines_of(pattern, "a\n", 2, out), "1 ") != 0)
       fail_msg("%s: %s", pattern, out);
   }
   for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-    char out[256];
+    char out[256] = "";
     const char *text = others[i].text;
     if (strcmp(lines_of(others[i].pattern, text, strlen(text), out), others[i].lines) != 0)
       fail_msg("%s: %s", others[i].pattern, out);
@@ -383,7 +383,7 @@ static int compare_long_lines(void) {
     memset(text, '.', LENGTH);
     size_t length = LENGTH;
     memcpy(text + length, ends[i].text, strlen(ends[i].text));
-    char out[256];
+    char out[256] = "";
     lines_of(ends[i].pattern, text, length + strlen(ends[i].text), out);
     if (strcmp(out, ends[i].lines) != 0) {
       fprintf(stderr, "%s: \"%s\", not \"%s\"\n", ends[i].pattern, out, ends[i].lines);
