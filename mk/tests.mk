@@ -25,7 +25,7 @@ $(out)/tests/%: $(out)/link-flags
 	$(call link,$@,$(filter $(out)/obj/tests/%,$^) $@.a $(filter %.a,$^) -lcmocka)
 $(call tests_of,unit integration client timed): $(out)/obj/tests/support/test_main.o
 $(out)/tests/fuzz/%: $(out)/link-flags
-	$(call link,$@,-fsanitize=fuzzer $(linked))
+	$(call link,$@,-fsanitize=fuzzer $(linked) -lcmocka)
 
 # For tests that wait for an agent's idle cycle. All other tests run the program as it is shipped.
 short_idle := $(out)/agent-short-idle

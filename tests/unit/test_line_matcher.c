@@ -221,7 +221,8 @@ TEST(a_pattern_that_needs_a_line_break_is_rejected) {
       "\\x0a\0\\x0Ab\0\\x{a}\0\\x{000A}\0\\xa\0\\xAz\0\\012\0\\0123\0\\o{12}\0\\x{ a }\0\\cJ\0"
       "\\cj\0\\u000a\0\\Qa\nb\\E\0\\Q\n\0^(.*)\\n\\1$\0(\\w+)\\n(?1)\0(?x) a \\n b\0a(?#b)\\n\0"
       "(?(?=a)b|c)\\n\0\\[\\n\0]\\n\0[]]\\n\0[^]]\\n\0[[:alpha:]]\\n\0";
-  for (const char *pattern = patterns; *pattern != '\0'; pattern += strlen(pattern) + 1) {
+  for (const char *pattern = patterns; pattern < patterns + sizeof patterns - 1;
+       pattern += strlen(pattern) + 1) {
     char out[256] = "";
     lines_of(pattern, "", 0, out);
     if (strcmp(out, LINE_MATCHER_LINE_BREAK) != 0)
@@ -246,7 +247,8 @@ TEST(a_pattern_that_may_match_without_a_line_break_is_accepted) {
       {"(?x) a \n b", "ab\n", "1 "},      {"(?x) a \\n ? b", "ab\n", "1 "},
       {"(?x) a # \\n\n b", "ab\n", "1 "},
   };
-  for (const char *pattern = of_a; *pattern != '\0'; pattern += strlen(pattern) + 1) {
+  for (const char *pattern = of_a; pattern < of_a + sizeof of_a - 1;
+       pattern += strlen(pattern) + 1) {
     char out[256] = "";
     if (strcmp(lines_of(pattern, "a\n", 2, out), "1 ") != 0)
       fail_msg("%s: %s", pattern, out);
