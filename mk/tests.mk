@@ -25,7 +25,8 @@ $(out)/tests/%: $(out)/link-flags
 	$(call link,$@,$(filter $(out)/obj/tests/%,$^) $@.a $(filter %.a,$^) -lcmocka)
 $(call tests_of,unit integration client timed): $(out)/obj/tests/support/test_main.o
 $(out)/tests/fuzz/%: $(out)/link-flags
-	$(call link,$@,-fsanitize=fuzzer $(linked) -lcmocka)
+	@mkdir -p $(@D) && rm -f $@.a && $(AR) rcsT $@.a $(filter-out $(out)/obj/tests/%,$(filter %.o,$^))
+	$(call link,$@,-fsanitize=fuzzer $(filter $(out)/obj/tests/%,$^) $@.a $(filter %.a,$^) -lcmocka)
 
 # For tests that wait for an agent's idle cycle. All other tests run the program as it is shipped.
 short_idle := $(out)/agent-short-idle
@@ -44,7 +45,6 @@ test test-integration: $(if $(if $(T),$(filter-out unit/%,$(T)),all),$(agent) $(
 test-mcp: $(agent)
 test test-unit test-integration test-mcp:
 	$(again) SANITIZE=$(TEST_SANITIZE) LIBC=glibc $(with_programs) run-$@
-
 run-test: $(call chosen,unit integration client timed)
 run-test-unit: $(call chosen,unit)
 run-test-integration: $(call chosen,integration)
