@@ -121,7 +121,7 @@ JOB_TEST_NO_AGENT(connect_timeout_bounds_the_wait_for_redis) {
   assert_true(wait_now_ms() - began >= 2000);
   const char *refused = job_format(job, "cannot connect to 127.0.0.1:%d: Connection refused", port);
   assert_int_equal(agent_process_count_log(job->agent, refused), 1);
-  assert_int_equal(agent_process_count_log(job->agent, "waiting for redis, 2 s at the most"), 1);
+  assert_int_equal(agent_process_count_log(job->agent, "waiting for redis, at most 2 s"), 1);
 }
 
 JOB_TEST_NO_AGENT(the_agent_waits_for_a_server_that_starts_later) {

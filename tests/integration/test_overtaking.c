@@ -126,7 +126,7 @@ JOB_TEST_NO_AGENT(a_cancel_passes_a_full_send_queue_and_300_steps) {
   cancel_while_output_is_stuck(job, 300);
 }
 
-/* What the agent takes at the most: wire/PROTOCOL.md says how many it holds, and one runs. */
+/* The most steps that the agent takes: wire/PROTOCOL.md says how many it holds, and one runs. */
 enum { MILLION = 1000000, BATCH = 1000, TAKEN_MAX = 65536 + 64 + 1, HWM_MAX_KIB = 64 * 1024 };
 
 /* LPUSH with many values, pipelined: a million of them in some seconds. */

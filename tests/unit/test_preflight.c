@@ -67,7 +67,7 @@ TEST(every_command_and_every_key_is_checked) {
 }
 
 /* Nothing of what writes is done: it stands between MULTI and DISCARD, which ends the watch, too.
-   That none of it leaves before MULTI is accepted is told in test_multi_refused.c. */
+   test_multi_refused.c checks that none of it leaves before MULTI is accepted. */
 TEST(the_preflight_changes_nothing) {
   char *preflight = make();
   const char *at = preflight;

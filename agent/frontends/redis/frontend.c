@@ -263,7 +263,7 @@ static void wait_for_redis(struct redis_frontend *self) {
   struct timeval limit;
   self->waits_for_redis = true;
   if (evtimer_pending(self->connect_limit, &limit))
-    log_line(self->log, LOG_WARN, NULL, "waiting for redis, %lld s at the most, then exit code 3",
+    log_line(self->log, LOG_WARN, NULL, "waiting for redis, at most %lld s, then exit code 3",
              (long long)(self->options.connect_timeout_ms / 1000));
   else if (idle_ms > 0)
     log_line(self->log, LOG_WARN, NULL,
@@ -374,7 +374,8 @@ static size_t capacity(const struct frontend *frontend) {
   return rate_limit_allows(&self->rate_limit) ? outbox_capacity(self->outbox) : 0;
 }
 
-/* Who found no room because of the pace is told, also when it allows more by now. */
+/* Executions that found no capacity because of the rate limit are woken, even if it allows more by
+   now. */
 static void keep_pace(struct redis_frontend *self) {
   bool allowed = rate_limit_allows(&self->rate_limit);
   rate_limit_refill(&self->rate_limit, clock_monotonic_ms());

@@ -5,16 +5,16 @@
 #include <stdint.h>
 
 /*
- * How fast events may come, for readers that must have all of them from a stream that is trimmed: a
- * burst that the stream holds, then `per_second`. Does no I/O; it is told the time (any clock that
- * does not go back).
+ * Limits the rate of events, for readers that need every event of a stream that is trimmed: a burst
+ * that the stream holds, then `per_second`. It is pure: the caller passes the time, of any clock
+ * that does not go back.
  *
  *   rate_limit_take            for each event
  *   rate_limit_allows          false: no event until rate_limit_wait_ms has passed and rate_limit_refill was called
  *   rate_limit_refill          from time to time
  */
 struct rate_limit {
-  uint64_t per_second; /* 0: there is no pace */
+  uint64_t per_second; /* 0: there is no limit */
   int64_t burst;       /* in thousandths of an event, as */
   int64_t left;        /* what may come now; less than 0 when more came than might */
   int64_t filled_ms;   /* when `left` was reckoned */
