@@ -145,6 +145,7 @@ JOB_TEST(a_signal_clears_the_status_line) {
   sandbox_wait_steps(job, 1);
 }
 
+/* The kernel hangs up the output before it sends SIGHUP: either may be seen first. */
 JOB_TEST(closing_the_terminal_cancels_the_step) {
   const char *sleep = job_sleep(job, 600);
   struct sandbox_terminal *terminal = start_running(job, sleep);
@@ -153,7 +154,7 @@ JOB_TEST(closing_the_terminal_cancels_the_step) {
   sandbox_terminal_free(terminal);
   expect_ended(sleep);
   assert_int_equal(waitpid(pid, &status, 0), pid);
-  assert_int_equal(WEXITSTATUS(status), 128 + SIGHUP);
+  assert_true(WEXITSTATUS(status) == 128 + SIGHUP || WEXITSTATUS(status) == 128 + SIGPIPE);
 }
 
 static void expect_interrupt_to_leave(struct job *job, const char *script, const char *shown,
