@@ -147,7 +147,7 @@ static int prepare_tls(struct options *options, const struct log *log, struct er
 /* Completes the options of the frontends with what is no setting of their own. */
 static int complete(struct options *options, const struct log *log, struct error *error) {
   struct tool_settings *tools = &options->tools;
-  options->redis.url = &options->url;
+  options->redis.delivery.url = &options->url;
   options->redis.version = SANDBOX_VERSION;
   options->redis.idle_cycle_ms = IDLE_CYCLE_SECONDS * 1000;
   options->redis.connect_timeout_ms = (int64_t)options->connect_timeout_seconds * 1000;

@@ -172,10 +172,10 @@ static const struct setting settings[] = {
     {"connect-timeout", "SECONDS", WITH_REDIS, NUMBER(connect_timeout_seconds, 1, 1000000000, 0),
      .help = "Exit with 3 if Redis cannot be reached within this time after the start\n"
              "(default: wait until the idle limit)"},
-    {"events-maxlen", "N", WITH_REDIS, NUMBER(redis.events_maxlen, 0, 1ULL << 62, 10000),
+    {"events-maxlen", "N", WITH_REDIS, NUMBER(redis.delivery.events_maxlen, 0, 1ULL << 62, 10000),
      .help = "Trim the event stream to about N entries (default: 10000; 0: no limit)"},
     {"events-keep-bytes", "N", WITH_REDIS,
-     NUMBER(redis.events_keep_bytes, 0, 1ULL << 40, 8ULL * 1024 * 1024),
+     NUMBER(redis.delivery.events_keep_bytes, 0, 1ULL << 40, 8ULL * 1024 * 1024),
      .help = "Keep up to N bytes of events beyond that for 5 s, for readers that poll\n"
              "(default: 8388608; 0: trim at once)"},
     {"events-pace", "N", WITH_REDIS,
@@ -183,7 +183,8 @@ static const struct setting settings[] = {
      .help = "After a burst of --events-maxlen events, read a command's output at N\n"
              "lines per second, for readers that need every event (default: 20000\n"
              "with --run-id, else 0; 0: no limit)"},
-    {"hold-bytes", "N", WITH_REDIS, NUMBER(redis.hold_bytes, 65536, 1ULL << 40, 4ULL * 1024 * 1024),
+    {"hold-bytes", "N", WITH_REDIS,
+     NUMBER(redis.delivery.hold_bytes, 65536, 1ULL << 40, 4ULL * 1024 * 1024),
      .help = "Queue up to N bytes of output that Redis has not acknowledged; then the\n"
              "command blocks (default: 4194304)"},
     {"line-bytes", "N", WITH_STEPS,
@@ -199,7 +200,8 @@ static const struct setting settings[] = {
     {"nice", "N", ALWAYS, NUMBER(nice, 0, 19, 5),
      .help = "Run commands with a nice value N above the agent's, so that a build\n"
              "cannot starve the agent (default: 5)"},
-    {"key-ttl", "SECONDS", WITH_REDIS, NUMBER(redis.key_ttl_seconds, 0, KEY_TTL_MAX_SECONDS, 86400),
+    {"key-ttl", "SECONDS", WITH_REDIS,
+     NUMBER(redis.delivery.key_ttl_seconds, 0, KEY_TTL_MAX_SECONDS, 86400),
      .help = "Time to live of the job's keys, which a running agent refreshes\n"
              "(default: 86400; 0: no expiry)"},
     {"once", NULL, ACTION, .action = OPTIONS_ONCE,

@@ -11,7 +11,7 @@ scripts = $(shell grep -slE '^\#( shellcheck shell=|!.*/(sh|env bash)$$)' .ci/* 
 
 # cppcheck also warns of NULL at the end of variable arguments, which is a pointer in every C library here, and of
 # uninitialized data that a call has in fact filled.
-lint: tools
+lint: tools lint-words
 	@echo "  LINT    clang-format, cppcheck, shellcheck, mandoc"
 	@clang-format --dry-run -Werror $(c_files)
 	@cppcheck -j2 --quiet --std=c11 --language=c --enable=warning,performance,portability --inline-suppr \

@@ -2,6 +2,6 @@
 
 #include <stddef.h>
 
-const char *const protocol_features[] = {
-    "editFile",      "cancel",     "stdin",   "writeBytes", "readBytes", "searchHidden",
-    "withMediaType", "outputTail", "secrets", "end",        NULL};
+const char *const protocol_features[] = {"editFile",  "cancel",       "stdin",         "writeBytes",
+                                         "readBytes", "searchHidden", "withMediaType", "outputTail",
+                                         "secrets",   "end",          "control",       NULL};

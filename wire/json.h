@@ -42,7 +42,8 @@ enum json_text_fault {
   JSON_TEXT_MANY  /* only for a tree: JSON_TEXT_VALUES_MAX */
 };
 
-/* The deepest nesting of brackets, which is the default of System.Text.Json, the servers' library. */
+/* The deepest nesting of brackets, which is the default of System.Text.Json, the servers'
+   library. */
 #define JSON_TEXT_DEPTH_MAX 64
 
 /* The most values, containers included. cJSON takes some 80 bytes for each, 16 MB for all. Linux

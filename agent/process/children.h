@@ -29,7 +29,7 @@ struct child_stop {
   int signal;
 };
 
-/* Handles at most `most` children that have ended or stopped; `space` has room for that many.
+/* Handles at most `most` children that have ended or stopped; `space` has that many elements.
    Stopped children continue after all others were handled, because they may stop again at once and
    are reported first. Returns how many there were; `most`: there may be more; -1: no child is
    left. */

@@ -31,6 +31,7 @@ static const struct need client_needs[] = {
     {{"XREVRANGE", "$events", "+", "-", "COUNT", "1"}, NEED_READ},
     {{"LPUSH", "$in", "x"}, NEED_WRITE},
     {{"LPUSH", "$control", "x"}, NEED_WRITE},
+    {{"EXPIRE", "$control", "1"}, NEED_WRITE},
     {{"LREM", "$results", "1", "x"}, NEED_WRITE},
 };
 
@@ -180,7 +181,7 @@ static bool check_client(struct doctor *self) {
     report_missing(self, FINDING_PROBLEM, self->user, "the user", &missing, "");
   else
     doctor_report(self, FINDING_OK, NULL, "ACL: the user has the rights that the client needs%s",
-                  missing.is_unsure ? "; LPUSH and LREM were not tried" : "");
+                  missing.is_unsure ? "; LPUSH, EXPIRE and LREM were not tried" : "");
   release_missing(&missing);
   return can_dry_run && !self->is_gone;
 }

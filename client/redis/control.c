@@ -5,6 +5,9 @@
 #include "base/buffer.h"
 #include "client/redis/job.h"
 
+/* How long `control` lives without an agent (wire/PROTOCOL.md). */
+#define CONTROL_SECONDS "86400"
+
 static int push(struct program *program, const char *key, const char *head, const char *id,
                 const char *tail, struct error *error) {
   struct buffer json = {0};
@@ -24,7 +27,7 @@ int control_begin(struct control *self, struct program *program, struct error *e
     return -1;
   *self = (struct control){.program = program,
                            .is_alive = agent.is_alive,
-                           .is_in_band = !job_agent_can(&agent, "control")};
+                           .is_in_band = agent.is_alive && !job_agent_can(&agent, "control")};
   job_agent_release(&agent);
   return 0;
 }
@@ -32,10 +35,15 @@ int control_begin(struct control *self, struct program *program, struct error *e
 int control_cancel(struct control *self, const char *id, struct error *error) {
   struct program *program = self->program;
   const struct keys *keys = &program->keys;
+  int64_t is_set = 0;
   if (self->is_in_band)
     return push(program, keys->in, "{\"schemaVersion\":1,\"stepId\":", id, ",\"kind\":\"cancel\"}",
                 error);
-  return push(program, keys->control, "{\"kind\":\"cancel\",\"stepId\":", id, "}", error);
+  int result = push(program, keys->control, "{\"kind\":\"cancel\",\"stepId\":", id, "}", error);
+  if (result == 0 && !self->is_alive)
+    result = pipeline_call(program->redis, WORDS("EXPIRE", keys->control, CONTROL_SECONDS),
+                           reply_to_number, &is_set, error);
+  return result;
 }
 
 int control_shutdown(struct program *program, const char *id, struct error *error) {

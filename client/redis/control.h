@@ -11,13 +11,13 @@
  *   control_cancel(&control, id, &error)        for each step
  *
  * A cancel is pushed to the list `control`, which an agent reads out of band. An agent without the
- * feature `control` (0.2 or older) gets it in the list `in`, and so does the next agent if none is
- * alive.
+ * feature `control` (0.2 or older) gets it in the list `in`. If no agent is alive, `control` has a
+ * day to live, and the next agent reads it.
  */
 struct control {
   struct program *program;
   bool is_alive;   /* there is an agent */
-  bool is_in_band; /* no agent has the feature `control` */
+  bool is_in_band; /* it has no feature `control` */
 };
 
 int control_begin(struct control *self, struct program *program, struct error *error);

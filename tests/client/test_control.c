@@ -41,12 +41,14 @@ JOB_TEST_NO_AGENT(an_agent_without_the_feature_gets_a_cancel_among_the_steps) {
   assert_int_equal(ask(job, "EXISTS", "control"), 0);
 }
 
-JOB_TEST_NO_AGENT(without_an_agent_a_cancel_waits_among_the_steps) {
+JOB_TEST_NO_AGENT(without_an_agent_a_cancel_waits_for_a_day) {
   job_push_json(job, "{'stepId':'" ID "','command':'true'}");
   job_push_json(job, "{'stepId':'a\\\\\"b','command':'true'}");
   sandbox_expect(job, "$S cancel --waiting", 0, "", NULL);
-  job_wait_length(job, "in", 4);
-  assert_int_equal(ask(job, "EXISTS", "control"), 0);
+  job_wait_length(job, "control", 2);
+  expect_message(job, "control", "{\"kind\":\"cancel\",\"stepId\":\"" ID "\"}");
+  assert_in_range(ask(job, "TTL", "control"), 86000, 86400);
+  job_wait_length(job, "in", 2);
 }
 
 JOB_TEST_NO_AGENT(a_shutdown_has_its_turn_and_needs_an_agent) {

@@ -38,8 +38,8 @@ JOB_TEST(a_healthy_job_has_no_findings) {
 }
 
 JOB_TEST(missing_rights_are_named) {
-  job_do(job,
-         "ACL SETUSER narrow on >s3cret ~sandbox:* +get +llen +lpush +lrem +xread +acl|dryrun");
+  job_do(job, "ACL SETUSER narrow on >s3cret ~sandbox:* +get +llen +lpush +lrem +expire +xread "
+              "+acl|dryrun");
   const char *command = "$S -u redis://narrow:s3cret@127.0.0.1:${REDIS_URL##*:} doctor";
   expect_finding(job, command, 1, "✗ ACL: the user may not use LRANGE, XREVRANGE",
                  "→ ACL SETUSER narrow +lrange +xrevrange");

@@ -30,6 +30,8 @@ void kill_agent(struct trial *trial) {
   for (size_t i = 0; i < STEPS; i++)
     if (i % 6 == 2)
       work_push_read(&trial->work);
+    else if (i % 6 == 4)
+      work_push_cancelled(&trial->work);
     else if (i % 3 == 2)
       work_push_chunk(&trial->work, CHUNK_LINES);
     else

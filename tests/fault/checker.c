@@ -6,6 +6,7 @@ enum { KILLED_EXIT_CODE = 137 };
 
 /* What a result says that stands for one that nobody knows. */
 static const char interrupted[] = "interrupted: the agent ended while this step was running";
+static const char cancelled[] = "cancelled: by a cancel step";
 static const char forgotten[] = "lost: the step has run, and redis has lost its result";
 
 /* A result holds lines until they have as many units; here all are ASCII. */
@@ -25,6 +26,7 @@ struct seen {
   long results;
   bool interrupted;  /* says the result */
   bool killed;       /* says the result, where a supervisor may be killed */
+  bool cancelled;    /* says the result, of a step that may be */
   bool is_said_lost; /* of a step of a server that went back several times */
 };
 
@@ -78,7 +80,8 @@ static void take_event(void *context, const struct reader_event *event) {
   seen->count++;
   if (place > seen->highest)
     seen->highest = place;
-  long seq = self->work->may_be_killed ? seen->count : place + 1;
+  bool is_cut_short = self->work->may_be_killed || self->work->steps[number].may_be_cancelled;
+  long seq = is_cut_short ? seen->count : place + 1;
   if (event->seq != seq && seen->odd++ == 0) {
     seen->odd_place = place;
     seen->odd_seq = event->seq;
@@ -163,6 +166,11 @@ static void take_result(void *context, const cJSON *result) {
   }
   if (seen->results++ > 0)
     return;
+  seen->cancelled = step->may_be_cancelled && message != NULL && strcmp(message, cancelled) == 0;
+  if (seen->cancelled) { /* perhaps while others were waiting before it */
+    check_interrupted(self, number, result);
+    return;
+  }
   bool late = number < self->answered;
   if (late && !step->may_vanish && !step->went_back)
     tally_find(self->tally, TALLY_DISORDERED, 1, "step %ld is answered behind step %ld", number,
@@ -186,14 +194,14 @@ static void take_result(void *context, const cJSON *result) {
 
 /* It has not run to its end. */
 static bool is_cut_short(const struct seen *seen) {
-  return seen->interrupted || seen->killed;
+  return seen->interrupted || seen->killed || seen->cancelled;
 }
 
 /* Events that should be there and are not: of a step that was cut short what lies before others. */
 static long count_missing(const struct work_step *step, const struct seen *seen) {
   long missing = 0;
   bool gap_allowed = step->gap_until > 0;
-  if (step->went_back)
+  if (step->went_back || (seen->cancelled && seen->count == 0))
     return 0;
   long end = last_place(step) + 1;
   if (is_cut_short(seen)) {

@@ -6,7 +6,7 @@
 
 /*
  * Holds what is in Redis at the end of a job against the work that was given: every step answered
- * exactly once and in its place, run once at the most, its events there once, whole, in order and
+ * exactly once and in its place, run once at most, its events there once, whole, in order and
  * numbered without a gap, its result as it must be, what it appended there once and in order, and
  * nothing left that was taken, nor a heartbeat.
  */

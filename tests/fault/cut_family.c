@@ -5,8 +5,8 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* Six steps, of which one fails on stderr, one prints in two batches, one reads a file and two
-   append to one, and the shutdown. */
+/* Seven steps, of which one fails on stderr, one prints in two batches, one reads a file, two
+   append to one and one is cancelled, and the shutdown. */
 static void run_small_job(struct trial *trial, const struct proxy_plan *plan) {
   trial_open(trial, NULL);
   trial_put_proxy(trial, plan);
@@ -14,6 +14,7 @@ static void run_small_job(struct trial *trial, const struct proxy_plan *plan) {
   work_push_script(&trial->work, 2, "", 3, "exec >&2; seq 1 2");
   work_push_chunk(&trial->work, 1);
   work_push_read(&trial->work);
+  work_push_cancelled(&trial->work);
   work_push_chunk(&trial->work, 1);
   work_push_script(&trial->work, 4, "", 0, "seq 1 2; sleep 0.11; seq 3 4");
   job_push_shutdown(trial->job);
@@ -40,7 +41,7 @@ void cut_swallowed_reply(struct trial *trial) {
   cut_once(trial, RELAY_REPLY, true);
 }
 
-/* Both connections, each at a byte and in a way that the seed says, and then once more what came in
+/* Both connections, each at a byte and in a way that the seed says, and then again what came in
    their place, early on: while the agent finds out what became of what it had sent. */
 void cut_again(struct trial *trial) {
   static const long reach[RELAY_WORKERS][PROXY_FAULTS][RELAY_DIRECTIONS] = {

@@ -34,6 +34,7 @@ void network_half_open(struct trial *trial) {
   trial->tally->cuts++;
   work_push_read(&trial->work);
   work_push_chunk(&trial->work, 100);
+  work_push_cancelled(&trial->work);
   work_push_lines(&trial->work, 5, 0);
   work_push_lines(&trial->work, 3, 1);
   if (!wait_until(is_new, trial, NOTICE_MS))

@@ -117,9 +117,9 @@ static void keep_snapshot(struct trial *trial, enum snapshot_kind kind) {
   assert_int_equal(kill(agent, SIGCONT), 0);
 }
 
-static bool is_queue_taken(void *context) {
+static bool is_one_fetched_ahead(void *context) {
   struct trial *trial = context;
-  return trial_command(trial, "LLEN sandbox:%s:in", trial->job->id) == 0;
+  return trial_command(trial, "LLEN sandbox:%s:inflight", trial->job->id) == 2;
 }
 
 void restart_snapshot(struct trial *trial) {
@@ -142,7 +142,7 @@ void restart_snapshot(struct trial *trial) {
   work_wait_events(&trial->work, 8 + trial_random(trial, LONG_LINES / 4));
   keep_snapshot(trial, kind);
   work_wait_events(&trial->work, before + LONG_LINES / 4 + trial_random(trial, LONG_LINES / 4));
-  if (!wait_until(is_queue_taken, trial, WAIT_BOUND_MS))
+  if (!wait_until(is_one_fetched_ahead, trial, WAIT_BOUND_MS))
     tally_find(trial->tally, TALLY_WRONG, 1, "no step is taken while another one runs");
   running->gap_until = close_frontends(trial) - before;
   restart(trial);

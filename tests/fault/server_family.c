@@ -37,7 +37,7 @@ static long long used_memory(struct trial *trial) {
   return used;
 }
 
-/* Far below what is used: just above it a window would fit now and then, and each time the trouble
+/* Far below what is used: just above it a window would fit now and then, and each time the fault
    would be over. Each connection may name it once. */
 void server_maxmemory(struct trial *trial) {
   trial_open(trial, trial_start_server(trial, NULL));

@@ -20,10 +20,27 @@ void work_init(struct work *self, struct job *job, const char *directory) {
   assert_true(fputs(content, file) >= 0 && fclose(file) == 0);
 }
 
+static void push_control(struct work *self, const char *text) {
+  freeReplyObject(
+      redisCommand(self->job->redis, "LPUSH sandbox:%s:control %s", self->job->id, text));
+}
+
+/* With each step comes what is no message, and a cancel of no step, twice. */
 static void push(struct work *self, const cJSON *json) {
   struct work_step *step = &self->steps[self->count++];
   snprintf(step->id, sizeof step->id, "%s", job_text(json, "stepId"));
   job_push(self->job, json);
+  push_control(self, "garbage");
+  for (int i = 0; i < 2; i++)
+    push_control(self, "{\"kind\":\"cancel\",\"stepId\":\"nobody\"}");
+}
+
+void work_push_cancelled(struct work *self) {
+  struct work_step *step = work_push_script(self, 2, "", 0, "seq 1 2; sleep 5");
+  const char *text = job_format(self->job, "{\"kind\":\"cancel\",\"stepId\":\"%s\"}", step->id);
+  step->may_be_cancelled = true;
+  for (int i = 0; i < 2; i++)
+    push_control(self, text);
 }
 
 struct work_step *work_push_script(struct work *self, long lines, const char *filler, int exit_code,

@@ -25,7 +25,8 @@ struct work_step {
   long gap_until;      /* the server was brought back without what it had: lines may be missing in
                           one place, which ends before this line. 0: none may be */
   bool may_vanish;     /* and so may its result */
-  bool went_back;      /* the server did so several times: events may be missing anywhere, and a
+  bool may_be_cancelled;
+  bool went_back; /* the server did so several times: events may be missing anywhere, and a
                           result may say that it was lost, also beside the one that the server had
                           kept, where it had kept a copy of the step as well */
 };
@@ -59,6 +60,9 @@ struct work_step *work_push_lines(struct work *self, long lines, int exit_code);
    stdout or, when it begins with `exec >&2;`, on stderr. */
 struct work_step *work_push_script(struct work *self, long lines, const char *filler, int exit_code,
                                    const char *script);
+
+/* Pushes a step that is cancelled at once, twice. */
+void work_push_cancelled(struct work *self);
 
 /* Pushes a readFile, which does not wait for its `started`. */
 struct work_step *work_push_read(struct work *self);

@@ -8,7 +8,7 @@
 
 struct refusal {
   const char *payload;
-  const char *names; /* the field that the message names, or "payload" and the like */
+  const char *names; /* the field that the message names, or "payload" */
   const char *step_id;
 };
 

@@ -27,7 +27,7 @@ JOB_TEST(a_second_cancel_changes_nothing) {
   job_push_until(job, step, "up");
   job_push_cancel(job, step);
   job_push_cancel(job, step);
-  job_wait_length(job, "inflight", 1); /* both orders were taken and done */
+  job_wait_length(job, "control", 0); /* both were obeyed */
   marks_open_gate(job, "");
   job_expect_answer(job, step, -1, CANCELLED, "up\nbye\n");
   job_run(job, job_step(job, "true", NULL));
@@ -47,7 +47,7 @@ JOB_TEST(a_waiting_step_is_cancelled_without_running) {
   assert_int_equal(job_event_count(result), 0);
   assert_int_equal(cJSON_GetArraySize(job_events(job, waiting)), 0);
   assert_string_equal(job_lines(job, running, "completed"), ""); /* it still runs */
-  job_wait_length(job, "inflight", 3);
+  job_wait_length(job, "inflight", 2);
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
   job_expect_answer(job, before, 0, NULL, "before\n");
@@ -63,7 +63,7 @@ JOB_TEST(a_cancel_of_an_unknown_step_is_only_logged) {
   agent_process_wait_log(job->agent, "cancel: no such step is running or waiting");
   const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   job_push_cancel(job, job_step(job, "never-pushed", NULL));
-  job_wait_length(job, "inflight", 1);
+  job_wait_length(job, "control", 0);
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
   job_expect_nothing_left(job);
@@ -115,7 +115,7 @@ JOB_TEST(a_cancel_takes_effect_when_redis_answers_again) {
   const cJSON *step = job_push_endless(job, job_sleep(job, 600));
   redis_server_freeze(job->server);
   redisAppendCommand(
-      job->redis, "LPUSH sandbox:%s:in %s", job->id,
+      job->redis, "LPUSH sandbox:%s:control %s", job->id,
       job_json(job, "{'schemaVersion':1,'kind':'cancel','stepId':'%s'}", job_text(step, "stepId")));
   int done = 0;
   while (done == 0)
@@ -133,7 +133,7 @@ JOB_TEST(a_step_cancelled_during_an_outage_is_answered_afterwards) {
   const cJSON *step = marks_step(job, "trap 'ran; gate; exit 0' TERM; echo up; sleep 600 & wait");
   job_push_until(job, step, "up");
   job_push_cancel(job, step);
-  job_wait_length(job, "inflight", 1);
+  job_wait_length(job, "control", 0);
   redis_server_freeze(job->server);
   marks_open_gate(job, "");
   agent_process_wait_log(job->agent, "exit=-1");

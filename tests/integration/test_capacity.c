@@ -1,5 +1,5 @@
-/* Payloads as large as what the agent holds for Redis, or larger: nothing waits for room that only
-   itself could make. */
+/* Payloads as large as what the agent holds for Redis, or larger: nothing waits for capacity that
+   only itself could make. */
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
@@ -41,29 +41,26 @@ JOB_TEST_NO_AGENT(a_removal_that_fills_the_hold_keeps_no_step) {
   expect_step_behind_cancel(job, 5000000, NULL);
 }
 
-/* What waits is put back into `inflight`, which fills the hold while lines come one by one. */
+/* The step fetched ahead is put back into `inflight`, which fills the hold while lines come one by
+   one. */
 JOB_TEST_NO_AGENT(what_is_put_back_leaves_capacity_for_output) {
-  enum { WAITING = 4, LINES = 300 };
+  enum { LINES = 300 };
   const cJSON *running = marks_step(
       job,
       job_format(job,
                  "echo up; gate; i=0; while [ $i -lt %d ]; do sleep 0; echo $i; i=$((i+1)); done",
                  LINES));
   job_start_agent(job, "--hold-bytes", "65536", NULL);
-  const cJSON *waiting[WAITING];
+  const cJSON *waiting = padded(job, job_step(job, "echo", "waited", NULL), 1000000);
   job_push_until(job, running, "up");
-  for (int i = 0; i < WAITING; i++) {
-    waiting[i] = padded(job, job_step(job, "echo", "waited", NULL), 1000000);
-    job_push(job, waiting[i]);
-  }
-  job_wait_length(job, "inflight", 1 + WAITING);
+  job_push(job, waiting);
+  job_wait_length(job, "inflight", 2);
   job_do(job, "FLUSHALL");
   marks_open_gate(job, "");
   const cJSON *result = job_result_of(job, running);
   assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, 0);
   assert_int_equal(job_event_count(result), 1 + 1 + LINES + 1);
-  for (int i = 0; i < WAITING; i++)
-    job_expect_answer(job, waiting[i], 0, NULL, "waited\n");
+  job_expect_answer(job, waiting, 0, NULL, "waited\n");
   job_expect_nothing_left(job);
 }
 
@@ -81,7 +78,7 @@ JOB_TEST(a_large_step_that_waits_keeps_no_cancel) {
 }
 
 /* Nothing is acknowledged, and every order leaves its removal: no more of them are taken than there
-   is room for. */
+   is capacity for. */
 JOB_TEST_NO_AGENT(orders_that_cannot_be_removed_pile_up_in_redis) {
   enum { ORDERS = 50, MOST_KIB = 64 * 1024 };
   struct proxy *proxy = proxy_start(redis_server_port(job->server), NULL);

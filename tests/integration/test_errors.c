@@ -191,7 +191,7 @@ JOB_TEST_NO_AGENT(a_key_that_changes_its_type_ends_the_agent) {
 JOB_TEST(an_input_list_that_changes_its_type_ends_the_agent) {
   job_run(job, job_step(job, "true", NULL));
   job_do(job, "SADD sandbox:%s:in member", job->id);
-  expect_end(job, "BLMOVE", "in", "WRONGTYPE");
+  expect_end(job, "LLEN", "in", "WRONGTYPE");
 }
 
 JOB_TEST_NO_AGENT(a_result_that_redis_refuses_is_in_the_log) {

@@ -1,4 +1,4 @@
-/* stderr: one line per fact, and nothing in it that is nobody's business. */
+/* stderr: one line per fact, without secrets. */
 
 #include <regex.h>
 

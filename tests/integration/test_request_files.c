@@ -202,7 +202,7 @@ SIDECAR_TEST(the_target_selects_the_agent) {
   sidecar_expect(sidecar, "2", 0, "2", "");
   assert_false(sidecar_has(sidecar, sidecar_claim_name("other")));
   assert_false(sidecar_has(sidecar, sidecar_claim_name("broken")));
-  /* It may be written anew. */
+  /* It may be written again. */
   sidecar_request(sidecar, "other", "{'command':'echo yes','target':'k8s-ops'}");
   sidecar_expect(sidecar, "other", 0, "yes", "");
 }

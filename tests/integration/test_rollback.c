@@ -2,6 +2,8 @@
    that is emptied, or becomes the copy of a stale one and a primary again, while the agent's
    connections stay or come back at once. */
 
+#include <signal.h>
+
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
 #include "wire/step.h"
@@ -31,16 +33,15 @@ static void expect_gated(struct job *job, const cJSON *running) {
   assert_int_equal(marks_count(job), 1);
 }
 
-JOB_TEST(an_empty_one_gets_every_answer) {
+JOB_TEST(an_empty_one_gets_the_answers_of_the_steps_that_were_taken) {
   const cJSON *running = job_push_until(job, gated_step(job), "up");
-  const cJSON *first = job_push_echo(job, "first");
-  const cJSON *second = job_push_echo(job, "second");
-  job_wait_length(job, "inflight", 3);
+  const cJSON *fetched = job_push_echo(job, "fetched");
+  (void)job_push_echo(job, "lost"); /* with Redis: it waited in `in` */
+  job_wait_length(job, "inflight", 2);
   restart_seen(job);
-  job_wait_length(job, "inflight", 3); /* for the agent after this one */
+  job_wait_length(job, "inflight", 2); /* for the agent after this one */
   expect_gated(job, running);
-  job_expect_answer(job, first, 0, NULL, "first\n");
-  job_expect_answer(job, second, 0, NULL, "second\n");
+  job_expect_answer(job, fetched, 0, NULL, "fetched\n");
   job_expect_nothing_left(job);
 }
 
@@ -67,7 +68,7 @@ JOB_TEST_NO_AGENT(a_step_that_runs_is_not_run_again) {
   job_start_agent(job, NULL);
   job_wait_event(job, step, "stdout", "up");
   restart_seen(job);
-  job_wait_length(job, "in", 0); /* was handed out once more */
+  job_wait_length(job, "in", 0); /* was handed out again */
   expect_gated(job, step);
   job_expect_nothing_left(job);
 }
@@ -101,34 +102,20 @@ JOB_TEST(what_was_taken_in_the_snapshot_is_answered_once) {
   job_expect_nothing_left(job);
 }
 
-/* The snapshot is of a moment between two takings, after which nothing was delivered: Redis has
-   nothing to tell that it went back, and hands the second one out once more. */
+/* Redis goes back to a moment before the step was taken, after which nothing was delivered: it has
+   nothing to tell that it went back, and hands the step out again. */
 JOB_TEST(what_was_taken_after_the_snapshot_is_answered_once) {
   const cJSON *running = job_push_until(job, gated_step(job), "up");
-  const cJSON *both[] = {job_step(job, "echo", "first", NULL),
-                         job_step(job, "echo", "second", NULL)};
-  for (size_t i = 0; i < 2; i++) {
-    char *payload = cJSON_PrintUnformatted(both[i]);
-    redisAppendCommand(job->redis, "LPUSH sandbox:%s:in %s", job->id, payload);
-    cJSON_free(payload);
-  }
-  redisAppendCommand(job->redis, "LLEN sandbox:%s:in", job->id);
-  redisAppendCommand(job->redis, "SAVE");
-  for (size_t i = 0; i < 4; i++) {
-    redisReply *reply;
-    assert_int_equal(redisGetReply(job->redis, (void **)&reply), REDIS_OK);
-    assert_int_not_equal(reply->type, REDIS_REPLY_ERROR);
-    if (i == 2)
-      assert_int_equal(reply->integer, 1); /* the second one is still there */
-    freeReplyObject(reply);
-  }
-  job_wait_length(job, "inflight", 3);
-  job_restart_server(job);
-  job_wait_length(job, "in", 0);
+  const cJSON *fetched = job_push_echo(job, "fetched");
+  job_wait_length(job, "inflight", 2);
+  job_do(job, "EVAL %s 2 sandbox:%s:inflight sandbox:%s:in",
+         "return redis.call('LMOVE', KEYS[1], KEYS[2], 'LEFT', 'RIGHT')", job->id, job->id);
+  job_do(job, "CLIENT KILL TYPE normal SKIPME yes");
+  agent_process_wait_log(job->agent, "redis has lost that steps were taken");
   expect_gated(job, running);
-  job_expect_answer(job, both[0], 0, NULL, "first\n");
-  job_expect_answer(job, both[1], 0, NULL, "second\n");
-  assert_int_equal(cJSON_GetArraySize(job_events(job, both[1])), 3);
+  job_expect_answer(job, fetched, 0, NULL, "fetched\n");
+  job_wait_length(job, "in", 0);
+  assert_int_equal(cJSON_GetArraySize(job_events(job, fetched)), 3);
   job_expect_nothing_left(job);
 }
 
@@ -165,7 +152,7 @@ JOB_TEST_NO_AGENT(an_answer_that_was_lost_is_said_to_be) {
   job_expect_nothing_left(job);
 }
 
-/* A result whose acknowledgement was lost with the connection comes once more. */
+/* A result whose acknowledgement was lost with the connection comes again. */
 JOB_TEST(what_was_pushed_after_it_runs) {
   job_run(job, job_step(job, "true", NULL));
   for (int round = 0; round < 3; round++) {
@@ -183,7 +170,7 @@ JOB_TEST(what_was_pushed_after_it_runs) {
 
 /* --- the connections stay --- */
 
-/* The server that pushes has seen it too, and pushes once more what it has no answer to. */
+/* The server that pushes has seen it too, and pushes again what it has no answer to. */
 JOB_TEST(a_running_step_that_is_pushed_again_runs_once) {
   const cJSON *step = marks_step(job, "ran; echo up; gate");
   job_push_until(job, step, "up");
@@ -231,22 +218,29 @@ JOB_TEST(an_id_can_be_used_again_later) {
   job_expect_nothing_left(job);
 }
 
-/* It is not put back, and so nothing else is removed in its place. */
+static bool has_fetched_one(void *context) {
+  const struct job *job = context;
+  (void)kill(agent_process_pid(job->agent), SIGUSR1);
+  return strstr(agent_process_log(job->agent), "one step fetched ahead") != NULL;
+}
+
+/* It is not put back, and so nothing else is removed in its place. What waited behind it was lost
+   with Redis. */
 JOB_TEST(what_is_too_large_takes_nothing_with_it) {
   const cJSON *first = marks_step(job, "ran; echo up; gate");
   const cJSON *second = marks_step(job, "ran; echo up; gate 2");
   job_push_until(job, first, "up");
   job_push_larger(job, "large", STEP_PAYLOAD_MAX);
-  job_push(job, second);
-  const cJSON *last = job_push_echo(job, "last");
-  job_wait_length(job, "inflight", 4);
+  assert_true(wait_until(has_fetched_one, job, 6 * WAIT_BOUND_MS));
   job_do(job, "FLUSHALL");
   agent_process_wait_log(job->agent, "redis has lost");
+  job_push(job, second);
+  const cJSON *last = job_push_echo(job, "last");
   marks_open_gate(job, "");
   job_expect_answer(job, first, 0, NULL, "up\n");
   assert_string_equal(job_text(job_result(job), "stepId"), "large");
   job_wait_event(job, second, "stdout", "up");
-  assert_int_equal(job_length(job, "inflight"), 2);
+  job_wait_length(job, "inflight", 2);
   marks_open_gate(job, "2");
   job_expect_answer(job, second, 0, NULL, "up\n");
   job_expect_answer(job, last, 0, NULL, "last\n");

@@ -1,6 +1,6 @@
 /* The schemaVersion of an answer, in events and results alike: 1 for a step of 1 or without one, 2
-   for every other, whoever answers it and whatever is known of the step by then. The support's
-   functions compare it with that of the job's steps. */
+   for every other, regardless of who answers it and whatever is known of the step by then. The
+   support's functions compare it with that of the job's steps. */
 
 #include <signal.h>
 
@@ -84,13 +84,13 @@ JOB_TEST(every_end_has_it) {
   job_expect_exit(job, 128 + SIGTERM);
 }
 
-/* In memory, and known as a record only. */
+/* In memory, and in `in`. */
 JOB_TEST(what_is_cancelled_while_it_waits_has_it) {
   enum { WAITING = 200 };
   job->schema_version = 2;
   const cJSON *running = job_push_until(job, marks_step(job, "echo up; gate"), "up");
   struct crowd crowd = crowd_push(job, WAITING, 0);
-  job_wait_length(job, "inflight", WAITING + 1);
+  job_wait_length(job, "inflight", 2);
   job_push_cancel(job, crowd.steps[3]);
   job_expect_answer(job, crowd.steps[3], -1, CANCELLED, NULL);
   job_push_cancel(job, crowd.steps[WAITING - 2]);

@@ -1,7 +1,7 @@
 #include "tests/support/delivery_owner.h"
 
 #include "agent/frontends/redis/connection/command.h"
-#include "agent/frontends/redis/frontend.h"
+#include "base/loop.h"
 #include "tests/support/logged.h"
 #include "tests/test.h"
 
@@ -10,19 +10,13 @@ static void count(struct delivery_owner *self, int *counter, const char *callbac
   recorder_add(&self->recorder, callback);
 }
 
-static void on_connected(void *owner) {
-  (void)owner;
-}
-
-static void on_owned(void *owner) {
-  struct delivery_owner *self = owner;
+static void on_owned(struct delivery_owner *self) {
   count(self, &self->owned, "owned");
   if (self->outbox != NULL)
     outbox_refresh(self->outbox);
 }
 
-static void on_delivered(void *owner) {
-  struct delivery_owner *self = owner;
+static void on_delivered(struct delivery_owner *self) {
   count(self, &self->delivered, "delivered");
   if (self->outbox != NULL) {
     self->capacity += outbox_has_capacity_again(self->outbox);
@@ -32,30 +26,32 @@ static void on_delivered(void *owner) {
   if (self->put_when_delivered != NULL)
     delivery_owner_put(self, self->put_when_delivered);
   self->put_when_delivered = NULL;
-  delivery_flush(self->delivery);
 }
 
-static void on_lost_data(void *owner) {
+/* What a frontend does in its turn. */
+LOOP_CALLBACK(on_turn, struct delivery_owner *self) {
+  struct delivery *delivery = self->outbox != NULL ? self->outbox->delivery : self->delivery;
+  unsigned notify = delivery_take_news(delivery);
+  if ((notify & DELIVERY_OWNED) != 0)
+    on_owned(self);
+  if ((notify & DELIVERY_LOST_DATA) != 0)
+    count(self, &self->lost_data, "lost_data");
+  if ((notify & DELIVERY_DELIVERED) != 0)
+    on_delivered(self);
+  self->unreachable += (notify & DELIVERY_UNREACHABLE) != 0;
+  if ((notify & DELIVERY_FAILED) != 0) {
+    count(self, &self->failed, "failed");
+    strcpy(self->error, delivery_error(delivery)->text);
+  }
+  delivery_flush(delivery);
+}
+
+static void on_changed(void *owner) {
   struct delivery_owner *self = owner;
-  count(self, &self->lost_data, "lost_data");
+  event_active(self->turn, 0, 0);
 }
 
-static void on_unreachable(void *owner) {
-  ((struct delivery_owner *)owner)->unreachable++;
-}
-
-static void on_failed(void *owner, const struct error *error) {
-  struct delivery_owner *self = owner;
-  count(self, &self->failed, "failed");
-  strcpy(self->error, error->text);
-}
-
-static const struct delivery_handler handler = {.connected = on_connected,
-                                                .owned = on_owned,
-                                                .delivered = on_delivered,
-                                                .lost_data = on_lost_data,
-                                                .unreachable = on_unreachable,
-                                                .failed = on_failed};
+static const struct delivery_handler handler = {.changed = on_changed};
 
 int delivery_owner_set_up(void **state) {
   struct delivery_owner *self = calloc(1, sizeof *self);
@@ -63,6 +59,7 @@ int delivery_owner_set_up(void **state) {
   self->store = redis_store_new(self->loop.base);
   self->url = redis_store_url(self->store);
   keys_init(&self->keys, "j");
+  self->turn = loop_timer_new(self->loop.base, on_turn, self);
   *state = self;
   return 0;
 }
@@ -73,6 +70,7 @@ int delivery_owner_tear_down(void **state) {
     delivery_free(self->delivery);
   if (self->outbox != NULL)
     outbox_free(self->outbox);
+  event_free(self->turn);
   send_queue_free(&self->send_queue);
   keys_release(&self->keys);
   redis_store_free(self->store);
@@ -83,7 +81,7 @@ int delivery_owner_tear_down(void **state) {
 }
 
 void delivery_owner_make(struct delivery_owner *self, unsigned long long key_ttl_seconds) {
-  struct redis_frontend_options options = {.url = &self->url, .key_ttl_seconds = key_ttl_seconds};
+  struct delivery_options options = {.url = &self->url, .key_ttl_seconds = key_ttl_seconds};
   self->delivery = delivery_new(self->loop.base, &self->loop.log, &options, &self->keys,
                                 &self->send_queue, &handler, self);
   delivery_start(self->delivery);
@@ -198,10 +196,10 @@ const char *delivery_owner_last_commands(struct delivery_owner *self, size_t cou
 
 void delivery_owner_make_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
                                 size_t hold_bytes) {
-  struct redis_frontend_options options = {.url = &self->url,
-                                           .events_maxlen = 10000,
-                                           .key_ttl_seconds = key_ttl_seconds,
-                                           .hold_bytes = hold_bytes};
+  struct delivery_options options = {.url = &self->url,
+                                     .events_maxlen = 10000,
+                                     .key_ttl_seconds = key_ttl_seconds,
+                                     .hold_bytes = hold_bytes};
   self->outbox =
       outbox_new(self->loop.base, &self->loop.log, &options, &self->keys, &handler, self);
 }
@@ -231,8 +229,13 @@ void delivery_owner_put_event(struct delivery_owner *self, int number, int lengt
 
 void delivery_owner_put_result(struct delivery_owner *self, const char *payload) {
   struct step_result result = {.schema_version = 1, .step_id = "s", .exit_code = 3};
-  struct claimed claimed = {.payload = payload, .length = strlen(payload), .truncated = false};
-  outbox_result(self->outbox, NULL, &result, &claimed, true);
+  struct outbox_record record = {.result = &result,
+                                 .changes = {{.kind = OUTBOX_REMOVE_OLDEST,
+                                              .list = OUTBOX_INFLIGHT,
+                                              .value = {payload, strlen(payload), false}}},
+                                 .change_count = 1,
+                                 .ends_started = true};
+  outbox_write(self->outbox, &record);
 }
 
 void delivery_owner_drain(struct delivery_owner *self) {

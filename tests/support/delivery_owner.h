@@ -9,7 +9,7 @@
 #include "tests/support/redis_store.h"
 
 /* The owner of a delivery in a test: the delivery, alone with its send queue or inside an outbox,
-   its server, and its callbacks. */
+   its server, and its news. */
 struct delivery_owner {
   struct loop loop;
   struct redis_store *store;
@@ -18,8 +18,9 @@ struct delivery_owner {
   struct send_queue send_queue;
   struct delivery *delivery;
   struct outbox *outbox;          /* in place of the two before */
-  const char *put_when_delivered; /* queued and flushed from inside delivered(), once */
-  struct recorder recorder;       /* the callbacks in order, but for unreachable() */
+  const char *put_when_delivered; /* queued when something was delivered, once */
+  struct event *turn;             /* takes the news */
+  struct recorder recorder;       /* the news in order, except unreachable */
   int owned;
   int delivered;
   int capacity; /* deliveries after which the outbox takes more again */

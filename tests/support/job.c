@@ -240,12 +240,22 @@ void job_push_shutdown(struct job *self) {
   job_push(self, step);
 }
 
+cJSON *job_cancel_of(struct job *self, const char *step_id) {
+  cJSON *message = job_own(self, cJSON_CreateObject());
+  cJSON_AddNumberToObject(message, "schemaVersion", self->schema_version);
+  cJSON_AddStringToObject(message, "kind", "cancel");
+  cJSON_AddStringToObject(message, "stepId", step_id);
+  return message;
+}
+
+void job_push_control(struct job *self, const char *text) {
+  job_do(self, "LPUSH sandbox:%s:control %s", self->id, text);
+}
+
 void job_push_cancel(struct job *self, const cJSON *step) {
-  cJSON *order = job_own(self, cJSON_CreateObject());
-  cJSON_AddNumberToObject(order, "schemaVersion", self->schema_version);
-  cJSON_AddStringToObject(order, "kind", "cancel");
-  cJSON_AddStringToObject(order, "stepId", job_text(step, "stepId"));
-  job_push(self, order);
+  char *text = cJSON_PrintUnformatted(job_cancel_of(self, job_text(step, "stepId")));
+  job_push_control(self, text);
+  free(text);
 }
 
 static redisReply *ask(struct job *self, const char *format, va_list arguments) {
@@ -331,13 +341,28 @@ void job_wait_length(struct job *self, const char *list, long long length) {
       job_fail(self, "`%s` holds %lld, not %lld", list, awaited.length, length);
 }
 
-bool job_agent_waits(void *job) {
-  const struct job *self = job;
-  redisReply *reply = redisCommand(self->redis, "INFO clients");
-  bool waits = reply != NULL && reply->type == REDIS_REPLY_STRING &&
-               strstr(reply->str, "blocked_clients:1") != NULL;
+/* A line of CLIENT LIST; the heartbeat's connection waits for messages. */
+static bool waits_for_step(const char *line) {
+  const char *flags = strstr(line, " flags=");
+  size_t length = flags != NULL ? strcspn(flags + 1, " ") : 0;
+  return length > 0 && memchr(flags + strlen(" flags="), 'b', length - strlen("flags=")) != NULL &&
+         strstr(line, ":heartbeat ") == NULL;
+}
+
+int job_count_waiting(const struct job *self) {
+  redisReply *reply = redisCommand(self->redis, "CLIENT LIST");
+  bool is_text = reply != NULL && reply->type == REDIS_REPLY_STRING;
+  int count = 0;
+  char *saved = NULL;
+  for (char *line = is_text ? strtok_r(reply->str, "\n", &saved) : NULL; line != NULL;
+       line = strtok_r(NULL, "\n", &saved))
+    count += waits_for_step(line);
   freeReplyObject(reply);
-  return waits;
+  return count;
+}
+
+bool job_agent_waits(void *job) {
+  return job_count_waiting(job) == 1;
 }
 
 void job_expect_keys(struct job *self, ...) {
@@ -490,6 +515,7 @@ void job_expect_to_go_on(struct job *self) {
 
 void job_expect_nothing_left(struct job *self) {
   job_wait_length(self, "inflight", 0);
+  job_wait_length(self, "control", 0);
   job_shut_down(self);
   job_expect_keys(self, "committed", "events", NULL);
 }

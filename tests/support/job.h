@@ -24,7 +24,7 @@
 struct job {
   struct redis_server *server;
   struct agent_process *agent; /* NULL until started */
-  struct agent_setup setup;    /* of the next job_start_agent, but for the arguments */
+  struct agent_setup setup;    /* of the next job_start_agent, except for the arguments */
   redisContext *redis;
   char id[32];
   const char *url;                /* <scheme>://[login@]127.0.0.1:<port> */
@@ -84,8 +84,10 @@ void job_push_shutdown(struct job *self);
 /* Pushes a step that prints this line, and returns it. */
 const cJSON *job_push_echo(struct job *self, const char *line);
 
-/* Pushes the order to end this step. */
+/* The message that cancels this step; pushes it to `control`; pushes any text there. */
+cJSON *job_cancel_of(struct job *self, const char *step_id);
 void job_push_cancel(struct job *self, const cJSON *step);
+void job_push_control(struct job *self, const char *text);
 
 /* The next result, checked to be well-formed, with its fields in the contract's order. */
 const cJSON *job_result(struct job *self);
@@ -128,6 +130,9 @@ void job_wait_length(struct job *self, const char *list, long long length);
 /* A condition for wait_until, of a job: its agent blocks for a step, and what it claimed is its
    own. Not after a step: the server could die between its result and the acknowledgement. */
 bool job_agent_waits(void *job);
+
+/* How many connections wait for a step. */
+int job_count_waiting(const struct job *self);
 
 /* A command on the job's own connection; it must not be answered with an error. The reply is the
    caller's to free. `job_do` frees it. */

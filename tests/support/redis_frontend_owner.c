@@ -27,7 +27,8 @@ int frontend_owner_set_up(void **state) {
   self->store = redis_store_new(self->loop.base);
   self->url = redis_store_url(self->store);
   self->options = (struct redis_frontend_options){
-      .url = &self->url, .job_id = "j", .events_maxlen = 10000, .hold_bytes = 1 << 20};
+      .delivery = {.url = &self->url, .events_maxlen = 10000, .hold_bytes = 1 << 20},
+      .job_id = "j"};
   *state = self;
   return 0;
 }
@@ -84,6 +85,13 @@ void frontend_owner_push(struct redis_frontend_owner *self, const char *step) {
   char command[4096];
   assert_true(snprintf(command, sizeof command, "LPUSH " KEY "in %s", quoted(step)) <
               (int)sizeof command);
+  redis_store_do(self->store, 3, command);
+}
+
+void frontend_owner_push_cancel(struct redis_frontend_owner *self, const char *id) {
+  char command[256];
+  snprintf(command, sizeof command, "LPUSH " KEY "control {\"kind\":\"cancel\",\"stepId\":\"%s\"}",
+           id);
   redis_store_do(self->store, 3, command);
 }
 

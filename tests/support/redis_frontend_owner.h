@@ -37,7 +37,10 @@ void frontend_owner_begin(struct redis_frontend_owner *self);
 /* Pushes a step as a server does: JSON in single quotes. */
 void frontend_owner_push(struct redis_frontend_owner *self, const char *step);
 
-/* The same for `sh -c script`. */
+/* A cancel, to `control`. */
+void frontend_owner_push_cancel(struct redis_frontend_owner *self, const char *id);
+
+/* A step that is `sh -c script`. */
 void frontend_owner_push_script(struct redis_frontend_owner *self, const char *id,
                                 const char *script);
 

@@ -184,6 +184,15 @@ static bool read_list(struct key *key, const redisReply *command, struct buffer 
     answer_text(out, locate(key, word(command, 2), &at) ? key->values[at] : NULL);
   } else if (is(command, "LLEN") || is(command, "XLEN")) {
     append(out, ":%zu\r\n", key->count);
+  } else if (is(command, "LRANGE")) {
+    size_t first, last = 0;
+    bool is_there = locate(key, word(command, 3), &last);
+    if (!locate(key, word(command, 2), &first))
+      first = 0; /* before the head */
+    size_t count = is_there ? last + 1 - first : 0;
+    append(out, "*%zu\r\n", count);
+    for (size_t i = 0; i < count; i++)
+      answer_text(out, key->values[first + i]);
   } else if (is(command, "XREVRANGE")) {
     if (key->count == 0)
       append(out, "*0\r\n");
@@ -228,6 +237,9 @@ static bool write_list(struct redis_store *self, struct key *key, const redisRep
 static bool do_string(struct key *key, const redisReply *command, struct buffer *out) {
   if (is(command, "GET")) {
     answer_text(out, key->count > 0 ? key->values[0] : NULL);
+  } else if (is(command, "SET") && key->count == 0 &&
+             strcmp(word(command, command->elements - 1), "XX") == 0) {
+    append(out, "$-1\r\n");
   } else if (is(command, "SET")) {
     clear(key);
     insert(key, 0, word(command, 2));
@@ -256,7 +268,8 @@ static void execute(struct redis_store *self, const redisReply *command, struct 
 }
 
 static bool only_reads(const redisReply *command) {
-  static const char *const names[] = {"GET", "LINDEX", "LLEN", "XLEN", "XREVRANGE", "SISMEMBER"};
+  static const char *const names[] = {"GET",  "LINDEX",    "LRANGE",   "LLEN",
+                                      "XLEN", "XREVRANGE", "SISMEMBER"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
     if (is(command, names[i]))
       return true;
@@ -307,7 +320,8 @@ static bool try_move(struct connection *self, const redisReply *command) {
     return false;
   char *value = strdup(from->values[from->count - 1]);
   erase(from, from->count - 1);
-  insert(find(self->store, word(command, 2)), 0, value);
+  struct key *to = find(self->store, word(command, 2));
+  insert(to, strcmp(word(command, 4), "LEFT") == 0 ? 0 : to->count, value);
   append(&self->store->executed, "%s BLMOVE %s\n", self->role, value);
   answer_text(&self->out, value);
   send_answers(self);
@@ -315,13 +329,15 @@ static bool try_move(struct connection *self, const redisReply *command) {
   return true;
 }
 
+static void take_all(struct connection *self);
+
 static void on_block_limit(evutil_socket_t fd, short what, void *context) {
   (void)fd;
   (void)what;
   struct connection *self = context;
   unblock(self);
   append(&self->out, "*-1\r\n");
-  send_answers(self);
+  take_all(self);
 }
 
 static void clear_queue(struct connection *self) {
@@ -442,7 +458,10 @@ static redisReply *take_data(struct connection *self, redisReply *command, struc
   }
   if (try_move(self, command))
     return command;
-  const struct timeval limit = {.tv_sec = strtol(word(command, 5), NULL, 10)};
+  double seconds = strtod(word(command, 5), NULL);
+  const struct timeval limit = {.tv_sec = (time_t)seconds,
+                                .tv_usec =
+                                    (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)};
   evtimer_add(self->block_limit, &limit);
   self->blocked = command;
   return NULL;
@@ -473,6 +492,8 @@ static void serve_blocked(struct redis_store *self) {
         unblock(at);
         if (stray)
           drop(self, i);
+        else
+          take_all(at);
       }
     }
 }
@@ -535,7 +556,8 @@ static redisReply *next_command(struct connection *self) {
 
 /* Executes the commands that have arrived, unless they are held. */
 static void take_all(struct connection *self) {
-  for (redisReply *command; !is_held(self) && (command = next_command(self)) != NULL;)
+  for (redisReply *command;
+       !is_held(self) && self->blocked == NULL && (command = next_command(self)) != NULL;)
     take(self, command);
   if (!is_held(self))
     send_answers(self);
@@ -647,15 +669,6 @@ void redis_store_lose(struct redis_store *self, const char *role, bool stray) {
       drop(self, i);
     }
   }
-}
-
-bool redis_store_is_waiting(const struct redis_store *self) {
-  bool waits = false;
-  for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
-    const struct connection *at = self->connections[i];
-    waits |= at != NULL && at->blocked != NULL && !at->is_stray;
-  }
-  return waits;
 }
 
 struct redis_store_snapshot {

@@ -36,9 +36,6 @@ void redis_store_hold(struct redis_store *self, const char *role);
    nevertheless. */
 void redis_store_lose(struct redis_store *self, const char *role, bool stray);
 
-/* A BLMOVE waits. */
-bool redis_store_is_waiting(const struct redis_store *self);
-
 /* The data of now; restored, when Redis is killed and comes back with it. NULL: with nothing. */
 struct redis_store_snapshot *redis_store_snapshot(const struct redis_store *self);
 void redis_store_restore(struct redis_store *self, const struct redis_store_snapshot *snapshot);
@@ -50,8 +47,8 @@ struct redis_store_fault {
   enum {
     REDIS_STORE_REFUSES,        /* `text` is the error, also in place of QUEUED */
     REDIS_STORE_REFUSES_INSIDE, /* it is queued, and `text` the error among the replies to EXEC */
-    REDIS_STORE_ANSWERS, /* `text` are the bytes of the reply, and those of `endless` follow again and
-                            again, as fast as they are taken (NULL: none do) */
+    REDIS_STORE_ANSWERS, /* `text` are the bytes of the reply, and those of `endless` follow again
+                            and again, as fast as they are taken (NULL: none do) */
     REDIS_STORE_HOLDS,   /* the connection is held, from this command on */
     REDIS_STORE_MUTES,   /* the replies are kept back, from that to this command on */
   } effect;

@@ -56,23 +56,58 @@ JOB_TEST(from_the_push_to_the_answer_behind_48_mebibytes) {
   assert_true(took_ms <= BOUND_MS);
 }
 
-/* It is in Redis alone: the agent reads all that lies in front of it. */
-JOB_TEST(of_the_last_of_65536_steps_that_wait) {
-  enum { WAITING = 65536, BOUND_MS = 2000 };
+/* So many steps wait, each `command`: s-1, s-2, … */
+static void push_many(struct job *job, int count) {
+  job_do(
+      job, "EVAL %s 0 sandbox:%s:in %d",
+      "for i = 1, ARGV[2] do redis.call('LPUSH', ARGV[1], '{\"schemaVersion\":1,\"stepId\":\"s-' "
+      ".. i .. '\",\"command\":\"true\"}') end",
+      job->id, count);
+}
+
+/* wire/PROTOCOL.md: the agent reads all that lies in front of it. */
+JOB_TEST(of_the_last_of_a_million_steps_that_wait) {
+  enum { WAITING = 1000000, BOUND_MS = 2000 };
   (void)job_push_endless(job, job_sleep(job, 600));
-  job_do(job, "EVAL %s 0 sandbox:%s:in %d",
-         "for i = 2, ARGV[2] do redis.call('LPUSH', ARGV[1], '{\"schemaVersion\":1,\"stepId\":\"' "
-         ".. i .. "
-         "'\",\"command\":\"true\",\"padding\":\"' .. string.rep('x', 240) .. '\"}') end",
-         job->id, WAITING);
+  push_many(job, WAITING);
   const cJSON *last = job_push_echo(job, "last");
-  job_wait_length(job, "inflight", 1 + WAITING);
+  job_wait_length(job, "inflight", 2);
   double pushed_ms = machine_clock_ms();
   job_push_cancel(job, last);
   job_expect_answer(job, last, -1, "cancelled: by a cancel step", NULL);
   double took_ms = machine_clock_ms() - pushed_ms;
   print_message("of the last of %d: %.0f ms\n", WAITING, took_ms);
   assert_true(took_ms <= BOUND_MS);
+}
+
+/* From the oldest to the newest, and the other way round. */
+static void cancel_many(struct job *job, const char *order) {
+  enum { WAITING = 100000, BOUND_MS = 30000 };
+  (void)job_push_endless(job, job_sleep(job, 600));
+  push_many(job, WAITING);
+  job_wait_length(job, "inflight", 2);
+  double pushed_ms = machine_clock_ms();
+  job_do(job, "EVAL %s 0 sandbox:%s:control %d",
+         job_format(job,
+                    "for i = 1, ARGV[2] do redis.call('LPUSH', ARGV[1], "
+                    "'{\"kind\":\"cancel\",\"stepId\":\"s-' .. %s .. '\"}') end",
+                    order),
+         job->id, WAITING);
+  while (job_length(job, "control") > 0 && machine_clock_ms() - pushed_ms <= 2 * BOUND_MS)
+    ;
+  double took_ms = machine_clock_ms() - pushed_ms;
+  print_message("%d cancels: %.0f ms\n", WAITING, took_ms);
+  assert_int_equal(job_length(job, "results"), WAITING);
+  assert_int_equal(job_length(job, "in"), 0);
+  assert_true(took_ms <= BOUND_MS);
+}
+
+JOB_TEST(of_a_hundred_thousand_steps_that_wait) {
+  cancel_many(job, "i");
+}
+
+JOB_TEST(of_a_hundred_thousand_steps_from_the_newest_on) {
+  cancel_many(job, "ARGV[2] + 1 - i");
 }
 
 JOB_TEST(who_ignores_sigterm_is_killed_after_10_s) {

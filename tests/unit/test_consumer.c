@@ -24,7 +24,9 @@ static const char *answer(void *owner, const char *command) {
   struct scene *scene = owner;
   if (strcmp(command, ASK) == 0 && scene->old)
     return "-ERR unknown command 'BLMOVE', with args beginning with: 'sandbox:j:in' \r\n";
-  if (strcmp(command, scene->old ? OLD_ASK : ASK) != 0)
+  if (strncmp(command, "LRANGE", 6) == 0)
+    return NULL; /* it is in the answer to LLEN */
+  if (strcmp(command, scene->old ? OLD_ASK : ASK) != 0 && strncmp(command, "LLEN", 4) != 0)
     return "+OK\r\n";
   const char *text = scene->answer;
   scene->answer = NULL;
@@ -39,12 +41,12 @@ static void came(struct scene *scene, const char *word) {
   scene->take_again = false;
 }
 
-static void on_step(void *owner, const struct claimed *claimed) {
+static void on_step(void *owner, const struct payload *payload) {
   struct scene *scene = owner;
   char word[64];
-  scene->length = claimed->length;
-  snprintf(word, sizeof word, "%s:%.*s", claimed->truncated ? "cut" : "step",
-           claimed->length < 16 ? (int)claimed->length : 16, claimed->payload);
+  scene->length = payload->length;
+  snprintf(word, sizeof word, "%s:%.*s", payload->is_truncated ? "cut" : "step",
+           payload->length < 16 ? (int)payload->length : 16, payload->bytes);
   came(scene, word);
 }
 
@@ -52,8 +54,20 @@ static void on_nothing(void *owner) {
   came(owner, "nothing");
 }
 
-static void on_needs_resync(void *owner) {
-  came(owner, "needs_resync");
+static void on_page(void *owner, size_t length, const redisReply *steps) {
+  char word[64];
+  int end = snprintf(word, sizeof word, "page:%zu", length);
+  for (size_t i = steps->elements; i-- > 0;)
+    end += snprintf(word + end, sizeof word - (size_t)end, ":%s", steps->element[i]->str);
+  came(owner, word);
+}
+
+static void on_denied(void *owner) {
+  came(owner, "denied");
+}
+
+static void on_reconnected(void *owner) {
+  came(owner, "reconnected");
 }
 
 static void on_failed(void *owner, const struct error *error) {
@@ -63,8 +77,12 @@ static void on_failed(void *owner, const struct error *error) {
 }
 
 static int set_up(void **state) {
-  static const struct consumer_handler handler = {
-      .step = on_step, .nothing = on_nothing, .needs_resync = on_needs_resync, .failed = on_failed};
+  static const struct consumer_handler handler = {.step = on_step,
+                                                  .nothing = on_nothing,
+                                                  .page = on_page,
+                                                  .denied = on_denied,
+                                                  .reconnected = on_reconnected,
+                                                  .failed = on_failed};
   struct scene *scene = calloc(1, sizeof *scene);
   loop_init(&scene->loop);
   scene->server = fake_redis_new(scene->loop.base, false);
@@ -141,13 +159,10 @@ SCENE_TEST(what_was_prepared_and_lost_needs_no_resync) {
 }
 
 SCENE_TEST(one_step_for_each_take) {
-  assert_false(consumer_is_waiting(scene->consumer));
   consumer_take(scene->consumer);
-  assert_true(consumer_is_waiting(scene->consumer));
   expect(scene, "asked");
   fake_redis_send(scene->server, "$5\r\nfirst\r\n");
   expect(scene, "step:first");
-  assert_false(consumer_is_waiting(scene->consumer));
   scene->take_again = true;
   take_answered(scene, "$6\r\nsecond\r\n", "asked step:second asked");
   fake_redis_send(scene->server, "$0\r\n\r\n");
@@ -168,7 +183,7 @@ SCENE_TEST(what_does_not_wait_is_asked_in_pauses) {
   for (int i = 0; i < 3; i++)
     take_answered(scene, "$-1\r\n", "asked nothing");
   for (int i = 0; i < 2; i++)
-    take_answered(scene, "$-1\r\n", "asked needs_resync");
+    take_answered(scene, "$-1\r\n", "asked reconnected");
   assert_int_equal(fake_redis_connections(scene->server), 3);
   take_answered(scene, "$5\r\nfirst\r\n", "asked step:first");
   take_answered(scene, "$-1\r\n", "asked nothing");
@@ -177,7 +192,7 @@ SCENE_TEST(what_does_not_wait_is_asked_in_pauses) {
 SCENE_TEST(an_answer_of_another_kind_is_no_answer) {
   static const char *const answers[] = {"+OK\r\n", ":1\r\n", "*1\r\n$4\r\nstep\r\n"};
   for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
-    take_answered(scene, answers[i], "asked needs_resync");
+    take_answered(scene, answers[i], "asked reconnected");
     assert_int_equal(fake_redis_connections(scene->server), i + 2);
   }
 }
@@ -189,21 +204,43 @@ SCENE_TEST(a_lost_connection_needs_a_resync) {
   fake_redis_send(scene->server, "$5\r\nfir"); /* half a step is none */
   loop_settle(&scene->loop);
   fake_redis_close_connection(scene->server);
-  expect(scene, "needs_resync");
-  assert_false(consumer_is_waiting(scene->consumer));
+  expect(scene, "reconnected");
   take(scene, "asked");
   fake_redis_send(scene->server, "$5\r\nother\r\n");
   expect(scene, "step:other");
   scene->take_again = true; /* from inside is the same */
   take(scene, "asked");
   fake_redis_close_connection(scene->server);
-  expect(scene, "needs_resync asked");
+  expect(scene, "reconnected asked");
 }
 
-SCENE_TEST(again_is_the_same) {
-  consumer_take(scene->consumer);
-  take(scene, "asked");
-  take(scene, "");
+/* --- pages of `in` --- */
+
+static void search_answered(struct scene *scene, const char *text, const char *expected) {
+  scene->answer = text;
+  consumer_search(scene->consumer, 3, 2);
+  expect(scene, expected);
+}
+
+SCENE_TEST(a_page_of_steps_is_read_from_the_oldest_on) {
+  search_answered(scene, ":7\r\n*2\r\n$3\r\nnew\r\n$3\r\nold\r\n", "asked page:7:old:new");
+  assert_string_equal(fake_redis_command(scene->server, 1), "LLEN sandbox:j:in");
+  assert_string_equal(fake_redis_command(scene->server, 2), "LRANGE sandbox:j:in -5 -4");
+  search_answered(scene, ":0\r\n*0\r\n", "asked page:0");
+}
+
+SCENE_TEST(a_page_of_another_kind_is_none) {
+  static const char *const answers[] = {"+OK\r\n+OK\r\n", ":1\r\n$3\r\nnew\r\n",
+                                        ":1\r\n*1\r\n:5\r\n"};
+  for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
+    search_answered(scene, answers[i], "asked reconnected");
+}
+
+SCENE_TEST(a_user_without_lrange_takes_steps_all_the_same) {
+  search_answered(scene, ":1\r\n-NOPERM this user has no permissions to run 'lrange'\r\n",
+                  "asked denied");
+  take_answered(scene, "$5\r\nfirst\r\n", "asked step:first");
+  assert_int_equal(fake_redis_connections(scene->server), 1);
 }
 
 SCENE_TEST(before_redis_6_2_it_asks_in_the_old_way) {
@@ -221,13 +258,13 @@ SCENE_TEST(an_answer_nobody_asked_for_is_no_step) {
   assert_false(fake_redis_is_connected(scene->server));
 }
 
-/* What was taken before may be there once more, when Redis was put back: a connection that nobody
+/* What was taken before may be there again, when Redis was put back: a connection that nobody
    needed is missed too. */
 SCENE_TEST(a_new_connection_asks_only_what_is_wanted) {
   take_answered(scene, "$5\r\nfirst\r\n", "asked step:first");
   fake_redis_close_connection(scene->server);
   LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->server) == 3);
-  expect(scene, "needs_resync");
+  expect(scene, "reconnected");
   take(scene, "asked");
 }
 
@@ -240,7 +277,7 @@ SCENE_TEST(what_passes_leaves_a_doubt) {
   take(scene, "asked");
   for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
     fake_redis_send(scene->server, errors[i]);
-    expect(scene, "needs_resync");
+    expect(scene, "reconnected");
     take(scene, "asked");
   }
   assert_int_equal(fake_redis_connections(scene->server), 4);

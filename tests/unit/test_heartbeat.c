@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include "agent/frontends/redis/heartbeat/heartbeat.h"
+#include "base/loop.h"
 #include "tests/support/fake_redis.h"
 #include "tests/support/loop.h"
 #include "tests/support/virtual_time.h"
@@ -16,7 +17,15 @@ struct scene {
   struct fake_redis *server;
   struct redis_url url;
   struct keys keys;
+  struct control_messages control;
   struct heartbeat *heartbeat;
+  struct event *turn;
+  const char *to_wait; /* the answer to BLMOVE; NULL: it waits as long as it says */
+  struct event *wait;
+  struct buffer waiting; /* commands behind it */
+  bool is_waiting;
+  const char *message; /* to the next LINDEX; NULL: there is none */
+  int waits;
   const char *to_set; /* the answer to SET; NULL: none, nor to what follows */
   const char *to_expire;
   const char *to_get; /* to GET committed */
@@ -30,25 +39,70 @@ struct scene {
   char fallback[128];
   bool arrives; /* what the fallback writes */
   int silent;
-  int ended;
   int failed;
   char error[256];
 };
 
-static const char *answer(void *owner, const char *command) {
-  struct scene *scene = owner;
-  bool set = strncmp(command, "SET ", 4) == 0, get = strncmp(command, "GET ", 4) == 0;
-  scene->sets += set;
-  bool expire = strncmp(command, "EXPIRE ", 7) == 0;
-  scene->expires += expire;
-  if (!set && !get) {
-    scene->deaf = false; /* a new connection */
-    return expire ? scene->to_expire : "+OK\r\n";
-  }
+/* What Redis replies to a command when it is executed; NULL: nothing. */
+static const char *execute(struct scene *scene, const char *command) {
+  bool set = strncmp(command, "SET ", 4) == 0, expire = strncmp(command, "EXPIRE ", 7) == 0;
   scene->deaf |= set && scene->to_set == NULL;
   if (scene->deaf)
     return NULL;
-  return set ? scene->to_set : scene->to_get;
+  if (set)
+    return scene->to_set;
+  if (expire)
+    return scene->to_expire;
+  if (strncmp(command, "LINDEX ", 7) != 0)
+    return scene->to_get;
+  const char *message = scene->message != NULL ? scene->message : "$-1\r\n";
+  scene->message = NULL;
+  return message;
+}
+
+/* BLMOVE has waited: it and the commands behind it are answered. */
+LOOP_CALLBACK(on_waited, struct scene *scene) {
+  struct buffer out = {0};
+  char *saved = NULL;
+  buffer_add_string(&out, "*-1\r\n");
+  buffer_add(&scene->waiting, "", 1);
+  for (char *line = strtok_r(scene->waiting.bytes, "\n", &saved); line != NULL;
+       line = strtok_r(NULL, "\n", &saved)) {
+    const char *text = execute(scene, line);
+    buffer_add_string(&out, text != NULL ? text : "");
+    scene->sets += strncmp(line, "SET ", 4) == 0;
+    scene->expires += strncmp(line, "EXPIRE ", 7) == 0;
+  }
+  buffer_add(&out, "", 1);
+  buffer_release(&scene->waiting);
+  scene->is_waiting = false;
+  if (!scene->deaf)
+    fake_redis_send(scene->server, out.bytes);
+  buffer_release(&out);
+}
+
+static const char *answer(void *owner, const char *command) {
+  struct scene *scene = owner;
+  if (strncmp(command, "CLIENT ", 7) == 0) { /* a new connection */
+    scene->deaf = scene->is_waiting = false;
+    buffer_release(&scene->waiting);
+    (void)evtimer_del(scene->wait);
+    return "+OK\r\n";
+  }
+  if (strncmp(command, "BLMOVE ", 7) == 0) {
+    scene->waits++;
+    scene->is_waiting = scene->to_wait == NULL;
+    if (scene->is_waiting)
+      loop_timer_start(scene->wait, (int64_t)(atof(strrchr(command, ' ')) * 1000));
+    return scene->to_wait;
+  }
+  if (scene->is_waiting) {
+    buffer_add_format(&scene->waiting, "%s\n", command);
+    return NULL;
+  }
+  scene->sets += strncmp(command, "SET ", 4) == 0;
+  scene->expires += strncmp(command, "EXPIRE ", 7) == 0;
+  return execute(scene, command);
 }
 
 static bool on_committed(void *owner, const char *value, size_t length) {
@@ -78,8 +132,16 @@ static void on_silent(void *owner) {
   ((struct scene *)owner)->silent++;
 }
 
-static void on_ended(void *owner) {
-  ((struct scene *)owner)->ended++;
+static void on_message(void *owner, const struct payload *payload) {
+  (void)control_messages_add(&((struct scene *)owner)->control, payload);
+}
+
+LOOP_CALLBACK(on_turn, struct scene *scene) {
+  heartbeat_advance(scene->heartbeat);
+}
+
+static void on_changed(void *owner) {
+  event_active(((struct scene *)owner)->turn, 0, 0);
 }
 
 static void on_failed(void *owner, const struct error *error) {
@@ -93,7 +155,8 @@ static int set_up_for(void **state, const char *job_id) {
                                                    .committed = on_committed,
                                                    .fallback = on_fallback,
                                                    .silent = on_silent,
-                                                   .ended = on_ended,
+                                                   .changed = on_changed,
+                                                   .message = on_message,
                                                    .failed = on_failed};
   struct scene *scene = calloc(1, sizeof *scene);
   assert_non_null(scene);
@@ -101,6 +164,8 @@ static int set_up_for(void **state, const char *job_id) {
   scene->server = fake_redis_new(scene->loop.base, true);
   fake_redis_answer_with(scene->server, answer, scene);
   scene->url = fake_redis_url(scene->server);
+  scene->turn = loop_timer_new(scene->loop.base, on_turn, scene);
+  scene->wait = loop_timer_new(scene->loop.base, on_waited, scene);
   scene->to_set = "+OK\r\n";
   scene->to_get = "$5\r\n1:2:3\r\n";
   scene->is_ours = true;
@@ -108,7 +173,7 @@ static int set_up_for(void **state, const char *job_id) {
   virtual_unix_offset_ms = UNIX_OFFSET_MS;
   keys_init(&scene->keys, job_id);
   scene->heartbeat = heartbeat_new(scene->loop.base, &scene->loop.log, &scene->url, &scene->keys,
-                                   "sandbox:j:heartbeat", &handler, scene);
+                                   "sandbox:j:heartbeat", &scene->control, &handler, scene);
   *state = scene;
   return 0;
 }
@@ -124,6 +189,10 @@ static int set_up_with_a_beat_for_a_job_id(void **state) {
 static int tear_down(void **state) {
   struct scene *scene = *state;
   heartbeat_free(scene->heartbeat);
+  event_free(scene->turn);
+  event_free(scene->wait);
+  buffer_release(&scene->waiting);
+  control_messages_release(&scene->control);
   fake_redis_free(scene->server);
   keys_release(&scene->keys);
   loop_release(&scene->loop);
@@ -176,10 +245,10 @@ BEATING_TEST(each_beat_has_its_time_and_tells_of_the_step) {
   beat(scene, 2, &after);
   assert_in_range(after - before, HEARTBEAT_MS - LATE_MS, HEARTBEAT_MS + LATE_MS);
   heartbeat_set_in_flight(scene->heartbeat, true);
-  assert_non_null(strstr(beat(scene, 3, &after), "\"StepInFlight\":true,\"More\":1} EX 10"));
+  assert_non_null(strstr(beat(scene, 3, &after), "\"StepInFlight\":true,\"More\":1} EX 10 XX"));
   heartbeat_set_in_flight(scene->heartbeat, true); /* that is known */
   heartbeat_set_in_flight(scene->heartbeat, false);
-  assert_non_null(strstr(beat(scene, 4, &after), "\"StepInFlight\":false,\"More\":1} EX 10"));
+  assert_non_null(strstr(beat(scene, 4, &after), "\"StepInFlight\":false,\"More\":1} EX 10 XX"));
 }
 
 TEST_WITH(struct scene *scene, the_job_id_may_look_like_a_beat, set_up_with_a_beat_for_a_job_id,
@@ -207,7 +276,6 @@ SCENE_TEST(a_time_may_become_longer) {
   assert_in_range(after, 100000, 199999);
 }
 
-/* Answers that are as ever are not taken apart, but these are others. */
 BEATING_TEST(what_changes_is_told) {
   static const char *const values[] = {"1:2:4", "2:2:1", "1:2:33", "1:2:3", "1:2:3"};
   char text[32];
@@ -279,7 +347,7 @@ SCENE_TEST(no_fallback_before_the_start_or_after_the_end) {
   heartbeat_start(scene->heartbeat);
   await(scene, &scene->fallbacks, 2);
   int fallbacks = scene->fallbacks;
-  assert_true(heartbeat_end(scene->heartbeat));
+  heartbeat_stop(scene->heartbeat);
   virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->fallbacks, fallbacks);
 }
@@ -326,13 +394,12 @@ BEATING_TEST(silence_is_told_and_ends_the_connection) {
   await(scene, &scene->silent, 1);
   assert_true(virtual_time_ms - start_ms <= 2 * HEARTBEAT_MS + 1000);
   assert_int_equal(fake_redis_connections(scene->server), 1);
-  await(scene, &scene->silent, 2);
   loop_settle(&scene->loop); /* what was sent before has arrived */
   scene->to_set = "+OK\r\n";
-  await_more_sets(scene, 1);
-  assert_int_equal(fake_redis_connections(scene->server), 2);
   await_more_sets(scene, 2);
-  assert_int_equal(scene->silent, 2);
+  assert_int_equal(fake_redis_connections(scene->server), 2);
+  assert_true(virtual_time_ms - start_ms <= 4 * HEARTBEAT_MS + 1000);
+  assert_int_equal(scene->silent, 1);
 }
 
 BEATING_TEST(it_stops_when_the_job_is_another_s) {
@@ -343,8 +410,7 @@ BEATING_TEST(it_stops_when_the_job_is_another_s) {
   int sets = scene->sets;
   virtual_time_pass(&scene->loop, 5 * HEARTBEAT_MS);
   assert_int_equal(scene->sets, sets);
-  assert_int_equal(scene->failed + scene->ended, 0);
-  assert_true(heartbeat_end(scene->heartbeat));
+  assert_int_equal(scene->failed, 0);
 }
 
 /* An agent that was away asks first. */
@@ -353,49 +419,6 @@ BEATING_TEST(after_an_outage_it_does_not_beat_for_another) {
   int looked = scene->looked;
   fake_redis_close_connection(scene->server);
   await(scene, &scene->looked, looked + 1);
-  virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
-  assert_int_equal(scene->sets, 1);
-}
-
-SCENE_TEST(the_end_waits_for_the_last_answer) {
-  scene->to_set = NULL;
-  start(scene);
-  assert_false(heartbeat_end(scene->heartbeat));
-  assert_false(heartbeat_end(scene->heartbeat));
-  loop_settle(&scene->loop);
-  assert_int_equal(scene->ended, 0);
-  fake_redis_send(scene->server, "+OK\r\n$5\r\n1:2:3\r\n");
-  await(scene, &scene->ended, 1);
-  virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
-  assert_int_equal(scene->ended, 1);
-  assert_int_equal(scene->sets, 1);
-  assert_true(heartbeat_end(scene->heartbeat));
-}
-
-SCENE_TEST(the_end_takes_no_time_when_nothing_is_due) {
-  assert_true(heartbeat_end(scene->heartbeat));
-  heartbeat_start(scene->heartbeat);
-  assert_true(heartbeat_end(scene->heartbeat));
-  virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
-  assert_int_equal(scene->sets, 0);
-  assert_int_equal(scene->ended, 0);
-}
-
-SCENE_TEST(the_end_does_not_wait_for_ever) {
-  scene->to_set = NULL;
-  start(scene);
-  int64_t start_ms = virtual_time_ms;
-  assert_false(heartbeat_end(scene->heartbeat));
-  await(scene, &scene->ended, 1);
-  assert_true(virtual_time_ms - start_ms <= 2 * HEARTBEAT_END_MS);
-}
-
-SCENE_TEST(the_end_does_not_outlive_the_connection) {
-  scene->to_set = NULL;
-  start(scene);
-  assert_false(heartbeat_end(scene->heartbeat));
-  fake_redis_close_connection(scene->server);
-  await(scene, &scene->ended, 1);
   virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->sets, 1);
 }
@@ -445,4 +468,45 @@ BEATING_TEST(an_error_that_does_not_pass_is_told) {
   virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->sets, sets);
   assert_int_equal(scene->failed, 1);
+}
+
+/* --- control messages --- */
+
+#define NO_MESSAGE "*-1\r\n"
+
+/* One write, and one wake-up: the replies come when BLMOVE has waited. */
+BEATING_TEST(the_next_beat_waits_behind_the_question_for_messages) {
+  await_more_sets(scene, 2);
+  loop_settle(&scene->loop);
+  assert_string_equal(command_from_end(scene, 3),
+                      "BLMOVE sandbox:j:control sandbox:j:control RIGHT RIGHT 2.000");
+  assert_string_equal(command_from_end(scene, 2), "LINDEX sandbox:j:control -1");
+}
+
+BEATING_TEST(a_message_is_read_and_then_nothing_waits) {
+  scene->message = "$7\r\nmessage\r\n";
+  LOOP_UNTIL(&scene->loop, scene->control.count == 1);
+  int waits = scene->waits;
+  await_more_sets(scene, 3);
+  assert_int_equal(scene->waits, waits);
+  assert_string_equal(command_from_end(scene, 2), "LINDEX sandbox:j:control -2");
+  control_messages_remove(&scene->control, scene->control.oldest, 1);
+  control_messages_delivered(&scene->control, 1);
+  await_more_sets(scene, 2);
+  assert_true(scene->waits > waits);
+}
+
+BEATING_TEST(a_beat_never_waits_for_the_rights_of_the_control_list) {
+  scene->to_wait = "-NOPERM this user has no permissions to run the 'blmove' command\r\n";
+  await_more_sets(scene, 5);
+  assert_int_equal(loop_logged(&scene->loop, "sandbox:j:control: NOPERM"), 1);
+  assert_int_equal(scene->failed, 0);
+  assert_int_equal(fake_redis_connections(scene->server), 1);
+}
+
+/* The agent has deleted it, or Redis has lost it: a batch writes it. */
+BEATING_TEST(a_key_that_is_gone_is_not_created_here) {
+  scene->to_set = "$-1\r\n";
+  await_more_sets(scene, 3);
+  assert_true(scene->fallbacks > 0);
 }

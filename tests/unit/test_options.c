@@ -136,16 +136,16 @@ static const char *described(const struct options *options) {
   add_number(&text, "verbose", options->verbose, false);
   add_number(&text, "dumpable", options->dumpable, false);
   add_number(&text, "idle", options->idle_cycles, 30);
-  add_number(&text, "maxlen", options->redis.events_maxlen, 10000);
-  add_number(&text, "keep", options->redis.events_keep_bytes, 8388608);
+  add_number(&text, "maxlen", options->redis.delivery.events_maxlen, 10000);
+  add_number(&text, "keep", options->redis.delivery.events_keep_bytes, 8388608);
   add_number(&text, "pace", options->redis.events_pace, 0);
-  add_number(&text, "hold", options->redis.hold_bytes, 4194304);
+  add_number(&text, "hold", options->redis.delivery.hold_bytes, 4194304);
   add_number(&text, "line", options->line_bytes, 1048576);
   add_number(&text, "reserve", options->memory_reserve, MEMORY_RESERVE_AUTO);
   add_number(&text, "format", options->log_format, LOG_TEXT);
   add_number(&text, "drain", options->drain_seconds, 0);
   add_number(&text, "nice", options->nice, 5);
-  add_number(&text, "ttl", options->redis.key_ttl_seconds, 86400);
+  add_number(&text, "ttl", options->redis.delivery.key_ttl_seconds, 86400);
   add_text(&text, "ipc", options->files.directory, "/ipc");
   add_text(&text, "tool", options->stdio.tool, NULL);
   add_number(&text, "runner", options->stdio.is_runner, false);
@@ -250,12 +250,12 @@ TEST(flags_and_variables_of_redis, clear_environment) {
 
 static void assert_sevens(const struct options *options) {
   assert_int_equal(options->idle_cycles, 7);
-  assert_int_equal(options->redis.events_maxlen, 7);
-  assert_int_equal(options->redis.events_keep_bytes, 7);
+  assert_int_equal(options->redis.delivery.events_maxlen, 7);
+  assert_int_equal(options->redis.delivery.events_keep_bytes, 7);
   assert_int_equal(options->redis.events_pace, 7);
-  assert_int_equal(options->redis.hold_bytes, 70000);
+  assert_int_equal(options->redis.delivery.hold_bytes, 70000);
   assert_int_equal(options->line_bytes, 7000);
-  assert_int_equal(options->redis.key_ttl_seconds, 7);
+  assert_int_equal(options->redis.delivery.key_ttl_seconds, 7);
   assert_string_equal(options->redis.run_id, "r");
   assert_string_equal(options->tls.ca_file, "/ca");
   assert_string_equal(options->tls.ca_directory, "/cas");

@@ -1,5 +1,4 @@
 #include "agent/frontends/redis/connection/command.h"
-#include "agent/frontends/redis/frontend.h"
 #include "tests/support/delivery_owner.h"
 #include "tests/test.h"
 
@@ -8,11 +7,11 @@
 /* What the beginning of an agent without a time for keys does. */
 #define PERSISTS                                                                                   \
   "PERSIST " KEY "in\nPERSIST " KEY "events\nPERSIST " KEY "results\nPERSIST " KEY                 \
-  "inflight\nPERSIST " KEY "started\n"
+  "inflight\nPERSIST " KEY "started\nPERSIST " KEY "control\n"
 
 #define REFRESH                                                                                    \
   "EXPIRE " KEY "in 1\nEXPIRE " KEY "events 1\nEXPIRE " KEY "results 1\nEXPIRE " KEY               \
-  "inflight 1\nEXPIRE " KEY "started 1\n"
+  "inflight 1\nEXPIRE " KEY "started 1\nEXPIRE " KEY "control 1\n"
 
 NEW_DELIVERY_TEST(what_was_added_before_the_connection_is_sent_after_it) {
   delivery_owner_make_outbox(owner, 0, 1000000);
@@ -126,10 +125,10 @@ NEW_DELIVERY_TEST(a_beat_alone_counts_as_empty) {
 
 static void make(struct delivery_owner *owner, unsigned long long maxlen, unsigned long long keep,
                  unsigned long long ttl) {
-  struct redis_frontend_options options = {.url = &owner->url,
-                                           .events_maxlen = maxlen,
-                                           .events_keep_bytes = keep,
-                                           .key_ttl_seconds = ttl};
+  struct delivery_options options = {.url = &owner->url,
+                                     .events_maxlen = maxlen,
+                                     .events_keep_bytes = keep,
+                                     .key_ttl_seconds = ttl};
   if (owner->outbox != NULL)
     outbox_free(owner->outbox);
   owner->outbox =
@@ -153,6 +152,30 @@ static int set_up_forever(void **state) {
   TEST_WITH(struct delivery_owner *owner, NAME, set_up, delivery_owner_tear_down)
 #define STAYING_TEST(NAME)                                                                         \
   TEST_WITH(struct delivery_owner *owner, NAME, set_up_forever, delivery_owner_tear_down)
+
+/* An answer: the step leaves `inflight`; NULL: it is not there. */
+static void put_result(struct delivery_owner *owner, const struct step_event *completed,
+                       const struct step_result *result, const struct payload *step,
+                       bool ends_started) {
+  struct outbox_record record = {
+      .completed = completed, .result = result, .ends_started = ends_started};
+  if (step != NULL)
+    record.changes[record.change_count++] = (struct outbox_change){
+        .kind = OUTBOX_REMOVE_OLDEST, .list = OUTBOX_INFLIGHT, .value = *step};
+  outbox_write(owner->outbox, &record);
+}
+
+static void put_started(struct delivery_owner *owner, const char *step_id) {
+  outbox_write(owner->outbox,
+               &(struct outbox_record){.started = step_id, .ends_started = step_id == NULL});
+}
+
+static void put_change(struct delivery_owner *owner, enum outbox_change_kind kind,
+                       enum outbox_list list, const struct payload *value) {
+  outbox_write(owner->outbox,
+               &(struct outbox_record){.changes = {{.kind = kind, .list = list, .value = *value}},
+                                       .change_count = 1});
+}
 
 /* Queued are exactly these commands, their words joined by one space, one line each; and it is one
    batch. Delivers it. */
@@ -200,7 +223,7 @@ static const struct step_event event = {.schema_version = 1,
 #define ENDED "DEL " KEY "started\n"
 #define ANSWERS_EXPIRE "EXPIRE " KEY "results 60\nEXPIRE " KEY "events 60\n"
 
-static const struct claimed the_step = {.payload = "{the step}", .length = 10};
+static const struct payload the_step = {.bytes = "{the step}", .length = 10};
 static const struct step_result result = {
     .schema_version = 1, .step_id = "s", .exit_code = 3, .event_count = 2};
 
@@ -226,7 +249,7 @@ EXPIRING_TEST(queued_events_are_counted) {
   assert_int_equal(retention->bytes, strlen(EVENT));
   (void)outbox_defer_event(owner->outbox, &event);
   assert_int_equal(retention->events, 1);
-  outbox_result(owner->outbox, &event, &result, &the_step, true);
+  put_result(owner, &event, &result, &the_step, true);
   assert_int_equal(retention->events, 3);
   assert_true(retention->bytes >= 3 * strlen(EVENT));
 }
@@ -239,36 +262,35 @@ EXPIRING_TEST(the_stream_of_an_earlier_agent_is_trimmed) {
 }
 
 EXPIRING_TEST(a_step_is_started_until_it_is_not) {
-  outbox_started(owner->outbox, "an id");
+  put_started(owner, "an id");
   holds(owner->outbox, "SET " KEY "started an id EX 60\n"
                        "EXPIRE " KEY "in 60\n"
                        "EXPIRE " KEY "inflight 60\n");
-  outbox_started(owner->outbox, NULL);
-  holds(owner->outbox, ENDED "EXPIRE " KEY "in 60\n"
-                             "EXPIRE " KEY "inflight 60\n");
+  put_started(owner, NULL);
+  holds(owner->outbox, ENDED);
 }
 
 EXPIRING_TEST(a_result_and_what_goes_with_it_are_one_piece) {
-  outbox_result(owner->outbox, NULL, &result, &the_step, true);
+  put_result(owner, NULL, &result, &the_step, true);
   holds(owner->outbox, PUSHED REMOVED ENDED ANSWERS_EXPIRE);
-  outbox_result(owner->outbox, NULL, &result, &the_step, false);
+  put_result(owner, NULL, &result, &the_step, false);
   holds(owner->outbox, PUSHED REMOVED ANSWERS_EXPIRE);
-  outbox_result(owner->outbox, NULL, &result, NULL, true);
+  put_result(owner, NULL, &result, NULL, true);
   holds(owner->outbox, PUSHED ENDED ANSWERS_EXPIRE);
-  outbox_result(owner->outbox, &event, &result, &the_step, true);
+  put_result(owner, &event, &result, &the_step, true);
   holds(owner->outbox, ADDED PUSHED REMOVED ENDED ANSWERS_EXPIRE);
 }
 
 /* Also where it does not fit into what is left of a chunk. */
 STAYING_TEST(a_result_is_never_cut) {
-  /* A batch with room left for the event alone. */
+  /* A batch with space left for the event alone. */
   size_t most = (BATCH_PIECES - 1) * SEND_QUEUE_CHUNK_SIZE;
   memset(send_queue_reserve(&owner->outbox->send_queue, most), 'x', most);
   send_queue_commit(&owner->outbox->send_queue, 1);
   memset(send_queue_reserve(&owner->outbox->send_queue, SEND_QUEUE_CHUNK_SIZE - 250), 'x',
          SEND_QUEUE_CHUNK_SIZE - 250);
   send_queue_commit(&owner->outbox->send_queue, 1);
-  outbox_result(owner->outbox, &event, &result, &the_step, true);
+  put_result(owner, &event, &result, &the_step, true);
   const struct batch *batch = send_queue_batch(&owner->outbox->send_queue);
   assert_non_null(batch);
   assert_int_equal(batch->length, most + SEND_QUEUE_CHUNK_SIZE - 250);
@@ -277,20 +299,22 @@ STAYING_TEST(a_result_is_never_cut) {
 }
 
 STAYING_TEST(a_truncated_step_is_removed_as_the_oldest) {
-  struct claimed step = {.payload = "{begin", .length = 6, .truncated = true};
-  outbox_result(owner->outbox, NULL, &result, &step, false);
-  outbox_removal(owner->outbox, &step);
+  struct payload step = {.bytes = "{begin", .length = 6, .is_truncated = true};
+  put_result(owner, NULL, &result, &step, false);
+  put_change(owner, OUTBOX_REMOVE_OLDEST, OUTBOX_INFLIGHT, &step);
   holds(owner->outbox, PUSHED "LTRIM " KEY "inflight 0 -2\n"
                               "LTRIM " KEY "inflight 0 -2\n");
 }
 
-EXPIRING_TEST(a_step_is_removed_or_put_back) {
-  outbox_removal(owner->outbox, &the_step);
+EXPIRING_TEST(a_value_is_removed_from_a_list_or_put_into_it) {
+  put_change(owner, OUTBOX_REMOVE_OLDEST, OUTBOX_INFLIGHT, &the_step);
   holds(owner->outbox, REMOVED);
-  outbox_removal_of_copy(owner->outbox, &the_step);
-  holds(owner->outbox, "LREM " KEY "inflight 1 {the step}\n");
-  outbox_return(owner->outbox, &the_step); /* it may be there still, and is there once */
-  holds(owner->outbox, REMOVED PUT_BACK "EXPIRE " KEY "inflight 60\n");
+  put_change(owner, OUTBOX_REMOVE_NEWEST, OUTBOX_IN, &the_step);
+  holds(owner->outbox, "LREM " KEY "in 1 {the step}\n");
+  put_change(owner, OUTBOX_PUSH_OLDEST, OUTBOX_INFLIGHT, &the_step);
+  holds(owner->outbox, PUT_BACK "EXPIRE " KEY "inflight 60\n");
+  put_change(owner, OUTBOX_PUSH_NEWEST, OUTBOX_CONTROL, &the_step);
+  holds(owner->outbox, "LPUSH " KEY "control {the step}\nEXPIRE " KEY "control 60\n");
 }
 
 /* One piece: a reader sees all of a step or nothing. */
@@ -299,19 +323,19 @@ EXPIRING_TEST(deferred_events_leave_with_the_result) {
   assert_in_range(one, sizeof EVENT, sizeof EVENT + 100);
   assert_int_equal(outbox_defer_event(owner->outbox, &event), 2 * one);
   assert_int_equal(owner->outbox->send_queue.bytes, 0);
-  outbox_result(owner->outbox, &event, &result, &the_step, false);
+  put_result(owner, &event, &result, &the_step, false);
   holds(owner->outbox, ADDED ADDED ADDED PUSHED REMOVED ANSWERS_EXPIRE);
-  outbox_result(owner->outbox, &event, &result, &the_step, false); /* they have left */
+  put_result(owner, &event, &result, &the_step, false); /* they have left */
   holds(owner->outbox, ADDED PUSHED REMOVED ANSWERS_EXPIRE);
 }
 
 /* They belong to the step that runs: another's answer leaves without them. */
 STAYING_TEST(a_result_without_events_leaves_others_deferred) {
-  struct claimed other = {.payload = "{cancelled}", .length = 11};
+  struct payload other = {.bytes = "{cancelled}", .length = 11};
   outbox_defer_event(owner->outbox, &event);
-  outbox_result(owner->outbox, NULL, &result, &other, false);
+  put_result(owner, NULL, &result, &other, false);
   holds(owner->outbox, PUSHED "LREM " KEY "inflight -1 {cancelled}\n");
-  outbox_result(owner->outbox, &event, &result, &the_step, false);
+  put_result(owner, &event, &result, &the_step, false);
   holds(owner->outbox, ADDED ADDED PUSHED REMOVED);
 }
 
@@ -324,44 +348,36 @@ STAYING_TEST(deferred_events_can_leave_before_the_result) {
   outbox_put_deferred(owner->outbox);
   holds(owner->outbox, ADDED ADDED);
   assert_int_equal(outbox_defer_event(owner->outbox, &event), one);
-  outbox_result(owner->outbox, &event, &result, &the_step, true);
+  put_result(owner, &event, &result, &the_step, true);
   holds(owner->outbox, ADDED ADDED PUSHED REMOVED ENDED);
 }
 
 STAYING_TEST(without_a_ttl_nothing_expires) {
-  outbox_started(owner->outbox, "id");
-  outbox_started(owner->outbox, NULL);
-  outbox_result(owner->outbox, NULL, &result, &the_step, true);
-  outbox_return(owner->outbox, &the_step);
-  holds(owner->outbox, "SET " KEY "started id\n" ENDED PUSHED REMOVED ENDED REMOVED PUT_BACK);
+  put_started(owner, "id");
+  put_started(owner, NULL);
+  put_result(owner, NULL, &result, &the_step, true);
+  put_change(owner, OUTBOX_PUSH_OLDEST, OUTBOX_INFLIGHT, &the_step);
+  holds(owner->outbox, "SET " KEY "started id\n" ENDED PUSHED REMOVED ENDED PUT_BACK);
 }
 
-/* Where it can be read as long as it is queued, wherever that is. */
-STAYING_TEST(a_piece_is_found_again) {
-  struct claimed cut = {.payload = "{", .length = 1, .truncated = true};
-  struct piece_place places[] = {
-      outbox_result(owner->outbox, &event, &result, &the_step, true),
-      outbox_result(owner->outbox, NULL, &result, NULL, false),
-      outbox_removal(owner->outbox, &the_step),
-      outbox_removal_of_copy(owner->outbox, &the_step),
-      outbox_return(owner->outbox, &the_step),
-      outbox_removal(owner->outbox, &cut),
-  };
-  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-    const struct piece_place *place = &places[i];
-    assert_true(place->end > (i > 0 ? places[i - 1].end : 0));
-    assert_int_equal(place->result_length, i < 2 ? strlen(RESULT) : 0);
-    if (i < 2)
-      assert_memory_equal(place->result, RESULT, place->result_length);
-    if (i == 1 || i == 5)
-      assert_null(place->payload);
-    else
-      assert_memory_equal(place->payload, "{the step}\r\n", 12);
+static void count_result(void *context, const char *json, size_t length) {
+  assert_int_equal(length, strlen(RESULT));
+  assert_memory_equal(json, RESULT, length);
+  ++*(int *)context;
+}
+
+/* Also where they fill several chunks, with other commands between them. */
+STAYING_TEST(results_that_are_not_delivered_are_found_again) {
+  enum { RESULTS = 3000 };
+  int count = 0;
+  for (int i = 0; i < RESULTS; i++) {
+    put_result(owner, &event, &result, &the_step, true);
+    put_started(owner, "id");
   }
-  assert_int_equal(places[5].end, owner->outbox->send_queue.bytes);
-  assert_non_null(send_queue_batch(&owner->outbox->send_queue));
-  send_queue_delivered(&owner->outbox->send_queue);
-  uint64_t gone = owner->outbox->send_queue.gone;
-  assert_int_equal(gone, places[5].end);
-  assert_true(outbox_removal(owner->outbox, &the_step).end > gone);
+  outbox_each_result(owner->outbox, count_result, &count);
+  assert_int_equal(count, RESULTS);
+  while (send_queue_batch(&owner->outbox->send_queue) != NULL)
+    send_queue_delivered(&owner->outbox->send_queue);
+  outbox_each_result(owner->outbox, count_result, &count);
+  assert_int_equal(count, RESULTS);
 }

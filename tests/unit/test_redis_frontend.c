@@ -101,7 +101,7 @@ NEW_FRONTEND_TEST(a_reading_step_that_takes_longer_is_made_known) {
   loop_settle(&owner->loop);
   told(owner, BEGUN);
   assert_int_equal(frontend_owner_count(owner, "results", "\n"), 0);
-  frontend_owner_push(owner, "{'schemaVersion':1,'stepId':'g-1','kind':'cancel'}");
+  frontend_owner_push_cancel(owner, "g-1");
   frontend_owner_await_results(owner, 1);
   frontend_owner_has_once(owner, "results", "cancelled: by a cancel step");
   frontend_owner_lacks(owner, "started");

@@ -34,7 +34,8 @@ static void leave_a_job(struct redis_frontend_owner *owner) {
 /* --- what is true at any time ---------------------------------------------------------------- */
 
 static bool is_outside_of_a_transaction(const char *line) {
-  static const char *const allowed[] = {"in BLMOVE ", "heartbeat SET " KEY "heartbeat ",
+  static const char *const allowed[] = {"in BLMOVE ", "heartbeat BLMOVE ",
+                                        "heartbeat SET " KEY "heartbeat ",
                                         "heartbeat EXPIRE " KEY "heartbeat "};
   for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
     if (strncmp(line, allowed[i], strlen(allowed[i])) == 0)
@@ -143,8 +144,8 @@ static void live(struct life *life) {
   life->results = 1 + 3;
   await(life, has_event_or_is_over);
   redis_store_lose(owner->store, "out", false);
-  frontend_owner_push(owner, "{'schemaVersion':1,'stepId':'never','kind':'cancel'}");
-  frontend_owner_push(owner, "{'schemaVersion':1,'stepId':'long','kind':'cancel'}");
+  frontend_owner_push_cancel(owner, "never");
+  frontend_owner_push_cancel(owner, "long");
   await_results(life, 1 + 4);
   redis_store_lose(owner->store, "in", false);
 }

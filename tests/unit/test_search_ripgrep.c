@@ -15,22 +15,22 @@
  * anchored at the repository, as in git, and not at "/" (tests/unit/test_search_ignore.c): it has
  * names alone here. What else differs has a name:
  *
- *   RELATIVE   a relative path is the same as the absolute one; rg 13 compares what is above it with
- *              a path in which it occurs twice. So rg always gets the absolute one
- *   LINK       the rules above a root that is a link are those where it leads. So rg gets that path, and
- *              without the reference directory, which goes by the text of the path
- *   EXCLUDED   a root in a directory that is left out is searched. So rg gets the directories that are
- *              left out by their places below the root
+ *   RELATIVE   a relative path is the same as the absolute one; rg 13 compares what is above it
+ *              with a path in which it occurs twice. So rg always gets the absolute one
+ *   LINK       the rules above a root that is a link are those where it leads. So rg gets that
+ *              path, and without the reference directory, which goes by the text of the path
+ *   EXCLUDED   a root in a directory that is left out is searched. So rg gets the directories that
+ *              are left out by their places below the root
  *   ANCHOR     a glob without "!" is matched against the path from the root, too. So rg is asked
  *              twice, and both answers count; what is found in a directory that is hidden to one of
  *              them must be in an answer without ignore files
- *   NAMED      a glob without "!" that names a directory searches it, though rg leaves it out. So what only
- *              this program finds may be in a directory that is named, if rg finds it without ignore
- *              files and without leaving out anything
- *   SELF       where the search begins above the repository, a negated glob does not leave the repository
- *              out; rg takes its path for "", which "**" matches. So there is none there
- *   LATE_NUL   a NUL anywhere makes a file binary; rg finds what is in front of it by 64 KiB. So these
- *              files are taken out of its answer
+ *   NAMED      a glob without "!" that names a directory searches it, though rg leaves it out. So
+ *              what only this program finds may be in a directory that is named, if rg finds it
+ *              without ignore files and without leaving out anything
+ *   SELF       where the search begins above the repository, a negated glob does not leave the
+ *              repository out; rg takes its path for "", which "**" matches. So there is none there
+ *   LATE_NUL   a NUL anywhere makes a file binary; rg finds what is in front of it by 64 KiB. So
+ *              these files are taken out of its answer
  */
 #include <fcntl.h>
 #include <limits.h>

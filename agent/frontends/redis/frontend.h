@@ -4,7 +4,7 @@
 #include <event2/event.h>
 
 #include "agent/engine/frontend.h"
-#include "agent/frontends/redis/connection/url.h"
+#include "agent/frontends/redis/delivery/delivery.h"
 #include "base/log.h"
 
 /*
@@ -12,6 +12,10 @@
  * (wire/PROTOCOL.md). All that exists because Redis may forget, hand out a step twice or be away is
  * below this frontend: intake/ takes steps and knows them again, delivery/ delivers exactly once,
  * connection/ is connections, heartbeat/ speaks to the server.
+ *
+ * What arrives from Redis, and what the engine says, is recorded. One function, advance() of
+ * frontend.c, decides what happens next, once in each turn of the loop in which something was
+ * recorded.
  *
  * What it promises: a command executes only when Redis has acknowledged that it was started; every
  * step is answered exactly once. A step that changes nothing (struct kind, `read_only`) executes at
@@ -21,18 +25,14 @@
 #define REDIS_FRONTEND_READ_MS 100
 
 struct redis_frontend_options {
-  const struct redis_url *url;
-  const char *version; /* of the program */
+  struct delivery_options delivery; /* the url of all connections, too */
+  const char *version;              /* of the program */
   const char *job_id;
-  const char *run_id;                   /* NULL: nobody is asked at the idle limit */
-  const char *run_set;                  /* a key; where a run id is looked for */
-  int64_t idle_cycle_ms;                /* until Redis is asked again that gave no answer */
-  unsigned long long events_maxlen;     /* 0: the stream is not trimmed */
-  unsigned long long events_keep_bytes; /* of young events beyond them; see retention.h */
-  unsigned long long key_ttl_seconds;   /* 0: keys do not expire */
+  const char *run_id;             /* NULL: nobody is asked at the idle limit */
+  const char *run_set;            /* a key; where a run id is looked for */
+  int64_t idle_cycle_ms;          /* until Redis is asked again that gave no answer */
   unsigned long long events_pace; /* events a second after a burst; 0: any number, see pace.h */
   int64_t connect_timeout_ms;     /* until the job is taken over; 0: up to the idle limit */
-  unsigned long long hold_bytes;  /* unacknowledged output that is held */
 };
 
 /* It begins to connect with the engine's first want(). Everything must outlive the frontend. */

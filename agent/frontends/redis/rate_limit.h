@@ -9,9 +9,9 @@
  * that the stream holds, then `per_second`. It is pure: the caller passes the time, of any clock
  * that does not go back.
  *
- *   rate_limit_take            for each event
- *   rate_limit_allows          false: no event until rate_limit_wait_ms has passed and rate_limit_refill was called
- *   rate_limit_refill          from time to time
+ *   rate_limit_take       for each event
+ *   rate_limit_allows     false: no event before rate_limit_wait_ms and a rate_limit_refill
+ *   rate_limit_refill     from time to time
  */
 struct rate_limit {
   uint64_t per_second; /* 0: there is no limit */

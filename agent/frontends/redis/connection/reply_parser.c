@@ -352,8 +352,8 @@ static void discard_input(struct reply_parser *self) {
   self->input_length = (size_t)(end - at);
 }
 
-/* hiredis frees a large buffer only when more is fed, which may be a whole step later. The buffer of
-   small replies is kept, because it is needed again at once. */
+/* hiredis frees a large buffer only when more is fed, which may be a whole step later. The buffer
+   of small replies is kept, because it is needed again at once. */
 static void free_large_buffer(struct reply_parser *self) {
   if (self->scanner.items > 0 || !self->had_large_reply || self->keep_memory)
     return;

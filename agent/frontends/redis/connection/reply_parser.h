@@ -10,9 +10,10 @@
 
 /*
  * Parses the bytes that Redis sends (RESP2) into replies, in bounded memory, whatever a server
- * sends. hiredis parses without a bound, so a scanner in front of it tracks lengths: a string longer
- * than `largest_string` is discarded while it arrives. The reply that holds it becomes a string, the
- * first REPLY_PARSER_BEGINNING bytes of the large one, with the result REPLY_PARSER_TRUNCATED.
+ * sends. hiredis parses without a bound, so a scanner in front of it tracks lengths: a string
+ * longer than `largest_string` is discarded while it arrives. The reply that holds it becomes a
+ * string, the first REPLY_PARSER_BEGINNING bytes of the large one, with the result
+ * REPLY_PARSER_TRUNCATED.
  *
  *   reply_parser_feed(&parser, bytes, n)
  *   while ((result = reply_parser_next(&parser, &reply)) != REPLY_PARSER_MORE)
@@ -23,16 +24,17 @@
 /* The most bytes of a reply in addition to its largest string. A larger reply is truncated, too. */
 #define REPLY_PARSER_REST_MAX ((size_t)1 << 20)
 
-/* A reply that exceeds one of these is a protocol error. A line (a status, an error or a number) has
-   some hundred bytes. The most items are those of a batch: 512 KiB of commands of at least 40 bytes.
-   The deepest nesting is that of XREAD: streams, a key, entries, an id and fields; hiredis frees a
-   reply by recursion. */
+/* A reply that exceeds one of these is a protocol error. A line (a status, an error or a number)
+   has some hundred bytes. The most items are those of a batch: 512 KiB of commands of at least 40
+   bytes. The deepest nesting is that of XREAD: streams, a key, entries, an id and fields; hiredis
+   frees a reply by recursion. */
 #define REPLY_PARSER_LINE_MAX ((size_t)64 * 1024)
 #define REPLY_PARSER_ITEMS_MAX 16384
 #define REPLY_PARSER_DEPTH_MAX 5
 
 /* Follows the bytes from reply to reply, and rejects replies that none of our commands gets. It
-   finds the end of a reply where hiredis does, and leaves malformed numbers and texts to hiredis. */
+   finds the end of a reply where hiredis does, and leaves malformed numbers and texts to
+   hiredis. */
 struct reply_scanner {
   enum { SCAN_TYPE, SCAN_NUMBER, SCAN_LINE, SCAN_STRING } state; /* of the next byte */
   char type;                                                     /* the item's first byte */

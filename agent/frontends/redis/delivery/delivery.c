@@ -18,8 +18,8 @@
  * 4. The lost connection's transaction may still be under way, in a buffer of the kernel or of a
  *    proxy, when the new connection reads the key. Hence WATCH precedes each GET: EXEC does nothing
  *    if anyone has written the key since. Of the late transaction and its repetition, the one that
- *    is executed first writes the key and thereby disables the other. (EXEC and DISCARD end a watch,
- *    hence a new WATCH after each; inside MULTI it is not allowed.)
+ *    is executed first writes the key and thereby disables the other. (EXEC and DISCARD end a
+ *    watch, hence a new WATCH after each; inside MULTI it is not allowed.)
  * 5. The same protects a job from two agents. An agent takes a job over by one transaction of a
  *    higher epoch that contains nothing from the send queue. From then on no transaction of the
  *    agent before is executed, however late it arrives; and that agent reads a foreign value and
@@ -27,8 +27,8 @@
  *
  * Redis can also lose what it has acknowledged: restarted from an older snapshot, or replaced by a
  * replica that had not received it yet. Then `committed` holds an older value, or is missing. What
- * was acknowledged is not in the queue any more and cannot be repeated here: lost_data() reports
- * it, and the owner does what it can. The delivery goes on with the batch that is next.
+ * was acknowledged is not in the queue any more and cannot be repeated here: DELIVERY_LOST_DATA
+ * reports it, and the owner does what it can. The delivery goes on with the batch that is next.
  *
  * The requests of a connection, one at a time. Between two of them a transaction is open, and
  * nothing is in it: a request begins inside it, and its last command opens the next one.
@@ -52,8 +52,7 @@
  * GET or MULTI: the request is refused, and nothing is sent after it on this connection.
  *
  * The order of the requests: the ownership transaction, once; then a query, if there is one, else
- * the next batch, and after a query a batch that waits first. When there is nothing to send, the
- * key is probed every PROBE_IDLE_MS.
+ * the next batch. When there is nothing to send, the key is probed every PROBE_IDLE_MS.
  */
 #include "agent/frontends/redis/delivery/delivery.h"
 
@@ -66,7 +65,6 @@
 #include "agent/frontends/redis/connection/error_reply.h"
 #include "agent/frontends/redis/connection/redis_connection.h"
 #include "agent/frontends/redis/delivery/ownership.h"
-#include "agent/frontends/redis/frontend.h"
 #include "agent/payload_limit.h"
 #include "base/check.h"
 #include "base/decimal.h"
@@ -88,36 +86,55 @@
    is dropped: that there are pauses in between. */
 #define REFUSALS_TO_PAUSE 3
 
-#define PREFLIGHT_FIRST 7 /* up to MULTI, which is the last of them */
+#define PREFLIGHT_FIRST 8 /* up to MULTI, which is the last of them */
 
-/* A batch, the SET, EXEC, the probe, MULTI; a query leaves only with a batch of one piece or
+/* A batch, the SET, EXEC, WATCH, GET, MULTI; a query leaves only with a batch of one piece or
    none. */
-#define EXCHANGE_PIECES (BATCH_PIECES + 4)
+#define EXCHANGE_PIECES (BATCH_PIECES + 5)
 
 static const char multi[] = "*1\r\n$5\r\nMULTI\r\n";
 static const char exec[] = "*1\r\n$4\r\nEXEC\r\n";
 static const char discard[] = "*1\r\n$7\r\nDISCARD\r\n";
+
+/* What Redis replies to a part of a request, in the order in which the parts may stand. */
+enum expected {
+  EXPECT_QUEUED,    /* to a command inside a transaction */
+  EXPECT_EXECUTED,  /* to EXEC: those of the transaction; nil when the watched key was written */
+  EXPECT_DISCARDED, /* to DISCARD, in the place of these two */
+  EXPECT_WATCHED,
+  EXPECT_COMMITTED, /* the key's value */
+  EXPECT_QUERIED,   /* what a query is answered with is its owner's business */
+  EXPECT_OPENED,    /* to MULTI */
+  EXPECTED_KINDS
+};
+
+#define IS(type) (1U << REDIS_REPLY_##type)
+static const unsigned expected_types[EXPECTED_KINDS] = {[EXPECT_QUEUED] = IS(STATUS),
+                                                        [EXPECT_EXECUTED] = IS(ARRAY) | IS(NIL),
+                                                        [EXPECT_DISCARDED] = IS(STATUS),
+                                                        [EXPECT_WATCHED] = IS(STATUS),
+                                                        [EXPECT_COMMITTED] = IS(STRING) | IS(NIL),
+                                                        [EXPECT_QUERIED] = ~0U,
+                                                        [EXPECT_OPENED] = IS(STATUS)};
 
 /* Commands that leave together, and their replies. All texts are borrowed. */
 struct exchange {
   struct iovec pieces[EXCHANGE_PIECES];
   size_t counts[EXCHANGE_PIECES]; /* of the commands that begin with a piece */
   int count;
-  size_t length;       /* bytes in all pieces */
-  size_t sent;         /* bytes */
-  size_t commands;     /* in all pieces; 0: no request is under way */
-  size_t exec;         /* index of EXEC among the commands; 0: there is none */
-  size_t check_end;    /* number of commands up to the end of the probe */
-  size_t check_length; /* bytes up to there */
-  size_t replied;      /* number of replies that came */
-  bool executed;       /* EXEC was replied to with the replies of the transaction */
-  char refusal[160];   /* the first error among the replies, cut; empty: none */
-  size_t refused;      /* index of the command that it is the reply to */
+  size_t length;                   /* bytes in all pieces */
+  size_t sent;                     /* bytes */
+  size_t commands;                 /* in all pieces; 0: no request is under way */
+  size_t expected[EXPECTED_KINDS]; /* how many replies of each kind, */
+  size_t ends[EXPECTED_KINDS];     /* and the bytes up to the end of its commands */
+  size_t replied;                  /* number of replies that came */
+  bool executed;                   /* EXEC was replied to with the replies of the transaction */
+  char refusal[160];               /* the first error among the replies, cut; empty: none */
+  size_t refused;                  /* index of the command that it is the reply to */
 };
 
 struct query {
-  query_ask *ask;         /* NULL: there is no query */
-  char *commands;         /* owned, encoded; NULL: it was not sent yet */
+  char *commands;         /* owned, encoded; NULL: there is no query */
   const char *unanswered; /* inside `commands`: the first command that is not replied to */
   query_answer *answer;
   void *owner;
@@ -134,16 +151,17 @@ struct delivery {
   struct ownership ownership;
   unsigned long long ttl_seconds; /* of `committed`; 0: it does not expire */
   char *preflight;
-  char *ownership_check; /* WATCH and GET */
-  char *set;             /* of the transaction that was sent last; NULL: none was */
-  struct exchange now;   /* whose replies are due, or one of them was a refusal */
-  bool check_due;        /* `committed` is to be read before anything else */
-  bool loss_reported;    /* and nothing was delivered since */
-  bool arrived;          /* a batch was executed, and the owner does not know it yet */
-  unsigned losses;       /* of connections in the middle of a request, since one was executed */
-  unsigned refusals;     /* of transactions by the watch, since one was executed */
+  char *watch;         /* the probe: WATCH committed */
+  char *get;           /* and GET committed */
+  char *set;           /* of the transaction that was sent last; NULL: none was */
+  struct exchange now; /* whose replies are due, or one of them was a refusal */
+  bool check_due;      /* `committed` is to be read before anything else */
+  bool loss_reported;  /* and nothing was delivered since */
+  unsigned news;       /* values of enum delivery_news that the owner has not taken yet */
+  struct error error;  /* of DELIVERY_FAILED */
+  unsigned losses;     /* of connections in the middle of a request, since one was executed */
+  unsigned refusals;   /* of transactions by the watch, since one was executed */
   struct query query;
-  bool queried;            /* the last request was a query */
   char *ownership_command; /* what the owner adds to the ownership transaction; NULL: nothing */
 };
 
@@ -160,6 +178,7 @@ char *delivery_preflight(const struct keys *keys, bool trims) {
       {"XLEN", keys->events},
       {"LLEN", keys->results},
       {"LLEN", keys->inflight},
+      {"LLEN", keys->control},
       {"GET", keys->started},
       {"MULTI"},
       {"XADD", keys->events, "*", "data", ""},
@@ -177,6 +196,7 @@ char *delivery_preflight(const struct keys *keys, bool trims) {
       {"DEL", keys->heartbeat},
       {"EXPIRE", keys->in, "1"},
       {"EXPIRE", keys->results, "1"},
+      {"LREM", keys->control, "-1", ""},
       {"PERSIST", keys->in},
       {"DISCARD"},
       {"WATCH", keys->committed},
@@ -194,25 +214,32 @@ static void forget_request(struct delivery *self) {
   self->now = (struct exchange){0};
 }
 
-/* Whole commands; where they go on in the pieces after it, those are added with 0. */
-static void add(struct exchange *self, const char *text, size_t length, size_t commands) {
+static void record(struct delivery *self, enum delivery_news news) {
+  self->news |= news;
+  self->handler->changed(self->owner);
+}
+
+/* Whole commands that are replied to like this; where they go on in the pieces after it, those are
+   added with 0. */
+static void add(struct exchange *self, const char *text, size_t length, enum expected expected,
+                size_t commands) {
   CHECK(self->count < EXCHANGE_PIECES);
   self->counts[self->count] = commands;
   self->pieces[self->count++] =
       (struct iovec){.iov_base = (char *)(uintptr_t)text, .iov_len = length};
   self->length += length;
   self->commands += commands;
+  self->expected[expected] += commands;
+  self->ends[expected] = self->length;
 }
 
 /* Adds what is not replied to. */
-static void add_query(struct exchange *self, struct query *query) {
-  if (query->commands == NULL)
-    query->unanswered = query->commands = query->ask(query->owner);
+static void add_query(struct exchange *self, const struct query *query) {
   size_t length = strlen(query->unanswered), commands = 0;
   struct command_word word;
   for (const char *at = query->unanswered; command_read(&at, query->unanswered + length, &word, 1);)
     commands++;
-  add(self, query->unanswered, length, commands);
+  add(self, query->unanswered, length, EXPECT_QUERIED, commands);
 }
 
 static void add_transaction(struct delivery *self, const struct batch *batch) {
@@ -223,10 +250,10 @@ static void add_transaction(struct delivery *self, const struct batch *batch) {
   self->set = command_new((const char *[]){"SET", self->keys->committed, value, "EX", ttl},
                           self->ttl_seconds > 0 ? 5 : 3);
   for (int i = 0; i < batch->count; i++)
-    add(now, batch->pieces[i].iov_base, batch->pieces[i].iov_len, i == 0 ? batch->commands : 0);
-  add(now, self->set, strlen(self->set), 1);
-  now->exec = now->commands;
-  add(now, exec, sizeof exec - 1, 1);
+    add(now, batch->pieces[i].iov_base, batch->pieces[i].iov_len, EXPECT_QUEUED,
+        i == 0 ? batch->commands : 0);
+  add(now, self->set, strlen(self->set), EXPECT_QUEUED, 1);
+  add(now, exec, sizeof exec - 1, EXPECT_EXECUTED, 1);
 }
 
 /* Sends what the client takes now. */
@@ -249,20 +276,19 @@ static void on_writable(void *owner) {
 }
 
 /* Of a batch (NULL: without a transaction), whose bytes stay in place until it is replied to, and
-   with the query (NULL: without). */
-static void send_request(struct delivery *self, const struct batch *batch, struct query *query) {
+   with the query if there is one and `asks` says so. */
+static void send_request(struct delivery *self, const struct batch *batch, bool asks) {
   struct exchange *now = &self->now;
   CHECK(now->commands == 0);
   if (batch != NULL)
     add_transaction(self, batch);
   else
-    add(now, discard, sizeof discard - 1, 1);
-  add(now, self->ownership_check, strlen(self->ownership_check), 2);
-  now->check_end = now->commands;
-  now->check_length = now->length;
-  if (query != NULL && query->ask != NULL)
-    add_query(now, query);
-  add(now, multi, sizeof multi - 1, 1);
+    add(now, discard, sizeof discard - 1, EXPECT_DISCARDED, 1);
+  add(now, self->watch, strlen(self->watch), EXPECT_WATCHED, 1);
+  add(now, self->get, strlen(self->get), EXPECT_COMMITTED, 1);
+  if (asks && self->query.commands != NULL)
+    add_query(now, &self->query);
+  add(now, multi, sizeof multi - 1, EXPECT_OPENED, 1);
   (void)evtimer_del(self->idle);
   redis_connection_set_reply_timeout(self->connection, REPLY_MS);
   on_writable(self);
@@ -281,50 +307,38 @@ static void send_ownership(struct delivery *self) {
                                        .iov_len = strlen(self->ownership_command)}},
                            .count = 1,
                            .commands = 1};
-  send_request(self, &batch, &self->query);
-}
-
-/* What a query asks for holds until the next batch is executed. Of two queries in a row the second
-   lets a batch go first, so that many of them do not hold up the output. */
-static bool is_query_next(const struct delivery *self) {
-  return self->query.commands != NULL ||
-         (self->query.ask != NULL && !(self->queried && self->send_queue->bytes > 0));
+  send_request(self, &batch, true);
 }
 
 void delivery_flush(struct delivery *self) {
   const struct batch *batch = NULL;
-  bool queried = false;
   if (!redis_connection_is_ready(self->connection) || self->now.commands > 0)
     return;
   if (self->check_due)
-    send_request(self, NULL, NULL);
+    send_request(self, NULL, false);
   else if (!delivery_is_owner(self))
     send_ownership(self);
-  else if ((queried = is_query_next(self)))
-    send_request(self, NULL, &self->query);
+  else if (self->query.commands != NULL)
+    send_request(self, NULL, true);
   else if ((batch = send_queue_batch(self->send_queue)) != NULL)
-    send_request(self, batch, NULL);
-  else {
+    send_request(self, batch, false);
+  else if (!evtimer_pending(self->idle, NULL)) {
     redis_connection_mark_healthy(self->connection); /* all that could be refused was accepted */
     loop_timer_start(self->idle, PROBE_IDLE_MS);
   }
-  self->queried = queried;
-}
-
-/* No request is under way. */
-static void go_on(struct delivery *self) {
-  bool arrived = self->arrived;
-  self->arrived = false;
-  delivery_flush(self); /* Redis works on while the owner uses the room */
-  if (arrived)
-    self->handler->delivered(self->owner);
 }
 
 /* --- replies --------------------------------------------------------------------------------- */
 
+static void on_failed(void *owner, const struct error *error) {
+  struct delivery *self = owner;
+  self->error = *error;
+  record(self, DELIVERY_FAILED);
+}
+
 static void fail(struct delivery *self, const struct error *error) {
   redis_connection_stop(self->connection);
-  self->handler->failed(self->owner, error);
+  on_failed(self, error);
 }
 
 /* An error reply that may pass is tried again on another connection. Not so when it is the reply to
@@ -332,7 +346,7 @@ static void fail(struct delivery *self, const struct error *error) {
    is named; the pieces in front of it may be gone, with what was delivered or answered. */
 static void on_refusal(struct delivery *self) {
   const struct exchange *now = &self->now;
-  bool in_part = now->executed && now->refused < now->exec;
+  bool in_part = now->executed && now->refused < now->expected[EXPECT_QUEUED];
   if (!in_part && redis_connection_recover(self->connection, now->refusal))
     return;
   struct command_word words[2] = {{.text = ""}};
@@ -360,10 +374,7 @@ static void drop_connection(struct delivery *self, const char *why) {
 }
 
 /* The value of `committed` was read, after a transaction or by a probe. Also on a connection that
-   never broke, Redis may have lost data, or another agent may have taken the job. The latter is
-   checked before the owner hears of a delivery, which would make it send more; and of that it hears
-   when no request is under way. A loss is reported first: what the owner does with a delivery may
-   depend on it. */
+   never broke, Redis may have lost data, or another agent may have taken the job. */
 static void on_committed(struct delivery *self, const redisReply *reply) {
   bool was_owner = delivery_is_owner(self);
   bool executed = self->now.executed;
@@ -386,20 +397,17 @@ static void on_committed(struct delivery *self, const redisReply *reply) {
   }
   if (state == OWNERSHIP_LOST_DATA && !self->loss_reported) {
     self->loss_reported = true;
-    self->handler->lost_data(self->owner);
+    record(self, DELIVERY_LOST_DATA);
   }
-  self->arrived = arrived && was_owner;
-  if (arrived && !was_owner)
-    self->handler->owned(self->owner);
+  if (arrived)
+    record(self, was_owner ? DELIVERY_DELIVERED : DELIVERY_OWNED);
   /* The watch has made EXEC do nothing: someone has written the key, if only the transaction of a
      lost connection; but not again and again. */
-  if (!arrived && self->now.exec > 0 && ++self->refusals >= REFUSALS_TO_PAUSE)
+  if (!arrived && self->now.expected[EXPECT_EXECUTED] > 0 && ++self->refusals >= REFUSALS_TO_PAUSE)
     drop_connection(self, "EXEC does nothing, though nobody has written the key");
 }
 
-/* The request is still under way: so the query that the owner puts from inside its last answer is
-   sent next, before a batch. A query that left with an ownership transaction that was not executed
-   is sent again. */
+/* A query that left with an ownership transaction that was not executed is sent again. */
 static void on_query_reply(struct delivery *self, const redisReply *reply) {
   struct query *query = &self->query;
   if (!delivery_is_owner(self))
@@ -412,7 +420,6 @@ static void on_query_reply(struct delivery *self, const redisReply *reply) {
   if (query->unanswered[0] == '\0') {
     answered = query->commands;
     query->commands = NULL;
-    query->ask = NULL;
   }
   query->answer(query->owner, reply, !redis_connection_reply_is_truncated(self->connection));
   free(answered);
@@ -425,39 +432,39 @@ static void keep_refusal(struct exchange *self, const redisReply *reply, size_t 
   self->refused = index;
 }
 
-/* Whatever answers "+OK" to everything is no Redis: its EXEC executes nothing, and would be sent
-   again at once. After an error nothing is as it should be. What a query is answered with is its
-   owner's; the last command opens the next transaction. */
-static bool is_odd(const struct exchange *self, const redisReply *reply, size_t index) {
-  if (reply->type == REDIS_REPLY_ERROR || self->refusal[0] != '\0')
-    return false;
-  if (self->exec > 0 && index == self->exec)
-    return reply->type != REDIS_REPLY_ARRAY && reply->type != REDIS_REPLY_NIL;
-  if (index + 1 == self->check_end)
-    return reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_NIL;
-  bool of_query = index >= self->check_end && index + 1 < self->commands;
-  return !of_query && reply->type != REDIS_REPLY_STATUS;
+/* Of the reply that comes next; EXPECTED_KINDS: none does. */
+static enum expected expected_kind(const struct exchange *self) {
+  size_t end = 0;
+  int kind = 0;
+  while (kind < EXPECTED_KINDS && (end += self->expected[kind]) <= self->replied)
+    kind++;
+  return (enum expected)kind;
 }
 
-/* Whether Redis gives this reply to what was sent. EXEC's is an array with the replies of all
-   queued commands; an error among them does not undo the others. It is nil, and nothing was
-   executed, when another client wrote the watched key. */
-static bool take_reply(struct exchange *self, const redisReply *reply) {
+/* Whether Redis gives this reply to what was sent. Whatever answers "+OK" to everything is no
+   Redis: its EXEC executes nothing, and would be sent again at once. An error may come in place of
+   each reply, and after one nothing is as it should be. EXEC's is an array with the replies of all
+   queued commands; an error among them does not undo the others. */
+static bool take_reply(struct exchange *self, const redisReply *reply, enum expected kind) {
   size_t index = self->replied++;
-  bool odd = is_odd(self, reply, index);
+  bool is_refused = reply->type == REDIS_REPLY_ERROR || self->refusal[0] != '\0';
   keep_refusal(self, reply, index);
-  self->executed |= self->exec > 0 && index == self->exec && reply->type == REDIS_REPLY_ARRAY;
-  for (size_t i = 0; index == self->exec && self->executed && i < reply->elements; i++)
+  self->executed |= kind == EXPECT_EXECUTED && reply->type == REDIS_REPLY_ARRAY;
+  for (size_t i = 0; kind == EXPECT_EXECUTED && self->executed && i < reply->elements; i++)
     keep_refusal(self, reply->element[i], i);
-  return !odd && (self->replied < self->commands || self->sent == self->length) &&
-         (self->replied != self->check_end || self->sent >= self->check_length);
+  bool was_sent =
+      self->sent >=
+      (kind == EXPECT_COMMITTED || self->replied == self->commands ? self->ends[kind] : 0);
+  return was_sent && (is_refused || (expected_types[kind] & 1U << reply->type) != 0);
 }
 
 /* Behind a refusal the other replies are waited for; but not where no more come. */
 static void on_reply(void *owner, const redisReply *reply) {
   struct delivery *self = owner;
   struct exchange *now = &self->now;
-  bool fits = now->commands > 0 && take_reply(now, reply), last = now->replied == now->commands;
+  enum expected kind = expected_kind(now);
+  bool fits = kind != EXPECTED_KINDS && take_reply(now, reply, kind);
+  bool last = now->replied == now->commands;
   if (error_reply_is_last(now->refusal) || (fits && last && now->refusal[0] != '\0')) {
     on_refusal(self);
   } else if (!fits) {
@@ -465,23 +472,22 @@ static void on_reply(void *owner, const redisReply *reply) {
   } else if (last) {
     forget_request(self);
     redis_connection_set_reply_timeout(self->connection, 0);
-    go_on(self);
-  } else if (now->refusal[0] == '\0' && now->replied == now->check_end) {
+    self->handler->changed(self->owner);
+  } else if (now->refusal[0] == '\0' && kind == EXPECT_COMMITTED) {
     on_committed(self, reply);
-  } else if (now->refusal[0] == '\0' && now->replied > now->check_end) {
+  } else if (now->refusal[0] == '\0' && kind == EXPECT_QUERIED) {
     on_query_reply(self, reply);
   }
 }
 
 static void on_connected(void *owner) {
-  struct delivery *self = owner;
-  self->handler->connected(self->owner);
+  record(owner, DELIVERY_CONNECTED);
 }
 
 static void on_ready(void *owner, const redisReply *committed) {
   struct delivery *self = owner;
   on_committed(self, committed);
-  go_on(self);
+  self->handler->changed(self->owner);
 }
 
 static void on_down(void *owner) {
@@ -495,17 +501,10 @@ static void on_down(void *owner) {
         self->losses);
   forget_request(self);
   (void)evtimer_del(self->idle);
-  go_on(self); /* what has arrived is told, whatever became of the MULTI behind it */
 }
 
 static void on_unreachable(void *owner) {
-  struct delivery *self = owner;
-  self->handler->unreachable(self->owner);
-}
-
-static void on_failed(void *owner, const struct error *error) {
-  struct delivery *self = owner;
-  self->handler->failed(self->owner, error);
+  record(owner, DELIVERY_UNREACHABLE);
 }
 
 void delivery_end(struct delivery *self) {
@@ -518,7 +517,7 @@ void delivery_check_ownership(struct delivery *self) {
   if (self->now.commands > 0)
     return;
   self->check_due = true;
-  delivery_flush(self);
+  self->handler->changed(self->owner);
 }
 
 bool delivery_check_owner(struct delivery *self, const char *committed, size_t length) {
@@ -533,7 +532,7 @@ LOOP_CALLBACK(on_idle, struct delivery *self) {
 }
 
 struct delivery *delivery_new(struct event_base *base, const struct log *log,
-                              const struct redis_frontend_options *options, const struct keys *keys,
+                              const struct delivery_options *options, const struct keys *keys,
                               struct send_queue *send_queue, const struct delivery_handler *handler,
                               void *owner) {
   static const struct redis_connection_handler redis_connection_handler = {
@@ -544,8 +543,6 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
       .disconnected = on_down,
       .unreachable = on_unreachable,
       .failed = on_failed};
-  const char *const ownership_check[][COMMAND_LIST_WORDS] = {{"WATCH", keys->committed},
-                                                             {"GET", keys->committed}};
   struct client_name name = keys_client_name(keys, "out");
   struct delivery *self = memory_allocate(sizeof *self);
   *self = (struct delivery){.log = log,
@@ -558,7 +555,8 @@ struct delivery *delivery_new(struct event_base *base, const struct log *log,
                             .check_due = true};
   self->preflight =
       delivery_preflight(keys, options->events_maxlen > 0 && options->events_keep_bytes > 0);
-  self->ownership_check = command_list_new(ownership_check, 2);
+  self->watch = command_new((const char *[]){"WATCH", keys->committed}, 2);
+  self->get = command_new((const char *[]){"GET", keys->committed}, 2);
   struct redis_connection_options redis_connection_options = {
       .url = options->url,
       .role = "outbox",
@@ -582,7 +580,8 @@ void delivery_free(struct delivery *self) {
   event_free(self->idle);
   forget_request(self);
   free(self->preflight);
-  free(self->ownership_check);
+  free(self->watch);
+  free(self->get);
   free(self->query.commands);
   free(self->ownership_command);
   free(self);
@@ -592,10 +591,20 @@ void delivery_start(struct delivery *self) {
   (void)redis_connection_start(self->connection);
 }
 
-void delivery_query(struct delivery *self, query_ask *ask, query_answer *answer, void *owner) {
-  free(self->query.commands);
-  self->query = (struct query){.ask = ask, .answer = answer, .owner = owner};
-  delivery_flush(self);
+unsigned delivery_take_news(struct delivery *self) {
+  unsigned news = self->news;
+  self->news = 0;
+  return news;
+}
+
+const struct error *delivery_error(const struct delivery *self) {
+  return self->error.text[0] != '\0' ? &self->error : NULL;
+}
+
+void delivery_query(struct delivery *self, char *commands, query_answer *answer, void *owner) {
+  CHECK(self->query.commands == NULL);
+  self->query = (struct query){
+      .commands = commands, .unanswered = commands, .answer = answer, .owner = owner};
 }
 
 bool delivery_is_owner(const struct delivery *self) {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "agent/frontends/redis/frontend.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/loop.h"
@@ -14,9 +13,9 @@
 #define REFRESHES 3
 #define REFRESH_MAX_SECONDS 3600
 
-/* The most that a piece has, except for event and result: outbox_refresh has 5 commands, SET ... EX
-   5 words. */
-#define PIECE_COMMANDS 5
+/* The most that a piece has, except for event and result: outbox_refresh has 6 commands, a record 3
+   changes, the key `started` and 4 EXPIRE. SET … EX has 5 words. */
+#define PIECE_COMMANDS 8
 #define PIECE_WORDS 5
 
 /* A piece before it is encoded: the words are borrowed. */
@@ -26,9 +25,9 @@ struct piece {
   size_t commands;
 };
 
-/* Adds a command of these words, the last of which is the payload of the step (NULL: of none). */
-#define ADD(piece, step, ...) add(piece, (const char *const[]){__VA_ARGS__, NULL}, step)
-static void add(struct piece *piece, const char *const *texts, const struct claimed *step) {
+/* Adds a command of these words, the last of which is the value (NULL: there is none). */
+#define ADD(piece, value, ...) add(piece, (const char *const[]){__VA_ARGS__, NULL}, value)
+static void add(struct piece *piece, const char *const *texts, const struct payload *value) {
   CHECK(piece->commands < PIECE_COMMANDS);
   struct command_word *words = piece->words[piece->commands];
   size_t count = 0;
@@ -36,9 +35,9 @@ static void add(struct piece *piece, const char *const *texts, const struct clai
     CHECK(count < PIECE_WORDS);
     words[count] = command_word(texts[count]);
   }
-  CHECK(step == NULL || count < PIECE_WORDS);
-  if (step != NULL)
-    words[count++] = (struct command_word){.text = step->payload, .length = step->length};
+  CHECK(value == NULL || count < PIECE_WORDS);
+  if (value != NULL)
+    words[count++] = (struct command_word){.text = value->bytes, .length = value->length};
   piece->counts[piece->commands++] = count;
 }
 
@@ -47,12 +46,22 @@ static void add_expire(const struct outbox *self, struct piece *piece, const cha
     ADD(piece, NULL, "EXPIRE", key, self->ttl);
 }
 
-static void add_removal(const struct outbox *self, struct piece *piece,
-                        const struct claimed *claimed) {
-  if (claimed->truncated)
-    ADD(piece, NULL, "LTRIM", self->keys->inflight, "0", "-2"); /* RPOP returns the payload */
-  else
-    ADD(piece, claimed, "LREM", self->keys->inflight, "-1");
+static void add_change(const struct outbox *self, struct piece *piece,
+                       const struct outbox_change *change) {
+  const char *const keys[] = {[OUTBOX_IN] = self->keys->in,
+                              [OUTBOX_INFLIGHT] = self->keys->inflight,
+                              [OUTBOX_CONTROL] = self->keys->control};
+  const char *key = keys[change->list];
+  if (change->kind == OUTBOX_REMOVE_OLDEST && change->value.is_truncated)
+    ADD(piece, NULL, "LTRIM", key, "0", "-2"); /* RPOP returns the payload */
+  else if (change->kind == OUTBOX_REMOVE_OLDEST)
+    ADD(piece, &change->value, "LREM", key, "-1");
+  else if (change->kind == OUTBOX_REMOVE_NEWEST)
+    ADD(piece, &change->value, "LREM", key, "1");
+  else {
+    ADD(piece, &change->value, change->kind == OUTBOX_PUSH_OLDEST ? "RPUSH" : "LPUSH", key);
+    add_expire(self, piece, key);
+  }
 }
 
 static size_t piece_length(const struct piece *piece) {
@@ -63,25 +72,16 @@ static size_t piece_length(const struct piece *piece) {
 }
 
 /* Writes the piece to the end of what was reserved, and queues all of that. `commands` stand before
-   it. Its first command removes `removed`; NULL: nothing. */
-static struct piece_place commit(struct outbox *self, const struct piece *piece, char *out,
-                                 size_t commands, const struct claimed *removed) {
-  struct piece_place place = {.payload = NULL};
-  if (removed != NULL && !removed->truncated)
-    place.payload = out + command_length(piece->words[0], piece->counts[0]) - 2 - removed->length;
+   it. */
+static void commit(struct outbox *self, const struct piece *piece, char *out, size_t commands) {
   for (size_t i = 0; i < piece->commands; i++)
     out = command_write(out, piece->words[i], piece->counts[i]);
   send_queue_commit(&self->send_queue, commands + piece->commands);
-  place.end = self->send_queue.gone + self->send_queue.bytes;
-  return place;
 }
 
-static struct piece_place put(struct outbox *self, const struct piece *piece,
-                              const struct claimed *removed) {
-  if (piece->commands == 0)
-    return (struct piece_place){.payload = NULL};
-  return commit(self, piece, send_queue_reserve(&self->send_queue, piece_length(piece)), 0,
-                removed);
+static void put(struct outbox *self, const struct piece *piece) {
+  if (piece->commands > 0)
+    commit(self, piece, send_queue_reserve(&self->send_queue, piece_length(piece)), 0);
 }
 
 static void trim_stream(struct outbox *self, uint64_t entries) {
@@ -89,7 +89,7 @@ static void trim_stream(struct outbox *self, uint64_t entries) {
   *decimal_write(number, entries) = '\0';
   struct piece piece = {0};
   ADD(&piece, NULL, "XTRIM", self->keys->events, "MAXLEN", number);
-  (void)put(self, &piece, NULL);
+  put(self, &piece);
 }
 
 /* So many events were queued. */
@@ -114,7 +114,7 @@ void outbox_event(struct outbox *self, const struct step_event *event) {
   if (event->kind == STEP_EVENT_STARTED) { /* after it: the XADD may be what creates the stream */
     struct piece piece = {0};
     add_expire(self, &piece, self->keys->events);
-    (void)put(self, &piece, NULL);
+    put(self, &piece);
   }
   retain(self, 1, length);
 }
@@ -147,34 +147,39 @@ void outbox_put_deferred(struct outbox *self) {
   retain(self, commands, bytes);
 }
 
-void outbox_started(struct outbox *self, const char *step_id) {
+static void add_started(const struct outbox *self, struct piece *piece, const char *step_id) {
   const char *key = self->keys->started;
-  struct piece piece = {0};
-  if (step_id == NULL)
-    ADD(&piece, NULL, "DEL", key);
-  else if (self->ttl[0] != '\0')
-    ADD(&piece, NULL, "SET", key, step_id, "EX", self->ttl);
+  if (self->ttl[0] != '\0')
+    ADD(piece, NULL, "SET", key, step_id, "EX", self->ttl);
   else
-    ADD(&piece, NULL, "SET", key, step_id);
-  add_expire(self, &piece, self->keys->in);
-  add_expire(self, &piece, self->keys->inflight);
-  (void)put(self, &piece, NULL);
+    ADD(piece, NULL, "SET", key, step_id);
+  add_expire(self, piece, self->keys->in);
+  add_expire(self, piece, self->keys->inflight);
+}
+
+/* What follows event and result. */
+static struct piece rest_of(const struct outbox *self, const struct outbox_record *record) {
+  struct piece piece = {0};
+  for (size_t i = 0; i < record->change_count; i++)
+    add_change(self, &piece, &record->changes[i]);
+  if (record->started != NULL)
+    add_started(self, &piece, record->started);
+  else if (record->ends_started)
+    ADD(&piece, NULL, "DEL", self->keys->started);
+  if (record->result != NULL) {
+    add_expire(self, &piece, self->keys->results);
+    add_expire(self, &piece, self->keys->events);
+  }
+  return piece;
 }
 
 /* Event and result are encoded straight into the send queue, before the commands after them. */
-struct piece_place outbox_result(struct outbox *self, const struct step_event *completed,
-                                 const struct step_result *result, const struct claimed *claimed,
-                                 bool started) {
-  struct piece rest = {0};
-  if (claimed != NULL)
-    add_removal(self, &rest, claimed);
-  if (started)
-    ADD(&rest, NULL, "DEL", self->keys->started);
-  add_expire(self, &rest, self->keys->results);
-  add_expire(self, &rest, self->keys->events);
-
-  size_t result_length = step_result_length(result), event_length = 0, events = 0, bytes = 0;
-  size_t length = command_head_length(&self->result, result_length) + piece_length(&rest);
+static void put_result(struct outbox *self, const struct outbox_record *record,
+                       const struct piece *rest) {
+  const struct step_event *completed = record->completed;
+  size_t result_length = step_result_length(record->result), event_length = 0, events = 0,
+         bytes = 0;
+  size_t length = command_head_length(&self->result, result_length) + piece_length(rest);
   if (completed != NULL) {
     event_length = step_event_length(completed);
     events = self->deferred_commands + 1;
@@ -184,45 +189,46 @@ struct piece_place outbox_result(struct outbox *self, const struct step_event *c
   char *out = send_queue_reserve(&self->send_queue, length);
   if (completed != NULL)
     out = write_event(self, completed, event_length, write_deferred(self, out));
-  const char *json = command_head_write(&self->result, out, result_length);
-  out = command_close(step_result_write(result, (char *)(uintptr_t)json));
-  struct piece_place place = commit(self, &rest, out, events + 1, claimed);
-  place.result = json;
-  place.result_length = result_length;
+  out = command_head_write(&self->result, out, result_length);
+  commit(self, rest, command_close(step_result_write(record->result, out)), events + 1);
   retain(self, events, bytes);
-  return place;
 }
 
-struct piece_place outbox_removal(struct outbox *self, const struct claimed *claimed) {
-  struct piece piece = {0};
-  add_removal(self, &piece, claimed);
-  return put(self, &piece, claimed);
+uint64_t outbox_write(struct outbox *self, const struct outbox_record *record) {
+  struct piece rest = rest_of(self, record);
+  if (record->result != NULL)
+    put_result(self, record, &rest);
+  else
+    put(self, &rest);
+  return self->send_queue.gone + self->send_queue.bytes;
 }
 
-struct piece_place outbox_removal_of_copy(struct outbox *self, const struct claimed *claimed) {
-  struct piece piece = {0};
-  ADD(&piece, claimed, "LREM", self->keys->inflight, "1");
-  return put(self, &piece, claimed);
+static bool is_word(const struct command_word *word, const char *text) {
+  return word->length == strlen(text) && memcmp(word->text, text, word->length) == 0;
 }
 
-struct piece_place outbox_return(struct outbox *self, const struct claimed *claimed) {
-  struct piece piece = {0};
-  add_removal(self, &piece, claimed);
-  ADD(&piece, claimed, "RPUSH", self->keys->inflight);
-  add_expire(self, &piece, self->keys->inflight);
-  return put(self, &piece, claimed);
+void outbox_each_result(const struct outbox *self, outbox_result_seen *seen, void *owner) {
+  struct iovec piece;
+  for (size_t i = 0; send_queue_piece(&self->send_queue, i, &piece); i++) {
+    struct command_word words[3];
+    const char *at = piece.iov_base, *end = at + piece.iov_len;
+    while (command_read(&at, end, words, 3))
+      if (is_word(&words[0], "LPUSH") && is_word(&words[1], self->keys->results))
+        seen(owner, words[2].text, words[2].length);
+  }
 }
 
 static void refresh_keys(struct outbox *self) {
   const struct keys *keys = self->keys;
-  const char *all[] = {keys->in, keys->events, keys->results, keys->inflight, keys->started};
+  const char *all[] = {keys->in,       keys->events,  keys->results,
+                       keys->inflight, keys->started, keys->control};
   struct piece piece = {0};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (self->ttl[0] != '\0')
       add_expire(self, &piece, all[i]);
     else
       ADD(&piece, NULL, "PERSIST", all[i]);
-  (void)put(self, &piece, NULL);
+  put(self, &piece);
 }
 
 static bool has_beat(const struct outbox *self) {
@@ -252,7 +258,7 @@ bool outbox_beat(struct outbox *self, const char *value, const char *seconds) {
   size_t before = self->send_queue.bytes;
   struct piece piece = {0};
   ADD(&piece, NULL, "SET", self->keys->heartbeat, value, "EX", seconds);
-  (void)put(self, &piece, NULL);
+  put(self, &piece);
   self->beat_start = self->send_queue.gone + before;
   self->beat_length = self->send_queue.bytes - before;
   return true;
@@ -261,7 +267,7 @@ bool outbox_beat(struct outbox *self, const char *value, const char *seconds) {
 void outbox_end(struct outbox *self) {
   struct piece piece = {0};
   ADD(&piece, NULL, "DEL", self->keys->heartbeat);
-  (void)put(self, &piece, NULL);
+  put(self, &piece);
   delivery_end(self->delivery);
 }
 
@@ -320,7 +326,7 @@ static void init_commands(struct outbox *self, unsigned long long maxlen) {
 }
 
 struct outbox *outbox_new(struct event_base *base, const struct log *log,
-                          const struct redis_frontend_options *options, const struct keys *keys,
+                          const struct delivery_options *options, const struct keys *keys,
                           const struct delivery_handler *handler, void *owner) {
   struct outbox *self = memory_allocate(sizeof *self);
   unsigned long long seconds = options->key_ttl_seconds;
@@ -331,7 +337,7 @@ struct outbox *outbox_new(struct event_base *base, const struct log *log,
       .hold_bytes = options->hold_bytes,
       .refresh_ms = (int64_t)seconds * 1000 / REFRESHES,
       .retention = {.maxlen = options->events_maxlen, .keep_bytes = options->events_keep_bytes}};
-  /* Readers are woken when half a batch of room is free, not when all of it is: they fill it while
+  /* Readers are woken when half a batch is free, not when all of it is: they fill it while
      the next batch is under way. */
   size_t piece = BATCH_PIECES / 2 * SEND_QUEUE_CHUNK_SIZE;
   self->capacity_bytes =

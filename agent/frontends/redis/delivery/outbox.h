@@ -20,12 +20,12 @@
  * Where everything leaves for Redis except the heartbeat: events, results, and the bookkeeping of
  * steps, in order, over one connection. Each is encoded once, into the bytes that are sent, and
  * stays in the send queue until it is delivered, exactly once (delivery.h, which also has the
- * callbacks).
+ * news).
  *
  *   delivery_start(outbox->delivery)
- *     owned()                          the job is this agent's: outbox_refresh
+ *     DELIVERY_OWNED                   the job is this agent's: outbox_refresh
  *   outbox_event, …, outbox_flush      what was added since the last flush leaves together
- *     delivered()                      outbox_is_empty and outbox_capacity have changed
+ *     DELIVERY_DELIVERED               outbox_is_empty and outbox_capacity have changed
  *
  * Each call that adds adds one piece: its commands are in one transaction, so that all of them are
  * executed or none. It does so also when the outbox is full; a caller that can wait asks
@@ -45,61 +45,68 @@ struct outbox {
   struct event *refresh;
   int64_t refresh_ms; /* 0: never */
   size_t hold_bytes;
-  size_t capacity_bytes; /* queued; with no more there is room again */
+  size_t capacity_bytes; /* wake those who wait once at most this much is queued */
   uint64_t beat_start;   /* offset of the last beat in all bytes that were ever queued */
   size_t beat_length;    /* in bytes; 0: there was none */
 };
 
-/* A step as it lies in the list `inflight`. The payload is borrowed. */
-struct claimed {
-  const char *payload;
+/* A value of a list, a step or a control message; borrowed. */
+struct payload {
+  const char *bytes;
   size_t length;
-  bool
-      truncated; /* only its beginning is known: it can be removed only as the oldest of the list */
+  bool is_truncated; /* only its beginning is known: it is removed only as the oldest of its list */
 };
 
-/* Where a piece lies in the send queue, until it is delivered. */
-struct piece_place {
-  uint64_t end;        /* the send queue's `gone` at its delivery, at the least */
-  const char *payload; /* of the step that it removes; NULL: it removes none */
-  const char *result;  /* the JSON; NULL: it has none */
-  size_t result_length;
+/* The oldest value of a list is at its tail. */
+enum outbox_list { OUTBOX_IN, OUTBOX_INFLIGHT, OUTBOX_CONTROL };
+enum outbox_change_kind {
+  OUTBOX_REMOVE_OLDEST,
+  OUTBOX_REMOVE_NEWEST,
+  OUTBOX_PUSH_OLDEST,
+  OUTBOX_PUSH_NEWEST
 };
 
-/* Of the options those of the url, the keys' time to live, the stream and what is held. The stream
-   is trimmed by each XADD (MAXLEN ~), or with `events_keep_bytes` by itself: retention.h. All must
-   outlive the outbox. What is not delivered when it is freed is lost. */
+/* Of values that are equal, the oldest or the newest is removed. */
+struct outbox_change {
+  enum outbox_change_kind kind;
+  enum outbox_list list;
+  struct payload value;
+};
+
+/* What is executed together, or not at all. */
+#define OUTBOX_CHANGES_MAX 3
+struct outbox_record {
+  const struct step_event
+      *completed;                   /* the step's last event, after the deferred ones; NULL: none */
+  const struct step_result *result; /* NULL: none */
+  struct outbox_change changes[OUTBOX_CHANGES_MAX];
+  size_t change_count;
+  const char *started; /* the key `started` is set to this; NULL: it is not, and */
+  bool ends_started;   /* it is deleted */
+};
+
+/* The stream is trimmed by each XADD (MAXLEN ~), or with `events_keep_bytes` by itself:
+   retention.h. All must outlive the outbox. What is not delivered when it is freed is lost. */
 struct outbox *outbox_new(struct event_base *base, const struct log *log,
-                          const struct redis_frontend_options *options, const struct keys *keys,
+                          const struct delivery_options *options, const struct keys *keys,
                           const struct delivery_handler *handler, void *owner);
 void outbox_free(struct outbox *self);
 
 /* Adds the event to the stream. */
 void outbox_event(struct outbox *self, const struct step_event *event);
 
-/* Defers the event until the next outbox_result with a `completed` event, which writes it into its
+/* Defers the event until the next outbox_write with a `completed` event, which writes it into its
    piece, or until outbox_put_deferred, which makes one piece of all deferred events. Returns the
    bytes that are deferred. */
 size_t outbox_defer_event(struct outbox *self, const struct step_event *event);
 void outbox_put_deferred(struct outbox *self);
 
-/* Sets the key `started` to this id, until the step's result; NULL: removes the key. */
-void outbox_started(struct outbox *self, const char *step_id);
+/* Adds the record. It is delivered when the send queue's `gone` is at least what is returned. */
+uint64_t outbox_write(struct outbox *self, const struct outbox_record *record);
 
-/* Pushes the result, after the step's last event (`completed`; NULL: none) and the deferred events,
-   and removes the step from `inflight` (`claimed`; NULL: it is not there). `started`: removes the
-   key `started`, too. */
-struct piece_place outbox_result(struct outbox *self, const struct step_event *completed,
-                                 const struct step_result *result, const struct claimed *claimed,
-                                 bool started);
-
-/* Removes a step from `inflight`, without a result; of a step that was claimed twice, and is not
-   truncated, the newest of the equal payloads. */
-struct piece_place outbox_removal(struct outbox *self, const struct claimed *claimed);
-struct piece_place outbox_removal_of_copy(struct outbox *self, const struct claimed *claimed);
-
-/* Puts a step into `inflight` as the oldest, once: where it is there already, it is moved. */
-struct piece_place outbox_return(struct outbox *self, const struct claimed *claimed);
+/* Calls back with the JSON of each result that is not delivered, the oldest first. */
+typedef void outbox_result_seen(void *owner, const char *json, size_t length);
+void outbox_each_result(const struct outbox *self, outbox_result_seen *seen, void *owner);
 
 /* Restarts the time to live of all keys of the job but `committed` and `heartbeat`, now and three
    times in each such time, at least once an hour; without one it makes them stay, also where an
@@ -121,7 +128,7 @@ void outbox_flush(struct outbox *self);
    that one record of any size is accepted. */
 size_t outbox_capacity(const struct outbox *self);
 
-/* True when there is enough room to wake those who wait for it: not for a few bytes only. */
+/* True if enough is free to wake those who wait for it: not for a few bytes only. */
 bool outbox_has_capacity_again(const struct outbox *self);
 
 /* True when everything is delivered. A queued heartbeat does not count: nobody waits for it. */

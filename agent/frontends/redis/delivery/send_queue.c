@@ -16,7 +16,7 @@ struct send_queue_chunk {
 };
 
 static_assert(sizeof(struct send_queue_chunk) <= 40,
-              "the head that SEND_QUEUE_CHUNK_SIZE leaves room for");
+              "the head that SEND_QUEUE_CHUNK_SIZE includes");
 
 static void free_chunks(struct send_queue_chunk *chunk) {
   for (struct send_queue_chunk *next; chunk != NULL; chunk = next) {
@@ -123,4 +123,14 @@ void send_queue_delivered(struct send_queue *self) {
   self->bytes -= self->batch.length;
   self->gone += self->batch.length;
   self->batch = (struct batch){0};
+}
+
+bool send_queue_piece(const struct send_queue *self, size_t number, struct iovec *piece) {
+  struct send_queue_chunk *chunk = self->first;
+  for (; chunk != NULL && number > 0; number--)
+    chunk = chunk->next;
+  if (chunk != NULL)
+    *piece = (struct iovec){.iov_base = chunk->bytes + chunk->start,
+                            .iov_len = chunk->end - chunk->start};
+  return chunk != NULL;
 }

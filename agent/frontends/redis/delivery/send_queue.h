@@ -51,8 +51,8 @@ struct send_queue {
 /* One with nothing in it is {0}. */
 void send_queue_free(struct send_queue *self);
 
-/* Room for exactly `length` bytes (> 0), which are never split over two batches; when they are
-   written, they are queued as this number of commands. */
+/* Returns space for exactly `length` bytes (> 0), which are never split over two batches; when they
+   are written, they are queued as this number of commands. */
 char *send_queue_reserve(struct send_queue *self, size_t length);
 void send_queue_commit(struct send_queue *self, size_t commands);
 
@@ -61,5 +61,9 @@ const struct batch *send_queue_batch(struct send_queue *self);
 
 /* Removes the oldest batch, if send_queue_batch was called for it. */
 void send_queue_delivered(struct send_queue *self);
+
+/* The bytes that are not delivered, in their order: false when there are not so many pieces.
+   Commands are whole in each. */
+bool send_queue_piece(const struct send_queue *self, size_t number, struct iovec *piece);
 
 #endif

@@ -19,100 +19,147 @@
 #define EARLY_MS 1000
 #define EARLY_ANSWERS_MAX 3
 
+/* What it was asked for last, and has not answered. */
+enum work { NOTHING, TAKE, SEARCH };
+
 struct consumer {
   const struct consumer_handler *handler;
   void *owner;
   struct redis_connection *connection;
   const char *key;
-  char *move;        /* BLMOVE, or BRPOPLPUSH on a Redis older than 6.2 */
-  char *old_move;    /* BRPOPLPUSH; NULL once it is in use */
-  bool wanted;       /* consumer_take was called, and no callback has come since */
-  bool asked;        /* the command was sent, on this connection */
-  int64_t asked_ms;  /* when */
-  unsigned early;    /* answers without a step, in a row, for which Redis did not wait */
-  bool needs_resync; /* a connection was lost, and none was ready since */
+  char *move;     /* BLMOVE, or BRPOPLPUSH on a Redis older than 6.2 */
+  char *old_move; /* BRPOPLPUSH; NULL once it is in use */
+  char *search;   /* LLEN and LRANGE */
+  enum work work;
+  size_t length;    /* of `in`, by LLEN */
+  unsigned due;     /* replies, on this connection */
+  int64_t asked_ms; /* when */
+  unsigned early;   /* answers without a step, in a row, for which Redis did not wait */
+  bool was_lost;    /* a connection, and none was ready since */
 };
 
 static void ask(struct consumer *self) {
-  self->asked = true;
+  self->due = self->work == SEARCH ? 2 : 1;
   self->asked_ms = clock_monotonic_ms();
-  redis_connection_send(self->connection, self->move);
+  redis_connection_send(self->connection, self->work == SEARCH ? self->search : self->move);
   redis_connection_set_reply_timeout(self->connection, ANSWER_MS);
 }
 
 static void on_ready(void *owner, const redisReply *value) {
   (void)value;
   struct consumer *self = owner;
-  bool needs_resync = self->needs_resync;
-  self->needs_resync = self->asked = false;
-  if (needs_resync) {
-    self->wanted = false;
-    self->handler->needs_resync(self->owner);
-  } else if (self->wanted) {
+  bool was_lost = self->was_lost;
+  self->was_lost = false;
+  self->due = 0;
+  if (was_lost) {
+    self->work = NOTHING;
+    self->handler->reconnected(self->owner);
+  } else if (self->work != NOTHING) {
     ask(self);
   }
 }
 
 static void on_down(void *owner) {
   struct consumer *self = owner;
-  self->needs_resync = true;
+  self->was_lost = true;
 }
 
+/* Commands that were not executed; but a Redis that changes its role may have lost data too. */
 static void on_error(struct consumer *self, const char *text) {
-  static const char unknown[] = "ERR unknown command";
-  if (self->old_move != NULL && strncmp(text, unknown, sizeof unknown - 1) == 0) {
+  static const char unknown[] = "ERR unknown command", denied[] = "NOPERM";
+  if (self->work == TAKE && self->old_move != NULL &&
+      strncmp(text, unknown, sizeof unknown - 1) == 0) {
     free(self->move);
     self->move = self->old_move;
     self->old_move = NULL;
     ask(self);
     return;
   }
-  /* The command was not executed; but a Redis that changes its role may have lost data too. */
   if (redis_connection_recover(self->connection, text))
     return;
+  if (self->work == SEARCH && strncmp(text, denied, sizeof denied - 1) == 0) {
+    self->work = NOTHING;
+    self->handler->denied(self->owner);
+    return;
+  }
   struct error error;
   (void)error_set(&error, "redis refuses %s %.120s: %.100s",
-                  self->old_move != NULL ? "BLMOVE" : "BRPOPLPUSH", self->key,
-                  redis_connection_explain(self->connection, text).text);
+                  self->work == SEARCH     ? "LRANGE"
+                  : self->old_move != NULL ? "BLMOVE"
+                                           : "BRPOPLPUSH",
+                  self->key, redis_connection_explain(self->connection, text).text);
   redis_connection_stop(self->connection);
   self->handler->failed(self->owner, &error);
 }
 
-/* What is wrong with an answer that is no error; NULL: nothing. */
+static const char *const odd_reply = "a reply that redis does not give to what was asked";
+
+/* What is wrong with an answer to TAKE that is no error; NULL: nothing. */
 static const char *fault_of(struct consumer *self, const redisReply *reply) {
   bool is_early =
       reply->type == REDIS_REPLY_NIL && clock_monotonic_ms() - self->asked_ms < EARLY_MS;
   self->early = is_early ? self->early + 1 : 0;
   if (reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_NIL)
-    return "a reply that redis does not give to what was asked";
+    return odd_reply;
   return self->early > EARLY_ANSWERS_MAX ? "it does not wait for a step" : NULL;
 }
 
-static void on_reply(void *owner, const redisReply *reply) {
-  struct consumer *self = owner;
-  if (!self->asked) {
-    redis_connection_reconnect(self->connection, "an answer nobody asked for");
-    return;
-  }
-  if (reply->type == REDIS_REPLY_ERROR) {
-    on_error(self, reply->str);
-    return;
-  }
+static bool is_list(const redisReply *reply) {
+  if (reply->type != REDIS_REPLY_ARRAY)
+    return false;
+  for (size_t i = 0; i < reply->elements; i++)
+    if (reply->element[i]->type != REDIS_REPLY_STRING)
+      return false;
+  return true;
+}
+
+static void finish(struct consumer *self) {
+  self->work = NOTHING;
+  redis_connection_mark_healthy(self->connection);
+  redis_connection_set_reply_timeout(self->connection, 0);
+}
+
+static void on_taken(struct consumer *self, const redisReply *reply) {
   const char *fault = fault_of(self, reply);
   if (fault != NULL) {
     redis_connection_reconnect(self->connection, fault);
     return;
   }
-  self->wanted = self->asked = false;
-  redis_connection_mark_healthy(self->connection);
-  redis_connection_set_reply_timeout(self->connection, 0);
-  struct claimed claimed = {.payload = reply->str,
+  finish(self);
+  struct payload payload = {.bytes = reply->str,
                             .length = reply->len,
-                            .truncated = redis_connection_reply_is_truncated(self->connection)};
+                            .is_truncated = redis_connection_reply_is_truncated(self->connection)};
   if (reply->type == REDIS_REPLY_STRING)
-    self->handler->step(self->owner, &claimed);
+    self->handler->step(self->owner, &payload);
   else
     self->handler->nothing(self->owner);
+}
+
+static void on_page(struct consumer *self, const redisReply *reply) {
+  bool is_cut = redis_connection_reply_is_truncated(self->connection);
+  if (self->due == 1 && reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0) {
+    self->length = (size_t)reply->integer;
+  } else if (self->due == 0 && (is_cut || is_list(reply))) {
+    finish(self);
+    self->handler->page(self->owner, self->length, is_cut ? NULL : reply);
+  } else {
+    redis_connection_reconnect(self->connection, odd_reply);
+  }
+}
+
+static void on_reply(void *owner, const redisReply *reply) {
+  struct consumer *self = owner;
+  if (self->due == 0) {
+    redis_connection_reconnect(self->connection, "an answer nobody asked for");
+    return;
+  }
+  self->due--;
+  if (reply->type == REDIS_REPLY_ERROR)
+    on_error(self, reply->str);
+  else if (self->work == SEARCH)
+    on_page(self, reply);
+  else
+    on_taken(self, reply);
 }
 
 static void on_failed(void *owner, const struct error *error) {
@@ -144,6 +191,7 @@ void consumer_free(struct consumer *self) {
   redis_connection_free(self->connection);
   free(self->move);
   free(self->old_move);
+  free(self->search);
   free(self);
 }
 
@@ -151,20 +199,29 @@ void consumer_prepare(struct consumer *self) {
   redis_connection_prepare(self->connection);
 }
 
-void consumer_take(struct consumer *self) {
-  if (self->wanted)
-    return;
-  self->wanted = true;
+static void begin(struct consumer *self, enum work work) {
+  self->work = work;
   if (redis_connection_start(self->connection))
     ask(self);
 }
 
-bool consumer_is_waiting(const struct consumer *self) {
-  return self->wanted;
+void consumer_take(struct consumer *self) {
+  begin(self, TAKE);
+}
+
+void consumer_search(struct consumer *self, size_t skip, size_t count) {
+  char first[24], last[24];
+  (void)snprintf(first, sizeof first, "-%zu", skip + count);
+  (void)snprintf(last, sizeof last, "-%zu", skip + 1);
+  const char *const commands[][COMMAND_LIST_WORDS] = {{"LLEN", self->key},
+                                                      {"LRANGE", self->key, first, last}};
+  free(self->search);
+  self->search = command_list_new(commands, 2);
+  begin(self, SEARCH);
 }
 
 void consumer_stop(struct consumer *self) {
-  self->wanted = false;
+  self->work = NOTHING;
   redis_connection_stop(self->connection);
 }
 

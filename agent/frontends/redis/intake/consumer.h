@@ -2,6 +2,7 @@
 #define AGENT_FRONTENDS_REDIS_INTAKE_CONSUMER_H
 
 #include <event2/event.h>
+#include <hiredis/hiredis.h>
 #include <stdbool.h>
 
 #include "agent/frontends/redis/connection/url.h"
@@ -11,10 +12,12 @@
 #include "base/log.h"
 
 /*
- * Takes steps: moves them from the tail of the list `in` to the head of `inflight`, one for each
- * consumer_take, over a connection of its own, since the command that waits for a step blocks it.
+ * The connection that takes steps: it moves one from the tail of the list `in` to the head of
+ * `inflight`, or reads a page of `in`, one at a time. It has a connection of its own, since the
+ * command that waits for a step blocks it.
  *
- * Each consumer_take is answered by one of the first three callbacks, unless the last one comes.
+ * Each consumer_take is answered by one of step(), nothing() and reconnected(), each
+ * consumer_search by page(), denied() or reconnected(); unless failed() comes.
  */
 /* How long Redis waits for a step: it bounds the time in which a lost connection is noticed. */
 #define CONSUMER_BLOCK_SECONDS 10
@@ -22,13 +25,17 @@
 struct consumer;
 
 struct consumer_handler {
-  /* One was moved: `claimed`, valid during the call, truncated when longer than payload_limit(). */
-  void (*step)(void *owner, const struct claimed *claimed);
+  /* A step was moved: valid during the call, truncated when longer than payload_limit(). */
+  void (*step)(void *owner, const struct payload *payload);
   /* None came within CONSUMER_BLOCK_SECONDS. */
   void (*nothing)(void *owner);
+  /* The length of `in`, and the page: an array; NULL: it is too large. */
+  void (*page)(void *owner, size_t length, const redisReply *steps);
+  /* Redis refuses LRANGE. */
+  void (*denied)(void *owner);
   /* The connection was lost, and is there again: a step may have been moved without having arrived
      here, or Redis may have lost one that has. */
-  void (*needs_resync)(void *owner);
+  void (*reconnected)(void *owner);
   /* For good: the owner takes no more. */
   void (*failed)(void *owner, const struct error *error);
 };
@@ -39,17 +46,17 @@ struct consumer *consumer_new(struct event_base *base, const struct log *log,
                               const struct consumer_handler *handler, void *owner);
 void consumer_free(struct consumer *self);
 
-/* Connects without asking for a step. A failure is not reported: consumer_take connects anew. */
+/* Connects without asking for a step. A failure is not reported: consumer_take connects again. */
 void consumer_prepare(struct consumer *self);
 
 /* How often its connection was made again. */
 uint64_t consumer_reconnections(const struct consumer *self);
 
-/* Connects if need be, and waits for one step. Idempotent until one of the callbacks. */
+/* Connects if need be, and waits for one step. */
 void consumer_take(struct consumer *self);
 
-/* None of the callbacks has come since consumer_take: a step may be on its way. */
-bool consumer_is_waiting(const struct consumer *self);
+/* Reads `count` steps of `in`, behind the `skip` oldest ones. */
+void consumer_search(struct consumer *self, size_t skip, size_t count);
 
 /* Closes the connection. */
 void consumer_stop(struct consumer *self);

@@ -89,3 +89,23 @@ enum recent_steps_verdict recent_steps_judge(struct recent_steps *self, const ch
   }
   return verdict;
 }
+
+static bool is_sought(uint64_t entry) {
+  return state_of(entry) != 0 && state_of(entry) != STARTED;
+}
+
+bool recent_steps_may_have_copies(const struct recent_steps *self) {
+  size_t i = 0;
+  while (i < RECENT_STEPS_MAX && !is_sought(self->entries[i]))
+    i++;
+  return i < RECENT_STEPS_MAX;
+}
+
+bool recent_steps_is_copy(const struct recent_steps *self, const char *step_id) {
+  uint64_t wanted = hash(step_id);
+  size_t i = 0;
+  while (i < RECENT_STEPS_MAX &&
+         !(is_step(self->entries[i], wanted) && is_sought(self->entries[i])))
+    i++;
+  return i < RECENT_STEPS_MAX;
+}

@@ -41,6 +41,11 @@ void recent_steps_roll_back(struct recent_steps *self);
 /* `started`: it was added, and its newest start is meant; else it waits. */
 void recent_steps_hold(struct recent_steps *self, const char *step_id, bool started);
 
+/* Redis lost data, and nothing has settled since; whether recent_steps_judge would find this step
+   one. */
+bool recent_steps_may_have_copies(const struct recent_steps *self);
+bool recent_steps_is_copy(const struct recent_steps *self, const char *step_id);
+
 enum recent_steps_verdict recent_steps_judge(struct recent_steps *self, const char *step_id);
 void recent_steps_settle(struct recent_steps *self);
 

@@ -1,0 +1,133 @@
+#include "agent/frontends/redis/heartbeat/control_messages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/kinds/kind.h"
+#include "base/hash.h"
+#include "base/memory.h"
+#include "wire/step.h"
+
+#define BUCKETS 4096
+
+static void free_message(struct control_message *message) {
+  free((char *)(uintptr_t)message->payload.bytes);
+  free(message->step_id);
+  free(message);
+}
+
+void control_messages_release(struct control_messages *self) {
+  for (struct control_message *message = self->oldest, *newer; message != NULL; message = newer) {
+    newer = message->newer;
+    free_message(message);
+  }
+  free(self->by_id);
+  *self = (struct control_messages){.next = self->next, .user = self->user};
+}
+
+static struct control_message **bucket(const struct control_messages *self, const char *step_id) {
+  return &self->by_id[hash_bytes(step_id, strlen(step_id)) % BUCKETS];
+}
+
+/* The id of the step to cancel, owned by the caller; NULL: it is another message, or none. */
+static char *read_cancel(const struct payload *payload) {
+  struct step step;
+  struct error error;
+  bool is_cancel = !payload->is_truncated &&
+                   step_parse(&step, kinds, payload->bytes, payload->length, &error) == 0 &&
+                   step.kind == &step_cancel;
+  char *step_id = is_cancel ? memory_copy(step.step_id, strlen(step.step_id)) : NULL;
+  if (!payload->is_truncated)
+    step_release(&step);
+  return step_id;
+}
+
+struct control_message *control_messages_add(struct control_messages *self,
+                                             const struct payload *payload) {
+  struct control_message *message = memory_allocate(sizeof *message);
+  *message = (struct control_message){
+      .payload = *payload, .step_id = read_cancel(payload), .number = self->next++};
+  message->payload.bytes = memory_copy(payload->bytes, payload->length);
+  *(self->newest != NULL ? &self->newest->newer : &self->oldest) = message;
+  self->newest = message;
+  self->count++;
+  self->bytes += payload->length;
+  self->by_state[CONTROL_WAITS]++;
+  if (message->step_id == NULL) {
+    control_messages_set(self, message, CONTROL_DONE);
+    return message;
+  }
+  if (self->by_id == NULL)
+    self->by_id = memory_zeros(BUCKETS * sizeof *self->by_id);
+  struct control_message **first = bucket(self, message->step_id);
+  message->same_hash = *first;
+  *first = message;
+  return message;
+}
+
+struct control_message *control_messages_find(const struct control_messages *self,
+                                              const char *step_id) {
+  struct control_message *message = self->by_id != NULL ? *bucket(self, step_id) : NULL;
+  while (message != NULL &&
+         (message->state != CONTROL_WAITS || strcmp(message->step_id, step_id) != 0))
+    message = message->same_hash;
+  return message;
+}
+
+void control_messages_set(struct control_messages *self, struct control_message *message,
+                          enum control_state state) {
+  self->by_state[message->state]--;
+  self->by_state[state]++;
+  message->state = state;
+}
+
+void control_messages_remove(struct control_messages *self, struct control_message *message,
+                             uint64_t end) {
+  control_messages_set(self, message, CONTROL_REMOVED);
+  self->removed_at = end;
+}
+
+static void forget(struct control_messages *self, struct control_message *message) {
+  if (message->step_id != NULL) {
+    struct control_message **at = bucket(self, message->step_id);
+    while (*at != message)
+      at = &(*at)->same_hash;
+    *at = message->same_hash;
+  }
+  self->count--;
+  self->by_state[message->state]--;
+  self->bytes -= message->payload.length;
+  free_message(message);
+}
+
+void control_messages_delivered(struct control_messages *self, uint64_t gone) {
+  if (self->removed_at == 0 || self->removed_at > gone)
+    return;
+  struct control_message **at = &self->oldest, *last = NULL;
+  while (*at != NULL) {
+    struct control_message *message = *at;
+    if (message->state == CONTROL_REMOVED) {
+      *at = message->newer;
+      forget(self, message);
+    } else {
+      last = message;
+      at = &message->newer;
+    }
+  }
+  self->newest = last;
+  self->removed_at = 0;
+  if (self->count == 0)
+    control_messages_release(self);
+}
+
+bool control_messages_is_full(const struct control_messages *self) {
+  return self->count >= CONTROL_MESSAGES_MAX || self->bytes >= CONTROL_BYTES_MAX;
+}
+
+bool control_messages_may_read(const struct control_messages *self) {
+  return self->user == CONTROL_OF_NOBODY && !control_messages_is_full(self);
+}
+
+bool control_messages_may_remove(const struct control_messages *self) {
+  return self->user != CONTROL_OF_READER;
+}

@@ -1,0 +1,45 @@
+#include "agent/frontends/redis/intake/held_step.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/engine/secrets.h"
+#include "agent/kinds/kind.h"
+#include "agent/payload_limit.h"
+#include "base/memory.h"
+
+struct held_step *held_step_new(const struct payload *payload) {
+  struct held_step *self = memory_allocate(sizeof *self);
+  *self = (struct held_step){.payload = *payload};
+  self->payload.bytes = memory_copy(payload->bytes, payload->length);
+  self->is_refused =
+      step_parse(&self->step, kinds, payload->bytes, payload->length, &self->error) != 0 ||
+      secrets_check(&self->step, &self->error) != 0;
+  self->step_id = memory_copy(self->step.step_id, strlen(self->step.step_id));
+  if (payload->is_truncated) {
+    self->is_refused = true;
+    payload_limit_error(&self->error);
+  }
+  return self;
+}
+
+void held_step_free(struct held_step *self) {
+  if (self == NULL)
+    return;
+  free((char *)(uintptr_t)self->payload.bytes);
+  step_release(&self->step);
+  free(self->step_id);
+  free(self);
+}
+
+bool held_step_is(const struct held_step *self, const struct payload *payload) {
+  if (self->payload.is_truncated || payload->is_truncated)
+    return self->payload.is_truncated == payload->is_truncated;
+  return self->payload.length == payload->length &&
+         memcmp(self->payload.bytes, payload->bytes, payload->length) == 0;
+}
+
+bool held_step_is_work(const struct held_step *self) {
+  return !self->is_refused && step_is_work(&self->step);
+}

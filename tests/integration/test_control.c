@@ -1,0 +1,199 @@
+/* The list `control`: what is in it takes effect beside the steps that wait, and leaves it. */
+
+#include <signal.h>
+
+#include "tests/support/crowd.h"
+#include "tests/support/job.h"
+#include "tests/support/marks.h"
+#include "tests/support/wait.h"
+#include "tests/test.h"
+
+#define CANCELLED "cancelled: by a cancel step"
+
+JOB_TEST(what_is_no_message_is_removed_without_a_result) {
+  const cJSON *running = job_push_until(job, marks_step(job, "echo up; gate"), "up");
+  static const char *const texts[] = {"",
+                                      "garbage",
+                                      "{",
+                                      "{}",
+                                      "[]",
+                                      "null",
+                                      "7",
+                                      "{\"kind\":\"cancel\"}",
+                                      "{\"kind\":\"cancel\",\"stepId\":\"\"}",
+                                      "{\"kind\":\"signal\",\"stepId\":\"x\"}",
+                                      "{\"stepId\":\"x\",\"command\":\"true\"}"};
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    job_push_control(job, texts[i]);
+  agent_process_wait_log(job->agent, "a control message of 7 bytes is no cancel");
+  job_wait_length(job, "control", 0);
+  assert_int_equal(job_length(job, "results"), 0);
+  marks_open_gate(job, "");
+  job_expect_answer(job, running, 0, NULL, "up\n");
+  job_expect_nothing_left(job);
+}
+
+/* Larger than a message may be: known by its beginning alone, and removed as the oldest. */
+JOB_TEST(a_message_that_is_too_large_is_removed_and_no_other) {
+  const cJSON *running = job_push_endless(job, job_sleep(job, 600));
+  char *large = malloc(1 << 20);
+  assert_non_null(large);
+  memset(large, 'x', (1 << 20) - 1);
+  large[(1 << 20) - 1] = '\0';
+  assert_int_equal(kill(agent_process_pid(job->agent), SIGSTOP), 0);
+  job_push_control(job, "garbage");
+  job_push_control(job, large);
+  job_push_cancel(job, running);
+  job_push_control(job, large);
+  free(large);
+  assert_int_equal(kill(agent_process_pid(job->agent), SIGCONT), 0);
+  job_expect_answer(job, running, -1, CANCELLED, "up\n");
+  job_expect_nothing_left(job);
+}
+
+/* A client of version 0.2 pushes it behind the steps: it works when the steps before it are
+   over. */
+JOB_TEST(a_cancel_that_was_pushed_to_in_works_when_its_turn_comes) {
+  const cJSON *first = job_push_until(job, marks_step(job, "echo up; gate"), "up");
+  const cJSON *second = marks_step(job, "echo up; gate 2");
+  job_push(job, second);
+  job_push(job, job_cancel_of(job, "waiting"));
+  const cJSON *waiting = job_step(job, "true", NULL);
+  cJSON_ReplaceItemInObject((cJSON *)(uintptr_t)waiting, "stepId", cJSON_CreateString("waiting"));
+  job_push(job, job_push_echo(job, "between"));
+  job_push(job, waiting);
+  marks_open_gate(job, "");
+  job_expect_answer(job, first, 0, NULL, "up\n");
+  job_expect_answer(job, waiting, -1, CANCELLED, NULL);
+  marks_open_gate(job, "2");
+  job_expect_answer(job, second, 0, NULL, "up\n");
+  (void)job_result(job);
+  (void)job_result(job);
+  job_expect_nothing_left(job);
+}
+
+/* The agent is killed before it has read the message. */
+JOB_TEST(a_cancel_of_a_waiting_step_survives_the_agent) {
+  (void)job_push_endless(job, job_sleep(job, 600));
+  struct crowd crowd = crowd_push(job, 50, 0);
+  assert_int_equal(kill(agent_process_pid(job->agent), SIGSTOP), 0);
+  job_push_cancel(job, crowd.steps[30]);
+  job_push_cancel(job, crowd.steps[0]); /* it is fetched ahead */
+  job_kill_agent(job);
+  assert_int_equal(job_length(job, "control"), 2);
+  job_start_agent(job, NULL);
+  for (int i = 0; i < 3; i++) { /* the interrupted one, too */
+    const cJSON *result = job_result(job);
+    assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, -1);
+  }
+  for (size_t i = 1; i < 50; i++)
+    if (i != 30)
+      job_expect_answer(job, crowd.steps[i], 0, NULL, job_format(job, "%zu\n", i));
+  job_expect_nothing_left(job);
+}
+
+/* The first step of all is not taken before the messages are read. */
+JOB_TEST_NO_AGENT(a_message_from_before_the_agent_comes_before_the_first_step) {
+  const cJSON *first = marks_step(job, "ran");
+  const cJSON *second = job_step(job, "echo", "second", NULL);
+  job_push(job, first);
+  job_push(job, second);
+  for (int i = 0; i < 300; i++)
+    job_push_control(job, "garbage");
+  job_push_cancel(job, first);
+  job_start_agent(job, NULL);
+  job_expect_answer(job, first, -1, CANCELLED, NULL);
+  job_expect_answer(job, second, 0, NULL, "second\n");
+  assert_int_equal(marks_count(job), 0);
+  job_expect_nothing_left(job);
+}
+
+/* Escapes in the stepId, and text around it that looks like it. */
+JOB_TEST(a_waiting_step_is_found_however_its_id_is_written) {
+  const cJSON *running = job_push_until(job, marks_step(job, "echo up; gate"), "up");
+  job_push_json(job, "{'stepId':'fetched','command':'true'}");
+  job_push_json(job, "{'env':{'A':'\\\"stepId\\\":\\\"b\\\"'},'stepId':'other','command':'true'}");
+  job_push_json(job, "{'env':{'stepId':'b'},'stepId':'another','command':'true'}");
+  job_push_json(job, "{'step\\u0049d':'\\u0062','command':'true'}");
+  job_push_control(job, "{\"kind\":\"cancel\",\"stepId\":\"b\"}");
+  assert_string_equal(job_text(job_result(job), "stepId"), "b");
+  marks_open_gate(job, "");
+  job_expect_answer(job, running, 0, NULL, "up\n");
+  static const char *const rest[] = {"fetched", "other", "another"};
+  for (size_t i = 0; i < 3; i++)
+    assert_string_equal(job_text(job_result(job), "stepId"), rest[i]);
+  job_expect_nothing_left(job);
+}
+
+/* The rights that version 0.2 asked for lack LRANGE. */
+static void start_without_lrange(struct job *job) {
+  job_do(job, "ACL SETUSER clerk on >word ~* +@all -lrange");
+  job->url = job_format(job, "redis://clerk:word@127.0.0.1:%d", redis_server_port(job->server));
+  job_start_agent(job, NULL);
+}
+
+JOB_TEST_NO_AGENT(without_lrange_a_step_is_cancelled_when_its_turn_comes) {
+  start_without_lrange(job);
+  const cJSON *running = job_push_until(job, marks_step(job, "echo up; gate"), "up");
+  (void)job_push_echo(job, "fetched");
+  const cJSON *waiting = job_push_echo(job, "waiting");
+  const cJSON *last = job_push_echo(job, "last");
+  job_push_cancel(job, waiting);
+  job_push_cancel(job, job_step(job, "never-pushed", NULL));
+  agent_process_wait_log(job->agent, "the user needs +lrange");
+  assert_int_equal(job_length(job, "results"), 0);
+  marks_open_gate(job, "");
+  job_expect_answer(job, running, 0, NULL, "up\n");
+  const cJSON *next = job_result(job); /* when it is fetched, while the one before it runs */
+  bool is_early = strcmp(job_text(next, "stepId"), job_text(waiting, "stepId")) == 0;
+  job_expect_result(job, is_early ? next : job_result(job), -1, CANCELLED, NULL);
+  job_expect_result(job, is_early ? job_result(job) : next, 0, NULL, "fetched\n");
+  job_expect_answer(job, last, 0, NULL, "last\n");
+  agent_process_wait_log(job->agent, "cancel: no such step is running or waiting");
+  job_expect_nothing_left(job);
+}
+
+/* What an agent of version 0.2 has taken, of which it had started one: its successor answers that
+   one and runs the others in their order, and a cancel finds them. */
+JOB_TEST_NO_AGENT(the_steps_of_an_agent_that_took_all_of_them_go_back_to_in) {
+  enum { TAKEN = 3000 };
+  job_do(job, "SET sandbox:%s:committed 7:00000000000000ff:1", job->id);
+  job_do(job, "SET sandbox:%s:started s-1", job->id);
+  job_do(job, "EVAL %s 0 sandbox:%s:inflight %d",
+         "for i = 1, ARGV[2] do redis.call('LPUSH', ARGV[1], '{\"stepId\":\"s-' .. i .. "
+         "'\",\"command\":\"true\"}') end",
+         job->id, TAKEN);
+  job_push_control(job, "{\"kind\":\"cancel\",\"stepId\":\"s-2900\"}");
+  job_start_agent(job, NULL);
+  assert_string_equal(job_text(job_result(job), "stepId"), "s-1"); /* was interrupted */
+  int cancelled_at = 0;
+  for (int i = 2; i <= 300; i++) {
+    const char *id = job_text(job_result(job), "stepId");
+    if (strcmp(id, "s-2900") == 0) {
+      cancelled_at = i--;
+      continue;
+    }
+    assert_string_equal(id, job_format(job, "s-%d", i));
+  }
+  assert_in_range(cancelled_at, 2, 20);
+  assert_in_range(job_length(job, "inflight"), 0, 2);
+}
+
+static bool control_expires(void *context) {
+  struct job *job = context;
+  return job_ask_number(job, "PTTL sandbox:%s:control", job->id) > 0;
+}
+
+/* The message stays as long as its step waits, which cannot be looked for. */
+JOB_TEST_NO_AGENT(messages_expire_as_the_other_keys_do) {
+  const cJSON *running = marks_step(job, "echo up; gate");
+  job_push(job, running);
+  (void)job_push_echo(job, "fetched");
+  job_push_cancel(job, job_push_echo(job, "waiting"));
+  start_without_lrange(job);
+  job_wait_event(job, running, "stdout", "up");
+  assert_true(wait_until(control_expires, job, WAIT_BOUND_MS));
+  assert_int_equal(job_length(job, "control"), 1);
+}
+
+TEST_OVERLAP(4)

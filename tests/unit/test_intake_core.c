@@ -1,0 +1,654 @@
+/* Random schedules of everything that can happen to the lists of a job, against a model: every step
+   is answered once, runs at most once, and starts in the order in which it was pushed. A schedule
+   that fails is named by its number; INTAKE_SCHEDULES=<n> runs so many, INTAKE_SCHEDULE=<number>
+   one. */
+#include "agent/frontends/redis/intake/intake_core.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "tests/support/loop.h"
+#include "tests/test.h"
+
+enum { STEPS_MAX = 200, VALUES_MAX = 600, WRITES_MAX = 4000, BLOCK_MS = 10000, LEARN_MS = 4000 };
+enum { IN, INFLIGHT, CONTROL, LISTS };
+
+/* --- the model -------------------------------------------------------------------------------- */
+
+/* A list, the newest first. */
+struct list {
+  char *values[VALUES_MAX];
+  size_t count;
+};
+
+/* What Redis has. */
+struct redis {
+  struct list lists[LISTS];
+  char *started; /* NULL: the key is not there */
+  int epoch;
+  uint64_t sequence;      /* `committed`: the writes that were executed in this epoch */
+  int results[STEPS_MAX]; /* of each step */
+};
+
+static void insert(struct list *list, size_t at, const char *value, size_t length) {
+  assert_true(list->count < VALUES_MAX);
+  memmove(list->values + at + 1, list->values + at, (list->count - at) * sizeof *list->values);
+  list->values[at] = memory_copy(value, length);
+  list->count++;
+}
+
+static char *take_at(struct list *list, size_t at) {
+  char *value = list->values[at];
+  list->count--;
+  memmove(list->values + at, list->values + at + 1, (list->count - at) * sizeof *list->values);
+  return value;
+}
+
+/* LREM with 1 or -1. */
+static void remove_value(struct list *list, const char *value, size_t length, bool newest) {
+  for (size_t i = 0; i < list->count; i++) {
+    size_t at = newest ? i : list->count - 1 - i;
+    if (strlen(list->values[at]) == length && memcmp(list->values[at], value, length) == 0) {
+      free(take_at(list, at));
+      return;
+    }
+  }
+}
+
+static void copy_redis(struct redis *to, const struct redis *from) {
+  *to = *from;
+  for (size_t i = 0; i < LISTS; i++)
+    for (size_t j = 0; j < from->lists[i].count; j++)
+      to->lists[i].values[j] = strdup(from->lists[i].values[j]);
+  to->started = from->started != NULL ? strdup(from->started) : NULL;
+}
+
+static void release_redis(struct redis *self) {
+  for (size_t i = 0; i < LISTS; i++)
+    while (self->lists[i].count > 0)
+      free(take_at(&self->lists[i], 0));
+  free(self->started);
+  *self = (struct redis){0};
+}
+
+/* --- an agent around the core ----------------------------------------------------------------- */
+
+struct write {
+  struct outbox_change changes[OUTBOX_CHANGES_MAX]; /* the values are owned */
+  size_t count;
+  int result; /* the step's number; -1: there is none */
+  char *started;
+  bool ends_started;
+};
+
+struct agent {
+  struct intake_core core;
+  int epoch; /* 0: there is no agent */
+  struct write *writes;
+  uint64_t queued, sent,
+      delivered; /* writes: sent ones were executed, if the job is still its own */
+  enum intake_question question;
+  size_t position, count;
+  bool has_taken; /* BLMOVE has moved a step, and its answer is on its way */
+  char *taken;
+  size_t skip, page;
+  bool reads;     /* a page of `control` is on its way */
+  uint64_t start; /* where the running step's start ends; 0: it is acknowledged */
+  int runs;       /* the number of the running step; -1: none */
+  bool cancelled;
+  int64_t leaves_ms; /* it is superseded, and learns of it then */
+};
+
+static struct world {
+  struct redis redis, snapshot;
+  bool has_snapshot;
+  struct agent *agents[2]; /* this one, and the one before; NULL: there is none */
+  int stray_epochs;
+  int64_t now_ms, stray_until_ms[4]; /* questions of lost connections that may still take a step */
+  int pushed, runs[STEPS_MAX], answers[STEPS_MAX], last_started;
+  int rollbacks;
+  bool lost_memory; /* an agent has ended after a rollback */
+  uint64_t seed;
+  long schedule;
+} world;
+
+#define TRACE(...)                                                                                 \
+  (getenv("INTAKE_TRACE") != NULL                                                                  \
+       ? (void)(printf("%6lld ", (long long)world.now_ms), printf(__VA_ARGS__))                    \
+       : (void)0)
+
+static unsigned dice(unsigned sides) {
+  world.seed = world.seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return (unsigned)(world.seed >> 33) % sides;
+}
+
+#define FAIL(...)                                                                                  \
+  do {                                                                                             \
+    print_message("schedule %ld: ", world.schedule);                                               \
+    fail_msg(__VA_ARGS__);                                                                         \
+  } while (0)
+
+static int number_of(const char *step_id) {
+  return atoi(step_id + 1);
+}
+
+static void on_take(void *owner) {
+  struct agent *self = owner;
+  assert_false(self->has_taken);
+}
+
+static void on_search(void *owner, size_t skip, size_t count) {
+  struct agent *self = owner;
+  self->skip = skip;
+  self->page = count;
+}
+
+static void on_ask(void *owner, enum intake_question question, size_t position, size_t count) {
+  struct agent *self = owner;
+  assert_int_equal(self->question, INTAKE_ASKS_NOTHING);
+  self->question = question;
+  self->position = position;
+  self->count = count < position ? count : position;
+}
+
+static uint64_t on_write(void *owner, const struct outbox_record *record) {
+  struct agent *self = owner;
+  assert_true(self->queued < WRITES_MAX);
+  struct write *write = &self->writes[self->queued++];
+  *write =
+      (struct write){.count = record->change_count,
+                     .result = record->result != NULL ? number_of(record->result->step_id) : -1,
+                     .ends_started = record->ends_started};
+  if (record->started != NULL)
+    write->started = strdup(record->started);
+  for (size_t i = 0; i < write->count; i++) {
+    write->changes[i] = record->changes[i];
+    write->changes[i].value.bytes =
+        memory_copy(record->changes[i].value.bytes, record->changes[i].value.length);
+  }
+  return self->queued;
+}
+
+static void on_arrived(void *owner) {
+  (void)owner;
+}
+
+static void on_cancel(void *owner, const char *step_id) {
+  struct agent *self = owner;
+  assert_int_equal(number_of(step_id), self->runs);
+  self->cancelled = true;
+}
+
+static bool on_interrupted(void *owner) {
+  (void)owner;
+  return true;
+}
+
+static void on_answered(void *owner, const struct step_result *result) {
+  (void)owner;
+  (void)result;
+}
+
+static void advance(struct agent *self) {
+  const struct intake_world now = {.now_ms = world.now_ms,
+                                   .delivered = self->delivered,
+                                   .capacity = 1,
+                                   .is_empty = self->delivered == self->queued};
+  struct held_step *step;
+  do {
+    intake_core_advance(&self->core, &now);
+    step = intake_core_give(&self->core);
+    if (step == NULL)
+      return;
+    self->runs = number_of(step->step_id);
+    TRACE("epoch %d gives %d\n", self->epoch, self->runs);
+    self->cancelled = false;
+    intake_core_begin(&self->core, true);
+    self->start = self->queued;
+  } while (true);
+}
+
+static struct agent *start_agent(void) {
+  static const struct intake_actions actions = {.take = on_take,
+                                                .search = on_search,
+                                                .ask = on_ask,
+                                                .write = on_write,
+                                                .arrived = on_arrived,
+                                                .cancel = on_cancel,
+                                                .interrupted = on_interrupted,
+                                                .answered = on_answered};
+  static const struct log log = {.fd = -1, .least = LOG_ERROR};
+  struct agent *self = memory_allocate(sizeof *self);
+  *self = (struct agent){.epoch = ++world.redis.epoch, .runs = -1};
+  self->writes = memory_zeros(WRITES_MAX * sizeof *self->writes);
+  world.redis.sequence = 0;
+  TRACE("agent %d starts\n", self->epoch);
+  intake_core_init(&self->core, &log, &actions, self);
+  advance(self);
+  return self;
+}
+
+static void end_agent(struct agent **agent) {
+  struct agent *self = *agent;
+  *agent = NULL;
+  if (self == NULL)
+    return;
+  for (uint64_t i = 0; i < self->queued; i++) {
+    for (size_t j = 0; j < self->writes[i].count; j++)
+      free((char *)(uintptr_t)self->writes[i].changes[j].value.bytes);
+    free(self->writes[i].started);
+  }
+  free(self->writes);
+  free(self->taken);
+  intake_core_release(&self->core);
+  free(self);
+}
+
+/* --- what can happen -------------------------------------------------------------------------- */
+
+static void execute(const struct write *write) {
+  static const int lists[] = {
+      [OUTBOX_IN] = IN, [OUTBOX_INFLIGHT] = INFLIGHT, [OUTBOX_CONTROL] = CONTROL};
+  for (size_t i = 0; i < write->count; i++) {
+    const struct outbox_change *change = &write->changes[i];
+    struct list *list = &world.redis.lists[lists[change->list]];
+    if (change->kind == OUTBOX_PUSH_NEWEST || change->kind == OUTBOX_PUSH_OLDEST)
+      insert(list, change->kind == OUTBOX_PUSH_NEWEST ? 0 : list->count, change->value.bytes,
+             change->value.length);
+    else
+      remove_value(list, change->value.bytes, change->value.length,
+                   change->kind == OUTBOX_REMOVE_NEWEST);
+  }
+  if (write->started != NULL || write->ends_started) {
+    free(world.redis.started);
+    world.redis.started = write->started != NULL ? strdup(write->started) : NULL;
+  }
+  if (write->result >= 0) {
+    world.redis.results[write->result]++;
+    world.answers[write->result]++;
+  }
+  TRACE("write: %zu changes, %s to %d of %s, result %d, started %s %d\n", write->count,
+        write->count > 1 ? "move" : "one",
+        write->count > 0 ? (int)write->changes[write->count - 1].list : -1,
+        write->count > 0 ? write->changes[0].value.bytes : "", write->result, write->started,
+        write->ends_started);
+  world.redis.sequence++;
+}
+
+static void run_if_acknowledged(struct agent *self) {
+  if (self->start == 0 || self->delivered < self->start)
+    return;
+  self->start = 0;
+  if (++world.runs[self->runs] > 1 && !world.lost_memory)
+    FAIL("step %d runs twice", self->runs);
+  if (self->runs <= world.last_started && world.rollbacks == 0)
+    FAIL("step %d runs after step %d", self->runs, world.last_started);
+  world.last_started = self->runs;
+}
+
+static void hold(void *owner) {
+  struct agent *self = owner;
+  for (uint64_t i = self->delivered; i < self->queued; i++)
+    if (self->writes[i].result >= 0) {
+      char id[16];
+      snprintf(id, sizeof id, "s%d", self->writes[i].result);
+      intake_core_hold(&self->core, id);
+    }
+}
+
+/* Redis has something else than what it had acknowledged. */
+static void look_for_loss(struct agent *self) {
+  if (world.redis.epoch == self->epoch && world.redis.sequence >= self->delivered)
+    return;
+  if (world.redis.epoch > self->epoch)
+    return;
+  world.redis.epoch = self->epoch;
+  world.redis.sequence = self->sent = self->delivered;
+  const struct intake_world now = {
+      .now_ms = world.now_ms, .delivered = self->delivered, .capacity = 1};
+  bool again = intake_core_lose_data(&self->core, &now, hold);
+  assert_false(again && self->start == 0 && world.rollbacks == 0);
+}
+
+/* A batch is executed; its answer may be lost, and then comes later. */
+static void send_batch(struct agent *self) {
+  look_for_loss(self);
+  if (world.redis.epoch != self->epoch)
+    return;
+  self->sent = world.redis.sequence > self->sent ? world.redis.sequence : self->sent;
+  for (unsigned most = 1 + dice(5); most > 0 && self->sent < self->queued; most--)
+    execute(&self->writes[self->sent++]);
+}
+
+static void acknowledge(struct agent *self) {
+  look_for_loss(self);
+  if (world.redis.epoch != self->epoch)
+    return;
+  self->delivered = self->sent;
+  run_if_acknowledged(self);
+}
+
+static struct payload payload_of(const char *value) {
+  return (struct payload){.bytes = value, .length = strlen(value)};
+}
+
+static void read_control(struct agent *self, size_t count) {
+  const struct list *control = &world.redis.lists[CONTROL];
+  size_t known = self->core.control.count;
+  for (size_t i = 1; i <= count && known + i <= control->count; i++) {
+    struct payload payload = payload_of(control->values[control->count - known - i]);
+    intake_core_message(&self->core, &payload);
+  }
+}
+
+/* The query is executed and answered between two batches. */
+static void answer_question(struct agent *self) {
+  enum intake_question question = self->question;
+  const struct redis *redis = &world.redis;
+  if (question == INTAKE_ASKS_NOTHING || self->sent != self->delivered ||
+      redis->epoch != self->epoch)
+    return;
+  look_for_loss(self);
+  self->question = INTAKE_ASKS_NOTHING;
+  if (question == INTAKE_ASKS_BOOT) {
+    struct intake_boot boot = {.inflight = redis->lists[INFLIGHT].count,
+                               .in = redis->lists[IN].count,
+                               .had_owner = self->epoch > 1,
+                               .interrupted.version = 1};
+    if (redis->started != NULL)
+      boot.interrupted.id = memory_copy(redis->started, strlen(redis->started));
+    size_t before = self->core.control.count;
+    read_control(self, before + 1);
+    boot.has_more_messages = self->core.control.count == 2 * before + 1;
+    intake_core_boot(&self->core, &boot);
+  } else if (question == INTAKE_ASKS_LENGTHS) {
+    intake_core_lengths(&self->core, redis->lists[INFLIGHT].count, redis->lists[IN].count);
+  } else {
+    bool is_short = false;
+    const struct list *list = &redis->lists[INFLIGHT];
+    for (size_t i = 0; i < self->count; i++) {
+      size_t position = self->position - i;
+      is_short = position > list->count;
+      if (is_short)
+        continue;
+      struct payload payload = payload_of(list->values[list->count - position]);
+      intake_core_page_step(&self->core, &payload);
+    }
+    intake_core_page_end(&self->core, is_short);
+  }
+}
+
+static char *move_one(void) {
+  struct list *in = &world.redis.lists[IN];
+  if (in->count == 0)
+    return NULL;
+  char *value = take_at(in, in->count - 1);
+  TRACE("moved %s\n", value);
+  insert(&world.redis.lists[INFLIGHT], 0, value, strlen(value));
+  return value;
+}
+
+static bool takes(const struct agent *self) {
+  return self->core.activity == INTAKE_TAKING || self->core.activity == INTAKE_ARRIVING;
+}
+
+static void use_consumer(struct agent *self) {
+  const struct list *in = &world.redis.lists[IN];
+  if (takes(self) && !self->has_taken) {
+    self->taken = move_one();
+    self->has_taken = self->taken != NULL;
+  } else if (self->has_taken) {
+    struct payload payload = payload_of(self->taken);
+    self->has_taken = false;
+    intake_core_take_step(&self->core, &payload);
+    free(self->taken);
+    self->taken = NULL;
+  } else if (self->core.activity == INTAKE_SEARCHING) {
+    intake_core_see_page(&self->core, in->count);
+    for (size_t i = self->skip; i < self->skip + self->page && i < in->count; i++) {
+      struct payload payload = payload_of(in->values[in->count - 1 - i]);
+      intake_core_see_step(&self->core, &payload);
+    }
+    intake_core_see_end(&self->core, self->skip + self->page >= in->count ? INTAKE_PAGE_LAST
+                                                                          : INTAKE_PAGE_WHOLE);
+  }
+}
+
+/* The question that was lost may take a step for some time. */
+static void lose_consumer(struct agent *self) {
+  TRACE("epoch %d loses its consumer\n", self->epoch);
+  if (takes(self) && !self->has_taken)
+    world.stray_until_ms[dice(4)] = world.now_ms + BLOCK_MS;
+  free(self->taken);
+  self->taken = NULL;
+  self->has_taken = false;
+  intake_core_reconnected(&self->core);
+}
+
+static void use_heartbeat(struct agent *self) {
+  if (!self->reads && control_messages_may_read(&self->core.control)) {
+    self->reads = true;
+    self->core.control.user = CONTROL_OF_READER;
+  } else if (self->reads) {
+    read_control(self, 1 + dice(3));
+    self->reads = false;
+    self->core.control.user = CONTROL_OF_NOBODY;
+  }
+}
+
+static void finish_run(struct agent *self) {
+  if (self->runs < 0 || self->start > 0)
+    return;
+  char id[16];
+  snprintf(id, sizeof id, "s%d", self->runs);
+  struct step_result result = step_result_of_agent(1, id, STEP_CAUSE_EXITED, "");
+  self->runs = -1;
+  intake_core_answer(&self->core, NULL, &result);
+}
+
+static void push_step(void) {
+  char value[64];
+  if (world.pushed == STEPS_MAX)
+    return;
+  snprintf(value, sizeof value, "{\"stepId\":\"s%d\",\"command\":\"true\"}", world.pushed++);
+  insert(&world.redis.lists[IN], 0, value, strlen(value));
+}
+
+static void push_cancel(void) {
+  char value[64];
+  int number = (int)dice((unsigned)world.pushed + 2);
+  if (dice(8) == 0)
+    snprintf(value, sizeof value, "garbage");
+  else
+    snprintf(value, sizeof value, "{\"kind\":\"cancel\",\"stepId\":\"s%d\"}", number);
+  struct list *list = &world.redis.lists[dice(4) == 0 ? IN : CONTROL];
+  if (list == &world.redis.lists[CONTROL] || value[0] == '{')
+    insert(list, 0, value, strlen(value));
+}
+
+/* The agent is killed, or superseded: then it learns of that later, and may take steps until
+   then. */
+static void take_over(bool is_killed) {
+  struct agent *before = world.agents[0];
+  world.lost_memory |= world.rollbacks > 0;
+  end_agent(&world.agents[1]);
+  before->leaves_ms = world.now_ms + LEARN_MS;
+  world.agents[1] = before;
+  if (is_killed) {
+    if (takes(before) && !before->has_taken && dice(2) == 0)
+      world.stray_until_ms[dice(4)] = world.now_ms + BLOCK_MS;
+    end_agent(&world.agents[1]);
+  }
+  world.agents[0] = start_agent();
+}
+
+static void take_snapshot(void) {
+  release_redis(&world.snapshot);
+  copy_redis(&world.snapshot, &world.redis);
+  world.has_snapshot = true;
+}
+
+/* Redis comes back with older data. The steps that were pushed since are pushed again. */
+static void roll_back(void) {
+  struct agent *self = world.agents[0];
+  if (!world.has_snapshot || world.snapshot.epoch != world.redis.epoch)
+    return;
+  world.rollbacks++;
+  TRACE("roll back\n");
+  release_redis(&world.redis);
+  copy_redis(&world.redis, &world.snapshot);
+  end_agent(&world.agents[1]);
+  memset(world.stray_until_ms, 0, sizeof world.stray_until_ms);
+  self->reads = false;
+  self->core.control.user = CONTROL_OF_NOBODY;
+  if (world.redis.sequence < self->delivered)
+    look_for_loss(self);
+  else
+    self->sent = world.redis.sequence;
+  free(self->taken);
+  self->taken = NULL;
+  self->has_taken = false;
+  intake_core_reconnected(&self->core);
+}
+
+static void stray(void) {
+  unsigned at = dice(4);
+  TRACE("stray %lld\n", (long long)world.stray_until_ms[at]);
+  if (world.stray_until_ms[at] > world.now_ms)
+    free(move_one());
+  world.stray_until_ms[at] = 0;
+}
+
+static void act(struct agent *self) {
+  switch (dice(7)) {
+  case 0:
+    send_batch(self);
+    break;
+  case 1:
+    acknowledge(self);
+    break;
+  case 2:
+    answer_question(self);
+    break;
+  case 3:
+  case 4:
+    use_consumer(self);
+    break;
+  case 5:
+    use_heartbeat(self);
+    break;
+  default:
+    finish_run(self);
+  }
+  advance(self);
+}
+
+/* The superseded agent has no writes that count. */
+static void act_superseded(void) {
+  struct agent *self = world.agents[1];
+  if (self == NULL)
+    return;
+  if (self->leaves_ms <= world.now_ms) {
+    if (takes(self) && !self->has_taken)
+      world.stray_until_ms[dice(4)] = world.now_ms + BLOCK_MS;
+    end_agent(&world.agents[1]);
+  } else {
+    use_consumer(self);
+    advance(self);
+  }
+}
+
+static void do_something(bool with_rollbacks) {
+  unsigned fate = dice(200);
+  world.now_ms += dice(60);
+  if (fate < 14)
+    push_step();
+  else if (fate < 22)
+    push_cancel();
+  else if (fate < 24)
+    stray();
+  else if (fate < 26)
+    lose_consumer(world.agents[0]);
+  else if (fate == 26 && dice(3) == 0)
+    take_over(dice(2) == 0);
+  else if (fate == 27 && with_rollbacks && dice(2) == 0)
+    take_snapshot();
+  else if (fate == 28 && with_rollbacks && dice(4) == 0)
+    roll_back();
+  else if (fate < 60)
+    act_superseded();
+  else
+    act(world.agents[0]);
+  advance(world.agents[0]);
+}
+
+static bool is_over(void) {
+  const struct agent *self = world.agents[0];
+  for (size_t i = 0; i < LISTS; i++)
+    if (world.redis.lists[i].count > 0)
+      return false;
+  return self->runs < 0 && self->delivered == self->queued && world.redis.started == NULL;
+}
+
+static void drain(void) {
+  for (int turn = 0; turn < 200000 && !is_over(); turn++) {
+    world.now_ms += 5;
+    if (turn % 50 == 0)
+      act_superseded();
+    if (turn % 2000 == 1999 && takes(world.agents[0]) && !world.agents[0]->has_taken &&
+        world.redis.lists[IN].count == 0)
+      intake_core_nothing(&world.agents[0]->core);
+    act(world.agents[0]);
+  }
+  if (!is_over())
+    FAIL("it does not end: in %zu inflight %zu control %zu state %d activity %d",
+         world.redis.lists[IN].count, world.redis.lists[INFLIGHT].count,
+         world.redis.lists[CONTROL].count, world.agents[0]->core.state,
+         world.agents[0]->core.activity);
+}
+
+/* Of a step that was pushed after the snapshot nobody knows. */
+static void check(void) {
+  for (int i = 0; i < world.pushed; i++) {
+    if (world.rollbacks == 0 && world.answers[i] != 1)
+      FAIL("step %d has %d answers", i, world.answers[i]);
+    if (world.runs[i] > 0 && world.answers[i] == 0)
+      FAIL("step %d has run and is not answered", i);
+  }
+}
+
+static void run_schedule(long number, bool with_rollbacks) {
+  memset(&world, 0, sizeof world);
+  world.schedule = number;
+  world.seed = (uint64_t)number * 7919 + 1;
+  world.now_ms = 1000;
+  world.last_started = -1;
+  world.agents[0] = start_agent();
+  for (int i = 0; i < 1500; i++)
+    do_something(with_rollbacks);
+  drain();
+  check();
+  end_agent(&world.agents[0]);
+  end_agent(&world.agents[1]);
+  release_redis(&world.redis);
+  release_redis(&world.snapshot);
+}
+
+static void run_schedules(bool with_rollbacks) {
+  const char *one = getenv("INTAKE_SCHEDULE"), *many = getenv("INTAKE_SCHEDULES");
+  long first = one != NULL ? atol(one) : 1;
+  long last = one != NULL ? first : many != NULL ? atol(many) : 200;
+  for (long number = first; number <= last; number++)
+    run_schedule(number, with_rollbacks);
+}
+
+TEST(every_step_is_answered_once_in_its_order_whatever_dies, NULL, NULL) {
+  (void)state;
+  run_schedules(false);
+}
+
+TEST(no_step_runs_twice_when_redis_goes_back, NULL, NULL) {
+  (void)state;
+  run_schedules(true);
+}
