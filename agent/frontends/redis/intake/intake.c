@@ -7,6 +7,7 @@
 #include "agent/frontends/redis/connection/command.h"
 #include "agent/frontends/redis/intake/consumer.h"
 #include "base/clock.h"
+#include "base/loop.h"
 #include "base/memory.h"
 #include "wire/json.h"
 #include "wire/step_report.h"
@@ -22,6 +23,7 @@ struct intake {
   const struct intake_handler *handler;
   void *owner;
   struct consumer *consumer;
+  struct event *wakeup; /* at intake_core_wakeup_ms */
   struct intake_core core;
   enum intake_question question; /* that is under way, */
   size_t commands, answered;     /* and its commands */
@@ -231,6 +233,10 @@ static void answered(void *owner, const struct step_result *result) {
   self->handler->answered(self->owner, result);
 }
 
+LOOP_CALLBACK(on_wakeup, struct intake *self) {
+  self->handler->changed(self->owner);
+}
+
 /* --- the intake itself ------------------------------------------------------------------------ */
 
 struct intake *intake_new(struct event_base *base, const struct log *log,
@@ -256,6 +262,7 @@ struct intake *intake_new(struct event_base *base, const struct log *log,
       .base = base, .outbox = outbox, .keys = keys, .handler = handler, .owner = owner};
   intake_core_init(&self->core, log, &actions, self);
   self->consumer = consumer_new(base, log, url, keys, &consumer_handler, self);
+  self->wakeup = loop_timer_new(base, on_wakeup, self);
   return self;
 }
 
@@ -263,6 +270,7 @@ void intake_free(struct intake *self) {
   intake_core_release(&self->core);
   free(self->boot.interrupted.id);
   consumer_free(self->consumer);
+  event_free(self->wakeup);
   free(self);
 }
 
@@ -277,6 +285,9 @@ void intake_prepare(struct intake *self) {
 void intake_advance(struct intake *self) {
   struct intake_world world = world_of(self);
   intake_core_advance(&self->core, &world);
+  int64_t wakeup_ms = intake_core_wakeup_ms(&self->core);
+  if (wakeup_ms != 0)
+    loop_timer_start(self->wakeup, wakeup_ms - world.now_ms);
 }
 
 static void hold_result(void *owner, const char *json, size_t length) {

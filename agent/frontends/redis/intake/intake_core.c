@@ -435,6 +435,11 @@ static void ask(struct intake_core *self, enum intake_question question) {
   self->actions->ask(self->owner, question, self->pass.position, self->pass.count);
 }
 
+static bool is_paused(const struct intake_core *self) {
+  return self->state == INTAKE_COMPARING && self->differences > 1 &&
+         self->world.now_ms < self->asked.ms + RETURN_PAUSE_MS;
+}
+
 /* What was written is counted when it is delivered. */
 static void ask_what_is_due(struct intake_core *self) {
   if (self->question != INTAKE_ASKS_NOTHING)
@@ -443,11 +448,10 @@ static void ask_what_is_due(struct intake_core *self) {
     end_pass(self);
   if (self->state == INTAKE_WRITING && self->world.delivered >= self->written)
     (void)become(self, EVENT_DELIVERED);
-  bool is_paused = self->differences > 1 && self->world.now_ms < self->asked.ms + RETURN_PAUSE_MS;
   if (self->state == INTAKE_READING && self->world.capacity > 0)
     ask(self, INTAKE_ASKS_PAGE);
-  else if (self->state == INTAKE_COMPARING && self->activity != INTAKE_ARRIVING && !is_paused &&
-           self->world.delivered >= self->written)
+  else if (self->state == INTAKE_COMPARING && self->activity != INTAKE_ARRIVING &&
+           !is_paused(self) && self->world.delivered >= self->written)
     ask(self, self->compare);
 }
 
@@ -484,14 +488,27 @@ static void use_consumer(struct intake_core *self) {
   }
 }
 
-/* Whether the lengths must be compared: others can take steps no longer; steps stay in `inflight`
-   and the next of them is due; or `in` may be empty, so that a cancel has no step. */
+/* The lengths must be compared if other agents can no longer take steps; if they still can, before
+   each step starts, because an older one may be in the list; if steps stay in `inflight` and the
+   next of them is due; and if `in` may be empty, so that a cancel has no step. */
 static bool is_comparison_due(const struct intake_core *self) {
-  bool is_over = self->late_until_ms != 0 && self->world.now_ms >= self->late_until_ms;
+  bool is_over = intake_is_late(self) && self->world.now_ms >= self->late_until_ms;
+  bool may_be_older = intake_is_late(self) && self->running == NULL && self->fetched != NULL &&
+                      self->certain != self->fetched;
   bool may_be_unknown =
       (self->activity == INTAKE_TAKING || self->search.phase == INTAKE_SEARCH_DENIED) &&
       intake_has_new_cancels(self, self->asked.number);
-  return is_over || may_be_unknown || (self->surplus > 0 && self->fetched == NULL);
+  return is_over || may_be_older || may_be_unknown || (self->surplus > 0 && self->fetched == NULL);
+}
+
+int64_t intake_core_wakeup_ms(const struct intake_core *self) {
+  int64_t times[] = {self->late_until_ms, self->search_until_ms,
+                     is_paused(self) ? self->asked.ms + RETURN_PAUSE_MS : 0};
+  int64_t first_ms = 0;
+  for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+    if (times[i] > self->world.now_ms && (first_ms == 0 || times[i] < first_ms))
+      first_ms = times[i];
+  return first_ms;
 }
 
 void intake_core_advance(struct intake_core *self, const struct intake_world *world) {
@@ -504,14 +521,16 @@ void intake_core_advance(struct intake_core *self, const struct intake_world *wo
       self->surplus = 0; /* they are read again */
     doubt(self);
   }
+  if (self->state == INTAKE_READY && self->running == NULL && may_leave_copies(self) &&
+      self->search_until_ms == 0)
+    self->search_until_ms = world->now_ms + COPIES_MS;
   ask_what_is_due(self);
   use_consumer(self);
 }
 
 /* An id that was used before waits until the answer to that step is delivered, since it is known
-   only then whether it is the same step. As long as others may take steps, one that is older than
-   what was fetched may lie in the list. */
-struct held_step *intake_core_give(struct intake_core *self) {
+   only then whether it is the same step. */
+struct held_step *intake_core_give(const struct intake_core *self) {
   struct held_step *step = self->fetched;
   if (self->state != INTAKE_READY || step == NULL || self->running != NULL)
     return NULL;
@@ -523,15 +542,9 @@ struct held_step *intake_core_give(struct intake_core *self) {
   }
   if (held_step_is_work(step) && control_messages_find(&self->control, step->step_id) != NULL)
     return NULL;
-  if (may_leave_copies(self) && self->search_until_ms == 0)
-    self->search_until_ms = self->world.now_ms + COPIES_MS;
   if (may_leave_copies(self) && self->world.now_ms < self->search_until_ms)
     return NULL;
-  if (intake_is_late(self) && self->certain != step) {
-    doubt(self);
-    return NULL;
-  }
-  return step;
+  return intake_is_late(self) && self->certain != step ? NULL : step;
 }
 
 void intake_core_begin(struct intake_core *self, bool announced) {

@@ -212,9 +212,12 @@ void intake_core_hold(struct intake_core *self, const char *step_id);
 /* Does what is due. */
 void intake_core_advance(struct intake_core *self, const struct intake_world *world);
 
+/* When intake_core_advance has something to do although nothing arrives; 0: never. */
+int64_t intake_core_wakeup_ms(const struct intake_core *self);
+
 /* The step that is next; the core owns it. NULL when none may be given out now. It must be begun,
    answered or removed at once. */
-struct held_step *intake_core_give(struct intake_core *self);
+struct held_step *intake_core_give(const struct intake_core *self);
 
 /* The step runs. With `announced` Redis gets that it was started; without, an agent after this one
    runs it again when it is not answered, unless intake_core_announce follows. */
