@@ -49,7 +49,8 @@ static char *nested(bool whole) {
 }
 
 /* In the handshake, on the outbox's connection, and on the consumer's. */
-static const char *const commands[] = {"CLIENT SETNAME", "LLEN", "EXEC", "BLMOVE"};
+static const char *const commands[] = {"CLIENT SETNAME", "LLEN", "EXEC", "BLMOVE sandbox:j:in",
+                                       "BLMOVE sandbox:j:control"};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 STORE_TEST(deeply_nested_replies_are_rejected) {
@@ -104,9 +105,9 @@ STORE_TEST(the_agent_pauses_between_attempts_after_invalid_replies) {
   } rows[] = {
       {"", "+OK\r\n", "a reply that redis does not give"},
       {"EXEC", "*-1\r\n", "EXEC does nothing"},
-      {"BLMOVE", "$-1\r\n", "it does not wait for a step"},
-      {"BLMOVE", "+OK\r\n", "a reply that redis does not give"},
-      {"BLMOVE", "*1\r\n$1\r\n1\r\n", "a reply that redis does not give"},
+      {"BLMOVE sandbox:j:in", "$-1\r\n", "it does not wait for a step"},
+      {"BLMOVE sandbox:j:in", "+OK\r\n", "a reply that redis does not give"},
+      {"BLMOVE sandbox:j:in", "*1\r\n$1\r\n1\r\n", "a reply that redis does not give"},
       {"GET sandbox:j:committed", "$-1\r\n", "redis has lost what it had acknowledged"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

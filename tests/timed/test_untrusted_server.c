@@ -17,14 +17,17 @@ static struct agent_process *start_agent(const char *url, const char *more) {
   return agent_process_start(&(struct agent_setup){.arguments = arguments});
 }
 
-/* The first step runs while the reply to the next BLMOVE has no end. */
+/* The reply to the second BLMOVE, which fetches ahead while the first step runs, has no end. */
 static void flood(struct store_agent *self, const char *first_step) {
   store_agent_start(self);
+  redis_store_inject(self->store, (struct redis_store_fault){.command = "BLMOVE sandbox:j:in",
+                                                             .effect = REDIS_STORE_ANSWERS,
+                                                             .text = ENDLESS_STRING,
+                                                             .endless = "x",
+                                                             .skip = 1});
   redis_store_do(self->store, 3, first_step);
-  STORE_UNTIL(self, redis_store_count(self->store, "sandbox:j:started") > 0);
-  store_agent_answer(self, "BLMOVE", ENDLESS_STRING, "x");
-  redis_store_do(self->store, 3, "LPUSH sandbox:j:in {\"stepId\":\"2\",\"command\":\"true\"}");
-  STORE_UNTIL(self, redis_store_injected(self->store) > 0);
+  STORE_UNTIL(self, redis_store_count(self->store, "sandbox:j:started") > 0 &&
+                        redis_store_injected(self->store) > 0);
 }
 
 /* The replies to heartbeats are complete. */

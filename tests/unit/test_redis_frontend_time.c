@@ -78,6 +78,20 @@ LIMITED_TEST(a_reading_step_is_told_of_a_pace_that_has_grown) {
   assert_string_equal(frontend_owner_story(owner), "( started completed result -inflight )");
 }
 
+/* The first step after a takeover is compared with Redis, which takes no time. */
+LIMITED_TEST(a_step_after_a_takeover_starts_at_once) {
+  redis_store_do(owner->store, 3, "SET sandbox:j:committed 1:00000000000000ff:7");
+  owner->idle_limit_ms = 0;
+  write_file(owner, "content");
+  frontend_owner_begin(owner);
+  virtual_time_pass(&owner->loop, 3000);
+  push_read(owner, "r-1");
+  int64_t begin_ms = virtual_time_ms;
+  virtual_time_pace_ms = 20;
+  frontend_owner_await_results(owner, 1);
+  assert_in_range(virtual_time_ms - begin_ms, 0, 500);
+}
+
 /* It does not wait for Redis: while nothing is acknowledged it has executed. */
 LIMITED_TEST(a_reading_step_does_not_wait_for_redis) {
   write_file(owner, "content");

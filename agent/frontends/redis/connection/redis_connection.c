@@ -70,6 +70,7 @@ struct redis_connection {
   bool is_rejecting; /* `last_error` is an error reply */
   uint64_t connects; /* how many times it was ready */
   unsigned attempts; /* that have failed since it was ready last */
+  int64_t ready_ms;  /* when it was ready last, monotonic */
   int pause_ms;      /* the next pause, before chance; 0: the shortest */
   struct outage outage;
   struct reason last_error;
@@ -240,6 +241,7 @@ static void become_ready(struct redis_connection *self) {
   self->host_error.text[0] = '\0';
   self->state = REDIS_CONNECTION_READY;
   self->attempts = 0;
+  self->ready_ms = clock_monotonic_ms();
   if (self->connects++ == 0)
     self->pause_ms = 0;
 }
@@ -602,7 +604,7 @@ void redis_connection_mark_healthy(struct redis_connection *self) {
     return;
   log_line(self->log, self->outage.state == LOGGED_OUTAGE ? LOG_INFO : LOG_DEBUG, NULL,
            "redis %s: connected to %s again after %.1f s", self->options.role, self->server,
-           (double)(clock_monotonic_ms() - self->outage.since_ms) / 1000);
+           (double)(self->ready_ms - self->outage.since_ms) / 1000);
   self->outage.state = NO_OUTAGE;
 }
 

@@ -395,8 +395,10 @@ static void on_reply(void *owner, const redisReply *reply) {
   int64_t now_ms = clock_monotonic_ms();
   if (now_ms + EARLY_MS < self->waits_until_ms && self->found == 0)
     self->wait_from_ms = now_ms + HEARTBEAT_MS;
-  redis_connection_mark_healthy(self->connection);
   forget_round(self);
+  /* The first round has no BLMOVE, whose reply may be the fault. */
+  if (self->waits_until_ms > 0 || !may_wait(self, now_ms))
+    redis_connection_mark_healthy(self->connection);
   check_visible(self);
   self->handler->changed(self->owner);
 }
