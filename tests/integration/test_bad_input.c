@@ -194,7 +194,8 @@ SHORT_TEST(a_memory_limit_bounds_the_payload) {
   job_expect_result(job, job_result(job), 0, NULL, "big\n");
 }
 
-/* Memory runs out while a reply arrives, and after it has arrived. */
+/* Memory runs out while a reply arrives, and after it has arrived. The agent has read its limits
+   before, for a step of 1 MiB. */
 SHORT_TEST(the_agent_exits_if_it_runs_out_of_memory) {
   static const struct {
     rlim_t limit;
@@ -203,7 +204,8 @@ SHORT_TEST(the_agent_exits_if_it_runs_out_of_memory) {
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     job_do(job, "FLUSHALL");
     job_start_agent(job, NULL);
-    job_expect_to_go_on(job);
+    push_of_size(job, (size_t)MIB, "fits");
+    job_expect_result(job, job_result(job), 0, NULL, "big\n");
     const struct rlimit limit = {rows[i].limit, rows[i].limit};
     assert_int_equal(prlimit(agent_process_pid(job->agent), RLIMIT_DATA, &limit, NULL), 0);
     push_of_size(job, rows[i].size, "large");

@@ -12,11 +12,16 @@ static const char *program(void) {
   return path == NULL || *path == '\0' ? "build/sandbox" : path;
 }
 
+static bool has_heartbeat(void *context) {
+  struct job *job = context;
+  return job_ask_number(job, "EXISTS sandbox:%s:heartbeat", job->id) == 1;
+}
+
 /* Adds the variables, which the harness removes from the environment. Waits for the heartbeat if
    the job has an agent. */
 static const char *with_variables(struct job *job, const char *script) {
   if (job->agent != NULL && agent_process_is_running(job->agent))
-    assert_true(wait_until(job_agent_waits, job, WAIT_BOUND_MS));
+    assert_true(wait_until(has_heartbeat, job, WAIT_BOUND_MS));
   return job_format(job, "export S='%s' REDIS_URL='%s' JOB_ID='%s' TERM=xterm; unset NO_COLOR; %s",
                     program(), job->url, job->id, script);
 }
