@@ -148,7 +148,7 @@ static void rewrite_utf16(struct reader *self) {
              (size_t)snprintf(code, sizeof code, "\\x{%04lx}", (unsigned long)number));
 }
 
-/* Escapes a hyphen behind \w and the like in a class. */
+/* Escapes a hyphen behind a class such as \w in brackets. */
 static void rewrite_hyphen(struct reader *self) {
   if (self->at[0] == '-' && self->at[1] != '\0' && !is_one_of(self->at[1], "[]"))
     buffer_add_string(self->to, "\\");

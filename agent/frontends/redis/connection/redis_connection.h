@@ -20,8 +20,8 @@
  * commands: after a loss the owner sends again whatever was not answered.
  *
  *   STOPPED -> DIALING              redis_connection_start, redis_connection_prepare
- *   DIALING -> HANDSHAKING          the socket is connected: CLIENT SETNAME is sent, AUTH, SELECT and
- *                                   ROLE if the URL needs them, and the owner's commands
+ *   DIALING -> HANDSHAKING          the socket is connected: CLIENT SETNAME is sent, AUTH, SELECT
+ *                                   and ROLE if the URL needs them, and the owner's commands
  *   HANDSHAKING -> READY            every reply of the handshake is good
  *   HANDSHAKING -> PREPARED         the same, before redis_connection_start
  *   PREPARED -> READY               redis_connection_start
