@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { REST_SECONDS = 60, RUN_SECONDS = 30, BOMB_DOUBLINGS = 7, CHAINS = 50 };
+enum { REST_SECONDS = 60, RUN_SECONDS = 30, BOMB_DOUBLINGS = 7, CHAINS = 16 };
 
 static int file;
 

@@ -137,7 +137,7 @@ JOB_TEST(the_death_of_the_supervisor_ends_all_escaped_processes) {
   job_expect_to_go_on(job);
 }
 
-/* Pushes a step that starts 50 chains of processes that fork and exit. */
+/* Pushes a step that starts 16 chains of processes that fork and exit. */
 static const cJSON *push_chains(struct job *job, unsigned timeout_seconds, const char *suffix) {
   const char *file = job_write(job, "chains", "", 0666);
   const char *command = job_format(job, "%s chains %s%s", command_path("escape"), file, suffix);

@@ -29,16 +29,17 @@ static struct control_message **bucket(const struct control_messages *self, cons
   return &self->by_id[hash_bytes(step_id, strlen(step_id)) % BUCKETS];
 }
 
-/* The id of the step to cancel, owned by the caller; NULL: it is another message, or none. */
+/* Returns the id of the step to cancel, which the caller owns, or NULL if the message is not a valid
+   cancel. At startup messages are read on another connection, which accepts longer ones. */
 static char *read_cancel(const struct payload *payload) {
   struct step step;
   struct error error;
-  bool is_cancel = !payload->is_truncated &&
-                   step_parse(&step, kinds, payload->bytes, payload->length, &error) == 0 &&
+  if (payload->is_truncated || payload->length > CONTROL_MESSAGE_BYTES)
+    return NULL;
+  bool is_cancel = step_parse(&step, kinds, payload->bytes, payload->length, &error) == 0 &&
                    step.kind == &step_cancel;
   char *step_id = is_cancel ? memory_copy(step.step_id, strlen(step.step_id)) : NULL;
-  if (!payload->is_truncated)
-    step_release(&step);
+  step_release(&step);
   return step_id;
 }
 
