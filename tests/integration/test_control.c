@@ -51,6 +51,16 @@ JOB_TEST(a_message_that_is_too_large_is_removed_and_no_other) {
   job_expect_nothing_left(job);
 }
 
+/* The messages that are there at startup are read on another connection. */
+JOB_TEST_NO_AGENT(a_cancel_that_is_too_large_is_removed_at_startup) {
+  const cJSON *step = job_push_echo(job, "runs");
+  const char *id = job_text(step, "stepId");
+  job_push_control(job, job_format(job, "{\"kind\":\"cancel\",\"stepId\":\"%s\"%70000s", id, "}"));
+  job_start_agent(job, NULL);
+  job_expect_answer(job, step, 0, NULL, "runs\n");
+  job_expect_nothing_left(job);
+}
+
 /* A client of version 0.2 pushes it behind the steps: it works when the steps before it are
    over. */
 JOB_TEST(a_cancel_that_was_pushed_to_in_works_when_its_turn_comes) {

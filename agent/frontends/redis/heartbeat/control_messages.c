@@ -29,8 +29,8 @@ static struct control_message **bucket(const struct control_messages *self, cons
   return &self->by_id[hash_bytes(step_id, strlen(step_id)) % BUCKETS];
 }
 
-/* Returns the id of the step to cancel, which the caller owns, or NULL if the message is not a valid
-   cancel. At startup messages are read on another connection, which accepts longer ones. */
+/* Returns the id of the step to cancel, which the caller owns, or NULL if the message is not a
+   valid cancel. At startup messages are read on another connection, which accepts longer ones. */
 static char *read_cancel(const struct payload *payload) {
   struct step step;
   struct error error;
