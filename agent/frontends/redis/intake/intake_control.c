@@ -18,16 +18,21 @@ bool intake_has_new_cancels(const struct intake_core *self, uint64_t seen) {
 
 /* --- cancels whose step waits in `in` --------------------------------------------------------- */
 
-/* The result and the removals are one record. Of the two ways to the step Redis gets the shorter
-   one, since it looks at each step on it. A step that another agent has moved meanwhile is removed
-   where it is now. */
+static bool is_in_flight(const struct intake_core *self, const struct payload *payload) {
+  return (self->running != NULL && held_step_is(self->running, payload)) ||
+         (self->fetched != NULL && held_step_is(self->fetched, payload));
+}
+
+/* The result and the removals are one record. LREM searches from the nearer end of `in`. If another
+   agent can still take steps, it may have moved the step to `inflight`, so the step is removed
+   there, too; but not if it is a copy of a step that is in flight, because then that would go. */
 static void end_waiting(struct intake_core *self, const struct held_step *step,
                         struct control_message *message) {
   struct outbox_record record = {0};
   bool is_newer = self->search.skip > self->search.length / 2;
   intake_add_change(&record, is_newer ? OUTBOX_REMOVE_NEWEST : OUTBOX_REMOVE_OLDEST, OUTBOX_IN,
                     &step->payload);
-  if (intake_is_late(self))
+  if (intake_is_late(self) && !is_in_flight(self, &step->payload))
     intake_add_change(&record, OUTBOX_REMOVE_NEWEST, OUTBOX_INFLIGHT, &step->payload);
   if (message != NULL)
     intake_answer_cancelled(self, step, &record, message);

@@ -141,6 +141,7 @@ bool intake_core_lose_data(struct intake_core *self, const struct intake_world *
   control_messages_release(&self->control);
   recent_steps_roll_back(&self->recent);
   hold(self->owner);
+  intake_answer_discarded(self);
   if (self->fetched != NULL && intake_discard_taken_copy(self, self->fetched))
     intake_drop_fetched(self);
   put_back(self);
@@ -515,6 +516,7 @@ void intake_core_advance(struct intake_core *self, const struct intake_world *wo
   self->world = *world;
   if (self->late_until_ms < 0)
     self->late_until_ms = world->now_ms + INTAKE_LATE_MS;
+  intake_forget_discards(self, world->delivered);
   intake_obey(self);
   if (self->state == INTAKE_READY && is_comparison_due(self)) {
     if (self->fetched == NULL)
@@ -597,5 +599,6 @@ void intake_core_release(struct intake_core *self) {
   held_step_free(self->running);
   held_step_free(self->fetched);
   free(self->interrupted.id);
+  intake_forget_discards(self, UINT64_MAX);
   control_messages_release(&self->control);
 }

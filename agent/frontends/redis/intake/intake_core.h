@@ -120,6 +120,14 @@ struct intake_interrupted {
   int version;    /* of its answer; 1 when that is not known */
 };
 
+/* The copy of a step whose removal from a list is not delivered. */
+struct intake_discard {
+  struct intake_discard *next;
+  uint64_t end; /* of the removal in the send queue */
+  int version;  /* of the step's answer */
+  char step_id[];
+};
+
 struct intake_core {
   const struct log *log;
   const struct intake_actions *actions;
@@ -132,6 +140,7 @@ struct intake_core {
   const struct held_step *certain;        /* what was fetched when the lengths were equal last */
   size_t surplus; /* steps of `inflight` behind these that cannot be put back; not in memory */
   struct intake_interrupted interrupted;
+  struct intake_discard *discards;
   struct recent_steps recent;
   struct control_messages control;
   struct {

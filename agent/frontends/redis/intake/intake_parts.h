@@ -39,6 +39,10 @@ bool intake_discard_copy(struct intake_core *self, const struct held_step *step,
 bool intake_discard_taken_copy(struct intake_core *self, const struct held_step *step);
 bool intake_deal_with(struct intake_core *self, const struct held_step *step);
 
+/* Redis lost data: answers the steps whose answer is lost, and whose copies will be removed. */
+void intake_answer_discarded(struct intake_core *self);
+void intake_forget_discards(struct intake_core *self, uint64_t delivered);
+
 /* --- intake_control.c --- */
 
 /* The cancels before this number have no step. */

@@ -1,6 +1,10 @@
 #include "agent/frontends/redis/intake/intake_parts.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/check.h"
+#include "base/memory.h"
 
 void intake_add_change(struct outbox_record *record, enum outbox_change_kind kind,
                        enum outbox_list list, const struct payload *value) {
@@ -69,6 +73,42 @@ static bool has_identity(const struct intake_core *self, const struct held_step 
   return !step->is_refused && (step_is_work(&step->step) || has_shutdown);
 }
 
+static void answer_as_lost(struct intake_core *self, const struct held_step *step,
+                           struct outbox_record *record) {
+  log_line(self->log, LOG_WARN, step->step_id,
+           "redis has lost the result of this step, which is not run again");
+  (void)intake_answer_by_agent(self, step, record, STEP_CAUSE_LOST, intake_lost_result, -1);
+}
+
+static void remember_discard(struct intake_core *self, const struct held_step *step, uint64_t end) {
+  const size_t size = strlen(step->step_id) + 1;
+  struct intake_discard *discard = memory_allocate(sizeof *discard + size);
+  *discard = (struct intake_discard){
+      .next = self->discards, .end = end, .version = step_answer_version(&step->step)};
+  memcpy(discard->step_id, step->step_id, size);
+  self->discards = discard;
+}
+
+void intake_forget_discards(struct intake_core *self, uint64_t delivered) {
+  for (struct intake_discard **at = &self->discards, *discard; (discard = *at) != NULL;)
+    if (discard->end <= delivered) {
+      *at = discard->next;
+      free(discard);
+    } else {
+      at = &discard->next;
+    }
+}
+
+/* The removals are sent again, also to a Redis that has no other trace of these steps. */
+void intake_answer_discarded(struct intake_core *self) {
+  for (const struct intake_discard *at = self->discards; at != NULL; at = at->next)
+    if (recent_steps_judge(&self->recent, at->step_id) == RECENT_STEPS_ANSWERED) {
+      const struct held_step step = {.step_id = (char *)(uintptr_t)at->step_id,
+                                     .step.schema_version = at->version};
+      answer_as_lost(self, &step, &(struct outbox_record){0});
+    }
+}
+
 /* True when the step is removed, by the record, or answered as lost. */
 bool intake_discard_copy(struct intake_core *self, const struct held_step *step,
                          struct outbox_record *record) {
@@ -78,11 +118,9 @@ bool intake_discard_copy(struct intake_core *self, const struct held_step *step,
   if (verdict == RECENT_STEPS_HELD) {
     log_line(self->log, LOG_WARN, step->step_id,
              "redis hands out this step again; it is answered once");
-    (void)intake_write(self, record);
+    remember_discard(self, step, intake_write(self, record));
   } else if (verdict == RECENT_STEPS_ANSWERED) {
-    log_line(self->log, LOG_WARN, step->step_id,
-             "redis has lost the result of this step, which is not run again");
-    (void)intake_answer_by_agent(self, step, record, STEP_CAUSE_LOST, intake_lost_result, -1);
+    answer_as_lost(self, step, record);
   }
   return verdict != RECENT_STEPS_NEW;
 }
