@@ -163,7 +163,7 @@ static void be_equal(struct intake_core *self, size_t in) {
     return;
   self->compare = INTAKE_ASKS_LENGTHS;
   self->certain = self->fetched;
-  self->is_unread = false;
+  self->is_unread = self->is_unverified = false;
   self->losses = self->differences = 0;
   if (self->late_until_ms > 0 && self->asked.ms >= self->late_until_ms) {
     self->late_until_ms = 0;
@@ -200,8 +200,11 @@ static void compare(struct intake_core *self, size_t inflight, size_t in) {
   bool takes = self->activity == INTAKE_TAKING;
   if ((self->asked.activity == INTAKE_TAKING && !takes) || self->asked.written != self->written)
     return;
-  if (inflight == known)
+  bool has_steps = self->running != NULL || self->fetched != NULL;
+  if (inflight == known && (takes || !has_steps || !self->is_unverified))
     be_equal(self, in);
+  else if (inflight == known)
+    begin_pass(self, inflight);
   else if (takes)
     self->activity = INTAKE_ARRIVING;
   else if (inflight > known)
@@ -342,7 +345,9 @@ void intake_core_page_step(struct intake_core *self, const struct payload *paylo
 static void end_pass(struct intake_core *self) {
   if (self->interrupted.id != NULL)
     answer_interrupted(self, NULL);
-  if (self->pass.left > 0 && self->fetched != NULL && self->fetched->place == HELD_STEP_TAKEN) {
+  self->is_unverified = false;
+  if (self->pass.left > 0 && (self->pass.met & MET_FETCHED) != 0 && self->fetched != NULL &&
+      self->fetched->place == HELD_STEP_TAKEN) {
     intake_drop_fetched(self);
     self->pass.left++;
   }
@@ -412,8 +417,11 @@ static void end_activity(struct intake_core *self) {
   end_search(self);
 }
 
+/* Redis may be back at an earlier state without having lost what this agent wrote: then the list
+   may have as many steps as are known, but others. */
 void intake_core_reconnected(struct intake_core *self) {
   end_activity(self);
+  self->is_unverified = true;
   watch_for_late(self);
   doubt(self);
 }

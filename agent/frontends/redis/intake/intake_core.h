@@ -24,7 +24,8 @@
  *
  *   state      event      becomes    what happens
  *   COMPARING  EQUAL      READY
- *              MORE       READING    the list has steps that are not known: they go back to `in`
+ *              MORE       READING    the list has steps that are not known: they go back to `in`;
+ *                                    or, after a reconnect, it may have others than the known ones
  *              FEWER      WRITING    Redis has lost that steps were taken: they are put back
  *              DEAD       AWAITING   at boot, a step had been started: its processes must end first
  *   AWAITING   DEAD_ENDED COMPARING
@@ -166,7 +167,8 @@ struct intake_core {
   unsigned losses;         /* comparisons that found steps missing since one found none */
   enum { DEAD_RUN, DEAD_ENDED } dead; /* the processes of the interrupted step */
   enum { INTAKE_OPEN, INTAKE_STOPPING } phase;
-  bool is_unread; /* Redis lost data, and `inflight` was not compared since */
+  bool is_unread;     /* Redis lost data, and `inflight` was not compared since */
+  bool is_unverified; /* the steps in flight were not found in `inflight` since a reconnect */
 };
 
 extern const char intake_lost_result[];
