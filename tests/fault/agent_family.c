@@ -7,14 +7,14 @@
 #define STEPS 20
 #define KILLS_MAX 40
 
-/* Of half a megabyte, so that an agent is killed while it is written. */
+/* Half a megabyte, so that an agent may be killed during the write. */
 #define CHUNK_LINES 65536
 
-/* How long an agent lives: between moments and long enough for the whole job, as the seed says. */
+/* How long an agent runs, by seed: from a moment to long enough for the whole job. */
 static const long lives_ms[] = {10, 40, 100, 250};
 
-/* Steps whose end comes right behind their last lines, alone, and behind more output than leaves at
-   once. */
+/* Steps that end right after their last lines, alone, or after more output than fits into one
+   batch. */
 static const struct {
   long lines;
   const char *script;

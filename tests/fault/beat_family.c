@@ -1,5 +1,5 @@
-/* The heartbeat's own connection breaks, each in one of five ways, while its agent goes on, is
-   killed, is superseded, or is superseded in its sleep. */
+/* The heartbeat's connection breaks in one of five ways. Meanwhile its agent continues, is killed,
+   is superseded, or is superseded while it is stopped. */
 
 #include <signal.h>
 #include <time.h>
@@ -8,39 +8,39 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* What the protocol says: every 2 s, for 10 s, and who was superseded knows it within 4 s. */
+/* From the protocol: SET every 2 s, a time to live of 10 s, and a superseded agent notices within
+   4 s. */
 enum { PERIOD_MS = 2000, LIFE_MS = 10000, LEARN_MS = 4000 };
 
-/* On a machine with other work. */
+/* The tolerance on a busy machine. */
 enum { LATE_MS = 2000 };
 
-/* Of a connection that is silent so many beats get lost until it is given up. */
+/* How many SETs are lost on a silent connection before it is closed. */
 enum { SILENT_BEATS = 3 };
 
-/* A connection has existed for so long when it breaks, or longer: it goes through all of a period;
-   and how long it stands still. */
+/* The time from connecting to the break, at most one period, and the duration of a standstill. */
 enum { MOMENTS_MS = PERIOD_MS, STILL_MS = 5000 };
 
-/* What is done about the agent comes so much later, and so much later is what slept awake. */
+/* The delay until something happens to the agent, and how long it is stopped. */
 enum { THEN_MS = 500, SLEEP_MS = 1000 };
 
 enum break_kind { CUT_REQUEST, CUT_REPLY, SWALLOW_REPLY, DEAFEN, FREEZE, BREAKS };
 enum then { GOES_ON, IS_KILLED, IS_SUPERSEDED, SLEEPS, THENS };
 
-/* A seed stands for one of each; so many in a row are all of them. */
+/* The seed selects one combination. Successive seeds go through all of them. */
 struct scene {
   struct trial *trial;
   enum break_kind breaks;
   enum then then;
   int64_t thaw_ms;             /* 0: nothing is frozen */
-  struct agent_process *first; /* superseded; NULL: nobody is */
-  int64_t silent_ms;           /* from when on it may not beat any more */
-  bool seen;                   /* there has been a heartbeat */
-  bool short_lived;            /* said so */
-  bool haunted;                /* the same of a beat of `first` */
-  int pid;                     /* whose the last one was, and when */
+  struct agent_process *first; /* the superseded agent; NULL: none */
+  int64_t silent_ms;           /* after this time it may not set the key */
+  bool seen;                   /* a heartbeat was seen */
+  bool short_lived;            /* it was reported that the key expires too soon */
+  bool haunted;                /* it was reported that `first` has set the key */
+  int pid;                     /* of the agent that has set the key last, at `ts` */
   long long ts;
-  long long mended_ts; /* one of a later time is new */
+  long long mended_ts; /* a later heartbeat is new */
 };
 
 static long long unix_ms(void) {
@@ -49,7 +49,7 @@ static long long unix_ms(void) {
   return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* What may be left of the key's life at the least. */
+/* Returns the shortest time to live that the key may have. */
 static long long least_left(const struct scene *self) {
   bool silent = self->breaks == DEAFEN || self->breaks == FREEZE;
   return LIFE_MS - (silent ? SILENT_BEATS : 1) * PERIOD_MS - LATE_MS;
@@ -65,7 +65,7 @@ static void read_beat(struct scene *self) {
   freeReplyObject(reply);
 }
 
-/* Always false: what is to be seen is seen on the way. */
+/* Checks the heartbeat. Always returns false, so that the wait continues. */
 static bool glance(void *context) {
   struct scene *self = context;
   struct tally *tally = self->trial->tally;
@@ -122,7 +122,8 @@ static void await(struct scene *self, bool (*condition)(void *context), const ch
     tally_find(self->trial->tally, TALLY_WRONG, 1, "%s", otherwise);
 }
 
-/* At a byte of the login and the first two beats; and perhaps the next connection in its login. */
+/* The cut is in the login or the first two SETs. The next connection may be cut in its login, too.
+   */
 static void plan_cut(struct scene *self, struct proxy_plan *plan) {
   static const long reach[RELAY_DIRECTIONS] = {[RELAY_REQUEST] = 500, [RELAY_REPLY] = 100};
   struct relay_fault *faults = plan->faults[RELAY_HEARTBEAT];
@@ -190,7 +191,7 @@ static void mend(struct scene *self) {
   self->silent_ms = wait_now_ms() + LEARN_MS + LATE_MS;
 }
 
-/* One beat could be the last. */
+/* Waits for more than one SET, because a single one could be the last. */
 static void await_beats(struct scene *self) {
   await(self, is_back, "the heartbeat does not come back");
   self->mended_ts = self->ts;

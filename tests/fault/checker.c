@@ -1,40 +1,40 @@
 #include "tests/fault/checker.h"
 #include "tests/test.h"
 
-/* Of what died with its supervisor: 128 and SIGKILL. */
+/* The exit code of a step whose supervisor was killed: 128 + SIGKILL. */
 enum { KILLED_EXIT_CODE = 137 };
 
-/* What a result says that stands for one that nobody knows. */
+/* The errorMessage of results that the agent makes itself. */
 static const char interrupted[] = "interrupted: the agent ended while this step was running";
 static const char cancelled[] = "cancelled: by a cancel step";
 static const char forgotten[] = "lost: the step has run, and redis has lost its result";
 
-/* A result holds lines until they have as many units; here all are ASCII. */
+/* The most UTF-16 units of output in a result. All output is ASCII here. */
 enum { OUTPUT_MAX = 1000000 };
 
-/* What has been seen of one step. Its events have places: 0 `started`, 1 … its lines, then
-   `completed`. */
+/* What was read about one step. Each event has a place: 0 for `started`, then the lines from 1,
+   then `completed`. */
 struct seen {
-  bool *events; /* by place */
-  long highest; /* place so far; -1 for none */
+  bool *events; /* by place: it was seen */
+  long highest; /* the highest place so far; -1: none */
   long count;
   long doubled;
   long disordered;
-  long odd;       /* events whose seq is not that of their place */
+  long odd;       /* the number of events whose seq is not their place */
   long odd_place; /* the first of them, and its seq */
   long odd_seq;
   long results;
-  bool interrupted;  /* says the result */
-  bool killed;       /* says the result, where a supervisor may be killed */
-  bool cancelled;    /* says the result, of a step that may be */
-  bool is_said_lost; /* of a step of a server that went back several times */
+  bool interrupted;  /* according to the result, as are the next three */
+  bool killed;       /* allowed if supervisors are killed */
+  bool cancelled;    /* allowed if the step may be cancelled */
+  bool is_said_lost; /* allowed if the server has lost data several times */
 };
 
 struct checker {
   const struct work *work;
   struct tally *tally;
   struct seen seen[WORK_STEPS_MAX];
-  long answered; /* place of the last result's step; -1 for none */
+  long answered; /* the number of the step with the last result; -1: none */
 };
 
 static long last_place(const struct work_step *step) {
@@ -49,7 +49,7 @@ static long find_step(const struct checker *self, const char *id) {
   return -1;
 }
 
-/* -1: there should be no such event. */
+/* Returns -1 if there should be no such event. */
 static long place_of(const struct work_step *step, const struct reader_event *event) {
   if (strcmp(event->kind, "started") == 0)
     return 0;
@@ -88,7 +88,7 @@ static void take_event(void *context, const struct reader_event *event) {
   }
 }
 
-/* What the result must carry as the step's output; NULL for none. To be freed. */
+/* Returns the output that the result must have, or NULL if none. The caller frees it. */
 static char *expected_output(const struct work_step *step) {
   if (step->content != NULL)
     return strdup(step->content);
@@ -124,7 +124,7 @@ static void check_result(struct checker *self, long number, const cJSON *result)
   free(expected);
 }
 
-/* A step that the agent did not outlive: how many events there were can be known or not. */
+/* The agent died during the step. The result may or may not have the number of events. */
 static void check_interrupted(struct checker *self, long number, const cJSON *result) {
   const cJSON *code = cJSON_GetObjectItemCaseSensitive(result, "exitCode");
   const cJSON *count = cJSON_GetObjectItemCaseSensitive(result, "eventCount");
@@ -137,7 +137,7 @@ static void check_interrupted(struct checker *self, long number, const cJSON *re
                number);
 }
 
-/* Its events are there up to its death, and say how it ended. */
+/* The step was killed. Its events exist up to that time, and the last one says how it ended. */
 static void check_killed(struct checker *self, long number, const cJSON *result) {
   const struct seen *seen = &self->seen[number];
   const cJSON *count = cJSON_GetObjectItemCaseSensitive(result, "eventCount");
@@ -167,7 +167,7 @@ static void take_result(void *context, const cJSON *result) {
   if (seen->results++ > 0)
     return;
   seen->cancelled = step->may_be_cancelled && message != NULL && strcmp(message, cancelled) == 0;
-  if (seen->cancelled) { /* perhaps while others were waiting before it */
+  if (seen->cancelled) { /* maybe before its turn came */
     check_interrupted(self, number, result);
     return;
   }
@@ -192,12 +192,12 @@ static void take_result(void *context, const cJSON *result) {
     tally_find(self->tally, TALLY_WRONG, 1, "step %ld: interrupted by nobody", number);
 }
 
-/* It has not run to its end. */
+/* Returns true if the step has not run to its end. */
 static bool is_cut_short(const struct seen *seen) {
   return seen->interrupted || seen->killed || seen->cancelled;
 }
 
-/* Events that should be there and are not: of a step that was cut short what lies before others. */
+/* Counts missing events. If the step did not run to its end, only gaps count. */
 static long count_missing(const struct work_step *step, const struct seen *seen) {
   long missing = 0;
   bool gap_allowed = step->gap_until > 0;
@@ -222,8 +222,7 @@ static long count_missing(const struct work_step *step, const struct seen *seen)
   return missing;
 }
 
-/* Of a step that appends: its chunk is there once and whole; of one that is not known to have
-   ended, at most once. */
+/* The chunk of a step must exist once and complete; at most once if the step may not have ended. */
 static void check_chunk(struct checker *self, long number, const struct work_chunk *chunk) {
   const struct work_step *step = &self->work->steps[number];
   const struct seen *seen = &self->seen[number];

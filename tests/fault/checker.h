@@ -5,10 +5,10 @@
 #include "tests/fault/work.h"
 
 /*
- * Holds what is in Redis at the end of a job against the work that was given: every step answered
- * exactly once and in its place, run once at most, its events there once, whole, in order and
- * numbered without a gap, its result as it must be, what it appended there once and in order, and
- * nothing left that was taken, nor a heartbeat.
+ * Compares the content of Redis at the end of a job with the work: every step was answered exactly
+ * once and in order, and ran at most once. Its events exist once, in order and numbered without a
+ * gap, its result is right, and the lines that it appended to a file exist once and in order. The
+ * lists of taken steps are empty, and there is no heartbeat.
  */
 void checker_check(const struct work *work, const struct reader *reader, struct tally *tally);
 

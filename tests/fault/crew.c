@@ -13,29 +13,30 @@
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* Behind all bounds of the trials' own. */
+/* Longer than every bound inside a trial. */
 #define TRIAL_BOUND_MS 600000
 
-/* Trials of one family whose directories are kept. */
+/* How many directories of one family's trials are kept. */
 #define KEPT_MAX 5
 
-/* So many trials in a row without a cut: the byte lies behind the end of the traffic, whose length
-   differs a little from trial to trial. Fewer, where they are bytes apart; but not one alone. */
+/* After this many successive trials without a cut, the byte is after the end of the traffic. The
+   length of the traffic differs a little between trials. Fewer trials are enough if their bytes are
+   farther apart, but more than one. */
 #define UNCUT_MAX 24
 #define UNCUT_BYTES 750
 #define UNCUT_MIN 3
 
-/* What is to be tried, and what has come of it so far. */
+/* The trials of one crew_run, and their results so far. */
 struct campaign {
   const struct family *family;
   bool over_tls;
-  bool single; /* one trial */
+  bool single; /* only one trial */
   enum relay_role role;
   long number; /* of the next trial */
   long stride;
-  long trials; /* still to begin; LONG_MAX: until something else ends it */
-  long cuts;   /* wanted; 0: no such wish */
-  long uncut;  /* in a row, with this role */
+  long trials; /* to begin; LONG_MAX: no limit */
+  long cuts;   /* end after this many cuts; 0: no limit */
+  long uncut;  /* successive trials without a cut, with this role */
   long runs;
   long kept;
   int64_t begin_ms;
@@ -69,12 +70,12 @@ void crew_init(struct crew *self, int places, long seed) {
   snprintf(self->directory, sizeof self->directory, "%s/fault-XXXXXX",
            temporary == NULL || *temporary == '\0' ? "/tmp" : temporary);
   assert_non_null(mkdtemp(self->directory));
-  /* So that what a trial's servers leave behind is in the trial's own directory. */
+  /* So that the files of a trial's servers are in the trial's directory. */
   assert_int_equal(setenv("TMPDIR", self->directory, 1), 0);
   self->tallies = mmap(NULL, CREW_PLACES_MAX * sizeof *self->tallies, PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   assert_true(self->tallies != MAP_FAILED);
-  /* What a trial that was ended has started comes to this process. */
+  /* So that the orphans of a killed trial are re-parented to this process. */
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   block_signals(SIG_BLOCK);
 }
@@ -103,7 +104,7 @@ static _Noreturn void be_trial(const struct family *family, struct trial *trial)
   exit(0);
 }
 
-/* The trial, with the server that it shares. */
+/* Fills in the next trial, with the server that it shares. */
 static void make_trial(const struct crew *self, struct crew_place *place,
                        const struct campaign *campaign) {
   const struct family *family = campaign->family;
@@ -179,7 +180,7 @@ static void end_trial(const struct crew *self, struct crew_place *place, struct 
     report(campaign, &place->trial);
 }
 
-/* Waits until a child ends, or this program is told to, or some time has gone by. */
+/* Waits until a child has ended, a signal ends the program, or some time has passed. */
 static void wait_for_signal(struct crew *self) {
   sigset_t set;
   sigemptyset(&set);
@@ -216,8 +217,8 @@ static long uncut_limit(const struct campaign *campaign) {
   return limit < UNCUT_MIN ? UNCUT_MIN : limit;
 }
 
-/* Whether there is something more to try. A family by byte ends on each connection for itself; any
-   other tries each seed on both. */
+/* Returns whether there are more trials. A family by byte ends separately on each connection; the
+   others use each seed on both. */
 static bool has_next(const struct campaign *campaign) {
   if (campaign->cuts > 0 && campaign->sum.cuts >= campaign->cuts)
     return false;
@@ -237,7 +238,7 @@ static void move_on(struct campaign *campaign) {
   campaign->trials--;
 }
 
-/* Returns when all trials that were begun have ended. */
+/* Runs trials, and returns when all of them have ended. */
 static void run(struct crew *self, struct campaign *campaign) {
   for (int running = 0;;) {
     while (running < self->count && !self->told_to_end && has_next(campaign)) {
@@ -280,7 +281,7 @@ static void run_by_byte(struct crew *self, struct campaign *campaign) {
   }
 }
 
-/* All trials over TLS have the same ones. */
+/* All trials over TLS use the same certificates. */
 static void make_certificates(struct crew *self) {
   if (self->certificates != NULL)
     return;

@@ -7,10 +7,10 @@
 #include "tests/fault/family.h"
 
 /*
- * Runs the trials of a family, many at a time, each in a process of its own, and says in one line
- * what came of them. A trial that does not end by itself is ended.
+ * Runs the trials of a family, several at a time and each in its own process, and prints one line
+ * with their results. A trial that exceeds its time is killed.
  *
- *   crew_init(&crew, places, seed)      also begins to watch for children and for being told to end
+ *   crew_init(&crew, places, seed)      also blocks SIGCHLD and the signals that end the program
  *   crew_run(&crew, &families[0], false, true), …
  *   crew_release(&crew)
  */
@@ -20,30 +20,29 @@ struct crew_place {
   pid_t pid; /* 0: free */
   int64_t begin_ms;
   struct trial trial;
-  struct redis_server *servers[2]; /* for trials that share one: plain, with TLS; NULL until the
-                                      first */
+  struct redis_server *servers[2]; /* shared by trials: plain, with TLS; NULL before the first */
 };
 
 struct crew {
   int count;
   long seed;
-  char directory[PATH_MAX];          /* what trials leave behind that found something */
+  char directory[PATH_MAX];          /* has the evidence of trials that found something */
   struct certificates *certificates; /* NULL until the first trial over TLS */
-  struct tally *tallies;             /* one for each place, seen by the trials */
+  struct tally *tallies;             /* one for each place, in memory shared with the trials */
   struct crew_place places[CREW_PLACES_MAX];
   bool told_to_end;
 };
 
 void crew_init(struct crew *self, int places, long seed);
 
-/* Removes the directory when nothing was left in it. */
+/* Removes the directory if it is empty. */
 void crew_release(struct crew *self);
 
-/* The whole or the short cut of a family, plain or over TLS; nothing where the family has none of
-   that. Returns whether all was well. */
+/* Runs all trials of a family, or the short selection, plain or over TLS. Does nothing if the
+   family has no such trials. Returns true if nothing was found. */
 bool crew_run(struct crew *self, const struct family *family, bool over_tls, bool in_short);
 
-/* One trial of it. */
+/* Runs one trial of a family. */
 bool crew_run_one(struct crew *self, const struct family *family, bool over_tls,
                   enum relay_role role, long number);
 

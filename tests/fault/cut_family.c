@@ -1,12 +1,12 @@
-/* The connection is cut at a byte of the traffic of a small job, which is always the same, or of
-   one that prints faster than Redis takes it. */
+/* The connection is cut at a byte of the traffic of a job. The job is small and always the same, or
+   prints faster than Redis accepts output. */
 
 #include "tests/fault/family.h"
 #include "tests/support/wait.h"
 #include "tests/test.h"
 
-/* Seven steps, of which one fails on stderr, one prints in two batches, one reads a file, two
-   append to one and one is cancelled, and the shutdown. */
+/* The job has seven steps and a shutdown. One step fails and prints to stderr, one prints in two
+   batches, one reads a file, two append to a file, and one is cancelled. */
 static void run_small_job(struct trial *trial, const struct proxy_plan *plan) {
   trial_open(trial, NULL);
   trial_put_proxy(trial, plan);
@@ -41,8 +41,8 @@ void cut_swallowed_reply(struct trial *trial) {
   cut_once(trial, RELAY_REPLY, true);
 }
 
-/* Both connections, each at a byte and in a way that the seed says, and then again what came in
-   their place, early on: while the agent finds out what became of what it had sent. */
+/* Both connections are cut, at a byte and in a way that the seed selects. The next connections are
+   cut early, while the agent finds out which commands were executed. */
 void cut_again(struct trial *trial) {
   static const long reach[RELAY_WORKERS][PROXY_FAULTS][RELAY_DIRECTIONS] = {
       [RELAY_INTAKE] = {{400, 1200}, {300, 600}}, [RELAY_OUTBOX] = {{5000, 1000}, {1200, 400}}};
@@ -59,8 +59,7 @@ void cut_again(struct trial *trial) {
   run_small_job(trial, &plan);
 }
 
-/* Several windows wait, so that each is sent ahead of the answer to the one before; and each
-   connection is cut anywhere among a few of them. */
+/* Several batches are queued, and each connection is cut anywhere among a few of them. */
 void cut_flood(struct trial *trial) {
   enum { LINES = 6000, FILLER = 400 };
   static const long reach[RELAY_DIRECTIONS] = {1500000, 90000};

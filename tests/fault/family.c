@@ -1,7 +1,7 @@
 #include "tests/fault/family.h"
 
-/* Over TLS no byte of a record differs from another one, and the short cut has what breaks a
-   connection. */
+/* Over TLS, every byte of a record is equivalent to the others, so there are fewer trials. The
+   short selection has those that break a connection. */
 const struct family families[] = {
     {"cut-request", cut_request, .by_byte = true, .by_role = true, .shares_server = true,
      .amount = {1, 31}, .over_tls = {5, 401}},

@@ -7,23 +7,23 @@
 #include "tests/fault/trial.h"
 
 /*
- * One kind of fault, in many trials.
+ * A family is one kind of fault, which many trials produce at different times.
  */
 struct family {
   const char *name;
-  void (*run)(struct trial *trial); /* in a process of its own; fills the trial's tally */
-  bool by_byte;       /* number 1, 2, 3 … until nothing is cut any more; otherwise a seed */
-  bool by_role;       /* on each of the two connections */
-  bool shares_server; /* the trials need no server of their own */
-  bool by_cuts;       /* trials until there were so many cuts */
-  long amount[2];     /* the whole, the short cut: one in so many bytes; or trials; or cuts */
+  void (*run)(struct trial *trial); /* in the trial's process; fills the trial's tally */
+  bool by_byte;       /* numbers are bytes 1, 2, 3 … until nothing is cut; otherwise seeds */
+  bool by_role;       /* the trials are for each of the two connections */
+  bool shares_server; /* the trials need no separate server */
+  bool by_cuts;       /* the number of trials depends on the number of cuts */
+  long amount[2];     /* all, short: every n-th byte, the number of trials, or the number of cuts */
   long over_tls[2];   /* the same over TLS; 0: none */
 };
 
 extern const struct family families[];
 extern const size_t families_count;
 
-/* How they are run, by the file that knows. */
+/* The functions that run a trial, by file. */
 void cut_request(struct trial *trial);
 void cut_reply(struct trial *trial);
 void cut_swallowed_reply(struct trial *trial);

@@ -1,5 +1,5 @@
 /*
- * Breaks what can break between the agent and Redis, and counts what got lost on the way.
+ * Breaks everything that can break between the agent and Redis, and counts what gets lost.
  *
  *   fault [--short] [--seed N]              all families, one line each; then again over TLS
  *   fault [--short] [--seed N] plain|tls    one half of that
@@ -19,7 +19,7 @@
 struct wish {
   bool in_short;
   bool one;                    /* a single trial */
-  const struct family *family; /* NULL: all */
+  const struct family *family; /* NULL: all families */
   bool transports[2];          /* plain, over TLS */
   enum relay_role role;
   long number;
@@ -36,7 +36,7 @@ static const struct family *find_family(const char *name) {
 
 #define TLS_PREFIX "tls-"
 
-/* The families that are meant by a name: one or all, over one transport. */
+/* Parses the name of a family, or of all families over one transport. */
 static bool parse_family(const char *name, struct wish *out) {
   size_t prefix = sizeof TLS_PREFIX - 1;
   bool over_tls = strncmp(name, TLS_PREFIX, prefix) == 0 || strcmp(name, "tls") == 0;
@@ -53,7 +53,7 @@ static bool read_number(const char *text, long *out) {
   return text != NULL && end != text && *end == '\0' && *out >= 0;
 }
 
-/* `arguments` behind the family's name. */
+/* `arguments` follow the name of the family. */
 static bool parse_trial(char **arguments, struct wish *out) {
   if (*arguments == NULL)
     return true;
@@ -82,8 +82,8 @@ static bool parse(char **arguments, struct wish *out) {
   return parse_family(*arguments, out) && parse_trial(arguments + 1, out);
 }
 
-/* Trials that restart their servers take whole processors: with more of them at a time, a server
-   does not answer within the bound of a wait. */
+/* Trials that restart their servers need whole processors. With more trials at a time, a server
+   would not reply within the bound of a wait. */
 static int places(void) {
   long wanted;
   if (!read_number(getenv("FAULT_PLACES"), &wanted) || wanted == 0)

@@ -1,4 +1,4 @@
-/* Connections that are slow, dead without a word, or closed again and again. */
+/* Connections that are slow, half open, or closed again and again. */
 
 #include "tests/fault/family.h"
 #include "tests/support/wait.h"
@@ -6,13 +6,13 @@
 
 #define BOUND_MS 60000
 
-/* In which time a connection that is dead without a word is noticed. */
+/* The time in which a half-open connection is noticed. */
 #define NOTICE_MS 15000
 
-/* From a question to its answer. */
+/* From a command to its reply. */
 #define LATENCY_MS 200
 
-/* From one kill of all connections to the next. A handshake of TLS takes its part of it. */
+/* The time between two kills of all connections. A TLS handshake needs more of it. */
 #define KILL_MS 20
 #define KILL_TLS_MS 100
 
@@ -21,7 +21,7 @@ static bool is_new(void *context) {
   return proxy_connections(trial->proxy, trial->role) > 1;
 }
 
-/* The server does not learn of it either: the next step is given to nobody. */
+/* The server does not notice it either, and sends the next step to the dead connection. */
 void network_half_open(struct trial *trial) {
   trial_open(trial, trial_start_server(trial, NULL));
   trial_put_proxy(trial, NULL);

@@ -1,10 +1,10 @@
 #include "tests/fault/reader.h"
 #include "tests/test.h"
 
-/* Entries that are read at a time. */
+/* How many entries are read at a time. */
 #define PAGE 5000
 
-/* The same at a glance. */
+/* How many entries reader_glance reads at a time. */
 #define GLANCE 64
 
 void reader_init(struct reader *self, const struct redis_server *server, const char *job,
@@ -109,8 +109,8 @@ bool reader_has(const struct reader *self, const char *key) {
   return has;
 }
 
-/* Whether the last event of a step that ended is among those up to `last`. Looks from the end: the
-   newest result's is not far. */
+/* Returns whether the `completed` event of the step is among the events up to `last`. Searches from
+   the end, because the event of the newest result is near it. */
 static bool has_completed(const struct reader *self, const char *last, const char *step_id) {
   char from[64];
   bool found = false;
@@ -135,7 +135,7 @@ static bool has_completed(const struct reader *self, const char *last, const cha
   return found;
 }
 
-/* How many results there are, the newest one, and the newest event, in one look. */
+/* Reads the number of results, the newest result and the newest event in one transaction. */
 static redisReply *look(const struct reader *self) {
   redisReply *reply = NULL;
   redisAppendCommand(self->redis, "MULTI");
@@ -164,7 +164,7 @@ void reader_glance(struct reader *self) {
   self->results = reply->element[0]->integer;
   const char *step_id = text_of(result, "stepId");
   const cJSON *code = cJSON_GetObjectItemCaseSensitive(result, "exitCode");
-  bool ended = cJSON_IsNumber(code) && code->valuedouble >= 0; /* by itself */
+  bool ended = cJSON_IsNumber(code) && code->valuedouble >= 0; /* not by a signal */
   if (step_id != NULL && ended &&
       (events->elements == 0 || !has_completed(self, events->element[0]->element[0]->str, step_id)))
     tally_find(self->tally, TALLY_DISORDERED, 1, "a result is there before its events: %.120s",

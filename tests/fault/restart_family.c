@@ -1,5 +1,5 @@
-/* redis-server is killed while a step prints, and comes back: with all that it had acknowledged,
-   with nothing, or with what it had some time ago. */
+/* redis-server is killed while a step prints, and comes back with everything that it had
+   acknowledged, empty, or with older data. */
 
 #include <signal.h>
 #include <sys/types.h>
@@ -38,10 +38,10 @@ static bool is_file_written(void *context) {
   return is_written;
 }
 
-/* A server that was killed in the middle of writing a transaction drops it when it loads the file,
-   but leaves its beginning there, which the load after that takes for part of what follows (Redis
-   7.0 to 8.0; valkey-io/valkey pull request 4342). */
-static void write_file_anew(struct trial *trial) {
+/* A server that was killed while it wrote a transaction drops it when it loads the file. But it
+   leaves the beginning in the file, which the next load takes for a part of the following commands
+   (Redis 7.0 to 8.0; valkey-io/valkey pull request 4342). */
+static void rewrite_file(struct trial *trial) {
   freeReplyObject(redisCommand(trial->job->redis, "BGREWRITEAOF"));
   assert_true(wait_until(is_file_written, trial, WAIT_BOUND_MS));
 }
@@ -61,7 +61,7 @@ void restart_kept(struct trial *trial) {
   for (int i = 0; i < 3; i++) {
     work_wait_events(&trial->work, floor + trial_random(trial, 2000));
     restart(trial);
-    write_file_anew(trial);
+    rewrite_file(trial);
     floor += 2000;
   }
   trial_finish(trial, BOUND_MS);
@@ -71,7 +71,7 @@ static struct work_step *push_gated(struct trial *trial) {
   return trial_push_gated(trial, LONG_LINES, print_for_long, 100);
 }
 
-/* The server takes nothing more from the agent; how many events it has in the end. */
+/* Makes the server accept no more writes. Returns the final number of events. */
 static long close_frontends(struct trial *trial) {
   trial_command(trial, "CLIENT PAUSE 60000 WRITE");
   return stream_length(trial);
@@ -91,11 +91,11 @@ void restart_empty(struct trial *trial) {
   trial_finish(trial, BOUND_MS);
 }
 
-/* The server keeps a snapshot while a step runs, and goes back to it later. Three kinds, by seed:
+/* The server saves a snapshot while a step runs, and is restored from it later. Three kinds, by seed:
    0  the same step still runs when the server dies
-   1  it has ended and another one runs: the server forgets the answer. The step may stay without
-      one, but does not run again, not even by the next agent
-   2  as 0, and the snapshot shows a step in the queue that is taken already when the server dies */
+   1  the step has ended and another one runs, so the server loses the answer. The step may remain
+      unanswered, but does not run again, not even by the next agent
+   2  as 0, and the snapshot has a step in the queue that is taken when the server dies */
 enum snapshot_kind { STEP_RUNS_ON, STEP_IS_FORGOTTEN, STEP_COMES_TWICE, SNAPSHOT_KINDS };
 
 static void push_more(struct trial *trial) {
@@ -104,11 +104,12 @@ static void push_more(struct trial *trial) {
   work_push_chunk(&trial->work, 1);
 }
 
-/* With a queue that the agent has not seen yet, if that is the kind. */
+/* Saves the snapshot; for STEP_COMES_TWICE, with steps in the queue that the agent has not taken.
+   */
 static void keep_snapshot(struct trial *trial, enum snapshot_kind kind) {
   pid_t agent = agent_process_pid(trial->job->agent);
   if (kind == STEP_COMES_TWICE) {
-    /* Dropped by the server, the agent waits for nothing that would be handed to it. */
+    /* The server closes the connections, so that no BLMOVE takes the new steps. */
     assert_int_equal(kill(agent, SIGSTOP), 0);
     trial_command(trial, "CLIENT KILL TYPE normal SKIPME yes");
     push_more(trial);
@@ -126,7 +127,7 @@ void restart_snapshot(struct trial *trial) {
   enum snapshot_kind kind = (enum snapshot_kind)(trial->number % SNAPSHOT_KINDS);
   trial_open(trial, trial_start_server(trial, NULL));
   work_push_lines(&trial->work, 5, 0);
-  long before = 7; /* events of earlier steps than the one that runs in the end */
+  long before = 7; /* the events of the steps before the last one */
   if (kind == STEP_IS_FORGOTTEN) {
     struct work_step *forgotten = work_push_script(&trial->work, LONG_LINES, "", 0, print_for_long);
     forgotten->may_vanish = true;
@@ -155,8 +156,8 @@ void restart_snapshot(struct trial *trial) {
   trial_finish(trial, BOUND_MS);
 }
 
-/* The server goes back several times, to a snapshot of any moment, often to the same one, and at
-   times before the agent could deliver anything since. */
+/* The server goes back several times, to a random snapshot and often to the same one, sometimes
+   before the agent has delivered anything since. */
 void restart_repeatedly(struct trial *trial) {
   trial_open(trial, trial_start_server(trial, NULL));
   for (int i = 0; i < 12; i++) {

@@ -1,5 +1,5 @@
-/* redis-server is there and does not do its work: it stands still, has no memory left, or is a
-   replica for a while. */
+/* redis-server is reachable but does not work for a while: it is stopped, is out of memory, or is a
+   replica. */
 
 #include "tests/fault/family.h"
 #include "tests/support/wait.h"
@@ -8,7 +8,7 @@
 #define BOUND_MS 120000
 #define FREEZE_MS 10000
 
-/* How long a server refuses: for several attempts. */
+/* How long the server rejects writes: long enough for several attempts. */
 #define REFUSAL_MS 6000
 
 void server_freeze(struct trial *trial) {
@@ -37,8 +37,8 @@ static long long used_memory(struct trial *trial) {
   return used;
 }
 
-/* Far below what is used: just above it a window would fit now and then, and each time the fault
-   would be over. Each connection may name it once. */
+/* The limit is far below the used memory. Otherwise a batch would fit now and then, which would end
+   the fault. Each connection may log the error once. */
 void server_maxmemory(struct trial *trial) {
   trial_open(trial, trial_start_server(trial, NULL));
   work_push_lines(&trial->work, 100000, 0);
@@ -58,8 +58,8 @@ void server_maxmemory(struct trial *trial) {
 
 struct role_sought {
   redisContext *redis;
-  const char *role;  /* what ROLE begins with */
-  const char *state; /* of a replica: of its connection; of a primary: of its first replica */
+  const char *role;  /* the beginning of the reply to ROLE */
+  const char *state; /* of a replica's connection, or of a primary's first replica */
 };
 
 static bool has_role(void *context) {
@@ -71,7 +71,7 @@ static bool has_role(void *context) {
   return has;
 }
 
-/* `from` hands over to `to`, without losing anything, and is its replica then. */
+/* Makes `to` the primary and `from` its replica, without losing data. */
 static void hand_over(struct redis_server *from, struct redis_server *to) {
   redisContext *old = redis_server_connect(from);
   redisContext *new = redis_server_connect(to);
@@ -89,8 +89,7 @@ static void hand_over(struct redis_server *from, struct redis_server *to) {
   redisFree(new);
 }
 
-/* The agent stays with the server that it was given: that is read-only until it is primary again.
- */
+/* The agent stays connected to its server, which is read-only until it is primary again. */
 void server_failover(struct trial *trial) {
   static const char *const quick[] = {"--repl-diskless-sync-delay", "0", NULL};
   trial_open(trial, trial_start_server(trial, quick));

@@ -1,5 +1,5 @@
-/* Supervisors are killed and stopped while they work, and lose their agent while what they keep has
-   gone into the background. */
+/* Supervisors are killed or stopped while they work, or lose their agent while background processes
+   are running. */
 
 #include <signal.h>
 
@@ -11,7 +11,7 @@
 #define STEPS 20
 #define SIGNALS_MAX 40
 
-/* Of half a megabyte, so that a supervisor is hit while it writes it. */
+/* Half a megabyte, so that a supervisor may be hit during the write. */
 #define CHUNK_LINES 65536
 
 static void push_work(struct trial *trial) {
@@ -26,7 +26,7 @@ static void push_work(struct trial *trial) {
       work_push_script(&trial->work, 10, "", (int)(i % 3), "seq 1 5; sleep 0.05; seq 6 10");
 }
 
-/* The one that works, or the one that waits. */
+/* Signals the supervisor that works, or the one that is idle. */
 static void signal_supervisor(struct trial *trial, int signal) {
   pid_t pid = proc_child_of(agent_process_pid(trial->job->agent), (int)trial_random(trial, 2));
   if (pid > 0 && kill(pid, signal) == 0)
@@ -56,8 +56,8 @@ void stop_supervisor(struct trial *trial) {
   signal_supervisors(trial, SIGSTOP);
 }
 
-/* How processes get away from those who look for sessions, groups, parents or environments; $S
-   sleeps. */
+/* Ways for a process to escape from a search by session, group, parent or environment. $S sleeps.
+   */
 static const char *const escapes[] = {
     "setsid env -i $S >/dev/null 2>&1 &",
     "(setsid sh -c 'trap \"\" TERM HUP; $S & $S' >/dev/null 2>&1 &);",
@@ -71,7 +71,7 @@ static void push_escape(struct trial *trial, const char *sleep) {
   work_push_script(&trial->work, 10, "", 0, script);
 }
 
-/* Alone: nobody else ends what is left. */
+/* Kills only the agent, so that its processes remain. */
 static void kill_agent_alone(struct trial *trial) {
   kill(agent_process_pid(trial->job->agent), SIGKILL);
   agent_process_wait(trial->job->agent, WAIT_BOUND_MS);

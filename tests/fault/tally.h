@@ -4,26 +4,25 @@
 #include <stdbool.h>
 
 /*
- * What was found out about one trial, or about many: how often something was broken on purpose, and
- * what came out wrong. It is plain memory, so that a trial can fill one in that another process
- * reads.
+ * The findings of one trial or of several: how many times something was broken on purpose, and what
+ * went wrong. It is plain memory, so that a trial can fill in a tally that another process reads.
  */
 enum tally_kind {
-  TALLY_LOST,       /* a line, an event or a result is not there */
-  TALLY_DOUBLED,    /* it is there more than once, or a step ran more than once */
-  TALLY_DISORDERED, /* it is there behind something that should follow it */
-  TALLY_WRONG,      /* anything else that the protocol does not allow */
+  TALLY_LOST,       /* a line, an event or a result is missing */
+  TALLY_DOUBLED,    /* one of these exists more than once, or a step ran more than once */
+  TALLY_DISORDERED, /* one of these is in the wrong place */
+  TALLY_WRONG,      /* any other violation of the protocol */
   TALLY_KINDS
 };
 
 struct tally {
   long cuts;
   long found[TALLY_KINDS];
-  char gravest[320]; /* the first finding of the first kind there is, in words */
+  char gravest[320]; /* the first finding of the gravest kind; kinds are in this order */
 };
 
-/* Counts findings of one kind, says them on stderr, and keeps the words when nothing as grave has
-   been found. A count of 0 finds nothing. */
+/* Counts findings of one kind, and prints them to stderr. Keeps the text if it is the gravest so
+   far. Does nothing if the count is 0. */
 void tally_find(struct tally *self, enum tally_kind kind, long count, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

@@ -22,7 +22,7 @@ void trial_name(const struct trial *self, char separator, char *out, size_t size
     snprintf(out, size, "%s%s%c%ld", transport, self->family, separator, self->number);
 }
 
-/* The log of the agent that was there last, behind those of the earlier ones. */
+/* Appends the log of the current agent to those of the earlier ones. */
 static void keep_log(struct trial *self) {
   char path[PATH_MAX + 16];
   if (self->job->agent == NULL || self->kept)
@@ -61,7 +61,7 @@ struct redis_server *trial_start_server(const struct trial *self, const char *co
                                     : redis_server_start(extra);
 }
 
-/* The one that the agents use. */
+/* Returns the port that the agents use. */
 static int server_port(const struct trial *self) {
   return self->certificates != NULL ? redis_server_tls_port(self->job->server)
                                     : redis_server_port(self->job->server);
@@ -76,11 +76,12 @@ static void use_port(struct trial *self, int port) {
 void trial_open(struct trial *self, struct redis_server *server) {
   self->job = job_new(server != NULL ? server : self->shared);
   use_port(self, server_port(self));
-  /* Of one length for all trials of a family: the traffic's length hangs on it. */
+  /* All trials of a family have ids of the same length, because the length of the traffic depends
+     on it. */
   snprintf(self->job->id, sizeof self->job->id, "{%s-%07ld}", self->family,
            self->number % 10000000);
   work_init(&self->work, self->job, self->directory);
-  /* What the agent leaves behind comes to this process, and ends with it. */
+  /* So that orphans of the agent are re-parented to this process, and end with it. */
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   assert_int_equal(on_exit(end_processes, self), 0);
   assert_int_equal(on_exit(leave_evidence, self), 0);
@@ -144,7 +145,7 @@ struct agent_process *trial_supersede_agent(struct trial *self) {
 
 void trial_kill_agent(struct trial *self) {
   pid_t pid = agent_process_pid(self->job->agent);
-  kill(pid, SIGSTOP); /* so that it neither sees its children end nor makes new ones */
+  kill(pid, SIGSTOP); /* so that it neither notices the end of its children nor creates new ones */
   proc_kill_tree(pid);
   agent_process_wait(self->job->agent, WAIT_BOUND_MS);
 }
@@ -162,7 +163,7 @@ void trial_open_gate(struct trial *self) {
 struct watch {
   struct trial *trial;
   struct reader reader;
-  long events; /* there were at the last look */
+  long events; /* the number of events at the last check */
 };
 
 static bool agent_has_ended(void *context) {

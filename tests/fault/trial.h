@@ -10,12 +10,12 @@
 #include "tests/support/proxy.h"
 
 /*
- * One agent, one job, one thing that is broken. A trial has a process of its own, which whatever
- * fails in it ends; on the way out it leaves what it knows in its directory, and ends what it has
+ * A trial has one agent, one job and one fault. It runs in its own process, which ends at the first
+ * failure. Before that, it writes the evidence into its directory and ends everything that it has
  * started.
  *
- *   trial_open(trial, NULL)             or a server of its own, trial_start_server(trial, NULL)
- *   trial_put_proxy(trial, &plan)       where it is the connection that breaks
+ *   trial_open(trial, NULL)             or trial_start_server(trial, NULL) for a separate server
+ *   trial_put_proxy(trial, &plan)       if the fault is in a connection
  *   work_push_lines(&trial->work, …)
  *   trial_start_agent(trial)
  *   …
@@ -23,72 +23,74 @@
  */
 struct trial {
   const char *family;
-  const struct certificates *certificates; /* the agents use TLS, with these; NULL: they do not */
+  const struct certificates *certificates; /* of the agents' TLS connections; NULL: no TLS */
   bool by_role;
-  enum relay_role role; /* the connection that is broken, where the family has it by role */
+  enum relay_role role; /* the connection that breaks, if the family is by role */
   long number;          /* the byte at which it breaks, or the seed */
   char directory[PATH_MAX];
-  struct redis_server *shared; /* a server that others use before and after; or NULL */
-  struct tally *tally;         /* what is found goes here */
+  struct redis_server *shared; /* a server that other trials use, too; NULL: none */
+  struct tally *tally;         /* collects the findings */
   struct job *job;
   struct work work;
   struct proxy *proxy;
   unsigned short random[3];
-  bool kept; /* the log of the running agent is in the directory */
+  bool kept; /* the log of the running agent was copied to the directory */
 };
 
-/* A text that names the trial, and repeats it when it is given to the program. */
+/* Makes a text that names the trial. The program repeats the trial if it gets this text. */
 void trial_name(const struct trial *self, char separator, char *out, size_t size);
 
-/* Starts a server as redis_server_start does; with TLS where the trial has it. */
+/* Starts a server like redis_server_start, with TLS if the trial uses it. */
 struct redis_server *trial_start_server(const struct trial *self, const char *const *extra);
 
-/* `server` becomes the trial's own; NULL: the shared one is used, emptied. */
+/* Opens the trial, which takes ownership of `server`. NULL: uses the shared server and empties it.
+   */
 void trial_open(struct trial *self, struct redis_server *server);
 
-/* Agents that are started from now on connect through a proxy. */
+/* Makes the next agents connect through a proxy. */
 void trial_put_proxy(struct trial *self, const struct proxy_plan *plan);
 
-/* The bytes of a connection in this direction, for a fault at a random one: that many, and over TLS
-   the handshake and the records' share of them, too. */
+/* Returns the number of bytes in this direction among which a random fault is chosen: `bytes`, and
+   over TLS also those of the handshake and of the record headers. */
 long trial_reach(const struct trial *self, enum relay_direction direction, long bytes);
 
-/* Finds a fault unless the server knows the last connection of this role as one of it: over TLS the
-   proxy does not see its name. */
+/* Adds a finding unless the server knows the last connection of this role by the name of the role.
+   Over TLS the proxy does not see the name. */
 void trial_expect_role(struct trial *self, enum relay_role role);
 
-/* Starts the agent, instead of one that was there before, with a stream that is not trimmed. */
+/* Starts the agent, which replaces an earlier one, with a stream that is not trimmed. */
 void trial_start_agent(struct trial *self);
 
-/* Starts another one beside it, which is the trial's from now on; the one before is returned. */
+/* Starts a second agent, which becomes the trial's agent. Returns the previous one. */
 struct agent_process *trial_supersede_agent(struct trial *self);
 
-/* Ends it as its container's end would: with all its processes, at once. */
+/* Kills the agent and all its processes at once, as the end of a container does. */
 void trial_kill_agent(struct trial *self);
 
-/* Pushes a step whose script prints the lines 1 … before, and which prints more of them when the
-   gate has been opened, for which it waits a minute. */
+/* Pushes a step whose script prints the lines 1 to `before`. It waits up to a minute for the gate,
+   and then prints `more` lines. */
 struct work_step *trial_push_gated(struct trial *self, long before, const char *script, long more);
 void trial_open_gate(struct trial *self);
 
-/* Waits until the agent has left with 0 by itself (a shutdown must have been pushed), as long as
-   more events come within the bound, and holds what there is against the work. */
+/* Waits until the agent exits with 0, as long as more events arrive within the bound, and then
+   checks everything. A shutdown must have been pushed. */
 void trial_finish(struct trial *self, int bound_ms);
 
-/* Waits until there are so many results; false when they do not come. */
+/* Waits for this many results. Returns false if they do not arrive within the bound. */
 bool trial_wait_results(struct trial *self, long results, int bound_ms);
 
-/* One of `count` numbers from 0, the same for the same seed. */
+/* Returns a number from 0 to `count` - 1, which depends only on the seed and on earlier calls. */
 long trial_random(struct trial *self, long count);
 
-/* Lets this time go by: how long a fault lasts is part of the fault. */
+/* Sleeps. The duration of a fault is part of the fault. */
 void trial_let_pass(int milliseconds);
 
-/* A command on the job's own connection; fails the test on an error. Returns its integer. */
+/* Sends a command on the job's connection, and returns the integer of its reply. An error fails the
+   test. */
 long long trial_command(struct trial *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Finds a fault unless the agents' logs so far hold `text` at least and at most so often. */
+/* Adds a finding unless the agents' logs so far have `text` from `least` to `most` times. */
 void trial_expect_log(struct trial *self, const char *text, int least, int most);
 
 #endif

@@ -6,7 +6,7 @@
 
 static const char content[] = "what is read\n";
 
-/* A line of a chunk. Pages end with a line, and so does what is cut short of a write. */
+/* A line of a chunk. Memory pages end with a line, and so does a write that was interrupted. */
 #define CHUNK_LINE "%07zu\n"
 enum { CHUNK_LINE_LENGTH = 8 };
 
@@ -25,7 +25,7 @@ static void push_control(struct work *self, const char *text) {
       redisCommand(self->job->redis, "LPUSH sandbox:%s:control %s", self->job->id, text));
 }
 
-/* With each step comes what is no message, and a cancel of no step, twice. */
+/* With each step, an invalid control message and two cancels of an unknown step are pushed. */
 static void push(struct work *self, const cJSON *json) {
   struct work_step *step = &self->steps[self->count++];
   snprintf(step->id, sizeof step->id, "%s", job_text(json, "stepId"));

@@ -1,4 +1,4 @@
-/* A `cancel` step: what runs is ended, what waits does not run, and both are answered. */
+/* A cancel stops a running step or prevents a waiting one from running. Either is answered. */
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
@@ -20,14 +20,14 @@ JOB_TEST(a_cancel_ends_the_running_step) {
   job_expect_nothing_left(job);
 }
 
-/* A second order is the same as the first: the grace is what it was. */
+/* A second cancel does not shorten the grace period. */
 JOB_TEST(a_second_cancel_changes_nothing) {
   const cJSON *step =
       marks_step(job, "trap 'gate; echo bye; exit 0' TERM; echo up; sleep 600 & wait");
   job_push_until(job, step, "up");
   job_push_cancel(job, step);
   job_push_cancel(job, step);
-  job_wait_length(job, "control", 0); /* both were obeyed */
+  job_wait_length(job, "control", 0); /* both took effect */
   marks_open_gate(job, "");
   job_expect_answer(job, step, -1, CANCELLED, "up\nbye\n");
   job_run(job, job_step(job, "true", NULL));
@@ -46,7 +46,7 @@ JOB_TEST(a_waiting_step_is_cancelled_without_running) {
   const cJSON *result = job_expect_answer(job, waiting, -1, CANCELLED, NULL);
   assert_int_equal(job_event_count(result), 0);
   assert_int_equal(cJSON_GetArraySize(job_events(job, waiting)), 0);
-  assert_string_equal(job_lines(job, running, "completed"), ""); /* it still runs */
+  assert_string_equal(job_lines(job, running, "completed"), ""); /* still running */
   job_wait_length(job, "inflight", 2);
   job_push_cancel(job, running);
   job_expect_answer(job, running, -1, CANCELLED, "up\n");
@@ -69,7 +69,8 @@ JOB_TEST(a_cancel_of_an_unknown_step_is_only_logged) {
   job_expect_nothing_left(job);
 }
 
-/* A step that was pushed before the shutdown is run before it, whatever is cancelled. */
+/* The step that was pushed before the shutdown runs before it, although another one is cancelled.
+   */
 JOB_TEST(a_cancel_does_not_move_a_shutdown_ahead) {
   const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   const cJSON *before = job_push_echo(job, "before");
@@ -95,7 +96,7 @@ JOB_TEST(a_step_behind_a_shutdown_can_be_cancelled) {
   job_expect_keys(job, "committed", "events", NULL);
 }
 
-/* Of two steps with one id the first one, and then the second one. */
+/* The first cancel ends the first of two steps with one id, the second cancel the second one. */
 JOB_TEST(one_cancel_ends_one_of_two_equal_steps) {
   const char *sleep = job_sleep(job, 600);
   const cJSON *step = job_push_endless(job, sleep);
@@ -110,7 +111,7 @@ JOB_TEST(one_cancel_ends_one_of_two_equal_steps) {
   job_expect_nothing_left(job);
 }
 
-/* The order is taken when Redis answers again; the command cannot have ended before. */
+/* The cancel is read when Redis replies again. The command cannot have ended before. */
 JOB_TEST(a_cancel_takes_effect_when_redis_answers_again) {
   const cJSON *step = job_push_endless(job, job_sleep(job, 600));
   redis_server_freeze(job->server);
@@ -128,7 +129,7 @@ JOB_TEST(a_cancel_takes_effect_when_redis_answers_again) {
   job_expect_nothing_left(job);
 }
 
-/* Ended while nobody can be told: it is told when Redis is there again. */
+/* The step ends while Redis is unreachable, and the result is delivered later. */
 JOB_TEST(a_step_cancelled_during_an_outage_is_answered_afterwards) {
   const cJSON *step = marks_step(job, "trap 'ran; gate; exit 0' TERM; echo up; sleep 600 & wait");
   job_push_until(job, step, "up");

@@ -1,5 +1,5 @@
-/* Payloads as large as what the agent holds for Redis, or larger: nothing waits for capacity that
-   only itself could make. */
+/* Payloads that are as large as the send queue may be, or larger: nothing waits for capacity that
+   only it could free. */
 
 #include "tests/support/job.h"
 #include "tests/support/marks.h"
@@ -7,7 +7,7 @@
 
 #define CANCELLED "cancelled: by a cancel step"
 
-/* So many bytes more, in a field that nobody reads. */
+/* Adds this many bytes in an unknown field. */
 static cJSON *padded(struct job *job, cJSON *step, size_t bytes) {
   char *padding = malloc(bytes + 1);
   assert_non_null(padding);
@@ -24,7 +24,8 @@ static cJSON *cancel_of(struct job *job, const char *step_id) {
   return order;
 }
 
-/* Both are there when the agent comes, so that the step is next while the order's removal waits. */
+/* Both are pushed before the agent starts, so the step is next while the removal of the cancel is
+   queued. */
 static void expect_step_behind_cancel(struct job *job, size_t bytes, const char *hold_bytes) {
   job_push(job, padded(job, cancel_of(job, "nobody"), bytes));
   const cJSON *step = job_push_echo(job, "on");
@@ -33,17 +34,17 @@ static void expect_step_behind_cancel(struct job *job, size_t bytes, const char 
   job_expect_nothing_left(job);
 }
 
-JOB_TEST_NO_AGENT(a_removal_that_fills_a_small_hold_keeps_no_step) {
+JOB_TEST_NO_AGENT(a_removal_that_fills_a_small_send_queue_blocks_no_step) {
   expect_step_behind_cancel(job, 3000000, "65536");
 }
 
-JOB_TEST_NO_AGENT(a_removal_that_fills_the_hold_keeps_no_step) {
+JOB_TEST_NO_AGENT(a_removal_that_fills_the_send_queue_blocks_no_step) {
   expect_step_behind_cancel(job, 5000000, NULL);
 }
 
-/* The step fetched ahead is put back into `inflight`, which fills the hold while lines come one by
-   one. */
-JOB_TEST_NO_AGENT(what_is_put_back_leaves_capacity_for_output) {
+/* The step fetched ahead is restored in `inflight`, which fills the send queue while lines arrive
+   one by one. */
+JOB_TEST_NO_AGENT(a_restored_step_leaves_capacity_for_output) {
   enum { LINES = 300 };
   const cJSON *running = marks_step(
       job,
@@ -64,8 +65,8 @@ JOB_TEST_NO_AGENT(what_is_put_back_leaves_capacity_for_output) {
   job_expect_nothing_left(job);
 }
 
-/* One payload that is as much as may wait in the agent keeps no order out. */
-JOB_TEST(a_large_step_that_waits_keeps_no_cancel) {
+/* The waiting step is as large as the send queue may be. */
+JOB_TEST(a_large_waiting_step_blocks_no_cancel) {
   const cJSON *running = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
   const cJSON *waiting = padded(job, job_step(job, "echo", "waited", NULL), 5000000);
   job_push_until(job, running, "up");
@@ -77,9 +78,9 @@ JOB_TEST(a_large_step_that_waits_keeps_no_cancel) {
   job_expect_nothing_left(job);
 }
 
-/* Nothing is acknowledged, and every order leaves its removal: no more of them are taken than there
-   is capacity for. */
-JOB_TEST_NO_AGENT(orders_that_cannot_be_removed_pile_up_in_redis) {
+/* Nothing is acknowledged, and every cancel needs a removal. The agent reads only a bounded number
+   of messages. */
+JOB_TEST_NO_AGENT(messages_that_cannot_be_removed_stay_in_redis) {
   enum { ORDERS = 50, MOST_KIB = 64 * 1024 };
   struct proxy *proxy = proxy_start(redis_server_port(job->server), NULL);
   job_use_port(job, proxy_port(proxy));
@@ -91,7 +92,7 @@ JOB_TEST_NO_AGENT(orders_that_cannot_be_removed_pile_up_in_redis) {
   for (int i = 0; i < ORDERS; i++)
     job_push(job, order);
   const cJSON *step = job_push_echo(job, "on");
-  job_expect_answer(job, step, 0, NULL, "on\n"); /* on the next connection */
+  job_expect_answer(job, step, 0, NULL, "on\n"); /* over the next connection */
   long peak = proc_status_kib(agent_process_pid(job->agent), "VmHWM");
   print_message("resident at most: %ld KiB\n", peak);
   if (agent_process_is_shipped() && peak > MOST_KIB)

@@ -1,4 +1,5 @@
-/* The list `control`: what is in it takes effect beside the steps that wait, and leaves it. */
+/* The list `control`: its messages take effect out of band, regardless of waiting steps, and are
+   then removed. */
 
 #include <signal.h>
 
@@ -10,7 +11,7 @@
 
 #define CANCELLED "cancelled: by a cancel step"
 
-JOB_TEST(what_is_no_message_is_removed_without_a_result) {
+JOB_TEST(an_invalid_message_is_removed_without_a_result) {
   const cJSON *running = job_push_until(job, marks_step(job, "echo up; gate"), "up");
   static const char *const texts[] = {"",
                                       "garbage",
@@ -25,7 +26,7 @@ JOB_TEST(what_is_no_message_is_removed_without_a_result) {
                                       "{\"stepId\":\"x\",\"command\":\"true\"}"};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     job_push_control(job, texts[i]);
-  agent_process_wait_log(job->agent, "a control message of 7 bytes is no cancel");
+  agent_process_wait_log(job->agent, "a control message of 7 bytes is not a cancel");
   job_wait_length(job, "control", 0);
   assert_int_equal(job_length(job, "results"), 0);
   marks_open_gate(job, "");
@@ -33,7 +34,7 @@ JOB_TEST(what_is_no_message_is_removed_without_a_result) {
   job_expect_nothing_left(job);
 }
 
-/* Larger than a message may be: known by its beginning alone, and removed as the oldest. */
+/* The agent reads only the beginning of such a message, and removes it when it is the oldest. */
 JOB_TEST(a_message_that_is_too_large_is_removed_and_no_other) {
   const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   char *large = malloc(1 << 20);
@@ -82,17 +83,17 @@ JOB_TEST(a_cancel_that_was_pushed_to_in_works_when_its_turn_comes) {
   job_expect_nothing_left(job);
 }
 
-/* The agent is killed before it has read the message. */
+/* The agent is killed before it reads the message. */
 JOB_TEST(a_cancel_of_a_waiting_step_survives_the_agent) {
   (void)job_push_endless(job, job_sleep(job, 600));
   struct crowd crowd = crowd_push(job, 50, 0);
   assert_int_equal(kill(agent_process_pid(job->agent), SIGSTOP), 0);
   job_push_cancel(job, crowd.steps[30]);
-  job_push_cancel(job, crowd.steps[0]); /* it is fetched ahead */
+  job_push_cancel(job, crowd.steps[0]); /* this step was fetched ahead */
   job_kill_agent(job);
   assert_int_equal(job_length(job, "control"), 2);
   job_start_agent(job, NULL);
-  for (int i = 0; i < 3; i++) { /* the interrupted one, too */
+  for (int i = 0; i < 3; i++) { /* includes the interrupted step */
     const cJSON *result = job_result(job);
     assert_int_equal(cJSON_GetObjectItem(result, "exitCode")->valueint, -1);
   }
@@ -102,8 +103,8 @@ JOB_TEST(a_cancel_of_a_waiting_step_survives_the_agent) {
   job_expect_nothing_left(job);
 }
 
-/* The first step of all is not taken before the messages are read. */
-JOB_TEST_NO_AGENT(a_message_from_before_the_agent_comes_before_the_first_step) {
+/* A new agent reads the messages before it takes its first step. */
+JOB_TEST_NO_AGENT(a_message_that_precedes_the_agent_applies_to_the_first_step) {
   const cJSON *first = marks_step(job, "ran");
   const cJSON *second = job_step(job, "echo", "second", NULL);
   job_push(job, first);
@@ -118,7 +119,7 @@ JOB_TEST_NO_AGENT(a_message_from_before_the_agent_comes_before_the_first_step) {
   job_expect_nothing_left(job);
 }
 
-/* Escapes in the stepId, and text around it that looks like it. */
+/* The stepId has escapes, and other fields look like a stepId. */
 JOB_TEST(a_waiting_step_is_found_however_its_id_is_written) {
   const cJSON *running = job_push_until(job, marks_step(job, "echo up; gate"), "up");
   job_push_json(job, "{'stepId':'fetched','command':'true'}");
@@ -135,7 +136,7 @@ JOB_TEST(a_waiting_step_is_found_however_its_id_is_written) {
   job_expect_nothing_left(job);
 }
 
-/* The rights that version 0.2 asked for lack LRANGE. */
+/* Version 0.2 did not need the permission for LRANGE. */
 static void start_without_lrange(struct job *job) {
   job_do(job, "ACL SETUSER clerk on >word ~* +@all -lrange");
   job->url = job_format(job, "redis://clerk:word@127.0.0.1:%d", redis_server_port(job->server));
@@ -154,7 +155,7 @@ JOB_TEST_NO_AGENT(without_lrange_a_step_is_cancelled_when_its_turn_comes) {
   assert_int_equal(job_length(job, "results"), 0);
   marks_open_gate(job, "");
   job_expect_answer(job, running, 0, NULL, "up\n");
-  const cJSON *next = job_result(job); /* when it is fetched, while the one before it runs */
+  const cJSON *next = job_result(job); /* when the step is fetched, while the previous one runs */
   bool is_early = strcmp(job_text(next, "stepId"), job_text(waiting, "stepId")) == 0;
   job_expect_result(job, is_early ? next : job_result(job), -1, CANCELLED, NULL);
   job_expect_result(job, is_early ? job_result(job) : next, 0, NULL, "fetched\n");
@@ -163,8 +164,8 @@ JOB_TEST_NO_AGENT(without_lrange_a_step_is_cancelled_when_its_turn_comes) {
   job_expect_nothing_left(job);
 }
 
-/* What an agent of version 0.2 has taken, of which it had started one: its successor answers that
-   one and runs the others in their order, and a cancel finds them. */
+/* An agent of version 0.2 has taken many steps and started one. The next agent answers that one and
+   runs the others in order, and a cancel finds them. */
 JOB_TEST_NO_AGENT(the_steps_of_an_agent_that_took_all_of_them_go_back_to_in) {
   enum { TAKEN = 3000 };
   job_do(job, "SET sandbox:%s:committed 7:00000000000000ff:1", job->id);
@@ -175,7 +176,7 @@ JOB_TEST_NO_AGENT(the_steps_of_an_agent_that_took_all_of_them_go_back_to_in) {
          job->id, TAKEN);
   job_push_control(job, "{\"kind\":\"cancel\",\"stepId\":\"s-2900\"}");
   job_start_agent(job, NULL);
-  assert_string_equal(job_text(job_result(job), "stepId"), "s-1"); /* was interrupted */
+  assert_string_equal(job_text(job_result(job), "stepId"), "s-1"); /* interrupted */
   int cancelled_at = 0;
   for (int i = 2; i <= 300; i++) {
     const char *id = job_text(job_result(job), "stepId");
@@ -194,7 +195,7 @@ static bool control_expires(void *context) {
   return job_ask_number(job, "PTTL sandbox:%s:control", job->id) > 0;
 }
 
-/* The message stays as long as its step waits, which cannot be looked for. */
+/* Without LRANGE the step is not found, so the message stays in the list. */
 JOB_TEST_NO_AGENT(messages_expire_as_the_other_keys_do) {
   const cJSON *running = marks_step(job, "echo up; gate");
   job_push(job, running);

@@ -1,4 +1,4 @@
-/* Keys of a job that is gone do not stay for ever, and what is done leaves none. */
+/* The keys of a job expire after its agent has ended, and an orderly end deletes most of them. */
 
 #include "tests/support/job.h"
 
@@ -7,12 +7,12 @@ enum { DEFAULT_SECONDS = 86400 };
 static const char *const names[] = {"in", "events", "results", "inflight", "started", "committed"};
 enum { NAMES = sizeof names / sizeof *names };
 
-/* Milliseconds; -1 for a key that stays, -2 for one that is not there. */
+/* Returns milliseconds; -1 if the key does not expire, -2 if it does not exist. */
 static long long time_left(struct job *job, const char *name) {
   return job_ask_number(job, "PTTL sandbox:%s:%s", job->id, name);
 }
 
-/* A step that runs, another that waits with the agent, a result. */
+/* One step runs, one is fetched ahead, and there is a result. */
 static void fill_keys(struct job *job) {
   const cJSON *step = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
   job_push(job, job_step(job, "true", NULL));
@@ -23,7 +23,7 @@ static void fill_keys(struct job *job) {
   job_wait_length(job, "inflight", 2);
 }
 
-/* And one that waits in the list: all keys are there but `control`, which is empty. */
+/* One more step waits in `in`. All keys exist except `control`, which is empty. */
 static void fill_all_keys(struct job *job) {
   fill_keys(job);
   job_push(job, job_step(job, "true", NULL));
@@ -44,7 +44,7 @@ struct watch {
   long long left[NAMES];
 };
 
-/* Time that is left goes down; when it goes up it was set again. */
+/* The remaining time decreases; if it increases, it was set again. */
 static bool all_were_refreshed(void *context) {
   enum { OFTEN = 4 };
   struct watch *watch = context;
@@ -58,7 +58,7 @@ static bool all_were_refreshed(void *context) {
   return all;
 }
 
-/* The heartbeat has a time of its own. */
+/* The heartbeat has its own time to live. */
 static bool there_are_none(void *context) {
   redisReply *keys = job_ask(context, "KEYS sandbox:*");
   bool none = keys->elements == 0 ||
@@ -80,7 +80,7 @@ JOB_TEST_NO_AGENT(the_keys_expire_after_the_agent_is_killed) {
   assert_true(wait_until(there_are_none, job, WAIT_BOUND_MS));
 }
 
-/* Nobody deletes `committed`: it stays for a while, for an agent that was cut off. */
+/* `committed` stays for a while, for an agent that was cut off. */
 JOB_TEST_NO_AGENT(after_a_shutdown_the_committed_key_lives_at_most_an_hour) {
   static const char *const rows[][2] = {{"0", "3600000"}, {"86400", "3600000"}, {"60", "60000"}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -96,7 +96,7 @@ JOB_TEST_NO_AGENT(an_idle_agent_keeps_the_keys_alive) {
   job_start_agent(job, "--key-ttl", "4", NULL);
   job_push(job, job_step(job, "true", NULL));
   job_wait_length(job, "results", 1);
-  /* More than twice as long as they would live by themselves. */
+  /* More than twice their time to live. */
   int64_t end = wait_now_ms() + 10000;
   while (wait_now_ms() < end) {
     assert_in_range(time_left(job, "events"), 1, 4000);
@@ -107,7 +107,7 @@ JOB_TEST_NO_AGENT(an_idle_agent_keeps_the_keys_alive) {
 
 JOB_TEST(the_keys_live_a_day_by_default) {
   fill_keys(job);
-  /* What comes into being between two refreshes has its time with the next step or refresh. */
+  /* A key that is created between two refreshes expires after the next step or refresh. */
   static const char *const at_once[] = {"events", "results", "started", "committed"};
   for (size_t i = 0; i < sizeof at_once / sizeof *at_once; i++)
     assert_in_range(time_left(job, at_once[i]), (DEFAULT_SECONDS - 60) * 1000LL,
@@ -122,7 +122,7 @@ JOB_TEST_NO_AGENT(a_key_ttl_of_0_keeps_the_keys) {
       assert_int_equal(time_left(job, names[i]), -1);
 }
 
-/* What it inherits, too: steps in both lists, events, a result, the claim. */
+/* The earlier agent has left steps in both lists, events, a result and `committed`. */
 JOB_TEST_NO_AGENT(a_key_ttl_of_0_also_keeps_the_keys_of_an_earlier_agent) {
   const cJSON *steps[2];
   job_push(job, job_step(job, "true", NULL));
@@ -130,7 +130,7 @@ JOB_TEST_NO_AGENT(a_key_ttl_of_0_also_keeps_the_keys_of_an_earlier_agent) {
     steps[i] = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
     job_push(job, steps[i]);
   }
-  for (size_t i = 0; i < 2; i++) /* one is fetched ahead, one waits in `in` */
+  for (size_t i = 0; i < 2; i++) /* one step is fetched ahead, one waits in `in` */
     job_push(job, job_step(job, "true", NULL));
   job_start_agent(job, "--key-ttl", "1000", NULL);
   job_wait_event(job, steps[0], "stdout", "up");

@@ -1,6 +1,6 @@
-/* A Redis that comes back without what it had acknowledged, empty or as it was some time before; or
-   that is emptied, or becomes the copy of a stale one and a primary again, while the agent's
-   connections stay or come back at once. */
+/* Redis loses data that it had acknowledged: it comes back empty or with older data, or the agent
+   is connected to another server. The agent's processes stay, and its connections stay or come back
+   at once. */
 
 #include <signal.h>
 
@@ -15,38 +15,38 @@ static cJSON *gated_step(struct job *job) {
   return marks_step(job, "ran; echo up; gate; echo down");
 }
 
-/* What the next start will find. */
+/* Takes the snapshot that the next start of Redis loads. */
 static void take_snapshot(struct job *job) {
   job_do(job, "SAVE");
 }
 
-/* Redis comes back, and the agent has found out what it does not know any more. */
+/* Starts Redis, and waits until the agent has noticed the loss. */
 static void restart_seen(struct job *job) {
   job_restart_server(job);
   agent_process_wait_log(job->agent, "redis has lost what it had acknowledged");
 }
 
-/* The gate opens for the step that runs, which has run once. */
+/* Opens the gate of the running step, and asserts that it has run once. */
 static void expect_gated(struct job *job, const cJSON *running) {
   marks_open_gate(job, "");
   job_expect_answer(job, running, 0, NULL, "up\ndown\n");
   assert_int_equal(marks_count(job), 1);
 }
 
-JOB_TEST(an_empty_one_gets_the_answers_of_the_steps_that_were_taken) {
+JOB_TEST(an_empty_redis_gets_the_answers_of_taken_steps) {
   const cJSON *running = job_push_until(job, gated_step(job), "up");
   const cJSON *fetched = job_push_echo(job, "fetched");
-  (void)job_push_echo(job, "lost"); /* with Redis: it waited in `in` */
+  (void)job_push_echo(job, "lost"); /* it waited in `in`, and is lost with Redis */
   job_wait_length(job, "inflight", 2);
   restart_seen(job);
-  job_wait_length(job, "inflight", 2); /* for the agent after this one */
+  job_wait_length(job, "inflight", 2); /* so that a later agent finds them */
   expect_gated(job, running);
   job_expect_answer(job, fetched, 0, NULL, "fetched\n");
   job_expect_nothing_left(job);
 }
 
-/* Then the next agent knows as much as if nothing had been lost. */
-JOB_TEST(an_empty_one_tells_the_next_agent) {
+/* The next agent finds the lists as if nothing had been lost. */
+JOB_TEST(the_next_agent_finds_the_restored_steps) {
   const cJSON *running = job_push_until(job, gated_step(job), "up");
   const cJSON *waiting = job_push_echo(job, "waiting");
   job_wait_length(job, "inflight", 2);
@@ -60,20 +60,20 @@ JOB_TEST(an_empty_one_tells_the_next_agent) {
   job_expect_nothing_left(job);
 }
 
-/* The step lies in `in` again, while it runs. */
-JOB_TEST_NO_AGENT(a_step_that_runs_is_not_run_again) {
+/* The step is in `in` again while it runs. */
+JOB_TEST_NO_AGENT(a_running_step_does_not_run_again) {
   const cJSON *step = gated_step(job);
   job_push(job, step);
   take_snapshot(job);
   job_start_agent(job, NULL);
   job_wait_event(job, step, "stdout", "up");
   restart_seen(job);
-  job_wait_length(job, "in", 0); /* was handed out again */
+  job_wait_length(job, "in", 0); /* the step was redelivered */
   expect_gated(job, step);
   job_expect_nothing_left(job);
 }
 
-/* The step lies in `in` again, and is over: its result is held, and is the only one. */
+/* The step is in `in` again after its end, and its result is not delivered yet. */
 JOB_TEST_NO_AGENT(a_step_that_ended_meanwhile_is_answered_once) {
   const cJSON *step = gated_step(job);
   job_push(job, step);
@@ -90,8 +90,8 @@ JOB_TEST_NO_AGENT(a_step_that_ended_meanwhile_is_answered_once) {
   job_expect_nothing_left(job);
 }
 
-/* The step is known to have been taken, not to have been started. */
-JOB_TEST(what_was_taken_in_the_snapshot_is_answered_once) {
+/* In the snapshot the step was taken, but not started. */
+JOB_TEST(a_step_taken_before_the_snapshot_is_answered_once) {
   const cJSON *running = job_push_until(job, gated_step(job), "up");
   take_snapshot(job);
   const cJSON *waiting = job_push_echo(job, "waiting");
@@ -102,16 +102,16 @@ JOB_TEST(what_was_taken_in_the_snapshot_is_answered_once) {
   job_expect_nothing_left(job);
 }
 
-/* Redis goes back to a moment before the step was taken, after which nothing was delivered: it has
-   nothing to tell that it went back, and hands the step out again. */
-JOB_TEST(what_was_taken_after_the_snapshot_is_answered_once) {
+/* Nothing was delivered after the snapshot, so `committed` does not show the loss, and Redis
+   redelivers the step. */
+JOB_TEST(a_step_taken_after_the_snapshot_is_answered_once) {
   const cJSON *running = job_push_until(job, gated_step(job), "up");
   const cJSON *fetched = job_push_echo(job, "fetched");
   job_wait_length(job, "inflight", 2);
   job_do(job, "EVAL %s 2 sandbox:%s:inflight sandbox:%s:in",
          "return redis.call('LMOVE', KEYS[1], KEYS[2], 'LEFT', 'RIGHT')", job->id, job->id);
   job_do(job, "CLIENT KILL TYPE normal SKIPME yes");
-  agent_process_wait_log(job->agent, "redis has lost that steps were taken");
+  agent_process_wait_log(job->agent, "redis has lost steps that were taken");
   expect_gated(job, running);
   job_expect_answer(job, fetched, 0, NULL, "fetched\n");
   job_wait_length(job, "in", 0);
@@ -121,7 +121,7 @@ JOB_TEST(what_was_taken_after_the_snapshot_is_answered_once) {
 
 /* Both lie in `in` again: the next agent of this job is not to be stopped by the second shutdown.
  */
-JOB_TEST_NO_AGENT(a_shutdown_is_obeyed_once) {
+JOB_TEST_NO_AGENT(a_shutdown_takes_effect_once) {
   const cJSON *step = gated_step(job);
   job_push(job, step);
   job_push_shutdown(job);
@@ -136,8 +136,8 @@ JOB_TEST_NO_AGENT(a_shutdown_is_obeyed_once) {
   job_expect_keys(job, "committed", "events", NULL);
 }
 
-/* It has run, its result was there and is gone: it is not run again, and not left unanswered. */
-JOB_TEST_NO_AGENT(an_answer_that_was_lost_is_said_to_be) {
+/* The step has run, and Redis has lost its result. It does not run again, and is answered. */
+JOB_TEST_NO_AGENT(a_lost_result_is_reported) {
   job->schema_version = 2;
   const cJSON *step = marks_step(job, "ran");
   job_push(job, step);
@@ -152,8 +152,7 @@ JOB_TEST_NO_AGENT(an_answer_that_was_lost_is_said_to_be) {
   job_expect_nothing_left(job);
 }
 
-/* A result whose acknowledgement was lost with the connection comes again. */
-JOB_TEST(what_was_pushed_after_it_runs) {
+JOB_TEST(a_step_that_is_pushed_after_the_loss_runs) {
   job_run(job, job_step(job, "true", NULL));
   for (int round = 0; round < 3; round++) {
     job_restart_server(job);
@@ -168,9 +167,9 @@ JOB_TEST(what_was_pushed_after_it_runs) {
   job_expect_nothing_left(job);
 }
 
-/* --- the connections stay --- */
+/* --- the connections are not lost --- */
 
-/* The server that pushes has seen it too, and pushes again what it has no answer to. */
+/* The server has noticed the loss, too, and pushes unanswered steps again. */
 JOB_TEST(a_running_step_that_is_pushed_again_runs_once) {
   const cJSON *step = marks_step(job, "ran; echo up; gate");
   job_push_until(job, step, "up");
@@ -187,10 +186,10 @@ JOB_TEST(a_running_step_that_is_pushed_again_runs_once) {
 struct intake_watch {
   struct job *job;
   int idle_seconds;
-  int asked; /* questions that came after one which nobody answered */
+  int asked; /* how many BLMOVEs followed one that timed out */
 };
 
-/* In CLIENT LIST the seconds since a client's last question or answer. */
+/* CLIENT LIST has the seconds since the last command or reply of a client. */
 static bool has_asked_again(void *context) {
   struct intake_watch *watch = context;
   const char *intake = strstr(job_ask_text(watch->job, "CLIENT LIST"), ":in ");
@@ -201,7 +200,7 @@ static bool has_asked_again(void *context) {
   return watch->asked > 0;
 }
 
-/* Once `in` was empty for the time of a question, nothing comes from a Redis of earlier days. */
+/* After BLMOVE has found `in` empty for its whole time, Redis can redeliver nothing. */
 JOB_TEST(an_id_can_be_used_again_later) {
   enum { QUESTION_MS = 10000 };
   const cJSON *step = marks_step(job, "ran; echo up; gate");
@@ -211,7 +210,7 @@ JOB_TEST(an_id_can_be_used_again_later) {
   job_expect_answer(job, step, 0, NULL, "up\n");
   struct intake_watch watch = {.job = job};
   assert_true(wait_until(has_asked_again, &watch, QUESTION_MS + WAIT_BOUND_MS));
-  watch.asked = 0; /* the first one may be older than the loss */
+  watch.asked = 0; /* the first BLMOVE may precede the loss */
   assert_true(wait_until(has_asked_again, &watch, QUESTION_MS + WAIT_BOUND_MS));
   job_expect_answer(job, (job_push(job, step), step), 0, NULL, "up\n");
   assert_int_equal(marks_count(job), 2);
@@ -224,9 +223,9 @@ static bool has_fetched_one(void *context) {
   return strstr(agent_process_log(job->agent), "one step fetched ahead") != NULL;
 }
 
-/* It is not put back, and so nothing else is removed in its place. What waited behind it was lost
-   with Redis. */
-JOB_TEST(what_is_too_large_takes_nothing_with_it) {
+/* The large step is not restored, and no other step is removed in its place. The steps behind it
+   were lost with Redis. */
+JOB_TEST(a_step_that_is_too_large_to_restore_affects_no_other_step) {
   const cJSON *first = marks_step(job, "ran; echo up; gate");
   const cJSON *second = marks_step(job, "ran; echo up; gate 2");
   job_push_until(job, first, "up");
@@ -268,7 +267,7 @@ static bool has_one(void *context) {
   return one;
 }
 
-/* Makes one server what the other one is, as soon as it has one step in this list. */
+/* Makes one server a replica of the other as soon as it has one step in this list. */
 static void copy(struct job *job, struct redis_server *to, struct redis_server *from,
                  const char *list) {
   redisContext *redis = redis_server_connect(to);

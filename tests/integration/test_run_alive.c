@@ -7,8 +7,8 @@
 enum { CYCLE_MS = AGENT_SHORT_IDLE_MS, EARLY_MS = 100 };
 
 #define RUNS "agentsmith:runs:active"
-#define ALIVE "run run-7 is alive: waiting on"
-#define UNKNOWN "whether run run-7 is in " RUNS " is not known: "
+#define ALIVE "run run-7 is alive: continuing to wait"
+#define UNKNOWN "cannot find out whether run run-7 is in " RUNS ": "
 
 enum { GOES_ON, BY_VARIABLE, STEP_FOLLOWS, OTHER_TYPE, AWAY, IN_CLUSTER, CASES };
 

@@ -36,7 +36,7 @@ static const cJSON *undelivered(struct job *job, const char *log, const cJSON *s
   return result;
 }
 
-/* Runs `then` after Redis was killed; returns when the processes of the step have ended. */
+/* Kills Redis, runs `then`, and returns when the processes of the step have ended. */
 static const cJSON *run_without_redis(struct job *job, const char *then) {
   cJSON *step = marks_step(job, job_format(job, "echo up; gate; %s", then));
   const cJSON *script = cJSON_GetArrayItem(cJSON_GetObjectItem(step, "args"), 1);
@@ -49,7 +49,7 @@ static const cJSON *run_without_redis(struct job *job, const char *then) {
   return step;
 }
 
-/* Prints as much as a result holds, after the gate was opened. */
+/* Prints as much as a result can have, after the gate was opened. */
 static cJSON *large_step(struct job *job) {
   return marks_step(job, "gate; yes 123456789 | head -n 100000; echo last >&2; exit 7");
 }
@@ -182,7 +182,7 @@ JOB_TEST(a_redis_that_comes_back_in_time_gets_the_result) {
   job_expect_keys(job, "committed", "events", NULL);
 }
 
-/* The hold is full before the last line was read. */
+/* The send queue is full before the last line is read. */
 JOB_TEST_NO_AGENT(an_undelivered_result_has_all_output) {
   enum { LINES = 3000, LINE = 11 };
   job_start_agent(job, "--hold-bytes", "65536", NULL);

@@ -28,10 +28,10 @@ static void on_delivered(struct delivery_owner *self) {
   self->put_when_delivered = NULL;
 }
 
-/* What a frontend does in its turn. */
+/* Does what the frontend does in its turn. */
 LOOP_CALLBACK(on_turn, struct delivery_owner *self) {
   struct delivery *delivery = self->outbox != NULL ? self->outbox->delivery : self->delivery;
-  unsigned notify = delivery_take_news(delivery);
+  unsigned notify = delivery_take_notifications(delivery);
   if ((notify & DELIVERY_OWNED) != 0)
     on_owned(self);
   if ((notify & DELIVERY_LOST_DATA) != 0)
@@ -154,7 +154,7 @@ void delivery_owner_lose(struct delivery_owner *self, const char *text, bool don
   redis_store_lose(self->store, "out", false);
 }
 
-/* The last place before `end` where the text ends. */
+/* Returns the end of the last occurrence of the text before `end`. */
 static const char *after_last(const char *bytes, const char *end, const char *text) {
   const char *last = NULL;
   while ((bytes = strstr(bytes, text)) != NULL && bytes < end)
@@ -223,7 +223,7 @@ void delivery_owner_put_event(struct delivery_owner *self, int number, int lengt
                              .line_length = (size_t)n,
                              .timestamp = "2026-05-05T10:00:00.123+00:00",
                              .seq = (uint64_t)number};
-  outbox_event(self->outbox, &event);
+  outbox_add_event(self->outbox, &event);
   free(line);
 }
 

@@ -8,8 +8,8 @@
 #include "tests/support/recorder.h"
 #include "tests/support/redis_store.h"
 
-/* The owner of a delivery in a test: the delivery, alone with its send queue or inside an outbox,
-   its server, and its news. */
+/* Owns a delivery in a test, either with a send queue alone or inside an outbox, and records its
+   notifications. Also has the server. */
 struct delivery_owner {
   struct loop loop;
   struct redis_store *store;
@@ -17,14 +17,14 @@ struct delivery_owner {
   struct keys keys;
   struct send_queue send_queue;
   struct delivery *delivery;
-  struct outbox *outbox;          /* in place of the two before */
-  const char *put_when_delivered; /* queued when something was delivered, once */
-  struct event *turn;             /* takes the news */
-  struct recorder recorder;       /* the news in order, except unreachable */
+  struct outbox *outbox;          /* instead of the previous two */
+  const char *put_when_delivered; /* queued once after the next delivery; NULL: nothing */
+  struct event *turn;             /* takes the notifications */
+  struct recorder recorder;       /* all notifications in order, except unreachable */
   int owned;
   int delivered;
-  int capacity; /* deliveries after which the outbox takes more again */
-  int empty;    /* deliveries that left nothing in it */
+  int capacity; /* deliveries after which the outbox has capacity again */
+  int empty;    /* deliveries after which the outbox is empty */
   int lost_data;
   int unreachable;
   int failed;
@@ -32,7 +32,7 @@ struct delivery_owner {
   struct buffer commands;
 };
 
-/* For cmocka: the state is a delivery_owner without a delivery; one whose delivery owns the job. */
+/* For cmocka. The state is a delivery_owner, without a delivery or with one that owns the job. */
 int delivery_owner_set_up(void **state);
 int delivery_owner_set_up_owning(void **state);
 int delivery_owner_tear_down(void **state);
@@ -42,56 +42,58 @@ int delivery_owner_tear_down(void **state);
   TEST_WITH(struct delivery_owner *owner, NAME, delivery_owner_set_up_owning,                      \
             delivery_owner_tear_down)
 
-/* Makes and starts the delivery; delivery_owner_start also runs the loop until owned(). */
+/* Makes and starts the delivery; the second function also waits until it owns the job. */
 void delivery_owner_make(struct delivery_owner *self, unsigned long long key_ttl_seconds);
 void delivery_owner_start(struct delivery_owner *self);
 
-/* Queues LPUSH sandbox:j:results <text>; sends what is queued; does both. */
+/* Queues LPUSH sandbox:j:results <text>; flushes; does both. */
 void delivery_owner_put(struct delivery_owner *self, const char *text);
 void delivery_owner_flush(struct delivery_owner *self);
 void delivery_owner_send(struct delivery_owner *self, const char *text);
 
-/* Queues it, flushes, and runs the loop until it is delivered. */
+/* Queues the text, flushes, and runs the loop until it is delivered. */
 void delivery_owner_deliver(struct delivery_owner *self, const char *text);
 
-/* Queues it and flushes. It arrives, and is executed if `done`; then the connection is lost without
-   a reply. */
+/* Queues the text and flushes. It arrives, and is executed if `done` is true. Then the connection
+   is lost without a reply. */
 void delivery_owner_lose(struct delivery_owner *self, const char *text, bool done);
 
-/* Asserts that these were the callbacks so far: "owned delivered". */
+/* Asserts that these were the notifications so far: "owned delivered". */
 void delivery_owner_expect(const struct delivery_owner *self, const char *callbacks);
 
-/* What arrived behind the MULTI of the last transaction that has an EXEC. */
+/* Returns the bytes after the MULTI of the last transaction that has an EXEC. */
 const char *delivery_owner_last_transaction(const struct delivery_owner *self);
 
-/* The commands that arrived, one line each; the last of them. Valid until the next call. */
+/* Return the commands that arrived, one line each: all, or the last ones. Valid until the next
+   call. */
 const char *delivery_owner_commands(struct delivery_owner *self);
 const char *delivery_owner_last_commands(struct delivery_owner *self, size_t count);
 
-/* How many connections there were; how often GET committed has arrived, which ends each handshake
-   and each request. */
+/* Return the number of connections so far, and of ownership checks (GET committed), which are part
+   of each handshake and each request. */
 int delivery_owner_connections(const struct delivery_owner *self);
 int delivery_owner_checks(const struct delivery_owner *self);
 
-/* How many times the text is in the executed commands; how many transactions are. */
+/* Return how many times the text occurs in the executed commands, and the number of executed
+   transactions. */
 int delivery_owner_done(const struct delivery_owner *self, const char *text);
 int delivery_owner_transactions(const struct delivery_owner *self);
 
-/* Makes the outbox; makes and starts it, and runs the loop until it owns the job. */
+/* Makes the outbox; the second function also starts it and waits until it owns the job. */
 void delivery_owner_make_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
                                 size_t hold_bytes);
 void delivery_owner_start_outbox(struct delivery_owner *self, unsigned long long key_ttl_seconds,
                                  size_t hold_bytes);
 
-/* An event whose line is "<number>", filled up to `length`; a result with exit code 3. */
+/* Add an event with the line "<number>", filled up to `length`, and a result with exit code 3. */
 void delivery_owner_put_event(struct delivery_owner *self, int number, int length);
 void delivery_owner_put_result(struct delivery_owner *self, const char *payload);
 
 /* Runs the loop until everything is delivered. */
 void delivery_owner_drain(struct delivery_owner *self);
 
-/* Asserts that Redis has executed, since the last call, exactly the commands of these beginnings,
-   one line each; a transaction's stand between "MULTI" and "EXEC". */
+/* Asserts that since the last call Redis has executed exactly the commands that begin with these
+   lines. The commands of a transaction are between "MULTI" and "EXEC". */
 void delivery_owner_has_done(struct delivery_owner *self, const char *beginnings);
 
 #endif

@@ -62,7 +62,7 @@ void frontend_owner_make(struct redis_frontend_owner *self) {
   self->engine = engine_new(&options);
   self->frontend = redis_frontend_new(self->loop.base, &self->loop.log, &self->options);
   engine_set_frontend(self->engine, self->frontend);
-  engine_touch(self->frontend); /* as engine_run does it */
+  engine_touch(self->frontend); /* as engine_run does */
   self->frontend->type->want(self->frontend, self->frontend->terms.executions);
 }
 
@@ -148,7 +148,7 @@ void frontend_owner_await(struct redis_frontend_owner *self, const char *key, co
     fail_msg("no %s in %s; done: %s", text, key, redis_store_executed(self->store));
 }
 
-/* Turns a line of executed commands into a word; NULL: it is omitted. */
+/* Turns a line of executed commands into a word, or NULL if it is omitted. */
 static const char *short_word(const char *line) {
   static const struct {
     const char *beginning, *word;

@@ -6,8 +6,8 @@
 #include "tests/support/loop.h"
 #include "tests/support/redis_store.h"
 
-/* An agent of the job j without a process: an engine, its Redis frontend, and a Redis in the same
-   loop. Commands find a separate directory in $D. */
+/* An agent of the job j in the test's process: an engine, its Redis frontend, and a Redis in the
+   same loop. $D is a separate directory for commands. */
 struct redis_frontend_owner {
   struct loop loop;
   struct redis_store *store;
@@ -19,7 +19,7 @@ struct redis_frontend_owner {
   struct frontend *frontend;
 };
 
-/* For cmocka: the state is an owner whose agent does not exist yet, or one that has begun. */
+/* For cmocka. The state is an owner without an agent, or with one that owns the job. */
 int frontend_owner_set_up(void **state);
 int frontend_owner_set_up_begun(void **state);
 int frontend_owner_tear_down(void **state);
@@ -37,15 +37,15 @@ void frontend_owner_begin(struct redis_frontend_owner *self);
 /* Pushes a step as a server does: JSON in single quotes. */
 void frontend_owner_push(struct redis_frontend_owner *self, const char *step);
 
-/* A cancel, to `control`. */
+/* Pushes a cancel to `control`. */
 void frontend_owner_push_cancel(struct redis_frontend_owner *self, const char *id);
 
-/* A step that is `sh -c script`. */
+/* Pushes a step that runs `sh -c script`. */
 void frontend_owner_push_script(struct redis_frontend_owner *self, const char *id,
                                 const char *script);
 
-/* Starts the agent; a step ends with exit code 5 while Redis is unreachable, and a shutdown step
-   arrives. */
+/* Starts the agent, lets a step end with exit code 5 while Redis is unreachable, and makes the
+   agent leave. */
 void frontend_owner_leave_without_redis(struct redis_frontend_owner *self);
 
 /* Runs the loop until there are this many results. */
@@ -58,15 +58,15 @@ void frontend_owner_await(struct redis_frontend_owner *self, const char *key, co
 int frontend_owner_count(const struct redis_frontend_owner *self, const char *key,
                          const char *text);
 
-/* Fails unless the value has this text once; the key is absent; the log has the text once. */
+/* Fail unless the value has this text once, the key is absent, or the log has the text once. */
 void frontend_owner_has_once(const struct redis_frontend_owner *self, const char *key,
                              const char *text);
 void frontend_owner_lacks(const struct redis_frontend_owner *self, const char *key);
 void frontend_owner_logged_once(const struct redis_frontend_owner *self, const char *text);
 
-/* The commands that the outbox has executed, as words: `(` and `)` for a transaction, the kinds of
-   events, `result`, `+started`, `-started`, `-inflight`, `+inflight`, `beat`, `-heartbeat`. Valid
-   until the next call. */
+/* Returns the commands that the outbox has executed, as words: `(` and `)` for a transaction, the
+   kinds of events, `result`, `+started`, `-started`, `-inflight`, `+inflight`, `beat`,
+   `-heartbeat`. Valid until the next call. */
 const char *frontend_owner_story(const struct redis_frontend_owner *self);
 
 /* Runs the loop until the agent exits; returns its exit code. */

@@ -10,7 +10,7 @@
 enum { KEYS_MAX = 32, CONNECTIONS_MAX = 16, QUEUE_MAX = 16384, WATCHED_MAX = 8 };
 enum { ENDLESS_BYTES = 64 * 1024 };
 
-/* A string has one value; a list or a stream has any number, the head first. */
+/* A string has one value. A list or a stream has any number of values, the head first. */
 struct key {
   char *name;
   char **values;
@@ -25,8 +25,8 @@ struct connection {
   struct event *writable;
   redisReader *reader;
   struct buffer out;   /* replies, sent together, because a socket takes only a few small pieces */
-  size_t sent;         /* of them */
-  const char *endless; /* sent after them again and again; NULL: nothing */
+  size_t sent;         /* the bytes of `out` that were sent */
+  const char *endless; /* sent after the replies again and again; NULL: nothing */
   bool is_held;
   bool is_muted;
   redisReply *kept; /* the command at which the connection is held; NULL: none */
@@ -39,7 +39,7 @@ struct connection {
   unsigned versions[WATCHED_MAX];
   size_t watched_count;
   redisReply *blocked; /* a BLMOVE that waits */
-  bool is_stray;       /* whose connection is lost */
+  bool is_stray;       /* the connection is lost, and its BLMOVE still waits */
   struct event *block_limit;
 };
 
@@ -53,7 +53,7 @@ struct redis_store {
   struct connection *connections[CONNECTIONS_MAX];
   struct key keys[KEYS_MAX];
   const char *held;
-  struct redis_store_fault fault; /* its numbers count down */
+  struct redis_store_fault fault; /* `skip` and `times` count down */
   int injected;
   struct buffer received, executed;
   unsigned long long last_id;
@@ -61,7 +61,7 @@ struct redis_store {
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-/* A NUL follows, which is not counted. */
+/* Appends the text and a NUL, which is not counted in the length. */
 static void append(struct buffer *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -287,7 +287,7 @@ static void write_down(struct connection *self, const redisReply *command) {
 
 /* --- connections ------------------------------------------------------------------------------ */
 
-/* Sends what the socket takes now, and the rest later. */
+/* Sends as much as the socket takes now, and the rest later. */
 static void send_answers(struct connection *self) {
   struct buffer *out = &self->out;
   if (self->is_muted)
@@ -313,7 +313,7 @@ static void unblock(struct connection *self) {
   (void)evtimer_del(self->block_limit);
 }
 
-/* Returns true if it has moved a value, or does not wait any longer. */
+/* Returns true if the BLMOVE has moved a value or no longer waits. */
 static bool try_move(struct connection *self, const redisReply *command) {
   struct key *from = find(self->store, word(command, 1));
   if (from->count == 0)
@@ -354,7 +354,8 @@ static bool watched_changed(const struct connection *self) {
   return false;
 }
 
-/* Whether the fault applies to this command, which has arrived or is executed in a transaction. */
+/* Returns whether the fault applies to this command, which has arrived or is executed in a
+   transaction. */
 static bool is_concerned(struct redis_store *self, const redisReply *command, bool inside) {
   struct redis_store_fault *fault = &self->fault;
   if (fault->command == NULL || (fault->effect == REDIS_STORE_REFUSES_INSIDE) != inside ||
@@ -407,7 +408,7 @@ static void name_connection(struct connection *self, const redisReply *command) 
   snprintf(self->role, sizeof self->role, "%s", role != NULL ? role + 1 : name);
 }
 
-/* The error for a command that begins or ends a transaction at the wrong time; NULL: none. */
+/* Returns the error of a command that begins or ends a transaction at the wrong time, or NULL. */
 static const char *misplaced(const struct connection *self, const redisReply *command) {
   if (self->in_transaction && is(command, "MULTI"))
     return "-ERR MULTI calls can not be nested\r\n";
@@ -504,7 +505,7 @@ static void on_writable(evutil_socket_t fd, short what, void *context) {
   send_answers(context);
 }
 
-/* Inside a transaction a refused command spoils it. */
+/* An error inside a transaction aborts it. */
 static void refuse_command(struct connection *self, const redisReply *command) {
   self->aborted |= self->in_transaction;
   if (is(command, "CLIENT"))
@@ -545,7 +546,7 @@ static bool is_held(const struct connection *self) {
   return self->is_held || (held != NULL && strcmp(held, self->role) == 0);
 }
 
-/* The next complete command; NULL: none. */
+/* Returns the next complete command, or NULL. */
 static redisReply *next_command(struct connection *self) {
   void *command = self->kept;
   self->kept = NULL;

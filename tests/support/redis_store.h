@@ -8,9 +8,9 @@
 #include "agent/frontends/redis/connection/url.h"
 
 /*
- * A Redis in the test's own loop, as far as an agent needs one: any number of connections, strings,
- * lists, sets and streams, transactions that fail when a watched key was written, and BLMOVE, which
- * waits. No key expires. What is executed is written down, so that a test sees its order.
+ * A Redis in the test's event loop, with the features that an agent needs: connections, strings,
+ * lists, sets and streams, transactions that are aborted if a watched key was written, and a BLMOVE
+ * that waits. Keys do not expire. Executed commands are recorded, so that a test sees their order.
  *
  *   store = redis_store_new(base)
  *   redis_store_do(store, "LPUSH sandbox:j:in {…}")        as another client
@@ -23,71 +23,73 @@ void redis_store_free(struct redis_store *self);
 
 struct redis_url redis_store_url(const struct redis_store *self);
 
-/* No more connections are taken, and those that there are end; and taken again. */
+/* Closes all connections and accepts no more; accepts connections again. */
 void redis_store_go_away(struct redis_store *self);
 void redis_store_come_back(struct redis_store *self);
 
-/* Commands of the connection with this name are read, but neither executed nor answered, until the
-   name is NULL again; a connection that only gets this name gets no answer to that either. "out":
-   of sandbox:<job>:out. NULL also ends what a fault holds or mutes. */
+/* Holds the connection with this role, such as "out" for sandbox:<job>:out: its commands are read,
+   but neither executed nor answered, including the CLIENT SETNAME that sets the role. NULL releases
+   all connections that this function or a fault has held or muted. */
 void redis_store_hold(struct redis_store *self, const char *role);
 
-/* The connection with this name is lost; `stray`: a BLMOVE that waits on it takes the next value
-   nevertheless. */
+/* Closes the connection with this role. If `stray` is true, a BLMOVE that waits on it still takes
+   the next value. */
 void redis_store_lose(struct redis_store *self, const char *role, bool stray);
 
-/* The data of now; restored, when Redis is killed and comes back with it. NULL: with nothing. */
+/* Copies the data; restores it, as if Redis was killed and has loaded the snapshot. A NULL snapshot
+   is empty. */
 struct redis_store_snapshot *redis_store_snapshot(const struct redis_store *self);
 void redis_store_restore(struct redis_store *self, const struct redis_store_snapshot *snapshot);
 void redis_store_snapshot_free(struct redis_store_snapshot *snapshot);
 
-/* What happens to commands that begin so, instead of what Redis does. All texts are borrowed. */
+/* A fault of commands with a certain beginning. All texts are borrowed. */
 struct redis_store_fault {
-  const char *command; /* NULL: there is no fault; "": all of them */
+  const char *command; /* the beginning; "": all commands; NULL: there is no fault */
   enum {
-    REDIS_STORE_REFUSES,        /* `text` is the error, also in place of QUEUED */
-    REDIS_STORE_REFUSES_INSIDE, /* it is queued, and `text` the error among the replies to EXEC */
-    REDIS_STORE_ANSWERS, /* `text` are the bytes of the reply, and those of `endless` follow again
-                            and again, as fast as they are taken (NULL: none do) */
-    REDIS_STORE_HOLDS,   /* the connection is held, from this command on */
-    REDIS_STORE_MUTES,   /* the replies are kept back, from that to this command on */
+    REDIS_STORE_REFUSES,        /* `text` is the error, also instead of QUEUED */
+    REDIS_STORE_REFUSES_INSIDE, /* the command is queued; `text` is its reply inside EXEC */
+    REDIS_STORE_ANSWERS, /* `text` is the encoded reply; unless `endless` is NULL, its bytes follow
+                            again and again, as fast as they are read */
+    REDIS_STORE_HOLDS,   /* the connection is held from this command on */
+    REDIS_STORE_MUTES,   /* no replies are sent from this command on */
   } effect;
   const char *text, *endless;
-  size_t skip;  /* so many are executed before, on all connections */
-  size_t times; /* so many are concerned; 0: all */
+  size_t skip;  /* this many such commands are executed first, on all connections */
+  size_t times; /* this many commands have the fault; 0: all */
 };
 
-/* There is one fault at a time; {0}: none. How many commands it has concerned. */
+/* Sets the fault, of which there is one at a time; {0} is none. The second function returns how
+   many commands had it. */
 void redis_store_inject(struct redis_store *self, struct redis_store_fault fault);
 int redis_store_injected(const struct redis_store *self);
 
-/* Sends bytes that are the reply to nothing on the connection with this name. */
+/* Sends bytes that are not a reply on the connection with this role. */
 void redis_store_send(struct redis_store *self, const char *role, const char *bytes);
 
-/* Reads no more from the connections that there are; reads from all of them. */
+/* Stops reading from all existing connections; reads again. */
 void redis_store_stop_reading(struct redis_store *self);
 void redis_store_read_on(struct redis_store *self);
 
-/* The bytes that arrived on all connections, with a NUL after them; `length` may be NULL. */
+/* Returns the bytes that arrived on all connections, and a NUL. `length` may be NULL. */
 const char *redis_store_received(const struct redis_store *self, size_t *length);
 
-/* Executes it; the last word may hold spaces where `words` says how many there are. */
+/* Executes a command of this many words as another client. The last word may contain spaces. */
 void redis_store_do(struct redis_store *self, int words, const char *command);
 
-/* The values of a key, one line each: a list from its head on, the data of a stream's entries, the
-   value of a string. Empty: there is none. Valid until the next call of this. */
+/* Returns the values of a key, one line each: a list from its head on, the data of a stream's
+   entries, or the value of a string. Empty if the key does not exist. Valid until the next call. */
 const char *redis_store_value(const struct redis_store *self, const char *key);
 
-/* The value at this position, the head's is 0; NULL: there is none. How many there are. */
+/* Return the value at this position, where the head is 0, or NULL; and the number of values. */
 const char *redis_store_element(const struct redis_store *self, const char *key, size_t number);
 size_t redis_store_count(const struct redis_store *self, const char *key);
 
-/* What connections have executed that writes, each one a line "<role> <command>"; a transaction's
-   commands stand between "<role> MULTI" and "<role> EXEC". */
+/* Returns the executed commands that write, one line "<role> <command>" each. The commands of a
+   transaction are between "<role> MULTI" and "<role> EXEC". */
 const char *redis_store_executed(const struct redis_store *self);
 void redis_store_forget_executed(struct redis_store *self);
 
-/* How many connections have this role. */
+/* Returns the number of connections with this role. */
 int redis_store_connections(const struct redis_store *self, const char *role);
 
 #endif

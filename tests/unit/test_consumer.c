@@ -12,9 +12,9 @@ struct scene {
   struct redis_url url;
   struct keys keys;
   struct consumer *consumer;
-  const char *answer; /* to the next question; then there is none until it is set again */
+  const char *answer; /* the reply to the next request; NULL: there is no reply */
   bool old;           /* older than Redis 6.2 */
-  bool take_again;    /* from inside the next callback */
+  bool take_again;    /* the next callback calls consumer_take */
   struct recorder recorder;
   size_t length; /* of the last step */
   char error[256];
@@ -25,7 +25,7 @@ static const char *answer(void *owner, const char *command) {
   if (strcmp(command, ASK) == 0 && scene->old)
     return "-ERR unknown command 'BLMOVE', with args beginning with: 'sandbox:j:in' \r\n";
   if (strncmp(command, "LRANGE", 6) == 0)
-    return NULL; /* it is in the answer to LLEN */
+    return NULL; /* the reply to LLEN includes this reply */
   if (strcmp(command, scene->old ? OLD_ASK : ASK) != 0 && strncmp(command, "LLEN", 4) != 0)
     return "+OK\r\n";
   const char *text = scene->answer;
@@ -107,7 +107,7 @@ static int tear_down(void **state) {
 
 #define SCENE_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up, tear_down)
 
-/* The questions and callbacks since the last time. */
+/* Asserts that these were the requests and callbacks since the last call. */
 static void expect(struct scene *scene, const char *expected) {
   recorder_expect(&scene->loop, &scene->recorder, expected);
   recorder_reset(&scene->recorder);
@@ -123,7 +123,7 @@ static void take_answered(struct scene *scene, const char *text, const char *exp
   take(scene, expected);
 }
 
-SCENE_TEST(nothing_is_asked_before_it_is_wanted) {
+SCENE_TEST(nothing_is_sent_before_the_first_take) {
   loop_settle(&scene->loop);
   assert_int_equal(fake_redis_connections(scene->server), 0);
   take(scene, "asked");
@@ -139,18 +139,18 @@ static void prepare(struct scene *scene) {
   assert_string_equal(fake_redis_command(scene->server, 0), "CLIENT SETNAME sandbox:j:in");
 }
 
-SCENE_TEST(what_is_prepared_takes_nothing_before_it_is_wanted) {
+SCENE_TEST(a_prepared_connection_takes_no_step_before_the_first_take) {
   prepare(scene);
   take(scene, "asked");
   fake_redis_send(scene->server, "$5\r\nfirst\r\n");
   expect(scene, "step:first");
-  consumer_prepare(scene->consumer); /* it has begun */
+  consumer_prepare(scene->consumer); /* does nothing now */
   loop_settle(&scene->loop);
   assert_int_equal(fake_redis_connections(scene->server), 1);
 }
 
-/* Nothing was asked on it. */
-SCENE_TEST(what_was_prepared_and_lost_needs_no_resync) {
+/* No request was sent on it. */
+SCENE_TEST(the_loss_of_a_prepared_connection_is_not_reported) {
   prepare(scene);
   fake_redis_close_connection(scene->server);
   loop_settle(&scene->loop);
@@ -158,7 +158,7 @@ SCENE_TEST(what_was_prepared_and_lost_needs_no_resync) {
   assert_int_equal(fake_redis_connections(scene->server), 2);
 }
 
-SCENE_TEST(one_step_for_each_take) {
+SCENE_TEST(each_take_returns_one_step) {
   consumer_take(scene->consumer);
   expect(scene, "asked");
   fake_redis_send(scene->server, "$5\r\nfirst\r\n");
@@ -170,16 +170,16 @@ SCENE_TEST(one_step_for_each_take) {
   assert_int_equal(fake_redis_connections(scene->server), 1);
 }
 
-SCENE_TEST(it_says_when_nothing_came_in_time) {
-  take_answered(scene, "$-1\r\n", "asked nothing"); /* both were seen */
+SCENE_TEST(a_timeout_is_reported) {
+  take_answered(scene, "$-1\r\n", "asked nothing"); /* Redis sends either reply */
   take_answered(scene, "*-1\r\n", "asked nothing");
   scene->take_again = true;
   take_answered(scene, "$-1\r\n", "asked nothing asked");
   assert_int_equal(fake_redis_connections(scene->server), 1);
 }
 
-/* Redis waits for a step. Something that does not would be asked as fast as it answers. */
-SCENE_TEST(what_does_not_wait_is_asked_in_pauses) {
+/* Otherwise requests would be sent as fast as the server replies. */
+SCENE_TEST(a_server_that_does_not_wait_gets_requests_with_pauses) {
   for (int i = 0; i < 3; i++)
     take_answered(scene, "$-1\r\n", "asked nothing");
   for (int i = 0; i < 2; i++)
@@ -189,7 +189,7 @@ SCENE_TEST(what_does_not_wait_is_asked_in_pauses) {
   take_answered(scene, "$-1\r\n", "asked nothing");
 }
 
-SCENE_TEST(an_answer_of_another_kind_is_no_answer) {
+SCENE_TEST(a_reply_of_another_type_drops_the_connection) {
   static const char *const answers[] = {"+OK\r\n", ":1\r\n", "*1\r\n$4\r\nstep\r\n"};
   for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
     take_answered(scene, answers[i], "asked reconnected");
@@ -197,18 +197,18 @@ SCENE_TEST(an_answer_of_another_kind_is_no_answer) {
   }
 }
 
-/* A step may have been moved without its having arrived: the owner has to read the list, and before
-   that none is asked for. */
-SCENE_TEST(a_lost_connection_needs_a_resync) {
+/* BLMOVE may have moved a step that did not arrive. No request is sent until the owner has compared
+   the lists. */
+SCENE_TEST(the_loss_of_a_connection_is_reported) {
   take(scene, "asked");
-  fake_redis_send(scene->server, "$5\r\nfir"); /* half a step is none */
+  fake_redis_send(scene->server, "$5\r\nfir"); /* half of a step */
   loop_settle(&scene->loop);
   fake_redis_close_connection(scene->server);
   expect(scene, "reconnected");
   take(scene, "asked");
   fake_redis_send(scene->server, "$5\r\nother\r\n");
   expect(scene, "step:other");
-  scene->take_again = true; /* from inside is the same */
+  scene->take_again = true; /* a take inside the callback works, too */
   take(scene, "asked");
   fake_redis_close_connection(scene->server);
   expect(scene, "reconnected asked");
@@ -222,45 +222,44 @@ static void search_answered(struct scene *scene, const char *text, const char *e
   expect(scene, expected);
 }
 
-SCENE_TEST(a_page_of_steps_is_read_from_the_oldest_on) {
+SCENE_TEST(a_page_is_read_after_the_oldest_steps) {
   search_answered(scene, ":7\r\n*2\r\n$3\r\nnew\r\n$3\r\nold\r\n", "asked page:7:old:new");
   assert_string_equal(fake_redis_command(scene->server, 1), "LLEN sandbox:j:in");
   assert_string_equal(fake_redis_command(scene->server, 2), "LRANGE sandbox:j:in -5 -4");
   search_answered(scene, ":0\r\n*0\r\n", "asked page:0");
 }
 
-SCENE_TEST(a_page_of_another_kind_is_none) {
+SCENE_TEST(a_page_of_another_type_drops_the_connection) {
   static const char *const answers[] = {"+OK\r\n+OK\r\n", ":1\r\n$3\r\nnew\r\n",
                                         ":1\r\n*1\r\n:5\r\n"};
   for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
     search_answered(scene, answers[i], "asked reconnected");
 }
 
-SCENE_TEST(a_user_without_lrange_takes_steps_all_the_same) {
+SCENE_TEST(without_permission_for_lrange_steps_are_taken) {
   search_answered(scene, ":1\r\n-NOPERM this user has no permissions to run 'lrange'\r\n",
                   "asked denied");
   take_answered(scene, "$5\r\nfirst\r\n", "asked step:first");
   assert_int_equal(fake_redis_connections(scene->server), 1);
 }
 
-SCENE_TEST(before_redis_6_2_it_asks_in_the_old_way) {
+SCENE_TEST(before_redis_6_2_brpoplpush_is_used) {
   scene->old = true;
   take_answered(scene, "$5\r\nfirst\r\n", "asked step:first");
   take_answered(scene, "$6\r\nsecond\r\n", "asked step:second");
-  assert_int_equal(fake_redis_commands(scene->server), 4); /* it asked in the new way once */
+  assert_int_equal(fake_redis_commands(scene->server), 4); /* BLMOVE was sent once */
   assert_int_equal(fake_redis_connections(scene->server), 1);
   take_answered(scene, "-ERR unknown command 'BRPOPLPUSH'\r\n", "asked failed");
   assert_non_null(strstr(scene->error, "BRPOPLPUSH sandbox:j:in: ERR unknown command"));
 }
 
-SCENE_TEST(an_answer_nobody_asked_for_is_no_step) {
+SCENE_TEST(an_unexpected_reply_is_not_a_step) {
   take_answered(scene, "$5\r\nfirst\r\n$6\r\nsecond\r\n", "asked step:first");
   assert_false(fake_redis_is_connected(scene->server));
 }
 
-/* What was taken before may be there again, when Redis was put back: a connection that nobody
-   needed is missed too. */
-SCENE_TEST(a_new_connection_asks_only_what_is_wanted) {
+/* Redis may have lost data, so the loss of an idle connection is reported, too. */
+SCENE_TEST(a_new_connection_sends_nothing_before_the_next_take) {
   take_answered(scene, "$5\r\nfirst\r\n", "asked step:first");
   fake_redis_close_connection(scene->server);
   LOOP_UNTIL(&scene->loop, fake_redis_commands(scene->server) == 3);
@@ -268,8 +267,8 @@ SCENE_TEST(a_new_connection_asks_only_what_is_wanted) {
   take(scene, "asked");
 }
 
-/* Nothing was done; but a Redis that changes its role may have gone back too. */
-SCENE_TEST(what_passes_leaves_a_doubt) {
+/* Nothing was executed, but a Redis that changes its role may have lost data, too. */
+SCENE_TEST(a_transient_error_is_reported_as_a_lost_connection) {
   static const char *const errors[] = {
       "-UNBLOCKED force unblock from blocking operation\r\n",
       "-LOADING Redis is loading the dataset in memory\r\n",
@@ -283,7 +282,7 @@ SCENE_TEST(what_passes_leaves_a_doubt) {
   assert_int_equal(fake_redis_connections(scene->server), 4);
 }
 
-SCENE_TEST(after_a_stop_nothing_comes) {
+SCENE_TEST(after_a_stop_there_are_no_callbacks) {
   take(scene, "asked");
   fake_redis_send(scene->server, "$5\r\nfirst\r\n");
   consumer_stop(scene->consumer);

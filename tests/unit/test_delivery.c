@@ -1,5 +1,5 @@
-/* What is delivered, and that it is delivered once, whatever the connection does; what a delivery
-   does when it is refused, superseded, asked or gets no answer. In virtual time. */
+/* Batches are delivered exactly once, whatever happens to the connection. Also: error replies,
+   missing replies, takeovers and queries. Time is virtual. */
 
 #include "agent/frontends/redis/connection/command.h"
 #include "tests/support/delivery_owner.h"
@@ -13,7 +13,7 @@
 #define PROBE_BYTES                                                                                \
   "*2\r\n$5\r\nWATCH\r\n$19\r\n" COMMITTED "\r\n*2\r\n$3\r\nGET\r\n$19\r\n" COMMITTED "\r\n"
 
-/* The value tells the command from that of the preflight; so does the text after PUSH. */
+/* The value distinguishes the command from that of the preflight; so does the text after PUSH. */
 #define CLAIM "SET " COMMITTED " 1:"
 #define PUSH "LPUSH " KEY "results "
 #define BATCH(COMMANDS) "MULTI\n" COMMANDS CLAIM "\nEXEC\n"
@@ -31,7 +31,7 @@ static void is_committed(const struct delivery_owner *owner, int epoch, int numb
   assert_int_equal(committed_value(owner)[end], '\0');
 }
 
-/* Another client writes the key; NULL: removes it. */
+/* Another client writes the key, or deletes it if the value is NULL. */
 static void write_committed(struct delivery_owner *owner, const char *value) {
   char command[256];
   snprintf(command, sizeof command, "SET " COMMITTED " %s", value != NULL ? value : "");
@@ -40,7 +40,7 @@ static void write_committed(struct delivery_owner *owner, const char *value) {
     redis_store_do(owner->store, 2, "DEL " COMMITTED);
 }
 
-/* Such a command is refused: so often, 0: always. */
+/* Redis rejects commands that begin like this: this many times, or always if `times` is 0. */
 static void refuse_command(struct delivery_owner *owner, const char *command, const char *error,
                            size_t times) {
   redis_store_inject(owner->store, (struct redis_store_fault){.command = command,
@@ -49,21 +49,21 @@ static void refuse_command(struct delivery_owner *owner, const char *command, co
                                                               .times = times});
 }
 
-/* The next such command, and what comes behind it on its connection, is not executed. */
+/* The next command like this, and those after it on its connection, are not executed. */
 static void hold_from(struct delivery_owner *owner, const char *command) {
   redis_store_inject(
       owner->store,
       (struct redis_store_fault){.command = command, .effect = REDIS_STORE_HOLDS, .times = 1});
 }
 
-/* It is executed, but not replied to. */
+/* The next command like this is executed, but its reply is not sent. */
 static void mute_from(struct delivery_owner *owner, const char *command) {
   redis_store_inject(
       owner->store,
       (struct redis_store_fault){.command = command, .effect = REDIS_STORE_MUTES, .times = 1});
 }
 
-/* Another client writes the key, or removes it, before that command, which is held. */
+/* Another client writes or deletes the key before the held command is executed. */
 static void write_before_held(struct delivery_owner *owner, const char *value) {
   LOOP_UNTIL(&owner->loop, redis_store_injected(owner->store) > 0);
   write_committed(owner, value);
@@ -80,7 +80,7 @@ static size_t arrived(const struct delivery_owner *owner) {
   return length;
 }
 
-static void await_probes(struct delivery_owner *owner, int number) {
+static void await_checks(struct delivery_owner *owner, int number) {
   LOOP_UNTIL(&owner->loop, delivery_owner_checks(owner) >= number);
 }
 
@@ -102,11 +102,10 @@ NEW_DELIVERY_TEST(the_job_is_taken_over_before_anything_is_sent) {
   is_committed(owner, 1, 2);
 }
 
-/* Nothing follows before the handshake is answered. */
 NEW_DELIVERY_TEST(the_key_is_watched_before_it_is_read) {
   mute_from(owner, "WATCH " COMMITTED);
   delivery_owner_make(owner, 0);
-  await_probes(owner, 1);
+  await_checks(owner, 1);
   loop_settle(&owner->loop);
   const char *all = delivery_owner_commands(owner), *first = "CLIENT SETNAME sandbox:j:out\n";
   assert_int_equal(logged_count_in(all, "\n"), 1 + PREFLIGHT_COMMANDS);
@@ -121,7 +120,7 @@ NEW_DELIVERY_TEST(the_epoch_of_an_earlier_agent_is_raised) {
   assert_int_equal(owner->lost_data, 0);
 }
 
-NEW_DELIVERY_TEST(a_transaction_is_these_bytes) {
+NEW_DELIVERY_TEST(a_transaction_is_sent_as_these_bytes) {
   delivery_owner_make(owner, 60);
   loop_await(&owner->loop, &owner->owned, 1);
   delivery_owner_put(owner, "one");
@@ -138,13 +137,13 @@ NEW_DELIVERY_TEST(a_transaction_is_these_bytes) {
   assert_int_equal(owner->send_queue.bytes, 0);
 }
 
-DELIVERY_TEST(what_is_queued_meanwhile_leaves_with_the_next_batch) {
+DELIVERY_TEST(commands_that_are_queued_during_a_batch_leave_with_the_next_one) {
   mute_from(owner, "EXEC");
   static const char *const texts[] = {"one", "two", "three"};
   for (size_t i = 0; i < 3; i++) {
     delivery_owner_send(owner, texts[i]);
   }
-  /* The ownership transaction, and the first of them. */
+  /* The ownership transaction and the first batch. */
   LOOP_UNTIL(&owner->loop, delivery_owner_transactions(owner) >= 2);
   loop_settle(&owner->loop);
   assert_int_equal(delivery_owner_checks(owner), 3);
@@ -173,13 +172,13 @@ DELIVERY_TEST(a_batch_whose_reply_was_lost_is_not_sent_again) {
 }
 
 DELIVERY_TEST(a_lost_batch_is_sent_again_byte_for_byte) {
-  int probes = delivery_owner_checks(owner);
+  int checks = delivery_owner_checks(owner);
   delivery_owner_lose(owner, "one", false);
   char *first = strdup(delivery_owner_last_transaction(owner));
-  delivery_owner_put(owner, "two"); /* is no part of it */
+  delivery_owner_put(owner, "two"); /* not a part of the lost batch */
   delivery_owner_flush(owner);
   hold_from(owner, PUSH "one");
-  await_probes(owner, probes + 3); /* lost, probe, again */
+  await_checks(owner, checks + 3); /* the lost request, the handshake, the repetition */
   assert_string_equal(delivery_owner_last_transaction(owner), first);
   free(first);
   lose_connection(owner);
@@ -194,10 +193,10 @@ DELIVERY_TEST(a_lost_batch_is_sent_again_byte_for_byte) {
 NEW_DELIVERY_TEST(a_lost_ownership_transaction_is_repeated_or_found) {
   hold_from(owner, CLAIM);
   delivery_owner_make(owner, 0);
-  await_probes(owner, 2);
+  await_checks(owner, 2);
   mute_from(owner, CLAIM);
   lose_connection(owner);
-  await_probes(owner, 4);
+  await_checks(owner, 4);
   assert_int_equal(delivery_owner_transactions(owner), 1);
   assert_int_equal(owner->owned, 0);
   lose_connection(owner);
@@ -209,7 +208,7 @@ NEW_DELIVERY_TEST(a_lost_ownership_transaction_is_repeated_or_found) {
   delivery_owner_expect(owner, "owned delivered");
 }
 
-DELIVERY_TEST(what_redis_has_lost_was_not_delivered_and_is_reported_once) {
+DELIVERY_TEST(lost_data_is_reported_once) {
   char earlier[128];
   strcpy(earlier, committed_value(owner));
   delivery_owner_deliver(owner, "zero");
@@ -222,15 +221,15 @@ DELIVERY_TEST(what_redis_has_lost_was_not_delivered_and_is_reported_once) {
   loop_await(&owner->loop, &owner->delivered, 2);
   delivery_owner_expect(owner, "owned delivered lost_data delivered");
   assert_int_equal(delivery_owner_done(owner, "zero"), 1);
-  assert_int_equal(delivery_owner_done(owner, "one"), 2); /* once in each of the two */
+  assert_int_equal(delivery_owner_done(owner, "one"), 2); /* once before and once after the loss */
   is_committed(owner, 1, 3);
-  delivery_owner_lose(owner, "two", false); /* that is another time */
+  delivery_owner_lose(owner, "two", false); /* a second loss is reported again */
   write_committed(owner, NULL);
   loop_await(&owner->loop, &owner->delivered, 3);
   assert_int_equal(owner->lost_data, 2);
 }
 
-/* The key was touched, but it is still this agent's. */
+/* Another client has written the key, but this agent still owns the job. */
 DELIVERY_TEST(a_batch_that_was_not_executed_is_sent_again) {
   char *same = strdup(committed_value(owner));
   write_committed(owner, same);
@@ -238,13 +237,13 @@ DELIVERY_TEST(a_batch_that_was_not_executed_is_sent_again) {
   delivery_owner_deliver(owner, "one");
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   is_committed(owner, 1, 2);
-  /* Handshake, ownership, the nil, the repetition. */
+  /* The handshake, the ownership transaction, the aborted transaction, the repetition. */
   assert_int_equal(delivery_owner_checks(owner), 4);
   assert_int_equal(delivery_owner_connections(owner), 1);
   delivery_owner_expect(owner, "owned delivered");
 }
 
-/* Many times what a socket takes. */
+/* Much larger than the buffer of a socket. */
 static char *large_text(size_t length) {
   char *text = malloc(length + 1);
   assert_non_null(text);
@@ -256,13 +255,12 @@ static char *large_text(size_t length) {
 DELIVERY_TEST(a_reply_to_no_request_drops_the_connection) {
   loop_settle(&owner->loop);
   redis_store_send(owner->store, "out", "+OK\r\n");
-  await_probes(owner, 3);
+  await_checks(owner, 3);
   assert_int_equal(delivery_owner_connections(owner), 2);
   delivery_owner_deliver(owner, "one");
   is_committed(owner, 1, 2);
 }
 
-/* Nor are answers to what was not sent yet. */
 DELIVERY_TEST(a_reply_before_its_command_drops_the_connection) {
   char *text = large_text(3000000);
   redis_store_stop_reading(owner->store);
@@ -279,32 +277,32 @@ DELIVERY_TEST(a_reply_before_its_command_drops_the_connection) {
   free(text);
 }
 
-/* --- answers that do not come ----------------------------------------------------------------- */
+/* --- missing replies -------------------------------------------------------------------------- */
 
-/* Milliseconds; more than a timer may be late by. */
+/* How late a timer may seem to be, in milliseconds. */
 enum { LATE_MS = 50 };
 
 static int64_t since_ms(int64_t start_ms) {
   return virtual_time_ms - start_ms;
 }
 
-/* Half open: what is sent disappears, and nothing says so. */
+/* The connection is half open: sent bytes disappear without an error. */
 DELIVERY_TEST(a_batch_without_a_reply_is_a_lost_connection) {
   hold_from(owner, PUSH "one");
   int64_t start_ms = virtual_time_ms;
   delivery_owner_send(owner, "one");
   LOOP_UNTIL(&owner->loop, loop_logged(&owner->loop, "no answer in time") > 0);
-  assert_in_range(since_ms(start_ms), 10900, 10900 + LATE_MS); /* a frozen Redis has 10 s */
+  assert_in_range(since_ms(start_ms), 10900, 10900 + LATE_MS); /* Redis may be frozen for 10 s */
   loop_await(&owner->loop, &owner->delivered, 1);
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   assert_int_equal(delivery_owner_connections(owner), 2);
 }
 
-/* The time of an answer begins again with each request, and ends with its last answer. */
-DELIVERY_TEST(an_idle_connection_is_probed) {
-  int probes = delivery_owner_checks(owner);
+/* The limit for a reply begins with each request, and ends with its last reply. */
+DELIVERY_TEST(the_ownership_of_an_idle_connection_is_checked) {
+  int checks = delivery_owner_checks(owner);
   int64_t start_ms = virtual_time_ms;
-  await_probes(owner, probes + 5);
+  await_checks(owner, checks + 5);
   assert_in_range(since_ms(start_ms), 5 * 12000 - LATE_MS, 5 * (12000 + LATE_MS));
   loop_settle(&owner->loop);
   assert_string_equal(delivery_owner_last_commands(owner, 4), "DISCARD\n" PROBE "MULTI\n");
@@ -314,37 +312,37 @@ DELIVERY_TEST(an_idle_connection_is_probed) {
   assert_int_equal(delivery_owner_connections(owner), 1);
 }
 
-DELIVERY_TEST(a_probe_finds_the_connection_lost) {
+DELIVERY_TEST(an_ownership_check_detects_a_lost_connection) {
   hold_from(owner, "WATCH");
   LOOP_UNTIL(&owner->loop, loop_logged(&owner->loop, "no answer in time") > 0);
   delivery_owner_deliver(owner, "one");
   assert_int_equal(delivery_owner_connections(owner), 2);
 }
 
-DELIVERY_TEST(a_probe_finds_redis_emptied) {
+DELIVERY_TEST(an_ownership_check_detects_lost_data) {
   delivery_owner_deliver(owner, "one");
   write_committed(owner, NULL);
   loop_await(&owner->loop, &owner->lost_data, 1);
-  int probes = delivery_owner_checks(owner);
-  await_probes(owner, probes + 2);
-  assert_int_equal(owner->lost_data, 1); /* it is reported once */
+  int checks = delivery_owner_checks(owner);
+  await_checks(owner, checks + 2);
+  assert_int_equal(owner->lost_data, 1); /* reported once */
   delivery_owner_deliver(owner, "two");
   delivery_owner_expect(owner, "owned delivered lost_data delivered");
 }
 
-/* Nothing is left that could be refused: the end of the outage is logged. */
-DELIVERY_TEST(a_probe_ends_the_outage) {
+/* Redis has accepted every command that it could reject, so the end of the outage is logged. */
+DELIVERY_TEST(an_ownership_check_ends_the_outage) {
   loop_settle(&owner->loop);
-  int probes = delivery_owner_checks(owner);
+  int checks = delivery_owner_checks(owner);
   lose_connection(owner);
-  await_probes(owner, probes + 1);
+  await_checks(owner, checks + 1);
   loop_settle(&owner->loop);
   assert_int_equal(loop_logged(&owner->loop, "closed by the server"), 1);
   assert_int_equal(loop_logged(&owner->loop, "again after"), 1);
 }
 
-/* To send a batch may take longer than REPLY_MS where the bandwidth is small. */
-DELIVERY_TEST(a_batch_that_is_still_being_read_is_not_late) {
+/* Sending a batch may take longer than REPLY_MS if the bandwidth is low. */
+DELIVERY_TEST(a_batch_that_is_still_being_sent_does_not_time_out) {
   enum { LARGE = 8000000, PART = 400000 };
   char *text = large_text(LARGE);
   redis_store_stop_reading(owner->store);
@@ -366,7 +364,7 @@ DELIVERY_TEST(a_batch_that_is_still_being_read_is_not_late) {
   free(text);
 }
 
-/* --- refused and superseded ------------------------------------------------------------------- */
+/* --- error replies and takeovers -------------------------------------------------------------- */
 
 #define OTHERS "2:00000000000000ff:1"
 
@@ -379,12 +377,12 @@ static void fails(struct delivery_owner *owner, const char *error) {
   assert_int_equal(redis_store_connections(owner->store, "out"), 0);
   assert_true(delivery_is_unreachable(owner->delivery));
   size_t before = arrived(owner);
-  delivery_owner_flush(owner); /* and nothing more is sent */
+  delivery_owner_flush(owner); /* nothing more is sent */
   loop_settle(&owner->loop);
   assert_int_equal(arrived(owner), before);
 }
 
-DELIVERY_TEST(a_passing_refusal_is_sent_again_and_logged_once) {
+DELIVERY_TEST(after_a_transient_error_the_batch_is_sent_again_and_one_line_logged) {
   refuse_command(owner, PUSH "one", "OOM command not allowed when used memory > 'maxmemory'.", 0);
   delivery_owner_put(owner, "one");
   delivery_owner_send(owner, "two");
@@ -400,8 +398,8 @@ DELIVERY_TEST(a_passing_refusal_is_sent_again_and_logged_once) {
   assert_int_equal(loop_logged(&owner->loop, "again after"), 1);
 }
 
-/* Redis refuses EXEC itself when its state has changed since the commands were queued. */
-DELIVERY_TEST(so_is_a_refusal_of_the_last_command) {
+/* Redis rejects EXEC itself if its state has changed since the commands were queued. */
+DELIVERY_TEST(after_a_transient_error_of_exec_the_batch_is_sent_again) {
   static const char *const refusals[] = {
       "EXECABORT Transaction discarded because of: OOM command not allowed",
       "CLUSTERDOWN The cluster is down"};
@@ -416,13 +414,13 @@ DELIVERY_TEST(so_is_a_refusal_of_the_last_command) {
   fails(owner, "redis refuses EXEC: NOPERM no");
 }
 
-/* Of an error inside a transaction the other commands were executed: it can be tried neither again
-   nor not at all. Nothing was delivered. */
-TEST(a_final_refusal_names_command_and_key, delivery_owner_set_up, delivery_owner_tear_down) {
+/* After an error inside an executed transaction, the other commands have taken effect. It can be
+   neither repeated nor ignored. Nothing counts as delivered. */
+TEST(a_permanent_error_names_command_and_key, delivery_owner_set_up, delivery_owner_tear_down) {
   static const struct {
     const char *name;
     enum { NOT_OWNED, QUEUED, EXECUTED } when;
-    int done; /* how often the batch was executed */
+    int done; /* how many times the batch was executed */
     const char *refused, *refusal, *error;
   } rows[] = {
       {"one of a batch", QUEUED, 0, "LPUSH " KEY "results two", "NOPERM no permissions",
@@ -454,7 +452,7 @@ TEST(a_final_refusal_names_command_and_key, delivery_owner_set_up, delivery_owne
     if (!owns)
       delivery_owner_make(owner, 0);
     delivery_owner_put(owner, "one");
-    delivery_owner_put(owner, whole_chunk); /* so that the next is in another one */
+    delivery_owner_put(owner, whole_chunk); /* so that the next command is in another chunk */
     delivery_owner_send(owner, "two");
     fails(owner, rows[i].error);
     assert_int_equal(delivery_owner_transactions(owner), owns + rows[i].done);
@@ -468,13 +466,13 @@ TEST(a_final_refusal_names_command_and_key, delivery_owner_set_up, delivery_owne
   free(whole_chunk);
 }
 
-/* A transaction stays executed, whatever the replies after it are. */
-DELIVERY_TEST(a_refusal_after_a_transaction_may_pass) {
+/* An executed transaction counts, whatever the replies after it are. */
+DELIVERY_TEST(an_error_after_a_transaction_may_be_transient) {
   loop_settle(&owner->loop);
   refuse_command(owner, "WATCH " COMMITTED, "CLUSTERDOWN The cluster is down", 0);
-  int probes = delivery_owner_checks(owner);
+  int checks = delivery_owner_checks(owner);
   delivery_owner_send(owner, "one");
-  await_probes(owner, probes + 2);
+  await_checks(owner, checks + 2);
   assert_int_equal(owner->delivered, 0);
   redis_store_inject(owner->store, (struct redis_store_fault){0});
   loop_await(&owner->loop, &owner->delivered, 1);
@@ -500,11 +498,10 @@ DELIVERY_TEST(another_agent_takes_over_during_an_outage) {
   assert_string_equal(committed_value(owner), OTHERS);
 }
 
-/* --- MULTI is refused ------------------------------------------------------------------------- */
+/* --- Redis rejects MULTI ---------------------------------------------------------------------- */
 
-/* The batch before it is delivered, and its owner hears of that; of the next one nothing has
-   left. */
-DELIVERY_TEST(a_multi_refused_for_now_opens_another_connection) {
+/* The batch before it is delivered and reported. Nothing of the next one was sent. */
+DELIVERY_TEST(after_a_transient_error_of_multi_the_agent_reconnects) {
   loop_settle(&owner->loop);
   refuse_command(owner, "MULTI", "LOADING Redis is loading the dataset in memory", 1);
   delivery_owner_put(owner, "one");
@@ -519,7 +516,7 @@ DELIVERY_TEST(a_multi_refused_for_now_opens_another_connection) {
   assert_int_equal(delivery_owner_connections(owner), 2);
 }
 
-DELIVERY_TEST(a_multi_refused_for_good_ends_the_delivery) {
+DELIVERY_TEST(a_permanent_error_of_multi_ends_the_delivery) {
   loop_settle(&owner->loop);
   refuse_command(owner, "MULTI", "NOPERM no permissions", 1);
   delivery_owner_put(owner, "one");
@@ -529,15 +526,15 @@ DELIVERY_TEST(a_multi_refused_for_good_ends_the_delivery) {
   delivery_owner_has_done(owner, BATCH("") BATCH(PUSH "one\n"));
 }
 
-/* The probe would then be queued, and nothing of it says anything. */
-DELIVERY_TEST(so_does_a_refused_discard) {
+/* Redis would queue the ownership check, so that it has no result. */
+DELIVERY_TEST(a_permanent_error_of_discard_ends_the_delivery) {
   loop_settle(&owner->loop);
   refuse_command(owner, "DISCARD", "NOPERM no permissions", 1);
   fails(owner, "redis refuses DISCARD: NOPERM no permissions");
 }
 
-/* Between the end of a transaction and the watch of the next one: what would be sent now would be
-   executed, since the other agent wrote before the WATCH. */
+/* The other agent writes between the end of a transaction and the next WATCH. The next batch would
+   be executed, so it must not be sent. */
 DELIVERY_TEST(another_agent_takes_over_after_a_batch) {
   hold_from(owner, "WATCH");
   owner->put_when_delivered = "two";
@@ -547,22 +544,22 @@ DELIVERY_TEST(another_agent_takes_over_after_a_batch) {
   assert_int_equal(delivery_owner_done(owner, "one"), 1);
   assert_int_equal(delivery_owner_done(owner, "two"), 0);
   assert_string_equal(committed_value(owner), OTHERS);
-  delivery_owner_expect(owner, "owned failed"); /* nothing acts on the delivery */
+  delivery_owner_expect(owner, "owned failed"); /* the delivery is not reported */
   assert_int_equal(owner->send_queue.bytes, 0);
 }
 
-NEW_DELIVERY_TEST(the_second_of_two_that_take_over_loses) {
+NEW_DELIVERY_TEST(if_two_agents_take_over_the_second_one_loses) {
   hold_from(owner, CLAIM);
   delivery_owner_put(owner, "one");
   delivery_owner_make(owner, 0);
-  write_before_held(owner, "1:00000000000000ff:1"); /* it found nothing either */
+  write_before_held(owner, "1:00000000000000ff:1"); /* the other agent found no owner, either */
   fails(owner, "another agent has taken over");
   assert_int_equal(owner->owned, 0);
   assert_string_equal(committed_value(owner), "1:00000000000000ff:1");
   assert_string_equal(redis_store_executed(owner->store), "");
 }
 
-/* What was delivered is lost at once. */
+/* The data is lost right after its delivery. */
 static void deliver_and_lose(struct delivery_owner *owner) {
   int delivered = owner->delivered;
   hold_from(owner, "WATCH");
@@ -571,7 +568,6 @@ static void deliver_and_lose(struct delivery_owner *owner) {
   loop_await(&owner->loop, &owner->delivered, delivered + 1);
 }
 
-/* What depends on what arrived may depend on what was lost with it. */
 DELIVERY_TEST(lost_data_is_reported_before_the_delivery) {
   deliver_and_lose(owner);
   delivery_owner_expect(owner, "owned lost_data delivered");
@@ -579,14 +575,14 @@ DELIVERY_TEST(lost_data_is_reported_before_the_delivery) {
   delivery_owner_expect(owner, "owned lost_data delivered delivered");
 }
 
-/* --- questions between transactions ----------------------------------------------------------- */
+/* --- queries between transactions ------------------------------------------------------------- */
 
 struct asker {
   struct delivery_owner *owner;
   int answers;
   int cut;
-  int ask_again;   /* from inside the answer, so often */
-  const char *put; /* and this is put first, and goes */
+  int ask_again;   /* how many times the answer sends the query again */
+  const char *put; /* queued and flushed before that; NULL: nothing */
   char text[256];  /* the replies, a space after each */
 };
 
@@ -614,14 +610,14 @@ static void ask(struct asker *self) {
   delivery_owner_flush(self->owner);
 }
 
-/* What LINDEX inflight -1 finds. */
+/* Sets the value that LINDEX inflight -1 returns. */
 static void put_inflight(struct delivery_owner *owner, const char *text) {
   char command[64];
   snprintf(command, sizeof command, "LPUSH " KEY "inflight %s", text);
   redis_store_do(owner->store, 3, command);
 }
 
-/* Asserts that it was the command that arrived with `behind - 1` after it. */
+/* Asserts that this command arrived, followed by `behind - 1` other commands. */
 static void was_sent(struct delivery_owner *owner, size_t behind, const char *command) {
   const char *text = delivery_owner_last_commands(owner, behind);
   assert_int_equal(strcspn(text, "\n"), strlen(command));
@@ -640,7 +636,7 @@ DELIVERY_TEST(a_query_gets_one_reply) {
   struct asker asker = {.owner = owner};
   put_inflight(owner, "hello");
   ask(&asker);
-  assert_int_equal(asker.answers, 0); /* not from inside */
+  assert_int_equal(asker.answers, 0); /* not inside delivery_query */
   gets(&asker, "hello ");
   redis_store_do(owner->store, 2, "DEL " KEY "inflight");
   ask(&asker);
@@ -669,7 +665,7 @@ NEW_DELIVERY_TEST(without_ownership_a_query_gets_no_reply) {
   delivery_owner_make(owner, 0);
   ask(&asker);
   LOOP_UNTIL(&owner->loop, redis_store_injected(owner->store) > 0);
-  write_committed(owner, NULL); /* the transaction fails, and nobody else has the job */
+  write_committed(owner, NULL); /* the transaction is aborted, and no other agent owns the job */
   redis_store_inject(owner->store, (struct redis_store_fault){.command = "LINDEX",
                                                               .effect = REDIS_STORE_ANSWERS,
                                                               .text = "$5\r\nearly\r\n",
@@ -681,12 +677,12 @@ NEW_DELIVERY_TEST(without_ownership_a_query_gets_no_reply) {
   assert_int_equal(delivery_owner_connections(owner), 1);
 }
 
-NEW_DELIVERY_TEST(nor_when_the_ownership_transaction_is_lost) {
+NEW_DELIVERY_TEST(without_a_reply_to_the_ownership_transaction_a_query_gets_no_reply) {
   struct asker asker = {.owner = owner};
   delivery_owner_make(owner, 0);
   ask(&asker);
   hold_from(owner, "EXEC");
-  await_probes(owner, 2);
+  await_checks(owner, 2);
   loop_settle(&owner->loop);
   assert_int_equal(asker.answers, 0);
   lose_connection(owner);
@@ -708,8 +704,8 @@ DELIVERY_TEST(a_query_follows_the_batch_that_is_under_way) {
   assert_int_equal(delivery_owner_done(owner, "two\nout SET"), 1);
 }
 
-/* A question that was asked holds no longer when a batch is executed. */
-DELIVERY_TEST(no_batch_goes_before_what_is_asked_again) {
+/* A batch could change the answer to a query that was sent. */
+DELIVERY_TEST(a_query_that_is_sent_again_precedes_the_next_batch) {
   struct asker asker = {.owner = owner, .ask_again = 1};
   ask(&asker);
   hold_from(owner, "LINDEX");
@@ -723,7 +719,7 @@ DELIVERY_TEST(no_batch_goes_before_what_is_asked_again) {
   assert_true(strstr(all, "LINDEX " KEY "inflight -1") < strstr(all, "LPUSH"));
 }
 
-/* The same connection, another state of Redis. */
+/* The connection is the same, but Redis has another state. */
 DELIVERY_TEST(lost_data_is_reported_before_the_reply) {
   struct asker asker = {.owner = owner};
   loop_settle(&owner->loop);
@@ -774,7 +770,7 @@ DELIVERY_TEST(commands_without_a_reply_are_sent_again_after_a_loss) {
                       "DISCARD\n" PROBE "LINDEX " KEY "inflight -1\nMULTI\n");
 }
 
-DELIVERY_TEST(a_query_refused_for_now_is_sent_again) {
+DELIVERY_TEST(after_a_transient_error_a_query_is_sent_again) {
   struct asker asker = {.owner = owner};
   refuse_command(owner, "LINDEX", "LOADING Redis is loading", 1);
   ask(&asker);
@@ -782,7 +778,7 @@ DELIVERY_TEST(a_query_refused_for_now_is_sent_again) {
   assert_int_equal(delivery_owner_connections(owner), 2);
 }
 
-DELIVERY_TEST(a_final_refusal_is_reported) {
+DELIVERY_TEST(a_permanent_error_of_a_query_is_reported) {
   struct asker asker = {.owner = owner};
   refuse_command(owner, "LINDEX", "WRONGTYPE Operation", 1);
   ask(&asker);
@@ -791,8 +787,8 @@ DELIVERY_TEST(a_final_refusal_is_reported) {
   assert_int_equal(asker.answers, 0);
 }
 
-/* What follows a loss writes, and would be lost again. */
-DELIVERY_TEST(a_server_that_keeps_nothing_is_told_once) {
+/* The owner writes after a loss, which would be lost again. */
+DELIVERY_TEST(a_server_that_keeps_nothing_is_reported_once) {
   for (int i = 0; i < 3; i++)
     deliver_and_lose(owner);
   assert_int_equal(owner->lost_data, 1);
@@ -801,8 +797,8 @@ DELIVERY_TEST(a_server_that_keeps_nothing_is_told_once) {
   assert_int_equal(owner->lost_data, 2);
 }
 
-/* Each of these is an answer of Redis, to something else. */
-DELIVERY_TEST(a_reply_of_another_kind_is_none) {
+/* Redis gives each of these replies to other commands. */
+DELIVERY_TEST(a_reply_of_another_type_drops_the_connection) {
   static const char *const replies[] = {":1\r\n", "$2\r\nOK\r\n", "*0\r\n", "*-1\r\n"};
   for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
     int connections = delivery_owner_connections(owner), delivered = owner->delivered;
@@ -812,7 +808,7 @@ DELIVERY_TEST(a_reply_of_another_kind_is_none) {
     int64_t start_ms = virtual_time_ms;
     redis_store_send(owner->store, "out", replies[i]);
     loop_await(&owner->loop, &owner->delivered, delivered + 1);
-    assert_true(virtual_time_ms - start_ms < 2000); /* it is not waited for */
+    assert_true(virtual_time_ms - start_ms < 2000); /* the agent does not wait for a timeout */
     assert_int_equal(delivery_owner_connections(owner), connections + 1);
   }
   assert_int_equal(delivery_owner_done(owner, "LPUSH " KEY "results one"), 4);

@@ -7,7 +7,7 @@
 #include "tests/support/virtual_time.h"
 #include "tests/test.h"
 
-/* More than a timer may be late by: a test looks now and then only. */
+/* How late a timer may seem to be, because a test looks at the clock only now and then. */
 enum { LATE_MS = 20 };
 
 #define UNIX_OFFSET_MS INT64_C(1746439200000)
@@ -20,30 +20,30 @@ struct scene {
   struct control_messages control;
   struct heartbeat *heartbeat;
   struct event *turn;
-  const char *to_wait; /* the answer to BLMOVE; NULL: it waits as long as it says */
+  const char *to_wait; /* the reply to BLMOVE; NULL: it waits until its timeout */
   struct event *wait;
-  struct buffer waiting; /* commands behind it */
+  struct buffer waiting; /* the commands after BLMOVE */
   bool is_waiting;
-  const char *message; /* to the next LINDEX; NULL: there is none */
+  const char *message; /* the reply to the next LINDEX; NULL: no message */
   int waits;
-  const char *to_set; /* the answer to SET; NULL: none, nor to what follows */
+  const char *to_set; /* the reply to SET; NULL: no reply to this and the next commands */
   const char *to_expire;
-  const char *to_get; /* to GET committed */
+  const char *to_get; /* the reply to GET committed */
   bool deaf;
   bool is_ours;
   int sets;
   int expires;
-  int looked; /* committed() */
+  int checks; /* calls of committed() */
   char committed[64];
   int fallbacks;
   char fallback[128];
-  bool arrives; /* what the fallback writes */
+  bool arrives; /* the values that the fallback writes are delivered */
   int silent;
   int failed;
   char error[256];
 };
 
-/* What Redis replies to a command when it is executed; NULL: nothing. */
+/* Returns the reply to a command, or NULL if there is none. */
 static const char *execute(struct scene *scene, const char *command) {
   bool set = strncmp(command, "SET ", 4) == 0, expire = strncmp(command, "EXPIRE ", 7) == 0;
   scene->deaf |= set && scene->to_set == NULL;
@@ -60,7 +60,7 @@ static const char *execute(struct scene *scene, const char *command) {
   return message;
 }
 
-/* BLMOVE has waited: it and the commands behind it are answered. */
+/* BLMOVE times out: Redis replies to it and to the commands after it. */
 LOOP_CALLBACK(on_waited, struct scene *scene) {
   struct buffer out = {0};
   char *saved = NULL;
@@ -107,7 +107,7 @@ static const char *answer(void *owner, const char *command) {
 
 static bool on_committed(void *owner, const char *value, size_t length) {
   struct scene *scene = owner;
-  scene->looked++;
+  scene->checks++;
   snprintf(scene->committed, sizeof scene->committed, "%.*s", (int)length,
            value != NULL ? value : "none");
   if (value == NULL)
@@ -182,7 +182,7 @@ static int set_up(void **state) {
   return set_up_for(state, "j");
 }
 
-static int set_up_with_a_beat_for_a_job_id(void **state) {
+static int set_up_with_a_confusing_job_id(void **state) {
   return set_up_for(state, "j{\"Ts\":1746439200123,");
 }
 
@@ -211,13 +211,13 @@ static void start(struct scene *scene) {
   await(scene, &scene->sets, 1);
 }
 
-static int set_up_beating(void **state) {
+static int set_up_running(void **state) {
   set_up(state);
   start(*state);
   return 0;
 }
 
-#define BEATING_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up_beating, tear_down)
+#define RUNNING_TEST(NAME) TEST_WITH(struct scene *scene, NAME, set_up_running, tear_down)
 
 static void await_more_sets(struct scene *scene, int more) {
   loop_await(&scene->loop, &scene->sets, scene->sets + more);
@@ -227,8 +227,8 @@ static const char *command_from_end(const struct scene *scene, size_t back) {
   return fake_redis_command(scene->server, fake_redis_commands(scene->server) - 1 - back);
 }
 
-/* The beat with this number; returns what follows its time. */
-static const char *beat(struct scene *scene, int number, long long *ts) {
+/* Waits for the SET with this number. Returns the part of its value after the time. */
+static const char *await_value(struct scene *scene, int number, long long *ts) {
   static const char beginning[] = ":heartbeat {\"Ts\":";
   await(scene, &scene->sets, number);
   loop_settle(&scene->loop);
@@ -239,44 +239,46 @@ static const char *beat(struct scene *scene, int number, long long *ts) {
   return rest;
 }
 
-BEATING_TEST(each_beat_has_its_time_and_tells_of_the_step) {
+RUNNING_TEST(each_value_has_the_time_and_whether_a_step_runs) {
   long long before, after;
-  assert_non_null(strstr(beat(scene, 1, &before), "\"StepInFlight\":false,\"More\":1}"));
-  beat(scene, 2, &after);
+  assert_non_null(strstr(await_value(scene, 1, &before), "\"StepInFlight\":false,\"More\":1}"));
+  await_value(scene, 2, &after);
   assert_in_range(after - before, HEARTBEAT_MS - LATE_MS, HEARTBEAT_MS + LATE_MS);
   heartbeat_set_in_flight(scene->heartbeat, true);
-  assert_non_null(strstr(beat(scene, 3, &after), "\"StepInFlight\":true,\"More\":1} EX 10 XX"));
-  heartbeat_set_in_flight(scene->heartbeat, true); /* that is known */
+  assert_non_null(
+      strstr(await_value(scene, 3, &after), "\"StepInFlight\":true,\"More\":1} EX 10 XX"));
+  heartbeat_set_in_flight(scene->heartbeat, true); /* changes nothing */
   heartbeat_set_in_flight(scene->heartbeat, false);
-  assert_non_null(strstr(beat(scene, 4, &after), "\"StepInFlight\":false,\"More\":1} EX 10 XX"));
+  assert_non_null(
+      strstr(await_value(scene, 4, &after), "\"StepInFlight\":false,\"More\":1} EX 10 XX"));
 }
 
-TEST_WITH(struct scene *scene, the_job_id_may_look_like_a_beat, set_up_with_a_beat_for_a_job_id,
+TEST_WITH(struct scene *scene, the_job_id_may_look_like_a_value, set_up_with_a_confusing_job_id,
           tear_down) {
   static const char key[] = "SET sandbox:j{\"Ts\":1746439200123,:heartbeat ";
   start(scene);
   long long last = 0;
   for (int i = 1; i <= 3; i++) {
     long long ts;
-    beat(scene, i, &ts);
+    await_value(scene, i, &ts);
     assert_memory_equal(command_from_end(scene, 1), key, sizeof key - 1);
     assert_true(ts > last);
     last = ts;
   }
 }
 
-SCENE_TEST(a_time_may_become_longer) {
-  virtual_unix_offset_ms += INT64_C(1000) - clock_unix_ms(); /* not long after 1970 */
+SCENE_TEST(the_time_may_get_more_digits) {
+  virtual_unix_offset_ms += INT64_C(1000) - clock_unix_ms(); /* shortly after 1970 */
   start(scene);
   long long before, after;
-  beat(scene, 1, &before);
+  await_value(scene, 1, &before);
   assert_in_range(before, 1000, 9000);
   virtual_unix_offset_ms += 100000;
-  assert_memory_equal(beat(scene, 2, &after), ",\"Pid\":", 7);
+  assert_memory_equal(await_value(scene, 2, &after), ",\"Pid\":", 7);
   assert_in_range(after, 100000, 199999);
 }
 
-BEATING_TEST(what_changes_is_told) {
+RUNNING_TEST(each_value_of_committed_is_reported) {
   static const char *const values[] = {"1:2:4", "2:2:1", "1:2:33", "1:2:3", "1:2:3"};
   char text[32];
   for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
@@ -286,12 +288,12 @@ BEATING_TEST(what_changes_is_told) {
     assert_string_equal(scene->committed, values[i]);
   }
   scene->to_get = "$5\r\n1:2:3\r\n";
-  int looked = scene->looked;
+  int checks = scene->checks;
   await_more_sets(scene, 3);
-  assert_in_range(scene->looked, looked + 3, looked + 4);
+  assert_in_range(scene->checks, checks + 3, checks + 4);
 }
 
-SCENE_TEST(a_value_that_is_no_claim_is_told) {
+SCENE_TEST(a_value_that_is_not_a_token_is_reported) {
   char value[300] = "", text[400];
   memset(value, 'x', sizeof value - 1);
   snprintf(text, sizeof text, "$%zu\r\n%s\r\n", strlen(value), value);
@@ -303,7 +305,7 @@ SCENE_TEST(a_value_that_is_no_claim_is_told) {
   scene->to_get = "$0\r\n\r\n";
   await(scene, &scene->sets, 7);
   assert_string_equal(scene->committed, "");
-  scene->to_get = "$-1\r\n"; /* nor is none */
+  scene->to_get = "$-1\r\n"; /* the key does not exist */
   await(scene, &scene->sets, 10);
   assert_string_equal(scene->committed, "none");
 }
@@ -316,7 +318,7 @@ static void lose_connection(struct scene *scene) {
   fake_redis_close_connection(scene->server);
 }
 
-SCENE_TEST(without_a_connection_it_takes_the_fallback) {
+SCENE_TEST(without_a_connection_the_fallback_is_used) {
   scene->arrives = true;
   start(scene);
   await(scene, &scene->sets, 2);
@@ -340,7 +342,7 @@ SCENE_TEST(without_a_connection_it_takes_the_fallback) {
   assert_int_equal(scene->failed, 0);
 }
 
-SCENE_TEST(no_fallback_before_the_start_or_after_the_end) {
+SCENE_TEST(the_fallback_is_not_used_before_the_start_or_after_the_stop) {
   fake_redis_refuse(scene->server);
   virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->fallbacks, 0);
@@ -352,10 +354,10 @@ SCENE_TEST(no_fallback_before_the_start_or_after_the_end) {
   assert_int_equal(scene->fallbacks, fallbacks);
 }
 
-/* And how long it was not: from the last answer on, to a tenth of a second. */
-BEATING_TEST(who_is_not_visible_says_so_once) {
+/* The log also says how long the key was not visible. */
+RUNNING_TEST(a_key_that_is_not_visible_is_logged_once) {
   await(scene, &scene->sets, 2);
-  int64_t visible_ms = virtual_time_ms; /* the answer to the first SET was read with the second */
+  int64_t visible_ms = virtual_time_ms; /* the reply to the first SET was read */
   lose_connection(scene);
   await(scene, &scene->fallbacks, 4);
   assert_int_equal(loop_logged(&scene->loop, NOT_VISIBLE), 0);
@@ -377,7 +379,7 @@ BEATING_TEST(who_is_not_visible_says_so_once) {
   assert_int_equal(loop_logged(&scene->loop, NOT_VISIBLE), 1);
 }
 
-BEATING_TEST(a_fallback_makes_it_visible_again) {
+RUNNING_TEST(a_delivered_fallback_makes_the_key_visible_again) {
   lose_connection(scene);
   await(scene, &scene->fallbacks, 9);
   assert_int_equal(loop_logged(&scene->loop, NOT_VISIBLE), 1);
@@ -387,14 +389,14 @@ BEATING_TEST(a_fallback_makes_it_visible_again) {
   assert_int_equal(loop_logged(&scene->loop, NOT_VISIBLE), 1);
 }
 
-BEATING_TEST(silence_is_told_and_ends_the_connection) {
+RUNNING_TEST(a_missing_reply_is_reported_and_ends_the_connection) {
   await(scene, &scene->sets, 2);
   scene->to_set = NULL;
   int64_t start_ms = virtual_time_ms;
   await(scene, &scene->silent, 1);
   assert_true(virtual_time_ms - start_ms <= 2 * HEARTBEAT_MS + 1000);
   assert_int_equal(fake_redis_connections(scene->server), 1);
-  loop_settle(&scene->loop); /* what was sent before has arrived */
+  loop_settle(&scene->loop); /* everything that was sent has arrived */
   scene->to_set = "+OK\r\n";
   await_more_sets(scene, 2);
   assert_int_equal(fake_redis_connections(scene->server), 2);
@@ -402,29 +404,28 @@ BEATING_TEST(silence_is_told_and_ends_the_connection) {
   assert_int_equal(scene->silent, 1);
 }
 
-BEATING_TEST(it_stops_when_the_job_is_another_s) {
+RUNNING_TEST(the_heartbeat_stops_if_another_agent_owns_the_job) {
   await(scene, &scene->sets, 2);
   scene->is_ours = false;
-  int looked = scene->looked;
-  await(scene, &scene->looked, looked + 1);
+  int checks = scene->checks;
+  await(scene, &scene->checks, checks + 1);
   int sets = scene->sets;
   virtual_time_pass(&scene->loop, 5 * HEARTBEAT_MS);
   assert_int_equal(scene->sets, sets);
   assert_int_equal(scene->failed, 0);
 }
 
-/* An agent that was away asks first. */
-BEATING_TEST(after_an_outage_it_does_not_beat_for_another) {
+RUNNING_TEST(after_an_outage_the_owner_is_checked_before_the_key_is_set) {
   scene->is_ours = false;
-  int looked = scene->looked;
+  int checks = scene->checks;
   fake_redis_close_connection(scene->server);
-  await(scene, &scene->looked, looked + 1);
+  await(scene, &scene->checks, checks + 1);
   virtual_time_pass(&scene->loop, 3 * HEARTBEAT_MS);
   assert_int_equal(scene->sets, 1);
 }
 
-/* What is there needs no room. */
-BEATING_TEST(a_full_redis_lets_it_live_on) {
+/* EXPIRE needs no memory. */
+RUNNING_TEST(a_redis_without_memory_keeps_the_key) {
   scene->to_set = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
   await(scene, &scene->expires, 3);
   assert_string_equal(command_from_end(scene, command_from_end(scene, 0)[0] == 'E' ? 0 : 1),
@@ -438,20 +439,20 @@ BEATING_TEST(a_full_redis_lets_it_live_on) {
   assert_int_equal(scene->failed, 0);
 }
 
-BEATING_TEST(a_full_redis_without_the_key_is_told) {
+RUNNING_TEST(a_redis_without_memory_and_without_the_key_is_logged) {
   scene->to_set = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
   await(scene, &scene->expires, 5);
   assert_int_equal(loop_logged(&scene->loop, NOT_VISIBLE), 0);
   scene->to_expire = ":0\r\n";
   await(scene, &scene->expires, 12);
-  assert_int_equal(loop_logged(&scene->loop, NOT_VISIBLE ": redis has no room for the key\n"), 1);
+  assert_int_equal(loop_logged(&scene->loop, NOT_VISIBLE ": redis is out of memory\n"), 1);
   assert_int_equal(loop_logged(&scene->loop, NOT_VISIBLE), 1);
   scene->to_set = "+OK\r\n";
   await_more_sets(scene, 3);
   assert_int_equal(loop_logged(&scene->loop, VISIBLE_AGAIN), 1);
 }
 
-BEATING_TEST(an_error_that_passes_is_waited_out) {
+RUNNING_TEST(after_a_transient_error_the_heartbeat_continues) {
   scene->to_set = "-READONLY You can't write against a read only replica.\r\n";
   await(scene, &scene->sets, 4);
   assert_true(fake_redis_connections(scene->server) > 1);
@@ -460,7 +461,7 @@ BEATING_TEST(an_error_that_passes_is_waited_out) {
   assert_int_equal(scene->failed, 0);
 }
 
-BEATING_TEST(an_error_that_does_not_pass_is_told) {
+RUNNING_TEST(a_permanent_error_is_reported_and_stops_the_heartbeat) {
   scene->to_set = "-NOPERM this user has no permissions\r\n";
   await(scene, &scene->failed, 1);
   assert_non_null(strstr(scene->error, "sandbox:j:heartbeat: NOPERM"));
@@ -474,8 +475,8 @@ BEATING_TEST(an_error_that_does_not_pass_is_told) {
 
 #define NO_MESSAGE "*-1\r\n"
 
-/* One write, and one wake-up: the replies come when BLMOVE has waited. */
-BEATING_TEST(the_next_beat_waits_behind_the_question_for_messages) {
+/* So the agent wakes up once per round: all replies arrive when BLMOVE times out. */
+RUNNING_TEST(the_next_set_is_sent_together_with_blmove) {
   await_more_sets(scene, 2);
   loop_settle(&scene->loop);
   assert_string_equal(command_from_end(scene, 3),
@@ -483,20 +484,20 @@ BEATING_TEST(the_next_beat_waits_behind_the_question_for_messages) {
   assert_string_equal(command_from_end(scene, 2), "LINDEX sandbox:j:control -1");
 }
 
-BEATING_TEST(a_message_is_read_and_then_nothing_waits) {
+RUNNING_TEST(blmove_is_not_sent_while_a_known_message_is_in_the_list) {
   scene->message = "$7\r\nmessage\r\n";
   LOOP_UNTIL(&scene->loop, scene->control.count == 1);
   int waits = scene->waits;
   await_more_sets(scene, 3);
   assert_int_equal(scene->waits, waits);
   assert_string_equal(command_from_end(scene, 2), "LINDEX sandbox:j:control -2");
-  control_messages_remove(&scene->control, scene->control.oldest, 1);
-  control_messages_delivered(&scene->control, 1);
+  control_messages_begin_removal(&scene->control, scene->control.oldest, 1);
+  control_messages_free_removed(&scene->control, 1);
   await_more_sets(scene, 2);
   assert_true(scene->waits > waits);
 }
 
-BEATING_TEST(a_beat_never_waits_for_the_rights_of_the_control_list) {
+RUNNING_TEST(without_permission_for_blmove_the_heartbeat_continues) {
   scene->to_wait = "-NOPERM this user has no permissions to run the 'blmove' command\r\n";
   await_more_sets(scene, 5);
   assert_int_equal(loop_logged(&scene->loop, "sandbox:j:control: NOPERM"), 1);
@@ -504,8 +505,8 @@ BEATING_TEST(a_beat_never_waits_for_the_rights_of_the_control_list) {
   assert_int_equal(fake_redis_connections(scene->server), 1);
 }
 
-/* The agent has deleted it, or Redis has lost it: a batch writes it. */
-BEATING_TEST(a_key_that_is_gone_is_not_created_here) {
+/* The agent has deleted the key, or Redis has lost it. */
+RUNNING_TEST(only_the_fallback_creates_a_missing_key) {
   scene->to_set = "$-1\r\n";
   await_more_sets(scene, 3);
   assert_true(scene->fallbacks > 0);

@@ -4,7 +4,7 @@
 
 #define KEY "sandbox:j:"
 #define BATCH(COMMANDS) "MULTI\n" COMMANDS "SET " KEY "committed 1:\nEXEC\n"
-/* What the beginning of an agent without a time for keys does. */
+/* The commands at startup if keys do not expire. */
 #define PERSISTS                                                                                   \
   "PERSIST " KEY "in\nPERSIST " KEY "events\nPERSIST " KEY "results\nPERSIST " KEY                 \
   "inflight\nPERSIST " KEY "started\nPERSIST " KEY "control\n"
@@ -13,7 +13,7 @@
   "EXPIRE " KEY "in 1\nEXPIRE " KEY "events 1\nEXPIRE " KEY "results 1\nEXPIRE " KEY               \
   "inflight 1\nEXPIRE " KEY "started 1\nEXPIRE " KEY "control 1\n"
 
-NEW_DELIVERY_TEST(what_was_added_before_the_connection_is_sent_after_it) {
+NEW_DELIVERY_TEST(writes_before_the_takeover_are_sent_after_it) {
   delivery_owner_make_outbox(owner, 0, 1000000);
   delivery_owner_put_event(owner, 1, 0);
   outbox_flush(owner->outbox);
@@ -34,11 +34,11 @@ NEW_DELIVERY_TEST(refreshes_do_not_pile_up_during_an_outage) {
   delivery_owner_start_outbox(owner, 1, 1000000);
   delivery_owner_drain(owner);
   redis_store_go_away(owner->store);
-  LOOP_UNTIL(&owner->loop, owner->unreachable >= 5); /* much later than a refresh */
+  LOOP_UNTIL(&owner->loop, owner->unreachable >= 5); /* takes much longer than a refresh interval */
   assert_true(outbox_is_empty(owner->outbox));
 }
 
-NEW_DELIVERY_TEST(it_says_when_there_is_capacity_again) {
+NEW_DELIVERY_TEST(delivered_batches_give_capacity_again) {
   delivery_owner_start_outbox(owner, 0, 800000);
   int events = 0;
   while (outbox_capacity(owner->outbox) > 0)
@@ -51,7 +51,7 @@ NEW_DELIVERY_TEST(it_says_when_there_is_capacity_again) {
     event_base_loop(owner->loop.base, EVLOOP_ONCE);
   }
   assert_in_range(outbox_capacity(owner->outbox), 1, 799000); /* something is queued */
-  /* Ownership, one batch, perhaps the next. */
+  /* The ownership transaction, one batch, and perhaps the next one. */
   assert_in_range(delivery_owner_transactions(owner), 1 + 1, 1 + 2);
   delivery_owner_drain(owner);
   assert_int_equal(owner->capacity, 2); /* with each batch */
@@ -75,11 +75,12 @@ NEW_DELIVERY_TEST(one_record_may_be_larger_than_the_queue) {
   assert_int_equal(owner->capacity, 2);
 }
 
-NEW_DELIVERY_TEST(it_is_unreachable_when_a_reconnect_failed) {
+NEW_DELIVERY_TEST(redis_is_unreachable_after_a_failed_reconnect) {
   delivery_owner_start_outbox(owner, 0, 1000000);
   redis_store_go_away(owner->store);
   loop_settle(&owner->loop);
-  assert_false(delivery_is_unreachable(owner->outbox->delivery)); /* that is still to be seen */
+  assert_false(
+      delivery_is_unreachable(owner->outbox->delivery)); /* the reconnect has not failed yet */
   loop_await(&owner->loop, &owner->unreachable, 1);
   assert_true(delivery_is_unreachable(owner->outbox->delivery));
   redis_store_come_back(owner->store);
@@ -88,30 +89,30 @@ NEW_DELIVERY_TEST(it_is_unreachable_when_a_reconnect_failed) {
   assert_false(delivery_is_unreachable(owner->outbox->delivery));
 }
 
-NEW_DELIVERY_TEST(at_most_one_beat_is_queued) {
+NEW_DELIVERY_TEST(at_most_one_heartbeat_is_queued) {
   delivery_owner_start_outbox(owner, 0, 1000000);
   delivery_owner_drain(owner);
   delivery_owner_has_done(owner, BATCH("") BATCH(PERSISTS));
-  assert_true(outbox_beat(owner->outbox, "{1}", "10"));
-  assert_false(outbox_beat(owner->outbox, "{2}", "10"));
+  assert_true(outbox_set_heartbeat(owner->outbox, "{1}", "10"));
+  assert_false(outbox_set_heartbeat(owner->outbox, "{2}", "10"));
   delivery_owner_put_event(owner, 1, 0);
-  assert_false(outbox_beat(owner->outbox, "{3}", "10"));
+  assert_false(outbox_set_heartbeat(owner->outbox, "{3}", "10"));
   delivery_owner_drain(owner);
   delivery_owner_has_done(owner, BATCH("SET " KEY "heartbeat {1} EX 10\n"
                                        "XADD " KEY "events MAXLEN ~ 10000 * data {\n"));
   delivery_owner_put_event(owner, 2, 0);
-  assert_true(outbox_beat(owner->outbox, "{4}", "10"));
+  assert_true(outbox_set_heartbeat(owner->outbox, "{4}", "10"));
   delivery_owner_drain(owner);
   delivery_owner_has_done(owner, BATCH("XADD " KEY "events MAXLEN ~ 10000 * data {\n"
                                        "SET " KEY "heartbeat {4} EX 10\n"));
-  assert_true(outbox_beat(owner->outbox, "{5}", "10"));
+  assert_true(outbox_set_heartbeat(owner->outbox, "{5}", "10"));
 }
 
-/* Nobody has to wait for it, nor is it missed. */
-NEW_DELIVERY_TEST(a_beat_alone_counts_as_empty) {
+/* Nobody waits for a heartbeat. */
+NEW_DELIVERY_TEST(an_outbox_with_only_a_heartbeat_is_empty) {
   delivery_owner_start_outbox(owner, 0, 1000000);
   delivery_owner_drain(owner);
-  assert_true(outbox_beat(owner->outbox, "{1}", "10"));
+  assert_true(outbox_set_heartbeat(owner->outbox, "{1}", "10"));
   assert_true(outbox_is_empty(owner->outbox));
   delivery_owner_put_event(owner, 1, 0);
   assert_false(outbox_is_empty(owner->outbox));
@@ -121,7 +122,7 @@ NEW_DELIVERY_TEST(a_beat_alone_counts_as_empty) {
   assert_false(outbox_is_empty(owner->outbox));
 }
 
-/* --- what it adds, as commands: it is not started --------------------------------------------- */
+/* --- the encoded commands, without a connection ----------------------------------------------- */
 
 static void make(struct delivery_owner *owner, unsigned long long maxlen, unsigned long long keep,
                  unsigned long long ttl) {
@@ -135,7 +136,7 @@ static void make(struct delivery_owner *owner, unsigned long long maxlen, unsign
       outbox_new(owner->loop.base, &owner->loop.log, &options, &owner->keys, NULL, NULL);
 }
 
-/* Keys expire, or they do not; the stream is not trimmed. */
+/* Keys expire, or they do not. The stream is not trimmed. */
 static int set_up(void **state) {
   delivery_owner_set_up(state);
   make(*state, 0, 0, 60);
@@ -153,7 +154,7 @@ static int set_up_forever(void **state) {
 #define STAYING_TEST(NAME)                                                                         \
   TEST_WITH(struct delivery_owner *owner, NAME, set_up_forever, delivery_owner_tear_down)
 
-/* An answer: the step leaves `inflight`; NULL: it is not there. */
+/* Answers a step and removes it from `inflight`, unless the payload is NULL. */
 static void put_result(struct delivery_owner *owner, const struct step_event *completed,
                        const struct step_result *result, const struct payload *step,
                        bool ends_started) {
@@ -177,8 +178,8 @@ static void put_change(struct delivery_owner *owner, enum outbox_change_kind kin
                                        .change_count = 1});
 }
 
-/* Queued are exactly these commands, their words joined by one space, one line each; and it is one
-   batch. Delivers it. */
+/* Asserts that exactly these commands are queued, in one batch, and delivers them. Each line has
+   the words of one command, separated by spaces. */
 static void holds(struct outbox *self, const char *expected) {
   static char text[8192];
   size_t commands = 0;
@@ -196,7 +197,7 @@ static void holds(struct outbox *self, const char *expected) {
   }
   assert_string_equal(text, expected);
   assert_int_equal(batch->commands, commands);
-  send_queue_delivered(&self->send_queue);
+  send_queue_remove_batch(&self->send_queue);
 }
 
 static const struct step_event event = {.schema_version = 1,
@@ -232,7 +233,7 @@ EXPIRING_TEST(an_event_is_one_entry_of_the_stream) {
       "*8\r\n$4\r\nXADD\r\n$16\r\nsandbox:j:events\r\n$6\r\nMAXLEN\r\n$1\r\n~\r\n$5\r\n10000\r\n"
       "$1\r\n*\r\n$4\r\ndata\r\n$115\r\n" EVENT "\r\n";
   make(owner, 10000, 0, 60);
-  outbox_event(owner->outbox, &event);
+  outbox_add_event(owner->outbox, &event);
   const struct batch *batch = send_queue_batch(&owner->outbox->send_queue);
   assert_non_null(batch);
   assert_int_equal(batch->length, sizeof expected - 1);
@@ -240,11 +241,11 @@ EXPIRING_TEST(an_event_is_one_entry_of_the_stream) {
   assert_int_equal(batch->commands, 1);
 }
 
-/* What keeps young events counts them: not when they are deferred, but when they are queued. */
-EXPIRING_TEST(queued_events_are_counted) {
+/* Deferred events are counted when they are queued. */
+EXPIRING_TEST(retention_counts_queued_events) {
   make(owner, 1000, 1000000, 60);
   const struct retention *retention = &owner->outbox->retention;
-  outbox_event(owner->outbox, &event);
+  outbox_add_event(owner->outbox, &event);
   assert_int_equal(retention->events, 1);
   assert_int_equal(retention->bytes, strlen(EVENT));
   (void)outbox_defer_event(owner->outbox, &event);
@@ -257,11 +258,11 @@ EXPIRING_TEST(queued_events_are_counted) {
 EXPIRING_TEST(the_stream_of_an_earlier_agent_is_trimmed) {
   make(owner, 1000, 1, 60);
   retention_resume(&owner->outbox->retention);
-  outbox_event(owner->outbox, &event);
+  outbox_add_event(owner->outbox, &event);
   holds(owner->outbox, ADDED "XTRIM " KEY "events MAXLEN 1000\n");
 }
 
-EXPIRING_TEST(a_step_is_started_until_it_is_not) {
+EXPIRING_TEST(the_key_started_is_set_and_deleted) {
   put_started(owner, "an id");
   holds(owner->outbox, "SET " KEY "started an id EX 60\n"
                        "EXPIRE " KEY "in 60\n"
@@ -270,7 +271,7 @@ EXPIRING_TEST(a_step_is_started_until_it_is_not) {
   holds(owner->outbox, ENDED);
 }
 
-EXPIRING_TEST(a_result_and_what_goes_with_it_are_one_piece) {
+EXPIRING_TEST(a_result_and_its_changes_are_one_group) {
   put_result(owner, NULL, &result, &the_step, true);
   holds(owner->outbox, PUSHED REMOVED ENDED ANSWERS_EXPIRE);
   put_result(owner, NULL, &result, &the_step, false);
@@ -281,8 +282,8 @@ EXPIRING_TEST(a_result_and_what_goes_with_it_are_one_piece) {
   holds(owner->outbox, ADDED PUSHED REMOVED ENDED ANSWERS_EXPIRE);
 }
 
-/* Also where it does not fit into what is left of a chunk. */
-STAYING_TEST(a_result_is_never_cut) {
+/* The result does not fit into the rest of a chunk. */
+STAYING_TEST(a_result_is_never_split) {
   /* A batch with space left for the event alone. */
   size_t most = (BATCH_PIECES - 1) * SEND_QUEUE_CHUNK_SIZE;
   memset(send_queue_reserve(&owner->outbox->send_queue, most), 'x', most);
@@ -294,7 +295,7 @@ STAYING_TEST(a_result_is_never_cut) {
   const struct batch *batch = send_queue_batch(&owner->outbox->send_queue);
   assert_non_null(batch);
   assert_int_equal(batch->length, most + SEND_QUEUE_CHUNK_SIZE - 250);
-  send_queue_delivered(&owner->outbox->send_queue);
+  send_queue_remove_batch(&owner->outbox->send_queue);
   holds(owner->outbox, ADDED PUSHED REMOVED ENDED);
 }
 
@@ -306,7 +307,7 @@ STAYING_TEST(a_truncated_step_is_removed_as_the_oldest) {
                               "LTRIM " KEY "inflight 0 -2\n");
 }
 
-EXPIRING_TEST(a_value_is_removed_from_a_list_or_put_into_it) {
+EXPIRING_TEST(a_value_is_removed_from_a_list_or_pushed_to_it) {
   put_change(owner, OUTBOX_REMOVE_OLDEST, OUTBOX_INFLIGHT, &the_step);
   holds(owner->outbox, REMOVED);
   put_change(owner, OUTBOX_REMOVE_NEWEST, OUTBOX_IN, &the_step);
@@ -317,7 +318,7 @@ EXPIRING_TEST(a_value_is_removed_from_a_list_or_put_into_it) {
   holds(owner->outbox, "LPUSH " KEY "control {the step}\nEXPIRE " KEY "control 60\n");
 }
 
-/* One piece: a reader sees all of a step or nothing. */
+/* They are one transaction, so a reader sees all events of the step or none. */
 EXPIRING_TEST(deferred_events_leave_with_the_result) {
   size_t one = outbox_defer_event(owner->outbox, &event);
   assert_in_range(one, sizeof EVENT, sizeof EVENT + 100);
@@ -325,12 +326,12 @@ EXPIRING_TEST(deferred_events_leave_with_the_result) {
   assert_int_equal(owner->outbox->send_queue.bytes, 0);
   put_result(owner, &event, &result, &the_step, false);
   holds(owner->outbox, ADDED ADDED ADDED PUSHED REMOVED ANSWERS_EXPIRE);
-  put_result(owner, &event, &result, &the_step, false); /* they have left */
+  put_result(owner, &event, &result, &the_step, false); /* no event is deferred anymore */
   holds(owner->outbox, ADDED PUSHED REMOVED ANSWERS_EXPIRE);
 }
 
-/* They belong to the step that runs: another's answer leaves without them. */
-STAYING_TEST(a_result_without_events_leaves_others_deferred) {
+/* Deferred events belong to the running step, and not to this result. */
+STAYING_TEST(a_result_without_events_does_not_send_deferred_events) {
   struct payload other = {.bytes = "{cancelled}", .length = 11};
   outbox_defer_event(owner->outbox, &event);
   put_result(owner, NULL, &result, &other, false);
@@ -340,12 +341,12 @@ STAYING_TEST(a_result_without_events_leaves_others_deferred) {
 }
 
 STAYING_TEST(deferred_events_can_leave_before_the_result) {
-  outbox_put_deferred(owner->outbox); /* there are none */
+  outbox_add_deferred(owner->outbox); /* there are none */
   assert_int_equal(owner->outbox->send_queue.bytes, 0);
   size_t one = outbox_defer_event(owner->outbox, &event);
   outbox_defer_event(owner->outbox, &event);
-  outbox_put_deferred(owner->outbox);
-  outbox_put_deferred(owner->outbox);
+  outbox_add_deferred(owner->outbox);
+  outbox_add_deferred(owner->outbox);
   holds(owner->outbox, ADDED ADDED);
   assert_int_equal(outbox_defer_event(owner->outbox, &event), one);
   put_result(owner, &event, &result, &the_step, true);
@@ -366,18 +367,18 @@ static void count_result(void *context, const char *json, size_t length) {
   ++*(int *)context;
 }
 
-/* Also where they fill several chunks, with other commands between them. */
-STAYING_TEST(results_that_are_not_delivered_are_found_again) {
+/* They fill several chunks, with other commands between them. */
+STAYING_TEST(results_that_are_not_delivered_are_listed) {
   enum { RESULTS = 3000 };
   int count = 0;
   for (int i = 0; i < RESULTS; i++) {
     put_result(owner, &event, &result, &the_step, true);
     put_started(owner, "id");
   }
-  outbox_each_result(owner->outbox, count_result, &count);
+  outbox_for_each_result(owner->outbox, count_result, &count);
   assert_int_equal(count, RESULTS);
   while (send_queue_batch(&owner->outbox->send_queue) != NULL)
-    send_queue_delivered(&owner->outbox->send_queue);
-  outbox_each_result(owner->outbox, count_result, &count);
+    send_queue_remove_batch(&owner->outbox->send_queue);
+  outbox_for_each_result(owner->outbox, count_result, &count);
   assert_int_equal(count, RESULTS);
 }

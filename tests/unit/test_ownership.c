@@ -4,7 +4,7 @@
 #define INSTANCE 0xabcdef0123456789U
 #define OURS "0000000000000007"
 
-/* Takes the job over from the owner that left this value. */
+/* Returns an agent that takes the job over from the owner with this value. */
 static struct ownership successor_of(const char *value, size_t length, uint64_t instance) {
   struct ownership ownership = {.instance = instance};
   assert_int_equal(ownership_update(&ownership, false, value, length), OWNERSHIP_PENDING);
@@ -38,7 +38,7 @@ TEST(each_agent_raises_the_epoch) {
   }
 }
 
-TEST(the_text_has_all_three_numbers) {
+TEST(the_token_has_three_numbers) {
   struct ownership ownership = owner_at(4);
   char text[OWNERSHIP_TEXT_SIZE];
   assert_int_equal(ownership_text(&ownership, 5, text), 20);
@@ -55,31 +55,35 @@ TEST(a_value_is_compared_with_what_was_delivered) {
     const char *value;
     enum ownership_state state;
   } rows[] = {
-      {"its own sequence shows what arrived", 4, "3:" OURS ":5", OWNERSHIP_DELIVERED},
-      {"of the first one, too", 0, "3:" OURS ":1", OWNERSHIP_DELIVERED},
+      {"the next sequence means delivered", 4, "3:" OURS ":5", OWNERSHIP_DELIVERED},
+      {"also for the first transaction", 0, "3:" OURS ":1", OWNERSHIP_DELIVERED},
       {"numbers are compared, not texts", 9, "3:" OURS ":10", OWNERSHIP_DELIVERED},
-      {"and what is pending", 4, "3:" OURS ":4", OWNERSHIP_PENDING},
-      {"and what was lost", 4, "3:" OURS ":3", OWNERSHIP_LOST_DATA},
-      {"nobody wrote that", 4, "3:" OURS ":6", OWNERSHIP_LOST_DATA},
-      {"at first there is none", 0, NULL, OWNERSHIP_PENDING},
-      {"or an earlier owner", 0, "2:0000000000000001:9", OWNERSHIP_PENDING},
-      {"or an earlier one of this instance", 0, "1:" OURS ":1", OWNERSHIP_PENDING},
-      {"none later means lost data", 1, NULL, OWNERSHIP_LOST_DATA},
-      {"an earlier owner later as well", 1, "2:0000000000000001:9", OWNERSHIP_LOST_DATA},
-      {"of this instance as well", 1, "2:" OURS ":2", OWNERSHIP_LOST_DATA},
-      {"a later owner at first", 0, "4:0000000000000001:1", OWNERSHIP_TAKEN},
-      {"a later owner has taken over", 1, "4:0000000000000001:1", OWNERSHIP_TAKEN},
-      {"epochs are numbers at first", 0, "10:" OURS ":1", OWNERSHIP_TAKEN},
-      {"epochs are numbers", 1, "10:" OURS ":1", OWNERSHIP_TAKEN},
-      {"of two that took over from the same one", 0, "3:0000000000000001:1", OWNERSHIP_TAKEN},
-      {"who writes second has lost", 1, "3:0000000000000001:1", OWNERSHIP_TAKEN},
+      {"the same sequence means pending", 4, "3:" OURS ":4", OWNERSHIP_PENDING},
+      {"an earlier sequence means lost data", 4, "3:" OURS ":3", OWNERSHIP_LOST_DATA},
+      {"a sequence that was never sent means lost data", 4, "3:" OURS ":6", OWNERSHIP_LOST_DATA},
+      {"before the first transaction there may be no owner", 0, NULL, OWNERSHIP_PENDING},
+      {"before the first transaction there may be an earlier owner", 0, "2:0000000000000001:9",
+       OWNERSHIP_PENDING},
+      {"before the first transaction the instance may be the same", 0, "1:" OURS ":1",
+       OWNERSHIP_PENDING},
+      {"later, no owner means lost data", 1, NULL, OWNERSHIP_LOST_DATA},
+      {"later, an earlier owner means lost data", 1, "2:0000000000000001:9", OWNERSHIP_LOST_DATA},
+      {"later, an earlier owner of this instance means lost data", 1, "2:" OURS ":2",
+       OWNERSHIP_LOST_DATA},
+      {"another agent was faster", 0, "4:0000000000000001:1", OWNERSHIP_TAKEN},
+      {"another agent has taken over", 1, "4:0000000000000001:1", OWNERSHIP_TAKEN},
+      {"epochs are compared as numbers before the first transaction", 0, "10:" OURS ":1",
+       OWNERSHIP_TAKEN},
+      {"epochs are compared as numbers", 1, "10:" OURS ":1", OWNERSHIP_TAKEN},
+      {"another agent of the same epoch was faster", 0, "3:0000000000000001:1", OWNERSHIP_TAKEN},
+      {"another agent of the same epoch has written", 1, "3:0000000000000001:1", OWNERSHIP_TAKEN},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (judge(rows[i].delivered, rows[i].value) != rows[i].state)
       fail_msg("%s", rows[i].name);
 }
 
-TEST(a_value_of_another_form_names_no_owner) {
+TEST(a_value_of_another_form_is_no_owner) {
   static const char *const values[] = {
       "",
       "9",
@@ -102,7 +106,7 @@ TEST(a_value_of_another_form_names_no_owner) {
       "9:0x00000000000001:1",
       "9:000000000000000A:1",
       "9:00000000000000001:1",
-      "9223372036854775807:0000000000000001:1", /* from where one could not be raised for ever */
+      "9223372036854775807:0000000000000001:1", /* epochs after this one could overflow */
       "18446744073709551615:0000000000000001:1",
       "18446744073709551625:0000000000000001:1",
       "9:0000000000000001:18446744073709551616",
@@ -125,22 +129,22 @@ static void expect_seen(struct ownership *ownership, bool executed, const char *
   assert_int_equal(ownership->delivered, delivered);
 }
 
-TEST(an_update_counts_what_arrived) {
+TEST(an_update_counts_delivered_transactions) {
   struct ownership ownership = owner_at(0);
   expect_seen(&ownership, false, "2:0000000000000001:9", OWNERSHIP_PENDING, 0);
   expect_seen(&ownership, true, "3:" OURS ":1", OWNERSHIP_PENDING, 1);
   expect_seen(&ownership, false, "3:" OURS ":1", OWNERSHIP_PENDING, 1);
-  /* Though its answer was lost. */
+  /* The reply was lost. */
   expect_seen(&ownership, false, "3:" OURS ":2", OWNERSHIP_DELIVERED, 2);
 }
 
-TEST(an_executed_transaction_arrived_whatever_came_since) {
+TEST(an_executed_transaction_counts_whatever_the_value_is) {
   struct ownership ownership = owner_at(4);
   expect_seen(&ownership, true, NULL, OWNERSHIP_LOST_DATA, 5);
   expect_seen(&ownership, true, "4:0000000000000001:1", OWNERSHIP_TAKEN, 6);
 }
 
-TEST(without_execution_data_may_be_lost_or_the_job_taken) {
+TEST(without_an_executed_transaction_the_value_decides) {
   struct ownership ownership = owner_at(4);
   expect_seen(&ownership, false, "3:" OURS ":3", OWNERSHIP_LOST_DATA, 4);
   expect_seen(&ownership, false, "4:0000000000000001:1", OWNERSHIP_TAKEN, 4);

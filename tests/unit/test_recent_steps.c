@@ -1,57 +1,61 @@
 #include "agent/frontends/redis/intake/recent_steps.h"
 #include "tests/test.h"
 
-/* One event of a story; or false, when the step of this id is judged otherwise. */
-static bool happens(struct recent_steps *recent_steps, const char *what, const char *id) {
-  static const char *const verdicts[] = {[RECENT_STEPS_NEW] = "new",
-                                         [RECENT_STEPS_HELD] = "held",
-                                         [RECENT_STEPS_ANSWERED] = "answered"};
+/* Applies an event. Returns false if the step with this id belongs to another class. */
+static bool apply(struct recent_steps *recent_steps, const char *what, const char *id) {
+  static const char *const classes[] = {[RECENT_STEPS_NEW] = "new",
+                                        [RECENT_STEPS_DUPLICATE] = "duplicate",
+                                        [RECENT_STEPS_RESULT_LOST] = "lost"};
   if (strcmp(what, "add") == 0)
     recent_steps_add(recent_steps, id);
-  else if (strcmp(what, "hold") == 0)
-    recent_steps_hold(recent_steps, id, false);
-  else if (strcmp(what, "hold_started") == 0)
-    recent_steps_hold(recent_steps, id, true);
+  else if (strcmp(what, "pending") == 0)
+    recent_steps_mark_pending(recent_steps, id, false);
+  else if (strcmp(what, "pending_started") == 0)
+    recent_steps_mark_pending(recent_steps, id, true);
   else if (strcmp(what, "rollback") == 0)
     recent_steps_roll_back(recent_steps);
-  else if (strcmp(what, "settle") == 0)
-    recent_steps_settle(recent_steps);
+  else if (strcmp(what, "end") == 0)
+    recent_steps_end_redelivery(recent_steps);
   else
-    return strcmp(what, verdicts[recent_steps_judge(recent_steps, id)]) == 0;
+    return strcmp(what, classes[recent_steps_classify(recent_steps, id)]) == 0;
   return true;
 }
 
-TEST(each_story_comes_true) {
+TEST(redelivered_steps_are_recognized) {
   static const struct {
     const char *name, *events;
   } rows[] = {
-      {"before a rollback everything is new, also an id that is pushed again on purpose",
+      {"before a rollback every step is new, also one with a repeated id",
        "new a, add a, new a, add a, new a"},
-      {"what was started before a rollback is answered once",
-       "add a, add b, rollback, answered b, answered a, held a, held b, held a, new c"},
-      {"each start counts", "add a, add a, rollback, answered a, answered a, held a, held a"},
-      {"what starts after a rollback is new",
-       "add old, rollback, add young, new young, answered old"},
-      {"what waits is known, though it was never started", "rollback, hold a, held a, held a"},
-      {"what waits and starts is known", "rollback, hold a, held a, add a, held a"},
-      {"what runs while Redis goes back is not taken for answered: its answer comes",
-       "add a, rollback, hold_started a, held a, held a"},
-      {"what runs in two rollbacks without having been handed out is answered",
-       "add a, rollback, hold_started a, rollback, answered a, held a"},
-      {"a second rollback forgets what waited and keeps what was answered",
-       "add ended, rollback, hold waits, rollback, new waits, answered ended"},
-      {"a second rollback asks anew for what was judged",
-       "add a, rollback, answered a, rollback, hold_started a, held a, rollback, answered a"},
-      {"what was started stays known in a second rollback",
-       "add ended, add runs, add last, rollback, hold_started runs, answered ended, held runs,"
-       "settle, rollback, answered ended, answered runs, answered last"},
-      {"of an id that was used twice the newest start is held, and the first one answered",
-       "add a, add a, rollback, hold_started a, answered a, held a, held a"},
-      {"of an id that waits to be used again the first start is answered, and the other one held",
-       "add a, rollback, hold a, answered a, held a, held a"},
-      {"once Redis has handed out all that it had, an id that comes is new",
-       "add ended, rollback, hold_started ended, hold a, add young, settle, new ended, new a,"
-       "rollback, answered young, answered ended"},
+      {"the lost result of a step that was started is reported once",
+       "add a, add b, rollback, lost b, lost a, duplicate a, duplicate b, duplicate a, new c"},
+      {"the lost result of each start is reported",
+       "add a, add a, rollback, lost a, lost a, duplicate a, duplicate a"},
+      {"a step that is started after a rollback is new",
+       "add old, rollback, add young, new young, lost old"},
+      {"a waiting step is recognized, although it was never started",
+       "rollback, pending a, duplicate a, duplicate a"},
+      {"a waiting step is recognized after its start",
+       "rollback, pending a, duplicate a, add a, duplicate a"},
+      {"the result of a step that runs during a rollback is not lost",
+       "add a, rollback, pending_started a, duplicate a, duplicate a"},
+      {"a step that ran during a rollback is lost after a second one",
+       "add a, rollback, pending_started a, rollback, lost a, duplicate a"},
+      {"a second rollback forgets waiting steps and remembers started ones",
+       "add ended, rollback, pending waits, rollback, new waits, lost ended"},
+      {"a second rollback makes a reported result lost again",
+       "add a, rollback, lost a, rollback, pending_started a, duplicate a, rollback, lost a"},
+      {"started steps are remembered over a second rollback",
+       "add ended, add runs, add last, rollback, pending_started runs, lost ended, duplicate runs,"
+       "end, rollback, lost ended, lost runs, lost last"},
+      {"if an id was used twice, the newest start is pending and the first one is lost",
+       "add a, add a, rollback, pending_started a, lost a, duplicate a, duplicate a"},
+      {"if a step with a repeated id waits, the first start is lost and the waiting one a "
+       "duplicate",
+       "add a, rollback, pending a, lost a, duplicate a, duplicate a"},
+      {"after the end of redelivery every step is new",
+       "add ended, rollback, pending_started ended, pending a, add young, end, new ended, new a,"
+       "rollback, lost young, lost ended"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     struct recent_steps recent_steps = {0};
@@ -59,13 +63,13 @@ TEST(each_story_comes_true) {
     for (const char *event; (event = strsep(&rest, ",")) != NULL;) {
       char what[24] = "", id[16] = "";
       assert_true(sscanf(event, "%23s %15s", what, id) > 0);
-      if (!happens(&recent_steps, what, id))
+      if (!apply(&recent_steps, what, id))
         fail_msg("%s: not%s%s", rows[i].name, event[0] == ' ' ? "" : " ", event);
     }
   }
 }
 
-TEST(the_newest_are_kept) {
+TEST(only_the_newest_starts_are_remembered) {
   struct recent_steps recent_steps = {0};
   char id[24];
   for (int i = 0; i < RECENT_STEPS_MAX + 1; i++) {
@@ -75,17 +79,17 @@ TEST(the_newest_are_kept) {
   recent_steps_roll_back(&recent_steps);
   for (int i = 0; i < RECENT_STEPS_MAX + 1; i++) {
     snprintf(id, sizeof id, "step-%d", i);
-    assert_int_equal(recent_steps_judge(&recent_steps, id),
-                     i == 0 ? RECENT_STEPS_NEW : RECENT_STEPS_ANSWERED);
+    assert_int_equal(recent_steps_classify(&recent_steps, id),
+                     i == 0 ? RECENT_STEPS_NEW : RECENT_STEPS_RESULT_LOST);
   }
 }
 
-TEST(starts_are_counted) {
+TEST(the_starts_of_an_id_are_counted) {
   struct recent_steps recent_steps = {0};
-  assert_int_equal(recent_steps_times(&recent_steps, "a"), 0);
+  assert_int_equal(recent_steps_count_starts(&recent_steps, "a"), 0);
   recent_steps_add(&recent_steps, "a");
   recent_steps_add(&recent_steps, "b");
   recent_steps_add(&recent_steps, "a");
-  assert_int_equal(recent_steps_times(&recent_steps, "a"), 2);
-  assert_int_equal(recent_steps_times(&recent_steps, "b"), 1);
+  assert_int_equal(recent_steps_count_starts(&recent_steps, "a"), 2);
+  assert_int_equal(recent_steps_count_starts(&recent_steps, "b"), 1);
 }

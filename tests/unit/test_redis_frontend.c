@@ -1,5 +1,5 @@
-/* The Redis frontend with an engine and a Redis in the test's loop, in real time: whatever runs a
-   command. Limits are in test_redis_frontend_time.c. */
+/* The Redis frontend with an engine and a Redis in the test's loop. These tests run commands in
+   real time; test_redis_frontend_time.c tests time limits. */
 #include "agent/frontends/redis/frontend.h"
 
 #include <signal.h>
@@ -18,8 +18,8 @@ static void told(struct redis_frontend_owner *owner, const char *expected) {
   redis_store_forget_executed(owner->store);
 }
 
-/* At no time a job has an owner and no heartbeat, and no step is claimed by one who is not it. */
-NEW_FRONTEND_TEST(the_job_is_taken_over_before_a_step_is_claimed) {
+/* A job with an owner always has a heartbeat, and only the owner takes steps. */
+NEW_FRONTEND_TEST(the_job_is_taken_over_before_a_step_is_taken) {
   frontend_owner_push_script(owner, "s-1", "true");
   frontend_owner_make(owner);
   frontend_owner_await_results(owner, 1);
@@ -36,7 +36,7 @@ NEW_FRONTEND_TEST(the_job_is_taken_over_before_a_step_is_claimed) {
   frontend_owner_logged_once(owner, "started: pid ");
 }
 
-FRONTEND_TEST(a_step_is_claimed_begun_and_answered_in_order) {
+FRONTEND_TEST(a_step_is_taken_started_and_answered_in_order) {
   frontend_owner_push_script(owner, "s-1", "true");
   frontend_owner_await_results(owner, 1);
   assert_int_equal(strncmp(redis_store_executed(owner->store), "in BLMOVE {", 11), 0);
@@ -46,8 +46,8 @@ FRONTEND_TEST(a_step_is_claimed_begun_and_answered_in_order) {
   frontend_owner_lacks(owner, "started");
 }
 
-/* The command exists meanwhile, and waits. */
-FRONTEND_TEST(a_command_executes_when_its_start_is_acknowledged) {
+/* The process exists before that, and waits. */
+FRONTEND_TEST(a_command_executes_after_its_start_is_acknowledged) {
   redis_store_hold(owner->store, "out");
   frontend_owner_push_script(owner, "s-1", "touch $D/ran");
   frontend_owner_await(owner, "inflight", "s-1");
@@ -61,7 +61,7 @@ FRONTEND_TEST(a_command_executes_when_its_start_is_acknowledged) {
   assert_true(directory_has(&owner->loop.directory, "ran"));
 }
 
-FRONTEND_TEST(an_answer_leaves_with_the_next_start) {
+FRONTEND_TEST(an_answer_and_the_next_start_are_one_transaction) {
   redis_store_hold(owner->store, "in");
   frontend_owner_push_script(owner, "s-1", GATE("$D/go"));
   frontend_owner_push_script(owner, "s-2", "true");
@@ -74,7 +74,7 @@ FRONTEND_TEST(an_answer_leaves_with_the_next_start) {
   told(owner, BEGUN " ( completed result -inflight -started +started started ) " ANSWERED);
 }
 
-/* Enough to search for much longer than a reading step is kept to itself. */
+/* Enough files that the search takes much longer than REDIS_FRONTEND_READ_MS. */
 static void make_much_to_search(const struct redis_frontend_owner *owner) {
   char path[128], link_path[128];
   snprintf(path, sizeof path, "%s/0", owner->loop.directory.path);
@@ -89,7 +89,7 @@ static void make_much_to_search(const struct redis_frontend_owner *owner) {
   }
 }
 
-NEW_FRONTEND_TEST(a_reading_step_that_takes_longer_is_made_known) {
+NEW_FRONTEND_TEST(the_start_of_a_slow_read_only_step_is_announced) {
   char step[512];
   make_much_to_search(owner);
   frontend_owner_begin(owner);
@@ -108,7 +108,7 @@ NEW_FRONTEND_TEST(a_reading_step_that_takes_longer_is_made_known) {
   frontend_owner_lacks(owner, "inflight");
 }
 
-NEW_FRONTEND_TEST(a_shutdown_waits_for_a_redis_that_is_away) {
+NEW_FRONTEND_TEST(a_shutdown_waits_for_an_unreachable_redis) {
   frontend_owner_leave_without_redis(owner);
   loop_settle(&owner->loop);
   assert_int_equal(loop_logged(&owner->loop, "undelivered"), 0);
@@ -122,8 +122,8 @@ NEW_FRONTEND_TEST(a_shutdown_waits_for_a_redis_that_is_away) {
 
 #define RUN_ONCE "[ ! -e $D/ran ] || touch $D/ran-again; touch $D/ran"
 
-/* Of two steps the first is over in the end, and Redis has a snapshot in which it is not. The
-   second one runs until "go" is there. */
+/* Runs two steps. The first one has ended, but not in the snapshot that is taken. The second one
+   runs until the file "go" exists. */
 static struct redis_store_snapshot *begin_second_of_two(struct redis_frontend_owner *owner) {
   frontend_owner_push_script(owner, "s-1", GATE("$D/first") RUN_ONCE);
   frontend_owner_push_script(owner, "s-2", GATE("$D/go"));
@@ -137,14 +137,14 @@ static struct redis_store_snapshot *begin_second_of_two(struct redis_frontend_ow
   return snapshot;
 }
 
-/* Redis goes back to it, and the consumer's connection is not there yet. */
+/* Restores the snapshot while the consumer's connection is lost. */
 static void go_back(struct redis_frontend_owner *owner, struct redis_store_snapshot *snapshot) {
   redis_store_hold(owner->store, "in");
   redis_store_restore(owner->store, snapshot);
   redis_store_snapshot_free(snapshot);
 }
 
-/* It is left to no agent after this one, which would run it again. */
+/* Asserts that `inflight` and `in` have no step that a later agent would run again. */
 static void expect_first_answered(const struct redis_frontend_owner *owner) {
   assert_int_equal(frontend_owner_count(owner, "inflight", "\"s-1\""), 0);
   frontend_owner_has_once(owner, "results", "\"stepId\":\"s-1\"");
@@ -155,7 +155,7 @@ static void expect_first_answered(const struct redis_frontend_owner *owner) {
 
 #define WAITING "{'schemaVersion':1,'stepId':'s-3','kind':'run','command':'false'}"
 
-FRONTEND_TEST(a_shutdown_answers_what_redis_has_forgotten) {
+FRONTEND_TEST(a_shutdown_answers_steps_whose_result_was_lost) {
   struct redis_store_snapshot *snapshot = begin_second_of_two(owner);
   frontend_owner_push(owner, "{'schemaVersion':1,'stepId':'end','kind':'shutdown'}");
   frontend_owner_await(owner, "inflight", "end");
@@ -169,8 +169,8 @@ FRONTEND_TEST(a_shutdown_answers_what_redis_has_forgotten) {
   frontend_owner_lacks(owner, "heartbeat");
 }
 
-/* And leaves alone what waits. */
-FRONTEND_TEST(a_signal_answers_what_redis_has_forgotten) {
+/* Waiting steps stay in `in`. */
+FRONTEND_TEST(a_signal_answers_steps_whose_result_was_lost) {
   struct redis_store_snapshot *snapshot = begin_second_of_two(owner);
   frontend_owner_push(owner, WAITING);
   frontend_owner_await(owner, "inflight", "s-3");
@@ -184,8 +184,8 @@ FRONTEND_TEST(a_signal_answers_what_redis_has_forgotten) {
   frontend_owner_has_once(owner, "inflight", "s-3");
 }
 
-/* It has been waited for, and comes back older. */
-FRONTEND_TEST(a_close_answers_what_redis_has_forgotten) {
+/* Redis comes back with older data while the agent waits for it. */
+FRONTEND_TEST(a_close_answers_steps_whose_result_was_lost) {
   struct redis_store_snapshot *snapshot = begin_second_of_two(owner);
   redis_store_go_away(owner->store);
   loop_open_gate(&owner->loop, "go");
@@ -198,7 +198,7 @@ FRONTEND_TEST(a_close_answers_what_redis_has_forgotten) {
   frontend_owner_lacks(owner, "inflight");
 }
 
-FRONTEND_TEST(an_error_that_does_not_pass_ends_the_agent) {
+FRONTEND_TEST(a_permanent_error_ends_the_agent) {
   redis_store_inject(owner->store,
                      (struct redis_store_fault){.command = "LPUSH sandbox:j:results",
                                                 .effect = REDIS_STORE_REFUSES,
@@ -208,6 +208,6 @@ FRONTEND_TEST(an_error_that_does_not_pass_ends_the_agent) {
   frontend_owner_logged_once(owner, "LPUSH sandbox:j:results: WRONGTYPE");
   frontend_owner_logged_once(owner, "undelivered result: {");
   frontend_owner_logged_once(owner, "\"exitCode\":6");
-  /* Nobody knows whose the job is now: its heartbeat is left alone. */
+  /* It is unknown which agent owns the job, so the heartbeat is not removed. */
   assert_string_not_equal(redis_store_value(owner->store, "sandbox:j:heartbeat"), "");
 }

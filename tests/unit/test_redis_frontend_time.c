@@ -1,4 +1,4 @@
-/* The Redis frontend's limits, in virtual time. */
+/* The time limits of the Redis frontend, in virtual time. */
 #include "agent/exit_code.h"
 #include "agent/frontends/redis/frontend.h"
 #include "agent/frontends/redis/heartbeat/heartbeat.h"
@@ -12,7 +12,7 @@
 #define LIMIT_MS 3000
 #define RUNS "runs:alive"
 
-/* More than a timer may be late by: a test looks now and then only. */
+/* How late a timer may seem to be, because a test looks at the clock only now and then. */
 enum { LATE_MS = 200 };
 
 static int set_up(void **state) {
@@ -45,7 +45,7 @@ static void expect_exit_after(struct redis_frontend_owner *owner, int64_t begin_
   assert_in_range(virtual_time_ms - begin_ms, milliseconds, milliseconds + LATE_MS);
 }
 
-/* --- steps that change nothing: a hundred milliseconds must be enough for a process ----------- */
+/* --- read-only steps: 100 ms of virtual time must be enough for a process --------------------- */
 
 static void push_read(struct redis_frontend_owner *owner, const char *id) {
   char step[512];
@@ -64,9 +64,9 @@ static void write_file(const struct redis_frontend_owner *owner, const char *tex
   fclose(file);
 }
 
-/* Its first event used the pace up, which has grown since, unseen: what the step waits for is there
-   already, and no acknowledgement will tell of it. */
-LIMITED_TEST(a_reading_step_is_told_of_a_pace_that_has_grown) {
+/* The first event has used the rate limit up. Since then the limit allows more, but no
+   acknowledgement will wake the step. */
+LIMITED_TEST(a_read_only_step_is_woken_when_the_rate_limit_allows_more) {
   owner->options.delivery.events_maxlen = 1;
   owner->options.events_pace = 1000;
   write_file(owner, "content");
@@ -107,19 +107,19 @@ LIMITED_TEST(a_reading_step_does_not_wait_for_redis) {
 
 /* --- the idle limit --------------------------------------------------------------------------- */
 
-GUARDED_TEST(a_run_that_is_alive_is_asked_for_again) {
+GUARDED_TEST(while_the_run_is_alive_the_query_is_repeated) {
   int64_t begin_ms = virtual_time_ms;
   redis_store_do(owner->store, 3, "LPUSH " RUNS " run-7");
   frontend_owner_begin(owner);
   virtual_time_pass(&owner->loop, 2 * LIMIT_MS + LIMIT_MS / 2);
-  assert_int_equal(loop_logged(&owner->loop, "run run-7 is alive: waiting on"), 2);
+  assert_int_equal(loop_logged(&owner->loop, "run run-7 is alive: continuing to wait"), 2);
   assert_null(engine_leaving(owner->frontend));
   redis_store_do(owner->store, 2, "DEL " RUNS);
   expect_exit_after(owner, begin_ms, 3 * LIMIT_MS, AGENT_EXIT_IDLE);
 }
 
-/* It is no "no": the agent waits for another cycle, and asks again. */
-GUARDED_TEST(an_answer_that_cannot_be_had_is_asked_for_again) {
+/* An unknown answer is not "no": the agent waits for another cycle, and asks again. */
+GUARDED_TEST(after_an_unknown_answer_the_query_is_repeated) {
   int64_t begin_ms = virtual_time_ms;
   owner->options.idle_cycle_ms = CYCLE_MS;
   redis_store_inject(owner->store, (struct redis_store_fault){.command = "SISMEMBER",
@@ -128,14 +128,14 @@ GUARDED_TEST(an_answer_that_cannot_be_had_is_asked_for_again) {
   frontend_owner_begin(owner);
   virtual_time_pass(&owner->loop, LIMIT_MS + 2 * CYCLE_MS + CYCLE_MS / 2);
   assert_int_equal(
-      loop_logged(&owner->loop, "whether run run-7 is in " RUNS " is not known: ERR no"), 3);
+      loop_logged(&owner->loop, "cannot find out whether run run-7 is in " RUNS ": ERR no"), 3);
   assert_null(engine_leaving(owner->frontend));
   redis_store_inject(owner->store, (struct redis_store_fault){0});
   expect_exit_after(owner, begin_ms, LIMIT_MS + 3 * CYCLE_MS, AGENT_EXIT_IDLE);
 }
 
-/* Whatever the id is like that nobody would want to read. */
-GUARDED_TEST(the_log_says_it_in_a_line) {
+/* The id is too long and has a line break. */
+GUARDED_TEST(the_answer_is_one_line_in_the_log) {
   char execution[4000] = "", shown[256];
   memset(execution, 'r', sizeof execution - 1);
   owner->options.run_id = execution;
@@ -146,7 +146,7 @@ GUARDED_TEST(the_log_says_it_in_a_line) {
   frontend_owner_logged_once(owner, shown);
 }
 
-GUARDED_TEST(a_step_wins_over_an_open_question) {
+GUARDED_TEST(a_step_cancels_the_query) {
   frontend_owner_begin(owner);
   redis_store_hold(owner->store, "guard");
   while (redis_store_connections(owner->store, "guard") == 0)
@@ -160,8 +160,8 @@ GUARDED_TEST(a_step_wins_over_an_open_question) {
   frontend_owner_await_results(owner, 1);
 }
 
-/* Nobody is asked: there is nobody. */
-GUARDED_TEST(a_redis_that_never_comes_is_waited_for_until_the_idle_limit) {
+/* Without Redis there is no query. */
+GUARDED_TEST(the_agent_waits_for_redis_until_the_idle_limit) {
   int64_t begin_ms = virtual_time_ms;
   redis_store_go_away(owner->store);
   frontend_owner_make(owner);
@@ -170,7 +170,7 @@ GUARDED_TEST(a_redis_that_never_comes_is_waited_for_until_the_idle_limit) {
   redis_store_come_back(owner->store);
 }
 
-LIMITED_TEST(the_connect_timeout_ends_with_the_boot) {
+LIMITED_TEST(the_connect_timeout_ends_with_the_takeover) {
   owner->idle_limit_ms = 0;
   owner->options.connect_timeout_ms = LIMIT_MS;
   frontend_owner_begin(owner);
@@ -180,27 +180,27 @@ LIMITED_TEST(the_connect_timeout_ends_with_the_boot) {
   redis_store_come_back(owner->store);
 }
 
-/* Nobody is asked: that the run is alive does not bring back Redis. */
-GUARDED_TEST(a_redis_that_takes_nothing_is_an_error) {
+/* There is no query, because its answer would not bring Redis back. */
+GUARDED_TEST(undelivered_output_at_the_idle_limit_is_an_error) {
   frontend_owner_begin(owner);
   redis_store_hold(owner->store, "out");
   frontend_owner_push_script(owner, "s-1", "touch $D/ran");
   frontend_owner_await(owner, "inflight", "s-1");
   assert_int_equal(frontend_owner_exit_code(owner), AGENT_EXIT_ERROR);
   assert_int_equal(loop_logged(&owner->loop, "is alive"), 0);
-  assert_int_equal(loop_logged(&owner->loop, "is not known"), 0);
+  assert_int_equal(loop_logged(&owner->loop, "cannot find out"), 0);
   assert_false(directory_has(&owner->loop.directory, "ran"));
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-LIMITED_TEST(the_heartbeats_removal_is_not_waited_for_long) {
+LIMITED_TEST(the_agent_does_not_wait_long_for_the_removal_of_the_heartbeat) {
   frontend_owner_begin(owner);
   virtual_time_pass(&owner->loop, HEARTBEAT_MS);
   redis_store_hold(owner->store, "out");
   int64_t begin_ms = virtual_time_ms;
   engine_leave(owner->frontend, AGENT_EXIT_SHUTDOWN, "a test");
-  assert_int_equal(frontend_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN); /* it expires */
+  assert_int_equal(frontend_owner_exit_code(owner), AGENT_EXIT_SHUTDOWN); /* the key expires */
   assert_in_range(virtual_time_ms - begin_ms, 1000, 3000);
 }
 
@@ -212,7 +212,7 @@ LIMITED_TEST(a_graceful_close_ends_at_the_idle_limit) {
   frontend_owner_logged_once(owner, "\"exitCode\":5");
 }
 
-/* Redis lost data, and `inflight` is not compared: Redis does not answer. */
+/* Redis has lost data and does not reply, so `inflight` cannot be compared. */
 static void lose_data(struct redis_frontend_owner *owner) {
   frontend_owner_begin(owner);
   redis_store_hold(owner->store, "in");
@@ -222,7 +222,7 @@ static void lose_data(struct redis_frontend_owner *owner) {
   loop_settle(&owner->loop);
 }
 
-LIMITED_TEST(what_redis_has_forgotten_is_waited_for_until_the_idle_limit) {
+LIMITED_TEST(after_lost_data_a_shutdown_waits_until_the_idle_limit) {
   lose_data(owner);
   redis_store_go_away(owner->store);
   int64_t begin_ms = virtual_time_ms;
@@ -231,16 +231,16 @@ LIMITED_TEST(what_redis_has_forgotten_is_waited_for_until_the_idle_limit) {
   redis_store_come_back(owner->store);
 }
 
-LIMITED_TEST(or_as_long_as_a_signal_allows) {
+LIMITED_TEST(after_lost_data_a_signal_waits_for_its_time) {
   owner->idle_limit_ms = 0;
   lose_data(owner);
-  redis_store_hold(owner->store, "out"); /* connected, and silent */
+  redis_store_hold(owner->store, "out"); /* connected, without replies */
   int64_t begin_ms = virtual_time_ms;
   engine_signal(owner->engine, 15);
   expect_exit_after(owner, begin_ms, ENGINE_DEADLINE_MS - 10, AGENT_EXIT_SIGNAL + 15);
 }
 
-LIMITED_TEST(and_a_signal_does_not_wait_for_a_redis_that_is_away) {
+LIMITED_TEST(a_signal_does_not_wait_for_an_unreachable_redis) {
   lose_data(owner);
   redis_store_go_away(owner->store);
   int64_t begin_ms = virtual_time_ms;
@@ -249,8 +249,8 @@ LIMITED_TEST(and_a_signal_does_not_wait_for_a_redis_that_is_away) {
   redis_store_come_back(owner->store);
 }
 
-/* What is put back is lost at once, and put back in pauses. */
-LIMITED_TEST(a_redis_that_keeps_no_step_is_told_once) {
+/* Restored steps are lost at once, and are restored again after pauses. */
+LIMITED_TEST(a_redis_that_keeps_no_step_is_logged_once) {
   owner->idle_limit_ms = 0;
   frontend_owner_begin(owner);
   frontend_owner_push_script(owner, "1", GATE("$D/go") "exit 5");
@@ -263,7 +263,7 @@ LIMITED_TEST(a_redis_that_keeps_no_step_is_told_once) {
   virtual_time_pass(&owner->loop, 30000);
   assert_in_range(
       logged_count_in(redis_store_executed(owner->store), "out RPUSH sandbox:j:inflight"), 2, 31);
-  frontend_owner_logged_once(owner, "redis has lost that steps were taken");
+  frontend_owner_logged_once(owner, "redis has lost steps that were taken");
   redis_store_inject(owner->store, (struct redis_store_fault){0});
   loop_open_gate(&owner->loop, "go");
   frontend_owner_await_results(owner, 1);

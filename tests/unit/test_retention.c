@@ -3,129 +3,130 @@
 
 enum { MAXLEN = 1000, KEEP = 100000, BYTES = 10 };
 
-/* A stream of entries of ten bytes each, as Redis would have it. */
-struct scene {
+/* A stream with entries of ten bytes each, as Redis would have it. */
+struct stream {
   struct retention retention;
   uint64_t queued;
   uint64_t length;
   int64_t now_ms;
 };
 
-static struct scene scene_of(uint64_t maxlen, uint64_t keep_bytes) {
-  struct scene self = {.now_ms = 1000};
+static struct stream new_stream(uint64_t maxlen, uint64_t keep_bytes) {
+  struct stream self = {.now_ms = 1000};
   self.retention = (struct retention){.maxlen = maxlen, .keep_bytes = keep_bytes};
   return self;
 }
 
-static void trim(struct scene *self, uint64_t most) {
-  self->length = self->length < most ? self->length : most;
+static void trim(struct stream *self, uint64_t length) {
+  self->length = self->length < length ? self->length : length;
 }
 
-static void print(struct scene *self, size_t events) {
+static void add_events(struct stream *self, size_t events) {
   for (size_t i = 0; i < events; i++) {
     self->queued += BYTES;
     self->length++;
-    uint64_t most = retention_add(&self->retention, 1, BYTES, self->queued);
-    if (most > 0)
-      trim(self, most);
+    uint64_t length = retention_add(&self->retention, 1, BYTES, self->queued);
+    if (length > 0)
+      trim(self, length);
   }
 }
 
-/* All that was queued is delivered; then so much time passes. */
-static void pass(struct scene *self, int64_t milliseconds) {
+/* Delivers everything that was queued; then the time passes. */
+static void deliver_and_wait(struct stream *self, int64_t milliseconds) {
   retention_delivered(&self->retention, self->queued, self->now_ms);
   self->now_ms += milliseconds;
   retention_delivered(&self->retention, self->queued, self->now_ms);
-  if (retention_is_due(&self->retention))
-    trim(self, MAXLEN);
+  uint64_t length = retention_trim_late(&self->retention);
+  if (length > 0)
+    trim(self, length);
 }
 
-TEST(young_events_are_kept_and_trimmed_when_they_are_not) {
-  struct scene scene = scene_of(MAXLEN, KEEP);
-  print(&scene, 9000);
-  assert_int_equal(scene.length, 9000);
-  pass(&scene, RETENTION_MS - 1);
-  assert_int_equal(scene.length, 9000);
-  assert_false(retention_is_settled(&scene.retention));
-  pass(&scene, 1);
-  assert_int_equal(scene.length, MAXLEN);
-  assert_true(retention_is_settled(&scene.retention));
+TEST(young_events_are_kept_until_they_are_old) {
+  struct stream stream = new_stream(MAXLEN, KEEP);
+  add_events(&stream, 9000);
+  assert_int_equal(stream.length, 9000);
+  deliver_and_wait(&stream, RETENTION_MS - 1);
+  assert_int_equal(stream.length, 9000);
+  assert_false(retention_is_trimmed(&stream.retention));
+  deliver_and_wait(&stream, 1);
+  assert_int_equal(stream.length, MAXLEN);
+  assert_true(retention_is_trimmed(&stream.retention));
 }
 
-TEST(events_are_young_from_their_delivery_on) {
-  struct scene scene = scene_of(MAXLEN, KEEP);
-  print(&scene, 5000);
-  scene.now_ms += 60 * RETENTION_MS; /* Redis is away */
-  retention_delivered(&scene.retention, 0, scene.now_ms);
-  assert_false(retention_is_due(&scene.retention));
-  print(&scene, 1000);
-  assert_int_equal(scene.length, 6000);
-  pass(&scene, RETENTION_MS - 1);
-  assert_int_equal(scene.length, 6000);
+TEST(the_age_of_an_event_counts_from_its_delivery) {
+  struct stream stream = new_stream(MAXLEN, KEEP);
+  add_events(&stream, 5000);
+  stream.now_ms += 60 * RETENTION_MS; /* Redis is away */
+  retention_delivered(&stream.retention, 0, stream.now_ms);
+  assert_int_equal(retention_trim_late(&stream.retention), 0);
+  add_events(&stream, 1000);
+  assert_int_equal(stream.length, 6000);
+  deliver_and_wait(&stream, RETENTION_MS - 1);
+  assert_int_equal(stream.length, 6000);
 }
 
-TEST(young_events_have_no_more_than_their_bytes) {
-  struct scene scene = scene_of(MAXLEN, KEEP);
+TEST(young_events_use_at_most_the_allowed_bytes) {
+  struct stream stream = new_stream(MAXLEN, KEEP);
   for (int i = 0; i < 100; i++) {
-    print(&scene, 1000);
-    retention_delivered(&scene.retention, scene.queued, scene.now_ms++);
-    assert_true(scene.length <= (KEEP + KEEP / RETENTION_PARTS) / BYTES + RETENTION_SLACK + 1);
+    add_events(&stream, 1000);
+    retention_delivered(&stream.retention, stream.queued, stream.now_ms++);
+    assert_true(stream.length <= (KEEP + KEEP / RETENTION_PARTS) / BYTES + RETENTION_SLACK + 1);
   }
-  assert_true(scene.length >= (KEEP - 2 * KEEP / RETENTION_PARTS) / BYTES);
+  assert_true(stream.length >= (KEEP - 2 * KEEP / RETENTION_PARTS) / BYTES);
 }
 
-/* As long as something is printed nobody is asked whether it is due. */
-TEST(a_trickle_ends_what_a_burst_began) {
-  struct scene scene = scene_of(MAXLEN, KEEP);
-  print(&scene, 9000);
+/* While events are queued, retention_trim_late is not called. */
+TEST(a_slow_stream_of_events_trims_the_rest_of_a_burst) {
+  struct stream stream = new_stream(MAXLEN, KEEP);
+  add_events(&stream, 9000);
   for (int i = 0; i < 40; i++) {
-    retention_delivered(&scene.retention, scene.queued, scene.now_ms);
-    scene.now_ms += RETENTION_SPAN_MS;
-    retention_delivered(&scene.retention, scene.queued, scene.now_ms);
-    print(&scene, 1);
+    retention_delivered(&stream.retention, stream.queued, stream.now_ms);
+    stream.now_ms += RETENTION_SPAN_MS;
+    retention_delivered(&stream.retention, stream.queued, stream.now_ms);
+    add_events(&stream, 1);
   }
-  assert_in_range(scene.length, MAXLEN, MAXLEN + RETENTION_SLACK);
+  assert_in_range(stream.length, MAXLEN, MAXLEN + RETENTION_SLACK);
 }
 
 TEST(a_short_stream_is_never_trimmed) {
-  struct scene scene = scene_of(MAXLEN, KEEP);
-  print(&scene, MAXLEN + RETENTION_SLACK);
-  assert_true(retention_is_settled(&scene.retention));
-  pass(&scene, RETENTION_MS);
-  assert_int_equal(scene.length, MAXLEN + RETENTION_SLACK);
+  struct stream stream = new_stream(MAXLEN, KEEP);
+  add_events(&stream, MAXLEN + RETENTION_SLACK);
+  assert_true(retention_is_trimmed(&stream.retention));
+  deliver_and_wait(&stream, RETENTION_MS);
+  assert_int_equal(stream.length, MAXLEN + RETENTION_SLACK);
 }
 
-TEST(an_earlier_agents_stream_is_trimmed_once) {
-  struct scene scene = scene_of(MAXLEN, KEEP);
-  retention_resume(&scene.retention);
-  retention_delivered(&scene.retention, 0, scene.now_ms);
-  assert_false(retention_is_settled(&scene.retention));
-  assert_false(retention_is_due(&scene.retention));
-  retention_delivered(&scene.retention, 0, scene.now_ms + RETENTION_MS);
-  assert_true(retention_is_due(&scene.retention));
-  assert_false(retention_is_due(&scene.retention));
+TEST(the_stream_of_an_earlier_agent_is_trimmed_once) {
+  struct stream stream = new_stream(MAXLEN, KEEP);
+  retention_resume(&stream.retention);
+  retention_delivered(&stream.retention, 0, stream.now_ms);
+  assert_false(retention_is_trimmed(&stream.retention));
+  assert_int_equal(retention_trim_late(&stream.retention), 0);
+  retention_delivered(&stream.retention, 0, stream.now_ms + RETENTION_MS);
+  assert_int_equal(retention_trim_late(&stream.retention), MAXLEN);
+  assert_int_equal(retention_trim_late(&stream.retention), 0);
 }
 
-/* More deliveries than there are spans, each of them late. */
-TEST(any_rhythm_of_deliveries_is_bounded) {
-  struct scene scene = scene_of(MAXLEN, KEEP);
+/* There are more deliveries than spans, and each delivery is late. */
+TEST(the_number_of_spans_is_bounded_for_any_order_of_deliveries) {
+  struct stream stream = new_stream(MAXLEN, KEEP);
   for (int i = 0; i < 3000; i++) {
-    print(&scene, (size_t)(i % 7));
-    retention_delivered(&scene.retention, scene.queued - scene.queued / 10 % 3 * BYTES,
-                        scene.now_ms += i % 97);
-    assert_true(scene.retention.count <= RETENTION_SPANS);
+    add_events(&stream, (size_t)(i % 7));
+    retention_delivered(&stream.retention, stream.queued - stream.queued / 10 % 3 * BYTES,
+                        stream.now_ms += i % 97);
+    assert_true(stream.retention.count <= RETENTION_SPANS);
   }
 }
 
-TEST(without_a_length_or_bytes_it_never_trims) {
+TEST(without_a_length_or_bytes_the_stream_is_never_trimmed) {
   static const uint64_t rows[][2] = {{0, KEEP}, {MAXLEN, 0}};
   for (size_t i = 0; i < 2; i++) {
-    struct scene scene = scene_of(rows[i][0], rows[i][1]);
-    assert_false(retention_is_on(&scene.retention));
-    retention_resume(&scene.retention);
-    print(&scene, 5000);
-    pass(&scene, RETENTION_MS);
-    assert_int_equal(scene.length, 5000);
-    assert_true(retention_is_settled(&scene.retention));
+    struct stream stream = new_stream(rows[i][0], rows[i][1]);
+    assert_false(retention_is_on(&stream.retention));
+    retention_resume(&stream.retention);
+    add_events(&stream, 5000);
+    deliver_and_wait(&stream, RETENTION_MS);
+    assert_int_equal(stream.length, 5000);
+    assert_true(retention_is_trimmed(&stream.retention));
   }
 }

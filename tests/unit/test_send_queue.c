@@ -3,12 +3,12 @@
 
 #define CHUNK SEND_QUEUE_CHUNK_SIZE
 
-/* The bytes of all that was ever committed are one known sequence. */
+/* All bytes that are ever committed form a known sequence. */
 static char byte_at(size_t position) {
   return (char)((position * 2654435761U) >> 13);
 }
 
-/* The queue, and a naive one: positions in that sequence, and how many commands are queued. */
+/* The queue, and a simple model: positions in that sequence, and the number of queued commands. */
 struct trial {
   struct send_queue queue;
   size_t delivered;
@@ -73,7 +73,7 @@ static struct batch batch_of(struct trial *trial) {
 
 static void deliver(struct trial *trial) {
   struct batch batch = batch_of(trial);
-  send_queue_delivered(&trial->queue);
+  send_queue_remove_batch(&trial->queue);
   trial->delivered += batch.length;
   trial->commands -= batch.commands;
 }
@@ -84,20 +84,20 @@ static void drain(struct trial *trial) {
   assert_int_equal(trial->commands, 0);
   assert_int_equal(trial->queue.bytes, trial->committed - trial->delivered);
   assert_null(send_queue_batch(&trial->queue));
-  assert_null(trial->queue.first); /* nothing is kept for what has gone, but the one to come */
+  assert_null(trial->queue.first); /* only one empty chunk is kept */
   assert_null(trial->queue.last);
 }
 
-TRIAL_TEST(an_empty_one_has_nothing) {
+TRIAL_TEST(an_empty_queue_has_no_batch) {
   assert_null(send_queue_batch(&trial->queue));
   assert_int_equal(trial->queue.bytes, trial->committed - trial->delivered);
-  memset(send_queue_reserve(&trial->queue, 5), 'x', 5); /* is not there until it is committed */
+  memset(send_queue_reserve(&trial->queue, 5), 'x', 5); /* not queued before the commit */
   assert_null(send_queue_batch(&trial->queue));
   assert_int_equal(trial->queue.bytes, trial->committed - trial->delivered);
-  send_queue_free(&trial->queue); /* is empty again */
+  send_queue_free(&trial->queue); /* the queue is empty again */
 }
 
-TRIAL_TEST(a_batch_stays_what_it_is) {
+TRIAL_TEST(a_batch_does_not_change_until_it_is_removed) {
   put(trial, 10, 1);
   struct batch batch = batch_of(trial);
   put(trial, 20, 2);
@@ -125,8 +125,8 @@ TRIAL_TEST(a_batch_has_at_most_batch_pieces_chunks) {
   drain(trial);
 }
 
-/* A record is never cut: what does not fit lies in the next chunk. */
-TRIAL_TEST(lengths_around_a_chunk) {
+/* Reserved bytes that do not fit are in the next chunk. */
+TRIAL_TEST(reserved_bytes_are_never_split) {
   for (size_t length = CHUNK - 3; length <= CHUNK + 3; length++) {
     put(trial, 1, 1);
     put(trial, length - 1, 1);
@@ -137,11 +137,11 @@ TRIAL_TEST(lengths_around_a_chunk) {
     assert_int_equal(batch.count, length <= CHUNK ? 1 : 2);
     assert_int_equal(batch.length, length);
     deliver(trial);
-    assert_int_equal(batch_of(trial).length, 10 * CHUNK + length); /* is one by itself */
+    assert_int_equal(batch_of(trial).length, 10 * CHUNK + length); /* a batch by itself */
     deliver(trial);
     assert_int_equal(batch_of(trial).length, 3);
     drain(trial);
-    put(trial, 7, 1); /* and it is as new */
+    put(trial, 7, 1); /* the queue works as before */
     drain(trial);
     send_queue_free(&trial->queue);
     make(trial);
@@ -161,7 +161,7 @@ static size_t random_length(uint32_t *seed) {
   return 1 + next_random(seed) % limit;
 }
 
-TRIAL_TEST(behaves_as_a_naive_queue) {
+TRIAL_TEST(the_queue_behaves_like_the_model) {
   for (uint32_t round = 1; round <= 20; round++) {
     uint32_t seed = round;
     for (int turn = 0; turn < 600; turn++) {
@@ -171,7 +171,7 @@ TRIAL_TEST(behaves_as_a_naive_queue) {
       else if (trial->committed == trial->delivered)
         continue;
       else if (what == 2)
-        (void)batch_of(trial); /* sent, and its reply lost */
+        (void)batch_of(trial); /* sent, and the reply was lost */
       else
         deliver(trial);
       if (turn % 16 == 0)
@@ -179,7 +179,7 @@ TRIAL_TEST(behaves_as_a_naive_queue) {
     }
     if (round % 2 == 0)
       drain(trial);
-    send_queue_free(&trial->queue); /* with or without something in it */
+    send_queue_free(&trial->queue); /* with or without queued bytes */
     make(trial);
   }
 }

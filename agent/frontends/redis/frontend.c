@@ -1,6 +1,6 @@
 /*
- * A step's way: intake gives it out, the engine runs it, and its answer goes back through intake.
- * If you read advance(), at the end of the first part, you know the frontend.
+ * Connects the engine with intake, outbox and heartbeat. Intake acquires a step, the engine
+ * executes it, and its result goes back through intake into the outbox. Start reading at advance().
  */
 #include "agent/frontends/redis/frontend.h"
 
@@ -21,22 +21,23 @@
 #include "base/loop.h"
 #include "base/memory.h"
 
-/* How long Redis may take to remove a key that expires by itself. */
+/* How long the agent waits for Redis to delete the heartbeat key, which expires anyway. */
 #define HEARTBEAT_REMOVAL_MS 2000
 
-/* How long the log's reader may take for all results that are lost. */
+/* How long the agent waits for the reader of its log when it logs results that are lost. */
 #define UNDELIVERED_LOG_MS 2000
 
-/* Output of a step that changes nothing is kept back up to this; with more it is made known. */
+/* The most bytes of deferred events of a read-only step. With more, its start is announced. */
 #define DEFERRED_MAX ((size_t)64 * 1024)
 
 /*
- * The end, each state after the one before:
+ * The states of the end:
  *
- *   OPEN --close--> DELIVERING --done--> REMOVING_HEARTBEAT --delivered--> CLOSED
+ *   OPEN --close()--> DELIVERING --done--> REMOVING_HEARTBEAT --delivered--> CLOSED
  *
- * Done: all is delivered, and the intake has stopped (after a loss of data it compares again).
- * From each of them to CLOSED when Redis is away and nobody waits for it, or when the time is over.
+ * "Done" means that everything is delivered and intake has stopped. (After a loss of data, intake
+ * compares its steps with Redis first.) Any state is followed by CLOSED if Redis is unreachable and
+ * the close is not graceful, or if the time limit is reached.
  */
 enum closing { OPEN, DELIVERING, REMOVING_HEARTBEAT, CLOSED };
 
@@ -50,27 +51,27 @@ struct redis_frontend {
   struct heartbeat *heartbeat;
   struct status status;
   struct intake *intake;
-  struct event *turn;            /* active when something was recorded: advance() */
-  struct run_alive *run_alive;   /* NULL: the question is not open */
-  unsigned wanted;               /* requests that the engine takes */
-  struct execution *unstarted;   /* its start is not acknowledged; NULL: none */
-  bool deferring;                /* its events are kept back */
-  struct rate_limit rate_limit;  /* of the events */
-  struct event *rate_limit_wait; /* until the pace allows more */
-  struct event *read_limit;      /* for a step whose events are kept back */
+  struct event *turn;            /* active if something was recorded; calls advance() */
+  struct run_alive *run_alive;   /* the query under way at the idle limit; NULL: none */
+  unsigned wanted;               /* how many more requests the engine accepts */
+  struct execution *unstarted;   /* the execution whose start is not acknowledged; NULL: none */
+  bool deferring;                /* the events of the execution are deferred */
+  struct rate_limit rate_limit;  /* of events */
+  struct event *rate_limit_wait; /* fires when the rate limit may allow more events */
+  struct event *read_limit;      /* fires when a read-only step has taken too long */
   enum closing closing;
   enum frontend_close close;
   struct event *removal_limit;
   struct event *connect_limit;
-  struct error error;   /* the first that does not pass; "": there was none */
-  bool waits_for_redis; /* and that was logged: it could not be reached yet */
+  struct error error;   /* the first permanent error; its text is empty if there was none */
+  bool waits_for_redis; /* the wait for Redis at startup was logged */
 };
 
 static struct redis_frontend *self_of(struct frontend *frontend) {
   return (struct redis_frontend *)frontend;
 }
 
-/* Something was recorded. */
+/* Schedules advance(), because something was recorded. */
 static void wake(void *owner) {
   struct redis_frontend *self = owner;
   event_active(self->turn, 0, 0);
@@ -80,45 +81,46 @@ static struct delivery *delivery_of(const struct redis_frontend *self) {
   return self->outbox->delivery;
 }
 
-/* --- from the intake to the engine ----------------------------------------------------------- */
+/* --- from intake to the engine --------------------------------------------------------------- */
 
-static void submit(struct redis_frontend *self, struct held_step *step) {
+static void submit(struct redis_frontend *self, struct queued_step *step) {
   self->wanted--;
   self->deferring = kind_of(&step->step)->read_only;
-  intake_core_begin(intake_core_of(self->intake), !self->deferring);
+  intake_core_start_step(&self->intake->core, !self->deferring);
   struct request request = {.step = step->step};
   step->step = (struct step){0};
   engine_submit(&self->frontend, &request);
 }
 
-static void refuse(struct redis_frontend *self, struct held_step *step) {
+static void reject(struct redis_frontend *self, struct queued_step *step) {
   engine_mask_rejected(&self->frontend, step->payload.bytes, step->payload.length, &step->error);
   struct step_result result = step_result_of_agent(step_answer_version(&step->step), step->step_id,
                                                    STEP_CAUSE_REFUSED, step->error.text);
   execution_result_log_refused(self->log, step->step_id, &step->error, step->payload.bytes,
                                step->payload.length);
-  intake_core_answer(intake_core_of(self->intake), NULL, &result);
+  intake_core_finish_step(&self->intake->core, NULL, &result);
 }
 
-/* The next step, if one may begin now. Whatever is no work is a shutdown: a cancel is no step. */
-static bool give(struct redis_frontend *self) {
-  struct held_step *step = NULL;
+/* Processes the next step, if one may begin now. Returns false if there is none. A step that is not
+   work is a shutdown, because intake handles cancels. */
+static bool process_next_step(struct redis_frontend *self) {
+  struct queued_step *step = NULL;
   if (self->wanted > 0 && engine_leaving(&self->frontend) == NULL)
-    step = intake_core_give(intake_core_of(self->intake));
+    step = intake_core_next_step(&self->intake->core);
   if (step == NULL)
     return false;
-  if (step->is_refused) {
-    refuse(self, step);
+  if (step->is_rejected) {
+    reject(self, step);
   } else if (step_is_work(&step->step)) {
     submit(self, step);
   } else {
-    intake_core_answer(intake_core_of(self->intake), NULL, NULL);
+    intake_core_finish_step(&self->intake->core, NULL, NULL);
     engine_leave(&self->frontend, AGENT_EXIT_SHUTDOWN, "shutdown step");
   }
   return true;
 }
 
-static void withdraw_question(struct redis_frontend *self) {
+static void cancel_run_query(struct redis_frontend *self) {
   if (self->run_alive != NULL)
     run_alive_cancel(self->run_alive);
   self->run_alive = NULL;
@@ -126,7 +128,7 @@ static void withdraw_question(struct redis_frontend *self) {
 
 static void on_arrived(void *owner) {
   struct redis_frontend *self = owner;
-  withdraw_question(self);
+  cancel_run_query(self);
   engine_touch(&self->frontend);
 }
 
@@ -147,26 +149,31 @@ static bool on_interrupted(void *owner) {
 
 /* --- the end --------------------------------------------------------------------------------- */
 
+static void log_undelivered(void *owner, const char *json, size_t length) {
+  log_line(owner, LOG_ERROR, NULL, "undelivered result: %.*s", (int)length, json);
+}
+
 static void close_now(struct redis_frontend *self) {
   bool delivered = self->closing >= REMOVING_HEARTBEAT || outbox_is_empty(self->outbox);
   if (!delivered) {
     struct log log = *self->log;
     log.wait_until_ms = clock_monotonic_ms() + UNDELIVERED_LOG_MS;
-    log_line(&log, LOG_ERROR, NULL, "what follows did not reach redis, nor did output");
-    intake_log_undelivered(self->intake, &log);
+    log_line(&log, LOG_ERROR, NULL,
+             "the following results did not reach redis, and output may be missing");
+    outbox_for_each_result(self->outbox, log_undelivered, &log);
   }
   self->closing = CLOSED;
   (void)evtimer_del(self->removal_limit);
   engine_frontend_closed(&self->frontend, delivered ? 0 : AGENT_EXIT_ERROR);
 }
 
-/* What the heartbeat has sent does not create the key again: heartbeat.c. Where Redis refused to
-   set the key it is not asked to remove it either. */
+/* A SET that the heartbeat has sent does not create the key again; see heartbeat.c. If Redis has
+   rejected the SET, it would reject the DEL, too. */
 static void remove_heartbeat(struct redis_frontend *self) {
-  bool is_refused = heartbeat_is_refused(self->heartbeat);
+  bool is_rejected = heartbeat_is_rejected(self->heartbeat);
   self->closing = REMOVING_HEARTBEAT;
   heartbeat_stop(self->heartbeat);
-  if (is_refused) {
+  if (is_rejected) {
     close_now(self);
     return;
   }
@@ -174,11 +181,11 @@ static void remove_heartbeat(struct redis_frontend *self) {
   loop_timer_start(self->removal_limit, HEARTBEAT_REMOVAL_MS);
 }
 
-/* The next step of the end, as far as what is delivered allows it. */
-static void go_on_closing(struct redis_frontend *self) {
+/* Moves to the next state of the end, if its condition holds. */
+static void advance_closing(struct redis_frontend *self) {
   if (self->closing == OPEN || self->closing == CLOSED)
     return;
-  bool done = outbox_is_empty(self->outbox) && intake_is_stopped(self->intake);
+  bool done = outbox_is_empty(self->outbox) && self->intake->core.state == INTAKE_STOPPED;
   bool wait = self->close == FRONTEND_CLOSE_GRACEFUL && self->closing == DELIVERING && !done;
   bool lost = delivery_error(delivery_of(self)) != NULL || !delivery_is_owner(delivery_of(self));
   if (lost || (!wait && delivery_is_unreachable(delivery_of(self))))
@@ -206,8 +213,8 @@ static void close_frontend(struct frontend *frontend, enum frontend_close how) {
     wake(self);
 }
 
-/* An error that does not pass. Only the first is logged as one: what Redis denies to one
-   connection, it mostly denies to the others, too. */
+/* Records a permanent error. Only the first is logged as an error, because Redis usually rejects
+   the other connections for the same reason. */
 static void on_error(void *owner, const struct error *error) {
   struct redis_frontend *self = owner;
   bool is_first = self->error.text[0] == '\0';
@@ -217,7 +224,7 @@ static void on_error(void *owner, const struct error *error) {
   wake(self);
 }
 
-/* --- what the outbox says -------------------------------------------------------------------- */
+/* --- notifications of the delivery ----------------------------------------------------------- */
 
 static char *on_ownership_command(void *owner) {
   struct redis_frontend *self = owner;
@@ -230,7 +237,7 @@ static void take_ownership(struct redis_frontend *self) {
   heartbeat_start(self->heartbeat);
 }
 
-static void start_run(struct redis_frontend *self) {
+static void start_execution(struct redis_frontend *self) {
   struct execution *execution = self->unstarted;
   if (execution == NULL || !outbox_is_empty(self->outbox))
     return;
@@ -239,14 +246,15 @@ static void start_run(struct redis_frontend *self) {
   engine_start(execution);
 }
 
-/* A step whose start is not acknowledged may have run before. */
+/* A step whose start is not acknowledged may have run before, if its id is that of an earlier
+   step. */
 static void recover_from_loss(struct redis_frontend *self) {
   if (intake_lose_data(self->intake) && self->unstarted != NULL)
-    engine_stop(self->unstarted, 0, STEP_CAUSE_LOST, intake_lost_result);
+    engine_stop(self->unstarted, 0, STEP_CAUSE_LOST, intake_lost_message);
 }
 
-/* At boot a pod may be there before its Redis. */
-static void wait_for_redis(struct redis_frontend *self) {
+/* Logs once at startup that Redis is unreachable: a pod may start before its Redis. */
+static void log_wait_for_redis(struct redis_frontend *self) {
   int64_t idle_ms = engine_idle_left_ms(&self->frontend);
   struct timeval limit;
   if (self->waits_for_redis || delivery_is_owner(delivery_of(self)))
@@ -269,46 +277,47 @@ LOOP_CALLBACK(on_connect_limit, struct redis_frontend *self) {
 }
 
 static void fail(struct redis_frontend *self) {
-  heartbeat_stop(self->heartbeat); /* nobody knows whose the job is */
+  heartbeat_stop(self->heartbeat); /* it is unknown which agent owns the job */
   on_error(self, delivery_error(delivery_of(self)));
 }
 
-/* A loss comes first: what a delivery means may depend on it. */
-static void receive_notifications(struct redis_frontend *self, unsigned news) {
+/* A loss of data comes before a delivery: it may stop the execution that the delivery would start.
+   */
+static void handle_notifications(struct redis_frontend *self, unsigned notifications) {
   bool is_open = engine_leaving(&self->frontend) == NULL;
-  if ((news & DELIVERY_CONNECTED) != 0 && is_open && !delivery_is_owner(delivery_of(self)))
-    intake_prepare(self->intake);
-  if ((news & DELIVERY_OWNED) != 0)
+  if ((notifications & DELIVERY_CONNECTED) != 0 && is_open && !delivery_is_owner(delivery_of(self)))
+    consumer_prepare(self->intake->consumer);
+  if ((notifications & DELIVERY_OWNED) != 0)
     take_ownership(self);
-  if ((news & DELIVERY_LOST_DATA) != 0)
+  if ((notifications & DELIVERY_LOST_DATA) != 0)
     recover_from_loss(self);
-  if ((news & DELIVERY_DELIVERED) != 0)
-    start_run(self);
-  if ((news & DELIVERY_UNREACHABLE) != 0)
-    wait_for_redis(self);
-  if ((news & DELIVERY_FAILED) != 0)
+  if ((notifications & DELIVERY_DELIVERED) != 0)
+    start_execution(self);
+  if ((notifications & DELIVERY_UNREACHABLE) != 0)
+    log_wait_for_redis(self);
+  if ((notifications & DELIVERY_FAILED) != 0)
     fail(self);
 }
 
 /*
- * What happens next. It is called once in each turn of the loop in which something was recorded, by
- * a connection or by the engine, and calls both. What these record meanwhile makes the turn active
- * again.
+ * Decides what happens next. It runs once in each loop iteration in which a connection or the
+ * engine has recorded something, and calls both. If they record something meanwhile, it runs again
+ * in the next iteration.
  */
 static void advance(struct redis_frontend *self) {
   if (self->closing == CLOSED)
     return;
-  unsigned news = delivery_take_news(delivery_of(self));
-  receive_notifications(self, news);
+  unsigned notifications = delivery_take_notifications(delivery_of(self));
+  handle_notifications(self, notifications);
   if (self->error.text[0] != '\0')
-    engine_leave(&self->frontend, AGENT_EXIT_ERROR, "an error of redis");
+    engine_leave(&self->frontend, AGENT_EXIT_ERROR, "a permanent error of redis");
   do
     intake_advance(self->intake);
-  while (give(self));
+  while (process_next_step(self));
   heartbeat_advance(self->heartbeat);
-  go_on_closing(self);
+  advance_closing(self);
   outbox_flush(self->outbox);
-  if ((news & DELIVERY_DELIVERED) != 0 && outbox_has_capacity_again(self->outbox) &&
+  if ((notifications & DELIVERY_DELIVERED) != 0 && outbox_has_capacity_again(self->outbox) &&
       rate_limit_allows(&self->rate_limit))
     engine_capacity_freed(&self->frontend);
 }
@@ -317,13 +326,13 @@ LOOP_CALLBACK(on_turn, struct redis_frontend *self) {
   advance(self);
 }
 
-/* --- what the heartbeat says ----------------------------------------------------------------- */
+/* --- callbacks of the heartbeat -------------------------------------------------------------- */
 
 static void read_status(struct redis_frontend *self) {
   uint64_t reconnections = delivery_reconnections(delivery_of(self)) +
-                           intake_reconnections(self->intake) +
+                           consumer_reconnections(self->intake->consumer) +
                            heartbeat_reconnections(self->heartbeat);
-  /* The start does not wait for the container's figures: the second heartbeat follows soon. */
+  /* The first heartbeat omits the container's figures, which would delay the start. */
   status_read(&self->status, self->status.written > 0 ? cgroup_own() : NULL,
               self->outbox->send_queue.bytes, reconnections);
 }
@@ -337,37 +346,38 @@ static void on_describe(void *owner, struct buffer *out) {
 
 static bool on_committed(void *owner, const char *value, size_t length) {
   struct redis_frontend *self = owner;
-  return delivery_check_owner(delivery_of(self), value, length);
+  return delivery_compare_committed(delivery_of(self), value, length);
 }
 
 static void on_message(void *owner, const struct payload *payload) {
   struct redis_frontend *self = owner;
-  intake_core_message(intake_core_of(self->intake), payload);
+  intake_core_message(&self->intake->core, payload);
 }
 
-/* While Redis is away altogether the write would only be late. The outbox takes one only when the
-   one before has arrived. */
+/* If Redis is unreachable, the write would only arrive late. The outbox accepts a value only after
+   it has delivered the previous one, so true means that the previous one was delivered. */
 static bool on_fallback(void *owner, const char *value, const char *seconds) {
   struct redis_frontend *self = owner;
-  bool wrote_before = self->outbox->beat_length > 0;
-  if (delivery_is_unreachable(delivery_of(self)) || !outbox_beat(self->outbox, value, seconds))
+  bool wrote_before = self->outbox->heartbeat_length > 0;
+  if (delivery_is_unreachable(delivery_of(self)) ||
+      !outbox_set_heartbeat(self->outbox, value, seconds))
     return false;
   wake(self);
   return wrote_before;
 }
 
-/* Perhaps the outbox's connection is dead, too. */
+/* The connection of the outbox may be dead, too. */
 static void on_silent(void *owner) {
   struct redis_frontend *self = owner;
   delivery_check_ownership(delivery_of(self));
 }
 
-/* --- what the engine says -------------------------------------------------------------------- */
+/* --- calls of the engine --------------------------------------------------------------------- */
 
 static void want(struct frontend *frontend, unsigned requests) {
   struct redis_frontend *self = self_of(frontend);
   if (requests == 0) {
-    withdraw_question(self);
+    cancel_run_query(self);
     intake_stop(self->intake);
   }
   self->wanted += requests;
@@ -390,9 +400,9 @@ static size_t capacity(const struct frontend *frontend) {
   return rate_limit_allows(&self->rate_limit) ? outbox_capacity(self->outbox) : 0;
 }
 
-/* Executions that found no capacity because of the rate limit are woken, even if it allows more by
-   now. */
-static void keep_pace(struct redis_frontend *self) {
+/* Refills the bucket. If it was empty, an execution may have found no capacity and must be woken
+   later, even if the bucket has tokens now. */
+static void refill_rate_limit(struct redis_frontend *self) {
   bool allowed = rate_limit_allows(&self->rate_limit);
   rate_limit_refill(&self->rate_limit, clock_monotonic_ms());
   if (!allowed)
@@ -407,17 +417,18 @@ LOOP_CALLBACK(on_rate_limit_wait, struct redis_frontend *self) {
     loop_timer_start(self->rate_limit_wait, rate_limit_wait_ms(&self->rate_limit));
 }
 
-/* From here on the step is like every other: an agent after this one does not run it again. */
-static void make_known(struct redis_frontend *self) {
+/* Ends the exception for a read-only step: its start is written, so that a later agent does not run
+   it again. */
+static void announce_start(struct redis_frontend *self) {
   self->deferring = false;
   (void)evtimer_del(self->read_limit);
-  intake_core_announce(intake_core_of(self->intake));
-  outbox_put_deferred(self->outbox);
+  intake_core_announce_start(&self->intake->core);
+  outbox_add_deferred(self->outbox);
   wake(self);
 }
 
 LOOP_CALLBACK(on_read_limit, struct redis_frontend *self) {
-  make_known(self);
+  announce_start(self);
 }
 
 static void event(struct frontend *frontend, const struct execution *execution,
@@ -426,9 +437,9 @@ static void event(struct frontend *frontend, const struct execution *execution,
   (void)execution;
   rate_limit_take(&self->rate_limit);
   if (!self->deferring)
-    outbox_event(self->outbox, event);
+    outbox_add_event(self->outbox, event);
   else if (outbox_defer_event(self->outbox, event) > DEFERRED_MAX)
-    make_known(self);
+    announce_start(self);
 }
 
 static void flush(struct frontend *frontend) {
@@ -436,7 +447,7 @@ static void flush(struct frontend *frontend) {
   if (!self->deferring)
     wake(self);
   if (self->rate_limit.per_second > 0)
-    keep_pace(self);
+    refill_rate_limit(self);
 }
 
 static void result(struct frontend *frontend, const struct execution *execution,
@@ -444,7 +455,7 @@ static void result(struct frontend *frontend, const struct execution *execution,
   struct redis_frontend *self = self_of(frontend);
   struct step_end answer;
   execution_step_end(execution, end, &answer);
-  intake_core_answer(intake_core_of(self->intake), &answer.completed, &answer.result);
+  intake_core_finish_step(&self->intake->core, &answer.completed, &answer.result);
   (void)evtimer_del(self->read_limit);
   self->deferring = false;
   self->unstarted = NULL;
@@ -456,7 +467,7 @@ static void activity(struct frontend *frontend, unsigned running) {
 
 static void interrupted_ended(struct frontend *frontend) {
   struct redis_frontend *self = self_of(frontend);
-  intake_core_interrupted_ended(intake_core_of(self->intake));
+  intake_core_interrupted_ended(&self->intake->core);
   wake(self);
 }
 
@@ -465,12 +476,12 @@ static void on_run_alive(void *owner, enum run_alive_answer answer, const char *
   const char *execution = self->options.run_id;
   self->run_alive = NULL;
   if (answer == RUN_ALIVE_YES) {
-    log_line(self->log, LOG_INFO, NULL, "run %.200s is alive: waiting on", execution);
+    log_line(self->log, LOG_INFO, NULL, "run %.200s is alive: continuing to wait", execution);
     engine_wait_on(&self->frontend, 0);
     return;
   }
   if (answer == RUN_ALIVE_UNKNOWN) {
-    log_line(self->log, LOG_WARN, NULL, "whether run %.200s is in %.200s is not known: %s",
+    log_line(self->log, LOG_WARN, NULL, "cannot find out whether run %.200s is in %.200s: %s",
              execution, self->options.run_set, why);
     engine_wait_on(&self->frontend, self->options.idle_cycle_ms);
     return;
@@ -480,7 +491,7 @@ static void on_run_alive(void *owner, enum run_alive_answer answer, const char *
   engine_leave(&self->frontend, AGENT_EXIT_IDLE, "the idle limit");
 }
 
-/* A Redis that does not take what is held is an error; nobody is asked then. */
+/* It is an error if Redis has not accepted all output by then. */
 static void idle(struct frontend *frontend) {
   struct redis_frontend *self = self_of(frontend);
   if (!delivery_is_owner(delivery_of(self)))
@@ -498,12 +509,11 @@ static void idle(struct frontend *frontend) {
 
 static void dump(const struct frontend *frontend) {
   const struct redis_frontend *self = (const struct redis_frontend *)frontend;
-  static const char *const closing[] = {"open", "delivering", "ending the heartbeat",
-                                        "removing the heartbeat", "closed"};
+  static const char *const closing[] = {"open", "delivering", "removing the heartbeat", "closed"};
   log_line(self->log, LOG_WARN, NULL, "state: frontend redis: %s, %s, %zu bytes not acknowledged",
            closing[self->closing],
            !delivery_is_owner(delivery_of(self))        ? "the job is not taken over yet"
-           : delivery_is_unreachable(delivery_of(self)) ? "redis is away"
+           : delivery_is_unreachable(delivery_of(self)) ? "redis is unreachable"
                                                         : "connected",
            self->outbox->send_queue.bytes);
   intake_dump(self->intake);
@@ -513,7 +523,7 @@ static void dump(const struct frontend *frontend) {
 
 static void free_frontend(struct frontend *frontend) {
   struct redis_frontend *self = self_of(frontend);
-  withdraw_question(self);
+  cancel_run_query(self);
   heartbeat_free(self->heartbeat);
   intake_free(self->intake);
   status_release(&self->status);
@@ -584,7 +594,7 @@ struct frontend *redis_frontend_new(struct event_base *base, const struct log *l
   self->intake = intake_new(base, log, url, &self->keys, self->outbox, &intake_handler, self);
   self->heartbeat =
       heartbeat_new(base, log, url, &self->keys, keys_client_name(&self->keys, "heartbeat").text,
-                    &intake_core_of(self->intake)->control, &heartbeat_handler, self);
+                    &self->intake->core.control, &heartbeat_handler, self);
   delivery_start(delivery_of(self));
   char server[256];
   redis_url_name(url, server, sizeof server);

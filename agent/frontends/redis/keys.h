@@ -7,21 +7,21 @@
  */
 struct keys {
   const char *job_id;
-  char *in;       /* LIST: Steps, taken from the tail */
-  char *events;   /* STREAM: StepEvents */
-  char *results;  /* LIST: StepResults, pushed at the head */
-  char *inflight; /* LIST: Steps that were claimed and have no result yet, the newest at the head */
-  char *started;  /* STRING: stepId of the step that was started and has no result yet */
-  char *committed; /* STRING: who owns the job, and what it delivered last */
+  char *in;        /* LIST: steps that wait; pushed at the head and taken from the tail */
+  char *events;    /* STREAM: events */
+  char *results;   /* LIST: results, pushed at the head */
+  char *inflight;  /* LIST: steps that were taken and have no result yet, the newest at the head */
+  char *started;   /* STRING: the stepId of the step that was started and has no result yet */
+  char *committed; /* STRING: the fencing token; see delivery/ownership.h */
   char *heartbeat; /* STRING: exists while the agent runs */
   char *control;   /* LIST: control messages, such as cancel, pushed at the head */
 };
 
-/* Builds the names, which keys_release frees; the job id is borrowed. Aborts when out of memory. */
+/* Builds the names, which keys_release frees. Borrows the job id. */
 void keys_init(struct keys *self, const char *job_id);
 void keys_release(struct keys *self);
 
-/* "sandbox:<job>:<role>", for CLIENT LIST. */
+/* The name of a connection in CLIENT LIST: "sandbox:<job>:<role>". */
 struct client_name {
   char text[128];
 };

@@ -11,7 +11,7 @@ void rate_limit_init(struct rate_limit *self, uint64_t per_second, uint64_t burs
 void rate_limit_refill(struct rate_limit *self, int64_t now_ms) {
   if (self->per_second == 0)
     return;
-  int64_t rate = (int64_t)self->per_second; /* thousandths a millisecond */
+  int64_t rate = (int64_t)self->per_second; /* in thousandths of an event per millisecond */
   int64_t passed_ms = now_ms - self->filled_ms;
   int64_t missing = self->burst - self->left;
   self->left = passed_ms > missing / rate ? self->burst : self->left + passed_ms * rate;

@@ -1,58 +1,58 @@
 /*
- * How everything is written to Redis exactly once.
+ * Writes everything to Redis exactly once.
  *
  * The difficulty: a transaction is sent, and the connection is lost before the reply to its EXEC
- * has come. Redis may have executed it or not. Sent again, its lines may be in the stream twice;
- * not sent again, they may be missing. Redis does not number what a client sends, so this is done
- * here:
+ * arrives. Redis may have executed it or not. If it is sent again, its lines may be in the stream
+ * twice; if it is not, they may be missing. Redis does not number the commands of a client, so the
+ * agent numbers its transactions:
  *
- * 1. What is queued leaves in batches, each of them one transaction. Its last command
- *    sets the key `committed` to "<epoch>:<instance>:<sequence>", and each transaction has the next
- *    sequence. So the content and the number are written together, or neither is.
- * 2. A batch stays in the send queue, byte for byte, until it is known that it was executed.
+ * 1. The send queue leaves in batches, one transaction each. The last command of a transaction sets
+ *    the key `committed` to "<epoch>:<instance>:<sequence>", and each transaction has the next
+ *    sequence. So content and number are written together, or neither is.
+ * 2. A batch stays in the send queue, byte for byte, until its execution is confirmed.
  * 3. `committed` is read after every transaction and, in the handshake of every connection, before
- *    anything is sent. If it holds the sequence of the batch, that was executed and leaves the
- *    queue, whatever became of the reply. If it holds the sequence before, the batch was not
- *    executed: the same bytes are sent again, with the same sequence. Only a number that is there
- *    counts as delivered; so a Redis that comes back empty is never taken for one that has all.
- * 4. The lost connection's transaction may still be under way, in a buffer of the kernel or of a
- *    proxy, when the new connection reads the key. Hence WATCH precedes each GET: EXEC does nothing
- *    if anyone has written the key since. Of the late transaction and its repetition, the one that
- *    is executed first writes the key and thereby disables the other. (EXEC and DISCARD end a
- *    watch, hence a new WATCH after each; inside MULTI it is not allowed.)
- * 5. The same protects a job from two agents. An agent takes a job over by one transaction of a
- *    higher epoch that contains nothing from the send queue. From then on no transaction of the
- *    agent before is executed, however late it arrives; and that agent reads a foreign value and
- *    stops.
+ *    anything is sent. If it holds the sequence of the batch, the batch was executed and leaves the
+ *    queue, even if the reply was lost. If it holds the previous sequence, the batch was not
+ *    executed, and the same bytes are sent again with the same sequence. Only a number that Redis
+ *    holds counts as delivered, so a Redis that comes back empty never seems to have everything.
+ * 4. The transaction of the lost connection may still be in a buffer of the kernel or of a proxy
+ *    when the new connection reads the key. Therefore WATCH precedes each GET: EXEC does nothing if
+ *    anyone has written the key since. Whichever is executed first, the late transaction or its
+ *    repetition, writes the key and thereby disables the other. (EXEC and DISCARD end a watch, so
+ *    a new WATCH follows each of them; WATCH is not allowed inside MULTI.)
+ * 5. The same mechanism protects a job from two agents. An agent takes a job over with one
+ *    transaction of a higher epoch that contains nothing from the send queue. After that, no
+ *    transaction of the previous agent is executed, however late it arrives; that agent reads a
+ *    foreign value and stops.
  *
- * Redis can also lose what it has acknowledged: restarted from an older snapshot, or replaced by a
- * replica that had not received it yet. Then `committed` holds an older value, or is missing. What
- * was acknowledged is not in the queue any more and cannot be repeated here: DELIVERY_LOST_DATA
- * reports it, and the owner does what it can. The delivery goes on with the batch that is next.
+ * Redis can also lose data that it has acknowledged, if it restarts from an older snapshot or is
+ * replaced by a replica that had not received the data. Then `committed` holds an older value or is
+ * missing. Acknowledged batches are no longer in the queue and cannot be repeated here. The owner
+ * gets DELIVERY_LOST_DATA and recovers what it can. The delivery continues with the next batch.
  *
- * The requests of a connection, one at a time. Between two of them a transaction is open, and
- * nothing is in it: a request begins inside it, and its last command opens the next one.
+ * A connection has one request under way at a time. Between two requests an empty transaction is
+ * open: a request begins inside it, and the request's last command opens the next one.
  *
  *   … the batch's commands …   \
- *   SET committed <value>       > in its place DISCARD: a request without a batch
+ *   SET committed <value>       > a request without a batch has DISCARD instead
  *   EXEC                       /
- *   WATCH committed            \  the probe
+ *   WATCH committed            \  the ownership check
  *   GET committed              /
  *   … a query …
  *   MULTI
  *
- * MULTI may be refused: by a proxy, by a user's rights, which can change while the connection is in
- * use, or for a moment. Commands that follow it would then be executed one by one: in part, and
- * also when the job is another agent's. So none leaves before MULTI is replied to. Sent at the end
- * of the request before, it costs no round trip. What opens the first transaction is the handshake,
- * which ends with the preflight, a probe and MULTI.
+ * Redis may reject MULTI: because of a proxy, of the user's permissions, which can change at any
+ * time, or temporarily. The commands after it would then be executed one by one, maybe only some of
+ * them, and even if another agent owns the job. So no command is sent before the reply to MULTI has
+ * arrived. Since MULTI ends the previous request, this costs no round trip. The handshake, which
+ * ends with the preflight, an ownership check and MULTI, opens the first transaction.
  *
- * Whatever else is refused, nothing of a request is executed that must not be. A command of the
- * batch, or EXEC: Redis drops the transaction. DISCARD: what follows is queued or refused. WATCH,
- * GET or MULTI: the request is refused, and nothing is sent after it on this connection.
+ * If Redis rejects another command, nothing is executed that must not be. After a command of the
+ * batch or EXEC, Redis drops the transaction. After DISCARD, the next commands are queued or
+ * rejected. After WATCH, GET or MULTI, nothing more is sent on this connection.
  *
- * The order of the requests: the ownership transaction, once; then a query, if there is one, else
- * the next batch. When there is nothing to send, the key is probed every PROBE_IDLE_MS.
+ * The ownership transaction is sent first, once. After that, a pending query precedes the next
+ * batch. If there is nothing to send, an ownership check is sent every CHECK_IDLE_MS.
  */
 #include "agent/frontends/redis/delivery/delivery.h"
 
@@ -72,38 +72,38 @@
 #include "base/memory.h"
 #include "base/random.h"
 
-/* How long Redis may take for a reply, and after which silence the connection is probed. A Redis
-   that is dead is noticed by the heartbeat within 4 s, and by the consumer; these two serve for a
-   failure of this connection alone. The probe comes less often than the consumer's request, which
-   blocks for CONSUMER_BLOCK_SECONDS. */
+/* How long Redis may take for a reply, and how long the connection may be idle before an ownership
+   check. The heartbeat notices a dead Redis within 4 s, and the consumer notices it, too; these two
+   limits detect the failure of this connection alone. The check is less frequent than the
+   consumer's request, which blocks for CONSUMER_BLOCK_SECONDS. */
 #define REPLY_MS 10900
-#define PROBE_IDLE_MS 12000
+#define CHECK_IDLE_MS 12000
 
-/* So often in a row a connection is lost in the middle of the same request before that is told. */
-#define LOSSES_TO_TELL 3
+/* A warning is logged after this many successive losses of the connection during a request. */
+#define LOSSES_BEFORE_WARNING 3
 
-/* So often in a row EXEC may do nothing, though nobody has written the key, before the connection
-   is dropped: that there are pauses in between. */
-#define REFUSALS_TO_PAUSE 3
+/* The connection is closed after this many successive EXECs that did nothing, although nobody had
+   written the key. Reconnecting makes a pause between attempts. */
+#define ABORTS_BEFORE_RECONNECT 3
 
-#define PREFLIGHT_FIRST 8 /* up to MULTI, which is the last of them */
+#define PREFLIGHT_FIRST 8 /* the commands up to MULTI, which is the last of them */
 
-/* A batch, the SET, EXEC, WATCH, GET, MULTI; a query leaves only with a batch of one piece or
-   none. */
-#define EXCHANGE_PIECES (BATCH_PIECES + 5)
+/* A batch, SET, EXEC, WATCH, GET and MULTI. A query leaves only with a batch of at most one
+   piece. */
+#define REQUEST_PIECES (BATCH_PIECES + 5)
 
 static const char multi[] = "*1\r\n$5\r\nMULTI\r\n";
 static const char exec[] = "*1\r\n$4\r\nEXEC\r\n";
 static const char discard[] = "*1\r\n$7\r\nDISCARD\r\n";
 
-/* What Redis replies to a part of a request, in the order in which the parts may stand. */
+/* The replies to the parts of a request, in the order in which the parts may occur. */
 enum expected {
-  EXPECT_QUEUED,    /* to a command inside a transaction */
-  EXPECT_EXECUTED,  /* to EXEC: those of the transaction; nil when the watched key was written */
-  EXPECT_DISCARDED, /* to DISCARD, in the place of these two */
-  EXPECT_WATCHED,
-  EXPECT_COMMITTED, /* the key's value */
-  EXPECT_QUERIED,   /* what a query is answered with is its owner's business */
+  EXPECT_QUEUED,   /* to a command inside a transaction */
+  EXPECT_EXECUTED, /* to EXEC: all replies of the transaction; nil if the watched key was written */
+  EXPECT_DISCARDED, /* to DISCARD, instead of the previous two */
+  EXPECT_WATCHED,   /* to WATCH */
+  EXPECT_COMMITTED, /* to GET: the key's value */
+  EXPECT_QUERIED,   /* to a command of a query, of any type: the owner of the query checks it */
   EXPECT_OPENED,    /* to MULTI */
   EXPECTED_KINDS
 };
@@ -117,25 +117,25 @@ static const unsigned expected_types[EXPECTED_KINDS] = {[EXPECT_QUEUED] = IS(STA
                                                         [EXPECT_QUERIED] = ~0U,
                                                         [EXPECT_OPENED] = IS(STATUS)};
 
-/* Commands that leave together, and their replies. All texts are borrowed. */
-struct exchange {
-  struct iovec pieces[EXCHANGE_PIECES];
-  size_t counts[EXCHANGE_PIECES]; /* of the commands that begin with a piece */
-  int count;
+/* Commands that are sent together, and their replies. All texts are borrowed. */
+struct delivery_request {
+  struct iovec pieces[REQUEST_PIECES];
+  size_t counts[REQUEST_PIECES];   /* for each piece: how many commands begin in it */
+  int count;                       /* of pieces */
   size_t length;                   /* bytes in all pieces */
-  size_t sent;                     /* bytes */
+  size_t sent;                     /* bytes that were sent */
   size_t commands;                 /* in all pieces; 0: no request is under way */
-  size_t expected[EXPECTED_KINDS]; /* how many replies of each kind, */
-  size_t ends[EXPECTED_KINDS];     /* and the bytes up to the end of its commands */
-  size_t replied;                  /* number of replies that came */
-  bool executed;                   /* EXEC was replied to with the replies of the transaction */
-  char refusal[160];               /* the first error among the replies, cut; empty: none */
-  size_t refused;                  /* index of the command that it is the reply to */
+  size_t expected[EXPECTED_KINDS]; /* the number of replies of each kind */
+  size_t ends[EXPECTED_KINDS];     /* the offset after the last command that has such a reply */
+  size_t replied;                  /* the number of replies that have arrived */
+  bool executed;                   /* EXEC was answered with the replies of the transaction */
+  char rejection[160];             /* the first error reply, cut; empty: none */
+  size_t rejected;                 /* the index of the command that has the error reply */
 };
 
 struct query {
   char *commands;         /* owned, encoded; NULL: there is no query */
-  const char *unanswered; /* inside `commands`: the first command that is not replied to */
+  const char *unanswered; /* inside `commands`: the first command without a reply */
   query_answer *answer;
   void *owner;
 };
@@ -146,32 +146,33 @@ struct delivery {
   const struct delivery_handler *handler;
   void *owner;
   struct redis_connection *connection;
-  struct event *idle; /* for the probe of an idle connection */
+  struct event *idle; /* triggers the ownership check of an idle connection */
   struct send_queue *send_queue;
   struct ownership ownership;
   unsigned long long ttl_seconds; /* of `committed`; 0: it does not expire */
   char *preflight;
-  char *watch;         /* the probe: WATCH committed */
-  char *get;           /* and GET committed */
-  char *set;           /* of the transaction that was sent last; NULL: none was */
-  struct exchange now; /* whose replies are due, or one of them was a refusal */
-  bool check_due;      /* `committed` is to be read before anything else */
-  bool loss_reported;  /* and nothing was delivered since */
-  unsigned news;       /* values of enum delivery_news that the owner has not taken yet */
-  struct error error;  /* of DELIVERY_FAILED */
-  unsigned losses;     /* of connections in the middle of a request, since one was executed */
-  unsigned refusals;   /* of transactions by the watch, since one was executed */
+  char *watch; /* WATCH committed */
+  char *get;   /* GET committed */
+  char *set;   /* SET committed of the transaction that was sent last; NULL: none was sent */
+  struct delivery_request request; /* the request that is under way */
+  bool check_due;                  /* `committed` has to be read before anything else */
+  bool loss_reported;     /* DELIVERY_LOST_DATA was recorded, and nothing was delivered since */
+  unsigned notifications; /* values of enum delivery_notification that the owner has not taken */
+  struct error error;     /* of DELIVERY_FAILED */
+  unsigned losses;        /* of connections during a request, since the last executed transaction */
+  unsigned aborts;        /* transactions that the watch has aborted, since the last executed one */
   struct query query;
-  char *ownership_command; /* what the owner adds to the ownership transaction; NULL: nothing */
+  char *ownership_command; /* the owner's command in the ownership transaction; NULL: none */
 };
 
-/* A new command or key of the agent is added here. A read checks the type of its key. A command
-   inside MULTI is checked for permission when it is queued, and DISCARD drops it. What would write
-   leaves when the MULTI before it is accepted: where MULTI is refused it would be executed. */
+/* A new command or key of the agent is added here. Reads check the types of their keys. Redis
+   checks the permission for a command inside MULTI when it queues the command, and DISCARD drops
+   it. Commands that write are sent after the good reply to the MULTI before them, because they
+   would be executed if Redis rejected that MULTI. */
 char *delivery_preflight(const struct keys *keys, bool trims) {
   const char *const commands[PREFLIGHT_COMMANDS][COMMAND_LIST_WORDS] = {
-      /* Checks that in a cluster all keys are in one slot. NOPERM is ignored here (`multi_key`),
-         since it does not name the key; the commands below do. DISCARD ends this watch. */
+      /* Checks that all keys are in one slot of a cluster. NOPERM is ignored here (`multi_key`),
+         because it does not name the key; the commands below do. DISCARD ends this watch. */
       {"WATCH", keys->in, keys->events, keys->results, keys->inflight, keys->started,
        keys->committed, keys->heartbeat},
       {"LLEN", keys->in},
@@ -211,19 +212,19 @@ char *delivery_preflight(const struct keys *keys, bool trims) {
 static void forget_request(struct delivery *self) {
   free(self->set);
   self->set = NULL;
-  self->now = (struct exchange){0};
+  self->request = (struct delivery_request){0};
 }
 
-static void record(struct delivery *self, enum delivery_news news) {
-  self->news |= news;
+static void record(struct delivery *self, enum delivery_notification notifications) {
+  self->notifications |= notifications;
   self->handler->changed(self->owner);
 }
 
-/* Whole commands that are replied to like this; where they go on in the pieces after it, those are
-   added with 0. */
-static void add(struct exchange *self, const char *text, size_t length, enum expected expected,
-                size_t commands) {
-  CHECK(self->count < EXCHANGE_PIECES);
+/* Adds a piece in which this many commands begin, all with replies of this kind. If the last
+   command continues in further pieces, these are added with 0 commands. */
+static void add(struct delivery_request *self, const char *text, size_t length,
+                enum expected expected, size_t commands) {
+  CHECK(self->count < REQUEST_PIECES);
   self->counts[self->count] = commands;
   self->pieces[self->count++] =
       (struct iovec){.iov_base = (char *)(uintptr_t)text, .iov_len = length};
@@ -233,8 +234,8 @@ static void add(struct exchange *self, const char *text, size_t length, enum exp
   self->ends[expected] = self->length;
 }
 
-/* Adds what is not replied to. */
-static void add_query(struct exchange *self, const struct query *query) {
+/* Adds the commands of the query that have no reply yet. */
+static void add_query(struct delivery_request *self, const struct query *query) {
   size_t length = strlen(query->unanswered), commands = 0;
   struct command_word word;
   for (const char *at = query->unanswered; command_read(&at, query->unanswered + length, &word, 1);)
@@ -243,59 +244,60 @@ static void add_query(struct exchange *self, const struct query *query) {
 }
 
 static void add_transaction(struct delivery *self, const struct batch *batch) {
-  struct exchange *now = &self->now;
+  struct delivery_request *request = &self->request;
   char value[OWNERSHIP_TEXT_SIZE], ttl[DECIMAL_LENGTH_MAX + 1];
   (void)ownership_text(&self->ownership, self->ownership.delivered + 1, value);
   (void)snprintf(ttl, sizeof ttl, "%llu", self->ttl_seconds);
   self->set = command_new((const char *[]){"SET", self->keys->committed, value, "EX", ttl},
                           self->ttl_seconds > 0 ? 5 : 3);
   for (int i = 0; i < batch->count; i++)
-    add(now, batch->pieces[i].iov_base, batch->pieces[i].iov_len, EXPECT_QUEUED,
+    add(request, batch->pieces[i].iov_base, batch->pieces[i].iov_len, EXPECT_QUEUED,
         i == 0 ? batch->commands : 0);
-  add(now, self->set, strlen(self->set), EXPECT_QUEUED, 1);
-  add(now, exec, sizeof exec - 1, EXPECT_EXECUTED, 1);
+  add(request, self->set, strlen(self->set), EXPECT_QUEUED, 1);
+  add(request, exec, sizeof exec - 1, EXPECT_EXECUTED, 1);
 }
 
-/* Sends what the client takes now. */
+/* Sends as many bytes of the request as the connection takes now. */
 static void on_writable(void *owner) {
   struct delivery *self = owner;
-  struct exchange *now = &self->now;
-  for (size_t written = 1; written > 0 && now->sent < now->length; now->sent += written) {
-    struct iovec rest[EXCHANGE_PIECES];
+  struct delivery_request *request = &self->request;
+  for (size_t written = 1; written > 0 && request->sent < request->length;
+       request->sent += written) {
+    struct iovec rest[REQUEST_PIECES];
     int count = 0;
-    size_t skip = now->sent;
-    for (int i = 0; i < now->count; i++) {
-      size_t length = now->pieces[i].iov_len, gone = skip < length ? skip : length;
-      if (gone < length)
-        rest[count++] = (struct iovec){.iov_base = (char *)now->pieces[i].iov_base + gone,
-                                       .iov_len = length - gone};
-      skip -= gone;
+    size_t skip = request->sent;
+    for (int i = 0; i < request->count; i++) {
+      size_t length = request->pieces[i].iov_len, done = skip < length ? skip : length;
+      if (done < length)
+        rest[count++] = (struct iovec){.iov_base = (char *)request->pieces[i].iov_base + done,
+                                       .iov_len = length - done};
+      skip -= done;
     }
     written = redis_connection_write(self->connection, rest, count);
   }
 }
 
-/* Of a batch (NULL: without a transaction), whose bytes stay in place until it is replied to, and
-   with the query if there is one and `asks` says so. */
-static void send_request(struct delivery *self, const struct batch *batch, bool asks) {
-  struct exchange *now = &self->now;
-  CHECK(now->commands == 0);
+/* Sends a request with this batch (NULL: without a transaction) and, if `with_query` is true, with
+   the pending query. The bytes of the batch must stay in place until the request is answered. */
+static void send_request(struct delivery *self, const struct batch *batch, bool with_query) {
+  struct delivery_request *request = &self->request;
+  CHECK(request->commands == 0);
   if (batch != NULL)
     add_transaction(self, batch);
   else
-    add(now, discard, sizeof discard - 1, EXPECT_DISCARDED, 1);
-  add(now, self->watch, strlen(self->watch), EXPECT_WATCHED, 1);
-  add(now, self->get, strlen(self->get), EXPECT_COMMITTED, 1);
-  if (asks && self->query.commands != NULL)
-    add_query(now, &self->query);
-  add(now, multi, sizeof multi - 1, EXPECT_OPENED, 1);
+    add(request, discard, sizeof discard - 1, EXPECT_DISCARDED, 1);
+  add(request, self->watch, strlen(self->watch), EXPECT_WATCHED, 1);
+  add(request, self->get, strlen(self->get), EXPECT_COMMITTED, 1);
+  if (with_query && self->query.commands != NULL)
+    add_query(request, &self->query);
+  add(request, multi, sizeof multi - 1, EXPECT_OPENED, 1);
   (void)evtimer_del(self->idle);
   redis_connection_set_reply_timeout(self->connection, REPLY_MS);
   on_writable(self);
 }
 
-/* Takes the job over: a transaction without anything from the send queue, since it is not known yet
-   whether the job is another agent's. A query leaves with it. */
+/* Takes the job over. The transaction contains nothing from the send queue, because another agent
+   may still win the job. The pending query leaves with it. */
 static void send_ownership(struct delivery *self) {
   struct batch batch = {0};
   free(self->ownership_command);
@@ -312,7 +314,7 @@ static void send_ownership(struct delivery *self) {
 
 void delivery_flush(struct delivery *self) {
   const struct batch *batch = NULL;
-  if (!redis_connection_is_ready(self->connection) || self->now.commands > 0)
+  if (!redis_connection_is_ready(self->connection) || self->request.commands > 0)
     return;
   if (self->check_due)
     send_request(self, NULL, false);
@@ -323,8 +325,9 @@ void delivery_flush(struct delivery *self) {
   else if ((batch = send_queue_batch(self->send_queue)) != NULL)
     send_request(self, batch, false);
   else if (!evtimer_pending(self->idle, NULL)) {
-    redis_connection_mark_healthy(self->connection); /* all that could be refused was accepted */
-    loop_timer_start(self->idle, PROBE_IDLE_MS);
+    /* Redis has accepted every command that it could reject. */
+    redis_connection_mark_healthy(self->connection);
+    loop_timer_start(self->idle, CHECK_IDLE_MS);
   }
 }
 
@@ -341,52 +344,54 @@ static void fail(struct delivery *self, const struct error *error) {
   on_failed(self, error);
 }
 
-/* An error reply that may pass is tried again on another connection. Not so when it is the reply to
-   a command inside a transaction that was executed: the others have taken effect. Then the command
-   is named; the pieces in front of it may be gone, with what was delivered or answered. */
-static void on_refusal(struct delivery *self) {
-  const struct exchange *now = &self->now;
-  bool in_part = now->executed && now->refused < now->expected[EXPECT_QUEUED];
-  if (!in_part && redis_connection_recover(self->connection, now->refusal))
+/* Handles the first error reply of the request. After a transient error, another connection sends
+   the request again. That is impossible if the command was part of a transaction that was executed,
+   because the other commands have taken effect. A permanent error names the command. The pieces
+   before that command must not be read: batch and query may have been freed already. */
+static void handle_rejection(struct delivery *self) {
+  const struct delivery_request *request = &self->request;
+  bool in_part = request->executed && request->rejected < request->expected[EXPECT_QUEUED];
+  if (!in_part && redis_connection_recover(self->connection, request->rejection))
     return;
   struct command_word words[2] = {{.text = ""}};
   size_t read = 0;
   int i = 0;
-  for (; i < now->count && read + now->counts[i] <= now->refused; i++)
-    read += now->counts[i];
-  for (; i < now->count; i++) {
-    const char *at = now->pieces[i].iov_base, *end = at + now->pieces[i].iov_len;
-    while (read <= now->refused && command_read(&at, end, words, 2))
+  for (; i < request->count && read + request->counts[i] <= request->rejected; i++)
+    read += request->counts[i];
+  for (; i < request->count; i++) {
+    const char *at = request->pieces[i].iov_base, *end = at + request->pieces[i].iov_len;
+    while (read <= request->rejected && command_read(&at, end, words, 2))
       read++;
   }
   size_t key = words[1].length < 120 ? words[1].length : 120;
   struct error error;
   (void)error_set(&error, "redis refuses %.*s%s%.*s: %.100s", (int)words[0].length, words[0].text,
                   key > 0 ? " " : "", (int)key, words[1].text,
-                  redis_connection_explain(self->connection, now->refusal).text);
+                  redis_connection_explain(self->connection, request->rejection).text);
   fail(self, &error);
 }
 
-/* It is not Redis that has closed it. */
+/* Closes the connection from this side, and reconnects after a pause. */
 static void drop_connection(struct delivery *self, const char *why) {
   forget_request(self);
   redis_connection_reconnect(self->connection, why);
 }
 
-/* The value of `committed` was read, after a transaction or by a probe. Also on a connection that
-   never broke, Redis may have lost data, or another agent may have taken the job. */
+/* Handles a value of `committed`, which was read after a transaction or by an ownership check.
+   Redis may have lost data, or another agent may have taken the job, even if the connection was
+   never lost. */
 static void on_committed(struct delivery *self, const redisReply *reply) {
   bool was_owner = delivery_is_owner(self);
-  bool executed = self->now.executed;
+  bool executed = self->request.executed;
   enum ownership_state state = ownership_update(&self->ownership, executed, reply->str, reply->len);
-  bool arrived = executed || state == OWNERSHIP_DELIVERED;
+  bool delivered = executed || state == OWNERSHIP_DELIVERED;
   self->check_due = false;
-  if (arrived) {
-    self->losses = self->refusals = 0;
+  if (delivered) {
+    self->losses = self->aborts = 0;
     self->loss_reported &= state == OWNERSHIP_LOST_DATA;
     redis_connection_mark_healthy(self->connection);
     if (was_owner)
-      send_queue_delivered(self->send_queue);
+      send_queue_remove_batch(self->send_queue);
   }
   if (state == OWNERSHIP_TAKEN) {
     struct error error;
@@ -399,15 +404,17 @@ static void on_committed(struct delivery *self, const redisReply *reply) {
     self->loss_reported = true;
     record(self, DELIVERY_LOST_DATA);
   }
-  if (arrived)
+  if (delivered)
     record(self, was_owner ? DELIVERY_DELIVERED : DELIVERY_OWNED);
-  /* The watch has made EXEC do nothing: someone has written the key, if only the transaction of a
-     lost connection; but not again and again. */
-  if (!arrived && self->now.expected[EXPECT_EXECUTED] > 0 && ++self->refusals >= REFUSALS_TO_PAUSE)
+  /* The watch has aborted the transaction, so someone has written the key. The late transaction of
+     a lost connection may do that once, but not several times. */
+  if (!delivered && self->request.expected[EXPECT_EXECUTED] > 0 &&
+      ++self->aborts >= ABORTS_BEFORE_RECONNECT)
     drop_connection(self, "EXEC does nothing, though nobody has written the key");
 }
 
-/* A query that left with an ownership transaction that was not executed is sent again. */
+/* Ignores the replies to a query that left with an ownership transaction if that was not executed:
+   the query is sent again. */
 static void on_query_reply(struct delivery *self, const redisReply *reply) {
   struct query *query = &self->query;
   if (!delivery_is_owner(self))
@@ -425,15 +432,15 @@ static void on_query_reply(struct delivery *self, const redisReply *reply) {
   free(answered);
 }
 
-static void keep_refusal(struct exchange *self, const redisReply *reply, size_t index) {
-  if (reply == NULL || reply->type != REDIS_REPLY_ERROR || self->refusal[0] != '\0')
+static void keep_rejection(struct delivery_request *self, const redisReply *reply, size_t index) {
+  if (reply == NULL || reply->type != REDIS_REPLY_ERROR || self->rejection[0] != '\0')
     return;
-  (void)snprintf(self->refusal, sizeof self->refusal, "%s", reply->str);
-  self->refused = index;
+  (void)snprintf(self->rejection, sizeof self->rejection, "%s", reply->str);
+  self->rejected = index;
 }
 
-/* Of the reply that comes next; EXPECTED_KINDS: none does. */
-static enum expected expected_kind(const struct exchange *self) {
+/* Returns the kind of the next reply; EXPECTED_KINDS if none is due. */
+static enum expected expected_kind(const struct delivery_request *self) {
   size_t end = 0;
   int kind = 0;
   while (kind < EXPECTED_KINDS && (end += self->expected[kind]) <= self->replied)
@@ -441,41 +448,42 @@ static enum expected expected_kind(const struct exchange *self) {
   return (enum expected)kind;
 }
 
-/* Whether Redis gives this reply to what was sent. Whatever answers "+OK" to everything is no
-   Redis: its EXEC executes nothing, and would be sent again at once. An error may come in place of
-   each reply, and after one nothing is as it should be. EXEC's is an array with the replies of all
-   queued commands; an error among them does not undo the others. */
-static bool take_reply(struct exchange *self, const redisReply *reply, enum expected kind) {
+/* Records a reply. Returns false if Redis cannot give this reply to the command: a server that
+   answers "+OK" to everything is not Redis, and its EXEC would be sent again at once. Any reply may
+   be an error, and the replies after an error may be of any type. The reply to EXEC is an array
+   with the replies of all queued commands; an error among them does not undo the other commands. */
+static bool record_reply(struct delivery_request *self, const redisReply *reply,
+                         enum expected kind) {
   size_t index = self->replied++;
-  bool is_refused = reply->type == REDIS_REPLY_ERROR || self->refusal[0] != '\0';
-  keep_refusal(self, reply, index);
+  bool is_rejected = reply->type == REDIS_REPLY_ERROR || self->rejection[0] != '\0';
+  keep_rejection(self, reply, index);
   self->executed |= kind == EXPECT_EXECUTED && reply->type == REDIS_REPLY_ARRAY;
   for (size_t i = 0; kind == EXPECT_EXECUTED && self->executed && i < reply->elements; i++)
-    keep_refusal(self, reply->element[i], i);
+    keep_rejection(self, reply->element[i], i);
   bool was_sent =
       self->sent >=
       (kind == EXPECT_COMMITTED || self->replied == self->commands ? self->ends[kind] : 0);
-  return was_sent && (is_refused || (expected_types[kind] & 1U << reply->type) != 0);
+  return was_sent && (is_rejected || (expected_types[kind] & 1U << reply->type) != 0);
 }
 
-/* Behind a refusal the other replies are waited for; but not where no more come. */
+/* After an error reply, the other replies of the request are awaited, unless none will come. */
 static void on_reply(void *owner, const redisReply *reply) {
   struct delivery *self = owner;
-  struct exchange *now = &self->now;
-  enum expected kind = expected_kind(now);
-  bool fits = kind != EXPECTED_KINDS && take_reply(now, reply, kind);
-  bool last = now->replied == now->commands;
-  if (error_reply_is_last(now->refusal) || (fits && last && now->refusal[0] != '\0')) {
-    on_refusal(self);
+  struct delivery_request *request = &self->request;
+  enum expected kind = expected_kind(request);
+  bool fits = kind != EXPECTED_KINDS && record_reply(request, reply, kind);
+  bool last = request->replied == request->commands;
+  if (error_reply_is_last(request->rejection) || (fits && last && request->rejection[0] != '\0')) {
+    handle_rejection(self);
   } else if (!fits) {
     drop_connection(self, "a reply that redis does not give to what was asked");
   } else if (last) {
     forget_request(self);
     redis_connection_set_reply_timeout(self->connection, 0);
     self->handler->changed(self->owner);
-  } else if (now->refusal[0] == '\0' && kind == EXPECT_COMMITTED) {
+  } else if (request->rejection[0] == '\0' && kind == EXPECT_COMMITTED) {
     on_committed(self, reply);
-  } else if (now->refusal[0] == '\0' && kind == EXPECT_QUERIED) {
+  } else if (request->rejection[0] == '\0' && kind == EXPECT_QUERIED) {
     on_query_reply(self, reply);
   }
 }
@@ -492,12 +500,12 @@ static void on_ready(void *owner, const redisReply *committed) {
 
 static void on_down(void *owner) {
   struct delivery *self = owner;
-  if (self->now.commands > 0 && ++self->losses == LOSSES_TO_TELL)
+  if (self->request.commands > 0 && ++self->losses == LOSSES_BEFORE_WARNING)
     log_line(
         self->log, LOG_WARN, NULL,
-        "redis has closed the connection %u times in the middle of the same request; where its "
-        "own log names a limit (client-query-buffer-limit, client-output-buffer-limit, "
-        "maxmemory-clients), that must be raised",
+        "redis has closed the connection %u times in the middle of the same request; if its own "
+        "log names a limit (client-query-buffer-limit, client-output-buffer-limit, "
+        "maxmemory-clients), raise that limit",
         self->losses);
   forget_request(self);
   (void)evtimer_del(self->idle);
@@ -512,15 +520,15 @@ void delivery_end(struct delivery *self) {
     self->ttl_seconds = DELIVERY_LAST_SECONDS;
 }
 
-/* Every request ends with a probe, so one that is under way is enough. */
+/* Every request includes an ownership check, so a request that is under way is enough. */
 void delivery_check_ownership(struct delivery *self) {
-  if (self->now.commands > 0)
+  if (self->request.commands > 0)
     return;
   self->check_due = true;
   self->handler->changed(self->owner);
 }
 
-bool delivery_check_owner(struct delivery *self, const char *committed, size_t length) {
+bool delivery_compare_committed(struct delivery *self, const char *committed, size_t length) {
   enum ownership_state state = ownership_compare(&self->ownership, committed, length);
   if (state != OWNERSHIP_PENDING)
     delivery_check_ownership(self);
@@ -591,10 +599,10 @@ void delivery_start(struct delivery *self) {
   (void)redis_connection_start(self->connection);
 }
 
-unsigned delivery_take_news(struct delivery *self) {
-  unsigned news = self->news;
-  self->news = 0;
-  return news;
+unsigned delivery_take_notifications(struct delivery *self) {
+  unsigned notifications = self->notifications;
+  self->notifications = 0;
+  return notifications;
 }
 
 const struct error *delivery_error(const struct delivery *self) {

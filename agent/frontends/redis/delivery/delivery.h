@@ -11,37 +11,38 @@
 #include "base/log.h"
 
 /*
- * Writes what is in the send queue to Redis: each command exactly once and in order, across any
- * number of lost connections, until another agent takes the job over. delivery.c begins with how.
+ * Writes the send queue to Redis: each command exactly once and in order, across any number of lost
+ * connections, until another agent takes the job over. The outbox fills the send queue, and the
+ * frontend owns the delivery. delivery.c begins with the algorithm.
  *
- * A delivery records what arrives from Redis and tells its owner once that there is news. The owner
- * takes the news when its turn comes, decides, and calls delivery_flush, which alone sends.
+ * A delivery records what arrives from Redis and calls changed(). The owner takes the notifications
+ * in its next turn, decides, and calls delivery_flush, the only function that sends a request.
  */
 struct delivery;
 
-/* What the frontend's options say about delivery. The url must outlive the delivery. */
+/* The frontend's options about delivery. The url must outlive the delivery. */
 struct delivery_options {
   const struct redis_url *url;
   unsigned long long key_ttl_seconds;   /* 0: keys do not expire */
   unsigned long long events_maxlen;     /* 0: the stream is not trimmed */
-  unsigned long long events_keep_bytes; /* of young events beyond them; see retention.h */
-  unsigned long long hold_bytes;        /* unacknowledged output that is held */
+  unsigned long long events_keep_bytes; /* more young events are kept up to this; see retention.h */
+  unsigned long long hold_bytes;        /* output that may wait for an acknowledgement */
 };
 
-enum delivery_news {
-  DELIVERY_CONNECTED = 1, /* the socket is connected, the handshake is under way */
-  DELIVERY_OWNED = 2,     /* once: the job is this agent's */
-  DELIVERY_DELIVERED = 4, /* a batch was executed, and has left the send queue */
-  DELIVERY_LOST_DATA =
-      8, /* Redis lost data that it had acknowledged; once until the next delivery */
+enum delivery_notification {
+  DELIVERY_CONNECTED = 1,    /* the socket is connected, and the handshake has begun */
+  DELIVERY_OWNED = 2,        /* once: this agent owns the job */
+  DELIVERY_DELIVERED = 4,    /* a batch was executed, and has left the send queue */
+  DELIVERY_LOST_DATA = 8,    /* Redis has lost acknowledged data; once until the next delivery */
   DELIVERY_UNREACHABLE = 16, /* the connection was lost, and an attempt to reconnect has failed */
-  DELIVERY_FAILED = 32       /* no attempt will change this error: nothing more is sent */
+  DELIVERY_FAILED = 32       /* a permanent error: nothing more is sent */
 };
 
 struct delivery_handler {
-  /* There is news, or delivery_flush has something to do. */
+  /* There is a notification, or delivery_flush has something to do. */
   void (*changed)(void *owner);
-  /* One encoded command, to be freed, that is part of the ownership transaction. May be NULL. */
+  /* Returns one encoded command for the ownership transaction, which the delivery frees. May be
+     NULL. */
   char *(*ownership_command)(void *owner);
 };
 
@@ -54,59 +55,63 @@ void delivery_free(struct delivery *self);
 
 void delivery_start(struct delivery *self);
 
-/* The news since the last call, values of enum delivery_news; and the error of DELIVERY_FAILED,
-   NULL before that. */
-unsigned delivery_take_news(struct delivery *self);
+/* Returns the notifications since the last call, values of enum delivery_notification. */
+unsigned delivery_take_notifications(struct delivery *self);
+
+/* Returns the error of DELIVERY_FAILED, or NULL if the delivery has not failed. */
 const struct error *delivery_error(const struct delivery *self);
 
-/* The encoded commands that end each handshake, to be freed: they check that each key has the
-   expected type and that each command of the agent is permitted (`trims`: XTRIM, too), and change
-   nothing. So a wrong key or a missing permission fails at boot, with an error that names command
-   and key, and not with the first result. The last three are the first probe and MULTI. */
+/* Returns the encoded commands that end each handshake; the caller frees them. They check that each
+   key has the expected type and that Redis permits each command of the agent (XTRIM only if `trims`
+   is true), and they change nothing. So a wrong key or a missing permission fails at startup, with
+   an error that names command and key, and not with the first result. The last three commands are
+   the first ownership check and MULTI. */
 #define PREFLIGHT_COMMANDS 29
 char *delivery_preflight(const struct keys *keys, bool trims);
 
-/* Sends what is queued, unless a request is under way; changed() follows when that is answered. */
+/* Sends the next request, unless one is under way; changed() follows when that one is answered. */
 void delivery_flush(struct delivery *self);
 
-/* Sends a query with the next request, before the next batch, or with the ownership transaction:
-   one or several commands that change nothing, encoded, which the delivery frees. Commands without
-   a reply are sent again after a lost connection, before any batch. `answer` is called once for
-   each, in order, unless the delivery fails; `whole` is false when the reply is only the beginning
-   of a string that is longer than payload_limit(). What was delivered does not change between the
-   query's execution and its last answer. One query at a time: the next one not before the last
-   answer. */
+/* Sends a query, which is one or more encoded commands that change nothing, with the next request:
+   before the next batch, or with the ownership transaction. The delivery frees `commands`. Commands
+   without a reply are sent again after a lost connection, before any batch. `answer` is called once
+   per command, in order, unless the delivery fails; `whole` is false if the reply is only the
+   beginning of a string that is longer than payload_limit(). No batch is delivered between the
+   execution of the query and its last answer. Only one query may be pending. */
 typedef void query_answer(void *owner, const redisReply *reply, bool whole);
 void delivery_query(struct delivery *self, char *commands, query_answer *answer, void *owner);
 
-/* What is sent from here on is the last: `committed` is left to expire after DELIVERY_LAST_SECONDS.
-   So long an agent that was cut off finds that it does not own the job any more. */
+/* Announces that the next batches are the last ones: `committed` then expires after
+   DELIVERY_LAST_SECONDS. An agent that was cut off can find out until then that it no longer owns
+   the job. */
 #define DELIVERY_LAST_SECONDS 3600
 void delivery_end(struct delivery *self);
 
-/* Reads `committed` now, on this connection: does Redis reply, and does it still have what it
-   acknowledged? It leaves with the next delivery_flush. Only when the job is this agent's. */
+/* Makes the next delivery_flush read `committed` on this connection. This checks that Redis replies
+   and still has the data that it acknowledged. Only if this agent owns the job. */
 void delivery_check_ownership(struct delivery *self);
 
-/* Takes a value of `committed` that was read on another connection (NULL: the key does not exist).
-   Returns false when it names another agent. Probes when it is not as expected, since only what was
-   read on the delivery's own connection counts. Only when the job is this agent's. */
-bool delivery_check_owner(struct delivery *self, const char *committed, size_t length);
+/* Takes a value of `committed` that another connection has read (NULL if the key does not exist).
+   Returns false if it names another agent. An unexpected value causes an ownership check, because
+   only values that the delivery's own connection has read count. Only if this agent owns the job.
+   */
+bool delivery_compare_committed(struct delivery *self, const char *committed, size_t length);
 
-/* True once the job is this agent's, also after the delivery has failed; true when another agent
-   had it before, as far as Redis knows. */
+/* Returns true once this agent owns the job, also after the delivery has failed. */
 bool delivery_is_owner(const struct delivery *self);
+
+/* Returns true if another agent owned the job before, as far as Redis knows. */
 bool delivery_had_owner(const struct delivery *self);
 
-/* True from DELIVERY_LOST_DATA to the next delivery: a Redis that goes back again meanwhile is
-   not reported. */
+/* Returns true from DELIVERY_LOST_DATA until the next delivery. If Redis loses data again in that
+   time, there is no second notification. */
 bool delivery_has_lost_data(const struct delivery *self);
 
-/* True when the connection was lost and an attempt to reconnect has failed, or when the delivery
+/* Returns true if the delivery has failed, or the connection was lost and an attempt to reconnect
    has failed. */
 bool delivery_is_unreachable(const struct delivery *self);
 
-/* How often its connection was made again. */
+/* How many times the connection was ready again after a loss. */
 uint64_t delivery_reconnections(const struct delivery *self);
 
 #endif

@@ -9,95 +9,101 @@
 #include "base/loop.h"
 #include "base/memory.h"
 
-/* How often the keys' time to live is restarted: this often in it, and at least once an hour. */
+/* How many times per time to live the keys' time to live is restarted; at least once an hour. */
 #define REFRESHES 3
 #define REFRESH_MAX_SECONDS 3600
 
-/* The most that a piece has, except for event and result: outbox_refresh has 6 commands, a record 3
-   changes, the key `started` and 4 EXPIRE. SET … EX has 5 words. */
-#define PIECE_COMMANDS 8
-#define PIECE_WORDS 5
+/* The largest group, without event and result: outbox_refresh has 6 commands; a record has 3
+   changes, the key `started` and at most 4 EXPIRE. SET … EX has 5 words. */
+#define GROUP_COMMANDS 8
+#define GROUP_WORDS 5
 
-/* A piece before it is encoded: the words are borrowed. */
-struct piece {
-  struct command_word words[PIECE_COMMANDS][PIECE_WORDS];
-  size_t counts[PIECE_COMMANDS];
+/* Commands of one transaction before they are encoded. The words are borrowed. */
+struct command_group {
+  struct command_word words[GROUP_COMMANDS][GROUP_WORDS];
+  size_t counts[GROUP_COMMANDS];
   size_t commands;
 };
 
-/* Adds a command of these words, the last of which is the value (NULL: there is none). */
-#define ADD(piece, value, ...) add(piece, (const char *const[]){__VA_ARGS__, NULL}, value)
-static void add(struct piece *piece, const char *const *texts, const struct payload *value) {
-  CHECK(piece->commands < PIECE_COMMANDS);
-  struct command_word *words = piece->words[piece->commands];
+/* Adds a command with these words and, unless `value` is NULL, the value as its last word. */
+#define ADD(group, value, ...) add(group, (const char *const[]){__VA_ARGS__, NULL}, value)
+static void add(struct command_group *group, const char *const *texts,
+                const struct payload *value) {
+  CHECK(group->commands < GROUP_COMMANDS);
+  struct command_word *words = group->words[group->commands];
   size_t count = 0;
   for (; texts[count] != NULL; count++) {
-    CHECK(count < PIECE_WORDS);
+    CHECK(count < GROUP_WORDS);
     words[count] = command_word(texts[count]);
   }
-  CHECK(value == NULL || count < PIECE_WORDS);
+  CHECK(value == NULL || count < GROUP_WORDS);
   if (value != NULL)
     words[count++] = (struct command_word){.text = value->bytes, .length = value->length};
-  piece->counts[piece->commands++] = count;
+  group->counts[group->commands++] = count;
 }
 
-static void add_expire(const struct outbox *self, struct piece *piece, const char *key) {
+static void add_expire(const struct outbox *self, struct command_group *group, const char *key) {
   if (self->ttl[0] != '\0')
-    ADD(piece, NULL, "EXPIRE", key, self->ttl);
+    ADD(group, NULL, "EXPIRE", key, self->ttl);
 }
 
-static void add_change(const struct outbox *self, struct piece *piece,
+static void add_change(const struct outbox *self, struct command_group *group,
                        const struct outbox_change *change) {
   const char *const keys[] = {[OUTBOX_IN] = self->keys->in,
                               [OUTBOX_INFLIGHT] = self->keys->inflight,
                               [OUTBOX_CONTROL] = self->keys->control};
   const char *key = keys[change->list];
   if (change->kind == OUTBOX_REMOVE_OLDEST && change->value.is_truncated)
-    ADD(piece, NULL, "LTRIM", key, "0", "-2"); /* RPOP returns the payload */
+    ADD(group, NULL, "LTRIM", key, "0", "-2"); /* RPOP returns the payload */
   else if (change->kind == OUTBOX_REMOVE_OLDEST)
-    ADD(piece, &change->value, "LREM", key, "-1");
+    ADD(group, &change->value, "LREM", key, "-1");
   else if (change->kind == OUTBOX_REMOVE_NEWEST)
-    ADD(piece, &change->value, "LREM", key, "1");
+    ADD(group, &change->value, "LREM", key, "1");
   else {
-    ADD(piece, &change->value, change->kind == OUTBOX_PUSH_OLDEST ? "RPUSH" : "LPUSH", key);
-    add_expire(self, piece, key);
+    ADD(group, &change->value, change->kind == OUTBOX_PUSH_OLDEST ? "RPUSH" : "LPUSH", key);
+    add_expire(self, group, key);
   }
 }
 
-static size_t piece_length(const struct piece *piece) {
+static size_t group_length(const struct command_group *group) {
   size_t length = 0;
-  for (size_t i = 0; i < piece->commands; i++)
-    length += command_length(piece->words[i], piece->counts[i]);
+  for (size_t i = 0; i < group->commands; i++)
+    length += command_length(group->words[i], group->counts[i]);
   return length;
 }
 
-/* Writes the piece to the end of what was reserved, and queues all of that. `commands` stand before
-   it. */
-static void commit(struct outbox *self, const struct piece *piece, char *out, size_t commands) {
-  for (size_t i = 0; i < piece->commands; i++)
-    out = command_write(out, piece->words[i], piece->counts[i]);
-  send_queue_commit(&self->send_queue, commands + piece->commands);
+/* Writes the group to `out`, the end of the reserved bytes, and queues all reserved bytes.
+   `commands` is the number of commands that the caller has written before the group. */
+static void write_and_commit(struct outbox *self, const struct command_group *group, char *out,
+                             size_t commands) {
+  for (size_t i = 0; i < group->commands; i++)
+    out = command_write(out, group->words[i], group->counts[i]);
+  send_queue_commit(&self->send_queue, commands + group->commands);
 }
 
-static void put(struct outbox *self, const struct piece *piece) {
-  if (piece->commands > 0)
-    commit(self, piece, send_queue_reserve(&self->send_queue, piece_length(piece)), 0);
+static void enqueue(struct outbox *self, const struct command_group *group) {
+  if (group->commands > 0)
+    write_and_commit(self, group, send_queue_reserve(&self->send_queue, group_length(group)), 0);
+}
+
+/* Returns the number of bytes that were ever queued. */
+static uint64_t queue_end(const struct outbox *self) {
+  return self->send_queue.delivered + self->send_queue.bytes;
 }
 
 static void trim_stream(struct outbox *self, uint64_t entries) {
   char number[DECIMAL_LENGTH_MAX + 1];
   *decimal_write(number, entries) = '\0';
-  struct piece piece = {0};
-  ADD(&piece, NULL, "XTRIM", self->keys->events, "MAXLEN", number);
-  put(self, &piece);
+  struct command_group group = {0};
+  ADD(&group, NULL, "XTRIM", self->keys->events, "MAXLEN", number);
+  enqueue(self, &group);
 }
 
-/* So many events were queued. */
-static void retain(struct outbox *self, size_t events, size_t bytes) {
-  uint64_t most = retention_add(&self->retention, events, bytes,
-                                self->send_queue.gone + self->send_queue.bytes);
-  if (most > 0)
-    trim_stream(self, most);
+/* Counts queued events, and trims the stream if that is due. */
+static void count_events(struct outbox *self, size_t events, size_t bytes) {
+  uint64_t length = retention_add(&self->retention, events, bytes, queue_end(self));
+  if (length > 0)
+    trim_stream(self, length);
 }
 
 static char *write_event(const struct outbox *self, const struct step_event *event, size_t length,
@@ -105,18 +111,18 @@ static char *write_event(const struct outbox *self, const struct step_event *eve
   return command_close(step_event_write(event, command_head_write(&self->event, out, length)));
 }
 
-void outbox_event(struct outbox *self, const struct step_event *event) {
+void outbox_add_event(struct outbox *self, const struct step_event *event) {
   size_t length = step_event_length(event);
   (void)write_event(
       self, event, length,
       send_queue_reserve(&self->send_queue, command_head_length(&self->event, length)));
   send_queue_commit(&self->send_queue, 1);
-  if (event->kind == STEP_EVENT_STARTED) { /* after it: the XADD may be what creates the stream */
-    struct piece piece = {0};
-    add_expire(self, &piece, self->keys->events);
-    put(self, &piece);
+  if (event->kind == STEP_EVENT_STARTED) { /* after the XADD, which may create the stream */
+    struct command_group group = {0};
+    add_expire(self, &group, self->keys->events);
+    enqueue(self, &group);
   }
-  retain(self, 1, length);
+  count_events(self, 1, length);
 }
 
 size_t outbox_defer_event(struct outbox *self, const struct step_event *event) {
@@ -128,7 +134,7 @@ size_t outbox_defer_event(struct outbox *self, const struct step_event *event) {
   return self->deferred.length;
 }
 
-/* Returns the end. */
+/* Writes the deferred events to `out`, and returns the end. */
 static char *write_deferred(struct outbox *self, char *out) {
   if (self->deferred.length > 0)
     memcpy(out, self->deferred.bytes, self->deferred.length);
@@ -138,48 +144,50 @@ static char *write_deferred(struct outbox *self, char *out) {
   return out;
 }
 
-void outbox_put_deferred(struct outbox *self) {
+void outbox_add_deferred(struct outbox *self) {
   size_t commands = self->deferred_commands, bytes = self->deferred.length;
   if (commands > 0) {
     (void)write_deferred(self, send_queue_reserve(&self->send_queue, bytes));
     send_queue_commit(&self->send_queue, commands);
   }
-  retain(self, commands, bytes);
+  count_events(self, commands, bytes);
 }
 
-static void add_started(const struct outbox *self, struct piece *piece, const char *step_id) {
+static void add_started(const struct outbox *self, struct command_group *group,
+                        const char *step_id) {
   const char *key = self->keys->started;
   if (self->ttl[0] != '\0')
-    ADD(piece, NULL, "SET", key, step_id, "EX", self->ttl);
+    ADD(group, NULL, "SET", key, step_id, "EX", self->ttl);
   else
-    ADD(piece, NULL, "SET", key, step_id);
-  add_expire(self, piece, self->keys->in);
-  add_expire(self, piece, self->keys->inflight);
+    ADD(group, NULL, "SET", key, step_id);
+  add_expire(self, group, self->keys->in);
+  add_expire(self, group, self->keys->inflight);
 }
 
-/* What follows event and result. */
-static struct piece rest_of(const struct outbox *self, const struct outbox_record *record) {
-  struct piece piece = {0};
+/* Makes the commands that follow the event and the result. */
+static struct command_group make_group(const struct outbox *self,
+                                       const struct outbox_record *record) {
+  struct command_group group = {0};
   for (size_t i = 0; i < record->change_count; i++)
-    add_change(self, &piece, &record->changes[i]);
+    add_change(self, &group, &record->changes[i]);
   if (record->started != NULL)
-    add_started(self, &piece, record->started);
+    add_started(self, &group, record->started);
   else if (record->ends_started)
-    ADD(&piece, NULL, "DEL", self->keys->started);
+    ADD(&group, NULL, "DEL", self->keys->started);
   if (record->result != NULL) {
-    add_expire(self, &piece, self->keys->results);
-    add_expire(self, &piece, self->keys->events);
+    add_expire(self, &group, self->keys->results);
+    add_expire(self, &group, self->keys->events);
   }
-  return piece;
+  return group;
 }
 
-/* Event and result are encoded straight into the send queue, before the commands after them. */
-static void put_result(struct outbox *self, const struct outbox_record *record,
-                       const struct piece *rest) {
+/* Encodes the event and the result directly into the send queue, followed by `rest`. */
+static void enqueue_result(struct outbox *self, const struct outbox_record *record,
+                           const struct command_group *rest) {
   const struct step_event *completed = record->completed;
   size_t result_length = step_result_length(record->result), event_length = 0, events = 0,
          bytes = 0;
-  size_t length = command_head_length(&self->result, result_length) + piece_length(rest);
+  size_t length = command_head_length(&self->result, result_length) + group_length(rest);
   if (completed != NULL) {
     event_length = step_event_length(completed);
     events = self->deferred_commands + 1;
@@ -190,31 +198,31 @@ static void put_result(struct outbox *self, const struct outbox_record *record,
   if (completed != NULL)
     out = write_event(self, completed, event_length, write_deferred(self, out));
   out = command_head_write(&self->result, out, result_length);
-  commit(self, rest, command_close(step_result_write(record->result, out)), events + 1);
-  retain(self, events, bytes);
+  write_and_commit(self, rest, command_close(step_result_write(record->result, out)), events + 1);
+  count_events(self, events, bytes);
 }
 
 uint64_t outbox_write(struct outbox *self, const struct outbox_record *record) {
-  struct piece rest = rest_of(self, record);
+  struct command_group rest = make_group(self, record);
   if (record->result != NULL)
-    put_result(self, record, &rest);
+    enqueue_result(self, record, &rest);
   else
-    put(self, &rest);
-  return self->send_queue.gone + self->send_queue.bytes;
+    enqueue(self, &rest);
+  return queue_end(self);
 }
 
 static bool is_word(const struct command_word *word, const char *text) {
   return word->length == strlen(text) && memcmp(word->text, text, word->length) == 0;
 }
 
-void outbox_each_result(const struct outbox *self, outbox_result_seen *seen, void *owner) {
+void outbox_for_each_result(const struct outbox *self, outbox_result_visitor *visit, void *owner) {
   struct iovec piece;
   for (size_t i = 0; send_queue_piece(&self->send_queue, i, &piece); i++) {
     struct command_word words[3];
     const char *at = piece.iov_base, *end = at + piece.iov_len;
     while (command_read(&at, end, words, 3))
       if (is_word(&words[0], "LPUSH") && is_word(&words[1], self->keys->results))
-        seen(owner, words[2].text, words[2].length);
+        visit(owner, words[2].text, words[2].length);
   }
 }
 
@@ -222,58 +230,58 @@ static void refresh_keys(struct outbox *self) {
   const struct keys *keys = self->keys;
   const char *all[] = {keys->in,       keys->events,  keys->results,
                        keys->inflight, keys->started, keys->control};
-  struct piece piece = {0};
+  struct command_group group = {0};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (self->ttl[0] != '\0')
-      add_expire(self, &piece, all[i]);
+      add_expire(self, &group, all[i]);
     else
-      ADD(&piece, NULL, "PERSIST", all[i]);
-  put(self, &piece);
+      ADD(&group, NULL, "PERSIST", all[i]);
+  enqueue(self, &group);
 }
 
-static bool has_beat(const struct outbox *self) {
-  return self->beat_length > 0 && self->send_queue.gone <= self->beat_start;
+static bool has_queued_heartbeat(const struct outbox *self) {
+  return self->heartbeat_length > 0 && self->send_queue.delivered <= self->heartbeat_start;
 }
 
-/* What is delivered is looked up, and not reported: nothing depends on some milliseconds. */
-static void look_at_deliveries(struct outbox *self) {
+/* The delivery does not report each batch here: a delay of some milliseconds does not matter. */
+static void update_retention(struct outbox *self) {
   struct retention *retention = &self->retention;
-  retention_delivered(retention, self->send_queue.gone, clock_monotonic_ms());
-  if (!retention_is_settled(retention) && !evtimer_pending(self->trim, NULL))
+  retention_delivered(retention, self->send_queue.delivered, clock_monotonic_ms());
+  if (!retention_is_trimmed(retention) && !evtimer_pending(self->trim, NULL))
     loop_timer_start(self->trim, RETENTION_TICK_MS);
 }
 
 LOOP_CALLBACK(on_trim, struct outbox *self) {
-  look_at_deliveries(self);
-  if (!retention_is_due(&self->retention))
+  update_retention(self);
+  uint64_t length = retention_trim_late(&self->retention);
+  if (length == 0)
     return;
   (void)evtimer_del(self->trim);
-  trim_stream(self, self->retention.maxlen);
+  trim_stream(self, length);
   delivery_flush(self->delivery);
 }
 
-bool outbox_beat(struct outbox *self, const char *value, const char *seconds) {
-  if (has_beat(self))
+bool outbox_set_heartbeat(struct outbox *self, const char *value, const char *seconds) {
+  if (has_queued_heartbeat(self))
     return false;
-  size_t before = self->send_queue.bytes;
-  struct piece piece = {0};
-  ADD(&piece, NULL, "SET", self->keys->heartbeat, value, "EX", seconds);
-  put(self, &piece);
-  self->beat_start = self->send_queue.gone + before;
-  self->beat_length = self->send_queue.bytes - before;
+  self->heartbeat_start = queue_end(self);
+  struct command_group group = {0};
+  ADD(&group, NULL, "SET", self->keys->heartbeat, value, "EX", seconds);
+  enqueue(self, &group);
+  self->heartbeat_length = (size_t)(queue_end(self) - self->heartbeat_start);
   return true;
 }
 
 void outbox_end(struct outbox *self) {
-  struct piece piece = {0};
-  ADD(&piece, NULL, "DEL", self->keys->heartbeat);
-  put(self, &piece);
+  struct command_group group = {0};
+  ADD(&group, NULL, "DEL", self->keys->heartbeat);
+  enqueue(self, &group);
   delivery_end(self->delivery);
 }
 
 void outbox_flush(struct outbox *self) {
   if (retention_is_on(&self->retention))
-    look_at_deliveries(self);
+    update_retention(self);
   delivery_flush(self->delivery);
 }
 
@@ -288,7 +296,7 @@ bool outbox_has_capacity_again(const struct outbox *self) {
 }
 
 bool outbox_is_empty(const struct outbox *self) {
-  return self->send_queue.bytes == (has_beat(self) ? self->beat_length : 0);
+  return self->send_queue.bytes == (has_queued_heartbeat(self) ? self->heartbeat_length : 0);
 }
 
 static void start_refresh(struct outbox *self) {
@@ -297,7 +305,7 @@ static void start_refresh(struct outbox *self) {
 }
 
 LOOP_CALLBACK(on_refresh, struct outbox *self) {
-  /* One is enough while Redis is unreachable: it is sent with the first batch. */
+  /* While Redis is unreachable, one queued refresh is enough: it leaves with the first batch. */
   if (!delivery_is_unreachable(self->delivery)) {
     refresh_keys(self);
     delivery_flush(self->delivery);
@@ -308,7 +316,7 @@ LOOP_CALLBACK(on_refresh, struct outbox *self) {
 void outbox_refresh(struct outbox *self) {
   if (delivery_had_owner(self->delivery)) {
     retention_resume(&self->retention);
-    look_at_deliveries(self);
+    update_retention(self);
   }
   refresh_keys(self);
   start_refresh(self);
@@ -337,11 +345,11 @@ struct outbox *outbox_new(struct event_base *base, const struct log *log,
       .hold_bytes = options->hold_bytes,
       .refresh_ms = (int64_t)seconds * 1000 / REFRESHES,
       .retention = {.maxlen = options->events_maxlen, .keep_bytes = options->events_keep_bytes}};
-  /* Readers are woken when half a batch is free, not when all of it is: they fill it while
-     the next batch is under way. */
-  size_t piece = BATCH_PIECES / 2 * SEND_QUEUE_CHUNK_SIZE;
+  /* Executions are woken when half a batch is free: they fill it while the next batch is under
+     way. */
+  size_t half = BATCH_PIECES / 2 * SEND_QUEUE_CHUNK_SIZE;
   self->capacity_bytes =
-      options->hold_bytes > 4 * piece ? options->hold_bytes - piece : options->hold_bytes / 4 * 3;
+      options->hold_bytes > 4 * half ? options->hold_bytes - half : options->hold_bytes / 4 * 3;
   if (options->key_ttl_seconds > 0)
     (void)snprintf(self->ttl, sizeof self->ttl, "%llu", options->key_ttl_seconds);
   init_commands(self, options->events_maxlen);

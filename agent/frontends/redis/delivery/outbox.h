@@ -17,47 +17,47 @@
 #include "wire/step_report.h"
 
 /*
- * Where everything leaves for Redis except the heartbeat: events, results, and the bookkeeping of
- * steps, in order, over one connection. Each is encoded once, into the bytes that are sent, and
- * stays in the send queue until it is delivered, exactly once (delivery.h, which also has the
- * news).
+ * Encodes everything that the agent writes to Redis, except the regular heartbeat: events, results
+ * and the changes of the job's lists. The frontend and intake call it. Each write is encoded once,
+ * as the bytes that are sent, and stays in the send queue until the delivery (delivery.h) has
+ * executed it exactly once, in order.
  *
  *   delivery_start(outbox->delivery)
- *     DELIVERY_OWNED                   the job is this agent's: outbox_refresh
- *   outbox_event, …, outbox_flush      what was added since the last flush leaves together
- *     DELIVERY_DELIVERED               outbox_is_empty and outbox_capacity have changed
+ *     DELIVERY_OWNED                        this agent owns the job: call outbox_refresh
+ *   outbox_add_event, …, outbox_flush       sends everything that was added since the last flush
+ *     DELIVERY_DELIVERED                    outbox_is_empty and outbox_capacity have changed
  *
- * Each call that adds adds one piece: its commands are in one transaction, so that all of them are
- * executed or none. It does so also when the outbox is full; a caller that can wait asks
- * outbox_capacity first. Nothing here fails; it ends the program when out of memory.
+ * The commands of one call are one group: they are in the same transaction, so that Redis executes
+ * all of them or none. A call also adds to a full outbox; callers that can wait check
+ * outbox_capacity first. Nothing here fails; running out of memory ends the program.
  */
 struct outbox {
   const struct keys *keys;
   struct send_queue send_queue;
   struct delivery *delivery;
-  struct command_head event;        /* the XADD */
-  struct command_head result;       /* the LPUSH */
+  struct command_head event;        /* the beginning of each XADD */
+  struct command_head result;       /* the beginning of each LPUSH of a result */
   char ttl[DECIMAL_LENGTH_MAX + 1]; /* in seconds; empty: keys do not expire */
-  struct buffer deferred;           /* the XADDs of deferred events */
+  struct buffer deferred;           /* the encoded XADDs of deferred events */
   size_t deferred_commands;
   struct retention retention; /* of the queued events */
   struct event *trim;         /* pending while the stream has to be trimmed later */
   struct event *refresh;
   int64_t refresh_ms; /* 0: never */
   size_t hold_bytes;
-  size_t capacity_bytes; /* wake those who wait once at most this much is queued */
-  uint64_t beat_start;   /* offset of the last beat in all bytes that were ever queued */
-  size_t beat_length;    /* in bytes; 0: there was none */
+  size_t capacity_bytes;    /* executions are woken when at most this many bytes are queued */
+  uint64_t heartbeat_start; /* offset of the last outbox_set_heartbeat in all bytes ever queued */
+  size_t heartbeat_length;  /* in bytes; 0: there was none */
 };
 
-/* A value of a list, a step or a control message; borrowed. */
+/* A value of a list: a step or a control message. Borrowed. */
 struct payload {
   const char *bytes;
   size_t length;
-  bool is_truncated; /* only its beginning is known: it is removed only as the oldest of its list */
+  bool is_truncated; /* only its beginning is known; it can be removed only as the oldest value */
 };
 
-/* The oldest value of a list is at its tail. */
+/* The oldest value of each list is at its tail. */
 enum outbox_list { OUTBOX_IN, OUTBOX_INFLIGHT, OUTBOX_CONTROL };
 enum outbox_change_kind {
   OUTBOX_REMOVE_OLDEST,
@@ -66,72 +66,75 @@ enum outbox_change_kind {
   OUTBOX_PUSH_NEWEST
 };
 
-/* Of values that are equal, the oldest or the newest is removed. */
+/* A removal removes the oldest or the newest of the values that are equal to `value`. */
 struct outbox_change {
   enum outbox_change_kind kind;
   enum outbox_list list;
   struct payload value;
 };
 
-/* What is executed together, or not at all. */
+/* Writes that Redis executes together or not at all. */
 #define OUTBOX_CHANGES_MAX 3
 struct outbox_record {
-  const struct step_event
-      *completed;                   /* the step's last event, after the deferred ones; NULL: none */
-  const struct step_result *result; /* NULL: none */
+  const struct step_event *completed; /* the last event of the step; it follows the deferred ones.
+                                         NULL: none */
+  const struct step_result *result;   /* NULL: none */
   struct outbox_change changes[OUTBOX_CHANGES_MAX];
   size_t change_count;
-  const char *started; /* the key `started` is set to this; NULL: it is not, and */
-  bool ends_started;   /* it is deleted */
+  const char *started; /* the new value of the key `started`; NULL: it is not set */
+  bool ends_started;   /* the key `started` is deleted, unless it is set */
 };
 
-/* The stream is trimmed by each XADD (MAXLEN ~), or with `events_keep_bytes` by itself:
-   retention.h. All must outlive the outbox. What is not delivered when it is freed is lost. */
+/* Each XADD trims the stream (MAXLEN ~); with `events_keep_bytes`, XTRIM does (retention.h). All
+   arguments must outlive the outbox. Freeing the outbox loses everything that is not delivered. */
 struct outbox *outbox_new(struct event_base *base, const struct log *log,
                           const struct delivery_options *options, const struct keys *keys,
                           const struct delivery_handler *handler, void *owner);
 void outbox_free(struct outbox *self);
 
-/* Adds the event to the stream. */
-void outbox_event(struct outbox *self, const struct step_event *event);
+/* Appends the event to the stream. */
+void outbox_add_event(struct outbox *self, const struct step_event *event);
 
-/* Defers the event until the next outbox_write with a `completed` event, which writes it into its
-   piece, or until outbox_put_deferred, which makes one piece of all deferred events. Returns the
-   bytes that are deferred. */
+/* Defers the event. The next outbox_write with a `completed` event adds all deferred events to its
+   group; outbox_add_deferred adds them as a group of their own. Returns the total of deferred
+   bytes. */
 size_t outbox_defer_event(struct outbox *self, const struct step_event *event);
-void outbox_put_deferred(struct outbox *self);
+void outbox_add_deferred(struct outbox *self);
 
-/* Adds the record. It is delivered when the send queue's `gone` is at least what is returned. */
+/* Adds the record. Returns the position in the send queue at which it ends: the record is delivered
+   when send_queue.delivered is at least this. */
 uint64_t outbox_write(struct outbox *self, const struct outbox_record *record);
 
-/* Calls back with the JSON of each result that is not delivered, the oldest first. */
-typedef void outbox_result_seen(void *owner, const char *json, size_t length);
-void outbox_each_result(const struct outbox *self, outbox_result_seen *seen, void *owner);
+/* Calls `visit` with the JSON of each result that is not delivered, the oldest first. */
+typedef void outbox_result_visitor(void *owner, const char *json, size_t length);
+void outbox_for_each_result(const struct outbox *self, outbox_result_visitor *visit, void *owner);
 
-/* Restarts the time to live of all keys of the job but `committed` and `heartbeat`, now and three
-   times in each such time, at least once an hour; without one it makes them stay, also where an
-   earlier agent gave them one. */
+/* Restarts the time to live of all keys of the job except `committed` and `heartbeat`: now, and
+   then three times per time to live, at least once an hour. If keys do not expire, removes the time
+   to live that an earlier agent may have set. */
 void outbox_refresh(struct outbox *self);
 
-/* The last record of a job that ends in order: removes the heartbeat. See delivery_end. */
+/* Adds the last write of a job that ends in order: it deletes the key `heartbeat`. See
+   delivery_end. */
 void outbox_end(struct outbox *self);
 
-/* Sets the key `heartbeat`, which then expires after `seconds`: the heartbeat has a connection of
-   its own, this is for the time when it has none. At most one is queued: returns false, and does
-   nothing, while the one before is not delivered. */
-bool outbox_beat(struct outbox *self, const char *value, const char *seconds);
+/* Sets the key `heartbeat`, which then expires after `seconds`. It stands in for the heartbeat's
+   own connection while that one is lost. Returns false and does nothing if the previous one is not
+   delivered yet, so at most one is queued. */
+bool outbox_set_heartbeat(struct outbox *self, const char *value, const char *seconds);
 
 /* Sends everything that was added: at once, or after the batch that is under way. */
 void outbox_flush(struct outbox *self);
 
-/* How many more bytes it takes until it is full: 0 when it is full; SIZE_MAX when it is empty, so
-   that one record of any size is accepted. */
+/* Returns how many more bytes fit: 0 if the outbox is full, and SIZE_MAX if it is empty, so that
+   one record of any size is accepted. */
 size_t outbox_capacity(const struct outbox *self);
 
-/* True if enough is free to wake those who wait for it: not for a few bytes only. */
+/* Returns true if enough is free that waking the executions is worthwhile. */
 bool outbox_has_capacity_again(const struct outbox *self);
 
-/* True when everything is delivered. A queued heartbeat does not count: nobody waits for it. */
+/* Returns true if everything is delivered. A queued heartbeat does not count, because nobody waits
+   for it. */
 bool outbox_is_empty(const struct outbox *self);
 
 #endif

@@ -3,16 +3,16 @@
 #include "base/decimal.h"
 #include <assert.h>
 
-/* In hexadecimal digits. */
-#define INSTANCE_LENGTH 16
+#define INSTANCE_LENGTH 16 /* hexadecimal digits */
 
-static_assert(OWNERSHIP_TEXT_SIZE > 2 * DECIMAL_LENGTH_MAX + INSTANCE_LENGTH + 2, "and two colons");
+static_assert(OWNERSHIP_TEXT_SIZE > 2 * DECIMAL_LENGTH_MAX + INSTANCE_LENGTH + 2,
+              "a token has two decimal numbers, the instance and two colons");
 
-/* From here on raising the epoch would end in an overflow one day; no agent gets there. */
+/* A value with a larger epoch is treated as foreign text, so that the epoch never overflows. */
 #define EPOCH_MAX (UINT64_MAX / 2)
 
-/* As decimal_write has it: without sign and without zeros in front. */
-static bool take_decimal(const char **at, const char *end, uint64_t *number) {
+/* Reads a number in the form that decimal_write writes: without a sign and leading zeros. */
+static bool parse_decimal(const char **at, const char *end, uint64_t *number) {
   const char *begin = *at;
   *number = 0;
   for (; *at < end && **at >= '0' && **at <= '9'; ++*at) {
@@ -24,7 +24,7 @@ static bool take_decimal(const char **at, const char *end, uint64_t *number) {
   return (size_t)(*at - begin) == decimal_length(*number);
 }
 
-static bool take_instance(const char **at, const char *end, uint64_t *instance) {
+static bool parse_instance(const char **at, const char *end, uint64_t *instance) {
   *instance = 0;
   if (end - *at < INSTANCE_LENGTH)
     return false;
@@ -37,21 +37,21 @@ static bool take_instance(const char **at, const char *end, uint64_t *instance) 
   return true;
 }
 
-static bool take_colon(const char **at, const char *end) {
+static bool parse_colon(const char **at, const char *end) {
   return *at < end && *(*at)++ == ':';
 }
 
-/* A value of another form was not written by an agent: it counts as no owner at all, epoch 0. */
+/* Returns epoch 0, which is no owner, for a value that no agent can have written. */
 static struct ownership parse(const char *value, size_t length) {
   struct ownership ownership;
   if (value == NULL)
     return (struct ownership){0};
   const char *at = value, *end = value + length;
-  bool is_ours = take_decimal(&at, end, &ownership.epoch) && take_colon(&at, end) &&
-                 take_instance(&at, end, &ownership.instance) && take_colon(&at, end) &&
-                 take_decimal(&at, end, &ownership.delivered) && at == end &&
-                 ownership.epoch < EPOCH_MAX;
-  return is_ours ? ownership : (struct ownership){0};
+  bool is_token = parse_decimal(&at, end, &ownership.epoch) && parse_colon(&at, end) &&
+                  parse_instance(&at, end, &ownership.instance) && parse_colon(&at, end) &&
+                  parse_decimal(&at, end, &ownership.delivered) && at == end &&
+                  ownership.epoch < EPOCH_MAX;
+  return is_token ? ownership : (struct ownership){0};
 }
 
 enum ownership_state ownership_update(struct ownership *self, bool executed, const char *value,
@@ -76,8 +76,8 @@ enum ownership_state ownership_compare(const struct ownership *self, const char 
   }
   if (theirs.epoch >= self->epoch)
     return OWNERSHIP_TAKEN;
-  /* An earlier owner, or none. Before the first transaction that is as it should be; after it,
-     Redis went back to an older state. */
+  /* The value names an earlier owner, or none. Before this agent's first transaction, that is the
+     normal case. After it, Redis has gone back to an older state. */
   return self->delivered == 0 ? OWNERSHIP_PENDING : OWNERSHIP_LOST_DATA;
 }
 

@@ -21,7 +21,7 @@ static struct retention_span *open_span(struct retention *self) {
   return opened;
 }
 
-/* The span that takes what is queued now; *opened: it is a new one. */
+/* Returns the span that new events belong to. Sets *opened if the span is new. */
 static struct retention_span *last_span(struct retention *self, bool *opened) {
   struct retention_span *last = self->count > 0 ? span(self, self->count - 1) : NULL;
   *opened = last == NULL || last->bytes >= self->keep_bytes / RETENTION_PARTS ||
@@ -56,11 +56,11 @@ uint64_t retention_add(struct retention *self, uint64_t events, uint64_t bytes, 
     return 0;
   while (self->count > 0 && self->bytes > self->keep_bytes)
     drop_oldest(self);
-  uint64_t most = self->events > self->maxlen ? self->events : self->maxlen;
-  if (self->length <= most + RETENTION_SLACK)
+  uint64_t kept = self->events > self->maxlen ? self->events : self->maxlen;
+  if (self->length <= kept + RETENTION_SLACK)
     return 0;
-  self->length = most;
-  return most;
+  self->length = kept;
+  return kept;
 }
 
 void retention_delivered(struct retention *self, uint64_t bytes, int64_t now_ms) {
@@ -77,13 +77,13 @@ void retention_delivered(struct retention *self, uint64_t bytes, int64_t now_ms)
     drop_oldest(self);
 }
 
-bool retention_is_settled(const struct retention *self) {
+bool retention_is_trimmed(const struct retention *self) {
   return self->length <= self->maxlen + RETENTION_SLACK;
 }
 
-bool retention_is_due(struct retention *self) {
-  if (retention_is_settled(self) || self->count > 0)
-    return false;
+uint64_t retention_trim_late(struct retention *self) {
+  if (retention_is_trimmed(self) || self->count > 0)
+    return 0;
   self->length = self->maxlen;
-  return true;
+  return self->maxlen;
 }

@@ -9,14 +9,14 @@
 struct send_queue_chunk {
   struct send_queue_chunk *next;
   size_t size;
-  size_t start;    /* offset of what is not delivered */
-  size_t end;      /* offset after what is committed */
-  size_t commands; /* between the two */
+  size_t start;    /* the offset of the first byte that is not delivered */
+  size_t end;      /* the offset after the last byte that is committed */
+  size_t commands; /* between `start` and `end` */
   char bytes[];
 };
 
 static_assert(sizeof(struct send_queue_chunk) <= 40,
-              "the head that SEND_QUEUE_CHUNK_SIZE includes");
+              "SEND_QUEUE_CHUNK_SIZE leaves 40 bytes for the header");
 
 static void free_chunks(struct send_queue_chunk *chunk) {
   for (struct send_queue_chunk *next; chunk != NULL; chunk = next) {
@@ -44,7 +44,7 @@ static struct send_queue_chunk *new_chunk(struct send_queue *self, size_t length
   return chunk;
 }
 
-static void drop_first(struct send_queue *self) {
+static void release_first(struct send_queue *self) {
   struct send_queue_chunk *chunk = self->first;
   self->first = chunk->next;
   if (chunk->size != SEND_QUEUE_CHUNK_SIZE || self->spare_count == BATCH_PIECES) {
@@ -86,7 +86,7 @@ void send_queue_commit(struct send_queue *self, size_t commands) {
   self->reserved = 0;
 }
 
-/* It ends where a chunk ends. A chunk that is larger than a batch is one by itself. */
+/* A batch consists of whole chunks. A chunk that is larger than a batch is a batch by itself. */
 static struct batch make_batch(const struct send_queue *self) {
   struct batch batch = {0};
   for (struct send_queue_chunk *chunk = self->first; chunk != NULL && batch.count < BATCH_PIECES;
@@ -109,19 +109,19 @@ const struct batch *send_queue_batch(struct send_queue *self) {
   return self->batch.count > 0 ? &self->batch : NULL;
 }
 
-void send_queue_delivered(struct send_queue *self) {
+void send_queue_remove_batch(struct send_queue *self) {
   size_t commands = self->batch.commands;
   for (int i = 0; i < self->batch.count; i++) {
     struct send_queue_chunk *chunk = self->first;
-    size_t gone = commands < chunk->commands ? commands : chunk->commands;
+    size_t removed = commands < chunk->commands ? commands : chunk->commands;
     chunk->start += self->batch.pieces[i].iov_len;
-    chunk->commands -= gone;
-    commands -= gone;
+    chunk->commands -= removed;
+    commands -= removed;
     if (chunk->start == chunk->end)
-      drop_first(self);
+      release_first(self);
   }
   self->bytes -= self->batch.length;
-  self->gone += self->batch.length;
+  self->delivered += self->batch.length;
   self->batch = (struct batch){0};
 }
 

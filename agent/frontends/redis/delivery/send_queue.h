@@ -7,27 +7,27 @@
 #include <sys/uio.h>
 
 /*
- * The encoded commands that are not delivered, in the very bytes that are sent. They leave in
- * batches, one transaction each.
+ * The queue of encoded commands that are not delivered yet, as the bytes that are sent. The outbox
+ * adds commands, and the delivery sends them in batches, one transaction each.
  *
  *   out = send_queue_reserve(&queue, n);  … write exactly n bytes …
  *   send_queue_commit(&queue, commands)
- *   batch = send_queue_batch(&queue)         send it, as often as needed
- *   send_queue_delivered(&queue)             it was executed
+ *   batch = send_queue_batch(&queue)         send the batch, as often as needed
+ *   send_queue_remove_batch(&queue)          the batch was executed
  *
- * A batch stays what it is until it is delivered, whatever is committed meanwhile: what is sent
- * again must be what was sent. Bytes lie in chunks and never move. Emptied chunks are used again;
- * when the queue is empty all but one are freed.
+ * A batch must be resent byte for byte, so it does not change until it is removed, even if more
+ * commands are committed meanwhile. Bytes lie in chunks and never move. Emptied chunks are reused;
+ * all except one are freed when the queue is empty.
  */
 
-/* Bytes in a chunk; what is longer gets a chunk of its own. With its head of 40 bytes a chunk has
-   the least size that musl's malloc maps by itself (MMAP_THRESHOLD, 131052, in mallocng's meta.h):
-   so what is freed goes back to the system and leaves no hole in the heap. */
+/* Bytes in a chunk. Commands that are longer get a chunk of their own. With its header of 40 bytes,
+   a chunk has the smallest size for which musl's malloc calls mmap (MMAP_THRESHOLD, 131052, in
+   mallocng's meta.h). So a freed chunk is returned to the system and leaves no hole in the heap. */
 #define SEND_QUEUE_CHUNK_SIZE ((size_t)131052 - 40)
 
-/* Chunks in a batch. Redis executes a transaction in one go: one of this size takes it one or two
-   milliseconds, in which its other clients wait. Between two of them it waits for the agent, so a
-   small one would be slow. */
+/* Chunks in a batch. Redis executes a transaction of this size in one or two milliseconds, and its
+   other clients wait meanwhile. Smaller batches would be slower, because each one costs a round
+   trip. */
 #define BATCH_PIECES 4
 
 struct batch {
@@ -38,32 +38,33 @@ struct batch {
 };
 
 struct send_queue {
-  struct send_queue_chunk *first; /* of the oldest commands */
+  struct send_queue_chunk *first; /* has the oldest commands */
   struct send_queue_chunk *last;
-  struct send_queue_chunk *spares; /* emptied; at most BATCH_PIECES */
+  struct send_queue_chunk *spares; /* emptied chunks, at most BATCH_PIECES */
   int spare_count;
-  size_t bytes;    /* not delivered */
-  uint64_t gone;   /* bytes that were delivered since the beginning */
-  size_t reserved; /* bytes that wait for send_queue_commit; 0: none */
+  size_t bytes;       /* in the queue */
+  uint64_t delivered; /* bytes that have left the queue since the program started */
+  size_t reserved;    /* bytes that wait for send_queue_commit; 0: none */
   struct batch batch;
 };
 
-/* One with nothing in it is {0}. */
+/* Frees all chunks. An empty queue is {0}. */
 void send_queue_free(struct send_queue *self);
 
-/* Returns space for exactly `length` bytes (> 0), which are never split over two batches; when they
-   are written, they are queued as this number of commands. */
+/* Returns space for exactly `length` bytes (> 0), which one batch will contain as a whole. */
 char *send_queue_reserve(struct send_queue *self, size_t length);
+
+/* Queues the reserved bytes, which the caller has written, as this number of commands. */
 void send_queue_commit(struct send_queue *self, size_t commands);
 
-/* The oldest batch, fixed by the first call; NULL when nothing is queued. */
+/* Returns the oldest batch, which the first call fixes; NULL if nothing is queued. */
 const struct batch *send_queue_batch(struct send_queue *self);
 
-/* Removes the oldest batch, if send_queue_batch was called for it. */
-void send_queue_delivered(struct send_queue *self);
+/* Removes the batch that send_queue_batch has returned, if there is one. */
+void send_queue_remove_batch(struct send_queue *self);
 
-/* The bytes that are not delivered, in their order: false when there are not so many pieces.
-   Commands are whole in each. */
+/* Sets *piece to the queued bytes of the chunk with this number, from the oldest on. A piece has
+   whole commands only. Returns false if there are fewer chunks. */
 bool send_queue_piece(const struct send_queue *self, size_t number, struct iovec *piece);
 
 #endif

@@ -22,7 +22,7 @@ void control_messages_release(struct control_messages *self) {
     free_message(message);
   }
   free(self->by_id);
-  *self = (struct control_messages){.next = self->next, .user = self->user};
+  *self = (struct control_messages){.next_number = self->next_number, .activity = self->activity};
 }
 
 static struct control_message **bucket(const struct control_messages *self, const char *step_id) {
@@ -31,7 +31,7 @@ static struct control_message **bucket(const struct control_messages *self, cons
 
 /* Returns the id of the step to cancel, which the caller owns, or NULL if the message is not a
    valid cancel. At startup messages are read on another connection, which accepts longer ones. */
-static char *read_cancel(const struct payload *payload) {
+static char *parse_cancel(const struct payload *payload) {
   struct step step;
   struct error error;
   if (payload->is_truncated || payload->length > CONTROL_MESSAGE_BYTES)
@@ -47,15 +47,15 @@ struct control_message *control_messages_add(struct control_messages *self,
                                              const struct payload *payload) {
   struct control_message *message = memory_allocate(sizeof *message);
   *message = (struct control_message){
-      .payload = *payload, .step_id = read_cancel(payload), .number = self->next++};
+      .payload = *payload, .step_id = parse_cancel(payload), .number = self->next_number++};
   message->payload.bytes = memory_copy(payload->bytes, payload->length);
   *(self->newest != NULL ? &self->newest->newer : &self->oldest) = message;
   self->newest = message;
   self->count++;
   self->bytes += payload->length;
-  self->by_state[CONTROL_WAITS]++;
+  self->by_state[CONTROL_PENDING]++;
   if (message->step_id == NULL) {
-    control_messages_set(self, message, CONTROL_DONE);
+    control_messages_set_state(self, message, CONTROL_DONE);
     return message;
   }
   if (self->by_id == NULL)
@@ -70,25 +70,25 @@ struct control_message *control_messages_find(const struct control_messages *sel
                                               const char *step_id) {
   struct control_message *message = self->by_id != NULL ? *bucket(self, step_id) : NULL;
   while (message != NULL &&
-         (message->state != CONTROL_WAITS || strcmp(message->step_id, step_id) != 0))
+         (message->state != CONTROL_PENDING || strcmp(message->step_id, step_id) != 0))
     message = message->same_hash;
   return message;
 }
 
-void control_messages_set(struct control_messages *self, struct control_message *message,
-                          enum control_state state) {
+void control_messages_set_state(struct control_messages *self, struct control_message *message,
+                                enum control_state state) {
   self->by_state[message->state]--;
   self->by_state[state]++;
   message->state = state;
 }
 
-void control_messages_remove(struct control_messages *self, struct control_message *message,
-                             uint64_t end) {
-  control_messages_set(self, message, CONTROL_REMOVED);
-  self->removed_at = end;
+void control_messages_begin_removal(struct control_messages *self, struct control_message *message,
+                                    uint64_t end) {
+  control_messages_set_state(self, message, CONTROL_REMOVING);
+  self->removal_end = end;
 }
 
-static void forget(struct control_messages *self, struct control_message *message) {
+static void release_message(struct control_messages *self, struct control_message *message) {
   if (message->step_id != NULL) {
     struct control_message **at = bucket(self, message->step_id);
     while (*at != message)
@@ -101,22 +101,22 @@ static void forget(struct control_messages *self, struct control_message *messag
   free_message(message);
 }
 
-void control_messages_delivered(struct control_messages *self, uint64_t gone) {
-  if (self->removed_at == 0 || self->removed_at > gone)
+void control_messages_free_removed(struct control_messages *self, uint64_t delivered) {
+  if (self->removal_end == 0 || self->removal_end > delivered)
     return;
   struct control_message **at = &self->oldest, *last = NULL;
   while (*at != NULL) {
     struct control_message *message = *at;
-    if (message->state == CONTROL_REMOVED) {
+    if (message->state == CONTROL_REMOVING) {
       *at = message->newer;
-      forget(self, message);
+      release_message(self, message);
     } else {
       last = message;
       at = &message->newer;
     }
   }
   self->newest = last;
-  self->removed_at = 0;
+  self->removal_end = 0;
   if (self->count == 0)
     control_messages_release(self);
 }
@@ -126,9 +126,9 @@ bool control_messages_is_full(const struct control_messages *self) {
 }
 
 bool control_messages_may_read(const struct control_messages *self) {
-  return self->user == CONTROL_OF_NOBODY && !control_messages_is_full(self);
+  return self->activity == CONTROL_IDLE && !control_messages_is_full(self);
 }
 
 bool control_messages_may_remove(const struct control_messages *self) {
-  return self->user != CONTROL_OF_READER;
+  return self->activity != CONTROL_READING;
 }

@@ -1,19 +1,19 @@
 /*
- * What the connection does is one round after another, each sent in one write:
+ * The connection does one round after another. A round is sent in one write:
  *
- *   BLMOVE control control RIGHT RIGHT 2     waits for a message, which stays where it is
- *   LINDEX control -1                        the oldest message that is not known, or several
- *   SET heartbeat … XX EX 10                 not more often than every HEARTBEAT_MS
- *   GET committed                            the job may be another agent's
+ *   BLMOVE control control RIGHT RIGHT 2     waits for a message and leaves it in its place
+ *   LINDEX control -1                        reads the oldest message that is not known, or several
+ *   SET heartbeat … XX EX 10                 at most once in HEARTBEAT_MS
+ *   GET committed                            checks whether another agent owns the job
  *
- * When no message comes, all replies arrive together when BLMOVE gives up: one wake-up of the
- * process every 2 s. Messages that are known are not removed here but in a batch, which an agent
- * that has lost the job cannot send; as long as there are such, BLMOVE would not wait, and is left
- * out. So it is when it fails, as without memory; then a timer paces the rounds.
+ * If no message arrives, all replies arrive together when BLMOVE times out, so an idle agent wakes
+ * up once in 2 s. The heartbeat does not remove messages: a batch does, because an agent that has
+ * lost the job cannot send one. While the list has known messages, BLMOVE would not wait, so it is
+ * left out and a timer paces the rounds. The same happens after BLMOVE has failed, for example
+ * because Redis is out of memory.
  *
- * With XX the SET never creates the key, so that it does not come back after the agent has deleted
- * it on another connection. Where the key is gone while the agent serves the job, a batch creates
- * it.
+ * With XX, SET never creates the key, so the key does not reappear after the agent has deleted it
+ * on another connection. If the key disappears while the agent serves the job, a batch creates it.
  */
 #include "agent/frontends/redis/heartbeat/heartbeat.h"
 
@@ -31,20 +31,25 @@
 
 #define SECONDS_TEXT "10" /* HEARTBEAT_SECONDS */
 
-/* Waits so long after the job was taken over: what the start still has to do comes first. */
+/* The delay before connecting, after the job was taken over: the first step comes first. */
 #define CONNECT_MS 100
 
-/* How often messages are looked for while others are there that cannot be removed yet. */
+/* How often new messages are read while known ones are still in the list. */
 #define POLL_MS 200
 
-/* A BLMOVE that ends so much too soon, and no message is there, would be sent as fast as it is
-   answered. */
+/* A BLMOVE that returns this much too early without a message did not wait. It is not sent again at
+   once, because the rounds would follow each other without a pause. */
 #define EARLY_MS 20
 
-enum state { STOPPED, REFUSED, STARTED, BEATING };
+enum state {
+  STOPPED,
+  REJECTED, /* Redis has rejected the heartbeat with a permanent error */
+  DELAYED,  /* the job is owned; the connection is made after CONNECT_MS */
+  RUNNING
+};
 
 /* The replies of a round, in their order. */
-enum reply_kind { REPLY_WAITED, REPLY_MESSAGE, REPLY_SET, REPLY_COMMITTED, REPLY_KINDS };
+enum reply_kind { REPLY_WAIT, REPLY_MESSAGE, REPLY_SET, REPLY_COMMITTED, REPLY_KINDS };
 
 struct heartbeat {
   const struct heartbeat_handler *handler;
@@ -55,28 +60,25 @@ struct heartbeat {
   struct redis_connection *connection;
   struct event *tick;
   char *final_commands; /* GET committed */
-  /* An idle agent does little but this, of thousands: their memory is kept. */
+  /* Reused for every round, because an idle agent does little else. */
   struct buffer value, command;
   bool step_in_flight;
-  bool is_reported; /* the log says that the key is not there */
+  bool is_reported; /* it was logged that the key is not visible */
   enum state state;
-  enum { WAITS_BY_BLMOVE, WAITS_BY_BRPOPLPUSH, WAITS_BY_NOTHING } waits;
-  enum {
-    HAS_CAPACITY,
-    IS_FULL,
-    HAD_NO_CAPACITY
-  } capacity; /* of Redis, for the key: after the last SET or EXPIRE */
-  enum { ANSWERS, IS_LATE } silence;
-  unsigned due[REPLY_KINDS];
-  size_t page;            /* messages in the last round; 0: none were read */
-  size_t found;           /* of them that were there */
-  int64_t due_ms;         /* monotonic: when the next SET is to be executed */
-  int64_t wait_from_ms;   /* BLMOVE has failed, or did not wait: it is not sent before */
-  int64_t waits_until_ms; /* it waits at most until then; 0: this round has none */
-  int64_t visible_ms;     /* when the key was there last */
+  enum { WAIT_WITH_BLMOVE, WAIT_WITH_BRPOPLPUSH, WAIT_WITH_TIMER } wait;
+  /* Whether Redis had memory for the key: SET succeeded, SET failed, or EXPIRE was sent instead. */
+  enum { MEMORY_OK, MEMORY_FULL, MEMORY_WAS_FULL } memory;
+  enum { REPLIES_IN_TIME, REPLIES_LATE } timeliness;
+  unsigned expected[REPLY_KINDS]; /* the replies of the round that have not arrived */
+  size_t page;                    /* how many LINDEX the last round had; 0: there was no round */
+  size_t found;                   /* how many of them returned a message */
+  int64_t set_due_ms;             /* when the next SET is to be executed; times are monotonic */
+  int64_t wait_from_ms;           /* BLMOVE is not sent before; it has failed or did not wait */
+  int64_t wait_until_ms;          /* when BLMOVE times out; 0: this round has none */
+  int64_t visible_ms;             /* when Redis last confirmed that the key exists */
 };
 
-/* Redis has answered that the key is there. */
+/* Redis has confirmed that the key exists. */
 static void confirm_visible(struct heartbeat *self) {
   int64_t now_ms = clock_monotonic_ms();
   if (self->is_reported)
@@ -91,7 +93,7 @@ static void check_visible(struct heartbeat *self) {
     return;
   self->is_reported = true;
   log_line(self->log, LOG_WARN, NULL, "redis heartbeat: not visible for %d s%s", HEARTBEAT_SECONDS,
-           self->capacity != HAS_CAPACITY ? ": redis has no room for the key" : "");
+           self->memory != MEMORY_OK ? ": redis is out of memory" : "");
 }
 
 static const char *make_value(struct heartbeat *self) {
@@ -114,8 +116,8 @@ static void add_command(struct buffer *out, const struct command_word *words, si
   out->length += length;
 }
 
-/* `only_if_there`: it does not create the key. */
-static void add_set(struct heartbeat *self, struct buffer *out, bool only_if_there) {
+/* `only_existing`: the SET does not create the key. */
+static void add_set(struct heartbeat *self, struct buffer *out, bool only_existing) {
   const char *value = make_value(self);
   const struct command_word words[] = {command_word("SET"),
                                        command_word(self->keys->heartbeat),
@@ -123,10 +125,10 @@ static void add_set(struct heartbeat *self, struct buffer *out, bool only_if_the
                                        command_word("EX"),
                                        command_word(SECONDS_TEXT),
                                        command_word("XX")};
-  add_command(out, words, only_if_there ? 6 : 5);
+  add_command(out, words, only_existing ? 6 : 5);
 }
 
-/* A full Redis rejects a SET, but an EXPIRE keeps the existing key. */
+/* A Redis without memory rejects SET, but EXPIRE keeps an existing key. */
 static void add_expire(const struct heartbeat *self, struct buffer *out) {
   const struct command_word words[] = {command_word("EXPIRE"), command_word(self->keys->heartbeat),
                                        command_word(SECONDS_TEXT)};
@@ -149,14 +151,14 @@ void heartbeat_set_in_flight(struct heartbeat *self, bool step_in_flight) {
 static bool is_under_way(const struct heartbeat *self) {
   unsigned due = 0;
   for (size_t i = 0; i < REPLY_KINDS; i++)
-    due += self->due[i];
+    due += self->expected[i];
   return due > 0;
 }
 
-/* Whole seconds where Redis may not know fractions. */
+/* BRPOPLPUSH is for Redis before 6.2, which may support whole seconds only. */
 static void add_wait(struct heartbeat *self, int64_t milliseconds) {
   const char *control = self->keys->control;
-  bool is_old = self->waits == WAITS_BY_BRPOPLPUSH;
+  bool is_old = self->wait == WAIT_WITH_BRPOPLPUSH;
   char seconds[24];
   if (is_old)
     (void)snprintf(seconds, sizeof seconds, "%d", (int)((milliseconds + 999) / 1000));
@@ -169,10 +171,10 @@ static void add_wait(struct heartbeat *self, int64_t milliseconds) {
   const struct command_word old_words[] = {command_word("BRPOPLPUSH"), command_word(control),
                                            command_word(control), command_word(seconds)};
   add_command(&self->command, is_old ? old_words : words, is_old ? 4 : 6);
-  self->due[REPLY_WAITED] = 1;
+  self->expected[REPLY_WAIT] = 1;
 }
 
-/* Those that are known are the oldest. */
+/* Reads the messages after the known ones. The number doubles while all of them exist. */
 static void add_page(struct heartbeat *self) {
   self->page = self->page > 0 && self->found == self->page ? 2 * self->page : 1;
   if (self->page > CONTROL_PAGE_MAX)
@@ -184,46 +186,47 @@ static void add_page(struct heartbeat *self) {
                                          command_word(position)};
     add_command(&self->command, words, 3);
   }
-  self->due[REPLY_MESSAGE] = (unsigned)self->page;
-  self->control->user = CONTROL_OF_READER;
+  self->expected[REPLY_MESSAGE] = (unsigned)self->page;
+  self->control->activity = CONTROL_READING;
 }
 
-static int64_t until_due_ms(const struct heartbeat *self, int64_t now_ms) {
-  return self->due_ms > now_ms ? self->due_ms - now_ms : 0;
+static int64_t until_set_ms(const struct heartbeat *self, int64_t now_ms) {
+  return self->set_due_ms > now_ms ? self->set_due_ms - now_ms : 0;
 }
 
-/* The first round on a connection does not wait: the key may be about to expire. */
+/* Returns whether the next round may wait for a message. The first round of a connection does not,
+   because the key may be about to expire. */
 static bool may_wait(const struct heartbeat *self, int64_t now_ms) {
   return self->control->count == 0 && control_messages_may_read(self->control) &&
-         self->waits != WAITS_BY_NOTHING && now_ms >= self->wait_from_ms && self->page > 0 &&
+         self->wait != WAIT_WITH_TIMER && now_ms >= self->wait_from_ms && self->page > 0 &&
          self->found < self->page;
 }
 
-/* BLMOVE waits until SET is due, and SET then follows it; where that is not due for longer than
-   HEARTBEAT_MS, a message was there early, and the next round has the SET. */
+/* BLMOVE waits until SET is due, and SET follows it. If SET is not due within HEARTBEAT_MS, because
+   the last SET was early, BLMOVE waits for less time and the next round has the SET. */
 static void send_round(struct heartbeat *self) {
-  int64_t now_ms = clock_monotonic_ms(), until_ms = until_due_ms(self, now_ms), wait_ms = 0;
-  bool sets = until_ms == 0;
+  int64_t now_ms = clock_monotonic_ms(), until_ms = until_set_ms(self, now_ms), wait_ms = 0;
+  bool with_set = until_ms == 0;
   self->command.length = 0;
-  if (!sets && may_wait(self, now_ms)) {
-    sets = until_ms <= HEARTBEAT_MS;
-    wait_ms = sets ? until_ms : until_ms - HEARTBEAT_MS;
+  if (!with_set && may_wait(self, now_ms)) {
+    with_set = until_ms <= HEARTBEAT_MS;
+    wait_ms = with_set ? until_ms : until_ms - HEARTBEAT_MS;
     if (wait_ms < 2 * EARLY_MS)
       wait_ms = 2 * EARLY_MS;
     add_wait(self, wait_ms);
   }
-  self->waits_until_ms = wait_ms > 0 ? now_ms + wait_ms : 0;
+  self->wait_until_ms = wait_ms > 0 ? now_ms + wait_ms : 0;
   if (control_messages_may_read(self->control))
     add_page(self);
-  if (sets) {
-    if (self->capacity == IS_FULL)
+  if (with_set) {
+    if (self->memory == MEMORY_FULL)
       add_expire(self, &self->command);
     else
       add_set(self, &self->command, true);
     buffer_add_string(&self->command, self->final_commands);
-    self->due[REPLY_SET] = self->due[REPLY_COMMITTED] = 1;
+    self->expected[REPLY_SET] = self->expected[REPLY_COMMITTED] = 1;
   }
-  self->silence = ANSWERS;
+  self->timeliness = REPLIES_IN_TIME;
   loop_timer_start(self->tick, is_under_way(self) ? wait_ms + HEARTBEAT_MS : until_ms);
   if (!is_under_way(self))
     return;
@@ -231,19 +234,19 @@ static void send_round(struct heartbeat *self) {
   redis_connection_send(self->connection, self->command.bytes);
 }
 
-/* Redis may be there and only this connection impossible: no name server, no room for one client
-   more. */
-static void take_fallback(struct heartbeat *self) {
+/* Redis may be reachable, and only this connection fails: because of the name server, or because
+   Redis has reached its limit of clients. */
+static void write_fallback(struct heartbeat *self) {
   if (self->handler->fallback(self->owner, make_value(self), SECONDS_TEXT))
     confirm_visible(self);
 }
 
-/* The next round: at once when it waits by itself or more messages are there, else when SET is due
-   or it is time to look for messages. */
+/* Sends the next round: at once if it will wait or if there may be more messages, otherwise when
+   SET is due or after POLL_MS. */
 void heartbeat_advance(struct heartbeat *self) {
-  if (self->state != BEATING || !redis_connection_is_ready(self->connection) || is_under_way(self))
+  if (self->state != RUNNING || !redis_connection_is_ready(self->connection) || is_under_way(self))
     return;
-  int64_t now_ms = clock_monotonic_ms(), until_ms = until_due_ms(self, now_ms);
+  int64_t now_ms = clock_monotonic_ms(), until_ms = until_set_ms(self, now_ms);
   bool has_more = self->page == 0 || self->found == self->page;
   if (until_ms == 0 || may_wait(self, now_ms) ||
       (has_more && control_messages_may_read(self->control)))
@@ -254,21 +257,21 @@ void heartbeat_advance(struct heartbeat *self) {
 }
 
 LOOP_CALLBACK(on_tick, struct heartbeat *self) {
-  if (self->state == STARTED) {
-    self->state = BEATING;
+  if (self->state == DELAYED) {
+    self->state = RUNNING;
     (void)redis_connection_start(self->connection);
     loop_timer_start(self->tick, HEARTBEAT_MS);
     return;
   }
   if (!redis_connection_is_ready(self->connection)) {
     loop_timer_start(self->tick, HEARTBEAT_MS);
-    take_fallback(self);
+    write_fallback(self);
   } else if (!is_under_way(self)) {
     send_round(self);
-  } else if (self->silence == IS_LATE) {
+  } else if (self->timeliness == REPLIES_LATE) {
     redis_connection_reconnect(self->connection, "no answer in time");
   } else {
-    self->silence = IS_LATE;
+    self->timeliness = REPLIES_LATE;
     loop_timer_start(self->tick, HEARTBEAT_MS);
     self->handler->silent(self->owner);
   }
@@ -277,35 +280,36 @@ LOOP_CALLBACK(on_tick, struct heartbeat *self) {
 
 /* --- replies ---------------------------------------------------------------------------------- */
 
-static void take_committed(struct heartbeat *self, const redisReply *reply) {
+static void check_committed(struct heartbeat *self, const redisReply *reply) {
   if (!self->handler->committed(self->owner, reply->str, reply->len))
     heartbeat_stop(self);
 }
 
-static void forget_round(struct heartbeat *self) {
-  memset(self->due, 0, sizeof self->due);
-  if (self->control->user == CONTROL_OF_READER)
-    self->control->user = CONTROL_OF_NOBODY;
+static void end_round(struct heartbeat *self) {
+  memset(self->expected, 0, sizeof self->expected);
+  if (self->control->activity == CONTROL_READING)
+    self->control->activity = CONTROL_IDLE;
 }
 
-/* After an outage `committed` is read before the key is set: another agent may own the job now. */
+/* After an outage, `committed` is read before the key is set, because another agent may own the
+   job. */
 static void on_ready(void *owner, const redisReply *committed) {
   struct heartbeat *self = owner;
   self->page = 0;
-  self->due_ms = 0;
-  take_committed(self, committed);
-  if (self->state == BEATING)
+  self->set_due_ms = 0;
+  check_committed(self, committed);
+  if (self->state == RUNNING)
     send_round(self);
 }
 
 static void on_failed(void *owner, const struct error *error) {
   struct heartbeat *self = owner;
   heartbeat_stop(self);
-  self->state = REFUSED;
+  self->state = REJECTED;
   self->handler->failed(self->owner, error);
 }
 
-static void take_refusal(struct heartbeat *self, const char *text) {
+static void handle_rejection(struct heartbeat *self, const char *text) {
   if (redis_connection_recover(self->connection, text))
     return;
   struct error error;
@@ -318,23 +322,24 @@ static bool begins_with(const char *text, const char *beginning) {
   return strncmp(text, beginning, strlen(beginning)) == 0;
 }
 
-/* The heartbeat goes on without control messages. What waits is not asked for again; what it would
-   have returned is read with LINDEX, unless that is refused, too. */
-static void take_control_refusal(struct heartbeat *self, const char *text) {
-  if (begins_with(text, "ERR unknown command") && self->waits == WAITS_BY_BLMOVE) {
-    self->waits = WAITS_BY_BRPOPLPUSH;
+/* The heartbeat continues without BLMOVE, and without control messages if LINDEX is rejected, too.
+   A Redis before 6.2 does not know BLMOVE; one without memory may have some later. */
+static void handle_control_rejection(struct heartbeat *self, const char *text) {
+  if (begins_with(text, "ERR unknown command") && self->wait == WAIT_WITH_BLMOVE) {
+    self->wait = WAIT_WITH_BRPOPLPUSH;
   } else if (begins_with(text, "OOM ")) {
     self->wait_from_ms = clock_monotonic_ms() + HEARTBEAT_MS;
-  } else if (!redis_connection_recover(self->connection, text) && self->waits != WAITS_BY_NOTHING) {
-    self->waits = WAITS_BY_NOTHING;
+  } else if (!redis_connection_recover(self->connection, text) && self->wait != WAIT_WITH_TIMER) {
+    self->wait = WAIT_WITH_TIMER;
     log_line(self->log, LOG_WARN, NULL,
-             "control messages are late or not read: redis refuses %.120s: %.120s",
+             "control messages are read late or not at all: redis refuses %.120s: %.120s",
              self->keys->control, redis_connection_explain(self->connection, text).text);
   }
 }
 
-/* What BLMOVE returns is read again. */
-static void take_message(struct heartbeat *self, const redisReply *reply) {
+/* Replies to LINDEX count. The value that BLMOVE returns is ignored, because LINDEX reads it again.
+   */
+static void record_message(struct heartbeat *self, const redisReply *reply) {
   if (reply->type != REDIS_REPLY_STRING)
     return;
   struct payload payload = {.bytes = reply->str,
@@ -344,60 +349,61 @@ static void take_message(struct heartbeat *self, const redisReply *reply) {
   self->handler->message(self->owner, &payload);
 }
 
-/* To SET: nil when the key is gone. To EXPIRE: 0 then. */
-static void take_set(struct heartbeat *self, const redisReply *reply) {
+/* Handles the reply to SET, which is nil if the key does not exist, or to EXPIRE, which is 0 then.
+   */
+static void handle_set_reply(struct heartbeat *self, const redisReply *reply) {
   int64_t now_ms = clock_monotonic_ms();
-  self->due_ms = (now_ms < self->due_ms ? self->due_ms : now_ms) + HEARTBEAT_MS;
+  self->set_due_ms = (now_ms < self->set_due_ms ? self->set_due_ms : now_ms) + HEARTBEAT_MS;
   bool is_full = reply->type == REDIS_REPLY_ERROR && begins_with(reply->str, "OOM ");
   bool was_set = reply->type == REDIS_REPLY_STATUS;
   if (reply->type == REDIS_REPLY_ERROR && !is_full) {
-    take_refusal(self, reply->str);
+    handle_rejection(self, reply->str);
     return;
   }
-  self->capacity = is_full                              ? IS_FULL
-                   : reply->type == REDIS_REPLY_INTEGER ? HAD_NO_CAPACITY
-                                                        : HAS_CAPACITY;
+  self->memory = is_full                              ? MEMORY_FULL
+                 : reply->type == REDIS_REPLY_INTEGER ? MEMORY_WAS_FULL
+                                                      : MEMORY_OK;
   if (was_set || (reply->type == REDIS_REPLY_INTEGER && reply->integer == 1))
     confirm_visible(self);
   else if (reply->type == REDIS_REPLY_NIL)
-    take_fallback(self);
+    write_fallback(self);
 }
 
-static void take(struct heartbeat *self, const redisReply *reply, enum reply_kind kind) {
-  bool is_refused = reply->type == REDIS_REPLY_ERROR;
+static void handle_reply(struct heartbeat *self, const redisReply *reply, enum reply_kind kind) {
+  bool is_rejected = reply->type == REDIS_REPLY_ERROR;
   if (kind == REPLY_SET)
-    take_set(self, reply);
-  else if (is_refused && kind == REPLY_COMMITTED)
-    take_refusal(self, reply->str);
-  else if (is_refused)
-    take_control_refusal(self, reply->str);
+    handle_set_reply(self, reply);
+  else if (is_rejected && kind == REPLY_COMMITTED)
+    handle_rejection(self, reply->str);
+  else if (is_rejected)
+    handle_control_rejection(self, reply->str);
   else if (kind == REPLY_COMMITTED)
-    take_committed(self, reply);
+    check_committed(self, reply);
   else if (kind == REPLY_MESSAGE)
-    take_message(self, reply);
+    record_message(self, reply);
 }
 
 static void on_reply(void *owner, const redisReply *reply) {
   struct heartbeat *self = owner;
   int kind = 0;
-  while (kind < REPLY_KINDS && self->due[kind] == 0)
+  while (kind < REPLY_KINDS && self->expected[kind] == 0)
     kind++;
   if (kind == REPLY_KINDS) {
-    redis_connection_reconnect(self->connection, "an answer nobody asked for");
+    redis_connection_reconnect(self->connection, "a reply that was not expected");
     return;
   }
-  if (kind == REPLY_MESSAGE && self->due[kind] == self->page)
+  if (kind == REPLY_MESSAGE && self->expected[kind] == self->page)
     self->found = 0;
-  self->due[kind]--;
-  take(self, reply, (enum reply_kind)kind);
-  if (self->state != BEATING || is_under_way(self))
+  self->expected[kind]--;
+  handle_reply(self, reply, (enum reply_kind)kind);
+  if (self->state != RUNNING || is_under_way(self))
     return;
   int64_t now_ms = clock_monotonic_ms();
-  if (now_ms + EARLY_MS < self->waits_until_ms && self->found == 0)
+  if (now_ms + EARLY_MS < self->wait_until_ms && self->found == 0)
     self->wait_from_ms = now_ms + HEARTBEAT_MS;
-  forget_round(self);
+  end_round(self);
   /* The first round has no BLMOVE, whose reply may be the fault. */
-  if (self->waits_until_ms > 0 || !may_wait(self, now_ms))
+  if (self->wait_until_ms > 0 || !may_wait(self, now_ms))
     redis_connection_mark_healthy(self->connection);
   check_visible(self);
   self->handler->changed(self->owner);
@@ -405,9 +411,9 @@ static void on_reply(void *owner, const redisReply *reply) {
 
 static void on_down(void *owner) {
   struct heartbeat *self = owner;
-  forget_round(self);
-  self->capacity = HAS_CAPACITY;
-  if (self->state == BEATING)
+  end_round(self);
+  self->memory = MEMORY_OK;
+  if (self->state == RUNNING)
     loop_timer_start(self->tick, HEARTBEAT_MS);
 }
 
@@ -453,7 +459,7 @@ uint64_t heartbeat_reconnections(const struct heartbeat *self) {
 }
 
 void heartbeat_start(struct heartbeat *self) {
-  self->state = STARTED;
+  self->state = DELAYED;
   self->visible_ms = clock_monotonic_ms();
   loop_timer_start(self->tick, CONNECT_MS);
 }
@@ -462,9 +468,9 @@ void heartbeat_stop(struct heartbeat *self) {
   self->state = STOPPED;
   (void)evtimer_del(self->tick);
   redis_connection_stop(self->connection);
-  forget_round(self);
+  end_round(self);
 }
 
-bool heartbeat_is_refused(const struct heartbeat *self) {
-  return self->state == REFUSED;
+bool heartbeat_is_rejected(const struct heartbeat *self) {
+  return self->state == REJECTED;
 }

@@ -14,19 +14,19 @@
 #include "base/log.h"
 
 /*
- * Shows that the agent is alive: sets the key `heartbeat`, which lives for HEARTBEAT_SECONDS, every
- * HEARTBEAT_MS, over a connection of its own, so that nothing that the agent sends delays it. The
- * same connection waits for messages in the list `control` and reads them. heartbeat.c begins with
- * how.
+ * Shows that the agent is alive: every HEARTBEAT_MS it sets the key `heartbeat`, which expires
+ * after HEARTBEAT_SECONDS. It has its own connection, so that large output does not delay it. The
+ * same connection waits for messages in the list `control` and reads them. The frontend owns it.
+ * heartbeat.c begins with the commands that are sent.
  *
- *   heartbeat_command   the first SET goes with the transaction that takes the job over (outbox.h):
- *                       at no time a job has an owner and no heartbeat
- *   heartbeat_start     the job is this agent's
- *   heartbeat_advance   after changed(), and when control messages were removed
- *   heartbeat_stop      the agent exits, or nobody knows whose the key is now. Idempotent
+ *   heartbeat_command   makes the first SET, which is part of the transaction that takes the job
+ *                       over, so that a job with an owner always has a heartbeat
+ *   heartbeat_start     this agent owns the job
+ *   heartbeat_advance   after changed(), and after control messages were removed
+ *   heartbeat_stop      the agent exits, or it is unknown which agent owns the key. Idempotent
  *
- * The log has one line when the key was not there for HEARTBEAT_SECONDS as far as the agent knows,
- * and one when it is there again.
+ * One line is logged when, as far as the agent knows, the key has been missing for
+ * HEARTBEAT_SECONDS, and one when it is visible again.
  */
 #define HEARTBEAT_MS 2000
 #define HEARTBEAT_SECONDS 10
@@ -36,46 +36,48 @@ struct heartbeat;
 struct heartbeat_handler {
   /* heartbeat_advance has something to do. */
   void (*changed)(void *owner);
-  /* What the key `committed` held at a SET, or before the first one on a new connection; NULL:
-     nothing. False: the job is another agent's, and the heartbeat stops. */
+  /* A value of the key `committed` (NULL if the key does not exist), read after each SET and before
+     the first SET of a connection. Returns false if another agent owns the job; the heartbeat then
+     stops. */
   bool (*committed)(void *owner, const char *value, size_t length);
-  /* A control message was read, for control_messages_add. */
+  /* A control message was read; the owner passes it to control_messages_add. */
   void (*message)(void *owner, const struct payload *payload);
-  /* Adds what the value says behind the members that each has: more of them, a comma before
-     each. */
+  /* Appends more members to the JSON object that is the key's value, each with a comma before
+     it. */
   void (*describe)(void *owner, struct buffer *out);
-  /* There is no connection, or the key is gone, which this connection does not create: the owner
-     may write this value with a batch. True: the value that it wrote before has arrived. */
+  /* The heartbeat cannot set the key: it has no connection, or the key does not exist, and only a
+     batch may create it. The owner may write this value with a batch. Returns true if the previous
+     value that it wrote was delivered. */
   bool (*fallback)(void *owner, const char *value, const char *seconds);
-  /* Redis does not answer in time. */
+  /* Redis has not replied in time. */
   void (*silent)(void *owner);
-  /* An error that does not pass: the heartbeat has stopped. */
+  /* A permanent error: the heartbeat has stopped. */
   void (*failed)(void *owner, const struct error *error);
 };
 
-/* Everything must outlive it. `name` is for CLIENT LIST; `control` are the messages that were
-   read. */
+/* All arguments except `name`, which is for CLIENT LIST, must outlive the heartbeat. `control` has
+   the messages that were read. */
 struct heartbeat *heartbeat_new(struct event_base *base, const struct log *log,
                                 const struct redis_url *url, const struct keys *keys,
                                 const char *name, struct control_messages *control,
                                 const struct heartbeat_handler *handler, void *owner);
 void heartbeat_free(struct heartbeat *self);
 
-/* The encoded SET as it would be sent now, to be freed. */
+/* Returns the encoded SET with the current value; the caller frees it. */
 char *heartbeat_command(struct heartbeat *self);
 
-/* How often its connection was made again. */
+/* How many times the connection was ready again after a loss. */
 uint64_t heartbeat_reconnections(const struct heartbeat *self);
 
 void heartbeat_start(struct heartbeat *self);
 void heartbeat_advance(struct heartbeat *self);
 
-/* What the key says from the next SET on; before, no step is in flight. */
+/* Sets StepInFlight of the next values. It is false at first. */
 void heartbeat_set_in_flight(struct heartbeat *self, bool step_in_flight);
 
 void heartbeat_stop(struct heartbeat *self);
 
-/* Redis has refused to set the key, in a way that no other attempt changes. */
-bool heartbeat_is_refused(const struct heartbeat *self);
+/* Returns true if Redis has rejected the heartbeat with a permanent error. */
+bool heartbeat_is_rejected(const struct heartbeat *self);
 
 #endif

@@ -13,9 +13,9 @@
 struct run_alive {
   run_alive_done *done;
   void *owner;
-  struct log log; /* the client's: errors only, since the owner reports the outcome, once */
+  struct log log; /* for the connection: only errors, because the owner logs the outcome */
   struct redis_connection *connection;
-  struct event *finish; /* when the time is up, or once the client is not on the stack any more */
+  struct event *finish; /* the timeout; fires at once when there is an answer */
   char *query;
   enum run_alive_answer answer;
   char why[256];
@@ -46,7 +46,7 @@ static void on_ready(void *owner, const redisReply *value) {
   redis_connection_send(self->connection, self->query);
 }
 
-/* A redirection is followed; every other error is the outcome. */
+/* Follows a redirection. Any other error is the outcome. */
 static void on_reply(void *owner, const redisReply *reply) {
   struct run_alive *self = owner;
   if (reply->type == REDIS_REPLY_ERROR && error_reply_redirect(reply->str) != NULL)

@@ -31,7 +31,7 @@ void status_count(struct status *self, const struct step_result *result) {
     self->steps.failed++;
 }
 
-/* `name`: what stands before it. */
+/* `name` is the text before the number. */
 static void add_number(struct buffer *out, const char *name, uint64_t number) {
   buffer_add_string(out, name);
   buffer_add_number(out, number);

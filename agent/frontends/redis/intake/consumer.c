@@ -10,16 +10,16 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-/* The longest that an answer may take: Redis answers after CONSUMER_BLOCK_SECONDS at the latest,
-   and 3 s are left for the network. */
-#define ANSWER_MS (CONSUMER_BLOCK_SECONDS * 1000 + 3000)
+/* How long a reply may take: Redis replies within CONSUMER_BLOCK_SECONDS, and the network may need
+   3 s. */
+#define REPLY_MS (CONSUMER_BLOCK_SECONDS * 1000 + 3000)
 
-/* An answer without a step that comes so soon is not that of a Redis that has waited; so many of
-   them in a row, and the connection is dropped: that there are pauses in between. */
+/* BLMOVE has not waited if it returns without a step before EARLY_MS. After more than
+   EARLY_REPLIES_MAX such replies in a row, the connection is closed; reconnecting makes a pause. */
 #define EARLY_MS 1000
-#define EARLY_ANSWERS_MAX 3
+#define EARLY_REPLIES_MAX 3
 
-/* What it was asked for last, and has not answered. */
+/* The request without a complete reply. */
 enum work { NOTHING, TAKE, SEARCH };
 
 struct consumer {
@@ -31,18 +31,18 @@ struct consumer {
   char *old_move; /* BRPOPLPUSH; NULL once it is in use */
   char *search;   /* LLEN and LRANGE */
   enum work work;
-  size_t length;    /* of `in`, by LLEN */
-  unsigned due;     /* replies, on this connection */
-  int64_t asked_ms; /* when */
-  unsigned early;   /* answers without a step, in a row, for which Redis did not wait */
-  bool was_lost;    /* a connection, and none was ready since */
+  size_t length;   /* of `in`, from LLEN */
+  unsigned due;    /* how many replies are due on this connection */
+  int64_t sent_ms; /* when the request was sent */
+  unsigned early;  /* successive replies without a step for which Redis did not wait */
+  bool was_lost;   /* the connection was lost and was not ready since */
 };
 
-static void ask(struct consumer *self) {
+static void send_request(struct consumer *self) {
   self->due = self->work == SEARCH ? 2 : 1;
-  self->asked_ms = clock_monotonic_ms();
+  self->sent_ms = clock_monotonic_ms();
   redis_connection_send(self->connection, self->work == SEARCH ? self->search : self->move);
-  redis_connection_set_reply_timeout(self->connection, ANSWER_MS);
+  redis_connection_set_reply_timeout(self->connection, REPLY_MS);
 }
 
 static void on_ready(void *owner, const redisReply *value) {
@@ -55,16 +55,17 @@ static void on_ready(void *owner, const redisReply *value) {
     self->work = NOTHING;
     self->handler->reconnected(self->owner);
   } else if (self->work != NOTHING) {
-    ask(self);
+    send_request(self);
   }
 }
 
-static void on_down(void *owner) {
+static void on_disconnected(void *owner) {
   struct consumer *self = owner;
   self->was_lost = true;
 }
 
-/* Commands that were not executed; but a Redis that changes its role may have lost data too. */
+/* Redis has not executed the command. After an error that reconnecting may solve, such as a change
+   of role, reconnected() follows, because Redis may have lost data, too. */
 static void on_error(struct consumer *self, const char *text) {
   static const char unknown[] = "ERR unknown command", denied[] = "NOPERM";
   if (self->work == TAKE && self->old_move != NULL &&
@@ -72,7 +73,7 @@ static void on_error(struct consumer *self, const char *text) {
     free(self->move);
     self->move = self->old_move;
     self->old_move = NULL;
-    ask(self);
+    send_request(self);
     return;
   }
   if (redis_connection_recover(self->connection, text))
@@ -92,16 +93,15 @@ static void on_error(struct consumer *self, const char *text) {
   self->handler->failed(self->owner, &error);
 }
 
-static const char *const odd_reply = "a reply that redis does not give to what was asked";
+static const char *const unexpected_reply = "a reply that redis does not give to what was asked";
 
-/* What is wrong with an answer to TAKE that is no error; NULL: nothing. */
-static const char *fault_of(struct consumer *self, const redisReply *reply) {
-  bool is_early =
-      reply->type == REDIS_REPLY_NIL && clock_monotonic_ms() - self->asked_ms < EARLY_MS;
+/* Returns why a reply to BLMOVE, which is not an error, is wrong; NULL if it is right. */
+static const char *find_fault(struct consumer *self, const redisReply *reply) {
+  bool is_early = reply->type == REDIS_REPLY_NIL && clock_monotonic_ms() - self->sent_ms < EARLY_MS;
   self->early = is_early ? self->early + 1 : 0;
   if (reply->type != REDIS_REPLY_STRING && reply->type != REDIS_REPLY_NIL)
-    return odd_reply;
-  return self->early > EARLY_ANSWERS_MAX ? "it does not wait for a step" : NULL;
+    return unexpected_reply;
+  return self->early > EARLY_REPLIES_MAX ? "it does not wait for a step" : NULL;
 }
 
 static bool is_list(const redisReply *reply) {
@@ -120,7 +120,7 @@ static void finish(struct consumer *self) {
 }
 
 static void on_taken(struct consumer *self, const redisReply *reply) {
-  const char *fault = fault_of(self, reply);
+  const char *fault = find_fault(self, reply);
   if (fault != NULL) {
     redis_connection_reconnect(self->connection, fault);
     return;
@@ -136,21 +136,21 @@ static void on_taken(struct consumer *self, const redisReply *reply) {
 }
 
 static void on_page(struct consumer *self, const redisReply *reply) {
-  bool is_cut = redis_connection_reply_is_truncated(self->connection);
+  bool is_truncated = redis_connection_reply_is_truncated(self->connection);
   if (self->due == 1 && reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0) {
     self->length = (size_t)reply->integer;
-  } else if (self->due == 0 && (is_cut || is_list(reply))) {
+  } else if (self->due == 0 && (is_truncated || is_list(reply))) {
     finish(self);
-    self->handler->page(self->owner, self->length, is_cut ? NULL : reply);
+    self->handler->page(self->owner, self->length, is_truncated ? NULL : reply);
   } else {
-    redis_connection_reconnect(self->connection, odd_reply);
+    redis_connection_reconnect(self->connection, unexpected_reply);
   }
 }
 
 static void on_reply(void *owner, const redisReply *reply) {
   struct consumer *self = owner;
   if (self->due == 0) {
-    redis_connection_reconnect(self->connection, "an answer nobody asked for");
+    redis_connection_reconnect(self->connection, "a reply that was not expected");
     return;
   }
   self->due--;
@@ -171,7 +171,7 @@ struct consumer *consumer_new(struct event_base *base, const struct log *log,
                               const struct redis_url *url, const struct keys *keys,
                               const struct consumer_handler *handler, void *owner) {
   static const struct redis_connection_handler redis_connection_handler = {
-      .ready = on_ready, .reply = on_reply, .disconnected = on_down, .failed = on_failed};
+      .ready = on_ready, .reply = on_reply, .disconnected = on_disconnected, .failed = on_failed};
   struct consumer *self = memory_allocate(sizeof *self);
   *self = (struct consumer){.handler = handler, .owner = owner, .key = keys->in};
   char seconds[8];
@@ -202,7 +202,7 @@ void consumer_prepare(struct consumer *self) {
 static void begin(struct consumer *self, enum work work) {
   self->work = work;
   if (redis_connection_start(self->connection))
-    ask(self);
+    send_request(self);
 }
 
 void consumer_take(struct consumer *self) {

@@ -12,50 +12,52 @@
 #include "base/log.h"
 
 /*
- * The connection that takes steps: it moves one from the tail of the list `in` to the head of
- * `inflight`, or reads a page of `in`, one at a time. It has a connection of its own, since the
- * command that waits for a step blocks it.
+ * The connection that takes steps. It moves the oldest step of `in` to `inflight` (BLMOVE), or
+ * reads a page of `in` (LRANGE), one request at a time. Intake owns it. It is a separate
+ * connection, because BLMOVE blocks it.
  *
- * Each consumer_take is answered by one of step(), nothing() and reconnected(), each
- * consumer_search by page(), denied() or reconnected(); unless failed() comes.
+ * Each consumer_take is answered by step(), nothing() or reconnected(), and each consumer_search by
+ * page(), denied() or reconnected(), unless failed() is called.
  */
-/* How long Redis waits for a step: it bounds the time in which a lost connection is noticed. */
+/* How long BLMOVE waits for a step. A lost connection is noticed within this time. */
 #define CONSUMER_BLOCK_SECONDS 10
 
 struct consumer;
 
 struct consumer_handler {
-  /* A step was moved: valid during the call, truncated when longer than payload_limit(). */
+  /* A step was moved. The payload is valid during the call, and truncated if it is longer than
+     payload_limit(). */
   void (*step)(void *owner, const struct payload *payload);
-  /* None came within CONSUMER_BLOCK_SECONDS. */
+  /* No step arrived within CONSUMER_BLOCK_SECONDS. */
   void (*nothing)(void *owner);
-  /* The length of `in`, and the page: an array; NULL: it is too large. */
+  /* The length of `in`, and the page as an array of strings, the newest step first. NULL: the page
+     is too large. */
   void (*page)(void *owner, size_t length, const redisReply *steps);
-  /* Redis refuses LRANGE. */
+  /* Redis does not permit LRANGE. */
   void (*denied)(void *owner);
-  /* The connection was lost, and is there again: a step may have been moved without having arrived
-     here, or Redis may have lost one that has. */
+  /* The connection was lost and is ready again. BLMOVE may have moved a step that did not arrive,
+     or Redis may have lost a step that did. */
   void (*reconnected)(void *owner);
-  /* For good: the owner takes no more. */
+  /* A permanent error: the connection has stopped. */
   void (*failed)(void *owner, const struct error *error);
 };
 
-/* Everything must outlive the consumer. */
+/* All arguments must outlive the consumer. */
 struct consumer *consumer_new(struct event_base *base, const struct log *log,
                               const struct redis_url *url, const struct keys *keys,
                               const struct consumer_handler *handler, void *owner);
 void consumer_free(struct consumer *self);
 
-/* Connects without asking for a step. A failure is not reported: consumer_take connects again. */
+/* Connects and sends no request. A failure is not reported; consumer_take connects again. */
 void consumer_prepare(struct consumer *self);
 
-/* How often its connection was made again. */
+/* How many times the connection was ready again after a loss. */
 uint64_t consumer_reconnections(const struct consumer *self);
 
-/* Connects if need be, and waits for one step. */
+/* Connects if necessary, and waits for one step. */
 void consumer_take(struct consumer *self);
 
-/* Reads `count` steps of `in`, behind the `skip` oldest ones. */
+/* Reads the `count` steps of `in` after the `skip` oldest ones. */
 void consumer_search(struct consumer *self, size_t skip, size_t count);
 
 /* Closes the connection. */

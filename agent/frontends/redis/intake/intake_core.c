@@ -1,5 +1,5 @@
 #include "agent/frontends/redis/intake/intake_core.h"
-#include "agent/frontends/redis/intake/intake_parts.h"
+#include "agent/frontends/redis/intake/intake_answers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -7,306 +7,268 @@
 #include "base/check.h"
 #include "base/memory.h"
 
-/* A Redis that has lost again what was put back, or has again what was removed, keeps nothing: it
-   is compared again in such pauses. */
-#define RETURN_PAUSE_MS 1000
+/* The pause between comparisons if the lengths still differ after a correction. Redis then does not
+   keep what is written. */
+#define MISMATCH_PAUSE_MS 1000
 
-/* More than an agent has fetched ahead, and one that was superseded may take. */
-#define STAY_MAX 4
+/* More steps than stale BLMOVEs can move in INTAKE_STALE_MS. */
+#define STALE_STEPS_MAX 4
 
-/* How long a shutdown waits for the search for copies of steps: the consumer's connection may be
-   lost. */
-#define COPIES_MS 5000
+/* How long a shutdown waits for the search for redelivered steps. The search does not end if the
+   consumer's connection is lost. */
+#define SHUTDOWN_SEARCH_MS 5000
 
-#define MET_RUNNING 1U
-#define MET_FETCHED 2U
+#define SEEN_RUNNING 1U
+#define SEEN_FETCHED 2U
 
-const char intake_lost_result[] = "lost: the step has run, and redis has lost its result";
-static const char interrupted_result[] = "interrupted: the agent ended while this step was running";
+const char intake_lost_message[] = "lost: the step has run, and redis has lost its result";
+static const char interrupted_message[] =
+    "interrupted: the agent ended while this step was running";
 
-enum intake_event {
-  EVENT_EQUAL,
-  EVENT_MORE,
-  EVENT_FEWER,
-  EVENT_DEAD,
-  EVENT_DEAD_ENDED,
-  EVENT_READ,
-  EVENT_DELIVERED,
-  EVENT_DOUBT,
-  EVENT_LOST_DATA,
-  EVENT_STOP,
-  EVENTS
-};
-
-/* Answers that come in another state than the one that has asked have no effect (NOP). */
-#define NOP INTAKE_STATES
-static const enum intake_state next_state[INTAKE_STATES][EVENTS] = {
-    /* EQUAL, MORE, FEWER, DEAD, DEAD_ENDED, READ, DELIVERED, DOUBT, LOST_DATA, STOP */
-    [INTAKE_COMPARING] = {INTAKE_READY, INTAKE_READING, INTAKE_WRITING, INTAKE_AWAITING, NOP, NOP,
-                          NOP, NOP, INTAKE_WRITING, INTAKE_STOPPED},
-    [INTAKE_AWAITING] = {NOP, NOP, NOP, NOP, INTAKE_COMPARING, NOP, NOP, NOP, INTAKE_WRITING,
-                         INTAKE_STOPPED},
-    [INTAKE_READING] = {NOP, NOP, NOP, NOP, NOP, INTAKE_WRITING, NOP, INTAKE_COMPARING,
-                        INTAKE_WRITING, INTAKE_STOPPED},
-    [INTAKE_WRITING] = {NOP, NOP, NOP, NOP, NOP, NOP, INTAKE_COMPARING, NOP, INTAKE_WRITING,
-                        INTAKE_STOPPED},
-    [INTAKE_READY] = {INTAKE_READY, NOP, NOP, NOP, NOP, NOP, NOP, INTAKE_COMPARING, INTAKE_WRITING,
-                      INTAKE_STOPPED},
-    [INTAKE_STOPPED] = {NOP, NOP, NOP, NOP, NOP, NOP, NOP, NOP, INTAKE_WRITING, INTAKE_STOPPED}};
-
-/* True when the event counts. A pass that was under way begins again after the next comparison. */
-static bool become(struct intake_core *self, enum intake_event event) {
-  enum intake_state state = next_state[self->state][event];
-  if (state == NOP)
-    return false;
-  self->state = state;
-  if (state == INTAKE_READY && self->phase == INTAKE_STOPPING)
-    self->state = INTAKE_STOPPED;
-  return true;
-}
-
-bool intake_is_late(const struct intake_core *self) {
-  return self->late_until_ms != 0;
-}
-
-/* From the next intake_core_advance on, which knows the time. */
-static void watch_for_late(struct intake_core *self) {
-  self->late_until_ms = -1;
+/* A BLMOVE may be stale from now on. The next intake_core_advance knows the time and sets the
+   limit. */
+static void expect_stale_moves(struct intake_core *self) {
+  self->stale_until_ms = -1;
 }
 
 static void end_search(struct intake_core *self) {
-  if (self->search.phase == INTAKE_SEARCH_GOES_ON)
+  if (self->search.phase == INTAKE_SEARCH_UNDER_WAY)
     self->search.phase = INTAKE_SEARCH_OVER;
 }
 
-static void drop_pass(struct intake_core *self) {
-  held_step_free(self->pass.oldest);
-  self->pass.oldest = NULL;
-  self->pass.left = 0;
-  if (self->question != INTAKE_ASKS_NOTHING)
-    self->question = INTAKE_ASKS_IN_VAIN;
+static void abandon_scan(struct intake_core *self) {
+  queued_step_free(self->scan.oldest_kept);
+  self->scan.oldest_kept = NULL;
+  self->scan.kept = 0;
+  if (self->query != INTAKE_QUERY_NONE)
+    self->query = INTAKE_QUERY_ABANDONED;
 }
 
-/* `inflight` may have changed otherwise than by this agent's writes, or while it is read. */
-static void doubt(struct intake_core *self) {
-  bool was_reading = self->state == INTAKE_READING;
-  if (become(self, EVENT_DOUBT) && was_reading)
-    drop_pass(self);
+/* Compares the lengths again, because `inflight` may have changed in another way than by a write of
+   this agent, or during a scan. The scan then begins again after the comparison. */
+static void recheck_inflight(struct intake_core *self) {
+  if (self->state == INTAKE_SCANNING)
+    abandon_scan(self);
+  if (self->state == INTAKE_SCANNING || self->state == INTAKE_READY)
+    self->state = INTAKE_COMPARING;
 }
 
 /* --- a loss of data --------------------------------------------------------------------------- */
 
-void intake_core_hold(struct intake_core *self, const char *step_id) {
-  recent_steps_hold(&self->recent, step_id, true);
+void intake_core_mark_pending(struct intake_core *self, const char *step_id) {
+  recent_steps_mark_pending(&self->recent, step_id, true);
 }
 
-/* The newest first: each becomes the oldest of the list, so that their order stays. Where it is
-   there already, it is moved. Only the beginning of a truncated one is known. */
-static void put_back(struct intake_core *self) {
-  struct held_step *const steps[] = {self->fetched, self->running};
+/* Restores the running and the fetched step as the oldest steps of `inflight`. The fetched one is
+   pushed first, so that their order stays. A step that is still in the list is moved. A truncated
+   step cannot be restored, because only its beginning is known. */
+static void restore_steps(struct intake_core *self) {
+  struct queued_step *const steps[] = {self->fetched, self->running};
   for (size_t i = 0; i < 2; i++) {
-    struct held_step *step = steps[i];
+    struct queued_step *step = steps[i];
     if (step == NULL)
       continue;
-    recent_steps_hold(&self->recent, step->step_id, step == self->running);
-    step->place = step->payload.is_truncated ? HELD_STEP_LOST : HELD_STEP_RETURNED;
-    if (step->place == HELD_STEP_RETURNED)
+    recent_steps_mark_pending(&self->recent, step->step_id, step == self->running);
+    step->place = step->payload.is_truncated ? QUEUED_STEP_LOST : QUEUED_STEP_RESTORED;
+    if (step->place == QUEUED_STEP_RESTORED)
       intake_move(self, step, OUTBOX_REMOVE_OLDEST, OUTBOX_PUSH_OLDEST, OUTBOX_INFLIGHT);
   }
-  self->empty_answers = 0;
+  self->timeouts = 0;
 }
 
-/* At boot the key may be that of an earlier agent's step, which is not read yet. */
-static void set_started(struct intake_core *self) {
+/* Restores the key `started`. At startup it is not deleted, because it may name a step of an
+   earlier agent that was not read yet. */
+static void restore_started(struct intake_core *self) {
   struct outbox_record record = {.started = self->interrupted.id};
   if (self->running != NULL && self->running->is_announced)
     record.started = self->running->step_id;
-  record.ends_started = record.started == NULL && self->compare != INTAKE_ASKS_BOOT;
-  (void)intake_write(self, &record);
+  record.ends_started = record.started == NULL && self->compare != INTAKE_QUERY_STARTUP;
+  intake_write(self, &record);
 }
 
-bool intake_core_lose_data(struct intake_core *self, const struct intake_world *world,
-                           void (*hold)(void *owner)) {
-  struct held_step *running = self->running;
-  bool again = running != NULL && recent_steps_times(&self->recent, running->step_id) > 1;
+bool intake_core_lose_data(struct intake_core *self, const struct intake_context *context) {
+  struct queued_step *running = self->running;
+  bool again = running != NULL && recent_steps_count_starts(&self->recent, running->step_id) > 1;
   log_line(self->log, LOG_WARN, NULL,
            "redis has lost what it had acknowledged: it is empty, or back at an earlier state");
-  self->world = *world;
-  self->is_unread = true;
-  self->surplus = 0;
-  self->certain = self->searched_before = NULL;
-  self->search_until_ms = 0;
-  drop_pass(self);
+  self->context = *context;
+  self->is_unverified = true;
+  self->backlog = 0;
+  self->confirmed = self->searched_step = NULL;
+  self->search_deadline_ms = 0;
+  abandon_scan(self);
   end_search(self);
   control_messages_release(&self->control);
-  recent_steps_roll_back(&self->recent);
-  hold(self->owner);
   intake_answer_discarded(self);
-  if (self->fetched != NULL && intake_discard_taken_copy(self, self->fetched))
-    intake_drop_fetched(self);
-  put_back(self);
-  set_started(self);
-  (void)become(self, EVENT_LOST_DATA);
+  if (self->fetched != NULL && intake_discard_redelivered(self, self->fetched))
+    intake_free_fetched(self);
+  restore_steps(self);
+  restore_started(self);
+  self->state = INTAKE_WRITING;
   return again;
 }
 
 /* --- comparing -------------------------------------------------------------------------------- */
 
+/* The number of steps that `inflight` should have. */
 static size_t count_known(const struct intake_core *self) {
-  return self->surplus + (self->running != NULL && self->running->place != HELD_STEP_LOST) +
-         (self->fetched != NULL && self->fetched->place != HELD_STEP_LOST);
+  return self->backlog + (self->running != NULL && self->running->place != QUEUED_STEP_LOST) +
+         (self->fetched != NULL && self->fetched->place != QUEUED_STEP_LOST);
 }
 
-/* Nothing is in the list that is not known. */
-static void be_equal(struct intake_core *self, size_t in) {
-  if (!become(self, EVENT_EQUAL))
-    return;
-  self->compare = INTAKE_ASKS_LENGTHS;
-  self->certain = self->fetched;
-  self->is_unread = self->is_unverified = false;
-  self->losses = self->differences = 0;
-  if (self->late_until_ms > 0 && self->asked.ms >= self->late_until_ms) {
-    self->late_until_ms = 0;
+/* The agent knows every step of `inflight`. */
+static void finish_comparison(struct intake_core *self, size_t in) {
+  self->state = self->phase == INTAKE_STOPPING ? INTAKE_STOPPED : INTAKE_READY;
+  self->compare = INTAKE_QUERY_LENGTHS;
+  self->confirmed = self->fetched;
+  self->is_unverified = self->needs_scan = false;
+  self->restores = self->mismatches = 0;
+  if (self->stale_until_ms > 0 && self->asked.ms >= self->stale_until_ms) {
+    self->stale_until_ms = 0;
     self->search.done_number = 0;
   }
   if (in == 0)
-    intake_finish_unknown(self, self->asked.number);
+    intake_finish_unmatched(self, self->asked.number);
 }
 
-static void begin_pass(struct intake_core *self, size_t inflight) {
-  if (!become(self, EVENT_MORE))
-    return;
-  self->differences++;
-  self->pass.position = inflight;
-  self->pass.count = 1;
-  self->pass.bytes = 0;
-  self->pass.met = 0;
+static void begin_scan(struct intake_core *self, size_t inflight) {
+  self->state = INTAKE_SCANNING;
+  self->mismatches++;
+  self->scan = (struct intake_scan){.position = inflight, .count = 1};
 }
 
-static void restore(struct intake_core *self) {
-  if (!become(self, EVENT_FEWER))
-    return;
-  self->differences++;
-  log_line(self->log, self->losses++ > 0 ? LOG_DEBUG : LOG_WARN, NULL,
-           "redis has lost that steps were taken");
-  self->surplus = 0;
-  put_back(self);
+static void handle_missing_steps(struct intake_core *self) {
+  self->state = INTAKE_WRITING;
+  self->mismatches++;
+  log_line(self->log, self->restores++ > 0 ? LOG_DEBUG : LOG_WARN, NULL,
+           "redis has lost steps that were taken; they are restored");
+  self->backlog = 0;
+  restore_steps(self);
 }
 
-/* While the answer of this agent's own BLMOVE is on its way, its step may be counted or not; and
-   what was written since the question is counted. Then it is asked again. */
+/* Compares the length of `inflight` with the number of known steps. The answer is useless, and the
+   query is sent again, if something was written since, or if BLMOVE was waiting at that time and
+   has returned since: the list may or may not have had its step. */
 static void compare(struct intake_core *self, size_t inflight, size_t in) {
   size_t known = count_known(self);
   bool takes = self->activity == INTAKE_TAKING;
   if ((self->asked.activity == INTAKE_TAKING && !takes) || self->asked.written != self->written)
     return;
   bool has_steps = self->running != NULL || self->fetched != NULL;
-  if (inflight == known && (takes || !has_steps || !self->is_unverified))
-    be_equal(self, in);
+  if (inflight == known && (takes || !has_steps || !self->needs_scan))
+    finish_comparison(self, in);
   else if (inflight == known)
-    begin_pass(self, inflight);
+    begin_scan(self, inflight);
   else if (takes)
     self->activity = INTAKE_ARRIVING;
   else if (inflight > known)
-    begin_pass(self, inflight);
+    begin_scan(self, inflight);
   else
-    restore(self);
+    handle_missing_steps(self);
 }
 
-static bool is_answer(struct intake_core *self, enum intake_question question) {
-  bool counts = self->question == question;
-  self->question = INTAKE_ASKS_NOTHING;
+/* Returns false if the answer is ignored: the query was abandoned, or the state has changed. */
+static bool finish_query(struct intake_core *self, enum intake_query query,
+                         enum intake_state state) {
+  bool counts = self->query == query && self->state == state;
+  self->query = INTAKE_QUERY_NONE;
   return counts;
 }
 
 void intake_core_lengths(struct intake_core *self, size_t inflight, size_t in) {
-  if (is_answer(self, INTAKE_ASKS_LENGTHS))
+  if (finish_query(self, INTAKE_QUERY_LENGTHS, INTAKE_COMPARING))
     compare(self, inflight, in);
 }
 
-/* A step that was answered already is there again when Redis went back since. */
-static void take_interrupted(struct intake_core *self, const struct intake_interrupted *read) {
+/* Takes ownership of the id. A step that was answered already is there again if Redis went back to
+   older data since. */
+static void record_interrupted(struct intake_core *self, const struct intake_interrupted *read) {
   if (read->id == NULL)
     return;
-  if (recent_steps_times(&self->recent, read->id) > 0) {
+  if (recent_steps_count_starts(&self->recent, read->id) > 0) {
     free(read->id);
-    (void)intake_write(self, &(struct outbox_record){.ends_started = true});
+    intake_write(self, &(struct outbox_record){.ends_started = true});
     return;
   }
   free(self->interrupted.id);
   self->interrupted = *read;
 }
 
-void intake_core_boot(struct intake_core *self, const struct intake_boot *boot) {
-  if (!is_answer(self, INTAKE_ASKS_BOOT)) {
-    free(boot->interrupted.id);
+void intake_core_startup(struct intake_core *self, const struct intake_startup *startup) {
+  if (!finish_query(self, INTAKE_QUERY_STARTUP, INTAKE_COMPARING)) {
+    free(startup->interrupted.id);
     return;
   }
-  if (boot->had_owner && !intake_is_late(self))
-    watch_for_late(self);
-  take_interrupted(self, &boot->interrupted);
-  if (boot->has_more_messages)
-    return; /* it is asked again */
+  if (startup->had_owner && !intake_may_have_stale_moves(self))
+    expect_stale_moves(self);
+  record_interrupted(self, &startup->interrupted);
+  if (startup->has_more_messages)
+    return; /* the query is sent again and reads more of them */
   if (self->interrupted.id == NULL)
-    compare(self, boot->inflight, boot->in);
-  else if (self->dead == DEAD_ENDED || self->actions->interrupted(self->owner))
-    begin_pass(self, boot->inflight);
+    compare(self, startup->inflight, startup->in);
+  else if (self->earlier_agents == EARLIER_AGENTS_ENDED || self->handler->interrupted(self->owner))
+    begin_scan(self, startup->inflight);
   else
-    (void)become(self, EVENT_DEAD);
+    self->state = INTAKE_AWAITING;
 }
 
 void intake_core_interrupted_ended(struct intake_core *self) {
-  self->dead = DEAD_ENDED;
-  (void)become(self, EVENT_DEAD_ENDED);
+  self->earlier_agents = EARLIER_AGENTS_ENDED;
+  if (self->state == INTAKE_AWAITING)
+    self->state = INTAKE_COMPARING;
 }
 
-/* --- reading `inflight` from the newest step on ----------------------------------------------- */
+/* --- scanning `inflight` from the newest step to the oldest ----------------------------------- */
 
-/* Its oldest step is the one that runs next. */
-static void leave(struct intake_core *self, struct held_step *step) {
-  held_step_free(self->pass.oldest);
-  self->pass.oldest = step;
-  self->pass.left++;
+/* Leaves the step in `inflight`. The oldest of these steps is fetched when the scan is over. */
+static void keep_step(struct intake_core *self, struct queued_step *step) {
+  queued_step_free(self->scan.oldest_kept);
+  self->scan.oldest_kept = step;
+  self->scan.kept++;
 }
 
-static void give_back(struct intake_core *self, const struct held_step *step) {
+/* Moves the step back to `in`, as its oldest step. */
+static void return_step(struct intake_core *self, const struct queued_step *step) {
   intake_move(self, step, OUTBOX_REMOVE_NEWEST, OUTBOX_PUSH_OLDEST, OUTBOX_IN);
 }
 
-/* What was fetched is newer than the step, so it goes back first. */
-static void give_fetched_back(struct intake_core *self) {
-  if ((self->pass.met & MET_FETCHED) == 0 || self->fetched == NULL ||
-      self->fetched->place != HELD_STEP_TAKEN)
+/* Returns the fetched step before an older one is returned, so that their order stays. */
+static void return_fetched(struct intake_core *self) {
+  if ((self->scan.seen & SEEN_FETCHED) == 0 || self->fetched == NULL ||
+      self->fetched->place != QUEUED_STEP_TAKEN)
     return;
-  give_back(self, self->fetched);
-  intake_drop_fetched(self);
+  return_step(self, self->fetched);
+  intake_free_fetched(self);
 }
 
-static void answer_interrupted(struct intake_core *self, struct held_step *step) {
-  struct held_step lone = {.step_id = self->interrupted.id,
-                           .step.schema_version = self->interrupted.version};
+/* Answers the step that an earlier agent had started. `step` is NULL if `inflight` does not have
+   it. */
+static void answer_interrupted(struct intake_core *self, struct queued_step *step) {
+  struct queued_step lone = {.step_id = self->interrupted.id,
+                             .step.schema_version = self->interrupted.version};
   struct outbox_record record = {.ends_started = true};
   if (step != NULL)
     intake_add_change(&record, OUTBOX_REMOVE_NEWEST, OUTBOX_INFLIGHT, &step->payload);
-  log_line(self->log, LOG_WARN, self->interrupted.id, "%s", interrupted_result);
+  log_line(self->log, LOG_WARN, self->interrupted.id, "%s", interrupted_message);
   recent_steps_add(&self->recent, self->interrupted.id);
-  (void)intake_answer_by_agent(self, step != NULL ? step : &lone, &record, STEP_CAUSE_LOST,
-                               interrupted_result, self->interrupted.events);
+  intake_answer_by_agent(self, step != NULL ? step : &lone, &record, STEP_CAUSE_LOST,
+                         interrupted_message, self->interrupted.events);
   free(self->interrupted.id);
   self->interrupted.id = NULL;
 }
 
-/* A known step, which is there once. What was fetched is older than steps that stay: so it stays,
-   too. */
-static bool meet(struct intake_core *self, const struct payload *payload) {
-  struct held_step *const known[] = {self->running, self->fetched};
+/* Returns true if this is the running or the fetched step, each of which is in the list once. If
+   newer steps are kept, a fetched step is kept like them. */
+static bool recognize_step(struct intake_core *self, const struct payload *payload) {
+  struct queued_step *const known[] = {self->running, self->fetched};
   for (size_t i = 0; i < 2; i++) {
-    unsigned met = i == 0 ? MET_RUNNING : MET_FETCHED;
-    if (known[i] == NULL || (self->pass.met & met) != 0 || !held_step_is(known[i], payload))
+    unsigned flag = i == 0 ? SEEN_RUNNING : SEEN_FETCHED;
+    if (known[i] == NULL || (self->scan.seen & flag) != 0 ||
+        !queued_step_matches(known[i], payload))
       continue;
-    self->pass.met |= met;
-    if (i == 1 && self->pass.left > 0 && known[i]->place == HELD_STEP_TAKEN) {
-      leave(self, known[i]);
+    self->scan.seen |= flag;
+    if (i == 1 && self->scan.kept > 0 && known[i]->place == QUEUED_STEP_TAKEN) {
+      keep_step(self, known[i]);
       self->fetched = NULL;
     }
     return true;
@@ -314,299 +276,321 @@ static bool meet(struct intake_core *self, const struct payload *payload) {
   return false;
 }
 
-/* From the first step on that cannot be put back all stay, so that their order does. So do the
-   oldest while another agent may take steps: it would take newer ones before those that are put
-   back. */
-void intake_core_page_step(struct intake_core *self, const struct payload *payload) {
-  if (self->question != INTAKE_ASKS_PAGE || self->pass.position == 0)
+/* Unknown steps go back to `in`. If a step cannot go back, because it is truncated, all older ones
+   stay, too, so that their order stays. The oldest ones also stay while a BLMOVE may be stale: it
+   would take a returned step, and the next scan would return that step before older ones. */
+void intake_core_scan_step(struct intake_core *self, const struct payload *payload) {
+  if (self->query != INTAKE_QUERY_SCAN || self->scan.position == 0)
     return;
-  self->pass.position--;
-  self->pass.bytes += payload->length;
-  if (meet(self, payload))
+  self->scan.position--;
+  self->scan.bytes += payload->length;
+  if (recognize_step(self, payload))
     return;
-  struct held_step *step = held_step_new(payload);
+  struct queued_step *step = queued_step_new(payload);
   if (self->interrupted.id != NULL && !intake_is_cancel(step) &&
       strcmp(step->step_id, self->interrupted.id) == 0) {
     answer_interrupted(self, step);
-  } else if (!intake_deal_with(self, step)) {
-    bool may_be_passed = intake_is_late(self) && self->pass.position < STAY_MAX;
-    if (self->pass.left > 0 || payload->is_truncated || may_be_passed) {
-      leave(self, step);
+  } else if (!intake_filter_step(self, step)) {
+    bool is_at_risk = intake_may_have_stale_moves(self) && self->scan.position < STALE_STEPS_MAX;
+    if (self->scan.kept > 0 || payload->is_truncated || is_at_risk) {
+      keep_step(self, step);
       return;
     }
-    log_line(self->log, LOG_DEBUG, step->step_id, "was taken and not started: waits again");
-    give_fetched_back(self);
-    give_back(self, step);
+    log_line(self->log, LOG_DEBUG, step->step_id,
+             "was taken but not started: moved back to the queue");
+    return_fetched(self);
+    return_step(self, step);
   }
-  held_step_free(step);
+  queued_step_free(step);
 }
 
-/* What was fetched is newer than what stays, and is left to Redis. */
-static void end_pass(struct intake_core *self) {
+/* The oldest kept step becomes the fetched one. A fetched step that is newer than it is freed, and
+   counts as one of the kept steps. A fetched step that was not seen is restored later. */
+static void finish_scan(struct intake_core *self) {
   if (self->interrupted.id != NULL)
     answer_interrupted(self, NULL);
-  self->is_unverified = false;
-  if (self->pass.left > 0 && (self->pass.met & MET_FETCHED) != 0 && self->fetched != NULL &&
-      self->fetched->place == HELD_STEP_TAKEN) {
-    intake_drop_fetched(self);
-    self->pass.left++;
+  self->needs_scan = false;
+  if (self->scan.kept > 0 && (self->scan.seen & SEEN_FETCHED) != 0 && self->fetched != NULL &&
+      self->fetched->place == QUEUED_STEP_TAKEN) {
+    intake_free_fetched(self);
+    self->scan.kept++;
   }
-  self->surplus = self->pass.left;
-  self->certain = NULL;
-  if (self->fetched == NULL && self->pass.oldest != NULL) {
-    self->fetched = self->pass.oldest;
-    self->pass.oldest = NULL;
-    self->surplus--;
+  self->backlog = self->scan.kept;
+  self->confirmed = self->searched_step = NULL;
+  if (self->fetched == NULL && self->scan.oldest_kept != NULL) {
+    self->fetched = self->scan.oldest_kept;
+    self->scan.oldest_kept = NULL;
+    self->backlog--;
   }
-  drop_pass(self);
-  (void)become(self, EVENT_READ);
+  abandon_scan(self);
+  self->state = INTAKE_WRITING;
 }
 
-/* Where the page was short, the list is shorter than it was. */
-void intake_core_page_end(struct intake_core *self, bool is_short) {
-  if (!is_answer(self, INTAKE_ASKS_PAGE))
+/* Chooses the size of the next page. A short page is the last one, because the list has become
+   shorter. */
+void intake_core_end_scan_page(struct intake_core *self, bool is_short) {
+  if (!finish_query(self, INTAKE_QUERY_SCAN, INTAKE_SCANNING))
     return;
   if (is_short)
-    self->pass.position = 0;
-  size_t fit = INTAKE_PAGE_BYTES / (self->pass.bytes / self->pass.count + 1);
-  self->pass.count *= 2;
-  if (self->pass.count > fit)
-    self->pass.count = fit > 0 ? fit : 1;
-  if (self->pass.count > INTAKE_PAGE_MAX)
-    self->pass.count = INTAKE_PAGE_MAX;
-  self->pass.bytes = 0;
+    self->scan.position = 0;
+  size_t fit = INTAKE_PAGE_BYTES / (self->scan.bytes / self->scan.count + 1);
+  self->scan.count *= 2;
+  if (self->scan.count > fit)
+    self->scan.count = fit > 0 ? fit : 1;
+  if (self->scan.count > INTAKE_PAGE_MAX)
+    self->scan.count = INTAKE_PAGE_MAX;
+  self->scan.bytes = 0;
 }
 
 /* --- taking ----------------------------------------------------------------------------------- */
 
-void intake_core_take_step(struct intake_core *self, const struct payload *payload) {
-  struct held_step *step = held_step_new(payload);
+void intake_core_step_taken(struct intake_core *self, const struct payload *payload) {
+  struct queued_step *step = queued_step_new(payload);
   self->activity = INTAKE_IDLE;
-  if (intake_deal_with(self, step)) {
-    held_step_free(step);
+  if (intake_filter_step(self, step)) {
+    queued_step_free(step);
     return;
   }
   CHECK(self->fetched == NULL);
   self->fetched = step;
-  self->certain = self->searched_before = NULL;
-  self->search_until_ms = 0;
+  self->confirmed = self->searched_step = NULL;
+  self->search_deadline_ms = 0;
 }
 
-/* Whether nothing is left that Redis could hand out again: `inflight` was compared, and `in`
-   was empty for the time of a whole question since the loss (the first to end may be older). What a
-   Redis that goes back again can do is seen, because something was delivered since. */
-static bool is_settled(const struct intake_core *self) {
-  return self->empty_answers >= 2 && self->state == INTAKE_READY && self->world.is_empty &&
-         !self->world.has_lost_data;
+/* Returns whether Redis can redeliver nothing anymore: the lengths were equal, and `in` was empty
+   for the time of a whole BLMOVE since the loss of data. The first BLMOVE that times out may have
+   been sent before the loss. Something was delivered since, so another loss would be noticed. */
+static bool is_redelivery_over(const struct intake_core *self) {
+  return self->timeouts >= 2 && self->state == INTAKE_READY && self->context.is_empty &&
+         !self->context.has_lost_data;
 }
 
-/* A BLMOVE of a lost connection may have been answered nevertheless, to nobody. */
-void intake_core_nothing(struct intake_core *self) {
+/* The lengths are compared if the agent is idle: a stale BLMOVE may have moved a step. */
+void intake_core_take_timed_out(struct intake_core *self) {
   self->activity = INTAKE_IDLE;
-  self->empty_answers++;
-  if (is_settled(self))
-    recent_steps_settle(&self->recent);
+  self->timeouts++;
+  if (is_redelivery_over(self))
+    recent_steps_end_redelivery(&self->recent);
   if (self->running == NULL)
-    doubt(self);
+    recheck_inflight(self);
 }
 
 static void end_activity(struct intake_core *self) {
   if (self->activity == INTAKE_SEARCHING)
-    self->control.user = CONTROL_OF_NOBODY;
+    self->control.activity = CONTROL_IDLE;
   self->activity = INTAKE_IDLE;
   end_search(self);
 }
 
-/* Redis may be back at an earlier state without having lost what this agent wrote: then the list
-   may have as many steps as are known, but others. */
+/* Redis may be back at an earlier state in which it still has every batch of this agent. The list
+   then may have as many steps as the agent knows, but other ones. */
 void intake_core_reconnected(struct intake_core *self) {
   end_activity(self);
-  self->is_unverified = true;
-  watch_for_late(self);
-  doubt(self);
+  self->needs_scan = true;
+  expect_stale_moves(self);
+  recheck_inflight(self);
 }
 
-/* A shutdown, behind which copies of steps that have run may wait for the agent after this one. */
-static bool may_leave_copies(const struct intake_core *self) {
-  return self->fetched != NULL && !self->fetched->is_refused &&
-         self->fetched->step.kind == &step_shutdown && self->searched_before != self->fetched &&
-         self->search.phase != INTAKE_SEARCH_DENIED && recent_steps_may_have_copies(&self->recent);
+/* Returns whether the fetched step is a shutdown, and `in` may have redelivered steps behind it
+   that the next agent would run again. */
+static bool has_unsearched_shutdown(const struct intake_core *self) {
+  return self->fetched != NULL && !self->fetched->is_rejected &&
+         self->fetched->step.kind == &step_shutdown && self->searched_step != self->fetched &&
+         self->search.phase != INTAKE_SEARCH_DENIED &&
+         recent_steps_has_redeliverable(&self->recent);
 }
 
 /* --- decisions -------------------------------------------------------------------------------- */
 
-static void ask(struct intake_core *self, enum intake_question question) {
-  self->question = question;
+static void send_query(struct intake_core *self, enum intake_query query) {
+  self->query = query;
   self->asked.activity = self->activity;
-  self->asked.ms = self->world.now_ms;
-  self->asked.number = self->control.next;
+  self->asked.ms = self->context.now_ms;
+  self->asked.number = self->control.next_number;
   self->asked.written = self->written;
-  self->actions->ask(self->owner, question, self->pass.position, self->pass.count);
+  size_t position = 0, count = 0;
+  if (query == INTAKE_QUERY_SCAN) {
+    position = self->scan.position;
+    count = self->scan.count < position ? self->scan.count : position;
+  } else if (query == INTAKE_QUERY_STARTUP) { /* reads twice as many messages as before */
+    position = self->control.count + 1;
+    count = position < INTAKE_PAGE_MAX ? position : INTAKE_PAGE_MAX;
+  }
+  self->io->query(self->io_owner, query, position, count);
 }
 
 static bool is_paused(const struct intake_core *self) {
-  return self->state == INTAKE_COMPARING && self->differences > 1 &&
-         self->world.now_ms < self->asked.ms + RETURN_PAUSE_MS;
+  return self->state == INTAKE_COMPARING && self->mismatches > 1 &&
+         self->context.now_ms < self->asked.ms + MISMATCH_PAUSE_MS;
 }
 
-/* What was written is counted when it is delivered. */
-static void ask_what_is_due(struct intake_core *self) {
-  if (self->question != INTAKE_ASKS_NOTHING)
+/* The lengths are only compared when everything that was written is delivered. */
+static void send_query_if_due(struct intake_core *self) {
+  if (self->query != INTAKE_QUERY_NONE)
     return;
-  if (self->state == INTAKE_READING && self->pass.position == 0)
-    end_pass(self);
-  if (self->state == INTAKE_WRITING && self->world.delivered >= self->written)
-    (void)become(self, EVENT_DELIVERED);
-  if (self->state == INTAKE_READING && self->world.capacity > 0)
-    ask(self, INTAKE_ASKS_PAGE);
+  if (self->state == INTAKE_SCANNING && self->scan.position == 0)
+    finish_scan(self);
+  if (self->state == INTAKE_WRITING && self->context.delivered >= self->written)
+    self->state = INTAKE_COMPARING;
+  if (self->state == INTAKE_SCANNING && self->context.capacity > 0)
+    send_query(self, INTAKE_QUERY_SCAN);
   else if (self->state == INTAKE_COMPARING && self->activity != INTAKE_ARRIVING &&
-           !is_paused(self) && self->world.delivered >= self->written)
-    ask(self, self->compare);
+           !is_paused(self) && self->context.delivered >= self->written)
+    send_query(self, self->compare);
 }
 
-/* Messages are not read meanwhile, since what the page has removes some. */
+/* Reads the next page of `in`. No control messages are read meanwhile, because the steps in the
+   page cause the removal of some. */
 static void search(struct intake_core *self) {
   if (!control_messages_may_remove(&self->control))
     return;
   if (self->search.phase == INTAKE_SEARCH_OVER)
     self->search =
-        (struct intake_search){.phase = INTAKE_SEARCH_GOES_ON,
+        (struct intake_search){.phase = INTAKE_SEARCH_UNDER_WAY,
                                .count = 1,
-                               .number = self->control.next,
+                               .number = self->control.next_number,
                                .done_number = self->search.done_number,
-                               .has_copies = recent_steps_may_have_copies(&self->recent)};
+                               .with_redelivered = recent_steps_has_redeliverable(&self->recent)};
   self->activity = INTAKE_SEARCHING;
-  self->control.user = CONTROL_OF_SEARCH;
-  self->actions->search(self->owner, self->search.skip, self->search.count);
+  self->control.activity = CONTROL_SEARCHING;
+  self->io->search(self->io_owner, self->search.skip, self->search.count);
 }
 
-/* The consumer's connection takes a step ahead, or looks for steps that were cancelled. Nothing is
-   taken, and no page is read, before what was found has left `in`. */
+/* Lets the consumer's connection search `in` or take the next step. It waits until the steps that a
+   search has found have left `in`. */
 static void use_consumer(struct intake_core *self) {
-  if (self->activity != INTAKE_IDLE || self->world.delivered < self->search_end)
+  if (self->activity != INTAKE_IDLE || self->context.delivered < self->search_end)
     return;
-  bool is_due = intake_has_new_cancels(self, self->search.done_number) || may_leave_copies(self);
+  bool is_due =
+      intake_has_new_cancels(self, self->search.done_number) || has_unsearched_shutdown(self);
   if (self->state != INTAKE_READY) {
     end_search(self);
-  } else if (self->search.phase == INTAKE_SEARCH_GOES_ON ||
+  } else if (self->search.phase == INTAKE_SEARCH_UNDER_WAY ||
              (self->search.phase == INTAKE_SEARCH_OVER && is_due)) {
     search(self);
-  } else if (self->fetched == NULL && self->world.capacity > 0) {
+  } else if (self->fetched == NULL && self->context.capacity > 0) {
     self->activity = INTAKE_TAKING;
-    self->actions->take(self->owner);
+    self->io->take(self->io_owner);
   }
 }
 
-/* The lengths must be compared if other agents can no longer take steps; if they still can, before
-   each step starts, because an older one may be in the list; if steps stay in `inflight` and the
-   next of them is due; and if `in` may be empty, so that a cancel has no step. */
+/* Returns whether the lengths must be compared: because no BLMOVE is stale anymore; before each step
+   while one may be stale, because `inflight` may have an older step than the fetched one; because
+   the next step of the backlog is needed; or because `in` may be empty, which means that a cancel
+   has no step. */
 static bool is_comparison_due(const struct intake_core *self) {
-  bool is_over = intake_is_late(self) && self->world.now_ms >= self->late_until_ms;
-  bool may_be_older = intake_is_late(self) && self->running == NULL && self->fetched != NULL &&
-                      self->certain != self->fetched;
+  bool is_stale = intake_may_have_stale_moves(self);
+  bool is_over = is_stale && self->context.now_ms >= self->stale_until_ms;
+  bool may_have_older = is_stale && self->running == NULL && self->fetched != NULL &&
+                        self->confirmed != self->fetched;
   bool may_be_unknown =
       (self->activity == INTAKE_TAKING || self->search.phase == INTAKE_SEARCH_DENIED) &&
       intake_has_new_cancels(self, self->asked.number);
-  return is_over || may_be_older || may_be_unknown || (self->surplus > 0 && self->fetched == NULL);
+  return is_over || may_have_older || may_be_unknown ||
+         (self->backlog > 0 && self->fetched == NULL);
 }
 
 int64_t intake_core_wakeup_ms(const struct intake_core *self) {
-  int64_t times[] = {self->late_until_ms, self->search_until_ms,
-                     is_paused(self) ? self->asked.ms + RETURN_PAUSE_MS : 0};
+  const int64_t times[] = {self->stale_until_ms, self->search_deadline_ms,
+                           is_paused(self) ? self->asked.ms + MISMATCH_PAUSE_MS : 0};
   int64_t first_ms = 0;
   for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-    if (times[i] > self->world.now_ms && (first_ms == 0 || times[i] < first_ms))
+    if (times[i] > self->context.now_ms && (first_ms == 0 || times[i] < first_ms))
       first_ms = times[i];
   return first_ms;
 }
 
-void intake_core_advance(struct intake_core *self, const struct intake_world *world) {
-  self->world = *world;
-  if (self->late_until_ms < 0)
-    self->late_until_ms = world->now_ms + INTAKE_LATE_MS;
-  intake_forget_discards(self, world->delivered);
-  intake_obey(self);
+void intake_core_advance(struct intake_core *self, const struct intake_context *context) {
+  self->context = *context;
+  if (self->stale_until_ms < 0)
+    self->stale_until_ms = context->now_ms + INTAKE_STALE_MS;
+  intake_free_discards(self, context->delivered);
+  intake_apply_messages(self);
   if (self->state == INTAKE_READY && is_comparison_due(self)) {
     if (self->fetched == NULL)
-      self->surplus = 0; /* they are read again */
-    doubt(self);
+      self->backlog = 0; /* so that a scan follows */
+    recheck_inflight(self);
   }
-  if (self->state == INTAKE_READY && self->running == NULL && may_leave_copies(self) &&
-      self->search_until_ms == 0)
-    self->search_until_ms = world->now_ms + COPIES_MS;
-  ask_what_is_due(self);
+  if (self->state == INTAKE_READY && self->running == NULL && has_unsearched_shutdown(self) &&
+      self->search_deadline_ms == 0)
+    self->search_deadline_ms = context->now_ms + SHUTDOWN_SEARCH_MS;
+  send_query_if_due(self);
   use_consumer(self);
 }
 
-/* An id that was used before waits until the answer to that step is delivered, since it is known
-   only then whether it is the same step. */
-struct held_step *intake_core_give(const struct intake_core *self) {
-  struct held_step *step = self->fetched;
+/* A step with the id of an earlier one waits until the answer to that one is delivered, because
+   only then it is certain that it is another step. */
+struct queued_step *intake_core_next_step(const struct intake_core *self) {
+  struct queued_step *step = self->fetched;
   if (self->state != INTAKE_READY || step == NULL || self->running != NULL)
     return NULL;
-  if (!step->is_refused && recent_steps_times(&self->recent, step->step_id) > 0) {
-    if (!self->world.is_empty)
+  if (!step->is_rejected && recent_steps_count_starts(&self->recent, step->step_id) > 0) {
+    if (!self->context.is_empty)
       return NULL;
-  } else if (self->world.capacity == 0) {
+  } else if (self->context.capacity == 0) {
     return NULL;
   }
-  if (held_step_is_work(step) && control_messages_find(&self->control, step->step_id) != NULL)
+  if (queued_step_is_work(step) && control_messages_find(&self->control, step->step_id) != NULL)
     return NULL;
-  if (may_leave_copies(self) && self->world.now_ms < self->search_until_ms)
+  if (has_unsearched_shutdown(self) && self->context.now_ms < self->search_deadline_ms)
     return NULL;
-  return intake_is_late(self) && self->certain != step ? NULL : step;
+  return intake_may_have_stale_moves(self) && self->confirmed != step ? NULL : step;
 }
 
-void intake_core_begin(struct intake_core *self, bool announced) {
+void intake_core_start_step(struct intake_core *self, bool announced) {
   CHECK(self->running == NULL && self->fetched != NULL);
   self->running = self->fetched;
   self->fetched = NULL;
   recent_steps_add(&self->recent, self->running->step_id);
   if (announced)
-    intake_core_announce(self);
+    intake_core_announce_start(self);
 }
 
-void intake_core_announce(struct intake_core *self) {
+void intake_core_announce_start(struct intake_core *self) {
   self->running->is_announced = true;
   struct outbox_record record = {.started = self->running->step_id};
-  (void)intake_write(self, &record);
+  intake_write(self, &record);
 }
 
-/* What is removed while the list is read changes the places of what was not read yet. A step that
-   ends before it is known whether Redis still had it as taken may be handed out again. */
-void intake_core_answer(struct intake_core *self, const struct step_event *completed,
-                        const struct step_result *result) {
-  struct held_step **step = self->running != NULL ? &self->running : &self->fetched;
+/* A removal during a scan changes the positions of the other steps, so the scan begins again. If
+   the lengths were not equal yet, `in` may still have the step, and Redis may redeliver it. */
+void intake_core_finish_step(struct intake_core *self, const struct step_event *completed,
+                             const struct step_result *result) {
+  struct queued_step **step = self->running != NULL ? &self->running : &self->fetched;
   struct outbox_record record = {
       .completed = completed, .result = result, .ends_started = (*step)->is_announced};
   intake_add_removal(&record, *step);
-  (void)intake_write(self, &record);
+  intake_write(self, &record);
   if (self->running != NULL && self->state != INTAKE_READY)
-    intake_core_hold(self, self->running->step_id);
-  held_step_free(*step);
+    intake_core_mark_pending(self, self->running->step_id);
+  queued_step_free(*step);
   *step = NULL;
-  if (self->state == INTAKE_READING)
-    doubt(self);
+  if (self->state == INTAKE_SCANNING)
+    recheck_inflight(self);
 }
 
 void intake_core_stop(struct intake_core *self) {
   self->phase = INTAKE_STOPPING;
   end_activity(self);
-  if (!self->is_unread)
-    (void)become(self, EVENT_STOP);
+  if (!self->is_unverified)
+    self->state = INTAKE_STOPPED;
 }
 
-void intake_core_init(struct intake_core *self, const struct log *log,
-                      const struct intake_actions *actions, void *owner) {
-  *self = (struct intake_core){
-      .log = log, .actions = actions, .owner = owner, .compare = INTAKE_ASKS_BOOT};
+void intake_core_init(struct intake_core *self, const struct log *log, const struct intake_io *io,
+                      void *io_owner, const struct intake_handler *handler, void *owner) {
+  *self = (struct intake_core){.log = log,
+                               .io = io,
+                               .io_owner = io_owner,
+                               .handler = handler,
+                               .owner = owner,
+                               .compare = INTAKE_QUERY_STARTUP};
 }
 
 void intake_core_release(struct intake_core *self) {
-  drop_pass(self);
-  held_step_free(self->running);
-  held_step_free(self->fetched);
+  abandon_scan(self);
+  queued_step_free(self->running);
+  queued_step_free(self->fetched);
   free(self->interrupted.id);
-  intake_forget_discards(self, UINT64_MAX);
+  intake_free_discards(self, UINT64_MAX);
   control_messages_release(&self->control);
 }

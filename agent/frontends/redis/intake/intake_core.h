@@ -6,241 +6,282 @@
 #include <stdint.h>
 
 #include "agent/frontends/redis/heartbeat/control_messages.h"
-#include "agent/frontends/redis/intake/held_step.h"
+#include "agent/frontends/redis/intake/queued_step.h"
 #include "agent/frontends/redis/intake/recent_steps.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "wire/step_report.h"
 
 /*
- * Decides how steps are taken: which step is given out next, what is asked of Redis, and what is
- * written. It does no I/O: it is told what Redis has answered and what was delivered, and calls
- * intake_actions. intake.h connects it with Redis; tests/unit/test_intake_core.c with a model.
+ * Decides which step runs next, which commands are sent to Redis and what is written. intake.c,
+ * which does the I/O, reports what Redis has replied and what was delivered, and calls
+ * intake_core_advance. The core itself does no I/O: it calls intake_io.
+ * tests/unit/test_intake_core.c runs it against a model of Redis.
  *
- * The hard part: two connections change the list `inflight`, agents that are superseded may add a
- * step for some time, and Redis may come back with older data. A step that was known twice would
- * run twice. So the agent knows the whole list: the running step, and at most one that was fetched
- * ahead. It compares the list's length with the number of these, and reads the list when they
- * differ.
+ * The hard part: two connections change the list `inflight`, agents that were superseded may still
+ * add steps to it for some time, and Redis may come back with older data. A step that the agent
+ * took for two steps would run twice. So the agent knows every step of the list: the running one
+ * and at most one that was fetched ahead. It compares the length of the list with the number of
+ * steps that it knows, and scans the list if the numbers differ.
  *
- *   state      event      becomes    what happens
- *   COMPARING  EQUAL      READY
- *              MORE       READING    the list has steps that are not known: they go back to `in`;
- *                                    or, after a reconnect, it may have others than the known ones
- *              FEWER      WRITING    Redis has lost that steps were taken: they are put back
- *              DEAD       AWAITING   at boot, a step had been started: its processes must end first
- *   AWAITING   DEAD_ENDED COMPARING
- *   READING    READ       WRITING
- *   WRITING    DELIVERED  COMPARING
- *   READY      DOUBT      COMPARING  a connection was lost, or another agent may have taken a step
- *   any        LOST_DATA  WRITING
- *   any        STOP       STOPPED    once `inflight` was compared after a loss of data
+ *   state      event                 next       action
+ *   COMPARING  EQUAL                 READY      the agent knows every step of the list
+ *              MORE                  SCANNING   the list has unknown steps, which go back to `in`;
+ *                                               or, after a reconnect, it may have others than the
+ *                                               known ones
+ *              FEWER                 WRITING    Redis has lost taken steps, which are restored
+ *              INTERRUPTED           AWAITING   an earlier agent had started a step, and its
+ *                                               processes must end first
+ *   AWAITING   EARLIER_AGENTS_ENDED  COMPARING
+ *   SCANNING   SCANNED               WRITING
+ *   WRITING    DELIVERED             COMPARING
+ *   READY      RECHECK               COMPARING  a connection was lost, or another agent may have
+ *                                               taken a step
+ *   SCANNING   RECHECK               COMPARING  the list changes while it is scanned
+ *   any        LOST_DATA             WRITING
+ *   any        STOP                  STOPPED    after a loss of data, only when READY is reached
  *
- * Steps are given out in READY alone, and taken there.
+ * Only in READY are steps taken from `in` and started.
  */
 enum intake_state {
   INTAKE_COMPARING,
   INTAKE_AWAITING,
-  INTAKE_READING,
+  INTAKE_SCANNING,
   INTAKE_WRITING,
   INTAKE_READY,
-  INTAKE_STOPPED,
-  INTAKE_STATES
+  INTAKE_STOPPED
 };
 
-/* What the consumer's connection does. */
+/* The activity of the consumer's connection. */
 enum intake_activity {
   INTAKE_IDLE,
-  INTAKE_TAKING,   /* BLMOVE waits */
-  INTAKE_ARRIVING, /* the same, and it has moved a step, by the length of `inflight` */
-  INTAKE_SEARCHING /* a page of `in` comes */
+  INTAKE_TAKING,   /* BLMOVE waits for a step */
+  INTAKE_ARRIVING, /* BLMOVE has moved a step, according to the length of `inflight` */
+  INTAKE_SEARCHING /* the next page of `in` is being read */
 };
 
-enum intake_question {
-  INTAKE_ASKS_NOTHING,
-  INTAKE_ASKS_BOOT,    /* `started`, its last event, the lengths, and a page of `control` */
-  INTAKE_ASKS_LENGTHS, /* of `inflight` and `in` */
-  INTAKE_ASKS_PAGE,    /* steps of `inflight` */
-  INTAKE_ASKS_IN_VAIN  /* one of these, whose answer counts no longer */
+/* The query that is under way on the connection of the outbox. */
+enum intake_query {
+  INTAKE_QUERY_NONE,
+  INTAKE_QUERY_STARTUP,  /* `started`, the last event, both lengths, and messages of `control` */
+  INTAKE_QUERY_LENGTHS,  /* of `inflight` and `in` */
+  INTAKE_QUERY_SCAN,     /* steps of `inflight` */
+  INTAKE_QUERY_ABANDONED /* any of these; the answer will be ignored */
 };
 
-/* How long another agent's BLMOVE may still take a step: Redis lets it wait for
-   CONSUMER_BLOCK_SECONDS, and an agent that was superseded may send one more before it learns of
-   it. The same holds for one of this agent's own, on a connection that was lost. */
-#define INTAKE_LATE_MS 15000
+/* A stale BLMOVE is one that Redis still executes for a superseded agent, or for a connection that
+   this agent has lost. It moves a step to `inflight`, and nobody reads the reply. Redis lets a
+   BLMOVE wait for CONSUMER_BLOCK_SECONDS, and a superseded agent may send another one before it
+   reads the new fencing token. After this time there is none. */
+#define INTAKE_STALE_MS 15000
 
-/* In a page of `inflight` at most: steps, and bytes as far as can be foreseen. */
+/* The most steps in one scan query, and the bytes that it should not exceed. */
 #define INTAKE_PAGE_MAX 128
 #define INTAKE_PAGE_BYTES ((size_t)1024 * 1024)
 
-/* Steps in a page of a search, at most. */
+/* The most steps in one page of a search. */
 #define INTAKE_SEARCH_MAX 8192
 
-/* What is true now, outside of the core. */
-struct intake_world {
+/* The state of the outbox and the clock. */
+struct intake_context {
   int64_t now_ms;     /* monotonic */
-  uint64_t delivered; /* bytes that have left the send queue */
+  uint64_t delivered; /* send_queue.delivered */
   size_t capacity;    /* of the outbox */
   bool is_empty;      /* everything is delivered */
   bool has_lost_data; /* nothing was delivered since Redis lost data */
 };
 
-/* Where a search of `in` for cancelled steps is. */
+/* The search of `in` for steps that were cancelled or have run. It reads page after page, from the
+   oldest step on. */
 struct intake_search {
-  enum { INTAKE_SEARCH_OVER, INTAKE_SEARCH_GOES_ON, INTAKE_SEARCH_DENIED } phase;
-  size_t skip;          /* steps that were looked at and stay in `in`, */
-  size_t length;        /* of so many */
-  size_t count, bytes;  /* of the steps in the page */
-  uint64_t number;      /* of the next control message, when it began; */
-  uint64_t done_number; /* when the last one that came to the end of `in` had begun */
-  bool has_copies;      /* copies of steps that have run are sought, too */
+  enum { INTAKE_SEARCH_OVER, INTAKE_SEARCH_UNDER_WAY, INTAKE_SEARCH_DENIED } phase;
+  size_t skip;           /* the number of older steps, which were searched and stay in `in` */
+  size_t length;         /* of `in` */
+  size_t count, bytes;   /* of the steps in the page */
+  uint64_t number;       /* the next control message at the beginning of this search */
+  uint64_t done_number;  /* the same of the last search that has reached the end of `in` */
+  bool with_redelivered; /* the search is also for redelivered steps */
 };
 
-struct intake_actions {
-  /* One step of `in`: then intake_core_take_step, _nothing or _reconnected. */
+/* How the core sends and writes; implemented by intake.c. */
+struct intake_io {
+  /* Takes one step from `in`. intake_core_step_taken, _take_timed_out or _reconnected follows. */
   void (*take)(void *owner);
-  /* Steps of `in` behind the `skip` oldest: then intake_core_see_step for each, and _see_end. */
+  /* Reads the `count` steps of `in` after the `skip` oldest ones. intake_core_begin_search_page,
+     one _search_step per step and _end_search_page follow; or _search_denied or _reconnected. */
   void (*search)(void *owner, size_t skip, size_t count);
-  /* INTAKE_ASKS_PAGE: `count` steps of `inflight` from this position on, which counts from the
-     oldest, 1, to older ones. */
-  void (*ask)(void *owner, enum intake_question question, size_t position, size_t count);
+  /* Sends a query. `count` values are read, beginning at this position; the oldest value of a list
+     has position 1. INTAKE_QUERY_SCAN reads `inflight` and continues to older steps,
+     INTAKE_QUERY_STARTUP reads `control` and continues to newer messages. */
+  void (*query)(void *owner, enum intake_query query, size_t position, size_t count);
+  /* Returns the position in the send queue at which the record ends. */
   uint64_t (*write)(void *owner, const struct outbox_record *record);
-  /* A step or a control message came, whatever becomes of it: the job is not idle. */
+};
+
+/* The callbacks of the frontend. */
+struct intake_handler {
+  /* Something was recorded, and intake_advance has something to do. */
+  void (*changed)(void *owner);
+  /* A step or a control message has arrived, even if it will be discarded: the job is not idle. */
   void (*arrived)(void *owner);
-  /* Ends the running step. */
+  /* Cancels the running step. */
   void (*cancel)(void *owner, const char *step_id);
-  /* At boot: an earlier agent had started a step. False: it still runs, and
-     intake_core_interrupted_ended follows. */
+  /* At startup, an earlier agent had started a step. Returns false if processes of earlier agents
+     are still running; intake_core_interrupted_ended then follows. */
   bool (*interrupted)(void *owner);
+  /* A result is about to be written. */
   void (*answered)(void *owner, const struct step_result *result);
+  /* A permanent error: no more steps can be taken. */
+  void (*failed)(void *owner, const struct error *error);
+};
+
+/* The scan of `inflight`, from the newest step to the oldest. */
+struct intake_scan {
+  size_t position;                 /* of the next step; the oldest one has position 1 */
+  size_t count, bytes;             /* of the steps in the page */
+  unsigned seen;                   /* the known steps that were seen: SEEN_RUNNING, SEEN_FETCHED */
+  size_t kept;                     /* the number of unknown steps that stay in `inflight` */
+  struct queued_step *oldest_kept; /* the oldest of them; NULL: there is none */
 };
 
 /* The step that an earlier agent had started. */
 struct intake_interrupted {
   char *id;       /* owned; NULL: there is none */
-  int64_t events; /* of it in the stream; -1: not known */
-  int version;    /* of its answer; 1 when that is not known */
+  int64_t events; /* the number of its events in the stream; -1: unknown */
+  int version;    /* the schema version of its answer; 1 if unknown */
 };
 
-/* The copy of a step whose removal from a list is not delivered. */
+/* A redelivered step whose removal is not delivered yet. */
 struct intake_discard {
   struct intake_discard *next;
-  uint64_t end; /* of the removal in the send queue */
-  int version;  /* of the step's answer */
+  uint64_t end; /* the position in the send queue at which the removal ends */
+  int version;  /* the schema version of the step's answer */
   char step_id[];
 };
 
 struct intake_core {
   const struct log *log;
-  const struct intake_actions *actions;
+  const struct intake_io *io;
+  void *io_owner;
+  const struct intake_handler *handler;
   void *owner;
-  struct intake_world world;
+  struct intake_context context;
   enum intake_state state;
   enum intake_activity activity;
-  enum intake_question question, compare; /* under way; the one that compares */
-  struct held_step *running, *fetched;    /* NULL: there is none */
-  const struct held_step *certain;        /* what was fetched when the lengths were equal last */
-  size_t surplus; /* steps of `inflight` behind these that cannot be put back; not in memory */
+  enum intake_query query;   /* under way */
+  enum intake_query compare; /* the query that compares: STARTUP until it was answered once */
+  struct queued_step *running, *fetched; /* NULL: there is none */
+  const struct queued_step *confirmed;   /* the fetched step when the lengths were last equal */
+  size_t backlog; /* newer steps that stay in `inflight`, because they cannot go back to `in` */
   struct intake_interrupted interrupted;
   struct intake_discard *discards;
   struct recent_steps recent;
   struct control_messages control;
+  /* The state of the agent when the last query was sent. */
   struct {
-    enum intake_activity activity; /* when the lengths were asked for */
+    enum intake_activity activity;
     int64_t ms;
-    uint64_t number; /* of the next control message, then */
+    uint64_t number; /* of the next control message */
     uint64_t written;
   } asked;
-  struct {
-    size_t position, count, bytes; /* of the next step, from the oldest; of the page */
-    unsigned met;                  /* known steps */
-    size_t left;                   /* steps that stay, */
-    struct held_step *oldest;      /* and the oldest of them */
-  } pass;
+  struct intake_scan scan;
   struct intake_search search;
-  uint64_t search_end;                     /* where what it has written ends in the send queue */
-  const struct held_step *searched_before; /* what was fetched when the end of `in` was reached */
-  int64_t search_until_ms; /* a shutdown waits for the search until then; 0: it has not begun */
-  uint64_t written;        /* where what was written ends in the send queue */
-  int64_t late_until_ms;   /* others may take steps until then; 0: nobody does */
-  size_t empty_answers;    /* questions that found `in` empty since the last loss */
-  unsigned differences;    /* comparisons that found one since one found none */
-  unsigned losses;         /* comparisons that found steps missing since one found none */
-  enum { DEAD_RUN, DEAD_ENDED } dead; /* the processes of the interrupted step */
+  uint64_t search_end; /* the position in the send queue at which the search's last write ends */
+  const struct queued_step *searched_step; /* the fetched step when the end of `in` was reached */
+  int64_t search_deadline_ms; /* a shutdown waits for the search until then; 0: it does not wait */
+  uint64_t written;           /* the position in the send queue at which the last write ends */
+  int64_t stale_until_ms;     /* a BLMOVE may be stale until then; 0: there is none */
+  size_t timeouts;            /* BLMOVEs that found `in` empty since the last loss of data */
+  unsigned mismatches;        /* successive comparisons with different lengths */
+  unsigned restores;          /* those of them that found too few steps */
+  enum { EARLIER_AGENTS_MAY_RUN, EARLIER_AGENTS_ENDED } earlier_agents;
   enum { INTAKE_OPEN, INTAKE_STOPPING } phase;
-  bool is_unread;     /* Redis lost data, and `inflight` was not compared since */
-  bool is_unverified; /* the steps in flight were not found in `inflight` since a reconnect */
+  bool is_unverified; /* Redis has lost data, and the lengths were not equal since */
+  bool needs_scan;    /* the known steps were not seen in `inflight` since the last reconnect */
 };
 
-extern const char intake_lost_result[];
+extern const char intake_lost_message[];
 
-void intake_core_init(struct intake_core *self, const struct log *log,
-                      const struct intake_actions *actions, void *owner);
+void intake_core_init(struct intake_core *self, const struct log *log, const struct intake_io *io,
+                      void *io_owner, const struct intake_handler *handler, void *owner);
 void intake_core_release(struct intake_core *self);
 
-/* --- what Redis has answered: recorded ------------------------------------------------------- */
+/* --- replies of Redis, which are recorded ----------------------------------------------------- */
 
-/* To INTAKE_ASKS_BOOT; `interrupted` becomes the core's. */
-struct intake_boot {
+/* The answer to INTAKE_QUERY_STARTUP. The core takes ownership of `interrupted`. */
+struct intake_startup {
   struct intake_interrupted interrupted;
   size_t inflight, in;
-  bool had_owner;         /* another agent had the job before */
+  bool had_owner;         /* another agent owned the job before */
   bool has_more_messages; /* `control` was not read to its end */
 };
-void intake_core_boot(struct intake_core *self, const struct intake_boot *boot);
-void intake_core_lengths(struct intake_core *self, size_t inflight, size_t in);
-void intake_core_page_step(struct intake_core *self, const struct payload *payload);
-void intake_core_page_end(struct intake_core *self, bool is_short);
+void intake_core_startup(struct intake_core *self, const struct intake_startup *startup);
 
-void intake_core_take_step(struct intake_core *self, const struct payload *payload);
-void intake_core_nothing(struct intake_core *self);
+/* The answer to INTAKE_QUERY_LENGTHS. */
+void intake_core_lengths(struct intake_core *self, size_t inflight, size_t in);
+
+/* The answer to INTAKE_QUERY_SCAN: each step, from newer to older ones, and the end of the page.
+   `is_short`: the list had fewer steps than expected. */
+void intake_core_scan_step(struct intake_core *self, const struct payload *payload);
+void intake_core_end_scan_page(struct intake_core *self, bool is_short);
+
+/* BLMOVE has moved this step; BLMOVE has timed out; the connection was lost and is ready again. */
+void intake_core_step_taken(struct intake_core *self, const struct payload *payload);
+void intake_core_take_timed_out(struct intake_core *self);
 void intake_core_reconnected(struct intake_core *self);
 
-/* A page of `in` begins, which has this length; its steps, from the oldest on; its end. */
+/* A page of `in`: its beginning, with the length of `in`; each step, from the oldest on; its end.
+   */
 enum intake_page {
   INTAKE_PAGE_WHOLE,
-  INTAKE_PAGE_LAST, /* `in` ends with it */
-  INTAKE_PAGE_CUT   /* it is too large to be read */
+  INTAKE_PAGE_LAST,     /* `in` has no more steps */
+  INTAKE_PAGE_TOO_LARGE /* the page exceeds the longest reply, and was not read */
 };
-void intake_core_see_page(struct intake_core *self, size_t length);
-void intake_core_see_step(struct intake_core *self, const struct payload *payload);
-void intake_core_see_end(struct intake_core *self, enum intake_page page);
+void intake_core_begin_search_page(struct intake_core *self, size_t length);
+void intake_core_search_step(struct intake_core *self, const struct payload *payload);
+void intake_core_end_search_page(struct intake_core *self, enum intake_page page);
+
+/* Redis does not permit LRANGE. */
 void intake_core_search_denied(struct intake_core *self);
 
+/* A control message was read. */
 void intake_core_message(struct intake_core *self, const struct payload *payload);
+
+/* The processes of earlier agents have ended. */
 void intake_core_interrupted_ended(struct intake_core *self);
 
-/* Redis lost data that it had acknowledged. The running step and the one fetched ahead are put
-   back; copies of them that Redis hands out are removed. True when the running step has the id of
-   one that was started before: if its command does not run yet it must not run, and is answered
-   with intake_lost_result. Before the next intake_core_advance. `hold`: each step whose result is
-   not delivered, by intake_core_hold. */
-bool intake_core_lose_data(struct intake_core *self, const struct intake_world *world,
-                           void (*hold)(void *owner));
-void intake_core_hold(struct intake_core *self, const char *step_id);
+/* Redis has lost acknowledged data. Restores the running step and the one fetched ahead in
+   `inflight`; if Redis redelivers them, they are discarded. Before that, the caller calls
+   recent_steps_roll_back and then intake_core_mark_pending for each step whose result is not
+   delivered yet. Returns true if the running step has the id of a step that was started before. If
+   its command does not execute yet, it must not, and the step is answered with intake_lost_message.
+   To be called before the next intake_core_advance. */
+bool intake_core_lose_data(struct intake_core *self, const struct intake_context *context);
+void intake_core_mark_pending(struct intake_core *self, const char *step_id);
 
 /* --- decisions -------------------------------------------------------------------------------- */
 
-/* Does what is due. */
-void intake_core_advance(struct intake_core *self, const struct intake_world *world);
+/* Decides what is sent and written next. */
+void intake_core_advance(struct intake_core *self, const struct intake_context *context);
 
-/* When intake_core_advance has something to do although nothing arrives; 0: never. */
+/* Returns the time at which intake_core_advance must be called even if nothing arrives, or 0. */
 int64_t intake_core_wakeup_ms(const struct intake_core *self);
 
-/* The step that is next; the core owns it. NULL when none may be given out now. It must be begun,
-   answered or removed at once. */
-struct held_step *intake_core_give(const struct intake_core *self);
+/* Returns the next step, which the core owns, or NULL if no step may begin now. The caller must
+   start or finish the step at once. */
+struct queued_step *intake_core_next_step(const struct intake_core *self);
 
-/* The step runs. With `announced` Redis gets that it was started; without, an agent after this one
-   runs it again when it is not answered, unless intake_core_announce follows. */
-void intake_core_begin(struct intake_core *self, bool announced);
-void intake_core_announce(struct intake_core *self);
+/* The next step runs. With `announced`, its start is written to Redis. Without, a later agent runs
+   an unanswered step again, unless intake_core_announce_start follows. */
+void intake_core_start_step(struct intake_core *self, bool announced);
+void intake_core_announce_start(struct intake_core *self);
 
-/* The running step, or the one that was given and does not run, is answered; without a `result` it
-   is removed. */
-void intake_core_answer(struct intake_core *self, const struct step_event *completed,
-                        const struct step_result *result);
+/* Answers the running step, or if none runs the next step, and removes it from `inflight`. If
+   `result` is NULL, the step is removed without an answer. */
+void intake_core_finish_step(struct intake_core *self, const struct step_event *completed,
+                             const struct step_result *result);
 
-/* Takes no more, gives out no more. */
+/* Takes and starts no more steps. */
 void intake_core_stop(struct intake_core *self);
 
 #endif

@@ -4,12 +4,14 @@
 
 #include "base/hash.h"
 
-/* In the lowest bits of an entry; 0 is an empty one. From STARTED on the step was started. */
+/* The lowest bits of an entry; 0 is an empty entry. In the states from STARTED on, the step was
+   started. */
 enum state {
-  HELD = 1, /* Redis may hand out a copy */
-  STARTED,
-  STARTED_HELD, /* its answer is to come, or it was said to be lost; Redis may hand out a copy */
-  ANSWERED      /* its answer is lost; Redis may hand it out */
+  WAITING = 1,     /* in memory, and not started; a redelivered step is a duplicate */
+  STARTED,         /* a redelivered step is new */
+  STARTED_PENDING, /* the answer will be delivered or says that the result is lost; a redelivered
+                      step is a duplicate */
+  RESULT_LOST      /* the result is lost; a redelivered step is answered with that */
 };
 #define STATE_MASK UINT64_C(7)
 
@@ -38,7 +40,7 @@ void recent_steps_add(struct recent_steps *self, const char *step_id) {
   add(self, hash(step_id) | STARTED);
 }
 
-size_t recent_steps_times(const struct recent_steps *self, const char *step_id) {
+size_t recent_steps_count_starts(const struct recent_steps *self, const char *step_id) {
   uint64_t wanted = hash(step_id);
   size_t times = 0;
   for (size_t i = 0; i < RECENT_STEPS_MAX; i++)
@@ -46,8 +48,8 @@ size_t recent_steps_times(const struct recent_steps *self, const char *step_id) 
   return times;
 }
 
-/* Forgets those that were not started. */
-static void become(struct recent_steps *self, enum state state) {
+/* Changes the state of all started steps, and forgets the others. */
+static void set_states(struct recent_steps *self, enum state state) {
   for (size_t i = 0; i < RECENT_STEPS_MAX; i++) {
     uint64_t *entry = &self->entries[i];
     *entry = is_started(*entry) ? (*entry & ~STATE_MASK) | state : 0;
@@ -55,57 +57,44 @@ static void become(struct recent_steps *self, enum state state) {
 }
 
 void recent_steps_roll_back(struct recent_steps *self) {
-  become(self, ANSWERED);
+  set_states(self, RESULT_LOST);
 }
 
-void recent_steps_settle(struct recent_steps *self) {
-  become(self, STARTED);
+void recent_steps_end_redelivery(struct recent_steps *self) {
+  set_states(self, STARTED);
 }
 
-void recent_steps_hold(struct recent_steps *self, const char *step_id, bool started) {
-  uint64_t wanted = hash(step_id), held = wanted | (started ? STARTED_HELD : HELD);
+void recent_steps_mark_pending(struct recent_steps *self, const char *step_id, bool started) {
+  uint64_t wanted = hash(step_id), pending = wanted | (started ? STARTED_PENDING : WAITING);
   for (size_t i = RECENT_STEPS_MAX; i-- > 0;) { /* the newest first */
     uint64_t *entry = &self->entries[(self->next + i) % RECENT_STEPS_MAX];
     if (is_step(*entry, wanted) && is_started(*entry) == started) {
-      *entry = held;
+      *entry = pending;
       return;
     }
   }
-  add(self, held);
+  add(self, pending);
 }
 
-enum recent_steps_verdict recent_steps_judge(struct recent_steps *self, const char *step_id) {
+enum recent_steps_class recent_steps_classify(struct recent_steps *self, const char *step_id) {
   uint64_t wanted = hash(step_id);
-  enum recent_steps_verdict verdict = RECENT_STEPS_NEW;
+  enum recent_steps_class class = RECENT_STEPS_NEW;
   for (size_t i = 0; i < RECENT_STEPS_MAX; i++) {
     uint64_t *entry = &self->entries[(self->next + i) % RECENT_STEPS_MAX]; /* the oldest first */
     if (!is_step(*entry, wanted) || state_of(*entry) == STARTED)
       continue;
-    if (state_of(*entry) == ANSWERED) {
-      *entry = wanted | STARTED_HELD;
-      return RECENT_STEPS_ANSWERED;
+    if (state_of(*entry) == RESULT_LOST) {
+      *entry = wanted | STARTED_PENDING;
+      return RECENT_STEPS_RESULT_LOST;
     }
-    verdict = RECENT_STEPS_HELD;
+    class = RECENT_STEPS_DUPLICATE;
   }
-  return verdict;
+  return class;
 }
 
-static bool is_sought(uint64_t entry) {
-  return state_of(entry) != 0 && state_of(entry) != STARTED;
-}
-
-bool recent_steps_may_have_copies(const struct recent_steps *self) {
-  size_t i = 0;
-  while (i < RECENT_STEPS_MAX && !is_sought(self->entries[i]))
-    i++;
-  return i < RECENT_STEPS_MAX;
-}
-
-bool recent_steps_is_copy(const struct recent_steps *self, const char *step_id) {
-  uint64_t wanted = hash(step_id);
-  size_t i = 0;
-  while (i < RECENT_STEPS_MAX &&
-         !(is_step(self->entries[i], wanted) && is_sought(self->entries[i])))
-    i++;
-  return i < RECENT_STEPS_MAX;
+bool recent_steps_has_redeliverable(const struct recent_steps *self) {
+  for (size_t i = 0; i < RECENT_STEPS_MAX; i++)
+    if (state_of(self->entries[i]) != 0 && state_of(self->entries[i]) != STARTED)
+      return true;
+  return false;
 }

@@ -6,47 +6,48 @@
 #include <stdint.h>
 
 /*
- * The steps that were started last, for Redis may hand out a step twice: after it was restored to a
- * state in which the step had no answer yet. A server may use an id twice as well; so ids are
- * compared only from such a rollback on, and until Redis has handed out all that it had. A step
- * stays known after it was judged: the snapshot may hold several copies of it, and Redis may go
- * back to it again without that being seen. Pure.
+ * Remembers the steps that were started last, to recognize steps that Redis redelivers after it was
+ * restored from a snapshot in which they had no answer yet. Intake calls it. It is pure.
  *
- *   recent_steps_add           each step that is started
- *   recent_steps_roll_back     Redis lost data
- *   recent_steps_hold          then, each step whose answer is still to come or to be delivered
- *   recent_steps_judge         each step that arrives
- *   recent_steps_settle        nothing is left that could be handed out a second time
+ * The hard part: a server may also use an id twice. So an id is compared only between a rollback,
+ * which is any loss of data, and the time when Redis has delivered everything from that snapshot. A
+ * step stays known after it was recognized once, because the snapshot may have several copies of
+ * it, and because Redis may go back to the snapshot again unnoticed.
+ *
+ *   recent_steps_add               for each step that is started
+ *   recent_steps_roll_back         when Redis has lost data
+ *   recent_steps_mark_pending      then, for each step in memory whose answer is not delivered
+ *   recent_steps_classify          for each step that arrives
+ *   recent_steps_end_redelivery    when Redis can redeliver nothing anymore
  */
 #define RECENT_STEPS_MAX 1024
 
 struct recent_steps {
-  uint64_t entries[RECENT_STEPS_MAX]; /* a ring; hash of the id, and a state */
+  uint64_t entries[RECENT_STEPS_MAX]; /* a ring; the hash of the id, and a state */
   size_t next;
 };
 
-enum recent_steps_verdict {
+enum recent_steps_class {
   RECENT_STEPS_NEW,
-  RECENT_STEPS_HELD,    /* a copy: the answer comes, or has come since */
-  RECENT_STEPS_ANSWERED /* it was started, and its answer is gone; said once for each start */
+  RECENT_STEPS_DUPLICATE,  /* the answer to this step will be delivered, or was delivered since */
+  RECENT_STEPS_RESULT_LOST /* it was started, and Redis has lost its result; once for each start */
 };
 
 void recent_steps_add(struct recent_steps *self, const char *step_id);
 
-/* How often it was started, as far as is remembered. */
-size_t recent_steps_times(const struct recent_steps *self, const char *step_id);
+/* Returns how many of the remembered starts have this id. */
+size_t recent_steps_count_starts(const struct recent_steps *self, const char *step_id);
 
 void recent_steps_roll_back(struct recent_steps *self);
 
-/* `started`: it was added, and its newest start is meant; else it waits. */
-void recent_steps_hold(struct recent_steps *self, const char *step_id, bool started);
+/* `started`: the newest start of this id is meant; else a step that has not started. */
+void recent_steps_mark_pending(struct recent_steps *self, const char *step_id, bool started);
 
-/* Redis lost data, and nothing has settled since; whether recent_steps_judge would find this step
-   one. */
-bool recent_steps_may_have_copies(const struct recent_steps *self);
-bool recent_steps_is_copy(const struct recent_steps *self, const char *step_id);
+/* Returns true if Redis may redeliver a step: it has lost data, and recent_steps_end_redelivery was
+   not called since. */
+bool recent_steps_has_redeliverable(const struct recent_steps *self);
 
-enum recent_steps_verdict recent_steps_judge(struct recent_steps *self, const char *step_id);
-void recent_steps_settle(struct recent_steps *self);
+enum recent_steps_class recent_steps_classify(struct recent_steps *self, const char *step_id);
+void recent_steps_end_redelivery(struct recent_steps *self);
 
 #endif

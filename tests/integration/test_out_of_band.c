@@ -1,5 +1,5 @@
-/* A cancel never waits: it reaches its step regardless of what waits before it, in Redis
-   or in the agent, and what waits costs no memory that grows with it. */
+/* A cancel is out of band: it reaches its step regardless of what waits in Redis or in the agent.
+   Waiting steps cost no memory of the agent. */
 
 #include "tests/support/crowd.h"
 #include "tests/support/job.h"
@@ -12,9 +12,9 @@
 
 #define CANCELLED "cancelled: by a cancel step"
 
-/* What runs sleeps for 600 s: an order that waited for it would come too late for any answer here.
-   How quick it is: tests/timed/test_cancel.c. */
-JOB_TEST(a_cancel_overtakes_48_mebibytes) {
+/* The running step sleeps for 600 s, so a cancel that waited for it would be too late.
+   tests/timed/test_cancel.c measures the time. */
+JOB_TEST(a_cancel_is_not_delayed_by_48_mebibytes_of_steps) {
   const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   struct crowd crowd = crowd_push(job, 48, (size_t)1 << 20);
   job_push_cancel(job, running);
@@ -23,8 +23,8 @@ JOB_TEST(a_cancel_overtakes_48_mebibytes) {
   job_expect_nothing_left(job);
 }
 
-/* Three orders, one behind the other: the same each time, not only once. */
-JOB_TEST(each_cancel_overtakes) {
+/* Three cancels, one after the other. */
+JOB_TEST(no_cancel_is_delayed_by_waiting_steps) {
   const cJSON *endless[3];
   for (size_t i = 0; i < 3; i++)
     endless[i] = job_script(job, job_format(job, "echo up; exec %s", job_sleep(job, 600)));
@@ -41,7 +41,8 @@ JOB_TEST(each_cancel_overtakes) {
   job_expect_nothing_left(job);
 }
 
-/* Answered while another one runs, once, and without a run; all others keep their order. */
+/* Asserts that the step is answered once while another one runs, and that the others keep their
+   order. */
 static void cancel_waiting(struct job *job, size_t number, size_t count, size_t padding_length) {
   const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   struct crowd crowd = crowd_push(job, count, padding_length);
@@ -58,7 +59,7 @@ static void cancel_waiting(struct job *job, size_t number, size_t count, size_t 
   job_expect_nothing_left(job);
 }
 
-JOB_TEST(a_step_that_waits_as_number_900_can_be_cancelled) {
+JOB_TEST(the_900th_waiting_step_can_be_cancelled) {
   cancel_waiting(job, 900, 1000, 0);
 }
 
@@ -66,8 +67,8 @@ JOB_TEST(a_step_behind_32_mebibytes_can_be_cancelled) {
   cancel_waiting(job, 44, 48, (size_t)1 << 20);
 }
 
-/* The connection over which steps come is lost, once, while others wait. */
-JOB_TEST(a_cancel_overtakes_after_a_lost_connection) {
+/* The consumer's connection is lost while steps wait. */
+JOB_TEST(a_cancel_is_not_delayed_after_a_lost_connection) {
   const cJSON *running = job_push_endless(job, job_sleep(job, 600));
   struct crowd crowd = crowd_push(job, 100, 0);
   job_wait_length(job, "inflight", 2);
@@ -80,8 +81,8 @@ JOB_TEST(a_cancel_overtakes_after_a_lost_connection) {
   job_expect_nothing_left(job);
 }
 
-/* The agent that took the steps is gone before the order comes. */
-JOB_TEST(a_cancel_overtakes_after_a_restart) {
+/* The agent that took the steps has ended before the cancel is pushed. */
+JOB_TEST(a_cancel_is_not_delayed_after_a_restart) {
   (void)job_push_endless(job, job_sleep(job, 600));
   struct crowd crowd = crowd_push(job, 300, 0);
   job_push_cancel(job, crowd.steps[250]);
@@ -94,7 +95,7 @@ JOB_TEST(a_cancel_overtakes_after_a_restart) {
   job_expect_nothing_left(job);
 }
 
-/* Nothing of the output leaves, the send queue is full, and the command waits for it. */
+/* No output is acknowledged, the send queue is full, and the command blocks. */
 static void cancel_while_output_is_stuck(struct job *job, size_t waiting) {
   struct proxy *proxy = proxy_start(redis_server_port(job->server), NULL);
   job_use_port(job, proxy_port(proxy));
@@ -107,8 +108,8 @@ static void cancel_while_output_is_stuck(struct job *job, size_t waiting) {
   assert_true(pid > 0);
   proxy_freeze(proxy, RELAY_OUTBOX);
   struct crowd crowd = crowd_push(job, waiting, 0);
-  job_push_control(job, "garbage"); /* it cannot be removed meanwhile */
-  agent_process_wait_log(job->agent, "a control message of 7 bytes is no cancel");
+  job_push_control(job, "garbage"); /* this cannot be removed meanwhile */
+  agent_process_wait_log(job->agent, "a control message of 7 bytes is not a cancel");
   job_push_cancel(job, running);
   if (!proc_wait_pid_gone(pid, WAIT_BOUND_MS))
     job_fail(job, "`%s` still runs", command);
@@ -120,17 +121,17 @@ static void cancel_while_output_is_stuck(struct job *job, size_t waiting) {
   proxy_stop(proxy);
 }
 
-JOB_TEST_NO_AGENT(a_cancel_passes_a_full_send_queue) {
+JOB_TEST_NO_AGENT(a_cancel_is_not_delayed_by_a_full_send_queue) {
   cancel_while_output_is_stuck(job, 0);
 }
 
-JOB_TEST_NO_AGENT(a_cancel_passes_a_full_send_queue_and_300_steps) {
+JOB_TEST_NO_AGENT(a_cancel_is_not_delayed_by_a_full_send_queue_and_300_steps) {
   cancel_while_output_is_stuck(job, 300);
 }
 
 enum { MILLION = 1000000, BATCH = 1000, HWM_MAX_KIB = 64 * 1024 };
 
-/* LPUSH with many values, pipelined: a million of them in some seconds. */
+/* Pipelined LPUSHs with many values push a million steps in some seconds. */
 static void push_million(struct job *job) {
   static char texts[BATCH][128];
   const char *words[BATCH + 2] = {"LPUSH", job_format(job, "sandbox:%s:in", job->id)};
@@ -150,7 +151,7 @@ static void push_million(struct job *job) {
   }
 }
 
-/* How soon the last one is cancelled: tests/timed/test_cancel.c. */
+/* tests/timed/test_cancel.c measures how soon the last one is cancelled. */
 JOB_TEST_NO_AGENT(a_million_steps_wait_in_bounded_memory) {
   const cJSON *running = marks_step(job, "echo up; gate");
   job_push(job, running);

@@ -1,4 +1,4 @@
-#include "agent/frontends/redis/intake/held_step.h"
+#include "agent/frontends/redis/intake/queued_step.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -9,22 +9,22 @@
 #include "agent/payload_limit.h"
 #include "base/memory.h"
 
-struct held_step *held_step_new(const struct payload *payload) {
-  struct held_step *self = memory_allocate(sizeof *self);
-  *self = (struct held_step){.payload = *payload};
+struct queued_step *queued_step_new(const struct payload *payload) {
+  struct queued_step *self = memory_allocate(sizeof *self);
+  *self = (struct queued_step){.payload = *payload};
   self->payload.bytes = memory_copy(payload->bytes, payload->length);
-  self->is_refused =
+  self->is_rejected =
       step_parse(&self->step, kinds, payload->bytes, payload->length, &self->error) != 0 ||
       secrets_check(&self->step, &self->error) != 0;
   self->step_id = memory_copy(self->step.step_id, strlen(self->step.step_id));
   if (payload->is_truncated) {
-    self->is_refused = true;
+    self->is_rejected = true;
     payload_limit_error(&self->error);
   }
   return self;
 }
 
-void held_step_free(struct held_step *self) {
+void queued_step_free(struct queued_step *self) {
   if (self == NULL)
     return;
   free((char *)(uintptr_t)self->payload.bytes);
@@ -33,13 +33,13 @@ void held_step_free(struct held_step *self) {
   free(self);
 }
 
-bool held_step_is(const struct held_step *self, const struct payload *payload) {
+bool queued_step_matches(const struct queued_step *self, const struct payload *payload) {
   if (self->payload.is_truncated || payload->is_truncated)
     return self->payload.is_truncated == payload->is_truncated;
   return self->payload.length == payload->length &&
          memcmp(self->payload.bytes, payload->bytes, payload->length) == 0;
 }
 
-bool held_step_is_work(const struct held_step *self) {
-  return !self->is_refused && step_is_work(&self->step);
+bool queued_step_is_work(const struct queued_step *self) {
+  return !self->is_rejected && step_is_work(&self->step);
 }

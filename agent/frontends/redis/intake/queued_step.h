@@ -1,0 +1,40 @@
+#ifndef AGENT_FRONTENDS_REDIS_INTAKE_QUEUED_STEP_H
+#define AGENT_FRONTENDS_REDIS_INTAKE_QUEUED_STEP_H
+
+#include <stdbool.h>
+
+#include "agent/frontends/redis/delivery/outbox.h"
+#include "base/error.h"
+#include "wire/step.h"
+
+/* The copy in memory of a step that is in the list `inflight` or `in`. */
+enum queued_step_place {
+  QUEUED_STEP_TAKEN,    /* in `inflight`, where BLMOVE has put it */
+  QUEUED_STEP_RESTORED, /* in `inflight`, as its oldest step: restored after Redis had lost data */
+  QUEUED_STEP_LOST      /* in no list: Redis has lost it, and it is too large to be restored */
+};
+
+struct queued_step {
+  struct payload payload; /* owned */
+  struct step step;       /* moved to the engine when the step runs */
+  char *step_id;          /* not NULL */
+  struct error error;     /* why the step is rejected */
+  bool is_rejected;
+  bool is_announced; /* `started` was set to this step, or the write is queued */
+  enum queued_step_place place;
+};
+
+/* Copies and parses the payload. */
+struct queued_step *queued_step_new(const struct payload *payload);
+
+/* Frees the step; does nothing if it is NULL. */
+void queued_step_free(struct queued_step *self);
+
+/* Returns true if this is the step's payload. Two truncated payloads always match, because only
+   their beginnings are known. */
+bool queued_step_matches(const struct queued_step *self, const struct payload *payload);
+
+/* Returns true if the step is valid and will be executed: it is not a cancel or a shutdown. */
+bool queued_step_is_work(const struct queued_step *self);
+
+#endif
