@@ -175,7 +175,7 @@ static int fail(const struct log *log, const char *reason) {
 }
 
 /* The forms of a value that the masker searches for have up to 60 times its bytes, and each byte
-   takes NEEDLES_MEMORY. So the masker uses at most a 16th of a small container's memory; for
+   takes 13 bytes (needles.h). So the masker uses at most a 16th of a small container's memory; for
    typical values a 100th. */
 #define SECRETS_SHARE 256
 static_assert(PAYLOAD_LIMIT_MIN / SECRETS_SHARE >= MASKER_BYTES_MIN, "the masker needs this many");

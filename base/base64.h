@@ -11,10 +11,6 @@
  * The decoder accepts what PROTOCOL.md allows and nothing else. It ignores spaces, tabs, carriage
  * returns and line feeds anywhere; without them, the length must be a multiple of four and nothing
  * may follow the padding. It drops the bits of the last character that form no whole byte.
- *
- *   struct base64_reader reader = base64_reader(text, length);
- *   while ((n = base64_read(&reader, bytes, sizeof bytes)) > 0)
- *     …                                              n is -1 if the text is not base64
  */
 
 /* Returns the length of the encoding of this number of bytes. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/descriptor.h"
 
 /* Half the limit that version 1 reports for a group without one, which is the largest number of
    pages. */
@@ -98,8 +99,7 @@ static void read_lines(const char *root, const char *name,
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   while (fd >= 0 && (length = read(fd, buffer_space(&text, READ_SIZE), READ_SIZE)) > 0)
     text.length += (size_t)length;
-  if (fd >= 0)
-    close(fd);
+  descriptor_close(fd);
   buffer_add(&text, "", 1);
   for (char *line = text.bytes, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
     *end = '\0';
@@ -130,8 +130,7 @@ static int open_directory(const char *root, const struct hierarchy *hierarchy, c
     int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0 && faccessat(fd, file, R_OK, 0) == 0)
       return fd;
-    if (fd >= 0)
-      close(fd);
+    descriptor_close(fd);
     if (*below == '\0')
       return -1;
   }
@@ -139,11 +138,6 @@ static int open_directory(const char *root, const struct hierarchy *hierarchy, c
 
 static int open_file(int directory, const char *name) {
   return directory >= 0 ? openat(directory, name, O_RDONLY | O_CLOEXEC) : -1;
-}
-
-static void close_if_open(int fd) {
-  if (fd >= 0)
-    close(fd);
 }
 
 static void open_limits(struct cgroup *self, int directory) {
@@ -162,17 +156,13 @@ static void open_limits(struct cgroup *self, int directory) {
 
 static void open_memory(struct cgroup *self, const char *root,
                         const struct hierarchy *hierarchies) {
-  self->version = 2;
   int directory = open_directory(root, &hierarchies[SECOND], "memory.stat");
-  if (directory < 0) {
-    self->version = 1;
+  const bool is_second = directory >= 0;
+  if (!is_second)
     directory = open_directory(root, &hierarchies[MEMORY], "memory.stat");
-  }
-  if (directory < 0) {
-    self->version = 0;
+  if (directory < 0)
     return;
-  }
-  const bool is_second = self->version == 2;
+  self->version = is_second ? 2 : 1;
   self->events = open_file(directory, is_second ? "memory.events" : "memory.oom_control");
   self->stat = open_file(directory, "memory.stat");
   self->usage = open_file(directory, is_second ? "memory.current" : "memory.usage_in_bytes");
@@ -190,7 +180,7 @@ static void open_cpu(struct cgroup *self, const char *root, const struct hierarc
   if (self->cpu_is_stat)
     directory = open_directory(root, &hierarchies[SECOND], "cpu.stat");
   self->cpu = open_file(directory, self->cpu_is_stat ? "cpu.stat" : "cpuacct.usage");
-  close_if_open(directory);
+  descriptor_close(directory);
 }
 
 void cgroup_open(struct cgroup *self, const char *root) {
@@ -217,16 +207,6 @@ const struct cgroup *cgroup_own(void) {
   return &own;
 }
 
-void cgroup_close(struct cgroup *self) {
-  const int files[] = {self->events, self->stat,        self->usage,
-                       self->peak,   self->kills_group, self->cpu};
-  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-    close_if_open(files[i]);
-  for (size_t i = 0; i < self->limit_count; i++)
-    close(self->limits[i]);
-  *self = CGROUP_NONE;
-}
-
 /* --- reading their figures -------------------------------------------------------------------- */
 
 /* memory.stat has some 60 lines. */
@@ -244,6 +224,7 @@ static int64_t number_in(const char *text) {
   return end > text && number >= 0 ? number : -1;
 }
 
+/* Returns -1 for "max", too. */
 static int64_t read_number(int fd) {
   char text[TEXT_SIZE];
   return read_text(fd, text) ? number_in(text) : -1;
@@ -270,7 +251,7 @@ static int64_t sum_numbers(const char *text, const char *const *names) {
 int64_t cgroup_memory_limit(const struct cgroup *self) {
   int64_t lowest = -1;
   for (size_t i = 0; i < self->limit_count; i++) {
-    int64_t limit = read_number(self->limits[i]); /* "max" is no number */
+    int64_t limit = read_number(self->limits[i]);
     if (limit >= 0 && limit < NO_LIMIT && (lowest < 0 || limit < lowest))
       lowest = limit;
   }

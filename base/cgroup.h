@@ -9,12 +9,9 @@
 #define CGROUP_DEPTH_MAX 32
 
 /*
- * What the control groups of this process report about memory and processor time, for version 1 and
- * version 2. In a container these are the container's groups. Figures are bytes, microseconds or
- * counts; -1 means unknown.
- *
- * The files are the kernel's (cgroups(7), admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst), so that
- * reading them never blocks. Descriptors are close-on-exec.
+ * What the control groups of this process, in a container those of the container, report about
+ * memory and processor time, for version 1 and version 2. Figures are bytes, microseconds or
+ * counts; -1 means unknown. The files are the kernel's, so that reading them never blocks.
  */
 struct cgroup {
   int version; /* of the hierarchy that counts memory; 0 if there is none */
@@ -27,13 +24,11 @@ struct cgroup {
   size_t limit_count;
 };
 
-/* The value before cgroup_open and after cgroup_close. */
 #define CGROUP_NONE ((struct cgroup){0, -1, -1, -1, -1, -1, -1, false, {0}, 0})
 
 /* Finds the groups by /proc/self/cgroup and /proc/self/mountinfo. `root` is prepended to every
    path; it is "" except in tests. */
 void cgroup_open(struct cgroup *self, const char *root);
-void cgroup_close(struct cgroup *self);
 
 /* Returns this process's own groups, which the first call opens and nobody closes. */
 const struct cgroup *cgroup_own(void);

@@ -1,16 +1,9 @@
 #ifndef BASE_CHECK_H
 #define BASE_CHECK_H
 
-/*
- * Checks an invariant of this program in every build, the shipped one too. A failure is a bug here,
- * never an error of a user, a file or a peer: it writes the file, the line and the expression to
- * stderr and aborts.
- *
- *   CHECK(self->state == PREPARED);
- *
- * The expression is evaluated once and must have no side effect. Use static_assert for what the
- * compiler can know.
- */
+/* Checks an invariant of this program in every build, the shipped one too. A failure is a bug here,
+   never an error of a user, a file or a peer: it is reported on stderr, and the program aborts. Use
+   static_assert for what the compiler can know. */
 #define CHECK(expression)                                                                          \
   (__builtin_expect(!(expression), 0) ? check_failed(__FILE__, __LINE__, #expression) : (void)0)
 

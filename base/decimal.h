@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Writes whole numbers as decimal digits, without a NUL, directly into a buffer. printf(3) takes
-   ten times as long, and each line of output needs several numbers. */
+/* Writes whole numbers as decimal digits, without a NUL. printf(3) takes ten times as long, and
+   each line of output needs several numbers. */
 
 /* The number of digits of 2^64 - 1. */
 #define DECIMAL_LENGTH_MAX 20

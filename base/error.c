@@ -29,9 +29,7 @@ __attribute__((format(printf, 2, 0))) static void set(struct error *self, const 
   self->code = 0;
   self->why = 0;
   if (length >= (int)sizeof self->text) {
-    char *text;
-    if (vasprintf(&text, format, again) < 0)
-      memory_exhausted("a buffer");
+    char *text = memory_format_list(format, again);
     cut(self->text, sizeof self->text, text, (size_t)length);
     free(text);
   }

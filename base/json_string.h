@@ -3,10 +3,9 @@
 
 #include <stddef.h>
 
-/* Encodes any bytes as the content of a JSON string; the caller writes the quotes. Escapes what
-   JSON must escape, copies well-formed UTF-8, and writes one U+FFFD for each maximal subpart of an
-   ill-formed sequence. Get the length first, then write exactly that many bytes directly into the
-   buffer that is sent. Both functions process eight bytes at a time as long as nothing changes. */
+/* Encodes any bytes as the content of a JSON string, without its quotes. Escapes what JSON must
+   escape, copies well-formed UTF-8, and writes one U+FFFD for each maximal subpart of an ill-formed
+   sequence. Get the length first, then write exactly that many bytes into the buffer. */
 size_t json_string_length(const char *text, size_t length);
 
 /* Writes json_string_length(text, length) bytes without a NUL and returns their end. */

@@ -4,11 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/*
- * An intrusive doubly linked list: each element has a struct list_node as a member, so the list
- * allocates nothing, and an element leaves it in constant time. A list of zeros is empty. A node
- * is in at most one list.
- */
+/* An intrusive doubly linked list: each element has a struct list_node as a member, so the list
+   allocates nothing, and an element leaves it in constant time. A list of zeros is empty. */
 struct list_node {
   struct list_node *next, *previous;
 };

@@ -1,6 +1,5 @@
 #include "base/log.h"
 
-#include <assert.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -15,9 +14,6 @@
 #include "base/mask.h"
 #include "base/memory.h"
 #include "base/utf8.h"
-
-static const char level_names[][sizeof "DEBUG "] = {"DEBUG ", "INFO  ", "WARN  ", "ERROR "};
-static_assert(sizeof level_names / sizeof *level_names == LOG_ERROR + 1, "each level has a name");
 
 /* Adds a byte as \x1b or \u009b. printf(3) would be slow: with --verbose, all output comes here. */
 static void add_hex(struct buffer *out, const char *prefix, char byte) {
@@ -69,7 +65,7 @@ static void add_member(struct buffer *out, const char *name, const char *value) 
 
 static void add_object(const struct log *self, struct buffer *out, enum log_level level,
                        const char *step_id, const char *message) {
-  static const char *const levels[] = {"debug", "info", "warn", "error"};
+  static const char levels[][6] = {"debug", "info", "warn", "error"};
   buffer_add_string(out, "{\"time\":\"");
   add_time(out, true);
   buffer_add_format(out, "Z\",\"level\":\"%s\"", levels[level]);
@@ -115,8 +111,7 @@ static void write_line(const struct log *self, struct buffer *line) {
     buffer_add_string(&text, "\n");
     noted = write_all(self, text.bytes, text.length);
     buffer_release(&text);
-    if (noted)
-      *self->dropped = 0;
+    *self->dropped *= !noted;
   }
   buffer_add_string(line, "\n");
   if ((!noted || !write_all(self, line->bytes, line->length)) && self->dropped != NULL)
@@ -128,9 +123,7 @@ static void write_line(const struct log *self, struct buffer *line) {
 __attribute__((format(printf, 5, 0))) static void
 write_message(const struct log *self, enum log_level level, const char *step_id,
               struct buffer *line, const char *format, va_list arguments) {
-  char *text;
-  if (vasprintf(&text, format, arguments) < 0)
-    memory_exhausted("a buffer");
+  char *text = memory_format_list(format, arguments);
   mask_string(self->masker, text, false);
   if (self->format == LOG_JSON)
     add_object(self, line, level, step_id, text);
@@ -143,12 +136,13 @@ write_message(const struct log *self, enum log_level level, const char *step_id,
 void log_line(const struct log *self, enum log_level level, const char *step_id, const char *format,
               ...) {
   enum { JOB_MAX = 128, STEP_MAX = 8 };
+  static const char levels[][7] = {"DEBUG ", "INFO  ", "WARN  ", "ERROR "};
   if (level < self->least)
     return;
   struct buffer line = {0};
   if (self->format == LOG_TEXT) {
     add_time(&line, false);
-    buffer_add_format(&line, " %s", level_names[level]);
+    buffer_add_format(&line, " %s", levels[level]);
     if (self->job != NULL)
       add_field(&line, "job=", self->job, JOB_MAX);
     if (step_id != NULL)

@@ -5,20 +5,16 @@
 #include <stdint.h>
 
 /*
- * Writes the log to stderr, one line for each fact:
+ * Writes the log to stderr, one line for each fact, or one JSON object with LOG_JSON:
  *   12:00:00.123 INFO  job=pipe-42 step=11111111 exit=0 in 12ms `git status`
+ *   {"time":"2026-05-05T12:00:00.123Z","level":"info","job":"pipe-42","step":"1…","message":"…"}
  *
- * Times are UTC. Control characters below U+0020 and bytes that are not UTF-8 become \xNN; those
- * from U+007F to U+009F become \u00NN. A fact therefore stays one line, a command cannot control
- * the reader's terminal, and JSON within a line stays valid. Secrets are masked first (mask.h).
+ * Control characters below U+0020 and bytes that are not UTF-8 become \xNN; those from U+007F to
+ * U+009F become \u00NN. A fact therefore stays one line, a command cannot control the reader's
+ * terminal, and JSON within a line stays valid. Secrets are masked first (mask.h).
  *
  * The log never delays the agent: if a full pipe does not take a line at once, the line is dropped
- * and counted, and a later line reports the count. While the agent shuts down, lines may wait: all
- * lines with the same `wait_until_ms` together wait until that time at most. A line is written with
- * one write(2), a long one with one for each PIPE_BUF bytes.
- *
- * With LOG_JSON, each line is an object with the complete step ID:
- *   {"time":"2026-05-05T12:00:00.123Z","level":"info","job":"pipe-42","step":"1…","message":"…"}
+ * and counted, and a later line reports the count. While the agent shuts down, lines wait.
  */
 enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
 
@@ -30,7 +26,7 @@ struct log {
   enum log_level least; /* lower levels are not written */
   const char *job;      /* NULL until it is known */
   int fd;
-  int64_t wait_until_ms;  /* on the monotonic clock; 0 if lines do not wait */
+  int64_t wait_until_ms;  /* until when lines wait, on the monotonic clock; 0 if they do not */
   unsigned long *dropped; /* lines since the last one that was written; NULL: not counted */
   enum log_format format;
   const char *traceparent; /* the trace that the lines belong to, for LOG_JSON; NULL: none */

@@ -53,8 +53,6 @@ void loop_timer_start(struct event *timer, int64_t milliseconds) {
     memory_exhausted("a timer");
 }
 
-/* libevent runs an expired timer after it has polled, but an activated event before it polls
-   again. */
 void loop_timer_start_now(struct event *timer) {
   loop_timer_start(timer, 0);
 }

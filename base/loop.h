@@ -8,8 +8,8 @@
    program then (memory.h). The caller frees each event with event_free. */
 struct event_base *loop_event_base_new(void);
 
-/* Defines the callback of an event or a timer, which takes its owner:
-   LOOP_CALLBACK(on_timer, struct x *self) {…} */
+/* Defines the callback of an event, which takes its owner: LOOP_CALLBACK(on_timer, struct x *self)
+   {…} */
 #define LOOP_CALLBACK(NAME, SELF)                                                                  \
   static void NAME##_of(SELF);                                                                     \
   static void NAME(evutil_socket_t fd, short what, void *owner) {                                  \
@@ -19,22 +19,21 @@ struct event_base *loop_event_base_new(void);
   }                                                                                                \
   static void NAME##_of(SELF)
 
-/* Creates an event and adds it to the loop. `what` is EV_READ or EV_WRITE, perhaps with
-   EV_PERSIST. */
+/* Creates an event, and unless it is idle adds it to the loop. `what` is EV_READ or EV_WRITE,
+   perhaps with EV_PERSIST. */
 struct event *loop_event_new(struct event_base *base, int fd, short what,
                              event_callback_fn callback, void *owner);
-
-/* Create an event or a timer that is not added to the loop yet. */
 struct event *loop_event_new_idle(struct event_base *base, int fd, short what,
                                   event_callback_fn callback, void *owner);
+
+/* Creates a timer that is not started. */
 struct event *loop_timer_new(struct event_base *base, event_callback_fn callback, void *owner);
 
 /* Makes the timer fire once after this time, which replaces an earlier setting. */
 void loop_timer_start(struct event *timer, int64_t milliseconds);
 
-/* Makes the timer fire in the next loop iteration, after descriptors and other timers. A timer that
-   restarts itself this way delays them by one call each time. An event that activates itself with
-   event_active would starve them. */
+/* Makes the timer fire in the next loop iteration, after descriptors and other timers. An event
+   that activates itself with event_active would starve them. */
 void loop_timer_start_now(struct event *timer);
 
 #endif

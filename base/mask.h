@@ -17,9 +17,8 @@
  * in an occurrence of a needle is secret, and MASK replaces each longest run of secret bytes.
  * Occurrences that overlap or touch therefore become a single MASK, which never spans a line end.
  *
- * A stream yields the same as the whole text, no matter how it is divided into chunks. It holds
- * back what may still become part of an occurrence: at most as many bytes after the last line end
- * as the longest needle has. A complete line is never held back.
+ * A stream yields the same as the whole text. It holds back what may still become part of an
+ * occurrence, but never a complete line.
  */
 #define MASK "***"
 #define MASK_LENGTH (sizeof MASK - 1)
@@ -30,9 +29,8 @@ static_assert(MASK_LENGTH <= NEEDLE_MIN, "masks in place");
 #define MASKER_VALUES_MAX ((size_t)256)
 #define MASKER_VALUE_MAX ((size_t)64 * 1024)
 
-/* Limits on the bytes of all values and of all their needles, each of which takes NEEDLES_MEMORY
-   bytes. A value of letters and digits has nine needle bytes for each of its own, or 18 if it has
-   several lines; a value that is JSON has up to 60. */
+/* Limits on the bytes of all values and of all their needles. A value of letters and digits has
+   nine needle bytes for each of its own, or 18 if it has several lines; one of JSON up to 60. */
 #define MASKER_BYTES_MAX ((size_t)128 * 1024)
 #define MASKER_BYTES_MIN ((size_t)256)
 #define MASKER_NEEDLES_MAX ((size_t)2 * 1024 * 1024)
@@ -66,13 +64,12 @@ enum masker_answer {
 
 void masker_release(struct masker *self);
 
-/* Overwrites every value and needle, in a child that does not mask. The masker must not be used
-   afterwards. */
+/* Overwrites every value and needle, in a child that does not mask. */
 void masker_erase(struct masker *self);
 
-/* Adds a value and holds it; does nothing unless the answer is MASKER_MASKED. Adding a known value
-   only costs the comparison with the others. Lines that are too short are not masked: "{" is no
-   secret. If capacity is needed, the oldest values that nobody holds are dropped. */
+/* Adds a value and holds it; does nothing unless the answer is MASKER_MASKED. Lines that are too
+   short are not masked: "{" is no secret. If capacity is needed, the oldest values that nobody
+   holds are dropped. */
 enum masker_answer masker_add(struct masker *self, const char *value, size_t length);
 
 /* Ends the hold of one masker_add. The value is masked until it is dropped. */
@@ -94,22 +91,10 @@ struct mask_run {
   uint64_t begin, end;
 };
 
-/*
- * Masks in the buffer that the caller reads into:
- *
- *   space = a buffer for mask_stream_held bytes and those that are read
- *   n = read(fd, space + mask_stream_held(&stream), …)
- *   length = mask_stream_put(&stream, space, n)     `length` bytes at `space` are output
- *   …
- *   length = mask_stream_end(&stream, space)        `space` is for mask_stream_held bytes
- *
- * If nothing is held and nothing is found, the bytes are neither moved nor copied. The stream keeps
- * its own copy of held bytes, so that each call may have another buffer. If their needle is
- * dropped, they are output with the next chunk.
- *
- * A needle that is added between two chunks is found if it begins in the held bytes or later. It
- * may also begin in a run that was masked and may continue.
- */
+/* Masks in the buffer that the caller reads into. If nothing is held and nothing is found, the
+   bytes are neither moved nor copied. The stream keeps its own copy of held bytes, so that each
+   call may have another buffer. A needle that is added between two chunks is found if it begins in
+   the held bytes or later, or in a run that was masked and may continue. */
 struct mask_stream {
   struct masker *masker;
   uint64_t read;    /* the offset in the text behind the last chunk */
@@ -134,11 +119,10 @@ static inline size_t mask_stream_held(const struct mask_stream *self) {
 }
 
 /* `text` has space for mask_stream_held bytes, whose content does not matter, and the `length`
-   bytes of the chunk after them. Returns how many bytes at `text` are output; those behind are
-   undefined. */
+   bytes of the chunk after them. Returns how many bytes at `text` are output. */
 size_t mask_stream_put(struct mask_stream *self, char *text, size_t length);
 
-/* Outputs the held bytes, which never become more, and resets the stream. */
+/* Outputs the held bytes in the same way, and resets the stream. */
 size_t mask_stream_end(struct mask_stream *self, char *text);
 
 #endif

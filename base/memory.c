@@ -30,6 +30,21 @@ void *memory_zeros(size_t size) {
   return memset(memory_allocate(size), 0, size);
 }
 
+char *memory_format_list(const char *format, va_list arguments) {
+  char *text;
+  if (vasprintf(&text, format, arguments) < 0)
+    memory_exhausted("a buffer");
+  return text;
+}
+
+char *memory_format(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  char *text = memory_format_list(format, arguments);
+  va_end(arguments);
+  return text;
+}
+
 char *memory_copy(const char *text, size_t length) {
   char *copy = memory_allocate(length + 1);
   if (length > 0)

@@ -1,6 +1,7 @@
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 
+#include <stdarg.h>
 #include <stddef.h>
 
 /* Allocation that cannot fail: if the C library returns NULL, these functions write a line to
@@ -14,6 +15,11 @@ void *memory_resize(void *old, size_t size);
 
 /* Copies the bytes and adds a NUL. */
 char *memory_copy(const char *text, size_t length);
+
+/* Likewise, formatted by printf(3). */
+char *memory_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *memory_format_list(const char *format, va_list arguments)
+    __attribute__((format(printf, 1, 0)));
 
 /* Writes to stderr that there is no memory for `what`, and ends the program. */
 void memory_exhausted(const char *what) __attribute__((noreturn));

@@ -12,22 +12,13 @@
  * the text which is the longest needle that ends there. A needle has at least NEEDLE_MIN bytes and
  * no line feed.
  *
- *   needles_add(&needles, …)
- *   needles_prepare(&needles)
- *   node = NEEDLES_ROOT
- *   for each byte                                  (at NEEDLES_ROOT, needles_skip jumps ahead)
- *     node = needles_next(&needles, node, byte)
- *     needles_ending(&needles, node)               length of the needle that ends here, or 0
- *     needles_depth(&needles, node)                how many of the last bytes may begin a needle
- *
  * A node stands for the longest suffix of the text that is a prefix of a needle. It is valid until
  * needles_prepare is called after a needle was added; needles_bytes still has its bytes then.
  *
- * The time per byte is bounded on average for any needles and any text. Memory: NEEDLES_MEMORY
- * bytes for each byte of a needle, about 100 for each needle, and a filter of 1 to 64 KiB.
+ * The time per byte is bounded on average for any needles and any text. Memory: 13 bytes for each
+ * byte of a needle, about 100 for each needle, and a filter of 1 to 64 KiB.
  */
 #define NEEDLE_MIN ((size_t)6)
-#define NEEDLES_MEMORY 13
 #define NEEDLES_ROOT UINT32_C(0)
 
 struct needle {
@@ -83,10 +74,12 @@ size_t needles_skip(const struct needles *self, const char *text, size_t at, siz
 /* Returns the node after one more byte. */
 uint32_t needles_next(const struct needles *self, uint32_t node, char byte);
 
+/* Returns the length of the needle that ends here, or 0. */
 static inline size_t needles_ending(const struct needles *self, uint32_t node) {
   return self->nodes[node].longest;
 }
 
+/* Returns how many of the last bytes may begin a needle. */
 static inline size_t needles_depth(const struct needles *self, uint32_t node) {
   return self->nodes[node].depth;
 }

@@ -3,11 +3,9 @@
 
 #include <stddef.h>
 
-/*
- * The command line that ps(1) shows for this process. The kernel shows the memory of argv. If the
- * last byte of argv is overwritten, it shows a single string instead, which may extend into the
- * memory of the environment behind argv.
- */
+/* The command line that ps(1) shows for this process, which is the memory of argv. If the last byte
+   of argv is overwritten, the kernel shows a single string instead, which may extend into the
+   memory of the environment behind argv. */
 struct process_title {
   char *area;       /* NULL if the title cannot be changed */
   size_t arguments; /* bytes of argv */

@@ -148,39 +148,8 @@ static void add_hex_bytes(const struct style *style, const char *value, size_t l
     add_hex(out, (unsigned char)value[i], 2, style->upper);
 }
 
-static const struct style styles[SECRET_FORMS] = {
-    [SECRET_RAW] = {.add = add_raw},
-    [SECRET_JSON] = {.add = add_json, .special = ""},
-    [SECRET_JSON_UPPER] = {.add = add_json, .special = "", .upper = true},
-    [SECRET_JSON_ASCII] = {.add = add_json, .special = "", .ascii = true},
-    [SECRET_JSON_ASCII_UPPER] = {.add = add_json, .special = "", .ascii = true, .upper = true},
-    [SECRET_JSON_SLASH] = {.add = add_json, .special = "", .slash = true},
-    [SECRET_JSON_SLASH_ASCII] = {.add = add_json, .special = "", .slash = true, .ascii = true},
-    [SECRET_JSON_HTML] = {.add = add_json, .special = "<>&"},
-    [SECRET_JSON_NET] = {.add = add_json, .special = "\"&'+<>`", .ascii = true, .upper = true},
-    [SECRET_JSON_GSON] = {.add = add_json, .special = "<>&='"},
-    [SECRET_URL] = {.add = add_url, .special = "-._~", .upper = true},
-    [SECRET_URL_LOWER] = {.add = add_url, .special = "-._~"},
-    [SECRET_URL_PLUS] = {.add = add_url, .special = "-._~", .upper = true, .plus = true},
-    [SECRET_URL_PLUS_LOWER] = {.add = add_url, .special = "-._~", .plus = true},
-    [SECRET_URL_COMPONENT] = {.add = add_url, .special = "-._~!*'()", .upper = true},
-    [SECRET_URL_PATH] = {.add = add_url, .special = "-._~/", .upper = true},
-    [SECRET_BASE64_0] = {.add = add_base64},
-    [SECRET_BASE64_1] = {.add = add_base64, .shift = 1},
-    [SECRET_BASE64_2] = {.add = add_base64, .shift = 2},
-    [SECRET_BASE64URL_0] = {.add = add_base64, .url = true},
-    [SECRET_BASE64URL_1] = {.add = add_base64, .url = true, .shift = 1},
-    [SECRET_BASE64URL_2] = {.add = add_base64, .url = true, .shift = 2},
-    [SECRET_XML] = {.add = add_quoted, .xml = true, .quot = "&quot;", .apos = "&apos;"},
-    [SECRET_XML_TEXT] = {.add = add_quoted, .xml = true},
-    [SECRET_HTML] = {.add = add_quoted, .xml = true, .quot = "&quot;", .apos = "&#39;"},
-    [SECRET_HTML_HEX] = {.add = add_quoted, .xml = true, .quot = "&quot;", .apos = "&#x27;"},
-    [SECRET_HTML_DEC] = {.add = add_quoted, .xml = true, .quot = "&#34;", .apos = "&#39;"},
-    [SECRET_SHELL] = {.add = add_quoted, .apos = "'\\''"},
-    [SECRET_SHELL_DOUBLE] = {.add = add_quoted, .apos = "'\"'\"'"},
-    [SECRET_HEX] = {.add = add_hex_bytes},
-    [SECRET_HEX_UPPER] = {.add = add_hex_bytes, .upper = true},
-};
+#define STYLE(NAME, FORMAT, ...) [SECRET_##NAME] = {.add = add_##FORMAT, .special = __VA_ARGS__},
+static const struct style styles[] = {SECRET_FORM_ROWS(STYLE)};
 
 void secret_form_add(enum secret_form form, const char *value, size_t length, struct buffer *out) {
   styles[form].add(&styles[form], value, length, out);

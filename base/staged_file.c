@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/hash.h"
 #include "base/write_all.h"
 
@@ -30,7 +31,7 @@ bool staged_file_has_name(int fd, int directory, const char *name) {
   struct stat opened, named;
   return fd >= 0 && fstat(fd, &opened) == 0 &&
          fstatat(directory, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+         descriptor_same_file(&opened, &named);
 }
 
 /* Whether the hidden name belongs to the open file; while the file is locked, it keeps it. */
@@ -51,8 +52,7 @@ static int lock_found(const struct staged_file *self) {
       return -1;
     if (fd >= 0 && lock(fd, LOCK_EX) == 0)
       return fd;
-    if (fd >= 0)
-      close(fd);
+    descriptor_close(fd);
   }
   errno = ENOLCK;
   return -1;
@@ -65,10 +65,7 @@ static int remove_found(const struct staged_file *self) {
   /* If its owner has renamed it meanwhile, it is the target and stays. */
   if (fd >= 0 ? is_hidden(self, fd) : errno != ENOENT)
     result = remove_hidden(self);
-  int error = errno;
-  if (fd >= 0)
-    close(fd);
-  errno = error;
+  descriptor_close(fd);
   return result;
 }
 
@@ -92,8 +89,7 @@ static bool create(struct staged_file *self, mode_t mode) {
     return true;
   }
   int error = fd >= 0 ? EEXIST : errno;
-  if (fd >= 0)
-    close(fd);
+  descriptor_close(fd);
   (void)sigprocmask(SIG_SETMASK, &self->mask, NULL);
   errno = error;
   return false;
@@ -119,10 +115,8 @@ int staged_file_begin(struct staged_file *self, int directory, const char *name,
    reason to undo the rename. */
 static void sync_directory(int directory) {
   int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0)
-    return;
   (void)fsync(fd);
-  close(fd);
+  descriptor_close(fd);
 }
 
 int staged_file_seal(struct staged_file *self, mode_t mode) {
@@ -171,8 +165,7 @@ void staged_file_release(struct staged_file *self) {
   int error = errno;
   if (is_hidden(self, self->fd))
     (void)remove_hidden(self);
-  if (self->fd >= 0)
-    close(self->fd);
+  descriptor_close(self->fd);
   if (self->state != STAGED_NONE)
     (void)sigprocmask(SIG_SETMASK, &self->mask, NULL);
   *self = STAGED_FILE_NONE;

@@ -10,25 +10,18 @@
  * then renamed: a reader sees the old file or the whole new one, even if the writer is killed. The
  * content of a sealed file also survives a crash of the machine.
  *
- *   staged_file_begin      creates the empty hidden file, after any process that has it
- *     … write to `fd` …
- *   staged_file_seal       for a program: ends the writing, sets the mode, syncs
- *   staged_file_flush      before a last check that must precede the commit
- *   staged_file_commit     renames; syncs the directory of a sealed file
- *   staged_file_release    always; removes the hidden file if it was not committed
+ *   staged_file_begin, … write to `fd` …, staged_file_seal (for a program), staged_file_flush
+ *   (before a last check), staged_file_commit, and always staged_file_release
  *
  * The hidden name, `.write-<user id>-<hash of the name>`, is the same for one name and user, so
  * that the next writer finds the file of a killed one without searching a directory that may have a
  * million entries. From begin to commit the writer holds a lock (flock(2)), which dies with it. A
- * writer that finds a hidden file takes an exclusive lock, which waits for its owner, and then
- * removes the file. It never writes to it, since the file may be a link or carry another owner's
- * rights. On a file system without locks every owner counts as dead: of two simultaneous writers of
- * one file there, one may fail.
+ * writer that finds a hidden file waits for its owner without a time limit, and removes the file.
+ * It never writes to it, since the file may be a link or carry another owner's rights. On a file
+ * system without locks, one of two simultaneous writers of one file may fail.
  *
- * SIGTERM is blocked from begin to release, so that only SIGKILL leaves a hidden file. It is not
- * blocked while waiting for another writer, which has no time limit: a writer may be stopped, or
- * its host may be gone without releasing the lock (NFS). Several files may be open at once if they
- * are released in the reverse order.
+ * SIGTERM is blocked from begin to release, so that only SIGKILL leaves a hidden file; not while
+ * waiting for another writer. Files that are open at once are released in the reverse order.
  *
  * Functions return 0, or -1 with errno. EWOULDBLOCK means that another process took the hidden
  * name.
@@ -51,10 +44,7 @@ struct staged_file {
 };
 
 /* A value that release accepts without a begin. */
-#define STAGED_FILE_NONE                                                                           \
-  (struct staged_file) {                                                                           \
-    .fd = -1                                                                                       \
-  }
+#define STAGED_FILE_NONE ((struct staged_file){.fd = -1})
 
 /* `name` has no slash. The umask applies to the mode. */
 int staged_file_begin(struct staged_file *self, int directory, const char *name, mode_t mode);
@@ -67,10 +57,10 @@ int staged_file_seal(struct staged_file *self, mode_t mode);
    it. A commit without it does the same. */
 int staged_file_flush(struct staged_file *self);
 
-/* Closes `fd`. Does not replace a directory (EISDIR). */
+/* Renames the file and closes `fd`. Does not replace a directory (EISDIR). */
 int staged_file_commit(struct staged_file *self);
 
-/* Keeps errno. */
+/* Removes the hidden file if it was not committed. Keeps errno. */
 void staged_file_release(struct staged_file *self);
 
 /* Whether the name belongs to the open file. */

@@ -6,16 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
-/*
- * SIMD within a register, in plain C: searches and copies text eight bytes at a time.
- *
- *   hits = swar_equal(word, '\n') | swar_equal(word, '\r');
- *   if (hits != 0)
- *     found = text + swar_first(hits);
- *
- * A mask has the high bit of each matching byte set. Bytes after the first match may be wrong, so a
- * mask is good only for "none" and for swar_first. Masks may be or-ed.
- */
+/* SIMD within a register, in plain C: searches and copies text eight bytes at a time. A mask has
+   the high bit of each matching byte set. Bytes after the first match may be wrong, so a mask is
+   good only for "none" and for swar_first. Masks may be or-ed. */
 #define SWAR_SIZE sizeof(uint64_t)
 #define SWAR_LOW_BITS UINT64_C(0x0101010101010101)
 #define SWAR_HIGH_BITS UINT64_C(0x8080808080808080)
@@ -46,11 +39,9 @@ static inline size_t swar_first(uint64_t hits) {
   return (size_t)__builtin_ctzll(hits) / 8;
 }
 
-/* memcpy(3) copies longer texts. */
-#define SWAR_COPY_MAX 512
-
 /* Copies like memcpy(3) and returns the end of the copy. For the length of a line it is faster: the
    `rep movsq` of musl takes longer to start than such a copy takes. */
+#define SWAR_COPY_MAX 512
 static inline char *swar_copy(char *restrict out, const char *restrict text, size_t length) {
   char *end = out + length;
   if (length > SWAR_COPY_MAX) {

@@ -34,8 +34,7 @@ size_t utf8_valid_prefix(const char *text, size_t length);
    result is positive for every length above 3. */
 size_t utf8_cut(const char *text, size_t length);
 
-/* Returns how many bytes at the start of the text, at most three, continue a sequence that began
-   before it. */
+/* Returns how many bytes at the start, at most three, continue a sequence that began before it. */
 size_t utf8_rest(const char *text, size_t length);
 
 /* --- UTF-16 --- */
@@ -52,9 +51,8 @@ bool utf16_is_marked(const char *text, size_t length, bool *is_big_endian);
    mark becomes that of UTF-8. */
 size_t utf16_decode(char *text, size_t length, bool is_big_endian);
 
-/* Returns how many UTF-16 units a decoder makes of UTF-8, which is never more than the bytes: two
-   of a sequence of four bytes, one of every other sequence and of each part that utf8_broken names.
-   The counts of two texts add up if no sequence lies in both. */
+/* Returns how many UTF-16 units a decoder makes of UTF-8: two of a sequence of four bytes, one of
+   every other sequence and of each part that utf8_broken names. */
 size_t utf16_units(const char *text, size_t length);
 
 #endif

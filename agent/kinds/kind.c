@@ -30,11 +30,11 @@ const struct kind *kind_of(const struct step *step) {
 }
 
 char *kind_title(const struct step *step, struct masker *masker) {
-  char *title, *target = memory_copy(step->target, strlen(step->target));
+  char *target = memory_copy(step->target, strlen(step->target));
   const char *name = kind_of(step)->work == NULL ? "" : step->kind->name;
   mask_string(masker, target, false);
-  if (asprintf(&title, "%s%s%.*s", name, *name == '\0' ? "" : " ", (int)KIND_TITLE_MAX, target) < 0)
-    memory_exhausted("a buffer");
+  char *title =
+      memory_format("%s%s%.*s", name, *name == '\0' ? "" : " ", (int)KIND_TITLE_MAX, target);
   free(target);
   for (char *at = title; (at = strpbrk(at, "\r\n")) != NULL;)
     *at = ' ';
@@ -62,8 +62,8 @@ static bool is_relative(const char *path) {
 }
 
 static void make_absolute(const char *directory, char **path) {
-  if (is_relative(*path) && asprintf(path, "%s/%s", directory, *path) < 0)
-    memory_exhausted("a buffer");
+  if (is_relative(*path))
+    *path = memory_format("%s/%s", directory, *path);
 }
 
 /* Enters the step's directory if one of its paths is relative. If that directory is missing, makes
@@ -87,22 +87,19 @@ static int enter_directory(struct step *step, struct error *error) {
 static int expand_home(struct step *step, struct error *error) {
   const char *own = step->working_directory, *home = getenv("HOME");
   struct stat entry;
-  char *path;
   if (!step->for_model || !path_is_home(step->target))
     return 0;
-  if (asprintf(&path, "%s/~", own != NULL ? own : KIND_DIRECTORY) < 0)
-    memory_exhausted("a buffer");
+  char *path = memory_format("%s/~", own != NULL ? own : KIND_DIRECTORY);
   bool is_there = lstat(path, &entry) == 0;
   free(path);
   if (is_there)
     return 0;
   if (home == NULL || home[0] == '\0')
     return error_set(error, "%s: HOME is not set, so ~ stands for no directory", step->target);
-  if (asprintf(&path, "%s%s", home, step->target + 1) < 0)
-    memory_exhausted("a buffer");
+  path = step->target;
+  step->target = memory_format("%s%s", home, path + 1);
   if (!step->borrows_texts)
-    free(step->target);
-  step->target = path;
+    free(path);
   return 0;
 }
 
@@ -133,11 +130,9 @@ static void add_line(struct buffer *lines, const char *subject, bool shows_subje
 }
 
 void kind_warn(struct output *output, const char *subject, const char *format, ...) {
-  char *text;
   va_list arguments;
   va_start(arguments, format);
-  if (vasprintf(&text, format, arguments) < 0)
-    memory_exhausted("a buffer");
+  char *text = memory_format_list(format, arguments);
   va_end(arguments);
   add_line(&output->warnings, subject, !output->for_model, text);
   free(text);

@@ -289,15 +289,6 @@ static int read_fields(const struct tool *tool, cJSON *arguments, struct step *s
   return result;
 }
 
-static char *absolute(const char *directory, const struct tool_settings *settings) {
-  char *path;
-  bool is_relative = directory[0] != '/';
-  if (asprintf(&path, "%s%s%s", is_relative ? settings->directory : "", is_relative ? "/" : "",
-               directory) < 0)
-    memory_exhausted("a path");
-  return path;
-}
-
 static const char *text_of(const cJSON *arguments, const char *name, const char *fallback) {
   const cJSON *value = argument_get(arguments, name);
   return value != NULL && value->valuestring[0] != '\0' ? value->valuestring : fallback;
@@ -336,7 +327,9 @@ static int make_step(struct tool_call *self, cJSON *arguments, const struct tool
   self->directory = memory_copy(directory, strlen(directory));
   self->timeout = argument_timeout(arguments, &settings->limits);
   self->content_length = content_length(arguments);
-  char *path = absolute(directory, settings);
+  bool is_relative = directory[0] != '/';
+  char *path = memory_format("%s%s%s", is_relative ? settings->directory : "",
+                             is_relative ? "/" : "", directory);
   step_init(&self->step, &tool->kind->wire, step_id, program, path, self->timeout);
   free(path);
   self->step.for_model = tool->for_model;

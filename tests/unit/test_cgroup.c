@@ -53,7 +53,6 @@ TREE_TEST(without_groups_all_figures_are_unknown) {
   assert_int_equal(cgroup_oom_kills(&group), -1);
   assert_int_equal(cgroup_cpu_us(&group), -1);
   assert_false(cgroup_oom_kills_group(&group));
-  cgroup_close(&group);
 }
 
 TREE_TEST(version_2_in_a_container) {
@@ -75,7 +74,6 @@ TREE_TEST(version_2_in_a_container) {
   assert_true(cgroup_oom_kills_group(&group));
   tree_write(tree, V2 "memory.events", "oom_kill 5\n", 0644);
   assert_int_equal(cgroup_oom_kills(&group), 5);
-  cgroup_close(&group);
 }
 
 TREE_TEST(version_2_in_a_nested_group_has_the_limits_above_it) {
@@ -83,7 +81,6 @@ TREE_TEST(version_2_in_a_nested_group_has_the_limits_above_it) {
        V2 "job/build/memory.max=max\n", V2 "job/memory.max=33554432\n", V2 "memory.max=67108864\n");
   assert_int_equal(cgroup_memory_limit(&group), 32 * MIB);
   assert_false(cgroup_oom_kills_group(&group));
-  cgroup_close(&group);
 }
 
 /* Without a cgroup namespace the path is the host's, and only the container's group is mounted. */
@@ -91,11 +88,9 @@ TREE_TEST(a_container_may_see_the_host_s_path) {
   OPEN(group, CGROUPS "0::/kubepods/pod1/abc\n", MOUNT_V2("/kubepods/pod1/abc"),
        V2 "memory.stat=active_anon 77\n");
   assert_int_equal(cgroup_memory_unreclaimable(&group), 77);
-  cgroup_close(&group);
   tree_write(tree, "proc/self/cgroup", "0::/../../elsewhere\n", 0644);
   cgroup_open(&group, tree->path);
   assert_int_equal(cgroup_memory_unreclaimable(&group), 77);
-  cgroup_close(&group);
 }
 
 TREE_TEST(version_1_in_a_container) {
@@ -114,21 +109,18 @@ TREE_TEST(version_1_in_a_container) {
   assert_int_equal(cgroup_oom_kills(&group), 3);
   assert_int_equal(cgroup_cpu_us(&group), 5000);
   assert_false(cgroup_oom_kills_group(&group));
-  cgroup_close(&group);
 }
 
 TREE_TEST(mount_points_may_have_spaces) {
   OPEN(group, CGROUPS "0::/\n", MOUNTS "29 23 0:26 / /sys/my\\040groups ro - cgroup2 cgroup rw\n",
        "sys/my groups/memory.stat=active_anon 5\n");
   assert_int_equal(cgroup_memory_unreclaimable(&group), 5);
-  cgroup_close(&group);
 }
 
 TREE_TEST(malformed_files_are_ignored) {
   OPEN(group, CGROUPS "0\n:\n0:\n0::/\n", MOUNTS "\n-\n - \n - cgroup2\n1 2 - cgroup2 cgroup rw\n",
        V2 "memory.stat=anon 1\n");
   assert_int_equal(group.version, 0);
-  cgroup_close(&group);
 }
 
 TEST_GROUP(NULL, NULL)

@@ -310,11 +310,9 @@ static void note_gap(struct search_gap *self, const struct buffer *path) {
 static void note_unread(struct file_search *self, const char *below) {
   struct error *first = &self->result.first_unread;
   struct error error;
-  char *path;
   if (first->text[0] != '\0')
     return;
-  if (asprintf(&path, "%s/%s", self->search->path, below) < 0)
-    memory_exhausted("a path");
+  char *path = memory_format("%s/%s", self->search->path, below);
   char *full = path_full(path, &error);
   (void)error_set(first, "%s", full != NULL ? full : path);
   free(full);

@@ -122,10 +122,7 @@ static int open_git_directory(int directory, bool *is_repository) {
 }
 
 static char *joined(const char *directory, const char *path) {
-  char *whole;
-  if (asprintf(&whole, "%s/%s", directory, path) < 0)
-    memory_exhausted("a path");
-  return whole;
+  return memory_format("%s/%s", directory, path);
 }
 
 /* Removes the spaces at both ends. */
