@@ -1,6 +1,6 @@
 #include <limits.h>
 
-#include "agent/files/access/line_page.h"
+#include "agent/files/access/line_range.h"
 #include "tests/support/quoted.h"
 #include "tests/test.h"
 

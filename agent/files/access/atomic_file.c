@@ -14,6 +14,7 @@
 #include "agent/files/access/path.h"
 #include "agent/files/access/regular_file.h"
 #include "base/base64.h"
+#include "base/descriptor.h"
 #include "base/printable.h"
 #include "base/staged_file.h"
 #include "base/utf8.h"
@@ -24,7 +25,7 @@
 /* How often a write begins again. Each time, another process has written the file. */
 #define ATTEMPTS_MAX 1000
 
-/* A result beside 0 and -1: begin again. */
+/* A result beside 0 and -1 of most functions here: begin again. */
 #define AGAIN 1
 
 /* Also false if the file cannot be read. */
@@ -34,20 +35,26 @@ static bool has_byte_order_mark(int fd) {
   return n > 0 && utf8_is_marked(begin, (size_t)n);
 }
 
+/* A write, an edit, a move or a chunk. */
 struct file_request {
   int at;
   const char *path, *content;
   size_t length;
-  int source;                /* a file with the content, instead of `content`; -1 for none */
-  const struct buffer *text; /* the text that the content was made from; NULL for none */
   struct error *error;
+  int source;           /* a file with the content, instead of `content`; -1 for none, */
+  int source_directory; /* and where it is */
+  const char *source_name;
+  const struct atomic_file_edit *edit;
+  const struct buffer *text; /* the text that the content was made from; NULL for none */
+  const struct atomic_file_chunk *chunk;
+  ssize_t chunk_length; /* decoded */
+  bool is_foreign;      /* the chunk's file may not be written: no earlier chunk has made it */
 };
 
 static int fail(const struct file_request *self, const char *what, const char *why) {
   return path_fail(self->error, self->at, self->path, "%s%s)", what, why);
 }
 
-/* Explains errors whose errno would be misleading. */
 static int fail_to_write(const struct file_request *self) {
   bool was_raced = errno == EWOULDBLOCK;
   return fail(self, "cannot write file (",
@@ -69,36 +76,27 @@ static int fail_to_commit(const struct file_request *self) {
                         : fail_to_write(self);
 }
 
-static int fail_to_overwrite(const struct file_request *self, bool is_torn) {
-  if (!is_torn)
-    return fail_to_write(self);
-  return path_fail(self->error, self->at, self->path,
-                   "cannot write file (%s; it now has parts of the old and of the new content)",
-                   strerror(errno));
-}
-
-static bool try_again(const struct file_request *self, int *result, int *attempts) {
-  if (*result != AGAIN)
-    return false;
-  if (++*attempts < ATTEMPTS_MAX)
-    return true;
+/* An attempt returns 0, -1 or AGAIN. */
+static int perform(struct file_request *self, int (*attempt)(struct file_request *self)) {
+  for (int i = 0; i < ATTEMPTS_MAX; i++) {
+    int result = attempt(self);
+    if (result != AGAIN)
+      return result;
+  }
   errno = EWOULDBLOCK;
-  *result = fail_to_write(self);
-  return false;
+  return fail_to_write(self);
 }
 
-static int open_to_write(const struct file_target *target, int access) {
+static int open_to_write(const struct file_target *target, int flags) {
   return openat(target->directory, target->name,
-                access | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+                flags | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, 0666);
 }
 
 /* Opens and locks the file if it exists. A file that may not be read may be writable, which is
-   enough to get its attributes. Returns 0, -1 or AGAIN; the caller releases the version in any
-   case. */
+   enough to get its attributes. The caller releases the version in any case. */
 static int open_version(const struct file_request *self, const struct file_target *target,
                         struct file_version *version) {
   struct error ignored;
-  *version = (struct file_version){.fd = -1};
   if (!target->exists)
     return 0;
   version->fd = regular_file_open(target->directory, target->name, &ignored);
@@ -141,7 +139,6 @@ static int fill(const struct file_request *self, int fd, int old) {
   return write_all(fd, self->content, self->length);
 }
 
-/* Returns 0, -1 or AGAIN, like the functions below. */
 static int commit(const struct file_request *self, struct staged_file *staged,
                   const struct file_target *target, const struct file_version *version) {
   bool is_flushed = staged_file_flush(staged) == 0;
@@ -263,7 +260,11 @@ static int overwrite_open(const struct file_request *self, int fd, const struct 
                       !is_current(self, target, version)))
     result = AGAIN;
   if (result == 0 && write_over(fd, content.bytes, content.length, &is_torn) != 0)
-    result = fail_to_overwrite(self, is_torn);
+    result = !is_torn ? fail_to_write(self)
+                      : path_fail(self->error, self->at, self->path,
+                                  "cannot write file (%s; it now has parts of the old and of the "
+                                  "new content)",
+                                  strerror(errno));
   buffer_release(&content);
   return result;
 }
@@ -302,20 +303,40 @@ static int write_version(const struct file_request *self, const struct file_targ
   return result;
 }
 
-static int write_target(const struct file_request *self, const struct file_target *target) {
-  struct file_version version;
-  int result = open_version(self, target, &version);
+/* Renames the file that is open as `source`. If it cannot get the owner of the file that it
+   replaces, or is on another file system, writes its content and removes the name. */
+static int move_version(const struct file_request *self, const struct file_target *target,
+                        const struct file_version *version) {
+  bool exists = version->fd >= 0;
+  if (!exists || file_attributes_keep_owner(self->source, version->fd)) {
+    if (exists && file_attributes_copy(self->source, version->fd) != 0)
+      return fail_to_keep(self);
+    if (!is_current(self, target, version))
+      return AGAIN;
+    if (renameat(self->source_directory, self->source_name, target->directory, target->name) == 0)
+      return 0;
+    if (errno != EXDEV)
+      return fail_to_commit(self);
+  }
+  int result = write_version(self, target, version);
   if (result == 0)
-    result = write_version(self, target, &version);
-  file_version_release(&version);
+    (void)unlinkat(self->source_directory, self->source_name, 0);
   return result;
 }
 
-static int write_path(const struct file_request *self) {
+/* Writes or moves. */
+static int put(struct file_request *self) {
   struct file_target target;
+  struct file_version version = {.fd = -1};
   if (file_target_find(&target, self->at, self->path, true, self->error) != 0)
     return -1;
-  int result = write_target(self, &target);
+  int result = 0;
+  if (!staged_file_has_name(self->source, target.directory, target.name)) {
+    result = open_version(self, &target, &version);
+    if (result == 0)
+      result = (self->source >= 0 ? move_version : write_version)(self, &target, &version);
+  }
+  file_version_release(&version);
   file_target_release(&target);
   return result;
 }
@@ -324,12 +345,19 @@ int atomic_file_write(int at, const char *path, const char *content, size_t leng
                       struct error *error) {
   if (length > ATOMIC_FILE_MAX)
     return error_set(error, "content exceeds 10 MB limit");
-  const struct file_request request = {at, path, content, length, -1, NULL, error};
-  int result, attempts = 0;
-  do
-    result = write_path(&request);
-  while (try_again(&request, &result, &attempts));
-  return result;
+  struct file_request request = {at, path, content, length, error, .source = -1};
+  return perform(&request, put);
+}
+
+int atomic_file_move(int fd, int directory, const char *name, const char *path,
+                     struct error *error) {
+  struct file_request request = {.at = AT_FDCWD,
+                                 .path = path,
+                                 .error = error,
+                                 .source = fd,
+                                 .source_directory = directory,
+                                 .source_name = name};
+  return perform(&request, put);
 }
 
 /* --- editing --- */
@@ -349,11 +377,10 @@ static int write_edited(struct file_request *self, const struct file_version *ve
 }
 
 /* Begins again if the edit may have failed because another process has changed the file. */
-static int edit_text(struct file_request *self, const struct file_version *version,
-                     const struct atomic_file_edit *edit) {
+static int edit_text(struct file_request *self, const struct file_version *version) {
   struct buffer edited = {0};
   buffer_add(&edited, self->text->bytes, self->text->length);
-  int result = edit->apply(edit->context, &edited, self->error);
+  int result = self->edit->apply(self->edit->context, &edited, self->error);
   if (result == 0)
     result = write_edited(self, version, &edited);
   else if (!file_version_is_current(version, self->text, self->at, self->path, 0))
@@ -362,85 +389,32 @@ static int edit_text(struct file_request *self, const struct file_version *versi
   return result;
 }
 
-static int edit_version(struct file_request *self, const struct file_version *version,
-                        const struct atomic_file_edit *edit) {
+static int edit_version(struct file_request *self, const struct file_version *version) {
   struct buffer text = {0};
   self->text = &text;
   int result = regular_file_text(version->fd, self->path, &text, self->error);
   if (result == 0)
-    result = edit_text(self, version, edit);
+    result = edit_text(self, version);
   self->text = NULL;
   buffer_release(&text);
   return result;
 }
 
-static int edit_path(struct file_request *self, const struct atomic_file_edit *edit) {
+static int edit_path(struct file_request *self) {
   struct file_version version = {.fd = regular_file_open(self->at, self->path, self->error)};
   if (version.fd < 0)
     return -1;
   int result = AGAIN;
   if (file_version_lock(&version, self->at, self->path, 0))
-    result = edit_version(self, &version, edit);
+    result = edit_version(self, &version);
   file_version_release(&version);
   return result;
 }
 
 int atomic_file_edit(const char *path, const struct atomic_file_edit *edit, struct error *error) {
-  struct file_request request = {.at = AT_FDCWD, .path = path, .source = -1, .error = error};
-  int result, attempts = 0;
-  do
-    result = edit_path(&request, edit);
-  while (try_again(&request, &result, &attempts));
-  return result;
-}
-
-/* --- moving --- */
-
-/* Renames the file that is open as `source`. If it cannot get the owner of the file that it
-   replaces, or is on another file system, writes its content and removes the name. */
-static int move(const struct file_request *self, int directory, const char *name,
-                const struct file_target *to, const struct file_version *version) {
-  bool exists = version->fd >= 0;
-  if (!exists || file_attributes_keep_owner(self->source, version->fd)) {
-    if (exists && file_attributes_copy(self->source, version->fd) != 0)
-      return fail_to_keep(self);
-    if (!is_current(self, to, version))
-      return AGAIN;
-    if (renameat(directory, name, to->directory, to->name) == 0)
-      return 0;
-    if (errno != EXDEV)
-      return fail_to_commit(self);
-  }
-  int result = write_version(self, to, version);
-  if (result == 0)
-    (void)unlinkat(directory, name, 0);
-  return result;
-}
-
-static int move_to_path(const struct file_request *self, int directory, const char *name) {
-  struct file_target to;
-  struct file_version version = {.fd = -1};
-  if (file_target_find(&to, self->at, self->path, true, self->error) != 0)
-    return -1;
-  int result = 0;
-  if (!staged_file_has_name(self->source, to.directory, to.name)) {
-    result = open_version(self, &to, &version);
-    if (result == 0)
-      result = move(self, directory, name, &to, &version);
-  }
-  file_version_release(&version);
-  file_target_release(&to);
-  return result;
-}
-
-int atomic_file_move(int fd, int directory, const char *name, const char *path,
-                     struct error *error) {
-  const struct file_request request = {.at = AT_FDCWD, .path = path, .source = fd, .error = error};
-  int result, attempts = 0;
-  do
-    result = move_to_path(&request, directory, name);
-  while (try_again(&request, &result, &attempts));
-  return result;
+  struct file_request request = {
+      .at = AT_FDCWD, .path = path, .error = error, .source = -1, .edit = edit};
+  return perform(&request, edit_path);
 }
 
 /* --- a file in chunks --- */
@@ -462,66 +436,57 @@ static ssize_t decode(const struct atomic_file_chunk *chunk, int fd) {
   return length == 0 ? total : -1;
 }
 
-static int fail_upload(const struct atomic_file_chunk *chunk, struct error *error) {
-  return path_fail(error, AT_FDCWD, chunk->path, "cannot write file (%s)", strerror(errno));
-}
-
 /* Does not truncate, because this may be no regular file. Opens for reading, too, because a move to
    another device reads the file. */
-static int open_file(const struct atomic_file_chunk *chunk, const struct file_target *target,
-                     struct error *error) {
-  static const int flags = O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+static int open_file(const struct file_request *self, const struct file_target *target) {
+  static const int flags = O_CREAT | O_APPEND;
   struct stat file = {0};
-  int fd = openat(target->directory, target->name, O_RDWR | flags, 0666);
+  int fd = open_to_write(target, O_RDWR | flags);
   if (fd < 0 && errno == EACCES)
-    fd = openat(target->directory, target->name, O_WRONLY | flags, 0666);
+    fd = open_to_write(target, O_WRONLY | flags);
   if (fd < 0)
-    return fail_upload(chunk, error);
+    return fail_to_write(self);
   if (fstat(fd, &file) == 0 && S_ISREG(file.st_mode))
     return fd;
   close(fd);
-  return path_fail(error, AT_FDCWD, chunk->path, "is %s, not a regular file",
+  return path_fail(self->error, self->at, self->path, "is %s, not a regular file",
                    printable_file_kind(file.st_mode));
 }
 
-static int add_chunk(const struct atomic_file_chunk *chunk, ssize_t length, int fd, off_t size,
-                     struct error *error) {
-  off_t held = chunk->append ? size : 0;
-  if (held + length > ATOMIC_FILE_UPLOAD_FILE_MAX)
-    return error_set(error, "the file would exceed the %d-byte limit", ATOMIC_FILE_UPLOAD_FILE_MAX);
+static int add_chunk(const struct file_request *self, int fd, off_t size) {
+  off_t held = self->chunk->append ? size : 0;
+  if (held + self->chunk_length > ATOMIC_FILE_UPLOAD_FILE_MAX)
+    return error_set(self->error, "the file would exceed the %d-byte limit",
+                     ATOMIC_FILE_UPLOAD_FILE_MAX);
   if (held < size && ftruncate(fd, held) != 0)
-    return fail_upload(chunk, error);
-  if (decode(chunk, fd) >= 0 && write_all_flush(fd) == 0)
+    return fail_to_write(self);
+  if (decode(self->chunk, fd) >= 0 && write_all_flush(fd) == 0)
     return 0;
-  int reason = errno;
+  int result = fail_to_write(self);
   (void)!ftruncate(fd, held);
-  errno = reason;
-  return fail_upload(chunk, error);
+  return result;
 }
 
 /* The lock separates the chunks of two writers and keeps the size valid. */
-static int write_chunk_to(const struct atomic_file_chunk *chunk, ssize_t length,
-                          const struct file_target *target, struct file_version *file,
-                          struct error *error) {
+static int write_chunk_to(const struct file_request *self, const struct file_target *target,
+                          struct file_version *file) {
+  const char *path = self->chunk->rename_to;
   if (!file_version_lock(file, target->directory, target->name, AT_SYMLINK_NOFOLLOW))
     return AGAIN;
-  if (add_chunk(chunk, length, file->fd, file->file.st_size, error) != 0)
-    return -1;
-  return chunk->rename_to == NULL
-             ? 0
-             : atomic_file_move(file->fd, target->directory, target->name, chunk->rename_to, error);
+  int result = add_chunk(self, file->fd, file->file.st_size);
+  if (result == 0 && path != NULL)
+    result = atomic_file_move(file->fd, target->directory, target->name, path, self->error);
+  return result;
 }
 
-/* Sets `*is_foreign` if the file may not be written, so that no earlier chunk can have made it. */
-static int write_chunk(const struct atomic_file_chunk *chunk, ssize_t length, bool *is_foreign,
-                       struct error *error) {
+static int write_chunk(struct file_request *self) {
   struct file_target target;
-  *is_foreign = true;
-  if (file_target_find(&target, AT_FDCWD, chunk->path, true, error) != 0)
+  self->is_foreign = true;
+  if (file_target_find(&target, self->at, self->path, true, self->error) != 0)
     return -1;
-  struct file_version file = {.fd = open_file(chunk, &target, error)};
-  *is_foreign = file.fd < 0;
-  int result = file.fd >= 0 ? write_chunk_to(chunk, length, &target, &file, error) : -1;
+  struct file_version file = {.fd = open_file(self, &target)};
+  self->is_foreign = file.fd < 0;
+  int result = file.fd >= 0 ? write_chunk_to(self, &target, &file) : -1;
   file_version_release(&file);
   file_target_release(&target);
   return result;
@@ -529,33 +494,27 @@ static int write_chunk(const struct atomic_file_chunk *chunk, ssize_t length, bo
 
 static bool has_name(const struct stat *file, const char *path) {
   struct stat other;
-  return stat(path, &other) == 0 && other.st_dev == file->st_dev && other.st_ino == file->st_ino;
-}
-
-static int write_checked_chunk(const struct atomic_file_chunk *chunk, ssize_t length,
-                               bool *is_foreign, struct error *error) {
-  const struct file_request request = {.at = AT_FDCWD, .path = chunk->path, .error = error};
-  int result, attempts = 0;
-  do
-    result = write_chunk(chunk, length, is_foreign, error);
-  while (try_again(&request, &result, &attempts));
-  return result;
+  return stat(path, &other) == 0 && descriptor_same_file(&other, file);
 }
 
 int atomic_file_append(const struct atomic_file_chunk *chunk, struct error *error) {
-  bool is_foreign = false;
+  struct file_request request = {.at = AT_FDCWD,
+                                 .path = chunk->path,
+                                 .error = error,
+                                 .source = -1,
+                                 .chunk = chunk,
+                                 .chunk_length = decode(chunk, -1)};
   int result;
   struct stat file;
-  ssize_t length = decode(chunk, -1);
-  if (length < 0)
+  if (request.chunk_length < 0)
     result = error_set(error, "content is not base64");
-  else if (length > ATOMIC_FILE_UPLOAD_CHUNK_MAX)
+  else if (request.chunk_length > ATOMIC_FILE_UPLOAD_CHUNK_MAX)
     result = error_set(error, "a chunk exceeds the %d bytes one step may carry",
                        ATOMIC_FILE_UPLOAD_CHUNK_MAX);
   else
-    result = write_checked_chunk(chunk, length, &is_foreign, error);
-  if (result != 0 && chunk->rename_to != NULL && !is_foreign && lstat(chunk->path, &file) == 0 &&
-      S_ISREG(file.st_mode) && !has_name(&file, chunk->rename_to))
+    result = perform(&request, write_chunk);
+  if (result != 0 && chunk->rename_to != NULL && !request.is_foreign &&
+      lstat(chunk->path, &file) == 0 && S_ISREG(file.st_mode) && !has_name(&file, chunk->rename_to))
     (void)unlink(chunk->path);
   return result;
 }

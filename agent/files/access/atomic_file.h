@@ -12,9 +12,8 @@
 
 /*
  * Writes a file as PROTOCOL.md, writeFile and "Several writers of one file", promises: a reader
- * sees the whole old content or the whole new one, even if the writer is killed, and writers of one
- * file take turns (file_version.h). A killed writer leaves at most one hidden file
- * (base/staged_file.h).
+ * sees the whole old content or the whole new one, even if the writer is killed (staged_file.h),
+ * and writers of one file take turns (file_version.h).
  *
  * The hard part is the file that cannot simply be replaced. Its byte order mark, its owner, group,
  * mode, access list and extended attributes are kept (file_attributes.h). If the new file cannot
@@ -24,8 +23,7 @@
  *
  * A relative path begins at the directory `at`, or AT_FDCWD. Symbolic links are followed and kept,
  * and missing directories are created. After an error, the old content is there and nothing else is
- * left except created directories. The error names the reason first and the full path last
- * (path_fail).
+ * left except created directories. Errors are those of path_fail.
  */
 int atomic_file_write(int at, const char *path, const char *content, size_t length,
                       struct error *error);
@@ -55,8 +53,7 @@ int atomic_file_move(int fd, int directory, const char *name, const char *path,
 #define ATOMIC_FILE_UPLOAD_FILE_MAX 26214400
 
 /* A part of a file that arrives in chunks: the first one creates the file, which is visible from
-   then on, further ones are appended, and the last one renames it as by atomic_file_move. Paths are
-   as for atomic_file_write, relative to the current directory. */
+   then on, further ones are appended, and the last one renames it as by atomic_file_move. */
 struct atomic_file_chunk {
   const char *path, *base64;
   size_t length;         /* of the base64 */
@@ -65,9 +62,8 @@ struct atomic_file_chunk {
 };
 
 /* Appends the whole chunk or nothing, unless the process is killed. If the last chunk fails,
-   removes the file, since nobody will name it again. It stays if `path` is a link, leads to the
-   file of the new name or to no regular file, or may not be written. The error names the reason
-   first. */
+   removes the file, since nobody will name it again, unless `path` is a link, leads to the file of
+   the new name or to no regular file, or may not be written. */
 int atomic_file_append(const struct atomic_file_chunk *chunk, struct error *error);
 
 #endif

@@ -4,9 +4,9 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "agent/files/access/path.h"
+#include "base/descriptor.h"
 #include "base/printable.h"
 
 static const int reading = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
@@ -16,25 +16,19 @@ DIR *directory_open_below(int parent, const char *name) {
   if (fd < 0)
     return NULL;
   DIR *directory = fdopendir(fd);
-  if (directory == NULL) {
-    int reason = errno;
-    close(fd);
-    errno = reason;
-  }
+  if (directory == NULL)
+    descriptor_close(fd);
   return directory;
 }
 
 DIR *directory_open(const char *path, struct error *error) {
   int fd = open(path, reading);
+  DIR *directory = fd >= 0 ? directory_open_below(fd, ".") : NULL;
   int reason = errno;
   struct stat file;
-  if (fd >= 0) {
-    DIR *directory = directory_open_below(fd, ".");
-    reason = errno;
-    close(fd);
-    if (directory != NULL)
-      return directory;
-  }
+  descriptor_close(fd);
+  if (directory != NULL)
+    return directory;
   /* ENOTDIR: either this is no directory, or a component of the path is none. */
   if (reason == ENOTDIR && stat(path, &file) == 0)
     (void)path_fail(error, AT_FDCWD, path, "is %s, not a directory",

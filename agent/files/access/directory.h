@@ -6,15 +6,7 @@
 
 #include "base/error.h"
 
-/*
- * Opens and reads directories by descriptor.
- *
- *   DIR *root = directory_open(path, &error);                    (the path of a step)
- *   DIR *below = directory_open_below(dirfd(root), "name");
- *   while (directory_next(below, &entry))
- *     … entry.name, directory_is_one(dirfd(below), &entry) …
- *   closedir(below), closedir(root)
- */
+/* Opens and reads directories by descriptor. The caller closes them with closedir(3). */
 
 /* The longest name in bytes. Most file systems allow 255; FUSE allows 1024 (FUSE_NAME_MAX). */
 #define DIRECTORY_NAME_MAX 1024
@@ -24,8 +16,7 @@ struct directory_entry {
   unsigned char type; /* DT_REG, …; DT_UNKNOWN if stat is not permitted */
 };
 
-/* Follows symbolic links. Returns NULL with an error that names the reason first and the full path
-   last. */
+/* Opens the path of a step. Follows symbolic links. Returns NULL with an error of path_fail. */
 DIR *directory_open(const char *path, struct error *error);
 
 /* `name` is an entry of `parent`, or "."; links are not followed. Returns NULL with errno. */

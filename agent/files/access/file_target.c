@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/files/access/path.h"
+#include "base/descriptor.h"
 #include "base/printable.h"
 
 /* The kernel's own limit (MAXSYMLINKS). */
@@ -18,8 +19,7 @@
 #define PROC_MAGIC 0x9fa0
 
 void file_target_release(struct file_target *self) {
-  if (self->directory >= 0)
-    close(self->directory);
+  descriptor_close(self->directory);
   self->directory = -1;
 }
 
@@ -40,9 +40,7 @@ static int descend(int fd, const char *from, size_t length, bool creates) {
         (mkdirat(fd, name, 0777) == 0 || errno == EEXIST))
       below = open_directory(fd, name);
   }
-  int descend_errno = errno;
-  close(fd);
-  errno = descend_errno;
+  descriptor_close(fd);
   return below;
 }
 
@@ -78,22 +76,17 @@ static bool is_text_valid(const struct file_target *self, int fd, const char *te
   if (fstatfs(fd, &where) != 0 || where.f_type != PROC_MAGIC ||
       fstatat(self->directory, self->name, &file, 0) != 0)
     return true;
-  return fstatat(self->directory, text, &named, 0) == 0 && file.st_dev == named.st_dev &&
-         file.st_ino == named.st_ino;
+  return fstatat(self->directory, text, &named, 0) == 0 && descriptor_same_file(&file, &named);
 }
 
 static ssize_t read_link(const struct file_target *self, int fd, char text[PATH_MAX]) {
   ssize_t length = readlinkat(fd, "", text, PATH_MAX);
-  if (length < 0)
-    return -1;
-  if (length == PATH_MAX) {
-    errno = ENAMETOOLONG;
-    return -1;
+  if (length >= 0 && length < PATH_MAX) {
+    text[length] = '\0';
+    if (is_text_valid(self, fd, text))
+      return length;
   }
-  text[length] = '\0';
-  if (is_text_valid(self, fd, text))
-    return length;
-  errno = EOPNOTSUPP;
+  errno = length < 0 ? errno : length == PATH_MAX ? ENAMETOOLONG : EOPNOTSUPP;
   return -1;
 }
 
@@ -106,9 +99,7 @@ static ssize_t examine(struct file_target *self, char text[PATH_MAX]) {
   ssize_t length = fstat(fd, &self->file) == 0 ? 0 : -1;
   if (length == 0 && S_ISLNK(self->file.st_mode))
     length = read_link(self, fd, text);
-  int examine_errno = errno;
-  close(fd);
-  errno = examine_errno;
+  descriptor_close(fd);
   return length;
 }
 

@@ -7,23 +7,19 @@
 #include <string.h>
 #include <sys/file.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "agent/files/access/regular_file.h"
 #include "base/clock.h"
+#include "base/descriptor.h"
 
-/* A writer takes less than this for a file of usual size. */
+/* A writer takes less than the first for a file of usual size. Appending a line takes much less
+   than the second, even on a busy machine. */
 #define PAUSE_MAX_MS 8
-
-/* Appending a line takes much less, even on a busy machine. */
 #define APPEND_WAIT_MS 100
 
 void file_version_release(struct file_version *self) {
-  int error = errno;
-  if (self->fd >= 0)
-    close(self->fd);
+  descriptor_close(self->fd);
   self->fd = -1;
-  errno = error;
 }
 
 static void pause_for(long milliseconds) {
@@ -44,7 +40,7 @@ bool file_version_lock(struct file_version *self, int at, const char *path, int 
   struct stat named;
   lock(self->fd);
   return fstat(self->fd, &self->file) == 0 && fstatat(at, path, &named, flags) == 0 &&
-         named.st_dev == self->file.st_dev && named.st_ino == self->file.st_ino;
+         descriptor_same_file(&named, &self->file);
 }
 
 static bool is_same_time(struct timespec a, struct timespec b) {
@@ -69,10 +65,10 @@ bool file_version_is_current(const struct file_version *self, const struct buffe
   if (fstatat(at, path, &now, flags) != 0)
     return self->fd < 0 && errno == ENOENT;
   const struct stat *then = &self->file;
-  bool is_same = self->fd >= 0 && now.st_dev == then->st_dev && now.st_ino == then->st_ino;
-  return is_same && (text == NULL ||
-                     (now.st_size == then->st_size && is_same_time(now.st_mtim, then->st_mtim) &&
-                      is_same_time(now.st_ctim, then->st_ctim)));
+  return self->fd >= 0 && descriptor_same_file(&now, then) &&
+         (text == NULL ||
+          (now.st_size == then->st_size && is_same_time(now.st_mtim, then->st_mtim) &&
+           is_same_time(now.st_ctim, then->st_ctim)));
 }
 
 /* Waits until nobody has the file open for writing, which is when fcntl(2) grants a read lease; not

@@ -10,11 +10,11 @@
  * The file that a writer is going to replace, so that two writers do not lose each other's changes.
  *
  * Writers lock the file itself (flock(2)) and therefore take turns, whatever name they use and
- * whatever user they are. A replaced file keeps its lock: a writer that has waited for it finds
- * another file under the name, and begins again. Other programs do not lock, and some file systems
- * cannot. A writer therefore checks, right before it replaces the file, that it is still the same
- * one, and an edit checks that it still has the content that was read. A program that has the file
- * open for longer may still append to the old one; such lines are carried over to the new file.
+ * whatever user they are. A writer that has waited for a replaced file finds another file under the
+ * name, and begins again. Other programs do not lock, and some file systems cannot. A writer
+ * therefore checks, right before it replaces the file, that it is still the same one, and an edit
+ * checks that it still has the content that was read. A program that has the file open for longer
+ * may still append to the old one; such lines are carried over to the new file.
  */
 struct file_version {
   int fd;           /* -1 if there is no file */

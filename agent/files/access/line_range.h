@@ -18,22 +18,13 @@ struct line_range {
 /* Whether the range is the whole file. */
 bool line_range_is_all(const struct line_range *self);
 
-/* Checks that the content is text, that is UTF-8, with NULs or not. Returns 0, or -1 with the
- * error. */
+/* Checks that the content is text, that is UTF-8. Returns 0, or -1 with the error. */
 int line_range_check(const char *content, size_t length, struct error *error);
 
-/*
- * Chooses the lines of a range from a text of any length that arrives in pieces. Takes memory for
- * the chosen lines, up to a bound. Pure.
- *
- *   line_choice_init(&choice, &range, max)
- *   while there are pieces and line_choice_goes_on(&choice)
- *     line_choice_add(&choice, piece, length)
- *   line_range_add(&choice, …)           or line_page_add (line_page.h)
- *   line_choice_release(&choice)
- *
- *   BEFORE --the first line begins--> INSIDE --the "\n" of the last line--> BEHIND
- */
+/* Chooses the lines of a range from a text of any length that arrives in pieces, as long as
+   line_choice_goes_on. Takes memory for the chosen lines, up to a bound.
+
+   BEFORE --the first line begins--> INSIDE --the "\n" of the last line--> BEHIND */
 enum line_choice_place { LINE_CHOICE_BEFORE, LINE_CHOICE_INSIDE, LINE_CHOICE_BEHIND };
 
 struct line_choice {
@@ -61,16 +52,27 @@ bool line_choice_goes_on(const struct line_choice *self);
 /* At the end of the text, whether all lines were counted. */
 bool line_choice_is_counted(const struct line_choice *self);
 
-/* Return the kept text, without a UTF-8 byte order mark of the file, and the number of bytes that
-   were chosen. */
+/* Return the kept text and the number of bytes that were chosen, without a byte order mark. */
 const char *line_choice_text(const struct line_choice *self, size_t *length);
 uint64_t line_choice_length(const struct line_choice *self);
 
-/* Adds the chosen lines, which must be text; fewer if the file ends earlier. Numbers are
-   right-aligned to the width of the file's last line number, so that ranges of one file line up, or
-   to that of the last chosen line if not all lines were counted. Omits a UTF-8 byte order mark.
-   Adds at most 11 bytes for each line beside its text; after an error `to` is unchanged. */
+/* Adds the chosen lines, which must be text, without a byte order mark. Numbers are right-aligned
+   to the width of the file's last line number, so that ranges of one file line up, or to that of
+   the last chosen line if not all lines were counted. After an error `to` is unchanged. */
 int line_range_add(const struct line_choice *choice, bool numbered, struct buffer *to,
                    struct error *error);
+
+/*
+ * Adds a page for a model, with a hint how to get the next one. The page is the unchanged text if
+ * all of it is chosen and it has at most LINE_PAGE_MAX bytes. Otherwise it is the chosen lines and,
+ * if there are more, a line that says so and where to continue. The text behind the last "\n" is a
+ * line if it is not empty. If not all lines were counted, `more` replaces their number. The shown
+ * lines must be text. Returns -1 also if the first line is past the end; it adds nothing then.
+ */
+#define LINE_PAGE_MAX ((size_t)102400)
+int line_page_add(const struct line_choice *choice, struct buffer *to, struct error *error);
+
+/* How many bytes of the text the choice must keep for a page. */
+#define LINE_PAGE_KEPT (LINE_PAGE_MAX + 4)
 
 #endif

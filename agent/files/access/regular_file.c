@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "agent/files/access/line_page.h"
 #include "agent/files/access/path.h"
 #include "base/printable.h"
 #include "base/utf8.h"
@@ -118,30 +117,39 @@ static int choose_lines(int fd, struct line_choice *choice) {
   return result;
 }
 
-static int add_choice(const struct line_choice *choice, const struct line_range *range,
-                      enum regular_file_form form, struct buffer *to, struct error *error) {
-  const bool is_all = line_range_is_all(range);
+/* What regular_file_cut reads from an open file. */
+struct cut {
+  int fd;
+  const char *path;
+  const struct line_range *range;
+  enum regular_file_form form;
+  struct buffer *to;
+};
+
+static int add_choice(const struct cut *self, const struct line_choice *choice,
+                      struct error *error) {
+  const bool is_all = line_range_is_all(self->range);
   size_t length;
   const char *text = line_choice_text(choice, &length);
   if (is_all && choice->bytes > REGULAR_FILE_MAX)
     return error_set(error, "%s%s", REGULAR_FILE_TOO_LARGE,
-                     form == REGULAR_FILE_PAGE ? ": use offset and limit" : "");
-  if (form != REGULAR_FILE_PAGE)
+                     self->form == REGULAR_FILE_PAGE ? ": use offset and limit" : "");
+  if (self->form != REGULAR_FILE_PAGE)
     return line_choice_length(choice) > REGULAR_FILE_MAX
                ? error_set(error, "the chosen lines exceed 1 MB")
-               : line_range_add(choice, range->numbered, to, error);
+               : line_range_add(choice, self->range->numbered, self->to, error);
   if (is_all && line_range_check(text, length, error) != 0)
     return -1;
-  return line_page_add(choice, to, error);
+  return line_page_add(choice, self->to, error);
 }
 
-static int add_lines(int fd, const char *path, const struct line_range *range,
-                     enum regular_file_form form, struct buffer *to, struct error *error) {
-  const bool is_page = form == REGULAR_FILE_PAGE && !line_range_is_all(range);
+static int add_lines(const struct cut *self, struct error *error) {
+  const bool is_page = self->form == REGULAR_FILE_PAGE && !line_range_is_all(self->range);
   struct line_choice choice;
-  line_choice_init(&choice, range, is_page ? LINE_PAGE_KEPT : REGULAR_FILE_MAX + UTF8_MARK_LENGTH);
-  int result = choose_lines(fd, &choice) == 0 ? add_choice(&choice, range, form, to, error)
-                                              : unreadable(error, AT_FDCWD, path);
+  line_choice_init(&choice, self->range,
+                   is_page ? LINE_PAGE_KEPT : REGULAR_FILE_MAX + UTF8_MARK_LENGTH);
+  int result = choose_lines(self->fd, &choice) == 0 ? add_choice(self, &choice, error)
+                                                    : unreadable(error, AT_FDCWD, self->path);
   line_choice_release(&choice);
   return result;
 }
@@ -173,33 +181,26 @@ static const char *image_type(const struct buffer *file) {
 
 #define TYPE_BYTES ((size_t)12)
 
-static int add_image(const char *type, const struct buffer *file, struct buffer *to,
-                     struct error *error) {
-  if (file->length > REGULAR_FILE_IMAGE_MAX)
-    return error_set(error, "image exceeds 5 MB limit");
-  buffer_add_string(to, type);
-  buffer_add_string(to, "\n");
-  buffer_add_base64(to, file->bytes, file->length);
-  return 0;
-}
-
 /* The descriptor is at the beginning of the file, and its position stays there. */
-static int add_media(int fd, const char *path, const struct line_range *range,
-                     enum regular_file_form form, struct buffer *to, struct error *error) {
+static int add_media(const struct cut *self, struct error *error) {
   struct buffer file = {0};
-  int result = regular_file_fill(fd, 0, TYPE_BYTES, &file);
+  int result = regular_file_fill(self->fd, 0, TYPE_BYTES, &file);
   const char *type = image_type(&file);
   if (result == 0 && type != NULL) {
     file.length = 0;
-    result = regular_file_fill(fd, 0, (size_t)REGULAR_FILE_IMAGE_MAX + 1, &file);
+    result = regular_file_fill(self->fd, 0, (size_t)REGULAR_FILE_IMAGE_MAX + 1, &file);
   }
+  const bool is_image = result == 0 && type != NULL && !is_text(&file);
   if (result != 0) {
-    result = unreadable(error, AT_FDCWD, path);
-  } else if (type != NULL && !is_text(&file)) {
-    result = add_image(type, &file, to, error);
+    result = unreadable(error, AT_FDCWD, self->path);
+  } else if (is_image && file.length > REGULAR_FILE_IMAGE_MAX) {
+    result = error_set(error, "image exceeds 5 MB limit");
   } else {
-    buffer_add_string(to, "text/plain\n");
-    result = add_lines(fd, path, range, form, to, error);
+    buffer_add_format(self->to, "%s\n", is_image ? type : "text/plain");
+    if (is_image)
+      buffer_add_base64(self->to, file.bytes, file.length);
+    else
+      result = add_lines(self, error);
   }
   buffer_release(&file);
   return result;
@@ -210,8 +211,8 @@ int regular_file_cut(const char *path, const struct line_range *range, enum regu
   int fd = regular_file_open(AT_FDCWD, path, error);
   if (fd < 0)
     return -1;
-  int result =
-      (form == REGULAR_FILE_LINES ? add_lines : add_media)(fd, path, range, form, to, error);
+  const struct cut cut = {fd, path, range, form, to};
+  int result = (form == REGULAR_FILE_LINES ? add_lines : add_media)(&cut, error);
   close(fd);
   return result;
 }

@@ -8,12 +8,10 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
-/*
- * Reads a file whose name is not trusted: it may be a directory, a FIFO without a writer, a
- * terminal, or grow while it is read. The path is resolved once, and only a regular file is opened,
- * because opening a FIFO would wake its writer and opening a device may start it. Errors name the
- * reason first and the full path last (path_fail).
- */
+/* Reads a file whose name is not trusted: it may be a directory, a FIFO without a writer, a
+   terminal, or grow while it is read. The path is resolved once, and only a regular file is opened,
+   because opening a FIFO would wake its writer and opening a device may start it. A relative path
+   begins at the current directory. Errors are those of path_fail. */
 
 /* The longest text and the largest image in bytes (wire/PROTOCOL.md, readFile). */
 #define REGULAR_FILE_MAX 1048576
@@ -23,18 +21,17 @@
 enum regular_file_form {
   REGULAR_FILE_LINES, /* the lines of a text file */
   REGULAR_FILE_MEDIA, /* a line with the media type, then the lines or an image as base64 */
-  REGULAR_FILE_PAGE,  /* the same for a model, with a page of lines (line_page.h) */
+  REGULAR_FILE_PAGE,  /* the same for a model, with a page of lines (line_page_add) */
 };
 
-/* Adds the lines of a range to `to`, which may have a part of them after an error. A relative path
-   begins at the current directory. Without a range, the file must be text of at most
-   REGULAR_FILE_MAX bytes. With one, the same holds for the chosen lines of a file of any size.
-   Takes twice the memory of the chosen lines, or that of the image. */
+/* Adds the lines of a range to `to`, which may have a part of them after an error. They must be text
+   of at most REGULAR_FILE_MAX bytes; the file may have any size. Takes twice the memory of the
+   chosen lines, or that of the image. */
 int regular_file_cut(const char *path, const struct line_range *range, enum regular_file_form form,
                      struct buffer *to, struct error *error);
 
 /* Reads all of a text file that regular_file_open has opened into an empty buffer. `path` is for
-   the error; a relative one begins at the current directory. */
+   the error. */
 int regular_file_text(int fd, const char *path, struct buffer *text, struct error *error);
 
 /* Reads at most `length` bytes from `offset` on into an empty buffer; fewer at the end of the file.
