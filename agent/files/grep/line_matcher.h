@@ -9,20 +9,12 @@
 #include "base/error.h"
 
 /*
- * Finds the lines of a text that a regular expression matches. Pure.
+ * Finds the lines of a text that a regular expression (regex.h) matches. Pure.
  *
- *   struct line_matcher *pattern = line_matcher_new("\\bclass\\s+\\w+", &error);
- *   if (pattern == NULL)
- *     … error.text is the compiler's message, with the offset
- *   line_matcher_begin(pattern, text, length, false);          (the text must stay)
- *   for (size_t at = 0; line_matcher_next(pattern, at, &line, &error) > 0; at = line.next)
- *     … text + line.start, line.end - line.start
- *   line_matcher_free(pattern);
- *
- * A line ends before its "\n" or "\r\n", and no line follows the last "\n". The expression
- * (regex.h) is matched against each line alone: no match is longer than a line, ^ and $, as well as
- * \A and \z, are its ends, and lookaround does not see other lines. A text with a NUL is binary and
- * has no lines, unless the caller says that it is text; a NUL is then a character.
+ * A line ends before its "\n" or "\r\n", and no line follows the last "\n". The expression is
+ * matched against each line alone: no match is longer than a line, ^ and $, as well as \A and \z,
+ * are its ends, and lookaround does not see other lines. A text with a NUL is binary and has no
+ * lines, unless the caller says that it is text; a NUL is then a character.
  */
 struct matched_line {
   size_t start, end;
@@ -52,8 +44,7 @@ int line_matcher_next(struct line_matcher *self, size_t from, struct matched_lin
 /* Accepts NULL. */
 void line_matcher_free(struct line_matcher *self);
 
-/* Sets `*line` to the line that starts at `start`, which is less than `length`. The text is
-   followed by MEMSCAN_SLACK readable bytes. */
+/* Sets `*line` to the line that starts at `start`, which is less than `length`. */
 void matched_line_from(struct matched_line *line, const char *text, size_t length, size_t start);
 
 #endif

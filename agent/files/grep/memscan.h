@@ -3,12 +3,9 @@
 
 #include <stddef.h>
 
-/*
- * Searches text for bytes and literals, 16 bytes at a time, where musl takes words or bytes. Pure.
- *
- * The text must be followed by MEMSCAN_SLACK readable bytes of any value, because blocks of 16
- * bytes are loaded at the offset of any byte of a literal, which is below MEMSCAN_LITERAL_MAX.
- */
+/* Searches text for bytes and literals, 16 bytes at a time, where musl takes words or bytes. The
+   text must be followed by MEMSCAN_SLACK readable bytes of any value, because blocks are loaded at
+   the offset of any byte of a literal, which is below MEMSCAN_LITERAL_MAX. Pure. */
 #define MEMSCAN_SLACK 64
 
 enum byte_trait {

@@ -1,7 +1,6 @@
 #include "agent/files/grep/regex.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -21,15 +20,12 @@
  *   \u00e9, \ud83d\ude00   become \x{00e9}, \x{1f600}
  *   [\w-.], [[:alpha:]-.]  become [\w\-.], [[:alpha:]\-.]: behind a class, a hyphen is literal
  *
- * [\w-[.]], which subtracts in .NET, is copied and rejected.
- *
  * A pattern is unusual if PCRE2's optimizations and machine code are known or likely to get it
  * wrong: if it has verbs, recursion, conditions, or a reference to a group from within a capturing
  * group. With the option x, whose comments are not recognized, any reference makes it unusual.
  *
- * A pattern needs a line break if every match contains "\n": each alternative has a part that
- * matches nothing else, is not optional, and is in no negative lookaround or condition. If that is
- * not certain, the pattern does not need one.
+ * A pattern needs a line break if each alternative has a part that matches nothing but "\n", is not
+ * optional, and is in no negative lookaround or condition. If that is not certain, it does not.
  */
 
 /* PCRE2 rejects patterns with more open groups. */
@@ -82,28 +78,19 @@ static struct group *innermost(struct reader *self) {
   return &self->groups[self->open < GROUPS_MAX ? self->open : GROUPS_MAX];
 }
 
-/* Whether the part in front may be optional; a comment may hide that. */
-static bool may_be_optional(const struct reader *self) {
+/* Notes that the last part matches nothing but line breaks, unless what follows may make it
+   optional; a comment may hide that. */
+static void note_break(struct reader *self) {
   const char *at = self->at;
   at += self->is_extended ? strspn(at, " \t\n\v\f\r") : 0;
-  if (*at == '{')
-    return is_one_of(at[1 + strspn(at + 1, " \t")], "0,");
-  return is_one_of(*at, "?*") || strncmp(at, "(?#", 3) == 0 || strncmp(at, "\\E", 2) == 0;
-}
-
-/* Notes that the last part matches nothing but line breaks. */
-static void note_break(struct reader *self) {
-  if (!may_be_optional(self))
-    innermost(self)->needs_break = true;
+  bool may_be_optional =
+      *at == '{' ? is_one_of(at[1 + strspn(at + 1, " \t")], "0,")
+                 : is_one_of(*at, "?*") || strncmp(at, "(?#", 3) == 0 || strncmp(at, "\\E", 2) == 0;
+  innermost(self)->needs_break |= !may_be_optional;
 }
 
 static bool group_needs_break(const struct group *self) {
   return self->needs_break && !self->has_way && !self->is_exempt;
-}
-
-static void end_alternative(struct group *self) {
-  self->has_way |= !self->needs_break;
-  self->needs_break = false;
 }
 
 /* Returns the length of an escape that stands for "\n" alone, or 0 for any other. */
@@ -143,9 +130,7 @@ static void rewrite_utf16(struct reader *self) {
     number = 0x10000 + ((number - 0xD800) << 10) + (low - 0xDC00);
     self->at += 6;
   }
-  char code[16];
-  buffer_add(self->to, code,
-             (size_t)snprintf(code, sizeof code, "\\x{%04lx}", (unsigned long)number));
+  buffer_add_format(self->to, "\\x{%04lx}", (unsigned long)number);
 }
 
 /* Escapes a hyphen behind a class such as \w in brackets. */
@@ -215,7 +200,7 @@ static void read_in_class(struct reader *self) {
     note_break(self);
 }
 
-/* Whether "(?" and this text begin a recursion, a condition, or a reference. */
+/* Whether "(?" and this text begin a recursion, a condition or a reference. */
 static bool is_unusual_group(const char *at) {
   return is_one_of(*at, "R&(+0123456789") || (at[0] == 'P' && is_one_of(at[1], "=>")) ||
          (at[0] == '-' && is_one_of(at[1], "0123456789"));
@@ -280,8 +265,11 @@ static void read_outside(struct reader *self) {
     close_group(self);
   } else {
     bool is_break = *self->at == '\n' && !self->is_extended;
-    if (*self->at == '|')
-      end_alternative(innermost(self));
+    struct group *group = innermost(self);
+    if (*self->at == '|') {
+      group->has_way |= !group->needs_break;
+      group->needs_break = false;
+    }
     copy(self, 1);
     if (is_break)
       note_break(self);
@@ -329,15 +317,15 @@ static size_t source_offset(const char *source, size_t offset) {
 #define STACK_FIRST ((size_t)32 * 1024)
 
 /* A text of at most this length is first matched without checking the clock, but with a limit on
-   the backtracks from all start offsets together that is rarely reached. */
+   all backtracks that is rarely reached. */
 #define SHORT ((size_t)4096)
 #define SHORT_TRIES 2000000
 
 /* Callouts between two checks of the clock. */
 #define CALLOUTS 64
 
-/* PCRE2_NO_DOTSTAR_ANCHOR: PCRE2 10.46 assumes that a leading .* matches only from the start of a
-   line, but in text that is not UTF-8 it may also match from an invalid byte on. */
+/* PCRE2 10.46 assumes that a leading .* matches only from the start of a line, but in text that is
+   not UTF-8 it may also match from an invalid byte on. */
 static const uint32_t options[] = {
     [REGEX_ASCII] = 0,
     [REGEX_UTF8] = PCRE2_UTF | PCRE2_UCP,
@@ -369,8 +357,8 @@ struct regex {
   size_t offset; /* and its offset if it is the compiler's */
 };
 
-/* Whether the pattern has a count in braces and an alternative, such as x?, x*, x{0,1} and x{,1}.
-   May be wrong about other braces, as in \p{L}. */
+/* Whether the pattern has a count in braces and an alternative, such as x? and x{,1}. May be wrong
+   about other braces, as in \p{L}. */
 static bool counts_and_chooses(const char *source) {
   const char *brace = strchr(source, '{');
   bool counts = brace != NULL;
@@ -385,14 +373,13 @@ static bool counts_and_chooses(const char *source) {
 
    - Auto-possessification assumes that some neighbors are disjoint that are not: \P{Nd}*\P{Lu}
      does not match "a", nor \R*\s "\r" without Unicode. It also overlooks what follows an atomic
-     or possessive group that may be empty: n*(?:s)?+. does not match "n". The search for these
-     neighbors may be wrong about a class or a backslash, which costs only time.
+     or possessive group that may be empty: n*(?:s)?+. does not match "n".
    - The machine code's search for the start of a match applies a count to the next alternative,
      too: it searches for foo\d{2}|bar as if it were foo\d{2}|bbar.
    - An unusual pattern is interpreted without optimizations. If a group refers to itself, the
-     length of the shortest match is overestimated, so that (kelvi|ab\1?) does not match "ab", and
-     machine code may crash, with ([^a]+\1?){2,}+. Verbs such as (*COMMIT) act on what the
-     optimizations leave, and machine code treats (*SKIP) differently within recursion. */
+     length of the shortest match is overestimated: (kelvi|ab\1?) does not match "ab"; and machine
+     code may crash: ([^a]+\1?){2,}+. Verbs such as (*COMMIT) act on what the optimizations leave,
+     and machine code treats (*SKIP) differently within recursion. */
 static uint32_t workarounds(const char *text, bool is_unusual) {
   static const char *const neighbours[] = {"\\P", "\\p{^", "\\p{ ^", "\\R", "(?>",
                                            "?+",  "*+",    "++",     "}+"};
@@ -436,8 +423,7 @@ static int compile_first(struct regex *self, const char *source, struct error *e
 }
 
 /* Whether the expression matches the same ASCII text with and without Unicode: it is ASCII itself
-   and has no leading verb that sets a mode. One that names a character above U+00FF does not even
-   compile without Unicode. */
+   and has no leading verb that sets a mode. */
 static bool is_same_in_ascii(const char *source) {
   for (const char *at = source; *at != '\0'; at++)
     if ((unsigned char)*at >= 0x80)
@@ -445,7 +431,7 @@ static bool is_same_in_ascii(const char *source) {
   return strstr(source, "(*") == NULL;
 }
 
-/* Returns processor time in milliseconds, which stands still while the process waits. */
+/* Returns processor time in milliseconds. */
 static int64_t now(void) {
   struct timespec time;
   if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) != 0)
@@ -522,10 +508,8 @@ static struct code *timed_code(struct regex *self, enum regex_text kind) {
   struct code *timed = &self->timed[kind];
   if (timed->code == NULL && !timed->is_ready)
     timed->code = compile(self, options[kind] | PCRE2_AUTO_CALLOUT, true);
-  if (timed->code != NULL)
-    return timed;
-  timed->is_ready = true;
-  return &self->codes[kind];
+  timed->is_ready |= timed->code == NULL;
+  return timed->code != NULL ? timed : &self->codes[kind];
 }
 
 static int match_by(struct regex *self, struct code *code, enum regex_text kind, const char *text,
@@ -537,7 +521,7 @@ static int match_by(struct regex *self, struct code *code, enum regex_text kind,
   /* pcre2_jit_match ignores (*NOTEMPTY), but patterns with verbs are interpreted. */
   if (code->is_machine)
     result = pcre2_jit_match(code->code, target, length, 0, 0, self->found, self->context);
-  /* The interpreter has more memory to backtrack than machine code. */
+  /* The interpreter has more memory to backtrack. */
   if (result == PCRE2_ERROR_JIT_STACKLIMIT)
     result = pcre2_match(code->code, target, length, 0,
                          PCRE2_NO_JIT | (kind == REGEX_BROKEN ? 0 : PCRE2_NO_UTF_CHECK),

@@ -12,16 +12,14 @@
  * machine code of PCRE2 10.46 is wrong; results are the same. Pure.
  *
  * Characters are those of Unicode, also in \w, \d, \s, \b and caseless matching; ^ and $ match at
- * the ends of lines, which are separated by "\n"; \C is rejected; group names may repeat.
+ * the ends of lines, which are separated by "\n"; \C is rejected; group names may repeat. Code for
+ * ASCII only is faster. In text that is not UTF-8, invalid bytes match nothing, and the text between
+ * them is matched as usual; it is always interpreted, because the machine code of PCRE2 10.46 may
+ * read outside such text and crash.
  *
- * ASCII text is matched by code for ASCII only, which is faster. In text that is not UTF-8, invalid
- * bytes match nothing, and the text between them is matched as usual; it is always interpreted,
- * because the machine code of PCRE2 10.46 may read outside such text and crash.
- *
- * Takes memory for the compiled expression, REGEX_STACK bytes of stack for machine code, and at
- * most REGEX_HEAP_KIB KiB for backtracking. PCRE2 gives up on a text after REGEX_MILLISECONDS of
- * processor time (a few hundred more if one step runs over a megabyte), or after REGEX_TRIES_MAX
- * backtracks from one start offset.
+ * Takes REGEX_STACK bytes of stack for machine code, and at most REGEX_HEAP_KIB KiB for
+ * backtracking. PCRE2 gives up on a text after REGEX_MILLISECONDS of processor time (a few hundred
+ * more if one step runs over a megabyte), or after REGEX_TRIES_MAX backtracks from one offset.
  */
 #define REGEX_STACK ((size_t)1024 * 1024)
 #define REGEX_HEAP_KIB (64 * 1024)
@@ -47,11 +45,9 @@ struct regex_span {
 };
 
 /* Searches the text. Returns 1 with the first match, 0 if there is none, or -1 with the reason if
-   PCRE2 gave up. */
+   PCRE2 gave up. regex_try gives up much earlier, and without a reason. */
 int regex_match(struct regex *self, enum regex_text kind, const char *text, size_t length,
                 struct regex_span *span, struct error *error);
-
-/* Likewise, but gives up much earlier, and without a reason. */
 int regex_try(struct regex *self, enum regex_text kind, const char *text, size_t length,
               struct regex_span *span);
 

@@ -15,6 +15,7 @@
 #include "agent/files/grep/line_matcher.h"
 #include "agent/files/grep/search_scope.h"
 #include "agent/files/tree/walk.h"
+#include "base/descriptor.h"
 #include "base/memory.h"
 #include "base/printable.h"
 #include "base/utf8.h"
@@ -62,8 +63,7 @@ static size_t cut(const char *text, size_t length, size_t characters) {
   return at;
 }
 
-/* How many of the characters that are shown of a long line begin at the match, if there are as
- * many. */
+/* How many of the characters that are shown of a long line begin at the match, if it has as many. */
 #define SHOWN_FROM_MATCH 160
 
 static size_t step_back(const char *text, size_t at, size_t characters) {
@@ -75,8 +75,7 @@ static size_t step_back(const char *text, size_t at, size_t characters) {
   return at;
 }
 
-/* Returns where the shown part of a line begins, so that the match is in it and no NUL in front of
-   the match. */
+/* Returns where the shown part of a line begins: with the match in it, and no NUL before that. */
 static size_t shown_from(const char *text, size_t length, const struct regex_span *match) {
   size_t start = 0;
   if (match->end > cut(text, length, SEARCH_LINE_SHOWN)) {
@@ -173,26 +172,19 @@ static size_t number_at(const struct searched_file *file, const struct matched_l
   return 1 + memscan_count(file->text, line->start, '\n');
 }
 
-static void skip_line(struct file_search *self, const struct searched_file *file,
-                      const struct matched_line *line) {
-  struct search_result *result = &self->result;
-  if (result->skipped++ > 0)
-    return;
-  int max = (int)sizeof result->first - 16; /* leaves space for the number */
-  int length = file->path_length < (size_t)max ? (int)file->path_length : max;
-  (void)snprintf(result->first, sizeof result->first, "%.*s:%zu", length, file->path,
-                 number_at(file, line));
-}
-
 static int next_line(struct file_search *self, const struct searched_file *file, size_t from,
                      struct matched_line *line, struct error *error) {
-  for (;;) {
+  struct search_result *result = &self->result;
+  const size_t max = sizeof result->first - 16; /* leaves space for the number */
+  for (;; from = line->next) {
     int found = line_matcher_next(self->pattern, from, line, error);
     if (found >= 0 || line->end - line->start <= SEARCH_LINE_MAX ||
-        self->result.skipped == SEARCH_SKIPPED_MAX)
+        result->skipped == SEARCH_SKIPPED_MAX)
       return found;
-    skip_line(self, file, line);
-    from = line->next;
+    if (result->skipped++ == 0)
+      (void)snprintf(result->first, sizeof result->first, "%.*s:%zu",
+                     (int)(file->path_length < max ? file->path_length : max), file->path,
+                     number_at(file, line));
   }
 }
 
@@ -217,8 +209,8 @@ static int add_lines(struct file_search *self, struct searched_file *file,
 }
 
 /* Adds the file itself, for SEARCH_FILES and SEARCH_COUNTS. */
-static int add_file(struct file_search *self, const struct searched_file *file,
-                    struct matched_line *line, struct error *error) {
+static int add_file(struct file_search *self, struct searched_file *file, struct matched_line *line,
+                    struct error *error) {
   int found = next_line(self, file, 0, line, error);
   if (found <= 0 || !check_limit(self))
     return found < 0 ? -1 : 0;
@@ -258,9 +250,9 @@ static int search_text(struct file_search *self, const char *path, size_t path_l
     printable_add(&self->written, path, path_length);
   else
     buffer_add_json(&self->written, path, path_length);
-  int result = self->search->output == SEARCH_CONTENT ? add_lines(self, &file, &line, &reason)
-                                                      : add_file(self, &file, &line, &reason);
-  if (result == 0)
+  int (*add)(struct file_search *, struct searched_file *, struct matched_line *, struct error *) =
+      self->search->output == SEARCH_CONTENT ? add_lines : add_file;
+  if (add(self, &file, &line, &reason) == 0)
     return 0;
   return error_set(error, "%s: %.*s:%zu", reason.text, (int)path_length, path,
                    number_at(&file, &line));
@@ -305,8 +297,7 @@ static void note_gap(struct search_gap *self, const struct buffer *path) {
     (void)error_set(&self->first, "%.*s", (int)path->length, path->bytes);
 }
 
-/* Notes the full path of the first file or directory that could not be read; `below` is relative to
-   the root. */
+/* Notes the full path of the first entry that could not be read; `below` is below the root. */
 static void note_unread(struct file_search *self, const char *below) {
   struct error *first = &self->result.first_unread;
   struct error error;
@@ -331,16 +322,14 @@ static void read_entry(struct file_search *self, const struct walk_entry *entry,
   bool is_large = false;
   int fd = openat(entry->parent, entry->name, open_flags);
   int result = fd >= 0 ? fill(fd, text, &is_large) : -1;
-  int reason = errno;
-  if (fd >= 0)
-    (void)close(fd);
+  descriptor_close(fd);
   if (is_large)
     note_gap(&self->result.large, path);
   if (result == 0)
     return;
   text->length = 0;
   /* Otherwise it has vanished, or is something else by now. */
-  if (reason != ENOENT && reason != ENOTDIR && reason != ELOOP) {
+  if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP) {
     note_unread(self, entry->path);
     self->result.unread_files++;
   }
@@ -417,21 +406,20 @@ struct named_file {
   struct buffer copy;
 };
 
-static void named_file_release(struct named_file *self) {
+static void unmap(struct named_file *self) {
   if (self->mapping != NULL)
     (void)munmap(self->mapping, self->mapped);
   self->mapping = NULL;
-  buffer_release(&self->copy);
 }
 
-static int fail_to_read(struct error *error, const char *path, int reason) {
-  return path_fail(error, AT_FDCWD, path, "cannot read file (%s)", strerror(reason));
+static int fail_to_read(struct error *error, const char *path) {
+  return path_fail(error, AT_FDCWD, path, "cannot read file (%s)", strerror(errno));
 }
 
 /* A mapping has lost its file's end, and there is no way back into the search. */
-static void end_at_bus_error(int signal) {
+static void end_at_bus_error(int number) {
   static const char text[] = "cannot read file (it became shorter meanwhile)\n";
-  (void)signal;
+  (void)number;
   (void)!write(STDERR_FILENO, text, sizeof text - 1);
   _exit(1);
 }
@@ -443,16 +431,12 @@ static int map(struct named_file *self, int fd, size_t size, const char *path,
   void *mapping =
       mmap(NULL, self->mapped, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapping == MAP_FAILED)
-    return fail_to_read(error, path, errno);
-  if (mmap(mapping, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED) {
-    int reason = errno;
-    (void)munmap(mapping, self->mapped);
-    return fail_to_read(error, path, reason);
-  }
-  (void)madvise(mapping, size, MADV_SEQUENTIAL);
-  const struct sigaction action = {.sa_handler = end_at_bus_error};
-  (void)sigaction(SIGBUS, &action, NULL);
+    return fail_to_read(error, path);
   self->mapping = mapping;
+  if (mmap(mapping, size, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED)
+    return fail_to_read(error, path);
+  (void)madvise(mapping, size, MADV_SEQUENTIAL);
+  (void)signal(SIGBUS, end_at_bus_error);
   return 0;
 }
 
@@ -465,8 +449,7 @@ static int copy_mapping(struct named_file *self, const char *path, struct error 
     return path_fail(error, AT_FDCWD, path, "UTF-16 file exceeds 64 MiB limit");
   (void)buffer_space(&self->copy, UTF16_DECODED_MAX(self->size) + MEMSCAN_SLACK);
   buffer_add(&self->copy, self->mapping, self->size);
-  (void)munmap(self->mapping, self->mapped);
-  self->mapping = NULL;
+  unmap(self);
   finish_text(&self->copy);
   return 0;
 }
@@ -475,7 +458,7 @@ static int copy_mapping(struct named_file *self, const char *path, struct error 
 static int named_file_read(struct named_file *self, int fd, const char *path, struct error *error) {
   struct stat file;
   if (fstat(fd, &file) != 0)
-    return fail_to_read(error, path, errno);
+    return fail_to_read(error, path);
   self->size = (size_t)file.st_size;
   if (file.st_size > SEARCH_FILE_MAX)
     return map(self, fd, self->size, path, error) == 0 ? copy_mapping(self, path, error) : -1;
@@ -483,7 +466,7 @@ static int named_file_read(struct named_file *self, int fd, const char *path, st
   do {
     before = self->copy.length;
     if (regular_file_fill(fd, -1, SEARCH_FILE_MAX + 1, &self->copy) != 0)
-      return fail_to_read(error, path, errno);
+      return fail_to_read(error, path);
   } while (self->copy.length - before > SEARCH_FILE_MAX && self->copy.length <= SEARCH_COPY_MAX);
   if (self->copy.length > SEARCH_COPY_MAX)
     return path_fail(error, AT_FDCWD, path, "cannot read file (it has no end)");
@@ -502,7 +485,8 @@ static int search_file(struct file_search *self, int fd, const char *path, struc
     result = search_text(self, name, strlen(name), is_mapped ? file.mapping : file.copy.bytes,
                          is_mapped ? file.size : file.copy.length, true, error);
   }
-  named_file_release(&file);
+  unmap(&file);
+  buffer_release(&file.copy);
   return result;
 }
 

@@ -8,13 +8,8 @@
 #include "base/error.h"
 
 /*
- * Searches a file, or the files below a directory, for lines that match a pattern (line_matcher.h).
- * The rules, which are those of PROTOCOL.md, grep, are split: search_scope.h says which entries are
- * searched.
- *
- *   struct search search = {.path = "src", .pattern = "\\bTODO\\b", .head_limit = 1000};
- *   if (search_run(&search, &content, &result, &error) == 0)
- *     … content is the JSON array of PROTOCOL.md, or lines for a model:
+ * Searches a file, or the files below a directory (search_scope.h), for lines that match a pattern
+ * (line_matcher.h). The answer is the JSON array of PROTOCOL.md, grep, or lines for a model:
  *
  *   src/a.c:12:int main     a match; for a line of context src/a.c-12-int main
  *   src/a.c                 SEARCH_FILES
@@ -28,19 +23,16 @@
  * than SEARCH_LINE_MAX bytes, the file rather than the pattern is to blame, and up to
  * SEARCH_SKIPPED_MAX such lines are skipped and counted.
  *
- * Takes memory for a file of SEARCH_FILE_MAX bytes, half as much again for UTF-16, the answer, a
- * walk, the ignore files, and a regular expression. A root that is a larger file is mapped, or
- * copied if it is UTF-16 or a file of /proc, which has no size, up to SEARCH_COPY_MAX bytes. If a
- * mapped file becomes shorter, the process ends with exit code 1 and a line on standard error, so
- * search in a child.
+ * A root that is a file of more than SEARCH_FILE_MAX bytes is mapped, or copied if it is UTF-16 or
+ * a file of /proc, which has no size, up to SEARCH_COPY_MAX bytes. If a mapped file becomes
+ * shorter, the process ends with exit code 1 and a line on standard error, so search in a child.
  */
 #define SEARCH_FILE_MAX 1000000
 #define SEARCH_COPY_MAX ((size_t)64 * 1024 * 1024)
 #define SEARCH_LINE_MAX 10000
 #define SEARCH_SKIPPED_MAX 20
 #define SEARCH_LINE_SHOWN 240
-#define SEARCH_ANSWER_MAX                                                                          \
-  ((size_t)16 * 1024 * 1024) /* far below the longest value of Redis, 512 MiB */
+#define SEARCH_ANSWER_MAX ((size_t)16 * 1024 * 1024) /* the longest value of Redis has 512 MiB */
 
 enum search_output { SEARCH_CONTENT, SEARCH_FILES, SEARCH_COUNTS };
 
@@ -79,9 +71,9 @@ struct search_result {
   struct error first_unused;  /* the full path of the first one */
 };
 
-/* Adds to the content. Returns -1 for a pattern or a glob that does not compile, for a root that is
-   rejected or cannot be read, and if a line makes the search fail; the content is then incomplete.
-   Returns 0 even if nothing was found because something was not searched; see the result. */
+/* Adds to the content. Returns -1 for a pattern or a glob that does not compile, for a root that
+   cannot be read, and if a line makes the search fail; the content is then incomplete. Returns 0
+   even if nothing was found because something was not searched; see the result. */
 int search_run(const struct search *self, struct buffer *content, struct search_result *result,
                struct error *error);
 

@@ -8,13 +8,6 @@
  * Decides which entries below its root a search looks at, by three rules of PROTOCOL.md, grep: the
  * directories that are always excluded, the glob, and with `respects_ignores` the ignore files.
  *
- *   struct search_scope *scope = search_scope_new(&search, &error);
- *   search_scope_enter(scope, walk_root(walk));
- *   while (walk_next(walk, &entry))
- *     if (search_scope_classify(scope, &entry) != SEARCH_SCOPE_TAKEN)
- *       walk_skip(walk);
- *   search_scope_free(scope);
- *
  * The hard part is a glob that names a directory which another rule leaves out, such as ".github/"
  * followed by "**". The directory is then entered, and that rule does not apply below it. The third
  * rule does, so that a search that respects fewer rules never finds less.
@@ -32,7 +25,7 @@ struct search_scope;
    search_scope_free. */
 struct search_scope *search_scope_new(const struct search *search, struct error *error);
 
-/* Call it if the root is a directory; its descriptor is used only here. */
+/* Call it before the walk if the root is a directory; its descriptor is used only here. */
 void search_scope_enter(struct search_scope *self, int root);
 
 /* Call it for each entry of the walk, in order. The caller skips a directory that is not taken. */
