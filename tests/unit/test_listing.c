@@ -175,7 +175,7 @@ TREE_TEST(a_cut_list_has_the_upper_levels) {
   tree_make_chain(tree, "chain", WALK_DEPTH_MAX + 2);
   make_many(tree, "many", 985);
   /* 5, then 985 of `many` with 3 others, then 2, then the first 5 of the fourth level. */
-  expect_cut(tree, 12, LISTING_MAX,
+  expect_cut(tree, 12, LEVELS_MAX,
              ".git/ chain/ chain/chain/ chain/chain/chain/ chain/chain/chain/chain/ deep/ deep/er/ "
              "deep/er/most/ deep/er/most/0000:0 deep/er/most/0001:0 deep/er/most/0002:0 "
              "deep/er/most/0003:0 many/ ");
@@ -184,7 +184,7 @@ TREE_TEST(a_cut_list_has_the_upper_levels) {
   int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
   assert_true(inotify_add_watch(watch, tree_path(tree, "z"), IN_OPEN) >= 0);
   assert_true(inotify_add_watch(watch, tree_path(tree, "deep/er"), IN_OPEN) >= 0);
-  expect_cut(tree, 12, LISTING_MAX, ".git/ chain/ chain/chain/ deep/ deep/er/ many/ many/0000:0 ");
+  expect_cut(tree, 12, LEVELS_MAX, ".git/ chain/ chain/chain/ deep/ deep/er/ many/ many/0000:0 ");
   assert_int_equal(read(watch, events, sizeof events), -1); /* neither was opened */
   close(watch);
 }
@@ -197,7 +197,7 @@ TREE_TEST(a_cut_list_has_generated_files_last) {
   make_many(tree, "node_modules", 600);
   tree_make(tree, "src/bin/y");
   /* The 9 that are not in one of them, then 600 and 391 of the second level. */
-  expect_cut(tree, 9, LISTING_MAX, ".git/ .git/0000:0 .git/0001:0 ");
+  expect_cut(tree, 9, LEVELS_MAX, ".git/ .git/0000:0 .git/0001:0 ");
   struct levels_found found;
   const char *json = list_with(tree->path, (struct query){.max_depth = 9}, &found);
   assert_non_null(strstr(json, "/src/a/b/c/main.c"));
@@ -214,17 +214,17 @@ TREE_TEST(a_cut_list_has_generated_files_last) {
 /* One more entry, in the last directory that is read, cuts the list. */
 TREE_TEST(one_entry_too_many_cuts_the_list) {
   tree_make(tree, "a/ a/b/ .git/ .git/x/");
-  make_many(tree, "a/b/c", LISTING_MAX - 6);
+  make_many(tree, "a/b/c", LEVELS_MAX - 6);
   struct levels_found found;
   (void)list_with(tree->path, (struct query){.max_depth = 9}, &found);
-  assert_int_equal(found.entries, LISTING_MAX - 1);
+  assert_int_equal(found.entries, LEVELS_MAX - 1);
   tree_make(tree, ".git/x/y");
   (void)list_with(tree->path, (struct query){.max_depth = 9}, &found);
-  assert_int_equal(found.entries, LISTING_MAX);
+  assert_int_equal(found.entries, LEVELS_MAX);
   assert_false(found.is_cut);
   tree_make(tree, ".git/x/z");
   (void)list_with(tree->path, (struct query){.max_depth = 9}, &found);
-  assert_int_equal(found.entries, LISTING_MAX);
+  assert_int_equal(found.entries, LEVELS_MAX);
   assert_true(found.is_cut);
   tree_make(tree, "a/b/c/z"); /* takes the place of .git/x/y */
   const char *json = list_with(tree->path, (struct query){.max_depth = 9}, &found);
@@ -247,7 +247,7 @@ TREE_TEST(a_long_text_ends_early) {
   memset(name, 1, sizeof name - 1);
   name[sizeof name - 1] = '\0';
   tree_make_directory(tree, name, 0700);
-  make_files(tree, LISTING_MAX - 1);
+  make_files(tree, LEVELS_MAX - 1);
   char path[PATH_MAX];
   int length = snprintf(path, sizeof path, "%s", tree->path);
   while ((size_t)length + sizeof name + 8 < sizeof path)
@@ -256,7 +256,7 @@ TREE_TEST(a_long_text_ends_early) {
   const char *json = list_with(path, (struct query){.max_depth = 1}, &found);
   assert_in_range(strlen(json), LISTING_BYTES_MAX, LISTING_BYTES_MAX + 32 * 1024);
   assert_int_equal(cJSON_GetArraySize(entries_of(json)), found.entries);
-  assert_in_range(found.entries, 1, LISTING_MAX - 1);
+  assert_in_range(found.entries, 1, LEVELS_MAX - 1);
   assert_true(found.is_cut);
 }
 

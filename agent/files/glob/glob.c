@@ -41,9 +41,7 @@ static size_t brackets_length(const char *text) {
 size_t glob_text_unit(const char *text) {
   if (text[0] == '[')
     return brackets_length(text);
-  if (text[0] == '\\')
-    return text[1] == '\0' ? 0 : 2;
-  return 1;
+  return text[0] != '\\' ? 1 : text[1] == '\0' ? 0 : 2;
 }
 
 /* Reads one end of a range in brackets, which may be escaped. */
@@ -58,14 +56,10 @@ struct range {
 
 /* Reads the range at text[*at] and moves behind it; `end` is the offset of the last "]". */
 static struct range next_range(const char *text, size_t end, size_t *at) {
-  struct range range;
-  range.first = bracket_byte(text, at);
-  range.last = range.first;
-  if (*at + 1 < end && text[*at] == '-') {
-    ++*at;
-    range.last = bracket_byte(text, at);
-  }
-  return range;
+  const unsigned char first = bracket_byte(text, at);
+  const bool has_end = *at + 1 < end && text[*at] == '-';
+  *at += has_end;
+  return (struct range){first, has_end ? bracket_byte(text, at) : first};
 }
 
 static size_t ranges_begin(const char *text) {
@@ -132,10 +126,7 @@ static size_t alternative_end(const char *text, size_t at) {
   for (size_t depth = 0;; at += glob_text_unit(text + at)) {
     if (depth == 0 && (text[at] == ',' || text[at] == '}'))
       return at;
-    if (text[at] == '{')
-      depth++;
-    if (text[at] == '}')
-      depth--;
+    depth += (size_t)(text[at] == '{') - (size_t)(text[at] == '}');
   }
 }
 
@@ -281,8 +272,7 @@ static bool matches_path(const char *glob, size_t glob_length, const char *path,
 
 /* Ignore files of some hundred lines are common, and each entry of a tree is matched against all of
    them. So the rules are in buckets by the last byte that they match, linked from the last rule to
-   the first, and those that end with a wildcard are in another one. An entry is matched against two
-   buckets, whose rules are merged in order. */
+   the first, and those that end with a wildcard are in another one. */
 #define BUCKETS 257
 #define ANY_BYTE 256
 #define NO_RULE UINT32_MAX
@@ -403,8 +393,7 @@ static const char *next_component(const char *glob, const char *end, size_t *len
 }
 
 static void reach_more(char *reached, enum globs_reach reach) {
-  if (*reached < (char)reach)
-    *reached = (char)reach;
+  *reached = *reached < (char)reach ? (char)reach : *reached;
 }
 
 /* Moves over one component of the path. "**" matches no component, or this one and remains. */

@@ -10,12 +10,6 @@
 /*
  * Matches paths against globs with the rules of `rg -g`, or of an ignore file. Pure.
  *
- *   struct globs *globs = globs_new();
- *   if (globs_add(globs, "src/{a,b}/[a-z]*.c", &error) != 0)
- *     … error.text says what is wrong and where
- *   if (globs_classify(globs, path, strlen(path), is_directory) == GLOBS_MATCH) …
- *   globs_free(globs);
- *
  *   ?        one byte, not "/"
  *   *        any number of bytes, but no "/"; also in names that begin with a dot
  *   **       as a whole component: any number of components, at least one at the end. Next to
@@ -28,13 +22,10 @@
  * A glob with a "/" that is not its end, also in braces, is matched against the whole path from the
  * walk's root, any other glob against the base name in every directory. A leading "/" or "./" has
  * no other effect; a trailing "/" restricts the glob to directories. A matching directory does not
- * include its entries: "a" matches a, but not a/b.
+ * include its entries. Names and globs are bytes, as for git and ripgrep, and case matters.
  *
  * A leading "!" or "#" and trailing spaces are literal, except in an ignore file: a single glob has
  * nothing to make an exception from, and a "#" is more likely part of a name than a comment.
- *
- * Names and globs are bytes, as for git and ripgrep: "?" does not match a character of two bytes
- * such as "é", but "??" does, and [é] matches either byte. Case matters.
  *
  * The time for one path is at most proportional to its length times GLOB_EXPANDED_MAX, whatever the
  * glob is: "*a*a*a*b" backtracks over one star only.
@@ -51,18 +42,9 @@ struct globs *globs_new(void);
 int globs_add(struct globs *self, const char *text, struct error *error);
 
 /*
- * Returns the globs of an ignore file: .gitignore, .ignore, .rgignore or one of git's own. Each
- * line is a glob, as in gitignore(5) and ripgrep:
- *
- *   leading "#"       a comment; "\#" begins a name
- *   leading "!"       an exception from earlier lines; "\!" begins a name
- *   "/" at the beginning or within
- *                     matched against the path from the file's directory, not against the name
- *   trailing "/"      directories only
- *   trailing spaces   are ignored, unless the last one is escaped
- *
- * The last matching line decides. Lines end with "\n" or "\r\n"; a byte order mark is ignored, and
- * so is a line that is not a valid glob, is not UTF-8 or has a NUL.
+ * Returns the globs of an ignore file. Each line is a glob, as in gitignore(5) and ripgrep; one
+ * that is not valid, is not UTF-8 or has a NUL is ignored. Lines end with "\n" or "\r\n". A line
+ * with a leading "!" is an exception from earlier lines, and the last matching line decides.
  *
  * Returns NULL for a text without globs, and for one that is longer than GLOBS_FILE_MAX or whose
  * braces expand to more than twice that; `*is_too_long` tells these apart. Takes at most 40 times
@@ -72,17 +54,13 @@ int globs_add(struct globs *self, const char *text, struct error *error);
 struct globs *globs_of_ignore_file(const char *text, size_t length, bool *is_too_long);
 
 /* Returns the verdict of the last glob that matches. `path` is relative, with single slashes
-   between components and none at its ends. Globs that end with a byte are examined only for paths
-   that end with it. */
+   between components and none at its ends. */
 enum globs_verdict globs_classify(const struct globs *self, const char *path, size_t length,
                                   bool is_directory);
 
-/*
- * Returns what the globs can match below a directory. A glob names the directory if the component
- * that matches the last one of the path does not begin with a wildcard ("*", "?" or "[") and is not
- * the last one of the glob: ".github/" followed by "**", "bin/x", or "**" followed by
- * "/node_modules/x". A glob that is matched against base names names no directory.
- */
+/* Returns what the globs can match below a directory. A glob names the directory if the component
+   that matches the last one of the path does not begin with a wildcard ("*", "?" or "[") and is not
+   the last one of the glob: ".github/" followed by "**", or "**" followed by "/node_modules/x". */
 enum globs_reach { GLOBS_NOT_BELOW, GLOBS_BELOW, GLOBS_NAMED };
 enum globs_reach globs_reach(const struct globs *self, const char *path, size_t length);
 
@@ -94,13 +72,11 @@ void globs_free(struct globs *self);
 #define GLOB_LENGTH_MAX ((size_t)4096)
 #define GLOB_EXPANDED_MAX ((size_t)16 * 1024)
 
-/*
- * The parts of globs_add, for the fuzzer. glob_text_unit returns the length of the unit at the
- * start of a text that is not empty: an escape, a bracket expression, or one byte; 0 if its end is
- * missing. glob_text_check checks a text like globs_add. glob_text_expand adds the globs that the
- * braces of a checked text expand to, outermost first, each with its NUL, to an empty buffer:
- * {a,b}{c,d} is ac, ad, bc, bd. It returns -1 with an error above GLOB_EXPANDED_MAX.
- */
+/* The parts of globs_add, for the fuzzer. glob_text_unit returns the length of the unit at the
+   start of a text that is not empty: an escape, a bracket expression, or one byte; 0 if its end is
+   missing. glob_text_check checks a text like globs_add. glob_text_expand adds the globs that the
+   braces of a checked text expand to, outermost first, each with its NUL, to an empty buffer:
+   {a,b}{c,d} is ac, ad, bc, bd. It returns -1 with an error above GLOB_EXPANDED_MAX. */
 size_t glob_text_unit(const char *text);
 int glob_text_check(const char *text, struct error *error);
 int glob_text_expand(const char *text, struct buffer *texts, struct error *error);

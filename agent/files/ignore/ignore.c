@@ -13,11 +13,12 @@
 #include "agent/files/access/regular_file.h"
 #include "agent/files/glob/glob.h"
 #include "base/buffer.h"
+#include "base/descriptor.h"
 #include "base/memory.h"
 
 /* There is a level for each directory from "/" to that of the last entry. Each level has a link,
-   for each kind of file, to the next one upwards that has rules, so that an entry is matched only
-   against those. A repository has no links for git's files to directories above it. */
+   for each kind of file, to the next one upwards that has rules. A repository has no links for
+   git's files to directories above it. */
 enum kind { RGIGNORE, IGNORE, GITIGNORE, EXCLUDE, GLOBAL, KINDS };
 
 static const char *const names[] = {
@@ -75,7 +76,7 @@ static enum found read_file(int at, const char *path, size_t max, struct buffer 
     return errno == ENOENT ? FILE_NONE : FILE_UNREADABLE;
   bool is_read = fstat(fd, &file) == 0 && S_ISREG(file.st_mode) &&
                  regular_file_fill(fd, -1, max + 1, text) == 0 && text->length <= max;
-  (void)close(fd);
+  descriptor_close(fd);
   return is_read ? FILE_READ : FILE_UNREADABLE;
 }
 
@@ -107,7 +108,7 @@ static int open_named(int directory) {
     return named;
   int shared = openat(named, common, looking);
   free(common);
-  (void)close(named);
+  descriptor_close(named);
   return shared;
 }
 
@@ -220,10 +221,9 @@ static void push(struct ignore *self, int directory, size_t start) {
   int git = open_git_directory(directory, &is_repository);
   for (int kind = RGIGNORE; kind <= GITIGNORE; kind++)
     read_source(self, &level->own[kind], directory, names[kind], start);
-  if (git >= 0) {
+  if (git >= 0)
     read_source(self, &level->own[EXCLUDE], git, exclude, start);
-    (void)close(git);
-  }
+  descriptor_close(git);
   level->own[GLOBAL] =
       (struct source){.rules = is_repository ? self->global : NULL, .start = start};
   level->kinds = is_repository ? KINDS : above != NULL ? above->kinds : GITIGNORE;
@@ -264,20 +264,19 @@ static size_t count_components(const char *path) {
 
 /* Pushes "/" and the directories between it and the root, whose path is `path`. */
 static void push_above(struct ignore *self, char *path) {
-  int directory = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  int directory = open("/", looking);
   for (char *name = path + 1; directory >= 0 && self->count < self->base;) {
     push(self, directory, (size_t)(name - path));
     size_t length = strcspn(name, "/");
     char after = name[length];
     name[length] = '\0';
-    int below = openat(directory, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int below = openat(directory, name, looking | O_NOFOLLOW);
     name[length] = after;
     name += length + (after != '\0');
-    (void)close(directory);
+    descriptor_close(directory);
     directory = below;
   }
-  if (directory >= 0)
-    (void)close(directory);
+  descriptor_close(directory);
   self->base = self->count; /* fewer if one can no longer be entered */
 }
 

@@ -12,19 +12,10 @@
  * ignore files, or by a leading "." of their names. PROTOCOL.md, "What is ignored", has the files
  * and their order.
  *
- *   struct ignore *ignore = ignore_new(root, "src", home, config);
- *   while (walk_next(walk, &entry))
- *     if (ignore_hides(ignore, &entry))
- *       … walk_skip(walk)
- *   ignore_free(ignore);
- *
- * A repository begins at the next directory upwards with an entry `.git` of any kind. Files are
- * opened from the descriptor of their directory, and links are followed; only a regular file is an
- * ignore file. One that cannot be read or is too long (agent/files/glob/glob.h) is counted and
- * hides nothing.
- *
- * Takes memory for the rules of the files above an entry: IGNORE_TEXT_MAX bytes of text, which may
- * take 40 times that in the worst case.
+ * A repository begins at the next directory upwards with an entry `.git` of any kind. Links are
+ * followed; only a regular file is an ignore file. One that cannot be read or is too long (glob.h)
+ * is counted and hides nothing. All of them together have at most IGNORE_TEXT_MAX bytes, which may
+ * take 40 times that in memory.
  */
 #define IGNORE_TEXT_MAX ((size_t)1024 * 1024)
 

@@ -8,23 +8,10 @@
 #include "agent/files/access/directory.h"
 #include "base/error.h"
 
-/*
- * Chooses the first LEVELS_MAX entries below a directory, level by level, and in the caller's order
- * within a level.
- *
- *   struct levels levels = {
- *       .size = sizeof(struct item), .compare = …, .is_before = …, .offer = …, .found = &found};
- *   if (levels_read(&levels, path, max_depth, &error) == 0)
- *     … levels.items[0] to items[levels.count - 1] …
- *   levels_release(&levels);
- *
- * `offer` is called for each entry of a directory. It makes an item that begins with the entry, and
- * calls levels_add if levels_accepts allows it.
- *
- * A level is read after all of the level above it is chosen. The directories to read are therefore
- * among the chosen items. They are opened from the root by names alone, so that no symbolic link is
- * followed.
- */
+/* Chooses the first LEVELS_MAX entries below a directory, level by level, and in the caller's order
+   within a level. A level is read after all of the level above it is chosen, so that the
+   directories to read are among the chosen items. They are opened from the root by names alone, so
+   that no symbolic link is followed. */
 #define LEVELS_MAX 1000
 
 struct levels_found {
@@ -43,17 +30,20 @@ struct level_entry {
   bool is_last;               /* its entries come after all others */
 };
 
+/* The caller sets the members up to `found`. */
 struct levels {
   size_t size;                                        /* of an item */
   int (*compare)(const void *one, const void *other); /* > 0 if `one` comes later */
   /* Whether entries of the directory may come before this item of another directory. */
   bool (*is_before)(const struct level_entry *directory, const struct level_entry *item);
+  /* Called for each entry of a directory. Makes an item that begins with the entry, and calls
+     levels_add if levels_accepts allows it. */
   void (*offer)(struct levels *self, const struct level_entry *entry, int parent,
                 const struct directory_entry *found);
-  DIR *root;
-  void *items[LEVELS_MAX];    /* of the upper levels, then of this level in order */
-  size_t begin, count;        /* where this level begins, and the number of all items */
   struct levels_found *found; /* except `entries` */
+  DIR *root;
+  void *items[LEVELS_MAX]; /* of the upper levels, then of this level in order */
+  size_t begin, count;     /* where this level begins, and the number of all items */
 };
 
 /* Depth 1 is the directory's own entries, and `max_depth` is at least 1; levels below

@@ -16,16 +16,11 @@
  *   dir           -  src
  *
  * A symbolic link has the values of its target, or its own if it is dangling. Directories count as
- * files of size 0. If there are more than LISTING_MAX entries, the first ones are listed. In the
+ * files of size 0. If there are more than LEVELS_MAX entries, the first ones are listed. In the
  * order of names, these would all be in the first directory, so they are then chosen level by level
- * (levels.h).
- *
- * The list also ends after LISTING_BYTES_MAX, which it exceeds by at most one entry. Takes memory
- * for LISTING_MAX paths, the text, and an unsorted walk (walk.h). A path of PATH_MAX bytes or more
- * below the root is omitted, since no system call accepts it. Takes time in proportion to the
- * number of entries or, by name, to that of the necessary levels.
+ * (levels.h). A path of PATH_MAX bytes or more below the root is omitted, since no system call
+ * accepts it. The list also ends after LISTING_BYTES_MAX, which it exceeds by at most one entry.
  */
-#define LISTING_MAX LEVELS_MAX
 #define LISTING_BYTES_MAX ((size_t)16 * 1024 * 1024)
 
 enum listing_order {

@@ -8,16 +8,9 @@
 #include "base/buffer.h"
 #include "base/error.h"
 
-/*
- * Renders a directory tree as text (PROTOCOL.md, directoryTree). Entries are chosen level by level
- * (levels.h) and names are printable (printable_add). A directory that cannot be read is shown
- * without content.
- *
- * Takes memory for TREE_RENDER_MAX entries and their lines of at most 2,300 bytes. The globs are
- * bounded by TREE_RENDER_GLOBS_MAX and their own limits. Takes time in proportion to the number of
- * entries of the necessary levels.
- */
-#define TREE_RENDER_MAX LEVELS_MAX
+/* Renders a directory tree as text (PROTOCOL.md, directoryTree). Entries are chosen level by level
+   (levels.h) and names are printable (printable_add). A directory that cannot be read is shown
+   without content. */
 #define TREE_RENDER_CUT "… [truncated at 1000 entries — narrow the root or lower max_depth]"
 #define TREE_RENDER_GLOBS_MAX ((size_t)1000)
 

@@ -86,8 +86,8 @@ struct walk *walk_new(const char *path, bool sorted, struct error *error) {
   if (directory == NULL)
     return NULL;
   struct walk *self = memory_allocate(sizeof *self);
-  memset(self, 0,
-         offsetof(struct walk, levels)); /* the rest is large, and written before it is read */
+  /* The rest is large, and written before it is read. */
+  memset(self, 0, offsetof(struct walk, levels));
   self->sorted = sorted;
   push(self, directory, 0);
   return self;
@@ -145,9 +145,7 @@ static void put_in_order(const struct walk *self, struct walk_level *level) {
 
 static bool read_names(struct walk *self, struct walk_level *level) {
   self->names -= cost(level);
-  level->size = 0;
-  level->count = 0;
-  level->next = 0;
+  level->size = level->count = level->next = 0;
   size_t max = self->sorted ? WALK_NAMES_MAX : 0;
   while (!level->is_read && (level->count == 0 || self->names < max ||
                              (!self->sorted && level->size < PORTION - NAME_MAX))) {
@@ -187,16 +185,14 @@ bool walk_next(struct walk *self, struct walk_entry *entry) {
   if (self->enter)
     enter(self);
   self->enter = false;
-  struct walk_level *level = NULL;
-  while (level == NULL && self->depth > 0) {
+  struct walk_level *level;
+  for (;; pop(self)) {
+    if (self->depth == 0)
+      return false;
     level = &self->levels[self->depth - 1];
-    if (level->next == level->count && !read_names(self, level)) {
-      pop(self);
-      level = NULL;
-    }
+    if (level->next < level->count || read_names(self, level))
+      break;
   }
-  if (level == NULL)
-    return false;
   const char *name = level->order[level->next++];
   size_t length = strlen(name);
   memcpy(self->path + level->path, name, length + 1);

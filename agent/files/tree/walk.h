@@ -8,13 +8,8 @@
 #include "base/error.h"
 
 /*
- * Visits everything below a directory, depth first, a directory before its entries.
- *
- *   struct walk *walk = walk_new(path, true, &error);
- *   while (walk_next(walk, &entry))
- *     … entry.path; to open it: openat(entry.parent, entry.name, O_NOFOLLOW | …)
- *     … walk_skip(walk) if it is a directory of no interest
- *   walk_free(walk);
+ * Visits everything below a directory, depth first, a directory before its entries. An entry is
+ * opened by openat(entry.parent, entry.name, O_NOFOLLOW | …).
  *
  * Each directory is opened below its parent's descriptor by its name alone, without following
  * links. Whatever is renamed or replaced meanwhile, the walk neither leaves the root nor loops.
@@ -41,8 +36,6 @@ struct walk;
 /* Names of directories with generated or fetched files, ended by NULL. The walk visits them; its
    callers omit them. */
 extern const char *const walk_default_excludes[];
-
-/* Whether the name is in the list. */
 bool walk_is_excluded(const char *name);
 
 /* The directory of a repository with files that users have uploaded for reference, such as copies
@@ -67,8 +60,7 @@ void walk_skip(struct walk *self);
 
 /* Returns how many directories could not be read, or not to their end, because of permissions,
    depth or descriptors; those that vanished do not count. `*first` is the path of the first one
-   from the root,
-   "" for the root itself. */
+   from the root, "" for the root itself. */
 size_t walk_unread(const struct walk *self, const char **first);
 
 /* Accepts NULL. */
