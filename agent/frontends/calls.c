@@ -107,7 +107,7 @@ static void remove_call(struct calls *self, struct call *call) {
 /* --- calls that change files --- */
 
 static const char *changed_file(const struct call *call) {
-  return call->tool != NULL ? tool_call_changes(call->tool) : NULL;
+  return call->tool != NULL ? call->tool->changes : NULL;
 }
 
 /* Returns true if the call's change must wait for the earlier call `other`. */

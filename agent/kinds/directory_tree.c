@@ -16,10 +16,8 @@ static int work(const struct step *step, struct output *output, struct error *er
       tree_render_write(step->target, self->max_depth, (const char *const *)self->exclude_globs,
                         repository, &output->content, &found, error);
   free(repository);
-  if (result != 0)
-    return -1;
-  kind_warn_unread(output, found.unread);
-  return 0;
+  kind_warn_unread(output, result == 0 ? found.unread : 0);
+  return result;
 }
 
 static const struct step_field fields[] = {

@@ -11,13 +11,9 @@ struct grep {
   unsigned output; /* enum search_output */
 };
 
-static const char *directories(size_t count) {
-  return count == 1 ? "directory" : "directories";
-}
-
-static const char *files(size_t count) {
-  return count == 1 ? "file" : "files";
-}
+/* The forms of "directory" and "file" for a number. */
+#define DIRECTORIES(COUNT) ((COUNT) == 1 ? "directory" : "directories")
+#define FILES(COUNT) ((COUNT) == 1 ? "file" : "files")
 
 static void warn_gap(struct output *output, const struct search_gap *gap, const char *one,
                      const char *several) {
@@ -59,8 +55,8 @@ static int report(const struct grep *self, const struct search_result *result,
                     result->skipped, result->first);
   if (has_unread)
     (void)error_set(&unread, "%zu %s and %zu %s could not be read, the first: %s",
-                    result->unread_directories, directories(result->unread_directories),
-                    result->unread_files, files(result->unread_files), result->first_unread.text);
+                    result->unread_directories, DIRECTORIES(result->unread_directories),
+                    result->unread_files, FILES(result->unread_files), result->first_unread.text);
   if (result->matches == 0 && (has_skipped || has_unread))
     return error_set(error, "nothing found, but %s%s%s%s", has_skipped ? "grep " : "", skipped.text,
                      has_skipped && has_unread ? "; " : "", unread.text);
@@ -72,8 +68,8 @@ static int report(const struct grep *self, const struct search_result *result,
     kind_warn(output, "", "%s", unread.text);
   if (result->hidden_directories + result->hidden_files > 0)
     kind_warn(output, "grep ", "left out %zu %s and %zu %s that are hidden or ignored",
-              result->hidden_directories, directories(result->hidden_directories),
-              result->hidden_files, files(result->hidden_files));
+              result->hidden_directories, DIRECTORIES(result->hidden_directories),
+              result->hidden_files, FILES(result->hidden_files));
   if (result->matches == 0 && !result->is_cut)
     warn_gaps(self, result, output);
   if (result->unused_ignores > 0)

@@ -16,12 +16,10 @@
  * A kind of step that runs: its fields on the wire, and what the agent does for it. Each kind is
  * one file in this directory and one row in KINDS; nothing else knows it.
  *
- * Every step runs in its own process, so that deadline, cancel and crash are the same for all
- * kinds. `run` executes a command. Every other kind has a function `work` that runs in a
- * supervisor: if a file system hangs or a pattern takes forever, the agent continues, and kills the
- * supervisor like a command. The standard output of `work` is the step's outputContent, each line
- * on standard error is an event, and its exit code is the step's. All signals are blocked
- * meanwhile.
+ * `run` executes a command. Every other kind has a function `work` that runs in a supervisor: if a
+ * file system hangs or a pattern takes forever, the agent continues, and kills the supervisor like
+ * a command. The standard output of `work` is the step's outputContent, each line on standard error
+ * is an event, and its exit code is the step's. All signals are blocked meanwhile.
  */
 
 /* The results of `work`. */
@@ -86,30 +84,27 @@ struct run_fields {
    `sh -c`. Ends with "..." if it is truncated; `size` is at least 4. */
 void run_kind_describe(const struct step *step, struct masker *masker, char *out, size_t size);
 
-/* Returns the TRACEPARENT of a step if it has the form of W3C Trace Context, or else NULL. */
+/* Get and set the TRACEPARENT of a step, if it has the form of W3C Trace Context. Only a run that
+   has none gets one. NULL stands for none. */
 const char *run_kind_trace(const struct step *step);
-
-/* Sets the TRACEPARENT of a run that has none. Does nothing for other kinds, and for a value that
-   has not the form of W3C Trace Context or is NULL. */
 void run_kind_set_trace(struct step *step, const char *traceparent);
 
-/* Fills in the command of a run, its input and the memory. */
+/* Is kind_process_spec for a run. */
 void run_kind_prepare_spec(const struct kind_context *context, const struct step *step,
                            const char *tag, struct process_spec *spec);
 
 /* A step points to `wire`, from which kind_of gets the kind. */
 static_assert(offsetof(struct kind, wire) == 0, "the first member");
 
-/* Adds a warning, with `subject` in front unless a model reads it. The middle of a line is cut out
-   if it has more than 255 bytes. */
+/* Adds a warning, with `subject` in front unless a model reads it. It is shortened like an error. */
 void kind_warn(struct output *output, const char *subject, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Adds, before all other warnings, one that the kind's own limit has truncated the content. */
+/* Adds, before all other warnings, that the kind's own limit has truncated the content. */
 void kind_warn_cut(struct output *output, const char *subject, size_t limit, const char *what);
 
-/* The most bytes of content for a model. Longer content is truncated after its last whole line, and
-   a line says so. The warnings follow as lines of the content. */
+/* The most bytes of content for a model. Longer content is truncated after its last whole line. The
+   warnings follow as lines. */
 #define KIND_MODEL_MAX ((size_t)102400)
 
 /* For `work`: returns the absolute lexical path of the directory at which a relative target begins,
@@ -124,16 +119,15 @@ const struct kind *kind_of(const struct step *step);
 
 /* Returns the `line` of the `started` event, to be freed: the command alone, or kind and path, with
    spaces for line endings. The target is truncated to PATH_MAX bytes, above which it cannot work.
-   Secrets are masked before anything is truncated, here and in kind_describe; a masker of NULL
-   masks nothing. */
+   Secrets are masked before anything is truncated, here and in kind_describe. */
 #define KIND_TITLE_MAX PATH_MAX
 char *kind_title(const struct step *step, struct masker *masker);
 
 /* Writes one line for the log, truncated to `size`. */
 void kind_describe(const struct step *step, struct masker *masker, char *out, size_t size);
 
-/* Returns what process_new needs to run this step; `tag` is the step's. The result points into the
-   step and into its own `memory`, which the caller frees afterwards. */
+/* Returns what process_new needs to run this step. The result points into the step and into its own
+   `memory`, which the caller frees afterwards. */
 struct process_spec kind_process_spec(const struct kind_context *context, const struct step *step,
                                       const char *tag);
 
@@ -144,9 +138,9 @@ void kind_release_input(struct step *step);
    0, or -1 with the reason. */
 int kind_execute(struct step *step, struct output *output, struct error *error);
 
-/* Execute a packed step in a supervisor (agent/process/supervisor.h) and write content and warnings
-   to standard output and standard error. `known` are the kinds that it was packed with; kinds_work
-   uses `kinds`. May change the current directory. Return the exit code. */
+/* Execute a packed step in a supervisor and write content and warnings to standard output and
+   standard error. `known` are the kinds that it was packed with; kinds_work uses `kinds`. Return
+   the exit code. */
 int kind_work_packed(const struct step_kind *const *known, char *packed, size_t length);
 int kinds_work(char *packed, size_t length);
 

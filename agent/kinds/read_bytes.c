@@ -15,15 +15,14 @@ static int work(const struct step *step, struct output *output, struct error *er
   const struct read_bytes *self = step->fields;
   struct buffer bytes = {0};
   uint64_t size;
-  if (regular_file_bytes(step->target, self->offset, self->length, &bytes, &size, error) != 0) {
-    buffer_release(&bytes);
-    return -1;
+  int result = regular_file_bytes(step->target, self->offset, self->length, &bytes, &size, error);
+  if (result == 0) {
+    buffer_add_format(&output->content, "{\"size\":%" PRIu64 ",\"content\":\"", size);
+    buffer_add_base64(&output->content, bytes.bytes, bytes.length);
+    buffer_add_string(&output->content, "\"}");
   }
-  buffer_add_format(&output->content, "{\"size\":%" PRIu64 ",\"content\":\"", size);
-  buffer_add_base64(&output->content, bytes.bytes, bytes.length);
-  buffer_add_string(&output->content, "\"}");
   buffer_release(&bytes);
-  return 0;
+  return result;
 }
 
 static const struct step_field fields[] = {STEP_FIELD("offset", offset, struct read_bytes, offset),

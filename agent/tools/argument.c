@@ -90,20 +90,13 @@ void argument_table_schema(const struct argument_table *self, const struct argum
 
 /* --- texts with the JSON of other values --- */
 
-static bool is_expected(const struct argument *self, const cJSON *value) {
-  switch (self->type) {
-  case ARGUMENT_INTEGER:
-  case ARGUMENT_TIMEOUT:
-    return cJSON_IsNumber(value);
-  case ARGUMENT_FLAG:
-    return cJSON_IsBool(value);
-  case ARGUMENT_TEXTS:
-  case ARGUMENT_OBJECTS:
-    return cJSON_IsArray(value);
-  default:
-    return false;
-  }
-}
+/* The value of each type. */
+static cJSON_bool (*const type_checks[])(const cJSON *value) = {
+    [ARGUMENT_TEXT] = cJSON_IsString,    [ARGUMENT_BYTES] = cJSON_IsString,
+    [ARGUMENT_INTEGER] = cJSON_IsNumber, [ARGUMENT_TIMEOUT] = cJSON_IsNumber,
+    [ARGUMENT_FLAG] = cJSON_IsBool,      [ARGUMENT_CHOICE] = cJSON_IsString,
+    [ARGUMENT_TEXTS] = cJSON_IsArray,    [ARGUMENT_OBJECTS] = cJSON_IsArray,
+};
 
 /* Python writes True and False. */
 static cJSON *parse_text(const struct argument *self, const char *text, struct error *error) {
@@ -117,15 +110,13 @@ static cJSON *parse_text(const struct argument *self, const char *text, struct e
 static int accept_text(const struct argument *self, const char *path, cJSON *value,
                        struct error *error) {
   struct error reason;
-  bool is_text =
-      self->type == ARGUMENT_TEXT || self->type == ARGUMENT_BYTES || self->type == ARGUMENT_CHOICE;
-  if (is_text || !cJSON_IsString(value))
+  if (type_checks[self->type] == cJSON_IsString || !cJSON_IsString(value))
     return 0;
   const char *text = value->valuestring + strspn(value->valuestring, " \t\r\n");
   cJSON *meant = parse_text(self, value->valuestring, &reason);
   if (meant == NULL && *text == '[')
     return error_set(error, "%s: %s", path, reason.text);
-  if (meant != NULL && is_expected(self, meant)) {
+  if (meant != NULL && type_checks[self->type](meant)) {
     free(value->valuestring);
     value->valuestring = NULL;
     value->type = meant->type;
@@ -138,9 +129,6 @@ static int accept_text(const struct argument *self, const char *path, cJSON *val
 }
 
 /* --- check --- */
-
-static int check_table(const struct argument_table *self, const char *owner, const char *path,
-                       const struct argument_limits *limits, cJSON *object, struct error *error);
 
 /* The following functions return what was expected, or NULL if the value is valid. */
 static const char *expected_text(const cJSON *value, bool may_be_empty) {
@@ -212,7 +200,7 @@ static int check_array(const struct argument *self, const char *path,
     char below[PATH_SIZE + 24];
     (void)snprintf(below, sizeof below, "%s[%zu]", path, index++);
     if (texts ? expect(expected_text(item, true), below, error) != 0
-              : check_table(self->element, path, below, limits, item, error) != 0)
+              : argument_table_accept(self->element, path, below, limits, item, error) != 0)
       return -1;
   }
   return 0;
@@ -255,8 +243,9 @@ static int check_known(const struct argument_table *self, const char *owner, con
   return 0;
 }
 
-static int check_table(const struct argument_table *self, const char *owner, const char *path,
-                       const struct argument_limits *limits, cJSON *object, struct error *error) {
+int argument_table_accept(const struct argument_table *self, const char *owner, const char *path,
+                          const struct argument_limits *limits, cJSON *object,
+                          struct error *error) {
   if (object != NULL && !cJSON_IsObject(object))
     return expect("an object", path, error);
   if (object != NULL && (check_known(self, owner, path, object, error) != 0 ||
@@ -275,12 +264,6 @@ static int check_table(const struct argument_table *self, const char *owner, con
       return -1;
   }
   return 0;
-}
-
-int argument_table_accept(const struct argument_table *self, const char *owner,
-                          const struct argument_limits *limits, cJSON *arguments,
-                          struct error *error) {
-  return check_table(self, owner, "", limits, arguments, error);
 }
 
 /* --- translation --- */

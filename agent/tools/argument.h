@@ -60,10 +60,11 @@ unsigned argument_timeout(const cJSON *arguments, const struct argument_limits *
 void argument_table_schema(const struct argument_table *self, const struct argument_limits *limits,
                            struct buffer *out);
 
-/* Checks the arguments, which may be NULL. Where a number, a boolean or an array is expected, a
-   text with its JSON ("30", "true", "[…]") becomes that value, because models send both. Returns 0,
-   or -1 with an error that names the argument and what was expected, or all of `owner`. */
-int argument_table_accept(const struct argument_table *self, const char *owner,
+/* Checks the arguments of `owner`, which may be NULL; the path of the outermost ones is "". Where a
+   number, a boolean or an array is expected, a text with its JSON ("30", "true", "[…]") becomes
+   that value, because models send both. Returns 0, or -1 with an error that names the argument and
+   what was expected, or all of them. */
+int argument_table_accept(const struct argument_table *self, const char *owner, const char *path,
                           const struct argument_limits *limits, cJSON *arguments,
                           struct error *error);
 

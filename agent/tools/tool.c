@@ -14,16 +14,6 @@
 #include "base/utf8.h"
 #include "wire/json.h"
 
-struct tool_call {
-  const struct tool *tool;
-  struct step step; /* all zeros after tool_call_request */
-  unsigned timeout;
-  char *target;    /* of the step: program or path, as given */
-  char *directory; /* `workdir` as given, or that of the settings */
-  char *changes;   /* see tool_call_changes; or NULL */
-  size_t content_length;
-};
-
 /* --- the tools --- */
 
 #define READ_ONLY "\"readOnlyHint\":true,\"openWorldHint\":false"
@@ -309,7 +299,8 @@ static size_t content_length(const cJSON *arguments) {
 static int make_step(struct tool_call *self, cJSON *arguments, const struct tool_settings *settings,
                      const char *step_id, struct error *error) {
   const struct tool *tool = self->tool;
-  if (argument_table_accept(&tool->arguments, tool->name, &settings->limits, arguments, error) != 0)
+  if (argument_table_accept(&tool->arguments, tool->name, "", &settings->limits, arguments,
+                            error) != 0)
     return -1;
   bool is_command = tool_is_command(tool);
   const char *target = text_of(arguments, is_command ? "command" : "path", ".");
@@ -377,18 +368,6 @@ void tool_call_request(struct tool_call *self, struct request *request) {
   self->step = (struct step){0};
 }
 
-const char *tool_call_changes(const struct tool_call *self) {
-  return self->changes;
-}
-
-unsigned tool_call_timeout(const struct tool_call *self) {
-  return self->timeout;
-}
-
-bool tool_call_is_command(const struct tool_call *self) {
-  return tool_is_command(self->tool);
-}
-
 /* --- a call: its answer --- */
 
 /* The most bytes of a program's or a directory's name that an error repeats. */
@@ -416,17 +395,13 @@ static void answer_not_run(const struct tool_call *self, const struct execution_
   }
 }
 
-void tool_call_set_trace(struct tool_call *self, const char *traceparent) {
-  run_kind_set_trace(&self->step, traceparent);
-}
-
 bool tool_call_answer(const struct tool_call *self, const struct execution_result *result,
                       struct buffer *text) {
   if (!execution_result_was_executed(result)) {
     answer_not_run(self, result, text);
     return true;
   }
-  if (tool_call_is_command(self)) {
+  if (tool_is_command(self->tool)) {
     answer_command(result, text);
     return !execution_result_is_success(result);
   }

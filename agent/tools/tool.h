@@ -12,18 +12,20 @@
 #include "agent/tools/argument.h"
 #include "base/buffer.h"
 
-/*
- * The tools that models call: the kinds of steps under names, arguments and texts that coding
- * agents commonly use (execute_command, read_file, ...). A call is one step.
- *
- *   tool = tool_find("read_file")
- *   call = tool_call_new(tool, arguments, ...)       NULL: the text says what is wrong
- *   tool_call_request(call, &request)                for engine_submit
- *     ...                                            in the frontend's result():
- *   tool_call_answer(call, result, &text)            returns whether the tool failed
- *   tool_call_free(call)
- */
-struct tool_call;
+/* The tools that models call: the kinds of steps under names, arguments and texts that coding
+   agents commonly use (execute_command, read_file, ...). A call is one step. A frontend makes it,
+   submits its request, and asks for the text of the answer when it has the result. */
+struct tool_call {
+  const struct tool *tool;
+  struct step step; /* all zeros after tool_call_request */
+  unsigned timeout; /* its time limit in seconds */
+  char *target;     /* of the step: program or path, as given */
+  char *directory;  /* `workdir` as given, or that of the settings */
+  /* The lexical path (agent/files/access/path.h) of the file that the call changes; two paths may
+     lead to one file. NULL for commands, and for calls that change nothing. */
+  char *changes;
+  size_t content_length;
+};
 
 struct tool {
   char name[16], title[16];
@@ -73,20 +75,6 @@ void tool_call_free(struct tool_call *self);
 /* Moves the step into the request, once. The call must outlive the execution. */
 void tool_call_request(struct tool_call *self, struct request *request);
 
-/* Sets the trace of the call, for the command and the log; NULL for none. Call it before
-   tool_call_request. */
-void tool_call_set_trace(struct tool_call *self, const char *traceparent);
-
-/* Returns the lexical path (agent/files/access/path.h) of the file that the call changes; two paths
-   may lead to one file. NULL for commands, and for calls that change nothing. */
-const char *tool_call_changes(const struct tool_call *self);
-
-/* Returns its time limit in seconds. */
-unsigned tool_call_timeout(const struct tool_call *self);
-
-/* See tool_is_command. */
-bool tool_call_is_command(const struct tool_call *self);
-
 /* An image that was read; it points into the result. */
 struct tool_image {
   const char *type; /* such as image/png, without a NUL */
@@ -95,8 +83,7 @@ struct tool_image {
   size_t length;
 };
 
-/* Whether the call has read an image; its text is then only a description, for frontends that
-   cannot show images. */
+/* Whether the call has read an image; its text is then only a description. */
 bool tool_call_image(const struct tool_call *self, const struct execution_result *result,
                      struct tool_image *image);
 

@@ -47,7 +47,7 @@ static bool try(const struct tool *tool, cJSON *arguments, const struct tool_set
     return false;
   struct request request = {0};
   tool_call_request(call, &request);
-  demand(request.step.timeout_seconds == tool_call_timeout(call));
+  demand(request.step.timeout_seconds == call->timeout);
   demand(request.step.timeout_seconds >= 1 && request.step.timeout_seconds <= 600);
   demand(request.step.working_directory[0] == '/');
   answer(call, data, size);

@@ -124,7 +124,7 @@ static void add_call(struct mcp_frontend *self, const struct mcp_action *action,
   if (calls_are_full(calls, length)) {
     buffer_add_string(&text, NOT_RUN "too many calls wait; try again when some have ended");
   } else if (calls_make_step(calls, base, action->tool, action->arguments, &text)) {
-    tool_call_set_trace(base->tool, action->traceparent);
+    run_kind_set_trace(&base->tool->step, action->traceparent);
     calls_add(calls, base);
   }
   if (text.length > 0) {

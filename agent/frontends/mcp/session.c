@@ -170,7 +170,7 @@ void mcp_add_result(const struct mcp_session *self, struct buffer *out, struct j
   else
     open_text_result(out, id, &text);
   buffer_add_string(out, "}]");
-  if (has_structured(self, version) && tool_call_is_command(call)) {
+  if (has_structured(self, version) && tool_is_command(call->tool)) {
     buffer_add_string(out, ",\"structuredContent\":");
     answer_outcome(ANSWER_STRUCTURED, end, out);
   }

@@ -82,7 +82,7 @@ static void report(struct calls *calls, const struct call *call, const char *lin
   if (call->execution == NULL)
     return;
   int64_t elapsed_ms = clock_monotonic_ms() - call->begun_ms;
-  int64_t percent = elapsed_ms / (10 * (int64_t)tool_call_timeout(call->tool));
+  int64_t percent = elapsed_ms / (10 * (int64_t)call->tool->timeout);
   stdio_answer_progress(stdio_channel_out(&calls->stdio_channel), &to,
                         percent < 99 ? (unsigned)percent : 99, line, length);
 }

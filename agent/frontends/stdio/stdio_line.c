@@ -315,7 +315,7 @@ bool stdio_answer_result(struct buffer *out, const struct stdio_address *to,
   struct buffer text = {0};
   bool failed = tool_call_answer(call, end, &text);
   bool is_plain = to->dialect == STDIO_PLAIN;
-  if (is_plain && tool_call_is_command(call) && execution_result_was_executed(end)) {
+  if (is_plain && tool_is_command(call->tool) && execution_result_was_executed(end)) {
     if (begin_line(out, to, "result")) {
       answer_outcome(ANSWER_STREAMS, end, out);
       end_line(out, to);
