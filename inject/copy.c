@@ -17,57 +17,30 @@
 /* Reads fewer bytes than `size` only at the end of the file. */
 static ssize_t read_all(int fd, char *buffer, size_t size, off_t at) {
   size_t done = 0;
-  while (done < size) {
-    ssize_t length = pread(fd, buffer + done, size - done, at + (off_t)done);
-    if (length < 0 && errno == EINTR)
-      continue;
-    if (length < 0)
+  for (ssize_t length = 1; done < size && length != 0; done += length > 0 ? (size_t)length : 0) {
+    length = pread(fd, buffer + done, size - done, at + (off_t)done);
+    if (length < 0 && errno != EINTR)
       return -1;
-    if (length == 0)
-      break;
-    done += (size_t)length;
   }
   return (ssize_t)done;
 }
 
-static int copy_through_buffer(int from, int to, off_t at, off_t size) {
+int copy_bytes(int from, int to, off_t size) {
   char buffer[BUFFER_SIZE];
-  while (at < size) {
-    ssize_t length =
-        read_all(from, buffer, size - at < BUFFER_SIZE ? (size_t)(size - at) : BUFFER_SIZE, at);
+  for (off_t done = 0; done < size;) {
+    off_t left = size - done;
+    ssize_t length = read(from, buffer, left < BUFFER_SIZE ? (size_t)left : BUFFER_SIZE);
     if (length == 0)
       errno = EIO; /* the file became shorter */
-    if (length <= 0)
+    if (length <= 0 && errno != EINTR)
       return -1;
-    for (ssize_t done = 0; done < length;) {
-      ssize_t written = pwrite(to, buffer + done, (size_t)(length - done), at + done);
-      if (written < 0 && errno != EINTR)
+    for (ssize_t at = 0, written; at<length; at += written> 0 ? written : 0)
+      if ((written = pwrite(to, buffer + at, (size_t)(length - at), done + at)) < 0 &&
+          errno != EINTR)
         return -1;
-      done += written > 0 ? written : 0;
-    }
-    at += length;
+    done += length > 0 ? length : 0;
   }
   return 0;
-}
-
-/* Copies in the kernel as far as that works: not between some file systems, nor in old kernels.
-   Returns the offset it has reached; copy_through_buffer copies the rest and reports errors. */
-static off_t copy_in_kernel(int from, int to, off_t size) {
-  off_t at = 0;
-  while (at < size) {
-    off_t from_at = at, to_at = at;
-    ssize_t length = copy_file_range(from, &from_at, to, &to_at, (size_t)(size - at), 0);
-    if (length < 0 && errno == EINTR)
-      continue;
-    if (length <= 0)
-      break;
-    at += length;
-  }
-  return at;
-}
-
-int copy_bytes(int from, int to, off_t size) {
-  return copy_through_buffer(from, to, copy_in_kernel(from, to, size), size);
 }
 
 int copy_bytes_same(int left, int right, off_t size) {
@@ -163,6 +136,13 @@ static const struct dirent *next_entry(DIR *directory) {
   return entry;
 }
 
+static int close_directory(DIR *directory, int result) {
+  int error = errno;
+  closedir(directory);
+  errno = error;
+  return result;
+}
+
 int copy_tree(int from, int to, char *where, size_t where_size) {
   int listing = openat(from, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR *directory = listing < 0 ? NULL : fdopendir(listing);
@@ -173,10 +153,7 @@ int copy_tree(int from, int to, char *where, size_t where_size) {
     struct copied_entry entry = {.from = from, .to = to, .name = found->d_name};
     result = copy_entry(&entry, where, where_size);
   }
-  int error = errno; /* 0: its end */
-  closedir(directory);
-  errno = error;
-  return result == 0 && error == 0 ? 0 : -1;
+  return close_directory(directory, result == 0 && errno == 0 ? 0 : -1);
 }
 
 int copy_tree_remove(int directory, const char *name) {
@@ -194,10 +171,7 @@ int copy_tree_remove(int directory, const char *name) {
   int result = 0;
   for (const struct dirent *entry; result == 0 && (entry = next_entry(opened)) != NULL;)
     result = copy_tree_remove(dirfd(opened), entry->d_name);
-  int error = errno;
-  closedir(opened);
-  errno = error;
-  if (result != 0)
+  if (close_directory(opened, result) != 0)
     return -1;
   return unlinkat(directory, name, AT_REMOVEDIR) == 0 || errno == ENOENT ? 0 : -1;
 }

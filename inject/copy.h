@@ -7,8 +7,7 @@
 /* Copies files in constant memory. Functions return -1 with errno; part of the data may have been
    copied then. They close none of the caller's descriptors. */
 
-/* Copies the first `size` bytes of one file to another one, which is empty: in the kernel, which
-   may share the blocks, or else through a buffer. Returns 0 or -1. */
+/* Copies `size` bytes from the position of one file to another one, which is empty. */
 int copy_bytes(int from, int to, off_t size);
 
 /* Returns 1 if both files consist of the same `size` bytes, 0 if not, -1 if one cannot be read. */

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/descriptor.h"
 #include "base/own_program.h"
 #include "base/printable.h"
 #include "base/staged_file.h"
@@ -212,15 +213,14 @@ static bool contains(int outer, const char *inner) {
   int fd = open(inner, O_PATH | O_DIRECTORY | O_CLOEXEC);
   bool found = false;
   while (fd >= 0 && fstat(outer, &wanted) == 0 && fstat(fd, &here) == 0) {
-    found = here.st_dev == wanted.st_dev && here.st_ino == wanted.st_ino;
-    bool is_root = here.st_dev == below.st_dev && here.st_ino == below.st_ino;
+    found = descriptor_same_file(&here, &wanted);
+    bool is_root = descriptor_same_file(&here, &below);
     int up = found || is_root ? -1 : openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
     close(fd);
     fd = up;
     below = here;
   }
-  if (fd >= 0)
-    close(fd);
+  descriptor_close(fd);
   return found;
 }
 
@@ -301,8 +301,7 @@ static int rename_tools(const struct injection *self, const struct tools *tools)
 static void release_tools(const struct injection *self, const struct tools *tools) {
   if (tools->name != NULL)
     (void)remove_hidden_tools(self, tools);
-  if (tools->fd >= 0)
-    close(tools->fd);
+  descriptor_close(tools->fd);
 }
 
 /* Does nothing if there is no such file. */
@@ -366,9 +365,8 @@ static bool can_run(int fd) {
 }
 
 /* If a user may not read the file of a program, the kernel never lets the user's other processes
-   read the memory of a process that runs it; a prctl(2) of the program would come too late for
-   processes that lie in wait. The hidden file is readable, because the next injector may have to
-   open it. */
+   read the memory of a process that runs it; a prctl(2) of the program would come too late. The
+   hidden file is readable, because the next injector may have to open it. */
 static void make_unreadable(int fd) {
   if (fchmod(fd, UNREADABLE_MODE) == 0 && !can_run(fd))
     (void)fchmod(fd, PROGRAM_MODE);
@@ -377,13 +375,9 @@ static void make_unreadable(int fd) {
 static int commit_file(struct staged_file *file, bool is_program) {
   int fd = is_program ? fcntl(file->fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
   int result = staged_file_commit(file);
-  int error = errno;
-  if (fd >= 0) {
-    if (result == 0)
-      make_unreadable(fd);
-    close(fd);
-  }
-  errno = error;
+  if (fd >= 0 && result == 0)
+    make_unreadable(fd);
+  descriptor_close(fd);
   return result;
 }
 
@@ -429,8 +423,7 @@ static int inject(struct injection *self, int program, const struct inject_carri
   release_tools(self, &tools); /* before the program's hidden file, which guards their names */
   while (self->count > 0)
     staged_file_release(&self->files[--self->count]);
-  if (self->parent >= 0)
-    close(self->parent);
+  descriptor_close(self->parent);
   return is_done ? 0 : -1;
 }
 

@@ -142,14 +142,10 @@ static void use_faults(struct injection *self, const struct fault *faults) {
 
 /* As on an old kernel, a network file system, or in a sandbox. */
 INJECTION_TEST(inject_works_without_optional_system_calls) {
-  static const struct fault faults[][4] = {
-      {{SYS_copy_file_range, ENOSYS}},
-      {{SYS_copy_file_range, EXDEV}, {SYS_ioctl, ENOTTY}},
-      {{SYS_copy_file_range, EPERM}, {SYS_ioctl, EPERM}},
-      {{SYS_copy_file_range, EIO}, {SYS_ioctl, EIO}},
-      {{SYS_flock, ENOLCK}},
-      {{SYS_flock, EOPNOTSUPP}, {SYS_copy_file_range, EINVAL}},
-  };
+  static const struct fault faults[][2] = {{{SYS_ioctl, ENOTTY}},
+                                           {{SYS_ioctl, EPERM}},
+                                           {{SYS_flock, ENOLCK}},
+                                           {{SYS_flock, EOPNOTSUPP}}};
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
     use_faults(self, faults[i]);
     injection_makes(self, "agent", "agent");
@@ -163,11 +159,11 @@ INJECTION_TEST(inject_reports_errors_of_the_disk) {
     struct fault faults[3];
     const char *reason, *advice;
   } rows[] = {
-      {{{SYS_copy_file_range, EIO}, {SYS_pwrite64, EIO}}, " error; ", "healthy"},
+      {{{SYS_pwrite64, EIO}}, " error; ", "healthy"},
       {{{SYS_fsync, EIO}}, " error; ", "healthy"},
       {{{SYS_renameat, EIO}}, " error; ", "healthy"},
       {{{SYS_fchmod, EIO}}, " error; ", "healthy"},
-      {{{SYS_copy_file_range, EDQUOT}, {SYS_pwrite64, EDQUOT}}, "uota exceeded", "more room"},
+      {{{SYS_pwrite64, EDQUOT}}, "uota exceeded", "more room"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     use_faults(self, rows[i].faults);
