@@ -97,8 +97,7 @@ static enum json_text_state read_open_string(struct json_text *self) {
 }
 
 static bool is_of_number(char byte) {
-  return isdigit((unsigned char)byte) || byte == '+' || byte == '-' || byte == '.' || byte == 'e' ||
-         byte == 'E';
+  return isdigit((unsigned char)byte) || memchr("+-.eE", byte, 5) != NULL;
 }
 
 static const char *skip_digits(const char *at, const char *end) {
@@ -169,7 +168,7 @@ static bool is_space(char byte) {
   return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
 }
 
-/* Inline, because it checks every payload and a token may be a single byte. */
+/* Inline, because it checks every payload. */
 static inline __attribute__((always_inline)) enum json_text_state
 next_token(struct json_text *self) {
   if (self->is_open)
@@ -471,10 +470,8 @@ cJSON *json_tree_parse_counted(const char *text, size_t length, size_t *values,
     explain_fault(&checked, fault, error);
     return NULL;
   }
-  if (!checked.has_nul)
-    return parse_all(text, length, error);
-  char *marked = mark_nul(text, &length);
-  cJSON *tree = parse_all(marked, length, error);
+  char *marked = checked.has_nul ? mark_nul(text, &length) : NULL;
+  cJSON *tree = parse_all(marked != NULL ? marked : text, length, error);
   free(marked);
   return tree;
 }

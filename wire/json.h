@@ -10,18 +10,10 @@
 
 /* --- tokens --- */
 
-/*
- * Reads the tokens of text that may be anything: untrusted, broken, or still arriving. It knows the
- * grammar of tokens only, so that a reader can continue behind broken ones. Linear time, no
- * recursion and no allocation.
- *
- *   struct json_text text = {.bytes = bytes, .length = length};
- *   while ((state = json_text_next(&text)) != JSON_TEXT_SHORT)
- *     if (state == JSON_TEXT_WHOLE)
- *       … text.token, from text.start to text.at …
- *
- * If more bytes arrive after JSON_TEXT_SHORT, set `bytes` and `length` to all of them and continue.
- */
+/* Reads the tokens of text that may be anything: untrusted, broken, or still arriving. It knows the
+   grammar of tokens only, so that a reader can continue behind broken ones. Linear time, no
+   recursion and no allocation. If more bytes arrive after JSON_TEXT_SHORT, set `bytes` and `length`
+   to all of them and continue. */
 enum json_text_state {
   JSON_TEXT_WHOLE,
   JSON_TEXT_SHORT, /* the text ends before or within the token; a number may always continue */
@@ -42,13 +34,11 @@ enum json_text_fault {
   JSON_TEXT_MANY  /* only for a tree: JSON_TEXT_VALUES_MAX */
 };
 
-/* The deepest nesting of brackets, which is the default of System.Text.Json, the servers'
-   library. */
+/* The deepest nesting of brackets: the default of System.Text.Json, the servers' library. */
 #define JSON_TEXT_DEPTH_MAX 64
 
-/* The most values, containers included. cJSON takes some 80 bytes for each, 16 MB for all. Linux
-   limits arguments and environment to 2 MiB with the usual stack, which is 10 bytes for each value,
-   of which the pointer takes 8. */
+/* The most values, containers included: cJSON takes some 80 bytes for each, and Linux limits
+   arguments and environment to 2 MiB, of which a pointer takes 8 bytes for each. */
 #define JSON_TEXT_VALUES_MAX 200000
 
 struct json_text {
@@ -68,12 +58,10 @@ struct json_text {
 
 enum json_text_state json_text_next(struct json_text *self);
 
-/* Finds the end of the first value of a stream; `bytes` are all that has arrived so far. An object
-   or an array ends with its last bracket, a string with its last quote, null, true and false with
-   their last letter, a number with its line. A byte that can begin no value ends at once, since
-   nothing more needs to arrive. A leading byte order mark is part of the value. Whether the value
-   is JSON is not checked. Returns true at the end and sets `*extent` to the length. `self` is zero
-   at first. */
+/* Finds the end of the first value of a stream; `bytes` are all that has arrived so far. A number
+   ends with its line, and a byte that can begin no value at once, since nothing more needs to
+   arrive. A leading byte order mark is part of the value. Whether the value is JSON is not checked.
+   Returns true at the end and sets `*extent` to the length. `self` is zero at first. */
 bool json_text_ends(struct json_text *self, const char *bytes, size_t length, size_t *extent);
 
 /* Tells whether a text is a JSON object, or may become one because another program is still writing
@@ -84,14 +72,8 @@ enum json_text_state json_text_object(const char *bytes, size_t length, size_t *
 /*
  * Collects the members with certain names of the outermost object, as far as they can be read from
  * text that may be broken, or too long to be held, so that a request that cannot be parsed can be
- * answered to its sender. The text may arrive in pieces. Takes linear time, and memory for
- * `members`.
- *
- *   struct json_outline outline = {.names = names};
- *   done = json_outline_add(&outline, bytes, length)    (the next call begins behind `done`)
- *     ...
- *   outline.members                                     is an object, or empty if none was found
- *   buffer_release(&outline.members)
+ * answered to its sender. The text may arrive in pieces: json_outline_add returns where the next
+ * one begins. Takes linear time, and memory for `members`.
  *
  * Only whole strings, numbers, true, false and null are copied, unchanged; names are found only
  * without escapes. A member that would make `members` longer than JSON_OUTLINE_MAX is omitted.
@@ -102,7 +84,7 @@ enum json_outline_place { JSON_OUTLINE_BEFORE, JSON_OUTLINE_INSIDE, JSON_OUTLINE
 
 struct json_outline {
   const char *const *names; /* ended by NULL */
-  struct buffer members;    /* the following members are private */
+  struct buffer members;    /* an object, or empty if none was found; the rest is private */
   struct json_text text;
   enum json_outline_place place; /* relative to the object */
   const char *name;              /* the last one of `names` that was read, */
@@ -114,25 +96,19 @@ size_t json_outline_add(struct json_outline *self, const char *bytes, size_t len
 
 /* --- trees, and members in their original text --- */
 
-/* The largest whole number that is exact in cJSON, which reads doubles: a 2^53 may have been
-   written as 2^53 + 1. */
+/* The largest whole number that is exact in cJSON, which reads doubles. */
 #define JSON_EXACT_MAX 9007199254740991.0
 
-/*
- * Parses a text that is one value and nothing else into a cJSON tree. Untrusted text is checked
- * first for what cJSON would accept wrongly or at too high a cost. Duplicate names are kept; see
- * step_field_names_unique. Returns the tree, which the caller frees with cJSON_Delete, or NULL with
- * an error that names no subject.
- */
+/* Parses a text that is one value and nothing else into a cJSON tree. Untrusted text is checked
+   first for what cJSON would accept wrongly or at too high a cost. Duplicate names are kept. Sets
+   `*values` to the number of values, containers included. Returns the tree, which the caller frees
+   with cJSON_Delete, or NULL with an error that names no subject. */
 cJSON *json_tree_parse(const char *text, size_t length, struct error *error);
-
-/* Likewise; also sets `*values` to the number of values, containers included. */
 cJSON *json_tree_parse_counted(const char *text, size_t length, size_t *values,
                                struct error *error);
 
 /* Stands for each NUL in the strings of a tree, because cJSON's strings end at the first NUL. As an
-   overlong form it is never UTF-8, and so stands for nothing else. A reader rejects the string, or
-   restores the NULs and keeps the length. */
+   overlong form it is never UTF-8, and so stands for nothing else. */
 #define JSON_TREE_NUL "\xC0\x80"
 
 /* Restores the NULs in place and returns the length of the string without its final NUL. */
@@ -146,8 +122,8 @@ struct json_member {
 };
 
 /* Finds the first member with this name, as cJSON does; the name may be written with escapes.
-   Returns false if there is none or the text is not an object. Linear time, no recursion. The text
-   must have been parsed; in other text the result is arbitrary, but within the text. */
+   Returns false if there is none or the text is not an object. The text must have been parsed; in
+   other text the result is arbitrary, but within the text. */
 bool json_member_find(const char *json, size_t length, const char *name, struct json_member *out);
 
 /* Returns the next element of an array that has been parsed; false at the end. */

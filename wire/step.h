@@ -62,7 +62,7 @@ struct step {
   size_t memory;      /* an upper bound for the bytes it holds, allocation overhead included */
 };
 
-/* True if the step is executed and answered, false if it is a request to the agent itself. */
+/* Whether the step is executed and answered. Otherwise it is a request to the agent itself. */
 bool step_is_work(const struct step *self);
 
 /* Returns the schemaVersion of the step's events and result, rejected or not: 1 for a step of
@@ -77,19 +77,16 @@ const char *step_variable(const struct step *self, const char *name);
 
 /*
  * Parses one payload: JSON of `length` bytes, which need no NUL. `kinds` are the known kinds, at
- * most STEP_KINDS_MAX, ended by NULL; the first is the default. Fields that the kind does not have
- * are ignored.
+ * most STEP_KINDS_MAX, ended by NULL; the first is the default.
  *
  * Returns 0, or -1 if it rejects the step. The error then names the field and what was expected,
- * and shows no value except a number; for an unknown kind it is the sentence that servers know
- * (PROTOCOL.md, Step). A rejected step has a valid schema_version and step_id. The ID is that of
- * the payload if it could be read, also from broken JSON, or else STEP_NIL_ID; a cancel gets
- * STEP_NIL_ID, because its stepId belongs to another step. The caller calls step_release in any
- * case.
+ * and shows no value except a number. A rejected step has a valid schema_version and step_id. The
+ * ID is that of the payload if it could be read, also from broken JSON, or else STEP_NIL_ID; a
+ * cancel gets STEP_NIL_ID, because its stepId belongs to another step. The caller calls
+ * step_release in any case.
  *
- * Takes linear time, except for sorting names. Memory beside the payload is at most three times
- * `length` for strings and 100 bytes for each JSON value, of which there are at most
- * JSON_TEXT_VALUES_MAX; a payload that needs more than there is gets rejected.
+ * Memory beside the payload is at most three times `length` for strings and 100 bytes for each JSON
+ * value; a payload that needs more than there is gets rejected.
  */
 int step_parse(struct step *self, const struct step_kind *const *kinds, const char *payload,
                size_t length, struct error *error);
@@ -102,13 +99,11 @@ void step_init(struct step *self, const struct step_kind *kind, const char *step
 /* Accepts a step that is all zeros, and leaves it all zeros. */
 void step_release(struct step *self);
 
-/* Packs a parsed step for another process of the same build: adds its members in the order of the
-   tables. `kinds` is as for step_parse and has the step's kind. */
+/* Pack a parsed step for another process of the same build, and unpack it: its texts stay in
+   `packed`, which must not change before step_release. `kinds` is as for step_parse and has the
+   step's kind. step_unpack returns 0, or -1 if the bytes are no whole step; the caller calls
+   step_release in any case. */
 void step_pack(const struct step *self, const struct step_kind *const *kinds, struct buffer *out);
-
-/* Unpacks a step whose texts stay in `packed`, which must not change before step_release. Checks
-   nothing else. Returns 0, or -1 if the bytes are no whole step; the caller calls step_release in
-   any case. */
 int step_unpack(struct step *self, const struct step_kind *const *kinds, char *packed,
                 size_t length);
 

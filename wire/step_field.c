@@ -118,6 +118,10 @@ static const char *expected_of(const struct step_field *self) {
   return self->minimum > 0 ? "a non-empty string" : self->type->expected;
 }
 
+/* A type whose JSON type is checked before it is read. */
+#define CHECKED(SHAPE, IS, EXPECTED, READ)                                                         \
+  { .shape = STEP_SHAPE_##SHAPE, .is = cJSON_Is##IS, .expected = (EXPECTED), .read = (READ) }
+
 static int read_text(const struct step_field *self, cJSON *value, void *place,
                      struct error *error) {
   if (value == NULL)
@@ -135,8 +139,7 @@ static int read_text(const struct step_field *self, cJSON *value, void *place,
   return 0;
 }
 
-const struct step_field_type step_field_text = {
-    .shape = STEP_SHAPE_TEXT, .is = cJSON_IsString, .expected = "a string", .read = read_text};
+const struct step_field_type step_field_text = CHECKED(TEXT, String, "a string", read_text);
 
 static int read_bytes(const struct step_field *self, cJSON *value, void *place,
                       struct error *error) {
@@ -150,8 +153,7 @@ static int read_bytes(const struct step_field *self, cJSON *value, void *place,
   return 0;
 }
 
-const struct step_field_type step_field_bytes = {
-    .shape = STEP_SHAPE_BYTES, .is = cJSON_IsString, .expected = "a string", .read = read_bytes};
+const struct step_field_type step_field_bytes = CHECKED(BYTES, String, "a string", read_bytes);
 
 static char **new_texts(const cJSON *value) {
   return memory_zeros(((size_t)cJSON_GetArraySize(value) + 1) * sizeof(char *));
@@ -177,10 +179,8 @@ static int read_texts(const struct step_field *self, cJSON *value, void *place,
   return 0;
 }
 
-const struct step_field_type step_field_texts = {.shape = STEP_SHAPE_TEXTS,
-                                                 .is = cJSON_IsArray,
-                                                 .expected = "an array of strings",
-                                                 .read = read_texts};
+const struct step_field_type step_field_texts =
+    CHECKED(TEXTS, Array, "an array of strings", read_texts);
 
 static int check_variable(const char *field, const cJSON *item, struct error *error) {
   const char *name = item->string;
@@ -214,10 +214,8 @@ static int read_env(const struct step_field *self, cJSON *value, void *place, st
   return 0;
 }
 
-const struct step_field_type step_field_env = {.shape = STEP_SHAPE_TEXTS,
-                                               .is = cJSON_IsObject,
-                                               .expected = "an object of strings",
-                                               .read = read_env};
+const struct step_field_type step_field_env =
+    CHECKED(TEXTS, Object, "an object of strings", read_env);
 
 /* --- objects --- */
 
@@ -288,10 +286,8 @@ static int read_list(const struct step_field *self, cJSON *value, void *place,
   return 0;
 }
 
-const struct step_field_type step_field_list = {.shape = STEP_SHAPE_LIST,
-                                                .is = cJSON_IsArray,
-                                                .expected = "an array of objects",
-                                                .read = read_list};
+const struct step_field_type step_field_list =
+    CHECKED(LIST, Array, "an array of objects", read_list);
 
 /* --- numbers --- */
 
@@ -338,17 +334,15 @@ const struct step_field_type step_field_integer = {.read = read_number, .size = 
 const struct step_field_type step_field_int32 = {
     .read = read_number, .size = sizeof(int), .minimum = INT32_MIN, .maximum = INT32_MAX};
 
-const struct step_field_type step_field_count = {.read = read_number,
-                                                 .size = sizeof(unsigned),
-                                                 .minimum = INT32_MIN,
-                                                 .maximum = INT32_MAX,
-                                                 .zero_is_absent = true};
+#define ZERO_IS_ABSENT(TYPE, MINIMUM, MAXIMUM)                                                     \
+  {                                                                                                \
+    .read = read_number, .size = sizeof(TYPE), .minimum = (MINIMUM), .maximum = (MAXIMUM),         \
+    .zero_is_absent = true                                                                         \
+  }
 
-const struct step_field_type step_field_offset = {.read = read_number,
-                                                  .size = sizeof(uint64_t),
-                                                  .minimum = -JSON_EXACT_MAX,
-                                                  .maximum = JSON_EXACT_MAX,
-                                                  .zero_is_absent = true};
+const struct step_field_type step_field_count = ZERO_IS_ABSENT(unsigned, INT32_MIN, INT32_MAX);
+const struct step_field_type step_field_offset =
+    ZERO_IS_ABSENT(uint64_t, -JSON_EXACT_MAX, JSON_EXACT_MAX);
 
 static int read_flag(const struct step_field *self, cJSON *value, void *place,
                      struct error *error) {

@@ -79,53 +79,35 @@ struct step_field_type {
   bool zero_is_absent;     /* and so is everything below */
 };
 
-/* char *, which stays NULL if the text is absent or, where that is allowed, empty. */
-extern const struct step_field_type step_field_text;
-
-/* struct step_bytes, which may be empty and contain NULs. */
-extern const struct step_field_type step_field_bytes;
-
 struct step_bytes {
   char *text; /* with a final NUL; NULL if it is absent */
   size_t length;
 };
-
-/* char **, the strings of an array, ended by NULL. */
-extern const struct step_field_type step_field_texts;
-
-/* char **, the members of an object as "NAME=value", ended by NULL. */
-extern const struct step_field_type step_field_env;
-
-/* unsigned, a whole number in any notation: 600, 600.0, 6e2. */
-extern const struct step_field_type step_field_integer;
-
-/* int, any whole number of 32 bits. */
-extern const struct step_field_type step_field_int32;
-
-/* unsigned, an integer up to the maximum, by default 2^31-1. A value below 1 counts as absent,
-   because senders in languages without an absent number send 0. */
-extern const struct step_field_type step_field_count;
-
-/* uint64_t, the same up to JSON_EXACT_MAX; 0 if it is absent. */
-extern const struct step_field_type step_field_offset;
-
-/* bool. */
-extern const struct step_field_type step_field_flag;
-
-/* unsigned, the index of one of `choices`; 0 if it is absent. The value is the name in any case of
-   letters, the number, or the number in a string; space around a string is ignored. An array or an
-   object is rejected. Any other value, including null and booleans, becomes the fallback, so that
-   the step of a newer sender is not rejected. */
-extern const struct step_field_type step_field_choice;
-
-/* struct step_list, an array of at least one object. */
-extern const struct step_field_type step_field_list;
 
 struct step_list {
   const struct step_table *element;
   void *items; /* an array of structs; NULL if it is absent */
   size_t count;
 };
+
+extern const struct step_field_type
+    step_field_text,    /* char *; NULL if the text is absent or, where that is allowed, empty */
+    step_field_bytes,   /* struct step_bytes, which may be empty and contain NULs */
+    step_field_texts,   /* char **, the strings of an array, ended by NULL */
+    step_field_env,     /* char **, the members of an object as "NAME=value", ended by NULL */
+    step_field_integer, /* unsigned, a whole number in any notation: 600, 600.0, 6e2 */
+    step_field_int32,   /* int, any whole number of 32 bits */
+    /* unsigned, an integer up to the maximum, by default 2^31-1. A value below 1 counts as absent,
+       because senders in languages without an absent number send 0. */
+    step_field_count,
+    step_field_offset, /* uint64_t, the same up to JSON_EXACT_MAX; 0 if it is absent */
+    step_field_flag,   /* bool */
+    step_field_list,   /* struct step_list, an array of at least one object */
+    /* unsigned, the index of one of `choices`; 0 if it is absent. The value is the name in any case
+       of letters, the number, or the number in a string; space around a string is ignored. An array
+       or an object is rejected. Any other value, including null and booleans, becomes the fallback,
+       so that the step of a newer sender is not rejected. */
+    step_field_choice;
 
 /* Sets the error "<path>: expected <expected>, got <type of the value>" and returns -1. */
 int step_field_reject(const char *path, const char *expected, const cJSON *value,

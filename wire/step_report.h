@@ -8,9 +8,8 @@
 #include "base/decimal.h"
 
 /* The JSON that reports a step: its events and its one result. Get the length first, then write
-   exactly that many bytes, without a NUL, directly into the buffer that is sent; the write
-   functions return the end. The structs own nothing: what they point to must be valid during the
-   calls. */
+   exactly that many bytes, without a NUL, into the buffer that is sent; the write functions return
+   the end. */
 
 enum step_event_kind {
   STEP_EVENT_STARTED,
