@@ -26,33 +26,20 @@ void line_choice_init(struct line_choice *self, const struct line_range *range, 
   *self = (struct line_choice){.first = first,
                                .last = range->line_count > 0 ? first + range->line_count - 1
                                                              : UINT64_MAX,
-                               .max = max,
-                               .place = first == 1 ? LINE_CHOICE_INSIDE : LINE_CHOICE_BEFORE};
+                               .max = max};
 }
 
 void line_choice_release(struct line_choice *self) {
   buffer_release(&self->text);
 }
 
-/* Counts the next "\n" and returns the end of it, or NULL if there is none. */
-static const char *next_line(struct line_choice *self, const char *at, const char *end) {
-  const char *newline = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
-  if (newline == NULL)
-    return NULL;
-  self->ends++;
-  return newline + 1;
+/* Whether the range has not begun yet, or has ended. */
+static bool is_before(const struct line_choice *self) {
+  return self->ends + 1 < self->first;
 }
 
-/* Skips lines before the range, and returns where it begins or `end`. */
-static const char *skip_lines(struct line_choice *self, const char *at, const char *end) {
-  while (self->place == LINE_CHOICE_BEFORE) {
-    at = next_line(self, at, end);
-    if (at == NULL)
-      return end;
-    if (self->ends + 1 == self->first)
-      self->place = LINE_CHOICE_INSIDE;
-  }
-  return at;
+static bool is_behind(const struct line_choice *self) {
+  return self->ends >= self->last;
 }
 
 static void keep(struct line_choice *self, const char *bytes, size_t length) {
@@ -61,40 +48,29 @@ static void keep(struct line_choice *self, const char *bytes, size_t length) {
   self->chosen += length;
 }
 
-/* Keeps the lines of the range, and returns where it ends or `end`. */
-static const char *keep_lines(struct line_choice *self, const char *at, const char *end) {
-  const char *line = at;
-  while (self->place == LINE_CHOICE_INSIDE) {
-    line = next_line(self, line, end);
-    if (line == NULL) {
-      keep(self, at, (size_t)(end - at));
-      return end;
-    }
-    if (self->ends == self->last) {
-      keep(self, at, (size_t)(line - 1 - at));
-      self->place = LINE_CHOICE_BEHIND;
-    }
-  }
-  return line;
-}
-
 void line_choice_add(struct line_choice *self, const char *piece, size_t length) {
-  if (length == 0)
-    return;
-  const char *end = piece + length;
+  const char *end = piece + length, *from = NULL, *to = NULL; /* the chosen part */
   self->bytes += length;
-  self->newest = end[-1];
-  piece = skip_lines(self, piece, end);
-  piece = keep_lines(self, piece, end);
-  self->behind += (size_t)(end - piece);
-  while (piece != NULL)
-    piece = next_line(self, piece, end);
+  for (const char *at = piece, *next; at < end; at = next) {
+    const char *newline = memchr(at, '\n', (size_t)(end - at));
+    next = newline != NULL ? newline + 1 : end;
+    if (is_behind(self)) {
+      self->behind += (size_t)(next - at);
+    } else if (!is_before(self)) {
+      from = from != NULL ? from : at;
+      to = newline != NULL && self->ends + 1 == self->last ? newline : next;
+    }
+    self->ends += newline != NULL;
+    self->newest = next[-1];
+  }
+  if (from != NULL)
+    keep(self, from, (size_t)(to - from));
 }
 
 bool line_choice_goes_on(const struct line_choice *self) {
-  if (self->bytes <= LINE_CHOICE_COUNTED || self->place == LINE_CHOICE_BEFORE)
+  if (self->bytes <= LINE_CHOICE_COUNTED || is_before(self))
     return true;
-  return self->place == LINE_CHOICE_INSIDE ? self->chosen <= self->max : self->behind == 0;
+  return is_behind(self) ? self->behind == 0 : self->chosen <= self->max;
 }
 
 bool line_choice_is_counted(const struct line_choice *self) {
@@ -137,7 +113,7 @@ static char *put_number(char *to, uint64_t number, size_t width) {
 static void add_numbered(struct buffer *to, const struct line_choice *choice, const char *text,
                          size_t length) {
   const char *end = text + length;
-  const uint64_t last = choice->place == LINE_CHOICE_BEHIND ? choice->last : choice->ends + 1;
+  const uint64_t last = is_behind(choice) ? choice->last : choice->ends + 1;
   const size_t width = decimal_length(line_choice_is_counted(choice) ? choice->ends + 1 : last);
   const size_t added = length + (size_t)(last - choice->first + 1) * (width + 1);
   char *at = buffer_space(to, added);
@@ -157,7 +133,7 @@ int line_range_add(const struct line_choice *choice, bool numbered, struct buffe
   size_t length;
   const char *text = line_choice_text(choice, &length);
   CHECK(length == line_choice_length(choice));
-  if (!numbered || choice->place == LINE_CHOICE_BEFORE)
+  if (!numbered || is_before(choice))
     return add_shown(to, text, length, error);
   if (line_range_check(text, length, error) != 0)
     return -1;
@@ -222,7 +198,7 @@ static int add_truncated(const struct line_choice *choice, const char *text, con
 int line_page_add(const struct line_choice *choice, struct buffer *to, struct error *error) {
   size_t length;
   const char *text = line_choice_text(choice, &length);
-  const bool reaches_end = choice->place != LINE_CHOICE_BEHIND;
+  const bool reaches_end = !is_behind(choice);
   const bool is_all = choice->first == 1 && choice->last == UINT64_MAX;
   if (reaches_end && choice->chosen == 0 && choice->first > 1)
     return reject_offset(choice, error);

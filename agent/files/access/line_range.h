@@ -22,15 +22,10 @@ bool line_range_is_all(const struct line_range *self);
 int line_range_check(const char *content, size_t length, struct error *error);
 
 /* Chooses the lines of a range from a text of any length that arrives in pieces, as long as
-   line_choice_goes_on. Takes memory for the chosen lines, up to a bound.
-
-   BEFORE --the first line begins--> INSIDE --the "\n" of the last line--> BEHIND */
-enum line_choice_place { LINE_CHOICE_BEFORE, LINE_CHOICE_INSIDE, LINE_CHOICE_BEHIND };
-
+   line_choice_goes_on. Takes memory for the chosen lines, up to a bound. */
 struct line_choice {
   uint64_t first, last; /* line numbers from 1; a `last` of UINT64_MAX means all that follow */
   size_t max;
-  enum line_choice_place place;
   struct buffer text; /* the first `max` bytes of the chosen lines, joined by "\n" */
   uint64_t chosen;    /* bytes of the chosen lines */
   uint64_t behind;    /* bytes behind them */
