@@ -379,65 +379,24 @@ enum globs_verdict globs_classify(const struct globs *self, const char *path, si
 
 /* --- below a directory --- */
 
-/* The components of a glob that may match the next component of the path: for each an enum
-   globs_reach, GLOBS_NOT_BELOW if it may not, or else how the component before it has matched. */
-struct way {
-  char *at, *next; /* `next` is one component of the path further */
-};
-
-/* Sets the length of the glob's next component and returns the end of its "/". */
-static const char *next_component(const char *glob, const char *end, size_t *length) {
-  *length = component_length(glob, (size_t)(end - glob));
-  const char *slash = glob + *length;
-  return slash < end ? slash + glob_text_unit(slash) : end;
-}
-
-static void reach_more(char *reached, enum globs_reach reach) {
-  *reached = *reached < (char)reach ? (char)reach : *reached;
-}
-
-/* Moves over one component of the path. "**" matches no component, or this one and remains. */
-static void step(struct way *self, size_t count, const char *glob, const char *end,
-                 const char *name, size_t length) {
-  memset(self->next, GLOBS_NOT_BELOW, count);
-  for (size_t i = 0; i < count; i++) {
-    size_t size;
-    const char *component = glob;
-    glob = next_component(glob, end, &size);
-    bool is_any = size == 2 && memcmp(component, "**", 2) == 0;
-    if (self->at[i] == GLOBS_NOT_BELOW)
-      continue;
-    if (is_any && i + 1 < count)
-      reach_more(&self->at[i + 1], GLOBS_BELOW);
-    if (is_any)
-      reach_more(&self->next[i], GLOBS_BELOW);
-    else if (i + 1 < count && matches_name(component, size, name, length))
-      reach_more(&self->next[i + 1],
-                 strchr("*?[", component[0]) == NULL ? GLOBS_NAMED : GLOBS_BELOW);
-  }
-  char *swap = self->at;
-  self->at = self->next;
-  self->next = swap;
-}
-
+/* Whether something below the path can match depends on the first components of the glob: either
+   they match the path and others follow, or they end with a "**" that matches the rest of it. */
 static enum globs_reach reach_of_path(const char *glob, size_t glob_length, const char *path,
                                       size_t length) {
-  const char *end = glob + glob_length;
-  size_t count = 1, size;
-  for (const char *at = glob; (at = next_component(at, end, &size)) < end;)
-    count++;
-  char *both = memory_allocate(2 * count);
-  memset(both, GLOBS_NOT_BELOW, 2 * count);
-  struct way way = {.at = both, .next = both + count};
-  way.at[0] = GLOBS_BELOW;
-  for (size_t in = 0, name; in < length; in += name + 1) {
-    name = name_length(path + in, length - in);
-    step(&way, count, glob, end, path + in, name);
+  enum globs_reach reach = length == 0 ? GLOBS_BELOW : GLOBS_NOT_BELOW;
+  size_t left = length > 0; /* components of the path for which the glob may still have one */
+  for (size_t i = 0; i < length; i++)
+    left += path[i] == '/';
+  for (size_t at = 0, end; at < glob_length && reach < GLOBS_NAMED; at = end) {
+    size_t size = component_length(glob + at, glob_length - at);
+    bool is_any = size == 2 && memcmp(glob + at, "**", 2) == 0;
+    end = at + size;
+    if (!is_any && left-- == 0)
+      break;
+    if ((is_any || end < glob_length) && matches_path(glob, end, path, length))
+      reach = is_any || strchr("*?[", glob[at]) != NULL ? GLOBS_BELOW : GLOBS_NAMED;
+    end += end < glob_length ? glob_text_unit(glob + end) : 0;
   }
-  enum globs_reach reach = GLOBS_NOT_BELOW;
-  for (size_t i = 0; i < count; i++)
-    reach = (enum globs_reach)way.at[i] > reach ? (enum globs_reach)way.at[i] : reach;
-  free(both);
   return reach;
 }
 

@@ -82,16 +82,22 @@ static enum found read_file(int at, const char *path, size_t max, struct buffer 
 
 /* --- git's directories and its global file --- */
 
-/* Returns the first line of a file, to be freed, or NULL. */
-static char *first_line(int at, const char *path) {
+/* Returns the text of a file that is not empty, to be freed, or NULL. */
+static char *text_of(int at, const char *path, size_t max) {
   struct buffer text = {0};
-  char *line = NULL;
-  if (read_file(at, path, PATH_MAX + 64, &text) == FILE_READ && text.length > 0) {
-    line = memory_copy(text.bytes, text.length);
-    line[strcspn(line, "\r\n")] = '\0';
-  }
-  buffer_release(&text);
-  return line;
+  if (read_file(at, path, max, &text) != FILE_READ || text.length == 0)
+    buffer_release(&text);
+  else
+    buffer_add(&text, "", 1);
+  return text.bytes;
+}
+
+/* Returns the first line of such a file. */
+static char *first_line(int at, const char *path) {
+  char *text = text_of(at, path, PATH_MAX + 64);
+  if (text != NULL)
+    text[strcspn(text, "\r\n")] = '\0';
+  return text;
 }
 
 /* Opens the directory that a `.git` file names or, for a worktree, the directory that all of them
@@ -156,16 +162,10 @@ static char *excludes_value(char *line, const char *home) {
 
 /* Returns the excludesFile of a git configuration, whose path it frees. */
 static char *excludes_of(char *path, const char *home) {
-  struct buffer text = {0};
-  char *value = NULL;
-  if (read_file(AT_FDCWD, path, CONFIG_MAX, &text) == FILE_READ && text.length > 0) {
-    char *copy = memory_copy(text.bytes, text.length);
-    char *rest = copy;
-    for (char *line; value == NULL && (line = strsep(&rest, "\n")) != NULL;)
-      value = excludes_value(line, home);
-    free(copy);
-  }
-  buffer_release(&text);
+  char *value = NULL, *text = text_of(AT_FDCWD, path, CONFIG_MAX), *rest = text;
+  for (char *line; value == NULL && (line = strsep(&rest, "\n")) != NULL;)
+    value = excludes_value(line, home);
+  free(text);
   free(path);
   return value;
 }

@@ -31,23 +31,20 @@ static int by_name(const void *one, const void *other) {
   return strcmp(a->entry.text, b->entry.text);
 }
 
-static int largest_first(int64_t a, int64_t b) {
-  return (a < b) - (a > b);
-}
-
 static int by_size(const void *one, const void *other) {
   const struct listing_item *a = one;
   const struct listing_item *b = other;
-  int order = largest_first(a->size, b->size);
-  return order != 0 ? order : by_name(one, other);
+  return a->size != b->size ? (a->size < b->size ? 1 : -1) : by_name(one, other);
 }
 
 static int by_mtime(const void *one, const void *other) {
   const struct listing_item *a = one;
   const struct listing_item *b = other;
-  int order = largest_first(a->mtime.tv_sec, b->mtime.tv_sec);
-  order = order != 0 ? order : largest_first(a->mtime.tv_nsec, b->mtime.tv_nsec);
-  return order != 0 ? order : by_name(one, other);
+  if (a->mtime.tv_sec != b->mtime.tv_sec)
+    return a->mtime.tv_sec < b->mtime.tv_sec ? 1 : -1;
+  if (a->mtime.tv_nsec != b->mtime.tv_nsec)
+    return a->mtime.tv_nsec < b->mtime.tv_nsec ? 1 : -1;
+  return by_name(one, other);
 }
 
 static int (*const comparisons[])(const void *one, const void *other) = {
