@@ -1,6 +1,5 @@
 #include "base/json_string.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 #include "base/swar.h"

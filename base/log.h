@@ -1,7 +1,6 @@
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
-#include <stdarg.h>
 #include <stdint.h>
 
 /*

@@ -53,11 +53,10 @@ static bool next_line(const struct mask_piece *value, size_t *at, struct mask_pi
 }
 
 static bool has_long_line(const struct mask_piece *value) {
-  struct mask_piece line;
-  for (size_t at = 0; next_line(value, &at, &line);)
-    if (line.length >= NEEDLE_MIN)
-      return true;
-  return false;
+  struct mask_piece line = {NULL, 0};
+  for (size_t at = 0; line.length < NEEDLE_MIN && next_line(value, &at, &line);)
+    continue;
+  return line.length >= NEEDLE_MIN;
 }
 
 static struct masker_value *find_value(const struct masker *self, const struct mask_piece *value) {

@@ -1,7 +1,6 @@
 #ifndef BASE_NEEDLES_H
 #define BASE_NEEDLES_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -4,10 +4,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Finds the file that this process executes: by /proc/self/exe or, if /proc is not mounted, by the
-   path that was executed. */
-
-/* Opens the file for reading, close-on-exec. Returns the descriptor, or -1 with errno. */
+/* Opens the file that this process executes, which it finds by /proc/self/exe or, if /proc is not
+   mounted, by the path that was executed. Returns the descriptor, or -1 with errno. */
 int own_program_open(void);
 
 /* Writes the absolute path of its directory with a NUL; `size` is at least PATH_MAX. Returns false

@@ -5,10 +5,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/base64.h"
 #include "base/utf8.h"
 
-/* How to make one form. Members that do not belong to its format are 0 or NULL. */
+/* How to make one form. */
 struct style {
   void (*add)(const struct style *style, const char *value, size_t length, struct buffer *out);
   const char *special;     /* JSON: ASCII that is escaped; URL: ASCII that is not */

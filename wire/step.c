@@ -1,6 +1,5 @@
 #include "wire/step.h"
 
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

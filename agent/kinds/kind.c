@@ -1,6 +1,5 @@
 #include "agent/kinds/kind.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -2,10 +2,8 @@
 
 #include <inttypes.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "base/json_string.h"
-#include "base/utf8.h"
 #include "wire/step_report.h"
 
 /* --- a command --- */
@@ -76,18 +74,14 @@ static void add_stream_json(struct buffer *out, const char *name,
   buffer_release(&text);
 }
 
-static size_t encoded_length(const struct captured_stream *stream) {
-  return json_string_length(stream->bytes, stream->length) +
-         (stream->truncated ? json_string_length(stream->tail, stream->tail_length) : 0);
-}
-
 /* An escape such as \u0001 has at most six bytes. */
 static struct captured_stream bound_stream(struct captured_stream stream) {
   const size_t always_fits = ANSWER_STREAM_MAX / 6;
-  return stream.length + stream.tail_length > always_fits &&
-                 encoded_length(&stream) > ANSWER_STREAM_MAX
-             ? captured_stream_ends(stream, always_fits / 2)
-             : stream;
+  if (stream.length + stream.tail_length <= always_fits)
+    return stream;
+  size_t encoded = json_string_length(stream.bytes, stream.length);
+  encoded += stream.truncated ? json_string_length(stream.tail, stream.tail_length) : 0;
+  return encoded > ANSWER_STREAM_MAX ? captured_stream_ends(stream, always_fits / 2) : stream;
 }
 
 static void add_flag(struct buffer *out, const char *name, bool flag) {

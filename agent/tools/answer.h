@@ -2,11 +2,9 @@
 #define AGENT_TOOLS_ANSWER_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 #include "agent/engine/execution_result.h"
 #include "base/buffer.h"
-#include "base/error.h"
 
 /* Formats a command that has ended, for models and for programs. Pure. */
 

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "agent/files/access/path.h"
-#include "agent/kinds/kind.h"
 #include "agent/tools/answer.h"
 #include "base/check.h"
 #include "base/memory.h"

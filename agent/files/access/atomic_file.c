@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,13 +26,6 @@
 
 /* A result beside 0 and -1 of most functions here: begin again. */
 #define AGAIN 1
-
-/* Also false if the file cannot be read. */
-static bool has_byte_order_mark(int fd) {
-  char begin[UTF8_MARK_LENGTH];
-  ssize_t n = pread(fd, begin, sizeof begin, 0);
-  return n > 0 && utf8_is_marked(begin, (size_t)n);
-}
 
 /* A write, an edit, a move or a chunk. */
 struct file_request {
@@ -125,8 +117,11 @@ static int copy(int to, int from) {
   return length == 0 ? 0 : -1;
 }
 
+/* Whether the new content has to get the byte order mark of the old one, if that can be read. */
 static bool adds_mark(const struct file_request *self, int old) {
-  return !utf8_is_marked(self->content, self->length) && has_byte_order_mark(old);
+  char begin[UTF8_MARK_LENGTH];
+  ssize_t n = pread(old, begin, sizeof begin, 0);
+  return n > 0 && utf8_is_marked(begin, (size_t)n) && !utf8_is_marked(self->content, self->length);
 }
 
 static int fill(const struct file_request *self, int fd, int old) {
@@ -389,24 +384,18 @@ static int edit_text(struct file_request *self, const struct file_version *versi
   return result;
 }
 
-static int edit_version(struct file_request *self, const struct file_version *version) {
-  struct buffer text = {0};
-  self->text = &text;
-  int result = regular_file_text(version->fd, self->path, &text, self->error);
-  if (result == 0)
-    result = edit_text(self, version);
-  self->text = NULL;
-  buffer_release(&text);
-  return result;
-}
-
 static int edit_path(struct file_request *self) {
   struct file_version version = {.fd = regular_file_open(self->at, self->path, self->error)};
+  struct buffer text = {0};
   if (version.fd < 0)
     return -1;
   int result = AGAIN;
   if (file_version_lock(&version, self->at, self->path, 0))
-    result = edit_version(self, &version);
+    result = regular_file_text(version.fd, self->path, &text, self->error);
+  self->text = &text;
+  if (result == 0)
+    result = edit_text(self, &version);
+  buffer_release(&text);
   file_version_release(&version);
   return result;
 }
@@ -492,11 +481,6 @@ static int write_chunk(struct file_request *self) {
   return result;
 }
 
-static bool has_name(const struct stat *file, const char *path) {
-  struct stat other;
-  return stat(path, &other) == 0 && descriptor_same_file(&other, file);
-}
-
 int atomic_file_append(const struct atomic_file_chunk *chunk, struct error *error) {
   struct file_request request = {.at = AT_FDCWD,
                                  .path = chunk->path,
@@ -505,7 +489,7 @@ int atomic_file_append(const struct atomic_file_chunk *chunk, struct error *erro
                                  .chunk = chunk,
                                  .chunk_length = decode(chunk, -1)};
   int result;
-  struct stat file;
+  struct stat file, renamed;
   if (request.chunk_length < 0)
     result = error_set(error, "content is not base64");
   else if (request.chunk_length > ATOMIC_FILE_UPLOAD_CHUNK_MAX)
@@ -514,7 +498,8 @@ int atomic_file_append(const struct atomic_file_chunk *chunk, struct error *erro
   else
     result = perform(&request, write_chunk);
   if (result != 0 && chunk->rename_to != NULL && !request.is_foreign &&
-      lstat(chunk->path, &file) == 0 && S_ISREG(file.st_mode) && !has_name(&file, chunk->rename_to))
+      lstat(chunk->path, &file) == 0 && S_ISREG(file.st_mode) &&
+      (stat(chunk->rename_to, &renamed) != 0 || !descriptor_same_file(&file, &renamed)))
     (void)unlink(chunk->path);
   return result;
 }

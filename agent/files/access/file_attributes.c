@@ -39,17 +39,8 @@ static bool is_forbidden(int error) {
 
 /* Includes the access list, which copy_rights copies. */
 static bool is_skipped(const char *name) {
-  static const char *const names[] = {ACCESS_LIST, "security.capability", "security.ima",
-                                      "security.evm"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(name, names[i]) == 0)
-      return true;
-  return false;
-}
-
-/* An access list of NFS grants and denies access, so it must not be lost; other attributes may. */
-static bool may_be_lost(const char *name, int error) {
-  return is_forbidden(error) && strcmp(name, "system.nfs4_acl") != 0;
+  return strcmp(name, ACCESS_LIST) == 0 || strcmp(name, "security.capability") == 0 ||
+         strcmp(name, "security.ima") == 0 || strcmp(name, "security.evm") == 0;
 }
 
 static int copy_extended(int to, int from, char *names, char *value) {
@@ -60,8 +51,10 @@ static int copy_extended(int to, int from, char *names, char *value) {
     if (is_skipped(name))
       continue;
     ssize_t length = fgetxattr(from, name, value, VALUE_MAX);
-    if ((length < 0 || fsetxattr(to, name, value, (size_t)length, 0) != 0) &&
-        !may_be_lost(name, errno))
+    if (length >= 0 && fsetxattr(to, name, value, (size_t)length, 0) == 0)
+      continue;
+    /* An access list of NFS grants and denies access, so it must not be lost. */
+    if (!is_forbidden(errno) || strcmp(name, "system.nfs4_acl") == 0)
       return -1;
   }
   return 0;
@@ -79,11 +72,9 @@ static int copy_rights(int to, int from, void *list) {
   if (inherited < 0 || (inherited > 0 && fremovexattr(to, ACCESS_LIST) != 0))
     return -1;
   ssize_t length = read_list(from, list);
-  if (length < 0 || fstat(from, &old) != 0)
-    return -1;
-  if (length > 0 && fsetxattr(to, ACCESS_LIST, list, (size_t)length, 0) != 0)
-    return -1;
-  if (fstat(to, &file) != 0)
+  if (length < 0 || fstat(from, &old) != 0 ||
+      (length > 0 && fsetxattr(to, ACCESS_LIST, list, (size_t)length, 0) != 0) ||
+      fstat(to, &file) != 0)
     return -1;
   /* Some file systems have one mode for all files and do not allow to change it. */
   mode_t mode = old.st_mode & 07777;

@@ -1,6 +1,5 @@
 #include "agent/files/access/text_edit.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,20 +30,6 @@ struct editing {
   const struct text_edit *edit;
   struct buffer text, old, replacement;
 };
-
-static void editing_init(struct editing *self, const struct text_edit *edit,
-                         const struct buffer *text) {
-  *self = (struct editing){.edit = edit};
-  add_with_ending(&self->text, text->bytes, text->length, "\r\n", "\n");
-  add_with_ending(&self->old, edit->old.text, edit->old.length, "\r\n", "\n");
-  add_with_ending(&self->replacement, edit->new.text, edit->new.length, "\r\n", "\n");
-}
-
-static void editing_release(struct editing *self) {
-  buffer_release(&self->text);
-  buffer_release(&self->old);
-  buffer_release(&self->replacement);
-}
 
 /* Returns the offset of the next occurrence of the old text, or SIZE_MAX. */
 static size_t find(const struct editing *self, size_t from) {
@@ -85,14 +70,6 @@ static const char vietnamese[] = "AaBbBbBbCcDdDdDdDdDdEeEeEeEeEeFfGgHhHhHhHhHhIi
                                  "WwWwWwWwWwXxXxYyZzZzZzhtwy      AaAaAaAaAaAaAaAaAaAaAaAaEeEeEeEe"
                                  "EeEeEeEeIiIiOoOoOoOoOoOoOoOoOoOoOoOoUuUuUuUuUuUuUuYyYyYyYy      ";
 
-static char letter_of(unsigned character) {
-  if (character >= LATIN_FIRST && character < LATIN_FIRST + sizeof latin - 1)
-    return latin[character - LATIN_FIRST];
-  if (character >= VIETNAMESE_FIRST && character < VIETNAMESE_FIRST + sizeof vietnamese - 1)
-    return vietnamese[character - VIETNAMESE_FIRST];
-  return ' ';
-}
-
 static bool is_removed(unsigned character) {
   return (character >= '\t' && character <= '\r') || character == ' ' || character == 0x85 ||
          character == 0xA0 || (character >= 0x300 && character <= 0x36F) ||
@@ -109,7 +86,11 @@ static char plain_of(unsigned character) {
     return '"';
   if ((character >= 0x2010 && character <= 0x2015) || character == 0x2212)
     return '-';
-  const char letter = letter_of(character);
+  char letter = ' ';
+  if (character >= LATIN_FIRST && character < LATIN_FIRST + sizeof latin - 1)
+    letter = latin[character - LATIN_FIRST];
+  if (character >= VIETNAMESE_FIRST && character < VIETNAMESE_FIRST + sizeof vietnamese - 1)
+    letter = vietnamese[character - VIETNAMESE_FIRST];
   return letter != ' ' ? letter : 0;
 }
 
@@ -141,12 +122,6 @@ static void name_lines(const struct editing *self, char *out, size_t size) {
     }
     used += (size_t)snprintf(out + used, size - used, "%s%zu", separator, line);
   }
-}
-
-/* A short text may occur often, and its replacement may be long. */
-static bool fits(const struct editing *self, size_t occurrences) {
-  size_t kept = self->text.length - occurrences * self->old.length;
-  return kept + occurrences * self->replacement.length <= ATOMIC_FILE_MAX;
 }
 
 static void add_folded(struct buffer *to, const struct buffer *text) {
@@ -189,33 +164,29 @@ static int reject_missing(const struct editing *self, bool first, const char *na
                           struct error *error) {
   const char *where = first ? "in the file" : "(an earlier edit may have changed it)";
   const size_t line = find_alike(self);
-  if (line == 0)
-    return error_set(error, "%sold_string not found %s", name, where);
-  return error_set(error,
-                   "%sold_string not found %s; line %zu has it with other white space, quotes, "
-                   "dashes or Unicode normalization",
-                   name, where, line);
+  return line == 0 ? error_set(error, "%sold_string not found %s", name, where)
+                   : error_set(error,
+                               "%sold_string not found %s; line %zu has it with other white space, "
+                               "quotes, dashes or Unicode normalization",
+                               name, where, line);
 }
 
 static int check(const struct editing *self, size_t occurrences, bool first, const char *name,
                  struct error *error) {
   if (occurrences == 0)
     return reject_missing(self, first, name, error);
-  if (occurrences == 1 || self->edit->all)
-    return fits(self, occurrences) ? 0 : error_set(error, "%scontent exceeds 10 MB limit", name);
+  if (occurrences == 1 || self->edit->all) {
+    /* A short text may occur often, and its replacement may be long. */
+    size_t kept = self->text.length - occurrences * self->old.length;
+    bool fits = kept + occurrences * self->replacement.length <= ATOMIC_FILE_MAX;
+    return fits ? 0 : error_set(error, "%scontent exceeds 10 MB limit", name);
+  }
   char lines[LINES_NAMED * 24];
   name_lines(self, lines, sizeof lines);
   return error_set(error,
                    "%sold_string matches %zu times at lines %s — add surrounding context to make "
                    "it unique, or set replace_all",
                    name, occurrences, lines);
-}
-
-static size_t count_occurrences(const struct editing *self) {
-  size_t occurrences = 0;
-  for (size_t at = find(self, 0); at != SIZE_MAX; at = next(self, at))
-    occurrences++;
-  return occurrences;
 }
 
 /* --- replacing --- */
@@ -289,9 +260,13 @@ static int apply(const struct text_edit *edit, bool first, const char *name, str
                  struct buffer *report, struct error *error) {
   if (edit->old.length == 0)
     return error_set(error, "%sold_string is required", name);
-  struct editing editing;
-  editing_init(&editing, edit, text);
-  size_t occurrences = count_occurrences(&editing);
+  struct editing editing = {.edit = edit};
+  add_with_ending(&editing.text, text->bytes, text->length, "\r\n", "\n");
+  add_with_ending(&editing.old, edit->old.text, edit->old.length, "\r\n", "\n");
+  add_with_ending(&editing.replacement, edit->new.text, edit->new.length, "\r\n", "\n");
+  size_t occurrences = 0;
+  for (size_t at = find(&editing, 0); at != SIZE_MAX; at = next(&editing, at))
+    occurrences++;
   bool is_same = editing.old.length == editing.replacement.length &&
                  memcmp(editing.old.bytes, editing.replacement.bytes, editing.old.length) == 0;
   int result = is_same ? error_set(error, "%sold_string and new_string are identical", name)
@@ -300,7 +275,9 @@ static int apply(const struct text_edit *edit, bool first, const char *name, str
     report_edit(&editing, occurrences, report);
     replace(&editing, text);
   }
-  editing_release(&editing);
+  buffer_release(&editing.text);
+  buffer_release(&editing.old);
+  buffer_release(&editing.replacement);
   return result;
 }
 

@@ -80,8 +80,7 @@ size_t memscan_count(const char *text, size_t length, char byte) {
   return count;
 }
 
-/* Returns the rank of a byte in source files, from common to rare. Bytes that are not listed are
- * rarest. */
+/* Returns the rank of a byte in source files, from common to rare. */
 static size_t rareness(unsigned char byte) {
   static const char common[] = " etaonirslcdupmhfg.,()_\tb;y-v=w\"*/kx:0>{}I1'CTSEA2PLR<NDMFzqOBj";
   const char *at = byte == 0 ? NULL : strchr(common, byte);
@@ -108,14 +107,6 @@ static bool is_at(const struct byte_literal *literal, const char *text, size_t l
     if (((unsigned char)text[i] | literal->folds[i]) != literal->bytes[i])
       return false;
   return true;
-}
-
-static bool any_is_at(const struct byte_literal *literals, size_t count, const char *text,
-                      size_t length) {
-  for (size_t i = 0; i < count; i++)
-    if (is_at(&literals[i], text, length))
-      return true;
-  return false;
 }
 
 /* A literal, prepared for the comparison with blocks. */
@@ -156,8 +147,9 @@ size_t memscan_find(const char *text, size_t length, size_t from,
     if (!any(found))
       continue;
     for (size_t i = 0; i < BLOCK && at + i < length; i++)
-      if (found[i] != 0 && any_is_at(literals, count, text + at + i, length - at - i))
-        return at + i;
+      for (size_t k = 0; k < count && found[i] != 0; k++)
+        if (is_at(&literals[k], text + at + i, length - at - i))
+          return at + i;
   }
   return length;
 }

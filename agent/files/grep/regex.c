@@ -1,6 +1,5 @@
 #include "agent/files/grep/regex.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

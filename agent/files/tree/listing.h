@@ -1,7 +1,6 @@
 #ifndef AGENT_FILES_TREE_LISTING_H
 #define AGENT_FILES_TREE_LISTING_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include "agent/files/tree/levels.h"

@@ -7,7 +7,6 @@
 #include "agent/files/access/path.h"
 #include "agent/files/glob/glob.h"
 #include "agent/files/tree/walk.h"
-#include "base/memory.h"
 #include "base/printable.h"
 
 /* Entries are first chosen, level by level, and then drawn. */

@@ -1,9 +1,6 @@
 #ifndef AGENT_FILES_TREE_TREE_RENDER_H
 #define AGENT_FILES_TREE_TREE_RENDER_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "agent/files/tree/levels.h"
 #include "base/buffer.h"
 #include "base/error.h"

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
