@@ -24,8 +24,6 @@
 #define MASK_LENGTH (sizeof MASK - 1)
 static_assert(MASK_LENGTH <= NEEDLE_MIN, "masks in place");
 
-/* --- the masker: the values ------------------------------------------------------------------- */
-
 #define MASKER_VALUES_MAX ((size_t)256)
 #define MASKER_VALUE_MAX ((size_t)64 * 1024)
 

@@ -28,9 +28,9 @@
  */
 enum staged_state {
   STAGED_NONE,    /* before begin, after a failed begin, after release */
-  STAGED_HIDDEN,  /* after begin; release removes the file */
-  STAGED_SEALED,  /* after seal, from STAGED_HIDDEN; likewise */
-  STAGED_FLUSHED, /* after flush, from STAGED_HIDDEN; likewise */
+  STAGED_HIDDEN,  /* after begin */
+  STAGED_SEALED,  /* after seal, from STAGED_HIDDEN */
+  STAGED_FLUSHED, /* after flush, from STAGED_HIDDEN */
   STAGED_IN_PLACE /* after commit, from any of the three */
 };
 

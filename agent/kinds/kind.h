@@ -31,7 +31,7 @@ struct output {
   size_t of_cut;          /* the length of the first line if it is from kind_warn_cut; else 0 */
 };
 
-/* What the steps of one engine share. It owns nothing. */
+/* What the steps of one engine share. */
 struct kind_context {
   char *const *environment;             /* which commands inherit */
   const struct step_kind *const *known; /* the kinds for step_pack */
@@ -93,8 +93,7 @@ void run_kind_set_trace(struct step *step, const char *traceparent);
 void run_kind_prepare_spec(const struct kind_context *context, const struct step *step,
                            const char *tag, struct process_spec *spec);
 
-/* A step points to `wire`, from which kind_of gets the kind. */
-static_assert(offsetof(struct kind, wire) == 0, "the first member");
+static_assert(offsetof(struct kind, wire) == 0, "kind_of gets the kind from a step's wire");
 
 /* Adds a warning, with `subject` in front unless a model reads it. It is shortened like an error. */
 void kind_warn(struct output *output, const char *subject, const char *format, ...)

@@ -65,8 +65,8 @@ void tool_add_input_schema(const struct tool *self, const struct tool_settings *
 #define TOOL_ERROR "Error: "
 
 /* Makes a call. `arguments` is an object of json_tree_parse, whose texts are moved into the step,
-   or NULL; null counts as absent. `step_id` is unique among the steps that run. If the arguments
-   are rejected, returns NULL and adds TOOL_ERROR and the reason to `text`. */
+   or NULL; null counts as absent. If the arguments are rejected, returns NULL and adds TOOL_ERROR
+   and the reason to `text`. */
 struct tool_call *tool_call_new(const struct tool *tool, cJSON *arguments,
                                 const struct tool_settings *settings, const char *step_id,
                                 struct buffer *text);

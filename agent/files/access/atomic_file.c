@@ -417,7 +417,7 @@ int atomic_file_edit(const char *path, const struct atomic_file_edit *edit, stru
    or, with errno, if it cannot be written. */
 static ssize_t decode(const struct atomic_file_chunk *chunk, int fd) {
   char piece[PIECE];
-  struct base64_reader reader = base64_reader(chunk->base64, chunk->length);
+  struct base64_reader reader = base64_reader(chunk->base64.text, chunk->base64.length);
   ssize_t length, total = 0;
   for (; (length = base64_read(&reader, piece, sizeof piece)) > 0; total += length)
     if (fd >= 0 && write_all(fd, piece, (size_t)length) != 0)

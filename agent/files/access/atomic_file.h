@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "wire/step_field.h"
 
 /* The longest content in bytes (wire/PROTOCOL.md, writeFile). */
 #define ATOMIC_FILE_MAX 10485760
@@ -28,16 +29,13 @@
 int atomic_file_write(int at, const char *path, const char *content, size_t length,
                       struct error *error);
 
-/* Makes the new content of a file from the old one. */
+/* Reads a text file (regular_file.h), edits it and writes it as atomic_file_write does. `apply`
+   changes the text in place and returns 0, or -1 with the reason. It is called again if another
+   process changes the file between the read and the write. */
 struct atomic_file_edit {
-  /* Changes the text in place and returns 0, or -1 with the reason. It is called again if another
-     process has written the file meanwhile. */
   int (*apply)(void *context, struct buffer *text, struct error *error);
   void *context;
 };
-
-/* Reads a text file (regular_file.h), edits it and writes it as atomic_file_write does. If another
-   process changes the file between the read and the write, the edit is made again. */
 int atomic_file_edit(const char *path, const struct atomic_file_edit *edit, struct error *error);
 
 /* Renames a file, which is open for reading and writing as `fd` and has the name `name` in the
@@ -55,10 +53,10 @@ int atomic_file_move(int fd, int directory, const char *name, const char *path,
 /* A part of a file that arrives in chunks: the first one creates the file, which is visible from
    then on, further ones are appended, and the last one renames it as by atomic_file_move. */
 struct atomic_file_chunk {
-  const char *path, *base64;
-  size_t length;         /* of the base64 */
-  bool append;           /* otherwise the old content is dropped */
-  const char *rename_to; /* of the last chunk; else NULL */
+  const char *path;
+  struct step_bytes base64;
+  bool append;     /* otherwise the old content is dropped */
+  char *rename_to; /* of the last chunk; else NULL */
 };
 
 /* Appends the whole chunk or nothing, unless the process is killed. If the last chunk fails,

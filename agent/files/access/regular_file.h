@@ -40,8 +40,8 @@ int regular_file_bytes(const char *path, uint64_t offset, size_t length, struct 
                        uint64_t *size, struct error *error);
 
 /* Opens a file for reading; a relative path begins at the directory `at`, or AT_FDCWD. Follows
-   symbolic links. Returns a descriptor, close-on-exec and non-blocking (a file of /proc may have
-   nothing to read yet), or -1. */
+   symbolic links. Returns a descriptor, which is non-blocking (a file of /proc may have nothing to
+   read yet), or -1. */
 int regular_file_open(int at, const char *path, struct error *error);
 
 /* Adds at most `max` bytes from `offset` on, or from the position of the descriptor if it is -1.

@@ -168,32 +168,14 @@ static struct atom read_class(struct pattern_reader *self) {
   return atom;
 }
 
-/* Reads (?flags) or (?flags: including the last character; returns false for anything else. */
+/* Reads (?flags) or (?flags: including the last character; returns false for anything else. (?m) is
+   always set. */
 static bool read_flags(struct pattern_reader *self, const char *at) {
-  bool on = true;
   for (; *at != ')' && *at != ':'; at++) {
-    switch (*at) {
-    case 'i':
-      self->folds = on;
-      break;
-    case 's':
-      self->dot_is_any = on;
-      break;
-    case 'm': /* is always set, and makes no difference within a line */
-      self->is_local &= on;
-      break;
-    case 'n':
-    case 'J':
-    case 'U':
-      break;
-    case '-':
-      if (!on)
-        return false;
-      on = false;
-      break;
-    default:
+    if (*at != 'i' && *at != 's' && *at != 'm')
       return false;
-    }
+    self->folds |= *at == 'i';
+    self->dot_is_any |= *at == 's';
   }
   self->at = at + 1;
   return true;

@@ -46,8 +46,7 @@ struct levels {
   size_t begin, count;     /* where this level begins, and the number of all items */
 };
 
-/* Depth 1 is the directory's own entries, and `max_depth` is at least 1; levels below
-   WALK_DEPTH_MAX are not visited. Returns -1 if the root cannot be read. */
+/* Depth 1 is the directory's own entries. Returns -1 if the root cannot be read. */
 int levels_read(struct levels *self, const char *path, unsigned max_depth, struct error *error);
 
 /* Whether the item is among the first so far of its level; if not, the answer is cut. */
