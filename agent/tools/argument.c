@@ -33,6 +33,22 @@ unsigned argument_timeout(const cJSON *arguments, const struct argument_limits *
   return seconds < limits->timeout_maximum ? (unsigned)seconds : limits->timeout_maximum;
 }
 
+/* The name of each type in a schema, the check of a value, and what is expected if that fails. */
+static const struct {
+  char schema[sizeof "integer"];
+  cJSON_bool (*is)(const cJSON *value);
+  const char *expected;
+} types[] = {
+    [ARGUMENT_TEXT] = {"string", cJSON_IsString, "a string"},
+    [ARGUMENT_BYTES] = {"string", cJSON_IsString, "a string"},
+    [ARGUMENT_INTEGER] = {"integer", cJSON_IsNumber, "an integer"},
+    [ARGUMENT_TIMEOUT] = {"integer", cJSON_IsNumber, "an integer"},
+    [ARGUMENT_FLAG] = {"boolean", cJSON_IsBool, "true or false"},
+    [ARGUMENT_CHOICE] = {"string", cJSON_IsString, NULL}, /* expected_choice lists them */
+    [ARGUMENT_TEXTS] = {"array", cJSON_IsArray, "an array of strings"},
+    [ARGUMENT_OBJECTS] = {"array", cJSON_IsArray, "an array of objects"},
+};
+
 /* --- schema --- */
 
 /* The schema lacks additionalProperties, minimum, maximum and minItems, which some model APIs
@@ -44,16 +60,10 @@ static void add_choices(struct buffer *out, const struct argument *self) {
   buffer_add_string(out, "]");
 }
 
-static const char type_schemas[][sizeof "integer"] = {
-    [ARGUMENT_TEXT] = "string",     [ARGUMENT_BYTES] = "string",  [ARGUMENT_INTEGER] = "integer",
-    [ARGUMENT_TIMEOUT] = "integer", [ARGUMENT_FLAG] = "boolean",  [ARGUMENT_CHOICE] = "string",
-    [ARGUMENT_TEXTS] = "array",     [ARGUMENT_OBJECTS] = "array",
-};
-
 static void add_schema(const struct argument *self, const struct argument_limits *limits,
                        struct buffer *out) {
   buffer_add_format(out, "\"%s\":{\"type\":\"%s\",\"description\":", self->name,
-                    type_schemas[self->type]);
+                    types[self->type].schema);
   buffer_add_json(out, self->description, strlen(self->description));
   if (self->type == ARGUMENT_TIMEOUT) {
     out->length--; /* within the quotes */
@@ -90,14 +100,6 @@ void argument_table_schema(const struct argument_table *self, const struct argum
 
 /* --- texts with the JSON of other values --- */
 
-/* The value of each type. */
-static cJSON_bool (*const type_checks[])(const cJSON *value) = {
-    [ARGUMENT_TEXT] = cJSON_IsString,    [ARGUMENT_BYTES] = cJSON_IsString,
-    [ARGUMENT_INTEGER] = cJSON_IsNumber, [ARGUMENT_TIMEOUT] = cJSON_IsNumber,
-    [ARGUMENT_FLAG] = cJSON_IsBool,      [ARGUMENT_CHOICE] = cJSON_IsString,
-    [ARGUMENT_TEXTS] = cJSON_IsArray,    [ARGUMENT_OBJECTS] = cJSON_IsArray,
-};
-
 /* Python writes True and False. */
 static cJSON *parse_text(const struct argument *self, const char *text, struct error *error) {
   bool is_true = strcasecmp(text, "true") == 0;
@@ -110,13 +112,13 @@ static cJSON *parse_text(const struct argument *self, const char *text, struct e
 static int accept_text(const struct argument *self, const char *path, cJSON *value,
                        struct error *error) {
   struct error reason;
-  if (type_checks[self->type] == cJSON_IsString || !cJSON_IsString(value))
+  if (types[self->type].is == cJSON_IsString || !cJSON_IsString(value))
     return 0;
   const char *text = value->valuestring + strspn(value->valuestring, " \t\r\n");
   cJSON *meant = parse_text(self, value->valuestring, &reason);
   if (meant == NULL && *text == '[')
     return error_set(error, "%s: %s", path, reason.text);
-  if (meant != NULL && type_checks[self->type](meant)) {
+  if (meant != NULL && types[self->type].is(meant)) {
     free(value->valuestring);
     value->valuestring = NULL;
     value->type = meant->type;
@@ -132,11 +134,12 @@ static int accept_text(const struct argument *self, const char *path, cJSON *val
 
 /* The following functions return what was expected, or NULL if the value is valid. */
 static const char *expected_text(const cJSON *value, bool may_be_empty) {
-  if (!cJSON_IsString(value))
+  const char *text = cJSON_GetStringValue(value);
+  if (text == NULL)
     return "a string";
-  if (strstr(value->valuestring, JSON_TREE_NUL) != NULL)
+  if (strstr(text, JSON_TREE_NUL) != NULL)
     return "a string without NUL";
-  return may_be_empty || value->valuestring[0] != '\0' ? NULL : "a non-empty string";
+  return may_be_empty || text[0] != '\0' ? NULL : "a non-empty string";
 }
 
 #define EXPECTED_SIZE 160
@@ -144,7 +147,7 @@ static const char *expected_text(const cJSON *value, bool may_be_empty) {
 static const char *expected_integer(const struct argument *self,
                                     const struct argument_limits *limits, const cJSON *value,
                                     char text[EXPECTED_SIZE]) {
-  double number = cJSON_IsNumber(value) ? value->valuedouble : 0.5;
+  double number = value->valuedouble;
   bool is_timeout = self->type == ARGUMENT_TIMEOUT;
   unsigned minimum = is_timeout ? 1 : self->minimum;
   unsigned maximum = is_timeout ? limits->timeout_maximum : self->maximum;
@@ -167,9 +170,9 @@ static void add_name(char names[EXPECTED_SIZE], const char *separator, const cha
 
 /* Returns the index of the choice, or the number of choices if the value is none of them. */
 static size_t find_choice(const struct argument *self, const cJSON *value) {
+  const char *text = cJSON_GetStringValue(value);
   size_t i = 0;
-  while (self->choices[i][0] != '\0' &&
-         !(cJSON_IsString(value) && strcmp(self->choices[i], value->valuestring) == 0))
+  while (self->choices[i][0] != '\0' && (text == NULL || strcmp(self->choices[i], text) != 0))
     i++;
   return i;
 }
@@ -191,8 +194,6 @@ static int expect(const char *expected, const char *path, struct error *error) {
 static int check_array(const struct argument *self, const char *path,
                        const struct argument_limits *limits, cJSON *value, struct error *error) {
   bool texts = self->type == ARGUMENT_TEXTS;
-  if (!cJSON_IsArray(value))
-    return expect(texts ? "an array of strings" : "an array of objects", path, error);
   if (!texts && value->child == NULL)
     return expect("at least one", path, error);
   size_t index = 0;
@@ -209,20 +210,21 @@ static int check_array(const struct argument *self, const char *path,
 static int check_value(const struct argument *self, const char *path,
                        const struct argument_limits *limits, cJSON *value, struct error *error) {
   char text[EXPECTED_SIZE];
+  if (types[self->type].expected != NULL && !types[self->type].is(value))
+    return expect(types[self->type].expected, path, error);
   switch (self->type) {
   case ARGUMENT_TEXT:
     return expect(expected_text(value, !self->required), path, error);
-  case ARGUMENT_BYTES:
-    return expect(cJSON_IsString(value) ? NULL : "a string", path, error);
   case ARGUMENT_INTEGER:
   case ARGUMENT_TIMEOUT:
     return expect(expected_integer(self, limits, value, text), path, error);
-  case ARGUMENT_FLAG:
-    return expect(cJSON_IsBool(value) ? NULL : "true or false", path, error);
   case ARGUMENT_CHOICE:
     return expect(expected_choice(self, value, text), path, error);
-  default:
+  case ARGUMENT_TEXTS:
+  case ARGUMENT_OBJECTS:
     return check_array(self, path, limits, value, error);
+  default:
+    return 0;
   }
 }
 

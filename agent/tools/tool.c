@@ -209,11 +209,6 @@ bool tool_is_command(const struct tool *self) {
   return self->kind == &run_kind;
 }
 
-void tool_add_input_schema(const struct tool *self, const struct tool_settings *settings,
-                           struct buffer *out) {
-  argument_table_schema(&self->arguments, &settings->limits, out);
-}
-
 /* --- a call: its step --- */
 
 /* Whether the value has $PATH, which a shell would expand. */

@@ -56,10 +56,6 @@ struct tool_settings {
   struct masker *masker; /* for parts of a call that its answer repeats; NULL masks nothing */
 };
 
-/* Adds the JSON Schema of the arguments; `timeout` shows the limits of the settings. */
-void tool_add_input_schema(const struct tool *self, const struct tool_settings *settings,
-                           struct buffer *out);
-
 /* The beginning of a text for the model if the tool has failed. A command that was executed never
    has such a text. */
 #define TOOL_ERROR "Error: "

@@ -86,7 +86,7 @@ TEST(seven_tools_in_a_fixed_order) {
 
 static cJSON *schema_of(const char *tool, const struct tool_settings *with) {
   struct buffer text = {0};
-  tool_add_input_schema(tool_find(tool), with, &text);
+  argument_table_schema(&tool_find(tool)->arguments, &with->limits, &text);
   cJSON *schema = cJSON_ParseWithLength(text.bytes, text.length);
   assert_non_null(schema);
   buffer_release(&text);

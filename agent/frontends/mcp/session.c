@@ -288,7 +288,7 @@ static void add_tool(const struct request_context *self, const struct tool *tool
     buffer_add_format(out, ",\"title\":\"%s\"", tool->title);
   add_text(out, ",\"description\":", tool->description);
   buffer_add_string(out, ",\"inputSchema\":");
-  tool_add_input_schema(tool, self->session->tools, out);
+  argument_table_schema(&tool->arguments, &self->session->tools->limits, out);
   if (self->version >= MCP_2025_03_26)
     buffer_add_format(out, ",\"annotations\":{\"title\":\"%s\",%s}", tool->title, tool->hints);
   if (tool_is_command(tool) && has_structured(self->session, self->version))

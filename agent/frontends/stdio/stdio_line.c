@@ -339,7 +339,7 @@ static void add_tool(struct buffer *out, const struct tool *tool,
   add_text(out, "\"name\":", tool->name);
   add_text(out, ",\"description\":", tool->description);
   buffer_add_string(out, ",\"parameters_schema\":");
-  tool_add_input_schema(tool, settings, out);
+  argument_table_schema(&tool->arguments, &settings->limits, out);
 }
 
 void stdio_answer_info(struct buffer *out, const struct stdio_address *to, const struct tool *tool,
