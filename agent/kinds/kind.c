@@ -115,7 +115,7 @@ char *kind_repository(const struct step *step) {
   return path_lexical(current, own == NULL || is_entered ? "." : own);
 }
 
-/* Makes the text printable. It is truncated in the same place whether the subject is shown or not. */
+/* Makes the text printable. It is truncated in the same place with and without the subject. */
 static void add_line(struct buffer *lines, const char *subject, bool shows_subject,
                      const char *text) {
   struct buffer printable = {0};

@@ -95,7 +95,7 @@ void run_kind_prepare_spec(const struct kind_context *context, const struct step
 
 static_assert(offsetof(struct kind, wire) == 0, "kind_of gets the kind from a step's wire");
 
-/* Adds a warning, with `subject` in front unless a model reads it. It is shortened like an error. */
+/* Adds a warning, with `subject` in front unless a model reads it, shortened like an error. */
 void kind_warn(struct output *output, const char *subject, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -20,8 +20,8 @@ int path_fail(struct error *error, int at, const char *path, const char *format,
 /* Whether the path is "~" or begins with "~/", as a shell writes the home directory. */
 bool path_is_home(const char *path);
 
-/* Returns a path for comparing names that a sender wrote, to be freed; not for opening, because ".."
-   removes the component in front of it. A relative path begins at the absolute `directory`. */
+/* Returns a path for comparing names that a sender wrote, to be freed; not for opening, because
+   each ".." removes a component. A relative path begins at the absolute `directory`. */
 char *path_lexical(const char *directory, const char *path);
 
 /* Returns the part of a path behind the directory and its "/", "" if both are the same, or NULL if

@@ -24,9 +24,9 @@ enum regular_file_form {
   REGULAR_FILE_PAGE,  /* the same for a model, with a page of lines (line_page_add) */
 };
 
-/* Adds the lines of a range to `to`, which may have a part of them after an error. They must be text
-   of at most REGULAR_FILE_MAX bytes; the file may have any size. Takes twice the memory of the
-   chosen lines, or that of the image. */
+/* Adds the lines of a range to `to`, which may have a part of them after an error. They are text of
+   at most REGULAR_FILE_MAX bytes; the file may have any size. Takes twice the memory of the chosen
+   lines, or that of the image. */
 int regular_file_cut(const char *path, const struct line_range *range, enum regular_file_form form,
                      struct buffer *to, struct error *error);
 

@@ -132,7 +132,7 @@ static void rewrite_utf16(struct reader *self) {
   buffer_add_format(self->to, "\\x{%04lx}", (unsigned long)number);
 }
 
-/* Escapes a hyphen behind a class such as \w in brackets. */
+/* Escapes a hyphen behind an escape such as \w in a class. */
 static void rewrite_hyphen(struct reader *self) {
   if (self->at[0] == '-' && self->at[1] != '\0' && !is_one_of(self->at[1], "[]"))
     buffer_add_string(self->to, "\\");

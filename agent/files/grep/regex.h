@@ -13,9 +13,8 @@
  *
  * Characters are those of Unicode, also in \w, \d, \s, \b and caseless matching; ^ and $ match at
  * the ends of lines, which are separated by "\n"; \C is rejected; group names may repeat. Code for
- * ASCII only is faster. In text that is not UTF-8, invalid bytes match nothing, and the text between
- * them is matched as usual; it is always interpreted, because the machine code of PCRE2 10.46 may
- * read outside such text and crash.
+ * ASCII only is faster. In text that is not UTF-8, invalid bytes match nothing; it is always
+ * interpreted, because the machine code of PCRE2 10.46 may read outside such text and crash.
  *
  * Takes REGEX_STACK bytes of stack for machine code, and at most REGEX_HEAP_KIB KiB for
  * backtracking. PCRE2 gives up on a text after REGEX_MILLISECONDS of processor time (a few hundred

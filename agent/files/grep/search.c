@@ -63,7 +63,7 @@ static size_t cut(const char *text, size_t length, size_t characters) {
   return at;
 }
 
-/* How many of the characters that are shown of a long line begin at the match, if it has as many. */
+/* How many of the shown characters of a long line begin at the match, if there are as many. */
 #define SHOWN_FROM_MATCH 160
 
 static size_t step_back(const char *text, size_t at, size_t characters) {
