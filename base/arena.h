@@ -21,7 +21,7 @@ size_t arena_size(const struct arena *self);
 /* Frees all objects but keeps the largest block for the next ones. */
 void arena_clear(struct arena *self);
 
-/* Frees all objects and all memory; the arena is empty afterwards. */
+/* Frees all objects and all memory. */
 void arena_release(struct arena *self);
 
 #endif

@@ -10,19 +10,14 @@ struct buffer {
   size_t length, capacity;
 };
 
-/* Frees the bytes; the buffer is empty afterwards. */
-void buffer_release(struct buffer *self);
+void buffer_release(struct buffer *self); /* it is empty afterwards */
 
 void buffer_add(struct buffer *self, const char *bytes, size_t length);
 void buffer_add_string(struct buffer *self, const char *string);
 void buffer_add_number(struct buffer *self, unsigned long long number);
 void buffer_add_format(struct buffer *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-
-/* Adds the bytes as a JSON string with its quotes (json_string.h). */
-void buffer_add_json(struct buffer *self, const char *bytes, size_t length);
-
-/* Adds the bytes as base64 (base64.h). */
+void buffer_add_json(struct buffer *self, const char *bytes, size_t length); /* with quotes */
 void buffer_add_base64(struct buffer *self, const char *bytes, size_t length);
 
 /* Reserves `size` bytes, at least one, after the end and returns their address. The caller fills

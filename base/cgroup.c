@@ -239,6 +239,11 @@ static int64_t find_number(const char *text, const char *name) {
   return -1;
 }
 
+static int64_t read_named(int fd, const char *name) {
+  char text[TEXT_SIZE];
+  return read_text(fd, text) ? find_number(text, name) : -1;
+}
+
 static int64_t sum_numbers(const char *text, const char *const *names) {
   int64_t sum = 0;
   for (; *names != NULL; names++) {
@@ -283,15 +288,11 @@ int64_t cgroup_memory_unreclaimable(const struct cgroup *self) {
 }
 
 int64_t cgroup_memory_shmem(const struct cgroup *self) {
-  char text[TEXT_SIZE];
-  return read_text(self->stat, text)
-             ? find_number(text, self->version == 2 ? "shmem" : "total_shmem")
-             : -1;
+  return read_named(self->stat, self->version == 2 ? "shmem" : "total_shmem");
 }
 
 int64_t cgroup_oom_kills(const struct cgroup *self) {
-  char text[TEXT_SIZE];
-  return read_text(self->events, text) ? find_number(text, "oom_kill") : -1;
+  return read_named(self->events, "oom_kill");
 }
 
 bool cgroup_oom_kills_group(const struct cgroup *self) {
@@ -299,11 +300,8 @@ bool cgroup_oom_kills_group(const struct cgroup *self) {
 }
 
 int64_t cgroup_cpu_us(const struct cgroup *self) {
-  char text[TEXT_SIZE];
-  if (!read_text(self->cpu, text))
-    return -1;
   if (self->cpu_is_stat)
-    return find_number(text, "usage_usec");
-  int64_t nanoseconds = number_in(text);
+    return read_named(self->cpu, "usage_usec");
+  int64_t nanoseconds = read_number(self->cpu);
   return nanoseconds >= 0 ? nanoseconds / 1000 : -1;
 }

@@ -11,22 +11,15 @@
 /* The ID that is echoed if a step's own could not be read. */
 #define STEP_NIL_ID "00000000-0000-0000-0000-000000000000"
 
-/* The largest payload in bytes; a larger one is rejected. */
-#define STEP_PAYLOAD_MAX ((size_t)64 * 1024 * 1024)
-
-/* The longest stepId in bytes; it is part of every event. */
-#define STEP_ID_MAX 1024
+#define STEP_PAYLOAD_MAX ((size_t)64 * 1024 * 1024) /* bytes */
+#define STEP_ID_MAX 1024                            /* bytes; it is part of every event */
+#define STEP_SECRETS_MAX 256                        /* the number of `secrets` */
+#define STEP_TIMEOUT_MAX_SECONDS (365 * 24 * 3600)
+#define STEP_TIMEOUT_DEFAULT_SECONDS 600
 
 /* The versions of the protocol that this program speaks. */
 #define STEP_VERSION_OLDEST 1
 #define STEP_VERSION_NEWEST 2
-
-/* The largest timeoutSeconds, a year, and the default. */
-#define STEP_TIMEOUT_MAX_SECONDS (365 * 24 * 3600)
-#define STEP_TIMEOUT_DEFAULT_SECONDS 600
-
-/* The most `secrets` of a step. */
-#define STEP_SECRETS_MAX 256
 
 /* The wire format of a kind of step. Static. */
 struct step_kind {
@@ -39,8 +32,7 @@ struct step_kind {
 };
 
 /* The kinds that are requests to the agent itself. */
-extern const struct step_kind step_shutdown;
-extern const struct step_kind step_cancel;
+extern const struct step_kind step_shutdown, step_cancel;
 
 /* A step as it was sent, checked. All strings are UTF-8 without NUL, and owned by the step. */
 struct step {
@@ -72,9 +64,6 @@ int step_answer_version(const struct step *self);
 /* Returns the value of a variable in the step's own env, or NULL. */
 const char *step_variable(const struct step *self, const char *name);
 
-/* The most kinds that step_parse accepts. */
-#define STEP_KINDS_MAX 32
-
 /*
  * Parses one payload: JSON of `length` bytes, which need no NUL. `kinds` are the known kinds, at
  * most STEP_KINDS_MAX, ended by NULL; the first is the default.
@@ -88,6 +77,7 @@ const char *step_variable(const struct step *self, const char *name);
  * Memory beside the payload is at most three times `length` for strings and 100 bytes for each JSON
  * value; a payload that needs more than there is gets rejected.
  */
+#define STEP_KINDS_MAX 32
 int step_parse(struct step *self, const struct step_kind *const *kinds, const char *payload,
                size_t length, struct error *error);
 

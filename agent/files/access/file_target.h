@@ -15,11 +15,11 @@ struct file_target {
   struct stat file; /* when it exists: a regular file that may be written */
 };
 
-/* A relative path begins at the directory `at`, or AT_FDCWD. With `creates`, missing directories
-   are created as by mkdir(1) -p. Follows symbolic links to files, even dangling ones, if the kernel
-   would follow them; but not links to missing directories, nor those of /proc to open files without
-   a name. Rejects anything but a regular file that may be written. After an error there is nothing
-   to release; created directories stay. */
+/* A relative path begins at the directory `at`, or AT_FDCWD. With `creates`, creates missing
+   directories, which stay after an error. Follows symbolic links to files, even dangling ones, if
+   the kernel would follow them; but not links to missing directories, nor those of /proc to open
+   files without a name. Rejects anything but a regular file that may be written. After an error
+   there is nothing to release. */
 int file_target_find(struct file_target *self, int at, const char *path, bool creates,
                      struct error *error);
 void file_target_release(struct file_target *self);

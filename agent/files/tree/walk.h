@@ -49,7 +49,7 @@ char *walk_reference(const char *repository, const char *root);
    sorted in portions. Returns NULL with the error of directory_open. */
 struct walk *walk_new(const char *path, bool sorted, struct error *error);
 
-/* Returns the descriptor of the root. Call it before the first walk_next. */
+/* Returns the descriptor of the root, before the first walk_next. */
 int walk_root(const struct walk *self);
 
 /* Returns false at the end. The entry is valid until the next call. */
