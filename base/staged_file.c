@@ -111,14 +111,6 @@ int staged_file_begin(struct staged_file *self, int directory, const char *name,
 
 /* --- seal, flush, commit, release --- */
 
-/* Makes the new name survive a power failure. Others see it already, so that an error here is no
-   reason to undo the rename. */
-static void sync_directory(int directory) {
-  int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  (void)fsync(fd);
-  descriptor_close(fd);
-}
-
 int staged_file_seal(struct staged_file *self, mode_t mode) {
   /* EINVAL and ENOSYS: the file system has no storage to sync to. */
   if (fchmod(self->fd, mode) != 0 || (fsync(self->fd) != 0 && errno != EINVAL && errno != ENOSYS))
@@ -156,8 +148,12 @@ int staged_file_commit(struct staged_file *self) {
   /* The content was synced or flushed, so the close can lose nothing. It ends the lock. */
   close(self->fd);
   self->fd = -1;
-  if (is_sealed)
-    sync_directory(self->directory);
+  /* Make the new name survive a power failure. Others see it already, so that an error here is no
+     reason to undo the rename. */
+  int directory = is_sealed ? openat(self->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+  if (directory >= 0)
+    (void)fsync(directory);
+  descriptor_close(directory);
   return 0;
 }
 

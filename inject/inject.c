@@ -298,12 +298,6 @@ static int rename_tools(const struct injection *self, const struct tools *tools)
   return -1;
 }
 
-static void release_tools(const struct injection *self, const struct tools *tools) {
-  if (tools->name != NULL)
-    (void)remove_hidden_tools(self, tools);
-  descriptor_close(tools->fd);
-}
-
 /* Does nothing if there is no such file. */
 static int prepare_file(struct injection *self, const struct inject_file *wanted) {
   const char *name = name_of(wanted->path);
@@ -420,7 +414,9 @@ static int inject(struct injection *self, int program, const struct inject_carri
                  prepare_files(self, carrier->files) == 0 && commit(self, &tools) == 0;
   if (is_done)
     report_success(self, file.st_size);
-  release_tools(self, &tools); /* before the program's hidden file, which guards their names */
+  if (tools.name != NULL) /* before the program's hidden file, which guards their names, goes */
+    (void)remove_hidden_tools(self, &tools);
+  descriptor_close(tools.fd);
   while (self->count > 0)
     staged_file_release(&self->files[--self->count]);
   descriptor_close(self->parent);

@@ -120,12 +120,6 @@ struct searched_file {
   size_t counted; /* offset */
 };
 
-static size_t number_of(struct searched_file *self, size_t start) {
-  self->number += memscan_count(self->text + self->counted, start - self->counted, '\n');
-  self->counted = start;
-  return self->number;
-}
-
 /* Ends the answer if the head limit is reached. Returns whether there may be one more match. */
 static bool check_limit(struct file_search *self) {
   self->result.is_cut |= self->result.matches == self->search->head_limit;
@@ -139,7 +133,9 @@ static void show(struct file_search *self, struct searched_file *file,
   if (!open_entry(self))
     return;
   add_either(self, ",\"line\":", separator);
-  buffer_add_number(self->answer, number_of(file, line->start));
+  file->number += memscan_count(file->text + file->counted, line->start - file->counted, '\n');
+  file->counted = line->start;
+  buffer_add_number(self->answer, file->number);
   add_either(self, ",\"text\":", separator);
   const char *text = file->text + line->start;
   if (self->search->as_lines)

@@ -189,12 +189,6 @@ static char *global_path(const char *home, const char *config) {
 
 /* --- levels --- */
 
-static void report_unused(struct ignore *self, size_t directory, const char *name) {
-  const char *below = strcmp(name, exclude) == 0 ? ".git/" : "";
-  if (self->unused++ == 0)
-    (void)error_set(&self->first_unused, "%.*s%s%s", (int)directory, self->path.bytes, below, name);
-}
-
 /* Reads the file `name` below the descriptor `directory`; `start` is as in the source. */
 static void read_source(struct ignore *self, struct source *source, int directory, const char *name,
                         size_t start) {
@@ -204,8 +198,9 @@ static void read_source(struct ignore *self, struct source *source, int director
   bool is_too_long = file == FILE_UNREADABLE;
   if (file == FILE_READ)
     source->rules = globs_of_ignore_file(text.bytes, text.length, &is_too_long);
-  if (is_too_long)
-    report_unused(self, start, name);
+  if (is_too_long && self->unused++ == 0)
+    (void)error_set(&self->first_unused, "%.*s%s%s", (int)start, self->path.bytes,
+                    strcmp(name, exclude) == 0 ? ".git/" : "", name);
   source->text = source->rules != NULL ? text.length : 0;
   source->start = start;
   self->text += source->text;
@@ -280,15 +275,6 @@ static void push_above(struct ignore *self, char *path) {
   self->base = self->count; /* fewer if one can no longer be entered */
 }
 
-static void read_global(struct ignore *self, const char *home, const char *config) {
-  char *path = global_path(home, config);
-  struct source source = {.rules = NULL};
-  if (path != NULL)
-    read_source(self, &source, AT_FDCWD, path, 0);
-  self->global = source.rules;
-  free(path);
-}
-
 struct ignore *ignore_new(int root, const char *path, const char *home, const char *config) {
   struct ignore *self = memory_allocate(sizeof *self);
   *self = (struct ignore){.count = 0};
@@ -301,9 +287,14 @@ struct ignore *ignore_new(int root, const char *path, const char *home, const ch
     buffer_add(&self->path, "/", 1);
   self->root = self->path.length;
   self->levels = memory_allocate((self->base + WALK_DEPTH_MAX) * sizeof *self->levels);
-  read_global(self, home, config);
+  char *global = global_path(home, config);
+  struct source source = {.rules = NULL};
+  if (global != NULL)
+    read_source(self, &source, AT_FDCWD, global, 0);
+  self->global = source.rules;
   if (real != NULL)
     push_above(self, real);
+  free(global);
   free(real);
   return self;
 }
