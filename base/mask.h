@@ -82,8 +82,6 @@ static inline bool masker_is_empty(const struct masker *self) {
    nothing. */
 void mask_string(struct masker *self, char *text, bool is_cut);
 
-/* --- a stream -------------------------------------------------------------------------------- */
-
 /* A run of secret bytes, by offsets in the whole text. */
 struct mask_run {
   uint64_t begin, end;

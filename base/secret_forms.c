@@ -41,8 +41,6 @@ static void add_raw(const struct style *style, const char *value, size_t length,
   buffer_add(out, value, length);
 }
 
-/* --- JSON ------------------------------------------------------------------------------------ */
-
 /* Adds \uXXXX, or two of them for a character above U+FFFF (RFC 8259, section 7). */
 static void add_unicode(const struct style *style, uint32_t character, struct buffer *out) {
   if (character > 0xFFFF) {
@@ -89,8 +87,6 @@ static void add_json(const struct style *style, const char *value, size_t length
       buffer_add(out, text, sequence);
   }
 }
-
-/* --- other formats --------------------------------------------------------------------------- */
 
 static void add_url(const struct style *style, const char *value, size_t length,
                     struct buffer *out) {

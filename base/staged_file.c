@@ -69,8 +69,6 @@ static int remove_found(const struct staged_file *self) {
   return result;
 }
 
-/* --- begin --- */
-
 /* Returns whether the file was created. errno is EEXIST if another attempt may succeed. */
 static bool create(struct staged_file *self, mode_t mode) {
   /* A step gets SIGTERM some time before SIGKILL, in which the file can be finished. */
@@ -108,8 +106,6 @@ int staged_file_begin(struct staged_file *self, int directory, const char *name,
   errno = EWOULDBLOCK;
   return -1;
 }
-
-/* --- seal, flush, commit, release --- */
 
 int staged_file_seal(struct staged_file *self, mode_t mode) {
   /* EINVAL and ENOSYS: the file system has no storage to sync to. */

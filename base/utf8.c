@@ -115,8 +115,6 @@ size_t utf8_cut(const char *text, size_t length) {
   return length;
 }
 
-/* --- UTF-16 --- */
-
 bool utf16_is_marked(const char *text, size_t length, bool *is_big_endian) {
   *is_big_endian = length >= 2 && memcmp(text, "\xFE\xFF", 2) == 0;
   return *is_big_endian || (length >= 2 && memcmp(text, "\xFF\xFE", 2) == 0);

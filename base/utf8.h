@@ -37,8 +37,6 @@ size_t utf8_cut(const char *text, size_t length);
 /* Returns how many bytes at the start, at most three, continue a sequence that began before it. */
 size_t utf8_rest(const char *text, size_t length);
 
-/* --- UTF-16 --- */
-
 /* The most bytes that `length` bytes of UTF-16 become as UTF-8. */
 #define UTF16_DECODED_MAX(length) (((length) + 1) / 2 * 3)
 

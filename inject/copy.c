@@ -10,8 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* --- one file --- */
-
 #define BUFFER_SIZE 65536
 
 /* Reads fewer bytes than `size` only at the end of the file. */
@@ -60,8 +58,6 @@ int copy_bytes_same(int left, int right, off_t size) {
   }
   return 0;
 }
-
-/* --- a directory --- */
 
 #define MODE_BITS 07777
 

@@ -104,8 +104,6 @@ void kind_release_input(struct step *step) {
   run->input = (struct step_bytes){0};
 }
 
-/* --- for the log --- */
-
 /* Stops soon after `out` has `most` bytes. */
 static void add_word(struct buffer *out, const char *word, size_t most) {
   bool quoted = word[0] == '\0' || strpbrk(word, " \t\r\n'\"\\$`;&|<>()*?[]{}!#~") != NULL;

@@ -6,8 +6,6 @@
 #include "base/json_string.h"
 #include "wire/step_report.h"
 
-/* --- a command --- */
-
 static void begin_part(struct buffer *text, size_t begin) {
   if (text->length > begin)
     buffer_add(text, "\n", 1);
@@ -54,8 +52,6 @@ void answer_command(const struct execution_result *result, struct buffer *text) 
   if (text->length == begin)
     buffer_add_string(text, "(no output)");
 }
-
-/* --- for programs --- */
 
 const char answer_outcome_schema[] =
     "{\"type\":\"object\",\"properties\":{\"exitCode\":{\"type\":\"integer\"},"

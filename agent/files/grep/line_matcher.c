@@ -58,8 +58,6 @@ struct repetition {
   bool is_present, optional, is_possessive;
 };
 
-/* --- syntax --- */
-
 static void give_up(struct pattern_reader *self) {
   self->has_given_up = true;
   self->is_local = false;

@@ -32,10 +32,8 @@ struct regex;
 /* Returns NULL with the compiler's message and the offset in the error. */
 struct regex *regex_new(const char *source, struct error *error);
 
-/* Whether every match is known to contain "\n". */
+/* Tell whether every match is known to contain "\n", and a lower bound for its characters. */
 bool regex_needs_line_break(const struct regex *self);
-
-/* Returns a lower bound for the length of a match in characters. */
 size_t regex_min_length(const struct regex *self);
 
 /* The offsets of a match. */

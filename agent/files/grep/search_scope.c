@@ -63,8 +63,6 @@ size_t search_scope_unused_ignores(const struct search_scope *self, struct error
   return self->ignore != NULL ? ignore_unused(self->ignore, first) : 0;
 }
 
-/* --- the glob --- */
-
 /* Returns the entry's path from the repository; if it is elsewhere, its whole path with the leading
    "/", which only "**" and "*" match; or NULL if the repository is not known. */
 static const char *below_repository(struct search_scope *self, const struct walk_entry *entry) {
@@ -108,8 +106,6 @@ static enum globs_reach reach(struct search_scope *self, const struct walk_entry
   enum globs_reach from_repository = globs_reach(self->glob, path, strlen(path));
   return from_repository > from_root ? from_repository : from_root;
 }
-
-/* --- directories --- */
 
 static bool is_excluded(const struct search_scope *self, const struct walk_entry *entry) {
   return walk_is_excluded(entry->name) ||

@@ -60,8 +60,6 @@ void levels_release(struct levels *self) {
     free(self->items[--self->count]);
 }
 
-/* --- reading --- */
-
 static void read_entries(struct levels *self, struct level_entry *parent, DIR *directory) {
   struct directory_entry found;
   errno = 0;

@@ -87,8 +87,6 @@ static int gather_all(struct levels *chosen, const char *path, unsigned max_dept
   return 0;
 }
 
-/* --- by name: level by level --- */
-
 static void offer(struct levels *levels, const struct level_entry *entry, int parent,
                   const struct directory_entry *found) {
   char path[PATH_MAX];
@@ -110,8 +108,6 @@ static bool is_before(const struct level_entry *directory, const struct level_en
   int order = strncmp(directory->text, item->text, length);
   return order < 0 || (order == 0 && (unsigned char)item->text[length] >= '/');
 }
-
-/* --- the answer --- */
 
 /* Returns milliseconds since 1970, from 1970 to somewhat above the year 9999. */
 static int64_t milliseconds(struct timespec time) {

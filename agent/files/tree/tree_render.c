@@ -36,8 +36,6 @@ static bool is_before(const struct level_entry *directory, const struct level_en
   return directory->order < item->parent->order;
 }
 
-/* --- choosing --- */
-
 /* Whether the entry has this path, whose components are compared from the last one. */
 static bool is_at(const struct level_entry *entry, const char *path) {
   size_t length = strlen(path);
@@ -70,8 +68,6 @@ static void offer(struct levels *levels, const struct level_entry *entry, int pa
   if (!is_excluded((const struct tree_choice *)levels, &tree) && levels_accepts(levels, &tree))
     levels_add(levels, &tree);
 }
-
-/* --- drawing --- */
 
 /* The chosen entries of one directory are neighbors. */
 static bool is_last(const struct levels *chosen, const struct level_entry *entry) {
@@ -109,8 +105,6 @@ static void draw(const struct levels *chosen, struct buffer *content) {
       at = chosen->items[tree->first > 0 ? tree->first : at->order + 1];
   }
 }
-
-/* --- the root --- */
 
 static int add_globs(struct globs *self, const char *const *globs, struct error *error) {
   for (size_t i = 0; globs != NULL && globs[i] != NULL; i++) {
