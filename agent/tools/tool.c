@@ -114,11 +114,6 @@ static const struct argument tree_arguments[] = {
      .description = "Globs of names to leave out, such as '*.o'."},
 };
 
-static void add_error(struct buffer *text, const char *reason, size_t length) {
-  buffer_add_string(text, TOOL_ERROR);
-  buffer_add(text, reason, length);
-}
-
 /* Returns the content of a readFile behind the line with its media type. */
 static struct captured_stream body_of(const struct execution_result *result) {
   const struct captured_stream *content = &result->output;
@@ -341,7 +336,7 @@ struct tool_call *tool_call_new(const struct tool *tool, cJSON *arguments,
     return self;
   }
   mask_string(settings->masker, error.text, false);
-  add_error(text, error.text, strlen(error.text));
+  buffer_add_format(text, TOOL_ERROR "%s", error.text);
   tool_call_free(self);
   return NULL;
 }
@@ -385,7 +380,7 @@ static void answer_not_run(const struct tool_call *self, const struct execution_
     buffer_add_string(text, TOOL_ERROR "workdir: no such directory: ");
     add_name(text, self->directory);
   } else {
-    add_error(text, result->error.text, strlen(result->error.text));
+    buffer_add_format(text, TOOL_ERROR "%s", result->error.text);
   }
 }
 
@@ -411,7 +406,8 @@ bool tool_call_answer(const struct tool_call *self, const struct execution_resul
   }
   struct error line;
   const struct captured_stream message = execution_result_message(result, self->timeout, &line);
-  add_error(text, message.bytes, message.length);
+  buffer_add_string(text, TOOL_ERROR);
+  buffer_add(text, message.bytes, message.length);
   return true;
 }
 

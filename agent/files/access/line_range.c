@@ -42,12 +42,6 @@ static bool is_behind(const struct line_choice *self) {
   return self->ends >= self->last;
 }
 
-static void keep(struct line_choice *self, const char *bytes, size_t length) {
-  const size_t capacity = self->max - self->text.length;
-  buffer_add(&self->text, bytes, length < capacity ? length : capacity);
-  self->chosen += length;
-}
-
 void line_choice_add(struct line_choice *self, const char *piece, size_t length) {
   const char *end = piece + length, *from = NULL, *to = NULL; /* the chosen part */
   self->bytes += length;
@@ -63,8 +57,10 @@ void line_choice_add(struct line_choice *self, const char *piece, size_t length)
     self->ends += newline != NULL;
     self->newest = next[-1];
   }
-  if (from != NULL)
-    keep(self, from, (size_t)(to - from));
+  const size_t chosen = from != NULL ? (size_t)(to - from) : 0;
+  const size_t capacity = self->max - self->text.length;
+  buffer_add(&self->text, from, chosen < capacity ? chosen : capacity);
+  self->chosen += chosen;
 }
 
 bool line_choice_goes_on(const struct line_choice *self) {

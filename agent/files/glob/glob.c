@@ -419,10 +419,6 @@ static void add_ignored(struct globs *self, struct rule rule, const char *glob) 
   struct buffer texts = {0};
   if (glob_text_check(glob, &error) != 0)
     return;
-  if (strchr(glob, '{') == NULL) {
-    add_rule(self, rule, glob, strlen(glob));
-    return;
-  }
   if (glob_text_expand(glob, &texts, &error) != 0)
     self->wasted += GLOB_EXPANDED_MAX;
   for (size_t at = 0; at < texts.length; at += strlen(texts.bytes + at) + 1)
