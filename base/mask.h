@@ -18,7 +18,7 @@
  * Occurrences that overlap or touch therefore become a single MASK, which never spans a line end.
  *
  * A stream yields the same as the whole text. It holds back what may still become part of an
- * occurrence, but never a complete line.
+ * occurrence: at most as many bytes as the longest needle has, and never a complete line.
  */
 #define MASK "***"
 #define MASK_LENGTH (sizeof MASK - 1)
