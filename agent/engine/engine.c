@@ -8,7 +8,6 @@
 
 #include "agent/engine/engine_state.h"
 #include "agent/process/process_table.h"
-#include "agent/process/supervisor_process.h"
 #include "base/buffer.h"
 #include "base/check.h"
 #include "base/clock.h"
@@ -217,7 +216,7 @@ bool engine_find_processes(struct engine *self) {
 #define DEAD_AGENTS_PAUSE_MS 10
 
 static size_t count_dead_agents(const struct engine *self) {
-  return self->options.job_id != NULL ? supervisor_process_count_orphaned(self->job) : 0;
+  return self->options.job_id != NULL ? supervisors_count_orphaned(self->job) : 0;
 }
 
 LOOP_CALLBACK(on_dead_agents, struct engine *self) {
@@ -292,17 +291,16 @@ struct engine *engine_new(const struct engine_options *options) {
   struct engine *self = memory_allocate(sizeof *self);
   *self = (struct engine){.options = *options};
   set_names(self);
-  self->options.supervisors.base = options->base;
-  self->options.supervisors.supervisor.job = self->job;
-  self->options.supervisors.supervisor.log = options->log;
-  self->supervisors = supervisors_new(&self->options.supervisors);
+  self->options.supervisor.job = self->job;
+  self->options.supervisor.log = options->log;
+  self->supervisors = supervisors_new(options->base, &self->options.supervisor);
   self->execution_context =
       (struct execution_context){.stalled = on_execution_stalled,
                                  .done = on_execution_done,
                                  .engine = self,
                                  .process = {.base = options->base,
                                              .supervisors = self->supervisors,
-                                             .stdin_fd = options->supervisors.supervisor.stdin_fd},
+                                             .stdin_fd = options->supervisor.stdin_fd},
                                  .log = options->log,
                                  .secrets = options->secrets,
                                  .kind = options->kind,

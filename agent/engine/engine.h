@@ -27,13 +27,13 @@ struct engine;
 struct engine_options {
   struct event_base *base;
   const struct log *log;
-  struct secrets *secrets;                /* its masker is also the log's */
-  struct supervisors_options supervisors; /* the engine sets its base and its job */
-  int signal_fd;                          /* of startup.h; -1: the caller reads the signals */
-  int64_t idle_limit_ms;                  /* without a step; 0: no limit */
-  size_t line_bytes;                      /* a longer line is split: see lines.h */
-  const char *version;                    /* of the program, for the dump */
-  const char *job_id;                     /* a part of the tags of commands; NULL: no job */
+  struct secrets *secrets;              /* its masker is also the log's */
+  struct supervisor_options supervisor; /* the engine sets its job and its log */
+  int signal_fd;                        /* of startup.h; -1: the caller reads the signals */
+  int64_t idle_limit_ms;                /* without a step; 0: no limit */
+  size_t line_bytes;                    /* a longer line is split: see lines.h */
+  const char *version;                  /* of the program, for the dump */
+  const char *job_id;                   /* a part of the tags of commands; NULL: no job */
   struct kind_context kind;
   /* How long the running step may go on after the first SIGTERM; 0: not at all. Only for a frontend
      with one execution at a time. */

@@ -10,6 +10,11 @@
 
 #include "agent/process/process_table.h"
 
+struct child_stop {
+  pid_t pid; /* or a thread's id */
+  int signal;
+};
+
 /* Consumes the report of a stop. Returns false if the child is no longer stopped: it may have ended
    in the meantime. */
 static bool consume_stop(struct child_stop *self, pid_t pid) {
@@ -48,13 +53,14 @@ static void detach(const struct child_stop *self) {
   (void)ptrace(PTRACE_DETACH, self->pid, NULL, passed); /* fails if it was killed */
 }
 
-/* waitid(2) reports the stops of traced children even without WSTOPPED. */
-int children_handle(const struct children_handler *handler, void *owner, struct child_stop *space,
-                    int most) {
+/* waitid(2) reports the stops of traced children even without WSTOPPED. Stopped children continue
+   after all others were handled, because they may stop again at once and are reported first. */
+int children_handle(const struct children_handler *handler, void *owner) {
   const int what = WEXITED | WNOHANG | WNOWAIT | __WALL | (handler->stopped != NULL ? WSTOPPED : 0);
+  struct child_stop stops[CHILDREN_AT_ONCE];
   int handled = 0, count = 0;
   bool has_any = true;
-  for (; handled < most; handled++) {
+  for (; handled < CHILDREN_AT_ONCE; handled++) {
     siginfo_t info = {0};
     struct rusage usage = {0};
     /* waitid(3) of the C libraries has no usage, and wait4(2) returns it only after reaping. */
@@ -64,13 +70,13 @@ int children_handle(const struct children_handler *handler, void *owner, struct 
       break;
     if (info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)
       handler->ended(owner, &info, &usage);
-    else if (consume_stop(&space[count], info.si_pid))
+    else if (consume_stop(&stops[count], info.si_pid))
       count++;
   }
   while (count > 0) {
-    detach(&space[--count]);
+    detach(&stops[--count]);
     if (handler->stopped != NULL)
-      handler->stopped(owner, space[count].pid);
+      handler->stopped(owner, stops[count].pid);
   }
   return has_any ? handled : -1;
 }

@@ -24,16 +24,10 @@ struct children_handler {
   void (*stopped)(void *owner, pid_t pid);
 };
 
-struct child_stop {
-  pid_t pid; /* or a thread's id */
-  int signal;
-};
+#define CHILDREN_AT_ONCE 1024
 
-/* Handles at most `most` children that have ended or stopped; `space` has that many elements.
-   Stopped children continue after all others were handled, because they may stop again at once and
-   are reported first. Returns how many there were; `most`: there may be more; -1: no child is
-   left. */
-int children_handle(const struct children_handler *handler, void *owner, struct child_stop *space,
-                    int most);
+/* Handles at most CHILDREN_AT_ONCE children that have ended or stopped. Returns how many there
+   were, so there may be more if that is CHILDREN_AT_ONCE; -1: no child is left. */
+int children_handle(const struct children_handler *handler, void *owner);
 
 #endif

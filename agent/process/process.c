@@ -52,17 +52,24 @@ struct process {
 static void end_count(struct process *self) {
   struct process_outcome *outcome = &self->outcome;
   const struct supervisor_census *census = supervisor_answer(self->supervisor);
+  const struct supervisor_report *report = supervisor_report(self->supervisor);
   self->state = OVER;
   outcome->survivors = (int64_t)outcome->unkillable;
   if (census != NULL && self->is_held)
     outcome->holder = census->holder;
   if (outcome->unkillable == 0 && supervisor_state(self->supervisor) == SUPERVISOR_HOLDS)
     outcome->survivors = census != NULL ? census->living : -1;
-  outcome->usage = *supervisor_usage(self->supervisor);
+  outcome->usage = report->usage;
   if (outcome->usage.processes >= 0)
     outcome->usage.processes =
         outcome->survivors >= 0 ? outcome->usage.processes + outcome->survivors : -1;
-  outcome->alive = supervisor_alive(self->supervisor, &outcome->alive_count);
+  outcome->alive = report->alive;
+  outcome->alive_count = report->alive_count;
+  if (outcome->end == PROCESS_EXITED && report->failure.stage != EXEC_DONE) {
+    outcome->end = PROCESS_NOT_STARTED;
+    outcome->failure = &report->failure;
+    outcome->whole_reason = report->whole_reason;
+  }
   loop_timer_start_now(self->timer);
 }
 
@@ -71,11 +78,6 @@ static void end_if_complete(struct process *self) {
       self->streams[PROCESS_STDOUT].fd >= 0 || self->streams[PROCESS_STDERR].fd >= 0)
     return;
   self->state = COUNTING;
-  if (self->outcome.end == PROCESS_EXITED) {
-    self->outcome.failure = supervisor_failure(self->supervisor, &self->outcome.whole_reason);
-    if (self->outcome.failure->stage != EXEC_DONE)
-      self->outcome.end = PROCESS_NOT_STARTED;
-  }
   if (self->started_ms != 0)
     self->outcome.duration_ms = clock_monotonic_ms() - self->started_ms;
   if (supervisor_ask(self->supervisor, self->is_held))
@@ -117,7 +119,7 @@ static void limit_streams(struct process *self) {
 /* Only the streams or the tree delay the end now. */
 static void on_command_ended(struct process *self) {
   self->command_ended = true;
-  self->outcome.status = supervisor_status(self->supervisor);
+  self->outcome.status = supervisor_report(self->supervisor)->status;
   if (self->state == RUNNING)
     loop_timer_start(self->timer, self->context->drain_ms);
   end_if_complete(self);

@@ -34,7 +34,7 @@
  * whole tree is gone. If processes are left, their supervisor is asked which, for at most
  * SUPERVISOR_ANSWER_MS. A stream ends at end-of-file. If a background process still has it open
  * `drain_ms` after the command ended, it ends after the bytes that were in it at that moment, and
- * is then drained (pipe_drain.h).
+ * is then drained (supervisors_drain).
  */
 
 enum process_stream { PROCESS_STDOUT, PROCESS_STDERR };
@@ -57,7 +57,7 @@ struct process_outcome {
   const struct step_process *alive; /* when the tree was ended, if the context lists them */
   size_t alive_count;
   const struct exec_failure *failure; /* of PROCESS_NOT_STARTED */
-  const char *whole_reason;           /* the same uncut: see supervisor_failure */
+  const char *whole_reason;           /* the same uncut; or NULL */
 };
 
 struct process_handler {

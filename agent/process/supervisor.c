@@ -43,9 +43,6 @@
 /* A descriptor of the directory in which it began, to which it returns after work. */
 #define SUPERVISOR_DIRECTORY 4
 
-#define REAPED_AT_ONCE 32
-#define REAPED_IN_A_TURN 1024
-
 /* The time to answer a query, at most twice: for the figures, and for the holder. */
 #define CENSUS_MS 400
 
@@ -485,20 +482,9 @@ static void wait_for_event(struct supervision *self, int milliseconds) {
     self->agent_died = true;
 }
 
-/* Returns how many children it handled; -1: none is left. */
-static int reap(struct supervision *self) {
-  static const struct children_handler handler = {.ended = on_child_ended};
-  struct child_stop space[REAPED_AT_ONCE];
-  int handled, all = 0;
-  do {
-    handled = children_handle(&handler, self, space, REAPED_AT_ONCE);
-    all += handled > 0 ? handled : 0;
-  } while (handled == REAPED_AT_ONCE && all < REAPED_IN_A_TURN);
-  return handled < 0 ? -1 : all;
-}
-
 static void supervise_tree(struct supervision *self) {
-  int handled = reap(self);
+  static const struct children_handler handler = {.ended = on_child_ended};
+  int handled = children_handle(&handler, self);
   bool is_empty = handled < 0;
   CHECK(!is_empty || self->command == 0);
   bool has_changed = !self->has_ended && (atomic_load(&self->page->ended) != 0 || is_empty);
@@ -513,7 +499,7 @@ static void supervise_tree(struct supervision *self) {
   bool is_killing = self->obeyed == SUPERVISOR_ORDER_KILL;
   if (handled > 0)
     self->walk_ms = KILL_WALK_MS;
-  if (handled >= REAPED_IN_A_TURN || (handled > 0 && is_killing))
+  if (handled == CHILDREN_AT_ONCE || (handled > 0 && is_killing))
     return;
   wait_for_event(self, is_killing ? self->walk_ms : -1);
   self->walk_ms = self->walk_ms < KILL_WALK_MAX_MS / 2 ? 2 * self->walk_ms : KILL_WALK_MAX_MS;

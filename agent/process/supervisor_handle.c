@@ -1,6 +1,13 @@
 #include "agent/process/supervisor_handle.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -9,6 +16,153 @@
 #include "base/clock.h"
 
 #define FUTEX_WAKE 1 /* of linux/futex.h, which musl does not have */
+
+/* --- its oom_score_adj ------------------------------------------------------------------------ */
+
+/* A child inherits the score. The file of a process that is not dumpable belongs to root, so an
+   ordinary user's supervisor cannot write its own. The agent opened its own file while it was
+   dumpable, and raises its own score to the highest while it forks. */
+struct score {
+  int fd;
+  char own[16]; /* the agent's; "": it was not raised */
+};
+
+static void raise_score(struct score *self) {
+  static const char highest[] = "1000";
+  ssize_t length = self->fd > 0 ? pread(self->fd, self->own, sizeof self->own - 1, 0) : 0;
+  self->own[length > 0 ? length : 0] = '\0';
+  if (length > 0 && pwrite(self->fd, highest, sizeof highest - 1, 0) < 0)
+    self->own[0] = '\0';
+}
+
+/* Preserves errno. startup.c has checked that this score can be written. */
+static void restore_score(const struct score *self, const struct log *log) {
+  int kept_errno = errno;
+  size_t length = strlen(self->own);
+  if (length > 0 && pwrite(self->fd, self->own, length, 0) < 0 &&
+      pwrite(self->fd, self->own, length, 0) < 0 && log != NULL)
+    log_line(log, LOG_ERROR, NULL,
+             "cannot write oom_score_adj back to %d: %s; it stays 1000, so the kernel may kill the "
+             "agent before its steps",
+             (int)strtol(self->own, NULL, 10), strerror(errno));
+  errno = kept_errno;
+}
+
+/* --- the child -------------------------------------------------------------------------------- */
+
+/* The only variables that work reads, to find git's configuration. */
+static const char *const inherited[] = {"HOME=", "XDG_CONFIG_HOME="};
+enum { INHERITED = sizeof inherited / sizeof *inherited };
+
+struct child_environment {
+  char texts[INHERITED][PATH_MAX + sizeof "XDG_CONFIG_HOME="];
+  char *entries[INHERITED + 1];
+};
+
+/* The title may overwrite the memory that `environ` points to. */
+static void keep_variables(struct child_environment *self) {
+  char **next = self->entries;
+  for (size_t i = 0; i < INHERITED; i++)
+    for (char *const *entry = environ; entry != NULL && *entry != NULL; entry++) {
+      size_t size = strlen(*entry) + 1;
+      if (strncmp(*entry, inherited[i], strlen(inherited[i])) != 0 || size > sizeof self->texts[i])
+        continue;
+      *next++ = memcpy(self->texts[i], *entry, size);
+      break;
+    }
+  *next = NULL;
+  environ = self->entries;
+}
+
+static void set_title(const struct supervisor_options *options, pid_t agent) {
+  char text[64];
+  if (options->title == NULL)
+    return;
+  (void)snprintf(text, sizeof text, SUPERVISOR_NAME " %s %d",
+                 options->job != NULL ? options->job : "-", (int)agent);
+  process_title_set(options->title, text);
+}
+
+/* The environment is on the stack, because the child has touched a page of it anyway. */
+_Noreturn static void be_supervisor(const struct supervisor_options *options, pid_t agent,
+                                    struct supervisor_page *page, int socket) {
+  struct child_environment environment;
+  for (int i = 0; i < 3; i++)
+    (void)dup2(options->stdin_fd, i);
+  if (socket != SUPERVISOR_SOCKET)
+    (void)dup3(socket, SUPERVISOR_SOCKET, O_CLOEXEC);
+  keep_variables(&environment);
+  set_title(options, agent);
+  supervisor_main(options, agent, page);
+}
+
+/* --- the agent's side ------------------------------------------------------------------------- */
+
+static pid_t fork_supervisor(const struct supervisor_options *options, struct supervisor_page *page,
+                             int socket) {
+  const pid_t agent = getpid();
+  struct score score = {.fd = options->oom_score_fd};
+  raise_score(&score);
+  pid_t pid = fork();
+  if (pid == 0)
+    be_supervisor(options, agent, page, socket);
+  restore_score(&score, options->log);
+  return pid;
+}
+
+int supervisor_process_make(struct supervisor_process *self,
+                            const struct supervisor_options *options) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return -1;
+  struct supervisor_page *page =
+      mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  pid_t pid = page != MAP_FAILED ? fork_supervisor(options, page, ends[1]) : -1;
+  if (pid < 0) {
+    const int make_errno = errno;
+    if (page != MAP_FAILED)
+      (void)munmap(page, sizeof *page);
+    close(ends[0]);
+    close(ends[1]);
+    errno = make_errno;
+    return -1;
+  }
+  (void)madvise(page, sizeof *page, MADV_DONTFORK); /* other supervisors do not inherit it */
+  *self = (struct supervisor_process){
+      .pid = pid, .socket = ends[0], .other_end = ends[1], .page = page};
+  return 0;
+}
+
+/* The list is long, and invalid without its count. */
+void supervisor_process_reset(struct supervisor_process *self, bool waits) {
+  struct supervisor_page *page = self->page;
+  memset(page, 0, offsetof(struct supervisor_page, alive));
+  page->usage = (struct step_usage){.max_rss_bytes = -1, .read_bytes = -1, .written_bytes = -1};
+  atomic_store(&page->gate, waits ? SUPERVISOR_GATE_CLOSED : SUPERVISOR_GATE_OPEN);
+}
+
+bool supervisor_process_is_held(const struct supervisor_process *self) {
+  char stat[512];
+  if (self->pid <= 0 || process_table_read_file(self->pid, "stat", stat, sizeof stat) <= 0)
+    return true;
+  const char state = *process_table_after_name(stat);
+  return state == 'T' || state == 't' || state == 'D';
+}
+
+static void close_ends(struct supervisor_process *self) {
+  if (self->socket < 0)
+    return;
+  close(self->socket);
+  close(self->other_end);
+  self->socket = self->other_end = -1;
+}
+
+void supervisor_process_release(struct supervisor_process *self) {
+  close_ends(self);
+  (void)munmap(self->page, sizeof *self->page);
+}
+
+/* --- its state -------------------------------------------------------------------------------- */
 
 bool supervisor_has_processes(const struct supervisor *self) {
   return self->state != SUPERVISOR_DONE;
@@ -22,7 +176,19 @@ void supervisor_dismiss(struct supervisor *self) {
   if (self->process.socket < 0)
     return;
   event_free(self->readable);
-  supervisor_process_dismiss(&self->process);
+  close_ends(&self->process);
+}
+
+/* Impossible values become an answer of "unknown". */
+static void read_answer(struct supervisor *self) {
+  struct supervisor_census *answer = &self->answer;
+  self->answered = atomic_load(&self->process.page->answered);
+  *answer = self->process.page->census;
+  answer->holder.name[sizeof answer->holder.name - 1] = '\0';
+  answer->holder.command[sizeof answer->holder.command - 1] = '\0';
+  if (answer->living < -1 || answer->living > PROCESS_TREE_MAX || answer->rss_bytes < 0 ||
+      answer->holder.pid < 0)
+    *answer = (struct supervisor_census){.living = -1};
 }
 
 int supervisor_receive_notification(struct supervisor *self) {
@@ -40,7 +206,7 @@ int supervisor_receive_notification(struct supervisor *self) {
   if ((notification & SUPERVISOR_LEAVES) != 0)
     self->leaves = true;
   if ((notification & SUPERVISOR_COUNTED) != 0)
-    supervisor_query_read_answer(&self->query, self->process.page);
+    read_answer(self);
   return notification;
 }
 
@@ -63,29 +229,26 @@ pid_t supervisor_pid(const struct supervisor *self) {
   return pid > 0 ? (pid_t)pid : 0;
 }
 
-/* After a report of impossible values the end is unknown, and the supervisor gets no other task. */
-static void read_report(struct supervisor *self) {
-  const struct log *log = self->options->supervisor.log;
-  if (self->was_never_run || supervisor_report_read(&self->report, self->process.page))
-    return;
-  if (!self->leaves && log != NULL)
-    log_line(log, LOG_ERROR, NULL,
-             "supervisor %d reported impossible values about its step: the step counts as killed",
-             (int)self->process.pid);
-  self->leaves = true;
-}
-
-/* A command whose end is unknown was killed together with its supervisor. */
-int supervisor_status(struct supervisor *self) {
-  read_report(self);
-  if (self->report.has_ended)
-    return self->report.status;
-  return self->is_work && self->process.pid == 0 ? self->own_status : SIGKILL;
-}
-
-const struct exec_failure *supervisor_failure(const struct supervisor *self, const char **whole) {
-  *whole = self->report.whole_reason;
-  return &self->report.failure;
+/* After a report of impossible values the end is unknown, and the supervisor gets no other task.
+   The figures of a dead supervisor are incomplete. A command whose end is unknown was killed
+   together with its supervisor. */
+const struct supervisor_report *supervisor_report(struct supervisor *self) {
+  const struct log *log = self->options->log;
+  struct supervisor_report *report = &self->report;
+  if (self->was_never_run)
+    return report;
+  if (!supervisor_report_read(report, self->process.page)) {
+    if (!self->leaves && log != NULL)
+      log_line(log, LOG_ERROR, NULL,
+               "supervisor %d reported impossible values about its step: the step counts as killed",
+               (int)self->process.pid);
+    self->leaves = true;
+  }
+  if (!report->has_ended || (self->process.pid == 0 && !self->is_complete))
+    report->usage = (struct step_usage)SUPERVISOR_UNKNOWN_USAGE;
+  if (!report->has_ended)
+    report->status = self->is_work && self->process.pid == 0 ? self->own_status : SIGKILL;
+  return report;
 }
 
 size_t supervisor_left(const struct supervisor *self) {
@@ -95,29 +258,28 @@ size_t supervisor_left(const struct supervisor *self) {
   return left < PROCESS_TREE_MAX ? left : PROCESS_TREE_MAX;
 }
 
-const struct step_usage *supervisor_usage(struct supervisor *self) {
-  static const struct step_usage unknown = SUPERVISOR_UNKNOWN_USAGE;
-  read_report(self);
-  bool is_known = (self->process.pid != 0 || self->is_complete) && self->report.has_ended &&
-                  !self->was_never_run;
-  return is_known ? &self->report.usage : &unknown;
+static bool can_answer(const struct supervisor *self) {
+  return self->process.pid != 0 && !self->is_work && supervisor_has_processes(self);
 }
 
-const struct step_process *supervisor_alive(const struct supervisor *self, size_t *count) {
-  *count = self->report.alive_count;
-  return self->report.alive;
+bool supervisor_is_asked(const struct supervisor *self) {
+  return can_answer(self) && self->asked != self->answered;
 }
 
+/* Each query differs from the one before in the bits above the lowest, and also asks what an open
+   one asked. */
 bool supervisor_ask(struct supervisor *self, bool holder) {
-  if (self->process.pid == 0 || self->is_work || !supervisor_has_processes(self))
+  if (!can_answer(self))
     return false;
-  supervisor_query_ask(&self->query, self->process.page, holder);
+  holder |= self->asked != self->answered && (self->asked & SUPERVISOR_ASKS_HOLDER) != 0;
+  self->asked = (self->asked | SUPERVISOR_ASKS_HOLDER) + 1 + (holder ? SUPERVISOR_ASKS_HOLDER : 0);
+  atomic_store(&self->process.page->asked, self->asked);
   (void)kill(self->process.pid, SIGCONT);
   return true;
 }
 
 const struct supervisor_census *supervisor_answer(const struct supervisor *self) {
-  return supervisor_query_answer(&self->query);
+  return self->asked != 0 && self->asked == self->answered ? &self->answer : NULL;
 }
 
 /* --- orders ----------------------------------------------------------------------------------- */
@@ -149,6 +311,7 @@ void supervisor_terminate(struct supervisor *self) {
 
 void supervisor_set_never_run(struct supervisor *self, const char *reason) {
   supervisor_report_release(&self->report);
+  self->report.usage = (struct step_usage)SUPERVISOR_UNKNOWN_USAGE;
   self->report.has_ended = true;
   self->report.status = SIGKILL;
   if (reason != NULL) {
@@ -162,4 +325,47 @@ void supervisor_set_never_run(struct supervisor *self, const char *reason) {
   supervisor_dismiss(self);
   if (self->process.pid > 0)
     (void)kill(self->process.pid, SIGKILL);
+}
+
+/* --- supervisors of dead agents --------------------------------------------------------------- */
+
+#define PROCESSES_MAX 16384
+#define COUNT_MS 50
+
+/* The name is read first, which never blocks. The command line is read only of processes with that
+   name, if it cannot block either. The title is "agent-supervise JOB PID", with the agent's pid. A
+   step may forge it, which delays the start a little. */
+static bool is_orphaned(pid_t pid, const char *job) {
+  static const char prefix[] = SUPERVISOR_NAME " ";
+  char title[128];
+  if (process_table_read_file(pid, "comm", title, sizeof title) <= 0 ||
+      strcmp(title, SUPERVISOR_NAME "\n") != 0)
+    return false;
+  process_table_command(pid, title, sizeof title);
+  const char *at = title + sizeof prefix - 1;
+  if (strncmp(title, prefix, sizeof prefix - 1) != 0 || strncmp(at, job, strlen(job)) != 0 ||
+      at[strlen(job)] != ' ')
+    return false;
+  const pid_t agent = (pid_t)strtol(at + strlen(job), NULL, 10);
+  return agent > 0 && process_table_parent(pid) != agent;
+}
+
+struct orphaned_search {
+  const char *job;
+  size_t count, visited;
+};
+
+static void count_if_orphaned(void *context, pid_t pid) {
+  struct orphaned_search *self = context;
+  if (self->visited++ >= PROCESSES_MAX || !is_orphaned(pid, self->job))
+    return;
+  (void)kill(pid, SIGCONT);
+  self->count++;
+}
+
+size_t supervisors_count_orphaned(const char *job) {
+  struct orphaned_search search = {.job = job};
+  struct process_scan scan = {.until_ms = clock_monotonic_ms() + COUNT_MS};
+  (void)process_table_each(&scan, count_if_orphaned, &search);
+  return search.count;
 }

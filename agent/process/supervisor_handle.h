@@ -4,12 +4,26 @@
 #include "agent/process/supervisors.h"
 #include "base/list.h"
 
-/* The agent's record of one supervisor: its process, its task, what it reported. Shared by
-   supervisors.c, which has all of them, and supervisor_handle.c. */
+/*
+ * The agent's record of one supervisor: its process, its task, and what it reported. supervisors.c,
+ * which has all of them, shares this with supervisor_handle.c.
+ *
+ * A supervisor is a fork of the agent that executes no other program: a process that its user
+ * cannot read stays unreadable across fork(2), but would be readable for a moment after execve(2).
+ * fork(2) also does not wait for the child as vfork(2) does, which matters because a step may stop
+ * it at its first instruction.
+ */
+struct supervisor_process {
+  pid_t pid;     /* 0: it was reaped */
+  int socket;    /* -1: the supervisor was dismissed */
+  int other_end; /* the supervisor's, to take back a message that it did not receive; or -1 */
+  struct supervisor_page *page;
+};
+
 struct supervisor {
   struct list_node node;
   struct supervisors *supervisors;
-  const struct supervisors_options *options;
+  const struct supervisor_options *options;
   struct supervisor_process process;
   struct event *readable;
   void (*notify)(void *owner); /* NULL: no process has acquired it */
@@ -23,21 +37,39 @@ struct supervisor {
   int64_t silent_since_ms;
   unsigned replaced; /* how often, since it got the task */
   bool is_work;
-  bool leaves;      /* accepts no more tasks */
-  bool is_asked;    /* by supervisors_count */
-  bool is_complete; /* it reported that no process of its task is left */
-  struct supervisor_query query;
-  int own_status; /* of the supervisor itself, after it was reaped */
-  size_t left;    /* of a supervisor that died */
+  bool leaves;                     /* accepts no more tasks */
+  bool is_complete;                /* it reported that no process of its task is left */
+  unsigned asked, answered;        /* the last query, and the last that was answered */
+  struct supervisor_census answer; /* a checked copy */
+  int own_status;                  /* of the supervisor itself, after it was reaped */
+  size_t left;                     /* of a supervisor that died */
   struct supervisor_report report;
   bool was_never_run; /* the task: the report is the agent's own */
 };
+
+/* Makes the process. Returns 0, or -1 with errno. */
+int supervisor_process_make(struct supervisor_process *self,
+                            const struct supervisor_options *options);
+
+/* Prepares the page for a task. `waits`: with the gate closed. */
+void supervisor_process_reset(struct supervisor_process *self, bool waits);
+
+/* Whether it is stopped, or blocked in the kernel, or its state is unknown; not if it only waits
+   for a processor. */
+bool supervisor_process_is_held(const struct supervisor_process *self);
+
+/* Closes the socket, after which the supervisor exits when it has nothing to do, and frees the
+   page. */
+void supervisor_process_release(struct supervisor_process *self);
 
 /* Whether it has a task that is not over. */
 bool supervisor_has_processes(const struct supervisor *self);
 
 /* Whether it is ready for a task. */
 bool supervisor_is_idle(const struct supervisor *self);
+
+/* Whether it was asked something and can still answer. */
+bool supervisor_is_asked(const struct supervisor *self);
 
 /* Reads one notification, updates the state, and returns it; -1 if there is none. There is no
    end-of-file, because the agent has the other end, too: supervisors_reap finds dead ones. */

@@ -18,7 +18,7 @@
  *
  * The agent trusts nothing in the page: work reads untrusted files inside a supervisor, so the page
  * of a compromised supervisor may hold anything and change at any time. The agent copies it, checks
- * each value, and uses only the copy: supervisor_report, supervisor_query.
+ * each value, and uses only the copy.
  */
 enum supervisor_notification {
   SUPERVISOR_ENDED = 1,  /* the page has how the command ended */
@@ -86,26 +86,5 @@ void supervisor_report_release(struct supervisor_report *self);
 /* A usage that is not known. */
 #define SUPERVISOR_UNKNOWN_USAGE                                                                   \
   { -1, -1, -1, -1, -1, -1, -1, -1, -1 }
-
-/* The agent's side of a query: how many processes live, how much memory they use, and which one
-   holds the output. All zeros: nothing was asked. */
-struct supervisor_query {
-  unsigned asked;
-  unsigned answered;
-  struct supervisor_census answer; /* a checked copy */
-};
-
-/* Asks; the caller wakes the supervisor. The answer also answers an earlier query that is open. */
-void supervisor_query_ask(struct supervisor_query *self, struct supervisor_page *page, bool holder);
-
-/* Copies the answer after SUPERVISOR_COUNTED. Impossible values become an answer of "unknown". */
-void supervisor_query_read_answer(struct supervisor_query *self,
-                                  const struct supervisor_page *page);
-
-/* Whether the last query has no answer yet. */
-bool supervisor_query_is_open(const struct supervisor_query *self);
-
-/* Returns the answer to the last query; NULL: there is none yet. */
-const struct supervisor_census *supervisor_query_answer(const struct supervisor_query *self);
 
 #endif

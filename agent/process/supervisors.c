@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "agent/process/children.h"
-#include "agent/process/pipe_drain.h"
 #include "agent/process/process_tree.h"
 #include "agent/process/supervisor_handle.h"
 #include "agent/process/supervisor_message.h"
@@ -35,7 +35,8 @@
 #define SILENCE_MS 250
 
 struct supervisors {
-  struct supervisors_options options;
+  struct event_base *base;
+  struct supervisor_options options;
   bool has_died; /* a supervisor, in this call of supervisors_reap */
   unsigned idle_max;
   struct list all; /* of struct supervisor */
@@ -51,6 +52,13 @@ struct supervisors {
   int64_t asked_ms;   /* when supervisors_count asked; 0: it is over */
   void (*gone)(void *owner, size_t left);
   void *gone_owner;
+};
+
+struct pipe_drain {
+  struct list_node node;
+  struct list *drains;
+  struct event *readable;
+  int fd;
 };
 
 #define FOR_EACH(SUPERVISOR, LIST) LIST_FOR_EACH (struct supervisor, SUPERVISOR, LIST, node)
@@ -136,14 +144,14 @@ static void expect_report(struct supervisor *self) {
 
 static void set_process(struct supervisor *self, const struct supervisor_process *process) {
   self->process = *process;
-  self->readable = loop_event_new(self->options->base, process->socket, EV_READ | EV_PERSIST,
+  self->readable = loop_event_new(self->supervisors->base, process->socket, EV_READ | EV_PERSIST,
                                   on_notification, self);
 }
 
 /* Returns NULL with errno. */
 static struct supervisor *make_supervisor(struct supervisors *self) {
   struct supervisor_process process;
-  if (supervisor_process_make(&process, &self->options.supervisor) != 0)
+  if (supervisor_process_make(&process, &self->options) != 0)
     return NULL;
   struct supervisor *supervisor = memory_allocate(sizeof *supervisor);
   *supervisor =
@@ -156,7 +164,7 @@ static struct supervisor *make_supervisor(struct supervisors *self) {
 
 /* Makes none while the agent is so large that the supervisor would exit after its first task. */
 void supervisors_make_spare(struct supervisors *self) {
-  const long pages = self->options.supervisor.agent_pages;
+  const long pages = self->options.agent_pages;
   if (find_idle(self) == NULL &&
       (pages < 0 || supervisor_own_pages() <= pages + SUPERVISOR_PAGES_MAX))
     (void)make_supervisor(self);
@@ -178,7 +186,7 @@ static struct supervisor *assign(struct supervisors *self, const struct supervis
   supervisor->order = SUPERVISOR_ORDER_NONE;
   supervisor->is_waiting = task->waits;
   supervisor->kill_ms = 0;
-  supervisor->query = (struct supervisor_query){0};
+  supervisor->asked = supervisor->answered = 0;
   supervisor->replaced = 0;
   supervisor->is_work = message->kind == SUPERVISOR_MESSAGE_WORK;
   supervisor->left = 0;
@@ -237,7 +245,7 @@ static void replace(struct supervisor *self) {
   }
   self->replaced++;
   expect_report(self);
-  if (supervisor_process_make(&fresh, &self->options->supervisor) != 0) {
+  if (supervisor_process_make(&fresh, self->options) != 0) {
     if (self->process.pid == 0)
       take_back_task(self, strerror(errno));
     return; /* else the old one may still respond */
@@ -405,9 +413,6 @@ static void on_supervisor_died(struct supervisor *self, int status) {
   notify(self);
 }
 
-/* The children that are handled in one turn of the loop. */
-#define REAPED_AT_ONCE 1024
-
 static void on_child_ended(void *owner, const siginfo_t *info, const struct rusage *usage) {
   struct supervisors *self = owner;
   int status;
@@ -431,11 +436,10 @@ static void on_child_stopped(void *owner, pid_t pid) {
 bool supervisors_reap(struct supervisors *self, bool *has_died) {
   static const struct children_handler handler = {.ended = on_child_ended,
                                                   .stopped = on_child_stopped};
-  struct child_stop space[REAPED_AT_ONCE];
   self->has_died = false;
-  int handled = children_handle(&handler, self, space, REAPED_AT_ONCE);
+  int handled = children_handle(&handler, self);
   *has_died = self->has_died;
-  return handled == REAPED_AT_ONCE;
+  return handled == CHILDREN_AT_ONCE;
 }
 
 /* --- what the supervisors have ---------------------------------------------------------------- */
@@ -445,12 +449,10 @@ bool supervisors_count(struct supervisors *self) {
   if (self->asked_ms == 0 || now_ms >= self->asked_ms + 2 * SUPERVISORS_COUNT_MS) {
     self->asked_ms = now_ms; /* answers that nobody has read for long are out of date */
     FOR_EACH(supervisor, &self->all)
-    supervisor->is_asked = supervisor_ask(supervisor, false);
+    (void)supervisor_ask(supervisor, false);
   }
   FOR_EACH(supervisor, &self->all)
-  if (supervisor->is_asked && supervisor_has_processes(supervisor) &&
-      supervisor_query_is_open(&supervisor->query) &&
-      now_ms < self->asked_ms + SUPERVISORS_COUNT_MS)
+  if (supervisor_is_asked(supervisor) && now_ms < self->asked_ms + SUPERVISORS_COUNT_MS)
     return false;
   self->asked_ms = 0;
   return true;
@@ -491,21 +493,42 @@ bool supervisors_find_processes(struct supervisors *self) {
   return supervisors_are_busy(self) || signal_orphans(self, 0) > 0;
 }
 
-/* --- the supervisors themselves --------------------------------------------------------------- */
+/* --- pipes that background processes have open ------------------------------------------------ */
 
-struct supervisors *supervisors_new(const struct supervisors_options *options) {
-  struct supervisors *self = memory_allocate(sizeof *self);
-  *self = (struct supervisors){.options = *options, .idle_max = 1};
-  self->orphans =
-      (struct process_tree){.is_excepted = is_supervisor, .context = self, .turn_ms = WALK_TURN_MS};
-  self->options.supervisor.agent_pages = supervisor_own_pages();
-  self->walk = loop_timer_new(options->base, on_walk, self);
-  self->silence = loop_timer_new(options->base, on_silence, self);
-  return self;
+static void free_drain(struct pipe_drain *self) {
+  list_remove(self->drains, &self->node);
+  event_free(self->readable);
+  close(self->fd);
+  free(self);
+}
+
+/* One read per turn of the loop: a process that prints without end must not delay the others. */
+LOOP_CALLBACK(discard, struct pipe_drain *self) {
+  char discarded[16384];
+  ssize_t length = read(self->fd, discarded, sizeof discarded);
+  if (length == 0 || (length < 0 && errno != EAGAIN && errno != EINTR))
+    free_drain(self);
 }
 
 void supervisors_drain(struct supervisors *self, int fd) {
-  pipe_drain_add(&self->drains, self->options.base, fd);
+  struct pipe_drain *drain = memory_allocate(sizeof *drain);
+  *drain = (struct pipe_drain){.drains = &self->drains, .fd = fd};
+  drain->readable = loop_event_new(self->base, fd, EV_READ | EV_PERSIST, discard, drain);
+  list_append(&self->drains, &drain->node);
+}
+
+/* --- the supervisors themselves --------------------------------------------------------------- */
+
+struct supervisors *supervisors_new(struct event_base *base,
+                                    const struct supervisor_options *options) {
+  struct supervisors *self = memory_allocate(sizeof *self);
+  *self = (struct supervisors){.base = base, .options = *options, .idle_max = 1};
+  self->orphans =
+      (struct process_tree){.is_excepted = is_supervisor, .context = self, .turn_ms = WALK_TURN_MS};
+  self->options.agent_pages = supervisor_own_pages();
+  self->walk = loop_timer_new(base, on_walk, self);
+  self->silence = loop_timer_new(base, on_silence, self);
+  return self;
 }
 
 void supervisors_limit_idle(struct supervisors *self, unsigned count) {
@@ -535,7 +558,8 @@ void supervisors_free(struct supervisors *self) {
       reap_killed(supervisor->process.pid, until_ms);
     remove_supervisor(supervisor);
   }
-  pipe_drain_release(&self->drains);
+  LIST_FOR_EACH (struct pipe_drain, drain, &self->drains, node)
+    free_drain(drain);
   event_free(self->walk);
   event_free(self->silence);
   buffer_release(&self->body);

@@ -7,8 +7,8 @@
 #include <sys/types.h>
 
 #include "agent/process/exec_command.h"
+#include "agent/process/supervisor.h"
 #include "agent/process/supervisor_page.h"
-#include "agent/process/supervisor_process.h"
 #include "base/error.h"
 
 /*
@@ -31,12 +31,9 @@
 struct supervisors;
 struct supervisor;
 
-struct supervisors_options {
-  struct event_base *base; /* outlives the supervisors */
-  struct supervisor_options supervisor;
-};
-
-struct supervisors *supervisors_new(const struct supervisors_options *options);
+/* The base must outlive the supervisors. */
+struct supervisors *supervisors_new(struct event_base *base,
+                                    const struct supervisor_options *options);
 void supervisors_free(struct supervisors *self);
 
 /* Sets how many idle supervisors are kept at most; 1 at first. */
@@ -82,20 +79,9 @@ enum supervisor_state supervisor_state(const struct supervisor *self);
 /* Returns the pid of the command, 0 before it has one; of work the supervisor's. */
 pid_t supervisor_pid(const struct supervisor *self);
 
-/* After SUPERVISOR_RUNS: returns how the command ended, as of waitpid(2). If the supervisor was
-   killed and took the command with it, its own end. */
-int supervisor_status(struct supervisor *self);
-
-/* After supervisor_status: why exec_command failed. `*whole` is the reason uncut, or NULL. */
-const struct exec_failure *supervisor_failure(const struct supervisor *self, const char **whole);
-
-/* After SUPERVISOR_RUNS: returns the usage of the processes that have ended; unknown figures if the
-   supervisor is dead. */
-const struct step_usage *supervisor_usage(struct supervisor *self);
-
-/* After supervisor_usage: the processes that lived when the first order came (`lists_alive`), the
-   largest first. */
-const struct step_process *supervisor_alive(const struct supervisor *self, size_t *count);
+/* After SUPERVISOR_RUNS: returns the report as of now. Its status is the supervisor's own if that
+   was killed and took the command with it, and its usage is unknown if the supervisor is dead. */
+const struct supervisor_report *supervisor_report(struct supervisor *self);
 
 /* Returns how many processes are left, as the last walk of a supervisor that kills has found. */
 size_t supervisor_left(const struct supervisor *self);
@@ -154,8 +140,14 @@ void supervisors_end(struct supervisors *self, int64_t grace_ms,
 /* Sends SIGKILL to all of them at once. */
 void supervisors_kill(struct supervisors *self);
 
-/* Takes over a non-blocking pipe that background processes of a finished command have open. See
-   pipe_drain.h. */
+/* Returns the number of supervisors of this job whose agent is dead; they are ending their
+   processes. Sends SIGCONT to each, because a step may have stopped it. Looks at 16,384 processes
+   and for 50 ms at most. Misses a supervisor whose title was cut (base/process_title.h). */
+size_t supervisors_count_orphaned(const char *job);
+
+/* Takes over a non-blocking pipe that background processes of a finished command have open: reads
+   and discards their output until the last writer is gone. A closed pipe would break a server that
+   a command started for later steps. */
 void supervisors_drain(struct supervisors *self, int fd);
 
 #endif

@@ -41,11 +41,10 @@ static void reap(void *owner) {
 }
 
 static void make_supervisors(struct process_owner *self) {
-  struct supervisors_options options = {
-      .base = self->loop.base,
-      .supervisor = {.stdin_fd = self->context.stdin_fd, .oom_score_fd = self->oom_score_fd}};
-  getrlimit(RLIMIT_NOFILE, &options.supervisor.commands.open_files);
-  self->context.supervisors = supervisors_new(&options);
+  struct supervisor_options options = {.stdin_fd = self->context.stdin_fd,
+                                       .oom_score_fd = self->oom_score_fd};
+  getrlimit(RLIMIT_NOFILE, &options.commands.open_files);
+  self->context.supervisors = supervisors_new(self->loop.base, &options);
 }
 
 int process_owner_set_up(void **state) {

@@ -52,13 +52,13 @@ void frontend_owner_make(struct redis_frontend_owner *self) {
       .base = self->loop.base,
       .log = &self->loop.log,
       .secrets = &self->secrets,
-      .supervisors.supervisor = {.work = kinds_work, .stdin_fd = self->loop.stdin_fd},
+      .supervisor = {.work = kinds_work, .stdin_fd = self->loop.stdin_fd},
       .signal_fd = -1,
       .idle_limit_ms = self->idle_limit_ms,
       .line_bytes = LINE_BYTES_DEFAULT,
       .job_id = "j",
       .kind = {.environment = self->loop.environment, .known = kinds}};
-  getrlimit(RLIMIT_NOFILE, &options.supervisors.supervisor.commands.open_files);
+  getrlimit(RLIMIT_NOFILE, &options.supervisor.commands.open_files);
   self->engine = engine_new(&options);
   self->frontend = redis_frontend_new(self->loop.base, &self->loop.log, &self->options);
   engine_set_frontend(self->engine, self->frontend);
