@@ -9,8 +9,6 @@
 #include "base/memory.h"
 #include "wire/json.h"
 
-/* --- the canonical form ---------------------------------------------------------------------- */
-
 /* A number with a larger exponent is compared as text. */
 #define EXPONENT_MAX INT64_C(1000000000)
 
@@ -79,8 +77,6 @@ static struct buffer canonical_form(struct json_member id) {
   }
   return out;
 }
-
-/* --- the calls ------------------------------------------------------------------------------- */
 
 void call_ids_add(struct call_ids *self, struct call_id *entry, struct json_member id, void *call) {
   struct buffer form = canonical_form(id);

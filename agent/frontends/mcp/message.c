@@ -8,8 +8,6 @@
 #include "wire/json.h"
 #include "wire/step_field.h"
 
-/* --- ids and tokens -------------------------------------------------------------------------- */
-
 /* An integer may have any number of digits. 1.0 is one, as in JSON Schema. */
 static bool is_integer(struct json_member raw) {
   const char *at = raw.text, *end = at + raw.length;
@@ -43,8 +41,6 @@ struct json_member mcp_outline_id(const char *outline, size_t length) {
   cJSON_Delete(tree);
   return id;
 }
-
-/* --- the line -------------------------------------------------------------------------------- */
 
 /* Rejects a name that an object has twice. json_tree_parse has bounded the depth. */
 static int check_names(const cJSON *root, struct error *error) {
@@ -85,8 +81,6 @@ void mcp_line_release(struct mcp_line *self) {
   cJSON_Delete(self->root);
   *self = (struct mcp_line){0};
 }
-
-/* --- one message ----------------------------------------------------------------------------- */
 
 static const cJSON *member_of(const cJSON *object, const char *name) {
   return cJSON_GetObjectItemCaseSensitive(object, name);

@@ -24,8 +24,6 @@ static struct once_frontend *self_of(struct frontend *frontend) {
   return (struct once_frontend *)frontend;
 }
 
-/* --- output ---------------------------------------------------------------------------------- */
-
 static size_t capacity(const struct frontend *frontend) {
   const struct once_frontend *self = (const struct once_frontend *)frontend;
   size_t held = stdio_channel_unread(&self->stdio_channel);
@@ -60,8 +58,6 @@ static void flush(struct frontend *frontend) {
   stdio_channel_flush(&self_of(frontend)->stdio_channel);
 }
 
-/* --- the answer ------------------------------------------------------------------------------ */
-
 static void leave_answered(struct once_frontend *self, int exit_code) {
   self->state = ANSWERED;
   engine_leave(&self->frontend, exit_code, "the end of its step");
@@ -88,8 +84,6 @@ static void refuse_step(struct once_frontend *self, const struct step *step,
   stdio_channel_flush(&self->stdio_channel);
   leave_answered(self, ONCE_FRONTEND_EXIT_REFUSED);
 }
-
-/* --- input ----------------------------------------------------------------------------------- */
 
 static void handle_value(struct frontend *frontend, const char *bytes, size_t length) {
   struct once_frontend *self = self_of(frontend);
@@ -122,8 +116,6 @@ static void want(struct frontend *frontend, unsigned requests) {
   else
     stdio_channel_stop(&self->stdio_channel);
 }
-
-/* --- the frontend ----------------------------------------------------------------------------- */
 
 static void begin(struct frontend *frontend, struct execution *execution) {
   flush(frontend);

@@ -33,16 +33,12 @@ static cJSON *field(const struct exec_request *self, const char *name) {
   return cJSON_IsNull(value) ? NULL : value;
 }
 
-static bool has_nul(const char *text) {
-  return strstr(text, JSON_TREE_NUL) != NULL;
-}
-
 static int check_text(const char *name, const cJSON *value, struct error *error) {
   if (value == NULL)
     return 0;
   if (!cJSON_IsString(value))
     return step_field_reject(name, "a string", value, error);
-  return has_nul(value->valuestring)
+  return strstr(value->valuestring, JSON_TREE_NUL) != NULL
              ? error_set(error, "%s: expected a string without NUL, got one with it", name)
              : 0;
 }
@@ -149,17 +145,13 @@ static int read_directory(struct exec_request *self, const char *fallback, struc
   return 0;
 }
 
-static void read_trace(struct exec_request *self) {
-  const cJSON *parent = cJSON_GetObjectItemCaseSensitive(field(self, "_meta"), "traceparent");
-  self->traceparent = cJSON_IsString(parent) ? parent->valuestring : NULL;
-}
-
 static int read_fields(struct exec_request *self, const char *id,
                        const struct exec_request_rules *rules, struct error *error) {
   const cJSON *target = field(self, "target"), *own_id = field(self, "id");
   self->other_id = cJSON_IsString(own_id) && strcmp(own_id->valuestring, id) != 0;
   read_timeout(self, rules);
-  read_trace(self);
+  self->traceparent =
+      cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(field(self, "_meta"), "traceparent"));
   if (step_field_names_unique(self->root, "", error) != 0)
     return -1;
   if (target != NULL && !cJSON_IsString(target))
@@ -208,22 +200,26 @@ void exec_request_release(struct exec_request *self) {
 
 /* --- the step -------------------------------------------------------------------------------- */
 
-static void add_line(const struct exec_request *self, struct buffer *line) {
-  buffer_add_string(line, self->command);
-  for (const cJSON *item = self->args != NULL ? self->args->child : NULL; item != NULL;
-       item = item->next) {
-    buffer_add(line, " ", 1);
-    buffer_add_string(line, item->valuestring);
+void exec_request_add_text(const struct exec_request *self, struct buffer *out) {
+  const cJSON *program = self->argv != NULL ? self->argv->child : NULL;
+  const cJSON *item = program != NULL      ? program->next
+                      : self->args != NULL ? self->args->child
+                                           : NULL;
+  buffer_add_string(out, program != NULL ? program->valuestring : self->command);
+  for (; item != NULL; item = item->next) {
+    buffer_add(out, " ", 1);
+    buffer_add_string(out, item->valuestring);
   }
 }
 
 /* The kernel accepts no argument of more than 32 pages (MAX_ARG_STRLEN), with its NUL. */
 int exec_request_check_line(const struct exec_request *self, struct error *error) {
   const size_t max = 32 * (size_t)sysconf(_SC_PAGESIZE) - 1;
-  size_t length = self->command != NULL ? strlen(self->command) : 0;
-  const cJSON *item = self->command != NULL && self->args != NULL ? self->args->child : NULL;
-  for (; item != NULL; item = item->next)
-    length += 1 + strlen(item->valuestring);
+  struct buffer line = {0};
+  if (self->argv == NULL)
+    exec_request_add_text(self, &line);
+  const size_t length = line.length;
+  buffer_release(&line);
   if (length <= max)
     return 0;
   return error_set(error,
@@ -241,7 +237,7 @@ static char **make_arguments(const struct exec_request *self) {
   if (self->argv == NULL) {
     struct buffer line = {0};
     char **args = memory_allocate(3 * sizeof *args);
-    add_line(self, &line);
+    exec_request_add_text(self, &line);
     buffer_add(&line, "", 1);
     args[0] = copy_text("-c");
     args[1] = line.bytes;
@@ -275,18 +271,6 @@ void exec_request_step(const struct exec_request *self, const char *id, const ch
       (struct run_fields){.args = make_arguments(self), .input = make_input(self)};
   out->env = env;
   run_kind_set_trace(out, self->traceparent);
-}
-
-void exec_request_add_text(const struct exec_request *self, struct buffer *out) {
-  if (self->argv == NULL) {
-    add_line(self, out);
-    return;
-  }
-  for (const cJSON *item = self->argv->child; item != NULL; item = item->next) {
-    if (item != self->argv->child)
-      buffer_add(out, " ", 1);
-    buffer_add_string(out, item->valuestring);
-  }
 }
 
 /* --- the result ------------------------------------------------------------------------------ */

@@ -91,7 +91,7 @@ void exec_request_step(const struct exec_request *self, const char *id, const ch
 /* Returns -1 and the error if the line for a shell is longer than the kernel accepts. */
 int exec_request_check_line(const struct exec_request *self, struct error *error);
 
-/* Appends the command, for the log. */
+/* Appends the command with its arguments: the line for a shell. */
 void exec_request_add_text(const struct exec_request *self, struct buffer *out);
 
 /* Returns true for 1 to EXEC_REQUEST_ID_MAX bytes of UTF-8 without control characters. */

@@ -101,7 +101,7 @@ static void run_request(struct request_files_frontend *self, struct exec *exec,
   struct request step = {.user_data = exec};
   exec_request_step(request, exec->id, self->options.shell, directory,
                     env_files_read(self->env_files), &step.step);
-  exec_table_set(&self->inbox.execs, exec, EXEC_RUNNING);
+  inbox_set_state(&self->inbox, exec, EXEC_RUNNING);
   self->wanted--;
   self->running++;
   self->running_bytes += (size_t)exec->file.st_size;
@@ -134,7 +134,7 @@ static void submit_queued(struct request_files_frontend *self) {
   size_t bytes = 0;
   struct exec *exec;
   self->may_submit = false;
-  while (self->wanted > 0 && (exec = exec_table_first(&self->inbox.execs, EXEC_QUEUED)) != NULL &&
+  while (self->wanted > 0 && (exec = inbox_first(&self->inbox, EXEC_QUEUED)) != NULL &&
          payload_limit_has_capacity(self->running_bytes, (size_t)exec->file.st_size)) {
     self->may_submit = bytes > 0 && bytes + (size_t)exec->file.st_size > SUBMIT_A_TURN;
     if (self->may_submit)
@@ -158,7 +158,7 @@ static bool retry_elsewhere(struct request_files_frontend *self, struct exec *ex
       !is_workspace(execution_step(execution)->working_directory) || !check_workspace_missing(self))
     return false;
   exec->elsewhere = true;
-  exec_table_set(&self->inbox.execs, exec, EXEC_QUEUED);
+  inbox_set_state(&self->inbox, exec, EXEC_QUEUED);
   self->may_submit = true;
   return true;
 }
@@ -200,7 +200,7 @@ static void result(struct frontend *frontend, const struct execution *execution,
 /* --- turns ----------------------------------------------------------------------------------- */
 
 static size_t count_queued(const struct request_files_frontend *self) {
-  return self->inbox.execs.in[EXEC_QUEUED];
+  return self->inbox.in[EXEC_QUEUED];
 }
 
 /* The engine wants no more executions: queued requests are only answered. */
@@ -229,9 +229,8 @@ static void refuse_queued(struct request_files_frontend *self) {
   char reason[64];
   struct exec *exec;
   (void)snprintf(reason, sizeof reason, "stopped by %s", engine_leaving(&self->frontend));
-  for (int i = 0; i < INBOX_ANSWERS_A_TURN &&
-                  (exec = exec_table_first(&self->inbox.execs, EXEC_QUEUED)) != NULL;
-       i++)
+  for (int i = 0;
+       i < INBOX_ANSWERS_A_TURN && (exec = inbox_first(&self->inbox, EXEC_QUEUED)) != NULL; i++)
     inbox_refuse(&self->inbox, exec, EXECUTION_EXIT_NOT_RUN, reason);
 }
 
@@ -253,7 +252,7 @@ LOOP_CALLBACK(on_turn, struct request_files_frontend *self) {
     submit_queued(self);
   else if (is_leaving(self))
     refuse_queued(self);
-  if (self->inbox.execs.in[EXEC_BEHIND] == 0)
+  if (self->inbox.in[EXEC_BEHIND] == 0)
     buffer_release(&self->inbox.text);
   if (self->state == CLOSING && count_queued(self) == 0)
     close_now(self);
@@ -356,9 +355,8 @@ static void dump(const struct frontend *frontend) {
   log_line(
       self->inbox.log, LOG_WARN, NULL,
       "state: frontend files: %s, %zu requests known, %zu to be read, %zu queued, %u running, %s",
-      self->options.directory, self->inbox.execs.count,
-      self->inbox.execs.in[EXEC_FOUND] + self->inbox.execs.in[EXEC_BEHIND], count_queued(self),
-      self->running,
+      self->options.directory, self->inbox.count,
+      self->inbox.in[EXEC_FOUND] + self->inbox.in[EXEC_BEHIND], count_queued(self), self->running,
       self->watch != NULL && watch_has_inotify(self->watch) ? "inotify" : "no inotify");
 }
 

@@ -2,12 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "agent/engine/engine.h"
 #include "agent/payload_limit.h"
+#include "base/check.h"
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/printable.h"
 
 /* How long a request that is incomplete, or not JSON, must stay unchanged until it is answered: its
@@ -35,8 +38,98 @@
 /* The most names of a scan in a turn of the loop; a name of a claim costs several system calls. */
 #define NAMES_A_TURN 512
 
+#define FIRST_CAPACITY 16
+
 /* One of this many scans looks for claims and locks of dead agents. */
 #define SWEEP_SCANS 10
+
+/* --- the known requests ------------------------------------------------------------------------ */
+
+/* Returns the index of the id, or that where it would be inserted. */
+static size_t place_of(const struct inbox *self, const char *id) {
+  size_t low = 0, high = self->count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (strcmp(self->execs[middle]->id, id) < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+/* Returns the request; with `make`, adds an EXEC_NEW one if there is none, else returns NULL. */
+static struct exec *get(struct inbox *self, const char *id, bool make) {
+  size_t place = place_of(self, id);
+  if (place < self->count && strcmp(self->execs[place]->id, id) == 0)
+    return self->execs[place];
+  if (!make)
+    return NULL;
+  if (self->count == self->capacity) {
+    self->capacity = self->capacity > 0 ? self->capacity * 2 : FIRST_CAPACITY;
+    self->execs = memory_resize(self->execs, self->capacity * sizeof(struct exec *));
+  }
+  struct exec **gap = self->execs + place;
+  memmove(gap + 1, gap, (self->count - place) * sizeof(struct exec *));
+  self->count++;
+  self->in[EXEC_NEW]++;
+  *gap = memory_allocate(sizeof **gap);
+  **gap = (struct exec){.id = memory_copy(id, strlen(id))};
+  return *gap;
+}
+
+void inbox_set_state(struct inbox *self, struct exec *exec, enum exec_state state) {
+  self->in[exec->state]--;
+  self->in[state]++;
+  exec->state = state;
+}
+
+static void free_exec(struct exec *exec) {
+  buffer_release(&exec->result);
+  free(exec->id);
+  free(exec);
+}
+
+static void remove_exec(struct inbox *self, struct exec *exec) {
+  size_t place = place_of(self, exec->id);
+  CHECK(place < self->count && self->execs[place] == exec);
+  struct exec **gap = self->execs + place;
+  self->count--;
+  self->in[exec->state]--;
+  memmove(gap, gap + 1, (self->count - place) * sizeof(struct exec *));
+  free_exec(exec);
+}
+
+static bool is_older(const struct exec *left, const struct exec *right) {
+  const struct timespec *a = &left->file.st_mtim, *b = &right->file.st_mtim;
+  if (left->round != right->round)
+    return left->round < right->round;
+  return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
+}
+
+/* Writes at most `most` requests in this state, in the order of inbox_first. Returns their number,
+   in one pass. */
+static size_t find_oldest(const struct inbox *self, enum exec_state state, struct exec **out,
+                          size_t most) {
+  size_t count = 0;
+  for (size_t i = 0; i < self->count && self->in[state] > 0; i++) {
+    struct exec *exec = self->execs[i];
+    if (exec->state != state || (count == most && !is_older(exec, out[count - 1])))
+      continue;
+    size_t place = count < most ? count++ : count - 1;
+    for (; place > 0 && is_older(exec, out[place - 1]); place--)
+      out[place] = out[place - 1];
+    out[place] = exec;
+  }
+  return count;
+}
+
+struct exec *inbox_first(const struct inbox *self, enum exec_state state) {
+  struct exec *first;
+  return find_oldest(self, state, &first, 1) > 0 ? first : NULL;
+}
+
+/* --- their files ------------------------------------------------------------------------------- */
 
 static struct ipc_name request_name(const char *id) {
   return ipc_name(EXEC_REQUEST_PREFIX, id, EXEC_SUFFIX);
@@ -74,7 +167,7 @@ static void note_file(struct exec *exec, const struct stat *file) {
 static void mark_request(struct inbox *self, struct exec *exec, const struct stat *file,
                          uint64_t round) {
   bool behind = file->st_size > READ_SHORT || exec->reads >= READS_SOON;
-  exec_table_set(&self->execs, exec, behind ? EXEC_BEHIND : EXEC_FOUND);
+  inbox_set_state(self, exec, behind ? EXEC_BEHIND : EXEC_FOUND);
   exec->round = round;
   note_file(exec, file);
 }
@@ -88,7 +181,7 @@ void inbox_drop(struct inbox *self, struct exec *exec) {
   if (find_file(self, exec, &file))
     mark_request(self, exec, &file, self->scans);
   else
-    exec_table_remove(&self->execs, exec);
+    remove_exec(self, exec);
 }
 
 /* --- results --------------------------------------------------------------------------------- */
@@ -101,7 +194,7 @@ static int write_result(struct inbox *self, struct exec *exec) {
   log_plain(self->log, INBOX_LOG_PREFIX "done [%s]: exit=%d timed_out=%s", exec->id,
             exec->exit_code, exec->timed_out ? "true" : "false");
   buffer_release(&exec->result);
-  exec_table_set(&self->execs, exec, EXEC_ANSWERED);
+  inbox_set_state(self, exec, EXEC_ANSWERED);
   return 0;
 }
 
@@ -127,7 +220,7 @@ void inbox_answer(struct inbox *self, struct exec *exec, const struct execution_
     return;
   log_line(self->log, LOG_WARN, NULL, "[%s]: the result cannot be written: %s: tried for %d s",
            exec->id, strerror(wrong), GIVE_UP_MS / 1000);
-  exec_table_set(&self->execs, exec, EXEC_ANSWERING);
+  inbox_set_state(self, exec, EXEC_ANSWERING);
   exec->since_ms = clock_monotonic_ms();
   exec->due_ms = exec->since_ms + RETRY_MS;
 }
@@ -145,7 +238,7 @@ static void answer_again(struct inbox *self, struct exec *exec, bool last) {
   log_line(self->log, LOG_ERROR, NULL, "[%s]: the result (exit=%d) is lost: %s", exec->id,
            exec->exit_code, strerror(wrong));
   buffer_release(&exec->result);
-  exec_table_set(&self->execs, exec, EXEC_ANSWERED); /* the claim stays, so it never runs again */
+  inbox_set_state(self, exec, EXEC_ANSWERED); /* the claim stays, so it never runs again */
 }
 
 void inbox_refuse(struct inbox *self, struct exec *exec, int exit_code, const char *reason) {
@@ -208,7 +301,7 @@ static bool wait_for_rest(struct inbox *self, struct exec *exec, enum request_fo
   exec->due_ms = exec->since_ms + (found == REQUEST_SHORT ? SHORT_MS : BROKEN_MS);
   if (now_ms >= exec->due_ms)
     return false;
-  exec_table_set(&self->execs, exec, EXEC_WAITING);
+  inbox_set_state(self, exec, EXEC_WAITING);
   return true;
 }
 
@@ -220,7 +313,7 @@ static void set_aside(struct inbox *self, struct exec *exec, enum exec_state sta
              state == EXEC_REFUSED ? ": tried again" : "");
     exec->logged = true;
   }
-  exec_table_set(&self->execs, exec, state);
+  inbox_set_state(self, exec, state);
 }
 
 /* Handles a request that another process has claimed. Answers it if that was an agent and is
@@ -228,7 +321,7 @@ static void set_aside(struct inbox *self, struct exec *exec, enum exec_state sta
 static void check_foreign_claim(struct inbox *self, struct exec *exec) {
   int lock;
   bool answered = has_result(self, exec->id);
-  exec_table_set(&self->execs, exec, answered ? EXEC_ANSWERED : EXEC_FOREIGN);
+  inbox_set_state(self, exec, answered ? EXEC_ANSWERED : EXEC_FOREIGN);
   if (answered)
     return;
   switch (claims_owner(&self->claims, exec->id, &lock)) {
@@ -240,10 +333,10 @@ static void check_foreign_claim(struct inbox *self, struct exec *exec) {
     break;
   case CLAIM_OF_SELF: /* of a cancelled request of this name, which could not be removed then */
     claims_drop(&self->claims, exec->id);
-    exec_table_set(&self->execs, exec, EXEC_NEW);
+    inbox_set_state(self, exec, EXEC_NEW);
     break;
   case CLAIM_OF_NOBODY:
-    exec_table_set(&self->execs, exec, EXEC_NEW);
+    inbox_set_state(self, exec, EXEC_NEW);
     break;
   case CLAIM_OF_SCRIPT:
   case CLAIM_OF_AGENT:
@@ -255,7 +348,7 @@ static void check_foreign_claim(struct inbox *self, struct exec *exec) {
 /* Returns true if the request belongs to this agent now. Otherwise the exec may be freed. */
 static bool claim_request(struct inbox *self, struct exec *exec) {
   if (has_result(self, exec->id)) {
-    exec_table_set(&self->execs, exec, EXEC_ANSWERED);
+    inbox_set_state(self, exec, EXEC_ANSWERED);
     return false;
   }
   switch (claims_acquire(&self->claims, exec->id)) {
@@ -284,7 +377,7 @@ static void queue_claimed(struct inbox *self, struct exec *exec, const struct ex
     return;
   }
   exec->round = 0;
-  exec_table_set(&self->execs, exec, EXEC_QUEUED);
+  inbox_set_state(self, exec, EXEC_QUEUED);
 }
 
 /* Reads a marked request and decides what happens with it. May free the exec. */
@@ -296,7 +389,7 @@ static void read_request(struct inbox *self, struct exec *exec) {
   exec->reads++;
   enum request_found found = inbox_read(self, exec, &request, &error);
   if (found == REQUEST_GONE)
-    exec_table_remove(&self->execs, exec);
+    remove_exec(self, exec);
   else if (found == REQUEST_OF_OTHERS || found == REQUEST_NONE)
     set_aside(self, exec, EXEC_OTHERS, found == REQUEST_NONE ? "is ignored" : NULL, error.text);
   else if (found == REQUEST_UNREADABLE)
@@ -313,20 +406,19 @@ static bool is_due(const struct inbox *self, const struct exec *exec) {
 
 static void read_one_behind(struct inbox *self) {
   int64_t begin_ms = clock_monotonic_ms();
-  size_t queued = self->execs.in[EXEC_QUEUED];
-  struct exec *exec =
-      begin_ms >= self->behind_ms ? exec_table_first(&self->execs, EXEC_BEHIND) : NULL;
+  size_t queued = self->in[EXEC_QUEUED];
+  struct exec *exec = begin_ms >= self->behind_ms ? inbox_first(self, EXEC_BEHIND) : NULL;
   if (exec == NULL || !is_due(self, exec))
     return;
   read_request(self, exec);
   int64_t end_ms = clock_monotonic_ms();
-  int64_t share = self->execs.in[EXEC_QUEUED] > queued ? 1 : BEHIND_PAUSE;
+  int64_t share = self->in[EXEC_QUEUED] > queued ? 1 : BEHIND_PAUSE;
   self->behind_ms = end_ms + (end_ms - begin_ms) * share;
 }
 
 static void read_requests(struct inbox *self) {
   struct exec *found[READS_A_TURN];
-  size_t count = exec_table_oldest(&self->execs, EXEC_FOUND, found, READS_A_TURN);
+  size_t count = find_oldest(self, EXEC_FOUND, found, READS_A_TURN);
   for (size_t i = 0; i < count && is_due(self, found[i]); i++)
     read_request(self, found[i]);
   read_one_behind(self);
@@ -340,7 +432,7 @@ static void end_if_gone(struct inbox *self, struct exec *exec) {
       (exec->state == EXEC_ANSWERED && has_result(self, exec->id)))
     return;
   if (exec->state <= EXEC_FOREIGN) { /* was never claimed by this agent */
-    exec_table_remove(&self->execs, exec);
+    remove_exec(self, exec);
     return;
   }
   if (exec->state != EXEC_RUNNING) {
@@ -348,7 +440,7 @@ static void end_if_gone(struct inbox *self, struct exec *exec) {
     return;
   }
   log_plain(self->log, INBOX_LOG_PREFIX "cancelled [%s]: its request was deleted", exec->id);
-  exec_table_set(&self->execs, exec, EXEC_CANCELLED);
+  inbox_set_state(self, exec, EXEC_CANCELLED);
   engine_stop(exec->execution, FILES_GRACE_MS, STEP_CAUSE_CANCELLED, "its request was deleted");
 }
 
@@ -362,7 +454,7 @@ static struct exec *exec_of(struct inbox *self, const char *name, const char *pr
       memcmp(name + length - suffix, EXEC_SUFFIX, suffix) != 0)
     return NULL;
   memcpy(id.text, name + begin, length - begin - suffix);
-  return exec_table_get(&self->execs, id.text, make);
+  return get(self, id.text, make);
 }
 
 /* A changed request that is not claimed yet is read again, at its old place if it had one. */
@@ -405,8 +497,7 @@ static bool is_sweep(const struct inbox *self) {
    there and not known yet. */
 static void sweep_name(struct inbox *self, const char *name) {
   const char *id = claims_sweep_name(&self->claims, name);
-  if (id != NULL && exec_table_get(&self->execs, id, false) == NULL && !has_request(self, id) &&
-      !has_result(self, id))
+  if (id != NULL && get(self, id, false) == NULL && !has_request(self, id) && !has_result(self, id))
     claims_drop(&self->claims, id);
 }
 
@@ -424,7 +515,7 @@ static void end_scan(struct inbox *self) {
   if (is_sweep(self))
     claims_sweep_end(&self->claims);
   self->scans++;
-  self->unseen = self->execs.count;
+  self->unseen = self->count;
 }
 
 void inbox_scan_begin(struct inbox *self) {
@@ -458,10 +549,10 @@ static void scan_names(struct inbox *self) {
    past this place meanwhile is found by the next scan. */
 static void end_unseen(struct inbox *self) {
   for (int i = 0; i < NAMES_A_TURN && self->unseen > 0; i++) {
-    if (self->unseen > self->execs.count)
-      self->unseen = self->execs.count;
-    else if (self->execs.items[--self->unseen]->seen != self->scans)
-      end_if_gone(self, self->execs.items[self->unseen]);
+    if (self->unseen > self->count)
+      self->unseen = self->count;
+    else if (self->execs[--self->unseen]->seen != self->scans)
+      end_if_gone(self, self->execs[self->unseen]);
   }
 }
 
@@ -474,8 +565,8 @@ static bool waits_for_time(const struct exec *exec, bool serving) {
 static void handle_due(struct inbox *self, bool serving) {
   int64_t now_ms = clock_monotonic_ms();
   int answers = 0;
-  for (size_t i = self->execs.count; i > 0; i--) {
-    struct exec *exec = self->execs.items[i - 1];
+  for (size_t i = self->count; i > 0; i--) {
+    struct exec *exec = self->execs[i - 1];
     if (!waits_for_time(exec, serving) || exec->due_ms > now_ms)
       continue;
     if (exec->state == EXEC_WAITING) {
@@ -498,11 +589,11 @@ void inbox_turn(struct inbox *self, bool serving) {
 }
 
 int64_t inbox_due_ms(const struct inbox *self, bool serving) {
-  if (serving && (self->names != NULL || self->unseen > 0 || self->execs.in[EXEC_FOUND] > 0))
+  if (serving && (self->names != NULL || self->unseen > 0 || self->in[EXEC_FOUND] > 0))
     return 0;
-  int64_t due_ms = serving && self->execs.in[EXEC_BEHIND] > 0 ? self->behind_ms : INT64_MAX;
-  for (size_t i = 0; i < self->execs.count; i++) {
-    const struct exec *exec = self->execs.items[i];
+  int64_t due_ms = serving && self->in[EXEC_BEHIND] > 0 ? self->behind_ms : INT64_MAX;
+  for (size_t i = 0; i < self->count; i++) {
+    const struct exec *exec = self->execs[i];
     if (waits_for_time(exec, serving) && exec->due_ms < due_ms)
       due_ms = exec->due_ms;
   }
@@ -515,9 +606,9 @@ void inbox_init(struct inbox *self, const struct log *log, const struct exec_req
 }
 
 void inbox_close(struct inbox *self) {
-  for (size_t i = self->execs.count; i > 0; i--)
-    if (self->execs.items[i - 1]->state == EXEC_ANSWERING)
-      answer_again(self, self->execs.items[i - 1], true);
+  for (size_t i = self->count; i > 0; i--)
+    if (self->execs[i - 1]->state == EXEC_ANSWERING)
+      answer_again(self, self->execs[i - 1], true);
   claims_close(&self->claims);
 }
 
@@ -526,5 +617,7 @@ void inbox_release(struct inbox *self) {
   buffer_release(&self->text);
   claims_close(&self->claims);
   ipc_directory_close(&self->ipc);
-  exec_table_release(&self->execs);
+  for (size_t i = 0; i < self->count; i++)
+    free_exec(self->execs[i]);
+  free(self->execs);
 }

@@ -34,8 +34,8 @@ static void arm(struct watch *self) {
   loop_timer_start(self->timer, self->fd >= 0 ? WATCH_SCAN_MS : WATCH_SCAN_ALONE_MS);
 }
 
-static void scan_without_inotify(struct watch *self, const char *what) {
-  log_line(self->log, LOG_WARN, NULL, "%s: %s: looking every %d ms instead", what, strerror(errno),
+static void scan_without_inotify(struct watch *self) {
+  log_line(self->log, LOG_WARN, NULL, "inotify: %s: looking every %d ms instead", strerror(errno),
            WATCH_SCAN_ALONE_MS);
   if (self->readable != NULL)
     event_free(self->readable);
@@ -44,8 +44,6 @@ static void scan_without_inotify(struct watch *self, const char *what) {
   self->readable = NULL;
   self->fd = -1;
 }
-
-/* --- events ---------------------------------------------------------------------------------- */
 
 /* Reports a change in `tools`. Returns true if the owner must look at all names. */
 static bool handle_event(struct watch *self, const struct inotify_event *event) {
@@ -78,8 +76,6 @@ LOOP_CALLBACK(on_timer, struct watch *self) {
   self->handler->changes_read(self->owner, true);
 }
 
-/* --- the rest -------------------------------------------------------------------------------- */
-
 /* inotify takes only paths. This one leads to the open directory, whatever its name is now. */
 static int add_watch(const struct watch *self, int directory, uint32_t mask) {
   char path[64];
@@ -98,7 +94,7 @@ struct watch *watch_new(struct event_base *base, const struct log *log, int dire
     self->top = add_watch(self, directory, TOP_MASK);
   }
   if (self->fd < 0 || self->top < 0)
-    scan_without_inotify(self, "inotify");
+    scan_without_inotify(self);
   arm(self);
   return self;
 }
@@ -113,7 +109,7 @@ void watch_tools(struct watch *self, int tools) {
     (void)inotify_rm_watch(self->fd, before); /* fails if the kernel has removed it */
   errno = error;
   if (self->tools < 0) {
-    scan_without_inotify(self, "inotify");
+    scan_without_inotify(self);
     arm(self);
   }
 }
