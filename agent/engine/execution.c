@@ -107,24 +107,15 @@ static struct step_event event_after(const struct execution *self, enum step_eve
                              .seq = self->events + 1};
 }
 
-static void log_event(const struct execution *self, const struct step_event *event) {
-  static const char *const names[] = {"started", "stdout", "stderr", "completed"};
-  if (self->log.least <= LOG_DEBUG)
-    log_line(&self->log, LOG_DEBUG, self->step.step_id, "%s: %.*s", names[event->kind],
-             (int)event->line_length, event->line);
-}
-
 static void emit_event(struct execution *self, const struct step_event *event) {
+  static const char *const names[] = {"started", "stdout", "stderr", "completed"};
   self->events++;
   if (self->frontend->type->event != NULL)
     self->frontend->type->event(self->frontend, self, event);
-  log_event(self, event);
+  if (self->log.least <= LOG_DEBUG)
+    log_line(&self->log, LOG_DEBUG, self->step.step_id, "%s: %.*s", names[event->kind],
+             (int)event->line_length, event->line);
   batcher_add(&self->batcher, self->now_ms);
-}
-
-static void emit_line(struct execution *self, enum step_event_kind kind, const struct line *line) {
-  const struct step_event event = event_after(self, kind, line);
-  emit_event(self, &event);
 }
 
 static bool has_capacity(const struct execution *self, size_t bytes) {
@@ -155,11 +146,14 @@ static void flush_when_due(struct execution *self) {
 
 /* Passes on the lines that are complete. Returns false if the frontend has no capacity. */
 static bool pass_lines(struct execution *self, enum process_stream stream) {
+  const enum step_event_kind kind =
+      stream == PROCESS_STDOUT ? STEP_EVENT_STDOUT : STEP_EVENT_STDERR;
   struct line line;
   while (has_capacity(self, 0)) {
     if (!line_splitter_next(&self->splitters[stream], &line))
       return true;
-    emit_line(self, stream == PROCESS_STDOUT ? STEP_EVENT_STDOUT : STEP_EVENT_STDERR, &line);
+    const struct step_event event = event_after(self, kind, &line);
+    emit_event(self, &event);
     capture_add(&self->capture, stream == PROCESS_STDOUT, line.text, line.length, line.partial);
     /* One read may give thousands of lines: the frontend gets them batch by batch. */
     if (self->batcher.lines % BATCHER_LINES == 0)
@@ -461,13 +455,6 @@ LOOP_CALLBACK(on_timer, struct execution *self) {
     flush(self);
 }
 
-static void make_step_id_json(struct execution *self) {
-  size_t length = strlen(self->step.step_id);
-  self->step_id_json_length = json_string_length(self->step.step_id, length);
-  self->step_id_json = memory_allocate(self->step_id_json_length);
-  (void)json_string_write(self->step_id_json, self->step.step_id, length);
-}
-
 static void emit_started(struct execution *self) {
   struct secrets *secrets = self->context->secrets;
   self->not_masked = secrets_add_step(secrets, &self->log, &self->step);
@@ -500,7 +487,10 @@ struct execution *execution_new(const struct execution_context *context, struct 
     line_splitter_init(&self->splitters[i], context->line_bytes);
   }
   capture_init(&self->capture, frontend->terms.output_bytes, frontend->terms.tail_bytes);
-  make_step_id_json(self);
+  const size_t id_length = strlen(self->step.step_id);
+  self->step_id_json_length = json_string_length(self->step.step_id, id_length);
+  self->step_id_json = memory_allocate(self->step_id_json_length);
+  (void)json_string_write(self->step_id_json, self->step.step_id, id_length);
   (void)snprintf(self->tag, sizeof self->tag, "%s-%llu", context->agent_tag,
                  (unsigned long long)number);
   read_clock(self);

@@ -46,8 +46,6 @@ static bool is_part_of(int64_t limit, int64_t reserve) {
   return 0 < reserve && reserve < limit;
 }
 
-/* --- the victim ------------------------------------------------------------------------------- */
-
 /* Returns the execution that uses more than `*most`, and the most; NULL if there is none. `*only`
    is the only execution; NULL if there is not exactly one. */
 static struct execution *find_largest(const struct memory_guard *self, int64_t *most,
@@ -105,8 +103,6 @@ static void kill_victim(struct memory_guard *self, int64_t used, int64_t limit, 
   if (background != NULL)
     supervisor_kill(background);
 }
-
-/* --- looking ---------------------------------------------------------------------------------- */
 
 static bool has_processes(const struct memory_guard *self) {
   for (size_t i = 0; i < ENGINE_EXECUTIONS_MAX; i++)

@@ -29,8 +29,6 @@ struct signals {
   int64_t dumped_ms;  /* when the state was dumped last */
 };
 
-/* --- the sender ------------------------------------------------------------------------------- */
-
 enum origin { ORIGIN_STEP, ORIGIN_OTHER, ORIGIN_GONE };
 
 /* A step may nest its processes deeper and send a signal from each of them. Reading all of their
@@ -103,8 +101,6 @@ static bool is_from_step(const struct signals *self, const struct signalfd_sigin
   enum origin origin = origin_of(info);
   return origin == ORIGIN_STEP || (origin == ORIGIN_GONE && engine_find_processes(self->engine));
 }
-
-/* --- reading ---------------------------------------------------------------------------------- */
 
 /* Returns true, and sets the time, if the last time was long enough ago. */
 static bool start_pause(int64_t *last_ms) {

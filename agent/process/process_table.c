@@ -80,8 +80,6 @@ bool process_table_each(struct process_scan *scan, void (*visit)(void *context, 
   return scan->position == 0;
 }
 
-/* --- what a process is called ----------------------------------------------------------------- */
-
 static void read_name(pid_t pid, char *out, size_t size) {
   (void)snprintf(out, size, "?");
   if (process_table_read_file(pid, "comm", out, size) > 0)
@@ -132,8 +130,6 @@ void process_table_command(pid_t pid, char *out, size_t size) {
   if (process_table_read_file(pid, "comm", name, sizeof name) > 0)
     (void)snprintf(out, size, "[%.*s]", (int)strcspn(name, "\n"), name);
 }
-
-/* --- the holder of a pipe --------------------------------------------------------------------- */
 
 /* A process inherits its output, so it is among the first descriptors. */
 #define DESCRIPTORS_MAX 1024

@@ -74,11 +74,6 @@ static bool is_supervisor(void *context, pid_t pid) {
   return find_supervisor(context, pid) != NULL;
 }
 
-/* Signals the orphans and their descendants; 0: none. Returns how many live. */
-static size_t signal_orphans(struct supervisors *self, int signal) {
-  return process_tree_signal(&self->orphans, signal);
-}
-
 static struct supervisor *find_idle(const struct supervisors *self) {
   FOR_EACH(supervisor, &self->all)
   if (supervisor_is_idle(supervisor))
@@ -312,7 +307,7 @@ static void finish_dead(struct supervisors *self, size_t left) {
 }
 
 static void kill_orphans(struct supervisors *self, int64_t now_ms) {
-  size_t left = signal_orphans(self, SIGKILL);
+  size_t left = process_tree_signal(&self->orphans, SIGKILL);
   self->kills_orphans = left > 0;
   if (self->give_up_ms != 0 && (left == 0 || now_ms >= self->give_up_ms))
     finish_dead(self, left);
@@ -324,7 +319,7 @@ static void walk_now(struct supervisors *self) {
 }
 
 static size_t count_left(struct supervisors *self) {
-  size_t left = signal_orphans(self, 0);
+  size_t left = process_tree_signal(&self->orphans, 0);
   FOR_EACH(supervisor, &self->all)
   if (supervisor_has_processes(supervisor))
     left += supervisor_left(supervisor) > 0 ? supervisor_left(supervisor) : 1;
@@ -363,7 +358,7 @@ LOOP_CALLBACK(on_walk, struct supervisors *self) {
 void supervisors_kill(struct supervisors *self) {
   FOR_EACH(supervisor, &self->all)
   supervisor_kill(supervisor);
-  (void)signal_orphans(self, SIGKILL);
+  (void)process_tree_signal(&self->orphans, SIGKILL);
 }
 
 void supervisors_end(struct supervisors *self, int64_t grace_ms,
@@ -374,7 +369,7 @@ void supervisors_end(struct supervisors *self, int64_t grace_ms,
   if (grace_ms > 0) {
     FOR_EACH(supervisor, &self->all)
     supervisor_terminate(supervisor);
-    (void)signal_orphans(self, SIGTERM);
+    (void)process_tree_signal(&self->orphans, SIGTERM);
   }
   loop_timer_start_now(self->walk);
 }
@@ -490,7 +485,7 @@ bool supervisors_are_killing(const struct supervisors *self) {
 }
 
 bool supervisors_find_processes(struct supervisors *self) {
-  return supervisors_are_busy(self) || signal_orphans(self, 0) > 0;
+  return supervisors_are_busy(self) || process_tree_signal(&self->orphans, 0) > 0;
 }
 
 /* --- pipes that background processes have open ------------------------------------------------ */
