@@ -43,8 +43,7 @@ size_t captured_stream_tail_at(const char *text, size_t length, size_t max);
 
 /*
  * Keeps the part of a step's output that its result shows: the beginning of each stream, and the
- * end of one that is longer. Its memory is bounded however much the command prints. An execution
- * fills it in one of three ways:
+ * end of one that is longer. An execution fills it in one of three ways:
  *
  *   lines     capture_add: stdout (outputContent, outputTail), and the end of both streams in the
  *             order in which they were read (errorMessage)

@@ -133,11 +133,6 @@ void engine_start(struct execution *execution) {
   execution_start(execution);
 }
 
-void engine_stop(struct execution *execution, int64_t grace_ms, enum step_cause cause,
-                 const char *reason) {
-  execution_stop(execution, grace_ms, cause, reason);
-}
-
 void engine_capacity_freed(struct frontend *frontend) {
   struct engine *self = frontend->engine;
   for (size_t i = 0; i < ENGINE_EXECUTIONS_MAX; i++)
@@ -150,7 +145,7 @@ static void on_execution_stalled(void *engine, struct execution *execution) {
   struct engine *self = engine;
   begin_idle(self);
   if (shutdown_has_begun(self))
-    execution_ignore_capacity(execution);
+    execution_finish_stalled(execution);
 }
 
 /* The result is sent together with the start of the next step, and before it is logged, because the

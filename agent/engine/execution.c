@@ -8,6 +8,7 @@
 
 #include "agent/engine/batcher.h"
 #include "agent/engine/capture.h"
+#include "agent/engine/engine.h"
 #include "agent/engine/lines.h"
 #include "agent/kinds/kind.h"
 #include "base/buffer.h"
@@ -79,7 +80,7 @@ struct execution {
   int64_t now_ms;  /* UTC; read once per callback */
   char timestamp[STEP_EVENT_TIMESTAMP_SIZE];
   bool was_started; /* by execution_start */
-  bool was_stopped; /* by execution_stop */
+  bool was_stopped; /* by engine_stop */
   bool is_paused;   /* the pipes are not read because the frontend has no capacity */
   bool ignores_capacity;
   struct error error; /* why it was not started, was stopped or was killed */
@@ -585,10 +586,6 @@ struct frontend *execution_frontend(const struct execution *self) {
   return self->frontend;
 }
 
-bool execution_is_stalled(const struct execution *self) {
-  return self->state >= ENDED || (self->state == DRAINING && self->is_paused);
-}
-
 void execution_resume(struct execution *self) {
   if (self->state == ENDED) {
     loop_timer_start_now(self->timer);
@@ -606,13 +603,19 @@ void execution_resume(struct execution *self) {
   }
 }
 
-void execution_ignore_capacity(struct execution *self) {
+bool execution_is_stalled(const struct execution *self) {
+  return self->state >= ENDED || (self->state == DRAINING && self->is_paused);
+}
+
+void execution_finish_stalled(struct execution *self) {
+  if (!execution_is_stalled(self))
+    return;
   self->ignores_capacity = true;
   execution_resume(self);
 }
 
-void execution_stop(struct execution *self, int64_t grace_ms, enum step_cause cause,
-                    const char *reason) {
+void engine_stop(struct execution *self, int64_t grace_ms, enum step_cause cause,
+                 const char *reason) {
   if (self->state == ENDED || self->state == DONE)
     return;
   if (!self->was_stopped) {

@@ -54,20 +54,16 @@ void execution_start(struct execution *self);
 /* The frontend has capacity again. */
 void execution_resume(struct execution *self);
 
-/* Passes on all output from now on, whether or not the frontend has capacity. */
-void execution_ignore_capacity(struct execution *self);
+/* Whether it is over except for its last output, for which the frontend has no capacity. */
+bool execution_is_stalled(const struct execution *self);
 
-/* See engine_stop. */
-void execution_stop(struct execution *self, int64_t grace_ms, enum step_cause cause,
-                    const char *reason);
+/* If it is stalled, passes its last output on nevertheless. */
+void execution_finish_stalled(struct execution *self);
 
 /* Returns process_memory; 0 if it has no process or was not started. */
 int64_t execution_memory(const struct execution *self);
 
 struct frontend *execution_frontend(const struct execution *self);
-
-/* Whether it is over except for its last output, for which the frontend has no capacity. */
-bool execution_is_stalled(const struct execution *self);
 
 /* Writes a line for the log: the pid, the age, and what the execution waits for. */
 void execution_describe(const struct execution *self, char *out, size_t size);

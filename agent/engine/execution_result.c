@@ -17,12 +17,13 @@ bool execution_result_is_own(const struct execution_result *self) {
   return self->outcome == EXECUTION_EXITED || self->outcome == EXECUTION_SIGNALED;
 }
 
-bool execution_result_has_code(const struct execution_result *self) {
+/* Else the agent decides the exit code. */
+static bool has_code(const struct execution_result *self) {
   return execution_result_is_own(self) || self->outcome == EXECUTION_MEMORY_LIMIT;
 }
 
 bool execution_result_was_executed(const struct execution_result *self) {
-  return execution_result_has_code(self) || self->outcome == EXECUTION_TIMED_OUT;
+  return has_code(self) || self->outcome == EXECUTION_TIMED_OUT;
 }
 
 struct captured_stream execution_result_message(const struct execution_result *self,
@@ -41,14 +42,8 @@ struct captured_stream execution_result_message(const struct execution_result *s
   case EXECUTION_TIMED_OUT:
     (void)error_set(line, "timed out after %us", timeout_seconds);
     break;
-  case EXECUTION_STOPPED:
-  case EXECUTION_MEMORY_LIMIT:
-  case EXECUTION_NO_DIRECTORY:
-  case EXECUTION_NOT_FOUND:
-  case EXECUTION_NOT_EXECUTABLE:
-  case EXECUTION_NO_PROCESS:
+  default:
     *line = self->error;
-    break;
   }
   return (struct captured_stream){.bytes = line->text, .length = strlen(line->text)};
 }
@@ -86,7 +81,7 @@ struct step_result execution_result_step_result(const struct execution_result *s
                                                 const struct step *step, struct error *line) {
   struct step_result result = {.schema_version = step_answer_version(step),
                                .step_id = step->step_id,
-                               .exit_code = execution_result_has_code(self) ? self->exit_code : -1,
+                               .exit_code = has_code(self) ? self->exit_code : -1,
                                .timed_out = self->outcome == EXECUTION_TIMED_OUT,
                                .duration_ms = self->duration_ms,
                                .output_content = self->output.bytes,
@@ -123,7 +118,7 @@ void execution_result_log(const struct execution_result *self, const struct log 
   if (has_message)
     message = execution_result_message(self, step->timeout_seconds, &line);
   log_line(log, succeeded && !quiet ? LOG_INFO : failure, step->step_id,
-           "exit=%d in %lldms `%s`%s%.*s", execution_result_has_code(self) ? self->exit_code : -1,
+           "exit=%d in %lldms `%s`%s%.*s", has_code(self) ? self->exit_code : -1,
            (long long)self->duration_ms, command, has_message ? ": " : "", (int)message.length,
            message.bytes);
   if (self->holder.pid != 0)

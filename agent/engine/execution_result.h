@@ -14,10 +14,8 @@
 #include "wire/step.h"
 #include "wire/step_report.h"
 
-/*
- * How an execution ended, as data. Each frontend makes of it what its readers expect: a StepResult,
- * a text for a model, a result file.
- */
+/* How an execution ended, as data. Each frontend makes of it what its readers expect: a StepResult,
+   a text for a model, a result file. */
 enum execution_outcome {
   EXECUTION_EXITED,
   EXECUTION_SIGNALED,       /* by a signal that the agent did not send */
@@ -62,10 +60,8 @@ bool execution_result_is_success(const struct execution_result *self);
 /* Whether it ended by itself: it exited or was killed by a signal. */
 bool execution_result_is_own(const struct execution_result *self);
 
-/* Whether it has an exit code: it ended by itself, or the memory guard killed it. */
-bool execution_result_has_code(const struct execution_result *self);
-
-/* Whether it was executed: it has an exit code or reached its deadline. */
+/* Whether it was executed: it ended by itself, was killed by the memory guard, or reached its
+   deadline. */
 bool execution_result_was_executed(const struct execution_result *self);
 
 /* Returns why it is no success: the end of its own output if it ended by itself and printed
@@ -73,8 +69,8 @@ bool execution_result_was_executed(const struct execution_result *self);
 struct captured_stream execution_result_message(const struct execution_result *self,
                                                 unsigned timeout_seconds, struct error *line);
 
-/* If the kernel killed one of the command's processes for lack of memory, the message begins with
-   that. It is made in `text`, which the caller keeps as long as the result. */
+/* If the kernel killed one of the command's processes for lack of memory, begins the message with
+   that, in `text`, which the caller keeps as long as the result. */
 void execution_result_explain_memory(struct execution_result *self, struct buffer *text);
 
 /* Returns the StepResult of wire/PROTOCOL.md, except `event_count`. Its texts point into the step,

@@ -24,9 +24,9 @@ struct frontend_terms {
   size_t tail_bytes; /* of the end of a longer stream; at most `output_bytes` */
 };
 
-/* The terms of wire/PROTOCOL.md: one step at a time. grace_ms, drain_ms and SUPERVISORS_GIVE_UP_MS
-   fit into the 30 s that a server waits after timeoutSeconds. The leave times fit into the 10 s
-   that an orchestrator gives the program. */
+/* The terms of wire/PROTOCOL.md. grace_ms, drain_ms and SUPERVISORS_GIVE_UP_MS fit into the 30 s
+   that a server waits after timeoutSeconds, and the leave times into the 10 s of an orchestrator.
+   */
 #define FRONTEND_TERMS_OF_PROTOCOL                                                                 \
   {                                                                                                \
     .executions = 1, .grace_ms = 10000, .drain_ms = 1500, .leave_grace_ms = 5000,                  \

@@ -20,16 +20,8 @@
  * is drawn; a "\n" that follows is skipped, also if it comes later. A UTF-8 byte order mark at the
  * beginning of the stream is dropped.
  *
- *   for (;;) {
- *     while (line_splitter_next(&splitter, &line))
- *       use the line before the next call
- *     space = line_splitter_space(&splitter, 0, &size);
- *     n = read(fd, space, size);
- *     n > 0 ? line_splitter_filled(&splitter, n, n == size) : line_splitter_end(&splitter);
- *   }
- *
- * The caller may stop between two lines; the rest stays. A splitter has one buffer, allocated at
- * the first use. It begins with LINE_SPLITTER_FIRST_READ bytes, which is enough for short output,
+ * The caller may stop between two lines; the rest stays. The buffer, allocated at the first use,
+ * begins with LINE_SPLITTER_FIRST_READ bytes, which is enough for short output,
  * and grows to at most `piece_max` + LINE_SPLITTER_READ + `before`. After a long line it shrinks to
  * LINE_SPLITTER_KEPT.
  */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "agent/engine/engine.h"
 #include "base/cgroup.h"
 #include "base/loop.h"
 #include "base/memory.h"
@@ -96,7 +97,7 @@ static void kill_victim(struct memory_guard *self, int64_t used, int64_t limit, 
                  (long long)(used / MIB), (long long)(limit / MIB), outcome);
   const bool has_victim = victim != NULL || background != NULL;
   if (victim != NULL)
-    execution_stop(victim, 0, STEP_CAUSE_MEMORY_LIMIT, text);
+    engine_stop(victim, 0, STEP_CAUSE_MEMORY_LIMIT, text);
   else if (has_victim || !self->has_logged_no_victim)
     log_line(self->log, LOG_WARN, NULL, "%s", text);
   self->has_logged_no_victim |= !has_victim;

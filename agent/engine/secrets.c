@@ -157,22 +157,17 @@ void secrets_end_step(struct secrets *self, const struct step *step, char *const
 /* --- a rejected step's secrets -----------------------------------------------------------------
    */
 
-static const char *text_in(const cJSON *object, const char *name) {
-  return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(object, name));
-}
-
-static const char *value_in(const cJSON *env, const char *name) {
-  const char *own = name != NULL ? text_in(env, name) : NULL;
-  return own != NULL || name == NULL ? own : getenv(name);
-}
-
 /* Finds up to STEP_SECRETS_MAX values. Returns how many. */
 static size_t find_rejected(const struct secrets *self, const cJSON *root,
                             const char *values[STEP_SECRETS_MAX]) {
   const cJSON *env = cJSON_GetObjectItemCaseSensitive(root, "env"), *item;
   size_t count = 0;
   cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(root, "secrets")) {
-    const char *value = value_in(env, cJSON_GetStringValue(item));
+    const char *name = cJSON_GetStringValue(item), *value = NULL;
+    if (name != NULL)
+      value = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(env, name));
+    if (name != NULL && value == NULL)
+      value = getenv(name);
     if (value != NULL && count < STEP_SECRETS_MAX)
       values[count++] = value;
   }

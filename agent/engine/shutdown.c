@@ -50,8 +50,8 @@ static void end_tree(struct engine *self, int64_t grace_ms) {
    worth it. */
 static void finish_stalled(struct engine *self) {
   for (size_t i = 0; i < ENGINE_EXECUTIONS_MAX; i++)
-    if (self->executions[i] != NULL && execution_is_stalled(self->executions[i]))
-      execution_ignore_capacity(self->executions[i]);
+    if (self->executions[i] != NULL)
+      execution_finish_stalled(self->executions[i]);
 }
 
 void engine_leave(struct frontend *frontend, int exit_code, const char *reason) {
@@ -77,8 +77,7 @@ void engine_leave(struct frontend *frontend, int exit_code, const char *reason) 
   (void)snprintf(text, sizeof text, "cancelled: the agent was stopped by %s", reason);
   for (size_t i = 0; i < ENGINE_EXECUTIONS_MAX; i++)
     if (self->executions[i] != NULL)
-      execution_stop(self->executions[i], frontend->terms.leave_grace_ms, STEP_CAUSE_CANCELLED,
-                     text);
+      engine_stop(self->executions[i], frontend->terms.leave_grace_ms, STEP_CAUSE_CANCELLED, text);
   finish_stalled(self);
 }
 

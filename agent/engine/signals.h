@@ -6,8 +6,8 @@
 #include "base/log.h"
 
 /*
- * Reads the program's signals from the descriptor of startup.h and passes them to the engine:
- * SIGCHLD to engine_reap, the others to engine_signal. The hard part is to ignore a signal that a
+ * Reads the program's signals from the descriptor of startup.h and passes them to the engine. The
+ * hard part is to ignore a signal that a
  * step sent: SIGTERM to process 1 would end the job. The kernel and processes outside the pid
  * namespace may end the program, and so may processes that do not descend from it. A sender that
  * can be forged (sigqueue, F_SETSIG) counts as a step. If the sender is already gone, its signal

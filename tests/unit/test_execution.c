@@ -19,9 +19,9 @@ STEP_TEST(the_first_reason_of_two_stops_counts) {
                           "while :; do sleep 0.01; done 2>&-",
                           TIMEOUT);
   step_owner_expect(owner, "started sh\nstdout ready\n");
-  execution_stop(owner->execution, FOREVER_MS, STEP_CAUSE_CANCELLED, "first");
+  engine_stop(owner->execution, FOREVER_MS, STEP_CAUSE_CANCELLED, "first");
   step_owner_expect(owner, "started sh\nstdout ready\nstdout term\n");
-  execution_stop(owner->execution, 0, STEP_CAUSE_CANCELLED, "second");
+  engine_stop(owner->execution, 0, STEP_CAUSE_CANCELLED, "second");
   step_owner_ends(owner, -1, "first", "ready\nterm\n");
   assert_false(owner->result.timed_out);
 }
@@ -29,7 +29,7 @@ STEP_TEST(the_first_reason_of_two_stops_counts) {
 STEP_TEST(the_result_of_a_stop_before_the_start_waits_for_capacity) {
   owner->full = true;
   step_owner_make_script(owner, "true");
-  execution_stop(owner->execution, 0, STEP_CAUSE_CANCELLED, "stopped");
+  engine_stop(owner->execution, 0, STEP_CAUSE_CANCELLED, "stopped");
   assert_true(loop_until(&owner->loop, step_owner_is_stalled, owner));
   assert_int_equal(owner->done, 0);
   make_capacity(owner);

@@ -70,7 +70,7 @@ static void result(struct frontend *frontend, const struct execution *execution,
   execution_step_end(execution, end, &answer);
   write_event(self, &answer.completed);
   write_result(self, &answer.result);
-  int code = execution_result_has_code(end) ? end->exit_code : ONCE_FRONTEND_EXIT_REFUSED;
+  int code = execution_result_was_executed(end) ? end->exit_code : ONCE_FRONTEND_EXIT_REFUSED;
   leave_answered(self, end->outcome == EXECUTION_TIMED_OUT ? ONCE_FRONTEND_EXIT_TIMED_OUT : code);
 }
 
