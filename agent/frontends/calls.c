@@ -110,16 +110,12 @@ static const char *changed_file(const struct call *call) {
   return call->tool != NULL ? call->tool->changes : NULL;
 }
 
-/* Returns true if the call's change must wait for the earlier call `other`. */
-static bool waits_for(const struct call *call, const struct call *other, int64_t now_ms) {
-  return changed_file(other) != NULL &&
-         (other->changes_from_ms == 0 || now_ms - other->changes_from_ms < CALLS_CHANGE_MS ||
-          strcmp(changed_file(call), changed_file(other)) == 0);
-}
-
+/* Whether the call's change must wait for that of an earlier call. */
 static bool has_to_wait(const struct calls *self, const struct call *call, int64_t now_ms) {
   for (const struct call *other = first_of(self); other != call; other = call_of(other->node.next))
-    if (waits_for(call, other, now_ms))
+    if (changed_file(other) != NULL &&
+        (other->changes_from_ms == 0 || now_ms - other->changes_from_ms < CALLS_CHANGE_MS ||
+         strcmp(changed_file(call), changed_file(other)) == 0))
       return true;
   return false;
 }
@@ -157,11 +153,6 @@ static void end_call(struct calls *self, struct call *call, const struct executi
   }
   call->state = CALL_HANGING;
   list_append(&self->hanging, &call->node);
-}
-
-static void end_hanging(struct calls *self, struct call *call) {
-  list_remove(&self->hanging, &call->node);
-  calls_free(self, call);
 }
 
 static void set_outcome(struct calls *self, struct call *call, enum call_outcome outcome) {
@@ -397,7 +388,8 @@ void calls_frontend_result(struct frontend *frontend, const struct execution *ex
   self->running_bytes -= call->bytes;
   call->execution = NULL;
   if (call->state == CALL_HANGING) {
-    end_hanging(self, call);
+    list_remove(&self->hanging, &call->node);
+    calls_free(self, call);
     return;
   }
   if (end->outcome == EXECUTION_STOPPED && call->outcome == CALL_EXPIRED) {

@@ -102,8 +102,8 @@ struct calls {
 /* The answer leaves this long before the deadline. */
 #define CALLS_ANSWER_AHEAD_MS 30
 
-/* The terms of a frontend with calls. The last two, in milliseconds, are the graces of executions
-   and of their background processes at the end of the program. */
+/* The last two, in milliseconds, are the graces of executions and of their background processes at
+   the end of the program. */
 #define CALLS_GRACE_MS 2000
 #define CALLS_TERMS(EXECUTIONS, LEAVE_MS, LEAVE_BACKGROUND_MS)                                     \
   {                                                                                                \

@@ -165,11 +165,6 @@ static struct reason missing_interpreter(const struct exec_probe *probe) {
   return about(100, "it exists, but its interpreter ", probe->interpreter, " does not");
 }
 
-static bool is_own_machine(const char *name) {
-  struct utsname own;
-  return uname(&own) == 0 && strncmp(own.machine, name, strlen(name)) == 0;
-}
-
 /* Explains a file that is not an ELF program. */
 static const char *why_no_script(const struct exec_probe *probe) {
   static const char mark[] = "\xEF\xBB\xBF#!";
@@ -193,7 +188,8 @@ static struct reason bad_format(const struct exec_probe *probe) {
     machine = head[EI_DATA] == ELFDATA2MSB ? (unsigned)(head[18] << 8 | head[19])
                                            : (unsigned)(head[19] << 8 | head[18]);
   const char *name = machine_name(machine);
-  if (length < 20 || is_own_machine(name))
+  struct utsname own;
+  if (length < 20 || (uname(&own) == 0 && strncmp(own.machine, name, strlen(name)) == 0))
     return plain("exec format error: no whole program");
   return about(150, "exec format error: wrong architecture, built for ", name, "");
 }

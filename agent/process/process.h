@@ -30,8 +30,7 @@
  * outcome is PROCESS_STOPPED, with a duration of 0. Before process_go nothing is called back,
  * except `ended` after a process_stop.
  *
- * A process is over when the command and both streams have ended and, if it had to be killed, its
- * whole tree is gone. If processes are left, their supervisor is asked which, for at most
+ * If processes are left when it is over, their supervisor is asked which, for at most
  * SUPERVISOR_ANSWER_MS. A stream ends at end-of-file. If a background process still has it open
  * `drain_ms` after the command ended, it ends after the bytes that were in it at that moment, and
  * is then drained (supervisors_drain).
@@ -93,13 +92,10 @@ struct process_spec {
 
 struct process;
 
-/*
- * Makes the pipes and the child, which runs at once, a little sooner than by process_go; or, if
- * `waits`, a command that sets itself up and waits. Never blocks on a file system: that a command
- * does not exist, for example, is in the outcome. Returns NULL, with the reason, if no process
- * could be made. `handler` and `owner` must outlive the process, which calls them from the event
- * loop.
- */
+/* Makes the pipes and the child, which runs at once, a little sooner than by process_go; or, if
+   `waits`, a command that sets itself up and waits. Never blocks on a file system: that a command
+   does not exist, for example, is in the outcome. Returns NULL, with the reason, if no process
+   could be made. The handler and the owner must outlive the process. */
 struct process *process_new(const struct process_context *context, const struct process_spec *spec,
                             bool waits, const struct process_handler *handler, void *owner,
                             struct error *error);

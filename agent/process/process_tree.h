@@ -11,9 +11,8 @@
 
 /*
  * Signals, counts and lists the descendants of this process. It is a child subreaper, so an
- * orphaned descendant becomes its child: no process leaves the tree before it ends, whatever its
- * session, its environment or its name. Supervisors use it for their commands, the agent for
- * orphans.
+ * orphaned descendant becomes its child: no process leaves the tree before it ends. Supervisors use
+ * it for their commands, the agent for orphans.
  *
  * Only live processes count. A walk visits at most PROCESS_TREE_MAX of them, and of each parent the
  * newest children first, because among processes that fork and exit the newest ones continue.

@@ -17,13 +17,11 @@ struct supervisor_page;
  *
  * It kills its processes when the agent orders that (supervisor_page.h), and at once when the agent
  * is dead. The kernel reports that with SIGCONT, which also wakes a supervisor that a step has
- * stopped. Of the other signals only SIGKILL and SIGSTOP have an effect. It is not dumpable from
- * its first instruction, because the agent is not: no process of the same user can open its memory
- * or the page. The out-of-memory killer chooses it first, with all of its processes.
+ * stopped. It is not dumpable from its first instruction, because the agent is not: no process of
+ * the same user can open its memory or the page. The out-of-memory killer chooses it first.
  *
  * Work runs in the supervisor itself. It is a function of this program whose crash, hang or leak
- * affects only the step. The agent ends it with SIGKILL. A supervisor whose work has used much
- * memory exits.
+ * affects only the step.
  */
 
 /* Returns the exit code of the work. It writes to descriptors 1 and 2, may leave descriptors open

@@ -134,12 +134,6 @@ int supervisor_message_move(int end, int fd) {
   return result;
 }
 
-static char *map_file(int fd, size_t length) {
-  void *mapped = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
-  close(fd);
-  return mapped != MAP_FAILED ? mapped : NULL;
-}
-
 /* The kernel drops descriptors beyond the receiver's limit. */
 static void discard_incomplete(struct supervisor_message *message, int fds[DESCRIPTORS_MAX]) {
   for (size_t i = 0; i < DESCRIPTORS_MAX; i++) {
@@ -173,7 +167,10 @@ int supervisor_message_receive(int fd, struct supervisor_message *message,
   *body = space;
   if (!message->in_file)
     return 1;
-  *body = map_file(fds[3], message->length + message->capacity);
+  void *mapped = mmap(NULL, message->length + message->capacity, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE, fds[3], 0);
+  close(fds[3]);
+  *body = mapped != MAP_FAILED ? mapped : NULL;
   return *body != NULL ? 1 : -1;
 }
 

@@ -76,11 +76,10 @@ struct supervisor_report {
   struct step_process *alive; /* NULL if there are none */
 };
 
-/* Copies the page. The end of the command is copied once, the figures each time. Returns false if a
-   value is impossible. Then the figures, and an end that was not copied before, are unknown. */
+/* Copies the end of the command once, and the figures each time. Returns false if a value is
+   impossible. Then the figures, and an end that was not copied before, are unknown. */
 bool supervisor_report_read(struct supervisor_report *self, const struct supervisor_page *page);
 
-/* Frees the texts and the list, and sets everything to zero. */
 void supervisor_report_release(struct supervisor_report *self);
 
 /* A usage that is not known. */

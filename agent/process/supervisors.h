@@ -86,13 +86,12 @@ const struct supervisor_report *supervisor_report(struct supervisor *self);
 /* Returns how many processes are left, as the last walk of a supervisor that kills has found. */
 size_t supervisor_left(const struct supervisor *self);
 
-/* Asks how many processes live, how much memory they use and, if `holder`, which one has the
-   command's output open. The owner is notified of the answer, and gives up after
-   SUPERVISOR_ANSWER_MS. Returns false if the supervisor cannot answer. */
+/* Asks for the census, with the holder if that is wanted. The owner is notified of the answer, and
+   gives up after SUPERVISOR_ANSWER_MS. Returns false if the supervisor cannot answer. */
 bool supervisor_ask(struct supervisor *self, bool holder);
 #define SUPERVISOR_ANSWER_MS 1000
 
-/* Returns the answer to the last query, until the next one; NULL: there is none yet. */
+/* Returns the answer to the last query; NULL: there is none yet. */
 const struct supervisor_census *supervisor_answer(const struct supervisor *self);
 
 /* Sends SIGTERM to all processes of the task, or SIGKILL until none is left; the owner is notified

@@ -37,20 +37,17 @@ enum mcp_version {
 /* Parses "VERSION[,VERSION]…". Returns -1 if one is unknown. */
 int mcp_versions_parse(const char *text, unsigned *set, struct error *error);
 
-/* Nothing is owned. */
+/* Nothing is owned. The first four members are set by the owner, before mcp_session_begin. */
 struct mcp_session {
-  /* Set by the owner: */
   const char *program_version;
   unsigned versions; /* the set that is served */
   bool structured;   /* results of commands also have structuredContent, if the version knows it */
   const struct tool_settings *tools;
-  /* Private: */
   bool serves_legacy;
   enum mcp_version version; /* of legacy requests */
   bool takes_batches;
 };
 
-/* The owner has set its members. */
 void mcp_session_begin(struct mcp_session *self);
 
 enum mcp_action_kind {
@@ -81,7 +78,7 @@ bool mcp_session_accept_batch(const struct mcp_session *self, int count, struct 
 /* The most messages of a batch. */
 #define MCP_BATCH_MAX 100
 
-/* Each of these appends one message, without a line ending and without a newline in it. */
+/* Each of these appends one message, without a line ending and without a newline in it: */
 
 /* The error of a line that cannot be parsed. */
 void mcp_add_parse_error(struct buffer *out, struct json_member id, const struct error *reason);

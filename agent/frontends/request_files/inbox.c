@@ -43,7 +43,7 @@
 /* One of this many scans looks for claims and locks of dead agents. */
 #define SWEEP_SCANS 10
 
-/* --- the known requests ------------------------------------------------------------------------ */
+/* --- the known requests ----------------------------------------------------------------------- */
 
 /* Returns the index of the id, or that where it would be inserted. */
 static size_t place_of(const struct inbox *self, const char *id) {
@@ -129,7 +129,7 @@ struct exec *inbox_first(const struct inbox *self, enum exec_state state) {
   return find_oldest(self, state, &first, 1) > 0 ? first : NULL;
 }
 
-/* --- their files ------------------------------------------------------------------------------- */
+/* --- their files ------------------------------------------------------------------------------ */
 
 static struct ipc_name request_name(const char *id) {
   return ipc_name(EXEC_REQUEST_PREFIX, id, EXEC_SUFFIX);

@@ -42,7 +42,7 @@ void ipc_directory_close(struct ipc_directory *self);
    another one, or -1, and the error says why it can be neither opened nor made. */
 bool ipc_directory_find_tools(struct ipc_directory *self, struct error *error);
 
-/* Returns true if there is a regular file `done`, or a link to one: the requester has finished. */
+/* Whether there is a regular file `done`, or a link to one: the requester has finished. */
 bool ipc_directory_is_done(const struct ipc_directory *self);
 
 /* Appends a file's bytes to `out`. Returns 0, or -1 with errno: ENOENT if there is no such file,
@@ -51,9 +51,9 @@ bool ipc_directory_is_done(const struct ipc_directory *self);
 int ipc_directory_read(const struct ipc_directory *self, const char *name, size_t max,
                        struct buffer *out, struct stat *file);
 
-/* Returns true if anything has this name; also if the system does not tell. */
+/* Whether anything has this name; also true if the system does not tell. */
 bool ipc_directory_has(const struct ipc_directory *self, const char *name);
-/* Returns true if a regular file has this name. */
+/* Whether a regular file has this name. */
 bool ipc_directory_has_file(const struct ipc_directory *self, const char *name);
 
 /* Writes a file that every user may read. It is written under the name `hidden` and then renamed,

@@ -93,7 +93,6 @@ void stdio_request_release(struct stdio_request *self);
 void stdio_answer_error(struct buffer *out, const struct stdio_address *to, int code,
                         const char *message, size_t length);
 
-/* The result is this JSON: "null", "{}". */
 void stdio_answer_json(struct buffer *out, const struct stdio_address *to, const char *json);
 
 /* Answers a call that was not executed, because its arguments were rejected or it was cancelled.

@@ -25,12 +25,8 @@ char *command_new(const char *const *texts, size_t count);
 #define COMMAND_LIST_WORDS 9
 char *command_list_new(const char *const (*commands)[COMMAND_LIST_WORDS], size_t count);
 
-/*
- * A command without its last word, encoded once for many commands that differ only in that word.
- * The caller writes the last word in place, and must know only its length before:
- *
- *   out = command_head_write(&head, out, n);  … exactly n bytes …  out = command_close(out);
- */
+/* A command without its last word, encoded once for many commands that differ only in that word:
+   between command_head_write and command_close the caller writes exactly `last` bytes. */
 struct command_head {
   char *text;
   size_t length;

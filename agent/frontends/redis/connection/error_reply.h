@@ -8,8 +8,8 @@
 
 /* Classifies error replies of Redis and of sentinels, and explains them to people. Pure. */
 
-/* Returns true if another attempt may succeed: Redis is starting, full, busy, changing its role, or
-   moving the keys to another node. Otherwise only a person can help. */
+/* Whether another attempt may succeed: Redis is starting, full, busy, changing its role, or moving
+   the keys to another node. Otherwise only a person can help. */
 bool error_reply_is_transient(const char *text);
 
 /* Returns true if Redis closes the connection after this reply because the request exceeds one of

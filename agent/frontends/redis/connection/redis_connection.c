@@ -272,10 +272,8 @@ static void send_handshake(struct redis_connection *self) {
 static void leave_handshake(struct redis_connection *self, const redisReply *value) {
   log_line(self->log, LOG_DEBUG, NULL, "redis %s: connected to %s", self->options.role,
            self->server);
-  if (self->options.discard_values)
-    reply_parser_discard_values(&self->socket.parser);
-  if (self->options.keep_memory)
-    reply_parser_keep_memory(&self->socket.parser);
+  self->socket.parser.discard_values = self->options.discard_values;
+  self->socket.parser.keep_memory = self->options.keep_memory;
   if (self->is_preparing) {
     self->state = REDIS_CONNECTION_PREPARED;
   } else {

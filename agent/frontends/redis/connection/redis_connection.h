@@ -76,9 +76,9 @@ struct redis_connection_handler {
   void (*failed)(void *owner, const struct error *error);
 };
 
-/* Commands of the owner that must succeed before the connection is ready. Borrowed. The first
-   `multi_key` ones name several keys, and later ones name each key alone; NOPERM for the first ones
-   is ignored, because it does not tell which key is meant. */
+/* Commands of the owner that must succeed before the connection is ready. The first `multi_key`
+   ones name several keys, and later ones name each key alone; NOPERM for the first ones is ignored,
+   because it does not tell which key is meant. */
 struct handshake_commands {
   const char *text; /* encoded */
   size_t length;
@@ -94,8 +94,8 @@ struct redis_connection_options {
   const char *role;                         /* in the log: "outbox" */
   const char *name;                         /* in CLIENT LIST, if Redis accepts it */
   struct handshake_commands final_commands; /* the end of every handshake */
-  bool discard_values;                      /* see reply_parser_discard_values */
-  bool keep_memory;                         /* see reply_parser_keep_memory */
+  bool discard_values;                      /* see struct reply_parser */
+  bool keep_memory;                         /* see struct reply_parser */
   bool early; /* ready before the reply, if CLIENT SETNAME is the whole handshake */
   size_t (*largest_string)(void); /* see reply_parser_init; NULL: REPLY_PARSER_BEGINNING */
 };
@@ -130,7 +130,7 @@ void redis_connection_error(const struct redis_connection *self, struct error *e
 /* How many times the connection was ready again after a loss. */
 uint64_t redis_connection_reconnections(const struct redis_connection *self);
 
-/* Returns true if the connection is stopped, or an attempt has failed since it was ready last. */
+/* Whether the connection is stopped, or an attempt has failed since it was ready last. */
 bool redis_connection_is_unreachable(const struct redis_connection *self);
 
 /* Writes what the socket takes now and returns the number of bytes; 0 unless the connection is
@@ -151,7 +151,7 @@ void redis_connection_reconnect(struct redis_connection *self, const char *why);
    Returns false for a permanent error; nothing was done then. */
 bool redis_connection_recover(struct redis_connection *self, const char *text);
 
-/* Returns the text of an error reply for people; see error_reply_explain. */
+/* See error_reply_explain. */
 struct error_reply_text redis_connection_explain(const struct redis_connection *self,
                                                  const char *text);
 

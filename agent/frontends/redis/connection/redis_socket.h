@@ -12,10 +12,8 @@
 
 /*
  * One connected socket to a Redis server or a sentinel: it writes what the transport takes, and
- * parses replies, which arrive in order. It is closed for good when the connection is lost.
- *
- * Every callback comes from the event loop. The owner may close the socket inside a callback, but
- * must not open or free it before the callback has returned.
+ * parses replies, which arrive in order. Every callback comes from the event loop. The owner may
+ * close the socket inside a callback, but must not open or free it before that has returned.
  */
 struct redis_socket_handler {
   /* One for each command, in order. */

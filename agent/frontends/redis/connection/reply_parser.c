@@ -260,14 +260,6 @@ void reply_parser_init(struct reply_parser *self, size_t (*largest_string)(void)
   renew_reader(self);
 }
 
-void reply_parser_discard_values(struct reply_parser *self) {
-  self->discard_values = true;
-}
-
-void reply_parser_keep_memory(struct reply_parser *self) {
-  self->keep_memory = true;
-}
-
 void reply_parser_release(struct reply_parser *self) {
   if (self->reader != NULL)
     redisReaderFree(self->reader);

@@ -53,8 +53,10 @@ enum reply_parser_mode { REPLY_PARSER_COLLECTS, REPLY_PARSER_AT_LIMIT, REPLY_PAR
 struct reply_parser {
   redisReader *reader;
   struct arena arena; /* of the reply that arrives */
+  /* Set by the owner. Replies that only acknowledge cost no memory then: each status is the same
+     object without its text, and a string directly in an array is NULL. */
   bool discard_values;
-  bool keep_memory;
+  bool keep_memory; /* of a large reply, because another one follows; set by the owner */
   size_t (*largest_string)(void); /* in bytes */
   struct reply_scanner scanner;
   const char *input; /* was fed and is not scanned yet; borrowed */
@@ -78,13 +80,6 @@ enum reply_parser_result {
 /* `largest_string` returns at least REPLY_PARSER_BEGINNING, and is called only for a longer string
    or reply. The parser must not be moved. */
 void reply_parser_init(struct reply_parser *self, size_t (*largest_string)(void));
-
-/* Makes replies that only acknowledge cost no memory: each status is the same object without its
-   text, and a string directly in an array is NULL. */
-void reply_parser_discard_values(struct reply_parser *self);
-
-/* Keeps the memory of a large reply, because another one follows. */
-void reply_parser_keep_memory(struct reply_parser *self);
 
 /* Idempotent; reply_parser_init makes it usable again. */
 void reply_parser_release(struct reply_parser *self);

@@ -9,10 +9,9 @@
 #include "agent/frontends/redis/connection/connection_error.h"
 
 /*
- * Moves the bytes of a connection: as they are (plain_transport_new), or over TLS
- * (tls_transport_new). A transport owns a connected socket that does not block. It knows no event
- * loop: its owner calls it when the socket is readable, and also when it is writable while the
- * transport wants to write.
+ * Moves the bytes of a connection: as they are, or over TLS (tls_transport_new). A transport owns a
+ * connected socket that does not block. It knows no event loop: its owner calls it when the socket
+ * is readable, and also when it is writable while the transport wants to write.
  */
 
 /* Results that are not a number of bytes. */

@@ -63,7 +63,7 @@ int redis_url_parse(struct redis_url *self, const char *text, struct error *erro
 /* Overwrites the password before it frees it. */
 void redis_url_release(struct redis_url *self);
 
-/* Writes the names of the hosts for people: "host:port", or "master-name at host:port,…". */
+/* Writes for people "host:port", or "master-name at host:port,…". */
 void redis_url_name(const struct redis_url *self, char *out, size_t size);
 
 /* Overwrites each byte of the text's password with '*', in memory that others can see, such as the
