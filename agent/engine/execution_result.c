@@ -130,8 +130,6 @@ void execution_result_log(const struct execution_result *self, const struct log 
     log_line(log, LOG_WARN, step->step_id, "%zu processes survive SIGKILL", self->unkillable);
 }
 
-/* --- secrets ---------------------------------------------------------------------------------- */
-
 void execution_result_mask_reason(struct error *reason, const struct process_outcome *outcome,
                                   struct masker *masker) {
   *reason = outcome->failure->reason;
@@ -175,8 +173,6 @@ void execution_result_mask_processes(struct pipe_holder *holder, struct step_pro
   mask_command(masker, holder->command, sizeof holder->command);
   mask_name(masker, holder->name);
 }
-
-/* --- a rejection ------------------------------------------------------------------------------ */
 
 /* Bounds of the log line: the fields, the bytes of a payload that is read, and of a name. */
 #define FIELDS_SHOWN 16

@@ -60,9 +60,6 @@ void secrets_release(struct secrets *self) {
   masker_release(&self->masker);
 }
 
-/* --- a step's secrets --------------------------------------------------------------------------
-   */
-
 static const char *value_of(const struct step *step, const char *name) {
   if (strchr(name, '=') != NULL)
     return NULL;
@@ -153,9 +150,6 @@ static void release_variable(struct masker *masker, void *context, const char *n
 void secrets_end_step(struct secrets *self, const struct step *step, char *const *not_masked) {
   visit_secrets(self, step, release_variable, (void *)(uintptr_t)not_masked);
 }
-
-/* --- a rejected step's secrets -----------------------------------------------------------------
-   */
 
 /* Finds up to STEP_SECRETS_MAX values. Returns how many. */
 static size_t find_rejected(const struct secrets *self, const cJSON *root,

@@ -7,7 +7,6 @@
 #include "base/buffer.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "wire/json.h"
 
 /* A number with a larger exponent is compared as text. */
 #define EXPONENT_MAX INT64_C(1000000000)

@@ -44,8 +44,6 @@ static struct mcp_call *call_of(struct call *call) {
   return (struct mcp_call *)call;
 }
 
-/* --- answers --------------------------------------------------------------------------------- */
-
 static struct buffer *answers_of(struct calls *calls, struct reply_batch *batch) {
   return batch != NULL ? &batch->answers : stdio_channel_out(&calls->stdio_channel);
 }
@@ -105,8 +103,6 @@ static void release_call(struct calls *calls, struct call *base) {
   free((char *)(uintptr_t)call_of(base)->token.text);
 }
 
-/* --- calls ----------------------------------------------------------------------------------- */
-
 static void add_call(struct mcp_frontend *self, const struct mcp_action *action, size_t length,
                      struct reply_batch *batch) {
   struct calls *calls = &self->calls;
@@ -134,8 +130,6 @@ static void add_call(struct mcp_frontend *self, const struct mcp_action *action,
   buffer_release(&text);
   calls_serve(calls);
 }
-
-/* --- lines ----------------------------------------------------------------------------------- */
 
 static void handle_messages(struct mcp_frontend *self, struct mcp_line *line, size_t length,
                             struct reply_batch *batch) {
@@ -193,8 +187,6 @@ static void handle_line(struct frontend *frontend, const struct input_line *text
   mcp_line_release(&line);
 }
 
-/* --- the end --------------------------------------------------------------------------------- */
-
 static void on_input_ended(struct frontend *frontend) {
   struct mcp_frontend *self = self_of(frontend);
   self->ended_ms = clock_monotonic_ms();
@@ -210,8 +202,6 @@ static void close_frontend(struct frontend *frontend, enum frontend_close how) {
   int64_t left_ms = self->ended_ms + MCP_FRONTEND_GONE_MS - clock_monotonic_ms();
   stdio_channel_close(&self->calls.stdio_channel, how, left_ms > 0 ? left_ms : 0);
 }
-
-/* --- the frontend ----------------------------------------------------------------------------- */
 
 static void free_frontend(struct frontend *frontend) {
   struct mcp_frontend *self = self_of(frontend);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "wire/json.h"
 #include "wire/step_field.h"
 
 /* An integer may have any number of digits. 1.0 is one, as in JSON Schema. */

@@ -2,7 +2,6 @@
 #define AGENT_FRONTENDS_REQUEST_FILES_CLAIMS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "agent/frontends/request_files/ipc_directory.h"

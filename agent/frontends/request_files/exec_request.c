@@ -1,6 +1,5 @@
 #include "agent/frontends/request_files/exec_request.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

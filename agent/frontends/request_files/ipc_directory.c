@@ -31,8 +31,6 @@ void ipc_directory_close(struct ipc_directory *self) {
   *self = IPC_DIRECTORY_NONE;
 }
 
-/* --- tools ----------------------------------------------------------------------------------- */
-
 /* If the system does not tell, because of missing rights, `tools` is taken to be the same. */
 static bool is_open(const struct ipc_directory *self) {
   errno = ENOENT;
@@ -69,8 +67,6 @@ bool ipc_directory_is_done(const struct ipc_directory *self) {
   struct stat file;
   return fstatat(self->top, IPC_DONE, &file, 0) == 0 && S_ISREG(file.st_mode);
 }
-
-/* --- files ----------------------------------------------------------------------------------- */
 
 bool ipc_directory_has(const struct ipc_directory *self, const char *name) {
   struct stat file;
@@ -124,8 +120,6 @@ int ipc_directory_write(const struct ipc_directory *self, const char *hidden, co
     ipc_directory_remove(self->tools, hidden, 0);
   return result;
 }
-
-/* --- entries --------------------------------------------------------------------------------- */
 
 struct ipc_name ipc_name(const char *prefix, const char *id, const char *suffix) {
   struct ipc_name name;

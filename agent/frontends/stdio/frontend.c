@@ -48,8 +48,6 @@ static struct stdio_call *call_of(struct call *call) {
   return (struct stdio_call *)call;
 }
 
-/* --- answers --------------------------------------------------------------------------------- */
-
 static void leave_runner(struct calls *calls, bool failed) {
   const struct stdio_frontend *self = (const struct stdio_frontend *)calls;
   int exit_code = failed ? EXIT_FAILED : 0;
@@ -94,8 +92,6 @@ static void release_call(struct calls *calls, struct call *call) {
 
 static const struct calls_type calls_type = {
     .answer = answer, .report = report, .release = release_call};
-
-/* --- requests -------------------------------------------------------------------------------- */
 
 /* Returns the time from the arrival of a request to its deadline; 0: it has none. */
 static int64_t deadline_ms(const struct stdio_frontend *self, enum stdio_dialect dialect) {
@@ -204,8 +200,6 @@ LOOP_CALLBACK(on_limit, struct stdio_frontend *self) {
 static bool may_take_lines(const struct frontend *frontend) {
   return !calls_are_full((const struct calls *)frontend, 0);
 }
-
-/* --- the frontend ----------------------------------------------------------------------------- */
 
 static void want(struct frontend *frontend, unsigned requests) {
   struct stdio_frontend *self = self_of(frontend);

@@ -61,8 +61,6 @@ static void dial(struct endpoint *self) {
   self->dialer = dialer_start(self->base, &self->at, self->url->tls, on_dialed, self);
 }
 
-/* --- sentinels ------------------------------------------------------------------------------- */
-
 static void ask_sentinel(struct endpoint *self);
 
 /* Keeps the most useful reason: that a sentinel does not know the master, else that of the first
@@ -183,8 +181,6 @@ static void ask_sentinel(struct endpoint *self) {
   self->dialer = dialer_start(self->base, &self->url->hosts[self->host], self->url->tls,
                               on_sentinel_dialed, self);
 }
-
-/* --- the endpoint ---------------------------------------------------------------------------- */
 
 static size_t largest_string(void) {
   return LARGEST_STRING;

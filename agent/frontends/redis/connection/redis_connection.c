@@ -5,7 +5,6 @@
  */
 #include "agent/frontends/redis/connection/redis_connection.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 #include "agent/frontends/redis/connection/reply_parser.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
