@@ -233,19 +233,14 @@ bool engine_await_dead_agents(struct frontend *frontend) {
 
 /* --- the state in the log --------------------------------------------------------------------- */
 
-static void dump_features(const struct engine *self) {
-  struct buffer text = {0};
-  for (size_t i = 0; protocol_features[i] != NULL; i++)
-    buffer_add_format(&text, " %s", protocol_features[i]);
-  log_line(self->options.log, LOG_WARN, NULL,
-           "state: version %s, protocol " PROTOCOL_VERSIONS ":%.*s", self->options.version,
-           (int)text.length, text.bytes);
-  buffer_release(&text);
-}
-
 static void dump(const struct engine *self) {
   const struct log *log = self->options.log;
-  dump_features(self);
+  struct buffer features = {0};
+  for (size_t i = 0; protocol_features[i] != NULL; i++)
+    buffer_add_format(&features, " %s", protocol_features[i]);
+  log_line(log, LOG_WARN, NULL, "state: version %s, protocol " PROTOCOL_VERSIONS ":%.*s",
+           self->options.version, (int)features.length, features.bytes);
+  buffer_release(&features);
   log_line(log, LOG_WARN, NULL, "state: %u executions, %s", self->execution_count,
            self->shutdown.phase == SHUTDOWN_DRAINING ? "draining"
            : shutdown_has_begun(self)                ? "stopping"

@@ -80,12 +80,6 @@ bool process_table_each(struct process_scan *scan, void (*visit)(void *context, 
   return scan->position == 0;
 }
 
-static void read_name(pid_t pid, char *out, size_t size) {
-  (void)snprintf(out, size, "?");
-  if (process_table_read_file(pid, "comm", out, size) > 0)
-    out[strcspn(out, "\n")] = '\0';
-}
-
 /* The text is "pid (name) state …". The name may contain parentheses, so the last one counts. */
 const char *process_table_after_name(const char *stat) {
   const char *end = strrchr(stat, ')');
@@ -157,8 +151,9 @@ bool process_table_has_pipe(pid_t pid, const ino_t pipes[2]) {
 }
 
 struct pipe_holder process_table_holder(pid_t pid) {
-  struct pipe_holder holder = {.pid = pid};
-  read_name(pid, holder.name, sizeof holder.name);
+  struct pipe_holder holder = {.pid = pid, .name = "?"};
+  if (process_table_read_file(pid, "comm", holder.name, sizeof holder.name) > 0)
+    holder.name[strcspn(holder.name, "\n")] = '\0';
   process_table_command(pid, holder.command, sizeof holder.command);
   return holder;
 }

@@ -174,14 +174,6 @@ static void send_notification(struct supervision *self, unsigned char notificati
     self->agent_died = true;
 }
 
-/* No process of the task is left. */
-static void become_idle(struct supervision *self, bool has_changed) {
-  self->is_busy = false;
-  self->obeyed = SUPERVISOR_ORDER_NONE;
-  atomic_store(&self->page->left, 0);
-  send_notification(self, SUPERVISOR_EMPTY | (has_changed ? SUPERVISOR_ENDED : 0));
-}
-
 static void set_ended(struct supervision *self, int status) {
   self->page->status = status;
   atomic_store(&self->page->ended, 1);
@@ -248,13 +240,6 @@ static void signal_tree(struct supervision *self, int signal) {
   atomic_store(&self->page->left, (unsigned)process_tree_signal(&tree, signal));
 }
 
-static void list_alive(struct supervision *self) {
-  const struct process_tree tree = {.turn_ms = 0};
-  struct process_tree_census census =
-      process_tree_list(&tree, self->page->alive, SUPERVISOR_ALIVE_MAX);
-  atomic_store(&self->page->alive_count, (unsigned)census.listed);
-}
-
 /* The agent waits for the answer, but only for SUPERVISOR_ANSWER_MS. */
 static void answer_query(struct supervision *self) {
   const struct process_tree tree = {.turn_ms = CENSUS_MS};
@@ -274,8 +259,12 @@ static void obey(struct supervision *self) {
   int order = read_order(self);
   if (order != SUPERVISOR_ORDER_NONE && self->obeyed == SUPERVISOR_ORDER_NONE &&
       self->message.lists_alive && !self->agent_died &&
-      atomic_load(&self->page->gate) == SUPERVISOR_GATE_OPEN)
-    list_alive(self);
+      atomic_load(&self->page->gate) == SUPERVISOR_GATE_OPEN) {
+    const struct process_tree tree = {.turn_ms = 0};
+    atomic_store(
+        &self->page->alive_count,
+        (unsigned)process_tree_list(&tree, self->page->alive, SUPERVISOR_ALIVE_MAX).listed);
+  }
   if (order == SUPERVISOR_ORDER_KILL)
     signal_tree(self, SIGKILL);
   else if (order == SUPERVISOR_ORDER_TERMINATE && self->obeyed < order)
@@ -490,7 +479,10 @@ static void supervise_tree(struct supervision *self) {
   bool has_changed = !self->has_ended && (atomic_load(&self->page->ended) != 0 || is_empty);
   self->has_ended |= has_changed;
   if (is_empty) {
-    become_idle(self, has_changed);
+    self->is_busy = false;
+    self->obeyed = SUPERVISOR_ORDER_NONE;
+    atomic_store(&self->page->left, 0);
+    send_notification(self, SUPERVISOR_EMPTY | (has_changed ? SUPERVISOR_ENDED : 0));
     return;
   }
   if (has_changed)

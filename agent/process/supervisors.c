@@ -295,7 +295,11 @@ LOOP_CALLBACK(on_silence, struct supervisors *self) {
 
 /* --- orphans, and the end of everything ------------------------------------------------------- */
 
-static void finish_dead(struct supervisors *self, size_t left) {
+static void kill_orphans(struct supervisors *self, int64_t now_ms) {
+  const size_t left = process_tree_signal(&self->orphans, SIGKILL);
+  self->kills_orphans = left > 0;
+  if (self->give_up_ms == 0 || (left > 0 && now_ms < self->give_up_ms))
+    return;
   self->give_up_ms = 0;
   FOR_EACH(supervisor, &self->all) {
     if (supervisor->state != SUPERVISOR_DIED)
@@ -304,13 +308,6 @@ static void finish_dead(struct supervisors *self, size_t left) {
     supervisor->state = SUPERVISOR_DONE;
     notify(supervisor);
   }
-}
-
-static void kill_orphans(struct supervisors *self, int64_t now_ms) {
-  size_t left = process_tree_signal(&self->orphans, SIGKILL);
-  self->kills_orphans = left > 0;
-  if (self->give_up_ms != 0 && (left == 0 || now_ms >= self->give_up_ms))
-    finish_dead(self, left);
 }
 
 static void walk_now(struct supervisors *self) {
