@@ -138,20 +138,21 @@ static const char *machine_name(unsigned machine) {
 }
 
 /* A reason is "<before><detail><after>". */
-struct reason {
+struct explanation {
   int shown; /* how many bytes of the path and of `detail` are shown, so that the reason fits */
   const char *before, *detail, *after;
 };
 
-static struct reason about(int shown, const char *before, const char *detail, const char *after) {
-  return (struct reason){shown, before, detail, after};
+static struct explanation about(int shown, const char *before, const char *detail,
+                                const char *after) {
+  return (struct explanation){shown, before, detail, after};
 }
 
-static struct reason plain(const char *text) {
+static struct explanation plain(const char *text) {
   return about(150, text, "", "");
 }
 
-static struct reason missing_interpreter(const struct exec_probe *probe) {
+static struct explanation missing_interpreter(const struct exec_probe *probe) {
   if (probe->loader[0] != '\0')
     return about(80, "it exists, but its loader ", probe->loader,
                  " does not (built for another libc?)");
@@ -178,7 +179,7 @@ static const char *why_no_script(const struct exec_probe *probe) {
              : "its interpreter is no program";
 }
 
-static struct reason bad_format(const struct exec_probe *probe) {
+static struct explanation bad_format(const struct exec_probe *probe) {
   const unsigned char *head = probe->head;
   size_t length = (size_t)probe->head_length;
   if (!is_elf(head, length))
@@ -194,7 +195,7 @@ static struct reason bad_format(const struct exec_probe *probe) {
   return about(150, "exec format error: wrong architecture, built for ", name, "");
 }
 
-static struct reason not_permitted(const struct exec_probe *probe) {
+static struct explanation not_permitted(const struct exec_probe *probe) {
   if (S_ISDIR(probe->mode))
     return plain("permission denied: it is a directory");
   if ((probe->mode & 0111) == 0)
@@ -212,7 +213,7 @@ static struct reason not_permitted(const struct exec_probe *probe) {
   return plain("permission denied");
 }
 
-static struct reason reason_of(const struct exec_probe *probe) {
+static struct explanation reason_of(const struct exec_probe *probe) {
   const bool is_there = probe->mode != 0;
   if ((probe->mode & 0111) != 0 && strncmp((const char *)probe->head, "#!", 2) == 0 &&
       probe->interpreter[0] == '\0') /* the errno depends on the kernel */
@@ -239,7 +240,7 @@ void exec_command_error(struct error *error, char whole[EXEC_REASON_MAX], const 
   struct exec_probe probe = {0};
   char subject[200];
   examine(&probe, path, exec_errno);
-  const struct reason reason = reason_of(&probe);
+  const struct explanation reason = reason_of(&probe);
   (void)snprintf(subject, sizeof subject, "cannot run %.*s%s", reason.shown, shown,
                  exec_errno == ENAMETOOLONG ? "…" : "");
   (void)error_set_about(error, subject, "%s%.*s%s", reason.before, reason.shown, reason.detail,

@@ -293,7 +293,7 @@ size_t process_tree_signal(struct process_tree *self, int signal) {
 
 /* --- live processes --------------------------------------------------------------------------- */
 
-struct list {
+struct member_list {
   struct step_process *processes;
   size_t max;
   struct process_tree_census census;
@@ -301,7 +301,7 @@ struct list {
 };
 
 /* Reads the fields 3, 4, 14, 15, 20, 22 and 24 of proc(5) stat. Returns whether it lives. */
-static bool read_stat(struct step_process *self, const struct list *list, pid_t pid) {
+static bool read_stat(struct step_process *self, const struct member_list *list, pid_t pid) {
   char text[512];
   unsigned long user, system;
   unsigned long long begin;
@@ -324,7 +324,7 @@ static bool read_stat(struct step_process *self, const struct list *list, pid_t 
 /* Keeps the list sorted; if it is full, the smallest process is dropped. */
 static bool list_member(void *context, const struct tree_walk *walk,
                         const struct tree_member *member) {
-  struct list *self = context;
+  struct member_list *self = context;
   struct step_process process = {.pid = 0};
   (void)walk;
   if (!read_stat(&process, self, member->pid))
@@ -384,11 +384,11 @@ struct process_tree_census process_tree_list(const struct process_tree *self,
                                              struct step_process *list, size_t max) {
   struct timespec now = {0};
   (void)clock_gettime(CLOCK_BOOTTIME, &now);
-  struct list state = {.processes = list,
-                       .max = max,
-                       .now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000,
-                       .tick_ms = 1000 / sysconf(_SC_CLK_TCK),
-                       .page_bytes = sysconf(_SC_PAGESIZE)};
+  struct member_list state = {.processes = list,
+                              .max = max,
+                              .now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000,
+                              .tick_ms = 1000 / sysconf(_SC_CLK_TCK),
+                              .page_bytes = sysconf(_SC_PAGESIZE)};
   struct tree_walk walk = {.tree = self, .visit = list_member, .context = &state};
   if (process_table_is_known())
     (void)walk_tree(&walk);
