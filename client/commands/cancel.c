@@ -3,7 +3,6 @@
 #include <strings.h>
 
 #include "client/commands/command.h"
-#include "client/redis/control.h"
 #include "client/redis/job.h"
 #include "client/steps/step_text.h"
 
@@ -24,9 +23,8 @@ static bool is_selected(const struct job_step *step, enum selection selection, c
 }
 
 /* The newest step comes first: otherwise the agent would start the next one. */
-static int cancel_steps(struct control *control, enum selection selection, const char *id,
-                        struct error *error) {
-  struct program *program = control->program;
+static int cancel_steps(struct program *program, const struct job_agent *agent,
+                        enum selection selection, const char *id, struct error *error) {
   struct job_steps steps;
   size_t count = 0;
   if (job_read_steps(program, &steps, error) != 0)
@@ -41,7 +39,7 @@ static int cancel_steps(struct control *control, enum selection selection, const
     const struct job_step *step = &steps.list[i - 1];
     if (!is_selected(step, selection, id))
       continue;
-    result = control_cancel(control, step->id, error);
+    result = job_cancel(program, agent, step->id, error);
     if (result == 0)
       terminal_say(&program->terminal, COLOR_NONE, "cancelling %s", job_shorten_step(step).text);
   }
@@ -53,7 +51,7 @@ static int cancel_steps(struct control *control, enum selection selection, const
 
 int cancel_command(struct program *program, int argc, char **argv) {
   static const char *const names[] = {"", "--running", "--waiting", "--all"};
-  struct control control;
+  struct job_agent agent;
   struct error error;
   enum selection selection = SELECT_ID;
   if (argc != 2)
@@ -63,24 +61,27 @@ int cancel_command(struct program *program, int argc, char **argv) {
       selection = (enum selection)i;
   if (selection == SELECT_ID && (argv[1][0] == '-' || argv[1][0] == '\0'))
     return COMMAND_USAGE;
-  return control_begin(&control, program, &error) == 0 &&
-                 cancel_steps(&control, selection, argv[1], &error) == 0
-             ? 0
-             : terminal_fail(&program->terminal, &error);
+  int result = job_read_agent(program, program->keys.heartbeat, &agent, &error);
+  if (result == 0)
+    result = cancel_steps(program, &agent, selection, argv[1], &error);
+  job_agent_release(&agent);
+  return result == 0 ? 0 : terminal_fail(&program->terminal, &error);
 }
 
 /* Without an agent, the shutdown would wait for the next one, which must not obey it. */
 static int shut_down(struct program *program, bool now, struct error *error) {
-  struct control control;
+  struct job_agent agent;
   char id[STEP_ID_SIZE];
   step_id_make(id);
-  if (control_begin(&control, program, error) != 0)
-    return -1;
-  if (!control.is_alive)
-    return error_set(error, "no agent for %.100s: no heartbeat", program->job);
-  if (now && cancel_steps(&control, SELECT_ALL, "", error) != 0)
-    return -1;
-  return control_shutdown(program, id, error);
+  int result = job_read_agent(program, program->keys.heartbeat, &agent, error);
+  if (result == 0 && !agent.is_alive)
+    result = error_set(error, "no agent for %.100s: no heartbeat", program->job);
+  if (result == 0 && now)
+    result = cancel_steps(program, &agent, SELECT_ALL, "", error);
+  if (result == 0)
+    result = job_shut_down(program, id, error);
+  job_agent_release(&agent);
+  return result;
 }
 
 int shutdown_command(struct program *program, int argc, char **argv) {

@@ -275,13 +275,9 @@ static void add_step(struct job_steps *self, const char *json, const char *runni
   cJSON_Delete(tree);
 }
 
-struct sorted_step {
-  struct job_step *step;
-};
-
 static int compare_ids(const void *left, const void *right) {
-  const struct job_step *a = ((const struct sorted_step *)left)->step;
-  const struct job_step *b = ((const struct sorted_step *)right)->step;
+  const struct job_step *a = *(struct job_step *const *)left;
+  const struct job_step *b = *(struct job_step *const *)right;
   const int order = strcasecmp(a->id, b->id);
   return order != 0 ? order : (a > b) - (a < b);
 }
@@ -295,13 +291,13 @@ static void lengthen_short_id(struct job_step *self, const struct job_step *othe
 /* Keeps the first step of each id, and makes the short ids unique. The id that has the most in
    common with another one is its neighbor in sorted order. */
 static void deduplicate_steps(struct job_steps *self) {
-  struct sorted_step *sorted = memory_allocate((self->count + 1) * sizeof *sorted);
+  struct job_step **sorted = memory_allocate((self->count + 1) * sizeof *sorted);
   struct job_step *last = NULL;
   for (size_t i = 0; i < self->count; i++)
-    sorted[i].step = &self->list[i];
+    sorted[i] = &self->list[i];
   qsort(sorted, self->count, sizeof *sorted, compare_ids);
   for (size_t i = 0; i < self->count; i++) {
-    struct job_step *step = sorted[i].step;
+    struct job_step *step = sorted[i];
     if (last != NULL && strcmp(step->id, "?") != 0 && strcasecmp(last->id, step->id) == 0) {
       release_step(step);
       continue;
@@ -457,9 +453,8 @@ static int find_pushed(struct program *program, const char *id, bool *found, str
 int job_push(struct program *program, const char *id, const char *json, struct error *error) {
   bool found;
   for (int64_t lost_ms = 0;;) {
-    int64_t length;
-    switch (pipeline_ask(program->redis, WORDS("LPUSH", program->keys.in, json), reply_to_number,
-                         &length, INT64_MAX, error)) {
+    switch (pipeline_ask(program->redis, WORDS("LPUSH", program->keys.in, json), reply_to_nothing,
+                         NULL, INT64_MAX, error)) {
     case PIPELINE_ANSWERED:
       return 0;
     case PIPELINE_REFUSED:
@@ -490,4 +485,40 @@ int job_take_result(struct program *program, const char *id, char **result, stru
   if (failed == 0 && *result != NULL)
     pipeline_send(program->redis, WORDS("LREM", program->keys.results, "1", *result), NULL, NULL);
   return failed;
+}
+
+/* --- control messages ------------------------------------------------------------------------- */
+
+/* How long `control` lives without an agent (wire/PROTOCOL.md). */
+#define CONTROL_SECONDS "86400"
+
+static int push_message(struct program *program, const char *key, const char *head, const char *id,
+                        const char *tail, struct error *error) {
+  struct buffer json = {0};
+  buffer_add_string(&json, head);
+  buffer_add_json(&json, id, strlen(id));
+  buffer_add(&json, tail, strlen(tail) + 1);
+  int result =
+      pipeline_call(program->redis, WORDS("LPUSH", key, json.bytes), reply_to_nothing, NULL, error);
+  buffer_release(&json);
+  return result;
+}
+
+int job_cancel(struct program *program, const struct job_agent *agent, const char *id,
+               struct error *error) {
+  const struct keys *keys = &program->keys;
+  if (agent->is_alive && !job_agent_can(agent, "control"))
+    return push_message(program, keys->in, "{\"schemaVersion\":1,\"stepId\":", id,
+                        ",\"kind\":\"cancel\"}", error);
+  int result =
+      push_message(program, keys->control, "{\"kind\":\"cancel\",\"stepId\":", id, "}", error);
+  if (result == 0 && !agent->is_alive)
+    result = pipeline_call(program->redis, WORDS("EXPIRE", keys->control, CONTROL_SECONDS),
+                           reply_to_nothing, NULL, error);
+  return result;
+}
+
+int job_shut_down(struct program *program, const char *id, struct error *error) {
+  return push_message(program, program->keys.in, "{\"schemaVersion\":1,\"stepId\":", id,
+                      ",\"kind\":\"shutdown\"}", error);
 }

@@ -92,4 +92,15 @@ struct job_short_id {
 struct job_short_id job_shorten(const char *id);
 struct job_short_id job_shorten_step(const struct job_step *step);
 
+/* --- control messages ------------------------------------------------------------------------- */
+
+/* Pushes a cancel to the list `control`, which the agent reads out of band. An agent without that
+   feature (0.2 or older) gets it in `in`. If no agent is alive, the next one reads `control`, which
+   has a day to live. A second cancel of the same step does nothing. */
+int job_cancel(struct program *program, const struct job_agent *agent, const char *id,
+               struct error *error);
+
+/* Pushes a shutdown to the list `in`: its turn comes after the waiting steps. */
+int job_shut_down(struct program *program, const char *id, struct error *error);
+
 #endif

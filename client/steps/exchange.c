@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "client/exit_code.h"
-#include "client/redis/control.h"
 #include "wire/json.h"
 
 /* A step that is in no list for this time, and has no result, is lost. */
@@ -70,12 +69,13 @@ static const struct event_stream_handler stream_handler = {
 /* --- cancel ----------------------------------------------------------------------------------- */
 
 static int cancel(struct exchange *self) {
-  struct control control;
+  struct job_agent agent;
   struct error error;
   step_watch_choose_connection(&self->watch);
-  int result = control_begin(&control, self->program, &error);
+  int result = job_read_agent(self->program, self->program->keys.heartbeat, &agent, &error);
   if (result == 0)
-    result = control_cancel(&control, self->watch.id, &error);
+    result = job_cancel(self->program, &agent, self->watch.id, &error);
+  job_agent_release(&agent);
   self->cancel = result == 0 ? CANCEL_SENT : CANCEL_UNSENT;
   step_watch_check_soon(&self->watch); /* a step that waited has a result soon, but no events */
   if (result == 0 || self->watch.signal != 0)
