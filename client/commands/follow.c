@@ -289,7 +289,7 @@ static void on_failed(void *owner, const char *why) {
   self->state = FOLLOW_FAILED;
 }
 
-static const struct event_stream_handler stream_handler = {
+static const struct step_watch_handler watch_handler = {
     .event = on_event, .turn = on_turn, .failed = on_failed};
 
 /* --- actions ---------------------------------------------------------------------------------- */
@@ -331,7 +331,7 @@ static int conclude(struct follow *self) {
   if (self->gone_ms != self->watch.present_ms)
     self->gone_ms =
         history_newest(self->program, self->gone, &ignored) == 0 ? self->watch.present_ms : 0;
-  if (self->gone_ms == 0 || entry_compare(self->watch.stream.last, self->gone) < 0)
+  if (self->gone_ms == 0 || entry_compare(self->watch.last, self->gone) < 0)
     return GO_ON;
   return fail(self, "has ended, but no event says how: "
                     "it was interrupted, cancelled before it ran, or lost");
@@ -402,7 +402,8 @@ static int begin(struct follow *self, struct error *error) {
       begin_recording(self, RECORDING_PAGE, options->html, error) != 0 ||
       begin_recording(self, RECORDING_CAST, options->cast, error) != 0)
     return -1;
-  step_watch_begin(&self->watch, self->program);
+  step_watch_begin(&self->watch, self->program, &watch_handler, self);
+  memcpy(self->watch.last, self->history.after, sizeof self->watch.last);
   self->watch.output = WATCH_OUTPUT_READ;
   if (self->recording_count > 0) { /* an incomplete file is removed before the end */
     step_watch_catch_signals(&self->watch);
@@ -426,7 +427,7 @@ static int follow_steps(struct program *program, const struct follow_options *op
   *self = (struct follow){.program = program, .options = options};
   int code = EXIT_CLIENT;
   if (begin(self, &error) == 0) {
-    step_watch_read(&self->watch, self->history.after, &stream_handler, self);
+    step_watch_read(&self->watch);
     code = wait_for_end(self);
     step_watch_end(&self->watch);
   } else {

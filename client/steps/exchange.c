@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "client/exit_code.h"
+#include "client/steps/history.h"
 #include "wire/json.h"
 
 /* A step that is in no list for this time, and has no result, is lost. */
@@ -53,17 +54,17 @@ static void on_turn(void *owner) {
   if (self->handler->turn != NULL && !self->handler->turn(self->owner))
     self->watch.output = WATCH_OUTPUT_LOST;
   if (!has_step(self))
-    event_stream_pause(&self->watch.stream);
+    step_watch_pause(&self->watch);
 }
 
 static void on_failed(void *owner, const char *why) {
   struct exchange *self = owner;
   self->failure = memory_copy(why, strlen(why));
   self->state = EXCHANGE_FAILED;
-  event_stream_pause(&self->watch.stream);
+  step_watch_pause(&self->watch);
 }
 
-static const struct event_stream_handler stream_handler = {
+static const struct step_watch_handler watch_handler = {
     .event = on_event, .turn = on_turn, .failed = on_failed};
 
 /* --- cancel ----------------------------------------------------------------------------------- */
@@ -218,13 +219,6 @@ static void on_right(void *owner, const redisReply *reply) {
     self->failure = memory_copy(reply->str, reply->len);
 }
 
-static void on_last(void *owner, const redisReply *reply) {
-  struct exchange *self = owner;
-  self->has_last = reply->type == REDIS_REPLY_ARRAY;
-  if (self->has_last && reply->elements == 1 && event_entry_id(reply->element[0])[0] != '\0')
-    memcpy(self->last, reply->element[0]->element[0]->str, reply->element[0]->element[0]->len + 1);
-}
-
 /* A step is not pushed if its events cannot be read or its result cannot be taken. Therefore these
    commands are tried before it, in a way that changes nothing. */
 static void try_rights(struct exchange *self) {
@@ -238,11 +232,9 @@ static void try_rights(struct exchange *self) {
 /* Before the first step. */
 static int check_rights(struct exchange *self, struct error *error) {
   struct program *program = self->program;
-  if (!self->has_last) {
+  if (self->watch.last[0] == '\0') {
     try_rights(self);
-    if (pipeline_call(program->redis,
-                      WORDS("XREVRANGE", program->keys.events, "+", "-", "COUNT", "1"), on_last,
-                      self, error) != 0)
+    if (history_newest(program, self->watch.last, error) != 0)
       return -1;
   }
   return self->failure == NULL ? 0
@@ -252,8 +244,8 @@ static int check_rights(struct exchange *self, struct error *error) {
 
 void exchange_begin(struct exchange *self, struct program *program,
                     const struct exchange_handler *handler, void *owner) {
-  *self = (struct exchange){.program = program, .handler = handler, .owner = owner, .last = "0-0"};
-  step_watch_begin(&self->watch, program);
+  *self = (struct exchange){.program = program, .handler = handler, .owner = owner};
+  step_watch_begin(&self->watch, program, &watch_handler, self);
   step_watch_catch_signals(&self->watch);
 }
 
@@ -307,7 +299,7 @@ int exchange_step(struct exchange *self, const char *id, const char *json,
     return code != 0 ? code : EXIT_CLIENT;
   }
   self->state = EXCHANGE_WAITS;
-  step_watch_read(&self->watch, self->last, &stream_handler, self);
+  step_watch_read(&self->watch);
   code = wait_for_end(self);
   if (code == GO_ON) {
     take_result(self);

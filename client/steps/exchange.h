@@ -50,10 +50,8 @@ struct exchange {
   const struct exchange_handler *handler;
   void *owner;
   struct step_watch watch;
-  bool has_last;            /* the next field is known */
-  char last[ENTRY_ID_SIZE]; /* the last event before the first step */
-  char *failure;            /* why the events cannot be read, or a right is missing; may be NULL */
-  int first_signal;         /* 0: none has arrived */
+  char *failure;    /* why the events cannot be read, or a right is missing; may be NULL */
+  int first_signal; /* 0: none has arrived */
   unsigned interrupts;
 
   /* The step: */

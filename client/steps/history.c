@@ -165,7 +165,8 @@ static int read_newest(struct program *program, struct history *history, struct 
 int history_newest(struct program *program, char entry[ENTRY_ID_SIZE], struct error *error) {
   struct history history;
   int result = read_newest(program, &history, error);
-  (void)snprintf(entry, ENTRY_ID_SIZE, "%s", history.newest);
+  if (result == 0)
+    (void)snprintf(entry, ENTRY_ID_SIZE, "%s", history.newest);
   return result;
 }
 

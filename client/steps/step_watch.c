@@ -16,12 +16,107 @@
 /* An agent without a heartbeat for this time is gone. */
 #define AGENT_GONE_MS 60000
 
+/* The most entries of one reply. If they are too large for it, fewer are read. */
+#define COUNT_MAX 1000
+
+/* A reply with this many entries is a sign of much output. */
+#define AHEAD_MIN 100
+
+/* How long Redis waits for the first entry, in milliseconds. */
+#define BLOCK_MS "1000"
+
+/* --- events ----------------------------------------------------------------------------------- */
+
+static void on_reply(void *owner, const redisReply *reply);
+
+static void start_read(struct step_watch *self) {
+  char count[16];
+  (void)snprintf(count, sizeof count, "%u", self->count);
+  self->is_reading = true;
+  pipeline_send(self->reader,
+                WORDS("XREAD", "COUNT", count, "BLOCK", BLOCK_MS, "STREAMS",
+                      self->program->keys.events, self->last),
+                on_reply, self);
+}
+
+/* Returns NULL if the reply to XREAD has no entries. */
+static const redisReply *find_entries(const redisReply *reply) {
+  const redisReply *streams =
+      reply->type == REDIS_REPLY_ARRAY && reply->elements > 0 ? reply->element[0] : NULL;
+  const redisReply *entries =
+      streams != NULL && streams->type == REDIS_REPLY_ARRAY && streams->elements == 2
+          ? streams->element[1]
+          : NULL;
+  return entries != NULL && entries->type == REDIS_REPLY_ARRAY && entries->elements > 0 ? entries
+                                                                                        : NULL;
+}
+
+/* While a step prints much, the next entries are requested before these are shown. At the end of a
+   step the pipeline must be free. */
+static bool is_worth_reading_ahead(struct step_watch *self, const redisReply *entries) {
+  struct event_view view;
+  return entries->elements >= AHEAD_MIN && self->wants_events &&
+         event_read(&view, entries->element[entries->elements - 1], &self->space) &&
+         view.kind != STEP_EVENT_COMPLETED;
+}
+
+static void deliver(struct step_watch *self, const redisReply *entries) {
+  struct event_view view;
+  const char *last = event_entry_id(entries->element[entries->elements - 1]);
+  if (last[0] != '\0')
+    (void)snprintf(self->last, sizeof self->last, "%s", last);
+  if (is_worth_reading_ahead(self, entries))
+    start_read(self);
+  for (size_t i = 0; i < entries->elements; i++)
+    if (event_read(&view, entries->element[i], &self->space))
+      self->handler->event(self->owner, &view);
+}
+
+static void on_reply(void *owner, const redisReply *reply) {
+  struct step_watch *self = owner;
+  const bool is_truncated = reply != NULL && pipeline_is_truncated(self->reader);
+  const redisReply *entries = NULL;
+  self->is_reading = false;
+  if (is_truncated && self->count == 1)
+    self->handler->failed(self->owner, "an event is larger than this program reads");
+  else if (is_truncated)
+    self->count = self->count / 4 > 0 ? self->count / 4 : 1;
+  else if (reply != NULL && reply->type == REDIS_REPLY_ERROR)
+    self->handler->failed(self->owner, reply->str);
+  else if (reply != NULL)
+    entries = find_entries(reply);
+  if (entries != NULL)
+    deliver(self, entries);
+  if (reply != NULL)
+    self->handler->turn(self->owner);
+  if (self->wants_events && !self->is_reading)
+    start_read(self);
+}
+
+void step_watch_read(struct step_watch *self) {
+  self->wants_events = true;
+  if (!self->is_reading)
+    start_read(self);
+}
+
+void step_watch_pause(struct step_watch *self) {
+  self->wants_events = false;
+}
+
+/* --- signals and connections ------------------------------------------------------------------ */
+
 LOOP_CALLBACK(on_tick, struct step_watch *self) {
   loop_timer_start(self->tick, TICK_MS);
 }
 
-void step_watch_begin(struct step_watch *self, struct program *program) {
-  *self = (struct step_watch){.program = program, .reader = program->redis, .signal_fd = -1};
+void step_watch_begin(struct step_watch *self, struct program *program,
+                      const struct step_watch_handler *handler, void *owner) {
+  *self = (struct step_watch){.program = program,
+                              .reader = program->redis,
+                              .handler = handler,
+                              .owner = owner,
+                              .count = COUNT_MAX,
+                              .signal_fd = -1};
   self->tick = loop_timer_new(program->base, on_tick, self);
   loop_timer_start(self->tick, TICK_MS);
 }
@@ -53,27 +148,20 @@ int step_watch_take_signal(struct step_watch *self) {
   return signal;
 }
 
-void step_watch_read(struct step_watch *self, const char *after,
-                     const struct event_stream_handler *handler, void *owner) {
-  if (self->stream.state == EVENT_STREAM_NONE)
-    event_stream_begin(&self->stream, self->reader, self->program->keys.events, after, handler,
-                       owner);
-  else if (self->stream.state == EVENT_STREAM_PAUSED)
-    event_stream_resume(&self->stream);
-}
-
 void step_watch_choose_connection(struct step_watch *self) {
   struct program *program = self->program;
-  if (self->stream.is_reading && self->spare == NULL) {
+  if (self->is_reading && self->spare == NULL) {
     self->spare = pipeline_new(program->base, &program->url, "sandbox");
     if (self->signals != NULL)
       pipeline_stop_on(self->spare, &self->signal);
   }
-  program->redis = self->stream.is_reading ? self->spare : self->reader;
+  program->redis = self->is_reading ? self->spare : self->reader;
 }
 
 void step_watch_end(struct step_watch *self) {
-  event_stream_end(&self->stream);
+  if (self->is_reading)
+    pipeline_discard(self->reader);
+  buffer_release(&self->space);
   self->program->redis = self->reader;
   pipeline_flush(self->reader);
   pipeline_stop_on(self->reader, NULL);
@@ -84,6 +172,8 @@ void step_watch_end(struct step_watch *self) {
     (void)close(self->signal_fd);
   }
 }
+
+/* --- the step --------------------------------------------------------------------------------- */
 
 void step_watch_expect(struct step_watch *self, const char *id) {
   if (self->step == WATCH_STEP_IS_PLACED)

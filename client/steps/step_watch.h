@@ -2,19 +2,29 @@
 #define CLIENT_STEPS_STEP_WATCH_H
 
 #include "client/redis/job.h"
-#include "client/steps/event_stream.h"
+#include "client/steps/event.h"
 
 /*
- * Waits for a step, as `run` and `follow` do: runs the loop, reads the job's events, and reports
- * what else happens, one thing per turn. The hard part is that a connection which blocks on the
- * events cannot answer other commands. Those use a spare connection, which is made when needed.
+ * Waits for a step, as `run` and `follow` do: runs the loop, reads the job's events, each once and
+ * in order, also across lost connections, and reports what else happens, one thing per turn. The
+ * hard part is that a connection which blocks on the events cannot answer other commands. Those use
+ * a spare connection, which is made when needed.
  *
- *   step_watch_begin(&watch, program);
- *   step_watch_read(&watch, "0-0", &handler, owner);
+ *   step_watch_begin(&watch, program, &handler, owner);
+ *   watch.last: the events behind this entry are read
+ *   step_watch_read(&watch);
  *   step_watch_expect(&watch, id);
  *   report = step_watch_turn(&watch);                     until the step is over
  *   step_watch_end(&watch);
  */
+struct step_watch_handler {
+  void (*event)(void *owner, const struct event_view *view);
+  /* All events that were available have been delivered. */
+  void (*turn)(void *owner);
+  /* Redis permanently refuses to return the events. */
+  void (*failed)(void *owner, const char *why);
+};
+
 enum watch_report {
   WATCH_NOTHING,
   WATCH_SIGNAL,      /* `signal` */
@@ -35,14 +45,20 @@ struct step_watch {
   enum watch_step step;            /* placed: a status line shows how many steps are before it */
   enum watch_output output;        /* the owner sets it: READ to be told, LOST if a write failed */
   struct pipeline *reader, *spare; /* the reader is the program's */
-  struct event_stream stream;
+  const struct step_watch_handler *handler;
+  void *owner;
+  bool wants_events, is_reading; /* while a read is pending, the reader answers nothing else */
+  char last[ENTRY_ID_SIZE];      /* the last entry that was read; the owner sets the first one */
+  unsigned count;                /* entries per read */
+  struct buffer space;
   int signal_fd;
   struct event *signals, *tick;
   int signal;                               /* one that the owner has not handled; 0: none */
   int64_t checked_ms, alive_ms, present_ms; /* monotonic: the last check, heartbeat, and place */
 };
 
-void step_watch_begin(struct step_watch *self, struct program *program);
+void step_watch_begin(struct step_watch *self, struct program *program,
+                      const struct step_watch_handler *handler, void *owner);
 
 /* From now on SIGINT, SIGQUIT, SIGTERM and SIGHUP do not end the process, and calls to Redis stop
    soon after one. */
@@ -51,9 +67,9 @@ void step_watch_catch_signals(struct step_watch *self);
 /* Takes a signal that has arrived. Returns 0 if there is none. */
 int step_watch_take_signal(struct step_watch *self);
 
-/* Starts to read the events behind an entry, or goes on after a pause. */
-void step_watch_read(struct step_watch *self, const char *after,
-                     const struct event_stream_handler *handler, void *owner);
+/* Reads events until a pause, which may be inside a handler. */
+void step_watch_read(struct step_watch *self);
+void step_watch_pause(struct step_watch *self);
 
 /* From now on this step is waited for; NULL: none. The id is borrowed. */
 void step_watch_expect(struct step_watch *self, const char *id);
