@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/utf8.h"
 #include "client/commands/command.h"
 #include "client/exit_code.h"
@@ -16,21 +15,16 @@
 #define INPUT_MAX ((size_t)16 * 1024 * 1024)
 #define STEP_MAX ((size_t)64 * 1024 * 1024)
 
-struct run_options {
-  const char *directory, *id;
-  char *script[3];  /* "sh", "-c", and the script of -c, or NULL */
-  char **variables; /* NAME=value */
-  size_t variable_count;
-  unsigned long long timeout;
-  bool input, detach;
-  char **command;
-  int words;
-};
-
 struct run_step {
   struct program *program;
-  const struct run_options *options;
   char id[STEP_ID_SIZE];
+  const char *directory;
+  struct buffer variables; /* "NAME":"value","NAME":"value" */
+  unsigned long long timeout;
+  bool input, detach;
+  char *script[3]; /* "sh", "-c", and the script of -c, or NULL */
+  char **command;
+  int words;
   bool is_unread; /* its output cannot be written */
 };
 
@@ -101,20 +95,23 @@ static int read_input(struct exchange *exchange, struct buffer *input, struct er
   return 0;
 }
 
-static int make_step(const struct run_options *options, const char *id, struct exchange *exchange,
-                     struct buffer *json, struct error *error) {
+static int make_step(const struct run_step *self, struct exchange *exchange, struct buffer *json,
+                     struct error *error) {
   struct buffer input = {0};
-  int result = options->input ? read_input(exchange, &input, error) : 0;
-  step_text_begin(json, id, "run");
-  step_text_string(json, "command", options->command[0]);
-  step_text_strings(json, "args", options->command + 1, (size_t)options->words - 1);
-  if (options->directory != NULL)
-    step_text_string(json, "workingDirectory", options->directory);
-  if (options->timeout > 0)
-    step_text_number(json, "timeoutSeconds", options->timeout);
-  if (options->variable_count > 0)
-    step_text_variables(json, "env", options->variables, options->variable_count);
-  if (options->input)
+  int result = self->input ? read_input(exchange, &input, error) : 0;
+  step_text_begin(json, self->id, "run");
+  step_text_string(json, "command", self->command[0]);
+  step_text_strings(json, "args", self->command + 1, (size_t)self->words - 1);
+  if (self->directory != NULL)
+    step_text_string(json, "workingDirectory", self->directory);
+  if (self->timeout > 0)
+    step_text_number(json, "timeoutSeconds", self->timeout);
+  if (self->variables.length > 0) {
+    buffer_add_string(json, ",\"env\":{");
+    buffer_add(json, self->variables.bytes, self->variables.length);
+    buffer_add_string(json, "}");
+  }
+  if (self->input)
     step_text_bytes(json, "stdin", input.length > 0 ? input.bytes : "", input.length);
   step_text_end(json);
   buffer_release(&input);
@@ -125,8 +122,8 @@ static int make_step(const struct run_options *options, const char *id, struct e
 }
 
 /* Without an agent, the step might wait forever. */
-static int check_agent(struct program *program, const struct run_options *options,
-                       struct error *error) {
+static int check_agent(const struct run_step *self, struct error *error) {
+  struct program *program = self->program;
   struct job_agent agent;
   struct job_steps steps;
   if (job_await_agent(program, &agent, error) != 0)
@@ -134,7 +131,7 @@ static int check_agent(struct program *program, const struct run_options *option
   const bool is_alive = agent.is_alive, has_stdin = job_agent_can(&agent, "stdin");
   job_agent_release(&agent);
   if (is_alive)
-    return has_stdin || !options->input ? 0 : error_set(error, "-i needs an agent with stdin");
+    return has_stdin || !self->input ? 0 : error_set(error, "-i needs an agent with stdin");
   if (job_read_steps(program, &steps, error) != 0)
     return -1;
   const size_t waiting = steps.count;
@@ -148,7 +145,7 @@ static int check_agent(struct program *program, const struct run_options *option
 static int push_and_wait(struct run_step *self, struct exchange *exchange, const char *json,
                          struct error *error) {
   struct exchange_answer answer;
-  if (self->options->detach) {
+  if (self->detach) {
     if (job_push(self->program, self->id, json, error) != 0)
       return -1;
     (void)printf("%s\n", self->id);
@@ -158,24 +155,19 @@ static int push_and_wait(struct run_step *self, struct exchange *exchange, const
   return code < 0 ? finish(self, &answer) : code;
 }
 
-static int run_in_queue(struct program *program, const struct run_options *options) {
-  struct run_step self = {.program = program, .options = options};
+static int run_in_queue(struct run_step *self) {
   struct exchange exchange;
   struct buffer json = {0};
   struct error error;
-  if (options->id != NULL)
-    (void)snprintf(self.id, sizeof self.id, "%s", options->id);
-  else
-    step_id_make(self.id);
-  exchange_begin(&exchange, program, &handler, &self);
+  exchange_begin(&exchange, self->program, &handler, self);
   int code = -1;
-  if ((options->detach || check_agent(program, options, &error) == 0) &&
-      make_step(options, self.id, &exchange, &json, &error) == 0)
-    code = push_and_wait(&self, &exchange, json.bytes, &error);
+  if ((self->detach || check_agent(self, &error) == 0) &&
+      make_step(self, &exchange, &json, &error) == 0)
+    code = push_and_wait(self, &exchange, json.bytes, &error);
   if (code < 0) {
     const int signal_code = exchange_check_signals(&exchange);
-    if (signal_code == 0 || (options->detach && json.length > 0))
-      code = terminal_fail(&program->terminal, &error);
+    if (signal_code == 0 || (self->detach && json.length > 0))
+      code = terminal_fail(&self->program->terminal, &error);
     code = signal_code != 0 ? signal_code : code;
   }
   exchange_end(&exchange);
@@ -185,66 +177,57 @@ static int run_in_queue(struct program *program, const struct run_options *optio
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-/* NAME takes its value from the environment. Returns -1 if it has none. */
-static int add_variable(struct run_options *options, const char *text) {
-  const char *equals = strchr(text, '=');
-  const char *value = equals == NULL ? getenv(text) : equals + 1;
-  const size_t length = equals == NULL ? strlen(text) : (size_t)(equals - text);
+/* NAME takes its value from the environment. Returns false if it has none. */
+static bool add_variable(struct run_step *self, const char *text) {
+  const size_t length = strcspn(text, "=");
+  const char *value = text[length] == '=' ? text + length + 1 : getenv(text);
   if (value == NULL || length == 0)
-    return -1;
-  char *entry = memory_allocate(length + strlen(value) + 2);
-  memcpy(entry, text, length);
-  entry[length] = '=';
-  memcpy(entry + length + 1, value, strlen(value) + 1);
-  options->variables[options->variable_count++] = entry;
-  return 0;
+    return false;
+  buffer_add_string(&self->variables, self->variables.length > 0 ? "," : "");
+  buffer_add_json(&self->variables, text, length);
+  buffer_add_string(&self->variables, ":");
+  buffer_add_json(&self->variables, value, strlen(value));
+  return true;
 }
 
-static int set_option(struct run_options *options, int flag, char *value) {
-  char *end = NULL;
+static bool set_option(struct run_step *self, int flag, char *value) {
+  char *end;
+  if (flag == 'e')
+    return add_variable(self, value);
+  if (flag == 'I')
+    return snprintf(self->id, sizeof self->id, "%s", value) == STEP_ID_SIZE - 1;
+  if (flag == 't') {
+    self->timeout = strtoull(value, &end, 10);
+    return self->timeout > 0 && *end == '\0';
+  }
   if (flag == 'w')
-    options->directory = value;
-  else if (flag == 'c')
-    options->script[2] = value;
-  else if (flag == 'i')
-    options->input = true;
-  else if (flag == 'D')
-    options->detach = true;
-  else if (flag == 'I')
-    options->id = strlen(value) == STEP_ID_SIZE - 1 ? value : NULL;
-  else if (flag == 't')
-    options->timeout = strtoull(value, &end, 10);
-  else
-    return flag == 'e' ? add_variable(options, value) : -1;
-  return (flag == 't' && (options->timeout == 0 || *end != '\0')) ||
-                 (flag == 'I' && options->id == NULL)
-             ? -1
-             : 0;
+    return (self->directory = value) != NULL;
+  if (flag == 'c')
+    return (self->script[2] = value) != NULL;
+  if (flag == 'i')
+    return self->input = true;
+  return flag == 'D' && (self->detach = true);
 }
 
-/* Returns 0, or -1 for wrong usage. */
-static int read_options(struct run_options *options, int argc, char **argv) {
+/* Returns false for wrong usage. */
+static bool read_options(struct run_step *self, int argc, char **argv) {
   static const struct option flags[] = {
       {"detach", no_argument, NULL, 'D'}, {"id", required_argument, NULL, 'I'}, {NULL, 0, NULL, 0}};
   optind = 0;
   for (int flag; (flag = getopt_long(argc, argv, "+w:e:t:ic:", flags, NULL)) != -1;)
-    if (set_option(options, flag, optarg) != 0)
-      return -1;
-  const bool is_script = options->script[2] != NULL;
-  options->command = is_script ? options->script : argv + optind;
-  options->words = is_script ? 3 : argc - optind;
-  return is_script == (optind == argc) ? 0 : -1;
+    if (!set_option(self, flag, optarg))
+      return false;
+  const bool is_script = self->script[2] != NULL;
+  self->command = is_script ? self->script : argv + optind;
+  self->words = is_script ? 3 : argc - optind;
+  return is_script == (optind == argc);
 }
 
 int run_command(struct program *program, int argc, char **argv) {
   static char sh[] = "sh", dash_c[] = "-c";
-  struct run_options options = {.script = {sh, dash_c},
-                                .variables =
-                                    memory_zeros(((size_t)argc + 1) * sizeof *options.variables)};
-  int code =
-      read_options(&options, argc, argv) == 0 ? run_in_queue(program, &options) : COMMAND_USAGE;
-  for (size_t i = 0; i < options.variable_count; i++)
-    free(options.variables[i]);
-  free(options.variables);
+  struct run_step self = {.program = program, .script = {sh, dash_c}};
+  step_id_make(self.id);
+  int code = read_options(&self, argc, argv) ? run_in_queue(&self) : COMMAND_USAGE;
+  buffer_release(&self.variables);
   return code;
 }

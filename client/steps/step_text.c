@@ -53,20 +53,6 @@ void step_text_strings(struct buffer *json, const char *name, char *const *value
   buffer_add_string(json, "]");
 }
 
-void step_text_variables(struct buffer *json, const char *name, char *const *values, size_t count) {
-  add_name(json, name);
-  buffer_add_string(json, "{");
-  for (size_t i = 0; i < count; i++) {
-    const size_t length = strcspn(values[i], "=");
-    const char *value = values[i] + length + (values[i][length] == '=');
-    buffer_add_string(json, i > 0 ? "," : "");
-    buffer_add_json(json, values[i], length);
-    buffer_add_string(json, ":");
-    buffer_add_json(json, value, strlen(value));
-  }
-  buffer_add_string(json, "}");
-}
-
 void step_text_end(struct buffer *json) {
   buffer_add(json, "}", 2);
 }

@@ -25,8 +25,6 @@ void step_text_bytes(struct buffer *json, const char *name, const char *bytes, s
 void step_text_number(struct buffer *json, const char *name, unsigned long long number);
 void step_text_flag(struct buffer *json, const char *name, bool flag);
 void step_text_strings(struct buffer *json, const char *name, char *const *values, size_t count);
-/* Adds an object. Each value is NAME=VALUE. */
-void step_text_variables(struct buffer *json, const char *name, char *const *values, size_t count);
 void step_text_end(struct buffer *json);
 
 #endif
